@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Compiler settings and the few functions that every CMakeLists.txt of weft uses.
+include_guard()
+
+find_package(Threads REQUIRED)
+find_package(tl-expected REQUIRED)
+find_package(fmt REQUIRED)
+
+add_library(weft_settings INTERFACE)
+target_compile_options(weft_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -fno-strict-aliasing)
+target_compile_definitions(weft_settings INTERFACE _GNU_SOURCE)
+if(WEFT_SANITIZE)
+  target_compile_options(weft_settings INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(weft_settings INTERFACE -fsanitize=${WEFT_SANITIZE})
+endif()
+
+# weft_archive(NAME SOURCE...): a static archive of internal code, hidden visibility.
+function(weft_archive name)
+  add_library(${name} STATIC ${ARGN})
+  target_link_libraries(${name} PRIVATE weft_settings PUBLIC weft_headers Threads::Threads tl::expected fmt::fmt-header-only)
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/prov)
+endfunction()
+
+# weft_test(NAME SOURCES... [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds]): one GoogleTest binary, one ctest entry per test.
+function(weft_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE weft_settings weft_headers ${arg_LIBRARIES} GTest::gtest_main)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+endfunction()

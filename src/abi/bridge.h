@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The bridge between a slot of a C ops table and a C++ member function. The ABI's tables are the virtual functions:
+// a class that has a method named like a slot fills that slot, at no cost per call; nothing else is dispatched.
+//
+//   struct Endpoint : Object<fid_ep> { ssize_t send(const void*, size_t, void*, fi_addr_t, void*) noexcept; ... };
+//   constexpr fi_ops_msg kMsgOps = make_msg_ops<Endpoint>();
+//
+// Beware: a slot method that is misspelt, private or overloaded is silently taken for absent; static_assert beside the
+// class on what it advertises.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
+
+#include <new>
+#include <type_traits>
+
+namespace weft {
+
+// Base of every object behind a handle. Its only member is the C struct, so handle and object share one address;
+// deriving from fid_ep itself would hide struct fid behind its member named fid.
+template <class Fid>
+struct Object {
+  using Abi = Fid;
+  Fid abi{};
+
+  Object() noexcept = default;
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+};
+
+template <class T>
+T& object(const void* handle) noexcept {
+  static_assert(std::is_standard_layout_v<Object<typename T::Abi>>);
+  return static_cast<T&>(*static_cast<Object<typename T::Abi>*>(const_cast<void*>(handle)));
+}
+
+// The object behind `fid` if it is a T of this very provider, else nullptr: a NULL handle, one of another class, one of
+// another provider (its ops table differs). Every class names its table with `static const fi_ops* fid_ops()`.
+template <class T>
+T* object_if(const ::fid* fid) noexcept {
+  return fid != nullptr && fid->ops == T::fid_ops() ? &object<T>(fid) : nullptr;
+}
+
+// What a control-path method threw (the standard library only) as an error code. Call it from a catch block.
+inline int error_from_current_exception() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return -FI_ENOMEM;
+  } catch (...) {
+    return -FI_EOTHER;
+  }
+}
+
+// op<&T::send> turns into the C function that its table slot asks for. noexcept methods (the data path) are inlined
+// away; the others are guarded, so that no exception crosses the ABI.
+template <auto Method>
+struct op;
+
+template <class T, class R, class... A, bool NoThrow, R (T::*Method)(A...) noexcept(NoThrow)>
+struct op<Method> {
+  template <class Handle>
+  static R call(Handle* handle, A... args) noexcept {
+    if constexpr (NoThrow) {
+      return (object<T>(handle).*Method)(args...);
+    } else {
+      try {
+        return (object<T>(handle).*Method)(args...);
+      } catch (...) {
+        return static_cast<R>(error_from_current_exception());
+      }
+    }
+  }
+  template <class Handle>
+  using Function = R (*)(Handle*, A...);
+  template <class Handle>
+    requires std::is_same_v<std::remove_const_t<Handle>, ::fid> || std::is_same_v<Handle, typename T::Abi>
+  constexpr operator Function<Handle>() const noexcept {
+    return &call<Handle>;
+  }
+};
+
+// always<FI_ENOSYS>: fills any slot with a constant answer.
+template <int Error>
+struct always {
+  template <class R, class... A>
+  using Function = R (*)(A...);
+  template <class R, class... A>
+  constexpr operator Function<R, A...>() const noexcept {
+    return [](A...) noexcept -> R {
+      if constexpr (std::is_signed_v<R>) return static_cast<R>(-Error);
+      return R{};  // a pointer or an unsigned count cannot carry an error
+    };
+  }
+};
+
+}  // namespace weft
+
+// One line a slot of a make_*_ops() function: the method if T has it, else the answer `Missing`.
+#define WEFT_SLOT_AS(slot, method)                \
+  table.slot = ::weft::always<Missing>{};         \
+  if constexpr (requires { &T::method; }) table.slot = ::weft::op<&T::method> {}
+#define WEFT_SLOT(name) WEFT_SLOT_AS(name, name)
