@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// Extensions: provider options, exporting and importing fids, replacing the core's logging and the
+// memory monitor. Governing pages: fi_open(3), fi_peer(3), fi_provider(7); fi_endpoint(3)
+// "fi_setopt / fi_getopt" for the options.
+#ifndef FI_EXT_H
+#define FI_EXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A provider's own options, controls and profile identifiers are negative: minus its 12-bit code in
+// bits 16-27, counted upwards.
+#define FI_PROV_SPECIFIC_EFA (0xefa << 16)
+#define FI_PROV_SPECIFIC_TCP (0x7cb << 16)
+
+// Names for programs that set them; weft's providers answer -FI_ENOPROTOOPT.
+enum {
+  FI_OPT_EFA_RNR_RETRY = -FI_PROV_SPECIFIC_EFA,    // size_t
+  FI_OPT_EFA_EMULATED_READ,                        // bool, as all below
+  FI_OPT_EFA_EMULATED_WRITE,
+  FI_OPT_EFA_EMULATED_ATOMICS,
+  FI_OPT_EFA_USE_DEVICE_RDMA,
+  FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES,
+  FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES,
+  FI_OPT_EFA_HOMOGENEOUS_PEERS,
+  FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV,
+};
+
+// weft's own endpoint options have 'w' in the top byte (0x77000000-0x77ffffff): FI_OPT_* values
+// count up from 0 and provider options are negative, so neither can meet them. Other libraries
+// answer -FI_ENOPROTOOPT.
+enum {
+  // int, milliseconds, level FI_OPT_ENDPOINT. One absolute deadline over the whole connection
+  // set-up, from fi_connect (or fi_accept) to FI_CONNECTED: name and route resolution, transport
+  // and handshake together. 0 means no deadline; negative is -FI_EINVAL; any other size than
+  // sizeof(int) is -FI_EINVAL. Settable until fi_connect or fi_accept, afterwards -FI_EOPBADSTATE.
+  // When it passes, the EQ gets one error entry with FI_ETIMEDOUT.
+  FI_OPT_WEFT_CONNECT_TIMEOUT = 0x77000001,
+};
+
+// The argument of control FI_EXPORT_FID.
+struct fi_fid_export {
+  struct fid **fid;
+  uint64_t flags;
+  void *context;
+};
+
+// Asks `fid` for an object another provider can import. 0 and *expfid, or -FI_ENOSYS.
+// fi_peer(3) "fi_export_fid".
+static inline int fi_export_fid(struct fid *fid, uint64_t flags, struct fid **expfid,
+                                void *context) {
+  struct fi_fid_export request;
+  request.fid = expfid;
+  request.flags = flags;
+  request.context = context;
+  return fi_control(fid, FI_EXPORT_FID, &request);
+}
+
+// Gives an exported object to `fid`. 0, or a negative fi_errno: -FI_EBUSY if one was given before.
+// "fi_import_fid".
+static inline int fi_import_fid(struct fid *fid, struct fid *expfid, uint64_t flags) {
+  return fid->ops->bind(fid, expfid, flags);
+}
+
+// Memory monitor: fi_open(..., "mr_cache") and import one of these. fi_mr(3) "MEMORY REGISTRATION
+// CACHE".
+struct fid_mem_monitor;
+
+// Called by the library; all may be called from any thread.
+struct fi_ops_mem_monitor {
+  size_t size;
+  int (*start)(struct fid_mem_monitor *monitor);
+  void (*stop)(struct fid_mem_monitor *monitor);
+  int (*subscribe)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
+  void (*unsubscribe)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
+  bool (*valid)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
+};
+
+// Called by the application: `len` bytes at `addr` are about to be unmapped.
+struct fi_ops_mem_notify {
+  size_t size;
+  void (*notify)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
+};
+
+struct fid_mem_monitor {
+  struct fid fid;
+  struct fi_ops_mem_monitor *export_ops;  // set by the importer of the fid
+  struct fi_ops_mem_notify *import_ops;   // set by the library during the import
+};
+
+// Logging: what takes the place of the library's own log. `flags` holds FI_LOG_PROV_FILTERED when
+// FI_LOG_PROV would suppress this provider. `msg` is one finished line. fi_open(3) "logging".
+#define FI_LOG_PROV_FILTERED (1ULL << 0)
+
+struct fi_ops_log {
+  size_t size;
+  int (*enabled)(const struct fi_provider *prov, enum fi_log_level level,
+                 enum fi_log_subsys subsys, uint64_t flags);
+  int (*ready)(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
+               uint64_t flags, uint64_t *showtime);
+  void (*log)(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
+              const char *func, int line, const char *msg);
+};
+
+struct fid_logging {
+  struct fid fid;
+  struct fi_ops_log *ops;
+};
+
+// Opens the named object of the library, imports `fid` into it and closes it again; the import
+// lasts until `fid` is closed. -FI_ENOSYS for a name the library does not know. fi_open(3).
+static inline int fi_import(uint32_t version, const char *name, void *attr, size_t attr_len,
+                            uint64_t flags, struct fid *fid, void *context) {
+  struct fid *opened;
+  int error = fi_open(version, name, attr, attr_len, flags, &opened, context);
+  if (error) return error;
+  error = fi_import_fid(opened, fid, flags);
+  fi_close(opened);
+  return error;
+}
+
+// Puts log_fid->ops in the place of the library's log. The caller fills in log_fid->ops and its
+// functions and log_fid->fid.ops; class and size are set here. fi_open(3).
+static inline int fi_import_log(uint32_t version, uint64_t flags, struct fid_logging *log_fid) {
+  log_fid->fid.fclass = FI_CLASS_LOG;
+  log_fid->ops->size = sizeof(struct fi_ops_log);
+  return fi_import(version, "logging", NULL, 0, flags, &log_fid->fid, log_fid);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // FI_EXT_H
