@@ -39,71 +39,62 @@ struct fi_atomic_attr {
 
 // One update in long form. Both lists must hold the same number of elements.
 struct fi_msg_atomic {
-  const struct fi_ioc *msg_iov;  // local operands
-  void **desc;
+  const struct fi_ioc* msg_iov;  // local operands
+  void** desc;
   size_t iov_count;
   fi_addr_t addr;
-  const struct fi_rma_ioc *rma_iov;  // remote operands
+  const struct fi_rma_ioc* rma_iov;  // remote operands
   size_t rma_iov_count;
   enum fi_datatype datatype;
   enum fi_op op;
-  void *context;
+  void* context;
   uint64_t data;  // remote CQ data, sent when the flags hold FI_REMOTE_CQ_DATA
 };
 
 // Where a fetch puts the old remote values (used by deferred work, fi_trigger(3)) ...
 struct fi_msg_fetch {
-  struct fi_ioc *msg_iov;
-  void **desc;
+  struct fi_ioc* msg_iov;
+  void** desc;
   size_t iov_count;
 };
 
 // ... and what a compare compares with.
 struct fi_msg_compare {
-  const struct fi_ioc *msg_iov;
-  void **desc;
+  const struct fi_ioc* msg_iov;
+  void** desc;
   size_t iov_count;
 };
 
 struct fi_ops_atomic {
   size_t size;
-  ssize_t (*write)(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                   fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-                   enum fi_op op, void *context);
-  ssize_t (*writev)(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
-                    fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-                    enum fi_op op, void *context);
-  ssize_t (*writemsg)(struct fid_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags);
-  ssize_t (*inject)(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t dest_addr,
-                    uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op);
-  ssize_t (*readwrite)(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                       void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-                       enum fi_datatype datatype, enum fi_op op, void *context);
-  ssize_t (*readwritev)(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
-                        struct fi_ioc *resultv, void **result_desc, size_t result_count,
-                        fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-                        enum fi_datatype datatype, enum fi_op op, void *context);
-  ssize_t (*readwritemsg)(struct fid_ep *ep, const struct fi_msg_atomic *msg,
-                          struct fi_ioc *resultv, void **result_desc, size_t result_count,
-                          uint64_t flags);
-  ssize_t (*compwrite)(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                       const void *compare, void *compare_desc, void *result, void *result_desc,
-                       fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
-                       enum fi_op op, void *context);
-  ssize_t (*compwritev)(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count,
-                        const struct fi_ioc *comparev, void **compare_desc, size_t compare_count,
-                        struct fi_ioc *resultv, void **result_desc, size_t result_count,
-                        fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-                        enum fi_datatype datatype, enum fi_op op, void *context);
-  ssize_t (*compwritemsg)(struct fid_ep *ep, const struct fi_msg_atomic *msg,
-                          const struct fi_ioc *comparev, void **compare_desc, size_t compare_count,
-                          struct fi_ioc *resultv, void **result_desc, size_t result_count,
-                          uint64_t flags);
-  int (*writevalid)(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count);
-  int (*readwritevalid)(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op,
-                        size_t *count);
-  int (*compwritevalid)(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op,
-                        size_t *count);
+  ssize_t (*write)(struct fid_ep* ep, const void* buf, size_t count, void* desc, fi_addr_t dest_addr, uint64_t addr,
+                   uint64_t key, enum fi_datatype datatype, enum fi_op op, void* context);
+  ssize_t (*writev)(struct fid_ep* ep, const struct fi_ioc* iov, void** desc, size_t count, fi_addr_t dest_addr,
+                    uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void* context);
+  ssize_t (*writemsg)(struct fid_ep* ep, const struct fi_msg_atomic* msg, uint64_t flags);
+  ssize_t (*inject)(struct fid_ep* ep, const void* buf, size_t count, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+                    enum fi_datatype datatype, enum fi_op op);
+  ssize_t (*readwrite)(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result, void* result_desc,
+                       fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op,
+                       void* context);
+  ssize_t (*readwritev)(struct fid_ep* ep, const struct fi_ioc* iov, void** desc, size_t count, struct fi_ioc* resultv,
+                        void** result_desc, size_t result_count, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+                        enum fi_datatype datatype, enum fi_op op, void* context);
+  ssize_t (*readwritemsg)(struct fid_ep* ep, const struct fi_msg_atomic* msg, struct fi_ioc* resultv,
+                          void** result_desc, size_t result_count, uint64_t flags);
+  ssize_t (*compwrite)(struct fid_ep* ep, const void* buf, size_t count, void* desc, const void* compare,
+                       void* compare_desc, void* result, void* result_desc, fi_addr_t dest_addr, uint64_t addr,
+                       uint64_t key, enum fi_datatype datatype, enum fi_op op, void* context);
+  ssize_t (*compwritev)(struct fid_ep* ep, const struct fi_ioc* iov, void** desc, size_t count,
+                        const struct fi_ioc* comparev, void** compare_desc, size_t compare_count,
+                        struct fi_ioc* resultv, void** result_desc, size_t result_count, fi_addr_t dest_addr,
+                        uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void* context);
+  ssize_t (*compwritemsg)(struct fid_ep* ep, const struct fi_msg_atomic* msg, const struct fi_ioc* comparev,
+                          void** compare_desc, size_t compare_count, struct fi_ioc* resultv, void** result_desc,
+                          size_t result_count, uint64_t flags);
+  int (*writevalid)(struct fid_ep* ep, enum fi_datatype datatype, enum fi_op op, size_t* count);
+  int (*readwritevalid)(struct fid_ep* ep, enum fi_datatype datatype, enum fi_op op, size_t* count);
+  int (*compwritevalid)(struct fid_ep* ep, enum fi_datatype datatype, enum fi_op op, size_t* count);
 };
 
 #ifdef FABRIC_DIRECT
@@ -113,107 +104,92 @@ struct fi_ops_atomic {
 #ifndef FABRIC_DIRECT_ATOMIC
 
 // remote[i] = remote[i] op buf[i] for `count` elements. fi_atomic(3) "Base Atomic Functions".
-static inline ssize_t fi_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                                fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-                                enum fi_datatype datatype, enum fi_op op, void *context) {
+static inline ssize_t fi_atomic(struct fid_ep* ep, const void* buf, size_t count, void* desc, fi_addr_t dest_addr,
+                                uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void* context) {
   return ep->atomic->write(ep, buf, count, desc, dest_addr, addr, key, datatype, op, context);
 }
 
 // fi_atomic with the operands gathered from `count` pieces.
-static inline ssize_t fi_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
-                                 size_t count, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-                                 enum fi_datatype datatype, enum fi_op op, void *context) {
+static inline ssize_t fi_atomicv(struct fid_ep* ep, const struct fi_ioc* iov, void** desc, size_t count,
+                                 fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
+                                 enum fi_op op, void* context) {
   return ep->atomic->writev(ep, iov, desc, count, dest_addr, addr, key, datatype, op, context);
 }
 
 // fi_atomic in long form; `flags` replaces the endpoint's op_flags for this call.
-static inline ssize_t fi_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
-                                   uint64_t flags) {
+static inline ssize_t fi_atomicmsg(struct fid_ep* ep, const struct fi_msg_atomic* msg, uint64_t flags) {
   return ep->atomic->writemsg(ep, msg, flags);
 }
 
 // fi_atomic on at most inject_size bytes: `buf` is free on return, success writes no completion.
-static inline ssize_t fi_inject_atomic(struct fid_ep *ep, const void *buf, size_t count,
-                                       fi_addr_t dest_addr, uint64_t addr, uint64_t key,
-                                       enum fi_datatype datatype, enum fi_op op) {
+static inline ssize_t fi_inject_atomic(struct fid_ep* ep, const void* buf, size_t count, fi_addr_t dest_addr,
+                                       uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op) {
   return ep->atomic->inject(ep, buf, count, dest_addr, addr, key, datatype, op);
 }
 
 // fi_atomic that stores the values from before the update in `result`. "Fetch-Atomic Functions".
-static inline ssize_t fi_fetch_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                                      void *result, void *result_desc, fi_addr_t dest_addr,
-                                      uint64_t addr, uint64_t key, enum fi_datatype datatype,
-                                      enum fi_op op, void *context) {
-  return ep->atomic->readwrite(ep, buf, count, desc, result, result_desc, dest_addr, addr, key,
-                               datatype, op, context);
+static inline ssize_t fi_fetch_atomic(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
+                                      void* result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
+                                      enum fi_datatype datatype, enum fi_op op, void* context) {
+  return ep->atomic->readwrite(ep, buf, count, desc, result, result_desc, dest_addr, addr, key, datatype, op, context);
 }
 
 // fi_fetch_atomic with operands and results in pieces.
-static inline ssize_t fi_fetch_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
-                                       size_t count, struct fi_ioc *resultv, void **result_desc,
-                                       size_t result_count, fi_addr_t dest_addr, uint64_t addr,
-                                       uint64_t key, enum fi_datatype datatype, enum fi_op op,
-                                       void *context) {
-  return ep->atomic->readwritev(ep, iov, desc, count, resultv, result_desc, result_count,
-                                dest_addr, addr, key, datatype, op, context);
+static inline ssize_t fi_fetch_atomicv(struct fid_ep* ep, const struct fi_ioc* iov, void** desc, size_t count,
+                                       struct fi_ioc* resultv, void** result_desc, size_t result_count,
+                                       fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
+                                       enum fi_op op, void* context) {
+  return ep->atomic->readwritev(ep, iov, desc, count, resultv, result_desc, result_count, dest_addr, addr, key,
+                                datatype, op, context);
 }
 
 // fi_fetch_atomic in long form.
-static inline ssize_t fi_fetch_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
-                                         struct fi_ioc *resultv, void **result_desc,
-                                         size_t result_count, uint64_t flags) {
+static inline ssize_t fi_fetch_atomicmsg(struct fid_ep* ep, const struct fi_msg_atomic* msg, struct fi_ioc* resultv,
+                                         void** result_desc, size_t result_count, uint64_t flags) {
   return ep->atomic->readwritemsg(ep, msg, resultv, result_desc, result_count, flags);
 }
 
 // Per element: if compare[i] stands to remote[i] as `op` asks (FI_CSWAP: equal; FI_MSWAP: swap the
 // bits that compare[i] sets), buf[i] replaces it; `result` gets the old values either way.
 // "Compare-Atomic Functions".
-static inline ssize_t fi_compare_atomic(struct fid_ep *ep, const void *buf, size_t count,
-                                        void *desc, const void *compare, void *compare_desc,
-                                        void *result, void *result_desc, fi_addr_t dest_addr,
-                                        uint64_t addr, uint64_t key, enum fi_datatype datatype,
-                                        enum fi_op op, void *context) {
-  return ep->atomic->compwrite(ep, buf, count, desc, compare, compare_desc, result, result_desc,
-                               dest_addr, addr, key, datatype, op, context);
+static inline ssize_t fi_compare_atomic(struct fid_ep* ep, const void* buf, size_t count, void* desc,
+                                        const void* compare, void* compare_desc, void* result, void* result_desc,
+                                        fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
+                                        enum fi_op op, void* context) {
+  return ep->atomic->compwrite(ep, buf, count, desc, compare, compare_desc, result, result_desc, dest_addr, addr, key,
+                               datatype, op, context);
 }
 
 // fi_compare_atomic with operands, comparands and results in pieces.
-static inline ssize_t fi_compare_atomicv(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
-                                         size_t count, const struct fi_ioc *comparev,
-                                         void **compare_desc, size_t compare_count,
-                                         struct fi_ioc *resultv, void **result_desc,
-                                         size_t result_count, fi_addr_t dest_addr, uint64_t addr,
-                                         uint64_t key, enum fi_datatype datatype, enum fi_op op,
-                                         void *context) {
-  return ep->atomic->compwritev(ep, iov, desc, count, comparev, compare_desc, compare_count,
-                                resultv, result_desc, result_count, dest_addr, addr, key, datatype,
-                                op, context);
+static inline ssize_t fi_compare_atomicv(struct fid_ep* ep, const struct fi_ioc* iov, void** desc, size_t count,
+                                         const struct fi_ioc* comparev, void** compare_desc, size_t compare_count,
+                                         struct fi_ioc* resultv, void** result_desc, size_t result_count,
+                                         fi_addr_t dest_addr, uint64_t addr, uint64_t key, enum fi_datatype datatype,
+                                         enum fi_op op, void* context) {
+  return ep->atomic->compwritev(ep, iov, desc, count, comparev, compare_desc, compare_count, resultv, result_desc,
+                                result_count, dest_addr, addr, key, datatype, op, context);
 }
 
 // fi_compare_atomic in long form.
-static inline ssize_t fi_compare_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
-                                           const struct fi_ioc *comparev, void **compare_desc,
-                                           size_t compare_count, struct fi_ioc *resultv,
-                                           void **result_desc, size_t result_count,
+static inline ssize_t fi_compare_atomicmsg(struct fid_ep* ep, const struct fi_msg_atomic* msg,
+                                           const struct fi_ioc* comparev, void** compare_desc, size_t compare_count,
+                                           struct fi_ioc* resultv, void** result_desc, size_t result_count,
                                            uint64_t flags) {
-  return ep->atomic->compwritemsg(ep, msg, comparev, compare_desc, compare_count, resultv,
-                                  result_desc, result_count, flags);
+  return ep->atomic->compwritemsg(ep, msg, comparev, compare_desc, compare_count, resultv, result_desc, result_count,
+                                  flags);
 }
 
 // May this endpoint do fi_atomic with this pair? 0 and *count = elements per call, or
 // -FI_EOPNOTSUPP. "Atomic Valid Functions"; the two below ask the same of fetch and compare.
-static inline int fi_atomicvalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op,
-                                 size_t *count) {
+static inline int fi_atomicvalid(struct fid_ep* ep, enum fi_datatype datatype, enum fi_op op, size_t* count) {
   return ep->atomic->writevalid(ep, datatype, op, count);
 }
 
-static inline int fi_fetch_atomicvalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op,
-                                       size_t *count) {
+static inline int fi_fetch_atomicvalid(struct fid_ep* ep, enum fi_datatype datatype, enum fi_op op, size_t* count) {
   return ep->atomic->readwritevalid(ep, datatype, op, count);
 }
 
-static inline int fi_compare_atomicvalid(struct fid_ep *ep, enum fi_datatype datatype,
-                                         enum fi_op op, size_t *count) {
+static inline int fi_compare_atomicvalid(struct fid_ep* ep, enum fi_datatype datatype, enum fi_op op, size_t* count) {
   return ep->atomic->compwritevalid(ep, datatype, op, count);
 }
 
@@ -221,8 +197,8 @@ static inline int fi_compare_atomicvalid(struct fid_ep *ep, enum fi_datatype dat
 // FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC, with FI_TAGGED for tagged atomics. 0 and *attr filled,
 // -FI_EOPNOTSUPP for a pair the domain cannot do, -FI_ENOSYS if it does no atomics at all.
 // "Domain Attributes".
-static inline int fi_query_atomic(struct fid_domain *domain, enum fi_datatype datatype,
-                                  enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags) {
+static inline int fi_query_atomic(struct fid_domain* domain, enum fi_datatype datatype, enum fi_op op,
+                                  struct fi_atomic_attr* attr, uint64_t flags) {
   if (!FI_CHECK_OP(domain->ops, struct fi_ops_domain, query_atomic)) return -FI_ENOSYS;
   return domain->ops->query_atomic(domain, datatype, op, attr, flags);
 }

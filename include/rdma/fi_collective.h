@@ -31,17 +31,17 @@ struct fid_av_set;
 
 struct fi_ops_av_set {
   size_t size;
-  int (*set_union)(struct fid_av_set *dst, const struct fid_av_set *src);
-  int (*intersect)(struct fid_av_set *dst, const struct fid_av_set *src);
-  int (*diff)(struct fid_av_set *dst, const struct fid_av_set *src);
-  int (*insert)(struct fid_av_set *set, fi_addr_t addr);
-  int (*remove)(struct fid_av_set *set, fi_addr_t addr);
-  int (*addr)(struct fid_av_set *set, fi_addr_t *coll_addr);
+  int (*set_union)(struct fid_av_set* dst, const struct fid_av_set* src);
+  int (*intersect)(struct fid_av_set* dst, const struct fid_av_set* src);
+  int (*diff)(struct fid_av_set* dst, const struct fid_av_set* src);
+  int (*insert)(struct fid_av_set* set, fi_addr_t addr);
+  int (*remove)(struct fid_av_set* set, fi_addr_t addr);
+  int (*addr)(struct fid_av_set* set, fi_addr_t* coll_addr);
 };
 
 struct fid_av_set {
   struct fid fid;
-  struct fi_ops_av_set *ops;
+  struct fi_ops_av_set* ops;
 };
 
 // Question (op, datatype, mode) and answer (the rest) of fi_query_collective.
@@ -55,54 +55,48 @@ struct fi_collective_attr {
 
 // What fi_join_collective hands to fi_join as its address.
 struct fi_collective_addr {
-  const struct fid_av_set *set;
+  const struct fid_av_set* set;
   fi_addr_t coll_addr;
 };
 
 // One collective in long form (the `msg` slot).
 struct fi_msg_collective {
-  const struct fi_ioc *msg_iov;
-  void **desc;
+  const struct fi_ioc* msg_iov;
+  void** desc;
   size_t iov_count;
   fi_addr_t coll_addr;
   fi_addr_t root_addr;
   enum fi_collective_op coll;
   enum fi_datatype datatype;
   enum fi_op op;
-  void *context;
+  void* context;
 };
 
 struct fi_ops_collective {
   size_t size;
-  ssize_t (*barrier)(struct fid_ep *ep, fi_addr_t coll_addr, void *context);
-  ssize_t (*broadcast)(struct fid_ep *ep, void *buf, size_t count, void *desc, fi_addr_t coll_addr,
-                       fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags,
-                       void *context);
-  ssize_t (*alltoall)(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                      void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype,
-                      uint64_t flags, void *context);
-  ssize_t (*allreduce)(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                       void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype,
-                       enum fi_op op, uint64_t flags, void *context);
-  ssize_t (*allgather)(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                       void *result_desc, fi_addr_t coll_addr, enum fi_datatype datatype,
-                       uint64_t flags, void *context);
-  ssize_t (*reduce_scatter)(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                            void *result, void *result_desc, fi_addr_t coll_addr,
-                            enum fi_datatype datatype, enum fi_op op, uint64_t flags,
-                            void *context);
-  ssize_t (*reduce)(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                    void *result_desc, fi_addr_t coll_addr, fi_addr_t root_addr,
-                    enum fi_datatype datatype, enum fi_op op, uint64_t flags, void *context);
-  ssize_t (*scatter)(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                     void *result_desc, fi_addr_t coll_addr, fi_addr_t root_addr,
-                     enum fi_datatype datatype, uint64_t flags, void *context);
-  ssize_t (*gather)(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
-                    void *result_desc, fi_addr_t coll_addr, fi_addr_t root_addr,
-                    enum fi_datatype datatype, uint64_t flags, void *context);
-  ssize_t (*msg)(struct fid_ep *ep, const struct fi_msg_collective *msg, struct fi_ioc *resultv,
-                 void **result_desc, size_t result_count, uint64_t flags);
-  ssize_t (*barrier2)(struct fid_ep *ep, fi_addr_t coll_addr, uint64_t flags, void *context);
+  ssize_t (*barrier)(struct fid_ep* ep, fi_addr_t coll_addr, void* context);
+  ssize_t (*broadcast)(struct fid_ep* ep, void* buf, size_t count, void* desc, fi_addr_t coll_addr, fi_addr_t root_addr,
+                       enum fi_datatype datatype, uint64_t flags, void* context);
+  ssize_t (*alltoall)(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result, void* result_desc,
+                      fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags, void* context);
+  ssize_t (*allreduce)(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result, void* result_desc,
+                       fi_addr_t coll_addr, enum fi_datatype datatype, enum fi_op op, uint64_t flags, void* context);
+  ssize_t (*allgather)(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result, void* result_desc,
+                       fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags, void* context);
+  ssize_t (*reduce_scatter)(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
+                            void* result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, enum fi_op op,
+                            uint64_t flags, void* context);
+  ssize_t (*reduce)(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result, void* result_desc,
+                    fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype, enum fi_op op, uint64_t flags,
+                    void* context);
+  ssize_t (*scatter)(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result, void* result_desc,
+                     fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags,
+                     void* context);
+  ssize_t (*gather)(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result, void* result_desc,
+                    fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags, void* context);
+  ssize_t (*msg)(struct fid_ep* ep, const struct fi_msg_collective* msg, struct fi_ioc* resultv, void** result_desc,
+                 size_t result_count, uint64_t flags);
+  ssize_t (*barrier2)(struct fid_ep* ep, fi_addr_t coll_addr, uint64_t flags, void* context);
 };
 
 #ifdef FABRIC_DIRECT
@@ -114,45 +108,43 @@ struct fi_ops_collective {
 // Makes a set from the addresses start_addr..end_addr (every `stride`-th) of `av`; FI_UNIVERSE
 // takes all, FI_AV_SET's operator flags start empty. Free it with fi_close. -FI_ENOSYS if the AV
 // knows no sets. fi_av_set(3) "fi_av_set".
-static inline int fi_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set,
-                            void *context) {
+static inline int fi_av_set(struct fid_av* av, struct fi_av_set_attr* attr, struct fid_av_set** set, void* context) {
   if (!FI_CHECK_OP(av->ops, struct fi_ops_av, av_set)) return -FI_ENOSYS;
   return av->ops->av_set(av, attr, set, context);
 }
 
 // dst becomes dst united with, cut with, or without the members of src; both belong to one AV.
-static inline int fi_av_set_union(struct fid_av_set *dst, const struct fid_av_set *src) {
+static inline int fi_av_set_union(struct fid_av_set* dst, const struct fid_av_set* src) {
   return dst->ops->set_union(dst, src);
 }
 
-static inline int fi_av_set_intersect(struct fid_av_set *dst, const struct fid_av_set *src) {
+static inline int fi_av_set_intersect(struct fid_av_set* dst, const struct fid_av_set* src) {
   return dst->ops->intersect(dst, src);
 }
 
-static inline int fi_av_set_diff(struct fid_av_set *dst, const struct fid_av_set *src) {
+static inline int fi_av_set_diff(struct fid_av_set* dst, const struct fid_av_set* src) {
   return dst->ops->diff(dst, src);
 }
 
 // Adds or takes out one member. Inserting a present or removing an absent one is -FI_EINVAL.
-static inline int fi_av_set_insert(struct fid_av_set *set, fi_addr_t addr) {
+static inline int fi_av_set_insert(struct fid_av_set* set, fi_addr_t addr) {
   return set->ops->insert(set, addr);
 }
 
-static inline int fi_av_set_remove(struct fid_av_set *set, fi_addr_t addr) {
+static inline int fi_av_set_remove(struct fid_av_set* set, fi_addr_t addr) {
   return set->ops->remove(set, addr);
 }
 
 // The collective address the provider gave the set when it was made, for fi_join_collective.
-static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr) {
+static inline int fi_av_set_addr(struct fid_av_set* set, fi_addr_t* coll_addr) {
   return set->ops->addr(set, coll_addr);
 }
 
 // Joins the group that `set` names; FI_JOIN_COMPLETE on the EQ carries *mc, whose fi_mc_addr is
 // the coll_addr of the calls below. `coll_addr` is FI_ADDR_NOTAVAIL for a group's first join.
 // -FI_ENOSYS if the endpoint cannot join. fi_collective(3) "fi_join_collective".
-static inline int fi_join_collective(struct fid_ep *ep, fi_addr_t coll_addr,
-                                     const struct fid_av_set *set, uint64_t flags,
-                                     struct fid_mc **mc, void *context) {
+static inline int fi_join_collective(struct fid_ep* ep, fi_addr_t coll_addr, const struct fid_av_set* set,
+                                     uint64_t flags, struct fid_mc** mc, void* context) {
   struct fi_collective_addr address;
   address.set = set;
   address.coll_addr = coll_addr;
@@ -160,93 +152,82 @@ static inline int fi_join_collective(struct fid_ep *ep, fi_addr_t coll_addr,
 }
 
 // Completes once every member has called it. "fi_barrier".
-static inline ssize_t fi_barrier(struct fid_ep *ep, fi_addr_t coll_addr, void *context) {
+static inline ssize_t fi_barrier(struct fid_ep* ep, fi_addr_t coll_addr, void* context) {
   return ep->collective->barrier(ep, coll_addr, context);
 }
 
 // fi_barrier with operation flags; -FI_ENOSYS if flags are given that the provider cannot take.
-static inline ssize_t fi_barrier2(struct fid_ep *ep, fi_addr_t coll_addr, uint64_t flags,
-                                  void *context) {
+static inline ssize_t fi_barrier2(struct fid_ep* ep, fi_addr_t coll_addr, uint64_t flags, void* context) {
   if (!flags) return fi_barrier(ep, coll_addr, context);
   if (!FI_CHECK_OP(ep->collective, struct fi_ops_collective, barrier2)) return -FI_ENOSYS;
   return ep->collective->barrier2(ep, coll_addr, flags, context);
 }
 
 // The root's `count` elements reach every member's `buf`. "fi_broadcast".
-static inline ssize_t fi_broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc,
-                                   fi_addr_t coll_addr, fi_addr_t root_addr,
-                                   enum fi_datatype datatype, uint64_t flags, void *context) {
-  return ep->collective->broadcast(ep, buf, count, desc, coll_addr, root_addr, datatype, flags,
-                                   context);
+static inline ssize_t fi_broadcast(struct fid_ep* ep, void* buf, size_t count, void* desc, fi_addr_t coll_addr,
+                                   fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags, void* context) {
+  return ep->collective->broadcast(ep, buf, count, desc, coll_addr, root_addr, datatype, flags, context);
 }
 
 // Each member sends a different block of `count` elements to each other one; `buf` and `result`
 // hold count x members elements. "fi_alltoall".
-static inline ssize_t fi_alltoall(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                                  void *result, void *result_desc, fi_addr_t coll_addr,
-                                  enum fi_datatype datatype, uint64_t flags, void *context) {
-  return ep->collective->alltoall(ep, buf, count, desc, result, result_desc, coll_addr, datatype,
-                                  flags, context);
+static inline ssize_t fi_alltoall(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
+                                  void* result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags,
+                                  void* context) {
+  return ep->collective->alltoall(ep, buf, count, desc, result, result_desc, coll_addr, datatype, flags, context);
 }
 
 // Every member's `result` gets op over all members' `buf`, element by element. "fi_allreduce".
-static inline ssize_t fi_allreduce(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                                   void *result, void *result_desc, fi_addr_t coll_addr,
-                                   enum fi_datatype datatype, enum fi_op op, uint64_t flags,
-                                   void *context) {
-  return ep->collective->allreduce(ep, buf, count, desc, result, result_desc, coll_addr, datatype,
-                                   op, flags, context);
+static inline ssize_t fi_allreduce(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
+                                   void* result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, enum fi_op op,
+                                   uint64_t flags, void* context) {
+  return ep->collective->allreduce(ep, buf, count, desc, result, result_desc, coll_addr, datatype, op, flags, context);
 }
 
 // Every member's `result` gets the `count` elements of each member, in member order.
 // "fi_allgather".
-static inline ssize_t fi_allgather(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                                   void *result, void *result_desc, fi_addr_t coll_addr,
-                                   enum fi_datatype datatype, uint64_t flags, void *context) {
-  return ep->collective->allgather(ep, buf, count, desc, result, result_desc, coll_addr, datatype,
-                                   flags, context);
+static inline ssize_t fi_allgather(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
+                                   void* result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags,
+                                   void* context) {
+  return ep->collective->allgather(ep, buf, count, desc, result, result_desc, coll_addr, datatype, flags, context);
 }
 
 // Reduces as fi_allreduce, then member i keeps only the i-th share. "fi_reduce_scatter".
-static inline ssize_t fi_reduce_scatter(struct fid_ep *ep, const void *buf, size_t count,
-                                        void *desc, void *result, void *result_desc,
-                                        fi_addr_t coll_addr, enum fi_datatype datatype,
-                                        enum fi_op op, uint64_t flags, void *context) {
-  return ep->collective->reduce_scatter(ep, buf, count, desc, result, result_desc, coll_addr,
-                                        datatype, op, flags, context);
+static inline ssize_t fi_reduce_scatter(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
+                                        void* result_desc, fi_addr_t coll_addr, enum fi_datatype datatype,
+                                        enum fi_op op, uint64_t flags, void* context) {
+  return ep->collective->reduce_scatter(ep, buf, count, desc, result, result_desc, coll_addr, datatype, op, flags,
+                                        context);
 }
 
 // Reduces as fi_allreduce, but only the root gets the result. "fi_reduce".
-static inline ssize_t fi_reduce(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                                void *result, void *result_desc, fi_addr_t coll_addr,
-                                fi_addr_t root_addr, enum fi_datatype datatype, enum fi_op op,
-                                uint64_t flags, void *context) {
-  return ep->collective->reduce(ep, buf, count, desc, result, result_desc, coll_addr, root_addr,
-                                datatype, op, flags, context);
+static inline ssize_t fi_reduce(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
+                                void* result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
+                                enum fi_op op, uint64_t flags, void* context) {
+  return ep->collective->reduce(ep, buf, count, desc, result, result_desc, coll_addr, root_addr, datatype, op, flags,
+                                context);
 }
 
 // The root's `buf` is dealt out, `count` elements to each member's `result`. "fi_scatter".
-static inline ssize_t fi_scatter(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                                 void *result, void *result_desc, fi_addr_t coll_addr,
-                                 fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags,
-                                 void *context) {
-  return ep->collective->scatter(ep, buf, count, desc, result, result_desc, coll_addr, root_addr,
-                                 datatype, flags, context);
+static inline ssize_t fi_scatter(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
+                                 void* result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
+                                 uint64_t flags, void* context) {
+  return ep->collective->scatter(ep, buf, count, desc, result, result_desc, coll_addr, root_addr, datatype, flags,
+                                 context);
 }
 
 // The root's `result` collects `count` elements from each member's `buf`. "fi_gather".
-static inline ssize_t fi_gather(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                                void *result, void *result_desc, fi_addr_t coll_addr,
-                                fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags,
-                                void *context) {
-  return ep->collective->gather(ep, buf, count, desc, result, result_desc, coll_addr, root_addr,
-                                datatype, flags, context);
+static inline ssize_t fi_gather(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
+                                void* result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
+                                uint64_t flags, void* context) {
+  return ep->collective->gather(ep, buf, count, desc, result, result_desc, coll_addr, root_addr, datatype, flags,
+                                context);
 }
 
 // Can the domain do this collective with attr->op and attr->datatype? 0 and *attr filled,
 // -FI_EOPNOTSUPP if not, -FI_ENOSYS if it knows no collectives. "fi_query_collective".
-static inline int fi_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
-                                      struct fi_collective_attr *attr, uint64_t flags) {
+static inline int fi_query_collective(struct fid_domain* domain, enum fi_collective_op coll,
+                                      struct fi_collective_attr* attr, uint64_t flags) {
   if (!FI_CHECK_OP(domain->ops, struct fi_ops_domain, query_collective)) return -FI_ENOSYS;
   return domain->ops->query_collective(domain, coll, attr, flags);
 }

@@ -27,8 +27,8 @@ extern "C" {
 
 // Names for programs that set them; weft's providers answer -FI_ENOPROTOOPT.
 enum {
-  FI_OPT_EFA_RNR_RETRY = -FI_PROV_SPECIFIC_EFA,    // size_t
-  FI_OPT_EFA_EMULATED_READ,                        // bool, as all below
+  FI_OPT_EFA_RNR_RETRY = -FI_PROV_SPECIFIC_EFA,  // size_t
+  FI_OPT_EFA_EMULATED_READ,                      // bool, as all below
   FI_OPT_EFA_EMULATED_WRITE,
   FI_OPT_EFA_EMULATED_ATOMICS,
   FI_OPT_EFA_USE_DEVICE_RDMA,
@@ -52,15 +52,14 @@ enum {
 
 // The argument of control FI_EXPORT_FID.
 struct fi_fid_export {
-  struct fid **fid;
+  struct fid** fid;
   uint64_t flags;
-  void *context;
+  void* context;
 };
 
 // Asks `fid` for an object another provider can import. 0 and *expfid, or -FI_ENOSYS.
 // fi_peer(3) "fi_export_fid".
-static inline int fi_export_fid(struct fid *fid, uint64_t flags, struct fid **expfid,
-                                void *context) {
+static inline int fi_export_fid(struct fid* fid, uint64_t flags, struct fid** expfid, void* context) {
   struct fi_fid_export request;
   request.fid = expfid;
   request.flags = flags;
@@ -70,7 +69,7 @@ static inline int fi_export_fid(struct fid *fid, uint64_t flags, struct fid **ex
 
 // Gives an exported object to `fid`. 0, or a negative fi_errno: -FI_EBUSY if one was given before.
 // "fi_import_fid".
-static inline int fi_import_fid(struct fid *fid, struct fid *expfid, uint64_t flags) {
+static inline int fi_import_fid(struct fid* fid, struct fid* expfid, uint64_t flags) {
   return fid->ops->bind(fid, expfid, flags);
 }
 
@@ -81,23 +80,23 @@ struct fid_mem_monitor;
 // Called by the library; all may be called from any thread.
 struct fi_ops_mem_monitor {
   size_t size;
-  int (*start)(struct fid_mem_monitor *monitor);
-  void (*stop)(struct fid_mem_monitor *monitor);
-  int (*subscribe)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
-  void (*unsubscribe)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
-  bool (*valid)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
+  int (*start)(struct fid_mem_monitor* monitor);
+  void (*stop)(struct fid_mem_monitor* monitor);
+  int (*subscribe)(struct fid_mem_monitor* monitor, const void* addr, size_t len);
+  void (*unsubscribe)(struct fid_mem_monitor* monitor, const void* addr, size_t len);
+  bool (*valid)(struct fid_mem_monitor* monitor, const void* addr, size_t len);
 };
 
 // Called by the application: `len` bytes at `addr` are about to be unmapped.
 struct fi_ops_mem_notify {
   size_t size;
-  void (*notify)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
+  void (*notify)(struct fid_mem_monitor* monitor, const void* addr, size_t len);
 };
 
 struct fid_mem_monitor {
   struct fid fid;
-  struct fi_ops_mem_monitor *export_ops;  // set by the importer of the fid
-  struct fi_ops_mem_notify *import_ops;   // set by the library during the import
+  struct fi_ops_mem_monitor* export_ops;  // set by the importer of the fid
+  struct fi_ops_mem_notify* import_ops;   // set by the library during the import
 };
 
 // Logging: what takes the place of the library's own log. `flags` holds FI_LOG_PROV_FILTERED when
@@ -106,24 +105,23 @@ struct fid_mem_monitor {
 
 struct fi_ops_log {
   size_t size;
-  int (*enabled)(const struct fi_provider *prov, enum fi_log_level level,
-                 enum fi_log_subsys subsys, uint64_t flags);
-  int (*ready)(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
-               uint64_t flags, uint64_t *showtime);
-  void (*log)(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
-              const char *func, int line, const char *msg);
+  int (*enabled)(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys, uint64_t flags);
+  int (*ready)(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys, uint64_t flags,
+               uint64_t* showtime);
+  void (*log)(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys, const char* func,
+              int line, const char* msg);
 };
 
 struct fid_logging {
   struct fid fid;
-  struct fi_ops_log *ops;
+  struct fi_ops_log* ops;
 };
 
 // Opens the named object of the library, imports `fid` into it and closes it again; the import
 // lasts until `fid` is closed. -FI_ENOSYS for a name the library does not know. fi_open(3).
-static inline int fi_import(uint32_t version, const char *name, void *attr, size_t attr_len,
-                            uint64_t flags, struct fid *fid, void *context) {
-  struct fid *opened;
+static inline int fi_import(uint32_t version, const char* name, void* attr, size_t attr_len, uint64_t flags,
+                            struct fid* fid, void* context) {
+  struct fid* opened;
   int error = fi_open(version, name, attr, attr_len, flags, &opened, context);
   if (error) return error;
   error = fi_import_fid(opened, fid, flags);
@@ -133,7 +131,7 @@ static inline int fi_import(uint32_t version, const char *name, void *attr, size
 
 // Puts log_fid->ops in the place of the library's log. The caller fills in log_fid->ops and its
 // functions and log_fid->fid.ops; class and size are set here. fi_open(3).
-static inline int fi_import_log(uint32_t version, uint64_t flags, struct fid_logging *log_fid) {
+static inline int fi_import_log(uint32_t version, uint64_t flags, struct fid_logging* log_fid) {
   log_fid->fid.fclass = FI_CLASS_LOG;
   log_fid->ops->size = sizeof(struct fi_ops_log);
   return fi_import(version, "logging", NULL, 0, flags, &log_fid->fid, log_fid);

@@ -52,54 +52,51 @@ struct fi_profile_desc {
   } datatype;
   uint64_t flags;
   size_t size;  // bytes of the value
-  const char *name;
-  const char *desc;
+  const char* name;
+  const char* desc;
 };
 
 struct fid_profile;
 
 struct fi_profile_ops {
   size_t size;
-  void (*reset)(struct fid_profile *prof_fid, uint64_t flags);
-  ssize_t (*query_vars)(struct fid_profile *prof_fid, struct fi_profile_desc *varlist,
-                        size_t *count);
-  ssize_t (*query_events)(struct fid_profile *prof_fid, struct fi_profile_desc *eventlist,
-                          size_t *count);
-  ssize_t (*read_var)(struct fid_profile *prof_fid, uint32_t var_id, void *data, size_t *size);
-  int (*reg_callback)(struct fid_profile *prof_fid, uint32_t event_id,
-                      int (*callback)(struct fid_profile *prof_fid, struct fi_profile_desc *event,
-                                      void *param, size_t size, void *context),
-                      void *context);
-  void (*start_reads)(struct fid_profile *prof_fid, uint64_t flags);
-  void (*end_reads)(struct fid_profile *prof_fid, uint64_t flags);
+  void (*reset)(struct fid_profile* prof_fid, uint64_t flags);
+  ssize_t (*query_vars)(struct fid_profile* prof_fid, struct fi_profile_desc* varlist, size_t* count);
+  ssize_t (*query_events)(struct fid_profile* prof_fid, struct fi_profile_desc* eventlist, size_t* count);
+  ssize_t (*read_var)(struct fid_profile* prof_fid, uint32_t var_id, void* data, size_t* size);
+  int (*reg_callback)(struct fid_profile* prof_fid, uint32_t event_id,
+                      int (*callback)(struct fid_profile* prof_fid, struct fi_profile_desc* event, void* param,
+                                      size_t size, void* context),
+                      void* context);
+  void (*start_reads)(struct fid_profile* prof_fid, uint64_t flags);
+  void (*end_reads)(struct fid_profile* prof_fid, uint64_t flags);
 };
 
 struct fid_profile {
   struct fid fid;
-  struct fi_profile_ops *ops;
+  struct fi_profile_ops* ops;
 };
 
 // Sets every variable back to zero. fi_profile(3) "fi_profile_reset".
-static inline void fi_profile_reset(struct fid_profile *prof_fid, uint64_t flags) {
+static inline void fi_profile_reset(struct fid_profile* prof_fid, uint64_t flags) {
   prof_fid->ops->reset(prof_fid, flags);
 }
 
 // Lists the variables: fills up to *count entries and returns how many, or with varlist NULL sets
 // *count to the number there are. Negative fi_errno on failure. "fi_profile_query_vars"; the events
 // below work the same way.
-static inline ssize_t fi_profile_query_vars(struct fid_profile *prof_fid,
-                                            struct fi_profile_desc *varlist, size_t *count) {
+static inline ssize_t fi_profile_query_vars(struct fid_profile* prof_fid, struct fi_profile_desc* varlist,
+                                            size_t* count) {
   return prof_fid->ops->query_vars(prof_fid, varlist, count);
 }
 
-static inline ssize_t fi_profile_query_events(struct fid_profile *prof_fid,
-                                              struct fi_profile_desc *eventlist, size_t *count) {
+static inline ssize_t fi_profile_query_events(struct fid_profile* prof_fid, struct fi_profile_desc* eventlist,
+                                              size_t* count) {
   return prof_fid->ops->query_events(prof_fid, eventlist, count);
 }
 
 // Reads one FI_UINT64 variable: 0 and *data set, or a negative fi_errno. "fi_profile_read_u64".
-static inline ssize_t fi_profile_read_u64(struct fid_profile *prof_fid, uint32_t var_id,
-                                          uint64_t *data) {
+static inline ssize_t fi_profile_read_u64(struct fid_profile* prof_fid, uint32_t var_id, uint64_t* data) {
   size_t size = sizeof *data;
   ssize_t bytes = prof_fid->ops->read_var(prof_fid, var_id, data, &size);
   return bytes > 0 ? 0 : bytes;
@@ -108,36 +105,35 @@ static inline ssize_t fi_profile_read_u64(struct fid_profile *prof_fid, uint32_t
 // Calls `callback` at each event, from whatever thread meets it; it must not block and must not
 // call the fabric. A second callback for one event replaces the first, NULL takes it off.
 // "fi_profile_register_callback".
-static inline int fi_profile_register_callback(
-    struct fid_profile *prof_fid, uint32_t event_id,
-    int (*callback)(struct fid_profile *prof_fid, struct fi_profile_desc *event, void *param,
-                    size_t size, void *context),
-    void *context) {
+static inline int fi_profile_register_callback(struct fid_profile* prof_fid, uint32_t event_id,
+                                               int (*callback)(struct fid_profile* prof_fid,
+                                                               struct fi_profile_desc* event, void* param, size_t size,
+                                                               void* context),
+                                               void* context) {
   return prof_fid->ops->reg_callback(prof_fid, event_id, callback, context);
 }
 
 // Between start and end, reads see one frozen set of values. "fi_profile_start_reads".
-static inline void fi_profile_start_reads(struct fid_profile *prof_fid, uint64_t flags) {
+static inline void fi_profile_start_reads(struct fid_profile* prof_fid, uint64_t flags) {
   prof_fid->ops->start_reads(prof_fid, flags);
 }
 
-static inline void fi_profile_end_reads(struct fid_profile *prof_fid, uint64_t flags) {
+static inline void fi_profile_end_reads(struct fid_profile* prof_fid, uint64_t flags) {
   prof_fid->ops->end_reads(prof_fid, flags);
 }
 
 // Opens the profile of `fid` (an endpoint or a domain): 0, or -FI_ENOSYS where there is none.
 // The provider answers fi_open_ops("fi_profile_ops") with the address of its fid_profile's `ops`
 // member, not with its value. "fi_profile_open".
-static inline int fi_profile_open(struct fid *fid, uint64_t flags, struct fid_profile **prof_fid,
-                                  void *context) {
-  void *ops = NULL;
+static inline int fi_profile_open(struct fid* fid, uint64_t flags, struct fid_profile** prof_fid, void* context) {
+  void* ops = NULL;
   int error = fi_open_ops(fid, "fi_profile_ops", flags, &ops, context);
-  if (!error) *prof_fid = (struct fid_profile *)((char *)ops - offsetof(struct fid_profile, ops));
+  if (!error) *prof_fid = (struct fid_profile*)((char*)ops - offsetof(struct fid_profile, ops));
   return error;
 }
 
 // Frees the profile and takes off its callbacks. "fi_profile_close".
-static inline int fi_profile_close(struct fid_profile *prof_fid) {
+static inline int fi_profile_close(struct fid_profile* prof_fid) {
   return prof_fid->fid.ops->close(&prof_fid->fid);
 }
 

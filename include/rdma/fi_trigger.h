@@ -45,7 +45,7 @@ enum fi_op_type {
 
 // Fires when cntr's success value is at least `threshold`.
 struct fi_trigger_threshold {
-  struct fid_cntr *cntr;
+  struct fid_cntr* cntr;
   size_t threshold;
 };
 
@@ -53,13 +53,13 @@ struct fi_trigger_threshold {
 struct fi_trigger_var {
   enum fi_datatype datatype;
   int count;
-  void *addr;
+  void* addr;
   union {
     uint8_t val8;
     uint16_t val16;
     uint32_t val32;
     uint64_t val64;
-    uint8_t *data;
+    uint8_t* data;
   } value;
 };
 
@@ -72,43 +72,43 @@ struct fi_trigger_xpu {
     int cuda;
     int ze;
   } device;
-  struct fi_trigger_var *var;
+  struct fi_trigger_var* var;
 };
 
 // The arguments of one transfer, by kind of transfer.
 struct fi_op_msg {
-  struct fid_ep *ep;
+  struct fid_ep* ep;
   struct fi_msg msg;
   uint64_t flags;
 };
 
 struct fi_op_tagged {
-  struct fid_ep *ep;
+  struct fid_ep* ep;
   struct fi_msg_tagged msg;
   uint64_t flags;
 };
 
 struct fi_op_rma {
-  struct fid_ep *ep;
+  struct fid_ep* ep;
   struct fi_msg_rma msg;
   uint64_t flags;
 };
 
 struct fi_op_atomic {
-  struct fid_ep *ep;
+  struct fid_ep* ep;
   struct fi_msg_atomic msg;
   uint64_t flags;
 };
 
 struct fi_op_fetch_atomic {
-  struct fid_ep *ep;
+  struct fid_ep* ep;
   struct fi_msg_atomic msg;
   struct fi_msg_fetch fetch;
   uint64_t flags;
 };
 
 struct fi_op_compare_atomic {
-  struct fid_ep *ep;
+  struct fid_ep* ep;
   struct fi_msg_atomic msg;
   struct fi_msg_fetch fetch;
   struct fi_msg_compare compare;
@@ -116,7 +116,7 @@ struct fi_op_compare_atomic {
 };
 
 struct fi_op_cntr {
-  struct fid_cntr *cntr;
+  struct fid_cntr* cntr;
   uint64_t value;
 };
 
@@ -132,7 +132,7 @@ struct fi_triggered_context {
   union {
     struct fi_trigger_threshold threshold;
     struct fi_trigger_xpu xpu;
-    void *internal[3];
+    void* internal[3];
   } trigger;
 };
 
@@ -142,7 +142,7 @@ struct fi_triggered_context2 {
   union {
     struct fi_trigger_threshold threshold;
     struct fi_trigger_xpu xpu;
-    void *internal[7];
+    void* internal[7];
   } trigger;
 };
 
@@ -151,17 +151,17 @@ struct fi_triggered_context2 {
 struct fi_deferred_work {
   struct fi_context2 context;  // the provider's scratch space
   uint64_t threshold;
-  struct fid_cntr *triggering_cntr;
-  struct fid_cntr *completion_cntr;
+  struct fid_cntr* triggering_cntr;
+  struct fid_cntr* completion_cntr;
   enum fi_op_type op_type;  // which member of `op` is set
   union {
-    struct fi_op_msg *msg;
-    struct fi_op_tagged *tagged;
-    struct fi_op_rma *rma;
-    struct fi_op_atomic *atomic;
-    struct fi_op_fetch_atomic *fetch_atomic;
-    struct fi_op_compare_atomic *compare_atomic;
-    struct fi_op_cntr *cntr;
+    struct fi_op_msg* msg;
+    struct fi_op_tagged* tagged;
+    struct fi_op_rma* rma;
+    struct fi_op_atomic* atomic;
+    struct fi_op_fetch_atomic* fetch_atomic;
+    struct fi_op_compare_atomic* compare_atomic;
+    struct fi_op_cntr* cntr;
   } op;
 };
 

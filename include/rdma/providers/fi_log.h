@@ -44,28 +44,27 @@ enum fi_log_level {
 };
 
 // Would a message get through the user's filters? Nonzero if so.
-int fi_log_enabled(const struct fi_provider *prov, enum fi_log_level level,
-                   enum fi_log_subsys subsys);
+int fi_log_enabled(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys);
 
 // The same, at most once per FI_LOG_INTERVAL (milliseconds, 2000 unless set) and call site.
 // *showtime belongs to the call site and starts at 0; the library keeps in it the time before
 // which the site stays silent.
-int fi_log_ready(const struct fi_provider *prov, enum fi_log_level level,
-                 enum fi_log_subsys subsys, uint64_t *showtime);
+int fi_log_ready(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys,
+                 uint64_t* showtime);
 
 // Writes one line, whatever the filters say. `fmt` is printf's and should end in a newline; more
 // than 1023 bytes are cut off.
-void fi_log(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
-            const char *func, int line, const char *fmt, ...) FI_FORMAT_PRINTF(6, 7);
+void fi_log(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys, const char* func,
+            int line, const char* fmt, ...) FI_FORMAT_PRINTF(6, 7);
 
 // Logs if `wanted` is nonzero. The local name is long because the arguments may use the caller's.
-#define FI_LOG_IF(wanted, prov, level, subsystem, ...)                        \
-  do {                                                                        \
-    if (wanted) {                                                             \
-      int fi_log_saved_errno = errno;                                         \
-      fi_log(prov, level, subsystem, __func__, __LINE__, __VA_ARGS__);        \
-      errno = fi_log_saved_errno;                                             \
-    }                                                                         \
+#define FI_LOG_IF(wanted, prov, level, subsystem, ...)                 \
+  do {                                                                 \
+    if (wanted) {                                                      \
+      int fi_log_saved_errno = errno;                                  \
+      fi_log(prov, level, subsystem, __func__, __LINE__, __VA_ARGS__); \
+      errno = fi_log_saved_errno;                                      \
+    }                                                                  \
   } while (0)
 
 // Logs every time ...
@@ -73,16 +72,14 @@ void fi_log(const struct fi_provider *prov, enum fi_log_level level, enum fi_log
   FI_LOG_IF(fi_log_enabled(prov, level, subsystem), prov, level, subsystem, __VA_ARGS__)
 
 // ... or at most once per FI_LOG_INTERVAL from this line of code.
-#define FI_LOG_SPARSE(prov, level, subsystem, ...)                                         \
-  do {                                                                                     \
-    static uint64_t fi_log_showtime;                                                       \
-    FI_LOG_IF(fi_log_ready(prov, level, subsystem, &fi_log_showtime), prov, level,         \
-              subsystem, __VA_ARGS__);                                                     \
+#define FI_LOG_SPARSE(prov, level, subsystem, ...)                                                          \
+  do {                                                                                                      \
+    static uint64_t fi_log_showtime;                                                                        \
+    FI_LOG_IF(fi_log_ready(prov, level, subsystem, &fi_log_showtime), prov, level, subsystem, __VA_ARGS__); \
   } while (0)
 
 #define FI_WARN(prov, subsystem, ...) FI_LOG(prov, FI_LOG_WARN, subsystem, __VA_ARGS__)
-#define FI_WARN_SPARSE(prov, subsystem, ...) \
-  FI_LOG_SPARSE(prov, FI_LOG_WARN, subsystem, __VA_ARGS__)
+#define FI_WARN_SPARSE(prov, subsystem, ...) FI_LOG_SPARSE(prov, FI_LOG_WARN, subsystem, __VA_ARGS__)
 #define FI_TRACE(prov, subsystem, ...) FI_LOG(prov, FI_LOG_TRACE, subsystem, __VA_ARGS__)
 #define FI_INFO(prov, subsystem, ...) FI_LOG(prov, FI_LOG_INFO, subsystem, __VA_ARGS__)
 
@@ -100,13 +97,13 @@ void fi_log(const struct fi_provider *prov, enum fi_log_level level, enum fi_log
 #endif
 
 // Warns the first time this line is reached with warnings on, then never again.
-#define FI_WARN_ONCE(prov, subsystem, ...)                                    \
-  do {                                                                        \
-    static int fi_log_warned;                                                 \
-    if (!fi_log_warned && fi_log_enabled(prov, FI_LOG_WARN, subsystem)) {     \
-      fi_log_warned = 1;                                                      \
-      FI_LOG_IF(1, prov, FI_LOG_WARN, subsystem, __VA_ARGS__);                \
-    }                                                                         \
+#define FI_WARN_ONCE(prov, subsystem, ...)                                \
+  do {                                                                    \
+    static int fi_log_warned;                                             \
+    if (!fi_log_warned && fi_log_enabled(prov, FI_LOG_WARN, subsystem)) { \
+      fi_log_warned = 1;                                                  \
+      FI_LOG_IF(1, prov, FI_LOG_WARN, subsystem, __VA_ARGS__);            \
+    }                                                                     \
   } while (0)
 
 #ifdef __cplusplus

@@ -23,25 +23,23 @@ extern "C" {
 
 // Head of the plug-in's entry point. It returns its fi_provider, which must live until cleanup, or
 // NULL when it has nothing to offer on this machine (no device, no driver).
-#define FI_EXT_INI                                            \
-  __attribute__((visibility("default"), EXTERNALLY_VISIBLE)) \
-  struct fi_provider *fi_prov_ini(void)
+#define FI_EXT_INI __attribute__((visibility("default"), EXTERNALLY_VISIBLE)) struct fi_provider* fi_prov_ini(void)
 
 // One provider. The layout is frozen: 72 bytes on 64-bit machines.
 struct fi_provider {
   uint32_t version;           // the provider's own, FI_VERSION(major, minor)
   uint32_t fi_version;        // newest API version it implements; older than 1.3 is not loaded
   struct fi_context context;  // the core's, not the provider's; zero until registered
-  const char *name;           // unique; of two equal names the higher `version` wins
+  const char* name;           // unique; of two equal names the higher `version` wins
 
   // fi_getinfo(3) for this provider alone: 0 and a list in *info, or -FI_ENODATA when nothing
   // matches. Everything reachable from *info must come from malloc, and prov_name stays NULL: the
   // core fills it in and frees the list. May be called from any thread, and may call fi_getinfo.
-  int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
-                 const struct fi_info *hints, struct fi_info **info);
+  int (*getinfo)(uint32_t version, const char* node, const char* service, uint64_t flags, const struct fi_info* hints,
+                 struct fi_info** info);
 
   // fi_fabric(3): 0 and *fabric, or a negative fi_errno.
-  int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+  int (*fabric)(struct fi_fabric_attr* attr, struct fid_fabric** fabric, void* context);
 
   // Called once, after all fabrics are closed, before the plug-in is unloaded.
   void (*cleanup)(void);
@@ -51,33 +49,29 @@ struct fi_provider {
 // is NULL; all in upper case) or from libfabric.conf, and listed by `fi_info -e`. The name and the
 // printf-style help text are copied. 0; -FI_EINVAL without name or help text; -FI_ENOMEM. To define
 // a parameter again keeps the first definition.
-int fi_param_define(const struct fi_provider *provider, const char *param_name,
-                    enum fi_param_type type, const char *help_string_fmt, ...);
+int fi_param_define(const struct fi_provider* provider, const char* param_name, enum fi_param_type type,
+                    const char* help_string_fmt, ...);
 
 // Reads a declared parameter into *value, which is by type: FI_PARAM_STRING char * (the library
 // keeps it, do not free), FI_PARAM_INT int, FI_PARAM_BOOL int (0/false/no/off, 1/true/yes/on),
 // FI_PARAM_SIZE_T size_t. 0; -FI_ENOENT never declared; -FI_ENODATA not set by the user; -FI_EINVAL
 // not of that type. On failure *value is untouched, except that a wrong boolean leaves -1.
-int fi_param_get(struct fi_provider *provider, const char *param_name, void *value);
+int fi_param_get(struct fi_provider* provider, const char* param_name, void* value);
 
 // fi_param_get with the pointer checked by the compiler.
-static inline int fi_param_get_str(struct fi_provider *provider, const char *param_name,
-                                   char **value) {
+static inline int fi_param_get_str(struct fi_provider* provider, const char* param_name, char** value) {
   return fi_param_get(provider, param_name, value);
 }
 
-static inline int fi_param_get_int(struct fi_provider *provider, const char *param_name,
-                                   int *value) {
+static inline int fi_param_get_int(struct fi_provider* provider, const char* param_name, int* value) {
   return fi_param_get(provider, param_name, value);
 }
 
-static inline int fi_param_get_bool(struct fi_provider *provider, const char *param_name,
-                                    int *value) {
+static inline int fi_param_get_bool(struct fi_provider* provider, const char* param_name, int* value) {
   return fi_param_get(provider, param_name, value);
 }
 
-static inline int fi_param_get_size_t(struct fi_provider *provider, const char *param_name,
-                                      size_t *value) {
+static inline int fi_param_get_size_t(struct fi_provider* provider, const char* param_name, size_t* value) {
   return fi_param_get(provider, param_name, value);
 }
 
