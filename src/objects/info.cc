@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Allocation, deep copy and release of struct fi_info; fi_getinfo(3).
+#include "objects/info.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace weft {
+namespace {
+
+// Every copy_... leaves `to` null or owned, so that free_info may follow a failure. False: out of memory.
+template <class T>
+bool copy_struct(T*& to, const T* from) noexcept {
+  to = nullptr;
+  if (from == nullptr) return true;
+  to = static_cast<T*>(std::malloc(sizeof(T)));
+  if (to == nullptr) return false;
+  *to = *from;
+  return true;
+}
+
+template <class T>
+bool copy_bytes(T*& to, const void* from, std::size_t size) noexcept {
+  to = nullptr;
+  if (from == nullptr || size == 0) return true;
+  to = static_cast<T*>(std::malloc(size));
+  if (to == nullptr) return false;
+  std::memcpy(to, from, size);
+  return true;
+}
+
+bool copy_string(char*& to, const char* from) noexcept {
+  to = from == nullptr ? nullptr : ::strdup(from);
+  return from == nullptr || to != nullptr;
+}
+
+bool copy_auth_key(uint8_t*& to, const uint8_t* from, std::size_t size) noexcept {
+  if (size == FI_AV_AUTH_KEY) size = 0;  // a mark, not a size: the keys live in the address vector
+  return copy_bytes(to, from, size);
+}
+
+bool copy_ep_attr(fi_ep_attr*& to, const fi_ep_attr* from) noexcept {
+  if (!copy_struct(to, from)) return false;
+  return to == nullptr || copy_auth_key(to->auth_key, from->auth_key, from->auth_key_size);
+}
+
+bool copy_domain_attr(fi_domain_attr*& to, const fi_domain_attr* from) noexcept {
+  if (!copy_struct(to, from)) return false;
+  if (to == nullptr) return true;
+  const bool named = copy_string(to->name, from->name);
+  return copy_auth_key(to->auth_key, from->auth_key, from->auth_key_size) && named;
+}
+
+bool copy_fabric_attr(fi_fabric_attr*& to, const fi_fabric_attr* from) noexcept {
+  if (!copy_struct(to, from)) return false;
+  if (to == nullptr) return true;
+  const bool named = copy_string(to->name, from->name);
+  return copy_string(to->prov_name, from->prov_name) && named;
+}
+
+// A nic that cannot be copied is left out: shared between two infos it would be released twice.
+fid_nic* copy_nic(fid_nic* from) noexcept {
+  fid_nic* copy = nullptr;
+  if (from == nullptr || !FI_CHECK_OP(from->fid.ops, fi_ops, control)) return nullptr;
+  return fi_control(&from->fid, FI_DUP, &copy) == 0 ? copy : nullptr;
+}
+
+template <class T>
+bool allocate(T*& to) noexcept {
+  to = static_cast<T*>(std::calloc(1, sizeof(T)));
+  return to != nullptr;
+}
+
+}  // namespace
+
+fi_info* allocate_info() noexcept {
+  fi_info* raw = nullptr;
+  if (!allocate(raw)) return nullptr;
+  InfoPtr info(raw);
+  const bool ok = allocate(info->tx_attr) && allocate(info->rx_attr) && allocate(info->ep_attr) &&
+                  allocate(info->domain_attr) && allocate(info->fabric_attr);
+  return ok ? info.release() : nullptr;
+}
+
+fi_info* duplicate_info(const fi_info* from) noexcept {
+  fi_info* raw = nullptr;
+  if (!allocate(raw)) return nullptr;
+  InfoPtr to(raw);
+  to->caps = from->caps;
+  to->mode = from->mode;
+  to->addr_format = from->addr_format;
+  to->src_addrlen = from->src_addrlen;
+  to->dest_addrlen = from->dest_addrlen;
+  to->handle = from->handle;
+  to->nic = copy_nic(from->nic);
+  const bool ok = copy_bytes(to->src_addr, from->src_addr, from->src_addrlen) &&
+                  copy_bytes(to->dest_addr, from->dest_addr, from->dest_addrlen) &&
+                  copy_struct(to->tx_attr, from->tx_attr) && copy_struct(to->rx_attr, from->rx_attr) &&
+                  copy_ep_attr(to->ep_attr, from->ep_attr) && copy_domain_attr(to->domain_attr, from->domain_attr) &&
+                  copy_fabric_attr(to->fabric_attr, from->fabric_attr);
+  return ok ? to.release() : nullptr;
+}
+
+void free_info(fi_info* info) noexcept {
+  while (info != nullptr) {
+    fi_info* next = info->next;
+    std::free(info->src_addr);
+    std::free(info->dest_addr);
+    std::free(info->tx_attr);
+    std::free(info->rx_attr);
+    if (info->ep_attr != nullptr) {
+      std::free(info->ep_attr->auth_key);
+      std::free(info->ep_attr);
+    }
+    if (info->domain_attr != nullptr) {
+      std::free(info->domain_attr->auth_key);
+      std::free(info->domain_attr->name);
+      std::free(info->domain_attr);
+    }
+    if (info->fabric_attr != nullptr) {
+      std::free(info->fabric_attr->name);
+      std::free(info->fabric_attr->prov_name);
+      std::free(info->fabric_attr);
+    }
+    if (info->nic != nullptr) fi_close(&info->nic->fid);
+    std::free(info);
+    info = next;
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Allocation, deep copy and release of struct fi_info with everything it owns; fi_getinfo(3).
+// Applications free and replace single members, so all memory is of the malloc family. The nic member is an object of
+// its provider and is copied and released only through its own ops (fi_nic(3)).
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <memory>
+
+namespace weft {
+
+// An info with all attribute structures, everything zero. nullptr when memory runs out.
+fi_info* allocate_info() noexcept;
+
+// Copy of one info, not of what follows it (next is null); nullptr when memory runs out. Absent attribute structures
+// stay absent. `handle` and the open fabric and domain are not owned and are copied as they are.
+fi_info* duplicate_info(const fi_info* info) noexcept;
+
+// Releases a whole list; nullptr is allowed.
+void free_info(fi_info* info) noexcept;
+
+struct FreeInfo {
+  void operator()(fi_info* info) const noexcept { free_info(info); }
+};
+using InfoPtr = std::unique_ptr<fi_info, FreeInfo>;
+
+}  // namespace weft
