@@ -713,6 +713,10 @@ static inline int fi_control(struct fid* fid, int command, void* arg) {
   return fid->ops->control(fid, command, arg);
 }
 
+// A call that bears the name of its argument structure is fine in C and C++, but g++ -Wshadow objects.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+
 // fi_alias: second handle on the same object with its own default flags. Closed on its own.
 static inline int fi_alias(struct fid* fid, struct fid** alias_fid, uint64_t flags) {
   struct fi_alias alias;
@@ -720,6 +724,8 @@ static inline int fi_alias(struct fid* fid, struct fid** alias_fid, uint64_t fla
   alias.flags = flags;
   return fi_control(fid, FI_ALIAS, &alias);
 }
+
+#pragma GCC diagnostic pop
 
 // fi_get_val / fi_set_val: read or write a value; names carry FI_PROV_SPECIFIC, the object's
 // documentation gives the type behind `val`.

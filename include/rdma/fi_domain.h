@@ -364,6 +364,9 @@ static inline uint64_t fi_mr_key(struct fid_mr* mr) {
   return mr->key;
 }
 
+#pragma GCC diagnostic push  // calls named like their argument structures, see fi_alias
+#pragma GCC diagnostic ignored "-Wshadow"
+
 // fi_mr_raw_attr: base address and key bytes to hand to peers, with FI_MR_RAW. *key_size: in, room;
 // out, size. -FI_ETOOSMALL. flags 0.
 static inline int fi_mr_raw_attr(struct fid_mr* mr, uint64_t* base_addr, uint8_t* raw_key, size_t* key_size,
@@ -389,6 +392,9 @@ static inline int fi_mr_map_raw(struct fid_domain* domain, uint64_t base_addr, u
   return domain->fid.ops->control(&domain->fid, FI_MAP_RAW_MR, &map);
 }
 
+#pragma GCC diagnostic pop
+
+// fi_mr_unmap_key: release a key of fi_mr_map_raw.
 static inline int fi_mr_unmap_key(struct fid_domain* domain, uint64_t key) {
   return domain->fid.ops->control(&domain->fid, FI_UNMAP_KEY, &key);
 }
