@@ -196,7 +196,7 @@ static inline int fi_compare_atomicvalid(struct fid_ep* ep, enum fi_datatype dat
 // The same question to a domain, before any endpoint exists. `flags` is 0 (update),
 // FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC, with FI_TAGGED for tagged atomics. 0 and *attr filled,
 // -FI_EOPNOTSUPP for a pair the domain cannot do, -FI_ENOSYS if it does no atomics at all.
-// "Domain Attributes".
+// "Query Atomic Attributes".
 static inline int fi_query_atomic(struct fid_domain* domain, enum fi_datatype datatype, enum fi_op op,
                                   struct fi_atomic_attr* attr, uint64_t flags) {
   if (!FI_CHECK_OP(domain->ops, struct fi_ops_domain, query_atomic)) return -FI_ENOSYS;

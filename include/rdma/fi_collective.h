@@ -7,8 +7,8 @@
 // Set calls return 0 or a negative fi_errno. Transfers post one operation and return 0, or
 // -FI_EAGAIN (queue full, read completions and post again), -FI_EOPBADSTATE, -FI_EINVAL or
 // -FI_EOPNOTSUPP and nothing happened. Counts are elements of the datatype, not bytes; a member's
-// completion says its own buffers may be reused. `flags` is 0 or FI_MORE-style operation flags.
-// A group's calls must be posted by all members in the same order.
+// completion says its own buffers may be used again. `flags` are operation flags such as FI_MORE.
+// All members of a group must post its calls in the same order.
 #ifndef FI_COLLECTIVE_H
 #define FI_COLLECTIVE_H
 
@@ -105,9 +105,9 @@ struct fi_ops_collective {
 
 #ifndef FABRIC_DIRECT_COLLECTIVE
 
-// Makes a set from the addresses start_addr..end_addr (every `stride`-th) of `av`; FI_UNIVERSE
-// takes all, FI_AV_SET's operator flags start empty. Free it with fi_close. -FI_ENOSYS if the AV
-// knows no sets. fi_av_set(3) "fi_av_set".
+// Makes an ordered set of addresses of `av`: every `stride`-th of start_addr..end_addr (both
+// included; FI_AV_TABLE only), all with FI_UNIVERSE, none when both ends are FI_ADDR_NOTAVAIL. A
+// local operation. Free the set with fi_close. -FI_ENOSYS if the AV knows no sets. fi_av_set(3).
 static inline int fi_av_set(struct fid_av* av, struct fi_av_set_attr* attr, struct fid_av_set** set, void* context) {
   if (!FI_CHECK_OP(av->ops, struct fi_ops_av, av_set)) return -FI_ENOSYS;
   return av->ops->av_set(av, attr, set, context);
@@ -126,7 +126,7 @@ static inline int fi_av_set_diff(struct fid_av_set* dst, const struct fid_av_set
   return dst->ops->diff(dst, src);
 }
 
-// Adds or takes out one member. Inserting a present or removing an absent one is -FI_EINVAL.
+// Appends one member, or takes one out and keeps the order of the others.
 static inline int fi_av_set_insert(struct fid_av_set* set, fi_addr_t addr) {
   return set->ops->insert(set, addr);
 }
@@ -135,14 +135,15 @@ static inline int fi_av_set_remove(struct fid_av_set* set, fi_addr_t addr) {
   return set->ops->remove(set, addr);
 }
 
-// The collective address the provider gave the set when it was made, for fi_join_collective.
+// An address for the set's present members, to hand to fi_join_collective.
 static inline int fi_av_set_addr(struct fid_av_set* set, fi_addr_t* coll_addr) {
   return set->ops->addr(set, coll_addr);
 }
 
-// Joins the group that `set` names; FI_JOIN_COMPLETE on the EQ carries *mc, whose fi_mc_addr is
-// the coll_addr of the calls below. `coll_addr` is FI_ADDR_NOTAVAIL for a group's first join.
-// -FI_ENOSYS if the endpoint cannot join. fi_collective(3) "fi_join_collective".
+// Joins the group that `set` names; every member must. Asynchronous: FI_JOIN_COMPLETE on the EQ
+// carries *mc, whose fi_mc_addr is the coll_addr of the calls below; fi_close(mc) leaves.
+// `coll_addr` is the set's address or a group's to split, FI_ADDR_NOTAVAIL if the application
+// manages membership. -FI_ENOSYS if the endpoint cannot join. fi_collective(3) "Join Collective".
 static inline int fi_join_collective(struct fid_ep* ep, fi_addr_t coll_addr, const struct fid_av_set* set,
                                      uint64_t flags, struct fid_mc** mc, void* context) {
   struct fi_collective_addr address;
@@ -169,8 +170,8 @@ static inline ssize_t fi_broadcast(struct fid_ep* ep, void* buf, size_t count, v
   return ep->collective->broadcast(ep, buf, count, desc, coll_addr, root_addr, datatype, flags, context);
 }
 
-// Each member sends a different block of `count` elements to each other one; `buf` and `result`
-// hold count x members elements. "fi_alltoall".
+// Each member sends a different share of its `buf` to each other one, and collects theirs in
+// `result` in member order. "fi_alltoall".
 static inline ssize_t fi_alltoall(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
                                   void* result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags,
                                   void* context) {
@@ -184,7 +185,7 @@ static inline ssize_t fi_allreduce(struct fid_ep* ep, const void* buf, size_t co
   return ep->collective->allreduce(ep, buf, count, desc, result, result_desc, coll_addr, datatype, op, flags, context);
 }
 
-// Every member's `result` gets the `count` elements of each member, in member order.
+// Every member's `result` gets the `buf` of each member, in member order.
 // "fi_allgather".
 static inline ssize_t fi_allgather(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
                                    void* result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags,
@@ -208,7 +209,7 @@ static inline ssize_t fi_reduce(struct fid_ep* ep, const void* buf, size_t count
                                 context);
 }
 
-// The root's `buf` is dealt out, `count` elements to each member's `result`. "fi_scatter".
+// The root's `buf` is dealt out in equal shares to the members' `result`. "fi_scatter".
 static inline ssize_t fi_scatter(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
                                  void* result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
                                  uint64_t flags, void* context) {
@@ -216,7 +217,7 @@ static inline ssize_t fi_scatter(struct fid_ep* ep, const void* buf, size_t coun
                                  context);
 }
 
-// The root's `result` collects `count` elements from each member's `buf`. "fi_gather".
+// The root's `result` collects every member's `buf`, in member order. "fi_gather".
 static inline ssize_t fi_gather(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
                                 void* result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
                                 uint64_t flags, void* context) {
@@ -225,7 +226,8 @@ static inline ssize_t fi_gather(struct fid_ep* ep, const void* buf, size_t count
 }
 
 // Can the domain do this collective with attr->op and attr->datatype? 0 and *attr filled,
-// -FI_EOPNOTSUPP if not, -FI_ENOSYS if it knows no collectives. "fi_query_collective".
+// -FI_EOPNOTSUPP if not, -FI_ENOSYS if it knows no collectives. `flags` is 0, or FI_SCATTER to ask
+// for reduce-scatter. "fi_query_collective".
 static inline int fi_query_collective(struct fid_domain* domain, enum fi_collective_op coll,
                                       struct fi_collective_attr* attr, uint64_t flags) {
   if (!FI_CHECK_OP(domain->ops, struct fi_ops_domain, query_collective)) return -FI_ENOSYS;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // Extensions: provider options, exporting and importing fids, replacing the core's logging and the
-// memory monitor. Governing pages: fi_open(3), fi_peer(3), fi_provider(7); fi_endpoint(3)
-// "fi_setopt / fi_getopt" for the options.
+// memory monitor. Governing pages: fi_provider(3) for fi_open and fi_import, fi_peer(3);
+// fi_endpoint(3) "fi_setopt / fi_getopt" for the options.
 #ifndef FI_EXT_H
 #define FI_EXT_H
 
@@ -100,7 +100,7 @@ struct fid_mem_monitor {
 };
 
 // Logging: what takes the place of the library's own log. `flags` holds FI_LOG_PROV_FILTERED when
-// FI_LOG_PROV would suppress this provider. `msg` is one finished line. fi_open(3) "logging".
+// FI_LOG_PROV would suppress this provider. `msg` is one finished line. fi_provider(3) "fi_open", "logging".
 #define FI_LOG_PROV_FILTERED (1ULL << 0)
 
 struct fi_ops_log {
@@ -118,7 +118,7 @@ struct fid_logging {
 };
 
 // Opens the named object of the library, imports `fid` into it and closes it again; the import
-// lasts until `fid` is closed. -FI_ENOSYS for a name the library does not know. fi_open(3).
+// lasts until `fid` is closed. -FI_ENOSYS for a name the library does not know. fi_provider(3) "fi_import".
 static inline int fi_import(uint32_t version, const char* name, void* attr, size_t attr_len, uint64_t flags,
                             struct fid* fid, void* context) {
   struct fid* opened;
@@ -130,7 +130,8 @@ static inline int fi_import(uint32_t version, const char* name, void* attr, size
 }
 
 // Puts log_fid->ops in the place of the library's log. The caller fills in log_fid->ops and its
-// functions and log_fid->fid.ops; class and size are set here. fi_open(3).
+// functions and log_fid->fid.ops; class and size are set here. fi_provider(3)
+// "fi_import_log".
 static inline int fi_import_log(uint32_t version, uint64_t flags, struct fid_logging* log_fid) {
   log_fid->fid.fclass = FI_CLASS_LOG;
   log_fid->ops->size = sizeof(struct fi_ops_log);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Logging for providers. Governing page: fi_provider(7) "LOGGING"; users steer it with
-// FI_LOG_LEVEL, FI_LOG_PROV, FI_LOG_SUBSYS, FI_LOG_INTERVAL and FI_LOG_LOCATION (fi_fabric(7)).
+// Logging for providers. Governing page: fi_provider(3); users steer it with FI_LOG_LEVEL,
+// FI_LOG_PROV, FI_LOG_SUBSYS, FI_LOG_INTERVAL and FI_LOG_LOCATION: fabric(7) "LOGGING INTERFACE".
 //
 // Use the macros: they cost one call when the message is filtered out and evaluate their arguments
 // only when it is not, and they keep errno. All calls are thread-safe. A provider must be

@@ -89,7 +89,7 @@ struct fi_peer_cq_context {
   struct fid_peer_cq* cq;
 };
 
-// Peer counter: fi_peer(3) "PEER COUNTER". Each call counts one success or one error.
+// Peer counter: fi_peer(3) "PEER CNTR". Each call counts one success or one error.
 struct fid_peer_cntr;
 
 struct fi_ops_cntr_owner {
@@ -182,7 +182,7 @@ struct fi_peer_srx_context {
   struct fid_peer_srx* srx;
 };
 
-// Peer transfers (flag FI_PEER_TRANSFER): fi_peer(3) "PEER TRANSFER".
+// Peer transfers (flag FI_PEER_TRANSFER): fi_peer(3) "FI_PEER_TRANSFER".
 struct fi_ops_transfer_peer {
   size_t size;
   // The owner reports that a transfer it carried for the peer completed, or failed.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // What a provider shows to the core and what the core offers it for configuration. Governing page:
-// fi_provider(7); parameters: fi_fabric(7) and fi_getinfo(3).
+// fi_provider(3); what users set: fabric(7) "ENVIRONMENT VARIABLE CONTROLS".
 //
 // A plug-in is a shared object whose file name ends in FI_LIB_SUFFIX and which exports
 // fi_prov_ini. The core looks for it in the folders of FI_PROVIDER_PATH, or by default in
