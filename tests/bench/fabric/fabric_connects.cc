@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Governed by fi_cm(3); the idle waits by fi_eq(3) and fi_cq(3).
+#include "fabric/fabric_connects.h"
+
+#include "fabric/fabric_node.h"
+#include "process/process_cost.h"
+#include "process/process_pair.h"
+
+namespace bench {
+namespace {
+
+// Memory of this process per connection, from construction to report().
+class MemoryPerConnection {
+ public:
+  void report(const char* private_metric, const char* heap_metric, unsigned connections) const {
+    const auto kib = [connections](std::uint64_t before, std::uint64_t now) {
+      return (static_cast<double>(now) - static_cast<double>(before)) / 1024 / connections;
+    };
+    bench::report(private_metric, kib(private_, private_bytes()));
+    bench::report(heap_metric, kib(heap_, heap_bytes()));
+  }
+
+ private:
+  std::uint64_t private_ = private_bytes();
+  std::uint64_t heap_ = heap_bytes();
+};
+
+void report_rate(unsigned connections, std::uint64_t start) {
+  bench::report("connects_per_s", connections / (static_cast<double>(now_ns() - start) / 1e9));
+}
+
+// Share of one processor, in percent, that `wait` uses until it gives up.
+template <class WaitCall>
+void report_idle_cpu(const char* metric, WaitCall wait) {
+  const std::uint64_t start = now_ns();
+  const std::uint64_t used = cpu_time_ns();
+  if (const ssize_t result = wait(); result != -FI_EAGAIN) fail("an idle wait did not end with -FI_EAGAIN");
+  const auto elapsed = static_cast<double>(now_ns() - start);
+  report(metric, 100.0 * static_cast<double>(cpu_time_ns() - used) / elapsed);
+}
+
+}  // namespace
+
+void connects_server(const Measurement& m, Channel& channel) {
+  FabricNode node(m, Role::kServer, Wait::kSpin, channel);
+  node.serve_short_connections(m.connections);
+  channel.put(0);
+}
+
+void connects_client(const Measurement& m, Channel& channel) {
+  FabricNode node(m, Role::kClient, Wait::kSpin, channel);
+  const std::uint64_t start = now_ns();
+  for (unsigned i = 0; i < m.connections; ++i) node.connect_and_close();
+  channel.get();  // the server has seen each of them connect and leave
+  report_rate(m.connections, start);
+}
+
+void storm_server(const Measurement& m, Channel& channel) {
+  FabricNode node(m, Role::kServer, Wait::kSpin, channel);
+  node.accept(1);  // so that what is set up once is not counted per connection
+  const MemoryPerConnection memory;
+  channel.put(0);
+  node.accept(m.connections);
+  channel.put(0);
+  memory.report("server_private_kib", "server_heap_kib", m.connections);
+  node.leave(channel);
+}
+
+void storm_client(const Measurement& m, Channel& channel) {
+  FabricNode node(m, Role::kClient, Wait::kSpin, channel);
+  node.connect(1, 1);
+  const MemoryPerConnection memory;
+  channel.get();
+  const std::uint64_t start = now_ns();
+  node.connect(m.connections, m.outstanding);
+  channel.get();  // connected on the server's side too
+  report_rate(m.connections, start);
+  memory.report("client_private_kib", "client_heap_kib", m.connections);
+  node.leave(channel);
+}
+
+void idle_server(const Measurement& m, Channel& channel) {
+  FabricNode node(m, Role::kServer, Wait::kBlock, channel);
+  node.establish(m.connections);
+  channel.get();  // asleep as well, without driving progress
+  node.leave(channel);
+}
+
+void idle_client(const Measurement& m, Channel& channel) {
+  FabricNode node(m, Role::kClient, Wait::kBlock, channel);
+  node.establish(m.connections);
+  const int timeout_ms = static_cast<int>(m.seconds * 1000);
+  report_idle_cpu("cq_sread_cpu_percent", [&] {
+    fi_cq_entry entry{};
+    return fi_cq_sread(node.cq(), &entry, 1, nullptr, timeout_ms);
+  });
+  report_idle_cpu("eq_sread_cpu_percent", [&] {
+    std::uint32_t event = 0;
+    fi_eq_cm_entry entry{};
+    return fi_eq_sread(node.eq(), &event, &entry, sizeof entry, timeout_ms, 0);
+  });
+  channel.put(0);
+  node.leave(channel);
+}
+
+}  // namespace bench

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Governed by fi_rma(3). The server registers a row of slots and answers one message at the end; it drives progress the
+// whole time, as manual progress demands. The words in the slots show that the data really moved.
+#include "fabric/fabric_rma.h"
+
+#include <rdma/fi_rma.h>
+
+#include "fabric/messenger.h"
+#include "process/message_workloads.h"
+
+namespace bench {
+namespace {
+
+constexpr std::size_t kEndMessageSize = 8;
+constexpr std::uint64_t kReadMark = 0x7ead;  // word of every slot that a read has to bring
+
+struct Target {
+  std::uint64_t address;
+  std::uint64_t key;
+};
+
+// The client's side: keeps a window of transfers under way and counts their completions.
+class Transfers {
+ public:
+  Transfers(const FabricNode& node, const Measurement& m, std::uint64_t access, Target target)
+      : node_(node), m_(m), target_(target), local_(node, m.size, m.window, access) {}
+
+  template <class Post>
+  std::uint64_t run(Post post) {
+    const std::uint64_t end = deadline_ns(m_);
+    std::uint64_t posted = 0;
+    do {
+      for (unsigned i = 0; i < m_.window; ++i, ++posted) {
+        while (posted - completed_ == m_.window) reap();
+        while (post(posted) == -FI_EAGAIN) reap();
+      }
+    } while (now_ns() < end);
+    while (completed_ != posted) reap();
+    return posted;
+  }
+
+  RegisteredBuffer& local() { return local_; }
+  std::size_t slot(std::uint64_t sequence) const { return sequence % m_.window; }
+  std::uint64_t remote(std::uint64_t sequence) const { return target_.address + slot(sequence) * local_.stride(); }
+  std::uint64_t key() const { return target_.key; }
+
+ private:
+  void reap() {
+    fi_cq_entry entries[16];
+    const ssize_t n = fi_cq_read(node_.cq(), entries, 16);
+    if (n == -FI_EAVAIL) node_.fail_with_completion_error();
+    if (n > 0) completed_ += static_cast<std::uint64_t>(n);
+  }
+
+  const FabricNode& node_;
+  const Measurement& m_;
+  Target target_;
+  RegisteredBuffer local_;
+  std::uint64_t completed_ = 0;
+};
+
+void report_bandwidth(std::uint64_t transfers, std::size_t size, std::uint64_t start) {
+  report("bandwidth_gbs", static_cast<double>(transfers * size) / static_cast<double>(now_ns() - start));
+}
+
+void serve(const Measurement& m, Channel& channel, std::uint64_t access) {
+  FabricNode node(m, Role::kServer, Wait::kSpin, channel);
+  node.establish(m.connections);
+  {
+    RegisteredBuffer region(node, m.size, m.window, access);
+    for (std::size_t slot = 0; slot < m.window; ++slot) region.set_word(slot, kReadMark);
+    Messenger messenger(node, node.endpoint(0), kEndMessageSize, 2);
+    channel.put(region.remote_address());
+    channel.put(region.key());
+    const std::uint64_t writes = messenger.receive();  // number the last write bears, or 0 after reads
+    if (writes != 0 && region.word((writes - 1) % m.window) != writes) fail("the last write did not arrive");
+    messenger.send_alone(writes);
+    messenger.drain();
+    node.leave(channel);
+  }
+}
+
+}  // namespace
+
+void write_server(const Measurement& m, Channel& channel) {
+  serve(m, channel, FI_REMOTE_WRITE);
+}
+void read_server(const Measurement& m, Channel& channel) {
+  serve(m, channel, FI_REMOTE_READ);
+}
+
+void write_client(const Measurement& m, Channel& channel) {
+  FabricNode node(m, Role::kClient, Wait::kSpin, channel);
+  node.establish(m.connections);
+  const Target target{channel.get(), channel.get()};
+  Transfers transfers(node, m, FI_WRITE, target);
+  RegisteredBuffer& local = transfers.local();
+  const std::uint64_t start = now_ns();
+  const std::uint64_t writes = transfers.run([&](std::uint64_t i) {
+    const std::size_t slot = transfers.slot(i);
+    local.set_word(slot, i + 1);
+    return fi_write(node.endpoint(0), local.slot(slot), m.size, local.descriptor(), FI_ADDR_UNSPEC, transfers.remote(i),
+                    transfers.key(), nullptr);
+  });
+  Messenger messenger(node, node.endpoint(0), kEndMessageSize, 2);
+  messenger.send_alone(writes);  // sent after the writes, so it arrives after them
+  messenger.receive();
+  report_bandwidth(writes, m.size, start);
+  messenger.drain();
+  node.leave(channel);
+}
+
+void read_client(const Measurement& m, Channel& channel) {
+  FabricNode node(m, Role::kClient, Wait::kSpin, channel);
+  node.establish(m.connections);
+  const Target target{channel.get(), channel.get()};
+  Transfers transfers(node, m, FI_READ, target);
+  RegisteredBuffer& local = transfers.local();
+  const std::uint64_t start = now_ns();
+  const std::uint64_t reads = transfers.run([&](std::uint64_t i) {
+    const std::size_t slot = transfers.slot(i);
+    if (i >= m.window && local.word(slot) != kReadMark) fail("a read completed without its data");
+    local.set_word(slot, 0);
+    return fi_read(node.endpoint(0), local.slot(slot), m.size, local.descriptor(), FI_ADDR_UNSPEC, transfers.remote(i),
+                   transfers.key(), nullptr);
+  });
+  report_bandwidth(reads, m.size, start);
+  Messenger messenger(node, node.endpoint(0), kEndMessageSize, 2);
+  messenger.send_alone(0);
+  messenger.receive();
+  messenger.drain();
+  node.leave(channel);
+}
+
+}  // namespace bench

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "fabric/messenger.h"
+
+#include "process/process_pair.h"
+
+namespace bench {
+namespace {
+
+constexpr int kWaitMs = 1000;      // of one fi_cq_sread; running out only means to ask again
+constexpr std::size_t kLine = 64;  // messages up to a cache line may be injected
+
+}  // namespace
+
+Messenger::Messenger(const FabricNode& node, fid_ep* endpoint, std::size_t size, std::size_t depth)
+    : node_(node),
+      endpoint_(endpoint),
+      size_(size),
+      depth_(depth),
+      inject_(size <= kLine && size <= node.info()->tx_attr->inject_size),
+      outgoing_(node, size, depth, FI_SEND),
+      incoming_(node, size, depth, FI_RECV) {
+  for (std::size_t slot = 0; slot < depth; ++slot) post_receive(slot);
+}
+
+void Messenger::retry(ssize_t result, const char* what) {
+  if (result != -FI_EAGAIN) node_.check(what, result);
+  reap();
+}
+
+void Messenger::post_receive(std::size_t slot) {
+  // The context is the slot itself; sends carry none, which tells their completions apart.
+  for (std::byte* buffer = incoming_.slot(slot);;) {
+    const ssize_t result = fi_recv(endpoint_, buffer, size_, incoming_.descriptor(), FI_ADDR_UNSPEC, buffer);
+    if (result == 0) return;
+    retry(result, "fi_recv");
+  }
+}
+
+void Messenger::send(std::uint64_t word) {
+  while (sent_ - completed_ == depth_) reap();
+  const std::size_t slot = sent_ % depth_;  // free: sends of one endpoint complete in order
+  outgoing_.set_word(slot, word);
+  for (;;) {
+    const ssize_t result =
+        fi_send(endpoint_, outgoing_.slot(slot), size_, outgoing_.descriptor(), FI_ADDR_UNSPEC, nullptr);
+    if (result == 0) break;
+    retry(result, "fi_send");
+  }
+  ++sent_;
+}
+
+void Messenger::send_alone(std::uint64_t word) {
+  if (!inject_) {
+    send(word);
+    return;
+  }
+  outgoing_.set_word(0, word);
+  for (;;) {
+    const ssize_t result = fi_inject(endpoint_, outgoing_.slot(0), size_, FI_ADDR_UNSPEC);
+    if (result == 0) return;
+    retry(result, "fi_inject");
+  }
+}
+
+std::uint64_t Messenger::receive() {
+  while (arrived_ == taken_) reap();
+  return incoming_.word(taken_++ % depth_);
+}
+
+void Messenger::drain() {
+  while (completed_ != sent_) reap();
+}
+
+void Messenger::reap() {
+  fi_cq_entry entries[kBatch];
+  const ssize_t n = node_.wait() == Wait::kSpin ? fi_cq_read(node_.cq(), entries, kBatch)
+                                                : fi_cq_sread(node_.cq(), entries, kBatch, nullptr, kWaitMs);
+  if (n == -FI_EAGAIN) return;
+  if (n == -FI_EAVAIL) node_.fail_with_completion_error();
+  node_.check("fi_cq_read", n);
+  for (ssize_t i = 0; i < n; ++i) {
+    if (entries[i].op_context == nullptr)
+      ++completed_;
+    else if (entries[i].op_context != incoming_.slot(arrived_++ % depth_))
+      fail("receives completed out of order");
+  }
+}
+
+}  // namespace bench

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Messages over one connected endpoint, as a careful application would write it: buffers registered and receives posted
+// ahead of time, completions read in batches, small messages injected when the caller waits for an answer anyway.
+// Governed by fi_msg(3), fi_cq(3). The first eight bytes of each message are its word: a sequence number or a flag.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "fabric/fabric_node.h"
+#include "fabric/registered_buffer.h"
+
+namespace bench {
+
+class Messenger {
+ public:
+  // `depth` receives stay posted; as many sends may be under way, each from a slot of its own.
+  Messenger(const FabricNode& node, fid_ep* endpoint, std::size_t size, std::size_t depth);
+
+  // Sends with a completion from the next slot; waits while `depth` sends are under way.
+  void send(std::uint64_t word);
+  // Sends without a completion where the provider can inject that much.
+  void send_alone(std::uint64_t word);
+  // Waits for the next message and answers its word. Its slot is posted again by release().
+  std::uint64_t receive();
+  void release() { post_receive(released_++ % depth_); }
+  // Waits until every send has completed.
+  void drain();
+
+ private:
+  static constexpr std::size_t kBatch = 64;
+
+  void post_receive(std::size_t slot);
+  void reap();
+  void retry(ssize_t result, const char* what);
+
+  const FabricNode& node_;
+  fid_ep* endpoint_;
+  std::size_t size_;
+  std::size_t depth_;
+  bool inject_;
+  RegisteredBuffer outgoing_;
+  RegisteredBuffer incoming_;
+  std::uint64_t sent_ = 0;       // sends posted with a completion
+  std::uint64_t completed_ = 0;  // of them, completed
+  std::uint64_t arrived_ = 0;    // receives completed
+  std::uint64_t taken_ = 0;      // of them, handed to the caller
+  std::uint64_t released_ = 0;   // of them, posted again
+};
+
+}  // namespace bench

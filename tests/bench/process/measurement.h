@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What one pair of processes is told to measure, and how a bench program finds the code for it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace bench {
+
+class Channel;
+
+enum class Role { kServer, kClient };
+enum class Wait { kSpin, kBlock };  // how a side awaits messages: polling without pause, or asleep in the kernel
+
+struct Measurement {
+  std::string workload;
+  std::string library;       // path of the libfabric.so.1 under test; unused by the socket program
+  std::size_t size = 8;      // payload bytes of one message
+  unsigned window = 64;      // messages under way at once
+  unsigned connections = 1;  // connections made; messages use the first, the others stay idle
+  unsigned outstanding = 1;  // connects under way at once
+  unsigned gap_us = 0;       // pause before each ping, so that both sides really fall asleep
+  bool waitable = false;     // a spinning side polls a completion queue that could also be waited on
+  double seconds = 0.2;      // how long messages flow
+};
+
+// The two halves of a workload. Each runs in a process of its own, talks to the other over the channel for set-up, and
+// prints what it measured with report().
+struct Workload {
+  const char* name;
+  void (*server)(const Measurement&, Channel&);
+  void (*client)(const Measurement&, Channel&);
+};
+
+// Parses the command line, forks the pair and waits for it. Exit codes: 0 measured, 1 failed, 77 skipped with a reason.
+int bench_main(int argc, char** argv, std::span<const Workload> workloads);
+
+}  // namespace bench

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The workloads made of two-sided messages, written once for every contestant. A link carries messages of one size over
+// one connection; the first eight bytes of a message are its word, a sequence number here, so that loss, repetition and
+// reordering are noticed while measuring.
+#pragma once
+
+#include <time.h>
+
+#include <concepts>
+#include <cstdint>
+
+#include "process/latency_log.h"
+#include "process/measurement.h"
+#include "process/process_cost.h"
+#include "process/process_pair.h"
+
+namespace bench {
+
+template <class Link>
+concept MessageLink = requires(Link link, std::uint64_t word) {
+  link.send(word);                                    // queue one of many; may wait for room in the window
+  link.send_alone(word);                              // the only message for now: must go at once
+  { link.receive() } -> std::same_as<std::uint64_t>;  // wait for the next message
+  link.release();                                     // its buffer may take another one
+  link.drain();                                       // wait until all that was sent has left
+};
+
+inline constexpr std::uint64_t kLast = std::uint64_t{1} << 63;  // marks the word of the last message
+
+inline std::uint64_t deadline_ns(const Measurement& m) {
+  return now_ns() + static_cast<std::uint64_t>(m.seconds * 1e9);
+}
+
+inline void sleep_us(unsigned us) {
+  const timespec pause{0, static_cast<long>(us) * 1000};
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, nullptr);
+}
+
+template <MessageLink Link>
+void answer_pings(Link& link, const Measurement&) {
+  for (std::uint64_t word = 0; (word & kLast) == 0;) {
+    word = link.receive();
+    link.send_alone(word);
+    link.release();
+  }
+  link.drain();
+}
+
+template <MessageLink Link>
+void send_pings(Link& link, const Measurement& m) {
+  const auto ping = [&link](std::uint64_t word) {
+    link.send_alone(word);
+    if (link.receive() != word) fail("the answer does not match the ping");
+    link.release();
+  };
+  constexpr std::uint64_t kWarmUp = 200;
+  std::uint64_t word = 0;
+  for (const std::uint64_t end = now_ns() + 20'000'000; word < kWarmUp && now_ns() < end;) ping(word++);
+
+  LatencyLog log;
+  const OperationCost cost;
+  const std::uint64_t end = deadline_ns(m);
+  for (std::uint64_t start = now_ns(); start < end && !log.full();) {
+    if (m.gap_us != 0) {
+      sleep_us(m.gap_us);
+      start = now_ns();
+    }
+    ping(word++);
+    const std::uint64_t done = now_ns();
+    log.add(done - start);
+    start = done;
+  }
+  cost.finish(2 * log.count());  // a message sent and one received
+  ping(kLast);
+  link.drain();
+  log.report_half_round_trips();
+}
+
+template <MessageLink Link>
+void take_stream(Link& link, const Measurement&) {
+  for (std::uint64_t expected = 0;; ++expected) {
+    const std::uint64_t word = link.receive();
+    link.release();
+    if ((word & ~kLast) != expected) fail("a message of the stream is missing or out of place");
+    if ((word & kLast) != 0) break;
+  }
+  link.send_alone(kLast);
+  link.drain();
+}
+
+template <MessageLink Link>
+void send_stream(Link& link, const Measurement& m) {
+  const OperationCost cost;
+  const std::uint64_t start = now_ns();
+  const std::uint64_t end = deadline_ns(m);
+  std::uint64_t sent = 0;
+  do {
+    for (unsigned i = 0; i < m.window; ++i) link.send(sent++);
+  } while (now_ns() < end);
+  link.send_alone(sent++ | kLast);
+  link.drain();
+  link.receive();  // the peer has taken them all
+  const auto elapsed_ns = static_cast<double>(now_ns() - start);
+  cost.finish(sent);
+  link.release();
+  report("message_ns", elapsed_ns / static_cast<double>(sent));
+  report("messages_per_s", static_cast<double>(sent) / elapsed_ns * 1e9);
+  report("bandwidth_gbs", static_cast<double>(sent * m.size) / elapsed_ns);
+}
+
+// Latency, then rate, over the same set of connections.
+template <MessageLink Link>
+void answer_pings_take_stream(Link& link, const Measurement& m) {
+  answer_pings(link, m);
+  take_stream(link, m);
+}
+
+template <MessageLink Link>
+void send_pings_send_stream(Link& link, const Measurement& m) {
+  send_pings(link, m);
+  send_stream(link, m);
+}
+
+}  // namespace bench

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "process/process_pair.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+namespace bench {
+namespace {
+
+// Descriptors a process needs beroles its connections: standard streams, listener, epoll, queues, files of the
+// libraries.
+constexpr unsigned kSpareDescriptors = 128;
+
+// The client gets the first core we may use, the server the last: with one core they share it.
+void pin(Role role) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  int first = -1;
+  int last = -1;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    if (first < 0) first = cpu;
+    last = cpu;
+  }
+  cpu_set_t chosen;
+  CPU_ZERO(&chosen);
+  CPU_SET(role == Role::kClient ? first : last, &chosen);
+  sched_setaffinity(0, sizeof chosen, &chosen);
+}
+
+pid_t start(Role role, const Workload& workload, const Measurement& measurement, int fd, unsigned limit_seconds) {
+  std::fflush(nullptr);
+  const pid_t pid = static_cast<pid_t>(check("fork", fork()));
+  if (pid != 0) return pid;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  alarm(limit_seconds);  // survives whatever the library under test does with its threads
+  pin(role);
+  Channel channel(fd);
+  (role == Role::kServer ? workload.server : workload.client)(measurement, channel);
+  std::fflush(nullptr);
+  _exit(0);
+}
+
+int exit_code(int status) {
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  fmt::print("fail ended by signal {} ({})\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return 1;
+}
+
+// Leaves without running destructors of a library in an unknown state.
+[[noreturn]] void end(const char* word, const std::string& reason, int code) {
+  fmt::print("{} {}\n", word, reason);
+  std::fflush(stdout);
+  _exit(code);
+}
+
+}  // namespace
+
+void Channel::put(std::uint64_t value) {
+  if (send(fd_, &value, sizeof value, MSG_NOSIGNAL) != sizeof value) _exit(1);
+}
+
+std::uint64_t Channel::get() {
+  std::uint64_t value = 0;
+  if (recv(fd_, &value, sizeof value, 0) != sizeof value) _exit(1);
+  return value;
+}
+
+bool Channel::ready() const {
+  pollfd p{fd_, POLLIN, 0};
+  return poll(&p, 1, 0) != 0;
+}
+
+int run_pair(const Workload& workload, const Measurement& measurement, unsigned limit_seconds) {
+  int ends[2];
+  check("socketpair", socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+  pid_t pids[2] = {start(Role::kServer, workload, measurement, ends[0], limit_seconds),
+                   start(Role::kClient, workload, measurement, ends[1], limit_seconds)};
+  close(ends[0]);
+  close(ends[1]);
+  int result = 0;
+  for (int left = 2; left > 0; --left) {
+    int status = 0;
+    const auto ended = static_cast<pid_t>(check("wait", wait(&status)));
+    const int code = exit_code(status);
+    if (result == 0) result = code;
+    if (code != 0 && left == 2) kill(ended == pids[0] ? pids[1] : pids[0], SIGKILL);
+    if (code != 0 && left == 2) left = 1, wait(nullptr);
+  }
+  return result;
+}
+
+void report(const char* metric, double value) {
+  fmt::print("metric {} {}\n", metric, value);
+  std::fflush(stdout);
+}
+
+void skip(const std::string& reason) {
+  end("skip", reason, kExitSkipped);
+}
+
+void fail(const std::string& reason) {
+  end("fail", reason, 1);
+}
+
+long check(const char* what, long result) {
+  if (result == -1) fail(fmt::format("{}: {}", what, std::strerror(errno)));
+  return result;
+}
+
+void reserve_descriptors(unsigned connections) {
+  rlimit limit{};
+  check("getrlimit", getrlimit(RLIMIT_NOFILE, &limit));
+  limit.rlim_cur = limit.rlim_max;
+  check("setrlimit", setrlimit(RLIMIT_NOFILE, &limit));
+  if (limit.rlim_max < connections + kSpareDescriptors)
+    skip(fmt::format("{} connections need more descriptors than the hard limit of {}", connections, limit.rlim_max));
+}
+
+std::uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace bench

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// socket_bench: the workloads of fabric_bench over plain TCP sockets, as the floor that a provider over tcp can reach.
+#include <vector>
+
+#include "process/message_workloads.h"
+#include "process/process_pair.h"
+#include "sockets/socket_link.h"
+#include "sockets/socket_node.h"
+
+namespace {
+
+using namespace bench;
+
+constexpr std::size_t kRequestSize = 8;       // payload of a request in the read workload
+constexpr std::size_t kConnectsAtOnce = 256;  // while setting up
+
+template <Role role, Wait wait, void (*body)(SocketLink&, const Measurement&)>
+void run(const Measurement& m, Channel& channel) {
+  SocketNode node(role, wait, channel);
+  const std::uint64_t start = now_ns();
+  node.establish(m.connections, kConnectsAtOnce);
+  if (role == Role::kClient) report("connect_us", static_cast<double>(now_ns() - start) / 1e3 / m.connections);
+  SocketLink link(node, m.size, m.window);
+  body(link, m);
+  channel.put(0);
+  channel.get();
+}
+
+template <Wait wait, void (*server)(SocketLink&, const Measurement&), void (*client)(SocketLink&, const Measurement&)>
+constexpr Workload messages(const char* name) {
+  return {name, run<Role::kServer, wait, server>, run<Role::kClient, wait, client>};
+}
+
+// A remote read without a fabric: the client keeps a window of requests under way, the server answers each with data.
+void read_server(const Measurement& m, Channel& channel) {
+  SocketNode node(Role::kServer, Wait::kSpin, channel);
+  node.establish(1, 1);
+  SocketLink requests(node, kRequestSize, m.window);
+  SocketLink data(node, m.size, m.window);
+  for (std::uint64_t word = 0; (word & kLast) == 0;) {
+    word = requests.receive();
+    data.send_alone(word);
+  }
+  channel.put(0);
+  channel.get();
+}
+
+void read_client(const Measurement& m, Channel& channel) {
+  SocketNode node(Role::kClient, Wait::kSpin, channel);
+  node.establish(1, 1);
+  SocketLink requests(node, kRequestSize, m.window);
+  SocketLink data(node, m.size, m.window);
+  const std::uint64_t start = now_ns();
+  const std::uint64_t end = deadline_ns(m);
+  std::uint64_t sent = 0;
+  for (; sent < m.window - 1; ++sent) requests.send(sent);
+  std::uint64_t taken = 0;
+  const auto take = [&] {
+    if ((data.receive() & ~kLast) != taken++) fail("an answer is missing or out of place");
+  };
+  for (; now_ns() < end; take()) requests.send_alone(sent++);
+  requests.send_alone(sent++ | kLast);
+  while (taken < sent) take();
+  report("bandwidth_gbs", static_cast<double>(taken * m.size) / static_cast<double>(now_ns() - start));
+  channel.put(0);
+  channel.get();
+}
+
+void connects_server(const Measurement& m, Channel& channel) {
+  SocketNode node(Role::kServer, Wait::kSpin, channel);
+  node.serve_short_connections(m.connections);
+  channel.put(0);
+}
+
+void connects_client(const Measurement& m, Channel& channel) {
+  SocketNode node(Role::kClient, Wait::kSpin, channel);
+  const std::uint64_t start = now_ns();
+  for (unsigned i = 0; i < m.connections; ++i) node.connect_and_close();
+  channel.get();
+  report("connects_per_s", m.connections / (static_cast<double>(now_ns() - start) / 1e9));
+}
+
+void storm_server(const Measurement& m, Channel& channel) {
+  SocketNode node(Role::kServer, Wait::kSpin, channel);
+  node.establish(m.connections, m.outstanding);
+  channel.put(0);
+  channel.get();
+}
+
+void storm_client(const Measurement& m, Channel& channel) {
+  SocketNode node(Role::kClient, Wait::kSpin, channel);
+  const std::uint64_t start = now_ns();
+  node.establish(m.connections, m.outstanding);
+  channel.get();
+  report("connects_per_s", m.connections / (static_cast<double>(now_ns() - start) / 1e9));
+  channel.put(0);
+}
+
+constexpr Workload kWorkloads[] = {
+    messages<Wait::kSpin, answer_pings<SocketLink>, send_pings<SocketLink>>("pingpong"),
+    messages<Wait::kBlock, answer_pings<SocketLink>, send_pings<SocketLink>>("wakeup"),
+    messages<Wait::kSpin, take_stream<SocketLink>, send_stream<SocketLink>>("stream"),
+    messages<Wait::kSpin, answer_pings_take_stream<SocketLink>, send_pings_send_stream<SocketLink>>("growth"),
+    messages<Wait::kSpin, take_stream<SocketLink>, send_stream<SocketLink>>("write"),
+    {"read", read_server, read_client},
+    {"connects", connects_server, connects_client},
+    {"storm", storm_server, storm_client},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bench_main(argc, argv, kWorkloads);
+}
