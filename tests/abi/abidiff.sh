@@ -4,7 +4,7 @@
 # - The two libraries: Debian ships no debug information, so it sees ELF symbols only; none may have been removed.
 # - The two sets of headers: both are compiled into a library that has a pointer to every structure. Here it compares all
 #   types in depth, the slots of the ops tables with all their arguments above all. abidiff.suppr is the reviewed list.
-# It cannot judge macros, inline functions or behaviour: layout.sh, prototypes.sh and compat.c do.
+# It cannot judge macros, inline functions or behaviour: layout.sh, functions.sh and compat.c do.
 set -eu
 cc=$1 here=$2 weft=$3 stock=$4 library=$5 stock_library=$6 work=$7
 . "$here/skip.sh"
