@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The names of the error codes of <rdma/fi_errno.h>; fi_errno(3).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace weft::tools {
+
+struct ErrorName {
+  std::string_view name;  // with FI_
+  int number;             // positive
+};
+
+// All, by number.
+std::span<const ErrorName> error_names();
+
+// By name in any letter case, with or without FI_; nullptr when there is none.
+const ErrorName* error_named(std::string_view name);
+
+// Decimal, octal (0..) or hexadecimal (0x..), of either sign: the positive number.
+std::optional<int> error_number(std::string_view text);
+
+}  // namespace weft::tools

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A fi_getinfo call made of what stands on a command line. fi_getinfo(3), fi_info(1).
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+
+namespace weft::tools {
+
+struct InfoDeleter {
+  void operator()(fi_info* info) const { fi_freeinfo(info); }
+};
+using InfoPtr = std::unique_ptr<fi_info, InfoDeleter>;
+
+// The newest API version that this tool and the library both know.
+uint32_t api_version();
+
+// Movable only before options() was called: the options point into it.
+class FabricQuery {
+ public:
+  FabricQuery();
+
+  // fi_info's options that narrow the query, each writing to this object.
+  std::vector<Option> options();
+
+  // Asks. 0 and a list, or a negative fi_errno.
+  int run(InfoPtr& result, uint64_t extra_flags = 0);
+  // The same without any hint or address: everything the library has.
+  static int run_unfiltered(InfoPtr& result, uint64_t flags);
+
+  fi_info& hints() { return *hints_; }
+
+ private:
+  Complaint set_addr_format(const char* text);
+  int set_source_hint();
+
+  InfoPtr hints_;
+  bool narrowed_ = false;  // there is a hint: without any, the library gets no hints at all
+  const char* node_ = nullptr;
+  const char* port_ = nullptr;
+  const char* source_ = nullptr;
+};
+
+// Replaces a string of the hints; the library frees it.
+void set_string(char*& target, const char* text);
+
+}  // namespace weft::tools
