@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The storage of an address vector: indices to addresses and back; fi_av(3) governs what the indices are. Looking up an
+// index takes no lock, because the data path does it for every datagram.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <queue>
+#include <unordered_map>
+#include <vector>
+
+namespace weft {
+
+// Entries live in chunks that double in size and never move, so a pointer from find() is good until that index is removed.
+// Thread-safe; removing an index while another thread uses it is the application's error, as fi_av(3) says.
+template <class A>
+class AddressTable {
+ public:
+  // Takes the lowest unused index. Never fails but by std::bad_alloc.
+  uint64_t insert(const A& address, uint64_t user_id) {
+    std::lock_guard lock(mutex_);
+    const uint64_t index = unused_.empty() ? end_ : unused_.top();
+    Slot& slot = reserve_locked(index);
+    by_address_.emplace(address, index);
+    slot.address = address;
+    slot.user_id = user_id;
+    slot.used.store(true, std::memory_order_release);
+    if (unused_.empty())
+      ++end_;
+    else
+      unused_.pop();
+    return index;
+  }
+  // Uses up the lowest unused index without an address: a failed insertion into a table keeps its place (fi_av_insert
+  // with fi_addr NULL relies on it). It is given out again once skip_done() is called at the end of the insertion.
+  void skip() {
+    std::lock_guard lock(mutex_);
+    if (unused_.empty()) {
+      skipped_.push_back(end_++);
+    } else {
+      skipped_.push_back(unused_.top());
+      unused_.pop();
+    }
+  }
+  void skip_done() {
+    std::lock_guard lock(mutex_);
+    for (uint64_t index : skipped_) unused_.push(index);
+    skipped_.clear();
+  }
+
+  // False if the index is not in use.
+  bool remove(uint64_t index) {
+    std::lock_guard lock(mutex_);
+    Slot* slot = used_slot(index);
+    if (slot == nullptr) return false;
+    unused_.push(index);
+    auto [first, last] = by_address_.equal_range(slot->address);
+    for (auto it = first; it != last; ++it) {
+      if (it->second != index) continue;
+      by_address_.erase(it);
+      break;
+    }
+    slot->used.store(false, std::memory_order_release);
+    return true;
+  }
+
+  // Null if the index is not in use. No lock.
+  const A* find(uint64_t index) const noexcept {
+    const Slot* slot = used_slot(index);
+    return slot != nullptr ? &slot->address : nullptr;
+  }
+  // The index of an address (of any one if it was inserted more than once), or ~0.
+  uint64_t find(const A& address) const noexcept {
+    std::lock_guard lock(mutex_);
+    const auto it = by_address_.find(address);
+    return it != by_address_.end() ? it->second : kNone;
+  }
+  // What completions name the peer by: its index unless a user id was set; ~0 if unknown.
+  uint64_t source(const A& address) const noexcept {
+    std::lock_guard lock(mutex_);
+    const auto it = by_address_.find(address);
+    if (it == by_address_.end()) return kNone;
+    const uint64_t user_id = used_slot(it->second)->user_id;
+    return user_id != kNone ? user_id : it->second;
+  }
+  bool set_user_id(uint64_t index, uint64_t user_id) noexcept {
+    std::lock_guard lock(mutex_);
+    Slot* slot = used_slot(index);
+    if (slot != nullptr) slot->user_id = user_id;
+    return slot != nullptr;
+  }
+
+  static constexpr uint64_t kNone = ~uint64_t{0};
+
+ private:
+  struct Slot {
+    A address;
+    uint64_t user_id = kNone;
+    std::atomic<bool> used{false};
+  };
+  static constexpr unsigned kFirstBits = 6;  // chunk 0 holds 64 entries, chunk k 64 << k
+  static constexpr unsigned kChunks = 40 - kFirstBits;
+
+  static unsigned chunk_of(uint64_t index) noexcept {
+    return static_cast<unsigned>(std::bit_width((index >> kFirstBits) + 1)) - 1;
+  }
+  static uint64_t start_of(unsigned chunk) noexcept { return ((uint64_t{1} << chunk) - 1) << kFirstBits; }
+
+  Slot* used_slot(uint64_t index) const noexcept {
+    const unsigned chunk = chunk_of(index);
+    if (chunk >= kChunks) return nullptr;
+    Slot* slots = chunks_[chunk].load(std::memory_order_acquire);
+    if (slots == nullptr) return nullptr;
+    Slot& slot = slots[index - start_of(chunk)];
+    return slot.used.load(std::memory_order_acquire) ? &slot : nullptr;
+  }
+  Slot& reserve_locked(uint64_t index) {
+    const unsigned chunk = chunk_of(index);
+    if (owners_[chunk] == nullptr) {
+      owners_[chunk].reset(new Slot[size_t{1} << (chunk + kFirstBits)]);
+      chunks_[chunk].store(owners_[chunk].get(), std::memory_order_release);
+    }
+    return owners_[chunk][index - start_of(chunk)];
+  }
+
+  mutable std::mutex mutex_;  // guards all but reading chunks_ and used slots
+  std::array<std::atomic<Slot*>, kChunks> chunks_{};
+  std::array<std::unique_ptr<Slot[]>, kChunks> owners_;
+  uint64_t end_ = 0;  // lowest index never given out
+  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> unused_;
+  std::vector<uint64_t> skipped_;
+  std::unordered_multimap<A, uint64_t> by_address_;
+};
+
+}  // namespace weft

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Address vectors of IP addresses; fi_av(3) governs. A handle is an index for FI_AV_TABLE and FI_AV_MAP alike.
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "abi/av_ops.h"
+#include "abi/bridge.h"
+#include "abi/fid_ops.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "objects/address.h"
+#include "objects/address_table.h"
+#include "objects/event_queue.h"
+
+namespace weft {
+
+// The part that knows no engine; endpoints hold a Ref to it. Thread-safe.
+class AddressVectorCore : public RefCounted {
+ public:
+  // The peer behind a handle (without its receive-context bits), null if there is none. No lock: the data path.
+  const Address* find(fi_addr_t handle) const noexcept { return table_.find(handle & index_mask_); }
+  // What a completion reports as the source: the handle or the user's id; FI_ADDR_NOTAVAIL for a stranger.
+  fi_addr_t source_of(const Address& address) const noexcept { return table_.source(address); }
+  // The receive context that a handle selects; fi_rx_addr.
+  unsigned receive_context_of(fi_addr_t handle) const noexcept;
+
+ protected:
+  AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr) noexcept;
+  ~AddressVectorCore();
+  static Status check(const fi_av_attr* attr);
+
+  // One insertion call: what is to be inserted, and how its results are told.
+  struct Insertion {
+    fid_t fid;
+    fi_addr_t* handles;  // may be null; user ids on input with FI_AV_USER_ID
+    uint64_t flags;
+    void* context;
+  };
+  // The addresses that an insertsvc or insertsym names, in order.
+  struct Names {
+    std::string node;
+    std::string service;
+    size_t nodes = 1;
+    size_t services = 1;
+  };
+  int insert_raw(const Insertion& call, const void* addresses, size_t count);
+  int insert_names(const Insertion& call, const Names& names);
+  int remove_handles(const fi_addr_t* handles, size_t count, uint64_t flags);
+  int lookup_address(fi_addr_t handle, void* address, size_t* length) const noexcept;
+  const char* address_text(const void* address, char* buf, size_t* length) const noexcept;
+  int assign_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept;
+
+  Ref<EventQueueCore> events_;
+
+ private:
+  class Report;
+  Status check_insertion(const Insertion& call) const noexcept;
+  Result<Address> read_address(const std::byte*& next) const;
+  void resolve_names(Report& report, const Names& names);
+  void insert_one(Report& report, const Result<Address>& address);
+
+  const Ref<RefCounted> parent_;
+  const uint32_t addr_format_;
+  const int rx_ctx_bits_;
+  const uint64_t index_mask_;
+  const bool asynchronous_;  // FI_EVENT
+  AddressTable<Address> table_;
+  std::mutex resolvers_mutex_;
+  std::vector<std::thread> resolvers_;  // name look-ups in flight (FI_EVENT); joined at destruction
+};
+
+// Owner: its C handle; close answers -FI_EBUSY while endpoints use it.
+template <class E>
+class AddressVector final : public Object<fid_av>, public AddressVectorCore {
+ public:
+  // `parent` is the domain; `addr_format` that of the info which opened it. attr->type is set if it was FI_AV_UNSPEC.
+  static Result<AddressVector*> open(Ref<RefCounted> parent, fi_av_attr* attr, uint32_t addr_format, void* context) {
+    if (Status status = check(attr); !status.ok()) return failure(status);
+    if (attr->type == FI_AV_UNSPEC) attr->type = FI_AV_TABLE;
+    return new AddressVector(std::move(parent), addr_format, *attr, context);
+  }
+  static const fi_ops* fid_ops() noexcept {
+    static constexpr fi_ops kOps = make_fid_ops<AddressVector>();
+    return &kOps;
+  }
+  static AddressVector* from(const ::fid* fid) noexcept { return object_if<AddressVector>(fid); }
+
+  // Slots of fi_ops.
+  int close() {
+    if (in_use()) return -FI_EBUSY;
+    delete this;
+    return 0;
+  }
+  int bind(::fid* object, uint64_t flags) {
+    auto* queue = EventQueue<E>::from(object);
+    if (queue == nullptr) return -FI_EINVAL;
+    if (flags != 0) return -FI_EBADFLAGS;
+    events_ = Ref<EventQueueCore>(*queue);
+    return 0;
+  }
+
+  // Slots of fi_ops_av.
+  int insert(const void* addr, size_t count, fi_addr_t* handles, uint64_t flags, void* context) {
+    return insert_raw({&abi.fid, handles, flags, context}, addr, count);
+  }
+  int insertsvc(const char* node, const char* service, fi_addr_t* handles, uint64_t flags, void* context) {
+    return insertsym(node, 1, service, 1, handles, flags, context);
+  }
+  int insertsym(const char* node, size_t nodes, const char* service, size_t services, fi_addr_t* handles,
+                uint64_t flags, void* context) {
+    return insert_names({&abi.fid, handles, flags, context},
+                        {node != nullptr ? node : "", service != nullptr ? service : "", nodes, services});
+  }
+  int remove(fi_addr_t* handles, size_t count, uint64_t flags) { return remove_handles(handles, count, flags); }
+  int lookup(fi_addr_t handle, void* addr, size_t* length) noexcept { return lookup_address(handle, addr, length); }
+  const char* straddr(const void* addr, char* buf, size_t* length) noexcept { return address_text(addr, buf, length); }
+  int set_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept {
+    return assign_user_id(handle, user_id, flags);
+  }
+
+ private:
+  AddressVector(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr, void* context) noexcept
+      : AddressVectorCore(std::move(parent), addr_format, attr) {
+    static constexpr fi_ops_av kOps = make_av_ops<AddressVector>();
+    abi.fid = {FI_CLASS_AV, context, const_cast<fi_ops*>(fid_ops())};
+    abi.ops = const_cast<fi_ops_av*>(&kOps);
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Completion queues; fi_cq(3) governs. Entries are kept in the queue's own format, so a read is one copy of a whole batch
+// into the caller's buffer; a write is one short lock, one copy and, with nobody armed, no system call.
+//
+// Order: a failed operation keeps its place. Reads give what completed before it, then -FI_EAVAIL until fi_cq_readerr has
+// taken it. The queue grows instead of losing entries; its size attribute only tells full().
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "abi/bridge.h"
+#include "abi/cq_ops.h"
+#include "abi/fid_ops.h"
+#include "base/deadline.h"
+#include "base/mutex.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "objects/progress.h"
+#include "objects/wait_object.h"
+#include "objects/wait_set.h"
+
+namespace weft {
+
+// One finished operation. The members down to `tag` have the layout of fi_cq_tagged_entry, of which every smaller format
+// is a prefix.
+struct Completion {
+  void* context = nullptr;
+  uint64_t flags = 0;
+  size_t len = 0;
+  void* buf = nullptr;
+  uint64_t data = 0;
+  uint64_t tag = 0;
+  fi_addr_t src_addr = FI_ADDR_NOTAVAIL;
+};
+
+struct CompletionError : Completion {
+  size_t olen = 0;                 // bytes that did not fit
+  int err = 0;                     // positive fi_errno
+  int prov_errno = 0;
+  const void* err_data = nullptr;  // copied
+  size_t err_data_size = 0;
+};
+
+// Fills `buf` (if any) with the meaning of a provider's error number and returns it, or a static string.
+using StrerrorFn = const char* (*)(int prov_errno, const void* err_data, char* buf, size_t len);
+
+// The part that knows no engine; endpoints hold a Ref to it. Thread-safe when opened with locking.
+class CompletionQueueCore : public RefCounted {
+ public:
+  // Any thread, also under an engine's lock. If memory runs out the queue is overrun: -FI_EOVERRUN once it is read empty.
+  void write(const Completion& completion) noexcept;
+  void write_error(const CompletionError& error) noexcept;
+
+  // Something to read (an entry or an error). A hint without the lock: not for deciding to sleep.
+  bool ready() const noexcept { return unread_.load(std::memory_order_relaxed) != 0; }
+  // The application has fallen behind by the size it asked for: time to push back.
+  bool full() const noexcept { return unread_.load(std::memory_order_relaxed) >= size_; }
+
+  fi_cq_format format() const noexcept { return format_; }
+  WaitObject& wait_object() noexcept { return wait_; }
+
+ protected:
+  CompletionQueueCore(Ref<RefCounted> parent, const fi_cq_attr& attr, uint32_t api_version, bool locking,
+                      StrerrorFn error_text);
+  ~CompletionQueueCore() = default;
+
+  static Status check(const fi_cq_attr* attr, bool locking);
+
+  // What a read gives: a positive count, -FI_EAGAIN, -FI_EAVAIL or -FI_EOVERRUN. `sources` may be null.
+  ssize_t take(void* buf, size_t count, fi_addr_t* sources) noexcept;
+  // At least `threshold` entries, or an error: a blocked reader has something to do.
+  bool satisfies(size_t threshold) noexcept;
+  ssize_t take_error(fi_cq_err_entry* out) noexcept;
+  const char* text_of(int prov_errno, const void* err_data, char* buf, size_t len) const noexcept;
+  size_t threshold_of(const void* cond) const noexcept;
+
+  WaitObject wait_;
+
+ private:
+  struct StoredError {
+    uint64_t position;  // entries written before it
+    fi_cq_err_entry entry;
+    std::vector<std::byte> data;
+  };
+
+  void grow_locked();
+  void store_source_locked(fi_addr_t source);
+  std::byte* slot(uint64_t position) noexcept { return entries_.get() + (position & (capacity_ - 1)) * entry_size_; }
+
+  const Ref<RefCounted> parent_;
+  const fi_cq_format format_;
+  const size_t entry_size_;  // bytes
+  const size_t size_;
+  const uint32_t api_version_;
+  const bool threshold_wait_;  // sread's cond counts
+  const StrerrorFn error_text_;
+
+  std::atomic<size_t> unread_{0};  // entries and errors; written under the lock, so that empty reads need none
+  Mutex mutex_;                    // guards the rest
+  std::unique_ptr<std::byte[]> entries_;
+  std::unique_ptr<fi_addr_t[]> sources_;  // beside entries_; only once a completion had a source
+  uint64_t capacity_ = 0;                 // entries; a power of two or 0
+  uint64_t head_ = 0;                     // free-running positions
+  uint64_t tail_ = 0;
+  std::deque<StoredError> errors_;
+  std::vector<std::byte> last_error_data_;  // what readerr handed out by pointer; until the next readerr
+  bool overrun_ = false;
+};
+
+// Owner: its C handle; close answers -FI_EBUSY while endpoints use it.
+template <class E>
+class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore {
+ public:
+  // `parent` is the domain. `locking` is false only if every call in the domain is serialised (FI_THREAD_DOMAIN and the
+  // like) and no thread of ours drives the engine. Null `error_text`: fi_strerror.
+  static Result<CompletionQueue*> open(Ref<RefCounted> parent, const fi_cq_attr* attr, E& engine, uint32_t api_version,
+                                       bool locking, StrerrorFn error_text, void* context) {
+    static_assert(ProgressEngine<E>);
+    if (Status status = check(attr, locking); !status.ok()) return failure(status);
+    auto queue = std::unique_ptr<CompletionQueue>(
+        new CompletionQueue(std::move(parent), *attr, engine, api_version, locking, error_text, context));
+    if (Status status = queue->open_wait_object(*attr); !status.ok()) return failure(status);
+    return queue.release();
+  }
+  static const fi_ops* fid_ops() noexcept {
+    static constexpr fi_ops kOps = make_fid_ops<CompletionQueue>();
+    return &kOps;
+  }
+  // The queue behind a handle of this class and engine, else null.
+  static CompletionQueue* from(const ::fid* fid) noexcept { return object_if<CompletionQueue>(fid); }
+
+  E& engine() noexcept { return engine_; }
+
+  // What poll sets, wait sets and fi_trywait ask.
+  void mark_reported() noexcept {}  // counters have something to do here
+  void drive() noexcept { engine_.drive(); }
+  bool prepare_wait() noexcept { return engine_.prepare_wait(); }
+  bool must_not_sleep() noexcept { return satisfies(1); }
+  int trywait() noexcept {
+    if (ready()) return -FI_EAGAIN;
+    wait_.arm();
+    if (must_not_sleep()) return -FI_EAGAIN;
+    return wait_.has_driver() || prepare_wait() ? 0 : -FI_EAGAIN;
+  }
+
+  // Slots of fi_ops.
+  int close();
+  int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
+
+  // Slots of fi_ops_cq.
+  ssize_t read(void* buf, size_t count) noexcept { return readfrom(buf, count, nullptr); }
+  ssize_t readfrom(void* buf, size_t count, fi_addr_t* src_addr) noexcept {
+    if (!ready() || count == 0) {
+      engine_.drive();
+      if (!ready()) return take(buf, 0, nullptr);
+    }
+    return take(buf, count, src_addr);
+  }
+  ssize_t readerr(fi_cq_err_entry* buf, uint64_t flags) noexcept {
+    (void)flags;  // reserved
+    return take_error(buf);
+  }
+  ssize_t sread(void* buf, size_t count, const void* cond, int timeout_ms) noexcept {
+    return sreadfrom(buf, count, nullptr, cond, timeout_ms);
+  }
+  ssize_t sreadfrom(void* buf, size_t count, fi_addr_t* src_addr, const void* cond, int timeout_ms) noexcept;
+  int signal() noexcept {
+    if (!wait_.can_block()) return -FI_ENOSYS;
+    wait_.interrupt();
+    return 0;
+  }
+  const char* strerror(int prov_errno, const void* err_data, char* buf, size_t len) noexcept {
+    return text_of(prov_errno, err_data, buf, len);
+  }
+
+ private:
+  CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version, bool locking,
+                  StrerrorFn error_text, void* context);
+  Status open_wait_object(const fi_cq_attr& attr);
+
+  E& engine_;
+  WaitMembership membership_;
+};
+
+template <class E>
+CompletionQueue<E>::CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version,
+                                    bool locking, StrerrorFn error_text, void* context)
+    : CompletionQueueCore(std::move(parent), attr, api_version, locking, error_text), engine_(engine) {
+  static constexpr fi_ops_cq kOps = make_cq_ops<CompletionQueue>();
+  abi.fid = {FI_CLASS_CQ, context, const_cast<fi_ops*>(fid_ops())};
+  abi.ops = const_cast<fi_ops_cq*>(&kOps);
+}
+
+template <class E>
+Status CompletionQueue<E>::open_wait_object(const fi_cq_attr& attr) {
+  if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
+    return status;
+  if (Status status = wait_.attach(engine_.wait_fd()); !status.ok()) return status;
+  return wait_.start_driver([this] {
+    drive();
+    return prepare_wait();
+  });
+}
+
+template <class E>
+int CompletionQueue<E>::close() {
+  if (in_use()) return -FI_EBUSY;
+  wait_.stop_driver();
+  wait_.detach(engine_.wait_fd());
+  delete this;
+  return 0;
+}
+
+template <class E>
+ssize_t CompletionQueue<E>::sreadfrom(void* buf, size_t count, fi_addr_t* src_addr, const void* cond,
+                                      int timeout_ms) noexcept {
+  if (!wait_.can_block()) return -FI_ENOSYS;
+  struct Source {
+    CompletionQueue& queue;
+    size_t threshold;
+    void drive() noexcept { queue.drive(); }
+    bool must_not_sleep() noexcept { return queue.satisfies(threshold); }
+    bool prepare_wait() noexcept { return queue.prepare_wait(); }
+  };
+  const size_t threshold = threshold_of(cond);
+  if (!satisfies(threshold)) wait_.wait(Deadline::in_ms(timeout_ms), Source{*this, threshold});
+  const ssize_t taken = take(buf, count, src_addr);
+  if (ready()) wait_.signal();  // for those who poll the descriptor
+  return taken;
+}
+
+}  // namespace weft

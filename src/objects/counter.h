@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Counters of finished and of failed operations; fi_cntr(3) governs. Both values are atomics: counting is one addition
+// and, with nobody armed, no system call.
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <atomic>
+#include <memory>
+
+#include "abi/bridge.h"
+#include "abi/cntr_ops.h"
+#include "abi/fid_ops.h"
+#include "base/deadline.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "objects/progress.h"
+#include "objects/wait_object.h"
+#include "objects/wait_set.h"
+
+namespace weft {
+
+// The part that knows no engine; endpoints and memory regions hold a Ref to it. Thread-safe.
+class CounterCore : public RefCounted {
+ public:
+  // Any thread, also under an engine's lock.
+  void add(uint64_t count) noexcept { change(value_, count); }
+  void add_error(uint64_t count) noexcept { change(errors_, count); }
+
+  uint64_t value() const noexcept { return value_.load(); }
+  uint64_t errors() const noexcept { return errors_.load(); }
+  // A value changed since the application was last told or set one itself; fi_poll(3).
+  bool ready() const noexcept { return value() != reported_value_.load() || errors() != reported_errors_.load(); }
+  void mark_reported() noexcept {
+    reported_value_.store(value());
+    reported_errors_.store(errors());
+  }
+
+  WaitObject& wait_object() noexcept { return wait_; }
+
+ protected:
+  explicit CounterCore(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {}
+  ~CounterCore() = default;
+  static Status check(const fi_cntr_attr* attr, bool locking);
+
+  void change(std::atomic<uint64_t>& value, uint64_t count) noexcept {
+    value.fetch_add(count);
+    wait_.signal();
+  }
+  void assign(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported, uint64_t to) noexcept {
+    value.store(to);
+    reported.store(to);
+    wait_.signal();
+  }
+
+  WaitObject wait_;
+  std::atomic<uint64_t> value_{0};
+  std::atomic<uint64_t> errors_{0};
+  std::atomic<uint64_t> reported_value_{0};
+  std::atomic<uint64_t> reported_errors_{0};
+
+ private:
+  const Ref<RefCounted> parent_;
+};
+
+// Owner: its C handle; close answers -FI_EBUSY while endpoints or memory regions use it.
+template <class E>
+class Counter final : public Object<fid_cntr>, public CounterCore {
+ public:
+  // `parent` is the domain. `locking`: see CompletionQueue; it only decides whether FI_WAIT_MUTEX_COND is possible.
+  static Result<Counter*> open(Ref<RefCounted> parent, const fi_cntr_attr* attr, E& engine, bool locking,
+                               void* context) {
+    static_assert(ProgressEngine<E>);
+    if (Status status = check(attr, locking); !status.ok()) return failure(status);
+    auto counter = std::unique_ptr<Counter>(new Counter(std::move(parent), engine, context));
+    if (Status status = counter->open_wait_object(*attr); !status.ok()) return failure(status);
+    return counter.release();
+  }
+  static const fi_ops* fid_ops() noexcept {
+    static constexpr fi_ops kOps = make_fid_ops<Counter>();
+    return &kOps;
+  }
+  static Counter* from(const ::fid* fid) noexcept { return object_if<Counter>(fid); }
+
+  E& engine() noexcept { return engine_; }
+
+  // What poll sets, wait sets and fi_trywait ask.
+  void drive() noexcept { engine_.drive(); }
+  bool prepare_wait() noexcept { return engine_.prepare_wait(); }
+  bool must_not_sleep() noexcept { return ready(); }
+  int trywait() noexcept {
+    wait_.arm();
+    if (ready()) return -FI_EAGAIN;
+    return wait_.has_driver() || prepare_wait() ? 0 : -FI_EAGAIN;
+  }
+
+  // Slots of fi_ops.
+  int close() {
+    if (in_use()) return -FI_EBUSY;
+    wait_.stop_driver();
+    wait_.detach(engine_.wait_fd());
+    delete this;
+    return 0;
+  }
+  int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
+
+  // Slots of fi_ops_cntr.
+  uint64_t read() noexcept { return report(value_, reported_value_); }
+  uint64_t readerr() noexcept { return report(errors_, reported_errors_); }
+  int add(uint64_t count) noexcept {
+    change(value_, count);
+    return 0;
+  }
+  int adderr(uint64_t count) noexcept {
+    change(errors_, count);
+    return 0;
+  }
+  int set(uint64_t to) noexcept {
+    assign(value_, reported_value_, to);
+    return 0;
+  }
+  int seterr(uint64_t to) noexcept {
+    assign(errors_, reported_errors_, to);
+    return 0;
+  }
+  int wait(uint64_t threshold, int timeout_ms) noexcept;
+
+ private:
+  Counter(Ref<RefCounted> parent, E& engine, void* context) noexcept;
+  Status open_wait_object(const fi_cntr_attr& attr);
+  uint64_t report(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported) noexcept;
+
+  E& engine_;
+  WaitMembership membership_;
+};
+
+template <class E>
+Counter<E>::Counter(Ref<RefCounted> parent, E& engine, void* context) noexcept
+    : CounterCore(std::move(parent)), engine_(engine) {
+  static constexpr fi_ops_cntr kOps = make_cntr_ops<Counter>();
+  abi.fid = {FI_CLASS_CNTR, context, const_cast<fi_ops*>(fid_ops())};
+  abi.ops = const_cast<fi_ops_cntr*>(&kOps);
+}
+
+template <class E>
+Status Counter<E>::open_wait_object(const fi_cntr_attr& attr) {
+  if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
+    return status;
+  if (Status status = wait_.attach(engine_.wait_fd()); !status.ok()) return status;
+  return wait_.start_driver([this] {
+    drive();
+    return prepare_wait();
+  });
+}
+
+// A value that moved since it was last reported is news enough; otherwise a caller that polls has to be the one that
+// makes progress.
+template <class E>
+uint64_t Counter<E>::report(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported) noexcept {
+  uint64_t now = value.load();
+  if (now == reported.load()) {
+    engine_.drive();
+    now = value.load();
+  }
+  reported.store(now);
+  return now;
+}
+
+template <class E>
+int Counter<E>::wait(uint64_t threshold, int timeout_ms) noexcept {
+  if (!wait_.can_block()) return -FI_ENOSYS;
+  struct Source {
+    Counter& counter;
+    uint64_t threshold;
+    uint64_t errors;
+    void drive() noexcept { counter.drive(); }
+    bool must_not_sleep() noexcept { return counter.value() >= threshold || counter.errors() != errors; }
+    bool prepare_wait() noexcept { return counter.prepare_wait(); }
+  };
+  Source source{*this, threshold, errors()};
+  const bool ready = value() >= threshold || wait_.wait(Deadline::in_ms(timeout_ms), source);
+  mark_reported();
+  if (value() >= threshold) return 0;
+  return ready ? -FI_EAVAIL : -FI_ETIMEDOUT;
+}
+
+}  // namespace weft

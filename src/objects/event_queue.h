@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Event queues; fi_eq(3) governs, fi_cm(3) says what connection events carry. Errors and events share one order: reads
+// give what happened before an error, then -FI_EAVAIL until fi_eq_readerr has taken it; there may be any number.
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "abi/bridge.h"
+#include "abi/eq_ops.h"
+#include "abi/fid_ops.h"
+#include "base/deadline.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "objects/progress.h"
+#include "objects/wait_object.h"
+#include "objects/wait_set.h"
+
+namespace weft {
+
+struct EqError {
+  fid_t fid = nullptr;
+  void* context = nullptr;
+  uint64_t data = 0;
+  int err = 0;         // positive fi_errno
+  int prov_errno = 0;  // native number, or err again
+  std::string sentence;  // for fi_eq_strerror; empty: fi_strerror(prov_errno)
+  std::vector<std::byte> err_data;  // e.g. what a peer said with fi_reject
+};
+
+// The part that knows no engine; whoever posts holds a Ref to it. Thread-safe. The post functions may be called under an
+// engine's lock; if memory runs out the queue is overrun: -FI_EOVERRUN once it is read empty.
+class EventQueueCore : public RefCounted {
+ public:
+  // An event of fixed size, such as an fi_eq_entry. Delivered whole or, into a small buffer, refused with -FI_ETOOSMALL.
+  void post(uint32_t event, const void* entry, size_t len) noexcept;
+  // A connection event: an fi_eq_cm_entry and the peer's `data`, which is cut to the reader's buffer. The queue owns `info`
+  // (FI_CONNREQ, else null) until it is read or removed.
+  void post_cm(uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept;
+  void post_error(EqError&& error) noexcept;
+  // Forgets the unread events and errors of an object that is being closed; `drop` (may be null if there are none) is
+  // called for each info, without the queue's lock.
+  void remove(fid_t fid, void (*drop)(fi_info*) = nullptr) noexcept;
+
+  bool ready() const noexcept { return unread_.load() != 0; }
+  WaitObject& wait_object() noexcept { return wait_; }
+
+ protected:
+  EventQueueCore(Ref<RefCounted> parent, const fi_eq_attr& attr) noexcept;
+  ~EventQueueCore();
+  static Status check(const fi_eq_attr* attr);
+
+  ssize_t take(uint32_t* event, void* buf, size_t len, bool peek) noexcept;
+  ssize_t take_error(fi_eq_err_entry* out, bool peek) noexcept;
+  ssize_t insert(uint32_t event, const void* buf, size_t len, uint64_t flags);
+  const char* error_text(int prov_errno, char* buf, size_t len) noexcept;
+
+  WaitObject wait_;
+
+ private:
+  struct Event {
+    uint32_t number = 0;
+    fid_t fid = nullptr;      // whose event it is, for remove()
+    size_t required = 0;      // bytes a reader's buffer must have at least
+    fi_info* info = nullptr;  // owned
+    std::vector<std::byte> bytes;
+  };
+  using Entry = std::variant<Event, EqError>;
+
+  void append(Entry&& entry) noexcept;
+
+  const Ref<RefCounted> parent_;
+  const bool writable_;  // FI_WRITE
+  std::atomic<size_t> unread_{0};  // entries_.size(), readable without the lock
+  std::mutex mutex_;               // guards the rest
+  std::list<Entry> entries_;
+  EqError last_error_;  // what readerr gave last: owns its err_data, knows its sentence
+  bool overrun_ = false;
+};
+
+// Owner: its C handle; close answers -FI_EBUSY while objects are bound.
+template <class E>
+class EventQueue final : public Object<fid_eq>, public EventQueueCore {
+ public:
+  // `parent` is the fabric. `engine` may be null; otherwise the queue owns it, drives it, and closes it last (a place
+  // for listeners, which belong to no domain).
+  static Result<EventQueue*> open(Ref<RefCounted> parent, const fi_eq_attr* attr, std::unique_ptr<E> engine,
+                                  void* context) {
+    static_assert(ProgressEngine<E>);
+    if (Status status = check(attr); !status.ok()) return failure(status);
+    auto queue = std::unique_ptr<EventQueue>(new EventQueue(std::move(parent), *attr, std::move(engine), context));
+    if (Status status = queue->open_wait_object(*attr); !status.ok()) return failure(status);
+    return queue.release();
+  }
+  static const fi_ops* fid_ops() noexcept {
+    static constexpr fi_ops kOps = make_fid_ops<EventQueue>();
+    return &kOps;
+  }
+  static EventQueue* from(const ::fid* fid) noexcept { return object_if<EventQueue>(fid); }
+
+  // The queue's own engine, null if it was opened without.
+  E* engine() noexcept { return own_engine_.get(); }
+
+  // Engines that reading this queue drives. Attaching is counted: once per bound object. After the last detach returns,
+  // the queue does not touch the engine any more. Not to be called with an engine's lock held.
+  Status attach(E& engine);
+  void detach(E& engine) noexcept;
+
+  // What wait sets and fi_trywait ask.
+  void drive() noexcept;
+  bool prepare_wait() noexcept;
+  bool must_not_sleep() const noexcept { return ready(); }
+  int trywait() noexcept {
+    if (ready()) return -FI_EAGAIN;
+    wait_.arm();
+    if (ready()) return -FI_EAGAIN;
+    return wait_.has_driver() || prepare_wait() ? 0 : -FI_EAGAIN;
+  }
+
+  // Slots of fi_ops.
+  int close();
+  int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
+
+  // Slots of fi_ops_eq.
+  ssize_t read(uint32_t* event, void* buf, size_t len, uint64_t flags) noexcept;
+  ssize_t readerr(fi_eq_err_entry* buf, uint64_t flags) noexcept;
+  ssize_t write(uint32_t event, const void* buf, size_t len, uint64_t flags) { return insert(event, buf, len, flags); }
+  ssize_t sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) noexcept;
+  const char* strerror(int prov_errno, const void* err_data, char* buf, size_t len) noexcept {
+    (void)err_data;  // the sentence was made when the error happened
+    return error_text(prov_errno, buf, len);
+  }
+
+ private:
+  struct Attached {
+    E* engine;
+    unsigned count;
+  };
+  EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, std::unique_ptr<E> engine, void* context) noexcept;
+  Status open_wait_object(const fi_eq_attr& attr);
+
+  std::unique_ptr<E> own_engine_;
+  std::mutex engines_mutex_;  // guards engines_; held while driving them, so that detach waits for a reader in there
+  std::vector<Attached> engines_;
+  WaitMembership membership_;
+};
+
+template <class E>
+EventQueue<E>::EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, std::unique_ptr<E> engine,
+                          void* context) noexcept
+    : EventQueueCore(std::move(parent), attr), own_engine_(std::move(engine)) {
+  static constexpr fi_ops_eq kOps = make_eq_ops<EventQueue>();
+  abi.fid = {FI_CLASS_EQ, context, const_cast<fi_ops*>(fid_ops())};
+  abi.ops = const_cast<fi_ops_eq*>(&kOps);
+}
+
+template <class E>
+Status EventQueue<E>::open_wait_object(const fi_eq_attr& attr) {
+  if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
+    return status;
+  if (own_engine_) {
+    if (Status status = attach(*own_engine_); !status.ok()) return status;
+  }
+  return wait_.start_driver([this] {
+    drive();
+    return prepare_wait();
+  });
+}
+
+template <class E>
+Status EventQueue<E>::attach(E& engine) {
+  std::lock_guard lock(engines_mutex_);
+  for (Attached& attached : engines_) {
+    if (attached.engine != &engine) continue;
+    ++attached.count;
+    return {};
+  }
+  engines_.reserve(engines_.size() + 1);
+  if (Status status = wait_.attach(engine.wait_fd()); !status.ok()) return status;
+  engines_.push_back({&engine, 1});
+  return {};
+}
+
+template <class E>
+void EventQueue<E>::detach(E& engine) noexcept {
+  std::lock_guard lock(engines_mutex_);
+  const auto attached = std::find_if(engines_.begin(), engines_.end(), [&](Attached& a) { return a.engine == &engine; });
+  if (attached == engines_.end() || --attached->count != 0) return;
+  engines_.erase(attached);
+  wait_.detach(engine.wait_fd());
+}
+
+template <class E>
+void EventQueue<E>::drive() noexcept {
+  std::lock_guard lock(engines_mutex_);
+  for (Attached& attached : engines_) attached.engine->drive();
+}
+
+template <class E>
+bool EventQueue<E>::prepare_wait() noexcept {
+  std::lock_guard lock(engines_mutex_);
+  bool may_sleep = true;
+  for (Attached& attached : engines_) may_sleep &= attached.engine->prepare_wait();
+  return may_sleep;
+}
+
+template <class E>
+int EventQueue<E>::close() {
+  if (in_use()) return -FI_EBUSY;
+  wait_.stop_driver();
+  if (own_engine_) detach(*own_engine_);
+  delete this;
+  return 0;
+}
+
+template <class E>
+ssize_t EventQueue<E>::read(uint32_t* event, void* buf, size_t len, uint64_t flags) noexcept {
+  if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
+  if (!ready()) drive();
+  return take(event, buf, len, (flags & FI_PEEK) != 0);
+}
+
+template <class E>
+ssize_t EventQueue<E>::readerr(fi_eq_err_entry* buf, uint64_t flags) noexcept {
+  if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
+  return take_error(buf, (flags & FI_PEEK) != 0);
+}
+
+template <class E>
+ssize_t EventQueue<E>::sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) noexcept {
+  if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
+  if (!wait_.can_block()) return -FI_ENOSYS;
+  if (!ready()) wait_.wait(Deadline::in_ms(timeout_ms), *this);
+  const ssize_t taken = take(event, buf, len, (flags & FI_PEEK) != 0);
+  if (ready()) wait_.signal();  // for those who poll the descriptor
+  return taken;
+}
+
+}  // namespace weft

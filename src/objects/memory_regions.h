@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Registered memory of a software provider's domain: keys, access rights, bounds; fi_mr(3) governs. Nothing is pinned;
+// registration is what a peer's access is checked against.
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "abi/bridge.h"
+#include "abi/fid_ops.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "objects/counter.h"
+#include "objects/event_queue.h"
+
+namespace weft {
+
+class MemoryRegions;
+
+// FI_MR_BASIC and FI_MR_SCALABLE of api < 1.5 (and the FI_LOCAL_MR mode bit) as the mr_mode bits that mean the same.
+int effective_mr_mode(int mr_mode, uint64_t info_mode) noexcept;
+
+// One registration. Owner: its C handle.
+class MemoryRegion final : public Object<fid_mr> {
+ public:
+  static const fi_ops* fid_ops() noexcept;
+
+  // Slots of fi_ops. `bind` takes a counter (FI_REMOTE_WRITE, FI_REMOTE_READ) or, in FI_MR_ENDPOINT mode, an endpoint.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* arg);  // FI_ENABLE, FI_REFRESH, FI_GET_RAW_MR
+
+ private:
+  friend class MemoryRegions;
+  MemoryRegion(MemoryRegions& registry, const iovec& memory, uint64_t access, uint64_t flags, void* context) noexcept;
+  bool enabled_at_birth() const noexcept;
+
+  MemoryRegions& registry_;
+  const Ref<MemoryRegions> registry_ref_;
+  const iovec memory_;
+  const uint64_t access_;
+  const uint64_t flags_;
+  // Under the registry's lock:
+  bool enabled_;
+  ::fid* endpoint_ = nullptr;
+  Ref<CounterCore> on_write_;
+  Ref<CounterCore> on_read_;
+};
+
+// The regions of one domain, which owns this object and holds it for as long as it lives: the domain's close answers
+// -FI_EBUSY while in_use(). Thread-safe.
+class MemoryRegions : public RefCounted {
+ public:
+  struct Options {
+    int mr_mode = 0;        // effective_mr_mode() of the domain
+    size_t key_size = 8;    // bytes a key may have on the wire
+    uint32_t api_version = 0;
+    // Turns a handle that fi_mr_bind was given into a counter, null if it is none of this provider.
+    CounterCore* (*counter_from)(const ::fid*) = nullptr;
+    // Returns after every copy that relied on check() has ended; called by fi_close(mr) when its key is already unknown. A
+    // provider that checks and copies under one lock takes and releases that lock here.
+    std::function<void()> quiesce;
+  };
+  explicit MemoryRegions(Options options);
+  ~MemoryRegions();
+
+  // Bodies of the domain's fi_ops_mr slots. Errors: -FI_EINVAL, -FI_ENOKEY (key in use), -FI_EKEYREJECTED (key too large),
+  // -FI_EBADFLAGS, -FI_ENOSYS (device memory).
+  int reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+          fid_mr** mr, void* context);
+  int regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+           fid_mr** mr, void* context);
+  int regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
+
+  // fi_domain_bind with FI_REG_MR: registrations also post FI_MR_COMPLETE there.
+  void report_to(EventQueueCore* queue) noexcept;
+  // FI_MAP_RAW_MR and FI_UNMAP_KEY of the domain's control slot.
+  int map_raw(const struct fi_mr_map_raw* map) noexcept;
+  int unmap_key(const uint64_t* key) noexcept;
+
+  // Where a peer's access of `len` bytes at `addr` of region `key` lands. `access` is FI_REMOTE_READ or FI_REMOTE_WRITE.
+  // -FI_ENOKEY unknown key or not enabled, -FI_EACCES right or range missing. The pointer is good for as long as quiesce()
+  // cannot have run.
+  Result<void*> check(uint64_t key, uint64_t addr, size_t len, uint64_t access) noexcept;
+  // An access has finished: counters bound to the region count it. A region that is gone counts nothing.
+  void count_access(uint64_t key, uint64_t access) noexcept;
+
+  // Changes whenever a region goes away: a provider that keeps a pointer from check() between two critical sections asks
+  // whether it must check again.
+  std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+
+  bool has_counters() const noexcept { return bound_counters_.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  friend class MemoryRegion;
+  int insert(const iovec& memory, uint64_t access, uint64_t requested_key, uint64_t flags, void* context, fid_mr** mr);
+  Result<uint64_t> choose_key_locked(uint64_t requested) noexcept;
+  void remove(MemoryRegion& region) noexcept;
+
+  const Options options_;
+  const uint64_t max_key_;
+  const uint64_t seed_;  // provider-chosen keys are hard to guess
+  std::atomic<unsigned> bound_counters_{0};
+  std::atomic<std::uint32_t> generation_{0};
+  std::mutex mutex_;  // guards the rest and the regions' mutable members
+  uint64_t next_key_ = 0;
+  std::unordered_map<uint64_t, MemoryRegion*> regions_;
+  Ref<EventQueueCore> events_;
+};
+
+}  // namespace weft

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Poll sets, and fi_trywait over queues of every kind; fi_poll(3) governs both.
+#pragma once
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
+
+#include <memory>
+#include <mutex>
+#include <variant>
+#include <vector>
+
+#include "abi/bridge.h"
+#include "abi/fid_ops.h"
+#include "abi/poll_ops.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "objects/completion_queue.h"
+#include "objects/counter.h"
+#include "objects/event_queue.h"
+#include "objects/wait_set.h"
+
+namespace weft {
+
+// Slot trywait of fi_ops_fabric: 0 when it is safe to block on the native wait objects of all `fids`, -FI_EAGAIN when one
+// has something to read, -FI_EINVAL for a handle that has no wait object or is not of this provider.
+template <class E>
+int trywait(::fid** fids, int count) noexcept {
+  if (count < 0 || (count > 0 && fids == nullptr)) return -FI_EINVAL;
+  for (int i = 0; i < count; ++i) {
+    int result = -FI_EINVAL;
+    if (auto* queue = CompletionQueue<E>::from(fids[i])) {
+      result = queue->trywait();
+    } else if (auto* events = EventQueue<E>::from(fids[i])) {
+      result = events->trywait();
+    } else if (auto* counter = Counter<E>::from(fids[i])) {
+      result = counter->trywait();
+    } else if (auto* set = object_if<WaitSet>(fids[i])) {
+      result = set->trywait();
+    }
+    if (result != 0) return result;
+  }
+  return 0;
+}
+
+// Owner: its C handle. Thread-safe. Members are held by reference: their close answers -FI_EBUSY until they leave.
+template <class E>
+class PollSet final : public Object<fid_poll> {
+ public:
+  // `parent` is the domain.
+  static Result<PollSet*> open(Ref<RefCounted> parent, const fi_poll_attr* attr) {
+    if (attr != nullptr && attr->flags != 0) return failure(FI_EBADFLAGS);
+    return new PollSet(std::move(parent));
+  }
+  static const fi_ops* fid_ops() noexcept {
+    static constexpr fi_ops kOps = make_fid_ops<PollSet>();
+    return &kOps;
+  }
+
+  // Slots of fi_ops.
+  int close() {
+    if (std::lock_guard lock(mutex_); !members_.empty()) return -FI_EBUSY;
+    delete this;
+    return 0;
+  }
+
+  // Slots of fi_ops_poll.
+  int poll(void** context, int count) noexcept;
+  int poll_add(::fid* member, uint64_t flags);
+  int poll_del(::fid* member, uint64_t flags);
+
+ private:
+  using Member = std::variant<Ref<CompletionQueue<E>>, Ref<Counter<E>>>;
+  explicit PollSet(Ref<RefCounted> parent) noexcept;
+
+  const Ref<RefCounted> parent_;
+  std::mutex mutex_;  // guards members_
+  std::vector<Member> members_;
+};
+
+template <class E>
+PollSet<E>::PollSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
+  static constexpr fi_ops_poll kOps = make_poll_ops<PollSet>();
+  abi.fid = {FI_CLASS_POLL, nullptr, const_cast<fi_ops*>(fid_ops())};
+  abi.ops = const_cast<fi_ops_poll*>(&kOps);
+}
+
+template <class E>
+int PollSet<E>::poll(void** context, int count) noexcept {
+  std::lock_guard lock(mutex_);
+  int found = 0;
+  for (const Member& member : members_) {
+    if (found == count) break;
+    std::visit(
+        [&](const auto& queue) {
+          queue->drive();
+          if (!queue->ready()) return;
+          context[found++] = queue->abi.fid.context;
+          queue->mark_reported();
+        },
+        member);
+  }
+  return found;
+}
+
+template <class E>
+int PollSet<E>::poll_add(::fid* fid, uint64_t flags) {
+  if (flags != 0) return -FI_EBADFLAGS;
+  std::lock_guard lock(mutex_);
+  for (const Member& member : members_)
+    if (std::visit([&](const auto& queue) { return &queue->abi.fid == fid; }, member)) return 0;
+  if (auto* queue = CompletionQueue<E>::from(fid)) {
+    members_.emplace_back(Ref(*queue));
+  } else if (auto* counter = Counter<E>::from(fid)) {
+    members_.emplace_back(Ref(*counter));
+  } else {
+    return -FI_EINVAL;
+  }
+  return 0;
+}
+
+template <class E>
+int PollSet<E>::poll_del(::fid* fid, uint64_t flags) {
+  if (flags != 0) return -FI_EBADFLAGS;
+  std::lock_guard lock(mutex_);
+  const size_t removed = std::erase_if(members_, [&](const Member& member) {
+    return std::visit([&](const auto& queue) { return &queue->abi.fid == fid; }, member);
+  });
+  return removed != 0 ? 0 : -FI_EINVAL;
+}
+
+}  // namespace weft

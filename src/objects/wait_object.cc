@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Wait objects: the eventfd, what the application gets to see of it, and the thread of FI_WAIT_MUTEX_COND; fi_poll(3),
+// fi_eq(3) (FI_GETWAIT).
+#include "objects/wait_object.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+namespace weft {
+
+namespace {
+
+// Remaining time as ppoll and pthread_cond_clockwait count it; null for ever.
+timespec* to_timespec(Clock::duration duration, timespec& out) noexcept {
+  duration = std::max(duration, Clock::duration::zero());
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
+  out.tv_sec = seconds.count();
+  out.tv_nsec = std::chrono::nanoseconds(duration - seconds).count();
+  return &out;
+}
+
+}  // namespace
+
+// FI_WAIT_MUTEX_COND. The thread never broadcasts under anybody's lock but the pair's own mutex, so applications may call
+// the library while they hold that mutex.
+struct WaitObject::Driver {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t condition = PTHREAD_COND_INITIALIZER;  // of the real-time clock, as applications expect
+  std::atomic<uint64_t> broadcasts{0};                  // written under `mutex`
+  std::atomic<bool> stop{false};
+  std::function<bool()> progress;
+  std::thread thread;
+
+  ~Driver() {
+    pthread_cond_destroy(&condition);
+    pthread_mutex_destroy(&mutex);
+  }
+  void broadcast() noexcept {
+    pthread_mutex_lock(&mutex);
+    broadcasts.fetch_add(1);
+    pthread_cond_broadcast(&condition);
+    pthread_mutex_unlock(&mutex);
+  }
+};
+
+WaitObject::WaitObject() noexcept = default;
+WaitObject::~WaitObject() { stop_driver(); }
+
+Status WaitObject::open(fi_wait_obj kind) {
+  switch (kind) {
+    case FI_WAIT_NONE:
+    case FI_WAIT_YIELD:
+      kind_ = kind;
+      return {};
+    case FI_WAIT_UNSPEC:
+      kind = FI_WAIT_FD;
+      break;
+    case FI_WAIT_FD:
+    case FI_WAIT_POLLFD:
+    case FI_WAIT_MUTEX_COND:
+      break;
+    default:
+      return Status(-FI_EINVAL);
+  }
+  event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event_) return Status::last_errno();
+  kind_ = kind;
+  return {};
+}
+
+void WaitObject::join(WaitObject& set) noexcept {
+  kind_ = FI_WAIT_SET;
+  target_ = &set;
+}
+
+Status WaitObject::attach(int fd) {
+  if (target_ != this) return target_->attach(fd);
+  if (!event_) return {};
+  std::lock_guard lock(mutex_);
+  for (Attached& attached : attached_) {
+    if (attached.fd != fd) continue;
+    ++attached.count;
+    return {};
+  }
+  attached_.reserve(attached_.size() + 1);
+  if (epoll_) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Status::last_errno();
+  }
+  attached_.push_back({fd, 1});
+  ++change_index_;
+  if (sleepers_ != 0 || driver_) wake_locked();
+  return {};
+}
+
+void WaitObject::detach(int fd) noexcept {
+  if (target_ != this) return target_->detach(fd);
+  if (!event_) return;
+  std::lock_guard lock(mutex_);
+  const auto attached = std::find_if(attached_.begin(), attached_.end(), [&](Attached& a) { return a.fd == fd; });
+  if (attached == attached_.end() || --attached->count != 0) return;
+  attached_.erase(attached);
+  if (epoll_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  ++change_index_;
+  if (sleepers_ != 0 || driver_) wake_locked();
+}
+
+void WaitObject::wake() noexcept {
+  std::lock_guard lock(mutex_);
+  if (armed_.load(std::memory_order_relaxed)) wake_locked();
+}
+
+void WaitObject::wake_locked() noexcept {
+  armed_.store(false);
+  ++wakes_;
+  owed_ = sleepers_;
+  if (event_set_) return;
+  event_set_ = true;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof one);
+  assert(written == sizeof one);  // a counter that was drained cannot overflow
+}
+
+void WaitObject::drain_locked() noexcept {
+  if (!event_set_) return;
+  event_set_ = false;
+  uint64_t count;
+  [[maybe_unused]] const ssize_t got = ::read(event_.get(), &count, sizeof count);
+}
+
+void WaitObject::arm() noexcept {
+  if (target_ != this) return target_->arm();
+  if (!event_) return;
+  std::lock_guard lock(mutex_);
+  if (owed_ == 0 && !driver_) drain_locked();
+  armed_.store(true);
+}
+
+void WaitObject::interrupt() noexcept {
+  interrupts_.fetch_add(1);
+  if (!event_) return;
+  std::lock_guard lock(mutex_);
+  wake_locked();
+}
+
+WaitObject::Sleeper::Sleeper(WaitObject& wait) noexcept : wait_(wait) {
+  broadcasts_seen_ = wait.driver_ ? wait.driver_->broadcasts.load() : 0;
+  std::lock_guard lock(wait.mutex_);
+  if (wait.owed_ == 0 && !wait.driver_) wait.drain_locked();
+  wakes_seen_ = wait.wakes_;
+  ++wait.sleepers_;
+  wait.armed_.store(true);
+}
+
+WaitObject::Sleeper::~Sleeper() {
+  std::lock_guard lock(wait_.mutex_);
+  if (wait_.wakes_ != wakes_seen_) --wait_.owed_;
+  if (--wait_.sleepers_ == 0 && !wait_.native_) wait_.armed_.store(false);
+}
+
+void WaitObject::Sleeper::sleep(Deadline deadline) noexcept {
+  if (!wait_.driver_) return wait_.poll_descriptors(deadline);
+  Driver& driver = *wait_.driver_;
+  timespec until;
+  pthread_mutex_lock(&driver.mutex);
+  while (driver.broadcasts.load() == broadcasts_seen_) {
+    if (deadline.infinite()) {
+      pthread_cond_wait(&driver.condition, &driver.mutex);
+    } else if (pthread_cond_clockwait(&driver.condition, &driver.mutex, CLOCK_MONOTONIC,
+                                      to_timespec(deadline.time().time_since_epoch(), until)) == ETIMEDOUT) {
+      break;
+    }
+  }
+  pthread_mutex_unlock(&driver.mutex);
+}
+
+void WaitObject::poll_descriptors(Deadline deadline) noexcept {
+  // More than a few engines on one queue go through the epoll descriptor, as FI_WAIT_FD applications have it.
+  constexpr size_t kDirect = 8;
+  std::array<pollfd, kDirect> fds;
+  nfds_t count = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (attached_.size() < kDirect) {
+      fds[count++] = {event_.get(), POLLIN, 0};
+      for (const Attached& attached : attached_) fds[count++] = {attached.fd, POLLIN, 0};
+    } else {
+      // Without one (no descriptors left) this becomes a nap, so that progress goes on.
+      if (get_epoll_locked() != 0) deadline = std::min(deadline, Deadline::in_ms(1));
+      fds[count++] = {epoll_.get(), POLLIN, 0};
+    }
+  }
+  timespec left;
+  ::ppoll(fds.data(), count, deadline.infinite() ? nullptr : to_timespec(deadline.time() - Clock::now(), left), nullptr);
+}
+
+Status WaitObject::start_driver(std::function<bool()> progress) {
+  if (kind_ != FI_WAIT_MUTEX_COND) return {};
+  driver_ = std::make_unique<Driver>();
+  driver_->progress = std::move(progress);
+  try {
+    driver_->thread = std::thread([this] { run_driver(); });
+  } catch (...) {
+    driver_.reset();
+    return Status(-FI_ENOMEM);
+  }
+  return {};
+}
+
+void WaitObject::stop_driver() noexcept {
+  if (!driver_) return;
+  driver_->stop.store(true);
+  {
+    std::lock_guard lock(mutex_);
+    wake_locked();
+  }
+  driver_->thread.join();
+  driver_.reset();
+}
+
+void WaitObject::run_driver() noexcept {
+  while (!driver_->stop.load()) {
+    const bool may_sleep = driver_->progress();
+    if (may_sleep) poll_descriptors(Deadline());
+    bool woken;
+    {
+      std::lock_guard lock(mutex_);
+      woken = event_set_;
+      drain_locked();
+    }
+    if (woken) driver_->broadcast();
+  }
+}
+
+int WaitObject::control(int command, void* arg) noexcept {
+  if (command != FI_GETWAIT && command != FI_GETWAITOBJ) return -FI_ENOSYS;
+  if (arg == nullptr) return -FI_EINVAL;
+  if (command == FI_GETWAITOBJ) {
+    *static_cast<fi_wait_obj*>(arg) = kind_;
+    return 0;
+  }
+  if (target_ != this) return target_->control(command, arg);
+  std::lock_guard lock(mutex_);
+  int result = -FI_ENODATA;
+  if (kind_ == FI_WAIT_FD) {
+    result = get_epoll_locked();
+    if (result == 0) *static_cast<int*>(arg) = epoll_.get();
+  } else if (kind_ == FI_WAIT_POLLFD) {
+    result = get_descriptors_locked(static_cast<fi_wait_pollfd*>(arg));
+  } else if (kind_ == FI_WAIT_MUTEX_COND && driver_) {
+    *static_cast<fi_mutex_cond*>(arg) = {&driver_->mutex, &driver_->condition};
+    result = 0;
+  }
+  if (result == 0 && !native_) {
+    native_ = true;
+    armed_.store(true);
+  }
+  return result;
+}
+
+int WaitObject::get_epoll_locked() noexcept {
+  if (epoll_) return 0;
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return -errno;
+  epoll_event event{.events = EPOLLIN, .data = {.fd = event_.get()}};
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, event_.get(), &event) != 0) return -errno;
+  for (const Attached& attached : attached_) {
+    event.data.fd = attached.fd;
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, attached.fd, &event) != 0) return -errno;
+  }
+  epoll_ = std::move(epoll);
+  return 0;
+}
+
+int WaitObject::get_descriptors_locked(fi_wait_pollfd* out) const noexcept {
+  const size_t room = out->nfds;
+  out->change_index = change_index_;
+  out->nfds = attached_.size() + 1;
+  if (room < out->nfds) return -FI_ETOOSMALL;
+  out->fd[0] = {event_.get(), POLLIN, 0};
+  for (size_t i = 0; i < attached_.size(); ++i) out->fd[i + 1] = {attached_[i].fd, POLLIN, 0};
+  return 0;
+}
+
+void WaitObject::note_wait(Clock::duration length) noexcept {
+  const unsigned quick = quick_waits_.load(std::memory_order_relaxed);
+  if (length > kSpin) {
+    if (quick != 0) quick_waits_.store(0, std::memory_order_relaxed);
+  } else if (quick < kQuickWaits) {
+    quick_waits_.store(quick + 1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace weft

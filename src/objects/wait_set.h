@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Wait sets (FI_WAIT_SET): many queues, one wait object; fi_poll(3), fi_wait_open and fi_wait. Deprecated by the 2.x API
+// but in use by 1.x programs.
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <mutex>
+#include <vector>
+
+#include "abi/bridge.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "objects/wait_object.h"
+
+namespace weft {
+
+// How a wait set reaches a queue of whatever engine.
+struct WaitMember {
+  void* queue;
+  void (*drive)(void* queue) noexcept;
+  bool (*must_not_sleep)(void* queue) noexcept;  // something is there to read
+  bool (*prepare_wait)(void* queue) noexcept;
+};
+
+template <class Queue>
+WaitMember wait_member(Queue& queue) noexcept {
+  return {&queue, [](void* q) noexcept { static_cast<Queue*>(q)->drive(); },
+          [](void* q) noexcept { return static_cast<Queue*>(q)->must_not_sleep(); },
+          [](void* q) noexcept { return static_cast<Queue*>(q)->prepare_wait(); }};
+}
+
+// Owner: its C handle; outlives its members (close answers -FI_EBUSY). Thread-safe.
+class WaitSet : public Object<fid_wait>, public RefCounted {
+ public:
+  // `parent` is the fabric. -FI_EINVAL for a wait object that a set cannot be made of.
+  static Result<WaitSet*> open(Ref<RefCounted> parent, const fi_wait_attr* attr);
+  static const fi_ops* fid_ops() noexcept;
+
+  WaitObject& wait_object() noexcept { return wait_; }
+  void add(const WaitMember& member);
+  void remove(void* queue) noexcept;
+
+  int trywait() noexcept;
+
+  // Slots.
+  int close();
+  int control(int command, void* arg);
+  int wait(int timeout_ms) noexcept;
+
+ private:
+  explicit WaitSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {}
+  struct Source;
+
+  Ref<RefCounted> parent_;
+  WaitObject wait_;
+  std::mutex mutex_;  // guards members_; held while calling them, so that no member goes away meanwhile
+  std::vector<WaitMember> members_;
+};
+
+// What a queue's open makes of the wait fields of its attributes: its own wait object, or membership of a set until
+// destruction. The queue declares it behind its WaitObject.
+class WaitMembership {
+ public:
+  WaitMembership() noexcept = default;
+  WaitMembership(const WaitMembership&) = delete;
+  WaitMembership& operator=(const WaitMembership&) = delete;
+  ~WaitMembership() {
+    if (set_) set_->remove(queue_);
+  }
+  Status open(WaitObject& wait, fi_wait_obj kind, fid_wait* set, const WaitMember& member);
+
+ private:
+  Ref<WaitSet> set_;
+  void* queue_ = nullptr;
+};
+
+}  // namespace weft
