@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The header of a data message on a tcp connection: 16 bytes, then optional words in a fixed order: completion data,
+// tag, remote memory ranges. Headers travel in the sender's byte order (the handshake tells which).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/status.h"
+
+namespace weft::tcp {
+
+enum class Op : std::uint8_t { kMessage = 0, kTagged = 1, kReadRequest = 2, kReadResponse = 3, kWrite = 4 };
+
+inline constexpr std::uint8_t kDataVersion = 3;
+inline constexpr std::uint16_t kFlagCqData = 1 << 0;
+inline constexpr std::uint16_t kFlagDeliveryComplete = 1 << 2;  // the sender waits for an acknowledgement
+inline constexpr std::uint8_t kOpDataAck = 2;                   // on kMessage without payload: the acknowledgement
+inline constexpr std::size_t kMaxRmaIov = 4;
+
+// One range of remote memory, as it lies on the wire.
+struct RmaRange {
+  std::uint64_t addr;
+  std::uint64_t len;
+  std::uint64_t key;
+};
+
+inline constexpr std::size_t kBaseHeaderSize = 16;
+inline constexpr std::size_t kMaxHeaderSize = kBaseHeaderSize + 8 + kMaxRmaIov * sizeof(RmaRange);
+static_assert(kMaxHeaderSize == 120);
+
+struct DataHeader {
+  Op op = Op::kMessage;
+  std::uint16_t flags = 0;
+  std::uint8_t op_data = 0;
+  std::uint8_t rma_count = 0;
+  std::uint64_t payload = 0;  // bytes behind the header
+  std::uint64_t cq_data = 0;
+  std::uint64_t tag = 0;
+  RmaRange rma[kMaxRmaIov];
+
+  bool has_cq_data() const noexcept { return (flags & kFlagCqData) != 0; }
+  bool wants_ack() const noexcept { return (flags & kFlagDeliveryComplete) != 0; }
+  bool is_ack() const noexcept { return op == Op::kMessage && op_data == kOpDataAck; }
+  std::size_t size() const noexcept {
+    return kBaseHeaderSize + (has_cq_data() ? 8 : 0) + (op == Op::kTagged ? 8 : 0) + rma_count * sizeof(RmaRange);
+  }
+};
+
+// Offset of the per-direction message counter, filled in when the message's place in the stream is known.
+inline constexpr std::size_t kIdOffset = 7;
+inline constexpr std::size_t kHeaderSizeOffset = 6;
+
+// Writes the header (at most kMaxHeaderSize bytes) and returns its size.
+inline std::size_t encode(const DataHeader& header, std::byte* out) noexcept {
+  const std::size_t size = header.size();
+  const std::uint64_t total = size + header.payload;
+  out[0] = std::byte{kDataVersion};
+  out[1] = static_cast<std::byte>(header.op);
+  std::memcpy(out + 2, &header.flags, 2);
+  out[4] = std::byte{header.op_data};
+  out[5] = std::byte{header.rma_count};
+  out[kHeaderSizeOffset] = static_cast<std::byte>(size);
+  out[kIdOffset] = std::byte{0};
+  std::memcpy(out + 8, &total, 8);
+  std::byte* next = out + kBaseHeaderSize;
+  auto put = [&next](std::uint64_t word) {
+    std::memcpy(next, &word, 8);
+    next += 8;
+  };
+  if (header.has_cq_data()) put(header.cq_data);
+  if (header.op == Op::kTagged) put(header.tag);
+  if (header.rma_count != 0) std::memcpy(next, header.rma, header.rma_count * sizeof(RmaRange));
+  return size;
+}
+
+// Reads the complete header at `in`, whose byte kHeaderSizeOffset gives its size. `swap`: the peer's byte order differs.
+// -EPROTO when the bytes contradict each other; nothing a peer sends is trusted.
+inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
+  auto word = [swap](const std::byte* at) {
+    std::uint64_t value;
+    std::memcpy(&value, at, 8);
+    return swap ? __builtin_bswap64(value) : value;
+  };
+  DataHeader header;
+  const auto op = static_cast<std::uint8_t>(in[1]);
+  if (op > static_cast<std::uint8_t>(Op::kWrite)) return failure(EPROTO);
+  header.op = static_cast<Op>(op);
+  std::memcpy(&header.flags, in + 2, 2);
+  if (swap) header.flags = __builtin_bswap16(header.flags);
+  header.op_data = static_cast<std::uint8_t>(in[4]);
+  header.rma_count = static_cast<std::uint8_t>(in[5]);
+  const bool ranges = header.op == Op::kReadRequest || header.op == Op::kWrite;
+  if (header.rma_count > kMaxRmaIov || (header.rma_count != 0) != ranges) return failure(EPROTO);
+  const std::size_t size = header.size();
+  const std::uint64_t total = word(in + 8);
+  if (size != static_cast<std::uint8_t>(in[kHeaderSizeOffset]) || total < size) return failure(EPROTO);
+  header.payload = total - size;
+  if ((header.op == Op::kReadRequest || header.is_ack()) && header.payload != 0) return failure(EPROTO);
+  const std::byte* next = in + kBaseHeaderSize;
+  if (header.has_cq_data()) header.cq_data = word(next), next += 8;
+  if (header.op == Op::kTagged) header.tag = word(next), next += 8;
+  for (std::size_t i = 0; i < header.rma_count; ++i, next += sizeof(RmaRange))
+    header.rma[i] = {word(next), word(next + 8), word(next + 16)};
+  return header;
+}
+
+}  // namespace weft::tcp

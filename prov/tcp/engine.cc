@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The progress engine; see engine.h.
+#include "tcp/engine.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+namespace {
+
+// Edge-triggered: an event tells of a change; the flags in Watch keep the state in between.
+constexpr std::uint32_t kInterest = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::open() {
+  std::unique_ptr<Engine> engine(new Engine);
+  if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
+  return engine;
+}
+
+Engine::Engine()
+    : receive_scratch_(new std::byte[kScratchSize]), transmit_scratch_(new std::byte[kScratchSize]) {}
+
+Status Engine::open_descriptors() {
+  auto open_one = [](UniqueFd& owner, int fd) {
+    owner.reset(fd >= 0 ? fd : -1);
+    return fd >= 0 ? Status() : Status(fd);
+  };
+  if (Status status = open_one(epoll_, net::epoll_create()); !status.ok()) return status;
+  if (Status status = open_one(timer_, net::timer_open()); !status.ok()) return status;
+  if (Status status = open_one(wake_, net::event_open()); !status.ok()) return status;
+  for (UniqueFd* fd : {&timer_, &wake_})
+    if (int code = net::epoll_add(epoll_.get(), fd->get(), EPOLLIN, fd); code < 0) return Status(code);
+  return Status();
+}
+
+Engine::~Engine() {
+  if (!service_.joinable()) return;
+  stopping_ = true;
+  net::event_signal(wake_.get());
+  service_.join();
+}
+
+void Engine::drive() noexcept {
+  // Whoever holds the mutex is posting or making progress already; waiting for it would gain nothing.
+  UniqueLock lock(mutex_, std::try_to_lock);
+  if (lock) progress(false);
+}
+
+bool Engine::prepare_wait() noexcept {
+  Lock lock(mutex_);
+  progress(true);
+  waiting_ = ready_.empty();
+  return waiting_;
+}
+
+void Engine::progress(bool ask_readiness) noexcept {
+  ++round_;
+  waiting_ = false;
+  run_ready();
+  const bool found = !crowded_ && poll_hot();
+  const bool due = crowded_ || hot_[0] == nullptr || round_ % kRoundsPerHarvest == 0;
+  if (ask_readiness || (!found && due)) {
+    harvest();
+    run_ready();
+  }
+}
+
+bool Engine::poll_hot() noexcept {
+  bool found = false;
+  for (Watch* watch : hot_) {
+    // A handler may have forgotten any of them meanwhile.
+    if (watch == nullptr || std::find(hot_.begin(), hot_.end(), watch) == hot_.end()) continue;
+    watch->readable = true;
+    watch->received = false;
+    watch->on_ready(*watch);
+    if (std::find(hot_.begin(), hot_.end(), watch) == hot_.end()) continue;
+    if (watch->received) {
+      watch->misses = 0;
+      found = true;
+    } else if (++watch->misses == kHotMisses) {
+      forget_hot(*watch);
+    }
+  }
+  return found;
+}
+
+void Engine::harvest() noexcept {
+  epoll_event events[kBatch];
+  int count;
+  crowded_ = false;
+  do {
+    count = net::epoll_wait(epoll_.get(), events, kBatch);
+    if (count > static_cast<int>(kHotSockets)) crowded_ = true;
+    bool timer = false;
+    for (int i = 0; i < count; ++i) {
+      void* source = events[i].data.ptr;
+      if (source == &timer_) {
+        timer = true;
+      } else if (source == &wake_) {
+        net::event_drain(wake_.get());
+      } else {
+        Watch& watch = *static_cast<Watch*>(source);
+        const std::uint32_t what = events[i].events;
+        if (what & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) watch.readable = true;
+        if (what & (EPOLLOUT | EPOLLHUP | EPOLLERR)) watch.writable = true;
+        if (what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) watch.hung = true;
+        if (!watch.ListHook<ReadyTag>::linked()) ready_.push_back(watch);
+      }
+    }
+    // Handlers of passed deadlines may destroy watches, so they run when no event of this batch is left to read.
+    if (timer) run_deadlines();
+  } while (count == kBatch);
+}
+
+void Engine::run_ready() noexcept {
+  // Only what is queued now: a handler that is not done queues itself again, and others come first.
+  List<Watch, ReadyTag> now;
+  now.splice_back(ready_);
+  while (!now.empty()) {
+    Watch& watch = now.pop_front();
+    watch.on_ready(watch);  // may destroy the watch
+  }
+}
+
+void Engine::run_deadlines() noexcept {
+  net::timer_drain(timer_.get());
+  armed_ = Clock::time_point::max();
+  const Clock::time_point now = net::now();
+  while (!deadlines_.empty() && deadlines_.front().deadline <= now) {
+    Watch& watch = deadlines_.pop_front();
+    watch.on_deadline(watch);
+  }
+  if (!deadlines_.empty()) arm_timer(deadlines_.front().deadline);
+}
+
+Status Engine::watch(Watch& watch, int fd) noexcept {
+  watch.fd = fd;
+  return Status(std::min(0, net::epoll_add(epoll_.get(), fd, kInterest, &watch)));
+}
+
+void Engine::unwatch(Watch& watch) noexcept {
+  if (watch.fd >= 0) net::epoll_remove(epoll_.get(), watch.fd);
+  watch.fd = -1;
+  watch.readable = watch.writable = watch.hung = false;
+  watch.ListHook<ReadyTag>::unlink();
+  clear_deadline(watch);
+  forget_hot(watch);
+}
+
+void Engine::make_ready(Watch& watch) noexcept {
+  if (watch.ListHook<ReadyTag>::linked()) return;
+  ready_.push_back(watch);
+  if (must_send_now()) net::event_signal(wake_.get());
+  waiting_ = false;
+}
+
+void Engine::set_deadline(Watch& watch, Clock::time_point at) noexcept {
+  clear_deadline(watch);
+  watch.deadline = at;
+  // Deadlines mostly come in ascending order (one timeout for all), so the place is found from the back.
+  List<Watch, DeadlineTag> later;
+  while (!deadlines_.empty() && deadlines_.back().deadline > at) {
+    Watch& last = deadlines_.back();
+    last.ListHook<DeadlineTag>::unlink();
+    later.push_front(last);
+  }
+  deadlines_.push_back(watch);
+  deadlines_.splice_back(later);
+  if (at < armed_) arm_timer(at);
+}
+
+// The timer is never disarmed and seldom moved: an early expiry costs one look, a system call per deadline would cost more.
+void Engine::arm_timer(Clock::time_point at) noexcept {
+  armed_ = at;
+  net::timer_arm(timer_.get(), at);
+}
+
+void Engine::mark_hot(Watch& watch) noexcept {
+  watch.received = true;
+  if (std::find(hot_.begin(), hot_.end(), &watch) != hot_.end()) return;
+  std::move_backward(hot_.begin(), hot_.end() - 1, hot_.end());
+  hot_[0] = &watch;
+  watch.misses = 0;
+}
+
+void Engine::forget_hot(Watch& watch) noexcept {
+  auto end = std::remove(hot_.begin(), hot_.end(), &watch);
+  std::fill(end, hot_.end(), nullptr);
+}
+
+Status Engine::start_service_thread() {
+  Lock lock(mutex_);
+  if (service_.joinable()) return Status();
+  try {
+    service_ = std::thread([this] { serve(); });
+  } catch (const std::system_error& error) {
+    return Status::from_errno(error.code().value());
+  }
+  automatic_ = true;
+  return Status();
+}
+
+void Engine::serve() noexcept {
+  while (!stopping_) {
+    pollfd readiness{epoll_.get(), POLLIN, 0};
+    if (::poll(&readiness, 1, -1) > 0) prepare_wait();
+  }
+}
+
+}  // namespace weft::tcp

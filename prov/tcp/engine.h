@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The progress engine of the tcp provider: readiness, deadlines and the order of work of a set of sockets. A domain
+// has one for its endpoints, an event queue one for its listeners and incoming requests (fi_domain(3), progress).
+//
+// Sockets are registered once, edge-triggered, so an idle connection costs nothing and no operation touches the epoll
+// set. A socket that just delivered data is "hot": it is read before readiness is asked for, because under a busy
+// poll that finds the next message a system call earlier.
+//
+// Thread-safety: drive(), prepare_wait() and start_service_thread() take the mutex; everything else is called with
+// the mutex held, and handlers run with it held. Lock order: engine, then the locks of queues, counters and regions.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "base/deadline.h"
+#include "base/list.h"
+#include "base/mutex.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace weft::tcp {
+
+struct ReadyTag;
+struct DeadlineTag;
+
+// What the engine knows of one socket; embedded in its owner, which unwatches it before it goes away.
+struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
+  using Handler = void (*)(Watch&) noexcept;
+  explicit Watch(Handler ready, Handler deadline_passed = nullptr) noexcept
+      : on_ready(ready), on_deadline(deadline_passed) {}
+
+  Handler on_ready;     // readiness changed, or make_ready() was called; goes on until EAGAIN
+  Handler on_deadline;  // the deadline passed (it is cleared before the call)
+  int fd = -1;
+  bool readable = false;  // set by the engine, cleared by the handler when the socket says EAGAIN
+  bool writable = false;
+  bool hung = false;      // the peer closed its side, or the socket failed
+  bool received = false;  // set by mark_hot() while a handler runs
+  std::uint16_t misses = 0;
+  Clock::time_point deadline{};
+};
+
+class Engine : public RefCounted {
+ public:
+  static Result<std::unique_ptr<Engine>> open();
+  ~Engine();
+
+  Mutex& mutex() noexcept { return mutex_; }
+
+  // ProgressEngine (objects/progress.h).
+  void drive() noexcept;
+  bool prepare_wait() noexcept;
+  int wait_fd() const noexcept { return epoll_.get(); }
+
+  // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
+  Status start_service_thread();
+  bool automatic() const noexcept { return automatic_; }
+
+  // From here on the caller holds the mutex.
+  Status watch(Watch& watch, int fd) noexcept;
+  void unwatch(Watch& watch) noexcept;  // also forgets its deadline and queued work; the descriptor stays open
+  void make_ready(Watch& watch) noexcept;
+  void set_deadline(Watch& watch, Clock::time_point at) noexcept;
+  void clear_deadline(Watch& watch) noexcept { watch.ListHook<DeadlineTag>::unlink(); }
+  void mark_hot(Watch& watch) noexcept;  // its handler received data: read it first next time
+  // Nobody comes back soon to flush what would be gathered: the next progress is a thread's that sleeps or serves.
+  bool must_send_now() const noexcept { return waiting_ || automatic_; }
+
+  // Counts the application's rounds of progress: sends posted within one round belong to one burst.
+  std::uint64_t round() const noexcept { return round_; }
+
+  // Where streams read into when they do not know yet whose bytes come next. Shared: contents do not outlive a handler.
+  static constexpr std::size_t kScratchSize = 64 * 1024;
+  std::byte* receive_scratch() noexcept { return receive_scratch_.get(); }
+  std::byte* transmit_scratch() noexcept { return transmit_scratch_.get(); }
+
+ private:
+  Engine();
+  Status open_descriptors();
+  void progress(bool ask_readiness) noexcept;
+  bool poll_hot() noexcept;
+  void harvest() noexcept;
+  void run_ready() noexcept;
+  void run_deadlines() noexcept;
+  void arm_timer(Clock::time_point at) noexcept;
+  void forget_hot(Watch& watch) noexcept;
+  void serve() noexcept;
+
+  static constexpr std::size_t kHotSockets = 2;       // read speculatively
+  static constexpr unsigned kRoundsPerHarvest = 8;    // readiness of the others is asked every so many rounds
+  static constexpr std::uint16_t kHotMisses = 20000;  // empty reads until a hot socket cools down
+  static constexpr int kBatch = 64;                   // readiness events per system call
+
+  Mutex mutex_;
+  UniqueFd epoll_;
+  UniqueFd timer_;
+  UniqueFd wake_;  // ends the sleep of whoever polls wait_fd()
+  bool waiting_ = false;  // prepare_wait() said that its caller may sleep, and no progress was made since
+  bool crowded_ = false;  // more sockets are active than can be hot: readiness finds them sooner
+  List<Watch, ReadyTag> ready_;
+  List<Watch, DeadlineTag> deadlines_;  // ascending
+  Clock::time_point armed_ = Clock::time_point::max();
+  std::array<Watch*, kHotSockets> hot_{};
+  std::uint64_t round_ = 0;
+  std::unique_ptr<std::byte[]> receive_scratch_;
+  std::unique_ptr<std::byte[]> transmit_scratch_;
+  std::thread service_;
+  std::atomic<bool> automatic_{false};
+  std::atomic<bool> stopping_{false};
+};
+
+}  // namespace weft::tcp

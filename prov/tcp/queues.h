@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The shared queue objects, driven by the tcp provider's engine.
+#pragma once
+
+#include "objects/completion_queue.h"
+#include "objects/counter.h"
+#include "objects/event_queue.h"
+#include "tcp/engine.h"
+
+namespace weft::tcp {
+
+using CompletionQueue = weft::CompletionQueue<Engine>;
+using Counter = weft::Counter<Engine>;
+using EventQueue = weft::EventQueue<Engine>;
+
+}  // namespace weft::tcp

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Shared receive contexts; see shared_receive.h.
+#include "tcp/shared_receive.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "abi/msg_ops.h"
+#include "abi/tagged_ops.h"
+#include "tcp/domain.h"
+#include "tcp/transfer_endpoint.h"
+
+namespace weft::tcp {
+
+const fi_ops* SharedReceive::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<SharedReceive>();
+  return &kOps;
+}
+
+int SharedReceive::open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context) {
+  static constexpr fi_ops_ep kEpOps = make_ep_ops<SharedReceive>();
+  static constexpr fi_ops_msg kMsgOps = make_msg_ops<SharedReceive>();
+  static constexpr fi_ops_tagged kTaggedOps = make_tagged_ops<SharedReceive>();
+  if (srx == nullptr) return -FI_EINVAL;
+  auto* shared = new SharedReceive(domain, attr, context);
+  shared->abi.fid = {FI_CLASS_SRX_CTX, context, const_cast<fi_ops*>(fid_ops())};
+  shared->abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
+  shared->abi.msg = const_cast<fi_ops_msg*>(&kMsgOps);
+  shared->abi.tagged = const_cast<fi_ops_tagged*>(&kTaggedOps);
+  *srx = &shared->abi;
+  return 0;
+}
+
+SharedReceive::SharedReceive(Domain& domain, const fi_rx_attr* attr, void*) noexcept
+    : domain_(domain),
+      domain_ref_(domain),
+      op_flags_(attr != nullptr ? attr->op_flags : 0),
+      queue_(attr != nullptr && attr->size != 0 ? attr->size : kDefaultQueueSize) {}
+
+int SharedReceive::close() {
+  if (in_use()) return -FI_EBUSY;
+  {
+    Lock lock(domain_.engine().mutex());
+    while (Receive* receive = queue_.first()) {
+      queue_.remove(*receive);
+      domain_.pools().receives.give_back(receive);
+    }
+  }
+  delete this;
+  return 0;
+}
+
+void SharedReceive::add(TransferEndpoint& endpoint) {
+  Lock lock(domain_.engine().mutex());
+  endpoints_.push_back(&endpoint);
+}
+
+void SharedReceive::remove(TransferEndpoint& endpoint) noexcept { std::erase(endpoints_, &endpoint); }
+
+CompletionRoutes& SharedReceive::routes() noexcept {
+  return endpoints_.empty() ? no_routes_ : endpoints_.front()->routes;
+}
+
+ssize_t SharedReceive::cancel(void* context) noexcept {
+  Lock lock(domain_.engine().mutex());
+  Receive* receive = queue_.find_context(context);
+  if (receive == nullptr) return -FI_ENOENT;
+  cancel_receive(queue_, domain_.pools(), routes(), *receive, FI_ECANCELED);
+  return 0;
+}
+
+int SharedReceive::getopt(int level, int option, void* value, size_t* len) noexcept {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  if (value == nullptr || len == nullptr) return -FI_EINVAL;
+  const bool fits = *len >= sizeof queue_.min_multi_receive;
+  *len = sizeof queue_.min_multi_receive;
+  if (!fits) return -FI_ETOOSMALL;
+  std::memcpy(value, &queue_.min_multi_receive, *len);
+  return 0;
+}
+
+int SharedReceive::setopt(int level, int option, const void* value, size_t len) noexcept {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  if (value == nullptr || len != sizeof queue_.min_multi_receive) return -FI_EINVAL;
+  Lock lock(domain_.engine().mutex());
+  std::memcpy(&queue_.min_multi_receive, value, len);
+  return 0;
+}
+
+ssize_t SharedReceive::rx_size_left() noexcept {
+  Lock lock(domain_.engine().mutex());
+  return static_cast<ssize_t>(queue_.room());
+}
+
+ssize_t SharedReceive::post(const ReceiveRequest& request) noexcept {
+  if (!valid_buffers(request.iov)) return -FI_EINVAL;
+  Lock lock(domain_.engine().mutex());
+  if (request.flags & (FI_PEEK | FI_CLAIM)) return peek_or_claim(queue_, domain_.pools(), routes(), request);
+  return post_receive(queue_, domain_.pools(), request);
+}
+
+ssize_t SharedReceive::recv(void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {
+  const iovec iov{buf, len};
+  return post({.iov = {&iov, 1}, .context = context, .flags = op_flags_});
+}
+ssize_t SharedReceive::recvv(const iovec* iov, void**, size_t count, fi_addr_t, void* context) noexcept {
+  return post({.iov = {iov, count}, .context = context, .flags = op_flags_});
+}
+ssize_t SharedReceive::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
+  if (msg == nullptr) return -FI_EINVAL;
+  if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) return -FI_EBADFLAGS;
+  return post({.iov = {msg->msg_iov, msg->iov_count}, .context = msg->context, .flags = flags});
+}
+ssize_t SharedReceive::trecv(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
+                             void* context) noexcept {
+  const iovec iov{buf, len};
+  return trecvv(&iov, &desc, 1, src, tag, ignore, context);
+}
+ssize_t SharedReceive::trecvv(const iovec* iov, void**, size_t count, fi_addr_t, uint64_t tag, uint64_t ignore,
+                              void* context) noexcept {
+  return post({.iov = {iov, count},
+               .context = context,
+               .flags = op_flags_,
+               .tagged = true,
+               .tag = tag,
+               .ignore = ignore});
+}
+ssize_t SharedReceive::trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept {
+  if (msg == nullptr) return -FI_EINVAL;
+  return post({.iov = {msg->msg_iov, msg->iov_count},
+               .context = msg->context,
+               .flags = flags,
+               .tagged = true,
+               .tag = msg->tag,
+               .ignore = msg->ignore});
+}
+
+}  // namespace weft::tcp

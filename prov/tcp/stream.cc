@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Life and end of a stream: every operation that was posted completes, fails or is cancelled before the endpoint
+// learns that the stream has ended (fi_cm(3), fi_shutdown).
+#include "tcp/stream.h"
+
+#include <rdma/providers/fi_log.h>
+#include <sys/socket.h>
+
+#include "tcp/socket.h"
+#include "tcp/transfer_endpoint.h"
+
+namespace weft::tcp {
+
+Stream::Stream(TransferEndpoint& endpoint, Engine& engine, MemoryRegions& regions, TransferPools& pools) noexcept
+    : Watch([](Watch& watch) noexcept { static_cast<Stream&>(watch).run(); },
+            [](Watch& watch) noexcept { static_cast<Stream&>(watch).on_deadline_passed(); }),
+      endpoint_(endpoint),
+      engine_(engine),
+      regions_(regions),
+      pools_(pools) {}
+
+Stream::~Stream() {
+  Lock lock(engine_.mutex());
+  stop(0);
+}
+
+void Stream::start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early) noexcept {
+  socket_ = std::move(socket);
+  swap_ = swap_bytes;
+  state_ = State::kOpen;
+  readable = writable = true;
+  if (Status status = engine_.watch(*this, socket_.get()); !status.ok()) return end(status.error());
+  parse(early.data(), early.size());
+  if (state_ == State::kOpen) resume();
+}
+
+void Stream::stop(int error) noexcept {
+  if (state_ == State::kEnded) return;
+  const bool was_open = state_ == State::kOpen;
+  if (was_open) flush();
+  if (state_ == State::kEnded) return;  // the flush found it broken
+  state_ = State::kEnded;
+  if (was_open) close_socket();
+  engine_.unwatch(*this);
+  cancel_transmits(FI_ECANCELED, error);
+  cancel_receives(FI_ECANCELED, error);
+}
+
+void Stream::end(int error) noexcept {
+  if (state_ != State::kOpen) return;
+  state_ = State::kDraining;
+  end_error_ = error;
+  engine_.unwatch(*this);
+  socket_.reset();
+  ListHook<BlockedTag>::unlink();
+  cancel_transmits(FI_ECANCELED, error);
+  // The message that was arriving is lost; whole ones that nobody asked for yet are still to be had for a while.
+  if (unexpected_ != nullptr) {
+    Unexpected& partial = *std::exchange(unexpected_, nullptr);
+    if (partial.taker.receive != nullptr) fail_receive(partial.taker, FI_ECONNRESET, error);
+    endpoint_.receive_queue().drop(partial);
+    delete &partial;
+  }
+  if (endpoint_.receive_queue().keeps_from(*this))
+    engine_.set_deadline(*this, net::now() + kDrainGrace);
+  else
+    finish_end();
+}
+
+void Stream::finish_end() noexcept {
+  state_ = State::kEnded;
+  engine_.clear_deadline(*this);
+  cancel_receives(FI_ECANCELED, end_error_);
+  endpoint_.on_stream_end(end_error_);
+}
+
+// The grace period of a closed peer is over; what nobody received is dropped.
+void Stream::on_deadline_passed() noexcept {
+  if (state_ == State::kOpen && blocked_) {
+    FI_INFO(endpoint_.provider(), FI_LOG_EP_DATA, "the peer closed; %zu bytes that no receive was posted for are lost\n",
+            stash_.size());
+    blocked_ = false;
+    stash_.clear();
+    end(0);
+  }
+  if (state_ == State::kDraining) finish_end();
+}
+
+// FIN, not RST: unread input would make close() discard output that is still on its way.
+void Stream::close_socket() noexcept {
+  constexpr int kMostReads = 64;
+  net::shutdown(socket_.get(), SHUT_WR);
+  for (int i = 0; i < kMostReads; ++i)
+    if (net::recv(socket_.get(), engine_.receive_scratch(), Engine::kScratchSize) <= 0) break;
+  engine_.unwatch(*this);
+  socket_.reset();
+}
+
+void Stream::cancel_receives(int error, int native) noexcept {
+  ListHook<BlockedTag>::unlink();
+  stash_.clear();
+  blocked_ = false;
+  payload_left_ = 0;
+  if (reading_ != nullptr) fail_record(*std::exchange(reading_, nullptr), error);
+  if (piece_.receive != nullptr) fail_receive(std::exchange(piece_, {}), native != 0 ? native : FI_ECONNRESET, native);
+  if (unexpected_ != nullptr && unexpected_->taker.receive != nullptr) fail_receive(unexpected_->taker, error, native);
+  unexpected_ = nullptr;
+  sink_kind_ = Sink::kNone;
+  endpoint_.receive_queue().drop_stream(*this);
+  endpoint_.cancel_posted_receives(native);
+}
+
+void Stream::protocol_error(const char* what) noexcept {
+  FI_WARN(endpoint_.provider(), FI_LOG_EP_DATA, "connection closed: %s\n", what);
+  end(EPROTO);
+}
+
+}  // namespace weft::tcp

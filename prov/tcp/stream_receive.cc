@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Incoming bytes of a stream: reading, cutting into headers and payloads, and waiting when nothing can take them.
+//
+// One read into scratch space brings many small messages. Once a message's header is known and much of its payload is
+// outstanding, the rest is read straight into its destination, together with whatever follows into scratch.
+#include <algorithm>
+#include <cstring>
+
+#include "tcp/socket.h"
+#include "tcp/stream.h"
+#include "tcp/transfer_endpoint.h"
+
+namespace weft::tcp {
+namespace {
+
+// A busy peer gives way to the others of the same engine after this much.
+constexpr std::size_t kBytesPerTurn = 8 * 1024 * 1024;
+
+}  // namespace
+
+void Stream::run() noexcept {
+  if (state_ != State::kOpen) return;
+  flush();
+  receive();
+  if (state_ == State::kOpen && send_error_ != 0) end(send_error_);
+  if (state_ == State::kOpen) flush();
+}
+
+void Stream::receive() noexcept {
+  if (blocked_ && std::exchange(retry_, false)) replay_stash();
+  std::size_t turn = 0;
+  while (state_ == State::kOpen && readable && !blocked_) {
+    if (turn >= kBytesPerTurn) return resume();
+    const std::size_t got = read_some();
+    if (got == 0) break;
+    turn += got;
+  }
+  // Nothing is read while blocked, so a peer's end would go unseen: the stash gets a grace period.
+  if (state_ == State::kOpen && blocked_ && hung && !ListHook<DeadlineTag>::linked())
+    engine_.set_deadline(*this, net::now() + kDrainGrace);
+}
+
+// One system call. 0 when there is nothing (more) to read now.
+std::size_t Stream::read_some() noexcept {
+  std::byte* scratch = engine_.receive_scratch();
+  iovec iov[kIovLimit + 1];
+  std::size_t count = 0;
+  std::size_t wanted = 0;
+  const bool direct = payload_left_ >= kDirectRead && sink_count_ != 0 && sink_still_valid();
+  if (state_ != State::kOpen) return 0;
+  if (direct) {
+    for (; count < sink_count_; ++count) wanted += (iov[count] = sink_[count]).iov_len;
+  }
+  const std::size_t into_sink = wanted;
+  iov[count++] = {scratch, Engine::kScratchSize};
+  wanted += Engine::kScratchSize;
+
+  const ssize_t got = count == 1 ? net::recv(fd, scratch, Engine::kScratchSize)
+                                 : net::recvv(fd, iov, static_cast<int>(count));
+  if (got <= 0) {
+    if (got == -EAGAIN)
+      readable = false;
+    else
+      end(static_cast<int>(-got));
+    return 0;
+  }
+  engine_.mark_hot(*this);
+  const auto bytes = static_cast<std::size_t>(got);
+  const std::size_t sunk = std::min(bytes, into_sink);
+  if (sunk != 0) {
+    advance_sink(sunk);
+    payload_left_ -= sunk;
+    if (payload_left_ == 0) finish();
+  }
+  if (state_ == State::kOpen && bytes > sunk) parse(scratch, bytes - sunk);
+  // A short read emptied the socket, and news comes as a new edge; after a hang-up there is none, so read to the end.
+  if (bytes < wanted && !hung) {
+    readable = false;
+    return 0;
+  }
+  return bytes;
+}
+
+void Stream::parse(const std::byte* data, std::size_t len) noexcept {
+  while (len != 0 && state_ == State::kOpen) {
+    if (payload_left_ != 0) {
+      const std::size_t used = feed_payload(data, len);
+      data += used;
+      len -= used;
+      continue;
+    }
+    if (!parse_header(data, len)) return;
+  }
+}
+
+// Takes payload bytes; returns how many.
+std::size_t Stream::feed_payload(const std::byte* data, std::size_t len) noexcept {
+  if (!sink_still_valid()) return 0;
+  const std::size_t used = std::min<std::uint64_t>(len, payload_left_);
+  std::size_t left = used;
+  for (std::size_t i = 0; i < sink_count_ && left != 0; ++i) {
+    const std::size_t part = std::min(left, sink_[i].iov_len);
+    std::memcpy(sink_[i].iov_base, data + (used - left), part);
+    left -= part;
+  }
+  advance_sink(used);
+  payload_left_ -= used;
+  if (payload_left_ == 0) finish();
+  return used;
+}
+
+// Moves past one header. False when the bytes do not suffice or the message cannot be taken yet (all is kept then).
+bool Stream::parse_header(const std::byte*& data, std::size_t& len) noexcept {
+  // Collect the fixed part, then as much as it asks for; in place when the bytes lie together.
+  const std::byte* header = data;
+  std::size_t have = len;
+  if (header_have_ != 0) {
+    const std::size_t known = header_have_ < kBaseHeaderSize
+                                  ? kBaseHeaderSize
+                                  : static_cast<std::uint8_t>(partial_header_[kHeaderSizeOffset]);
+    const std::size_t part = std::min(len, known - header_have_);
+    std::memcpy(partial_header_ + header_have_, data, part);
+    header_have_ = static_cast<std::uint8_t>(header_have_ + part);
+    data += part;
+    len -= part;
+    header = partial_header_;
+    have = header_have_;
+  }
+  std::size_t size = kBaseHeaderSize;
+  if (have >= kBaseHeaderSize) {
+    size = static_cast<std::uint8_t>(header[kHeaderSizeOffset]);
+    if (size < kBaseHeaderSize || size > kMaxHeaderSize) return protocol_error("impossible header size"), false;
+  }
+  if (have < size || have < kBaseHeaderSize) {
+    if (header != partial_header_) {
+      std::memcpy(partial_header_, data, len);
+      header_have_ = static_cast<std::uint8_t>(len);
+      data += len;
+      len = 0;
+    }
+    return len != 0;  // the fixed part may be complete only now, with more bytes at hand
+  }
+  Result<DataHeader> parsed = decode(header, swap_);
+  if (!parsed) return protocol_error("malformed header"), false;
+  if (!begin(*parsed)) {
+    if (state_ == State::kOpen) block(data, len);
+    return false;
+  }
+  if (header == partial_header_) {
+    header_have_ = 0;
+  } else {
+    data += size;
+    len -= size;
+  }
+  return true;
+}
+
+// The current message cannot be taken: keeps its bytes and reads no more until resume().
+void Stream::block(const std::byte* data, std::size_t len) noexcept {
+  std::vector<std::byte> rest;
+  rest.reserve(header_have_ + len);
+  rest.insert(rest.end(), partial_header_, partial_header_ + header_have_);
+  rest.insert(rest.end(), data, data + len);
+  header_have_ = 0;
+  stash_ = std::move(rest);
+  blocked_ = true;
+}
+
+void Stream::replay_stash() noexcept {
+  const std::vector<std::byte> stash = std::move(stash_);
+  stash_.clear();
+  blocked_ = false;
+  parse(stash.data(), stash.size());
+}
+
+void Stream::set_sink(Sink sink, std::span<const iovec> iov) noexcept {
+  sink_kind_ = sink;
+  std::copy(iov.begin(), iov.end(), sink_);
+  sink_count_ = static_cast<std::uint8_t>(iov.size());
+  sink_generation_ = regions_.generation();
+}
+
+// Skips `len` bytes of the sink; bytes beyond its end are discarded.
+void Stream::advance_sink(std::size_t len) noexcept {
+  std::size_t gone = 0;
+  while (gone < sink_count_ && len >= sink_[gone].iov_len) len -= sink_[gone++].iov_len;
+  if (gone != 0) {
+    std::copy(sink_ + gone, sink_ + sink_count_, sink_);
+    sink_count_ = static_cast<std::uint8_t>(sink_count_ - gone);
+  }
+  if (sink_count_ != 0) {
+    sink_[0].iov_base = static_cast<std::byte*>(sink_[0].iov_base) + len;
+    sink_[0].iov_len -= len;
+  }
+}
+
+// A remote write goes on only while the registrations that granted it live.
+bool Stream::sink_still_valid() noexcept {
+  if (sink_kind_ != Sink::kRmaWrite || sink_generation_ == regions_.generation()) return true;
+  sink_generation_ = regions_.generation();
+  iovec iov[kMaxRmaIov];
+  if (translate(std::span(header_.rma, header_.rma_count), FI_REMOTE_WRITE, iov)) return true;
+  protocol_error("a memory region was closed while a peer was writing to it");
+  return false;
+}
+
+}  // namespace weft::tcp

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Outgoing messages of a stream.
+//
+// The first message of a burst goes to the kernel at once. What is posted before the application comes back for
+// progress is gathered and shares one system call, because a system call costs far more than a small message.
+// Payloads in the application's memory are never copied, except small ones, which lie behind their header.
+#include <algorithm>
+#include <cstring>
+
+#include "tcp/socket.h"
+#include "tcp/stream.h"
+#include "tcp/transfer_endpoint.h"
+
+namespace weft::tcp {
+namespace {
+
+constexpr std::size_t kMaxPieces = 64;          // iovecs per system call
+constexpr std::size_t kBatchBytes = 1024 * 1024;  // stop gathering there, so that accounting stays cheap
+
+std::uint64_t completion_flags(Op op) noexcept {
+  switch (op) {
+    case Op::kTagged: return FI_TAGGED | FI_SEND;
+    case Op::kReadRequest: return FI_RMA | FI_READ;
+    case Op::kWrite: return FI_RMA | FI_WRITE;
+    default: return FI_MSG | FI_SEND;
+  }
+}
+
+void copy_out(std::byte* to, std::span<const iovec> iov) noexcept {
+  for (const iovec& piece : iov) {
+    if (piece.iov_len != 0) std::memcpy(to, piece.iov_base, piece.iov_len);
+    to += piece.iov_len;
+  }
+}
+
+}  // namespace
+
+// One system call's worth of messages: small pieces copied into scratch, large ones by reference.
+struct Stream::Gather {
+  std::byte* scratch;
+  std::size_t used = 0;  // of scratch
+  iovec iov[kMaxPieces];
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+
+  bool full() const noexcept {
+    return count + kIovLimit + 1 > kMaxPieces || used + kInlineSize > Engine::kScratchSize || bytes >= kBatchBytes;
+  }
+  void copy(const std::byte* data, std::size_t len) noexcept {
+    std::byte* to = scratch + used;
+    std::memcpy(to, data, len);
+    used += len;
+    bytes += len;
+    if (count != 0 && static_cast<std::byte*>(iov[count - 1].iov_base) + iov[count - 1].iov_len == to)
+      iov[count - 1].iov_len += len;
+    else
+      iov[count++] = {to, len};
+  }
+  void refer(const iovec& piece, std::size_t skip) noexcept {
+    iov[count++] = {static_cast<std::byte*>(piece.iov_base) + skip, piece.iov_len - skip};
+    bytes += piece.iov_len - skip;
+  }
+};
+
+ssize_t Stream::transmit(const TransmitRequest& request) noexcept {
+  if (state_ != State::kOpen) return -FI_ENOTCONN;
+  if (outstanding_ >= queue_size_) {
+    flush();
+    if (state_ != State::kOpen) return -FI_ENOTCONN;
+    if (outstanding_ >= queue_size_) return -FI_EAGAIN;
+  }
+  const std::size_t len = total_length(request.local);
+  DataHeader header;
+  header.op = request.op;
+  header.cq_data = request.cq_data;
+  header.tag = request.tag;
+  header.rma_count = static_cast<std::uint8_t>(request.remote.size());
+  std::copy(request.remote.begin(), request.remote.end(), header.rma);
+  if (request.flags & FI_REMOTE_CQ_DATA) header.flags |= kFlagCqData;
+  Then then = Then::kComplete;
+  if (request.op == Op::kReadRequest) {
+    then = Then::kAwaitRead;
+  } else {
+    header.payload = len;
+    if (request.flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) {
+      then = Then::kAwaitAck;
+      header.flags |= kFlagDeliveryComplete;
+    }
+  }
+  if (then == Then::kComplete && may_go_at_once(request, len)) return transmit_now(request, header, len, then);
+  return enqueue(request, header, len, then);
+}
+
+bool Stream::may_go_at_once(const TransmitRequest& request, std::size_t len) noexcept {
+  if (!writable || (request.flags & (FI_MORE | FI_FENCE))) return false;
+  if (!queue_.empty() || !sending_.empty() || !responses_.empty()) return false;
+  const bool burst = last_round_ == engine_.round() && !engine_.must_send_now();
+  last_round_ = engine_.round();
+  return !burst || len > kGatherPayload;
+}
+
+// The common case: no record is made unless the kernel takes less than all.
+ssize_t Stream::transmit_now(const TransmitRequest& request, const DataHeader& header, std::size_t len,
+                             Then then) noexcept {
+  std::byte inlined[kInlineSize];
+  std::size_t inline_len = encode(header, inlined);
+  inlined[kIdOffset] = std::byte{next_id_};
+  iovec iov[1 + kIovLimit];
+  std::size_t count = 1;
+  if (len <= kInjectSize) {
+    copy_out(inlined + inline_len, request.local);
+    inline_len += len;
+  } else {
+    std::copy(request.local.begin(), request.local.end(), iov + 1);
+    count += request.local.size();
+  }
+  iov[0] = {inlined, inline_len};
+  const ssize_t sent = count == 1 ? net::send(fd, inlined, inline_len) : net::sendv(fd, iov, static_cast<int>(count));
+  const std::size_t total = header.size() + len;
+  if (sent == static_cast<ssize_t>(total)) {
+    ++next_id_;
+    endpoint_.routes.transmitted(completion_flags(request.op), request.context,
+                                 !request.silent && endpoint_.wants_completion(request.flags));
+    return 0;
+  }
+  if (sent < 0 && sent != -EAGAIN) on_send_error(static_cast<int>(-sent));
+  Transmit* record = make_record(request, header, len, then);
+  if (record == nullptr) {
+    if (sent <= 0) return -FI_EAGAIN;
+    end(ENOMEM);  // half a message has left, and nothing can remember the other half
+    return -FI_ENOTCONN;
+  }
+  writable = false;
+  record->sent = sent > 0 ? static_cast<std::size_t>(sent) : 0;
+  record->inlined[kIdOffset] = std::byte{next_id_++};
+  sending_.push_back(*record);
+  return 0;
+}
+
+ssize_t Stream::enqueue(const TransmitRequest& request, const DataHeader& header, std::size_t len, Then then) noexcept {
+  Transmit* record = make_record(request, header, len, then);
+  if (record == nullptr) return -FI_EAGAIN;
+  queue_.push_back(*record);
+  gathered_ += static_cast<std::uint32_t>(std::min(record->len, kGatherBytes));
+  const bool burst = last_round_ == engine_.round();
+  last_round_ = engine_.round();
+  const bool wait = (request.flags & FI_MORE) || (burst && !engine_.must_send_now());
+  if (wait && gathered_ < kGatherBytes && len <= kGatherPayload)
+    resume();
+  else
+    flush();
+  return 0;
+}
+
+Transmit* Stream::make_record(const TransmitRequest& request, const DataHeader& header, std::size_t len,
+                              Then then) noexcept {
+  Transmit* record = pools_.transmits.take();
+  if (record == nullptr) return nullptr;
+  record->then = then;
+  record->fence = (request.flags & FI_FENCE) != 0;
+  record->report = !request.silent && endpoint_.wants_completion(request.flags);
+  record->completion_flags = completion_flags(request.op);
+  record->context = request.context;
+  std::size_t inline_len = encode(header, record->inlined);
+  record->len = inline_len + header.payload;
+  if (then != Then::kAwaitRead && len <= kInjectSize) {
+    copy_out(record->inlined + inline_len, request.local);
+    inline_len += len;
+  } else {
+    std::copy(request.local.begin(), request.local.end(), record->iov);
+    record->iov_count = static_cast<std::uint8_t>(request.local.size());
+  }
+  record->inline_len = static_cast<std::uint16_t>(inline_len);
+  ++outstanding_;
+  return record;
+}
+
+void Stream::flush() noexcept {
+  while (state_ == State::kOpen && writable) {
+    Gather batch;
+    batch.scratch = engine_.transmit_scratch();
+    if (!gather(batch) || batch.count == 0) return;
+    const ssize_t sent = batch.count == 1 ? net::send(fd, batch.iov[0].iov_base, batch.iov[0].iov_len)
+                                          : net::sendv(fd, batch.iov, static_cast<int>(batch.count));
+    if (sent < static_cast<ssize_t>(batch.bytes)) writable = false;
+    if (sent >= 0) {
+      account(static_cast<std::size_t>(sent));
+    } else if (sent != -EAGAIN) {
+      on_send_error(static_cast<int>(-sent));
+    }
+  }
+}
+
+// The connection is broken, but what arrived before the break is read and reported first; run() then ends the stream.
+void Stream::on_send_error(int error) noexcept {
+  send_error_ = error;
+  hung = readable = true;
+  resume();
+}
+
+// Fills `batch`, moving messages to sending_. False when the stream ended meanwhile.
+bool Stream::gather(Gather& batch) noexcept {
+  for (Transmit& record : sending_)
+    if (batch.full() || !add_to(batch, record)) break;
+  while (state_ == State::kOpen && !batch.full()) {
+    const bool respond = !responses_.empty();
+    if (!respond && (queue_.empty() || fence_holds(queue_.front()))) break;
+    Transmit& record = respond ? responses_.pop_front() : queue_.pop_front();
+    if (!respond) gathered_ -= static_cast<std::uint32_t>(std::min(record.len, kGatherBytes));
+    record.inlined[kIdOffset] = std::byte{next_id_++};
+    sending_.push_back(record);
+    add_to(batch, record);
+  }
+  return state_ == State::kOpen;
+}
+
+// Adds what is left of `record`. False when its memory is gone, which ends the stream.
+bool Stream::add_to(Gather& batch, Transmit& record) noexcept {
+  if (record.then == Then::kRespond && !response_still_valid(record)) return false;
+  std::size_t skip = record.sent;
+  if (skip < record.inline_len) {
+    batch.copy(record.inlined + skip, record.inline_len - skip);
+    skip = 0;
+  } else {
+    skip -= record.inline_len;
+  }
+  for (const iovec& piece : record.payload()) {
+    if (skip >= piece.iov_len) {
+      skip -= piece.iov_len;
+      continue;
+    }
+    batch.refer(piece, skip);
+    skip = 0;
+  }
+  return true;
+}
+
+void Stream::account(std::size_t sent) noexcept {
+  while (sent != 0 && !sending_.empty()) {
+    Transmit& record = sending_.front();
+    const std::size_t left = record.len - record.sent;
+    if (sent < left) {
+      record.sent += sent;
+      return;
+    }
+    sent -= left;
+    record.unlink();
+    on_written(record);
+  }
+}
+
+void Stream::on_written(Transmit& record) noexcept {
+  switch (record.then) {
+    case Then::kComplete: complete(record); break;
+    case Then::kAwaitAck: awaiting_acks_.push_back(record); break;
+    case Then::kAwaitRead: awaiting_reads_.push_back(record); break;
+    case Then::kRespond:
+      pools_.transmits.give_back(&record);
+      // A peer whose read requests were held back may go on.
+      if (response_count_-- == kMaxResponses) resume();
+      break;
+  }
+}
+
+// FI_FENCE: nothing of before may be unfinished when the message leaves.
+bool Stream::fence_holds(const Transmit& record) noexcept {
+  return record.fence && !(sending_.empty() && awaiting_acks_.empty() && awaiting_reads_.empty());
+}
+
+void Stream::complete(Transmit& record) noexcept {
+  endpoint_.routes.transmitted(record.completion_flags, record.context, record.report);
+  --outstanding_;
+  pools_.transmits.give_back(&record);
+}
+
+void Stream::fail_record(Transmit& record, int error) noexcept {
+  endpoint_.routes.transmit_failed(record.completion_flags, record.context, error, end_error_);
+  --outstanding_;
+  pools_.transmits.give_back(&record);
+}
+
+void Stream::respond(const DataHeader& header, std::span<const iovec> payload) noexcept {
+  Transmit* record = pools_.transmits.take();
+  if (record == nullptr) return end(ENOMEM);
+  record->then = Then::kRespond;
+  record->inline_len = static_cast<std::uint16_t>(encode(header, record->inlined));
+  record->len = record->inline_len + header.payload;
+  record->region_generation = regions_.generation();
+  std::copy(payload.begin(), payload.end(), record->iov);
+  record->iov_count = static_cast<std::uint8_t>(payload.size());
+  // What a read was granted is kept behind the header, to be checked again if a registration is closed meanwhile.
+  static_assert(kBaseHeaderSize + sizeof header.rma <= kInlineSize);
+  if (!payload.empty()) std::memcpy(record->inlined + kBaseHeaderSize, header_.rma, sizeof header_.rma);
+  ++response_count_;
+  responses_.push_back(*record);
+  resume();
+}
+
+bool Stream::response_still_valid(Transmit& record) noexcept {
+  if (record.iov_count == 0 || record.region_generation == regions_.generation()) return true;
+  record.region_generation = regions_.generation();
+  RmaRange ranges[kMaxRmaIov];
+  iovec iov[kMaxRmaIov];
+  std::memcpy(ranges, record.inlined + kBaseHeaderSize, sizeof ranges);
+  if (translate(std::span(ranges, record.iov_count), FI_REMOTE_READ, iov)) return true;
+  protocol_error("a memory region was closed while a peer was reading it");
+  return false;
+}
+
+void Stream::cancel_transmits(int error, int native) noexcept {
+  end_error_ = native;
+  for (List<Transmit>* list : {&awaiting_acks_, &awaiting_reads_, &sending_, &queue_, &responses_}) {
+    while (!list->empty()) {
+      Transmit& record = list->pop_front();
+      if (record.then == Then::kRespond)
+        pools_.transmits.give_back(&record);
+      else
+        fail_record(record, error);
+    }
+  }
+  gathered_ = 0;
+  response_count_ = 0;
+}
+
+}  // namespace weft::tcp

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// An outgoing message: what the application asks for (TransmitRequest) and what is kept of it while it cannot leave
+// or waits for an answer (Transmit).
+#pragma once
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "base/list.h"
+#include "tcp/limits.h"
+
+namespace weft::tcp {
+
+// What remains to be done when the last byte of a message has left.
+enum class Then : std::uint8_t {
+  kComplete,    // report it
+  kAwaitAck,    // report it when the peer acknowledges: FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE
+  kAwaitRead,   // report it when the peer's data has arrived: fi_read
+  kRespond,     // nothing: an acknowledgement or the answer to a read
+};
+
+// Lives on the caller's stack during a transfer call.
+struct TransmitRequest {
+  Op op;
+  std::uint64_t flags;  // FI_COMPLETION, FI_INJECT, FI_MORE, FI_FENCE, FI_*_COMPLETE, FI_REMOTE_CQ_DATA
+  std::span<const iovec> local;
+  std::span<const RmaRange> remote = {};
+  std::uint64_t cq_data = 0;
+  std::uint64_t tag = 0;
+  void* context = nullptr;
+  bool silent = false;  // fi_inject and its kind: no completion on success
+};
+
+struct Transmit : ListHook<Transmit> {
+  Then then = Then::kComplete;
+  bool fence = false;
+  bool report = true;  // write a completion on success; failures are always reported
+  std::uint8_t iov_count = 0;
+  std::uint16_t inline_len = 0;  // bytes in `inlined`: the header, and a small payload
+  std::uint32_t region_generation = 0;  // kRespond: the state of the registrations when `iov` was checked
+  std::uint64_t completion_flags = 0;
+  void* context = nullptr;
+  std::size_t len = 0;   // all bytes on the wire
+  std::size_t sent = 0;  // of these, accepted by the kernel
+  iovec iov[kIovLimit];  // payload in the application's memory; for reads, where the answer goes
+  std::byte inlined[kInlineSize];
+
+  // The payload iovecs that follow the inlined bytes on the wire; a read request has none.
+  std::span<const iovec> payload() const noexcept {
+    return then == Then::kAwaitRead ? std::span<const iovec>() : std::span(iov, iov_count);
+  }
+};
+
+inline std::size_t total_length(std::span<const iovec> iov) noexcept {
+  std::size_t len = 0;
+  for (const iovec& piece : iov) len += piece.iov_len;
+  return len;
+}
+
+// Whether a caller's buffers are ones to work with: not too many, and none of them NULL with a length.
+inline bool valid_buffers(std::span<const iovec> iov) noexcept {
+  if (iov.size() > kIovLimit || (!iov.empty() && iov.data() == nullptr)) return false;
+  return std::all_of(iov.begin(), iov.end(),
+                     [](const iovec& piece) { return piece.iov_base != nullptr || piece.iov_len == 0; });
+}
+
+}  // namespace weft::tcp
