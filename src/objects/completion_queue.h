@@ -90,6 +90,7 @@ class CompletionQueueCore : public RefCounted {
   };
 
   void grow_locked();
+  void overrun_locked() noexcept;
   void store_source_locked(fi_addr_t source);
   std::byte* slot(uint64_t position) noexcept { return entries_.get() + (position & (capacity_ - 1)) * entry_size_; }
 
@@ -158,7 +159,7 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   ssize_t readfrom(void* buf, size_t count, fi_addr_t* src_addr) noexcept {
     if (!ready() || count == 0) {
       engine_.drive();
-      if (!ready()) return take(buf, 0, nullptr);
+      if (!ready()) return -FI_EAGAIN;
     }
     return take(buf, count, src_addr);
   }

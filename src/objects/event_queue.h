@@ -55,14 +55,15 @@ class EventQueueCore : public RefCounted {
   WaitObject& wait_object() noexcept { return wait_; }
 
  protected:
-  EventQueueCore(Ref<RefCounted> parent, const fi_eq_attr& attr) noexcept;
+  EventQueueCore(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version) noexcept;
   ~EventQueueCore();
   static Status check(const fi_eq_attr* attr);
 
   ssize_t take(uint32_t* event, void* buf, size_t len, bool peek) noexcept;
   ssize_t take_error(fi_eq_err_entry* out, bool peek) noexcept;
   ssize_t insert(uint32_t event, const void* buf, size_t len, uint64_t flags);
-  const char* error_text(int prov_errno, char* buf, size_t len) noexcept;
+  // The sentence of the error read last if the number is its own; valid until the next error is read.
+  const char* text_of(int prov_errno, char* buf, size_t len) noexcept;
 
   WaitObject wait_;
 
@@ -77,9 +78,11 @@ class EventQueueCore : public RefCounted {
   using Entry = std::variant<Event, EqError>;
 
   void append(Entry&& entry) noexcept;
+  void overrun() noexcept;
 
   const Ref<RefCounted> parent_;
-  const bool writable_;  // FI_WRITE
+  const bool writable_;        // FI_WRITE
+  const bool gives_pointers_;  // api < 1.5: err_data is ours, whatever the caller passes
   std::atomic<size_t> unread_{0};  // entries_.size(), readable without the lock
   std::mutex mutex_;               // guards the rest
   std::list<Entry> entries_;
@@ -94,10 +97,12 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   // `parent` is the fabric. `engine` may be null; otherwise the queue owns it, drives it, and closes it last (a place
   // for listeners, which belong to no domain).
   static Result<EventQueue*> open(Ref<RefCounted> parent, const fi_eq_attr* attr, std::unique_ptr<E> engine,
-                                  void* context) {
+                                  void* context,
+                                  uint32_t api_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)) {
     static_assert(ProgressEngine<E>);
     if (Status status = check(attr); !status.ok()) return failure(status);
-    auto queue = std::unique_ptr<EventQueue>(new EventQueue(std::move(parent), *attr, std::move(engine), context));
+    auto queue = std::unique_ptr<EventQueue>(
+        new EventQueue(std::move(parent), *attr, std::move(engine), context, api_version));
     if (Status status = queue->open_wait_object(*attr); !status.ok()) return failure(status);
     return queue.release();
   }
@@ -137,7 +142,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   ssize_t sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) noexcept;
   const char* strerror(int prov_errno, const void* err_data, char* buf, size_t len) noexcept {
     (void)err_data;  // the sentence was made when the error happened
-    return error_text(prov_errno, buf, len);
+    return text_of(prov_errno, buf, len);
   }
 
  private:
@@ -145,7 +150,8 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     E* engine;
     unsigned count;
   };
-  EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, std::unique_ptr<E> engine, void* context) noexcept;
+  EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, std::unique_ptr<E> engine, void* context,
+             uint32_t api_version) noexcept;
   Status open_wait_object(const fi_eq_attr& attr);
 
   std::unique_ptr<E> own_engine_;
@@ -155,9 +161,9 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
 };
 
 template <class E>
-EventQueue<E>::EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, std::unique_ptr<E> engine,
-                          void* context) noexcept
-    : EventQueueCore(std::move(parent), attr), own_engine_(std::move(engine)) {
+EventQueue<E>::EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, std::unique_ptr<E> engine, void* context,
+                          uint32_t api_version) noexcept
+    : EventQueueCore(std::move(parent), attr, api_version), own_engine_(std::move(engine)) {
   static constexpr fi_ops_eq kOps = make_eq_ops<EventQueue>();
   abi.fid = {FI_CLASS_EQ, context, const_cast<fi_ops*>(fid_ops())};
   abi.ops = const_cast<fi_ops_eq*>(&kOps);

@@ -289,7 +289,8 @@ int WaitObject::get_descriptors_locked(fi_wait_pollfd* out) const noexcept {
 
 void WaitObject::note_wait(Clock::duration length) noexcept {
   const unsigned quick = quick_waits_.load(std::memory_order_relaxed);
-  if (length > kSpin) {
+  // A wait that slept is longer by a wake-up than one that spins.
+  if (length > 2 * kSpin) {
     if (quick != 0) quick_waits_.store(0, std::memory_order_relaxed);
   } else if (quick < kQuickWaits) {
     quick_waits_.store(quick + 1, std::memory_order_relaxed);

@@ -45,11 +45,11 @@ class WaitSet : public Object<fid_wait>, public RefCounted {
 
   // Slots.
   int close();
-  int control(int command, void* arg);
+  int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
   int wait(int timeout_ms) noexcept;
 
  private:
-  explicit WaitSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {}
+  explicit WaitSet(Ref<RefCounted> parent) noexcept;
   struct Source;
 
   Ref<RefCounted> parent_;

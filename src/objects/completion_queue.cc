@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Completion queues: the ring of entries and the list of errors; fi_cq(3).
+#include "objects/completion_queue.h"
+
+#include <rdma/providers/fi_prov.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kDefaultSize = 1024;
+constexpr uint64_t kFirstCapacity = 64;  // entries; a queue that stays empty stays small
+
+// The layouts that the ring relies on: each format is a prefix of Completion.
+static_assert(sizeof(fi_cq_entry) == offsetof(Completion, flags));
+static_assert(sizeof(fi_cq_msg_entry) == offsetof(Completion, buf));
+static_assert(sizeof(fi_cq_data_entry) == offsetof(Completion, tag));
+static_assert(sizeof(fi_cq_tagged_entry) == offsetof(Completion, src_addr));
+static_assert(offsetof(fi_cq_tagged_entry, len) == offsetof(Completion, len));
+static_assert(offsetof(fi_cq_tagged_entry, buf) == offsetof(Completion, buf));
+static_assert(offsetof(fi_cq_tagged_entry, data) == offsetof(Completion, data));
+static_assert(offsetof(fi_cq_tagged_entry, tag) == offsetof(Completion, tag));
+
+// Bytes of fi_cq_err_entry that a program written for `api_version` has room for.
+size_t error_entry_size(uint32_t api_version) noexcept {
+  if (FI_VERSION_LT(api_version, FI_VERSION(1, 5))) return offsetof(fi_cq_err_entry, err_data_size);
+  if (FI_VERSION_LT(api_version, FI_VERSION(1, 20))) return offsetof(fi_cq_err_entry, src_addr);
+  return sizeof(fi_cq_err_entry);
+}
+static_assert(offsetof(fi_cq_err_entry, err_data_size) == 72 && offsetof(fi_cq_err_entry, src_addr) == 80 &&
+              sizeof(fi_cq_err_entry) == 88);
+
+fi_cq_format format_of(const fi_cq_attr& attr) noexcept {
+  return attr.format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr.format;
+}
+
+size_t size_of(fi_cq_format format) noexcept {
+  switch (format) {
+    case FI_CQ_FORMAT_MSG:
+      return sizeof(fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA:
+      return sizeof(fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED:
+      return sizeof(fi_cq_tagged_entry);
+    default:
+      return sizeof(fi_cq_entry);
+  }
+}
+
+// The switch makes each copy a few moves of known size.
+void store(std::byte* slot, const Completion& completion, size_t entry_size) noexcept {
+  switch (entry_size) {
+    case sizeof(fi_cq_entry):
+      std::memcpy(slot, &completion, sizeof(fi_cq_entry));
+      break;
+    case sizeof(fi_cq_msg_entry):
+      std::memcpy(slot, &completion, sizeof(fi_cq_msg_entry));
+      break;
+    case sizeof(fi_cq_data_entry):
+      std::memcpy(slot, &completion, sizeof(fi_cq_data_entry));
+      break;
+    default:
+      std::memcpy(slot, &completion, sizeof(fi_cq_tagged_entry));
+  }
+}
+
+}  // namespace
+
+CompletionQueueCore::CompletionQueueCore(Ref<RefCounted> parent, const fi_cq_attr& attr, uint32_t api_version,
+                                         bool locking, StrerrorFn error_text)
+    : parent_(std::move(parent)),
+      format_(format_of(attr)),
+      entry_size_(size_of(format_)),
+      size_(attr.size != 0 ? attr.size : kDefaultSize),
+      api_version_(api_version),
+      threshold_wait_(attr.wait_cond == FI_CQ_COND_THRESHOLD),
+      error_text_(error_text),
+      mutex_(locking) {}
+
+Status CompletionQueueCore::check(const fi_cq_attr* attr, bool locking) {
+  if (attr == nullptr) return Status(-FI_EINVAL);
+  if ((attr->flags & ~uint64_t{FI_AFFINITY}) != 0) return Status(-FI_EBADFLAGS);
+  if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond > FI_CQ_COND_THRESHOLD) return Status(-FI_EINVAL);
+  // Its thread would race with calls that nobody locks against.
+  if (attr->wait_obj == FI_WAIT_MUTEX_COND && !locking) return Status(-FI_ENOSYS);
+  return {};
+}
+
+void CompletionQueueCore::write(const Completion& completion) noexcept {
+  {
+    Lock lock(mutex_);
+    try {
+      if (tail_ - head_ == capacity_) [[unlikely]]
+        grow_locked();
+      if (sources_ != nullptr || completion.src_addr != FI_ADDR_NOTAVAIL) [[unlikely]]
+        store_source_locked(completion.src_addr);
+    } catch (const std::bad_alloc&) {
+      return overrun_locked();
+    }
+    store(slot(tail_), completion, entry_size_);
+    ++tail_;
+    unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  wait_.signal();
+}
+
+void CompletionQueueCore::write_error(const CompletionError& error) noexcept {
+  {
+    Lock lock(mutex_);
+    try {
+      const auto* data = static_cast<const std::byte*>(error.err_data);
+      StoredError stored{.position = tail_, .entry = {}, .data = {}};
+      if (data != nullptr) stored.data.assign(data, data + error.err_data_size);
+      std::memcpy(&stored.entry, static_cast<const Completion*>(&error), sizeof(fi_cq_tagged_entry));
+      stored.entry.olen = error.olen;
+      stored.entry.err = error.err;
+      stored.entry.prov_errno = error.prov_errno;
+      stored.entry.src_addr = error.src_addr;
+      errors_.push_back(std::move(stored));
+    } catch (const std::bad_alloc&) {
+      return overrun_locked();
+    }
+    unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  wait_.signal();
+}
+
+// Counted as one more thing to read, for good: the -FI_EOVERRUN behind the last entry.
+void CompletionQueueCore::overrun_locked() noexcept {
+  if (!overrun_) unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  overrun_ = true;
+}
+
+void CompletionQueueCore::grow_locked() {
+  const uint64_t bigger = capacity_ == 0 ? std::min(kFirstCapacity, uint64_t{std::bit_ceil(size_)}) : capacity_ * 2;
+  std::unique_ptr<std::byte[]> entries(new std::byte[bigger * entry_size_]);
+  std::unique_ptr<fi_addr_t[]> sources(sources_ != nullptr ? new fi_addr_t[bigger] : nullptr);
+  for (uint64_t i = head_; i != tail_; ++i) {
+    std::memcpy(&entries[(i & (bigger - 1)) * entry_size_], slot(i), entry_size_);
+    if (sources != nullptr) sources[i & (bigger - 1)] = sources_[i & (capacity_ - 1)];
+  }
+  entries_ = std::move(entries);
+  sources_ = std::move(sources);
+  capacity_ = bigger;
+}
+
+void CompletionQueueCore::store_source_locked(fi_addr_t source) {
+  if (sources_ == nullptr) {
+    sources_.reset(new fi_addr_t[capacity_]);
+    std::fill_n(sources_.get(), capacity_, FI_ADDR_NOTAVAIL);
+  }
+  sources_[tail_ & (capacity_ - 1)] = source;
+}
+
+ssize_t CompletionQueueCore::take(void* buf, size_t count, fi_addr_t* sources) noexcept {
+  Lock lock(mutex_);
+  const uint64_t limit = errors_.empty() ? tail_ : errors_.front().position;
+  if (limit == head_) {
+    if (!errors_.empty()) return -FI_EAVAIL;
+    return overrun_ ? -FI_EOVERRUN : -FI_EAGAIN;
+  }
+  const uint64_t taken = std::min<uint64_t>(count, limit - head_);
+  auto* out = static_cast<std::byte*>(buf);
+  for (uint64_t done = 0; done != taken;) {  // once, or twice at the end of the buffer
+    const uint64_t at = (head_ + done) & (capacity_ - 1);
+    const uint64_t batch = std::min(taken - done, capacity_ - at);
+    std::memcpy(out + done * entry_size_, entries_.get() + at * entry_size_, batch * entry_size_);
+    if (sources != nullptr && sources_ != nullptr)
+      std::memcpy(sources + done, sources_.get() + at, batch * sizeof *sources);
+    done += batch;
+  }
+  if (sources != nullptr && sources_ == nullptr) std::fill_n(sources, taken, FI_ADDR_NOTAVAIL);
+  head_ += taken;
+  unread_.store(unread_.load(std::memory_order_relaxed) - taken, std::memory_order_relaxed);
+  return static_cast<ssize_t>(taken);
+}
+
+bool CompletionQueueCore::satisfies(size_t threshold) noexcept {
+  Lock lock(mutex_);
+  return !errors_.empty() || overrun_ || tail_ - head_ >= threshold;
+}
+
+size_t CompletionQueueCore::threshold_of(const void* cond) const noexcept {
+  return threshold_wait_ ? std::max<size_t>(reinterpret_cast<uintptr_t>(cond), 1) : 1;
+}
+
+ssize_t CompletionQueueCore::take_error(fi_cq_err_entry* out) noexcept {
+  if (out == nullptr) return -FI_EINVAL;
+  Lock lock(mutex_);
+  if (errors_.empty()) return -FI_EAGAIN;
+  StoredError& stored = errors_.front();
+  last_error_data_ = std::move(stored.data);
+  fi_cq_err_entry entry = stored.entry;
+
+  const size_t size = error_entry_size(api_version_);
+  const bool has_size = size > offsetof(fi_cq_err_entry, err_data_size);
+  if (has_size && out->err_data_size != 0 && out->err_data != nullptr) {
+    entry.err_data = out->err_data;
+    entry.err_data_size = std::min(out->err_data_size, last_error_data_.size());
+    if (entry.err_data_size != 0) std::memcpy(entry.err_data, last_error_data_.data(), entry.err_data_size);
+  } else {
+    entry.err_data = last_error_data_.empty() ? nullptr : last_error_data_.data();
+    entry.err_data_size = last_error_data_.size();
+  }
+  std::memcpy(out, &entry, size);
+  errors_.pop_front();
+  unread_.store(unread_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  return 1;
+}
+
+const char* CompletionQueueCore::text_of(int prov_errno, const void* err_data, char* buf, size_t len) const noexcept {
+  if (error_text_ != nullptr) return error_text_(prov_errno, err_data, buf, len);
+  const char* text = fi_strerror(prov_errno);
+  if (buf == nullptr || len == 0) return text;
+  std::strncpy(buf, text, len - 1);
+  buf[len - 1] = '\0';
+  return buf;
+}
+
+}  // namespace weft

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Wait sets; fi_poll(3), fi_wait_open and fi_wait.
+#include "objects/wait_set.h"
+
+#include <algorithm>
+
+#include "abi/fid_ops.h"
+#include "abi/wait_ops.h"
+
+namespace weft {
+
+// All members as one, for WaitObject::wait.
+struct WaitSet::Source {
+  WaitSet& set;
+
+  void drive() noexcept {
+    std::lock_guard lock(set.mutex_);
+    for (const WaitMember& member : set.members_) member.drive(member.queue);
+  }
+  bool must_not_sleep() noexcept {
+    std::lock_guard lock(set.mutex_);
+    return std::any_of(set.members_.begin(), set.members_.end(),
+                       [](const WaitMember& member) { return member.must_not_sleep(member.queue); });
+  }
+  bool prepare_wait() noexcept {
+    std::lock_guard lock(set.mutex_);
+    bool may_sleep = true;
+    for (const WaitMember& member : set.members_) may_sleep &= member.prepare_wait(member.queue);
+    return may_sleep;
+  }
+};
+
+WaitSet::WaitSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
+  static constexpr fi_ops_wait kOps = make_wait_ops<WaitSet>();
+  abi.fid = {FI_CLASS_WAIT, nullptr, const_cast<fi_ops*>(fid_ops())};
+  abi.ops = const_cast<fi_ops_wait*>(&kOps);
+}
+
+const fi_ops* WaitSet::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<WaitSet>();
+  return &kOps;
+}
+
+Result<WaitSet*> WaitSet::open(Ref<RefCounted> parent, const fi_wait_attr* attr) {
+  if (attr == nullptr) return failure(FI_EINVAL);
+  if (attr->flags != 0) return failure(FI_EBADFLAGS);
+  if (attr->wait_obj == FI_WAIT_NONE) return failure(FI_EINVAL);
+  std::unique_ptr<WaitSet> set(new WaitSet(std::move(parent)));
+  if (Status status = set->wait_.open(attr->wait_obj); !status.ok()) return failure(status);
+  const Status status = set->wait_.start_driver([&set = *set] {
+    Source source{set};
+    source.drive();
+    return source.prepare_wait();
+  });
+  if (!status.ok()) return failure(status);
+  return set.release();
+}
+
+void WaitSet::add(const WaitMember& member) {
+  std::lock_guard lock(mutex_);
+  members_.push_back(member);
+}
+
+void WaitSet::remove(void* queue) noexcept {
+  std::lock_guard lock(mutex_);
+  std::erase_if(members_, [&](const WaitMember& member) { return member.queue == queue; });
+}
+
+int WaitSet::close() {
+  if (in_use()) return -FI_EBUSY;
+  wait_.stop_driver();
+  delete this;
+  return 0;
+}
+
+int WaitSet::trywait() noexcept {
+  Source source{*this};
+  wait_.arm();
+  if (source.must_not_sleep()) return -FI_EAGAIN;
+  return wait_.has_driver() || source.prepare_wait() ? 0 : -FI_EAGAIN;
+}
+
+int WaitSet::wait(int timeout_ms) noexcept {
+  return wait_.wait(Deadline::in_ms(timeout_ms), Source{*this}) ? 0 : -FI_ETIMEDOUT;
+}
+
+Status WaitMembership::open(WaitObject& wait, fi_wait_obj kind, fid_wait* set, const WaitMember& member) {
+  if (kind != FI_WAIT_SET) return wait.open(kind);
+  WaitSet* target = set != nullptr ? object_if<WaitSet>(&set->fid) : nullptr;
+  if (target == nullptr) return Status(-FI_EINVAL);
+  target->add(member);
+  wait.join(target->wait_object());
+  queue_ = member.queue;
+  set_ = Ref(*target);
+  return {};
+}
+
+}  // namespace weft
