@@ -19,19 +19,16 @@ Stream::Stream(TransferEndpoint& endpoint, Engine& engine, MemoryRegions& region
       regions_(regions),
       pools_(pools) {}
 
-Stream::~Stream() {
-  Lock lock(engine_.mutex());
-  stop(0);
-}
-
 void Stream::start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early) noexcept {
   socket_ = std::move(socket);
   swap_ = swap_bytes;
   state_ = State::kOpen;
   readable = writable = true;
-  if (Status status = engine_.watch(*this, socket_.get()); !status.ok()) return end(status.error());
-  parse(early.data(), early.size());
-  if (state_ == State::kOpen) resume();
+  if (Status status = engine_.watch(*this, socket_.get()); !status.ok()) send_error_ = status.error();
+  // Nothing is parsed here: what it leads to, even the end, comes after the caller has reported FI_CONNECTED.
+  stash_.assign(early.begin(), early.end());
+  blocked_ = !stash_.empty();
+  resume();
 }
 
 void Stream::stop(int error) noexcept {
@@ -70,7 +67,7 @@ void Stream::end(int error) noexcept {
 void Stream::finish_end() noexcept {
   state_ = State::kEnded;
   engine_.clear_deadline(*this);
-  cancel_receives(FI_ECANCELED, end_error_);
+  cancel_receives(FI_ECONNRESET, end_error_);
   endpoint_.on_stream_end(end_error_);
 }
 
@@ -96,14 +93,16 @@ void Stream::close_socket() noexcept {
   socket_.reset();
 }
 
-void Stream::cancel_receives(int error, int native) noexcept {
+// `arriving_error` is what operations get whose data was arriving; nothing had happened to the others.
+void Stream::cancel_receives(int arriving_error, int native) noexcept {
   ListHook<BlockedTag>::unlink();
   stash_.clear();
   blocked_ = false;
   payload_left_ = 0;
-  if (reading_ != nullptr) fail_record(*std::exchange(reading_, nullptr), error);
-  if (piece_.receive != nullptr) fail_receive(std::exchange(piece_, {}), native != 0 ? native : FI_ECONNRESET, native);
-  if (unexpected_ != nullptr && unexpected_->taker.receive != nullptr) fail_receive(unexpected_->taker, error, native);
+  if (reading_ != nullptr) fail_record(*std::exchange(reading_, nullptr), arriving_error);
+  if (piece_.receive != nullptr) fail_receive(std::exchange(piece_, {}), arriving_error, native);
+  if (unexpected_ != nullptr && unexpected_->taker.receive != nullptr)
+    fail_receive(unexpected_->taker, arriving_error, native);
   unexpected_ = nullptr;
   sink_kind_ = Sink::kNone;
   endpoint_.receive_queue().drop_stream(*this);

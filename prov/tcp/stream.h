@@ -25,7 +25,6 @@ struct TransferPools;
 class Stream final : public Watch, public ListHook<BlockedTag> {
  public:
   Stream(TransferEndpoint& endpoint, Engine& engine, MemoryRegions& regions, TransferPools& pools) noexcept;
-  ~Stream();
 
   // The socket is connected and non-blocking; `early` was read behind the handshake.
   void start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early) noexcept;
@@ -115,7 +114,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   void end(int error) noexcept;      // the peer closed (0) or the connection broke
   void finish_end() noexcept;
   void close_socket() noexcept;
-  void cancel_receives(int error, int native) noexcept;
+  void cancel_receives(int arriving_error, int native) noexcept;
 
   TransferEndpoint& endpoint_;
   Engine& engine_;

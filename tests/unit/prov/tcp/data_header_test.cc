@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The data header on the wire: byte positions as the reference has them, both byte orders, and refusal of nonsense.
+#include "tcp/data_header.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace weft::tcp {
+namespace {
+
+DataHeader write_header(std::uint8_t ranges) {
+  DataHeader header;
+  header.op = Op::kWrite;
+  header.flags = kFlagCqData | kFlagDeliveryComplete;
+  header.cq_data = 0x1122334455667788;
+  header.rma_count = ranges;
+  for (std::uint8_t i = 0; i < ranges; ++i) header.rma[i] = {0x1000u + i, 100u + i, 42u + i};
+  header.payload = 5000;
+  return header;
+}
+
+TEST(DataHeader, PlainMessageTakesSixteenBytes) {
+  DataHeader header;
+  header.payload = 8;
+  std::byte out[kMaxHeaderSize];
+  ASSERT_EQ(encode(header, out), 16u);
+  const unsigned char expected[16] = {3, 0, 0, 0, 0, 0, 16, 0, 24, 0, 0, 0, 0, 0, 0, 0};
+  EXPECT_TRUE(std::equal(out, out + 16, reinterpret_cast<const std::byte*>(expected)));
+}
+
+TEST(DataHeader, OptionalWordsFollowInOrder) {
+  DataHeader tagged;
+  tagged.op = Op::kTagged;
+  tagged.flags = kFlagCqData;
+  tagged.cq_data = 1;
+  tagged.tag = 2;
+  std::byte out[kMaxHeaderSize];
+  ASSERT_EQ(encode(tagged, out), 32u);
+  EXPECT_EQ(out[16], std::byte{1});
+  EXPECT_EQ(out[24], std::byte{2});
+}
+
+TEST(DataHeader, SurvivesTheRoundTripForEveryNumberOfRanges) {
+  for (std::uint8_t ranges = 1; ranges <= kMaxRmaIov; ++ranges) {
+    const DataHeader header = write_header(ranges);
+    std::byte out[kMaxHeaderSize];
+    ASSERT_EQ(encode(header, out), 24u + 24u * ranges);
+    const Result<DataHeader> back = decode(out, false);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->op, Op::kWrite);
+    EXPECT_EQ(back->payload, 5000u);
+    EXPECT_EQ(back->cq_data, 0x1122334455667788u);
+    EXPECT_TRUE(back->wants_ack());
+    EXPECT_EQ(back->rma[ranges - 1].addr, 0x1000u + ranges - 1);
+    EXPECT_EQ(back->rma[ranges - 1].len, 100u + ranges - 1);
+    EXPECT_EQ(back->rma[ranges - 1].key, 42u + ranges - 1);
+  }
+}
+
+TEST(DataHeader, ReadsTheOtherByteOrder) {
+  std::byte out[kMaxHeaderSize];
+  const std::size_t size = encode(write_header(1), out);
+  std::reverse(out + 2, out + 4);
+  for (std::size_t word = 8; word < size; word += 8) std::reverse(out + word, out + word + 8);
+  const Result<DataHeader> back = decode(out, true);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->payload, 5000u);
+  EXPECT_EQ(back->rma[0].len, 100u);
+  EXPECT_FALSE(decode(out, false)) << "the swapped header must not pass for a plain one";
+}
+
+TEST(DataHeader, RefusesContradictions) {
+  std::byte good[kMaxHeaderSize];
+  encode(write_header(2), good);
+  auto refused = [&](std::size_t at, unsigned char value) {
+    std::byte bad[kMaxHeaderSize];
+    std::copy(std::begin(good), std::end(good), bad);
+    bad[at] = std::byte{value};
+    return !decode(bad, false);
+  };
+  EXPECT_TRUE(refused(1, 5)) << "an operation of the datagram mode";
+  EXPECT_TRUE(refused(1, 255)) << "an unknown operation";
+  EXPECT_TRUE(refused(5, 5)) << "more ranges than allowed";
+  EXPECT_TRUE(refused(5, 0)) << "a write to nowhere";
+  EXPECT_TRUE(refused(1, 0)) << "a message with ranges";
+  EXPECT_TRUE(refused(6, 16)) << "a header size that does not fit its contents";
+  std::byte shorter[kMaxHeaderSize];
+  std::copy(std::begin(good), std::end(good), shorter);
+  std::fill(shorter + 8, shorter + 16, std::byte{0});
+  EXPECT_FALSE(decode(shorter, false)) << "a total shorter than the header";
+}
+
+TEST(DataHeader, AcknowledgementHasNoPayload) {
+  DataHeader ack;
+  ack.op_data = kOpDataAck;
+  std::byte out[kMaxHeaderSize];
+  encode(ack, out);
+  ASSERT_TRUE(decode(out, false));
+  EXPECT_TRUE(decode(out, false)->is_ack());
+  ack.payload = 1;
+  encode(ack, out);
+  EXPECT_FALSE(decode(out, false));
+}
+
+}  // namespace
+}  // namespace weft::tcp
