@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// bench_runner: starts every measurement of the plan for weft, stock libfabric and plain sockets in turns, and reports.
+// Exit code 1 when a measurement failed; a missed target is a result, not a failure.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+
+#include "runner/child_process.h"
+#include "runner/machine.h"
+#include "runner/plan.h"
+#include "runner/report.h"
+#include "runner/results.h"
+
+namespace {
+
+using namespace bench;
+
+constexpr const char* kStockLibrary = "/usr/lib/x86_64-linux-gnu/libfabric.so.1";
+constexpr unsigned kLimitSeconds = 60;  // of one pair of processes; they give up by themselves before
+
+struct Options {
+  std::string weft;
+  std::string stock = kStockLibrary;
+  std::string programs;
+  std::string output;
+  std::string command;
+  std::string only;
+  unsigned rounds = 0;
+  bool quick = false;
+  bool full = false;
+};
+
+// The command of one measurement, or empty when this contestant does not take part.
+std::vector<std::string> command(const Options& options, const Run& run, Contestant contestant) {
+  const std::string& library = contestant == Contestant::kWeft ? options.weft : options.stock;
+  if (contestant == Contestant::kRaw ? !run.raw : library.empty()) return {};
+  std::vector<std::string> arguments = run.arguments;
+  arguments.insert(arguments.begin(),
+                   options.programs + (contestant == Contestant::kRaw ? "/socket_bench" : "/fabric_bench"));
+  if (contestant != Contestant::kRaw) arguments.insert(arguments.end(), {"--library", library});
+  return arguments;
+}
+
+Results measure(const Options& options, const Plan& plan) {
+  Results results;
+  for (unsigned round = 0; round < plan.rounds; ++round) {
+    for (const Run& run : plan.runs) {
+      if (run.rounds != 0 && round >= run.rounds) continue;
+      if (isatty(STDERR_FILENO)) fmt::print(stderr, "\rround {} of {}: {:<30}", round + 1, plan.rounds, run.id);
+      for (std::size_t turn = 0; turn < kContestants.size(); ++turn) {
+        const Contestant contestant = kContestants[(turn + round) % kContestants.size()];
+        const auto arguments = command(options, run, contestant);
+        if (arguments.empty()) continue;
+        Answer answer = execute(arguments, kLimitSeconds);
+        if (!answer.failed.empty()) fmt::print(stderr, "\n{}: {}\n", fmt::join(arguments, " "), answer.failed);
+        results.add(run.id, contestant, std::move(answer));
+      }
+    }
+  }
+  if (isatty(STDERR_FILENO)) fmt::print(stderr, "\r{:<50}\r", "");
+  return results;
+}
+
+Plan chosen_plan(const Options& options) {
+  Plan plan = make_plan(options.quick ? Effort::kQuick : options.full ? Effort::kFull : Effort::kNormal);
+  if (options.rounds != 0) plan.rounds = options.rounds;
+  if (options.only.empty()) return plan;
+  std::erase_if(plan.runs, [&](const Run& run) { return !run.id.starts_with(options.only); });
+  std::erase_if(plan.rows, [&](const Row& row) { return !row.run.starts_with(options.only); });
+  plan.plots.clear();
+  return plan;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  options.programs = std::filesystem::canonical("/proc/self/exe").parent_path();
+  CLI::App app{"Measures weft, stock libfabric and plain sockets side by side."};
+  app.add_option("--weft", options.weft, "path of weft's libfabric.so.1; left out when not given");
+  app.add_option("--stock", options.stock, "path of the other libfabric.so.1; left out when it does not exist");
+  app.add_option("--output", options.output, "directory for README.md, results.json and the plots");
+  app.add_option("--command", options.command, "what the report names as its command");
+  app.add_option("--only", options.only, "only measurements whose name starts like this, e.g. stream-");
+  app.add_option("--rounds", options.rounds, "how often everything is measured");
+  app.add_flag("--quick", options.quick, "one short round: shows that everything works, not how fast");
+  app.add_flag("--full", options.full, "more and longer rounds");
+  CLI11_PARSE(app, argc, argv);
+  if (!std::filesystem::exists(options.stock)) {
+    fmt::print("stock libfabric left out: {} does not exist\n", options.stock);
+    options.stock.clear();
+  }
+
+  const Plan plan = chosen_plan(options);
+  const Machine machine = describe_machine();
+  const Results results = measure(options, plan);
+  fmt::print("{}; load average {}; {} rounds\n\n{}", to_line(machine), machine.load, plan.rounds,
+             to_markdown_table(plan, results));
+  if (!options.output.empty()) {
+    std::filesystem::create_directories(options.output);
+    if (!write_report(options.output, options.command, machine, plan, results)) {
+      fmt::print(stderr, "cannot write to {}\n", options.output);
+      return 1;
+    }
+  }
+  return results.any_failed() ? 1 : 0;
+}
