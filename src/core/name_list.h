@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Names and lists of names as users write them in FI_PROVIDER, FI_LOG_PROV, fabric_attr->prov_name and libfabric.conf:
+// splitting, trimming, comparing without regard to case, and the "a,b" / "^a,b" filter. fabric(7), fi_fabric(3).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::core {
+
+// Pieces between separators; an empty piece is a piece, so "" gives one.
+std::vector<std::string_view> split(std::string_view text, char separator);
+std::string_view trim(std::string_view text) noexcept;
+bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept;
+
+// "a,b": only these. "^a,b": all but these (one caret for the whole list). Default: everything.
+class NameFilter {
+ public:
+  NameFilter() = default;
+  explicit NameFilter(const char* list);  // nullptr: everything
+
+  // An entry "xxx" stands for the provider xxx alone and under any layer ("xxx;yyy"); an entry "xxx;yyy" only for that
+  // pair.
+  bool allows(std::string_view name) const noexcept;
+  // Is there any name with this core provider that could pass? Then the core must be there, although "xxx;yyy" alone
+  // does not let plain "xxx" through.
+  bool may_need(std::string_view core) const noexcept;
+
+  bool negated() const noexcept { return negated_; }
+  const std::vector<std::string>& names() const noexcept { return names_; }
+
+ private:
+  std::vector<std::string> names_;
+  bool negated_ = true;
+};
+
+}  // namespace weft::core

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Run-time parameters; fi_provider(3).
+#include "core/parameters.h"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "core/name_list.h"
+
+namespace weft::core {
+namespace {
+
+// Nothing but blanks may follow the number.
+bool ends_clean(const char* text, const char* end) {
+  return end != text && trim(end).empty();
+}
+
+}  // namespace
+
+std::string Parameters::variable(const fi_provider* provider, std::string_view name) {
+  std::string variable = "FI_";
+  if (provider != nullptr && provider->name != nullptr) variable.append(provider->name).append("_");
+  variable.append(name);
+  std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return std::toupper(c); });
+  return variable;
+}
+
+void Parameters::define(std::string variable, fi_param_type type, std::string help) {
+  const std::lock_guard lock(mutex_);
+  const bool known = std::ranges::any_of(defined_, [&](const Parameter& p) { return p.name == variable; });
+  if (!known) defined_.push_back({std::move(variable), type, std::move(help)});
+}
+
+const Parameter* Parameters::find(std::string_view variable) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(defined_, variable, &Parameter::name);
+  return found == defined_.end() ? nullptr : &*found;
+}
+
+std::vector<const Parameter*> Parameters::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<const Parameter*> list;
+  for (const Parameter& parameter : defined_) list.push_back(&parameter);
+  return list;
+}
+
+const char* Parameters::text(const std::string& variable) const {
+  const char* from_file = config_.find(variable);
+  const char* from_environment = std::getenv(variable.c_str());
+  if (from_file == nullptr || (from_environment != nullptr && !prefer_config_)) return from_environment;
+  return from_file;
+}
+
+bool Parameters::flag(const char* variable, bool otherwise) const {
+  const char* value = text(variable);
+  return value == nullptr ? otherwise : parse_flag(value).value_or(otherwise);
+}
+
+long Parameters::integer(const char* variable, long otherwise, int base) const {
+  const char* value = text(variable);
+  if (value == nullptr) return otherwise;
+  const Result<int> number = parse_int(value, base);
+  return number ? *number : otherwise;
+}
+
+Result<bool> parse_flag(std::string_view text) {
+  text = trim(text);
+  for (const char* word : {"0", "false", "no", "off"}) {
+    if (equal_ignoring_case(text, word)) return false;
+  }
+  for (const char* word : {"1", "true", "yes", "on"}) {
+    if (equal_ignoring_case(text, word)) return true;
+  }
+  return failure(FI_EINVAL);
+}
+
+Result<int> parse_int(const char* text, int base) {
+  char* end = nullptr;
+  const long long value = std::strtoll(text, &end, base);
+  if (!ends_clean(text, end) || !std::in_range<int>(value)) return failure(FI_EINVAL);
+  return static_cast<int>(value);
+}
+
+Result<std::size_t> parse_size(const char* text) {
+  // strtoull takes "-1" for the largest number; a size has no sign.
+  if (trim(text).starts_with('-')) return failure(FI_EINVAL);
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long long value = std::strtoull(text, &end, 0);
+  if (!ends_clean(text, end) || errno == ERANGE) return failure(FI_EINVAL);
+  return value;
+}
+
+}  // namespace weft::core

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Run-time parameters: what fi_param_define declares and fi_param_get reads, from the environment and libfabric.conf;
+// fi_provider(3), fi_param_define / fi_param_get.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "core/config_file.h"
+
+namespace weft::core {
+
+struct Parameter {
+  std::string name;  // of the environment variable
+  fi_param_type type;
+  std::string help;
+};
+
+// Thread-safe. Silent: what deserves a log line is logged by the exported calls, because the log itself reads its
+// settings here.
+class Parameters {
+ public:
+  // `prefer_config`: the file wins over the environment.
+  explicit Parameters(ConfigFile config, bool prefer_config = false)
+      : config_(std::move(config)), prefer_config_(prefer_config) {}
+
+  // FI_<PROVIDER>_<NAME>, or FI_<NAME> for the core's own (nullptr).
+  static std::string variable(const fi_provider* provider, std::string_view name);
+
+  // The first definition of a name stays.
+  void define(std::string variable, fi_param_type type, std::string help);
+
+  // The definition, or nullptr. Valid as long as this object.
+  const Parameter* find(std::string_view variable) const;
+  std::vector<const Parameter*> all() const;
+
+  // What the user set, now; nullptr if nothing. Points into the environment or the file.
+  const char* text(const std::string& variable) const;
+
+  // The core's own settings, read as text and parsed as below; `otherwise` when unset or wrong.
+  bool flag(const char* variable, bool otherwise) const;
+  long integer(const char* variable, long otherwise, int base = 0) const;
+
+ private:
+  const ConfigFile config_;
+  const bool prefer_config_;
+  mutable std::mutex mutex_;
+  std::deque<Parameter> defined_;  // guarded by mutex_; elements never move and never change
+};
+
+// 0/false/no/off and 1/true/yes/on in any case. -FI_EINVAL otherwise.
+Result<bool> parse_flag(std::string_view text);
+// A whole number in C notation (decimal, 0x, 0). -FI_EINVAL for anything else and for what does not fit.
+Result<int> parse_int(const char* text, int base = 0);
+Result<std::size_t> parse_size(const char* text);
+
+}  // namespace weft::core
