@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The name under which the core itself logs and has parameters; fi_provider(7).
+#pragma once
+
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+namespace weft::core {
+
+// Not registered and not callable: only a name for fi_log.
+inline const fi_provider& core_provider() noexcept {
+  static constexpr fi_provider kCore{.version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+                                     .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+                                     .context = {},
+                                     .name = "core",
+                                     .getinfo = nullptr,
+                                     .fabric = nullptr,
+                                     .cleanup = nullptr};
+  return kCore;
+}
+
+}  // namespace weft::core

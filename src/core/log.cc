@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The log behind fi_log; fabric(7), fi_provider(3).
+#include "core/log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <iterator>
+#include <string_view>
+
+namespace weft::core {
+namespace {
+
+constexpr const char* kLevels[] = {"warn", "trace", "info", "debug"};
+static_assert(std::size(kLevels) == FI_LOG_MAX);
+constexpr const char* kSubsystems[] = {"core", "fabric", "domain", "ep_ctrl", "ep_data",
+                                       "av",   "cq",     "eq",     "mr",      "cntr"};
+static_assert(std::size(kSubsystems) == FI_LOG_SUBSYS_MAX);
+
+constexpr int kDefaultIntervalMs = 2000;
+constexpr int kDefaultMode = 0600;
+
+// A level that is set but unknown still asks for a log: warnings.
+int level_of(const char* text) noexcept {
+  if (text == nullptr) return -1;
+  for (int level = FI_LOG_WARN; level < FI_LOG_MAX; ++level) {
+    if (equal_ignoring_case(text, kLevels[level])) return level;
+  }
+  return FI_LOG_WARN;
+}
+
+uint64_t now_ms() noexcept {
+  using namespace std::chrono;
+  return static_cast<uint64_t>(duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count());
+}
+
+const char* name_of(const fi_provider* provider) noexcept {
+  return provider != nullptr && provider->name != nullptr ? provider->name : "core";
+}
+
+}  // namespace
+
+const char* log_level_name(fi_log_level level) noexcept {
+  return static_cast<unsigned>(level) < FI_LOG_MAX ? kLevels[level] : "Unknown";
+}
+
+const char* log_subsys_name(fi_log_subsys subsys) noexcept {
+  return static_cast<unsigned>(subsys) < FI_LOG_SUBSYS_MAX ? kSubsystems[subsys] : "Unknown";
+}
+
+void Log::define(Parameters& parameters) {
+  parameters.define("FI_LOG_LEVEL", FI_PARAM_STRING,
+                    "Log messages up to this level: warn, trace, info, debug (default: none)");
+  parameters.define("FI_LOG_PROV", FI_PARAM_STRING,
+                    "Log only these providers, a comma separated list; a leading ^ negates the list (default: all)");
+  parameters.define("FI_LOG_SUBSYS", FI_PARAM_STRING,
+                    "Log only these subsystems, a comma separated list of core, fabric, domain, ep_ctrl, ep_data, av, "
+                    "cq, eq, mr, cntr; a leading ^ negates the list (default: all)");
+  parameters.define("FI_LOG_INTERVAL", FI_PARAM_INT, "Least time in ms between rate limited messages (default: 2000)");
+  parameters.define("FI_LOG_LOCATION", FI_PARAM_STRING, "File to append the log to (default: standard error)");
+  parameters.define("FI_LOG_LOCATION_MODE", FI_PARAM_STRING,
+                    "Octal permissions of that file when it is created (default: 0600)");
+}
+
+Log::Log(const Parameters& parameters)
+    : level_(level_of(parameters.text("FI_LOG_LEVEL"))), providers_(parameters.text("FI_LOG_PROV")) {
+  const NameFilter subsystems(parameters.text("FI_LOG_SUBSYS"));
+  for (unsigned subsys = 0; subsys < FI_LOG_SUBSYS_MAX; ++subsys) {
+    if (!subsystems.allows(kSubsystems[subsys])) subsystems_ &= ~(1U << subsys);
+  }
+  const long interval = parameters.integer("FI_LOG_INTERVAL", kDefaultIntervalMs);
+  interval_ms_ = static_cast<uint64_t>(interval < 0 ? kDefaultIntervalMs : interval);
+  if (const char* path = parameters.text("FI_LOG_LOCATION"); path != nullptr && *path != '\0') {
+    open_destination(path, static_cast<int>(parameters.integer("FI_LOG_LOCATION_MODE", kDefaultMode, 8)));
+  }
+}
+
+void Log::open_destination(const char* path, int mode) {
+  file_.reset(::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, static_cast<mode_t>(mode)));
+  if (file_) return;
+  const int error = errno;
+  const std::string complaint =
+      fmt::format("cannot open FI_LOG_LOCATION {}: {}; logging to standard error", path, fi_strerror(error));
+  write(nullptr, FI_LOG_WARN, FI_LOG_CORE, __func__, __LINE__, complaint.c_str());
+}
+
+bool Log::provider_filtered(const fi_provider* provider) const noexcept {
+  return !providers_.allows(name_of(provider));
+}
+
+bool Log::enabled(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys) const noexcept {
+  if (const fi_ops_log* handler = this->handler()) {
+    return handler->enabled(provider, level, subsys, provider_filtered(provider) ? FI_LOG_PROV_FILTERED : 0) != 0;
+  }
+  return static_cast<int>(level) <= level_ && (subsystems_ >> subsys & 1) != 0 && !provider_filtered(provider);
+}
+
+bool Log::ready(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys,
+                uint64_t* showtime) const noexcept {
+  if (const fi_ops_log* handler = this->handler()) {
+    return handler->ready(provider, level, subsys, provider_filtered(provider) ? FI_LOG_PROV_FILTERED : 0, showtime) !=
+           0;
+  }
+  if (!enabled(provider, level, subsys)) return false;
+  // Call sites share `showtime` between threads: whoever moves it on logs.
+  const std::atomic_ref<uint64_t> next(*showtime);
+  const uint64_t now = now_ms();
+  uint64_t seen = next.load(std::memory_order_relaxed);
+  return now >= seen && next.compare_exchange_strong(seen, now + interval_ms_, std::memory_order_relaxed);
+}
+
+void Log::write(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys, const char* function, int line,
+                const char* message) const noexcept {
+  if (const fi_ops_log* handler = this->handler()) {
+    handler->log(provider, level, subsys, function, line, message);
+    return;
+  }
+  constexpr std::size_t kPrefixSize = 256;
+  char text[kPrefixSize + kLogMessageSize];
+  // The empty field is a prefix that applications once could set; scripts count the colons.
+  const auto end =
+      fmt::format_to_n(text, sizeof text - 1, "libfabric:{}:{}::{}:{}:{}():{}<{}> {}", ::getpid(), std::time(nullptr),
+                       name_of(provider), log_subsys_name(subsys), function, line, log_level_name(level), message);
+  std::size_t size = static_cast<std::size_t>(end.out - text);
+  if (text[size - 1] != '\n') text[size++] = '\n';
+  // A log that cannot be written has nowhere to say so.
+  [[maybe_unused]] const ssize_t written = ::write(file_ ? file_.get() : STDERR_FILENO, text, size);
+}
+
+}  // namespace weft::core

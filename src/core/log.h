@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The log behind fi_log: level, provider and subsystem filters, rate limit, destination, and the handler that an
+// application may put in its place; fabric(7) LOGGING INTERFACE, fi_provider(3) fi_log_enabled / fi_import_log.
+#pragma once
+
+#include <rdma/fi_ext.h>
+#include <rdma/providers/fi_log.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/unique_fd.h"
+#include "core/name_list.h"
+#include "core/parameters.h"
+
+namespace weft::core {
+
+// Messages are cut to this many bytes, the final NUL included.
+inline constexpr std::size_t kLogMessageSize = 1024;
+
+const char* log_level_name(fi_log_level level) noexcept;
+const char* log_subsys_name(fi_log_subsys subsys) noexcept;
+
+// Thread-safe. Settings are read once, when it is made.
+class Log {
+ public:
+  explicit Log(const Parameters& parameters);
+
+  // Declares FI_LOG_... so that `fi_info -e` lists them.
+  static void define(Parameters& parameters);
+
+  bool enabled(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys) const noexcept;
+  // enabled(), but only once per interval for one `showtime` (a time in ms, 0 at first, owned by the call site).
+  bool ready(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys, uint64_t* showtime) const noexcept;
+  // One line in one write, so that lines of several threads and processes never mix.
+  void write(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys, const char* function, int line,
+             const char* message) const noexcept;
+
+  // `handler` takes the log's place until another one or nullptr is installed. It stays the caller's, must outlive all
+  // use of the library or be replaced first, and has all of its functions.
+  void install(const fi_ops_log* handler) noexcept { handler_.store(handler, std::memory_order_release); }
+  const fi_ops_log* handler() const noexcept { return handler_.load(std::memory_order_acquire); }
+
+ private:
+  bool provider_filtered(const fi_provider* provider) const noexcept;
+  void open_destination(const char* path, int mode);
+
+  int level_ = -1;  // the most verbose level shown; -1 shows nothing
+  unsigned subsystems_ = ~0U;
+  NameFilter providers_;
+  uint64_t interval_ms_ = 0;
+  UniqueFd file_;  // empty: standard error
+  std::atomic<const fi_ops_log*> handler_{nullptr};
+};
+
+}  // namespace weft::core

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// fi_open: objects of the library itself, by name; fi_open(3). There is one: "logging", through which an application
+// puts its own functions in the place of the log.
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
+
+#include <memory>
+#include <string_view>
+
+#include "abi/fid_ops.h"
+#include "core/boundary.h"
+#include "core/core_provider.h"
+#include "core/state.h"
+
+namespace weft::core {
+namespace {
+
+constexpr uint32_t kFirstApi = FI_VERSION(1, 13);
+
+// An imported fid_logging whose owner gave it no ops gets these: closing it ends the import.
+struct ImportedLog : Object<fid> {
+  int close();
+};
+
+// What fi_open returns. Owned by the caller, released by close; an import outlives it.
+class LoggingObject : public Object<fid> {
+ public:
+  explicit LoggingObject(void* context);
+  int close();
+  int bind(fid* imported, uint64_t flags);
+};
+
+constexpr fi_ops kLoggingOps = make_fid_ops<LoggingObject>();
+constexpr fi_ops kImportedOps = make_fid_ops<ImportedLog>();
+static_assert(requires {
+  &LoggingObject::bind;
+  &LoggingObject::close;
+  &ImportedLog::close;
+});
+
+LoggingObject::LoggingObject(void* context) {
+  abi = {FI_CLASS_LOG, context, const_cast<fi_ops*>(&kLoggingOps)};
+}
+
+int LoggingObject::close() {
+  delete this;
+  return 0;
+}
+
+// fi_import_fid.
+int LoggingObject::bind(fid* imported, uint64_t flags) {
+  if (flags != 0) return -FI_EBADFLAGS;
+  if (imported == nullptr || imported->fclass != FI_CLASS_LOG || imported->ops == &kLoggingOps) return -FI_EINVAL;
+  const fi_ops_log* ops = reinterpret_cast<fid_logging*>(imported)->ops;
+  if (ops == nullptr || ops->size < sizeof(fi_ops_log) || !ops->enabled || !ops->ready || !ops->log) return -FI_EINVAL;
+  if (imported->ops == nullptr) imported->ops = const_cast<fi_ops*>(&kImportedOps);
+  state().log.install(ops);
+  return 0;
+}
+
+int ImportedLog::close() {
+  Log& log = state().log;
+  if (log.handler() == reinterpret_cast<fid_logging*>(&abi)->ops) log.install(nullptr);
+  return 0;
+}
+
+int open(uint32_t version, const char* name, const void* attr, std::size_t attr_len, uint64_t flags, fid** result,
+         void* context) {
+  if (name == nullptr || result == nullptr || attr != nullptr || attr_len != 0) return -FI_EINVAL;
+  if (FI_VERSION_LT(version, kFirstApi)) return -FI_EINVAL;
+  if (FI_VERSION_LT(fi_version(), version)) return -FI_ENOSYS;
+  if (flags != 0) return -FI_EBADFLAGS;
+  if (std::string_view(name) == "logging") {
+    *result = &std::make_unique<LoggingObject>(context).release()->abi;
+    return 0;
+  }
+  const bool cache = std::string_view(name) == "mr_cache";
+  FI_WARN(&core_provider(), FI_LOG_CORE, "fi_open: %s\n",
+          cache ? "mr_cache is not there, because no provider of this library caches registrations" : "unknown name");
+  return -FI_ENOSYS;
+}
+
+}  // namespace
+}  // namespace weft::core
+
+WEFT_EXPORT int fi_open(uint32_t version, const char* name, void* attr, size_t attr_len, uint64_t flags, fid** fid,
+                        void* context) {
+  return weft::core::guarded([&] { return weft::core::open(version, name, attr, attr_len, flags, fid, context); });
+}
