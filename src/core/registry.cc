@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The providers this process knows; fi_provider(7), fabric(7).
+#include "core/registry.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "core/core_provider.h"
+
+namespace weft::core {
+namespace {
+
+// fi_getinfo answers in this order. Whatever is not listed comes last, as it was registered.
+constexpr std::string_view kOrder[] = {"efa",
+                                       "psm2",
+                                       "opx",
+                                       "usnic",
+                                       "verbs",
+                                       "cxi",
+                                       "psm3",
+                                       "ucx",
+                                       "ofi_rxm",
+                                       "ofi_rxd",
+                                       "shm",
+                                       "udp",
+                                       "tcp",
+                                       "sockets",
+                                       "net",
+                                       "ofi_hook_perf",
+                                       "ofi_hook_trace",
+                                       "ofi_hook_profile",
+                                       "ofi_hook_monitor",
+                                       "ofi_hook_debug",
+                                       "ofi_hook_noop",
+                                       "ofi_hook_hmem",
+                                       "ofi_hook_dmabuf_peer_mem",
+                                       "off_coll"};
+
+constexpr uint32_t kOldestProviderApi = FI_VERSION(1, 3);
+
+std::size_t rank_of(std::string_view name) noexcept {
+  return static_cast<std::size_t>(std::ranges::find(kOrder, name) - std::begin(kOrder));
+}
+
+}  // namespace
+
+std::span<const std::string_view> known_providers() noexcept {
+  return kOrder;
+}
+
+bool is_utility_name(std::string_view name) noexcept {
+  constexpr std::string_view kPrefix = "ofi_";
+  return equal_ignoring_case(name.substr(0, kPrefix.size()), kPrefix);
+}
+
+ProviderKind kind_of(const fi_provider& provider) noexcept {
+  const std::string_view name = provider.name;
+  if (provider.getinfo == nullptr) return ProviderKind::kHook;
+  if (is_utility_name(name) || name.starts_with("lnx")) return ProviderKind::kUtility;
+  return name.starts_with("off_") ? ProviderKind::kOffload : ProviderKind::kCore;
+}
+
+Registry::Registry(const Parameters& parameters)
+    : filter_(parameters.text("FI_PROVIDER")), path_(parse_plugin_path(parameters.text("FI_PROVIDER_PATH"))) {}
+
+void Registry::close() noexcept {
+  for (const auto& provider : providers_) {
+    if (provider->abi->cleanup != nullptr) provider->abi->cleanup();
+  }
+  for (const auto& provider : providers_) {
+    if (provider->library != nullptr) ::dlclose(provider->library);
+  }
+  providers_.clear();
+}
+
+void Registry::define(Parameters& parameters) {
+  parameters.define("FI_PROVIDER", FI_PARAM_STRING,
+                    "Use only these providers, a comma separated list; a leading ^ negates the list (default: all)");
+  parameters.define("FI_PROVIDER_PATH", FI_PARAM_STRING,
+                    "Folders to search for provider plug-ins, separated by colons. A leading @ prefers the plug-in "
+                    "found first to the one with the highest version; an entry +/path/libname-fi.so is preferred to "
+                    "any other of that name (default: " +
+                        default_plugin_folder() + ")");
+}
+
+void Registry::load() {
+  std::unique_lock lock(mutex_);
+  if (state_ == State::kLoading && loader_ != std::this_thread::get_id()) {
+    loaded_.wait(lock, [&] { return state_ == State::kLoaded; });
+  }
+  if (state_ != State::kEmpty) return;
+  state_ = State::kLoading;
+  loader_ = std::this_thread::get_id();
+  lock.unlock();
+  try {
+    load_unlocked();
+  } catch (const std::exception& error) {
+    FI_WARN(&core_provider(), FI_LOG_CORE, "loading providers ended early: %s\n", error.what());
+  }
+  lock.lock();
+  state_ = State::kLoaded;
+  loaded_.notify_all();
+}
+
+void Registry::load_unlocked() {
+  load_plugins(*this, path_);
+  for (const ProviderEntry entry : builtin_providers()) {
+    if (fi_provider* provider = entry()) register_provider(provider, {.path = "built in"});
+  }
+  warn_of_unknown_names();
+}
+
+bool Registry::register_provider(fi_provider* abi, const Origin& origin) {
+  const auto path_size = static_cast<int>(origin.path.size());
+  if (abi->name == nullptr || *abi->name == '\0' || abi->fabric == nullptr) {
+    FI_WARN(&core_provider(), FI_LOG_CORE, "provider refused (%.*s): it has no name or no fabric call\n", path_size,
+            origin.path.data());
+    return false;
+  }
+  if (FI_VERSION_LT(abi->fi_version, kOldestProviderApi)) {
+    FI_WARN(&core_provider(), FI_LOG_CORE,
+            "provider %s refused (%.*s): it is written for API %u.%u, 1.3 is the oldest supported\n", abi->name,
+            path_size, origin.path.data(), FI_MAJOR(abi->fi_version), FI_MINOR(abi->fi_version));
+    return false;
+  }
+  FI_INFO(&core_provider(), FI_LOG_CORE, "registering provider %s %u.%u (%.*s)\n", abi->name, FI_MAJOR(abi->version),
+          FI_MINOR(abi->version), path_size, origin.path.data());
+
+  const ProviderKind kind = kind_of(*abi);
+  // A list of wanted names speaks of cores: layers stay, their results are filtered. An unwanted name is unwanted.
+  const bool excluded =
+      filter_.negated() ? !filter_.allows(abi->name) : kind == ProviderKind::kCore && !filter_.may_need(abi->name);
+  auto added = std::make_unique<Provider>(Provider{.abi = abi,
+                                                   .kind = kind,
+                                                   .rank = rank_of(abi->name),
+                                                   .preferred = origin.preferred,
+                                                   .excluded = excluded,
+                                                   .hidden = excluded,
+                                                   .library = origin.library});
+  const std::lock_guard lock(mutex_);
+  for (const auto& rival : providers_) {
+    if (rival->abi == abi) return false;  // one library under two names
+    if (added->hidden || rival->hidden || !equal_ignoring_case(rival->abi->name, abi->name)) continue;
+    const bool stays = rival->preferred != origin.preferred ? rival->preferred
+                                                            : path_.first_wins || rival->abi->version >= abi->version;
+    (stays ? added : rival)->hidden = true;
+  }
+  const auto place = std::ranges::upper_bound(providers_, added->rank, {}, &Provider::rank);
+  providers_.insert(place, std::move(added));
+  return true;
+}
+
+std::vector<const Provider*> Registry::providers() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<const Provider*> list;
+  for (const auto& provider : providers_) list.push_back(provider.get());
+  return list;
+}
+
+const Provider* Registry::find(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& provider : providers_) {
+    if (!provider->hidden && equal_ignoring_case(provider->abi->name, name)) return provider.get();
+  }
+  return nullptr;
+}
+
+void Registry::warn_of_unknown_names() const {
+  const std::vector<const Provider*> all = providers();
+  for (const std::string& entry : filter_.names()) {
+    for (const std::string_view name : split(entry, ';')) {
+      const bool known = std::ranges::any_of(
+          all, [&](const Provider* provider) { return equal_ignoring_case(provider->abi->name, name); });
+      if (known) continue;
+      FI_WARN(&core_provider(), FI_LOG_CORE, "FI_PROVIDER names %.*s, but there is no such provider\n",
+              static_cast<int>(name.size()), name.data());
+    }
+  }
+}
+
+}  // namespace weft::core
