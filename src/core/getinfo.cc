@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// fi_getinfo, fi_freeinfo, fi_dupinfo: asking every provider, in order, and remembering why those that do not answer
+// refuse; fi_getinfo(3). No lock is held while a provider works, so providers may resolve names and call back.
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "core/abi_layout.h"
+#include "core/boundary.h"
+#include "core/capture.h"
+#include "core/core_provider.h"
+#include "core/provider_hint.h"
+#include "core/state.h"
+#include "objects/info.h"
+
+namespace weft::core {
+namespace {
+
+constexpr uint64_t kPublicFlags = FI_SOURCE | FI_NUMERICHOST | FI_PROV_ATTR_ONLY | FI_RESCAN;
+constexpr uint64_t kInternalFlags = kInternalCall | kCoresOnly | kWithHidden | kOffloadsOnly;
+
+struct Request {
+  uint32_t version;
+  const char* node;
+  const char* service;
+  uint64_t flags;
+  const fi_info* hints;
+
+  const char* prov_name() const noexcept {
+    return hints != nullptr && hints->fabric_attr != nullptr ? hints->fabric_attr->prov_name : nullptr;
+  }
+};
+
+// Owner of a growing result.
+class InfoList {
+ public:
+  void append(InfoPtr info) noexcept {
+    *tail_ = info.release();
+    while (*tail_ != nullptr) tail_ = &(*tail_)->next;
+  }
+  bool empty() const noexcept { return head_ == nullptr; }
+  fi_info* release() noexcept {
+    tail_ = &head_;
+    return std::exchange(head_, nullptr);
+  }
+  InfoList() = default;
+  InfoList(const InfoList&) = delete;
+  InfoList& operator=(const InfoList&) = delete;
+  ~InfoList() { free_info(head_); }
+
+ private:
+  fi_info* head_ = nullptr;
+  fi_info** tail_ = &head_;
+};
+
+// Refusals of a call that found nothing are said once, by the outermost call: a layered provider that finds no core
+// tells its caller, not the user.
+void say(const std::string& line) {
+  if (Capture* outer = Capture::current()) {
+    outer->add(line);
+  } else {
+    FI_WARN(&core_provider(), FI_LOG_CORE, "%s\n", line.c_str());
+  }
+}
+
+std::string version_text(uint32_t version) {
+  return fmt::format("{}.{}", FI_MAJOR(version), FI_MINOR(version));
+}
+
+// Why this provider is not even asked; empty if it is.
+std::string unasked(const Provider& provider, const ProviderHint& hint, const Request& request) {
+  if (provider.excluded) return "excluded by FI_PROVIDER";
+  if (provider.hidden && (request.flags & kWithHidden) == 0) return "hidden by another provider of the same name";
+  if (!hint.selects(provider.abi->name, provider.kind, request.flags)) {
+    if (request.prov_name() == nullptr) return "it is a layer, and core providers are asked for";
+    return fmt::format("the hints ask for provider {}", request.prov_name());
+  }
+  if (FI_VERSION_LT(provider.abi->fi_version, request.version)) {
+    return fmt::format("it implements API {}, older than the {} asked for", version_text(provider.abi->fi_version),
+                       version_text(request.version));
+  }
+  return {};
+}
+
+// Hooks only wrap fabrics, offload providers only serve other providers.
+bool takes_part(const Provider& provider, uint64_t flags) noexcept {
+  if (provider.kind == ProviderKind::kHook) return false;
+  return (provider.kind == ProviderKind::kOffload) == ((flags & kOffloadsOnly) != 0);
+}
+
+// A plug-in built against earlier headers allocates smaller structures; nobody behind this point has to know.
+InfoPtr to_current_layout(InfoPtr old, const AbiLayout& layout) {
+  if (layout == kAbi1_9) return old;
+  InfoList list;
+  for (const fi_info* each = old.get(); each != nullptr; each = each->next) {
+    InfoPtr copy(duplicate_info(UpgradedInfo(each, layout).get()));
+    if (!copy) throw std::bad_alloc();
+    list.append(std::move(copy));
+  }
+  return InfoPtr(list.release());
+}
+
+struct Answer {
+  InfoPtr list;
+  std::string refusal;  // why the list is empty
+};
+
+Answer ask(const fi_provider& provider, const Request& request) {
+  const Capture capture;
+  fi_info* list = nullptr;
+  const int error =
+      provider.getinfo(request.version, request.node, request.service, request.flags, request.hints, &list);
+  if (error == 0 && list != nullptr) return {to_current_layout(InfoPtr(list), layout_of_api(provider.fi_version)), {}};
+  std::string reason = capture.reason();
+  if (reason.empty()) {
+    reason = error == 0 ? "it returned an empty list" : fmt::format("it returned {} ({})", error, fi_strerror(-error));
+  }
+  return {nullptr, std::move(reason)};
+}
+
+// Fills in what the core answers for: names, versions. A layered provider leaves the name of its core in prov_name, all
+// others leave it null.
+void complete(fi_info& info, const fi_provider& provider, uint32_t version) {
+  if (info.fabric_attr == nullptr) {
+    info.fabric_attr = static_cast<fi_fabric_attr*>(std::calloc(1, sizeof(fi_fabric_attr)));
+    if (info.fabric_attr == nullptr) throw std::bad_alloc();
+  }
+  fi_fabric_attr& fabric = *info.fabric_attr;
+  if (fabric.prov_name == nullptr || !equal_ignoring_case(fabric.prov_name, provider.name)) {
+    const std::string name =
+        fabric.prov_name == nullptr ? provider.name : fmt::format("{};{}", fabric.prov_name, provider.name);
+    char* owned = ::strdup(name.c_str());
+    if (owned == nullptr) throw std::bad_alloc();
+    std::free(std::exchange(fabric.prov_name, owned));
+  }
+  fabric.prov_version = provider.version;
+  fabric.api_version = version;
+}
+
+// Appends what may be shown of `list`; false if that is nothing.
+bool take(InfoPtr list, const fi_provider& provider, const Request& request, const NameFilter& filter, InfoList& all) {
+  bool taken = false;
+  while (list) {
+    InfoPtr rest(std::exchange(list->next, nullptr));
+    complete(*list, provider, request.version);
+    if (filter.allows(list->fabric_attr->prov_name)) {
+      all.append(std::move(list));
+      taken = true;
+    }
+    list = std::move(rest);
+  }
+  return taken;
+}
+
+void report(const Request& request, const ProviderHint& hint, const Registry& registry,
+            const std::vector<std::string>& refusals) {
+  say(fmt::format("fi_getinfo: no provider matches (version {}, node {}, service {}, flags {:#x}{})",
+                  version_text(request.version), request.node == nullptr ? "none" : request.node,
+                  request.service == nullptr ? "none" : request.service, request.flags,
+                  request.hints == nullptr ? ", no hints" : ""));
+  for (const std::string_view name : hint.names()) {
+    if (registry.find(name) == nullptr) say(fmt::format("fi_getinfo: provider {}: there is no such provider", name));
+  }
+  for (const std::string& refusal : refusals) say(refusal);
+}
+
+int get_info(const Request& request, InfoList& all) {
+  if ((request.flags & FI_SOURCE) != 0 && request.node == nullptr && request.service == nullptr) {
+    say("fi_getinfo: FI_SOURCE needs a node or a service");
+    return -FI_ENODATA;
+  }
+  Registry& registry = state().registry;
+  registry.load();
+  const ProviderHint hint(request.prov_name());
+  std::vector<std::string> refusals;
+  for (const Provider* provider : registry.providers()) {
+    if (!takes_part(*provider, request.flags)) continue;
+    std::string refusal = unasked(*provider, hint, request);
+    if (refusal.empty()) {
+      Answer answer = ask(*provider->abi, request);
+      refusal = std::move(answer.refusal);
+      if (answer.list && !take(std::move(answer.list), *provider->abi, request, registry.filter(), all)) {
+        refusal = "what it offers is excluded by FI_PROVIDER";
+      }
+    }
+    if (!refusal.empty()) refusals.push_back(fmt::format("fi_getinfo: provider {}: {}", provider->abi->name, refusal));
+  }
+  if (!all.empty()) return 0;
+  report(request, hint, registry, refusals);
+  return -FI_ENODATA;
+}
+
+// FI_PROV_ATTR_ONLY: names and versions of all there is, whatever the hints and FI_PROVIDER say.
+int get_provider_names(InfoList& all) {
+  Registry& registry = state().registry;
+  registry.load();
+  for (const Provider* provider : registry.providers()) {
+    if (provider->hidden && !provider->excluded) continue;
+    InfoPtr info(allocate_info());
+    if (!info) return -FI_ENOMEM;
+    info->fabric_attr->prov_name = ::strdup(provider->abi->name);
+    if (info->fabric_attr->prov_name == nullptr) return -FI_ENOMEM;
+    info->fabric_attr->prov_version = provider->abi->version;
+    all.append(std::move(info));
+  }
+  return all.empty() ? -FI_ENODATA : 0;
+}
+
+}  // namespace
+}  // namespace weft::core
+
+using namespace weft::core;
+
+WEFT_EXPORT int fi_getinfo(uint32_t version, const char* node, const char* service, uint64_t flags,
+                           const fi_info* hints, fi_info** info) {
+  return guarded([&] {
+    if (info == nullptr) return -FI_EINVAL;
+    *info = nullptr;
+    if (FI_VERSION_LT(fi_version(), version)) {
+      say(fmt::format("fi_getinfo: version {} asked for, this library has {}", version_text(version),
+                      version_text(fi_version())));
+      return -FI_ENOSYS;
+    }
+    if ((flags & ~(kPublicFlags | kInternalFlags)) != 0) {
+      say(fmt::format("fi_getinfo: unknown flags {:#x}", flags & ~(kPublicFlags | kInternalFlags)));
+      return -FI_EBADFLAGS;
+    }
+    InfoList all;
+    const int error = (flags & FI_PROV_ATTR_ONLY) != 0 ? get_provider_names(all)
+                                                       : get_info({version, node, service, flags, hints}, all);
+    if (error == 0) *info = all.release();
+    return error;
+  });
+}
+
+WEFT_EXPORT void fi_freeinfo(fi_info* info) {
+  weft::free_info(info);
+}
+
+WEFT_EXPORT fi_info* fi_dupinfo(const fi_info* info) {
+  return info == nullptr ? weft::allocate_info() : weft::duplicate_info(info);
+}
