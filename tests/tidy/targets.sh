@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# targets.sh ROOT EDGES: the library targets link nothing but what their layer may. EDGES is what CMake itself knows:
+# lines "target dependency".
+set -eu
+. "$(dirname "$0")/sources.sh"
+# System libraries, and the settings every target shares.
+awk '
+  BEGIN {
+    anybody = " weft_headers weft_settings Threads::Threads tl::expected fmt::fmt-header-only dl "
+    may["weft_objects"] = " "
+    may["weft_core"] = " weft_objects "
+    may["weft_prov_tcp"] = " weft_objects "
+    may["fabric"] = " weft_core weft_prov_tcp weft_objects "
+    may["weft_tools"] = " fabric CLI11::CLI11 "
+    may["weft_conformance"] = " fabric GTest::gtest "
+    may["fabric_bench"] = " bench_process CLI11::CLI11 "
+  }
+  !($1 in may) { next }
+  { checked++ }
+  !index(anybody may[$1], " " $2 " ") { printf "%s\t0\tmay not depend on %s\n", $1, $2 }
+  END { if (checked < 10) printf "targets\t0\tonly %d dependencies found: the list from CMake is broken\n", checked }
+' "$2" | judge targets
