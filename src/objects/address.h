@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// IPv4 and IPv6 transport addresses, name resolution and the host's interfaces; fi_getinfo(3) (node, service, addressing
-// formats) and getaddrinfo(3) govern.
+// IPv4 and IPv6 transport addresses, name resolution and the host's interfaces; fi_getinfo(3) (node, service,
+// addressing formats) and getaddrinfo(3) govern.
 #pragma once
 
 #include <netinet/in.h>
@@ -69,12 +69,12 @@ class Address {
 // One address of an interface that is up.
 struct Interface {
   std::string name;
-  Address address;           // port 0
-  unsigned prefix = 0;       // bits
-  uint64_t speed = 0;        // bits per second; 0 if unknown
-  size_t mtu = 0;            // bytes; 0 if unknown
+  Address address;      // port 0
+  unsigned prefix = 0;  // bits
+  uint64_t speed = 0;   // bits per second; 0 if unknown
+  size_t mtu = 0;       // bytes; 0 if unknown
   bool loopback = false;
-  std::string hardware;      // "aa:bb:cc:dd:ee:ff" or empty
+  std::string hardware;  // "aa:bb:cc:dd:ee:ff" or empty
 
   // "127.0.0.0/8": names the network, as fi_fabric_attr's name of IP providers does.
   std::string network() const;
@@ -83,9 +83,9 @@ struct Interface {
 // Routable addresses first, link-local next, loopback last; within that the system's order.
 Result<std::vector<Interface>> local_interfaces();
 
-// What node and service of fi_getinfo name; both may be null, not at once. `passive`: node null is the wildcard, not the
-// loopback address. `numeric`: never asks a name server. `family`: AF_UNSPEC for both. May block unless numeric; call it
-// without a lock. -FI_ENODATA when the name is unknown.
+// What node and service of fi_getinfo name; both may be null, not at once. `passive`: node null is the wildcard, not
+// the loopback address. `numeric`: never asks a name server. `family`: AF_UNSPEC for both. May block unless numeric;
+// call it without a lock. -FI_ENODATA when the name is unknown.
 struct Resolve {
   bool passive = false;
   bool numeric = false;

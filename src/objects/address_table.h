@@ -16,41 +16,37 @@
 
 namespace weft {
 
-// Entries live in chunks that double in size and never move, so a pointer from find() is good until that index is removed.
-// Thread-safe; removing an index while another thread uses it is the application's error, as fi_av(3) says.
+// Entries live in chunks that double in size and never move, so a pointer from find() is good until that index is
+// removed. Thread-safe; removing an index while another thread uses it is the application's error, as fi_av(3) says.
 template <class A>
 class AddressTable {
  public:
-  // Takes the lowest unused index. Never fails but by std::bad_alloc.
-  uint64_t insert(const A& address, uint64_t user_id) {
+  // Takes the `count` lowest unused indices, in order. Each is then filled, or returned by release().
+  std::vector<uint64_t> reserve(size_t count) {
     std::lock_guard lock(mutex_);
-    const uint64_t index = unused_.empty() ? end_ : unused_.top();
-    Slot& slot = reserve_locked(index);
+    std::vector<uint64_t> indices(count);
+    for (uint64_t& index : indices) {
+      if (unused_.empty()) {
+        index = end_++;
+      } else {
+        index = unused_.top();
+        unused_.pop();
+      }
+      make_chunk_locked(index);
+    }
+    return indices;
+  }
+  void fill(uint64_t index, const A& address, uint64_t user_id) {
+    std::lock_guard lock(mutex_);
     by_address_.emplace(address, index);
+    Slot& slot = *slot_at(index);
     slot.address = address;
     slot.user_id = user_id;
     slot.used.store(true, std::memory_order_release);
-    if (unused_.empty())
-      ++end_;
-    else
-      unused_.pop();
-    return index;
   }
-  // Uses up the lowest unused index without an address: a failed insertion into a table keeps its place (fi_av_insert
-  // with fi_addr NULL relies on it). It is given out again once skip_done() is called at the end of the insertion.
-  void skip() {
+  void release(uint64_t index) {
     std::lock_guard lock(mutex_);
-    if (unused_.empty()) {
-      skipped_.push_back(end_++);
-    } else {
-      skipped_.push_back(unused_.top());
-      unused_.pop();
-    }
-  }
-  void skip_done() {
-    std::lock_guard lock(mutex_);
-    for (uint64_t index : skipped_) unused_.push(index);
-    skipped_.clear();
+    unused_.push(index);
   }
 
   // False if the index is not in use.
@@ -111,21 +107,22 @@ class AddressTable {
   }
   static uint64_t start_of(unsigned chunk) noexcept { return ((uint64_t{1} << chunk) - 1) << kFirstBits; }
 
-  Slot* used_slot(uint64_t index) const noexcept {
+  // Null if no chunk was made for that index.
+  Slot* slot_at(uint64_t index) const noexcept {
     const unsigned chunk = chunk_of(index);
     if (chunk >= kChunks) return nullptr;
     Slot* slots = chunks_[chunk].load(std::memory_order_acquire);
-    if (slots == nullptr) return nullptr;
-    Slot& slot = slots[index - start_of(chunk)];
-    return slot.used.load(std::memory_order_acquire) ? &slot : nullptr;
+    return slots != nullptr ? &slots[index - start_of(chunk)] : nullptr;
   }
-  Slot& reserve_locked(uint64_t index) {
+  Slot* used_slot(uint64_t index) const noexcept {
+    Slot* slot = slot_at(index);
+    return slot != nullptr && slot->used.load(std::memory_order_acquire) ? slot : nullptr;
+  }
+  void make_chunk_locked(uint64_t index) {
     const unsigned chunk = chunk_of(index);
-    if (owners_[chunk] == nullptr) {
-      owners_[chunk].reset(new Slot[size_t{1} << (chunk + kFirstBits)]);
-      chunks_[chunk].store(owners_[chunk].get(), std::memory_order_release);
-    }
-    return owners_[chunk][index - start_of(chunk)];
+    if (owners_[chunk] != nullptr) return;
+    owners_[chunk].reset(new Slot[size_t{1} << (chunk + kFirstBits)]);
+    chunks_[chunk].store(owners_[chunk].get(), std::memory_order_release);
   }
 
   mutable std::mutex mutex_;  // guards all but reading chunks_ and used slots
@@ -133,7 +130,6 @@ class AddressTable {
   std::array<std::unique_ptr<Slot[]>, kChunks> owners_;
   uint64_t end_ = 0;  // lowest index never given out
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> unused_;
-  std::vector<uint64_t> skipped_;
   std::unordered_multimap<A, uint64_t> by_address_;
 };
 

@@ -4,6 +4,8 @@
 
 #include <rdma/fi_domain.h>
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -62,8 +64,9 @@ class AddressVectorCore : public RefCounted {
  private:
   class Report;
   Status check_insertion(const Insertion& call) const noexcept;
-  Result<Address> read_address(const std::byte*& next) const;
+  Result<Address> read_address(const std::byte*& next) const noexcept;
   void resolve_names(Report& report, const Names& names);
+  void run_resolver();
   void insert_one(Report& report, const Result<Address>& address);
 
   const Ref<RefCounted> parent_;
@@ -72,8 +75,10 @@ class AddressVectorCore : public RefCounted {
   const uint64_t index_mask_;
   const bool asynchronous_;  // FI_EVENT
   AddressTable<Address> table_;
-  std::mutex resolvers_mutex_;
-  std::vector<std::thread> resolvers_;  // name look-ups in flight (FI_EVENT); joined at destruction
+  std::mutex resolver_mutex_;  // guards the rest: names to look up with FI_EVENT, in order
+  std::deque<std::function<void()>> pending_;
+  bool resolver_running_ = false;  // false: the thread, if any, needs resolver_mutex_ no more
+  std::thread resolver_;
 };
 
 // Owner: its C handle; close answers -FI_EBUSY while endpoints use it.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Completion queues; fi_cq(3) governs. Entries are kept in the queue's own format, so a read is one copy of a whole batch
-// into the caller's buffer; a write is one short lock, one copy and, with nobody armed, no system call.
+// Completion queues; fi_cq(3) governs. Entries are kept in the queue's own format, so a read is one copy of a whole
+// batch into the caller's buffer; a write is one short lock, one copy and, with nobody armed, no system call.
 //
-// Order: a failed operation keeps its place. Reads give what completed before it, then -FI_EAVAIL until fi_cq_readerr has
-// taken it. The queue grows instead of losing entries; its size attribute only tells full().
+// Order: a failed operation keeps its place. Reads give what completed before it, then -FI_EAVAIL until fi_cq_readerr
+// has taken it. The queue grows instead of losing entries; its size attribute only tells full().
 #pragma once
 
 #include <rdma/fi_eq.h>
@@ -27,8 +27,8 @@
 
 namespace weft {
 
-// One finished operation. The members down to `tag` have the layout of fi_cq_tagged_entry, of which every smaller format
-// is a prefix.
+// One finished operation. The members down to `tag` have the layout of fi_cq_tagged_entry, of which every smaller
+// format is a prefix.
 struct Completion {
   void* context = nullptr;
   uint64_t flags = 0;
@@ -40,8 +40,8 @@ struct Completion {
 };
 
 struct CompletionError : Completion {
-  size_t olen = 0;                 // bytes that did not fit
-  int err = 0;                     // positive fi_errno
+  size_t olen = 0;  // bytes that did not fit
+  int err = 0;      // positive fi_errno
   int prov_errno = 0;
   const void* err_data = nullptr;  // copied
   size_t err_data_size = 0;
@@ -53,7 +53,8 @@ using StrerrorFn = const char* (*)(int prov_errno, const void* err_data, char* b
 // The part that knows no engine; endpoints hold a Ref to it. Thread-safe when opened with locking.
 class CompletionQueueCore : public RefCounted {
  public:
-  // Any thread, also under an engine's lock. If memory runs out the queue is overrun: -FI_EOVERRUN once it is read empty.
+  // Any thread, also under an engine's lock. If memory runs out the queue is overrun: -FI_EOVERRUN once it is read
+  // empty.
   void write(const Completion& completion) noexcept;
   void write_error(const CompletionError& error) noexcept;
 

@@ -66,7 +66,8 @@ void EventQueueCore::post(uint32_t event, const void* entry, size_t len) noexcep
 void EventQueueCore::post_cm(uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept {
   constexpr size_t kHead = sizeof(fi_eq_cm_entry);
   try {
-    Event made{.number = event, .fid = fid, .required = kHead, .info = info, .bytes = std::vector<std::byte>(kHead + len)};
+    Event made{
+        .number = event, .fid = fid, .required = kHead, .info = info, .bytes = std::vector<std::byte>(kHead + len)};
     const fi_eq_cm_entry head{.fid = fid, .info = info};
     std::memcpy(made.bytes.data(), &head, kHead);
     if (len != 0) std::memcpy(made.bytes.data() + kHead, data, len);
@@ -76,7 +77,9 @@ void EventQueueCore::post_cm(uint32_t event, fid_t fid, fi_info* info, const voi
   }
 }
 
-void EventQueueCore::post_error(EqError&& error) noexcept { append(std::move(error)); }
+void EventQueueCore::post_error(EqError&& error) noexcept {
+  append(std::move(error));
+}
 
 ssize_t EventQueueCore::insert(uint32_t event, const void* buf, size_t len, uint64_t flags) {
   if (!writable_) return -FI_EINVAL;

@@ -31,20 +31,21 @@ struct EqError {
   fid_t fid = nullptr;
   void* context = nullptr;
   uint64_t data = 0;
-  int err = 0;         // positive fi_errno
-  int prov_errno = 0;  // native number, or err again
-  std::string sentence;  // for fi_eq_strerror; empty: fi_strerror(prov_errno)
+  int err = 0;                      // positive fi_errno
+  int prov_errno = 0;               // native number, or err again
+  std::string sentence;             // for fi_eq_strerror; empty: fi_strerror(prov_errno)
   std::vector<std::byte> err_data;  // e.g. what a peer said with fi_reject
 };
 
-// The part that knows no engine; whoever posts holds a Ref to it. Thread-safe. The post functions may be called under an
-// engine's lock; if memory runs out the queue is overrun: -FI_EOVERRUN once it is read empty.
+// The part that knows no engine; whoever posts holds a Ref to it. Thread-safe. The post functions may be called under
+// an engine's lock; if memory runs out the queue is overrun: -FI_EOVERRUN once it is read empty.
 class EventQueueCore : public RefCounted {
  public:
-  // An event of fixed size, such as an fi_eq_entry. Delivered whole or, into a small buffer, refused with -FI_ETOOSMALL.
+  // An event of fixed size, such as an fi_eq_entry. Delivered whole or, into a small buffer, refused with
+  // -FI_ETOOSMALL.
   void post(uint32_t event, const void* entry, size_t len) noexcept;
-  // A connection event: an fi_eq_cm_entry and the peer's `data`, which is cut to the reader's buffer. The queue owns `info`
-  // (FI_CONNREQ, else null) until it is read or removed.
+  // A connection event: an fi_eq_cm_entry and the peer's `data`, which is cut to the reader's buffer. The queue owns
+  // `info` (FI_CONNREQ, else null) until it is read or removed.
   void post_cm(uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept;
   void post_error(EqError&& error) noexcept;
   // Forgets the unread events and errors of an object that is being closed; `drop` (may be null if there are none) is
@@ -81,8 +82,8 @@ class EventQueueCore : public RefCounted {
   void overrun() noexcept;
 
   const Ref<RefCounted> parent_;
-  const bool writable_;        // FI_WRITE
-  const bool gives_pointers_;  // api < 1.5: err_data is ours, whatever the caller passes
+  const bool writable_;            // FI_WRITE
+  const bool gives_pointers_;      // api < 1.5: err_data is ours, whatever the caller passes
   std::atomic<size_t> unread_{0};  // entries_.size(), readable without the lock
   std::mutex mutex_;               // guards the rest
   std::list<Entry> entries_;
@@ -101,8 +102,8 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
                                   uint32_t api_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)) {
     static_assert(ProgressEngine<E>);
     if (Status status = check(attr); !status.ok()) return failure(status);
-    auto queue = std::unique_ptr<EventQueue>(
-        new EventQueue(std::move(parent), *attr, std::move(engine), context, api_version));
+    auto queue =
+        std::unique_ptr<EventQueue>(new EventQueue(std::move(parent), *attr, std::move(engine), context, api_version));
     if (Status status = queue->open_wait_object(*attr); !status.ok()) return failure(status);
     return queue.release();
   }
@@ -199,7 +200,8 @@ Status EventQueue<E>::attach(E& engine) {
 template <class E>
 void EventQueue<E>::detach(E& engine) noexcept {
   std::lock_guard lock(engines_mutex_);
-  const auto attached = std::find_if(engines_.begin(), engines_.end(), [&](Attached& a) { return a.engine == &engine; });
+  const auto attached =
+      std::find_if(engines_.begin(), engines_.end(), [&](Attached& a) { return a.engine == &engine; });
   if (attached == engines_.end() || --attached->count != 0) return;
   engines_.erase(attached);
   wait_.detach(engine.wait_fd());

@@ -38,13 +38,11 @@ class MemoryRegion final : public Object<fid_mr> {
  private:
   friend class MemoryRegions;
   MemoryRegion(MemoryRegions& registry, const iovec& memory, uint64_t access, uint64_t flags, void* context) noexcept;
-  bool enabled_at_birth() const noexcept;
 
   MemoryRegions& registry_;
   const Ref<MemoryRegions> registry_ref_;
   const iovec memory_;
   const uint64_t access_;
-  const uint64_t flags_;
   // Under the registry's lock:
   bool enabled_;
   ::fid* endpoint_ = nullptr;
@@ -57,20 +55,20 @@ class MemoryRegion final : public Object<fid_mr> {
 class MemoryRegions : public RefCounted {
  public:
   struct Options {
-    int mr_mode = 0;        // effective_mr_mode() of the domain
-    size_t key_size = 8;    // bytes a key may have on the wire
+    int mr_mode = 0;      // effective_mr_mode() of the domain
+    size_t key_size = 8;  // bytes a key may have on the wire
     uint32_t api_version = 0;
     // Turns a handle that fi_mr_bind was given into a counter, null if it is none of this provider.
     CounterCore* (*counter_from)(const ::fid*) = nullptr;
-    // Returns after every copy that relied on check() has ended; called by fi_close(mr) when its key is already unknown. A
-    // provider that checks and copies under one lock takes and releases that lock here.
+    // Returns after every copy that relied on check() has ended; called by fi_close(mr) when its key is already
+    // unknown. A provider that checks and copies under one lock takes and releases that lock here.
     std::function<void()> quiesce;
   };
   explicit MemoryRegions(Options options);
   ~MemoryRegions();
 
-  // Bodies of the domain's fi_ops_mr slots. Errors: -FI_EINVAL, -FI_ENOKEY (key in use), -FI_EKEYREJECTED (key too large),
-  // -FI_EBADFLAGS, -FI_ENOSYS (device memory).
+  // Bodies of the domain's fi_ops_mr slots. Errors: -FI_EINVAL, -FI_ENOKEY (key in use), -FI_EKEYREJECTED (key too
+  // large), -FI_EBADFLAGS, -FI_ENOSYS (device memory).
   int reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
           fid_mr** mr, void* context);
   int regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
@@ -83,29 +81,28 @@ class MemoryRegions : public RefCounted {
   int map_raw(const struct fi_mr_map_raw* map) noexcept;
   int unmap_key(const uint64_t* key) noexcept;
 
-  // Where a peer's access of `len` bytes at `addr` of region `key` lands. `access` is FI_REMOTE_READ or FI_REMOTE_WRITE.
-  // -FI_ENOKEY unknown key or not enabled, -FI_EACCES right or range missing. The pointer is good for as long as quiesce()
-  // cannot have run.
+  // Where a peer's access of `len` bytes at `addr` of region `key` lands. `access` is FI_REMOTE_READ or
+  // FI_REMOTE_WRITE. -FI_ENOKEY unknown key or not enabled, -FI_EACCES right or range missing. The pointer is good for
+  // as long as quiesce() cannot have run.
   Result<void*> check(uint64_t key, uint64_t addr, size_t len, uint64_t access) noexcept;
   // An access has finished: counters bound to the region count it. A region that is gone counts nothing.
   void count_access(uint64_t key, uint64_t access) noexcept;
+  // Some region was bound to a counter; only then count_access has anything to do.
+  bool has_counters() const noexcept { return has_counters_.load(std::memory_order_relaxed); }
 
-  // Changes whenever a region goes away: a provider that keeps a pointer from check() between two critical sections asks
-  // whether it must check again.
+  // Changes whenever a region goes away: a provider that keeps a pointer from check() between two critical sections
+  // asks whether it must check again.
   std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
-
-  bool has_counters() const noexcept { return bound_counters_.load(std::memory_order_relaxed) != 0; }
 
  private:
   friend class MemoryRegion;
-  int insert(const iovec& memory, uint64_t access, uint64_t requested_key, uint64_t flags, void* context, fid_mr** mr);
   Result<uint64_t> choose_key_locked(uint64_t requested) noexcept;
   void remove(MemoryRegion& region) noexcept;
 
   const Options options_;
   const uint64_t max_key_;
   const uint64_t seed_;  // provider-chosen keys are hard to guess
-  std::atomic<unsigned> bound_counters_{0};
+  std::atomic<bool> has_counters_{false};
   std::atomic<std::uint32_t> generation_{0};
   std::mutex mutex_;  // guards the rest and the regions' mutable members
   uint64_t next_key_ = 0;

@@ -22,8 +22,8 @@
 
 namespace weft {
 
-// Slot trywait of fi_ops_fabric: 0 when it is safe to block on the native wait objects of all `fids`, -FI_EAGAIN when one
-// has something to read, -FI_EINVAL for a handle that has no wait object or is not of this provider.
+// Slot trywait of fi_ops_fabric: 0 when it is safe to block on the native wait objects of all `fids`, -FI_EAGAIN when
+// one has something to read, -FI_EINVAL for a handle that has no wait object or is not of this provider.
 template <class E>
 int trywait(::fid** fids, int count) noexcept {
   if (count < 0 || (count > 0 && fids == nullptr)) return -FI_EINVAL;

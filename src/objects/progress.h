@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the shared queues ask of a software provider's engine. Queues are templates on the engine, so driving progress is
-// a direct call; fi_domain(3) PROGRESS and fi_poll(3) (fi_trywait) govern the meaning.
+// What the shared queues ask of a software provider's engine. Queues are templates on the engine, so driving progress
+// is a direct call; fi_domain(3) PROGRESS and fi_poll(3) (fi_trywait) govern the meaning.
 #pragma once
 
 #include <concepts>
@@ -12,10 +12,12 @@ namespace weft {
 template <class E>
 concept ProgressEngine = requires(E& engine) {
   // All progress that is possible now, without blocking.
-  { engine.drive() } noexcept;
+  { engine.drive() }
+  noexcept;
   // Flushes what is staged and harvests readiness, so that from now on wait_fd() tells of everything new.
   // false: work is left, sleeping now could hang.
-  { engine.prepare_wait() } noexcept -> std::same_as<bool>;
+  { engine.prepare_wait() }
+  noexcept->std::same_as<bool>;
   // Readable (poll, epoll) as soon as drive() has something to do.
   { engine.wait_fd() } -> std::convertible_to<int>;
 };

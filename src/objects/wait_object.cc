@@ -26,8 +26,8 @@ timespec* to_timespec(Clock::duration duration, timespec& out) noexcept {
 
 }  // namespace
 
-// FI_WAIT_MUTEX_COND. The thread never broadcasts under anybody's lock but the pair's own mutex, so applications may call
-// the library while they hold that mutex.
+// FI_WAIT_MUTEX_COND. The thread never broadcasts under anybody's lock but the pair's own mutex, so applications may
+// call the library while they hold that mutex.
 struct WaitObject::Driver {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t condition = PTHREAD_COND_INITIALIZER;  // of the real-time clock, as applications expect
@@ -49,7 +49,9 @@ struct WaitObject::Driver {
 };
 
 WaitObject::WaitObject() noexcept = default;
-WaitObject::~WaitObject() { stop_driver(); }
+WaitObject::~WaitObject() {
+  stop_driver();
+}
 
 Status WaitObject::open(fi_wait_obj kind) {
   switch (kind) {
@@ -196,7 +198,8 @@ void WaitObject::poll_descriptors(Deadline deadline) noexcept {
     }
   }
   timespec left;
-  ::ppoll(fds.data(), count, deadline.infinite() ? nullptr : to_timespec(deadline.time() - Clock::now(), left), nullptr);
+  ::ppoll(fds.data(), count, deadline.infinite() ? nullptr : to_timespec(deadline.time() - Clock::now(), left),
+          nullptr);
 }
 
 Status WaitObject::start_driver(std::function<bool()> progress) {

@@ -4,11 +4,11 @@
 //
 // The idea: a producer signals after each write, a consumer arms before it sleeps.
 //   consumer: arm; look at the queue; sleep        producer: write to the queue; armed? then wake
-// Both are sequentially consistent (or meet in the queue's lock), so one of them sees the other. A signal costs one atomic
-// load unless somebody is armed; only then, once, it writes an eventfd. So busy polling makes no system call.
+// Both are sequentially consistent (or meet in the queue's lock), so one of them sees the other. A signal costs one
+// atomic load unless somebody is armed; only then, once, it writes an eventfd. So busy polling makes no system call.
 //
-// Many sleepers: the eventfd is emptied by the next who arms, but not before everyone who was armed at the wake has left
-// the bed (owed_); so each of them looks at the queue for its own condition, and no wake-up is lost.
+// Many sleepers: the eventfd is emptied by the next who arms, but not before everyone who was armed at the wake has
+// left the bed (owed_); so each of them looks at the queue for its own condition, and no wake-up is lost.
 #pragma once
 
 #include <pthread.h>
@@ -51,7 +51,8 @@ class WaitObject {
   void detach(int fd) noexcept;
 
   // FI_WAIT_MUTEX_COND only, nothing for other kinds: an application that sleeps on a condition variable polls no
-  // descriptor, so a thread of ours drives progress and broadcasts. `progress` drives, then says whether sleeping is safe.
+  // descriptor, so a thread of ours drives progress and broadcasts. `progress` drives, then says whether sleeping is
+  // safe.
   Status start_driver(std::function<bool()> progress);
   // Ends that thread; to be called before what `progress` uses goes away.
   void stop_driver() noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Wait sets (FI_WAIT_SET): many queues, one wait object; fi_poll(3), fi_wait_open and fi_wait. Deprecated by the 2.x API
-// but in use by 1.x programs.
+// Wait sets (FI_WAIT_SET): many queues, one wait object; fi_poll(3), fi_wait_open and fi_wait. Deprecated by the 2.x
+// API but in use by 1.x programs.
 #pragma once
 
 #include <rdma/fi_eq.h>

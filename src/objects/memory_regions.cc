@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Registration and the check of remote accesses; fi_mr(3).
+#include "objects/memory_regions.h"
+
+#include <sys/random.h>
+
+#include <chrono>
+#include <cstring>
+
+namespace weft {
+
+namespace {
+
+constexpr uint64_t kAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
+// Bit 60 is how layered providers ask for a registration outside of any cache; there is none here.
+constexpr uint64_t kUncached = uint64_t{1} << 60;
+constexpr uint64_t kRegisterFlags = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | kUncached;
+
+uint64_t random_seed() noexcept {
+  uint64_t seed;
+  if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+    seed = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  return seed;
+}
+
+// A permutation of 64-bit numbers.
+uint64_t scramble(uint64_t x) noexcept {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+int effective_mr_mode(int mr_mode, uint64_t info_mode) noexcept {
+  if (mr_mode != FI_MR_UNSPEC && mr_mode != FI_MR_BASIC && mr_mode != FI_MR_SCALABLE) return mr_mode;
+  const int local = (info_mode & FI_LOCAL_MR) != 0 ? FI_MR_LOCAL : 0;
+  return mr_mode == FI_MR_BASIC ? FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | local : local;
+}
+
+MemoryRegion::MemoryRegion(MemoryRegions& registry, const iovec& memory, uint64_t access, uint64_t flags,
+                           void* context) noexcept
+    : registry_(registry), registry_ref_(registry), memory_(memory), access_(access) {
+  const int mode = registry.options_.mr_mode;
+  const bool counted = (mode & FI_MR_RMA_EVENT) != 0 && (flags & FI_RMA_EVENT) != 0;
+  enabled_ = !counted && (mode & FI_MR_ENDPOINT) == 0;
+  abi.fid = {FI_CLASS_MR, context, const_cast<fi_ops*>(fid_ops())};
+  abi.mem_desc = this;
+  abi.key = FI_KEY_NOTAVAIL;
+}
+
+const fi_ops* MemoryRegion::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<MemoryRegion>();
+  return &kOps;
+}
+
+int MemoryRegion::close() {
+  registry_.remove(*this);
+  delete this;
+  return 0;
+}
+
+int MemoryRegion::bind(::fid* object, uint64_t flags) {
+  if (object == nullptr) return -FI_EINVAL;
+  if (object->fclass == FI_CLASS_EP || object->fclass == FI_CLASS_SEP || object->fclass == FI_CLASS_RX_CTX) {
+    if (flags != 0) return -FI_EBADFLAGS;
+    std::lock_guard lock(registry_.mutex_);
+    endpoint_ = object;
+    return 0;
+  }
+  CounterCore* counter = registry_.options_.counter_from != nullptr ? registry_.options_.counter_from(object) : nullptr;
+  if (counter == nullptr) return -FI_EINVAL;
+  if (flags == 0 || (flags & ~uint64_t{FI_REMOTE_WRITE | FI_REMOTE_READ}) != 0) return -FI_EBADFLAGS;
+  std::lock_guard lock(registry_.mutex_);
+  if ((flags & FI_REMOTE_WRITE) != 0) on_write_ = Ref(*counter);
+  if ((flags & FI_REMOTE_READ) != 0) on_read_ = Ref(*counter);
+  registry_.has_counters_.store(true);
+  return 0;
+}
+
+int MemoryRegion::control(int command, void* arg) {
+  switch (command) {
+    case FI_ENABLE: {
+      std::lock_guard lock(registry_.mutex_);
+      if ((registry_.options_.mr_mode & FI_MR_ENDPOINT) != 0 && endpoint_ == nullptr) return -FI_EOPBADSTATE;
+      enabled_ = true;
+      return 0;
+    }
+    case FI_REFRESH:
+      return 0;  // nothing here remembers pages
+    case FI_GET_RAW_MR: {
+      const auto* raw = static_cast<const struct fi_mr_raw_attr*>(arg);
+      if (raw == nullptr || raw->key_size == nullptr) return -FI_EINVAL;
+      const size_t room = std::exchange(*raw->key_size, sizeof abi.key);
+      if (room < sizeof abi.key) return -FI_ETOOSMALL;
+      if (raw->raw_key == nullptr || raw->base_addr == nullptr) return -FI_EINVAL;
+      std::memcpy(raw->raw_key, &abi.key, sizeof abi.key);
+      const bool virtual_addresses = (registry_.options_.mr_mode & FI_MR_VIRT_ADDR) != 0;
+      *raw->base_addr = virtual_addresses ? reinterpret_cast<uintptr_t>(memory_.iov_base) : 0;
+      return 0;
+    }
+    default:
+      return -FI_ENOSYS;
+  }
+}
+
+MemoryRegions::MemoryRegions(Options options)
+    : options_(std::move(options)),
+      max_key_(options_.key_size >= sizeof(uint64_t) ? ~uint64_t{0} : (uint64_t{1} << (8 * options_.key_size)) - 1),
+      seed_(random_seed()) {}
+
+MemoryRegions::~MemoryRegions() = default;
+
+int MemoryRegions::reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key,
+                       uint64_t flags, fid_mr** mr, void* context) {
+  const iovec memory{const_cast<void*>(buf), len};
+  return regv(&memory, 1, access, offset, requested_key, flags, mr, context);
+}
+
+int MemoryRegions::regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,
+                        uint64_t flags, fid_mr** mr, void* context) {
+  fi_mr_attr attr{};
+  attr.mr_iov = iov;
+  attr.iov_count = count;
+  attr.access = access;
+  attr.offset = offset;
+  attr.requested_key = requested_key;
+  attr.context = context;
+  return regattr(&attr, flags, mr);
+}
+
+// Reads no member of `attr` behind `context` (authorisation keys, device memory): programs of api < 1.5 have none.
+int MemoryRegions::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
+  if (attr == nullptr || mr == nullptr || attr->mr_iov == nullptr) return -FI_EINVAL;
+  if ((flags & (FI_HMEM_DEVICE_ONLY | FI_MR_DMABUF)) != 0) return -FI_ENOSYS;
+  if ((flags & ~(kRegisterFlags | FI_HMEM_HOST_ALLOC)) != 0) return -FI_EBADFLAGS;
+  if (attr->iov_count != 1 || attr->offset != 0) return -FI_EINVAL;  // mr_iov_limit is 1
+  const iovec& memory = attr->mr_iov[0];
+  if (memory.iov_len == 0 || (attr->access & ~kAccess) != 0) return -FI_EINVAL;
+  const uintptr_t base = reinterpret_cast<uintptr_t>(memory.iov_base);
+  if (memory.iov_len - 1 > UINTPTR_MAX - base) return -FI_EINVAL;  // wraps around the address space
+
+  std::unique_ptr<MemoryRegion> region(new MemoryRegion(*this, memory, attr->access, flags, attr->context));
+  Ref<EventQueueCore> events;
+  {
+    std::lock_guard lock(mutex_);
+    const auto key = choose_key_locked(attr->requested_key);
+    if (!key) return key.error().code();
+    regions_.emplace(*key, region.get());
+    region->abi.key = *key;
+    events = events_;
+  }
+  MemoryRegion* made = region.release();
+  *mr = &made->abi;
+  if (events) {
+    const fi_eq_entry entry{&made->abi.fid, attr->context, 0};
+    events->post(FI_MR_COMPLETE, &entry, sizeof entry);
+  }
+  return 0;
+}
+
+Result<uint64_t> MemoryRegions::choose_key_locked(uint64_t requested) noexcept {
+  if ((options_.mr_mode & FI_MR_PROV_KEY) == 0) {
+    if (requested > max_key_) return failure(FI_EKEYREJECTED);
+    if (regions_.contains(requested)) return failure(FI_ENOKEY);
+    return requested;
+  }
+  if (regions_.size() >= max_key_) return failure(FI_ENOKEY);
+  for (;;) {
+    const uint64_t key = scramble(seed_ + next_key_++) & max_key_;
+    if (key != FI_KEY_NOTAVAIL && !regions_.contains(key)) return key;
+  }
+}
+
+void MemoryRegions::remove(MemoryRegion& region) noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    regions_.erase(region.abi.key);
+  }
+  if (options_.quiesce) options_.quiesce();
+}
+
+void MemoryRegions::report_to(EventQueueCore* queue) noexcept {
+  std::lock_guard lock(mutex_);
+  events_ = queue != nullptr ? Ref(*queue) : Ref<EventQueueCore>();
+}
+
+int MemoryRegions::map_raw(const struct fi_mr_map_raw* map) noexcept {
+  if (map == nullptr || map->raw_key == nullptr || map->key == nullptr || map->key_size != sizeof *map->key)
+    return -FI_EINVAL;
+  std::memcpy(map->key, map->raw_key, sizeof *map->key);
+  return 0;
+}
+
+int MemoryRegions::unmap_key(const uint64_t* key) noexcept {
+  return key != nullptr ? 0 : -FI_EINVAL;
+}
+
+Result<void*> MemoryRegions::check(uint64_t key, uint64_t addr, size_t len, uint64_t access) noexcept {
+  std::lock_guard lock(mutex_);
+  const auto found = regions_.find(key);
+  if (found == regions_.end() || !found->second->enabled_) return failure(FI_ENOKEY);
+  const MemoryRegion& region = *found->second;
+  if ((region.access_ & access) != access) return failure(FI_EACCES);
+  auto* base = static_cast<std::byte*>(region.memory_.iov_base);
+  // Wraps for addresses below the base, and is then larger than any length.
+  const uint64_t offset = (options_.mr_mode & FI_MR_VIRT_ADDR) != 0 ? addr - reinterpret_cast<uintptr_t>(base) : addr;
+  if (offset > region.memory_.iov_len || len > region.memory_.iov_len - offset) return failure(FI_EACCES);
+  return base + offset;
+}
+
+void MemoryRegions::count_access(uint64_t key, uint64_t access) noexcept {
+  if (!has_counters()) return;
+  std::lock_guard lock(mutex_);
+  const auto found = regions_.find(key);
+  if (found == regions_.end()) return;
+  if ((access & FI_REMOTE_WRITE) != 0 && found->second->on_write_) found->second->on_write_->add(1);
+  if ((access & FI_REMOTE_READ) != 0 && found->second->on_read_) found->second->on_read_->add(1);
+}
+
+}  // namespace weft
