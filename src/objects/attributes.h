@@ -11,14 +11,19 @@
 
 namespace weft {
 
-// -FI_ENODATA unless `offer` (complete: all attributes set) satisfies `hints` (may be null, as may each attribute in
-// it) for a caller of API `version`. Addresses and names of domains are compared if hints have them; provider filters
-// are the core's business.
+// What an offer means (every attribute structure is there):
+//  - caps, op_flags, comp_order, sizes and counts: all that the provider can do;
+//  - msg_order: what it guarantees; mode, mr_mode: what it requires (mr_mode in FI_MR_* bits);
+//  - threading, resource_mgmt, av_type (FI_AV_UNSPEC: both): as fi_domain(3) ranks them;
+//  - progress: what it prefers. FI_PROGRESS_AUTO can always be had, with a service thread if need be.
+
+// -FI_ENODATA unless `offer` satisfies `hints` (may be null, as may each attribute structure in it) for a caller of API
+// `version`. Not compared: addresses beyond their format, open fabrics and provider names.
 Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, const fi_provider* provider);
 
-// Makes an offer that passed check_info into the answer to `hints`: capabilities narrowed to what was asked (primary
-// ones only on request, secondary ones as they are), modes to what the caller accepts, enumerations and flags as asked,
-// mr_mode in the spelling of the caller's API version, sizes as asked where the provider can serve less.
+// Makes an offer that passed check_info into the answer: capabilities narrowed to what was asked (primary ones only on
+// request, secondary ones as well if they cost nothing), flags, order, enumerations and queue sizes as asked, mr_mode
+// in the spelling of the caller's API version.
 void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcept;
 
 }  // namespace weft

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Matching hints against an offer; fi_getinfo(3), fi_endpoint(3), fi_domain(3).
+#include "objects/attributes.h"
+
+#include <fmt/format.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/providers/fi_log.h>
+
+#include <bit>
+#include <cstring>
+#include <span>
+#include <string>
+
+namespace weft {
+
+namespace {
+
+struct BitName {
+  uint64_t bit;
+  const char* name;
+};
+#define WEFT_BIT(name) \
+  { name, #name }
+constexpr BitName kCapNames[] = {WEFT_BIT(FI_MSG),
+                                 WEFT_BIT(FI_RMA),
+                                 WEFT_BIT(FI_TAGGED),
+                                 WEFT_BIT(FI_ATOMIC),
+                                 WEFT_BIT(FI_MULTICAST),
+                                 WEFT_BIT(FI_COLLECTIVE),
+                                 WEFT_BIT(FI_READ),
+                                 WEFT_BIT(FI_WRITE),
+                                 WEFT_BIT(FI_RECV),
+                                 WEFT_BIT(FI_SEND),
+                                 WEFT_BIT(FI_REMOTE_READ),
+                                 WEFT_BIT(FI_REMOTE_WRITE),
+                                 WEFT_BIT(FI_MULTI_RECV),
+                                 WEFT_BIT(FI_TRIGGER),
+                                 WEFT_BIT(FI_FENCE),
+                                 WEFT_BIT(FI_AV_USER_ID),
+                                 WEFT_BIT(FI_PEER),
+                                 WEFT_BIT(FI_XPU_TRIGGER),
+                                 WEFT_BIT(FI_HMEM),
+                                 WEFT_BIT(FI_RMA_PMEM),
+                                 WEFT_BIT(FI_SOURCE_ERR),
+                                 WEFT_BIT(FI_LOCAL_COMM),
+                                 WEFT_BIT(FI_REMOTE_COMM),
+                                 WEFT_BIT(FI_SHARED_AV),
+                                 WEFT_BIT(FI_RMA_EVENT),
+                                 WEFT_BIT(FI_SOURCE),
+                                 WEFT_BIT(FI_NAMED_RX_CTX),
+                                 WEFT_BIT(FI_DIRECTED_RECV),
+                                 WEFT_BIT(FI_TAGGED_DIRECTED_RECV),
+                                 WEFT_BIT(FI_TAGGED_MULTI_RECV),
+                                 WEFT_BIT(FI_EXACT_DIRECTED_RECV)};
+constexpr BitName kFlagNames[] = {
+    WEFT_BIT(FI_MULTI_RECV),      WEFT_BIT(FI_REMOTE_CQ_DATA),    WEFT_BIT(FI_MORE),
+    WEFT_BIT(FI_FENCE),           WEFT_BIT(FI_COMPLETION),        WEFT_BIT(FI_INJECT),
+    WEFT_BIT(FI_INJECT_COMPLETE), WEFT_BIT(FI_TRANSMIT_COMPLETE), WEFT_BIT(FI_DELIVERY_COMPLETE),
+    WEFT_BIT(FI_COMMIT_COMPLETE), WEFT_BIT(FI_MATCH_COMPLETE),    WEFT_BIT(FI_MULTICAST)};
+constexpr BitName kModeNames[] = {WEFT_BIT(FI_CONTEXT),    WEFT_BIT(FI_MSG_PREFIX), WEFT_BIT(FI_ASYNC_IOV),
+                                  WEFT_BIT(FI_RX_CQ_DATA), WEFT_BIT(FI_LOCAL_MR),   WEFT_BIT(FI_CONTEXT2)};
+constexpr BitName kMrModeNames[] = {WEFT_BIT(FI_MR_LOCAL),     WEFT_BIT(FI_MR_RAW),      WEFT_BIT(FI_MR_VIRT_ADDR),
+                                    WEFT_BIT(FI_MR_ALLOCATED), WEFT_BIT(FI_MR_PROV_KEY), WEFT_BIT(FI_MR_MMU_NOTIFY),
+                                    WEFT_BIT(FI_MR_RMA_EVENT), WEFT_BIT(FI_MR_ENDPOINT), WEFT_BIT(FI_MR_HMEM),
+                                    WEFT_BIT(FI_MR_COLLECTIVE)};
+constexpr BitName kOrderNames[] = {
+    WEFT_BIT(FI_ORDER_RAR),        WEFT_BIT(FI_ORDER_RAW),        WEFT_BIT(FI_ORDER_RAS),
+    WEFT_BIT(FI_ORDER_WAR),        WEFT_BIT(FI_ORDER_WAW),        WEFT_BIT(FI_ORDER_WAS),
+    WEFT_BIT(FI_ORDER_SAR),        WEFT_BIT(FI_ORDER_SAW),        WEFT_BIT(FI_ORDER_SAS),
+    WEFT_BIT(FI_ORDER_DATA),       WEFT_BIT(FI_ORDER_RMA_RAR),    WEFT_BIT(FI_ORDER_RMA_RAW),
+    WEFT_BIT(FI_ORDER_RMA_WAR),    WEFT_BIT(FI_ORDER_RMA_WAW),    WEFT_BIT(FI_ORDER_ATOMIC_RAR),
+    WEFT_BIT(FI_ORDER_ATOMIC_RAW), WEFT_BIT(FI_ORDER_ATOMIC_WAR), WEFT_BIT(FI_ORDER_ATOMIC_WAW)};
+#undef WEFT_BIT
+
+std::string names_of(uint64_t bits, std::span<const BitName> names) {
+  std::string text;
+  for (const BitName& entry : names) {
+    if ((bits & entry.bit) == 0) continue;
+    text += (text.empty() ? "" : "|") + std::string(entry.name);
+    bits &= ~entry.bit;
+  }
+  if (bits != 0) text += fmt::format("{}{:#x}", text.empty() ? "" : "|", bits);
+  return text;
+}
+
+// fi_getinfo(3) CAPABILITIES: the three kinds.
+constexpr uint64_t kMessageModifiers = FI_SEND | FI_RECV;
+constexpr uint64_t kMemoryModifiers = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+constexpr uint64_t kMessageCaps = FI_MSG | FI_TAGGED | FI_MULTICAST | FI_COLLECTIVE;
+constexpr uint64_t kMemoryCaps = FI_RMA | FI_ATOMIC;
+// Secondary ones that are given without being asked for, unless they modify what was not asked for.
+constexpr uint64_t kFreeCaps = FI_MULTI_RECV | FI_TRIGGER | FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV;
+constexpr uint64_t kFreeMemoryCaps = FI_RMA_PMEM | FI_RMA_EVENT;
+
+constexpr int kBasicBits = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+
+// Capabilities that a request means: without a modifier all that apply.
+uint64_t complete(uint64_t caps) noexcept {
+  if ((caps & kMessageCaps) != 0 && (caps & kMessageModifiers) == 0) caps |= kMessageModifiers;
+  if ((caps & kMemoryCaps) != 0 && (caps & kMemoryModifiers) == 0) caps |= kMemoryModifiers;
+  return caps;
+}
+
+// What of a provider's mr_mode matters to a caller: without remote access only what concerns local buffers.
+int needed_mr_mode(int required, const fi_info* hints) noexcept {
+  const bool local_only = hints != nullptr && hints->caps != 0 && (hints->caps & kMemoryCaps) == 0;
+  return local_only ? required & (FI_MR_LOCAL | FI_MR_HMEM | FI_MR_COLLECTIVE) : required;
+}
+
+// FI_MR_UNSPEC, BASIC and SCALABLE are whole values rather than bits.
+bool is_legacy(int mr_mode) noexcept {
+  return mr_mode == FI_MR_UNSPEC || mr_mode == FI_MR_BASIC || mr_mode == FI_MR_SCALABLE;
+}
+
+// How much concurrency a model lets the application have, and so how much it asks of the provider.
+int concurrency(fi_threading threading) noexcept {
+  switch (threading) {
+    case FI_THREAD_SAFE:
+      return 5;
+    case FI_THREAD_FID:
+      return 4;
+    case FI_THREAD_ENDPOINT:
+      return 3;
+    case FI_THREAD_COMPLETION:
+      return 2;
+    case FI_THREAD_DOMAIN:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+bool same_format(uint32_t wanted, uint32_t offered) noexcept {
+  if (wanted == offered || offered == FI_FORMAT_UNSPEC) return true;
+  const bool offers_ip = offered == FI_SOCKADDR_IN || offered == FI_SOCKADDR_IN6 || offered == FI_SOCKADDR_IP;
+  if (wanted == FI_SOCKADDR) return offers_ip || offered == FI_SOCKADDR_IB;
+  const bool wants_ip = wanted == FI_SOCKADDR_IN || wanted == FI_SOCKADDR_IN6 || wanted == FI_SOCKADDR_IP;
+  return wants_ip && (wanted == FI_SOCKADDR_IP ? offers_ip : offered == FI_SOCKADDR_IP || offered == FI_SOCKADDR);
+}
+
+// The rules that fields have in common; remembers whether one was broken, and says each.
+class Matcher {
+ public:
+  explicit Matcher(const fi_provider* provider) noexcept : provider_(provider), name_(provider->name) {}
+  Status result() const noexcept { return matched_ ? Status() : Status(-FI_ENODATA); }
+
+  void refuse(const std::string& sentence) {
+    matched_ = false;
+    FI_INFO(provider_, FI_LOG_CORE, "%s\n", sentence.c_str());
+  }
+  void at_most(const char* field, uint64_t wanted, uint64_t offered) {
+    if (wanted > offered) refuse(fmt::format("hints ask for {} {}, {} offers {}", field, wanted, name_, offered));
+  }
+  void equal(const char* field, uint64_t wanted, uint64_t offered) {
+    if (wanted != 0 && wanted != offered)
+      refuse(fmt::format("hints ask for {} {}, {} offers {}", field, wanted, name_, offered));
+  }
+  void within(const char* field, uint64_t wanted, uint64_t offered, std::span<const BitName> names) {
+    if (const uint64_t missing = wanted & ~offered; missing != 0)
+      refuse(fmt::format("hints ask for {} {}, which {} does not offer", field, names_of(missing, names), name_));
+  }
+  void accepted(const char* field, uint64_t required, uint64_t allowed, std::span<const BitName> names) {
+    if (const uint64_t missing = required & ~allowed; missing != 0)
+      refuse(fmt::format("{} needs {} {}, which hints do not allow", name_, field, names_of(missing, names)));
+  }
+  void same_text(const char* field, const char* wanted, const char* offered) {
+    if (wanted != nullptr && (offered == nullptr || std::strcmp(wanted, offered) != 0))
+      refuse(fmt::format("hints ask for {} \"{}\", {} offers \"{}\"", field, wanted, name_,
+                         offered != nullptr ? offered : ""));
+  }
+  const char* name() const noexcept { return name_; }
+
+ private:
+  const fi_provider* const provider_;
+  const char* const name_;
+  bool matched_ = true;
+};
+
+void check_tx(Matcher& match, const fi_tx_attr& offer, const fi_tx_attr& hints, uint64_t mode) {
+  match.within("tx_attr->caps", hints.caps, offer.caps, kCapNames);
+  match.accepted("tx_attr->mode", offer.mode, hints.mode | mode, kModeNames);
+  match.within("tx_attr->op_flags", hints.op_flags, offer.op_flags, kFlagNames);
+  match.within("tx_attr->msg_order", hints.msg_order, offer.msg_order, kOrderNames);
+  match.within("tx_attr->comp_order", hints.comp_order, offer.comp_order, kOrderNames);
+  match.at_most("tx_attr->inject_size", hints.inject_size, offer.inject_size);
+  match.at_most("tx_attr->size", hints.size, offer.size);
+  match.at_most("tx_attr->iov_limit", hints.iov_limit, offer.iov_limit);
+  match.at_most("tx_attr->rma_iov_limit", hints.rma_iov_limit, offer.rma_iov_limit);
+}
+
+// total_buffered_recv is a hint that may be ignored (fi_endpoint(3)).
+void check_rx(Matcher& match, const fi_rx_attr& offer, const fi_rx_attr& hints, uint64_t mode) {
+  match.within("rx_attr->caps", hints.caps, offer.caps, kCapNames);
+  match.accepted("rx_attr->mode", offer.mode, hints.mode | mode, kModeNames);
+  match.within("rx_attr->op_flags", hints.op_flags, offer.op_flags, kFlagNames);
+  match.within("rx_attr->msg_order", hints.msg_order, offer.msg_order, kOrderNames);
+  match.within("rx_attr->comp_order", hints.comp_order, offer.comp_order, kOrderNames);
+  match.at_most("rx_attr->size", hints.size, offer.size);
+  match.at_most("rx_attr->iov_limit", hints.iov_limit, offer.iov_limit);
+}
+
+// Scalable endpoints have contexts of their own, other endpoints one, or a share of one.
+void check_contexts(Matcher& match, const char* field, size_t wanted, size_t per_endpoint, size_t shareable) {
+  if (wanted != FI_SHARED_CONTEXT) {
+    match.at_most(field, wanted, per_endpoint);
+  } else if (shareable == 0) {
+    match.refuse(fmt::format("hints ask for {} FI_SHARED_CONTEXT, which {} does not offer", field, match.name()));
+  }
+}
+
+void check_ep(Matcher& match, const fi_info& offered, const fi_ep_attr& hints, uint32_t version) {
+  const fi_ep_attr& offer = *offered.ep_attr;
+  match.equal("ep_attr->type", hints.type, offer.type);
+  match.equal("ep_attr->protocol", hints.protocol, offer.protocol);
+  if (hints.protocol != FI_PROTO_UNSPEC)
+    match.at_most("ep_attr->protocol_version", hints.protocol_version, offer.protocol_version);
+  match.at_most("ep_attr->max_msg_size", hints.max_msg_size, offer.max_msg_size);
+  match.at_most("ep_attr->max_order_raw_size", hints.max_order_raw_size, offer.max_order_raw_size);
+  match.at_most("ep_attr->max_order_war_size", hints.max_order_war_size, offer.max_order_war_size);
+  match.at_most("ep_attr->max_order_waw_size", hints.max_order_waw_size, offer.max_order_waw_size);
+  // Tag formats are masks; what counts is how many bits of a tag they use. Small values are names of formats.
+  if ((offer.mem_tag_format != 0 || (offered.caps & FI_TAGGED) != 0) && hints.mem_tag_format >= FI_TAG_MAX_FORMAT)
+    match.at_most("ep_attr->mem_tag_format, bits", static_cast<uint64_t>(std::bit_width(hints.mem_tag_format)),
+                  static_cast<uint64_t>(std::bit_width(offer.mem_tag_format)));
+  const fi_domain_attr& domain = *offered.domain_attr;
+  check_contexts(match, "ep_attr->tx_ctx_cnt", hints.tx_ctx_cnt, domain.max_ep_tx_ctx, domain.max_ep_stx_ctx);
+  check_contexts(match, "ep_attr->rx_ctx_cnt", hints.rx_ctx_cnt, domain.max_ep_rx_ctx, domain.max_ep_srx_ctx);
+  if (FI_VERSION_GE(version, FI_VERSION(1, 5)))
+    match.at_most("ep_attr->auth_key_size", hints.auth_key_size, offer.auth_key_size);
+}
+
+void check_mr_mode(Matcher& match, const fi_info& offer, const fi_info& hints, uint32_t version) {
+  const int wanted = hints.domain_attr->mr_mode;
+  const int local = (hints.mode & FI_LOCAL_MR) != 0 ? FI_MR_LOCAL : 0;
+  const bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
+  int allowed = wanted;
+  if (wanted == FI_MR_BASIC || (old && wanted == FI_MR_UNSPEC)) {
+    allowed = kBasicBits | local;
+  } else if (wanted == FI_MR_SCALABLE) {
+    allowed = local;
+  } else if ((wanted & (FI_MR_BASIC | FI_MR_SCALABLE)) != 0 || (old && !is_legacy(wanted))) {
+    return match.refuse(fmt::format("hints ask for domain_attr->mr_mode {:#x}, which API {}.{} does not know", wanted,
+                                    FI_MAJOR(version), FI_MINOR(version)));
+  }
+  match.accepted("domain_attr->mr_mode", static_cast<unsigned>(needed_mr_mode(offer.domain_attr->mr_mode, &hints)),
+                 static_cast<unsigned>(allowed), kMrModeNames);
+}
+
+void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted, uint32_t version) {
+  const fi_domain_attr& offer = *offered.domain_attr;
+  const fi_domain_attr& hints = *wanted.domain_attr;
+  match.same_text("domain_attr->name", hints.name, offer.name);
+  if (hints.domain != nullptr && offer.domain != nullptr && hints.domain != offer.domain)
+    match.refuse(fmt::format("hints ask for another open domain than {}'s {}", match.name(), offer.name));
+  if (concurrency(hints.threading) > concurrency(offer.threading))
+    match.refuse(fmt::format("hints ask for domain_attr->threading {}, {} offers {}", static_cast<int>(hints.threading),
+                             match.name(), static_cast<int>(offer.threading)));
+  if (hints.resource_mgmt == FI_RM_ENABLED)
+    match.equal("domain_attr->resource_mgmt", FI_RM_ENABLED, offer.resource_mgmt);
+  if (offer.av_type != FI_AV_UNSPEC) match.equal("domain_attr->av_type", hints.av_type, offer.av_type);
+  check_mr_mode(match, offered, wanted, version);
+  match.at_most("domain_attr->mr_key_size", hints.mr_key_size, offer.mr_key_size);
+  match.at_most("domain_attr->cq_data_size", hints.cq_data_size, offer.cq_data_size);
+  match.at_most("domain_attr->cq_cnt", hints.cq_cnt, offer.cq_cnt);
+  match.at_most("domain_attr->ep_cnt", hints.ep_cnt, offer.ep_cnt);
+  match.at_most("domain_attr->tx_ctx_cnt", hints.tx_ctx_cnt, offer.tx_ctx_cnt);
+  match.at_most("domain_attr->rx_ctx_cnt", hints.rx_ctx_cnt, offer.rx_ctx_cnt);
+  match.at_most("domain_attr->max_ep_tx_ctx", hints.max_ep_tx_ctx, offer.max_ep_tx_ctx);
+  match.at_most("domain_attr->max_ep_rx_ctx", hints.max_ep_rx_ctx, offer.max_ep_rx_ctx);
+  match.at_most("domain_attr->max_ep_stx_ctx", hints.max_ep_stx_ctx, offer.max_ep_stx_ctx);
+  match.at_most("domain_attr->max_ep_srx_ctx", hints.max_ep_srx_ctx, offer.max_ep_srx_ctx);
+  if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return;  // what follows did not exist
+  match.at_most("domain_attr->cntr_cnt", hints.cntr_cnt, offer.cntr_cnt);
+  match.at_most("domain_attr->mr_iov_limit", hints.mr_iov_limit, offer.mr_iov_limit);
+  match.within("domain_attr->caps", hints.caps, offer.caps, kCapNames);
+  match.accepted("domain_attr->mode", offer.mode, hints.mode | wanted.mode, kModeNames);
+  match.at_most("domain_attr->auth_key_size", hints.auth_key_size, offer.auth_key_size);
+  match.at_most("domain_attr->max_err_data", hints.max_err_data, offer.max_err_data);
+  match.at_most("domain_attr->mr_cnt", hints.mr_cnt, offer.mr_cnt);
+  if (FI_VERSION_GE(version, FI_VERSION(1, 20)))
+    match.at_most("domain_attr->max_ep_auth_key", hints.max_ep_auth_key, offer.max_ep_auth_key);
+  if (FI_VERSION_GE(version, FI_VERSION(2, 0)))
+    match.at_most("domain_attr->max_group_id", hints.max_group_id, offer.max_group_id);
+  if (FI_VERSION_LT(version, FI_VERSION(2, 5))) return;
+  match.at_most("domain_attr->max_cntr_value", hints.max_cntr_value, offer.max_cntr_value);
+  match.at_most("domain_attr->max_err_cntr_value", hints.max_err_cntr_value, offer.max_err_cntr_value);
+}
+
+uint64_t granted_caps(uint64_t offered, uint64_t asked) noexcept {
+  if (asked == 0) return offered;
+  uint64_t granted = complete(asked) | kFreeCaps;
+  if ((asked & kMemoryCaps) != 0) granted |= kFreeMemoryCaps;
+  return offered & granted;
+}
+
+void apply_domain(fi_domain_attr& domain, const fi_domain_attr& hints) noexcept {
+  if (hints.threading != FI_THREAD_UNSPEC) domain.threading = hints.threading;
+  if (hints.control_progress != FI_PROGRESS_UNSPEC) domain.control_progress = hints.control_progress;
+  if (hints.progress != FI_PROGRESS_UNSPEC) domain.progress = hints.progress;
+  // The service thread that serves one serves both.
+  if (domain.control_progress == FI_PROGRESS_AUTO || domain.progress == FI_PROGRESS_AUTO)
+    domain.control_progress = domain.progress = FI_PROGRESS_AUTO;
+  if (hints.av_type != FI_AV_UNSPEC) domain.av_type = hints.av_type;
+  if (hints.tclass != FI_TC_UNSPEC) domain.tclass = hints.tclass;
+}
+
+}  // namespace
+
+Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, const fi_provider* provider) {
+  if (hints == nullptr) return {};
+  Matcher match(provider);
+  match.within("caps", hints->caps, offer.caps, kCapNames);
+  match.accepted("mode", offer.mode, hints->mode, kModeNames);
+  if (hints->addr_format != FI_FORMAT_UNSPEC && !same_format(hints->addr_format, offer.addr_format))
+    match.equal("addr_format", hints->addr_format, offer.addr_format);
+  if (hints->tx_attr != nullptr) check_tx(match, *offer.tx_attr, *hints->tx_attr, hints->mode);
+  if (hints->rx_attr != nullptr) check_rx(match, *offer.rx_attr, *hints->rx_attr, hints->mode);
+  if (hints->ep_attr != nullptr) check_ep(match, offer, *hints->ep_attr, version);
+  if (hints->domain_attr != nullptr) check_domain(match, offer, *hints, version);
+  if (hints->fabric_attr != nullptr) {
+    match.same_text("fabric_attr->name", hints->fabric_attr->name, offer.fabric_attr->name);
+    match.at_most("fabric_attr->prov_version", hints->fabric_attr->prov_version, offer.fabric_attr->prov_version);
+  }
+  return match.result();
+}
+
+void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcept {
+  fi_domain_attr& domain = *offer.domain_attr;
+  const int needed = needed_mr_mode(domain.mr_mode, hints);
+  const int wanted = hints != nullptr && hints->domain_attr != nullptr ? hints->domain_attr->mr_mode : FI_MR_UNSPEC;
+  const bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
+  domain.mr_mode = needed;
+  if (is_legacy(wanted) && (old || wanted != FI_MR_UNSPEC)) {
+    domain.mr_mode = wanted == FI_MR_UNSPEC ? static_cast<int>(FI_MR_BASIC) : wanted;
+    if ((needed & FI_MR_LOCAL) != 0) offer.mode |= FI_LOCAL_MR;
+  }
+  offer.fabric_attr->api_version = version;
+  offer.tx_attr->op_flags = hints != nullptr && hints->tx_attr != nullptr ? hints->tx_attr->op_flags : 0;
+  offer.rx_attr->op_flags = hints != nullptr && hints->rx_attr != nullptr ? hints->rx_attr->op_flags : 0;
+  if (hints == nullptr) return;
+
+  offer.caps = granted_caps(offer.caps, hints->caps);
+  offer.tx_attr->caps &= offer.caps;
+  offer.rx_attr->caps &= offer.caps;
+  if (const fi_tx_attr* tx = hints->tx_attr; tx != nullptr) {
+    offer.tx_attr->caps = granted_caps(offer.tx_attr->caps, tx->caps);
+    if (tx->msg_order != 0) offer.tx_attr->msg_order = tx->msg_order;
+    if (tx->comp_order != 0) offer.tx_attr->comp_order = tx->comp_order;
+    if (tx->size != 0) offer.tx_attr->size = tx->size;
+    if (tx->tclass != FI_TC_UNSPEC) offer.tx_attr->tclass = tx->tclass;
+  }
+  if (const fi_rx_attr* rx = hints->rx_attr; rx != nullptr) {
+    offer.rx_attr->caps = granted_caps(offer.rx_attr->caps, rx->caps);
+    if (rx->msg_order != 0) offer.rx_attr->msg_order = rx->msg_order;
+    if (rx->comp_order != 0) offer.rx_attr->comp_order = rx->comp_order;
+    if (rx->size != 0) offer.rx_attr->size = rx->size;
+  }
+  if (const fi_ep_attr* ep = hints->ep_attr; ep != nullptr) {
+    if (ep->tx_ctx_cnt != 0) offer.ep_attr->tx_ctx_cnt = ep->tx_ctx_cnt;
+    if (ep->rx_ctx_cnt != 0) offer.ep_attr->rx_ctx_cnt = ep->rx_ctx_cnt;
+  }
+  if (hints->domain_attr != nullptr) apply_domain(domain, *hints->domain_attr);
+}
+
+}  // namespace weft
