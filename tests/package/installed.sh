@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Sourced: installs the build in folder $1 below $2, moves it, and sets `prefix`. Then run_consumer judges programs.
+# shellcheck disable=SC2034 # who sources this uses them
+build=$1 work=$2 cc=$3 cxx=$4
+here=$(cd "$(dirname "$0")" && pwd)
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work" || exit 1
+cmake --install "$build" --prefix "$work/first" >install.log || { cat install.log; exit 1; }
+mv first moved
+prefix=$work/moved
+library=$(find "$prefix" -name libfabric.so.1)
+
+skip() {
+  echo "SKIP: $1"
+  exit 77
+}
+
+# run_consumer PROGRAM: it runs, and on the library that was just installed.
+run_consumer() {
+  LD_LIBRARY_PATH=$(dirname "$library")
+  export LD_LIBRARY_PATH
+  ldd "$1" | grep -qF "$library" || { echo "$1 does not load $library:"; ldd "$1"; exit 1; }
+  said=$("$1")
+  [ "$said" = 'tcp FI_EP_MSG' ] || { echo "$1 says \"$said\""; exit 1; }
+}

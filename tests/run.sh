@@ -1,0 +1,123 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# sh tests/run.sh [STEP...]: installs what is missing, builds weft three times and runs every test. Steps (all of them
+# unless some are named): release interop bench tidy (g++), asan fuzz (clang, address and undefined behaviour), tsan
+# (clang, threads). Builds and logs stay in build/tests/; see docs/testing.md for how to run a single test there.
+#
+# Environment: JOBS (default: all processors), BUILD (the folder), REQUIRE (default: stock, see docs/testing.md).
+set -eu
+cd "$(dirname "$0")/.."
+BUILD=${BUILD:-$PWD/build/tests}
+JOBS=${JOBS:-$(nproc)}
+export REQUIRE="${REQUIRE-stock}"
+export ASAN_OPTIONS="${ASAN_OPTIONS-strict_string_checks=1:detect_stack_use_after_return=1}"
+export UBSAN_OPTIONS="${UBSAN_OPTIONS-print_stacktrace=1}"
+steps=${*:-release interop bench tidy asan fuzz tsan}
+started=$(date +%s)
+built=" "
+mkdir -p "$BUILD"
+summary=$BUILD/summary
+skips=$BUILD/skips
+: >"$summary"
+: >"$skips"
+
+heading() { printf '\n==== %s ====\n' "$1"; }
+
+# logged LOG COMMAND...: shows and keeps the output; the status is the command's.
+logged() {
+  log=$1
+  shift
+  { "$@" 2>&1 && echo 0 >"$log.status" || echo $? >"$log.status"; } | tee "$log"
+  return "$(cat "$log.status")"
+}
+
+# record STEP PASSED FAILED SECONDS LOG
+record() { printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$5" >>"$summary"; }
+
+# build NAME TARGET FOLDERS CMAKE_ARGUMENT...: one configuration, once. Its failure counts like that of one test.
+build() {
+  name=$1 target=$2 folders=$3
+  shift 3
+  case $built in *" $name "*) [ ! -e "$BUILD/$name.broken" ]; return ;; esac
+  built="$built$name "
+  heading "build $name"
+  began=$(date +%s)
+  launcher=
+  if command -v ccache >/dev/null; then launcher=ccache; fi
+  if logged "$BUILD/$name.configure.log" cmake -S . -B "$BUILD/$name" -G Ninja -DWEFT_TEST_FOLDERS="$folders" \
+    -DCMAKE_C_COMPILER_LAUNCHER=$launcher -DCMAKE_CXX_COMPILER_LAUNCHER=$launcher "$@" &&
+    logged "$BUILD/$name.build.log" cmake --build "$BUILD/$name" -j "$JOBS" --target "$target"; then
+    rm -f "$BUILD/$name.broken"
+    record "build $name" 0 0 $(($(date +%s) - began)) "$name.build.log"
+  else
+    touch "$BUILD/$name.broken"
+    record "build $name" 0 1 $(($(date +%s) - began)) "$name.build.log"
+    return 1
+  fi
+}
+
+release_build() {
+  build release all "unit;abi;conformance;sim;interop;package;bench;tidy" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
+}
+
+# sanitized NAME SANITIZERS FOLDERS: only what the tests need, little optimised and with line numbers only.
+sanitized() {
+  build "$1" tests/all "$3" -DCMAKE_BUILD_TYPE=Debug -DWEFT_SANITIZE="$2" -DCMAKE_C_COMPILER=clang \
+    -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1"
+}
+
+# run_tests STEP BUILD SELECTION...: one run of ctest.
+run_tests() {
+  title=$1 folder=$BUILD/$2
+  shift 2
+  heading "$title"
+  began=$(date +%s)
+  log=$BUILD/$(echo "$title" | tr ' ' '-').log
+  logged "$log" ctest --test-dir "$folder" --output-on-failure --no-tests=error "$@" || :
+  counts=$(sed -n 's/.*tests passed, \([0-9]*\) tests* failed out of \([0-9]*\)$/\1 \2/p' "$log")
+  if [ -z "$counts" ]; then
+    record "$title" 0 1 $(($(date +%s) - began)) "$(basename "$log")"
+    return 0
+  fi
+  failed=${counts% *}
+  skipped=$(grep -c '\*\*\*Skipped' "$log" || :)
+  record "$title" $((${counts#* } - failed - skipped)) "$failed" $(($(date +%s) - began)) "$(basename "$log")"
+  sed -n "s/^ *\(.*SKIP: .*\)/$title: \1/p" "$folder/Testing/Temporary/LastTest.log" >>"$skips"
+}
+
+# asan_build and tsan_build test what is ours; the ABI and the installed files are the release build's business.
+asan_build() { sanitized asan address,undefined "unit;conformance;sim;fuzz"; }
+tsan_build() { sanitized tsan thread "unit;conformance;sim"; }
+
+run_step() {
+  case $1 in
+    release) if release_build; then run_tests release release -j "$JOBS" -LE 'interop|bench|tidy'; fi ;;
+    interop) if release_build; then run_tests interop release -L interop; fi ;;
+    bench) if release_build; then run_tests "bench smoke" release -L bench; fi ;;
+    tidy) if release_build; then run_tests tidy release -j "$JOBS" -L tidy; fi ;;
+    asan) if asan_build; then run_tests "asan ubsan" asan -j "$JOBS" -LE fuzz; fi ;;
+    fuzz) if asan_build; then run_tests fuzz asan -j "$JOBS" -L fuzz; fi ;;
+    tsan) if tsan_build; then run_tests tsan tsan -j "$JOBS"; fi ;;
+    *) echo "unknown step: $1" >&2; exit 2 ;;
+  esac
+}
+
+heading "install what is missing"
+logged "$BUILD/install.log" sh cmake/install-dependencies.sh build test
+for step in $steps; do run_step "$step"; done
+
+heading "summary"
+if [ -s "$skips" ]; then
+  echo "skipped:"
+  sort -u "$skips"
+fi
+seconds=$(($(date +%s) - started))
+awk -F '\t' -v folder="$BUILD" -v seconds="$seconds" '
+  BEGIN { printf "%-16s %8s %8s %8s  %s\n", "step", "passed", "failed", "seconds", "log in " folder }
+  { printf "%-16s %8d %8d %8d  %s\n", $1, $2, $3, $4, $5; passed += $2; failed += $3 }
+  END {
+    printf "total time %d min %d s\n", seconds / 60, seconds % 60
+    printf "%d passed, %d failed\n", passed, failed
+    exit failed != 0 || passed == 0
+  }' "$summary"
