@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/unique_fd.h"
+
 namespace weft::tcp::net {
 namespace {
 
@@ -91,6 +93,13 @@ int getsockname(int fd, sockaddr* address, socklen_t* len) noexcept {
 
 int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept {
   return checked([&] { return ::getpeername(fd, address, len); });
+}
+
+int route(const sockaddr* peer, socklen_t peer_len, sockaddr* local, socklen_t* local_len) noexcept {
+  UniqueFd datagram(::socket(peer->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!datagram) return -errno;
+  const int result = checked([&] { return ::connect(datagram.get(), peer, peer_len); });
+  return result < 0 ? result : net::getsockname(datagram.get(), local, local_len);
 }
 
 int set_option(int fd, int level, int name, int value) noexcept {

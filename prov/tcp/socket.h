@@ -37,6 +37,8 @@ int accept(int fd, sockaddr* address, socklen_t* len) noexcept;
 int shutdown(int fd, int how) noexcept;
 int getsockname(int fd, sockaddr* address, socklen_t* len) noexcept;
 int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept;
+// The local address that packets to `peer` would bear; asks the routing table, sends nothing.
+int route(const sockaddr* peer, socklen_t peer_len, sockaddr* local, socklen_t* local_len) noexcept;
 int set_option(int fd, int level, int name, int value) noexcept;
 
 int epoll_create() noexcept;

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A listening socket at work; see listener.h.
+#include "tcp/listener.h"
+
+#include <rdma/providers/fi_log.h>
+
+#include <cstring>
+#include <new>
+
+#include "tcp/names.h"
+#include "tcp/provider.h"
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMaxHalfOpen = 1024;      // connections that have not sent their request
+constexpr Clock::duration kGrace = 1s;          // with that many, silent ones older than this make room
+constexpr Clock::duration kDefaultPatience = 30s;
+constexpr Clock::duration kRetryAccept = 100ms;  // when the process is out of descriptors or memory
+
+// Errors that concern one connection, which is gone already.
+bool concerns_one_connection(int error) noexcept {
+  switch (error) {
+    case ECONNABORTED:
+    case EPROTO:
+    case EPERM:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENOPROTOOPT:
+    case EOPNOTSUPP:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Puts `address` in the place of what `name` holds; false when memory runs out.
+bool replace_address(void*& name, size_t& len, const Address& address) noexcept {
+  void* copy = std::malloc(address.size());
+  if (copy == nullptr) return false;
+  std::memcpy(copy, address.data(), address.size());
+  std::free(name);
+  name = copy;
+  len = address.size();
+  return true;
+}
+
+}  // namespace
+
+Listener::Listener(std::unique_ptr<Engine> engine, Fabric& fabric, ::fid* endpoint, EventQueueCore& events,
+                   InfoPtr prototype, UniqueFd socket, const Address& local, int backlog) noexcept
+    : Watch([](Watch& watch) noexcept { static_cast<Listener&>(watch).accept_connections(); },
+            [](Watch& watch) noexcept { static_cast<Listener&>(watch).accept_connections(); }),
+      engine_(std::move(engine)),
+      fabric_(fabric),
+      endpoint_(endpoint),
+      events_(events),
+      prototype_(std::move(prototype)),
+      socket_(std::move(socket)),
+      local_(local),
+      patience_(fabric.parameters.connect_timeout_ms != 0
+                    ? std::chrono::milliseconds(fabric.parameters.connect_timeout_ms)
+                    : kDefaultPatience),
+      backlog_(static_cast<std::size_t>(backlog)) {}
+
+Status Listener::start() noexcept {
+  Lock lock(engine_->mutex());
+  if (int result = net::listen(socket_.get(), static_cast<int>(backlog_)); result < 0) return Status(result);
+  return engine_->watch(*this, socket_.get());
+}
+
+void Listener::set_backlog(int backlog) noexcept {
+  Lock lock(engine_->mutex());
+  backlog_ = static_cast<std::size_t>(backlog);
+  net::listen(socket_.get(), backlog);
+  engine_->make_ready(*this);
+}
+
+void Listener::close() noexcept {
+  Lock lock(engine_->mutex());
+  engine_->unwatch(*this);
+  socket_.reset();
+  while (!half_open_.empty()) drop(half_open_.front(), FI_ECANCELED);
+  while (!pending_.empty()) {
+    ConnectRequest& request = pending_.pop_front();
+    if (fabric_.requests.remove(&request.abi)) delete &request;  // else another thread answers it just now
+  }
+}
+
+void Listener::release(ConnectRequest& request) noexcept {
+  const std::shared_ptr<Listener> self = std::move(request.keep_listener);
+  Lock lock(self->engine_->mutex());
+  request.ListHook<RequestTag>::unlink();
+  --self->pending_count_;
+  if (self->socket_) self->engine_->make_ready(*self);
+}
+
+bool Listener::has_room() noexcept {
+  if (pending_count_ >= backlog_) return false;  // until release()
+  if (half_open_count_ < kMaxHalfOpen && pending_count_ + half_open_count_ < backlog_) return true;
+  ConnectRequest& oldest = half_open_.front();
+  if (net::now() - oldest.arrived_at < kGrace) {
+    engine_->set_deadline(*this, oldest.arrived_at + kGrace);
+    return false;
+  }
+  drop(oldest, FI_ETIMEDOUT);
+  return true;
+}
+
+void Listener::accept_connections() noexcept {
+  paused_ = false;
+  while (socket_) {
+    if (!has_room()) {
+      paused_ = true;
+      return;
+    }
+    sockaddr_storage name;
+    socklen_t len = sizeof name;
+    const int accepted = net::accept(socket_.get(), reinterpret_cast<sockaddr*>(&name), &len);
+    if (accepted == -EAGAIN) {
+      readable = false;
+      return;
+    }
+    if (accepted >= 0)
+      admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()));
+    else if (!concerns_one_connection(-accepted))
+      return pause(-accepted);
+  }
+}
+
+void Listener::pause(int error) noexcept {
+  FI_WARN_SPARSE(&provider(), FI_LOG_EP_CTRL, "%s cannot accept connections now: %s\n", local_.to_string().c_str(),
+                 fi_strerror(error));
+  engine_->set_deadline(*this, net::now() + kRetryAccept);
+}
+
+void Listener::admit(UniqueFd socket, const Address& peer) noexcept {
+  auto* request = new (std::nothrow) ConnectRequest(
+      [](Watch& watch) noexcept {
+        auto& self = static_cast<ConnectRequest&>(watch);
+        self.listener().proceed(self);
+      },
+      [](Watch& watch) noexcept {
+        auto& self = static_cast<ConnectRequest&>(watch);
+        self.listener().drop(self, FI_ETIMEDOUT);
+      },
+      std::move(socket), peer, *this);
+  if (request == nullptr) return;
+  request->arrived_at = net::now();
+  half_open_.push_back(*request);
+  ++half_open_count_;
+  proceed(*request);
+}
+
+// Mostly the request has come together with the connection: then nothing is registered for it.
+void Listener::proceed(ConnectRequest& request) noexcept {
+  const auto whole = request.receive();
+  if (!whole) return drop(request, whole.error().error());
+  if (*whole) return announce(request);
+  if (request.fd >= 0) return;
+  if (Status status = engine_->watch(request, request.socket()); !status.ok()) return drop(request, status.error());
+  engine_->set_deadline(request, request.arrived_at + patience_);
+}
+
+void Listener::drop(ConnectRequest& request, int error) noexcept {
+  if (error != FI_ECANCELED)
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s drops the connection from %s, which sent no request: %s\n",
+            local_.to_string().c_str(), request.peer().to_string().c_str(), fi_strerror(error));
+  leave_half_open(request);
+  delete &request;
+}
+
+void Listener::leave_half_open(ConnectRequest& request) noexcept {
+  engine_->unwatch(request);
+  request.ListHook<RequestTag>::unlink();
+  --half_open_count_;
+  if (paused_ && socket_) engine_->make_ready(*this);
+}
+
+void Listener::announce(ConnectRequest& request) noexcept {
+  // A wildcard listener does not know which of the host's addresses the peer asked for.
+  request.local = local_.is_any() ? name_of(request.socket(), local_) : local_;
+  InfoPtr info(duplicate_info(prototype_.get()));
+  const bool complete = info != nullptr && replace_address(info->src_addr, info->src_addrlen, request.local) &&
+                        replace_address(info->dest_addr, info->dest_addrlen, request.peer());
+  if (!complete) return drop(request, FI_ENOMEM);
+  try {
+    fabric_.requests.insert(&request.abi);
+  } catch (const std::bad_alloc&) {
+    return drop(request, FI_ENOMEM);
+  }
+  info->handle = &request.abi;
+  request.keep_listener = shared_from_this();
+  leave_half_open(request);
+  pending_.push_back(request);
+  ++pending_count_;
+  const auto data = request.message().data();
+  events_->post_cm(FI_CONNREQ, endpoint_, info.release(), data.data(), data.size());
+}
+
+}  // namespace weft::tcp

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Addresses of endpoints; see names.h.
+#include "tcp/names.h"
+
+#include <rdma/fabric.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+namespace {
+
+bool fits(std::uint32_t addr_format, const Address& address) noexcept {
+  switch (addr_format) {
+    case FI_SOCKADDR_IN:
+      return address.family() == AF_INET;
+    case FI_SOCKADDR_IN6:
+      return address.family() == AF_INET6;
+    default:  // FI_SOCKADDR, FI_SOCKADDR_IP, FI_FORMAT_UNSPEC
+      return true;
+  }
+}
+
+Result<Address> checked(std::uint32_t addr_format, const Result<Address>& address) noexcept {
+  if (address && !fits(addr_format, *address)) return failure(FI_EINVAL);
+  return address;
+}
+
+// Tries each port of the range once.
+int bind_in_range(int fd, Address& local, const Parameters& parameters) noexcept {
+  int result = -FI_EADDRINUSE;
+  for (unsigned port = parameters.port_low; port <= parameters.port_high; ++port) {
+    local.set_port(static_cast<std::uint16_t>(port));
+    result = net::bind(fd, local.data(), local.size());
+    if (result != -FI_EADDRINUSE) break;
+  }
+  return result;
+}
+
+}  // namespace
+
+int report_name(const Address& address, void* buf, std::size_t* len) noexcept {
+  if (len == nullptr || (buf == nullptr && *len != 0)) return -FI_EINVAL;
+  const std::size_t room = *len;
+  *len = address.size();
+  if (room != 0) std::memcpy(buf, address.data(), std::min<std::size_t>(room, address.size()));
+  return room < address.size() ? -FI_ETOOSMALL : 0;
+}
+
+Result<Address> read_name(std::uint32_t addr_format, const void* name, std::size_t len) noexcept {
+  return checked(addr_format, Address::from(name, len));
+}
+
+Result<Address> read_name(std::uint32_t addr_format, const void* name) noexcept {
+  return checked(addr_format, Address::from(name));
+}
+
+Address unnamed(std::uint32_t addr_format) noexcept {
+  return Address::any(addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET, 0);
+}
+
+Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool passive) noexcept {
+  const int fd = net::open_stream(local.family());
+  if (fd < 0) return failure(Status(fd));
+  UniqueFd socket(fd);
+  // A service restarts at once, although old connections of its port linger. Where any port will do, a free one is better.
+  if (local.port() != 0)
+    if (int result = net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); result < 0) return failure(Status(result));
+  const bool ranged = passive && local.port() == 0 && parameters.port_low != 0;
+  const int result = ranged ? bind_in_range(fd, local, parameters) : net::bind(fd, local.data(), local.size());
+  if (result < 0) return failure(Status(result));
+  local = name_of(fd, local);
+  return socket;
+}
+
+Address name_of(int fd, const Address& otherwise) noexcept {
+  sockaddr_storage name;
+  socklen_t len = sizeof name;
+  if (fd < 0 || net::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &len) < 0) return otherwise;
+  return Address::from(&name, len).value_or(otherwise);
+}
+
+void close_gently(UniqueFd& socket) noexcept {
+  constexpr int kMostReads = 16;  // an endless sender gets its reset
+  std::byte unwanted[4096];
+  net::shutdown(socket.get(), SHUT_WR);
+  for (int i = 0; i < kMostReads; ++i)
+    if (net::recv(socket.get(), unwanted, sizeof unwanted) <= 0) break;
+  socket.reset();
+}
+
+}  // namespace weft::tcp

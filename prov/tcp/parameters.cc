@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The tcp provider's parameters; see parameters.h.
+#include "tcp/parameters.h"
+
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <limits>
+
+#include "tcp/limits.h"
+#include "tcp/provider.h"
+
+namespace weft::tcp {
+namespace {
+
+// Reads an integer of lowest..highest into `value`; anything else leaves it alone.
+template <class T>
+void read_number(const char* name, T& value, int lowest, int highest) {
+  int given = 0;
+  const int result = fi_param_get_int(&provider(), name, &given);
+  if (result == -FI_ENODATA) return;
+  if (result == 0 && given >= lowest && given <= highest) {
+    value = static_cast<T>(given);
+  } else {
+    FI_WARN(&provider(), FI_LOG_CORE, "parameter %s must be a number from %d to %d; it is ignored\n", name, lowest,
+            highest);
+  }
+}
+
+constexpr int kMaxPort = 65535;
+constexpr int kMaxInt = std::numeric_limits<int>::max();
+constexpr int kMaxQueueSize = 1 << 20;
+
+}  // namespace
+
+void Parameters::define() {
+  const fi_provider* tcp = &provider();
+  fi_param_define(tcp, "iface", FI_PARAM_STRING, "The only network interface to use, e.g. eth0 (default: all)");
+  fi_param_define(tcp, "port_low_range", FI_PARAM_INT,
+                  "Lowest port of passive endpoints that ask for none (default: the system chooses)");
+  fi_param_define(tcp, "port_high_range", FI_PARAM_INT, "Highest port of such endpoints");
+  fi_param_define(tcp, "nodelay", FI_PARAM_BOOL, "Send small messages at once, TCP_NODELAY (default: yes)");
+  fi_param_define(tcp, "connect_timeout", FI_PARAM_INT,
+                  "Milliseconds that setting up a connection may take in all; 0: no limit (default: 30000)");
+  fi_param_define(tcp, "backlog", FI_PARAM_INT,
+                  "Connection requests that may be pending at a passive endpoint (default: 4096)");
+  fi_param_define(tcp, "tx_size", FI_PARAM_INT, "Default size of transmit queues (default: 256)");
+  fi_param_define(tcp, "rx_size", FI_PARAM_INT, "Default size of receive queues (default: 256)");
+}
+
+Parameters Parameters::read() {
+  static_assert(kDefaultQueueSize == 256, "the help texts above and the defaults in parameters.h say so");
+  Parameters values;
+  char* interface = nullptr;
+  if (fi_param_get_str(&provider(), "iface", &interface) == 0 && interface != nullptr) values.interface = interface;
+  read_number("port_low_range", values.port_low, 0, kMaxPort);
+  read_number("port_high_range", values.port_high, 0, kMaxPort);
+  if (values.port_high < values.port_low) {
+    FI_WARN(&provider(), FI_LOG_CORE, "FI_TCP_PORT_HIGH_RANGE is below FI_TCP_PORT_LOW_RANGE; both are ignored\n");
+    values.port_low = values.port_high = 0;
+  }
+  int nodelay = 1;
+  if (fi_param_get_bool(&provider(), "nodelay", &nodelay) == 0) values.nodelay = nodelay != 0;
+  read_number("connect_timeout", values.connect_timeout_ms, 0, kMaxInt);
+  read_number("backlog", values.backlog, 1, kMaxInt);
+  read_number("tx_size", values.tx_size, 1, kMaxQueueSize);
+  read_number("rx_size", values.rx_size, 1, kMaxQueueSize);
+  return values;
+}
+
+}  // namespace weft::tcp

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Passive endpoints; see passive_endpoint.h.
+#include "tcp/passive_endpoint.h"
+
+#include <netinet/tcp.h>
+
+#include "abi/cm_ops.h"
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "tcp/endpoint_options.h"
+#include "tcp/names.h"
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+
+int PassiveEndpoint::open(Fabric& fabric, const fi_info* info, fid_pep** pep, void* context) {
+  if (info == nullptr || pep == nullptr) return -FI_EINVAL;
+  if (info->ep_attr != nullptr && info->ep_attr->type != FI_EP_MSG && info->ep_attr->type != FI_EP_UNSPEC)
+    return -FI_EINVAL;
+  Address local = unnamed(info->addr_format);
+  if (info->src_addr != nullptr) {
+    const auto given = read_name(info->addr_format, info->src_addr, info->src_addrlen);
+    if (!given) return given.error().code();
+    local = *given;
+  }
+  InfoPtr own(duplicate_info(info));
+  if (own == nullptr) return -FI_ENOMEM;
+  std::unique_ptr<PassiveEndpoint> endpoint(new PassiveEndpoint(fabric, std::move(own), local, context));
+  fabric.passive_endpoints.insert(&endpoint->abi.fid);
+  *pep = &endpoint.release()->abi;
+  return 0;
+}
+
+PassiveEndpoint::PassiveEndpoint(Fabric& fabric, InfoPtr info, const Address& local, void* context)
+    : fabric_(fabric), info_(std::move(info)), local_(local), backlog_(fabric.parameters.backlog) {
+  static constexpr fi_ops_ep kEpOps = make_ep_ops<PassiveEndpoint>();
+  static constexpr fi_ops_cm kCmOps = make_cm_ops<PassiveEndpoint>();
+  abi.fid = {FI_CLASS_PEP, context, const_cast<fi_ops*>(fid_ops())};
+  abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
+  abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
+}
+
+const fi_ops* PassiveEndpoint::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<PassiveEndpoint>();
+  return &kOps;
+}
+
+int PassiveEndpoint::close() {
+  fabric_->passive_endpoints.remove(&abi.fid);
+  if (listener_ != nullptr) {
+    listener_->close();
+    events_->detach(listener_->engine());
+    events_->remove(&abi.fid, free_info);
+  }
+  delete this;
+  return 0;
+}
+
+int PassiveEndpoint::bind(::fid* object, uint64_t flags) {
+  auto* queue = EventQueue::from(object);
+  if (queue == nullptr) return -FI_EINVAL;
+  if (flags != 0) return -FI_EBADFLAGS;
+  std::lock_guard lock(mutex_);
+  if (given_away_ || listener_ != nullptr) return -FI_EOPBADSTATE;
+  if (events_) return -FI_EINVAL;
+  events_ = Ref<EventQueue>(*queue);
+  return 0;
+}
+
+int PassiveEndpoint::control(int command, void* argument) {
+  if (command != FI_BACKLOG) return -FI_ENOSYS;
+  if (argument == nullptr || *static_cast<const int*>(argument) <= 0) return -FI_EINVAL;
+  std::lock_guard lock(mutex_);
+  backlog_ = *static_cast<const int*>(argument);
+  if (listener_ != nullptr) listener_->set_backlog(backlog_);
+  return 0;
+}
+
+int PassiveEndpoint::getopt(int level, int option, void* value, size_t* len) {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_CM_DATA_SIZE) return -FI_ENOPROTOOPT;
+  return report_option(size_t{kCmDataSize}, value, len);
+}
+
+int PassiveEndpoint::setopt(int, int, const void*, size_t) { return -FI_ENOPROTOOPT; }
+
+int PassiveEndpoint::setname(void* name, size_t len) {
+  auto wanted = read_name(info_->addr_format, name, len);
+  if (!wanted) return wanted.error().code();
+  std::lock_guard lock(mutex_);
+  if (given_away_ || listener_ != nullptr) return -FI_EOPBADSTATE;
+  // A service address that was assigned before stays unless another one is named.
+  if (wanted->port() == 0) wanted->set_port(local_.port());
+  socket_.reset();
+  auto socket = open_bound(*wanted, fabric_->parameters, true);
+  if (!socket) return socket.error().code();
+  socket_ = std::move(*socket);
+  local_ = *wanted;
+  return 0;
+}
+
+Status PassiveEndpoint::bind_socket_locked() noexcept {
+  if (socket_ || listener_ != nullptr) return Status();
+  if (given_away_) return Status(-FI_EOPBADSTATE);
+  auto socket = open_bound(local_, fabric_->parameters, true);
+  if (!socket) return socket.error();
+  socket_ = std::move(*socket);
+  return Status();
+}
+
+int PassiveEndpoint::getname(void* name, size_t* len) {
+  std::lock_guard lock(mutex_);
+  if (Status status = bind_socket_locked(); !status.ok()) return status.code();
+  return report_name(local_, name, len);
+}
+
+int PassiveEndpoint::listen() {
+  std::lock_guard lock(mutex_);
+  if (!events_) return -FI_ENOEQ;
+  if (given_away_ || listener_ != nullptr) return -FI_EOPBADSTATE;
+  if (Status status = bind_socket_locked(); !status.ok()) return status.code();
+  InfoPtr prototype(duplicate_info(info_.get()));
+  if (prototype == nullptr) return -FI_ENOMEM;
+  auto engine = Engine::open();
+  if (!engine) return engine.error().code();
+  if (info_->domain_attr != nullptr && info_->domain_attr->progress == FI_PROGRESS_AUTO)
+    if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
+  // Accepted sockets inherit this.
+  if (fabric_->parameters.nodelay) net::set_option(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  auto listener = std::make_shared<Listener>(std::move(*engine), *fabric_, &abi.fid, *events_, std::move(prototype),
+                                             std::move(socket_), local_, backlog_);
+  if (Status status = events_->attach(listener->engine()); !status.ok()) return status.code();
+  if (Status status = listener->start(); !status.ok()) {
+    listener->close();
+    events_->detach(listener->engine());
+    return status.code();
+  }
+  listener_ = std::move(listener);
+  return 0;
+}
+
+int PassiveEndpoint::reject(::fid* handle, const void* data, size_t len) {
+  if (data == nullptr && len != 0) return -FI_EINVAL;
+  if (!fabric_->requests.contains(handle)) return -FI_EINVAL;
+  auto& request = object<ConnectRequest>(handle);
+  {
+    std::lock_guard lock(mutex_);
+    if (listener_ == nullptr || request.keep_listener != listener_) return -FI_EINVAL;
+  }
+  if (!fabric_->requests.remove(handle)) return -FI_EINVAL;
+  Listener::release(request);
+  request.reject(data, len);
+  delete &request;
+  return 0;
+}
+
+Result<UniqueFd> PassiveEndpoint::give_away(Address& local) {
+  std::lock_guard lock(mutex_);
+  if (listener_ != nullptr) return failure(FI_EOPBADSTATE);
+  if (Status status = bind_socket_locked(); !status.ok()) return failure(status);
+  given_away_ = true;
+  local = local_;
+  return std::move(socket_);
+}
+
+}  // namespace weft::tcp

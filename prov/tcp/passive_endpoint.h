@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Passive endpoints: fi_passive_ep and fi_pep_bind of fi_endpoint(3), fi_listen, fi_reject and names of fi_cm(3).
+// Owner: its C handle. Thread-safe.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include <memory>
+#include <mutex>
+
+#include "abi/bridge.h"
+#include "base/unique_fd.h"
+#include "objects/info.h"
+#include "tcp/fabric.h"
+#include "tcp/listener.h"
+#include "tcp/queues.h"
+
+namespace weft::tcp {
+
+class PassiveEndpoint final : public Object<fid_pep> {
+ public:
+  static int open(Fabric& fabric, const fi_info* info, fid_pep** pep, void* context);
+  static const fi_ops* fid_ops() noexcept;
+
+  // For an active endpoint that inherits our address (fi_info.handle): the bound socket and its name. Afterwards nothing
+  // is left to do here but close. -FI_EOPBADSTATE when listening.
+  Result<UniqueFd> give_away(Address& local);
+
+  // Slots of fi_ops. `control`: FI_BACKLOG.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* argument);
+
+  // Slots of fi_ops_ep.
+  int getopt(int level, int option, void* value, size_t* len);
+  int setopt(int level, int option, const void* value, size_t len);
+
+  // Slots of fi_ops_cm.
+  int setname(void* name, size_t len);
+  int getname(void* name, size_t* len);
+  int listen();
+  int reject(::fid* handle, const void* data, size_t len);
+
+ private:
+  PassiveEndpoint(Fabric& fabric, InfoPtr info, const Address& local, void* context);
+  Status bind_socket_locked() noexcept;
+
+  const Ref<Fabric> fabric_;
+  std::mutex mutex_;  // guards the rest
+  InfoPtr info_;
+  Address local_;
+  UniqueFd socket_;  // bound; until it listens or is given away
+  bool given_away_ = false;
+  int backlog_;
+  Ref<EventQueue> events_;
+  std::shared_ptr<Listener> listener_;
+};
+
+}  // namespace weft::tcp
