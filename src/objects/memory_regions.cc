@@ -176,6 +176,7 @@ void MemoryRegions::remove(MemoryRegion& region) noexcept {
   {
     std::lock_guard lock(mutex_);
     regions_.erase(region.abi.key);
+    generation_.fetch_add(1, std::memory_order_release);
   }
   if (options_.quiesce) options_.quiesce();
 }
