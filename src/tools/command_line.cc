@@ -86,7 +86,8 @@ CommandLine::Parsed CommandLine::parse(int argc, char** argv) const {
       return parsed;
     }
     if (Complaint complaint = option->apply(optarg); !complaint.empty()) {
-      const std::string spelling = option->letter ? fmt::format("-{}", option->letter) : fmt::format("--{}", option->name);
+      const std::string spelling =
+          option->letter ? fmt::format("-{}", option->letter) : fmt::format("--{}", option->name);
       fmt::print(stderr, "{}: {}: {}\n", program_invocation_short_name, spelling, complaint);
       parsed.exit_code = EINVAL;
       return parsed;
@@ -102,10 +103,13 @@ std::string CommandLine::help() const {
     std::string line = option.letter ? fmt::format("  -{}", option.letter) : std::string("    ");
     if (option.name) line += fmt::format("{}--{}", option.letter ? ", " : "  ", option.name);
     if (option.argument) line += fmt::format("{}{}", option.name ? '=' : ' ', option.argument);
-    if (line.size() + 1 > kHelpColumn) line += '\n' + std::string(kHelpColumn, ' ');
-    else line.resize(kHelpColumn, ' ');
+    if (line.size() + 1 > kHelpColumn)
+      line += '\n' + std::string(kHelpColumn, ' ');
+    else
+      line.resize(kHelpColumn, ' ');
     // A line break in the help keeps the column.
-    for (const char* c = option.help; *c; ++c) line += *c == '\n' ? '\n' + std::string(kHelpColumn, ' ') : std::string(1, *c);
+    for (const char* c = option.help; *c; ++c)
+      line += *c == '\n' ? '\n' + std::string(kHelpColumn, ' ') : std::string(1, *c);
     text += line + '\n';
   }
   return text;

@@ -37,7 +37,8 @@ class CommandLine {
     int exit_code = -1;  // not negative: everything is said, leave with it
     std::vector<const char*> operands;
   };
-  // Prints help to standard output, complaints to standard error; the exit code of a bad argument is EINVAL. Uses getopt's globals: once per process at a time.
+  // Prints help to standard output, complaints to standard error; the exit code of a bad argument is EINVAL. Uses
+  // getopt's globals: once per process at a time.
   Parsed parse(int argc, char** argv) const;
 
   std::string help() const;

@@ -33,7 +33,9 @@ Complaint add_flags(const char* text, fi_type type, const char* what, uint64_t& 
 
 }  // namespace
 
-uint32_t api_version() { return std::min<uint32_t>(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), fi_version()); }
+uint32_t api_version() {
+  return std::min<uint32_t>(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), fi_version());
+}
 
 void set_string(char*& target, const char* text) {
   std::free(target);

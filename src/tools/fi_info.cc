@@ -38,10 +38,14 @@ void print_version() {
 
 const char* type_name(fi_param_type type) {
   switch (type) {
-    case FI_PARAM_STRING: return "String";
-    case FI_PARAM_INT: return "Integer";
-    case FI_PARAM_BOOL: return "Boolean (0/1, on/off, true/false, yes/no)";
-    case FI_PARAM_SIZE_T: return "size_t";
+    case FI_PARAM_STRING:
+      return "String";
+    case FI_PARAM_INT:
+      return "Integer";
+    case FI_PARAM_BOOL:
+      return "Boolean (0/1, on/off, true/false, yes/no)";
+    case FI_PARAM_SIZE_T:
+      return "size_t";
   }
   return "Unknown";
 }
@@ -110,9 +114,12 @@ int answer(const Request& request, FabricQuery& query) {
     print_getinfo_failure(error);
     return -error;
   }
-  if (request.verbose || request.info_filter) print_everything(list.get(), request.info_filter);
-  else if (request.list) print_providers(list.get());
-  else print_summary(list.get());
+  if (request.verbose || request.info_filter)
+    print_everything(list.get(), request.info_filter);
+  else if (request.list)
+    print_providers(list.get());
+  else
+    print_summary(list.get());
   return 0;
 }
 
@@ -120,19 +127,21 @@ int run(int argc, char** argv) {
   FabricQuery query;
   Request request;
   std::vector<Option> options = query.options();
-  options.insert(options.end(), {
-      {'e', "env", nullptr, "print the variables that tune libfabric", set_flag(request.variables)},
-      {'g', "getenv", "SUBSTR", "the same, those with SUBSTR in their name",
-       [&request](const char* text) {
-         request.variables = true;
-         request.variable_filter = text;
-         return Complaint();
-       }},
-      {'i', "info", "SUBSTR", "print whole entries that have SUBSTR in them", set_text(request.info_filter)},
-      {'l', "list", nullptr, "list the providers there are", set_flag(request.list)},
-      {'v', "verbose", nullptr, "print whole entries", set_flag(request.verbose)},
-      {0, "version", nullptr, "print the versions of tool and library", set_flag(request.version)},
-  });
+  options.insert(
+      options.end(),
+      {
+          {'e', "env", nullptr, "print the variables that tune libfabric", set_flag(request.variables)},
+          {'g', "getenv", "SUBSTR", "the same, those with SUBSTR in their name",
+           [&request](const char* text) {
+             request.variables = true;
+             request.variable_filter = text;
+             return Complaint();
+           }},
+          {'i', "info", "SUBSTR", "print whole entries that have SUBSTR in them", set_text(request.info_filter)},
+          {'l', "list", nullptr, "list the providers there are", set_flag(request.list)},
+          {'v', "verbose", nullptr, "print whole entries", set_flag(request.verbose)},
+          {0, "version", nullptr, "print the versions of tool and library", set_flag(request.version)},
+      });
   const CommandLine command_line("Usage: fi_info [OPTIONS]\n\nPrints what fi_getinfo finds.\n", std::move(options));
   CommandLine::Parsed parsed = command_line.parse(argc, argv);
   if (parsed.exit_code >= 0) return parsed.exit_code;
@@ -144,4 +153,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace weft::tools
 
-int main(int argc, char** argv) { return weft::tools::run(argc, argv); }
+int main(int argc, char** argv) {
+  return weft::tools::run(argc, argv);
+}

@@ -63,4 +63,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace weft::tools
 
-int main(int argc, char** argv) { return weft::tools::run(argc, argv); }
+int main(int argc, char** argv) {
+  return weft::tools::run(argc, argv);
+}

@@ -45,14 +45,16 @@ void on_log(const fi_provider* provider, fi_log_level, fi_log_subsys, const char
   std::string_view text(message);
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   // The core speaks for all; a provider for itself.
-  std::string line = provider->name == std::string_view("core") ? std::string(text)
-                                                                : fmt::format("{}: {}", provider->name, text);
+  std::string line =
+      provider->name == std::string_view("core") ? std::string(text) : fmt::format("{}: {}", provider->name, text);
   Catcher& self = catcher();
   std::lock_guard lock(self.mutex);
   if (std::find(self.lines.begin(), self.lines.end(), line) == self.lines.end()) self.lines.push_back(std::move(line));
 }
 
-int on_close(fid*) { return 0; }
+int on_close(fid*) {
+  return 0;
+}
 
 }  // namespace
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The TCP connection over which two fi_pingpong programs agree before and between tests. Its bytes, as every
+// fi_pingpong speaks them:
+//   endpoint name   4 bytes length (big-endian), 4 bytes address format (the sender's byte order), the name itself;
+//                   the server's first, then, unless the endpoint is of type msg, the client's
+//   start of a test "q\0" from the client, "a\0" from the server
+//   end of a test   the number of messages in decimal, 10 bytes filled up with NUL, from the client; "cnt ok\0" from
+//   the
+//                   server
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "failure.h"
+#include "watch.h"
+
+namespace weft::tools {
+
+inline constexpr uint16_t kControlPort = 47592;
+
+// The name of an endpoint, as fi_getname gives it.
+struct EndpointName {
+  uint32_t format = 0;  // FI_SOCKADDR_IN ...
+  std::vector<std::byte> bytes;
+};
+
+// Owns the socket. `watch` must outlive it. Moved, never copied; not thread-safe.
+class ControlChannel {
+ public:
+  // Waits for one client. Port 0 takes any free port, which is then told on standard error.
+  static Result<ControlChannel> accept_one(uint16_t port, bool only_ipv6, Watch& watch);
+  // Tries every address of `host` in turn, and all of them again for `patience` while none answers.
+  static Result<ControlChannel> connect_to(const std::string& host, uint16_t port, uint16_t source_port, bool only_ipv6,
+                                           std::chrono::seconds patience, Watch& watch);
+
+  ControlChannel(ControlChannel&& other) noexcept;
+  ControlChannel& operator=(ControlChannel&&) = delete;
+  ~ControlChannel();
+
+  Status send_name(const EndpointName& name);
+  Result<EndpointName> receive_name();
+
+  // The rendezvous before a test.
+  Status ask_to_start();
+  Status answer_start();
+  // What the client sent, told to the server.
+  Status report_count(uint64_t sent);
+  Result<uint64_t> receive_count();
+
+  // The numeric address on this side, which is one by which the peer reaches this host.
+  Result<std::string> local_address() const;
+
+ private:
+  ControlChannel(int fd, Watch& watch);
+
+  Status send_all(std::span<const std::byte> bytes);
+  Status receive_all(std::span<std::byte> bytes);
+
+  int fd_;
+  Watch* watch_;
+};
+
+}  // namespace weft::tools

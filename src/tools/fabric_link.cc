@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Opening a link; see fabric_link.h. The messages on it are in fabric_link_messages.cc.
+#include "fabric_link.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "library_log.h"
+
+namespace weft::tools {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kSmallestBuffer = 64;  // room for "fin" whatever the size under test
+constexpr std::size_t kQueueSize = 64;       // completions; at most a handful is outstanding
+constexpr std::size_t kEventRoom = 512;      // a connection event and what data the other side may have put into it
+
+// The modes and memory registration modes that FabricLink copes with.
+constexpr uint64_t kModes = FI_CONTEXT | FI_CONTEXT2 | FI_MSG_PREFIX;
+constexpr int kMrModes = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+
+}  // namespace
+
+void FabricLink::MemoryDeleter::operator()(std::byte* memory) const {
+  std::free(memory);
+}
+
+// Fills info_ with the first endpoint that suits: one that reaches `peer`, or that starts at `local_address` if there
+// is such a one.
+Status FabricLink::find(const char* local_address, const EndpointName* peer) {
+  const InfoPtr hints(fi_allocinfo());
+  if (!hints) return fail(FI_ENOMEM, "fi_allocinfo");
+  hints->caps = options_.tagged ? FI_TAGGED : FI_MSG;
+  hints->mode = kModes;
+  hints->ep_attr->type = options_.type;
+  hints->domain_attr->mr_mode = kMrModes;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+  if (options_.provider) set_string(hints->fabric_attr->prov_name, options_.provider);
+  if (options_.domain) set_string(hints->domain_attr->name, options_.domain);
+  if (peer) {
+    hints->addr_format = peer->format;
+    hints->dest_addr = std::malloc(peer->bytes.size());
+    if (!hints->dest_addr) return fail(FI_ENOMEM, "fi_getinfo hints");
+    std::memcpy(hints->dest_addr, peer->bytes.data(), peer->bytes.size());
+    hints->dest_addrlen = peer->bytes.size();
+  }
+  fi_info* list = nullptr;
+  int error = -FI_ENODATA;
+  // A device may know nothing of the address by which the client came; then any of its own will do.
+  if (local_address && !options_.domain)
+    error = fi_getinfo(api_version(), local_address, nullptr, FI_SOURCE, hints.get(), &list);
+  if (error) error = fi_getinfo(api_version(), nullptr, nullptr, peer ? 0 : FI_SOURCE, hints.get(), &list);
+  if (error) {
+    print_getinfo_failure(error);
+    return fail(-error, "no {} endpoint{}{}{}", fi_tostr(&options_.type, FI_TYPE_EP_TYPE),
+                peer ? " that reaches the server" : "", options_.provider ? " of provider " : "",
+                options_.provider ? options_.provider : "");
+  }
+  info_.reset(list);
+  return {};
+}
+
+Status FabricLink::open_fabric() {
+  fid_fabric* fabric = nullptr;
+  WEFT_TRY(check(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric({})", info_->fabric_attr->prov_name));
+  fabric_.reset(fabric);
+  fi_eq_attr attr{};
+  attr.wait_obj = FI_WAIT_UNSPEC;
+  fid_eq* eq = nullptr;
+  WEFT_TRY(check(fi_eq_open(fabric_.get(), &attr, &eq, nullptr), "fi_eq_open"));
+  eq_.reset(eq);
+  return {};
+}
+
+Status FabricLink::open_endpoint() {
+  fid_domain* domain = nullptr;
+  WEFT_TRY(check(fi_domain(fabric_.get(), info_.get(), &domain, nullptr), "fi_domain({})", info_->domain_attr->name));
+  domain_.reset(domain);
+
+  fi_cq_attr cq_attr{};
+  cq_attr.size = kQueueSize;
+  cq_attr.format = FI_CQ_FORMAT_MSG;
+  cq_attr.wait_obj = FI_WAIT_NONE;
+  fid_cq* cq = nullptr;
+  WEFT_TRY(check(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open"));
+  cq_.reset(cq);
+
+  fid_ep* ep = nullptr;
+  WEFT_TRY(check(fi_endpoint(domain, info_.get(), &ep, nullptr), "fi_endpoint"));
+  ep_.reset(ep);
+  WEFT_TRY(check(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)"));
+  if (options_.type == FI_EP_MSG) {
+    WEFT_TRY(check(fi_ep_bind(ep, &eq_->fid, 0), "fi_ep_bind(eq)"));
+  } else {
+    fi_av_attr av_attr{};
+    av_attr.type = info_->domain_attr->av_type;
+    av_attr.count = 1;
+    fid_av* av = nullptr;
+    WEFT_TRY(check(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open"));
+    av_.reset(av);
+    WEFT_TRY(check(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind(av)"));
+  }
+  WEFT_TRY(check(fi_enable(ep), "fi_enable"));
+  WEFT_TRY(register_buffers());
+  for (std::size_t slot = 0; slot < kReceives; ++slot) WEFT_TRY(post_receive(slot));
+  return {};
+}
+
+Status FabricLink::register_buffers() {
+  options_.largest_message = std::min(options_.largest_message, info_->ep_attr->max_msg_size);
+  stride_ = std::max(options_.largest_message, kSmallestBuffer) + info_->ep_attr->msg_prefix_size;
+  stride_ = (stride_ + kPage - 1) / kPage * kPage;
+  const std::size_t size = stride_ * (kReceives + 1);
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, size)));
+  if (!memory_) return fail(FI_ENOMEM, "message buffers of {} bytes", size);
+  std::memset(memory_.get(), 0, size);  // and so no page fault is measured later
+
+  const int mr_mode = info_->domain_attr->mr_mode;
+  if (!(mr_mode & FI_MR_LOCAL)) return {};
+  fid_mr* mr = nullptr;
+  WEFT_TRY(check(fi_mr_reg(domain_.get(), memory_.get(), size, FI_SEND | FI_RECV, 0, 0, 0, &mr, nullptr), "fi_mr_reg"));
+  mr_.reset(mr);
+  if (mr_mode & FI_MR_ENDPOINT) {
+    WEFT_TRY(check(fi_mr_bind(mr, &ep_->fid, 0), "fi_mr_bind"));
+    WEFT_TRY(check(fi_mr_enable(mr), "fi_mr_enable"));
+  }
+  descriptor_ = fi_mr_desc(mr);
+  return {};
+}
+
+Result<EndpointName> FabricLink::name_of(fid& object) {
+  EndpointName name{info_->addr_format, std::vector<std::byte>(64)};
+  std::size_t size = name.bytes.size();
+  int error = fi_getname(&object, name.bytes.data(), &size);
+  if (error == -FI_ETOOSMALL) {
+    name.bytes.resize(size);
+    error = fi_getname(&object, name.bytes.data(), &size);
+  }
+  WEFT_TRY(check(error, "fi_getname"));
+  name.bytes.resize(size);
+  return name;
+}
+
+Failure FabricLink::event_failure() {
+  fi_eq_err_entry entry{};
+  const ssize_t size = fi_eq_readerr(eq_.get(), &entry, 0);
+  if (size < 0) return check(size, "fi_eq_readerr").error();
+  const char* details = fi_eq_strerror(eq_.get(), entry.prov_errno, entry.err_data, nullptr, 0);
+  return {entry.err, fmt::format("{} ({})", fi_strerror(entry.err), details ? details : "no details")};
+}
+
+Result<InfoPtr> FabricLink::next_event(uint32_t wanted) {
+  alignas(fi_eq_cm_entry) std::byte room[kEventRoom];
+  while (true) {
+    uint32_t event = 0;
+    const ssize_t size = fi_eq_sread(eq_.get(), &event, room, sizeof room, Watch::kPollMs, 0);
+    if (size == -FI_EAVAIL) return tl::unexpected(event_failure());
+    if (size == -FI_EAGAIN || size == -FI_ETIMEDOUT || size == -FI_EINTR) {
+      WEFT_TRY(watch_.check());
+      continue;
+    }
+    WEFT_TRY(check(size, "fi_eq_sread"));
+    if (static_cast<std::size_t>(size) < sizeof(fi_eq_cm_entry))
+      return fail(FI_EIO, "fi_eq_sread: an event of only {} bytes", size);
+    InfoPtr info(event == FI_CONNREQ ? reinterpret_cast<fi_eq_cm_entry*>(room)->info : nullptr);
+    if (event != wanted)
+      return fail(FI_ECONNABORTED, "expected {}, but got {}", fi_tostr(&wanted, FI_TYPE_EQ_EVENT),
+                  std::string(fi_tostr(&event, FI_TYPE_EQ_EVENT)));
+    return info;
+  }
+}
+
+Status FabricLink::listen_and_accept(ControlChannel& control) {
+  fid_pep* pep = nullptr;
+  WEFT_TRY(check(fi_passive_ep(fabric_.get(), info_.get(), &pep, nullptr), "fi_passive_ep"));
+  pep_.reset(pep);
+  WEFT_TRY(check(fi_pep_bind(pep, &eq_->fid, 0), "fi_pep_bind"));
+  WEFT_TRY(check(fi_listen(pep), "fi_listen"));
+  Result<EndpointName> name = name_of(pep->fid);
+  if (!name) return tl::unexpected(name.error());
+  WEFT_TRY(control.send_name(*name));
+
+  watch_.step("waiting for the client's connection request");
+  Result<InfoPtr> request = next_event(FI_CONNREQ);
+  if (!request) return tl::unexpected(request.error());
+  info_ = std::move(*request);
+  if (Status opened = open_endpoint(); !opened) {
+    fi_reject(pep, info_->handle, nullptr, 0);
+    return opened;
+  }
+  WEFT_TRY(check(fi_accept(ep_.get(), nullptr, 0), "fi_accept"));
+  watch_.step("accepting the client's connection");
+  Result<InfoPtr> connected = next_event(FI_CONNECTED);
+  if (!connected) return fail(connected.error().error, "accepting the client's connection: {}", connected.error().what);
+  return {};
+}
+
+Status FabricLink::connect(const EndpointName& peer) {
+  WEFT_TRY(check(fi_connect(ep_.get(), peer.bytes.data(), nullptr, 0), "fi_connect"));
+  watch_.step("connecting to the server's endpoint");
+  Result<InfoPtr> connected = next_event(FI_CONNECTED);
+  if (!connected)
+    return fail(connected.error().error, "connecting to the server's endpoint: {}", connected.error().what);
+  return {};
+}
+
+Status FabricLink::introduce(const EndpointName& peer) {
+  const int inserted = fi_av_insert(av_.get(), peer.bytes.data(), 1, &peer_, 0, nullptr);
+  if (inserted == 1) return {};
+  return check(inserted < 0 ? inserted : -FI_EINVAL, "fi_av_insert of the peer's name");
+}
+
+Result<std::unique_ptr<FabricLink>> FabricLink::serve(const LinkOptions& options, ControlChannel& control,
+                                                      Watch& watch) {
+  std::unique_ptr<FabricLink> link(new FabricLink(options, watch));
+  Result<std::string> address = control.local_address();
+  WEFT_TRY(link->find(address ? address->c_str() : nullptr, nullptr));
+  WEFT_TRY(link->open_fabric());
+  if (options.type == FI_EP_MSG) {
+    WEFT_TRY(link->listen_and_accept(control));
+    return link;
+  }
+  WEFT_TRY(link->open_endpoint());
+  Result<EndpointName> name = link->name_of(link->ep_->fid);
+  if (!name) return tl::unexpected(name.error());
+  WEFT_TRY(control.send_name(*name));
+  Result<EndpointName> peer = control.receive_name();
+  if (!peer) return tl::unexpected(peer.error());
+  WEFT_TRY(link->introduce(*peer));
+  return link;
+}
+
+Result<std::unique_ptr<FabricLink>> FabricLink::join(const LinkOptions& options, ControlChannel& control,
+                                                     Watch& watch) {
+  std::unique_ptr<FabricLink> link(new FabricLink(options, watch));
+  Result<EndpointName> peer = control.receive_name();
+  if (!peer) return tl::unexpected(peer.error());
+  WEFT_TRY(link->find(nullptr, &*peer));
+  WEFT_TRY(link->open_fabric());
+  WEFT_TRY(link->open_endpoint());
+  if (options.type == FI_EP_MSG) {
+    WEFT_TRY(link->connect(*peer));
+    return link;
+  }
+  WEFT_TRY(link->introduce(*peer));
+  Result<EndpointName> name = link->name_of(link->ep_->fid);
+  if (!name) return tl::unexpected(name.error());
+  WEFT_TRY(control.send_name(*name));
+  return link;
+}
+
+}  // namespace weft::tools

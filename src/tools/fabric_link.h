@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// One endpoint and its one peer, ready to exchange messages: opened, connected (msg) or introduced (rdm, dgram), with
+// memory registered and receives posted. fi_endpoint(3), fi_cm(3), fi_av(3), fi_msg(3), fi_tagged(3).
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control_channel.h"
+#include "fabric_query.h"
+#include "failure.h"
+#include "watch.h"
+
+namespace weft::tools {
+
+struct FidCloser {
+  template <class Fid>
+  void operator()(Fid* object) const {
+    fi_close(&object->fid);
+  }
+};
+template <class Fid>
+using FidPtr = std::unique_ptr<Fid, FidCloser>;
+
+struct LinkOptions {
+  fi_ep_type type = FI_EP_DGRAM;
+  bool tagged = false;
+  const char* provider = nullptr;  // nullptr: whichever comes first
+  const char* domain = nullptr;
+  std::size_t largest_message = 0;  // the link cuts it to what the endpoint can do
+};
+
+// Neither copied nor moved; not thread-safe. Everything it waits for is bounded by `watch`, which outlives it.
+class FabricLink {
+ public:
+  // The two sides of one link; `control` is used while it is set up.
+  static Result<std::unique_ptr<FabricLink>> serve(const LinkOptions& options, ControlChannel& control, Watch& watch);
+  static Result<std::unique_ptr<FabricLink>> join(const LinkOptions& options, ControlChannel& control, Watch& watch);
+
+  // Describes the open endpoint.
+  const fi_info& info() const { return *info_; }
+  std::size_t largest_message() const { return options_.largest_message; }
+
+  // Where the next message is to be written. Only between a finished send and the next one.
+  std::span<std::byte> outgoing(std::size_t size) { return {payload(kSendBuffer), size}; }
+  // Posts `size` bytes of the outgoing buffer; small ones are injected.
+  Status send(std::size_t size);
+  // Until the last send is complete, so that the outgoing buffer may be written again.
+  Status finish_send();
+
+  // Waits for the next message. It stays readable until release().
+  Result<std::span<const std::byte>> receive();
+  // Gives the buffer of the message that receive() returned back to the endpoint.
+  Status release();
+
+  // Both sides say "fin", so that neither closes while the other still reads.
+  Status say_goodbye();
+
+ private:
+  FabricLink(const LinkOptions& options, Watch& watch) : options_(options), watch_(watch) {}
+
+  Status find(const char* local_address, const EndpointName* peer);
+  Status open_fabric();
+  Status open_endpoint();
+  Status register_buffers();
+  Status listen_and_accept(ControlChannel& control);
+  Status connect(const EndpointName& peer);
+  Status introduce(const EndpointName& peer);
+  Result<EndpointName> name_of(fid& object);
+  // The info of an FI_CONNREQ, nothing of other events.
+  Result<InfoPtr> next_event(uint32_t wanted);
+  Failure event_failure();
+  Failure completion_failure();
+
+  Status post_receive(std::size_t slot);
+  // Reads completions once; waits a little when there are none and asks the watch now and then.
+  Status progress();
+  // Repeats a posting call while the endpoint has no room.
+  template <class Call>
+  Status post(const char* what, Call call);
+
+  static constexpr std::size_t kReceives = 2;  // one is being looked at while the other may be filled
+  static constexpr std::size_t kSendBuffer = kReceives;
+
+  std::byte* buffer(std::size_t slot) { return memory_.get() + slot * stride_; }
+  std::byte* payload(std::size_t slot) { return buffer(slot) + info_->ep_attr->msg_prefix_size; }
+
+  struct MemoryDeleter {
+    void operator()(std::byte* memory) const;
+  };
+
+  LinkOptions options_;
+  Watch& watch_;
+  std::unique_ptr<std::byte, MemoryDeleter> memory_;
+  std::size_t stride_ = 0;  // bytes from one buffer to the next
+  // In order of creation; closed in reverse.
+  InfoPtr info_;
+  FidPtr<fid_fabric> fabric_;
+  FidPtr<fid_eq> eq_;
+  FidPtr<fid_pep> pep_;
+  FidPtr<fid_domain> domain_;
+  FidPtr<fid_cq> cq_;
+  FidPtr<fid_av> av_;
+  FidPtr<fid_mr> mr_;
+  FidPtr<fid_ep> ep_;
+
+  fi_addr_t peer_ = FI_ADDR_UNSPEC;
+  void* descriptor_ = nullptr;
+  fi_context2 send_context_{};
+  std::array<fi_context2, kReceives> receive_contexts_{};
+  std::array<std::size_t, kReceives> received_sizes_{};
+  uint64_t arrived_ = 0;  // messages received; message n is in slot n % kReceives
+  uint64_t taken_ = 0;    // messages handed out by receive()
+  unsigned sending_ = 0;  // sends without completion yet
+  unsigned idle_ = 0;     // fruitless reads in a row
+};
+
+}  // namespace weft::tools

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// How the tools report that something went wrong: an error code and the sentence a person needs.
+#pragma once
+
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace weft::tools {
+
+struct Failure {
+  int error;         // positive fi_errno
+  std::string what;  // what failed, and where
+};
+
+template <class T>
+using Result = tl::expected<T, Failure>;
+using Status = Result<void>;
+
+template <class... Args>
+tl::unexpected<Failure> fail(int error, fmt::format_string<Args...> what, Args&&... args) {
+  return tl::unexpected(Failure{error, fmt::format(what, std::forward<Args>(args)...)});
+}
+
+// For a call that answers a negative fi_errno: "what: -61 (No data available)".
+template <class... Args>
+Status check(long answer, fmt::format_string<Args...> what, Args&&... args) {
+  if (answer >= 0) return {};
+  const int error = static_cast<int>(-answer);
+  return fail(error, "{}: {} ({})", fmt::format(what, std::forward<Args>(args)...), -error, fi_strerror(error));
+}
+
+// Leaves the function with the failure of `expression`, if it has one.
+#define WEFT_TRY(expression)                                                           \
+  do {                                                                                 \
+    if (auto status_ = (expression); !status_) return tl::unexpected(status_.error()); \
+  } while (false)
+
+}  // namespace weft::tools
