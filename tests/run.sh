@@ -57,7 +57,7 @@ build() {
 }
 
 release_build() {
-  build release all "unit;abi;conformance;sim;interop;package;bench;tidy" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+  build release all "unit;abi;conformance;sim;interop;package;bench;tidy;docs" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
     -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
 }
 
@@ -87,8 +87,8 @@ run_tests() {
 }
 
 # asan_build and tsan_build test what is ours; the ABI and the installed files are the release build's business.
-asan_build() { sanitized asan address,undefined "unit;conformance;sim;fuzz"; }
-tsan_build() { sanitized tsan thread "unit;conformance;sim"; }
+asan_build() { sanitized asan address,undefined "unit;conformance;sim;fuzz;docs"; }
+tsan_build() { sanitized tsan thread "unit;conformance;sim;docs"; }
 
 run_step() {
   case $1 in
