@@ -108,10 +108,12 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
   uint64_t read() noexcept { return report(value_, reported_value_); }
   uint64_t readerr() noexcept { return report(errors_, reported_errors_); }
   int add(uint64_t count) noexcept {
+    reported_value_.fetch_add(count);  // no news to the application
     change(value_, count);
     return 0;
   }
   int adderr(uint64_t count) noexcept {
+    reported_errors_.fetch_add(count);
     change(errors_, count);
     return 0;
   }

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Event queues through their ops tables; fi_eq(3), fi_cm(3) (events).
+#include "objects/event_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "fake_engine.h"
+
+namespace weft {
+namespace {
+
+using Queue = EventQueue<FakeEngine>;
+using namespace std::chrono_literals;
+
+int dropped_infos = 0;
+
+struct EventQueueTest : testing::Test {
+  void open(uint64_t flags = FI_WRITE, fi_wait_obj wait = FI_WAIT_FD, uint32_t api = FI_VERSION(2, 6)) {
+    fi_eq_attr attr{};
+    attr.flags = flags;
+    attr.wait_obj = wait;
+    auto own = std::make_unique<FakeEngine>();
+    engine = own.get();
+    queue = Queue::open(parent.ref(), &attr, std::move(own), &context, api).value();
+    eq = &queue->abi;
+  }
+  void TearDown() override {
+    if (eq != nullptr) {
+      EXPECT_EQ(fi_close(&eq->fid), 0);
+    }
+    EXPECT_FALSE(parent.in_use());
+  }
+  void post(uint64_t data) {
+    const fi_eq_entry entry{&object, &context, data};
+    queue->post(FI_MR_COMPLETE, &entry, sizeof entry);
+  }
+  void post_error(int err, std::string sentence = {}, std::vector<std::byte> data = {}) {
+    EqError error;
+    error.fid = &object;
+    error.err = err;
+    error.prov_errno = err + 1000;
+    error.sentence = std::move(sentence);
+    error.err_data = std::move(data);
+    queue->post_error(std::move(error));
+  }
+  uint64_t read_data() {
+    fi_eq_entry entry{};
+    uint32_t event = 0;
+    EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, 0), static_cast<ssize_t>(sizeof entry));
+    return entry.data;
+  }
+
+  int context = 0;
+  ::fid object{};
+  FakeParent parent;
+  FakeEngine* engine = nullptr;
+  Queue* queue = nullptr;
+  fid_eq* eq = nullptr;
+};
+
+TEST_F(EventQueueTest, GivesEventsInOrderAndDrivesWhenEmpty) {
+  open();
+  fi_eq_entry entry{};
+  uint32_t event = 0;
+  EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, 0), -FI_EAGAIN);
+  EXPECT_EQ(engine->drives, 1);
+  post(1);
+  post(2);
+  EXPECT_EQ(read_data(), 1u);
+  EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, 0), static_cast<ssize_t>(sizeof entry));
+  EXPECT_EQ(event, static_cast<uint32_t>(FI_MR_COMPLETE));
+  EXPECT_EQ(entry.fid, &object);
+  EXPECT_EQ(entry.context, &context);
+  EXPECT_EQ(engine->drives, 1);
+}
+
+TEST_F(EventQueueTest, PeekLeavesTheEvent) {
+  open();
+  post(1);
+  fi_eq_entry entry{};
+  uint32_t event = 0;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, FI_PEEK), static_cast<ssize_t>(sizeof entry));
+    EXPECT_EQ(fi_eq_sread(eq, &event, &entry, sizeof entry, 0, FI_PEEK), static_cast<ssize_t>(sizeof entry));
+  }
+  EXPECT_EQ(read_data(), 1u);
+  EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, FI_PEEK), -FI_EAGAIN);
+  EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, FI_MORE), -FI_EBADFLAGS);
+}
+
+TEST_F(EventQueueTest, TooSmallABufferLosesNothing) {
+  open();
+  post(1);
+  char byte;
+  uint32_t event = 77;
+  EXPECT_EQ(fi_eq_read(eq, &event, &byte, 1, 0), -FI_ETOOSMALL);
+  EXPECT_EQ(fi_eq_sread(eq, &event, &byte, 1, -1, 0), -FI_ETOOSMALL);
+  EXPECT_EQ(event, 77u);
+  EXPECT_EQ(read_data(), 1u);
+}
+
+TEST_F(EventQueueTest, ConnectionDataIsCutToTheBuffer) {
+  open();
+  struct {
+    fi_eq_cm_entry head;
+    char data[8];
+  } entry{};
+  uint32_t event = 0;
+  for (auto [room, expected] : {std::pair{8, 5}, std::pair{3, 3}, std::pair{0, 0}}) {
+    queue->post_cm(FI_CONNECTED, &object, nullptr, "hello", 5);
+    EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof(fi_eq_cm_entry) - 1, 0), -FI_ETOOSMALL);
+    std::memset(&entry, 0, sizeof entry);
+    EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof(fi_eq_cm_entry) + static_cast<size_t>(room), 0),
+              static_cast<ssize_t>(sizeof(fi_eq_cm_entry)) + expected);
+    EXPECT_EQ(event, static_cast<uint32_t>(FI_CONNECTED));
+    EXPECT_EQ(entry.head.fid, &object);
+    EXPECT_EQ(entry.head.info, nullptr);
+    EXPECT_EQ(std::string(entry.data), std::string("hello").substr(0, static_cast<size_t>(expected)));
+  }
+}
+
+TEST_F(EventQueueTest, HoldsAnyNumberOfErrorsInOrderWithEvents) {
+  open();
+  post(1);
+  for (int i = 1; i <= 100; ++i) post_error(i);
+  post(2);
+  EXPECT_EQ(read_data(), 1u);
+  fi_eq_entry entry;
+  uint32_t event;
+  for (int i = 1; i <= 100; ++i) {
+    EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, 0), -FI_EAVAIL);
+    fi_eq_err_entry error{};
+    ASSERT_EQ(fi_eq_readerr(eq, &error, 0), static_cast<ssize_t>(sizeof error));
+    EXPECT_EQ(error.err, i);
+    EXPECT_EQ(error.prov_errno, i + 1000);
+    EXPECT_EQ(error.fid, &object);
+  }
+  EXPECT_EQ(read_data(), 2u);
+  fi_eq_err_entry none{};
+  EXPECT_EQ(fi_eq_readerr(eq, &none, 0), -FI_EAGAIN);
+}
+
+TEST_F(EventQueueTest, ErrorDataIsCopiedIntoRoomGivenOrLent) {
+  open();
+  const std::vector<std::byte> data(6, std::byte{'x'});
+  post_error(1, {}, data);
+  post_error(2, {}, data);
+  post_error(3);
+  char room[4] = {};
+  fi_eq_err_entry error{};
+  error.err_data = room;
+  error.err_data_size = 3;
+  ASSERT_GT(fi_eq_readerr(eq, &error, FI_PEEK), 0);
+  ASSERT_GT(fi_eq_readerr(eq, &error, 0), 0);
+  EXPECT_EQ(error.err, 1);
+  EXPECT_EQ(error.err_data, room);
+  EXPECT_EQ(error.err_data_size, 3u);
+  EXPECT_STREQ(room, "xxx");
+  error.err_data_size = 0;
+  ASSERT_GT(fi_eq_readerr(eq, &error, 0), 0);
+  ASSERT_EQ(error.err_data_size, 6u);
+  EXPECT_EQ(std::memcmp(error.err_data, data.data(), 6), 0);
+  error.err_data_size = 0;
+  ASSERT_GT(fi_eq_readerr(eq, &error, 0), 0);
+  EXPECT_EQ(error.err_data, nullptr);
+}
+
+TEST_F(EventQueueTest, BeforeApi15ErrorDataIsAlwaysLent) {
+  open(FI_WRITE, FI_WAIT_FD, FI_VERSION(1, 4));
+  post_error(1, {}, std::vector<std::byte>(6));
+  char room[4];
+  fi_eq_err_entry error{};
+  error.err_data = room;
+  error.err_data_size = 3;
+  ASSERT_GT(fi_eq_readerr(eq, &error, 0), 0);
+  EXPECT_NE(error.err_data, room);
+  EXPECT_EQ(error.err_data_size, 6u);
+}
+
+TEST_F(EventQueueTest, StrerrorGivesTheSentenceOfTheErrorReadLast) {
+  open();
+  post_error(1, "connect to 127.0.0.1:1 was refused after 2 ms");
+  fi_eq_err_entry error{};
+  ASSERT_GT(fi_eq_readerr(eq, &error, 0), 0);
+  char text[64];
+  EXPECT_EQ(fi_eq_strerror(eq, error.prov_errno, error.err_data, text, sizeof text), text);
+  EXPECT_STREQ(text, "connect to 127.0.0.1:1 was refused after 2 ms");
+  EXPECT_STREQ(fi_eq_strerror(eq, error.prov_errno, nullptr, nullptr, 0), text);
+  EXPECT_STREQ(fi_eq_strerror(eq, 5, nullptr, text, sizeof text), "some error");
+}
+
+TEST_F(EventQueueTest, WriteInsertsUserEventsIfAskedFor) {
+  open();
+  EXPECT_EQ(fi_eq_write(eq, FI_NOTIFY, "user", 5, 0), 5);
+  EXPECT_EQ(fi_eq_write(eq, FI_NOTIFY, nullptr, 0, 0), 0);
+  EXPECT_EQ(fi_eq_write(eq, FI_NOTIFY, nullptr, 5, 0), -FI_EINVAL);
+  EXPECT_EQ(fi_eq_write(eq, FI_NOTIFY, "user", 5, FI_MORE), -FI_EBADFLAGS);
+  char buf[8];
+  uint32_t event = 0;
+  EXPECT_EQ(fi_eq_read(eq, &event, buf, 4, 0), -FI_ETOOSMALL);
+  EXPECT_EQ(fi_eq_read(eq, &event, buf, sizeof buf, 0), 5);
+  EXPECT_STREQ(buf, "user");
+  EXPECT_EQ(fi_eq_read(eq, &event, buf, sizeof buf, 0), 0);
+  TearDown();
+  open(0);
+  EXPECT_EQ(fi_eq_write(eq, FI_NOTIFY, "user", 5, 0), -FI_EINVAL);
+}
+
+TEST_F(EventQueueTest, RemoveForgetsWhatAClosedObjectReported) {
+  open();
+  ::fid other{};
+  fi_info info{};
+  queue->post_cm(FI_CONNREQ, &object, &info, "data", 4);
+  post_error(1);
+  queue->post_cm(FI_SHUTDOWN, &other, nullptr, nullptr, 0);
+  dropped_infos = 0;
+  queue->remove(&object, [](fi_info*) { ++dropped_infos; });
+  EXPECT_EQ(dropped_infos, 1);
+  fi_eq_cm_entry entry{};
+  uint32_t event = 0;
+  EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, 0), static_cast<ssize_t>(sizeof entry));
+  EXPECT_EQ(entry.fid, &other);
+  EXPECT_FALSE(queue->ready());
+}
+
+TEST_F(EventQueueTest, DrivesAttachedEnginesUntilTheLastDetach) {
+  open();
+  FakeEngine domain;
+  ASSERT_TRUE(queue->attach(domain).ok());
+  ASSERT_TRUE(queue->attach(domain).ok());
+  queue->detach(domain);
+  queue->drive();
+  EXPECT_EQ(domain.drives, 1);
+  domain.may_sleep = false;
+  EXPECT_EQ(queue->trywait(), -FI_EAGAIN);
+  queue->detach(domain);
+  EXPECT_EQ(queue->trywait(), 0);
+  queue->drive();
+  EXPECT_EQ(domain.drives, 1);
+}
+
+TEST_F(EventQueueTest, SreadSleepsOnManyEnginesAndNoticesNewOnes) {
+  open();
+  std::vector<FakeEngine> domains(12);
+  for (size_t i = 0; i < 11; ++i) ASSERT_TRUE(queue->attach(domains[i]).ok());
+  std::atomic<bool> arrived{false};
+  domains[11].on_drive = [&] {
+    if (arrived.exchange(false)) post(9);
+  };
+  std::jthread connector([&] {
+    std::this_thread::sleep_for(20ms);
+    ASSERT_TRUE(queue->attach(domains[11]).ok());
+    std::this_thread::sleep_for(20ms);
+    arrived = true;
+    domains[11].stir();
+  });
+  fi_eq_entry entry{};
+  uint32_t event = 0;
+  EXPECT_EQ(fi_eq_sread(eq, &event, &entry, sizeof entry, 20000, 0), static_cast<ssize_t>(sizeof entry));
+  EXPECT_EQ(entry.data, 9u);
+  connector.join();
+  for (FakeEngine& domain : domains) queue->detach(domain);
+}
+
+TEST_F(EventQueueTest, SreadHonoursItsDeadlineAndItsWaitObject) {
+  open();
+  fi_eq_entry entry;
+  uint32_t event;
+  const auto start = Clock::now();
+  EXPECT_EQ(fi_eq_sread(eq, &event, &entry, sizeof entry, 30, 0), -FI_EAGAIN);
+  EXPECT_GE(Clock::now() - start, 30ms);
+  TearDown();
+  open(0, FI_WAIT_NONE);
+  EXPECT_EQ(fi_eq_sread(eq, &event, &entry, sizeof entry, -1, 0), -FI_ENOSYS);
+  TearDown();
+  open(0, FI_WAIT_MUTEX_COND);
+  fi_mutex_cond pair{};
+  EXPECT_EQ(fi_control(&eq->fid, FI_GETWAIT, &pair), 0);
+  EXPECT_NE(pair.mutex, nullptr);
+}
+
+TEST_F(EventQueueTest, CloseWaitsForItsUsers) {
+  open();
+  const Ref<EventQueueCore> user(*queue);
+  EXPECT_EQ(fi_close(&eq->fid), -FI_EBUSY);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The public symbols that src/objects uses, for a test binary without the core: log lines are kept for the test.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace weft {
+
+// What was logged since the last call.
+std::vector<std::string> take_log();
+
+// Calls of the global operator new so far, by any thread.
+unsigned long allocations() noexcept;
+
+}  // namespace weft
