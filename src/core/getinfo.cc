@@ -142,13 +142,15 @@ void complete(fi_info& info, const fi_provider& provider, uint32_t version) {
   fabric.api_version = version;
 }
 
-// Appends what may be shown of `list`; false if that is nothing.
+// Appends what may be shown of `list`; false if that is nothing. What a layer finds below itself is judged later, when
+// the layer's own name has been added: "tcp;ofi_rxm" allows tcp only under that layer.
 bool take(InfoPtr list, const fi_provider& provider, const Request& request, const NameFilter& filter, InfoList& all) {
+  const bool below_a_layer = (request.flags & (kCoresOnly | kOffloadsOnly)) != 0;
   bool taken = false;
   while (list) {
     InfoPtr rest(std::exchange(list->next, nullptr));
     complete(*list, provider, request.version);
-    if (filter.allows(list->fabric_attr->prov_name)) {
+    if (below_a_layer || filter.allows(list->fabric_attr->prov_name)) {
       all.append(std::move(list));
       taken = true;
     }

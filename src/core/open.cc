@@ -17,11 +17,6 @@ namespace {
 
 constexpr uint32_t kFirstApi = FI_VERSION(1, 13);
 
-// An imported fid_logging whose owner gave it no ops gets these: closing it ends the import.
-struct ImportedLog : Object<fid> {
-  int close();
-};
-
 // What fi_open returns. Owned by the caller, released by close; an import outlives it.
 class LoggingObject : public Object<fid> {
  public:
@@ -31,12 +26,19 @@ class LoggingObject : public Object<fid> {
 };
 
 constexpr fi_ops kLoggingOps = make_fid_ops<LoggingObject>();
-constexpr fi_ops kImportedOps = make_fid_ops<ImportedLog>();
-static_assert(requires {
-  &LoggingObject::bind;
-  &LoggingObject::close;
-  &ImportedLog::close;
-});
+static_assert(
+    requires { &LoggingObject::bind; } && requires { &LoggingObject::close; });
+
+// An imported fid_logging whose owner gave it no ops gets these: closing it ends the import.
+int end_import(fid* imported) noexcept {
+  return guarded([&] {
+    Log& log = state().log;
+    if (log.handler() == reinterpret_cast<fid_logging*>(imported)->ops) log.install(nullptr);
+    return 0;
+  });
+}
+constexpr always<FI_ENOSYS> kNone;
+constexpr fi_ops kImportedOps{sizeof(fi_ops), end_import, kNone, kNone, kNone, kNone, kNone};
 
 LoggingObject::LoggingObject(void* context) {
   abi = {FI_CLASS_LOG, context, const_cast<fi_ops*>(&kLoggingOps)};
@@ -58,12 +60,6 @@ int LoggingObject::bind(fid* imported, uint64_t flags) {
   return 0;
 }
 
-int ImportedLog::close() {
-  Log& log = state().log;
-  if (log.handler() == reinterpret_cast<fid_logging*>(&abi)->ops) log.install(nullptr);
-  return 0;
-}
-
 int open(uint32_t version, const char* name, const void* attr, std::size_t attr_len, uint64_t flags, fid** result,
          void* context) {
   if (name == nullptr || result == nullptr || attr != nullptr || attr_len != 0) return -FI_EINVAL;
@@ -74,9 +70,11 @@ int open(uint32_t version, const char* name, const void* attr, std::size_t attr_
     *result = &std::make_unique<LoggingObject>(context).release()->abi;
     return 0;
   }
-  const bool cache = std::string_view(name) == "mr_cache";
-  FI_WARN(&core_provider(), FI_LOG_CORE, "fi_open: %s\n",
-          cache ? "mr_cache is not there, because no provider of this library caches registrations" : "unknown name");
+  if (std::string_view(name) == "mr_cache") {
+    FI_WARN(&core_provider(), FI_LOG_CORE, "fi_open: mr_cache is not there, no provider here caches registrations\n");
+  } else {
+    FI_WARN(&core_provider(), FI_LOG_CORE, "fi_open: unknown name %s\n", name);
+  }
   return -FI_ENOSYS;
 }
 
