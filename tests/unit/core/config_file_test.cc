@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "core/config_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace weft::core {
+namespace {
+
+TEST(ConfigFile, ReadsNamesAndValues) {
+  const ConfigFile file(
+      "# FI_A=commented out\n"
+      "FI_B=1\n"
+      "  FI_C = two words \r\n"
+      "no equals sign\n"
+      "FI_D=a=b\n"
+      "FI_B=2\n"
+      "FI_E=");
+  EXPECT_EQ(file.find("FI_A"), nullptr);
+  EXPECT_STREQ(file.find("FI_B"), "2");
+  EXPECT_STREQ(file.find("FI_C"), "two words");
+  EXPECT_STREQ(file.find("FI_D"), "a=b");
+  EXPECT_STREQ(file.find("FI_E"), "");
+}
+
+TEST(ConfigFile, AnAbsentFileIsEmpty) {
+  EXPECT_EQ(ConfigFile::read("/nonexistent/libfabric.conf").find("FI_A"), nullptr);
+  EXPECT_EQ(ConfigFile::read("/").find("FI_A"), nullptr);
+}
+
+TEST(ConfigFile, ReadsAFile) {
+  const std::string path = testing::TempDir() + "weft_config_file_test.conf";
+  std::ofstream(path) << "FI_A=from file\n";
+  EXPECT_STREQ(ConfigFile::read(path.c_str()).find("FI_A"), "from file");
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace weft::core

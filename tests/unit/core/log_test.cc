@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "core/log.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <regex>
+#include <thread>
+
+#include "core/capture.h"
+#include "fake_provider.h"
+
+namespace weft::core {
+namespace {
+
+class LogTest : public CoreTest {
+ protected:
+  void SetUp() override {
+    CoreTest::SetUp();
+    path_ = testing::TempDir() + "weft_log_test_" + std::to_string(::getpid());
+    std::remove(path_.c_str());
+    set("FI_LOG_LOCATION", path_.c_str());
+  }
+  void TearDown() override {
+    CoreTest::TearDown();
+    std::remove(path_.c_str());
+  }
+  std::vector<std::string> written() const {
+    std::ifstream file(path_);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+
+  std::string path_;
+  fi_provider tcp_ = named("tcp");
+  fi_provider udp_ = named("udp");
+
+ private:
+  static fi_provider named(const char* name) {
+    fi_provider provider{};
+    provider.name = name;
+    return provider;
+  }
+};
+
+TEST_F(LogTest, SaysNothingUnlessAsked) {
+  EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CORE));
+  FI_WARN(&tcp_, FI_LOG_CORE, "quiet\n");
+  EXPECT_TRUE(written().empty());
+}
+
+TEST_F(LogTest, OneLineInTheKnownFormat) {
+  set("FI_LOG_LEVEL", "warn");
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_EP_CTRL, "connect", 42, "no route to %s\n", "moon");
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_EP_CTRL, "connect", 43, "no newline");
+  ASSERT_EQ(written().size(), 2u);
+  EXPECT_TRUE(std::regex_match(written()[0],
+                               std::regex(R"(libfabric:\d+:\d+::tcp:ep_ctrl:connect\(\):42<warn> no route to moon)")))
+      << written()[0];
+}
+
+TEST_F(LogTest, LongMessagesAreCut) {
+  set("FI_LOG_LEVEL", "warn");
+  const std::string message(5000, 'x');
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "%s", message.c_str());
+  ASSERT_EQ(written().size(), 1u);
+  EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(written()[0], 'x')), kLogMessageSize - 1);
+}
+
+TEST_F(LogTest, LevelsIncludeTheMoreUrgentOnes) {
+  set("FI_LOG_LEVEL", "Trace");
+  EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CORE));
+  EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_TRACE, FI_LOG_CORE));
+  EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_INFO, FI_LOG_CORE));
+}
+
+TEST_F(LogTest, AnUnknownLevelMeansWarnings) {
+  set("FI_LOG_LEVEL", "3");
+  EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CORE));
+  EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_TRACE, FI_LOG_CORE));
+}
+
+TEST_F(LogTest, ProviderAndSubsystemFilters) {
+  set("FI_LOG_LEVEL", "debug");
+  set("FI_LOG_PROV", "^udp");
+  set("FI_LOG_SUBSYS", "core,av");
+  EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_DEBUG, FI_LOG_AV));
+  EXPECT_FALSE(fi_log_enabled(&udp_, FI_LOG_DEBUG, FI_LOG_AV));
+  EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_DEBUG, FI_LOG_CQ));
+}
+
+TEST_F(LogTest, SubsystemFilterNegated) {
+  set("FI_LOG_LEVEL", "warn");
+  set("FI_LOG_SUBSYS", "^cq");
+  EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_AV));
+  EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CQ));
+}
+
+TEST_F(LogTest, RateLimit) {
+  set("FI_LOG_LEVEL", "warn");
+  set("FI_LOG_INTERVAL", "20");
+  uint64_t showtime = 0;
+  EXPECT_TRUE(fi_log_ready(&tcp_, FI_LOG_WARN, FI_LOG_CORE, &showtime));
+  EXPECT_FALSE(fi_log_ready(&tcp_, FI_LOG_WARN, FI_LOG_CORE, &showtime));
+  EXPECT_FALSE(fi_log_ready(&tcp_, FI_LOG_INFO, FI_LOG_CORE, &showtime));
+  std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  EXPECT_TRUE(fi_log_ready(&tcp_, FI_LOG_WARN, FI_LOG_CORE, &showtime));
+}
+
+TEST_F(LogTest, RateLimitLetsOneOfManyThreadsThrough) {
+  set("FI_LOG_LEVEL", "warn");
+  uint64_t showtime = 0;
+  std::atomic<int> through{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] { through += fi_log_ready(&tcp_, FI_LOG_WARN, FI_LOG_CORE, &showtime); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(through, 1);
+}
+
+TEST_F(LogTest, FileModeIsOctalAndPrivateByDefault) {
+  set("FI_LOG_LEVEL", "warn");
+  const mode_t mask = ::umask(0);
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "x\n");
+  struct stat first {};
+  ASSERT_EQ(::stat(path_.c_str(), &first), 0);
+  EXPECT_EQ(first.st_mode & 0777, 0600u);
+
+  unload();
+  std::remove(path_.c_str());
+  set("FI_LOG_LOCATION_MODE", "644");
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "x\n");
+  ::umask(mask);
+  struct stat second {};
+  ASSERT_EQ(::stat(path_.c_str(), &second), 0);
+  EXPECT_EQ(second.st_mode & 0777, 0644u);
+}
+
+TEST_F(LogTest, ABadLocationFallsBackToStandardError) {
+  set("FI_LOG_LEVEL", "warn");
+  set("FI_LOG_LOCATION", "/nonexistent/log");
+  testing::internal::CaptureStderr();
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "still here\n");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("FI_LOG_LOCATION /nonexistent/log"), std::string::npos) << text;
+  EXPECT_NE(text.find("still here"), std::string::npos) << text;
+}
+
+TEST_F(LogTest, CaptureHearsWhatTheUserDoesNot) {
+  Capture capture;
+  FI_INFO(&tcp_, FI_LOG_CORE, "hints ask for %d\n", 4);
+  FI_LOG(&tcp_, FI_LOG_DEBUG, FI_LOG_CORE, "debug\n");
+  EXPECT_EQ(capture.reason(), "hints ask for 4");
+  EXPECT_TRUE(written().empty());
+}
+
+TEST_F(LogTest, CapturesNestAndAreOfOneThread) {
+  Capture outer;
+  {
+    Capture inner;
+    fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "inner\n");
+    std::thread([&] { FI_WARN(&tcp_, FI_LOG_CORE, "elsewhere\n"); }).join();
+    EXPECT_EQ(inner.reason(), "inner");
+  }
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "outer\n");
+  EXPECT_EQ(outer.reason(), "outer");
+}
+
+TEST_F(LogTest, CaptureKeepsTheLastDistinctLines) {
+  Capture capture;
+  for (const char* line : {"a", "b", "a", "c", "d", "e", "e"}) capture.add(line);
+  EXPECT_EQ(capture.reason(), "a; c; d; e");
+}
+
+}  // namespace
+}  // namespace weft::core

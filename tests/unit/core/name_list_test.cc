@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "core/name_list.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::core {
+namespace {
+
+TEST(NameList, SplitKeepsEmptyPieces) {
+  EXPECT_EQ(split("", ';').size(), 1u);
+  EXPECT_EQ(split("a;;b;", ';'), (std::vector<std::string_view>{"a", "", "b", ""}));
+}
+
+TEST(NameList, TrimTakesBlanksOffBothEnds) {
+  EXPECT_EQ(trim(" \ta b\r\n"), "a b");
+  EXPECT_EQ(trim(" \n"), "");
+}
+
+struct FilterCase {
+  const char* list;
+  const char* name;
+  bool allowed;
+};
+
+// What stock libfabric does with the same variable, except that blanks around names do not count here.
+TEST(NameList, FilterAllows) {
+  const FilterCase cases[] = {
+      {nullptr, "tcp", true},
+      {"", "tcp", false},
+      {"^", "tcp", true},
+      {"tcp", "tcp", true},
+      {"TCP", "tcp", true},
+      {"tcp", "tcp;ofi_rxm", true},
+      {"tcp", "tcpx", false},
+      {"tcp", "udp", false},
+      {"udp, tcp", "tcp", true},
+      {"tcp;ofi_rxm", "tcp", false},
+      {"tcp;ofi_rxm", "tcp;ofi_rxm", true},
+      {"tcp;ofi_rxm", "tcp;ofi_rxd", false},
+      {"^tcp", "tcp", false},
+      {"^tcp", "tcp;ofi_rxm", false},
+      {"^tcp", "udp", true},
+      {"^udp,tcp", "tcp", false},
+      {"^tcp;ofi_rxm", "tcp", true},
+      {"^tcp;ofi_rxm", "tcp;ofi_rxm", false},
+      {"tcp;", "tcp", false},
+  };
+  for (const FilterCase& each : cases) {
+    EXPECT_EQ(NameFilter(each.list).allows(each.name), each.allowed)
+        << (each.list == nullptr ? "(unset)" : each.list) << " / " << each.name;
+  }
+}
+
+TEST(NameList, FilterKeepsTheCoreOfAWantedPair) {
+  EXPECT_TRUE(NameFilter("tcp;ofi_rxm").may_need("tcp"));
+  EXPECT_FALSE(NameFilter("tcp;ofi_rxm").may_need("udp"));
+  EXPECT_FALSE(NameFilter("ofi_rxm;tcp").may_need("tcp"));
+  EXPECT_TRUE(NameFilter("^tcp;ofi_rxm").may_need("tcp"));
+  EXPECT_FALSE(NameFilter("^tcp").may_need("tcp"));
+}
+
+}  // namespace
+}  // namespace weft::core

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "fake_provider.h"
+
+namespace weft::core {
+namespace {
+
+class OpenTest : public CoreTest {};
+
+struct Seen {
+  uint64_t flags = 0;
+  std::string line;
+} seen;
+
+fi_ops_log make_ops() {
+  return {sizeof(fi_ops_log),
+          [](const fi_provider*, fi_log_level, fi_log_subsys, uint64_t flags) {
+            seen.flags = flags;
+            return 1;
+          },
+          [](const fi_provider*, fi_log_level, fi_log_subsys, uint64_t flags, uint64_t* showtime) {
+            seen.flags = flags;
+            return *showtime == 3 ? 1 : 0;
+          },
+          [](const fi_provider*, fi_log_level, fi_log_subsys, const char*, int, const char* message) {
+            seen.line = message;
+          }};
+}
+
+TEST_F(OpenTest, ChecksItsArguments) {
+  fid* fid = nullptr;
+  EXPECT_EQ(fi_open(FI_VERSION(1, 13), nullptr, nullptr, 0, 0, &fid, nullptr), -FI_EINVAL);
+  EXPECT_EQ(fi_open(FI_VERSION(1, 13), "logging", nullptr, 0, 0, nullptr, nullptr), -FI_EINVAL);
+  EXPECT_EQ(fi_open(FI_VERSION(1, 13), "logging", &fid, sizeof fid, 0, &fid, nullptr), -FI_EINVAL);
+  EXPECT_EQ(fi_open(FI_VERSION(1, 12), "logging", nullptr, 0, 0, &fid, nullptr), -FI_EINVAL);
+  EXPECT_EQ(fi_open(FI_VERSION(99, 0), "logging", nullptr, 0, 0, &fid, nullptr), -FI_ENOSYS);
+  EXPECT_EQ(fi_open(FI_VERSION(1, 13), "logging", nullptr, 0, 1, &fid, nullptr), -FI_EBADFLAGS);
+  EXPECT_EQ(fid, nullptr);
+}
+
+TEST_F(OpenTest, OtherNamesGetAClearAnswer) {
+  record();
+  fid* fid = nullptr;
+  EXPECT_EQ(fi_open(FI_VERSION(1, 13), "mr_cache", nullptr, 0, 0, &fid, nullptr), -FI_ENOSYS);
+  EXPECT_TRUE(logged("mr_cache is not there"));
+  EXPECT_EQ(fi_open(FI_VERSION(1, 13), "zork", nullptr, 0, 0, &fid, nullptr), -FI_ENOSYS);
+  EXPECT_TRUE(logged("unknown name zork"));
+}
+
+TEST_F(OpenTest, AnImportedLogTakesOverUntilItIsClosed) {
+  set("FI_LOG_PROV", "^udp");
+  fi_ops_log ops = make_ops();
+  fid_logging log{};
+  log.ops = &ops;
+  ASSERT_EQ(fi_import_log(FI_VERSION(1, 13), 0, &log), 0);
+
+  fi_provider tcp{}, udp{};
+  tcp.name = "tcp";
+  udp.name = "udp";
+  FI_INFO(&tcp, FI_LOG_CORE, "hello %d\n", 1);
+  EXPECT_EQ(seen.line, "hello 1\n");
+  EXPECT_EQ(seen.flags, 0u);
+  EXPECT_TRUE(fi_log_enabled(&udp, FI_LOG_WARN, FI_LOG_CORE));
+  EXPECT_EQ(seen.flags, FI_LOG_PROV_FILTERED);
+  uint64_t showtime = 3;
+  EXPECT_TRUE(fi_log_ready(&tcp, FI_LOG_WARN, FI_LOG_CORE, &showtime));
+  showtime = 4;
+  EXPECT_FALSE(fi_log_ready(&tcp, FI_LOG_WARN, FI_LOG_CORE, &showtime));
+
+  ASSERT_EQ(fi_close(&log.fid), 0);
+  EXPECT_FALSE(fi_log_enabled(&tcp, FI_LOG_WARN, FI_LOG_CORE));
+}
+
+TEST_F(OpenTest, TheLastImportWins) {
+  fi_ops_log first = make_ops(), second = make_ops();
+  fid_logging one{}, two{};
+  one.ops = &first;
+  two.ops = &second;
+  ASSERT_EQ(fi_import_log(FI_VERSION(1, 13), 0, &one), 0);
+  ASSERT_EQ(fi_import_log(FI_VERSION(1, 13), 0, &two), 0);
+  EXPECT_EQ(fi_close(&one.fid), 0);
+  EXPECT_EQ(state().log.handler(), &second);
+  EXPECT_EQ(fi_close(&two.fid), 0);
+  EXPECT_EQ(state().log.handler(), nullptr);
+}
+
+TEST_F(OpenTest, ImportsOnlyACompleteLog) {
+  fid* opened = nullptr;
+  ASSERT_EQ(fi_open(FI_VERSION(1, 13), "logging", nullptr, 0, 0, &opened, nullptr), 0);
+  fi_ops_log ops = make_ops();
+  fid_logging log{};
+  log.ops = &ops;
+  EXPECT_EQ(fi_import_fid(opened, nullptr, 0), -FI_EINVAL);
+  EXPECT_EQ(fi_import_fid(opened, opened, 0), -FI_EINVAL);
+  EXPECT_EQ(fi_import_fid(opened, &log.fid, 0), -FI_EINVAL) << "class not set";
+  log.fid.fclass = FI_CLASS_LOG;
+  EXPECT_EQ(fi_import_fid(opened, &log.fid, 1), -FI_EBADFLAGS);
+  ops.log = nullptr;
+  EXPECT_EQ(fi_import_fid(opened, &log.fid, 0), -FI_EINVAL) << "a call is missing";
+  log.ops = nullptr;
+  EXPECT_EQ(fi_import_fid(opened, &log.fid, 0), -FI_EINVAL);
+  EXPECT_EQ(state().log.handler(), nullptr);
+  EXPECT_EQ(fi_close(opened), 0);
+}
+
+}  // namespace
+}  // namespace weft::core
