@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// fi_accept and fi_reject; fi_cm(3).
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(CmAcceptReject);
+
+TEST_P(CmAcceptReject, AcceptedRequestGivesConnectedOnBothSides) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node asker(fabric);
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  Node answerer(fabric, {}, request.get());
+  ASSERT_EQ(answerer.accept(), 0);
+  asker.eq().expect(FI_CONNECTED, asker.fid());
+  answerer.eq().expect(FI_CONNECTED, answerer.fid());
+  EXPECT_TRUE(asker.eq().stays_silent());
+  EXPECT_TRUE(answerer.eq().stays_silent());
+  EXPECT_TRUE(listener.eq().stays_silent());
+}
+
+TEST_P(CmAcceptReject, ConnectedOnAcceptingSideNamesTheEndpointNotTheListener) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node asker(fabric);
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  Node answerer(fabric, {}, request.get());
+  ASSERT_EQ(answerer.accept(), 0);
+  const Event event = answerer.eq().expect(FI_CONNECTED, answerer.fid());
+  EXPECT_NE(event.fid, listener.fid());
+  EXPECT_EQ(event.fid->context, &answerer);
+}
+
+TEST_P(CmAcceptReject, AcceptingEndpointMaySayItsEventsToTheListenersQueue) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node asker(fabric);
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  CompletionQueue cq(fabric);
+  const auto ep = opened<fid_ep>(
+      "fi_endpoint", [&](fid_ep** e) { return fi_endpoint(fabric.domain(), request.get(), e, nullptr); });
+  ASSERT_EQ(fi_ep_bind(ep.get(), listener.eq().fid(), 0), 0);
+  ASSERT_EQ(fi_ep_bind(ep.get(), cq.fid(), FI_TRANSMIT | FI_RECV), 0) << "one CQ may serve both directions";
+  ASSERT_EQ(fi_accept(ep.get(), nullptr, 0), 0);
+  listener.eq().expect(FI_CONNECTED, &ep->fid);
+  asker.eq().expect(FI_CONNECTED, asker.fid());
+}
+
+TEST_P(CmAcceptReject, AcceptingEndpointMayLiveInAnotherDomainOfTheFabric) {
+  CONNECTED_ONLY();
+  Fabric fabric(target()), other(target());
+  Listener listener(fabric);
+  Node asker(other);
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  Node answerer(fabric, {}, request.get());
+  ASSERT_EQ(answerer.accept(), 0);
+  asker.eq().expect(FI_CONNECTED, asker.fid());
+  expect_round_trip(asker, answerer);
+}
+
+TEST_P(CmAcceptReject, RejectedRequestGivesErrorEntryToTheAsker) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node asker(fabric);
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  ASSERT_EQ(fi_reject(listener.pep(), request->handle, nullptr, 0), 0);
+  const Event event = asker.eq().expect(Event::kError, asker.fid());
+  EXPECT_EQ(event.err, FI_ECONNREFUSED) << event;
+  EXPECT_TRUE(event.err_data.empty()) << event;
+  EXPECT_FALSE(event.sentence.empty());
+  EXPECT_TRUE(asker.eq().stays_silent()) << "exactly one terminal event";
+  EXPECT_TRUE(listener.eq().stays_silent());
+}
+
+TEST_P(CmAcceptReject, RequestsMayBeAnsweredInAnyOrder) {
+  CONNECTED_ONLY();
+  constexpr int kAskers = 4;
+  Fabric fabric(target());
+  Listener listener(fabric);
+  std::vector<std::unique_ptr<Node>> askers;
+  std::vector<InfoPtr> requests(kAskers);
+  for (int i = 0; i < kAskers; ++i) {
+    askers.push_back(std::make_unique<Node>(fabric));
+    ASSERT_EQ(askers.back()->connect(listener.address(), std::string(1, static_cast<char>('0' + i))), 0);
+  }
+  for (int i = 0; i < kAskers; ++i) {
+    std::vector<char> data;
+    InfoPtr request = listener.next_request(&data);
+    ASSERT_FALSE(data.empty());
+    requests.at(static_cast<size_t>(data[0] - '0')) = std::move(request);
+  }
+  std::vector<std::unique_ptr<Node>> answerers;
+  for (int i : {3, 1}) {
+    ASSERT_EQ(fi_reject(listener.pep(), requests[i]->handle, nullptr, 0), 0);
+    EXPECT_EQ(askers[i]->eq().expect(Event::kError, askers[i]->fid()).err, FI_ECONNREFUSED);
+  }
+  for (int i : {2, 0}) {
+    answerers.push_back(std::make_unique<Node>(fabric, NodeOptions{}, requests[i].get()));
+    ASSERT_EQ(answerers.back()->accept(), 0);
+    askers[i]->eq().expect(FI_CONNECTED, askers[i]->fid());
+    answerers.back()->eq().expect(FI_CONNECTED, answerers.back()->fid());
+    expect_round_trip(*askers[i], *answerers.back());
+  }
+}
+
+TEST_P(CmAcceptReject, AcceptAfterTheAskerVanishedEndsInExactlyOneTerminalEvent) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  auto asker = std::make_unique<Node>(fabric);
+  ASSERT_EQ(asker->connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  asker.reset();
+  Node answerer(fabric, {}, request.get());
+  if (answerer.accept() != 0) return;  // told at once: fine as well
+  Event event = answerer.eq().wait();
+  if (event.type == FI_CONNECTED) event = answerer.eq().wait();  // the accept crossed the close on the wire
+  EXPECT_TRUE(event.type == FI_SHUTDOWN || event.type == Event::kError) << event;
+  EXPECT_EQ(event.fid, answerer.fid());
+  EXPECT_TRUE(answerer.eq().stays_silent());
+}
+
+TEST_P(CmAcceptReject, RejectAfterTheAskerVanishedHurtsNobody) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair bystanders(fabric);
+  Listener listener(fabric);
+  auto asker = std::make_unique<Node>(fabric);
+  ASSERT_EQ(asker->connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  asker.reset();
+  fi_reject(listener.pep(), request->handle, "no", 2);  // may or may not notice
+  Node next(fabric);
+  ASSERT_EQ(next.connect(listener.address()), 0);
+  EXPECT_TRUE(listener.next_request());
+  expect_talking(bystanders);
+}
+
+TEST_P(CmAcceptReject, ClosingTheEndpointMadeForARequestTellsTheAsker) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node asker(fabric);
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  {
+    const InfoPtr request = listener.next_request();
+    Node answerer(fabric, {}, request.get());  // closed without fi_accept
+  }
+  const Event event = asker.eq().expect(Event::kError, asker.fid());
+  EXPECT_NE(event.err, 0);
+  EXPECT_TRUE(asker.eq().stays_silent());
+}
+
+TEST_P(CmAcceptReject, AcceptWithoutARequestIsRefused) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Node node(fabric);
+  EXPECT_EQ(node.accept(), -FI_EOPBADSTATE);
+}

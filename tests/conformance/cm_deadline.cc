@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// One absolute deadline over connection set-up: FI_OPT_WEFT_CONNECT_TIMEOUT of rdma/fi_ext.h. The peers here are black
+// holes: a socket that listens and never answers, and one whose queue is full so that not even the kernel answers.
+#include <rdma/fi_ext.h>
+
+#include "fixture/node.h"
+#include "fixture/raw_peer.h"
+
+CONFORMANCE_TOPIC(CmDeadline);
+
+namespace {
+
+constexpr int kTimeoutMs = 300;
+constexpr int kSlackMs = 1500;  // a busy machine may be that late
+
+int set_timeout(Node& node, int timeout_ms) {
+  return fi_setopt(node.fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+}
+
+void expect_timed_out(Node& node, Clock::time_point start) {
+  const Event event = node.eq().expect(Event::kError, node.fid());
+  EXPECT_EQ(event.err, FI_ETIMEDOUT) << event;
+  EXPECT_GE(elapsed_ms(start), kTimeoutMs - 1);
+  EXPECT_LE(elapsed_ms(start), kTimeoutMs + kSlackMs);
+  EXPECT_TRUE(node.eq().stays_silent()) << "exactly one terminal event";
+}
+
+}  // namespace
+
+TEST_P(CmDeadline, ConnectToASilentPeerTimesOut) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  const raw::Socket hole = raw::Socket::listening(target().address);
+  Node asker(fabric);
+  ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
+  const auto start = Clock::now();
+  ASSERT_EQ(asker.connect(hole.address()), 0);
+  EXPECT_LT(elapsed_ms(start), 100) << "fi_connect does not block";
+  expect_timed_out(asker, start);
+}
+
+TEST_P(CmDeadline, ConnectToAFullBacklogTimesOut) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  const raw::Socket hole = raw::Socket::listening(target().address, 0);
+  const raw::Socket filler = raw::Socket::connected_to(hole.address());  // takes the only place in the queue
+  Node asker(fabric);
+  ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
+  const auto start = Clock::now();
+  ASSERT_EQ(asker.connect(hole.address()), 0);
+  EXPECT_LT(elapsed_ms(start), 100) << "fi_connect does not block";
+  expect_timed_out(asker, start);
+}
+
+TEST_P(CmDeadline, ListenerThatNeverAnswersTimesOut) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node asker(fabric);
+  ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
+  const auto start = Clock::now();
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  expect_timed_out(asker, start);
+}
+
+TEST_P(CmDeadline, PeerThatDripsDoesNotProlongTheDeadline) {
+  CONNECTED_ONLY();
+  if (!speaks_tcp()) GTEST_SKIP() << "speaks the tcp wire protocol";
+  Fabric fabric(target());
+  const raw::Socket hole = raw::Socket::listening(target().address);
+  Node asker(fabric);
+  ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
+  const auto start = Clock::now();
+  ASSERT_EQ(asker.connect(hole.address()), 0);
+  raw::Socket peer = raw::Socket(hole.fd() >= 0 ? ::accept4(hole.fd(), nullptr, nullptr, SOCK_CLOEXEC) : -1);
+  const std::string answer = raw::cm_message(raw::kConnresp);
+  Event event;
+  for (size_t i = 0; i + 1 < answer.size() && event.type == Event::kNothing; ++i) {
+    peer.write(answer.substr(i, 1));
+    event = asker.eq().wait(after(milliseconds(50)));
+  }
+  EXPECT_EQ(event.type, static_cast<int>(Event::kError)) << event;
+  EXPECT_LE(elapsed_ms(start), kTimeoutMs + kSlackMs);
+}
+
+TEST_P(CmDeadline, SentenceNamesPhaseAddressesAndTime) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  const raw::Socket hole = raw::Socket::listening(target().address);
+  Node asker(fabric);
+  ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
+  ASSERT_EQ(asker.connect(hole.address()), 0);
+  const Address own = Address::local_name(asker.fid());
+  const Event event = asker.eq().expect(Event::kError, asker.fid());
+  const auto says = [&](const std::string& part) { return event.sentence.find(part) != std::string::npos; };
+  EXPECT_TRUE(says(target().address)) << event.sentence;
+  EXPECT_TRUE(says(std::to_string(hole.address().port()))) << event.sentence;
+  EXPECT_TRUE(says(std::to_string(own.port()))) << "own address: " << event.sentence;
+  EXPECT_TRUE(says(" ms") || says(" s")) << "time spent: " << event.sentence;
+  EXPECT_TRUE(says("answer") || says("response") || says("handshake") || says("reply")) << "phase: " << event.sentence;
+}
+
+TEST_P(CmDeadline, ZeroMeansNoDeadline) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node asker(fabric);
+  ASSERT_EQ(set_timeout(asker, 0), 0);
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  EXPECT_TRUE(asker.eq().stays_silent(milliseconds(2 * kTimeoutMs)));
+  Node answerer(fabric, {}, request.get());
+  ASSERT_EQ(answerer.accept(), 0);
+  asker.eq().expect(FI_CONNECTED, asker.fid());
+}
+
+TEST_P(CmDeadline, DeadlineEndsWithTheConnection) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  NodeOptions hurried;
+  hurried.configure = [](fid_ep* ep) {
+    const int timeout_ms = 100;
+    ASSERT_EQ(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &timeout_ms, sizeof timeout_ms), 0);
+  };
+  Pair pair(fabric, hurried);
+  EXPECT_TRUE(pair.a().eq().stays_silent(milliseconds(250)));
+  expect_talking(pair);
+}
+
+TEST_P(CmDeadline, OptionIsCheckedAndReadBack) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Node node(fabric);
+  int timeout_ms = 0;
+  size_t size = sizeof timeout_ms;
+  EXPECT_EQ(fi_getopt(node.fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &timeout_ms, &size), 0);
+  EXPECT_GT(timeout_ms, 0) << "there is a deadline unless somebody asked for none";
+  EXPECT_EQ(set_timeout(node, 1234), 0);
+  EXPECT_EQ(fi_getopt(node.fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &timeout_ms, &size), 0);
+  EXPECT_EQ(timeout_ms, 1234);
+  EXPECT_EQ(set_timeout(node, -1), -FI_EINVAL);
+  const int64_t wide = 5;
+  EXPECT_EQ(fi_setopt(node.fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &wide, sizeof wide), -FI_EINVAL);
+  size_t small = 2;
+  EXPECT_EQ(fi_getopt(node.fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &timeout_ms, &small), -FI_ETOOSMALL);
+}
+
+TEST_P(CmDeadline, OptionIsFixedOnceConnecting) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  EXPECT_EQ(set_timeout(pair.a(), 1), -FI_EOPBADSTATE);
+  EXPECT_EQ(set_timeout(pair.b(), 1), -FI_EOPBADSTATE);
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// fi_shutdown, fi_close of a connected endpoint and the FI_SHUTDOWN event; fi_cm(3).
+#include "fixture/child.h"
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(CmShutdown);
+
+namespace {
+
+constexpr size_t kReceives = 4;
+
+struct Receives {
+  explicit Receives(const Fabric& fabric) : buffer(fabric, 64) {}
+  void post(Node& node) {
+    for (Context& context : contexts) require_ok(node.recv(buffer, 64, &context), "fi_recv");
+  }
+  Buffer buffer;
+  Context contexts[kReceives];
+};
+
+}  // namespace
+
+TEST_P(CmShutdown, PeerSeesShutdownOfItsEndpoint) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  for (int side : {0, 1}) {
+    Pair pair(fabric);
+    ASSERT_EQ(fi_shutdown(pair.node(side).ep(), 0), 0);
+    Node& peer = pair.node(1 - side);
+    const Event event = peer.eq().expect(FI_SHUTDOWN, peer.fid());
+    EXPECT_EQ(event.fid->context, &peer);
+    EXPECT_TRUE(peer.eq().stays_silent()) << "exactly one terminal event";
+  }
+}
+
+TEST_P(CmShutdown, PeerSeesShutdownAfterAClose) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  for (int side : {0, 1}) {
+    Pair pair(fabric);
+    pair.node(side).close();
+    Node& peer = pair.node(1 - side);
+    peer.eq().expect(FI_SHUTDOWN, peer.fid());
+    EXPECT_TRUE(peer.eq().stays_silent()) << "exactly one terminal event";
+  }
+}
+
+TEST_P(CmShutdown, PeerSeesShutdownAfterTheProcessIsKilled) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  child::Running peer("connect_and_stay", {{"WEFT_CONFORMANCE_PEER", target().address + " " +
+                                            std::to_string(listener.address().port())}});
+  const InfoPtr request = listener.next_request();
+  Node answerer(fabric, {}, request.get());
+  ASSERT_EQ(answerer.accept(), 0);
+  answerer.eq().expect(FI_CONNECTED, answerer.fid());
+  Receives receives(fabric);
+  receives.post(answerer);
+  peer.kill();
+  answerer.eq().expect(FI_SHUTDOWN, answerer.fid());
+  for (size_t i = 0; i < kReceives; ++i) EXPECT_NE(answerer.rx().wait().err(), 0);
+}
+
+TEST_P(CmShutdown, LocalSideSeesAtMostOneTerminalEvent) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  pair.b().eq().expect(FI_SHUTDOWN, pair.b().fid());
+  pair.b().close();
+  const Event event = pair.a().eq().wait(after(kSilence));
+  EXPECT_TRUE(event.type == Event::kNothing || event.type == FI_SHUTDOWN) << event;
+  EXPECT_TRUE(pair.a().eq().stays_silent());
+}
+
+TEST_P(CmShutdown, ShutdownOfBothSidesAtOnceGivesEachAtMostOneEvent) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  ASSERT_EQ(fi_shutdown(pair.b().ep(), 0), 0);
+  for (int i : {0, 1}) {
+    const Event event = pair.node(i).eq().wait(after(kSilence));
+    EXPECT_TRUE(event.type == Event::kNothing || event.type == FI_SHUTDOWN) << event;
+    EXPECT_TRUE(pair.node(i).eq().stays_silent());
+  }
+}
+
+TEST_P(CmShutdown, SecondShutdownDoesNotRepeatTheEvent) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  pair.b().eq().expect(FI_SHUTDOWN, pair.b().fid());
+  fi_shutdown(pair.a().ep(), 0);  // any answer, no second event
+  fi_shutdown(pair.b().ep(), 0);
+  EXPECT_TRUE(pair.b().eq().stays_silent());
+}
+
+TEST_P(CmShutdown, OutstandingReceivesAreReportedCanceledBeforeShutdownReturns) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  Receives receives(fabric);
+  receives.post(pair.a());
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  for (Context& context : receives.contexts) {
+    const Completion completion = pair.a().rx().read();  // no waiting
+    EXPECT_EQ(completion.err(), FI_ECANCELED) << completion;
+    EXPECT_EQ(completion.context(), &context);
+    EXPECT_TRUE(completion.error.flags & FI_RECV);
+  }
+  EXPECT_EQ(pair.a().rx().read().rc, -FI_EAGAIN) << "each receive once";
+}
+
+TEST_P(CmShutdown, CompletionsWrittenBeforeRemainReadable) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  Receives receives(fabric);
+  receives.post(pair.b());
+  Buffer out(fabric, 64);
+  Context sent[kReceives];
+  for (Context& context : sent) ASSERT_EQ(pair.a().send(out, 16, &context), 0);
+  const auto deadline = after(kPatience);
+  Buffer marker(fabric, 8);
+  Context marker_sent, marker_received;  // once this has come back, all of the above is complete on both sides
+  ASSERT_EQ(pair.a().recv(marker, 8, &marker_received), 0);
+  while (pair.b().rx().stays_silent(milliseconds(0)) && Clock::now() < deadline) continue;  // consumes the first
+  ASSERT_EQ(pair.b().send(marker, 8, &marker_sent), 0);
+  ASSERT_TRUE(pair.a().rx().wait().ok());
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  for (Context& context : sent) {
+    const Completion completion = pair.a().tx().read();
+    EXPECT_TRUE(completion.ok()) << completion;
+    EXPECT_EQ(completion.context(), &context);
+  }
+  ASSERT_EQ(fi_shutdown(pair.b().ep(), 0), 0);
+  for (size_t i = 1; i < kReceives; ++i) {
+    const Completion completion = pair.b().rx().read();
+    EXPECT_TRUE(completion.ok()) << completion;
+    EXPECT_EQ(completion.context(), &receives.contexts[i]);
+  }
+}
+
+TEST_P(CmShutdown, DataSentBeforeIsReceivedBeforeTheShutdownEvent) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  constexpr size_t kSize = 64 * 1024;
+  Buffer in(fabric, kSize * kReceives), out(fabric, kSize);
+  out.fill_pattern(5);
+  Context received[kReceives], sent[kReceives];
+  for (size_t i = 0; i < kReceives; ++i)
+    ASSERT_EQ(fi_recv(pair.b().ep(), in.data() + i * kSize, kSize, in.desc(), 0, &received[i]), 0);
+  for (Context& context : sent) ASSERT_EQ(pair.a().send(out, kSize, &context), 0);
+  for (size_t i = 0; i < kReceives; ++i) ASSERT_TRUE(pair.a().tx().wait().ok());
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  pair.b().eq().expect(FI_SHUTDOWN, pair.b().fid());
+  for (Context& context : received) {
+    const Completion completion = pair.b().rx().read();  // no waiting: the terminal event is the last word
+    EXPECT_TRUE(completion.ok()) << completion;
+    EXPECT_EQ(completion.context(), &context);
+  }
+}
+
+TEST_P(CmShutdown, ReceivesOfThePeerEndInErrorBeforeItsShutdownEvent) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  Receives receives(fabric);
+  receives.post(pair.b());
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  pair.b().eq().expect(FI_SHUTDOWN, pair.b().fid());
+  for (Context& context : receives.contexts) {
+    const Completion completion = pair.b().rx().read();
+    EXPECT_NE(completion.err(), 0) << completion;
+    EXPECT_EQ(completion.context(), &context);
+  }
+  EXPECT_EQ(pair.b().rx().read().rc, -FI_EAGAIN);
+}
+
+TEST_P(CmShutdown, TransfersAfterwardsAreRefused) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  Buffer buffer(fabric, 16);
+  Context context;
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  pair.b().eq().expect(FI_SHUTDOWN, pair.b().fid());
+  for (int i : {0, 1}) {
+    const ssize_t rc = fi_send(pair.node(i).ep(), buffer.data(), 8, buffer.desc(), 0, &context);
+    EXPECT_LT(rc, 0);
+    EXPECT_NE(rc, -FI_EAGAIN) << "nobody could wait for that";
+  }
+}
+
+TEST_P(CmShutdown, CloseAccountsForOutstandingReceives) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  Receives receives(fabric);
+  receives.post(pair.a());
+  pair.a().close();
+  for (Context& context : receives.contexts) {
+    const Completion completion = pair.a().rx().read();  // no waiting
+    EXPECT_EQ(completion.err(), FI_ECANCELED) << completion;
+    EXPECT_EQ(completion.context(), &context);
+  }
+  EXPECT_TRUE(pair.a().rx().stays_silent()) << "each receive once";
+}
+
+TEST_P(CmShutdown, CloseInTheMiddleOfALargeTransferEndsOnBothSides) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  constexpr size_t kSize = 32 << 20;
+  for (int closing : {0, 1}) {
+    Pair pair(fabric);
+    Buffer out(fabric, kSize), in(fabric, kSize);
+    Context sent, received;
+    ASSERT_EQ(pair.b().recv(in, kSize, &received), 0);
+    ASSERT_EQ(pair.a().send(out, kSize, &sent), 0);
+    pair.node(closing).close();
+    Node& left = pair.node(1 - closing);
+    left.eq().expect(FI_SHUTDOWN, left.fid());
+    const Completion completion = closing ? left.tx().read() : left.rx().read();
+    EXPECT_NE(completion.err(), 0) << completion;
+    EXPECT_EQ(completion.context(), closing ? &sent : &received);
+  }
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Counters: values, waiting, errors, what bound endpoints add to them; fi_cntr(3), fi_ep_bind of fi_endpoint(3).
+#include <rdma/fi_rma.h>
+
+#include <thread>
+
+#include "fixture/driver.h"
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(Counters);
+
+namespace {
+
+Handle<fid_cntr> open_counter(const Fabric& fabric, fi_wait_obj wait_obj = FI_WAIT_UNSPEC) {
+  fi_cntr_attr attr{};
+  attr.events = FI_CNTR_EVENTS_COMP;
+  attr.wait_obj = wait_obj;
+  return opened<fid_cntr>("fi_cntr_open",
+                          [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
+}
+
+// Counters "may not be immediately visible", so a value is waited for.
+bool reaches(fid_cntr* counter, uint64_t value) {
+  const auto deadline = after(kPatience);
+  while (fi_cntr_read(counter) != value && Clock::now() < deadline) driver::poke_and_rest();
+  return fi_cntr_read(counter) == value;
+}
+
+bool error_reaches(fid_cntr* counter, uint64_t value) {
+  const auto deadline = after(kPatience);
+  while (fi_cntr_readerr(counter) != value && Clock::now() < deadline) driver::poke_and_rest();
+  return fi_cntr_readerr(counter) == value;
+}
+
+NodeOptions counting(fid_cntr* counter, uint64_t flags) {
+  NodeOptions options;
+  options.configure = [counter, flags](fid_ep* ep) {
+    ASSERT_EQ(fi_ep_bind(ep, &counter->fid, flags), 0) << fi_tostr(&flags, FI_TYPE_CAPS);
+  };
+  return options;
+}
+
+}  // namespace
+
+TEST_P(Counters, StartAtZero) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric);
+  EXPECT_EQ(fi_cntr_read(counter.get()), 0u);
+  EXPECT_EQ(fi_cntr_readerr(counter.get()), 0u);
+}
+
+TEST_P(Counters, AddAndSetChangeTheValue) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric);
+  ASSERT_EQ(fi_cntr_add(counter.get(), 5), 0);
+  ASSERT_EQ(fi_cntr_add(counter.get(), 7), 0);
+  EXPECT_TRUE(reaches(counter.get(), 12));
+  ASSERT_EQ(fi_cntr_set(counter.get(), 3), 0);
+  EXPECT_TRUE(reaches(counter.get(), 3));
+  EXPECT_EQ(fi_cntr_readerr(counter.get()), 0u);
+}
+
+TEST_P(Counters, ErrorValueIsSeparate) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric);
+  ASSERT_EQ(fi_cntr_adderr(counter.get(), 2), 0);
+  ASSERT_EQ(fi_cntr_adderr(counter.get(), 3), 0);
+  EXPECT_TRUE(error_reaches(counter.get(), 5));
+  EXPECT_EQ(fi_cntr_read(counter.get()), 0u);
+  ASSERT_EQ(fi_cntr_seterr(counter.get(), 1), 0);
+  EXPECT_TRUE(error_reaches(counter.get(), 1));
+}
+
+TEST_P(Counters, WaitReturnsAtOnceWhenTheThresholdIsReached) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric);
+  ASSERT_EQ(fi_cntr_set(counter.get(), 10), 0);
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 10, 1000), 0);
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 4, -1), 0);
+}
+
+TEST_P(Counters, WaitTimesOutOnAnAbsoluteDeadline) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric);
+  const auto start = Clock::now();
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 1, 100), -FI_ETIMEDOUT);
+  EXPECT_GE(elapsed_ms(start), 99);
+  EXPECT_LE(elapsed_ms(start), 1000);
+}
+
+TEST_P(Counters, IncrementsBelowTheThresholdDoNotProlongTheWait) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric);
+  std::thread adder([&] {
+    for (int i = 0; i < 15; ++i) {
+      std::this_thread::sleep_for(milliseconds(20));
+      fi_cntr_add(counter.get(), 1);
+    }
+  });
+  const auto start = Clock::now();
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 1000, 150), -FI_ETIMEDOUT);
+  EXPECT_GE(elapsed_ms(start), 149);
+  EXPECT_LE(elapsed_ms(start), 1000);
+  adder.join();
+}
+
+TEST_P(Counters, WaitIsWokenWhenTheThresholdIsReached) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric);
+  std::thread adder([&] {
+    for (int i = 0; i < 4; ++i) {
+      std::this_thread::sleep_for(milliseconds(20));
+      fi_cntr_add(counter.get(), 1);
+    }
+  });
+  const auto start = Clock::now();
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 4, 8000), 0);
+  EXPECT_GE(fi_cntr_read(counter.get()), 4u);
+  EXPECT_LT(elapsed_ms(start), 4000);
+  adder.join();
+}
+
+TEST_P(Counters, AnErrorUnblocksTheWait) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric);
+  std::thread adder([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    fi_cntr_adderr(counter.get(), 1);
+  });
+  const auto start = Clock::now();
+  const int rc = fi_cntr_wait(counter.get(), 5, 8000);
+  EXPECT_LT(rc, 0);
+  EXPECT_NE(rc, -FI_ETIMEDOUT);
+  EXPECT_LT(elapsed_ms(start), 4000);
+  adder.join();
+}
+
+TEST_P(Counters, WaitNeedsAWaitObject) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric, FI_WAIT_NONE);
+  const auto start = Clock::now();
+  const int rc = fi_cntr_wait(counter.get(), 1, 1000);
+  EXPECT_LT(rc, 0);
+  EXPECT_NE(rc, -FI_ETIMEDOUT);
+  EXPECT_LT(elapsed_ms(start), 500);
+}
+
+TEST_P(Counters, SendsAndReceivesAreCounted) {
+  Fabric fabric(target());
+  const auto sends = open_counter(fabric), receives = open_counter(fabric);
+  Pair pair(fabric, counting(sends.get(), FI_SEND), counting(receives.get(), FI_RECV));
+  for (uint64_t i = 1; i <= 5; ++i) {
+    expect_round_trip(pair.a(), pair.b());
+    EXPECT_TRUE(reaches(sends.get(), i));
+    EXPECT_TRUE(reaches(receives.get(), i));
+  }
+  expect_round_trip(pair.b(), pair.a());
+  EXPECT_EQ(fi_cntr_read(sends.get()), 5u) << "receives of that endpoint are not sends";
+}
+
+TEST_P(Counters, InjectedAndUnreportedOperationsAreCounted) {
+  Fabric fabric(target());
+  const auto sends = open_counter(fabric);
+  NodeOptions options = counting(sends.get(), FI_SEND);
+  options.tx_flags = FI_SELECTIVE_COMPLETION;
+  Pair pair(fabric, options, {});
+  Buffer buffer(fabric, 64);
+  Context context;
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(pair.b().recv(buffer, 64, &context), 0);
+  for (int i = 0; i < 2; ++i)
+    ASSERT_EQ(retry([&] { return fi_inject(pair.a().ep(), buffer.data(), 8, pair.a().peer); }), 0);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(pair.a().send(buffer, 8, &context), 0);
+  EXPECT_TRUE(reaches(sends.get(), 4)) << "separately from whether an entry is generated";
+  EXPECT_TRUE(pair.a().tx().stays_silent(milliseconds(20)));
+}
+
+TEST_P(Counters, WaitDrivesTheTransfer) {
+  Fabric fabric(target());
+  const auto receives = open_counter(fabric);
+  Pair pair(fabric, {}, counting(receives.get(), FI_RECV));
+  Buffer in(fabric, 64), out(fabric, 64);
+  Context received, sent;
+  ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+  ASSERT_EQ(pair.a().send(out, 8, &sent), 0);
+  ASSERT_TRUE(pair.a().tx().wait().ok());
+  EXPECT_EQ(fi_cntr_wait(receives.get(), 1, 5000), 0);
+}
+
+TEST_P(Counters, ReadsAndWritesAreCounted) {
+  const HintsEditor rma = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA; };
+  NEEDS(rma, "FI_RMA");
+  Fabric fabric(target(), rma);
+  const auto reads = open_counter(fabric), writes = open_counter(fabric);
+  NodeOptions options;
+  options.configure = [&](fid_ep* ep) {
+    ASSERT_EQ(fi_ep_bind(ep, &reads->fid, FI_READ), 0);
+    ASSERT_EQ(fi_ep_bind(ep, &writes->fid, FI_WRITE), 0);
+  };
+  Pair pair(fabric, options, {});
+  Buffer remote(fabric, 64, 0, FI_REMOTE_READ | FI_REMOTE_WRITE), local(fabric, 64, 0, FI_READ | FI_WRITE);
+  Context context;
+  ASSERT_EQ(retry([&] {
+              return fi_write(pair.a().ep(), local.data(), 64, local.desc(), pair.a().peer, remote.remote_address(),
+                              remote.key(), &context);
+            }), 0);
+  ASSERT_TRUE(pair.a().tx().wait().ok());
+  EXPECT_TRUE(reaches(writes.get(), 1));
+  EXPECT_EQ(fi_cntr_read(reads.get()), 0u);
+  ASSERT_EQ(retry([&] {
+              return fi_read(pair.a().ep(), local.data(), 64, local.desc(), pair.a().peer, remote.remote_address(),
+                             remote.key(), &context);
+            }), 0);
+  ASSERT_TRUE(pair.a().tx().wait().ok());
+  EXPECT_TRUE(reaches(reads.get(), 1));
+  EXPECT_EQ(fi_cntr_read(writes.get()), 1u);
+}
+
+TEST_P(Counters, RemoteAccessIsCountedAtTheTarget) {
+  const HintsEditor events = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA | FI_RMA_EVENT; };
+  if (!Fabric::offers(target(), events)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
+  Fabric fabric(target(), events);
+  const auto remote_writes = open_counter(fabric), remote_reads = open_counter(fabric);
+  NodeOptions options;
+  options.configure = [&](fid_ep* ep) {
+    ASSERT_EQ(fi_ep_bind(ep, &remote_writes->fid, FI_REMOTE_WRITE), 0);
+    ASSERT_EQ(fi_ep_bind(ep, &remote_reads->fid, FI_REMOTE_READ), 0);
+  };
+  Pair pair(fabric, {}, options);
+  Buffer remote(fabric, 64, 0, FI_REMOTE_READ | FI_REMOTE_WRITE), local(fabric, 64, 0, FI_READ | FI_WRITE);
+  Context context;
+  ASSERT_EQ(retry([&] {
+              return fi_write(pair.a().ep(), local.data(), 64, local.desc(), pair.a().peer, remote.remote_address(),
+                              remote.key(), &context);
+            }), 0);
+  EXPECT_TRUE(reaches(remote_writes.get(), 1));
+  ASSERT_EQ(retry([&] {
+              return fi_read(pair.a().ep(), local.data(), 64, local.desc(), pair.a().peer, remote.remote_address(),
+                             remote.key(), &context);
+            }), 0);
+  EXPECT_TRUE(reaches(remote_reads.get(), 1));
+}
+
+TEST_P(Counters, FailedOperationsIncrementTheErrorValue) {
+  Fabric fabric(target());
+  const auto receives = open_counter(fabric);
+  Pair pair(fabric, {}, counting(receives.get(), FI_RECV));
+  Buffer in(fabric, 64);
+  Context received;
+  ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+  ASSERT_EQ(fi_cancel(pair.b().fid(), &received), 0);
+  ASSERT_EQ(pair.b().rx().wait().err(), FI_ECANCELED);
+  EXPECT_TRUE(error_reaches(receives.get(), 1));
+  EXPECT_EQ(fi_cntr_read(receives.get()), 0u);
+}
+
+TEST_P(Counters, CloseWhileBoundAnswersBusy) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric);
+  Node node(fabric, counting(counter.get(), FI_SEND | FI_RECV));
+  EXPECT_EQ(fi_close(&counter->fid), -FI_EBUSY);
+}

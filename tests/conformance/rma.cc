@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Remote memory access: the nine calls, CQ data, bounds and keys; fi_rma(3).
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+
+#include "fixture/driver.h"
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(Rma);
+
+namespace {
+
+const HintsEditor kRma = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA; };
+constexpr size_t kSize = 8192;
+constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+struct Scene {
+  explicit Scene(const Target& target, uint64_t access = kRemote)
+      : fabric(target, kRma),
+        pair(fabric),
+        local(fabric, kSize, 'l', FI_READ | FI_WRITE),
+        remote(fabric, kSize, 'r', access) {}
+
+  fid_ep* ep() { return pair.a().ep(); }
+  fi_addr_t peer() { return pair.a().peer; }
+  uint64_t at(size_t offset = 0) { return remote.remote_address(offset); }
+
+  ssize_t write(size_t length, size_t offset, uint64_t key) {
+    return retry(
+        [&] { return fi_write(ep(), local.data(), length, local.desc(), peer(), at(offset), key, &context); });
+  }
+  ssize_t read(size_t length, size_t offset, uint64_t key) {
+    return retry([&] { return fi_read(ep(), local.data(), length, local.desc(), peer(), at(offset), key, &context); });
+  }
+  void expect_completed(uint64_t flag) {
+    const Completion completion = pair.a().tx().wait();
+    ASSERT_TRUE(completion.ok()) << completion;
+    EXPECT_EQ(completion.context(), &context);
+    EXPECT_EQ(completion.entry.flags & (FI_RMA | flag), FI_RMA | flag);
+  }
+  // A write without completion at the target is known to have arrived once a later read has come back.
+  void flush() {
+    Buffer one(fabric, 1, 0, FI_READ);
+    Context read_context;
+    require_ok(retry([&] {
+                 return fi_read(ep(), one.data(), 1, one.desc(), peer(), at(kSize - 1), remote.key(), &read_context);
+               }),
+               "fi_read");
+    EXPECT_TRUE(pair.a().tx().wait().ok());
+  }
+
+  Fabric fabric;
+  Pair pair;
+  Buffer local, remote;
+  Context context;
+};
+
+}  // namespace
+
+#define RMA_SCENE(...)   \
+  NEEDS(kRma, "FI_RMA"); \
+  Scene scene(target() __VA_OPT__(, ) __VA_ARGS__)
+
+TEST_P(Rma, WritePutsBytesAtTheOffset) {
+  RMA_SCENE();
+  scene.local.fill_pattern(1);
+  ASSERT_EQ(scene.write(100, 50, scene.remote.key()), 0);
+  scene.expect_completed(FI_WRITE);
+  scene.flush();
+  EXPECT_EQ(std::memcmp(scene.remote.data() + 50, scene.local.data(), 100), 0);
+  EXPECT_EQ(scene.remote.data()[49], 'r');
+  EXPECT_EQ(scene.remote.data()[150], 'r');
+  EXPECT_TRUE(scene.pair.b().rx().stays_silent(milliseconds(20))) << "the target is not told";
+}
+
+TEST_P(Rma, ReadGetsBytesFromTheOffset) {
+  RMA_SCENE();
+  scene.remote.fill_pattern(2);
+  ASSERT_EQ(scene.read(100, 50, scene.remote.key()), 0);
+  scene.expect_completed(FI_READ);
+  EXPECT_EQ(std::memcmp(scene.local.data(), scene.remote.data() + 50, 100), 0);
+  EXPECT_EQ(scene.local.data()[100], 'l');
+}
+
+TEST_P(Rma, WholeRegionsOfEverySizeTravelBothWays) {
+  NEEDS(kRma, "FI_RMA");
+  Fabric fabric(target(), kRma);
+  Pair pair(fabric);
+  Context context;
+  for (size_t size : {size_t{1}, size_t{64}, size_t{65536}, size_t{1} << 20, size_t{8} << 20}) {
+    Buffer out(fabric, size, 0, FI_WRITE), in(fabric, size, 0, FI_READ), remote(fabric, size, 0, kRemote);
+    out.fill_pattern(static_cast<unsigned>(size));
+    for (int i : {0, 1}) {
+      Node& node = pair.node(i);
+      ASSERT_EQ(retry([&] {
+                  return fi_write(node.ep(), out.data(), size, out.desc(), node.peer, remote.remote_address(),
+                                  remote.key(), &context);
+                }), 0);
+      ASSERT_TRUE(node.tx().wait().ok());
+      ASSERT_EQ(retry([&] {
+                  return fi_read(node.ep(), in.data(), size, in.desc(), node.peer, remote.remote_address(),
+                                 remote.key(), &context);
+                }), 0);
+      ASSERT_TRUE(node.tx().wait().ok());
+      EXPECT_TRUE(in.holds_pattern(static_cast<unsigned>(size), size)) << size;
+      std::memset(in.data(), 0, size);
+    }
+  }
+}
+
+TEST_P(Rma, VectorsGatherAndScatterLocally) {
+  RMA_SCENE();
+  const size_t count = scene.fabric.info()->tx_attr->iov_limit;
+  std::vector<iovec> iov;
+  std::vector<void*> desc(count, scene.local.desc());
+  for (size_t i = 0; i < count; ++i) iov.push_back({scene.local.data() + i * 500, 100 + i});
+  const size_t total = 100 * count + count * (count - 1) / 2;
+  scene.local.fill_pattern(3);
+  ASSERT_EQ(retry([&] {
+              return fi_writev(scene.ep(), iov.data(), desc.data(), count, scene.peer(), scene.at(7),
+                               scene.remote.key(), &scene.context);
+            }), 0);
+  scene.expect_completed(FI_WRITE);
+  scene.flush();
+  const char* at = scene.remote.data() + 7;
+  for (const iovec& piece : iov) {
+    EXPECT_EQ(std::memcmp(at, piece.iov_base, piece.iov_len), 0);
+    at += piece.iov_len;
+  }
+  std::memset(scene.local.data(), 0, kSize);
+  ASSERT_EQ(retry([&] {
+              return fi_readv(scene.ep(), iov.data(), desc.data(), count, scene.peer(), scene.at(7),
+                              scene.remote.key(), &scene.context);
+            }), 0);
+  scene.expect_completed(FI_READ);
+  at = scene.remote.data() + 7;
+  for (const iovec& piece : iov) {
+    EXPECT_EQ(std::memcmp(at, piece.iov_base, piece.iov_len), 0);
+    at += piece.iov_len;
+  }
+  EXPECT_EQ(at, scene.remote.data() + 7 + total);
+}
+
+TEST_P(Rma, SeveralRemoteRegionsInOneOperation) {
+  RMA_SCENE();
+  const size_t count = scene.fabric.info()->tx_attr->rma_iov_limit;
+  Buffer other(scene.fabric, kSize, 'o', kRemote);
+  std::vector<fi_rma_iov> remote;
+  for (size_t i = 0; i < count; ++i)
+    remote.push_back(i % 2 ? fi_rma_iov{other.remote_address(i * 300), 64, other.key()}
+                           : fi_rma_iov{scene.at(i * 300), 64, scene.remote.key()});
+  const iovec local{scene.local.data(), 64 * count};
+  void* desc = scene.local.desc();
+  fi_msg_rma message{&local, &desc, 1, scene.peer(), remote.data(), count, &scene.context, 0};
+  scene.local.fill_pattern(4);
+  const std::string original = scene.local.text(64 * count);
+  ASSERT_EQ(retry([&] { return fi_writemsg(scene.ep(), &message, 0); }), 0);
+  scene.expect_completed(FI_WRITE);
+  scene.flush();
+  for (size_t i = 0; i < count; ++i)
+    EXPECT_EQ(std::string((i % 2 ? other : scene.remote).data() + i * 300, 64), original.substr(i * 64, 64)) << i;
+  std::memset(scene.local.data(), 0, kSize);
+  ASSERT_EQ(retry([&] { return fi_readmsg(scene.ep(), &message, 0); }), 0);
+  scene.expect_completed(FI_READ);
+  EXPECT_EQ(scene.local.text(64 * count), original);
+}
+
+TEST_P(Rma, WriteWithDataIsReportedAtTheTarget) {
+  RMA_SCENE();
+  Buffer posted(scene.fabric, 64);
+  Context receive;
+  if (scene.fabric.info()->mode & FI_RX_CQ_DATA) {
+    ASSERT_EQ(scene.pair.b().recv(posted, 64, &receive), 0);
+  }
+  scene.local.fill_pattern(5);
+  ASSERT_EQ(retry([&] {
+              return fi_writedata(scene.ep(), scene.local.data(), 200, scene.local.desc(), 0xfeedface12345678,
+                                  scene.peer(), scene.at(), scene.remote.key(), &scene.context);
+            }), 0);
+  const Completion completion = scene.pair.b().rx().wait();
+  ASSERT_TRUE(completion.ok()) << completion;
+  constexpr uint64_t kFlags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+  EXPECT_EQ(completion.entry.flags & kFlags, kFlags);
+  EXPECT_EQ(completion.entry.data, 0xfeedface12345678u);
+  if (!(scene.fabric.info()->mode & FI_RX_CQ_DATA)) {
+    EXPECT_EQ(completion.context(), nullptr);
+  }
+  EXPECT_EQ(std::memcmp(scene.remote.data(), scene.local.data(), 200), 0) << "visible with the completion";
+  scene.expect_completed(FI_WRITE);
+}
+
+TEST_P(Rma, WriteWithDataLeavesPostedReceivesAlone) {
+  RMA_SCENE();
+  if (scene.fabric.info()->mode & FI_RX_CQ_DATA) GTEST_SKIP() << "this provider consumes a receive";
+  Buffer posted(scene.fabric, 64), out(scene.fabric, 64);
+  Context receive, sent;
+  ASSERT_EQ(scene.pair.b().recv(posted, 64, &receive), 0);
+  ASSERT_EQ(retry([&] {
+              return fi_inject_writedata(scene.ep(), scene.local.data(), 8, 1, scene.peer(), scene.at(),
+                                         scene.remote.key());
+            }), 0);
+  EXPECT_EQ(scene.pair.b().rx().wait().context(), nullptr);
+  ASSERT_EQ(scene.pair.a().send(out, 8, &sent), 0);
+  EXPECT_EQ(scene.pair.b().rx().wait().context(), &receive);
+}
+
+TEST_P(Rma, InjectedWriteFreesTheBufferAtOnceAndGivesNoCompletion) {
+  RMA_SCENE();
+  const size_t length = std::min<size_t>(64, scene.fabric.info()->tx_attr->inject_size);
+  scene.local.fill_pattern(6);
+  const std::string original = scene.local.text(length);
+  ASSERT_EQ(retry([&] {
+              return fi_inject_write(scene.ep(), scene.local.data(), length, scene.peer(), scene.at(),
+                                     scene.remote.key());
+            }), 0);
+  scene.local.fill_pattern(7);
+  scene.flush();
+  EXPECT_EQ(scene.remote.text(length), original);
+  EXPECT_TRUE(scene.pair.a().tx().stays_silent(milliseconds(20)));
+}
+
+TEST_P(Rma, DeliveryCompleteWriteIsVisibleAtTheTarget) {
+  RMA_SCENE();
+  const iovec local{scene.local.data(), 300};
+  void* desc = scene.local.desc();
+  const fi_rma_iov remote{scene.at(), 300, scene.remote.key()};
+  const fi_msg_rma message{&local, &desc, 1, scene.peer(), &remote, 1, &scene.context, 0};
+  for (unsigned round = 0; round < 10; ++round) {
+    scene.local.fill_pattern(round);
+    ASSERT_EQ(retry([&] { return fi_writemsg(scene.ep(), &message, FI_DELIVERY_COMPLETE); }), 0);
+    scene.expect_completed(FI_WRITE);
+    EXPECT_EQ(std::memcmp(scene.remote.data(), scene.local.data(), 300), 0);
+  }
+}
+
+TEST_P(Rma, ZeroLengthOperationsComplete) {
+  RMA_SCENE();
+  ASSERT_EQ(scene.write(0, 0, scene.remote.key()), 0);
+  scene.expect_completed(FI_WRITE);
+  ASSERT_EQ(scene.read(0, 0, scene.remote.key()), 0);
+  scene.expect_completed(FI_READ);
+  EXPECT_EQ(scene.remote.data()[0], 'r');
+}
+
+TEST_P(Rma, OperationsOfOneEndpointKeepTheirOrder) {
+  RMA_SCENE();
+  constexpr size_t kCount = 50;
+  std::vector<Context> contexts(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    scene.local.data()[i] = static_cast<char>(i);
+    ASSERT_EQ(retry([&] {
+                return fi_write(scene.ep(), scene.local.data() + i, 1, scene.local.desc(), scene.peer(), scene.at(),
+                                scene.remote.key(), &contexts[i]);
+              }), 0);
+  }
+  for (Context& context : contexts) EXPECT_EQ(scene.pair.a().tx().wait().context(), &context);
+  scene.flush();
+  EXPECT_EQ(scene.remote.data()[0], static_cast<char>(kCount - 1)) << "the last write wins";
+}
+
+TEST_P(Rma, AtomicsAreAnsweredHonestly) {
+  RMA_SCENE();
+  if (!speaks_tcp()) GTEST_SKIP() << "the tcp wire has no atomics";
+  EXPECT_FALSE(scene.fabric.info()->caps & FI_ATOMIC);
+  fi_atomic_attr attr{};
+  EXPECT_LT(fi_query_atomic(scene.fabric.domain(), FI_UINT64, FI_SUM, &attr, 0), 0);
+}

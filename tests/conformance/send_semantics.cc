@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Operation flags of sends: completion levels, FI_MORE, FI_FENCE, FI_INJECT, aliases and defaults; fi_msg(3),
+// fi_endpoint(3), COMPLETION EVENT SEMANTICS of fi_cq(3).
+#include <rdma/fi_rma.h>
+
+#include "fixture/driver.h"
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(SendSemantics);
+
+namespace {
+
+// fi_sendmsg of the first `length` bytes with `flags`.
+ssize_t send_with(Node& node, Buffer& buffer, size_t length, uint64_t flags, void* context) {
+  const iovec iov{buffer.data(), length};
+  void* desc = buffer.desc();
+  const fi_msg message{&iov, &desc, 1, node.peer, context, 0};
+  return retry([&] { return fi_sendmsg(node.ep(), &message, flags); });
+}
+
+constexpr size_t kSize = 128;
+
+struct Scene {
+  explicit Scene(const Target& target, const HintsEditor& edit = {})
+      : fabric(target, edit), pair(fabric), out(fabric, kSize), in(fabric, kSize) {}
+  Fabric fabric;
+  Pair pair;
+  Buffer out, in;
+  Context sent, received;
+};
+
+}  // namespace
+
+TEST_P(SendSemantics, EveryCompletionLevelCompletes) {
+  Scene scene(target());
+  for (uint64_t level : {uint64_t{FI_INJECT_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{FI_DELIVERY_COMPLETE}}) {
+    if (level == FI_DELIVERY_COMPLETE && target().ep_type == FI_EP_DGRAM) continue;
+    ASSERT_EQ(scene.pair.b().recv(scene.in, kSize, &scene.received), 0);
+    ASSERT_EQ(send_with(scene.pair.a(), scene.out, kSize, level, &scene.sent), 0);
+    EXPECT_EQ(scene.pair.b().rx().wait().context(), &scene.received);
+    const Completion completion = scene.pair.a().tx().wait();
+    EXPECT_TRUE(completion.ok()) << completion;
+    EXPECT_EQ(completion.context(), &scene.sent);
+  }
+}
+
+TEST_P(SendSemantics, DeliveryCompleteMeansTheDataIsInTheBuffer) {
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "applies to reliable endpoints";
+  Scene scene(target());
+  for (unsigned round = 0; round < 20; ++round) {
+    scene.out.fill_pattern(round);
+    ASSERT_EQ(scene.pair.b().recv(scene.in, kSize, &scene.received), 0);
+    ASSERT_EQ(send_with(scene.pair.a(), scene.out, kSize, FI_DELIVERY_COMPLETE, &scene.sent), 0);
+    ASSERT_EQ(scene.pair.a().tx().wait().context(), &scene.sent);
+    EXPECT_TRUE(scene.in.holds_pattern(round, kSize)) << "looked before the receive completion was read";
+    ASSERT_EQ(scene.pair.b().rx().wait().context(), &scene.received);
+  }
+}
+
+TEST_P(SendSemantics, DeliveryCompleteDoesNotComeBeforeTheReceiveIsPosted) {
+  if (target().ep_type != FI_EP_MSG) GTEST_SKIP() << "providers may buffer on other endpoint types";
+  Scene scene(target());
+  ASSERT_EQ(send_with(scene.pair.a(), scene.out, kSize, FI_DELIVERY_COMPLETE, &scene.sent), 0);
+  EXPECT_TRUE(scene.pair.a().tx().stays_silent(milliseconds(50)));
+  ASSERT_EQ(scene.pair.b().recv(scene.in, kSize, &scene.received), 0);
+  EXPECT_EQ(scene.pair.a().tx().wait().context(), &scene.sent);
+}
+
+TEST_P(SendSemantics, AcknowledgedAndPlainSendsCompleteEachOnce) {
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "applies to reliable endpoints";
+  Scene scene(target());
+  constexpr size_t kCount = 30;
+  Context sent[kCount], received[kCount];
+  for (Context& context : received) ASSERT_EQ(scene.pair.b().recv(scene.in, kSize, &context), 0);
+  for (size_t i = 0; i < kCount; ++i)
+    ASSERT_EQ(send_with(scene.pair.a(), scene.out, kSize, i % 3 ? 0 : FI_DELIVERY_COMPLETE, &sent[i]), 0);
+  int seen[kCount] = {};
+  for (size_t i = 0; i < kCount; ++i) {
+    const Completion completion = scene.pair.a().tx().wait();
+    ASSERT_TRUE(completion.ok()) << completion;
+    ++seen[static_cast<Context*>(completion.context()) - sent];
+  }
+  for (int count : seen) EXPECT_EQ(count, 1);
+  for (Context& context : received) EXPECT_EQ(scene.pair.b().rx().wait().context(), &context);
+}
+
+TEST_P(SendSemantics, MoreAnnouncesButNeverWithholds) {
+  Scene scene(target());
+  constexpr size_t kCount = 8;
+  Context sent[kCount], received[kCount];
+  for (Context& context : received) ASSERT_EQ(scene.pair.b().recv(scene.in, kSize, &context), 0);
+  for (size_t i = 0; i < kCount; ++i)
+    ASSERT_EQ(send_with(scene.pair.a(), scene.out, kSize, i + 1 < kCount ? FI_MORE : 0, &sent[i]), 0);
+  for (Context& context : received) EXPECT_EQ(scene.pair.b().rx().wait().context(), &context);
+  for (Context& context : sent) EXPECT_EQ(scene.pair.a().tx().wait().context(), &context);
+}
+
+TEST_P(SendSemantics, MoreIsEndedByASendWithoutIt) {
+  Scene scene(target());
+  Context received[2];
+  for (Context& context : received) ASSERT_EQ(scene.pair.b().recv(scene.in, kSize, &context), 0);
+  ASSERT_EQ(send_with(scene.pair.a(), scene.out, kSize, FI_MORE, &scene.sent), 0);
+  ASSERT_EQ(scene.pair.a().send(scene.out, kSize, &scene.sent), 0);
+  for (Context& context : received) EXPECT_EQ(scene.pair.b().rx().wait().context(), &context);
+}
+
+TEST_P(SendSemantics, InjectFlagGivesTheBufferBackAtOnceAndStillCompletes) {
+  Scene scene(target());
+  const size_t length = std::min(kSize, scene.fabric.info()->tx_attr->inject_size);
+  scene.out.fill_pattern(3);
+  ASSERT_EQ(scene.pair.b().recv(scene.in, kSize, &scene.received), 0);
+  ASSERT_EQ(send_with(scene.pair.a(), scene.out, length, FI_INJECT, &scene.sent), 0);
+  scene.out.fill_pattern(4);
+  EXPECT_EQ(scene.pair.b().rx().wait().context(), &scene.received);
+  EXPECT_TRUE(scene.in.holds_pattern(3, length));
+  EXPECT_EQ(scene.pair.a().tx().wait().context(), &scene.sent) << "unlike fi_inject";
+}
+
+TEST_P(SendSemantics, FencedSendWaitsForWhatWasPostedBefore) {
+  const HintsEditor with_fence = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA | FI_FENCE; };
+  NEEDS(with_fence, "FI_FENCE");
+  Fabric fabric(target(), with_fence);
+  Pair pair(fabric);
+  constexpr size_t kLarge = 1 << 20;
+  Buffer remote(fabric, kLarge, 'r', FI_REMOTE_READ), local(fabric, kLarge, 0, FI_READ), note(fabric, 8), in(fabric, 8);
+  Context read, sent, received;
+  ASSERT_EQ(pair.b().recv(in, 8, &received), 0);
+  ASSERT_EQ(retry([&] {
+              return fi_read(pair.a().ep(), local.data(), kLarge, local.desc(), pair.a().peer, remote.remote_address(),
+                             remote.key(), &read);
+            }), 0);
+  ASSERT_EQ(send_with(pair.a(), note, 8, FI_FENCE, &sent), 0);
+  EXPECT_EQ(pair.a().tx().wait().context(), &read) << "the read completes first";
+  EXPECT_EQ(local.data()[kLarge - 1], 'r');
+  EXPECT_EQ(pair.a().tx().wait().context(), &sent);
+  EXPECT_EQ(pair.b().rx().wait().context(), &received);
+}
+
+TEST_P(SendSemantics, DefaultFlagsOfTheInfoApplyToPlainSends) {
+  Fabric fabric(target());
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "applies to reliable endpoints";
+  const InfoPtr info = fabric.duplicate_info();
+  info->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+  if (!target().connected()) GTEST_SKIP() << "needs an endpoint of its own info on the asking side";
+  Listener listener(fabric);
+  Node asker(fabric, {}, info.get());
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  Node answerer(fabric, {}, request.get());
+  ASSERT_EQ(answerer.accept(), 0);
+  asker.eq().expect(FI_CONNECTED, asker.fid());
+  Buffer out(fabric, 8), in(fabric, 8);
+  Context sent, received;
+  ASSERT_EQ(asker.send(out, 8, &sent), 0);
+  EXPECT_TRUE(asker.tx().stays_silent(milliseconds(50))) << "nothing was delivered yet";
+  ASSERT_EQ(answerer.recv(in, 8, &received), 0);
+  EXPECT_EQ(asker.tx().wait().context(), &sent);
+}
+
+TEST_P(SendSemantics, OperationFlagsCanBeReadAndChanged) {
+  Scene scene(target());
+  uint64_t flags = FI_TRANSMIT;
+  ASSERT_EQ(fi_control(scene.pair.a().fid(), FI_GETOPSFLAG, &flags), 0);
+  uint64_t wanted = FI_TRANSMIT | FI_TRANSMIT_COMPLETE;
+  ASSERT_EQ(fi_control(scene.pair.a().fid(), FI_SETOPSFLAG, &wanted), 0);
+  flags = FI_TRANSMIT;
+  ASSERT_EQ(fi_control(scene.pair.a().fid(), FI_GETOPSFLAG, &flags), 0);
+  EXPECT_EQ(flags & FI_TRANSMIT_COMPLETE, FI_TRANSMIT_COMPLETE);
+  expect_talking(scene.pair);
+}
+
+TEST_P(SendSemantics, RoomInTheQueuesIsReported) {
+  Scene scene(target());
+  const ssize_t room = fi_rx_size_left(scene.pair.a().ep());
+  ASSERT_GT(room, 0);
+  EXPECT_GT(fi_tx_size_left(scene.pair.a().ep()), 0);
+  for (ssize_t i = 0; i < std::min<ssize_t>(room, 64); ++i)
+    ASSERT_EQ(fi_recv(scene.pair.a().ep(), scene.in.data(), kSize, scene.in.desc(), FI_ADDR_UNSPEC, &scene.received), 0);
+}
