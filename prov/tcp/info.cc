@@ -42,7 +42,8 @@ constexpr uint64_t kOrder = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDE
                             FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAW;
 
 constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fields of one bit each
-constexpr std::size_t kPlentiful = 8192;  // for counts that only memory limits
+constexpr size_t kMaxQueueSize = size_t{1} << 20;
+constexpr size_t kPlentiful = 8192;  // for counts that only memory limits
 
 // One possible result.
 struct Candidate {
@@ -109,6 +110,8 @@ void describe_domain(fi_domain_attr& attr) {
   attr.max_err_cntr_value = UINT64_MAX;
 }
 
+void grow(size_t& size, size_t wanted) { size = std::max(size, std::min(wanted, kMaxQueueSize)); }
+
 // Everything but addresses and names. Throws std::bad_alloc.
 InfoPtr make_offer(uint32_t version, const fi_info* hints, const Parameters& parameters) {
   InfoPtr offer(allocate_info());
@@ -121,6 +124,9 @@ InfoPtr make_offer(uint32_t version, const fi_info* hints, const Parameters& par
   offer->handle = hints->handle;
   if (hints->addr_format == FI_SOCKADDR || hints->addr_format == FI_SOCKADDR_IP)
     offer->addr_format = hints->addr_format;
+  // Queues are as long as the caller likes, within reason.
+  if (hints->tx_attr != nullptr) grow(offer->tx_attr->size, hints->tx_attr->size);
+  if (hints->rx_attr != nullptr) grow(offer->rx_attr->size, hints->rx_attr->size);
   if (const fi_ep_attr* wanted = hints->ep_attr; wanted != nullptr)
     if (wanted->protocol == FI_PROTO_XNET || wanted->protocol == FI_PROTO_SOCK_TCP)
       offer->ep_attr->protocol = wanted->protocol;
