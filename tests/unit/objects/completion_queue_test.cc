@@ -82,9 +82,9 @@ TEST_F(CompletionQueueTest, HandleHasClassContextAndFullTables) {
 }
 
 TEST_F(CompletionQueueTest, EachFormatGetsItsPrefix) {
-  for (auto [format, size] : {std::pair{FI_CQ_FORMAT_UNSPEC, 8}, std::pair{FI_CQ_FORMAT_CONTEXT, 8},
-                              std::pair{FI_CQ_FORMAT_MSG, 24}, std::pair{FI_CQ_FORMAT_DATA, 40},
-                              std::pair{FI_CQ_FORMAT_TAGGED, 48}}) {
+  for (auto [format, size] :
+       {std::pair{FI_CQ_FORMAT_UNSPEC, 8}, std::pair{FI_CQ_FORMAT_CONTEXT, 8}, std::pair{FI_CQ_FORMAT_MSG, 24},
+        std::pair{FI_CQ_FORMAT_DATA, 40}, std::pair{FI_CQ_FORMAT_TAGGED, 48}}) {
     open(format);
     write(100);
     write(200);
@@ -93,8 +93,8 @@ TEST_F(CompletionQueueTest, EachFormatGetsItsPrefix) {
     ASSERT_EQ(fi_cq_read(cq, bytes.data(), 2), 2);
     for (uint64_t i : {0, 1}) {
       const uint64_t number = 100 * (i + 1);
-      fi_cq_tagged_entry expected{reinterpret_cast<void*>(number), FI_RECV | FI_MSG, number + 1, &context, number + 2,
-                                  number + 3};
+      fi_cq_tagged_entry expected{
+          reinterpret_cast<void*>(number), FI_RECV | FI_MSG, number + 1, &context, number + 2, number + 3};
       EXPECT_EQ(std::memcmp(&bytes[i * static_cast<size_t>(size)], &expected, static_cast<size_t>(size)), 0) << size;
     }
     EXPECT_EQ(bytes[2 * static_cast<size_t>(size)], 0xEE) << "wrote too much for entries of " << size;
@@ -191,8 +191,9 @@ TEST_F(CompletionQueueTest, ErrorsKeepTheirPlaceAndThereMayBeMany) {
 }
 
 TEST_F(CompletionQueueTest, ErrorEntryIsAsLongAsTheApiVersionKnowsIt) {
-  for (auto [api, size] : {std::pair{FI_VERSION(1, 4), 72}, std::pair{FI_VERSION(1, 5), 80},
-                           std::pair{FI_VERSION(1, 19), 80}, std::pair{FI_VERSION(1, 20), 88}, std::pair{FI_VERSION(2, 6), 88}}) {
+  for (auto [api, size] :
+       {std::pair{FI_VERSION(1, 4), 72}, std::pair{FI_VERSION(1, 5), 80}, std::pair{FI_VERSION(1, 19), 80},
+        std::pair{FI_VERSION(1, 20), 88}, std::pair{FI_VERSION(2, 6), 88}}) {
     open(FI_CQ_FORMAT_CONTEXT, FI_WAIT_NONE, api);
     write_error(1, "abc", 4);
     alignas(fi_cq_err_entry) std::array<unsigned char, sizeof(fi_cq_err_entry) + 1> bytes;

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -105,21 +107,20 @@ TEST_F(EventQueueTest, TooSmallABufferLosesNothing) {
 
 TEST_F(EventQueueTest, ConnectionDataIsCutToTheBuffer) {
   open();
-  struct {
-    fi_eq_cm_entry head;
-    char data[8];
-  } entry{};
+  alignas(fi_eq_cm_entry) std::array<char, sizeof(fi_eq_cm_entry) + 8> bytes;
+  const auto* entry = reinterpret_cast<const fi_eq_cm_entry*>(bytes.data());
   uint32_t event = 0;
   for (auto [room, expected] : {std::pair{8, 5}, std::pair{3, 3}, std::pair{0, 0}}) {
     queue->post_cm(FI_CONNECTED, &object, nullptr, "hello", 5);
-    EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof(fi_eq_cm_entry) - 1, 0), -FI_ETOOSMALL);
-    std::memset(&entry, 0, sizeof entry);
-    EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof(fi_eq_cm_entry) + static_cast<size_t>(room), 0),
+    EXPECT_EQ(fi_eq_read(eq, &event, bytes.data(), sizeof(fi_eq_cm_entry) - 1, 0), -FI_ETOOSMALL);
+    bytes.fill(0);
+    EXPECT_EQ(fi_eq_read(eq, &event, bytes.data(), sizeof(fi_eq_cm_entry) + static_cast<size_t>(room), 0),
               static_cast<ssize_t>(sizeof(fi_eq_cm_entry)) + expected);
     EXPECT_EQ(event, static_cast<uint32_t>(FI_CONNECTED));
-    EXPECT_EQ(entry.head.fid, &object);
-    EXPECT_EQ(entry.head.info, nullptr);
-    EXPECT_EQ(std::string(entry.data), std::string("hello").substr(0, static_cast<size_t>(expected)));
+    EXPECT_EQ(entry->fid, &object);
+    EXPECT_EQ(entry->info, nullptr);
+    EXPECT_EQ(std::string(&bytes[sizeof(fi_eq_cm_entry)]),
+              std::string("hello").substr(0, static_cast<size_t>(expected)));
   }
 }
 

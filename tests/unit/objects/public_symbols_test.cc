@@ -23,7 +23,9 @@ std::atomic<unsigned long> allocation_count;
 
 extern "C" {
 
-int fi_log_enabled(const fi_provider*, fi_log_level, fi_log_subsys) { return 1; }
+int fi_log_enabled(const fi_provider*, fi_log_level, fi_log_subsys) {
+  return 1;
+}
 
 void fi_log(const fi_provider*, fi_log_level, fi_log_subsys, const char*, int, const char* fmt, ...) {
   char line[1024];
@@ -35,7 +37,9 @@ void fi_log(const fi_provider*, fi_log_level, fi_log_subsys, const char*, int, c
   lines.emplace_back(line, std::strcspn(line, "\n"));
 }
 
-const char* fi_strerror(int error) { return error == 0 ? "Success" : "some error"; }
+const char* fi_strerror(int error) {
+  return error == 0 ? "Success" : "some error";
+}
 
 }  // extern "C"
 
@@ -44,8 +48,12 @@ void* operator new(std::size_t size) {
   if (void* memory = std::malloc(size != 0 ? size : 1)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace weft {
 
@@ -54,7 +62,9 @@ std::vector<std::string> take_log() {
   return std::exchange(lines, {});
 }
 
-unsigned long allocations() noexcept { return allocation_count.load(); }
+unsigned long allocations() noexcept {
+  return allocation_count.load();
+}
 
 TEST(PublicSymbols, KeepLogLines) {
   take_log();

@@ -28,7 +28,8 @@ struct WaitSetTest : testing::Test {
     fi_cq_attr cq_attr{};
     cq_attr.wait_obj = kind;
     cq_attr.wait_set = wait_set;
-    cq = CompletionQueue<FakeEngine>::open(parent.ref(), &cq_attr, engine, FI_VERSION(2, 6), true, nullptr, &cq).value();
+    cq =
+        CompletionQueue<FakeEngine>::open(parent.ref(), &cq_attr, engine, FI_VERSION(2, 6), true, nullptr, &cq).value();
     fi_eq_attr eq_attr{};
     eq_attr.wait_obj = kind;
     eq_attr.wait_set = wait_set;
