@@ -90,22 +90,28 @@ void take_stream(Link& link, const Measurement&) {
 
 template <MessageLink Link>
 void send_stream(Link& link, const Measurement& m) {
+  constexpr unsigned kWarmUpWindows = 4;
+  std::uint64_t word = 0;
+  while (word < kWarmUpWindows * m.window) link.send(word++);
+  link.drain();
+
   const OperationCost cost;
+  const std::uint64_t first = word;
   const std::uint64_t start = now_ns();
   const std::uint64_t end = deadline_ns(m);
-  std::uint64_t sent = 0;
   do {
-    for (unsigned i = 0; i < m.window; ++i) link.send(sent++);
+    for (unsigned i = 0; i < m.window; ++i) link.send(word++);
   } while (now_ns() < end);
-  link.send_alone(sent++ | kLast);
+  link.send_alone(word++ | kLast);
   link.drain();
   link.receive();  // the peer has taken them all
   const auto elapsed_ns = static_cast<double>(now_ns() - start);
-  cost.finish(sent);
+  const auto sent = static_cast<double>(word - first);
+  cost.finish(word - first);
   link.release();
-  report("message_ns", elapsed_ns / static_cast<double>(sent));
-  report("messages_per_s", static_cast<double>(sent) / elapsed_ns * 1e9);
-  report("bandwidth_gbs", static_cast<double>(sent * m.size) / elapsed_ns);
+  report("message_ns", elapsed_ns / sent);
+  report("messages_per_s", sent / elapsed_ns * 1e9);
+  report("bandwidth_gbs", sent * static_cast<double>(m.size) / elapsed_ns);
 }
 
 // Latency, then rate, over the same set of connections.
