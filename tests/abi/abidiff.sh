@@ -14,9 +14,11 @@ command -v abidiff >/dev/null || skip "abidiff is not installed (package abigail
 mkdir -p "$work"
 cd "$work"
 
+# Without debug information on one side the other's is of no use, and reading ours would take a minute.
+strip --strip-debug -o ours.so "$library"
 # Exit status, bit by bit: 1 and 2 error, 4 something changed (as additions do), 8 incompatible.
 result=0
-abidiff "$stock_library" "$library" >libraries.txt || result=$?
+abidiff "$stock_library" ours.so >libraries.txt || result=$?
 if [ $((result & 11)) -ne 0 ] || grep -q 'summary: [1-9][0-9]* Removed' libraries.txt; then
   cat libraries.txt
   echo "FAIL: abidiff finds our library incompatible (status $result)"
