@@ -104,7 +104,9 @@ int Endpoint::bind(::fid* object, uint64_t flags) {
   return -FI_EINVAL;
 }
 
-int Endpoint::control(int command, void*) {
+int Endpoint::control(int command, void* argument) {
+  if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
+    return control_flags(command, static_cast<uint64_t*>(argument));
   if (command != FI_ENABLE) return -FI_ENOSYS;
   Lock lock(engine().mutex());
   return admit(CmEvent::kEnable).code();

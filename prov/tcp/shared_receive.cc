@@ -52,10 +52,7 @@ int SharedReceive::close() {
   return 0;
 }
 
-void SharedReceive::add(TransferEndpoint& endpoint) {
-  Lock lock(domain_.engine().mutex());
-  endpoints_.push_back(&endpoint);
-}
+void SharedReceive::add(TransferEndpoint& endpoint) { endpoints_.push_back(&endpoint); }
 
 void SharedReceive::remove(TransferEndpoint& endpoint) noexcept { std::erase(endpoints_, &endpoint); }
 

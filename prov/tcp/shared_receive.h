@@ -27,7 +27,7 @@ class SharedReceive final : public Object<fid_ep>, public RefCounted {
   static const fi_ops* fid_ops() noexcept;
 
   ReceiveQueue& queue() noexcept { return queue_; }
-  // Enabled endpoints. The oldest lends its queue for what concerns none in particular: cancelled receives, FI_PEEK.
+  // Enabled endpoints, with the engine's mutex held. The oldest lends its queue for what concerns none in particular: cancelled receives, FI_PEEK.
   void add(TransferEndpoint& endpoint);
   void remove(TransferEndpoint& endpoint) noexcept;
 

@@ -264,7 +264,8 @@ void Stream::on_written(Transmit& record) noexcept {
 
 // FI_FENCE: nothing of before may be unfinished when the message leaves.
 bool Stream::fence_holds(const Transmit& record) noexcept {
-  return record.fence && !(sending_.empty() && awaiting_acks_.empty() && awaiting_reads_.empty());
+  return record.fence &&
+         (reading_ != nullptr || !sending_.empty() || !awaiting_acks_.empty() || !awaiting_reads_.empty());
 }
 
 void Stream::complete(Transmit& record) noexcept {

@@ -163,6 +163,19 @@ ssize_t TransferEndpoint::tx_size_left() noexcept {
   return static_cast<ssize_t>(stream_.queue_size() - std::min(stream_.queue_size(), stream_.outstanding()));
 }
 
+int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
+  if (flags == nullptr) return -FI_EINVAL;
+  const uint64_t direction = *flags & (FI_TRANSMIT | FI_RECV);
+  if (direction != FI_TRANSMIT && direction != FI_RECV) return -FI_EINVAL;
+  uint64_t& defaults = direction == FI_TRANSMIT ? transmit_flags_ : receive_flags_;
+  Lock lock(engine().mutex());
+  if (command == FI_SETOPSFLAG)
+    defaults = *flags & ~direction;
+  else
+    *flags = defaults | direction;
+  return 0;
+}
+
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
   std::size_t answer = 0;
   switch (option) {

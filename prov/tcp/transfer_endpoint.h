@@ -101,6 +101,9 @@ class TransferEndpoint : public Object<fid_ep> {
   void stop(int error) noexcept;
   bool started() const noexcept { return started_; }
 
+  // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` names FI_TRANSMIT or FI_RECV, not both.
+  int control_flags(int command, uint64_t* flags) noexcept;
+
   // -FI_ENOPROTOOPT for options that are not about transfers.
   int getopt_transfer(int option, void* value, size_t* len) noexcept;
   int setopt_transfer(int option, const void* value, size_t len) noexcept;
@@ -116,8 +119,8 @@ class TransferEndpoint : public Object<fid_ep> {
   ssize_t post(const ReceiveRequest& request) noexcept;
 
   const uint64_t caps_;
-  const uint64_t transmit_flags_;  // what calls without flags use (tx_attr->op_flags)
-  const uint64_t receive_flags_;
+  uint64_t transmit_flags_;  // what calls without flags use (tx_attr->op_flags)
+  uint64_t receive_flags_;
   bool enabled_ = false;
   bool started_ = false;
   ReceiveQueue own_receives_;
