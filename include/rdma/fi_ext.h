@@ -67,7 +67,8 @@ static inline int fi_export_fid(struct fid* fid, uint64_t flags, struct fid** ex
   return fi_control(fid, FI_EXPORT_FID, &request);
 }
 
-// Gives an exported object to `fid`. 0, or a negative fi_errno: -FI_EBUSY if one was given before.
+// Gives an exported object to `fid`; of several the last counts. 0, or -FI_EINVAL if `fid` has no use
+// for it. fi_peer(3)
 // "fi_import_fid".
 static inline int fi_import_fid(struct fid* fid, struct fid* expfid, uint64_t flags) {
   return fid->ops->bind(fid, expfid, flags);
@@ -129,9 +130,9 @@ static inline int fi_import(uint32_t version, const char* name, void* attr, size
   return error;
 }
 
-// Puts log_fid->ops in the place of the library's log. The caller fills in log_fid->ops and its
-// functions and log_fid->fid.ops; class and size are set here. fi_provider(3)
-// "fi_import_log".
+// Puts log_fid->ops, which the caller fills with functions, in the place of the library's log; class
+// and size are set here. With log_fid->fid.ops NULL the library puts a table there whose fi_close
+// ends the import. fi_provider(3) "fi_import_log".
 static inline int fi_import_log(uint32_t version, uint64_t flags, struct fid_logging* log_fid) {
   log_fid->fid.fclass = FI_CLASS_LOG;
   log_fid->ops->size = sizeof(struct fi_ops_log);
