@@ -63,8 +63,8 @@ class InfoList {
 void say(const std::string& line) {
   if (Capture* outer = Capture::current()) {
     outer->add(line);
-  } else {
-    FI_WARN(&core_provider(), FI_LOG_CORE, "%s\n", line.c_str());
+  } else if (fi_log_enabled(&core_provider(), FI_LOG_WARN, FI_LOG_CORE)) {
+    fi_log(&core_provider(), FI_LOG_WARN, FI_LOG_CORE, "fi_getinfo", __LINE__, "%s\n", line.c_str());
   }
 }
 
@@ -161,19 +161,21 @@ bool take(InfoPtr list, const fi_provider& provider, const Request& request, con
 
 void report(const Request& request, const ProviderHint& hint, const Registry& registry,
             const std::vector<std::string>& refusals) {
-  say(fmt::format("fi_getinfo: no provider matches (version {}, node {}, service {}, flags {:#x}{})",
-                  version_text(request.version), request.node == nullptr ? "none" : request.node,
-                  request.service == nullptr ? "none" : request.service, request.flags,
-                  request.hints == nullptr ? ", no hints" : ""));
+  if (Capture::current() == nullptr) {
+    say(fmt::format("no provider matches (version {}, node {}, service {}, flags {:#x}{})",
+                    version_text(request.version), request.node == nullptr ? "none" : request.node,
+                    request.service == nullptr ? "none" : request.service, request.flags,
+                    request.hints == nullptr ? ", no hints" : ""));
+  }
   for (const std::string_view name : hint.names()) {
-    if (registry.find(name) == nullptr) say(fmt::format("fi_getinfo: provider {}: there is no such provider", name));
+    if (registry.find(name) == nullptr) say(fmt::format("provider {}: there is no such provider", name));
   }
   for (const std::string& refusal : refusals) say(refusal);
 }
 
 int get_info(const Request& request, InfoList& all) {
   if ((request.flags & FI_SOURCE) != 0 && request.node == nullptr && request.service == nullptr) {
-    say("fi_getinfo: FI_SOURCE needs a node or a service");
+    say("FI_SOURCE needs a node or a service");
     return -FI_ENODATA;
   }
   Registry& registry = state().registry;
@@ -190,7 +192,7 @@ int get_info(const Request& request, InfoList& all) {
         refusal = "what it offers is excluded by FI_PROVIDER";
       }
     }
-    if (!refusal.empty()) refusals.push_back(fmt::format("fi_getinfo: provider {}: {}", provider->abi->name, refusal));
+    if (!refusal.empty()) refusals.push_back(fmt::format("provider {}: {}", provider->abi->name, refusal));
   }
   if (!all.empty()) return 0;
   report(request, hint, registry, refusals);
@@ -224,12 +226,11 @@ WEFT_EXPORT int fi_getinfo(uint32_t version, const char* node, const char* servi
     if (info == nullptr) return -FI_EINVAL;
     *info = nullptr;
     if (FI_VERSION_LT(fi_version(), version)) {
-      say(fmt::format("fi_getinfo: version {} asked for, this library has {}", version_text(version),
-                      version_text(fi_version())));
+      say(fmt::format("version {} asked for, this library has {}", version_text(version), version_text(fi_version())));
       return -FI_ENOSYS;
     }
     if ((flags & ~(kPublicFlags | kInternalFlags)) != 0) {
-      say(fmt::format("fi_getinfo: unknown flags {:#x}", flags & ~(kPublicFlags | kInternalFlags)));
+      say(fmt::format("unknown flags {:#x}", flags & ~(kPublicFlags | kInternalFlags)));
       return -FI_EBADFLAGS;
     }
     InfoList all;

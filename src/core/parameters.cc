@@ -51,7 +51,7 @@ std::vector<const Parameter*> Parameters::all() const {
 
 const char* Parameters::text(const std::string& variable) const {
   const char* from_file = config_.find(variable);
-  const char* from_environment = std::getenv(variable.c_str());
+  const char* from_environment = ::secure_getenv(variable.c_str());
   if (from_file == nullptr || (from_environment != nullptr && !prefer_config_)) return from_environment;
   return from_file;
 }

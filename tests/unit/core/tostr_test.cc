@@ -202,7 +202,9 @@ TEST(ToStr, ShortAddressesAreNotReadPastTheirEnd) {
   for (uint32_t format = 0; format <= FI_SOCKADDR_IP; ++format) {
     const std::unique_ptr<char[]> one(new char[1]{'x'});
     const std::string result = address(format, one.get(), 1);
-    if (format == FI_ADDR_STR) EXPECT_EQ(result, "x");
+    if (format == FI_ADDR_STR) {
+      EXPECT_EQ(result, "x");
+    }
   }
 }
 
