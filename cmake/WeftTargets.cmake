@@ -11,7 +11,8 @@ target_compile_options(weft_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow
 target_compile_definitions(weft_settings INTERFACE _GNU_SOURCE)
 if(WEFT_SANITIZE)
   target_compile_options(weft_settings INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer
-                         -fno-sanitize-recover=all)
+                         -fno-sanitize-recover=all
+                         -fno-sanitize=enum)  # callers in C may pass any int as an enum
   target_link_options(weft_settings INTERFACE -fsanitize=${WEFT_SANITIZE})
 endif()
 
