@@ -86,8 +86,9 @@ run_tests() {
   sed -n "s/^ *\(.*SKIP: .*\)/$title: \1/p" "$folder/Testing/Temporary/LastTest.log" >>"$skips"
 }
 
-# asan_build and tsan_build test what is ours; the ABI and the installed files are the release build's business.
-asan_build() { sanitized asan address,undefined "unit;conformance;sim;fuzz;docs"; }
+# asan_build and tsan_build test what is ours; the ABI and the installed files are the release build's business. With
+# fuzzer-no-link the fuzzers search (see tests/fuzz), and one build serves them and the tests.
+asan_build() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;sim;fuzz;docs"; }
 tsan_build() { sanitized tsan thread "unit;conformance;sim;docs"; }
 
 run_step() {

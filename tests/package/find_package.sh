@@ -15,7 +15,7 @@ foreach(language c cc)
   target_link_libraries(consumer_${language} PRIVATE weft::fabric)
 endforeach()
 END
-cmake -S project -B project/build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
+cmake -S project -B project/build -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
   >configure.log 2>&1 || { cat configure.log; exit 1; }
 cmake --build project/build >build.log 2>&1 || { cat build.log; exit 1; }
 run_consumer project/build/consumer_c
