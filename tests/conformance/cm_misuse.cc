@@ -17,6 +17,9 @@ Handle<fid_ep> bare_endpoint(const Fabric& fabric) {
                         [&](fid_ep** ep) { return fi_endpoint(fabric.domain(), fabric.info(), ep, nullptr); });
 }
 
+// The endpoint is past the state in which the call is allowed; a connected one may say so more precisely.
+bool is_state_error(int rc) { return rc == -FI_EOPBADSTATE || rc == -FI_EISCONN || rc == -FI_EALREADY; }
+
 }  // namespace
 
 TEST_P(CmMisuse, ListenWithoutEventQueueIsRefused) {
@@ -69,16 +72,16 @@ TEST_P(CmMisuse, SecondConnectIsRefusedAtEveryStage) {
   Listener listener(fabric);
   Node asker(fabric);
   ASSERT_EQ(asker.connect(listener.address()), 0);
-  EXPECT_EQ(asker.connect(listener.address()), -FI_EOPBADSTATE) << "while asking";
+  EXPECT_PRED1(is_state_error, asker.connect(listener.address())) << "while asking";
   const InfoPtr request = listener.next_request();
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
   asker.eq().expect(FI_CONNECTED, asker.fid());
-  EXPECT_EQ(asker.connect(listener.address()), -FI_EOPBADSTATE) << "once connected";
-  EXPECT_EQ(answerer.connect(listener.address()), -FI_EOPBADSTATE) << "on the accepting side";
+  EXPECT_PRED1(is_state_error, asker.connect(listener.address())) << "once connected";
+  EXPECT_PRED1(is_state_error, answerer.connect(listener.address())) << "on the accepting side";
   expect_round_trip(asker, answerer);
   ASSERT_EQ(fi_shutdown(asker.ep(), 0), 0);
-  EXPECT_EQ(asker.connect(listener.address()), -FI_EOPBADSTATE) << "after the shutdown";
+  EXPECT_PRED1(is_state_error, asker.connect(listener.address())) << "after the shutdown";
   EXPECT_TRUE(listener.eq().stays_silent());
 }
 
@@ -91,15 +94,15 @@ TEST_P(CmMisuse, SecondConnectIsRefusedAfterAFailure) {
   const InfoPtr request = listener.next_request();
   ASSERT_EQ(fi_reject(listener.pep(), request->handle, nullptr, 0), 0);
   asker.eq().expect(Event::kError, asker.fid());
-  EXPECT_EQ(asker.connect(listener.address()), -FI_EOPBADSTATE) << "only once in its lifetime";
+  EXPECT_PRED1(is_state_error, asker.connect(listener.address())) << "only once in its lifetime";
 }
 
 TEST_P(CmMisuse, SecondAcceptIsRefused) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
-  EXPECT_EQ(pair.b().accept(), -FI_EOPBADSTATE);
-  EXPECT_EQ(pair.a().accept(), -FI_EOPBADSTATE) << "on the asking side";
+  EXPECT_PRED1(is_state_error, pair.b().accept());
+  EXPECT_PRED1(is_state_error, pair.a().accept()) << "on the asking side";
   expect_talking(pair);
 }
 
@@ -111,7 +114,7 @@ TEST_P(CmMisuse, ConnectOnAnEndpointMadeForARequestIsRefused) {
   ASSERT_EQ(asker.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
   Node answerer(fabric, {}, request.get());
-  EXPECT_EQ(answerer.connect(listener.address()), -FI_EOPBADSTATE);
+  EXPECT_PRED1(is_state_error, answerer.connect(listener.address()));
   EXPECT_EQ(answerer.accept(), 0);
   asker.eq().expect(FI_CONNECTED, asker.fid());
 }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A blocked wait burns no processor time, whatever it waits for.
+#include <rdma/fi_domain.h>
+#include <sys/resource.h>
+
+#include <thread>
+
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(IdleCpu);
+
+namespace {
+
+constexpr int kIdleMs = 400;
+constexpr int64_t kAllowedUs = 40'000;  // 10 %, so that a loaded machine does not fail an honest wait; a spin takes 100 %
+
+int64_t processor_us() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);  // service threads included
+  return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+}
+
+template <class Wait>
+void expect_idle(const char* what, Wait wait) {
+  const int64_t before = processor_us();
+  const auto start = Clock::now();
+  wait();
+  EXPECT_GE(elapsed_ms(start), kIdleMs - 1) << what << " did not wait";
+  EXPECT_LE(processor_us() - before, kAllowedUs) << what << ": microseconds of processor time in " << kIdleMs << " ms";
+}
+
+NodeOptions waiting(fi_wait_obj wait_obj) {
+  NodeOptions options;
+  options.tx_cq.wait_obj = options.rx_cq.wait_obj = options.eq.wait_obj = wait_obj;
+  return options;
+}
+
+}  // namespace
+
+TEST_P(IdleCpu, CompletionQueueOfAConnection) {
+  Fabric fabric(target());
+  for (fi_wait_obj wait_obj : {FI_WAIT_UNSPEC, FI_WAIT_FD}) {
+    Pair pair(fabric, waiting(wait_obj));
+    expect_talking(pair);
+    expect_idle("fi_cq_sread", [&] {
+      fi_cq_tagged_entry entry;
+      EXPECT_EQ(fi_cq_sread(pair.a().rx().get(), &entry, 1, nullptr, kIdleMs), -FI_EAGAIN);
+    });
+  }
+}
+
+TEST_P(IdleCpu, EventQueueOfAListener) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  expect_idle("fi_eq_sread", [&] {
+    uint32_t type = 0;
+    char entry[256];
+    EXPECT_EQ(fi_eq_sread(listener.eq().get(), &type, entry, sizeof entry, kIdleMs, 0), -FI_EAGAIN);
+  });
+}
+
+TEST_P(IdleCpu, EventQueueOfAPendingConnect) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node asker(fabric, waiting(FI_WAIT_UNSPEC));
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  expect_idle("fi_eq_sread", [&] {
+    uint32_t type = 0;
+    char entry[256];
+    EXPECT_EQ(fi_eq_sread(asker.eq().get(), &type, entry, sizeof entry, kIdleMs, 0), -FI_EAGAIN);
+  });
+}
+
+TEST_P(IdleCpu, CounterOfAConnection) {
+  Fabric fabric(target());
+  fi_cntr_attr attr{};
+  attr.wait_obj = FI_WAIT_UNSPEC;
+  const auto counter = opened<fid_cntr>(
+      "fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
+  NodeOptions options;
+  options.configure = [&](fid_ep* ep) { ASSERT_EQ(fi_ep_bind(ep, &counter->fid, FI_RECV), 0); };
+  Pair pair(fabric, options, {});
+  expect_idle("fi_cntr_wait",
+              [&] { EXPECT_EQ(fi_cntr_wait(counter.get(), 1, kIdleMs), -FI_ETIMEDOUT); });
+}
+
+TEST_P(IdleCpu, UnreadMessagesDoNotSpinAWaitForSomethingElse) {
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams without a buffer are lost";
+  Fabric fabric(target());
+  Pair pair(fabric, waiting(FI_WAIT_FD));
+  Buffer out(fabric, 1 << 20);
+  Context sent;
+  ASSERT_EQ(pair.a().send(out, out.size(), &sent), 0);  // no receive is posted: the data stays in the socket
+  pair.b().rx().stays_silent(milliseconds(50));
+  expect_idle("fi_cq_sread over unread data", [&] {
+    fi_cq_tagged_entry entry;
+    EXPECT_EQ(fi_cq_sread(pair.b().rx().get(), &entry, 1, nullptr, kIdleMs), -FI_EAGAIN);
+  });
+}
+
+TEST_P(IdleCpu, OpenFabricWithoutWaiters) {
+  Fabric fabric(target());
+  Pair pair(fabric);
+  expect_talking(pair);
+  expect_idle("a process that does nothing",
+              [&] { std::this_thread::sleep_for(milliseconds(kIdleMs)); });
+}

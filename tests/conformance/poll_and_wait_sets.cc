@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Poll sets and wait sets, which release 2.x deprecates and 1.x programs use; fi_poll(3).
+#include <poll.h>
+
+#include <set>
+
+#include "fixture/driver.h"
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(PollAndWaitSets);
+
+namespace {
+
+Handle<fid_poll> open_poll(const Fabric& fabric) {
+  fi_poll_attr attr{};
+  return opened<fid_poll>("fi_poll_open", [&](fid_poll** p) { return fi_poll_open(fabric.domain(), &attr, p); });
+}
+
+Handle<fid_wait> open_wait(const Fabric& fabric, fi_wait_obj wait_obj) {
+  fi_wait_attr attr{};
+  attr.wait_obj = wait_obj;
+  return opened<fid_wait>("fi_wait_open", [&](fid_wait** w) { return fi_wait_open(fabric.fabric(), &attr, w); });
+}
+
+// Polls until something is reported; returns the contexts.
+std::set<void*> polled(fid_poll* set, milliseconds patience) {
+  const auto deadline = after(patience);
+  void* contexts[8];
+  int rc;
+  while ((rc = fi_poll(set, contexts, 8)) == 0 && Clock::now() < deadline) driver::poke_and_rest();
+  EXPECT_GE(rc, 0);
+  return {contexts, contexts + std::max(rc, 0)};
+}
+
+}  // namespace
+
+TEST_P(PollAndWaitSets, PollReportsTheContextOfAQueueWithCompletions) {
+  Fabric fabric(target());
+  const auto set = open_poll(fabric);
+  Pair pair(fabric);
+  int name = 0;
+  pair.b().rx().fid()->context = &name;
+  ASSERT_EQ(fi_poll_add(set.get(), pair.b().rx().fid(), 0), 0);
+  ASSERT_EQ(fi_poll_add(set.get(), pair.a().rx().fid(), 0), 0);
+  EXPECT_TRUE(polled(set.get(), milliseconds(20)).empty());
+  Buffer in(fabric, 64), out(fabric, 64);
+  Context received, sent;
+  ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+  ASSERT_EQ(pair.a().send(out, 8, &sent), 0);
+  EXPECT_EQ(polled(set.get(), kPatience), std::set<void*>{&name});
+  EXPECT_EQ(pair.b().rx().read().context(), &received);
+  ASSERT_EQ(fi_poll_del(set.get(), pair.b().rx().fid(), 0), 0);
+  ASSERT_EQ(fi_poll_del(set.get(), pair.a().rx().fid(), 0), 0);
+}
+
+TEST_P(PollAndWaitSets, PollReportsAChangedCounterOnce) {
+  Fabric fabric(target());
+  const auto set = open_poll(fabric);
+  int name = 0;
+  fi_cntr_attr attr{};
+  const auto counter =
+      opened<fid_cntr>("fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, &name); });
+  ASSERT_EQ(fi_poll_add(set.get(), &counter->fid, 0), 0);
+  ASSERT_EQ(fi_cntr_add(counter.get(), 1), 0);
+  ASSERT_EQ(fi_cntr_adderr(counter.get(), 1), 0);
+  EXPECT_EQ(polled(set.get(), kPatience), std::set<void*>{&name});
+  EXPECT_TRUE(polled(set.get(), milliseconds(20)).empty());
+  ASSERT_EQ(fi_poll_del(set.get(), &counter->fid, 0), 0);
+}
+
+TEST_P(PollAndWaitSets, RemovedQueueIsNoLongerPolled) {
+  Fabric fabric(target());
+  const auto set = open_poll(fabric);
+  Pair pair(fabric);
+  ASSERT_EQ(fi_poll_add(set.get(), pair.b().rx().fid(), 0), 0);
+  ASSERT_EQ(fi_poll_del(set.get(), pair.b().rx().fid(), 0), 0);
+  Buffer in(fabric, 64), out(fabric, 64);
+  Context received, sent;
+  ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+  ASSERT_EQ(pair.a().send(out, 8, &sent), 0);
+  EXPECT_TRUE(polled(set.get(), milliseconds(50)).empty());
+}
+
+TEST_P(PollAndWaitSets, FilledPollSetIsBusy) {
+  Fabric fabric(target());
+  const auto set = open_poll(fabric);
+  CompletionQueue cq(fabric);
+  ASSERT_EQ(fi_poll_add(set.get(), cq.fid(), 0), 0);
+  EXPECT_EQ(fi_close(&set->fid), -FI_EBUSY);
+  EXPECT_EQ(fi_close(cq.fid()), -FI_EBUSY);
+  ASSERT_EQ(fi_poll_del(set.get(), cq.fid(), 0), 0);
+}
+
+TEST_P(PollAndWaitSets, WaitTimesOutOnAnAbsoluteDeadline) {
+  Fabric fabric(target());
+  for (fi_wait_obj wait_obj : {FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND}) {
+    const auto set = open_wait(fabric, wait_obj);
+    const auto start = Clock::now();
+    EXPECT_EQ(fi_wait(set.get(), 100), -FI_ETIMEDOUT) << "wait object " << wait_obj;
+    EXPECT_GE(elapsed_ms(start), 99);
+    EXPECT_LE(elapsed_ms(start), 1000);
+  }
+}
+
+TEST_P(PollAndWaitSets, WaitIsSatisfiedByAnyMember) {
+  Fabric fabric(target());
+  for (fi_wait_obj wait_obj : {FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND}) {
+    const auto set = open_wait(fabric, wait_obj);
+    NodeOptions options;
+    options.rx_cq.wait_obj = FI_WAIT_SET;
+    options.rx_cq.wait_set = set.get();
+    Pair pair(fabric, {}, options);
+    Buffer in(fabric, 64), out(fabric, 64);
+    Context received, sent;
+    ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+    ASSERT_EQ(pair.a().send(out, 8, &sent), 0);
+    ASSERT_TRUE(pair.a().tx().wait().ok());
+    Completion completion;
+    for (const auto deadline = after(kPatience); completion.rc == -FI_EAGAIN && Clock::now() < deadline;) {
+      const int rc = fi_wait(set.get(), 2000);
+      ASSERT_TRUE(rc == 0 || rc == -FI_ETIMEDOUT) << rc;
+      completion = pair.b().rx().read();
+    }
+    EXPECT_EQ(completion.context(), &received) << "wait object " << wait_obj;
+  }
+}
+
+TEST_P(PollAndWaitSets, WaitSetOfADescriptorCanBePolled) {
+  Fabric fabric(target());
+  const auto set = open_wait(fabric, FI_WAIT_FD);
+  fi_eq_attr attr{};
+  attr.flags = FI_WRITE;
+  attr.wait_obj = FI_WAIT_SET;
+  attr.wait_set = set.get();
+  EventQueue eq(fabric, attr);
+  int fd = -1;
+  ASSERT_EQ(fi_control(&set->fid, FI_GETWAIT, &fd), 0);
+  fid_t fids[] = {&set->fid};
+  ASSERT_EQ(fi_trywait(fabric.fabric(), fids, 1), 0);
+  pollfd entry{fd, POLLIN, 0};
+  EXPECT_EQ(poll(&entry, 1, 20), 0);
+  const fi_eq_entry event{};
+  ASSERT_GT(fi_eq_write(eq.get(), 1, &event, sizeof event, 0), 0);
+  EXPECT_EQ(poll(&entry, 1, 2000), 1);
+  EXPECT_EQ(eq.read().type, 1);
+}
+
+TEST_P(PollAndWaitSets, WaitSetInUseIsBusy) {
+  Fabric fabric(target());
+  const auto set = open_wait(fabric, FI_WAIT_FD);
+  fi_eq_attr attr{};
+  attr.wait_obj = FI_WAIT_SET;
+  attr.wait_set = set.get();
+  EventQueue eq(fabric, attr);
+  EXPECT_EQ(fi_close(&set->fid), -FI_EBUSY);
+}
+
+TEST_P(PollAndWaitSets, QueueOfAWaitSetRefusesToBlockItself) {
+  Fabric fabric(target());
+  const auto set = open_wait(fabric, FI_WAIT_FD);
+  fi_eq_attr attr{};
+  attr.wait_obj = FI_WAIT_SET;
+  attr.wait_set = set.get();
+  EventQueue eq(fabric, attr);
+  uint32_t type = 0;
+  char entry[256];
+  const auto start = Clock::now();
+  const ssize_t rc = fi_eq_sread(eq.get(), &type, entry, sizeof entry, 1000, 0);
+  EXPECT_LT(rc, 0);
+  EXPECT_NE(rc, -FI_EAGAIN);
+  EXPECT_LT(elapsed_ms(start), 500);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// FI_PROGRESS_AUTO: what was asked for happens without anybody reading a queue; fi_domain(3).
+#include <rdma/fi_rma.h>
+
+#include <thread>
+
+#include "fixture/node.h"
+#include "fixture/raw_peer.h"
+
+CONFORMANCE_TOPIC(Progress);
+
+namespace {
+
+const HintsEditor kAuto = [](fi_info& hints) {
+  hints.caps = FI_MSG | FI_RMA;
+  hints.domain_attr->control_progress = FI_PROGRESS_AUTO;
+  hints.domain_attr->data_progress = FI_PROGRESS_AUTO;
+};
+
+// Waits until `done` without touching any fabric object.
+template <class Predicate>
+bool happens(Predicate done) {
+  const auto deadline = after(kPatience);
+  while (!done() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
+  return done();
+}
+
+}  // namespace
+
+TEST_P(Progress, AutoIsGrantedWhenAskedFor) {
+  NEEDS(kAuto, "FI_PROGRESS_AUTO");
+  Fabric fabric(target(), kAuto);
+  EXPECT_EQ(fabric.info()->domain_attr->control_progress, FI_PROGRESS_AUTO);
+  EXPECT_EQ(fabric.info()->domain_attr->data_progress, FI_PROGRESS_AUTO);
+}
+
+TEST_P(Progress, ReceivedDataAppearsWithoutReadingTheQueue) {
+  NEEDS(kAuto, "FI_PROGRESS_AUTO");
+  Fabric fabric(target(), kAuto);
+  Pair pair(fabric);
+  Buffer in(fabric, 64), out(fabric, 64, 'x');
+  Context received, sent;
+  ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+  ASSERT_EQ(fi_send(pair.a().ep(), out.data(), 64, out.desc(), pair.a().peer, &sent), 0);
+  volatile char* last = in.data() + 63;
+  EXPECT_TRUE(happens([&] { return *last == 'x'; }));
+  EXPECT_TRUE(pair.b().rx().wait().ok());
+}
+
+TEST_P(Progress, LargeTransferFinishesWithoutReadingTheQueues) {
+  NEEDS(kAuto, "FI_PROGRESS_AUTO");
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams are small";
+  Fabric fabric(target(), kAuto);
+  Pair pair(fabric);
+  constexpr size_t kSize = 16 << 20;
+  Buffer in(fabric, kSize), out(fabric, kSize, 'x');
+  Context received, sent;
+  ASSERT_EQ(pair.b().recv(in, kSize, &received), 0);
+  ASSERT_EQ(fi_send(pair.a().ep(), out.data(), kSize, out.desc(), pair.a().peer, &sent), 0);
+  volatile char* last = in.data() + kSize - 1;
+  EXPECT_TRUE(happens([&] { return *last == 'x'; }));
+}
+
+TEST_P(Progress, TargetOfRmaNeedNotTakePart) {
+  NEEDS(kAuto, "FI_PROGRESS_AUTO");
+  Fabric fabric(target(), kAuto);
+  Pair pair(fabric);
+  constexpr size_t kSize = 4 << 20;
+  Buffer remote(fabric, kSize, 'r', FI_REMOTE_READ), local(fabric, kSize, 0, FI_READ);
+  Context context;
+  ASSERT_EQ(fi_read(pair.a().ep(), local.data(), kSize, local.desc(), pair.a().peer, remote.remote_address(),
+                    remote.key(), &context), 0);
+  volatile char* last = local.data() + kSize - 1;
+  EXPECT_TRUE(happens([&] { return *last == 'r'; }));
+}
+
+TEST_P(Progress, RequestIsSentAndQueuedWithoutReadingTheQueue) {
+  NEEDS(kAuto, "FI_PROGRESS_AUTO");
+  CONNECTED_ONLY();
+  if (!speaks_tcp()) GTEST_SKIP() << "observes the request with a bare socket";
+  Fabric fabric(target(), kAuto);
+  const raw::Socket hole = raw::Socket::listening(target().address);
+  Node asker(fabric);
+  ASSERT_EQ(asker.connect(hole.address(), "auto"), 0);
+  raw::Socket peer(::accept4(hole.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+  std::string request(raw::kCmHeader + 4, '\0');
+  EXPECT_EQ(::recv(peer.fd(), request.data(), request.size(), MSG_WAITALL), static_cast<ssize_t>(request.size()));
+  EXPECT_EQ(request.substr(raw::kCmHeader), "auto");
+}
+
+TEST_P(Progress, ManualIsGrantedWhenAskedFor) {
+  const HintsEditor manual = [](fi_info& hints) {
+    hints.domain_attr->control_progress = FI_PROGRESS_MANUAL;
+    hints.domain_attr->data_progress = FI_PROGRESS_MANUAL;
+  };
+  NEEDS(manual, "FI_PROGRESS_MANUAL");
+  Fabric fabric(target(), manual);
+  Pair pair(fabric);
+  expect_talking(pair);
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// FI_THREAD_SAFE: any thread may call anything; most telling under ThreadSanitizer. fi_domain(3).
+#include <atomic>
+#include <thread>
+
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(Threads);
+
+namespace {
+
+const HintsEditor kSafe = [](fi_info& hints) { hints.domain_attr->threading = FI_THREAD_SAFE; };
+constexpr int kThreads = 4;
+
+// A node of one thread: only that thread reads its queues, so the fixture's driver (which pokes all) is not used.
+Completion spin(CompletionQueue& cq) {
+  Completion completion;
+  for (const auto deadline = after(kPatience); completion.rc == -FI_EAGAIN && Clock::now() < deadline;)
+    completion = cq.read();
+  return completion;
+}
+
+Event spin(EventQueue& eq) {
+  for (const auto deadline = after(kPatience);;) {
+    Event event = eq.read();
+    if (event.type != Event::kNothing || Clock::now() > deadline) return event;
+    std::this_thread::yield();
+  }
+}
+
+void run_threads(int count, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) threads.emplace_back(body, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
+TEST_P(Threads, ConnectionsOfOneDomainTalkInParallel) {
+  NEEDS(kSafe, "FI_THREAD_SAFE");
+  Fabric fabric(target(), kSafe);
+  std::unique_ptr<Pair> pairs[kThreads];
+  for (auto& pair : pairs) pair = std::make_unique<Pair>(fabric);
+  run_threads(kThreads, [&](int which) {
+    Pair& pair = *pairs[which];
+    Buffer out(fabric, 512), in(fabric, 512);
+    Context sent, received;
+    for (unsigned i = 0; i < 200; ++i) {
+      out.fill_pattern(i);
+      for (const auto& [from, to] : {std::pair(&pair.a(), &pair.b()), std::pair(&pair.b(), &pair.a())}) {
+        ASSERT_EQ(fi_recv(to->ep(), in.data(), 512, in.desc(), FI_ADDR_UNSPEC, &received), 0);
+        ASSERT_EQ(fi_send(from->ep(), out.data(), 512, out.desc(), from->peer, &sent), 0);
+        ASSERT_TRUE(spin(to->rx()).ok());
+        ASSERT_TRUE(spin(from->tx()).ok());
+        ASSERT_TRUE(in.holds_pattern(i, 512));
+      }
+    }
+  });
+}
+
+TEST_P(Threads, OneEndpointIsSharedBySendersAndReaders) {
+  NEEDS(kSafe, "FI_THREAD_SAFE");
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams may be dropped";
+  Fabric fabric(target(), kSafe);
+  Pair pair(fabric);
+  constexpr int kEach = 250, kTotal = 2 * kEach;
+  Buffer in(fabric, 64);
+  std::vector<Context> received(kTotal);
+  std::atomic<int> arrived{0}, injected{0};
+  std::atomic<bool> failed{false};
+  std::thread poster([&] {
+    for (Context& context : received)
+      while (fi_recv(pair.b().ep(), in.data(), 64, in.desc(), FI_ADDR_UNSPEC, &context) == -FI_EAGAIN)
+        if (failed) return;
+  });
+  const auto deadline = after(kPatience);
+  run_threads(4, [&](int which) {
+    if (which < 2) {  // two senders on one endpoint
+      for (int i = 0; i < kEach; ++i) {
+        const char byte = static_cast<char>(i);
+        ssize_t rc;
+        while ((rc = fi_inject(pair.a().ep(), &byte, 1, pair.a().peer)) == -FI_EAGAIN && Clock::now() < deadline)
+          fi_cq_read(pair.a().tx().get(), nullptr, 0);
+        if (rc == 0) ++injected;
+      }
+    } else {  // two readers on one queue
+      while (arrived < kTotal && Clock::now() < deadline) {
+        if (pair.b().rx().read().ok()) ++arrived;
+        fi_cq_read(pair.a().tx().get(), nullptr, 0);
+      }
+    }
+  });
+  failed = arrived < kTotal;
+  poster.join();
+  EXPECT_EQ(injected, kTotal);
+  EXPECT_EQ(arrived, kTotal) << "each message counted by exactly one reader";
+}
+
+TEST_P(Threads, ConnectAndCloseInParallelOnOneListener) {
+  CONNECTED_ONLY();
+  NEEDS(kSafe, "FI_THREAD_SAFE");
+  Fabric fabric(target(), kSafe);
+  Listener listener(fabric);
+  constexpr int kEach = 40;
+  std::atomic<int> asking{kThreads}, connected{0}, accepted{0};
+  std::thread server([&] {
+    std::vector<std::unique_ptr<Node>> answerers;
+    while (asking > 0) {
+      const Event event = listener.eq().read();
+      if (event.type == FI_CONNREQ) {
+        answerers.push_back(std::make_unique<Node>(fabric, NodeOptions{}, event.info.get()));
+        if (answerers.back()->accept() == 0) ++accepted;
+      }
+      if (answerers.size() > 16) answerers.erase(answerers.begin());
+      for (auto& answerer : answerers) answerer->eq().read();
+    }
+  });
+  run_threads(kThreads, [&](int) {
+    for (int i = 0; i < kEach; ++i) {
+      Node asker(fabric);
+      if (asker.connect(listener.address()) == 0 && spin(asker.eq()).type == FI_CONNECTED) ++connected;
+    }
+    --asking;
+  });
+  server.join();
+  EXPECT_EQ(connected, kThreads * kEach);
+  EXPECT_EQ(accepted, kThreads * kEach);
+}
+
+TEST_P(Threads, ObjectsAreOpenedAndClosedInParallel) {
+  NEEDS(kSafe, "FI_THREAD_SAFE");
+  Fabric fabric(target(), kSafe);
+  run_threads(kThreads, [&](int) {
+    for (int i = 0; i < 50; ++i) {
+      Node node(fabric);
+      Buffer buffer(fabric, 64, 0, FI_REMOTE_READ);
+    }
+  });
+}
+
+TEST_P(Threads, InformationIsQueriedInParallel) {
+  run_threads(kThreads, [&](int) {
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(Fabric::offers(target(), {}));
+      const uint64_t caps = FI_MSG | FI_RMA;
+      char text[256];
+      EXPECT_STREQ(fi_tostr_r(text, sizeof text, &caps, FI_TYPE_CAPS), text);
+    }
+  });
+}
+
+TEST_P(Threads, BothEndsBlockInThreadsOfTheirOwn) {
+  NEEDS(kSafe, "FI_THREAD_SAFE");
+  Fabric fabric(target(), kSafe);
+  NodeOptions blocking;
+  blocking.tx_cq.wait_obj = blocking.rx_cq.wait_obj = FI_WAIT_UNSPEC;
+  Pair pair(fabric, blocking);
+  constexpr int kRounds = 100;
+  run_threads(2, [&](int which) {  // thread 0 sends first, thread 1 receives first
+    Node& node = pair.node(which);
+    Buffer in(fabric, 64), out(fabric, 64);
+    Context sent, received;
+    fi_cq_tagged_entry entry;
+    const auto send = [&] {
+      return fi_send(node.ep(), out.data(), 8, out.desc(), node.peer, &sent) == 0 &&
+             fi_cq_sread(node.tx().get(), &entry, 1, nullptr, 10'000) == 1;
+    };
+    for (int i = 0; i < kRounds; ++i) {
+      ASSERT_EQ(fi_recv(node.ep(), in.data(), 64, in.desc(), FI_ADDR_UNSPEC, &received), 0);
+      const bool went = which == 1 || send();
+      ASSERT_TRUE(went) << "round " << i;
+      ASSERT_EQ(fi_cq_sread(node.rx().get(), &entry, 1, nullptr, 10'000), 1) << "round " << i;
+      const bool answered = which == 0 || send();
+      ASSERT_TRUE(answered) << "round " << i;
+    }
+  });
+}

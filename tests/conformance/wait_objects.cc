@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Wait objects that the application blocks on itself: FI_GETWAIT and fi_trywait; fi_poll(3), fi_cq(3), fi_eq(3).
+#include <poll.h>
+#include <pthread.h>
+
+#include <thread>
+
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(WaitObjects);
+
+namespace {
+
+NodeOptions with_wait(fi_wait_obj wait_obj) {
+  NodeOptions options;
+  options.eq.wait_obj = options.tx_cq.wait_obj = options.rx_cq.wait_obj = wait_obj;
+  return options;
+}
+
+// Blocks in poll(2) as the manual says: only after fi_trywait has answered 0.
+bool block(const Fabric& fabric, fid_t fid, int timeout_ms) {
+  fid_t fids[] = {fid};
+  const int rc = fi_trywait(fabric.fabric(), fids, 1);
+  if (rc == -FI_EAGAIN) return true;
+  EXPECT_EQ(rc, 0);
+  int fd = -1;
+  EXPECT_EQ(fi_control(fid, FI_GETWAIT, &fd), 0);
+  pollfd entry{fd, POLLIN, 0};
+  return poll(&entry, 1, timeout_ms) > 0;
+}
+
+// The completion of `node`'s queue, found by blocking on the descriptor only: nobody drives anything else.
+Completion awaited(const Fabric& fabric, CompletionQueue& cq) {
+  const auto deadline = after(kPatience);
+  for (;;) {
+    const Completion completion = cq.read();
+    if (completion.rc != -FI_EAGAIN || Clock::now() > deadline) return completion;
+    block(fabric, cq.fid(), 2000);
+  }
+}
+
+}  // namespace
+
+TEST_P(WaitObjects, KindOfWaitObjectIsReported) {
+  Fabric fabric(target());
+  for (fi_wait_obj wait_obj : {FI_WAIT_FD, FI_WAIT_NONE}) {
+    fi_cq_attr attr{};
+    attr.wait_obj = wait_obj;
+    CompletionQueue cq(fabric, attr);
+    fi_wait_obj reported = FI_WAIT_UNSPEC;
+    EXPECT_EQ(fi_control(cq.fid(), FI_GETWAITOBJ, &reported), 0);
+    EXPECT_EQ(reported, wait_obj);
+  }
+}
+
+TEST_P(WaitObjects, DescriptorOfAQueueWithoutOneIsRefused) {
+  Fabric fabric(target());
+  fi_cq_attr attr{};
+  attr.wait_obj = FI_WAIT_NONE;
+  CompletionQueue cq(fabric, attr);
+  int fd = -1;
+  EXPECT_LT(fi_control(cq.fid(), FI_GETWAIT, &fd), 0);
+  EXPECT_EQ(fd, -1);
+}
+
+TEST_P(WaitObjects, PingPongByDescriptorsAlone) {
+  Fabric fabric(target());
+  Pair pair(fabric, with_wait(FI_WAIT_FD));
+  constexpr int kRounds = 200;
+  std::thread echo([&] {
+    Buffer buffer(fabric, 64);
+    Context received, sent;
+    for (int i = 0; i < kRounds; ++i) {
+      require_ok(fi_recv(pair.b().ep(), buffer.data(), 64, buffer.desc(), pair.b().peer, &received), "fi_recv");
+      ASSERT_TRUE(awaited(fabric, pair.b().rx()).ok());
+      require_ok(fi_send(pair.b().ep(), buffer.data(), 8, buffer.desc(), pair.b().peer, &sent), "fi_send");
+      ASSERT_TRUE(awaited(fabric, pair.b().tx()).ok());
+    }
+  });
+  Buffer buffer(fabric, 64);
+  Context received, sent;
+  for (int i = 0; i < kRounds; ++i) {
+    EXPECT_EQ(fi_recv(pair.a().ep(), buffer.data(), 64, buffer.desc(), pair.a().peer, &received), 0);
+    EXPECT_EQ(fi_send(pair.a().ep(), buffer.data(), 8, buffer.desc(), pair.a().peer, &sent), 0);
+    EXPECT_TRUE(awaited(fabric, pair.a().tx()).ok());
+    EXPECT_TRUE(awaited(fabric, pair.a().rx()).ok());
+    if (HasFailure()) break;
+  }
+  echo.join();
+}
+
+TEST_P(WaitObjects, LargeTransferByDescriptorsAlone) {
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams are small";
+  Fabric fabric(target());
+  Pair pair(fabric, with_wait(FI_WAIT_FD));
+  constexpr size_t kSize = 16 << 20;
+  Buffer out(fabric, kSize), in(fabric, kSize);
+  out.fill_pattern(1);
+  Context sent, received;
+  ASSERT_EQ(pair.b().recv(in, kSize, &received), 0);
+  std::thread receiver([&] { EXPECT_TRUE(awaited(fabric, pair.b().rx()).ok()); });
+  EXPECT_EQ(pair.a().send(out, kSize, &sent), 0);
+  EXPECT_TRUE(awaited(fabric, pair.a().tx()).ok());
+  receiver.join();
+  EXPECT_TRUE(in.holds_pattern(1, kSize));
+}
+
+TEST_P(WaitObjects, ConnectionByEventQueueDescriptorsAlone) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  fi_eq_attr attr{};
+  attr.wait_obj = FI_WAIT_FD;
+  EventQueue listening(fabric, attr);
+  const auto pep = opened<fid_pep>(
+      "fi_passive_ep", [&](fid_pep** p) { return fi_passive_ep(fabric.fabric(), fabric.info(), p, nullptr); });
+  ASSERT_EQ(fi_pep_bind(pep.get(), listening.fid(), 0), 0);
+  ASSERT_EQ(fi_listen(pep.get()), 0);
+  const Address address = Address::local_name(&pep->fid);
+  const auto next = [&](EventQueue& eq) {
+    for (const auto deadline = after(kPatience);;) {
+      Event event = eq.read();
+      if (event.type != Event::kNothing || Clock::now() > deadline) return event;
+      block(fabric, eq.fid(), 2000);
+    }
+  };
+  std::thread server([&] {
+    const Event event = next(listening);
+    ASSERT_EQ(event.type, static_cast<int>(FI_CONNREQ)) << event;
+    Node answerer(fabric, with_wait(FI_WAIT_FD), event.info.get());
+    EXPECT_EQ(answerer.accept("hi"), 0);
+    EXPECT_EQ(next(answerer.eq()).type, static_cast<int>(FI_CONNECTED));
+    EXPECT_EQ(next(answerer.eq()).type, static_cast<int>(FI_SHUTDOWN));
+  });
+  {
+    Node asker(fabric, with_wait(FI_WAIT_FD));
+    EXPECT_EQ(asker.connect(address), 0);
+    EXPECT_EQ(next(asker.eq()).type, static_cast<int>(FI_CONNECTED));
+  }
+  server.join();
+}
+
+TEST_P(WaitObjects, TrywaitRefusesToLetSomeoneSleepOverAnEvent) {
+  Fabric fabric(target());
+  Pair pair(fabric, with_wait(FI_WAIT_FD));
+  Buffer in(fabric, 64), out(fabric, 64);
+  Context received, sent;
+  ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+  ASSERT_EQ(pair.a().send(out, 8, &sent), 0);
+  ASSERT_TRUE(pair.a().tx().wait().ok());
+  const auto start = Clock::now();
+  while (pair.b().rx().read().rc == -FI_EAGAIN) ASSERT_TRUE(block(fabric, pair.b().rx().fid(), 5000));
+  EXPECT_LT(elapsed_ms(start), 2000);
+}
+
+TEST_P(WaitObjects, SetOfDescriptorsIsReportedForPollfd) {
+  Fabric fabric(target());
+  fi_cq_attr attr{};
+  attr.wait_obj = FI_WAIT_POLLFD;
+  NodeOptions options;
+  options.rx_cq = attr;
+  Pair pair(fabric, {}, options);
+  fi_wait_pollfd wait{};
+  EXPECT_EQ(fi_control(pair.b().rx().fid(), FI_GETWAIT, &wait), -FI_ETOOSMALL) << "no room for any";
+  ASSERT_GE(wait.nfds, 1u);
+  std::vector<pollfd> entries(wait.nfds);
+  wait.fd = entries.data();
+  ASSERT_EQ(fi_control(pair.b().rx().fid(), FI_GETWAIT, &wait), 0);
+  ASSERT_EQ(wait.nfds, entries.size());
+  Buffer in(fabric, 64), out(fabric, 64);
+  Context received, sent;
+  ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+  std::thread sender([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    pair.a().send(out, 8, &sent);
+    for (const auto deadline = after(kPatience); !pair.a().tx().read().ok() && Clock::now() < deadline;) continue;
+  });
+  Completion completion;
+  fid_t fids[] = {pair.b().rx().fid()};
+  for (const auto deadline = after(kPatience); completion.rc == -FI_EAGAIN && Clock::now() < deadline;) {
+    if (fi_trywait(fabric.fabric(), fids, 1) == 0) poll(entries.data(), entries.size(), 5000);
+    completion = pair.b().rx().read();
+  }
+  sender.join();
+  EXPECT_EQ(completion.context(), &received);
+}
+
+TEST_P(WaitObjects, MutexAndConditionWakeTheApplication) {
+  Fabric fabric(target());
+  fi_eq_attr attr{};
+  attr.flags = FI_WRITE;
+  attr.wait_obj = FI_WAIT_MUTEX_COND;
+  EventQueue eq(fabric, attr);
+  fi_mutex_cond wait{};
+  ASSERT_EQ(fi_control(eq.fid(), FI_GETWAIT, &wait), 0);
+  ASSERT_NE(wait.mutex, nullptr);
+  ASSERT_NE(wait.cond, nullptr);
+  std::thread writer([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    const fi_eq_entry event{};
+    EXPECT_GT(fi_eq_write(eq.get(), 1, &event, sizeof event, 0), 0);
+  });
+  timespec deadline{};
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += 8;
+  fid_t fids[] = {eq.fid()};
+  pthread_mutex_lock(wait.mutex);
+  int rc = 0;
+  while (rc == 0 && fi_trywait(fabric.fabric(), fids, 1) == 0) rc = pthread_cond_timedwait(wait.cond, wait.mutex, &deadline);
+  pthread_mutex_unlock(wait.mutex);
+  writer.join();
+  EXPECT_EQ(rc, 0);
+  EXPECT_EQ(eq.read().type, 1);
+}

@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# fi_pingpong.sh SERVER_LIBRARY CLIENT_LIBRARY OPTION...: the distribution's unmodified fi_pingpong, both ends with the
+# same options, each on the library in the named folder ("stock" for its own).
+set -u
+. "$(dirname "$0")/stock.sh"
+need_program /usr/bin/fi_pingpong
+server_library=$1 client_library=$2
+shift 2
+address=127.0.0.1
+for option in "$@"; do [ "$option" = -6 ] && address=::1; done
+control=$((20000 + $$ % 20000))  # the program insists on a port number of its own
+
+on() {
+  library=$1
+  shift
+  case $library in
+    stock) exec env -u LD_LIBRARY_PATH "$@" ;;
+    *) exec env LD_LIBRARY_PATH="$library" "$@" ;;
+  esac
+}
+
+# listening PORT: somebody of this machine listens there (both address families).
+listening() { grep -qi ":$(printf %04x "$1") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null; }
+
+(on "$server_library" timeout 60 /usr/bin/fi_pingpong -B $control "$@" >"$scratch/server" 2>&1) &
+background=$!
+tries=0
+until listening $control; do
+  tries=$((tries + 1))
+  [ $tries -lt 100 ] && kill -0 $background 2>/dev/null || { cat "$scratch/server"; fail "the server did not start"; }
+  sleep 0.1
+done
+(on "$client_library" timeout 60 /usr/bin/fi_pingpong -P $control "$@" "$address" >"$scratch/client" 2>&1)
+client=$?
+wait $background
+server=$?
+background=
+cat "$scratch/client"
+[ $client -eq 0 ] && [ $server -eq 0 ] || { cat "$scratch/server"; fail "client ended with $client, server with $server"; }
+grep -q '^bytes' "$scratch/client" || fail "no table"

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Sourced by the interop drivers: where the distribution's library and programs are, and how a test is skipped.
+# A skip prints its reason and ends with 77; REQUIRE=stock (a list of words) turns it into a failure.
+
+skip() {
+  echo "skipped: $*"
+  case " ${REQUIRE:-} " in
+    *" stock "*) echo "but REQUIRE names stock"; exit 1 ;;
+  esac
+  exit 77
+}
+
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+# need_program PATH...: all of them must be installed.
+need_program() {
+  for program in "$@"; do
+    [ -x "$program" ] || skip "$program is not installed (package libfabric-bin)"
+  done
+}
+
+scratch=$(mktemp -d) || exit 1
+trap 'kill $background 2>/dev/null; rm -rf "$scratch"' EXIT
+background=
