@@ -140,11 +140,12 @@ ControlChannel::~ControlChannel() {
   close(fd_);
 }
 
-Result<ControlChannel> ControlChannel::accept_one(uint16_t port, bool only_ipv6, Watch& watch) {
+Result<ControlChannel> ControlChannel::accept_one(uint16_t port, bool only_ipv6, Watch& watch,
+                                                  const std::function<void(uint16_t)>& listening) {
   Result<int> fd = listening_socket(port, only_ipv6);
   if (!fd) return tl::unexpected(fd.error());
   Socket listener(*fd);
-  if (port == 0) fmt::print(stderr, "fi_pingpong: control port {}\n", port_of(listener.get()));
+  listening(port_of(listener.get()));
   watch.step("waiting for a client", Watch::Peer::kMayIdle);
   WEFT_TRY(wait_for(listener.get(), POLLIN, watch));
   const int client = accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,8 +34,10 @@ struct EndpointName {
 // Owns the socket. `watch` must outlive it. Moved, never copied; not thread-safe.
 class ControlChannel {
  public:
-  // Waits for one client. Port 0 takes any free port, which is then told on standard error.
-  static Result<ControlChannel> accept_one(uint16_t port, bool only_ipv6, Watch& watch);
+  // Waits for one client. Port 0 takes any free port; `listening` is called with the one in use as soon as clients can
+  // connect.
+  static Result<ControlChannel> accept_one(uint16_t port, bool only_ipv6, Watch& watch,
+                                           const std::function<void(uint16_t)>& listening);
   // Tries every address of `host` in turn, and all of them again for `patience` while none answers.
   static Result<ControlChannel> connect_to(const std::string& host, uint16_t port, uint16_t source_port, bool only_ipv6,
                                            std::chrono::seconds patience, Watch& watch);

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "fabric_names.h"
@@ -42,8 +41,7 @@ void set_string(char*& target, const char* text) {
   target = strdup(text);
 }
 
-FabricQuery::FabricQuery() : hints_(fi_allocinfo()) {
-  if (!hints_) throw std::bad_alloc();
+FabricQuery::FabricQuery(InfoPtr hints) : hints_(std::move(hints)) {
   // A query agrees to every mode: it wants to see what there is, not to use it.
   hints_->mode = ~uint64_t{0};
   hints_->domain_attr->mode = ~uint64_t{0};

@@ -20,10 +20,13 @@ using InfoPtr = std::unique_ptr<fi_info, InfoDeleter>;
 // The newest API version that this tool and the library both know.
 uint32_t api_version();
 
-// Movable only before options() was called: the options point into it.
+// Stays where it is: the options point into it.
 class FabricQuery {
  public:
-  FabricQuery();
+  // `hints` are those of fi_allocinfo().
+  explicit FabricQuery(InfoPtr hints);
+  FabricQuery(const FabricQuery&) = delete;
+  FabricQuery& operator=(const FabricQuery&) = delete;
 
   // fi_info's options that narrow the query, each writing to this object.
   std::vector<Option> options();
@@ -33,7 +36,7 @@ class FabricQuery {
   // The same without any hint or address: everything the library has.
   static int run_unfiltered(InfoPtr& result, uint64_t flags);
 
-  fi_info& hints() { return *hints_; }
+  const fi_info& hints() const { return *hints_; }
 
  private:
   Complaint set_addr_format(const char* text);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "command_line.h"
 #include "fabric_query.h"
@@ -124,7 +125,12 @@ int answer(const Request& request, FabricQuery& query) {
 }
 
 int run(int argc, char** argv) {
-  FabricQuery query;
+  InfoPtr hints(fi_allocinfo());
+  if (!hints) {
+    fmt::print(stderr, "fi_info: {}\n", fi_strerror(FI_ENOMEM));
+    return FI_ENOMEM;
+  }
+  FabricQuery query(std::move(hints));
   Request request;
   std::vector<Option> options = query.options();
   options.insert(

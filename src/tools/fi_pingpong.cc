@@ -136,7 +136,7 @@ class Run {
                                          static_cast<uint16_t>(settings_.source_port.value_or(0)), settings_.only_ipv6,
                                          std::chrono::seconds(settings_.patience), watch_)
             : ControlChannel::accept_one(static_cast<uint16_t>(settings_.source_port.value_or(kControlPort)),
-                                         settings_.only_ipv6, watch_);
+                                         settings_.only_ipv6, watch_, [this](uint16_t port) { tell_port(port); });
     if (!control) return tl::unexpected(control.error());
     say("the control connection stands");
     LinkOptions options = settings_.link;
@@ -191,6 +191,11 @@ class Run {
     description_.tagged = settings_.link.tagged;
     description_.checked = settings_.test.check;
     if (settings_.verbose) say(fmt::format("the endpoint is open:\n{}", fi_tostr(&info, FI_TYPE_INFO)));
+  }
+
+  // A port that nobody chose has to be known to the client's user.
+  void tell_port(uint16_t port) const {
+    if (settings_.source_port == 0 || settings_.verbose) fmt::print(stderr, "fi_pingpong: control port {}\n", port);
   }
 
   void say(std::string_view what) const {

@@ -20,6 +20,11 @@ double half_usec(double round_trip_ns) {
   return round_trip_ns / 2000;
 }
 
+// Nine characters for anything below 100 s.
+std::string column(double usec) {
+  return usec < 100000 ? fmt::format("{:9.2f}", usec) : fmt::format("{:9.0f}", usec);
+}
+
 std::string quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -37,7 +42,7 @@ std::string json_test(const Summary& s) {
       "    {{\"bytes\": {}, \"sent\": {}, \"received\": {}, \"total_bytes\": {}, \"seconds\": {:.9f},\n"
       "     \"mb_per_sec\": {:.3f}, \"usec_per_transfer\": {:.3f}, \"mtransfers_per_sec\": {:.6f},\n"
       "     \"latency_usec\": {{\"samples\": {}, \"min\": {:.3f}, \"mean\": {:.3f}, \"p50\": {:.3f}, \"p90\": {:.3f},\n"
-      "                      \"p99\": {:.3f}, \"p99.9\": {:.3f}, \"max\": {:.3f}}}}}",
+      "                      \"p99\": {:.3f}, \"p99_9\": {:.3f}, \"max\": {:.3f}}}}}",
       s.size, s.sent, s.received, s.total_bytes, s.seconds, s.megabytes_per_second, s.usec_per_transfer,
       s.million_transfers_per_second, s.samples, s.min, s.mean, s.p50, s.p90, s.p99, s.p999, s.max);
 }
@@ -85,9 +90,11 @@ std::string table_row(const Summary& s) {
 std::string percentile_table(const std::vector<Summary>& tests) {
   std::string text = fmt::format("{:<8}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "bytes", "samples", "min", "mean",
                                  "p50", "p90", "p99", "p99.9", "max");
-  for (const Summary& s : tests)
-    text += fmt::format("{:<8}{:>8}{:>9.2f}{:>9.2f}{:>9.2f}{:>9.2f}{:>9.2f}{:>9.2f}{:>9.2f}\n", short_bytes(s.size),
-                        short_count(s.samples), s.min, s.mean, s.p50, s.p90, s.p99, s.p999, s.max);
+  for (const Summary& s : tests) {
+    text += fmt::format("{:<8}{:>8}", short_bytes(s.size), short_count(s.samples));
+    for (const double usec : {s.min, s.mean, s.p50, s.p90, s.p99, s.p999, s.max}) text += column(usec);
+    text += '\n';
+  }
   return text;
 }
 

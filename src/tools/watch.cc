@@ -59,7 +59,7 @@ Status Watch::look_at_socket() const {
 }
 
 Status Watch::check() {
-  if (interrupted()) return fail(FI_EINTR, "{}: interrupted", what_);
+  if (interrupted()) return fail(FI_EINTR, "interrupted while {}", what_);
   WEFT_TRY(look_at_socket());
   const Clock::time_point now = Clock::now();
   if (now >= deadline_) return fail(FI_ETIMEDOUT, "{}: the {} s of --timeout are over", what_, deadline_after_.count());
