@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Connections over the simulated network, enumerated: broken after every byte, cut into pieces at every byte. Whatever
+// happens, each side hears of it once, every posted operation completes once, no descriptor is left, nothing hangs.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/unique_fd.h"
+#include "sim/network.h"
+#include "tcp/cm_message.h"
+#include "tcp/socket.h"
+#include "unit/prov/tcp/side.h"
+
+namespace weft::tcp::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Done;
+using testing::Event;
+using testing::Side;
+
+constexpr std::size_t kPing = 100;
+constexpr std::size_t kPong = 300;
+constexpr int kManyRounds = 50'000;
+constexpr int kQuiet = 40;  // rounds without an event; more than an engine takes to ask every socket
+
+// What one side has seen.
+struct Seen {
+  int connected = 0;
+  int failed = 0;
+  int shut_down = 0;
+  int posted = 0;
+  int succeeded = 0;
+  int unsuccessful = 0;
+  int error = 0;  // of the last failure
+};
+
+// A client connects, sends a ping, gets a pong, shuts down. The script decides how far it comes.
+class Dialogue {
+ public:
+  explicit Dialogue(const Script& script) { reset(script); }
+
+  void run() {
+    {
+      Side client, server;
+      client_ = &client;
+      server_ = &server;
+      server.listen();
+      client.connect(server.listening_at(), "may I?");
+      int idle = 0;
+      for (int round = 0; idle < kQuiet; ++round) {
+        ASSERT_LT(round, kManyRounds) << "it does not end";
+        const std::size_t before = transfers();
+        if ((step_client() | step_server()) != 0 || transfers() != before)
+          idle = 0;
+        else if (++idle == kQuiet / 2 && advance_to_timer())
+          idle = 0;
+      }
+    }
+    EXPECT_EQ(open_sockets(), 0u);
+    check(at_client);
+    check(at_server);
+    EXPECT_EQ(at_client.connected + at_client.failed, 1);
+  }
+
+  Seen at_client;
+  Seen at_server;
+  std::string ping_received;
+  std::string pong_received;
+  std::string answer;
+
+ private:
+  static void check(const Seen& seen) {
+    EXPECT_EQ(seen.succeeded + seen.unsuccessful, seen.posted);
+    EXPECT_EQ(seen.shut_down, seen.connected);
+    EXPECT_LE(seen.connected + seen.failed, 1);
+  }
+
+  bool note(Side& side, Seen& seen, const Event& event) {
+    switch (event.number) {
+      case FI_CONNECTED:
+        ++seen.connected;
+        break;
+      case FI_SHUTDOWN:
+        ++seen.shut_down;
+        EXPECT_EQ(event.fid, &side.ep->fid);
+        break;
+      case testing::kError:
+        ++seen.failed;
+        seen.error = event.error;
+        EXPECT_FALSE(event.sentence.empty());
+        break;
+      default:
+        break;
+    }
+    return true;
+  }
+  static void receive(Side& side, Seen& seen, std::string& buffer, std::size_t size) {
+    buffer.assign(size, '-');
+    if (fi_recv(side.ep, buffer.data(), size, nullptr, FI_ADDR_UNSPEC, &buffer) == 0) ++seen.posted;
+  }
+  static void send(Side& side, Seen& seen, const std::string& message) {
+    if (fi_send(side.ep, message.data(), message.size(), nullptr, FI_ADDR_UNSPEC, nullptr) == 0) ++seen.posted;
+  }
+  // True with a successful receive in `done`.
+  static bool count(Seen& seen, const Done& done) {
+    (done.error == 0 ? seen.succeeded : seen.unsuccessful) += 1;
+    return done.error == 0 && (done.flags & FI_RECV) != 0;
+  }
+
+  bool step_client() {
+    Event event;
+    Done done;
+    bool moved = false;
+    if (client_->poll(event)) {
+      moved = note(*client_, at_client, event);
+      if (event.number == FI_CONNECTED) {
+        answer = event.data;
+        receive(*client_, at_client, pong_received, kPong);
+        send(*client_, at_client, ping_);
+      }
+    }
+    while (client_->poll(done)) {
+      moved = true;
+      if (!count(at_client, done)) continue;
+      EXPECT_EQ(fi_shutdown(client_->ep, 0), 0);
+    }
+    return moved;
+  }
+  bool step_server() {
+    Event event;
+    Done done;
+    bool moved = false;
+    if (server_->poll(event)) {
+      moved = note(*server_, at_server, event);
+      if (event.number == FI_CONNREQ) {
+        EXPECT_EQ(event.data, "may I?");
+        server_->open_endpoint(event.info.get());
+        EXPECT_EQ(fi_enable(server_->ep), 0);
+        receive(*server_, at_server, ping_received, kPing);
+        EXPECT_EQ(fi_accept(server_->ep, "do", 2), 0);
+      }
+    }
+    while (server_->poll(done)) {
+      moved = true;
+      if (count(at_server, done)) send(*server_, at_server, pong_);
+    }
+    return moved;
+  }
+
+  const std::string ping_ = std::string(kPing, 'i');
+  const std::string pong_ = std::string(kPong, 'o');
+  Side* client_ = nullptr;
+  Side* server_ = nullptr;
+};
+
+void expect_success(const Dialogue& dialogue) {
+  EXPECT_EQ(dialogue.at_client.connected, 1);
+  EXPECT_EQ(dialogue.at_server.connected, 1);
+  EXPECT_EQ(dialogue.answer, "do");
+  EXPECT_EQ(dialogue.ping_received, std::string(kPing, 'i'));
+  EXPECT_EQ(dialogue.pong_received, std::string(kPong, 'o'));
+  EXPECT_EQ(dialogue.at_client.unsuccessful, 0);
+  EXPECT_EQ(dialogue.at_server.unsuccessful, 0);
+}
+
+TEST(SimulatedConnection, Undisturbed) {
+  Dialogue dialogue({});
+  dialogue.run();
+  expect_success(dialogue);
+}
+
+TEST(SimulatedConnection, SlowToConnect) {
+  reset({.slow_connect = true});
+  Side client, server;
+  server.listen();
+  client.connect(server.listening_at(), "x");
+  Event event;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(client.poll(event));
+    EXPECT_FALSE(server.poll(event));
+  }
+  finish_connects();
+  EXPECT_FALSE(client.poll(event));  // sends the request
+  ASSERT_TRUE(server.poll(event) || server.poll(event));
+  EXPECT_EQ(event.number, static_cast<uint32_t>(FI_CONNREQ));
+}
+
+TEST(SimulatedConnection, BrokenAfterEveryByte) {
+  Dialogue whole({});
+  whole.run();
+  const std::size_t total[2] = {bytes_sent(kToServer), bytes_sent(kToClient)};
+  ASSERT_GT(total[kToServer], kCmHeaderSize + kPing);
+  ASSERT_GT(total[kToClient], kCmHeaderSize + kPong);
+  for (Direction direction : {kToServer, kToClient}) {
+    for (Cut cut : {Cut::kEnd, Cut::kReset}) {
+      for (std::size_t at = 0; at <= total[direction]; ++at) {
+        SCOPED_TRACE(::testing::Message() << (cut == Cut::kEnd ? "end" : "reset") << " after " << at << " bytes "
+                                          << (direction == kToServer ? "to the server" : "to the client"));
+        Dialogue dialogue({.cut = cut, .cut_direction = direction, .cut_at = at});
+        dialogue.run();
+        // Neither side may believe in a message that did not come whole.
+        EXPECT_TRUE(at >= kCmHeaderSize || dialogue.at_client.failed == 1);
+        EXPECT_TRUE(dialogue.at_server.succeeded == 0 || dialogue.ping_received == std::string(kPing, 'i'));
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(SimulatedConnection, CutIntoPiecesAtEveryByte) {
+  for (Direction direction : {kToServer, kToClient}) {
+    for (std::size_t at = 0; at < kCmMessageSize + kPong; ++at) {
+      SCOPED_TRACE(::testing::Message() << "boundary at " << at << " direction " << direction);
+      Script script;
+      script.boundary[direction] = at;
+      Dialogue dialogue(script);
+      dialogue.run();
+      expect_success(dialogue);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(SimulatedConnection, EverySizeOfPieces) {
+  for (std::size_t chunk = 1; chunk <= 64; ++chunk) {
+    SCOPED_TRACE(chunk);
+    Dialogue dialogue({.chunk = chunk});
+    dialogue.run();
+    expect_success(dialogue);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(SimulatedConnection, ANarrowPipeCarriesEverything) {
+  for (std::size_t capacity : {1, 7, 33, 100}) {
+    SCOPED_TRACE(capacity);
+    Dialogue dialogue({.capacity = capacity});
+    dialogue.run();
+    expect_success(dialogue);
+  }
+}
+
+// ---- The listener ----------------------------------------------------------------------------------------------------
+
+// A peer without our library that connects and says what it is told to.
+UniqueFd dial(const sockaddr_storage& to) {
+  UniqueFd socket(net::open_stream(AF_INET));
+  EXPECT_EQ(net::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(sockaddr_in)), -EINPROGRESS);
+  return socket;
+}
+
+TEST(SimulatedListener, ComesBackWhenDescriptorsRunOut) {
+  reset({.failing_accepts = 3});
+  {
+    Side client, server;
+    server.listen();
+    client.connect(server.listening_at());
+    Event event;
+    int waits = 0;
+    while (!server.poll(event)) {
+      ASSERT_TRUE(advance_to_timer());
+      ASSERT_LT(++waits, 20);
+    }
+    EXPECT_EQ(event.number, static_cast<uint32_t>(FI_CONNREQ));
+  }
+  EXPECT_EQ(open_sockets(), 0u);
+}
+
+TEST(SimulatedListener, SilentPeersAreDroppedInTime) {
+  reset({});
+  Side server;
+  server.listen();
+  const std::size_t before = open_sockets();
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 10; ++i) silent.push_back(dial(server.listening_at()));
+  Event event;
+  EXPECT_FALSE(server.poll(event));
+  EXPECT_EQ(open_sockets(), before + 20);
+  advance(31s);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(server.poll(event));
+  EXPECT_EQ(open_sockets(), before + 10);
+}
+
+TEST(SimulatedListener, SilentPeersDoNotKeepOthersOut) {
+  reset({});
+  Side client, server;
+  server.listen();
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 3000; ++i) silent.push_back(dial(server.listening_at()));
+  Event event;
+  EXPECT_FALSE(server.poll(event));
+  client.connect(server.listening_at());
+  int seconds = 0;
+  for (; !server.poll(event) && seconds < 5; ++seconds) advance(1s);
+  EXPECT_EQ(event.number, static_cast<uint32_t>(FI_CONNREQ));
+}
+
+TEST(SimulatedListener, EveryTruncatedRequestIsForgotten) {
+  reset({});
+  {
+    Side server;
+    server.listen();
+    const std::size_t before = open_sockets();
+    CmMessage message;
+    message.compose(CmType::kRequest, "abc", 3);
+    Event event;
+    for (std::size_t len = 0; len < message.unsent().size(); ++len) {
+      UniqueFd peer = dial(server.listening_at());
+      EXPECT_TRUE(len == 0 || net::send(peer.get(), message.unsent().data(), len) > 0);
+      EXPECT_FALSE(server.poll(event));
+      peer.reset();
+      for (int i = 0; i < 3; ++i) EXPECT_FALSE(server.poll(event));
+      EXPECT_EQ(open_sockets(), before);
+    }
+  }
+  EXPECT_EQ(open_sockets(), 0u);
+}
+
+TEST(SimulatedListener, AnEndlessRequestIsCutOff) {
+  reset({});
+  {
+    Side server;
+    server.listen();
+    UniqueFd peer = dial(server.listening_at());
+    const std::string endless(60'000, '\3');
+    EXPECT_GT(net::send(peer.get(), endless.data(), endless.size()), 0);
+    Event event;
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(server.poll(event));
+    EXPECT_LT(net::send(peer.get(), endless.data(), 1), 0);
+  }
+  EXPECT_EQ(open_sockets(), 0u);
+}
+
+}  // namespace
+}  // namespace weft::tcp::sim
