@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <random>
 #include <vector>
@@ -47,9 +46,9 @@ TEST(Histogram, AgreesWithASortedListToOnePercent) {
   std::vector<uint64_t> values(10000);
   for (uint64_t& value : values) h->record(value = static_cast<uint64_t>(times(random)));
   std::sort(values.begin(), values.end());
-  for (double percent : {0.1, 10.0, 50.0, 90.0, 99.0, 99.9, 100.0}) {
-    const auto rank = static_cast<std::size_t>(std::ceil(percent / 100 * static_cast<double>(values.size())));
-    const uint64_t exact = values[rank - 1];
+  for (std::size_t per_mille : {1u, 100u, 500u, 900u, 990u, 999u, 1000u}) {
+    const double percent = static_cast<double>(per_mille) / 10;
+    const uint64_t exact = values[values.size() * per_mille / 1000 - 1];
     EXPECT_GE(h->percentile(percent), exact) << percent;
     EXPECT_LE(static_cast<double>(h->percentile(percent)), static_cast<double>(exact) * 1.01 + 1) << percent;
   }
