@@ -124,7 +124,7 @@ TEST_P(HostileData, GarbageEndsTheConnection) {
   TCP_WIRE_ONLY();
   const std::string garbage[] = {
       std::string(64, '\xff'),
-      "GET / HTTP/1.1\r\nHost: example.org\r\nConnection: keep-alive\r\n\r\n",
+      "GET / HTTP/1.1\r\nHost: example.org\r\nConnection: keep-alive\r\nUser-Agent: a lost browser\r\n\r\n",
       raw::data_header(200, 16),                                  // unknown operation
       raw::data_header(raw::kMsg, 16, 0),                         // header shorter than a header
       raw::data_header(raw::kMsg, 16, 15),

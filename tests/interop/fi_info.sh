@@ -21,7 +21,7 @@ refuse() {
 }
 
 expect 'provider: tcp'
-expect 'libfabric api: 2\.' --version
+expect '^libfabric: 2\.' --version
 expect '^tcp:' --list
 expect 'FI_EP_MSG' --provider tcp --ep_type FI_EP_MSG
 expect 'fi_sockaddr_in://127.0.0.1' --verbose --provider tcp --ep_type FI_EP_MSG --node 127.0.0.1 --port 7471
