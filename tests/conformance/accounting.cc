@@ -19,18 +19,25 @@ constexpr size_t kChunk = 256 * 1024;
 // A pair with many operations of every kind under way in both directions.
 struct Busy {
   explicit Busy(const Target& target)
-      : fabric(target, kRma), pair(fabric), bytes(fabric, kChunk, 'b', FI_SEND | FI_RECV | FI_READ | FI_WRITE),
-        region(fabric, kChunk, 'r', FI_REMOTE_READ | FI_REMOTE_WRITE), contexts(2 * 4 * kCount) {
+      : fabric(target, kRma),
+        pair(fabric),
+        bytes(fabric, kChunk, 'b', FI_SEND | FI_RECV | FI_READ | FI_WRITE),
+        region(fabric, kChunk, 'r', FI_REMOTE_READ | FI_REMOTE_WRITE),
+        contexts(2 * 4 * kCount) {
     size_t next = 0;
     for (int side : {0, 1}) {
       Node& node = pair.node(side);
       for (size_t i = 0; i < kCount; ++i) {
         post(side, fi_recv(node.ep(), bytes.data(), kChunk, bytes.desc(), FI_ADDR_UNSPEC, &contexts[next]), next);
         post(side, fi_send(node.ep(), bytes.data(), kChunk, bytes.desc(), node.peer, &contexts[next]), next);
-        post(side, fi_write(node.ep(), bytes.data(), kChunk, bytes.desc(), node.peer, region.remote_address(),
-                            region.key(), &contexts[next]), next);
-        post(side, fi_read(node.ep(), bytes.data(), kChunk, bytes.desc(), node.peer, region.remote_address(),
-                           region.key(), &contexts[next]), next);
+        post(side,
+             fi_write(node.ep(), bytes.data(), kChunk, bytes.desc(), node.peer, region.remote_address(), region.key(),
+                      &contexts[next]),
+             next);
+        post(side,
+             fi_read(node.ep(), bytes.data(), kChunk, bytes.desc(), node.peer, region.remote_address(), region.key(),
+                     &contexts[next]),
+             next);
       }
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Address vectors: insertion in all its forms, lookup, removal, printing; fi_av(3). They need no connectionless endpoint.
+// Address vectors: insertion in all its forms, lookup, removal, printing; fi_av(3). They need no connectionless
+// endpoint.
 
 #include "fixture/node.h"
 

@@ -42,8 +42,8 @@ TEST_P(CmAcceptReject, AcceptingEndpointMaySayItsEventsToTheListenersQueue) {
   ASSERT_EQ(asker.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
   CompletionQueue cq(fabric);
-  const auto ep = opened<fid_ep>(
-      "fi_endpoint", [&](fid_ep** e) { return fi_endpoint(fabric.domain(), request.get(), e, nullptr); });
+  const auto ep = opened<fid_ep>("fi_endpoint",
+                                 [&](fid_ep** e) { return fi_endpoint(fabric.domain(), request.get(), e, nullptr); });
   ASSERT_EQ(fi_ep_bind(ep.get(), listener.eq().fid(), 0), 0);
   ASSERT_EQ(fi_ep_bind(ep.get(), cq.fid(), FI_TRANSMIT | FI_RECV), 0) << "one CQ may serve both directions";
   ASSERT_EQ(fi_accept(ep.get(), nullptr, 0), 0);

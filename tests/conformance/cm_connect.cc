@@ -8,7 +8,9 @@ CONFORMANCE_TOPIC(CmConnect);
 namespace {
 
 // An address of this host where nobody listens: bound, and closed again.
-Address deserted(const Target& target) { return raw::Socket::listening(target.address).address(); }
+Address deserted(const Target& target) {
+  return raw::Socket::listening(target.address).address();
+}
 
 }  // namespace
 
@@ -169,9 +171,8 @@ TEST_P(CmConnect, ActiveEndpointMayInheritTheAddressOfAPassiveOne) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Handle<fid_pep> reserve = opened<fid_pep>("fi_passive_ep", [&](fid_pep** pep) {
-    return fi_passive_ep(fabric.fabric(), fabric.info(), pep, nullptr);
-  });
+  Handle<fid_pep> reserve = opened<fid_pep>(
+      "fi_passive_ep", [&](fid_pep** pep) { return fi_passive_ep(fabric.fabric(), fabric.info(), pep, nullptr); });
   Address any = Address::numeric(target().address, 0);
   ASSERT_EQ(fi_setname(&reserve->fid, any.get(), any.size), 0);
   const Address reserved = Address::local_name(&reserve->fid);

@@ -3,6 +3,7 @@
 // holes: a socket that listens and never answers, and one whose queue is full so that not even the kernel answers.
 #include <rdma/fi_ext.h>
 
+#include "fixture/child.h"
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
 
@@ -152,4 +153,12 @@ TEST_P(CmDeadline, OptionIsFixedOnceConnecting) {
   Pair pair(fabric);
   EXPECT_EQ(set_timeout(pair.a(), 1), -FI_EOPBADSTATE);
   EXPECT_EQ(set_timeout(pair.b(), 1), -FI_EOPBADSTATE);
+}
+
+TEST_P(CmDeadline, ParameterSetsTheDefault) {
+  CONNECTED_ONLY();
+  if (!speaks_tcp()) GTEST_SKIP() << "the parameter's name is the tcp provider's";
+  int status = -1;
+  EXPECT_EQ(child::output_of("show_connect_timeout", {{"FI_TCP_CONNECT_TIMEOUT", "4321"}}, &status), "4321\n");
+  EXPECT_EQ(status, 0);
 }

@@ -130,9 +130,7 @@ TEST_P(CmListen, ClosingTheListenerFreesItsAddress) {
     Listener listener(fabric);
     address = listener.address();
   }
-  Listener again(fabric, [&](fid_pep* pep) {
-    ASSERT_EQ(fi_setname(&pep->fid, address.get(), address.size), 0);
-  });
+  Listener again(fabric, [&](fid_pep* pep) { ASSERT_EQ(fi_setname(&pep->fid, address.get(), address.size), 0); });
   EXPECT_EQ(again.address(), address);
 }
 
@@ -160,7 +158,8 @@ TEST_P(CmListen, ServiceOfGetinfoIsTheListeningPort) {
   const InfoPtr hints = hints_for(target());
   fi_info* raw = nullptr;
   ASSERT_EQ(fi_getinfo(static_cast<int>(api_version()), target().address.c_str(), std::to_string(port).c_str(),
-                       FI_SOURCE, hints.get(), &raw), 0);
+                       FI_SOURCE, hints.get(), &raw),
+            0);
   const InfoPtr info(raw);
   EventQueue eq(fabric);
   const Handle<fid_pep> pep = passive_endpoint(fabric, info.get());

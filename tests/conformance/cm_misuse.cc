@@ -18,7 +18,9 @@ Handle<fid_ep> bare_endpoint(const Fabric& fabric) {
 }
 
 // The endpoint is past the state in which the call is allowed; a connected one may say so more precisely.
-bool is_state_error(int rc) { return rc == -FI_EOPBADSTATE || rc == -FI_EISCONN || rc == -FI_EALREADY; }
+bool is_state_error(int rc) {
+  return rc == -FI_EOPBADSTATE || rc == -FI_EISCONN || rc == -FI_EALREADY;
+}
 
 }  // namespace
 

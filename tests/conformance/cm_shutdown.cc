@@ -49,8 +49,8 @@ TEST_P(CmShutdown, PeerSeesShutdownAfterTheProcessIsKilled) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  child::Running peer("connect_and_stay", {{"WEFT_CONFORMANCE_PEER", target().address + " " +
-                                            std::to_string(listener.address().port())}});
+  child::Running peer("connect_and_stay",
+                      {{"WEFT_CONFORMANCE_PEER", target().address + " " + std::to_string(listener.address().port())}});
   const InfoPtr request = listener.next_request();
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);

@@ -85,7 +85,8 @@ TEST_P(CompletionFormats, DataFormatAddsRemoteData) {
   ASSERT_EQ(retry([&] {
               return fi_senddata(scene.pair.a().ep(), scene.out.data(), 5, scene.out.desc(), 0x1122334455667788,
                                  scene.pair.a().peer, &sent);
-            }), 0);
+            }),
+            0);
   fi_cq_data_entry entry{};
   ASSERT_EQ(read_some(scene.pair.b().rx(), &entry, 1), 1);
   EXPECT_TRUE(entry.flags & FI_REMOTE_CQ_DATA);

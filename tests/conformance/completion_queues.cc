@@ -124,8 +124,8 @@ TEST_P(CompletionQueues, OneQueueServesBothDirectionsAndManyEndpoints) {
   EventQueue eq(fabric);
   std::vector<Handle<fid_ep>> eps;
   const auto endpoint = [&](fi_info* info) {
-    eps.push_back(opened<fid_ep>("fi_endpoint",
-                                 [&](fid_ep** e) { return fi_endpoint(fabric.domain(), info, e, nullptr); }));
+    eps.push_back(
+        opened<fid_ep>("fi_endpoint", [&](fid_ep** e) { return fi_endpoint(fabric.domain(), info, e, nullptr); }));
     require_ok(fi_ep_bind(eps.back().get(), eq.fid(), 0), "fi_ep_bind");
     require_ok(fi_ep_bind(eps.back().get(), shared.fid(), FI_TRANSMIT | FI_RECV), "fi_ep_bind");
     return eps.back().get();

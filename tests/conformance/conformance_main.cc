@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Runs the suite. A filter that selects nothing is a failure: a ctest entry must not pass because its topic was renamed.
+// Runs the suite. A filter that selects nothing is a failure: a ctest entry must not pass because its topic was
+// renamed.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -202,14 +202,16 @@ TEST_P(Counters, ReadsAndWritesAreCounted) {
   ASSERT_EQ(retry([&] {
               return fi_write(pair.a().ep(), local.data(), 64, local.desc(), pair.a().peer, remote.remote_address(),
                               remote.key(), &context);
-            }), 0);
+            }),
+            0);
   ASSERT_TRUE(pair.a().tx().wait().ok());
   EXPECT_TRUE(reaches(writes.get(), 1));
   EXPECT_EQ(fi_cntr_read(reads.get()), 0u);
   ASSERT_EQ(retry([&] {
               return fi_read(pair.a().ep(), local.data(), 64, local.desc(), pair.a().peer, remote.remote_address(),
                              remote.key(), &context);
-            }), 0);
+            }),
+            0);
   ASSERT_TRUE(pair.a().tx().wait().ok());
   EXPECT_TRUE(reaches(reads.get(), 1));
   EXPECT_EQ(fi_cntr_read(writes.get()), 1u);
@@ -231,12 +233,14 @@ TEST_P(Counters, RemoteAccessIsCountedAtTheTarget) {
   ASSERT_EQ(retry([&] {
               return fi_write(pair.a().ep(), local.data(), 64, local.desc(), pair.a().peer, remote.remote_address(),
                               remote.key(), &context);
-            }), 0);
+            }),
+            0);
   EXPECT_TRUE(reaches(remote_writes.get(), 1));
   ASSERT_EQ(retry([&] {
               return fi_read(pair.a().ep(), local.data(), 64, local.desc(), pair.a().peer, remote.remote_address(),
                              remote.key(), &context);
-            }), 0);
+            }),
+            0);
   EXPECT_TRUE(reaches(remote_reads.get(), 1));
 }
 

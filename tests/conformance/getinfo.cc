@@ -62,8 +62,9 @@ TEST_P(Getinfo, OnlyTheHintedKindIsReturned) {
 
 TEST_P(Getinfo, RequestedCapabilitiesAreGranted) {
   for (uint64_t caps : std::initializer_list<uint64_t>{FI_MSG, FI_MSG | FI_SEND, FI_MSG | FI_SEND | FI_RECV})
-    expect_all(target(), [&](fi_info& hints) { hints.caps = caps; },
-               [&](const fi_info& info) { EXPECT_EQ(info.caps & caps, caps); });
+    expect_all(
+        target(), [&](fi_info& hints) { hints.caps = caps; },
+        [&](const fi_info& info) { EXPECT_EQ(info.caps & caps, caps); });
 }
 
 TEST_P(Getinfo, CapabilitiesNobodyHasGiveNoData) {
@@ -71,7 +72,8 @@ TEST_P(Getinfo, CapabilitiesNobodyHasGiveNoData) {
 }
 
 TEST_P(Getinfo, ModeBitsTheApplicationLacksAreNotRequired) {
-  expect_all(target(), [](fi_info& hints) { hints.mode = ~0ull; }, [](const fi_info&) {});
+  expect_all(
+      target(), [](fi_info& hints) { hints.mode = ~0ull; }, [](const fi_info&) {});
   const InfoPtr hints = hints_for(target(), [](fi_info& h) { h.mode = 0; });
   const Answer answer = ask(hints.get());
   for (const fi_info* info = answer.list.get(); info; info = info->next) EXPECT_EQ(info->mode, 0u);
@@ -112,11 +114,12 @@ TEST_P(Getinfo, ImpossibleAttributesGiveNoData) {
 
 TEST_P(Getinfo, OrderingThatWasAskedForIsGranted) {
   if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams have no order";
-  expect_all(target(), [](fi_info& hints) { hints.tx_attr->msg_order = hints.rx_attr->msg_order = FI_ORDER_SAS; },
-             [](const fi_info& info) {
-               EXPECT_TRUE(info.tx_attr->msg_order & FI_ORDER_SAS);
-               EXPECT_TRUE(info.rx_attr->msg_order & FI_ORDER_SAS);
-             });
+  expect_all(
+      target(), [](fi_info& hints) { hints.tx_attr->msg_order = hints.rx_attr->msg_order = FI_ORDER_SAS; },
+      [](const fi_info& info) {
+        EXPECT_TRUE(info.tx_attr->msg_order & FI_ORDER_SAS);
+        EXPECT_TRUE(info.rx_attr->msg_order & FI_ORDER_SAS);
+      });
 }
 
 TEST_P(Getinfo, EveryThreadingModelOfOldAndNewProgramsIsGranted) {
@@ -158,8 +161,7 @@ TEST_P(Getinfo, SourceFlagMakesThemTheSource) {
   const InfoPtr hints = hints_for(target());
   const Answer answer = ask(hints.get(), target().address.c_str(), "7471", FI_SOURCE);
   ASSERT_EQ(answer.rc, 0);
-  EXPECT_EQ(Address::copied(answer.list->src_addr, answer.list->src_addrlen),
-            Address::numeric(target().address, 7471));
+  EXPECT_EQ(Address::copied(answer.list->src_addr, answer.list->src_addrlen), Address::numeric(target().address, 7471));
   EXPECT_EQ(answer.list->dest_addr, nullptr);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peers that break the data protocol of the tcp wire once connected: they vanish at any byte of a message, send garbage,
-// or lie about lengths. The endpoint is told with exactly one terminal event after its last completion, and nobody else
-// is hurt. The peers are bare sockets.
+// Peers that break the data protocol of the tcp wire once connected: they vanish at any byte of a message, send
+// garbage, or lie about lengths. The endpoint is told with exactly one terminal event after its last completion, and
+// nobody else is hurt. The peers are bare sockets.
 #include <rdma/fi_rma.h>
 
 #include "fixture/driver.h"
@@ -21,7 +21,10 @@ constexpr size_t kReceives = 2;
 // A victim that accepted a bare socket, with receives and a region that the attacker could reach.
 struct Attacked {
   explicit Attacked(const Target& target, bool post = true)
-      : fabric(target), bystanders(fabric), listener(fabric), in(fabric, kSize, '.'),
+      : fabric(target),
+        bystanders(fabric),
+        listener(fabric),
+        in(fabric, kSize, '.'),
         region(fabric, kSize, 'r', FI_REMOTE_READ | FI_REMOTE_WRITE),
         attacker(raw::Socket::connected_to(listener.address())) {
     require(attacker.write(raw::cm_message(raw::kConnreq)), "write");
@@ -125,17 +128,17 @@ TEST_P(HostileData, GarbageEndsTheConnection) {
   const std::string garbage[] = {
       std::string(64, '\xff'),
       "GET / HTTP/1.1\r\nHost: example.org\r\nConnection: keep-alive\r\nUser-Agent: a lost browser\r\n\r\n",
-      raw::data_header(200, 16),                                  // unknown operation
-      raw::data_header(raw::kMsg, 16, 0),                         // header shorter than a header
+      raw::data_header(200, 16),           // unknown operation
+      raw::data_header(raw::kMsg, 16, 0),  // header shorter than a header
       raw::data_header(raw::kMsg, 16, 15),
       raw::data_header(raw::kMsg, 16, 255) + std::string(240, 0),  // and longer than any
-      raw::data_header(raw::kMsg, 3),                             // size smaller than the header
+      raw::data_header(raw::kMsg, 3),                              // size smaller than the header
       raw::data_header(raw::kMsg, 0),
-      raw::data_header(raw::kMsg, 16, 24, 1) + raw::word(1),      // size smaller than the longer header
+      raw::data_header(raw::kMsg, 16, 24, 1) + raw::word(1),            // size smaller than the longer header
       raw::data_header(raw::kReadRsp, 16 + 64) + std::string(64, 'x'),  // answer to a read nobody asked for
       raw::data_header(raw::kWrite, 16 + 5 * 24, 16 + 5 * 24, 0, 5) + std::string(5 * 24, 0),  // too many regions
-      raw::data_header(raw::kReadReq, 16, 16, 0, 0),              // a read of nothing at all from nowhere
-      raw::data_header(raw::kWrite, 16, 16, 0, 4),                // regions that do not fit into the header
+      raw::data_header(raw::kReadReq, 16, 16, 0, 0),  // a read of nothing at all from nowhere
+      raw::data_header(raw::kWrite, 16, 16, 0, 4),    // regions that do not fit into the header
   };
   for (const std::string& bytes : garbage) {
     Attacked scene(target());
@@ -175,8 +178,8 @@ TEST_P(HostileData, WritesOutsideTheRegionAreRefused) {
   struct Range {
     uint64_t offset, length;
   };
-  for (const Range& range : {Range{kSize - 8, 16}, Range{kSize, 1}, Range{~0ull - 8, 16}, Range{8, ~0ull - 4},
-                             Range{1ull << 63, 16}}) {
+  for (const Range& range :
+       {Range{kSize - 8, 16}, Range{kSize, 1}, Range{~0ull - 8, 16}, Range{8, ~0ull - 4}, Range{1ull << 63, 16}}) {
     Attacked scene(target());
     const std::string iov = rma_iov(scene.region.remote_address() + range.offset, range.length, scene.region.key());
     const uint64_t payload = std::min<uint64_t>(range.length, 16);
@@ -227,7 +230,8 @@ TEST_P(HostileData, ReadAnswerOfAnotherLengthIsAnError) {
     Context context;
     ASSERT_EQ(retry([&] {
                 return fi_read(scene.victim->ep(), local.data(), 64, local.desc(), scene.victim->peer, 0, 1, &context);
-              }), 0);
+              }),
+              0);
     ASSERT_EQ(scene.attacker.read(40).size(), 40u);
     scene.attacker.write(raw::data_header(raw::kReadRsp, 16 + length) + std::string(length, 'a'));
     scene.attacker.close();

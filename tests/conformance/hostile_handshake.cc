@@ -122,10 +122,10 @@ TEST_P(HostileHandshake, BadRequestsAreDroppedAndDisconnected) {
       "GET / HTTP/1.1\r\nHost: somewhere\r\nAccept: */*\r\n\r\n",  // another protocol
       raw::cm_message(raw::kConnreq, {}, -1, 2),                   // wrong version
       raw::cm_message(raw::kConnreq, {}, -1, 4),
-      raw::cm_message(raw::kConnresp),                             // not a request
+      raw::cm_message(raw::kConnresp),  // not a request
       raw::cm_message(raw::kNack),
       raw::cm_message(static_cast<raw::CmType>(99)),
-      raw::cm_message(raw::kConnreq, std::string(257, 'x')),       // one byte more than allowed
+      raw::cm_message(raw::kConnreq, std::string(257, 'x')),  // one byte more than allowed
       raw::cm_message(raw::kConnreq, std::string(300, 'x'), 65535),
   };
   for (const std::string& bytes : bad) {

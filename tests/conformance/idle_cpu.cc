@@ -12,7 +12,8 @@ CONFORMANCE_TOPIC(IdleCpu);
 namespace {
 
 constexpr int kIdleMs = 400;
-constexpr int64_t kAllowedUs = 40'000;  // 10 %, so that a loaded machine does not fail an honest wait; a spin takes 100 %
+constexpr int64_t kAllowedUs =
+    40'000;  // 10 %, so that a loaded machine does not fail an honest wait; a spin takes 100 %
 
 int64_t processor_us() {
   rusage usage{};
@@ -78,13 +79,12 @@ TEST_P(IdleCpu, CounterOfAConnection) {
   Fabric fabric(target());
   fi_cntr_attr attr{};
   attr.wait_obj = FI_WAIT_UNSPEC;
-  const auto counter = opened<fid_cntr>(
-      "fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
+  const auto counter =
+      opened<fid_cntr>("fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
   NodeOptions options;
   options.configure = [&](fid_ep* ep) { ASSERT_EQ(fi_ep_bind(ep, &counter->fid, FI_RECV), 0); };
   Pair pair(fabric, options, {});
-  expect_idle("fi_cntr_wait",
-              [&] { EXPECT_EQ(fi_cntr_wait(counter.get(), 1, kIdleMs), -FI_ETIMEDOUT); });
+  expect_idle("fi_cntr_wait", [&] { EXPECT_EQ(fi_cntr_wait(counter.get(), 1, kIdleMs), -FI_ETIMEDOUT); });
 }
 
 TEST_P(IdleCpu, UnreadMessagesDoNotSpinAWaitForSomethingElse) {
@@ -105,6 +105,5 @@ TEST_P(IdleCpu, OpenFabricWithoutWaiters) {
   Fabric fabric(target());
   Pair pair(fabric);
   expect_talking(pair);
-  expect_idle("a process that does nothing",
-              [&] { std::this_thread::sleep_for(milliseconds(kIdleMs)); });
+  expect_idle("a process that does nothing", [&] { std::this_thread::sleep_for(milliseconds(kIdleMs)); });
 }

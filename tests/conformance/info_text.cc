@@ -15,8 +15,12 @@ CONFORMANCE_TOPIC(InfoText);
 
 namespace {
 
-std::string text_of(const void* value, fi_type type) { return fi_tostr(value, type); }
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+std::string text_of(const void* value, fi_type type) {
+  return fi_tostr(value, type);
+}
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -83,8 +87,9 @@ TEST_P(InfoText, ReentrantFormKeepsToTheBuffer) {
 }
 
 TEST_P(InfoText, ErrorsOfBothRangesHaveASentence) {
-  for (int err : std::initializer_list<int>{FI_EINVAL, FI_EAGAIN, FI_ECONNREFUSED, FI_ETIMEDOUT, FI_ETOOSMALL, FI_EOPBADSTATE, FI_EAVAIL,
-                  FI_ENOEQ, FI_ENOCQ, FI_ETRUNC, FI_ENOKEY, FI_EOVERRUN, FI_ECANCELED}) {
+  for (int err :
+       std::initializer_list<int>{FI_EINVAL, FI_EAGAIN, FI_ECONNREFUSED, FI_ETIMEDOUT, FI_ETOOSMALL, FI_EOPBADSTATE,
+                                  FI_EAVAIL, FI_ENOEQ, FI_ENOCQ, FI_ETRUNC, FI_ENOKEY, FI_EOVERRUN, FI_ECANCELED}) {
     ASSERT_NE(fi_strerror(err), nullptr);
     EXPECT_STRNE(fi_strerror(err), "");
   }
@@ -92,7 +97,9 @@ TEST_P(InfoText, ErrorsOfBothRangesHaveASentence) {
   EXPECT_NE(fi_strerror(123456), nullptr);
 }
 
-TEST_P(InfoText, VersionIsAtLeastTheOldestSupported) { EXPECT_GE(fi_version(), FI_VERSION(1, 17)); }
+TEST_P(InfoText, VersionIsAtLeastTheOldestSupported) {
+  EXPECT_GE(fi_version(), FI_VERSION(1, 17));
+}
 
 TEST_P(InfoText, ParametersAreListed) {
   ASSERT_TRUE(Fabric::offers(target(), {}));  // providers have defined theirs by now

@@ -12,7 +12,9 @@ namespace {
 constexpr size_t kSize = (size_t{2} << 30) + 4097;
 const HintsEditor kRma = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA; };
 
-Completion patient(CompletionQueue& cq) { return cq.wait(after(std::chrono::seconds(60))); }
+Completion patient(CompletionQueue& cq) {
+  return cq.wait(after(std::chrono::seconds(60)));
+}
 
 }  // namespace
 
@@ -41,12 +43,14 @@ TEST_P(LargeMessage, MoreThanTwoGibibytesAreWrittenAndRead) {
   local.fill_pattern(2);
   Context context;
   fid_ep* ep = pair.a().ep();
-  ASSERT_EQ(fi_write(ep, local.data(), kSize, local.desc(), pair.a().peer, remote.remote_address(), remote.key(),
-                     &context), 0);
+  ASSERT_EQ(
+      fi_write(ep, local.data(), kSize, local.desc(), pair.a().peer, remote.remote_address(), remote.key(), &context),
+      0);
   ASSERT_TRUE(patient(pair.a().tx()).ok());
   std::memset(local.data(), 0, kSize);
-  ASSERT_EQ(fi_read(ep, local.data(), kSize, local.desc(), pair.a().peer, remote.remote_address(), remote.key(),
-                    &context), 0);
+  ASSERT_EQ(
+      fi_read(ep, local.data(), kSize, local.desc(), pair.a().peer, remote.remote_address(), remote.key(), &context),
+      0);
   ASSERT_TRUE(patient(pair.a().tx()).ok());
   EXPECT_TRUE(local.holds_pattern(2, kSize));
 }

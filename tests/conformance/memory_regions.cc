@@ -73,8 +73,8 @@ TEST_P(MemoryRegions, RangeBeyondTheRegionIsRefused) {
     size_t length;
     uint64_t offset;
   };
-  for (const Range& range : {Range{64, kSize - 63}, Range{kSize + 1, 0}, Range{1, kSize}, Range{64, ~0ull - 31},
-                             Range{64, 1ull << 40}}) {
+  for (const Range& range :
+       {Range{64, kSize - 63}, Range{kSize + 1, 0}, Range{1, kSize}, Range{64, ~0ull - 31}, Range{64, 1ull << 40}}) {
     for (bool is_read : {false, true}) {
       Scene scene(target(), kRemote);
       const uint64_t at = scene.remote.remote_address() + range.offset;
@@ -157,9 +157,8 @@ TEST_P(MemoryRegions, VectorAndAttributeFormsRegisterAsWell) {
   Fabric fabric(target(), kRma);
   char bytes[64];
   const iovec iov{bytes, sizeof bytes};
-  const auto v = opened<fid_mr>("fi_mr_regv", [&](fid_mr** m) {
-    return fi_mr_regv(fabric.domain(), &iov, 1, kRemote, 0, 501, 0, m, &fabric);
-  });
+  const auto v = opened<fid_mr>(
+      "fi_mr_regv", [&](fid_mr** m) { return fi_mr_regv(fabric.domain(), &iov, 1, kRemote, 0, 501, 0, m, &fabric); });
   EXPECT_EQ(v->fid.context, &fabric);
   fi_mr_attr attr{};
   attr.mr_iov = &iov;
@@ -167,7 +166,8 @@ TEST_P(MemoryRegions, VectorAndAttributeFormsRegisterAsWell) {
   attr.access = kRemote;
   attr.requested_key = 502;
   attr.context = bytes;
-  const auto a = opened<fid_mr>("fi_mr_regattr", [&](fid_mr** m) { return fi_mr_regattr(fabric.domain(), &attr, 0, m); });
+  const auto a =
+      opened<fid_mr>("fi_mr_regattr", [&](fid_mr** m) { return fi_mr_regattr(fabric.domain(), &attr, 0, m); });
   EXPECT_EQ(a->fid.context, bytes);
   EXPECT_NE(fi_mr_key(v.get()), fi_mr_key(a.get()));
 }

@@ -72,10 +72,11 @@ TEST_P(Message, SendvGathersAndRecvvScatters) {
     std::vector<void*> from_desc(count, scene.out.desc()), to_desc(count, scene.in.desc());
     ASSERT_EQ(retry([&] {
                 return fi_recvv(scene.pair.b().ep(), to.data(), to_desc.data(), count, FI_ADDR_UNSPEC, &scene.received);
-              }), 0);
-    ASSERT_EQ(retry([&] {
-                return fi_sendv(scene.ep(), from.data(), from_desc.data(), count, scene.peer(), &scene.sent);
-              }), 0);
+              }),
+              0);
+    ASSERT_EQ(
+        retry([&] { return fi_sendv(scene.ep(), from.data(), from_desc.data(), count, scene.peer(), &scene.sent); }),
+        0);
     scene.expect_received(kSize);
     scene.expect_sent();
   }
@@ -93,7 +94,8 @@ TEST_P(Message, MoreVectorsThanTheLimitAreRefused) {
   const auto receive_iov = pieces(scene.in.data(), kSize, receive_count);
   std::vector<void*> receive_desc(receive_count, scene.in.desc());
   EXPECT_LT(fi_recvv(scene.pair.b().ep(), receive_iov.data(), receive_desc.data(), receive_count, FI_ADDR_UNSPEC,
-                     &scene.received), 0);
+                     &scene.received),
+            0);
   expect_talking(scene.pair);
 }
 
@@ -101,8 +103,8 @@ TEST_P(Message, SendmsgAndRecvmsgCarryEverything) {
   Ready scene(target());
   const iovec from{scene.out.data(), kSize}, to{scene.in.data(), kSize};
   void *from_desc = scene.out.desc(), *to_desc = scene.in.desc();
-  fi_msg send{&from, &from_desc, 1, scene.peer(), &scene.sent, 42}, receive{&to, &to_desc, 1, FI_ADDR_UNSPEC,
-                                                                            &scene.received, 0};
+  fi_msg send{&from, &from_desc, 1, scene.peer(), &scene.sent, 42},
+      receive{&to, &to_desc, 1, FI_ADDR_UNSPEC, &scene.received, 0};
   ASSERT_EQ(retry([&] { return fi_recvmsg(scene.pair.b().ep(), &receive, 0); }), 0);
   ASSERT_EQ(retry([&] { return fi_sendmsg(scene.ep(), &send, FI_REMOTE_CQ_DATA); }), 0);
   const Completion completion = scene.expect_received(kSize);
@@ -117,7 +119,8 @@ TEST_P(Message, SenddataCarriesRemoteData) {
   ASSERT_EQ(retry([&] {
               return fi_senddata(scene.ep(), scene.out.data(), kSize, scene.out.desc(), ULLONG_MAX, scene.peer(),
                                  &scene.sent);
-            }), 0);
+            }),
+            0);
   const Completion completion = scene.expect_received(kSize);
   EXPECT_TRUE(completion.entry.flags & FI_REMOTE_CQ_DATA);
   EXPECT_EQ(completion.entry.data, ULLONG_MAX);
@@ -188,15 +191,15 @@ TEST_P(Message, MessagesArriveInTheOrderSent) {
   std::vector<Context> received(kCount), sent(kCount);
   for (size_t i = 0; i < kCount; ++i) {
     std::memset(out.data() + i * 64, static_cast<int>(i), 64);
-    ASSERT_EQ(retry([&] {
-                return fi_recv(pair.b().ep(), in.data() + i * 64, 64, in.desc(), FI_ADDR_UNSPEC, &received[i]);
-              }), 0);
+    ASSERT_EQ(
+        retry([&] { return fi_recv(pair.b().ep(), in.data() + i * 64, 64, in.desc(), FI_ADDR_UNSPEC, &received[i]); }),
+        0);
   }
   for (size_t i = 0; i < kCount; ++i) {
     const size_t length = i % 64 + 1;
-    ASSERT_EQ(retry([&] {
-                return fi_send(pair.a().ep(), out.data() + i * 64, length, out.desc(), pair.a().peer, &sent[i]);
-              }), 0);
+    ASSERT_EQ(
+        retry([&] { return fi_send(pair.a().ep(), out.data() + i * 64, length, out.desc(), pair.a().peer, &sent[i]); }),
+        0);
   }
   for (size_t i = 0; i < kCount; ++i) {
     const Completion arrival = pair.b().rx().wait();

@@ -69,7 +69,8 @@ TEST_P(Progress, TargetOfRmaNeedNotTakePart) {
   Buffer remote(fabric, kSize, 'r', FI_REMOTE_READ), local(fabric, kSize, 0, FI_READ);
   Context context;
   ASSERT_EQ(fi_read(pair.a().ep(), local.data(), kSize, local.desc(), pair.a().peer, remote.remote_address(),
-                    remote.key(), &context), 0);
+                    remote.key(), &context),
+            0);
   volatile char* last = local.data() + kSize - 1;
   EXPECT_TRUE(happens([&] { return *last == 'r'; }));
 }

@@ -26,8 +26,7 @@ struct Scene {
   uint64_t at(size_t offset = 0) { return remote.remote_address(offset); }
 
   ssize_t write(size_t length, size_t offset, uint64_t key) {
-    return retry(
-        [&] { return fi_write(ep(), local.data(), length, local.desc(), peer(), at(offset), key, &context); });
+    return retry([&] { return fi_write(ep(), local.data(), length, local.desc(), peer(), at(offset), key, &context); });
   }
   ssize_t read(size_t length, size_t offset, uint64_t key) {
     return retry([&] { return fi_read(ep(), local.data(), length, local.desc(), peer(), at(offset), key, &context); });
@@ -95,12 +94,14 @@ TEST_P(Rma, WholeRegionsOfEverySizeTravelBothWays) {
       ASSERT_EQ(retry([&] {
                   return fi_write(node.ep(), out.data(), size, out.desc(), node.peer, remote.remote_address(),
                                   remote.key(), &context);
-                }), 0);
+                }),
+                0);
       ASSERT_TRUE(node.tx().wait().ok());
       ASSERT_EQ(retry([&] {
                   return fi_read(node.ep(), in.data(), size, in.desc(), node.peer, remote.remote_address(),
                                  remote.key(), &context);
-                }), 0);
+                }),
+                0);
       ASSERT_TRUE(node.tx().wait().ok());
       EXPECT_TRUE(in.holds_pattern(static_cast<unsigned>(size), size)) << size;
       std::memset(in.data(), 0, size);
@@ -119,7 +120,8 @@ TEST_P(Rma, VectorsGatherAndScatterLocally) {
   ASSERT_EQ(retry([&] {
               return fi_writev(scene.ep(), iov.data(), desc.data(), count, scene.peer(), scene.at(7),
                                scene.remote.key(), &scene.context);
-            }), 0);
+            }),
+            0);
   scene.expect_completed(FI_WRITE);
   scene.flush();
   const char* at = scene.remote.data() + 7;
@@ -129,9 +131,10 @@ TEST_P(Rma, VectorsGatherAndScatterLocally) {
   }
   std::memset(scene.local.data(), 0, kSize);
   ASSERT_EQ(retry([&] {
-              return fi_readv(scene.ep(), iov.data(), desc.data(), count, scene.peer(), scene.at(7),
-                              scene.remote.key(), &scene.context);
-            }), 0);
+              return fi_readv(scene.ep(), iov.data(), desc.data(), count, scene.peer(), scene.at(7), scene.remote.key(),
+                              &scene.context);
+            }),
+            0);
   scene.expect_completed(FI_READ);
   at = scene.remote.data() + 7;
   for (const iovec& piece : iov) {
@@ -176,7 +179,8 @@ TEST_P(Rma, WriteWithDataIsReportedAtTheTarget) {
   ASSERT_EQ(retry([&] {
               return fi_writedata(scene.ep(), scene.local.data(), 200, scene.local.desc(), 0xfeedface12345678,
                                   scene.peer(), scene.at(), scene.remote.key(), &scene.context);
-            }), 0);
+            }),
+            0);
   const Completion completion = scene.pair.b().rx().wait();
   ASSERT_TRUE(completion.ok()) << completion;
   constexpr uint64_t kFlags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
@@ -198,7 +202,8 @@ TEST_P(Rma, WriteWithDataLeavesPostedReceivesAlone) {
   ASSERT_EQ(retry([&] {
               return fi_inject_writedata(scene.ep(), scene.local.data(), 8, 1, scene.peer(), scene.at(),
                                          scene.remote.key());
-            }), 0);
+            }),
+            0);
   EXPECT_EQ(scene.pair.b().rx().wait().context(), nullptr);
   ASSERT_EQ(scene.pair.a().send(out, 8, &sent), 0);
   EXPECT_EQ(scene.pair.b().rx().wait().context(), &receive);
@@ -212,7 +217,8 @@ TEST_P(Rma, InjectedWriteFreesTheBufferAtOnceAndGivesNoCompletion) {
   ASSERT_EQ(retry([&] {
               return fi_inject_write(scene.ep(), scene.local.data(), length, scene.peer(), scene.at(),
                                      scene.remote.key());
-            }), 0);
+            }),
+            0);
   scene.local.fill_pattern(7);
   scene.flush();
   EXPECT_EQ(scene.remote.text(length), original);
@@ -251,7 +257,8 @@ TEST_P(Rma, OperationsOfOneEndpointKeepTheirOrder) {
     ASSERT_EQ(retry([&] {
                 return fi_write(scene.ep(), scene.local.data() + i, 1, scene.local.desc(), scene.peer(), scene.at(),
                                 scene.remote.key(), &contexts[i]);
-              }), 0);
+              }),
+              0);
   }
   for (Context& context : contexts) EXPECT_EQ(scene.pair.a().tx().wait().context(), &context);
   scene.flush();

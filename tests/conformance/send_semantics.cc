@@ -33,7 +33,8 @@ struct Scene {
 
 TEST_P(SendSemantics, EveryCompletionLevelCompletes) {
   Scene scene(target());
-  for (uint64_t level : {uint64_t{FI_INJECT_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{FI_DELIVERY_COMPLETE}}) {
+  for (uint64_t level :
+       {uint64_t{FI_INJECT_COMPLETE}, uint64_t{FI_TRANSMIT_COMPLETE}, uint64_t{FI_DELIVERY_COMPLETE}}) {
     if (level == FI_DELIVERY_COMPLETE && target().ep_type == FI_EP_DGRAM) continue;
     ASSERT_EQ(scene.pair.b().recv(scene.in, kSize, &scene.received), 0);
     ASSERT_EQ(send_with(scene.pair.a(), scene.out, kSize, level, &scene.sent), 0);
@@ -128,7 +129,8 @@ TEST_P(SendSemantics, FencedSendWaitsForWhatWasPostedBefore) {
   ASSERT_EQ(retry([&] {
               return fi_read(pair.a().ep(), local.data(), kLarge, local.desc(), pair.a().peer, remote.remote_address(),
                              remote.key(), &read);
-            }), 0);
+            }),
+            0);
   ASSERT_EQ(send_with(pair.a(), note, 8, FI_FENCE, &sent), 0);
   EXPECT_EQ(pair.a().tx().wait().context(), &read) << "the read completes first";
   EXPECT_EQ(local.data()[kLarge - 1], 'r');
@@ -175,5 +177,6 @@ TEST_P(SendSemantics, RoomInTheQueuesIsReported) {
   ASSERT_GT(room, 0);
   EXPECT_GT(fi_tx_size_left(scene.pair.a().ep()), 0);
   for (ssize_t i = 0; i < std::min<ssize_t>(room, 64); ++i)
-    ASSERT_EQ(fi_recv(scene.pair.a().ep(), scene.in.data(), kSize, scene.in.desc(), FI_ADDR_UNSPEC, &scene.received), 0);
+    ASSERT_EQ(fi_recv(scene.pair.a().ep(), scene.in.data(), kSize, scene.in.desc(), FI_ADDR_UNSPEC, &scene.received),
+              0);
 }

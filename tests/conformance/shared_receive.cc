@@ -35,9 +35,9 @@ struct Scene {
 
 }  // namespace
 
-#define SHARED_SCENE()                   \
-  CONNECTED_ONLY();                      \
-  NEEDS(kShared, "FI_SHARED_CONTEXT");   \
+#define SHARED_SCENE()                 \
+  CONNECTED_ONLY();                    \
+  NEEDS(kShared, "FI_SHARED_CONTEXT"); \
   Scene scene(target())
 
 TEST_P(SharedReceive, BuffersServeWhicheverEndpointReceives) {
@@ -98,8 +98,7 @@ TEST_P(SharedReceive, ReceivingOnTheEndpointItselfIsRefused) {
   SHARED_SCENE();
   Buffer in(scene.fabric, kSize);
   Context context;
-  const ssize_t rc =
-      fi_recv(scene.pairs[0]->b().ep(), in.data(), kSize, in.desc(), FI_ADDR_UNSPEC, &context);
+  const ssize_t rc = fi_recv(scene.pairs[0]->b().ep(), in.data(), kSize, in.desc(), FI_ADDR_UNSPEC, &context);
   EXPECT_LT(rc, 0) << "the endpoint has no receive queue of its own";
 }
 

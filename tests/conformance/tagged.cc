@@ -12,8 +12,7 @@ constexpr size_t kSize = 256;
 constexpr uint64_t kTag = 0x0123456789abcdef & 0x00ffffffffffffff;
 
 struct Scene {
-  explicit Scene(const Target& target)
-      : fabric(target, kTagged), pair(fabric), out(fabric, kSize), in(fabric, kSize) {
+  explicit Scene(const Target& target) : fabric(target, kTagged), pair(fabric), out(fabric, kSize), in(fabric, kSize) {
     out.fill_pattern(1);
   }
   Completion arrival() { return pair.b().rx().wait(); }
@@ -149,9 +148,8 @@ TEST_P(Tagged, VectorsDataAndInjectWorkAsForPlainMessages) {
   check(40, 99);
   EXPECT_TRUE(scene.pair.a().tx().wait().ok());
   ASSERT_EQ(receive(), 0);
-  ASSERT_EQ(retry([&] {
-              return fi_tsenddata(a, scene.out.data(), 60, scene.out.desc(), 98, peer, kTag, &scene.sent);
-            }), 0);
+  ASSERT_EQ(retry([&] { return fi_tsenddata(a, scene.out.data(), 60, scene.out.desc(), 98, peer, kTag, &scene.sent); }),
+            0);
   check(60, 98);
   EXPECT_TRUE(scene.pair.a().tx().wait().ok());
   ASSERT_EQ(receive(), 0);

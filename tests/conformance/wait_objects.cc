@@ -205,7 +205,8 @@ TEST_P(WaitObjects, MutexAndConditionWakeTheApplication) {
   fid_t fids[] = {eq.fid()};
   pthread_mutex_lock(wait.mutex);
   int rc = 0;
-  while (rc == 0 && fi_trywait(fabric.fabric(), fids, 1) == 0) rc = pthread_cond_timedwait(wait.cond, wait.mutex, &deadline);
+  while (rc == 0 && fi_trywait(fabric.fabric(), fids, 1) == 0)
+    rc = pthread_cond_timedwait(wait.cond, wait.mutex, &deadline);
   pthread_mutex_unlock(wait.mutex);
   writer.join();
   EXPECT_EQ(rc, 0);

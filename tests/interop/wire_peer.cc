@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One end of a conversation over connected endpoints, for running two different libraries against each other. The program
-// is linked with the distribution's libfabric; LD_LIBRARY_PATH decides which library each end really uses.
+// One end of a conversation over connected endpoints, for running two different libraries against each other. The
+// program is linked with the distribution's libfabric; LD_LIBRARY_PATH decides which library each end really uses.
 //   wire_peer server ADDRESS         prints its port, then plays the accepting side
 //   wire_peer client ADDRESS PORT    plays the asking side
 // Both follow the same script (play() and below); the first deviation ends the program with a sentence and code 1.
@@ -231,8 +231,9 @@ void play_burst(Peer& peer, bool leads) {
 void play_rma(Peer& peer, bool leads) {
   step = leads ? "RMA as initiator" : "RMA as target";
   if (!leads) {
-    const RegionName name{peer.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR
-                              ? reinterpret_cast<uintptr_t>(peer.region.data()) : 0, fi_mr_key(peer.mr)};
+    const RegionName name{
+        peer.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? reinterpret_cast<uintptr_t>(peer.region.data()) : 0,
+        fi_mr_key(peer.mr)};
     std::memcpy(peer.out.data(), &name, sizeof name);
     peer.post("fi_inject", [&] { return fi_inject(peer.ep, peer.out.data(), sizeof name, 0); });
     for (unsigned round = 0; round < std::size(kSizes); ++round) {  // told of each write by its data
@@ -262,9 +263,8 @@ void play_rma(Peer& peer, bool leads) {
     peer.post("fi_writemsg", [&] { return fi_writemsg(peer.ep, &message, FI_REMOTE_CQ_DATA | FI_DELIVERY_COMPLETE); });
     peer.completion(&message);
     std::memset(peer.out.data(), 0, size);
-    peer.post("fi_read", [&] {
-      return fi_read(peer.ep, peer.out.data(), size, nullptr, 0, name.address, name.key, &message);
-    });
+    peer.post("fi_read",
+              [&] { return fi_read(peer.ep, peer.out.data(), size, nullptr, 0, name.address, name.key, &message); });
     peer.completion(&message);
     check(filled(peer.out, size, round), "bytes read back are wrong");
   }
@@ -295,8 +295,12 @@ void finish(Peer& peer, bool shuts_down) {
   }
 }
 
-void set_port(sockaddr* address, uint16_t port) { reinterpret_cast<sockaddr_in*>(address)->sin_port = htons(port); }
-uint16_t get_port(const sockaddr* address) { return ntohs(reinterpret_cast<const sockaddr_in*>(address)->sin_port); }
+void set_port(sockaddr* address, uint16_t port) {
+  reinterpret_cast<sockaddr_in*>(address)->sin_port = htons(port);
+}
+uint16_t get_port(const sockaddr* address) {
+  return ntohs(reinterpret_cast<const sockaddr_in*>(address)->sin_port);
+}
 
 int serve(const char* address) {
   Peer peer(address);
