@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <new>
+#include <system_error>
 
 namespace weft {
 
@@ -62,6 +64,9 @@ class AddressVectorCore::Report {
       events_->post_error(std::move(error));
     }
     ++done_;
+  }
+  void fail_rest(Status status) noexcept {
+    while (done_ < indices_.size()) failed(status);
   }
   // What the insertion call returns.
   int finish() noexcept {
@@ -152,17 +157,26 @@ int AddressVectorCore::insert_names(const Insertion& call, const Names& names) {
   // Name servers may take their time, so a thread of ours asks them.
   std::lock_guard lock(resolver_mutex_);
   pending_.push_back([this, report = std::move(report), names]() mutable {
-    resolve_names(report, names);
+    try {
+      resolve_names(report, names);
+    } catch (const std::bad_alloc&) {
+      report.fail_rest(Status(-FI_ENOMEM));
+    }
     report.finish();
   });
   if (resolver_running_) return 0;
   if (resolver_.joinable()) resolver_.join();  // it has just said that it is done
-  resolver_ = std::thread([this] { run_resolver(); });
+  try {
+    resolver_ = std::thread([this] { run_resolver(); });
+  } catch (const std::system_error&) {
+    pending_.pop_back();
+    return -FI_ENOMEM;
+  }
   resolver_running_ = true;
   return 0;
 }
 
-void AddressVectorCore::run_resolver() {
+void AddressVectorCore::run_resolver() noexcept {
   for (;;) {
     std::function<void()> next;
     {

@@ -66,7 +66,7 @@ class AddressVectorCore : public RefCounted {
   Status check_insertion(const Insertion& call) const noexcept;
   Result<Address> read_address(const std::byte*& next) const noexcept;
   void resolve_names(Report& report, const Names& names);
-  void run_resolver();
+  void run_resolver() noexcept;
   void insert_one(Report& report, const Result<Address>& address);
 
   const Ref<RefCounted> parent_;

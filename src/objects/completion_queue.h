@@ -232,9 +232,7 @@ ssize_t CompletionQueue<E>::sreadfrom(void* buf, size_t count, fi_addr_t* src_ad
   };
   const size_t threshold = threshold_of(cond);
   if (!satisfies(threshold)) wait_.wait(Deadline::in_ms(timeout_ms), Source{*this, threshold});
-  const ssize_t taken = take(buf, count, src_addr);
-  if (ready()) wait_.signal();  // for those who poll the descriptor
-  return taken;
+  return take(buf, count, src_addr);
 }
 
 }  // namespace weft

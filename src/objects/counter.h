@@ -174,16 +174,20 @@ int Counter<E>::wait(uint64_t threshold, int timeout_ms) noexcept {
   struct Source {
     Counter& counter;
     uint64_t threshold;
-    uint64_t errors;
+    uint64_t errors;  // that the application knows of: one from before the call must not make it wait for ever
     void drive() noexcept { counter.drive(); }
     bool must_not_sleep() noexcept { return counter.value() >= threshold || counter.errors() != errors; }
     bool prepare_wait() noexcept { return counter.prepare_wait(); }
   };
-  Source source{*this, threshold, errors()};
-  const bool ready = value() >= threshold || wait_.wait(Deadline::in_ms(timeout_ms), source);
-  mark_reported();
-  if (value() >= threshold) return 0;
-  return ready ? -FI_EAVAIL : -FI_ETIMEDOUT;
+  Source source{*this, threshold, reported_errors_.load()};
+  if (value() < threshold) wait_.wait(Deadline::in_ms(timeout_ms), source);
+  if (const uint64_t now = value(); now >= threshold) {
+    reported_value_.store(now);
+    return 0;
+  }
+  const uint64_t failed = errors();
+  reported_errors_.store(failed);
+  return failed != source.errors ? -FI_EAVAIL : -FI_ETIMEDOUT;
 }
 
 }  // namespace weft

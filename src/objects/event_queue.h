@@ -248,9 +248,7 @@ ssize_t EventQueue<E>::sread(uint32_t* event, void* buf, size_t len, int timeout
   if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
   if (!wait_.can_block()) return -FI_ENOSYS;
   if (!ready()) wait_.wait(Deadline::in_ms(timeout_ms), *this);
-  const ssize_t taken = take(event, buf, len, (flags & FI_PEEK) != 0);
-  if (ready()) wait_.signal();  // for those who poll the descriptor
-  return taken;
+  return take(event, buf, len, (flags & FI_PEEK) != 0);
 }
 
 }  // namespace weft

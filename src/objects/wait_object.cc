@@ -15,13 +15,11 @@ namespace weft {
 
 namespace {
 
-// Remaining time as ppoll and pthread_cond_clockwait count it; null for ever.
-timespec* to_timespec(Clock::duration duration, timespec& out) noexcept {
-  duration = std::max(duration, Clock::duration::zero());
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
-  out.tv_sec = seconds.count();
-  out.tv_nsec = std::chrono::nanoseconds(duration - seconds).count();
-  return &out;
+// What ppoll takes: the time that is left.
+timespec to_timespec(Clock::duration left) noexcept {
+  left = std::max(left, Clock::duration::zero());
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  return {seconds.count(), std::chrono::nanoseconds(left - seconds).count()};
 }
 
 }  // namespace
@@ -31,7 +29,6 @@ timespec* to_timespec(Clock::duration duration, timespec& out) noexcept {
 struct WaitObject::Driver {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t condition = PTHREAD_COND_INITIALIZER;  // of the real-time clock, as applications expect
-  std::atomic<uint64_t> broadcasts{0};                  // written under `mutex`
   std::atomic<bool> stop{false};
   std::function<bool()> progress;
   std::thread thread;
@@ -42,7 +39,6 @@ struct WaitObject::Driver {
   }
   void broadcast() noexcept {
     pthread_mutex_lock(&mutex);
-    broadcasts.fetch_add(1);
     pthread_cond_broadcast(&condition);
     pthread_mutex_unlock(&mutex);
   }
@@ -120,16 +116,17 @@ void WaitObject::wake() noexcept {
 void WaitObject::wake_locked() noexcept {
   armed_.store(false);
   ++wakes_;
-  owed_ = sleepers_;
+  if (sleepers_ != 0) followers_.notify_all();
+  must_rise_ = polling_;
   if (event_set_) return;
   event_set_ = true;
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof one);
-  assert(written == sizeof one);  // a counter that was drained cannot overflow
+  assert(written == sizeof one);  // a counter that is drained in between cannot overflow
 }
 
 void WaitObject::drain_locked() noexcept {
-  if (!event_set_) return;
+  if (!event_set_ || must_rise_) return;
   event_set_ = false;
   uint64_t count;
   [[maybe_unused]] const ssize_t got = ::read(event_.get(), &count, sizeof count);
@@ -139,7 +136,7 @@ void WaitObject::arm() noexcept {
   if (target_ != this) return target_->arm();
   if (!event_) return;
   std::lock_guard lock(mutex_);
-  if (owed_ == 0 && !driver_) drain_locked();
+  if (!driver_) drain_locked();  // the driver's to drain
   armed_.store(true);
 }
 
@@ -150,62 +147,67 @@ void WaitObject::interrupt() noexcept {
   wake_locked();
 }
 
-WaitObject::Sleeper::Sleeper(WaitObject& wait) noexcept : wait_(wait) {
-  broadcasts_seen_ = wait.driver_ ? wait.driver_->broadcasts.load() : 0;
-  std::lock_guard lock(wait.mutex_);
-  if (wait.owed_ == 0 && !wait.driver_) wait.drain_locked();
-  wakes_seen_ = wait.wakes_;
-  ++wait.sleepers_;
-  wait.armed_.store(true);
+WaitObject::Turn::~Turn() {
+  if (!wait_.event_) return;  // FI_WAIT_YIELD
+  std::lock_guard lock(wait_.mutex_);
+  if (leads_) wait_.has_leader_ = false;
+  if (!wait_.has_leader_ && wait_.sleepers_ != 0) wait_.followers_.notify_one();
+}
+
+WaitObject::Sleeper::Sleeper(Turn& turn) noexcept : turn_(turn), wait_(turn.wait_) {
+  std::lock_guard lock(wait_.mutex_);
+  wakes_seen_ = wait_.wakes_;
+  ++wait_.sleepers_;
+  wait_.armed_.store(true);
 }
 
 WaitObject::Sleeper::~Sleeper() {
   std::lock_guard lock(wait_.mutex_);
-  if (wait_.wakes_ != wakes_seen_) --wait_.owed_;
   if (--wait_.sleepers_ == 0 && !wait_.native_) wait_.armed_.store(false);
 }
 
 void WaitObject::Sleeper::sleep(Deadline deadline) noexcept {
-  if (!wait_.driver_) return wait_.poll_descriptors(deadline);
-  Driver& driver = *wait_.driver_;
-  timespec until;
-  pthread_mutex_lock(&driver.mutex);
-  while (driver.broadcasts.load() == broadcasts_seen_) {
+  std::unique_lock lock(wait_.mutex_);
+  if (!turn_.leads_) {
+    const auto up = [this] { return wait_.wakes_ != wakes_seen_ || !wait_.has_leader_; };
     if (deadline.infinite()) {
-      pthread_cond_wait(&driver.condition, &driver.mutex);
-    } else if (pthread_cond_clockwait(&driver.condition, &driver.mutex, CLOCK_MONOTONIC,
-                                      to_timespec(deadline.time().time_since_epoch(), until)) == ETIMEDOUT) {
-      break;
+      wait_.followers_.wait(lock, up);
+    } else if (!wait_.followers_.wait_until(lock, deadline.time(), up)) {
+      return;
     }
   }
-  pthread_mutex_unlock(&driver.mutex);
+  if (wait_.wakes_ != wakes_seen_) return;
+  turn_.leads_ = wait_.has_leader_ = true;
+  wait_.drain_locked();  // a wake from before this thread armed
+  wait_.poll_descriptors(lock, deadline);
 }
 
-void WaitObject::poll_descriptors(Deadline deadline) noexcept {
+void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline) noexcept {
   // More than a few engines on one queue go through the epoll descriptor, as FI_WAIT_FD applications have it.
   constexpr size_t kDirect = 8;
   std::array<pollfd, kDirect> fds;
   nfds_t count = 0;
-  {
-    std::lock_guard lock(mutex_);
-    if (attached_.size() < kDirect) {
-      fds[count++] = {event_.get(), POLLIN, 0};
-      for (const Attached& attached : attached_) fds[count++] = {attached.fd, POLLIN, 0};
-    } else {
-      // Without one (no descriptors left) this becomes a nap, so that progress goes on.
-      if (get_epoll_locked() != 0) deadline = std::min(deadline, Deadline::in_ms(1));
-      fds[count++] = {epoll_.get(), POLLIN, 0};
-    }
+  if (attached_.size() < kDirect) {
+    fds[count++] = {event_.get(), POLLIN, 0};
+    for (const Attached& attached : attached_) fds[count++] = {attached.fd, POLLIN, 0};
+  } else {
+    // Without one (no descriptors left) this becomes a nap, so that progress goes on.
+    if (get_epoll_locked() != 0) deadline = std::min(deadline, Deadline::in_ms(1));
+    fds[count++] = {epoll_.get(), POLLIN, 0};
   }
-  timespec left;
-  ::ppoll(fds.data(), count, deadline.infinite() ? nullptr : to_timespec(deadline.time() - Clock::now(), left),
-          nullptr);
+  polling_ = true;
+  lock.unlock();
+  const timespec left = to_timespec(deadline.infinite() ? Clock::duration() : deadline.time() - Clock::now());
+  ::ppoll(fds.data(), count, deadline.infinite() ? nullptr : &left, nullptr);
+  lock.lock();
+  polling_ = must_rise_ = false;
 }
 
 Status WaitObject::start_driver(std::function<bool()> progress) {
   if (kind_ != FI_WAIT_MUTEX_COND) return {};
   driver_ = std::make_unique<Driver>();
   driver_->progress = std::move(progress);
+  has_leader_ = true;
   try {
     driver_->thread = std::thread([this] { run_driver(); });
   } catch (...) {
@@ -229,10 +231,10 @@ void WaitObject::stop_driver() noexcept {
 void WaitObject::run_driver() noexcept {
   while (!driver_->stop.load()) {
     const bool may_sleep = driver_->progress();
-    if (may_sleep) poll_descriptors(Deadline());
     bool woken;
     {
-      std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
+      if (may_sleep && !event_set_) poll_descriptors(lock, Deadline());
       woken = event_set_;
       drain_locked();
     }

@@ -7,14 +7,16 @@
 // Both are sequentially consistent (or meet in the queue's lock), so one of them sees the other. A signal costs one
 // atomic load unless somebody is armed; only then, once, it writes an eventfd. So busy polling makes no system call.
 //
-// Many sleepers: the eventfd is emptied by the next who arms, but not before everyone who was armed at the wake has
-// left the bed (owed_); so each of them looks at the queue for its own condition, and no wake-up is lost.
+// Many sleepers: one of them, the leader, polls the descriptors; the others wait on a condition variable. A wake counts
+// wakes_ up and reaches all who armed before it, so each looks at the queue for its own condition, and none can take
+// away another's wake-up. A leader that leaves makes a sleeper its successor.
 #pragma once
 
 #include <pthread.h>
 #include <rdma/fi_eq.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -81,18 +83,31 @@ class WaitObject {
   int control(int command, void* arg) noexcept;
 
  private:
-  // A thread from arming until it has slept; a wake reaches all of them.
+  // A thread inside wait(): whether it leads.
+  class Turn {
+   public:
+    explicit Turn(WaitObject& wait) noexcept : wait_(wait) {}
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+    WaitObject& wait_;
+    bool leads_ = false;
+  };
+  // That thread from arming until it has slept.
   class Sleeper {
    public:
-    explicit Sleeper(WaitObject& wait) noexcept;
+    explicit Sleeper(Turn& turn) noexcept;
     ~Sleeper();
+    Sleeper(const Sleeper&) = delete;
+    Sleeper& operator=(const Sleeper&) = delete;
     // Returns after a wake, when a descriptor is readable, at the deadline, or for no reason.
     void sleep(Deadline deadline) noexcept;
 
    private:
+    Turn& turn_;
     WaitObject& wait_;
     uint64_t wakes_seen_;
-    uint64_t broadcasts_seen_;
   };
   struct Driver;
   struct Attached {
@@ -103,7 +118,7 @@ class WaitObject {
   void wake() noexcept;
   void wake_locked() noexcept;
   void drain_locked() noexcept;
-  void poll_descriptors(Deadline deadline) noexcept;
+  void poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline) noexcept;
   void run_driver() noexcept;
   int get_epoll_locked() noexcept;
   int get_descriptors_locked(fi_wait_pollfd* out) const noexcept;
@@ -122,13 +137,16 @@ class WaitObject {
   std::atomic<uint64_t> interrupts_{0};  // interrupt() calls so far
   std::atomic<uint64_t> heeded_{0};      // ... up to which some thread has left wait()
 
-  std::mutex mutex_;  // guards the rest; nothing else is locked under it
-  bool event_set_ = false;
-  bool native_ = false;  // the application has fetched descriptors or the condition, so it may sleep there unseen
-  uint64_t wakes_ = 0;
-  unsigned sleepers_ = 0;
-  unsigned owed_ = 0;  // Sleepers from before the last wake that have not left yet
-  UniqueFd epoll_;     // FI_WAIT_FD: event_ and attached_ as one descriptor, made when asked for
+  std::mutex mutex_;         // guards the rest; nothing else is locked under it
+  bool event_set_ = false;   // event_ is readable
+  bool native_ = false;      // the application has fetched descriptors or the condition, so it may sleep there unseen
+  uint64_t wakes_ = 0;       // so far
+  unsigned sleepers_ = 0;    // Sleepers alive
+  bool has_leader_ = false;  // some Turn leads; with FI_WAIT_MUTEX_COND the driver does, for good
+  bool polling_ = false;     // the leader is in poll() ...
+  bool must_rise_ = false;   // ... and was woken there: event_ stays readable until it has noticed
+  std::condition_variable followers_;
+  UniqueFd epoll_;  // FI_WAIT_FD: event_ and attached_ as one descriptor, made when asked for
   std::vector<Attached> attached_;
   uint64_t change_index_ = 0;
 
@@ -140,6 +158,7 @@ bool WaitObject::wait(Deadline deadline, Source&& source) noexcept {
   const Clock::time_point start = Clock::now();
   const uint64_t heeded = heeded_.load();
   const bool spin = quick_waits_.load(std::memory_order_relaxed) >= kQuickWaits;
+  Turn turn(*this);
   for (;;) {
     source.drive();
     if (source.must_not_sleep()) {
@@ -151,14 +170,17 @@ bool WaitObject::wait(Deadline deadline, Source&& source) noexcept {
       return false;
     }
     const Clock::time_point now = Clock::now();
-    if (now >= deadline.time()) return false;
+    if (now >= deadline.time()) {
+      note_wait(now - start);
+      return false;
+    }
     if (kind_ == FI_WAIT_YIELD) {
       std::this_thread::yield();
       continue;
     }
     if (spin && now - start < kSpin) continue;
 
-    Sleeper sleeper(*this);
+    Sleeper sleeper(turn);
     if (source.must_not_sleep() || interrupts_.load() != heeded) continue;
     if (!has_driver() && !source.prepare_wait()) continue;  // armed: whatever this completes wakes us
     sleeper.sleep(deadline);

@@ -416,43 +416,49 @@ TEST_F(CompletionQueueTest, BlockedReaderUsesNoProcessorTime) {
   EXPECT_LE(engine.drives, 4);
 }
 
-// Producers write bursts, consumers block with various batch sizes and now and then get a signal. Nothing is lost, and
-// nobody sleeps while something is there (that would hit the timeout).
+// Producers write bursts and signal now and then, consumers block with various batch sizes. Nothing is lost, and nobody
+// sleeps while something is there (that would hit the timeout).
 TEST_F(CompletionQueueTest, NoWakeUpIsLostBetweenManyThreads) {
+  constexpr uint64_t kEach = 4000;
+  constexpr uint64_t kProducers = 3;
+  constexpr uint64_t kEnd = 0;  // tells one consumer to leave
+  const std::vector<size_t> batches{1, 1, 3, 8};
   for (fi_wait_obj wait : {FI_WAIT_FD, FI_WAIT_MUTEX_COND}) {
     open(FI_CQ_FORMAT_MSG, wait);
-    constexpr uint64_t kEach = 4000;
-    constexpr int kProducers = 3;
     std::atomic<uint64_t> read{0};
     std::atomic<uint64_t> sum{0};
     std::atomic<int> timeouts{0};
-    std::vector<std::jthread> threads;
-    for (size_t batch : {1, 1, 3, 8}) {
-      threads.emplace_back([&, batch] {
-        std::vector<fi_cq_msg_entry> entries(batch);
-        while (read < kEach * kProducers) {
-          const auto start = Clock::now();
-          const ssize_t got = fi_cq_sread(cq, entries.data(), batch, nullptr, 5000);
-          if (got > 0) {
-            for (ssize_t i = 0; i < got; ++i)
-              sum += reinterpret_cast<uint64_t>(entries[static_cast<size_t>(i)].op_context);
-            if ((read += static_cast<uint64_t>(got)) >= kEach * kProducers)
-              for (int i = 0; i < 4; ++i) fi_cq_signal(cq);
-          } else if (Clock::now() - start > 4s) {
-            ++timeouts;
-          }
+    const auto consume = [&](size_t batch) {
+      std::vector<fi_cq_msg_entry> entries(batch);
+      uint64_t ends = 0;
+      while (ends == 0) {
+        const auto start = Clock::now();
+        const ssize_t got = fi_cq_sread(cq, entries.data(), batch, nullptr, 10000);
+        if (got < 0 && Clock::now() - start > 9s) ++timeouts;
+        for (ssize_t i = 0; i < got; ++i) {
+          const auto number = reinterpret_cast<uint64_t>(entries[static_cast<size_t>(i)].op_context);
+          sum += number;
+          number == kEnd ? ++ends : ++read;
         }
-      });
+      }
+      while (--ends != 0) write(kEnd);
+    };
+    {
+      std::vector<std::jthread> consumers;
+      for (size_t batch : batches) consumers.emplace_back(consume, batch);
+      {
+        std::vector<std::jthread> producers;
+        for (uint64_t p = 0; p < kProducers; ++p)
+          producers.emplace_back([&] {
+            for (uint64_t i = 1; i <= kEach; ++i) {
+              write(i);
+              if (i % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(i % 64));
+              if (i % 1000 == 0) fi_cq_signal(cq);
+            }
+          });
+      }
+      for (size_t i = 0; i < batches.size(); ++i) write(kEnd);
     }
-    for (int p = 0; p < kProducers; ++p) {
-      threads.emplace_back([&] {
-        for (uint64_t i = 1; i <= kEach; ++i) {
-          write(i);
-          if (i % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(i % 64));
-        }
-      });
-    }
-    threads.clear();
     EXPECT_EQ(read, kEach * kProducers);
     EXPECT_EQ(sum, kProducers * kEach * (kEach + 1) / 2);
     EXPECT_EQ(timeouts, 0) << "wait object " << wait;

@@ -88,7 +88,9 @@ TEST_F(CounterTest, WaitEndsWithAnErrorOrTheTimeout) {
   });
   EXPECT_EQ(fi_cntr_wait(cntr, 1, 20000), -FI_EAVAIL);
   producer.join();
-  EXPECT_EQ(fi_cntr_wait(cntr, 1, 0), -FI_ETIMEDOUT) << "only a change of the error count counts";
+  EXPECT_EQ(fi_cntr_wait(cntr, 1, 0), -FI_ETIMEDOUT) << "only an error that was not told yet counts";
+  counter->add_error(1);
+  EXPECT_EQ(fi_cntr_wait(cntr, 1, 20000), -FI_EAVAIL) << "one from before the call counts as well";
 }
 
 TEST_F(CounterTest, EveryWaiterIsWokenForItsOwnThreshold) {
@@ -108,6 +110,30 @@ TEST_F(CounterTest, EveryWaiterIsWokenForItsOwnThreshold) {
   });
   waiters.clear();
   EXPECT_EQ(failures, 0);
+}
+
+// One waiter is satisfied by each addition, the others wake in vain and go back to sleep: they must not take the
+// wake-up with them. There is no further addition that would make up for it.
+TEST_F(CounterTest, WaitersThatWakeInVainDoNotEatTheWakeUp) {
+  open();
+  constexpr uint64_t kRounds = 2000;
+  std::vector<std::jthread> greedy;
+  for (int i = 0; i < 6; ++i) greedy.emplace_back([&] { EXPECT_EQ(fi_cntr_wait(cntr, kRounds, 60000), 0); });
+  std::atomic<uint64_t> seen{0};
+  std::jthread modest([&] {
+    for (uint64_t i = 1; i <= kRounds; ++i) {
+      EXPECT_EQ(fi_cntr_wait(cntr, i, 60000), 0);
+      seen = i;
+    }
+  });
+  uint64_t late = 0;
+  for (uint64_t i = 1; i <= kRounds; ++i) {
+    counter->CounterCore::add(1);
+    const auto deadline = Clock::now() + 3s;
+    while (seen < i && Clock::now() < deadline) std::this_thread::yield();
+    if (seen < i) ++late;
+  }
+  EXPECT_EQ(late, 0u);
 }
 
 TEST_F(CounterTest, WithoutWaitObjectNothingBlocks) {
