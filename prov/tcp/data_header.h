@@ -90,9 +90,11 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   std::memcpy(&header.flags, in + 2, 2);
   if (swap) header.flags = __builtin_bswap16(header.flags);
   header.op_data = static_cast<std::uint8_t>(in[4]);
-  header.rma_count = static_cast<std::uint8_t>(in[5]);
-  const bool ranges = header.op == Op::kReadRequest || header.op == Op::kWrite;
-  if (header.rma_count > kMaxRmaIov || (header.rma_count != 0) != ranges) return failure(EPROTO);
+  // Other operations carry no ranges, whatever the count says: the reference leaves a request's in its answer.
+  if (header.op == Op::kReadRequest || header.op == Op::kWrite) {
+    header.rma_count = static_cast<std::uint8_t>(in[5]);
+    if (header.rma_count == 0 || header.rma_count > kMaxRmaIov) return failure(EPROTO);
+  }
   const std::size_t size = header.size();
   const std::uint64_t total = word(in + 8);
   if (size != static_cast<std::uint8_t>(in[kHeaderSizeOffset]) || total < size) return failure(EPROTO);

@@ -61,7 +61,7 @@ class Endpoint final : public TransferEndpoint {
   // endpoint_connection.cc
   Status admit(CmEvent call) noexcept;
   void enter(CmEvent event, EqError* failure = nullptr) noexcept;
-  Result<UniqueFd> open_active_socket() noexcept;
+  Result<UniqueFd> open_active_socket(const Address& peer) noexcept;
   void proceed() noexcept;
   void dial() noexcept;
   void send_message() noexcept;

@@ -68,7 +68,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   if (!events_) return -FI_ENOEQ;
   if (request_ != nullptr) return -FI_EOPBADSTATE;  // this endpoint was opened to accept
   if (Status status = admit(CmEvent::kConnect); !status.ok()) return status.code();
-  auto socket = open_active_socket();
+  auto socket = open_active_socket(*address);
   if (!socket) return socket.error().code();
   if (address->family() != local_.family()) local_ = Address::any(address->family(), 0);
   handshake_ = std::make_unique<Handshake>(*this, std::move(*socket));
@@ -115,7 +115,7 @@ Status Endpoint::admit(CmEvent call) noexcept {
   return Status();
 }
 
-Result<UniqueFd> Endpoint::open_active_socket() noexcept {
+Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
   const Parameters& parameters = domain_.fabric().parameters;
   UniqueFd socket = std::move(bound_);
   if (!socket && (local_.port() != 0)) {
@@ -127,7 +127,8 @@ Result<UniqueFd> Endpoint::open_active_socket() noexcept {
     const int fd = net::open_stream(local_.family());
     if (fd < 0) return failure(Status(fd));
     socket.reset(fd);
-    if (!local_.is_any()) {
+    // To an address of this host the kernel connects from that same address, unasked.
+    if (!local_.is_any() && !local_.same_host(peer)) {
       // The port is chosen when the destination is known: the same one serves many destinations.
       net::set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
       if (int result = net::bind(fd, local_.data(), local_.size()); result < 0) return failure(Status(result));
@@ -211,7 +212,7 @@ void Endpoint::expect_more() noexcept {
     if (state_ == CmState::kAwaiting && handshake.readable) receive_answer();
     return;
   }
-  if (Status status = engine().watch(handshake, handshake.socket.get()); !status.ok())
+  if (Status status = engine().watch(handshake, handshake.socket.get(), true); !status.ok())
     return fail(status.error(), nullptr);
   if (connect_timeout_ms_ != 0)
     engine().set_deadline(handshake, handshake.started_at + std::chrono::milliseconds(connect_timeout_ms_));
@@ -249,11 +250,11 @@ void Endpoint::receive_answer() noexcept {
 void Endpoint::start_transfers(bool answered) noexcept {
   // Kept until the end: the answer's data is in it, and its Watch may be the one that is running.
   const std::unique_ptr<Handshake> done = std::move(handshake_);
-  engine().unwatch(*done);
   socket_ = done->socket.get();
   if (connect_timeout_ms_ == 0) net::set_option(socket_, SOL_SOCKET, SO_KEEPALIVE, 0);
   starting_ = true;
-  start(std::move(done->socket), swap_bytes_, nullptr, 0);
+  start(std::move(done->socket), swap_bytes_, {}, done.get());
+  engine().unwatch(*done);
   starting_ = false;
   const auto data = answered ? done->message.data() : std::span<const std::byte>();
   events_->post_cm(FI_CONNECTED, &abi.fid, nullptr, data.data(), data.size());

@@ -7,14 +7,18 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "tcp/socket.h"
 
 namespace weft::tcp {
 namespace {
 
-// Edge-triggered: an event tells of a change; the flags in Watch keep the state in between.
-constexpr std::uint32_t kInterest = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+// Edge-triggered: an event tells of a change; the flags in Watch keep the state in between. EPOLLOUT is asked for only
+// by those who wait for it: it is nearly always true, and would make every stale entry look like news.
+constexpr std::uint32_t interest(bool output) noexcept {
+  return EPOLLIN | EPOLLRDHUP | EPOLLET | (output ? std::uint32_t{EPOLLOUT} : 0);
+}
 
 }  // namespace
 
@@ -48,25 +52,26 @@ Engine::~Engine() {
 }
 
 void Engine::drive() noexcept {
-  // Whoever holds the mutex is posting or making progress already; waiting for it would gain nothing.
-  UniqueLock lock(mutex_, std::try_to_lock);
-  if (lock) progress(false);
+  // Not tried but taken: a thread that posts in a tight loop would keep a trying one out for ever.
+  Lock lock(mutex_);
+  progress();
 }
 
 bool Engine::prepare_wait() noexcept {
   Lock lock(mutex_);
-  progress(true);
+  ++round_;
+  run_ready();
+  // Readiness need not be asked for: wait_fd() is readable at once if there is any.
   waiting_ = ready_.empty();
   return waiting_;
 }
 
-void Engine::progress(bool ask_readiness) noexcept {
+void Engine::progress() noexcept {
   ++round_;
-  waiting_ = false;
+  const bool woken = std::exchange(waiting_, false);
   run_ready();
-  const bool found = !crowded_ && poll_hot();
-  const bool due = crowded_ || hot_[0] == nullptr || round_ % kRoundsPerHarvest == 0;
-  if (ask_readiness || (!found && due)) {
+  if (!crowded_ && poll_hot()) return;
+  if (woken || crowded_ || hot_[0] == nullptr || round_ % kRoundsPerHarvest == 0) {
     harvest();
     run_ready();
   }
@@ -140,9 +145,24 @@ void Engine::run_deadlines() noexcept {
   if (!deadlines_.empty()) arm_timer(deadlines_.front().deadline);
 }
 
-Status Engine::watch(Watch& watch, int fd) noexcept {
+Status Engine::watch(Watch& watch, int fd, bool output) noexcept {
   watch.fd = fd;
-  return Status(std::min(0, net::epoll_add(epoll_.get(), fd, kInterest, &watch)));
+  watch.output = output;
+  return Status(std::min(0, net::epoll_add(epoll_.get(), fd, interest(output), &watch)));
+}
+
+// Registering anew reports the present state, so space that came meanwhile is not missed.
+void Engine::await_output(Watch& watch) noexcept {
+  watch.writable = false;
+  if (!std::exchange(watch.output, true)) net::epoll_modify(epoll_.get(), watch.fd, interest(true), &watch);
+}
+
+Status Engine::replace(Watch& old, Watch& next) noexcept {
+  next.fd = old.fd;
+  const int result = net::epoll_modify(epoll_.get(), next.fd, interest(next.output), &next);
+  if (result >= 0) old.fd = -1;
+  unwatch(old);
+  return Status(std::min(0, result));
 }
 
 void Engine::unwatch(Watch& watch) noexcept {
@@ -210,7 +230,10 @@ Status Engine::start_service_thread() {
 void Engine::serve() noexcept {
   while (!stopping_) {
     pollfd readiness{epoll_.get(), POLLIN, 0};
-    if (::poll(&readiness, 1, -1) > 0) prepare_wait();
+    if (::poll(&readiness, 1, -1) <= 0) continue;
+    Lock lock(mutex_);
+    waiting_ = true;  // this thread slept: readiness is asked for
+    progress();  // what queued itself again has signalled wait_fd()
   }
 }
 

@@ -41,6 +41,7 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   bool writable = false;
   bool hung = false;      // the peer closed its side, or the socket failed
   bool received = false;  // set by mark_hot() while a handler runs
+  bool output = false;    // the engine tells when the socket becomes writable
   std::uint16_t misses = 0;
   Clock::time_point deadline{};
 };
@@ -62,7 +63,11 @@ class Engine : public RefCounted {
   bool automatic() const noexcept { return automatic_; }
 
   // From here on the caller holds the mutex.
-  Status watch(Watch& watch, int fd) noexcept;
+  Status watch(Watch& watch, int fd, bool output = false) noexcept;
+  // The socket takes no more: on_ready comes when it does again. Stays so, since what was full once may be full again.
+  void await_output(Watch& watch) noexcept;
+  // `next` takes over the descriptor that `old` watches: one system call less than unwatch() and watch().
+  Status replace(Watch& old, Watch& next) noexcept;
   void unwatch(Watch& watch) noexcept;  // also forgets its deadline and queued work; the descriptor stays open
   void make_ready(Watch& watch) noexcept;
   void set_deadline(Watch& watch, Clock::time_point at) noexcept;
@@ -82,7 +87,7 @@ class Engine : public RefCounted {
  private:
   Engine();
   Status open_descriptors();
-  void progress(bool ask_readiness) noexcept;
+  void progress() noexcept;
   bool poll_hot() noexcept;
   void harvest() noexcept;
   void run_ready() noexcept;
@@ -92,7 +97,7 @@ class Engine : public RefCounted {
   void serve() noexcept;
 
   static constexpr std::size_t kHotSockets = 2;       // read speculatively
-  static constexpr unsigned kRoundsPerHarvest = 8;    // readiness of the others is asked every so many rounds
+  static constexpr unsigned kRoundsPerHarvest = 32;   // readiness of the others is asked every so many rounds
   static constexpr std::uint16_t kHotMisses = 20000;  // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                   // readiness events per system call
 

@@ -2,6 +2,8 @@
 // A listening socket at work; see listener.h.
 #include "tcp/listener.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <rdma/providers/fi_log.h>
 
 #include <cstring>
@@ -70,6 +72,9 @@ Listener::Listener(std::unique_ptr<Engine> engine, Fabric& fabric, ::fid* endpoi
 
 Status Listener::start() noexcept {
   Lock lock(engine_->mutex());
+  // A connection is of no use before its request is here: the kernel wakes us for both at once.
+  const auto patience_s = std::chrono::ceil<std::chrono::seconds>(patience_).count();
+  net::set_option(socket_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, static_cast<int>(patience_s));
   if (int result = net::listen(socket_.get(), static_cast<int>(backlog_)); result < 0) return Status(result);
   return engine_->watch(*this, socket_.get());
 }
@@ -97,7 +102,7 @@ void Listener::release(ConnectRequest& request) noexcept {
   Lock lock(self->engine_->mutex());
   request.ListHook<RequestTag>::unlink();
   --self->pending_count_;
-  if (self->socket_) self->engine_->make_ready(*self);
+  if (self->paused_ && self->socket_) self->engine_->make_ready(*self);
 }
 
 bool Listener::has_room() noexcept {
@@ -126,10 +131,12 @@ void Listener::accept_connections() noexcept {
       readable = false;
       return;
     }
-    if (accepted >= 0)
-      admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()));
-    else if (!concerns_one_connection(-accepted))
+    if (accepted >= 0) {
+      // Others that wait come next time: first the application hears of this one.
+      if (admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()))) return engine_->make_ready(*this);
+    } else if (!concerns_one_connection(-accepted)) {
       return pause(-accepted);
+    }
   }
 }
 
@@ -139,7 +146,8 @@ void Listener::pause(int error) noexcept {
   engine_->set_deadline(*this, net::now() + kRetryAccept);
 }
 
-void Listener::admit(UniqueFd socket, const Address& peer) noexcept {
+// Whether the request came together with the connection and has been announced.
+bool Listener::admit(UniqueFd socket, const Address& peer) noexcept {
   auto* request = new (std::nothrow) ConnectRequest(
       [](Watch& watch) noexcept {
         auto& self = static_cast<ConnectRequest&>(watch);
@@ -150,11 +158,13 @@ void Listener::admit(UniqueFd socket, const Address& peer) noexcept {
         self.listener().drop(self, FI_ETIMEDOUT);
       },
       std::move(socket), peer, *this);
-  if (request == nullptr) return;
+  if (request == nullptr) return false;
   request->arrived_at = net::now();
   half_open_.push_back(*request);
   ++half_open_count_;
+  const std::size_t pending = pending_count_;
   proceed(*request);
+  return pending_count_ != pending;
 }
 
 // Mostly the request has come together with the connection: then nothing is registered for it.

@@ -37,7 +37,7 @@ class Listener final : public Watch, public std::enable_shared_from_this<Listene
  private:
   void accept_connections() noexcept;
   bool has_room() noexcept;
-  void admit(UniqueFd socket, const Address& peer) noexcept;
+  bool admit(UniqueFd socket, const Address& peer) noexcept;
   void proceed(ConnectRequest& request) noexcept;
   void announce(ConnectRequest& request) noexcept;
   void drop(ConnectRequest& request, int error) noexcept;

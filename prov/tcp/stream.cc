@@ -19,16 +19,18 @@ Stream::Stream(TransferEndpoint& endpoint, Engine& engine, MemoryRegions& region
       regions_(regions),
       pools_(pools) {}
 
-void Stream::start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early) noexcept {
+void Stream::start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early, Watch* handshake) noexcept {
   socket_ = std::move(socket);
   swap_ = swap_bytes;
   state_ = State::kOpen;
-  readable = writable = true;
-  if (Status status = engine_.watch(*this, socket_.get()); !status.ok()) send_error_ = status.error();
+  writable = true;  // what is there to read, registration tells
+  const Status watched = handshake != nullptr && handshake->fd >= 0 ? engine_.replace(*handshake, *this)
+                                                                    : engine_.watch(*this, socket_.get());
+  if (!watched.ok()) send_error_ = watched.error();
   // Nothing is parsed here: what it leads to, even the end, comes after the caller has reported FI_CONNECTED.
   stash_.assign(early.begin(), early.end());
   blocked_ = !stash_.empty();
-  resume();
+  if (blocked_ || send_error_ != 0) resume();
 }
 
 void Stream::stop(int error) noexcept {
@@ -86,8 +88,8 @@ void Stream::on_deadline_passed() noexcept {
 // FIN, not RST: unread input would make close() discard output that is still on its way.
 void Stream::close_socket() noexcept {
   constexpr int kMostReads = 64;
-  net::shutdown(socket_.get(), SHUT_WR);
-  for (int i = 0; i < kMostReads; ++i)
+  if (next_id_ != 0) net::shutdown(socket_.get(), SHUT_WR);
+  for (int i = 0; next_id_ != 0 && i < kMostReads; ++i)
     if (net::recv(socket_.get(), engine_.receive_scratch(), Engine::kScratchSize) <= 0) break;
   engine_.unwatch(*this);
   socket_.reset();

@@ -27,7 +27,8 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   Stream(TransferEndpoint& endpoint, Engine& engine, MemoryRegions& regions, TransferPools& pools) noexcept;
 
   // The socket is connected and non-blocking; `early` was read behind the handshake.
-  void start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early) noexcept;
+  // `handshake`: what watched the socket so far, if anything.
+  void start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early, Watch* handshake) noexcept;
   // Local end: sends what was gathered if the kernel takes it, closes, cancels everything. Idempotent.
   void stop(int error) noexcept;
   bool open() const noexcept { return state_ == State::kOpen; }
@@ -129,7 +130,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   int send_error_ = 0;
 
   // Outgoing. Records move from queue_ (or responses_) to sending_, whose order is the order on the wire.
-  std::uint8_t next_id_ = 0;
+  std::uint32_t next_id_ = 0;  // messages that have a place on the wire; its low byte travels with each
   std::uint32_t gathered_ = 0;   // bytes waiting in queue_
   std::uint32_t response_count_ = 0;
   std::size_t outstanding_ = 0;  // the application's operations without a completion

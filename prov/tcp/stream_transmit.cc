@@ -104,7 +104,7 @@ ssize_t Stream::transmit_now(const TransmitRequest& request, const DataHeader& h
                              Then then) noexcept {
   std::byte inlined[kInlineSize];
   std::size_t inline_len = encode(header, inlined);
-  inlined[kIdOffset] = std::byte{next_id_};
+  inlined[kIdOffset] = static_cast<std::byte>(next_id_);
   iovec iov[1 + kIovLimit];
   std::size_t count = 1;
   if (len <= kInjectSize) {
@@ -130,9 +130,9 @@ ssize_t Stream::transmit_now(const TransmitRequest& request, const DataHeader& h
     end(ENOMEM);  // half a message has left, and nothing can remember the other half
     return -FI_ENOTCONN;
   }
-  writable = false;
+  engine_.await_output(*this);
   record->sent = sent > 0 ? static_cast<std::size_t>(sent) : 0;
-  record->inlined[kIdOffset] = std::byte{next_id_++};
+  record->inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
   sending_.push_back(*record);
   return 0;
 }
@@ -176,13 +176,14 @@ Transmit* Stream::make_record(const TransmitRequest& request, const DataHeader& 
 }
 
 void Stream::flush() noexcept {
+  if (sending_.empty() && queue_.empty() && responses_.empty()) return;
   while (state_ == State::kOpen && writable) {
     Gather batch;
     batch.scratch = engine_.transmit_scratch();
     if (!gather(batch) || batch.count == 0) return;
     const ssize_t sent = batch.count == 1 ? net::send(fd, batch.iov[0].iov_base, batch.iov[0].iov_len)
                                           : net::sendv(fd, batch.iov, static_cast<int>(batch.count));
-    if (sent < static_cast<ssize_t>(batch.bytes)) writable = false;
+    if (sent < static_cast<ssize_t>(batch.bytes)) engine_.await_output(*this);
     if (sent >= 0) {
       account(static_cast<std::size_t>(sent));
     } else if (sent != -EAGAIN) {
@@ -207,7 +208,7 @@ bool Stream::gather(Gather& batch) noexcept {
     if (!respond && (queue_.empty() || fence_holds(queue_.front()))) break;
     Transmit& record = respond ? responses_.pop_front() : queue_.pop_front();
     if (!respond) gathered_ -= static_cast<std::uint32_t>(std::min(record.len, kGatherBytes));
-    record.inlined[kIdOffset] = std::byte{next_id_++};
+    record.inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
     sending_.push_back(record);
     add_to(batch, record);
   }

@@ -130,10 +130,11 @@ Status TransferEndpoint::enable_transfers() noexcept {
   return Status();
 }
 
-void TransferEndpoint::start(UniqueFd socket, bool swap_bytes, const void* early, size_t early_len) noexcept {
+void TransferEndpoint::start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early,
+                             Watch* handshake) noexcept {
   started_ = true;
   install(abi, kOpen);
-  stream_.start(std::move(socket), swap_bytes, {static_cast<const std::byte*>(early), early_len});
+  stream_.start(std::move(socket), swap_bytes, early, handshake);
 }
 
 void TransferEndpoint::stop(int error) noexcept { stream_.stop(error); }

@@ -97,7 +97,7 @@ class TransferEndpoint : public Object<fid_ep> {
   bool transfers_enabled() const noexcept { return enabled_; }
 
   // With the engine's mutex held; see stream.h.
-  void start(UniqueFd socket, bool swap_bytes, const void* early, size_t early_len) noexcept;
+  void start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early, Watch* handshake) noexcept;
   void stop(int error) noexcept;
   bool started() const noexcept { return started_; }
 

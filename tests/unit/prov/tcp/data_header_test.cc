@@ -83,12 +83,25 @@ TEST(DataHeader, RefusesContradictions) {
   EXPECT_TRUE(refused(1, 255)) << "an unknown operation";
   EXPECT_TRUE(refused(5, 5)) << "more ranges than allowed";
   EXPECT_TRUE(refused(5, 0)) << "a write to nowhere";
-  EXPECT_TRUE(refused(1, 0)) << "a message with ranges";
+  EXPECT_TRUE(refused(1, 0)) << "a message with the header size of a write";
   EXPECT_TRUE(refused(6, 16)) << "a header size that does not fit its contents";
   std::byte shorter[kMaxHeaderSize];
   std::copy(std::begin(good), std::end(good), shorter);
   std::fill(shorter + 8, shorter + 16, std::byte{0});
   EXPECT_FALSE(decode(shorter, false)) << "a total shorter than the header";
+}
+
+TEST(DataHeader, LeftoverCountOfRangesInAnAnswerIsIgnored) {
+  DataHeader answer;
+  answer.op = Op::kReadResponse;
+  answer.payload = 100;
+  std::byte out[kMaxHeaderSize];
+  ASSERT_EQ(encode(answer, out), 16u);
+  out[5] = std::byte{1};  // as stock libfabric sends it
+  const Result<DataHeader> back = decode(out, false);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->payload, 100u);
+  EXPECT_EQ(back->rma_count, 0u);
 }
 
 TEST(DataHeader, AcknowledgementHasNoPayload) {
