@@ -2,6 +2,7 @@
 // bench_runner: starts every measurement of the plan for weft, stock libfabric and plain sockets in turns, and reports.
 // Exit code 1 when a measurement failed; a missed target is a result, not a failure.
 #include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -93,6 +94,8 @@ int main(int argc, char** argv) {
     fmt::print("stock libfabric left out: {} does not exist\n", options.stock);
     options.stock.clear();
   }
+
+  if (sched_getscheduler(0) == SCHED_FIFO) options.command.insert(0, "chrt -f 1 ");  // inherited by what is measured
 
   const Plan plan = chosen_plan(options);
   const Machine machine = describe_machine();

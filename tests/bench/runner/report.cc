@@ -29,7 +29,7 @@ constexpr const char* kMethod = R"(
   payload, header and payload in one call, small frames gathered up to 64 KiB. With several connections it asks epoll first.
   Where the fabric's threads block, it uses blocking calls.
 - Client and server run on the first and the last core allowed to them, at the highest ordinary priority where they may
-  take it, every contestant alike.
+  take it (on a machine that others use as well, `chrt -f 1` before the command keeps them out), every contestant alike.
 - Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
   best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
 - A stream is timed until the receiver has confirmed the last message. Every message carries a sequence number that the
