@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// A libfabric.so.1 loaded by path; see fabric_library.h.
 #include "fabric/fabric_library.h"
 
 #include <dlfcn.h>

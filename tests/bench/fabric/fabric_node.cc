@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// One side of a fabric measurement; see fabric_node.h.
 #include "fabric/fabric_node.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Messages over one connected endpoint; see messenger.h.
 #include "fabric/messenger.h"
 
 #include "process/process_pair.h"

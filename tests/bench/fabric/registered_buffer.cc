@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Message slots in registered memory; see registered_buffer.h.
 #include "fabric/registered_buffer.h"
 
 #include <cstdlib>

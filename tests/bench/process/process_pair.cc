@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Server and client of a measurement; see process_pair.h.
 #include "process/process_pair.h"
 
 #include <fmt/format.h>

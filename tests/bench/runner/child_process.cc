@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Runs one bench program; see child_process.h.
 #include "runner/child_process.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// What the numbers depend on; see machine.h.
 #include "runner/machine.h"
 
 #include <fmt/chrono.h>

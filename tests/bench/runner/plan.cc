@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// What a run measures and what it is judged by; see plan.h.
 #include "runner/plan.h"
 
 #include <fmt/format.h>

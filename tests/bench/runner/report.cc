@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Table, plots and JSON of a run; see report.h.
 #include "runner/report.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// A line plot with logarithmic axes; see svg_plot.h.
 #include "runner/svg_plot.h"
 
 #include <fmt/format.h>

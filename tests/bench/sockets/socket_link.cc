@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Messages over one plain connection; see socket_link.h.
 #include "sockets/socket_link.h"
 
 #include <sys/epoll.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// One side of a measurement over plain sockets; see socket_node.h.
 #include "sockets/socket_node.h"
 
 #include <arpa/inet.h>

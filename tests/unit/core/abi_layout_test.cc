@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Old layouts of fi_info: sizes, and reading them as a current one.
 #include "core/abi_layout.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Lines of libfabric.conf: what counts, what is skipped.
 #include "core/config_file.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// fi_fabric: which provider is asked, and what it is given.
 #include "fake_provider.h"
 
 namespace weft::core {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// The log: levels, filters, rate limit, destinations, the handler of an application.
 #include "core/log.h"
 
 #include <sys/stat.h>

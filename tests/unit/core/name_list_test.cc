@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Lists of names: splitting, trimming, the "a,b" and "^a,b" filters.
 #include "core/name_list.h"
 
 #include <gtest/gtest.h>

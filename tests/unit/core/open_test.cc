@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// fi_open and the objects it knows.
 #include "fake_provider.h"
 
 namespace weft::core {

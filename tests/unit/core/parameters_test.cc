@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Parameters: declared types, and values from the environment and libfabric.conf.
 #include "core/parameters.h"
 
 #include <climits>

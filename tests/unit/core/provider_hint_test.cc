@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// prov_name in hints: which providers may answer.
 #include "core/provider_hint.h"
 
 #include <gtest/gtest.h>

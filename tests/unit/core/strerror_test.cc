@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// fi_strerror: errno's numbers, fabric's own, and those of neither.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// fi_info: allocation, deep copy, release.
 #include "objects/info.h"
 
 #include <gtest/gtest.h>
