@@ -23,7 +23,7 @@ on() {
 # listening PORT: somebody of this machine listens there (both address families).
 listening() { grep -qi ":$(printf %04x "$1") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null; }
 
-(on "$server_library" timeout 60 /usr/bin/fi_pingpong -B $control "$@" >"$scratch/server" 2>&1) &
+(on "$server_library" timeout 100 /usr/bin/fi_pingpong -B $control "$@" >"$scratch/server" 2>&1) &
 background=$!
 tries=0
 until listening $control; do
@@ -31,7 +31,7 @@ until listening $control; do
   [ $tries -lt 100 ] && kill -0 $background 2>/dev/null || { cat "$scratch/server"; fail "the server did not start"; }
   sleep 0.1
 done
-(on "$client_library" timeout 60 /usr/bin/fi_pingpong -P $control "$@" "$address" >"$scratch/client" 2>&1)
+(on "$client_library" timeout 100 /usr/bin/fi_pingpong -P $control "$@" "$address" >"$scratch/client" 2>&1)
 client=$?
 wait $background
 server=$?

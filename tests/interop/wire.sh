@@ -20,7 +20,7 @@ on() {
   esac
 }
 
-(on "$server_library" timeout 60 "$peer" server "$address" >"$scratch/port" 2>"$scratch/server") &
+(on "$server_library" timeout 100 "$peer" server "$address" >"$scratch/port" 2>"$scratch/server") &
 background=$!
 tries=0
 until [ -s "$scratch/port" ]; do
@@ -28,7 +28,7 @@ until [ -s "$scratch/port" ]; do
   [ $tries -lt 100 ] && kill -0 $background 2>/dev/null || { cat "$scratch/server"; fail "the server did not start"; }
   sleep 0.1
 done
-(on "$client_library" timeout 60 "$peer" client "$address" "$(cat "$scratch/port")") >"$scratch/client" 2>&1
+(on "$client_library" timeout 100 "$peer" client "$address" "$(cat "$scratch/port")") >"$scratch/client" 2>&1
 client=$?
 wait $background
 server=$?
