@@ -139,8 +139,8 @@ class Drawing {
     line(kLeft, bottom, right, bottom, "#222");
     line(kLeft, kTop, kLeft, bottom, "#222");
     text((kLeft + right) / 2, bottom + 44, "middle", plot_.x_label);
-    put(R"svg(<text transform="translate(22 {:.1f}) rotate(-90)" text-anchor="middle">{}</text>)svg", (kTop + bottom) / 2,
-        escape(plot_.y_label));
+    put(R"svg(<text transform="translate(22 {:.1f}) rotate(-90)" text-anchor="middle">{}</text>)svg",
+        (kTop + bottom) / 2, escape(plot_.y_label));
   }
 
   void legend() {
