@@ -41,7 +41,7 @@ struct Socket {
   int peer = -1;
   Direction outgoing = kToServer;
   Pipe in;
-  bool ended = false;  // the peer sends no more
+  bool ended = false;     // the peer sends no more
   bool finished = false;  // we send no more
   int error = 0;
   // Registration.
@@ -64,7 +64,9 @@ std::size_t sent_bytes[2];
 std::size_t moves;
 std::uint16_t next_port;
 
-int fresh() { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
+int fresh() {
+  return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+}
 
 Socket* find(int fd) {
   auto it = sockets.find(fd);
@@ -175,10 +177,18 @@ void finish_connects() {
   for (int fd : waiting) establish(fd);
 }
 
-std::size_t open_sockets() { return sockets.size(); }
-std::size_t bytes_sent(Direction direction) { return sent_bytes[direction]; }
-std::size_t transfers() { return moves; }
-void advance(Clock::duration by) { clock_now += by; }
+std::size_t open_sockets() {
+  return sockets.size();
+}
+std::size_t bytes_sent(Direction direction) {
+  return sent_bytes[direction];
+}
+std::size_t transfers() {
+  return moves;
+}
+void advance(Clock::duration by) {
+  clock_now += by;
+}
 
 bool advance_to_timer() {
   Clock::time_point earliest = Clock::time_point::max();
@@ -210,7 +220,8 @@ ssize_t sendv(int fd, const iovec* iov, int count) noexcept {
   Pipe& pipe = peer->in;
   std::size_t len = 0;
   for (int i = 0; i < count; ++i) len += iov[i].iov_len;
-  if (script.cut != Cut::kNone && socket.outgoing == script.cut_direction) len = std::min(len, script.cut_at - pipe.sent);
+  if (script.cut != Cut::kNone && socket.outgoing == script.cut_direction)
+    len = std::min(len, script.cut_at - pipe.sent);
   len = std::min(len, script.capacity - pipe.bytes.size());
   const std::size_t wanted = len;
   len = allowed(socket.outgoing, pipe.sent, pipe.sender_paused, len);
@@ -295,7 +306,9 @@ int connect(int fd, const sockaddr* address, socklen_t) noexcept {
   return -EINPROGRESS;
 }
 
-int connect_result(int fd) noexcept { return -std::exchange(sockets.at(fd).error, 0); }
+int connect_result(int fd) noexcept {
+  return -std::exchange(sockets.at(fd).error, 0);
+}
 
 int listen(int fd, int) noexcept {
   sockets.at(fd).listening = true;
@@ -342,7 +355,9 @@ int route(const sockaddr* peer, socklen_t peer_len, sockaddr* local, socklen_t* 
   return 0;
 }
 
-int set_option(int, int, int, int) noexcept { return 0; }
+int set_option(int, int, int, int) noexcept {
+  return 0;
+}
 
 int epoll_create() noexcept {
   const int fd = fresh();
@@ -375,8 +390,8 @@ int epoll_wait(int epoll_fd, epoll_event* out, int max) noexcept {
   for (const auto& [fd, data] : epolls.at(epoll_fd)) {
     const auto timer = timers.find(fd);
     const auto event = sim::events.find(fd);
-    const bool due = (timer != timers.end() && timer->second.at <= clock_now) ||
-                     (event != sim::events.end() && event->second);
+    const bool due =
+        (timer != timers.end() && timer->second.at <= clock_now) || (event != sim::events.end() && event->second);
     if (due && count < max) out[count++] = {.events = EPOLLIN, .data = {.ptr = data}};
   }
   for (auto& [fd, socket] : sockets) {
@@ -410,10 +425,16 @@ int event_open() noexcept {
   return fd;
 }
 
-void event_signal(int fd) noexcept { sim::events[fd] = true; }
-void event_drain(int fd) noexcept { sim::events[fd] = false; }
+void event_signal(int fd) noexcept {
+  sim::events[fd] = true;
+}
+void event_drain(int fd) noexcept {
+  sim::events[fd] = false;
+}
 
-Clock::time_point now() noexcept { return clock_now; }
+Clock::time_point now() noexcept {
+  return clock_now;
+}
 
 }  // namespace net
 }  // namespace weft::tcp

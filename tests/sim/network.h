@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A network in memory, in the place of prov/tcp/socket.cc: byte pipes, edge-triggered readiness and a clock that only
-// tests turn. A script says what goes wrong and where. One thread; descriptors are real ones without a function, so that
-// close() tells the network and a leak is seen.
+// tests turn. A script says what goes wrong and where. One thread; descriptors are real ones without a function, so
+// that close() tells the network and a leak is seen.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ struct Script {
   Cut cut = Cut::kNone;
   Direction cut_direction = kToServer;
   std::size_t cut_at = kNever;
-  int failing_accepts = 0;      // the next calls of accept answer EMFILE
-  bool slow_connect = false;    // connections come about when finish_connects() is called
+  int failing_accepts = 0;           // the next calls of accept answer EMFILE
+  bool slow_connect = false;         // connections come about when finish_connects() is called
   std::size_t capacity = 64 * 1024;  // bytes on their way, per direction
 };
 

@@ -9,11 +9,13 @@ namespace {
 
 constexpr CmState kStates[] = {CmState::kIdle,     CmState::kEnabled,   CmState::kConnecting, CmState::kRequesting,
                                CmState::kAwaiting, CmState::kAnswering, CmState::kConnected,  CmState::kClosed};
-constexpr CmEvent kEvents[] = {CmEvent::kEnable,      CmEvent::kConnect,     CmEvent::kAccept,   CmEvent::kShutdown,
-                               CmEvent::kClose,       CmEvent::kTransportUp, CmEvent::kMessageSent, CmEvent::kAccepted,
-                               CmEvent::kRejected,    CmEvent::kFailed,      CmEvent::kStreamEnd};
+constexpr CmEvent kEvents[] = {CmEvent::kEnable,   CmEvent::kConnect,     CmEvent::kAccept,      CmEvent::kShutdown,
+                               CmEvent::kClose,    CmEvent::kTransportUp, CmEvent::kMessageSent, CmEvent::kAccepted,
+                               CmEvent::kRejected, CmEvent::kFailed,      CmEvent::kStreamEnd};
 
-constexpr bool in_the_making(CmState state) { return state > CmState::kEnabled && state < CmState::kConnected; }
+constexpr bool in_the_making(CmState state) {
+  return state > CmState::kEnabled && state < CmState::kConnected;
+}
 
 TEST(CmState, EveryStateAgainstEveryEvent) {
   for (CmState state : kStates) {
@@ -46,7 +48,7 @@ TEST(CmState, EveryStateAgainstEveryEvent) {
 }
 
 struct History {
-  int asked = 0;      // connect or accept was not refused
+  int asked = 0;  // connect or accept was not refused
   int connected = 0;
   int failed = 0;
   int shut_down = 0;
@@ -76,7 +78,9 @@ void walk(CmState state, History history, int left) {
   }
 }
 
-TEST(CmState, OneTerminalEventOnEveryPath) { walk(CmState::kIdle, {}, 6); }
+TEST(CmState, OneTerminalEventOnEveryPath) {
+  walk(CmState::kIdle, {}, 6);
+}
 
 static_assert(next(CmState::kIdle, CmEvent::kConnect).actions == (kCmEnable | kCmDial));
 static_assert(next(CmState::kConnected, CmEvent::kConnect).refusal == FI_EISCONN);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connections between two sides of one process over the loopback: what fi_cm(3) promises, and what happens to misuse and
-// to peers that misbehave.
+// Connections between two sides of one process over the loopback: what fi_cm(3) promises, and what happens to misuse
+// and to peers that misbehave.
 #include <arpa/inet.h>
 #include <rdma/fi_ext.h>
 #include <sys/socket.h>
@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Polls both sides until `side` has an event.
-Event await_event(Side& side, Side& other, std::chrono::milliseconds patience = 5s) {
+Event await_event(Side& side, Side& other, std::chrono::milliseconds patience = 20s) {
   Event event;
   const auto end = std::chrono::steady_clock::now() + patience;
   while (!side.poll(event)) {
@@ -177,7 +177,8 @@ TEST_F(Connection, NobodyListening) {
 TEST_F(Connection, DeadlineNamesThePhase) {
   client.open_endpoint();
   const int timeout_ms = 50;
-  ASSERT_EQ(fi_setopt(&client.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &timeout_ms, sizeof timeout_ms), 0);
+  ASSERT_EQ(fi_setopt(&client.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &timeout_ms, sizeof timeout_ms),
+            0);
   const sockaddr_storage to = server.listening_at();
   ASSERT_EQ(fi_connect(client.ep, &to, nullptr, 0), 0);
   const Event failed = await_event(client, client);
@@ -264,7 +265,8 @@ TEST_F(Connection, BacklogBoundsWhatIsPending) {
 
 TEST_F(Connection, GarbageHurtsNobodyElse) {
   std::vector<UniqueFd> vandals;
-  for (const char* junk : {"GET / HTTP/1.1\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n", "\3", "\3\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1"}) {
+  for (const char* junk :
+       {"GET / HTTP/1.1\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n", "\3", "\3\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1"}) {
     vandals.push_back(dial());
     EXPECT_GT(::send(vandals.back().get(), junk, std::strlen(junk), MSG_NOSIGNAL), 0);
   }
