@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The mutable state of the library, all of it: parameters, log, providers.
+// The mutable state of the library, all of it: parameters, log, providers, last texts.
 #pragma once
 
 #include "core/log.h"
 #include "core/parameters.h"
 #include "core/registry.h"
+#include "core/thread_text.h"
 
 namespace weft::core {
 
@@ -14,6 +15,7 @@ struct State {
   Parameters parameters;
   Log log;
   Registry registry;
+  ThreadText last_text;  // of fi_tostr
 };
 
 // Made by the first call into the library. It outlives every destructor and exit handler of the application: it dies

@@ -8,6 +8,7 @@
 
 #include "core/boundary.h"
 #include "core/names.h"
+#include "core/state.h"
 #include "core/text.h"
 
 namespace weft::core {
@@ -130,9 +131,12 @@ WEFT_EXPORT char* fi_tostr_r(char* buf, size_t len, const void* data, fi_type da
   return buf;
 }
 
-// One buffer a thread, so that it is safe where the manual page does not promise it.
 WEFT_EXPORT char* fi_tostr(const void* data, fi_type datatype) {
-  static thread_local std::string text;
   if (data == nullptr && datatype != FI_TYPE_VERSION) return nullptr;
-  return guarded([&] { return text = to_text(data, datatype), 0; }) == 0 ? text.data() : nullptr;
+  char* kept = nullptr;
+  static_cast<void>(guarded([&] {
+    kept = state().last_text.keep(to_text(data, datatype));
+    return 0;
+  }));
+  return kept;
 }
