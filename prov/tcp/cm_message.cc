@@ -43,6 +43,8 @@ Result<bool> CmMessage::complete() noexcept {
   return position_ == size_;
 }
 
-bool CmMessage::swapped() const noexcept { return std::memcmp(&bytes_[kMarkAt], &kMark, sizeof kMark) != 0; }
+bool CmMessage::swapped() const noexcept {
+  return std::memcmp(&bytes_[kMarkAt], &kMark, sizeof kMark) != 0;
+}
 
 }  // namespace weft::tcp

@@ -41,9 +41,7 @@ class CmMessage {
 
   CmType type() const noexcept { return static_cast<CmType>(bytes_[1]); }
   bool swapped() const noexcept;
-  std::span<const std::byte> data() const noexcept {
-    return {bytes_.data() + kCmHeaderSize, size_ - kCmHeaderSize};
-  }
+  std::span<const std::byte> data() const noexcept { return {bytes_.data() + kCmHeaderSize, size_ - kCmHeaderSize}; }
   unsigned version() const noexcept { return static_cast<unsigned>(bytes_[0]); }
 
  private:

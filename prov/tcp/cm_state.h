@@ -21,7 +21,7 @@ enum class CmState : std::uint8_t {
   kAwaiting,    // the peer has the request and thinks
   kAnswering,   // our acceptance of the peer's request is leaving
   kConnected,
-  kClosed,      // ended, failed or refused; for good
+  kClosed,  // ended, failed or refused; for good
 };
 
 enum class CmEvent : std::uint8_t {

@@ -26,8 +26,8 @@ class ConnectRequest final : public Object<::fid>, public Watch, public ListHook
                  Listener& listener) noexcept;
   ~ConnectRequest();
 
-  // Reads what has come. true: the whole request is there. false: more is to come. -FI_ECONNABORTED: the peer went away;
-  // other errors: it does not speak our language.
+  // Reads what has come. true: the whole request is there. false: more is to come. -FI_ECONNABORTED: the peer went
+  // away; other errors: it does not speak our language.
   Result<bool> receive() noexcept;
 
   // Sends the peer a refusal and closes. Only whole requests are told why.

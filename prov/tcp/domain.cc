@@ -102,7 +102,8 @@ int Domain::av_open(fi_av_attr* attr, fid_av** av, void* context) {
 
 int Domain::cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
   if (cq == nullptr) return -FI_EINVAL;
-  // Always locked: an event queue belongs to no domain, so its reader may drive the engine whatever the threading model.
+  // Always locked: an event queue belongs to no domain, so its reader may drive the engine whatever the threading
+  // model.
   return release_to(
       CompletionQueue::open(Ref<RefCounted>(*this), attr, *engine_, api_version(), true, nullptr, context), cq);
 }
@@ -117,7 +118,9 @@ int Domain::poll_open(fi_poll_attr* attr, fid_poll** set) {
   return release_to(PollSet<Engine>::open(Ref<RefCounted>(*this), attr), set);
 }
 
-int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) { return Endpoint::open(*this, info, ep, context); }
+int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
+  return Endpoint::open(*this, info, ep, context);
+}
 
 int Domain::endpoint2(fi_info* info, fid_ep** ep, uint64_t flags, void* context) {
   return flags == 0 ? Endpoint::open(*this, info, ep, context) : -FI_EBADFLAGS;
@@ -127,7 +130,9 @@ int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context) {
   return ep == nullptr ? -FI_EINVAL : SharedReceive::open(*this, attr, ep, context);
 }
 
-int Domain::query_atomic(fi_datatype, fi_op, fi_atomic_attr*, uint64_t) { return -FI_EOPNOTSUPP; }
+int Domain::query_atomic(fi_datatype, fi_op, fi_atomic_attr*, uint64_t) {
+  return -FI_EOPNOTSUPP;
+}
 
 int Domain::reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
                 fid_mr** mr, void* context) {
@@ -139,6 +144,8 @@ int Domain::regv(const iovec* iov, size_t count, uint64_t access, uint64_t offse
   return regions_.regv(iov, count, access, offset, requested_key, flags, mr, context);
 }
 
-int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) { return regions_.regattr(attr, flags, mr); }
+int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
+  return regions_.regattr(attr, flags, mr);
+}
 
 }  // namespace weft::tcp

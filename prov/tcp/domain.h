@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A tcp domain: one network interface, its progress engine and its registered memory; fi_domain(3). Owner: its C handle;
-// close answers -FI_EBUSY while anything opened in it lives. Thread-safe.
+// A tcp domain: one network interface, its progress engine and its registered memory; fi_domain(3). Owner: its C
+// handle; close answers -FI_EBUSY while anything opened in it lives. Thread-safe.
 #pragma once
 
 #include <rdma/fi_domain.h>

@@ -19,7 +19,8 @@ namespace {
 bool is_for_connections(const fi_info& info) noexcept {
   if (info.ep_attr == nullptr) return true;
   if (info.ep_attr->type != FI_EP_MSG && info.ep_attr->type != FI_EP_UNSPEC) return false;
-  return info.ep_attr->tx_ctx_cnt <= 1 && (info.ep_attr->rx_ctx_cnt <= 1 || info.ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT);
+  return info.ep_attr->tx_ctx_cnt <= 1 &&
+         (info.ep_attr->rx_ctx_cnt <= 1 || info.ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT);
 }
 
 }  // namespace

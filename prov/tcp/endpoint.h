@@ -21,7 +21,8 @@ namespace weft::tcp {
 
 class Endpoint final : public TransferEndpoint {
  public:
-  // info->handle may name a connection request, or a passive endpoint whose address is inherited; -FI_EINVAL for others.
+  // info->handle may name a connection request, or a passive endpoint whose address is inherited; -FI_EINVAL for
+  // others.
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
   static const fi_ops* fid_ops() noexcept;
 
@@ -79,10 +80,10 @@ class Endpoint final : public TransferEndpoint {
   bool starting_ = false;
   bool ended_early_ = false;  // the stream ended while it was being started
   int connect_timeout_ms_;
-  int socket_ = -1;        // of the stream, for names; not owned
+  int socket_ = -1;  // of the stream, for names; not owned
   Address local_;
   Address peer_;
-  UniqueFd bound_;         // holds local_ until we connect
+  UniqueFd bound_;                           // holds local_ until we connect
   std::unique_ptr<ConnectRequest> request_;  // what we were opened to accept
   std::unique_ptr<Handshake> handshake_;
   Ref<EventQueue> events_;

@@ -59,7 +59,8 @@ Endpoint::Handshake::Handshake(Endpoint& owner, UniqueFd opened) noexcept
       socket(std::move(opened)),
       started_at(net::now()) {}
 
-// ---- The application's calls -----------------------------------------------------------------------------------------
+// ---- The application's calls
+// -----------------------------------------------------------------------------------------
 
 int Endpoint::connect(const void* peer, const void* data, size_t len) {
   const auto address = read_name(addr_format_, peer);
@@ -139,7 +140,8 @@ Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
   return socket;
 }
 
-// ---- The state machine's actions -------------------------------------------------------------------------------------
+// ---- The state machine's actions
+// -------------------------------------------------------------------------------------
 
 void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   const CmState before = state_;
@@ -269,7 +271,8 @@ void Endpoint::on_stream_end(int) noexcept {
     enter(CmEvent::kStreamEnd);
 }
 
-// ---- Failures --------------------------------------------------------------------------------------------------------
+// ---- Failures
+// --------------------------------------------------------------------------------------------------------
 
 // `why` may be null: the error says it all.
 void Endpoint::fail(int error, const char* why) noexcept {
@@ -297,9 +300,9 @@ EqError Endpoint::describe(int error, const char* why) const noexcept {
   failure.prov_errno = failure.err;
   const double ms = std::chrono::duration<double, std::milli>(net::now() - handshake_->started_at).count();
   try {
-    failure.sentence = fmt::format("{} while {} ({} to {}, after {:.1f} ms)", why != nullptr ? why : plain_reason(error),
-                                   phase_name(state_), name_of(handshake_->socket.get(), local_).to_string(),
-                                   peer_.to_string(), ms);
+    failure.sentence =
+        fmt::format("{} while {} ({} to {}, after {:.1f} ms)", why != nullptr ? why : plain_reason(error),
+                    phase_name(state_), name_of(handshake_->socket.get(), local_).to_string(), peer_.to_string(), ms);
     FI_INFO(&tcp::provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
   } catch (const std::exception&) {
     // Without memory for a sentence fi_eq_strerror falls back to fi_strerror.

@@ -38,7 +38,9 @@ int Fabric::close() {
   return 0;
 }
 
-int Fabric::domain(fi_info* info, fid_domain** domain, void* context) { return Domain::open(*this, info, domain, context); }
+int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
+  return Domain::open(*this, info, domain, context);
+}
 
 int Fabric::domain2(fi_info* info, fid_domain** domain, uint64_t flags, void* context) {
   return flags == 0 ? Domain::open(*this, info, domain, context) : -FI_EBADFLAGS;
@@ -65,6 +67,8 @@ int Fabric::wait_open(fi_wait_attr* attr, fid_wait** set) {
   return 0;
 }
 
-int Fabric::trywait(::fid** fids, int count) { return weft::trywait<Engine>(fids, count); }
+int Fabric::trywait(::fid** fids, int count) {
+  return weft::trywait<Engine>(fids, count);
+}
 
 }  // namespace weft::tcp

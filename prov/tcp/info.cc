@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What tcp answers to fi_getinfo(3): one info for each local address that fits, or for each destination the address that
-// the route to it leaves from.
+// What tcp answers to fi_getinfo(3): one info for each local address that fits, or for each destination the address
+// that the route to it leaves from.
 //
 // No lock is held anywhere here: names may be resolved, which may take its time.
 #include "objects/info.h"
@@ -30,8 +30,8 @@ constexpr const char* kAnyDomain = "tcp";
 // What endpoints can do; receives and sends each know their part of it.
 constexpr uint64_t kLocality = FI_LOCAL_COMM | FI_REMOTE_COMM;
 constexpr uint64_t kTxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | kLocality;
-constexpr uint64_t kRxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |
-                             FI_RMA_EVENT | kLocality;
+constexpr uint64_t kRxCaps =
+    FI_MSG | FI_TAGGED | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | FI_RMA_EVENT | kLocality;
 constexpr uint64_t kTxFlags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
@@ -53,7 +53,9 @@ struct Candidate {
   std::string domain;
 };
 
-void refuse(const std::string& reason) { FI_INFO(&provider(), FI_LOG_CORE, "%s\n", reason.c_str()); }
+void refuse(const std::string& reason) {
+  FI_INFO(&provider(), FI_LOG_CORE, "%s\n", reason.c_str());
+}
 
 void describe_endpoint(fi_info& info, uint32_t version, const Parameters& parameters) {
   info.caps = kTxCaps | kRxCaps;
@@ -110,7 +112,9 @@ void describe_domain(fi_domain_attr& attr) {
   attr.max_err_cntr_value = UINT64_MAX;
 }
 
-void grow(size_t& size, size_t wanted) { size = std::max(size, std::min(wanted, kMaxQueueSize)); }
+void grow(size_t& size, size_t wanted) {
+  size = std::max(size, std::min(wanted, kMaxQueueSize));
+}
 
 // Everything but addresses and names. Throws std::bad_alloc.
 InfoPtr make_offer(uint32_t version, const fi_info* hints, const Parameters& parameters) {
@@ -165,7 +169,8 @@ Status check_attributes(const fi_info& offer, uint32_t version, const fi_info* h
   return check_info(*named, version, hints, &provider());
 }
 
-// ---- Addresses -------------------------------------------------------------------------------------------------------
+// ---- Addresses
+// -------------------------------------------------------------------------------------------------------
 
 // One fi_getinfo call's view of addresses.
 class Query {
@@ -217,7 +222,8 @@ Status Query::prepare(const Parameters& parameters) {
     return !family_fits(interface.address.family()) ||
            (!parameters.interface.empty() && interface.name != parameters.interface);
   });
-  one_interface_ = !parameters.interface.empty() || hinted_domain(hints_) != nullptr || hinted_fabric(hints_) != nullptr;
+  one_interface_ =
+      !parameters.interface.empty() || hinted_domain(hints_) != nullptr || hinted_fabric(hints_) != nullptr;
   if (interfaces_.empty() && !parameters.interface.empty())
     refuse(fmt::format("FI_TCP_IFACE names {}, which has no usable address", parameters.interface));
   return interfaces_.empty() ? Status(-FI_ENODATA) : Status();

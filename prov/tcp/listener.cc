@@ -18,8 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMaxHalfOpen = 1024;      // connections that have not sent their request
-constexpr Clock::duration kGrace = 1s;          // with that many, silent ones older than this make room
+constexpr std::size_t kMaxHalfOpen = 1024;  // connections that have not sent their request
+constexpr Clock::duration kGrace = 1s;      // with that many, silent ones older than this make room
 constexpr Clock::duration kDefaultPatience = 30s;
 constexpr Clock::duration kRetryAccept = 100ms;  // when the process is out of descriptors or memory
 

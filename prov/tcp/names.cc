@@ -65,7 +65,8 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
   const int fd = net::open_stream(local.family());
   if (fd < 0) return failure(Status(fd));
   UniqueFd socket(fd);
-  // A service restarts at once, although old connections of its port linger. Where any port will do, a free one is better.
+  // A service restarts at once, although old connections of its port linger. Where any port will do, a free one is
+  // better.
   if (local.port() != 0)
     if (int result = net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); result < 0) return failure(Status(result));
   const bool ranged = passive && local.port() == 0 && parameters.port_low != 0;

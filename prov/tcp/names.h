@@ -23,15 +23,15 @@ Result<Address> read_name(std::uint32_t addr_format, const void* name) noexcept;
 // The wildcard address that an endpoint without source address starts from.
 Address unnamed(std::uint32_t addr_format) noexcept;
 
-// A stream socket bound to `local`, which receives the port that was chosen: the system's choice if it asks for none, for
-// `passive` ones from the range in `parameters` if there is one.
+// A stream socket bound to `local`, which receives the port that was chosen: the system's choice if it asks for none,
+// for `passive` ones from the range in `parameters` if there is one.
 Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool passive) noexcept;
 
 // The local address of a bound or connected socket; `otherwise` if the socket has none.
 Address name_of(int fd, const Address& otherwise) noexcept;
 
-// Sends FIN and gives what the peer sent to nobody before closing: unread input would turn the close into a reset, which
-// can destroy output that has not been read yet.
+// Sends FIN and gives what the peer sent to nobody before closing: unread input would turn the close into a reset,
+// which can destroy output that has not been read yet.
 void close_gently(UniqueFd& socket) noexcept;
 
 }  // namespace weft::tcp

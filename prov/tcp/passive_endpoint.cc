@@ -81,7 +81,9 @@ int PassiveEndpoint::getopt(int level, int option, void* value, size_t* len) {
   return report_option(size_t{kCmDataSize}, value, len);
 }
 
-int PassiveEndpoint::setopt(int, int, const void*, size_t) { return -FI_ENOPROTOOPT; }
+int PassiveEndpoint::setopt(int, int, const void*, size_t) {
+  return -FI_ENOPROTOOPT;
+}
 
 int PassiveEndpoint::setname(void* name, size_t len) {
   auto wanted = read_name(info_->addr_format, name, len);

@@ -23,8 +23,8 @@ class PassiveEndpoint final : public Object<fid_pep> {
   static int open(Fabric& fabric, const fi_info* info, fid_pep** pep, void* context);
   static const fi_ops* fid_ops() noexcept;
 
-  // For an active endpoint that inherits our address (fi_info.handle): the bound socket and its name. Afterwards nothing
-  // is left to do here but close. -FI_EOPBADSTATE when listening.
+  // For an active endpoint that inherits our address (fi_info.handle): the bound socket and its name. Afterwards
+  // nothing is left to do here but close. -FI_EOPBADSTATE when listening.
   Result<UniqueFd> give_away(Address& local);
 
   // Slots of fi_ops. `control`: FI_BACKLOG.

@@ -141,7 +141,9 @@ int timer_arm(int fd, Clock::time_point at) noexcept {
   return checked([&] { return ::timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, nullptr); });
 }
 
-void timer_drain(int fd) noexcept { event_drain(fd); }
+void timer_drain(int fd) noexcept {
+  event_drain(fd);
+}
 
 int event_open() noexcept {
   return checked([&] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); });
@@ -158,6 +160,8 @@ void event_drain(int fd) noexcept {
   (void)checked([&] { return ::read(fd, &count, sizeof count); });
 }
 
-Clock::time_point now() noexcept { return Clock::now(); }
+Clock::time_point now() noexcept {
+  return Clock::now();
+}
 
 }  // namespace weft::tcp::net
