@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "objects/address.h"
 #include "objects/attributes.h"
@@ -116,10 +115,10 @@ void grow(size_t& size, size_t wanted) {
   size = std::max(size, std::min(wanted, kMaxQueueSize));
 }
 
-// Everything but addresses and names. Throws std::bad_alloc.
+// Everything but addresses and names. Null when memory runs out.
 InfoPtr make_offer(uint32_t version, const fi_info* hints, const Parameters& parameters) {
   InfoPtr offer(allocate_info());
-  if (offer == nullptr) throw std::bad_alloc();
+  if (offer == nullptr) return offer;
   describe_endpoint(*offer, version, parameters);
   describe_domain(*offer->domain_attr);
   offer->fabric_attr->api_version = version;
@@ -137,17 +136,19 @@ InfoPtr make_offer(uint32_t version, const fi_info* hints, const Parameters& par
   return offer;
 }
 
-void set_name(char*& name, const char* value) {
+// These two are false when memory runs out.
+bool set_name(char*& name, const char* value) {
   std::free(name);
   name = ::strdup(value);
-  if (name == nullptr) throw std::bad_alloc();
+  return name != nullptr;
 }
 
-void set_address(void*& address, size_t& len, const Address& value) {
+bool set_address(void*& address, size_t& len, const Address& value) {
   address = std::malloc(value.size());
-  if (address == nullptr) throw std::bad_alloc();
+  if (address == nullptr) return false;
   std::memcpy(address, value.data(), value.size());
   len = value.size();
+  return true;
 }
 
 const char* hinted_domain(const fi_info* hints) {
@@ -163,8 +164,9 @@ Status check_attributes(const fi_info& offer, uint32_t version, const fi_info* h
   if (named == nullptr) return Status(-FI_ENOMEM);
   const char* domain = hinted_domain(hints);
   const char* fabric = hinted_fabric(hints);
-  set_name(named->domain_attr->name, domain != nullptr ? domain : kAnyDomain);
-  set_name(named->fabric_attr->name, fabric != nullptr ? fabric : kAnyFabric);
+  if (!set_name(named->domain_attr->name, domain != nullptr ? domain : kAnyDomain) ||
+      !set_name(named->fabric_attr->name, fabric != nullptr ? fabric : kAnyFabric))
+    return Status(-FI_ENOMEM);
   if (hints != nullptr) named->addr_format = hints->addr_format;
   return check_info(*named, version, hints, &provider());
 }
@@ -335,15 +337,17 @@ std::vector<Candidate> Query::candidates() const {
   return list;
 }
 
+// Null when memory runs out.
 InfoPtr make_info(const fi_info& offer, const Candidate& candidate) {
   InfoPtr info(duplicate_info(&offer));
-  if (info == nullptr) throw std::bad_alloc();
-  set_name(info->fabric_attr->name, candidate.fabric.c_str());
-  set_name(info->domain_attr->name, candidate.domain.c_str());
+  if (info == nullptr) return info;
   if (info->addr_format == FI_FORMAT_UNSPEC) info->addr_format = candidate.source.format();
-  set_address(info->src_addr, info->src_addrlen, candidate.source);
-  if (candidate.destination) set_address(info->dest_addr, info->dest_addrlen, candidate.destination);
-  return info;
+  const bool complete =
+      set_name(info->fabric_attr->name, candidate.fabric.c_str()) &&
+      set_name(info->domain_attr->name, candidate.domain.c_str()) &&
+      set_address(info->src_addr, info->src_addrlen, candidate.source) &&
+      (!candidate.destination || set_address(info->dest_addr, info->dest_addrlen, candidate.destination));
+  return complete ? std::move(info) : nullptr;
 }
 
 }  // namespace
@@ -352,6 +356,7 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
             fi_info** result) {
   const Parameters parameters = Parameters::read();
   const InfoPtr offer = make_offer(version, hints, parameters);
+  if (offer == nullptr) return -FI_ENOMEM;
   if (Status status = check_attributes(*offer, version, hints); !status.ok()) return status.code();
   Query query(hints, flags);
   if (Status status = query.prepare(parameters); !status.ok()) return status.code();
@@ -361,6 +366,7 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   fi_info* last = nullptr;
   for (const Candidate& candidate : query.candidates()) {
     InfoPtr info = make_info(*offer, candidate);
+    if (info == nullptr) return -FI_ENOMEM;
     if (!check_info(*info, version, hints, &provider()).ok()) continue;
     apply_hints(*info, version, hints);
     fi_info* const added = info.release();
