@@ -75,8 +75,8 @@ inline std::size_t encode(const DataHeader& header, std::byte* out) noexcept {
   return size;
 }
 
-// Reads the complete header at `in`, whose byte kHeaderSizeOffset gives its size. `swap`: the peer's byte order differs.
-// -EPROTO when the bytes contradict each other; nothing a peer sends is trusted.
+// Reads the complete header at `in`, whose byte kHeaderSizeOffset gives its size. `swap`: the peer's byte order
+// differs. -EPROTO when the bytes contradict each other; nothing a peer sends is trusted.
 inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   auto word = [swap](const std::byte* at) {
     std::uint64_t value;

@@ -28,8 +28,7 @@ Result<std::unique_ptr<Engine>> Engine::open() {
   return engine;
 }
 
-Engine::Engine()
-    : receive_scratch_(new std::byte[kScratchSize]), transmit_scratch_(new std::byte[kScratchSize]) {}
+Engine::Engine() : receive_scratch_(new std::byte[kScratchSize]), transmit_scratch_(new std::byte[kScratchSize]) {}
 
 Status Engine::open_descriptors() {
   auto open_one = [](UniqueFd& owner, int fd) {
@@ -196,7 +195,8 @@ void Engine::set_deadline(Watch& watch, Clock::time_point at) noexcept {
   if (at < armed_) arm_timer(at);
 }
 
-// The timer is never disarmed and seldom moved: an early expiry costs one look, a system call per deadline would cost more.
+// The timer is never disarmed and seldom moved: an early expiry costs one look, a system call per deadline would cost
+// more.
 void Engine::arm_timer(Clock::time_point at) noexcept {
   armed_ = at;
   net::timer_arm(timer_.get(), at);
@@ -233,7 +233,7 @@ void Engine::serve() noexcept {
     if (::poll(&readiness, 1, -1) <= 0) continue;
     Lock lock(mutex_);
     waiting_ = true;  // this thread slept: readiness is asked for
-    progress();  // what queued itself again has signalled wait_fd()
+    progress();       // what queued itself again has signalled wait_fd()
   }
 }
 

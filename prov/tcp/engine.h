@@ -104,7 +104,7 @@ class Engine : public RefCounted {
   Mutex mutex_;
   UniqueFd epoll_;
   UniqueFd timer_;
-  UniqueFd wake_;  // ends the sleep of whoever polls wait_fd()
+  UniqueFd wake_;         // ends the sleep of whoever polls wait_fd()
   bool waiting_ = false;  // prepare_wait() said that its caller may sleep, and no progress was made since
   bool crowded_ = false;  // more sockets are active than can be hot: readiness finds them sooner
   List<Watch, ReadyTag> ready_;

@@ -52,8 +52,7 @@ int Fabric::passive_ep(fi_info* info, fid_pep** pep, void* context) {
 
 int Fabric::eq_open(fi_eq_attr* attr, fid_eq** eq, void* context) {
   if (eq == nullptr) return -FI_EINVAL;
-  // No engine of its own: it drives those of the endpoints that are bound to it.
-  auto queue = EventQueue::open(Ref<RefCounted>(*this), attr, nullptr, context);
+  auto queue = EventQueue::open(Ref<RefCounted>(*this), attr, abi.api_version, context);
   if (!queue) return queue.error().code();
   *eq = &(*queue)->abi;
   return 0;

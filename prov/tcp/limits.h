@@ -10,7 +10,7 @@
 namespace weft::tcp {
 
 inline constexpr std::size_t kIovLimit = 4;
-inline constexpr std::size_t kInjectSize = 128;       // bytes an operation may keep of its own
+inline constexpr std::size_t kInjectSize = 128;        // bytes an operation may keep of its own
 inline constexpr std::size_t kDefaultQueueSize = 256;  // operations outstanding per direction
 inline constexpr std::size_t kDefaultMinMultiReceive = 64;
 

@@ -23,13 +23,13 @@ struct ReceiveRequest {
 // 0; -FI_EAGAIN when the queue is full; -FI_EINVAL. With the engine's mutex held.
 ssize_t post_receive(ReceiveQueue& queue, TransferPools& pools, const ReceiveRequest& request) noexcept;
 
-// fi_tagged(3), FI_PEEK and FI_CLAIM: finds, claims, takes or discards an unexpected message. The outcome is a completion
-// in `routes`: its description, or FI_ENOMSG. With the engine's mutex held.
+// fi_tagged(3), FI_PEEK and FI_CLAIM: finds, claims, takes or discards an unexpected message. The outcome is a
+// completion in `routes`: its description, or FI_ENOMSG. With the engine's mutex held.
 ssize_t peek_or_claim(ReceiveQueue& queue, TransferPools& pools, CompletionRoutes& routes,
                       const ReceiveRequest& request) noexcept;
 
-// Takes a posted receive back; its completion is an error entry. A multi-receive buffer that a message is arriving in is
-// completed by that message. With the engine's mutex held.
+// Takes a posted receive back; its completion is an error entry. A multi-receive buffer that a message is arriving in
+// is completed by that message. With the engine's mutex held.
 void cancel_receive(ReceiveQueue& queue, TransferPools& pools, CompletionRoutes& routes, Receive& receive,
                     int native) noexcept;
 

@@ -26,9 +26,9 @@ struct Receive : ListHook<Receive> {
   std::uint64_t tag = 0;
   std::uint64_t ignore = 0;
   bool tagged = false;
-  std::size_t used = 0;    // FI_MULTI_RECV: bytes given to messages so far
+  std::size_t used = 0;   // FI_MULTI_RECV: bytes given to messages so far
   unsigned arriving = 0;  // messages that hold a piece of it
-  bool retired = false;    // FI_MULTI_RECV: takes no further message
+  bool retired = false;   // FI_MULTI_RECV: takes no further message
 };
 
 // What one message gets of a posted receive: all of it, or for FI_MULTI_RECV the next part.
@@ -50,8 +50,8 @@ struct Unexpected : ListHook<Unexpected> {
   std::size_t len = 0;
   std::size_t arrived = 0;
   std::unique_ptr<std::byte[]> payload;
-  Piece taker;                    // matched while the payload was arriving
-  void* claimer = nullptr;        // FI_CLAIM: the context that owns it
+  Piece taker;                      // matched while the payload was arriving
+  void* claimer = nullptr;          // FI_CLAIM: the context that owns it
   bool discard_on_arrival = false;  // FI_DISCARD while the payload was arriving
 
   bool complete() const noexcept { return arrived == len; }
@@ -81,7 +81,7 @@ class ReceiveQueue {
   bool may_keep(bool tagged, std::size_t len) const noexcept;
   void keep(Unexpected& message) noexcept;
   void claim(Unexpected& message, void* context) noexcept;
-  void drop(Unexpected& message) noexcept;  // leaves the lists; the caller deletes it
+  void drop(Unexpected& message) noexcept;    // leaves the lists; the caller deletes it
   void drop_stream(Stream& stream) noexcept;  // deletes all that came from it
   bool keeps_from(const Stream& stream) noexcept;
 

@@ -52,9 +52,13 @@ int SharedReceive::close() {
   return 0;
 }
 
-void SharedReceive::add(TransferEndpoint& endpoint) { endpoints_.push_back(&endpoint); }
+void SharedReceive::add(TransferEndpoint& endpoint) {
+  endpoints_.push_back(&endpoint);
+}
 
-void SharedReceive::remove(TransferEndpoint& endpoint) noexcept { std::erase(endpoints_, &endpoint); }
+void SharedReceive::remove(TransferEndpoint& endpoint) noexcept {
+  std::erase(endpoints_, &endpoint);
+}
 
 CompletionRoutes& SharedReceive::routes() noexcept {
   return endpoints_.empty() ? no_routes_ : endpoints_.front()->routes;
@@ -117,12 +121,8 @@ ssize_t SharedReceive::trecv(void* buf, size_t len, void* desc, fi_addr_t src, u
 }
 ssize_t SharedReceive::trecvv(const iovec* iov, void**, size_t count, fi_addr_t, uint64_t tag, uint64_t ignore,
                               void* context) noexcept {
-  return post({.iov = {iov, count},
-               .context = context,
-               .flags = op_flags_,
-               .tagged = true,
-               .tag = tag,
-               .ignore = ignore});
+  return post(
+      {.iov = {iov, count}, .context = context, .flags = op_flags_, .tagged = true, .tag = tag, .ignore = ignore});
 }
 ssize_t SharedReceive::trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept {
   if (msg == nullptr) return -FI_EINVAL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A shared receive context: one pool of receive buffers for many endpoints (fi_endpoint(3), fi_srx_context). A message's
-// completion goes to the queue of the endpoint that it came in on.
+// A shared receive context: one pool of receive buffers for many endpoints (fi_endpoint(3), fi_srx_context). A
+// message's completion goes to the queue of the endpoint that it came in on.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -27,7 +27,8 @@ class SharedReceive final : public Object<fid_ep>, public RefCounted {
   static const fi_ops* fid_ops() noexcept;
 
   ReceiveQueue& queue() noexcept { return queue_; }
-  // Enabled endpoints, with the engine's mutex held. The oldest lends its queue for what concerns none in particular: cancelled receives, FI_PEEK.
+  // Enabled endpoints, with the engine's mutex held. The oldest lends its queue for what concerns none in particular:
+  // cancelled receives, FI_PEEK.
   void add(TransferEndpoint& endpoint);
   void remove(TransferEndpoint& endpoint) noexcept;
 
@@ -40,7 +41,8 @@ class SharedReceive final : public Object<fid_ep>, public RefCounted {
   ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
   ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
   ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
-  ssize_t trecv(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t tag, uint64_t ignore, void* context) noexcept;
+  ssize_t trecv(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
+                void* context) noexcept;
   ssize_t trecvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
                  void* context) noexcept;
   ssize_t trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept;

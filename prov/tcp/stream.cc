@@ -76,8 +76,8 @@ void Stream::finish_end() noexcept {
 // The grace period of a closed peer is over; what nobody received is dropped.
 void Stream::on_deadline_passed() noexcept {
   if (state_ == State::kOpen && blocked_) {
-    FI_INFO(endpoint_.provider(), FI_LOG_EP_DATA, "the peer closed; %zu bytes that no receive was posted for are lost\n",
-            stash_.size());
+    FI_INFO(endpoint_.provider(), FI_LOG_EP_DATA,
+            "the peer closed; %zu bytes that no receive was posted for are lost\n", stash_.size());
     blocked_ = false;
     stash_.clear();
     end(0);

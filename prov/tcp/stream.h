@@ -112,7 +112,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
 
   // stream.cc
   void protocol_error(const char* what) noexcept;
-  void end(int error) noexcept;      // the peer closed (0) or the connection broke
+  void end(int error) noexcept;  // the peer closed (0) or the connection broke
   void finish_end() noexcept;
   void close_socket() noexcept;
   void cancel_receives(int arriving_error, int native) noexcept;
@@ -124,14 +124,14 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   UniqueFd socket_;
   State state_ = State::kIdle;
   bool swap_ = false;
-  bool blocked_ = false;         // the stash holds bytes that cannot be handled yet
-  bool retry_ = false;           // something was posted or sent since
-  int end_error_ = 0;            // errno behind the cancellations
+  bool blocked_ = false;  // the stash holds bytes that cannot be handled yet
+  bool retry_ = false;    // something was posted or sent since
+  int end_error_ = 0;     // errno behind the cancellations
   int send_error_ = 0;
 
   // Outgoing. Records move from queue_ (or responses_) to sending_, whose order is the order on the wire.
-  std::uint32_t next_id_ = 0;  // messages that have a place on the wire; its low byte travels with each
-  std::uint32_t gathered_ = 0;   // bytes waiting in queue_
+  std::uint32_t next_id_ = 0;   // messages that have a place on the wire; its low byte travels with each
+  std::uint32_t gathered_ = 0;  // bytes waiting in queue_
   std::uint32_t response_count_ = 0;
   std::size_t outstanding_ = 0;  // the application's operations without a completion
   std::size_t queue_size_ = kDefaultQueueSize;
@@ -158,7 +158,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   std::vector<std::byte> stash_;
 
   // Acknowledgements leave in the order of their requests: the peer matches them first in, first out.
-  Ring<bool> acks_owed_;            // true: delivered
+  Ring<bool> acks_owed_;              // true: delivered
   std::uint64_t first_owed_ack_ = 0;  // sequence number of acks_owed_[0]
 };
 

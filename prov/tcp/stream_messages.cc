@@ -21,9 +21,15 @@ bool Stream::begin(const DataHeader& header) noexcept {
       else
         taken = begin_message();
       break;
-    case Op::kReadRequest: taken = begin_read_request(); break;
-    case Op::kReadResponse: begin_read_response(); break;
-    case Op::kWrite: begin_write(); break;
+    case Op::kReadRequest:
+      taken = begin_read_request();
+      break;
+    case Op::kReadResponse:
+      begin_read_response();
+      break;
+    case Op::kWrite:
+      begin_write();
+      break;
   }
   if (!taken || state_ != State::kOpen) return false;
   payload_left_ = header_.payload;
@@ -142,10 +148,17 @@ void Stream::finish() noexcept {
       if (header_.wants_ack()) pay_ack(ack_sequence_);
       break;
     }
-    case Sink::kUnexpected: finish_unexpected(); break;
-    case Sink::kRmaWrite: finish_write(); break;
-    case Sink::kReadResponse: complete(*std::exchange(reading_, nullptr)); break;
-    case Sink::kNone: break;
+    case Sink::kUnexpected:
+      finish_unexpected();
+      break;
+    case Sink::kRmaWrite:
+      finish_write();
+      break;
+    case Sink::kReadResponse:
+      complete(*std::exchange(reading_, nullptr));
+      break;
+    case Sink::kNone:
+      break;
   }
 }
 
@@ -161,9 +174,8 @@ void Stream::finish_write() noexcept {
   if (routes.remote_write) routes.remote_write->add(1);
   count_regions(FI_REMOTE_WRITE);
   if (header_.has_cq_data() && routes.receive_queue)
-    routes.receive_queue->write({.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
-                                 .len = header_.payload,
-                                 .data = header_.cq_data});
+    routes.receive_queue->write(
+        {.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, .len = header_.payload, .data = header_.cq_data});
   if (header_.wants_ack()) pay_ack(ack_sequence_);
 }
 

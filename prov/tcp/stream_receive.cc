@@ -55,8 +55,8 @@ std::size_t Stream::read_some() noexcept {
   iov[count++] = {scratch, Engine::kScratchSize};
   wanted += Engine::kScratchSize;
 
-  const ssize_t got = count == 1 ? net::recv(fd, scratch, Engine::kScratchSize)
-                                 : net::recvv(fd, iov, static_cast<int>(count));
+  const ssize_t got =
+      count == 1 ? net::recv(fd, scratch, Engine::kScratchSize) : net::recvv(fd, iov, static_cast<int>(count));
   if (got <= 0) {
     if (got == -EAGAIN)
       readable = false;

@@ -14,15 +14,19 @@
 namespace weft::tcp {
 namespace {
 
-constexpr std::size_t kMaxPieces = 64;          // iovecs per system call
+constexpr std::size_t kMaxPieces = 64;            // iovecs per system call
 constexpr std::size_t kBatchBytes = 1024 * 1024;  // stop gathering there, so that accounting stays cheap
 
 std::uint64_t completion_flags(Op op) noexcept {
   switch (op) {
-    case Op::kTagged: return FI_TAGGED | FI_SEND;
-    case Op::kReadRequest: return FI_RMA | FI_READ;
-    case Op::kWrite: return FI_RMA | FI_WRITE;
-    default: return FI_MSG | FI_SEND;
+    case Op::kTagged:
+      return FI_TAGGED | FI_SEND;
+    case Op::kReadRequest:
+      return FI_RMA | FI_READ;
+    case Op::kWrite:
+      return FI_RMA | FI_WRITE;
+    default:
+      return FI_MSG | FI_SEND;
   }
 }
 
@@ -252,9 +256,15 @@ void Stream::account(std::size_t sent) noexcept {
 
 void Stream::on_written(Transmit& record) noexcept {
   switch (record.then) {
-    case Then::kComplete: complete(record); break;
-    case Then::kAwaitAck: awaiting_acks_.push_back(record); break;
-    case Then::kAwaitRead: awaiting_reads_.push_back(record); break;
+    case Then::kComplete:
+      complete(record);
+      break;
+    case Then::kAwaitAck:
+      awaiting_acks_.push_back(record);
+      break;
+    case Then::kAwaitRead:
+      awaiting_reads_.push_back(record);
+      break;
     case Then::kRespond:
       pools_.transmits.give_back(&record);
       // A peer whose read requests were held back may go on.

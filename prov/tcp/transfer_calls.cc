@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The data transfer calls of a connected endpoint: fi_msg(3), fi_tagged(3), fi_rma(3). Each names its operation and hands
-// it to the stream or to the receive queue; `desc` and addresses mean nothing to a connected tcp endpoint.
+// The data transfer calls of a connected endpoint: fi_msg(3), fi_tagged(3), fi_rma(3). Each names its operation and
+// hands it to the stream or to the receive queue; `desc` and addresses mean nothing to a connected tcp endpoint.
 #include "tcp/domain.h"
 #include "tcp/receive_posting.h"
 #include "tcp/transfer_endpoint.h"
@@ -125,11 +125,8 @@ ssize_t TransferEndpoint::writev(const iovec* iov, void**, size_t count, fi_addr
                                  void* context) noexcept {
   if (!valid_buffers({iov, count})) return -FI_EINVAL;
   const RmaRange range{addr, total_length({iov, count}), key};
-  return transmit({.op = Op::kWrite,
-                   .flags = transmit_flags_,
-                   .local = {iov, count},
-                   .remote = {&range, 1},
-                   .context = context});
+  return transmit(
+      {.op = Op::kWrite, .flags = transmit_flags_, .local = {iov, count}, .remote = {&range, 1}, .context = context});
 }
 
 ssize_t TransferEndpoint::rma_message(Op op, const fi_msg_rma* msg, uint64_t flags) noexcept {
@@ -212,12 +209,8 @@ ssize_t TransferEndpoint::trecv(void* buf, size_t len, void*, fi_addr_t, uint64_
 }
 ssize_t TransferEndpoint::trecvv(const iovec* iov, void**, size_t count, fi_addr_t, uint64_t tag, uint64_t ignore,
                                  void* context) noexcept {
-  return post({.iov = {iov, count},
-               .context = context,
-               .flags = receive_flags_,
-               .tagged = true,
-               .tag = tag,
-               .ignore = ignore});
+  return post(
+      {.iov = {iov, count}, .context = context, .flags = receive_flags_, .tagged = true, .tag = tag, .ignore = ignore});
 }
 ssize_t TransferEndpoint::trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept {
   if (msg == nullptr) return -FI_EINVAL;

@@ -50,7 +50,9 @@ void install(fid_ep& ep, const Tables& tables) noexcept {
 
 constexpr uint64_t kDirections = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-std::size_t queue_size(std::size_t asked) noexcept { return asked != 0 ? asked : kDefaultQueueSize; }
+std::size_t queue_size(std::size_t asked) noexcept {
+  return asked != 0 ? asked : kDefaultQueueSize;
+}
 
 }  // namespace
 
@@ -73,8 +75,12 @@ TransferEndpoint::~TransferEndpoint() {
   if (shared_receive_) shared_receive_->remove(*this);
 }
 
-Engine& TransferEndpoint::engine() noexcept { return domain_.engine(); }
-const fi_provider* TransferEndpoint::provider() const noexcept { return &tcp::provider(); }
+Engine& TransferEndpoint::engine() noexcept {
+  return domain_.engine();
+}
+const fi_provider* TransferEndpoint::provider() const noexcept {
+  return &tcp::provider();
+}
 
 Status TransferEndpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
   if (enabled_) return Status(-FI_EOPBADSTATE);
@@ -137,7 +143,9 @@ void TransferEndpoint::start(UniqueFd socket, bool swap_bytes, std::span<const s
   stream_.start(std::move(socket), swap_bytes, early, handshake);
 }
 
-void TransferEndpoint::stop(int error) noexcept { stream_.stop(error); }
+void TransferEndpoint::stop(int error) noexcept {
+  stream_.stop(error);
+}
 
 void TransferEndpoint::cancel_posted_receives(int native) noexcept {
   if (shared_receive_) return;  // they are the context's, for its other endpoints
@@ -180,18 +188,31 @@ int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
   std::size_t answer = 0;
   switch (option) {
-    case FI_OPT_MIN_MULTI_RECV: answer = receive_queue_->min_multi_receive; break;
-    case FI_OPT_TX_SIZE: answer = stream_.queue_size(); break;
-    case FI_OPT_RX_SIZE: answer = receive_queue_->size(); break;
+    case FI_OPT_MIN_MULTI_RECV:
+      answer = receive_queue_->min_multi_receive;
+      break;
+    case FI_OPT_TX_SIZE:
+      answer = stream_.queue_size();
+      break;
+    case FI_OPT_RX_SIZE:
+      answer = receive_queue_->size();
+      break;
     case FI_OPT_MAX_MSG_SIZE:
     case FI_OPT_MAX_TAGGED_SIZE:
-    case FI_OPT_MAX_RMA_SIZE: answer = SIZE_MAX; break;
+    case FI_OPT_MAX_RMA_SIZE:
+      answer = SIZE_MAX;
+      break;
     case FI_OPT_MAX_ATOMIC_SIZE:
-    case FI_OPT_INJECT_ATOMIC_SIZE: answer = 0; break;
+    case FI_OPT_INJECT_ATOMIC_SIZE:
+      answer = 0;
+      break;
     case FI_OPT_INJECT_MSG_SIZE:
     case FI_OPT_INJECT_TAGGED_SIZE:
-    case FI_OPT_INJECT_RMA_SIZE: answer = kInjectSize; break;
-    default: return -FI_ENOPROTOOPT;
+    case FI_OPT_INJECT_RMA_SIZE:
+      answer = kInjectSize;
+      break;
+    default:
+      return -FI_ENOPROTOOPT;
   }
   if (len == nullptr || value == nullptr) return -FI_EINVAL;
   if (*len < sizeof answer) {
@@ -233,8 +254,10 @@ int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len)
       return wanted <= kInjectSize ? 0 : -FI_EINVAL;
     case FI_OPT_MAX_MSG_SIZE:
     case FI_OPT_MAX_TAGGED_SIZE:
-    case FI_OPT_MAX_RMA_SIZE: return read_value() ? 0 : -FI_EINVAL;
-    default: return -FI_ENOPROTOOPT;
+    case FI_OPT_MAX_RMA_SIZE:
+      return read_value() ? 0 : -FI_EINVAL;
+    default:
+      return -FI_ENOPROTOOPT;
   }
 }
 

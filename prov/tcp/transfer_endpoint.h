@@ -2,8 +2,8 @@
 // The data side of a connected endpoint: fi_msg(3), fi_tagged(3), fi_rma(3), and what fi_endpoint(3) says of bindings,
 // queue sizes and cancellation. Connection management is the derived class's.
 //
-// Until enable_transfers() every slot answers -FI_EOPBADSTATE, then receives may be posted, and from start() on messages
-// may be sent: the tables change, so the calls themselves check no state.
+// Until enable_transfers() every slot answers -FI_EOPBADSTATE, then receives may be posted, and from start() on
+// messages may be sent: the tables change, so the calls themselves check no state.
 #pragma once
 
 #include <rdma/fi_endpoint.h>
@@ -38,7 +38,8 @@ class TransferEndpoint : public Object<fid_ep> {
   ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
 
   // fi_tagged(3)
-  ssize_t trecv(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t tag, uint64_t ignore, void* context) noexcept;
+  ssize_t trecv(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
+                void* context) noexcept;
   ssize_t trecvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
                  void* context) noexcept;
   ssize_t trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept;

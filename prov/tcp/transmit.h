@@ -16,10 +16,10 @@ namespace weft::tcp {
 
 // What remains to be done when the last byte of a message has left.
 enum class Then : std::uint8_t {
-  kComplete,    // report it
-  kAwaitAck,    // report it when the peer acknowledges: FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE
-  kAwaitRead,   // report it when the peer's data has arrived: fi_read
-  kRespond,     // nothing: an acknowledgement or the answer to a read
+  kComplete,   // report it
+  kAwaitAck,   // report it when the peer acknowledges: FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE
+  kAwaitRead,  // report it when the peer's data has arrived: fi_read
+  kRespond,    // nothing: an acknowledgement or the answer to a read
 };
 
 // Lives on the caller's stack during a transfer call.
@@ -39,7 +39,7 @@ struct Transmit : ListHook<Transmit> {
   bool fence = false;
   bool report = true;  // write a completion on success; failures are always reported
   std::uint8_t iov_count = 0;
-  std::uint16_t inline_len = 0;  // bytes in `inlined`: the header, and a small payload
+  std::uint16_t inline_len = 0;         // bytes in `inlined`: the header, and a small payload
   std::uint32_t region_generation = 0;  // kRespond: the state of the registrations when `iov` was checked
   std::uint64_t completion_flags = 0;
   void* context = nullptr;

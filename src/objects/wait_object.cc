@@ -148,7 +148,7 @@ void WaitObject::interrupt() noexcept {
 }
 
 WaitObject::Turn::~Turn() {
-  if (!wait_.event_) return;  // FI_WAIT_YIELD
+  if (!slept_) return;
   std::lock_guard lock(wait_.mutex_);
   if (leads_) wait_.has_leader_ = false;
   if (!wait_.has_leader_ && wait_.sleepers_ != 0) wait_.followers_.notify_one();
@@ -156,6 +156,7 @@ WaitObject::Turn::~Turn() {
 
 WaitObject::Sleeper::Sleeper(Turn& turn) noexcept : turn_(turn), wait_(turn.wait_) {
   std::lock_guard lock(wait_.mutex_);
+  turn.slept_ = true;
   wakes_seen_ = wait_.wakes_;
   ++wait_.sleepers_;
   wait_.armed_.store(true);
@@ -168,16 +169,16 @@ WaitObject::Sleeper::~Sleeper() {
 
 void WaitObject::Sleeper::sleep(Deadline deadline) noexcept {
   std::unique_lock lock(wait_.mutex_);
-  if (!turn_.leads_) {
-    const auto up = [this] { return wait_.wakes_ != wakes_seen_ || !wait_.has_leader_; };
-    if (deadline.infinite()) {
+  const auto up = [this] { return wait_.wakes_ != wakes_seen_ || !wait_.has_leader_; };
+  if (!turn_.leads_ && wait_.has_leader_) {
+    if (deadline.infinite())
       wait_.followers_.wait(lock, up);
-    } else if (!wait_.followers_.wait_until(lock, deadline.time(), up)) {
-      return;
-    }
+    else
+      wait_.followers_.wait_until(lock, deadline.time(), up);
+    return;  // a successor looks for work itself before it polls
   }
-  if (wait_.wakes_ != wakes_seen_) return;
   turn_.leads_ = wait_.has_leader_ = true;
+  if (wait_.wakes_ != wakes_seen_) return;
   wait_.drain_locked();  // a wake from before this thread armed
   wait_.poll_descriptors(lock, deadline);
 }
@@ -292,14 +293,16 @@ int WaitObject::get_descriptors_locked(fi_wait_pollfd* out) const noexcept {
   return 0;
 }
 
-void WaitObject::note_wait(Clock::duration length) noexcept {
-  const unsigned quick = quick_waits_.load(std::memory_order_relaxed);
-  // A wait that slept is longer by a wake-up than one that spins.
-  if (length > 2 * kSpin) {
-    if (quick != 0) quick_waits_.store(0, std::memory_order_relaxed);
-  } else if (quick < kQuickWaits) {
-    quick_waits_.store(quick + 1, std::memory_order_relaxed);
-  }
+void WaitObject::note_wait(Clock::duration length, bool spun) noexcept {
+  const int quick = quick_waits_.load(std::memory_order_relaxed);
+  int next = quick;
+  if (spun)
+    next = length <= kSpin ? quick : kSpinInVain;  // in vain also when the peer needs this very processor
+  else if (length <= 2 * kSpin)                    // it slept, and was longer by a wake-up than one that spins
+    next = std::min(quick + 1, kQuickWaits);
+  else
+    next = std::min(quick, 0);
+  if (next != quick) quick_waits_.store(next, std::memory_order_relaxed);
 }
 
 }  // namespace weft

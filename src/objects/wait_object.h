@@ -83,7 +83,7 @@ class WaitObject {
   int control(int command, void* arg) noexcept;
 
  private:
-  // A thread inside wait(): whether it leads.
+  // A thread inside wait(): whether it has slept and whether it leads.
   class Turn {
    public:
     explicit Turn(WaitObject& wait) noexcept : wait_(wait) {}
@@ -92,6 +92,7 @@ class WaitObject {
     Turn& operator=(const Turn&) = delete;
 
     WaitObject& wait_;
+    bool slept_ = false;
     bool leads_ = false;
   };
   // That thread from arming until it has slept.
@@ -122,18 +123,19 @@ class WaitObject {
   void run_driver() noexcept;
   int get_epoll_locked() noexcept;
   int get_descriptors_locked(fi_wait_pollfd* out) const noexcept;
-  void note_wait(Clock::duration length) noexcept;
+  void note_wait(Clock::duration length, bool spun) noexcept;
 
   // A wait may spin this long before it sleeps, provided that the last waits ended as quickly.
-  static constexpr std::chrono::microseconds kSpin{20};
-  static constexpr unsigned kQuickWaits = 2;
+  static constexpr std::chrono::microseconds kSpin{50};  // about what it costs to fall asleep and be woken
+  static constexpr int kQuickWaits = 2;
+  static constexpr int kSpinInVain = -30;  // after that, so many quick waits more until the next try
 
   fi_wait_obj kind_ = FI_WAIT_NONE;
   WaitObject* target_ = this;  // the set's object with FI_WAIT_SET
   UniqueFd event_;             // eventfd; readable from a wake to the next drain
 
   std::atomic<bool> armed_{false};  // written under mutex_
-  std::atomic<unsigned> quick_waits_{0};
+  std::atomic<int> quick_waits_{0};
   std::atomic<uint64_t> interrupts_{0};  // interrupt() calls so far
   std::atomic<uint64_t> heeded_{0};      // ... up to which some thread has left wait()
 
@@ -162,7 +164,7 @@ bool WaitObject::wait(Deadline deadline, Source&& source) noexcept {
   for (;;) {
     source.drive();
     if (source.must_not_sleep()) {
-      note_wait(Clock::now() - start);
+      note_wait(Clock::now() - start, spin);
       return true;
     }
     if (const uint64_t interrupts = interrupts_.load(); interrupts != heeded) {
@@ -171,7 +173,7 @@ bool WaitObject::wait(Deadline deadline, Source&& source) noexcept {
     }
     const Clock::time_point now = Clock::now();
     if (now >= deadline.time()) {
-      note_wait(now - start);
+      note_wait(now - start, spin);
       return false;
     }
     if (kind_ == FI_WAIT_YIELD) {
