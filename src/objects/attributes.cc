@@ -139,6 +139,9 @@ bool same_format(uint32_t wanted, uint32_t offered) noexcept {
   return wants_ip && (wanted == FI_SOCKADDR_IP ? offers_ip : offered == FI_SOCKADDR_IP || offered == FI_SOCKADDR);
 }
 
+constexpr const char* kEndpointTypeNames[] = {"FI_EP_UNSPEC", "FI_EP_MSG", "FI_EP_DGRAM", "FI_EP_RDM"};
+static_assert(FI_EP_MSG == 1 && FI_EP_DGRAM == 2 && FI_EP_RDM == 3);
+
 // The rules that fields have in common; remembers whether one was broken, and says each.
 class Matcher {
  public:
@@ -155,6 +158,12 @@ class Matcher {
   void equal(const char* field, uint64_t wanted, uint64_t offered) {
     if (wanted != 0 && wanted != offered)
       refuse(fmt::format("hints ask for {} {}, {} offers {}", field, wanted, name_, offered));
+  }
+  // The same for a value that has a name; `names` is indexed by it.
+  void equal(const char* field, uint64_t wanted, uint64_t offered, std::span<const char* const> names) {
+    if (wanted == 0 || wanted == offered) return;
+    const auto name = [&](uint64_t value) { return value < names.size() ? names[value] : "an unknown value"; };
+    refuse(fmt::format("hints ask for {} {}, {} offers {}", field, name(wanted), name_, name(offered)));
   }
   void within(const char* field, uint64_t wanted, uint64_t offered, std::span<const BitName> names) {
     if (const uint64_t missing = wanted & ~offered; missing != 0)
@@ -211,7 +220,7 @@ void check_contexts(Matcher& match, const char* field, size_t wanted, size_t per
 
 void check_ep(Matcher& match, const fi_info& offered, const fi_ep_attr& hints, uint32_t version) {
   const fi_ep_attr& offer = *offered.ep_attr;
-  match.equal("ep_attr->type", hints.type, offer.type);
+  match.equal("ep_attr->type", hints.type, offer.type, kEndpointTypeNames);
   match.equal("ep_attr->protocol", hints.protocol, offer.protocol);
   if (hints.protocol != FI_PROTO_UNSPEC)
     match.at_most("ep_attr->protocol_version", hints.protocol_version, offer.protocol_version);

@@ -191,7 +191,7 @@ TEST_F(AttributesTest, BitsThatAreNotOfferedAreNamed) {
 }
 
 TEST_F(AttributesTest, KindsMustAgree) {
-  expect_refused(FIELD(ep_attr->type, FI_EP_RDM), "hints ask for ep_attr->type 3, tcp offers 1",
+  expect_refused(FIELD(ep_attr->type, FI_EP_RDM), "hints ask for ep_attr->type FI_EP_RDM, tcp offers FI_EP_MSG",
                  FIELD(ep_attr->type, FI_EP_MSG));
   expect_refused(FIELD(ep_attr->protocol, FI_PROTO_RXM), "hints ask for ep_attr->protocol 11, tcp offers 6",
                  FIELD(ep_attr->protocol, FI_PROTO_SOCK_TCP));
