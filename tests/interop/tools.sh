@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# tools.sh TOOLS_FOLDER LIBRARY_FOLDER CASE: our fi_info and fi_pingpong against the distribution's.
+#   summary           both fi_info, on our library, print the same
+#   serve, join       our fi_pingpong with the distribution's program and library at the other end, contents checked
+#   peer_killed       the client ends by itself, with what it measured, when the server is killed
+#   interrupted       SIGINT ends the client with what it measured
+set -u
+. "$(dirname "$0")/stock.sh"
+tools=$1 library=$2 case=$3
+stock_ping=/usr/bin/fi_pingpong
+need_program $stock_ping /usr/bin/fi_info
+control=$((20000 + $$ % 20000))
+
+# start COMMAND...: a server, until it listens.
+start() {
+  "$@" -B $control >"$scratch/server" 2>&1 &
+  background=$!
+  tries=0
+  until grep -qi ":$(printf %04x $control) [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
+    tries=$((tries + 1))
+    [ $tries -lt 200 ] && kill -0 $background 2>/dev/null || { cat "$scratch/server"; fail "the server did not start"; }
+    sleep 0.1
+  done
+}
+
+# both SERVER CLIENT OPTION...: a whole run, at the end of which both sides are content and saw all sizes.
+both() {
+  server=$1 client=$2
+  shift 2
+  start timeout 100 "$server" "$@"
+  timeout 100 "$client" "$@" -P $control 127.0.0.1 >"$scratch/client" 2>&1 || {
+    cat "$scratch/client" "$scratch/server"
+    fail "the client ended with an error"
+  }
+  wait $background || { cat "$scratch/server"; fail "the server ended with an error"; }
+  background=
+  for side in server client; do
+    rows=$(grep -c '^[0-9].* =20 ' "$scratch/$side")
+    [ "$rows" -eq 6 ] || { cat "$scratch/$side"; fail "the $side has $rows rows of 6"; }
+  done
+}
+
+msg="-e msg -p tcp -I 20 -c"
+case $case in
+  summary)
+    for options in "" "-l" "-p tcp -n 127.0.0.1" "-s ::1 -t FI_EP_MSG" "-c FI_MSG|FI_RMA" "-g FI_TCP"; do
+      "$tools/fi_info" $options >"$scratch/ours" || fail "fi_info $options"
+      LD_LIBRARY_PATH=$library /usr/bin/fi_info $options >"$scratch/theirs" || fail "the distribution's fi_info $options"
+      [ -s "$scratch/ours" ] || fail "fi_info $options prints nothing"
+      diff "$scratch/theirs" "$scratch/ours" || fail "fi_info $options prints something else"
+    done
+    "$tools/fi_info" -p nosuch 2>"$scratch/reasons" && fail "fi_info finds a provider that is not there"
+    grep -q 'provider nosuch: there is no such provider' "$scratch/reasons" || { cat "$scratch/reasons"; fail "no reason"; }
+    ;;
+  serve) both "$tools/fi_pingpong" $stock_ping $msg ;;
+  join) both $stock_ping "$tools/fi_pingpong" $msg ;;
+  peer_killed | interrupted)
+    endless="$tools/fi_pingpong -e msg -p tcp -I 100000000 -S 64 --timeout 100"
+    start $endless
+    $endless -P $control 127.0.0.1 >"$scratch/client" 2>&1 &
+    client=$!
+    sleep 3
+    if [ "$case" = interrupted ]; then expected=130; kill -INT $client; else expected=104; kill -KILL $background; fi
+    wait $client
+    status=$?
+    cat "$scratch/client"
+    [ $status -eq $expected ] || fail "the client ended with $status, not $expected"
+    grep -q '^64 ' "$scratch/client" || fail "what was measured is not shown"
+    ;;
+  *) fail "unknown case $case" ;;
+esac
