@@ -95,15 +95,11 @@ class EventQueueCore : public RefCounted {
 template <class E>
 class EventQueue final : public Object<fid_eq>, public EventQueueCore {
  public:
-  // `parent` is the fabric. `engine` may be null; otherwise the queue owns it, drives it, and closes it last (a place
-  // for listeners, which belong to no domain).
-  static Result<EventQueue*> open(Ref<RefCounted> parent, const fi_eq_attr* attr, std::unique_ptr<E> engine,
-                                  void* context,
-                                  uint32_t api_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)) {
+  // `parent` is the fabric.
+  static Result<EventQueue*> open(Ref<RefCounted> parent, const fi_eq_attr* attr, uint32_t api_version, void* context) {
     static_assert(ProgressEngine<E>);
     if (Status status = check(attr); !status.ok()) return failure(status);
-    auto queue =
-        std::unique_ptr<EventQueue>(new EventQueue(std::move(parent), *attr, std::move(engine), context, api_version));
+    auto queue = std::unique_ptr<EventQueue>(new EventQueue(std::move(parent), *attr, api_version, context));
     if (Status status = queue->open_wait_object(*attr); !status.ok()) return failure(status);
     return queue.release();
   }
@@ -112,9 +108,6 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     return &kOps;
   }
   static EventQueue* from(const ::fid* fid) noexcept { return object_if<EventQueue>(fid); }
-
-  // The queue's own engine, null if it was opened without.
-  E* engine() noexcept { return own_engine_.get(); }
 
   // Engines that reading this queue drives. Attaching is counted: once per bound object. After the last detach returns,
   // the queue does not touch the engine any more. Not to be called with an engine's lock held.
@@ -151,20 +144,17 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     E* engine;
     unsigned count;
   };
-  EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, std::unique_ptr<E> engine, void* context,
-             uint32_t api_version) noexcept;
+  EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept;
   Status open_wait_object(const fi_eq_attr& attr);
 
-  std::unique_ptr<E> own_engine_;
   std::mutex engines_mutex_;  // guards engines_; held while driving them, so that detach waits for a reader in there
   std::vector<Attached> engines_;
   WaitMembership membership_;
 };
 
 template <class E>
-EventQueue<E>::EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, std::unique_ptr<E> engine, void* context,
-                          uint32_t api_version) noexcept
-    : EventQueueCore(std::move(parent), attr, api_version), own_engine_(std::move(engine)) {
+EventQueue<E>::EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept
+    : EventQueueCore(std::move(parent), attr, api_version) {
   static constexpr fi_ops_eq kOps = make_eq_ops<EventQueue>();
   abi.fid = {FI_CLASS_EQ, context, const_cast<fi_ops*>(fid_ops())};
   abi.ops = const_cast<fi_ops_eq*>(&kOps);
@@ -174,9 +164,6 @@ template <class E>
 Status EventQueue<E>::open_wait_object(const fi_eq_attr& attr) {
   if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
     return status;
-  if (own_engine_) {
-    if (Status status = attach(*own_engine_); !status.ok()) return status;
-  }
   return wait_.start_driver([this] {
     drive();
     return prepare_wait();
@@ -225,7 +212,6 @@ template <class E>
 int EventQueue<E>::close() {
   if (in_use()) return -FI_EBUSY;
   wait_.stop_driver();
-  if (own_engine_) detach(*own_engine_);
   delete this;
   return 0;
 }

@@ -31,7 +31,7 @@ struct AddressVectorTest : testing::Test {
   void open_events() {
     fi_eq_attr attr{};
     attr.wait_obj = FI_WAIT_FD;
-    events = EventQueue<FakeEngine>::open(parent.ref(), &attr, nullptr, nullptr).value();
+    events = EventQueue<FakeEngine>::open(parent.ref(), &attr, FI_VERSION(2, 6), nullptr).value();
     eq = &events->abi;
   }
   void TearDown() override {

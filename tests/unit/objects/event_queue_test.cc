@@ -25,13 +25,13 @@ struct EventQueueTest : testing::Test {
     fi_eq_attr attr{};
     attr.flags = flags;
     attr.wait_obj = wait;
-    auto own = std::make_unique<FakeEngine>();
-    engine = own.get();
-    queue = Queue::open(parent.ref(), &attr, std::move(own), &context, api).value();
+    queue = Queue::open(parent.ref(), &attr, api, &context).value();
+    ASSERT_TRUE(queue->attach(engine).ok());
     eq = &queue->abi;
   }
   void TearDown() override {
     if (eq != nullptr) {
+      queue->detach(engine);
       EXPECT_EQ(fi_close(&eq->fid), 0);
     }
     EXPECT_FALSE(parent.in_use());
@@ -59,7 +59,7 @@ struct EventQueueTest : testing::Test {
   int context = 0;
   ::fid object{};
   FakeParent parent;
-  FakeEngine* engine = nullptr;
+  FakeEngine engine;
   Queue* queue = nullptr;
   fid_eq* eq = nullptr;
 };
@@ -69,7 +69,7 @@ TEST_F(EventQueueTest, GivesEventsInOrderAndDrivesWhenEmpty) {
   fi_eq_entry entry{};
   uint32_t event = 0;
   EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, 0), -FI_EAGAIN);
-  EXPECT_EQ(engine->drives, 1);
+  EXPECT_EQ(engine.drives, 1);
   post(1);
   post(2);
   EXPECT_EQ(read_data(), 1u);
@@ -77,7 +77,7 @@ TEST_F(EventQueueTest, GivesEventsInOrderAndDrivesWhenEmpty) {
   EXPECT_EQ(event, static_cast<uint32_t>(FI_MR_COMPLETE));
   EXPECT_EQ(entry.fid, &object);
   EXPECT_EQ(entry.context, &context);
-  EXPECT_EQ(engine->drives, 1);
+  EXPECT_EQ(engine.drives, 1);
 }
 
 TEST_F(EventQueueTest, PeekLeavesTheEvent) {

@@ -211,7 +211,7 @@ TEST_F(MemoryRegionsTest, RawKeysGoThereAndBack) {
 TEST_F(MemoryRegionsTest, RegistrationsReportToABoundQueue) {
   open(0);
   fi_eq_attr attr{};
-  auto* queue = EventQueue<FakeEngine>::open(parent.ref(), &attr, nullptr, nullptr).value();
+  auto* queue = EventQueue<FakeEngine>::open(parent.ref(), &attr, FI_VERSION(2, 6), nullptr).value();
   regions->report_to(queue);
   EXPECT_EQ(fi_close(&queue->abi.fid), -FI_EBUSY);
   fid_mr* mr = nullptr;

@@ -33,7 +33,7 @@ struct WaitSetTest : testing::Test {
     fi_eq_attr eq_attr{};
     eq_attr.wait_obj = kind;
     eq_attr.wait_set = wait_set;
-    eq = EventQueue<FakeEngine>::open(parent.ref(), &eq_attr, nullptr, &eq).value();
+    eq = EventQueue<FakeEngine>::open(parent.ref(), &eq_attr, FI_VERSION(2, 6), &eq).value();
     fi_cntr_attr cntr_attr{};
     cntr_attr.wait_obj = kind;
     cntr_attr.wait_set = wait_set;
