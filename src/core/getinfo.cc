@@ -6,10 +6,10 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <new>
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "core/abi_layout.h"
 #include "core/boundary.h"
 #include "core/capture.h"
@@ -93,63 +93,48 @@ bool takes_part(const Provider& provider, uint64_t flags) noexcept {
   return (provider.kind == ProviderKind::kOffload) == ((flags & kOffloadsOnly) != 0);
 }
 
-// A plug-in built against earlier headers allocates smaller structures; nobody behind this point has to know.
+// A plug-in built against earlier headers allocates smaller structures; nobody behind this point has to know. nullptr
+// when memory runs out.
 InfoPtr to_current_layout(InfoPtr old, const AbiLayout& layout) {
   if (layout == kAbi1_9) return old;
   InfoList list;
   for (const fi_info* each = old.get(); each != nullptr; each = each->next) {
     InfoPtr copy(duplicate_info(UpgradedInfo(each, layout).get()));
-    if (!copy) throw std::bad_alloc();
+    if (!copy) return nullptr;
     list.append(std::move(copy));
   }
   return InfoPtr(list.release());
 }
 
-struct Answer {
-  InfoPtr list;
-  std::string refusal;  // why the list is empty
-};
-
-Answer ask(const fi_provider& provider, const Request& request) {
-  const Capture capture;
-  fi_info* list = nullptr;
-  const int error =
-      provider.getinfo(request.version, request.node, request.service, request.flags, request.hints, &list);
-  if (error == 0 && list != nullptr) return {to_current_layout(InfoPtr(list), layout_of_api(provider.fi_version)), {}};
-  std::string reason = capture.reason();
-  if (reason.empty()) {
-    reason = error == 0 ? "it returned an empty list" : fmt::format("it returned {} ({})", error, fi_strerror(-error));
-  }
-  return {nullptr, std::move(reason)};
-}
-
 // Fills in what the core answers for: names, versions. A layered provider leaves the name of its core in prov_name, all
-// others leave it null.
-void complete(fi_info& info, const fi_provider& provider, uint32_t version) {
+// others leave it null. -FI_ENOMEM.
+Status complete(fi_info& info, const fi_provider& provider, uint32_t version) {
   if (info.fabric_attr == nullptr) {
     info.fabric_attr = static_cast<fi_fabric_attr*>(std::calloc(1, sizeof(fi_fabric_attr)));
-    if (info.fabric_attr == nullptr) throw std::bad_alloc();
+    if (info.fabric_attr == nullptr) return Status(-FI_ENOMEM);
   }
   fi_fabric_attr& fabric = *info.fabric_attr;
   if (fabric.prov_name == nullptr || !equal_ignoring_case(fabric.prov_name, provider.name)) {
     const std::string name =
         fabric.prov_name == nullptr ? provider.name : fmt::format("{};{}", fabric.prov_name, provider.name);
     char* owned = ::strdup(name.c_str());
-    if (owned == nullptr) throw std::bad_alloc();
+    if (owned == nullptr) return Status(-FI_ENOMEM);
     std::free(std::exchange(fabric.prov_name, owned));
   }
   fabric.prov_version = provider.version;
   fabric.api_version = version;
+  return Status();
 }
 
 // Appends what may be shown of `list`; false if that is nothing. What a layer finds below itself is judged later, when
 // the layer's own name has been added: "tcp;ofi_rxm" allows tcp only under that layer.
-bool take(InfoPtr list, const fi_provider& provider, const Request& request, const NameFilter& filter, InfoList& all) {
+Result<bool> take(InfoPtr list, const fi_provider& provider, const Request& request, const NameFilter& filter,
+                  InfoList& all) {
   const bool below_a_layer = (request.flags & (kCoresOnly | kOffloadsOnly)) != 0;
   bool taken = false;
   while (list) {
     InfoPtr rest(std::exchange(list->next, nullptr));
-    complete(*list, provider, request.version);
+    if (const Status status = complete(*list, provider, request.version); !status.ok()) return failure(status);
     if (below_a_layer || filter.allows(list->fabric_attr->prov_name)) {
       all.append(std::move(list));
       taken = true;
@@ -157,6 +142,24 @@ bool take(InfoPtr list, const fi_provider& provider, const Request& request, con
     list = std::move(rest);
   }
   return taken;
+}
+
+// Appends what the provider offers and answers with an empty text, or with the reason why there is nothing.
+Result<std::string> ask(const fi_provider& provider, const Request& request, const NameFilter& filter, InfoList& all) {
+  const Capture capture;
+  fi_info* list = nullptr;
+  const int error =
+      provider.getinfo(request.version, request.node, request.service, request.flags, request.hints, &list);
+  if (error != 0 || list == nullptr) {
+    if (std::string heard = capture.reason(); !heard.empty()) return heard;
+    if (error == 0) return "it returned an empty list";
+    return fmt::format("it returned {} ({})", error, fi_strerror(-error));
+  }
+  InfoPtr current = to_current_layout(InfoPtr(list), layout_of_api(provider.fi_version));
+  if (!current) return failure(FI_ENOMEM);
+  const Result<bool> taken = take(std::move(current), provider, request, filter, all);
+  if (!taken) return failure(taken.error());
+  return *taken ? "" : "what it offers is excluded by FI_PROVIDER";
 }
 
 void report(const Request& request, const ProviderHint& hint, const Registry& registry,
@@ -186,11 +189,9 @@ int get_info(const Request& request, InfoList& all) {
     if (!takes_part(*provider, request.flags)) continue;
     std::string refusal = unasked(*provider, hint, request);
     if (refusal.empty()) {
-      Answer answer = ask(*provider->abi, request);
-      refusal = std::move(answer.refusal);
-      if (answer.list && !take(std::move(answer.list), *provider->abi, request, registry.filter(), all)) {
-        refusal = "what it offers is excluded by FI_PROVIDER";
-      }
+      Result<std::string> answer = ask(*provider->abi, request, registry.filter(), all);
+      if (!answer) return answer.error().code();
+      refusal = std::move(*answer);
     }
     if (!refusal.empty()) refusals.push_back(fmt::format("provider {}: {}", provider->abi->name, refusal));
   }

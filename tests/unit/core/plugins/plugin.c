@@ -44,7 +44,9 @@ static int fabric(struct fi_fabric_attr* attr, struct fid_fabric** fabric, void*
   return -FI_ENOSYS;
 }
 
-static void cleanup(void) { setenv("WEFT_TEST_CLEANED_UP", provider.name, 1); }
+static void cleanup(void) {
+  setenv("WEFT_TEST_CLEANED_UP", provider.name, 1);
+}
 
 FI_EXT_INI {
   provider.version = VERSION;
