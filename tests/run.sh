@@ -57,8 +57,8 @@ build() {
 }
 
 release_build() {
-  build release all "unit;abi;conformance;sim;interop;package;bench;tidy;docs" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-    -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++
+  build release all "unit;abi;conformance;sim;interop;package;bench;tidy;docs" -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" -DWEFT_TEST_OPTIONS=-O0
 }
 
 # sanitized NAME SANITIZERS FOLDERS: only what the tests need, little optimised and with line numbers only.
