@@ -52,6 +52,28 @@ void on_log(const fi_provider* provider, fi_log_level, fi_log_subsys, const char
   if (std::find(self.lines.begin(), self.lines.end(), line) == self.lines.end()) self.lines.push_back(std::move(line));
 }
 
+// Breaks a line at blanks, so that it is readable on a terminal of 80 columns.
+std::string folded(std::string_view line) {
+  constexpr std::size_t kWidth = 78;
+  std::string text = "  ";
+  std::size_t used = text.size();
+  while (!line.empty()) {
+    const std::string_view word = line.substr(0, line.find(' '));
+    if (used > 6 && used + word.size() > kWidth) {
+      text += "\n      ";
+      used = 6;
+    }
+    text += word;
+    used += word.size() + 1;
+    line.remove_prefix(word.size());
+    if (!line.empty()) {
+      text += ' ';
+      line.remove_prefix(1);
+    }
+  }
+  return text;
+}
+
 int on_close(fid*) {
   return 0;
 }
@@ -81,7 +103,7 @@ void print_getinfo_failure(int error) {
   if (lines.empty() && error == -FI_ENODATA)
     fmt::print(stderr, "No provider offers what was asked for; FI_LOG_LEVEL=info may tell more.\n");
   if (!lines.empty()) fmt::print(stderr, "What the library says about it:\n");
-  for (const std::string& line : lines) fmt::print(stderr, "  {}\n", line);
+  for (const std::string& line : lines) fmt::print(stderr, "{}\n", folded(line));
 }
 
 }  // namespace weft::tools

@@ -81,7 +81,7 @@ std::string table_header() {
 
 std::string table_row(const Summary& s) {
   // "=": as many came back as were sent.
-  const std::string acknowledged = (s.sent == s.received ? "=" : "") + short_count(s.received);
+  const std::string acknowledged = fmt::format("{}{}", s.sent == s.received ? "=" : "", short_count(s.received));
   return fmt::format("{:<8}{:<8}{:<9}{:<12}{:<6}{:>9.2f}{:>11.2f}{:>11.2f}\n", short_bytes(s.size), short_count(s.sent),
                      acknowledged, short_bytes(s.total_bytes), fmt::format("{:.2f}s", s.seconds),
                      s.megabytes_per_second, s.usec_per_transfer, s.million_transfers_per_second);

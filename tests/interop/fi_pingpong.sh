@@ -9,7 +9,7 @@ server_library=$1 client_library=$2
 shift 2
 address=127.0.0.1
 for option in "$@"; do [ "$option" = -6 ] && address=::1; done
-control=$((20000 + $$ % 20000))  # the program insists on a port number of its own
+control=$((20000 + $$ % 12000))  # below the ephemeral ports; the program insists on a port number of its own
 
 on() {
   library=$1

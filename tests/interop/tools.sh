@@ -10,7 +10,7 @@ set -u
 tools=$1 library=$2 case=$3
 stock_ping=/usr/bin/fi_pingpong
 need_program $stock_ping /usr/bin/fi_info
-control=$((20000 + $$ % 20000))
+control=$((20000 + $$ % 12000))  # below the ports that connections take
 
 # start COMMAND...: a server, until it listens.
 start() {
@@ -48,6 +48,8 @@ case $case in
       "$tools/fi_info" $options >"$scratch/ours" || fail "fi_info $options"
       LD_LIBRARY_PATH=$library /usr/bin/fi_info $options >"$scratch/theirs" || fail "the distribution's fi_info $options"
       [ -s "$scratch/ours" ] || fail "fi_info $options prints nothing"
+      # What tcp's protocol is called depends on the version of the interface that the caller asks for.
+      sed -i /protocol:/d "$scratch/ours" "$scratch/theirs"
       diff "$scratch/theirs" "$scratch/ours" || fail "fi_info $options prints something else"
     done
     "$tools/fi_info" -p nosuch 2>"$scratch/reasons" && fail "fi_info finds a provider that is not there"
