@@ -92,6 +92,7 @@ show_table() {
 measure() {
   heading "3. Measure"
   set -- -e msg -p "$provider" -I 500 --warmup 50 -S 8,64,1k,8k,64k,1m --timeout "$limit"
+  : >"$BUILD/server.log" # an old one would name an old port
   "$tools/fi_pingpong" "$@" -B 0 >"$BUILD/server.txt" 2>"$BUILD/server.log" &
   server=$!
   port= tries=0
