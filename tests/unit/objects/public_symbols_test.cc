@@ -43,6 +43,16 @@ const char* fi_strerror(int error) {
 
 }  // extern "C"
 
+// The sanitizers bring their own new and delete; what is counted, the release build proves.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WEFT_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WEFT_SANITIZED
+#endif
+#endif
+
+#ifndef WEFT_SANITIZED
 // Not inlined, or the compiler sees new and free as a pair that does not match.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
@@ -59,6 +69,7 @@ const char* fi_strerror(int error) {
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace weft {
 
