@@ -17,12 +17,14 @@ const HintsEditor kAuto = [](fi_info& hints) {
   hints.domain_attr->data_progress = FI_PROGRESS_AUTO;
 };
 
-// Waits until `done` without touching any fabric object.
-template <class Predicate>
-bool happens(Predicate done) {
+// Looks at memory while the library writes it. That is the point here, so ThreadSanitizer is asked to look away.
+__attribute__((no_sanitize("thread"), noinline)) char peek(const volatile char* at) { return *at; }
+
+// Waits until the byte has that value, without touching any fabric object.
+bool becomes(const char* at, char value) {
   const auto deadline = after(kPatience);
-  while (!done() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
-  return done();
+  while (peek(at) != value && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
+  return peek(at) == value;
 }
 
 }  // namespace
@@ -42,8 +44,7 @@ TEST_P(Progress, ReceivedDataAppearsWithoutReadingTheQueue) {
   Context received, sent;
   ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
   ASSERT_EQ(fi_send(pair.a().ep(), out.data(), 64, out.desc(), pair.a().peer, &sent), 0);
-  volatile char* last = in.data() + 63;
-  EXPECT_TRUE(happens([&] { return *last == 'x'; }));
+  EXPECT_TRUE(becomes(in.data() + 63, 'x'));
   EXPECT_TRUE(pair.b().rx().wait().ok());
 }
 
@@ -57,8 +58,7 @@ TEST_P(Progress, LargeTransferFinishesWithoutReadingTheQueues) {
   Context received, sent;
   ASSERT_EQ(pair.b().recv(in, kSize, &received), 0);
   ASSERT_EQ(fi_send(pair.a().ep(), out.data(), kSize, out.desc(), pair.a().peer, &sent), 0);
-  volatile char* last = in.data() + kSize - 1;
-  EXPECT_TRUE(happens([&] { return *last == 'x'; }));
+  EXPECT_TRUE(becomes(in.data() + kSize - 1, 'x'));
 }
 
 TEST_P(Progress, TargetOfRmaNeedNotTakePart) {
@@ -71,8 +71,7 @@ TEST_P(Progress, TargetOfRmaNeedNotTakePart) {
   ASSERT_EQ(fi_read(pair.a().ep(), local.data(), kSize, local.desc(), pair.a().peer, remote.remote_address(),
                     remote.key(), &context),
             0);
-  volatile char* last = local.data() + kSize - 1;
-  EXPECT_TRUE(happens([&] { return *last == 'r'; }));
+  EXPECT_TRUE(becomes(local.data() + kSize - 1, 'r'));
 }
 
 TEST_P(Progress, RequestIsSentAndQueuedWithoutReadingTheQueue) {
