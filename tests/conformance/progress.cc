@@ -18,7 +18,9 @@ const HintsEditor kAuto = [](fi_info& hints) {
 };
 
 // Looks at memory while the library writes it. That is the point here, so ThreadSanitizer is asked to look away.
-__attribute__((no_sanitize("thread"), noinline)) char peek(const volatile char* at) { return *at; }
+__attribute__((no_sanitize("thread"), noinline)) char peek(const volatile char* at) {
+  return *at;
+}
 
 // Waits until the byte has that value, without touching any fabric object.
 bool becomes(const char* at, char value) {
