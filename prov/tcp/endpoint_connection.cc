@@ -59,8 +59,7 @@ Endpoint::Handshake::Handshake(Endpoint& owner, UniqueFd opened) noexcept
       socket(std::move(opened)),
       started_at(net::now()) {}
 
-// ---- The application's calls
-// -----------------------------------------------------------------------------------------
+// ---- The application's calls ----
 
 int Endpoint::connect(const void* peer, const void* data, size_t len) {
   const auto address = read_name(addr_format_, peer);
@@ -140,8 +139,7 @@ Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
   return socket;
 }
 
-// ---- The state machine's actions
-// -------------------------------------------------------------------------------------
+// ---- The state machine's actions ----
 
 void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   const CmState before = state_;
@@ -271,8 +269,7 @@ void Endpoint::on_stream_end(int) noexcept {
     enter(CmEvent::kStreamEnd);
 }
 
-// ---- Failures
-// --------------------------------------------------------------------------------------------------------
+// ---- Failures ----
 
 // `why` may be null: the error says it all.
 void Endpoint::fail(int error, const char* why) noexcept {

@@ -171,8 +171,7 @@ Status check_attributes(const fi_info& offer, uint32_t version, const fi_info* h
   return check_info(*named, version, hints, &provider());
 }
 
-// ---- Addresses
-// -------------------------------------------------------------------------------------------------------
+// ---- Addresses ----
 
 // One fi_getinfo call's view of addresses.
 class Query {

@@ -241,8 +241,7 @@ TEST(SimulatedConnection, ANarrowPipeCarriesEverything) {
   }
 }
 
-// ---- The listener
-// ----------------------------------------------------------------------------------------------------
+// ---- The listener ----
 
 // A peer without our library that connects and says what it is told to.
 UniqueFd dial(const sockaddr_storage& to) {
