@@ -11,6 +11,7 @@ namespace {
 template <class T>
 void upgrade(T*& pointer, T& current, std::size_t size) noexcept {
   if (pointer == nullptr) return;
+  std::memset(&current, 0, sizeof current);  // padding included: providers may copy or compare whole structures
   std::memcpy(&current, pointer, size);
   pointer = &current;
 }
