@@ -61,6 +61,7 @@ TEST_P(Progress, LargeTransferFinishesWithoutReadingTheQueues) {
   ASSERT_EQ(pair.b().recv(in, kSize, &received), 0);
   ASSERT_EQ(fi_send(pair.a().ep(), out.data(), kSize, out.desc(), pair.a().peer, &sent), 0);
   EXPECT_TRUE(becomes(in.data() + kSize - 1, 'x'));
+  EXPECT_TRUE(pair.b().rx().wait().ok());
 }
 
 TEST_P(Progress, TargetOfRmaNeedNotTakePart) {
@@ -74,6 +75,7 @@ TEST_P(Progress, TargetOfRmaNeedNotTakePart) {
                     remote.key(), &context),
             0);
   EXPECT_TRUE(becomes(local.data() + kSize - 1, 'r'));
+  EXPECT_TRUE(pair.a().tx().wait().ok());
 }
 
 TEST_P(Progress, RequestIsSentAndQueuedWithoutReadingTheQueue) {
