@@ -52,7 +52,7 @@ Status FabricLink::find(const char* local_address, const EndpointName* peer) {
   // A device may know nothing of the address by which the client came; then any of its own will do.
   if (local_address && !options_.domain)
     error = fi_getinfo(api_version(), local_address, nullptr, FI_SOURCE, hints.get(), &list);
-  if (error) error = fi_getinfo(api_version(), nullptr, nullptr, peer ? 0 : FI_SOURCE, hints.get(), &list);
+  if (error) error = fi_getinfo(api_version(), nullptr, nullptr, 0, hints.get(), &list);
   if (error) {
     print_getinfo_failure(error);
     return fail(-error, "no {} endpoint{}{}{}", fi_tostr(&options_.type, FI_TYPE_EP_TYPE),

@@ -67,7 +67,7 @@ std::vector<Option> FabricQuery::options() {
       {'n', "node", "NAME", "host name or address to be reached", set_text(node_)},
       {'P', "port", "PORT", "port number or service name", set_text(port_)},
       {'s', "src_addr", "ADDR", "host name or address to start from", set_text(source_)},
-      {'c', "caps", "CAP1|CAP2..", "capabilities that must all be there, e.g. FI_MSG|FI_RMA",
+      {'c', "caps", "CAP1|CAP2..", "capabilities that must all be there: FI_MSG|FI_RMA",
        [hints](const char* text) { return add_flags(text, FI_TYPE_CAPS, "capability", hints->caps); }},
       {'m', "mode", "MOD1|MOD2..", "modes that are acceptable (default: all)",
        [hints, first = true](const char* text) mutable {
