@@ -203,11 +203,11 @@ Result<void*> MemoryRegions::check(uint64_t key, uint64_t addr, size_t len, uint
   if (found == regions_.end() || !found->second->enabled_) return failure(FI_ENOKEY);
   const MemoryRegion& region = *found->second;
   if ((region.access_ & access) != access) return failure(FI_EACCES);
-  auto* base = static_cast<std::byte*>(region.memory_.iov_base);
+  const auto base = reinterpret_cast<uintptr_t>(region.memory_.iov_base);
   // Wraps for addresses below the base, and is then larger than any length.
-  const uint64_t offset = (options_.mr_mode & FI_MR_VIRT_ADDR) != 0 ? addr - reinterpret_cast<uintptr_t>(base) : addr;
+  const uint64_t offset = (options_.mr_mode & FI_MR_VIRT_ADDR) != 0 ? addr - base : addr;
   if (offset > region.memory_.iov_len || len > region.memory_.iov_len - offset) return failure(FI_EACCES);
-  return base + offset;
+  return reinterpret_cast<void*>(base + offset);  // a region of all memory starts at NULL
 }
 
 void MemoryRegions::count_access(uint64_t key, uint64_t access) noexcept {
