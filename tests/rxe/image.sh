@@ -1,0 +1,83 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# image.sh: prints the folder of a bootable image (vmlinux, initramfs), and makes it first where it is missing or older
+# than the kernel package. The kernel is Debian's: downloaded and unpacked into the cache, never installed. The initramfs
+# holds busybox, the modules that Soft-RoCE needs and guest-init.
+#
+# Environment: RXE_CACHE (default ~/.cache/rxe-lab), RXE_KERNEL (a linux-image package; default: what linux-image-amd64
+# stands for). Needs apt-get, dpkg, cpio, kmod, busybox (static), xz; a missing one is named and the status is 77.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${RXE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/rxe-lab}
+PATH=$PATH:/usr/sbin:/sbin
+# What the lab uses itself; modprobe adds what these need. crc32_generic is no dependency, yet rxe asks for it by name.
+modules="virtio_pci virtio_net virtio_console 9p 9pnet_virtio overlay veth dummy sch_netem crc32_generic crc32_pclmul
+  ib_uverbs ib_umad rdma_cm rdma_ucm rdma_rxe"
+
+skip() { echo "$*" >&2; exit 77; }
+for program in apt-get apt-cache dpkg cpio modprobe depmod busybox xz flock; do
+  command -v $program >/dev/null || skip "$program is missing (sh cmake/install-dependencies.sh test)"
+done
+busybox=$(command -v busybox)
+mkdir -p "$cache" 2>/dev/null || skip "the cache $cache cannot be written (set RXE_CACHE)"
+
+kernel=${RXE_KERNEL:-$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p')}
+version=$(apt-cache show "$kernel" 2>/dev/null | sed -n 's/^Version: //p' | head -n 1)
+recipe=$(cat "$here/image.sh" "$here/guest-init" | cksum | cut -d ' ' -f 1)
+image=$cache/image-$kernel-$version-$recipe
+if [ -z "$version" ]; then  # no package lists (offline): any image of this recipe will do
+  image=$(find "$cache" -maxdepth 1 -name "image-*-$recipe" | sort | tail -n 1)
+  [ -n "$image" ] || skip "apt knows no package linux-image-amd64 (apt-get update)"
+fi
+
+# unpack_kernel VMLINUZ VMLINUX: Debian compresses the kernel with xz, which takes an emulated processor seconds.
+unpack_kernel() {
+  magic=$(printf '\3757zXZ')
+  offset=$(LC_ALL=C grep -abo -m 1 "$magic" "$1" | head -n 1 | cut -d : -f 1)
+  [ -n "$offset" ] && tail -c +$((offset + 1)) "$1" | xz -dc --single-stream >"$2" 2>/dev/null || :
+  [ "$(head -c 4 "$2" 2>/dev/null | tail -c 3)" = ELF ] || cp "$1" "$2"
+}
+
+fetch_kernel() {
+  package=$cache/$kernel-$version
+  [ ! -d "$package" ] || return 0
+  echo "rxe: downloading $kernel $version" >&2
+  mkdir "$scratch/download" "$scratch/package"
+  (cd "$scratch/download" && apt-get -q download "$kernel" >"$scratch/log" 2>&1) ||
+    { cat "$scratch/log" >&2; skip "$kernel cannot be downloaded (apt-get update)"; }
+  dpkg -x "$scratch"/download/*.deb "$scratch/package"
+  mv "$scratch/package" "$package"
+}
+
+make_image() {
+  release=$(basename "$package"/lib/modules/*)
+  [ -e "$package/lib/modules/$release/modules.dep.bin" ] || depmod -b "$package" "$release"
+  root=$scratch/root
+  mkdir -p "$root/bin" "$root/modules" "$root/dev" "$scratch/image"
+  cp "$busybox" "$root/bin/busybox"
+  cp "$here/guest-init" "$root/init"
+  chmod 755 "$root/init" "$root/bin/busybox"
+  for module in $modules; do
+    modprobe -d "$package" -S "$release" --show-depends $module 2>/dev/null | awk '$1 == "insmod" { print $2 }'
+  done | awk '!seen[$0]++' >"$scratch/modules"
+  while read -r module; do
+    cp "$module" "$root/modules/"
+    basename "$module" >>"$root/modules/order"
+  done <"$scratch/modules"
+  (cd "$root" && find . | cpio -o -H newc --quiet -R 0:0) >"$scratch/image/initramfs"
+  unpack_kernel "$package/boot/vmlinuz-$release" "$scratch/image/vmlinux"
+  rm -rf "$image"
+  mv "$scratch/image" "$image"
+}
+
+if [ ! -d "$image" ]; then
+  exec 9>"$cache/lock"
+  flock 9  # others that ask for the same image wait here and then find it
+  if [ ! -d "$image" ]; then
+    scratch=$(mktemp -d "$cache/new.XXXXXX")
+    trap 'rm -rf "$scratch"' EXIT
+    fetch_kernel
+    make_image
+  fi
+fi
+echo "$image"

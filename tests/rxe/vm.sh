@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Sourced by run.sh and pair.sh: options, skips, the choice of the accelerator, and one virtual machine.
+
+# skip REASON: ends with ctest's "skipped"; where REQUIRE (a list of words) promises rxe, as a failure.
+skip() {
+  echo "SKIP: $*" >&2
+  case " $(echo "${REQUIRE:-}" | tr , ' ') " in
+    *" rxe "*) echo "but REQUIRE names rxe" >&2; exit 1 ;;
+  esac
+  exit 77
+}
+
+note() { [ -z "$verbose" ] || echo "rxe: $*" >&2; }
+
+# read_options OPTION...: sets the variables below; what is left over is for the caller, $parsed words on.
+memory=${RXE_MEMORY:-2048} cpus=${RXE_CPUS:-2} limit=${RXE_LIMIT:-600} out=${RXE_OUT:-} mode=${RXE_MODE:-auto} verbose=
+read_options() {
+  OPTIND=1
+  while getopts m:c:t:o:v option; do
+    case $option in
+      m) memory=$OPTARG ;;
+      c) cpus=$OPTARG ;;
+      t) limit=$OPTARG ;;
+      o) out=$OPTARG ;;
+      v) verbose=-v ;;
+      *) usage ;;
+    esac
+  done
+  parsed=$((OPTIND - 1))
+  if [ -n "$out" ]; then
+    mkdir -p "$out"
+    out=$(cd "$out" && pwd)
+    export RXE_OUT="$out"
+  fi
+}
+
+# quoted WORD...: the words as a shell reads them back.
+quoted() {
+  for word in "$@"; do
+    printf "'%s' " "$(printf '%s.' "$word" | sed "s/'/'\\\\''/g")" | sed "\$s/\\.' \$/' /"
+  done
+}
+
+# write_command FILE WORD...: a script that runs the words where we are, with our environment.
+write_command() {
+  file=$1
+  shift
+  {
+    export -p
+    echo "cd $(quoted "$PWD") || exit 125"
+    echo "ulimit -n $(ulimit -n) 2>/dev/null"
+    cat "$scratch/environment"
+    echo "exec $(quoted "$@")"
+  } >"$file"
+}
+
+# prepare: the image, the accelerator and the scratch folder, which the exit removes.
+prepare() {
+  qemu=$(command -v qemu-system-x86_64) || skip "qemu-system-x86_64 is missing (sh cmake/install-dependencies.sh test)"
+  image=$(sh "$here/image.sh") || skip "no image for the virtual machine"
+  scratch=$(mktemp -d "${TMPDIR:-/tmp}/rxe.XXXXXX") || exit 125
+  processes=
+  trap finish EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  trap 'exit 129' HUP
+  choose_accelerator
+}
+
+finish() {
+  [ -z "$processes" ] || kill $processes 2>/dev/null
+  rm -rf "$scratch"
+}
+
+# /dev/kvm may exist and yet start no guest, so only a boot counts. The answer holds until the host boots again.
+choose_accelerator() {
+  tcg="-accel tcg,thread=multi -cpu max"
+  kvm="-accel kvm -cpu host"
+  case $mode in
+    tcg) accelerator=$tcg; return ;;
+    kvm) accelerator=$kvm; return ;;
+  esac
+  accelerator=$tcg
+  [ -w /dev/kvm ] || return 0
+  answer=${image%/*}/kvm-$(cat /proc/sys/kernel/random/boot_id)-$(id -u)
+  if [ ! -s "$answer" ]; then
+    timeout -k 1 "${RXE_PROBE_LIMIT:-10}" "$qemu" $kvm -m 512 $machine -kernel "$image/vmlinux" -initrd "$image/initramfs" \
+      -append "$kernel_options lab.probe" -serial "file:$scratch/probe" </dev/null >/dev/null 2>&1
+    if grep -q 'lab: alive' "$scratch/probe" 2>/dev/null; then echo yes; else echo no; fi >"$answer.$$"
+    mv "$answer.$$" "$answer"
+  fi
+  [ "$(cat "$answer")" = no ] || accelerator=$kvm
+  note "KVM: $(cat "$answer")"
+}
+
+machine="-nodefaults -no-user-config -display none -no-reboot -M pc,usb=off"
+kernel_options="console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on tsc=reliable"
+
+# start_vm NAME NETDEV_OPTION...: boots a guest whose share is $scratch/NAME (settings and command are there) and whose
+# ports are fifos in $scratch/NAME.ports. Sets vm to its process, carriers to those that carry its output.
+start_vm() {
+  share=$scratch/$1 ports=$scratch/$1.ports
+  shift
+  cp "$here/guest-session" "$share/session"
+  mkdir "$ports"
+  for port in out err request.in request.out order.in order.out monitor.in monitor.out; do mkfifo "$ports/$port"; done
+  results=
+  if [ -n "$out" ]; then results="-virtfs local,path=$out,mount_tag=out,security_model=none,multidevs=remap"; fi
+  carry "$ports"
+  setpriv --pdeathsig TERM timeout -k 5 $((limit + ${RXE_BOOT_LIMIT:-120})) "$qemu" $accelerator $machine \
+    -m "$memory" -smp "$cpus" -kernel "$image/vmlinux" -initrd "$image/initramfs" -append "$kernel_options" \
+    -serial "file:$share.console" -device virtio-serial-pci \
+    -chardev "file,id=out,path=$ports/out" -device virtserialport,chardev=out,nr=1 \
+    -chardev "file,id=err,path=$ports/err" -device virtserialport,chardev=err,nr=2 \
+    -chardev "pipe,id=request,path=$ports/request" -device virtserialport,chardev=request,nr=3 \
+    -chardev "pipe,id=order,path=$ports/order" -device virtserialport,chardev=order,nr=4 \
+    -chardev "pipe,id=monitor,path=$ports/monitor" -mon chardev=monitor,mode=readline \
+    -virtfs local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap \
+    -virtfs "local,path=$share,mount_tag=lab,security_model=none,multidevs=remap" $results "$@" \
+    </dev/null >"$share.qemu" 2>&1 &
+  vm=$!
+  processes="$processes $vm $carriers"
+}
+
+# result NAME: the status of the command in that guest; 124 when it did not end, 125 when the guest did not carry it out.
+result() {
+  share=$scratch/$1
+  if [ -s "$share/status" ]; then
+    status=$(cat "$share/status")
+    [ ! -e "$share/late" ] || status=124
+    [ -z "$verbose" ] || sed -n "/Run .init as init/,\$p" "$share/dmesg" >&2
+    return 0
+  fi
+  status=125
+  if [ -e "$share/late" ]; then status=124; fi
+  echo "rxe: guest $1 ended without a status. What it and qemu said last:" >&2
+  tail -n 40 "$share.console" "$share.qemu" >&2
+}
