@@ -7,7 +7,7 @@
 #include "abi/cm_ops.h"
 #include "abi/ep_ops.h"
 #include "abi/fid_ops.h"
-#include "tcp/endpoint_options.h"
+#include "objects/endpoint_options.h"
 #include "tcp/listener.h"
 #include "tcp/names.h"
 #include "tcp/passive_endpoint.h"

@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "objects/address.h"
+#include "objects/cm_state.h"
 #include "tcp/cm_message.h"
-#include "tcp/cm_state.h"
 #include "tcp/connect_request.h"
 #include "tcp/domain.h"
 #include "tcp/transfer_endpoint.h"

@@ -5,36 +5,12 @@
 
 #include <rdma/fi_domain.h>
 
-#include <mutex>
-#include <unordered_set>
-
 #include "abi/bridge.h"
 #include "base/ref.h"
+#include "objects/live_handles.h"
 #include "tcp/parameters.h"
 
 namespace weft::tcp {
-
-// The handles that an fi_info may carry in: pending connection requests and passive endpoints. Looking one up never
-// touches it, so a handle that is stale or foreign is found out. Whoever removes a handle owns the object behind it.
-class LiveHandles {
- public:
-  void insert(const ::fid* handle) {
-    std::lock_guard lock(mutex_);
-    handles_.insert(handle);
-  }
-  bool contains(const ::fid* handle) const {
-    std::lock_guard lock(mutex_);
-    return handles_.contains(handle);
-  }
-  bool remove(const ::fid* handle) noexcept {
-    std::lock_guard lock(mutex_);
-    return handles_.erase(handle) != 0;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::unordered_set<const ::fid*> handles_;
-};
 
 class Fabric final : public Object<fid_fabric>, public RefCounted {
  public:

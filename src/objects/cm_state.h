@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-namespace weft::tcp {
+namespace weft {
 
 enum class CmState : std::uint8_t {
   kIdle,        // options and bindings may change
@@ -151,4 +151,4 @@ constexpr CmStep next(CmState state, CmEvent event) noexcept {
   return cm_detail::next_in_the_making(state, event);
 }
 
-}  // namespace weft::tcp
+}  // namespace weft

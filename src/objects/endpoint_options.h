@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace weft::tcp {
+namespace weft {
 
 // -FI_ETOOSMALL, with *len the size that is needed, when `buf` cannot hold the value.
 template <class T>
@@ -28,4 +28,4 @@ int read_option(const void* buf, std::size_t len, T& value) noexcept {
   return 0;
 }
 
-}  // namespace weft::tcp
+}  // namespace weft

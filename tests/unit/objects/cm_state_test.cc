@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Every state against every event, and every sequence of events up to a length: the promises of cm_state.h.
-#include "tcp/cm_state.h"
+#include "objects/cm_state.h"
 
 #include <gtest/gtest.h>
 
-namespace weft::tcp {
+namespace weft {
 namespace {
 
 constexpr CmState kStates[] = {CmState::kIdle,     CmState::kEnabled,   CmState::kConnecting, CmState::kRequesting,
@@ -86,4 +86,4 @@ static_assert(next(CmState::kIdle, CmEvent::kConnect).actions == (kCmEnable | kC
 static_assert(next(CmState::kConnected, CmEvent::kConnect).refusal == FI_EISCONN);
 
 }  // namespace
-}  // namespace weft::tcp
+}  // namespace weft
