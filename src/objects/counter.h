@@ -29,9 +29,13 @@ class CounterCore : public RefCounted {
 
   uint64_t value() const noexcept { return value_.load(); }
   uint64_t errors() const noexcept { return errors_.load(); }
-  // A value changed since the application was last told or set one itself; fi_poll(3).
-  bool ready() const noexcept { return value() != reported_value_.load() || errors() != reported_errors_.load(); }
+  // A value changed since the application was last told, or called fi_cntr_add or fi_cntr_set itself; fi_poll(3). What
+  // it adds to the errors is news all the same.
+  bool ready() const noexcept {
+    return errors_assigned_.load() || value() != reported_value_.load() || errors() != reported_errors_.load();
+  }
   void mark_reported() noexcept {
+    errors_assigned_.store(false);
     reported_value_.store(value());
     reported_errors_.store(errors());
   }
@@ -58,6 +62,7 @@ class CounterCore : public RefCounted {
   std::atomic<uint64_t> errors_{0};
   std::atomic<uint64_t> reported_value_{0};
   std::atomic<uint64_t> reported_errors_{0};
+  std::atomic<bool> errors_assigned_{false};  // by fi_cntr_adderr or fi_cntr_seterr, not reported yet
 
  private:
   const Ref<RefCounted> parent_;
@@ -106,7 +111,10 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
 
   // Slots of fi_ops_cntr.
   uint64_t read() noexcept { return report(value_, reported_value_); }
-  uint64_t readerr() noexcept { return report(errors_, reported_errors_); }
+  uint64_t readerr() noexcept {
+    errors_assigned_.store(false);
+    return report(errors_, reported_errors_);
+  }
   int add(uint64_t count) noexcept {
     reported_value_.fetch_add(count);  // no news to the application
     change(value_, count);
@@ -114,6 +122,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
   }
   int adderr(uint64_t count) noexcept {
     reported_errors_.fetch_add(count);
+    errors_assigned_.store(true);
     change(errors_, count);
     return 0;
   }
@@ -122,6 +131,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     return 0;
   }
   int seterr(uint64_t to) noexcept {
+    errors_assigned_.store(true);
     assign(errors_, reported_errors_, to);
     return 0;
   }
