@@ -32,10 +32,8 @@ TEST_P(CompletionWaits, SreadTimesOutOnAnAbsoluteDeadline) {
     const auto start = Clock::now();
     EXPECT_EQ(sread(pair.a().rx(), &entry, 1, 100), -FI_EAGAIN);
     EXPECT_GE(elapsed_ms(start), 99);
-    EXPECT_LE(elapsed_ms(start), 1000);
-    const auto again = Clock::now();
-    EXPECT_EQ(sread(pair.a().rx(), &entry, 1, 0), -FI_EAGAIN);
-    EXPECT_LE(elapsed_ms(again), 50);
+    EXPECT_LE(elapsed_ms(start), kPromptMs);
+    EXPECT_LE(quickest_ms([&] { EXPECT_EQ(sread(pair.a().rx(), &entry, 1, 0), -FI_EAGAIN); }), 50);
   }
 }
 
@@ -66,7 +64,7 @@ TEST_P(CompletionWaits, TrafficWithoutCompletionsDoesNotProlongSread) {
   const auto start = Clock::now();
   EXPECT_EQ(sread(pair.b().rx(), &entry, 1, 200), -FI_EAGAIN);
   EXPECT_GE(elapsed_ms(start), 199);
-  EXPECT_LE(elapsed_ms(start), 1000);
+  EXPECT_LE(elapsed_ms(start), kPromptMs);
   stop = true;
   sender.join();
 }
@@ -82,13 +80,13 @@ TEST_P(CompletionWaits, SreadIsWokenByAMessage) {
       std::this_thread::sleep_for(milliseconds(50));
       pair.a().send(out, 8, &sent);
       fi_cq_tagged_entry entry;
-      EXPECT_EQ(sread(pair.a().tx(), &entry, 1, 5000), 1);
+      EXPECT_EQ(sread(pair.a().tx(), &entry, 1, kWaitMs), 1);
     });
     fi_cq_tagged_entry entry{};
     const auto start = Clock::now();
-    EXPECT_EQ(sread(pair.b().rx(), &entry, 1, 5000), 1);
+    EXPECT_EQ(sread(pair.b().rx(), &entry, 1, kWaitMs), 1);
     EXPECT_EQ(entry.op_context, &received);
-    EXPECT_LT(elapsed_ms(start), 2000);
+    EXPECT_LT(elapsed_ms(start), kPromptMs);
     sender.join();
   }
 }
@@ -118,7 +116,7 @@ TEST_P(CompletionWaits, SreadfromWaitsAsWell) {
   const auto start = Clock::now();
   EXPECT_EQ(fi_cq_sreadfrom(pair.b().rx().get(), &entry, 1, &source, nullptr, 50), -FI_EAGAIN);
   EXPECT_GE(elapsed_ms(start), 49);
-  EXPECT_LE(elapsed_ms(start), 1000);
+  EXPECT_LE(elapsed_ms(start), kPromptMs);
 }
 
 TEST_P(CompletionWaits, ThresholdGathersCompletions) {
@@ -132,7 +130,7 @@ TEST_P(CompletionWaits, ThresholdGathersCompletions) {
     for (Context& context : sent) {
       pair.a().send(out, 8, &context);
       fi_cq_tagged_entry entry;
-      EXPECT_EQ(sread(pair.a().tx(), &entry, 1, 5000, nullptr), 1);
+      EXPECT_EQ(sread(pair.a().tx(), &entry, 1, kWaitMs, nullptr), 1);
       std::this_thread::sleep_for(milliseconds(20));
     }
   });
@@ -141,7 +139,7 @@ TEST_P(CompletionWaits, ThresholdGathersCompletions) {
   size_t total = 0;
   while (total < kCount) {
     const size_t wanted = kCount - total;
-    const ssize_t rc = sread(pair.b().rx(), entries + total, wanted, 5000, reinterpret_cast<const void*>(wanted));
+    const ssize_t rc = sread(pair.b().rx(), entries + total, wanted, kWaitMs, reinterpret_cast<const void*>(wanted));
     ASSERT_GT(rc, 0);
     total += static_cast<size_t>(rc);
   }
@@ -173,8 +171,8 @@ TEST_P(CompletionWaits, SignalUnblocksAWaitingThread) {
     });
     fi_cq_tagged_entry entry;
     const auto start = Clock::now();
-    EXPECT_EQ(sread(pair.a().rx(), &entry, 1, 8000), -FI_EAGAIN);
-    EXPECT_LT(elapsed_ms(start), 4000);
+    EXPECT_EQ(sread(pair.a().rx(), &entry, 1, kWaitMs), -FI_EAGAIN);
+    EXPECT_LT(elapsed_ms(start), kPromptMs);
     waker.join();
   }
 }
@@ -184,10 +182,10 @@ TEST_P(CompletionWaits, SreadNeedsAWaitObject) {
   Pair pair(fabric, with_wait(FI_WAIT_NONE));
   fi_cq_tagged_entry entry;
   const auto start = Clock::now();
-  const ssize_t rc = sread(pair.a().rx(), &entry, 1, 1000);
+  const ssize_t rc = sread(pair.a().rx(), &entry, 1, kWaitMs);
   EXPECT_LT(rc, 0);
   EXPECT_NE(rc, -FI_EAGAIN);
-  EXPECT_LT(elapsed_ms(start), 500);
+  EXPECT_LT(elapsed_ms(start), kPromptMs);
   EXPECT_LT(fi_cq_signal(pair.a().rx().get()), 0) << "only available with a wait object";
 }
 
@@ -200,7 +198,7 @@ TEST_P(CompletionWaits, SreadAnswersErrorAvailable) {
   ASSERT_EQ(pair.a().recv(in, 64, &received), 0);
   ASSERT_EQ(fi_cancel(pair.a().fid(), &received), 0);
   fi_cq_tagged_entry entry;
-  EXPECT_EQ(sread(pair.a().rx(), &entry, 1, 2000), -FI_EAVAIL);
+  EXPECT_EQ(sread(pair.a().rx(), &entry, 1, kWaitMs), -FI_EAVAIL);
   EXPECT_EQ(pair.a().rx().read().err(), FI_ECANCELED);
 }
 
@@ -221,6 +219,6 @@ TEST_P(CompletionWaits, InterruptedWaitDoesNotLeakEintr) {
   const auto start = Clock::now();
   const ssize_t rc = sread(pair.a().rx(), &entry, 1, 300);
   EXPECT_EQ(rc, -FI_EAGAIN) << "signalled threads return, or wait on; never -EINTR";
-  EXPECT_LE(elapsed_ms(start), 1500);
+  EXPECT_LE(elapsed_ms(start), kPromptMs);
   nuisance.join();
 }

@@ -119,10 +119,8 @@ TEST_P(EventQueues, SreadTimesOutOnAnAbsoluteDeadline) {
   const auto start = Clock::now();
   EXPECT_EQ(fi_eq_sread(eq.get(), &type, entry, sizeof entry, 100, 0), -FI_EAGAIN);
   EXPECT_GE(elapsed_ms(start), 99);
-  EXPECT_LE(elapsed_ms(start), 1000);
-  const auto again = Clock::now();
-  EXPECT_EQ(fi_eq_sread(eq.get(), &type, entry, sizeof entry, 0, 0), -FI_EAGAIN);
-  EXPECT_LE(elapsed_ms(again), 50);
+  EXPECT_LE(elapsed_ms(start), kPromptMs);
+  EXPECT_LE(quickest_ms([&] { EXPECT_EQ(fi_eq_sread(eq.get(), &type, entry, sizeof entry, 0, 0), -FI_EAGAIN); }), 50);
 }
 
 TEST_P(EventQueues, InternalWakeUpsDoNotProlongSread) {
@@ -142,7 +140,7 @@ TEST_P(EventQueues, InternalWakeUpsDoNotProlongSread) {
   const auto start = Clock::now();
   EXPECT_EQ(fi_eq_sread(listener.eq().get(), &type, entry, sizeof entry, 200, 0), -FI_EAGAIN);
   EXPECT_GE(elapsed_ms(start), 199);
-  EXPECT_LE(elapsed_ms(start), 1000);
+  EXPECT_LE(elapsed_ms(start), kPromptMs);
   stop = true;
   nuisance.join();
 }
@@ -157,8 +155,8 @@ TEST_P(EventQueues, SreadIsWokenByAnEventOfAnotherThread) {
   fi_eq_entry entry{};
   uint32_t type = 0;
   const auto start = Clock::now();
-  EXPECT_EQ(fi_eq_sread(eq.get(), &type, &entry, sizeof entry, 5000, 0), static_cast<ssize_t>(sizeof entry));
-  EXPECT_LT(elapsed_ms(start), 2000);
+  EXPECT_EQ(fi_eq_sread(eq.get(), &type, &entry, sizeof entry, kWaitMs, 0), static_cast<ssize_t>(sizeof entry));
+  EXPECT_LT(elapsed_ms(start), kPromptMs);
   EXPECT_EQ(entry.data, 5u);
   writer.join();
 }
@@ -172,10 +170,10 @@ TEST_P(EventQueues, SreadNeedsAWaitObject) {
   char entry[256];
   uint32_t type = 0;
   const auto start = Clock::now();
-  const ssize_t rc = fi_eq_sread(eq.get(), &type, entry, sizeof entry, 1000, 0);
+  const ssize_t rc = fi_eq_sread(eq.get(), &type, entry, sizeof entry, kWaitMs, 0);
   EXPECT_LT(rc, 0);
   EXPECT_NE(rc, -FI_EAGAIN);
-  EXPECT_LT(elapsed_ms(start), 500) << "must not block either";
+  EXPECT_LT(elapsed_ms(start), kPromptMs) << "must not block either";
 }
 
 TEST_P(EventQueues, WaitDescriptorBecomesReadable) {
@@ -191,7 +189,7 @@ TEST_P(EventQueues, WaitDescriptorBecomesReadable) {
   ASSERT_EQ(fi_trywait(fabric.fabric(), fids, 1), 0);
   EXPECT_EQ(poll(&entry, 1, 20), 0) << "nothing to read yet";
   ASSERT_GT(write(eq, 1), 0);
-  EXPECT_EQ(poll(&entry, 1, 1000), 1);
+  EXPECT_EQ(poll(&entry, 1, kWaitMs), 1);
   EXPECT_EQ(fi_trywait(fabric.fabric(), fids, 1), -FI_EAGAIN) << "there is an event queued";
   EXPECT_EQ(eq.read().data, 1u);
   ASSERT_EQ(fi_trywait(fabric.fabric(), fids, 1), 0);
@@ -251,7 +249,7 @@ TEST_P(EventQueues, ReadAnswersErrorAvailableUntilItIsRead) {
   uint32_t type = 0;
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(fi_eq_read(scene.asker.eq().get(), &type, bytes, sizeof bytes, 0), -FI_EAVAIL);
-    EXPECT_EQ(fi_eq_sread(scene.asker.eq().get(), &type, bytes, sizeof bytes, 1000, 0), -FI_EAVAIL);
+    EXPECT_EQ(fi_eq_sread(scene.asker.eq().get(), &type, bytes, sizeof bytes, kWaitMs, 0), -FI_EAVAIL);
   }
   fi_eq_err_entry entry{};
   EXPECT_GT(fi_eq_readerr(scene.asker.eq().get(), &entry, 0), 0);
