@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What drives connections: one rdma event channel for all endpoints of a fabric, their deadlines, the devices'
+// asynchronous events, and notes from the data path, all behind one descriptor. Event queues drive it when they are
+// read, and with FI_PROGRESS_AUTO a thread does. rdma_cm(7), fi_cm(3), fi_domain(3) PROGRESS.
+//
+// Every event is copied and acknowledged before it is acted on, so destroying an id never waits.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/list.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "verbs/cm_event.h"
+#include "verbs/device.h"
+
+namespace weft::verbs {
+
+struct CmDeadlineTag;
+struct CmNoteTag;
+struct CmTurnTag;
+struct CmDeviceTag;
+
+// Whoever owns an rdma_cm_id: endpoints and listeners. Its functions are called with the engine's mutex held, and may
+// destroy it.
+class CmHandler : public ListHook<CmDeadlineTag>,
+                  public ListHook<CmNoteTag>,
+                  public ListHook<CmTurnTag>,
+                  public ListHook<CmDeviceTag> {
+ public:
+  virtual void on_cm_event(const RdmaEvent& event) noexcept = 0;
+  virtual void on_deadline() noexcept = 0;
+  // note() was called.
+  virtual void on_note() noexcept = 0;
+  // It may send its request now (take_turn()).
+  virtual void on_turn() noexcept = 0;
+  // The device or one of its ports changed: IBV_EVENT_DEVICE_FATAL, _PORT_ERR, _PORT_ACTIVE.
+  virtual void on_device_event(ibv_event_type type, int port) noexcept = 0;
+
+ protected:
+  ~CmHandler() = default;
+
+ private:
+  friend class CmEngine;
+  Clock::time_point deadline_;
+  bool has_turn_ = false;
+};
+
+// Owner: the fabric. Meets ProgressEngine.
+class CmEngine {
+ public:
+  // -FI_ENODEV, -FI_EACCES: no /dev/infiniband/rdma_cm, or it may not be opened.
+  static Result<std::unique_ptr<CmEngine>> open(int max_connecting);
+  ~CmEngine();
+  CmEngine(const CmEngine&) = delete;
+  CmEngine& operator=(const CmEngine&) = delete;
+
+  Mutex& mutex() noexcept { return mutex_; }
+
+  // Meets ProgressEngine.
+  void drive() noexcept;
+  bool prepare_wait() noexcept { return true; }  // all there is to do shows in the descriptor
+  int wait_fd() const noexcept { return epoll_.get(); }
+
+  // From now on a thread drives (FI_PROGRESS_AUTO); it ends with the engine.
+  Status start_service_thread();
+
+  // From any thread, under any lock but this engine's: on_note() will be called soon.
+  void note(CmHandler& handler) noexcept;
+
+  // The rest: with the mutex held.
+  Result<CmIdHandle> create_id(CmHandler& handler, rdma_port_space space) noexcept;
+  // One deadline a handler; setting another replaces it.
+  void set_deadline(CmHandler& handler, Clock::time_point at) noexcept;
+  void clear_deadline(CmHandler& handler) noexcept;
+  // Admission: at most max_connecting requests are on the wire at once. true: now. false: on_turn() will be called.
+  bool take_turn(CmHandler& handler) noexcept;
+  void end_turn(CmHandler& handler) noexcept;
+  // Asynchronous events of the device (CmHandler::on_device_event) until forget().
+  Status watch_device(Device& device, CmHandler& handler) noexcept;
+  // Before a handler goes away; its ids must be gone already.
+  void forget(CmHandler& handler) noexcept;
+
+ private:
+  struct Watched;
+  explicit CmEngine(int max_connecting) noexcept;
+  Status open_descriptors() noexcept;
+  void progress() noexcept;
+  void run_cm_events() noexcept;
+  void run_deadlines() noexcept;
+  void run_notes() noexcept;
+  void run_turns() noexcept;
+  void run_async_events(Watched& watched) noexcept;
+  void arm_timer(Clock::time_point at) noexcept;
+  void serve() noexcept;
+
+  Mutex mutex_;
+  UniqueFd epoll_, timer_, wake_;
+  struct DestroyChannel {
+    void operator()(rdma_event_channel* channel) const noexcept { rdma_destroy_event_channel(channel); }
+  };
+  std::unique_ptr<rdma_event_channel, DestroyChannel> channel_;
+  Clock::time_point armed_ = Clock::time_point::max();
+  List<CmHandler, CmDeadlineTag> deadlines_;  // earliest first
+  List<CmHandler, CmTurnTag> waiting_turns_;
+  int turns_left_;
+  std::vector<std::unique_ptr<Watched>> watched_;
+
+  std::mutex notes_mutex_;  // guards notes_; innermost
+  List<CmHandler, CmNoteTag> notes_;
+
+  std::atomic<bool> stopping_{false};
+  std::thread service_;
+};
+
+}  // namespace weft::verbs

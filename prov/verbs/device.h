@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// RDMA devices as librdmacm opened them: their names, limits and ports; ibv_query_device_ex(3), ibv_query_port(3).
+// Every limit that this provider reports or uses is asked here. All fabrics of a process share a device, because
+// librdmacm has one context for each.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ref.h"
+#include "base/status.h"
+
+namespace weft::verbs {
+
+enum class Transport : std::uint8_t { kInfiniBand, kRoce, kIwarp };
+const char* transport_name(Transport transport) noexcept;
+
+// Owner: the process; a device that was unplugged keeps its object. Immutable, so thread-safe.
+class Device : public RefCounted {
+ public:
+  struct Port {
+    std::uint8_t number;
+    ibv_port_attr attr;
+    Transport transport;
+    bool active() const noexcept { return attr.state == IBV_PORT_ACTIVE || attr.state == IBV_PORT_ACTIVE_DEFER; }
+  };
+
+  explicit Device(ibv_context* context) noexcept : context_(context) {}
+  Status query() noexcept;
+
+  ibv_context* context() const noexcept { return context_; }
+  const char* name() const noexcept { return ibv_get_device_name(context_->device); }
+  const ibv_device_attr_ex& attr() const noexcept { return attr_; }
+  // As the device reports it now; -FI_ENODEV for a port it does not have.
+  Result<Port> port(std::uint8_t number) const noexcept;
+  std::uint8_t port_count() const noexcept { return attr_.orig_attr.phys_port_cnt; }
+
+ private:
+  ibv_context* const context_;
+  ibv_device_attr_ex attr_{};
+};
+
+// Every device there is; asked anew each time, so that those plugged in later are found. -FI_ENODEV, -FI_EACCES ...:
+// none can be used, `why` (may be null) says what to do about it.
+Result<std::vector<Ref<Device>>> open_devices(std::string* why);
+// By its exact name; -FI_ENODEV.
+Result<Ref<Device>> open_device(const std::string& name);
+// The device of a librdmacm context.
+Result<Ref<Device>> device_of(ibv_context* context);
+
+}  // namespace weft::verbs

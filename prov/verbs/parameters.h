@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What an administrator may set for the verbs provider, as environment variables FI_VERBS_... or in libfabric.conf;
+// fi_verbs(7). docs/providers/verbs.md explains each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weft::verbs {
+
+// Values in force for a fabric, read when it is opened. Wrong values are logged and replaced by the default.
+struct Parameters {
+  // Which devices and addresses fi_getinfo offers.
+  std::vector<std::string> interfaces;  // FI_VERBS_IFACE: names or prefixes ending in '*'; empty: all
+  std::vector<std::string> devices;     // FI_VERBS_DEVICE_NAME: likewise
+  int gid_index = -1;                   // FI_VERBS_GID_IDX: only the address of that GID; -1: all
+
+  // Queues.
+  std::size_t tx_size = 128;     // FI_VERBS_TX_SIZE, _RX_SIZE: default queue sizes
+  std::size_t rx_size = 128;     //
+  std::size_t tx_iov_limit = 4;  // FI_VERBS_TX_IOV_LIMIT, _RX_IOV_LIMIT
+  std::size_t rx_iov_limit = 4;  //
+  std::size_t inline_size = 64;  // FI_VERBS_INLINE_SIZE: bytes that leave with the work request
+
+  // Connections.
+  int connect_timeout_ms = 30'000;         // FI_VERBS_CONNECT_TIMEOUT: resolve + route + connect in all; 0: none
+  int resolve_timeout_ms = 2'000;          // FI_VERBS_RESOLVE_TIMEOUT: one try to resolve an address or a route
+  int backlog = 4096;                      // FI_VERBS_BACKLOG: requests that may be pending at a passive endpoint
+  int max_connecting = 256;                // FI_VERBS_MAX_CONNECTING: requests of this process on the wire at once
+  std::uint8_t responder_resources = 255;  // FI_VERBS_RESPONDER_RESOURCES, _INITIATOR_DEPTH: reads and atomics
+  std::uint8_t initiator_depth = 255;      //   outstanding towards us, from us; 255: what the device has
+  std::uint8_t retry_count = 7;            // FI_VERBS_RETRY_COUNT: transport retries, 0..7
+  std::uint8_t rnr_retry_count = 7;        // FI_VERBS_RNR_RETRY_COUNT: when the peer has no receive posted; 7: for ever
+  std::uint8_t min_rnr_timer = 12;         // FI_VERBS_MIN_RNR_TIMER: code 0..31 of the pause we ask for; 12: 0.64 ms
+  bool flow_control = true;                // FI_VERBS_FLOW_CONTROL
+  int type_of_service = -1;                // FI_VERBS_TOS: 0..255; -1: what fi_tx_attr::tclass says
+  int ack_timeout = -1;                    // FI_VERBS_ACK_TIMEOUT: code 0..31; -1: what the route says
+  int port_down_grace_ms = 3'000;          // FI_VERBS_PORT_DOWN_GRACE: then connections over a dead port end
+
+  // Declares them all; once, when the provider is loaded.
+  static void define();
+  static Parameters read();
+};
+
+}  // namespace weft::verbs
