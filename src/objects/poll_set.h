@@ -23,17 +23,18 @@
 namespace weft {
 
 // Slot trywait of fi_ops_fabric: 0 when it is safe to block on the native wait objects of all `fids`, -FI_EAGAIN when
-// one has something to read, -FI_EINVAL for a handle that has no wait object or is not of this provider.
-template <class E>
+// one has something to read, -FI_EINVAL for a handle that has no wait object or is not of this provider. A provider
+// whose counters and event queues drive something else than its completion queues names those as well.
+template <class E, class CounterEngine = E, class EventEngine = E>
 int trywait(::fid** fids, int count) noexcept {
   if (count < 0 || (count > 0 && fids == nullptr)) return -FI_EINVAL;
   for (int i = 0; i < count; ++i) {
     int result = -FI_EINVAL;
     if (auto* queue = CompletionQueue<E>::from(fids[i])) {
       result = queue->trywait();
-    } else if (auto* events = EventQueue<E>::from(fids[i])) {
+    } else if (auto* events = EventQueue<EventEngine>::from(fids[i])) {
       result = events->trywait();
-    } else if (auto* counter = Counter<E>::from(fids[i])) {
+    } else if (auto* counter = Counter<CounterEngine>::from(fids[i])) {
       result = counter->trywait();
     } else if (auto* set = object_if<WaitSet>(fids[i])) {
       result = set->trywait();
@@ -44,7 +45,7 @@ int trywait(::fid** fids, int count) noexcept {
 }
 
 // Owner: its C handle. Thread-safe. Members are held by reference: their close answers -FI_EBUSY until they leave.
-template <class E>
+template <class E, class CounterEngine = E>
 class PollSet final : public Object<fid_poll> {
  public:
   // `parent` is the domain.
@@ -70,7 +71,7 @@ class PollSet final : public Object<fid_poll> {
   int poll_del(::fid* member, uint64_t flags);
 
  private:
-  using Member = std::variant<Ref<CompletionQueue<E>>, Ref<Counter<E>>>;
+  using Member = std::variant<Ref<CompletionQueue<E>>, Ref<Counter<CounterEngine>>>;
   explicit PollSet(Ref<RefCounted> parent) noexcept;
 
   const Ref<RefCounted> parent_;
@@ -78,15 +79,15 @@ class PollSet final : public Object<fid_poll> {
   std::vector<Member> members_;
 };
 
-template <class E>
-PollSet<E>::PollSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
+template <class E, class CounterEngine>
+PollSet<E, CounterEngine>::PollSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
   static constexpr fi_ops_poll kOps = make_poll_ops<PollSet>();
   abi.fid = {FI_CLASS_POLL, nullptr, const_cast<fi_ops*>(fid_ops())};
   abi.ops = const_cast<fi_ops_poll*>(&kOps);
 }
 
-template <class E>
-int PollSet<E>::poll(void** context, int count) noexcept {
+template <class E, class CounterEngine>
+int PollSet<E, CounterEngine>::poll(void** context, int count) noexcept {
   std::lock_guard lock(mutex_);
   int found = 0;
   for (const Member& member : members_) {
@@ -103,15 +104,15 @@ int PollSet<E>::poll(void** context, int count) noexcept {
   return found;
 }
 
-template <class E>
-int PollSet<E>::poll_add(::fid* fid, uint64_t flags) {
+template <class E, class CounterEngine>
+int PollSet<E, CounterEngine>::poll_add(::fid* fid, uint64_t flags) {
   if (flags != 0) return -FI_EBADFLAGS;
   std::lock_guard lock(mutex_);
   for (const Member& member : members_)
     if (std::visit([&](const auto& queue) { return &queue->abi.fid == fid; }, member)) return 0;
   if (auto* queue = CompletionQueue<E>::from(fid)) {
     members_.emplace_back(Ref(*queue));
-  } else if (auto* counter = Counter<E>::from(fid)) {
+  } else if (auto* counter = Counter<CounterEngine>::from(fid)) {
     members_.emplace_back(Ref(*counter));
   } else {
     return -FI_EINVAL;
@@ -119,8 +120,8 @@ int PollSet<E>::poll_add(::fid* fid, uint64_t flags) {
   return 0;
 }
 
-template <class E>
-int PollSet<E>::poll_del(::fid* fid, uint64_t flags) {
+template <class E, class CounterEngine>
+int PollSet<E, CounterEngine>::poll_del(::fid* fid, uint64_t flags) {
   if (flags != 0) return -FI_EBADFLAGS;
   std::lock_guard lock(mutex_);
   const size_t removed = std::erase_if(members_, [&](const Member& member) {
