@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A verbs domain: one device with a protection domain, its memory regions and its completion channels; fi_domain(3).
+// Owner: its C handle; close answers -FI_EBUSY while anything opened in it lives. Thread-safe.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_domain.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "abi/bridge.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "objects/event_queue.h"
+#include "verbs/domain_progress.h"
+#include "verbs/verbs_handles.h"
+
+namespace weft::verbs {
+
+class CmEngine;
+class CompletionChannel;
+class Device;
+class Fabric;
+
+class Domain final : public Object<fid_domain>, public RefCounted {
+ public:
+  static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
+  static const fi_ops* fid_ops() noexcept;
+  ~Domain();
+
+  Fabric& fabric() const noexcept { return *fabric_; }
+  Device& device() const noexcept { return *device_; }
+  CmEngine& engine() const noexcept;
+  ibv_pd* pd() const noexcept { return pd_.get(); }
+  const fi_domain_attr& attr() const noexcept { return attr_; }
+  uint32_t api_version() const noexcept;
+
+  DomainProgress& progress() noexcept { return progress_; }
+  // Serves endpoints that have a counter but no completion queue for a direction.
+  Result<CompletionChannel*> channel_without_queue() noexcept;
+  // Eight registered bytes for the old values of atomics whose caller does not want them.
+  ibv_sge discarded_value() const noexcept;
+  // FI_MR_COMPLETE of a registration, if an event queue was bound for them.
+  void report_registration(::fid* region, void* context) noexcept;
+  // What is supported of atomics; `flags` as fi_query_atomic. Positive count or -FI_EOPNOTSUPP.
+  int atomic_count(fi_datatype datatype, fi_op operation, uint64_t flags) const noexcept;
+
+  // Slots of fi_ops. `bind` takes an event queue: with FI_REG_MR it hears of registrations.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* argument);
+
+  // Slots of fi_ops_domain.
+  int av_open(fi_av_attr* attr, fid_av** av, void* context);
+  int cq_open(fi_cq_attr* attr, fid_cq** cq, void* context);
+  int cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context);
+  int poll_open(fi_poll_attr* attr, fid_poll** set);
+  int endpoint(fi_info* info, fid_ep** ep, void* context);
+  int endpoint2(fi_info* info, fid_ep** ep, uint64_t flags, void* context);
+  int srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context);
+  int query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags);
+
+  // Slots of fi_ops_mr.
+  int reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+          fid_mr** mr, void* context);
+  int regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+           fid_mr** mr, void* context);
+  int regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
+
+ private:
+  Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info, void* context);
+  Status prepare() noexcept;
+
+  const Ref<Fabric> fabric_;
+  const Ref<Device> device_;
+  const std::string name_;
+  const fi_domain_attr attr_;  // its name is name_
+  const uint32_t addr_format_;
+  ProtectionDomainHandle pd_;
+  uint64_t discarded_ = 0;
+  MemoryRegionHandle discarded_region_;
+  DomainProgress progress_;
+  std::mutex mutex_;  // guards the rest
+  std::unique_ptr<CompletionChannel> channel_without_queue_;
+  Ref<EventQueueCore> events_;
+  bool report_registrations_ = false;
+};
+
+}  // namespace weft::verbs
