@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cache=${RXE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/rxe-lab}
 PATH=$PATH:/usr/sbin:/sbin
 # What the lab uses itself; modprobe adds what these need. crc32_generic is no dependency, yet rxe asks for it by name.
-modules="virtio_pci virtio_net virtio_console 9p 9pnet_virtio overlay veth dummy sch_netem crc32_generic crc32_pclmul
+modules="virtio_pci virtio_net virtio_console 9p 9pnet_virtio overlay veth sch_netem crc32_generic crc32_pclmul
   ib_uverbs ib_umad rdma_cm rdma_ucm rdma_rxe"
 
 skip() { echo "$*" >&2; exit 77; }

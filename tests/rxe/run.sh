@@ -15,6 +15,7 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
 . "$here/vm.sh"
+. "$here/native.sh"
 
 usage() { sed -n '3,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 read_options "$@"
@@ -30,7 +31,14 @@ carry() {
 }
 
 address=192.168.77.1 address6=fd77::1 plain_address=192.168.78.1
-prepare
+open_scratch
+case $mode in
+  auto) if run_native "$@"; then exit "$status"; fi ;;
+  native) run_native "$@" || skip "no RDMA device, and none could be made"; exit "$status" ;;
+  vm | kvm | tcg) ;;
+  *) usage ;;
+esac
+need_vm
 mkdir "$scratch/rxe"
 cat >"$scratch/environment" <<END
 export RXE_LAB=vm RXE_DEVICE=rxe0 RXE_ADDRESS=$address RXE_ADDRESS6=$address6 RXE_PLAIN_ADDRESS=$plain_address

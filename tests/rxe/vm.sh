@@ -54,22 +54,27 @@ write_command() {
   } >"$file"
 }
 
-# prepare: the image, the accelerator and the scratch folder, which the exit removes.
-prepare() {
-  qemu=$(command -v qemu-system-x86_64) || skip "qemu-system-x86_64 is missing (sh cmake/install-dependencies.sh test)"
-  image=$(sh "$here/image.sh") || skip "no image for the virtual machine"
+# open_scratch: the run's own folder, which goes with it, as do the processes that were started.
+open_scratch() {
   scratch=$(mktemp -d "${TMPDIR:-/tmp}/rxe.XXXXXX") || exit 125
   processes=
   trap finish EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
   trap 'exit 129' HUP
-  choose_accelerator
 }
 
 finish() {
   [ -z "$processes" ] || kill $processes 2>/dev/null
+  if [ -n "${made:-}" ]; then leave_device; fi
   rm -rf "$scratch"
+}
+
+# need_vm: the emulator, the image, the accelerator.
+need_vm() {
+  qemu=$(command -v qemu-system-x86_64) || skip "qemu-system-x86_64 is missing (sh cmake/install-dependencies.sh test)"
+  image=$(sh "$here/image.sh") || skip "no image for the virtual machine"
+  choose_accelerator
 }
 
 # /dev/kvm may exist and yet start no guest, so only a boot counts. The answer holds until the host boots again.
