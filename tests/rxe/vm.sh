@@ -133,7 +133,7 @@ result() {
   if [ -s "$share/status" ]; then
     status=$(cat "$share/status")
     [ ! -e "$share/late" ] || status=124
-    [ -z "$verbose" ] || sed -n "/Run .init as init/,\$p" "$share/dmesg" >&2
+    [ -z "$verbose" ] || cat "$share/dmesg" >&2
     return 0
   fi
   status=125
