@@ -38,12 +38,13 @@ class CmHandler : public ListHook<CmDeadlineTag>,
  public:
   virtual void on_cm_event(const RdmaEvent& event) noexcept = 0;
   virtual void on_deadline() noexcept = 0;
-  // note() was called.
+  // note() was called, or it is its turn now (take_turn()).
   virtual void on_note() noexcept = 0;
-  // It may send its request now (take_turn()).
-  virtual void on_turn() noexcept = 0;
   // The device or one of its ports changed: IBV_EVENT_DEVICE_FATAL, _PORT_ERR, _PORT_ACTIVE.
   virtual void on_device_event(ibv_event_type type, int port) noexcept = 0;
+  // IBV_EVENT_QP_FATAL and its like, of a queue pair whose qp_context this handler is. From any thread, under another
+  // engine's mutex: it may do no more than note().
+  virtual void on_qp_event(ibv_event_type type) noexcept = 0;
 
  protected:
   ~CmHandler() = default;
@@ -81,7 +82,7 @@ class CmEngine {
   // One deadline a handler; setting another replaces it.
   void set_deadline(CmHandler& handler, Clock::time_point at) noexcept;
   void clear_deadline(CmHandler& handler) noexcept;
-  // Admission: at most max_connecting requests are on the wire at once. true: now. false: on_turn() will be called.
+  // Admission: at most max_connecting requests are on the wire at once. true: now. false: on_note() will be called.
   bool take_turn(CmHandler& handler) noexcept;
   void end_turn(CmHandler& handler) noexcept;
   // Asynchronous events of the device (CmHandler::on_device_event) until forget().
@@ -91,14 +92,20 @@ class CmEngine {
 
  private:
   struct Watched;
+  struct DeviceEvent {
+    ibv_context* context;
+    ibv_event_type type;
+    int port;
+  };
   explicit CmEngine(int max_connecting) noexcept;
   Status open_descriptors() noexcept;
   void progress() noexcept;
   void run_cm_events() noexcept;
   void run_deadlines() noexcept;
   void run_notes() noexcept;
-  void run_turns() noexcept;
   void run_async_events(Watched& watched) noexcept;
+  static void tell_all(const DeviceEvent& event) noexcept;
+  void wake() noexcept;
   void arm_timer(Clock::time_point at) noexcept;
   void serve() noexcept;
 
@@ -114,8 +121,9 @@ class CmEngine {
   int turns_left_;
   std::vector<std::unique_ptr<Watched>> watched_;
 
-  std::mutex notes_mutex_;  // guards notes_; innermost
+  std::mutex notes_mutex_;  // guards these two; innermost
   List<CmHandler, CmNoteTag> notes_;
+  std::vector<DeviceEvent> device_events_;
 
   std::atomic<bool> stopping_{false};
   std::thread service_;

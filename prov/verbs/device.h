@@ -7,6 +7,7 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace weft::verbs {
 enum class Transport : std::uint8_t { kInfiniBand, kRoce, kIwarp };
 const char* transport_name(Transport transport) noexcept;
 
-// Owner: the process; a device that was unplugged keeps its object. Immutable, so thread-safe.
+// Owner: the process; a device that was unplugged keeps its object. Thread-safe: nothing changes once it is known.
 class Device : public RefCounted {
  public:
   struct Port {
@@ -37,10 +38,14 @@ class Device : public RefCounted {
   // As the device reports it now; -FI_ENODEV for a port it does not have.
   Result<Port> port(std::uint8_t number) const noexcept;
   std::uint8_t port_count() const noexcept { return attr_.orig_attr.phys_port_cnt; }
+  // Bytes that may leave with a work request, up to 1024; 0 if the device has no such thing.
+  std::uint32_t max_inline() noexcept;
 
  private:
   ibv_context* const context_;
   ibv_device_attr_ex attr_{};
+  std::once_flag inline_probed_;
+  std::uint32_t max_inline_ = 0;
 };
 
 // Every device there is; asked anew each time, so that those plugged in later are found. -FI_ENODEV, -FI_EACCES ...:
@@ -50,5 +55,7 @@ Result<std::vector<Ref<Device>>> open_devices(std::string* why);
 Result<Ref<Device>> open_device(const std::string& name);
 // The device of a librdmacm context.
 Result<Ref<Device>> device_of(ibv_context* context);
+// A sentence if this process may lock so little memory that the device will hardly be usable; else empty.
+std::string low_memlock();
 
 }  // namespace weft::verbs

@@ -13,7 +13,7 @@ namespace weft::verbs {
 // Values in force for a fabric, read when it is opened. Wrong values are logged and replaced by the default.
 struct Parameters {
   // Which devices and addresses fi_getinfo offers.
-  std::vector<std::string> interfaces;  // FI_VERBS_IFACE: names or prefixes ending in '*'; empty: all
+  std::vector<std::string> interfaces;  // FI_VERBS_IFACE: names or prefixes; empty: all
   std::vector<std::string> devices;     // FI_VERBS_DEVICE_NAME: likewise
   int gid_index = -1;                   // FI_VERBS_GID_IDX: only the address of that GID; -1: all
 

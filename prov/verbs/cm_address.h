@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Addresses of verbs endpoints: IPv4 and IPv6, and the native ones of InfiniBand (struct sockaddr_ib); the rules of
+// fi_setname, fi_getname and fi_getpeer in fi_cm(3), addressing formats in fi_getinfo(3), AF_IB in rdma_cm(7).
+#pragma once
+
+#include <infiniband/ib.h>
+#include <rdma/rdma_cma.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "objects/address.h"
+
+namespace weft::verbs {
+
+// A value. Empty (size 0) unless made from an address.
+class CmAddress {
+ public:
+  CmAddress() noexcept = default;
+  CmAddress(const Address& ip) noexcept;  // NOLINT: every IP address is one
+  // The wildcard of an addr_format: of IPv4 where the format leaves it open.
+  static CmAddress any(std::uint32_t addr_format) noexcept;
+  // -FI_EINVAL for null, short, of a family we do not know or that `addr_format` does not mean. Without `len` the
+  // caller promises the family's own length.
+  static Result<CmAddress> from(std::uint32_t addr_format, const void* name, std::size_t len) noexcept;
+  static Result<CmAddress> from(std::uint32_t addr_format, const void* name) noexcept;
+  // What librdmacm says.
+  static CmAddress from(const sockaddr* name) noexcept;
+
+  sockaddr* data() noexcept { return &any_; }  // librdmacm takes no const
+  std::size_t size() const noexcept;           // 16, 28, 48 or, if empty, 0
+  int family() const noexcept { return any_.sa_family; }
+  explicit operator bool() const noexcept { return size() != 0; }
+  bool is_ib() const noexcept { return any_.sa_family == AF_IB; }
+  bool is_any() const noexcept;
+  std::uint16_t port() const noexcept;
+  void set_port(std::uint16_t port) noexcept;
+  std::uint32_t format() const noexcept;
+  rdma_port_space port_space() const noexcept { return is_ib() ? RDMA_PS_IB : RDMA_PS_TCP; }
+  Address ip() const noexcept;  // empty for AF_IB
+  std::string to_string() const;
+
+  // Copies as much as fits; *len becomes the whole size. -FI_ETOOSMALL if it was cut, -FI_EINVAL for null.
+  int report(void* buf, std::size_t* len) const noexcept;
+
+ private:
+  union {
+    sockaddr any_;
+    sockaddr_in in_;
+    sockaddr_in6 in6_;
+    sockaddr_ib ib_ = {};
+  };
+};
+
+}  // namespace weft::verbs

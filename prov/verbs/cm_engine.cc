@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What drives connections; see cm_engine.h.
+#include "verbs/cm_engine.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <rdma/providers/fi_log.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "verbs/provider.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr int kBatch = 16;
+
+// Every engine of the process: the devices' asynchronous events come out of descriptors that all of them share, so who
+// reads one passes it on.
+struct Engines {
+  std::mutex mutex;
+  std::vector<CmEngine*> list;
+};
+Engines& engines() noexcept {
+  static Engines all;
+  return all;
+}
+
+Status watch_descriptor(int epoll, int fd, void* tag) noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = tag;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? Status() : Status::last_errno();
+}
+
+void copy_event(const rdma_cm_event& from, RdmaEvent& to) noexcept {
+  to.type = from.event;
+  to.status = from.status;
+  to.id = from.id;
+  to.param = {};
+  switch (from.event) {
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+    case RDMA_CM_EVENT_ESTABLISHED:
+    case RDMA_CM_EVENT_REJECTED:
+    case RDMA_CM_EVENT_DISCONNECTED:
+      break;
+    default:
+      return;  // the rest of the union is not about connections
+  }
+  to.param = from.param.conn;
+  if (to.param.private_data == nullptr) to.param.private_data_len = 0;
+  static_assert(std::tuple_size_v<decltype(to.private_data)> > UINT8_MAX);
+  if (to.param.private_data_len != 0)
+    std::memcpy(to.private_data.data(), to.param.private_data, to.param.private_data_len);
+  to.param.private_data = nullptr;
+}
+
+}  // namespace
+
+// A device whose asynchronous events somebody here wants to know.
+struct CmEngine::Watched {
+  Ref<Device> device;
+  List<CmHandler, CmDeviceTag> handlers;
+};
+
+Result<std::unique_ptr<CmEngine>> CmEngine::open(int max_connecting) {
+  std::unique_ptr<CmEngine> engine(new CmEngine(max_connecting));
+  if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
+  Engines& all = engines();
+  std::lock_guard lock(all.mutex);
+  all.list.push_back(engine.get());
+  return engine;
+}
+
+CmEngine::CmEngine(int max_connecting) noexcept : turns_left_(max_connecting) {}
+
+Status CmEngine::open_descriptors() noexcept {
+  channel_.reset(rdma_create_event_channel());
+  if (channel_ == nullptr) return Status::last_errno();
+  const int flags = ::fcntl(channel_->fd, F_GETFL);
+  if (flags < 0 || ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) < 0) return Status::last_errno();
+  ::fcntl(channel_->fd, F_SETFD, FD_CLOEXEC);
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  wake_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!epoll_ || !timer_ || !wake_) return Status::last_errno();
+  if (Status status = watch_descriptor(epoll_.get(), channel_->fd, channel_.get()); !status.ok()) return status;
+  if (Status status = watch_descriptor(epoll_.get(), timer_.get(), &timer_); !status.ok()) return status;
+  return watch_descriptor(epoll_.get(), wake_.get(), &wake_);
+}
+
+CmEngine::~CmEngine() {
+  {
+    Engines& all = engines();
+    std::lock_guard lock(all.mutex);
+    std::erase(all.list, this);
+  }
+  if (!service_.joinable()) return;
+  stopping_ = true;
+  wake();
+  service_.join();
+}
+
+void CmEngine::wake() noexcept {
+  const uint64_t one = 1;
+  // Fails only when the counter is full: it is readable then.
+  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+}
+
+// ---- Progress ----
+
+void CmEngine::drive() noexcept {
+  Lock lock(mutex_);
+  progress();
+}
+
+void CmEngine::progress() noexcept {
+  epoll_event events[kBatch];
+  const int count = ::epoll_wait(epoll_.get(), events, kBatch, 0);
+  for (int i = 0; i < count; ++i) {
+    void* source = events[i].data.ptr;
+    uint64_t drained;
+    if (source == channel_.get()) {
+      run_cm_events();
+    } else if (source == &timer_) {
+      [[maybe_unused]] const ssize_t bytes = ::read(timer_.get(), &drained, sizeof drained);
+      run_deadlines();
+    } else if (source == &wake_) {
+      [[maybe_unused]] const ssize_t bytes = ::read(wake_.get(), &drained, sizeof drained);
+      run_notes();
+    } else {
+      run_async_events(*static_cast<Watched*>(source));
+    }
+  }
+}
+
+void CmEngine::run_cm_events() noexcept {
+  RdmaEvent event;
+  rdma_cm_event* original = nullptr;
+  while (rdma_get_cm_event(channel_.get(), &original) == 0) {
+    copy_event(*original, event);
+    rdma_ack_cm_event(original);
+    // A request's id has inherited its listener's context.
+    if (event.id->context != nullptr) static_cast<CmHandler*>(event.id->context)->on_cm_event(event);
+  }
+}
+
+void CmEngine::run_deadlines() noexcept {
+  armed_ = Clock::time_point::max();
+  const Clock::time_point now = Clock::now();
+  while (!deadlines_.empty() && deadlines_.front().deadline_ <= now) deadlines_.pop_front().on_deadline();
+  if (!deadlines_.empty() && deadlines_.front().deadline_ < armed_) arm_timer(deadlines_.front().deadline_);
+}
+
+void CmEngine::run_notes() noexcept {
+  List<CmHandler, CmNoteTag> noted;
+  std::vector<DeviceEvent> device_events;
+  {
+    std::lock_guard lock(notes_mutex_);
+    noted.splice_back(notes_);
+    device_events.swap(device_events_);
+  }
+  // Who closes meanwhile leaves whichever list it is in: forget() takes the same lock.
+  for (;;) {
+    CmHandler* handler = nullptr;
+    {
+      std::lock_guard lock(notes_mutex_);
+      if (noted.empty()) break;
+      handler = &noted.pop_front();
+    }
+    handler->on_note();
+  }
+  for (const DeviceEvent& event : device_events) {
+    const auto watched = std::find_if(watched_.begin(), watched_.end(),
+                                      [&](const auto& each) { return each->device->context() == event.context; });
+    if (watched == watched_.end()) continue;
+    List<CmHandler, CmDeviceTag> told;
+    told.splice_back((*watched)->handlers);
+    while (!told.empty()) {
+      CmHandler& handler = told.pop_front();
+      (*watched)->handlers.push_back(handler);
+      handler.on_device_event(event.type, event.port);
+    }
+  }
+}
+
+Status CmEngine::start_service_thread() {
+  Lock lock(mutex_);
+  if (service_.joinable()) return Status();
+  try {
+    service_ = std::thread([this] { serve(); });
+  } catch (const std::system_error& error) {
+    return Status::from_errno(error.code().value());
+  }
+  return Status();
+}
+
+void CmEngine::serve() noexcept {
+  while (!stopping_) {
+    pollfd readiness{epoll_.get(), POLLIN, 0};
+    if (::poll(&readiness, 1, -1) > 0) drive();
+  }
+}
+
+// ---- Asynchronous events of devices ----
+
+void CmEngine::run_async_events(Watched& watched) noexcept {
+  ibv_async_event event;
+  while (ibv_get_async_event(watched.device->context(), &event) == 0) {
+    switch (event.event_type) {
+      case IBV_EVENT_QP_FATAL:
+      case IBV_EVENT_QP_REQ_ERR:
+      case IBV_EVENT_QP_ACCESS_ERR:
+      case IBV_EVENT_COMM_EST:
+        // The queue pair's destruction waits for our acknowledgement, so whoever owns it is alive.
+        static_cast<CmHandler*>(event.element.qp->qp_context)->on_qp_event(event.event_type);
+        break;
+      case IBV_EVENT_DEVICE_FATAL:
+      case IBV_EVENT_PORT_ACTIVE:
+      case IBV_EVENT_PORT_ERR:
+        tell_all({watched.device->context(), event.event_type,
+                  event.event_type == IBV_EVENT_DEVICE_FATAL ? 0 : event.element.port_num});
+        break;
+      default:
+        break;
+    }
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s: %s\n", watched.device->name(), ibv_event_type_str(event.event_type));
+    ibv_ack_async_event(&event);
+  }
+}
+
+void CmEngine::tell_all(const DeviceEvent& event) noexcept {
+  Engines& all = engines();
+  std::lock_guard lock(all.mutex);
+  for (CmEngine* engine : all.list) {
+    {
+      std::lock_guard notes(engine->notes_mutex_);
+      try {
+        engine->device_events_.push_back(event);
+      } catch (const std::bad_alloc&) {
+        continue;  // transfers over the port will fail on their own
+      }
+    }
+    engine->wake();
+  }
+}
+
+Status CmEngine::watch_device(Device& device, CmHandler& handler) noexcept {
+  auto watched =
+      std::find_if(watched_.begin(), watched_.end(), [&](const auto& each) { return each->device.get() == &device; });
+  if (watched == watched_.end()) {
+    const int fd = device.context()->async_fd;
+    const int flags = ::fcntl(fd, F_GETFL);
+    if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return Status::last_errno();
+    try {
+      auto added = std::make_unique<Watched>();
+      added->device = Ref<Device>(device);
+      watched_.push_back(std::move(added));
+    } catch (const std::bad_alloc&) {
+      return Status(-FI_ENOMEM);
+    }
+    watched = watched_.end() - 1;
+    if (Status status = watch_descriptor(epoll_.get(), fd, watched->get()); !status.ok()) {
+      watched_.pop_back();
+      return status;
+    }
+  }
+  handler.ListHook<CmDeviceTag>::unlink();
+  (*watched)->handlers.push_back(handler);
+  return Status();
+}
+
+// ---- Handlers ----
+
+void CmEngine::note(CmHandler& handler) noexcept {
+  {
+    std::lock_guard lock(notes_mutex_);
+    if (handler.ListHook<CmNoteTag>::linked()) return;
+    notes_.push_back(handler);
+  }
+  wake();
+}
+
+Result<CmIdHandle> CmEngine::create_id(CmHandler& handler, rdma_port_space space) noexcept {
+  rdma_cm_id* id = nullptr;
+  if (rdma_create_id(channel_.get(), &id, &handler, space) != 0) return failure(Status::last_errno());
+  return CmIdHandle(id);
+}
+
+void CmEngine::set_deadline(CmHandler& handler, Clock::time_point at) noexcept {
+  handler.ListHook<CmDeadlineTag>::unlink();
+  handler.deadline_ = at;
+  // Deadlines mostly come in ascending order (one timeout for all), so the place is found from the back.
+  List<CmHandler, CmDeadlineTag> later;
+  while (!deadlines_.empty() && deadlines_.back().deadline_ > at) {
+    CmHandler& last = deadlines_.back();
+    last.ListHook<CmDeadlineTag>::unlink();
+    later.push_front(last);
+  }
+  deadlines_.push_back(handler);
+  deadlines_.splice_back(later);
+  if (at < armed_) arm_timer(at);
+}
+
+void CmEngine::clear_deadline(CmHandler& handler) noexcept {
+  handler.ListHook<CmDeadlineTag>::unlink();
+}
+
+// Never disarmed: an early expiry costs one look.
+void CmEngine::arm_timer(Clock::time_point at) noexcept {
+  armed_ = at;
+  const auto since_boot = std::max(at.time_since_epoch(), Clock::duration(1));
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
+  itimerspec spec{};
+  spec.it_value.tv_sec = seconds.count();
+  spec.it_value.tv_nsec = std::chrono::nanoseconds(since_boot - seconds).count();
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+}
+
+bool CmEngine::take_turn(CmHandler& handler) noexcept {
+  if (handler.has_turn_) return true;
+  if (turns_left_ == 0 || !waiting_turns_.empty()) {
+    if (!handler.ListHook<CmTurnTag>::linked()) waiting_turns_.push_back(handler);
+    return false;
+  }
+  --turns_left_;
+  handler.has_turn_ = true;
+  return true;
+}
+
+void CmEngine::end_turn(CmHandler& handler) noexcept {
+  handler.ListHook<CmTurnTag>::unlink();
+  if (!std::exchange(handler.has_turn_, false)) return;
+  if (waiting_turns_.empty()) {
+    ++turns_left_;
+    return;
+  }
+  // From a note of its own: whoever ends its turn is in the middle of something.
+  CmHandler& next = waiting_turns_.pop_front();
+  next.has_turn_ = true;
+  note(next);
+}
+
+void CmEngine::forget(CmHandler& handler) noexcept {
+  end_turn(handler);
+  clear_deadline(handler);
+  handler.ListHook<CmDeviceTag>::unlink();
+  std::lock_guard lock(notes_mutex_);
+  handler.ListHook<CmNoteTag>::unlink();
+}
+
+}  // namespace weft::verbs

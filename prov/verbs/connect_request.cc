@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A peer's wish to connect; see connect_request.h.
+#include "verbs/connect_request.h"
+
+#include "abi/fid_ops.h"
+#include "verbs/private_data.h"
+
+namespace weft::verbs {
+
+ConnectRequest::ConnectRequest(CmEngine& engine, const RdmaEvent& event, PassiveEndpoint& owner) noexcept
+    : listener(&owner), engine_(engine), id_(event.id), event_(event) {
+  static constexpr fi_ops kOps = make_fid_ops<ConnectRequest>();
+  abi = {FI_CLASS_CONNREQ, nullptr, const_cast<fi_ops*>(&kOps)};
+  id_->context = static_cast<CmHandler*>(this);
+}
+
+ConnectRequest::~ConnectRequest() {
+  if (id_ != nullptr) reject(nullptr, 0);
+  engine_.forget(*this);
+}
+
+void ConnectRequest::reject(const void* data, std::size_t len) noexcept {
+  PrivateData refusal;
+  refusal.compose(data, len);
+  // Fails when the peer has gone: nobody is left to be told.
+  if (!gone_) rdma_reject(id_.get(), refusal.bytes(), refusal.size());
+  id_.reset();
+}
+
+void ConnectRequest::on_cm_event(const RdmaEvent& event) noexcept {
+  gone_ = Gone{event.type, event.status};
+}
+
+}  // namespace weft::verbs

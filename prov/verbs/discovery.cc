@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Local addresses and the devices behind them; see discovery.h.
+#include "verbs/discovery.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "verbs/cm_event.h"
+#include "verbs/provider.h"
+
+namespace weft::verbs {
+namespace {
+
+struct DestroyChannel {
+  void operator()(rdma_event_channel* channel) const noexcept { rdma_destroy_event_channel(channel); }
+};
+using ChannelHandle = std::unique_ptr<rdma_event_channel, DestroyChannel>;
+
+bool selected(const std::vector<std::string>& prefixes, std::string_view name) noexcept {
+  return prefixes.empty() ||
+         std::ranges::any_of(prefixes, [&](const std::string& prefix) { return name.starts_with(prefix); });
+}
+
+// The GID that an IP address has in a RoCE port's table: itself, IPv4 as ::ffff:a.b.c.d.
+ibv_gid gid_of(const Address& address) noexcept {
+  ibv_gid gid{};
+  if (address.family() == AF_INET) {
+    gid.raw[10] = gid.raw[11] = 0xff;
+    std::memcpy(gid.raw + 12, &reinterpret_cast<const sockaddr_in*>(address.data())->sin_addr, 4);
+  } else {
+    std::memcpy(gid.raw, &reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr, 16);
+  }
+  return gid;
+}
+
+// Where it stands there; RoCEv2 entries, which routers understand, before those of version 1.
+int find_gid(const Device& device, const Device::Port& port, const ibv_gid& gid) {
+  std::vector<ibv_gid_entry> table(static_cast<std::size_t>(std::max(port.attr.gid_tbl_len, 1)));
+  const ssize_t count = ibv_query_gid_table(device.context(), table.data(), table.size(), 0);
+  int index = -1;
+  for (ssize_t i = 0; i < count; ++i) {
+    const ibv_gid_entry& entry = table[static_cast<std::size_t>(i)];
+    if (entry.port_num != port.number || std::memcmp(&entry.gid, &gid, sizeof gid) != 0) continue;
+    if (index < 0 || entry.gid_type == IBV_GID_TYPE_ROCE_V2) index = static_cast<int>(entry.gid_index);
+  }
+  return index;
+}
+
+// The device and port that the kernel takes for this address, or nothing.
+bool locate(rdma_event_channel* channel, Source& source) {
+  rdma_cm_id* raw = nullptr;
+  if (rdma_create_id(channel, &raw, nullptr, source.address.port_space()) != 0) return false;
+  const CmIdHandle id(raw);
+  if (rdma_bind_addr(id.get(), source.address.data()) != 0 || id->verbs == nullptr) return false;
+  auto device = device_of(id->verbs);
+  if (!device) return false;
+  auto port = (*device)->port(id->port_num);
+  if (!port) return false;
+  source.device = std::move(*device);
+  source.port = *port;
+  return true;
+}
+
+// Sources by the IP addresses of interfaces.
+std::vector<Source> ip_sources(rdma_event_channel* channel, const Parameters& parameters) {
+  std::vector<Source> found;
+  const auto interfaces = local_interfaces();
+  if (!interfaces) return found;
+  for (const Interface& interface : *interfaces) {
+    if (!selected(parameters.interfaces, interface.name)) continue;
+    Source source;
+    source.address = interface.address;
+    source.interface = interface.name;
+    source.routable = !interface.address.is_link_local();
+    if (!locate(channel, source) || !selected(parameters.devices, source.device->name())) continue;
+    if (!source.port.active()) {
+      FI_INFO(&provider(), FI_LOG_FABRIC, "%s (%s) is left out: port %d of %s is down\n",
+              interface.address.host_string().c_str(), interface.name.c_str(), source.port.number,
+              source.device->name());
+      continue;
+    }
+    if (source.port.transport == Transport::kRoce)
+      source.gid_index = find_gid(*source.device, source.port, gid_of(interface.address));
+    if (parameters.gid_index >= 0 && source.gid_index != parameters.gid_index) continue;
+    found.push_back(std::move(source));
+  }
+  std::ranges::stable_sort(found, [](const Source& a, const Source& b) { return a.routable && !b.routable; });
+  return found;
+}
+
+CmAddress native_address(const ibv_gid& gid, std::uint16_t pkey) noexcept {
+  sockaddr_ib name{};
+  name.sib_family = AF_IB;
+  name.sib_pkey = pkey;
+  std::memcpy(&name.sib_addr, &gid, sizeof gid);
+  return CmAddress::from(reinterpret_cast<const sockaddr*>(&name));
+}
+
+bool is_zero(const ibv_gid& gid) noexcept {
+  return gid.global.subnet_prefix == 0 && gid.global.interface_id == 0;
+}
+
+// Sources by GID and partition, where there is InfiniBand.
+void add_native_sources(const Parameters& parameters, const std::vector<Ref<Device>>& devices,
+                        std::vector<Source>& found) {
+  for (const Ref<Device>& device : devices) {
+    if (!selected(parameters.devices, device->name())) continue;
+    for (std::uint8_t number = 1; number <= device->port_count(); ++number) {
+      const auto port = device->port(number);
+      if (!port || !port->active() || port->transport != Transport::kInfiniBand) continue;
+      for (int index = 0; index < port->attr.gid_tbl_len; ++index) {
+        ibv_gid gid{};
+        if (parameters.gid_index >= 0 && index != parameters.gid_index) continue;
+        if (ibv_query_gid(device->context(), number, index, &gid) != 0 || is_zero(gid)) continue;
+        for (int key = 0; key < port->attr.pkey_tbl_len; ++key) {
+          std::uint16_t pkey = 0;
+          if (ibv_query_pkey(device->context(), number, key, &pkey) != 0 || pkey == 0) continue;
+          Source source{native_address(gid, pkey), "", device, *port, index, true};
+          found.push_back(std::move(source));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Source>> discover(const Parameters& parameters, std::string& why) {
+  const auto devices = open_devices(&why);
+  if (!devices) return failure(devices.error());
+  const ChannelHandle channel(rdma_create_event_channel());
+  if (channel == nullptr) {
+    const int error = errno;
+    why = fmt::format("/dev/infiniband/rdma_cm cannot be opened: {}", fi_strerror(error));
+    return failure(error);
+  }
+  ::fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+  std::vector<Source> found = ip_sources(channel.get(), parameters);
+  if (parameters.interfaces.empty()) add_native_sources(parameters, *devices, found);
+  if (found.empty()) {
+    why = fmt::format("none of this host's addresses belongs to an active port of {}: give its interface an address{}",
+                      devices->front()->name(),
+                      parameters.interfaces.empty() && parameters.devices.empty() && parameters.gid_index < 0
+                          ? ""
+                          : ", or widen FI_VERBS_IFACE, FI_VERBS_DEVICE_NAME and FI_VERBS_GID_IDX");
+    return failure(FI_ENODATA);
+  }
+  return found;
+}
+
+std::string fabric_name(const Device& device, const Device::Port& port) {
+  if (port.transport == Transport::kIwarp) return "Ethernet-iWARP";
+  ibv_gid gid{};
+  ibv_query_gid(device.context(), port.number, 0, &gid);
+  return fmt::format("IB-0x{:x}", be64toh(gid.global.subnet_prefix));
+}
+
+}  // namespace weft::verbs

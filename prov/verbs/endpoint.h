@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Connected endpoints (FI_EP_MSG) on reliable-connected queue pairs: creation, bindings and options of fi_endpoint(3),
+// connections of fi_cm(3). Transfers are TransferEndpoint's. objects/cm_state.h says what follows from what; here it is
+// carried out with librdmacm.
+//
+// Owner: its C handle. The mutex of the fabric's engine guards everything.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "objects/cm_state.h"
+#include "verbs/cm_address.h"
+#include "verbs/cm_engine.h"
+#include "verbs/cm_errors.h"
+#include "verbs/connect_request.h"
+#include "verbs/domain.h"
+#include "verbs/parameters.h"
+#include "verbs/private_data.h"
+#include "verbs/queues.h"
+#include "verbs/transfer_endpoint.h"
+
+namespace weft::verbs {
+
+class Endpoint final : public TransferEndpoint, private CmHandler {
+ public:
+  // info->handle may name a connection request, or a passive endpoint whose address is inherited; -FI_EINVAL for
+  // others.
+  static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
+  static const fi_ops* fid_ops() noexcept;
+
+  // Slots of fi_ops.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* argument);
+
+  // Slots of fi_ops_ep, beside those of TransferEndpoint.
+  int getopt(int level, int option, void* value, size_t* len);
+  int setopt(int level, int option, const void* value, size_t len);
+
+  // Slots of fi_ops_cm.
+  int setname(void* name, size_t len);
+  int getname(void* name, size_t* len);
+  int getpeer(void* name, size_t* len);
+  int connect(const void* peer, const void* data, size_t len);
+  int accept(const void* data, size_t len);
+  int shutdown(uint64_t flags);
+
+ private:
+  // A connection in the making. It exists only meanwhile, so that an idle endpoint stays small.
+  struct Attempt {
+    const Clock::time_point started_at = Clock::now();
+    Clock::time_point deadline = Clock::time_point::max();
+    CmPhase phase = CmPhase::kWaiting;
+    unsigned tries = 0;
+    bool paused = false;                // until the next try
+    const char* last_reason = nullptr;  // why the try before did not succeed
+    std::uint8_t responder_resources = 0;
+    std::uint8_t initiator_depth = 0;
+    PrivateData message;            // ours
+    std::vector<std::byte> answer;  // the peer's
+  };
+  // A terminal event that waits for the last completion.
+  struct Ending {
+    bool failed = false;  // an error entry; else FI_SHUTDOWN
+    EqError failure;
+    Clock::time_point limit;
+  };
+
+  Endpoint(Domain& domain, const fi_info& info, const CmAddress& local, void* context);
+  ~Endpoint() override = default;
+  CmEngine& engine() const noexcept;
+  const Parameters& parameters() const noexcept;
+
+  void on_cm_event(const RdmaEvent& event) noexcept override;
+  void on_deadline() noexcept override;
+  void on_note() noexcept override;
+  void on_device_event(ibv_event_type type, int port) noexcept override;
+  void on_qp_event(ibv_event_type type) noexcept override;
+  void on_transfer_failed(int wc_status) noexcept override;
+
+  // endpoint_connection.cc
+  Status admit(CmEvent call) noexcept;
+  void enter(CmEvent event, EqError* failure = nullptr) noexcept;
+  Status bind_id() noexcept;
+  Status start_attempt(const void* data, size_t len) noexcept;
+  void dial() noexcept;
+  void set_options() noexcept;
+  int patience_ms() const noexcept;
+  void send_message(bool accepting) noexcept;
+  void on_address_resolved() noexcept;
+  void on_answer(const RdmaEvent& event) noexcept;
+  void on_established(const RdmaEvent& event) noexcept;
+  void on_failed_event(const RdmaEvent& event) noexcept;
+  void try_again_or_fail(const CmFailure& why) noexcept;
+  void keep_answer(const RdmaEvent& event) noexcept;
+  void start_transfers() noexcept;
+  void log_connection(const Attempt& attempt) const noexcept;
+  void fail(const CmFailure& why, std::span<const std::byte> peer_data = {}) noexcept;
+  EqError describe(const CmFailure& why) const noexcept;
+
+  // endpoint_ending.cc
+  void lose_connection(int error, const char* why) noexcept;
+  void stop_transfers(int error) noexcept;
+  void hang_up() noexcept;
+  void settle() noexcept;
+  void settle_within(Clock::duration patience) noexcept;
+  void report_end() noexcept;
+  void check_port() noexcept;
+
+  // queue_pair.cc: the life of the queue pair, each step with errno as its failure.
+  Status create_queue_pair() noexcept;
+  Status ready_queue_pair() noexcept;
+  void break_queue_pair() noexcept;
+
+  const Ref<Domain> domain_ref_;
+  const uint32_t addr_format_;
+  const int type_of_service_;  // -1: the system's
+  CmState state_ = CmState::kIdle;
+  bool port_down_ = false;
+  int connect_timeout_ms_;
+  CmAddress local_;
+  CmAddress peer_;
+  CmIdHandle id_;                            // bound, in the making or connected
+  QueuePairHandle qp_;                       // destroyed before the id
+  std::unique_ptr<ConnectRequest> request_;  // what we were opened to accept
+  std::unique_ptr<Attempt> attempt_;
+  std::unique_ptr<Ending> ending_;
+  Ref<EventQueue> events_;
+  // Noted by other threads for on_note().
+  std::atomic<int> broken_{0};  // fi_errno of what broke the queue pair
+  std::atomic<bool> peer_is_talking_{false};
+};
+
+}  // namespace weft::verbs

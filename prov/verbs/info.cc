@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What verbs answers to fi_getinfo(3): one info for each device, port and address that fits, or for each destination
+// the source that the system's routing table names. Nothing asks the fabric: a route is resolved when somebody
+// connects.
+//
+// No lock is held anywhere here: names may be resolved, which may take its time.
+#include "objects/info.h"
+
+#include <fmt/format.h>
+#include <rdma/providers/fi_log.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/unique_fd.h"
+#include "objects/address.h"
+#include "objects/attributes.h"
+#include "verbs/discovery.h"
+#include "verbs/offer.h"
+#include "verbs/provider.h"
+
+namespace weft::verbs {
+namespace {
+
+// One possible result.
+struct Candidate {
+  const Source* source;
+  CmAddress local;        // the source's, with the port asked for, or a wildcard
+  CmAddress destination;  // empty: none
+  bool any_device = false;
+};
+
+void refuse(const std::string& reason) {
+  FI_INFO(&provider(), FI_LOG_CORE, "%s\n", reason.c_str());
+}
+
+// One fi_getinfo call's view of addresses.
+class Query {
+ public:
+  Query(const std::vector<Source>& sources, const fi_info* hints, uint64_t flags)
+      : sources_(sources), hints_(hints), source_named_((flags & FI_SOURCE) != 0), flags_(flags) {}
+
+  Status read(const char* node, const char* service);
+  std::vector<Candidate> candidates() const;
+
+ private:
+  uint32_t format() const noexcept {
+    return hints_ != nullptr ? hints_->addr_format : static_cast<uint32_t>(FI_FORMAT_UNSPEC);
+  }
+  bool fits(const CmAddress& address) const noexcept;
+  Result<std::vector<Address>> look_up(const char* node, const char* service) const;
+  Status take(std::vector<CmAddress>& list, const void* address, size_t len);
+  const Source* source_of(const CmAddress& address) const;
+  void add_source(std::vector<Candidate>& list, const CmAddress& local, const CmAddress& destination) const;
+  void add_route(std::vector<Candidate>& list, const CmAddress& destination) const;
+  void add_each(std::vector<Candidate>& list, std::uint16_t port) const;
+
+  const std::vector<Source>& sources_;
+  const fi_info* const hints_;
+  const bool source_named_;
+  const uint64_t flags_;
+  std::vector<CmAddress> locals_;
+  std::vector<CmAddress> destinations_;
+};
+
+bool Query::fits(const CmAddress& address) const noexcept {
+  switch (format()) {
+    case FI_SOCKADDR_IN:
+      return address.family() == AF_INET;
+    case FI_SOCKADDR_IN6:
+      return address.family() == AF_INET6;
+    case FI_SOCKADDR_IP:
+      return !address.is_ib();
+    case FI_SOCKADDR_IB:
+      return address.is_ib();
+    default:
+      return true;
+  }
+}
+
+Result<std::vector<Address>> Query::look_up(const char* node, const char* service) const {
+  if (node != nullptr && std::strstr(node, "://") != nullptr) {  // FI_ADDR_STR
+    if (service != nullptr) return failure(FI_EINVAL);
+    const auto address = Address::parse(node);
+    if (!address) return failure(FI_ENODATA);
+    return std::vector{*address};
+  }
+  const int family = format() == FI_SOCKADDR_IN ? AF_INET : format() == FI_SOCKADDR_IN6 ? AF_INET6 : AF_UNSPEC;
+  return resolve(node, service,
+                 {.passive = source_named_, .numeric = (flags_ & FI_NUMERICHOST) != 0, .family = family});
+}
+
+Status Query::take(std::vector<CmAddress>& list, const void* address, size_t len) {
+  const auto given = CmAddress::from(FI_FORMAT_UNSPEC, address, len);
+  if (!given) return Status(-FI_ENODATA);
+  if (fits(*given)) list.push_back(*given);
+  return Status();
+}
+
+// Node and service name the destination, or the source with FI_SOURCE; hints say the rest.
+Status Query::read(const char* node, const char* service) {
+  const bool named = node != nullptr || service != nullptr;
+  if (source_named_ && !named) return Status(-FI_EINVAL);
+  if (named) {
+    auto found = look_up(node, service);
+    if (!found) {
+      refuse(fmt::format("{}:{} is no address that can be resolved", node != nullptr ? node : "",
+                         service != nullptr ? service : ""));
+      return found.error();
+    }
+    std::vector<CmAddress>& list = source_named_ ? locals_ : destinations_;
+    list.assign(found->begin(), found->end());
+  }
+  if (hints_ == nullptr) return Status();
+  if (!source_named_ && hints_->src_addr != nullptr)
+    if (Status status = take(locals_, hints_->src_addr, hints_->src_addrlen); !status.ok()) return status;
+  if ((source_named_ || !named) && hints_->dest_addr != nullptr)
+    return take(destinations_, hints_->dest_addr, hints_->dest_addrlen);
+  return Status();
+}
+
+const Source* Query::source_of(const CmAddress& address) const {
+  for (const Source& source : sources_) {
+    if (source.address.family() != address.family()) continue;
+    CmAddress with_port = source.address;
+    with_port.set_port(address.port());
+    CmAddress wanted = address;
+    const bool same = address.is_ib() ? std::memcmp(with_port.data(), wanted.data(), wanted.size()) == 0
+                                      : source.address.ip().same_host(address.ip());
+    if (same) return &source;
+  }
+  return nullptr;
+}
+
+void Query::add_source(std::vector<Candidate>& list, const CmAddress& local, const CmAddress& destination) const {
+  if (local.is_any()) {
+    const auto first =
+        std::ranges::find_if(sources_, [&](const Source& source) { return source.address.family() == local.family(); });
+    if (first == sources_.end())
+      return refuse(fmt::format("no RDMA device has an address of the kind of {}", local.to_string()));
+    const bool one_device =
+        std::ranges::all_of(sources_, [&](const Source& source) { return source.device.get() == first->device.get(); });
+    return list.push_back({&*first, local, destination, !one_device});
+  }
+  if (const Source* source = source_of(local))
+    list.push_back({source, local, destination});
+  else
+    refuse(fmt::format("{} is no address of an active RDMA port", local.to_string()));
+}
+
+void Query::add_each(std::vector<Candidate>& list, std::uint16_t port) const {
+  for (const Source& source : sources_) {
+    if (!fits(source.address)) continue;
+    // Only who asks for them by name wants native addresses of InfiniBand beside the usual ones.
+    if (source.address.is_ib() && format() == FI_FORMAT_UNSPEC) continue;
+    CmAddress local = source.address;
+    if (port != 0) local.set_port(port);
+    list.push_back({&source, local, CmAddress()});
+  }
+}
+
+// The kernel's routing table says which local address packets to `destination` bear. Nothing is sent.
+Result<CmAddress> route_source(CmAddress destination) noexcept {
+  if (destination.port() == 0) destination.set_port(1);  // any will do
+  const UniqueFd socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket || ::connect(socket.get(), destination.data(), static_cast<socklen_t>(destination.size())) != 0)
+    return failure(Status::last_errno());
+  sockaddr_storage name{};
+  socklen_t len = sizeof name;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name), &len) != 0) return failure(Status::last_errno());
+  CmAddress local = CmAddress::from(reinterpret_cast<const sockaddr*>(&name));
+  local.set_port(0);
+  return local;
+}
+
+void Query::add_route(std::vector<Candidate>& list, const CmAddress& destination) const {
+  if (destination.is_ib()) {
+    for (const Source& source : sources_)
+      if (source.address.is_ib()) list.push_back({&source, source.address, destination});
+    return;
+  }
+  const auto local = route_source(destination);
+  if (!local)
+    return refuse(fmt::format("no route to {}: {}", destination.to_string(), fi_strerror(local.error().error())));
+  if (const Source* source = source_of(*local)) return list.push_back({source, *local, destination});
+  // The route leaves by an interface without RDMA, or by one that was not asked for: another may do as well.
+  const auto other = std::ranges::find_if(sources_, [&](const Source& source) {
+    return source.address.family() == destination.family() && source.routable;
+  });
+  const bool restricted = hints_ != nullptr && hints_->domain_attr != nullptr && hints_->domain_attr->name != nullptr;
+  if (other != sources_.end() && restricted) return list.push_back({&*other, other->address, destination});
+  refuse(fmt::format("the route to {} leaves from {}, which is no address of an active RDMA port",
+                     destination.to_string(), local->to_string()));
+}
+
+std::vector<Candidate> Query::candidates() const {
+  std::vector<Candidate> list;
+  if (!locals_.empty()) {
+    for (const CmAddress& local : locals_) {
+      const auto destination =
+          std::ranges::find_if(destinations_, [&](const CmAddress& to) { return to.family() == local.family(); });
+      if (destination != destinations_.end())
+        add_source(list, local, *destination);
+      else if (destinations_.empty())
+        add_source(list, local, CmAddress());
+    }
+  } else if (!destinations_.empty()) {
+    for (const CmAddress& destination : destinations_) add_route(list, destination);
+  } else {
+    add_each(list, 0);
+  }
+  return list;
+}
+
+// Null when memory runs out.
+InfoPtr make_info(const Candidate& candidate, uint32_t version, const fi_info* hints, const Parameters& parameters) {
+  InfoPtr info = make_offer(*candidate.source, version, hints, parameters);
+  if (info == nullptr) return info;
+  if (candidate.any_device) {
+    if (!set_name(info->domain_attr->name, kAnyDomain) || !set_name(info->fabric_attr->name, kAnyFabric))
+      return nullptr;
+    if (info->nic != nullptr) fi_close(&info->nic->fid);
+    info->nic = nullptr;
+  }
+  const bool complete =
+      set_address(info->src_addr, info->src_addrlen, candidate.local) &&
+      (!candidate.destination || set_address(info->dest_addr, info->dest_addrlen, candidate.destination));
+  return complete ? std::move(info) : nullptr;
+}
+
+bool wants_other_endpoints(const fi_info* hints) noexcept {
+  return hints != nullptr && hints->ep_attr != nullptr && hints->ep_attr->type != FI_EP_UNSPEC &&
+         hints->ep_attr->type != FI_EP_MSG;
+}
+
+}  // namespace
+
+int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
+            fi_info** result) {
+  if (wants_other_endpoints(hints)) {
+    refuse("hints ask for an endpoint type that verbs does not offer: it has FI_EP_MSG");
+    return -FI_ENODATA;
+  }
+  const Parameters parameters = Parameters::read();
+  std::string why;
+  const auto sources = discover(parameters, why);
+  if (!sources) {
+    FI_INFO(&provider(), FI_LOG_CORE, "nothing to offer: %s\n", why.c_str());
+    return -FI_ENODATA;
+  }
+  if (const std::string low = low_memlock(); !low.empty()) FI_WARN(&provider(), FI_LOG_CORE, "%s\n", low.c_str());
+  Query query(*sources, hints, flags);
+  if (Status status = query.read(node, service); !status.ok()) return status.code();
+
+  InfoPtr list;
+  fi_info* last = nullptr;
+  for (const Candidate& candidate : query.candidates()) {
+    InfoPtr info = make_info(candidate, version, hints, parameters);
+    if (info == nullptr) return -FI_ENOMEM;
+    if (!check_info(*info, version, hints, &provider()).ok()) continue;
+    apply_hints(*info, version, hints);
+    fi_info* const added = info.release();
+    if (last == nullptr)
+      list.reset(added);
+    else
+      last->next = added;
+    last = added;
+  }
+  if (list == nullptr) return -FI_ENODATA;
+  *result = list.release();
+  return 0;
+}
+
+}  // namespace weft::verbs

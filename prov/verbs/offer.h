@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the provider offers on one device and port, as fi_getinfo(3) tells it: every limit is the device's.
+#pragma once
+
+#include "objects/info.h"
+#include "verbs/connect_request.h"
+#include "verbs/discovery.h"
+
+namespace weft::verbs {
+
+// Names of passive infos that no single device stands for.
+inline constexpr const char* kAnyDomain = "verbs_any_domain";
+inline constexpr const char* kAnyFabric = "verbs_any_fabric";
+
+// Everything but addresses; the fabric, domain and nic are `source`'s. `hints` (may be null) choose where there is a
+// choice: queue and inline sizes up to the device's, address format, FI_RX_CQ_DATA. Null when memory runs out.
+InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* hints, const Parameters& parameters);
+
+// These two are false when memory runs out.
+bool set_name(char*& name, const char* value) noexcept;
+bool set_address(void*& address, std::size_t& len, CmAddress value) noexcept;
+
+// The info of FI_CONNREQ, without its handle: the passive endpoint's with both addresses and the request's device.
+InfoPtr request_info(const fi_info& prototype, const ConnectRequest& request);
+
+}  // namespace weft::verbs

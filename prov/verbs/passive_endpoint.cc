@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Passive endpoints; see passive_endpoint.h.
+#include "verbs/passive_endpoint.h"
+
+#include <fmt/format.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "abi/cm_ops.h"
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "objects/endpoint_options.h"
+#include "verbs/cm_errors.h"
+#include "verbs/offer.h"
+#include "verbs/private_data.h"
+#include "verbs/provider.h"
+
+namespace weft::verbs {
+namespace {
+
+// Requests kept beyond the backlog; more are rejected.
+constexpr std::size_t kMostWaiting = 4096;
+
+}  // namespace
+
+int PassiveEndpoint::open(Fabric& fabric, const fi_info* info, fid_pep** pep, void* context) {
+  if (info == nullptr || pep == nullptr) return -FI_EINVAL;
+  if (info->ep_attr != nullptr && info->ep_attr->type != FI_EP_MSG && info->ep_attr->type != FI_EP_UNSPEC)
+    return -FI_EINVAL;
+  CmAddress local = CmAddress::any(info->addr_format);
+  if (info->src_addr != nullptr) {
+    const auto given = CmAddress::from(info->addr_format, info->src_addr, info->src_addrlen);
+    if (!given) return given.error().code();
+    local = *given;
+  }
+  InfoPtr own(duplicate_info(info));
+  if (own == nullptr) return -FI_ENOMEM;
+  if (info->domain_attr != nullptr && info->domain_attr->progress == FI_PROGRESS_AUTO)
+    if (Status status = fabric.engine().start_service_thread(); !status.ok()) return status.code();
+  struct Deleter {
+    void operator()(PassiveEndpoint* endpoint) const noexcept { delete endpoint; }
+  };
+  std::unique_ptr<PassiveEndpoint, Deleter> endpoint(new PassiveEndpoint(fabric, std::move(own), local, context));
+  fabric.passive_endpoints.insert(&endpoint->abi.fid);
+  *pep = &endpoint.release()->abi;
+  return 0;
+}
+
+PassiveEndpoint::PassiveEndpoint(Fabric& fabric, InfoPtr info, const CmAddress& local, void* context)
+    : fabric_(fabric),
+      info_(std::move(info)),
+      local_(local),
+      backlog_(static_cast<std::size_t>(fabric.parameters.backlog)) {
+  static constexpr fi_ops_ep kEpOps = make_ep_ops<PassiveEndpoint>();
+  static constexpr fi_ops_cm kCmOps = make_cm_ops<PassiveEndpoint>();
+  abi.fid = {FI_CLASS_PEP, context, const_cast<fi_ops*>(fid_ops())};
+  abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
+  abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
+}
+
+const fi_ops* PassiveEndpoint::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<PassiveEndpoint>();
+  return &kOps;
+}
+
+int PassiveEndpoint::close() {
+  fabric_->passive_endpoints.remove(&abi.fid);
+  {
+    Lock lock(engine().mutex());
+    while (!waiting_.empty()) delete &waiting_.pop_front();
+    while (!pending_.empty()) {
+      ConnectRequest& request = pending_.pop_front();
+      request.listener = nullptr;
+      if (fabric_->requests.remove(&request.abi)) delete &request;  // else another thread answers it just now
+    }
+    id_.reset();
+    engine().forget(*this);
+  }
+  if (events_) {
+    events_->detach(engine());
+    events_->remove(&abi.fid, free_info);
+  }
+  delete this;
+  return 0;
+}
+
+int PassiveEndpoint::bind(::fid* object, uint64_t flags) {
+  auto* queue = EventQueue::from(object);
+  if (queue == nullptr) return -FI_EINVAL;
+  if (flags != 0) return -FI_EBADFLAGS;
+  if (given_away_ || listening_) return -FI_EOPBADSTATE;
+  if (events_) return -FI_EINVAL;
+  if (Status status = queue->attach(engine()); !status.ok()) return status.code();
+  Lock lock(engine().mutex());
+  events_ = Ref<EventQueue>(*queue);
+  return 0;
+}
+
+int PassiveEndpoint::control(int command, void* argument) {
+  if (command != FI_BACKLOG) return -FI_ENOSYS;
+  if (argument == nullptr || *static_cast<const int*>(argument) <= 0) return -FI_EINVAL;
+  Lock lock(engine().mutex());
+  backlog_ = static_cast<std::size_t>(*static_cast<const int*>(argument));
+  announce_waiting();
+  return 0;
+}
+
+int PassiveEndpoint::getopt(int level, int option, void* value, size_t* len) {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_CM_DATA_SIZE) return -FI_ENOPROTOOPT;
+  return report_option(size_t{kCmDataSize}, value, len);
+}
+
+int PassiveEndpoint::setopt(int, int, const void*, size_t) {
+  return -FI_ENOPROTOOPT;
+}
+
+int PassiveEndpoint::setname(void* name, size_t len) {
+  auto wanted = CmAddress::from(info_->addr_format, name, len);
+  if (!wanted) return wanted.error().code();
+  Lock lock(engine().mutex());
+  if (given_away_ || listening_) return -FI_EOPBADSTATE;
+  // A service address that was assigned before stays unless another one is named.
+  if (wanted->port() == 0) wanted->set_port(local_.port());
+  const CmAddress before = std::exchange(local_, *wanted);
+  id_.reset();
+  Status status = bind_id();
+  if (!status.ok()) local_ = before;
+  return status.code();
+}
+
+int PassiveEndpoint::getname(void* name, size_t* len) {
+  Lock lock(engine().mutex());
+  if (Status status = bind_id(); !status.ok()) return status.code();
+  return local_.report(name, len);
+}
+
+// Nothing to do for one that is bound.
+Status PassiveEndpoint::bind_id() noexcept {
+  if (id_ != nullptr) return Status();
+  if (given_away_) return Status(-FI_EOPBADSTATE);
+  auto id = engine().create_id(*this, local_.port_space());
+  if (!id) return id.error();
+  if (rdma_bind_addr(id->get(), local_.data()) != 0) return Status::last_errno();
+  id_ = std::move(*id);
+  local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
+  return Status();
+}
+
+int PassiveEndpoint::listen() {
+  Lock lock(engine().mutex());
+  if (!events_) return -FI_ENOEQ;
+  if (given_away_ || listening_) return -FI_EOPBADSTATE;
+  if (Status status = bind_id(); !status.ok()) return status.code();
+  // The kernel's part of the backlog is what nobody has read yet, whether or not there is room in ours.
+  if (rdma_listen(id_.get(), static_cast<int>(std::min<std::size_t>(std::max(backlog_, kMostWaiting), INT_MAX))) != 0)
+    return Status::last_errno().code();
+  local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
+  listening_ = true;
+  return 0;
+}
+
+int PassiveEndpoint::reject(::fid* handle, const void* data, size_t len) {
+  if (data == nullptr && len != 0) return -FI_EINVAL;
+  Lock lock(engine().mutex());
+  if (!fabric_->requests.contains(handle)) return -FI_EINVAL;
+  auto& request = object<ConnectRequest>(handle);
+  if (request.listener != this || !fabric_->requests.remove(handle)) return -FI_EINVAL;
+  release(request);
+  request.reject(data, len);
+  delete &request;
+  return 0;
+}
+
+Result<CmIdHandle> PassiveEndpoint::give_away() noexcept {
+  if (listening_) return failure(FI_EOPBADSTATE);
+  if (Status status = bind_id(); !status.ok()) return failure(status);
+  given_away_ = true;
+  return std::move(id_);
+}
+
+void PassiveEndpoint::release(ConnectRequest& request) noexcept {
+  PassiveEndpoint* listener = std::exchange(request.listener, nullptr);
+  request.ListHook<ConnectRequest>::unlink();
+  if (listener == nullptr) return;
+  --listener->pending_count_;
+  listener->announce_waiting();
+}
+
+// ---- Events ----
+
+void PassiveEndpoint::on_cm_event(const RdmaEvent& event) noexcept {
+  switch (event.type) {
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+      return take_request(event);
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+    case RDMA_CM_EVENT_ADDR_CHANGE:
+      return report_failure(event);
+    default:
+      return;
+  }
+}
+
+void PassiveEndpoint::take_request(const RdmaEvent& event) noexcept {
+  auto* request = new (std::nothrow) ConnectRequest(engine(), event, *this);
+  if (request == nullptr) {
+    const CmIdHandle dropped(event.id);  // the peer is told
+    return;
+  }
+  if (waiting_count_ == kMostWaiting) {
+    delete request;
+    return;
+  }
+  waiting_.push_back(*request);
+  ++waiting_count_;
+  announce_waiting();
+}
+
+void PassiveEndpoint::announce_waiting() noexcept {
+  while (pending_count_ < backlog_ && !waiting_.empty()) {
+    ConnectRequest& request = waiting_.pop_front();
+    --waiting_count_;
+    if (request.gone() != nullptr || !announce(request)) {
+      delete &request;
+      continue;
+    }
+    pending_.push_back(request);
+    ++pending_count_;
+  }
+}
+
+bool PassiveEndpoint::announce(ConnectRequest& request) noexcept {
+  const bool headed = request.local().is_ib();
+  const auto data =
+      headed ? application_data_behind_header(request.event().data()) : application_data(request.event().data());
+  try {
+    InfoPtr info = request_info(*info_, request);
+    if (info == nullptr) return false;
+    fabric_->requests.insert(&request.abi);
+    info->handle = &request.abi;
+    events_->post_cm(FI_CONNREQ, &abi.fid, info.release(), data.data(), data.size());
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// The listener is deaf from now on: that is an error of its own, not a connection's.
+void PassiveEndpoint::report_failure(const RdmaEvent& event) noexcept {
+  const CmFailure why = explain(CmPhase::kListen, event.type, event.status);
+  EqError failure;
+  failure.fid = &abi.fid;
+  failure.context = abi.fid.context;
+  failure.err = why.error;
+  failure.prov_errno = why.native != 0 ? why.native : why.error;
+  try {
+    failure.sentence = fmt::format("{} while {} on {}", why.reason, phase_name(CmPhase::kListen), local_.to_string());
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
+  } catch (const std::exception&) {
+    // Without memory for a sentence fi_eq_strerror falls back to fi_strerror.
+  }
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) id_.reset();
+  events_->post_error(std::move(failure));
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Passive endpoints: fi_passive_ep and fi_pep_bind of fi_endpoint(3), fi_listen, fi_reject and names of fi_cm(3).
+// Requests that the application has not answered stay within its backlog; later ones are kept, up to a limit, and
+// announced as earlier ones are answered.
+//
+// Owner: its C handle. The mutex of the fabric's engine guards everything.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include "abi/bridge.h"
+#include "base/list.h"
+#include "objects/info.h"
+#include "verbs/connect_request.h"
+#include "verbs/fabric.h"
+#include "verbs/queues.h"
+
+namespace weft::verbs {
+
+class PassiveEndpoint final : public Object<fid_pep>, private CmHandler {
+ public:
+  static int open(Fabric& fabric, const fi_info* info, fid_pep** pep, void* context);
+  static const fi_ops* fid_ops() noexcept;
+
+  // With the engine's mutex held. For an active endpoint that inherits our address (fi_info.handle): the bound id.
+  // Afterwards nothing is left to do here but close. -FI_EOPBADSTATE when listening.
+  Result<CmIdHandle> give_away() noexcept;
+  // Likewise: the application has decided on a request, which is the caller's from now on.
+  static void release(ConnectRequest& request) noexcept;
+
+  // Slots of fi_ops. `control`: FI_BACKLOG.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* argument);
+
+  // Slots of fi_ops_ep.
+  int getopt(int level, int option, void* value, size_t* len);
+  int setopt(int level, int option, const void* value, size_t len);
+
+  // Slots of fi_ops_cm.
+  int setname(void* name, size_t len);
+  int getname(void* name, size_t* len);
+  int listen();
+  int reject(::fid* handle, const void* data, size_t len);
+
+ private:
+  PassiveEndpoint(Fabric& fabric, InfoPtr info, const CmAddress& local, void* context);
+  ~PassiveEndpoint() = default;
+  CmEngine& engine() const noexcept { return fabric_->engine(); }
+
+  void on_cm_event(const RdmaEvent& event) noexcept override;
+  void on_deadline() noexcept override {}
+  void on_note() noexcept override {}
+  void on_device_event(ibv_event_type, int) noexcept override {}
+  void on_qp_event(ibv_event_type) noexcept override {}
+
+  Status bind_id() noexcept;
+  void take_request(const RdmaEvent& event) noexcept;
+  void announce_waiting() noexcept;
+  bool announce(ConnectRequest& request) noexcept;
+  void report_failure(const RdmaEvent& event) noexcept;
+
+  const Ref<Fabric> fabric_;
+  InfoPtr info_;
+  CmAddress local_;
+  CmIdHandle id_;
+  bool given_away_ = false;
+  bool listening_ = false;
+  std::size_t backlog_;
+  std::size_t pending_count_ = 0;
+  std::size_t waiting_count_ = 0;
+  List<ConnectRequest> pending_;  // announced
+  List<ConnectRequest> waiting_;  // not yet, oldest first
+  Ref<EventQueue> events_;
+};
+
+}  // namespace weft::verbs
