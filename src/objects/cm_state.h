@@ -38,6 +38,7 @@ enum class CmEvent : std::uint8_t {
   kRejected,
   kFailed,     // an error, or the deadline
   kStreamEnd,  // the peer ended the connection, or it broke
+  kTryAgain,   // this try to connect failed, another may succeed
 };
 
 using CmActions = std::uint16_t;
@@ -73,6 +74,8 @@ constexpr CmStep next_in_the_making(CmState state, CmEvent event) noexcept {
       return {CmState::kClosed, kCmHangUp | kCmStop | kCmReportFailure};
     case CmEvent::kClose:
       return {CmState::kClosed, kCmHangUp | kCmStop};
+    case CmEvent::kTryAgain:  // the transport will be set up anew; an acceptance cannot be repeated
+      return {state == CmState::kAnswering ? state : CmState::kConnecting};
     default:
       return {state};
   }

@@ -11,7 +11,7 @@ constexpr CmState kStates[] = {CmState::kIdle,     CmState::kEnabled,   CmState:
                                CmState::kAwaiting, CmState::kAnswering, CmState::kConnected,  CmState::kClosed};
 constexpr CmEvent kEvents[] = {CmEvent::kEnable,   CmEvent::kConnect,     CmEvent::kAccept,      CmEvent::kShutdown,
                                CmEvent::kClose,    CmEvent::kTransportUp, CmEvent::kMessageSent, CmEvent::kAccepted,
-                               CmEvent::kRejected, CmEvent::kFailed,      CmEvent::kStreamEnd};
+                               CmEvent::kRejected, CmEvent::kFailed,      CmEvent::kStreamEnd,   CmEvent::kTryAgain};
 
 constexpr bool in_the_making(CmState state) {
   return state > CmState::kEnabled && state < CmState::kConnected;
