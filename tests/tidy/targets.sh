@@ -11,6 +11,8 @@ awk '
     may["weft_objects"] = " "
     may["weft_core"] = " weft_objects "
     may["weft_prov_tcp"] = " weft_objects "
+    may["weft_prov_verbs"] = " weft_objects PkgConfig::ibverbs PkgConfig::rdmacm "
+    may["verbs-fi"] = " weft_prov_verbs fabric "
     may["fabric"] = " weft_core weft_prov_tcp weft_objects "
     may["weft_tools"] = " fabric CLI11::CLI11 "
     may["weft_conformance"] = " fabric GTest::gtest "
