@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Protection domains and memory regions: ibv_alloc_pd(3), ibv_reg_mr(3), and the check that every transfer makes.
+#pragma once
+#include "fake_device.h"
+
+namespace fake {
+
+struct Pd : ibv_pd {
+  Tag tag;
+  Device* device = nullptr;
+};
+
+struct Mr : ibv_mr {
+  Tag tag;
+  Device* device = nullptr;
+  unsigned int access = 0;
+  uint64_t iova = 0;
+  char* host = nullptr;
+  void* mapping = nullptr;  // of a dmabuf
+  size_t mapping_length = 0;
+};
+
+// Memory behind `length` bytes at `address` of the region `key`, or null if the key is wrong or dead, belongs to
+// another domain, does not reach that far, or lacks an access bit.
+char* resolve(const ibv_pd* pd, uint32_t key, uint64_t address, uint64_t length, unsigned int access);
+
+// Checks a limit of the device and counts an object against it; false when the limit is reached.
+bool take(Device& device, Kind kind, int limit);
+void give_back(Device& device, Kind kind);
+
+}  // namespace fake

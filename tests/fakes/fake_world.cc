@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Life and death of fake objects, counts of calls, timers; and the part of fake_rdma.h that concerns them.
+#include "fake_world.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+namespace fake {
+
+namespace {
+constexpr size_t kGraves = 8192;
+constexpr const char* kKinds[] = {"event channel", "cm id", "cm event", "context", "pd", "mr",
+                                  "comp channel",  "cq",    "qp",       "srq",     "ah", "device list",
+                                  "addrinfo"};
+}  // namespace
+
+const char* name_of(Kind kind) {
+  return kKinds[static_cast<int>(kind)];
+}
+
+void fatal(const char* call, const std::string& what) {
+  std::fprintf(stderr, "fake rdma: %s: %s\n", call, what.c_str());
+  std::fflush(stderr);
+  std::abort();
+}
+
+World& World::get() {
+  static World* world = new World;  // never destroyed: its timer thread outlives main
+  return *world;
+}
+
+int Entry::fail(CallState& state) {
+  world.failure_happened = true;
+  state.fail_at = 0;
+  return state.error;
+}
+
+int count_inner_call(Call call) {
+  World& world = World::get();
+  CallState& state = world.calls[static_cast<int>(call)];
+  if (++state.count != state.fail_at) return 0;
+  state.fail_at = 0;
+  world.failure_happened = true;
+  return state.error;
+}
+
+void register_object(Tag& tag, Kind kind, bool counted) {
+  World& world = World::get();
+  tag.kind = kind;
+  tag.counted = counted;
+  tag.serial = world.next_serial();
+  if (counted) ++world.live[static_cast<int>(kind)];
+}
+
+int busy(Tag& tag) {
+  if (World::get().destruction_failed) excuse(tag);
+  return EBUSY;
+}
+
+void excuse(Tag& tag) {
+  World::get().destruction_failed = true;
+  if (!tag.counted) return;
+  tag.counted = false;
+  --World::get().live[static_cast<int>(tag.kind)];
+}
+
+void object_fault(const char* call, const void* object, const Tag& tag, Kind kind) {
+  char address[32];
+  std::snprintf(address, sizeof address, " %p", object);
+  if (tag.magic == Tag::kDead && tag.kind == kind)
+    fatal(call, std::string(name_of(kind)) + address + " was destroyed before");
+  fatal(call, std::string("not a ") + name_of(kind) + address);
+}
+
+bool World::takes_away(Message message) {
+  int& count = lost[static_cast<int>(message)];
+  if (!count) return false;
+  --count;
+  return true;
+}
+
+void World::after(int milliseconds, const void* owner, std::function<void()> work) {
+  timers_.emplace(Clock::now() + std::chrono::milliseconds(milliseconds), Timer{owner, std::move(work)});
+  if (!timer_thread_) {
+    timer_thread_ = true;
+    std::thread([this] { run_timers(); }).detach();
+  }
+  timers_changed_.notify_one();
+}
+
+void World::cancel_timers(const void* owner) {
+  for (auto it = timers_.begin(); it != timers_.end();) it = it->second.owner == owner ? timers_.erase(it) : ++it;
+}
+
+void World::run_timers() {
+  std::unique_lock<std::mutex> lock(mutex);
+  for (;;) {
+    if (timers_.empty()) {
+      timers_changed_.wait(lock);
+    } else if (const auto due = timers_.begin()->first; Clock::now() < due) {
+      timers_changed_.wait_until(lock, due);
+    } else {
+      const Timer timer = std::move(timers_.begin()->second);
+      timers_.erase(timers_.begin());
+      timer.work();
+    }
+  }
+}
+
+void World::bury(std::shared_ptr<void> corpse) {
+  graves_.push_back(std::move(corpse));
+  if (graves_.size() > kGraves) graves_.pop_front();
+}
+
+void World::forget_scripts() {
+  for (CallState& state : calls) state = {};
+  failure_happened = destruction_failed = false;
+  overruns = 0;
+  timing = {};
+  reach.clear();
+  lost.clear();
+  scripted = false;
+  scripted_status.clear();
+  lost_messages.clear();
+  lost_acknowledgements.clear();
+  keep_completions = false;
+}
+
+std::map<std::string, int> live_objects() {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  std::map<std::string, int> result;
+  for (int kind = 0; kind < static_cast<int>(Kind::kCount); ++kind)
+    if (world.live[kind]) result[kKinds[kind]] = world.live[kind];
+  return result;
+}
+
+std::string leaks() {
+  std::string text;
+  for (const auto& [kind, count] : live_objects())
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + kind;
+  return text;
+}
+
+uint64_t overruns() {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  return world.overruns;
+}
+
+std::map<std::string, uint64_t> calls() {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  std::map<std::string, uint64_t> result;
+  for (int call = 0; call < static_cast<int>(Call::kCount); ++call)
+    if (world.calls[call].count) result[kCallNames[call]] = world.calls[call].count;
+  return result;
+}
+
+void fail(const std::string& name, uint64_t nth, int error) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  for (int call = 0; call < static_cast<int>(Call::kCount); ++call) {
+    if (name != kCallNames[call]) continue;
+    world.calls[call].fail_at = world.calls[call].count + nth;
+    world.calls[call].error = error;
+    world.failure_happened = false;
+    return;
+  }
+  fatal("fake::fail", "no call has the name " + name);
+}
+
+bool failure_happened() {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  return world.failure_happened;
+}
+
+bool is_destruction(const std::string& call) {
+  return call.find("destroy") != call.npos || call.find("dealloc") != call.npos || call.find("dereg") != call.npos ||
+         call == "ibv_close_device";
+}
+
+void set_timing(const Timing& timing) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  world.timing = timing;
+}
+
+void set_reach(const std::string& address, Reach reach) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  world.reach[address] = reach;
+}
+
+void lose(Message message, int count) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  world.lost[static_cast<int>(message)] = count;
+}
+
+void script_status(uint32_t qp_num, ibv_wc_status status) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  world.scripted_status[qp_num] = status;
+  world.scripted = true;
+}
+
+void lose_messages(uint32_t qp_num, int count) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  world.lost_messages[qp_num] = count;
+  world.scripted = true;
+}
+
+void lose_acknowledgements(uint32_t qp_num, int count) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  world.lost_acknowledgements[qp_num] = count;
+  world.scripted = true;
+}
+
+void keep_completions_of_destroyed(bool keep) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  world.keep_completions = keep;
+}
+
+}  // namespace fake
