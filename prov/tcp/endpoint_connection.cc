@@ -176,9 +176,11 @@ void Endpoint::proceed() noexcept {
 void Endpoint::dial() noexcept {
   Handshake& handshake = *handshake_;
   int result = 0;
-  if (!std::exchange(handshake.dialled, true))
+  if (!std::exchange(handshake.dialled, true)) {
+    // The request follows at once, so the last packet of TCP's handshake can travel with it.
+    net::set_option(handshake.socket.get(), IPPROTO_TCP, TCP_QUICKACK, 0);
     result = net::connect(handshake.socket.get(), peer_.data(), peer_.size());
-  else if (handshake.hung)
+  } else if (handshake.hung)
     result = net::connect_result(handshake.socket.get());
   if (result < 0 && result != -EINPROGRESS) return fail(-result, nullptr);
   // Over the loopback, and to a quick peer, the connection is there already; else the kernel says so.
@@ -212,8 +214,11 @@ void Endpoint::expect_more() noexcept {
     if (state_ == CmState::kAwaiting && handshake.readable) receive_answer();
     return;
   }
-  if (Status status = engine().watch(handshake, handshake.socket.get(), true); !status.ok())
-    return fail(status.error(), nullptr);
+  // On the loopback the answer is often there within microseconds; before that, writability is what matters.
+  const int fd = handshake.socket.get();
+  const Status status =
+      state_ == CmState::kAwaiting ? engine().watch_hot(handshake, fd) : engine().watch(handshake, fd, true);
+  if (!status.ok()) return fail(status.error(), nullptr);
   if (connect_timeout_ms_ != 0)
     engine().set_deadline(handshake, handshake.started_at + std::chrono::milliseconds(connect_timeout_ms_));
 }

@@ -61,8 +61,14 @@ bool Engine::prepare_wait() noexcept {
   ++round_;
   run_ready();
   // Readiness need not be asked for: wait_fd() is readable at once if there is any.
-  waiting_ = ready_.empty();
+  waiting_ = ready_.empty() && register_hot().ok();
   return waiting_;
+}
+
+void Engine::expect_sleepers() noexcept {
+  Lock lock(mutex_);
+  sleepers_ = true;
+  (void)register_hot();  // where that fails, those who ask prepare_wait() are still served
 }
 
 void Engine::progress() noexcept {
@@ -70,7 +76,9 @@ void Engine::progress() noexcept {
   const bool woken = std::exchange(waiting_, false);
   run_ready();
   if (!crowded_ && poll_hot()) return;
-  if (woken || crowded_ || hot_[0] == nullptr || round_ % kRoundsPerHarvest == 0) {
+  const Clock::time_point now = net::now();
+  if (woken || crowded_ || hot_[0] == nullptr || round_ % kRoundsPerHarvest == 0 || now - harvested_ > kFresh) {
+    harvested_ = now;
     harvest();
     run_ready();
   }
@@ -89,7 +97,7 @@ bool Engine::poll_hot() noexcept {
       watch->misses = 0;
       found = true;
     } else if (++watch->misses == kHotMisses) {
-      forget_hot(*watch);
+      cool_down(*watch);
     }
   }
   return found;
@@ -101,7 +109,7 @@ void Engine::harvest() noexcept {
   crowded_ = false;
   do {
     count = net::epoll_wait(epoll_.get(), events, kBatch);
-    if (count > static_cast<int>(kHotSockets)) crowded_ = true;
+    if (count > static_cast<int>(kHotSockets)) crowded_ = register_hot().ok();
     bool timer = false;
     for (int i = 0; i < count; ++i) {
       void* source = events[i].data.ptr;
@@ -147,25 +155,60 @@ void Engine::run_deadlines() noexcept {
 Status Engine::watch(Watch& watch, int fd, bool output) noexcept {
   watch.fd = fd;
   watch.output = output;
-  return Status(std::min(0, net::epoll_add(epoll_.get(), fd, interest(output), &watch)));
+  return add(watch);
+}
+
+Status Engine::watch_hot(Watch& watch, int fd) noexcept {
+  watch.fd = fd;
+  watch.output = false;
+  if (must_send_now() || sleepers_ || crowded_) return add(watch);  // nobody would read it unasked
+  return warm_up(watch) ? Status() : add(watch);
+}
+
+// Also reports the present state, so nothing that came before is missed.
+Status Engine::add(Watch& watch) noexcept {
+  const int result = net::epoll_add(epoll_.get(), watch.fd, interest(watch.output), &watch);
+  watch.registered = result >= 0;
+  return Status(std::min(0, result));
+}
+
+Status Engine::register_hot() noexcept {
+  for (Watch* watch : hot_)
+    if (watch != nullptr && !watch->registered)
+      if (Status status = add(*watch); !status.ok()) return status;
+  return Status();
 }
 
 // Registering anew reports the present state, so space that came meanwhile is not missed.
 void Engine::await_output(Watch& watch) noexcept {
   watch.writable = false;
-  if (!std::exchange(watch.output, true)) net::epoll_modify(epoll_.get(), watch.fd, interest(true), &watch);
+  if (std::exchange(watch.output, true)) return;
+  if (watch.registered) {
+    net::epoll_modify(epoll_.get(), watch.fd, interest(true), &watch);
+  } else if (!add(watch).ok()) {
+    watch.output = false;
+    watch.writable = true;
+    make_ready(watch);  // then it tries again and again
+  }
 }
 
 Status Engine::replace(Watch& old, Watch& next) noexcept {
-  next.fd = old.fd;
-  const int result = net::epoll_modify(epoll_.get(), next.fd, interest(next.output), &next);
-  if (result >= 0) old.fd = -1;
+  next.fd = std::exchange(old.fd, -1);
+  Status status;
+  if (old.registered) {
+    const int result = net::epoll_modify(epoll_.get(), next.fd, interest(next.output), &next);
+    next.registered = std::exchange(old.registered, false);
+    status = Status(std::min(0, result));
+  } else {
+    std::replace(hot_.begin(), hot_.end(), &old, &next);
+    next.misses = 0;
+  }
   unwatch(old);
-  return Status(std::min(0, result));
+  return status;
 }
 
 void Engine::unwatch(Watch& watch) noexcept {
-  if (watch.fd >= 0) net::epoll_remove(epoll_.get(), watch.fd);
+  if (std::exchange(watch.registered, false)) net::epoll_remove(epoll_.get(), watch.fd);
   watch.fd = -1;
   watch.readable = watch.writable = watch.hung = false;
   watch.ListHook<ReadyTag>::unlink();
@@ -204,10 +247,24 @@ void Engine::arm_timer(Clock::time_point at) noexcept {
 
 void Engine::mark_hot(Watch& watch) noexcept {
   watch.received = true;
-  if (std::find(hot_.begin(), hot_.end(), &watch) != hot_.end()) return;
+  (void)warm_up(watch);
+}
+
+// False if the one that would have to make room cannot be registered.
+bool Engine::warm_up(Watch& watch) noexcept {
+  if (std::find(hot_.begin(), hot_.end(), &watch) != hot_.end()) return true;
+  if (Watch* last = hot_.back(); last != nullptr && !last->registered && !add(*last).ok()) return false;
   std::move_backward(hot_.begin(), hot_.end() - 1, hot_.end());
   hot_[0] = &watch;
   watch.misses = 0;
+  return true;
+}
+
+void Engine::cool_down(Watch& watch) noexcept {
+  if (watch.registered || add(watch).ok())
+    forget_hot(watch);
+  else
+    watch.misses = 0;
 }
 
 void Engine::forget_hot(Watch& watch) noexcept {
@@ -224,7 +281,7 @@ Status Engine::start_service_thread() {
     return Status::from_errno(error.code().value());
   }
   automatic_ = true;
-  return Status();
+  return register_hot();
 }
 
 void Engine::serve() noexcept {

@@ -4,7 +4,8 @@
 //
 // Sockets are registered once, edge-triggered, so an idle connection costs nothing and no operation touches the epoll
 // set. A socket that just delivered data is "hot": it is read before readiness is asked for, because under a busy
-// poll that finds the next message a system call earlier.
+// poll that finds the next message a system call earlier. A socket that is about to receive starts out hot and is
+// registered only when somebody is going to sleep or others need the place: a short connection never is.
 //
 // Thread-safety: drive(), prepare_wait() and start_service_thread() take the mutex; everything else is called with
 // the mutex held, and handlers run with it held. Lock order: engine, then the locks of queues, counters and regions.
@@ -42,6 +43,7 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   bool hung = false;      // the peer closed its side, or the socket failed
   bool received = false;  // set by mark_hot() while a handler runs
   bool output = false;    // the engine tells when the socket becomes writable
+  bool registered = false;
   std::uint16_t misses = 0;
   Clock::time_point deadline{};
 };
@@ -57,6 +59,7 @@ class Engine : public RefCounted {
   void drive() noexcept;
   bool prepare_wait() noexcept;
   int wait_fd() const noexcept { return epoll_.get(); }
+  void expect_sleepers() noexcept;
 
   // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
   Status start_service_thread();
@@ -64,9 +67,11 @@ class Engine : public RefCounted {
 
   // From here on the caller holds the mutex.
   Status watch(Watch& watch, int fd, bool output = false) noexcept;
+  // For a socket that will soon have something to read: hot from the start.
+  Status watch_hot(Watch& watch, int fd) noexcept;
   // The socket takes no more: on_ready comes when it does again. Stays so, since what was full once may be full again.
   void await_output(Watch& watch) noexcept;
-  // `next` takes over the descriptor that `old` watches: one system call less than unwatch() and watch().
+  // `next` takes over the descriptor that `old` watches, for one system call at most.
   Status replace(Watch& old, Watch& next) noexcept;
   void unwatch(Watch& watch) noexcept;  // also forgets its deadline and queued work; the descriptor stays open
   void make_ready(Watch& watch) noexcept;
@@ -93,25 +98,32 @@ class Engine : public RefCounted {
   void run_ready() noexcept;
   void run_deadlines() noexcept;
   void arm_timer(Clock::time_point at) noexcept;
+  Status add(Watch& watch) noexcept;
+  Status register_hot() noexcept;
+  bool warm_up(Watch& watch) noexcept;
+  void cool_down(Watch& watch) noexcept;
   void forget_hot(Watch& watch) noexcept;
   void serve() noexcept;
 
-  static constexpr std::size_t kHotSockets = 2;       // read speculatively
-  static constexpr unsigned kRoundsPerHarvest = 32;   // readiness of the others is asked every so many rounds
-  static constexpr std::uint16_t kHotMisses = 20000;  // empty reads until a hot socket cools down
-  static constexpr int kBatch = 64;                   // readiness events per system call
+  static constexpr std::size_t kHotSockets = 2;           // read speculatively
+  static constexpr unsigned kRoundsPerHarvest = 32;       // readiness of the others is asked every so many rounds
+  static constexpr std::chrono::microseconds kFresh{20};  // ... and this long after, for those who poll seldom
+  static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down
+  static constexpr int kBatch = 64;                       // readiness events per system call
 
   Mutex mutex_;
   UniqueFd epoll_;
   UniqueFd timer_;
-  UniqueFd wake_;         // ends the sleep of whoever polls wait_fd()
-  bool waiting_ = false;  // prepare_wait() said that its caller may sleep, and no progress was made since
-  bool crowded_ = false;  // more sockets are active than can be hot: readiness finds them sooner
+  UniqueFd wake_;          // ends the sleep of whoever polls wait_fd()
+  bool waiting_ = false;   // prepare_wait() said that its caller may sleep, and no progress was made since
+  bool sleepers_ = false;  // somebody may poll wait_fd() without prepare_wait(), for good
+  bool crowded_ = false;   // more sockets are active than can be hot: readiness finds them sooner
   List<Watch, ReadyTag> ready_;
   List<Watch, DeadlineTag> deadlines_;  // ascending
   Clock::time_point armed_ = Clock::time_point::max();
   std::array<Watch*, kHotSockets> hot_{};
   std::uint64_t round_ = 0;
+  Clock::time_point harvested_{};
   std::unique_ptr<std::byte[]> receive_scratch_;
   std::unique_ptr<std::byte[]> transmit_scratch_;
   std::thread service_;

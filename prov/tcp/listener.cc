@@ -133,7 +133,10 @@ void Listener::accept_connections() noexcept {
     }
     if (accepted >= 0) {
       // Others that wait come next time: first the application hears of this one.
-      if (admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()))) return engine_->make_ready(*this);
+      if (admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()))) {
+        engine_->mark_hot(*this);
+        return engine_->make_ready(*this);
+      }
     } else if (!concerns_one_connection(-accepted)) {
       return pause(-accepted);
     }

@@ -25,7 +25,7 @@ void Stream::start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> 
   state_ = State::kOpen;
   writable = true;  // what is there to read, registration tells
   const Status watched = handshake != nullptr && handshake->fd >= 0 ? engine_.replace(*handshake, *this)
-                                                                    : engine_.watch(*this, socket_.get());
+                                                                    : engine_.watch_hot(*this, socket_.get());
   if (!watched.ok()) send_error_ = watched.error();
   // Nothing is parsed here: what it leads to, even the end, comes after the caller has reported FI_CONNECTED.
   stash_.assign(early.begin(), early.end());

@@ -127,7 +127,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
 
   // Slots of fi_ops.
   int close();
-  int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
+  int control(int command, void* arg) noexcept;
 
   // Slots of fi_ops_eq.
   ssize_t read(uint32_t* event, void* buf, size_t len, uint64_t flags) noexcept;
@@ -149,6 +149,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
 
   std::mutex engines_mutex_;  // guards engines_; held while driving them, so that detach waits for a reader in there
   std::vector<Attached> engines_;
+  bool sleepers_ = false;  // see expect_sleepers()
   WaitMembership membership_;
 };
 
@@ -181,6 +182,7 @@ Status EventQueue<E>::attach(E& engine) {
   engines_.reserve(engines_.size() + 1);
   if (Status status = wait_.attach(engine.wait_fd()); !status.ok()) return status;
   engines_.push_back({&engine, 1});
+  if (sleepers_ || wait_.kind() == FI_WAIT_SET) expect_sleepers(engine);
   return {};
 }
 
@@ -213,6 +215,16 @@ int EventQueue<E>::close() {
   if (in_use()) return -FI_EBUSY;
   wait_.stop_driver();
   delete this;
+  return 0;
+}
+
+template <class E>
+int EventQueue<E>::control(int command, void* arg) noexcept {
+  const int result = wait_.control(command, arg);
+  if (command != FI_GETWAIT || result != 0) return result;
+  std::lock_guard lock(engines_mutex_);
+  sleepers_ = true;
+  for (Attached& attached : engines_) expect_sleepers(*attached.engine);
   return 0;
 }
 

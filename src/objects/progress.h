@@ -22,4 +22,11 @@ concept ProgressEngine = requires(E& engine) {
   { engine.wait_fd() } -> std::convertible_to<int>;
 };
 
+// The application has got hold of a descriptor that it may sleep on without fi_trywait, as old programs do. Engines
+// that put off work until prepare_wait() have this hook.
+template <class E>
+void expect_sleepers(E& engine) noexcept {
+  if constexpr (requires { engine.expect_sleepers(); }) engine.expect_sleepers();
+}
+
 }  // namespace weft

@@ -139,6 +139,35 @@ TEST_P(WaitObjects, ConnectionByEventQueueDescriptorsAlone) {
   server.join();
 }
 
+// Programs older than fi_trywait poll the descriptor of an event queue without asking.
+TEST_P(WaitObjects, AnEventQueueDescriptorServesThoseWhoDoNotAsk) {
+  CONNECTED_ONLY();
+  Fabric served(target()), fabric(target());
+  Listener listener(served);
+  Node asker(fabric, with_wait(FI_WAIT_FD));
+  int fd = -1;
+  ASSERT_EQ(fi_control(asker.eq().fid(), FI_GETWAIT, &fd), 0);
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const auto next = [](EventQueue& eq) {  // drives nothing of the asker
+    for (const auto deadline = after(milliseconds(kWaitMs));;)
+      if (Event event = eq.read(); event.type != Event::kNothing || Clock::now() > deadline) return event;
+  };
+  std::thread server([&] {
+    const Event request = next(listener.eq());
+    ASSERT_EQ(request.type, static_cast<int>(FI_CONNREQ)) << request;
+    Node answerer(served, {}, request.info.get());
+    EXPECT_EQ(answerer.accept(""), 0);
+    EXPECT_EQ(next(answerer.eq()).type, static_cast<int>(FI_CONNECTED));
+    EXPECT_EQ(next(answerer.eq()).type, static_cast<int>(FI_SHUTDOWN));
+  });
+  pollfd entry{fd, POLLIN, 0};
+  Event event;
+  while (event.type == Event::kNothing && poll(&entry, 1, kWaitMs) > 0) event = asker.eq().read();
+  EXPECT_EQ(event.type, static_cast<int>(FI_CONNECTED)) << event;
+  EXPECT_EQ(fi_shutdown(asker.ep(), 0), 0);
+  server.join();
+}
+
 TEST_P(WaitObjects, TrywaitRefusesToLetSomeoneSleepOverAnEvent) {
   Fabric fabric(target());
   Pair pair(fabric, with_wait(FI_WAIT_FD));

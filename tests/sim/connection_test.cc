@@ -22,7 +22,7 @@ using testing::Side;
 constexpr std::size_t kPing = 100;
 constexpr std::size_t kPong = 300;
 constexpr int kManyRounds = 50'000;
-constexpr int kQuiet = 40;  // rounds without an event; more than an engine takes to ask every socket
+constexpr int kQuiet = 100;  // rounds without an event; more than an engine takes to ask every socket
 
 // What one side has seen.
 struct Seen {
