@@ -52,23 +52,6 @@ size_t size_of(fi_cq_format format) noexcept {
   }
 }
 
-// The switch makes each copy a few moves of known size.
-void store(std::byte* slot, const Completion& completion, size_t entry_size) noexcept {
-  switch (entry_size) {
-    case sizeof(fi_cq_entry):
-      std::memcpy(slot, &completion, sizeof(fi_cq_entry));
-      break;
-    case sizeof(fi_cq_msg_entry):
-      std::memcpy(slot, &completion, sizeof(fi_cq_msg_entry));
-      break;
-    case sizeof(fi_cq_data_entry):
-      std::memcpy(slot, &completion, sizeof(fi_cq_data_entry));
-      break;
-    default:
-      std::memcpy(slot, &completion, sizeof(fi_cq_tagged_entry));
-  }
-}
-
 }  // namespace
 
 CompletionQueueCore::CompletionQueueCore(Ref<RefCounted> parent, const fi_cq_attr& attr, uint32_t api_version,
@@ -102,7 +85,7 @@ void CompletionQueueCore::write(const Completion& completion) noexcept {
     } catch (const std::bad_alloc&) {
       return overrun_locked();
     }
-    store(slot(tail_), completion, entry_size_);
+    store_entry(slot(tail_), completion, entry_size_);
     ++tail_;
     unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }

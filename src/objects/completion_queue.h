@@ -8,8 +8,11 @@
 
 #include <rdma/fi_eq.h>
 
+#include <algorithm>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -47,6 +50,24 @@ struct CompletionError : Completion {
   size_t err_data_size = 0;
 };
 
+// The first `size` bytes of a completion, `size` being that of one of the entry formats: the switch makes each copy a
+// few moves.
+inline void store_entry(std::byte* entry, const Completion& completion, size_t size) noexcept {
+  switch (size) {
+    case sizeof(fi_cq_entry):
+      std::memcpy(entry, &completion, sizeof(fi_cq_entry));
+      break;
+    case sizeof(fi_cq_msg_entry):
+      std::memcpy(entry, &completion, sizeof(fi_cq_msg_entry));
+      break;
+    case sizeof(fi_cq_data_entry):
+      std::memcpy(entry, &completion, sizeof(fi_cq_data_entry));
+      break;
+    default:
+      std::memcpy(entry, &completion, sizeof(fi_cq_tagged_entry));
+  }
+}
+
 // Fills `buf` (if any) with the meaning of a provider's error number and returns it, or a static string.
 using StrerrorFn = const char* (*)(int prov_errno, const void* err_data, char* buf, size_t len);
 
@@ -64,6 +85,7 @@ class CompletionQueueCore : public RefCounted {
   bool full() const noexcept { return unread_.load(std::memory_order_relaxed) >= size_; }
 
   fi_cq_format format() const noexcept { return format_; }
+  size_t entry_size() const noexcept { return entry_size_; }
   WaitObject& wait_object() noexcept { return wait_; }
 
  protected:
@@ -115,7 +137,16 @@ class CompletionQueueCore : public RefCounted {
   bool overrun_ = false;
 };
 
-// Owner: its C handle; close answers -FI_EBUSY while endpoints use it.
+// An engine that has its completions where it can read them may give them to the reader without a detour:
+// `read_into` fills the caller's buffer with entries if none wait in the queue, and returns how many; 0: see the queue.
+template <class E>
+concept ReadsDirectly = requires(E& engine, CompletionQueueCore& queue, void* buf, size_t count) {
+  { engine.read_into(queue, buf, count) }
+  noexcept->std::same_as<size_t>;
+};
+
+// Owner: its C handle; close answers -FI_EBUSY while endpoints use it. An engine that serves one queue only has a
+// `release()`, and ends with it.
 template <class E>
 class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore {
  public:
@@ -153,13 +184,28 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
 
   // Slots of fi_ops.
   int close();
-  int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
+  int control(int command, void* arg) noexcept {
+    const int result = wait_.control(command, arg);
+    if (command == FI_GETWAIT && result == 0) expect_sleepers(engine_);
+    return result;
+  }
 
   // Slots of fi_ops_cq.
   ssize_t read(void* buf, size_t count) noexcept { return readfrom(buf, count, nullptr); }
   ssize_t readfrom(void* buf, size_t count, fi_addr_t* src_addr) noexcept {
     if (!ready() || count == 0) {
-      engine_.drive();
+      if constexpr (ReadsDirectly<E>) {
+        if (count != 0) {
+          if (const size_t read = engine_.read_into(*this, buf, count); read != 0) {
+            if (src_addr != nullptr) std::fill_n(src_addr, read, FI_ADDR_NOTAVAIL);
+            return static_cast<ssize_t>(read);
+          }
+        } else {
+          engine_.drive();
+        }
+      } else {
+        engine_.drive();
+      }
       if (!ready()) return -FI_EAGAIN;
     }
     return take(buf, count, src_addr);
@@ -204,6 +250,7 @@ Status CompletionQueue<E>::open_wait_object(const fi_cq_attr& attr) {
   if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
     return status;
   if (Status status = wait_.attach(engine_.wait_fd()); !status.ok()) return status;
+  if (attr.wait_obj == FI_WAIT_SET) expect_sleepers(engine_);
   return wait_.start_driver([this] {
     drive();
     return prepare_wait();
@@ -215,7 +262,9 @@ int CompletionQueue<E>::close() {
   if (in_use()) return -FI_EBUSY;
   wait_.stop_driver();
   wait_.detach(engine_.wait_fd());
+  E& engine = engine_;
   delete this;
+  if constexpr (requires { engine.release(); }) engine.release();
   return 0;
 }
 
