@@ -11,9 +11,12 @@
 #include <rdma/fi_domain.h>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <mutex>
+#include <unordered_map>
 
+#include "base/light_lock.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/ref.h"
@@ -24,11 +27,15 @@
 
 namespace weft::verbs {
 
+class CmEngine;
 class Domain;
+class SharedReceive;
 class TransferEndpoint;
+struct MultiReceive;
+struct Posted;
 
 // Owner: its completion queue (release()), or the domain for the one that serves endpoints without queues.
-// Thread-safe. Meets ProgressEngine.
+// Thread-safe. Meets ProgressEngine and ReadsDirectly.
 class CompletionChannel {
  public:
   // `attr` may be null: no application reads it. -FI_EINVAL for a signalling vector that the device does not have.
@@ -37,50 +44,81 @@ class CompletionChannel {
   CompletionChannel(const CompletionChannel&) = delete;
   CompletionChannel& operator=(const CompletionChannel&) = delete;
 
+  Domain& domain() const noexcept { return domain_; }
   ibv_cq* cq() const noexcept { return cq_.get(); }
+  // Where completions go from now on; null: nowhere, they are counted only.
   void serve(CompletionQueueCore* queue) noexcept { queue_ = queue; }
-  CompletionQueueCore* queue() const noexcept { return queue_; }
 
-  // The device queue never holds less than what is posted: endpoints say how many work completions they may have
-  // outstanding, and it grows. -FI_ENOSPC when the device cannot hold as many.
+  // The device queue never holds less than what may be outstanding: whoever posts says how much that is, and it grows.
+  // -FI_ENOSPC when the device cannot hold as many. A shared context counts once, however many endpoints draw from it.
   Status reserve(unsigned entries) noexcept;
   void give_back(unsigned entries) noexcept;
+  Status reserve(SharedReceive& shared) noexcept;
+  void give_back(SharedReceive& shared) noexcept;
+
+  // Whose completions of shared receives are: the endpoint of this queue pair.
+  Status add_endpoint(std::uint32_t qp_number, TransferEndpoint& endpoint) noexcept;
+  void remove_endpoint(std::uint32_t qp_number) noexcept;
 
   // Meets ProgressEngine.
   void drive() noexcept;
   bool prepare_wait() noexcept;
   int wait_fd() const noexcept { return wait_fd_; }
 
-  // The fast path of reading: fills `buf` from the device when nothing older waits in the queue. As fi_cq_read.
-  ssize_t read_into(CompletionQueueCore& queue, void* buf, size_t count) noexcept;
+  // The fast path of reading: up to `count` entries from the device into `buf` when nothing older waits in the queue.
+  // 0: there were none, or they are in the queue.
+  size_t read_into(CompletionQueueCore& queue, void* buf, size_t count) noexcept;
   // The completion queue is gone.
   void release() noexcept { delete this; }
 
-  // Chains of work requests that wait for the next one (FI_MORE) leave with the next progress at the latest.
+  // Empties the device queue.
+  void poll_all() noexcept;
+  // Somebody lacks room in a work queue: polls, unless the application has fallen behind with reading.
+  void make_room() noexcept;
+
+  // Chains of work requests that wait for the next one (FI_MORE) leave with the next progress at the latest. Called
+  // with the endpoint's lock for sends held.
   void stage(TransferEndpoint& endpoint) noexcept;
   void unstage(TransferEndpoint& endpoint) noexcept;
 
-  // Empties the device queue; for endpoints that end.
-  void poll_all() noexcept;
-
  private:
   struct Sink;
-  explicit CompletionChannel(Domain& domain) noexcept;
-  Status create(const fi_cq_attr* attr) noexcept;
-  size_t poll_locked(Sink& sink, size_t limit) noexcept;
+  CompletionChannel(Domain& domain, bool owned_by_queue) noexcept;
+  Status create(const fi_cq_attr* attr);
+  Status open_descriptors();
+  Status grow_locked(unsigned entries) noexcept;
+  int poll_locked(Sink& sink, size_t limit) noexcept;
+  void poll_all_locked() noexcept;
   void flush_staged() noexcept;
 
+  // work_completion.cc: what one work completion leads to.
+  void dispatch(const ibv_wc& wc, Sink& sink) noexcept;
+  void on_transmitted(Posted& slot, Sink& sink) noexcept;
+  void on_transmit_failed(Posted& slot, ibv_wc_status status, Sink& sink) noexcept;
+  void on_received(const ibv_wc& wc, Posted& slot, Sink& sink) noexcept;
+  void on_receive_failed(const ibv_wc& wc, Posted& slot, Sink& sink) noexcept;
+  void free_receive(Posted& slot) noexcept;
+  bool continue_multi(const ibv_wc& wc, Posted& slot, MultiReceive& multi) noexcept;
+  TransferEndpoint* endpoint_of(const ibv_wc& wc, const Posted& slot) noexcept;
+
   Domain& domain_;
+  const Ref<Domain> domain_ref_;   // unless the domain owns it
+  CmEngine* cm_engine_ = nullptr;  // that readers of completions have to drive, too; null: a thread does
   CompletionQueueCore* queue_ = nullptr;
+  std::atomic<unsigned> idle_reads_{0};
   int wait_fd_ = -1;
-  CompletionChannelHandle channel_;
-  UniqueFd epoll_;
+  CompletionChannelHandle events_;
+  UniqueFd epoll_;  // events_ and cm_engine_ as one descriptor
   CompletionQueueHandle cq_;
-  Mutex mutex_;
-  unsigned reserved_ = 0;  // under mutex_
-  unsigned events_ = 0;    // not yet acknowledged; under mutex_
+
+  LightLock lock_;  // guards cq_ and the rest up to staged_count_
+  unsigned reserved_ = 0;
+  unsigned unacknowledged_ = 0;                          // events
+  std::unordered_map<SharedReceive*, unsigned> shared_;  // endpoints that draw from it
+  std::unordered_map<std::uint32_t, TransferEndpoint*> endpoints_;
+
   std::atomic<unsigned> staged_count_{0};
-  Mutex staged_mutex_;  // before an endpoint's lock for sends, which is only tried under it
+  LightLock staged_lock_;  // after an endpoint's lock for sends, which is only tried under it
   List<TransferEndpoint, CompletionChannel> staged_;
 };
 

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "objects/event_queue.h"
 #include "verbs/domain_progress.h"
+#include "verbs/memory_region.h"
 #include "verbs/verbs_handles.h"
 
 namespace weft::verbs {
@@ -39,15 +40,18 @@ class Domain final : public Object<fid_domain>, public RefCounted {
   uint32_t api_version() const noexcept;
 
   DomainProgress& progress() noexcept { return progress_; }
+  // FI_PROGRESS_AUTO: a thread drives connections.
+  bool progresses_by_itself() const noexcept { return progresses_by_itself_; }
+  AccessRules access_rules() const noexcept;
   // Serves endpoints that have a counter but no completion queue for a direction.
   Result<CompletionChannel*> channel_without_queue() noexcept;
-  // Eight registered bytes for the old values of atomics whose caller does not want them.
-  ibv_sge discarded_value() const noexcept;
+  // Where what a message has too much for its buffer goes; length 0: there is none.
+  const ibv_sge& spill() const noexcept { return spill_; }
+  // Where the old values of atomics go whose caller does not want them, and the bytes of delivery checks; length 0:
+  // there is none.
+  const ibv_sge& discard() const noexcept { return discard_; }
   // FI_MR_COMPLETE of a registration, if an event queue was bound for them.
   void report_registration(::fid* region, void* context) noexcept;
-  // What is supported of atomics; `flags` as fi_query_atomic. Positive count or -FI_EOPNOTSUPP.
-  int atomic_count(fi_datatype datatype, fi_op operation, uint64_t flags) const noexcept;
-
   // Slots of fi_ops. `bind` takes an event queue: with FI_REG_MR it hears of registrations.
   int close();
   int bind(::fid* object, uint64_t flags);
@@ -71,22 +75,31 @@ class Domain final : public Object<fid_domain>, public RefCounted {
   int regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
 
  private:
+  struct Unmap {
+    void operator()(void* memory) const noexcept;
+  };
+  using ScratchMemory = std::unique_ptr<void, Unmap>;
+
   Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info, void* context);
-  Status prepare() noexcept;
+  void register_scratch() noexcept;
 
   const Ref<Fabric> fabric_;
   const Ref<Device> device_;
   const std::string name_;
   const fi_domain_attr attr_;  // its name is name_
   const uint32_t addr_format_;
+  const uint64_t caps_;  // of the info it was opened with
+  const bool progresses_by_itself_;
   ProtectionDomainHandle pd_;
-  uint64_t discarded_ = 0;
-  MemoryRegionHandle discarded_region_;
+  ScratchMemory scratch_;
+  MemoryRegionHandle scratch_region_;
+  ibv_sge spill_{};
+  ibv_sge discard_{};
   DomainProgress progress_;
   std::mutex mutex_;  // guards the rest
   std::unique_ptr<CompletionChannel> channel_without_queue_;
   Ref<EventQueueCore> events_;
-  bool report_registrations_ = false;
+  Ref<EventQueueCore> registrations_;  // the same, with FI_REG_MR
 };
 
 }  // namespace weft::verbs

@@ -7,9 +7,12 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
+#include <atomic>
+
 #include "abi/bridge.h"
 #include "base/light_lock.h"
 #include "base/ref.h"
+#include "base/status.h"
 #include "verbs/verbs_handles.h"
 #include "verbs/work_queue.h"
 
@@ -20,15 +23,17 @@ class Domain;
 // Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. Thread-safe.
 class SharedReceive final : public Object<fid_ep>, public RefCounted {
  public:
+  // -FI_ENOSYS when the device has no shared receive queues.
   static int open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context);
   static const fi_ops* fid_ops() noexcept;
 
+  Domain& domain() const noexcept { return domain_; }
   ibv_srq* srq() const noexcept { return srq_.get(); }
-  std::size_t size() const noexcept { return slots_.size(); }
+  size_t size() const noexcept { return slots_.size(); }
 
   // Slots.
   int close();
-  ssize_t cancel(void* context) noexcept;
+  ssize_t cancel(void* context) noexcept;  // -FI_ENOENT, or -FI_EBUSY: the device has it
   int getopt(int level, int option, void* value, size_t* len) noexcept;
   int setopt(int level, int option, const void* value, size_t len) noexcept;
   ssize_t rx_size_left() noexcept;
@@ -38,16 +43,21 @@ class SharedReceive final : public Object<fid_ep>, public RefCounted {
 
  private:
   friend class CompletionChannel;
-  friend struct WorkCompletion;
-  SharedReceive(Domain& domain, const fi_rx_attr& attr, void* context) noexcept;
-  ssize_t post(const iovec* iov, void** desc, size_t count, void* context, uint64_t flags) noexcept;
+  SharedReceive(Domain& domain, const fi_rx_attr* attr, void* context) noexcept;
+  Status create(size_t size) noexcept;
+  ssize_t post(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
+  // With a channel's lock held: what is left of a multi-receive buffer, under its old record.
+  bool post_again(Posted& slot, const MultiReceive& multi) noexcept;
+  int post_list(Posted& slot, ibv_sge* sges, int count) noexcept;
 
   Domain& domain_;
   const Ref<Domain> domain_ref_;
   const uint64_t op_flags_;
-  const std::size_t iov_limit_;
+  size_t iov_limit_;
+  uint32_t sge_limit_ = 1;
+  std::atomic<size_t> min_multi_receive_;
   SharedReceiveQueueHandle srq_;
-  LightLock lock_;  // posting and completing: many channels complete
+  LightLock lock_;  // for records: many post, and many channels complete
   ReceiveSlots slots_;
 };
 

@@ -32,6 +32,8 @@ class Domain;
 class SharedReceive;
 class KeptReceives;
 class SendChain;
+struct AtomicWork;
+struct ReceiveWork;
 struct SendWork;
 
 class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChannel> {
@@ -96,7 +98,7 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   ssize_t rx_size_left() noexcept;
   ssize_t tx_size_left() noexcept;
 
-  // For the channels, with the lock of the one concerned held.
+  // Where completions go. Not changed once the endpoint is enabled.
   CompletionRoutes routes;
 
  protected:
@@ -122,12 +124,12 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   // Connected: sends are allowed.
   void start() noexcept;
   // The queue pair, if there is one, is or goes in error: nothing more is accepted, receives that the device never got
-  // are cancelled. `error` (positive, 0 for an orderly end) becomes their prov_errno. Idempotent.
+  // are cancelled. `error` is for the log (positive; 0: an orderly end). Idempotent.
   void stop(int error) noexcept;
   // Polls; true once every posted operation has completed. After stop(). Call again until true or out of patience.
   bool drain() noexcept;
-  // The queue pair is gone, or is not going to complete any more: completes what is left as FI_ECANCELED. After stop();
-  // when the caller has destroyed the queue pair. Idempotent.
+  // The queue pair, if there was one, has been destroyed: completes what is left as FI_ECANCELED, and lets go of
+  // queues. After stop(), and before this object is destroyed. Idempotent.
   void abandon() noexcept;
 
   // A work completion said that the queue pair broke (ibv_wc_status; not called for flushed work requests). With a
@@ -145,40 +147,66 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
  private:
   friend class CompletionChannel;
   friend class SharedReceive;
-  friend struct WorkCompletion;
 
   struct Sizes {
     std::uint32_t transmits;
     std::uint32_t receives;
     std::uint32_t transmit_iov;
     std::uint32_t receive_iov;
+    std::uint32_t receive_sges;  // with one for spill, if the device has room for it
     std::uint32_t inline_bytes;
   };
+  static Sizes sizes_for(const Domain& domain, const fi_info& info) noexcept;
 
-  // transfer_calls.cc
+  Status open_queues() noexcept;
+  void post_marker() noexcept;
+  void cancel_kept() noexcept;
+  void cancel_left() noexcept;
+  void report_cancelled(CompletionQueueCore* queue, CounterCore* counter, void* context, uint64_t flags) noexcept;
+
+  // transfer_calls.cc, rma_calls.cc, atomics.cc
+  ssize_t check(const SendWork& work) const noexcept;
   ssize_t post_send(const SendWork& work) noexcept;
+  ssize_t post_locked(const SendWork& work) noexcept;
   ssize_t post_in_chain(const SendWork& work) noexcept;
+  ssize_t post_delivered_write(const SendWork& work) noexcept;
   ssize_t on_no_room() noexcept;
-  ssize_t flush_chain() noexcept;
+  unsigned fill(Posted& slot, const SendWork& work) const noexcept;
+  void flush_chain() noexcept;
   bool try_flush_chain() noexcept;
+  ssize_t message(const fi_msg* msg, uint64_t flags) noexcept;
+  ssize_t rma_vector(ibv_wr_opcode opcode, const iovec* iov, void** desc, size_t count, uint64_t addr, uint64_t key,
+                     void* context) noexcept;
   ssize_t rma_message(ibv_wr_opcode opcode, const fi_msg_rma* msg, uint64_t flags) noexcept;
-  ssize_t post_atomic(ibv_wr_opcode opcode, const struct AtomicWork& work) noexcept;
+  ssize_t post_write(SendWork& work) noexcept;
+  ssize_t post_atomic(const AtomicWork& work) noexcept;
+
   // receive_calls.cc
-  ssize_t post_receive(const iovec* iov, void** desc, size_t count, void* context, uint64_t flags) noexcept;
+  ssize_t post_receives(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
+  ssize_t post_receive(ReceiveWork& work) noexcept;
+  ssize_t post_receive_locked(const ReceiveWork& work) noexcept;
+  ssize_t keep_receive(const ReceiveWork& work) noexcept;
+  // With a channel's lock held: what is left of a multi-receive buffer, under its old record.
+  bool post_again(Posted& slot, const MultiReceive& multi) noexcept;
 
   Sizes sizes_;
   const uint64_t caps_;
-  const uint64_t max_message_;
-  uint64_t transmit_flags_;  // what calls without flags use (tx_attr->op_flags)
+  const uint64_t max_message_;  // bytes
+  const bool takes_cq_data_;    // writes may carry data: the peer promised receives for them (FI_RX_CQ_DATA)
+  uint64_t transmit_flags_;     // what calls without flags use (tx_attr->op_flags)
   uint64_t receive_flags_;
   bool enabled_ = false;
   bool stopped_ = false;
+  bool abandoned_ = false;
+  bool marker_tried_ = false;
   bool marker_posted_ = false;
-  std::atomic<bool> marker_seen_{false};
+  std::uint32_t qp_number_ = 0;
   unsigned reserved_transmit_ = 0;  // in the channels' device queues
   unsigned reserved_receive_ = 0;
-  size_t min_multi_receive_;
+  std::atomic<size_t> min_multi_receive_;
   Ref<SharedReceive> shared_receive_;
+  Posted marker_;
+  std::atomic<bool> marker_seen_{false};
 
   LightLock send_lock_;
   ibv_qp* qp_ = nullptr;  // written under both locks

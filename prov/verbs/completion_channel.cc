@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Device completion queues: creation, size, polling, waiting; see completion_channel.h.
+#include "verbs/completion_channel.h"
+
+#include <fcntl.h>
+#include <rdma/fi_errno.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "verbs/completion_sink.h"
+#include "verbs/device.h"
+#include "verbs/domain.h"
+#include "verbs/fabric.h"
+#include "verbs/provider.h"
+#include "verbs/shared_receive.h"
+#include "verbs/transfer_endpoint.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr int kBatch = 16;                 // work completions a poll
+constexpr unsigned kFirstEntries = 256;    // of a device queue whose size nobody asked for
+constexpr unsigned kAcknowledgeAt = 1024;  // acknowledging takes a mutex inside libibverbs, so many at once
+constexpr unsigned kIdleReads = 256;       // a reader that finds nothing looks after connections so often
+
+Status add_to(int epoll, int fd) noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? Status() : Status::last_errno();
+}
+
+}  // namespace
+
+CompletionChannel::CompletionChannel(Domain& domain, bool owned_by_queue) noexcept
+    : domain_(domain), domain_ref_(owned_by_queue ? Ref(domain) : Ref<Domain>()) {
+  if (!domain.progresses_by_itself()) cm_engine_ = &domain.engine();
+}
+
+Result<std::unique_ptr<CompletionChannel>> CompletionChannel::open(Domain& domain, const fi_cq_attr* attr) {
+  std::unique_ptr<CompletionChannel> channel(new CompletionChannel(domain, attr != nullptr));
+  if (Status status = channel->create(attr); !status.ok()) return failure(status);
+  if (Status status = domain.progress().add(*channel); !status.ok()) return failure(status);
+  return channel;
+}
+
+CompletionChannel::~CompletionChannel() {
+  domain_.progress().remove(*this);
+  // Destroying the device queue would wait for events that nobody acknowledged.
+  if (cq_ != nullptr && unacknowledged_ != 0) ibv_ack_cq_events(cq_.get(), unacknowledged_);
+}
+
+Status CompletionChannel::create(const fi_cq_attr* attr) {
+  ibv_context* const context = domain_.device().context();
+  int vector = 0;
+  if (attr != nullptr && (attr->flags & FI_AFFINITY) != 0) {
+    vector = attr->signaling_vector;
+    if (vector < 0 || vector >= context->num_comp_vectors) return Status(-FI_EINVAL);
+  }
+  events_.reset(ibv_create_comp_channel(context));
+  if (events_ == nullptr) return Status::last_errno();
+  if (Status status = open_descriptors(); !status.ok()) return status;
+  const auto most = static_cast<unsigned>(std::max(domain_.device().attr().orig_attr.max_cqe, 1));
+  const size_t asked = attr != nullptr && attr->size != 0 ? attr->size : kFirstEntries;
+  const auto entries = static_cast<unsigned>(std::min<size_t>(asked, most));
+  cq_.reset(ibv_create_cq(context, static_cast<int>(entries), nullptr, events_.get(), vector));
+  return cq_ != nullptr ? Status() : Status::last_errno();
+}
+
+Status CompletionChannel::open_descriptors() {
+  const int fd = events_->fd;
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return Status::last_errno();
+  wait_fd_ = fd;
+  if (cm_engine_ == nullptr) return {};
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return Status::last_errno();
+  if (Status status = add_to(epoll_.get(), fd); !status.ok()) return status;
+  if (Status status = add_to(epoll_.get(), cm_engine_->wait_fd()); !status.ok()) return status;
+  wait_fd_ = epoll_.get();
+  return {};
+}
+
+// ---- Size ----
+
+Status CompletionChannel::grow_locked(unsigned entries) noexcept {
+  const auto most = static_cast<unsigned>(std::max(domain_.device().attr().orig_attr.max_cqe, 1));
+  const auto now = static_cast<unsigned>(cq_->cqe);
+  if (entries <= now) return {};
+  if (entries > most) {
+    FI_WARN(&provider(), FI_LOG_CQ, "%u operations may be outstanding at once; the completion queues of %s hold %u\n",
+            entries, domain_.device().name(), most);
+    return Status(-FI_ENOSPC);
+  }
+  const unsigned wanted = std::min(std::max(entries, 2 * now), most);
+  int error = ibv_resize_cq(cq_.get(), static_cast<int>(wanted));
+  if (error != 0 && wanted != entries) error = ibv_resize_cq(cq_.get(), static_cast<int>(entries));
+  if (error == 0) return {};
+  FI_WARN(&provider(), FI_LOG_CQ, "cannot resize a completion queue of %s from %u to %u entries: %s; open it larger\n",
+          domain_.device().name(), now, entries, fi_strerror(error));
+  return Status(error == ENOMEM ? -FI_ENOMEM : -FI_ENOSPC);
+}
+
+Status CompletionChannel::reserve(unsigned entries) noexcept {
+  LightGuard guard(lock_);
+  if (Status status = grow_locked(reserved_ + entries); !status.ok()) return status;
+  reserved_ += entries;
+  return {};
+}
+
+void CompletionChannel::give_back(unsigned entries) noexcept {
+  LightGuard guard(lock_);
+  reserved_ -= entries;
+}
+
+Status CompletionChannel::reserve(SharedReceive& shared) noexcept try {
+  LightGuard guard(lock_);
+  unsigned& users = shared_[&shared];
+  if (users == 0) {
+    const auto entries = static_cast<unsigned>(shared.size());
+    if (Status status = grow_locked(reserved_ + entries); !status.ok()) {
+      shared_.erase(&shared);
+      return status;
+    }
+    reserved_ += entries;
+  }
+  ++users;
+  return {};
+} catch (const std::bad_alloc&) {
+  return Status(-FI_ENOMEM);
+}
+
+void CompletionChannel::give_back(SharedReceive& shared) noexcept {
+  LightGuard guard(lock_);
+  const auto found = shared_.find(&shared);
+  if (found == shared_.end() || --found->second != 0) return;
+  reserved_ -= static_cast<unsigned>(shared.size());
+  shared_.erase(found);
+}
+
+Status CompletionChannel::add_endpoint(std::uint32_t qp_number, TransferEndpoint& endpoint) noexcept try {
+  LightGuard guard(lock_);
+  endpoints_[qp_number] = &endpoint;
+  return {};
+} catch (const std::bad_alloc&) {
+  return Status(-FI_ENOMEM);
+}
+
+void CompletionChannel::remove_endpoint(std::uint32_t qp_number) noexcept {
+  LightGuard guard(lock_);
+  endpoints_.erase(qp_number);
+}
+
+// ---- Polling ----
+
+int CompletionChannel::poll_locked(Sink& sink, size_t limit) noexcept {
+  ibv_wc completions[kBatch];
+  const int wanted = limit < kBatch ? static_cast<int>(limit) : kBatch;
+  const int count = ibv_poll_cq(cq_.get(), wanted, completions);
+  for (int i = 0; i < count; ++i) dispatch(completions[i], sink);
+  return count;
+}
+
+void CompletionChannel::poll_all_locked() noexcept {
+  Sink sink{.queue = queue_};
+  while (poll_locked(sink, kBatch) > 0) {
+  }
+}
+
+void CompletionChannel::poll_all() noexcept {
+  LightGuard guard(lock_);
+  poll_all_locked();
+}
+
+void CompletionChannel::make_room() noexcept {
+  if (queue_ != nullptr && queue_->full()) return;
+  poll_all();
+}
+
+void CompletionChannel::drive() noexcept {
+  if (cm_engine_ != nullptr) cm_engine_->drive();
+  if (staged_count_.load(std::memory_order_relaxed) != 0) flush_staged();
+  LightGuard guard(lock_);
+  poll_all_locked();
+}
+
+size_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_t count) noexcept {
+  if (staged_count_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    flush_staged();
+  Sink sink{.queue = &queue, .out = static_cast<std::byte*>(buf), .entry_size = queue.entry_size(), .room = count};
+  {
+    LightGuard guard(lock_);
+    // Whoever polled into the queue did so under the lock: what is there is older.
+    if (queue.ready()) [[unlikely]]
+      return 0;
+    while (sink.room != 0) {
+      const size_t wanted = sink.room;
+      if (poll_locked(sink, wanted) < static_cast<int>(std::min<size_t>(wanted, kBatch))) break;
+    }
+  }
+  if (sink.count == 0 && cm_engine_ != nullptr && idle_reads_.fetch_add(1, std::memory_order_relaxed) % kIdleReads == 0)
+      [[unlikely]]
+    cm_engine_->drive();
+  return sink.count;
+}
+
+bool CompletionChannel::prepare_wait() noexcept {
+  if (staged_count_.load(std::memory_order_relaxed) != 0) flush_staged();
+  LightGuard guard(lock_);
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(events_.get(), &cq, &context) == 0) ++unacknowledged_;
+  if (unacknowledged_ >= kAcknowledgeAt) ibv_ack_cq_events(cq_.get(), std::exchange(unacknowledged_, 0));
+  if (ibv_req_notify_cq(cq_.get(), 0) != 0) return false;
+  // What came before the request makes no event.
+  poll_all_locked();
+  return true;
+}
+
+// ---- Chains of work requests ----
+
+void CompletionChannel::stage(TransferEndpoint& endpoint) noexcept {
+  LightGuard guard(staged_lock_);
+  if (static_cast<ListHook<CompletionChannel>&>(endpoint).linked()) return;
+  staged_.push_back(endpoint);
+  staged_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void CompletionChannel::unstage(TransferEndpoint& endpoint) noexcept {
+  LightGuard guard(staged_lock_);
+  auto& hook = static_cast<ListHook<CompletionChannel>&>(endpoint);
+  if (!hook.linked()) return;
+  hook.unlink();
+  staged_count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// An endpoint whose lock is taken is being posted to: that call, or the next progress, sends its chain.
+void CompletionChannel::flush_staged() noexcept {
+  LightGuard guard(staged_lock_);
+  for (auto at = staged_.begin(); at != staged_.end();) {
+    TransferEndpoint& endpoint = *at;
+    ++at;
+    if (!endpoint.try_flush_chain()) continue;
+    static_cast<ListHook<CompletionChannel>&>(endpoint).unlink();
+    staged_count_.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace weft::verbs

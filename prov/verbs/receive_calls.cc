@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Receiving: posting to the queue pair, keeping what is posted before there is one, taking that back; fi_msg(3).
+#include "verbs/domain.h"
+#include "verbs/receive_work.h"
+#include "verbs/send_work.h"
+#include "verbs/shared_receive.h"
+#include "verbs/transfer_endpoint.h"
+
+namespace weft::verbs {
+
+// ---- The way to the device ----
+
+inline ssize_t TransferEndpoint::post_receive_locked(const ReceiveWork& work) noexcept {
+  Posted* const slot = receives_.take();
+  if (slot == nullptr) [[unlikely]]
+    return receives_.closed() ? -FI_ENOTCONN : -FI_EAGAIN;
+  slot->context = work.context;
+  slot->flags = work.flags;
+  slot->len = work.len;
+  if ((work.flags & FI_MULTI_RECV) != 0) [[unlikely]] {
+    MultiReceive* const multi = receives_.make_multi(*slot);
+    if (multi == nullptr) {
+      receives_.take_back(*slot);
+      return -FI_EAGAIN;
+    }
+    *multi = work.multi;
+  }
+  ibv_recv_wr wr;
+  wr.wr_id = reinterpret_cast<uintptr_t>(slot);
+  wr.next = nullptr;
+  wr.sg_list = work.sges;
+  wr.num_sge = work.count;
+  ibv_recv_wr* bad;
+  const int error = ibv_post_recv(qp_, &wr, &bad);
+  if (error == 0) [[likely]]
+    return 0;
+  receives_.take_back(*slot);
+  return error == ENOMEM ? -FI_EAGAIN : Status::from_errno(error).code();
+}
+
+ssize_t TransferEndpoint::post_receive(ReceiveWork& work) noexcept {
+  if (routes.receive_queue && (!routes.receive_selective || (work.flags & FI_COMPLETION) != 0))
+    work.flags |= Posted::kReport;
+  else
+    work.flags &= ~Posted::kReport;
+  LightGuard guard(receive_lock_);
+  if (qp_ == nullptr) [[unlikely]]
+    return keep_receive(work);
+  if (shared_receive_) [[unlikely]]
+    return -FI_EOPBADSTATE;  // receives are posted to the shared context
+  return post_receive_locked(work);
+}
+
+ssize_t TransferEndpoint::keep_receive(const ReceiveWork& work) noexcept {
+  if (stopped_) return -FI_ENOTCONN;
+  if (shared_receive_) return -FI_EOPBADSTATE;
+  if (kept_ == nullptr) kept_ = KeptReceives::make(receives_.size(), sizes_.receive_sges);
+  if (kept_ == nullptr || kept_->full()) return -FI_EAGAIN;
+  kept_->add(work);
+  return 0;
+}
+
+bool TransferEndpoint::post_again(Posted& slot, const MultiReceive& multi) noexcept {
+  LightGuard guard(receive_lock_);
+  if (qp_ == nullptr || receives_.closed()) return false;
+  ReceiveList<1> list;
+  list.add(multi.next, multi.left, reinterpret_cast<const void*>(uintptr_t{multi.lkey}), max_message_);
+  list.add_spill(domain_.spill(), sizes_.receive_sges);
+  slot.len = static_cast<uint32_t>(list.len);
+  ibv_recv_wr wr;
+  wr.wr_id = reinterpret_cast<uintptr_t>(&slot);
+  wr.next = nullptr;
+  wr.sg_list = list.sges;
+  wr.num_sge = list.count;
+  ibv_recv_wr* bad;
+  return ibv_post_recv(qp_, &wr, &bad) == 0;
+}
+
+// ---- fi_msg(3) ----
+
+ssize_t TransferEndpoint::recv(void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
+  if ((receive_flags_ & FI_MULTI_RECV) != 0) [[unlikely]] {
+    const iovec iov{buf, len};
+    return post_receives(&iov, &desc, 1, context, receive_flags_);
+  }
+  ReceiveList<1> list;
+  if (list.add(buf, len, desc, max_message_) != 0) [[unlikely]]
+    return -FI_EINVAL;
+  list.add_spill(domain_.spill(), sizes_.receive_sges);
+  ReceiveWork work;
+  work.sges = list.sges;
+  work.count = list.count;
+  work.len = static_cast<uint32_t>(list.len);
+  work.flags = static_cast<uint32_t>(receive_flags_ & FI_COMPLETION);
+  work.context = context;
+  return post_receive(work);
+}
+
+ssize_t TransferEndpoint::recvv(const iovec* iov, void** desc, size_t count, fi_addr_t, void* context) noexcept {
+  return post_receives(iov, desc, count, context, receive_flags_);
+}
+
+ssize_t TransferEndpoint::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
+  if (msg == nullptr) return -FI_EINVAL;
+  if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) != 0) return -FI_EBADFLAGS;
+  return post_receives(msg->msg_iov, msg->desc, msg->iov_count, msg->context, flags);
+}
+
+ssize_t TransferEndpoint::post_receives(const iovec* iov, void* const* desc, size_t count, void* context,
+                                        uint64_t flags) noexcept {
+  if (count > sizes_.receive_iov || (iov == nullptr && count != 0)) return -FI_EINVAL;
+  const bool multi = (flags & FI_MULTI_RECV) != 0;
+  if (multi && (count != 1 || iov->iov_len == 0)) return -FI_EINVAL;
+  ReceiveList<kMaxIov> list;
+  for (size_t i = 0; i < count; ++i)
+    if (list.add(iov[i].iov_base, iov[i].iov_len, desc != nullptr ? desc[i] : nullptr, max_message_) != 0)
+      return -FI_EINVAL;
+  ReceiveWork work;
+  work.len = static_cast<uint32_t>(std::min<uint64_t>(list.len, UINT32_MAX));
+  if (multi) work.multi = {static_cast<std::byte*>(iov->iov_base), iov->iov_len, lkey_of(desc[0])};
+  list.add_spill(domain_.spill(), sizes_.receive_sges);
+  work.sges = list.sges;
+  work.count = list.count;
+  work.flags = static_cast<uint32_t>(flags & (FI_COMPLETION | FI_MULTI_RECV));
+  work.context = context;
+  return post_receive(work);
+}
+
+// ---- fi_cancel ----
+
+ssize_t TransferEndpoint::cancel(void* context) noexcept {
+  ReceiveWork removed;
+  {
+    LightGuard guard(receive_lock_);
+    if (kept_ == nullptr || !kept_->remove(context, removed))
+      return !shared_receive_ && receives_.find(context) != nullptr ? -FI_EBUSY : -FI_ENOENT;
+  }
+  report_cancelled(routes.receive_queue.get(), routes.receive.get(), context,
+                   FI_RECV | FI_MSG | (removed.flags & FI_MULTI_RECV));
+  return 0;
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Remote memory access: the calls of fi_rma(3). One remote range an operation; reads and writes are the device's own.
+#include "verbs/domain.h"
+#include "verbs/send_work.h"
+#include "verbs/transfer_endpoint.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr uint32_t kRead = FI_RMA | FI_READ;
+constexpr uint32_t kWrite = FI_RMA | FI_WRITE;
+constexpr uint64_t kMaxKey = UINT32_MAX;
+
+}  // namespace
+
+// Data with a write takes a receive of the peer's, which knows that only if it agreed to FI_RX_CQ_DATA.
+//
+// A write is acknowledged when the peer's device has it, not when its memory does; what is asked for more is had by
+// reading back a byte. A write with data ends in a completion there, which comes after the data.
+ssize_t TransferEndpoint::post_write(SendWork& work) noexcept {
+  if (work.key > kMaxKey) return -FI_EKEYREJECTED;
+  if ((work.flags & FI_REMOTE_CQ_DATA) != 0) {
+    if (!takes_cq_data_) return -FI_EOPNOTSUPP;
+    work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  } else if ((work.flags & FI_DELIVERY_COMPLETE) != 0 && work.len != 0) [[unlikely]] {
+    return post_delivered_write(work);
+  }
+  return post_send(work);
+}
+
+ssize_t TransferEndpoint::rma_message(ibv_wr_opcode opcode, const fi_msg_rma* msg, uint64_t flags) noexcept {
+  if (msg == nullptr || msg->rma_iov == nullptr || msg->rma_iov_count != 1) return -FI_EINVAL;  // rma_iov_limit is 1
+  ManySges many(msg->msg_iov, msg->desc, msg->iov_count, sizes_.transmit_iov);
+  if (many.count < 0 || many.len != msg->rma_iov->len) return -FI_EINVAL;
+  SendWork work{.opcode = opcode,
+                .kind = opcode == IBV_WR_RDMA_READ ? kRead : kWrite,
+                .flags = flags,
+                .sges = many.sges,
+                .count = many.count,
+                .len = many.len,
+                .context = msg->context,
+                .data = msg->data,
+                .address = msg->rma_iov->addr,
+                .key = msg->rma_iov->key};
+  if (opcode == IBV_WR_RDMA_WRITE) return post_write(work);
+  if (work.key > kMaxKey) return -FI_EKEYREJECTED;
+  return post_send(work);
+}
+
+ssize_t TransferEndpoint::rma_vector(ibv_wr_opcode opcode, const iovec* iov, void** desc, size_t count, uint64_t addr,
+                                     uint64_t key, void* context) noexcept {
+  ManySges many(iov, desc, count, sizes_.transmit_iov);
+  if (many.count < 0) return -FI_EINVAL;
+  SendWork work{.opcode = opcode,
+                .kind = opcode == IBV_WR_RDMA_READ ? kRead : kWrite,
+                .flags = transmit_flags_,
+                .sges = many.sges,
+                .count = many.count,
+                .len = many.len,
+                .context = context,
+                .address = addr,
+                .key = key};
+  if (opcode == IBV_WR_RDMA_WRITE) return post_write(work);
+  if (work.key > kMaxKey) return -FI_EKEYREJECTED;
+  return post_send(work);
+}
+
+ssize_t TransferEndpoint::read(void* buf, size_t len, void* desc, fi_addr_t, uint64_t addr, uint64_t key,
+                               void* context) noexcept {
+  if (key > kMaxKey) return -FI_EKEYREJECTED;
+  OneSge one(buf, len, desc);
+  return post_send({.opcode = IBV_WR_RDMA_READ,
+                    .kind = kRead,
+                    .flags = transmit_flags_,
+                    .sges = &one.sge,
+                    .count = one.count,
+                    .len = len,
+                    .context = context,
+                    .address = addr,
+                    .key = key});
+}
+ssize_t TransferEndpoint::readv(const iovec* iov, void** desc, size_t count, fi_addr_t, uint64_t addr, uint64_t key,
+                                void* context) noexcept {
+  return rma_vector(IBV_WR_RDMA_READ, iov, desc, count, addr, key, context);
+}
+ssize_t TransferEndpoint::readmsg(const fi_msg_rma* msg, uint64_t flags) noexcept {
+  // Where a read's data comes from learns nothing of it, so there is nobody to give completion data to.
+  return (flags & FI_REMOTE_CQ_DATA) != 0 ? -FI_EBADFLAGS : rma_message(IBV_WR_RDMA_READ, msg, flags & ~FI_INJECT);
+}
+
+ssize_t TransferEndpoint::write(const void* buf, size_t len, void* desc, fi_addr_t, uint64_t addr, uint64_t key,
+                                void* context) noexcept {
+  OneSge one(buf, len, desc);
+  SendWork work{.opcode = IBV_WR_RDMA_WRITE,
+                .kind = kWrite,
+                .flags = transmit_flags_,
+                .sges = &one.sge,
+                .count = one.count,
+                .len = len,
+                .context = context,
+                .address = addr,
+                .key = key};
+  return post_write(work);
+}
+ssize_t TransferEndpoint::writev(const iovec* iov, void** desc, size_t count, fi_addr_t, uint64_t addr, uint64_t key,
+                                 void* context) noexcept {
+  return rma_vector(IBV_WR_RDMA_WRITE, iov, desc, count, addr, key, context);
+}
+ssize_t TransferEndpoint::writemsg(const fi_msg_rma* msg, uint64_t flags) noexcept {
+  return rma_message(IBV_WR_RDMA_WRITE, msg, flags);
+}
+ssize_t TransferEndpoint::rma_inject(const void* buf, size_t len, fi_addr_t, uint64_t addr, uint64_t key) noexcept {
+  OneSge one(buf, len, nullptr);
+  SendWork work{.opcode = IBV_WR_RDMA_WRITE,
+                .kind = kWrite,
+                .flags = (transmit_flags_ & ~FI_DELIVERY_COMPLETE) | FI_INJECT,
+                .sges = &one.sge,
+                .count = one.count,
+                .len = len,
+                .address = addr,
+                .key = key,
+                .silent = true};
+  return post_write(work);
+}
+ssize_t TransferEndpoint::writedata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t, uint64_t addr,
+                                    uint64_t key, void* context) noexcept {
+  OneSge one(buf, len, desc);
+  SendWork work{.opcode = IBV_WR_RDMA_WRITE,
+                .kind = kWrite,
+                .flags = transmit_flags_ | FI_REMOTE_CQ_DATA,
+                .sges = &one.sge,
+                .count = one.count,
+                .len = len,
+                .context = context,
+                .data = data,
+                .address = addr,
+                .key = key};
+  return post_write(work);
+}
+ssize_t TransferEndpoint::rma_injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t, uint64_t addr,
+                                         uint64_t key) noexcept {
+  OneSge one(buf, len, nullptr);
+  SendWork work{.opcode = IBV_WR_RDMA_WRITE,
+                .kind = kWrite,
+                .flags = transmit_flags_ | FI_REMOTE_CQ_DATA | FI_INJECT,
+                .sges = &one.sge,
+                .count = one.count,
+                .len = len,
+                .data = data,
+                .address = addr,
+                .key = key,
+                .silent = true};
+  return post_write(work);
+}
+
+}  // namespace weft::verbs

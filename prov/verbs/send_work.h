@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A transmission on its way to the device: what the calls of fi_msg(3), fi_rma(3) and fi_atomic(3) ask for, and the
+// work requests that wait for more (FI_MORE). Included by the sources of TransferEndpoint only.
+#pragma once
+
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+#include <rdma/fi_errno.h>
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "verbs/limits.h"
+#include "verbs/memory_region.h"
+
+namespace weft::verbs {
+
+struct SendWork {
+  ibv_wr_opcode opcode;
+  std::uint32_t kind;   // the completion's flags
+  std::uint64_t flags;  // of the operation
+  ibv_sge* sges;
+  int count;          // of sges, none of length 0
+  std::uint64_t len;  // of all sges
+  void* context = nullptr;
+  std::uint64_t data = 0;  // FI_REMOTE_CQ_DATA
+  std::uint64_t address = 0;
+  std::uint64_t key = 0;
+  std::uint64_t operand = 0;  // atomics: what to add, or to swap in ...
+  std::uint64_t compare = 0;  // ... if the memory holds this
+  bool silent = false;        // fi_inject and its kind: no completion on success
+};
+
+inline bool is_atomic(ibv_wr_opcode opcode) noexcept {
+  return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+inline bool is_send(ibv_wr_opcode opcode) noexcept {
+  return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
+}
+// What takes data from here: it may travel inside the work request.
+inline bool carries_data(ibv_wr_opcode opcode) noexcept {
+  return opcode != IBV_WR_RDMA_READ && !is_atomic(opcode);
+}
+
+// One buffer as a gather list of one element, or of none: some devices take a length of 0 for 2 GiB.
+struct OneSge {
+  ibv_sge sge;
+  int count;
+  OneSge(const void* buf, std::size_t len, const void* desc) noexcept
+      : sge{reinterpret_cast<std::uintptr_t>(buf), static_cast<std::uint32_t>(len), lkey_of(desc)},
+        count(len != 0 ? 1 : 0) {}
+};
+
+// Many of them; `count` is -1 if there are more than `limit`.
+struct ManySges {
+  ibv_sge sges[kMaxIov];
+  int count = 0;
+  std::uint64_t len = 0;
+  ManySges(const iovec* iov, void* const* desc, std::size_t iov_count, std::size_t limit) noexcept {
+    if (iov_count > limit || (iov == nullptr && iov_count != 0)) {
+      count = -1;
+      return;
+    }
+    for (std::size_t i = 0; i < iov_count; ++i) {
+      len += iov[i].iov_len;
+      if (iov[i].iov_len == 0) continue;
+      sges[count++] = {reinterpret_cast<std::uintptr_t>(iov[i].iov_base), static_cast<std::uint32_t>(iov[i].iov_len),
+                       lkey_of(desc != nullptr ? desc[i] : nullptr)};
+    }
+  }
+};
+
+// A work request of `work`; `wr_id`, `next` and the rest of `send_flags` are left to the caller.
+inline void build(ibv_send_wr& wr, const SendWork& work) noexcept {
+  wr.sg_list = work.sges;
+  wr.num_sge = work.count;
+  wr.opcode = work.opcode;
+  wr.imm_data = htonl(static_cast<std::uint32_t>(work.data));
+  if (is_send(work.opcode)) return;
+  if (is_atomic(work.opcode)) {
+    wr.wr.atomic.remote_addr = work.address;
+    wr.wr.atomic.compare_add = work.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? work.operand : work.compare;
+    wr.wr.atomic.swap = work.operand;
+    wr.wr.atomic.rkey = static_cast<std::uint32_t>(work.key);
+  } else {
+    wr.wr.rdma.remote_addr = work.address;
+    wr.wr.rdma.rkey = static_cast<std::uint32_t>(work.key);
+  }
+}
+
+// Work requests that were accepted and have not left yet, linked to each other. The owner's lock for sends guards it.
+class SendChain {
+ public:
+  // Null: no memory.
+  static std::unique_ptr<SendChain> make(std::size_t iov_limit, std::size_t inline_bytes) noexcept {
+    std::unique_ptr<SendChain> chain(new (std::nothrow) SendChain);
+    if (chain == nullptr) return nullptr;
+    chain->iov_limit_ = iov_limit;
+    chain->inline_bytes_ = inline_bytes;
+    chain->sges_.reset(new (std::nothrow) ibv_sge[kChainLength * iov_limit]);
+    chain->copies_.reset(new (std::nothrow) std::byte[kChainLength * inline_bytes]);
+    return chain->sges_ != nullptr && chain->copies_ != nullptr ? std::move(chain) : nullptr;
+  }
+
+  bool empty() const noexcept { return count_ == 0; }
+  bool full() const noexcept { return count_ == kChainLength; }
+  std::uint32_t count() const noexcept { return count_; }
+  ibv_send_wr* first() noexcept { return requests_; }
+  // How many of the chain, counted from its end, begin with `bad`.
+  std::uint32_t left_from(const ibv_send_wr* bad) const noexcept {
+    return count_ - static_cast<std::uint32_t>(bad - requests_);
+  }
+  void clear() noexcept { count_ = 0; }
+
+  // There is room. `copy`: the caller's buffers are his own again when this returns.
+  ibv_send_wr& append(const SendWork& work, bool copy) noexcept {
+    ibv_send_wr& wr = requests_[count_];
+    build(wr, work);
+    wr.sg_list = &sges_[count_ * iov_limit_];
+    wr.next = nullptr;
+    if (count_ != 0) requests_[count_ - 1].next = &wr;
+    if (copy) {
+      std::byte* const to = &copies_[count_ * inline_bytes_];
+      std::size_t at = 0;
+      for (int i = 0; i < work.count; ++i) {
+        std::memcpy(to + at, reinterpret_cast<const void*>(work.sges[i].addr), work.sges[i].length);
+        at += work.sges[i].length;
+      }
+      wr.sg_list[0] = {reinterpret_cast<std::uintptr_t>(to), static_cast<std::uint32_t>(at), 0};
+      wr.num_sge = at != 0 ? 1 : 0;
+    } else {
+      for (int i = 0; i < work.count; ++i) wr.sg_list[i] = work.sges[i];
+    }
+    ++count_;
+    return wr;
+  }
+
+ private:
+  ibv_send_wr requests_[kChainLength];
+  std::size_t iov_limit_ = 1;
+  std::size_t inline_bytes_ = 0;
+  std::unique_ptr<ibv_sge[]> sges_;
+  std::unique_ptr<std::byte[]> copies_;
+  std::uint32_t count_ = 0;
+};
+
+}  // namespace weft::verbs

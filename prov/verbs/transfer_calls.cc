@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Sending: the calls of fi_msg(3), and how every transmission gets to the device. ibv_post_send(3).
+#include "verbs/domain.h"
+#include "verbs/provider.h"
+#include "verbs/send_work.h"
+#include "verbs/transfer_endpoint.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+constexpr uint32_t kMessage = FI_SEND | FI_MSG;
+
+ibv_wr_opcode send_opcode(uint64_t flags) noexcept {
+  return (flags & FI_REMOTE_CQ_DATA) != 0 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+}
+
+}  // namespace
+
+// ---- The way to the device ----
+
+// Everything that can be said against `work` without looking at the queue.
+inline ssize_t TransferEndpoint::check(const SendWork& work) const noexcept {
+  if (work.len <= sizes_.inline_bytes && carries_data(work.opcode)) [[likely]]
+    return (work.flags & kUnsupportedLevels) != 0 ? -FI_EBADFLAGS : 0;
+  if (work.len > max_message_) return -FI_EMSGSIZE;
+  if ((work.flags & FI_INJECT) != 0 && carries_data(work.opcode)) return -FI_EMSGSIZE;
+  for (int i = 0; i < work.count; ++i)
+    if (work.sges[i].lkey == 0) return -FI_EINVAL;  // FI_MR_LOCAL: the buffer needs a descriptor
+  return (work.flags & kUnsupportedLevels) != 0 ? -FI_EBADFLAGS : 0;
+}
+
+// Writes the record of a work request; returns its send_flags.
+inline unsigned TransferEndpoint::fill(Posted& slot, const SendWork& work) const noexcept {
+  uint32_t flags = work.kind;
+  if (routes.transmit_queue && !work.silent && (!routes.transmit_selective || (work.flags & FI_COMPLETION) != 0))
+    flags |= Posted::kReport;
+  if (routes.transmit_counter(work.kind) != nullptr) flags |= Posted::kCount;
+  slot.context = work.context;
+  slot.flags = flags;
+  slot.status = 0;
+  unsigned send_flags = 0;
+  if ((flags & (Posted::kReport | Posted::kCount)) != 0 || sends_.must_signal()) send_flags |= IBV_SEND_SIGNALED;
+  if (work.len <= sizes_.inline_bytes && work.count != 0 && carries_data(work.opcode)) send_flags |= IBV_SEND_INLINE;
+  if ((work.flags & FI_FENCE) != 0) send_flags |= IBV_SEND_FENCE;
+  return send_flags;
+}
+
+inline ssize_t TransferEndpoint::post_locked(const SendWork& work) noexcept {
+  if ((work.flags & FI_MORE) != 0 || (chain_ != nullptr && !chain_->empty())) [[unlikely]]
+    return post_in_chain(work);
+  Posted* const slot = sends_.next();
+  if (slot == nullptr) [[unlikely]]
+    return on_no_room();
+  ibv_send_wr wr;
+  build(wr, work);
+  wr.wr_id = reinterpret_cast<uintptr_t>(slot);
+  wr.next = nullptr;
+  wr.send_flags = fill(*slot, work);
+  ibv_send_wr* bad;
+  const int error = ibv_post_send(qp_, &wr, &bad);
+  if (error != 0) [[unlikely]]
+    return error == ENOMEM ? -FI_EAGAIN : Status::from_errno(error).code();
+  sends_.push((wr.send_flags & IBV_SEND_SIGNALED) != 0);
+  return 0;
+}
+
+ssize_t TransferEndpoint::post_send(const SendWork& work) noexcept {
+  if (const ssize_t refusal = check(work); refusal != 0) [[unlikely]]
+    return refusal;
+  LightGuard guard(send_lock_);
+  return post_locked(work);
+}
+
+// Room may only be waiting to be noticed, and whoever sends without completions never reads the queue.
+ssize_t TransferEndpoint::on_no_room() noexcept {
+  if (sends_.closed()) return -FI_ENOTCONN;
+  routes.transmit_channel->make_room();
+  return -FI_EAGAIN;
+}
+
+// FI_DELIVERY_COMPLETE of a write. Two work requests with two records; the first says nothing, and hands its failure to
+// the second.
+ssize_t TransferEndpoint::post_delivered_write(const SendWork& work) noexcept {
+  if (domain_.discard().length == 0) return -FI_EOPNOTSUPP;
+  if (const ssize_t refusal = check(work); refusal != 0) return refusal;
+  ibv_sge sink = domain_.discard();
+  sink.length = 1;
+  LightGuard guard(send_lock_);
+  if (chain_ != nullptr && !chain_->empty()) {
+    routes.transmit_channel->unstage(*this);
+    flush_chain();
+  }
+  Posted* const first = sends_.next(0);
+  Posted* const second = sends_.next(1);
+  if (second == nullptr) return on_no_room();
+  ibv_send_wr wr[2];
+  build(wr[0], work);
+  wr[0].wr_id = reinterpret_cast<uintptr_t>(first);
+  wr[0].next = &wr[1];
+  wr[0].send_flags = fill(*first, work) & ~unsigned{IBV_SEND_SIGNALED};
+  first->flags = work.kind | Posted::kFirstHalf;
+  SendWork read_back = work;
+  read_back.opcode = IBV_WR_RDMA_READ;
+  read_back.address = work.address + work.len - 1;
+  read_back.sges = &sink;
+  read_back.count = 1;
+  read_back.len = 1;
+  build(wr[1], read_back);
+  wr[1].wr_id = reinterpret_cast<uintptr_t>(second);
+  wr[1].next = nullptr;
+  wr[1].send_flags = fill(*second, read_back) | IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (const int error = ibv_post_send(qp_, wr, &bad); error != 0) {
+    // Either both are posted or none: half an operation would have no completion.
+    if (bad == &wr[1]) sends_.push(false);
+    return error == ENOMEM ? -FI_EAGAIN : Status::from_errno(error).code();
+  }
+  sends_.push(false);
+  sends_.push(true);
+  return 0;
+}
+
+// ---- FI_MORE ----
+
+ssize_t TransferEndpoint::post_in_chain(const SendWork& work) noexcept {
+  if (chain_ == nullptr) chain_ = SendChain::make(sizes_.transmit_iov, sizes_.inline_bytes);
+  if (chain_ == nullptr) return -FI_EAGAIN;
+  Posted* const slot = sends_.next();
+  if (slot == nullptr) {
+    if (!chain_->empty()) {
+      routes.transmit_channel->unstage(*this);
+      flush_chain();
+    }
+    return on_no_room();
+  }
+  const bool was_empty = chain_->empty();
+  // The buffers of other operations are ours until their completion.
+  const bool copy = (work.silent || (work.flags & FI_INJECT) != 0) && carries_data(work.opcode);
+  ibv_send_wr& wr = chain_->append(work, copy);
+  wr.wr_id = reinterpret_cast<uintptr_t>(slot);
+  wr.send_flags = fill(*slot, work);
+  sends_.push((wr.send_flags & IBV_SEND_SIGNALED) != 0);
+  if ((work.flags & FI_MORE) != 0 && !chain_->full()) {
+    if (was_empty) routes.transmit_channel->stage(*this);
+    return 0;
+  }
+  if (!was_empty) routes.transmit_channel->unstage(*this);
+  flush_chain();
+  return 0;
+}
+
+// With the lock for sends held. What the device does not take has been accepted by us: it completes as failed.
+void TransferEndpoint::flush_chain() noexcept {
+  ibv_send_wr* bad = nullptr;
+  const int error = qp_ != nullptr ? ibv_post_send(qp_, chain_->first(), &bad) : ENOTCONN;
+  if (error != 0) [[unlikely]] {
+    const uint32_t left = bad != nullptr ? chain_->left_from(bad) : chain_->count();
+    FI_WARN(&provider(), FI_LOG_EP_DATA, "the device refused %u work requests of a chain: %s\n", left,
+            fi_strerror(error));
+    for (uint32_t age = left; age-- != 0;) {
+      const Posted& slot = sends_.youngest(age);
+      CompletionError failed;
+      failed.context = slot.context;
+      failed.flags = slot.flags & ~uint64_t{Posted::kOurs};
+      failed.err = error;
+      failed.prov_errno = IBV_WC_GENERAL_ERR;
+      if (CounterCore* counter = routes.transmit_counter(failed.flags)) counter->add_error(1);
+      if (routes.transmit_queue) routes.transmit_queue->write_error(failed);
+    }
+    sends_.take_back(left);
+  }
+  chain_->clear();
+}
+
+// For progress; false when the lock is taken: somebody is posting.
+bool TransferEndpoint::try_flush_chain() noexcept {
+  if (!send_lock_.try_lock()) return false;
+  if (!chain_->empty()) flush_chain();
+  send_lock_.unlock();
+  return true;
+}
+
+// ---- fi_msg(3) ----
+
+ssize_t TransferEndpoint::send(const void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
+  OneSge one(buf, len, desc);
+  return post_send({.opcode = IBV_WR_SEND,
+                    .kind = kMessage,
+                    .flags = transmit_flags_,
+                    .sges = &one.sge,
+                    .count = one.count,
+                    .len = len,
+                    .context = context});
+}
+
+ssize_t TransferEndpoint::sendv(const iovec* iov, void** desc, size_t count, fi_addr_t, void* context) noexcept {
+  ManySges many(iov, desc, count, sizes_.transmit_iov);
+  if (many.count < 0) return -FI_EINVAL;
+  return post_send({.opcode = IBV_WR_SEND,
+                    .kind = kMessage,
+                    .flags = transmit_flags_,
+                    .sges = many.sges,
+                    .count = many.count,
+                    .len = many.len,
+                    .context = context});
+}
+
+ssize_t TransferEndpoint::sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
+  if (msg == nullptr) return -FI_EINVAL;
+  ManySges many(msg->msg_iov, msg->desc, msg->iov_count, sizes_.transmit_iov);
+  if (many.count < 0) return -FI_EINVAL;
+  return post_send({.opcode = send_opcode(flags),
+                    .kind = kMessage,
+                    .flags = flags,
+                    .sges = many.sges,
+                    .count = many.count,
+                    .len = many.len,
+                    .context = msg->context,
+                    .data = msg->data});
+}
+
+ssize_t TransferEndpoint::inject(const void* buf, size_t len, fi_addr_t) noexcept {
+  OneSge one(buf, len, nullptr);
+  return post_send({.opcode = IBV_WR_SEND,
+                    .kind = kMessage,
+                    .flags = transmit_flags_ | FI_INJECT,
+                    .sges = &one.sge,
+                    .count = one.count,
+                    .len = len,
+                    .silent = true});
+}
+
+ssize_t TransferEndpoint::senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t,
+                                   void* context) noexcept {
+  OneSge one(buf, len, desc);
+  return post_send({.opcode = IBV_WR_SEND_WITH_IMM,
+                    .kind = kMessage,
+                    .flags = transmit_flags_,
+                    .sges = &one.sge,
+                    .count = one.count,
+                    .len = len,
+                    .context = context,
+                    .data = data});
+}
+
+ssize_t TransferEndpoint::injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t) noexcept {
+  OneSge one(buf, len, nullptr);
+  return post_send({.opcode = IBV_WR_SEND_WITH_IMM,
+                    .kind = kMessage,
+                    .flags = transmit_flags_ | FI_INJECT,
+                    .sges = &one.sge,
+                    .count = one.count,
+                    .len = len,
+                    .data = data,
+                    .silent = true});
+}
+
+}  // namespace weft::verbs

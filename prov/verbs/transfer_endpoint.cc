@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Bindings, enabling, options and the end of transfers; the calls themselves are in transfer_calls.cc, rma_calls.cc,
+// atomics.cc and receive_calls.cc.
+#include "verbs/transfer_endpoint.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "abi/atomic_ops.h"
+#include "abi/msg_ops.h"
+#include "abi/rma_ops.h"
+#include "verbs/device.h"
+#include "verbs/domain.h"
+#include "verbs/kept_receives.h"
+#include "verbs/limits.h"
+#include "verbs/provider.h"
+#include "verbs/send_work.h"
+#include "verbs/shared_receive.h"
+
+namespace weft::verbs {
+namespace {
+
+// One set of tables a state: nothing may be posted, receives may, everything may, nothing may any more.
+struct Tables {
+  fi_ops_msg msg;
+  fi_ops_rma rma;
+  fi_ops_atomic atomic;
+};
+
+struct Nothing {};
+
+template <class T, int Missing>
+constexpr Tables make_tables() noexcept {
+  return {make_msg_ops<T, Missing>(), make_rma_ops<T, Missing>(), make_atomic_ops<T, Missing>()};
+}
+constexpr Tables kClosed = make_tables<Nothing, FI_EOPBADSTATE>();
+constexpr Tables kOpen = make_tables<TransferEndpoint, FI_ENOSYS>();
+constexpr Tables kEnded = make_tables<Nothing, FI_ENOTCONN>();
+
+// What an application may ask about atomics does not depend on the state.
+constexpr Tables with_questions(Tables tables) noexcept {
+  tables.atomic.writevalid = kOpen.atomic.writevalid;
+  tables.atomic.readwritevalid = kOpen.atomic.readwritevalid;
+  tables.atomic.compwritevalid = kOpen.atomic.compwritevalid;
+  return tables;
+}
+constexpr Tables with_receives(Tables tables) noexcept {
+  tables.msg.recv = kOpen.msg.recv;
+  tables.msg.recvv = kOpen.msg.recvv;
+  tables.msg.recvmsg = kOpen.msg.recvmsg;
+  return tables;
+}
+constexpr Tables kBefore = with_questions(kClosed);
+constexpr Tables kReceiving = with_receives(kBefore);
+constexpr Tables kAfter = with_questions(kEnded);
+
+void install(fid_ep& ep, const Tables& tables) noexcept {
+  ep.msg = const_cast<fi_ops_msg*>(&tables.msg);
+  ep.rma = const_cast<fi_ops_rma*>(&tables.rma);
+  ep.atomic = const_cast<fi_ops_atomic*>(&tables.atomic);
+}
+
+constexpr uint64_t kDirections = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+std::uint32_t choose(size_t asked, size_t otherwise, size_t most) noexcept {
+  return static_cast<std::uint32_t>(std::clamp<size_t>(asked != 0 ? asked : otherwise, 1, std::max<size_t>(most, 1)));
+}
+
+size_t device_limit(int limit) noexcept {
+  return limit > 0 ? static_cast<size_t>(limit) : 1;
+}
+
+uint64_t max_message(const fi_info& info) noexcept {
+  constexpr uint64_t kLargestEver = uint64_t{1} << 31;  // of reliable connections
+  const uint64_t said = info.ep_attr != nullptr ? info.ep_attr->max_msg_size : 0;
+  return said != 0 ? std::min(said, kLargestEver) : kLargestEver;
+}
+
+}  // namespace
+
+TransferEndpoint::Sizes TransferEndpoint::sizes_for(const Domain& domain, const fi_info& info) noexcept {
+  const ibv_device_attr& device = domain.device().attr().orig_attr;
+  const fi_tx_attr none_tx{};
+  const fi_rx_attr none_rx{};
+  const fi_tx_attr& tx = info.tx_attr != nullptr ? *info.tx_attr : none_tx;
+  const fi_rx_attr& rx = info.rx_attr != nullptr ? *info.rx_attr : none_rx;
+  // One work request is ours: the marker at the end.
+  const size_t depth = std::min(device_limit(device.max_qp_wr - 1), kMaxQueueSize);
+  const size_t sges = std::min(device_limit(device.max_sge), kMaxIov);
+  Sizes sizes{};
+  sizes.transmits = std::max(choose(tx.size, kDefaultQueueSize, depth), 2u);
+  sizes.receives = choose(rx.size, kDefaultQueueSize, depth);
+  sizes.transmit_iov = choose(tx.iov_limit, kDefaultIovLimit, sges);
+  sizes.receive_iov = choose(rx.iov_limit, kDefaultIovLimit, sges);
+  const bool spills = domain.spill().length != 0;
+  sizes.receive_sges = std::min<std::uint32_t>(sizes.receive_iov + (spills ? 1 : 0), static_cast<std::uint32_t>(sges));
+  sizes.inline_bytes = static_cast<std::uint32_t>(std::min(tx.inject_size, kMaxInjectSize));
+  return sizes;
+}
+
+TransferEndpoint::TransferEndpoint(Domain& domain, const fi_info& info, void* context) noexcept
+    : domain_(domain),
+      sizes_(sizes_for(domain, info)),
+      caps_(info.caps),
+      max_message_(max_message(info)),
+      takes_cq_data_(info.domain_attr == nullptr || info.domain_attr->cq_data_size != 0),
+      transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
+      receive_flags_(info.rx_attr != nullptr ? info.rx_attr->op_flags : 0),
+      min_multi_receive_(kDefaultMinMultiReceive) {
+  abi.fid.fclass = FI_CLASS_EP;
+  abi.fid.context = context;
+  install(abi, kBefore);
+}
+
+TransferEndpoint::~TransferEndpoint() {
+  stop(0);
+  abandon();
+}
+
+// ---- Bindings ----
+
+Status TransferEndpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
+  if (enabled_) return Status(-FI_EOPBADSTATE);
+  if (&queue.engine().domain() != &domain_) return Status(-FI_EDOMAIN);
+  const bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
+  if ((flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) != 0) return Status(-FI_EBADFLAGS);
+  if (!(flags & (FI_TRANSMIT | FI_RECV))) return Status(-FI_EINVAL);
+  if (((flags & FI_TRANSMIT) && routes.transmit_queue) || ((flags & FI_RECV) && routes.receive_queue))
+    return Status(-FI_EINVAL);
+  if (flags & FI_TRANSMIT) {
+    routes.transmit_queue = Ref<CompletionQueueCore>(queue);
+    routes.transmit_channel = &queue.engine();
+    routes.transmit_selective = selective;
+  }
+  if (flags & FI_RECV) {
+    routes.receive_queue = Ref<CompletionQueueCore>(queue);
+    routes.receive_channel = &queue.engine();
+    routes.receive_selective = selective;
+  }
+  return Status();
+}
+
+Status TransferEndpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
+  if (enabled_) return Status(-FI_EOPBADSTATE);
+  if (&counter.engine() != &domain_.progress()) return Status(-FI_EDOMAIN);
+  if ((flags & ~kDirections) != 0) return Status(-FI_EBADFLAGS);
+  if (flags == 0) return Status(-FI_EINVAL);
+  auto bind = [&](uint64_t direction, Ref<CounterCore>& route) {
+    if (flags & direction) route = Ref<CounterCore>(counter);
+  };
+  bind(FI_SEND, routes.send);
+  bind(FI_RECV, routes.receive);
+  bind(FI_READ, routes.read);
+  bind(FI_WRITE, routes.write);
+  bind(FI_REMOTE_READ, routes.remote_read);
+  bind(FI_REMOTE_WRITE, routes.remote_write);
+  return Status();
+}
+
+Status TransferEndpoint::bind_shared_receive(SharedReceive& shared) noexcept {
+  if (enabled_) return Status(-FI_EOPBADSTATE);
+  if (&shared.domain() != &domain_) return Status(-FI_EDOMAIN);
+  shared_receive_ = Ref<SharedReceive>(shared);
+  return Status();
+}
+
+Status TransferEndpoint::enable_transfers() noexcept {
+  if (enabled_) return Status();
+  const bool any = (caps_ & kDirections) == 0;
+  const bool sends = any || (caps_ & (FI_SEND | FI_READ | FI_WRITE)) != 0;
+  const bool receives = any || (caps_ & FI_RECV) != 0;
+  if (sends && !routes.transmit_queue && !routes.send && !routes.read && !routes.write) return Status(-FI_ENOCQ);
+  if (receives && !routes.receive_queue && !routes.receive) return Status(-FI_ENOCQ);
+  if (Status status = open_queues(); !status.ok()) return status;
+  enabled_ = true;
+  install(abi, kReceiving);
+  return Status();
+}
+
+// A failure leaves what was reserved to abandon(), or to another try.
+Status TransferEndpoint::open_queues() noexcept {
+  for (CompletionChannel** channel : {&routes.transmit_channel, &routes.receive_channel}) {
+    if (*channel != nullptr) continue;
+    auto silent = domain_.channel_without_queue();
+    if (!silent) return silent.error();
+    *channel = *silent;
+  }
+  if (Status status = sends_.open(sizes_.transmits, *this); !status.ok()) return status;
+  if (!shared_receive_)
+    if (Status status = receives_.open(sizes_.receives, this, nullptr); !status.ok()) return status;
+  if (reserved_transmit_ == 0) {
+    if (Status status = routes.transmit_channel->reserve(sizes_.transmits + 1); !status.ok()) return status;
+    reserved_transmit_ = sizes_.transmits + 1;
+  }
+  if (reserved_receive_ == 0) {
+    const Status status = shared_receive_ ? routes.receive_channel->reserve(*shared_receive_)
+                                          : routes.receive_channel->reserve(sizes_.receives);
+    if (!status.ok()) return status;
+    reserved_receive_ = sizes_.receives;
+  }
+  return Status();
+}
+
+ibv_qp_init_attr TransferEndpoint::qp_attributes() const noexcept {
+  ibv_qp_init_attr attr{};
+  attr.send_cq = routes.transmit_channel->cq();
+  attr.recv_cq = routes.receive_channel->cq();
+  attr.srq = shared_receive_ ? shared_receive_->srq() : nullptr;
+  attr.cap.max_send_wr = sizes_.transmits + 1;
+  attr.cap.max_send_sge = sizes_.transmit_iov;
+  attr.cap.max_inline_data = sizes_.inline_bytes;
+  attr.cap.max_recv_wr = shared_receive_ ? 0 : sizes_.receives;
+  attr.cap.max_recv_sge = shared_receive_ ? 0 : sizes_.receive_sges;
+  attr.qp_type = IBV_QPT_RC;
+  attr.sq_sig_all = 0;
+  return attr;
+}
+
+// ---- Life ----
+
+Status TransferEndpoint::adopt_qp(ibv_qp* qp) noexcept {
+  qp_number_ = qp->qp_num;
+  if (shared_receive_)
+    if (Status status = routes.receive_channel->add_endpoint(qp_number_, *this); !status.ok()) return status;
+  LightGuard sends(send_lock_);
+  LightGuard receives(receive_lock_);
+  qp_ = qp;
+  const std::unique_ptr<KeptReceives> kept = std::move(kept_);
+  for (size_t i = 0; kept != nullptr && i < kept->count(); ++i) {
+    ReceiveWork& work = (*kept)[i];
+    if (post_receive_locked(work) != 0)
+      report_cancelled(routes.receive_queue.get(), routes.receive.get(), work.context, FI_RECV | FI_MSG);
+  }
+  return Status();
+}
+
+void TransferEndpoint::start() noexcept {
+  install(abi, kOpen);
+}
+
+void TransferEndpoint::stop(int) noexcept {
+  if (stopped_) return;
+  stopped_ = true;
+  install(abi, kAfter);
+  {
+    LightGuard guard(send_lock_);
+    if (chain_ != nullptr && !chain_->empty()) {
+      routes.transmit_channel->unstage(*this);
+      flush_chain();
+    }
+    sends_.close();
+  }
+  LightGuard guard(receive_lock_);
+  receives_.close();
+  cancel_kept();
+}
+
+void TransferEndpoint::cancel_kept() noexcept {
+  const std::unique_ptr<KeptReceives> kept = std::move(kept_);
+  for (size_t i = 0; kept != nullptr && i < kept->count(); ++i) {
+    const ReceiveWork& work = (*kept)[i];
+    report_cancelled(routes.receive_queue.get(), routes.receive.get(), work.context,
+                     FI_RECV | FI_MSG | (work.flags & FI_MULTI_RECV));
+  }
+}
+
+void TransferEndpoint::report_cancelled(CompletionQueueCore* queue, CounterCore* counter, void* context,
+                                        uint64_t flags) noexcept {
+  CompletionError cancelled;
+  cancelled.context = context;
+  cancelled.flags = flags;
+  cancelled.err = FI_ECANCELED;
+  cancelled.prov_errno = IBV_WC_WR_FLUSH_ERR;
+  if (counter != nullptr) counter->add_error(1);
+  if (queue != nullptr) queue->write_error(cancelled);
+}
+
+// Work requests that asked for no work completion get one when they are flushed, but not if they succeeded and nothing
+// came after them. So something comes after them. Only in a queue pair that sends nothing any more.
+void TransferEndpoint::post_marker() noexcept {
+  marker_tried_ = true;
+  // Again, if the caller did so already: some devices notice receives that came late only then.
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  if (ibv_modify_qp(qp_, &attr, IBV_QP_STATE) != 0 || sends_.outstanding() == 0) return;
+  marker_.role = Posted::Role::kMarker;
+  marker_.endpoint = this;
+  ibv_send_wr wr{};
+  wr.wr_id = reinterpret_cast<uintptr_t>(&marker_);
+  wr.opcode = IBV_WR_SEND;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  marker_posted_ = ibv_post_send(qp_, &wr, &bad) == 0;
+}
+
+bool TransferEndpoint::drain() noexcept {
+  if (!enabled_ || abandoned_) return true;
+  {
+    LightGuard guard(send_lock_);
+    if (!marker_tried_ && qp_ != nullptr) post_marker();
+  }
+  routes.transmit_channel->poll_all();
+  if (routes.receive_channel != routes.transmit_channel) routes.receive_channel->poll_all();
+  {
+    LightGuard guard(send_lock_);
+    if (marker_posted_ ? !marker_seen_.load(std::memory_order_acquire) : sends_.outstanding() != 0) return false;
+  }
+  LightGuard guard(receive_lock_);
+  return shared_receive_ || receives_.outstanding() == 0;
+}
+
+void TransferEndpoint::abandon() noexcept {
+  if (abandoned_) return;
+  abandoned_ = true;
+  if (enabled_) {
+    {
+      LightGuard sends(send_lock_);
+      LightGuard receives(receive_lock_);
+      qp_ = nullptr;
+    }
+    // Some devices keep the work completions of a queue pair that is gone: none may be left when its records go.
+    routes.transmit_channel->poll_all();
+    if (routes.receive_channel != routes.transmit_channel) routes.receive_channel->poll_all();
+    if (marker_seen_.load(std::memory_order_acquire)) sends_.complete_all();
+    cancel_left();
+  }
+  if (shared_receive_ && qp_number_ != 0) routes.receive_channel->remove_endpoint(qp_number_);
+  if (reserved_transmit_ != 0) routes.transmit_channel->give_back(std::exchange(reserved_transmit_, 0));
+  if (std::exchange(reserved_receive_, 0) != 0) {
+    if (shared_receive_)
+      routes.receive_channel->give_back(*shared_receive_);
+    else
+      routes.receive_channel->give_back(sizes_.receives);
+  }
+}
+
+// What no work completion came for. Transmissions that were to be silent may have succeeded: nothing is said of them.
+void TransferEndpoint::cancel_left() noexcept {
+  while (Posted* slot = sends_.take_oldest()) {
+    const bool counts = (slot->flags & Posted::kCount) != 0;
+    if ((slot->flags & Posted::kFirstHalf) != 0 || (!counts && (slot->flags & Posted::kReport) == 0)) continue;
+    const uint64_t flags = slot->flags & ~uint64_t{Posted::kOurs};
+    report_cancelled(routes.transmit_queue.get(), counts ? routes.transmit_counter(flags) : nullptr, slot->context,
+                     flags);
+  }
+  while (Posted* slot = receives_.take_left())
+    report_cancelled(routes.receive_queue.get(), routes.receive.get(), slot->context,
+                     FI_RECV | FI_MSG | (slot->flags & FI_MULTI_RECV));
+}
+
+// ---- Options ----
+
+ssize_t TransferEndpoint::rx_size_left() noexcept {
+  if (!enabled_) return -FI_EOPBADSTATE;
+  if (shared_receive_) return shared_receive_->rx_size_left();
+  LightGuard guard(receive_lock_);
+  const size_t kept = kept_ != nullptr ? kept_->count() : 0;
+  return static_cast<ssize_t>(receives_.room() - std::min(receives_.room(), kept));
+}
+
+ssize_t TransferEndpoint::tx_size_left() noexcept {
+  if (!enabled_) return -FI_EOPBADSTATE;
+  LightGuard guard(send_lock_);
+  return static_cast<ssize_t>(sends_.room());
+}
+
+int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
+  if (flags == nullptr) return -FI_EINVAL;
+  const uint64_t direction = *flags & (FI_TRANSMIT | FI_RECV);
+  if (direction != FI_TRANSMIT && direction != FI_RECV) return -FI_EINVAL;
+  uint64_t& defaults = direction == FI_TRANSMIT ? transmit_flags_ : receive_flags_;
+  LightGuard guard(direction == FI_TRANSMIT ? send_lock_ : receive_lock_);
+  if (command == FI_SETOPSFLAG)
+    defaults = *flags & ~direction;
+  else
+    *flags = defaults | direction;
+  return 0;
+}
+
+int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
+  size_t answer = 0;
+  switch (option) {
+    case FI_OPT_MIN_MULTI_RECV:
+      answer = min_multi_receive_;
+      break;
+    case FI_OPT_TX_SIZE:
+      answer = sizes_.transmits;
+      break;
+    case FI_OPT_RX_SIZE:
+      answer = shared_receive_ ? shared_receive_->size() : sizes_.receives;
+      break;
+    case FI_OPT_MAX_MSG_SIZE:
+    case FI_OPT_MAX_RMA_SIZE:
+      answer = max_message_;
+      break;
+    case FI_OPT_MAX_ATOMIC_SIZE:
+    case FI_OPT_INJECT_ATOMIC_SIZE:
+      answer = sizeof(uint64_t);
+      break;
+    case FI_OPT_INJECT_MSG_SIZE:
+    case FI_OPT_INJECT_RMA_SIZE:
+      answer = sizes_.inline_bytes;
+      break;
+    case FI_OPT_MAX_TAGGED_SIZE:
+    case FI_OPT_INJECT_TAGGED_SIZE:
+      break;
+    default:
+      return -FI_ENOPROTOOPT;
+  }
+  if (len == nullptr || value == nullptr) return -FI_EINVAL;
+  const bool fits = *len >= sizeof answer;
+  *len = sizeof answer;
+  if (!fits) return -FI_ETOOSMALL;
+  std::memcpy(value, &answer, sizeof answer);
+  return 0;
+}
+
+int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len) noexcept {
+  size_t wanted = 0;
+  const bool readable = value != nullptr && len == sizeof wanted;
+  if (readable) std::memcpy(&wanted, value, sizeof wanted);
+  switch (option) {
+    case FI_OPT_MIN_MULTI_RECV: {
+      if (!readable) return -FI_EINVAL;
+      LightGuard guard(receive_lock_);
+      min_multi_receive_ = wanted;
+      return 0;
+    }
+    case FI_OPT_TX_SIZE:
+    case FI_OPT_RX_SIZE: {
+      if (enabled_) return -FI_EOPBADSTATE;
+      if (!readable || wanted == 0) return -FI_EINVAL;
+      const size_t most = device_limit(domain_.device().attr().orig_attr.max_qp_wr - 1);
+      if (wanted > std::min(most, kMaxQueueSize)) return -FI_EINVAL;
+      (option == FI_OPT_TX_SIZE ? sizes_.transmits : sizes_.receives) =
+          static_cast<std::uint32_t>(option == FI_OPT_TX_SIZE ? std::max<size_t>(wanted, 2) : wanted);
+      return 0;
+    }
+    case FI_OPT_INJECT_MSG_SIZE:
+    case FI_OPT_INJECT_RMA_SIZE:
+      // The application tells how much it will inject at most.
+      return readable && wanted <= sizes_.inline_bytes ? 0 : -FI_EINVAL;
+    case FI_OPT_INJECT_TAGGED_SIZE:
+      return readable && wanted == 0 ? 0 : -FI_EINVAL;
+    case FI_OPT_INJECT_ATOMIC_SIZE:
+    case FI_OPT_MAX_ATOMIC_SIZE:
+      return readable && wanted <= sizeof(uint64_t) ? 0 : -FI_EINVAL;
+    case FI_OPT_MAX_MSG_SIZE:
+    case FI_OPT_MAX_TAGGED_SIZE:
+    case FI_OPT_MAX_RMA_SIZE:
+      return readable ? 0 : -FI_EINVAL;
+    default:
+      return -FI_ENOPROTOOPT;
+  }
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The rare operations of work queues; see work_queue.h.
+#include "verbs/work_queue.h"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "verbs/limits.h"
+
+namespace weft::verbs {
+namespace {
+
+static_assert(kMaxQueueSize <= 65536, "the numbers of records fit in 16 bits");
+
+std::unique_ptr<Posted[]> make_slots(std::uint32_t count) noexcept {
+  return std::unique_ptr<Posted[]>(new (std::nothrow) Posted[count]);
+}
+
+}  // namespace
+
+Status SendRing::open(std::size_t size, TransferEndpoint& endpoint) noexcept {
+  // Two at least: some operations are two work requests.
+  size_ = limit_ = static_cast<std::uint32_t>(std::clamp<std::size_t>(size, 2, kMaxQueueSize));
+  const std::uint32_t capacity = std::bit_ceil(size_);
+  slots_ = make_slots(capacity);
+  if (slots_ == nullptr) return Status(-FI_ENOMEM);
+  mask_ = capacity - 1;
+  signal_every_ = std::max(size_ / 2, 1u);
+  for (std::uint32_t i = 0; i < capacity; ++i) slots_[i].endpoint = &endpoint;
+  return {};
+}
+
+std::size_t SendRing::room() const noexcept {
+  const std::uint32_t used = outstanding();
+  return limit_ > used ? limit_ - used : 0;
+}
+
+Posted* SendRing::take_oldest() noexcept {
+  const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+  if (tail == head_) return nullptr;
+  tail_.store(tail + 1, std::memory_order_release);
+  return &slots_[tail & mask_];
+}
+
+Status ReceiveSlots::open(std::size_t size, TransferEndpoint* endpoint, SharedReceive* shared) noexcept {
+  size_ = static_cast<std::uint32_t>(std::clamp<std::size_t>(size, 1, kMaxQueueSize));
+  const std::uint32_t capacity = std::bit_ceil(size_);
+  slots_ = make_slots(size_);
+  free_.reset(new (std::nothrow) std::uint16_t[capacity]);
+  if (slots_ == nullptr || free_ == nullptr) return Status(-FI_ENOMEM);
+  mask_ = capacity - 1;
+  for (std::uint32_t i = 0; i < size_; ++i) {
+    free_[i] = static_cast<std::uint16_t>(i);
+    if (shared != nullptr) {
+      slots_[i].shared = shared;
+      slots_[i].role = Posted::Role::kSharedReceive;
+    } else {
+      slots_[i].endpoint = endpoint;
+      slots_[i].role = Posted::Role::kReceive;
+    }
+  }
+  tail_.store(size_, std::memory_order_release);
+  return {};
+}
+
+MultiReceive* ReceiveSlots::make_multi(const Posted& slot) noexcept {
+  if (multi_ == nullptr) multi_.reset(new (std::nothrow) MultiReceive[size_]);
+  return multi_ != nullptr ? &multi_[index_of(slot)] : nullptr;
+}
+
+Posted* ReceiveSlots::find(const void* context) noexcept {
+  for (std::uint32_t i = 0; i < size_; ++i)
+    if (slots_[i].busy.load(std::memory_order_relaxed) && slots_[i].context == context) return &slots_[i];
+  return nullptr;
+}
+
+Posted* ReceiveSlots::take_left() noexcept {
+  for (std::uint32_t i = 0; i < size_; ++i) {
+    if (!slots_[i].busy.load(std::memory_order_relaxed)) continue;
+    give_back(slots_[i]);
+    return &slots_[i];
+  }
+  return nullptr;
+}
+
+}  // namespace weft::verbs
