@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # sh tests/run.sh [STEP...]: installs what is missing, builds weft three times and runs every test. Steps (all of them
 # unless some are named): release interop bench tidy (g++), asan fuzz (clang, address and undefined behaviour), tsan
-# (clang, threads). Builds and logs stay in build/tests/; see docs/testing.md for how to run a single test there.
+# (clang, threads), rxe (g++, on Soft-RoCE). Builds and logs stay in build/tests/; see docs/testing.md for how to run a
+# single test there.
 #
-# Environment: JOBS (default: all processors), BUILD (the folder), REQUIRE (default: stock, see docs/testing.md).
+# Environment: JOBS (default: all processors), BUILD (the folder), REQUIRE (default: stock,rxe, see docs/testing.md).
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-$PWD/build/tests}
 JOBS=${JOBS:-$(nproc)}
-export REQUIRE="${REQUIRE-stock}"
+export REQUIRE="${REQUIRE-stock,rxe}"
 export ASAN_OPTIONS="${ASAN_OPTIONS-strict_string_checks=1:detect_stack_use_after_return=1}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS-print_stacktrace=1}"
-steps=${*:-release interop bench tidy asan fuzz tsan}
+steps=${*:-release interop bench tidy asan fuzz tsan rxe}
 started=$(date +%s)
 built=" "
 mkdir -p "$BUILD"
@@ -57,7 +58,7 @@ build() {
 }
 
 release_build() {
-  build release all "unit;abi;conformance;sim;interop;package;bench;tidy;docs" -DCMAKE_BUILD_TYPE=Release \
+  build release all "unit;abi;conformance;sim;interop;package;bench;tidy;docs;rxe" -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" -DWEFT_TEST_OPTIONS=-O0
 }
 
@@ -93,13 +94,14 @@ tsan_build() { sanitized tsan thread "unit;conformance;sim;docs"; }
 
 run_step() {
   case $1 in
-    release) if release_build; then run_tests release release -j "$JOBS" -LE 'interop|bench|tidy'; fi ;;
+    release) if release_build; then run_tests release release -j "$JOBS" -LE 'interop|bench|tidy|rxe'; fi ;;
     interop) if release_build; then run_tests interop release -L interop; fi ;;
     bench) if release_build; then run_tests "bench smoke" release -L bench; fi ;;
     tidy) if release_build; then run_tests tidy release -j "$JOBS" -L tidy; fi ;;
     asan) if asan_build; then run_tests "asan ubsan" asan -j "$JOBS" -LE fuzz; fi ;;
     fuzz) if asan_build; then run_tests fuzz asan -j "$JOBS" -L fuzz; fi ;;
     tsan) if tsan_build; then run_tests tsan tsan -j "$JOBS"; fi ;;
+    rxe) if release_build; then run_tests rxe release -L rxe; fi ;;
     *) echo "unknown step: $1" >&2; exit 2 ;;
   esac
 }

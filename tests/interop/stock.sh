@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Sourced by the interop drivers: where the distribution's library and programs are, and how a test is skipped.
-# A skip prints its reason and ends with 77; REQUIRE=stock (a list of words) turns it into a failure.
+# A skip prints its reason and ends with 77; REQUIRE (a list such as stock,rxe) that has "stock" turns it into a failure.
 
 skip() {
   echo "skipped: $*"
-  case " ${REQUIRE:-} " in
-    *" stock "*) echo "but REQUIRE names stock"; exit 1 ;;
+  case ",$(echo "${REQUIRE:-}" | tr " " ,)," in
+    *,stock,*) echo "but REQUIRE names stock"; exit 1 ;;
   esac
   exit 77
 }
