@@ -50,6 +50,9 @@ Device* make_device(const DeviceConfig& config) {
   std::snprintf(device->dev_name, sizeof device->dev_name, "uverbs%zu", world.devices.size());
   std::snprintf(device->dev_path, sizeof device->dev_path, "/nonexistent/%s", device->dev_name);
   std::snprintf(device->ibdev_path, sizeof device->ibdev_path, "/nonexistent/%s", device->name);
+  sockaddr_storage link_local;  // the first entry of a table, whatever addresses there are
+  parse_address("fe80::200:ff:fe00:1", &link_local);
+  add_gid(*device, reinterpret_cast<sockaddr*>(&link_local), 1);
   for (const std::string& text : config.addresses) {
     sockaddr_storage address;
     if (!parse_address(text, &address)) fatal("fake::add_device", "not a numeric address: " + text);
