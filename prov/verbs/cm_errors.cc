@@ -36,7 +36,6 @@ constexpr Row kRouteErrors[] = {
 };
 constexpr Row kUnreachable[] = {
     {-ETIMEDOUT, FI_EHOSTUNREACH, "the peer's connection manager does not answer", true},
-    {-EHOSTUNREACH, FI_EHOSTUNREACH, "the peer cannot be reached", true},
     {0, FI_EHOSTUNREACH, "the peer cannot be reached", true},
 };
 constexpr Row kConnectErrors[] = {
