@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <map>
 
 #include "fixture/driver.h"
@@ -146,17 +147,18 @@ TEST_P(CmStorm, IdleConnectionsDoNotSlowDownOneThatTalks) {
   raise_descriptor_limit();
   Crowd crowd(target());
   Pair pair(crowd.fabric);
+  // Processor time: what others do on the machine does not count.
   const auto time_rounds = [&] {
     Buffer buffer(crowd.fabric, 8);
     Context contexts[2];
-    const auto start = Clock::now();
+    const clock_t start = clock();
     for (int i = 0; i < kRounds; ++i) {
       require_ok(pair.b().recv(buffer, 8, &contexts[0]), "fi_recv");
       require_ok(pair.a().send(buffer, 8, &contexts[1]), "fi_send");
       while (!pair.b().rx().read().ok()) continue;
       while (!pair.a().tx().read().ok()) continue;
     }
-    return std::max<int64_t>(elapsed_ms(start), 1);
+    return std::max<int64_t>((clock() - start) * 1000 / CLOCKS_PER_SEC, 1);
   };
   const int64_t alone = time_rounds();
   std::vector<Handle<fid_ep>> idle;
