@@ -90,7 +90,7 @@ TEST_P(CompletionFormats, DataFormatAddsRemoteData) {
   fi_cq_data_entry entry{};
   ASSERT_EQ(read_some(scene.pair.b().rx(), &entry, 1), 1);
   EXPECT_TRUE(entry.flags & FI_REMOTE_CQ_DATA);
-  EXPECT_EQ(entry.data, 0x1122334455667788u) << "in host byte order";
+  EXPECT_EQ(entry.data, scene.fabric.carried(0x1122334455667788u)) << "in host byte order";
   EXPECT_EQ(entry.len, 5u);
 }
 

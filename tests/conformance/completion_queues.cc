@@ -21,7 +21,7 @@ TEST_P(CompletionQueues, CanceledReceiveGivesAnErrorEntry) {
   Buffer in(fabric, 64);
   Context received;
   ASSERT_EQ(pair.a().recv(in, 64, &received), 0);
-  ASSERT_EQ(fi_cancel(pair.a().fid(), &received), 0);
+  pair.a().cancel_receives({&received});
   const Completion completion = pair.a().rx().wait();
   EXPECT_EQ(completion.err(), FI_ECANCELED) << completion;
   EXPECT_EQ(completion.context(), &received);
@@ -35,7 +35,7 @@ TEST_P(CompletionQueues, CancelPicksTheOperationOfTheContext) {
   Buffer in(fabric, 64), out(fabric, 64);
   Context received[3], sent;
   for (Context& context : received) ASSERT_EQ(pair.b().recv(in, 64, &context), 0);
-  ASSERT_EQ(fi_cancel(pair.b().fid(), &received[1]), 0);
+  CANCEL_OR_SKIP(pair.b().fid(), &received[1]);
   EXPECT_EQ(pair.b().rx().wait().context(), &received[1]);
   for (int i : {0, 2}) {
     ASSERT_EQ(pair.a().send(out, 8, &sent), 0);
@@ -70,7 +70,9 @@ TEST_P(CompletionQueues, EveryErrorOfManyIsKept) {
   Buffer in(fabric, 64);
   Context received[kCount];
   for (Context& context : received) ASSERT_EQ(pair.a().recv(in, 64, &context), 0);
-  for (Context& context : received) ASSERT_EQ(fi_cancel(pair.a().fid(), &context), 0);
+  std::vector<void*> contexts;
+  for (Context& context : received) contexts.push_back(&context);
+  pair.a().cancel_receives(contexts.data(), kCount);
   for (size_t i = 0; i < kCount; ++i) {
     const Completion completion = pair.a().rx().wait();
     EXPECT_EQ(completion.err(), FI_ECANCELED);
@@ -84,7 +86,7 @@ TEST_P(CompletionQueues, ErrorEntryOfAnOldProgramIsNotOverrun) {
   Buffer in(fabric, 64);
   Context received;
   ASSERT_EQ(pair.a().recv(in, 64, &received), 0);
-  ASSERT_EQ(fi_cancel(pair.a().fid(), &received), 0);
+  pair.a().cancel_receives({&received});
   struct {
     fi_cq_err_entry entry;
     char guard[64];
@@ -106,7 +108,7 @@ TEST_P(CompletionQueues, StrerrorSaysSomethingInTheCallersBuffer) {
   Buffer in(fabric, 64);
   Context received;
   ASSERT_EQ(pair.a().recv(in, 64, &received), 0);
-  ASSERT_EQ(fi_cancel(pair.a().fid(), &received), 0);
+  pair.a().cancel_receives({&received});
   const Completion completion = pair.a().rx().wait();
   ASSERT_EQ(completion.rc, -FI_EAVAIL);
   char text[256] = "";
@@ -188,15 +190,15 @@ TEST_P(CompletionQueues, ErrorsAreReportedEvenIfNoCompletionWasAskedFor) {
 
 TEST_P(CompletionQueues, QueueHoldsAtLeastTheRequestedNumber) {
   Fabric fabric(target());
-  constexpr size_t kCount = 200;
+  const size_t count = std::min<size_t>(200, fabric.info()->rx_attr->size);
   NodeOptions options;
-  options.rx_cq.size = kCount;
+  options.rx_cq.size = count;
   Pair pair(fabric, options);
   Buffer in(fabric, 64), out(fabric, 64);
-  std::vector<Context> received(kCount);
+  std::vector<Context> received(count);
   Context sent;
   for (Context& context : received) ASSERT_EQ(pair.b().recv(in, 64, &context), 0);
-  for (size_t i = 0; i < kCount; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     ASSERT_EQ(pair.a().send(out, 8, &sent), 0);
     ASSERT_TRUE(pair.a().tx().wait().ok());
   }

@@ -255,7 +255,7 @@ TEST_P(Counters, FailedOperationsIncrementTheErrorValue) {
   Buffer in(fabric, 64);
   Context received;
   ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
-  ASSERT_EQ(fi_cancel(pair.b().fid(), &received), 0);
+  pair.b().cancel_receives({&received});
   ASSERT_EQ(pair.b().rx().wait().err(), FI_ECANCELED);
   EXPECT_TRUE(error_reaches(receives.get(), 1));
   EXPECT_EQ(fi_cntr_read(receives.get()), 0u);

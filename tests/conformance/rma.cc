@@ -185,7 +185,7 @@ TEST_P(Rma, WriteWithDataIsReportedAtTheTarget) {
   ASSERT_TRUE(completion.ok()) << completion;
   constexpr uint64_t kFlags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
   EXPECT_EQ(completion.entry.flags & kFlags, kFlags);
-  EXPECT_EQ(completion.entry.data, 0xfeedface12345678u);
+  EXPECT_EQ(completion.entry.data, scene.fabric.carried(0xfeedface12345678u));
   if (!(scene.fabric.info()->mode & FI_RX_CQ_DATA)) {
     EXPECT_EQ(completion.context(), nullptr);
   }

@@ -112,7 +112,7 @@ TEST_P(SharedReceive, PostedReceiveCanBeCanceled) {
   Buffer in(scene.fabric, kSize), out(scene.fabric, kSize);
   Context received[2], sent;
   for (Context& context : received) ASSERT_EQ(scene.post(in, &context), 0);
-  ASSERT_EQ(fi_cancel(&scene.srx->fid, &received[0]), 0);
+  CANCEL_OR_SKIP(&scene.srx->fid, &received[0]);
   ASSERT_EQ(scene.pairs[0]->a().send(out, 8, &sent), 0);
   EXPECT_EQ(scene.pairs[0]->b().rx().wait().context(), &received[1]) << "the canceled one is not filled";
 }

@@ -93,16 +93,16 @@ TEST_P(WaitObjects, LargeTransferByDescriptorsAlone) {
   if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams are small";
   Fabric fabric(target());
   Pair pair(fabric, with_wait(FI_WAIT_FD));
-  constexpr size_t kSize = 16 << 20;
-  Buffer out(fabric, kSize), in(fabric, kSize);
+  const size_t size = fabric.length_up_to(16 << 20);
+  Buffer out(fabric, size), in(fabric, size);
   out.fill_pattern(1);
   Context sent, received;
-  ASSERT_EQ(pair.b().recv(in, kSize, &received), 0);
+  ASSERT_EQ(pair.b().recv(in, size, &received), 0);
   std::thread receiver([&] { EXPECT_TRUE(awaited(fabric, pair.b().rx()).ok()); });
-  EXPECT_EQ(pair.a().send(out, kSize, &sent), 0);
+  EXPECT_EQ(pair.a().send(out, size, &sent), 0);
   EXPECT_TRUE(awaited(fabric, pair.a().tx()).ok());
   receiver.join();
-  EXPECT_TRUE(in.holds_pattern(1, kSize));
+  EXPECT_TRUE(in.holds_pattern(1, size));
 }
 
 TEST_P(WaitObjects, ConnectionByEventQueueDescriptorsAlone) {
