@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Atomic operations: what is offered works and is atomic, all else is refused and changes nothing; fi_atomic(3).
+#include <rdma/fi_atomic.h>
+
+#include <thread>
+
+#include "fixture/driver.h"
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(Atomics);
+
+namespace {
+
+const HintsEditor kAtomic = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA | FI_ATOMIC; };
+constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
+constexpr fi_datatype kType = FI_UINT64;
+
+struct Scene {
+  explicit Scene(const Target& target, const NodeOptions& options = {}, uint64_t access = kRemote)
+      : fabric(target, kAtomic),
+        pair(fabric, options),
+        remote(fabric, 64, 0, access),
+        local(fabric, 64, 0, FI_READ | FI_WRITE) {}
+
+  bool has(fi_op op, uint64_t flags = 0) {
+    fi_atomic_attr attr{};
+    return fi_query_atomic(fabric.domain(), kType, op, &attr, flags) == 0;
+  }
+  fid_ep* ep() { return pair.a().ep(); }
+  uint64_t& target_value() { return *reinterpret_cast<uint64_t*>(remote.data()); }
+  uint64_t& operand() { return *reinterpret_cast<uint64_t*>(local.data()); }
+  uint64_t& comparand() { return *reinterpret_cast<uint64_t*>(local.data() + 8); }
+  uint64_t& result() { return *reinterpret_cast<uint64_t*>(local.data() + 16); }
+
+  ssize_t update(fi_op op) {
+    return retry([&] {
+      return fi_atomic(ep(), &operand(), 1, local.desc(), pair.a().peer, remote.remote_address(), remote.key(), kType,
+                       op, &context);
+    });
+  }
+  ssize_t fetch(fi_op op) {
+    return retry([&] {
+      return fi_fetch_atomic(ep(), &operand(), 1, local.desc(), &result(), local.desc(), pair.a().peer,
+                             remote.remote_address(), remote.key(), kType, op, &context);
+    });
+  }
+  ssize_t compare(fi_op op) {
+    return retry([&] {
+      return fi_compare_atomic(ep(), &operand(), 1, local.desc(), &comparand(), local.desc(), &result(), local.desc(),
+                               pair.a().peer, remote.remote_address(), remote.key(), kType, op, &context);
+    });
+  }
+  void expect_done() {
+    const Completion completion = pair.a().tx().wait();
+    ASSERT_TRUE(completion.ok()) << completion;
+    EXPECT_EQ(completion.context(), &context);
+    EXPECT_TRUE(completion.entry.flags & FI_ATOMIC);
+  }
+
+  Fabric fabric;
+  Pair pair;
+  Buffer remote, local;
+  Context context;
+};
+
+}  // namespace
+
+#define ATOMIC_SCENE(...)                                                                        \
+  CONNECTED_ONLY();                                                                              \
+  if (!Fabric::offers(target(), kAtomic)) GTEST_SKIP() << "fi_getinfo does not offer FI_ATOMIC"; \
+  Scene scene(target() __VA_OPT__(, ) __VA_ARGS__)
+
+#define NEEDS_OPERATION(op, ...) \
+  if (!scene.has(op __VA_OPT__(, ) __VA_ARGS__)) GTEST_SKIP() << "this device has no " #op
+
+TEST_P(Atomics, DomainAndEndpointSayTheSame) {
+  ATOMIC_SCENE();
+  size_t offered = 0;
+  for (int type = FI_INT8; type <= FI_LONG_DOUBLE_COMPLEX; ++type) {
+    for (int op = FI_MIN; op <= FI_MSWAP; ++op) {
+      const auto datatype = static_cast<fi_datatype>(type);
+      const auto operation = static_cast<fi_op>(op);
+      for (uint64_t kind : {uint64_t{0}, uint64_t{FI_FETCH_ATOMIC}, uint64_t{FI_COMPARE_ATOMIC}}) {
+        fi_atomic_attr attr{};
+        size_t count = 0;
+        const int domain = fi_query_atomic(scene.fabric.domain(), datatype, operation, &attr, kind);
+        const int endpoint = kind == 0 ? fi_atomicvalid(scene.ep(), datatype, operation, &count)
+                             : kind == FI_FETCH_ATOMIC
+                                 ? fi_fetch_atomicvalid(scene.ep(), datatype, operation, &count)
+                                 : fi_compare_atomicvalid(scene.ep(), datatype, operation, &count);
+        EXPECT_EQ(domain, endpoint) << type << " " << op << " " << kind;
+        if (domain != 0) {
+          EXPECT_EQ(domain, -FI_EOPNOTSUPP) << type << " " << op << " " << kind;
+          continue;
+        }
+        ++offered;
+        EXPECT_EQ(attr.count, count);
+        EXPECT_GE(attr.count, 1u);
+        EXPECT_TRUE(attr.size == 1 || attr.size == 2 || attr.size == 4 || attr.size == 8 || attr.size >= 10);
+      }
+    }
+  }
+  EXPECT_GT(offered, 0u) << "FI_ATOMIC is offered, so something must be";
+}
+
+TEST_P(Atomics, WhatIsNotOfferedIsRefused) {
+  ATOMIC_SCENE();
+  scene.target_value() = 1000;
+  scene.operand() = 1;
+  for (int op = FI_MIN; op <= FI_MSWAP; ++op) {
+    const auto operation = static_cast<fi_op>(op);
+    if (!scene.has(operation)) {
+      EXPECT_EQ(scene.update(operation), -FI_EOPNOTSUPP) << op;
+    }
+    if (!scene.has(operation, FI_FETCH_ATOMIC)) {
+      EXPECT_EQ(scene.fetch(operation), -FI_EOPNOTSUPP) << op;
+    }
+    if (!scene.has(operation, FI_COMPARE_ATOMIC)) {
+      EXPECT_EQ(scene.compare(operation), -FI_EOPNOTSUPP) << op;
+    }
+  }
+  EXPECT_EQ(scene.target_value(), 1000u);
+  EXPECT_TRUE(scene.pair.a().tx().stays_silent(milliseconds(20)));
+}
+
+TEST_P(Atomics, SumAddsAtTheTarget) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_SUM);
+  scene.target_value() = 40;
+  scene.operand() = 2;
+  ASSERT_EQ(scene.update(FI_SUM), 0);
+  scene.expect_done();
+  EXPECT_EQ(scene.target_value(), 42u);
+  EXPECT_EQ(scene.operand(), 2u);
+}
+
+TEST_P(Atomics, FetchGivesTheValueBefore) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_SUM, FI_FETCH_ATOMIC);
+  scene.target_value() = ~uint64_t{0};
+  scene.operand() = 3;
+  ASSERT_EQ(scene.fetch(FI_SUM), 0);
+  scene.expect_done();
+  EXPECT_EQ(scene.result(), ~uint64_t{0});
+  EXPECT_EQ(scene.target_value(), 2u) << "sums wrap around";
+}
+
+TEST_P(Atomics, ReadNeedsNoOperandAndChangesNothing) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_ATOMIC_READ, FI_FETCH_ATOMIC);
+  scene.target_value() = 0x0123456789abcdef;
+  ASSERT_EQ(retry([&] {
+              return fi_fetch_atomic(scene.ep(), nullptr, 1, nullptr, &scene.result(), scene.local.desc(),
+                                     scene.pair.a().peer, scene.remote.remote_address(), scene.remote.key(), kType,
+                                     FI_ATOMIC_READ, &scene.context);
+            }),
+            0);
+  scene.expect_done();
+  EXPECT_EQ(scene.result(), 0x0123456789abcdefu);
+  EXPECT_EQ(scene.target_value(), 0x0123456789abcdefu);
+}
+
+TEST_P(Atomics, CompareSwapsOnlyWhatIsEqual) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_CSWAP, FI_COMPARE_ATOMIC);
+  scene.target_value() = 7;
+  scene.comparand() = 7;
+  scene.operand() = 8;
+  ASSERT_EQ(scene.compare(FI_CSWAP), 0);
+  scene.expect_done();
+  EXPECT_EQ(scene.result(), 7u);
+  EXPECT_EQ(scene.target_value(), 8u);
+  scene.operand() = 9;
+  ASSERT_EQ(scene.compare(FI_CSWAP), 0);
+  scene.expect_done();
+  EXPECT_EQ(scene.result(), 8u) << "the value that was there";
+  EXPECT_EQ(scene.target_value(), 8u) << "not equal, not swapped";
+}
+
+TEST_P(Atomics, InjectedUpdateGivesNoCompletion) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_SUM);
+  NEEDS_OPERATION(FI_SUM, FI_FETCH_ATOMIC);
+  uint64_t operand = 5;
+  ASSERT_EQ(retry([&] {
+              return fi_inject_atomic(scene.ep(), &operand, 1, scene.pair.a().peer, scene.remote.remote_address(),
+                                      scene.remote.key(), kType, FI_SUM);
+            }),
+            0);
+  operand = 0;
+  scene.operand() = 0;
+  ASSERT_EQ(scene.fetch(FI_SUM), 0);  // comes behind it
+  scene.expect_done();
+  EXPECT_EQ(scene.result(), 5u);
+  EXPECT_TRUE(scene.pair.a().tx().stays_silent(milliseconds(20)));
+}
+
+TEST_P(Atomics, VectorAndMessageFormsDoTheSame) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_SUM, FI_FETCH_ATOMIC);
+  NEEDS_OPERATION(FI_CSWAP, FI_COMPARE_ATOMIC);
+  scene.target_value() = 1;
+  scene.operand() = 1;
+  fi_ioc operand{&scene.operand(), 1}, result{&scene.result(), 1}, comparand{&scene.comparand(), 1};
+  void* desc = scene.local.desc();
+  const fi_rma_ioc remote{scene.remote.remote_address(), 1, scene.remote.key()};
+  ASSERT_EQ(retry([&] {
+              return fi_fetch_atomicv(scene.ep(), &operand, &desc, 1, &result, &desc, 1, scene.pair.a().peer,
+                                      remote.addr, remote.key, kType, FI_SUM, &scene.context);
+            }),
+            0);
+  scene.expect_done();
+  EXPECT_EQ(scene.result(), 1u);
+  fi_msg_atomic message{&operand, &desc, 1, scene.pair.a().peer, &remote, 1, kType, FI_SUM, &scene.context, 0};
+  ASSERT_EQ(retry([&] { return fi_fetch_atomicmsg(scene.ep(), &message, &result, &desc, 1, 0); }), 0);
+  scene.expect_done();
+  EXPECT_EQ(scene.result(), 2u);
+  message.op = FI_CSWAP;
+  scene.comparand() = 3;
+  scene.operand() = 11;
+  ASSERT_EQ(
+      retry([&] { return fi_compare_atomicmsg(scene.ep(), &message, &comparand, &desc, 1, &result, &desc, 1, 0); }), 0);
+  scene.expect_done();
+  EXPECT_EQ(scene.result(), 3u);
+  EXPECT_EQ(scene.target_value(), 11u);
+}
+
+TEST_P(Atomics, MoreElementsThanOfferedAreRefused) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_SUM, FI_FETCH_ATOMIC);
+  size_t most = 0;
+  ASSERT_EQ(fi_fetch_atomicvalid(scene.ep(), kType, FI_SUM, &most), 0);
+  for (size_t count : {size_t{0}, most + 1}) {
+    const ssize_t rc = fi_fetch_atomic(scene.ep(), scene.local.data(), count, scene.local.desc(), scene.local.data(),
+                                       scene.local.desc(), scene.pair.a().peer, scene.remote.remote_address(),
+                                       scene.remote.key(), kType, FI_SUM, &scene.context);
+    EXPECT_LT(rc, 0) << count;
+    EXPECT_NE(rc, -FI_EAGAIN) << count;
+  }
+}
+
+TEST_P(Atomics, UpdatesOfManyEndpointsAllCount) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_SUM, FI_FETCH_ATOMIC);
+  constexpr int kThreads = 2, kRounds = 100;
+  Pair second(scene.fabric);
+  fid_ep* const endpoints[kThreads] = {scene.ep(), second.a().ep()};
+  CompletionQueue* const queues[kThreads] = {&scene.pair.a().tx(), &second.a().tx()};
+  std::vector<uint64_t> seen[kThreads];
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      Buffer mine(scene.fabric, 16, 0, FI_READ | FI_WRITE);
+      auto* const words = reinterpret_cast<uint64_t*>(mine.data());
+      words[0] = 1;
+      Context context;
+      const auto deadline = after(kPatience);
+      for (int i = 0; i < kRounds && Clock::now() < deadline; ++i) {
+        ssize_t rc;
+        do {
+          rc = fi_fetch_atomic(endpoints[t], words, 1, mine.desc(), words + 1, mine.desc(), FI_ADDR_UNSPEC,
+                               scene.remote.remote_address(), scene.remote.key(), kType, FI_SUM, &context);
+        } while (rc == -FI_EAGAIN && Clock::now() < deadline);
+        ASSERT_EQ(rc, 0);
+        fi_cq_tagged_entry entry;
+        while ((rc = fi_cq_read(queues[t]->get(), &entry, 1)) == -FI_EAGAIN && Clock::now() < deadline) {
+        }
+        ASSERT_EQ(rc, 1);
+        seen[t].push_back(words[1]);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(scene.target_value(), uint64_t{kThreads * kRounds});
+  std::vector<bool> values(kThreads * kRounds, false);
+  for (const auto& list : seen)
+    for (uint64_t value : list) {
+      ASSERT_LT(value, values.size());
+      EXPECT_FALSE(values[value]) << "two updates saw " << value;
+      values[value] = true;
+    }
+}
+
+TEST_P(Atomics, MemoryThatMayNotBeWrittenIsNotUpdated) {
+  ATOMIC_SCENE({}, FI_REMOTE_READ);
+  NEEDS_OPERATION(FI_SUM, FI_FETCH_ATOMIC);
+  scene.target_value() = 77;
+  scene.operand() = 1;
+  ASSERT_EQ(scene.fetch(FI_SUM), 0) << "only the target can know";
+  const Completion completion = scene.pair.a().tx().wait();
+  EXPECT_EQ(completion.err(), FI_EACCES) << completion;
+  EXPECT_EQ(completion.context(), &scene.context);
+  EXPECT_EQ(scene.target_value(), 77u);
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What an endpoint owes at its end: posted = completed + failed + canceled, for silent operations, counters, kept
+// receives and shared contexts as well; fi_endpoint(3), fi_cq(3), fi_cntr(3).
+#include <rdma/fi_rma.h>
+
+#include <map>
+
+#include "fixture/driver.h"
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(Endings);
+
+namespace {
+
+constexpr size_t kCount = 40, kSize = 256;
+
+// Reads what a queue holds: successes and failures by context.
+struct Tally {
+  std::map<void*, int> completed, failed;
+  void read(CompletionQueue& queue) {
+    for (;;) {
+      const Completion completion = queue.read();
+      if (completion.rc == -FI_EAGAIN) return;
+      ++(completion.ok() ? completed : failed)[completion.context()];
+    }
+  }
+  int of(void* context) const {
+    const auto count = [&](const std::map<void*, int>& list) {
+      const auto found = list.find(context);
+      return found == list.end() ? 0 : found->second;
+    };
+    return count(completed) + count(failed);
+  }
+};
+
+ssize_t send_with(Node& node, Buffer& buffer, uint64_t flags, void* context) {
+  const iovec iov{buffer.data(), kSize};
+  void* desc = buffer.desc();
+  const fi_msg message{&iov, &desc, 1, node.peer, context, 0};
+  return retry([&] { return fi_sendmsg(node.ep(), &message, flags); });
+}
+
+}  // namespace
+
+TEST_P(Endings, SilentSendsFailAtMostOnceAndOthersCompleteOnce) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  NodeOptions selective;
+  selective.tx_flags = FI_SELECTIVE_COMPLETION;
+  Pair pair(fabric, selective);
+  Buffer out(fabric, kSize), in(fabric, kSize);
+  Context received[kCount / 2];
+  std::vector<Context> loud(kCount), quiet(kCount);
+  for (Context& context : received) ASSERT_EQ(pair.b().recv(in, kSize, &context), 0);  // enough for a quarter
+  for (size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(send_with(pair.a(), out, 0, &quiet[i]), 0);
+    ASSERT_EQ(send_with(pair.a(), out, FI_COMPLETION, &loud[i]), 0);
+  }
+  for (Context& context : received) ASSERT_EQ(pair.b().rx().wait().context(), &context);
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  Tally tally;
+  tally.read(pair.a().tx());
+  for (Context& context : loud) EXPECT_EQ(tally.of(&context), 1);
+  for (Context& context : quiet) {
+    EXPECT_EQ(tally.completed.count(&context), 0u) << "a completion that nobody asked for";
+    EXPECT_LE(tally.of(&context), 1);
+  }
+  EXPECT_EQ(tally.of(nullptr), 0);
+}
+
+TEST_P(Endings, InjectedMessagesThatWereReceivedAreNotReported) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  Buffer in(fabric, kSize);
+  Context received[8];
+  for (Context& context : received) {
+    ASSERT_EQ(pair.b().recv(in, kSize, &context), 0);
+    ASSERT_EQ(retry([&] { return fi_inject(pair.a().ep(), "x", 1, pair.a().peer); }), 0);
+    ASSERT_EQ(pair.b().rx().wait().context(), &context);
+  }
+  const auto deadline = after(milliseconds(100));  // for the acknowledgements
+  while (Clock::now() < deadline) driver::poke_and_rest();
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  EXPECT_EQ(pair.a().tx().read().rc, -FI_EAGAIN);
+}
+
+TEST_P(Endings, CountersAccountForAll) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  fi_cntr_attr attr{};
+  const auto sends =
+      opened<fid_cntr>("fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
+  const auto receives =
+      opened<fid_cntr>("fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
+  NodeOptions counted;
+  counted.configure = [&](fid_ep* ep) {
+    ASSERT_EQ(fi_ep_bind(ep, &sends->fid, FI_SEND), 0);
+    ASSERT_EQ(fi_ep_bind(ep, &receives->fid, FI_RECV), 0);
+  };
+  Pair pair(fabric, counted, {});
+  Buffer out(fabric, kSize), in(fabric, kSize);
+  std::vector<Context> contexts(2 * kCount), taken(kCount / 2);
+  for (Context& context : taken) ASSERT_EQ(pair.b().recv(in, kSize, &context), 0);
+  for (size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(pair.a().send(out, kSize, &contexts[i]), 0);
+    ASSERT_EQ(pair.a().recv(in, kSize, &contexts[kCount + i]), 0);
+  }
+  for (Context& context : taken) ASSERT_EQ(pair.b().rx().wait().context(), &context);
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  EXPECT_EQ(fi_cntr_read(sends.get()) + fi_cntr_readerr(sends.get()), kCount);
+  EXPECT_EQ(fi_cntr_read(receives.get()), 0u);
+  EXPECT_EQ(fi_cntr_readerr(receives.get()), kCount);
+}
+
+TEST_P(Endings, ReceivesOfAnEndpointThatNeverConnectedAreCanceled) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Node node(fabric);
+  node.enable();
+  Buffer in(fabric, kSize);
+  Context received[5];
+  for (Context& context : received) ASSERT_EQ(node.recv(in, kSize, &context), 0);
+  ASSERT_EQ(fi_cancel(node.fid(), &received[2]), 0);
+  EXPECT_EQ(node.rx().read().context(), &received[2]);
+  EXPECT_EQ(fi_cancel(node.fid(), &received[2]), -FI_ENOENT) << "only once";
+  node.close();
+  for (int i : {0, 1, 3, 4}) {
+    const Completion completion = node.rx().read();
+    EXPECT_EQ(completion.err(), FI_ECANCELED) << completion;
+    EXPECT_EQ(completion.context(), &received[i]);
+  }
+  EXPECT_EQ(node.rx().read().rc, -FI_EAGAIN);
+}
+
+TEST_P(Endings, ReceivesPostedBeforeTheConnectionAreFilledInOrder) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node asker(fabric);
+  asker.enable();
+  Buffer in(fabric, 4 * kSize), out(fabric, kSize);
+  Context received[4], sent;
+  for (int i = 0; i < 4; ++i)
+    ASSERT_EQ(fi_recv(asker.ep(), in.data() + i * kSize, kSize, in.desc(), FI_ADDR_UNSPEC, &received[i]), 0);
+  ASSERT_EQ(fi_cancel(asker.fid(), &received[1]), 0);
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  Node answerer(fabric, {}, request.get());
+  ASSERT_EQ(answerer.accept(), 0);
+  asker.eq().expect(FI_CONNECTED, asker.fid());
+  answerer.eq().expect(FI_CONNECTED, answerer.fid());
+  EXPECT_EQ(asker.rx().wait().context(), &received[1]);
+  for (int i : {0, 2, 3}) {
+    std::memset(out.data(), 'a' + i, kSize);
+    ASSERT_EQ(answerer.send(out, kSize, &sent), 0);
+    const Completion completion = asker.rx().wait();
+    ASSERT_TRUE(completion.ok()) << completion;
+    EXPECT_EQ(completion.context(), &received[i]);
+    EXPECT_EQ(in.data()[i * kSize], 'a' + i);
+    ASSERT_TRUE(answerer.tx().wait().ok());
+  }
+  for (char byte : std::string(in.data() + kSize, kSize)) ASSERT_EQ(byte, 0) << "the canceled one stays empty";
+}
+
+TEST_P(Endings, NothingMoreIsAcceptedAfterwards) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  Buffer buffer(fabric, kSize);
+  Context context;
+  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
+  const auto refused = [](ssize_t rc) { return rc < 0 && rc != -FI_EAGAIN; };
+  fid_ep* const ep = pair.a().ep();
+  EXPECT_TRUE(refused(fi_send(ep, buffer.data(), 8, buffer.desc(), FI_ADDR_UNSPEC, &context)));
+  EXPECT_TRUE(refused(fi_inject(ep, buffer.data(), 8, FI_ADDR_UNSPEC)));
+  EXPECT_TRUE(refused(fi_recv(ep, buffer.data(), 8, buffer.desc(), FI_ADDR_UNSPEC, &context)));
+  EXPECT_EQ(pair.a().tx().read().rc, -FI_EAGAIN);
+  EXPECT_EQ(pair.a().rx().read().rc, -FI_EAGAIN);
+}
+
+TEST_P(Endings, EntriesOutliveTheirEndpoint) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Buffer in(fabric, kSize);
+  Context received;
+  for (int round = 0; round < 10; ++round) {
+    Pair pair(fabric);
+    for (int i = 0; i < 8; ++i) ASSERT_EQ(pair.a().recv(in, kSize, &received), 0);
+    expect_round_trip(pair.a(), pair.b(), 16);
+    pair.a().close();
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(pair.a().rx().read().err(), FI_ECANCELED);
+    EXPECT_EQ(pair.a().rx().read().rc, -FI_EAGAIN);
+  }
+}
