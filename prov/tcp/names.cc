@@ -1,32 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Addresses of endpoints; see names.h.
+// Sockets of endpoints; see names.h.
 #include "tcp/names.h"
 
-#include <rdma/fabric.h>
-
-#include <algorithm>
-#include <cstring>
+#include <rdma/fi_errno.h>
 
 #include "tcp/socket.h"
 
 namespace weft::tcp {
 namespace {
-
-bool fits(std::uint32_t addr_format, const Address& address) noexcept {
-  switch (addr_format) {
-    case FI_SOCKADDR_IN:
-      return address.family() == AF_INET;
-    case FI_SOCKADDR_IN6:
-      return address.family() == AF_INET6;
-    default:  // FI_SOCKADDR, FI_SOCKADDR_IP, FI_FORMAT_UNSPEC
-      return true;
-  }
-}
-
-Result<Address> checked(std::uint32_t addr_format, const Result<Address>& address) noexcept {
-  if (address && !fits(addr_format, *address)) return failure(FI_EINVAL);
-  return address;
-}
 
 // Tries each port of the range once.
 int bind_in_range(int fd, Address& local, const Parameters& parameters) noexcept {
@@ -40,26 +21,6 @@ int bind_in_range(int fd, Address& local, const Parameters& parameters) noexcept
 }
 
 }  // namespace
-
-int report_name(const Address& address, void* buf, std::size_t* len) noexcept {
-  if (len == nullptr || (buf == nullptr && *len != 0)) return -FI_EINVAL;
-  const std::size_t room = *len;
-  *len = address.size();
-  if (room != 0) std::memcpy(buf, address.data(), std::min<std::size_t>(room, address.size()));
-  return room < address.size() ? -FI_ETOOSMALL : 0;
-}
-
-Result<Address> read_name(std::uint32_t addr_format, const void* name, std::size_t len) noexcept {
-  return checked(addr_format, Address::from(name, len));
-}
-
-Result<Address> read_name(std::uint32_t addr_format, const void* name) noexcept {
-  return checked(addr_format, Address::from(name));
-}
-
-Address unnamed(std::uint32_t addr_format) noexcept {
-  return Address::any(addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET, 0);
-}
 
 Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool passive) noexcept {
   const int fd = net::open_stream(local.family());

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Where an endpoint's completions go: the queues and counters bound to it (fi_endpoint(3), fi_ep_bind).
+#pragma once
+
+#include "objects/completion_queue.h"
+#include "objects/counter.h"
+
+namespace weft {
+
+struct CompletionRoutes {
+  Ref<CompletionQueueCore> transmit_queue;
+  Ref<CompletionQueueCore> receive_queue;
+  bool transmit_selective = false;
+  bool receive_selective = false;
+  Ref<CounterCore> send, receive, read, write, remote_read, remote_write;
+
+  // `flags` tell the operation as completions do: FI_SEND, FI_READ, FI_WRITE with FI_MSG, FI_TAGGED, FI_RMA.
+  CounterCore* transmit_counter(std::uint64_t flags) const noexcept {
+    if (flags & FI_SEND) return send.get();
+    return flags & FI_READ ? read.get() : write.get();
+  }
+
+  // `report`: false for operations that ask for no completion (FI_SELECTIVE_COMPLETION, inject).
+  void transmitted(std::uint64_t flags, void* context, bool report) noexcept {
+    if (CounterCore* counter = transmit_counter(flags)) counter->add(1);
+    if (report && transmit_queue) transmit_queue->write({.context = context, .flags = flags});
+  }
+  void transmit_failed(std::uint64_t flags, void* context, int error, int native) noexcept {
+    if (CounterCore* counter = transmit_counter(flags)) counter->add_error(1);
+    if (transmit_queue) transmit_queue->write_error({{.context = context, .flags = flags}, 0, error, native});
+  }
+  void received(const Completion& completion, bool report) noexcept {
+    if (receive) receive->add(1);
+    if (report && receive_queue) receive_queue->write(completion);
+  }
+  void receive_failed(const CompletionError& error) noexcept {
+    if (receive) receive->add_error(1);
+    if (receive_queue) receive_queue->write_error(error);
+  }
+};
+
+}  // namespace weft

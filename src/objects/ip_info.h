@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// How a provider with internet addresses answers fi_getinfo(3): one info for each local address that fits, or for each
+// destination the address that the route to it leaves from. The provider says what it offers; this finds the addresses,
+// the names of interfaces and networks, and compares with the hints.
+//
+// No lock is held anywhere here: names may be resolved, which may take its time.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+#include "objects/address.h"
+#include "objects/info.h"
+
+namespace weft {
+
+// One possible result.
+struct IpCandidate {
+  Address source;
+  Address destination;  // empty: none
+  std::string fabric;
+  std::string domain;
+  size_t mtu = 0;  // bytes, of the interface; 0 if unknown
+};
+
+// What differs between providers.
+struct IpProvider {
+  const fi_provider* provider;
+  // Names of the fabric and the domain for sources that no interface stands for, such as 0.0.0.0.
+  const char* any_fabric;
+  const char* any_domain;
+  // The only interface to use and the parameter that says so; empty: all.
+  std::string interface;
+  const char* interface_parameter;
+  // A source without a host (FI_SOURCE and a service only) means each interface, not the wildcard address.
+  bool each_interface = false;
+  // The local address that packets to `peer` would bear: 0 or -errno.
+  int (*route)(const sockaddr* peer, socklen_t peer_len, sockaddr* local, socklen_t* local_len) noexcept;
+  // Completes the offer for one candidate, before it is compared with the hints; may be empty.
+  std::function<void(fi_info& info, const IpCandidate& candidate)> adjust = {};
+};
+
+// `offer` has everything but addresses and names. 0, or the negative error of fi_getinfo.
+int answer_with_addresses(const IpProvider& how, const fi_info& offer, uint32_t version, const char* node,
+                          const char* service, uint64_t flags, const fi_info* hints, fi_info** result);
+
+}  // namespace weft
