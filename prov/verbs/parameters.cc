@@ -64,7 +64,7 @@ void Parameters::define() {
   fi_param_define(verbs, "initiator_depth", FI_PARAM_INT,
                   "Reads and atomics outstanding at the peer at once (default: as many as the device can)");
   fi_param_define(verbs, "retry_count", FI_PARAM_INT,
-                  "How often a transfer is sent again when the peer is silent, 0 to 7 (default: 7)");
+                  "How often a transfer is sent again when the peer is silent, 0 to 7 (default: 6)");
   fi_param_define(verbs, "rnr_retry_count", FI_PARAM_INT,
                   "How often a transfer is sent again when the peer has no receive posted, 0 to 7; 7: for ever "
                   "(default: 7)");

@@ -31,7 +31,7 @@ struct Parameters {
   int max_connecting = 256;                // FI_VERBS_MAX_CONNECTING: requests of this process on the wire at once
   std::uint8_t responder_resources = 255;  // FI_VERBS_RESPONDER_RESOURCES, _INITIATOR_DEPTH: reads and atomics
   std::uint8_t initiator_depth = 255;      //   outstanding towards us, from us; 255: what the device has
-  std::uint8_t retry_count = 7;            // FI_VERBS_RETRY_COUNT: transport retries, 0..7
+  std::uint8_t retry_count = 6;            // FI_VERBS_RETRY_COUNT: transport retries, 0..7; Soft-RoCE takes 7 for ever
   std::uint8_t rnr_retry_count = 7;        // FI_VERBS_RNR_RETRY_COUNT: when the peer has no receive posted; 7: for ever
   std::uint8_t min_rnr_timer = 12;         // FI_VERBS_MIN_RNR_TIMER: code 0..31 of the pause we ask for; 12: 0.64 ms
   bool flow_control = true;                // FI_VERBS_FLOW_CONTROL
