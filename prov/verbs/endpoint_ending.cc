@@ -80,7 +80,8 @@ void Endpoint::lose_connection(int error, const char* why) noexcept {
 void Endpoint::stop_transfers(int error) noexcept {
   if (!transfers_enabled()) return;
   break_queue_pair();
-  if (id_ != nullptr && attempt_ == nullptr && qp_ != nullptr) rdma_disconnect(id_.get());
+  // Where that fails, the end of the id tells the peer.
+  if (id_ != nullptr && attempt_ == nullptr && qp_ != nullptr && rdma_disconnect(id_.get()) != 0) id_.reset();
   stop(error);
 }
 
