@@ -136,6 +136,7 @@ int accept_with(Id& id, const rdma_conn_param& param) {
   const int initiator = std::min<int>(config.max_qp_init_rd_atom, id.theirs.initiator_depth);
   const int responder = std::min<int>(config.max_qp_rd_atom, id.theirs.responder_resources);
   if (const int error = set_depths(id, param, responder, initiator)) return error;
+  id.accepted = true;
   if (has_qp(id))
     if (const int error = cm_connect_qp(id)) return error;
   return 0;

@@ -3,6 +3,7 @@
 // injecting events.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "fake_cm_id.h"
 
@@ -192,11 +193,9 @@ void remove_ids_of(Device& device) {
   }
 }
 
-void inject_cm_event(const rdma_cm_id* id, rdma_cm_event_type type, int status, const std::string& data) {
-  World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
-  Id& own = id_of(id, "fake::inject_cm_event");
-  if (type != RDMA_CM_EVENT_CONNECT_REQUEST) return push_event(own, type, status, data.data(), data.size());
+namespace {
+
+void inject_request(Id& own, const std::string& data) {
   Id* incoming = make_id(own.channel, own.context, own.ps, false);
   incoming->route.addr = own.route.addr;
   incoming->route.addr.dst_storage = own.route.addr.src_storage;
@@ -209,12 +208,25 @@ void inject_cm_event(const rdma_cm_id* id, rdma_cm_event_type type, int status, 
   push_request(own, *incoming, data.data(), data.size(), 56);
 }
 
+}  // namespace
+
+void inject_cm_event(const rdma_cm_id* id, rdma_cm_event_type type, int status, const std::string& data) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  Id& own = id_of(id, "fake::inject_cm_event");
+  const std::vector<HoldRule> rules = std::exchange(world.hold_rules, {});
+  if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
+    inject_request(own, data);
+  else
+    push_event(own, type, status, data.data(), data.size());
+  world.hold_rules = rules;
+}
+
 void hold(const rdma_cm_id* id, int event) {
   World& world = World::get();
   std::lock_guard<std::mutex> guard(world.mutex);
   world.hold_rules.push_back({id, event});
 }
-
 std::vector<HeldEvent> held() {
   World& world = World::get();
   std::lock_guard<std::mutex> guard(world.mutex);
@@ -281,9 +293,9 @@ int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** result) {
 }
 
 int rdma_ack_cm_event(rdma_cm_event* event) {
-  Entry entry(Call::rdma_ack_cm_event);
-  CmEvent& own = checked<CmEvent>(event, Kind::kEvent, entry.name());
-  if (entry.error()) return cm_error(entry.error());
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  CmEvent& own = checked<CmEvent>(event, Kind::kEvent, "rdma_ack_cm_event");
   --own.owner->unacked;
   destroy_object(&own);
   return 0;

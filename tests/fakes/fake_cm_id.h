@@ -49,6 +49,7 @@ struct Id : rdma_cm_id {
   int unacked = 0;
   uint64_t peer = 0;  // serial of the other identifier
   Id* listener = nullptr;
+  bool accepted = false;  // `mine` holds what rdma_accept was given
   Reach reach = Reach::kSilent;
   bool reachable = false;
   rdma_conn_param mine = {}, theirs = {};  // without data

@@ -48,8 +48,9 @@ ibv_qp_attr attributes(const Id& id, ibv_qp_state state) {
   attr.ah_attr.grh.hop_limit = 64;
   attr.ah_attr.grh.traffic_class = id.tos;
   const bool passive = id.role == Role::kPassive;
-  attr.max_rd_atomic = passive ? id.mine.initiator_depth : id.theirs.initiator_depth;
-  attr.max_dest_rd_atomic = passive ? id.mine.responder_resources : id.theirs.responder_resources;
+  const rdma_conn_param& depths = passive && id.accepted ? id.mine : id.theirs;
+  attr.max_rd_atomic = depths.initiator_depth;
+  attr.max_dest_rd_atomic = depths.responder_resources;
   attr.timeout = id.ack_timeout ? id.ack_timeout : 18;
   attr.retry_cnt = passive ? id.theirs.retry_count : id.mine.retry_count;
   attr.rnr_retry = id.theirs.rnr_retry_count;
@@ -141,6 +142,10 @@ int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
   if (entry.error()) return cm_error(entry.error());
   if (!own.device) return cm_error(EINVAL);
   const ibv_qp_state state = attr->qp_state;
+  // The kernel knows the peer's part only while there is a request or a reply.
+  const bool knows_peer = own.state == CmState::kRequestReceived || own.state == CmState::kReplySent ||
+                          own.state == CmState::kReplyReceived || own.state == CmState::kEstablished;
+  if (state != IBV_QPS_INIT && !knows_peer) return cm_error(EINVAL);
   *attr = attributes(own, state);
   *mask = state == IBV_QPS_INIT ? kInitMask : state == IBV_QPS_RTR ? kReceiveMask : kSendMask;
   return 0;

@@ -191,12 +191,24 @@ void raise_device(const std::string& name, ibv_event_type event) {
   }
 }
 
+void restore_device(const std::string& name) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  for (Device* device : world.devices)
+    if (device->config.name == name) device->removed = false;
+}
+
 void reset() {
   deliver_all();
   deliver_data();
   World& world = World::get();
   std::lock_guard<std::mutex> guard(world.mutex);
   world.forget_scripts();
+}
+
+void retire_devices() {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
   // Programs may still hold their contexts, so devices are put away and not destroyed.
   world.retired_devices.insert(world.retired_devices.end(), world.devices.begin(), world.devices.end());
   world.devices.clear();

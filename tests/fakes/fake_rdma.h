@@ -34,6 +34,8 @@ struct DeviceConfig {
 void add_device(const DeviceConfig& config);
 // Every identifier on it gets RDMA_CM_EVENT_DEVICE_REMOVAL, its contexts IBV_EVENT_DEVICE_FATAL, calls fail with EIO.
 void remove_device(const std::string& name);
+void restore_device(const std::string& name);                        // new calls find it again
+void retire_devices();                                               // forgets all of them
 void set_port_state(const std::string& name, ibv_port_state state);  // with the asynchronous event that belongs to it
 
 // ---- accounting
@@ -43,7 +45,7 @@ void set_port_state(const std::string& name, ibv_port_state state);  // with the
 std::map<std::string, int> live_objects();
 std::string leaks();  // "2 qp, 1 cm id", or empty
 uint64_t overruns();  // completions lost because a completion queue was full
-// Forgets scripts, held events, counts of calls and added devices; not the objects. For the end of a test.
+// Forgets scripts, counts of calls and timing, and delivers what is held. Objects and devices stay.
 void reset();
 
 // ---- calls that fail
@@ -92,7 +94,8 @@ void lose(Message message, int count = 1);  // the next ones vanish, with all th
 // identifier without a peer. `data` is what the event carries.
 void inject_cm_event(const rdma_cm_id* id, rdma_cm_event_type event, int status = 0, const std::string& data = {});
 
-// While holding, events are kept back instead of becoming readable. `event` -1 and `id` null mean any.
+// While holding, events except injected ones are kept back instead of becoming readable. `event` -1 and `id` null mean
+// any.
 struct HeldEvent {
   const rdma_cm_id* id;
   rdma_cm_event_type event;

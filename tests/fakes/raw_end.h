@@ -177,6 +177,7 @@ class Fakes : public testing::Test {
  protected:
   void SetUp() override {
     fake::reset();
+    fake::retire_devices();
     fake::add_device({.addresses = {"127.0.0.1", "10.0.0.1", "::1"}});
   }
   void TearDown() override { EXPECT_EQ(fake::leaks(), ""); }

@@ -284,7 +284,7 @@ TEST_F(RawTransfer, SharedReceivesAndTheirLimit) {
 }
 
 TEST_F(RawTransfer, LimitsOfTheDeviceAreReached) {
-  fake::reset();
+  fake::retire_devices();
   fake::add_device({.addresses = {"127.0.0.1"}, .max_qp = 1, .lockable_bytes = 100000});
   Lab lab;
   End client(lab.route());

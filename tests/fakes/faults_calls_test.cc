@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Every call of libibverbs and librdmacm that a conversation makes fails once, at its first and at later occurrences.
+// Whatever follows, the books balance (two_ends.h).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "fake_rdma.h"
+#include "two_ends.h"
+
+namespace {
+
+void set_short_times() {
+  fake::set_timing({.request_timeout = 500, .disconnect_timeout = 200, .retries_exceeded = 50});
+}
+
+int error_for(const std::string& call) {
+  const bool allocates = call.find("create") != call.npos || call.find("alloc") != call.npos ||
+                         call.find("reg_mr") != call.npos || call.find("post") != call.npos;
+  return allocates ? ENOMEM : EIO;
+}
+
+struct Case {
+  std::string call;
+  uint64_t nth;
+};
+
+// The first occurrences, the last one, and one between.
+std::vector<uint64_t> occurrences(uint64_t count) {
+  std::vector<uint64_t> list;
+  for (uint64_t nth = 1; nth <= std::min<uint64_t>(count, 6); ++nth) list.push_back(nth);
+  if (count > 8) list.push_back((count + 6) / 2);
+  if (count > 6) list.push_back(count);
+  return list;
+}
+
+}  // namespace
+
+class FaultsCalls : public testing::TestWithParam<ends::Options> {
+ protected:
+  void SetUp() override { fake::reset(); }
+  void TearDown() override { fake::reset(); }
+
+  static std::map<std::string, uint64_t> calls_without_failure() {
+    fake::reset();
+    set_short_times();
+    ends::TwoEnds both(GetParam());
+    both.run();
+    EXPECT_EQ(both.verdict(), "");
+    EXPECT_EQ(both.client.connected, 1);
+    EXPECT_EQ(both.server.connected, 1);
+    return fake::calls();
+  }
+};
+
+TEST_P(FaultsCalls, ConversationWithoutFaultsBalances) {
+  ASSERT_FALSE(calls_without_failure().empty());
+}
+
+TEST_P(FaultsCalls, EachCallFailsOnce) {
+  int runs = 0, reached = 0;
+  for (const auto& [call, count] : calls_without_failure()) {
+    for (const uint64_t nth : occurrences(count)) {
+      fake::reset();
+      set_short_times();
+      fake::fail(call, nth, error_for(call));
+      ends::TwoEnds both(GetParam());
+      both.run();
+      ++runs;
+      reached += fake::failure_happened();
+      EXPECT_EQ(both.verdict(), "") << call << " number " << nth << " of " << count << " failing";
+      fake::reset();
+    }
+  }
+  EXPECT_GT(reached, runs / 2);
+  std::printf("%d runs, the call that was to fail was reached in %d\n", runs, reached);
+}
+
+INSTANTIATE_TEST_SUITE_P(, FaultsCalls,
+                         testing::Values(ends::Options{}, ends::Options{.shared_receives = true},
+                                         ends::Options{.automatic_progress = true}),
+                         [](const auto& param) {
+                           return std::string(param.param.shared_receives      ? "shared_receives"
+                                              : param.param.automatic_progress ? "automatic_progress"
+                                                                               : "plain");
+                         });

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// See two_ends.h.
+#include "two_ends.h"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
+#include <rdma/fi_rma.h>
+
+#include <arpa/inet.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "fake_rdma.h"
+
+namespace ends {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+fi_info* hints_for(const Options& options) {
+  fi_info* hints = fi_allocinfo();
+  hints->fabric_attr->prov_name = strdup("verbs");
+  hints->ep_attr->type = FI_EP_MSG;
+  hints->caps = FI_MSG | FI_RMA;
+  hints->addr_format = FI_SOCKADDR_IN;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  hints->tx_attr->size = hints->rx_attr->size = 16;
+  if (options.automatic_progress)
+    hints->domain_attr->control_progress = hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
+  return hints;
+}
+
+// Room for an event with its private data, which is a flexible array.
+struct EventBuffer {
+  alignas(fi_eq_cm_entry) char bytes[sizeof(fi_eq_cm_entry) + 256] = {};
+  fi_eq_cm_entry* entry = reinterpret_cast<fi_eq_cm_entry*>(bytes);
+};
+
+void* description(End& end) {
+  return end.mr ? fi_mr_desc(end.mr) : nullptr;
+}
+
+}  // namespace
+
+// ---- One end ----
+
+bool End::open_endpoint(TwoEnds& all, fi_info* info) {
+  if (!eq || !cq || !mr) return false;
+  if (fi_endpoint(all.domain, info, &ep, this)) return false;
+  const bool bound = !fi_ep_bind(ep, &eq->fid, 0) && !fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) &&
+                     (!srx || !fi_ep_bind(ep, &srx->fid, 0));
+  return bound && !fi_enable(ep);
+}
+
+void* End::take_context() {
+  const size_t at = next_context_ % contexts_.size();
+  return open_[at] ? nullptr : &contexts_[at];
+}
+
+void End::post_receive() {
+  void* context = take_context();
+  if (!ep || !context) return;
+  fid_ep* where = srx ? srx : ep;
+  if (fi_recv(where, memory_.data() + 4096, 256, description(*this), FI_ADDR_UNSPEC, context)) return;
+  open_[next_context_++ % open_.size()] = 1;
+  ++posted;
+  if (srx) ++shared;
+}
+
+bool End::post_send(bool inject) {
+  void* context = take_context();
+  if (!ep || !context) return false;
+  if (inject) return !fi_inject(ep, memory_.data(), 8, FI_ADDR_UNSPEC);
+  if (fi_send(ep, memory_.data(), 64, description(*this), FI_ADDR_UNSPEC, context)) return false;
+  open_[next_context_++ % open_.size()] = 1;
+  ++posted;
+  return true;
+}
+
+bool End::post_rma(End& target, bool read) {
+  void* context = take_context();
+  if (!ep || !context || !target.mr) return false;
+  const auto address = reinterpret_cast<uint64_t>(target.memory_.data());
+  const uint64_t key = fi_mr_key(target.mr);
+  const ssize_t rc =
+      read ? fi_read(ep, memory_.data() + 1024, 64, description(*this), FI_ADDR_UNSPEC, address, key, context)
+           : fi_write(ep, memory_.data(), 64, description(*this), FI_ADDR_UNSPEC, address, key, context);
+  if (rc) return false;
+  open_[next_context_++ % open_.size()] = 1;
+  ++posted;
+  return true;
+}
+
+void End::settle(TwoEnds& all, void* context, bool success) {
+  const auto at = static_cast<fi_context2*>(context) - contexts_.data();
+  if (at < 0 || static_cast<size_t>(at) >= open_.size())
+    return all.complain(std::string(name) + ": a completion of an unknown context");
+  if (!open_[static_cast<size_t>(at)]) return all.complain(std::string(name) + ": an operation completed twice");
+  open_[static_cast<size_t>(at)] = 0;
+  ++(success ? completed : failed);
+}
+
+void End::read_completions(TwoEnds& all) {
+  if (!cq) return;
+  for (int i = 0; i < 64; ++i) {
+    fi_cq_msg_entry entry{};
+    const ssize_t rc = fi_cq_read(cq, &entry, 1);
+    if (rc == 1) {
+      settle(all, entry.op_context, true);
+    } else if (rc == -FI_EAVAIL) {
+      fi_cq_err_entry failure{};
+      if (fi_cq_readerr(cq, &failure, 0) == 1) settle(all, failure.op_context, false);
+    } else {
+      return;
+    }
+  }
+}
+
+void End::close_endpoint(TwoEnds& all) {
+  if (!ep) return;
+  if (fi_close(&ep->fid)) all.complain(std::string(name) + ": the endpoint cannot be closed");
+  ep = nullptr;
+  closed = true;
+  read_completions(all);
+}
+
+// ---- Both ----
+
+bool TwoEnds::open_end(End& end) {
+  fi_eq_attr eq_attr{};
+  eq_attr.wait_obj = FI_WAIT_FD;
+  fi_cq_attr cq_attr{};
+  cq_attr.format = FI_CQ_FORMAT_MSG;
+  cq_attr.wait_obj = FI_WAIT_FD;
+  cq_attr.size = 256;
+  if (fi_eq_open(fabric, &eq_attr, &end.eq, nullptr) || fi_cq_open(domain, &cq_attr, &end.cq, nullptr)) return false;
+  constexpr uint64_t kAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+  if (fi_mr_reg(domain, end.memory_.data(), end.memory_.size(), kAccess, 0, 0, 0, &end.mr, nullptr)) return false;
+  return !options_.shared_receives || !fi_srx_context(domain, info->rx_attr, &end.srx, nullptr);
+}
+
+bool TwoEnds::open() {
+  client.name = "client";
+  server.name = "server";
+  fi_info* hints = hints_for(options_);
+  const int found = fi_getinfo(FI_VERSION(1, 18), "127.0.0.1", nullptr, FI_SOURCE, hints, &info);
+  fi_freeinfo(hints);
+  if (found || fi_fabric(info->fabric_attr, &fabric, nullptr) || fi_domain(fabric, info, &domain, nullptr))
+    return false;
+  fi_eq_attr attr{};
+  attr.wait_obj = FI_WAIT_FD;
+  if (!open_end(client) || !open_end(server) || fi_eq_open(fabric, &attr, &listener_eq, nullptr)) return false;
+  return !fi_passive_ep(fabric, info, &listener, nullptr) && !fi_pep_bind(listener, &listener_eq->fid, 0) &&
+         !fi_listen(listener);
+}
+
+bool TwoEnds::connect() {
+  std::array<char, 256> address{};
+  size_t length = address.size();
+  if (fi_getname(&listener->fid, address.data(), &length)) return false;
+  fi_info* wanted = fi_dupinfo(info);
+  std::free(wanted->src_addr);
+  wanted->src_addr = nullptr;
+  wanted->src_addrlen = 0;
+  const bool opened = client.open_endpoint(*this, wanted);
+  fi_freeinfo(wanted);
+  if (!opened) return false;
+  fi_setopt(&client.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &options_.connect_timeout_ms, sizeof(int));
+  for (int i = 0; i < 4; ++i) client.post_receive();
+  client.started = !fi_connect(client.ep, address.data(), "hello", 5);
+  return client.started;
+}
+
+void TwoEnds::answer(fi_info* request) {
+  const fid_t handle = request->handle;
+  if (server.ep || options_.server_rejects || !server.open_endpoint(*this, request)) {
+    if (server.ep && !server.started) server.close_endpoint(*this);
+    if (listener) fi_reject(listener, handle, "no", 2);  // fails if an endpoint has taken it over
+  } else {
+    fi_setopt(&server.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &options_.connect_timeout_ms, sizeof(int));
+    for (int i = 0; i < 4; ++i) server.post_receive();
+    server.started = !fi_accept(server.ep, "welcome", 7);
+    if (!server.started) server.close_endpoint(*this);
+  }
+  fi_freeinfo(request);
+}
+
+void TwoEnds::read_listener() {
+  if (!listener_eq) return;
+  EventBuffer buffer;
+  uint32_t event = 0;
+  const ssize_t rc = fi_eq_read(listener_eq, &event, buffer.bytes, sizeof buffer.bytes, 0);
+  if (rc == -FI_EAVAIL) {
+    fi_eq_err_entry error{};
+    fi_eq_readerr(listener_eq, &error, 0);
+  } else if (rc > 0 && event == FI_CONNREQ) {
+    request_seen = true;
+    requests.push_back(buffer.entry->info);
+  }
+  while (answer_requests && !requests.empty()) {
+    fi_info* request = requests.front();
+    requests.erase(requests.begin());
+    answer(request);
+  }
+}
+
+void TwoEnds::read_events(End& end) {
+  if (!end.eq) return;
+  EventBuffer buffer;
+  uint32_t event = 0;
+  const ssize_t rc = fi_eq_read(end.eq, &event, buffer.bytes, sizeof buffer.bytes, 0);
+  const auto check = [&](fid_t fid) {
+    if (!end.ep || fid != &end.ep->fid) complain(std::string(end.name) + ": an event of something that is closed");
+    if (end.terminals) complain(std::string(end.name) + ": an event after the terminal one");
+  };
+  if (rc == -FI_EAVAIL) {
+    fi_eq_err_entry error{};
+    if (fi_eq_readerr(end.eq, &error, 0) < 0) return;
+    check(error.fid);
+    char text[256] = "";
+    end.history.push_back(std::string("error ") + std::to_string(error.err) + " " +
+                          fi_eq_strerror(end.eq, error.prov_errno, error.err_data, text, sizeof text));
+    end.error = error.err;
+    ++end.terminals;
+  } else if (rc > 0) {
+    check(buffer.entry->fid);
+    end.history.push_back(event == FI_CONNECTED ? "connected" : event == FI_SHUTDOWN ? "shutdown" : "other event");
+    if (event == FI_CONNECTED && end.connected++) complain(std::string(end.name) + ": connected twice");
+    if (event == FI_SHUTDOWN) {
+      ++end.terminals;
+      end.read_completions(*this);
+      const size_t still = end.outstanding();
+      if (still > end.shared)
+        complain(std::string(end.name) + ": " + std::to_string(still) + " operations outstanding at the end event");
+    }
+  }
+}
+
+void TwoEnds::poll() {
+  read_listener();
+  read_events(client);
+  read_events(server);
+  client.read_completions(*this);
+  server.read_completions(*this);
+}
+
+bool TwoEnds::wait(const std::function<bool()>& done, int milliseconds) {
+  const auto limit = Clock::now() + std::chrono::milliseconds(milliseconds);
+  for (int round = 0;; ++round) {
+    poll();
+    if (done()) return true;
+    if (Clock::now() >= limit) return false;
+    if (round > 20) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+void TwoEnds::expect_ended(int milliseconds) {
+  if (wait([this] { return quiet(); }, milliseconds)) return;
+  for (End* end : {&client, &server})
+    if (!end->over()) complain(std::string(end->name) + ": no terminal event");
+}
+
+void TwoEnds::transfer() {
+  for (int i = 0; i < 2; ++i) {
+    client.post_send();
+    server.post_send();
+  }
+  client.post_send(true);
+  client.post_rma(server, false);
+  client.post_rma(server, true);
+  struct fid* queue = client.cq ? &client.cq->fid : nullptr;
+  if (queue) fi_trywait(fabric, &queue, 1);
+  const auto sent = [](const End& end) { return end.outstanding() <= 4; };
+  wait([&] { return (sent(client) && sent(server)) || client.terminals || server.terminals; }, 1000);
+}
+
+void TwoEnds::run() {
+  if (open() && connect()) {
+    wait([this] { return (client.established() && server.established()) || client.over() || server.terminals; }, 3000);
+    if (client.established() && server.established()) transfer();
+    if (client.established() && fi_shutdown(client.ep, 0)) client.close_endpoint(*this);
+    if (server.started && !server.over() && client.over() && !server.connected) wait([this] { return quiet(); }, 300);
+    expect_ended();
+  }
+  close();
+}
+
+void TwoEnds::close_fid(fid_t fid, const char* what) {
+  if (const int rc = fi_close(fid)) complain(std::string(what) + " cannot be closed: " + fi_strerror(-rc));
+}
+
+void TwoEnds::close_listener() {
+  if (listener) close_fid(&listener->fid, "listener");
+  listener = nullptr;
+}
+
+void TwoEnds::close_end(End& end) {
+  end.close_endpoint(*this);
+  if (end.srx) close_fid(&end.srx->fid, "shared receives");
+  end.read_completions(*this);
+  if (end.outstanding() > end.shared)
+    complain(std::string(end.name) + ": " + std::to_string(end.outstanding()) + " operations never completed");
+  if (end.mr) close_fid(&end.mr->fid, "memory region");
+  if (end.cq) close_fid(&end.cq->fid, "completion queue");
+  end.srx = nullptr;
+  end.mr = nullptr;
+  end.cq = nullptr;
+}
+
+void TwoEnds::close() {
+  for (fi_info* request : requests) fi_freeinfo(request);
+  requests.clear();
+  close_end(client);
+  close_end(server);
+  close_listener();
+  for (fid_eq** queue : {&client.eq, &server.eq, &listener_eq}) {
+    if (*queue) close_fid(&(*queue)->fid, "event queue");
+    *queue = nullptr;
+  }
+  if (domain) close_fid(&domain->fid, "domain");
+  if (fabric) close_fid(&fabric->fid, "fabric");
+  if (info) fi_freeinfo(info);
+  domain = nullptr;
+  fabric = nullptr;
+  info = nullptr;
+}
+
+std::string TwoEnds::verdict() const {
+  std::string text = complaints_;
+  if (const std::string left = fake::leaks(); !left.empty()) text += "left behind: " + left + "\n";
+  if (text.empty()) return text;
+  for (const End* end : {&client, &server}) {
+    text += std::string("  ") + end->name + ":";
+    for (const std::string& line : end->history) text += " [" + line + "]";
+    text += " posted " + std::to_string(end->posted) + ", completed " + std::to_string(end->completed) + ", failed " +
+            std::to_string(end->failed) + "\n";
+  }
+  return text;
+}
+
+}  // namespace ends

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A client and a server of one fabric on the verbs provider, written so that any call may fail: what cannot go on is
+// given up, and everything is closed in the end. It keeps the books that every scenario must balance:
+//   posted = completed + failed + cancelled, each operation once;
+//   exactly one terminal event for each endpoint that was started and not closed before it;
+//   nothing lives afterwards in the fakes; nothing takes longer than it may.
+#pragma once
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ends {
+
+struct Options {
+  bool automatic_progress = false;
+  bool shared_receives = false;
+  int connect_timeout_ms = 400;
+  bool server_rejects = false;
+};
+
+class TwoEnds;
+
+// One endpoint with its queues, and its books.
+class End {
+ public:
+  const char* name = "";
+  fid_eq* eq = nullptr;
+  fid_cq* cq = nullptr;
+  fid_ep* ep = nullptr;
+  fid_mr* mr = nullptr;
+  fid_ep* srx = nullptr;
+
+  bool started = false;  // fi_connect or fi_accept returned 0
+  bool closed = false;   // by us
+  int connected = 0, terminals = 0;
+  int error = 0;  // of an error event
+  size_t posted = 0, completed = 0, failed = 0;
+  size_t shared = 0;  // receives of the shared context: one that no message took has no queue to be reported in
+  std::vector<std::string> history;  // what happened, for messages
+
+  bool established() const { return connected && !terminals && !closed; }
+  bool over() const { return !started || terminals || closed; }
+  size_t outstanding() const { return posted - completed - failed; }
+
+  bool open_endpoint(TwoEnds& all, fi_info* info);
+  void post_receive();
+  bool post_send(bool inject = false);
+  bool post_rma(End& target, bool read);
+  void read_completions(TwoEnds& all);
+  void close_endpoint(TwoEnds& all);
+
+ private:
+  void settle(TwoEnds& all, void* context, bool success);
+  void* take_context();
+  std::array<char, 8192> memory_{};
+  std::array<fi_context2, 512> contexts_{};
+  std::array<char, 512> open_{};  // by context: 1 while the operation is outstanding
+  size_t next_context_ = 0;
+  friend class TwoEnds;
+};
+
+class TwoEnds {
+ public:
+  explicit TwoEnds(const Options& options = {}) : options_(options) {}
+  ~TwoEnds() { close(); }
+  TwoEnds(const TwoEnds&) = delete;
+  TwoEnds& operator=(const TwoEnds&) = delete;
+
+  // The parts of a conversation. Each returns whether to go on.
+  bool open();     // fabric, domain, queues, a listener
+  bool connect();  // the client's endpoint, receives, fi_connect
+  void transfer();
+  void close();  // everything, in order; balances the books
+
+  // The whole conversation: connect, transfer, end, close.
+  void run();
+
+  void poll();  // reads every queue once; the server answers requests
+  bool wait(const std::function<bool()>& done, int milliseconds = 5000);
+  bool quiet() const { return client.over() && server.over(); }
+  // After it no terminal event may be missing.
+  void expect_ended(int milliseconds = 5000);
+
+  // What was wrong, a line each; empty if nothing.
+  std::string verdict() const;
+  void complain(const std::string& what) { complaints_ += what + "\n"; }
+
+  End client, server;
+  fid_pep* listener = nullptr;
+  fid_eq* listener_eq = nullptr;
+  fid_domain* domain = nullptr;
+  fid_fabric* fabric = nullptr;
+  fi_info* info = nullptr;
+  bool request_seen = false;
+  bool answer_requests = true;  // else they wait in `requests`
+  std::vector<fi_info*> requests;
+  void answer(fi_info* request);
+  void close_listener();
+
+ private:
+  bool open_end(End& end);
+  void read_events(End& end);
+  void read_listener();
+  void close_end(End& end);
+  void close_fid(fid_t fid, const char* what);
+  Options options_;
+  std::string complaints_;
+  std::vector<std::array<char, 256>> addresses_;
+};
+
+}  // namespace ends
