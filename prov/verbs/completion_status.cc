@@ -19,7 +19,9 @@ struct Meaning {
 constexpr Meaning kMeanings[] = {
     {IBV_WC_SUCCESS, 0, "success"},
     {IBV_WC_LOC_LEN_ERR, FI_EMSGSIZE, "the message is longer than the receive buffer, or than the device can send"},
-    {IBV_WC_LOC_QP_OP_ERR, FI_EINVAL, "the device found the operation malformed (queue pair consistency error)"},
+    {IBV_WC_LOC_QP_OP_ERR, FI_EINVAL,
+     "the device found the operation malformed: a buffer that is not registered any more, or (on Soft-RoCE) a message "
+     "that is much longer than its receive"},
     {IBV_WC_LOC_EEC_OP_ERR, FI_EIO, "the device found an inconsistent end-to-end context"},
     {IBV_WC_LOC_PROT_ERR, FI_EFAULT,
      "a local buffer is not (or no longer) registered for this, or lies outside of its registration"},

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Transfers that go wrong: one error entry each, which names the operation, the kind of error and, in words, whose
+// fault it was; what was posted behind ends as well; fi_cq(3), fi_msg(3), fi_mr(3).
+#include <rdma/fi_rma.h>
+
+#include "fixture/driver.h"
+#include "fixture/node.h"
+
+CONFORMANCE_TOPIC(TransferErrors);
+
+namespace {
+
+const HintsEditor kRma = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA; };
+
+std::string sentence(CompletionQueue& queue, const Completion& completion) {
+  char text[256] = "";
+  const char* answer =
+      fi_cq_strerror(queue.get(), completion.error.prov_errno, completion.error.err_data, text, sizeof text);
+  return answer != nullptr ? answer : "";
+}
+
+bool needs_descriptors(const Fabric& fabric) {
+  return fabric.has(FI_MR_LOCAL) || (fabric.info()->mode & FI_LOCAL_MR);
+}
+
+}  // namespace
+
+TEST_P(TransferErrors, BufferWithoutDescriptorIsRefusedAtOnce) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  if (!needs_descriptors(fabric)) GTEST_SKIP() << "descriptors mean nothing here";
+  Pair pair(fabric);
+  std::vector<char> bytes(4096);
+  Context context;
+  EXPECT_EQ(fi_send(pair.a().ep(), bytes.data(), bytes.size(), nullptr, pair.a().peer, &context), -FI_EINVAL);
+  EXPECT_EQ(fi_recv(pair.a().ep(), bytes.data(), bytes.size(), nullptr, FI_ADDR_UNSPEC, &context), -FI_EINVAL);
+  expect_talking(pair);
+}
+
+TEST_P(TransferErrors, ClosedRegionOfTheSenderIsABadAddress) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  if (!needs_descriptors(fabric)) GTEST_SKIP() << "descriptors mean nothing here";
+  Pair pair(fabric);
+  Buffer in(fabric, 8192);
+  Context received, sent;
+  ASSERT_EQ(pair.b().recv(in, 8192, &received), 0);
+  std::vector<char> bytes(4096);
+  void* desc;
+  {
+    const auto mr = opened<fid_mr>("fi_mr_reg", [&](fid_mr** m) {
+      return fi_mr_reg(fabric.domain(), bytes.data(), bytes.size(), FI_SEND, 0, 4711, 0, m, nullptr);
+    });
+    desc = fi_mr_desc(mr.get());
+  }
+  ASSERT_EQ(retry([&] { return fi_send(pair.a().ep(), bytes.data(), bytes.size(), desc, pair.a().peer, &sent); }), 0);
+  const Completion completion = pair.a().tx().wait();
+  // Soft-RoCE calls it malformed.
+  EXPECT_TRUE(completion.err() == FI_EFAULT || completion.err() == FI_EINVAL) << completion;
+  EXPECT_EQ(completion.context(), &sent);
+  EXPECT_NE(sentence(pair.a().tx(), completion).find("registered"), std::string::npos)
+      << sentence(pair.a().tx(), completion);
+}
+
+TEST_P(TransferErrors, OperationsBehindAFailureAreCanceledInOrder) {
+  CONNECTED_ONLY();
+  NEEDS(kRma, "FI_RMA");
+  Fabric fabric(target(), kRma);
+  Pair pair(fabric);
+  Buffer local(fabric, 4096, 'l', FI_READ | FI_WRITE | FI_SEND), remote(fabric, 4096, 'r', FI_REMOTE_READ);
+  Context good, bad, behind[3];
+  const auto read = [&](uint64_t key, Context& context) {
+    return retry([&] {
+      return fi_read(pair.a().ep(), local.data(), 4096, local.desc(), pair.a().peer, remote.remote_address(), key,
+                     &context);
+    });
+  };
+  ASSERT_EQ(read(remote.key(), good), 0);
+  ASSERT_EQ(read(remote.key() + 1000, bad), 0);
+  size_t posted = 0;
+  for (Context& context : behind) {
+    if (read(remote.key(), context) != 0) break;  // the failure may have been noticed already
+    ++posted;
+  }
+  EXPECT_EQ(pair.a().tx().wait().context(), &good);
+  const Completion failed = pair.a().tx().wait();
+  EXPECT_EQ(failed.context(), &bad) << failed;
+  EXPECT_NE(failed.err(), 0);
+  if (!speaks_tcp()) {  // where a peer refuses by closing the connection
+    EXPECT_NE(failed.err(), FI_ECANCELED) << "this one was tried";
+  }
+  EXPECT_FALSE(sentence(pair.a().tx(), failed).empty());
+  pair.a().eq().expect(FI_SHUTDOWN, pair.a().fid());
+  for (size_t i = 0; i < posted; ++i) {
+    const Completion completion = pair.a().tx().read();
+    EXPECT_EQ(completion.context(), &behind[i]) << completion;
+    EXPECT_EQ(completion.err(), FI_ECANCELED) << completion;
+  }
+  EXPECT_EQ(pair.a().tx().read().rc, -FI_EAGAIN);
+}
+
+TEST_P(TransferErrors, TruncationNamesBothLengthsAndTheConnectionLives) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  Buffer out(fabric, 20'000), in(fabric, 20'000);
+  Context received, sent;
+  for (size_t room : {0, 1, 63, 64, 65, 1000}) {
+    for (size_t length : {room + 1, room + 64, room + 10'000}) {
+      out.fill_pattern(static_cast<unsigned>(room));
+      std::memset(in.data(), '#', in.size());
+      ASSERT_EQ(pair.b().recv(in, room, &received), 0);
+      ASSERT_EQ(pair.a().send(out, length, &sent), 0);
+      const Completion completion = pair.b().rx().wait();
+      ASSERT_EQ(completion.err(), FI_ETRUNC) << room << " " << length << ": " << completion;
+      EXPECT_EQ(completion.context(), &received);
+      EXPECT_EQ(completion.error.len, room);
+      EXPECT_EQ(completion.error.olen, length - room);
+      EXPECT_TRUE(in.holds_pattern(static_cast<unsigned>(room), room));
+      EXPECT_EQ(in.data()[room], '#') << "wrote behind the buffer";
+      EXPECT_TRUE(pair.a().tx().wait().ok()) << "the sender is not to blame";
+    }
+  }
+  expect_talking(pair);
+}
+
+TEST_P(TransferErrors, TruncationThatNothingCanHoldIsStillTold) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  const size_t length = fabric.length_up_to(4 << 20);
+  Buffer out(fabric, length), in(fabric, 100);
+  Context received, sent;
+  ASSERT_EQ(pair.b().recv(in, 100, &received), 0);
+  ASSERT_EQ(pair.a().send(out, length, &sent), 0);
+  const Completion completion = pair.b().rx().wait();
+  // Soft-RoCE calls it malformed.
+  EXPECT_TRUE(completion.err() == FI_ETRUNC || completion.err() == FI_EINVAL) << completion;
+  EXPECT_EQ(completion.context(), &received);
+  EXPECT_FALSE(sentence(pair.b().rx(), completion).empty());
+}
+
+TEST_P(TransferErrors, SelectiveEndpointsHearOfFailuresToo) {
+  CONNECTED_ONLY();
+  NEEDS(kRma, "FI_RMA");
+  Fabric fabric(target(), kRma);
+  NodeOptions selective;
+  selective.tx_flags = FI_SELECTIVE_COMPLETION;
+  Pair pair(fabric, selective, {});
+  Buffer local(fabric, 64, 'l', FI_READ | FI_WRITE), remote(fabric, 64, 'r', FI_REMOTE_READ);
+  Context quiet;
+  ASSERT_EQ(retry([&] {
+              return fi_read(pair.a().ep(), local.data(), 64, local.desc(), pair.a().peer, remote.remote_address(),
+                             remote.key() + 1000, &quiet);
+            }),
+            0);
+  const Completion completion = pair.a().tx().wait();
+  EXPECT_NE(completion.err(), 0) << completion;
+  EXPECT_EQ(completion.context(), &quiet);
+}
