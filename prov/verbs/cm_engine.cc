@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "verbs/completion_channel.h"
 #include "verbs/provider.h"
 
 namespace weft::verbs {
@@ -221,6 +222,10 @@ void CmEngine::run_async_events(Watched& watched) noexcept {
       case IBV_EVENT_COMM_EST:
         // The queue pair's destruction waits for our acknowledgement, so whoever owns it is alive.
         static_cast<CmHandler*>(event.element.qp->qp_context)->on_qp_event(event.event_type);
+        break;
+      case IBV_EVENT_CQ_ERR:
+        if (event.element.cq->cq_context != nullptr)
+          static_cast<CompletionChannel*>(event.element.cq->cq_context)->on_overrun();
         break;
       case IBV_EVENT_DEVICE_FATAL:
       case IBV_EVENT_PORT_ACTIVE:

@@ -65,7 +65,7 @@ Status CompletionChannel::create(const fi_cq_attr* attr) {
   const auto most = static_cast<unsigned>(std::max(domain_.device().attr().orig_attr.max_cqe, 1));
   const size_t asked = attr != nullptr && attr->size != 0 ? attr->size : kFirstEntries;
   const auto entries = static_cast<unsigned>(std::min<size_t>(asked, most));
-  cq_.reset(ibv_create_cq(context, static_cast<int>(entries), nullptr, events_.get(), vector));
+  cq_.reset(ibv_create_cq(context, static_cast<int>(entries), this, events_.get(), vector));
   return cq_ != nullptr ? Status() : Status::last_errno();
 }
 
@@ -88,12 +88,13 @@ Status CompletionChannel::open_descriptors() {
 Status CompletionChannel::grow_locked(unsigned entries) noexcept {
   const auto most = static_cast<unsigned>(std::max(domain_.device().attr().orig_attr.max_cqe, 1));
   const auto now = static_cast<unsigned>(cq_->cqe);
-  if (entries <= now) return {};
   if (entries > most) {
-    FI_WARN(&provider(), FI_LOG_CQ, "%u operations may be outstanding at once; the completion queues of %s hold %u\n",
-            entries, domain_.device().name(), most);
-    return Status(-FI_ENOSPC);
+    if (now < most)
+      FI_INFO(&provider(), FI_LOG_CQ, "%u operations may be outstanding at once; the completion queues of %s hold %u\n",
+              entries, domain_.device().name(), most);
+    entries = most;
   }
+  if (entries <= now) return {};
   const unsigned wanted = std::min(std::max(entries, 2 * now), most);
   int error = ibv_resize_cq(cq_.get(), static_cast<int>(wanted));
   if (error != 0 && wanted != entries) error = ibv_resize_cq(cq_.get(), static_cast<int>(entries));
@@ -151,6 +152,12 @@ Status CompletionChannel::add_endpoint(std::uint32_t qp_number, TransferEndpoint
 void CompletionChannel::remove_endpoint(std::uint32_t qp_number) noexcept {
   LightGuard guard(lock_);
   endpoints_.erase(qp_number);
+}
+
+void CompletionChannel::on_overrun() noexcept {
+  FI_WARN(&provider(), FI_LOG_CQ, "a completion queue of %s was overrun: completions are lost\n",
+          domain_.device().name());
+  if (queue_ != nullptr) queue_->overrun();
 }
 
 // ---- Polling ----

@@ -49,8 +49,9 @@ class CompletionChannel {
   // Where completions go from now on; null: nowhere, they are counted only.
   void serve(CompletionQueueCore* queue) noexcept { queue_ = queue; }
 
-  // The device queue never holds less than what may be outstanding: whoever posts says how much that is, and it grows.
-  // -FI_ENOSPC when the device cannot hold as many. A shared context counts once, however many endpoints draw from it.
+  // The device queue holds what may be outstanding: whoever posts says how much that is, and it grows, up to what the
+  // device has. Beyond that the application has to leave depth unused or read in time; else it hears of the overrun.
+  // A shared context counts once, however many endpoints draw from it.
   Status reserve(unsigned entries) noexcept;
   void give_back(unsigned entries) noexcept;
   Status reserve(SharedReceive& shared) noexcept;
@@ -70,6 +71,9 @@ class CompletionChannel {
   size_t read_into(CompletionQueueCore& queue, void* buf, size_t count) noexcept;
   // The completion queue is gone.
   void release() noexcept { delete this; }
+
+  // The device lost completions (IBV_EVENT_CQ_ERR). Any thread.
+  void on_overrun() noexcept;
 
   // Empties the device queue.
   void poll_all() noexcept;

@@ -113,6 +113,14 @@ void CompletionQueueCore::write_error(const CompletionError& error) noexcept {
   wait_.signal();
 }
 
+void CompletionQueueCore::overrun() noexcept {
+  {
+    Lock lock(mutex_);
+    overrun_locked();
+  }
+  wait_.signal();
+}
+
 // Counted as one more thing to read, for good: the -FI_EOVERRUN behind the last entry.
 void CompletionQueueCore::overrun_locked() noexcept {
   if (!overrun_) unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

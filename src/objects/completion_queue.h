@@ -78,6 +78,8 @@ class CompletionQueueCore : public RefCounted {
   // empty.
   void write(const Completion& completion) noexcept;
   void write_error(const CompletionError& error) noexcept;
+  // Completions were lost before they came here.
+  void overrun() noexcept;
 
   // Something to read (an entry or an error). A hint without the lock: not for deciding to sleep.
   bool ready() const noexcept { return unread_.load(std::memory_order_relaxed) != 0; }
