@@ -35,6 +35,15 @@ int release_to(Result<T*> opened, Handle** handle) noexcept {
   return 0;
 }
 
+// libibverbs heeds RDMAV_FORK_SAFE and IBV_FORK_SAFE by itself. Too late once memory was registered, so it is tried
+// whenever a domain is opened and the first one counts. Kernels since 5.12 need nothing.
+void prepare_for_fork(const Parameters& parameters) noexcept {
+  if (!parameters.fork_safe || ibv_is_fork_initialized() != IBV_FORK_DISABLED) return;
+  if (const int error = ibv_fork_init(); error != 0)
+    FI_WARN(&provider(), FI_LOG_DOMAIN, "registered memory cannot be made safe from forks: %s%s\n", fi_strerror(error),
+            error == EINVAL ? " (memory was registered before; set RDMAV_FORK_SAFE=1)" : "");
+}
+
 bool asks_for_progress(const fi_domain_attr& attr) noexcept {
   return attr.control_progress == FI_PROGRESS_AUTO || attr.progress == FI_PROGRESS_AUTO;
 }
@@ -50,6 +59,7 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
     return -FI_EINVAL;
   auto device = open_device(info->domain_attr->name);
   if (!device) return device.error().code();
+  prepare_for_fork(fabric.parameters);
   ProtectionDomainHandle pd(ibv_alloc_pd((*device)->context()));
   if (pd == nullptr) {
     const Status status = Status::last_errno();

@@ -33,6 +33,11 @@ void read_names(const char* name, std::vector<std::string>& list) {
     if (!word.empty()) list.push_back(word);
 }
 
+void read_switch(const char* name, bool& value) {
+  int given = 0;
+  if (fi_param_get_bool(&provider(), name, &given) == 0) value = given != 0;
+}
+
 constexpr int kMaxInt = std::numeric_limits<int>::max();
 constexpr int kMaxByte = 255;
 
@@ -70,6 +75,9 @@ void Parameters::define() {
                   "(default: 7)");
   fi_param_define(verbs, "min_rnr_timer", FI_PARAM_INT,
                   "Code 0 to 31 of the pause before that; 0 is the longest (default: 12, 0.64 ms)");
+  fi_param_define(verbs, "fork_safe", FI_PARAM_BOOL,
+                  "Keep registered memory usable when the process forks, on kernels older than 5.12; costs time and "
+                  "memory at each registration (default: no)");
   fi_param_define(verbs, "flow_control", FI_PARAM_BOOL, "Tell the peer that there is flow control (default: yes)");
   fi_param_define(verbs, "tos", FI_PARAM_INT,
                   "Type of service of all connections, 0 to 255 (default: as the traffic class says)");
@@ -100,8 +108,8 @@ Parameters Parameters::read() {
   read_number("retry_count", values.retry_count, 0, 7);
   read_number("rnr_retry_count", values.rnr_retry_count, 0, 7);
   read_number("min_rnr_timer", values.min_rnr_timer, 0, 31);
-  int flow_control = 1;
-  if (fi_param_get_bool(&provider(), "flow_control", &flow_control) == 0) values.flow_control = flow_control != 0;
+  read_switch("fork_safe", values.fork_safe);
+  read_switch("flow_control", values.flow_control);
   read_number("tos", values.type_of_service, 0, kMaxByte);
   read_number("ack_timeout", values.ack_timeout, 0, 31);
   read_number("port_down_grace", values.port_down_grace_ms, 0, kMaxInt);

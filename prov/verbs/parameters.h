@@ -24,6 +24,9 @@ struct Parameters {
   std::size_t rx_iov_limit = 4;  //
   std::size_t inline_size = 64;  // FI_VERBS_INLINE_SIZE: bytes that leave with the work request
 
+  // Memory.
+  bool fork_safe = false;  // FI_VERBS_FORK_SAFE: registered memory stays the parent's when it forks (ibv_fork_init)
+
   // Connections.
   int connect_timeout_ms = 30'000;         // FI_VERBS_CONNECT_TIMEOUT: resolve + route + connect in all; 0: none
   int resolve_timeout_ms = 2'000;          // FI_VERBS_RESOLVE_TIMEOUT: one try to resolve an address or a route

@@ -6,6 +6,8 @@
 #include <rdma/fi_errno.h>
 
 #include <cerrno>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 
@@ -46,6 +48,15 @@ TEST(CompletionStatus, EveryFailureHasAnErrorAndASentenceOfItsOwn) {
     EXPECT_GT(from_wc_status(static_cast<ibv_wc_status>(status), false), 0) << status;
     EXPECT_TRUE(sentences.insert(wc_status_sentence(status)).second) << status << " is not told apart";
   }
+}
+
+TEST(CompletionStatus, TheDocumentHasEverySentence) {
+  std::ifstream file(WEFT_VERBS_DOCUMENT);
+  const std::string document((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ASSERT_FALSE(document.empty());
+  for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_GENERAL_ERR; ++status)
+    EXPECT_NE(document.find("| " + std::string(wc_status_sentence(status)) + " |"), std::string::npos)
+        << wc_status_sentence(status);
 }
 
 TEST(CompletionStatus, UnknownStatusIsAnErrorToo) {
