@@ -261,10 +261,10 @@ void Endpoint::log_connection(const Attempt& attempt) const noexcept {
 void Endpoint::on_cm_event(const RdmaEvent& event) noexcept {
   switch (event.type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-      if (state_ == CmState::kConnecting) on_address_resolved();
+      if (state_ == CmState::kConnecting && attempt_->phase == CmPhase::kAddress) on_address_resolved();
       return;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-      if (state_ == CmState::kConnecting) enter(CmEvent::kTransportUp);
+      if (state_ == CmState::kConnecting && attempt_->phase == CmPhase::kRoute) enter(CmEvent::kTransportUp);
       return;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
       return on_answer(event);
