@@ -39,6 +39,7 @@ class End {
 
   bool started = false;  // fi_connect or fi_accept returned 0
   bool closed = false;   // by us
+  bool injected = false;
   int connected = 0, terminals = 0;
   int error = 0;  // of an error event
   size_t posted = 0, completed = 0, failed = 0;

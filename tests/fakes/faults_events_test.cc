@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Every event of rdma_get_cm_event(3) in every state of a connection, at both ends and at the listener, whether or not
+// the state expects it. The conversation is taken one event at a time; between two of them the foreign event arrives.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "fake_rdma.h"
+#include "two_ends.h"
+
+namespace {
+
+constexpr int kLastEvent = RDMA_CM_EVENT_TIMEWAIT_EXIT;
+
+// Statuses with which a kernel reports the event.
+std::vector<int> statuses_of(int event) {
+  switch (event) {
+    case RDMA_CM_EVENT_REJECTED:
+      return {4, 8, 28, -ECONNREFUSED};
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+      return {-ETIMEDOUT, -ENETUNREACH};
+    default:
+      return {0};
+  }
+}
+
+const rdma_cm_id* id_of(fake::Role role) {
+  const rdma_cm_id* found = nullptr;
+  for (const fake::IdState& id : fake::ids())
+    if (id.role == role) found = id.id;
+  return found;
+}
+
+// Goes through a conversation event by event. Before the event number `at` it injects; returns how many there were.
+int converse(const ends::Options& options, int at, const std::function<void()>& inject, std::string* verdict) {
+  fake::reset();
+  fake::set_timing({.request_timeout = 300, .disconnect_timeout = 100, .timewait = 1, .retries_exceeded = 30});
+  ends::TwoEnds both(options);
+  if (!both.open()) return -1;
+  fake::hold();
+  int count = 0;
+  const auto step = [&] {
+    if (count++ == at) inject();
+    if (fake::held().empty()) return false;
+    fake::deliver(0);
+    for (int i = 0; i < 3; ++i) both.poll();
+    return true;
+  };
+  if (both.connect()) {
+    while (!(both.client.established() && both.server.established()) && step()) continue;
+    if (both.client.established() && both.server.established()) both.transfer();
+    if (both.client.established()) fi_shutdown(both.client.ep, 0);
+    while (step()) continue;
+  }
+  fake::deliver_all();
+  if (both.client.established()) fi_shutdown(both.client.ep, 0);
+  both.wait([&] { return both.client.over(); }, 2000);
+  if (!both.server.over() && !both.wait([&] { return both.server.over(); }, 150)) both.client.close_endpoint(both);
+  both.expect_ended();
+  both.close();
+  *verdict = both.verdict();
+  fake::reset();
+  return count;
+}
+
+}  // namespace
+
+class FaultsEvents : public testing::TestWithParam<fake::Role> {};
+
+TEST_P(FaultsEvents, EachEventInEachState) {
+  std::string verdict;
+  const int steps = converse(
+      {}, -1, [] {}, &verdict);
+  ASSERT_GE(steps, 7);
+  ASSERT_EQ(verdict, "");
+  int runs = 0;
+  for (int event = 0; event <= kLastEvent; ++event) {
+    if (event == RDMA_CM_EVENT_CONNECT_REQUEST && GetParam() != fake::Role::kListener) continue;  // cannot happen
+    for (const int status : statuses_of(event)) {
+      for (int at = 0; at < steps; ++at) {
+        const auto inject = [&] {
+          const rdma_cm_id* id = id_of(GetParam());
+          if (id) fake::inject_cm_event(id, static_cast<rdma_cm_event_type>(event), status, "\5where");
+          runs += id != nullptr;
+        };
+        converse({}, at, inject, &verdict);
+        EXPECT_EQ(verdict, "") << rdma_event_str(static_cast<rdma_cm_event_type>(event)) << " with status " << status
+                               << " before event " << at;
+      }
+    }
+  }
+  std::printf("%d events injected in %d states\n", runs, steps);
+}
+
+INSTANTIATE_TEST_SUITE_P(, FaultsEvents,
+                         testing::Values(fake::Role::kActive, fake::Role::kPassive, fake::Role::kListener),
+                         [](const auto& param) {
+                           return param.param == fake::Role::kActive    ? "active"
+                                  : param.param == fake::Role::kPassive ? "passive"
+                                                                        : "listener";
+                         });
+
+// What happens to devices and queue pairs, at every step as well.
+class FaultsDevice : public testing::Test {};
+
+TEST_F(FaultsDevice, DeviceEventsInEachState) {
+  const std::vector<std::pair<const char*, std::function<void()>>> kinds = {
+      {"device fatal", [] { fake::raise_device("fake0", IBV_EVENT_DEVICE_FATAL); }},
+      {"removal", [] { fake::remove_device("fake0"); }},
+      {"port error", [] { fake::set_port_state("fake0", IBV_PORT_DOWN); }},
+      {"qp fatal",
+       [] {
+         for (ibv_qp* qp : fake::queue_pairs()) fake::raise(qp, IBV_EVENT_QP_FATAL);
+       }},
+      {"one qp fatal",
+       [] {
+         if (!fake::queue_pairs().empty()) fake::raise(fake::queue_pairs().back(), IBV_EVENT_QP_FATAL);
+       }},
+      {"access error",
+       [] {
+         if (!fake::queue_pairs().empty()) fake::raise(fake::queue_pairs().front(), IBV_EVENT_QP_ACCESS_ERR);
+       }},
+      {"communication established",
+       [] {
+         for (ibv_qp* qp : fake::queue_pairs()) fake::raise(qp, IBV_EVENT_COMM_EST);
+       }},
+  };
+  std::string verdict;
+  const int steps = converse(
+      {}, -1, [] {}, &verdict);
+  for (const auto& [name, raise] : kinds) {
+    for (int at = 0; at < steps; ++at) {
+      converse({}, at, raise, &verdict);
+      EXPECT_EQ(verdict, "") << name << " before event " << at;
+      fake::restore_device("fake0");
+      fake::set_port_state("fake0", IBV_PORT_ACTIVE);
+    }
+  }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Failures of the data path: every status of a work completion, lost messages and acknowledgements, operations that are
+// outstanding when something ends. The books balance (two_ends.h).
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+
+#include "fake_rdma.h"
+#include "two_ends.h"
+
+class FaultsTransfer : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake::reset();
+    fake::set_timing({.request_timeout = 500, .disconnect_timeout = 100, .retries_exceeded = 30});
+  }
+  void TearDown() override { fake::reset(); }
+
+  // A connection on which `act` happens; then the client closes, and all is balanced.
+  static void with_connection(const std::string& what, const ends::Options& options,
+                              const std::function<void(ends::TwoEnds&)>& act) {
+    ends::TwoEnds both(options);
+    ASSERT_TRUE(both.open() && both.connect()) << what;
+    ASSERT_TRUE(both.wait([&] { return both.client.established() && both.server.established(); })) << what;
+    act(both);
+    fake::deliver_data();
+    if (both.client.established()) both.client.close_endpoint(both);
+    both.expect_ended();
+    both.close();
+    EXPECT_EQ(both.verdict(), "") << what;
+  }
+};
+
+TEST_F(FaultsTransfer, EachStatusBreaksTheConnectionOnce) {
+  for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_GENERAL_ERR; ++status) {
+    if (status == IBV_WC_WR_FLUSH_ERR) continue;  // never comes first
+    const auto name = ibv_wc_status_str(static_cast<ibv_wc_status>(status));
+    with_connection(name, {}, [&](ends::TwoEnds& both) {
+      fake::script_status(0, static_cast<ibv_wc_status>(status));
+      ASSERT_TRUE(both.client.post_send());
+      both.client.post_send();
+      both.client.post_rma(both.server, false);
+      ASSERT_TRUE(both.wait([&] { return both.client.terminals == 1; })) << name << ": the application must be told";
+      EXPECT_GE(both.client.failed, 3U) << name;
+    });
+    fake::reset();
+  }
+}
+
+TEST_F(FaultsTransfer, LostMessagesAndAcknowledgementsFail) {
+  for (const bool acknowledgement : {false, true}) {
+    with_connection("lost", {}, [&](ends::TwoEnds& both) {
+      acknowledgement ? fake::lose_acknowledgements(0) : fake::lose_messages(0);
+      ASSERT_TRUE(both.client.post_send());
+      ASSERT_TRUE(both.wait([&] { return both.client.terminals == 1; }));
+    });
+  }
+}
+
+TEST_F(FaultsTransfer, CloseWithOperationsOutstandingCancelsThem) {
+  for (const bool keep : {false, true}) {
+    fake::keep_completions_of_destroyed(keep);
+    with_connection(keep ? "completions stay" : "completions vanish", {}, [&](ends::TwoEnds& both) {
+      ASSERT_TRUE(both.client.post_send()) << "this one is through";
+      fake::hold_data();
+      for (int i = 0; i < 4; ++i) both.client.post_send();
+      both.client.post_rma(both.server, true);
+      both.client.close_endpoint(both);
+      EXPECT_EQ(both.client.outstanding(), 0U);
+      EXPECT_GE(both.client.completed, 1U) << "what finished is reported as finished";
+    });
+  }
+}
+
+TEST_F(FaultsTransfer, ShutdownWithOperationsOutstandingTellsTheEndLast) {
+  with_connection("shutdown", {}, [&](ends::TwoEnds& both) {
+    fake::hold_data();
+    for (int i = 0; i < 4; ++i) both.client.post_send();
+    EXPECT_EQ(fi_shutdown(both.client.ep, 0), 0);
+    ASSERT_TRUE(both.wait([&] { return both.client.terminals == 1; }));
+    EXPECT_EQ(both.client.outstanding(), 0U);
+  });
+}
+
+TEST_F(FaultsTransfer, PeerThatVanishesIsFoundOut) {
+  for (const bool keep : {false, true}) {
+    fake::keep_completions_of_destroyed(keep);
+    with_connection("vanished", {}, [&](ends::TwoEnds& both) {
+      fake::lose(fake::Message::kDisconnect);
+      both.server.close_endpoint(both);
+      ASSERT_TRUE(both.client.post_send());
+      ASSERT_TRUE(both.wait([&] { return both.client.terminals == 1; }));
+    });
+  }
+}
+
+TEST_F(FaultsTransfer, SharedReceivesOutliveTheirEndpoints) {
+  with_connection("shared", {.shared_receives = true}, [&](ends::TwoEnds& both) {
+    for (int i = 0; i < 3; ++i) both.client.post_send();
+    ASSERT_TRUE(both.wait([&] { return both.server.completed >= 3; }));
+    fake::hold_data();
+    both.client.post_send();
+    both.server.close_endpoint(both);
+  });
+}
+
+TEST_F(FaultsTransfer, FullQueuesAnswerTryAgain) {
+  with_connection("full", {}, [&](ends::TwoEnds& both) {
+    fake::hold_data();
+    size_t accepted = 0;
+    while (accepted < 400 && both.client.post_send()) ++accepted;
+    EXPECT_GE(accepted, 16U) << "as many as asked for";
+    EXPECT_LT(accepted, 400U);
+    EXPECT_EQ(fake::overruns(), 0U);
+    fake::deliver_data();
+    for (size_t i = 0; i < 20; ++i) both.server.post_receive();
+    both.wait([&] { return both.client.completed >= 4; });
+    EXPECT_TRUE(both.client.established());
+  });
+}
