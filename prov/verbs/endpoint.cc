@@ -162,9 +162,10 @@ int Endpoint::setname(void* name, size_t len) {
 // An endpoint that has no port yet gets one when somebody asks for it: connecting needs none in advance.
 int Endpoint::getname(void* name, size_t* len) {
   Lock lock(engine().mutex());
-  if (state_ != CmState::kClosed && request_ == nullptr) {
-    if (id_ == nullptr)
-      if (Status status = bind_id(); !status.ok()) return status.code();
+  const bool idle = state_ == CmState::kIdle || state_ == CmState::kEnabled;
+  if (idle && request_ == nullptr && id_ == nullptr)
+    if (Status status = bind_id(); !status.ok()) return status.code();
+  if (id_ != nullptr) {
     const CmAddress now = CmAddress::from(rdma_get_local_addr(id_.get()));
     if (now) local_ = now;
   }
