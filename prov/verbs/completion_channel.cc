@@ -23,7 +23,7 @@ namespace {
 constexpr int kBatch = 16;                 // work completions a poll
 constexpr unsigned kFirstEntries = 256;    // of a device queue whose size nobody asked for
 constexpr unsigned kAcknowledgeAt = 1024;  // acknowledging takes a mutex inside libibverbs, so many at once
-constexpr unsigned kIdleReads = 256;       // a reader that finds nothing looks after connections so often
+constexpr unsigned kIdleReads = 4096;      // a reader that finds nothing looks after connections so often
 
 Status add_to(int epoll, int fd) noexcept {
   epoll_event event{};
@@ -188,6 +188,10 @@ void CompletionChannel::make_room() noexcept {
 
 void CompletionChannel::drive() noexcept {
   if (cm_engine_ != nullptr) cm_engine_->drive();
+  progress();
+}
+
+void CompletionChannel::progress() noexcept {
   if (staged_count_.load(std::memory_order_relaxed) != 0) flush_staged();
   LightGuard guard(lock_);
   poll_all_locked();

@@ -61,7 +61,7 @@ class CompletionChannel {
   Status add_endpoint(std::uint32_t qp_number, TransferEndpoint& endpoint) noexcept;
   void remove_endpoint(std::uint32_t qp_number) noexcept;
 
-  // Meets ProgressEngine.
+  // Meets ProgressEngine. Driving drives connections as well, unless a thread does that.
   void drive() noexcept;
   bool prepare_wait() noexcept;
   int wait_fd() const noexcept { return wait_fd_; }
@@ -75,6 +75,8 @@ class CompletionChannel {
   // The device lost completions (IBV_EVENT_CQ_ERR). Any thread.
   void on_overrun() noexcept;
 
+  // Transfers only: what is staged leaves, what has completed is written.
+  void progress() noexcept;
   // Empties the device queue.
   void poll_all() noexcept;
   // Somebody lacks room in a work queue: polls, unless the application has fallen behind with reading.
@@ -109,7 +111,7 @@ class CompletionChannel {
   const Ref<Domain> domain_ref_;   // unless the domain owns it
   CmEngine* cm_engine_ = nullptr;  // that readers of completions have to drive, too; null: a thread does
   CompletionQueueCore* queue_ = nullptr;
-  std::atomic<unsigned> idle_reads_{0};
+  std::atomic<unsigned> idle_reads_{1};
   int wait_fd_ = -1;
   CompletionChannelHandle events_;
   UniqueFd epoll_;  // events_ and cm_engine_ as one descriptor

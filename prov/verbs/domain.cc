@@ -70,7 +70,8 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
   if (asks_for_progress(*info->domain_attr))
     if (Status status = fabric.engine().start_service_thread(); !status.ok()) return status.code();
   std::unique_ptr<Domain> opened(new Domain(fabric, std::move(*device), std::move(pd), *info, context));
-  if (Status status = opened->progress_.open(); !status.ok()) return status.code();
+  if (Status status = opened->progress_.open(opened->progresses_by_itself_ ? nullptr : &fabric.engine()); !status.ok())
+    return status.code();
   opened->register_scratch();
   *domain = &opened.release()->abi;
   return 0;

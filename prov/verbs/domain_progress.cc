@@ -6,11 +6,13 @@
 
 #include <algorithm>
 
+#include "verbs/cm_engine.h"
 #include "verbs/completion_channel.h"
 
 namespace weft::verbs {
 
-Status DomainProgress::open() noexcept {
+Status DomainProgress::open(CmEngine* cm_engine) noexcept {
+  cm_engine_ = cm_engine;
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   return epoll_ ? Status() : Status::last_errno();
 }
@@ -34,8 +36,9 @@ void DomainProgress::remove(CompletionChannel& channel) noexcept {
 }
 
 void DomainProgress::drive() noexcept {
+  if (cm_engine_ != nullptr) cm_engine_->drive();
   std::lock_guard lock(mutex_);
-  for (CompletionChannel* channel : channels_) channel->drive();
+  for (CompletionChannel* channel : channels_) channel->progress();
 }
 
 bool DomainProgress::prepare_wait() noexcept {

@@ -11,12 +11,14 @@
 
 namespace weft::verbs {
 
+class CmEngine;
 class CompletionChannel;
 
-// Owner: the domain. Thread-safe; its lock comes before those of channels.
+// Owner: the domain. Thread-safe; its lock comes behind the connection engine's mutex and before those of channels.
 class DomainProgress {
  public:
-  Status open() noexcept;
+  // `cm_engine`: what drives connections if no thread does, else null.
+  Status open(CmEngine* cm_engine) noexcept;
   Status add(CompletionChannel& channel);
   void remove(CompletionChannel& channel) noexcept;
 
@@ -25,6 +27,7 @@ class DomainProgress {
   int wait_fd() const noexcept { return epoll_.get(); }
 
  private:
+  CmEngine* cm_engine_ = nullptr;
   UniqueFd epoll_;
   std::mutex mutex_;  // guards channels_
   std::vector<CompletionChannel*> channels_;

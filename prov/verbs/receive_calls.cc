@@ -52,8 +52,8 @@ ssize_t TransferEndpoint::post_receive(ReceiveWork& work) noexcept {
 }
 
 ssize_t TransferEndpoint::keep_receive(const ReceiveWork& work) noexcept {
-  if (stopped_) return -FI_ENOTCONN;
   if (shared_receive_) return -FI_EOPBADSTATE;
+  if (receives_.closed()) return -FI_ENOTCONN;
   if (kept_ == nullptr) kept_ = KeptReceives::make(receives_.size(), sizes_.receive_sges);
   if (kept_ == nullptr || kept_->full()) return -FI_EAGAIN;
   kept_->add(work);
