@@ -48,6 +48,10 @@ enum {
   // sizeof(int) is -FI_EINVAL. Settable until fi_connect or fi_accept, afterwards -FI_EOPBADSTATE.
   // When it passes, the EQ gets one error entry with FI_ETIMEDOUT.
   FI_OPT_WEFT_CONNECT_TIMEOUT = 0x77000001,
+  // int, 0 or 1, level FI_OPT_ENDPOINT. 1: a member of a multicast group also receives what it sent
+  // to the group itself; 0, the default: it does not. Settable at any time; other values and sizes
+  // are -FI_EINVAL.
+  FI_OPT_WEFT_MULTICAST_LOOPBACK = 0x77000002,
 };
 
 // The argument of control FI_EXPORT_FID.

@@ -148,6 +148,9 @@ bool Address::is_link_local() const noexcept {
   return family() == AF_INET ? ntohl(in_.sin_addr.s_addr) >> 16 == 0xA9FE  // 169.254/16
                              : IN6_IS_ADDR_LINKLOCAL(&in6_.sin6_addr);
 }
+bool Address::is_multicast() const noexcept {
+  return family() == AF_INET ? IN_MULTICAST(ntohl(in_.sin_addr.s_addr)) : IN6_IS_ADDR_MULTICAST(&in6_.sin6_addr);
+}
 uint32_t Address::format() const noexcept {
   return family() == AF_INET ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
 }

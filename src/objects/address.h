@@ -37,6 +37,7 @@ class Address {
   bool is_any() const noexcept;  // wildcard
   bool is_loopback() const noexcept;
   bool is_link_local() const noexcept;
+  bool is_multicast() const noexcept;
   // FI_SOCKADDR_IN or FI_SOCKADDR_IN6.
   uint32_t format() const noexcept;
   // The same host, whatever the port.

@@ -173,6 +173,7 @@ TEST_P(MemoryRegions, VectorAndAttributeFormsRegisterAsWell) {
 }
 
 TEST_P(MemoryRegions, DomainWithRegionsIsBusy) {
+  NEEDS(kRma, "FI_RMA");
   Fabric fabric(target(), kRma);
   Buffer buffer(fabric, 64, 0, kRemote);
   EXPECT_EQ(fi_close(&fabric.domain()->fid), -FI_EBUSY);

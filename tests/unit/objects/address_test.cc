@@ -68,6 +68,13 @@ TEST(Address, ComparesHostsScopesAndPorts) {
   EXPECT_TRUE(Address::loopback(AF_INET6, 1).is_loopback());
   EXPECT_TRUE(Address::parse("169.254.1.2:1").value().is_link_local());
   EXPECT_TRUE(Address::parse("[fe80::1]:1").value().is_link_local());
+  EXPECT_TRUE(Address::parse("224.0.0.1:1").value().is_multicast());
+  EXPECT_TRUE(Address::parse("239.255.255.255:1").value().is_multicast());
+  EXPECT_FALSE(Address::parse("240.0.0.1:1").value().is_multicast());
+  EXPECT_FALSE(Address::parse("127.0.0.1:1").value().is_multicast());
+  EXPECT_TRUE(Address::parse("[ff15::1]:1").value().is_multicast());
+  EXPECT_FALSE(Address::parse("[fe80::1]:1").value().is_multicast());
+  EXPECT_FALSE(Address().is_multicast());
 }
 
 TEST(Address, CountsHostsUp) {

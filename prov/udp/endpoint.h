@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Datagram endpoints (FI_EP_DGRAM): bindings and options of fi_endpoint(3), names and groups of fi_cm(3), messages of
+// fi_msg(3) (transfer_calls.cc).
+//
+// Until it is enabled every transfer call answers -FI_EOPBADSTATE: the tables change, so the calls check no state.
+// Owner: its C handle; close answers -FI_EBUSY while it is a member of groups. The mutex of the domain's engine guards
+// everything.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "abi/bridge.h"
+#include "base/ref.h"
+#include "objects/address.h"
+#include "objects/completion_routes.h"
+#include "udp/datagram_socket.h"
+#include "udp/queues.h"
+#include "udp/receive_queue.h"
+#include "udp/transmit_batch.h"
+
+namespace weft::udp {
+
+class Domain;
+class MulticastGroup;
+
+class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender {
+ public:
+  static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
+  static const fi_ops* fid_ops() noexcept;
+
+  // Slots of fi_ops.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* argument);
+
+  // Slots of fi_ops_ep.
+  ssize_t cancel(void* context) noexcept;
+  int getopt(int level, int option, void* value, size_t* len);
+  int setopt(int level, int option, const void* value, size_t len);
+  ssize_t rx_size_left() noexcept;
+  ssize_t tx_size_left() noexcept;
+
+  // Slots of fi_ops_cm.
+  int setname(void* name, size_t len);
+  int getname(void* name, size_t* len);
+  int join(const void* addr, uint64_t flags, fid_mc** mc, void* context);
+
+  // Slots of fi_ops_msg. Plain datagrams carry no completion data: those two answer -FI_EOPNOTSUPP.
+  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
+  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
+  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
+  ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept;
+  ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept;
+  ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept;
+  ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept;
+  ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept;
+  ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
+
+  // For sockets, with the engine's mutex held.
+  Engine& engine() noexcept;
+  ReceiveQueue& receives() noexcept { return receives_; }
+  // A message of the endpoint itself that came back from a group, and is not wanted.
+  bool is_own(const Address& source) const noexcept { return !loopback_ && source == group_source_; }
+  fi_addr_t source_name(const Address& source) const noexcept {
+    return names_sources_ ? vector_->source_of(source) : FI_ADDR_NOTAVAIL;
+  }
+  void received(std::span<const std::byte> datagram, const Address& source, fi_addr_t name,
+                const DatagramSocket* from) noexcept;
+
+  // For groups, with the engine's mutex held.
+  EventQueueCore& events() noexcept { return *events_; }
+  unsigned interface() const noexcept { return interface_; }
+  std::string local_text() const { return local_.to_string(); }
+  void tune(int fd) const noexcept;
+  void forget(const MulticastGroup& group) noexcept;
+  void forget_kept(const DatagramSocket* socket) noexcept { kept_.drop_from(socket); }
+
+ private:
+  struct Message {
+    std::span<const iovec> iov;
+    uint64_t flags;  // FI_COMPLETION, FI_INJECT, FI_MORE, FI_MULTICAST
+    fi_addr_t destination;
+    void* context = nullptr;
+    bool silent = false;  // fi_inject: no completion on success
+  };
+  // A place in groups_; the number of its uses makes the names of groups that are gone invalid.
+  struct GroupSlot {
+    MulticastGroup* group = nullptr;
+    uint64_t uses = 0;
+  };
+
+  Endpoint(Domain& domain, const fi_info& info, const Address& local, void* context);
+  ~Endpoint() = default;
+
+  Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;
+  Status bind_counter(Counter& counter, uint64_t flags) noexcept;
+  Status bind_vector(AddressVector& vector) noexcept;
+  int control_flags(int command, uint64_t* flags) noexcept;
+  int enable();
+  Status open_socket();
+  void choose_interface();
+  void find_group_source() noexcept;
+  Status check_join(const void* addr, uint64_t flags, const Result<Address>& group) const noexcept;
+  bool is_member(const Address& group) const noexcept;
+
+  // transfer_calls.cc
+  ssize_t transmit(const Message& message) noexcept;
+  ssize_t send_now(const Message& message, const Address& to) noexcept;
+  ssize_t gather(const Message& message, const Address& to, std::size_t len) noexcept;
+  const Address* destination_of(const Message& message) const noexcept;
+  ssize_t post(std::span<const iovec> iov, void* context, uint64_t flags) noexcept;
+  void flush() noexcept;
+
+  const Ref<Domain> domain_;
+  const uint32_t addr_format_;
+  const uint64_t caps_;
+  const bool sends_;
+  const bool receives_data_;
+  std::size_t max_message_;
+  std::size_t tx_size_;
+  uint64_t transmit_flags_;  // what calls without flags use (tx_attr->op_flags)
+  uint64_t receive_flags_;
+  bool enabled_ = false;
+  bool loopback_ = false;       // FI_OPT_WEFT_MULTICAST_LOOPBACK
+  bool names_sources_ = false;  // FI_SOURCE
+  unsigned interface_ = 0;      // of group messages; 0: the system's choice
+  std::size_t mtu_ = 0;         // of that interface; 0: unknown
+  Address local_;
+  Address group_source_;  // what group messages of ours bear
+  UniqueFd bound_;        // holds local_ until the endpoint is enabled
+  CompletionRoutes routes_;
+  Ref<EventQueue> events_;
+  Ref<AddressVector> vector_;
+  ReceiveQueue receives_;
+  KeptDatagrams kept_;
+  TransmitBatch batch_;
+  uint64_t last_round_ = 0;  // in which a message went at once
+  std::vector<GroupSlot> groups_;
+  DatagramSocket socket_;
+};
+
+}  // namespace weft::udp

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The progress engine; see engine.h.
+#include "udp/engine.h"
+
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "udp/limits.h"
+#include "udp/socket.h"
+
+namespace weft::udp {
+namespace {
+
+// Room for sending is asked for only by those who wait for it: it is nearly always there, and would make every datagram
+// that leaves look like news.
+constexpr std::uint32_t interest(bool output) noexcept {
+  return EPOLLIN | EPOLLET | (output ? std::uint32_t{EPOLLOUT} : 0);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::open() {
+  std::unique_ptr<Engine> engine(new Engine);
+  const int epoll = net::epoll_create();
+  if (epoll < 0) return failure(Status(epoll));
+  engine->epoll_.reset(epoll);
+  const int wake = net::event_open();
+  if (wake < 0) return failure(Status(wake));
+  engine->wake_.reset(wake);
+  if (int code = net::epoll_add(epoll, wake, EPOLLIN, &engine->wake_); code < 0) return failure(Status(code));
+  return engine;
+}
+
+// Memory that is never touched costs nothing: most datagrams use the first page of their slot.
+Engine::Engine() : slots_(new std::byte[kReceiveBatch * kReceiveSlot]) {}
+
+Engine::~Engine() {
+  if (!service_.joinable()) return;
+  stopping_ = true;
+  net::event_signal(wake_.get());
+  service_.join();
+}
+
+void Engine::drive() noexcept {
+  Lock lock(mutex_);
+  progress();
+}
+
+void Engine::progress() noexcept {
+  ++round_;
+  waiting_ = false;
+  flush();
+  if (watches_.size() > kPolledSockets) {
+    harvest();
+  } else {
+    for (Watch* watch : watches_)
+      if (!watch->linked()) ready_.push_back(*watch);
+  }
+  run_ready();
+}
+
+// Some may stay unsent, because the kernel takes no more at present.
+void Engine::flush() noexcept {
+  List<Sender, UnsentTag> now;
+  now.splice_back(unsent_);
+  while (!now.empty()) {
+    Sender& sender = now.pop_front();
+    sender.on_flush(sender);
+  }
+}
+
+void Engine::harvest() noexcept {
+  if (!register_all()) {
+    // Without readiness the sockets are tried one after the other.
+    for (Watch* watch : watches_)
+      if (!watch->linked()) ready_.push_back(*watch);
+  }
+  epoll_event events[kBatch];
+  int count;
+  do {
+    count = net::epoll_wait(epoll_.get(), events, kBatch);
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.ptr == &wake_) {
+        net::event_drain(wake_.get());
+        continue;
+      }
+      Watch& watch = *static_cast<Watch*>(events[i].data.ptr);
+      if (events[i].events & (EPOLLIN | EPOLLERR | EPOLLHUP)) watch.readable = true;
+      if (watch.readable && !watch.linked()) ready_.push_back(watch);
+    }
+  } while (count == kBatch);
+}
+
+void Engine::run_ready() noexcept {
+  // Only what is queued now: a socket that has more is queued again, and others come first.
+  List<Watch, ReadyTag> now;
+  now.splice_back(ready_);
+  while (!now.empty()) {
+    Watch& watch = now.pop_front();
+    if (watch.on_ready(watch) && !watch.linked()) ready_.push_back(watch);
+  }
+}
+
+bool Engine::prepare_wait() noexcept {
+  Lock lock(mutex_);
+  ++round_;
+  flush();
+  if (!register_all()) return false;
+  harvest();
+  run_ready();
+  waiting_ = ready_.empty();
+  return waiting_;
+}
+
+void Engine::expect_sleepers() noexcept {
+  Lock lock(mutex_);
+  registering_ = true;
+  (void)register_all();  // where that fails, those who ask prepare_wait() are still served
+}
+
+Status Engine::add(Watch& watch, int fd) {
+  watches_.reserve(watches_.size() + 1);
+  watch.fd = fd;
+  watch.readable = true;
+  if (registering_ || must_send_now())
+    if (Status status = register_one(watch); !status.ok()) return status;
+  watches_.push_back(&watch);
+  return Status();
+}
+
+void Engine::remove(Watch& watch) noexcept {
+  std::erase(watches_, &watch);
+  if (std::exchange(watch.registered, false)) net::epoll_remove(epoll_.get(), watch.fd);
+  watch.unlink();
+  watch.fd = -1;
+}
+
+void Engine::make_ready(Watch& watch) noexcept {
+  if (watch.linked()) return;
+  ready_.push_back(watch);
+  if (must_send_now()) net::event_signal(wake_.get());
+  waiting_ = false;
+}
+
+// Registering anew reports the present state, so room that came meanwhile is not missed.
+void Engine::await_output(Watch& watch) noexcept {
+  if (std::exchange(watch.output, true)) return;
+  if (watch.registered) net::epoll_modify(epoll_.get(), watch.fd, interest(true), &watch);
+}
+
+// Also reports the present state, so nothing that came before is missed.
+Status Engine::register_one(Watch& watch) noexcept {
+  const int result = net::epoll_add(epoll_.get(), watch.fd, interest(watch.output), &watch);
+  watch.registered = result >= 0;
+  return Status(std::min(0, result));
+}
+
+bool Engine::register_all() noexcept {
+  for (Watch* watch : watches_)
+    if (!watch->registered && !register_one(*watch).ok()) return false;
+  return true;
+}
+
+Status Engine::start_service_thread() {
+  Lock lock(mutex_);
+  if (service_.joinable()) return Status();
+  try {
+    service_ = std::thread([this] { serve(); });
+  } catch (const std::system_error& error) {
+    return Status::from_errno(error.code().value());
+  }
+  registering_ = automatic_ = true;
+  return register_all() ? Status() : Status(-FI_ENOMEM);
+}
+
+void Engine::serve() noexcept {
+  while (!stopping_) {
+    pollfd readiness{epoll_.get(), POLLIN, 0};
+    if (::poll(&readiness, 1, -1) <= 0) continue;
+    Lock lock(mutex_);
+    ++round_;
+    flush();
+    harvest();
+    run_ready();
+    if (!ready_.empty()) net::event_signal(wake_.get());
+  }
+}
+
+}  // namespace weft::udp

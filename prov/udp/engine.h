@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The progress engine of a udp domain: which sockets to read, and what was gathered for sending; fi_domain(3),
+// progress.
+//
+// A domain with a socket or two reads them whenever the application asks for progress, because a busy poll finds the
+// next datagram a system call earlier that way. Readiness (epoll, edge-triggered) is asked for when there are more, or
+// when somebody is going to sleep.
+//
+// Thread-safety: drive(), prepare_wait(), expect_sleepers() and start_service_thread() take the mutex; everything else
+// is called with the mutex held, and handlers run with it held. Lock order: engine, then the locks of queues and
+// counters.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/list.h"
+#include "base/mutex.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace weft::udp {
+
+struct ReadyTag;
+struct UnsentTag;
+
+// What the engine knows of one socket; embedded in its owner, which removes it before it goes away.
+struct Watch : ListHook<ReadyTag> {
+  // Reads once. true: datagrams came, and more may be there. Clears `readable` when the socket has no more.
+  using Handler = bool (*)(Watch&) noexcept;
+  explicit Watch(Handler ready) noexcept : on_ready(ready) {}
+
+  Handler on_ready;
+  int fd = -1;
+  bool readable = true;  // as far as we know
+  bool registered = false;
+  bool output = false;  // readiness includes room for sending
+};
+
+// An endpoint with messages that have not been given to the kernel.
+struct Sender : ListHook<UnsentTag> {
+  using Handler = void (*)(Sender&) noexcept;
+  explicit Sender(Handler flush) noexcept : on_flush(flush) {}
+  Handler on_flush;  // leaves the list when nothing is left
+};
+
+class Engine : public RefCounted {
+ public:
+  static Result<std::unique_ptr<Engine>> open();
+  ~Engine();
+
+  Mutex& mutex() noexcept { return mutex_; }
+
+  // ProgressEngine (objects/progress.h).
+  void drive() noexcept;
+  bool prepare_wait() noexcept;
+  int wait_fd() const noexcept { return epoll_.get(); }
+  void expect_sleepers() noexcept;
+
+  // Progress without the application's calls: FI_PROGRESS_AUTO. Idempotent.
+  Status start_service_thread();
+
+  // From here on the caller holds the mutex.
+  Status add(Watch& watch, int fd);
+  void remove(Watch& watch) noexcept;  // the descriptor stays open
+  // There is work for the handler that no readiness will tell of: a receive was posted, say.
+  void make_ready(Watch& watch) noexcept;
+  // The socket takes no more: sleepers wake up when it does again.
+  void await_output(Watch& watch) noexcept;
+  void add_unsent(Sender& sender) noexcept {
+    if (!sender.linked()) unsent_.push_back(sender);
+  }
+
+  // Nobody comes back soon to send what would be gathered: the next progress is a thread's that sleeps or serves.
+  bool must_send_now() const noexcept { return waiting_ || automatic_; }
+  // Counts the application's rounds of progress: sends posted within one round belong to one burst.
+  std::uint64_t round() const noexcept { return round_; }
+  // kReceiveBatch slots of kReceiveSlot bytes. Contents do not outlive a handler.
+  std::byte* receive_slots() noexcept { return slots_.get(); }
+
+ private:
+  Engine();
+  void progress() noexcept;
+  void flush() noexcept;
+  void harvest() noexcept;
+  void run_ready() noexcept;
+  Status register_one(Watch& watch) noexcept;
+  bool register_all() noexcept;
+  void serve() noexcept;
+
+  static constexpr int kBatch = 64;  // readiness events per system call
+
+  Mutex mutex_;
+  UniqueFd epoll_;
+  UniqueFd wake_;             // ends the sleep of whoever polls wait_fd()
+  bool waiting_ = false;      // prepare_wait() said that its caller may sleep, and no progress was made since
+  bool registering_ = false;  // somebody may poll wait_fd() unasked: every socket is registered at once
+  std::vector<Watch*> watches_;
+  List<Watch, ReadyTag> ready_;
+  List<Sender, UnsentTag> unsent_;
+  std::uint64_t round_ = 1;
+  std::unique_ptr<std::byte[]> slots_;
+  std::thread service_;
+  std::atomic<bool> automatic_{false};
+  std::atomic<bool> stopping_{false};
+};
+
+}  // namespace weft::udp

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Memberships; see multicast_group.h.
+#include "udp/multicast_group.h"
+
+#include <fmt/format.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include <memory>
+#include <utility>
+
+#include "abi/fid_ops.h"
+#include "udp/domain.h"
+#include "udp/socket.h"
+
+namespace weft::udp {
+
+const fi_ops* MulticastGroup::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<MulticastGroup>();
+  return &kOps;
+}
+
+MulticastGroup::MulticastGroup(Endpoint& endpoint, const Address& group, Role role, void* context) noexcept
+    : endpoint_(endpoint), address_(group), role_(role) {
+  abi.fid = {FI_CLASS_MC, context, const_cast<fi_ops*>(fid_ops())};
+  abi.fi_addr = FI_ADDR_NOTAVAIL;
+}
+
+fid_mc* MulticastGroup::join(Endpoint& endpoint, const Address& group, Role role, fi_addr_t name, void* context) {
+  std::unique_ptr<MulticastGroup> member(new MulticastGroup(endpoint, group, role, context));
+  std::string step;
+  const Status status = role.receives ? member->open_socket(step) : Status();
+  member->joined_ = status.ok();
+  if (status.ok()) member->abi.fi_addr = name;
+  member->report(status, step);
+  return &member.release()->abi;
+}
+
+Status MulticastGroup::open_socket(std::string& step) {
+  step = "opening a socket";
+  const int fd = net::open_datagram(address_.family());
+  if (fd < 0) return Status(fd);
+  UniqueFd socket(fd);
+  step = "sharing the group's address";  // several members on one host
+  if (int code = net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); code < 0) return Status(code);
+  endpoint_->tune(fd);
+  step = "binding to the group's address";
+  const unsigned interface = endpoint_->interface();
+  if (int code = net::bind_group(fd, address_.data(), address_.size(), interface); code < 0) return Status(code);
+  step = "joining";
+  if (int code = net::join_group(fd, address_.data(), interface); code < 0) return Status(code);
+  socket_.emplace(*endpoint_, true);
+  step = "watching the socket";
+  return socket_->open(std::move(socket));
+}
+
+void MulticastGroup::report(Status status, const std::string& step) {
+  EventQueueCore& events = endpoint_->events();
+  if (status.ok()) {
+    const fi_eq_entry entry{&abi.fid, abi.fid.context, 0};
+    return events.post(FI_JOIN_COMPLETE, &entry, sizeof entry);
+  }
+  EqError error;
+  error.fid = &abi.fid;
+  error.context = abi.fid.context;
+  error.err = error.prov_errno = status.error();
+  error.sentence = fmt::format("joining the group {} from {} failed while {}: {}", address_.to_string(),
+                               endpoint_->local_text(), step, fi_strerror(status.error()));
+  events.post_error(std::move(error));
+}
+
+int MulticastGroup::close() {
+  Endpoint& endpoint = *endpoint_;
+  {
+    Lock lock(endpoint.engine().mutex());
+    endpoint.forget(*this);
+    if (socket_) endpoint.forget_kept(&*socket_);
+    socket_.reset();
+  }
+  endpoint.events().remove(&abi.fid);
+  delete this;
+  return 0;
+}
+
+}  // namespace weft::udp

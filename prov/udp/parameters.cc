@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The udp provider's parameters; see parameters.h.
+#include "udp/parameters.h"
+
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#include "udp/provider.h"
+
+namespace weft::udp {
+namespace {
+
+// Reads an integer of lowest..highest into `value`; anything else leaves it alone.
+template <class T>
+void read_number(const char* name, T& value, int lowest, int highest) {
+  int given = 0;
+  const int result = fi_param_get_int(&provider(), name, &given);
+  if (result == -FI_ENODATA) return;
+  if (result == 0 && given >= lowest && given <= highest) {
+    value = static_cast<T>(given);
+  } else {
+    FI_WARN(&provider(), FI_LOG_CORE, "parameter %s must be a number from %d to %d; it is ignored\n", name, lowest,
+            highest);
+  }
+}
+
+constexpr int kMaxHops = 255;
+constexpr int kMaxBuffer = 1 << 30;
+constexpr int kMaxQueueSize = 1 << 20;
+
+}  // namespace
+
+void Parameters::define() {
+  static_assert(kDefaultQueueSize == 1024, "the help texts say so");
+  const fi_provider* udp = &provider();
+  fi_param_define(udp, "iface", FI_PARAM_STRING, "The only network interface to use, e.g. eth0 (default: all)");
+  fi_param_define(udp, "multicast_hops", FI_PARAM_INT,
+                  "How far multicast messages travel: 1 stays in the local network (default: 1)");
+  fi_param_define(
+      udp, "receive_buffer", FI_PARAM_INT,
+      "Bytes of datagrams that the kernel keeps for an endpoint; 0: the system's default (default: 1048576)");
+  fi_param_define(udp, "segmentation", FI_PARAM_BOOL,
+                  "Bursts of equal messages pass the kernel as one packet, GSO and GRO (default: yes)");
+  fi_param_define(udp, "tx_size", FI_PARAM_INT, "Default size of transmit queues (default: 1024)");
+  fi_param_define(udp, "rx_size", FI_PARAM_INT, "Default size of receive queues (default: 1024)");
+}
+
+Parameters Parameters::read() {
+  Parameters values;
+  char* interface = nullptr;
+  if (fi_param_get_str(&provider(), "iface", &interface) == 0 && interface != nullptr) values.interface = interface;
+  read_number("multicast_hops", values.multicast_hops, 0, kMaxHops);
+  read_number("receive_buffer", values.receive_buffer, 0, kMaxBuffer);
+  int segmentation = 1;
+  if (fi_param_get_bool(&provider(), "segmentation", &segmentation) == 0) values.segmentation = segmentation != 0;
+  read_number("tx_size", values.tx_size, 1, kMaxQueueSize);
+  read_number("rx_size", values.rx_size, 1, kMaxQueueSize);
+  return values;
+}
+
+}  // namespace weft::udp

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The data transfer calls of a datagram endpoint; fi_msg(3). `desc` means nothing here, nor does the source of a
+// receive.
+#include <rdma/fi_errno.h>
+
+#include <utility>
+
+#include "udp/domain.h"
+#include "udp/endpoint.h"
+#include "udp/message_buffers.h"
+#include "udp/multicast_group.h"
+#include "udp/socket.h"
+
+namespace weft::udp {
+namespace {
+
+// Nobody acknowledges a datagram, and it has no room for completion data.
+constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA;
+
+// A caller's buffer as an iovec array of one.
+struct OneBuffer {
+  iovec iov;
+  OneBuffer(const void* buf, size_t len) noexcept : iov{const_cast<void*>(buf), len} {}
+  operator std::span<const iovec>() const noexcept { return {&iov, 1}; }
+};
+
+}  // namespace
+
+// The first message of a round goes at once, what follows is gathered until the application comes back for progress:
+// it cannot learn of a completion before. Injected messages are gone when the call returns.
+ssize_t Endpoint::transmit(const Message& message) noexcept {
+  if (!valid_buffers(message.iov)) return -FI_EINVAL;
+  if (message.flags & kUnsupported) return -FI_EBADFLAGS;
+  const std::size_t len = total_length(message.iov);
+  if (len > max_message_) return -FI_EMSGSIZE;
+  Lock lock(engine().mutex());
+  const Address* to = destination_of(message);
+  if (to == nullptr) return -FI_EINVAL;
+  const bool inject = (message.flags & FI_INJECT) != 0;
+  if (inject && !batch_.empty()) flush();
+  const uint64_t round = engine().round();
+  if (batch_.empty()) {
+    const bool first = last_round_ != round && !(message.flags & FI_MORE);
+    if (inject || first || engine().must_send_now()) {
+      const ssize_t result = send_now(message, *to);
+      if (!is_back_pressure(result)) {
+        last_round_ = round;
+        return result;
+      }
+      engine().await_output(socket_);
+    }
+  }
+  return inject ? -FI_EAGAIN : gather(message, *to, len);
+}
+
+ssize_t Endpoint::send_now(const Message& message, const Address& to) noexcept {
+  msghdr header{};
+  header.msg_name = const_cast<sockaddr*>(to.data());
+  header.msg_namelen = to.size();
+  header.msg_iov = const_cast<iovec*>(message.iov.data());
+  header.msg_iovlen = message.iov.size();
+  if (const ssize_t result = net::send(socket_.fd, header); result < 0) return result;
+  const bool report = !message.silent && (!routes_.transmit_selective || (message.flags & FI_COMPLETION) != 0);
+  routes_.transmitted(FI_SEND | FI_MSG, message.context, report);
+  return 0;
+}
+
+ssize_t Endpoint::gather(const Message& message, const Address& to, std::size_t len) noexcept {
+  if (batch_.full()) flush();
+  if (batch_.full()) return -FI_EAGAIN;
+  Outgoing& outgoing = batch_.push();
+  outgoing.destination = to;
+  std::copy(message.iov.begin(), message.iov.end(), outgoing.iov);
+  outgoing.iov_count = static_cast<std::uint32_t>(message.iov.size());
+  outgoing.len = static_cast<std::uint32_t>(len);
+  outgoing.context = message.context;
+  outgoing.report = !routes_.transmit_selective || (message.flags & FI_COMPLETION) != 0;
+  engine().add_unsent(*this);
+  return 0;
+}
+
+void Endpoint::flush() noexcept {
+  if (batch_.empty()) return;
+  if (batch_.flush(socket_.fd, routes_)) return Sender::unlink();
+  engine().await_output(socket_);
+  engine().add_unsent(*this);
+}
+
+ssize_t Endpoint::send(const void* buf, size_t len, void*, fi_addr_t dest, void* context) noexcept {
+  return transmit({.iov = OneBuffer(buf, len), .flags = transmit_flags_, .destination = dest, .context = context});
+}
+ssize_t Endpoint::sendv(const iovec* iov, void**, size_t count, fi_addr_t dest, void* context) noexcept {
+  return transmit({.iov = {iov, count}, .flags = transmit_flags_, .destination = dest, .context = context});
+}
+ssize_t Endpoint::sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
+  if (msg == nullptr) return -FI_EINVAL;
+  return transmit(
+      {.iov = {msg->msg_iov, msg->iov_count}, .flags = flags, .destination = msg->addr, .context = msg->context});
+}
+ssize_t Endpoint::inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
+  return transmit({.iov = OneBuffer(buf, len),
+                   .flags = (transmit_flags_ & ~FI_COMPLETION) | FI_INJECT,
+                   .destination = dest,
+                   .silent = true});
+}
+ssize_t Endpoint::senddata(const void*, size_t, void*, uint64_t, fi_addr_t, void*) noexcept {
+  return -FI_EOPNOTSUPP;
+}
+ssize_t Endpoint::injectdata(const void*, size_t, uint64_t, fi_addr_t) noexcept {
+  return -FI_EOPNOTSUPP;
+}
+
+ssize_t Endpoint::post(std::span<const iovec> iov, void* context, uint64_t flags) noexcept {
+  if (!valid_buffers(iov)) return -FI_EINVAL;
+  Lock lock(engine().mutex());
+  if (const ssize_t result = receives_.post(iov, context, flags); result != 0) return result;
+  while (!kept_.empty() && !receives_.empty()) {
+    const KeptDatagrams::Kept kept = kept_.first();
+    receives_.deliver(kept.datagram, source_name(kept.source), routes_);
+    kept_.drop_first();
+  }
+  // The sockets' news may be old, and nobody reads while there is no receive.
+  if (socket_.readable) engine().make_ready(socket_);
+  for (const GroupSlot& slot : groups_)
+    if (slot.group != nullptr) slot.group->receive_posted();
+  return 0;
+}
+
+void Endpoint::received(std::span<const std::byte> datagram, const Address& source, fi_addr_t name,
+                        const DatagramSocket* from) noexcept {
+  if (receives_.empty())
+    kept_.push(datagram, source, from);
+  else
+    receives_.deliver(datagram, name, routes_);
+}
+
+ssize_t Endpoint::recv(void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {
+  return post(OneBuffer(buf, len), context, receive_flags_);
+}
+ssize_t Endpoint::recvv(const iovec* iov, void**, size_t count, fi_addr_t, void* context) noexcept {
+  return post({iov, count}, context, receive_flags_);
+}
+ssize_t Endpoint::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
+  if (msg == nullptr) return -FI_EINVAL;
+  if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) return -FI_EBADFLAGS;
+  return post({msg->msg_iov, msg->iov_count}, msg->context, flags);
+}
+
+}  // namespace weft::udp
