@@ -151,7 +151,10 @@ CmFailure explain(CmPhase phase, rdma_cm_event_type event, int status) noexcept 
   }
 }
 
-CmFailure explain_errno(CmPhase, int error) noexcept {
+CmFailure explain_errno(CmPhase phase, int error) noexcept {
+  // The connection manager refuses steps of a handshake that the peer has ended: its event is on the way.
+  const bool handshake = phase == CmPhase::kRequest || phase == CmPhase::kAnswer;
+  if (handshake && error == EINVAL) return {FI_ECONNABORTED, EINVAL, "the peer gave up meanwhile"};
   CmFailure failure = find(kCalls, -error);
   failure.native = error;
   return failure;

@@ -7,6 +7,7 @@
 
 #include "verbs/endpoint.h"
 #include "verbs/fabric.h"
+#include "verbs/provider.h"
 
 namespace weft::verbs {
 namespace {
@@ -14,11 +15,16 @@ namespace {
 // Bits above are for link addresses that only old kernels took from user space.
 constexpr int kKnownAttributes = (IBV_QP_DEST_QPN << 1) - 1;
 
+Status failed(const char* call, ibv_qp_state state, int error) noexcept {
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s for state %d: %s\n", call, static_cast<int>(state), fi_strerror(error));
+  return Status::from_errno(error);
+}
+
 // What the connection manager knows for this transition.
 Status attributes_for(rdma_cm_id* id, ibv_qp_state state, ibv_qp_attr& attr, int& mask) noexcept {
   attr = {};
   attr.qp_state = state;
-  if (rdma_init_qp_attr(id, &attr, &mask) != 0) return Status::last_errno();
+  if (rdma_init_qp_attr(id, &attr, &mask) != 0) return failed("rdma_init_qp_attr", state, errno);
   mask &= kKnownAttributes;
   return Status();
 }
@@ -26,7 +32,7 @@ Status attributes_for(rdma_cm_id* id, ibv_qp_state state, ibv_qp_attr& attr, int
 Status modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) noexcept {
   if (mask == 0) return Status();
   const int error = ibv_modify_qp(qp, &attr, mask);
-  return error == 0 ? Status() : Status::from_errno(error > 0 ? error : errno);
+  return error == 0 ? Status() : failed("ibv_modify_qp", attr.qp_state, error > 0 ? error : errno);
 }
 
 }  // namespace

@@ -136,6 +136,14 @@ TEST(CmErrors, FailedCallsKeepTheirNumber) {
   }
 }
 
+TEST(CmErrors, HandshakeThatThePeerEndedIsNoWrongArgument) {
+  for (CmPhase phase : {CmPhase::kRequest, CmPhase::kAnswer}) {
+    EXPECT_EQ(explain_errno(phase, EINVAL).error, FI_ECONNABORTED);
+    EXPECT_NE(document().find(explain_errno(phase, EINVAL).reason), std::string::npos);
+  }
+  EXPECT_EQ(explain_errno(CmPhase::kAddress, EINVAL).error, FI_EINVAL);
+}
+
 TEST(CmErrors, EveryRowIsInTheDocument) {
   const std::string text = document();
   ASSERT_FALSE(text.empty()) << WEFT_VERBS_DOCUMENT;
