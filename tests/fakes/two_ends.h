@@ -56,6 +56,7 @@ class End {
   bool post_rma(End& target, bool read);
   void read_completions(TwoEnds& all);
   void close_endpoint(TwoEnds& all);
+  char* memory() { return memory_.data(); }  // registered as `mr`
 
  private:
   void settle(TwoEnds& all, void* context, bool success);

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What a message costs above verbs: the same exchange on the fakes through ibv_post_send and ibv_poll_cq, and through
+// fi_send and fi_cq_read. Counts allocations itself; cost.sh counts instructions of the measured functions with
+// callgrind.
+#include <malloc.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "raw_end.h"
+#include "two_ends.h"
+
+extern "C" {
+fi_provider* fi_prov_ini(void);
+fi_provider* weft_verbs_ini(void);
+fi_provider* weft_verbs_ini(void) {
+  return fi_prov_ini();
+}
+
+void* __libc_malloc(size_t size);
+void* __libc_calloc(size_t count, size_t size);
+void* __libc_realloc(void* block, size_t size);
+void* __libc_memalign(size_t alignment, size_t size);
+}
+
+namespace {
+
+std::atomic<long> allocations{0};
+constexpr int kBatch = 8, kBatches = 500;
+
+struct Raw {
+  raw::End* sender;
+  raw::End* receiver;
+};
+
+}  // namespace
+
+extern "C" {
+
+// All of operator new's forms come down to these.
+void* malloc(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(size);
+}
+void* calloc(size_t count, size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_calloc(count, size);
+}
+void* realloc(void* block, size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_realloc(block, size);
+}
+void* aligned_alloc(size_t alignment, size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_memalign(alignment, size);
+}
+
+// What is measured: kBatch times a message of 8 bytes and its completion.
+__attribute__((noinline)) int measured_raw(ibv_qp* qp, ibv_cq* cq, ibv_sge* sge) {
+  int done = 0;
+  for (int i = 0; i < kBatch; ++i) {
+    ibv_send_wr wr;
+    wr.wr_id = 1;
+    wr.next = nullptr;
+    wr.sg_list = sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* bad;
+    if (ibv_post_send(qp, &wr, &bad)) return -1;
+    ibv_wc wc;
+    done += ibv_poll_cq(cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS;
+  }
+  return done;
+}
+
+__attribute__((noinline)) int measured_fabric(fid_ep* ep, fid_cq* cq, const void* data, void* desc, void* context) {
+  int done = 0;
+  for (int i = 0; i < kBatch; ++i) {
+    if (fi_send(ep, data, 8, desc, FI_ADDR_UNSPEC, context)) return -1;
+    fi_cq_msg_entry entry;
+    done += fi_cq_read(cq, &entry, 1) == 1;
+  }
+  return done;
+}
+
+}  // extern "C"
+
+namespace {
+
+int report(const char* what, long before, bool complete) {
+  const long spent = allocations - before;
+  std::printf("%s: %d messages, %ld allocations\n", what, kBatch * kBatches, spent);
+  if (!complete) std::printf("%s: messages were lost\n", what);
+  return complete && !spent ? 0 : 1;
+}
+
+int run_raw() {
+  raw::Lab lab;
+  raw::Pair pair(lab);
+  ibv_sge entry = pair.client.sge(0, 8);
+  const long before = allocations;
+  bool complete = true;
+  for (int batch = 0; batch < kBatches; ++batch) {
+    ibv_wc received[kBatch];
+    for (int i = 0; i < kBatch; ++i) pair.server->receive(1, 0, 8);
+    complete &= measured_raw(pair.client.qp(), pair.client.cq(), &entry) == kBatch;
+    complete &= ibv_poll_cq(pair.server->cq(), kBatch, received) == kBatch;
+  }
+  return report("verbs", before, complete);
+}
+
+int run_fabric() {
+  ends::TwoEnds both({.connect_timeout_ms = 60000});
+  const auto ready = [&] { return both.client.established() && both.server.established(); };
+  if (!both.open() || !both.connect() || !both.wait(ready, 60000)) return 1;
+  for (int i = 0; i < 4; ++i) {  // the receives that TwoEnds posts by itself
+    both.client.post_send();
+    both.wait([&] { return both.client.completed > static_cast<size_t>(i); });
+  }
+  fi_context2 context;
+  void* desc = fi_mr_desc(both.client.mr);
+  const void* registered = both.client.memory();
+  const long before = allocations;
+  bool complete = true;
+  for (int batch = 0; batch < kBatches; ++batch) {
+    fi_cq_msg_entry received[kBatch];
+    for (int i = 0; i < kBatch; ++i)
+      complete &=
+          !fi_recv(both.server.ep, both.server.memory(), 8, fi_mr_desc(both.server.mr), FI_ADDR_UNSPEC, &context);
+    complete &= measured_fabric(both.client.ep, both.client.cq, registered, desc, &context) == kBatch;
+    complete &= fi_cq_read(both.server.cq, received, kBatch) == kBatch;
+  }
+  return report("libfabric", before, complete);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  setenv("FI_PROVIDER_PATH", "/nonexistent", 1);
+  const bool both = argc < 2;
+  int result = 0;
+  if (both || !std::strcmp(argv[1], "raw")) result |= run_raw();
+  if (both || !std::strcmp(argv[1], "fabric")) result |= run_fabric();
+  return result;
+}
