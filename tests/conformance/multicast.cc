@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Multicast groups of datagram endpoints: fi_join, fi_mc_addr and fi_close of fi_cm(3), FI_MULTICAST of fi_endpoint(3),
+// and FI_OPT_WEFT_MULTICAST_LOOPBACK of rdma/fi_ext.h.
+#include <rdma/fi_ext.h>
+#include <sys/resource.h>
+
+#include <deque>
+#include <filesystem>
+#include <set>
+
+#include "fixture/member.h"
+
+CONFORMANCE_TOPIC(Multicast);
+
+namespace {
+
+constexpr uint16_t kPort = 47'471;
+constexpr size_t kSize = 100;
+
+void with_multicast(fi_info& hints) {
+  hints.caps = FI_MSG | FI_MULTICAST | FI_SOURCE;
+}
+
+// First line of every body: the fabric it runs on.
+#define MULTICAST_FABRIC(fabric)                                                                                 \
+  if (target().ep_type != FI_EP_DGRAM) GTEST_SKIP() << "groups are for datagrams";                               \
+  const Target here = multicast_target(target());                                                                \
+  if (here.address.empty()) GTEST_SKIP() << "no interface with an IPv6 address that carries multicast";          \
+  ASSERT_TRUE(Fabric::offers(here, with_multicast)) << "fi_getinfo offers no FI_MULTICAST for " << here.address; \
+  Fabric fabric(here, with_multicast)
+
+// A member with a receive posted; groups go before their endpoint.
+struct Member {
+  explicit Member(const Fabric& fabric) : in(fabric, 2048), out(fabric, 2048), end(fabric) {}
+
+  void join(const Address& group, uint64_t flags = 0) { mc = joined(*end, group, flags, &join_context); }
+  ssize_t post() { return end->recv(in, in.size(), &received); }
+  // Sends the pattern of `seed` and waits for the completion of the sender.
+  void say(unsigned seed, fid_mc* to = nullptr) {
+    out.fill_pattern(seed);
+    ASSERT_EQ(send_to_group(*end, out, kSize, to ? to : mc.get(), &sent), 0);
+    const Completion completion = end->tx().wait();
+    ASSERT_TRUE(completion.ok()) << completion;
+    EXPECT_EQ(completion.context(), &sent);
+  }
+  // The posted receive gets that message, and is posted again.
+  void expect_heard(unsigned seed, fi_addr_t* source = nullptr) {
+    fi_cq_tagged_entry entry{};
+    fi_addr_t from = FI_ADDR_NOTAVAIL;
+    const ssize_t rc = retry([&] { return fi_cq_readfrom(end->rx().get(), &entry, 1, &from); });
+    ASSERT_EQ(rc, 1) << "no message of seed " << seed;
+    EXPECT_EQ(entry.op_context, &received);
+    EXPECT_EQ(entry.len, kSize);
+    EXPECT_TRUE(in.holds_pattern(seed, kSize)) << "message of seed " << seed;
+    if (source) *source = from;
+    ASSERT_EQ(post(), 0);
+  }
+  bool hears_nothing() { return end->rx().stays_silent(); }
+
+  Buffer in, out;
+  Context received, sent;
+  int join_context = 0;
+  DatagramEnd end;
+  Handle<fid_mc> mc;
+};
+
+int set_loopback(Member& member, int value) {
+  return fi_setopt(member.end->fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_MULTICAST_LOOPBACK, &value, sizeof value);
+}
+
+size_t open_descriptors() {
+  using std::filesystem::directory_iterator;
+  return static_cast<size_t>(std::distance(directory_iterator("/proc/self/fd"), directory_iterator()));
+}
+
+}  // namespace
+
+TEST_P(Multicast, JoinCompletesWithAnEvent) {
+  MULTICAST_FABRIC(fabric);
+  DatagramEnd end(fabric);
+  int context = 0;
+  const Handle<fid_mc> mc = joined(*end, group_address(here, 0, kPort), 0, &context);
+  EXPECT_EQ(mc->fid.fclass, size_t{FI_CLASS_MC});
+  EXPECT_EQ(mc->fid.context, &context);
+  EXPECT_NE(fi_mc_addr(mc.get()), FI_ADDR_NOTAVAIL);
+  EXPECT_TRUE(end->eq().stays_silent());
+}
+
+TEST_P(Multicast, MessageReachesEveryOtherMember) {
+  MULTICAST_FABRIC(fabric);
+  Member members[3] = {Member(fabric), Member(fabric), Member(fabric)};
+  for (Member& member : members) {
+    member.join(group_address(here, 0, kPort));
+    ASSERT_EQ(member.post(), 0);
+  }
+  for (unsigned sender = 0; sender < 3; ++sender) {
+    members[sender].say(sender);
+    for (unsigned other = 0; other < 3; ++other)
+      if (other != sender) members[other].expect_heard(sender);
+    EXPECT_TRUE(members[sender].hears_nothing()) << "its own message";
+  }
+}
+
+TEST_P(Multicast, LoopbackIsAnOption) {
+  MULTICAST_FABRIC(fabric);
+  Member member(fabric);
+  int value = -1;
+  size_t size = sizeof value;
+  ASSERT_EQ(fi_getopt(member.end->fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_MULTICAST_LOOPBACK, &value, &size), 0);
+  EXPECT_EQ(value, 0) << "off by default";
+  EXPECT_EQ(set_loopback(member, 2), -FI_EINVAL);
+  EXPECT_EQ(set_loopback(member, 1), 0);
+  member.join(group_address(here, 0, kPort));
+  ASSERT_EQ(member.post(), 0);
+  member.say(1);
+  member.expect_heard(1);
+  EXPECT_EQ(set_loopback(member, 0), 0);
+  member.say(2);
+  EXPECT_TRUE(member.hears_nothing());
+}
+
+TEST_P(Multicast, EverySendCallReachesTheGroup) {
+  MULTICAST_FABRIC(fabric);
+  Member speaker(fabric), hearer(fabric);
+  speaker.join(group_address(here, 0, kPort));
+  hearer.join(group_address(here, 0, kPort));
+  ASSERT_EQ(hearer.post(), 0);
+  fid_ep* ep = speaker.end->ep();
+  uint64_t flags = FI_TRANSMIT | FI_COMPLETION | FI_MULTICAST;
+  ASSERT_EQ(fi_control(&ep->fid, FI_SETOPSFLAG, &flags), 0);
+  const fi_addr_t group = fi_mc_addr(speaker.mc.get());
+  const size_t rest = kSize - 10;
+  iovec iov[] = {{speaker.out.data(), 10}, {speaker.out.data() + 10, rest}};
+  void* desc[] = {speaker.out.desc(), speaker.out.desc()};
+  const std::function<ssize_t()> calls[] = {
+      [&] { return fi_send(ep, speaker.out.data(), kSize, desc[0], group, &speaker.sent); },
+      [&] { return fi_sendv(ep, iov, desc, 2, group, &speaker.sent); },
+      [&] { return fi_inject(ep, speaker.out.data(), kSize, group); }};
+  for (unsigned i = 0; i < std::size(calls); ++i) {
+    speaker.out.fill_pattern(i);
+    ASSERT_EQ(retry(calls[i]), 0) << i;
+    if (i != 2) {
+      EXPECT_TRUE(speaker.end->tx().wait().ok()) << i;
+    }
+    hearer.expect_heard(i);
+  }
+  if (!Fabric::offers(here, with_remote_data)) return;
+  speaker.out.fill_pattern(9);
+  ASSERT_EQ(retry([&] { return fi_senddata(ep, speaker.out.data(), kSize, desc[0], 7, group, &speaker.sent); }), 0);
+  EXPECT_TRUE(speaker.end->tx().wait().ok());
+  hearer.expect_heard(9);
+  ASSERT_EQ(retry([&] { return fi_injectdata(ep, speaker.out.data(), kSize, 7, group); }), 0);
+  hearer.expect_heard(9);
+}
+
+TEST_P(Multicast, SendOnlyMemberHearsNothing) {
+  MULTICAST_FABRIC(fabric);
+  Member speaker(fabric), hearer(fabric);
+  speaker.join(group_address(here, 0, kPort), FI_SEND);
+  hearer.join(group_address(here, 0, kPort));
+  ASSERT_EQ(speaker.post(), 0);
+  ASSERT_EQ(hearer.post(), 0);
+  speaker.say(1);
+  hearer.expect_heard(1);
+  hearer.say(2);
+  EXPECT_TRUE(speaker.hears_nothing());
+}
+
+TEST_P(Multicast, ReceiveOnlyMemberCannotSend) {
+  MULTICAST_FABRIC(fabric);
+  Member speaker(fabric), hearer(fabric);
+  speaker.join(group_address(here, 0, kPort));
+  hearer.join(group_address(here, 0, kPort), FI_RECV);
+  ASSERT_EQ(hearer.post(), 0);
+  speaker.say(1);
+  hearer.expect_heard(1);
+  EXPECT_LT(send_to_group(*hearer.end, hearer.out, kSize, hearer.mc.get(), &hearer.sent), 0);
+}
+
+TEST_P(Multicast, LeavingStopsDelivery) {
+  MULTICAST_FABRIC(fabric);
+  Member speaker(fabric), leaver(fabric), other(fabric);
+  for (Member* member : {&speaker, &leaver, &other}) {
+    member->join(group_address(here, 0, kPort));
+    ASSERT_EQ(member->post(), 0);
+  }
+  speaker.say(1);
+  leaver.expect_heard(1);
+  other.expect_heard(1);
+  leaver.mc.reset();
+  speaker.say(2);
+  other.expect_heard(2);
+  EXPECT_TRUE(leaver.hears_nothing());
+  leaver.join(group_address(here, 0, kPort));
+  speaker.say(3);
+  leaver.expect_heard(3);
+}
+
+TEST_P(Multicast, EndpointWithGroupsIsBusy) {
+  MULTICAST_FABRIC(fabric);
+  Member member(fabric);
+  member.join(group_address(here, 0, kPort));
+  EXPECT_EQ(fi_close(member.end->fid()), -FI_EBUSY);
+  member.mc.reset();  // the member's destructor expects that closing works now
+}
+
+TEST_P(Multicast, WhatIsWrongIsRefusedDistinctly) {
+  MULTICAST_FABRIC(fabric);
+  DatagramEnd end(fabric);
+  const Address group = group_address(here, 0, kPort);
+  fid_mc* mc = nullptr;
+  const auto join = [&](fid_ep* ep, const Address& address, uint64_t flags) {
+    return fi_join(ep, &address.storage, flags, &mc, nullptr);
+  };
+  EXPECT_EQ(join(end->ep(), group, uint64_t{1} << 40), -FI_EBADFLAGS);
+  EXPECT_EQ(join(end->ep(), end.address(), 0), -FI_EINVAL) << "not a group";
+  EXPECT_EQ(fi_join(end->ep(), nullptr, 0, &mc, nullptr), -FI_EINVAL);
+  Node disabled(fabric);
+  EXPECT_EQ(join(disabled.ep(), group, 0), -FI_EOPBADSTATE);
+  CompletionQueue cq(fabric);
+  const auto no_eq = opened<fid_ep>(
+      "fi_endpoint", [&](fid_ep** ep) { return fi_endpoint(fabric.domain(), fabric.info(), ep, nullptr); });
+  require_ok(fi_ep_bind(no_eq.get(), cq.fid(), FI_TRANSMIT | FI_RECV), "fi_ep_bind CQ");
+  require_ok(fi_ep_bind(no_eq.get(), &end.av()->fid, 0), "fi_ep_bind AV");
+  require_ok(fi_enable(no_eq.get()), "fi_enable");
+  EXPECT_EQ(join(no_eq.get(), group, 0), -FI_ENOEQ);
+  EXPECT_EQ(mc, nullptr) << "a refused call leaves its results alone";
+  EXPECT_TRUE(end->eq().stays_silent(milliseconds(20)));
+}
+
+TEST_P(Multicast, RoleBeyondTheCapabilitiesIsRefused) {
+  MULTICAST_FABRIC(fabric);
+  Fabric narrow(here, [](fi_info& hints) { hints.caps = FI_MSG | FI_MULTICAST | FI_SEND; });
+  DatagramEnd end(narrow);
+  const Address group = group_address(here, 0, kPort);
+  fid_mc* mc = nullptr;
+  EXPECT_EQ(fi_join(end->ep(), &group.storage, FI_RECV, &mc, nullptr), -FI_EACCES);
+  Fabric none(here, [](fi_info& hints) { hints.caps = FI_MSG; });
+  DatagramEnd plain(none);
+  EXPECT_EQ(fi_join(plain->ep(), &group.storage, 0, &mc, nullptr), -FI_EOPNOTSUPP);
+}
+
+TEST_P(Multicast, JoiningTwiceIsRefused) {
+  MULTICAST_FABRIC(fabric);
+  Member member(fabric);
+  const Address group = group_address(here, 0, kPort);
+  member.join(group);
+  fid_mc* mc = nullptr;
+  EXPECT_EQ(fi_join(member.end->ep(), &group.storage, 0, &mc, nullptr), -FI_EALREADY);
+}
+
+TEST_P(Multicast, AddressesOfGroupsAndOfPeersAreNotMixedUp) {
+  MULTICAST_FABRIC(fabric);
+  Member member(fabric);
+  const fi_addr_t self = member.end.insert(member.end.address());
+  const iovec iov{member.out.data(), kSize};
+  void* desc = member.out.desc();
+  const auto send = [&](fi_addr_t to, uint64_t flags) {
+    const fi_msg message{&iov, &desc, 1, to, &member.sent, 0};
+    return fi_sendmsg(member.end->ep(), &message, flags);
+  };
+  EXPECT_LT(send(FI_ADDR_NOTAVAIL, FI_MULTICAST), 0) << "what fi_mc_addr says before a join completed";
+  EXPECT_LT(send(self, FI_MULTICAST), 0) << "no group yet";
+  member.join(group_address(here, 0, kPort));
+  const fi_addr_t group = fi_mc_addr(member.mc.get());
+  EXPECT_LT(send(self, FI_MULTICAST), 0) << "a peer";
+  EXPECT_LT(send(group, 0), 0) << "without FI_MULTICAST";
+  member.mc.reset();
+  EXPECT_LT(send(group, FI_MULTICAST), 0) << "left";
+  member.join(group_address(here, 1, kPort));
+  EXPECT_LT(send(group, FI_MULTICAST), 0) << "left, and another one joined";
+  EXPECT_TRUE(member.end->tx().stays_silent(milliseconds(20)));
+}
+
+TEST_P(Multicast, GroupsAreKeptApart) {
+  MULTICAST_FABRIC(fabric);
+  constexpr unsigned kGroups = 4;
+  Member speaker(fabric);
+  std::deque<Member> hearers;
+  std::vector<Handle<fid_mc>> groups;
+  for (unsigned i = 0; i < kGroups; ++i) {
+    groups.push_back(joined(*speaker.end, group_address(here, i, kPort)));
+    hearers.emplace_back(fabric).join(group_address(here, i, kPort));
+    ASSERT_EQ(hearers.back().post(), 0);
+  }
+  for (unsigned i = 0; i < kGroups; ++i) {
+    speaker.say(i, groups[i].get());
+    hearers[i].expect_heard(i);
+  }
+  for (Member& hearer : hearers) EXPECT_TRUE(hearer.end->rx().stays_silent(milliseconds(20)));
+}
+
+TEST_P(Multicast, OneEndpointHearsAllItsGroups) {
+  MULTICAST_FABRIC(fabric);
+  constexpr unsigned kGroups = 64;
+  Member hearer(fabric), speaker(fabric);
+  ASSERT_EQ(hearer.post(), 0);
+  std::vector<Handle<fid_mc>> heard, spoken;
+  for (unsigned i = 0; i < kGroups; ++i) {
+    heard.push_back(joined(*hearer.end, group_address(here, i, kPort), FI_RECV));
+    spoken.push_back(joined(*speaker.end, group_address(here, i, kPort), FI_SEND));
+  }
+  std::set<fi_addr_t> names;
+  for (unsigned i = 0; i < kGroups; ++i) {
+    names.insert(fi_mc_addr(spoken[i].get()));
+    speaker.say(i, spoken[i].get());
+    hearer.expect_heard(i);
+  }
+  EXPECT_EQ(names.size(), kGroups);
+}
+
+TEST_P(Multicast, ManyMembersHearOneMessage) {
+  MULTICAST_FABRIC(fabric);
+  Member speaker(fabric);
+  speaker.join(group_address(here, 0, kPort), FI_SEND);
+  std::deque<Member> hearers;
+  for (int i = 0; i < 32; ++i) {
+    hearers.emplace_back(fabric).join(group_address(here, 0, kPort), FI_RECV);
+    ASSERT_EQ(hearers.back().post(), 0);
+  }
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    speaker.say(seed);
+    for (Member& hearer : hearers) hearer.expect_heard(seed);
+  }
+}
+
+TEST_P(Multicast, GroupsPortIsHonoured) {
+  MULTICAST_FABRIC(fabric);
+  Member speaker(fabric), same(fabric), another(fabric);
+  speaker.join(group_address(here, 0, kPort));
+  same.join(group_address(here, 0, kPort));
+  another.join(group_address(here, 0, kPort + 1));
+  ASSERT_EQ(same.post(), 0);
+  ASSERT_EQ(another.post(), 0);
+  speaker.say(1);
+  same.expect_heard(1);
+  EXPECT_TRUE(another.hears_nothing());
+}
+
+TEST_P(Multicast, PortZeroIsTheEndpoints) {
+  MULTICAST_FABRIC(fabric);
+  Member hearer(fabric), speaker(fabric);
+  hearer.join(group_address(here, 0, 0));
+  ASSERT_EQ(hearer.post(), 0);
+  speaker.join(group_address(here, 0, hearer.end.address().port()));
+  speaker.say(1);
+  hearer.expect_heard(1);
+}
+
+TEST_P(Multicast, SenderIsNamedAndCanBeAnswered) {
+  MULTICAST_FABRIC(fabric);
+  Member speaker(fabric), hearer(fabric);
+  for (Member* member : {&speaker, &hearer}) {
+    member->join(group_address(here, 0, kPort));
+    ASSERT_EQ(member->post(), 0);
+  }
+  const fi_addr_t known = hearer.end.insert(speaker.end.address());
+  speaker.say(1);
+  fi_addr_t source = FI_ADDR_NOTAVAIL;
+  hearer.expect_heard(1, &source);
+  EXPECT_EQ(source, known);
+  hearer.out.fill_pattern(5);
+  ASSERT_EQ(retry([&] {
+              return fi_send(hearer.end->ep(), hearer.out.data(), kSize, hearer.out.desc(), source, &hearer.sent);
+            }),
+            0);
+  EXPECT_TRUE(hearer.end->tx().wait().ok());
+  speaker.expect_heard(5);
+}
+
+TEST_P(Multicast, BurstArrivesInOrder) {
+  MULTICAST_FABRIC(fabric);
+  constexpr unsigned kCount = 200;
+  Member speaker(fabric), hearer(fabric);
+  speaker.join(group_address(here, 0, kPort), FI_SEND);
+  hearer.join(group_address(here, 0, kPort), FI_RECV);
+  Buffer in(fabric, kCount * kSize), out(fabric, kCount * kSize);
+  out.fill_pattern(3);
+  Context context;
+  for (unsigned i = 0; i < kCount; ++i) {
+    ASSERT_EQ(fi_recv(hearer.end->ep(), in.data() + i * kSize, kSize, in.desc(), FI_ADDR_UNSPEC, &context), 0);
+    const iovec iov{out.data() + i * kSize, kSize};
+    void* desc = out.desc();
+    const fi_msg message{&iov, &desc, 1, fi_mc_addr(speaker.mc.get()), &context, 0};
+    ASSERT_EQ(retry([&] { return fi_sendmsg(speaker.end->ep(), &message, FI_MULTICAST | FI_COMPLETION); }), 0);
+  }
+  for (unsigned i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(speaker.end->tx().wait().ok()) << i;
+    ASSERT_TRUE(hearer.end->rx().wait().ok()) << i;
+  }
+  EXPECT_TRUE(in.holds_pattern(3, kCount * kSize));
+}
+
+TEST_P(Multicast, JoiningAndLeavingLeavesNothingBehind) {
+  MULTICAST_FABRIC(fabric);
+  Member speaker(fabric), hearer(fabric);
+  speaker.join(group_address(here, 0, kPort), FI_SEND);
+  ASSERT_EQ(hearer.post(), 0);
+  const size_t before = open_descriptors();
+  for (int i = 0; i < 1000; ++i) hearer.join(group_address(here, 0, kPort)), hearer.mc.reset();
+  EXPECT_EQ(open_descriptors(), before);
+  hearer.join(group_address(here, 0, kPort));
+  speaker.say(1);
+  hearer.expect_heard(1);
+}
+
+TEST_P(Multicast, ClosedMembershipTakesItsEventAlong) {
+  MULTICAST_FABRIC(fabric);
+  DatagramEnd end(fabric);
+  const Address group = group_address(here, 0, kPort);
+  fid_mc* mc = nullptr;
+  ASSERT_EQ(fi_join(end->ep(), &group.storage, 0, &mc, nullptr), 0);
+  ASSERT_EQ(fi_close(&mc->fid), 0) << "also while the join is under way";
+  EXPECT_TRUE(end->eq().stays_silent());
+}
+
+TEST_P(Multicast, FailureIsAnErrorEventWithASentence) {
+  MULTICAST_FABRIC(fabric);
+  if (target().provider != "udp") GTEST_SKIP() << "how to make a join fail is known for udp only";
+  DatagramEnd end(fabric);
+  const Address group = group_address(here, 0, kPort);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  fid_mc* mc = nullptr;
+  int context = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const int rc = fi_join(end->ep(), &group.storage, 0, &mc, &context);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_EQ(rc, 0);
+  const Handle<fid_mc> owner(mc);
+  const Event event = end->eq().expect(Event::kError, &mc->fid);
+  EXPECT_EQ(event.err, FI_EMFILE);
+  EXPECT_EQ(event.context, &context);
+  EXPECT_NE(event.sentence.find("joining the group"), std::string::npos) << event.sentence;
+  EXPECT_EQ(fi_mc_addr(mc), FI_ADDR_NOTAVAIL);
+}
