@@ -23,7 +23,10 @@ static inline void ok(const char* call, ssize_t result) {
 
 // Waits for the event `wanted`; the result is the fi_info of an FI_CONNREQ, else NULL.
 static inline struct fi_info* await_event(struct fid_eq* eq, uint32_t wanted) {
-  struct fi_eq_cm_entry entry = {0};
+  union {
+    struct fi_eq_cm_entry connection;
+    struct fi_eq_entry other;
+  } entry = {0};
   uint32_t event = 0;
   ssize_t got = fi_eq_sread(eq, &event, &entry, sizeof entry, TIMEOUT_MS, 0);
   if (got == -FI_EAVAIL) {  // an error is in front: take it, and say what it means
@@ -38,7 +41,7 @@ static inline struct fi_info* await_event(struct fid_eq* eq, uint32_t wanted) {
     fprintf(stderr, "unexpected event %s\n", fi_tostr(&event, FI_TYPE_EQ_EVENT));
     exit(1);
   }
-  return entry.info;
+  return event == FI_CONNREQ ? entry.connection.info : NULL;
 }
 
 // Waits for one completion.
