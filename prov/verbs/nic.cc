@@ -6,9 +6,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <new>
 #include <string>
 
@@ -18,51 +19,75 @@
 namespace weft::verbs {
 namespace {
 
-// Owner: its C handle, mostly an fi_info. The C structures point into the strings.
-class Nic final : public Object<fid_nic> {
- public:
-  struct Facts {
-    std::string name, device_id, device_version, vendor_id, driver, firmware;
-    std::string link_address, network_type;
-    fi_bus_attr bus{};
-    size_t mtu = 0;
-    size_t speed = 0;
-    fi_link_state state = FI_LINK_UNKNOWN;
-  };
-
-  explicit Nic(Facts facts);
-
-  // Slots of fi_ops.
-  int close() {
-    delete this;
-    return 0;
-  }
-  int control(int command, void* argument) {
-    if (command != FI_DUP || argument == nullptr) return -FI_ENOSYS;
-    *static_cast<fid_nic**>(argument) = &(new Nic(facts_))->abi;
-    return 0;
-  }
-
- private:
-  Facts facts_;
-  fi_device_attr device_{};
-  fi_link_attr link_{};
+struct Facts {
+  std::string name, device_id, device_version, vendor_id, driver, firmware;
+  std::string link_address, network_type;
+  fi_bus_attr bus{};
+  size_t mtu = 0;
+  size_t speed = 0;
+  fi_link_state state = FI_LINK_UNKNOWN;
 };
 
-char* text_or_null(std::string& text) noexcept {
-  return text.empty() ? nullptr : text.data();
+char* copy_of(const char* text) noexcept {
+  return text != nullptr && *text != '\0' ? ::strdup(text) : nullptr;
 }
 
-Nic::Nic(Facts facts) : facts_(std::move(facts)) {
+template <class T>
+T* piece() noexcept {
+  return static_cast<T*>(std::calloc(1, sizeof(T)));
+}
+
+// Owner: its C handle, mostly an fi_info. libfabric 1.x copies the card of an info piece by piece with malloc, and
+// gives the copy to our close: so every piece of ours is a malloc of its own, and nothing is behind the C structure.
+class Nic final : public Object<fid_nic> {
+ public:
+  // Null when memory runs out.
+  static fid_nic* make(const fi_device_attr& device, const fi_bus_attr& bus, const fi_link_attr& link) noexcept;
+
+  // Slots of fi_ops.
+  int close() noexcept;
+  int control(int command, void* argument) noexcept {
+    if (command != FI_DUP || argument == nullptr) return -FI_ENOSYS;
+    fid_nic* const copy = make(*abi.device_attr, *abi.bus_attr, *abi.link_attr);
+    if (copy == nullptr) return -FI_ENOMEM;
+    *static_cast<fid_nic**>(argument) = copy;
+    return 0;
+  }
+};
+static_assert(sizeof(Nic) == sizeof(fid_nic));
+
+fid_nic* Nic::make(const fi_device_attr& device, const fi_bus_attr& bus, const fi_link_attr& link) noexcept {
   static constexpr fi_ops kOps = make_fid_ops<Nic>();
-  device_ = {text_or_null(facts_.name),      text_or_null(facts_.device_id), text_or_null(facts_.device_version),
-             text_or_null(facts_.vendor_id), text_or_null(facts_.driver),    text_or_null(facts_.firmware)};
-  link_ = {text_or_null(facts_.link_address), facts_.mtu, facts_.speed, facts_.state,
-           text_or_null(facts_.network_type)};
-  abi.fid = {FI_CLASS_NIC, nullptr, const_cast<fi_ops*>(&kOps)};
-  abi.device_attr = &device_;
-  abi.bus_attr = &facts_.bus;
-  abi.link_attr = &link_;
+  void* const memory = std::malloc(sizeof(Nic));
+  if (memory == nullptr) return nullptr;
+  Nic& nic = *new (memory) Nic;
+  nic.abi.fid = {FI_CLASS_NIC, nullptr, const_cast<fi_ops*>(&kOps)};
+  nic.abi.device_attr = piece<fi_device_attr>();
+  nic.abi.bus_attr = piece<fi_bus_attr>();
+  nic.abi.link_attr = piece<fi_link_attr>();
+  if (nic.abi.device_attr == nullptr || nic.abi.bus_attr == nullptr || nic.abi.link_attr == nullptr) {
+    nic.close();
+    return nullptr;
+  }
+  *nic.abi.device_attr = {copy_of(device.name),      copy_of(device.device_id), copy_of(device.device_version),
+                          copy_of(device.vendor_id), copy_of(device.driver),    copy_of(device.firmware)};
+  *nic.abi.bus_attr = bus;
+  *nic.abi.link_attr = {copy_of(link.address), link.mtu, link.speed, link.state, copy_of(link.network_type)};
+  return &nic.abi;
+}
+
+int Nic::close() noexcept {
+  if (const fi_device_attr* device = abi.device_attr; device != nullptr)
+    for (char* text :
+         {device->name, device->device_id, device->device_version, device->vendor_id, device->driver, device->firmware})
+      std::free(text);
+  if (const fi_link_attr* link = abi.link_attr; link != nullptr)
+    for (char* text : {link->address, link->network_type}) std::free(text);
+  std::free(abi.device_attr);
+  std::free(abi.bus_attr);
+  std::free(abi.link_attr);
+  std::free(this);
+  return 0;
 }
 
 size_t bytes_of(ibv_mtu mtu) noexcept {
@@ -142,12 +167,12 @@ fi_bus_attr bus_of(const std::filesystem::path& folder) {
   return bus;
 }
 
-Nic::Facts facts_of(const Source& source) {
+Facts facts_of(const Source& source) {
   const ibv_device_attr& attr = source.device->attr().orig_attr;
   const ibv_port_attr& port = source.port.attr;
   const std::filesystem::path folder =
       std::string("/sys/class/infiniband/") + ibv_get_device_name(source.device->context()->device) + "/device";
-  Nic::Facts facts;
+  Facts facts;
   facts.name = source.device->name();
   facts.device_id = fmt::format("{:#x}", attr.vendor_part_id);
   facts.device_version = fmt::format("{}", attr.hw_ver);
@@ -170,7 +195,11 @@ Nic::Facts facts_of(const Source& source) {
 
 fid_nic* make_nic(const Source& source) noexcept {
   try {
-    return &(new Nic(facts_of(source)))->abi;
+    Facts facts = facts_of(source);
+    const fi_device_attr device{facts.name.data(),      facts.device_id.data(), facts.device_version.data(),
+                                facts.vendor_id.data(), facts.driver.data(),    facts.firmware.data()};
+    const fi_link_attr link{facts.link_address.data(), facts.mtu, facts.speed, facts.state, facts.network_type.data()};
+    return Nic::make(device, facts.bus, link);
   } catch (const std::exception&) {
     return nullptr;
   }
