@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A member of a multicast group; see group_link.h.
+#include "group_link.h"
+
+#include <arpa/inet.h>
+#include <rdma/fi_ext.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::tools {
+namespace {
+
+constexpr int kJoinWaitMs = 100;  // between two looks at the watch
+
+bool parse_group(const std::string& text, uint16_t port, sockaddr_storage& out) {
+  auto* in = reinterpret_cast<sockaddr_in*>(&out);
+  auto* in6 = reinterpret_cast<sockaddr_in6*>(&out);
+  if (inet_pton(AF_INET, text.c_str(), &in->sin_addr) == 1) {
+    in->sin_family = AF_INET;
+    in->sin_port = htons(port);
+    return true;
+  }
+  if (inet_pton(AF_INET6, text.c_str(), &in6->sin6_addr) != 1) return false;
+  in6->sin6_family = AF_INET6;
+  in6->sin6_port = htons(port);
+  return true;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GroupLink>> GroupLink::open(const GroupOptions& options, Watch& watch) {
+  std::unique_ptr<GroupLink> link(new GroupLink(options, watch));
+  WEFT_TRY(link->find());
+  WEFT_TRY(link->open_queues());
+  WEFT_TRY(link->open_endpoint());
+  WEFT_TRY(link->join());
+  return link;
+}
+
+Status GroupLink::find() {
+  if (!parse_group(options_.group, options_.port, group_))
+    return fail(FI_EINVAL, "'{}' is not a numeric address", options_.group);
+  InfoPtr hints(fi_allocinfo());
+  if (!hints) return fail(FI_ENOMEM, "fi_allocinfo");
+  hints->ep_attr->type = FI_EP_DGRAM;
+  hints->caps = FI_MSG | FI_MULTICAST | (options_.sends ? FI_SEND : FI_RECV);
+  if (options_.loopback) hints->caps |= FI_SEND | FI_RECV;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->addr_format = group_.ss_family == AF_INET ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+  hints->ep_attr->max_msg_size = options_.message;
+  if (options_.provider) set_string(hints->fabric_attr->prov_name, options_.provider);
+  if (options_.domain) set_string(hints->domain_attr->name, options_.domain);
+  fi_info* list = nullptr;
+  const uint64_t flags = options_.source ? FI_SOURCE : 0;
+  if (const int error = fi_getinfo(api_version(), options_.source, nullptr, flags, hints.get(), &list); error < 0)
+    return fail(-error, "no provider offers multicast datagrams of {} bytes{}{}", options_.message,
+                options_.source ? " from " : "", options_.source ? options_.source : "");
+  info_.reset(list);
+  return {};
+}
+
+Status GroupLink::open_queues() {
+  fid_fabric* fabric = nullptr;
+  WEFT_TRY(check(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric({})", info_->fabric_attr->prov_name));
+  fabric_.reset(fabric);
+  fi_eq_attr eq_attr{};
+  eq_attr.wait_obj = FI_WAIT_UNSPEC;
+  fid_eq* eq = nullptr;
+  WEFT_TRY(check(fi_eq_open(fabric, &eq_attr, &eq, nullptr), "fi_eq_open"));
+  eq_.reset(eq);
+  fid_domain* domain = nullptr;
+  WEFT_TRY(check(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain({})", info_->domain_attr->name));
+  domain_.reset(domain);
+  fi_cq_attr cq_attr{};
+  cq_attr.size = kReceives + kSends;
+  cq_attr.format = FI_CQ_FORMAT_MSG;
+  cq_attr.wait_obj = FI_WAIT_UNSPEC;
+  fid_cq* cq = nullptr;
+  WEFT_TRY(check(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open"));
+  cq_.reset(cq);
+  fi_av_attr av_attr{};
+  fid_av* av = nullptr;
+  WEFT_TRY(check(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open"));
+  av_.reset(av);
+  return {};
+}
+
+Status GroupLink::open_endpoint() {
+  fid_ep* ep = nullptr;
+  WEFT_TRY(check(fi_endpoint(domain_.get(), info_.get(), &ep, nullptr), "fi_endpoint"));
+  ep_.reset(ep);
+  WEFT_TRY(check(fi_ep_bind(ep, &eq_->fid, 0), "fi_ep_bind(eq)"));
+  WEFT_TRY(check(fi_ep_bind(ep, &cq_->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)"));
+  WEFT_TRY(check(fi_ep_bind(ep, &av_->fid, 0), "fi_ep_bind(av)"));
+  WEFT_TRY(check(fi_enable(ep), "fi_enable"));
+  if (options_.loopback) {
+    const int on = 1;
+    WEFT_TRY(check(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_MULTICAST_LOOPBACK, &on, sizeof on),
+                   "fi_setopt(FI_OPT_WEFT_MULTICAST_LOOPBACK)"));
+  }
+  return register_buffers();
+}
+
+Status GroupLink::register_buffers() {
+  const std::size_t count = options_.sends ? kSends : std::min(kReceives, info_->rx_attr->size);
+  stride_ = options_.sends ? options_.message : info_->ep_attr->max_msg_size;
+  memory_.resize(count * stride_);
+  contexts_.resize(count);
+  if (info_->domain_attr->mr_mode & FI_MR_LOCAL) {
+    fid_mr* mr = nullptr;
+    WEFT_TRY(check(fi_mr_reg(domain_.get(), memory_.data(), memory_.size(), FI_SEND | FI_RECV, 0, 0, 0, &mr, nullptr),
+                   "fi_mr_reg"));
+    mr_.reset(mr);
+    descriptor_ = fi_mr_desc(mr);
+  }
+  if (options_.sends) return {};
+  for (std::size_t slot = 0; slot < count; ++slot) WEFT_TRY(post_receive(slot));
+  return {};
+}
+
+Status GroupLink::join() {
+  watch_.step(fmt::format("joining the group {}", options_.group), Watch::Peer::kMayIdle);
+  fid_mc* mc = nullptr;
+  WEFT_TRY(check(fi_join(ep_.get(), &group_, options_.sends ? FI_SEND : FI_RECV, &mc, nullptr), "fi_join({})",
+                 options_.group));
+  mc_.reset(mc);
+  for (;;) {
+    uint32_t event = 0;
+    fi_eq_entry entry{};
+    const ssize_t got = fi_eq_sread(eq_.get(), &event, &entry, sizeof entry, kJoinWaitMs, 0);
+    if (got > 0 && event == FI_JOIN_COMPLETE) return {};
+    if (got == -FI_EAVAIL) {
+      fi_eq_err_entry error{};
+      fi_eq_readerr(eq_.get(), &error, 0);
+      char text[512] = "";
+      return fail(error.err, "{}", fi_eq_strerror(eq_.get(), error.prov_errno, error.err_data, text, sizeof text));
+    }
+    if (got < 0 && got != -FI_EAGAIN && got != -FI_ETIMEDOUT) return check(got, "fi_eq_sread");
+    WEFT_TRY(watch_.check());
+  }
+}
+
+std::string GroupLink::own_name() const {
+  sockaddr_storage name{};
+  std::size_t size = sizeof name;
+  char text[INET6_ADDRSTRLEN] = "?";
+  if (fi_getname(&ep_->fid, &name, &size) != 0) return text;
+  const auto* in = reinterpret_cast<const sockaddr_in*>(&name);
+  const auto* in6 = reinterpret_cast<const sockaddr_in6*>(&name);
+  if (name.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &in->sin_addr, text, sizeof text);
+    return fmt::format("{}:{}", text, ntohs(in->sin_port));
+  }
+  inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text);
+  return fmt::format("[{}]:{}", text, ntohs(in6->sin6_port));
+}
+
+Status GroupLink::completion_failure() {
+  fi_cq_err_entry error{};
+  if (const ssize_t got = fi_cq_readerr(cq_.get(), &error, 0); got < 0) return check(got, "fi_cq_readerr");
+  char text[256] = "";
+  return fail(error.err, "transfer: {}",
+              fi_cq_strerror(cq_.get(), error.prov_errno, error.err_data, text, sizeof text));
+}
+
+// Of sends.
+Status GroupLink::take_completions(int timeout_ms) {
+  fi_cq_msg_entry entries[kSends];
+  const ssize_t got = timeout_ms == 0 ? fi_cq_read(cq_.get(), entries, kSends)
+                                      : fi_cq_sread(cq_.get(), entries, kSends, nullptr, timeout_ms);
+  if (got == -FI_EAVAIL) return completion_failure();
+  if (got > 0) finished_ += static_cast<uint64_t>(got);
+  if (got < 0 && got != -FI_EAGAIN && got != -FI_ETIMEDOUT) return check(got, "fi_cq_read");
+  return {};
+}
+
+Result<std::span<std::byte>> GroupLink::outgoing() {
+  while (posted_ - finished_ >= kSends) {
+    WEFT_TRY(take_completions(0));
+    WEFT_TRY(watch_.check());
+  }
+  return std::span(buffer(posted_ % kSends), options_.message);
+}
+
+Status GroupLink::send() {
+  const std::size_t slot = posted_ % kSends;
+  const iovec iov{buffer(slot), options_.message};
+  const fi_msg message{&iov, &descriptor_, 1, fi_mc_addr(mc_.get()), &contexts_[slot], 0};
+  for (;;) {
+    const ssize_t result = fi_sendmsg(ep_.get(), &message, FI_MULTICAST | FI_COMPLETION);
+    if (result == 0) break;
+    if (result != -FI_EAGAIN) return check(result, "fi_sendmsg");
+    WEFT_TRY(take_completions(0));
+    WEFT_TRY(watch_.check());
+  }
+  ++posted_;
+  return {};
+}
+
+Status GroupLink::finish() {
+  while (posted_ != finished_) {
+    WEFT_TRY(take_completions(kJoinWaitMs));
+    WEFT_TRY(watch_.check());
+  }
+  return {};
+}
+
+Status GroupLink::post_receive(std::size_t slot) {
+  return check(fi_recv(ep_.get(), buffer(slot), stride_, descriptor_, FI_ADDR_UNSPEC, &contexts_[slot]), "fi_recv");
+}
+
+Status GroupLink::receive(int timeout_ms, const std::function<void(std::span<const std::byte>)>& show) {
+  constexpr std::size_t kBatch = 64;
+  fi_cq_msg_entry entries[kBatch];
+  const ssize_t got = fi_cq_sread(cq_.get(), entries, kBatch, nullptr, timeout_ms);
+  if (got == -FI_EAVAIL) return completion_failure();
+  if (got < 0 && got != -FI_EAGAIN && got != -FI_ETIMEDOUT) return check(got, "fi_cq_sread");
+  for (ssize_t i = 0; i < got; ++i) {
+    const auto slot = static_cast<std::size_t>(static_cast<fi_context2*>(entries[i].op_context) - contexts_.data());
+    show({buffer(slot), entries[i].len});
+    WEFT_TRY(post_receive(slot));
+  }
+  return {};
+}
+
+}  // namespace weft::tools

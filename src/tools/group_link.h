@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A datagram endpoint that is a member of one multicast group, with its buffers: fi_endpoint(3), fi_cm(3) fi_join,
+// fi_msg(3).
+#pragma once
+
+#include <netinet/in.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fabric_link.h"
+#include "failure.h"
+#include "watch.h"
+
+namespace weft::tools {
+
+struct GroupOptions {
+  std::string group;  // numeric address
+  uint16_t port = 4711;
+  bool sends = false;              // the role: one or the other
+  const char* provider = nullptr;  // nullptr: whichever comes first
+  const char* domain = nullptr;
+  const char* source = nullptr;  // local address; nullptr: the first one
+  std::size_t message = 64;      // bytes; receivers take up to the endpoint's limit
+  bool loopback = false;         // receive what this process sent itself
+};
+
+// Neither copied nor moved; not thread-safe. Everything it waits for is bounded by `watch`, which outlives it.
+class GroupLink {
+ public:
+  static Result<std::unique_ptr<GroupLink>> open(const GroupOptions& options, Watch& watch);
+
+  const fi_info& info() const { return *info_; }
+  std::string own_name() const;  // "192.0.2.1:40000"
+
+  // Where the next message is to be written, once there is room for it.
+  Result<std::span<std::byte>> outgoing();
+  Status send();
+  // Until all messages have left.
+  Status finish();
+
+  // Waits up to `timeout_ms` for messages and shows each; its bytes are good during the call only.
+  Status receive(int timeout_ms, const std::function<void(std::span<const std::byte>)>& show);
+
+ private:
+  GroupLink(const GroupOptions& options, Watch& watch) : options_(options), watch_(watch) {}
+
+  Status find();
+  Status open_endpoint();
+  Status open_queues();
+  Status register_buffers();
+  Status join();
+  Status post_receive(std::size_t slot);
+  Status completion_failure();
+  Status take_completions(int timeout_ms);
+
+  static constexpr std::size_t kReceives = 512;
+  static constexpr std::size_t kSends = 64;
+
+  std::byte* buffer(std::size_t slot) { return memory_.data() + slot * stride_; }
+
+  GroupOptions options_;
+  Watch& watch_;
+  sockaddr_storage group_{};
+  std::vector<std::byte> memory_;
+  std::size_t stride_ = 0;
+  std::vector<fi_context2> contexts_;
+  // In order of creation; closed in reverse.
+  InfoPtr info_;
+  FidPtr<fid_fabric> fabric_;
+  FidPtr<fid_eq> eq_;
+  FidPtr<fid_domain> domain_;
+  FidPtr<fid_cq> cq_;
+  FidPtr<fid_av> av_;
+  FidPtr<fid_mr> mr_;
+  FidPtr<fid_ep> ep_;
+  FidPtr<fid_mc> mc_;
+  void* descriptor_ = nullptr;
+  uint64_t posted_ = 0;    // sends so far
+  uint64_t finished_ = 0;  // of these, completed
+};
+
+}  // namespace weft::tools
