@@ -20,7 +20,7 @@ ibv_wr_opcode send_opcode(uint64_t flags) noexcept {
 // ---- The way to the device ----
 
 // Everything that can be said against `work` without looking at the queue.
-inline ssize_t TransferEndpoint::check(const SendWork& work) const noexcept {
+[[gnu::always_inline]] inline ssize_t TransferEndpoint::check(const SendWork& work) const noexcept {
   if (work.len <= sizes_.inline_bytes && carries_data(work.opcode)) [[likely]]
     return (work.flags & kUnsupportedLevels) != 0 ? -FI_EBADFLAGS : 0;
   if (work.len > max_message_) return -FI_EMSGSIZE;
@@ -31,11 +31,10 @@ inline ssize_t TransferEndpoint::check(const SendWork& work) const noexcept {
 }
 
 // Writes the record of a work request; returns its send_flags.
-inline unsigned TransferEndpoint::fill(Posted& slot, const SendWork& work) const noexcept {
+[[gnu::always_inline]] inline unsigned TransferEndpoint::fill(Posted& slot, const SendWork& work) const noexcept {
   uint32_t flags = work.kind;
-  if (routes.transmit_queue && !work.silent && (!routes.transmit_selective || (work.flags & FI_COMPLETION) != 0))
-    flags |= Posted::kReport;
-  if (routes.transmit_counter(work.kind) != nullptr) flags |= Posted::kCount;
+  if (!work.silent) flags |= always_report_ | (static_cast<uint32_t>(work.flags & FI_COMPLETION) & may_report_);
+  if ((work.kind & counted_kinds_) != 0) flags |= Posted::kCount;
   slot.context = work.context;
   slot.flags = flags;
   slot.status = 0;
@@ -46,9 +45,11 @@ inline unsigned TransferEndpoint::fill(Posted& slot, const SendWork& work) const
   return send_flags;
 }
 
-inline ssize_t TransferEndpoint::post_locked(const SendWork& work) noexcept {
-  if ((work.flags & FI_MORE) != 0 || (chain_ != nullptr && !chain_->empty())) [[unlikely]]
-    return post_in_chain(work);
+[[gnu::always_inline]] inline ssize_t TransferEndpoint::post_locked(const SendWork& work) noexcept {
+  if ((work.flags & FI_MORE) != 0 || (chain_ != nullptr && !chain_->empty())) [[unlikely]] {
+    const SendWork copy = work;  // so that `work` itself need not be in memory
+    return post_in_chain(copy);
+  }
   Posted* const slot = sends_.next();
   if (slot == nullptr) [[unlikely]]
     return on_no_room();
@@ -65,11 +66,16 @@ inline ssize_t TransferEndpoint::post_locked(const SendWork& work) noexcept {
   return 0;
 }
 
-ssize_t TransferEndpoint::post_send(const SendWork& work) noexcept {
+// In calls that tell the compiler what `work` is, most of this goes away.
+[[gnu::always_inline]] inline ssize_t TransferEndpoint::post_inlined(const SendWork& work) noexcept {
   if (const ssize_t refusal = check(work); refusal != 0) [[unlikely]]
     return refusal;
   LightGuard guard(send_lock_);
   return post_locked(work);
+}
+
+ssize_t TransferEndpoint::post_send(const SendWork& work) noexcept {
+  return post_inlined(work);
 }
 
 // Room may only be waiting to be noticed, and whoever sends without completions never reads the queue.
@@ -185,13 +191,13 @@ bool TransferEndpoint::try_flush_chain() noexcept {
 
 ssize_t TransferEndpoint::send(const void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
   OneSge one(buf, len, desc);
-  return post_send({.opcode = IBV_WR_SEND,
-                    .kind = kMessage,
-                    .flags = transmit_flags_,
-                    .sges = &one.sge,
-                    .count = one.count,
-                    .len = len,
-                    .context = context});
+  return post_inlined({.opcode = IBV_WR_SEND,
+                       .kind = kMessage,
+                       .flags = transmit_flags_,
+                       .sges = &one.sge,
+                       .count = one.count,
+                       .len = len,
+                       .context = context});
 }
 
 ssize_t TransferEndpoint::sendv(const iovec* iov, void** desc, size_t count, fi_addr_t, void* context) noexcept {
@@ -222,13 +228,13 @@ ssize_t TransferEndpoint::sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
 
 ssize_t TransferEndpoint::inject(const void* buf, size_t len, fi_addr_t) noexcept {
   OneSge one(buf, len, nullptr);
-  return post_send({.opcode = IBV_WR_SEND,
-                    .kind = kMessage,
-                    .flags = transmit_flags_ | FI_INJECT,
-                    .sges = &one.sge,
-                    .count = one.count,
-                    .len = len,
-                    .silent = true});
+  return post_inlined({.opcode = IBV_WR_SEND,
+                       .kind = kMessage,
+                       .flags = transmit_flags_ | FI_INJECT,
+                       .sges = &one.sge,
+                       .count = one.count,
+                       .len = len,
+                       .silent = true});
 }
 
 ssize_t TransferEndpoint::senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t,

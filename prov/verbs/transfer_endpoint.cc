@@ -172,9 +172,18 @@ Status TransferEndpoint::enable_transfers() noexcept {
   if (sends && !routes.transmit_queue && !routes.send && !routes.read && !routes.write) return Status(-FI_ENOCQ);
   if (receives && !routes.receive_queue && !routes.receive) return Status(-FI_ENOCQ);
   if (Status status = open_queues(); !status.ok()) return status;
+  note_routes();
   enabled_ = true;
   install(abi, kReceiving);
   return Status();
+}
+
+void TransferEndpoint::note_routes() noexcept {
+  may_report_ = routes.transmit_queue ? Posted::kReport : 0;
+  always_report_ = routes.transmit_selective ? 0 : may_report_;
+  if (routes.send) counted_kinds_ |= FI_SEND;
+  if (routes.read) counted_kinds_ |= FI_READ;
+  if (routes.write) counted_kinds_ |= FI_WRITE;
 }
 
 // A failure leaves what was reserved to abandon(), or to another try.

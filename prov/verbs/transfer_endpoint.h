@@ -159,6 +159,7 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   static Sizes sizes_for(const Domain& domain, const fi_info& info) noexcept;
 
   Status open_queues() noexcept;
+  void note_routes() noexcept;
   void post_marker() noexcept;
   void cancel_kept() noexcept;
   void cancel_left() noexcept;
@@ -166,6 +167,7 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
 
   // transfer_calls.cc, rma_calls.cc, atomics.cc
   ssize_t check(const SendWork& work) const noexcept;
+  ssize_t post_inlined(const SendWork& work) noexcept;
   ssize_t post_send(const SendWork& work) noexcept;
   ssize_t post_locked(const SendWork& work) noexcept;
   ssize_t post_in_chain(const SendWork& work) noexcept;
@@ -195,6 +197,11 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   const bool takes_cq_data_;    // writes may carry data: the peer promised receives for them (FI_RX_CQ_DATA)
   uint64_t transmit_flags_;     // what calls without flags use (tx_attr->op_flags)
   uint64_t receive_flags_;
+  // What follows from `routes`, as flags of Posted: reported without being asked, reported if asked, and the kinds of
+  // operations that are counted.
+  std::uint32_t always_report_ = 0;
+  std::uint32_t may_report_ = 0;
+  std::uint32_t counted_kinds_ = 0;
   bool enabled_ = false;
   bool stopped_ = false;
   bool abandoned_ = false;
