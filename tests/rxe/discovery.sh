@@ -1,0 +1,83 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# discovery.sh FI_INFO WEFT PLUGINS: what fi_getinfo offers on Soft-RoCE, and what it says when it has nothing to offer.
+# The program's path and the folders of libfabric.so.1 and libverbs-fi.so. Runs itself in the lab.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "$1" != in_guest ]; then exec sh "$here/run.sh" -t 200 sh "$here/discovery.sh" in_guest "$@"; fi
+fi_info=$2
+export LD_LIBRARY_PATH="$3" FI_PROVIDER_PATH="$4"
+failures=0
+
+# ask [NAME=VALUE...] [OPTION...]: the answer of `fi_info -p verbs -v`, on one line.
+ask() {
+  settings=
+  while case ${1-} in FI_*=*) true ;; *) false ;; esac do
+    settings="$settings $1"
+    shift
+  done
+  env $settings "$fi_info" -p verbs -v "$@" 2>&1 | tr -s ' \n' ' '
+}
+
+# says TEXT / lacks TEXT: judges the answer.
+says() {
+  case $answer in *"$1"*) return ;; esac
+  echo "FAILED: $case: does not say \"$1\": $answer" | cut -c1-1000
+  failures=$((failures + 1))
+}
+lacks() {
+  case $answer in *"$1"*) ;; *) return ;; esac
+  echo "FAILED: $case: says \"$1\": $answer" | cut -c1-1000
+  failures=$((failures + 1))
+}
+
+case="all addresses" answer=$(ask)
+says "src_addr: fi_sockaddr_in://$RXE_ADDRESS:0"
+says "src_addr: fi_sockaddr_in6://[$RXE_ADDRESS6]:0"
+says "src_addr: fi_sockaddr_in6://[fe80:"
+lacks "$RXE_PLAIN_ADDRESS"
+says "name: $RXE_DEVICE"
+says "protocol: FI_PROTO_RDMA_CM_IB_RC"
+says "state: FI_LINK_UP"
+says "network_type: Ethernet"
+says "name: IB-0xfe80000000000000" # the subnet of the lab's port
+case ${answer%%fe80:*} in *"$RXE_ADDRESS6"*) ;; *) case="link-local last" && lacks . ;; esac
+
+case="one family" answer=$(ask -a FI_SOCKADDR_IN6)
+says "[$RXE_ADDRESS6]"
+lacks "fi_sockaddr_in://"
+
+for variable in FI_VERBS_IFACE=nosuch FI_VERBS_DEVICE_NAME=nosuch FI_VERBS_GID_IDX=200; do
+  case=$variable answer=$(ask $variable)
+  says "No data available"
+  says "widen FI_VERBS_IFACE"
+done
+case="a GID" answer=$(ask FI_VERBS_GID_IDX=1)
+says "src_addr:"
+lacks "[fe80:"
+
+case="its own address" answer=$(ask -n "$RXE_ADDRESS")
+says "dest_addr: fi_sockaddr_in://$RXE_ADDRESS"
+lacks "fi_sockaddr_in6"
+
+# Nobody has it, so resolving it would take seconds.
+case="an absent neighbour" started=$(date +%s) answer=$(ask -n "${RXE_ADDRESS%.*}.250")
+says "src_addr: fi_sockaddr_in://$RXE_ADDRESS:0"
+[ $(($(date +%s) - started)) -lt 20 ] || { echo "FAILED: $case: took long" && failures=$((failures + 1)); }
+
+case="a route without RDMA" answer=$(ask -n "$RXE_PLAIN_ADDRESS")
+says "which is no address of an active RDMA port"
+
+if [ "$RXE_LAB" = vm ]; then
+  case="no permission" answer=$(chmod 600 /dev/infiniband/* && su -s /bin/sh nobody -c "
+    LD_LIBRARY_PATH=$3 FI_PROVIDER_PATH=$4 $fi_info -p verbs" 2>&1 | tr -s ' \n' ' ')
+  says "no permission for /dev/infiniband"
+  case="a port that is down" answer=$(ip link set veth0 down && ask)
+  says "none of this host's addresses belongs to an active port"
+  case="no device" answer=$(rdma link del "$RXE_DEVICE" && ask)
+  says "there is no RDMA device"
+  case="no nodes" answer=$(mount --bind /mnt /dev/infiniband && ask)
+  says "/dev/infiniband/rdma_cm is missing"
+fi
+[ $failures -eq 0 ] && echo "all found"
+[ $failures -eq 0 ]
