@@ -1,13 +1,45 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Builds weft and the bench programs in release mode and measures weft, stock libfabric and plain sockets side by side.
-#   sh tests/bench/run.sh [--quick | --full] [--output DIR] [--only PREFIX] [--rounds N]
+# Builds weft and the bench programs in release mode and measures weft, stock libfabric and plain sockets side by side;
+# with `verbs` as the first word, the verbs providers and raw verbs, in one boot of tests/rxe/run.sh.
+#   sh tests/bench/run.sh [verbs] [--quick | --full] [--output DIR] [--only PREFIX] [--rounds N]
 # The build folder is $BUILD, build-bench in the repository by default.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${BUILD:-$root/build-bench}
+command="sh tests/bench/run.sh $*"
 
+plan=tcp
+if [ "${1:-}" = verbs ]; then
+  plan=verbs
+  shift
+fi
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DWEFT_TEST_FOLDERS=bench >/dev/null
 cmake --build "$build" --target fabric bench_runner -j "$(nproc)" >/dev/null
 weft=$(find "$build" -name libfabric.so.1 | head -n 1)
-exec "$(find "$build" -type f -name bench_runner)" --weft "$weft" --command "sh tests/bench/run.sh $*" "$@"
+runner=$(find "$build" -type f -name bench_runner)
+if [ $plan = tcp ]; then exec "$runner" --weft "$weft" --command "$command" "$@"; fi
+
+# What is written in the guest stays there, but for one folder.
+results=$build/verbs-report
+output=
+words=$#
+while [ $words -gt 0 ]; do
+  case $1 in
+    --output) output=$2 words=$((words - 1)); shift ;;
+    --output=*) output=${1#*=} ;;
+    *) set -- "$@" "$1" ;;
+  esac
+  shift
+  words=$((words - 1))
+done
+rm -rf "$results"
+mkdir -p "$results"
+processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
+sh "$root/tests/rxe/run.sh" -t 3600 -m 3000 -o "$results" "$runner" --plan verbs --weft "$weft" \
+  --plugins "$(dirname "$(find "$build" -name libverbs-fi.so | head -n 1)")" --command "$command" \
+  --host "$processor, load average $(cut -d ' ' -f 1 /proc/loadavg)" --output "$results" "$@"
+if [ -n "$output" ]; then
+  mkdir -p "$output"
+  cp "$results"/* "$output"
+fi

@@ -3,31 +3,10 @@
 #include "fabric/fabric_connects.h"
 
 #include "fabric/fabric_node.h"
-#include "process/process_cost.h"
-#include "process/process_pair.h"
+#include "process/connect_report.h"
 
 namespace bench {
 namespace {
-
-// Memory of this process per connection, from construction to report().
-class MemoryPerConnection {
- public:
-  void report(const char* private_metric, const char* heap_metric, unsigned connections) const {
-    const auto kib = [connections](std::uint64_t before, std::uint64_t now) {
-      return (static_cast<double>(now) - static_cast<double>(before)) / 1024 / connections;
-    };
-    bench::report(private_metric, kib(private_, private_bytes()));
-    bench::report(heap_metric, kib(heap_, heap_bytes()));
-  }
-
- private:
-  std::uint64_t private_ = private_bytes();
-  std::uint64_t heap_ = heap_bytes();
-};
-
-void report_rate(unsigned connections, std::uint64_t start) {
-  bench::report("connects_per_s", connections / (static_cast<double>(now_ns() - start) / 1e9));
-}
 
 // Share of one processor, in percent, that `wait` uses until it gives up.
 template <class WaitCall>
@@ -52,7 +31,7 @@ void connects_client(const Measurement& m, Channel& channel) {
   const std::uint64_t start = now_ns();
   for (unsigned i = 0; i < m.connections; ++i) node.connect_and_close();
   channel.get();  // the server has seen each of them connect and leave
-  report_rate(m.connections, start);
+  report_connect_rate(m.connections, start);
 }
 
 void storm_server(const Measurement& m, Channel& channel) {
@@ -74,8 +53,9 @@ void storm_client(const Measurement& m, Channel& channel) {
   const std::uint64_t start = now_ns();
   node.connect(m.connections, m.outstanding);
   channel.get();  // connected on the server's side too
-  report_rate(m.connections, start);
+  report_connect_rate(m.connections, start);
   memory.report("client_private_kib", "client_heap_kib", m.connections);
+  memory.report_machine("machine_kib", m.connections);
   node.leave(channel);
 }
 

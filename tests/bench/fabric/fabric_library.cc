@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 #include "process/process_pair.h"
 
 namespace bench {
@@ -17,7 +19,8 @@ void resolve(void* library, const char* name, const char* version, Function*& ou
 
 }  // namespace
 
-FabricLibrary::FabricLibrary(const std::string& path) {
+FabricLibrary::FabricLibrary(const std::string& path, const std::string& plugins) {
+  if (!plugins.empty()) setenv("FI_PROVIDER_PATH", plugins.c_str(), 1);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) fail(dlerror());
   resolve(library, "fi_getinfo", "FABRIC_1.3", getinfo);

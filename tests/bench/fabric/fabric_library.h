@@ -13,7 +13,9 @@ namespace bench {
 inline constexpr std::uint32_t kApiVersion = FI_VERSION(1, 17);
 
 struct FabricLibrary {
-  explicit FabricLibrary(const std::string& path);  // stays loaded until the process ends
+  // Stays loaded until the process ends. `plugins`: where it looks for provider plug-ins, if it shall not choose
+  // itself.
+  FabricLibrary(const std::string& path, const std::string& plugins);
 
   int (*getinfo)(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
                  const fi_info* hints, fi_info** info);

@@ -12,7 +12,7 @@
 namespace bench {
 namespace {
 
-constexpr const char* kAddress = "127.0.0.1";
+constexpr int kWaitMs = 100;                        // of one wait for an event; running out only means to ask again
 constexpr std::size_t kCompletionQueueSize = 1024;  // the first endpoint alone is active, with a window of 256 at most
 constexpr std::size_t kConnectsAtOnce = 256;        // while setting up; the workloads that time connects say their own
 
@@ -25,7 +25,7 @@ void close(Object* object) {
 }  // namespace
 
 FabricNode::FabricNode(const Measurement& m, Role role, Wait wait, Channel& channel)
-    : library_(m.library), role_(role), wait_(wait) {
+    : library_(m.library, m.plugins), measurement_(m), role_(role), wait_(wait) {
   endpoints_.reserve(m.connections);
   const bool waitable = wait == Wait::kBlock || m.waitable;
   if (role == Role::kServer) {
@@ -59,8 +59,8 @@ void FabricNode::query(const char* service, std::uint64_t flags) {
   hints->ep_attr->type = FI_EP_MSG;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;  // one thread a process: no contestant needs locks
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-  hints->fabric_attr->prov_name = strdup("tcp");
-  check("fi_getinfo", library_.getinfo(kApiVersion, kAddress, service, flags, hints, &info_));
+  hints->fabric_attr->prov_name = strdup(measurement_.provider.c_str());
+  check("fi_getinfo", library_.getinfo(kApiVersion, measurement_.address.c_str(), service, flags, hints, &info_));
   library_.freeinfo(hints);
 }
 
@@ -91,7 +91,9 @@ fid_ep* FabricNode::open_endpoint(fi_info* info) {
   fid_ep* ep = nullptr;
   check("fi_endpoint", fi_endpoint(domain_, info, &ep, nullptr));
   check("fi_ep_bind", fi_ep_bind(ep, &eq_->fid, 0));
-  check("fi_ep_bind", fi_ep_bind(ep, &cq_->fid, FI_TRANSMIT | FI_RECV));
+  const std::uint64_t selective = measurement_.selective ? FI_SELECTIVE_COMPLETION : 0;
+  check("fi_ep_bind", fi_ep_bind(ep, &cq_->fid, FI_TRANSMIT | selective));
+  check("fi_ep_bind", fi_ep_bind(ep, &cq_->fid, FI_RECV));
   check("fi_enable", fi_enable(ep));
   return ep;
 }
@@ -112,7 +114,8 @@ fid_ep* FabricNode::accept_request(fi_info* info) {
 std::uint32_t FabricNode::next_event(fi_eq_cm_entry& entry) {
   for (;;) {
     std::uint32_t event = 0;
-    const ssize_t n = fi_eq_read(eq_, &event, &entry, sizeof entry, 0);
+    const ssize_t n = measurement_.busy_kernel ? fi_eq_sread(eq_, &event, &entry, sizeof entry, kWaitMs, 0)
+                                               : fi_eq_read(eq_, &event, &entry, sizeof entry, 0);
     if (n >= 0) return event;
     if (n == -FI_EAVAIL) {
       fi_eq_err_entry error{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One side of a fabric measurement: fabric, domain, one event queue, one completion queue, and connected endpoints of
-// the tcp provider that all share them. Every error ends the process with its reason. Governed by fi_cm(3),
+// the chosen provider that all share them. Every error ends the process with its reason. Governed by fi_cm(3),
 // fi_endpoint(3).
 #pragma once
 
@@ -47,6 +47,9 @@ class FabricNode {
   fid_eq* eq() const { return eq_; }
   const fi_info* info() const { return info_; }
   Wait wait() const { return wait_; }
+  // Whether transfers have completions only where FI_COMPLETION asks for one, and after how many one is due.
+  bool selective() const { return measurement_.selective; }
+  unsigned completion_every() const { return measurement_.selective ? bench::completion_every(measurement_) : 1; }
 
   void check(const char* what, ssize_t result) const;  // negative results fail with fi_strerror
   [[noreturn]] void fail_with_completion_error() const;
@@ -61,6 +64,7 @@ class FabricNode {
   std::uint32_t next_event(fi_eq_cm_entry& entry);
 
   FabricLibrary library_;
+  Measurement measurement_;
   Role role_;
   Wait wait_;
   fi_info* info_ = nullptr;

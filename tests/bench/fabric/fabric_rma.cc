@@ -19,20 +19,29 @@ struct Target {
   std::uint64_t key;
 };
 
+enum class Operation { kWrite, kRead };
+
 // The client's side: keeps a window of transfers under way and counts their completions.
 class Transfers {
  public:
   Transfers(const FabricNode& node, const Measurement& m, std::uint64_t access, Target target)
       : node_(node), m_(m), target_(target), local_(node, m.size, m.window, access) {}
 
-  template <class Post>
-  std::uint64_t run(Post post) {
+  // `prepare` gets the number of each transfer before it is posted. Answers how many there were.
+  template <class Prepare>
+  std::uint64_t run(Operation operation, Prepare prepare) {
     const std::uint64_t end = deadline_ns(m_);
     std::uint64_t posted = 0;
     do {
       for (unsigned i = 0; i < m_.window; ++i, ++posted) {
         while (posted - completed_ == m_.window) reap();
-        while (post(posted) == -FI_EAGAIN) reap();
+        prepare(posted);
+        for (;;) {
+          const ssize_t result = post(operation, posted);
+          if (result == 0) break;
+          if (result != -FI_EAGAIN) node_.check("a transfer", result);
+          reap();
+        }
       }
     } while (now_ns() < end);
     while (completed_ != posted) reap();
@@ -41,15 +50,31 @@ class Transfers {
 
   RegisteredBuffer& local() { return local_; }
   std::size_t slot(std::uint64_t sequence) const { return sequence % m_.window; }
-  std::uint64_t remote(std::uint64_t sequence) const { return target_.address + slot(sequence) * local_.stride(); }
-  std::uint64_t key() const { return target_.key; }
 
  private:
+  // With a completion, unless those of selected transfers stand for all before them.
+  ssize_t post(Operation operation, std::uint64_t sequence) {
+    fid_ep* const ep = node_.endpoint(0);
+    std::byte* const buffer = local_.slot(slot(sequence));
+    void* descriptor = local_.descriptor();
+    const std::uint64_t remote = target_.address + slot(sequence) * local_.stride();
+    if (!node_.selective() || (sequence + 1) % node_.completion_every() != 0) {
+      if (operation == Operation::kWrite)
+        return fi_write(ep, buffer, m_.size, descriptor, FI_ADDR_UNSPEC, remote, target_.key, nullptr);
+      return fi_read(ep, buffer, m_.size, descriptor, FI_ADDR_UNSPEC, remote, target_.key, nullptr);
+    }
+    const iovec here{buffer, m_.size};
+    const fi_rma_iov there{remote, m_.size, target_.key};
+    const fi_msg_rma message{&here, &descriptor, 1, FI_ADDR_UNSPEC, &there, 1, nullptr, 0};
+    return operation == Operation::kWrite ? fi_writemsg(ep, &message, FI_COMPLETION)
+                                          : fi_readmsg(ep, &message, FI_COMPLETION);
+  }
+
   void reap() {
     fi_cq_entry entries[16];
     const ssize_t n = fi_cq_read(node_.cq(), entries, 16);
     if (n == -FI_EAVAIL) node_.fail_with_completion_error();
-    if (n > 0) completed_ += static_cast<std::uint64_t>(n);
+    if (n > 0) completed_ += static_cast<std::uint64_t>(n) * node_.completion_every();
   }
 
   const FabricNode& node_;
@@ -59,8 +84,10 @@ class Transfers {
   std::uint64_t completed_ = 0;
 };
 
-void report_bandwidth(std::uint64_t transfers, std::size_t size, std::uint64_t start) {
-  report("bandwidth_gbs", static_cast<double>(transfers * size) / static_cast<double>(now_ns() - start));
+void report_transfers(std::uint64_t transfers, std::size_t size, std::uint64_t start) {
+  const auto elapsed_ns = static_cast<double>(now_ns() - start);
+  report("bandwidth_gbs", static_cast<double>(transfers * size) / elapsed_ns);
+  report("transfer_us", elapsed_ns / 1e3 / static_cast<double>(transfers));
 }
 
 void serve(const Measurement& m, Channel& channel, std::uint64_t access) {
@@ -96,16 +123,12 @@ void write_client(const Measurement& m, Channel& channel) {
   Transfers transfers(node, m, FI_WRITE, target);
   RegisteredBuffer& local = transfers.local();
   const std::uint64_t start = now_ns();
-  const std::uint64_t writes = transfers.run([&](std::uint64_t i) {
-    const std::size_t slot = transfers.slot(i);
-    local.set_word(slot, i + 1);
-    return fi_write(node.endpoint(0), local.slot(slot), m.size, local.descriptor(), FI_ADDR_UNSPEC, transfers.remote(i),
-                    transfers.key(), nullptr);
-  });
+  const std::uint64_t writes =
+      transfers.run(Operation::kWrite, [&](std::uint64_t i) { local.set_word(transfers.slot(i), i + 1); });
   Messenger messenger(node, node.endpoint(0), kEndMessageSize, 2);
   messenger.send_alone(writes);  // sent after the writes, so it arrives after them
   messenger.receive();
-  report_bandwidth(writes, m.size, start);
+  report_transfers(writes, m.size, start);
   messenger.drain();
   node.leave(channel);
 }
@@ -117,14 +140,12 @@ void read_client(const Measurement& m, Channel& channel) {
   Transfers transfers(node, m, FI_READ, target);
   RegisteredBuffer& local = transfers.local();
   const std::uint64_t start = now_ns();
-  const std::uint64_t reads = transfers.run([&](std::uint64_t i) {
+  const std::uint64_t reads = transfers.run(Operation::kRead, [&](std::uint64_t i) {
     const std::size_t slot = transfers.slot(i);
     if (i >= m.window && local.word(slot) != kReadMark) fail("a read completed without its data");
     local.set_word(slot, 0);
-    return fi_read(node.endpoint(0), local.slot(slot), m.size, local.descriptor(), FI_ADDR_UNSPEC, transfers.remote(i),
-                   transfers.key(), nullptr);
   });
-  report_bandwidth(reads, m.size, start);
+  report_transfers(reads, m.size, start);
   Messenger messenger(node, node.endpoint(0), kEndMessageSize, 2);
   messenger.send_alone(0);
   messenger.receive();

@@ -17,6 +17,7 @@ Messenger::Messenger(const FabricNode& node, fid_ep* endpoint, std::size_t size,
       endpoint_(endpoint),
       size_(size),
       depth_(depth),
+      completion_every_(node.completion_every()),
       inject_(size <= kLine && size <= node.info()->tx_attr->inject_size),
       outgoing_(node, size, depth, FI_SEND),
       incoming_(node, size, depth, FI_RECV) {
@@ -37,13 +38,23 @@ void Messenger::post_receive(std::size_t slot) {
   }
 }
 
+// With a completion, unless those of selected sends stand for all before them.
+ssize_t Messenger::post_send(std::size_t slot) {
+  std::byte* const buffer = outgoing_.slot(slot);
+  if (!node_.selective() || (sent_ + 1) % completion_every_ != 0)
+    return fi_send(endpoint_, buffer, size_, outgoing_.descriptor(), FI_ADDR_UNSPEC, nullptr);
+  const iovec piece{buffer, size_};
+  void* descriptor = outgoing_.descriptor();
+  const fi_msg message{&piece, &descriptor, 1, FI_ADDR_UNSPEC, nullptr, 0};
+  return fi_sendmsg(endpoint_, &message, FI_COMPLETION);
+}
+
 void Messenger::send(std::uint64_t word) {
   while (sent_ - completed_ == depth_) reap();
   const std::size_t slot = sent_ % depth_;  // free: sends of one endpoint complete in order
   outgoing_.set_word(slot, word);
   for (;;) {
-    const ssize_t result =
-        fi_send(endpoint_, outgoing_.slot(slot), size_, outgoing_.descriptor(), FI_ADDR_UNSPEC, nullptr);
+    const ssize_t result = post_send(slot);
     if (result == 0) break;
     retry(result, "fi_send");
   }
@@ -69,7 +80,7 @@ std::uint64_t Messenger::receive() {
 }
 
 void Messenger::drain() {
-  while (completed_ != sent_) reap();
+  while (completed_ != sent_ - sent_ % completion_every_) reap();
 }
 
 void Messenger::reap() {
@@ -81,7 +92,7 @@ void Messenger::reap() {
   node_.check("fi_cq_read", n);
   for (ssize_t i = 0; i < n; ++i) {
     if (entries[i].op_context == nullptr)
-      ++completed_;
+      completed_ += completion_every_;
     else if (entries[i].op_context != incoming_.slot(arrived_++ % depth_))
       fail("receives completed out of order");
   }

@@ -24,13 +24,14 @@ class Messenger {
   // Waits for the next message and answers its word. Its slot is posted again by release().
   std::uint64_t receive();
   void release() { post_receive(released_++ % depth_); }
-  // Waits until every send has completed.
+  // Waits until every send that has a completion has completed.
   void drain();
 
  private:
   static constexpr std::size_t kBatch = 64;
 
   void post_receive(std::size_t slot);
+  ssize_t post_send(std::size_t slot);
   void reap();
   void retry(ssize_t result, const char* what);
 
@@ -38,11 +39,12 @@ class Messenger {
   fid_ep* endpoint_;
   std::size_t size_;
   std::size_t depth_;
+  unsigned completion_every_;
   bool inject_;
   RegisteredBuffer outgoing_;
   RegisteredBuffer incoming_;
-  std::uint64_t sent_ = 0;       // sends posted with a completion
-  std::uint64_t completed_ = 0;  // of them, completed
+  std::uint64_t sent_ = 0;       // sends posted that have a completion, or are followed by one that has
+  std::uint64_t completed_ = 0;  // of them, known to have completed
   std::uint64_t arrived_ = 0;    // receives completed
   std::uint64_t taken_ = 0;      // of them, handed to the caller
   std::uint64_t released_ = 0;   // of them, posted again

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The command line of both bench programs.
+// The command line of the bench programs.
 #include <CLI/CLI.hpp>
 
 #include "process/measurement.h"
@@ -8,29 +8,37 @@
 namespace bench {
 namespace {
 
-constexpr unsigned kLimitSeconds = 40;
+constexpr unsigned kLimitSeconds = 40;  // on a machine that is no emulation
 
 }  // namespace
 
 int bench_main(int argc, char** argv, std::span<const Workload> workloads) {
   Measurement m;
-  CLI::App app{"Measures one workload between two processes on 127.0.0.1 and prints its metrics."};
+  unsigned limit_seconds = kLimitSeconds;
+  CLI::App app{"Measures one workload between two processes on this machine and prints its metrics."};
   std::vector<std::string> names;
   for (const Workload& w : workloads) names.emplace_back(w.name);
   app.add_option("workload", m.workload, "what to measure")->required()->check(CLI::IsMember(names));
   app.add_option("--library", m.library, "path of the libfabric.so.1 to measure");
+  app.add_option("--provider", m.provider, "provider of that library");
+  app.add_option("--plugins", m.plugins, "folder of its plug-ins");
+  app.add_option("--address", m.address, "IPv4 address to meet at");
   app.add_option("--size", m.size, "payload bytes of one message (8 or more)")->check(CLI::Range(8u, 1u << 30));
   app.add_option("--window", m.window, "messages under way at once")->check(CLI::Range(1, 256));
   app.add_option("--connections", m.connections, "connections made; only the first carries messages");
   app.add_option("--outstanding", m.outstanding, "connects under way at once")->check(CLI::PositiveNumber);
   app.add_option("--gap", m.gap_us, "microseconds of sleep before each ping");
+  app.add_flag("--busy-kernel", m.busy_kernel, "let the kernel's threads go first, which do part of the work");
+  app.add_flag("--credits", m.credits, "the receiver of a stream says when it has room for more");
+  app.add_flag("--selective", m.selective, "ask for completions only as often as the window needs them");
   app.add_flag("--waitable", m.waitable, "poll a completion queue that has a wait object");
   app.add_option("--seconds", m.seconds, "how long messages flow");
+  app.add_option("--limit", limit_seconds, "seconds until a pair that hangs is killed")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
 
   reserve_descriptors(m.connections);
   for (const Workload& w : workloads)
-    if (m.workload == w.name) return run_pair(w, m, kLimitSeconds);
+    if (m.workload == w.name) return run_pair(w, m, limit_seconds);
   return 1;
 }
 

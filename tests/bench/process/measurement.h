@@ -15,15 +15,26 @@ enum class Wait { kSpin, kBlock };  // how a side awaits messages: polling witho
 
 struct Measurement {
   std::string workload;
-  std::string library;       // path of the libfabric.so.1 under test; unused by the socket program
-  std::size_t size = 8;      // payload bytes of one message
-  unsigned window = 64;      // messages under way at once
-  unsigned connections = 1;  // connections made; messages use the first, the others stay idle
-  unsigned outstanding = 1;  // connects under way at once
-  unsigned gap_us = 0;       // pause before each ping, so that both sides really fall asleep
+  std::string library;                // path of the libfabric.so.1 under test; unused by the raw programs
+  std::string provider = "tcp";       // of that library
+  std::string plugins;                // folder of its provider plug-ins, where it shall not search itself
+  std::string address = "127.0.0.1";  // IPv4, of both sides
+  std::size_t size = 8;               // payload bytes of one message
+  unsigned window = 64;               // messages under way at once
+  unsigned connections = 1;           // connections made; messages use the first, the others stay idle
+  unsigned outstanding = 1;           // connects under way at once
+  unsigned gap_us = 0;                // pause before each ping, so that both sides really fall asleep
+  bool busy_kernel = false;  // its threads go first: we run at idle priority, and await connection events asleep
+  bool credits = false;      // the receiver of a stream says when it has room for more
+  bool selective = false;    // only every completion_every()th transfer of a stream has a completion
   bool waitable = false;     // a spinning side polls a completion queue that could also be waited on
   double seconds = 0.2;      // how long messages flow
 };
+
+// Four times in a window: often enough for the window never to run empty.
+inline unsigned completion_every(const Measurement& m) {
+  return m.window < 4 ? 1 : m.window / 4;
+}
 
 // The two halves of a workload. Each runs in a process of its own, talks to the other over the channel for set-up, and
 // prints what it measured with report().

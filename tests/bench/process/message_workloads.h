@@ -76,12 +76,45 @@ void send_pings(Link& link, const Measurement& m) {
   log.report_half_round_trips();
 }
 
+// How many messages a receiver with m.credits takes before it allows as many more.
+inline std::uint64_t credit(const Measurement& m) {
+  return m.window < 2 ? 1 : m.window / 2;
+}
+
+// The sender's view of that: where nothing else slows a sender down, it would find the receiver without a buffer.
 template <MessageLink Link>
-void take_stream(Link& link, const Measurement&) {
+class Credits {
+ public:
+  Credits(Link& link, const Measurement& m) : link_(link), m_(m) {}
+
+  // Before message number `word` is sent.
+  void wait_for(std::uint64_t word) {
+    while (m_.credits && word - allowed_ >= m_.window) take();
+  }
+  // After the last of `sent` messages: takes the credits that are still to come.
+  void wait_for_all(std::uint64_t sent) {
+    while (m_.credits && sent - allowed_ >= credit(m_)) take();
+  }
+
+ private:
+  void take() {
+    link_.receive();
+    link_.release();
+    allowed_ += credit(m_);
+  }
+
+  Link& link_;
+  const Measurement& m_;
+  std::uint64_t allowed_ = 0;  // messages whose buffers are free again
+};
+
+template <MessageLink Link>
+void take_stream(Link& link, const Measurement& m) {
   for (std::uint64_t expected = 0;; ++expected) {
     const std::uint64_t word = link.receive();
     link.release();
     if ((word & ~kLast) != expected) fail("a message of the stream is missing or out of place");
+    if (m.credits && (expected + 1) % credit(m) == 0) link.send_alone(expected);
     if ((word & kLast) != 0) break;
   }
   link.send_alone(kLast);
@@ -92,7 +125,12 @@ template <MessageLink Link>
 void send_stream(Link& link, const Measurement& m) {
   constexpr unsigned kWarmUpWindows = 4;
   std::uint64_t word = 0;
-  while (word < kWarmUpWindows * m.window) link.send(word++);
+  Credits credits(link, m);
+  const auto send = [&] {
+    credits.wait_for(word);
+    link.send(word++);
+  };
+  while (word < kWarmUpWindows * m.window) send();
   link.drain();
 
   const OperationCost cost;
@@ -100,10 +138,12 @@ void send_stream(Link& link, const Measurement& m) {
   const std::uint64_t start = now_ns();
   const std::uint64_t end = deadline_ns(m);
   do {
-    for (unsigned i = 0; i < m.window; ++i) link.send(word++);
+    for (unsigned i = 0; i < m.window; ++i) send();
   } while (now_ns() < end);
+  credits.wait_for(word);
   link.send_alone(word++ | kLast);
   link.drain();
+  credits.wait_for_all(word);
   link.receive();  // the peer has taken them all
   const auto elapsed_ns = static_cast<double>(now_ns() - start);
   const auto sent = static_cast<double>(word - first);

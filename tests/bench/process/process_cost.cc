@@ -20,6 +20,15 @@ std::uint64_t nanoseconds(const timeval& t) {
   return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(t.tv_usec) * 1000u;
 }
 
+std::uint64_t read_bytes(const char* file, const char* name) {
+  std::ifstream text(file);
+  for (std::string word; text >> word;) {
+    std::uint64_t kib = 0;
+    if (word == name && text >> kib) return kib * 1024;
+  }
+  fail(std::string(file) + " has no " + name);
+}
+
 }  // namespace
 
 std::uint64_t cpu_time_ns() {
@@ -29,12 +38,11 @@ std::uint64_t cpu_time_ns() {
 }
 
 std::uint64_t private_bytes() {
-  std::ifstream rollup("/proc/self/smaps_rollup");
-  for (std::string word; rollup >> word;) {
-    std::uint64_t kib = 0;
-    if (word == "Private_Dirty:" && rollup >> kib) return kib * 1024;
-  }
-  fail("/proc/self/smaps_rollup has no Private_Dirty");
+  return read_bytes("/proc/self/smaps_rollup", "Private_Dirty:");
+}
+
+std::uint64_t available_bytes() {
+  return read_bytes("/proc/meminfo", "MemAvailable:");
 }
 
 std::uint64_t heap_bytes() {

@@ -15,6 +15,10 @@ std::uint64_t cpu_time_ns();
 // Memory that the kernel holds for sockets is not in it.
 std::uint64_t private_bytes();
 
+// What the machine could still give to programs (MemAvailable of /proc/meminfo), in bytes: memory that the kernel holds
+// for whatever reason is gone from it.
+std::uint64_t available_bytes();
+
 // Bytes handed out by malloc and not yet freed, over all arenas and mappings.
 std::uint64_t heap_bytes();
 

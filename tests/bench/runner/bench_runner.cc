@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// bench_runner: starts every measurement of the plan for weft, stock libfabric and plain sockets in turns, and reports.
+// bench_runner: starts every measurement of a plan for weft, stock libfabric and the raw program in turns, and reports.
 // Exit code 1 when a measurement failed; a missed target is a result, not a failure.
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -20,14 +21,17 @@ namespace {
 using namespace bench;
 
 constexpr const char* kStockLibrary = "/usr/lib/x86_64-linux-gnu/libfabric.so.1";
-constexpr unsigned kLimitSeconds = 60;  // of one pair of processes; they give up by themselves before
 
 struct Options {
+  std::string plan = "tcp";
+  std::string address;
   std::string weft;
+  std::string plugins;
   std::string stock = kStockLibrary;
   std::string programs;
   std::string output;
   std::string command;
+  std::string host;
   std::string only;
   unsigned rounds = 0;
   bool quick = false;
@@ -35,13 +39,20 @@ struct Options {
 };
 
 // The command of one measurement, or empty when this contestant does not take part.
-std::vector<std::string> command(const Options& options, const Run& run, Contestant contestant) {
+std::vector<std::string> command(const Options& options, const Plan& plan, const Run& run, Contestant contestant) {
+  const bool raw = contestant == Contestant::kRaw;
   const std::string& library = contestant == Contestant::kWeft ? options.weft : options.stock;
-  if (contestant == Contestant::kRaw ? !run.raw : library.empty()) return {};
-  std::vector<std::string> arguments = run.arguments;
-  arguments.insert(arguments.begin(),
-                   options.programs + (contestant == Contestant::kRaw ? "/socket_bench" : "/fabric_bench"));
-  if (contestant != Contestant::kRaw) arguments.insert(arguments.end(), {"--library", library});
+  if (raw ? !run.raw : library.empty()) return {};
+  std::vector<std::string> arguments = {options.programs + "/" + (raw ? plan.raw_program : "fabric_bench")};
+  const auto add = [&](const std::vector<std::string>& more) {
+    arguments.insert(arguments.end(), more.begin(), more.end());
+  };
+  add(run.arguments);
+  add(plan.common_arguments);
+  if (raw) return arguments;
+  add(plan.fabric_arguments);
+  add({"--library", library});
+  if (contestant == Contestant::kWeft && !options.plugins.empty()) add({"--plugins", options.plugins});
   return arguments;
 }
 
@@ -53,9 +64,9 @@ Results measure(const Options& options, const Plan& plan) {
       if (isatty(STDERR_FILENO)) fmt::print(stderr, "\rround {} of {}: {:<30}", round + 1, plan.rounds, run.id);
       for (std::size_t turn = 0; turn < kContestants.size(); ++turn) {
         const Contestant contestant = kContestants[(turn + round) % kContestants.size()];
-        const auto arguments = command(options, run, contestant);
+        const auto arguments = command(options, plan, run, contestant);
         if (arguments.empty()) continue;
-        Answer answer = execute(arguments, kLimitSeconds);
+        Answer answer = execute(arguments, plan.limit_seconds);
         if (!answer.failed.empty()) fmt::print(stderr, "\n{}: {}\n", fmt::join(arguments, " "), answer.failed);
         results.add(run.id, contestant, std::move(answer));
       }
@@ -66,7 +77,8 @@ Results measure(const Options& options, const Plan& plan) {
 }
 
 Plan chosen_plan(const Options& options) {
-  Plan plan = make_plan(options.quick ? Effort::kQuick : options.full ? Effort::kFull : Effort::kNormal);
+  const Effort effort = options.quick ? Effort::kQuick : options.full ? Effort::kFull : Effort::kNormal;
+  Plan plan = options.plan == "verbs" ? make_verbs_plan(effort, options.address) : make_tcp_plan(effort);
   if (options.rounds != 0) plan.rounds = options.rounds;
   if (options.only.empty()) return plan;
   std::erase_if(plan.runs, [&](const Run& run) { return !run.id.starts_with(options.only); });
@@ -80,11 +92,16 @@ Plan chosen_plan(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.programs = std::filesystem::canonical("/proc/self/exe").parent_path();
-  CLI::App app{"Measures weft, stock libfabric and plain sockets side by side."};
+  if (const char* device_address = std::getenv("RXE_ADDRESS")) options.address = device_address;  // tests/rxe/run.sh
+  CLI::App app{"Measures weft, stock libfabric and raw sockets or verbs side by side."};
+  app.add_option("--plan", options.plan, "what to measure")->check(CLI::IsMember({"tcp", "verbs"}));
+  app.add_option("--address", options.address, "verbs: IPv4 address of the RDMA device");
   app.add_option("--weft", options.weft, "path of weft's libfabric.so.1; left out when not given");
+  app.add_option("--plugins", options.plugins, "folder of weft's provider plug-ins, if not beside the library");
   app.add_option("--stock", options.stock, "path of the other libfabric.so.1; left out when it does not exist");
-  app.add_option("--output", options.output, "directory for README.md, results.json and the plots");
+  app.add_option("--output", options.output, "directory for the page, its numbers and the plots");
   app.add_option("--command", options.command, "what the report names as its command");
+  app.add_option("--host", options.host, "what the report names as the machine beneath a virtual one");
   app.add_option("--only", options.only, "only measurements whose name starts like this, e.g. stream-");
   app.add_option("--rounds", options.rounds, "how often everything is measured");
   app.add_flag("--quick", options.quick, "one short round: shows that everything works, not how fast");
@@ -98,7 +115,7 @@ int main(int argc, char** argv) {
   if (sched_getscheduler(0) == SCHED_FIFO) options.command.insert(0, "chrt -f 1 ");  // inherited by what is measured
 
   const Plan plan = chosen_plan(options);
-  const Machine machine = describe_machine();
+  const Machine machine = describe_machine(options.host);
   const Results results = measure(options, plan);
   fmt::print("{}; load average {}; {} rounds\n\n{}", to_line(machine), machine.load, plan.rounds,
              to_markdown_table(plan, results));

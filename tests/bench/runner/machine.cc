@@ -8,8 +8,10 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <string_view>
 
 namespace bench {
 namespace {
@@ -21,6 +23,15 @@ std::string processor() {
   return "unknown processor";
 }
 
+// tests/rxe/run.sh, which may have put us into a virtual machine, says what it did.
+std::string place(const std::string& host) {
+  const char* const lab = std::getenv("RXE_LAB");
+  const char* const device = std::getenv("RXE_DEVICE");
+  if (lab == nullptr || device == nullptr) return {};
+  if (std::string_view(lab) == "native") return fmt::format("device {}", device);
+  return host.empty() ? "in a VM with Soft-RoCE" : fmt::format("in a VM with Soft-RoCE on {}", host);
+}
+
 unsigned usable_cores() {
   cpu_set_t allowed;
   return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? static_cast<unsigned>(CPU_COUNT(&allowed)) : 1;
@@ -28,7 +39,7 @@ unsigned usable_cores() {
 
 }  // namespace
 
-Machine describe_machine() {
+Machine describe_machine(const std::string& host) {
   struct sysinfo info {};
   sysinfo(&info);
   utsname system{};
@@ -40,11 +51,13 @@ Machine describe_machine() {
           usable_cores(),
           fmt::format("{:.0f} GiB", gib),
           fmt::format("{} {} {}", system.sysname, system.release, system.machine),
-          fmt::format("{:.1f}", load)};
+          fmt::format("{:.1f}", load),
+          place(host)};
 }
 
 std::string to_line(const Machine& m) {
-  return fmt::format("{}, {}, {} cores, {}, {}", m.date, m.processor, m.cores, m.memory, m.kernel);
+  return fmt::format("{}, {}, {} cores, {}, {}{}{}", m.date, m.processor, m.cores, m.memory, m.kernel,
+                     m.place.empty() ? "" : ", ", m.place);
 }
 
 }  // namespace bench

@@ -12,10 +12,12 @@ struct Machine {
   unsigned cores;         // that this process may use
   std::string memory;
   std::string kernel;
-  std::string load;  // load average over the last minute, before the run
+  std::string load;   // load average over the last minute, before the run
+  std::string place;  // what is between the kernel and the hardware; empty: nothing
 };
 
-Machine describe_machine();
+// `host`: what is beneath a virtual machine.
+Machine describe_machine(const std::string& host);
 std::string to_line(const Machine& machine);
 
 }  // namespace bench

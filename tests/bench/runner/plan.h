@@ -10,15 +10,14 @@ namespace bench {
 
 enum class Contestant { kWeft, kStock, kRaw };
 inline constexpr std::array kContestants = {Contestant::kWeft, Contestant::kStock, Contestant::kRaw};
-inline constexpr std::array kContestantNames = {"weft", "stock libfabric", "raw sockets"};
 
 enum class Effort { kQuick, kNormal, kFull };
 
-// One invocation of fabric_bench or socket_bench, repeated once a round for each contestant.
+// One invocation of fabric_bench or of its raw counterpart, repeated once a round for each contestant.
 struct Run {
   std::string id;
   std::vector<std::string> arguments;
-  bool raw = true;      // plain sockets can do it as well
+  bool raw = true;      // the raw program can do it as well
   unsigned rounds = 0;  // at most so many; 0: in every round
 };
 
@@ -55,13 +54,31 @@ struct PlotPlan {
   std::vector<PlotPoint> points;
 };
 
+// What surrounds the table and the plots.
+struct Page {
+  std::string file;
+  std::string numbers;  // file name of the JSON
+  std::string introduction;
+  std::string method;
+};
+
 struct Plan {
+  Page page;
+  std::string raw_name;
+  std::string raw_program;
+  std::vector<std::string> common_arguments;  // of every program
+  std::vector<std::string> fabric_arguments;  // of fabric_bench
+  unsigned limit_seconds = 60;                // of one pair of processes; they give up by themselves before
   unsigned rounds = 1;
   std::vector<Run> runs;
   std::vector<Row> rows;
   std::vector<PlotPlan> plots;
 };
 
-Plan make_plan(Effort effort);
+std::string contestant_name(const Plan& plan, Contestant contestant);
+
+Plan make_tcp_plan(Effort effort);
+// `address`: of the RDMA device that both sides use.
+Plan make_verbs_plan(Effort effort, const std::string& address);
 
 }  // namespace bench

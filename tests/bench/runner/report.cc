@@ -14,37 +14,6 @@ namespace {
 
 constexpr std::array kColours = {"#0b6bcb", "#e07b00", "#777777"};  // in the order of kContestants
 
-constexpr const char* kIntroduction = R"(# Performance
-
-weft, the libfabric.so.1 that Debian ships, and plain TCP sockets do the same work between two processes over 127.0.0.1,
-in turns, within one run. This page is written by `tests/bench/run.sh`; the numbers behind it are in
-[results.json](results.json).
-)";
-
-constexpr const char* kMethod = R"(
-## How it is measured
-
-- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_MSG over the tcp provider,
-  FI_THREAD_DOMAIN, one completion queue for both directions, read with fi_cq_read without pause.
-- "raw sockets" is non-blocking send() and recv() without pause on sockets with TCP_NODELAY, a 16-byte header before each
-  payload, header and payload in one call, small frames gathered up to 64 KiB. With several connections it asks epoll first.
-  Where the fabric's threads block, it uses blocking calls.
-- Client and server run on the first and the last core allowed to them, at the highest ordinary priority where they may
-  take it (on a machine that others use as well, `chrt -f 1` before the command keeps them out), every contestant alike.
-- Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
-  best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
-- A stream is timed until the receiver has confirmed the last message. Every message carries a sequence number that the
-  receiver checks. Streams of 64 KiB and more, and RMA, keep 16 transfers under way.
-- "connects" covers endpoint, connect, accept, FI_CONNECTED on both sides and close; raw sockets exchange 32 bytes each way in
-  place of the request and response. "outstanding" starts all connects before it waits for the first.
-- Memory of a connection is the growth of Private_Dirty in /proc/self/smaps_rollup, divided by the connections, before any
-  message; heap is the growth of what malloc has handed out. Kernel memory of the sockets is in neither.
-- Processor use is that of the whole process while one thread sleeps in a blocking read.
-- Allocations are calls of malloc and its relatives anywhere in the client while messages flow. Instructions are those in
-  user space; n/a means that this machine gives no hardware counter for them.
-- "queue with a wait object" polls a completion queue that was opened with FI_WAIT_UNSPEC in place of FI_WAIT_NONE.
-)";
-
 std::string digits(double value) {
   if (value == 0) return "0";
   return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
@@ -103,13 +72,13 @@ std::string to_json(const Machine& machine, const Plan& plan, const Results& res
   put("{{\n  \"date\": \"{}\",\n  \"processor\": \"{}\",\n  \"cores\": {},\n  \"memory\": \"{}\",\n  \"kernel\": "
       "\"{}\",\n",
       machine.date, machine.processor, machine.cores, machine.memory, machine.kernel);
+  if (!machine.place.empty()) put("  \"place\": \"{}\",\n", machine.place);
   put("  \"load\": {},\n  \"rounds\": {},\n  \"answers\": [", machine.load, plan.rounds);
   const char* separator = "";
   for (const Run& run : plan.runs) {
     for (const Contestant contestant : kContestants) {
       for (const Answer& answer : results.answers(run.id, contestant)) {
-        put("{}\n    {{\"run\": \"{}\", \"contestant\": \"{}\"", separator, run.id,
-            kContestantNames[static_cast<std::size_t>(contestant)]);
+        put("{}\n    {{\"run\": \"{}\", \"contestant\": \"{}\"", separator, run.id, contestant_name(plan, contestant));
         for (const auto& [name, value] : answer.metrics) put(", \"{}\": {}", name, value);
         put("}}");
         separator = ",";
@@ -120,13 +89,13 @@ std::string to_json(const Machine& machine, const Plan& plan, const Results& res
   return fmt::to_string(out);
 }
 
-Plot make_plot(const PlotPlan& plan, const Machine& machine, const Results& results) {
-  Plot plot{plan.title, to_line(machine), plan.x_label, plan.y_label, {}};
+Plot make_plot(const Plan& plan, const PlotPlan& plot_plan, const Machine& machine, const Results& results) {
+  Plot plot{plot_plan.title, to_line(machine), plot_plan.x_label, plot_plan.y_label, {}};
   for (const Contestant contestant : kContestants) {
     const auto index = static_cast<std::size_t>(contestant);
-    Series series{kContestantNames[index], kColours[index], {}};
-    for (const PlotPoint& point : plan.points) {
-      const Row row{{}, point.run, plan.metric, {}};
+    Series series{contestant_name(plan, contestant), kColours[index], {}};
+    for (const PlotPoint& point : plot_plan.points) {
+      const Row row{{}, point.run, plot_plan.metric, {}};
       if (const auto y = results.median(row, contestant); y && *y > 0) series.points.push_back({point.x, *y});
     }
     if (!series.points.empty()) plot.series.push_back(std::move(series));
@@ -142,10 +111,23 @@ bool write_file(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+std::string contestant_name(const Plan& plan, Contestant contestant) {
+  switch (contestant) {
+    case Contestant::kWeft:
+      return "weft";
+    case Contestant::kStock:
+      return "stock libfabric";
+    case Contestant::kRaw:
+      break;
+  }
+  return plan.raw_name;
+}
+
 std::string to_markdown_table(const Plan& plan, const Results& results) {
-  std::string table =
-      "| | unit | weft | stock libfabric | raw sockets | weft / stock | weft / raw | target | verdict |\n"
-      "|---|---|---|---|---|---|---|---|---|\n";
+  std::string table = fmt::format(
+      "| | unit | weft | stock libfabric | {} | weft / stock | weft / raw | target | verdict |\n"
+      "|---|---|---|---|---|---|---|---|---|\n",
+      plan.raw_name);
   for (const Row& row : plan.rows) {
     table += fmt::format(
         "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", row.title, row.unit, cell(row, results, Contestant::kWeft),
@@ -158,18 +140,18 @@ std::string to_markdown_table(const Plan& plan, const Results& results) {
 
 bool write_report(const std::string& directory, const std::string& command, const Machine& machine, const Plan& plan,
                   const Results& results) {
-  std::string page = kIntroduction;
+  std::string page = plan.page.introduction;
   page += fmt::format("\n{}; load average {} before the run; {} rounds. Command: `{}`\n\n", to_line(machine),
                       machine.load, plan.rounds, command);
   page += to_markdown_table(plan, results);
-  bool written = write_file(directory + "/results.json", to_json(machine, plan, results));
+  bool written = write_file(directory + "/" + plan.page.numbers, to_json(machine, plan, results));
   for (const PlotPlan& plot_plan : plan.plots) {
-    const Plot plot = make_plot(plot_plan, machine, results);
+    const Plot plot = make_plot(plan, plot_plan, machine, results);
     if (plot.series.empty()) continue;
     page += fmt::format("\n![{}]({})\n", plot.title, plot_plan.file);
     written = write_file(directory + "/" + plot_plan.file, to_svg(plot)) && written;
   }
-  return write_file(directory + "/README.md", page + kMethod) && written;
+  return write_file(directory + "/" + plan.page.file, page + plan.page.method) && written;
 }
 
 }  // namespace bench

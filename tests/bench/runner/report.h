@@ -12,7 +12,7 @@ namespace bench {
 
 std::string to_markdown_table(const Plan& plan, const Results& results);
 
-// Writes README.md, results.json and the plots into an existing directory; false when a file cannot be written.
+// Writes the page, its numbers and the plots into an existing directory; false when a file cannot be written.
 bool write_report(const std::string& directory, const std::string& command, const Machine& machine, const Plan& plan,
                   const Results& results);
 

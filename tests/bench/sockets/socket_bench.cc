@@ -2,6 +2,7 @@
 // socket_bench: the workloads of fabric_bench over plain TCP sockets, as the floor that a provider over tcp can reach.
 #include <vector>
 
+#include "process/connect_report.h"
 #include "process/message_workloads.h"
 #include "process/process_pair.h"
 #include "sockets/socket_link.h"
@@ -77,7 +78,7 @@ void connects_client(const Measurement& m, Channel& channel) {
   const std::uint64_t start = now_ns();
   for (unsigned i = 0; i < m.connections; ++i) node.connect_and_close();
   channel.get();
-  report("connects_per_s", m.connections / (static_cast<double>(now_ns() - start) / 1e9));
+  report_connect_rate(m.connections, start);
 }
 
 void storm_server(const Measurement& m, Channel& channel) {
@@ -92,7 +93,7 @@ void storm_client(const Measurement& m, Channel& channel) {
   const std::uint64_t start = now_ns();
   node.establish(m.connections, m.outstanding);
   channel.get();
-  report("connects_per_s", m.connections / (static_cast<double>(now_ns() - start) / 1e9));
+  report_connect_rate(m.connections, start);
   channel.put(0);
 }
 

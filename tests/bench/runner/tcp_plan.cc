@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a run measures and what it is judged by; see plan.h.
-#include "runner/plan.h"
-
-#include <fmt/format.h>
+// What is measured over tcp, against plain sockets; see plan.h.
+#include "runner/plan_maker.h"
 
 namespace bench {
 namespace {
 
-constexpr std::size_t kKiB = 1024;
-constexpr std::size_t kMiB = 1024 * kKiB;
 constexpr unsigned kSmallWindow = 64;
 constexpr unsigned kLargeWindow =
     16;  // from 64 KiB up, so that all contestants' buffers stay below the last-level cache
@@ -16,24 +12,43 @@ constexpr unsigned kStorm = 1000;
 constexpr unsigned kWakeGapUs = 200;
 constexpr unsigned kFewRounds = 3;  // for measurements that take seconds and vary little
 
-constexpr Target at_most(double limit, Measure measure) {
-  return {Bound::kAtMost, limit, measure};
-}
-constexpr Target at_least(double limit, Measure measure) {
-  return {Bound::kAtLeast, limit, measure};
-}
+constexpr const char* kIntroduction = R"(# Performance
 
-std::string size_name(std::size_t size) {
-  if (size >= kMiB) return fmt::format("{} MiB", size / kMiB);
-  if (size >= kKiB) return fmt::format("{} KiB", size / kKiB);
-  return fmt::format("{} B", size);
-}
+weft, the libfabric.so.1 that Debian ships, and plain TCP sockets do the same work between two processes over 127.0.0.1,
+in turns, within one run. This page is written by `tests/bench/run.sh`; the numbers behind it are in
+[results.json](results.json). Connections over RDMA are on [a page of their own](verbs.md).
+)";
 
-class PlanMaker {
+constexpr const char* kMethod = R"(
+## How it is measured
+
+- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_MSG over the tcp provider,
+  FI_THREAD_DOMAIN, one completion queue for both directions, read with fi_cq_read without pause.
+- "raw sockets" is non-blocking send() and recv() without pause on sockets with TCP_NODELAY, a 16-byte header before each
+  payload, header and payload in one call, small frames gathered up to 64 KiB. With several connections it asks epoll first.
+  Where the fabric's threads block, it uses blocking calls.
+- Client and server run on the first and the last core allowed to them, at the highest ordinary priority where they may
+  take it (on a machine that others use as well, `chrt -f 1` before the command keeps them out), every contestant alike.
+- Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
+  best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
+- A stream is timed until the receiver has confirmed the last message. Every message carries a sequence number that the
+  receiver checks. Streams of 64 KiB and more, and RMA, keep 16 transfers under way.
+- "connects" covers endpoint, connect, accept, FI_CONNECTED on both sides and close; raw sockets exchange 32 bytes each way in
+  place of the request and response. "outstanding" starts all connects before it waits for the first.
+- Memory of a connection is the growth of Private_Dirty in /proc/self/smaps_rollup, divided by the connections, before any
+  message; heap is the growth of what malloc has handed out. Kernel memory of the sockets is in neither.
+- Processor use is that of the whole process while one thread sleeps in a blocking read.
+- Allocations are calls of malloc and its relatives anywhere in the client while messages flow. Instructions are those in
+  user space; n/a means that this machine gives no hardware counter for them.
+- "queue with a wait object" polls a completion queue that was opened with FI_WAIT_UNSPEC in place of FI_WAIT_NONE.
+)";
+
+class TcpPlanMaker : PlanMaker {
  public:
-  explicit PlanMaker(Effort effort) : effort_(effort) {
-    plan_.rounds = pick(1u, 7u, 15u);
-    seconds_ = fmt::format("{}", pick(0.02, 0.1, 0.3));
+  explicit TcpPlanMaker(Effort effort) : PlanMaker(effort, 0.02, 0.1, 0.3) {
+    plan_.page = {"README.md", "results.json", kIntroduction, kMethod};
+    plan_.raw_name = "raw sockets";
+    plan_.raw_program = "socket_bench";
   }
 
   Plan make() {
@@ -47,25 +62,6 @@ class PlanMaker {
   }
 
  private:
-  template <class T>
-  T pick(T quick, T normal, T full) const {
-    return effort_ == Effort::kQuick ? quick : effort_ == Effort::kNormal ? normal : full;
-  }
-
-  std::string run(std::string id, std::string_view workload, std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {std::string(workload), "--seconds", seconds_};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    plan_.runs.push_back({id, std::move(arguments)});
-    return id;
-  }
-
-  // A workload that moves messages of one size.
-  std::string sized(std::string_view workload, std::size_t size, unsigned window, std::vector<std::string> more = {}) {
-    more.insert(more.end(), {"--size", std::to_string(size), "--window", std::to_string(window)});
-    std::string suffix = more.front() == "--waitable" ? "-waitable" : more.front() == "--gap" ? "-gap" : "";
-    return run(fmt::format("{}-{}{}", workload, size, suffix), workload, std::move(more));
-  }
-
   void latency() {
     PlotPlan plot{"latency.svg",          "Half round trip of a ping-pong, busy-polled",
                   "message size (bytes)", "half round trip (us)",
@@ -171,16 +167,12 @@ class PlanMaker {
     }
     plan_.plots.insert(plan_.plots.end(), {latency, message, connect});
   }
-
-  Effort effort_;
-  std::string seconds_;
-  Plan plan_;
 };
 
 }  // namespace
 
-Plan make_plan(Effort effort) {
-  return PlanMaker(effort).make();
+Plan make_tcp_plan(Effort effort) {
+  return TcpPlanMaker(effort).make();
 }
 
 }  // namespace bench

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the plans have in common: how bounds are written, how measurements are named, how long they take.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runner/plan.h"
+
+namespace bench {
+
+inline constexpr std::size_t kKiB = 1024;
+inline constexpr std::size_t kMiB = 1024 * kKiB;
+
+constexpr Target at_most(double limit, Measure measure) {
+  return {Bound::kAtMost, limit, measure};
+}
+constexpr Target at_least(double limit, Measure measure) {
+  return {Bound::kAtLeast, limit, measure};
+}
+
+inline std::string size_name(std::size_t size) {
+  if (size >= kMiB) return fmt::format("{} MiB", size / kMiB);
+  if (size >= kKiB) return fmt::format("{} KiB", size / kKiB);
+  return fmt::format("{} B", size);
+}
+
+class PlanMaker {
+ public:
+  // `seconds`: how long messages flow, for each effort.
+  PlanMaker(Effort effort, double quick, double normal, double full) : effort_(effort) {
+    plan_.rounds = pick(1u, 7u, 15u);
+    seconds_ = fmt::format("{}", pick(quick, normal, full));
+  }
+
+ protected:
+  template <class T>
+  T pick(T quick, T normal, T full) const {
+    return effort_ == Effort::kQuick ? quick : effort_ == Effort::kNormal ? normal : full;
+  }
+
+  std::string run(std::string id, std::string_view workload, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {std::string(workload), "--seconds", seconds_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    plan_.runs.push_back({id, std::move(arguments)});
+    return id;
+  }
+
+  // A workload that moves messages of one size. The first of `more` is part of its name.
+  std::string sized(std::string_view workload, std::size_t size, unsigned window, std::vector<std::string> more = {}) {
+    const std::string suffix = more.empty() ? "" : more.front().substr(1);
+    more.insert(more.end(), {"--size", std::to_string(size), "--window", std::to_string(window)});
+    return run(fmt::format("{}-{}{}", workload, size, suffix), workload, std::move(more));
+  }
+
+  Effort effort_;
+  std::string seconds_;
+  Plan plan_;
+};
+
+}  // namespace bench

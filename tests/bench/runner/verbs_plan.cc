@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What is measured over verbs, against a raw program of librdmacm and libibverbs; see plan.h.
+#include "runner/plan_maker.h"
+
+namespace bench {
+namespace {
+
+constexpr const char* kIntroduction = R"(# Performance over RDMA
+
+weft, the libfabric.so.1 that Debian ships, and a program that calls librdmacm and libibverbs do the same work between
+two processes on one RDMA device, in turns, within one boot. This page is written by `sh tests/bench/run.sh verbs`; the
+numbers behind it are in [verbs.json](verbs.json). [Over tcp](README.md) there is more.
+
+On Soft-RoCE the kernel is the network card, and in an emulated machine everything takes ten to thirty times as long as
+on a real one. So no time on this page means anything; the ratios do.
+)";
+
+constexpr const char* kMethod = R"(
+## How it is measured
+
+- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_MSG over the verbs provider
+  (stock libfabric's own, and weft's plug-in in weft), default sizes, one completion queue for both directions, read with
+  fi_cq_read without pause.
+- "raw verbs" is one queue pair a connection, with queues as long as weft's are by default (128), one completion queue,
+  ibv_poll_cq for up to 16 work completions without pause, small messages inline, work requests prebuilt. Messages of the
+  ping-pong have a work completion every 32nd time only.
+- A stream asks for a completion of every 16th transfer, of all contestants alike (FI_SELECTIVE_COMPLETION; raw: no
+  IBV_SEND_SIGNALED), as do RMA writes and reads. "each completed" is the same with a completion of every message. The
+  receiver of a stream allows half a window more whenever it has taken that, so that no message finds it without a buffer:
+  the device would pause for a time of its own choosing.
+- Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
+  best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
+- Client and server run on the first and the last core allowed to them, at idle priority (SCHED_IDLE): the kernel's threads,
+  which carry the messages here, preempt them at once. At equal priority a message may wait for the end of a time slice, and
+  what is measured is the scheduler. Connection events are awaited asleep: fi_eq_sread, and rdma_get_cm_event that blocks.
+- A stream is timed until the receiver has confirmed the last message. Every message carries a sequence number that the
+  receiver checks; so do slots written and read.
+- "connects one after the other" covers endpoint, connect, accept, FI_CONNECTED on both sides and close; raw: rdma_cm_id,
+  queue pair, resolving address and route, rdma_connect, rdma_accept, RDMA_CM_EVENT_ESTABLISHED on both sides, and the
+  destruction of both. "outstanding" starts that many connects before it waits for the first.
+- Memory of one end is what MemAvailable in /proc/meminfo has lost, divided by twice the connections, before any message;
+  the queues that the device shares with the process are in it. "in the process" is the growth of Private_Dirty in
+  /proc/self/smaps_rollup, divided by the connections.
+- Allocations are calls of malloc and its relatives anywhere in the client while messages flow.
+)";
+
+constexpr unsigned kSmallWindow = 64;
+constexpr unsigned kLargeWindow = 16;
+constexpr unsigned kLargeSize = 64 * kKiB;
+constexpr double kDataBound = 1.02;
+constexpr double kConnectBound = 1.05;
+
+class VerbsPlanMaker : PlanMaker {
+ public:
+  VerbsPlanMaker(Effort effort, const std::string& address) : PlanMaker(effort, 0.1, 0.3, 1) {
+    plan_.page = {"verbs.md", "verbs.json", kIntroduction, kMethod};
+    plan_.raw_name = "raw verbs";
+    plan_.raw_program = "verbs_bench";
+    plan_.common_arguments = {"--address", address, "--limit", "100", "--busy-kernel", "--credits"};
+    plan_.fabric_arguments = {"--provider", "verbs"};
+    plan_.limit_seconds = 120;
+  }
+
+  Plan make() {
+    latency();
+    streams();
+    rma();
+    connects();
+    storm(100);
+    if (effort_ != Effort::kQuick) storm(1000);
+    return std::move(plan_);
+  }
+
+ private:
+  static constexpr Target kAsFastAsRaw = at_most(kDataBound, Measure::kOverRaw);
+
+  void latency() {
+    PlotPlan plot{"verbs-latency.svg",    "Half round trip of a ping-pong over RDMA, busy-polled",
+                  "message size (bytes)", "half round trip (us)",
+                  "latency_us",           {}};
+    for (const std::size_t size : {std::size_t{8}, std::size_t{64}, 4 * kKiB, 64 * kKiB}) {
+      const std::string id = sized("pingpong", size, 2);
+      plot.points.push_back({static_cast<double>(size), id});
+      const std::string title = "ping-pong " + size_name(size);
+      plan_.rows.push_back({title + ", half round trip", id, "latency_us", "us", false, kAsFastAsRaw});
+      if (size > 8) continue;
+      plan_.rows.push_back({title + ", 99th percentile", id, "latency_p99_us", "us"});
+      plan_.rows.push_back(
+          {title + ", allocations", id, "allocations_per_op", "per op", false, at_most(0, Measure::kValue)});
+    }
+    plan_.plots.push_back(plot);
+  }
+
+  void streams() {
+    const std::string small = sized("stream", 8, kSmallWindow, {"--selective"});
+    const std::string title = fmt::format("stream 8 B, window {}", kSmallWindow);
+    plan_.rows.push_back({title + ", a message", small, "message_ns", "us", false, kAsFastAsRaw, 1e-3});
+    plan_.rows.push_back(
+        {title + ", allocations", small, "allocations_per_op", "per op", false, at_most(0, Measure::kValue)});
+    const std::string each = sized("stream", 8, kSmallWindow);
+    plan_.rows.push_back({title + ", each completed, a message", each, "message_ns", "us", false, kAsFastAsRaw, 1e-3});
+    const std::string large = sized("stream", kLargeSize, kLargeWindow, {"--selective"});
+    plan_.rows.push_back({fmt::format("stream {}, window {}, a message", size_name(kLargeSize), kLargeWindow), large,
+                          "message_ns", "us", false, kAsFastAsRaw, 1e-3});
+  }
+
+  void rma() {
+    for (const char* operation : {"write", "read"}) {
+      for (const auto& [size, window] : {std::pair{8u, kSmallWindow}, std::pair{kLargeSize, kLargeWindow}}) {
+        const std::string id = sized(operation, size, window, {"--selective"});
+        plan_.rows.push_back({fmt::format("RMA {} {}, window {}", operation, size_name(size), window), id,
+                              "transfer_us", "us", false, kAsFastAsRaw});
+      }
+    }
+  }
+
+  void connects() {
+    const std::string id = run("connects", "connects", {"--connections", pick("20", "200", "1000")});
+    const std::string title = "connects one after the other";
+    plan_.rows.push_back({title, id, "connect_ms", "ms", false, at_most(kConnectBound, Measure::kOverRaw)});
+    plan_.rows.push_back({title + ", rate", id, "connects_per_s", "1/s", true, at_least(1, Measure::kOverStock)});
+  }
+
+  void storm(unsigned count) {
+    const std::string number = std::to_string(count);
+    const std::string id = run("storm-" + number, "storm", {"--connections", number, "--outstanding", number});
+    const std::string title = number + " connects outstanding";
+    plan_.rows.push_back({title, id, "connect_ms", "ms", false, at_most(kConnectBound, Measure::kOverRaw)});
+    plan_.rows.push_back({title + ", rate", id, "connects_per_s", "1/s", true, at_least(1.5, Measure::kOverStock)});
+    plan_.rows.push_back(
+        {title + ", memory of one end", id, "machine_kib", "KiB", false, at_most(0.5, Measure::kOverStock)});
+    for (const auto& [side, metric] :
+         {std::pair{"active", "client_private_kib"}, std::pair{"passive", "server_private_kib"}})
+      plan_.rows.push_back({fmt::format("{}, of that in the process, {} side", title, side), id, metric, "KiB"});
+  }
+};
+
+}  // namespace
+
+Plan make_verbs_plan(Effort effort, const std::string& address) {
+  return VerbsPlanMaker(effort, address).make();
+}
+
+}  // namespace bench
