@@ -6,8 +6,10 @@
 #include <rdma/rdma_cma.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -47,16 +49,29 @@ bool exists(const char* path) noexcept {
   return ::stat(path, &ignored) == 0;
 }
 
+constexpr const char* kCmNode = "/dev/infiniband/rdma_cm";
+
+// Whether some node there may not be opened by this user. librdmacm and libibverbs only say that there is nothing.
+bool forbidden() {
+  std::error_code error;
+  for (std::filesystem::directory_iterator node("/dev/infiniband", error), end; !error && node != end;
+       node.increment(error)) {
+    const std::string name = node->path().filename();
+    if ((name.starts_with("uverbs") || node->path() == kCmNode) && ::access(node->path().c_str(), R_OK | W_OK) != 0)
+      return true;
+  }
+  return error == std::errc::permission_denied;
+}
+
 // Why there is no device, and what to do about it.
 std::string absence(int error) {
-  constexpr const char* kCmNode = "/dev/infiniband/rdma_cm";
   if (!exists("/sys/class/infiniband"))
     return "the kernel has no RDMA support loaded: load the device's driver, or rdma_rxe for any network interface "
            "(rdma link add rxe0 type rxe netdev eth0)";
   if (!exists("/dev/infiniband"))
     return "/dev/infiniband is missing: load ib_uverbs and rdma_ucm, and give containers the folder (--device)";
   if (!exists(kCmNode)) return std::string(kCmNode) + " is missing: load rdma_ucm";
-  if (error == EACCES || error == EPERM)
+  if (forbidden())
     return "no permission for /dev/infiniband: the nodes there must be readable and writable for this user";
   if (error == ENOMEM) return "the device refused for want of memory: raise the memlock limit (ulimit -l)";
   return "there is no RDMA device: see rdma link";
@@ -125,7 +140,7 @@ Result<std::vector<Ref<Device>>> open_devices(std::string* why) {
     if (auto device = known_device(list[i])) found.push_back(std::move(*device));
   if (!found.empty()) return found;
   if (why != nullptr) *why = absence(error);
-  return failure(error == EACCES || error == EPERM ? FI_EACCES : FI_ENODEV);
+  return failure(forbidden() ? FI_EACCES : FI_ENODEV);
 }
 
 Result<Ref<Device>> open_device(const std::string& name) {
@@ -143,6 +158,7 @@ Result<Ref<Device>> device_of(ibv_context* context) {
 
 std::string low_memlock() {
   constexpr rlim_t kLow = rlim_t{1} << 20;
+  if (::geteuid() == 0) return {};  // not limited
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= kLow) return {};
   return "the memlock limit is only " + std::to_string(limit.rlim_cur / 1024) +
