@@ -4,20 +4,21 @@
 #pragma once
 #include <cstdint>
 
-#define FAKE_RDMACM_CALLS(X)                                                                                     \
-  X(rdma_create_event_channel)                                                                                   \
-  X(rdma_create_id)                                                                                              \
-  X(rdma_create_ep)                                                                                              \
-  X(rdma_destroy_id)                                                                                             \
-  X(rdma_bind_addr)                                                                                              \
-  X(rdma_resolve_addr)                                                                                           \
-  X(rdma_resolve_route)                                                                                          \
-  X(rdma_create_qp)                                                                                              \
-  X(rdma_connect)                                                                                                \
-  X(rdma_establish)                                                                                              \
-  X(rdma_listen) X(rdma_get_request) X(rdma_accept) X(rdma_reject) X(rdma_notify) X(rdma_disconnect)             \
-      X(rdma_join_multicast) X(rdma_leave_multicast) X(rdma_get_cm_event) X(rdma_get_devices) X(rdma_set_option) \
-          X(rdma_migrate_id) X(rdma_getaddrinfo) X(rdma_init_qp_attr) X(cm_modify_qp)
+#define FAKE_RDMACM_CALLS(X)                                                                                 \
+  X(rdma_create_event_channel)                                                                               \
+  X(rdma_create_id)                                                                                          \
+  X(rdma_create_ep)                                                                                          \
+  X(rdma_destroy_id)                                                                                         \
+  X(rdma_bind_addr)                                                                                          \
+  X(rdma_resolve_addr)                                                                                       \
+  X(rdma_resolve_route)                                                                                      \
+  X(rdma_create_qp)                                                                                          \
+  X(rdma_connect)                                                                                            \
+  X(rdma_establish)                                                                                          \
+  X(rdma_listen)                                                                                             \
+  X(rdma_get_request) X(rdma_accept) X(rdma_reject) X(rdma_notify) X(rdma_disconnect) X(rdma_join_multicast) \
+      X(rdma_leave_multicast) X(rdma_get_cm_event) X(rdma_get_devices) X(rdma_set_option) X(rdma_migrate_id) \
+          X(rdma_getaddrinfo) X(rdma_init_qp_attr) X(cm_modify_qp)
 
 #define FAKE_VERBS_CALLS(X)                                                                                           \
   X(ibv_get_device_list)                                                                                              \
@@ -29,7 +30,8 @@
   X(ibv_query_gid_table)                                                                                              \
   X(ibv_query_pkey)                                                                                                   \
   X(ibv_get_async_event)                                                                                              \
-  X(ibv_alloc_pd) X(ibv_dealloc_pd) X(ibv_reg_mr) X(ibv_reg_dmabuf_mr) X(ibv_dereg_mr) X(ibv_create_comp_channel)     \
+  X(ibv_alloc_pd)                                                                                                     \
+  X(ibv_dealloc_pd) X(ibv_reg_mr) X(ibv_reg_dmabuf_mr) X(ibv_dereg_mr) X(ibv_create_comp_channel)                     \
       X(ibv_destroy_comp_channel) X(ibv_create_cq) X(ibv_resize_cq) X(ibv_destroy_cq) X(ibv_get_cq_event)             \
           X(ibv_poll_cq) X(ibv_req_notify_cq) X(ibv_create_srq) X(ibv_modify_srq) X(ibv_query_srq) X(ibv_destroy_srq) \
               X(ibv_post_srq_recv) X(ibv_create_qp) X(ibv_modify_qp) X(ibv_query_qp) X(ibv_destroy_qp)                \

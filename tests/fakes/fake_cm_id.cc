@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace fake {
 
@@ -347,13 +348,25 @@ int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) {
   Entry entry(Call::rdma_migrate_id);
   Id& own = id_of(id, entry.name());
   if (entry.error()) return cm_error(entry.error());
-  if (!channel || own.sync) return cm_error(EOPNOTSUPP);  // from or to synchronous operation: not offered here
+  if (!channel) return cm_error(EOPNOTSUPP);  // into synchronous operation: not offered here
   Channel& to = checked<Channel>(channel, Kind::kChannel, entry.name());
+  if (own.sync) {
+    while (rdma_cm_event* last = std::exchange(id->event, nullptr)) {
+      entry.lock.unlock();
+      rdma_ack_cm_event(last);
+      entry.lock.lock();
+    }
+  }
   if (own.unacked) fatal(entry.name(), "would block: events of the id are not acknowledged");
-  --static_cast<Channel*>(id->channel)->tag.users;
+  auto* from = static_cast<Channel*>(id->channel);
+  --from->tag.users;
   ++to.tag.users;
   move_events(own, to);
   id->channel = channel;
+  if (std::exchange(own.sync, false)) {
+    from->ready.close();
+    destroy_object(from);
+  }
   return 0;
 }
 

@@ -189,6 +189,11 @@ TEST_F(RawConnection, SynchronousIdsWait) {
   sockaddr_in address = loopback(rdma_get_src_port(lab.listener));
   EXPECT_EQ(rdma_resolve_addr(id, nullptr, generic(address), 1000), 0);
   EXPECT_EQ(rdma_resolve_route(id, 1000), 0);
+  EXPECT_EQ(rdma_migrate_id(id, lab.events.channel()), 0);
+  rdma_conn_param param = Lab::parameters();
+  EXPECT_EQ(rdma_connect(id, &param), 0);
+  EXPECT_EQ(rdma_destroy_id(lab.events.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id), 0);
+  EXPECT_EQ(lab.events.expect(RDMA_CM_EVENT_REJECTED, 28).id, id);
   EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
