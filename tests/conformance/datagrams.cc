@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What is particular to FI_EP_DGRAM: bounded messages, sources, bursts, truncation, peers that are not there;
 // fi_endpoint(3), fi_msg(3), fi_cq(3), fi_av(3).
+#include <atomic>
+#include <thread>
+
 #include "fixture/member.h"
 
 CONFORMANCE_TOPIC(Datagrams);
@@ -224,6 +227,42 @@ TEST_P(Datagrams, SleeperIsWokenByAMessageOfABurst) {
     fi_cq_tagged_entry entry{};
     ASSERT_EQ(fi_cq_sread(pair.b().rx().get(), &entry, 1, nullptr, kWaitMs), 1) << i;
   }
+}
+
+TEST_P(Datagrams, ThreadsShareAnEndpoint) {
+  DATAGRAMS_ONLY();
+  Fabric fabric(target(), [](fi_info& hints) { hints.domain_attr->threading = FI_THREAD_SAFE; });
+  Pair pair(fabric);
+  constexpr size_t kThreads = 4, kEach = 100, kSize = 64;
+  Buffer in(fabric, kThreads * kEach * kSize), out(fabric, kSize, 'x');
+  std::vector<Context> received(kThreads * kEach);
+  for (size_t i = 0; i < received.size(); ++i)
+    ASSERT_EQ(fi_recv(pair.b().ep(), in.data() + i * kSize, kSize, in.desc(), FI_ADDR_UNSPEC, &received[i]), 0);
+  std::atomic<size_t> sent{0};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      std::vector<Context> contexts(kEach);
+      fi_cq_tagged_entry entry;
+      for (Context& context : contexts) {
+        while (fi_send(pair.a().ep(), out.data(), kSize, out.desc(), pair.a().peer, &context) == -FI_EAGAIN)
+          if (fi_cq_read(pair.a().tx().get(), &entry, 1) == 1) ++sent;
+        if (fi_cq_read(pair.a().tx().get(), &entry, 1) == 1) ++sent;
+      }
+      // Contexts are in use until all threads together have seen all completions.
+      const auto deadline = after(kPatience);
+      while (sent != kThreads * kEach && Clock::now() < deadline)
+        if (fi_cq_read(pair.a().tx().get(), &entry, 1) == 1) ++sent;
+    });
+  for (size_t i = 0; i < received.size(); ++i) {
+    const Completion completion = pair.b().rx().wait();
+    EXPECT_TRUE(completion.ok()) << completion << " after " << i;
+    if (!completion.ok()) break;
+    EXPECT_EQ(completion.entry.len, kSize);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sent, kThreads * kEach);
+  EXPECT_EQ(in.text(in.size()), std::string(in.size(), 'x'));
 }
 
 TEST_P(Datagrams, LongerMessagesCanBeHadWhereTheInterfaceCarriesThem) {
