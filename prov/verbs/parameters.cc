@@ -63,7 +63,7 @@ void Parameters::define() {
   fi_param_define(verbs, "backlog", FI_PARAM_INT,
                   "Connection requests that may be pending at a passive endpoint (default: 4096)");
   fi_param_define(verbs, "max_connecting", FI_PARAM_INT,
-                  "Connections of one fabric that may be in the making at once; others wait (default: 256)");
+                  "Connections of one fabric that may be in the making at once; others wait (default: 128)");
   fi_param_define(verbs, "responder_resources", FI_PARAM_INT,
                   "Reads and atomics of the peer served at once (default: as many as the device can)");
   fi_param_define(verbs, "initiator_depth", FI_PARAM_INT,

@@ -31,7 +31,7 @@ struct Parameters {
   int connect_timeout_ms = 30'000;         // FI_VERBS_CONNECT_TIMEOUT: resolve + route + connect in all; 0: none
   int resolve_timeout_ms = 2'000;          // FI_VERBS_RESOLVE_TIMEOUT: one try to resolve an address or a route
   int backlog = 4096;                      // FI_VERBS_BACKLOG: requests that may be pending at a passive endpoint
-  int max_connecting = 256;                // FI_VERBS_MAX_CONNECTING: requests of this process on the wire at once
+  int max_connecting = 128;                // FI_VERBS_MAX_CONNECTING: requests of this process on the wire at once
   std::uint8_t responder_resources = 255;  // FI_VERBS_RESPONDER_RESOURCES, _INITIATOR_DEPTH: reads and atomics
   std::uint8_t initiator_depth = 255;      //   outstanding towards us, from us; 255: what the device has
   std::uint8_t retry_count = 6;            // FI_VERBS_RETRY_COUNT: transport retries, 0..7; Soft-RoCE takes 7 for ever
