@@ -53,6 +53,19 @@ bool mapped(const void* address, size_t length) {
   return true;
 }
 
+// Whether the first and the last page may be written, as far as the kernel (5.14) can be asked.
+bool writable(const void* address, size_t length) {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto populates = [page](uintptr_t at) {
+    return madvise(reinterpret_cast<void*>(at & ~(page - 1)), page, kPopulateWrite) == 0;
+  };
+  char here;
+  if (!length || !populates(reinterpret_cast<uintptr_t>(&here))) return true;
+  const auto start = reinterpret_cast<uintptr_t>(address);
+  return populates(start) && populates(start + length - 1);
+}
+
 bool valid_access(unsigned int access) {
   return !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) || (access & IBV_ACCESS_LOCAL_WRITE);
 }
@@ -86,6 +99,7 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned
   Pd& own = checked<Pd>(pd, Kind::kPd, entry.name());
   if (entry.error()) return null_error(entry.error());
   if (!mapped(address, length)) return null_error(EFAULT);
+  if ((access & IBV_ACCESS_LOCAL_WRITE) && !writable(address, length)) return null_error(EFAULT);
   return register_region(own, static_cast<char*>(address), length, iova, access, nullptr);
 }
 
