@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Completion queues hold what their endpoints may have outstanding, whatever size they were opened with; work queues
-// hold what the attributes say; fi_cq(3), fi_endpoint(3).
+// hold what the attributes say, and a queue interrupts where it is told to; fi_cq(3), fi_endpoint(3).
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
@@ -114,4 +114,22 @@ TEST_P(QueueDepth, RoomThatNobodyReadsAboutIsFoundBySilentSenders) {
     arrived += pair.b().rx().read().ok();
   }
   EXPECT_EQ(arrived, count);
+}
+
+TEST_P(QueueDepth, InterruptsCanBeSpread) {
+  Fabric fabric(target());
+  fi_cq_attr attr{};
+  attr.format = FI_CQ_FORMAT_TAGGED;
+  attr.flags = FI_AFFINITY;
+  attr.signaling_vector = 0;
+  fid_cq* cq = nullptr;
+  ASSERT_EQ(fi_cq_open(fabric.domain(), &attr, &cq, nullptr), 0);
+  EXPECT_EQ(fi_close(&cq->fid), 0);
+  if (!fabric.has(FI_MR_ALLOCATED)) GTEST_SKIP() << "only devices have interrupts";
+  cq = nullptr;
+  attr.signaling_vector = 1 << 20;
+  EXPECT_EQ(fi_cq_open(fabric.domain(), &attr, &cq, nullptr), -FI_EINVAL);
+  attr.signaling_vector = -1;
+  EXPECT_EQ(fi_cq_open(fabric.domain(), &attr, &cq, nullptr), -FI_EINVAL);
+  EXPECT_EQ(cq, nullptr);
 }
