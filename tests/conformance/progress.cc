@@ -92,6 +92,33 @@ TEST_P(Progress, RequestIsSentAndQueuedWithoutReadingTheQueue) {
   EXPECT_EQ(request.substr(raw::kCmHeader), "auto");
 }
 
+// Only the other side's queues are read: each alone, because the fixture's waits drive all there are.
+TEST_P(Progress, ConnectionComesAboutWithoutReadingTheAskersQueue) {
+  NEEDS(kAuto, "FI_PROGRESS_AUTO");
+  CONNECTED_ONLY();
+  Fabric by_itself(target(), kAuto), fabric(target());
+  Listener listener(fabric);
+  Node asker(by_itself);
+  const auto next_of = [](EventQueue& eq) {
+    const auto deadline = after(kPatience);
+    Event event = eq.read();
+    while (event.type == Event::kNothing && Clock::now() < deadline) {
+      std::this_thread::sleep_for(milliseconds(1));
+      event = eq.read();
+    }
+    return event;
+  };
+  ASSERT_EQ(asker.connect(listener.address()), 0);
+  const Event request = next_of(listener.eq());
+  ASSERT_EQ(request.type, static_cast<int>(FI_CONNREQ)) << request;
+  Node answerer(fabric, {}, request.info.get());
+  ASSERT_EQ(answerer.accept(), 0);
+  const Event connected = next_of(answerer.eq());
+  EXPECT_EQ(connected.type, static_cast<int>(FI_CONNECTED)) << connected;
+  asker.eq().expect(FI_CONNECTED, asker.fid());
+  expect_round_trip(asker, answerer);
+}
+
 TEST_P(Progress, ManualIsGrantedWhenAskedFor) {
   const HintsEditor manual = [](fi_info& hints) {
     hints.domain_attr->control_progress = FI_PROGRESS_MANUAL;
