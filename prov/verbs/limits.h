@@ -7,8 +7,10 @@
 
 namespace weft::verbs {
 
-inline constexpr std::size_t kDefaultQueueSize = 128;  // operations outstanding per direction
-inline constexpr std::size_t kMaxQueueSize = 32768;    // positions in a work queue fit 16 bits
+// Operations outstanding per direction. We add a work request of our own to sends, Soft-RoCE keeps an entry free, and
+// devices round up to a power of two: 127 would take twice the memory.
+inline constexpr std::size_t kDefaultQueueSize = 126;
+inline constexpr std::size_t kMaxQueueSize = 32768;  // positions in a work queue fit 16 bits
 inline constexpr std::size_t kDefaultIovLimit = 4;
 inline constexpr std::size_t kMaxIov = 32;  // whatever more the device could gather
 inline constexpr std::size_t kDefaultInjectSize = 64;

@@ -50,8 +50,8 @@ void Parameters::define() {
   fi_param_define(verbs, "device_name", FI_PARAM_STRING,
                   "RDMA devices to use, separated by commas; each may be a prefix (default: all)");
   fi_param_define(verbs, "gid_idx", FI_PARAM_INT, "Use only the address that stands at this index of the GID table");
-  fi_param_define(verbs, "tx_size", FI_PARAM_INT, "Default size of transmit queues (default: 128)");
-  fi_param_define(verbs, "rx_size", FI_PARAM_INT, "Default size of receive queues (default: 128)");
+  fi_param_define(verbs, "tx_size", FI_PARAM_INT, "Default size of transmit queues (default: 126)");
+  fi_param_define(verbs, "rx_size", FI_PARAM_INT, "Default size of receive queues (default: 126)");
   fi_param_define(verbs, "tx_iov_limit", FI_PARAM_INT, "Default number of buffers of one send (default: 4)");
   fi_param_define(verbs, "rx_iov_limit", FI_PARAM_INT, "Default number of buffers of one receive (default: 4)");
   fi_param_define(verbs, "inline_size", FI_PARAM_INT,
@@ -88,7 +88,7 @@ void Parameters::define() {
 }
 
 Parameters Parameters::read() {
-  static_assert(kDefaultQueueSize == 128 && kDefaultInjectSize == 64 && kDefaultIovLimit == 4,
+  static_assert(kDefaultQueueSize == 126 && kDefaultInjectSize == 64 && kDefaultIovLimit == 4,
                 "as the texts above say");
   Parameters values;
   read_names("iface", values.interfaces);

@@ -18,8 +18,8 @@ struct Parameters {
   int gid_index = -1;                   // FI_VERBS_GID_IDX: only the address of that GID; -1: all
 
   // Queues.
-  std::size_t tx_size = 128;     // FI_VERBS_TX_SIZE, _RX_SIZE: default queue sizes
-  std::size_t rx_size = 128;     //
+  std::size_t tx_size = 126;     // FI_VERBS_TX_SIZE, _RX_SIZE: default queue sizes
+  std::size_t rx_size = 126;     //
   std::size_t tx_iov_limit = 4;  // FI_VERBS_TX_IOV_LIMIT, _RX_IOV_LIMIT
   std::size_t rx_iov_limit = 4;  //
   std::size_t inline_size = 64;  // FI_VERBS_INLINE_SIZE: bytes that leave with the work request

@@ -16,7 +16,7 @@
 
 namespace bench {
 
-inline constexpr unsigned kQueueDepth = 128;  // work requests of each direction, as weft's endpoints have by default
+inline constexpr unsigned kQueueDepth = 126;  // work requests of each direction, as many as weft has by default
 inline constexpr unsigned kInlineBytes = 64;  // that a work request may carry itself
 
 class RdmaNode {
