@@ -243,7 +243,6 @@ Status Endpoint::open_socket() {
   choose_interface();
   if (interface_ != 0) net::set_multicast_interface(fd, local_.family(), interface_);
   net::set_multicast_hops(fd, local_.family(), domain_->fabric().parameters.multicast_hops);
-  group_source_ = local_;
   bound_ = std::move(socket);
   return Status();
 }
@@ -378,7 +377,7 @@ int Endpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* context)
   const MulticastGroup::Role role{.sends = either ? sends_ : (flags & FI_SEND) != 0,
                                   .receives = either ? receives_data_ : (flags & FI_RECV) != 0};
   if (role.receives && is_member(*group)) return -FI_EALREADY;  // every message would come twice
-  find_group_source();
+  find_own_names();
   auto slot = std::find_if(groups_.begin(), groups_.end(), [](const GroupSlot& s) { return s.group == nullptr; });
   if (slot == groups_.end()) slot = groups_.emplace(slot);
   ++slot->uses;
@@ -394,21 +393,17 @@ void Endpoint::forget(const MulticastGroup& group) noexcept {
     if (slot.group == &group) slot.group = nullptr;
 }
 
-// A socket bound to the wildcard address sends with the address of whichever interface a message leaves by.
-void Endpoint::find_group_source() noexcept {
+// A socket bound to the wildcard address sends with whichever address of the host the kernel finds fit, and nobody else
+// has its port.
+void Endpoint::find_own_names() {
+  own_names_.assign(1, local_);
   if (!local_.is_any()) return;
-  char name[IF_NAMESIZE] = "";
-  if (interface_ == 0 || ::if_indextoname(interface_, name) == nullptr) return;
-  try {
-    if (const auto interfaces = local_interfaces())
-      for (const Interface& interface : *interfaces) {
-        if (interface.name != name || interface.address.family() != local_.family()) continue;
-        group_source_ = interface.address;
-        group_source_.set_port(local_.port());
-        return;
-      }
-  } catch (const std::bad_alloc&) {
-    return;
+  const auto interfaces = local_interfaces();
+  if (!interfaces) return;
+  for (const Interface& interface : *interfaces) {
+    if (interface.address.family() != local_.family()) continue;
+    own_names_.push_back(interface.address);
+    own_names_.back().set_port(local_.port());
   }
 }
 

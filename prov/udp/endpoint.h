@@ -10,6 +10,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -66,7 +67,9 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   Engine& engine() noexcept;
   ReceiveQueue& receives() noexcept { return receives_; }
   // A message of the endpoint itself that came back from a group, and is not wanted.
-  bool is_own(const Address& source) const noexcept { return !loopback_ && source == group_source_; }
+  bool is_own(const Address& source) const noexcept {
+    return !loopback_ && std::find(own_names_.begin(), own_names_.end(), source) != own_names_.end();
+  }
   fi_addr_t source_name(const Address& source) const noexcept {
     return names_sources_ ? vector_->source_of(source) : FI_ADDR_NOTAVAIL;
   }
@@ -105,7 +108,7 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   int enable();
   Status open_socket();
   void choose_interface();
-  void find_group_source() noexcept;
+  void find_own_names();
   Status check_join(const void* addr, uint64_t flags, const Result<Address>& group) const noexcept;
   bool is_member(const Address& group) const noexcept;
 
@@ -132,8 +135,8 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   unsigned interface_ = 0;      // of group messages; 0: the system's choice
   std::size_t mtu_ = 0;         // of that interface; 0: unknown
   Address local_;
-  Address group_source_;  // what group messages of ours bear
-  UniqueFd bound_;        // holds local_ until the endpoint is enabled
+  std::vector<Address> own_names_;  // what messages of ours bear
+  UniqueFd bound_;                  // holds local_ until the endpoint is enabled
   CompletionRoutes routes_;
   Ref<EventQueue> events_;
   Ref<AddressVector> vector_;

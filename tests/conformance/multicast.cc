@@ -31,7 +31,8 @@ void with_multicast(fi_info& hints) {
 
 // A member with a receive posted; groups go before their endpoint.
 struct Member {
-  explicit Member(const Fabric& fabric) : in(fabric, 2048), out(fabric, 2048), end(fabric) {}
+  explicit Member(const Fabric& fabric, const NodeOptions& options = {})
+      : in(fabric, 2048), out(fabric, 2048), end(fabric, options) {}
 
   void join(const Address& group, uint64_t flags = 0) { mc = joined(*end, group, flags, &join_context); }
   ssize_t post() { return end->recv(in, in.size(), &received); }
@@ -117,6 +118,23 @@ TEST_P(Multicast, LoopbackIsAnOption) {
   EXPECT_EQ(set_loopback(member, 0), 0);
   member.say(2);
   EXPECT_TRUE(member.hears_nothing());
+}
+
+TEST_P(Multicast, WildcardAddressMakesNoDifference) {
+  MULTICAST_FABRIC(fabric);
+  Address any = Address::numeric(here.addr_format == FI_SOCKADDR_IN ? "0.0.0.0" : "::", 0);
+  bool possible = false;
+  NodeOptions options;
+  options.configure = [&](fid_ep* ep) { possible = fi_setname(&ep->fid, any.get(), any.size) == 0; };
+  Member speaker(fabric, options), hearer(fabric, options);
+  if (!possible) GTEST_SKIP() << "no endpoints at the wildcard address";
+  for (Member* member : {&speaker, &hearer}) {
+    member->join(group_address(here, 0, kPort));
+    ASSERT_EQ(member->post(), 0);
+  }
+  speaker.say(1);
+  hearer.expect_heard(1);
+  EXPECT_TRUE(speaker.hears_nothing()) << "its own message";
 }
 
 TEST_P(Multicast, EverySendCallReachesTheGroup) {
