@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // How a connection comes about: carries out what cm_state.h decides; fi_cm(3), rdma_connect(3), rdma_accept(3).
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <rdma/providers/fi_log.h>
 
@@ -26,6 +27,13 @@ Clock::duration pause_before(unsigned next_try) noexcept {
   thread_local std::minstd_rand random(std::random_device{}());
   const Clock::duration middle = std::min(kFirstPause * (1u << std::min(next_try, kMostDoublings)), kLongestPause);
   return middle / 2 + middle * (random() % 1024) / 1024;
+}
+
+// The address on the wire: of RoCE ::ffff:a.b.c.d or an IPv6 address.
+std::string gid_text(const ibv_gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "unknown";
+  ::inet_ntop(AF_INET6, gid.raw, text, sizeof text);
+  return text;
 }
 
 std::uint8_t at_most(std::uint8_t wanted, int limit) noexcept {
@@ -242,11 +250,12 @@ void Endpoint::log_connection(const Attempt& attempt) const noexcept {
   const Parameters& values = parameters();
   try {
     const auto text = fmt::format(
-        "{} connected to {} on {} port {} queue pair {} after {:.1f} ms and {} tries; responder resources {}, "
+        "{} connected to {} on {} port {} GID {} queue pair {} after {:.1f} ms and {} tries; responder resources {}, "
         "initiator "
         "depth {}, retry count {}, RNR retry count {}, RNR timer {}, flow control {}, shared receives {}, type of "
         "service {}",
-        local_.to_string(), peer_.to_string(), domain_.device().name(), id_->port_num, qp_->qp_num,
+        local_.to_string(), peer_.to_string(), domain_.device().name(), id_->port_num,
+        gid_text(id_->route.addr.addr.ibaddr.sgid), qp_->qp_num,
         std::chrono::duration<double, std::milli>(Clock::now() - attempt.started_at).count(),
         std::max(attempt.tries, 1u), attempt.responder_resources, attempt.initiator_depth, values.retry_count,
         values.rnr_retry_count, values.min_rnr_timer, values.flow_control, has_shared_receive(), type_of_service_);
