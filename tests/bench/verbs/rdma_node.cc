@@ -116,11 +116,10 @@ rdma_cm_id* RdmaNode::start_connect() {
 }
 
 void RdmaNode::go_on_connecting(const Event& event) {
-  if (event.type == RDMA_CM_EVENT_ADDR_RESOLVED) {
-    check("rdma_resolve_route", rdma_resolve_route(event.id, kResolveMs));
-    create_qp(event.id);  // while the kernel looks for the route
-  }
+  if (event.type == RDMA_CM_EVENT_ADDR_RESOLVED) check("rdma_resolve_route", rdma_resolve_route(event.id, kResolveMs));
   if (event.type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
+    // Only now: the request leaves at once, and with many connects the peer begins to work after the first of them.
+    create_qp(event.id);
     rdma_conn_param param = connection_parameters();
     check("rdma_connect", rdma_connect(event.id, &param));
   }
