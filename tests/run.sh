@@ -58,14 +58,15 @@ build() {
 }
 
 release_build() {
-  build release all "unit;abi;conformance;sim;interop;package;bench;tidy;docs;rxe" -DCMAKE_BUILD_TYPE=Release \
+  build release all "unit;abi;conformance;fakes;sim;interop;package;bench;tidy;docs;rxe" -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" -DWEFT_TEST_OPTIONS=-O0
 }
 
 # sanitized NAME SANITIZERS FOLDERS: only what the tests need, little optimised and with line numbers only.
 sanitized() {
   build "$1" tests/all "$3" -DCMAKE_BUILD_TYPE=Debug -DWEFT_SANITIZE="$2" -DCMAKE_C_COMPILER=clang \
-    -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1"
+    -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
+    -DWEFT_TEST_OPTIONS=-O0
 }
 
 # run_tests STEP BUILD SELECTION...: one run of ctest.
@@ -89,7 +90,7 @@ run_tests() {
 
 # asan_build and tsan_build test what is ours; the ABI and the installed files are the release build's business. With
 # fuzzer-no-link the fuzzers search (see tests/fuzz), and one build serves them and the tests.
-asan_build() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;sim;fuzz;docs"; }
+asan_build() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;fakes;sim;fuzz;docs"; }
 tsan_build() { sanitized tsan thread "unit;conformance;sim;docs"; }
 
 run_step() {

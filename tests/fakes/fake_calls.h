@@ -4,6 +4,8 @@
 #pragma once
 #include <cstdint>
 
+// One call a line or so; the formatter does not come to rest on lists like these.
+// clang-format off
 #define FAKE_RDMACM_CALLS(X)                                                                                 \
   X(rdma_create_event_channel)                                                                               \
   X(rdma_create_id)                                                                                          \
@@ -37,6 +39,7 @@
               X(ibv_post_srq_recv) X(ibv_create_qp) X(ibv_modify_qp) X(ibv_query_qp) X(ibv_destroy_qp)                \
                   X(ibv_post_send) X(ibv_post_recv) X(ibv_create_ah) X(ibv_destroy_ah) X(ibv_attach_mcast)            \
                       X(ibv_detach_mcast) X(ibv_fork_init)
+// clang-format on
 
 namespace fake {
 

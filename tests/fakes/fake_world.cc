@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
+#include <vector>
 
 namespace fake {
 
@@ -62,6 +63,9 @@ void excuse(Tag& tag) {
   World::get().destruction_failed = true;
   if (!tag.counted) return;
   tag.counted = false;
+  // Nobody holds the object any more, yet its loss is the test's doing: not one for a leak detector to report.
+  static auto* const kept = new std::vector<const Tag*>;
+  kept->push_back(&tag);
   --World::get().live[static_cast<int>(tag.kind)];
 }
 
