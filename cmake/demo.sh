@@ -40,6 +40,9 @@ build_weft() {
   quietly "$BUILD/build.log" "building" cmake --build "$BUILD" -j "$JOBS"
   echo "   weft: done in $(($(date +%s) - began)) s"
   tools=$(dirname "$(find "$BUILD" -name fi_pingpong -type f | head -n 1)")
+  # Installed, the library finds its plug-ins beside it; in a build folder they are elsewhere.
+  plugin=$(find "$BUILD" -name libverbs-fi.so | head -n 1)
+  [ -z "$plugin" ] || export FI_PROVIDER_PATH="${FI_PROVIDER_PATH:-$(dirname "$plugin")}"
 }
 
 # usable PROVIDER: it offers connection-oriented endpoints; else says why not.
