@@ -47,7 +47,11 @@ class CompletionChannel {
   Domain& domain() const noexcept { return domain_; }
   ibv_cq* cq() const noexcept { return cq_.get(); }
   // Where completions go from now on; null: nowhere, they are counted only.
-  void serve(CompletionQueueCore* queue) noexcept { queue_ = queue; }
+  // (The thread of a wait set that the queue has joined may poll already.)
+  void serve(CompletionQueueCore* queue) noexcept {
+    LightGuard guard(lock_);
+    queue_ = queue;
+  }
 
   // The device queue holds what may be outstanding: whoever posts says how much that is, and it grows, up to what the
   // device has. Beyond that the application has to leave depth unused or read in time; else it hears of the overrun.
