@@ -16,11 +16,24 @@ if(WEFT_SANITIZE)
   target_link_options(weft_settings INTERFACE -fsanitize=${WEFT_SANITIZE})
 endif()
 
+# Quicker builds of everything. Off by default: without it a file that lacks an include is found out.
+option(WEFT_PRECOMPILE "Precompile the headers that most files include" OFF)
+function(weft_precompile name)
+  if(WEFT_PRECOMPILE)
+    target_precompile_headers(${name} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:<fmt/format.h$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<algorithm$<ANGLE-R>>"
+      "$<$<COMPILE_LANGUAGE:CXX>:<functional$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<memory$<ANGLE-R>>"
+      "$<$<COMPILE_LANGUAGE:CXX>:<mutex$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<string$<ANGLE-R>>"
+      "$<$<COMPILE_LANGUAGE:CXX>:<thread$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<vector$<ANGLE-R>>" ${ARGN})
+  endif()
+endfunction()
+
 # weft_archive(NAME SOURCE...): a static archive of internal code, hidden visibility.
 function(weft_archive name)
   add_library(${name} STATIC ${ARGN})
   target_link_libraries(${name} PRIVATE weft_settings PUBLIC weft_headers Threads::Threads tl::expected fmt::fmt-header-only)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/prov)
+  weft_precompile(${name})
 endfunction()
 
 # weft_test(NAME SOURCES... [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds]): one GoogleTest binary, one ctest entry per test.
@@ -28,6 +41,7 @@ function(weft_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE weft_settings weft_headers ${arg_LIBRARIES} GTest::gtest_main)
+  weft_precompile(${name} "$<$<COMPILE_LANGUAGE:CXX>:<gtest/gtest.h$<ANGLE-R>>")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
