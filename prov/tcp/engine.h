@@ -81,6 +81,8 @@ class Engine : public RefCounted {
   // Nobody comes back soon to flush what would be gathered: the next progress is a thread's that sleeps or serves.
   bool must_send_now() const noexcept { return waiting_ || automatic_; }
 
+  void cool_down(Watch& watch) noexcept;  // reading it would find nothing: readiness has to tell
+
   // Counts the application's rounds of progress: sends posted within one round belong to one burst.
   std::uint64_t round() const noexcept { return round_; }
 
@@ -101,7 +103,6 @@ class Engine : public RefCounted {
   Status add(Watch& watch) noexcept;
   Status register_hot() noexcept;
   bool warm_up(Watch& watch) noexcept;
-  void cool_down(Watch& watch) noexcept;
   void forget_hot(Watch& watch) noexcept;
   void serve() noexcept;
 

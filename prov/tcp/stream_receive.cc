@@ -164,6 +164,7 @@ void Stream::block(const std::byte* data, std::size_t len) noexcept {
   header_have_ = 0;
   stash_ = std::move(rest);
   blocked_ = true;
+  engine_.cool_down(*this);  // it is not read for now, so only readiness tells of the peer's end
 }
 
 void Stream::replay_stash() noexcept {
