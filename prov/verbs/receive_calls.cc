@@ -10,7 +10,7 @@ namespace weft::verbs {
 
 // ---- The way to the device ----
 
-inline ssize_t TransferEndpoint::post_receive_locked(const ReceiveWork& work) noexcept {
+ssize_t TransferEndpoint::post_receive_locked(const ReceiveWork& work) noexcept {
   Posted* const slot = receives_.take();
   if (slot == nullptr) [[unlikely]]
     return receives_.closed() ? -FI_ENOTCONN : -FI_EAGAIN;
