@@ -2,11 +2,9 @@
 // The progress engine; see engine.h.
 #include "tcp/engine.h"
 
-#include <poll.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "tcp/socket.h"
@@ -36,18 +34,15 @@ Status Engine::open_descriptors() {
     return fd >= 0 ? Status() : Status(fd);
   };
   if (Status status = open_one(epoll_, net::epoll_create()); !status.ok()) return status;
-  if (Status status = open_one(timer_, net::timer_open()); !status.ok()) return status;
+  if (Status status = deadlines_.open(); !status.ok()) return status;
   if (Status status = open_one(wake_, net::event_open()); !status.ok()) return status;
-  for (UniqueFd* fd : {&timer_, &wake_})
-    if (int code = net::epoll_add(epoll_.get(), fd->get(), EPOLLIN, fd); code < 0) return Status(code);
-  return Status();
+  int code = net::epoll_add(epoll_.get(), deadlines_.fd(), EPOLLIN, &deadlines_);
+  if (code >= 0) code = net::epoll_add(epoll_.get(), wake_.get(), EPOLLIN, &wake_);
+  return Status(std::min(0, code));
 }
 
 Engine::~Engine() {
-  if (!service_.joinable()) return;
-  stopping_ = true;
-  net::event_signal(wake_.get());
-  service_.join();
+  service_.stop(wake_.get());
 }
 
 void Engine::drive() noexcept {
@@ -113,7 +108,7 @@ void Engine::harvest() noexcept {
     bool timer = false;
     for (int i = 0; i < count; ++i) {
       void* source = events[i].data.ptr;
-      if (source == &timer_) {
+      if (source == &deadlines_) {
         timer = true;
       } else if (source == &wake_) {
         net::event_drain(wake_.get());
@@ -142,14 +137,7 @@ void Engine::run_ready() noexcept {
 }
 
 void Engine::run_deadlines() noexcept {
-  net::timer_drain(timer_.get());
-  armed_ = Clock::time_point::max();
-  const Clock::time_point now = net::now();
-  while (!deadlines_.empty() && deadlines_.front().deadline <= now) {
-    Watch& watch = deadlines_.pop_front();
-    watch.on_deadline(watch);
-  }
-  if (!deadlines_.empty()) arm_timer(deadlines_.front().deadline);
+  deadlines_.run(net::now(), [](Watch& watch) noexcept { watch.on_deadline(watch); });
 }
 
 Status Engine::watch(Watch& watch, int fd, bool output) noexcept {
@@ -223,28 +211,6 @@ void Engine::make_ready(Watch& watch) noexcept {
   waiting_ = false;
 }
 
-void Engine::set_deadline(Watch& watch, Clock::time_point at) noexcept {
-  clear_deadline(watch);
-  watch.deadline = at;
-  // Deadlines mostly come in ascending order (one timeout for all), so the place is found from the back.
-  List<Watch, DeadlineTag> later;
-  while (!deadlines_.empty() && deadlines_.back().deadline > at) {
-    Watch& last = deadlines_.back();
-    last.ListHook<DeadlineTag>::unlink();
-    later.push_front(last);
-  }
-  deadlines_.push_back(watch);
-  deadlines_.splice_back(later);
-  if (at < armed_) arm_timer(at);
-}
-
-// The timer is never disarmed and seldom moved: an early expiry costs one look, a system call per deadline would cost
-// more.
-void Engine::arm_timer(Clock::time_point at) noexcept {
-  armed_ = at;
-  net::timer_arm(timer_.get(), at);
-}
-
 void Engine::mark_hot(Watch& watch) noexcept {
   watch.received = true;
   (void)warm_up(watch);
@@ -274,24 +240,15 @@ void Engine::forget_hot(Watch& watch) noexcept {
 
 Status Engine::start_service_thread() {
   Lock lock(mutex_);
-  if (service_.joinable()) return Status();
-  try {
-    service_ = std::thread([this] { serve(); });
-  } catch (const std::system_error& error) {
-    return Status::from_errno(error.code().value());
-  }
-  automatic_ = true;
-  return register_hot();
-}
-
-void Engine::serve() noexcept {
-  while (!stopping_) {
-    pollfd readiness{epoll_.get(), POLLIN, 0};
-    if (::poll(&readiness, 1, -1) <= 0) continue;
-    Lock lock(mutex_);
+  if (service_.running()) return Status();
+  const Status started = service_.start(epoll_.get(), [this]() noexcept {
+    Lock serving(mutex_);
     waiting_ = true;  // this thread slept: readiness is asked for
     progress();       // what queued itself again has signalled wait_fd()
-  }
+  });
+  if (!started.ok()) return started;
+  automatic_ = true;
+  return register_hot();
 }
 
 }  // namespace weft::tcp

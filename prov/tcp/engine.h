@@ -15,12 +15,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <thread>
 
 #include "base/deadline.h"
+#include "base/deadline_queue.h"
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/ref.h"
+#include "base/service_thread.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 
@@ -75,8 +76,8 @@ class Engine : public RefCounted {
   Status replace(Watch& old, Watch& next) noexcept;
   void unwatch(Watch& watch) noexcept;  // also forgets its deadline and queued work; the descriptor stays open
   void make_ready(Watch& watch) noexcept;
-  void set_deadline(Watch& watch, Clock::time_point at) noexcept;
-  void clear_deadline(Watch& watch) noexcept { watch.ListHook<DeadlineTag>::unlink(); }
+  void set_deadline(Watch& watch, Clock::time_point at) noexcept { deadlines_.set(watch, at); }
+  void clear_deadline(Watch& watch) noexcept { deadlines_.cancel(watch); }
   void mark_hot(Watch& watch) noexcept;  // its handler received data: read it first next time
   // Nobody comes back soon to flush what would be gathered: the next progress is a thread's that sleeps or serves.
   bool must_send_now() const noexcept { return waiting_ || automatic_; }
@@ -99,12 +100,10 @@ class Engine : public RefCounted {
   void harvest() noexcept;
   void run_ready() noexcept;
   void run_deadlines() noexcept;
-  void arm_timer(Clock::time_point at) noexcept;
   Status add(Watch& watch) noexcept;
   Status register_hot() noexcept;
   bool warm_up(Watch& watch) noexcept;
   void forget_hot(Watch& watch) noexcept;
-  void serve() noexcept;
 
   static constexpr std::size_t kHotSockets = 2;           // read speculatively
   static constexpr unsigned kRoundsPerHarvest = 32;       // readiness of the others is asked every so many rounds
@@ -114,22 +113,19 @@ class Engine : public RefCounted {
 
   Mutex mutex_;
   UniqueFd epoll_;
-  UniqueFd timer_;
   UniqueFd wake_;          // ends the sleep of whoever polls wait_fd()
   bool waiting_ = false;   // prepare_wait() said that its caller may sleep, and no progress was made since
   bool sleepers_ = false;  // somebody may poll wait_fd() without prepare_wait(), for good
   bool crowded_ = false;   // more sockets are active than can be hot: readiness finds them sooner
   List<Watch, ReadyTag> ready_;
-  List<Watch, DeadlineTag> deadlines_;  // ascending
-  Clock::time_point armed_ = Clock::time_point::max();
+  DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_;
   std::array<Watch*, kHotSockets> hot_{};
   std::uint64_t round_ = 0;
   Clock::time_point harvested_{};
   std::unique_ptr<std::byte[]> receive_scratch_;
   std::unique_ptr<std::byte[]> transmit_scratch_;
-  std::thread service_;
   std::atomic<bool> automatic_{false};
-  std::atomic<bool> stopping_{false};
+  ServiceThread service_;
 };
 
 }  // namespace weft::tcp

@@ -2,12 +2,10 @@
 // The progress engine; see engine.h.
 #include "udp/engine.h"
 
-#include <poll.h>
 #include <rdma/fi_errno.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "udp/limits.h"
@@ -40,10 +38,7 @@ Result<std::unique_ptr<Engine>> Engine::open() {
 Engine::Engine() : slots_(new std::byte[kReceiveBatch * kReceiveSlot]) {}
 
 Engine::~Engine() {
-  if (!service_.joinable()) return;
-  stopping_ = true;
-  net::event_signal(wake_.get());
-  service_.join();
+  service_.stop(wake_.get());
 }
 
 void Engine::drive() noexcept {
@@ -168,27 +163,18 @@ bool Engine::register_all() noexcept {
 
 Status Engine::start_service_thread() {
   Lock lock(mutex_);
-  if (service_.joinable()) return Status();
-  try {
-    service_ = std::thread([this] { serve(); });
-  } catch (const std::system_error& error) {
-    return Status::from_errno(error.code().value());
-  }
-  registering_ = automatic_ = true;
-  return register_all() ? Status() : Status(-FI_ENOMEM);
-}
-
-void Engine::serve() noexcept {
-  while (!stopping_) {
-    pollfd readiness{epoll_.get(), POLLIN, 0};
-    if (::poll(&readiness, 1, -1) <= 0) continue;
-    Lock lock(mutex_);
+  if (service_.running()) return Status();
+  const Status started = service_.start(epoll_.get(), [this]() noexcept {
+    Lock serving(mutex_);
     ++round_;
     flush();
     harvest();
     run_ready();
     if (!ready_.empty()) net::event_signal(wake_.get());
-  }
+  });
+  if (!started.ok()) return started;
+  registering_ = automatic_ = true;
+  return register_all() ? Status() : Status(-FI_ENOMEM);
 }
 
 }  // namespace weft::udp

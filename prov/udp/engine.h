@@ -15,12 +15,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "base/list.h"
 #include "base/mutex.h"
 #include "base/ref.h"
+#include "base/service_thread.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 
@@ -91,7 +91,6 @@ class Engine : public RefCounted {
   void run_ready() noexcept;
   Status register_one(Watch& watch) noexcept;
   bool register_all() noexcept;
-  void serve() noexcept;
 
   static constexpr int kBatch = 64;  // readiness events per system call
 
@@ -105,9 +104,8 @@ class Engine : public RefCounted {
   List<Sender, UnsentTag> unsent_;
   std::uint64_t round_ = 1;
   std::unique_ptr<std::byte[]> slots_;
-  std::thread service_;
   std::atomic<bool> automatic_{false};
-  std::atomic<bool> stopping_{false};
+  ServiceThread service_;
 };
 
 }  // namespace weft::udp

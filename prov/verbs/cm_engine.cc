@@ -3,15 +3,12 @@
 #include "verbs/cm_engine.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <rdma/providers/fi_log.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "verbs/completion_channel.h"
@@ -34,10 +31,7 @@ Engines& engines() noexcept {
 }
 
 Status watch_descriptor(int epoll, int fd, void* tag) noexcept {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.ptr = tag;
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? Status() : Status::last_errno();
+  return Status(std::min(0, net::epoll_add(epoll, fd, EPOLLIN, tag)));
 }
 
 void copy_event(const rdma_cm_event& from, RdmaEvent& to) noexcept {
@@ -88,12 +82,12 @@ Status CmEngine::open_descriptors() noexcept {
   const int flags = ::fcntl(channel_->fd, F_GETFL);
   if (flags < 0 || ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) < 0) return Status::last_errno();
   ::fcntl(channel_->fd, F_SETFD, FD_CLOEXEC);
+  if (Status status = deadlines_.open(); !status.ok()) return status;
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   wake_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!epoll_ || !timer_ || !wake_) return Status::last_errno();
+  if (!epoll_ || !wake_) return Status::last_errno();
   if (Status status = watch_descriptor(epoll_.get(), channel_->fd, channel_.get()); !status.ok()) return status;
-  if (Status status = watch_descriptor(epoll_.get(), timer_.get(), &timer_); !status.ok()) return status;
+  if (Status status = watch_descriptor(epoll_.get(), deadlines_.fd(), &deadlines_); !status.ok()) return status;
   return watch_descriptor(epoll_.get(), wake_.get(), &wake_);
 }
 
@@ -103,16 +97,7 @@ CmEngine::~CmEngine() {
     std::lock_guard lock(all.mutex);
     std::erase(all.list, this);
   }
-  if (!service_.joinable()) return;
-  stopping_ = true;
-  wake();
-  service_.join();
-}
-
-void CmEngine::wake() noexcept {
-  const uint64_t one = 1;
-  // Fails only when the counter is full: it is readable then.
-  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+  service_.stop(wake_.get());
 }
 
 // ---- Progress ----
@@ -124,17 +109,15 @@ void CmEngine::drive() noexcept {
 
 void CmEngine::progress() noexcept {
   epoll_event events[kBatch];
-  const int count = ::epoll_wait(epoll_.get(), events, kBatch, 0);
+  const int count = net::epoll_wait(epoll_.get(), events, kBatch);
   for (int i = 0; i < count; ++i) {
     void* source = events[i].data.ptr;
-    uint64_t drained;
     if (source == channel_.get()) {
       run_cm_events();
-    } else if (source == &timer_) {
-      [[maybe_unused]] const ssize_t bytes = ::read(timer_.get(), &drained, sizeof drained);
-      run_deadlines();
+    } else if (source == &deadlines_) {
+      deadlines_.run(Clock::now(), [](CmHandler& handler) noexcept { handler.on_deadline(); });
     } else if (source == &wake_) {
-      [[maybe_unused]] const ssize_t bytes = ::read(wake_.get(), &drained, sizeof drained);
+      net::event_drain(wake_.get());
       run_notes();
     } else {
       run_async_events(*static_cast<Watched*>(source));
@@ -151,13 +134,6 @@ void CmEngine::run_cm_events() noexcept {
     // A request's id has inherited its listener's context.
     if (event.id->context != nullptr) static_cast<CmHandler*>(event.id->context)->on_cm_event(event);
   }
-}
-
-void CmEngine::run_deadlines() noexcept {
-  armed_ = Clock::time_point::max();
-  const Clock::time_point now = Clock::now();
-  while (!deadlines_.empty() && deadlines_.front().deadline_ <= now) deadlines_.pop_front().on_deadline();
-  if (!deadlines_.empty() && deadlines_.front().deadline_ < armed_) arm_timer(deadlines_.front().deadline_);
 }
 
 void CmEngine::run_notes() noexcept {
@@ -194,20 +170,8 @@ void CmEngine::run_notes() noexcept {
 
 Status CmEngine::start_service_thread() {
   Lock lock(mutex_);
-  if (service_.joinable()) return Status();
-  try {
-    service_ = std::thread([this] { serve(); });
-  } catch (const std::system_error& error) {
-    return Status::from_errno(error.code().value());
-  }
-  return Status();
-}
-
-void CmEngine::serve() noexcept {
-  while (!stopping_) {
-    pollfd readiness{epoll_.get(), POLLIN, 0};
-    if (::poll(&readiness, 1, -1) > 0) drive();
-  }
+  if (service_.running()) return Status();
+  return service_.start(epoll_.get(), [this]() noexcept { drive(); });
 }
 
 // ---- Asynchronous events of devices ----
@@ -297,36 +261,6 @@ Result<CmIdHandle> CmEngine::create_id(CmHandler& handler, rdma_port_space space
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(channel_.get(), &id, &handler, space) != 0) return failure(Status::last_errno());
   return CmIdHandle(id);
-}
-
-void CmEngine::set_deadline(CmHandler& handler, Clock::time_point at) noexcept {
-  handler.ListHook<CmDeadlineTag>::unlink();
-  handler.deadline_ = at;
-  // Deadlines mostly come in ascending order (one timeout for all), so the place is found from the back.
-  List<CmHandler, CmDeadlineTag> later;
-  while (!deadlines_.empty() && deadlines_.back().deadline_ > at) {
-    CmHandler& last = deadlines_.back();
-    last.ListHook<CmDeadlineTag>::unlink();
-    later.push_front(last);
-  }
-  deadlines_.push_back(handler);
-  deadlines_.splice_back(later);
-  if (at < armed_) arm_timer(at);
-}
-
-void CmEngine::clear_deadline(CmHandler& handler) noexcept {
-  handler.ListHook<CmDeadlineTag>::unlink();
-}
-
-// Never disarmed: an early expiry costs one look.
-void CmEngine::arm_timer(Clock::time_point at) noexcept {
-  armed_ = at;
-  const auto since_boot = std::max(at.time_since_epoch(), Clock::duration(1));
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
-  itimerspec spec{};
-  spec.it_value.tv_sec = seconds.count();
-  spec.it_value.tv_nsec = std::chrono::nanoseconds(since_boot - seconds).count();
-  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
 }
 
 bool CmEngine::take_turn(CmHandler& handler) noexcept {

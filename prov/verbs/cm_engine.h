@@ -8,15 +8,15 @@
 
 #include <rdma/rdma_cma.h>
 
-#include <atomic>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/deadline_queue.h"
 #include "base/list.h"
 #include "base/mutex.h"
+#include "base/service_thread.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "verbs/cm_event.h"
@@ -80,8 +80,8 @@ class CmEngine {
   // The rest: with the mutex held.
   Result<CmIdHandle> create_id(CmHandler& handler, rdma_port_space space) noexcept;
   // One deadline a handler; setting another replaces it.
-  void set_deadline(CmHandler& handler, Clock::time_point at) noexcept;
-  void clear_deadline(CmHandler& handler) noexcept;
+  void set_deadline(CmHandler& handler, Clock::time_point at) noexcept { deadlines_.set(handler, at); }
+  void clear_deadline(CmHandler& handler) noexcept { deadlines_.cancel(handler); }
   // Admission: at most max_connecting requests are on the wire at once. true: now. false: on_note() will be called.
   bool take_turn(CmHandler& handler) noexcept;
   void end_turn(CmHandler& handler) noexcept;
@@ -101,22 +101,18 @@ class CmEngine {
   Status open_descriptors() noexcept;
   void progress() noexcept;
   void run_cm_events() noexcept;
-  void run_deadlines() noexcept;
   void run_notes() noexcept;
   void run_async_events(Watched& watched) noexcept;
   static void tell_all(const DeviceEvent& event) noexcept;
-  void wake() noexcept;
-  void arm_timer(Clock::time_point at) noexcept;
-  void serve() noexcept;
+  void wake() noexcept { net::event_signal(wake_.get()); }
 
   Mutex mutex_;
-  UniqueFd epoll_, timer_, wake_;
+  UniqueFd epoll_, wake_;
   struct DestroyChannel {
     void operator()(rdma_event_channel* channel) const noexcept { rdma_destroy_event_channel(channel); }
   };
   std::unique_ptr<rdma_event_channel, DestroyChannel> channel_;
-  Clock::time_point armed_ = Clock::time_point::max();
-  List<CmHandler, CmDeadlineTag> deadlines_;  // earliest first
+  DeadlineQueue<CmHandler, CmDeadlineTag, &CmHandler::deadline_> deadlines_;
   List<CmHandler, CmTurnTag> waiting_turns_;
   int turns_left_;
   std::vector<std::unique_ptr<Watched>> watched_;
@@ -125,8 +121,7 @@ class CmEngine {
   List<CmHandler, CmNoteTag> notes_;
   std::vector<DeviceEvent> device_events_;
 
-  std::atomic<bool> stopping_{false};
-  std::thread service_;
+  ServiceThread service_;
 };
 
 }  // namespace weft::verbs

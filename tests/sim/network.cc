@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The network in memory; see network.h. Implements the seam of prov/tcp/socket.h.
+// The network in memory; see network.h. Implements the seam of prov/tcp/socket.h, base/socket.h and
+// base/readiness.h.
 #include "sim/network.h"
 
 #include <arpa/inet.h>
@@ -287,13 +288,6 @@ int open_stream(int) noexcept {
   return fd;
 }
 
-int bind(int fd, const sockaddr* address, socklen_t) noexcept {
-  Socket& socket = sockets.at(fd);
-  std::memcpy(&socket.local, address, sizeof socket.local);
-  if (socket.local.sin_port == 0) socket.local.sin_port = htons(next_port++);
-  return 0;
-}
-
 int connect(int fd, const sockaddr* address, socklen_t) noexcept {
   Socket& socket = sockets.at(fd);
   std::memcpy(&socket.remote, address, sizeof socket.remote);
@@ -339,13 +333,31 @@ int shutdown(int fd, int how) noexcept {
   return 0;
 }
 
-int getsockname(int fd, sockaddr* address, socklen_t* len) noexcept {
-  fill(sockets.at(fd).local, address, len);
+int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept {
+  fill(sockets.at(fd).remote, address, len);
   return 0;
 }
 
-int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept {
-  fill(sockets.at(fd).remote, address, len);
+Clock::time_point now() noexcept {
+  return clock_now;
+}
+
+}  // namespace net
+}  // namespace weft::tcp
+
+namespace weft::net {
+
+using namespace tcp::sim;
+
+int bind(int fd, const sockaddr* address, socklen_t) noexcept {
+  Socket& socket = sockets.at(fd);
+  std::memcpy(&socket.local, address, sizeof socket.local);
+  if (socket.local.sin_port == 0) socket.local.sin_port = htons(next_port++);
+  return 0;
+}
+
+int getsockname(int fd, sockaddr* address, socklen_t* len) noexcept {
+  fill(sockets.at(fd).local, address, len);
   return 0;
 }
 
@@ -389,9 +401,9 @@ int epoll_wait(int epoll_fd, epoll_event* out, int max) noexcept {
   int count = 0;
   for (const auto& [fd, data] : epolls.at(epoll_fd)) {
     const auto timer = timers.find(fd);
-    const auto event = sim::events.find(fd);
+    const auto event = tcp::sim::events.find(fd);
     const bool due =
-        (timer != timers.end() && timer->second.at <= clock_now) || (event != sim::events.end() && event->second);
+        (timer != timers.end() && timer->second.at <= clock_now) || (event != tcp::sim::events.end() && event->second);
     if (due && count < max) out[count++] = {.events = EPOLLIN, .data = {.ptr = data}};
   }
   for (auto& [fd, socket] : sockets) {
@@ -421,23 +433,19 @@ void timer_drain(int fd) noexcept {
 
 int event_open() noexcept {
   const int fd = fresh();
-  sim::events[fd] = false;
+  tcp::sim::events[fd] = false;
   return fd;
 }
 
 void event_signal(int fd) noexcept {
-  sim::events[fd] = true;
+  tcp::sim::events[fd] = true;
 }
+
 void event_drain(int fd) noexcept {
-  sim::events[fd] = false;
+  tcp::sim::events[fd] = false;
 }
 
-Clock::time_point now() noexcept {
-  return clock_now;
-}
-
-}  // namespace net
-}  // namespace weft::tcp
+}  // namespace weft::net
 
 // Takes the place of libc's for the whole test program: sockets of the network have to be told.
 extern "C" int close(int fd) {
