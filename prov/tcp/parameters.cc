@@ -2,33 +2,14 @@
 // The tcp provider's parameters; see parameters.h.
 #include "tcp/parameters.h"
 
-#include <rdma/providers/fi_log.h>
-#include <rdma/providers/fi_prov.h>
-
-#include <limits>
-
+#include "objects/parameter_reader.h"
 #include "tcp/limits.h"
 #include "tcp/provider.h"
 
 namespace weft::tcp {
 namespace {
 
-// Reads an integer of lowest..highest into `value`; anything else leaves it alone.
-template <class T>
-void read_number(const char* name, T& value, int lowest, int highest) {
-  int given = 0;
-  const int result = fi_param_get_int(&provider(), name, &given);
-  if (result == -FI_ENODATA) return;
-  if (result == 0 && given >= lowest && given <= highest) {
-    value = static_cast<T>(given);
-  } else {
-    FI_WARN(&provider(), FI_LOG_CORE, "parameter %s must be a number from %d to %d; it is ignored\n", name, lowest,
-            highest);
-  }
-}
-
 constexpr int kMaxPort = 65535;
-constexpr int kMaxInt = std::numeric_limits<int>::max();
 constexpr int kMaxQueueSize = 1 << 20;
 
 }  // namespace
@@ -51,20 +32,19 @@ void Parameters::define() {
 Parameters Parameters::read() {
   static_assert(kDefaultQueueSize == 256, "the help texts above and the defaults in parameters.h say so");
   Parameters values;
-  char* interface = nullptr;
-  if (fi_param_get_str(&provider(), "iface", &interface) == 0 && interface != nullptr) values.interface = interface;
-  read_number("port_low_range", values.port_low, 0, kMaxPort);
-  read_number("port_high_range", values.port_high, 0, kMaxPort);
+  const ParameterReader parameter(provider());
+  parameter.text("iface", values.interface);
+  parameter.number("port_low_range", values.port_low, 0, kMaxPort);
+  parameter.number("port_high_range", values.port_high, 0, kMaxPort);
   if (values.port_high < values.port_low) {
     FI_WARN(&provider(), FI_LOG_CORE, "FI_TCP_PORT_HIGH_RANGE is below FI_TCP_PORT_LOW_RANGE; both are ignored\n");
     values.port_low = values.port_high = 0;
   }
-  int nodelay = 1;
-  if (fi_param_get_bool(&provider(), "nodelay", &nodelay) == 0) values.nodelay = nodelay != 0;
-  read_number("connect_timeout", values.connect_timeout_ms, 0, kMaxInt);
-  read_number("backlog", values.backlog, 1, kMaxInt);
-  read_number("tx_size", values.tx_size, 1, kMaxQueueSize);
-  read_number("rx_size", values.rx_size, 1, kMaxQueueSize);
+  parameter.toggle("nodelay", values.nodelay);
+  parameter.number("connect_timeout", values.connect_timeout_ms, 0, ParameterReader::kMaxInt);
+  parameter.number("backlog", values.backlog, 1, ParameterReader::kMaxInt);
+  parameter.number("tx_size", values.tx_size, 1, kMaxQueueSize);
+  parameter.number("rx_size", values.rx_size, 1, kMaxQueueSize);
   return values;
 }
 

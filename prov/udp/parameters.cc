@@ -2,27 +2,11 @@
 // The udp provider's parameters; see parameters.h.
 #include "udp/parameters.h"
 
-#include <rdma/providers/fi_log.h>
-#include <rdma/providers/fi_prov.h>
-
+#include "objects/parameter_reader.h"
 #include "udp/provider.h"
 
 namespace weft::udp {
 namespace {
-
-// Reads an integer of lowest..highest into `value`; anything else leaves it alone.
-template <class T>
-void read_number(const char* name, T& value, int lowest, int highest) {
-  int given = 0;
-  const int result = fi_param_get_int(&provider(), name, &given);
-  if (result == -FI_ENODATA) return;
-  if (result == 0 && given >= lowest && given <= highest) {
-    value = static_cast<T>(given);
-  } else {
-    FI_WARN(&provider(), FI_LOG_CORE, "parameter %s must be a number from %d to %d; it is ignored\n", name, lowest,
-            highest);
-  }
-}
 
 constexpr int kMaxHops = 255;
 constexpr int kMaxBuffer = 1 << 30;
@@ -47,14 +31,13 @@ void Parameters::define() {
 
 Parameters Parameters::read() {
   Parameters values;
-  char* interface = nullptr;
-  if (fi_param_get_str(&provider(), "iface", &interface) == 0 && interface != nullptr) values.interface = interface;
-  read_number("multicast_hops", values.multicast_hops, 0, kMaxHops);
-  read_number("receive_buffer", values.receive_buffer, 0, kMaxBuffer);
-  int segmentation = 1;
-  if (fi_param_get_bool(&provider(), "segmentation", &segmentation) == 0) values.segmentation = segmentation != 0;
-  read_number("tx_size", values.tx_size, 1, kMaxQueueSize);
-  read_number("rx_size", values.rx_size, 1, kMaxQueueSize);
+  const ParameterReader parameter(provider());
+  parameter.text("iface", values.interface);
+  parameter.number("multicast_hops", values.multicast_hops, 0, kMaxHops);
+  parameter.number("receive_buffer", values.receive_buffer, 0, kMaxBuffer);
+  parameter.toggle("segmentation", values.segmentation);
+  parameter.number("tx_size", values.tx_size, 1, kMaxQueueSize);
+  parameter.number("rx_size", values.rx_size, 1, kMaxQueueSize);
   return values;
 }
 

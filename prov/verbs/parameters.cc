@@ -2,43 +2,13 @@
 // The verbs provider's parameters; see parameters.h.
 #include "verbs/parameters.h"
 
-#include <limits>
-#include <sstream>
-
+#include "objects/parameter_reader.h"
 #include "verbs/limits.h"
 #include "verbs/provider.h"
 
 namespace weft::verbs {
 namespace {
 
-// Reads an integer of lowest..highest into `value`; anything else leaves it alone.
-template <class T>
-void read_number(const char* name, T& value, int lowest, int highest) {
-  int given = 0;
-  const int result = fi_param_get_int(&provider(), name, &given);
-  if (result == -FI_ENODATA) return;
-  if (result == 0 && given >= lowest && given <= highest) {
-    value = static_cast<T>(given);
-  } else {
-    FI_WARN(&provider(), FI_LOG_CORE, "parameter %s must be a number from %d to %d; it is ignored\n", name, lowest,
-            highest);
-  }
-}
-
-void read_names(const char* name, std::vector<std::string>& list) {
-  char* given = nullptr;
-  if (fi_param_get_str(&provider(), name, &given) != 0 || given == nullptr) return;
-  std::istringstream words(given);
-  for (std::string word; std::getline(words, word, ',');)
-    if (!word.empty()) list.push_back(word);
-}
-
-void read_switch(const char* name, bool& value) {
-  int given = 0;
-  if (fi_param_get_bool(&provider(), name, &given) == 0) value = given != 0;
-}
-
-constexpr int kMaxInt = std::numeric_limits<int>::max();
 constexpr int kMaxByte = 255;
 
 }  // namespace
@@ -91,28 +61,29 @@ Parameters Parameters::read() {
   static_assert(kDefaultQueueSize == 126 && kDefaultInjectSize == 64 && kDefaultIovLimit == 4,
                 "as the texts above say");
   Parameters values;
-  read_names("iface", values.interfaces);
-  read_names("device_name", values.devices);
-  read_number("gid_idx", values.gid_index, 0, kMaxInt);
-  read_number("tx_size", values.tx_size, 1, kMaxQueueSize);
-  read_number("rx_size", values.rx_size, 1, kMaxQueueSize);
-  read_number("tx_iov_limit", values.tx_iov_limit, 1, kMaxIov);
-  read_number("rx_iov_limit", values.rx_iov_limit, 1, kMaxIov);
-  read_number("inline_size", values.inline_size, 0, kMaxInjectSize);
-  read_number("connect_timeout", values.connect_timeout_ms, 0, kMaxInt);
-  read_number("resolve_timeout", values.resolve_timeout_ms, 1, kMaxInt);
-  read_number("backlog", values.backlog, 1, kMaxInt);
-  read_number("max_connecting", values.max_connecting, 1, kMaxInt);
-  read_number("responder_resources", values.responder_resources, 0, kMaxByte);
-  read_number("initiator_depth", values.initiator_depth, 0, kMaxByte);
-  read_number("retry_count", values.retry_count, 0, 7);
-  read_number("rnr_retry_count", values.rnr_retry_count, 0, 7);
-  read_number("min_rnr_timer", values.min_rnr_timer, 0, 31);
-  read_switch("fork_safe", values.fork_safe);
-  read_switch("flow_control", values.flow_control);
-  read_number("tos", values.type_of_service, 0, kMaxByte);
-  read_number("ack_timeout", values.ack_timeout, 0, 31);
-  read_number("port_down_grace", values.port_down_grace_ms, 0, kMaxInt);
+  const ParameterReader parameter(provider());
+  parameter.names("iface", values.interfaces);
+  parameter.names("device_name", values.devices);
+  parameter.number("gid_idx", values.gid_index, 0, ParameterReader::kMaxInt);
+  parameter.number("tx_size", values.tx_size, 1, kMaxQueueSize);
+  parameter.number("rx_size", values.rx_size, 1, kMaxQueueSize);
+  parameter.number("tx_iov_limit", values.tx_iov_limit, 1, kMaxIov);
+  parameter.number("rx_iov_limit", values.rx_iov_limit, 1, kMaxIov);
+  parameter.number("inline_size", values.inline_size, 0, kMaxInjectSize);
+  parameter.number("connect_timeout", values.connect_timeout_ms, 0, ParameterReader::kMaxInt);
+  parameter.number("resolve_timeout", values.resolve_timeout_ms, 1, ParameterReader::kMaxInt);
+  parameter.number("backlog", values.backlog, 1, ParameterReader::kMaxInt);
+  parameter.number("max_connecting", values.max_connecting, 1, ParameterReader::kMaxInt);
+  parameter.number("responder_resources", values.responder_resources, 0, kMaxByte);
+  parameter.number("initiator_depth", values.initiator_depth, 0, kMaxByte);
+  parameter.number("retry_count", values.retry_count, 0, 7);
+  parameter.number("rnr_retry_count", values.rnr_retry_count, 0, 7);
+  parameter.number("min_rnr_timer", values.min_rnr_timer, 0, 31);
+  parameter.toggle("fork_safe", values.fork_safe);
+  parameter.toggle("flow_control", values.flow_control);
+  parameter.number("tos", values.type_of_service, 0, kMaxByte);
+  parameter.number("ack_timeout", values.ack_timeout, 0, 31);
+  parameter.number("port_down_grace", values.port_down_grace_ms, 0, ParameterReader::kMaxInt);
   return values;
 }
 

@@ -2,36 +2,13 @@
 // The verbs provider's entry point; see provider.h.
 #include "verbs/provider.h"
 
-#include "abi/bridge.h"
+#include "abi/provider.h"
 #include "verbs/fabric.h"
 
 namespace weft::verbs {
 
 fi_provider& provider() noexcept {
-  static fi_provider verbs{
-      .version = FI_VERSION(FI_MAJOR_VERSION * 100 + FI_MINOR_VERSION, 0),
-      .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
-      .context = {},
-      .name = "verbs",
-      .getinfo =
-          [](uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
-             fi_info** info) noexcept {
-            try {
-              return getinfo(version, node, service, flags, hints, info);
-            } catch (...) {
-              return error_from_current_exception();
-            }
-          },
-      .fabric =
-          [](fi_fabric_attr* attr, fid_fabric** fabric, void* context) noexcept {
-            try {
-              return Fabric::open(attr, fabric, context);
-            } catch (...) {
-              return error_from_current_exception();
-            }
-          },
-      .cleanup = [] {},
-  };
+  static fi_provider verbs = make_provider<Fabric, &getinfo>("verbs");
   return verbs;
 }
 

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A provider as the core sees it; fi_provider(7) governs the calls.
+#pragma once
+
+#include <rdma/providers/fi_prov.h>
+
+#include "abi/bridge.h"
+
+namespace weft {
+
+// `GetInfo` answers fi_getinfo, `Fabric::open` opens a fabric; what either throws becomes an error code here. The name
+// is a literal. The result is constant but for `context`, where the core keeps its marks, so a provider keeps it in a
+// static.
+template <class Fabric, auto GetInfo>
+fi_provider make_provider(const char* name) noexcept {
+  return {
+      .version = FI_VERSION(FI_MAJOR_VERSION * 100 + FI_MINOR_VERSION, 0),
+      .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+      .context = {},
+      .name = name,
+      .getinfo =
+          [](uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
+             fi_info** info) noexcept {
+            try {
+              return GetInfo(version, node, service, flags, hints, info);
+            } catch (...) {
+              return error_from_current_exception();
+            }
+          },
+      .fabric =
+          [](fi_fabric_attr* attr, fid_fabric** fabric, void* context) noexcept {
+            try {
+              return Fabric::open(attr, fabric, context);
+            } catch (...) {
+              return error_from_current_exception();
+            }
+          },
+      .cleanup = [] {},
+  };
+}
+
+}  // namespace weft
