@@ -5,12 +5,7 @@
 
 #include <rdma/fi_domain.h>
 
-#include <memory>
-#include <string>
-
-#include "abi/bridge.h"
-#include "base/ref.h"
-#include "objects/memory_regions.h"
+#include "objects/software_domain.h"
 #include "tcp/engine.h"
 #include "tcp/fabric.h"
 #include "tcp/queues.h"
@@ -18,51 +13,22 @@
 
 namespace weft::tcp {
 
-class Domain final : public Object<fid_domain>, public RefCounted {
+class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
  public:
-  static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
-  static const fi_ops* fid_ops() noexcept;
-
-  Fabric& fabric() const noexcept { return *fabric_; }
-  const fi_domain_attr& attr() const noexcept { return attr_; }
-  uint32_t api_version() const noexcept { return fabric_->abi.api_version; }
-  Engine& engine() noexcept { return *engine_; }
   TransferPools& pools() noexcept { return pools_; }  // under the engine's mutex
-  MemoryRegions& regions() noexcept { return regions_; }
 
-  // Slots of fi_ops. `bind` takes an event queue: with FI_REG_MR it hears of registrations.
-  int close();
-  int bind(::fid* object, uint64_t flags);
-  int control(int command, void* argument);
-
-  // Slots of fi_ops_domain. There are no atomics on this wire, and transmit contexts are not shared.
-  int av_open(fi_av_attr* attr, fid_av** av, void* context);
-  int cq_open(fi_cq_attr* attr, fid_cq** cq, void* context);
-  int cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context);
-  int poll_open(fi_poll_attr* attr, fid_poll** set);
+  // Slots of fi_ops_domain, beside those of SoftwareDomain. There are no atomics on this wire, and transmit contexts
+  // are not shared.
   int endpoint(fi_info* info, fid_ep** ep, void* context);
-  int endpoint2(fi_info* info, fid_ep** ep, uint64_t flags, void* context);
   int srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context);
-  int query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags);
-
-  // Slots of fi_ops_mr.
-  int reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
-          fid_mr** mr, void* context);
-  int regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
-           fid_mr** mr, void* context);
-  int regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
 
  private:
-  Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engine, void* context);
+  friend DomainBase;
+  friend SoftwareDomain;
+  using SoftwareDomain::SoftwareDomain;
+  ~Domain() = default;
 
-  const Ref<Fabric> fabric_;
-  const std::string name_;
-  const fi_domain_attr attr_;  // its name is name_
-  const uint32_t addr_format_;
-  const std::unique_ptr<Engine> engine_;
   TransferPools pools_;
-  MemoryRegions regions_;
-  Ref<EventQueueCore> events_;
 };
 
 }  // namespace weft::tcp

@@ -5,36 +5,30 @@
 
 #include <rdma/fi_domain.h>
 
-#include "abi/bridge.h"
-#include "base/ref.h"
+#include "objects/fabric_base.h"
 #include "objects/live_handles.h"
 #include "tcp/parameters.h"
 
 namespace weft::tcp {
 
-class Fabric final : public Object<fid_fabric>, public RefCounted {
+class Engine;
+
+class Fabric final : public FabricBase<Fabric, Engine> {
  public:
-  // fi_fabric. -FI_EINVAL without attributes or name.
-  static int open(fi_fabric_attr* attr, fid_fabric** fabric, void* context);
-  static const fi_ops* fid_ops() noexcept;
+  static Result<Fabric*> make(const fi_fabric_attr& attr, void* context);
 
   const Parameters parameters = Parameters::read();
   LiveHandles requests;
   LiveHandles passive_endpoints;
 
-  // Slots of fi_ops.
-  int close();
-
-  // Slots of fi_ops_fabric.
+  // Slots of fi_ops_fabric, beside those of FabricBase.
   int domain(fi_info* info, fid_domain** domain, void* context);
-  int domain2(fi_info* info, fid_domain** domain, uint64_t flags, void* context);
   int passive_ep(fi_info* info, fid_pep** pep, void* context);
-  int eq_open(fi_eq_attr* attr, fid_eq** eq, void* context);
-  int wait_open(fi_wait_attr* attr, fid_wait** set);
-  int trywait(::fid** fids, int count);
 
  private:
-  Fabric(uint32_t api_version, void* context) noexcept;
+  friend FabricBase;
+  using FabricBase::FabricBase;
+  ~Fabric() = default;
 };
 
 }  // namespace weft::tcp

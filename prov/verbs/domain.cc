@@ -6,9 +6,6 @@
 
 #include <cstring>
 
-#include "abi/domain_ops.h"
-#include "abi/fid_ops.h"
-#include "abi/mr_ops.h"
 #include "objects/address_vector.h"
 #include "objects/poll_set.h"
 #include "verbs/atomics.h"
@@ -26,14 +23,6 @@ namespace {
 
 constexpr size_t kDiscardSize = 64;
 constexpr size_t kScratchSize = kSpillSize + kDiscardSize;
-
-// Hands a newly opened object to the application.
-template <class T, class Handle>
-int release_to(Result<T*> opened, Handle** handle) noexcept {
-  if (!opened) return opened.error().code();
-  *handle = &(*opened)->abi;
-  return 0;
-}
 
 // libibverbs heeds RDMAV_FORK_SAFE and IBV_FORK_SAFE by itself. Too late once memory was registered, so it is tried
 // whenever a domain is opened and the first one counts. Kernels since 5.12 need nothing.
@@ -78,27 +67,11 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
 }
 
 Domain::Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info, void* context)
-    : fabric_(fabric),
+    : DomainBase(fabric, info, context),
       device_(std::move(device)),
-      name_(info.domain_attr->name),
-      attr_([&] {
-        fi_domain_attr attr = *info.domain_attr;
-        attr.domain = &abi;
-        attr.name = const_cast<char*>(name_.c_str());
-        attr.auth_key = nullptr;
-        attr.auth_key_size = 0;
-        return attr;
-      }()),
-      addr_format_(info.addr_format),
       caps_(info.caps),
       progresses_by_itself_(asks_for_progress(*info.domain_attr)),
-      pd_(std::move(pd)) {
-  static constexpr fi_ops_domain kOps = make_domain_ops<Domain>();
-  static constexpr fi_ops_mr kRegionOps = make_mr_ops<Domain>();
-  abi.fid = {FI_CLASS_DOMAIN, context, const_cast<fi_ops*>(fid_ops())};
-  abi.ops = const_cast<fi_ops_domain*>(&kOps);
-  abi.mr = const_cast<fi_ops_mr*>(&kRegionOps);
-}
+      pd_(std::move(pd)) {}
 
 Domain::~Domain() = default;
 
@@ -120,17 +93,8 @@ void Domain::register_scratch() noexcept {
   discard_ = {base + kSpillSize, kDiscardSize, scratch_region_->lkey};
 }
 
-const fi_ops* Domain::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<Domain>();
-  return &kOps;
-}
-
 CmEngine& Domain::engine() const noexcept {
-  return fabric_->engine();
-}
-
-uint32_t Domain::api_version() const noexcept {
-  return fabric_->abi.api_version;
+  return fabric().engine();
 }
 
 AccessRules Domain::access_rules() const noexcept {
@@ -158,12 +122,6 @@ void Domain::report_registration(::fid* region, void* context) noexcept {
   if (!events) return;
   const fi_eq_entry entry{region, context, 0};
   events->post(FI_MR_COMPLETE, &entry, sizeof entry);
-}
-
-int Domain::close() {
-  if (in_use()) return -FI_EBUSY;
-  delete this;
-  return 0;
 }
 
 int Domain::bind(::fid* object, uint64_t flags) {
@@ -198,7 +156,7 @@ int Domain::control(int command, void* argument) {
 // Connected endpoints have no use for one, but programs open it all the same.
 int Domain::av_open(fi_av_attr* attr, fid_av** av, void* context) {
   if (av == nullptr) return -FI_EINVAL;
-  return release_to(AddressVector<CmEngine>::open(Ref<RefCounted>(*this), attr, addr_format_, context), av);
+  return release_to(AddressVector<CmEngine>::open(Ref<RefCounted>(*this), attr, addr_format(), context), av);
 }
 
 int Domain::cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
@@ -227,10 +185,6 @@ int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
   return Endpoint::open(*this, info, ep, context);
 }
 
-int Domain::endpoint2(fi_info* info, fid_ep** ep, uint64_t flags, void* context) {
-  return flags == 0 ? Endpoint::open(*this, info, ep, context) : -FI_EBADFLAGS;
-}
-
 int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context) {
   return ep == nullptr ? -FI_EINVAL : SharedReceive::open(*this, attr, ep, context);
 }
@@ -247,23 +201,10 @@ int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* 
   return 0;
 }
 
-int Domain::reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
-                fid_mr** mr, void* context) {
-  const iovec memory{const_cast<void*>(buf), len};
-  return regv(&memory, 1, access, offset, requested_key, flags, mr, context);
-}
-
 int Domain::regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,
                  uint64_t flags, fid_mr** mr, void* context) {
-  fi_mr_attr attr{};
-  attr.mr_iov = iov;
-  attr.iov_count = count;
-  attr.access = access;
-  attr.offset = offset;
-  attr.requested_key = requested_key;
-  attr.context = context;
   if ((flags & FI_MR_DMABUF) != 0) return -FI_EBADFLAGS;  // only attributes can tell of one
-  return regattr(&attr, flags, mr);
+  return DomainBase::regv(iov, count, access, offset, requested_key, flags, mr, context);
 }
 
 int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {

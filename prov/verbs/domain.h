@@ -9,11 +9,10 @@
 
 #include <memory>
 #include <mutex>
-#include <string>
 
-#include "abi/bridge.h"
 #include "base/ref.h"
 #include "base/status.h"
+#include "objects/domain_base.h"
 #include "objects/event_queue.h"
 #include "verbs/domain_progress.h"
 #include "verbs/memory_region.h"
@@ -26,18 +25,14 @@ class CompletionChannel;
 class Device;
 class Fabric;
 
-class Domain final : public Object<fid_domain>, public RefCounted {
+class Domain final : public DomainBase<Domain, Fabric> {
  public:
   static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
-  static const fi_ops* fid_ops() noexcept;
   ~Domain();
 
-  Fabric& fabric() const noexcept { return *fabric_; }
   Device& device() const noexcept { return *device_; }
   CmEngine& engine() const noexcept;
   ibv_pd* pd() const noexcept { return pd_.get(); }
-  const fi_domain_attr& attr() const noexcept { return attr_; }
-  uint32_t api_version() const noexcept;
 
   DomainProgress& progress() noexcept { return progress_; }
   // FI_PROGRESS_AUTO: a thread drives connections.
@@ -52,24 +47,21 @@ class Domain final : public Object<fid_domain>, public RefCounted {
   const ibv_sge& discard() const noexcept { return discard_; }
   // FI_MR_COMPLETE of a registration, if an event queue was bound for them.
   void report_registration(::fid* region, void* context) noexcept;
-  // Slots of fi_ops. `bind` takes an event queue: with FI_REG_MR it hears of registrations.
-  int close();
+
+  // Slots of fi_ops, beside those of DomainBase. `bind` takes an event queue: with FI_REG_MR it hears of registrations.
   int bind(::fid* object, uint64_t flags);
   int control(int command, void* argument);
 
-  // Slots of fi_ops_domain.
+  // Slots of fi_ops_domain, beside that of DomainBase.
   int av_open(fi_av_attr* attr, fid_av** av, void* context);
   int cq_open(fi_cq_attr* attr, fid_cq** cq, void* context);
   int cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context);
   int poll_open(fi_poll_attr* attr, fid_poll** set);
   int endpoint(fi_info* info, fid_ep** ep, void* context);
-  int endpoint2(fi_info* info, fid_ep** ep, uint64_t flags, void* context);
   int srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context);
   int query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags);
 
-  // Slots of fi_ops_mr.
-  int reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
-          fid_mr** mr, void* context);
+  // Slots of fi_ops_mr, beside that of DomainBase.
   int regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
            fid_mr** mr, void* context);
   int regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
@@ -83,11 +75,7 @@ class Domain final : public Object<fid_domain>, public RefCounted {
   Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info, void* context);
   void register_scratch() noexcept;
 
-  const Ref<Fabric> fabric_;
   const Ref<Device> device_;
-  const std::string name_;
-  const fi_domain_attr attr_;  // its name is name_
-  const uint32_t addr_format_;
   const uint64_t caps_;  // of the info it was opened with
   const bool progresses_by_itself_;
   ProtectionDomainHandle pd_;

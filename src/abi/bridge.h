@@ -15,6 +15,8 @@
 #include <new>
 #include <type_traits>
 
+#include "base/status.h"
+
 namespace weft {
 
 // Base of every object behind a handle. Its only member is the C struct, so handle and object share one address;
@@ -51,6 +53,14 @@ inline int error_from_current_exception() noexcept {
   } catch (...) {
     return -FI_EOTHER;
   }
+}
+
+// Hands a newly opened object to the application; `handle` stays untouched when it could not be opened.
+template <class T, class Handle>
+int release_to(Result<T*> opened, Handle** handle) noexcept {
+  if (!opened) return opened.error().code();
+  *handle = &(*opened)->abi;
+  return 0;
 }
 
 // op<&T::send> turns into the C function that its table slot asks for. noexcept methods (the data path) are inlined

@@ -8,6 +8,19 @@
 
 namespace weft {
 
+// What `regv` of that table says, in the words of `regattr`.
+inline fi_mr_attr describe_region(const iovec* iov, size_t count, uint64_t access, uint64_t offset,
+                                  uint64_t requested_key, void* context) noexcept {
+  fi_mr_attr attr{};
+  attr.mr_iov = iov;
+  attr.iov_count = count;
+  attr.access = access;
+  attr.offset = offset;
+  attr.requested_key = requested_key;
+  attr.context = context;
+  return attr;
+}
+
 template <class T, int Missing = FI_ENOSYS>
 constexpr fi_ops_mr make_mr_ops() noexcept {
   fi_ops_mr table{};

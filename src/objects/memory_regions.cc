@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "abi/mr_ops.h"
+
 namespace weft {
 
 namespace {
@@ -119,13 +121,7 @@ int MemoryRegions::reg(const void* buf, size_t len, uint64_t access, uint64_t of
 
 int MemoryRegions::regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,
                         uint64_t flags, fid_mr** mr, void* context) {
-  fi_mr_attr attr{};
-  attr.mr_iov = iov;
-  attr.iov_count = count;
-  attr.access = access;
-  attr.offset = offset;
-  attr.requested_key = requested_key;
-  attr.context = context;
+  const fi_mr_attr attr = describe_region(iov, count, access, offset, requested_key, context);
   return regattr(&attr, flags, mr);
 }
 

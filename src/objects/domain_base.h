@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What domains of all providers have in common: their attributes and the calls that lead to others; fi_domain(3).
+//
+// Owner: its C handle; close answers -FI_EBUSY while anything opened in it lives.
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <string>
+
+#include "abi/bridge.h"
+#include "abi/domain_ops.h"
+#include "abi/fid_ops.h"
+#include "abi/mr_ops.h"
+#include "base/ref.h"
+
+namespace weft {
+
+// T: the provider's domain, F: its fabric.
+template <class T, class F>
+class DomainBase : public Object<fid_domain>, public RefCounted {
+ public:
+  static const fi_ops* fid_ops() noexcept {
+    static constexpr fi_ops kOps = make_fid_ops<T>();
+    return &kOps;
+  }
+
+  F& fabric() const noexcept { return *fabric_; }
+  // As it was opened with; the name is never null, keys are left out.
+  const fi_domain_attr& attr() const noexcept { return attr_; }
+  uint32_t addr_format() const noexcept { return addr_format_; }
+  uint32_t api_version() const noexcept { return fabric_->abi.api_version; }
+
+  // Slots of fi_ops.
+  int close() {
+    if (in_use()) return -FI_EBUSY;
+    delete static_cast<T*>(this);
+    return 0;
+  }
+
+  // Slots of fi_ops_domain.
+  int endpoint2(fi_info* info, fid_ep** ep, uint64_t flags, void* context) {
+    return flags == 0 ? static_cast<T*>(this)->endpoint(info, ep, context) : -FI_EBADFLAGS;
+  }
+
+  // Slots of fi_ops_mr: all come down to `regattr`.
+  int reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+          fid_mr** mr, void* context) {
+    const iovec memory{const_cast<void*>(buf), len};
+    return static_cast<T*>(this)->regv(&memory, 1, access, offset, requested_key, flags, mr, context);
+  }
+  int regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
+           fid_mr** mr, void* context) {
+    const fi_mr_attr attr = describe_region(iov, count, access, offset, requested_key, context);
+    return static_cast<T*>(this)->regattr(&attr, flags, mr);
+  }
+
+ protected:
+  // `info` has domain attributes.
+  DomainBase(F& fabric, const fi_info& info, void* context)
+      : fabric_(fabric),
+        name_(info.domain_attr->name != nullptr ? info.domain_attr->name : ""),
+        attr_([&] {
+          fi_domain_attr attr = *info.domain_attr;
+          attr.domain = &abi;
+          attr.name = const_cast<char*>(name_.c_str());
+          attr.auth_key = nullptr;
+          attr.auth_key_size = 0;
+          return attr;
+        }()),
+        addr_format_(info.addr_format) {
+    static constexpr fi_ops_domain kOps = make_domain_ops<T>();
+    static constexpr fi_ops_mr kRegionOps = make_mr_ops<T>();
+    abi.fid = {FI_CLASS_DOMAIN, context, const_cast<fi_ops*>(fid_ops())};
+    abi.ops = const_cast<fi_ops_domain*>(&kOps);
+    abi.mr = const_cast<fi_ops_mr*>(&kRegionOps);
+  }
+  ~DomainBase() = default;
+
+ private:
+  const Ref<F> fabric_;
+  const std::string name_;
+  const fi_domain_attr attr_;  // its name is name_
+  const uint32_t addr_format_;
+};
+
+}  // namespace weft

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A domain without hardware: one progress engine drives all that is opened in it, and memory is registered in a table;
+// fi_domain(3), fi_mr(3). A provider's domain derives from it and adds `endpoint` and what else it has.
+#pragma once
+
+#include <rdma/fi_atomic.h>
+
+#include <memory>
+#include <utility>
+
+#include "base/mutex.h"
+#include "objects/address_vector.h"
+#include "objects/attributes.h"
+#include "objects/completion_queue.h"
+#include "objects/counter.h"
+#include "objects/domain_base.h"
+#include "objects/event_queue.h"
+#include "objects/memory_regions.h"
+#include "objects/poll_set.h"
+
+namespace weft {
+
+// T: the provider's domain, F: its fabric, E: its engine, which has `open` and a mutex that its handlers hold. Owner:
+// the C handle of T. Thread-safe.
+template <class T, class F, class E>
+class SoftwareDomain : public DomainBase<T, F> {
+  using Base = DomainBase<T, F>;
+
+ public:
+  // fi_domain. T is made from what its constructor takes.
+  static int open(F& fabric, const fi_info* info, fid_domain** domain, void* context) {
+    if (info == nullptr || domain == nullptr || info->domain_attr == nullptr) return -FI_EINVAL;
+    auto engine = E::open();
+    if (!engine) return engine.error().code();
+    if (info->domain_attr->progress == FI_PROGRESS_AUTO)
+      if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
+    *domain = &(new T(fabric, *info, std::move(*engine), context))->abi;
+    return 0;
+  }
+
+  E& engine() noexcept { return *engine_; }
+  MemoryRegions& regions() noexcept { return regions_; }
+
+  // Slots of fi_ops. `bind` takes an event queue: with FI_REG_MR it hears of registrations.
+  int close() { return regions_.in_use() ? -FI_EBUSY : Base::close(); }
+  int bind(::fid* object, uint64_t flags) {
+    auto* queue = EventQueue<E>::from(object);
+    if (queue == nullptr) return -FI_EINVAL;
+    if ((flags & ~FI_REG_MR) != 0) return -FI_EBADFLAGS;
+    if (events_) return -FI_EINVAL;
+    events_ = Ref<EventQueueCore>(*queue);
+    if (flags & FI_REG_MR) regions_.report_to(queue);
+    return 0;
+  }
+  int control(int command, void* argument) {
+    if (argument == nullptr) return -FI_EINVAL;
+    switch (command) {
+      case FI_MAP_RAW_MR:
+        return regions_.map_raw(static_cast<const struct fi_mr_map_raw*>(argument));
+      case FI_UNMAP_KEY:
+        return regions_.unmap_key(static_cast<const uint64_t*>(argument));
+      default:
+        return -FI_ENOSYS;
+    }
+  }
+
+  // Slots of fi_ops_domain. Queues and counters are always locked: an event queue belongs to no domain, so its reader
+  // may drive the engine whatever the threading model.
+  int av_open(fi_av_attr* attr, fid_av** av, void* context) {
+    if (av == nullptr) return -FI_EINVAL;
+    return release_to(AddressVector<E>::open(Ref<RefCounted>(*this), attr, this->addr_format(), context), av);
+  }
+  int cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
+    if (cq == nullptr) return -FI_EINVAL;
+    return release_to(
+        CompletionQueue<E>::open(Ref<RefCounted>(*this), attr, *engine_, this->api_version(), true, nullptr, context),
+        cq);
+  }
+  int cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context) {
+    if (cntr == nullptr) return -FI_EINVAL;
+    return release_to(Counter<E>::open(Ref<RefCounted>(*this), attr, *engine_, true, context), cntr);
+  }
+  int poll_open(fi_poll_attr* attr, fid_poll** set) {
+    if (set == nullptr) return -FI_EINVAL;
+    return release_to(PollSet<E>::open(Ref<RefCounted>(*this), attr), set);
+  }
+
+  // No atomics, unless T has them.
+  int query_atomic(fi_datatype, fi_op, fi_atomic_attr*, uint64_t) { return -FI_EOPNOTSUPP; }
+
+  // Slots of fi_ops_mr, beside those of DomainBase.
+  int regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) { return regions_.regattr(attr, flags, mr); }
+
+ protected:
+  SoftwareDomain(F& fabric, const fi_info& info, std::unique_ptr<E> engine, void* context)
+      : Base(fabric, info, context),
+        engine_(std::move(engine)),
+        regions_({.mr_mode = effective_mr_mode(info.domain_attr->mr_mode, info.mode),
+                  .key_size = sizeof(uint64_t),
+                  .api_version = this->api_version(),
+                  .counter_from = [](const ::fid* fid) -> CounterCore* { return Counter<E>::from(fid); },
+                  .quiesce = [driven = engine_.get()] { Lock lock(driven->mutex()); }}) {}
+  ~SoftwareDomain() = default;
+
+ private:
+  const std::unique_ptr<E> engine_;
+  MemoryRegions regions_;
+  Ref<EventQueueCore> events_;
+};
+
+}  // namespace weft
