@@ -71,9 +71,9 @@ void Engine::progress() noexcept {
   const bool woken = std::exchange(waiting_, false);
   run_ready();
   if (!crowded_ && poll_hot()) return;
-  const Clock::time_point now = net::now();
-  if (woken || crowded_ || hot_[0] == nullptr || round_ % kRoundsPerHarvest == 0 || now - harvested_ > kFresh) {
-    harvested_ = now;
+  const std::int64_t tick = net::tick();
+  if (woken || crowded_ || hot_[0] == nullptr || round_ % kRoundsPerHarvest == 0 || tick != harvested_) {
+    harvested_ = tick;
     harvest();
     run_ready();
   }

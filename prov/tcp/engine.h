@@ -105,11 +105,11 @@ class Engine : public RefCounted {
   bool warm_up(Watch& watch) noexcept;
   void forget_hot(Watch& watch) noexcept;
 
-  static constexpr std::size_t kHotSockets = 2;           // read speculatively
-  static constexpr unsigned kRoundsPerHarvest = 32;       // readiness of the others is asked every so many rounds
-  static constexpr std::chrono::microseconds kFresh{20};  // ... and this long after, for those who poll seldom
-  static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down
-  static constexpr int kBatch = 64;                       // readiness events per system call
+  static constexpr std::size_t kHotSockets = 2;       // read speculatively
+  static constexpr unsigned kRoundsPerHarvest = 32;   // readiness of the others is asked every so many rounds,
+                                                      // and when the clock ticked, for those who poll seldom
+  static constexpr std::uint16_t kHotMisses = 20000;  // empty reads until a hot socket cools down
+  static constexpr int kBatch = 64;                   // readiness events per system call
 
   Mutex mutex_;
   UniqueFd epoll_;
@@ -121,7 +121,7 @@ class Engine : public RefCounted {
   DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_;
   std::array<Watch*, kHotSockets> hot_{};
   std::uint64_t round_ = 0;
-  Clock::time_point harvested_{};
+  std::int64_t harvested_ = 0;  // the tick
   std::unique_ptr<std::byte[]> receive_scratch_;
   std::unique_ptr<std::byte[]> transmit_scratch_;
   std::atomic<bool> automatic_{false};

@@ -342,6 +342,10 @@ Clock::time_point now() noexcept {
   return clock_now;
 }
 
+std::int64_t tick() noexcept {
+  return std::chrono::nanoseconds(now().time_since_epoch()).count();
+}
+
 }  // namespace net
 }  // namespace weft::tcp
 
