@@ -41,17 +41,6 @@ bool concerns_one_connection(int error) noexcept {
   }
 }
 
-// Puts `address` in the place of what `name` holds; false when memory runs out.
-bool replace_address(void*& name, size_t& len, const Address& address) noexcept {
-  void* copy = std::malloc(address.size());
-  if (copy == nullptr) return false;
-  std::memcpy(copy, address.data(), address.size());
-  std::free(name);
-  name = copy;
-  len = address.size();
-  return true;
-}
-
 }  // namespace
 
 Listener::Listener(std::unique_ptr<Engine> engine, Fabric& fabric, ::fid* endpoint, EventQueueCore& events,
@@ -199,8 +188,9 @@ void Listener::announce(ConnectRequest& request) noexcept {
   // A wildcard listener does not know which of the host's addresses the peer asked for.
   request.local = local_.is_any() ? name_of(request.socket(), local_) : local_;
   InfoPtr info(duplicate_info(prototype_.get()));
-  const bool complete = info != nullptr && replace_address(info->src_addr, info->src_addrlen, request.local) &&
-                        replace_address(info->dest_addr, info->dest_addrlen, request.peer());
+  const bool complete = info != nullptr &&
+                        set_address(info->src_addr, info->src_addrlen, request.local.data(), request.local.size()) &&
+                        set_address(info->dest_addr, info->dest_addrlen, request.peer().data(), request.peer().size());
   if (!complete) return drop(request, FI_ENOMEM);
   try {
     fabric_.requests.insert(&request.abi);

@@ -8,14 +8,13 @@
 
 #include <fmt/format.h>
 #include <rdma/providers/fi_log.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "base/unique_fd.h"
-#include "objects/address.h"
+#include "base/socket.h"
 #include "objects/attributes.h"
+#include "objects/named_addresses.h"
 #include "verbs/discovery.h"
 #include "verbs/offer.h"
 #include "verbs/provider.h"
@@ -39,7 +38,7 @@ void refuse(const std::string& reason) {
 class Query {
  public:
   Query(const std::vector<Source>& sources, const fi_info* hints, uint64_t flags)
-      : sources_(sources), hints_(hints), source_named_((flags & FI_SOURCE) != 0), flags_(flags) {}
+      : sources_(sources), hints_(hints), flags_(flags) {}
 
   Status read(const char* node, const char* service);
   std::vector<Candidate> candidates() const;
@@ -49,8 +48,6 @@ class Query {
     return hints_ != nullptr ? hints_->addr_format : static_cast<uint32_t>(FI_FORMAT_UNSPEC);
   }
   bool fits(const CmAddress& address) const noexcept;
-  Result<std::vector<Address>> look_up(const char* node, const char* service) const;
-  Status take(std::vector<CmAddress>& list, const void* address, size_t len);
   const Source* source_of(const CmAddress& address) const;
   void add_source(std::vector<Candidate>& list, const CmAddress& local, const CmAddress& destination) const;
   void add_route(std::vector<Candidate>& list, const CmAddress& destination) const;
@@ -58,10 +55,8 @@ class Query {
 
   const std::vector<Source>& sources_;
   const fi_info* const hints_;
-  const bool source_named_;
   const uint64_t flags_;
-  std::vector<CmAddress> locals_;
-  std::vector<CmAddress> destinations_;
+  NamedAddresses<CmAddress> named_;
 };
 
 bool Query::fits(const CmAddress& address) const noexcept {
@@ -79,45 +74,12 @@ bool Query::fits(const CmAddress& address) const noexcept {
   }
 }
 
-Result<std::vector<Address>> Query::look_up(const char* node, const char* service) const {
-  if (node != nullptr && std::strstr(node, "://") != nullptr) {  // FI_ADDR_STR
-    if (service != nullptr) return failure(FI_EINVAL);
-    const auto address = Address::parse(node);
-    if (!address) return failure(FI_ENODATA);
-    return std::vector{*address};
-  }
-  const int family = format() == FI_SOCKADDR_IN ? AF_INET : format() == FI_SOCKADDR_IN6 ? AF_INET6 : AF_UNSPEC;
-  return resolve(node, service,
-                 {.passive = source_named_, .numeric = (flags_ & FI_NUMERICHOST) != 0, .family = family});
-}
-
-Status Query::take(std::vector<CmAddress>& list, const void* address, size_t len) {
-  const auto given = CmAddress::from(FI_FORMAT_UNSPEC, address, len);
-  if (!given) return Status(-FI_ENODATA);
-  if (fits(*given)) list.push_back(*given);
-  return Status();
-}
-
-// Node and service name the destination, or the source with FI_SOURCE; hints say the rest.
 Status Query::read(const char* node, const char* service) {
-  const bool named = node != nullptr || service != nullptr;
-  if (source_named_ && !named) return Status(-FI_EINVAL);
-  if (named) {
-    auto found = look_up(node, service);
-    if (!found) {
-      refuse(fmt::format("{}:{} is no address that can be resolved", node != nullptr ? node : "",
-                         service != nullptr ? service : ""));
-      return found.error();
-    }
-    std::vector<CmAddress>& list = source_named_ ? locals_ : destinations_;
-    list.assign(found->begin(), found->end());
-  }
-  if (hints_ == nullptr) return Status();
-  if (!source_named_ && hints_->src_addr != nullptr)
-    if (Status status = take(locals_, hints_->src_addr, hints_->src_addrlen); !status.ok()) return status;
-  if ((source_named_ || !named) && hints_->dest_addr != nullptr)
-    return take(destinations_, hints_->dest_addr, hints_->dest_addrlen);
-  return Status();
+  const int family = format() == FI_SOCKADDR_IN ? AF_INET : format() == FI_SOCKADDR_IN6 ? AF_INET6 : AF_UNSPEC;
+  return named_.read(
+      node, service, flags_, hints_, family,
+      [](const void* address, size_t len) { return CmAddress::from(FI_FORMAT_UNSPEC, address, len); },
+      [this](const CmAddress& address) { return fits(address); }, refuse);
 }
 
 const Source* Query::source_of(const CmAddress& address) const {
@@ -160,15 +122,14 @@ void Query::add_each(std::vector<Candidate>& list, std::uint16_t port) const {
   }
 }
 
-// The kernel's routing table says which local address packets to `destination` bear. Nothing is sent.
+// Which local address packets to `destination` bear. Nothing is sent.
 Result<CmAddress> route_source(CmAddress destination) noexcept {
   if (destination.port() == 0) destination.set_port(1);  // any will do
-  const UniqueFd socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket || ::connect(socket.get(), destination.data(), static_cast<socklen_t>(destination.size())) != 0)
-    return failure(Status::last_errno());
   sockaddr_storage name{};
   socklen_t len = sizeof name;
-  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name), &len) != 0) return failure(Status::last_errno());
+  const int result = net::route(destination.data(), static_cast<socklen_t>(destination.size()),
+                                reinterpret_cast<sockaddr*>(&name), &len);
+  if (result < 0) return failure(Status(result));
   CmAddress local = CmAddress::from(reinterpret_cast<const sockaddr*>(&name));
   local.set_port(0);
   return local;
@@ -196,20 +157,8 @@ void Query::add_route(std::vector<Candidate>& list, const CmAddress& destination
 
 std::vector<Candidate> Query::candidates() const {
   std::vector<Candidate> list;
-  if (!locals_.empty()) {
-    for (const CmAddress& local : locals_) {
-      const auto destination =
-          std::ranges::find_if(destinations_, [&](const CmAddress& to) { return to.family() == local.family(); });
-      if (destination != destinations_.end())
-        add_source(list, local, *destination);
-      else if (destinations_.empty())
-        add_source(list, local, CmAddress());
-    }
-  } else if (!destinations_.empty()) {
-    for (const CmAddress& destination : destinations_) add_route(list, destination);
-  } else {
-    add_each(list, 0);
-  }
+  named_.pair([&](const CmAddress& local, const CmAddress& destination) { add_source(list, local, destination); },
+              [&](const CmAddress& destination) { add_route(list, destination); }, [&] { add_each(list, 0); });
   return list;
 }
 
@@ -253,23 +202,13 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   Query query(*sources, hints, flags);
   if (Status status = query.read(node, service); !status.ok()) return status.code();
 
-  InfoPtr list;
-  fi_info* last = nullptr;
+  InfoList list(version, hints, &provider());
   for (const Candidate& candidate : query.candidates()) {
     InfoPtr info = make_info(candidate, version, hints, parameters);
     if (info == nullptr) return -FI_ENOMEM;
-    if (!check_info(*info, version, hints, &provider()).ok()) continue;
-    apply_hints(*info, version, hints);
-    fi_info* const added = info.release();
-    if (last == nullptr)
-      list.reset(added);
-    else
-      last->next = added;
-    last = added;
+    list.add(std::move(info));
   }
-  if (list == nullptr) return -FI_ENODATA;
-  *result = list.release();
-  return 0;
+  return list.release_to(result);
 }
 
 }  // namespace weft::verbs

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "objects/offer.h"
 #include "verbs/limits.h"
 #include "verbs/nic.h"
 #include "verbs/private_data.h"
@@ -16,19 +17,11 @@
 namespace weft::verbs {
 namespace {
 
-constexpr uint64_t kLocality = FI_LOCAL_COMM | FI_REMOTE_COMM;
 constexpr uint64_t kTxCaps = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | kLocality;
 constexpr uint64_t kRxCaps = FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | kLocality;
 constexpr uint64_t kTxFlags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
-
-// A reliable connection executes in order, but reads are answered while later operations run.
-constexpr uint64_t kOrder = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAW |
-                            FI_ORDER_SAS | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW |
-                            FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAW;
-
-constexpr size_t kPlentiful = 8192;  // for counts that only memory limits
 
 size_t positive(int value) noexcept {
   return static_cast<size_t>(std::max(value, 0));
@@ -47,24 +40,23 @@ void describe_queues(fi_info& info, Device& device, const fi_info* hints, const 
   const size_t most_iov = std::min(positive(limits.max_sge), kMaxIov);
   const uint64_t atomics = limits.atomic_cap != IBV_ATOMIC_NONE ? FI_ATOMIC : 0;
   info.caps = kTxCaps | kRxCaps | atomics;
-  fi_tx_attr& tx = *info.tx_attr;
-  tx.caps = kTxCaps | atomics;
-  tx.op_flags = kTxFlags;
-  tx.msg_order = kOrder;
-  tx.comp_order = FI_ORDER_STRICT;
-  tx.size = chosen(parameters.tx_size, tx_hints != nullptr ? tx_hints->size : 0, most_work);
-  tx.iov_limit = chosen(parameters.tx_iov_limit, tx_hints != nullptr ? tx_hints->iov_limit : 0, most_iov);
-  tx.rma_iov_limit = 1;
-  tx.inject_size = chosen(parameters.inline_size, tx_hints != nullptr ? tx_hints->inject_size : 0,
-                          std::min<size_t>(device.max_inline(), kMaxInjectSize));
-
-  fi_rx_attr& rx = *info.rx_attr;
-  rx.caps = kRxCaps | atomics;
-  rx.op_flags = kRxFlags;
-  rx.msg_order = kOrder;
-  rx.comp_order = FI_ORDER_STRICT;
-  rx.size = chosen(parameters.rx_size, rx_hints != nullptr ? rx_hints->size : 0, most_work);
-  rx.iov_limit = chosen(parameters.rx_iov_limit, rx_hints != nullptr ? rx_hints->iov_limit : 0, most_iov);
+  describe_direction(
+      *info.tx_attr,
+      {.caps = kTxCaps | atomics,
+       .op_flags = kTxFlags,
+       .msg_order = kConnectionOrder,
+       .size = chosen(parameters.tx_size, tx_hints != nullptr ? tx_hints->size : 0, most_work),
+       .iov_limit = chosen(parameters.tx_iov_limit, tx_hints != nullptr ? tx_hints->iov_limit : 0, most_iov)});
+  info.tx_attr->rma_iov_limit = 1;
+  info.tx_attr->inject_size = chosen(parameters.inline_size, tx_hints != nullptr ? tx_hints->inject_size : 0,
+                                     std::min<size_t>(device.max_inline(), kMaxInjectSize));
+  describe_direction(
+      *info.rx_attr,
+      {.caps = kRxCaps | atomics,
+       .op_flags = kRxFlags,
+       .msg_order = kConnectionOrder,
+       .size = chosen(parameters.rx_size, rx_hints != nullptr ? rx_hints->size : 0, most_work),
+       .iov_limit = chosen(parameters.rx_iov_limit, rx_hints != nullptr ? rx_hints->iov_limit : 0, most_iov)});
 }
 
 // Immediate data takes a receive at the peer, which an application has to know: without that it is not to be had.
@@ -88,55 +80,27 @@ void describe_endpoint(fi_ep_attr& ep, const Source& source) {
   ep.rx_ctx_cnt = 1;
 }
 
-void describe_domain(fi_domain_attr& attr, const ibv_device_attr& limits) {
-  attr.threading = FI_THREAD_SAFE;
-  attr.control_progress = FI_PROGRESS_MANUAL;
-  attr.progress = FI_PROGRESS_MANUAL;
-  attr.resource_mgmt = FI_RM_ENABLED;
+void describe_limits(fi_domain_attr& attr, const ibv_device_attr& limits) {
   attr.mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   attr.mr_key_size = sizeof(uint32_t);
   attr.cq_cnt = positive(limits.max_cq);
   attr.ep_cnt = positive(limits.max_qp);
   attr.tx_ctx_cnt = positive(limits.max_qp);
   attr.rx_ctx_cnt = positive(limits.max_qp);
-  attr.max_ep_tx_ctx = 1;
-  attr.max_ep_rx_ctx = 1;
   attr.max_ep_srx_ctx = positive(limits.max_srq);
-  attr.cntr_cnt = kPlentiful;
-  attr.mr_iov_limit = 1;
-  attr.caps = kLocality;
   attr.max_err_data = kCmDataSize;
   attr.mr_cnt = positive(limits.max_mr);
-  attr.max_cntr_value = UINT64_MAX;
-  attr.max_err_cntr_value = UINT64_MAX;
 }
 
 }  // namespace
-
-bool set_name(char*& name, const char* value) noexcept {
-  char* copy = ::strdup(value);
-  if (copy == nullptr) return false;
-  std::free(name);
-  name = copy;
-  return true;
-}
-
-bool set_address(void*& address, std::size_t& len, CmAddress value) noexcept {
-  void* copy = std::malloc(value.size());
-  if (copy == nullptr) return false;
-  std::memcpy(copy, value.data(), value.size());
-  std::free(address);
-  address = copy;
-  len = value.size();
-  return true;
-}
 
 InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* hints, const Parameters& parameters) {
   InfoPtr offer(allocate_info());
   if (offer == nullptr) return offer;
   describe_queues(*offer, *source.device, hints, parameters);
   describe_endpoint(*offer->ep_attr, source);
-  describe_domain(*offer->domain_attr, source.device->attr().orig_attr);
+  describe_domain(*offer->domain_attr);
+  describe_limits(*offer->domain_attr, source.device->attr().orig_attr);
   describe_immediate_data(*offer, source, hints);
   offer->fabric_attr->api_version = version;
   offer->fabric_attr->prov_version = provider().version;

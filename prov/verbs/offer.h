@@ -16,9 +16,10 @@ inline constexpr const char* kAnyFabric = "verbs_any_fabric";
 // choice: queue and inline sizes up to the device's, address format, FI_RX_CQ_DATA. Null when memory runs out.
 InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* hints, const Parameters& parameters);
 
-// These two are false when memory runs out.
-bool set_name(char*& name, const char* value) noexcept;
-bool set_address(void*& address, std::size_t& len, CmAddress value) noexcept;
+// False when memory runs out.
+inline bool set_address(void*& address, std::size_t& len, CmAddress value) noexcept {
+  return weft::set_address(address, len, value.data(), value.size());
+}
 
 // The info of FI_CONNREQ, without its handle: the passive endpoint's with both addresses and the request's device.
 InfoPtr request_info(const fi_info& prototype, const ConnectRequest& request);

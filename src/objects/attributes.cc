@@ -372,4 +372,21 @@ void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcep
   if (hints->domain_attr != nullptr) apply_domain(domain, *hints->domain_attr);
 }
 
+void InfoList::add(InfoPtr offer) {
+  if (!check_info(*offer, version_, hints_, provider_).ok()) return;
+  apply_hints(*offer, version_, hints_);
+  fi_info* const added = offer.release();
+  if (last_ == nullptr)
+    first_.reset(added);
+  else
+    last_->next = added;
+  last_ = added;
+}
+
+int InfoList::release_to(fi_info** result) noexcept {
+  if (first_ == nullptr) return -FI_ENODATA;
+  *result = first_.release();
+  return 0;
+}
+
 }  // namespace weft

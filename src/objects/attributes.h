@@ -8,6 +8,7 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "base/status.h"
+#include "objects/info.h"
 
 namespace weft {
 
@@ -25,5 +26,24 @@ Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, 
 // request, secondary ones as well if they cost nothing), flags, order, enumerations and queue sizes as asked, mr_mode
 // in the spelling of the caller's API version.
 void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcept;
+
+// The answer to one fi_getinfo call in the making.
+class InfoList {
+ public:
+  InfoList(uint32_t version, const fi_info* hints, const fi_provider* provider) noexcept
+      : version_(version), hints_(hints), provider_(provider) {}
+
+  // Appends `offer` as the hints want it, if it satisfies them.
+  void add(InfoPtr offer);
+  // 0 and the list, or -FI_ENODATA.
+  int release_to(fi_info** result) noexcept;
+
+ private:
+  const uint32_t version_;
+  const fi_info* const hints_;
+  const fi_provider* const provider_;
+  InfoPtr first_;
+  fi_info* last_ = nullptr;
+};
 
 }  // namespace weft

@@ -101,6 +101,24 @@ fi_info* duplicate_info(const fi_info* from) noexcept {
   return ok ? to.release() : nullptr;
 }
 
+bool set_name(char*& name, const char* value) noexcept {
+  char* copy = ::strdup(value);
+  if (copy == nullptr) return false;
+  std::free(name);
+  name = copy;
+  return true;
+}
+
+bool set_address(void*& address, size_t& len, const void* value, size_t value_len) noexcept {
+  void* copy = std::malloc(value_len);
+  if (copy == nullptr) return false;
+  std::memcpy(copy, value, value_len);
+  std::free(address);
+  address = copy;
+  len = value_len;
+  return true;
+}
+
 void free_info(fi_info* info) noexcept {
   while (info != nullptr) {
     fi_info* next = info->next;

@@ -20,6 +20,10 @@ fi_info* duplicate_info(const fi_info* info) noexcept;
 // Releases a whole list; nullptr is allowed.
 void free_info(fi_info* info) noexcept;
 
+// Put a copy in the place of what a member of an info holds; false, with nothing changed, when memory runs out.
+bool set_name(char*& name, const char* value) noexcept;
+bool set_address(void*& address, size_t& len, const void* value, size_t value_len) noexcept;
+
 struct FreeInfo {
   void operator()(fi_info* info) const noexcept { free_info(info); }
 };

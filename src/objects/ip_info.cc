@@ -10,24 +10,10 @@
 #include <cstring>
 
 #include "objects/attributes.h"
+#include "objects/named_addresses.h"
 
 namespace weft {
 namespace {
-
-// These two are false when memory runs out.
-bool set_name(char*& name, const char* value) {
-  std::free(name);
-  name = ::strdup(value);
-  return name != nullptr;
-}
-
-bool set_address(void*& address, size_t& len, const Address& value) {
-  address = std::malloc(value.size());
-  if (address == nullptr) return false;
-  std::memcpy(address, value.data(), value.size());
-  len = value.size();
-  return true;
-}
 
 const char* hinted_domain(const fi_info* hints) {
   return hints != nullptr && hints->domain_attr != nullptr ? hints->domain_attr->name : nullptr;
@@ -54,8 +40,7 @@ Status check_attributes(const IpProvider& how, const fi_info& offer, uint32_t ve
 // One fi_getinfo call's view of addresses.
 class Query {
  public:
-  Query(const IpProvider& how, const fi_info* hints, uint64_t flags)
-      : how_(how), hints_(hints), source_named_(flags & FI_SOURCE), flags_(flags) {}
+  Query(const IpProvider& how, const fi_info* hints, uint64_t flags) : how_(how), hints_(hints), flags_(flags) {}
 
   Status prepare();
   Status read(const char* node, const char* service);
@@ -64,7 +49,6 @@ class Query {
  private:
   void refuse(const std::string& reason) const { FI_INFO(how_.provider, FI_LOG_CORE, "%s\n", reason.c_str()); }
   bool family_fits(int family) const noexcept { return family_ == AF_UNSPEC || family == family_; }
-  Result<std::vector<Address>> look_up(const char* node, const char* service) const;
   const Interface* interface_of(const Address& address) const;
   void add_source(std::vector<IpCandidate>& list, const Address& source, const Address& destination) const;
   void add_route(std::vector<IpCandidate>& list, const Address& destination) const;
@@ -72,14 +56,12 @@ class Query {
 
   const IpProvider& how_;
   const fi_info* const hints_;
-  const bool source_named_;
   const uint64_t flags_;
   int family_ = AF_UNSPEC;
   bool one_interface_ = false;  // the caller or the administrator named it
   bool unnamed_ = false;        // a source without a host means each interface
   std::vector<Interface> interfaces_;
-  std::vector<Address> sources_;
-  std::vector<Address> destinations_;
+  NamedAddresses<Address> named_;
 };
 
 Status Query::prepare() {
@@ -111,43 +93,13 @@ Status Query::prepare() {
   return interfaces_.empty() ? Status(-FI_ENODATA) : Status();
 }
 
-Result<std::vector<Address>> Query::look_up(const char* node, const char* service) const {
-  if (node != nullptr && std::strstr(node, "://") != nullptr) {  // FI_ADDR_STR
-    if (service != nullptr) return failure(FI_EINVAL);
-    const auto address = Address::parse(node);
-    if (!address) return failure(FI_ENODATA);
-    return std::vector{*address};
-  }
-  return resolve(node, service,
-                 {.passive = source_named_, .numeric = (flags_ & FI_NUMERICHOST) != 0, .family = family_});
-}
-
-// Node and service name the destination, or the source with FI_SOURCE; hints say the rest.
 Status Query::read(const char* node, const char* service) {
-  const bool named = node != nullptr || service != nullptr;
-  if (source_named_ && !named) return Status(-FI_EINVAL);
-  unnamed_ = how_.each_interface && source_named_ && node == nullptr;
-  if (named) {
-    auto found = look_up(node, service);
-    if (!found) {
-      refuse(fmt::format("{}:{} is no address that can be resolved", node != nullptr ? node : "",
-                         service != nullptr ? service : ""));
-      return found.error();
-    }
-    (source_named_ ? sources_ : destinations_) = std::move(*found);
-  }
-  if (hints_ == nullptr) return Status();
-  auto take = [this](std::vector<Address>& list, const void* address, size_t len) {
-    const auto given = Address::from(address, len);
-    if (given && family_fits(given->family())) list.push_back(*given);
-    return given.has_value();
-  };
-  if (!source_named_ && hints_->src_addr != nullptr && !take(sources_, hints_->src_addr, hints_->src_addrlen))
-    return Status(-FI_ENODATA);
-  if ((source_named_ || !named) && hints_->dest_addr != nullptr &&
-      !take(destinations_, hints_->dest_addr, hints_->dest_addrlen))
-    return Status(-FI_ENODATA);
-  return Status();
+  unnamed_ = how_.each_interface && (flags_ & FI_SOURCE) != 0 && node == nullptr;
+  return named_.read(
+      node, service, flags_, hints_, family_,
+      [](const void* address, size_t len) { return Address::from(address, len); },
+      [this](const Address& address) { return family_fits(address.family()); },
+      [this](const std::string& reason) { refuse(reason); });
 }
 
 const Interface* Query::interface_of(const Address& address) const {
@@ -201,20 +153,9 @@ void Query::add_route(std::vector<IpCandidate>& list, const Address& destination
 
 std::vector<IpCandidate> Query::candidates() const {
   std::vector<IpCandidate> list;
-  if (!sources_.empty()) {
-    for (const Address& source : sources_) {
-      const auto destination = std::find_if(destinations_.begin(), destinations_.end(),
-                                            [&](const Address& to) { return to.family() == source.family(); });
-      if (destination != destinations_.end())
-        add_source(list, source, *destination);
-      else if (destinations_.empty())
-        add_source(list, source, Address());
-    }
-  } else if (!destinations_.empty()) {
-    for (const Address& destination : destinations_) add_route(list, destination);
-  } else {
-    add_each_interface(list, AF_UNSPEC, 0);
-  }
+  named_.pair([&](const Address& source, const Address& destination) { add_source(list, source, destination); },
+              [&](const Address& destination) { add_route(list, destination); },
+              [&] { add_each_interface(list, AF_UNSPEC, 0); });
   return list;
 }
 
@@ -226,8 +167,9 @@ InfoPtr make_info(const fi_info& offer, const IpCandidate& candidate) {
   const bool complete =
       set_name(info->fabric_attr->name, candidate.fabric.c_str()) &&
       set_name(info->domain_attr->name, candidate.domain.c_str()) &&
-      set_address(info->src_addr, info->src_addrlen, candidate.source) &&
-      (!candidate.destination || set_address(info->dest_addr, info->dest_addrlen, candidate.destination));
+      set_address(info->src_addr, info->src_addrlen, candidate.source.data(), candidate.source.size()) &&
+      (!candidate.destination ||
+       set_address(info->dest_addr, info->dest_addrlen, candidate.destination.data(), candidate.destination.size()));
   return complete ? std::move(info) : nullptr;
 }
 
@@ -240,24 +182,14 @@ int answer_with_addresses(const IpProvider& how, const fi_info& offer, uint32_t 
   if (Status status = query.prepare(); !status.ok()) return status.code();
   if (Status status = query.read(node, service); !status.ok()) return status.code();
 
-  InfoPtr list;
-  fi_info* last = nullptr;
+  InfoList list(version, hints, how.provider);
   for (const IpCandidate& candidate : query.candidates()) {
     InfoPtr info = make_info(offer, candidate);
     if (info == nullptr) return -FI_ENOMEM;
     if (how.adjust) how.adjust(*info, candidate);
-    if (!check_info(*info, version, hints, how.provider).ok()) continue;
-    apply_hints(*info, version, hints);
-    fi_info* const added = info.release();
-    if (last == nullptr)
-      list.reset(added);
-    else
-      last->next = added;
-    last = added;
+    list.add(std::move(info));
   }
-  if (list == nullptr) return -FI_ENODATA;
-  *result = list.release();
-  return 0;
+  return list.release_to(result);
 }
 
 }  // namespace weft

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What providers have in common in the infos that they offer to fi_getinfo(3). attributes.h says what an offer means.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <cstddef>
+
+namespace weft {
+
+inline constexpr uint64_t kLocality = FI_LOCAL_COMM | FI_REMOTE_COMM;
+inline constexpr size_t kPlentiful = 8192;                        // for counts that only memory limits
+inline constexpr size_t kLongestSoftwareQueue = size_t{1} << 20;  // likewise
+
+// What one connection that carries everything in order guarantees: only reads are answered later, with what is there
+// then.
+inline constexpr uint64_t kConnectionOrder = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS |
+                                             FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |
+                                             FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |
+                                             FI_ORDER_ATOMIC_WAW;
+
+// One direction of an endpoint. Completions come in the order of the calls.
+struct DirectionOffer {
+  uint64_t caps;
+  uint64_t op_flags;
+  uint64_t msg_order;
+  size_t size;
+  size_t iov_limit;
+};
+void describe_direction(fi_tx_attr& attr, const DirectionOffer& offer) noexcept;
+void describe_direction(fi_rx_attr& attr, const DirectionOffer& offer) noexcept;
+
+// A domain that only memory limits, with manual progress, plain endpoints and keys of 64 bits. Providers whose hardware
+// has limits put those in place.
+void describe_domain(fi_domain_attr& attr) noexcept;
+
+// Where hints (may be null) choose among what every provider with internet addresses and with queues in memory can do:
+// a general address format, longer queues. Also notes whose offer it is, and for whom.
+void adapt_software_offer(fi_info& offer, uint32_t version, const fi_info* hints, const fi_provider& provider) noexcept;
+
+}  // namespace weft
