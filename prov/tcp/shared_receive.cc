@@ -3,12 +3,12 @@
 #include "tcp/shared_receive.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "abi/ep_ops.h"
 #include "abi/fid_ops.h"
 #include "abi/msg_ops.h"
 #include "abi/tagged_ops.h"
+#include "objects/endpoint_options.h"
 #include "tcp/domain.h"
 #include "tcp/transfer_endpoint.h"
 
@@ -74,20 +74,13 @@ ssize_t SharedReceive::cancel(void* context) noexcept {
 
 int SharedReceive::getopt(int level, int option, void* value, size_t* len) noexcept {
   if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  if (value == nullptr || len == nullptr) return -FI_EINVAL;
-  const bool fits = *len >= sizeof queue_.min_multi_receive;
-  *len = sizeof queue_.min_multi_receive;
-  if (!fits) return -FI_ETOOSMALL;
-  std::memcpy(value, &queue_.min_multi_receive, *len);
-  return 0;
+  return report_option(queue_.min_multi_receive, value, len);
 }
 
 int SharedReceive::setopt(int level, int option, const void* value, size_t len) noexcept {
   if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  if (value == nullptr || len != sizeof queue_.min_multi_receive) return -FI_EINVAL;
   Lock lock(domain_.engine().mutex());
-  std::memcpy(&queue_.min_multi_receive, value, len);
-  return 0;
+  return read_option(value, len, queue_.min_multi_receive);
 }
 
 ssize_t SharedReceive::rx_size_left() noexcept {

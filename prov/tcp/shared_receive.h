@@ -11,7 +11,7 @@
 
 #include "abi/bridge.h"
 #include "base/ref.h"
-#include "tcp/completion_routes.h"
+#include "objects/completion_routes.h"
 #include "tcp/receive_posting.h"
 #include "tcp/receive_queue.h"
 

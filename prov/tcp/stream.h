@@ -10,8 +10,8 @@
 
 #include "base/ring.h"
 #include "base/unique_fd.h"
+#include "objects/completion_routes.h"
 #include "objects/memory_regions.h"
-#include "tcp/completion_routes.h"
 #include "tcp/data_header.h"
 #include "tcp/engine.h"
 #include "tcp/receive_queue.h"

@@ -3,11 +3,11 @@
 #include "tcp/transfer_endpoint.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "abi/msg_ops.h"
 #include "abi/rma_ops.h"
 #include "abi/tagged_ops.h"
+#include "objects/endpoint_options.h"
 #include "tcp/domain.h"
 #include "tcp/provider.h"
 #include "tcp/receive_posting.h"
@@ -48,8 +48,6 @@ void install(fid_ep& ep, const Tables& tables) noexcept {
   ep.rma = const_cast<fi_ops_rma*>(&tables.rma);
 }
 
-constexpr uint64_t kDirections = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-
 std::size_t queue_size(std::size_t asked) noexcept {
   return asked != 0 ? asked : kDefaultQueueSize;
 }
@@ -83,37 +81,13 @@ const fi_provider* TransferEndpoint::provider() const noexcept {
 }
 
 Status TransferEndpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
-  if (enabled_) return Status(-FI_EOPBADSTATE);
-  const bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
-  if ((flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) != 0) return Status(-FI_EBADFLAGS);
-  if (!(flags & (FI_TRANSMIT | FI_RECV))) return Status(-FI_EINVAL);
-  if (((flags & FI_TRANSMIT) && routes.transmit_queue) || ((flags & FI_RECV) && routes.receive_queue))
-    return Status(-FI_EINVAL);
-  if (flags & FI_TRANSMIT) {
-    routes.transmit_queue = Ref<CompletionQueueCore>(queue);
-    routes.transmit_selective = selective;
-  }
-  if (flags & FI_RECV) {
-    routes.receive_queue = Ref<CompletionQueueCore>(queue);
-    routes.receive_selective = selective;
-  }
-  return Status();
+  if (&queue.engine() != &engine()) return Status(-FI_EDOMAIN);
+  return enabled_ ? Status(-FI_EOPBADSTATE) : routes.bind(queue, flags);
 }
 
 Status TransferEndpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
-  if (enabled_) return Status(-FI_EOPBADSTATE);
-  if ((flags & ~kDirections) != 0) return Status(-FI_EBADFLAGS);
-  if (flags == 0) return Status(-FI_EINVAL);
-  auto bind = [&](uint64_t direction, Ref<CounterCore>& route) {
-    if (flags & direction) route = Ref<CounterCore>(counter);
-  };
-  bind(FI_SEND, routes.send);
-  bind(FI_RECV, routes.receive);
-  bind(FI_READ, routes.read);
-  bind(FI_WRITE, routes.write);
-  bind(FI_REMOTE_READ, routes.remote_read);
-  bind(FI_REMOTE_WRITE, routes.remote_write);
-  return Status();
+  if (&counter.engine() != &engine()) return Status(-FI_EDOMAIN);
+  return enabled_ ? Status(-FI_EOPBADSTATE) : routes.bind(counter, flags);
 }
 
 Status TransferEndpoint::bind_shared_receive(SharedReceive& shared) noexcept {
@@ -125,11 +99,7 @@ Status TransferEndpoint::bind_shared_receive(SharedReceive& shared) noexcept {
 
 Status TransferEndpoint::enable_transfers() noexcept {
   if (enabled_) return Status();
-  const bool any = (caps_ & kDirections) == 0;
-  const bool sends = any || (caps_ & (FI_SEND | FI_READ | FI_WRITE)) != 0;
-  const bool receives = any || (caps_ & FI_RECV) != 0;
-  if (sends && !routes.transmit_queue && !routes.send && !routes.read && !routes.write) return Status(-FI_ENOCQ);
-  if (receives && !routes.receive_queue && !routes.receive) return Status(-FI_ENOCQ);
+  if (Status status = routes.check(caps_); !status.ok()) return status;
   enabled_ = true;
   if (shared_receive_) shared_receive_->add(*this);
   install(abi, kReceiving);
@@ -173,16 +143,8 @@ ssize_t TransferEndpoint::tx_size_left() noexcept {
 }
 
 int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
-  if (flags == nullptr) return -FI_EINVAL;
-  const uint64_t direction = *flags & (FI_TRANSMIT | FI_RECV);
-  if (direction != FI_TRANSMIT && direction != FI_RECV) return -FI_EINVAL;
-  uint64_t& defaults = direction == FI_TRANSMIT ? transmit_flags_ : receive_flags_;
-  Lock lock(engine().mutex());
-  if (command == FI_SETOPSFLAG)
-    defaults = *flags & ~direction;
-  else
-    *flags = defaults | direction;
-  return 0;
+  return control_default_flags(command, flags, transmit_flags_, receive_flags_,
+                               [this](uint64_t) { return Lock(engine().mutex()); });
 }
 
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
@@ -214,23 +176,12 @@ int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noex
     default:
       return -FI_ENOPROTOOPT;
   }
-  if (len == nullptr || value == nullptr) return -FI_EINVAL;
-  if (*len < sizeof answer) {
-    *len = sizeof answer;
-    return -FI_ETOOSMALL;
-  }
-  *len = sizeof answer;
-  std::memcpy(value, &answer, sizeof answer);
-  return 0;
+  return report_option(answer, value, len);
 }
 
 int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len) noexcept {
   std::size_t wanted = 0;
-  auto read_value = [&] {
-    if (value == nullptr || len != sizeof wanted) return false;
-    std::memcpy(&wanted, value, sizeof wanted);
-    return true;
-  };
+  auto read_value = [&] { return read_option(value, len, wanted) == 0; };
   Lock lock(engine().mutex());
   switch (option) {
     case FI_OPT_MIN_MULTI_RECV:

@@ -14,7 +14,8 @@
 #include <span>
 
 #include "abi/bridge.h"
-#include "tcp/completion_routes.h"
+#include "objects/completion_routes.h"
+#include "tcp/queues.h"
 #include "tcp/receive_queue.h"
 #include "tcp/stream.h"
 
@@ -89,7 +90,8 @@ class TransferEndpoint : public Object<fid_ep> {
   TransferEndpoint(Domain& domain, const fi_info& info, void* context) noexcept;
   virtual ~TransferEndpoint();
 
-  // -FI_EINVAL for flags that name no direction; -FI_EOPBADSTATE once enabled.
+  // -FI_EDOMAIN for what another domain drives; -FI_EINVAL for flags that name no direction; -FI_EOPBADSTATE once
+  // enabled.
   Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;
   Status bind_counter(Counter& counter, uint64_t flags) noexcept;
   Status bind_shared_receive(SharedReceive& shared) noexcept;

@@ -18,6 +18,7 @@
 #include "abi/msg_ops.h"
 #include "abi/rma_ops.h"
 #include "abi/tagged_ops.h"
+#include "objects/attributes.h"
 #include "objects/endpoint_names.h"
 #include "objects/endpoint_options.h"
 #include "udp/domain.h"
@@ -42,12 +43,6 @@ constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
 constexpr fi_addr_t kGroupName = fi_addr_t{1} << 62;
 constexpr unsigned kGroupIndexBits = 24;
 
-bool is_for_datagrams(const fi_info& info) noexcept {
-  if (info.ep_attr == nullptr) return true;
-  if (info.ep_attr->type != FI_EP_DGRAM && info.ep_attr->type != FI_EP_UNSPEC) return false;
-  return info.ep_attr->tx_ctx_cnt <= 1 && info.ep_attr->rx_ctx_cnt <= 1;
-}
-
 std::size_t queue_size(std::size_t asked) noexcept {
   return asked != 0 ? asked : kDefaultQueueSize;
 }
@@ -68,7 +63,8 @@ Address start_of(const Domain& domain, uint32_t addr_format) {
 }  // namespace
 
 int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
-  if (info == nullptr || ep == nullptr || !is_for_datagrams(*info) || info->handle != nullptr) return -FI_EINVAL;
+  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_DGRAM, false) || info->handle != nullptr)
+    return -FI_EINVAL;
   Result<Address> local = info->src_addr != nullptr ? read_name(info->addr_format, info->src_addr, info->src_addrlen)
                                                     : start_of(domain, info->addr_format);
   if (!local) return local.error().code();
@@ -140,41 +136,20 @@ int Endpoint::bind(::fid* object, uint64_t flags) {
     return 0;
   }
   Lock lock(engine().mutex());
-  if (auto* queue = CompletionQueue::from(object))
-    return &queue->engine() == &engine() ? bind_cq(*queue, flags).code() : -FI_EDOMAIN;
-  if (auto* counter = Counter::from(object))
-    return &counter->engine() == &engine() ? bind_counter(*counter, flags).code() : -FI_EDOMAIN;
+  if (auto* queue = CompletionQueue::from(object)) return bind_cq(*queue, flags).code();
+  if (auto* counter = Counter::from(object)) return bind_counter(*counter, flags).code();
   if (auto* vector = AddressVector::from(object)) return flags == 0 ? bind_vector(*vector).code() : -FI_EBADFLAGS;
   return -FI_EINVAL;
 }
 
 Status Endpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
-  if (enabled_) return Status(-FI_EOPBADSTATE);
-  const bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
-  if ((flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) != 0) return Status(-FI_EBADFLAGS);
-  if (!(flags & (FI_TRANSMIT | FI_RECV))) return Status(-FI_EINVAL);
-  if (((flags & FI_TRANSMIT) && routes_.transmit_queue) || ((flags & FI_RECV) && routes_.receive_queue))
-    return Status(-FI_EINVAL);
-  if (flags & FI_TRANSMIT) {
-    routes_.transmit_queue = Ref<CompletionQueueCore>(queue);
-    routes_.transmit_selective = selective;
-  }
-  if (flags & FI_RECV) {
-    routes_.receive_queue = Ref<CompletionQueueCore>(queue);
-    routes_.receive_selective = selective;
-  }
-  return Status();
+  if (&queue.engine() != &engine()) return Status(-FI_EDOMAIN);
+  return enabled_ ? Status(-FI_EOPBADSTATE) : routes_.bind(queue, flags);
 }
 
 Status Endpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
-  constexpr uint64_t kDirections = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-  if (enabled_) return Status(-FI_EOPBADSTATE);
-  if ((flags & ~kDirections) != 0) return Status(-FI_EBADFLAGS);
-  if (flags == 0) return Status(-FI_EINVAL);
-  // Of remote memory access there is nothing to count.
-  if (flags & FI_SEND) routes_.send = Ref<CounterCore>(counter);
-  if (flags & FI_RECV) routes_.receive = Ref<CounterCore>(counter);
-  return Status();
+  if (&counter.engine() != &engine()) return Status(-FI_EDOMAIN);
+  return enabled_ ? Status(-FI_EOPBADSTATE) : routes_.bind(counter, flags, FI_SEND | FI_RECV);
 }
 
 Status Endpoint::bind_vector(AddressVector& vector) noexcept {
@@ -193,16 +168,8 @@ int Endpoint::control(int command, void* argument) {
 }
 
 int Endpoint::control_flags(int command, uint64_t* flags) noexcept {
-  if (flags == nullptr) return -FI_EINVAL;
-  const uint64_t direction = *flags & (FI_TRANSMIT | FI_RECV);
-  if (direction != FI_TRANSMIT && direction != FI_RECV) return -FI_EINVAL;
-  uint64_t& defaults = direction == FI_TRANSMIT ? transmit_flags_ : receive_flags_;
-  Lock lock(engine().mutex());
-  if (command == FI_SETOPSFLAG)
-    defaults = *flags & ~direction;
-  else
-    *flags = defaults | direction;
-  return 0;
+  return control_default_flags(command, flags, transmit_flags_, receive_flags_,
+                               [this](uint64_t) { return Lock(engine().mutex()); });
 }
 
 int Endpoint::enable() {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 
 #include "abi/ep_ops.h"
 #include "abi/fid_ops.h"
 #include "abi/msg_ops.h"
+#include "objects/endpoint_options.h"
 #include "verbs/device.h"
 #include "verbs/domain.h"
 #include "verbs/limits.h"
@@ -83,20 +83,13 @@ ssize_t SharedReceive::cancel(void* context) noexcept {
 
 int SharedReceive::getopt(int level, int option, void* value, size_t* len) noexcept {
   if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  if (value == nullptr || len == nullptr) return -FI_EINVAL;
-  const size_t minimum = min_multi_receive_;
-  const bool fits = *len >= sizeof minimum;
-  *len = sizeof minimum;
-  if (!fits) return -FI_ETOOSMALL;
-  std::memcpy(value, &minimum, sizeof minimum);
-  return 0;
+  return report_option(min_multi_receive_.load(), value, len);
 }
 
 int SharedReceive::setopt(int level, int option, const void* value, size_t len) noexcept {
   size_t minimum = 0;
   if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  if (value == nullptr || len != sizeof minimum) return -FI_EINVAL;
-  std::memcpy(&minimum, value, sizeof minimum);
+  if (int result = read_option(value, len, minimum); result != 0) return result;
   min_multi_receive_ = minimum;
   return 0;
 }

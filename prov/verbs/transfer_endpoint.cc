@@ -4,11 +4,11 @@
 #include "verbs/transfer_endpoint.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "abi/atomic_ops.h"
 #include "abi/msg_ops.h"
 #include "abi/rma_ops.h"
+#include "objects/endpoint_options.h"
 #include "verbs/device.h"
 #include "verbs/domain.h"
 #include "verbs/kept_receives.h"
@@ -59,8 +59,6 @@ void install(fid_ep& ep, const Tables& tables) noexcept {
   ep.rma = const_cast<fi_ops_rma*>(&tables.rma);
   ep.atomic = const_cast<fi_ops_atomic*>(&tables.atomic);
 }
-
-constexpr uint64_t kDirections = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 std::uint32_t choose(size_t asked, size_t otherwise, size_t most) noexcept {
   return static_cast<std::uint32_t>(std::clamp<size_t>(asked != 0 ? asked : otherwise, 1, std::max<size_t>(most, 1)));
@@ -122,39 +120,16 @@ TransferEndpoint::~TransferEndpoint() {
 Status TransferEndpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
   if (enabled_) return Status(-FI_EOPBADSTATE);
   if (&queue.engine().domain() != &domain_) return Status(-FI_EDOMAIN);
-  const bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
-  if ((flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) != 0) return Status(-FI_EBADFLAGS);
-  if (!(flags & (FI_TRANSMIT | FI_RECV))) return Status(-FI_EINVAL);
-  if (((flags & FI_TRANSMIT) && routes.transmit_queue) || ((flags & FI_RECV) && routes.receive_queue))
-    return Status(-FI_EINVAL);
-  if (flags & FI_TRANSMIT) {
-    routes.transmit_queue = Ref<CompletionQueueCore>(queue);
-    routes.transmit_channel = &queue.engine();
-    routes.transmit_selective = selective;
-  }
-  if (flags & FI_RECV) {
-    routes.receive_queue = Ref<CompletionQueueCore>(queue);
-    routes.receive_channel = &queue.engine();
-    routes.receive_selective = selective;
-  }
+  if (Status status = routes.bind(queue, flags); !status.ok()) return status;
+  if (flags & FI_TRANSMIT) routes.transmit_channel = &queue.engine();
+  if (flags & FI_RECV) routes.receive_channel = &queue.engine();
   return Status();
 }
 
 Status TransferEndpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
   if (enabled_) return Status(-FI_EOPBADSTATE);
   if (&counter.engine() != &domain_.progress()) return Status(-FI_EDOMAIN);
-  if ((flags & ~kDirections) != 0) return Status(-FI_EBADFLAGS);
-  if (flags == 0) return Status(-FI_EINVAL);
-  auto bind = [&](uint64_t direction, Ref<CounterCore>& route) {
-    if (flags & direction) route = Ref<CounterCore>(counter);
-  };
-  bind(FI_SEND, routes.send);
-  bind(FI_RECV, routes.receive);
-  bind(FI_READ, routes.read);
-  bind(FI_WRITE, routes.write);
-  bind(FI_REMOTE_READ, routes.remote_read);
-  bind(FI_REMOTE_WRITE, routes.remote_write);
-  return Status();
+  return routes.bind(counter, flags);
 }
 
 Status TransferEndpoint::bind_shared_receive(SharedReceive& shared) noexcept {
@@ -166,11 +141,7 @@ Status TransferEndpoint::bind_shared_receive(SharedReceive& shared) noexcept {
 
 Status TransferEndpoint::enable_transfers() noexcept {
   if (enabled_) return Status();
-  const bool any = (caps_ & kDirections) == 0;
-  const bool sends = any || (caps_ & (FI_SEND | FI_READ | FI_WRITE)) != 0;
-  const bool receives = any || (caps_ & FI_RECV) != 0;
-  if (sends && !routes.transmit_queue && !routes.send && !routes.read && !routes.write) return Status(-FI_ENOCQ);
-  if (receives && !routes.receive_queue && !routes.receive) return Status(-FI_ENOCQ);
+  if (Status status = routes.check(caps_); !status.ok()) return status;
   if (Status status = open_queues(); !status.ok()) return status;
   note_routes();
   enabled_ = true;
@@ -374,16 +345,9 @@ ssize_t TransferEndpoint::tx_size_left() noexcept {
 }
 
 int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
-  if (flags == nullptr) return -FI_EINVAL;
-  const uint64_t direction = *flags & (FI_TRANSMIT | FI_RECV);
-  if (direction != FI_TRANSMIT && direction != FI_RECV) return -FI_EINVAL;
-  uint64_t& defaults = direction == FI_TRANSMIT ? transmit_flags_ : receive_flags_;
-  LightGuard guard(direction == FI_TRANSMIT ? send_lock_ : receive_lock_);
-  if (command == FI_SETOPSFLAG)
-    defaults = *flags & ~direction;
-  else
-    *flags = defaults | direction;
-  return 0;
+  return control_default_flags(command, flags, transmit_flags_, receive_flags_, [this](uint64_t direction) {
+    return LightGuard(direction == FI_TRANSMIT ? send_lock_ : receive_lock_);
+  });
 }
 
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
@@ -416,18 +380,12 @@ int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noex
     default:
       return -FI_ENOPROTOOPT;
   }
-  if (len == nullptr || value == nullptr) return -FI_EINVAL;
-  const bool fits = *len >= sizeof answer;
-  *len = sizeof answer;
-  if (!fits) return -FI_ETOOSMALL;
-  std::memcpy(value, &answer, sizeof answer);
-  return 0;
+  return report_option(answer, value, len);
 }
 
 int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len) noexcept {
   size_t wanted = 0;
-  const bool readable = value != nullptr && len == sizeof wanted;
-  if (readable) std::memcpy(&wanted, value, sizeof wanted);
+  const bool readable = read_option(value, len, wanted) == 0;
   switch (option) {
     case FI_OPT_MIN_MULTI_RECV: {
       if (!readable) return -FI_EINVAL;

@@ -372,6 +372,13 @@ void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcep
   if (hints->domain_attr != nullptr) apply_domain(domain, *hints->domain_attr);
 }
 
+bool describes_endpoint(const fi_info& info, fi_ep_type type, bool shared_receive) noexcept {
+  if (info.ep_attr == nullptr) return true;
+  if (info.ep_attr->type != type && info.ep_attr->type != FI_EP_UNSPEC) return false;
+  return info.ep_attr->tx_ctx_cnt <= 1 &&
+         (info.ep_attr->rx_ctx_cnt <= 1 || (shared_receive && info.ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT));
+}
+
 void InfoList::add(InfoPtr offer) {
   if (!check_info(*offer, version_, hints_, provider_).ok()) return;
   apply_hints(*offer, version_, hints_);

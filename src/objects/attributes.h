@@ -27,6 +27,10 @@ Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, 
 // in the spelling of the caller's API version.
 void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcept;
 
+// Whether fi_endpoint and fi_passive_ep may open an endpoint of `type` with this info: it asks for no other, nor for
+// more than one context a direction. `shared_receive`: a shared receive context would do as well.
+bool describes_endpoint(const fi_info& info, fi_ep_type type, bool shared_receive) noexcept;
+
 // The answer to one fi_getinfo call in the making.
 class InfoList {
  public:

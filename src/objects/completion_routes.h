@@ -2,6 +2,7 @@
 // Where an endpoint's completions go: the queues and counters bound to it (fi_endpoint(3), fi_ep_bind).
 #pragma once
 
+#include "base/status.h"
 #include "objects/completion_queue.h"
 #include "objects/counter.h"
 
@@ -13,6 +14,15 @@ struct CompletionRoutes {
   bool transmit_selective = false;
   bool receive_selective = false;
   Ref<CounterCore> send, receive, read, write, remote_read, remote_write;
+
+  // fi_ep_bind, before the endpoint is enabled. -FI_EBADFLAGS; -FI_EINVAL for flags that name no direction, or one that
+  // has a queue already.
+  Status bind(CompletionQueueCore& completions, std::uint64_t flags) noexcept;
+  // `counted`: the operations that the endpoint has; of others there is nothing to count.
+  Status bind(CounterCore& counter, std::uint64_t flags, std::uint64_t counted = ~std::uint64_t{0}) noexcept;
+  // -FI_ENOCQ when a direction that the endpoint is capable of has neither queue nor counter. `caps` without any
+  // direction stand for all.
+  Status check(std::uint64_t caps) const noexcept;
 
   // `flags` tell the operation as completions do: FI_SEND, FI_READ, FI_WRITE with FI_MSG, FI_TAGGED, FI_RMA.
   CounterCore* transmit_counter(std::uint64_t flags) const noexcept {

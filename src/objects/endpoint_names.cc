@@ -2,7 +2,6 @@
 // Addresses of endpoints; see endpoint_names.h.
 #include "objects/endpoint_names.h"
 
-#include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -43,6 +42,11 @@ Result<Address> read_name(std::uint32_t addr_format, const void* name, std::size
 
 Result<Address> read_name(std::uint32_t addr_format, const void* name) noexcept {
   return checked(addr_format, Address::from(name));
+}
+
+Result<Address> source_name(const fi_info& info) noexcept {
+  if (info.src_addr == nullptr) return unnamed(info.addr_format);
+  return read_name(info.addr_format, info.src_addr, info.src_addrlen);
 }
 
 Address unnamed(std::uint32_t addr_format) noexcept {

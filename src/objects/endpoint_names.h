@@ -2,6 +2,8 @@
 // Addresses of endpoints as applications pass and get them: fi_setname, fi_getname, fi_getpeer, fi_join; fi_cm(3).
 #pragma once
 
+#include <rdma/fabric.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -17,6 +19,9 @@ int report_name(const Address& address, void* buf, std::size_t* len) noexcept;
 Result<Address> read_name(std::uint32_t addr_format, const void* name, std::size_t len) noexcept;
 // The same when only the format tells the size, as in fi_connect.
 Result<Address> read_name(std::uint32_t addr_format, const void* name) noexcept;
+
+// The source address of an info that an endpoint is opened with, or unnamed().
+Result<Address> source_name(const fi_info& info) noexcept;
 
 // The wildcard address that an endpoint without source address starts from.
 Address unnamed(std::uint32_t addr_format) noexcept;

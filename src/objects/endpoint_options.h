@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How endpoint options cross the C interface; fi_endpoint(3), fi_getopt and fi_setopt.
+// How endpoint options cross the C interface; fi_endpoint(3), fi_getopt, fi_setopt and fi_control.
 #pragma once
 
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 namespace weft {
@@ -25,6 +27,23 @@ template <class T>
 int read_option(const void* buf, std::size_t len, T& value) noexcept {
   if (buf == nullptr || len != sizeof value) return -FI_EINVAL;
   std::memcpy(&value, buf, sizeof value);
+  return 0;
+}
+
+// FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` names FI_TRANSMIT or FI_RECV, not both, and with it which of
+// the two defaults is meant. `guard(direction)` returns what holds the lock of that default.
+template <class Guard>
+int control_default_flags(int command, std::uint64_t* flags, std::uint64_t& transmit, std::uint64_t& receive,
+                          Guard guard) noexcept {
+  if (flags == nullptr) return -FI_EINVAL;
+  const std::uint64_t direction = *flags & (FI_TRANSMIT | FI_RECV);
+  if (direction != FI_TRANSMIT && direction != FI_RECV) return -FI_EINVAL;
+  std::uint64_t& defaults = direction == FI_TRANSMIT ? transmit : receive;
+  [[maybe_unused]] const auto held = guard(direction);
+  if (command == FI_SETOPSFLAG)
+    defaults = *flags & ~direction;
+  else
+    *flags = defaults | direction;
   return 0;
 }
 

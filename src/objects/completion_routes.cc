@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Bindings of endpoints; see completion_routes.h.
+#include "objects/completion_routes.h"
+
+namespace weft {
+namespace {
+
+constexpr std::uint64_t kDirections = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+}  // namespace
+
+Status CompletionRoutes::bind(CompletionQueueCore& completions, std::uint64_t flags) noexcept {
+  const bool selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
+  if ((flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) != 0) return Status(-FI_EBADFLAGS);
+  if (!(flags & (FI_TRANSMIT | FI_RECV))) return Status(-FI_EINVAL);
+  if (((flags & FI_TRANSMIT) && transmit_queue) || ((flags & FI_RECV) && receive_queue)) return Status(-FI_EINVAL);
+  if (flags & FI_TRANSMIT) {
+    transmit_queue = Ref<CompletionQueueCore>(completions);
+    transmit_selective = selective;
+  }
+  if (flags & FI_RECV) {
+    receive_queue = Ref<CompletionQueueCore>(completions);
+    receive_selective = selective;
+  }
+  return Status();
+}
+
+Status CompletionRoutes::bind(CounterCore& counter, std::uint64_t flags, std::uint64_t counted) noexcept {
+  if ((flags & ~kDirections) != 0) return Status(-FI_EBADFLAGS);
+  if (flags == 0) return Status(-FI_EINVAL);
+  auto route = [&](std::uint64_t direction, Ref<CounterCore>& to) {
+    if (flags & counted & direction) to = Ref<CounterCore>(counter);
+  };
+  route(FI_SEND, send);
+  route(FI_RECV, receive);
+  route(FI_READ, read);
+  route(FI_WRITE, write);
+  route(FI_REMOTE_READ, remote_read);
+  route(FI_REMOTE_WRITE, remote_write);
+  return Status();
+}
+
+Status CompletionRoutes::check(std::uint64_t caps) const noexcept {
+  const bool any = (caps & kDirections) == 0;
+  const bool sends = any || (caps & (FI_SEND | FI_READ | FI_WRITE)) != 0;
+  const bool receives = any || (caps & FI_RECV) != 0;
+  if (sends && !transmit_queue && !send && !read && !write) return Status(-FI_ENOCQ);
+  if (receives && !receive_queue && !receive) return Status(-FI_ENOCQ);
+  return Status();
+}
+
+}  // namespace weft
