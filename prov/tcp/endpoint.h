@@ -11,34 +11,40 @@
 #include <memory>
 
 #include "objects/address.h"
-#include "objects/cm_state.h"
+#include "objects/connected_endpoint.h"
 #include "tcp/cm_message.h"
 #include "tcp/connect_request.h"
 #include "tcp/domain.h"
+#include "tcp/shared_receive.h"
 #include "tcp/transfer_endpoint.h"
 
 namespace weft::tcp {
 
-class Endpoint final : public TransferEndpoint {
+// What ConnectedEndpoint is made of.
+struct ConnectedTypes {
+  using TransferEndpoint = tcp::TransferEndpoint;
+  using Domain = tcp::Domain;
+  using Address = weft::Address;
+  using ConnectRequest = tcp::ConnectRequest;
+  using Engine = tcp::Engine;
+  using CompletionQueue = tcp::CompletionQueue;
+  using Counter = tcp::Counter;
+  using SharedReceive = tcp::SharedReceive;
+  static constexpr std::size_t kCmDataSize = tcp::kCmDataSize;
+};
+
+class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
  public:
   // info->handle may name a connection request, or a passive endpoint whose address is inherited; -FI_EINVAL for
   // others.
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
-  static const fi_ops* fid_ops() noexcept;
 
-  // Slots of fi_ops.
+  // Slots of fi_ops, beside those of ConnectedEndpoint.
   int close();
-  int bind(::fid* object, uint64_t flags);
-  int control(int command, void* argument);
 
-  // Slots of fi_ops_ep, beside those of TransferEndpoint.
-  int getopt(int level, int option, void* value, size_t* len);
-  int setopt(int level, int option, const void* value, size_t len);
-
-  // Slots of fi_ops_cm.
+  // Slots of fi_ops_cm, beside those of ConnectedEndpoint.
   int setname(void* name, size_t len);
   int getname(void* name, size_t* len);
-  int getpeer(void* name, size_t* len);
   int connect(const void* peer, const void* data, size_t len);
   int accept(const void* data, size_t len);
   int shutdown(uint64_t flags);
@@ -46,6 +52,8 @@ class Endpoint final : public TransferEndpoint {
   void on_stream_end(int error) noexcept override;
 
  private:
+  friend ConnectedEndpoint;
+
   // A connection in the making. It exists only meanwhile, so that an idle endpoint stays small.
   struct Handshake : Watch {
     Handshake(Endpoint& owner, UniqueFd opened) noexcept;
@@ -60,7 +68,6 @@ class Endpoint final : public TransferEndpoint {
   ~Endpoint() override = default;
 
   // endpoint_connection.cc
-  Status admit(CmEvent call) noexcept;
   void enter(CmEvent event, EqError* failure = nullptr) noexcept;
   Result<UniqueFd> open_active_socket(const Address& peer) noexcept;
   void proceed() noexcept;
@@ -73,20 +80,12 @@ class Endpoint final : public TransferEndpoint {
   EqError describe(int error, const char* why) const noexcept;
   void on_rejected() noexcept;
 
-  const Ref<Domain> domain_ref_;
-  const uint32_t addr_format_;
-  CmState state_ = CmState::kIdle;
   bool swap_bytes_ = false;
   bool starting_ = false;
   bool ended_early_ = false;  // the stream ended while it was being started
-  int connect_timeout_ms_;
-  int socket_ = -1;  // of the stream, for names; not owned
-  Address local_;
-  Address peer_;
-  UniqueFd bound_;                           // holds local_ until we connect
-  std::unique_ptr<ConnectRequest> request_;  // what we were opened to accept
+  int socket_ = -1;           // of the stream, for names; not owned
+  UniqueFd bound_;            // holds local_ until we connect
   std::unique_ptr<Handshake> handshake_;
-  Ref<EventQueue> events_;
 };
 
 }  // namespace weft::tcp

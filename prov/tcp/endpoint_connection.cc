@@ -65,8 +65,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   const auto address = read_name(addr_format_, peer);
   if (!address || (data == nullptr && len != 0)) return -FI_EINVAL;
   Lock lock(engine().mutex());
-  if (!events_) return -FI_ENOEQ;
-  if (request_ != nullptr) return -FI_EOPBADSTATE;  // this endpoint was opened to accept
+  if (Status status = check_role(CmEvent::kConnect); !status.ok()) return status.code();
   if (Status status = admit(CmEvent::kConnect); !status.ok()) return status.code();
   auto socket = open_active_socket(*address);
   if (!socket) return socket.error().code();
@@ -81,9 +80,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
 int Endpoint::accept(const void* data, size_t len) {
   if (data == nullptr && len != 0) return -FI_EINVAL;
   Lock lock(engine().mutex());
-  if (!events_) return -FI_ENOEQ;
-  if (state_ == CmState::kIdle || state_ == CmState::kEnabled)
-    if (request_ == nullptr) return -FI_EOPBADSTATE;  // this endpoint was opened to connect
+  if (Status status = check_role(CmEvent::kAccept); !status.ok()) return status.code();
   if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();
   handshake_ = std::make_unique<Handshake>(*this, UniqueFd());
   handshake_->message.compose(CmType::kAccept, data, len);
@@ -103,16 +100,6 @@ int Endpoint::shutdown(uint64_t flags) {
   else
     enter(CmEvent::kShutdown);
   return 0;
-}
-
-// Asks whether the call is allowed now, and enables the endpoint if it implies that.
-Status Endpoint::admit(CmEvent call) noexcept {
-  const CmStep step = next(state_, call);
-  if (step.refusal != 0) return Status(-step.refusal);
-  if (!(step.actions & kCmEnable)) return Status();
-  if (Status status = enable_transfers(); !status.ok()) return status;
-  state_ = CmState::kEnabled;
-  return Status();
 }
 
 Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {

@@ -4,46 +4,13 @@
 
 #include <netinet/tcp.h>
 
-#include "abi/cm_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
-#include "objects/endpoint_options.h"
 #include "tcp/names.h"
 #include "tcp/socket.h"
 
 namespace weft::tcp {
 
-int PassiveEndpoint::open(Fabric& fabric, const fi_info* info, fid_pep** pep, void* context) {
-  if (info == nullptr || pep == nullptr) return -FI_EINVAL;
-  if (info->ep_attr != nullptr && info->ep_attr->type != FI_EP_MSG && info->ep_attr->type != FI_EP_UNSPEC)
-    return -FI_EINVAL;
-  Address local = unnamed(info->addr_format);
-  if (info->src_addr != nullptr) {
-    const auto given = read_name(info->addr_format, info->src_addr, info->src_addrlen);
-    if (!given) return given.error().code();
-    local = *given;
-  }
-  InfoPtr own(duplicate_info(info));
-  if (own == nullptr) return -FI_ENOMEM;
-  std::unique_ptr<PassiveEndpoint> endpoint(new PassiveEndpoint(fabric, std::move(own), local, context));
-  fabric.passive_endpoints.insert(&endpoint->abi.fid);
-  *pep = &endpoint.release()->abi;
-  return 0;
-}
-
 PassiveEndpoint::PassiveEndpoint(Fabric& fabric, InfoPtr info, const Address& local, void* context)
-    : fabric_(fabric), info_(std::move(info)), local_(local), backlog_(fabric.parameters.backlog) {
-  static constexpr fi_ops_ep kEpOps = make_ep_ops<PassiveEndpoint>();
-  static constexpr fi_ops_cm kCmOps = make_cm_ops<PassiveEndpoint>();
-  abi.fid = {FI_CLASS_PEP, context, const_cast<fi_ops*>(fid_ops())};
-  abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
-  abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
-}
-
-const fi_ops* PassiveEndpoint::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<PassiveEndpoint>();
-  return &kOps;
-}
+    : PassiveEndpointBase(fabric, std::move(info), local, context), backlog_(fabric.parameters.backlog) {}
 
 int PassiveEndpoint::close() {
   fabric_->passive_endpoints.remove(&abi.fid);
@@ -74,15 +41,6 @@ int PassiveEndpoint::control(int command, void* argument) {
   backlog_ = *static_cast<const int*>(argument);
   if (listener_ != nullptr) listener_->set_backlog(backlog_);
   return 0;
-}
-
-int PassiveEndpoint::getopt(int level, int option, void* value, size_t* len) {
-  if (level != FI_OPT_ENDPOINT || option != FI_OPT_CM_DATA_SIZE) return -FI_ENOPROTOOPT;
-  return report_option(size_t{kCmDataSize}, value, len);
-}
-
-int PassiveEndpoint::setopt(int, int, const void*, size_t) {
-  return -FI_ENOPROTOOPT;
 }
 
 int PassiveEndpoint::setname(void* name, size_t len) {

@@ -11,18 +11,16 @@
 
 #include "abi/bridge.h"
 #include "base/unique_fd.h"
-#include "objects/info.h"
+#include "objects/endpoint_names.h"
+#include "objects/passive_endpoint_base.h"
 #include "tcp/fabric.h"
 #include "tcp/listener.h"
 #include "tcp/queues.h"
 
 namespace weft::tcp {
 
-class PassiveEndpoint final : public Object<fid_pep> {
+class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Fabric, Address> {
  public:
-  static int open(Fabric& fabric, const fi_info* info, fid_pep** pep, void* context);
-  static const fi_ops* fid_ops() noexcept;
-
   // For an active endpoint that inherits our address (fi_info.handle): the bound socket and its name. Afterwards
   // nothing is left to do here but close. -FI_EOPBADSTATE when listening.
   Result<UniqueFd> give_away(Address& local);
@@ -32,10 +30,6 @@ class PassiveEndpoint final : public Object<fid_pep> {
   int bind(::fid* object, uint64_t flags);
   int control(int command, void* argument);
 
-  // Slots of fi_ops_ep.
-  int getopt(int level, int option, void* value, size_t* len);
-  int setopt(int level, int option, const void* value, size_t len);
-
   // Slots of fi_ops_cm.
   int setname(void* name, size_t len);
   int getname(void* name, size_t* len);
@@ -43,14 +37,14 @@ class PassiveEndpoint final : public Object<fid_pep> {
   int reject(::fid* handle, const void* data, size_t len);
 
  private:
+  friend PassiveEndpointBase;
+  static constexpr std::size_t kDataSize = kCmDataSize;
+  static Result<Address> source(const fi_info& info) noexcept { return source_name(info); }
   PassiveEndpoint(Fabric& fabric, InfoPtr info, const Address& local, void* context);
   Status bind_socket_locked() noexcept;
 
-  const Ref<Fabric> fabric_;
   std::mutex mutex_;  // guards the rest
-  InfoPtr info_;
-  Address local_;
-  UniqueFd socket_;  // bound; until it listens or is given away
+  UniqueFd socket_;   // bound; until it listens or is given away
   bool given_away_ = false;
   int backlog_;
   Ref<EventQueue> events_;

@@ -21,6 +21,7 @@
 #include "objects/attributes.h"
 #include "objects/endpoint_names.h"
 #include "objects/endpoint_options.h"
+#include "objects/event_binding.h"
 #include "udp/domain.h"
 #include "udp/multicast_group.h"
 #include "udp/socket.h"
@@ -118,23 +119,13 @@ int Endpoint::close() {
     receives_.cancel_all(routes_);
     if (socket_.fd >= 0) engine().remove(socket_);
   }
-  if (events_) {
-    events_->detach(engine());
-    events_->remove(&abi.fid);
-  }
+  release_events(events_, engine(), abi.fid);
   delete this;
   return 0;
 }
 
 int Endpoint::bind(::fid* object, uint64_t flags) {
-  if (auto* queue = EventQueue::from(object)) {
-    if (flags != 0) return -FI_EBADFLAGS;
-    if (events_) return -FI_EINVAL;
-    if (Status status = queue->attach(engine()); !status.ok()) return status.code();
-    Lock lock(engine().mutex());
-    events_ = Ref<EventQueue>(*queue);
-    return 0;
-  }
+  if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
   Lock lock(engine().mutex());
   if (auto* queue = CompletionQueue::from(object)) return bind_cq(*queue, flags).code();
   if (auto* counter = Counter::from(object)) return bind_counter(*counter, flags).code();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <infiniband/ib.h>
+#include <rdma/fabric.h>
 #include <rdma/rdma_cma.h>
 
 #include <cstddef>
@@ -26,6 +27,11 @@ class CmAddress {
   // caller promises the family's own length.
   static Result<CmAddress> from(std::uint32_t addr_format, const void* name, std::size_t len) noexcept;
   static Result<CmAddress> from(std::uint32_t addr_format, const void* name) noexcept;
+  // The source address of an info that an endpoint is opened with, or any().
+  static Result<CmAddress> source(const fi_info& info) noexcept {
+    if (info.src_addr == nullptr) return any(info.addr_format);
+    return from(info.addr_format, info.src_addr, info.src_addrlen);
+  }
   // What librdmacm says.
   static CmAddress from(const sockaddr* name) noexcept;
 
@@ -53,5 +59,9 @@ class CmAddress {
     sockaddr_ib ib_ = {};
   };
 };
+
+inline int report_name(const CmAddress& address, void* buf, std::size_t* len) noexcept {
+  return address.report(buf, len);
+}
 
 }  // namespace weft::verbs

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "objects/cm_state.h"
+#include "objects/connected_endpoint.h"
 #include "verbs/cm_address.h"
 #include "verbs/cm_engine.h"
 #include "verbs/cm_errors.h"
@@ -22,35 +22,43 @@
 #include "verbs/parameters.h"
 #include "verbs/private_data.h"
 #include "verbs/queues.h"
+#include "verbs/shared_receive.h"
 #include "verbs/transfer_endpoint.h"
 
 namespace weft::verbs {
 
-class Endpoint final : public TransferEndpoint, private CmHandler {
+// What ConnectedEndpoint is made of.
+struct ConnectedTypes {
+  using TransferEndpoint = verbs::TransferEndpoint;
+  using Domain = verbs::Domain;
+  using Address = CmAddress;
+  using ConnectRequest = verbs::ConnectRequest;
+  using Engine = verbs::CmEngine;
+  using CompletionQueue = verbs::CompletionQueue;
+  using Counter = verbs::Counter;
+  using SharedReceive = verbs::SharedReceive;
+  static constexpr std::size_t kCmDataSize = verbs::kCmDataSize;
+};
+
+class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, private CmHandler {
  public:
   // info->handle may name a connection request, or a passive endpoint whose address is inherited; -FI_EINVAL for
   // others.
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
-  static const fi_ops* fid_ops() noexcept;
 
-  // Slots of fi_ops.
+  // Slots of fi_ops, beside those of ConnectedEndpoint.
   int close();
-  int bind(::fid* object, uint64_t flags);
-  int control(int command, void* argument);
 
-  // Slots of fi_ops_ep, beside those of TransferEndpoint.
-  int getopt(int level, int option, void* value, size_t* len);
-  int setopt(int level, int option, const void* value, size_t len);
-
-  // Slots of fi_ops_cm.
+  // Slots of fi_ops_cm, beside those of ConnectedEndpoint.
   int setname(void* name, size_t len);
   int getname(void* name, size_t* len);
-  int getpeer(void* name, size_t* len);
   int connect(const void* peer, const void* data, size_t len);
   int accept(const void* data, size_t len);
   int shutdown(uint64_t flags);
 
  private:
+  friend ConnectedEndpoint;
+
   // A connection in the making. It exists only meanwhile, so that an idle endpoint stays small.
   struct Attempt {
     const Clock::time_point started_at = Clock::now();
@@ -84,7 +92,6 @@ class Endpoint final : public TransferEndpoint, private CmHandler {
   void on_transfer_failed(int wc_status) noexcept override;
 
   // endpoint_connection.cc
-  Status admit(CmEvent call) noexcept;
   void enter(CmEvent event, EqError* failure = nullptr) noexcept;
   Status bind_id() noexcept;
   Status start_attempt(const void* data, size_t len) noexcept;
@@ -117,20 +124,12 @@ class Endpoint final : public TransferEndpoint, private CmHandler {
   Status ready_queue_pair() noexcept;
   void break_queue_pair() noexcept;
 
-  const Ref<Domain> domain_ref_;
-  const uint32_t addr_format_;
   const int type_of_service_;  // -1: the system's
-  CmState state_ = CmState::kIdle;
   bool port_down_ = false;
-  int connect_timeout_ms_;
-  CmAddress local_;
-  CmAddress peer_;
-  CmIdHandle id_;                            // bound, in the making or connected
-  QueuePairHandle qp_;                       // destroyed before the id
-  std::unique_ptr<ConnectRequest> request_;  // what we were opened to accept
+  CmIdHandle id_;       // bound, in the making or connected
+  QueuePairHandle qp_;  // destroyed before the id
   std::unique_ptr<Attempt> attempt_;
   std::unique_ptr<Ending> ending_;
-  Ref<EventQueue> events_;
   // Noted by other threads for on_note().
   std::atomic<int> broken_{0};  // fi_errno of what broke the queue pair
   std::atomic<bool> peer_is_talking_{false};

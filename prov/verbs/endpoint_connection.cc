@@ -48,8 +48,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   const auto address = CmAddress::from(addr_format_, peer);
   if (!address || (data == nullptr && len != 0)) return -FI_EINVAL;
   Lock lock(engine().mutex());
-  if (!events_) return -FI_ENOEQ;
-  if (request_ != nullptr) return -FI_EOPBADSTATE;  // this endpoint was opened to accept
+  if (Status status = check_role(CmEvent::kConnect); !status.ok()) return status.code();
   if (address->family() != local_.family() && id_ != nullptr) return -FI_EINVAL;
   if (Status status = admit(CmEvent::kConnect); !status.ok()) return status.code();
   if (address->family() != local_.family()) local_ = CmAddress::any(address->format());
@@ -64,24 +63,12 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
 int Endpoint::accept(const void* data, size_t len) {
   if (data == nullptr && len != 0) return -FI_EINVAL;
   Lock lock(engine().mutex());
-  if (!events_) return -FI_ENOEQ;
-  if (state_ == CmState::kIdle || state_ == CmState::kEnabled)
-    if (request_ == nullptr) return -FI_EOPBADSTATE;  // this endpoint was opened to connect
+  if (Status status = check_role(CmEvent::kAccept); !status.ok()) return status.code();
   if (request_ != nullptr && request_->id()->verbs != domain_.device().context()) return -FI_EDOMAIN;
   if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();
   if (Status status = start_attempt(data, len); !status.ok()) return status.code();
   enter(CmEvent::kAccept);
   return 0;
-}
-
-// Asks whether the call is allowed now, and enables the endpoint if it implies that.
-Status Endpoint::admit(CmEvent call) noexcept {
-  const CmStep step = next(state_, call);
-  if (step.refusal != 0) return Status(-step.refusal);
-  if (!(step.actions & kCmEnable)) return Status();
-  if (Status status = enable_transfers(); !status.ok()) return status;
-  state_ = CmState::kEnabled;
-  return Status();
 }
 
 Status Endpoint::start_attempt(const void* data, size_t len) noexcept {

@@ -52,10 +52,7 @@ int Endpoint::close() {
     request_.reset();
     engine().forget(*this);
   }
-  if (events_) {
-    events_->detach(engine());
-    events_->remove(&abi.fid);
-  }
+  release_events(events_, engine(), abi.fid);
   delete this;
   return 0;
 }

@@ -8,10 +8,6 @@
 #include <algorithm>
 #include <climits>
 
-#include "abi/cm_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
-#include "objects/endpoint_options.h"
 #include "verbs/cm_errors.h"
 #include "verbs/offer.h"
 #include "verbs/private_data.h"
@@ -25,45 +21,15 @@ constexpr std::size_t kMostWaiting = 4096;
 
 }  // namespace
 
-int PassiveEndpoint::open(Fabric& fabric, const fi_info* info, fid_pep** pep, void* context) {
-  if (info == nullptr || pep == nullptr) return -FI_EINVAL;
-  if (info->ep_attr != nullptr && info->ep_attr->type != FI_EP_MSG && info->ep_attr->type != FI_EP_UNSPEC)
-    return -FI_EINVAL;
-  CmAddress local = CmAddress::any(info->addr_format);
-  if (info->src_addr != nullptr) {
-    const auto given = CmAddress::from(info->addr_format, info->src_addr, info->src_addrlen);
-    if (!given) return given.error().code();
-    local = *given;
-  }
-  InfoPtr own(duplicate_info(info));
-  if (own == nullptr) return -FI_ENOMEM;
-  if (info->domain_attr != nullptr && info->domain_attr->progress == FI_PROGRESS_AUTO)
-    if (Status status = fabric.engine().start_service_thread(); !status.ok()) return status.code();
-  struct Deleter {
-    void operator()(PassiveEndpoint* endpoint) const noexcept { delete endpoint; }
-  };
-  std::unique_ptr<PassiveEndpoint, Deleter> endpoint(new PassiveEndpoint(fabric, std::move(own), local, context));
-  fabric.passive_endpoints.insert(&endpoint->abi.fid);
-  *pep = &endpoint.release()->abi;
-  return 0;
+// A listener that progresses by itself makes connections by itself.
+Status PassiveEndpoint::prepare(Fabric& fabric, const fi_info& info) {
+  const bool automatic = info.domain_attr != nullptr && info.domain_attr->progress == FI_PROGRESS_AUTO;
+  return automatic ? fabric.engine().start_service_thread() : Status();
 }
 
 PassiveEndpoint::PassiveEndpoint(Fabric& fabric, InfoPtr info, const CmAddress& local, void* context)
-    : fabric_(fabric),
-      info_(std::move(info)),
-      local_(local),
-      backlog_(static_cast<std::size_t>(fabric.parameters.backlog)) {
-  static constexpr fi_ops_ep kEpOps = make_ep_ops<PassiveEndpoint>();
-  static constexpr fi_ops_cm kCmOps = make_cm_ops<PassiveEndpoint>();
-  abi.fid = {FI_CLASS_PEP, context, const_cast<fi_ops*>(fid_ops())};
-  abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
-  abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
-}
-
-const fi_ops* PassiveEndpoint::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<PassiveEndpoint>();
-  return &kOps;
-}
+    : PassiveEndpointBase(fabric, std::move(info), local, context),
+      backlog_(static_cast<std::size_t>(fabric.parameters.backlog)) {}
 
 int PassiveEndpoint::close() {
   fabric_->passive_endpoints.remove(&abi.fid);
@@ -105,15 +71,6 @@ int PassiveEndpoint::control(int command, void* argument) {
   backlog_ = static_cast<std::size_t>(*static_cast<const int*>(argument));
   announce_waiting();
   return 0;
-}
-
-int PassiveEndpoint::getopt(int level, int option, void* value, size_t* len) {
-  if (level != FI_OPT_ENDPOINT || option != FI_OPT_CM_DATA_SIZE) return -FI_ENOPROTOOPT;
-  return report_option(size_t{kCmDataSize}, value, len);
-}
-
-int PassiveEndpoint::setopt(int, int, const void*, size_t) {
-  return -FI_ENOPROTOOPT;
 }
 
 int PassiveEndpoint::setname(void* name, size_t len) {

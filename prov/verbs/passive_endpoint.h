@@ -11,18 +11,16 @@
 
 #include "abi/bridge.h"
 #include "base/list.h"
-#include "objects/info.h"
+#include "objects/passive_endpoint_base.h"
 #include "verbs/connect_request.h"
 #include "verbs/fabric.h"
+#include "verbs/private_data.h"
 #include "verbs/queues.h"
 
 namespace weft::verbs {
 
-class PassiveEndpoint final : public Object<fid_pep>, private CmHandler {
+class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Fabric, CmAddress>, private CmHandler {
  public:
-  static int open(Fabric& fabric, const fi_info* info, fid_pep** pep, void* context);
-  static const fi_ops* fid_ops() noexcept;
-
   // With the engine's mutex held. For an active endpoint that inherits our address (fi_info.handle): the bound id.
   // Afterwards nothing is left to do here but close. -FI_EOPBADSTATE when listening.
   Result<CmIdHandle> give_away() noexcept;
@@ -34,10 +32,6 @@ class PassiveEndpoint final : public Object<fid_pep>, private CmHandler {
   int bind(::fid* object, uint64_t flags);
   int control(int command, void* argument);
 
-  // Slots of fi_ops_ep.
-  int getopt(int level, int option, void* value, size_t* len);
-  int setopt(int level, int option, const void* value, size_t len);
-
   // Slots of fi_ops_cm.
   int setname(void* name, size_t len);
   int getname(void* name, size_t* len);
@@ -45,6 +39,10 @@ class PassiveEndpoint final : public Object<fid_pep>, private CmHandler {
   int reject(::fid* handle, const void* data, size_t len);
 
  private:
+  friend PassiveEndpointBase;
+  static constexpr std::size_t kDataSize = kCmDataSize;
+  static Result<CmAddress> source(const fi_info& info) noexcept { return CmAddress::source(info); }
+  static Status prepare(Fabric& fabric, const fi_info& info);
   PassiveEndpoint(Fabric& fabric, InfoPtr info, const CmAddress& local, void* context);
   ~PassiveEndpoint() = default;
   CmEngine& engine() const noexcept { return fabric_->engine(); }
@@ -61,9 +59,6 @@ class PassiveEndpoint final : public Object<fid_pep>, private CmHandler {
   bool announce(ConnectRequest& request) noexcept;
   void report_failure(const RdmaEvent& event) noexcept;
 
-  const Ref<Fabric> fabric_;
-  InfoPtr info_;
-  CmAddress local_;
   CmIdHandle id_;
   bool given_away_ = false;
   bool listening_ = false;

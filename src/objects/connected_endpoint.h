@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What connected endpoints (FI_EP_MSG) of all providers have in common: bindings and options of fi_endpoint(3), who may
+// connect or accept when, of fi_cm(3). cm_state.h says what follows from what; a provider's endpoint derives from this
+// and carries it out.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_ext.h>
+
+#include <memory>
+
+#include "abi/bridge.h"
+#include "abi/cm_ops.h"
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "base/mutex.h"
+#include "base/ref.h"
+#include "objects/cm_state.h"
+#include "objects/endpoint_options.h"
+#include "objects/event_binding.h"
+
+namespace weft {
+
+// T: the provider's endpoint, whose engine() has the mutex that guards everything. Types names the provider's
+// TransferEndpoint, Domain, Address (with report_name), ConnectRequest, Engine, CompletionQueue, Counter and
+// SharedReceive, and kCmDataSize. Owner: the C handle of T.
+template <class T, class Types>
+class ConnectedEndpoint : public Types::TransferEndpoint {
+ public:
+  static const fi_ops* fid_ops() noexcept {
+    static constexpr fi_ops kOps = make_fid_ops<T>();
+    return &kOps;
+  }
+
+  // Slots of fi_ops.
+  int bind(::fid* object, uint64_t flags) {
+    if (auto* queue = EventQueue<Engine>::from(object)) return bind_events(*queue, flags, driver(), events_).code();
+    Lock lock(driver().mutex());
+    if (auto* queue = Types::CompletionQueue::from(object)) return this->bind_cq(*queue, flags).code();
+    if (auto* counter = Types::Counter::from(object)) return this->bind_counter(*counter, flags).code();
+    if (auto* shared = object_if<typename Types::SharedReceive>(object))
+      return this->bind_shared_receive(*shared).code();
+    return -FI_EINVAL;
+  }
+  int control(int command, void* argument) {
+    if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
+      return this->control_flags(command, static_cast<uint64_t*>(argument));
+    if (command != FI_ENABLE) return -FI_ENOSYS;
+    Lock lock(driver().mutex());
+    return admit(CmEvent::kEnable).code();
+  }
+
+  // Slots of fi_ops_ep, beside those of the TransferEndpoint.
+  int getopt(int level, int option, void* value, size_t* len) {
+    if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+    if (option == FI_OPT_CM_DATA_SIZE) return report_option(size_t{Types::kCmDataSize}, value, len);
+    if (option != FI_OPT_WEFT_CONNECT_TIMEOUT) return this->getopt_transfer(option, value, len);
+    Lock lock(driver().mutex());
+    return report_option(connect_timeout_ms_, value, len);
+  }
+  int setopt(int level, int option, const void* value, size_t len) {
+    if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+    if (option != FI_OPT_WEFT_CONNECT_TIMEOUT) return this->setopt_transfer(option, value, len);
+    int timeout_ms = 0;
+    if (int result = read_option(value, len, timeout_ms); result != 0) return result;
+    if (timeout_ms < 0) return -FI_EINVAL;
+    Lock lock(driver().mutex());
+    if (!unconnected()) return -FI_EOPBADSTATE;
+    connect_timeout_ms_ = timeout_ms;
+    return 0;
+  }
+
+  // Slot of fi_ops_cm.
+  int getpeer(void* name, size_t* len) {
+    Lock lock(driver().mutex());
+    return state_ == CmState::kConnected ? report_name(peer_, name, len) : -FI_ENOTCONN;
+  }
+
+ protected:
+  using Domain = typename Types::Domain;
+  using Address = typename Types::Address;
+  using Engine = typename Types::Engine;
+
+  ConnectedEndpoint(Domain& domain, const fi_info& info, const Address& local, void* context)
+      : Types::TransferEndpoint(domain, info, context),
+        domain_ref_(domain),
+        addr_format_(info.addr_format),
+        connect_timeout_ms_(domain.fabric().parameters.connect_timeout_ms),
+        local_(local) {
+    static constexpr fi_ops_ep kEpOps = make_ep_ops<T>();
+    static constexpr fi_ops_cm kCmOps = make_cm_ops<T>();
+    this->abi.fid.ops = const_cast<fi_ops*>(fid_ops());
+    this->abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
+    this->abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
+  }
+  ~ConnectedEndpoint() override = default;
+
+  // The rest with the engine's mutex held.
+  bool unconnected() const noexcept { return state_ == CmState::kIdle || state_ == CmState::kEnabled; }
+  // Whether this endpoint is one that connects, or one that accepts: what it was opened with decides.
+  Status check_role(CmEvent call) const noexcept {
+    if (!events_) return Status(-FI_ENOEQ);
+    if (call == CmEvent::kConnect) return Status(request_ != nullptr ? -FI_EOPBADSTATE : 0);
+    return Status(unconnected() && request_ == nullptr ? -FI_EOPBADSTATE : 0);
+  }
+  // Asks whether the call is allowed now, and enables the endpoint if it implies that.
+  Status admit(CmEvent call) noexcept {
+    const CmStep step = next(state_, call);
+    if (step.refusal != 0) return Status(-step.refusal);
+    if (!(step.actions & kCmEnable)) return Status();
+    if (Status status = this->enable_transfers(); !status.ok()) return status;
+    state_ = CmState::kEnabled;
+    return Status();
+  }
+
+  const Ref<Domain> domain_ref_;
+  const uint32_t addr_format_;
+  CmState state_ = CmState::kIdle;
+  int connect_timeout_ms_;
+  Address local_;
+  Address peer_;
+  std::unique_ptr<typename Types::ConnectRequest> request_;  // what it was opened to accept
+  Ref<EventQueue<Engine>> events_;
+
+ private:
+  Engine& driver() noexcept { return static_cast<T*>(this)->engine(); }
+};
+
+}  // namespace weft
