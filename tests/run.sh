@@ -63,11 +63,13 @@ release_build() {
     -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" -DWEFT_TEST_OPTIONS=-O0
 }
 
-# sanitized NAME SANITIZERS FOLDERS: only what the tests need, little optimised and with line numbers only.
+# sanitized NAME SANITIZERS FOLDERS: only what the tests need, little optimised, with line numbers only, and several files
+# compiled as one.
 sanitized() {
   build "$1" tests/all "$3" -DCMAKE_BUILD_TYPE=Debug -DWEFT_SANITIZE="$2" -DCMAKE_C_COMPILER=clang \
     -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
-    -DWEFT_TEST_OPTIONS=-O0 -DWEFT_PRECOMPILE=ON
+    -DWEFT_TEST_OPTIONS=-O0 -DWEFT_PRECOMPILE=ON \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8
 }
 
 # run_tests STEP BUILD SELECTION...: one run of ctest.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMaxHops = 255;
 constexpr int kMaxBuffer = 1 << 30;
-constexpr int kMaxQueueSize = 1 << 20;
+constexpr int kLargestQueue = 1 << 20;
 
 }  // namespace
 
@@ -36,8 +36,8 @@ Parameters Parameters::read() {
   parameter.number("multicast_hops", values.multicast_hops, 0, kMaxHops);
   parameter.number("receive_buffer", values.receive_buffer, 0, kMaxBuffer);
   parameter.toggle("segmentation", values.segmentation);
-  parameter.number("tx_size", values.tx_size, 1, kMaxQueueSize);
-  parameter.number("rx_size", values.rx_size, 1, kMaxQueueSize);
+  parameter.number("tx_size", values.tx_size, 1, kLargestQueue);
+  parameter.number("rx_size", values.rx_size, 1, kLargestQueue);
   return values;
 }
 

@@ -20,7 +20,7 @@
 namespace weft::verbs {
 namespace {
 
-constexpr int kBatch = 16;                 // work completions a poll
+constexpr int kPollBatch = 16;             // work completions a poll
 constexpr unsigned kFirstEntries = 256;    // of a device queue whose size nobody asked for
 constexpr unsigned kAcknowledgeAt = 1024;  // acknowledging takes a mutex inside libibverbs, so many at once
 constexpr unsigned kIdleReads = 4096;      // a reader that finds nothing looks after connections so often
@@ -163,8 +163,8 @@ void CompletionChannel::on_overrun() noexcept {
 // ---- Polling ----
 
 int CompletionChannel::poll_locked(Sink& sink, size_t limit) noexcept {
-  ibv_wc completions[kBatch];
-  const int wanted = limit < kBatch ? static_cast<int>(limit) : kBatch;
+  ibv_wc completions[kPollBatch];
+  const int wanted = limit < kPollBatch ? static_cast<int>(limit) : kPollBatch;
   const int count = ibv_poll_cq(cq_.get(), wanted, completions);
   for (int i = 0; i < count; ++i) dispatch(completions[i], sink);
   return count;
@@ -172,7 +172,7 @@ int CompletionChannel::poll_locked(Sink& sink, size_t limit) noexcept {
 
 void CompletionChannel::poll_all_locked() noexcept {
   Sink sink{.queue = queue_};
-  while (poll_locked(sink, kBatch) > 0) {
+  while (poll_locked(sink, kPollBatch) > 0) {
   }
 }
 
@@ -208,7 +208,7 @@ size_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_
       return 0;
     while (sink.room != 0) {
       const size_t wanted = sink.room;
-      if (poll_locked(sink, wanted) < static_cast<int>(std::min<size_t>(wanted, kBatch))) break;
+      if (poll_locked(sink, wanted) < static_cast<int>(std::min<size_t>(wanted, kPollBatch))) break;
     }
   }
   if (sink.count == 0 && cm_engine_ != nullptr && idle_reads_.fetch_add(1, std::memory_order_relaxed) % kIdleReads == 0)

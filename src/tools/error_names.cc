@@ -33,11 +33,11 @@ constexpr ErrorName kNames[] = {
 
 constexpr std::string_view kPrefix = "FI_";
 
-bool same(std::string_view a, std::string_view b) {
+}  // namespace
+
+bool same_name(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
-
-}  // namespace
 
 std::span<const ErrorName> error_names() {
   return kNames;
@@ -45,7 +45,7 @@ std::span<const ErrorName> error_names() {
 
 const ErrorName* error_named(std::string_view name) {
   for (const ErrorName& error : kNames)
-    if (same(error.name, name) || same(error.name.substr(kPrefix.size()), name)) return &error;
+    if (same_name(error.name, name) || same_name(error.name.substr(kPrefix.size()), name)) return &error;
   return nullptr;
 }
 

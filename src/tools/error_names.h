@@ -16,6 +16,9 @@ struct ErrorName {
 // All, by number.
 std::span<const ErrorName> error_names();
 
+// Equal in any letter case.
+bool same_name(std::string_view a, std::string_view b);
+
 // By name in any letter case, with or without FI_; nullptr when there is none.
 const ErrorName* error_named(std::string_view name);
 

@@ -2,7 +2,7 @@
 // Names of flags and enumeration values; see fabric_names.h.
 #include "fabric_names.h"
 
-#include <strings.h>
+#include "error_names.h"
 
 namespace weft::tools {
 namespace {
@@ -10,14 +10,10 @@ namespace {
 constexpr std::string_view kFlagPrefix = "FI_";
 constexpr uint32_t kEnumValues = 64;  // every enumeration of the API is dense and shorter
 
-bool same(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
-
 bool is_called(const char* official, std::string_view name, std::string_view prefix) {
   if (official == nullptr) return false;
   std::string_view full(official);
-  return same(full, name) || (full.starts_with(prefix) && same(full.substr(prefix.size()), name));
+  return same_name(full, name) || (full.starts_with(prefix) && same_name(full.substr(prefix.size()), name));
 }
 
 }  // namespace

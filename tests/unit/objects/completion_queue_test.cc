@@ -16,12 +16,12 @@
 namespace weft {
 namespace {
 
-using Queue = CompletionQueue<FakeEngine>;
 using namespace std::chrono_literals;
 
-constexpr uint32_t kApi = FI_VERSION(2, 6);
-
 struct CompletionQueueTest : testing::Test {
+  using Queue = CompletionQueue<FakeEngine>;
+  static constexpr uint32_t kApi = FI_VERSION(2, 6);
+
   Queue& open(fi_cq_format format, fi_wait_obj wait = FI_WAIT_NONE, uint32_t api = kApi, bool locking = true,
               fi_cq_wait_cond cond = FI_CQ_COND_NONE) {
     fi_cq_attr attr{};

@@ -15,12 +15,13 @@
 namespace weft {
 namespace {
 
-using Queue = EventQueue<FakeEngine>;
 using namespace std::chrono_literals;
 
 int dropped_infos = 0;
 
 struct EventQueueTest : testing::Test {
+  using Queue = EventQueue<FakeEngine>;
+
   void open(uint64_t flags = FI_WRITE, fi_wait_obj wait = FI_WAIT_FD, uint32_t api = FI_VERSION(2, 6)) {
     fi_eq_attr attr{};
     attr.flags = flags;
