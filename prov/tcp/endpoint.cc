@@ -14,10 +14,7 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
   const auto local = source_name(*info);
   if (!local) return local.error().code();
   Fabric& fabric = domain.fabric();
-  struct Deleter {
-    void operator()(Endpoint* endpoint) const noexcept { delete endpoint; }
-  };
-  std::unique_ptr<Endpoint, Deleter> endpoint(new Endpoint(domain, *info, *local, context));
+  Owner endpoint(new Endpoint(domain, *info, *local, context));
   if (::fid* handle = info->handle; handle != nullptr) {
     if (fabric.requests.remove(handle)) {
       endpoint->request_.reset(&object<ConnectRequest>(handle));

@@ -95,36 +95,4 @@ ssize_t SharedReceive::post(const ReceiveRequest& request) noexcept {
   return post_receive(queue_, domain_.pools(), request);
 }
 
-ssize_t SharedReceive::recv(void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {
-  const iovec iov{buf, len};
-  return post({.iov = {&iov, 1}, .context = context, .flags = op_flags_});
-}
-ssize_t SharedReceive::recvv(const iovec* iov, void**, size_t count, fi_addr_t, void* context) noexcept {
-  return post({.iov = {iov, count}, .context = context, .flags = op_flags_});
-}
-ssize_t SharedReceive::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
-  if (msg == nullptr) return -FI_EINVAL;
-  if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) return -FI_EBADFLAGS;
-  return post({.iov = {msg->msg_iov, msg->iov_count}, .context = msg->context, .flags = flags});
-}
-ssize_t SharedReceive::trecv(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
-                             void* context) noexcept {
-  const iovec iov{buf, len};
-  return trecvv(&iov, &desc, 1, src, tag, ignore, context);
-}
-ssize_t SharedReceive::trecvv(const iovec* iov, void**, size_t count, fi_addr_t, uint64_t tag, uint64_t ignore,
-                              void* context) noexcept {
-  return post(
-      {.iov = {iov, count}, .context = context, .flags = op_flags_, .tagged = true, .tag = tag, .ignore = ignore});
-}
-ssize_t SharedReceive::trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept {
-  if (msg == nullptr) return -FI_EINVAL;
-  return post({.iov = {msg->msg_iov, msg->iov_count},
-               .context = msg->context,
-               .flags = flags,
-               .tagged = true,
-               .tag = msg->tag,
-               .ignore = msg->ignore});
-}
-
 }  // namespace weft::tcp

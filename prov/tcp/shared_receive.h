@@ -9,10 +9,9 @@
 
 #include <vector>
 
-#include "abi/bridge.h"
 #include "base/ref.h"
 #include "objects/completion_routes.h"
-#include "tcp/receive_posting.h"
+#include "tcp/receive_calls.h"
 #include "tcp/receive_queue.h"
 
 namespace weft::tcp {
@@ -21,7 +20,7 @@ class Domain;
 class TransferEndpoint;
 
 // Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. Thread-safe (the engine's mutex).
-class SharedReceive final : public Object<fid_ep>, public RefCounted {
+class SharedReceive final : public ReceiveCalls<SharedReceive>, public RefCounted {
  public:
   static int open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context);
   static const fi_ops* fid_ops() noexcept;
@@ -32,24 +31,18 @@ class SharedReceive final : public Object<fid_ep>, public RefCounted {
   void add(TransferEndpoint& endpoint);
   void remove(TransferEndpoint& endpoint) noexcept;
 
-  // Slots.
+  // Slots, beside those of ReceiveCalls.
   int close();
   ssize_t cancel(void* context) noexcept;
   int getopt(int level, int option, void* value, size_t* len) noexcept;
   int setopt(int level, int option, const void* value, size_t len) noexcept;
   ssize_t rx_size_left() noexcept;
-  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
-  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
-  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
-  ssize_t trecv(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
-                void* context) noexcept;
-  ssize_t trecvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
-                 void* context) noexcept;
-  ssize_t trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept;
 
  private:
+  friend ReceiveCalls;
   SharedReceive(Domain& domain, const fi_rx_attr* attr, void* context) noexcept;
   ssize_t post(const ReceiveRequest& request) noexcept;
+  uint64_t receive_flags() const noexcept { return op_flags_; }
   CompletionRoutes& routes() noexcept;
 
   Domain& domain_;

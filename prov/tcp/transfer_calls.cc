@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The data transfer calls of a connected endpoint: fi_msg(3), fi_tagged(3), fi_rma(3). Each names its operation and
 // hands it to the stream or to the receive queue; `desc` and addresses mean nothing to a connected tcp endpoint.
+#include "objects/one_buffer.h"
 #include "tcp/domain.h"
 #include "tcp/receive_posting.h"
 #include "tcp/transfer_endpoint.h"
@@ -9,13 +10,6 @@ namespace weft::tcp {
 namespace {
 
 constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
-
-// A caller's buffer as an iovec array of one.
-struct OneBuffer {
-  iovec iov;
-  OneBuffer(const void* buf, size_t len) noexcept : iov{const_cast<void*>(buf), len} {}
-  operator std::span<const iovec>() const noexcept { return {&iov, 1}; }
-};
 
 }  // namespace
 
@@ -185,41 +179,6 @@ ssize_t TransferEndpoint::post(const ReceiveRequest& request) noexcept {
   if (stream_.ended()) return -FI_ENOTCONN;
   if (request.flags & (FI_PEEK | FI_CLAIM)) return peek_or_claim(own_receives_, domain_.pools(), routes, request);
   return post_receive(own_receives_, domain_.pools(), request);
-}
-
-ssize_t TransferEndpoint::recv(void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {
-  return post({.iov = OneBuffer(buf, len), .context = context, .flags = receive_flags_});
-}
-ssize_t TransferEndpoint::recvv(const iovec* iov, void**, size_t count, fi_addr_t, void* context) noexcept {
-  return post({.iov = {iov, count}, .context = context, .flags = receive_flags_});
-}
-ssize_t TransferEndpoint::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
-  if (msg == nullptr) return -FI_EINVAL;
-  if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) return -FI_EBADFLAGS;
-  return post({.iov = {msg->msg_iov, msg->iov_count}, .context = msg->context, .flags = flags});
-}
-ssize_t TransferEndpoint::trecv(void* buf, size_t len, void*, fi_addr_t, uint64_t tag, uint64_t ignore,
-                                void* context) noexcept {
-  return post({.iov = OneBuffer(buf, len),
-               .context = context,
-               .flags = receive_flags_,
-               .tagged = true,
-               .tag = tag,
-               .ignore = ignore});
-}
-ssize_t TransferEndpoint::trecvv(const iovec* iov, void**, size_t count, fi_addr_t, uint64_t tag, uint64_t ignore,
-                                 void* context) noexcept {
-  return post(
-      {.iov = {iov, count}, .context = context, .flags = receive_flags_, .tagged = true, .tag = tag, .ignore = ignore});
-}
-ssize_t TransferEndpoint::trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept {
-  if (msg == nullptr) return -FI_EINVAL;
-  return post({.iov = {msg->msg_iov, msg->iov_count},
-               .context = msg->context,
-               .flags = flags,
-               .tagged = true,
-               .tag = msg->tag,
-               .ignore = msg->ignore});
 }
 
 }  // namespace weft::tcp

@@ -13,9 +13,9 @@
 
 #include <span>
 
-#include "abi/bridge.h"
 #include "objects/completion_routes.h"
 #include "tcp/queues.h"
+#include "tcp/receive_calls.h"
 #include "tcp/receive_queue.h"
 #include "tcp/stream.h"
 
@@ -23,14 +23,10 @@ namespace weft::tcp {
 
 class Domain;
 class SharedReceive;
-struct ReceiveRequest;
 
-class TransferEndpoint : public Object<fid_ep> {
+class TransferEndpoint : public ReceiveCalls<TransferEndpoint> {
  public:
-  // fi_msg(3)
-  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
-  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
-  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
+  // fi_msg(3), beside ReceiveCalls
   ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept;
   ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept;
   ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept;
@@ -38,12 +34,7 @@ class TransferEndpoint : public Object<fid_ep> {
   ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept;
   ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
 
-  // fi_tagged(3)
-  ssize_t trecv(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
-                void* context) noexcept;
-  ssize_t trecvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
-                 void* context) noexcept;
-  ssize_t trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept;
+  // fi_tagged(3), likewise
   ssize_t tsend(const void* buf, size_t len, void* desc, fi_addr_t dest, uint64_t tag, void* context) noexcept;
   ssize_t tsendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, uint64_t tag, void* context) noexcept;
   ssize_t tsendmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept;
@@ -116,10 +107,12 @@ class TransferEndpoint : public Object<fid_ep> {
 
  private:
   friend class SharedReceive;
+  friend ReceiveCalls;
   ssize_t transmit(const TransmitRequest& request) noexcept;
   ssize_t inject_request(TransmitRequest request) noexcept;
   ssize_t rma_message(Op op, const fi_msg_rma* msg, uint64_t flags) noexcept;
   ssize_t post(const ReceiveRequest& request) noexcept;
+  uint64_t receive_flags() const noexcept { return receive_flags_; }
 
   const uint64_t caps_;
   uint64_t transmit_flags_;  // what calls without flags use (tx_attr->op_flags)

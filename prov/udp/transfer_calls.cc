@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "objects/one_buffer.h"
 #include "udp/domain.h"
 #include "udp/endpoint.h"
 #include "udp/message_buffers.h"
@@ -16,13 +17,6 @@ namespace {
 
 // Nobody acknowledges a datagram, and it has no room for completion data.
 constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA;
-
-// A caller's buffer as an iovec array of one.
-struct OneBuffer {
-  iovec iov;
-  OneBuffer(const void* buf, size_t len) noexcept : iov{const_cast<void*>(buf), len} {}
-  operator std::span<const iovec>() const noexcept { return {&iov, 1}; }
-};
 
 }  // namespace
 

@@ -263,6 +263,14 @@ Result<CmIdHandle> CmEngine::create_id(CmHandler& handler, rdma_port_space space
   return CmIdHandle(id);
 }
 
+Result<CmIdHandle> CmEngine::create_bound_id(CmHandler& handler, CmAddress& local) noexcept {
+  auto id = create_id(handler, local.port_space());
+  if (!id) return id;
+  if (rdma_bind_addr(id->get(), local.data()) != 0) return failure(Status::last_errno());
+  local = CmAddress::from(rdma_get_local_addr(id->get()));
+  return id;
+}
+
 bool CmEngine::take_turn(CmHandler& handler) noexcept {
   if (handler.has_turn_) return true;
   if (turns_left_ == 0 || !waiting_turns_.empty()) {

@@ -19,6 +19,7 @@
 #include "base/service_thread.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "verbs/cm_address.h"
 #include "verbs/cm_event.h"
 #include "verbs/device.h"
 
@@ -79,6 +80,8 @@ class CmEngine {
 
   // The rest: with the mutex held.
   Result<CmIdHandle> create_id(CmHandler& handler, rdma_port_space space) noexcept;
+  // The same, bound to `local`, which receives the port that was chosen.
+  Result<CmIdHandle> create_bound_id(CmHandler& handler, CmAddress& local) noexcept;
   // One deadline a handler; setting another replaces it.
   void set_deadline(CmHandler& handler, Clock::time_point at) noexcept { deadlines_.set(handler, at); }
   void clear_deadline(CmHandler& handler) noexcept { deadlines_.cancel(handler); }

@@ -25,10 +25,7 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
   const auto local = CmAddress::source(*info);
   if (!local) return local.error().code();
   Fabric& fabric = domain.fabric();
-  struct Deleter {
-    void operator()(Endpoint* endpoint) const noexcept { delete endpoint; }
-  };
-  std::unique_ptr<Endpoint, Deleter> endpoint(new Endpoint(domain, *info, *local, context));
+  Owner endpoint(new Endpoint(domain, *info, *local, context));
   if (::fid* handle = info->handle; handle != nullptr) {
     if (fabric.requests.remove(handle)) {
       Lock lock(fabric.engine().mutex());
@@ -90,11 +87,9 @@ int Endpoint::getname(void* name, size_t* len) {
 }
 
 Status Endpoint::bind_id() noexcept {
-  auto id = engine().create_id(*this, local_.port_space());
+  auto id = engine().create_bound_id(*this, local_);
   if (!id) return id.error();
-  if (rdma_bind_addr(id->get(), local_.data()) != 0) return Status::last_errno();
   id_ = std::move(*id);
-  local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
   return Status();
 }
 

@@ -97,11 +97,9 @@ int PassiveEndpoint::getname(void* name, size_t* len) {
 Status PassiveEndpoint::bind_id() noexcept {
   if (id_ != nullptr) return Status();
   if (given_away_) return Status(-FI_EOPBADSTATE);
-  auto id = engine().create_id(*this, local_.port_space());
+  auto id = engine().create_bound_id(*this, local_);
   if (!id) return id.error();
-  if (rdma_bind_addr(id->get(), local_.data()) != 0) return Status::last_errno();
   id_ = std::move(*id);
-  local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
   return Status();
 }
 

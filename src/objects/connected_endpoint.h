@@ -96,6 +96,11 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
   }
   ~ConnectedEndpoint() override = default;
 
+  struct Delete {
+    void operator()(T* endpoint) const noexcept { delete endpoint; }
+  };
+  using Owner = std::unique_ptr<T, Delete>;
+
   // The rest with the engine's mutex held.
   bool unconnected() const noexcept { return state_ == CmState::kIdle || state_ == CmState::kEnabled; }
   // Whether this endpoint is one that connects, or one that accepts: what it was opened with decides.

@@ -6,11 +6,8 @@ CONFORMANCE_TOPIC(CmAcceptReject);
 
 TEST_P(CmAcceptReject, AcceptedRequestGivesConnectedOnBothSides) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  const InfoPtr request = listener.next_request();
+  Asking asking(target());
+  auto& [fabric, listener, asker, request] = asking;
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
   asker.eq().expect(FI_CONNECTED, asker.fid());
@@ -22,11 +19,8 @@ TEST_P(CmAcceptReject, AcceptedRequestGivesConnectedOnBothSides) {
 
 TEST_P(CmAcceptReject, ConnectedOnAcceptingSideNamesTheEndpointNotTheListener) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  const InfoPtr request = listener.next_request();
+  Asking asking(target());
+  auto& [fabric, listener, asker, request] = asking;
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
   const Event event = answerer.eq().expect(FI_CONNECTED, answerer.fid());
@@ -36,11 +30,8 @@ TEST_P(CmAcceptReject, ConnectedOnAcceptingSideNamesTheEndpointNotTheListener) {
 
 TEST_P(CmAcceptReject, AcceptingEndpointMaySayItsEventsToTheListenersQueue) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  const InfoPtr request = listener.next_request();
+  Asking asking(target());
+  auto& [fabric, listener, asker, request] = asking;
   CompletionQueue cq(fabric);
   const auto ep = opened<fid_ep>("fi_endpoint",
                                  [&](fid_ep** e) { return fi_endpoint(fabric.domain(), request.get(), e, nullptr); });
@@ -66,11 +57,8 @@ TEST_P(CmAcceptReject, AcceptingEndpointMayLiveInAnotherDomainOfTheFabric) {
 
 TEST_P(CmAcceptReject, RejectedRequestGivesErrorEntryToTheAsker) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  const InfoPtr request = listener.next_request();
+  Asking asking(target());
+  auto& [fabric, listener, asker, request] = asking;
   ASSERT_EQ(fi_reject(listener.pep(), request->handle, nullptr, 0), 0);
   const Event event = asker.eq().expect(Event::kError, asker.fid());
   EXPECT_EQ(event.err, FI_ECONNREFUSED) << event;

@@ -16,11 +16,8 @@ Address deserted(const Target& target) {
 
 TEST_P(CmConnect, ConnectedEventNamesTheEndpointAndItsContext) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  const InfoPtr request = listener.next_request();
+  Asking asking(target());
+  auto& [fabric, listener, asker, request] = asking;
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
   const Event event = asker.eq().expect(FI_CONNECTED, asker.fid());

@@ -29,11 +29,8 @@ TEST_P(CmListen, RequestIsReportedWithFidOfPassiveEndpoint) {
 
 TEST_P(CmListen, RequestInfoDescribesAnEndpointOfTheSameKind) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  const InfoPtr request = listener.next_request();
+  Asking asking(target());
+  auto& [fabric, listener, asker, request] = asking;
   EXPECT_EQ(request->ep_attr->type, target().ep_type);
   EXPECT_EQ(request->addr_format, target().addr_format);
   EXPECT_EQ(request->caps & (FI_MSG | FI_SEND | FI_RECV), fabric.info()->caps & (FI_MSG | FI_SEND | FI_RECV));
@@ -42,11 +39,8 @@ TEST_P(CmListen, RequestInfoDescribesAnEndpointOfTheSameKind) {
 
 TEST_P(CmListen, RequestInfoCarriesBothAddresses) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  const InfoPtr request = listener.next_request();
+  Asking asking(target());
+  auto& [fabric, listener, asker, request] = asking;
   ASSERT_NE(request->dest_addr, nullptr);
   ASSERT_NE(request->src_addr, nullptr);
   const Address of_asker = Address::local_name(asker.fid());

@@ -89,11 +89,8 @@ TEST_P(CmMisuse, SecondConnectIsRefusedAtEveryStage) {
 
 TEST_P(CmMisuse, SecondConnectIsRefusedAfterAFailure) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  const InfoPtr request = listener.next_request();
+  Asking asking(target());
+  auto& [fabric, listener, asker, request] = asking;
   ASSERT_EQ(fi_reject(listener.pep(), request->handle, nullptr, 0), 0);
   asker.eq().expect(Event::kError, asker.fid());
   EXPECT_PRED1(is_state_error, asker.connect(listener.address())) << "only once in its lifetime";
@@ -110,11 +107,8 @@ TEST_P(CmMisuse, SecondAcceptIsRefused) {
 
 TEST_P(CmMisuse, ConnectOnAnEndpointMadeForARequestIsRefused) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  const InfoPtr request = listener.next_request();
+  Asking asking(target());
+  auto& [fabric, listener, asker, request] = asking;
   Node answerer(fabric, {}, request.get());
   EXPECT_PRED1(is_state_error, answerer.connect(listener.address()));
   EXPECT_EQ(answerer.accept(), 0);

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The buffer of a transfer call that takes one, as the vector that calls with many take; fi_msg(3).
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <span>
+
+namespace weft {
+
+// Lives as long as the call.
+struct OneBuffer {
+  iovec iov;
+  OneBuffer(const void* buf, std::size_t len) noexcept : iov{const_cast<void*>(buf), len} {}
+  operator std::span<const iovec>() const noexcept { return {&iov, 1}; }
+};
+
+}  // namespace weft
