@@ -33,8 +33,8 @@ TEST_P(CmAcceptReject, AcceptingEndpointMaySayItsEventsToTheListenersQueue) {
   Asking asking(target());
   auto& [fabric, listener, asker, request] = asking;
   CompletionQueue cq(fabric);
-  const auto ep = opened<fid_ep>("fi_endpoint",
-                                 [&](fid_ep** e) { return fi_endpoint(fabric.domain(), request.get(), e, nullptr); });
+  const auto ep = opened<fid_ep>(
+      "fi_endpoint", [&](fid_ep** e) { return fi_endpoint(asking.fabric.domain(), asking.request.get(), e, nullptr); });
   ASSERT_EQ(fi_ep_bind(ep.get(), listener.eq().fid(), 0), 0);
   ASSERT_EQ(fi_ep_bind(ep.get(), cq.fid(), FI_TRANSMIT | FI_RECV), 0) << "one CQ may serve both directions";
   ASSERT_EQ(fi_accept(ep.get(), nullptr, 0), 0);
