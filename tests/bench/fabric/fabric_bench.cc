@@ -2,9 +2,9 @@
 // fabric_bench: measures one libfabric.so.1, given by path, through the public API alone. sockets/socket_bench.cc has
 // the same workloads over plain sockets.
 #include "fabric/fabric_connects.h"
-#include "fabric/fabric_rma.h"
 #include "fabric/messenger.h"
 #include "process/message_workloads.h"
+#include "process/one_sided.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "fabric/fabric_connects.h"
 
 #include "fabric/fabric_node.h"
-#include "process/connect_report.h"
+#include "process/connection_workloads.h"
 
 namespace bench {
 namespace {
@@ -22,41 +22,22 @@ void report_idle_cpu(const char* metric, WaitCall wait) {
 
 void connects_server(const Measurement& m, Channel& channel) {
   FabricNode node(m, Role::kServer, Wait::kSpin, channel);
-  node.serve_short_connections(m.connections);
-  channel.put(0);
+  serve_connects(node, m, channel);
 }
 
 void connects_client(const Measurement& m, Channel& channel) {
   FabricNode node(m, Role::kClient, Wait::kSpin, channel);
-  const std::uint64_t start = now_ns();
-  for (unsigned i = 0; i < m.connections; ++i) node.connect_and_close();
-  channel.get();  // the server has seen each of them connect and leave
-  report_connect_rate(m.connections, start);
+  make_connects(node, m, channel);
 }
 
 void storm_server(const Measurement& m, Channel& channel) {
   FabricNode node(m, Role::kServer, Wait::kSpin, channel);
-  node.accept(1);  // so that what is set up once is not counted per connection
-  const MemoryPerConnection memory;
-  channel.put(0);
-  node.accept(m.connections);
-  channel.put(0);
-  memory.report("server_private_kib", "server_heap_kib", m.connections);
-  node.leave(channel);
+  serve_storm(node, m, channel);
 }
 
 void storm_client(const Measurement& m, Channel& channel) {
   FabricNode node(m, Role::kClient, Wait::kSpin, channel);
-  node.connect(1, 1);
-  const MemoryPerConnection memory;
-  channel.get();
-  const std::uint64_t start = now_ns();
-  node.connect(m.connections, m.outstanding);
-  channel.get();  // connected on the server's side too
-  report_connect_rate(m.connections, start);
-  memory.report("client_private_kib", "client_heap_kib", m.connections);
-  memory.report_machine("machine_kib", m.connections);
-  node.leave(channel);
+  make_storm(node, m, channel);
 }
 
 void idle_server(const Measurement& m, Channel& channel) {

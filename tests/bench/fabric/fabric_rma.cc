@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Governed by fi_rma(3). The server registers a row of slots and answers one message at the end; it drives progress the
 // whole time, as manual progress demands. The words in the slots show that the data really moved.
-#include "fabric/fabric_rma.h"
+#include "process/one_sided.h"
 
 #include <rdma/fi_rma.h>
 

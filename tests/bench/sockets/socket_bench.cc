@@ -2,7 +2,7 @@
 // socket_bench: the workloads of fabric_bench over plain TCP sockets, as the floor that a provider over tcp can reach.
 #include <vector>
 
-#include "process/connect_report.h"
+#include "process/connection_workloads.h"
 #include "process/message_workloads.h"
 #include "process/process_pair.h"
 #include "sockets/socket_link.h"
@@ -69,16 +69,12 @@ void read_client(const Measurement& m, Channel& channel) {
 
 void connects_server(const Measurement& m, Channel& channel) {
   SocketNode node(Role::kServer, Wait::kSpin, channel);
-  node.serve_short_connections(m.connections);
-  channel.put(0);
+  serve_connects(node, m, channel);
 }
 
 void connects_client(const Measurement& m, Channel& channel) {
   SocketNode node(Role::kClient, Wait::kSpin, channel);
-  const std::uint64_t start = now_ns();
-  for (unsigned i = 0; i < m.connections; ++i) node.connect_and_close();
-  channel.get();
-  report_connect_rate(m.connections, start);
+  make_connects(node, m, channel);
 }
 
 void storm_server(const Measurement& m, Channel& channel) {

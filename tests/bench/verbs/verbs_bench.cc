@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // verbs_bench: the workloads of fabric_bench over raw verbs (librdmacm and libibverbs), as the floor that a provider
 // over verbs can reach.
-#include "process/connect_report.h"
+#include "process/connection_workloads.h"
 #include "process/message_workloads.h"
+#include "process/one_sided.h"
 #include "verbs/rdma_node.h"
 #include "verbs/verbs_link.h"
-#include "verbs/verbs_rma.h"
 
 namespace {
 
@@ -28,41 +28,22 @@ constexpr Workload messages(const char* name) {
 
 void connects_server(const Measurement& m, Channel& channel) {
   RdmaNode node(m, Role::kServer, channel);
-  node.serve_short_connections(m.connections);
-  channel.put(0);
+  serve_connects(node, m, channel);
 }
 
 void connects_client(const Measurement& m, Channel& channel) {
   RdmaNode node(m, Role::kClient, channel);
-  const std::uint64_t start = now_ns();
-  for (unsigned i = 0; i < m.connections; ++i) node.connect_and_close();
-  channel.get();
-  report_connect_rate(m.connections, start);
+  make_connects(node, m, channel);
 }
 
 void storm_server(const Measurement& m, Channel& channel) {
   RdmaNode node(m, Role::kServer, channel);
-  node.accept(1);  // so that what is set up once is not counted per connection
-  const MemoryPerConnection memory;
-  channel.put(0);
-  node.accept(m.connections);
-  channel.put(0);
-  memory.report("server_private_kib", "server_heap_kib", m.connections);
-  node.leave(channel);
+  serve_storm(node, m, channel);
 }
 
 void storm_client(const Measurement& m, Channel& channel) {
   RdmaNode node(m, Role::kClient, channel);
-  node.connect(1, 1);
-  const MemoryPerConnection memory;
-  channel.get();
-  const std::uint64_t start = now_ns();
-  node.connect(m.connections, m.outstanding);
-  channel.get();  // connected on the server's side too
-  report_connect_rate(m.connections, start);
-  memory.report("client_private_kib", "client_heap_kib", m.connections);
-  memory.report_machine("machine_kib", m.connections);
-  node.leave(channel);
+  make_storm(node, m, channel);
 }
 
 constexpr Workload kWorkloads[] = {

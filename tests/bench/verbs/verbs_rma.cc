@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // See ibv_post_send(3). The server registers a row of slots and answers one message at the end. The words in the slots
 // show that the data really moved, as in fabric/fabric_rma.cc.
-#include "verbs/verbs_rma.h"
+#include "process/one_sided.h"
 
 #include "process/message_workloads.h"
 #include "verbs/verbs_link.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// RDMA writes and reads of one size over one queue pair, a window under way.
+// One-sided bandwidth over the first connection, m.window transfers of m.size bytes under way at once: what each of the
+// programs measures in its own way.
 #pragma once
 
 #include "process/measurement.h"
