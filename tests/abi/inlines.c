@@ -8,14 +8,7 @@
 #include <string.h>
 
 #include "all_headers.h"
-
-#define CHECK(condition)                                              \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      exit(1);                                                        \
-    }                                                                 \
-  } while (0)
+#include "check.h"
 
 // A table that a provider compiled against an older header filled: it ends before `slot`.
 #define TABLE_BEFORE(type, slot) \

@@ -6,27 +6,11 @@
 #   kill       a host is killed; the other one sees no answer and is told that nobody will meet it
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+. "$here/selftest_functions.sh"
 
-fail() {
-  echo "FAILED: $*"
-  cat out err 2>/dev/null
-  exit 1
-}
-
-# in_pair STATUS WORD...: pair.sh with these words ends with that status. A skip is ours, too.
+# in_pair STATUS WORD...: pair.sh with these words ends with that status.
 in_pair() {
-  wanted=$1
-  shift
-  sh "$here/pair.sh" "$@" >out 2>err
-  got=$?
-  if [ $got -eq 77 ] || grep -q 'but REQUIRE names rxe' err; then
-    cat err
-    exit $got
-  fi
-  [ $got -eq "$wanted" ] || fail "pair.sh $* ended with $got instead of $wanted"
+  expect_end pair.sh "$@"
 }
 
 # answers: whether the peer answers three times within ten seconds. The lab's own busybox has a ping.

@@ -9,27 +9,11 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 run=$here/run.sh
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+. "$here/selftest_functions.sh"
 
-fail() {
-  echo "FAILED: $*"
-  cat out err 2>/dev/null
-  exit 1
-}
-
-# in_lab STATUS WORD...: run.sh with these words ends with that status. A skip is ours, too.
+# in_lab STATUS WORD...: run.sh with these words ends with that status.
 in_lab() {
-  wanted=$1
-  shift
-  sh "$run" "$@" >out 2>err
-  got=$?
-  if [ $got -eq 77 ] || grep -q 'but REQUIRE names rxe' err; then
-    cat err
-    exit $got
-  fi
-  [ $got -eq "$wanted" ] || fail "run.sh $* ended with $got instead of $wanted"
+  expect_end run.sh "$@"
 }
 
 skips() {

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# What the self-tests of the lab share. They source it; it puts them into a folder of their own.
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+
+fail() {
+  echo "FAILED: $*"
+  cat out err 2>/dev/null
+  exit 1
+}
+
+# expect_end SCRIPT STATUS WORD...: the script of the lab with these words ends with that status. A skip is ours, too.
+expect_end() {
+  script=$1
+  wanted=$2
+  shift 2
+  sh "$here/$script" "$@" >out 2>err
+  got=$?
+  if [ $got -eq 77 ] || grep -q 'but REQUIRE names rxe' err; then
+    cat err
+    exit $got
+  fi
+  [ $got -eq "$wanted" ] || fail "$script $* ended with $got instead of $wanted"
+}
