@@ -63,15 +63,15 @@ Status FabricLink::find(const char* local_address, const EndpointName* peer) {
   return {};
 }
 
-Status FabricLink::open_fabric() {
-  fid_fabric* fabric = nullptr;
-  WEFT_TRY(check(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric({})", info_->fabric_attr->prov_name));
-  fabric_.reset(fabric);
+Status open_fabric(const fi_info& info, FidPtr<fid_fabric>& fabric, FidPtr<fid_eq>& events) {
+  fid_fabric* opened = nullptr;
+  WEFT_TRY(check(fi_fabric(info.fabric_attr, &opened, nullptr), "fi_fabric({})", info.fabric_attr->prov_name));
+  fabric.reset(opened);
   fi_eq_attr attr{};
   attr.wait_obj = FI_WAIT_UNSPEC;
   fid_eq* eq = nullptr;
-  WEFT_TRY(check(fi_eq_open(fabric_.get(), &attr, &eq, nullptr), "fi_eq_open"));
-  eq_.reset(eq);
+  WEFT_TRY(check(fi_eq_open(opened, &attr, &eq, nullptr), "fi_eq_open"));
+  events.reset(eq);
   return {};
 }
 
@@ -218,7 +218,7 @@ Result<std::unique_ptr<FabricLink>> FabricLink::serve(const LinkOptions& options
   std::unique_ptr<FabricLink> link(new FabricLink(options, watch));
   Result<std::string> address = control.local_address();
   WEFT_TRY(link->find(address ? address->c_str() : nullptr, nullptr));
-  WEFT_TRY(link->open_fabric());
+  WEFT_TRY(open_fabric(*link->info_, link->fabric_, link->eq_));
   if (options.type == FI_EP_MSG) {
     WEFT_TRY(link->listen_and_accept(control));
     return link;
@@ -239,7 +239,7 @@ Result<std::unique_ptr<FabricLink>> FabricLink::join(const LinkOptions& options,
   Result<EndpointName> peer = control.receive_name();
   if (!peer) return tl::unexpected(peer.error());
   WEFT_TRY(link->find(nullptr, &*peer));
-  WEFT_TRY(link->open_fabric());
+  WEFT_TRY(open_fabric(*link->info_, link->fabric_, link->eq_));
   WEFT_TRY(link->open_endpoint());
   if (options.type == FI_EP_MSG) {
     WEFT_TRY(link->connect(*peer));

@@ -32,6 +32,9 @@ struct FidCloser {
 template <class Fid>
 using FidPtr = std::unique_ptr<Fid, FidCloser>;
 
+// What every link starts with: the fabric that `info` names, and an event queue in it that can be waited for.
+Status open_fabric(const fi_info& info, FidPtr<fid_fabric>& fabric, FidPtr<fid_eq>& events);
+
 struct LinkOptions {
   fi_ep_type type = FI_EP_DGRAM;
   bool tagged = false;
@@ -70,7 +73,6 @@ class FabricLink {
   FabricLink(const LinkOptions& options, Watch& watch) : options_(options), watch_(watch) {}
 
   Status find(const char* local_address, const EndpointName* peer);
-  Status open_fabric();
   Status open_endpoint();
   Status register_buffers();
   Status listen_and_accept(ControlChannel& control);

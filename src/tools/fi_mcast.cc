@@ -22,7 +22,6 @@
 namespace weft::tools {
 namespace {
 
-constexpr int kExitInterrupted = 130;  // as a shell reports SIGINT
 constexpr int kPollMs = 50;
 constexpr uint64_t kMostSenders = 256;
 constexpr std::chrono::milliseconds kProgressInterval{250};

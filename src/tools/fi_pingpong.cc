@@ -24,7 +24,6 @@
 namespace weft::tools {
 namespace {
 
-constexpr int kExitInterrupted = 130;              // as a shell reports SIGINT
 constexpr uint64_t kMostIterations = 999'999'999;  // what the control connection can count
 constexpr uint64_t kMostSeconds = 10'000'000;
 

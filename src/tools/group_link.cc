@@ -62,16 +62,9 @@ Status GroupLink::find() {
 }
 
 Status GroupLink::open_queues() {
-  fid_fabric* fabric = nullptr;
-  WEFT_TRY(check(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric({})", info_->fabric_attr->prov_name));
-  fabric_.reset(fabric);
-  fi_eq_attr eq_attr{};
-  eq_attr.wait_obj = FI_WAIT_UNSPEC;
-  fid_eq* eq = nullptr;
-  WEFT_TRY(check(fi_eq_open(fabric, &eq_attr, &eq, nullptr), "fi_eq_open"));
-  eq_.reset(eq);
+  WEFT_TRY(open_fabric(*info_, fabric_, eq_));
   fid_domain* domain = nullptr;
-  WEFT_TRY(check(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain({})", info_->domain_attr->name));
+  WEFT_TRY(check(fi_domain(fabric_.get(), info_.get(), &domain, nullptr), "fi_domain({})", info_->domain_attr->name));
   domain_.reset(domain);
   fi_cq_attr cq_attr{};
   cq_attr.size = kReceives + kSends;

@@ -13,6 +13,8 @@ namespace weft::tools {
 
 using Clock = std::chrono::steady_clock;
 
+inline constexpr int kExitInterrupted = 130;  // as a shell reports SIGINT
+
 // Not thread-safe.
 class Watch {
  public:
