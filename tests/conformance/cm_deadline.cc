@@ -27,12 +27,9 @@ void expect_timed_out(Node& node, Clock::time_point start) {
   EXPECT_TRUE(node.eq().stays_silent()) << "exactly one terminal event";
 }
 
-}  // namespace
-
-TEST_P(CmDeadline, ConnectToASilentPeerTimesOut) {
-  CONNECTED_ONLY();
-  Fabric fabric(target());
-  const BlackHole hole(fabric, BlackHole::kSilent);
+void expect_connect_times_out(const Target& target, BlackHole::Kind kind) {
+  Fabric fabric(target);
+  const BlackHole hole(fabric, kind);
   Node asker(fabric);
   ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
   const auto start = Clock::now();
@@ -40,15 +37,16 @@ TEST_P(CmDeadline, ConnectToASilentPeerTimesOut) {
   expect_timed_out(asker, start);
 }
 
+}  // namespace
+
+TEST_P(CmDeadline, ConnectToASilentPeerTimesOut) {
+  CONNECTED_ONLY();
+  expect_connect_times_out(target(), BlackHole::kSilent);
+}
+
 TEST_P(CmDeadline, ConnectToAFullBacklogTimesOut) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  const BlackHole hole(fabric, BlackHole::kFull);
-  Node asker(fabric);
-  ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
-  const auto start = Clock::now();
-  ASSERT_EQ(asker.connect(hole.address()), 0);
-  expect_timed_out(asker, start);
+  expect_connect_times_out(target(), BlackHole::kFull);
 }
 
 // The kernel alone would try for minutes, so returning long before the deadline is returning without having waited.

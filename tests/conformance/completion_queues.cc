@@ -7,6 +7,23 @@
 
 CONFORMANCE_TOPIC(CompletionQueues);
 
+namespace {
+
+// One error entry that waits to be read from pair.a().rx().
+struct CanceledReceive {
+  explicit CanceledReceive(const Target& target) : fabric(target), pair(fabric), in(fabric, 64) {
+    EXPECT_EQ(pair.a().recv(in, 64, &received), 0);
+    pair.a().cancel_receives({&received});
+  }
+
+  Fabric fabric;
+  Pair pair;
+  Buffer in;
+  Context received;
+};
+
+}  // namespace
+
 TEST_P(CompletionQueues, EmptyQueueAnswersAgain) {
   Fabric fabric(target());
   Pair pair(fabric);
@@ -16,12 +33,8 @@ TEST_P(CompletionQueues, EmptyQueueAnswersAgain) {
 }
 
 TEST_P(CompletionQueues, CanceledReceiveGivesAnErrorEntry) {
-  Fabric fabric(target());
-  Pair pair(fabric);
-  Buffer in(fabric, 64);
-  Context received;
-  ASSERT_EQ(pair.a().recv(in, 64, &received), 0);
-  pair.a().cancel_receives({&received});
+  CanceledReceive canceled(target());
+  auto& [fabric, pair, in, received] = canceled;
   const Completion completion = pair.a().rx().wait();
   EXPECT_EQ(completion.err(), FI_ECANCELED) << completion;
   EXPECT_EQ(completion.context(), &received);
@@ -81,12 +94,8 @@ TEST_P(CompletionQueues, EveryErrorOfManyIsKept) {
 }
 
 TEST_P(CompletionQueues, ErrorEntryOfAnOldProgramIsNotOverrun) {
-  Fabric fabric(target());
-  Pair pair(fabric);
-  Buffer in(fabric, 64);
-  Context received;
-  ASSERT_EQ(pair.a().recv(in, 64, &received), 0);
-  pair.a().cancel_receives({&received});
+  CanceledReceive canceled(target());
+  auto& [fabric, pair, in, received] = canceled;
   struct {
     fi_cq_err_entry entry;
     char guard[64];
@@ -103,12 +112,8 @@ TEST_P(CompletionQueues, ErrorEntryOfAnOldProgramIsNotOverrun) {
 }
 
 TEST_P(CompletionQueues, StrerrorSaysSomethingInTheCallersBuffer) {
-  Fabric fabric(target());
-  Pair pair(fabric);
-  Buffer in(fabric, 64);
-  Context received;
-  ASSERT_EQ(pair.a().recv(in, 64, &received), 0);
-  pair.a().cancel_receives({&received});
+  CanceledReceive canceled(target());
+  auto& [fabric, pair, in, received] = canceled;
   const Completion completion = pair.a().rx().wait();
   ASSERT_EQ(completion.rc, -FI_EAVAIL);
   char text[256] = "";

@@ -16,6 +16,12 @@ Handle<fid_poll> open_poll(const Fabric& fabric) {
   return opened<fid_poll>("fi_poll_open", [&](fid_poll** p) { return fi_poll_open(fabric.domain(), &attr, p); });
 }
 
+Handle<fid_cntr> open_counter(const Fabric& fabric, void* context) {
+  fi_cntr_attr attr{};
+  return opened<fid_cntr>("fi_cntr_open",
+                          [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, context); });
+}
+
 Handle<fid_wait> open_wait(const Fabric& fabric, fi_wait_obj wait_obj) {
   fi_wait_attr attr{};
   attr.wait_obj = wait_obj;
@@ -57,9 +63,7 @@ TEST_P(PollAndWaitSets, PollReportsAChangedCounterOnce) {
   Fabric fabric(target());
   const auto set = open_poll(fabric);
   int name = 0;
-  fi_cntr_attr attr{};
-  const auto counter =
-      opened<fid_cntr>("fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, &name); });
+  const auto counter = open_counter(fabric, &name);
   NodeOptions counting;
   counting.configure = [&](fid_ep* ep) { ASSERT_EQ(fi_ep_bind(ep, &counter->fid, FI_RECV), 0); };
   Pair pair(fabric, {}, counting);
@@ -102,9 +106,7 @@ TEST_P(PollAndWaitSets, ErrorsThatTheApplicationCountsAreReported) {
   Fabric fabric(target());
   const auto set = open_poll(fabric);
   int name = 0;
-  fi_cntr_attr attr{};
-  const auto counter =
-      opened<fid_cntr>("fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, &name); });
+  const auto counter = open_counter(fabric, &name);
   ASSERT_EQ(fi_poll_add(set.get(), &counter->fid, 0), 0);
   for (auto* change : {&fi_cntr_adderr, &fi_cntr_seterr}) {
     ASSERT_EQ(fi_cntr_add(counter.get(), 3), 0);
