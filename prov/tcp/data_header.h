@@ -16,6 +16,7 @@ enum class Op : std::uint8_t { kMessage = 0, kTagged = 1, kReadRequest = 2, kRea
 inline constexpr std::uint8_t kDataVersion = 3;
 inline constexpr std::uint16_t kFlagCqData = 1 << 0;
 inline constexpr std::uint16_t kFlagDeliveryComplete = 1 << 2;  // the sender waits for an acknowledgement
+inline constexpr std::uint16_t kFlagTagged = 1 << 7;            // on kMessage: release 1.17 sends kTagged so in places
 inline constexpr std::uint8_t kOpDataAck = 2;                   // on kMessage without payload: the acknowledgement
 inline constexpr std::size_t kMaxRmaIov = 4;
 
@@ -90,6 +91,7 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   std::memcpy(&header.flags, in + 2, 2);
   if (swap) header.flags = __builtin_bswap16(header.flags);
   header.op_data = static_cast<std::uint8_t>(in[4]);
+  if (header.op == Op::kMessage && (header.flags & kFlagTagged) != 0) header.op = Op::kTagged;
   // Other operations carry no ranges, whatever the count says: the reference leaves a request's in its answer.
   if (header.op == Op::kReadRequest || header.op == Op::kWrite) {
     header.rma_count = static_cast<std::uint8_t>(in[5]);

@@ -41,7 +41,8 @@ struct Piece {
 // A message without a receive. Its payload may still be arriving.
 struct Unexpected : ListHook<Unexpected> {
   Stream* stream = nullptr;
-  bool tagged = false;
+  bool tagged = false;   // goes to a receive with a tag
+  bool has_tag = false;  // differs where the endpoint has no FI_TAGGED
   bool has_cq_data = false;
   bool wants_ack = false;
   std::uint64_t tag = 0;

@@ -90,6 +90,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
 
   // stream_messages.cc
   bool begin(const DataHeader& header) noexcept;  // false: cannot go on before something is posted or sent
+  bool goes_by_tag() const noexcept;
   bool begin_message() noexcept;
   bool begin_unexpected() noexcept;
   bool begin_read_request() noexcept;

@@ -37,10 +37,15 @@ bool Stream::begin(const DataHeader& header) noexcept {
   return state_ == State::kOpen;
 }
 
+// An endpoint without FI_TAGGED takes tagged messages like others, in order with them: so do other implementations, and
+// layers above count on it.
+bool Stream::goes_by_tag() const noexcept {
+  return header_.op == Op::kTagged && endpoint_.matches_tags();
+}
+
 bool Stream::begin_message() noexcept {
   ReceiveQueue& queue = endpoint_.receive_queue();
-  const bool tagged = header_.op == Op::kTagged;
-  Receive* receive = queue.find(tagged, header_.tag);
+  Receive* receive = queue.find(goes_by_tag(), header_.tag);
   if (receive == nullptr) return begin_unexpected();
   piece_ = take_piece(*receive, header_.payload);
   if (header_.wants_ack()) ack_sequence_ = owe_ack();
@@ -55,7 +60,7 @@ bool Stream::begin_message() noexcept {
 
 bool Stream::begin_unexpected() noexcept {
   ReceiveQueue& queue = endpoint_.receive_queue();
-  const bool tagged = header_.op == Op::kTagged;
+  const bool tagged = goes_by_tag();
   std::unique_ptr<Unexpected> message;
   if (queue.may_keep(tagged, header_.payload)) {
     message.reset(new (std::nothrow) Unexpected);
@@ -67,6 +72,7 @@ bool Stream::begin_unexpected() noexcept {
   }
   message->stream = this;
   message->tagged = tagged;
+  message->has_tag = header_.op == Op::kTagged;
   message->tag = header_.tag;
   message->has_cq_data = header_.has_cq_data();
   message->cq_data = header_.cq_data;
@@ -139,7 +145,7 @@ void Stream::finish() noexcept {
   switch (kind) {
     case Sink::kReceive: {
       Unexpected seen;  // only its description is looked at
-      seen.tagged = header_.op == Op::kTagged;
+      seen.has_tag = header_.op == Op::kTagged;
       seen.tag = header_.tag;
       seen.has_cq_data = header_.has_cq_data();
       seen.cq_data = header_.cq_data;
@@ -207,7 +213,7 @@ void Stream::complete_receive(const Piece& piece, const Unexpected& message) noe
   Receive& receive = *piece.receive;
   Completion done;
   done.context = receive.context;
-  done.flags = FI_RECV | (message.tagged ? FI_TAGGED : FI_MSG);
+  done.flags = FI_RECV | (message.has_tag ? FI_TAGGED : FI_MSG);
   if (message.has_cq_data) done.flags |= FI_REMOTE_CQ_DATA;
   done.len = std::min(message.len, piece.capacity);
   done.buf = piece.buf;

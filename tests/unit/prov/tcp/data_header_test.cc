@@ -41,6 +41,17 @@ TEST(DataHeader, OptionalWordsFollowInOrder) {
   EXPECT_EQ(out[24], std::byte{2});
 }
 
+// As release 1.17 sends a tagged message from an endpoint without FI_TAGGED: a plain one with a flag.
+TEST(DataHeader, ReadsTheTagOfAFlaggedMessage) {
+  const unsigned char bytes[32] = {3, 0, 0x81, 0, 0, 0, 32, 0, 40, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 9};
+  const Result<DataHeader> header = decode(reinterpret_cast<const std::byte*>(bytes), false);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->op, Op::kTagged);
+  EXPECT_EQ(header->payload, 8u);
+  EXPECT_EQ(header->cq_data, 7u);
+  EXPECT_EQ(header->tag, 9u);
+}
+
 TEST(DataHeader, SurvivesTheRoundTripForEveryNumberOfRanges) {
   for (std::uint8_t ranges = 1; ranges <= kMaxRmaIov; ++ranges) {
     const DataHeader header = write_header(ranges);
