@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The buffers that the application names in a transfer call; fi_msg(3).
+#pragma once
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+namespace weft {
+
+inline std::size_t total_length(std::span<const iovec> iov) noexcept {
+  std::size_t len = 0;
+  for (const iovec& piece : iov) len += piece.iov_len;
+  return len;
+}
+
+// Whether a caller's buffers are ones to work with: not too many, and none of them NULL with a length.
+inline bool valid_buffers(std::span<const iovec> iov, std::size_t limit) noexcept {
+  if (iov.size() > limit || (!iov.empty() && iov.data() == nullptr)) return false;
+  return std::all_of(iov.begin(), iov.end(),
+                     [](const iovec& piece) { return piece.iov_base != nullptr || piece.iov_len == 0; });
+}
+
+// A caller's buffer as an iovec array of one.
+struct OneBuffer {
+  iovec iov;
+  OneBuffer(const void* buf, std::size_t len) noexcept : iov{const_cast<void*>(buf), len} {}
+  operator std::span<const iovec>() const noexcept { return {&iov, 1}; }
+};
+
+}  // namespace weft
