@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/list.h"
+#include "objects/message_buffers.h"
 #include "tcp/limits.h"
 
 namespace weft::tcp {
@@ -53,18 +54,5 @@ struct Transmit : ListHook<Transmit> {
     return then == Then::kAwaitRead ? std::span<const iovec>() : std::span(iov, iov_count);
   }
 };
-
-inline std::size_t total_length(std::span<const iovec> iov) noexcept {
-  std::size_t len = 0;
-  for (const iovec& piece : iov) len += piece.iov_len;
-  return len;
-}
-
-// Whether a caller's buffers are ones to work with: not too many, and none of them NULL with a length.
-inline bool valid_buffers(std::span<const iovec> iov) noexcept {
-  if (iov.size() > kIovLimit || (!iov.empty() && iov.data() == nullptr)) return false;
-  return std::all_of(iov.begin(), iov.end(),
-                     [](const iovec& piece) { return piece.iov_base != nullptr || piece.iov_len == 0; });
-}
 
 }  // namespace weft::tcp

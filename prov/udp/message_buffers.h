@@ -9,22 +9,9 @@
 #include <cstring>
 #include <span>
 
-#include "udp/limits.h"
+#include "objects/message_buffers.h"
 
 namespace weft::udp {
-
-inline std::size_t total_length(std::span<const iovec> iov) noexcept {
-  std::size_t len = 0;
-  for (const iovec& piece : iov) len += piece.iov_len;
-  return len;
-}
-
-// Whether a caller's buffers are ones to work with: not too many, and none of them NULL with a length.
-inline bool valid_buffers(std::span<const iovec> iov) noexcept {
-  if (iov.size() > kIovLimit || (!iov.empty() && iov.data() == nullptr)) return false;
-  return std::all_of(iov.begin(), iov.end(),
-                     [](const iovec& piece) { return piece.iov_base != nullptr || piece.iov_len == 0; });
-}
 
 // Copies `bytes`, which fit, into the buffers.
 inline void scatter(std::span<const iovec> iov, std::span<const std::byte> bytes) noexcept {

@@ -10,6 +10,9 @@
 
 namespace weft {
 
+// Buffers that providers without hardware take in one call.
+inline constexpr std::size_t kSoftwareIovLimit = 4;
+
 inline std::size_t total_length(std::span<const iovec> iov) noexcept {
   std::size_t len = 0;
   for (const iovec& piece : iov) len += piece.iov_len;
@@ -17,7 +20,7 @@ inline std::size_t total_length(std::span<const iovec> iov) noexcept {
 }
 
 // Whether a caller's buffers are ones to work with: not too many, and none of them NULL with a length.
-inline bool valid_buffers(std::span<const iovec> iov, std::size_t limit) noexcept {
+inline bool valid_buffers(std::span<const iovec> iov, std::size_t limit = kSoftwareIovLimit) noexcept {
   if (iov.size() > limit || (!iov.empty() && iov.data() == nullptr)) return false;
   return std::all_of(iov.begin(), iov.end(),
                      [](const iovec& piece) { return piece.iov_base != nullptr || piece.iov_len == 0; });
