@@ -1,12 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # fi_pingpong.sh SERVER_LIBRARY CLIENT_LIBRARY OPTION...: the distribution's unmodified fi_pingpong, both ends with the
-# same options, each on the library in the named folder ("stock" for its own).
+# same options, each on the library in the named folder ("stock" for its own). "tcp+ofi_rxm" stands for "tcp;ofi_rxm".
 set -u
 . "$(dirname "$0")/stock.sh"
 need_program /usr/bin/fi_pingpong
 server_library=$1 client_library=$2
 shift 2
+for option in "$@"; do
+  shift
+  case $option in *+*) option=$(echo "$option" | tr + ";") ;; esac
+  set -- "$@" "$option"
+done
 address=127.0.0.1
 for option in "$@"; do [ "$option" = -6 ] && address=::1; done
 control=$((20000 + $$ % 12000))  # below the ephemeral ports; the program insists on a port number of its own

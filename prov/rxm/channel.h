@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A connection to a peer, and the records of what goes on over it. The endpoint owns all of them, the engine's mutex
+// guards them.
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+
+#include <memory>
+
+#include "base/deadline.h"
+#include "base/list.h"
+#include "objects/address.h"
+#include "rdm/receive_side.h"
+#include "rxm/buffers.h"
+#include "rxm/limits.h"
+#include "rxm/packet.h"
+
+namespace weft::rxm {
+
+struct Channel;
+struct Peer;
+struct FlightTag;
+struct StalledTag;
+
+// What the lower provider knows an operation of ours by. A channel outlives all of its own.
+struct Work {
+  enum class Kind : std::uint8_t { kReceive, kTransmit, kPacket, kFetch };
+
+  Work(Kind what) noexcept : kind(what) {}
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  fi_context2 space;  // the lower provider's, in its modes FI_CONTEXT and FI_CONTEXT2; first, as it must be
+  const Kind kind;
+  Channel* channel = nullptr;
+};
+
+// A buffer that a packet may arrive in.
+struct PostedBuffer : Work, ListHook<PostedBuffer> {
+  PostedBuffer() noexcept : Work(Kind::kReceive) {}
+  Buffer* buffer = nullptr;
+};
+
+enum class Operation : std::uint8_t { kMessage, kTagged, kRead, kWrite };
+
+// An operation of the application on its way.
+struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
+  Transmit() noexcept : Work(Kind::kTransmit) {}
+
+  Peer* peer = nullptr;
+  void* context = nullptr;
+  std::uint64_t completion_flags = 0;
+  Operation operation = Operation::kMessage;
+  bool report = true;             // a completion is wanted
+  bool has_data = false;          // FI_REMOTE_CQ_DATA
+  bool awaits_peer = false;       // a rendezvous: the peer says when it is over
+  int error = 0;                  // positive; reported when nothing of it is outstanding
+  unsigned outstanding = 0;       // lower operations
+  std::uint32_t segment = 0;      // next piece to go
+  std::size_t sent = 0;           // bytes in pieces before it
+  std::uint64_t lower_flags = 0;  // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE
+  std::uint64_t data = 0;
+  std::uint64_t tag = 0;
+  std::uint64_t message = 0;  // its number on the wire; 0: none
+  std::size_t len = 0;
+  std::uint32_t iov_count = 0;
+  std::uint32_t range_count = 0;
+  iovec iov[kIovLimit];
+  RemoteRange ranges[kMaxRanges];  // kRead, kWrite: where
+  RendezvousPacket packet;
+  std::unique_ptr<std::byte[]> copy;  // FI_INJECT
+  Lower<fid_mr> regions[kIovLimit];
+};
+
+// A packet in a buffer of ours: control, or a copy of (a piece of) a message.
+struct Packet : Work, ListHook<Packet> {
+  Packet() noexcept : Work(Kind::kPacket) {}
+  Buffer* buffer = nullptr;
+  std::size_t len = 0;
+  Transmit* owner = nullptr;
+  std::uint64_t lower_flags = 0;
+};
+
+// A long message that is being read from its sender's memory.
+struct Fetch : ListHook<Fetch>, ListHook<StalledTag> {
+  struct Piece : Work {
+    Piece() noexcept : Work(Kind::kFetch) {}
+    Fetch* fetch = nullptr;
+    iovec local{};
+    void* desc = nullptr;
+    RemoteRange remote;
+  };
+  static constexpr std::size_t kMaxPieces = kIovLimit + kMaxRanges;
+
+  Channel* channel = nullptr;
+  rdm::Delivery delivery;
+  rdm::Envelope envelope;
+  std::uint64_t message = 0;
+  int error = 0;
+  std::size_t piece_count = 0;
+  std::size_t issued = 0;
+  std::size_t outstanding = 0;
+  bool told = false;  // the sender knows that it is over
+  Piece pieces[kMaxPieces];
+  Lower<fid_mr> regions[kIovLimit];
+};
+
+// A message without a receive.
+struct Unexpected;
+
+// A message that arrives in pieces.
+struct Assembly : ListHook<Assembly> {
+  std::uint64_t message = 0;
+  std::uint32_t next_segment = 0;
+  std::size_t arrived = 0;
+  rdm::Envelope envelope;
+  rdm::Delivery delivery;            // where it goes, once somebody takes it
+  Unexpected* unexpected = nullptr;  // until then
+  bool discarded = false;
+};
+
+struct Unexpected : rdm::Message, ListHook<Unexpected> {
+  enum class Kind : std::uint8_t { kWhole, kPieces, kRendezvous };
+  Kind kind = Kind::kWhole;
+  bool dead = false;  // its sender is gone and the rest of it with it
+  Channel* channel = nullptr;
+  Buffer* buffer = nullptr;  // it lies in the buffer that it came in ...
+  const std::byte* payload = nullptr;
+  std::unique_ptr<std::byte[]> storage;  // ... or in memory of its own
+  Assembly* assembly = nullptr;          // kPieces: what is still arriving; null: all here
+  std::uint64_t message = 0;             // kRendezvous
+  RendezvousHeader rendezvous;
+};
+
+// A connection. Alive from the request on; after its end it stays until the lower provider has returned everything.
+struct Channel : ListHook<Channel>, ListHook<StalledTag> {
+  enum class State : std::uint8_t { kConnecting, kAccepting, kOpen, kClosed };
+
+  State state = State::kConnecting;
+  bool twin = false;  // the accepting end of a connection to ourselves
+  fid_ep* ep = nullptr;
+  Peer* peer = nullptr;
+  std::uint64_t remote_id = 0;
+  unsigned works = 0;           // operations that the lower provider has
+  List<PostedBuffer> unposted;  // it had no room for them, or we want no more messages
+  List<Packet> packets;         // it had no room for them
+  List<Fetch, StalledTag> stalled;
+  List<Fetch> fetches;
+  List<Assembly> assemblies;
+  List<Transmit, FlightTag> flight;
+  List<Unexpected> unexpected;  // those that need the connection
+
+  bool stalls() noexcept { return !unposted.empty() || !packets.empty() || !stalled.empty(); }
+};
+
+// Somebody with an address. Owner: the endpoint, until it closes.
+struct Peer : ListHook<Peer> {
+  Address address;
+  std::uint64_t id = 0;
+  std::uint32_t process = 0;
+  fi_addr_t name = FI_ADDR_NOTAVAIL;  // what completions call it; looked up again when the vector says otherwise
+  Channel* channel = nullptr;         // what we send on
+  Channel* twin = nullptr;            // address is our own: where that arrives
+  Deadline deadline;                  // of the attempt to connect
+  Deadline retry_at;                  // we lost against a request of the peer's that is yet to come
+  List<Transmit> waiting;             // in order
+};
+
+}  // namespace weft::rxm

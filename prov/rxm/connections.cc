@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Peers and connections to them: opened when the first operation needs one, accepted when the peer is first; fi_cm(3).
+//
+// When both ends ask at once, the request of the end with the greater address goes on: it turns the other one down,
+// whose end gives its own up and accepts. A request from our own address is the other end of one of ours.
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "rxm/domain.h"
+#include "rxm/endpoint.h"
+#include "rxm/provider.h"
+
+namespace weft::rxm {
+namespace {
+
+constexpr std::size_t kEventBytes = sizeof(fi_eq_cm_entry) + 512;
+constexpr int kMaxEvents = 128;                  // per look at connections
+constexpr std::size_t kCachedHandles = 1 << 20;  // greater ones are looked up each time
+
+}  // namespace
+
+Peer* Endpoint::peer_of(fi_addr_t handle) noexcept {
+  const Address* address = vector_->find(handle);
+  if (address == nullptr) return nullptr;
+  if (handle < peers_by_handle_.size()) {
+    Peer* known = peers_by_handle_[handle];
+    if (known != nullptr && known->address == *address) return known;
+  }
+  Peer* peer = peer_at(*address);
+  if (peer == nullptr || handle >= kCachedHandles) return peer;
+  try {
+    if (handle >= peers_by_handle_.size()) peers_by_handle_.resize(std::max<std::size_t>(handle + 1, 2 * handle));
+    peers_by_handle_[handle] = peer;
+  } catch (const std::bad_alloc&) {
+    // It is looked up again next time.
+  }
+  return peer;
+}
+
+Peer* Endpoint::peer_at(const Address& address) noexcept {
+  try {
+    std::unique_ptr<Peer>& place = peers_[address];
+    if (place == nullptr) {
+      place = std::make_unique<Peer>();
+      place->address = address;
+      place->id = peers_.size();
+    }
+    return place.get();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+fi_addr_t Endpoint::name_of(Peer& peer) noexcept {
+  if (!names_sources_) return FI_ADDR_NOTAVAIL;
+  if (peer.name != FI_ADDR_NOTAVAIL) {
+    const Address* named = vector_->find(peer.name);
+    if (named != nullptr && *named == peer.address) return peer.name;
+  }
+  return peer.name = vector_->source_of(peer.address);
+}
+
+Channel* Endpoint::channel_of(const ::fid* fid) noexcept {
+  const auto found = channels_by_fid_.find(fid);
+  return found == channels_by_fid_.end() ? nullptr : found->second;
+}
+
+// nullptr when the lower provider cannot, or memory runs out. The caller connects or accepts.
+Channel* Endpoint::open_channel(Peer& peer, fi_info* info) noexcept {
+  std::unique_ptr<Channel> channel(new (std::nothrow) Channel);
+  if (channel == nullptr) return nullptr;
+  fid_ep* ep = nullptr;
+  int error = fi_endpoint(domain_.lower(), info, &ep, nullptr);
+  if (error == 0) {
+    error = fi_ep_bind(ep, &lower_eq_->fid, 0);
+    if (error == 0) error = fi_ep_bind(ep, &lower_cq_->fid, FI_TRANSMIT | FI_RECV);
+    if (error == 0) error = fi_enable(ep);
+    channel->ep = ep;
+  }
+  if (error == 0) {
+    try {
+      channels_by_fid_[&ep->fid] = channel.get();
+    } catch (const std::bad_alloc&) {
+      error = -FI_ENOMEM;
+    }
+  }
+  if (error != 0) {
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "no endpoint for a connection: %s\n", fi_strerror(-error));
+    if (ep != nullptr) fi_close(&ep->fid);
+    return nullptr;
+  }
+  channel->peer = &peer;
+  channels_.push_back(*channel);
+  if (!post_buffers(*channel)) {
+    close_channel(*channel.release(), FI_ENOMEM);
+    return nullptr;
+  }
+  return channel.release();
+}
+
+// The connection is wanted; its outcome is an event. What fails at once is the caller's to report.
+Status Endpoint::connect(Peer& peer) noexcept {
+  peer.retry_at = Deadline();
+  InfoPtr info(duplicate_info(lower_info_.get()));
+  if (info == nullptr) return Status(-FI_ENOMEM);
+  Address from = own_;
+  from.set_port(0);
+  if (info->src_addr != nullptr && info->src_addrlen >= from.size())
+    std::memcpy(info->src_addr, from.data(), from.size());
+  Channel* channel = open_channel(peer, info.get());
+  if (channel == nullptr) return Status(-FI_ENOMEM);
+  ConnectData data;
+  data.port = own_.port();
+  data.eager_limit = static_cast<uint32_t>(eager_limit_);
+  data.receive_size = kReceivesPerChannel;
+  data.id = static_cast<uint64_t>(::getpid()) << 32 | static_cast<uint32_t>(peer.id);
+  if (const int error = fi_connect(channel->ep, peer.address.data(), &data, sizeof data); error != 0) {
+    close_channel(*channel, -error);
+    return Status(error);
+  }
+  peer.channel = channel;
+  if (!static_cast<ListHook<Peer>&>(peer).linked()) {
+    peer.deadline = Deadline::in_ms(connect_timeout_ms_);
+    connecting_.push_back(peer);
+    engine().wake();
+  }
+  return {};
+}
+
+// `error` is positive. What waits for the peer is the caller's business.
+void Endpoint::close_channel(Channel& channel, int error) noexcept {
+  if (channel.state == Channel::State::kClosed) return;
+  channel.state = Channel::State::kClosed;
+  static_cast<ListHook<Channel>&>(channel).unlink();
+  static_cast<ListHook<StalledTag>&>(channel).unlink();
+  dying_.push_back(channel);
+  Peer& peer = *channel.peer;
+  if (peer.channel == &channel) {
+    peer.channel = nullptr;
+    peer.process = 0;
+  }
+  if (peer.twin == &channel) peer.twin = nullptr;
+  channels_by_fid_.erase(&channel.ep->fid);
+  fi_close(&std::exchange(channel.ep, nullptr)->fid);  // what it had completes with an error
+
+  while (!channel.packets.empty()) release(channel.packets.pop_front());
+  while (!channel.unposted.empty()) {
+    PostedBuffer& posted = channel.unposted.pop_front();
+    buffers_.give_back(*posted.buffer);
+    posted_pool_.give_back(&posted);
+  }
+  while (!channel.unexpected.empty()) {
+    Unexpected& message = static_cast<Unexpected&>(channel.unexpected.pop_front());
+    message.dead = true;
+    message.channel = nullptr;
+  }
+  while (!channel.assemblies.empty()) fail_assembly(channel.assemblies.front(), error);
+  for (auto it = channel.fetches.begin(); it != channel.fetches.end();) {
+    Fetch& each = *it;
+    ++it;
+    if (each.error == 0) each.error = error;
+    if (each.outstanding == 0) go_on(each);
+  }
+  for (auto it = channel.flight.begin(); it != channel.flight.end();) {
+    Transmit& each = *it;
+    ++it;
+    if (each.error == 0) each.error = error;
+    if (each.outstanding == 0) finish(each);
+  }
+}
+
+void Endpoint::reap() noexcept {
+  for (auto it = dying_.begin(); it != dying_.end();) {
+    Channel& channel = *it;
+    ++it;
+    if (channel.works == 0) delete &channel;
+  }
+}
+
+void Endpoint::fail_waiting(Peer& peer, int error) noexcept {
+  static_cast<ListHook<Peer>&>(peer).unlink();
+  peer.deadline = peer.retry_at = Deadline();
+  while (!peer.waiting.empty()) {
+    Transmit& transmit = peer.waiting.pop_front();
+    if (transmit.error == 0) transmit.error = error;
+    if (transmit.outstanding == 0) finish(transmit);
+  }
+}
+
+Deadline Endpoint::next_deadline() noexcept {
+  Deadline next;
+  for (Peer& peer : connecting_) {
+    next = std::min(next, peer.deadline);
+    if (peer.channel == nullptr) next = std::min(next, peer.retry_at);
+  }
+  return next;
+}
+
+void Endpoint::check_deadlines() noexcept {
+  for (auto it = connecting_.begin(); it != connecting_.end();) {
+    Peer& peer = *it;
+    ++it;
+    if (peer.deadline.expired()) {
+      FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s was not reached within %d ms\n", peer.address.to_string().c_str(),
+              connect_timeout_ms_);
+      if (peer.channel != nullptr) close_channel(*peer.channel, FI_ETIMEDOUT);
+      fail_waiting(peer, FI_ETIMEDOUT);
+    } else if (peer.channel == nullptr && peer.retry_at.expired()) {
+      if (Status status = connect(peer); !status.ok()) fail_waiting(peer, status.error());
+    }
+  }
+}
+
+void Endpoint::progress_connections() noexcept {
+  polls_ = 0;
+  looked_at_connections_ = Clock::now();
+  alignas(fi_eq_cm_entry) std::byte bytes[kEventBytes];
+  for (int i = 0; i < kMaxEvents; ++i) {
+    uint32_t event = 0;
+    const ssize_t got = fi_eq_read(lower_eq_.get(), &event, bytes, sizeof bytes, 0);
+    if (got == -FI_EAVAIL) {
+      on_event_error();
+    } else if (got >= static_cast<ssize_t>(sizeof(fi_eq_cm_entry))) {
+      on_event(event, *reinterpret_cast<const fi_eq_cm_entry*>(bytes),
+               static_cast<std::size_t>(got) - sizeof(fi_eq_cm_entry));
+    } else {
+      break;
+    }
+  }
+  check_deadlines();
+}
+
+void Endpoint::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t data_len) noexcept {
+  if (event == FI_CONNREQ) {
+    on_request(entry.info, entry.data, data_len);
+    return fi_freeinfo(entry.info);
+  }
+  Channel* channel = channel_of(entry.fid);
+  if (channel == nullptr) return;
+  if (event == FI_CONNECTED) return on_connected(*channel, entry.data, data_len);
+  if (event != FI_SHUTDOWN) return;
+  // What the peer sent before it went is there already.
+  while (read_completions() != 0) continue;
+  if (channel->state == Channel::State::kClosed) return;
+  Peer& peer = *channel->peer;
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s closed its connection\n", peer.address.to_string().c_str());
+  const bool ours = peer.channel == channel;
+  close_channel(*channel, FI_ECONNRESET);
+  if (ours) fail_waiting(peer, FI_ECONNRESET);
+}
+
+void Endpoint::on_event_error() noexcept {
+  fi_eq_err_entry error{};
+  if (fi_eq_readerr(lower_eq_.get(), &error, 0) <= 0) return;
+  Channel* channel = channel_of(error.fid);
+  if (channel == nullptr) return;
+  Peer& peer = *channel->peer;
+  const bool ours = peer.channel == channel;
+  RejectData said;
+  if (channel->state == Channel::State::kConnecting && error.err_data_size >= sizeof said) {
+    std::memcpy(&said, error.err_data, sizeof said);
+    if (said.version == kCmVersion && said.reason == Reason::kAlready) {
+      // The peer's own request is on its way to us; if it is lost, ours is repeated.
+      close_channel(*channel, FI_EALREADY);
+      peer.retry_at = Deadline(Clock::now() + kAlreadyPatience);
+      return;
+    }
+  }
+  char text[256];
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection with %s: %s\n", peer.address.to_string().c_str(),
+          fi_eq_strerror(lower_eq_.get(), error.prov_errno, error.err_data, text, sizeof text));
+  while (read_completions() != 0) continue;
+  close_channel(*channel, error.err);
+  if (ours) fail_waiting(peer, error.err);
+}
+
+void Endpoint::on_connected(Channel& channel, const void* data, std::size_t len) noexcept {
+  Peer& peer = *channel.peer;
+  if (channel.state == Channel::State::kConnecting) {
+    AcceptData accepted;
+    if (len < sizeof accepted) {
+      protocol_error(channel, "a peer accepted without saying who it is");
+      return;
+    }
+    std::memcpy(&accepted, data, sizeof accepted);
+    channel.remote_id = accepted.id;
+  }
+  channel.state = Channel::State::kOpen;
+  if (channel.twin) return;
+  static_cast<ListHook<Peer>&>(peer).unlink();
+  peer.deadline = peer.retry_at = Deadline();
+  flush(peer);
+}
+
+void Endpoint::reject(fi_info* info, std::uint8_t reason) noexcept {
+  RejectData data;
+  data.reason = static_cast<Reason>(reason);
+  fi_reject(listener_.get(), info->handle, &data, sizeof data);
+}
+
+void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noexcept {
+  ConnectData said;
+  auto from = Address::from(info->dest_addr, info->dest_addrlen);
+  const bool understood = from && len >= sizeof said;
+  if (understood) std::memcpy(&said, data, sizeof said);
+  if (!understood || said.version != kCmVersion || said.byte_order != kByteOrder ||
+      said.control_version != kControlVersion || said.op_version != kOpVersion || said.eager_limit != eager_limit_) {
+    FI_WARN(
+        &provider(), FI_LOG_EP_CTRL,
+        "a request for a connection is turned down: it speaks another version, or FI_OFI_RXM_BUFFER_SIZE differs\n");
+    return reject(info, static_cast<std::uint8_t>(Reason::kRefused));
+  }
+  from->set_port(said.port);
+  const auto process = static_cast<std::uint32_t>(said.id >> 32);
+  const auto remote_id = said.id & 0xffff'ffff;
+  Peer* peer = peer_at(*from);
+  if (peer == nullptr) return reject(info, static_cast<std::uint8_t>(Reason::kRefused));
+  Address own = own_;
+  if (own.is_any())
+    if (auto local = Address::from(info->src_addr, info->src_addrlen)) {
+      own = *local;
+      own.set_port(own_.port());
+    }
+  if (*from == own) {
+    if (peer->twin != nullptr) return reject(info, static_cast<std::uint8_t>(Reason::kAlready));
+    return accept(*peer, info, remote_id, true);
+  }
+  if (Channel* current = peer->channel; current != nullptr) {
+    const bool connecting = current->state == Channel::State::kConnecting;
+    // A connection that we asked for does not tell its peer's process; a request may have crossed it then.
+    const bool stays = connecting ? *from < own : peer->process == 0 || peer->process == process;
+    if (stays) return reject(info, static_cast<std::uint8_t>(Reason::kAlready));
+    // A peer that started again: what went on with its former life is over.
+    close_channel(*current, connecting ? FI_EALREADY : FI_ECONNRESET);
+  }
+  peer->process = process;
+  accept(*peer, info, remote_id, false);
+}
+
+void Endpoint::accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin) noexcept {
+  Channel* channel = open_channel(peer, info);
+  if (channel == nullptr) return;  // the lower endpoint, and with it the request, is gone
+  channel->state = Channel::State::kAccepting;
+  channel->remote_id = remote_id;
+  channel->twin = twin;
+  AcceptData data;
+  data.id = static_cast<uint32_t>(peer.id);
+  data.receive_size = kReceivesPerChannel;
+  if (const int error = fi_accept(channel->ep, &data, sizeof data); error != 0) {
+    close_channel(*channel, -error);
+    if (!twin && !peer.waiting.empty()) peer.retry_at = Deadline(Clock::now());
+    return;
+  }
+  (twin ? peer.twin : peer.channel) = channel;
+  if (twin || static_cast<ListHook<Peer>&>(peer).linked()) return;
+  peer.deadline = Deadline::in_ms(connect_timeout_ms_);
+  connecting_.push_back(peer);
+}
+
+}  // namespace weft::rxm

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A domain of ofi_rxm; see domain.h.
+#include "rxm/domain.h"
+
+#include <utility>
+
+#include "objects/poll_set.h"
+#include "rxm/endpoint.h"
+#include "rxm/limits.h"
+
+namespace weft::rxm {
+int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context) {
+  if (info == nullptr || domain == nullptr || info->domain_attr == nullptr || info->fabric_attr == nullptr)
+    return -FI_EINVAL;
+  auto lower_info = lower_of(*info, fabric.abi.api_version);
+  if (!lower_info) return lower_info.error().code();
+  fid_domain* lower = nullptr;
+  if (const int error = fi_domain(fabric.lower(), lower_info->get(), &lower, nullptr); error != 0) return error;
+  Lower<fid_domain> opened(lower);
+  const bool automatic = info->domain_attr->progress == FI_PROGRESS_AUTO;
+  const bool locking = automatic || info->domain_attr->threading != FI_THREAD_DOMAIN;
+  auto engine = Engine::open(fabric.lower(), locking);
+  if (!engine) return engine.error().code();
+  if (automatic)
+    if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
+  *domain =
+      &(new Domain(fabric, *info, std::move(*lower_info), std::move(opened), std::move(*engine), locking, context))
+           ->abi;
+  return 0;
+}
+
+Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fid_domain> lower,
+               std::unique_ptr<Engine> engine, bool locking, void* context)
+    : DomainBase(fabric, info, context),
+      lower_info_(std::move(lower_info)),
+      lower_(std::move(lower)),
+      engine_(std::move(engine)),
+      locking_(locking),
+      registers_locally_(needs_local_registration(*lower_info_)),
+      virtual_addresses_((lower_info_->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC)) != 0),
+      chooses_keys_((lower_info_->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0) {}
+
+// Regions that the application registered keep the lower domain open.
+int Domain::close() {
+  if (in_use()) return -FI_EBUSY;
+  engine_->stop_service_thread();
+  if (const int error = fi_close(&lower_->fid); error != 0) return error;
+  lower_.release();
+  delete this;
+  return 0;
+}
+
+int Domain::bind(::fid* object, uint64_t flags) {
+  auto* queue = EventQueue::from(object);
+  if (queue == nullptr) return -FI_EINVAL;
+  if (flags != 0) return flags == FI_REG_MR ? -FI_ENOSYS : -FI_EBADFLAGS;
+  if (events_) return -FI_EINVAL;
+  events_ = Ref<EventQueueCore>(*queue);
+  return 0;
+}
+
+int Domain::control(int command, void* argument) {
+  if (argument == nullptr) return -FI_EINVAL;
+  if (command != FI_MAP_RAW_MR && command != FI_UNMAP_KEY) return -FI_ENOSYS;
+  return fi_control(&lower_->fid, command, argument);
+}
+
+int Domain::av_open(fi_av_attr* attr, fid_av** av, void* context) {
+  if (av == nullptr) return -FI_EINVAL;
+  return release_to(AddressVector::open(Ref<RefCounted>(*this), attr, addr_format(), context), av);
+}
+
+int Domain::cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
+  if (cq == nullptr) return -FI_EINVAL;
+  return release_to(
+      CompletionQueue::open(Ref<RefCounted>(*this), attr, *engine_, api_version(), locking_, nullptr, context), cq);
+}
+
+int Domain::cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context) {
+  if (cntr == nullptr) return -FI_EINVAL;
+  return release_to(Counter::open(Ref<RefCounted>(*this), attr, *engine_, locking_, context), cntr);
+}
+
+int Domain::poll_open(fi_poll_attr* attr, fid_poll** set) {
+  if (set == nullptr) return -FI_EINVAL;
+  return release_to(PollSet<Engine>::open(Ref<RefCounted>(*this), attr), set);
+}
+
+int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
+  return Endpoint::open(*this, info, ep, context);
+}
+
+int Domain::query_atomic(fi_datatype, fi_op, fi_atomic_attr*, uint64_t) {
+  return -FI_EOPNOTSUPP;
+}
+
+Result<Lower<fid_mr>> Domain::register_memory(const void* buf, size_t len, uint64_t access) noexcept {
+  const uint64_t key = chooses_keys_ ? kOwnKeys | next_key_.fetch_add(1, std::memory_order_relaxed) : 0;
+  fid_mr* region = nullptr;
+  const int error = fi_mr_reg(lower_.get(), buf, len, access, 0, key, 0, &region, nullptr);
+  if (error != 0) return failure(Status(error));
+  return Lower<fid_mr>(region);
+}
+
+int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
+  return fi_mr_regattr(lower_.get(), attr, flags, mr);
+}
+
+}  // namespace weft::rxm

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A domain of ofi_rxm: one domain of the lower provider, and the engine of its endpoints; fi_domain(3). Memory that
+// the application registers is the lower provider's. Owner: its C handle; close answers -FI_EBUSY while anything
+// opened in it lives. Thread-safe.
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <atomic>
+#include <memory>
+
+#include "objects/domain_base.h"
+#include "rxm/engine.h"
+#include "rxm/fabric.h"
+#include "rxm/queues.h"
+
+namespace weft::rxm {
+
+class Domain final : public DomainBase<Domain, Fabric> {
+ public:
+  static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
+
+  Engine& engine() noexcept { return *engine_; }
+  fid_domain* lower() const noexcept { return lower_.get(); }
+  const fi_info& lower_info() const noexcept { return *lower_info_; }
+  bool registers_locally() const noexcept { return registers_locally_; }
+
+  // Registers memory of a message, or buffers of our own, with the lower provider. Any thread.
+  Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access) noexcept;
+  // What a peer names the beginning of such memory by.
+  uint64_t remote_address(const void* buf) const noexcept {
+    return virtual_addresses_ ? reinterpret_cast<uint64_t>(buf) : 0;
+  }
+
+  // Slots of fi_ops. `bind` takes an event queue.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* argument);
+
+  // Slots of fi_ops_domain, beside those of DomainBase.
+  int av_open(fi_av_attr* attr, fid_av** av, void* context);
+  int cq_open(fi_cq_attr* attr, fid_cq** cq, void* context);
+  int cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context);
+  int poll_open(fi_poll_attr* attr, fid_poll** set);
+  int endpoint(fi_info* info, fid_ep** ep, void* context);
+  int query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags);
+
+  // Slots of fi_ops_mr, beside those of DomainBase.
+  int regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
+
+ private:
+  friend DomainBase;
+  Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fid_domain> lower,
+         std::unique_ptr<Engine> engine, bool locking, void* context);
+  ~Domain() = default;
+
+  const InfoPtr lower_info_;
+  Lower<fid_domain> lower_;
+  const std::unique_ptr<Engine> engine_;
+  const bool locking_;
+  const bool registers_locally_;
+  const bool virtual_addresses_;
+  const bool chooses_keys_;
+  std::atomic<uint64_t> next_key_{0};
+  Ref<EventQueueCore> events_;
+};
+
+}  // namespace weft::rxm

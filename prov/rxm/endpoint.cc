@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliable-datagram endpoints: creation, bindings, options, names, progress; see endpoint.h.
+#include "rxm/endpoint.h"
+
+#include <rdma/fi_ext.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "abi/atomic_ops.h"
+#include "abi/cm_ops.h"
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "abi/msg_ops.h"
+#include "abi/rma_ops.h"
+#include "abi/tagged_ops.h"
+#include "objects/attributes.h"
+#include "objects/endpoint_names.h"
+#include "objects/endpoint_options.h"
+#include "rxm/domain.h"
+
+namespace weft::rxm {
+namespace {
+
+struct Nothing {};
+constexpr fi_ops_msg kClosedMsg = make_msg_ops<Nothing, FI_EOPBADSTATE>();
+constexpr fi_ops_tagged kClosedTagged = make_tagged_ops<Nothing, FI_EOPBADSTATE>();
+constexpr fi_ops_rma kClosedRma = make_rma_ops<Nothing, FI_EOPBADSTATE>();
+constexpr fi_ops_msg kOpenMsg = make_msg_ops<Endpoint>();
+constexpr fi_ops_tagged kOpenTagged = make_tagged_ops<Endpoint>();
+constexpr fi_ops_rma kOpenRma = make_rma_ops<Endpoint>();
+constexpr fi_ops_rma kNoRma = make_rma_ops<Nothing>();
+constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
+
+constexpr std::size_t kBatch = 32;  // completions per lower read
+constexpr int kMaxRounds = 8;       // of such reads per progress call
+constexpr uint64_t kRmaCaps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+std::size_t queue_size(std::size_t asked, std::size_t usual) noexcept {
+  return asked != 0 ? asked : usual;
+}
+
+}  // namespace
+
+int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
+  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_RDM, false) || info->handle != nullptr)
+    return -FI_EINVAL;
+  InfoPtr lower(duplicate_info(&domain.lower_info()));
+  if (lower == nullptr) return -FI_ENOMEM;
+  if (info->src_addr != nullptr) {
+    const auto own = read_name(info->addr_format, info->src_addr, info->src_addrlen);
+    if (!own) return own.error().code();
+    if (!set_address(lower->src_addr, lower->src_addrlen, own->data(), own->size())) return -FI_ENOMEM;
+  }
+  std::unique_ptr<Endpoint, void (*)(Endpoint*)> endpoint(new Endpoint(domain, *info, std::move(lower), context),
+                                                          [](Endpoint* unfinished) { delete unfinished; });
+  if (Status status = endpoint->open_lower(); !status.ok()) return status.code();
+  *ep = &endpoint.release()->abi;
+  return 0;
+}
+
+Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context)
+    : domain_(domain),
+      domain_ref_(domain),
+      addr_format_(info.addr_format),
+      caps_(info.caps),
+      tx_size_(queue_size(info.tx_attr != nullptr ? info.tx_attr->size : 0, domain.fabric().parameters.tx_size)),
+      eager_limit_(domain.fabric().parameters.eager_limit),
+      segment_limit_(domain.fabric().parameters.segment_limit),
+      unexpected_limit_(domain.fabric().parameters.unexpected_bytes),
+      connect_timeout_ms_(domain.fabric().parameters.connect_timeout_ms),
+      segments_(!is_stream(*lower)),
+      lower_inject_(lower->tx_attr->inject_size),
+      lower_iov_limit_(std::max<std::size_t>(lower->tx_attr->iov_limit, 1)),
+      names_sources_((info.caps & FI_SOURCE) != 0),
+      directs_((info.caps & FI_DIRECTED_RECV) != 0),
+      transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
+      receive_flags_(info.rx_attr != nullptr ? info.rx_attr->op_flags : 0),
+      lower_info_(std::move(lower)),
+      buffers_(domain, sizeof(RendezvousPacket) + eager_limit_),
+      receives_(*this, routes_) {
+  static constexpr fi_ops_ep kEpOps = make_ep_ops<Endpoint>();
+  static constexpr fi_ops_cm kCmOps = make_cm_ops<Endpoint>();
+  abi.fid = {FI_CLASS_EP, context, const_cast<fi_ops*>(fid_ops())};
+  abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
+  abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
+  abi.msg = const_cast<fi_ops_msg*>(&kClosedMsg);
+  abi.tagged = const_cast<fi_ops_tagged*>(&kClosedTagged);
+  abi.rma = const_cast<fi_ops_rma*>(&kClosedRma);
+  abi.atomic = const_cast<fi_ops_atomic*>(&kNoAtomic);
+}
+
+const fi_ops* Endpoint::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<Endpoint>();
+  return &kOps;
+}
+
+Engine& Endpoint::engine() noexcept {
+  return domain_.engine();
+}
+
+// A listener with a name is there from the beginning, because applications exchange names before they enable.
+Status Endpoint::open_lower() noexcept {
+  fi_eq_attr eq_attr{};
+  eq_attr.wait_obj = FI_WAIT_FD;
+  fid_eq* eq = nullptr;
+  if (const int error = fi_eq_open(domain_.fabric().lower(), &eq_attr, &eq, nullptr); error != 0) return Status(error);
+  lower_eq_.reset(eq);
+  fi_cq_attr cq_attr{};
+  cq_attr.format = FI_CQ_FORMAT_TAGGED;
+  cq_attr.wait_obj = FI_WAIT_FD;
+  fid_cq* cq = nullptr;
+  if (const int error = fi_cq_open(domain_.lower(), &cq_attr, &cq, nullptr); error != 0) return Status(error);
+  lower_cq_.reset(cq);
+  fid_pep* pep = nullptr;
+  if (const int error = fi_passive_ep(domain_.fabric().lower(), lower_info_.get(), &pep, nullptr); error != 0)
+    return Status(error);
+  listener_.reset(pep);
+  if (const int error = fi_pep_bind(pep, &eq->fid, 0); error != 0) return Status(error);
+  std::size_t private_data = 0, size = sizeof private_data;
+  const int error = fi_getopt(&pep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &private_data, &size);
+  return error == 0 && private_data < sizeof(ConnectData) ? Status(-FI_ENOSYS) : Status();
+}
+
+Status Endpoint::read_own_name() noexcept {
+  sockaddr_storage name{};
+  std::size_t len = sizeof name;
+  if (const int error = fi_getname(&listener_->fid, &name, &len); error != 0) return Status(error);
+  const auto own = Address::from(&name, len);
+  if (!own) return own.error();
+  own_ = *own;
+  return {};
+}
+
+int Endpoint::close() {
+  {
+    Lock lock(engine().mutex());
+    engine().remove(*this);
+    listener_.reset();
+    for (auto& [address, peer] : peers_) fail_waiting(*peer, FI_ECANCELED);
+    while (!channels_.empty()) close_channel(channels_.front(), FI_ECANCELED);
+    receives_.cancel_all();
+    read_completions();
+    reap();
+    // A lower provider that does not return what it had: with its queue it loses sight of it.
+    lower_cq_.reset();
+    while (!dying_.empty()) {
+      Channel& channel = dying_.pop_front();
+      while (!channel.flight.empty()) {
+        Transmit& transmit = channel.flight.front();
+        transmit.error = FI_ECANCELED;
+        transmit.outstanding = 0;
+        finish(transmit);
+      }
+      while (!channel.fetches.empty()) {
+        Fetch& left = channel.fetches.front();
+        receives_.fail(left.delivery, left.envelope, FI_ECANCELED, FI_ECANCELED);
+        left.outstanding = 0;
+        release(left);
+      }
+      delete &channel;
+    }
+    lower_eq_.reset();
+  }
+  if (events_) events_->remove(&abi.fid);
+  delete this;
+  return 0;
+}
+
+int Endpoint::bind(::fid* object, uint64_t flags) {
+  Lock lock(engine().mutex());
+  if (auto* queue = EventQueue::from(object)) {
+    if (flags != 0) return -FI_EBADFLAGS;
+    if (events_) return -FI_EINVAL;
+    events_ = Ref<EventQueue>(*queue);
+    return 0;
+  }
+  if (auto* queue = CompletionQueue::from(object))
+    return &queue->engine() == &engine() ? bind_cq(*queue, flags).code() : -FI_EDOMAIN;
+  if (auto* counter = Counter::from(object))
+    return &counter->engine() == &engine() ? bind_counter(*counter, flags).code() : -FI_EDOMAIN;
+  if (auto* vector = AddressVector::from(object)) return flags == 0 ? bind_vector(*vector).code() : -FI_EBADFLAGS;
+  return -FI_EINVAL;
+}
+
+Status Endpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
+  if (enabled_) return Status(-FI_EOPBADSTATE);
+  return routes_.bind(queue, flags);
+}
+
+// Accesses of peers happen below, where nobody counts them for us.
+Status Endpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
+  if (enabled_) return Status(-FI_EOPBADSTATE);
+  if ((flags & (FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0) return Status(-FI_ENOSYS);
+  return routes_.bind(counter, flags);
+}
+
+Status Endpoint::bind_vector(AddressVector& vector) noexcept {
+  if (enabled_) return Status(-FI_EOPBADSTATE);
+  if (vector_) return Status(-FI_EINVAL);
+  vector_ = Ref<AddressVector>(vector);
+  return Status();
+}
+
+int Endpoint::control(int command, void* argument) {
+  Lock lock(engine().mutex());
+  if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
+    return control_default_flags(command, static_cast<uint64_t*>(argument), transmit_flags_, receive_flags_,
+                                 [](uint64_t) { return 0; });
+  return command == FI_ENABLE ? enable() : -FI_ENOSYS;
+}
+
+int Endpoint::enable() {
+  if (enabled_) return 0;
+  if (Status status = routes_.check(caps_); !status.ok()) return status.code();
+  if (!vector_) return -FI_ENOAV;
+  if (const int error = fi_listen(listener_.get()); error != 0) return error;
+  if (Status status = read_own_name(); !status.ok()) return status.code();
+  enabled_ = true;
+  engine().add(*this);
+  abi.msg = const_cast<fi_ops_msg*>(&kOpenMsg);
+  abi.tagged = const_cast<fi_ops_tagged*>(&kOpenTagged);
+  abi.rma = const_cast<fi_ops_rma*>((caps_ & kRmaCaps) != 0 || caps_ == 0 ? &kOpenRma : &kNoRma);
+  return 0;
+}
+
+ssize_t Endpoint::cancel(void* context) noexcept {
+  Lock lock(engine().mutex());
+  return receives_.cancel(context);
+}
+
+int Endpoint::getopt(int level, int option, void* value, size_t* len) {
+  if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+  Lock lock(engine().mutex());
+  switch (option) {
+    case FI_OPT_MIN_MULTI_RECV:
+      return report_option(receives_.min_multi_receive, value, len);
+    case FI_OPT_CM_DATA_SIZE:
+      return report_option(size_t{0}, value, len);
+    case FI_OPT_TX_SIZE:
+      return report_option(tx_size_, value, len);
+    default:
+      return -FI_ENOPROTOOPT;
+  }
+}
+
+int Endpoint::setopt(int level, int option, const void* value, size_t len) {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  size_t least = 0;
+  if (int result = read_option(value, len, least); result != 0) return result;
+  Lock lock(engine().mutex());
+  receives_.min_multi_receive = least;
+  return 0;
+}
+
+// Deprecated questions; receives are bounded by memory only.
+ssize_t Endpoint::rx_size_left() noexcept {
+  return enabled_ ? static_cast<ssize_t>(kDefaultQueueSize) : -FI_EOPBADSTATE;
+}
+
+ssize_t Endpoint::tx_size_left() noexcept {
+  Lock lock(engine().mutex());
+  return enabled_ ? static_cast<ssize_t>(tx_size_ - std::min(outstanding_, tx_size_)) : -FI_EOPBADSTATE;
+}
+
+int Endpoint::setname(void* name, size_t len) {
+  Lock lock(engine().mutex());
+  if (enabled_) return -FI_EOPBADSTATE;
+  return fi_setname(&listener_->fid, name, len);
+}
+
+int Endpoint::getname(void* name, size_t* len) {
+  Lock lock(engine().mutex());
+  if (!enabled_)
+    if (Status status = read_own_name(); !status.ok()) return status.code();
+  return report_name(own_, name, len);
+}
+
+void Endpoint::progress() noexcept {
+  const std::size_t found = read_completions();
+  while (!stalled_.empty()) {
+    Channel& channel = stalled_.front();
+    resume(channel);
+    if (static_cast<ListHook<StalledTag>&>(channel).linked()) break;  // no better than before
+  }
+  bool look = !connecting_.empty() || ++polls_ >= kCmPolls;
+  if (!look && found == 0) look = Clock::now() - looked_at_connections_ >= kCmInterval;
+  if (look) progress_connections();
+  if (!dying_.empty()) reap();
+}
+
+std::size_t Endpoint::read_completions() noexcept {
+  fi_cq_tagged_entry entries[kBatch];
+  std::size_t found = 0;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const ssize_t count = fi_cq_read(lower_cq_.get(), entries, kBatch);
+    if (count == -FI_EAVAIL) {
+      read_failed_completion();
+      ++found;
+      continue;
+    }
+    if (count <= 0) break;
+    found += static_cast<std::size_t>(count);
+    for (ssize_t i = 0; i < count; ++i) on_completion(entries[i]);
+    if (count < static_cast<ssize_t>(kBatch)) break;
+  }
+  return found;
+}
+
+void Endpoint::read_failed_completion() noexcept {
+  fi_cq_err_entry error{};
+  if (fi_cq_readerr(lower_cq_.get(), &error, 0) == 1) on_failure(error);
+}
+
+void Endpoint::on_completion(const fi_cq_tagged_entry& entry) noexcept {
+  auto* work = static_cast<Work*>(entry.op_context);
+  if (work == nullptr || (entry.flags & FI_REMOTE_WRITE) != 0) {
+    // A peer wrote to memory of ours, with data. Some providers use up one of our buffers for it.
+    if ((entry.flags & FI_REMOTE_CQ_DATA) != 0)
+      routes_.received({.context = nullptr, .flags = entry.flags, .len = entry.len, .data = entry.data}, true);
+    if (work == nullptr || work->kind != Work::Kind::kReceive) return;
+    --work->channel->works;
+    return post_buffer(static_cast<PostedBuffer&>(*work));
+  }
+  --work->channel->works;
+  switch (work->kind) {
+    case Work::Kind::kReceive:
+      return on_packet(static_cast<PostedBuffer&>(*work), entry);
+    case Work::Kind::kTransmit:
+      return lower_finished(static_cast<Transmit&>(*work), 0);
+    case Work::Kind::kPacket:
+      return packet_finished(static_cast<Packet&>(*work), 0);
+    case Work::Kind::kFetch:
+      return piece_finished(static_cast<Fetch::Piece&>(*work), 0);
+  }
+}
+
+void Endpoint::on_failure(const fi_cq_err_entry& error) noexcept {
+  auto* work = static_cast<Work*>(error.op_context);
+  if (work == nullptr) return;
+  Channel& channel = *work->channel;
+  --channel.works;
+  switch (work->kind) {
+    case Work::Kind::kReceive: {
+      auto& posted = static_cast<PostedBuffer&>(*work);
+      buffers_.give_back(*posted.buffer);
+      posted_pool_.give_back(&posted);
+      if (error.err == FI_ETRUNC) protocol_error(channel, "a packet is longer than packets may be");
+      return;
+    }
+    case Work::Kind::kTransmit:
+      return lower_finished(static_cast<Transmit&>(*work), error.err);
+    case Work::Kind::kPacket:
+      return packet_finished(static_cast<Packet&>(*work), error.err);
+    case Work::Kind::kFetch:
+      return piece_finished(static_cast<Fetch::Piece&>(*work), error.err);
+  }
+}
+
+}  // namespace weft::rxm

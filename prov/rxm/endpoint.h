@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliable-datagram endpoints (FI_EP_RDM) over connections: bindings and options of fi_endpoint(3) (endpoint.cc), the
+// calls of fi_msg(3), fi_tagged(3) and fi_rma(3) (transfer_calls.cc), peers and their connections (connections.cc),
+// what goes out (transmit.cc) and what comes in (receive.cc, rendezvous.cc).
+//
+// Until it is enabled every transfer call answers -FI_EOPBADSTATE: the tables change, so the calls check no state.
+// Owner: its C handle. The mutex of the domain's engine guards everything.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "abi/bridge.h"
+#include "base/pool.h"
+#include "base/ref.h"
+#include "objects/address.h"
+#include "objects/completion_routes.h"
+#include "rdm/receive_side.h"
+#include "rxm/buffers.h"
+#include "rxm/channel.h"
+#include "rxm/engine.h"
+#include "rxm/queues.h"
+
+namespace weft::rxm {
+
+class Domain;
+
+// What an application asks to be sent.
+struct TransmitRequest {
+  Operation operation = Operation::kMessage;
+  std::span<const iovec> iov = {};
+  std::uint64_t flags = 0;  // FI_COMPLETION, FI_INJECT, FI_REMOTE_CQ_DATA, FI_..._COMPLETE, FI_MORE
+  fi_addr_t destination = FI_ADDR_UNSPEC;
+  void* context = nullptr;
+  std::uint64_t data = 0;
+  std::uint64_t tag = 0;
+  std::span<const fi_rma_iov> remote = {};
+  bool silent = false;  // fi_inject: no completion on success
+};
+
+// An access to a peer's memory.
+struct RemoteAccess {
+  Operation operation;
+  std::span<const iovec> iov;
+  std::span<const fi_rma_iov> remote;
+  fi_addr_t peer;
+  std::uint64_t flags;
+  void* context;
+  std::uint64_t data = 0;
+  bool silent = false;
+};
+
+class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Protocol {
+ public:
+  static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
+  static const fi_ops* fid_ops() noexcept;
+
+  // Slots of fi_ops.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* argument);
+
+  // Slots of fi_ops_ep.
+  ssize_t cancel(void* context) noexcept;
+  int getopt(int level, int option, void* value, size_t* len);
+  int setopt(int level, int option, const void* value, size_t len);
+  ssize_t rx_size_left() noexcept;
+  ssize_t tx_size_left() noexcept;
+
+  // Slots of fi_ops_cm.
+  int setname(void* name, size_t len);
+  int getname(void* name, size_t* len);
+
+  // Slots of fi_ops_msg.
+  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
+  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
+  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
+  ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept;
+  ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept;
+  ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept;
+  ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept;
+  ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept;
+  ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
+
+  // Slots of fi_ops_tagged.
+  ssize_t trecv(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
+                void* context) noexcept;
+  ssize_t trecvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
+                 void* context) noexcept;
+  ssize_t trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept;
+  ssize_t tsend(const void* buf, size_t len, void* desc, fi_addr_t dest, uint64_t tag, void* context) noexcept;
+  ssize_t tsendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, uint64_t tag, void* context) noexcept;
+  ssize_t tsendmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept;
+  ssize_t tinject(const void* buf, size_t len, fi_addr_t dest, uint64_t tag) noexcept;
+  ssize_t tsenddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, uint64_t tag,
+                    void* context) noexcept;
+  ssize_t tinjectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t tag) noexcept;
+
+  // Slots of fi_ops_rma.
+  ssize_t read(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t addr, uint64_t key, void* context) noexcept;
+  ssize_t readv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t addr, uint64_t key,
+                void* context) noexcept;
+  ssize_t readmsg(const fi_msg_rma* msg, uint64_t flags) noexcept;
+  ssize_t write(const void* buf, size_t len, void* desc, fi_addr_t dest, uint64_t addr, uint64_t key,
+                void* context) noexcept;
+  ssize_t writev(const iovec* iov, void** desc, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
+                 void* context) noexcept;
+  ssize_t writemsg(const fi_msg_rma* msg, uint64_t flags) noexcept;
+  ssize_t rma_inject(const void* buf, size_t len, fi_addr_t dest, uint64_t addr, uint64_t key) noexcept;
+  ssize_t writedata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
+                    void* context) noexcept;
+  ssize_t rma_injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t addr,
+                         uint64_t key) noexcept;
+
+ private:
+  Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context);
+  ~Endpoint() = default;
+
+  // endpoint.cc
+  Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;
+  Status bind_counter(Counter& counter, uint64_t flags) noexcept;
+  Status bind_vector(AddressVector& vector) noexcept;
+  int enable();
+  Status open_lower() noexcept;
+  Status read_own_name() noexcept;
+
+  // Driven; endpoint.cc.
+  void progress() noexcept override;
+  fid_cq* lower_queue() noexcept override { return lower_cq_.get(); }
+  fid_eq* lower_events() noexcept override { return lower_eq_.get(); }
+  Deadline next_deadline() noexcept override;
+  bool restless() noexcept override { return !stalled_.empty(); }
+  std::size_t read_completions() noexcept;
+  void read_failed_completion() noexcept;
+  void on_completion(const fi_cq_tagged_entry& entry) noexcept;
+  void on_failure(const fi_cq_err_entry& error) noexcept;
+
+  // connections.cc
+  Peer* peer_of(fi_addr_t handle) noexcept;
+  Peer* peer_at(const Address& address) noexcept;
+  fi_addr_t name_of(Peer& peer) noexcept;
+  Status connect(Peer& peer) noexcept;
+  Channel* open_channel(Peer& peer, fi_info* info) noexcept;
+  void close_channel(Channel& channel, int error) noexcept;
+  void reap() noexcept;
+  void progress_connections() noexcept;
+  void on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t data_len) noexcept;
+  void on_event_error() noexcept;
+  void on_request(fi_info* info, const void* data, std::size_t len) noexcept;
+  void reject(fi_info* info, std::uint8_t reason) noexcept;
+  void accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin) noexcept;
+  void on_connected(Channel& channel, const void* data, std::size_t len) noexcept;
+  void fail_waiting(Peer& peer, int error) noexcept;
+  void check_deadlines() noexcept;
+  Channel* channel_of(const ::fid* fid) noexcept;
+
+  // transfer_calls.cc
+  ssize_t post(bool tagged, std::span<const iovec> iov, fi_addr_t source, uint64_t tag, uint64_t ignore, void* context,
+               uint64_t flags) noexcept;
+  ssize_t access(const RemoteAccess& what) noexcept;
+
+  // transmit.cc
+  ssize_t transmit(const TransmitRequest& request) noexcept;
+  bool try_inject(Channel& channel, const TransmitRequest& request, std::size_t len) noexcept;
+  Transmit* make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept;
+  void flush(Peer& peer) noexcept;
+  ssize_t start(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t start_eager(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t send_for(Transmit& transmit, Packet& packet) noexcept;
+  ssize_t start_segments(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t start_rendezvous(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t start_rma(Channel& channel, Transmit& transmit) noexcept;
+  void lower_finished(Transmit& transmit, int error) noexcept;
+  void finish(Transmit& transmit) noexcept;
+  std::uint64_t number(Transmit& transmit) noexcept;
+  Transmit* numbered(std::uint64_t message) noexcept;
+  Packet* make_packet(Channel& channel) noexcept;
+  ssize_t send_packet(Packet& packet) noexcept;
+  void post_packet(Packet& packet) noexcept;
+  void release(Packet& packet) noexcept;
+  void packet_finished(Packet& packet, int error) noexcept;
+
+  // receive.cc
+  void post_buffer(PostedBuffer& posted) noexcept;
+  bool post_buffers(Channel& channel) noexcept;
+  bool pushes_back() noexcept;
+  void resume(Channel& channel) noexcept;
+  void stall(Channel& channel) noexcept;
+  void on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
+  void on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  void on_segment(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  void on_rendezvous(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  void on_read_done(Channel& channel, const ControlHeader& header) noexcept;
+  void deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
+  void keep(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
+  rdm::Envelope envelope_of(Peer& peer, const OpHeader& op) noexcept;
+  void protocol_error(Channel& channel, const char* what) noexcept;
+  Assembly* begin_assembly(Channel& channel, const PacketHeader& header) noexcept;
+  void finish_assembly(Assembly& assembly) noexcept;
+  void fail_assembly(Assembly& assembly, int error) noexcept;
+  void take(rdm::Message& message, const rdm::Delivery& delivery) noexcept override;
+  void discard(rdm::Message& message) noexcept override;
+  void release(Unexpected& message) noexcept;
+
+  // rendezvous.cc
+  void fetch(Channel& channel, std::uint64_t message, const RendezvousHeader& rendezvous, const rdm::Envelope& envelope,
+             const rdm::Delivery& delivery) noexcept;
+  Status plan(Fetch& fetch, const RendezvousHeader& rendezvous) noexcept;
+  void go_on(Fetch& fetch) noexcept;
+  void piece_finished(Fetch::Piece& piece, int error) noexcept;
+  void tell_read_done(Channel& channel, std::uint64_t message) noexcept;
+  void release(Fetch& fetch) noexcept;
+
+  Engine& engine() noexcept;
+  Domain& domain_;
+  const Ref<RefCounted> domain_ref_;
+  const uint32_t addr_format_;
+  const uint64_t caps_;
+  const std::size_t tx_size_;
+  const std::size_t eager_limit_;
+  const std::size_t segment_limit_;
+  const std::size_t unexpected_limit_;
+  const int connect_timeout_ms_;
+  const bool segments_;  // see is_stream()
+  const std::size_t lower_inject_;
+  const std::size_t lower_iov_limit_;
+  const bool names_sources_;  // FI_SOURCE
+  const bool directs_;        // FI_DIRECTED_RECV
+  uint64_t transmit_flags_;   // what calls without flags use (tx_attr->op_flags)
+  uint64_t receive_flags_;
+  bool enabled_ = false;
+  bool held_ = false;  // peers wait because too much is kept
+  CompletionRoutes routes_;
+  Ref<EventQueue> events_;
+  Ref<AddressVector> vector_;
+  const InfoPtr lower_info_;
+  Address own_;
+
+  Lower<fid_eq> lower_eq_;
+  Lower<fid_cq> lower_cq_;
+  Lower<fid_pep> listener_;
+
+  Buffers buffers_;
+  Pool<PostedBuffer> posted_pool_;
+  Pool<Transmit> transmits_;
+  Pool<Packet> packets_;
+  Pool<Fetch> fetches_;
+  std::unordered_map<Address, std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> peers_by_handle_;
+  std::unordered_map<const ::fid*, Channel*> channels_by_fid_;
+  List<Peer> connecting_;  // those that wait for a connection
+  List<Channel> channels_;
+  List<Channel> dying_;
+  List<Channel, StalledTag> stalled_;
+  std::size_t outstanding_ = 0;
+  std::vector<std::pair<Transmit*, std::uint32_t>> numbers_;  // by the lower half of their numbers, with the upper one
+  std::vector<std::uint32_t> free_numbers_;
+  unsigned polls_ = 0;
+  Clock::time_point looked_at_connections_{};
+  rdm::ReceiveSide receives_;
+};
+
+}  // namespace weft::rxm

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What ofi_rxm offers to fi_getinfo(3): an info for each connected endpoint that a lower provider offers.
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "objects/attributes.h"
+#include "objects/offer.h"
+#include "rxm/limits.h"
+#include "rxm/lower.h"
+#include "rxm/parameters.h"
+#include "rxm/provider.h"
+
+namespace weft::rxm {
+namespace {
+
+constexpr uint64_t kMessages = FI_MSG | FI_TAGGED;
+constexpr uint64_t kTxCaps = kMessages | FI_SEND | FI_RMA | FI_READ | FI_WRITE | kLocality;
+constexpr uint64_t kRxCaps = kMessages | FI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SOURCE |
+                             FI_DIRECTED_RECV | FI_MULTI_RECV | kLocality;
+constexpr uint64_t kTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
+constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
+// What one connection keeps in order; reads of ours that fetch long messages do not count.
+constexpr uint64_t kOrder = FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_SAW |
+                            FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
+constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fields of one bit each
+
+void describe_endpoint(fi_info& info, const fi_info& lower, const Parameters& parameters) {
+  info.caps = kTxCaps | kRxCaps;
+  describe_direction(*info.tx_attr, {.caps = kTxCaps,
+                                     .op_flags = kTxFlags | (lower.tx_attr->op_flags & FI_DELIVERY_COMPLETE),
+                                     .msg_order = lower.tx_attr->msg_order & kOrder,
+                                     .size = parameters.tx_size,
+                                     .iov_limit = kIovLimit});
+  describe_direction(*info.rx_attr, {.caps = kRxCaps,
+                                     .op_flags = kRxFlags,
+                                     .msg_order = lower.rx_attr->msg_order & kOrder,
+                                     .size = parameters.rx_size,
+                                     .iov_limit = kIovLimit});
+  // Long messages overtake nobody's matching, but the completions of short ones.
+  info.tx_attr->comp_order = info.rx_attr->comp_order = FI_ORDER_NONE;
+  info.tx_attr->inject_size = parameters.eager_limit;
+  info.tx_attr->rma_iov_limit = std::min(lower.tx_attr->rma_iov_limit, kIovLimit);
+
+  fi_ep_attr& ep = *info.ep_attr;
+  ep.type = FI_EP_RDM;
+  ep.protocol = FI_PROTO_RXM;
+  ep.protocol_version = 1;
+  ep.max_msg_size = lower.ep_attr->max_msg_size;
+  ep.max_order_raw_size = lower.ep_attr->max_order_raw_size;
+  ep.max_order_waw_size = lower.ep_attr->max_order_waw_size;
+  ep.mem_tag_format = kAnyTag;
+  ep.tx_ctx_cnt = 1;
+  ep.rx_ctx_cnt = 1;
+}
+
+void describe_memory(fi_domain_attr& attr, const fi_info& lower, const fi_info* hints) {
+  const fi_domain_attr& below = *lower.domain_attr;
+  // Memory for messages we register ourselves; what peers access is registered as the lower provider wants it.
+  const bool registers = hints == nullptr || hints->caps == 0 || (hints->caps & FI_RMA) != 0;
+  constexpr int kBasic = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  const int needed = below.mr_mode == FI_MR_BASIC ? kBasic : below.mr_mode & ~(FI_MR_LOCAL | FI_MR_SCALABLE);
+  attr.mr_mode = registers ? needed : 0;
+  attr.mr_key_size = below.mr_key_size;
+  attr.cq_data_size = registers ? std::min(below.cq_data_size, sizeof(uint64_t)) : sizeof(uint64_t);
+  attr.ep_cnt = std::min(attr.ep_cnt, below.ep_cnt);
+  attr.mr_iov_limit = below.mr_iov_limit;
+  attr.mr_cnt = below.mr_cnt;
+}
+
+// The lower info with its names and addresses, as one of ours. Null when memory runs out.
+InfoPtr make_offer(const fi_info& lower, uint32_t version, const fi_info* hints, const Parameters& parameters) {
+  InfoPtr offer(duplicate_info(&lower));
+  InfoPtr blank(allocate_info());
+  if (offer == nullptr || blank == nullptr) return nullptr;
+  char* const domain = std::exchange(offer->domain_attr->name, nullptr);
+  std::swap(offer->tx_attr, blank->tx_attr);
+  std::swap(offer->rx_attr, blank->rx_attr);
+  std::swap(offer->ep_attr, blank->ep_attr);
+  std::swap(offer->domain_attr, blank->domain_attr);
+  offer->domain_attr->name = domain;
+  offer->mode = 0;
+  offer->handle = nullptr;
+  describe_endpoint(*offer, lower, parameters);
+  describe_domain(*offer->domain_attr);
+  describe_memory(*offer->domain_attr, lower, hints);
+  adapt_software_offer(*offer, version, hints, provider());
+  return offer;
+}
+
+}  // namespace
+
+int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
+            fi_info** result) {
+  // Asking the lower providers may take its time, so what they can never help with comes first.
+  if (hints != nullptr && hints->ep_attr != nullptr && hints->ep_attr->type != FI_EP_UNSPEC &&
+      hints->ep_attr->type != FI_EP_RDM) {
+    FI_INFO(&provider(), FI_LOG_FABRIC, "hints ask for another endpoint type, ofi_rxm offers FI_EP_RDM\n");
+    return -FI_ENODATA;
+  }
+  const Parameters parameters = Parameters::read();
+  const InfoPtr wanted = lower_hints(hints);
+  if (wanted == nullptr) return -FI_ENOMEM;
+  auto lower = find_lower(version, node, service, flags, wanted.get());
+  if (!lower) return lower.error().code();
+
+  InfoList list(version, hints, &provider());
+  for (const fi_info* each = lower->get(); each != nullptr; each = each->next) {
+    InfoPtr offer = make_offer(*each, version, hints, parameters);
+    if (offer == nullptr) return -FI_ENOMEM;
+    list.add(std::move(offer));
+  }
+  return list.release_to(result);
+}
+
+}  // namespace weft::rxm

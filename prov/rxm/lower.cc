@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The provider below; see lower.h.
+#include "rxm/lower.h"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
+
+#include <cstdlib>
+#include <utility>
+
+namespace weft::rxm {
+namespace {
+
+// Asks fi_getinfo for core providers only; what a layer finds is judged under the layer's own name. Part of what
+// libraries and layered providers of all makes agree on.
+constexpr uint64_t kCoresOnly = (uint64_t{1} << 59) | (uint64_t{1} << 58);
+
+}  // namespace
+
+std::string lower_name(std::string_view prov_name) {
+  const size_t end = prov_name.rfind(';');
+  return std::string(end == std::string_view::npos ? prov_name : prov_name.substr(0, end));
+}
+
+InfoPtr lower_hints(const fi_info* hints) {
+  InfoPtr lower(allocate_info());
+  if (lower == nullptr) return lower;
+  lower->caps = FI_MSG | FI_RMA;
+  lower->mode = FI_CONTEXT | FI_CONTEXT2 | FI_LOCAL_MR;
+  lower->ep_attr->type = FI_EP_MSG;
+  lower->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  if (hints == nullptr) return lower;
+  lower->addr_format = hints->addr_format;
+  if (const fi_domain_attr* domain = hints->domain_attr; domain != nullptr) {
+    lower->domain_attr->threading = domain->threading == FI_THREAD_SAFE ? FI_THREAD_SAFE : FI_THREAD_UNSPEC;
+    if (domain->name != nullptr && !set_name(lower->domain_attr->name, domain->name)) return nullptr;
+    // An application that wants memory to be named by offsets and keys of its own gets that of the lower provider.
+    const int asked = domain->mr_mode;
+    if ((hints->caps & FI_RMA) != 0 && asked == FI_MR_BASIC) lower->domain_attr->mr_mode = FI_MR_BASIC;
+    if ((hints->caps & FI_RMA) != 0 && asked != FI_MR_BASIC && (asked & FI_MR_PROV_KEY) == 0)
+      lower->domain_attr->mr_mode = asked == FI_MR_SCALABLE ? FI_MR_LOCAL : (asked & ~FI_MR_SCALABLE) | FI_MR_LOCAL;
+  }
+  if (const fi_fabric_attr* fabric = hints->fabric_attr; fabric != nullptr)
+    if ((fabric->prov_name != nullptr && !set_name(lower->fabric_attr->prov_name, fabric->prov_name)) ||
+        (fabric->name != nullptr && !set_name(lower->fabric_attr->name, fabric->name)))
+      return nullptr;
+  const bool copied = (hints->src_addrlen == 0 ||
+                       set_address(lower->src_addr, lower->src_addrlen, hints->src_addr, hints->src_addrlen)) &&
+                      (hints->dest_addrlen == 0 ||
+                       set_address(lower->dest_addr, lower->dest_addrlen, hints->dest_addr, hints->dest_addrlen));
+  if (!copied) return nullptr;
+  return lower;
+}
+
+Result<InfoPtr> find_lower(uint32_t version, const char* node, const char* service, uint64_t flags,
+                           const fi_info* hints) {
+  fi_info* list = nullptr;
+  if (const int error = fi_getinfo(version, node, service, flags | kCoresOnly, hints, &list); error != 0)
+    return failure(Status(error));
+  return InfoPtr(list);
+}
+
+Result<InfoPtr> lower_of(const fi_info& info, uint32_t version) {
+  InfoPtr hints = lower_hints(&info);
+  if (hints == nullptr) return failure(FI_ENOMEM);
+  std::free(std::exchange(hints->dest_addr, nullptr));
+  hints->dest_addrlen = 0;
+  hints->addr_format = info.addr_format;
+  auto found = find_lower(version, nullptr, nullptr, 0, hints.get());
+  if (!found) return found;
+  (*found)->next == nullptr ? void() : free_info(std::exchange((*found)->next, nullptr));
+  return found;
+}
+
+}  // namespace weft::rxm

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the ends of a connection say to each other: private data of connection requests, and the headers of packets.
+// All of it is in the host's byte order, which both ends must share; other implementations of ofi_rxm agree.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::rxm {
+
+inline constexpr std::uint8_t kCmVersion = 1;
+inline constexpr std::uint8_t kOpVersion = 3;       // as said when connecting
+inline constexpr std::uint8_t kControlVersion = 4;  // likewise, and in each packet
+inline constexpr std::uint8_t kPacketOpVersion = 2;
+inline constexpr std::uint8_t kByteOrder = std::endian::native == std::endian::big ? 1 : 2;
+inline constexpr std::uint8_t kNoFlowControl = 2;
+
+struct ConnectData {
+  std::uint8_t version = kCmVersion;
+  std::uint8_t byte_order = kByteOrder;
+  std::uint8_t control_version = kControlVersion;
+  std::uint8_t op_version = kOpVersion;
+  std::uint16_t port = 0;  // where the asker listens
+  std::uint8_t flow_control = kNoFlowControl;
+  std::uint8_t endpoint_index = 0;
+  std::uint32_t eager_limit = 0;  // must be the same at both ends
+  std::uint32_t receive_size = 0;
+  std::uint64_t id = 0;  // process << 32 | number that packets to the asker bear
+};
+static_assert(sizeof(ConnectData) == 24);
+
+struct AcceptData {
+  std::uint64_t id = 0;  // number that packets to the acceptor bear
+  std::uint32_t receive_size = 0;
+  std::uint8_t flow_control = kNoFlowControl;
+  std::uint8_t pad[3] = {};
+};
+static_assert(sizeof(AcceptData) == 16);
+
+enum class Reason : std::uint8_t { kRefused = 1, kAlready = 2 };  // kAlready: the other direction's request goes on
+struct RejectData {
+  std::uint8_t version = kCmVersion;
+  Reason reason = Reason::kRefused;
+};
+static_assert(sizeof(RejectData) == 2);
+
+enum class PacketType : std::uint8_t {
+  kEager = 0,
+  kSegment = 1,
+  kRendezvous = 2,  // "my message lies there"
+  kReadDone = 3,    // "I have read it"
+  kAtomic = 4,
+  kAtomicResponse = 5,
+  kCredit = 6,
+  kWriteTarget = 7,  // "write it there"
+  kWriteDone = 8,
+};
+
+struct ControlHeader {
+  std::uint8_t version = kControlVersion;
+  PacketType type = PacketType::kEager;
+  std::uint16_t segment_size = 0;
+  std::uint32_t segment = 0;     // counts from 0
+  std::uint64_t connection = 0;  // the number that the receiver gave when connecting
+  std::uint64_t message = 0;
+  std::uint64_t data = 0;  // kSegment: a Part
+};
+static_assert(sizeof(ControlHeader) == 32);
+
+enum Part : std::uint64_t { kFirstPart = 1, kMiddlePart = 2, kLastPart = 3, kPartBits = 3 };
+
+enum class PacketOp : std::uint8_t { kMessage = 0, kTagged = 1, kAtomic = 6, kFetch = 7, kCompare = 8 };
+
+struct OpHeader {
+  std::uint8_t version = kPacketOpVersion;
+  std::uint8_t receive_index = 0;
+  PacketOp op = PacketOp::kMessage;
+  std::uint8_t op_data = 0;
+  std::uint32_t flags = 0;  // FI_REMOTE_CQ_DATA
+  std::uint64_t size = 0;   // of the whole message
+  std::uint64_t data = 0;
+  std::uint64_t tag = 0;
+};
+static_assert(sizeof(OpHeader) == 32);
+
+struct PacketHeader {
+  ControlHeader control;
+  OpHeader op;
+};
+static_assert(sizeof(PacketHeader) == 64);
+
+struct RemoteRange {
+  std::uint64_t addr = 0;
+  std::uint64_t len = 0;
+  std::uint64_t key = 0;
+};
+
+inline constexpr std::size_t kMaxRanges = 4;
+// Behind the header of kRendezvous and kWriteTarget.
+struct RendezvousHeader {
+  RemoteRange ranges[kMaxRanges];
+  std::uint8_t count = 0;
+  std::uint8_t pad[7] = {};
+};
+static_assert(sizeof(RendezvousHeader) == 104);
+
+struct RendezvousPacket {
+  PacketHeader header;
+  RendezvousHeader rendezvous;
+};
+static_assert(sizeof(RendezvousPacket) == 168);
+
+}  // namespace weft::rxm

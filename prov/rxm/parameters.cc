@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The parameters of ofi_rxm; see parameters.h.
+#include "rxm/parameters.h"
+
+#include <algorithm>
+
+#include "objects/parameter_reader.h"
+#include "rxm/provider.h"
+
+namespace weft::rxm {
+namespace {
+
+constexpr int kMaxEagerLimit = 60 * 1024;  // a segment's size has 16 bits
+constexpr int kLargestQueue = 1 << 20;
+
+}  // namespace
+
+void Parameters::define() {
+  static_assert(kDefaultEagerLimit == 16384 && kDefaultQueueSize == 2048, "the help texts say so");
+  static_assert(kDefaultUnexpectedBytes == 67'108'864 && kDefaultConnectTimeoutMs == 30'000);
+  const fi_provider* rxm = &provider();
+  fi_param_define(rxm, "buffer_size", FI_PARAM_INT,
+                  "Messages of up to so many bytes travel eagerly; the same for all peers (default: 16384)");
+  fi_param_define(rxm, "sar_limit", FI_PARAM_INT,
+                  "Messages of up to so many bytes are cut to eager pieces, longer ones fetched by their receiver "
+                  "(default: 8 times the buffer size)");
+  fi_param_define(rxm, "tx_size", FI_PARAM_INT, "Default size of transmit queues (default: 2048)");
+  fi_param_define(rxm, "rx_size", FI_PARAM_INT, "Default size of receive queues (default: 2048)");
+  fi_param_define(rxm, "unexpected_bytes", FI_PARAM_INT,
+                  "How much is kept of messages that no receive was posted for; then senders wait (default: 67108864)");
+  fi_param_define(rxm, "connect_timeout", FI_PARAM_INT,
+                  "Milliseconds after which a peer counts as unreachable (default: 30000)");
+}
+
+Parameters Parameters::read() {
+  constexpr int kMaxInt = ParameterReader::kMaxInt;
+  Parameters values;
+  const ParameterReader parameter(provider());
+  parameter.number("buffer_size", values.eager_limit, 64, kMaxEagerLimit);
+  values.segment_limit = kMaxSegments * values.eager_limit;
+  parameter.number("sar_limit", values.segment_limit, 0, kMaxInt);
+  values.segment_limit = std::max(values.segment_limit, values.eager_limit);
+  parameter.number("tx_size", values.tx_size, 1, kLargestQueue);
+  parameter.number("rx_size", values.rx_size, 1, kLargestQueue);
+  parameter.number("unexpected_bytes", values.unexpected_bytes, 0, kMaxInt);
+  parameter.number("connect_timeout", values.connect_timeout_ms, 1, kMaxInt);
+  return values;
+}
+
+}  // namespace weft::rxm

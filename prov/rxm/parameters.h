@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What an administrator may set for ofi_rxm, as environment variables FI_OFI_RXM_... or in libfabric.conf; fi_rxm(7).
+#pragma once
+
+#include <cstddef>
+
+#include "rxm/limits.h"
+
+namespace weft::rxm {
+
+// Values in force for a fabric, read when it is opened. Wrong values are logged and replaced by the default.
+struct Parameters {
+  std::size_t eager_limit = kDefaultEagerLimit;                   // FI_OFI_RXM_BUFFER_SIZE
+  std::size_t segment_limit = kMaxSegments * kDefaultEagerLimit;  // FI_OFI_RXM_SAR_LIMIT
+  std::size_t tx_size = kDefaultQueueSize;                        // FI_OFI_RXM_TX_SIZE, _RX_SIZE
+  std::size_t rx_size = kDefaultQueueSize;
+  std::size_t unexpected_bytes = kDefaultUnexpectedBytes;  // FI_OFI_RXM_UNEXPECTED_BYTES
+  int connect_timeout_ms = kDefaultConnectTimeoutMs;       // FI_OFI_RXM_CONNECT_TIMEOUT
+
+  // Declares them all; once, when the provider is loaded.
+  static void define();
+  static Parameters read();
+};
+
+}  // namespace weft::rxm

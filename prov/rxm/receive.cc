@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What comes in: packets of peers, and where their messages go. Nothing of what a peer says is believed unchecked.
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "rxm/domain.h"
+#include "rxm/endpoint.h"
+#include "rxm/provider.h"
+
+namespace weft::rxm {
+namespace {
+
+// Messages in pieces are kept whole if nobody waits for them, so there is an end to what one may claim to be.
+constexpr std::size_t kMaxAssembled = std::size_t{16} * 1024 * 1024;
+
+}  // namespace
+
+bool Endpoint::pushes_back() noexcept {
+  if (receives_.kept_bytes() <= unexpected_limit_) return false;
+  held_ = true;
+  return true;
+}
+
+bool Endpoint::post_buffers(Channel& channel) noexcept {
+  for (std::size_t i = 0; i < kReceivesPerChannel; ++i) {
+    PostedBuffer* posted = posted_pool_.take();
+    if (posted == nullptr) return false;
+    posted->channel = &channel;
+    post_buffer(*posted);
+  }
+  return true;
+}
+
+// Lets the lower provider have the buffer for the next packet, as soon as it and the limit on messages allow.
+void Endpoint::post_buffer(PostedBuffer& posted) noexcept {
+  Channel& channel = *posted.channel;
+  if (posted.buffer == nullptr) posted.buffer = buffers_.take();
+  ssize_t result = -FI_EAGAIN;
+  if (channel.state == Channel::State::kClosed) {
+    result = -FI_ENOTCONN;
+  } else if (posted.buffer != nullptr && !pushes_back()) {
+    result =
+        fi_recv(channel.ep, posted.buffer->bytes, buffers_.size(), posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
+  }
+  if (result == 0) {
+    ++channel.works;
+  } else if (result == -FI_EAGAIN) {
+    channel.unposted.push_back(posted);
+    if (!pushes_back()) stall(channel);
+  } else {
+    if (posted.buffer != nullptr) buffers_.give_back(*posted.buffer);
+    posted_pool_.give_back(&posted);
+  }
+}
+
+void Endpoint::stall(Channel& channel) noexcept {
+  if (!static_cast<ListHook<StalledTag>&>(channel).linked()) stalled_.push_back(channel);
+}
+
+// Tries again what the lower provider had no room for.
+void Endpoint::resume(Channel& channel) noexcept {
+  static_cast<ListHook<StalledTag>&>(channel).unlink();
+  for (std::size_t count = kReceivesPerChannel; count > 0 && !channel.unposted.empty(); --count) {
+    if (pushes_back()) break;
+    post_buffer(channel.unposted.pop_front());
+  }
+  while (!channel.packets.empty()) {
+    Packet& packet = channel.packets.front();
+    const ssize_t result = send_packet(packet);
+    if (result == -FI_EAGAIN) return stall(channel);
+    if (result != 0)
+      release(packet);
+    else
+      static_cast<ListHook<Packet>&>(packet).unlink();
+  }
+  while (!channel.stalled.empty() && !static_cast<ListHook<StalledTag>&>(channel).linked())
+    go_on(channel.stalled.pop_front());
+  if (channel.peer->channel == &channel && channel.state == Channel::State::kOpen) flush(*channel.peer);
+}
+
+void Endpoint::protocol_error(Channel& channel, const char* what) noexcept {
+  if (channel.state == Channel::State::kClosed) return;
+  Peer& peer = *channel.peer;
+  FI_WARN(&provider(), FI_LOG_EP_DATA, "%s: %s; the connection ends\n", peer.address.to_string().c_str(), what);
+  const bool ours = peer.channel == &channel;
+  close_channel(channel, EPROTO);
+  if (ours) fail_waiting(peer, EPROTO);
+}
+
+void Endpoint::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+  Channel& channel = *posted.channel;
+  const std::byte* bytes = posted.buffer->bytes;
+  PacketHeader header;
+  if (channel.state == Channel::State::kClosed) {
+    // Nothing is expected any more.
+  } else if ((entry.flags & FI_TAGGED) != 0) {
+    const rdm::Envelope envelope{.source = channel.peer->id,
+                                 .tag = entry.tag,
+                                 .data = entry.data,
+                                 .len = entry.len,
+                                 .name = name_of(*channel.peer),
+                                 .tagged = true,
+                                 .has_data = (entry.flags & FI_REMOTE_CQ_DATA) != 0};
+    deliver(posted, envelope, bytes);
+  } else if (entry.len < sizeof header.control) {
+    protocol_error(channel, "a packet without a header");
+  } else {
+    std::memcpy(&header, bytes, std::min(entry.len, sizeof header));
+    if (header.control.version != kControlVersion)
+      protocol_error(channel, "a packet of another version");
+    else if (header.control.type == PacketType::kReadDone)
+      on_read_done(channel, header.control);
+    else if (entry.len < sizeof header)
+      protocol_error(channel, "a packet whose header is cut");
+    else
+      on_message_packet(posted, header, entry.len);
+  }
+  post_buffer(posted);
+}
+
+void Endpoint::on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept {
+  Channel& channel = *posted.channel;
+  const std::byte* payload = posted.buffer->bytes + sizeof header;
+  const std::size_t payload_len = len - sizeof header;
+  if (header.op.op > PacketOp::kTagged) return protocol_error(channel, "a packet for an unknown operation");
+  switch (header.control.type) {
+    case PacketType::kEager:
+      if (header.op.size != payload_len) return protocol_error(channel, "a message of another length than it says");
+      return deliver(posted, envelope_of(*channel.peer, header.op), payload);
+    case PacketType::kSegment:
+      return on_segment(posted, header, payload_len);
+    case PacketType::kRendezvous:
+      return on_rendezvous(posted, header, payload_len);
+    default:
+      return protocol_error(channel, "a packet of unknown type");
+  }
+}
+
+rdm::Envelope Endpoint::envelope_of(Peer& peer, const OpHeader& op) noexcept {
+  const bool tagged = op.op == PacketOp::kTagged;
+  return {.source = peer.id,
+          .tag = tagged ? op.tag : 0,
+          .data = op.data,
+          .len = op.size,
+          .name = name_of(peer),
+          .tagged = tagged,
+          .has_data = (op.flags & FI_REMOTE_CQ_DATA) != 0};
+}
+
+void Endpoint::deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept {
+  if (const rdm::Delivery delivery = receives_.match(envelope)) {
+    rdm::scatter(delivery.iov(), 0, payload, std::min(envelope.len, delivery.capacity()));
+    receives_.complete(delivery, envelope);
+  } else {
+    keep(posted, envelope, payload);
+  }
+}
+
+// Short messages are copied; a longer one keeps the buffer that it came in.
+void Endpoint::keep(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept {
+  std::unique_ptr<Unexpected> message(new (std::nothrow) Unexpected);
+  if (message == nullptr) return protocol_error(*posted.channel, "no memory for an unexpected message");
+  message->envelope = envelope;
+  if (envelope.len > kCopiedMessage) {
+    message->buffer = posted.buffer;
+    message->payload = payload;
+    message->kept = sizeof *message + buffers_.size();
+  } else {
+    message->storage.reset(new (std::nothrow) std::byte[envelope.len]);
+    if (message->storage == nullptr) return protocol_error(*posted.channel, "no memory for an unexpected message");
+    std::copy_n(payload, envelope.len, message->storage.get());
+    message->payload = message->storage.get();
+    message->kept = sizeof *message + envelope.len;
+  }
+  if (!receives_.keep(*message)) return protocol_error(*posted.channel, "no memory for an unexpected message");
+  if (message->buffer != nullptr) posted.buffer = nullptr;
+  message.release();
+}
+
+void Endpoint::on_segment(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept {
+  Channel& channel = *posted.channel;
+  const std::uint64_t part = header.control.data & kPartBits;
+  Assembly* assembly = nullptr;
+  for (Assembly& each : channel.assemblies)
+    if (each.message == header.control.message) assembly = &each;
+  if ((part == kFirstPart) != (assembly == nullptr) || header.control.segment_size != len)
+    return protocol_error(channel, "a piece that belongs to no message");
+  if (assembly == nullptr) assembly = begin_assembly(channel, header);
+  if (assembly == nullptr) return;
+  if (header.control.segment != assembly->next_segment || len > assembly->envelope.len - assembly->arrived)
+    return protocol_error(channel, "pieces that make no message");
+  const std::byte* payload = posted.buffer->bytes + sizeof header;
+  if (assembly->delivery)
+    rdm::scatter(assembly->delivery.iov(), assembly->arrived, payload, len);
+  else if (assembly->unexpected != nullptr)
+    std::copy_n(payload, len, assembly->unexpected->storage.get() + assembly->arrived);
+  assembly->arrived += len;
+  ++assembly->next_segment;
+  if (part != kLastPart) return;
+  if (assembly->arrived != assembly->envelope.len) return protocol_error(channel, "a message that lacks pieces");
+  finish_assembly(*assembly);
+}
+
+// nullptr after a protocol error.
+Assembly* Endpoint::begin_assembly(Channel& channel, const PacketHeader& header) noexcept {
+  if (header.op.size > kMaxAssembled) {
+    protocol_error(channel, "a message that is too long to come in pieces");
+    return nullptr;
+  }
+  std::unique_ptr<Assembly> assembly(new (std::nothrow) Assembly);
+  std::unique_ptr<Unexpected> message;
+  bool complete = assembly != nullptr;
+  if (complete) {
+    assembly->message = header.control.message;
+    assembly->envelope = envelope_of(*channel.peer, header.op);
+    assembly->delivery = receives_.match(assembly->envelope);
+    if (!assembly->delivery) {
+      message.reset(new (std::nothrow) Unexpected);
+      if (message != nullptr) message->storage.reset(new (std::nothrow) std::byte[header.op.size]);
+      complete = message != nullptr && message->storage != nullptr;
+    }
+  }
+  if (complete && message != nullptr) {
+    message->kind = Unexpected::Kind::kPieces;
+    message->channel = &channel;
+    message->envelope = assembly->envelope;
+    message->payload = message->storage.get();
+    message->assembly = assembly.get();
+    message->kept = sizeof *message + header.op.size;
+    assembly->unexpected = message.get();
+    complete = receives_.keep(*message);
+  }
+  if (!complete) {
+    protocol_error(channel, "no memory for an unexpected message");
+    return nullptr;
+  }
+  if (message != nullptr) channel.unexpected.push_back(*message.release());
+  channel.assemblies.push_back(*assembly);
+  return assembly.release();
+}
+
+void Endpoint::finish_assembly(Assembly& assembly) noexcept {
+  static_cast<ListHook<Assembly>&>(assembly).unlink();
+  if (assembly.delivery) {
+    receives_.complete(assembly.delivery, assembly.envelope);
+  } else if (Unexpected* message = assembly.unexpected; message != nullptr) {
+    message->kind = Unexpected::Kind::kWhole;
+    message->assembly = nullptr;
+    static_cast<ListHook<Unexpected>&>(*message).unlink();
+  }
+  delete &assembly;
+}
+
+void Endpoint::fail_assembly(Assembly& assembly, int error) noexcept {
+  static_cast<ListHook<Assembly>&>(assembly).unlink();
+  if (assembly.delivery) receives_.fail(assembly.delivery, assembly.envelope, error, error);
+  if (assembly.unexpected != nullptr) assembly.unexpected->assembly = nullptr;
+  delete &assembly;
+}
+
+void Endpoint::on_rendezvous(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept {
+  Channel& channel = *posted.channel;
+  RendezvousHeader rendezvous;
+  if (len < sizeof rendezvous) return protocol_error(channel, "a notice of a message that is cut");
+  std::memcpy(&rendezvous, posted.buffer->bytes + sizeof header, sizeof rendezvous);
+  std::uint64_t total = 0;
+  bool overflow = rendezvous.count > kMaxRanges;
+  for (std::size_t i = 0; !overflow && i < rendezvous.count; ++i)
+    overflow = __builtin_add_overflow(total, rendezvous.ranges[i].len, &total);
+  if (overflow || total != header.op.size) return protocol_error(channel, "a notice of a message that lies nowhere");
+  const rdm::Envelope envelope = envelope_of(*channel.peer, header.op);
+  if (const rdm::Delivery delivery = receives_.match(envelope))
+    return fetch(channel, header.control.message, rendezvous, envelope, delivery);
+  std::unique_ptr<Unexpected> message(new (std::nothrow) Unexpected);
+  if (message == nullptr) return protocol_error(channel, "no memory for an unexpected message");
+  message->kind = Unexpected::Kind::kRendezvous;
+  message->envelope = envelope;
+  message->channel = &channel;
+  message->message = header.control.message;
+  message->rendezvous = rendezvous;
+  message->kept = sizeof *message;
+  if (!receives_.keep(*message)) return protocol_error(channel, "no memory for an unexpected message");
+  channel.unexpected.push_back(*message.release());
+}
+
+void Endpoint::on_read_done(Channel& channel, const ControlHeader& header) noexcept {
+  Transmit* transmit = numbered(header.message);
+  if (transmit == nullptr || transmit->channel != &channel || !transmit->awaits_peer)
+    return protocol_error(channel, "an answer to no message");
+  transmit->awaits_peer = false;
+  if (transmit->outstanding == 0) finish(*transmit);
+}
+
+void Endpoint::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept {
+  auto& message = static_cast<Unexpected&>(taken);
+  const rdm::Envelope& envelope = message.envelope;
+  if (message.dead) {
+    receives_.fail(delivery, envelope, FI_ECONNRESET, FI_ECONNRESET);
+  } else if (message.kind == Unexpected::Kind::kRendezvous) {
+    fetch(*message.channel, message.message, message.rendezvous, envelope, delivery);
+  } else if (Assembly* assembly = message.assembly; assembly != nullptr) {
+    assembly->delivery = delivery;
+    assembly->unexpected = nullptr;
+    rdm::scatter(delivery.iov(), 0, message.payload, std::min(assembly->arrived, delivery.capacity()));
+  } else {
+    rdm::scatter(delivery.iov(), 0, message.payload, std::min(envelope.len, delivery.capacity()));
+    receives_.complete(delivery, envelope);
+  }
+  release(message);
+}
+
+void Endpoint::discard(rdm::Message& discarded) noexcept {
+  auto& message = static_cast<Unexpected&>(discarded);
+  if (message.assembly != nullptr) message.assembly->unexpected = nullptr;
+  if (message.kind == Unexpected::Kind::kRendezvous && !message.dead) tell_read_done(*message.channel, message.message);
+  release(message);
+}
+
+// What was kept makes room; peers that had to wait may go on.
+void Endpoint::release(Unexpected& message) noexcept {
+  if (message.buffer != nullptr) buffers_.give_back(*message.buffer);
+  delete &message;
+  if (!held_ || pushes_back()) return;
+  held_ = false;
+  for (Channel& channel : channels_)
+    if (!channel.unposted.empty()) stall(channel);
+}
+
+}  // namespace weft::rxm

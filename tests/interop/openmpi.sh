@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# openmpi.sh LIBRARY OTHER_LIBRARY RANKS PROVIDER: the distribution's unmodified Open MPI runs mpi_program.c, one half of
+# the ranks on the library in one folder, the others on the other one's ("stock" for its own); "tcp+ofi_rxm" stands for
+# "tcp;ofi_rxm".
+set -u
+. "$(dirname "$0")/stock.sh"
+for program in mpicc mpirun; do
+  command -v $program >/dev/null || skip "$program is not installed (packages openmpi-bin, libopenmpi-dev)"
+done
+library=$1 other=$2 ranks=$3 provider=$(echo "$4" | tr + ";")
+mpicc -Wall -o "$scratch/program" "$(dirname "$0")/mpi_program.c" || fail "the program does not compile"
+
+# on LIBRARY: what mpirun needs to start a rank there.
+on() {
+  [ "$1" = stock ] || echo "-x LD_LIBRARY_PATH=$1"
+}
+half=$((ranks / 2))
+unset LD_LIBRARY_PATH
+# The library's warnings belong to the output: a provider that is not there, say.
+timeout 110 mpirun --allow-run-as-root --oversubscribe --mca pml cm --mca mtl ofi \
+  --mca mtl_ofi_provider_include "$provider" --mca btl "^openib" \
+  -n $half $(on "$library") "$scratch/program" : -n $((ranks - half)) $(on "$other") "$scratch/program" \
+  >"$scratch/output" 2>&1
+result=$?
+cat "$scratch/output"
+[ $result -eq 0 ] || fail "mpirun ended with $result"
+grep -q "all right" "$scratch/output" || fail "not all right"
