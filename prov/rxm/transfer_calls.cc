@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include "objects/message_buffers.h"
+#include "objects/one_buffer.h"
 #include "rxm/domain.h"
 #include "rxm/endpoint.h"
 

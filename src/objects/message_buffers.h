@@ -26,11 +26,4 @@ inline bool valid_buffers(std::span<const iovec> iov, std::size_t limit = kSoftw
                      [](const iovec& piece) { return piece.iov_base != nullptr || piece.iov_len == 0; });
 }
 
-// A caller's buffer as an iovec array of one.
-struct OneBuffer {
-  iovec iov;
-  OneBuffer(const void* buf, std::size_t len) noexcept : iov{const_cast<void*>(buf), len} {}
-  operator std::span<const iovec>() const noexcept { return {&iov, 1}; }
-};
-
 }  // namespace weft
