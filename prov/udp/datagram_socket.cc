@@ -68,7 +68,7 @@ Status DatagramSocket::open(UniqueFd socket) {
 }
 
 bool DatagramSocket::read() noexcept {
-  const std::size_t count = std::min(window_, endpoint_.receives().appetite());
+  const std::size_t count = std::min(window_, endpoint_.receives().appetite(kReceiveBatch));
   if (count == 0) return false;  // posting a receive makes us ready again
   Slots slots;
   std::byte* const bytes = endpoint_.engine().receive_slots();

@@ -5,11 +5,11 @@
 
 #include <rdma/fi_domain.h>
 
+#include "objects/receive_queue.h"
 #include "objects/software_domain.h"
 #include "udp/engine.h"
 #include "udp/fabric.h"
 #include "udp/queues.h"
-#include "udp/receive_queue.h"
 
 namespace weft::udp {
 

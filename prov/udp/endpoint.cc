@@ -85,7 +85,8 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, vo
       transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
       receive_flags_(info.rx_attr != nullptr ? info.rx_attr->op_flags : 0),
       local_(local),
-      receives_(domain.receive_pool(), queue_size(info.rx_attr != nullptr ? info.rx_attr->size : 0)),
+      receives_(domain.receive_pool(), queue_size(info.rx_attr != nullptr ? info.rx_attr->size : 0),
+                kDefaultMinMultiReceive),
       socket_(*this, false) {
   static constexpr fi_ops_ep kEpOps = make_ep_ops<Endpoint>();
   static constexpr fi_ops_cm kCmOps = make_cm_ops<Endpoint>();

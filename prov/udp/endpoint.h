@@ -20,9 +20,10 @@
 #include "base/ref.h"
 #include "objects/address.h"
 #include "objects/completion_routes.h"
+#include "objects/receive_queue.h"
 #include "udp/datagram_socket.h"
+#include "udp/kept_datagrams.h"
 #include "udp/queues.h"
-#include "udp/receive_queue.h"
 #include "udp/transmit_batch.h"
 
 namespace weft::udp {

@@ -6,9 +6,11 @@
 
 #include <cstddef>
 
+#include "objects/receive_queue.h"
+
 namespace weft::udp {
 
-inline constexpr std::size_t kIovLimit = 4;
+inline constexpr std::size_t kIovLimit = kReceiveIovLimit;
 inline constexpr std::size_t kDefaultQueueSize = 1024;  // operations outstanding per direction
 inline constexpr std::size_t kDefaultMinMultiReceive = 64;
 

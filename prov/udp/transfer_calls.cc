@@ -5,10 +5,10 @@
 
 #include <utility>
 
+#include "objects/message_buffers.h"
 #include "objects/one_buffer.h"
 #include "udp/domain.h"
 #include "udp/endpoint.h"
-#include "udp/message_buffers.h"
 #include "udp/multicast_group.h"
 #include "udp/socket.h"
 
@@ -23,7 +23,7 @@ constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI
 // The first message of a round goes at once, what follows is gathered until the application comes back for progress:
 // it cannot learn of a completion before. Injected messages are gone when the call returns.
 ssize_t Endpoint::transmit(const Message& message) noexcept {
-  if (!valid_buffers(message.iov)) return -FI_EINVAL;
+  if (!valid_buffers(message.iov, kIovLimit)) return -FI_EINVAL;
   if (message.flags & kUnsupported) return -FI_EBADFLAGS;
   const std::size_t len = total_length(message.iov);
   if (len > max_message_) return -FI_EMSGSIZE;
@@ -105,12 +105,12 @@ ssize_t Endpoint::injectdata(const void*, size_t, uint64_t, fi_addr_t) noexcept 
 }
 
 ssize_t Endpoint::post(std::span<const iovec> iov, void* context, uint64_t flags) noexcept {
-  if (!valid_buffers(iov)) return -FI_EINVAL;
+  if (!valid_buffers(iov, kIovLimit)) return -FI_EINVAL;
   Lock lock(engine().mutex());
   if (const ssize_t result = receives_.post(iov, context, flags); result != 0) return result;
   while (!kept_.empty() && !receives_.empty()) {
     const KeptDatagrams::Kept kept = kept_.first();
-    receives_.deliver(kept.datagram, source_name(kept.source), routes_);
+    receives_.deliver(kept.datagram, {.src_addr = source_name(kept.source)}, routes_);
     kept_.drop_first();
   }
   // The sockets' news may be old, and nobody reads while there is no receive.
@@ -125,7 +125,7 @@ void Endpoint::received(std::span<const std::byte> datagram, const Address& sour
   if (receives_.empty())
     kept_.push(datagram, source, from);
   else
-    receives_.deliver(datagram, name, routes_);
+    receives_.deliver(datagram, {.src_addr = name}, routes_);
 }
 
 ssize_t Endpoint::recv(void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
 
 namespace weft {
@@ -24,6 +25,16 @@ inline bool valid_buffers(std::span<const iovec> iov, std::size_t limit = kSoftw
   if (iov.size() > limit || (!iov.empty() && iov.data() == nullptr)) return false;
   return std::all_of(iov.begin(), iov.end(),
                      [](const iovec& piece) { return piece.iov_base != nullptr || piece.iov_len == 0; });
+}
+
+// Copies `bytes`, which fit, into the buffers.
+inline void scatter(std::span<const iovec> iov, std::span<const std::byte> bytes) noexcept {
+  for (const iovec& piece : iov) {
+    const std::size_t count = std::min(piece.iov_len, bytes.size());
+    if (count == 0) continue;
+    std::memcpy(piece.iov_base, bytes.data(), count);
+    bytes = bytes.subspan(count);
+  }
 }
 
 }  // namespace weft

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Datagrams that were read and found no receive: udp/receive_queue.h. (Posted receives are the conformance suite's.)
-#include "udp/receive_queue.h"
+// Datagrams that were read and found no receive: udp/kept_datagrams.h. (Posted receives are the conformance suite's.)
+#include "udp/kept_datagrams.h"
 
 #include <gtest/gtest.h>
 
