@@ -4,14 +4,6 @@
 
 #include <rdma/fi_domain.h>
 
-#include <deque>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "abi/av_ops.h"
 #include "abi/bridge.h"
 #include "abi/fid_ops.h"
@@ -19,7 +11,10 @@
 #include "base/status.h"
 #include "objects/address.h"
 #include "objects/address_table.h"
+#include "objects/background_tasks.h"
 #include "objects/event_queue.h"
+#include "objects/insertion_report.h"
+#include "objects/peer_names.h"
 
 namespace weft {
 
@@ -35,25 +30,11 @@ class AddressVectorCore : public RefCounted {
 
  protected:
   AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr) noexcept;
-  ~AddressVectorCore();
+  ~AddressVectorCore() = default;
   static Status check(const fi_av_attr* attr);
 
-  // One insertion call: what is to be inserted, and how its results are told.
-  struct Insertion {
-    fid_t fid;
-    fi_addr_t* handles;  // may be null; user ids on input with FI_AV_USER_ID
-    uint64_t flags;
-    void* context;
-  };
-  // The addresses that an insertsvc or insertsym names, in order.
-  struct Names {
-    std::string node;
-    std::string service;
-    size_t nodes = 1;
-    size_t services = 1;
-  };
   int insert_raw(const Insertion& call, const void* addresses, size_t count);
-  int insert_names(const Insertion& call, const Names& names);
+  int insert_names(const Insertion& call, const PeerNames& names);
   int remove_handles(const fi_addr_t* handles, size_t count, uint64_t flags);
   int lookup_address(fi_addr_t handle, void* address, size_t* length) const noexcept;
   const char* address_text(const void* address, char* buf, size_t* length) const noexcept;
@@ -62,12 +43,7 @@ class AddressVectorCore : public RefCounted {
   Ref<EventQueueCore> events_;
 
  private:
-  class Report;
-  Status check_insertion(const Insertion& call) const noexcept;
-  Result<Address> read_address(const std::byte*& next) const noexcept;
-  void resolve_names(Report& report, const Names& names);
-  void run_resolver() noexcept;
-  void insert_one(Report& report, const Result<Address>& address);
+  void insert_one(InsertionReport& report, const Result<Address>& address);
 
   const Ref<RefCounted> parent_;
   const uint32_t addr_format_;
@@ -75,10 +51,7 @@ class AddressVectorCore : public RefCounted {
   const uint64_t index_mask_;
   const bool asynchronous_;  // FI_EVENT
   AddressTable<Address> table_;
-  std::mutex resolver_mutex_;  // guards the rest: names to look up with FI_EVENT, in order
-  std::deque<std::function<void()>> pending_;
-  bool resolver_running_ = false;  // false: the thread, if any, needs resolver_mutex_ no more
-  std::thread resolver_;
+  BackgroundTasks resolver_;  // names to look up with FI_EVENT
 };
 
 // Owner: its C handle; close answers -FI_EBUSY while endpoints use it.
