@@ -39,6 +39,7 @@ void copy_event(const rdma_cm_event& from, RdmaEvent& to) noexcept {
   to.status = from.status;
   to.id = from.id;
   to.param = {};
+  to.ud = {};
   switch (from.event) {
     case RDMA_CM_EVENT_CONNECT_REQUEST:
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
@@ -46,8 +47,18 @@ void copy_event(const rdma_cm_event& from, RdmaEvent& to) noexcept {
     case RDMA_CM_EVENT_REJECTED:
     case RDMA_CM_EVENT_DISCONNECTED:
       break;
+    case RDMA_CM_EVENT_MULTICAST_JOIN:
+    case RDMA_CM_EVENT_MULTICAST_ERROR:
+      to.ud = from.param.ud;
+      return;
     default:
       return;  // the rest of the union is not about connections
+  }
+  if (from.id->ps == RDMA_PS_UDP) {
+    to.ud = from.param.ud;
+    to.ud.private_data = nullptr;
+    to.ud.private_data_len = 0;
+    return;
   }
   to.param = from.param.conn;
   if (to.param.private_data == nullptr) to.param.private_data_len = 0;

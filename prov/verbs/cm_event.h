@@ -28,6 +28,7 @@ struct RdmaEvent {
   int status;
   rdma_cm_id* id;         // RDMA_CM_EVENT_CONNECT_REQUEST: a new one, the handler's to own
   rdma_conn_param param;  // its private data is below
+  rdma_ud_param ud;       // of datagram services and groups instead; without private data
   std::array<std::byte, 256> private_data;
 
   std::span<const std::byte> data() const noexcept { return {private_data.data(), param.private_data_len}; }

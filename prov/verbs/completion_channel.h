@@ -107,6 +107,7 @@ class CompletionChannel {
   void on_transmit_failed(Posted& slot, ibv_wc_status status, Sink& sink) noexcept;
   void on_received(const ibv_wc& wc, Posted& slot, Sink& sink) noexcept;
   void on_receive_failed(const ibv_wc& wc, Posted& slot, Sink& sink) noexcept;
+  void on_datagram(const ibv_wc& wc, Posted& slot, Sink& sink) noexcept;
   void free_receive(Posted& slot) noexcept;
   bool continue_multi(const ibv_wc& wc, Posted& slot, MultiReceive& multi) noexcept;
   TransferEndpoint* endpoint_of(const ibv_wc& wc, const Posted& slot) noexcept;

@@ -19,6 +19,9 @@ struct CompletionChannel::Sink {
   size_t count = 0;  // entries given to the reader
 
   void put(const Completion& completion) noexcept {
+    // A reader's buffer has no place for sources.
+    if (completion.src_addr != FI_ADDR_NOTAVAIL) [[unlikely]]
+      room = 0;
     if (room != 0) [[likely]] {
       store_entry(out, completion, entry_size);
       out += entry_size;

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "verbs/cm_event.h"
+#include "verbs/gids.h"
 #include "verbs/provider.h"
 
 namespace weft::verbs {
@@ -25,31 +26,6 @@ using ChannelHandle = std::unique_ptr<rdma_event_channel, DestroyChannel>;
 bool selected(const std::vector<std::string>& prefixes, std::string_view name) noexcept {
   return prefixes.empty() ||
          std::ranges::any_of(prefixes, [&](const std::string& prefix) { return name.starts_with(prefix); });
-}
-
-// The GID that an IP address has in a RoCE port's table: itself, IPv4 as ::ffff:a.b.c.d.
-ibv_gid gid_of(const Address& address) noexcept {
-  ibv_gid gid{};
-  if (address.family() == AF_INET) {
-    gid.raw[10] = gid.raw[11] = 0xff;
-    std::memcpy(gid.raw + 12, &reinterpret_cast<const sockaddr_in*>(address.data())->sin_addr, 4);
-  } else {
-    std::memcpy(gid.raw, &reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr, 16);
-  }
-  return gid;
-}
-
-// Where it stands there; RoCEv2 entries, which routers understand, before those of version 1.
-int find_gid(const Device& device, const Device::Port& port, const ibv_gid& gid) {
-  std::vector<ibv_gid_entry> table(static_cast<std::size_t>(std::max(port.attr.gid_tbl_len, 1)));
-  const ssize_t count = ibv_query_gid_table(device.context(), table.data(), table.size(), 0);
-  int index = -1;
-  for (ssize_t i = 0; i < count; ++i) {
-    const ibv_gid_entry& entry = table[static_cast<std::size_t>(i)];
-    if (entry.port_num != port.number || std::memcmp(&entry.gid, &gid, sizeof gid) != 0) continue;
-    if (index < 0 || entry.gid_type == IBV_GID_TYPE_ROCE_V2) index = static_cast<int>(entry.gid_index);
-  }
-  return index;
 }
 
 // The device and port that the kernel takes for this address, or nothing.
@@ -86,7 +62,8 @@ std::vector<Source> ip_sources(rdma_event_channel* channel, const Parameters& pa
       continue;
     }
     if (source.port.transport == Transport::kRoce)
-      source.gid_index = find_gid(*source.device, source.port, gid_of(interface.address));
+      source.gid_index = static_cast<int>(
+          GidTable::of(*source.device, source.port.number).index_of(gid_of(interface.address)).value_or(-1));
     if (parameters.gid_index >= 0 && source.gid_index != parameters.gid_index) continue;
     found.push_back(std::move(source));
   }
@@ -150,6 +127,24 @@ Result<std::vector<Source>> discover(const Parameters& parameters, std::string& 
                           ? ""
                           : ", or widen FI_VERBS_IFACE, FI_VERBS_DEVICE_NAME and FI_VERBS_GID_IDX");
     return failure(FI_ENODATA);
+  }
+  return found;
+}
+
+std::vector<NativeSource> discover_native(const Parameters& parameters) {
+  std::vector<NativeSource> found;
+  const auto devices = open_devices(nullptr);
+  if (!devices) return found;
+  const int index = std::max(parameters.gid_index, 0);
+  for (const Ref<Device>& device : *devices) {
+    if (!selected(parameters.devices, device->name())) continue;
+    for (std::uint8_t number = 1; number <= device->port_count(); ++number) {
+      const auto port = device->port(number);
+      if (!port || !port->active() || port->transport == Transport::kIwarp) continue;
+      ibv_gid gid{};
+      if (ibv_query_gid(device->context(), number, index, &gid) != 0 || is_zero(gid)) continue;
+      found.push_back({Source{CmAddress(), "", device, *port, index, true}, gid});
+    }
   }
   return found;
 }

@@ -28,6 +28,14 @@ struct Source {
 // left out. -FI_ENODEV, -FI_EACCES, -FI_ENODATA: none; `why` tells what to do about it.
 Result<std::vector<Source>> discover(const Parameters& parameters, std::string& why);
 
+// One for each active port that carries datagrams, with the GID that FI_VERBS_GID_IDX names, else the first: for
+// FI_ADDR_IB_UD, which has no IP address.
+struct NativeSource {
+  Source source;
+  ibv_gid gid;
+};
+std::vector<NativeSource> discover_native(const Parameters& parameters);
+
 // "IB-0xfe80000000000000", the subnet of a port; "Ethernet-iWARP".
 std::string fabric_name(const Device& device, const Device::Port& port);
 

@@ -10,10 +10,14 @@
 #include "objects/poll_set.h"
 #include "verbs/atomics.h"
 #include "verbs/completion_status.h"
+#include "verbs/datagram_endpoint.h"
 #include "verbs/device.h"
 #include "verbs/endpoint.h"
 #include "verbs/fabric.h"
+#include "verbs/gids.h"
 #include "verbs/limits.h"
+#include "verbs/offer.h"
+#include "verbs/peer_vector.h"
 #include "verbs/provider.h"
 #include "verbs/queues.h"
 #include "verbs/shared_receive.h"
@@ -33,8 +37,32 @@ void prepare_for_fork(const Parameters& parameters) noexcept {
             error == EINVAL ? " (memory was registered before; set RDMAV_FORK_SAFE=1)" : "");
 }
 
+bool wants_datagrams(const fi_info* info) noexcept {
+  return info != nullptr && info->ep_attr != nullptr && info->ep_attr->type == FI_EP_DGRAM;
+}
+
 bool asks_for_progress(const fi_domain_attr& attr) noexcept {
   return attr.control_progress == FI_PROGRESS_AUTO || attr.progress == FI_PROGRESS_AUTO;
+}
+
+// The port that has the GID of the info's source, or that the parameters choose.
+DatagramPort find_port(const Device& device, const fi_info& info, const Parameters& parameters) {
+  IbUdAddress source{};
+  if (info.src_addr != nullptr && info.src_addrlen >= sizeof source) std::memcpy(&source, info.src_addr, sizeof source);
+  for (std::uint8_t number = 1; number <= device.port_count(); ++number)
+    if (GidTable::of(device, number).contains(source.gid)) return {number, source.gid};
+  DatagramPort first;
+  const auto index = static_cast<std::uint32_t>(std::max(parameters.gid_index, 0));
+  for (std::uint8_t number = 1; number <= device.port_count(); ++number) {
+    const auto port = device.port(number);
+    if (!port || !port->active()) continue;
+    first.number = number;
+    break;
+  }
+  const GidTable table = GidTable::of(device, first.number);
+  for (const ibv_gid_entry& entry : table.entries())
+    if (entry.gid_index == index) first.gid = entry.gid;
+  return first;
 }
 
 }  // namespace
@@ -46,7 +74,7 @@ void Domain::Unmap::operator()(void* memory) const noexcept {
 int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context) {
   if (info == nullptr || domain == nullptr || info->domain_attr == nullptr || info->domain_attr->name == nullptr)
     return -FI_EINVAL;
-  auto device = open_device(info->domain_attr->name);
+  auto device = open_device(device_name(info->domain_attr->name));
   if (!device) return device.error().code();
   prepare_for_fork(fabric.parameters);
   ProtectionDomainHandle pd(ibv_alloc_pd((*device)->context()));
@@ -69,6 +97,9 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
 Domain::Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info, void* context)
     : DomainBase(fabric, info, context),
       device_(std::move(device)),
+      local_(CmAddress::from(info.addr_format, info.src_addr, info.src_addrlen).value_or(CmAddress())),
+      datagram_port_(info.addr_format == FI_ADDR_IB_UD ? find_port(*device_, info, fabric.parameters) : DatagramPort()),
+      for_datagrams_(wants_datagrams(&info)),
       caps_(info.caps),
       progresses_by_itself_(asks_for_progress(*info.domain_attr)),
       pd_(std::move(pd)) {}
@@ -156,6 +187,7 @@ int Domain::control(int command, void* argument) {
 // Connected endpoints have no use for one, but programs open it all the same.
 int Domain::av_open(fi_av_attr* attr, fid_av** av, void* context) {
   if (av == nullptr) return -FI_EINVAL;
+  if (for_datagrams_) return PeerVector::open(*this, attr, av, context);
   return release_to(AddressVector<CmEngine>::open(Ref<RefCounted>(*this), attr, addr_format(), context), av);
 }
 
@@ -182,7 +214,8 @@ int Domain::poll_open(fi_poll_attr* attr, fid_poll** set) {
 }
 
 int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
-  return Endpoint::open(*this, info, ep, context);
+  return wants_datagrams(info) ? DatagramEndpoint::open(*this, info, ep, context)
+                               : Endpoint::open(*this, info, ep, context);
 }
 
 int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context) {

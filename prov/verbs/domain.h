@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "objects/domain_base.h"
 #include "objects/event_queue.h"
+#include "verbs/cm_address.h"
 #include "verbs/domain_progress.h"
 #include "verbs/memory_region.h"
 #include "verbs/verbs_handles.h"
@@ -25,6 +26,12 @@ class CompletionChannel;
 class Device;
 class Fabric;
 
+// Where datagram queue pairs send from.
+struct DatagramPort {
+  std::uint8_t number = 1;
+  ibv_gid gid{};
+};
+
 class Domain final : public DomainBase<Domain, Fabric> {
  public:
   static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
@@ -33,6 +40,10 @@ class Domain final : public DomainBase<Domain, Fabric> {
   Device& device() const noexcept { return *device_; }
   CmEngine& engine() const noexcept;
   ibv_pd* pd() const noexcept { return pd_.get(); }
+  // The domain's own address of this family, port 0; empty: it has none in particular.
+  CmAddress local_address(int family) const noexcept { return local_.family() == family ? local_ : CmAddress(); }
+  // For FI_ADDR_IB_UD.
+  const DatagramPort& datagram_port() const noexcept { return datagram_port_; }
 
   DomainProgress& progress() noexcept { return progress_; }
   // FI_PROGRESS_AUTO: a thread drives connections.
@@ -76,6 +87,9 @@ class Domain final : public DomainBase<Domain, Fabric> {
   void register_scratch() noexcept;
 
   const Ref<Device> device_;
+  const CmAddress local_;
+  const DatagramPort datagram_port_;
+  const bool for_datagrams_;
   const uint64_t caps_;  // of the info it was opened with
   const bool progresses_by_itself_;
   ProtectionDomainHandle pd_;

@@ -28,6 +28,8 @@ struct Candidate {
   CmAddress local;        // the source's, with the port asked for, or a wildcard
   CmAddress destination;  // empty: none
   bool any_device = false;
+  Service service = Service::kConnections;
+  ibv_gid gid{};  // of native datagrams
 };
 
 void refuse(const std::string& reason) {
@@ -77,7 +79,7 @@ bool Query::fits(const CmAddress& address) const noexcept {
 Status Query::read(const char* node, const char* service) {
   const int family = format() == FI_SOCKADDR_IN ? AF_INET : format() == FI_SOCKADDR_IN6 ? AF_INET6 : AF_UNSPEC;
   return named_.read(
-      node, service, flags_, hints_, family,
+      node, service, flags_, format() == FI_ADDR_IB_UD ? nullptr : hints_, family,
       [](const void* address, size_t len) { return CmAddress::from(FI_FORMAT_UNSPEC, address, len); },
       [this](const CmAddress& address) { return fits(address); }, refuse);
 }
@@ -164,8 +166,19 @@ std::vector<Candidate> Query::candidates() const {
 
 // Null when memory runs out.
 InfoPtr make_info(const Candidate& candidate, uint32_t version, const fi_info* hints, const Parameters& parameters) {
-  InfoPtr info = make_offer(*candidate.source, version, hints, parameters);
+  InfoPtr info = make_offer(*candidate.source, version, hints, parameters, candidate.service);
   if (info == nullptr) return info;
+  if (candidate.service == Service::kNativeDatagrams) {
+    IbUdAddress name{};
+    name.gid = candidate.gid;
+    name.lid = candidate.source->port.attr.lid;
+    const bool asked = hints != nullptr && hints->addr_format == FI_ADDR_IB_UD && hints->dest_addr != nullptr &&
+                       hints->dest_addrlen == sizeof name;
+    const bool named =
+        weft::set_address(info->src_addr, info->src_addrlen, &name, sizeof name) &&
+        (!asked || weft::set_address(info->dest_addr, info->dest_addrlen, hints->dest_addr, sizeof name));
+    return named ? std::move(info) : nullptr;
+  }
   if (candidate.any_device) {
     if (!set_name(info->domain_attr->name, kAnyDomain) || !set_name(info->fabric_attr->name, kAnyFabric))
       return nullptr;
@@ -178,17 +191,47 @@ InfoPtr make_info(const Candidate& candidate, uint32_t version, const fi_info* h
   return complete ? std::move(info) : nullptr;
 }
 
-bool wants_other_endpoints(const fi_info* hints) noexcept {
-  return hints != nullptr && hints->ep_attr != nullptr && hints->ep_attr->type != FI_EP_UNSPEC &&
-         hints->ep_attr->type != FI_EP_MSG;
+bool wants(const fi_info* hints, fi_ep_type type) noexcept {
+  return hints == nullptr || hints->ep_attr == nullptr || hints->ep_attr->type == FI_EP_UNSPEC ||
+         hints->ep_attr->type == type;
+}
+
+// The source that hints name is one GID.
+bool fits_native(const NativeSource& native, const fi_info* hints) noexcept {
+  if (hints == nullptr || hints->addr_format != FI_ADDR_IB_UD || hints->src_addr == nullptr) return true;
+  return hints->src_addrlen >= sizeof native.gid && std::memcmp(hints->src_addr, &native.gid, sizeof native.gid) == 0;
+}
+
+// Datagrams of each kind: those that other libraries speak first, where no IP address is asked for.
+void add_datagrams(const Query& query, const std::vector<NativeSource>& natives, const fi_info* hints, bool named,
+                   std::vector<Candidate>& list) {
+  const uint32_t format = hints != nullptr ? hints->addr_format : static_cast<uint32_t>(FI_FORMAT_UNSPEC);
+  named = named || (hints != nullptr && (hints->src_addr != nullptr || hints->dest_addr != nullptr));
+  const bool native = format == FI_ADDR_IB_UD || (format == FI_FORMAT_UNSPEC && !named);
+  if (native)
+    for (const NativeSource& each : natives)
+      if (fits_native(each, hints))
+        list.push_back({&each.source, CmAddress(), CmAddress(), false, Service::kNativeDatagrams, each.gid});
+  if (format == FI_ADDR_IB_UD) return;
+  for (Candidate candidate : query.candidates()) {
+    const bool ip = !candidate.local.is_ib() && !candidate.destination.is_ib();
+    if (!ip || candidate.any_device || candidate.source->port.transport == Transport::kIwarp) continue;
+    if (candidate.local.is_any()) {  // a queue pair sends from one address
+      const std::uint16_t port = candidate.local.port();
+      candidate.local = candidate.source->address;
+      candidate.local.set_port(port);
+    }
+    candidate.service = Service::kDatagrams;
+    list.push_back(candidate);
+  }
 }
 
 }  // namespace
 
 int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
             fi_info** result) {
-  if (wants_other_endpoints(hints)) {
-    refuse("hints ask for an endpoint type that verbs does not offer: it has FI_EP_MSG");
+  if (!wants(hints, FI_EP_MSG) && !wants(hints, FI_EP_DGRAM)) {
+    refuse("hints ask for an endpoint type that verbs does not offer: it has FI_EP_MSG and FI_EP_DGRAM");
     return -FI_ENODATA;
   }
   const Parameters parameters = Parameters::read();
@@ -202,8 +245,13 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   Query query(*sources, hints, flags);
   if (Status status = query.read(node, service); !status.ok()) return status.code();
 
+  std::vector<Candidate> candidates;
+  const bool native_only = hints != nullptr && hints->addr_format == FI_ADDR_IB_UD;
+  if (wants(hints, FI_EP_MSG) && !native_only) candidates = query.candidates();
+  const std::vector<NativeSource> natives = discover_native(parameters);
+  if (wants(hints, FI_EP_DGRAM)) add_datagrams(query, natives, hints, node != nullptr, candidates);
   InfoList list(version, hints, &provider());
-  for (const Candidate& candidate : query.candidates()) {
+  for (const Candidate& candidate : candidates) {
     InfoPtr info = make_info(candidate, version, hints, parameters);
     if (info == nullptr) return -FI_ENOMEM;
     list.add(std::move(info));

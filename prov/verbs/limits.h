@@ -15,6 +15,9 @@ inline constexpr std::size_t kDefaultIovLimit = 4;
 inline constexpr std::size_t kMaxIov = 32;  // whatever more the device could gather
 inline constexpr std::size_t kDefaultInjectSize = 64;
 inline constexpr std::size_t kMaxInjectSize = 1024;
+// Datagrams: endpoints are few, and every message may come at any time, so each has more of both.
+inline constexpr std::size_t kDatagramInjectSize = 256;
+inline constexpr std::size_t kDatagramReceives = 512;
 inline constexpr std::size_t kDefaultMinMultiReceive = 64;
 inline constexpr std::size_t kCqDataSize = 4;  // bytes of immediate data
 

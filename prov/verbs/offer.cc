@@ -9,6 +9,8 @@
 #include <cstring>
 
 #include "objects/offer.h"
+#include "objects/receive_queue.h"
+#include "verbs/datagram_buffers.h"
 #include "verbs/limits.h"
 #include "verbs/nic.h"
 #include "verbs/private_data.h"
@@ -22,6 +24,10 @@ constexpr uint64_t kRxCaps = FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REM
 constexpr uint64_t kTxFlags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
+
+constexpr uint64_t kDatagramTxCaps = FI_MSG | FI_SEND | kLocality;
+constexpr uint64_t kDatagramRxCaps = FI_MSG | FI_RECV | FI_MULTI_RECV | FI_SOURCE | kLocality;
+constexpr uint64_t kDatagramTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
 
 size_t positive(int value) noexcept {
   return static_cast<size_t>(std::max(value, 0));
@@ -80,6 +86,37 @@ void describe_endpoint(fi_ep_attr& ep, const Source& source) {
   ep.rx_ctx_cnt = 1;
 }
 
+// A message is one packet, and nothing but messages there is.
+void describe_datagrams(fi_info& info, const Source& source, const fi_info* hints, Service service) {
+  const ibv_device_attr& limits = source.device->attr().orig_attr;
+  const uint64_t groups = service == Service::kDatagrams && limits.max_mcast_grp > 0 ? FI_MULTICAST : 0;
+  info.caps = kDatagramTxCaps | kDatagramRxCaps | groups;
+  info.tx_attr->caps = kDatagramTxCaps | groups;
+  info.tx_attr->op_flags = kDatagramTxFlags | groups;
+  info.tx_attr->msg_order = 0;
+  info.tx_attr->rma_iov_limit = 0;
+  const size_t asked = hints != nullptr && hints->tx_attr != nullptr ? hints->tx_attr->inject_size : 0;
+  info.tx_attr->inject_size =
+      chosen(kDatagramInjectSize, asked, std::min<size_t>(source.device->max_inline(), kMaxInjectSize));
+  fi_rx_attr& rx = *info.rx_attr;
+  rx.caps = kDatagramRxCaps | groups;
+  rx.op_flags = kRxFlags;
+  rx.msg_order = 0;
+  rx.iov_limit = std::min(rx.iov_limit, kReceiveIovLimit);
+  const size_t wanted = hints != nullptr && hints->rx_attr != nullptr ? hints->rx_attr->size : 0;
+  rx.size = chosen(std::max(rx.size, kDatagramReceives), wanted, std::min(positive(limits.max_qp_wr), kMaxQueueSize));
+  fi_ep_attr& ep = *info.ep_attr;
+  ep.type = FI_EP_DGRAM;
+  ep.protocol = FI_PROTO_IB_UD;
+  ep.max_msg_size = size_t{128} << source.port.attr.active_mtu;
+  ep.max_order_raw_size = ep.max_order_waw_size = 0;
+  info.domain_attr->cq_data_size = kCqDataSize;
+  info.domain_attr->max_ep_srx_ctx = 0;
+  if (hints == nullptr || (hints->mode & FI_MSG_PREFIX) == 0) return;
+  info.mode = info.tx_attr->mode = info.rx_attr->mode = FI_MSG_PREFIX;
+  ep.msg_prefix_size = DatagramBuffers::kHeader;
+}
+
 void describe_limits(fi_domain_attr& attr, const ibv_device_attr& limits) {
   attr.mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   attr.mr_key_size = sizeof(uint32_t);
@@ -94,23 +131,35 @@ void describe_limits(fi_domain_attr& attr, const ibv_device_attr& limits) {
 
 }  // namespace
 
-InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* hints, const Parameters& parameters) {
+std::string device_name(const std::string& domain) {
+  const std::string_view suffix = kDatagramSuffix;
+  return domain.ends_with(suffix) ? domain.substr(0, domain.size() - suffix.size()) : domain;
+}
+
+InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* hints, const Parameters& parameters,
+                   Service service) {
   InfoPtr offer(allocate_info());
   if (offer == nullptr) return offer;
   describe_queues(*offer, *source.device, hints, parameters);
   describe_endpoint(*offer->ep_attr, source);
   describe_domain(*offer->domain_attr);
   describe_limits(*offer->domain_attr, source.device->attr().orig_attr);
-  describe_immediate_data(*offer, source, hints);
+  const bool datagrams = service != Service::kConnections;
+  if (datagrams)
+    describe_datagrams(*offer, source, hints, service);
+  else
+    describe_immediate_data(*offer, source, hints);
   offer->fabric_attr->api_version = version;
   offer->fabric_attr->prov_version = provider().version;
-  offer->addr_format = source.address.format();
+  offer->addr_format = service == Service::kNativeDatagrams ? uint32_t{FI_ADDR_IB_UD} : source.address.format();
   offer->nic = make_nic(source);
-  if (!set_name(offer->domain_attr->name, source.device->name()) ||
+  const std::string domain = std::string(source.device->name()) + (datagrams ? kDatagramSuffix : "");
+  if (!set_name(offer->domain_attr->name, domain.c_str()) ||
       !set_name(offer->fabric_attr->name, fabric_name(*source.device, source.port).c_str()))
     return nullptr;
   if (hints == nullptr) return offer;
   offer->handle = hints->handle;
+  if (service == Service::kNativeDatagrams) return offer;
   const bool ip = !source.address.is_ib();
   if (hints->addr_format == FI_SOCKADDR || (ip && hints->addr_format == FI_SOCKADDR_IP))
     offer->addr_format = hints->addr_format;

@@ -17,6 +17,13 @@
 
 namespace weft::verbs {
 
+// Where datagrams go: a peer's queue pair, or a group.
+struct Destination {
+  ibv_ah* handle = nullptr;
+  std::uint32_t qp_number = 0;
+  std::uint32_t qkey = 0;
+};
+
 struct SendWork {
   ibv_wr_opcode opcode;
   std::uint32_t kind;   // the completion's flags
@@ -31,6 +38,7 @@ struct SendWork {
   std::uint64_t operand = 0;  // atomics: what to add, or to swap in ...
   std::uint64_t compare = 0;  // ... if the memory holds this
   bool silent = false;        // fi_inject and its kind: no completion on success
+  Destination to = {};        // datagrams
 };
 
 inline bool is_atomic(ibv_wr_opcode opcode) noexcept {
@@ -78,7 +86,13 @@ inline void build(ibv_send_wr& wr, const SendWork& work) noexcept {
   wr.num_sge = work.count;
   wr.opcode = work.opcode;
   wr.imm_data = htonl(static_cast<std::uint32_t>(work.data));
-  if (is_send(work.opcode)) return;
+  if (is_send(work.opcode)) {
+    if (work.to.handle == nullptr) return;
+    wr.wr.ud.ah = work.to.handle;
+    wr.wr.ud.remote_qpn = work.to.qp_number;
+    wr.wr.ud.remote_qkey = work.to.qkey;
+    return;
+  }
   if (is_atomic(work.opcode)) {
     wr.wr.atomic.remote_addr = work.address;
     wr.wr.atomic.compare_add = work.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? work.operand : work.compare;

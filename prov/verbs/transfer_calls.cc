@@ -78,6 +78,12 @@ ssize_t TransferEndpoint::post_send(const SendWork& work) noexcept {
   return post_inlined(work);
 }
 
+ssize_t TransferEndpoint::post_checked_locked(const SendWork& work) noexcept {
+  if (const ssize_t refusal = check(work); refusal != 0) [[unlikely]]
+    return refusal;
+  return post_locked(work);
+}
+
 // Room may only be waiting to be noticed, and whoever sends without completions never reads the queue.
 ssize_t TransferEndpoint::on_no_room() noexcept {
   if (sends_.closed()) return -FI_ENOTCONN;

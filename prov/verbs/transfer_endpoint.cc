@@ -5,9 +5,6 @@
 
 #include <algorithm>
 
-#include "abi/atomic_ops.h"
-#include "abi/msg_ops.h"
-#include "abi/rma_ops.h"
 #include "objects/endpoint_options.h"
 #include "verbs/device.h"
 #include "verbs/domain.h"
@@ -16,45 +13,35 @@
 #include "verbs/provider.h"
 #include "verbs/send_work.h"
 #include "verbs/shared_receive.h"
+#include "verbs/transfer_tables.h"
 
 namespace weft::verbs {
 namespace {
 
-// One set of tables a state: nothing may be posted, receives may, everything may, nothing may any more.
-struct Tables {
-  fi_ops_msg msg;
-  fi_ops_rma rma;
-  fi_ops_atomic atomic;
-};
-
 struct Nothing {};
-
-template <class T, int Missing>
-constexpr Tables make_tables() noexcept {
-  return {make_msg_ops<T, Missing>(), make_rma_ops<T, Missing>(), make_atomic_ops<T, Missing>()};
-}
-constexpr Tables kClosed = make_tables<Nothing, FI_EOPBADSTATE>();
-constexpr Tables kOpen = make_tables<TransferEndpoint, FI_ENOSYS>();
-constexpr Tables kEnded = make_tables<Nothing, FI_ENOTCONN>();
+constexpr TransferTables kClosed = make_tables<Nothing, FI_EOPBADSTATE>();
+constexpr TransferTables kOpen = make_tables<TransferEndpoint, FI_ENOSYS>();
+constexpr TransferTables kEnded = make_tables<Nothing, FI_ENOTCONN>();
 
 // What an application may ask about atomics does not depend on the state.
-constexpr Tables with_questions(Tables tables) noexcept {
+constexpr TransferTables with_questions(TransferTables tables) noexcept {
   tables.atomic.writevalid = kOpen.atomic.writevalid;
   tables.atomic.readwritevalid = kOpen.atomic.readwritevalid;
   tables.atomic.compwritevalid = kOpen.atomic.compwritevalid;
   return tables;
 }
-constexpr Tables with_receives(Tables tables) noexcept {
+constexpr TransferTables with_receives(TransferTables tables) noexcept {
   tables.msg.recv = kOpen.msg.recv;
   tables.msg.recvv = kOpen.msg.recvv;
   tables.msg.recvmsg = kOpen.msg.recvmsg;
   return tables;
 }
-constexpr Tables kBefore = with_questions(kClosed);
-constexpr Tables kReceiving = with_receives(kBefore);
-constexpr Tables kAfter = with_questions(kEnded);
+constexpr TransferStates kConnected{.before = with_questions(kClosed),
+                                    .receiving = with_receives(with_questions(kClosed)),
+                                    .open = kOpen,
+                                    .after = with_questions(kEnded)};
 
-void install(fid_ep& ep, const Tables& tables) noexcept {
+void install(fid_ep& ep, const TransferTables& tables) noexcept {
   ep.msg = const_cast<fi_ops_msg*>(&tables.msg);
   ep.rma = const_cast<fi_ops_rma*>(&tables.rma);
   ep.atomic = const_cast<fi_ops_atomic*>(&tables.atomic);
@@ -97,17 +84,23 @@ TransferEndpoint::Sizes TransferEndpoint::sizes_for(const Domain& domain, const 
 }
 
 TransferEndpoint::TransferEndpoint(Domain& domain, const fi_info& info, void* context) noexcept
+    : TransferEndpoint(domain, info, context, kConnected, IBV_QPT_RC) {}
+
+TransferEndpoint::TransferEndpoint(Domain& domain, const fi_info& info, void* context, const TransferStates& states,
+                                   ibv_qp_type type) noexcept
     : domain_(domain),
+      transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
+      receive_flags_(info.rx_attr != nullptr ? info.rx_attr->op_flags : 0),
+      states_(states),
+      datagrams_(type == IBV_QPT_UD),
       sizes_(sizes_for(domain, info)),
       caps_(info.caps),
       max_message_(max_message(info)),
       takes_cq_data_(info.domain_attr == nullptr || info.domain_attr->cq_data_size != 0),
-      transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
-      receive_flags_(info.rx_attr != nullptr ? info.rx_attr->op_flags : 0),
       min_multi_receive_(kDefaultMinMultiReceive) {
   abi.fid.fclass = FI_CLASS_EP;
   abi.fid.context = context;
-  install(abi, kBefore);
+  install(abi, states_.before);
 }
 
 TransferEndpoint::~TransferEndpoint() {
@@ -145,7 +138,7 @@ Status TransferEndpoint::enable_transfers() noexcept {
   if (Status status = open_queues(); !status.ok()) return status;
   note_routes();
   enabled_ = true;
-  install(abi, kReceiving);
+  install(abi, states_.receiving);
   return Status();
 }
 
@@ -166,7 +159,7 @@ Status TransferEndpoint::open_queues() noexcept {
     *channel = *silent;
   }
   if (Status status = sends_.open(sizes_.transmits, *this); !status.ok()) return status;
-  if (!shared_receive_)
+  if (!shared_receive_ && !datagrams_)
     if (Status status = receives_.open(sizes_.receives, this, nullptr); !status.ok()) return status;
   if (reserved_transmit_ == 0) {
     if (Status status = routes.transmit_channel->reserve(sizes_.transmits + 1); !status.ok()) return status;
@@ -191,7 +184,7 @@ ibv_qp_init_attr TransferEndpoint::qp_attributes() const noexcept {
   attr.cap.max_inline_data = sizes_.inline_bytes;
   attr.cap.max_recv_wr = shared_receive_ ? 0 : sizes_.receives;
   attr.cap.max_recv_sge = shared_receive_ ? 0 : sizes_.receive_sges;
-  attr.qp_type = IBV_QPT_RC;
+  attr.qp_type = datagrams_ ? IBV_QPT_UD : IBV_QPT_RC;
   attr.sq_sig_all = 0;
   return attr;
 }
@@ -215,13 +208,13 @@ Status TransferEndpoint::adopt_qp(ibv_qp* qp) noexcept {
 }
 
 void TransferEndpoint::start() noexcept {
-  install(abi, kOpen);
+  install(abi, states_.open);
 }
 
 void TransferEndpoint::stop(int) noexcept {
   if (stopped_) return;
   stopped_ = true;
-  install(abi, kAfter);
+  install(abi, states_.after);
   {
     LightGuard guard(send_lock_);
     if (chain_ != nullptr && !chain_->empty()) {
@@ -315,7 +308,7 @@ void TransferEndpoint::abandon() noexcept {
 }
 
 // What no work completion came for. Transmissions that were to be silent may have succeeded: nothing is said of them.
-void TransferEndpoint::cancel_left() noexcept {
+void TransferEndpoint::cancel_left_sends() noexcept {
   while (Posted* slot = sends_.take_oldest()) {
     const bool counts = (slot->flags & Posted::kCount) != 0;
     if ((slot->flags & Posted::kFirstHalf) != 0 || (!counts && (slot->flags & Posted::kReport) == 0)) continue;
@@ -323,6 +316,10 @@ void TransferEndpoint::cancel_left() noexcept {
     report_cancelled(routes.transmit_queue.get(), counts ? routes.transmit_counter(flags) : nullptr, slot->context,
                      flags);
   }
+}
+
+void TransferEndpoint::cancel_left() noexcept {
+  cancel_left_sends();
   while (Posted* slot = receives_.take_left())
     report_cancelled(routes.receive_queue.get(), routes.receive.get(), slot->context,
                      FI_RECV | FI_MSG | (slot->flags & FI_MULTI_RECV));

@@ -30,6 +30,7 @@ namespace weft::verbs {
 
 class Domain;
 class SharedReceive;
+struct TransferStates;
 class KeptReceives;
 class SendChain;
 struct AtomicWork;
@@ -103,6 +104,9 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
 
  protected:
   TransferEndpoint(Domain& domain, const fi_info& info, void* context) noexcept;
+  // IBV_QPT_UD: receives are the derived class's, and it is what `states` call.
+  TransferEndpoint(Domain& domain, const fi_info& info, void* context, const TransferStates& states,
+                   ibv_qp_type type) noexcept;
   virtual ~TransferEndpoint();
 
   // Everything below is called with the engine's mutex held.
@@ -142,11 +146,20 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   int getopt_transfer(int option, void* value, size_t* len) noexcept;
   int setopt_transfer(int option, const void* value, size_t len) noexcept;
 
-  Domain& domain_;
+  // With send_lock_ held: any transmission.
+  ssize_t post_checked_locked(const SendWork& work) noexcept;
+  // No work completion can come any more. With send_lock_ held, or when nobody posts.
+  void cancel_left_sends() noexcept;
 
- private:
-  friend class CompletionChannel;
-  friend class SharedReceive;
+  Domain& domain_;
+  std::uint32_t qp_number_ = 0;
+  uint64_t transmit_flags_;  // what calls without flags use (tx_attr->op_flags)
+  uint64_t receive_flags_;
+
+  LightLock send_lock_;
+  ibv_qp* qp_ = nullptr;  // written under both locks
+  SendRing sends_;
+  LightLock receive_lock_;
 
   struct Sizes {
     std::uint32_t transmits;
@@ -156,6 +169,14 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
     std::uint32_t receive_sges;  // with one for spill, if the device has room for it
     std::uint32_t inline_bytes;
   };
+  const Sizes& sizes() const noexcept { return sizes_; }
+  uint64_t caps() const noexcept { return caps_; }
+  uint64_t longest_message() const noexcept { return max_message_; }
+
+ private:
+  friend class CompletionChannel;
+  friend class SharedReceive;
+
   static Sizes sizes_for(const Domain& domain, const fi_info& info) noexcept;
 
   Status open_queues() noexcept;
@@ -191,12 +212,12 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   // With a channel's lock held: what is left of a multi-receive buffer, under its old record.
   bool post_again(Posted& slot, const MultiReceive& multi) noexcept;
 
+  const TransferStates& states_;
+  const bool datagrams_;
   Sizes sizes_;
   const uint64_t caps_;
   const uint64_t max_message_;  // bytes
   const bool takes_cq_data_;    // writes may carry data: the peer promised receives for them (FI_RX_CQ_DATA)
-  uint64_t transmit_flags_;     // what calls without flags use (tx_attr->op_flags)
-  uint64_t receive_flags_;
   // What follows from `routes`, as flags of Posted: reported without being asked, reported if asked, and the kinds of
   // operations that are counted.
   std::uint32_t always_report_ = 0;
@@ -207,7 +228,6 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   bool abandoned_ = false;
   bool marker_tried_ = false;
   bool marker_posted_ = false;
-  std::uint32_t qp_number_ = 0;
   unsigned reserved_transmit_ = 0;  // in the channels' device queues
   unsigned reserved_receive_ = 0;
   std::atomic<size_t> min_multi_receive_;
@@ -215,13 +235,8 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   Posted marker_;
   std::atomic<bool> marker_seen_{false};
 
-  LightLock send_lock_;
-  ibv_qp* qp_ = nullptr;  // written under both locks
-  SendRing sends_;
-  std::unique_ptr<SendChain> chain_;
-
-  LightLock receive_lock_;
-  ReceiveSlots receives_;
+  std::unique_ptr<SendChain> chain_;  // under send_lock_
+  ReceiveSlots receives_;             // these two under receive_lock_
   std::unique_ptr<KeptReceives> kept_;
 };
 

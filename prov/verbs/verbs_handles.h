@@ -20,6 +20,7 @@ using ProtectionDomainHandle = std::unique_ptr<ibv_pd, ReleaseWith<ibv_dealloc_p
 using CompletionChannelHandle = std::unique_ptr<ibv_comp_channel, ReleaseWith<ibv_destroy_comp_channel>>;
 using CompletionQueueHandle = std::unique_ptr<ibv_cq, ReleaseWith<ibv_destroy_cq>>;
 using SharedReceiveQueueHandle = std::unique_ptr<ibv_srq, ReleaseWith<ibv_destroy_srq>>;
+using AddressHandle = std::unique_ptr<ibv_ah, ReleaseWith<ibv_destroy_ah>>;
 using MemoryRegionHandle = std::unique_ptr<ibv_mr, ReleaseWith<ibv_dereg_mr>>;
 
 }  // namespace weft::verbs

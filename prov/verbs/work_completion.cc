@@ -5,6 +5,7 @@
 
 #include "verbs/completion_channel.h"
 #include "verbs/completion_sink.h"
+#include "verbs/datagram_endpoint.h"
 #include "verbs/shared_receive.h"
 #include "verbs/transfer_endpoint.h"
 
@@ -33,10 +34,31 @@ void CompletionChannel::dispatch(const ibv_wc& wc, Sink& sink) noexcept {
       if (wc.status == IBV_WC_SUCCESS) [[likely]]
         return on_received(wc, slot, sink);
       return on_receive_failed(wc, slot, sink);
+    case Posted::Role::kDatagram:
+      return on_datagram(wc, slot, sink);
     case Posted::Role::kMarker:
       slot.endpoint->marker_seen_.store(true, std::memory_order_release);
       return;
   }
+}
+
+void CompletionChannel::on_datagram(const ibv_wc& wc, Posted& slot, Sink& sink) noexcept {
+  struct Routes {
+    void received(const Completion& completion, bool report) noexcept {
+      if (routes.receive) routes.receive->add(1);
+      if (report) sink.put(completion);
+    }
+    void receive_failed(const CompletionError& error) noexcept {
+      if (routes.receive) routes.receive->add_error(1);
+      sink.put_error(error);
+    }
+    CompletionRoutes& routes;
+    Sink& sink;
+    const bool receive_selective = routes.receive_selective;
+  };
+  auto& endpoint = static_cast<DatagramEndpoint&>(*slot.endpoint);
+  Routes to{endpoint.routes, sink};
+  endpoint.on_datagram(wc, slot, to);
 }
 
 void CompletionChannel::on_transmitted(Posted& slot, Sink& sink) noexcept {

@@ -26,6 +26,7 @@ struct Posted {
     kMarker,         // the last work request of an endpoint that ends: when it has completed, all others have
     kReceive,        // of an endpoint
     kSharedReceive,  // of a shared receive context
+    kDatagram,       // a receive of our own, into the buffers of a datagram endpoint
   };
   // Beside those of the completion (FI_SEND | FI_MSG ..., all below bit 31) in `flags`:
   static constexpr std::uint32_t kReport = FI_COMPLETION;          // a completion is wanted
@@ -77,6 +78,11 @@ class SendRing {
   bool closed() const noexcept { return limit_ == 0; }
   std::size_t room() const noexcept;
   std::uint32_t outstanding() const noexcept { return head_ - tail_.load(std::memory_order_acquire); }
+  // A moment, and whether all that was posted before it has completed.
+  std::uint32_t now() const noexcept { return head_; }
+  bool passed(std::uint32_t moment) const noexcept {
+    return static_cast<std::int32_t>(tail_.load(std::memory_order_acquire) - moment) >= 0;
+  }
 
   // Completer. `slot` has a work completion: all before it have completed. The record is free from then on.
   void complete_through(const Posted& slot) noexcept {

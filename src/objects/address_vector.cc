@@ -89,20 +89,7 @@ int AddressVectorCore::lookup_address(fi_addr_t handle, void* address, size_t* l
 }
 
 const char* AddressVectorCore::address_text(const void* address, char* buf, size_t* length) const noexcept {
-  if (length == nullptr) return nullptr;
-  try {
-    const auto parsed = Address::from(address);
-    const std::string text = parsed ? parsed->to_uri() : "(invalid address)";
-    const size_t room = std::exchange(*length, text.size() + 1);
-    if (buf != nullptr && room != 0) {
-      const size_t copied = std::min(room - 1, text.size());
-      std::memcpy(buf, text.data(), copied);
-      buf[copied] = '\0';
-    }
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-  return buf;
+  return report_text([&] { return uri_of(address); }, buf, length);
 }
 
 int AddressVectorCore::assign_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept {

@@ -5,9 +5,12 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <new>
 #include <system_error>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -47,6 +50,27 @@ void resolve_names(const PeerNames& names, uint32_t addr_format,
       take(countable ? look_up(node, service, family) : failure(FI_EINVAL));
     }
   }
+}
+
+const char* report_text(const std::function<std::string()>& make, char* buf, size_t* length) noexcept {
+  if (length == nullptr) return nullptr;
+  try {
+    const std::string text = make();
+    const size_t room = std::exchange(*length, text.size() + 1);
+    if (buf != nullptr && room != 0) {
+      const size_t copied = std::min(room - 1, text.size());
+      std::memcpy(buf, text.data(), copied);
+      buf[copied] = '\0';
+    }
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+  return buf;
+}
+
+std::string uri_of(const void* address) {
+  const auto parsed = Address::from(address);
+  return parsed ? parsed->to_uri() : "(invalid address)";
 }
 
 Result<Address> read_address(uint32_t addr_format, const std::byte*& next) noexcept {

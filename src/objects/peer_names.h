@@ -27,6 +27,11 @@ struct PeerNames {
 void resolve_names(const PeerNames& names, uint32_t addr_format,
                    const std::function<void(const Result<Address>&)>& take);
 
+// What fi_av_straddr does with the text that `make` returns: null without memory, cut to the buffer.
+const char* report_text(const std::function<std::string()>& make, char* buf, size_t* length) noexcept;
+// As fi_av_straddr spells an IP address.
+std::string uri_of(const void* address);
+
 // The next of addresses that lie one behind the other, each as long as its family says.
 Result<Address> read_address(uint32_t addr_format, const std::byte*& next) noexcept;
 

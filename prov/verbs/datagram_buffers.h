@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The memory that datagrams arrive in: one registered block, cut into slots that are posted to the queue pair by
+// themselves, so a message that comes before the application's receive waits here as long as there are slots. Each has
+// room for the route header of 40 bytes (ibv_grh) in front of the message. ibv_post_recv(3).
+//
+// Owner: a datagram endpoint; its lock for receives guards everything.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "verbs/verbs_handles.h"
+#include "verbs/work_queue.h"
+
+namespace weft::verbs {
+
+class TransferEndpoint;
+
+// What a work completion tells of an arrived message.
+struct Arrival {
+  std::uint32_t slot = 0;
+  std::uint32_t len = 0;  // with the route header
+  std::uint32_t source_qp = 0;
+  std::uint32_t data = 0;
+  bool has_data = false;
+  bool has_header = false;  // the route header says something
+};
+
+struct UnmapBytes {
+  std::size_t size = 0;
+  void operator()(std::byte* memory) const noexcept;
+};
+
+class DatagramBuffers {
+ public:
+  static constexpr std::size_t kHeader = sizeof(ibv_grh);
+
+  // -FI_ENOMEM, also when the limit of locked memory is reached.
+  Status open(ibv_pd* pd, std::size_t count, std::size_t longest, TransferEndpoint& endpoint) noexcept;
+
+  // All slots that are free go to the queue pair; errno if it does not take them.
+  Status post(ibv_qp* qp) noexcept;
+  // A message came into it (or the device gave it back): not with the device any more.
+  std::uint32_t take(const Posted& slot) noexcept {
+    --with_device_;
+    return static_cast<std::uint32_t>(&slot - slots_.get());
+  }
+  // It may be posted again, which happens some at a time.
+  void give_back(std::uint32_t slot, ibv_qp* qp) noexcept;
+  std::uint32_t with_device() const noexcept { return with_device_; }
+
+  // Messages that wait for a receive, oldest first.
+  void keep(const Arrival& arrival) noexcept { kept_[(first_kept_ + kept_count_++) % count_] = arrival; }
+  bool any_kept() const noexcept { return kept_count_ != 0; }
+  Arrival take_kept() noexcept {
+    const Arrival oldest = kept_[first_kept_];
+    first_kept_ = (first_kept_ + 1) % count_;
+    --kept_count_;
+    return oldest;
+  }
+
+  // Header and message.
+  const std::byte* bytes(std::uint32_t slot) const noexcept { return memory_.get() + slot * stride_ + lead_; }
+
+ private:
+  std::unique_ptr<std::byte, UnmapBytes> memory_;
+  MemoryRegionHandle region_;
+  std::unique_ptr<Posted[]> slots_;
+  std::unique_ptr<std::uint32_t[]> free_;
+  std::unique_ptr<Arrival[]> kept_;
+  std::uint32_t count_ = 0;
+  std::uint32_t free_count_ = 0;
+  std::uint32_t with_device_ = 0;
+  std::uint32_t first_kept_ = 0;
+  std::uint32_t kept_count_ = 0;
+  std::size_t stride_ = 0;
+  std::uint32_t length_ = 0;                // of a slot's part that the device may write
+  static constexpr std::size_t lead_ = 24;  // so that messages lie on 64 bytes
+};
+
+// Who sent the message behind a route header, and whether it was sent to a group. RoCE over IPv4 puts the IPv4 header
+// in the second half of it.
+struct RouteHeader {
+  ibv_gid source;
+  bool to_group;
+  static RouteHeader read(const std::byte* header) noexcept;
+};
+
+}  // namespace weft::verbs

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The data transfer calls of a datagram endpoint; fi_msg(3). The source of a receive means nothing here.
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "verbs/datagram_endpoint.h"
+#include "verbs/multicast_group.h"
+#include "verbs/send_work.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr uint32_t kMessage = FI_SEND | FI_MSG;
+// Nobody acknowledges a datagram.
+constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+
+}  // namespace
+
+// ---- Sending ----
+
+// With send_lock_ held.
+const Destination* DatagramEndpoint::destination_of(fi_addr_t name, uint64_t flags) const noexcept {
+  if ((flags & FI_MULTICAST) == 0) [[likely]]
+    return vector_ ? vector_->find(name) : nullptr;
+  const fi_addr_t index = name & kGroupIndexMask;
+  if (index >= groups_.size()) return nullptr;
+  const GroupSlot& slot = groups_[index];
+  return slot.may_send && name == group_name(slot.uses, index) ? &slot.to : nullptr;
+}
+
+// FI_MSG_PREFIX: the bytes in front of the message are not sent. False if they are not there.
+bool DatagramEndpoint::strip_prefix(SendWork& work) const noexcept {
+  const auto prefix = static_cast<uint32_t>(prefix_);
+  if (work.count == 0 || work.sges[0].length < prefix) return false;
+  work.len -= prefix;
+  work.sges[0].addr += prefix;
+  work.sges[0].length -= prefix;
+  if (work.sges[0].length != 0) return true;
+  ++work.sges;
+  --work.count;
+  return true;
+}
+
+ssize_t DatagramEndpoint::transmit(SendWork&& work, fi_addr_t destination) noexcept {
+  if ((work.flags & kUnsupported) != 0) return -FI_EBADFLAGS;
+  if (prefix_ != 0 && !strip_prefix(work)) return -FI_EINVAL;
+  work.flags &= ~FI_FENCE;  // there is nothing to wait for
+  LightGuard guard(send_lock_);
+  const Destination* to = destination_of(destination, work.flags);
+  if (to == nullptr) [[unlikely]]
+    return -FI_EINVAL;
+  work.to = *to;
+  return post_checked_locked(work);
+}
+
+ssize_t DatagramEndpoint::send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept {
+  if (len > UINT32_MAX) return -FI_EMSGSIZE;
+  OneSge one(buf, len, desc);
+  return transmit({.opcode = IBV_WR_SEND,
+                   .kind = kMessage,
+                   .flags = transmit_flags_,
+                   .sges = &one.sge,
+                   .count = one.count,
+                   .len = len,
+                   .context = context},
+                  dest);
+}
+
+ssize_t DatagramEndpoint::sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept {
+  const fi_msg message{iov, desc, count, dest, context, 0};
+  return sendmsg(&message, transmit_flags_ & ~FI_REMOTE_CQ_DATA);
+}
+
+ssize_t DatagramEndpoint::sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
+  if (msg == nullptr) return -FI_EINVAL;
+  ManySges many(msg->msg_iov, msg->desc, msg->iov_count, sizes().transmit_iov);
+  if (many.count < 0) return -FI_EINVAL;
+  return transmit({.opcode = (flags & FI_REMOTE_CQ_DATA) != 0 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+                   .kind = kMessage,
+                   .flags = flags,
+                   .sges = many.sges,
+                   .count = many.count,
+                   .len = many.len,
+                   .context = msg->context,
+                   .data = msg->data},
+                  msg->addr);
+}
+
+ssize_t DatagramEndpoint::inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
+  if (len > UINT32_MAX) return -FI_EMSGSIZE;
+  OneSge one(buf, len, nullptr);
+  return transmit({.opcode = IBV_WR_SEND,
+                   .kind = kMessage,
+                   .flags = transmit_flags_ | FI_INJECT,
+                   .sges = &one.sge,
+                   .count = one.count,
+                   .len = len,
+                   .silent = true},
+                  dest);
+}
+
+ssize_t DatagramEndpoint::senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest,
+                                   void* context) noexcept {
+  if (len > UINT32_MAX) return -FI_EMSGSIZE;
+  OneSge one(buf, len, desc);
+  return transmit({.opcode = IBV_WR_SEND_WITH_IMM,
+                   .kind = kMessage,
+                   .flags = transmit_flags_,
+                   .sges = &one.sge,
+                   .count = one.count,
+                   .len = len,
+                   .context = context,
+                   .data = data},
+                  dest);
+}
+
+ssize_t DatagramEndpoint::injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept {
+  if (len > UINT32_MAX) return -FI_EMSGSIZE;
+  OneSge one(buf, len, nullptr);
+  return transmit({.opcode = IBV_WR_SEND_WITH_IMM,
+                   .kind = kMessage,
+                   .flags = transmit_flags_ | FI_INJECT,
+                   .sges = &one.sge,
+                   .count = one.count,
+                   .len = len,
+                   .data = data,
+                   .silent = true},
+                  dest);
+}
+
+// ---- Receiving ----
+
+ssize_t DatagramEndpoint::post_receive(const iovec* iov, size_t count, void* context, uint64_t flags) noexcept {
+  const std::span<const iovec> pieces{iov, count};
+  if (!valid_buffers(pieces, kReceiveIovLimit)) return -FI_EINVAL;
+  LightGuard guard(receive_lock_);
+  if (const ssize_t result = receives_.post(pieces, context, flags); result != 0) return result;
+  while (buffers_.any_kept() && !receives_.empty()) deliver(buffers_.take_kept(), routes);
+  return 0;
+}
+
+ssize_t DatagramEndpoint::recv(void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {
+  const iovec one{buf, len};
+  return post_receive(&one, 1, context, receive_flags_);
+}
+
+ssize_t DatagramEndpoint::recvv(const iovec* iov, void**, size_t count, fi_addr_t, void* context) noexcept {
+  return post_receive(iov, count, context, receive_flags_);
+}
+
+ssize_t DatagramEndpoint::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
+  if (msg == nullptr) return -FI_EINVAL;
+  if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) != 0) return -FI_EBADFLAGS;
+  return post_receive(msg->msg_iov, msg->iov_count, msg->context, flags);
+}
+
+// With receive_lock_ held, of a message that bears our queue pair's number, which other hosts may use as well: whether
+// a group has returned what we sent to it.
+bool DatagramEndpoint::is_unwanted(const Arrival& arrival) const noexcept {
+  if (loopback_.load(std::memory_order_relaxed) || !arrival.has_header) return false;
+  const RouteHeader route = RouteHeader::read(buffers_.bytes(arrival.slot));
+  return route.to_group &&
+         std::any_of(own_gids_.begin(), own_gids_.end(), [&](const ibv_gid& own) { return own == route.source; });
+}
+
+ssize_t DatagramEndpoint::cancel(void* context) noexcept {
+  LightGuard guard(receive_lock_);
+  return receives_.cancel(context, routes, IBV_WC_WR_FLUSH_ERR) ? 0 : -FI_ENOENT;
+}
+
+ssize_t DatagramEndpoint::rx_size_left() noexcept {
+  if (!transfers_enabled()) return -FI_EOPBADSTATE;
+  LightGuard guard(receive_lock_);
+  return static_cast<ssize_t>(receives_.room());
+}
+
+}  // namespace weft::verbs

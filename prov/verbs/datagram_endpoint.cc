@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Datagram endpoints: creation, bindings, the queue pair, names, who looks for us; see datagram_endpoint.h.
+#include "verbs/datagram_endpoint.h"
+
+#include <fmt/format.h>
+#include <rdma/fi_ext.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "abi/cm_ops.h"
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "abi/tagged_ops.h"
+#include "objects/endpoint_options.h"
+#include "objects/event_binding.h"
+#include "verbs/device.h"
+#include "verbs/fabric.h"
+#include "verbs/limits.h"
+#include "verbs/multicast_group.h"
+#include "verbs/provider.h"
+#include "verbs/transfer_tables.h"
+
+namespace weft::verbs {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Nothing {};
+constexpr TransferTables kClosed = make_tables<Nothing, FI_EOPBADSTATE>();
+constexpr TransferTables kOpen{make_msg_ops<DatagramEndpoint>(), make_rma_ops<Nothing>(), make_atomic_ops<Nothing>()};
+constexpr TransferStates kStates{.before = kClosed, .receiving = kClosed, .open = kOpen, .after = kClosed};
+constexpr fi_ops_tagged kNoTagged = make_tagged_ops<Nothing>();
+
+constexpr Clock::duration kFlushPatience = 100ms;  // that long a device may take to flush a broken queue pair
+constexpr std::chrono::microseconds kNap{50};
+
+bool is_for_datagrams(const fi_info& info) noexcept {
+  return info.ep_attr->tx_ctx_cnt <= 1 && info.ep_attr->rx_ctx_cnt <= 1 && info.handle == nullptr;
+}
+
+bool may(uint64_t caps, uint64_t direction) noexcept {
+  return (caps & (FI_SEND | FI_RECV)) == 0 || (caps & direction) != 0;
+}
+
+Status modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) noexcept {
+  const int error = ibv_modify_qp(qp, &attr, mask);
+  return error == 0 ? Status() : Status::from_errno(error > 0 ? error : errno);
+}
+
+}  // namespace
+
+int DatagramEndpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
+  if (info == nullptr || ep == nullptr || !is_for_datagrams(*info)) return -FI_EINVAL;
+  CmAddress local;
+  if (info->addr_format != FI_ADDR_IB_UD) {
+    local = domain.local_address(info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET);
+    if (info->src_addr != nullptr) {
+      const auto given = CmAddress::from(info->addr_format, info->src_addr, info->src_addrlen);
+      if (!given) return given.error().code();
+      local = *given;
+    }
+    if (!local) local = CmAddress::any(info->addr_format);
+  }
+  *ep = &(new DatagramEndpoint(domain, *info, local, context))->abi;
+  return 0;
+}
+
+DatagramEndpoint::DatagramEndpoint(Domain& domain, const fi_info& info, const CmAddress& local, void* context)
+    : TransferEndpoint(domain, info, context, kStates, IBV_QPT_UD),
+      domain_ref_(domain),
+      addr_format_(info.addr_format),
+      prefix_((info.mode & FI_MSG_PREFIX) != 0 ? DatagramBuffers::kHeader : 0),
+      qkey_(info.addr_format == FI_ADDR_IB_UD ? kIbUdQkey : uint32_t{RDMA_UDP_QKEY}),
+      port_(domain.datagram_port()),
+      local_(local),
+      receives_(receive_pool_, sizes().receives, kDefaultMinMultiReceive) {
+  static constexpr fi_ops_ep kEpOps = make_ep_ops<DatagramEndpoint>();
+  static constexpr fi_ops_cm kCmOps = make_cm_ops<DatagramEndpoint>();
+  abi.fid.ops = const_cast<fi_ops*>(fid_ops());
+  abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
+  abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
+  abi.tagged = const_cast<fi_ops_tagged*>(&kNoTagged);
+}
+
+// The memory that messages arrive in outlives the queue pair.
+DatagramEndpoint::~DatagramEndpoint() {
+  stop(0);
+  abandon();
+}
+
+const fi_ops* DatagramEndpoint::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<DatagramEndpoint>();
+  return &kOps;
+}
+
+int DatagramEndpoint::close() {
+  if (in_use()) return -FI_EBUSY;
+  {
+    Lock lock(engine().mutex());
+    id_.reset();
+    stop(0);
+    if (qp_handle_ != nullptr) {
+      ibv_qp_attr attr{};
+      attr.qp_state = IBV_QPS_ERR;
+      ibv_modify_qp(qp_handle_.get(), &attr, IBV_QP_STATE);
+      if (routes.transmit_channel != nullptr) routes.transmit_channel->poll_all();
+    }
+    qp_handle_.reset();
+    abandon();
+    LightGuard guard(receive_lock_);
+    receives_.cancel_all(routes, IBV_WC_WR_FLUSH_ERR);
+  }
+  {
+    Lock lock(engine().mutex());
+    engine().forget(*this);
+  }
+  release_events(events_, engine(), abi.fid);
+  delete this;
+  return 0;
+}
+
+int DatagramEndpoint::bind(::fid* object, uint64_t flags) {
+  if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
+  Lock lock(engine().mutex());
+  if (auto* queue = CompletionQueue::from(object)) return bind_cq(*queue, flags).code();
+  if (auto* counter = Counter::from(object)) return bind_counter(*counter, flags).code();
+  auto* vector = PeerVector::from(object);
+  if (vector == nullptr) return -FI_EINVAL;
+  if (flags != 0) return -FI_EBADFLAGS;
+  if (&vector->domain() != &domain_) return -FI_EDOMAIN;
+  if (ready_) return -FI_EOPBADSTATE;
+  if (vector_) return -FI_EINVAL;
+  vector_ = Ref<PeerVector>(*vector);
+  return 0;
+}
+
+int DatagramEndpoint::control(int command, void* argument) {
+  if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
+    return control_flags(command, static_cast<uint64_t*>(argument));
+  if (command != FI_ENABLE) return -FI_ENOSYS;
+  Lock lock(engine().mutex());
+  return enable().code();
+}
+
+// ---- The queue pair ----
+
+// Each step may be tried again after a failure.
+Status DatagramEndpoint::enable() {
+  if (ready_) return {};
+  const bool sends = may(caps(), FI_SEND), receives = may(caps(), FI_RECV);
+  if (sends && !routes.transmit_queue && !routes.send) return Status(-FI_ENOCQ);
+  if (receives && !routes.receive_queue && !routes.receive) return Status(-FI_ENOCQ);
+  if (sends && !vector_) return Status(-FI_ENOAV);
+  if (!is_native() && id_ == nullptr)
+    if (Status status = bind_id(); !status.ok()) return status;
+  if (Status status = enable_transfers(); !status.ok()) return status;
+  find_own_gids();
+  if (Status status = create_queue_pair(); !status.ok()) {
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "cannot create a datagram queue pair on %s: %s\n", domain_.device().name(),
+            fi_strerror(status.error()));
+    return status;
+  }
+  names_sources_ = vector_ && (caps() & FI_SOURCE) != 0;
+  if (!is_native() && rdma_listen(id_.get(), domain_.fabric().parameters.backlog) != 0) return Status::last_errno();
+  if (Status status = engine().watch_device(domain_.device(), *this); !status.ok()) return status;
+  ready_ = true;
+  start();
+  return {};
+}
+
+Status DatagramEndpoint::create_queue_pair() noexcept {
+  if (qp_handle_ != nullptr) return {};
+  const auto port = domain_.device().port(port_.number);
+  if (!port) return port.error();
+  const std::size_t longest = std::size_t{128} << port->attr.active_mtu;
+  if (Status status = buffers_.open(domain_.pd(), sizes().receives, longest, *this); !status.ok()) return status;
+  ibv_qp_init_attr wanted = qp_attributes();
+  wanted.qp_context = static_cast<CmHandler*>(this);
+  errno = 0;
+  qp_handle_.reset(ibv_create_qp(domain_.pd(), &wanted));
+  if (qp_handle_ == nullptr) return Status::last_errno();
+  Status status = ready_queue_pair();
+  if (status.ok()) status = adopt_qp(qp_handle_.get());
+  if (status.ok()) {
+    LightGuard guard(receive_lock_);
+    status = buffers_.post(qp_);
+  }
+  return status;
+}
+
+// From RESET to ready-to-send.
+Status DatagramEndpoint::ready_queue_pair() noexcept {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = port_.number;
+  attr.pkey_index = pkey_index();
+  attr.qkey = qkey_;
+  constexpr int kInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+  if (Status status = modify(qp_handle_.get(), attr, kInit); !status.ok()) return status;
+  attr.qp_state = IBV_QPS_RTR;
+  if (Status status = modify(qp_handle_.get(), attr, IBV_QP_STATE); !status.ok()) return status;
+  attr.qp_state = IBV_QPS_RTS;
+  attr.sq_psn = 0;
+  return modify(qp_handle_.get(), attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+// The partition that the connection manager has found for our address; the first one otherwise.
+std::uint16_t DatagramEndpoint::pkey_index() const noexcept {
+  if (id_ == nullptr) return 0;
+  const std::uint16_t wanted = id_->route.addr.addr.ibaddr.pkey;
+  const auto port = domain_.device().port(port_.number);
+  for (int i = 0; port && wanted != 0 && i < port->attr.pkey_tbl_len; ++i) {
+    std::uint16_t pkey = 0;
+    if (ibv_query_pkey(domain_.device().context(), port_.number, i, &pkey) == 0 && pkey == wanted)
+      return static_cast<std::uint16_t>(i);
+  }
+  return 0;
+}
+
+// What messages of ours bear as their source.
+void DatagramEndpoint::find_own_gids() {
+  const GidTable table = GidTable::of(domain_.device(), port_.number);
+  std::vector<ibv_gid> gids;
+  for (const ibv_gid_entry& entry : table.entries()) gids.push_back(entry.gid);
+  LightGuard guard(receive_lock_);
+  own_gids_ = std::move(gids);
+}
+
+// Datagrams know no connections: a queue pair that broke, say because of memory that was not registered, starts anew.
+void DatagramEndpoint::revive() noexcept {
+  LightGuard sends(send_lock_);
+  ibv_qp* const qp = qp_handle_.get();
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+  const auto all_flushed = [&] {
+    routes.transmit_channel->poll_all();
+    routes.receive_channel->poll_all();
+    LightGuard guard(receive_lock_);
+    return buffers_.with_device() == 0;
+  };
+  const auto limit = Clock::now() + kFlushPatience;
+  while (!all_flushed() && Clock::now() < limit) std::this_thread::sleep_for(kNap);
+  attr.qp_state = IBV_QPS_RESET;
+  Status status = modify(qp, attr, IBV_QP_STATE);
+  cancel_left_sends();
+  if (status.ok()) status = ready_queue_pair();
+  if (status.ok()) {
+    LightGuard guard(receive_lock_);
+    status = buffers_.post(qp);
+  }
+  if (status.ok()) return;
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "a datagram queue pair of %s broke, and cannot be used again: %s\n",
+          domain_.device().name(), fi_strerror(status.error()));
+  tell(status.error(), fmt::format("the queue pair broke, and {} does not let it be used again: {}",
+                                   domain_.device().name(), fi_strerror(status.error())));
+}
+
+void DatagramEndpoint::tell(int error, const std::string& sentence) noexcept {
+  if (!events_) return;
+  EqError entry;
+  entry.fid = &abi.fid;
+  entry.context = abi.fid.context;
+  entry.err = entry.prov_errno = error;
+  entry.sentence = sentence;
+  events_->post_error(std::move(entry));
+}
+
+void DatagramEndpoint::on_transfer_failed(int) noexcept {
+  broken_ = true;
+  engine().note(*this);
+}
+
+void DatagramEndpoint::on_qp_event(ibv_event_type type) noexcept {
+  if (type == IBV_EVENT_COMM_EST) return;
+  broken_ = true;
+  engine().note(*this);
+}
+
+void DatagramEndpoint::on_note() noexcept {
+  if (broken_.exchange(false) && ready_ && qp_handle_ != nullptr) revive();
+}
+
+void DatagramEndpoint::on_device_event(ibv_event_type type, int port) noexcept {
+  if (type == IBV_EVENT_DEVICE_FATAL)
+    return tell(FI_EIO, fmt::format("{} reports a fatal error", domain_.device().name()));
+  if (port != port_.number) return;
+  if (type == IBV_EVENT_PORT_ACTIVE) find_own_gids();
+  for (const GroupSlot& slot : groups_)
+    if (slot.group != nullptr) slot.group->on_port(type == IBV_EVENT_PORT_ACTIVE);
+}
+
+// ---- Names, and who looks for us ----
+
+Status DatagramEndpoint::bind_id() noexcept {
+  auto id = engine().create_id(*this, RDMA_PS_UDP);
+  if (!id) return id.error();
+  if (rdma_bind_addr(id->get(), local_.data()) != 0) return Status::last_errno();
+  if ((*id)->verbs != domain_.device().context()) return Status(-FI_EADDRNOTAVAIL);
+  id_ = std::move(*id);
+  local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
+  port_.number = id_->port_num;
+  port_.gid = gid_of(local_.ip());
+  return {};
+}
+
+void DatagramEndpoint::on_cm_event(const RdmaEvent& event) noexcept {
+  switch (event.type) {
+    case RDMA_CM_EVENT_CONNECT_REQUEST: {
+      const CmIdHandle request(event.id);
+      rdma_conn_param answer{};
+      answer.qp_num = qp_number_;
+      if (!ready_ || rdma_accept(request.get(), &answer) != 0)
+        FI_INFO(&provider(), FI_LOG_EP_CTRL, "cannot answer who looks for a datagram endpoint: %s\n",
+                fi_strerror(ready_ ? errno : FI_EOPBADSTATE));
+      return;
+    }
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      return tell(FI_ENODEV, fmt::format("{} went away", domain_.device().name()));
+    case RDMA_CM_EVENT_ADDR_CHANGE:
+      return tell(FI_EADDRNOTAVAIL, fmt::format("the hardware address of {}'s interface changed", local_.to_string()));
+    default:
+      return;
+  }
+}
+
+IbUdAddress DatagramEndpoint::native_name() const noexcept {
+  IbUdAddress name{};
+  name.gid = port_.gid;
+  name.qp_number = qp_number_;
+  if (const auto port = domain_.device().port(port_.number)) name.lid = port->attr.lid;
+  ibv_query_pkey(domain_.device().context(), port_.number, 0, &name.pkey);
+  return name;
+}
+
+int DatagramEndpoint::setname(void* name, size_t len) {
+  if (is_native()) return -FI_EOPNOTSUPP;  // the device gives numbers out
+  auto wanted = CmAddress::from(addr_format_, name, len);
+  if (!wanted) return wanted.error().code();
+  Lock lock(engine().mutex());
+  if (ready_) return -FI_EOPBADSTATE;
+  if (wanted->family() != local_.family()) return -FI_EINVAL;
+  if (wanted->is_any()) {  // a queue pair sends from one address: the domain's
+    const std::uint16_t port = wanted->port();
+    *wanted = domain_.local_address(wanted->family());
+    if (!*wanted) return -FI_EADDRNOTAVAIL;
+    wanted->set_port(port);
+  }
+  id_.reset();
+  const CmAddress before = std::exchange(local_, *wanted);
+  const Status status = bind_id();
+  if (!status.ok()) local_ = before;
+  return status.code();
+}
+
+// An endpoint that has no port yet gets one when somebody asks for it.
+int DatagramEndpoint::getname(void* name, size_t* len) {
+  Lock lock(engine().mutex());
+  if (!is_native()) {
+    if (id_ == nullptr)
+      if (Status status = bind_id(); !status.ok()) return status.code();
+    return local_.report(name, len);
+  }
+  if (len == nullptr || (name == nullptr && *len != 0)) return -FI_EINVAL;
+  const IbUdAddress own = native_name();
+  const size_t room = std::exchange(*len, sizeof own);
+  if (room != 0) std::memcpy(name, &own, std::min(room, sizeof own));
+  return room < sizeof own ? -FI_ETOOSMALL : 0;
+}
+
+// ---- Options ----
+
+int DatagramEndpoint::getopt(int level, int option, void* value, size_t* len) {
+  if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+  switch (option) {
+    case FI_OPT_WEFT_MULTICAST_LOOPBACK:
+      return report_option(int{loopback_}, value, len);
+    case FI_OPT_MIN_MULTI_RECV: {
+      LightGuard guard(receive_lock_);
+      return report_option(receives_.min_multi_receive, value, len);
+    }
+    case FI_OPT_MAX_RMA_SIZE:
+    case FI_OPT_INJECT_RMA_SIZE:
+    case FI_OPT_MAX_ATOMIC_SIZE:
+    case FI_OPT_INJECT_ATOMIC_SIZE:
+      return -FI_ENOPROTOOPT;
+    default:
+      return getopt_transfer(option, value, len);
+  }
+}
+
+int DatagramEndpoint::setopt(int level, int option, const void* value, size_t len) {
+  if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+  if (option == FI_OPT_WEFT_MULTICAST_LOOPBACK) {
+    int wanted = 0;
+    if (int result = read_option(value, len, wanted); result != 0) return result;
+    if (wanted != 0 && wanted != 1) return -FI_EINVAL;
+    loopback_ = wanted == 1;
+    return 0;
+  }
+  if (option == FI_OPT_MIN_MULTI_RECV) {
+    size_t wanted = 0;
+    if (int result = read_option(value, len, wanted); result != 0) return result;
+    LightGuard guard(receive_lock_);
+    receives_.min_multi_receive = wanted;
+    return 0;
+  }
+  const int result = setopt_transfer(option, value, len);
+  if (result != 0 || option != FI_OPT_RX_SIZE) return result;
+  LightGuard guard(receive_lock_);
+  receives_.set_size(sizes().receives);
+  return 0;
+}
+
+// ---- Groups ----
+
+Status DatagramEndpoint::check_join(const void* addr, uint64_t flags, const Result<CmAddress>& group) const noexcept {
+  if (addr == nullptr) return Status(-FI_EINVAL);
+  if ((flags & ~uint64_t{FI_SEND | FI_RECV}) != 0) return Status(-FI_EBADFLAGS);
+  if ((caps() & FI_MULTICAST) == 0) return Status(-FI_EOPNOTSUPP);
+  if (!events_) return Status(-FI_ENOEQ);
+  if (!ready_) return Status(-FI_EOPBADSTATE);
+  if (!group || group->family() != local_.family() || !group->ip().is_multicast()) return Status(-FI_EINVAL);
+  if (((flags & FI_SEND) && !may(caps(), FI_SEND)) || ((flags & FI_RECV) && !may(caps(), FI_RECV)))
+    return Status(-FI_EACCES);
+  return Status();
+}
+
+bool DatagramEndpoint::is_member(const Address& group) const noexcept {
+  return std::any_of(groups_.begin(), groups_.end(), [&](const GroupSlot& slot) {
+    return slot.group != nullptr && slot.group->receives() && slot.group->address().same_host(group);
+  });
+}
+
+int DatagramEndpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* context) {
+  if (mc == nullptr) return -FI_EINVAL;
+  Result<CmAddress> group = addr != nullptr ? CmAddress::from(addr_format_, addr) : failure(FI_EINVAL);
+  Lock lock(engine().mutex());
+  if (Status status = check_join(addr, flags, group); !status.ok()) return status.code();
+  if (group->port() == 0) group->set_port(local_.port());
+  const bool either = (flags & (FI_SEND | FI_RECV)) == 0;
+  const MulticastGroup::Role role{.sends = either ? may(caps(), FI_SEND) : (flags & FI_SEND) != 0,
+                                  .receives = either ? may(caps(), FI_RECV) : (flags & FI_RECV) != 0};
+  if (role.receives && is_member(group->ip())) return -FI_EALREADY;  // the device attaches a queue pair once
+  auto slot = std::find_if(groups_.begin(), groups_.end(), [](const GroupSlot& s) { return s.group == nullptr; });
+  if (slot == groups_.end()) {
+    if (groups_.size() > kGroupIndexMask) return -FI_ENOSPC;
+    LightGuard guard(send_lock_);
+    slot = groups_.emplace(slot);
+  }
+  {
+    LightGuard guard(send_lock_);
+    ++slot->uses;
+  }
+  const fi_addr_t name = group_name(slot->uses, static_cast<uint64_t>(slot - groups_.begin()));
+  auto member = std::make_unique<MulticastGroup>(*this, group->ip(), role, name, context);
+  slot->group = member.get();
+  member->start();
+  *mc = &member.release()->abi;
+  return 0;
+}
+
+void DatagramEndpoint::set_group_destination(const MulticastGroup& group, const Destination* to) noexcept {
+  LightGuard guard(send_lock_);
+  for (GroupSlot& slot : groups_) {
+    if (slot.group != &group) continue;
+    slot.may_send = to != nullptr;
+    slot.to = to != nullptr ? *to : Destination();
+  }
+}
+
+void DatagramEndpoint::forget(const MulticastGroup& group) noexcept {
+  for (GroupSlot& slot : groups_)
+    if (slot.group == &group) slot.group = nullptr;
+}
+
+void DatagramEndpoint::retire(AddressHandle handle) noexcept {
+  if (handle == nullptr) return;
+  LightGuard guard(send_lock_);
+  std::erase_if(retired_, [&](const Retired& each) { return sends_.passed(each.moment); });
+  const std::uint32_t moment = sends_.now();
+  if (sends_.passed(moment)) return;
+  try {
+    retired_.push_back({std::move(handle), moment});
+  } catch (const std::bad_alloc&) {
+    // Whatever is still under way to that group is lost.
+  }
+}
+
+}  // namespace weft::verbs

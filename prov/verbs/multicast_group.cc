@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Memberships; see multicast_group.h.
+#include "verbs/multicast_group.h"
+
+#include <fmt/format.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "abi/fid_ops.h"
+#include "verbs/datagram_endpoint.h"
+#include "verbs/device.h"
+#include "verbs/fabric.h"
+#include "verbs/provider.h"
+#include "verbs/send_work.h"
+
+namespace weft::verbs {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A port that came back takes a moment until it has its addresses again.
+constexpr Clock::duration kFirstPause = 50ms;
+constexpr Clock::duration kLongestPause = 2s;
+
+constexpr std::uint32_t kMulticastQp = 0xffffff;  // IBA 10.5.1
+constexpr std::uint8_t kHopLimit = 64;
+constexpr int kKernelsNotSupported = 524;  // ENOTSUPP has no name outside of the kernel
+
+bool means_unsupported(int error) noexcept {
+  return error == EOPNOTSUPP || error == ENOTSUP || error == kKernelsNotSupported;
+}
+
+}  // namespace
+
+const fi_ops* MulticastGroup::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<MulticastGroup>();
+  return &kOps;
+}
+
+MulticastGroup::MulticastGroup(DatagramEndpoint& endpoint, const Address& group, Role role, fi_addr_t name,
+                               void* context) noexcept
+    : endpoint_(endpoint), address_(group), role_(role), name_(name), full_member_(role.receives) {
+  abi.fid = {FI_CLASS_MC, context, const_cast<fi_ops*>(fid_ops())};
+  abi.fi_addr = FI_ADDR_NOTAVAIL;
+}
+
+MulticastGroup::~MulticastGroup() = default;
+
+int MulticastGroup::close() {
+  {
+    // The endpoint may not go before the lock that its engine has.
+    const Ref<DatagramEndpoint> endpoint = endpoint_;
+    Lock lock(endpoint->engine().mutex());
+    leave();
+    endpoint->forget(*this);
+    endpoint->engine().forget(*this);
+  }
+  endpoint_->events().remove(&abi.fid);
+  delete this;
+  return 0;
+}
+
+// ---- Joining ----
+
+void MulticastGroup::start() noexcept {
+  state_ = State::kJoining;
+  const Status status = ask();
+  if (status.ok()) return;
+  if (restoring_) return try_again();
+  fail(explain_errno(CmPhase::kAddress, status.error()));
+}
+
+Status MulticastGroup::ask() noexcept {
+  CmEngine& engine = endpoint_->engine();
+  step_ = "opening an id";
+  auto id = engine.create_id(*this, RDMA_PS_UDP);
+  if (!id) return id.error();
+  id_ = std::move(*id);
+  CmAddress local = endpoint_->local();
+  local.set_port(0);
+  step_ = "binding to the endpoint's address";
+  if (rdma_bind_addr(id_.get(), local.data()) != 0) return Status::last_errno();
+  step_ = "asking to join";
+  CmAddress group = address_;
+  rdma_cm_join_mc_attr_ex attr{};
+  attr.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+  attr.join_flags = full_member_ ? RDMA_MC_JOIN_FLAG_FULLMEMBER : RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+  attr.addr = group.data();
+  if (rdma_join_multicast_ex(id_.get(), &attr, nullptr) == 0) {
+    step_ = "waiting for the group";
+    const int patience = endpoint_->domain().fabric().parameters.connect_timeout_ms;
+    if (patience != 0) engine.set_deadline(*this, Clock::now() + std::chrono::milliseconds(patience));
+    return {};
+  }
+  const int error = errno;
+  if (!means_unsupported(error)) return Status::from_errno(error);
+  if (address_.family() == AF_INET6) return join_by_socket();
+  if (full_member_) return Status(-FI_EOPNOTSUPP);
+  // Nothing here knows members that only send: one that does not attach its queue pair comes close.
+  full_member_ = true;
+  return ask();
+}
+
+Status MulticastGroup::join_by_socket() noexcept {
+  step_ = "joining by a socket";
+  const CmAddress& local = endpoint_->local();
+  const auto interfaces = local_interfaces();
+  if (!interfaces) return interfaces.error();
+  const auto own = std::ranges::find_if(
+      *interfaces, [&](const Interface& interface) { return interface.address.same_host(local.ip()); });
+  if (own == interfaces->end()) return Status(-FI_EADDRNOTAVAIL);
+  if (role_.receives) {
+    socket_.reset(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!socket_) return Status::last_errno();
+    ipv6_mreq request{};
+    request.ipv6mr_multiaddr = reinterpret_cast<const sockaddr_in6*>(address_.data())->sin6_addr;
+    request.ipv6mr_interface = ::if_nametoindex(own->name.c_str());
+    if (::setsockopt(socket_.get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof request) != 0)
+      return Status::last_errno();
+  }
+  const std::uint8_t port = id_->port_num;
+  const auto index = GidTable::of(endpoint_->domain().device(), port).index_of(gid_of(local.ip()));
+  if (!index) return Status(-FI_EADDRNOTAVAIL);
+  rdma_ud_param group{};
+  group.ah_attr.is_global = 1;
+  group.ah_attr.port_num = port;
+  group.ah_attr.grh.dgid = gid_of(address_);
+  group.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(*index);
+  group.ah_attr.grh.hop_limit = kHopLimit;
+  group.qp_num = kMulticastQp;
+  group.qkey = RDMA_UDP_QKEY;
+  on_joined(group);
+  return {};
+}
+
+void MulticastGroup::on_cm_event(const RdmaEvent& event) noexcept {
+  switch (event.type) {
+    case RDMA_CM_EVENT_MULTICAST_JOIN:
+      if (state_ == State::kJoining && event.status == 0) return on_joined(event.ud);
+      [[fallthrough]];
+    case RDMA_CM_EVENT_MULTICAST_ERROR: {
+      if (state_ == State::kMember) return interrupt(FI_ENETUNREACH, "the network ended the membership");
+      if (state_ != State::kJoining) return;
+      if (restoring_) return try_again();
+      if (!full_member_ && means_unsupported(-event.status)) {
+        full_member_ = true;
+        return start();
+      }
+      CmFailure why = explain_errno(CmPhase::kAddress, event.status < 0 ? -event.status : EIO);
+      if (why.error == FI_EPERM || why.error == FI_EIO) why.reason = "the network refuses the group";
+      return fail(why);
+    }
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      leave();
+      state_ = State::kFailed;
+      return report_error(FI_ENODEV, FI_ENODEV, "the device went away");
+    case RDMA_CM_EVENT_ADDR_CHANGE:
+      if (state_ == State::kMember) return interrupt(FI_EADDRNOTAVAIL, "the interface's hardware address changed");
+      return;
+    default:
+      return;
+  }
+}
+
+void MulticastGroup::on_joined(const rdma_ud_param& group) noexcept {
+  endpoint_->engine().clear_deadline(*this);
+  ibv_ah_attr path = group.ah_attr;
+  gid_ = path.grh.dgid;
+  lid_ = path.dlid;
+  if (role_.receives) {
+    step_ = "attaching the queue pair";
+    const int error = ibv_attach_mcast(endpoint_->queue_pair(), &gid_, lid_);
+    if (error != 0) return fail(explain_attach(error > 0 ? error : errno));
+    attached_ = true;
+  }
+  if (role_.sends) {
+    step_ = "creating an address handle";
+    errno = 0;
+    handle_.reset(ibv_create_ah(endpoint_->domain().pd(), &path));
+    if (handle_ == nullptr) return fail(explain_errno(CmPhase::kAddress, errno != 0 ? errno : EIO));
+    const Destination to{handle_.get(), group.qp_num, group.qkey};
+    endpoint_->set_group_destination(*this, &to);
+  }
+  state_ = State::kMember;
+  pause_ = {};
+  restoring_ = true;
+  abi.fi_addr = name_;
+  const fi_eq_entry entry{&abi.fid, abi.fid.context, 0};
+  endpoint_->events().post(FI_JOIN_COMPLETE, &entry, sizeof entry);
+}
+
+// A join that nobody answers, or the time to try again.
+void MulticastGroup::on_deadline() noexcept {
+  if (state_ == State::kInterrupted) return start();
+  if (state_ != State::kJoining) return;
+  if (restoring_) return try_again();
+  fail({FI_ETIMEDOUT, ETIMEDOUT, "nobody answered in time"});
+}
+
+// ---- The end, and what comes between ----
+
+// Nothing waits: events are acknowledged when they are read, and the end of an id cancels what is under way.
+void MulticastGroup::leave() noexcept {
+  endpoint_->engine().clear_deadline(*this);
+  endpoint_->set_group_destination(*this, nullptr);
+  if (attached_) ibv_detach_mcast(endpoint_->queue_pair(), &gid_, lid_);
+  attached_ = false;
+  socket_.reset();
+  id_.reset();
+  endpoint_->retire(std::move(handle_));
+  handle_.reset();
+}
+
+void MulticastGroup::on_port(bool active) noexcept {
+  if (state_ == State::kFailed) return;
+  if (!active && state_ == State::kMember) {
+    interrupt(FI_ENETDOWN, "the port went down");
+    endpoint_->engine().clear_deadline(*this);  // it is useless to try before the port is back
+  } else if (active && state_ == State::kInterrupted) {
+    pause_ = {};
+    try_again();
+  }
+}
+
+// A member is one no more, which the application is told; so it is when that is over.
+void MulticastGroup::interrupt(int error, const char* why) noexcept {
+  leave();
+  report_error(error, error, why);
+  try_again();
+}
+
+void MulticastGroup::try_again() noexcept {
+  id_.reset();
+  leave();
+  state_ = State::kInterrupted;
+  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
+  endpoint_->engine().set_deadline(*this, Clock::now() + pause_);
+}
+
+void MulticastGroup::fail(const CmFailure& why) noexcept {
+  if (restoring_) return try_again();
+  leave();
+  state_ = State::kFailed;
+  report_error(why.error, why.native, fmt::format("while {}: {}", step_, why.reason));
+}
+
+void MulticastGroup::report_error(int error, int native, std::string sentence) noexcept {
+  EqError entry;
+  entry.fid = &abi.fid;
+  entry.context = abi.fid.context;
+  entry.err = error;
+  entry.prov_errno = native;
+  const bool was_member = restoring_;
+  entry.sentence =
+      fmt::format("{} the group {} from {} {}: {}", was_member ? "membership in" : "joining", address_.to_string(),
+                  endpoint_->local().to_string(), was_member ? "is interrupted" : "failed", sentence);
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", entry.sentence.c_str());
+  endpoint_->events().post_error(std::move(entry));
+}
+
+CmFailure MulticastGroup::explain_attach(int error) const noexcept {
+  if (error != ENOMEM && error != ENOSPC) return explain_errno(CmPhase::kAddress, error);
+  return {FI_ENOSPC, error, "the device has no room for another group or member"};
+}
+
+}  // namespace weft::verbs
