@@ -35,8 +35,9 @@ ssize_t Endpoint::post(bool tagged, std::span<const iovec> iov, fi_addr_t source
     request.wanted.source = peer->id;
   }
   if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) return receives_.post(request);
-  // Whoever peeks wants to know what is there now, and may have no other reason to read a queue.
-  if ((flags & FI_PEEK) != 0) read_completions();
+  // Whoever peeks wants to know what is there now, and reads a queue that has the answer to the last peek: nothing else
+  // may make progress.
+  if ((flags & FI_PEEK) != 0) progress();
   return receives_.peek_or_claim(request);
 }
 
