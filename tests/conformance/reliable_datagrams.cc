@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliable datagrams: connections that nobody sees, messages of all lengths between many ends, peers that are not there
+// or go away; fi_endpoint(3) (FI_EP_RDM), fi_av(3), fi_tagged(3).
+#include <memory>
+#include <thread>
+
+#include "fixture/driver.h"
+#include "fixture/member.h"
+
+CONFORMANCE_TOPIC(ReliableDatagrams);
+
+#define RELIABLE_DATAGRAMS_ONLY() \
+  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "FI_EP_RDM only"
+
+namespace {
+
+void with_sources(fi_info& hints) {
+  hints.caps = FI_MSG | FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV;
+}
+
+// Ends that know each other: end i calls end j ends[i].peers[j].
+struct Mesh {
+  Mesh(const Fabric& fabric, size_t count) {
+    for (size_t i = 0; i < count; ++i) ends.push_back(std::make_unique<DatagramEnd>(fabric));
+    for (auto& from : ends) {
+      peers.emplace_back();
+      for (auto& to : ends) peers.back().push_back(from->insert(to->address()));
+    }
+  }
+  Node& node(size_t i) { return **ends[i]; }
+
+  std::vector<std::unique_ptr<DatagramEnd>> ends;
+  std::vector<std::vector<fi_addr_t>> peers;
+};
+
+void expect_arrival(Node& from, Node& to, fi_addr_t address, size_t length, bool tagged, bool expected) {
+  Buffer out(from.fabric(), std::max<size_t>(length, 1)), in(to.fabric(), std::max<size_t>(length, 1));
+  Context send_context, recv_context;
+  const auto seed = static_cast<unsigned>(length + tagged);
+  out.fill_pattern(seed);
+  const auto post = [&] {
+    ASSERT_EQ(tagged ? to.trecv(in, length, 5, 0, &recv_context) : to.recv(in, length, &recv_context), 0);
+  };
+  if (expected) post();
+  from.peer = address;
+  ASSERT_EQ(tagged ? from.tsend(out, length, 5, &send_context) : from.send(out, length, &send_context), 0);
+  if (!expected) {
+    for (int i = 0; i < 20; ++i) driver::poke();
+    post();
+  }
+  const Completion received = to.rx().wait();
+  ASSERT_TRUE(received.ok()) << received << " length " << length;
+  EXPECT_EQ(received.context(), &recv_context);
+  EXPECT_EQ(received.entry.len, length);
+  EXPECT_EQ(received.entry.flags & (FI_MSG | FI_TAGGED), tagged ? FI_TAGGED : FI_MSG);
+  EXPECT_TRUE(in.holds_pattern(seed, length)) << "length " << length;
+  const Completion sent = from.tx().wait();
+  ASSERT_TRUE(sent.ok()) << sent;
+  EXPECT_EQ(sent.context(), &send_context);
+}
+
+}  // namespace
+
+TEST_P(ReliableDatagrams, AllLengthsArriveWholeExpectedOrNot) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  for (const size_t length : {0ul,     1ul,      63ul,     64ul,     65ul,      127ul,           128ul,     129ul,
+                              1023ul,  1024ul,   1025ul,   16319ul,  16320ul,   16383ul,         16384ul,   16385ul,
+                              32768ul, 131071ul, 131072ul, 131073ul, 1ul << 20, (1ul << 20) + 1, 8ul << 20, 64ul << 20})
+    for (const bool tagged : {false, true})
+      for (const bool expected : {true, false})
+        expect_arrival(pair.a(), pair.b(), pair.a().peer, length, tagged, expected);
+}
+
+TEST_P(ReliableDatagrams, BothEndsMayBeTheFirst) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  for (int round = 0; round < 25; ++round) {
+    Pair pair(fabric);
+    Buffer out(fabric, 100), in_a(fabric, 100), in_b(fabric, 100);
+    out.fill_pattern(1);
+    Context contexts[4];
+    ASSERT_EQ(pair.a().recv(in_a, 100, &contexts[0]), 0);
+    ASSERT_EQ(pair.b().recv(in_b, 100, &contexts[1]), 0);
+    ASSERT_EQ(pair.a().send(out, 100, &contexts[2]), 0);
+    ASSERT_EQ(pair.b().send(out, 100, &contexts[3]), 0);
+    for (Node* node : {&pair.a(), &pair.b()}) {
+      ASSERT_TRUE(node->rx().wait().ok());
+      ASSERT_TRUE(node->tx().wait().ok());
+      EXPECT_TRUE(node->tx().stays_silent(milliseconds(1)));
+    }
+    EXPECT_TRUE(in_a.holds_pattern(1, 100) && in_b.holds_pattern(1, 100));
+  }
+}
+
+TEST_P(ReliableDatagrams, ManyEndsThatStartAtOnceAllReachEachOther) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr size_t kEnds = 12;
+  Fabric fabric(target());
+  Mesh mesh(fabric, kEnds);
+  Buffer out(fabric, 64), in(fabric, 64);
+  std::vector<Context> contexts(2 * kEnds * kEnds);
+  for (size_t i = 0; i < kEnds; ++i)
+    for (size_t j = 0; j < kEnds; ++j) {
+      ASSERT_EQ(mesh.node(i).trecv(in, 64, j, 0, &contexts[i * kEnds + j]), 0);
+      mesh.node(i).peer = mesh.peers[i][j];
+      ASSERT_EQ(mesh.node(i).tsend(out, 64, i, &contexts[(kEnds + i) * kEnds + j]), 0);
+    }
+  for (size_t i = 0; i < kEnds; ++i)
+    for (size_t j = 0; j < kEnds; ++j) {
+      const Completion received = mesh.node(i).rx().wait();
+      ASSERT_TRUE(received.ok()) << received;
+      const Completion sent = mesh.node(i).tx().wait();
+      ASSERT_TRUE(sent.ok()) << sent;
+    }
+}
+
+TEST_P(ReliableDatagrams, AnEndReachesItself) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  DatagramEnd end(fabric);
+  const fi_addr_t self = end.insert(end.address());
+  for (const size_t length : {0ul, 8ul, 1000ul, 20000ul, 1ul << 20})
+    for (const bool expected : {true, false}) expect_arrival(*end, *end, self, length, true, expected);
+}
+
+TEST_P(ReliableDatagrams, APeerThatIsNotThereFailsItsOperationsOnceAndNobodyElses) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  Address gone;
+  {
+    DatagramEnd was(fabric);
+    gone = was.address();
+  }
+  DatagramEnd end(fabric);
+  const fi_addr_t nobody = end.insert(gone);
+  const fi_addr_t friendly = end.insert(Address::local_name(pair.a().fid()));
+  Buffer out(fabric, 100'000), in(fabric, 64);
+  Context contexts[5], received;
+  ASSERT_EQ(pair.a().recv(in, 64, &received), 0);
+  for (int i = 0; i < 5; ++i) {
+    end->peer = i == 4 ? friendly : nobody;
+    ASSERT_EQ(end->send(out, i == 3 ? 100'000 : 64, &contexts[i]), 0);
+  }
+  EXPECT_TRUE(pair.a().rx().wait().ok());
+  bool seen[5] = {};
+  for (int i = 0; i < 5; ++i) {
+    const Completion done = end->tx().wait();
+    const auto* context = static_cast<const Context*>(done.context());
+    ASSERT_TRUE(context >= contexts && context < contexts + 5);
+    EXPECT_EQ(done.err(), context == contexts + 4 ? 0 : FI_ECONNREFUSED) << done;
+    EXPECT_FALSE(std::exchange(seen[context - contexts], true));
+  }
+  EXPECT_TRUE(end->tx().stays_silent());
+}
+
+TEST_P(ReliableDatagrams, WhatAPeerLeavesUndoneFails) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  DatagramEnd stays(fabric);
+  auto leaves = std::make_unique<DatagramEnd>(fabric);
+  stays->peer = stays.insert(leaves->address());
+  (*leaves)->peer = leaves->insert(stays.address());
+  expect_arrival(*stays, **leaves, stays->peer, 8, true, true);
+  // Two long messages that nobody fetches, and one that is announced to us.
+  Buffer out(fabric, 1 << 20), in(fabric, 1 << 20);
+  Context contexts[3];
+  ASSERT_EQ(stays->tsend(out, out.size(), 1, &contexts[0]), 0);
+  ASSERT_EQ(stays->tsend(out, out.size(), 2, &contexts[1]), 0);
+  ASSERT_EQ((*leaves)->tsend(out, out.size(), 3, &contexts[2]), 0);
+  for (int i = 0; i < 50; ++i) driver::poke_and_rest();
+  leaves.reset();
+  for (int i = 0; i < 2; ++i) {
+    const Completion failed = stays->tx().wait();
+    EXPECT_EQ(failed.err(), FI_ECONNRESET) << failed;
+  }
+  ASSERT_EQ(stays->trecv(in, in.size(), 3, 0, &contexts[2]), 0);
+  EXPECT_EQ(stays->rx().wait().err(), FI_ECONNRESET);
+}
+
+TEST_P(ReliableDatagrams, APeerThatStartsAgainAtItsAddressIsReached) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  DatagramEnd stays(fabric);
+  Address address = DatagramEnd(fabric).address();  // free now
+  stays->peer = stays.insert(address);
+  for (int life = 0; life < 5; ++life) {
+    // What is sent before the end of a former life is noticed is lost with it.
+    for (int i = 0; i < 50; ++i) driver::poke_and_rest();
+    NodeOptions options;
+    options.configure = [&](fid_ep* ep) {
+      require_ok(fi_setname(&ep->fid, &address.storage, address.size), "fi_setname");
+    };
+    DatagramEnd restarted(fabric, options);
+    EXPECT_EQ(restarted.address(), address);
+    const fi_addr_t back = restarted.insert(stays.address());
+    if (life % 2 == 0) {
+      expect_arrival(*stays, *restarted, stays->peer, 100, true, true);
+      expect_arrival(*restarted, *stays, back, 100, true, true);
+    } else {
+      expect_arrival(*restarted, *stays, back, 100, true, true);
+      expect_arrival(*stays, *restarted, stays->peer, 100, true, true);
+    }
+  }
+}
+
+TEST_P(ReliableDatagrams, DirectedReceivesTakeTheirSourceOnlyAndSourcesAreNamed) {
+  RELIABLE_DATAGRAMS_ONLY();
+  NEEDS(with_sources, "FI_DIRECTED_RECV");
+  Fabric fabric(target(), with_sources);
+  Mesh mesh(fabric, 3);
+  Buffer out(fabric, 64), in(fabric, 64);
+  Context from_one, from_two, sent[2];
+  ASSERT_EQ(
+      retry([&] { return fi_trecv(mesh.node(0).ep(), in.data(), 64, in.desc(), mesh.peers[0][1], 9, 0, &from_one); }),
+      0);
+  ASSERT_EQ(retry([&] {
+              return fi_trecv(mesh.node(0).ep(), in.data(), 64, in.desc(), mesh.peers[0][2], 0, ~0ull, &from_two);
+            }),
+            0);
+  for (size_t sender : {2u, 1u}) {
+    mesh.node(sender).peer = mesh.peers[sender][0];
+    ASSERT_EQ(mesh.node(sender).tsend(out, 64, 9, &sent[sender - 1]), 0);
+    fi_cq_tagged_entry entry{};
+    fi_addr_t source = FI_ADDR_NOTAVAIL;
+    ASSERT_EQ(retry([&] { return fi_cq_readfrom(mesh.node(0).rx().get(), &entry, 1, &source); }), 1);
+    EXPECT_EQ(entry.op_context, sender == 1 ? &from_one : &from_two);
+    EXPECT_EQ(source, mesh.peers[0][sender]);
+    EXPECT_TRUE(mesh.node(sender).tx().wait().ok());
+  }
+}
+
+TEST_P(ReliableDatagrams, LongMessagesArePeekedAtClaimedAndDiscarded) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  constexpr size_t kLong = 300'000;
+  Buffer out(fabric, kLong), in(fabric, kLong);
+  out.fill_pattern(3);
+  Context sends[3], context;
+  for (uint64_t tag = 0; tag < 3; ++tag) ASSERT_EQ(pair.a().tsend(out, kLong, tag, &sends[tag]), 0);
+  iovec iov{in.data(), kLong};
+  void* desc = in.desc();
+  const auto ask = [&](uint64_t tag, uint64_t flags) {
+    const bool buffer = (flags & (FI_PEEK | FI_DISCARD)) == 0;
+    fi_msg_tagged message{&iov, &desc, buffer ? 1u : 0u, FI_ADDR_UNSPEC, tag, 0, &context, 0};
+    Completion answer;
+    const auto deadline = after(kPatience);
+    do {
+      driver::poke();
+      EXPECT_EQ(fi_trecvmsg(pair.b().ep(), &message, flags), 0);
+      answer = pair.b().rx().wait();
+    } while (answer.err() == FI_ENOMSG && Clock::now() < deadline);
+    return answer;
+  };
+  Completion found = ask(1, FI_PEEK);
+  ASSERT_TRUE(found.ok()) << found;
+  EXPECT_EQ(found.entry.len, kLong);
+  ASSERT_TRUE(ask(1, FI_PEEK | FI_CLAIM).ok());
+  fi_msg_tagged peek{nullptr, nullptr, 0, FI_ADDR_UNSPEC, 1, 0, &sends[0], 0};
+  ASSERT_EQ(fi_trecvmsg(pair.b().ep(), &peek, FI_PEEK), 0);
+  EXPECT_EQ(pair.b().rx().wait().err(), FI_ENOMSG) << "it is claimed";
+  ASSERT_TRUE(ask(1, FI_CLAIM).ok());
+  EXPECT_TRUE(in.holds_pattern(3, kLong));
+  ASSERT_TRUE(ask(0, FI_PEEK | FI_DISCARD).ok());
+  ASSERT_TRUE(ask(2, FI_PEEK | FI_CLAIM).ok());
+  ASSERT_TRUE(ask(2, FI_CLAIM | FI_DISCARD).ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(pair.a().tx().wait().ok());
+}
+
+TEST_P(ReliableDatagrams, MoreMessagesThanAnyQueueHoldsKeepTheirOrder) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr uint64_t kMany = 20'000;
+  Fabric fabric(target());
+  Pair pair(fabric);
+  Buffer in(fabric, 2000);
+  std::vector<Context> contexts(kMany);
+  std::vector<char> out(2000);
+  uint64_t sent = 0, next = 0;
+  while (next < kMany) {
+    for (int burst = 0; sent < kMany && burst < 3000; ++burst) {
+      const size_t length = sent % 7 == 0 ? 2000 : 8;
+      if (fi_tinject(pair.a().ep(), out.data(), length, pair.a().peer, sent) != 0) break;
+      ++sent;
+    }
+    fi_cq_tagged_entry entry;
+    ASSERT_NE(fi_cq_read(pair.a().tx().get(), &entry, 1), -FI_EAVAIL);
+    for (int burst = 0; next < sent && burst < 1000; ++burst, ++next) {
+      ASSERT_EQ(pair.b().trecv(in, 2000, 0, ~0ull, &contexts[next]), 0);
+      const Completion received = pair.b().rx().wait();
+      ASSERT_TRUE(received.ok()) << received;
+      ASSERT_EQ(received.entry.tag, next);
+    }
+  }
+}
+
+namespace {
+
+// A peer that speaks below: a connection of its own to somebody's name, over which it says what it likes.
+class Intruder {
+ public:
+  Intruder(const Target& target, const Address& victim, uint32_t eager_limit = 16384)
+      : below_(Target{target.provider.substr(0, target.provider.rfind(';')), FI_EP_MSG, target.addr_format,
+                      target.address}),
+        node_(below_) {
+    const uint16_t port = 9;  // nobody's
+    std::string data = std::string("\x01\x02\x04\x03", 4);
+    data.append(reinterpret_cast<const char*>(&port), 2);
+    data += std::string("\x02\x00", 2);
+    data.append(reinterpret_cast<const char*>(&eager_limit), 4);
+    data += std::string("\x00\x10\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00", 12);
+    require_ok(node_.connect(victim, data), "fi_connect");
+    accepted_ = node_.eq().wait().type == FI_CONNECTED;
+  }
+  bool accepted() const { return accepted_; }
+  bool cut_off() { return node_.eq().wait().type == FI_SHUTDOWN; }
+  void say(std::string bytes) {
+    Buffer out(below_, std::max<size_t>(bytes.size(), 1));
+    std::copy(bytes.begin(), bytes.end(), out.data());
+    require_ok(node_.send(out, bytes.size(), nullptr), "fi_send");
+    node_.tx().wait();
+  }
+
+ private:
+  Fabric below_;
+  Node node_;
+  bool accepted_ = false;
+};
+
+std::string packet(uint8_t type, uint8_t op, uint64_t size, size_t payload, uint8_t version = 4) {
+  std::string bytes(64 + payload, '\0');
+  bytes[0] = static_cast<char>(version);
+  bytes[1] = static_cast<char>(type);
+  bytes[32] = 2;
+  bytes[34] = static_cast<char>(op);
+  std::memcpy(bytes.data() + 40, &size, sizeof size);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_P(ReliableDatagrams, NonsenseEndsItsConnectionAndNoOther) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  expect_talking(pair);
+  const Address victim = Address::local_name(pair.b().fid());
+  std::string ranges_overflow = packet(2, 1, 5, 104);
+  std::memset(ranges_overflow.data() + 64, 0xff, 96);
+  ranges_overflow[64 + 96] = 4;
+  std::string too_many = packet(2, 0, 0, 104);
+  too_many[64 + 96] = 5;
+  std::string middle_first = packet(1, 0, 20, 10);
+  middle_first[24] = 2;
+  std::string endless = packet(1, 0, ~0ull, 10);
+  endless[2] = 10;
+  endless[24] = 1;
+  for (const std::string& bytes :
+       {std::string(), std::string("x"), std::string(31, '\x04'), packet(0, 0, 8, 8, 9), packet(0, 0, 9, 8),
+        packet(0, 6, 8, 8), packet(99, 0, 0, 0), packet(0, 0, 0, 0).substr(0, 40), packet(2, 0, 100, 8),
+        packet(3, 0, 0, 0), ranges_overflow, too_many, middle_first, endless, std::string(100'000, '\x04')}) {
+    Intruder intruder(target(), victim);
+    ASSERT_TRUE(intruder.accepted());
+    intruder.say(bytes);
+    EXPECT_TRUE(intruder.cut_off()) << bytes.size();
+  }
+  EXPECT_FALSE(Intruder(target(), victim, 4096).accepted()) << "another eager limit";
+  expect_talking(pair);
+}
