@@ -37,10 +37,12 @@ function(weft_archive name)
 endfunction()
 
 # weft_test(NAME SOURCES... [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds]): one GoogleTest binary, one ctest entry per test.
+# Several of its files are compiled as one: GoogleTest's headers take longer than the tests.
 function(weft_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE weft_settings weft_headers ${arg_LIBRARIES} GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   weft_precompile(${name} "$<$<COMPILE_LANGUAGE:CXX>:<gtest/gtest.h$<ANGLE-R>>")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
