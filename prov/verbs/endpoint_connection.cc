@@ -145,9 +145,11 @@ void Endpoint::on_address_resolved() noexcept {
   if (id_->verbs != domain_.device().context())
     return fail({FI_EHOSTUNREACH, FI_EHOSTUNREACH, "the route to the peer leaves by another device than the domain's"});
   local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
-  if (Status status = create_queue_pair(); !status.ok()) return fail(explain_errno(CmPhase::kAddress, status.error()));
   attempt_->phase = CmPhase::kRoute;
-  if (rdma_resolve_route(id_.get(), patience_ms()) != 0) try_again_or_fail(explain_errno(CmPhase::kRoute, errno));
+  if (rdma_resolve_route(id_.get(), patience_ms()) != 0)
+    return try_again_or_fail(explain_errno(CmPhase::kRoute, errno));
+  // Made while the system looks for the route.
+  if (Status status = create_queue_pair(); !status.ok()) fail(explain_errno(CmPhase::kRoute, status.error()));
 }
 
 // `accepting`: the request's answer; else the request.
