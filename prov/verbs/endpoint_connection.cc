@@ -146,10 +146,7 @@ void Endpoint::on_address_resolved() noexcept {
     return fail({FI_EHOSTUNREACH, FI_EHOSTUNREACH, "the route to the peer leaves by another device than the domain's"});
   local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
   attempt_->phase = CmPhase::kRoute;
-  if (rdma_resolve_route(id_.get(), patience_ms()) != 0)
-    return try_again_or_fail(explain_errno(CmPhase::kRoute, errno));
-  // Made while the system looks for the route.
-  if (Status status = create_queue_pair(); !status.ok()) fail(explain_errno(CmPhase::kRoute, status.error()));
+  if (rdma_resolve_route(id_.get(), patience_ms()) != 0) try_again_or_fail(explain_errno(CmPhase::kRoute, errno));
 }
 
 // `accepting`: the request's answer; else the request.
@@ -177,6 +174,9 @@ void Endpoint::send_message(bool accepting) noexcept {
       rdma_reject(id_.get(), nullptr, 0);
       return fail(explain_errno(CmPhase::kAnswer, status.error()));
     }
+  } else if (Status status = create_queue_pair(); !status.ok()) {
+    // Not made earlier: with many connects under way the first peers answer while the last queue pairs are made.
+    return fail(explain_errno(CmPhase::kRequest, status.error()));
   }
   const bool headed = !accepting && peer_.is_ib();
   param.private_data = headed ? attempt.message.with_header(local_, peer_) : attempt.message.bytes();
