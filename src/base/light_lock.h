@@ -3,7 +3,12 @@
 // has to wait sleeps in the kernel, so a holder that was preempted is not spun against.
 #pragma once
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <mutex>
 
 namespace weft {
@@ -27,7 +32,7 @@ class LightLock {
   }
   void unlock() noexcept {
     if (state_.exchange(kFree, std::memory_order_release) == kWanted) [[unlikely]]
-      state_.notify_one();
+      futex(FUTEX_WAKE_PRIVATE, 1);
   }
 
  private:
@@ -36,8 +41,14 @@ class LightLock {
   static constexpr int kWanted = 2;  // held, and somebody may be asleep
 
   void wait() noexcept {
-    while (state_.exchange(kWanted, std::memory_order_acquire) != kFree)
-      state_.wait(kWanted, std::memory_order_relaxed);
+    while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) futex(FUTEX_WAIT_PRIVATE, kWanted);
+  }
+  // std::atomic's wait() would bring libstdc++'s table of sleepers into every object file.
+  void futex(int what, int value) noexcept {
+    static_assert(sizeof state_ == sizeof(int));
+    const int kept = errno;  // no lock changes it
+    ::syscall(SYS_futex, &state_, what, value, nullptr, nullptr, 0);
+    errno = kept;
   }
 
   std::atomic<int> state_{kFree};

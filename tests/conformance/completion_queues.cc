@@ -12,7 +12,7 @@ namespace {
 // One error entry that waits to be read from pair.a().rx().
 struct CanceledReceive {
   explicit CanceledReceive(const Target& target) : fabric(target), pair(fabric), in(fabric, 64) {
-    EXPECT_EQ(pair.a().recv(in, 64, &received), 0);
+    require_ok(pair.a().recv(in, 64, &received), "fi_recv");
     pair.a().cancel_receives({&received});
   }
 
