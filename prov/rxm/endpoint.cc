@@ -36,6 +36,10 @@ constexpr std::size_t kBatch = 32;  // completions per lower read
 constexpr int kMaxRounds = 8;       // of such reads per progress call
 constexpr uint64_t kRmaCaps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
+constexpr uint64_t low_bytes(std::size_t count) noexcept {
+  return count < sizeof(uint64_t) ? (uint64_t{1} << (8 * count)) - 1 : ~uint64_t{0};
+}
+
 std::size_t queue_size(std::size_t asked, std::size_t usual) noexcept {
   return asked != 0 ? asked : usual;
 }
@@ -69,6 +73,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
       segment_limit_(domain.fabric().parameters.segment_limit),
       unexpected_limit_(domain.fabric().parameters.unexpected_bytes),
       connect_timeout_ms_(domain.fabric().parameters.connect_timeout_ms),
+      data_mask_(low_bytes(domain.attr().cq_data_size)),
       segments_(!is_stream(*lower)),
       lower_inject_(lower->tx_attr->inject_size),
       lower_iov_limit_(std::max<std::size_t>(lower->tx_attr->iov_limit, 1)),

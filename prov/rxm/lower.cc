@@ -26,7 +26,8 @@ InfoPtr lower_hints(const fi_info* hints) {
   InfoPtr lower(allocate_info());
   if (lower == nullptr) return lower;
   lower->caps = FI_MSG | FI_RMA;
-  lower->mode = FI_CONTEXT | FI_CONTEXT2 | FI_LOCAL_MR;
+  // There is always a buffer posted that a remote write with data may use up.
+  lower->mode = FI_CONTEXT | FI_CONTEXT2 | FI_LOCAL_MR | FI_RX_CQ_DATA;
   lower->ep_attr->type = FI_EP_MSG;
   lower->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   if (hints == nullptr) return lower;

@@ -144,7 +144,7 @@ rdm::Envelope Endpoint::envelope_of(Peer& peer, const OpHeader& op) noexcept {
   const bool tagged = op.op == PacketOp::kTagged;
   return {.source = peer.id,
           .tag = tagged ? op.tag : 0,
-          .data = op.data,
+          .data = op.data & data_mask_,
           .len = op.size,
           .name = name_of(peer),
           .tagged = tagged,
