@@ -13,7 +13,7 @@
 namespace weft::verbs {
 namespace {
 
-constexpr std::uint32_t kBatch = 16;  // work requests posted at once
+constexpr std::uint32_t kPostedAtOnce = 16;  // work requests posted at once
 constexpr std::size_t kLine = 64;
 
 // RFC 791: the one's complement sum of a header with its checksum is all ones.
@@ -66,10 +66,10 @@ Status DatagramBuffers::open(ibv_pd* pd, std::size_t count, std::size_t longest,
 }
 
 Status DatagramBuffers::post(ibv_qp* qp) noexcept {
-  ibv_recv_wr requests[kBatch];
-  ibv_sge places[kBatch];
+  ibv_recv_wr requests[kPostedAtOnce];
+  ibv_sge places[kPostedAtOnce];
   while (free_count_ != 0) {
-    const std::uint32_t count = std::min(free_count_, kBatch);
+    const std::uint32_t count = std::min(free_count_, kPostedAtOnce);
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t slot = free_[free_count_ - 1 - i];
       places[i] = {reinterpret_cast<std::uintptr_t>(bytes(slot)), length_, region_->lkey};
@@ -92,7 +92,7 @@ Status DatagramBuffers::post(ibv_qp* qp) noexcept {
 // What the device does not take now it gets with the next ones.
 void DatagramBuffers::give_back(std::uint32_t slot, ibv_qp* qp) noexcept {
   free_[free_count_++] = slot;
-  if (free_count_ < std::min(kBatch, std::max(count_ / 4, 1u)) || qp == nullptr) return;
+  if (free_count_ < std::min(kPostedAtOnce, std::max(count_ / 4, 1u)) || qp == nullptr) return;
   [[maybe_unused]] const Status posted = post(qp);
 }
 
