@@ -105,7 +105,10 @@ RouteHeader RouteHeader::read(const std::byte* header) noexcept {
     route.to_group = (v4[16] & std::byte{0xf0}) == std::byte{0xe0};
   } else {
     std::memcpy(route.source.raw, header + 8, sizeof route.source.raw);
-    route.to_group = header[24] == std::byte{0xff};
+    const std::byte* const destination = header + 24;
+    const bool mapped = destination[0] == std::byte{0} && destination[10] == std::byte{0xff};  // IPv4 as a GID
+    route.to_group =
+        destination[0] == std::byte{0xff} || (mapped && (destination[12] & std::byte{0xf0}) == std::byte{0xe0});
   }
   return route;
 }

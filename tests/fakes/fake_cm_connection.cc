@@ -11,6 +11,8 @@ namespace fake {
 namespace {
 
 constexpr size_t kRequestData = 56, kReplyData = 196, kRejectData = 148;
+constexpr size_t kLookupData = 180, kAnswerData = 136;  // of the datagram service
+constexpr int kLookupNobody = 1, kLookupRejected = 2;
 constexpr int kRejectTimeout = 4, kRejectNobodyListens = 8, kRejectConsumer = 28;
 
 size_t padding(const Id& id, size_t size) {
@@ -32,6 +34,11 @@ void fail_after(Id& id, CmState state, int milliseconds, rdma_cm_event_type type
 }
 
 void receive_reject(Id& id, int reason, const void* data, size_t length) {
+  if (id.ps == RDMA_PS_UDP) {
+    if (id.state != CmState::kRequestSent) return;
+    id.state = CmState::kFailed;
+    return push_event(id, RDMA_CM_EVENT_UNREACHABLE, reason == kRejectNobodyListens ? kLookupNobody : kLookupRejected);
+  }
   switch (id.state) {
     case CmState::kRequestSent:
     case CmState::kRequestReceived:
@@ -142,6 +149,23 @@ int accept_with(Id& id, const rdma_conn_param& param) {
   return 0;
 }
 
+// The datagram service: one question, one answer, and neither side has a connection afterwards.
+void answer_lookup(Id& id, const rdma_conn_param& param) {
+  id.state = CmState::kFailed;
+  Id* active = id_with_serial(id.peer);
+  if (!active || active->state != CmState::kRequestSent || World::get().takes_away(Message::kReply)) return;
+  active->state = CmState::kFailed;
+  rdma_ud_param found = {};
+  found.qp_num = has_qp(id) ? qp_of(id).qp_num : param.qp_num;
+  found.qkey = RDMA_UDP_QKEY;
+  found.ah_attr.is_global = 1;
+  found.ah_attr.port_num = 1;
+  found.ah_attr.grh.dgid = gid_of(&active->route.addr.dst_addr);
+  found.ah_attr.grh.sgid_index = source_index(*active);
+  found.ah_attr.grh.hop_limit = 64;
+  push_datagram_event(*active, RDMA_CM_EVENT_ESTABLISHED, 0, found, false);
+}
+
 void send_reply(Id& id, const void* data, size_t length) {
   World& world = World::get();
   id.state = CmState::kReplySent;
@@ -249,14 +273,13 @@ int rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
   Id& own = id_of(id, entry.name());
   World& world = entry.world;
   if (entry.error()) return cm_error(entry.error());
-  if (own.ps == RDMA_PS_UDP) return cm_error(EOPNOTSUPP);
   if (own.state != CmState::kRouteResolved) return cm_error(EINVAL);
   if (own.device->removed) return cm_error(ENODEV);
   rdma_conn_param none = {};
   none.responder_resources = none.initiator_depth = RDMA_MAX_RESP_RES;
   const rdma_conn_param& asked = param ? *param : none;
   const DeviceConfig& config = own.device->config;
-  if (asked.private_data_len > kRequestData) return cm_error(EINVAL);
+  if (asked.private_data_len > (own.ps == RDMA_PS_UDP ? kLookupData : kRequestData)) return cm_error(EINVAL);
   if (asked.responder_resources != RDMA_MAX_RESP_RES && asked.responder_resources > config.max_qp_rd_atom)
     return cm_error(EINVAL);
   if (const int error = set_depths(own, asked, config.max_qp_rd_atom, config.max_qp_init_rd_atom))
@@ -286,7 +309,11 @@ int rdma_accept(rdma_cm_id* id, rdma_conn_param* param) {
   if (own.state != CmState::kRequestReceived) return cm_error(EINVAL);
   if (own.device->removed) return cm_error(ENODEV);
   const rdma_conn_param& asked = param ? *param : own.theirs;
-  if (asked.private_data_len > kReplyData) return cm_error(EINVAL);
+  if (asked.private_data_len > (own.ps == RDMA_PS_UDP ? kAnswerData : kReplyData)) return cm_error(EINVAL);
+  if (own.ps == RDMA_PS_UDP) {
+    answer_lookup(own, asked);
+    return 0;
+  }
   if (const int error = accept_with(own, asked)) return cm_error(error);
   send_reply(own, asked.private_data, asked.private_data_len);
   return 0;

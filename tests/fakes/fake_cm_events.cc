@@ -149,7 +149,7 @@ void push_request(Id& listener, Id& incoming, const void* data, size_t length, s
   submit(event);
 }
 
-void push_multicast_event(Id& id, rdma_cm_event_type type, int status, const rdma_ud_param& param, bool attach) {
+void push_datagram_event(Id& id, rdma_cm_event_type type, int status, const rdma_ud_param& param, bool attach) {
   CmEvent* event = make_event(id, type, status);
   event->param.ud = param;
   event->attach = attach;

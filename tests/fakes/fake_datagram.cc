@@ -19,6 +19,29 @@ namespace {
 
 constexpr uint64_t kGrh = sizeof(ibv_grh);
 
+bool is_ipv4(const ibv_gid& gid) {
+  return !gid.global.subnet_prefix && gid.raw[8] == 0 && gid.raw[9] == 0 && gid.raw[10] == 0xff && gid.raw[11] == 0xff;
+}
+
+// RoCEv2 over IPv4: nothing, then the IPv4 header.
+ibv_grh ipv4_header_for(const ibv_grh& grh) {
+  unsigned char bytes[sizeof grh] = {};
+  unsigned char* const header = bytes + 20;
+  header[0] = 0x45;
+  header[8] = grh.hop_limit;
+  header[9] = 17;
+  std::memcpy(header + 12, grh.sgid.raw + 12, 4);
+  std::memcpy(header + 16, grh.dgid.raw + 12, 4);
+  unsigned sum = 0;
+  for (int i = 0; i < 20; i += 2) sum += static_cast<unsigned>(header[i] << 8 | header[i + 1]);
+  while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
+  header[10] = static_cast<unsigned char>(~sum >> 8);
+  header[11] = static_cast<unsigned char>(~sum);
+  ibv_grh result;
+  std::memcpy(&result, bytes, sizeof result);
+  return result;
+}
+
 ibv_grh header_for(const Ah& ah, const Qp& qp, uint64_t length) {
   ibv_grh grh = {};
   grh.version_tclass_flow = htobe32(0x60000000);
@@ -28,7 +51,7 @@ ibv_grh header_for(const Ah& ah, const Qp& qp, uint64_t length) {
   const size_t index = ah.attr.grh.sgid_index;
   if (index < qp.device->gids.size()) grh.sgid = qp.device->gids[index].gid;
   grh.dgid = ah.attr.grh.dgid;
-  return grh;
+  return is_ipv4(grh.dgid) ? ipv4_header_for(grh) : grh;
 }
 
 void deliver_to(Qp& peer, Qp& qp, const ibv_send_wr& request, const Ah& ah, const Segments& from) {

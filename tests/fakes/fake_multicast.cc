@@ -31,7 +31,7 @@ int join(rdma_cm_id* id, const sockaddr* address, bool receives, void* context) 
   rdma_ud_param param = {};
   param.private_data = context;
   if (!is_multicast(address)) {
-    push_multicast_event(own, RDMA_CM_EVENT_MULTICAST_ERROR, -1, param, false);
+    push_datagram_event(own, RDMA_CM_EVENT_MULTICAST_ERROR, -1, param, false);
     return 0;
   }
   const ibv_gid group = gid_of(address);
@@ -44,11 +44,20 @@ int join(rdma_cm_id* id, const sockaddr* address, bool receives, void* context) 
   param.ah_attr.port_num = 1;
   param.ah_attr.grh.dgid = group;
   param.ah_attr.grh.hop_limit = 1;
-  push_multicast_event(own, RDMA_CM_EVENT_MULTICAST_JOIN, 0, param, receives);
+  param.ah_attr.grh.sgid_index = source_index(own);
+  push_datagram_event(own, RDMA_CM_EVENT_MULTICAST_JOIN, 0, param, receives);
   return 0;
 }
 
 }  // namespace
+
+uint8_t source_index(const Id& id) {
+  const ibv_gid own = gid_of(&id.route.addr.src_addr);
+  const auto& gids = id.device->gids;
+  const auto found =
+      std::find_if(gids.begin(), gids.end(), [&](const auto& entry) { return same_gid(entry.gid, own); });
+  return found == gids.end() ? uint8_t{0} : static_cast<uint8_t>(found - gids.begin());
+}
 
 }  // namespace fake
 

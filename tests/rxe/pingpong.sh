@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# pingpong.sh LIBRARY_FOLDER PLUGIN_FOLDER: in the lab, the distribution's unmodified fi_pingpong on verbs. Server and client
+# pingpong.sh LIBRARY_FOLDER PLUGIN_FOLDER [TYPE...]: in the lab, the distribution's unmodified fi_pingpong on verbs. Server and client
 # run on our library with our plug-in (weft), on the distribution's library with its own provider (stock), or on the
 # distribution's library with our plug-in (crossed), contents checked. Debian's rdma-core 44 and rxe are fussy about messages
 # of length zero; the program sends none.
 set -u
 library=$1 plugins=$2
+shift 2
+types=${*:-msg dgram}
 [ -x /usr/bin/fi_pingpong ] || { echo "SKIP: fi_pingpong is not installed (package libfabric-bin)"; exit 77; }
 cd "$(mktemp -d)" || exit 1
 control=20000
@@ -19,7 +21,7 @@ on() {
     stock) unset LD_LIBRARY_PATH FI_PROVIDER_PATH ;;
   esac
   shift
-  exec timeout 100 /usr/bin/fi_pingpong -p verbs -e msg "$@"
+  exec timeout 100 /usr/bin/fi_pingpong -p verbs -e $type "$@"
 }
 
 # ours KIND LOG: what should run on our plug-in does.
@@ -46,21 +48,32 @@ pair() {
   served=$?
   rows=$(grep -c '^[0-9]' client.log)
   if [ $ended -eq 0 ] && [ $served -eq 0 ] && [ "$rows" -gt 0 ] && ours "$server" server.log && ours "$client" client.log; then
-    echo "passed: $server serves $client, $address: $rows sizes"
+    echo "passed: $type, $server serves $client, $address: $rows sizes"
   else
-    echo "FAILED: $server serves $client, $address: $served and $ended, $rows sizes"
+    echo "FAILED: $type, $server serves $client, $address: $served and $ended, $rows sizes"
     sed 's/^/  server: /' server.log
     sed 's/^/  client: /' client.log
     failures=$((failures + 1))
   fi
 }
 
-pair weft weft "$RXE_ADDRESS" -c -I 2 -S all
-pair weft stock "$RXE_ADDRESS" -c -I 5
-pair stock weft "$RXE_ADDRESS" -c -I 5
-pair crossed crossed "$RXE_ADDRESS" -c -I 5
-pair crossed stock "$RXE_ADDRESS" -c -I 5
-pair weft crossed "$RXE_ADDRESS" -c -I 5
-if [ -n "${RXE_ADDRESS6:-}" ]; then pair weft weft "$RXE_ADDRESS6" -6 -c -I 5; fi
+for type in $types; do
+  case $type in
+    msg)
+      pair weft weft "$RXE_ADDRESS" -c -I 2 -S all
+      pair weft stock "$RXE_ADDRESS" -c -I 5
+      pair stock weft "$RXE_ADDRESS" -c -I 5
+      pair crossed crossed "$RXE_ADDRESS" -c -I 5
+      pair crossed stock "$RXE_ADDRESS" -c -I 5
+      pair weft crossed "$RXE_ADDRESS" -c -I 5
+      if [ -n "${RXE_ADDRESS6:-}" ]; then pair weft weft "$RXE_ADDRESS6" -6 -c -I 5; fi
+      ;;
+    dgram)
+      pair weft weft "$RXE_ADDRESS" -c -I 5
+      pair weft stock "$RXE_ADDRESS" -c -I 5
+      pair stock weft "$RXE_ADDRESS" -c -I 5
+      ;;
+  esac
+done
 echo "failures: $failures"
 exit $((failures > 0))
