@@ -95,6 +95,7 @@ Status MulticastGroup::ask() noexcept {
   attr.addr = group.data();
   if (rdma_join_multicast_ex(id_.get(), &attr, nullptr) == 0) {
     step_ = "waiting for the group";
+    asked_ = true;
     const int patience = endpoint_->domain().fabric().parameters.connect_timeout_ms;
     if (patience != 0) engine.set_deadline(*this, Clock::now() + std::chrono::milliseconds(patience));
     return {};
@@ -151,6 +152,7 @@ void MulticastGroup::on_cm_event(const RdmaEvent& event) noexcept {
       if (restoring_) return try_again();
       if (!full_member_ && means_unsupported(-event.status)) {
         full_member_ = true;
+        leave();
         return start();
       }
       CmFailure why = explain_errno(CmPhase::kAddress, event.status < 0 ? -event.status : EIO);
@@ -213,6 +215,9 @@ void MulticastGroup::leave() noexcept {
   if (attached_) ibv_detach_mcast(endpoint_->queue_pair(), &gid_, lid_);
   attached_ = false;
   socket_.reset();
+  // librdmacm keeps memory for what was joined and not left, even when the id is gone.
+  CmAddress group = address_;
+  if (std::exchange(asked_, false)) rdma_leave_multicast(id_.get(), group.data());
   id_.reset();
   endpoint_->retire(std::move(handle_));
   handle_.reset();
@@ -237,7 +242,6 @@ void MulticastGroup::interrupt(int error, const char* why) noexcept {
 }
 
 void MulticastGroup::try_again() noexcept {
-  id_.reset();
   leave();
   state_ = State::kInterrupted;
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);

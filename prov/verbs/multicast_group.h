@@ -83,6 +83,7 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   const char* step_ = "";
   Clock::duration pause_{};
   CmIdHandle id_;
+  bool asked_ = false;  // by rdma_join_multicast_ex
   UniqueFd socket_;
   bool attached_ = false;
   ibv_gid gid_{};

@@ -1,46 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Many connections at once and one after the other: nobody silently dead, nothing left behind; fi_cm(3).
-#include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <map>
 
 #include "fixture/driver.h"
 #include "fixture/node.h"
+#include "fixture/process.h"
 
 CONFORMANCE_TOPIC(CmStorm);
 
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // quarantine and shadow memory grow by themselves
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
-
-size_t open_descriptors() {
-  size_t count = 0;
-  DIR* dir = opendir("/proc/self/fd");
-  while (dir && readdir(dir)) ++count;
-  if (dir) closedir(dir);
-  return count;
-}
-
-size_t resident_kib() {
-  size_t pages = 0, resident = 0;
-  if (FILE* statm = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(statm, "%zu %zu", &pages, &resident) != 2) resident = 0;
-    std::fclose(statm);
-  }
-  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE)) / 1024;
-}
 
 // Both ends of every connection share two queues, as a server with many clients does it.
 struct Crowd {

@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# datagrams.sh LIBRARY_FOLDER PLUGIN_FOLDER CONFORMANCE EXAMPLE MCAST: in the lab, datagrams and multicast on verbs: the
+# conformance suite's topics over IPv4 and IPv6 with CYCLES joins and leaves (2000 by default), the example of the
+# documents, and fi_mcast, which sends to itself.
+set -u
+export LD_LIBRARY_PATH="$1" FI_PROVIDER_PATH="$2" WEFT_CONFORMANCE=verbs:dgram
+conformance=$3 example=$4 mcast=$5
+cd "$(mktemp -d)" || exit 1
+status=0
+fail() { echo "FAILED: $*"; status=1; }
+
+# suite IPV4 IPV6 CYCLES FILTER
+suite() { env WEFT_CONFORMANCE_IPV4="$1" WEFT_CONFORMANCE_IPV6="$2" WEFT_CONFORMANCE_CYCLES="$3" "$conformance" --gtest_brief=1 --gtest_filter="$4"; }
+suite "$RXE_ADDRESS" none "${CYCLES:-2000}" 'Datagrams.*:Multicast.*:Message.*:Counters.*:WaitObjects.*' || status=1
+if [ -n "${RXE_ADDRESS6:-}" ]; then suite none "$RXE_ADDRESS6" 100 'Datagrams.*:Multicast.*' || status=1; fi
+
+said=$("$example" verbs "$RXE_ADDRESS" 239.1.2.3) && [ "$said" = 'heard "hello, group"' ] || fail "the example said: $said"
+
+"$mcast" -p verbs -a "$RXE_ADDRESS" --timeout=60 239.1.2.4 >heard 2>log &
+receiver=$!
+tries=0
+until grep -q 'receiving from' log || [ $tries -gt 200 ]; do tries=$((tries + 1)); sleep 0.1; done
+"$mcast" -s -p verbs -a "$RXE_ADDRESS" -I 300 -r 200 --timeout=60 239.1.2.4 || fail "fi_mcast -s"
+wait $receiver || fail "fi_mcast"
+cat log heard
+grep -q 'received 300 messages' heard || fail "fi_mcast lost some"
+exit $status
