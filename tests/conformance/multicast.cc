@@ -422,7 +422,7 @@ TEST_P(Multicast, JoiningAndLeavingLeavesNothingBehind) {
   }
   EXPECT_EQ(open_descriptors(), before);
   if (!kSanitized) {
-    EXPECT_LE(resident_kib(), memory + 512) << "KiB; started with " << memory;
+    EXPECT_LE(resident_kib(), memory + 1024) << "KiB; started with " << memory;
   }
   hearer.join(group_address(here, 0, kPort));
   speaker.say(1);
