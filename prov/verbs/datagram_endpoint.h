@@ -4,7 +4,7 @@
 //
 // Messages arrive in memory of ours and are copied to the receives that the application has posted, so a message may
 // come before its receive, receives can be cancelled and messages of our own that a group returns cost none of them
-// (docs/decisions/0010).
+// (docs/decisions/0011).
 //
 // Owner: its C handle; close answers -FI_EBUSY while it is a member of groups. The mutex of the fabric's engine guards
 // control; locks on the data path are TransferEndpoint's.
