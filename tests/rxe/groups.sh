@@ -18,7 +18,7 @@ failures=0
 wrong() { echo "FAILED $case: $*"; cat log* heard* 2>/dev/null | sed 's/^/  /'; failures=$((failures + 1)); }
 
 listen() {
-  "$mcast" -p verbs -a "$RXE_ADDRESS" --json --silence=3 --timeout=100 239.77.1.1 >"heard$1" 2>"log$1" &
+  "$mcast" -p verbs -a "$RXE_ADDRESS" --json --silence=2 --timeout=100 239.77.1.1 >"heard$1" 2>"log$1" &
   eval "listener$1=\$!"
   tries=0
   until grep -q 'receiving from' "log$1" || [ $tries -gt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
@@ -47,7 +47,7 @@ server() {
 }
 
 client() {
-  rate=200
+  rate=400
   [ "$case" != cut ] || rate=100
   lab meet ready
   [ "$case" != loss ] || lab wire loss 5%
