@@ -11,10 +11,12 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "fake_rdma.h"
 
@@ -334,4 +336,39 @@ TEST_F(FaultsDatagrams, ClosingAVectorGivesUpItsLookups) {
   const auto start = Clock::now();
   close_one(world.speaker.av, "address vector");
   EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(400)) << "and not the time that a lookup may take";
+}
+
+// For TSan above all: sending, receiving, joining, leaving and inserting at the same time.
+TEST_F(FaultsDatagrams, ThreadsSendWhileOthersJoinAndLeave) {
+  constexpr int kRounds = 100;
+  World world;
+  ASSERT_TRUE(world.open() && joins(world.speaker) && joins(world.hearer));
+  std::atomic<bool> over{false};
+  std::atomic<int> heard{0};
+  std::thread sender([&] {
+    while (!over) {
+      world.speaker.say();
+      world.speaker.drain();
+    }
+  });
+  std::thread listener([&] {
+    while (!over) {
+      world.hearer.hear();
+      heard += world.hearer.drain();
+    }
+  });
+  const sockaddr_in other = ip("239.7.7.8", 4711);
+  for (int i = 0; i < kRounds; ++i) {
+    fid_mc* mc = nullptr;
+    ASSERT_EQ(fi_join(world.hearer.ep, &other, 0, &mc, nullptr), 0);
+    EXPECT_EQ(next_event(world.hearer).type, FI_JOIN_COMPLETE);
+    close_one(mc, "group");
+    fi_addr_t peer;
+    EXPECT_EQ(fi_av_insert(world.speaker.av, &world.hearer.name, 1, &peer, 0, nullptr), 1);
+    EXPECT_EQ(fi_av_remove(world.speaker.av, &peer, 1, 0), 0);
+  }
+  EXPECT_TRUE(wait([&] { return heard > 0; }));
+  over = true;
+  sender.join();
+  listener.join();
 }
