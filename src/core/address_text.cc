@@ -57,7 +57,7 @@ std::string ib_text(const void* address, std::size_t size) {
 }
 
 std::string ib_ud_text(const void* address, std::size_t size) {
-  constexpr std::size_t kQpn = 16, kLid = 20, kPkey = 22, kServiceLevel = 28, kSize = 32;
+  constexpr std::size_t kQpn = 16, kLid = 20, kPkey = 22, kServiceLevel = 26, kSize = 32;
   if (size < kSize) return kTruncated;
   return fmt::format("fi_addr_ib_ud://{}:{:x}/{:x}/{:x}/{:x}", gid_text(address), part<uint32_t>(address, kQpn),
                      part<uint16_t>(address, kLid), part<uint16_t>(address, kPkey),
