@@ -49,7 +49,12 @@ std::size_t Stream::read_some() noexcept {
   const bool direct = payload_left_ >= kDirectRead && sink_count_ != 0 && sink_still_valid();
   if (state_ != State::kOpen) return 0;
   if (direct) {
-    for (; count < sink_count_; ++count) wanted += (iov[count] = sink_[count]).iov_len;
+    // The receive may be longer than the message, and what follows it is not for there.
+    for (std::uint64_t left = payload_left_; count < sink_count_ && left != 0; ++count) {
+      iov[count] = {sink_[count].iov_base, std::min<std::size_t>(sink_[count].iov_len, left)};
+      wanted += iov[count].iov_len;
+      left -= iov[count].iov_len;
+    }
   }
   const std::size_t into_sink = wanted;
   iov[count++] = {scratch, Engine::kScratchSize};

@@ -4,6 +4,7 @@
 #include <rdma/fi_rma.h>
 
 #include <cstdlib>
+#include <memory>
 
 #include "fixture/driver.h"
 #include "fixture/node.h"
@@ -158,4 +159,36 @@ TEST_P(Integrity, PiecesOfUnequalLengthAreGatheredAndScattered) {
       ASSERT_TRUE(pair.a().tx().wait().ok());
     }
   }
+}
+
+// Many of them in one read of the network, so that one ends in the middle of what came.
+TEST_P(Integrity, ReceivesLongerThanTheirMessagesTakeNoMore) {
+  constexpr size_t kLength = 10'000, kCount = 40;
+  Fabric fabric(target());
+  const size_t length = fabric.length_up_to(kLength);
+  Pair pair(fabric);
+  expect_talking(pair);
+  Buffer out(fabric, length);
+  out.fill_pattern(7);
+  std::vector<std::unique_ptr<Buffer>> in;
+  std::vector<Context> received(kCount), sent(kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    in.push_back(std::make_unique<Buffer>(fabric, 2 * length, 'x'));
+    ASSERT_EQ(pair.b().recv(*in.back(), 2 * length, &received[i]), 0);
+  }
+  for (Context& context : sent) {
+    ssize_t rc;
+    fi_cq_tagged_entry none;
+    while ((rc = fi_send(pair.a().ep(), out.data(), length, out.desc(), pair.a().peer, &context)) == -FI_EAGAIN)
+      fi_cq_read(pair.a().tx().get(), &none, 0);
+    ASSERT_EQ(rc, 0);
+  }
+  for (size_t i = 0; i < kCount; ++i) {
+    const Completion completion = pair.b().rx().wait();
+    ASSERT_TRUE(completion.ok()) << completion << " message " << i;
+    EXPECT_EQ(completion.entry.len, length);
+    EXPECT_TRUE(in[i]->holds_pattern(7, length));
+    EXPECT_EQ(in[i]->data()[length], 'x') << "message " << i;
+  }
+  for (size_t i = 0; i < kCount; ++i) ASSERT_TRUE(pair.a().tx().wait().ok());
 }
