@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable datagrams: connections that nobody sees, messages of all lengths between many ends, peers that are not there
 // or go away; fi_endpoint(3) (FI_EP_RDM), fi_av(3), fi_tagged(3).
+#include <cstdlib>
 #include <memory>
-#include <thread>
+#include <utility>
 
 #include "fixture/driver.h"
 #include "fixture/member.h"
+#include "fixture/raw_peer.h"
 
 CONFORMANCE_TOPIC(ReliableDatagrams);
 
@@ -294,6 +296,71 @@ TEST_P(ReliableDatagrams, MoreMessagesThanAnyQueueHoldsKeepTheirOrder) {
       ASSERT_EQ(received.entry.tag, next);
     }
   }
+}
+
+namespace {
+
+// A parameter of the provider for as long as this lives; fabrics that are opened then go by it.
+class Parameter {
+ public:
+  Parameter(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Parameter() { unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
+}  // namespace
+
+TEST_P(ReliableDatagrams, SendersWaitForReceiversThatFallBehind) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const Parameter limit("FI_OFI_RXM_UNEXPECTED_BYTES", "1000000");
+  Fabric fabric(target());
+  Pair pair(fabric);
+  constexpr size_t kLength = 10'000;
+  constexpr uint64_t kEnough = 40'000;  // 400 MB
+  Buffer out(fabric, kLength), in(fabric, kLength);
+  std::vector<Context> contexts(kEnough);
+  uint64_t sent = 0;
+  auto last = Clock::now();
+  while (sent < kEnough && elapsed_ms(last) < 300) {
+    const Completion done = pair.a().tx().read();
+    ASSERT_NE(done.rc, -FI_EAVAIL) << done << " after " << sent;
+    if (fi_tsend(pair.a().ep(), out.data(), kLength, out.desc(), pair.a().peer, sent, &contexts[sent]) == 0) {
+      ++sent;
+      last = Clock::now();
+    }
+    driver::poke();
+  }
+  EXPECT_LT(sent, kEnough) << "nothing held the sender back";
+  for (uint64_t tag = 0; tag < sent; ++tag) {
+    Context context;
+    ASSERT_EQ(pair.b().trecv(in, kLength, tag, 0, &context), 0);
+    const Completion received = pair.b().rx().wait();
+    ASSERT_TRUE(received.ok()) << received << " message " << tag << " of " << sent;
+    ASSERT_EQ(received.entry.tag, tag);
+  }
+}
+
+TEST_P(ReliableDatagrams, APeerThatDoesNotAnswerFailsItsOperationsInTime) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (target().provider != "tcp;ofi_rxm") GTEST_SKIP() << "a silent peer is a bare socket here";
+  const Parameter limit("FI_OFI_RXM_CONNECT_TIMEOUT", "500");
+  Fabric fabric(target());
+  const raw::Socket silent = raw::Socket::listening(target().address);
+  DatagramEnd end(fabric);
+  end->peer = end.insert(silent.address());
+  Buffer out(fabric, 64);
+  Context contexts[2];
+  const auto start = Clock::now();
+  for (Context& context : contexts) ASSERT_EQ(end->send(out, 64, &context), 0);
+  for (Context& context : contexts) {
+    const Completion failed = end->tx().wait();
+    EXPECT_EQ(failed.err(), FI_ETIMEDOUT) << failed;
+    EXPECT_EQ(failed.context(), &context);
+  }
+  EXPECT_GE(elapsed_ms(start), 450);
+  EXPECT_TRUE(end->tx().stays_silent());
 }
 
 namespace {
