@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # datagrams.sh LIBRARY_FOLDER PLUGIN_FOLDER CONFORMANCE EXAMPLE MCAST: in the lab, datagrams and multicast on verbs: the
 # conformance suite's topics over IPv4 and IPv6 with CYCLES joins and leaves (1000 by default), the example of the
-# documents, and fi_mcast, which sends to itself.
+# documents, and fi_mcast, which sends to itself. Before that, the port of the listener goes down and comes back.
 set -u
 export LD_LIBRARY_PATH="$1" FI_PROVIDER_PATH="$2" WEFT_CONFORMANCE=verbs:dgram
 conformance=$3 example=$4 mcast=$5
@@ -21,6 +21,8 @@ said=$("$example" verbs "$RXE_ADDRESS" 239.1.2.3) && [ "$said" = 'heard "hello, 
 receiver=$!
 tries=0
 until grep -q 'receiving from' log || [ $tries -gt 200 ]; do tries=$((tries + 1)); sleep 0.1; done
+interface=$(rdma link show "$RXE_DEVICE/1" | sed -n 's/.* netdev \([^ ]*\).*/\1/p')
+case $interface in veth*) ip link set "$interface" down; sleep 1; ip link set "$interface" up; sleep 3 ;; esac  # the lab's own
 "$mcast" -s -p verbs -a "$RXE_ADDRESS" -I 300 -r 200 --timeout=60 239.1.2.4 || fail "fi_mcast -s"
 wait $receiver || fail "fi_mcast"
 cat log heard
