@@ -196,7 +196,8 @@ void CmEngine::run_async_events(Watched& watched) noexcept {
       case IBV_EVENT_QP_ACCESS_ERR:
       case IBV_EVENT_COMM_EST:
         // The queue pair's destruction waits for our acknowledgement, so whoever owns it is alive.
-        static_cast<CmHandler*>(event.element.qp->qp_context)->on_qp_event(event.event_type);
+        if (event.element.qp->qp_context != nullptr)
+          static_cast<CmHandler*>(event.element.qp->qp_context)->on_qp_event(event.event_type);
         break;
       case IBV_EVENT_CQ_ERR:
         if (event.element.cq->cq_context != nullptr)

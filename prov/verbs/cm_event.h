@@ -19,7 +19,10 @@ struct DestroyCmId {
 using CmIdHandle = std::unique_ptr<rdma_cm_id, DestroyCmId>;
 
 struct DestroyQueuePair {
-  void operator()(ibv_qp* qp) const noexcept { ibv_destroy_qp(qp); }
+  // One that the device does not let go may still raise events: they find nobody.
+  void operator()(ibv_qp* qp) const noexcept {
+    if (ibv_destroy_qp(qp) != 0) qp->qp_context = nullptr;
+  }
 };
 using QueuePairHandle = std::unique_ptr<ibv_qp, DestroyQueuePair>;
 
