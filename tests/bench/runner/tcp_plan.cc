@@ -16,7 +16,7 @@ constexpr const char* kIntroduction = R"(# Performance
 
 weft, the libfabric.so.1 that Debian ships, and plain TCP sockets do the same work between two processes over 127.0.0.1,
 in turns, within one run. This page is written by `tests/bench/run.sh`; the numbers behind it are in
-[results.json](results.json). Connections over RDMA are on [a page of their own](verbs.md).
+[results.json](results.json). `tests/bench/run.sh verbs` does the same over RDMA.
 )";
 
 constexpr const char* kMethod = R"(
