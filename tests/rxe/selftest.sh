@@ -40,7 +40,7 @@ printf '<%s>' "$@"
 { pwd; echo "$TEXT"; ulimit -l; cat "a folder/file"; } >&2
 echo after >"a folder/file"
 echo "$RXE_LAB" >"$RXE_OUT/lab"
-(sleep 1000; echo late) &
+(while :; do (sleep 1000; echo late) & sleep 0.01; done) &
 exit 43
 END
   TEXT="a 'b' \"c\" \\d" in_lab 43 -o results sh program 'two words' "it's" '' '$HOME' 'line
