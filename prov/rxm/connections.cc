@@ -128,7 +128,7 @@ Status Endpoint::connect(Peer& peer) noexcept {
   if (!static_cast<ListHook<Peer>&>(peer).linked()) {
     peer.deadline = Deadline::in_ms(connect_timeout_ms_);
     connecting_.push_back(peer);
-    engine().wake();
+    engine().wake_sleepers();
   }
   return {};
 }

@@ -43,7 +43,7 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
 // Regions that the application registered keep the lower domain open.
 int Domain::close() {
   if (in_use()) return -FI_EBUSY;
-  engine_->stop_service_thread();
+  engine_->stop_service();
   if (const int error = fi_close(&lower_->fid); error != 0) return error;
   lower_.release();
   delete this;

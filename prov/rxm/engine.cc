@@ -2,48 +2,26 @@
 // The progress engine of a domain of ofi_rxm; see engine.h.
 #include "rxm/engine.h"
 
-#include <poll.h>
 #include <rdma/fi_errno.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
+#include <cerrno>
 
-#include <system_error>
+#include "base/readiness.h"
 
 namespace weft::rxm {
-namespace {
-
-bool watch_descriptor(int epoll, int fd) noexcept {
-  epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST;
-}
-
-bool readable(int fd) noexcept {
-  pollfd one{fd, POLLIN, 0};
-  return ::poll(&one, 1, 0) > 0;
-}
-
-void drain(int fd) noexcept {
-  uint64_t count;
-  [[maybe_unused]] const ssize_t got = ::read(fd, &count, sizeof count);
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(fid_fabric* lower, bool locking) {
   std::unique_ptr<Engine> engine(new Engine(lower, locking));
-  engine->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
-  engine->timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  engine->wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!engine->epoll_ || !engine->timer_ || !engine->wake_) return failure(Status::last_errno());
-  for (int fd : {engine->timer_.get(), engine->wake_.get()})
-    if (!watch_descriptor(engine->epoll_.get(), fd)) return failure(Status::last_errno());
+  if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
+  const int timer = net::timer_open();
+  if (timer < 0) return failure(Status(timer));
+  engine->timer_.reset(timer);
+  if (Status status = engine->add_descriptor(timer, nullptr); !status.ok()) return failure(status);
   return engine;
 }
 
-Engine::~Engine() {
-  stop_service_thread();
+void Engine::add(Driven& driven) noexcept {
+  driven_.push_back(driven);
+  if (automatic_) wake();  // the thread sleeps on the others' descriptors only
 }
 
 void Engine::remove(Driven& driven) noexcept {
@@ -59,7 +37,11 @@ void Engine::drive() noexcept {
 void Engine::progress() noexcept {
   if (waiting_) {
     waiting_ = false;
-    drain(wake_.get());
+    net::event_drain(wake_.get());
+    if (armed_ <= Clock::now()) {
+      net::timer_drain(timer_.get());
+      armed_ = Clock::time_point::max();
+    }
   }
   for (auto it = driven_.begin(); it != driven_.end();) {
     Driven& each = *it;
@@ -74,25 +56,21 @@ bool Engine::watch(Driven& driven) noexcept {
   if (driven.watched_) return true;
   for (::fid* fid : {&driven.lower_queue()->fid, &driven.lower_events()->fid}) {
     int fd = -1;
-    if (fi_control(fid, FI_GETWAIT, &fd) != 0 || !watch_descriptor(epoll_.get(), fd)) return false;
+    if (fi_control(fid, FI_GETWAIT, &fd) != 0) return false;
+    if (Status status = add_descriptor(fd, nullptr); !status.ok() && status.code() != -EEXIST) return false;
   }
   driven.watched_ = true;
   return true;
 }
 
+// The timer is never disarmed: an early expiry costs one look.
 bool Engine::set_timer() noexcept {
   Deadline next;
   for (Driven& each : driven_) next = std::min(next, each.next_deadline());
   if (next.expired()) return false;
-  if (next == timer_set_for_ && next.infinite()) return true;
-  timer_set_for_ = next;
-  itimerspec when{};
-  if (!next.infinite()) {
-    const auto since_boot = next.time().time_since_epoch();  // steady_clock is CLOCK_MONOTONIC
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
-    when.it_value = {seconds.count(), std::chrono::nanoseconds(since_boot - seconds).count()};
-  }
-  return ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr) == 0;
+  if (next.infinite() || next.time() >= armed_) return true;
+  armed_ = next.time();
+  return net::timer_arm(timer_.get(), armed_) >= 0;
 }
 
 bool Engine::prepare() noexcept {
@@ -117,37 +95,14 @@ void Engine::expect_sleepers() noexcept {
   for (Driven& each : driven_) watch(each);
 }
 
-void Engine::wake() noexcept {
-  if (!waiting_) return;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
-}
-
 Status Engine::start_service_thread() {
-  try {
-    service_ = std::thread([this] { serve(); });
-  } catch (const std::system_error&) {
-    return Status(-FI_ENOMEM);
-  }
-  return {};
-}
-
-void Engine::stop_service_thread() noexcept {
-  if (!service_.joinable()) return;
-  stopping_.store(true);
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
-  service_.join();
-}
-
-void Engine::serve() noexcept {
-  while (!stopping_.load()) {
-    if (!prepare_wait()) continue;
-    pollfd one{epoll_.get(), POLLIN, 0};
-    // The limit is for endpoints that are opened while the thread sleeps.
-    ::poll(&one, 1, 50);
-    if (readable(timer_.get())) drain(timer_.get());
-  }
+  Lock lock(mutex_);
+  const Status started = start_service([this]() noexcept {
+    waiting_ = true;  // this thread slept: what woke it is drained
+    if (!prepare()) wake();
+  });
+  if (started.ok()) wake();  // it has not prepared its first sleep
+  return started;
 }
 
 }  // namespace weft::rxm

@@ -10,17 +10,13 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
-#include <atomic>
 #include <memory>
-#include <thread>
-#include <vector>
 
 #include "base/deadline.h"
 #include "base/list.h"
-#include "base/mutex.h"
-#include "base/ref.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "objects/engine_base.h"
 
 namespace weft::rxm {
 
@@ -44,48 +40,39 @@ class Driven : public ListHook<Driven> {
   bool watched_ = false;
 };
 
-class Engine : public RefCounted {
+class Engine : public EngineBase {
  public:
   // `locking`: false if the application serialises all calls of the domain and no thread of ours drives it.
   static Result<std::unique_ptr<Engine>> open(fid_fabric* lower, bool locking);
-  ~Engine();
-
-  Mutex& mutex() noexcept { return mutex_; }
+  ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
   void drive() noexcept;
   bool prepare_wait() noexcept;
-  int wait_fd() const noexcept { return epoll_.get(); }
   void expect_sleepers() noexcept;
 
-  // Progress without the application's calls: FI_PROGRESS_AUTO.
+  // Progress without the application's calls: FI_PROGRESS_AUTO. stop_service() ends it.
   Status start_service_thread();
-  void stop_service_thread() noexcept;
 
   // From here on the caller holds the mutex.
-  void add(Driven& driven) noexcept { driven_.push_back(driven); }
+  void add(Driven& driven) noexcept;
   void remove(Driven& driven) noexcept;
-  // Somebody may be asleep who has to look again: an operation was queued, say.
-  void wake() noexcept;
+  // An operation was queued, say: whoever is asleep has to look again.
+  void wake_sleepers() noexcept {
+    if (waiting_) wake();
+  }
 
  private:
-  Engine(fid_fabric* lower, bool locking) noexcept : mutex_(locking), lower_(lower) {}
+  Engine(fid_fabric* lower, bool locking) noexcept : EngineBase(locking), lower_(lower) {}
   bool watch(Driven& driven) noexcept;
   bool set_timer() noexcept;
   void progress() noexcept;
   bool prepare() noexcept;
-  void serve() noexcept;
 
-  Mutex mutex_;
   fid_fabric* const lower_;
-  UniqueFd epoll_;
   UniqueFd timer_;
-  UniqueFd wake_;
-  bool waiting_ = false;  // prepare_wait() said that its caller may sleep, and no progress was made since
-  Deadline timer_set_for_;
+  Clock::time_point armed_ = Clock::time_point::max();
   List<Driven> driven_;
-  std::thread service_;
-  std::atomic<bool> stopping_{false};
 };
 
 }  // namespace weft::rxm

@@ -22,28 +22,14 @@ constexpr std::uint32_t interest(bool output) noexcept {
 
 Result<std::unique_ptr<Engine>> Engine::open() {
   std::unique_ptr<Engine> engine(new Engine);
-  if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
+  Status status = engine->open_descriptors();
+  if (status.ok()) status = engine->deadlines_.open();
+  if (status.ok()) status = engine->add_descriptor(engine->deadlines_.fd(), &engine->deadlines_);
+  if (!status.ok()) return failure(status);
   return engine;
 }
 
 Engine::Engine() : receive_scratch_(new std::byte[kScratchSize]), transmit_scratch_(new std::byte[kScratchSize]) {}
-
-Status Engine::open_descriptors() {
-  auto open_one = [](UniqueFd& owner, int fd) {
-    owner.reset(fd >= 0 ? fd : -1);
-    return fd >= 0 ? Status() : Status(fd);
-  };
-  if (Status status = open_one(epoll_, net::epoll_create()); !status.ok()) return status;
-  if (Status status = deadlines_.open(); !status.ok()) return status;
-  if (Status status = open_one(wake_, net::event_open()); !status.ok()) return status;
-  int code = net::epoll_add(epoll_.get(), deadlines_.fd(), EPOLLIN, &deadlines_);
-  if (code >= 0) code = net::epoll_add(epoll_.get(), wake_.get(), EPOLLIN, &wake_);
-  return Status(std::min(0, code));
-}
-
-Engine::~Engine() {
-  service_.stop(wake_.get());
-}
 
 void Engine::drive() noexcept {
   // Not tried but taken: a thread that posts in a tight loop would keep a trying one out for ever.
@@ -207,7 +193,7 @@ void Engine::unwatch(Watch& watch) noexcept {
 void Engine::make_ready(Watch& watch) noexcept {
   if (watch.ListHook<ReadyTag>::linked()) return;
   ready_.push_back(watch);
-  if (must_send_now()) net::event_signal(wake_.get());
+  if (must_send_now()) wake();
   waiting_ = false;
 }
 
@@ -240,15 +226,11 @@ void Engine::forget_hot(Watch& watch) noexcept {
 
 Status Engine::start_service_thread() {
   Lock lock(mutex_);
-  if (service_.running()) return Status();
-  const Status started = service_.start(epoll_.get(), [this]() noexcept {
-    Lock serving(mutex_);
+  const Status started = start_service([this]() noexcept {
     waiting_ = true;  // this thread slept: readiness is asked for
     progress();       // what queued itself again has signalled wait_fd()
   });
-  if (!started.ok()) return started;
-  automatic_ = true;
-  return register_hot();
+  return started.ok() ? register_hot() : started;
 }
 
 }  // namespace weft::tcp

@@ -12,18 +12,14 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "base/deadline.h"
 #include "base/deadline_queue.h"
 #include "base/list.h"
-#include "base/mutex.h"
-#include "base/ref.h"
-#include "base/service_thread.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "objects/engine_base.h"
 
 namespace weft::tcp {
 
@@ -49,17 +45,14 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   Clock::time_point deadline{};
 };
 
-class Engine : public RefCounted {
+class Engine : public EngineBase {
  public:
   static Result<std::unique_ptr<Engine>> open();
-  ~Engine();
-
-  Mutex& mutex() noexcept { return mutex_; }
+  ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
   void drive() noexcept;
   bool prepare_wait() noexcept;
-  int wait_fd() const noexcept { return epoll_.get(); }
   void expect_sleepers() noexcept;
 
   // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
@@ -78,14 +71,8 @@ class Engine : public RefCounted {
   void make_ready(Watch& watch) noexcept;
   void set_deadline(Watch& watch, Clock::time_point at) noexcept { deadlines_.set(watch, at); }
   void clear_deadline(Watch& watch) noexcept { deadlines_.cancel(watch); }
-  void mark_hot(Watch& watch) noexcept;  // its handler received data: read it first next time
-  // Nobody comes back soon to flush what would be gathered: the next progress is a thread's that sleeps or serves.
-  bool must_send_now() const noexcept { return waiting_ || automatic_; }
-
+  void mark_hot(Watch& watch) noexcept;   // its handler received data: read it first next time
   void cool_down(Watch& watch) noexcept;  // reading it would find nothing: readiness has to tell
-
-  // Counts the application's rounds of progress: sends posted within one round belong to one burst.
-  std::uint64_t round() const noexcept { return round_; }
 
   // Where streams read into when they do not know yet whose bytes come next. Shared: contents do not outlive a handler.
   static constexpr std::size_t kScratchSize = 64 * 1024;
@@ -94,7 +81,6 @@ class Engine : public RefCounted {
 
  private:
   Engine();
-  Status open_descriptors();
   void progress() noexcept;
   bool poll_hot() noexcept;
   void harvest() noexcept;
@@ -111,21 +97,14 @@ class Engine : public RefCounted {
   static constexpr std::uint16_t kHotMisses = 20000;  // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                   // readiness events per system call
 
-  Mutex mutex_;
-  UniqueFd epoll_;
-  UniqueFd wake_;          // ends the sleep of whoever polls wait_fd()
-  bool waiting_ = false;   // prepare_wait() said that its caller may sleep, and no progress was made since
   bool sleepers_ = false;  // somebody may poll wait_fd() without prepare_wait(), for good
   bool crowded_ = false;   // more sockets are active than can be hot: readiness finds them sooner
   List<Watch, ReadyTag> ready_;
   DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_;
   std::array<Watch*, kHotSockets> hot_{};
-  std::uint64_t round_ = 0;
   std::int64_t harvested_ = 0;  // the tick
   std::unique_ptr<std::byte[]> receive_scratch_;
   std::unique_ptr<std::byte[]> transmit_scratch_;
-  std::atomic<bool> automatic_{false};
-  ServiceThread service_;
 };
 
 }  // namespace weft::tcp

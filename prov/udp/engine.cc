@@ -24,22 +24,12 @@ constexpr std::uint32_t interest(bool output) noexcept {
 
 Result<std::unique_ptr<Engine>> Engine::open() {
   std::unique_ptr<Engine> engine(new Engine);
-  const int epoll = net::epoll_create();
-  if (epoll < 0) return failure(Status(epoll));
-  engine->epoll_.reset(epoll);
-  const int wake = net::event_open();
-  if (wake < 0) return failure(Status(wake));
-  engine->wake_.reset(wake);
-  if (int code = net::epoll_add(epoll, wake, EPOLLIN, &engine->wake_); code < 0) return failure(Status(code));
+  if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
   return engine;
 }
 
 // Memory that is never touched costs nothing: most datagrams use the first page of their slot.
 Engine::Engine() : slots_(new std::byte[kReceiveBatch * kReceiveSlot]) {}
-
-Engine::~Engine() {
-  service_.stop(wake_.get());
-}
 
 void Engine::drive() noexcept {
   Lock lock(mutex_);
@@ -138,7 +128,7 @@ void Engine::remove(Watch& watch) noexcept {
 void Engine::make_ready(Watch& watch) noexcept {
   if (watch.linked()) return;
   ready_.push_back(watch);
-  if (must_send_now()) net::event_signal(wake_.get());
+  if (must_send_now()) wake();
   waiting_ = false;
 }
 
@@ -163,17 +153,15 @@ bool Engine::register_all() noexcept {
 
 Status Engine::start_service_thread() {
   Lock lock(mutex_);
-  if (service_.running()) return Status();
-  const Status started = service_.start(epoll_.get(), [this]() noexcept {
-    Lock serving(mutex_);
+  const Status started = start_service([this]() noexcept {
     ++round_;
     flush();
     harvest();
     run_ready();
-    if (!ready_.empty()) net::event_signal(wake_.get());
+    if (!ready_.empty()) wake();
   });
   if (!started.ok()) return started;
-  registering_ = automatic_ = true;
+  registering_ = true;
   return register_all() ? Status() : Status(-FI_ENOMEM);
 }
 

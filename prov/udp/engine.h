@@ -11,18 +11,13 @@
 // counters.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "base/list.h"
-#include "base/mutex.h"
-#include "base/ref.h"
-#include "base/service_thread.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "objects/engine_base.h"
 
 namespace weft::udp {
 
@@ -49,17 +44,14 @@ struct Sender : ListHook<UnsentTag> {
   Handler on_flush;  // leaves the list when nothing is left
 };
 
-class Engine : public RefCounted {
+class Engine : public EngineBase {
  public:
   static Result<std::unique_ptr<Engine>> open();
-  ~Engine();
-
-  Mutex& mutex() noexcept { return mutex_; }
+  ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
   void drive() noexcept;
   bool prepare_wait() noexcept;
-  int wait_fd() const noexcept { return epoll_.get(); }
   void expect_sleepers() noexcept;
 
   // Progress without the application's calls: FI_PROGRESS_AUTO. Idempotent.
@@ -76,10 +68,6 @@ class Engine : public RefCounted {
     if (!sender.linked()) unsent_.push_back(sender);
   }
 
-  // Nobody comes back soon to send what would be gathered: the next progress is a thread's that sleeps or serves.
-  bool must_send_now() const noexcept { return waiting_ || automatic_; }
-  // Counts the application's rounds of progress: sends posted within one round belong to one burst.
-  std::uint64_t round() const noexcept { return round_; }
   // kReceiveBatch slots of kReceiveSlot bytes. Contents do not outlive a handler.
   std::byte* receive_slots() noexcept { return slots_.get(); }
 
@@ -94,18 +82,11 @@ class Engine : public RefCounted {
 
   static constexpr int kBatch = 64;  // readiness events per system call
 
-  Mutex mutex_;
-  UniqueFd epoll_;
-  UniqueFd wake_;             // ends the sleep of whoever polls wait_fd()
-  bool waiting_ = false;      // prepare_wait() said that its caller may sleep, and no progress was made since
   bool registering_ = false;  // somebody may poll wait_fd() unasked: every socket is registered at once
   std::vector<Watch*> watches_;
   List<Watch, ReadyTag> ready_;
   List<Sender, UnsentTag> unsent_;
-  std::uint64_t round_ = 1;
   std::unique_ptr<std::byte[]> slots_;
-  std::atomic<bool> automatic_{false};
-  ServiceThread service_;
 };
 
 }  // namespace weft::udp
