@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Atomic operations carried out by the processor; see atomics.h.
+#include "rdm/atomics.h"
+
+#include <atomic>
+#include <complex>
+#include <cstring>
+#include <type_traits>
+
+namespace weft::rdm {
+namespace {
+
+__extension__ typedef __int128 Int128;
+__extension__ typedef unsigned __int128 Uint128;
+
+template <class T>
+constexpr bool kInteger = std::is_integral_v<T> || std::is_same_v<T, Int128> || std::is_same_v<T, Uint128>;
+template <class T>
+constexpr bool kComplex = !kInteger<T> && !std::is_floating_point_v<T>;
+// Integers wrap around: they are calculated without a sign, in a type that nothing is promoted to.
+template <class T>
+using Wide = std::conditional_t<sizeof(T) <= sizeof(std::uint64_t), std::uint64_t, Uint128>;
+
+template <class T>
+T load(const void* from, std::size_t index) noexcept {
+  T value;
+  std::memcpy(&value, static_cast<const std::byte*>(from) + index * sizeof(T), sizeof value);
+  return value;
+}
+template <class T>
+void store(void* to, std::size_t index, const T& value) noexcept {
+  std::memcpy(static_cast<std::byte*>(to) + index * sizeof(T), &value, sizeof value);
+}
+
+// Replaces one element by what `next` makes of it, and returns what it was.
+template <class T, class Next>
+T exchange(void* target, std::size_t index, const Next& next) noexcept {
+  using Shared = std::atomic_ref<T>;
+  if constexpr (sizeof(T) <= sizeof(std::uint64_t) && Shared::is_always_lock_free) {
+    auto* const place = static_cast<std::byte*>(target) + index * sizeof(T);
+    if (reinterpret_cast<std::uintptr_t>(place) % Shared::required_alignment == 0) {
+      Shared shared(*reinterpret_cast<T*>(place));
+      T before = shared.load();
+      for (;;) {
+        const T after = next(before);
+        // Memory that nothing changes in may be read-only.
+        if (std::memcmp(&after, &before, sizeof before) == 0 || shared.compare_exchange_weak(before, after))
+          return before;
+      }
+    }
+  }
+  const T before = load<T>(target, index), after = next(before);
+  if (std::memcmp(&after, &before, sizeof before) != 0) store(target, index, after);
+  return before;
+}
+
+// `next(target, operand, compare)` for each element.
+template <class T, class Next>
+void each(const AtomicWork& work, const Next& next) noexcept {
+  for (std::size_t i = 0; i < work.count; ++i) {
+    const T operand = work.operand != nullptr ? load<T>(work.operand, i) : T{};
+    const T compare = work.compare != nullptr ? load<T>(work.compare, i) : T{};
+    const T before = exchange<T>(work.target, i, [&](const T& target) { return next(target, operand, compare); });
+    if (work.result != nullptr) store(work.result, i, before);
+  }
+}
+
+template <class T>
+bool truth(const T& value) noexcept {
+  return value != T{};
+}
+
+template <class T>
+void swap_if(fi_op operation, const AtomicWork& work) noexcept {
+  const auto when = [&](auto holds) {
+    each<T>(work, [&](const T& t, const T& o, const T& c) { return holds(c, t) ? o : t; });
+  };
+  if (operation == FI_CSWAP) return when([](const T& c, const T& t) { return c == t; });
+  if (operation == FI_CSWAP_NE) return when([](const T& c, const T& t) { return c != t; });
+  if constexpr (!kComplex<T>) {
+    if (operation == FI_CSWAP_LE) return when([](const T& c, const T& t) { return c <= t; });
+    if (operation == FI_CSWAP_LT) return when([](const T& c, const T& t) { return c < t; });
+    if (operation == FI_CSWAP_GE) return when([](const T& c, const T& t) { return c >= t; });
+    if (operation == FI_CSWAP_GT) return when([](const T& c, const T& t) { return c > t; });
+  }
+}
+
+template <class T>
+void calculate(fi_op operation, const AtomicWork& work) noexcept {
+  // Integers as Wide<T>, others as they are.
+  const auto with = [&](auto make) {
+    each<T>(work, [&](const T& t, const T& o, const T&) {
+      if constexpr (kInteger<T>)
+        return static_cast<T>(make(static_cast<Wide<T>>(t), static_cast<Wide<T>>(o)));
+      else
+        return static_cast<T>(make(t, o));
+    });
+  };
+  if (operation == FI_SUM) return with([](const auto& t, const auto& o) { return t + o; });
+  if (operation == FI_PROD) return with([](const auto& t, const auto& o) { return t * o; });
+  if (operation == FI_DIFF) return with([](const auto& t, const auto& o) { return t - o; });
+  if constexpr (kInteger<T>) {
+    if (operation == FI_BOR) return with([](auto t, auto o) { return t | o; });
+    if (operation == FI_BAND) return with([](auto t, auto o) { return t & o; });
+    if (operation == FI_BXOR) return with([](auto t, auto o) { return t ^ o; });
+    if (operation == FI_MSWAP)
+      each<T>(work, [](const T& t, const T& o, const T& c) { return static_cast<T>((o & c) | (t & ~c)); });
+  }
+}
+
+template <class T>
+void apply(fi_op operation, const AtomicWork& work) noexcept {
+  switch (operation) {
+    case FI_LOR:
+      return each<T>(work, [](const T& t, const T& o, const T&) { return static_cast<T>(truth(t) || truth(o)); });
+    case FI_LAND:
+      return each<T>(work, [](const T& t, const T& o, const T&) { return static_cast<T>(truth(t) && truth(o)); });
+    case FI_LXOR:
+      return each<T>(work, [](const T& t, const T& o, const T&) { return static_cast<T>(truth(t) != truth(o)); });
+    case FI_ATOMIC_READ:
+      return each<T>(work, [](const T& t, const T&, const T&) { return t; });
+    case FI_ATOMIC_WRITE:
+      return each<T>(work, [](const T&, const T& o, const T&) { return o; });
+    case FI_MIN:
+    case FI_MAX:
+      if constexpr (!kComplex<T>) {
+        const bool least = operation == FI_MIN;
+        each<T>(work, [&](const T& t, const T& o, const T&) { return (least ? o < t : o > t) ? o : t; });
+      }
+      return;
+    default:
+      return operation >= FI_CSWAP && operation <= FI_CSWAP_GT ? swap_if<T>(operation, work)
+                                                               : calculate<T>(operation, work);
+  }
+}
+
+enum class TypeClass : std::uint8_t { kNone, kInteger, kReal, kComplex };
+
+TypeClass class_of(fi_datatype datatype) noexcept {
+  switch (datatype) {
+    case FI_FLOAT:
+    case FI_DOUBLE:
+    case FI_LONG_DOUBLE:
+      return TypeClass::kReal;
+    case FI_FLOAT_COMPLEX:
+    case FI_DOUBLE_COMPLEX:
+    case FI_LONG_DOUBLE_COMPLEX:
+      return TypeClass::kComplex;
+    default:
+      return element_size(datatype) != 0 ? TypeClass::kInteger : TypeClass::kNone;
+  }
+}
+
+bool fits_type(TypeClass type, fi_op operation) noexcept {
+  switch (operation) {
+    case FI_BOR:
+    case FI_BAND:
+    case FI_BXOR:
+    case FI_MSWAP:
+      return type == TypeClass::kInteger;
+    case FI_MIN:
+    case FI_MAX:
+    case FI_CSWAP_LE:
+    case FI_CSWAP_LT:
+    case FI_CSWAP_GE:
+    case FI_CSWAP_GT:
+      return type != TypeClass::kComplex;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+std::size_t element_size(fi_datatype datatype) noexcept {
+  switch (datatype) {
+    case FI_INT8:
+    case FI_UINT8:
+      return 1;
+    case FI_INT16:
+    case FI_UINT16:
+      return 2;
+    case FI_INT32:
+    case FI_UINT32:
+    case FI_FLOAT:
+      return 4;
+    case FI_INT64:
+    case FI_UINT64:
+    case FI_DOUBLE:
+    case FI_FLOAT_COMPLEX:
+      return 8;
+    case FI_INT128:
+    case FI_UINT128:
+    case FI_DOUBLE_COMPLEX:
+      return 16;
+    case FI_LONG_DOUBLE:
+      return sizeof(long double);
+    case FI_LONG_DOUBLE_COMPLEX:
+      return sizeof(std::complex<long double>);
+    default:
+      return 0;
+  }
+}
+
+bool has_atomic(AtomicKind kind, fi_datatype datatype, fi_op operation) noexcept {
+  const TypeClass type = class_of(datatype);
+  if (type == TypeClass::kNone || !fits_type(type, operation)) return false;
+  const bool compares = operation >= FI_CSWAP && operation <= FI_MSWAP;
+  if (kind == AtomicKind::kCompare) return compares;
+  if (operation == FI_ATOMIC_READ) return kind == AtomicKind::kFetch;
+  return !compares && operation >= FI_MIN && operation <= FI_DIFF;
+}
+
+void apply_atomic(fi_datatype datatype, fi_op operation, const AtomicWork& work) noexcept {
+  switch (datatype) {
+    case FI_INT8:
+      return apply<std::int8_t>(operation, work);
+    case FI_UINT8:
+      return apply<std::uint8_t>(operation, work);
+    case FI_INT16:
+      return apply<std::int16_t>(operation, work);
+    case FI_UINT16:
+      return apply<std::uint16_t>(operation, work);
+    case FI_INT32:
+      return apply<std::int32_t>(operation, work);
+    case FI_UINT32:
+      return apply<std::uint32_t>(operation, work);
+    case FI_INT64:
+      return apply<std::int64_t>(operation, work);
+    case FI_UINT64:
+      return apply<std::uint64_t>(operation, work);
+    case FI_FLOAT:
+      return apply<float>(operation, work);
+    case FI_DOUBLE:
+      return apply<double>(operation, work);
+    case FI_FLOAT_COMPLEX:
+      return apply<std::complex<float>>(operation, work);
+    case FI_DOUBLE_COMPLEX:
+      return apply<std::complex<double>>(operation, work);
+    case FI_LONG_DOUBLE:
+      return apply<long double>(operation, work);
+    case FI_LONG_DOUBLE_COMPLEX:
+      return apply<std::complex<long double>>(operation, work);
+    case FI_INT128:
+      return apply<Int128>(operation, work);
+    case FI_UINT128:
+      return apply<Uint128>(operation, work);
+    default:
+      return;
+  }
+}
+
+}  // namespace weft::rdm
