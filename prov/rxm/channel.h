@@ -42,7 +42,7 @@ struct PostedBuffer : Work, ListHook<PostedBuffer> {
   Buffer* buffer = nullptr;
 };
 
-enum class Operation : std::uint8_t { kMessage, kTagged, kRead, kWrite };
+enum class Operation : std::uint8_t { kMessage, kTagged, kRead, kWrite, kUpdate, kFetch };
 
 // An operation of the application on its way.
 struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
@@ -70,6 +70,7 @@ struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
   RemoteRange ranges[kMaxRanges];  // kRead, kWrite: where
   RendezvousPacket packet;
   std::unique_ptr<std::byte[]> copy;  // FI_INJECT
+  Buffer* atomic = nullptr;           // kUpdate, kFetch: the packet until it goes; `iov` is where results belong
   Lower<fid_mr> regions[kIovLimit];
 };
 
@@ -143,6 +144,8 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
   Peer* peer = nullptr;
   std::uint64_t remote_id = 0;
   unsigned works = 0;           // operations that the lower provider has
+  unsigned atomics = 0;         // operations that the peer has not answered
+  unsigned packet_count = 0;    // of `packets`
   List<PostedBuffer> unposted;  // it had no room for them, or we want no more messages
   List<Packet> packets;         // it had no room for them
   List<Fetch, StalledTag> stalled;

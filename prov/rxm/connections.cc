@@ -150,6 +150,7 @@ void Endpoint::close_channel(Channel& channel, int error) noexcept {
   fi_close(&std::exchange(channel.ep, nullptr)->fid);  // what it had completes with an error
 
   while (!channel.packets.empty()) release(channel.packets.pop_front());
+  channel.packet_count = 0;
   while (!channel.unposted.empty()) {
     PostedBuffer& posted = channel.unposted.pop_front();
     buffers_.give_back(*posted.buffer);

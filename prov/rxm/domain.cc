@@ -7,6 +7,7 @@
 #include "objects/poll_set.h"
 #include "rxm/endpoint.h"
 #include "rxm/limits.h"
+#include "rxm/memory_region.h"
 
 namespace weft::rxm {
 int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context) {
@@ -38,7 +39,11 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
       locking_(locking),
       registers_locally_(needs_local_registration(*lower_info_)),
       virtual_addresses_((lower_info_->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC)) != 0),
-      chooses_keys_((lower_info_->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0) {}
+      chooses_keys_((lower_info_->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0),
+      // Keys are the lower provider's: here they are given.
+      regions_({.mr_mode = virtual_addresses_ ? FI_MR_VIRT_ADDR : 0,
+                .api_version = api_version(),
+                .quiesce = [driven = engine_.get()] { Lock lock(driven->mutex()); }}) {}
 
 // Regions that the application registered keep the lower domain open.
 int Domain::close() {
@@ -90,8 +95,24 @@ int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
   return Endpoint::open(*this, info, ep, context);
 }
 
-int Domain::query_atomic(fi_datatype, fi_op, fi_atomic_attr*, uint64_t) {
-  return -FI_EOPNOTSUPP;
+int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags) {
+  if (attr == nullptr) return -FI_EINVAL;
+  if (flags != 0 && flags != FI_FETCH_ATOMIC && flags != FI_COMPARE_ATOMIC) return -FI_EBADFLAGS;
+  const auto kind = flags == 0                 ? rdm::AtomicKind::kUpdate
+                    : flags == FI_FETCH_ATOMIC ? rdm::AtomicKind::kFetch
+                                               : rdm::AtomicKind::kCompare;
+  const std::size_t count = atomic_count(kind, datatype, operation);
+  if (count == 0) return -FI_EOPNOTSUPP;
+  attr->count = count;
+  attr->size = rdm::element_size(datatype);
+  return 0;
+}
+
+// As much as goes behind a header into an eager packet.
+std::size_t Domain::atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
+  if (!rdm::has_atomic(kind, datatype, operation)) return 0;
+  const std::size_t limit = fabric().parameters.eager_limit, arrays = kind == rdm::AtomicKind::kCompare ? 2 : 1;
+  return limit < sizeof(AtomicHeader) ? 0 : (limit - sizeof(AtomicHeader)) / arrays / rdm::element_size(datatype);
 }
 
 Result<Lower<fid_mr>> Domain::register_memory(const void* buf, size_t len, uint64_t access) noexcept {
@@ -103,7 +124,7 @@ Result<Lower<fid_mr>> Domain::register_memory(const void* buf, size_t len, uint6
 }
 
 int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
-  return fi_mr_regattr(lower_.get(), attr, flags, mr);
+  return MemoryRegion::open(*this, attr, flags, mr);
 }
 
 }  // namespace weft::rxm

@@ -10,6 +10,8 @@
 #include <memory>
 
 #include "objects/domain_base.h"
+#include "objects/memory_regions.h"
+#include "rdm/atomics.h"
 #include "rxm/engine.h"
 #include "rxm/fabric.h"
 #include "rxm/queues.h"
@@ -23,6 +25,10 @@ class Domain final : public DomainBase<Domain, Fabric> {
   Engine& engine() noexcept { return *engine_; }
   fid_domain* lower() const noexcept { return lower_.get(); }
   const fi_info& lower_info() const noexcept { return *lower_info_; }
+  // Memory that peers may update; the lower provider knows all that they may read and write.
+  MemoryRegions& regions() noexcept { return regions_; }
+  // Elements that one operation may have; 0: there is none such.
+  std::size_t atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
   bool registers_locally() const noexcept { return registers_locally_; }
 
   // Registers memory of a message, or buffers of our own, with the lower provider. Any thread.
@@ -62,6 +68,7 @@ class Domain final : public DomainBase<Domain, Fabric> {
   const bool virtual_addresses_;
   const bool chooses_keys_;
   std::atomic<uint64_t> next_key_{0};
+  MemoryRegions regions_;
   Ref<EventQueueCore> events_;
 };
 

@@ -30,6 +30,8 @@ constexpr fi_ops_msg kOpenMsg = make_msg_ops<Endpoint>();
 constexpr fi_ops_tagged kOpenTagged = make_tagged_ops<Endpoint>();
 constexpr fi_ops_rma kOpenRma = make_rma_ops<Endpoint>();
 constexpr fi_ops_rma kNoRma = make_rma_ops<Nothing>();
+constexpr fi_ops_atomic kClosedAtomic = make_atomic_ops<Nothing, FI_EOPBADSTATE>();
+constexpr fi_ops_atomic kOpenAtomic = make_atomic_ops<Endpoint>();
 constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
 
 constexpr std::size_t kBatch = 32;  // completions per lower read
@@ -92,7 +94,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
   abi.msg = const_cast<fi_ops_msg*>(&kClosedMsg);
   abi.tagged = const_cast<fi_ops_tagged*>(&kClosedTagged);
   abi.rma = const_cast<fi_ops_rma*>(&kClosedRma);
-  abi.atomic = const_cast<fi_ops_atomic*>(&kNoAtomic);
+  abi.atomic = const_cast<fi_ops_atomic*>(&kClosedAtomic);
 }
 
 const fi_ops* Endpoint::fid_ops() noexcept {
@@ -226,6 +228,7 @@ int Endpoint::enable() {
   abi.msg = const_cast<fi_ops_msg*>(&kOpenMsg);
   abi.tagged = const_cast<fi_ops_tagged*>(&kOpenTagged);
   abi.rma = const_cast<fi_ops_rma*>((caps_ & kRmaCaps) != 0 || caps_ == 0 ? &kOpenRma : &kNoRma);
+  abi.atomic = const_cast<fi_ops_atomic*>((caps_ & FI_ATOMIC) != 0 || caps_ == 0 ? &kOpenAtomic : &kNoAtomic);
   return 0;
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable-datagram endpoints (FI_EP_RDM) over connections: bindings and options of fi_endpoint(3) (endpoint.cc), the
-// calls of fi_msg(3), fi_tagged(3) and fi_rma(3) (transfer_calls.cc), peers and their connections (connections.cc),
-// what goes out (transmit.cc) and what comes in (receive.cc, rendezvous.cc).
+// calls of fi_msg(3), fi_tagged(3), fi_rma(3) (transfer_calls.cc) and fi_atomic(3) (atomic_calls.cc), peers and their
+// connections (connections.cc), what goes out (transmit.cc) and what comes in (receive.cc, rendezvous.cc, atomics.cc).
 //
 // Until it is enabled every transfer call answers -FI_EOPBADSTATE: the tables change, so the calls check no state.
 // Owner: its C handle. The mutex of the domain's engine guards everything.
 #pragma once
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
@@ -23,6 +24,7 @@
 #include "base/ref.h"
 #include "objects/address.h"
 #include "objects/completion_routes.h"
+#include "rdm/atomics.h"
 #include "rdm/receive_side.h"
 #include "rxm/buffers.h"
 #include "rxm/channel.h"
@@ -55,6 +57,21 @@ struct RemoteAccess {
   std::uint64_t flags;
   void* context;
   std::uint64_t data = 0;
+  bool silent = false;
+};
+
+// An update of a peer's memory.
+struct AtomicRequest {
+  rdm::AtomicKind kind;
+  fi_datatype datatype;
+  fi_op operation;
+  std::span<const fi_ioc> operands;
+  std::span<const fi_ioc> compares = {};
+  std::span<const fi_ioc> results = {};
+  std::span<const fi_rma_ioc> remote;
+  fi_addr_t peer;
+  std::uint64_t flags;
+  void* context = nullptr;
   bool silent = false;
 };
 
@@ -120,6 +137,34 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   ssize_t rma_injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t addr,
                          uint64_t key) noexcept;
 
+  // Slots of fi_ops_atomic; the names are those of the public calls.
+  ssize_t atomic(const void* buf, size_t count, void* desc, fi_addr_t dest, uint64_t addr, uint64_t key,
+                 fi_datatype datatype, fi_op op, void* context) noexcept;
+  ssize_t atomicv(const fi_ioc* iov, void** desc, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
+                  fi_datatype datatype, fi_op op, void* context) noexcept;
+  ssize_t atomicmsg(const fi_msg_atomic* msg, uint64_t flags) noexcept;
+  ssize_t inject_atomic(const void* buf, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
+                        fi_datatype datatype, fi_op op) noexcept;
+  ssize_t fetch_atomic(const void* buf, size_t count, void* desc, void* result, void* result_desc, fi_addr_t dest,
+                       uint64_t addr, uint64_t key, fi_datatype datatype, fi_op op, void* context) noexcept;
+  ssize_t fetch_atomicv(const fi_ioc* iov, void** desc, size_t count, fi_ioc* resultv, void** result_desc,
+                        size_t result_count, fi_addr_t dest, uint64_t addr, uint64_t key, fi_datatype datatype,
+                        fi_op op, void* context) noexcept;
+  ssize_t fetch_atomicmsg(const fi_msg_atomic* msg, fi_ioc* resultv, void** result_desc, size_t result_count,
+                          uint64_t flags) noexcept;
+  ssize_t compare_atomic(const void* buf, size_t count, void* desc, const void* compare, void* compare_desc,
+                         void* result, void* result_desc, fi_addr_t dest, uint64_t addr, uint64_t key,
+                         fi_datatype datatype, fi_op op, void* context) noexcept;
+  ssize_t compare_atomicv(const fi_ioc* iov, void** desc, size_t count, const fi_ioc* comparev, void** compare_desc,
+                          size_t compare_count, fi_ioc* resultv, void** result_desc, size_t result_count,
+                          fi_addr_t dest, uint64_t addr, uint64_t key, fi_datatype datatype, fi_op op,
+                          void* context) noexcept;
+  ssize_t compare_atomicmsg(const fi_msg_atomic* msg, const fi_ioc* comparev, void** compare_desc, size_t compare_count,
+                            fi_ioc* resultv, void** result_desc, size_t result_count, uint64_t flags) noexcept;
+  int atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
+  int fetch_atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
+  int compare_atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
+
  private:
   Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context);
   ~Endpoint() = default;
@@ -167,8 +212,19 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
                uint64_t flags) noexcept;
   ssize_t access(const RemoteAccess& what) noexcept;
 
+  // atomics.cc
+  ssize_t update(const AtomicRequest& request) noexcept;
+  ssize_t check(const AtomicRequest& request) noexcept;
+  Buffer* make_atomic_packet(const AtomicRequest& request) noexcept;
+  bool waits_for_atomics(const Transmit& transmit) noexcept;
+  ssize_t start_atomic(Channel& channel, Transmit& transmit) noexcept;
+  void release_atomic(Transmit& transmit) noexcept;
+  void on_atomic(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  void on_atomic_response(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+
   // transmit.cc
   ssize_t transmit(const TransmitRequest& request) noexcept;
+  ssize_t queue(Peer& peer, const TransmitRequest& request, std::size_t len, Buffer* atomic) noexcept;
   bool try_inject(Channel& channel, const TransmitRequest& request, std::size_t len) noexcept;
   Transmit* make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept;
   void flush(Peer& peer) noexcept;

@@ -17,26 +17,28 @@ namespace weft::rxm {
 namespace {
 
 constexpr uint64_t kMessages = FI_MSG | FI_TAGGED;
-constexpr uint64_t kTxCaps = kMessages | FI_SEND | FI_RMA | FI_READ | FI_WRITE | kLocality;
-constexpr uint64_t kRxCaps = kMessages | FI_RECV | FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SOURCE |
+constexpr uint64_t kTxCaps = kMessages | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | kLocality;
+constexpr uint64_t kRxCaps = kMessages | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SOURCE |
                              FI_DIRECTED_RECV | FI_MULTI_RECV | kLocality;
 constexpr uint64_t kTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
 constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
 // What one connection keeps in order; reads of ours that fetch long messages do not count.
 constexpr uint64_t kOrder = FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_SAW |
                             FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
+// Packets of atomic operations are handled, and answered, one after the other.
+constexpr uint64_t kAtomicOrder = FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
 constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fields of one bit each
 
 void describe_endpoint(fi_info& info, const fi_info& lower, const Parameters& parameters) {
   info.caps = kTxCaps | kRxCaps;
   describe_direction(*info.tx_attr, {.caps = kTxCaps,
                                      .op_flags = kTxFlags | (lower.tx_attr->op_flags & FI_DELIVERY_COMPLETE),
-                                     .msg_order = lower.tx_attr->msg_order & kOrder,
+                                     .msg_order = (lower.tx_attr->msg_order & kOrder) | kAtomicOrder,
                                      .size = parameters.tx_size,
                                      .iov_limit = kIovLimit});
   describe_direction(*info.rx_attr, {.caps = kRxCaps,
                                      .op_flags = kRxFlags,
-                                     .msg_order = lower.rx_attr->msg_order & kOrder,
+                                     .msg_order = (lower.rx_attr->msg_order & kOrder) | kAtomicOrder,
                                      .size = parameters.rx_size,
                                      .iov_limit = kIovLimit});
   // Long messages overtake nobody's matching, but the completions of short ones.
@@ -59,7 +61,7 @@ void describe_endpoint(fi_info& info, const fi_info& lower, const Parameters& pa
 void describe_memory(fi_domain_attr& attr, const fi_info& lower, const fi_info* hints) {
   const fi_domain_attr& below = *lower.domain_attr;
   // Memory for messages we register ourselves; what peers access is registered as the lower provider wants it.
-  const bool registers = hints == nullptr || hints->caps == 0 || (hints->caps & FI_RMA) != 0;
+  const bool registers = hints == nullptr || hints->caps == 0 || (hints->caps & (FI_RMA | FI_ATOMIC)) != 0;
   constexpr int kBasic = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   const int needed = below.mr_mode == FI_MR_BASIC ? kBasic : below.mr_mode & ~(FI_MR_LOCAL | FI_MR_SCALABLE);
   attr.mr_mode = registers ? needed : 0;

@@ -22,6 +22,9 @@ inline constexpr std::size_t kMaxSegments = 8;
 inline constexpr std::size_t kReceivesPerChannel = 8;
 inline constexpr std::size_t kBuffersPerSlab = 16;
 
+// Answers that wait for room below; a peer that does not read so many is not listened to until it does.
+inline constexpr unsigned kMaxWaitingAnswers = 4096;
+
 // An unexpected message of up to this size is copied out of the buffer that it came in.
 inline constexpr std::size_t kCopiedMessage = 1024;
 // What an endpoint keeps of messages that no receive was posted for; beyond it peers wait.

@@ -37,8 +37,9 @@ InfoPtr lower_hints(const fi_info* hints) {
     if (domain->name != nullptr && !set_name(lower->domain_attr->name, domain->name)) return nullptr;
     // An application that wants memory to be named by offsets and keys of its own gets that of the lower provider.
     const int asked = domain->mr_mode;
-    if ((hints->caps & FI_RMA) != 0 && asked == FI_MR_BASIC) lower->domain_attr->mr_mode = FI_MR_BASIC;
-    if ((hints->caps & FI_RMA) != 0 && asked != FI_MR_BASIC && (asked & FI_MR_PROV_KEY) == 0)
+    const bool registers = (hints->caps & (FI_RMA | FI_ATOMIC)) != 0;
+    if (registers && asked == FI_MR_BASIC) lower->domain_attr->mr_mode = FI_MR_BASIC;
+    if (registers && asked != FI_MR_BASIC && (asked & FI_MR_PROV_KEY) == 0)
       lower->domain_attr->mr_mode = asked == FI_MR_SCALABLE ? FI_MR_LOCAL : (asked & ~FI_MR_SCALABLE) | FI_MR_LOCAL;
   }
   if (const fi_fabric_attr* fabric = hints->fabric_attr; fabric != nullptr)

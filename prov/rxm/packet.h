@@ -84,6 +84,15 @@ struct OpHeader {
 };
 static_assert(sizeof(OpHeader) == 32);
 
+// What stands in the place of the tag in packets of kAtomic and kAtomicResponse.
+struct AtomicWords {
+  std::uint8_t datatype = 0;   // fi_datatype
+  std::uint8_t operation = 0;  // fi_op
+  std::uint8_t count = 0;      // of ranges
+  std::uint8_t pad[5] = {};
+};
+static_assert(sizeof(AtomicWords) == sizeof OpHeader::tag);
+
 struct PacketHeader {
   ControlHeader control;
   OpHeader op;
@@ -104,6 +113,19 @@ struct RendezvousHeader {
   std::uint8_t pad[7] = {};
 };
 static_assert(sizeof(RendezvousHeader) == 104);
+
+// Behind the header of kAtomic, before the operands and what they are compared with: where, in elements.
+struct AtomicHeader {
+  RemoteRange ranges[kMaxRanges];
+};
+static_assert(sizeof(AtomicHeader) == 96);
+
+// Behind the header of kAtomicResponse, before what was fetched. Both are big-endian.
+struct AtomicResponse {
+  std::uint32_t status = 0;  // 0 or a negative fabric errno
+  std::uint32_t len = 0;     // of what was fetched
+};
+static_assert(sizeof(AtomicResponse) == 8);
 
 struct RendezvousPacket {
   PacketHeader header;

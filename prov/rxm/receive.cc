@@ -17,6 +17,11 @@ namespace {
 // Messages in pieces are kept whole if nobody waits for them, so there is an end to what one may claim to be.
 constexpr std::size_t kMaxAssembled = std::size_t{16} * 1024 * 1024;
 
+// Whoever does not read our answers shall not ask for more.
+bool holds_back(const Channel& channel) noexcept {
+  return channel.packet_count >= kMaxWaitingAnswers;
+}
+
 }  // namespace
 
 bool Endpoint::pushes_back() noexcept {
@@ -42,7 +47,7 @@ void Endpoint::post_buffer(PostedBuffer& posted) noexcept {
   ssize_t result = -FI_EAGAIN;
   if (channel.state == Channel::State::kClosed) {
     result = -FI_ENOTCONN;
-  } else if (posted.buffer != nullptr && !pushes_back()) {
+  } else if (posted.buffer != nullptr && !pushes_back() && !holds_back(channel)) {
     result =
         fi_recv(channel.ep, posted.buffer->bytes, buffers_.size(), posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
   }
@@ -64,19 +69,21 @@ void Endpoint::stall(Channel& channel) noexcept {
 // Tries again what the lower provider had no room for.
 void Endpoint::resume(Channel& channel) noexcept {
   static_cast<ListHook<StalledTag>&>(channel).unlink();
-  for (std::size_t count = kReceivesPerChannel; count > 0 && !channel.unposted.empty(); --count) {
-    if (pushes_back()) break;
-    post_buffer(channel.unposted.pop_front());
-  }
   while (!channel.packets.empty()) {
     Packet& packet = channel.packets.front();
     const ssize_t result = send_packet(packet);
-    if (result == -FI_EAGAIN) return stall(channel);
+    if (result == -FI_EAGAIN) break;
+    --channel.packet_count;
     if (result != 0)
       release(packet);
     else
       static_cast<ListHook<Packet>&>(packet).unlink();
   }
+  for (std::size_t count = kReceivesPerChannel; count > 0 && !channel.unposted.empty(); --count) {
+    if (pushes_back() || holds_back(channel)) break;
+    post_buffer(channel.unposted.pop_front());
+  }
+  if (!channel.packets.empty()) return stall(channel);
   while (!channel.stalled.empty() && !static_cast<ListHook<StalledTag>&>(channel).linked())
     go_on(channel.stalled.pop_front());
   if (channel.peer->channel == &channel && channel.state == Channel::State::kOpen) flush(*channel.peer);
@@ -126,6 +133,8 @@ void Endpoint::on_message_packet(PostedBuffer& posted, const PacketHeader& heade
   Channel& channel = *posted.channel;
   const std::byte* payload = posted.buffer->bytes + sizeof header;
   const std::size_t payload_len = len - sizeof header;
+  if (header.control.type == PacketType::kAtomic) return on_atomic(posted, header, payload_len);
+  if (header.control.type == PacketType::kAtomicResponse) return on_atomic_response(posted, header, payload_len);
   if (header.op.op > PacketOp::kTagged) return protocol_error(channel, "a packet for an unknown operation");
   switch (header.control.type) {
     case PacketType::kEager:

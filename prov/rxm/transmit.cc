@@ -27,6 +27,10 @@ uint64_t completion_flags_of(Operation operation) noexcept {
       return FI_READ | FI_RMA;
     case Operation::kWrite:
       break;
+    case Operation::kUpdate:
+      return FI_WRITE | FI_ATOMIC;
+    case Operation::kFetch:
+      return FI_READ | FI_ATOMIC;
   }
   return FI_WRITE | FI_RMA;
 }
@@ -75,13 +79,19 @@ ssize_t Endpoint::transmit(const TransmitRequest& request) noexcept {
   Channel* channel = peer->channel;
   const bool open = channel != nullptr && channel->state == Channel::State::kOpen;
   if (open && peer->waiting.empty() && try_inject(*channel, request, len)) return 0;
+  return queue(*peer, request, len, nullptr);
+}
+
+// Starts the operation, or lets it wait for the connection or for room. `atomic` is taken over if it returns 0.
+ssize_t Endpoint::queue(Peer& peer, const TransmitRequest& request, std::size_t len, Buffer* atomic) noexcept {
   if (outstanding_ >= tx_size_) return -FI_EAGAIN;
-  if (channel == nullptr && !static_cast<ListHook<Peer>&>(*peer).linked())
-    if (Status status = connect(*peer); !status.ok()) return status.code();
-  Transmit* record = make_transmit(*peer, request, len);
+  if (peer.channel == nullptr && !static_cast<ListHook<Peer>&>(peer).linked())
+    if (Status status = connect(peer); !status.ok()) return status.code();
+  Transmit* record = make_transmit(peer, request, len);
   if (record == nullptr) return -FI_EAGAIN;
-  peer->waiting.push_back(*record);
-  if (open) flush(*peer);
+  record->atomic = atomic;
+  peer.waiting.push_back(*record);
+  if (peer.channel != nullptr && peer.channel->state == Channel::State::kOpen) flush(peer);
   return 0;
 }
 
@@ -103,7 +113,7 @@ bool Endpoint::try_inject(Channel& channel, const TransmitRequest& request, std:
 Transmit* Endpoint::make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept {
   Transmit* transmit = transmits_.take();
   if (transmit == nullptr) return nullptr;
-  if ((request.flags & FI_INJECT) != 0 && len != 0) {
+  if ((request.flags & FI_INJECT) != 0 && len != 0 && request.operation < Operation::kUpdate) {
     transmit->copy.reset(new (std::nothrow) std::byte[len]);
     if (transmit->copy == nullptr) {
       transmits_.give_back(transmit);
@@ -138,6 +148,7 @@ void Endpoint::flush(Peer& peer) noexcept {
     Transmit& transmit = peer.waiting.front();
     if (transmit.error == 0) {
       if (peer.channel == nullptr || peer.channel->state != Channel::State::kOpen) return;
+      if (waits_for_atomics(transmit)) return;
       const ssize_t result = start(*peer.channel, transmit);
       if (result == -FI_EAGAIN) return stall(*peer.channel);
       if (result < 0) transmit.error = static_cast<int>(-result);
@@ -151,6 +162,7 @@ void Endpoint::flush(Peer& peer) noexcept {
 ssize_t Endpoint::start(Channel& channel, Transmit& transmit) noexcept {
   transmit.channel = &channel;
   if (!static_cast<ListHook<FlightTag>&>(transmit).linked()) channel.flight.push_back(transmit);
+  if (transmit.operation >= Operation::kUpdate) return start_atomic(channel, transmit);
   if (transmit.operation > Operation::kTagged) return start_rma(channel, transmit);
   if (transmit.len <= eager_limit_) return start_eager(channel, transmit);
   return transmit.len <= segment_limit_ && segments_ ? start_segments(channel, transmit)
@@ -294,6 +306,7 @@ void Endpoint::finish(Transmit& transmit) noexcept {
     free_numbers_.push_back(index);  // has room since the number was given
   }
   for (Lower<fid_mr>& region : transmit.regions) region.reset();
+  if (transmit.operation >= Operation::kUpdate) release_atomic(transmit);
   --outstanding_;
   if (transmit.error != 0)
     routes_.transmit_failed(transmit.completion_flags, transmit.context, transmit.error, transmit.error);
@@ -356,6 +369,7 @@ void Endpoint::post_packet(Packet& packet) noexcept {
   if (result == 0) return;
   if (result != -FI_EAGAIN) return release(packet);  // the connection is ending
   channel.packets.push_back(packet);
+  ++channel.packet_count;
   stall(channel);
 }
 

@@ -66,7 +66,6 @@ struct Scene {
 }  // namespace
 
 #define ATOMIC_SCENE(...)                                                                        \
-  CONNECTED_ONLY();                                                                              \
   if (!Fabric::offers(target(), kAtomic)) GTEST_SKIP() << "fi_getinfo does not offer FI_ATOMIC"; \
   Scene scene(target() __VA_OPT__(, ) __VA_ARGS__)
 
@@ -246,6 +245,7 @@ TEST_P(Atomics, UpdatesOfManyEndpointsAllCount) {
   Pair second(scene.fabric);
   fid_ep* const endpoints[kThreads] = {scene.ep(), second.a().ep()};
   CompletionQueue* const queues[kThreads] = {&scene.pair.a().tx(), &second.a().tx()};
+  const fi_addr_t peers[kThreads] = {scene.pair.a().peer, second.a().peer};
   std::vector<uint64_t> seen[kThreads];
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -258,7 +258,7 @@ TEST_P(Atomics, UpdatesOfManyEndpointsAllCount) {
       for (int i = 0; i < kRounds && Clock::now() < deadline; ++i) {
         ssize_t rc;
         do {
-          rc = fi_fetch_atomic(endpoints[t], words, 1, mine.desc(), words + 1, mine.desc(), FI_ADDR_UNSPEC,
+          rc = fi_fetch_atomic(endpoints[t], words, 1, mine.desc(), words + 1, mine.desc(), peers[t],
                                scene.remote.remote_address(), scene.remote.key(), kType, FI_SUM, &context);
         } while (rc == -FI_EAGAIN && Clock::now() < deadline);
         ASSERT_EQ(rc, 0);
@@ -291,4 +291,117 @@ TEST_P(Atomics, MemoryThatMayNotBeWrittenIsNotUpdated) {
   EXPECT_EQ(completion.err(), FI_EACCES) << completion;
   EXPECT_EQ(completion.context(), &scene.context);
   EXPECT_EQ(scene.target_value(), 77u);
+}
+
+namespace {
+
+// `ranges` pieces there for pieces here of other lengths, 4 elements in all.
+void scatter_and_gather(Scene& scene) {
+  auto* const local = reinterpret_cast<uint64_t*>(scene.local.data());
+  auto* const remote = reinterpret_cast<uint64_t*>(scene.remote.data());
+  const uint64_t operands[] = {1, 2, 3, 4}, before[] = {10, 20, 30, 40, 50};
+  std::copy_n(operands, 4, local);
+  std::copy_n(before, 5, remote);
+  fi_ioc from[] = {{local, 1}, {local + 1, 3}}, to[] = {{local + 4, 3}, {local + 7, 1}};
+  void* desc[] = {scene.local.desc(), scene.local.desc()};
+  const uint64_t base = scene.remote.remote_address(), key = scene.remote.key();
+  const fi_rma_ioc ranges[] = {{base + 24, 2, key}, {base, 2, key}};
+  fi_msg_atomic message{from, desc, 2, scene.pair.a().peer, ranges, 2, kType, FI_SUM, &scene.context, 0};
+  ASSERT_EQ(retry([&] { return fi_fetch_atomicmsg(scene.ep(), &message, to, desc, 2, 0); }), 0);
+  scene.expect_done();
+  const uint64_t was[] = {40, 50, 10, 20}, now[] = {13, 24, 30, 41, 52};
+  EXPECT_TRUE(std::equal(was, was + 4, local + 4));
+  EXPECT_TRUE(std::equal(now, now + 5, remote));
+}
+
+}  // namespace
+
+TEST_P(Atomics, PiecesHereAndThereNeedNotMatch) {
+  ATOMIC_SCENE();
+  size_t most = 0;
+  if (fi_fetch_atomicvalid(scene.ep(), kType, FI_SUM, &most) != 0 || most < 4)
+    GTEST_SKIP() << "not so many elements in an operation";
+  scatter_and_gather(scene);
+}
+
+TEST_P(Atomics, AsManyElementsAsOfferedAreUpdated) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_CSWAP, FI_COMPARE_ATOMIC);
+  size_t most = 0;
+  ASSERT_EQ(fi_compare_atomicvalid(scene.ep(), kType, FI_CSWAP, &most), 0);
+  const size_t bytes = most * sizeof(uint64_t);
+  Buffer there(scene.fabric, bytes, 0, kRemote), mine(scene.fabric, bytes, 0, FI_READ | FI_WRITE);
+  Buffer expected(scene.fabric, bytes, 0, FI_READ | FI_WRITE), was(scene.fabric, bytes, 0, FI_READ | FI_WRITE);
+  there.fill_pattern(1);
+  expected.fill_pattern(1);
+  mine.fill_pattern(2);
+  ASSERT_EQ(retry([&] {
+              return fi_compare_atomic(scene.ep(), mine.data(), most, mine.desc(), expected.data(), expected.desc(),
+                                       was.data(), was.desc(), scene.pair.a().peer, there.remote_address(), there.key(),
+                                       kType, FI_CSWAP, &scene.context);
+            }),
+            0);
+  scene.expect_done();
+  EXPECT_TRUE(there.holds_pattern(2, bytes));
+  EXPECT_TRUE(was.holds_pattern(1, bytes));
+}
+
+TEST_P(Atomics, AccessesBehindAnUpdateFindItDone) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_SUM);
+  constexpr uint64_t kPromise = FI_ORDER_RAW | FI_ORDER_WAW;
+  if ((scene.fabric.info()->tx_attr->msg_order & kPromise) != kPromise) GTEST_SKIP() << "no such order is offered";
+  Context contexts[2];
+  fid_ep* const ep = scene.ep();
+  const uint64_t address = scene.remote.remote_address(), key = scene.remote.key();
+  void* const desc = scene.local.desc();
+  const fi_addr_t peer = scene.pair.a().peer;
+  const auto updated_and = [&](auto access) {
+    scene.operand() = 1;
+    scene.target_value() = 5;
+    ASSERT_EQ(retry([&] {
+                return fi_atomic(ep, &scene.operand(), 1, desc, peer, address, key, kType, FI_SUM, &contexts[0]);
+              }),
+              0);
+    ASSERT_EQ(retry(access), 0);
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(scene.pair.a().tx().wait().ok());
+  };
+  for (uint64_t round = 1; round <= 50; ++round) {
+    updated_and([&] { return fi_read(ep, &scene.result(), 8, desc, peer, address, key, &contexts[1]); });
+    EXPECT_EQ(scene.result(), 6u) << "read behind it";
+    scene.comparand() = 1000 * round;
+    updated_and([&] { return fi_write(ep, &scene.comparand(), 8, desc, peer, address, key, &contexts[1]); });
+    for (int i = 0; i < 1000 && scene.target_value() != 1000 * round; ++i) driver::poke();
+    EXPECT_EQ(scene.target_value(), 1000 * round) << "written behind it";
+  }
+}
+
+TEST_P(Atomics, MemoryThatIsGoneOrTooShortIsNotUpdated) {
+  ATOMIC_SCENE();
+  NEEDS_OPERATION(FI_SUM, FI_FETCH_ATOMIC);
+  if (target().connected()) GTEST_SKIP() << "a refusal ends the connection";
+  scene.operand() = 1;
+  const uint64_t address = scene.remote.remote_address(), key = scene.remote.key();
+  uint64_t gone = 0;
+  {
+    Buffer closed(scene.fabric, 64, 0, kRemote);
+    gone = closed.key();
+  }
+  const fi_rma_ioc wrong[] = {
+      {address + 60, 1, key}, {address + 64, 1, key}, {address, 1, gone}, {address - 8, 1, key}};
+  for (const fi_rma_ioc& where : wrong) {
+    ASSERT_EQ(retry([&] {
+                return fi_fetch_atomic(scene.ep(), &scene.operand(), 1, scene.local.desc(), &scene.result(),
+                                       scene.local.desc(), scene.pair.a().peer, where.addr, where.key, kType, FI_SUM,
+                                       &scene.context);
+              }),
+              0);
+    const Completion completion = scene.pair.a().tx().wait();
+    EXPECT_FALSE(completion.ok());
+    EXPECT_EQ(completion.context(), &scene.context);
+  }
+  scene.target_value() = 1;
+  ASSERT_EQ(scene.fetch(FI_SUM), 0) << "all else goes on";
+  scene.expect_done();
+  EXPECT_EQ(scene.target_value(), 2u);
 }

@@ -22,6 +22,16 @@ need_program() {
   done
 }
 
+# await_line FILE ERRORS: the program in the background has printed a line; ERRORS is what it said if it ends instead.
+await_line() {
+  tries=0
+  until [ -s "$1" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 100 ] && kill -0 $background 2>/dev/null || { cat "$2"; fail "the server did not start"; }
+    sleep 0.1
+  done
+}
+
 scratch=$(mktemp -d) || exit 1
 trap 'kill $background 2>/dev/null; rm -rf "$scratch"' EXIT
 background=

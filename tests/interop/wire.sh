@@ -22,12 +22,7 @@ on() {
 
 (on "$server_library" timeout 100 "$peer" server "$address" >"$scratch/port" 2>"$scratch/server") &
 background=$!
-tries=0
-until [ -s "$scratch/port" ]; do
-  tries=$((tries + 1))
-  [ $tries -lt 100 ] && kill -0 $background 2>/dev/null || { cat "$scratch/server"; fail "the server did not start"; }
-  sleep 0.1
-done
+await_line "$scratch/port" "$scratch/server"
 (on "$client_library" timeout 100 "$peer" client "$address" "$(cat "$scratch/port")") >"$scratch/client" 2>&1
 client=$?
 wait $background

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Memory that peers access; see memory_region.h.
+#include "rxm/memory_region.h"
+
+#include <utility>
+
+#include "abi/fid_ops.h"
+#include "abi/mr_ops.h"
+#include "rxm/domain.h"
+
+namespace weft::rxm {
+
+int MemoryRegion::open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
+  if (attr == nullptr || mr == nullptr) return -FI_EINVAL;
+  fid_mr* region = nullptr;
+  if (const int error = fi_mr_regattr(domain.lower(), attr, flags, &region); error != 0) return error;
+  Lower<fid_mr> lower(region);
+  constexpr uint64_t kNotHere = FI_HMEM_DEVICE_ONLY | FI_MR_DMABUF;
+  const uint64_t access = attr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE), key = fi_mr_key(lower.get());
+  Lower<fid_mr> atomics;
+  if (access != 0 && attr->iov_count == 1 && attr->offset == 0 && (flags & kNotHere) == 0 && key != FI_KEY_NOTAVAIL) {
+    const fi_mr_attr same = describe_region(attr->mr_iov, 1, access, 0, key, nullptr);
+    if (domain.regions().regattr(&same, 0, &region) == 0) atomics.reset(region);
+  }
+  *mr = &(new MemoryRegion(domain, std::move(lower), std::move(atomics)))->abi;
+  (*mr)->fid.context = attr->context;
+  return 0;
+}
+
+MemoryRegion::MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> atomics) noexcept
+    : domain_(domain), lower_(std::move(lower)), atomics_(std::move(atomics)) {
+  static constexpr fi_ops kOps = make_fid_ops<MemoryRegion>();
+  abi.fid = {FI_CLASS_MR, nullptr, const_cast<fi_ops*>(&kOps)};
+  abi.mem_desc = fi_mr_desc(lower_.get());
+  abi.key = fi_mr_key(lower_.get());
+}
+
+int MemoryRegion::close() {
+  if (const int error = fi_close(&lower_->fid); error != 0) return error;
+  lower_.release();
+  delete this;
+  return 0;
+}
+
+int MemoryRegion::bind(::fid* object, uint64_t flags) {
+  return fi_mr_bind(lower_.get(), object, flags);
+}
+
+int MemoryRegion::control(int command, void* argument) {
+  const int result = fi_control(&lower_->fid, command, argument);
+  abi.key = fi_mr_key(lower_.get());
+  return result;
+}
+
+}  // namespace weft::rxm

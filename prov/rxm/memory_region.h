@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Memory that peers access: registered with the lower provider, which serves reads and writes, and known here as well,
+// because atomic operations are carried out here; fi_mr(3).
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include "abi/bridge.h"
+#include "base/ref.h"
+#include "rxm/lower.h"
+
+namespace weft::rxm {
+
+class Domain;
+
+// Owner: its C handle. Key and descriptor are the lower provider's. Thread-safe as that one's regions are.
+class MemoryRegion final : public Object<fid_mr> {
+ public:
+  static int open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
+
+  // Slots of fi_ops; bindings and commands are for the lower provider.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* argument);
+
+ private:
+  MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> atomics) noexcept;
+
+  const Ref<RefCounted> domain_;
+  Lower<fid_mr> lower_;
+  Lower<fid_mr> atomics_;  // in the domain's table; null: no peer may, or it has no one address
+};
+
+}  // namespace weft::rxm
