@@ -49,6 +49,10 @@ std::size_t segment_size(msghdr& header) noexcept {
   return 0;
 }
 
+// So many datagrams that wait when the socket is read are a burst; after so many batches of one it is over.
+constexpr std::size_t kManyInARow = 4;
+constexpr std::size_t kFewInARow = 64;
+
 // Errors that say something about an earlier datagram; the socket goes on. Reading one takes it away.
 bool is_about_another(int result) noexcept {
   return result == -ECONNREFUSED || result == -EHOSTUNREACH || result == -ENETUNREACH || result == -EMSGSIZE ||
@@ -61,23 +65,67 @@ DatagramSocket::~DatagramSocket() {
   if (fd >= 0) endpoint_.engine().remove(*this);
 }
 
-Status DatagramSocket::open(UniqueFd socket) {
+Status DatagramSocket::open(UniqueFd socket, bool joins) {
   if (Status status = endpoint_.engine().add(*this, socket.get()); !status.ok()) return status;
   socket_ = std::move(socket);
+  joins_ = joins;
   return Status();
 }
 
 bool DatagramSocket::read() noexcept {
-  const std::size_t count = std::min(window_, endpoint_.receives().appetite(kReceiveBatch));
-  if (count == 0) return false;  // posting a receive makes us ready again
+  const std::size_t most = endpoint_.receives().appetite(kReceiveBatch);
+  if (most == 0) return false;  // posting a receive makes us ready again
+  return batches_ ? read_batch(most) : read_one();
+}
+
+bool DatagramSocket::on_error(int error) noexcept {
+  if (is_about_another(error)) return true;
+  readable = false;
+  return false;
+}
+
+bool DatagramSocket::read_one() noexcept {
+  std::byte* const bytes = endpoint_.engine().receive_slots();
+  sockaddr_in6 name;
+  socklen_t name_len = 0;
+  const ssize_t len = net::receive(fd, bytes, kReceiveSlot, name, name_len);
+  if (len < 0) {
+    in_a_row_ = 0;
+    return on_error(static_cast<int>(len));
+  }
+  if (const auto source = Address::from(&name, name_len)) accept(bytes, static_cast<std::size_t>(len), 0, *source);
+  if (++in_a_row_ == kManyInARow) start_batches();
+  return readable = true;
+}
+
+void DatagramSocket::start_batches() noexcept {
+  batches_ = true;
+  in_a_row_ = 0;
+  window_ = kManyInARow;
+  if (joins_) net::set_option(fd, IPPROTO_UDP, UDP_GRO, 1);  // an old kernel may not know it
+}
+
+// What the kernel has joined tells so only while it may join. If something came in between, it may be joined.
+void DatagramSocket::end_batches() noexcept {
+  in_a_row_ = 0;
+  if (joins_) {
+    net::set_option(fd, IPPROTO_UDP, UDP_GRO, 0);
+    if (!net::is_silent(fd)) return start_batches();
+  }
+  batches_ = false;
+}
+
+bool DatagramSocket::read_batch(std::size_t most) noexcept {
+  const std::size_t count = std::min(window_, most);
   Slots slots;
   std::byte* const bytes = endpoint_.engine().receive_slots();
   for (std::size_t i = 0; i != count; ++i) slots.prepare(i, bytes);
   const int result = net::receive_many(fd, slots.headers, static_cast<unsigned>(count));
   if (result < 0) {
-    if (is_about_another(result)) return true;
-    readable = false;
-    return false;
+    window_ = 1;
+    const bool more = on_error(result);
+    if (!more && in_a_row_ >= kFewInARow) end_batches();
+    return more;
   }
   const auto got = static_cast<std::size_t>(result);
   bool joined = false;
@@ -87,6 +135,7 @@ bool DatagramSocket::read() noexcept {
     if (!source) continue;
     joined |= accept(bytes + i * kReceiveSlot, slots.headers[i].msg_len, segment_size(header), *source);
   }
+  in_a_row_ = joined || got > 1 ? 0 : in_a_row_ + 1;
   // Joined datagrams are a batch already: more of them at once would only have to be kept.
   window_ = joined ? 1 : std::min(got == count ? got * 2 : got, kReceiveBatch);
   readable = got == count;

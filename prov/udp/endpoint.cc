@@ -4,7 +4,6 @@
 
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/udp.h>
 #include <rdma/fi_ext.h>
 
 #include <algorithm>
@@ -25,10 +24,6 @@
 #include "udp/domain.h"
 #include "udp/multicast_group.h"
 #include "udp/socket.h"
-
-#ifndef UDP_GRO
-#define UDP_GRO 104  // Linux 5.0
-#endif
 
 namespace weft::udp {
 namespace {
@@ -173,20 +168,23 @@ int Endpoint::enable() {
     if (Status status = open_socket(); !status.ok()) return status.code();
   const std::size_t header = header_size(local_.family());
   const std::size_t carried = std::max(mtu_ != 0 ? mtu_ : kEthernetMtu, header) - header;
-  const bool segments = domain_->fabric().parameters.segmentation;
+  const bool segments = joins_datagrams();
   if (Status status = batch_.allocate(segments ? carried : 0); !status.ok()) return status.code();
   names_sources_ = vector_ && (caps_ & FI_SOURCE) != 0;
-  if (Status status = socket_.open(std::move(bound_)); !status.ok()) return status.code();
+  if (Status status = socket_.open(std::move(bound_), segments); !status.ok()) return status.code();
   enabled_ = true;
   abi.msg = const_cast<fi_ops_msg*>(&kOpen);
   return 0;
 }
 
-// What all sockets of the endpoint have in common. The kernel's answers may be ignored: less room, no joined datagrams.
+// What all sockets of the endpoint have in common. The kernel may allow less room.
 void Endpoint::tune(int fd) const noexcept {
   const Parameters& parameters = domain_->fabric().parameters;
   if (parameters.receive_buffer != 0) net::set_option(fd, SOL_SOCKET, SO_RCVBUF, parameters.receive_buffer);
-  if (parameters.segmentation) net::set_option(fd, IPPROTO_UDP, UDP_GRO, 1);
+}
+
+bool Endpoint::joins_datagrams() const noexcept {
+  return domain_->fabric().parameters.segmentation;
 }
 
 Status Endpoint::open_socket() {

@@ -82,6 +82,7 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   unsigned interface() const noexcept { return interface_; }
   std::string local_text() const { return local_.to_string(); }
   void tune(int fd) const noexcept;
+  bool joins_datagrams() const noexcept;
   void forget(const MulticastGroup& group) noexcept;
   void forget_kept(const DatagramSocket* socket) noexcept { kept_.drop_from(socket); }
 

@@ -39,14 +39,15 @@ void Engine::drive() noexcept {
 void Engine::progress() noexcept {
   ++round_;
   waiting_ = false;
-  flush();
+  if (!unsent_.empty()) flush();
   if (watches_.size() > kPolledSockets) {
     harvest();
-  } else {
-    for (Watch* watch : watches_)
-      if (!watch->linked()) ready_.push_back(*watch);
+    return run_ready();
   }
-  run_ready();
+  for (Watch* watch : watches_) {
+    if (watch->linked()) watch->unlink();
+    if (watch->on_ready(*watch)) ready_.push_back(*watch);
+  }
 }
 
 // Some may stay unsent, because the kernel takes no more at present.

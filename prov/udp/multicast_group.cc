@@ -51,7 +51,7 @@ Status MulticastGroup::open_socket(std::string& step) {
   if (int code = net::join_group(fd, address_.data(), interface); code < 0) return Status(code);
   socket_.emplace(*endpoint_, true);
   step = "watching the socket";
-  return socket_->open(std::move(socket));
+  return socket_->open(std::move(socket), endpoint_->joins_datagrams());
 }
 
 void MulticastGroup::report(Status status, const std::string& step) {

@@ -3,6 +3,7 @@
 #include "udp/socket.h"
 
 #include <netinet/in.h>
+#include <poll.h>
 
 #include <cerrno>
 
@@ -29,6 +30,21 @@ ssize_t send(int fd, const msghdr& message) noexcept {
 
 int send_many(int fd, mmsghdr* messages, unsigned count) noexcept {
   return checked([&] { return ::sendmmsg(fd, messages, count, kFlags); });
+}
+
+ssize_t send(int fd, const void* bytes, std::size_t len, const sockaddr* to, socklen_t to_len) noexcept {
+  return checked([&] { return ::sendto(fd, bytes, len, kFlags, to, to_len); });
+}
+
+ssize_t receive(int fd, void* bytes, std::size_t size, sockaddr_in6& source, socklen_t& source_len) noexcept {
+  source_len = sizeof source;
+  auto* const name = reinterpret_cast<sockaddr*>(&source);
+  return checked([&] { return ::recvfrom(fd, bytes, size, MSG_DONTWAIT, name, &source_len); });
+}
+
+bool is_silent(int fd) noexcept {
+  pollfd state{fd, POLLIN, 0};
+  return checked([&] { return ::poll(&state, 1, 0); }) == 0;
 }
 
 int receive_many(int fd, mmsghdr* messages, unsigned count) noexcept {

@@ -5,6 +5,7 @@
 // Every function returns a value >= 0, or -errno; none blocks, EINTR never leaks out.
 #pragma once
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -19,8 +20,14 @@ using namespace weft::net;
 int open_datagram(int family) noexcept;
 
 ssize_t send(int fd, const msghdr& message) noexcept;
+// A message in one buffer.
+ssize_t send(int fd, const void* bytes, std::size_t len, const sockaddr* to, socklen_t to_len) noexcept;
 // How many of them the kernel took.
 int send_many(int fd, mmsghdr* messages, unsigned count) noexcept;
+// The length of the next datagram, or -EAGAIN.
+ssize_t receive(int fd, void* bytes, std::size_t size, sockaddr_in6& source, socklen_t& source_len) noexcept;
+// Whether nothing at all is there to be received.
+bool is_silent(int fd) noexcept;
 // The datagrams received, or -EAGAIN.
 int receive_many(int fd, mmsghdr* messages, unsigned count) noexcept;
 

@@ -48,12 +48,18 @@ ssize_t Endpoint::transmit(const Message& message) noexcept {
 }
 
 ssize_t Endpoint::send_now(const Message& message, const Address& to) noexcept {
-  msghdr header{};
-  header.msg_name = const_cast<sockaddr*>(to.data());
-  header.msg_namelen = to.size();
-  header.msg_iov = const_cast<iovec*>(message.iov.data());
-  header.msg_iovlen = message.iov.size();
-  if (const ssize_t result = net::send(socket_.fd, header); result < 0) return result;
+  ssize_t result = 0;
+  if (message.iov.size() == 1) {  // the cheaper call
+    result = net::send(socket_.fd, message.iov[0].iov_base, message.iov[0].iov_len, to.data(), to.size());
+  } else {
+    msghdr header{};
+    header.msg_name = const_cast<sockaddr*>(to.data());
+    header.msg_namelen = to.size();
+    header.msg_iov = const_cast<iovec*>(message.iov.data());
+    header.msg_iovlen = message.iov.size();
+    result = net::send(socket_.fd, header);
+  }
+  if (result < 0) return result;
   const bool report = !message.silent && (!routes_.transmit_selective || (message.flags & FI_COMPLETION) != 0);
   routes_.transmitted(FI_SEND | FI_MSG, message.context, report);
   return 0;

@@ -188,6 +188,36 @@ TEST_P(Datagrams, MessagesWaitForTheirReceives) {
   }
 }
 
+// Providers may read in another way while messages come in numbers.
+TEST_P(Datagrams, BurstsAndSingleMessagesTakeTurns) {
+  DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  constexpr size_t kSize = 64;
+  Context received, sent;
+  unsigned seed = 0;
+  for (const size_t count : {40, 1, 40, 3, 1, 40}) {
+    Buffer in(fabric, count * kSize), out(fabric, count * kSize);
+    const int rounds = count == 40 ? 3 : 100;
+    for (int round = 0; round < rounds; ++round) {
+      out.fill_pattern(++seed);
+      post_all(pair.b(), in, kSize, count, &received);
+      for (size_t i = 0; i < count; ++i)
+        ASSERT_EQ(retry([&] {
+                    return fi_send(pair.a().ep(), out.data() + i * kSize, kSize, out.desc(), pair.a().peer, &sent);
+                  }),
+                  0);
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_TRUE(pair.a().tx().wait().ok());
+        const Completion completion = pair.b().rx().wait();
+        ASSERT_TRUE(completion.ok()) << completion;
+        ASSERT_EQ(completion.entry.len, kSize) << count << " at once, round " << round;
+      }
+      ASSERT_TRUE(in.holds_pattern(seed, count * kSize)) << count << " at once, round " << round;
+    }
+  }
+}
+
 TEST_P(Datagrams, BurstFillsAMultiReceiveBuffer) {
   DATAGRAMS_ONLY();
   Fabric fabric(target());
