@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Builds weft and the bench programs in release mode and measures weft, stock libfabric and plain sockets side by side;
-# with `verbs` as the first word, the verbs providers and raw verbs, in one boot of tests/rxe/run.sh.
-#   sh tests/bench/run.sh [verbs] [--quick | --full] [--output DIR] [--only PREFIX] [--rounds N]
+# Builds weft and the bench programs in release mode and measures weft, stock libfabric and plain sockets side by side:
+# connections over tcp, or with `udp` as the first word, datagrams. With `verbs` or `ud` (connections, datagrams) the verbs
+# providers and raw verbs, in one boot of tests/rxe/run.sh.
+#   sh tests/bench/run.sh [udp | verbs | ud] [--quick | --full] [--output DIR] [--only PREFIX] [--rounds N]
 # The build folder is $BUILD, build-bench in the repository by default.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -10,15 +11,19 @@ build=${BUILD:-$root/build-bench}
 command="sh tests/bench/run.sh $*"
 
 plan=tcp
-if [ "${1:-}" = verbs ]; then
-  plan=verbs
-  shift
-fi
+case ${1:-} in
+  udp | verbs | ud)
+    plan=$1
+    shift
+    ;;
+esac
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DWEFT_TEST_FOLDERS=bench >/dev/null
 cmake --build "$build" --target fabric bench_runner -j "$(nproc)" >/dev/null
 weft=$(find "$build" -name libfabric.so.1 | head -n 1)
 runner=$(find "$build" -type f -name bench_runner)
-if [ $plan = tcp ]; then exec "$runner" --weft "$weft" --command "$command" "$@"; fi
+case $plan in
+  tcp | udp) exec "$runner" --plan $plan --weft "$weft" --command "$command" "$@" ;;
+esac
 
 # What is written in the guest stays there, but for one folder.
 results=$build/verbs-report
@@ -36,7 +41,7 @@ done
 rm -rf "$results"
 mkdir -p "$results"
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
-sh "$root/tests/rxe/run.sh" -t 3600 -m 3000 -o "$results" "$runner" --plan verbs --weft "$weft" \
+sh "$root/tests/rxe/run.sh" -t 3600 -m 3000 -o "$results" "$runner" --plan $plan --weft "$weft" \
   --plugins "$(dirname "$(find "$build" -name libverbs-fi.so | head -n 1)")" --command "$command" \
   --host "$processor, load average $(cut -d ' ' -f 1 /proc/loadavg)" --output "$results" "$@"
 if [ -n "$output" ]; then

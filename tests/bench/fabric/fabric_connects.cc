@@ -2,7 +2,7 @@
 // Governed by fi_cm(3); the idle waits by fi_eq(3) and fi_cq(3).
 #include "fabric/fabric_connects.h"
 
-#include "fabric/fabric_node.h"
+#include "fabric/connected_node.h"
 #include "process/connection_workloads.h"
 
 namespace bench {
@@ -21,34 +21,34 @@ void report_idle_cpu(const char* metric, WaitCall wait) {
 }  // namespace
 
 void connects_server(const Measurement& m, Channel& channel) {
-  FabricNode node(m, Role::kServer, Wait::kSpin, channel);
+  ConnectedNode node(m, Role::kServer, Wait::kSpin, channel);
   serve_connects(node, m, channel);
 }
 
 void connects_client(const Measurement& m, Channel& channel) {
-  FabricNode node(m, Role::kClient, Wait::kSpin, channel);
+  ConnectedNode node(m, Role::kClient, Wait::kSpin, channel);
   make_connects(node, m, channel);
 }
 
 void storm_server(const Measurement& m, Channel& channel) {
-  FabricNode node(m, Role::kServer, Wait::kSpin, channel);
+  ConnectedNode node(m, Role::kServer, Wait::kSpin, channel);
   serve_storm(node, m, channel);
 }
 
 void storm_client(const Measurement& m, Channel& channel) {
-  FabricNode node(m, Role::kClient, Wait::kSpin, channel);
+  ConnectedNode node(m, Role::kClient, Wait::kSpin, channel);
   make_storm(node, m, channel);
 }
 
 void idle_server(const Measurement& m, Channel& channel) {
-  FabricNode node(m, Role::kServer, Wait::kBlock, channel);
+  ConnectedNode node(m, Role::kServer, Wait::kBlock, channel);
   node.establish(m.connections);
   channel.get();  // asleep as well, without driving progress
   node.leave(channel);
 }
 
 void idle_client(const Measurement& m, Channel& channel) {
-  FabricNode node(m, Role::kClient, Wait::kBlock, channel);
+  ConnectedNode node(m, Role::kClient, Wait::kBlock, channel);
   node.establish(m.connections);
   const int timeout_ms = static_cast<int>(m.seconds * 1000);
   report_idle_cpu("cq_sread_cpu_percent", [&] {

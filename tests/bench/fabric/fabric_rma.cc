@@ -5,6 +5,7 @@
 
 #include <rdma/fi_rma.h>
 
+#include "fabric/connected_node.h"
 #include "fabric/messenger.h"
 #include "process/message_workloads.h"
 
@@ -24,7 +25,7 @@ enum class Operation { kWrite, kRead };
 // The client's side: keeps a window of transfers under way and counts their completions.
 class Transfers {
  public:
-  Transfers(const FabricNode& node, const Measurement& m, std::uint64_t access, Target target)
+  Transfers(const ConnectedNode& node, const Measurement& m, std::uint64_t access, Target target)
       : node_(node), m_(m), target_(target), local_(node, m.size, m.window, access) {}
 
   // `prepare` gets the number of each transfer before it is posted. Answers how many there were.
@@ -77,7 +78,7 @@ class Transfers {
     if (n > 0) completed_ += static_cast<std::uint64_t>(n) * node_.completion_every();
   }
 
-  const FabricNode& node_;
+  const ConnectedNode& node_;
   const Measurement& m_;
   Target target_;
   RegisteredBuffer local_;
@@ -91,7 +92,7 @@ void report_transfers(std::uint64_t transfers, std::size_t size, std::uint64_t s
 }
 
 void serve(const Measurement& m, Channel& channel, std::uint64_t access) {
-  FabricNode node(m, Role::kServer, Wait::kSpin, channel);
+  ConnectedNode node(m, Role::kServer, Wait::kSpin, channel);
   node.establish(m.connections);
   {
     RegisteredBuffer region(node, m.size, m.window, access);
@@ -117,7 +118,7 @@ void read_server(const Measurement& m, Channel& channel) {
 }
 
 void write_client(const Measurement& m, Channel& channel) {
-  FabricNode node(m, Role::kClient, Wait::kSpin, channel);
+  ConnectedNode node(m, Role::kClient, Wait::kSpin, channel);
   node.establish(m.connections);
   const Target target{channel.get(), channel.get()};
   Transfers transfers(node, m, FI_WRITE, target);
@@ -134,7 +135,7 @@ void write_client(const Measurement& m, Channel& channel) {
 }
 
 void read_client(const Measurement& m, Channel& channel) {
-  FabricNode node(m, Role::kClient, Wait::kSpin, channel);
+  ConnectedNode node(m, Role::kClient, Wait::kSpin, channel);
   node.establish(m.connections);
   const Target target{channel.get(), channel.get()};
   Transfers transfers(node, m, FI_READ, target);

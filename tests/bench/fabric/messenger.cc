@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages over one connected endpoint; see messenger.h.
+// Messages over one endpoint; see messenger.h.
 #include "fabric/messenger.h"
 
 #include "process/process_pair.h"
@@ -12,15 +12,17 @@ constexpr std::size_t kLine = 64;  // messages up to a cache line may be injecte
 
 }  // namespace
 
-Messenger::Messenger(const FabricNode& node, fid_ep* endpoint, std::size_t size, std::size_t depth)
+Messenger::Messenger(const FabricNode& node, fid_ep* endpoint, std::size_t size, std::size_t depth, fi_addr_t peer)
     : node_(node),
       endpoint_(endpoint),
-      size_(size),
+      peer_(peer),
+      prefix_(node.prefix()),
+      size_(prefix_ + size),
       depth_(depth),
       completion_every_(node.completion_every()),
-      inject_(size <= kLine && size <= node.info()->tx_attr->inject_size),
-      outgoing_(node, size, depth, FI_SEND),
-      incoming_(node, size, depth, FI_RECV) {
+      inject_(size <= kLine && size_ <= node.info()->tx_attr->inject_size),
+      outgoing_(node, size_, depth, FI_SEND),
+      incoming_(node, size_, depth, FI_RECV) {
   for (std::size_t slot = 0; slot < depth; ++slot) post_receive(slot);
 }
 
@@ -42,17 +44,17 @@ void Messenger::post_receive(std::size_t slot) {
 ssize_t Messenger::post_send(std::size_t slot) {
   std::byte* const buffer = outgoing_.slot(slot);
   if (!node_.selective() || (sent_ + 1) % completion_every_ != 0)
-    return fi_send(endpoint_, buffer, size_, outgoing_.descriptor(), FI_ADDR_UNSPEC, nullptr);
+    return fi_send(endpoint_, buffer, size_, outgoing_.descriptor(), peer_, nullptr);
   const iovec piece{buffer, size_};
   void* descriptor = outgoing_.descriptor();
-  const fi_msg message{&piece, &descriptor, 1, FI_ADDR_UNSPEC, nullptr, 0};
+  const fi_msg message{&piece, &descriptor, 1, peer_, nullptr, 0};
   return fi_sendmsg(endpoint_, &message, FI_COMPLETION);
 }
 
 void Messenger::send(std::uint64_t word) {
   while (sent_ - completed_ == depth_) reap();
   const std::size_t slot = sent_ % depth_;  // free: sends of one endpoint complete in order
-  outgoing_.set_word(slot, word);
+  outgoing_.set_word(slot, word, prefix_);
   for (;;) {
     const ssize_t result = post_send(slot);
     if (result == 0) break;
@@ -66,9 +68,9 @@ void Messenger::send_alone(std::uint64_t word) {
     send(word);
     return;
   }
-  outgoing_.set_word(0, word);
+  outgoing_.set_word(0, word, prefix_);
   for (;;) {
-    const ssize_t result = fi_inject(endpoint_, outgoing_.slot(0), size_, FI_ADDR_UNSPEC);
+    const ssize_t result = fi_inject(endpoint_, outgoing_.slot(0), size_, peer_);
     if (result == 0) return;
     retry(result, "fi_inject");
   }
@@ -76,7 +78,13 @@ void Messenger::send_alone(std::uint64_t word) {
 
 std::uint64_t Messenger::receive() {
   while (arrived_ == taken_) reap();
-  return incoming_.word(taken_++ % depth_);
+  return incoming_.word(taken_++ % depth_, prefix_);
+}
+
+std::optional<std::uint64_t> Messenger::try_receive() {
+  if (arrived_ == taken_) reap();
+  if (arrived_ == taken_) return std::nullopt;
+  return incoming_.word(taken_++ % depth_, prefix_);
 }
 
 void Messenger::drain() {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages over one connected endpoint, as a careful application would write it: buffers registered and receives posted
+// Messages over one endpoint, as a careful application would write it: buffers registered and receives posted
 // ahead of time, completions read in batches, small messages injected when the caller waits for an answer anyway.
 // Governed by fi_msg(3), fi_cq(3). The first eight bytes of each message are its word: a sequence number or a flag.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "fabric/fabric_node.h"
 #include "fabric/registered_buffer.h"
@@ -15,7 +16,9 @@ namespace bench {
 class Messenger {
  public:
   // `depth` receives stay posted; as many sends may be under way, each from a slot of its own.
-  Messenger(const FabricNode& node, fid_ep* endpoint, std::size_t size, std::size_t depth);
+  // `peer`: where datagrams go.
+  Messenger(const FabricNode& node, fid_ep* endpoint, std::size_t size, std::size_t depth,
+            fi_addr_t peer = FI_ADDR_UNSPEC);
 
   // Sends with a completion from the next slot; waits while `depth` sends are under way.
   void send(std::uint64_t word);
@@ -23,6 +26,8 @@ class Messenger {
   void send_alone(std::uint64_t word);
   // Waits for the next message and answers its word. Its slot is posted again by release().
   std::uint64_t receive();
+  // The same if one is there: completions are read at most once.
+  std::optional<std::uint64_t> try_receive();
   void release() { post_receive(released_++ % depth_); }
   // Waits until every send that has a completion has completed.
   void drain();
@@ -37,7 +42,9 @@ class Messenger {
 
   const FabricNode& node_;
   fid_ep* endpoint_;
-  std::size_t size_;
+  fi_addr_t peer_;
+  std::size_t prefix_;  // bytes in front of the message
+  std::size_t size_;    // with them
   std::size_t depth_;
   unsigned completion_every_;
   bool inject_;

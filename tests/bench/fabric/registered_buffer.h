@@ -26,12 +26,15 @@ class RegisteredBuffer {
   std::uint64_t remote_address() const { return remote_address_; }
   std::uint64_t key() const { return fi_mr_key(region_); }
 
-  std::uint64_t word(std::size_t index) {
+  // The word at byte `at` of a slot.
+  std::uint64_t word(std::size_t index, std::size_t at = 0) {
     std::uint64_t value;
-    std::memcpy(&value, slot(index), sizeof value);
+    std::memcpy(&value, slot(index) + at, sizeof value);
     return value;
   }
-  void set_word(std::size_t index, std::uint64_t value) { std::memcpy(slot(index), &value, sizeof value); }
+  void set_word(std::size_t index, std::uint64_t value, std::size_t at = 0) {
+    std::memcpy(slot(index) + at, &value, sizeof value);
+  }
 
  private:
   struct Free {

@@ -76,9 +76,15 @@ Results measure(const Options& options, const Plan& plan) {
   return results;
 }
 
+Plan make_plan(const std::string& name, Effort effort, const std::string& address) {
+  if (name == "verbs") return make_verbs_plan(effort, address);
+  if (name == "ud") return make_ud_plan(effort, address);
+  return name == "udp" ? make_udp_plan(effort) : make_tcp_plan(effort);
+}
+
 Plan chosen_plan(const Options& options) {
   const Effort effort = options.quick ? Effort::kQuick : options.full ? Effort::kFull : Effort::kNormal;
-  Plan plan = options.plan == "verbs" ? make_verbs_plan(effort, options.address) : make_tcp_plan(effort);
+  Plan plan = make_plan(options.plan, effort, options.address);
   if (options.rounds != 0) plan.rounds = options.rounds;
   if (options.only.empty()) return plan;
   std::erase_if(plan.runs, [&](const Run& run) { return !run.id.starts_with(options.only); });
@@ -94,8 +100,8 @@ int main(int argc, char** argv) {
   options.programs = std::filesystem::canonical("/proc/self/exe").parent_path();
   if (const char* device_address = std::getenv("RXE_ADDRESS")) options.address = device_address;  // tests/rxe/run.sh
   CLI::App app{"Measures weft, stock libfabric and raw sockets or verbs side by side."};
-  app.add_option("--plan", options.plan, "what to measure")->check(CLI::IsMember({"tcp", "verbs"}));
-  app.add_option("--address", options.address, "verbs: IPv4 address of the RDMA device");
+  app.add_option("--plan", options.plan, "what to measure")->check(CLI::IsMember({"tcp", "udp", "verbs", "ud"}));
+  app.add_option("--address", options.address, "verbs, ud: IPv4 address of the RDMA device");
   app.add_option("--weft", options.weft, "path of weft's libfabric.so.1; left out when not given");
   app.add_option("--plugins", options.plugins, "folder of weft's provider plug-ins, if not beside the library");
   app.add_option("--stock", options.stock, "path of the other libfabric.so.1; left out when it does not exist");

@@ -78,7 +78,9 @@ struct Plan {
 std::string contestant_name(const Plan& plan, Contestant contestant);
 
 Plan make_tcp_plan(Effort effort);
-// `address`: of the RDMA device that both sides use.
+Plan make_udp_plan(Effort effort);
+// `address`: of the RDMA device that both sides use. verbs: connections; ud: datagrams.
 Plan make_verbs_plan(Effort effort, const std::string& address);
+Plan make_ud_plan(Effort effort, const std::string& address);
 
 }  // namespace bench

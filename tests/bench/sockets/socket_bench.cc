@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// socket_bench: the workloads of fabric_bench over plain TCP sockets, as the floor that a provider over tcp can reach.
+// socket_bench: the workloads of fabric_bench over plain TCP and UDP sockets, as the floor that the providers over them
+// can reach.
 #include <vector>
 
 #include "process/connection_workloads.h"
+#include "process/flood_workload.h"
+#include "process/join_workload.h"
 #include "process/message_workloads.h"
 #include "process/process_pair.h"
+#include "sockets/datagram_link.h"
 #include "sockets/socket_link.h"
 #include "sockets/socket_node.h"
 
@@ -93,6 +97,27 @@ void storm_client(const Measurement& m, Channel& channel) {
   channel.put(0);
 }
 
+template <void (*body)(DatagramLink&, const Measurement&)>
+void run_datagrams(const Measurement& m, Channel& channel) {
+  DatagramLink link(m, channel);
+  body(link, m);
+  channel.put(0);
+  channel.get();
+}
+
+template <void (*body)(DatagramLink&, const Measurement&, Channel&)>
+void run_flood(const Measurement& m, Channel& channel) {
+  DatagramLink link(m, channel);
+  body(link, m, channel);
+}
+
+void stand_by(DatagramLink&, const Measurement&) {}
+
+template <void (*server)(DatagramLink&, const Measurement&), void (*client)(DatagramLink&, const Measurement&)>
+constexpr Workload datagrams(const char* name) {
+  return {name, run_datagrams<server>, run_datagrams<client>};
+}
+
 constexpr Workload kWorkloads[] = {
     messages<Wait::kSpin, answer_pings<SocketLink>, send_pings<SocketLink>>("pingpong"),
     messages<Wait::kBlock, answer_pings<SocketLink>, send_pings<SocketLink>>("wakeup"),
@@ -102,6 +127,10 @@ constexpr Workload kWorkloads[] = {
     {"read", read_server, read_client},
     {"connects", connects_server, connects_client},
     {"storm", storm_server, storm_client},
+    datagrams<answer_pings<DatagramLink>, send_pings<DatagramLink>>("dgram-pingpong"),
+    datagrams<take_stream<DatagramLink>, send_stream<DatagramLink>>("dgram-stream"),
+    {"dgram-flood", run_flood<take_flood<DatagramLink>>, run_flood<send_flood<DatagramLink>>},
+    datagrams<stand_by, make_joins<DatagramLink>>(kJoinsWorkload),
 };
 
 }  // namespace

@@ -3,19 +3,15 @@
 #include "verbs/rdma_node.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 namespace bench {
 namespace {
 
 constexpr int kBacklog = 4096;
 constexpr int kResolveMs = 10000;
-constexpr int kCompletionQueueSize = 1024;    // the first connection alone is active, with a window of 256 at most
 constexpr std::size_t kConnectsAtOnce = 256;  // while setting up; the workloads that time connects say their own
 constexpr std::uint8_t kRetries = 7;
 constexpr std::uint8_t kRetriesForever = 7;  // of rnr_retry_count: a receiver that is late is waited for
@@ -26,27 +22,12 @@ std::uint8_t count_of(int most) {
 
 }  // namespace
 
-void check_verbs(const char* what, int error) {
-  if (error != 0) fail(fmt::format("{}: {}", what, std::strerror(error)));
-}
-
-RdmaNode::RdmaNode(const Measurement& m, Role role, Channel& channel) : role_(role) {
+RdmaNode::RdmaNode(const Measurement& m, Role role, Channel& channel) : DeviceNode(m, RDMA_PS_TCP), role_(role) {
   ids_.reserve(m.connections);
-  events_ = check_object("rdma_create_event_channel", rdma_create_event_channel());
-  if (!m.busy_kernel) check("fcntl", fcntl(events_->fd, F_SETFL, fcntl(events_->fd, F_GETFL) | O_NONBLOCK));
-  address_.sin_family = AF_INET;
-  if (inet_pton(AF_INET, m.address.c_str(), &address_.sin_addr) != 1) fail(m.address + " is no IPv4 address");
-
-  check("rdma_create_id", rdma_create_id(events_, &bound_, nullptr, RDMA_PS_TCP));
-  check("rdma_bind_addr", rdma_bind_addr(bound_, reinterpret_cast<sockaddr*>(&address_)));
-  if (bound_->verbs == nullptr) fail(m.address + " is no address of an RDMA device");
   ibv_device_attr device{};
   check_verbs("ibv_query_device", ibv_query_device(bound_->verbs, &device));
   reads_to_peer_ = count_of(device.max_qp_init_rd_atom);
   reads_from_peer_ = count_of(device.max_qp_rd_atom);
-  pd_ = check_object("ibv_alloc_pd", ibv_alloc_pd(bound_->verbs));
-  cq_ = check_object("ibv_create_cq", ibv_create_cq(bound_->verbs, kCompletionQueueSize, nullptr, nullptr, 0));
-
   if (role == Role::kServer) {
     check("rdma_listen", rdma_listen(bound_, kBacklog));
     channel.put(ntohs(rdma_get_src_port(bound_)));
@@ -57,45 +38,10 @@ RdmaNode::RdmaNode(const Measurement& m, Role role, Channel& channel) : role_(ro
 
 RdmaNode::~RdmaNode() {
   for (rdma_cm_id* id : ids_) close(id);
-  ibv_destroy_cq(cq_);
-  ibv_dealloc_pd(pd_);
-  rdma_destroy_id(bound_);
-  rdma_destroy_event_channel(events_);
-}
-
-// Waits until there is one that matters.
-RdmaNode::Event RdmaNode::next_event() {
-  for (;;) {
-    rdma_cm_event* event = nullptr;
-    if (rdma_get_cm_event(events_, &event) != 0) {
-      if (errno != EAGAIN) check("rdma_get_cm_event", -1);
-      continue;
-    }
-    const Event copy{event->event, event->id};
-    const int status = event->status;
-    rdma_ack_cm_event(event);
-    switch (copy.type) {
-      case RDMA_CM_EVENT_ADDR_RESOLVED:
-      case RDMA_CM_EVENT_ROUTE_RESOLVED:
-      case RDMA_CM_EVENT_CONNECT_REQUEST:
-      case RDMA_CM_EVENT_ESTABLISHED:
-      case RDMA_CM_EVENT_DISCONNECTED:
-        return copy;
-      case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-        continue;
-      default:
-        fail(fmt::format("{}, status {}", rdma_event_str(copy.type), status));
-    }
-  }
 }
 
 void RdmaNode::create_qp(rdma_cm_id* id) {
-  ibv_qp_init_attr attr{};
-  attr.send_cq = attr.recv_cq = cq_;
-  attr.cap.max_send_wr = attr.cap.max_recv_wr = kQueueDepth;
-  attr.cap.max_send_sge = attr.cap.max_recv_sge = 1;
-  attr.cap.max_inline_data = kInlineBytes;
-  attr.qp_type = IBV_QPT_RC;
+  ibv_qp_init_attr attr = queue_pair_attributes(IBV_QPT_RC);
   check("rdma_create_qp", rdma_create_qp(id, pd_, &attr));
 }
 

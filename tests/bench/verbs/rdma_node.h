@@ -1,31 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One side of a measurement over raw verbs: an rdma_cm event channel, a protection domain, one
-// completion queue, and connected queue pairs that all share them. Every error ends the process with its reason. See
-// rdma_cm(7), ibv_create_qp(3).
+// One side of a measurement over raw verbs and connected queue pairs, which all share one completion queue. Every error
+// ends the process with its reason. See rdma_cm(7), ibv_create_qp(3).
 #pragma once
-
-#include <netinet/in.h>
-#include <rdma/rdma_cma.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "process/measurement.h"
-#include "process/process_pair.h"
+#include "verbs/device_node.h"
 
 namespace bench {
 
-inline constexpr unsigned kQueueDepth = 126;  // work requests of each direction, as many as weft has by default
-inline constexpr unsigned kInlineBytes = 64;  // that a work request may carry itself
-
-class RdmaNode {
+class RdmaNode : public DeviceNode {
  public:
   // The server listens on a free port and tells it over the channel; the client gets it from there.
   RdmaNode(const Measurement& m, Role role, Channel& channel);
-  ~RdmaNode();
-  RdmaNode(const RdmaNode&) = delete;
-  RdmaNode& operator=(const RdmaNode&) = delete;
+  ~RdmaNode() override;
 
   // Server: accepts until `count` more queue pairs are connected.
   void accept(std::size_t count);
@@ -41,17 +31,9 @@ class RdmaNode {
   // Client: connects, and closes as soon as it is connected.
   void connect_and_close();
 
-  ibv_qp* qp(std::size_t index) const { return ids_[index]->qp; }
-  ibv_pd* pd() const { return pd_; }
-  ibv_cq* cq() const { return cq_; }
+  ibv_qp* qp(std::size_t index) const override { return ids_[index]->qp; }
 
  private:
-  struct Event {
-    rdma_cm_event_type type;
-    rdma_cm_id* id;
-  };
-
-  Event next_event();
   rdma_cm_id* start_connect();
   void go_on_connecting(const Event& event);
   void accept_request(rdma_cm_id* id);
@@ -60,23 +42,9 @@ class RdmaNode {
   rdma_conn_param connection_parameters() const;
 
   Role role_;
-  sockaddr_in address_{};
-  rdma_event_channel* events_ = nullptr;
-  rdma_cm_id* bound_ = nullptr;  // the listener, or an id that only tells the device
-  ibv_pd* pd_ = nullptr;
-  ibv_cq* cq_ = nullptr;
   std::uint8_t reads_to_peer_ = 0;    // RDMA reads under way at once, as the device allows
   std::uint8_t reads_from_peer_ = 0;  // the same for the peer's
   std::vector<rdma_cm_id*> ids_;
 };
-
-// For calls that answer an errno.
-void check_verbs(const char* what, int error);
-// For calls that answer nullptr and set errno.
-template <class Object>
-Object* check_object(const char* what, Object* object) {
-  if (object == nullptr) check(what, -1);
-  return object;
-}
 
 }  // namespace bench

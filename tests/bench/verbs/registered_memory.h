@@ -10,13 +10,13 @@
 #include <cstring>
 #include <memory>
 
-#include "verbs/rdma_node.h"
+#include "verbs/device_node.h"
 
 namespace bench {
 
 class RegisteredMemory {
  public:
-  RegisteredMemory(const RdmaNode& node, std::size_t size, std::size_t slots, int access)
+  RegisteredMemory(const DeviceNode& node, std::size_t size, std::size_t slots, int access)
       : stride_(round_up(size, kCacheLine)) {
     const std::size_t bytes = round_up(stride_ * slots, kPage);
     memory_.reset(check_object("aligned_alloc", static_cast<std::byte*>(std::aligned_alloc(kPage, bytes))));
@@ -34,9 +34,10 @@ class RegisteredMemory {
   std::uint32_t lkey() const { return region_->lkey; }
   std::uint32_t rkey() const { return region_->rkey; }
 
-  std::uint64_t word(std::size_t slot) const {
+  // The word at byte `at` of a slot.
+  std::uint64_t word(std::size_t slot, std::size_t at = 0) const {
     std::uint64_t value;
-    std::memcpy(&value, memory_.get() + slot * stride_, sizeof value);
+    std::memcpy(&value, memory_.get() + slot * stride_ + at, sizeof value);
     return value;
   }
   void set_word(std::size_t slot, std::uint64_t value) {

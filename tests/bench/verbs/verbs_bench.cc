@@ -2,9 +2,11 @@
 // verbs_bench: the workloads of fabric_bench over raw verbs (librdmacm and libibverbs), as the floor that a provider
 // over verbs can reach.
 #include "process/connection_workloads.h"
+#include "process/join_workload.h"
 #include "process/message_workloads.h"
 #include "process/one_sided.h"
 #include "verbs/rdma_node.h"
+#include "verbs/ud_node.h"
 #include "verbs/verbs_link.h"
 
 namespace {
@@ -46,6 +48,32 @@ void storm_client(const Measurement& m, Channel& channel) {
   make_storm(node, m, channel);
 }
 
+template <SendPolicy (*policy)(const Measurement&), void (*body)(VerbsLink&, const Measurement&)>
+void run_datagrams(const Measurement& m, Channel& channel) {
+  UdNode node(m, channel);
+  VerbsLink link(node, m.size, m.window, policy(m));
+  node.meet(channel);  // nothing is sent before there are receives
+  body(link, m);
+  node.meet(channel);
+}
+
+template <SendPolicy (*policy)(const Measurement&), void (*server)(VerbsLink&, const Measurement&),
+          void (*client)(VerbsLink&, const Measurement&)>
+constexpr Workload datagrams(const char* name) {
+  return {name, run_datagrams<policy, server>, run_datagrams<policy, client>};
+}
+
+void joins_server(const Measurement& m, Channel& channel) {
+  UdNode node(m, channel);
+  node.meet(channel);
+}
+
+void joins_client(const Measurement& m, Channel& channel) {
+  UdNode node(m, channel);
+  make_joins(node, m);
+  node.meet(channel);
+}
+
 constexpr Workload kWorkloads[] = {
     messages<lone_messages, answer_pings<VerbsLink>, send_pings<VerbsLink>>("pingpong"),
     messages<many_messages, take_stream<VerbsLink>, send_stream<VerbsLink>>("stream"),
@@ -53,6 +81,9 @@ constexpr Workload kWorkloads[] = {
     {"read", read_server, read_client},
     {"connects", connects_server, connects_client},
     {"storm", storm_server, storm_client},
+    datagrams<lone_messages, answer_pings<VerbsLink>, send_pings<VerbsLink>>("dgram-pingpong"),
+    datagrams<many_messages, take_stream<VerbsLink>, send_stream<VerbsLink>>("dgram-stream"),
+    {kJoinsWorkload, joins_server, joins_client},
 };
 
 }  // namespace

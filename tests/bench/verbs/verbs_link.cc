@@ -25,12 +25,13 @@ void fail_with_completion(const ibv_wc& completion) {
   fail(fmt::format("work completion: {}", ibv_wc_status_str(completion.status)));
 }
 
-SendQueue::SendQueue(const RdmaNode& node, ibv_wr_opcode opcode, std::size_t size, SendPolicy policy)
+SendQueue::SendQueue(const DeviceNode& node, ibv_wr_opcode opcode, std::size_t size, SendPolicy policy)
     : qp_(node.qp(0)), policy_(policy) {
   piece_.length = static_cast<std::uint32_t>(size);
   request_.sg_list = &piece_;
   request_.num_sge = 1;
   request_.opcode = opcode;
+  node.address(request_);
   if (size <= kInlineBytes && opcode != IBV_WR_RDMA_READ) request_.send_flags = IBV_SEND_INLINE;
 }
 
@@ -47,13 +48,13 @@ void SendQueue::post(std::uint64_t address, std::uint32_t lkey) {
   check_verbs("ibv_post_send", ibv_post_send(qp_, &request_, &bad));
 }
 
-VerbsLink::VerbsLink(const RdmaNode& node, std::size_t size, unsigned depth, SendPolicy policy)
+VerbsLink::VerbsLink(const DeviceNode& node, std::size_t size, unsigned depth, SendPolicy policy)
     : node_(node),
       depth_(depth),
       outgoing_(node, size, depth, 0),
-      incoming_(node, size, depth, IBV_ACCESS_LOCAL_WRITE),
+      incoming_(node, node.header() + size, depth, IBV_ACCESS_LOCAL_WRITE),
       sends_(node, IBV_WR_SEND, size, policy) {
-  piece_.length = static_cast<std::uint32_t>(size);
+  piece_.length = static_cast<std::uint32_t>(node.header() + size);
   piece_.lkey = incoming_.lkey();
   request_.sg_list = &piece_;
   request_.num_sge = 1;
@@ -76,7 +77,7 @@ void VerbsLink::send(std::uint64_t word) {
 
 std::uint64_t VerbsLink::receive() {
   while (arrived_ == taken_) reap();
-  return incoming_.word(taken_++ % depth_);
+  return incoming_.word(taken_++ % depth_, node_.header());
 }
 
 void VerbsLink::drain() {

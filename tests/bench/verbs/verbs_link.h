@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "verbs/rdma_node.h"
+#include "verbs/device_node.h"
 #include "verbs/registered_memory.h"
 
 namespace bench {
@@ -29,7 +29,7 @@ SendPolicy many_messages(const Measurement& m);
 // completion stands for all before it.
 class SendQueue {
  public:
-  SendQueue(const RdmaNode& node, ibv_wr_opcode opcode, std::size_t size, SendPolicy policy);
+  SendQueue(const DeviceNode& node, ibv_wr_opcode opcode, std::size_t size, SendPolicy policy);
 
   bool full() const { return posted_ - completed_ == policy_.window; }
   bool idle() const { return completed_ == signalled_; }  // whatever has a completion has completed
@@ -58,7 +58,7 @@ class SendQueue {
 class VerbsLink {
  public:
   // `depth` receives stay posted, and as many slots are sent from.
-  VerbsLink(const RdmaNode& node, std::size_t size, unsigned depth, SendPolicy policy);
+  VerbsLink(const DeviceNode& node, std::size_t size, unsigned depth, SendPolicy policy);
 
   // The interface that message_workloads.h asks for.
   void send(std::uint64_t word);
@@ -73,7 +73,7 @@ class VerbsLink {
   void post_receive(std::size_t slot);
   void reap();
 
-  const RdmaNode& node_;
+  const DeviceNode& node_;
   unsigned depth_;
   RegisteredMemory outgoing_;
   RegisteredMemory incoming_;

@@ -4,6 +4,7 @@
 #include "process/one_sided.h"
 
 #include "process/message_workloads.h"
+#include "verbs/rdma_node.h"
 #include "verbs/verbs_link.h"
 
 namespace bench {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What is measured of datagrams over verbs, against a raw program of librdmacm and libibverbs; see plan.h.
+#include "runner/plan_maker.h"
+
+namespace bench {
+namespace {
+
+constexpr const char* kIntroduction = R"(# Performance of datagrams over RDMA
+
+weft, the libfabric.so.1 that Debian ships, and a program that calls librdmacm and libibverbs do the same work between
+two processes on one RDMA device, in turns, within one boot. This page is written by `sh tests/bench/run.sh ud`; the
+numbers behind it are in [ud.json](ud.json). [Over UDP](udp.md) the same is measured without a virtual machine.
+
+On Soft-RoCE the kernel is the network card, and in an emulated machine everything takes ten to thirty times as long as
+on a real one. So no time on this page means anything; the ratios do.
+)";
+
+constexpr const char* kMethod = R"(
+## How it is measured
+
+- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_DGRAM over the verbs
+  provider, default sizes, one completion queue for both directions, read with fi_cq_read without pause. weft's endpoints find
+  each other by IP address; libfabric's, which know no such addresses, by FI_ADDR_IB_UD and with FI_MSG_PREFIX.
+- "raw verbs" is one UD queue pair, ibv_poll_cq for up to 16 work completions without pause, small messages inline, work
+  requests prebuilt, the route header left in front of each message. Messages of the ping-pong have a work completion every 32nd
+  time only.
+- A stream keeps 64 messages under way and asks for a completion of every 16th, of all contestants alike. The receiver allows
+  half a window more whenever it has taken that, so nothing is lost. Every message carries a sequence number that it checks.
+- "join" is fi_join until FI_JOIN_COMPLETE, raw: rdma_join_multicast until RDMA_CM_EVENT_MULTICAST_JOIN on an id that lives
+  on; "leave" is fi_close, raw: rdma_leave_multicast. weft opens and destroys an rdma_cm_id each time (decision
+  [0011](../decisions/0011-datagrams-over-verbs.md)).
+- Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
+  best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
+- Client and server run on the first and the last core allowed to them, at idle priority (SCHED_IDLE): the kernel's threads,
+  which carry the messages here, preempt them at once.
+- Allocations are calls of malloc and its relatives anywhere in the client while messages flow.
+)";
+
+constexpr unsigned kWindow = 64;
+
+class UdPlanMaker : PlanMaker {
+ public:
+  UdPlanMaker(Effort effort, const std::string& address) : PlanMaker(effort, 0.05, 0.2, 1) {
+    plan_.page = {"ud.md", "ud.json", kIntroduction, kMethod};
+    plan_.raw_name = "raw verbs";
+    plan_.raw_program = "verbs_bench";
+    plan_.common_arguments = {"--address", address, "--limit", "100", "--busy-kernel", "--credits"};
+    plan_.fabric_arguments = {"--provider", "verbs"};
+    plan_.limit_seconds = 120;
+  }
+
+  Plan make() {
+    latency();
+    stream();
+    joins();
+    return std::move(plan_);
+  }
+
+ private:
+  static constexpr Target kAsFastAsRaw = at_most(1.03, Measure::kOverRaw);
+
+  void latency() {
+    for (const std::size_t size : {8, 64, 1024}) {
+      const std::string id = sized("dgram-pingpong", size, 2);
+      const std::string title = "ping-pong " + size_name(size);
+      plan_.rows.push_back({title + ", half round trip", id, "latency_us", "us", false, kAsFastAsRaw});
+      if (size > 8) continue;
+      plan_.rows.push_back(
+          {title + ", allocations", id, "allocations_per_op", "per op", false, at_most(0, Measure::kValue)});
+    }
+  }
+
+  void stream() {
+    const std::string id = sized("dgram-stream", 64, kWindow, {"--selective"});
+    plan_.rows.push_back(
+        {fmt::format("stream 64 B, window {}, a message", kWindow), id, "message_ns", "us", false, kAsFastAsRaw, 1e-3});
+  }
+
+  void joins() {
+    run("joins", "joins", {"--connections", pick("10", "100", "1000")});
+    plan_.rows.push_back({"join", "joins", "join_us", "us"});
+    plan_.rows.push_back({"leave", "joins", "leave_us", "us"});
+    plan_.rows.push_back({"join and leave", "joins", "membership_us", "us"});
+  }
+};
+
+}  // namespace
+
+Plan make_ud_plan(Effort effort, const std::string& address) {
+  return UdPlanMaker(effort, address).make();
+}
+
+}  // namespace bench
