@@ -14,7 +14,10 @@ namespace weft::rxm {
 void Endpoint::fetch(Channel& channel, std::uint64_t message, const RendezvousHeader& rendezvous,
                      const rdm::Envelope& envelope, const rdm::Delivery& delivery) noexcept {
   Fetch* fetch = fetches_.take();
-  if (fetch == nullptr) return receives_.fail(delivery, envelope, FI_ENOMEM, FI_ENOMEM);
+  if (fetch == nullptr) {
+    receives_.fail(delivery, envelope, FI_ENOMEM, FI_ENOMEM);
+    return tell_read_done(channel, message);
+  }
   fetch->channel = &channel;
   fetch->delivery = delivery;
   fetch->envelope = envelope;
@@ -80,13 +83,15 @@ void Endpoint::go_on(Fetch& fetch) noexcept {
     ++fetch.outstanding;
   }
   if (fetch.outstanding != 0) return;
-  if (fetch.error == 0) {
-    tell_read_done(channel, fetch.message);
+  // The sender hears of the end also when the receive failed, as for a short message; else it would wait for ever. It
+  // hears of it last: what cannot be told ends the channel, and with it all fetches.
+  const std::uint64_t message = fetch.message;
+  if (fetch.error == 0)
     receives_.complete(fetch.delivery, fetch.envelope);
-  } else {
+  else
     receives_.fail(fetch.delivery, fetch.envelope, fetch.error, fetch.error);
-  }
   release(fetch);
+  tell_read_done(channel, message);
 }
 
 void Endpoint::piece_finished(Fetch::Piece& piece, int error) noexcept {
