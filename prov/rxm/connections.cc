@@ -71,12 +71,21 @@ Channel* Endpoint::channel_of(const ::fid* fid) noexcept {
   return found == channels_by_fid_.end() ? nullptr : found->second;
 }
 
-// nullptr when the lower provider cannot, or memory runs out. The caller connects or accepts.
+// What a peer sent before it went is in the queue already, behind no more than what the others have outstanding: they
+// may go on sending meanwhile.
+void Endpoint::read_what_is_there() noexcept {
+  std::size_t most = 0;
+  for (Channel& channel : channels_) most += channel.works;
+  for (std::size_t found = 1; found != 0 && most != 0; most -= std::min(most, found)) found = read_completions();
+}
+
+// nullptr when the lower provider cannot, or memory runs out: then a request that `info` names is turned down. The
+// caller connects or accepts.
 Channel* Endpoint::open_channel(Peer& peer, fi_info* info) noexcept {
   std::unique_ptr<Channel> channel(new (std::nothrow) Channel);
-  if (channel == nullptr) return nullptr;
   fid_ep* ep = nullptr;
-  int error = fi_endpoint(domain_.lower(), info, &ep, nullptr);
+  int error = channel != nullptr ? fi_endpoint(domain_.lower(), info, &ep, nullptr) : -FI_ENOMEM;
+  if (error != 0 && info->handle != nullptr) reject(info, static_cast<std::uint8_t>(Reason::kRefused));
   if (error == 0) {
     error = fi_ep_bind(ep, &lower_eq_->fid, 0);
     if (error == 0) error = fi_ep_bind(ep, &lower_cq_->fid, FI_TRANSMIT | FI_RECV);
@@ -246,8 +255,7 @@ void Endpoint::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t
   if (channel == nullptr) return;
   if (event == FI_CONNECTED) return on_connected(*channel, entry.data, data_len);
   if (event != FI_SHUTDOWN) return;
-  // What the peer sent before it went is there already.
-  while (read_completions() != 0) continue;
+  read_what_is_there();
   if (channel->state == Channel::State::kClosed) return;
   Peer& peer = *channel->peer;
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s closed its connection\n", peer.address.to_string().c_str());
@@ -276,7 +284,7 @@ void Endpoint::on_event_error() noexcept {
   char text[256];
   FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection with %s: %s\n", peer.address.to_string().c_str(),
           fi_eq_strerror(lower_eq_.get(), error.prov_errno, error.err_data, text, sizeof text));
-  while (read_completions() != 0) continue;
+  read_what_is_there();
   close_channel(*channel, error.err);
   if (ours) fail_waiting(peer, error.err);
 }
@@ -346,7 +354,7 @@ void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noex
 
 void Endpoint::accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin) noexcept {
   Channel* channel = open_channel(peer, info);
-  if (channel == nullptr) return;  // the lower endpoint, and with it the request, is gone
+  if (channel == nullptr) return;  // and with it the request
   channel->state = Channel::State::kAccepting;
   channel->remote_id = remote_id;
   channel->twin = twin;

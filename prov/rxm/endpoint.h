@@ -184,6 +184,7 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   Deadline next_deadline() noexcept override;
   bool restless() noexcept override { return !stalled_.empty(); }
   std::size_t read_completions() noexcept;
+  void read_what_is_there() noexcept;
   void read_failed_completion() noexcept;
   void on_completion(const fi_cq_tagged_entry& entry) noexcept;
   void on_failure(const fi_cq_err_entry& error) noexcept;
