@@ -3,10 +3,9 @@
 // Whatever follows, the books balance (two_ends.h).
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstdio>
 
+#include "call_failures.h"
 #include "fake_rdma.h"
 #include "two_ends.h"
 
@@ -14,26 +13,6 @@ namespace {
 
 void set_short_times() {
   fake::set_timing({.request_timeout = 500, .disconnect_timeout = 200, .retries_exceeded = 50});
-}
-
-int error_for(const std::string& call) {
-  const bool allocates = call.find("create") != call.npos || call.find("alloc") != call.npos ||
-                         call.find("reg_mr") != call.npos || call.find("post") != call.npos;
-  return allocates ? ENOMEM : EIO;
-}
-
-struct Case {
-  std::string call;
-  uint64_t nth;
-};
-
-// The first occurrences, the last one, and one between.
-std::vector<uint64_t> occurrences(uint64_t count) {
-  std::vector<uint64_t> list;
-  for (uint64_t nth = 1; nth <= std::min<uint64_t>(count, 6); ++nth) list.push_back(nth);
-  if (count > 8) list.push_back((count + 6) / 2);
-  if (count > 6) list.push_back(count);
-  return list;
 }
 
 }  // namespace
@@ -62,10 +41,10 @@ TEST_P(FaultsCalls, ConversationWithoutFaultsBalances) {
 TEST_P(FaultsCalls, EachCallFailsOnce) {
   int runs = 0, reached = 0;
   for (const auto& [call, count] : calls_without_failure()) {
-    for (const uint64_t nth : occurrences(count)) {
+    for (const uint64_t nth : ends::occurrences(count)) {
       fake::reset();
       set_short_times();
-      fake::fail(call, nth, error_for(call));
+      fake::fail(call, nth, ends::error_for(call));
       ends::TwoEnds both(GetParam());
       both.run();
       ++runs;

@@ -10,11 +10,14 @@
 #include <rdma/fi_tagged.h>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "call_failures.h"
 #include "fake_rdma.h"
 
 namespace {
@@ -69,8 +72,15 @@ class ReliableEnd {
     return result == 0;
   }
   // The outcome of the last receive and of the last send, within 10 s: 0, or a positive error; -1 is none.
-  int received() { return outcome(&contexts_[0]); }
-  int sent() { return outcome(&contexts_[1]); }
+  int received() { return outcome(&contexts_[0], std::chrono::seconds(10)); }
+  int sent() { return outcome(&contexts_[1], std::chrono::seconds(10)); }
+  // The same for a receive whose message may have been lost on its way: what does not come is cancelled.
+  int received_or_cancelled() {
+    const int result = outcome(&contexts_[0], std::chrono::milliseconds(200));
+    if (result != -1) return result;
+    fi_cancel(&ep_->fid, &contexts_[0]);
+    return received();
+  }
   std::vector<char>& in() { return in_; }
   std::vector<char>& out() { return out_; }
 
@@ -84,8 +94,8 @@ class ReliableEnd {
     else if (count == -FI_EAVAIL && fi_cq_readerr(cq_, &failed, 0) == 1)
       outcomes_[failed.op_context] = failed.err;
   }
-  int outcome(void* context) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  int outcome(void* context, std::chrono::milliseconds patience) {
+    const auto until = std::chrono::steady_clock::now() + patience;
     while (outcomes_.count(context) == 0)
       if (progress(); std::chrono::steady_clock::now() > until) return -1;
     const int result = outcomes_[context];
@@ -105,39 +115,77 @@ class ReliableEnd {
   fi_addr_t self_ = FI_ADDR_UNSPEC;
 };
 
+// A conversation in which any call may fail. Every operation that was accepted ends. "" or what did not.
+std::string converse() {
+  ReliableEnd end;
+  std::string verdict;
+  if (end.open()) {
+    for (const size_t len : {size_t{64}, size_t{20000}, kLong, kLong}) {
+      const bool waits = end.receive(len, len);
+      if (end.send(len, len) && end.sent() == -1) verdict += "a send never ends; ";
+      if (waits && end.received_or_cancelled() == -1) verdict += "a receive never ends; ";
+    }
+  }
+  end.close();
+  return verdict;
+}
+
 class FaultsReliable : public testing::Test {
  protected:
   void SetUp() override {
     fake::reset();
-    ASSERT_TRUE(end_.open());
-    exchange(64, 1);  // the connection is there
+    setenv("FI_OFI_RXM_CONNECT_TIMEOUT", "1000", 1);
   }
   void TearDown() override {
-    end_.close();
+    unsetenv("FI_OFI_RXM_CONNECT_TIMEOUT");
     fake::reset();
     EXPECT_EQ(fake::leaks(), "");
   }
-  void exchange(size_t len, uint64_t tag) {
-    end_.out().assign(kLong, static_cast<char>(tag));
-    ASSERT_TRUE(end_.receive(len, tag) && end_.send(len, tag));
-    EXPECT_EQ(end_.received(), 0);
-    EXPECT_EQ(end_.sent(), 0);
-    EXPECT_EQ(std::memcmp(end_.in().data(), end_.out().data(), len), 0);
+  static void exchange(ReliableEnd& end, size_t len, uint64_t tag) {
+    end.out().assign(kLong, static_cast<char>(tag));
+    ASSERT_TRUE(end.receive(len, tag) && end.send(len, tag));
+    EXPECT_EQ(end.received(), 0);
+    EXPECT_EQ(end.sent(), 0);
+    EXPECT_EQ(std::memcmp(end.in().data(), end.out().data(), len), 0);
   }
-  ReliableEnd end_;
 };
 
 }  // namespace
 
 // The sender is not told by the device that its message could not be put anywhere.
 TEST_F(FaultsReliable, ALongMessageWithoutMemoryToReceiveItLetsItsSenderGo) {
-  exchange(kLong, 2);
-  ASSERT_TRUE(end_.receive(kLong, 3));
+  ReliableEnd end;
+  ASSERT_TRUE(end.open());
+  exchange(end, 64, 1);  // the connection is there
+  exchange(end, kLong, 2);
+  ASSERT_TRUE(end.receive(kLong, 3));
   fake::fail("ibv_reg_mr", 2, ENOMEM);  // the first is the sender's
-  ASSERT_TRUE(end_.send(kLong, 3));
-  EXPECT_EQ(end_.received(), FI_ENOMEM);
+  ASSERT_TRUE(end.send(kLong, 3));
+  EXPECT_EQ(end.received(), FI_ENOMEM);
   EXPECT_TRUE(fake::failure_happened());
-  EXPECT_NE(end_.sent(), -1) << "the sender waits for ever";
-  exchange(64, 4);
-  exchange(kLong, 5);
+  EXPECT_NE(end.sent(), -1) << "the sender waits for ever";
+  exchange(end, 64, 4);
+  exchange(end, kLong, 5);
+  end.close();
+}
+
+TEST_F(FaultsReliable, EachCallFailsOnce) {
+  ASSERT_EQ(converse(), "");
+  const auto calls = fake::calls();
+  ASSERT_FALSE(calls.empty());
+  int runs = 0, reached = 0;
+  for (const auto& [call, count] : calls) {
+    for (const uint64_t nth : ends::occurrences(count)) {
+      fake::reset();
+      fake::set_timing({.request_timeout = 500, .disconnect_timeout = 200, .retries_exceeded = 50});
+      fake::fail(call, nth, ends::error_for(call));
+      EXPECT_EQ(converse(), "") << call << " number " << nth << " of " << count << " failing";
+      ++runs;
+      reached += fake::failure_happened();
+      EXPECT_EQ(fake::leaks(), "") << call << " number " << nth << " of " << count << " failing";
+      fake::reset();
+    }
+  }
+  EXPECT_GT(reached, runs / 2);
+  std::printf("%d runs, the call that was to fail was reached in %d\n", runs, reached);
 }
