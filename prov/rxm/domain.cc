@@ -34,6 +34,7 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
                std::unique_ptr<Engine> engine, bool locking, void* context)
     : DomainBase(fabric, info, context),
       lower_info_(std::move(lower_info)),
+      levels_(std::exchange(lower_info_->tx_attr->op_flags, 0)),
       lower_(std::move(lower)),
       engine_(std::move(engine)),
       locking_(locking),

@@ -31,6 +31,9 @@ class Domain final : public DomainBase<Domain, Fabric> {
   std::size_t atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
   bool registers_locally() const noexcept { return registers_locally_; }
 
+  // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE: what the lower provider can be asked to wait for.
+  uint64_t levels() const noexcept { return levels_; }
+
   // Registers memory of a message, or buffers of our own, with the lower provider. Any thread.
   Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access) noexcept;
   // What a peer names the beginning of such memory by.
@@ -61,6 +64,7 @@ class Domain final : public DomainBase<Domain, Fabric> {
   ~Domain() = default;
 
   const InfoPtr lower_info_;
+  const uint64_t levels_;
   Lower<fid_domain> lower_;
   const std::unique_ptr<Engine> engine_;
   const bool locking_;

@@ -20,7 +20,7 @@ constexpr uint64_t kMessages = FI_MSG | FI_TAGGED;
 constexpr uint64_t kTxCaps = kMessages | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | kLocality;
 constexpr uint64_t kRxCaps = kMessages | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SOURCE |
                              FI_DIRECTED_RECV | FI_MULTI_RECV | kLocality;
-constexpr uint64_t kTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
+constexpr uint64_t kTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
 constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
 // What one connection keeps in order; reads of ours that fetch long messages do not count.
 constexpr uint64_t kOrder = FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_SAW |
@@ -32,7 +32,7 @@ constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fie
 void describe_endpoint(fi_info& info, const fi_info& lower, const Parameters& parameters) {
   info.caps = kTxCaps | kRxCaps;
   describe_direction(*info.tx_attr, {.caps = kTxCaps,
-                                     .op_flags = kTxFlags | (lower.tx_attr->op_flags & FI_DELIVERY_COMPLETE),
+                                     .op_flags = kTxFlags | (lower.tx_attr->op_flags & kLowerLevels),
                                      .msg_order = (lower.tx_attr->msg_order & kOrder) | kAtomicOrder,
                                      .size = parameters.tx_size,
                                      .iov_limit = kIovLimit});

@@ -32,6 +32,7 @@ InfoPtr lower_hints(const fi_info* hints) {
   lower->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   if (hints == nullptr) return lower;
   lower->addr_format = hints->addr_format;
+  if (hints->tx_attr != nullptr) lower->tx_attr->op_flags = hints->tx_attr->op_flags & kLowerLevels;
   if (const fi_domain_attr* domain = hints->domain_attr; domain != nullptr) {
     lower->domain_attr->threading = domain->threading == FI_THREAD_SAFE ? FI_THREAD_SAFE : FI_THREAD_UNSPEC;
     if (domain->name != nullptr && !set_name(lower->domain_attr->name, domain->name)) return nullptr;
@@ -68,8 +69,14 @@ Result<InfoPtr> lower_of(const fi_info& info, uint32_t version) {
   std::free(std::exchange(hints->dest_addr, nullptr));
   hints->dest_addrlen = 0;
   hints->addr_format = info.addr_format;
+  hints->tx_attr->op_flags = kLowerLevels;
   auto found = find_lower(version, nullptr, nullptr, 0, hints.get());
+  if (!found) {
+    hints->tx_attr->op_flags = 0;
+    found = find_lower(version, nullptr, nullptr, 0, hints.get());
+  }
   if (!found) return found;
+  (*found)->tx_attr->op_flags &= kLowerLevels;
   (*found)->next == nullptr ? void() : free_info(std::exchange((*found)->next, nullptr));
   return found;
 }

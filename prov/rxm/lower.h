@@ -27,6 +27,9 @@ using Lower = std::unique_ptr<Fid, CloseLower>;
 // "tcp" of "tcp;ofi_rxm".
 std::string lower_name(std::string_view prov_name);
 
+// Completion levels that are the lower provider's to keep.
+inline constexpr uint64_t kLowerLevels = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+
 // What to ask the lower providers for, for a caller with these hints (may be null). Null when memory runs out.
 InfoPtr lower_hints(const fi_info* hints);
 
@@ -34,7 +37,8 @@ InfoPtr lower_hints(const fi_info* hints);
 Result<InfoPtr> find_lower(uint32_t version, const char* node, const char* service, uint64_t flags,
                            const fi_info* hints);
 
-// The lower info that an info of ours was made of: same provider, fabric, domain, source address.
+// The lower info that an info of ours was made of: same provider, fabric, domain, source address. Its op_flags are the
+// levels that it has; they are no defaults for its endpoints.
 Result<InfoPtr> lower_of(const fi_info& info, uint32_t version);
 
 // Does the lower provider need local memory to be registered? Answered here, so the application need not.

@@ -15,7 +15,6 @@ namespace weft::rxm {
 namespace {
 
 constexpr std::size_t kStackPacket = 512;
-constexpr uint64_t kLevels = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 uint64_t completion_flags_of(Operation operation) noexcept {
   switch (operation) {
@@ -97,7 +96,7 @@ ssize_t Endpoint::queue(Peer& peer, const TransmitRequest& request, std::size_t 
 
 // What the lower provider copies is over with this call. False: it has to take the long way.
 bool Endpoint::try_inject(Channel& channel, const TransmitRequest& request, std::size_t len) noexcept {
-  if ((request.flags & kLevels) != 0 || request.operation > Operation::kTagged) return false;
+  if ((request.flags & kLowerLevels) != 0 || request.operation > Operation::kTagged) return false;
   if (len + sizeof(PacketHeader) > std::min(lower_inject_, kStackPacket)) return false;
   alignas(PacketHeader) std::byte bytes[kStackPacket];
   PacketHeader packet;
@@ -132,7 +131,7 @@ Transmit* Endpoint::make_transmit(Peer& peer, const TransmitRequest& request, st
   transmit->completion_flags = completion_flags_of(request.operation);
   transmit->report = !request.silent && (!routes_.transmit_selective || (request.flags & FI_COMPLETION) != 0);
   transmit->has_data = (request.flags & FI_REMOTE_CQ_DATA) != 0;
-  transmit->lower_flags = request.flags & kLevels & domain_.lower_info().tx_attr->op_flags;
+  transmit->lower_flags = request.flags & domain_.levels();
   transmit->data = request.data;
   transmit->tag = request.tag;
   transmit->len = len;

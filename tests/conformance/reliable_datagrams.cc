@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable datagrams: connections that nobody sees, messages of all lengths between many ends, peers that are not there
 // or go away; fi_endpoint(3) (FI_EP_RDM), fi_av(3), fi_tagged(3).
+#include <rdma/fi_rma.h>
+
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -435,4 +437,29 @@ TEST_P(ReliableDatagrams, NonsenseEndsItsConnectionAndNoOther) {
   }
   EXPECT_FALSE(Intruder(target(), victim, 4096).accepted()) << "another eager limit";
   expect_talking(pair);
+}
+
+TEST_P(ReliableDatagrams, DeliveryCompleteMeansThatItIsThere) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const HintsEditor delivered = [](fi_info& hints) {
+    hints.caps = FI_MSG | FI_RMA;
+    hints.tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+  };
+  ASSERT_TRUE(Fabric::offers(target(), delivered));
+  Fabric fabric(target(), delivered);
+  EXPECT_EQ(fabric.info()->tx_attr->op_flags & FI_DELIVERY_COMPLETE, FI_DELIVERY_COMPLETE);
+  Pair pair(fabric);
+  Buffer remote(fabric, 100'000, 0, FI_REMOTE_WRITE), local(fabric, 100'000, 0, FI_WRITE);
+  Context context;
+  unsigned seed = 0;
+  for (const size_t length : {8ul, 1000ul, 100'000ul, 8ul, 16'384ul}) {
+    local.fill_pattern(++seed);
+    ASSERT_EQ(retry([&] {
+                return fi_write(pair.a().ep(), local.data(), length, local.desc(), pair.a().peer,
+                                remote.remote_address(), remote.key(), &context);
+              }),
+              0);
+    ASSERT_TRUE(pair.a().tx().wait().ok());
+    EXPECT_TRUE(remote.holds_pattern(seed, length)) << "length " << length;
+  }
 }
