@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What an MPI program does, with every result checked: point-to-point in all its forms and sizes, all collectives,
-// communicators. Any number of ranks from 2 on; prints "all right" on rank 0, or says what went wrong and aborts.
+// What an MPI program does, with every result checked: point-to-point in all its forms and sizes, all collectives, one-
+// sided communication, communicators. Any number of ranks from 2 on; prints "all right" on rank 0, or says what went
+// wrong and aborts.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,8 +213,157 @@ static void collectives(MPI_Comm comm) {
   free(out);
 }
 
+// Blocks of different lengths: rank i has i + 1 elements.
+static void collectives_of_parts(MPI_Comm comm) {
+  int me, n;
+  MPI_Comm_rank(comm, &me);
+  MPI_Comm_size(comm, &n);
+  const int total = n * (n + 1) / 2;
+  int* counts = malloc(sizeof(int) * (size_t)n);
+  int* places = malloc(sizeof(int) * (size_t)n);
+  int* bytes = malloc(sizeof(int) * (size_t)n);
+  int* mine = malloc(sizeof(int) * (size_t)n * (size_t)n);
+  int* all = malloc(sizeof(int) * (size_t)total);
+  int* square = malloc(sizeof(int) * (size_t)n * (size_t)n);
+  MPI_Datatype* types = malloc(sizeof(MPI_Datatype) * (size_t)n);
+  for (int i = 0; i < n; ++i) {
+    counts[i] = i + 1;
+    places[i] = i * (i + 1) / 2;
+    bytes[i] = (int)sizeof(int) * i * n;
+    types[i] = MPI_INT;
+  }
+#define IS_WHOLE(list)        \
+  for (int i = 0; i < n; ++i) \
+    for (int j = 0; j <= i; ++j) CHECK((list)[places[i] + j] == 1000 * i + j)
+  for (int j = 0; j <= me; ++j) mine[j] = 1000 * me + j;
+  for (int root = 0; root < n; ++root) {
+    memset(all, 0xff, sizeof(int) * (size_t)total);
+    MPI_Gatherv(mine, me + 1, MPI_INT, all, counts, places, MPI_INT, root, comm);
+    if (me == root) IS_WHOLE(all);
+    memset(square, 0xff, sizeof(int) * (size_t)n);
+    MPI_Scatterv(all, counts, places, MPI_INT, square, me + 1, MPI_INT, root, comm);
+    for (int j = 0; j <= me; ++j) CHECK(square[j] == 1000 * me + j);
+  }
+  memset(all, 0xff, sizeof(int) * (size_t)total);
+  MPI_Allgatherv(mine, me + 1, MPI_INT, all, counts, places, MPI_INT, comm);
+  IS_WHOLE(all);
+  // To rank i go i + 1 elements, from it come me + 1; each block has room for n.
+  for (int kind = 0; kind < 2; ++kind) {
+    int* back = malloc(sizeof(int) * (size_t)n);
+    int* rows = malloc(sizeof(int) * (size_t)n);
+    for (int i = 0; i < n; ++i) {
+      back[i] = me + 1;
+      rows[i] = i * n;
+      for (int j = 0; j <= i; ++j) mine[i * n + j] = 10000 * me + 100 * i + j;
+    }
+    memset(square, 0xff, sizeof(int) * (size_t)n * (size_t)n);
+    if (kind == 0)
+      MPI_Alltoallv(mine, counts, rows, MPI_INT, square, back, rows, MPI_INT, comm);
+    else
+      MPI_Alltoallw(mine, counts, bytes, types, square, back, bytes, types, comm);
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j <= me; ++j) CHECK(square[i * n + j] == 10000 * i + 100 * me + j);
+    free(back);
+    free(rows);
+  }
+  free(counts);
+  free(places);
+  free(bytes);
+  free(mine);
+  free(all);
+  free(square);
+  free(types);
+}
+
+// Several that do not block, all under way at once.
+static void collectives_at_once(MPI_Comm comm) {
+  enum { kKinds = 7 };
+  int me, n, sums[2] = {0, 0}, from_root, one = 1;
+  MPI_Comm_rank(comm, &me);
+  MPI_Comm_size(comm, &n);
+  int* gathered = calloc((size_t)n, sizeof(int));
+  int* everywhere = calloc((size_t)n, sizeof(int));
+  int* out = malloc(sizeof(int) * (size_t)n);
+  int* in = calloc((size_t)n, sizeof(int));
+  MPI_Request requests[kKinds];
+  for (int i = 0; i < n; ++i) out[i] = 100 * me + i;
+  from_root = me == n - 1 ? 4711 : 0;
+  MPI_Ibarrier(comm, &requests[0]);
+  MPI_Ibcast(&from_root, 1, MPI_INT, n - 1, comm, &requests[1]);
+  MPI_Igather(&me, 1, MPI_INT, gathered, 1, MPI_INT, 0, comm, &requests[2]);
+  MPI_Iallgather(&me, 1, MPI_INT, everywhere, 1, MPI_INT, comm, &requests[3]);
+  MPI_Ialltoall(out, 1, MPI_INT, in, 1, MPI_INT, comm, &requests[4]);
+  MPI_Ireduce(&one, &sums[0], 1, MPI_INT, MPI_SUM, 0, comm, &requests[5]);
+  MPI_Iscan(&one, &sums[1], 1, MPI_INT, MPI_SUM, comm, &requests[6]);
+  MPI_Waitall(kKinds, requests, MPI_STATUSES_IGNORE);
+  CHECK(from_root == 4711 && sums[1] == me + 1);
+  if (me == 0) CHECK(sums[0] == n);
+  for (int i = 0; i < n; ++i) {
+    if (me == 0) CHECK(gathered[i] == i);
+    CHECK(everywhere[i] == i && in[i] == 100 * i + me);
+  }
+  free(gathered);
+  free(everywhere);
+  free(out);
+  free(in);
+}
+
+// Each rank has a window: a number that everybody adds to, a slot for each rank, and a long array.
+static void one_sided(void) {
+  enum { kRounds = 50, kLong = 30000 };
+  const int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+  long* memory;
+  MPI_Win window;
+  const MPI_Aint bytes = (MPI_Aint)sizeof(long) * (2 + ranks + kLong);
+  MPI_Win_allocate(bytes, sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+  memset(memory, 0, (size_t)bytes);
+  MPI_Win_fence(0, window);
+  long* array = malloc(sizeof(long) * kLong);
+  for (int i = 0; i < kLong; ++i) array[i] = 7L * rank + i;
+  const long value = 50 + rank;
+  MPI_Put(&value, 1, MPI_LONG, next, 2 + rank, 1, MPI_LONG, window);
+  MPI_Put(array, kLong, MPI_LONG, next, 2 + ranks, kLong, MPI_LONG, window);
+  MPI_Win_fence(0, window);
+  CHECK(memory[2 + last] == 50 + last);
+  for (int i = 0; i < kLong; ++i) CHECK(memory[2 + ranks + i] == 7L * last + i);
+  memset(array, 0, sizeof(long) * kLong);
+  MPI_Get(array, kLong, MPI_LONG, next, 2 + ranks, kLong, MPI_LONG, window);
+  MPI_Win_fence(0, window);
+  for (int i = 0; i < kLong; ++i) CHECK(array[i] == 7L * rank + i);
+  // Everybody adds to everybody's number; locks of both kinds.
+  const long one = 1;
+  for (int round = 0; round < kRounds; ++round)
+    for (int to = 0; to < ranks; ++to) {
+      MPI_Win_lock(round % 5 == 0 ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, to, 0, window);
+      MPI_Accumulate(&one, 1, MPI_LONG, to, 0, 1, MPI_LONG, MPI_SUM, window);
+      MPI_Win_unlock(to, window);
+    }
+  // A ticket is drawn once by everybody, and the highest one is swapped for a mark.
+  long ticket = -1, none = -1, swapped = -1;
+  MPI_Win_lock_all(0, window);
+  MPI_Fetch_and_op(&one, &ticket, MPI_LONG, 0, 1, MPI_SUM, window);
+  MPI_Win_flush(0, window);
+  CHECK(ticket >= 0 && ticket < ranks);
+  MPI_Win_unlock_all(window);
+  MPI_Barrier(MPI_COMM_WORLD);
+  const long all = ranks;
+  MPI_Win_lock_all(0, window);
+  MPI_Compare_and_swap(&none, &all, &swapped, MPI_LONG, 0, 1, window);
+  MPI_Win_flush_all(window);
+  CHECK(swapped == all || swapped == none);
+  MPI_Win_unlock_all(window);
+  int mine = swapped == all, winners = 0;
+  MPI_Allreduce(&mine, &winners, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(winners == 1);
+  MPI_Win_fence(0, window);
+  CHECK(memory[0] == (long)kRounds * ranks);
+  if (rank == 0) CHECK(memory[1] == none);
+  free(array);
+  MPI_Win_free(&window);
+}
+
 static void communicators(void) {
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     MPI_Comm half, copy;
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
     MPI_Comm_dup(half, &copy);
@@ -238,6 +388,9 @@ int main(int argc, char** argv) {
   wildcards_and_probes();
   persistent_and_cancelled();
   collectives(MPI_COMM_WORLD);
+  collectives_of_parts(MPI_COMM_WORLD);
+  collectives_at_once(MPI_COMM_WORLD);
+  one_sided();
   communicators();
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) puts("all right");
