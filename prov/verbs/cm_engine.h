@@ -79,6 +79,7 @@ class CmEngine {
   void note(CmHandler& handler) noexcept;
 
   // The rest: with the mutex held.
+  void drive_locked() noexcept { progress(); }
   Result<CmIdHandle> create_id(CmHandler& handler, rdma_port_space space) noexcept;
   // The same, bound to `local`, which receives the port that was chosen.
   Result<CmIdHandle> create_bound_id(CmHandler& handler, CmAddress& local) noexcept;

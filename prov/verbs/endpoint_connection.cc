@@ -57,6 +57,8 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   if (Status status = start_attempt(data, len); !status.ok()) return status.code();
   peer_ = *address;
   enter(CmEvent::kConnect);
+  // Who connects many endpoints reads no events meanwhile: those that were first go on now, so that their peers begin.
+  engine().drive_locked();
   return 0;
 }
 

@@ -43,18 +43,26 @@ ssize_t TransferEndpoint::post_receive(ReceiveWork& work) noexcept {
     work.flags |= Posted::kReport;
   else
     work.flags &= ~Posted::kReport;
+  {
+    LightGuard guard(receive_lock_);
+    if (qp_ == nullptr) [[unlikely]]
+      return keep_receive(work);
+    if (shared_receive_) [[unlikely]]
+      return -FI_EOPBADSTATE;  // receives are posted to the shared context
+    const ssize_t result = post_receive_locked(work);
+    if (result == 0) [[likely]]
+      return 0;
+    if (receives_.opened() || receives_.closed()) return result;
+  }
+  if (Status status = prepare_receives(); !status.ok()) return status.code();
   LightGuard guard(receive_lock_);
-  if (qp_ == nullptr) [[unlikely]]
-    return keep_receive(work);
-  if (shared_receive_) [[unlikely]]
-    return -FI_EOPBADSTATE;  // receives are posted to the shared context
   return post_receive_locked(work);
 }
 
 ssize_t TransferEndpoint::keep_receive(const ReceiveWork& work) noexcept {
   if (shared_receive_) return -FI_EOPBADSTATE;
   if (receives_.closed()) return -FI_ENOTCONN;
-  if (kept_ == nullptr) kept_ = KeptReceives::make(receives_.size(), sizes_.receive_sges);
+  if (kept_ == nullptr) kept_ = KeptReceives::make(sizes_.receives, sizes_.receive_sges);
   if (kept_ == nullptr || kept_->full()) return -FI_EAGAIN;
   kept_->add(work);
   return 0;

@@ -50,7 +50,7 @@ ibv_wr_opcode send_opcode(uint64_t flags) noexcept {
     const SendWork copy = work;  // so that `work` itself need not be in memory
     return post_in_chain(copy);
   }
-  Posted* const slot = sends_.next();
+  Posted* const slot = next_send();
   if (slot == nullptr) [[unlikely]]
     return on_no_room();
   ibv_send_wr wr;
@@ -86,7 +86,7 @@ ssize_t TransferEndpoint::post_checked_locked(const SendWork& work) noexcept {
 
 // Room may only be waiting to be noticed, and whoever sends without completions never reads the queue.
 ssize_t TransferEndpoint::on_no_room() noexcept {
-  if (sends_.closed()) return -FI_ENOTCONN;
+  if (sends_.closed()) return sends_refusal_;
   routes.transmit_channel->make_room();
   return -FI_EAGAIN;
 }
@@ -103,7 +103,7 @@ ssize_t TransferEndpoint::post_delivered_write(const SendWork& work) noexcept {
     routes.transmit_channel->unstage(*this);
     flush_chain();
   }
-  Posted* const first = sends_.next(0);
+  Posted* const first = next_send();
   Posted* const second = sends_.next(1);
   if (second == nullptr) return on_no_room();
   ibv_send_wr wr[2];
@@ -138,7 +138,7 @@ ssize_t TransferEndpoint::post_delivered_write(const SendWork& work) noexcept {
 ssize_t TransferEndpoint::post_in_chain(const SendWork& work) noexcept {
   if (chain_ == nullptr) chain_ = SendChain::make(sizes_.transmit_iov, sizes_.inline_bytes);
   if (chain_ == nullptr) return -FI_EAGAIN;
-  Posted* const slot = sends_.next();
+  Posted* const slot = next_send();
   if (slot == nullptr) {
     if (!chain_->empty()) {
       routes.transmit_channel->unstage(*this);

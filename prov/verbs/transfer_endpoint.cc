@@ -158,20 +158,53 @@ Status TransferEndpoint::open_queues() noexcept {
     if (!silent) return silent.error();
     *channel = *silent;
   }
-  if (Status status = sends_.open(sizes_.transmits, *this); !status.ok()) return status;
-  if (!shared_receive_ && !datagrams_)
-    if (Status status = receives_.open(sizes_.receives, this, nullptr); !status.ok()) return status;
-  if (reserved_transmit_ == 0) {
-    if (Status status = routes.transmit_channel->reserve(sizes_.transmits + 1); !status.ok()) return status;
-    reserved_transmit_ = sizes_.transmits + 1;
+  if (datagrams_) {
+    LightGuard guard(send_lock_);
+    if (Status status = prepare_sends(); !status.ok()) return status;
   }
-  if (reserved_receive_ == 0) {
+  if ((datagrams_ || shared_receive_) && reserved_receive_ == 0) {
     const Status status = shared_receive_ ? routes.receive_channel->reserve(*shared_receive_)
                                           : routes.receive_channel->reserve(sizes_.receives);
     if (!status.ok()) return status;
     reserved_receive_ = sizes_.receives;
   }
   return Status();
+}
+
+Status TransferEndpoint::prepare_sends() noexcept {
+  if (reserved_transmit_ != 0) return Status();
+  const unsigned entries = sizes_.transmits + 1;  // the marker at the end
+  if (Status status = routes.transmit_channel->reserve(entries); !status.ok()) return status;
+  if (Status status = sends_.open(sizes_.transmits, *this); !status.ok()) {
+    routes.transmit_channel->give_back(entries);
+    return status;
+  }
+  reserved_transmit_ = entries;
+  return Status();
+}
+
+Posted* TransferEndpoint::first_send() noexcept {
+  if (reserved_transmit_ != 0 || sends_refusal_ == -FI_ENOTCONN) return nullptr;
+  const Status status = prepare_sends();
+  sends_refusal_ = status.code();
+  return status.ok() ? sends_.next() : nullptr;
+}
+
+Status TransferEndpoint::prepare_receives() noexcept {
+  if (Status status = routes.receive_channel->reserve(sizes_.receives); !status.ok()) return status;
+  Status status;
+  {
+    LightGuard guard(receive_lock_);
+    if (!receives_.opened() && !receives_.closed()) {
+      status = receives_.open(sizes_.receives, this, nullptr);
+      if (status.ok()) {
+        reserved_receive_ = sizes_.receives;
+        return status;
+      }
+    }
+  }
+  routes.receive_channel->give_back(sizes_.receives);
+  return status;
 }
 
 ibv_qp_init_attr TransferEndpoint::qp_attributes() const noexcept {
@@ -195,16 +228,27 @@ Status TransferEndpoint::adopt_qp(ibv_qp* qp) noexcept {
   qp_number_ = qp->qp_num;
   if (shared_receive_)
     if (Status status = routes.receive_channel->add_endpoint(qp_number_, *this); !status.ok()) return status;
-  LightGuard sends(send_lock_);
-  LightGuard receives(receive_lock_);
-  qp_ = qp;
+  for (;;) {
+    {
+      LightGuard sends(send_lock_);
+      LightGuard receives(receive_lock_);
+      if (kept_ == nullptr || receives_.opened()) {
+        qp_ = qp;
+        post_kept_locked();
+        return Status();
+      }
+    }
+    if (Status status = prepare_receives(); !status.ok()) return status;
+  }
+}
+
+void TransferEndpoint::post_kept_locked() noexcept {
   const std::unique_ptr<KeptReceives> kept = std::move(kept_);
   for (size_t i = 0; kept != nullptr && i < kept->count(); ++i) {
     ReceiveWork& work = (*kept)[i];
     if (post_receive_locked(work) != 0)
       report_cancelled(routes.receive_queue.get(), routes.receive.get(), work.context, FI_RECV | FI_MSG);
   }
-  return Status();
 }
 
 void TransferEndpoint::start() noexcept {
@@ -222,6 +266,7 @@ void TransferEndpoint::stop(int) noexcept {
       flush_chain();
     }
     sends_.close();
+    sends_refusal_ = -FI_ENOTCONN;
   }
   LightGuard guard(receive_lock_);
   receives_.close();
@@ -332,13 +377,15 @@ ssize_t TransferEndpoint::rx_size_left() noexcept {
   if (shared_receive_) return shared_receive_->rx_size_left();
   LightGuard guard(receive_lock_);
   const size_t kept = kept_ != nullptr ? kept_->count() : 0;
-  return static_cast<ssize_t>(receives_.room() - std::min(receives_.room(), kept));
+  const size_t room = receives_.opened() || receives_.closed() ? receives_.room() : sizes_.receives;
+  return static_cast<ssize_t>(room - std::min(room, kept));
 }
 
 ssize_t TransferEndpoint::tx_size_left() noexcept {
   if (!enabled_) return -FI_EOPBADSTATE;
   LightGuard guard(send_lock_);
-  return static_cast<ssize_t>(sends_.room());
+  return static_cast<ssize_t>(sends_refusal_ == -FI_ENOTCONN || reserved_transmit_ != 0 ? sends_.room()
+                                                                                        : sizes_.transmits);
 }
 
 int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {

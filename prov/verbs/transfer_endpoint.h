@@ -115,8 +115,7 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;
   Status bind_counter(Counter& counter, uint64_t flags) noexcept;
   Status bind_shared_receive(SharedReceive& shared) noexcept;
-  // -FI_ENOCQ when a direction that the endpoint is capable of has neither queue nor counter; -FI_ENOMEM; -FI_ENOSPC
-  // when the device's completion queues cannot hold what this endpoint may have outstanding.
+  // -FI_ENOCQ when a direction that the endpoint is capable of has neither queue nor counter; -FI_ENOMEM.
   Status enable_transfers() noexcept;
   bool transfers_enabled() const noexcept { return enabled_; }
 
@@ -159,6 +158,7 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   LightLock send_lock_;
   ibv_qp* qp_ = nullptr;  // written under both locks
   SendRing sends_;
+  int sends_refusal_ = -FI_EAGAIN;  // while it is closed
   LightLock receive_lock_;
 
   struct Sizes {
@@ -180,8 +180,21 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   static Sizes sizes_for(const Domain& domain, const fi_info& info) noexcept;
 
   Status open_queues() noexcept;
+  // Room for what the endpoint may have outstanding, here and in the device's completion queues. It is made when the
+  // first operation of a direction is posted, since most connections of a busy server wait. -FI_ENOMEM; -FI_ENOSPC when
+  // the completion queue cannot hold it. Sends: with send_lock_ held. Receives: without locks; without error if they
+  // have ended meanwhile.
+  Status prepare_sends() noexcept;
+  Status prepare_receives() noexcept;
+  // The record of the next work request. Null: on_no_room() says why.
+  Posted* next_send() noexcept {
+    Posted* const slot = sends_.next();
+    return slot != nullptr ? slot : first_send();
+  }
+  Posted* first_send() noexcept;
   void note_routes() noexcept;
   void post_marker() noexcept;
+  void post_kept_locked() noexcept;
   void cancel_kept() noexcept;
   void cancel_left() noexcept;
   void report_cancelled(CompletionQueueCore* queue, CounterCore* counter, void* context, uint64_t flags) noexcept;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <utility>
 
 #include "verbs/limits.h"
 
@@ -23,10 +24,11 @@ std::unique_ptr<Posted[]> make_slots(std::uint32_t count) noexcept {
 
 Status SendRing::open(std::size_t size, TransferEndpoint& endpoint) noexcept {
   // Two at least: some operations are two work requests.
-  size_ = limit_ = static_cast<std::uint32_t>(std::clamp<std::size_t>(size, 2, kMaxQueueSize));
-  const std::uint32_t capacity = std::bit_ceil(size_);
+  const auto wanted = static_cast<std::uint32_t>(std::clamp<std::size_t>(size, 2, kMaxQueueSize));
+  const std::uint32_t capacity = std::bit_ceil(wanted);
   slots_ = make_slots(capacity);
   if (slots_ == nullptr) return Status(-FI_ENOMEM);
+  size_ = limit_ = wanted;
   mask_ = capacity - 1;
   signal_every_ = std::max(size_ / 2, 1u);
   for (std::uint32_t i = 0; i < capacity; ++i) slots_[i].endpoint = &endpoint;
@@ -46,11 +48,13 @@ Posted* SendRing::take_oldest() noexcept {
 }
 
 Status ReceiveSlots::open(std::size_t size, TransferEndpoint* endpoint, SharedReceive* shared) noexcept {
-  size_ = static_cast<std::uint32_t>(std::clamp<std::size_t>(size, 1, kMaxQueueSize));
-  const std::uint32_t capacity = std::bit_ceil(size_);
-  slots_ = make_slots(size_);
+  const auto wanted = static_cast<std::uint32_t>(std::clamp<std::size_t>(size, 1, kMaxQueueSize));
+  const std::uint32_t capacity = std::bit_ceil(wanted);
+  auto slots = make_slots(wanted);
   free_.reset(new (std::nothrow) std::uint16_t[capacity]);
-  if (slots_ == nullptr || free_ == nullptr) return Status(-FI_ENOMEM);
+  if (slots == nullptr || free_ == nullptr) return Status(-FI_ENOMEM);
+  slots_ = std::move(slots);
+  size_ = wanted;
   mask_ = capacity - 1;
   for (std::uint32_t i = 0; i < size_; ++i) {
     free_[i] = static_cast<std::uint16_t>(i);

@@ -123,7 +123,7 @@ struct MultiReceive {
 // Receives: a multi-receive buffer keeps its record while it takes messages, so records return in any order.
 class ReceiveSlots {
  public:
-  // The records belong to one of the two. -FI_ENOMEM.
+  // The records belong to one of the two. Before that there is no room. -FI_ENOMEM.
   Status open(std::size_t size, TransferEndpoint* endpoint, SharedReceive* shared) noexcept;
 
   // Poster. Null: full, or closed.
@@ -148,6 +148,7 @@ class ReceiveSlots {
     known_tail_ = head_;
   }
   bool closed() const noexcept { return closed_; }
+  bool opened() const noexcept { return slots_ != nullptr; }
   std::size_t room() const noexcept { return closed_ ? 0 : tail_.load(std::memory_order_acquire) - head_; }
   std::uint32_t outstanding() const noexcept { return size_ - (tail_.load(std::memory_order_acquire) - head_); }
   // What a record has to know if its buffer is a multi-receive one. Null: no memory.
