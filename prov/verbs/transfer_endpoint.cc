@@ -311,8 +311,17 @@ void TransferEndpoint::post_marker() noexcept {
   marker_posted_ = ibv_post_send(qp_, &wr, &bad) == 0;
 }
 
+bool TransferEndpoint::idle() noexcept {
+  {
+    LightGuard guard(send_lock_);
+    if (sends_.outstanding() != 0) return false;
+  }
+  LightGuard guard(receive_lock_);
+  return receives_.outstanding() == 0;
+}
+
 bool TransferEndpoint::drain() noexcept {
-  if (!enabled_ || abandoned_) return true;
+  if (!enabled_ || abandoned_ || (!shared_receive_ && !marker_tried_ && idle())) return true;
   {
     LightGuard guard(send_lock_);
     if (!marker_tried_ && qp_ != nullptr) post_marker();

@@ -129,6 +129,8 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   // The queue pair, if there is one, is or goes in error: nothing more is accepted, receives that the device never got
   // are cancelled. `error` is for the log (positive; 0: an orderly end). Idempotent.
   void stop(int error) noexcept;
+  // Nothing of this endpoint's own is with the device. After stop().
+  bool idle() noexcept;
   // Polls; true once every posted operation has completed. After stop(). Call again until true or out of patience.
   bool drain() noexcept;
   // The queue pair, if there was one, has been destroyed: completes what is left as FI_ECANCELED, and lets go of
