@@ -77,6 +77,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
       connect_timeout_ms_(domain.fabric().parameters.connect_timeout_ms),
       data_mask_(low_bytes(domain.attr().cq_data_size)),
       segments_(!is_stream(*lower)),
+      max_message_(lower->ep_attr->max_msg_size),
       lower_inject_(lower->tx_attr->inject_size),
       lower_iov_limit_(std::max<std::size_t>(lower->tx_attr->iov_limit, 1)),
       names_sources_((info.caps & FI_SOURCE) != 0),
@@ -348,6 +349,8 @@ void Endpoint::on_failure(const fi_cq_err_entry& error) noexcept {
   if (work == nullptr) return;
   Channel& channel = *work->channel;
   --channel.works;
+  // Nobody here canceled it: the connection ended. What we end ourselves has its reason already.
+  const int reason = error.err == FI_ECANCELED ? FI_ECONNRESET : error.err;
   switch (work->kind) {
     case Work::Kind::kReceive: {
       auto& posted = static_cast<PostedBuffer&>(*work);
@@ -357,11 +360,11 @@ void Endpoint::on_failure(const fi_cq_err_entry& error) noexcept {
       return;
     }
     case Work::Kind::kTransmit:
-      return lower_finished(static_cast<Transmit&>(*work), error.err);
+      return lower_finished(static_cast<Transmit&>(*work), reason);
     case Work::Kind::kPacket:
-      return packet_finished(static_cast<Packet&>(*work), error.err);
+      return packet_finished(static_cast<Packet&>(*work), reason);
     case Work::Kind::kFetch:
-      return piece_finished(static_cast<Fetch::Piece&>(*work), error.err);
+      return piece_finished(static_cast<Fetch::Piece&>(*work), reason);
   }
 }
 

@@ -286,8 +286,9 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   const std::size_t segment_limit_;
   const std::size_t unexpected_limit_;
   const int connect_timeout_ms_;
-  const uint64_t data_mask_;  // completion data as domain_attr->cq_data_size has it
-  const bool segments_;       // see is_stream()
+  const uint64_t data_mask_;       // completion data as domain_attr->cq_data_size has it
+  const bool segments_;            // see is_stream()
+  const std::size_t max_message_;  // the lower provider's: what it may have to read in one piece
   const std::size_t lower_inject_;
   const std::size_t lower_iov_limit_;
   const bool names_sources_;  // FI_SOURCE

@@ -71,7 +71,7 @@ TransmitRequest request_of(const Transmit& transmit) noexcept {
 ssize_t Endpoint::transmit(const TransmitRequest& request) noexcept {
   if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
   const std::size_t len = total_length(request.iov);
-  if ((request.flags & FI_INJECT) != 0 && len > eager_limit_) return -FI_EMSGSIZE;
+  if (len > max_message_ || ((request.flags & FI_INJECT) != 0 && len > eager_limit_)) return -FI_EMSGSIZE;
   Lock lock(engine().mutex());
   Peer* peer = peer_of(request.destination);
   if (peer == nullptr) return -FI_EINVAL;

@@ -74,7 +74,20 @@ TEST_P(ReliableDatagrams, AllLengthsArriveWholeExpectedOrNot) {
                               32768ul, 131071ul, 131072ul, 131073ul, 1ul << 20, (1ul << 20) + 1, 8ul << 20, 64ul << 20})
     for (const bool tagged : {false, true})
       for (const bool expected : {true, false})
-        expect_arrival(pair.a(), pair.b(), pair.a().peer, length, tagged, expected);
+        if (length <= fabric.info()->ep_attr->max_msg_size)
+          expect_arrival(pair.a(), pair.b(), pair.a().peer, length, tagged, expected);
+}
+
+TEST_P(ReliableDatagrams, MessagesThatAreTooLongAreRefused) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  const size_t most = fabric.info()->ep_attr->max_msg_size;
+  if (most > (1ul << 30)) GTEST_SKIP() << "no memory is so long";
+  Buffer out(fabric, most + 1);
+  EXPECT_EQ(pair.a().send(out, most + 1, nullptr), -FI_EMSGSIZE);
+  EXPECT_EQ(pair.a().tsend(out, most + 1, 1, nullptr), -FI_EMSGSIZE);
+  EXPECT_TRUE(pair.a().tx().stays_silent(milliseconds(1)));
 }
 
 TEST_P(ReliableDatagrams, BothEndsMayBeTheFirst) {
@@ -426,6 +439,29 @@ TEST_P(ReliableDatagrams, NonsenseEndsItsConnectionAndNoOther) {
   std::string endless = packet(1, 0, ~0ull, 10);
   endless[2] = 10;
   endless[24] = 1;
+  // Atomic operations: no range, too many, no such operation, no such type, elements that are not there, answers.
+  const auto atomic = [](uint8_t op, uint8_t type, uint8_t operation, uint8_t count, uint64_t elements) {
+    std::string bytes = packet(4, op, 96 + 8, 96 + 8);
+    bytes[56] = static_cast<char>(type);
+    bytes[57] = static_cast<char>(operation);
+    bytes[58] = static_cast<char>(count);
+    std::memcpy(bytes.data() + 64 + 8, &elements, sizeof elements);
+    return bytes;
+  };
+  std::string cut = atomic(6, FI_UINT64, FI_SUM, 1, 1).substr(0, 64 + 90);
+  const uint64_t cut_size = 90;
+  std::memcpy(cut.data() + 40, &cut_size, sizeof cut_size);
+  for (const std::string& bytes :
+       {atomic(6, FI_UINT64, FI_SUM, 0, 1), atomic(6, FI_UINT64, FI_SUM, 5, 1), atomic(6, FI_UINT64, 99, 1, 1),
+        atomic(6, 99, FI_SUM, 1, 1), atomic(6, FI_UINT64, FI_CSWAP, 1, 1), atomic(7, FI_UINT64, FI_SUM, 1, 2),
+        atomic(8, FI_UINT64, FI_CSWAP, 1, 1), atomic(7, FI_UINT64, FI_ATOMIC_READ, 1, 60'000),
+        atomic(6, FI_UINT64, FI_SUM, 1, ~0ull), atomic(6, FI_UINT64, FI_SUM, 1, (1ull << 61) + 1),
+        atomic(1, FI_UINT64, FI_SUM, 1, 1), cut, packet(5, 7, 8, 8), packet(5, 7, 4, 4)}) {
+    Intruder intruder(target(), victim);
+    ASSERT_TRUE(intruder.accepted());
+    intruder.say(bytes);
+    EXPECT_TRUE(intruder.cut_off()) << bytes.size();
+  }
   for (const std::string& bytes :
        {std::string(), std::string("x"), std::string(31, '\x04'), packet(0, 0, 8, 8, 9), packet(0, 0, 9, 8),
         packet(0, 6, 8, 8), packet(99, 0, 0, 0), packet(0, 0, 0, 0).substr(0, 40), packet(2, 0, 100, 8),
