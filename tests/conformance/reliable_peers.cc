@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliable datagrams and many peers: hundreds that start at once, one that is killed in the middle; fi_endpoint(3)
+// (FI_EP_RDM), fi_av(3).
+#include <sys/resource.h>
+
+#include <memory>
+#include <utility>
+
+#include "fixture/child.h"
+#include "fixture/driver.h"
+#include "fixture/member.h"
+
+CONFORMANCE_TOPIC(ReliablePeers);
+
+#define RELIABLE_DATAGRAMS_ONLY() \
+  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "FI_EP_RDM only"
+
+namespace {
+
+constexpr size_t kHundreds = 200;
+constexpr size_t kLong = 64 << 20;  // as long as what the child announces
+
+bool may_open(rlim_t descriptors) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, descriptors));
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= descriptors;
+}
+
+}  // namespace
+
+TEST_P(ReliablePeers, HundredsThatStartAtOnceAllConnect) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!may_open(kHundreds * 30)) GTEST_SKIP() << "not allowed so many descriptors";
+  Fabric fabric(target());
+  DatagramEnd hub(fabric);
+  std::vector<std::unique_ptr<DatagramEnd>> ends;
+  std::vector<fi_addr_t> handles;
+  for (size_t i = 0; i < kHundreds; ++i) {
+    ends.push_back(std::make_unique<DatagramEnd>(fabric));
+    (*ends.back())->peer = ends.back()->insert(hub.address());
+    handles.push_back(hub.insert(ends.back()->address()));
+  }
+  Buffer out(fabric, 64), in(fabric, 64);
+  std::vector<Context> contexts(4 * kHundreds);
+  for (size_t i = 0; i < kHundreds; ++i) {
+    ASSERT_EQ(hub->trecv(in, 64, i, 0, &contexts[4 * i]), 0);
+    ASSERT_EQ((*ends[i])->trecv(in, 64, i, 0, &contexts[4 * i + 1]), 0);
+    ASSERT_EQ((*ends[i])->tsend(out, 64, i, &contexts[4 * i + 2]), 0);
+    if (i % 2 == 0) continue;  // every second pair asks from both ends
+    hub->peer = handles[i];
+    ASSERT_EQ(hub->tsend(out, 64, i, &contexts[4 * i + 3]), 0);
+  }
+  std::vector<char> heard(kHundreds, 0);
+  for (size_t i = 0; i < kHundreds; ++i) {
+    const Completion received = hub->rx().wait(after(std::chrono::seconds(60)));
+    ASSERT_TRUE(received.ok()) << received << " after " << i;
+    EXPECT_EQ(std::exchange(heard[received.entry.tag], 1), 0);
+  }
+  for (size_t i = 0; i < kHundreds; ++i) {
+    ASSERT_TRUE((*ends[i])->tx().wait().ok()) << i;
+    if (i % 2 == 0) continue;
+    ASSERT_TRUE(hub->tx().wait().ok()) << i;
+    ASSERT_TRUE((*ends[i])->rx().wait().ok()) << i;
+  }
+}
+
+TEST_P(ReliablePeers, APeerThatIsKilledFailsItsOperationsAndNobodyElses) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  DatagramEnd stays(fabric), other(fabric);
+  const fi_addr_t friendly = stays.insert(other.address());
+  for (int round = 0; round < 3; ++round) {
+    child::Running peer("announce_and_stay",
+                        {{"WEFT_CONFORMANCE_PEER", target().address + " " + std::to_string(stays.address().port())}});
+    Buffer name(fabric, sizeof(sockaddr_storage)), out(fabric, 1 << 20), in(fabric, kLong), small(fabric, 64);
+    Context hello, fetching, sends[3], greeting, greeted;
+    ASSERT_EQ(stays->trecv(name, name.size(), 1, 0, &hello), 0);
+    const Completion said = stays->rx().wait(after(std::chrono::seconds(30)));
+    ASSERT_TRUE(said.ok()) << said;
+    Address address;
+    std::memcpy(&address.storage, name.data(), said.entry.len);
+    address.size = said.entry.len;
+    stays->peer = stays.insert(address);
+    for (Context& context : sends) ASSERT_EQ(stays->tsend(out, out.size(), 77, &context), 0);
+    // What it announced is on its way when it dies, at one point or another of it.
+    ASSERT_EQ(stays->trecv(in, kLong, 2, 0, &fetching), 0);
+    for (int i = 0; i < 200 * round; ++i) driver::poke();
+    peer.kill();
+    const Completion fetched = stays->rx().wait(after(std::chrono::seconds(30)));
+    EXPECT_EQ(fetched.context(), &fetching);
+    EXPECT_TRUE(fetched.ok() || fetched.err() == FI_ECONNRESET) << fetched;
+    bool seen[3] = {};
+    for (int i = 0; i < 3; ++i) {
+      const Completion failed = stays->tx().wait(after(std::chrono::seconds(30)));
+      EXPECT_EQ(failed.err(), FI_ECONNRESET) << failed;
+      const auto* context = static_cast<const Context*>(failed.context());
+      ASSERT_TRUE(context >= sends && context < sends + 3);
+      EXPECT_FALSE(std::exchange(seen[context - sends], true));
+    }
+    ASSERT_EQ(other->trecv(small, 64, 5, 0, &greeted), 0);
+    stays->peer = friendly;
+    ASSERT_EQ(stays->tsend(small, 64, 5, &greeting), 0);
+    EXPECT_TRUE(stays->tx().wait().ok());
+    EXPECT_TRUE(other->rx().wait().ok());
+    EXPECT_TRUE(stays->tx().stays_silent());
+    EXPECT_TRUE(stays->rx().stays_silent(milliseconds(1)));
+  }
+}
