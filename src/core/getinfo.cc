@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -162,14 +163,20 @@ Result<std::string> ask(const fi_provider& provider, const Request& request, con
   return *taken ? "" : "what it offers is excluded by FI_PROVIDER";
 }
 
+constexpr const char* kNothingBelow = "no provider below it matches";
+
+// A layered provider hears from those that were asked for it; the user hears everything.
 void report(const Request& request, const ProviderHint& hint, const Registry& registry,
-            const std::vector<std::string>& refusals) {
-  if (Capture::current() == nullptr) {
-    say(fmt::format("no provider matches (version {}, node {}, service {}, flags {:#x}{})",
-                    version_text(request.version), request.node == nullptr ? "none" : request.node,
-                    request.service == nullptr ? "none" : request.service, request.flags,
-                    request.hints == nullptr ? ", no hints" : ""));
+            const std::vector<std::string>& refusals, const std::vector<std::string>& answers) {
+  if (Capture::current() != nullptr) {
+    for (const std::string& answer : answers) say(answer);
+    if (answers.empty()) say(kNothingBelow);
+    return;
   }
+  say(fmt::format("no provider matches (version {}, node {}, service {}, flags {:#x}{})", version_text(request.version),
+                  request.node == nullptr ? "none" : request.node,
+                  request.service == nullptr ? "none" : request.service, request.flags,
+                  request.hints == nullptr ? ", no hints" : ""));
   for (const std::string_view name : hint.names()) {
     if (registry.find(name) == nullptr) say(fmt::format("provider {}: there is no such provider", name));
   }
@@ -184,7 +191,7 @@ int get_info(const Request& request, InfoList& all) {
   Registry& registry = state().registry;
   registry.load();
   const ProviderHint hint(request.prov_name());
-  std::vector<std::string> refusals;
+  std::vector<std::string> refusals, answers;  // answers: of providers that were asked
   for (const Provider* provider : registry.providers()) {
     if (!takes_part(*provider, request.flags)) continue;
     std::string refusal = unasked(*provider, hint, request);
@@ -192,11 +199,14 @@ int get_info(const Request& request, InfoList& all) {
       Result<std::string> answer = ask(*provider->abi, request, registry.filter(), all);
       if (!answer) return answer.error().code();
       refusal = std::move(*answer);
+      // What one below said has been said.
+      if (std::find(answers.begin(), answers.end(), refusal) != answers.end()) refusal = kNothingBelow;
+      if (!refusal.empty()) answers.push_back(fmt::format("provider {}: {}", provider->abi->name, refusal));
     }
     if (!refusal.empty()) refusals.push_back(fmt::format("provider {}: {}", provider->abi->name, refusal));
   }
   if (!all.empty()) return 0;
-  report(request, hint, registry, refusals);
+  report(request, hint, registry, refusals, answers);
   return -FI_ENODATA;
 }
 

@@ -149,6 +149,25 @@ TEST_F(GetInfoTest, ALayerPassesOnWhyItsCoresRefuse) {
   }));
 }
 
+TEST_F(GetInfoTest, WhatACoreSaidIsNotRepeatedForTheLayer) {
+  Other::install("verbs");
+  Tcp::install("tcp");
+  Other::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info**) {
+    refuse(Other::abi, "no device is there");
+    return -FI_ENODATA;
+  };
+  install_layer();
+  record();
+  EXPECT_TRUE(getinfo_named("verbs").empty());
+  EXPECT_EQ(std::ranges::count_if(log(),
+                                  [](const std::string& line) {
+                                    return line.find("provider ") == 0 &&
+                                           line.find("no device is there") != std::string::npos;
+                                  }),
+            1);
+  EXPECT_TRUE(logged("provider ofi_rxm: no provider below it matches"));
+}
+
 TEST_F(GetInfoTest, VersionsAndFlagsAreChecked) {
   Tcp::install("tcp");
   record();
