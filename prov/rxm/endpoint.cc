@@ -17,6 +17,7 @@
 #include "objects/attributes.h"
 #include "objects/endpoint_names.h"
 #include "objects/endpoint_options.h"
+#include "objects/event_binding.h"
 #include "rxm/domain.h"
 
 namespace weft::rxm {
@@ -170,19 +171,14 @@ int Endpoint::close() {
     }
     lower_eq_.reset();
   }
-  if (events_) events_->remove(&abi.fid);
+  release_events(events_, engine(), abi.fid);
   delete this;
   return 0;
 }
 
 int Endpoint::bind(::fid* object, uint64_t flags) {
+  if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
   Lock lock(engine().mutex());
-  if (auto* queue = EventQueue::from(object)) {
-    if (flags != 0) return -FI_EBADFLAGS;
-    if (events_) return -FI_EINVAL;
-    events_ = Ref<EventQueue>(*queue);
-    return 0;
-  }
   if (auto* queue = CompletionQueue::from(object))
     return &queue->engine() == &engine() ? bind_cq(*queue, flags).code() : -FI_EDOMAIN;
   if (auto* counter = Counter::from(object))
