@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Whatever a peer may say to a reliable datagram endpoint over an established connection: packets of every type with
+// any contents, answers to messages that it was sent and to others; spec: prov/rxm/packet.h. Receives of several kinds
+// are posted, memory is exposed, long and short messages are on their way to the peer. No input may crash, write
+// outside the buffers, leak, leave an operation without an end or end one twice.
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_tagged.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+
+#include "rxm/packet.h"
+#include "wire_target.h"
+
+using namespace weft;
+using namespace weft::fuzz;
+
+namespace {
+
+constexpr std::size_t kEager = 16384;
+constexpr std::size_t kPacket = sizeof(rxm::PacketHeader) + kEager;
+constexpr std::size_t kExposed = 256;
+constexpr int kRounds = 4;
+constexpr int kRoundsForEvents = 1200;  // connections are looked at every thousandth time
+
+// The endpoint that is attacked.
+class Victim {
+ public:
+  Victim() {
+    fi_info* hints = fi_allocinfo();
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->fabric_attr->prov_name = strdup("tcp;ofi_rxm");
+    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
+    fi_info* found = nullptr;
+    WEFT_FUZZ_CHECK(fi_getinfo(FI_VERSION(2, 6), "127.0.0.1", nullptr, FI_SOURCE | FI_NUMERICHOST, hints, &found) == 0);
+    fi_freeinfo(hints);
+    info_.reset(found);
+    fi_cq_attr cq{};
+    cq.format = FI_CQ_FORMAT_TAGGED;
+    fi_av_attr av{};
+    av.type = FI_AV_TABLE;
+    WEFT_FUZZ_CHECK(fi_fabric(found->fabric_attr, &fabric_, nullptr) == 0);
+    WEFT_FUZZ_CHECK(fi_domain(fabric_, found, &domain_, nullptr) == 0);
+    WEFT_FUZZ_CHECK(fi_cq_open(domain_, &cq, &cq_, nullptr) == 0);
+    WEFT_FUZZ_CHECK(fi_av_open(domain_, &av, &av_, nullptr) == 0);
+    WEFT_FUZZ_CHECK(fi_endpoint(domain_, found, &ep_, nullptr) == 0);
+    WEFT_FUZZ_CHECK(fi_ep_bind(ep_, &cq_->fid, FI_TRANSMIT | FI_RECV) == 0);
+    WEFT_FUZZ_CHECK(fi_ep_bind(ep_, &av_->fid, 0) == 0);
+    WEFT_FUZZ_CHECK(fi_enable(ep_) == 0);
+    WEFT_FUZZ_CHECK(
+        fi_mr_reg(domain_, exposed_.data(), kExposed, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 7, 0, &mr_, nullptr) == 0);
+  }
+  ~Victim() {
+    for (fid* object : {&ep_->fid, &mr_->fid, &av_->fid, &cq_->fid, &domain_->fid, &fabric_->fid})
+      WEFT_FUZZ_CHECK(fi_close(object) == 0);
+  }
+
+  sockaddr_in name() {
+    sockaddr_in name{};
+    std::size_t len = sizeof name;
+    WEFT_FUZZ_CHECK(fi_getname(&ep_->fid, &name, &len) == 0);
+    return name;
+  }
+  std::uint64_t exposed_key() { return fi_mr_key(mr_); }
+
+  void post_receives() {
+    for (const std::size_t size : {std::size_t{16}, std::size_t{4096}, std::size_t{200'000}}) {
+      for (const bool tagged : {false, true}) {
+        std::vector<char>& buffer = buffers_.emplace_back(size);
+        posted_ += (tagged ? fi_trecv(ep_, buffer.data(), size, nullptr, FI_ADDR_UNSPEC, 1, ~std::uint64_t{1}, &buffer)
+                           : fi_recv(ep_, buffer.data(), size, nullptr, FI_ADDR_UNSPEC, &buffer)) == 0;
+      }
+    }
+  }
+  void send_to(const sockaddr_in& peer) {
+    fi_addr_t handle = FI_ADDR_UNSPEC;
+    WEFT_FUZZ_CHECK(fi_av_insert(av_, &peer, 1, &handle, 0, nullptr) == 1);
+    for (const std::size_t size : {std::size_t{8}, std::size_t{8000}, std::size_t{300'000}}) {
+      std::vector<char>& buffer = buffers_.emplace_back(size);
+      posted_ += fi_tsend(ep_, buffer.data(), size, nullptr, handle, 5, &buffer) == 0;
+    }
+    std::vector<char>& operand = buffers_.emplace_back(16);
+    posted_ += fi_fetch_atomic(ep_, operand.data(), 1, nullptr, operand.data() + 8, nullptr, handle, 0, 1, FI_UINT64,
+                               FI_SUM, &operand) == 0;
+  }
+  void drive() {
+    fi_cq_tagged_entry entry;
+    const ssize_t count = fi_cq_read(cq_, &entry, 1);
+    if (count == -FI_EAVAIL) {
+      fi_cq_err_entry error{};
+      WEFT_FUZZ_CHECK(fi_cq_readerr(cq_, &error, 0) == 1 && error.err > 0);
+      ended(error.op_context);
+    } else if (count == 1) {
+      ended(entry.op_context);
+    }
+  }
+  // Cancels what waits for messages that never came.
+  void cancel() {
+    for (std::vector<char>& buffer : buffers_)
+      if (!buffer.empty()) fi_cancel(&ep_->fid, &buffer);
+  }
+  int outstanding() const { return posted_ - ended_; }
+
+ private:
+  void ended(void* context) {
+    if (context == nullptr) return;  // a peer's write with data
+    ++ended_;
+    auto& buffer = *static_cast<std::vector<char>*>(context);
+    WEFT_FUZZ_CHECK(!buffer.empty());  // else it has ended before
+    std::vector<char>().swap(buffer);  // and nobody may write to it any more
+  }
+
+  InfoPtr info_;
+  fid_fabric* fabric_ = nullptr;
+  fid_domain* domain_ = nullptr;
+  fid_cq* cq_ = nullptr;
+  fid_av* av_ = nullptr;
+  fid_ep* ep_ = nullptr;
+  fid_mr* mr_ = nullptr;
+  alignas(16) std::array<char, kExposed> exposed_{};
+  std::deque<std::vector<char>> buffers_;
+  int posted_ = 0;
+  int ended_ = 0;
+};
+
+// The peer: a connected endpoint beneath that says what the input says.
+class Attacker {
+ public:
+  explicit Attacker(Victim& victim) : victim_(victim) {
+    WEFT_FUZZ_CHECK(fi_mr_reg(application_.domain, memory_.data(), memory_.size(),
+                              FI_SEND | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1, 0, &application_.mr,
+                              nullptr) == 0);
+  }
+  sockaddr_in name() { return application_.listening_at(); }
+
+  // True when connected. `said`: what the input wants to be different about us.
+  bool connect(Input& input) {
+    rxm::ConnectData said;
+    said.eager_limit = kEager;
+    said.receive_size = 8;
+    said.id = 1;
+    said.port = input.take<std::uint16_t>();
+    if (input.take_flag()) input.take_bytes(&said, sizeof said);
+    application_.open_endpoint(application_.info.get());
+    const sockaddr_in to = victim_.name();
+    WEFT_FUZZ_CHECK(fi_enable(application_.ep) == 0);
+    WEFT_FUZZ_CHECK(fi_connect(application_.ep, &to, &said, sizeof said) == 0);
+    return wait_until_connected();
+  }
+  bool accept(Input& input) {
+    InfoPtr request;
+    for (int i = 0; i < kRoundsForEvents; ++i) {
+      victim_.drive();
+      if (application_.next_event(request) == FI_CONNREQ) break;
+    }
+    if (request == nullptr) return false;
+    rxm::AcceptData said;
+    said.receive_size = 8;
+    if (input.take_flag()) input.take_bytes(&said, sizeof said);
+    application_.open_endpoint(request.get());
+    WEFT_FUZZ_CHECK(fi_enable(application_.ep) == 0);
+    const std::size_t len = input.take_flag() ? input.take<std::uint8_t>() % sizeof said : sizeof said;
+    WEFT_FUZZ_CHECK(fi_accept(application_.ep, &said, len) == 0);
+    return wait_until_connected();
+  }
+
+  // Receives what the victim sends, so that answers can bear the right number.
+  void listen() {
+    for (auto& buffer : incoming_)
+      (void)fi_recv(application_.ep, buffer.data(), buffer.size(), nullptr, FI_ADDR_UNSPEC, &buffer);
+  }
+
+  void say_one(Input& input) {
+    alignas(8) std::byte bytes[kPacket] = {};
+    const std::uint8_t kind = input.take<std::uint8_t>();
+    std::size_t len = 0;
+    if (kind & 1) {
+      len = input.take<std::uint8_t>();
+      input.take_bytes(bytes, len);
+    } else {
+      rxm::PacketHeader header;
+      header.control.type = static_cast<rxm::PacketType>(input.take<std::uint8_t>() % 10);
+      header.op.op = static_cast<rxm::PacketOp>(input.take<std::uint8_t>() % 10);
+      header.control.segment = input.take<std::uint8_t>();
+      header.control.data = input.take<std::uint8_t>();
+      header.control.message = kind & 2 ? heard_ : input.take<std::uint8_t>();
+      header.op.tag = input.take<std::uint32_t>();
+      header.op.op_data = input.take<std::uint8_t>();
+      const std::size_t payload = kind & 4 ? input.take<std::uint16_t>() % (kEager + 1) : input.take<std::uint8_t>();
+      header.op.size = kind & 8 ? input.take<std::uint32_t>() : payload;
+      header.control.segment_size = static_cast<std::uint16_t>(payload);
+      header.op.flags = kind & 16 ? static_cast<std::uint32_t>(FI_REMOTE_CQ_DATA) : 0;
+      std::memcpy(bytes, &header, sizeof header);
+      std::byte* body = bytes + sizeof header;
+      if (kind & 32) {  // ranges, of our memory or of the victim's
+        std::uint64_t words[13] = {};
+        const std::size_t count = input.take<std::uint8_t>() % 5;
+        for (std::size_t i = 0; i < count; ++i) {
+          words[3 * i] = input.take<std::uint8_t>();
+          words[3 * i + 1] = input.take<std::uint16_t>();
+          words[3 * i + 2] = input.take_flag() ? victim_.exposed_key() : 1;
+        }
+        words[12] = count;
+        std::memcpy(body, words, sizeof words);
+      }
+      input.take_bytes(body + (kind & 32 ? 104 : 0), std::min<std::size_t>(payload, 64));
+      len = sizeof header + payload;
+    }
+    if (kind & 64)
+      (void)fi_tinject(application_.ep, bytes, std::min(len, kEager), FI_ADDR_UNSPEC, len);
+    else
+      (void)fi_inject(application_.ep, bytes, std::min(len, application_.info->tx_attr->inject_size), FI_ADDR_UNSPEC);
+  }
+
+  void drive() {
+    fi_cq_tagged_entry entry;
+    fi_cq_err_entry error{};
+    for (;;) {
+      const ssize_t count = fi_cq_read(application_.cq, &entry, 1);
+      if (count == -FI_EAVAIL) {
+        WEFT_FUZZ_CHECK(fi_cq_readerr(application_.cq, &error, 0) == 1);
+      } else if (count == 1) {
+        hear(entry);
+      } else {
+        return;
+      }
+    }
+  }
+  void leave() {
+    fi_shutdown(application_.ep, 0);
+    drive();
+  }
+
+ private:
+  bool wait_until_connected() {
+    InfoPtr none;
+    for (int i = 0; i < 2 * kRoundsForEvents; ++i) {
+      victim_.drive();
+      const int event = application_.next_event(none);
+      if (event != FI_NOTIFY) return event == FI_CONNECTED;
+    }
+    return false;
+  }
+  void hear(const fi_cq_tagged_entry& entry) {
+    for (auto& buffer : incoming_) {
+      if (entry.op_context != &buffer) continue;
+      rxm::ControlHeader header;
+      if (entry.len >= sizeof header) {
+        std::memcpy(&header, buffer.data(), sizeof header);
+        heard_ = header.message;
+      }
+      (void)fi_recv(application_.ep, buffer.data(), buffer.size(), nullptr, FI_ADDR_UNSPEC, &buffer);
+    }
+  }
+
+  Victim& victim_;
+  std::vector<char> memory_ = std::vector<char>(4096);
+  std::array<std::array<char, kPacket>, 4> incoming_;
+  std::uint64_t heard_ = 0;
+  Application application_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Input input(data, size);
+  tcp::sim::reset({.capacity = std::size_t{1} << 20});
+  {
+    Victim victim;
+    {
+      auto attacker = std::make_unique<Attacker>(victim);
+      victim.post_receives();
+      const bool calls = input.take_flag();
+      if (!calls) victim.send_to(attacker->name());
+      const bool connected = calls ? attacker->connect(input) : attacker->accept(input);
+      if (connected) {
+        attacker->listen();
+        while (!input.empty()) {
+          attacker->say_one(input);
+          for (int i = 0; i < kRounds; ++i) {
+            victim.drive();
+            attacker->drive();
+          }
+        }
+        attacker->leave();
+      }
+    }
+    // The peer is gone: what was sent to it fails, what never came is cancelled, and nothing is left.
+    for (int i = 0; i < 2 * kRoundsForEvents; ++i) victim.drive();
+    victim.cancel();
+    for (int i = 0; i < kRoundsForEvents && victim.outstanding() != 0; ++i) victim.drive();
+    WEFT_FUZZ_CHECK(victim.outstanding() == 0);
+  }
+  WEFT_FUZZ_CHECK(tcp::sim::open_sockets() == 0);
+  return 0;
+}
