@@ -32,20 +32,28 @@ void store(void* to, std::size_t index, const T& value) noexcept {
   std::memcpy(static_cast<std::byte*>(to) + index * sizeof(T), &value, sizeof value);
 }
 
+// An unsigned integer of so many bytes: compilers make calls of a library out of atomic accesses to structures.
+template <std::size_t size>
+using Bits = std::conditional_t<
+    size == 1, std::uint8_t,
+    std::conditional_t<size == 2, std::uint16_t, std::conditional_t<size == 4, std::uint32_t, std::uint64_t>>>;
+
 // Replaces one element by what `next` makes of it, and returns what it was.
 template <class T, class Next>
 T exchange(void* target, std::size_t index, const Next& next) noexcept {
-  using Shared = std::atomic_ref<T>;
-  if constexpr (sizeof(T) <= sizeof(std::uint64_t) && Shared::is_always_lock_free) {
+  if constexpr (sizeof(T) <= sizeof(std::uint64_t)) {
+    using Word = Bits<sizeof(T)>;
+    using Shared = std::atomic_ref<Word>;
+    static_assert(sizeof(Word) == sizeof(T) && Shared::is_always_lock_free);
     auto* const place = static_cast<std::byte*>(target) + index * sizeof(T);
     if (reinterpret_cast<std::uintptr_t>(place) % Shared::required_alignment == 0) {
-      Shared shared(*reinterpret_cast<T*>(place));
-      T before = shared.load();
+      Shared shared(*reinterpret_cast<Word*>(place));
+      Word before = shared.load();
       for (;;) {
-        const T after = next(before);
+        const T value = load<T>(&before, 0), made = next(value);
+        const Word after = load<Word>(&made, 0);
         // Memory that nothing changes in may be read-only.
-        if (std::memcmp(&after, &before, sizeof before) == 0 || shared.compare_exchange_weak(before, after))
-          return before;
+        if (after == before || shared.compare_exchange_weak(before, after)) return value;
       }
     }
   }
