@@ -301,6 +301,7 @@ void Endpoint::on_connected(Channel& channel, const void* data, std::size_t len)
     channel.remote_id = accepted.id;
   }
   channel.state = Channel::State::kOpen;
+  if (channel.stalls()) stall(channel);
   if (channel.twin) return;
   static_cast<ListHook<Peer>&>(peer).unlink();
   peer.deadline = peer.retry_at = Deadline();

@@ -69,7 +69,8 @@ void Endpoint::stall(Channel& channel) noexcept {
 // Tries again what the lower provider had no room for.
 void Endpoint::resume(Channel& channel) noexcept {
   static_cast<ListHook<StalledTag>&>(channel).unlink();
-  while (!channel.packets.empty()) {
+  const bool open = channel.state == Channel::State::kOpen;
+  while (open && !channel.packets.empty()) {
     Packet& packet = channel.packets.front();
     const ssize_t result = send_packet(packet);
     if (result == -FI_EAGAIN) break;
@@ -83,10 +84,11 @@ void Endpoint::resume(Channel& channel) noexcept {
     if (pushes_back() || holds_back(channel)) break;
     post_buffer(channel.unposted.pop_front());
   }
+  if (!open) return;
   if (!channel.packets.empty()) return stall(channel);
   while (!channel.stalled.empty() && !static_cast<ListHook<StalledTag>&>(channel).linked())
     go_on(channel.stalled.pop_front());
-  if (channel.peer->channel == &channel && channel.state == Channel::State::kOpen) flush(*channel.peer);
+  if (channel.peer->channel == &channel) flush(*channel.peer);
 }
 
 void Endpoint::protocol_error(Channel& channel, const char* what) noexcept {

@@ -67,6 +67,7 @@ Status Endpoint::plan(Fetch& fetch, const RendezvousHeader& rendezvous) noexcept
 void Endpoint::go_on(Fetch& fetch) noexcept {
   Channel& channel = *fetch.channel;
   while (fetch.error == 0 && fetch.issued < fetch.piece_count) {
+    if (channel.state == Channel::State::kAccepting) return channel.stalled.push_back(fetch);  // until it is open
     Fetch::Piece& piece = fetch.pieces[fetch.issued];
     const ssize_t result = fi_read(channel.ep, piece.local.iov_base, piece.local.iov_len, piece.desc, FI_ADDR_UNSPEC,
                                    piece.remote.addr, piece.remote.key, &piece.space);
@@ -107,7 +108,7 @@ void Endpoint::tell_read_done(Channel& channel, std::uint64_t message) noexcept 
   header.control.type = PacketType::kReadDone;
   header.control.connection = channel.remote_id;
   header.control.message = message;
-  if (channel.packets.empty() && sizeof header <= lower_inject_ &&
+  if (channel.state == Channel::State::kOpen && channel.packets.empty() && sizeof header <= lower_inject_ &&
       fi_inject(channel.ep, &header, sizeof header, FI_ADDR_UNSPEC) == 0)
     return;
   Packet* packet = make_packet(channel);

@@ -361,15 +361,16 @@ ssize_t Endpoint::send_packet(Packet& packet) noexcept {
   return result;
 }
 
-// Sends a packet of our own now or later.
+// Sends a packet of our own now or later. What a peer sends may be here before it is known to be connected.
 void Endpoint::post_packet(Packet& packet) noexcept {
   Channel& channel = *packet.channel;
-  const ssize_t result = channel.packets.empty() ? send_packet(packet) : -FI_EAGAIN;
+  const bool may_go = channel.state == Channel::State::kOpen && channel.packets.empty();
+  const ssize_t result = may_go ? send_packet(packet) : -FI_EAGAIN;
   if (result == 0) return;
   if (result != -FI_EAGAIN) return release(packet);  // the connection is ending
   channel.packets.push_back(packet);
   ++channel.packet_count;
-  stall(channel);
+  if (channel.state == Channel::State::kOpen) stall(channel);
 }
 
 void Endpoint::release(Packet& packet) noexcept {
