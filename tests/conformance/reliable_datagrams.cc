@@ -397,7 +397,13 @@ class Intruder {
     accepted_ = node_.eq().wait().type == FI_CONNECTED;
   }
   bool accepted() const { return accepted_; }
-  bool cut_off() { return node_.eq().wait().type == FI_SHUTDOWN; }
+  // An end that closes before it has seen that we are connected cannot say so over verbs: then nothing gets through.
+  bool cut_off() {
+    if (below_.target().provider == "tcp") return node_.eq().wait().type == FI_SHUTDOWN;
+    if (node_.eq().wait(after(std::chrono::seconds(1))).type == FI_SHUTDOWN) return true;
+    Buffer out(below_, 1);
+    return node_.send(out, 1, nullptr) != 0 || !node_.tx().wait(after(std::chrono::seconds(30))).ok();
+  }
   void say(std::string bytes) {
     Buffer out(below_, std::max<size_t>(bytes.size(), 1));
     std::copy(bytes.begin(), bytes.end(), out.data());
