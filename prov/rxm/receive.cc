@@ -300,7 +300,8 @@ void Endpoint::on_rendezvous(PostedBuffer& posted, const PacketHeader& header, s
 
 void Endpoint::on_read_done(Channel& channel, const ControlHeader& header) noexcept {
   Transmit* transmit = numbered(header.message);
-  if (transmit == nullptr || transmit->channel != &channel || !transmit->awaits_peer)
+  if (transmit == nullptr || transmit->channel != &channel || !transmit->awaits_peer ||
+      transmit->operation > Operation::kTagged)
     return protocol_error(channel, "an answer to no message");
   transmit->awaits_peer = false;
   if (transmit->outstanding == 0) finish(*transmit);
