@@ -74,7 +74,7 @@ DatagramEndpoint::DatagramEndpoint(Domain& domain, const fi_info& info, const Cm
       domain_ref_(domain),
       addr_format_(info.addr_format),
       prefix_((info.mode & FI_MSG_PREFIX) != 0 ? DatagramBuffers::kHeader : 0),
-      qkey_(info.addr_format == FI_ADDR_IB_UD ? kIbUdQkey : uint32_t{RDMA_UDP_QKEY}),
+      qkey_(is_native() ? domain.fabric().parameters.dgram_qkey : uint32_t{RDMA_UDP_QKEY}),
       port_(domain.datagram_port()),
       local_(local),
       receives_(receive_pool_, sizes().receives, kDefaultMinMultiReceive) {
@@ -173,31 +173,35 @@ Status DatagramEndpoint::enable() {
 }
 
 Status DatagramEndpoint::create_queue_pair() noexcept {
-  if (qp_handle_ != nullptr) return {};
-  const auto port = domain_.device().port(port_.number);
-  if (!port) return port.error();
-  const std::size_t longest = std::size_t{128} << port->attr.active_mtu;
-  if (Status status = buffers_.open(domain_.pd(), sizes().receives, longest, *this); !status.ok()) return status;
-  ibv_qp_init_attr wanted = qp_attributes();
-  wanted.qp_context = static_cast<CmHandler*>(this);
-  errno = 0;
-  qp_handle_.reset(ibv_create_qp(domain_.pd(), &wanted));
-  if (qp_handle_ == nullptr) return Status::last_errno();
-  Status status = ready_queue_pair();
-  if (status.ok()) status = adopt_qp(qp_handle_.get());
-  if (status.ok()) {
-    LightGuard guard(receive_lock_);
-    status = buffers_.post(qp_);
+  if (qp_handle_ == nullptr) {
+    const auto port = domain_.device().port(port_.number);
+    if (!port) return port.error();
+    const std::size_t longest = std::size_t{128} << port->attr.active_mtu;
+    if (Status status = buffers_.open(domain_.pd(), sizes().receives, longest, *this); !status.ok()) return status;
+    ibv_qp_init_attr wanted = qp_attributes();
+    wanted.qp_context = static_cast<CmHandler*>(this);
+    errno = 0;
+    qp_handle_.reset(ibv_create_qp(domain_.pd(), &wanted));
+    if (qp_handle_ == nullptr) return Status::last_errno();
+    Status status = ready_queue_pair();
+    if (status.ok()) status = adopt_qp(qp_handle_.get());
+    if (!status.ok()) {
+      qp_handle_.reset();
+      return status;
+    }
   }
-  return status;
+  LightGuard guard(receive_lock_);
+  return buffers_.post(qp_);
 }
 
 // From RESET to ready-to-send.
 Status DatagramEndpoint::ready_queue_pair() noexcept {
+  const auto partition = pkey_index();
+  if (!partition) return partition.error();
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = port_.number;
-  attr.pkey_index = pkey_index();
+  attr.pkey_index = *partition;
   attr.qkey = qkey_;
   constexpr int kInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
   if (Status status = modify(qp_handle_.get(), attr, kInit); !status.ok()) return status;
@@ -208,17 +212,23 @@ Status DatagramEndpoint::ready_queue_pair() noexcept {
   return modify(qp_handle_.get(), attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
-// The partition that the connection manager has found for our address; the first one otherwise.
-std::uint16_t DatagramEndpoint::pkey_index() const noexcept {
-  if (id_ == nullptr) return 0;
-  const std::uint16_t wanted = id_->route.addr.addr.ibaddr.pkey;
+// Where the partition stands in the port's table: of an IP address it is that of its interface, which the connection
+// manager knows; otherwise the one that the parameters ask for, or the first. The highest bit, full or limited
+// membership, is the table's business.
+Result<std::uint16_t> DatagramEndpoint::pkey_index() const noexcept {
+  constexpr std::uint16_t kPartition = 0x7fff;
+  const int asked = domain_.fabric().parameters.dgram_pkey;
+  const int wanted = id_ != nullptr ? be16toh(id_->route.addr.addr.ibaddr.pkey) : is_native() ? asked : 0;
   const auto port = domain_.device().port(port_.number);
   for (int i = 0; port && wanted != 0 && i < port->attr.pkey_tbl_len; ++i) {
-    std::uint16_t pkey = 0;
-    if (ibv_query_pkey(domain_.device().context(), port_.number, i, &pkey) == 0 && pkey == wanted)
-      return static_cast<std::uint16_t>(i);
+    __be16 pkey = 0;
+    if (ibv_query_pkey(domain_.device().context(), port_.number, i, &pkey) != 0) continue;
+    if ((be16toh(pkey) & kPartition) == (wanted & kPartition)) return static_cast<std::uint16_t>(i);
   }
-  return 0;
+  if (id_ != nullptr || wanted == 0) return std::uint16_t{0};
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "port %u of %s is in no partition 0x%x (FI_VERBS_DGRAM_PKEY)\n", port_.number,
+          domain_.device().name(), wanted);
+  return failure(FI_EINVAL);
 }
 
 // What messages of ours bear as their source.
@@ -333,7 +343,7 @@ IbUdAddress DatagramEndpoint::native_name() const noexcept {
   name.gid = port_.gid;
   name.qp_number = qp_number_;
   if (const auto port = domain_.device().port(port_.number)) name.lid = port->attr.lid;
-  ibv_query_pkey(domain_.device().context(), port_.number, 0, &name.pkey);
+  ibv_query_pkey(domain_.device().context(), port_.number, pkey_index().value_or(std::uint16_t{0}), &name.pkey);
   return name;
 }
 

@@ -103,7 +103,7 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   Status create_queue_pair() noexcept;
   Status ready_queue_pair() noexcept;
   void find_own_gids();
-  std::uint16_t pkey_index() const noexcept;
+  Result<std::uint16_t> pkey_index() const noexcept;
   IbUdAddress native_name() const noexcept;
   Status check_join(const void* addr, uint64_t flags, const Result<CmAddress>& group) const noexcept;
   void revive() noexcept;

@@ -52,7 +52,4 @@ struct IbUdAddress {
 static_assert(sizeof(IbUdAddress) == 32);
 std::string to_uri(const IbUdAddress& address);  // as fi_av_straddr spells it
 
-// The key that queue pairs of FI_ADDR_IB_UD share by convention.
-inline constexpr std::uint32_t kIbUdQkey = 0x11111111;
-
 }  // namespace weft::verbs

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "abi/fid_ops.h"
@@ -269,9 +270,17 @@ void MulticastGroup::report_error(int error, int native, std::string sentence) n
   endpoint_->events().post_error(std::move(entry));
 }
 
+// Devices give one answer to two limits. Where there is room for a group that nobody has, it is the members of this one
+// that are too many.
 CmFailure MulticastGroup::explain_attach(int error) const noexcept {
   if (error != ENOMEM && error != ENOSPC) return explain_errno(CmPhase::kAddress, error);
-  return {FI_ENOSPC, error, "the device has no room for another group or member"};
+  ibv_gid other = gid_;
+  const auto any = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()) * 0x9e3779b97f4a7c15;
+  std::memcpy(other.raw + 13, &any, 3);
+  if (ibv_attach_mcast(endpoint_->queue_pair(), &other, lid_) != 0)
+    return {FI_ENOSPC, error, "the device has no room for another group"};
+  ibv_detach_mcast(endpoint_->queue_pair(), &other, lid_);
+  return {EUSERS, error, "the device takes no more members into this group"};
 }
 
 }  // namespace weft::verbs

@@ -10,6 +10,8 @@ namespace weft::verbs {
 namespace {
 
 constexpr int kMaxByte = 255;
+constexpr int kMaxPkey = 0xffff;
+constexpr int kMaxQkey = 0x7fffffff;  // those beyond are the system's own
 
 }  // namespace
 
@@ -26,6 +28,10 @@ void Parameters::define() {
   fi_param_define(verbs, "rx_iov_limit", FI_PARAM_INT, "Default number of buffers of one receive (default: 4)");
   fi_param_define(verbs, "inline_size", FI_PARAM_INT,
                   "Default number of bytes that leave with a work request (default: 64)");
+  fi_param_define(verbs, "dgram_pkey", FI_PARAM_INT,
+                  "Partition key of datagram endpoints that have no IP address; 0: the first of the port (default: 0)");
+  fi_param_define(verbs, "dgram_qkey", FI_PARAM_INT,
+                  "Queue key of datagram endpoints that have no IP address, and of their peers (default: 0x11111111)");
   fi_param_define(verbs, "connect_timeout", FI_PARAM_INT,
                   "Milliseconds that setting up a connection may take in all; 0: no limit (default: 30000)");
   fi_param_define(verbs, "resolve_timeout", FI_PARAM_INT,
@@ -70,6 +76,8 @@ Parameters Parameters::read() {
   parameter.number("tx_iov_limit", values.tx_iov_limit, 1, kMaxIov);
   parameter.number("rx_iov_limit", values.rx_iov_limit, 1, kMaxIov);
   parameter.number("inline_size", values.inline_size, 0, kMaxInjectSize);
+  parameter.number("dgram_pkey", values.dgram_pkey, 0, kMaxPkey);
+  parameter.number("dgram_qkey", values.dgram_qkey, 0, kMaxQkey);
   parameter.number("connect_timeout", values.connect_timeout_ms, 0, ParameterReader::kMaxInt);
   parameter.number("resolve_timeout", values.resolve_timeout_ms, 1, ParameterReader::kMaxInt);
   parameter.number("backlog", values.backlog, 1, ParameterReader::kMaxInt);

@@ -24,6 +24,10 @@ struct Parameters {
   std::size_t rx_iov_limit = 4;  //
   std::size_t inline_size = 64;  // FI_VERBS_INLINE_SIZE: bytes that leave with the work request
 
+  // Datagrams.
+  int dgram_pkey = 0;  // FI_VERBS_DGRAM_PKEY: partition of FI_ADDR_IB_UD endpoints; 0: the port's first
+  std::uint32_t dgram_qkey = 0x11111111;  // FI_VERBS_DGRAM_QKEY: what FI_ADDR_IB_UD peers have to agree on
+
   // Memory.
   bool fork_safe = false;  // FI_VERBS_FORK_SAFE: registered memory stays the parent's when it forks (ibv_fork_init)
 

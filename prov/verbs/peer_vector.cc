@@ -114,7 +114,7 @@ int PeerVector::insert_native(InsertionReport& report, const IbUdAddress* addres
     Peer peer;
     std::memcpy(&peer.raw, reinterpret_cast<const std::byte*>(addresses) + i * sizeof peer.raw, sizeof peer.raw);
     peer.to.qp_number = peer.raw.qp_number;
-    peer.to.qkey = kIbUdQkey;
+    peer.to.qkey = domain_.fabric().parameters.dgram_qkey;
     ibv_ah_attr path{};
     path.port_num = port.number;
     path.dlid = peer.raw.lid;

@@ -86,15 +86,35 @@ void deliver_to(Qp& peer, Qp& qp, const ibv_send_wr& request, const Ah& ah, cons
   push_receive_completion(peer, *receive, wc, request.send_flags & IBV_SEND_SOLICITED);
 }
 
+bool same(const ibv_gid& a, const ibv_gid& b) {
+  return !std::memcmp(a.raw, b.raw, sizeof a.raw);
+}
+
 bool is_member(const Qp& qp, const ibv_gid& group) {
-  return std::any_of(qp.groups.begin(), qp.groups.end(),
-                     [&](const ibv_gid& gid) { return !std::memcmp(gid.raw, group.raw, sizeof gid.raw); });
+  return std::any_of(qp.groups.begin(), qp.groups.end(), [&](const ibv_gid& gid) { return same(gid, group); });
+}
+
+// Of other queue pairs' memberships; rxe answers ENOMEM to both limits.
+bool has_room(const Qp& qp, const ibv_gid& group) {
+  std::vector<ibv_gid> groups;
+  int members = 0;
+  for (const auto& [number, peer] : World::get().queue_pairs) {
+    if (peer->device != qp.device) continue;
+    members += is_member(*peer, group);
+    for (const ibv_gid& gid : peer->groups)
+      if (std::none_of(groups.begin(), groups.end(), [&](const ibv_gid& known) { return same(known, gid); }))
+        groups.push_back(gid);
+  }
+  const DeviceConfig& config = qp.device->config;
+  if (members != 0) return members < config.max_group_members;
+  return groups.size() < static_cast<size_t>(config.max_groups);
 }
 
 int change_membership(ibv_qp* qp, const ibv_gid* gid, Call call, bool (*change)(Qp&, const ibv_gid&)) {
   Entry entry(call);
   Qp& own = qp_of(qp, entry.name());
   if (entry.error()) return entry.error();
+  if (call == Call::ibv_attach_mcast && !is_member(own, *gid) && !has_room(own, *gid)) return ENOMEM;
   return own.qp_type == IBV_QPT_UD && change(own, *gid) ? 0 : EINVAL;
 }
 
@@ -129,9 +149,9 @@ bool join_group(Qp& qp, const ibv_gid& group) {
 
 bool leave_group(Qp& qp, const ibv_gid& group) {
   if (!is_member(qp, group)) return false;
-  qp.groups.erase(std::remove_if(qp.groups.begin(), qp.groups.end(),
-                                 [&](const ibv_gid& gid) { return !std::memcmp(gid.raw, group.raw, sizeof gid.raw); }),
-                  qp.groups.end());
+  qp.groups.erase(
+      std::remove_if(qp.groups.begin(), qp.groups.end(), [&](const ibv_gid& gid) { return same(gid, group); }),
+      qp.groups.end());
   return true;
 }
 

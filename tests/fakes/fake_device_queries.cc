@@ -33,14 +33,14 @@ void fill_attributes(const Device& device, ibv_device_attr* attr) {
   attr->max_qp_init_rd_atom = config.max_qp_init_rd_atom;
   attr->max_res_rd_atom = config.max_qp_rd_atom;
   attr->atomic_cap = config.atomic_cap;
-  attr->max_mcast_grp = 8192;
-  attr->max_mcast_qp_attach = 56;
-  attr->max_total_mcast_qp_attach = 8192 * 56;
+  attr->max_mcast_grp = config.max_groups;
+  attr->max_mcast_qp_attach = config.max_group_members;
+  attr->max_total_mcast_qp_attach = config.max_groups * config.max_group_members;
   attr->max_ah = config.max_ah;
   attr->max_srq = config.max_srq;
   attr->max_srq_wr = config.max_srq_wr;
   attr->max_srq_sge = config.max_srq_sge;
-  attr->max_pkeys = 1;
+  attr->max_pkeys = static_cast<uint16_t>(config.pkeys.size());
   attr->local_ca_ack_delay = 15;
   attr->phys_port_cnt = 1;
 }
@@ -66,7 +66,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t s
   full.active_mtu = device.config.mtu;
   full.gid_tbl_len = static_cast<int>(device.gids.size());
   full.max_msg_sz = device.config.max_msg_size;
-  full.pkey_tbl_len = 1;
+  full.pkey_tbl_len = static_cast<uint16_t>(device.config.pkeys.size());
   full.max_vl_num = 1;
   full.active_width = 1;
   full.active_speed = 1;
@@ -155,10 +155,10 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_
 
 int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
   Entry entry(Call::ibv_query_pkey);
-  context_of(context, entry.name());
+  const auto& pkeys = context_of(context, entry.name()).device_of->config.pkeys;
   if (entry.error()) return cm_error(entry.error());
-  if (port != 1 || index) return cm_error(EINVAL);
-  *pkey = 0xffff;
+  if (port != 1 || index < 0 || static_cast<size_t>(index) >= pkeys.size()) return cm_error(EINVAL);
+  *pkey = htobe16(pkeys[static_cast<size_t>(index)]);
   return 0;
 }
 

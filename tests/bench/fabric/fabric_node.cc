@@ -85,7 +85,9 @@ std::uint32_t FabricNode::next_event(void* entry, std::size_t size) {
 void FabricNode::fail_with_completion_error() const {
   fi_cq_err_entry error{};
   check("fi_cq_readerr", fi_cq_readerr(cq_, &error, 0));
-  fail(fmt::format("completion queue: {}", library_.strerror(error.err)));
+  char text[128] = "";
+  fi_cq_strerror(cq_, error.prov_errno, error.err_data, text, sizeof text);
+  fail(fmt::format("completion queue: {}, {} ({})", library_.strerror(error.err), text, error.prov_errno));
 }
 
 }  // namespace bench

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Datagram endpoints and groups of the verbs provider at the limits of a device, and when it or its address goes away;
+// partition and queue keys; private data of lookups. fi_cm(3) fi_join, rdma_connect(3), rdma_accept(3).
+#include "datagram_world.h"
+#include "raw_end.h"
+
+namespace {
+
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Setting() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+// The event that `member` gets for `fid`; others are passed over.
+Event event_of(Member& member, fid_t fid) {
+  Event event;
+  wait([&] { return (event = member.read()).fid == fid; });
+  return event;
+}
+
+ibv_qp_attr attributes(ibv_qp* qp) {
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_QKEY | IBV_QP_PKEY_INDEX, &init), 0);
+  return attr;
+}
+
+// One message from one endpoint to the other: whether it arrives, within a moment.
+bool reaches(Member& from, Member& to, int milliseconds) {
+  fi_addr_t peer = FI_ADDR_NOTAVAIL;
+  EXPECT_EQ(fi_av_insert(from.av, to.raw_name, 1, &peer, 0, nullptr), 1);
+  EXPECT_TRUE(to.hear());
+  EXPECT_EQ(fi_inject(from.ep, from.out, 6, peer), 0);
+  return wait(
+      [&] {
+        from.drain();
+        return to.drain() == 1;
+      },
+      milliseconds);
+}
+
+}  // namespace
+
+class FaultsDatagramLimits : public testing::Test {
+ protected:
+  void SetUp() override { fake::reset(); }
+  void TearDown() override {
+    fake::reset();
+    EXPECT_EQ(fake::leaks(), "");
+    fake::retire_devices();
+  }
+  static void use_device(const fake::DeviceConfig& config) {
+    fake::retire_devices();
+    fake::add_device(config);
+  }
+};
+
+TEST_F(FaultsDatagramLimits, MembersAndGroupsThatAreTooManyAreToldApart) {
+  fake::DeviceConfig config;
+  config.max_groups = 2;
+  config.max_group_members = 1;
+  use_device(config);
+  World world;
+  ASSERT_TRUE(world.open() && joins(world.speaker));
+
+  ASSERT_TRUE(world.hearer.join());
+  Event event = next_event(world.hearer);
+  EXPECT_EQ(event.error, EUSERS);
+  EXPECT_NE(event.sentence.find("members"), std::string::npos) << event.sentence;
+  close_one(world.hearer.mc, "group");
+
+  fid_mc* groups[2] = {};
+  const sockaddr_in others[2] = {ip("239.7.7.8", 0), ip("239.7.7.9", 0)};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(fi_join(world.hearer.ep, &others[i], 0, &groups[i], nullptr), 0);
+    event = next_event(world.hearer);
+    EXPECT_EQ(event.error, i == 0 ? 0 : FI_ENOSPC);
+  }
+  EXPECT_NE(event.sentence.find("another group"), std::string::npos) << event.sentence;
+  for (fid_mc*& group : groups) close_one(group, "group");
+  close_one(world.speaker.mc, "group");
+  EXPECT_TRUE(joins(world.hearer)) << "there is room again, and nothing was left behind by the questions";
+}
+
+TEST_F(FaultsDatagramLimits, DeviceThatGoesAwayIsTold) {
+  World world;
+  ASSERT_TRUE(world.open() && joins(world.hearer));
+  fake::remove_device("fake0");
+  bool endpoint_told = false, group_told = false;
+  EXPECT_TRUE(wait([&] {
+    const Event event = world.hearer.read();
+    if (event.error == FI_ENODEV && event.fid == &world.hearer.ep->fid) endpoint_told = true;
+    if (event.error == FI_ENODEV && event.fid == &world.hearer.mc->fid) group_told = true;
+    EXPECT_TRUE(event.fid == nullptr || !event.sentence.empty());
+    return endpoint_told && group_told;
+  }));
+  EXPECT_FALSE(world.hearer.say()) << "not a member any more";
+  EXPECT_EQ(event_of(world.speaker, &world.speaker.ep->fid).error, FI_ENODEV);
+  fake::restore_device("fake0");
+}
+
+TEST_F(FaultsDatagramLimits, FatalErrorOfTheDeviceIsTold) {
+  World world;
+  ASSERT_TRUE(world.open());
+  fake::raise_device("fake0", IBV_EVENT_DEVICE_FATAL);
+  const Event event = event_of(world.hearer, &world.hearer.ep->fid);
+  EXPECT_EQ(event.error, FI_EIO);
+  EXPECT_NE(event.sentence.find("fake0"), std::string::npos) << event.sentence;
+}
+
+TEST_F(FaultsDatagramLimits, HardwareAddressThatChangesIsTold) {
+  World world;
+  ASSERT_TRUE(world.open());
+  fake::inject_cm_event(fake::ids().back().id, RDMA_CM_EVENT_ADDR_CHANGE);
+  EXPECT_EQ(event_of(world.hearer, &world.hearer.ep->fid).error, FI_EADDRNOTAVAIL);
+}
+
+TEST_F(FaultsDatagramLimits, QueueKeyIsTheConventionsOrThatOfTheParameters) {
+  const uint32_t kConvention = 0x11111111;
+  World usual;
+  ASSERT_TRUE(usual.open(0, FI_ADDR_IB_UD));
+  EXPECT_EQ(attributes(fake::queue_pairs().back()).qkey, kConvention);
+  EXPECT_TRUE(reaches(usual.speaker, usual.hearer, 10'000));
+
+  const Setting own("FI_VERBS_DGRAM_QKEY", "4711");
+  World other;
+  ASSERT_TRUE(other.open(0, FI_ADDR_IB_UD));
+  EXPECT_EQ(attributes(fake::queue_pairs().back()).qkey, 4711u);
+  EXPECT_TRUE(reaches(other.speaker, other.hearer, 10'000));
+  EXPECT_FALSE(reaches(usual.speaker, other.hearer, 50)) << "the device drops what has another key";
+}
+
+TEST_F(FaultsDatagramLimits, PartitionIsTheFirstOrThatOfTheParameters) {
+  fake::DeviceConfig config;
+  config.pkeys = {0xffff, 0x8123};
+  use_device(config);
+  {
+    World first;
+    ASSERT_TRUE(first.open(0, FI_ADDR_IB_UD));
+    EXPECT_EQ(attributes(fake::queue_pairs().back()).pkey_index, 0);
+  }
+  {
+    const Setting second("FI_VERBS_DGRAM_PKEY", "291");  // 0x123, full membership or not
+    World world;
+    ASSERT_TRUE(world.open(0, FI_ADDR_IB_UD));
+    EXPECT_EQ(attributes(fake::queue_pairs().back()).pkey_index, 1);
+    uint16_t named = 0;
+    std::memcpy(&named, world.hearer.raw_name + 22, sizeof named);  // behind GID, queue pair and LID
+    EXPECT_EQ(be16toh(named), 0x8123);
+  }
+  const Setting none("FI_VERBS_DGRAM_PKEY", "1911");
+  World stranger;
+  EXPECT_FALSE(stranger.open(0, FI_ADDR_IB_UD)) << "a port is in no such partition";
+  EXPECT_EQ(fi_enable(stranger.speaker.ep), -FI_EINVAL);
+}
+
+// rdma_connect(3) allows 180 bytes with a lookup, rdma_accept(3) 136 with its answer. We say nothing and take it all.
+TEST_F(FaultsDatagramLimits, LookupsWithAsMuchPrivateDataAsThereMayBeAreAnswered) {
+  World world;
+  ASSERT_TRUE(world.open());
+  raw::Events events;
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(rdma_create_id(events.channel(), &id, nullptr, RDMA_PS_UDP), 0);
+  sockaddr_in peer = world.hearer.name;
+  ASSERT_EQ(rdma_resolve_addr(id, nullptr, raw::generic(peer), 1000), 0);
+  EXPECT_EQ(events.next().type, RDMA_CM_EVENT_ADDR_RESOLVED);
+  ASSERT_EQ(rdma_resolve_route(id, 1000), 0);
+  EXPECT_EQ(events.next().type, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  const std::string data(180, 'q');
+  rdma_conn_param request{};
+  request.private_data = data.data();
+  request.private_data_len = static_cast<uint8_t>(data.size());
+  ASSERT_EQ(rdma_connect(id, &request), 0);
+  EXPECT_TRUE(wait([&] {
+    world.hearer.read();
+    return events.readable();
+  }));
+  EXPECT_EQ(events.next().type, RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
+TEST_F(FaultsDatagramLimits, AnswersWithAsMuchPrivateDataAsThereMayBeAreTaken) {
+  World world;
+  ASSERT_TRUE(world.open());
+  raw::Events events;
+  rdma_cm_id* listener = nullptr;
+  ASSERT_EQ(rdma_create_id(events.channel(), &listener, nullptr, RDMA_PS_UDP), 0);
+  sockaddr_in any = ip("127.0.0.1", 0);
+  ASSERT_EQ(rdma_bind_addr(listener, raw::generic(any)), 0);
+  ASSERT_EQ(rdma_listen(listener, 1), 0);
+  const sockaddr_in name = ip("127.0.0.1", ntohs(rdma_get_src_port(listener)));
+  std::thread answerer([&] {
+    const raw::Seen asked = events.next();
+    EXPECT_EQ(asked.type, RDMA_CM_EVENT_CONNECT_REQUEST);
+    const std::string data(136, 'a');
+    rdma_conn_param answer{};
+    answer.qp_num = 77;
+    answer.private_data = data.data();
+    answer.private_data_len = static_cast<uint8_t>(data.size());
+    EXPECT_EQ(rdma_accept(asked.id, &answer), 0);
+    EXPECT_EQ(rdma_destroy_id(asked.id), 0);
+  });
+  fi_addr_t peer = FI_ADDR_NOTAVAIL;
+  EXPECT_EQ(fi_av_insert(world.speaker.av, &name, 1, &peer, 0, nullptr), 1);
+  answerer.join();
+  EXPECT_EQ(rdma_destroy_id(listener), 0);
+}
