@@ -18,6 +18,7 @@
 #include "abi/rma_ops.h"
 #include "abi/tagged_ops.h"
 #include "objects/attributes.h"
+#include "objects/datagram_bindings.h"
 #include "objects/endpoint_names.h"
 #include "objects/endpoint_options.h"
 #include "objects/event_binding.h"
@@ -41,10 +42,6 @@ constexpr unsigned kGroupIndexBits = 24;
 
 std::size_t queue_size(std::size_t asked) noexcept {
   return asked != 0 ? asked : kDefaultQueueSize;
-}
-
-bool may(uint64_t caps, uint64_t direction) noexcept {
-  return (caps & (FI_SEND | FI_RECV)) == 0 || (caps & direction) != 0;
 }
 
 // Where an endpoint without source address starts from: the domain's interface.
@@ -73,8 +70,6 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, vo
       domain_(domain),
       addr_format_(info.addr_format),
       caps_(info.caps),
-      sends_(may(info.caps, FI_SEND)),
-      receives_data_(may(info.caps, FI_RECV)),
       max_message_(info.ep_attr != nullptr ? info.ep_attr->max_msg_size : 0),
       tx_size_(queue_size(info.tx_attr != nullptr ? info.tx_attr->size : 0)),
       transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
@@ -161,9 +156,8 @@ int Endpoint::control_flags(int command, uint64_t* flags) noexcept {
 
 int Endpoint::enable() {
   if (enabled_) return 0;
-  if (sends_ && !routes_.transmit_queue && !routes_.send) return -FI_ENOCQ;
-  if (receives_data_ && !routes_.receive_queue && !routes_.receive) return -FI_ENOCQ;
-  if (sends_ && !vector_) return -FI_ENOAV;
+  if (Status status = check_datagram_bindings(routes_, caps_, static_cast<bool>(vector_)); !status.ok())
+    return status.code();
   if (!bound_)
     if (Status status = open_socket(); !status.ok()) return status.code();
   const std::size_t header = header_size(local_.family());
@@ -314,8 +308,7 @@ Status Endpoint::check_join(const void* addr, uint64_t flags, const Result<Addre
   if (!events_) return Status(-FI_ENOEQ);
   if (!enabled_) return Status(-FI_EOPBADSTATE);
   if (!group || group->family() != local_.family() || !group->is_multicast()) return Status(-FI_EINVAL);
-  if (((flags & FI_SEND) && !sends_) || ((flags & FI_RECV) && !receives_data_)) return Status(-FI_EACCES);
-  return Status();
+  return JoinRole::check(caps_, flags);
 }
 
 bool Endpoint::is_member(const Address& group) const noexcept {
@@ -330,9 +323,7 @@ int Endpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* context)
   Lock lock(engine().mutex());
   if (Status status = check_join(addr, flags, group); !status.ok()) return status.code();
   if (group->port() == 0) group->set_port(local_.port());
-  const bool either = (flags & (FI_SEND | FI_RECV)) == 0;
-  const MulticastGroup::Role role{.sends = either ? sends_ : (flags & FI_SEND) != 0,
-                                  .receives = either ? receives_data_ : (flags & FI_RECV) != 0};
+  const JoinRole role(caps_, flags);
   if (role.receives && is_member(*group)) return -FI_EALREADY;  // every message would come twice
   find_own_names();
   auto slot = std::find_if(groups_.begin(), groups_.end(), [](const GroupSlot& s) { return s.group == nullptr; });

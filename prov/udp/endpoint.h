@@ -125,8 +125,6 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   const Ref<Domain> domain_;
   const uint32_t addr_format_;
   const uint64_t caps_;
-  const bool sends_;
-  const bool receives_data_;
   std::size_t max_message_;
   std::size_t tx_size_;
   uint64_t transmit_flags_;  // what calls without flags use (tx_attr->op_flags)

@@ -20,13 +20,13 @@ const fi_ops* MulticastGroup::fid_ops() noexcept {
   return &kOps;
 }
 
-MulticastGroup::MulticastGroup(Endpoint& endpoint, const Address& group, Role role, void* context) noexcept
+MulticastGroup::MulticastGroup(Endpoint& endpoint, const Address& group, JoinRole role, void* context) noexcept
     : endpoint_(endpoint), address_(group), role_(role) {
   abi.fid = {FI_CLASS_MC, context, const_cast<fi_ops*>(fid_ops())};
   abi.fi_addr = FI_ADDR_NOTAVAIL;
 }
 
-fid_mc* MulticastGroup::join(Endpoint& endpoint, const Address& group, Role role, fi_addr_t name, void* context) {
+fid_mc* MulticastGroup::join(Endpoint& endpoint, const Address& group, JoinRole role, fi_addr_t name, void* context) {
   std::unique_ptr<MulticastGroup> member(new MulticastGroup(endpoint, group, role, context));
   std::string step;
   const Status status = role.receives ? member->open_socket(step) : Status();

@@ -13,6 +13,7 @@
 
 #include "abi/bridge.h"
 #include "base/ref.h"
+#include "objects/datagram_bindings.h"
 #include "udp/datagram_socket.h"
 #include "udp/endpoint.h"
 
@@ -21,12 +22,8 @@ namespace weft::udp {
 // Owner: its C handle. The endpoint's close answers -FI_EBUSY while it lives.
 class MulticastGroup final : public Object<fid_mc> {
  public:
-  struct Role {
-    bool sends;
-    bool receives;
-  };
   // Becomes a member and tells the endpoint's event queue how that went. With the engine's mutex held.
-  static fid_mc* join(Endpoint& endpoint, const Address& group, Role role, fi_addr_t name, void* context);
+  static fid_mc* join(Endpoint& endpoint, const Address& group, JoinRole role, fi_addr_t name, void* context);
   static const fi_ops* fid_ops() noexcept;
 
   // Slot of fi_ops: leaves the group.
@@ -41,13 +38,13 @@ class MulticastGroup final : public Object<fid_mc> {
   }
 
  private:
-  MulticastGroup(Endpoint& endpoint, const Address& group, Role role, void* context) noexcept;
+  MulticastGroup(Endpoint& endpoint, const Address& group, JoinRole role, void* context) noexcept;
   Status open_socket(std::string& step);
   void report(Status status, const std::string& step);
 
   const Ref<Endpoint> endpoint_;
   const Address address_;  // with the port in use
-  const Role role_;
+  const JoinRole role_;
   bool joined_ = false;
   std::optional<DatagramSocket> socket_;
 };

@@ -55,17 +55,36 @@ ssize_t DatagramEndpoint::transmit(SendWork&& work, fi_addr_t destination) noexc
   return post_checked_locked(work);
 }
 
-ssize_t DatagramEndpoint::send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept {
+// What the calls with one buffer have in common; `more` says the rest.
+[[gnu::always_inline]] inline ssize_t DatagramEndpoint::send_one(const void* buf, size_t len, void* desc,
+                                                                 fi_addr_t dest, SendWork&& more) noexcept {
   if (len > UINT32_MAX) return -FI_EMSGSIZE;
   OneSge one(buf, len, desc);
-  return transmit({.opcode = IBV_WR_SEND,
-                   .kind = kMessage,
-                   .flags = transmit_flags_,
-                   .sges = &one.sge,
-                   .count = one.count,
-                   .len = len,
-                   .context = context},
-                  dest);
+  more.kind = kMessage;
+  more.sges = &one.sge;
+  more.count = one.count;
+  more.len = len;
+  return transmit(std::move(more), dest);
+}
+
+ssize_t DatagramEndpoint::send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept {
+  return send_one(buf, len, desc, dest, {.opcode = IBV_WR_SEND, .flags = transmit_flags_, .context = context});
+}
+
+ssize_t DatagramEndpoint::senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest,
+                                   void* context) noexcept {
+  return send_one(buf, len, desc, dest,
+                  {.opcode = IBV_WR_SEND_WITH_IMM, .flags = transmit_flags_, .context = context, .data = data});
+}
+
+ssize_t DatagramEndpoint::inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
+  return send_one(buf, len, nullptr, dest,
+                  {.opcode = IBV_WR_SEND, .flags = transmit_flags_ | FI_INJECT, .silent = true});
+}
+
+ssize_t DatagramEndpoint::injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept {
+  return send_one(buf, len, nullptr, dest,
+                  {.opcode = IBV_WR_SEND_WITH_IMM, .flags = transmit_flags_ | FI_INJECT, .data = data, .silent = true});
 }
 
 ssize_t DatagramEndpoint::sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept {
@@ -86,48 +105,6 @@ ssize_t DatagramEndpoint::sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
                    .context = msg->context,
                    .data = msg->data},
                   msg->addr);
-}
-
-ssize_t DatagramEndpoint::inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
-  if (len > UINT32_MAX) return -FI_EMSGSIZE;
-  OneSge one(buf, len, nullptr);
-  return transmit({.opcode = IBV_WR_SEND,
-                   .kind = kMessage,
-                   .flags = transmit_flags_ | FI_INJECT,
-                   .sges = &one.sge,
-                   .count = one.count,
-                   .len = len,
-                   .silent = true},
-                  dest);
-}
-
-ssize_t DatagramEndpoint::senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest,
-                                   void* context) noexcept {
-  if (len > UINT32_MAX) return -FI_EMSGSIZE;
-  OneSge one(buf, len, desc);
-  return transmit({.opcode = IBV_WR_SEND_WITH_IMM,
-                   .kind = kMessage,
-                   .flags = transmit_flags_,
-                   .sges = &one.sge,
-                   .count = one.count,
-                   .len = len,
-                   .context = context,
-                   .data = data},
-                  dest);
-}
-
-ssize_t DatagramEndpoint::injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept {
-  if (len > UINT32_MAX) return -FI_EMSGSIZE;
-  OneSge one(buf, len, nullptr);
-  return transmit({.opcode = IBV_WR_SEND_WITH_IMM,
-                   .kind = kMessage,
-                   .flags = transmit_flags_ | FI_INJECT,
-                   .sges = &one.sge,
-                   .count = one.count,
-                   .len = len,
-                   .data = data,
-                   .silent = true},
-                  dest);
 }
 
 // ---- Receiving ----

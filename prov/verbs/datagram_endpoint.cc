@@ -15,6 +15,7 @@
 #include "abi/ep_ops.h"
 #include "abi/fid_ops.h"
 #include "abi/tagged_ops.h"
+#include "objects/datagram_bindings.h"
 #include "objects/endpoint_options.h"
 #include "objects/event_binding.h"
 #include "verbs/device.h"
@@ -40,10 +41,6 @@ constexpr std::chrono::microseconds kNap{50};
 
 bool is_for_datagrams(const fi_info& info) noexcept {
   return info.ep_attr->tx_ctx_cnt <= 1 && info.ep_attr->rx_ctx_cnt <= 1 && info.handle == nullptr;
-}
-
-bool may(uint64_t caps, uint64_t direction) noexcept {
-  return (caps & (FI_SEND | FI_RECV)) == 0 || (caps & direction) != 0;
 }
 
 Status modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) noexcept {
@@ -111,11 +108,10 @@ int DatagramEndpoint::close() {
     }
     qp_handle_.reset();
     abandon();
-    LightGuard guard(receive_lock_);
-    receives_.cancel_all(routes, IBV_WC_WR_FLUSH_ERR);
-  }
-  {
-    Lock lock(engine().mutex());
+    {
+      LightGuard guard(receive_lock_);
+      receives_.cancel_all(routes, IBV_WC_WR_FLUSH_ERR);
+    }
     engine().forget(*this);
   }
   release_events(events_, engine(), abi.fid);
@@ -151,10 +147,7 @@ int DatagramEndpoint::control(int command, void* argument) {
 // Each step may be tried again after a failure.
 Status DatagramEndpoint::enable() {
   if (ready_) return {};
-  const bool sends = may(caps(), FI_SEND), receives = may(caps(), FI_RECV);
-  if (sends && !routes.transmit_queue && !routes.send) return Status(-FI_ENOCQ);
-  if (receives && !routes.receive_queue && !routes.receive) return Status(-FI_ENOCQ);
-  if (sends && !vector_) return Status(-FI_ENOAV);
+  if (Status status = check_datagram_bindings(routes, caps(), static_cast<bool>(vector_)); !status.ok()) return status;
   if (!is_native() && id_ == nullptr)
     if (Status status = bind_id(); !status.ok()) return status;
   if (Status status = enable_transfers(); !status.ok()) return status;
@@ -435,9 +428,7 @@ Status DatagramEndpoint::check_join(const void* addr, uint64_t flags, const Resu
   if (!events_) return Status(-FI_ENOEQ);
   if (!ready_) return Status(-FI_EOPBADSTATE);
   if (!group || group->family() != local_.family() || !group->ip().is_multicast()) return Status(-FI_EINVAL);
-  if (((flags & FI_SEND) && !may(caps(), FI_SEND)) || ((flags & FI_RECV) && !may(caps(), FI_RECV)))
-    return Status(-FI_EACCES);
-  return Status();
+  return JoinRole::check(caps(), flags);
 }
 
 bool DatagramEndpoint::is_member(const Address& group) const noexcept {
@@ -452,9 +443,7 @@ int DatagramEndpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* 
   Lock lock(engine().mutex());
   if (Status status = check_join(addr, flags, group); !status.ok()) return status.code();
   if (group->port() == 0) group->set_port(local_.port());
-  const bool either = (flags & (FI_SEND | FI_RECV)) == 0;
-  const MulticastGroup::Role role{.sends = either ? may(caps(), FI_SEND) : (flags & FI_SEND) != 0,
-                                  .receives = either ? may(caps(), FI_RECV) : (flags & FI_RECV) != 0};
+  const JoinRole role(caps(), flags);
   if (role.receives && is_member(group->ip())) return -FI_EALREADY;  // the device attaches a queue pair once
   auto slot = std::find_if(groups_.begin(), groups_.end(), [](const GroupSlot& s) { return s.group == nullptr; });
   if (slot == groups_.end()) {

@@ -119,6 +119,7 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   // datagram_calls.cc
   bool strip_prefix(SendWork& work) const noexcept;
   ssize_t transmit(SendWork&& work, fi_addr_t destination) noexcept;
+  ssize_t send_one(const void* buf, size_t len, void* desc, fi_addr_t dest, SendWork&& more) noexcept;
   const Destination* destination_of(fi_addr_t name, uint64_t flags) const noexcept;
   ssize_t post_receive(const iovec* iov, size_t count, void* context, uint64_t flags) noexcept;
   template <class Routes>

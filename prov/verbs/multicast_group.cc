@@ -45,7 +45,7 @@ const fi_ops* MulticastGroup::fid_ops() noexcept {
   return &kOps;
 }
 
-MulticastGroup::MulticastGroup(DatagramEndpoint& endpoint, const Address& group, Role role, fi_addr_t name,
+MulticastGroup::MulticastGroup(DatagramEndpoint& endpoint, const Address& group, JoinRole role, fi_addr_t name,
                                void* context) noexcept
     : endpoint_(endpoint), address_(group), role_(role), name_(name), full_member_(role.receives) {
   abi.fid = {FI_CLASS_MC, context, const_cast<fi_ops*>(fid_ops())};

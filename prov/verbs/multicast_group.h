@@ -16,6 +16,7 @@
 #include "base/ref.h"
 #include "base/unique_fd.h"
 #include "objects/address.h"
+#include "objects/datagram_bindings.h"
 #include "verbs/cm_engine.h"
 #include "verbs/cm_errors.h"
 #include "verbs/verbs_handles.h"
@@ -34,11 +35,8 @@ constexpr fi_addr_t group_name(uint64_t uses, uint64_t index) noexcept {
 // Owner: its C handle. The endpoint's close answers -FI_EBUSY while it lives. The engine's mutex guards everything.
 class MulticastGroup final : public Object<fid_mc>, private CmHandler {
  public:
-  struct Role {
-    bool sends;
-    bool receives;
-  };
-  MulticastGroup(DatagramEndpoint& endpoint, const Address& group, Role role, fi_addr_t name, void* context) noexcept;
+  MulticastGroup(DatagramEndpoint& endpoint, const Address& group, JoinRole role, fi_addr_t name,
+                 void* context) noexcept;
   ~MulticastGroup();
   static const fi_ops* fid_ops() noexcept;
 
@@ -75,7 +73,7 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
 
   const Ref<DatagramEndpoint> endpoint_;
   const Address address_;  // with the port that was asked for
-  const Role role_;
+  const JoinRole role_;
   const fi_addr_t name_;
   State state_ = State::kJoining;
   bool restoring_ = false;  // it was a member before

@@ -26,11 +26,11 @@ struct Destination {
 
 struct SendWork {
   ibv_wr_opcode opcode;
-  std::uint32_t kind;   // the completion's flags
-  std::uint64_t flags;  // of the operation
-  ibv_sge* sges;
-  int count;          // of sges, none of length 0
-  std::uint64_t len;  // of all sges
+  std::uint32_t kind = 0;   // the completion's flags
+  std::uint64_t flags = 0;  // of the operation
+  ibv_sge* sges = nullptr;
+  int count = 0;          // of sges, none of length 0
+  std::uint64_t len = 0;  // of all sges
   void* context = nullptr;
   std::uint64_t data = 0;  // FI_REMOTE_CQ_DATA
   std::uint64_t address = 0;
