@@ -2,11 +2,35 @@
 // Address vectors: insertion in all its forms, lookup, removal, printing; fi_av(3). They need no connectionless
 // endpoint.
 
-#include "fixture/node.h"
+#include <deque>
+
+#include "fixture/member.h"
 
 CONFORMANCE_TOPIC(AddressVector);
 
 namespace {
+
+// Whether inserting an address asks the network for who is there: then somebody has to be.
+bool asks_the_network(const Target& target) {
+  return target.provider == "verbs" && target.ep_type == FI_EP_DGRAM;
+}
+
+// Endpoints at the addresses that a vector is to hold, where they are asked for.
+class Inhabitants {
+ public:
+  explicit Inhabitants(const Fabric& fabric) : fabric_(fabric) {}
+  void settle(const Address& place) {
+    if (!asks_the_network(fabric_.target())) return;
+    NodeOptions options;
+    Address name = place;
+    options.configure = [&](fid_ep* ep) { require_ok(fi_setname(&ep->fid, name.get(), name.size), "fi_setname"); };
+    ends_.emplace_back(fabric_, options);
+  }
+
+ private:
+  const Fabric& fabric_;
+  std::deque<DatagramEnd> ends_;
+};
 
 struct Scene {
   explicit Scene(const Target& target, fi_av_type type = FI_AV_TABLE, uint64_t flags = 0) : fabric(target) {
@@ -19,7 +43,8 @@ struct Scene {
   std::vector<char> addresses(uint16_t first_port, size_t count) {
     std::vector<char> bytes;
     for (size_t i = 0; i < count; ++i) {
-      const Address one = Address::numeric(fabric.target().address, static_cast<uint16_t>(first_port + i));
+      const Address one = expected(static_cast<uint16_t>(first_port + i));
+      inhabitants.settle(one);
       bytes.insert(bytes.end(), reinterpret_cast<const char*>(one.get()),
                    reinterpret_cast<const char*>(one.get()) + one.size);
     }
@@ -34,6 +59,7 @@ struct Scene {
   Address expected(uint16_t port) { return Address::numeric(fabric.target().address, port); }
 
   Fabric fabric;
+  Inhabitants inhabitants{fabric};
   Handle<fid_av> av;
 };
 
@@ -149,6 +175,7 @@ TEST_P(AddressVector, FailedInsertionsAreMarked) {
 
 TEST_P(AddressVector, InsertsvcResolvesNodeAndService) {
   Scene scene(target());
+  scene.inhabitants.settle(scene.expected(7471));
   fi_addr_t out = 99;
   ASSERT_EQ(fi_av_insertsvc(scene.av.get(), target().address.c_str(), "7471", &out, 0, nullptr), 1);
   EXPECT_EQ(scene.lookup(out), scene.expected(7471));
@@ -158,6 +185,7 @@ TEST_P(AddressVector, InsertsvcResolvesNodeAndService) {
 TEST_P(AddressVector, InsertsymCountsThroughServicesThenNodes) {
   Scene scene(target());
   if (target().addr_format != FI_SOCKADDR_IN) GTEST_SKIP() << "the host addresses counted here are IPv4";
+  if (asks_the_network(target())) GTEST_SKIP() << "nobody is at the hosts counted here, and that is noticed";
   fi_addr_t out[4];
   ASSERT_EQ(fi_av_insertsym(scene.av.get(), "10.1.1.1", 2, "5000", 2, out, 0, nullptr), 4);
   const char* hosts[] = {"10.1.1.1", "10.1.1.1", "10.1.1.2", "10.1.1.2"};
@@ -186,6 +214,8 @@ TEST_P(AddressVector, AsynchronousInsertReportsToTheEventQueue) {
   std::memcpy(bytes.data(), good.get(), good.size);
   std::memcpy(bytes.data() + 2 * good.size, good.get(), good.size);
   bytes[2 * good.size + 3] ^= 1;  // another port
+  Inhabitants inhabitants(fabric);
+  for (const uint16_t port : {1234, 1235}) inhabitants.settle(Address::numeric(target().address, port));
   fi_addr_t out[3] = {};
   int context = 0;
   ASSERT_EQ(fi_av_insert(av.get(), bytes.data(), 3, out, 0, &context), 0);
@@ -202,9 +232,10 @@ TEST_P(AddressVector, AsynchronousInsertReportsToTheEventQueue) {
 
 TEST_P(AddressVector, LargeVectorsKeepTheirOrder) {
   Scene scene(target());
-  constexpr size_t kCount = 5000;
-  const auto bytes = scene.addresses(1, kCount);
-  std::vector<fi_addr_t> out(kCount);
-  ASSERT_EQ(fi_av_insert(scene.av.get(), bytes.data(), kCount, out.data(), 0, nullptr), static_cast<int>(kCount));
-  for (size_t i = 0; i < kCount; i += 499) EXPECT_EQ(scene.lookup(i), scene.expected(static_cast<uint16_t>(1 + i)));
+  const size_t count = asks_the_network(target()) ? 40 : 5000;
+  const auto bytes = scene.addresses(2000, count);
+  std::vector<fi_addr_t> out(count);
+  ASSERT_EQ(fi_av_insert(scene.av.get(), bytes.data(), count, out.data(), 0, nullptr), static_cast<int>(count));
+  for (size_t i = 0; i < count; i += count / 10)
+    EXPECT_EQ(scene.lookup(i), scene.expected(static_cast<uint16_t>(2000 + i)));
 }
