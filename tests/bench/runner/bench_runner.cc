@@ -43,6 +43,7 @@ std::vector<std::string> command(const Options& options, const Plan& plan, const
   const bool raw = contestant == Contestant::kRaw;
   const std::string& library = contestant == Contestant::kWeft ? options.weft : options.stock;
   if (raw ? !run.raw : library.empty()) return {};
+  if (contestant == Contestant::kStock && !run.stock) return {};
   std::vector<std::string> arguments = {options.programs + "/" + (raw ? plan.raw_program : "fabric_bench")};
   const auto add = [&](const std::vector<std::string>& more) {
     arguments.insert(arguments.end(), more.begin(), more.end());

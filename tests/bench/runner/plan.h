@@ -19,6 +19,7 @@ struct Run {
   std::vector<std::string> arguments;
   bool raw = true;      // the raw program can do it as well
   unsigned rounds = 0;  // at most so many; 0: in every round
+  bool stock = true;    // the other library can do it as well
 };
 
 enum class Bound { kNone, kAtMost, kAtLeast };
