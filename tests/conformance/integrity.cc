@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Every byte arrives where and as it was sent, at all lengths up to a gibibyte. WEFT_INTEGRITY_MIB sets how much each
-// body moves (default 24), so that slow machines need not move it all.
+// body moves (default 24), WEFT_LARGEST_MIB how long the longest transfer is (default 16), so that slow machines need
+// not move it all.
 #include <rdma/fi_rma.h>
 
 #include <cstdlib>
@@ -15,14 +16,18 @@ namespace {
 
 const HintsEditor kRma = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA; };
 
+size_t mebibytes(const char* variable, size_t otherwise) {
+  const char* mib = std::getenv(variable);
+  return (mib != nullptr ? std::strtoull(mib, nullptr, 10) : otherwise) << 20;
+}
+
 size_t volume() {
-  const char* mib = std::getenv("WEFT_INTEGRITY_MIB");
-  return (mib != nullptr ? std::strtoull(mib, nullptr, 10) : 24) << 20;
+  return mebibytes("WEFT_INTEGRITY_MIB", 24);
 }
 
 // Large transfers take their time on emulated devices.
 Completion patiently(CompletionQueue& queue) {
-  return queue.wait(after(10 * kPatience));
+  return queue.wait(after(60 * kPatience));
 }
 
 // Lengths around every power of two up to `most`.
@@ -90,6 +95,35 @@ TEST_P(Integrity, WritesAndReadsOfEveryLength) {
     ASSERT_EQ(remote.data()[length], '#');
     ASSERT_EQ(back.data()[length], '#');
   }
+}
+
+TEST_P(Integrity, LongestMessageAndWrite) {
+  CONNECTED_ONLY();
+  NEEDS(kRma, "FI_RMA");
+  Fabric fabric(target(), kRma);
+  Pair pair(fabric);
+  const size_t length = fabric.length_up_to(mebibytes("WEFT_LARGEST_MIB", 16));
+  Buffer out(fabric, length, 0, FI_SEND | FI_WRITE), in(fabric, length, 0, FI_RECV | FI_REMOTE_WRITE);
+  Context sent, received, written;
+  out.fill_pattern(1);
+  ASSERT_EQ(pair.b().recv(in, length, &received), 0);
+  ASSERT_EQ(pair.a().send(out, length, &sent), 0);
+  const Completion arrival = patiently(pair.b().rx());
+  ASSERT_TRUE(arrival.ok()) << arrival;
+  EXPECT_EQ(arrival.entry.len, length);
+  EXPECT_TRUE(in.holds_pattern(1, length));
+  ASSERT_TRUE(patiently(pair.a().tx()).ok());
+
+  out.fill_pattern(2);
+  ASSERT_EQ(
+      fi_write(pair.a().ep(), out.data(), length, out.desc(), pair.a().peer, in.remote_address(), in.key(), &written),
+      0);
+  const Completion done = patiently(pair.a().tx());
+  ASSERT_TRUE(done.ok()) << done;
+  EXPECT_EQ(done.context(), &written);
+  // A message follows the write: when it is there, so is what was written.
+  expect_talking(pair);
+  EXPECT_TRUE(in.holds_pattern(2, length));
 }
 
 TEST_P(Integrity, StreamOfChunksInBothDirections) {
