@@ -117,3 +117,17 @@ TEST_F(FaultsTransfer, FullQueuesAnswerTryAgain) {
     EXPECT_TRUE(both.client.established());
   });
 }
+
+TEST_F(FaultsTransfer, CompletionQueuesGrowWithTheFirstOperation) {
+  with_connection("growing", {.queue_entries = 8}, [&](ends::TwoEnds& both) {
+    const auto resizes = [] { return fake::calls()["ibv_resize_cq"]; };
+    const uint64_t before = resizes();
+    fake::fail("ibv_resize_cq", 1, ENOMEM);
+    EXPECT_FALSE(both.client.post_send());
+    EXPECT_EQ(resizes(), before + 1);
+    EXPECT_TRUE(both.client.post_send()) << "there is memory again";
+    EXPECT_EQ(resizes(), before + 2);
+    EXPECT_TRUE(both.client.post_send());
+    EXPECT_EQ(resizes(), before + 2) << "once for each direction";
+  });
+}

@@ -138,7 +138,7 @@ bool TwoEnds::open_end(End& end) {
   fi_cq_attr cq_attr{};
   cq_attr.format = FI_CQ_FORMAT_MSG;
   cq_attr.wait_obj = FI_WAIT_FD;
-  cq_attr.size = 256;
+  cq_attr.size = options_.queue_entries;
   if (fi_eq_open(fabric, &eq_attr, &end.eq, nullptr) || fi_cq_open(domain, &cq_attr, &end.cq, nullptr)) return false;
   constexpr uint64_t kAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
   if (fi_mr_reg(domain, end.memory_.data(), end.memory_.size(), kAccess, 0, 0, 0, &end.mr, nullptr)) return false;

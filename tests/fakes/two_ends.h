@@ -23,6 +23,7 @@ struct Options {
   bool shared_receives = false;
   int connect_timeout_ms = 400;
   bool server_rejects = false;
+  size_t queue_entries = 256;  // of each completion queue
 };
 
 class TwoEnds;
