@@ -13,18 +13,19 @@ namespace {
 
 constexpr int kJoinWaitMs = 100;  // between two looks at the watch
 
+// Only the numeric address of a group.
 bool parse_group(const std::string& text, uint16_t port, sockaddr_storage& out) {
   auto* in = reinterpret_cast<sockaddr_in*>(&out);
   auto* in6 = reinterpret_cast<sockaddr_in6*>(&out);
   if (inet_pton(AF_INET, text.c_str(), &in->sin_addr) == 1) {
     in->sin_family = AF_INET;
     in->sin_port = htons(port);
-    return true;
+    return IN_MULTICAST(ntohl(in->sin_addr.s_addr));
   }
   if (inet_pton(AF_INET6, text.c_str(), &in6->sin6_addr) != 1) return false;
   in6->sin6_family = AF_INET6;
   in6->sin6_port = htons(port);
-  return true;
+  return IN6_IS_ADDR_MULTICAST(&in6->sin6_addr);
 }
 
 }  // namespace
@@ -40,7 +41,7 @@ Result<std::unique_ptr<GroupLink>> GroupLink::open(const GroupOptions& options, 
 
 Status GroupLink::find() {
   if (!parse_group(options_.group, options_.port, group_))
-    return fail(FI_EINVAL, "'{}' is not a numeric address", options_.group);
+    return fail(FI_EINVAL, "'{}' is not the numeric address of a multicast group", options_.group);
   InfoPtr hints(fi_allocinfo());
   if (!hints) return fail(FI_ENOMEM, "fi_allocinfo");
   hints->ep_attr->type = FI_EP_DGRAM;
