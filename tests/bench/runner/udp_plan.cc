@@ -57,7 +57,7 @@ class UdpPlanMaker : PlanMaker {
     PlotPlan plot{"udp-latency.svg",      "Half round trip of a ping-pong of datagrams, busy-polled",
                   "message size (bytes)", "half round trip (us)",
                   "latency_us",           {}};
-    for (const std::size_t size : {8, 64, 512, 1472}) {
+    for (const std::size_t size : {8, 64, 512, 1024}) {
       const std::string id = sized("dgram-pingpong", size, 2);
       plot.points.push_back({static_cast<double>(size), id});
       const std::string title = "ping-pong " + size_name(size);
@@ -72,7 +72,7 @@ class UdpPlanMaker : PlanMaker {
   }
 
   void streams() {
-    for (const std::size_t size : {8, 64, 512, 1472}) {
+    for (const std::size_t size : {8, 64, 512, 1024}) {
       const std::string id = sized("dgram-stream", size, kWindow, {"--credits"});
       const Target target = size <= 64 ? at_least(4, Measure::kOverStock) : Target{};
       const std::string title = fmt::format("stream {}, window {}", size_name(size), kWindow);
