@@ -491,7 +491,7 @@ TEST_P(ReliableDatagrams, DeliveryCompleteMeansThatItIsThere) {
   Fabric fabric(target(), delivered);
   EXPECT_EQ(fabric.info()->tx_attr->op_flags & FI_DELIVERY_COMPLETE, FI_DELIVERY_COMPLETE);
   Pair pair(fabric);
-  Buffer remote(fabric, 100'000, 0, FI_REMOTE_WRITE), local(fabric, 100'000, 0, FI_WRITE);
+  Buffer remote(fabric, 100'000, 0, FI_REMOTE_READ | FI_REMOTE_WRITE), local(fabric, 100'000, 0, FI_WRITE);
   Context context;
   unsigned seed = 0;
   for (const size_t length : {8ul, 1000ul, 100'000ul, 8ul, 16'384ul}) {
