@@ -6,11 +6,11 @@ set -u
 library=$1 program=$3 mpi_program=${4:-}
 export FI_PROVIDER_PATH="$2" WEFT_CONFORMANCE="verbs;ofi_rxm:rdm"
 status=0
-# Left out are hundreds of connections at once, for which an emulated processor is too slow, and so much memory that the
-# guest has not.
+# Left out is what an emulated processor is too slow for: hundreds of connections at once, more memory than the guest has,
+# and peers that are cut off, which a broken queue pair takes seconds to notice.
 topics="Reliable*:Atomics.*:Tagged.*:RemoteData.*"
 WEFT_CONFORMANCE_IPV4="$RXE_ADDRESS" WEFT_CONFORMANCE_IPV6=none "$program" --gtest_brief=1 \
-  --gtest_filter="$topics:-*Hundreds*:*SendersWaitForReceivers*" || status=1
+  --gtest_filter="$topics:-*Hundreds*:*SendersWaitForReceivers*:*Nonsense*" || status=1
 
 if [ -n "$mpi_program" ] && command -v mpirun >/dev/null; then
   timeout 200 mpirun --allow-run-as-root --oversubscribe -n 2 -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER_PATH \
