@@ -33,6 +33,8 @@ constexpr const char* kMethod = R"(
   best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
 - Client and server run on the first and the last core allowed to them, at idle priority (SCHED_IDLE): the kernel's threads,
   which carry the messages here, preempt them at once.
+- A half round trip of about 4 ms is the tick of the guest's scheduler: both sides spin, and Soft-RoCE's own thread waits for
+  its turn. Its ratio says nothing then; the stream's does.
 - Allocations are calls of malloc and its relatives anywhere in the client while messages flow.
 )";
 
