@@ -47,7 +47,7 @@ inline bool needs_local_registration(const fi_info& lower) noexcept {
          (lower.mode & FI_LOCAL_MR) != 0;
 }
 
-// Over a byte stream, cutting a message to pieces saves nothing.
+// Over a byte stream messages are not cut to pieces: libfabric 1.17 does not expect that there.
 inline bool is_stream(const fi_info& lower) noexcept {
   return lower.ep_attr->protocol == FI_PROTO_SOCK_TCP || lower.ep_attr->protocol == FI_PROTO_XNET;
 }

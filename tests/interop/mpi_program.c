@@ -123,6 +123,7 @@ static void wildcards_and_probes(void) {
       MPI_Mrecv(bytes, sizes[i], MPI_BYTE, &message, &status);
       CHECK(holds(bytes, sizes[i], 9));
     }
+    MPI_Barrier(MPI_COMM_WORLD);  // the next one must not be probed for yet
   }
 }
 
