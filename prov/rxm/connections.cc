@@ -23,6 +23,16 @@ constexpr std::size_t kEventBytes = sizeof(fi_eq_cm_entry) + 512;
 constexpr int kMaxEvents = 128;                  // per look at connections
 constexpr std::size_t kCachedHandles = 1 << 20;  // greater ones are looked up each time
 
+// What the peer's packets shall bear. It also tells the peer our process: one that does not know it takes our request
+// that crossed its own for one of a new process at our address, and gives up the connection that it has (release 1.17
+// does).
+std::uint64_t number_for(const Peer& peer) noexcept {
+  return static_cast<std::uint64_t>(::getpid()) << 32 | static_cast<std::uint32_t>(peer.id);
+}
+constexpr std::uint32_t process_of(std::uint64_t number) noexcept {
+  return static_cast<std::uint32_t>(number >> 32);
+}
+
 }  // namespace
 
 Peer* Endpoint::peer_of(fi_addr_t handle) noexcept {
@@ -128,7 +138,7 @@ Status Endpoint::connect(Peer& peer) noexcept {
   data.port = own_.port();
   data.eager_limit = static_cast<uint32_t>(eager_limit_);
   data.receive_size = kReceivesPerChannel;
-  data.id = static_cast<uint64_t>(::getpid()) << 32 | static_cast<uint32_t>(peer.id);
+  data.id = number_for(peer);
   if (const int error = fi_connect(channel->ep, peer.address.data(), &data, sizeof data); error != 0) {
     close_channel(*channel, -error);
     return Status(error);
@@ -299,6 +309,7 @@ void Endpoint::on_connected(Channel& channel, const void* data, std::size_t len)
     }
     std::memcpy(&accepted, data, sizeof accepted);
     channel.remote_id = accepted.id;
+    peer.process = process_of(accepted.id);
   }
   channel.state = Channel::State::kOpen;
   if (channel.stalls()) stall(channel);
@@ -327,7 +338,7 @@ void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noex
     return reject(info, static_cast<std::uint8_t>(Reason::kRefused));
   }
   from->set_port(said.port);
-  const auto process = static_cast<std::uint32_t>(said.id >> 32);
+  const std::uint32_t process = process_of(said.id);
   const auto remote_id = said.id & 0xffff'ffff;
   Peer* peer = peer_at(*from);
   if (peer == nullptr) return reject(info, static_cast<std::uint8_t>(Reason::kRefused));
@@ -343,7 +354,7 @@ void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noex
   }
   if (Channel* current = peer->channel; current != nullptr) {
     const bool connecting = current->state == Channel::State::kConnecting;
-    // A connection that we asked for does not tell its peer's process; a request may have crossed it then.
+    // A request of the process that we are connected with, or of one that did not say who it is, crossed ours.
     const bool stays = connecting ? *from < own : peer->process == 0 || peer->process == process;
     if (stays) return reject(info, static_cast<std::uint8_t>(Reason::kAlready));
     // A peer that started again: what went on with its former life is over.
@@ -360,7 +371,7 @@ void Endpoint::accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool t
   channel->remote_id = remote_id;
   channel->twin = twin;
   AcceptData data;
-  data.id = static_cast<uint32_t>(peer.id);
+  data.id = number_for(peer);
   data.receive_size = kReceivesPerChannel;
   if (const int error = fi_accept(channel->ep, &data, sizeof data); error != 0) {
     close_channel(*channel, -error);

@@ -31,7 +31,7 @@ struct ConnectData {
 static_assert(sizeof(ConnectData) == 24);
 
 struct AcceptData {
-  std::uint64_t id = 0;  // number that packets to the acceptor bear
+  std::uint64_t id = 0;  // process << 32 | number that packets to the acceptor bear
   std::uint32_t receive_size = 0;
   std::uint8_t flow_control = kNoFlowControl;
   std::uint8_t pad[3] = {};

@@ -2,6 +2,7 @@
 // Reliable datagrams: connections that nobody sees, messages of all lengths between many ends, peers that are not there
 // or go away; fi_endpoint(3) (FI_EP_RDM), fi_av(3), fi_tagged(3).
 #include <rdma/fi_rma.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
@@ -394,9 +395,13 @@ class Intruder {
     data.append(reinterpret_cast<const char*>(&eager_limit), 4);
     data += std::string("\x00\x10\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00", 12);
     require_ok(node_.connect(victim, data), "fi_connect");
-    accepted_ = node_.eq().wait().type == FI_CONNECTED;
+    const auto event = node_.eq().wait();
+    accepted_ = event.type == FI_CONNECTED;
+    if (accepted_) answer_ = event.cm_text();
   }
   bool accepted() const { return accepted_; }
+  // What the victim said of itself.
+  const std::string& answer() const { return answer_; }
   // An end that closes before it has seen that we are connected cannot say so over verbs: then nothing gets through.
   bool cut_off() {
     if (below_.target().provider == "tcp") return node_.eq().wait().type == FI_SHUTDOWN;
@@ -415,6 +420,7 @@ class Intruder {
   Fabric below_;
   Node node_;
   bool accepted_ = false;
+  std::string answer_;
 };
 
 std::string packet(uint8_t type, uint8_t op, uint64_t size, size_t payload, uint8_t version = 4) {
@@ -428,6 +434,20 @@ std::string packet(uint8_t type, uint8_t op, uint64_t size, size_t payload, uint
 }
 
 }  // namespace
+
+// A peer whose request crossed another one needs it: else it takes the late one for that of a new process.
+TEST_P(ReliableDatagrams, AnswersNameTheirProcess) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  expect_talking(pair);
+  Intruder intruder(target(), Address::local_name(pair.b().fid()));
+  ASSERT_TRUE(intruder.accepted());
+  uint32_t process = 0;
+  ASSERT_GE(intruder.answer().size(), 16u);
+  std::memcpy(&process, intruder.answer().data() + 4, sizeof process);
+  EXPECT_EQ(process, static_cast<uint32_t>(getpid()));
+}
 
 TEST_P(ReliableDatagrams, NonsenseEndsItsConnectionAndNoOther) {
   RELIABLE_DATAGRAMS_ONLY();
