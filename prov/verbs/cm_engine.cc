@@ -94,11 +94,13 @@ Status CmEngine::open_descriptors() noexcept {
   if (flags < 0 || ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) < 0) return Status::last_errno();
   ::fcntl(channel_->fd, F_SETFD, FD_CLOEXEC);
   if (Status status = deadlines_.open(); !status.ok()) return status;
+  if (Status status = keepalives_.open(); !status.ok()) return status;
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   wake_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!epoll_ || !wake_) return Status::last_errno();
   if (Status status = watch_descriptor(epoll_.get(), channel_->fd, channel_.get()); !status.ok()) return status;
   if (Status status = watch_descriptor(epoll_.get(), deadlines_.fd(), &deadlines_); !status.ok()) return status;
+  if (Status status = watch_descriptor(epoll_.get(), keepalives_.fd(), &keepalives_); !status.ok()) return status;
   return watch_descriptor(epoll_.get(), wake_.get(), &wake_);
 }
 
@@ -127,6 +129,8 @@ void CmEngine::progress() noexcept {
       run_cm_events();
     } else if (source == &deadlines_) {
       deadlines_.run(Clock::now(), [](CmHandler& handler) noexcept { handler.on_deadline(); });
+    } else if (source == &keepalives_) {
+      keepalives_.run(Clock::now(), [](CmHandler& handler) noexcept { handler.on_keepalive(); });
     } else if (source == &wake_) {
       net::event_drain(wake_.get());
       run_notes();
@@ -310,6 +314,7 @@ void CmEngine::end_turn(CmHandler& handler) noexcept {
 void CmEngine::forget(CmHandler& handler) noexcept {
   end_turn(handler);
   clear_deadline(handler);
+  keepalives_.cancel(handler);
   handler.ListHook<CmDeviceTag>::unlink();
   std::lock_guard lock(notes_mutex_);
   handler.ListHook<CmNoteTag>::unlink();

@@ -29,16 +29,19 @@ struct CmDeadlineTag;
 struct CmNoteTag;
 struct CmTurnTag;
 struct CmDeviceTag;
+struct CmKeepaliveTag;
 
 // Whoever owns an rdma_cm_id: endpoints and listeners. Its functions are called with the engine's mutex held, and may
 // destroy it.
 class CmHandler : public ListHook<CmDeadlineTag>,
                   public ListHook<CmNoteTag>,
                   public ListHook<CmTurnTag>,
-                  public ListHook<CmDeviceTag> {
+                  public ListHook<CmDeviceTag>,
+                  public ListHook<CmKeepaliveTag> {
  public:
   virtual void on_cm_event(const RdmaEvent& event) noexcept = 0;
   virtual void on_deadline() noexcept = 0;
+  virtual void on_keepalive() noexcept {}  // the moment of set_keepalive() has come
   // note() was called, or it is its turn now (take_turn()).
   virtual void on_note() noexcept = 0;
   // The device or one of its ports changed: IBV_EVENT_DEVICE_FATAL, _PORT_ERR, _PORT_ACTIVE.
@@ -53,6 +56,7 @@ class CmHandler : public ListHook<CmDeadlineTag>,
  private:
   friend class CmEngine;
   Clock::time_point deadline_;
+  Clock::time_point keepalive_;
   bool has_turn_ = false;
 };
 
@@ -86,6 +90,8 @@ class CmEngine {
   // One deadline a handler; setting another replaces it.
   void set_deadline(CmHandler& handler, Clock::time_point at) noexcept { deadlines_.set(handler, at); }
   void clear_deadline(CmHandler& handler) noexcept { deadlines_.cancel(handler); }
+  // Apart from deadlines: every connection has one of these, all about as far ahead, so that each is set in no time.
+  void set_keepalive(CmHandler& handler, Clock::time_point at) noexcept { keepalives_.set(handler, at); }
   // Admission: at most max_connecting requests are on the wire at once. true: now. false: on_note() will be called.
   bool take_turn(CmHandler& handler) noexcept;
   void end_turn(CmHandler& handler) noexcept;
@@ -117,6 +123,7 @@ class CmEngine {
   };
   std::unique_ptr<rdma_event_channel, DestroyChannel> channel_;
   DeadlineQueue<CmHandler, CmDeadlineTag, &CmHandler::deadline_> deadlines_;
+  DeadlineQueue<CmHandler, CmKeepaliveTag, &CmHandler::keepalive_> keepalives_;
   List<CmHandler, CmTurnTag> waiting_turns_;
   int turns_left_;
   std::vector<std::unique_ptr<Watched>> watched_;

@@ -86,6 +86,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
 
   void on_cm_event(const RdmaEvent& event) noexcept override;
   void on_deadline() noexcept override;
+  void on_keepalive() noexcept override;
   void on_note() noexcept override;
   void on_device_event(ibv_event_type type, int port) noexcept override;
   void on_qp_event(ibv_event_type type) noexcept override;
@@ -109,6 +110,9 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   void log_connection(const Attempt& attempt) const noexcept;
   void fail(const CmFailure& why, std::span<const std::byte> peer_data = {}) noexcept;
   EqError describe(const CmFailure& why) const noexcept;
+
+  // keepalive.cc
+  void look_again_in(Clock::duration pause) noexcept;
 
   // endpoint_ending.cc
   void lose_connection(int error, const char* why) noexcept;

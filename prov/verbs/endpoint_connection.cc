@@ -233,6 +233,7 @@ void Endpoint::start_transfers() noexcept {
   peer_ = CmAddress::from(rdma_get_peer_addr(id_.get()));
   log_connection(*done);
   start();
+  look_again_in(std::chrono::seconds(parameters().keepalive_s));
   events_->post_cm(FI_CONNECTED, &abi.fid, nullptr, done->answer.data(), done->answer.size());
 }
 

@@ -131,7 +131,7 @@ void Endpoint::on_note() noexcept {
     return dial();
   if (peer_is_talking_.exchange(false) && state_ == CmState::kAnswering) rdma_notify(id_.get(), IBV_EVENT_COMM_EST);
   if (const int error = broken_.exchange(0); error != 0 && state_ == CmState::kConnected)
-    lose_connection(error, "the queue pair broke");
+    lose_connection(error, error == FI_ETIMEDOUT ? "the peer does not answer" : "the queue pair broke");
 }
 
 void Endpoint::on_transfer_failed(int wc_status) noexcept {

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMaxByte = 255;
 constexpr int kMaxPkey = 0xffff;
+constexpr int kMaxKeepalive = 24 * 60 * 60;
 constexpr int kMaxQkey = 0x7fffffff;  // those beyond are the system's own
 
 }  // namespace
@@ -61,6 +62,9 @@ void Parameters::define() {
                   "Code 0 to 31 of the time after which a transfer is sent again (default: as the route says)");
   fi_param_define(verbs, "port_down_grace", FI_PARAM_INT,
                   "Milliseconds that a port may be down before its connections end (default: 3000)");
+  fi_param_define(verbs, "keepalive", FI_PARAM_INT,
+                  "Seconds after which a connection that sends nothing asks whether its peer is still there; 0: never "
+                  "(default: 30)");
 }
 
 Parameters Parameters::read() {
@@ -92,6 +96,7 @@ Parameters Parameters::read() {
   parameter.number("tos", values.type_of_service, 0, kMaxByte);
   parameter.number("ack_timeout", values.ack_timeout, 0, 31);
   parameter.number("port_down_grace", values.port_down_grace_ms, 0, ParameterReader::kMaxInt);
+  parameter.number("keepalive", values.keepalive_s, 0, kMaxKeepalive);
   return values;
 }
 

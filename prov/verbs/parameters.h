@@ -45,6 +45,7 @@ struct Parameters {
   int type_of_service = -1;                // FI_VERBS_TOS: 0..255; -1: what fi_tx_attr::tclass says
   int ack_timeout = -1;                    // FI_VERBS_ACK_TIMEOUT: code 0..31; -1: what the route says
   int port_down_grace_ms = 3'000;          // FI_VERBS_PORT_DOWN_GRACE: then connections over a dead port end
+  int keepalive_s = 30;                    // FI_VERBS_KEEPALIVE: idle connections ask for their peers; 0: never
 
   // Declares them all; once, when the provider is loaded.
   static void define();

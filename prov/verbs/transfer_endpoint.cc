@@ -296,15 +296,17 @@ void TransferEndpoint::report_cancelled(CompletionQueueCore* queue, CounterCore*
 // Work requests that asked for no work completion get one when they are flushed, but not if they succeeded and nothing
 // came after them. So something comes after them. Only in a queue pair that sends nothing any more.
 void TransferEndpoint::post_marker() noexcept {
-  marker_tried_ = true;
   // Again, if the caller did so already: some devices notice receives that came late only then.
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
-  if (ibv_modify_qp(qp_, &attr, IBV_QP_STATE) != 0 || sends_.outstanding() == 0) return;
-  marker_.role = Posted::Role::kMarker;
-  marker_.endpoint = this;
+  const bool broken = ibv_modify_qp(qp_, &attr, IBV_QP_STATE) == 0;
+  if (broken && probing_.load(std::memory_order_acquire)) return;  // its place is taken until that is flushed
+  marker_tried_ = true;
+  if (!broken || sends_.outstanding() == 0) return;
+  own_.role = Posted::Role::kMarker;
+  own_.endpoint = this;
   ibv_send_wr wr{};
-  wr.wr_id = reinterpret_cast<uintptr_t>(&marker_);
+  wr.wr_id = reinterpret_cast<uintptr_t>(&own_);
   wr.opcode = IBV_WR_SEND;
   wr.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
@@ -312,6 +314,7 @@ void TransferEndpoint::post_marker() noexcept {
 }
 
 bool TransferEndpoint::idle() noexcept {
+  if (probing_.load(std::memory_order_acquire)) return false;
   {
     LightGuard guard(send_lock_);
     if (sends_.outstanding() != 0) return false;
@@ -328,6 +331,7 @@ bool TransferEndpoint::drain() noexcept {
   }
   routes.transmit_channel->poll_all();
   if (routes.receive_channel != routes.transmit_channel) routes.receive_channel->poll_all();
+  if (probing_.load(std::memory_order_acquire)) return false;
   {
     LightGuard guard(send_lock_);
     if (marker_posted_ ? !marker_seen_.load(std::memory_order_acquire) : sends_.outstanding() != 0) return false;
@@ -353,6 +357,7 @@ void TransferEndpoint::abandon() noexcept {
   }
   if (shared_receive_ && qp_number_ != 0) routes.receive_channel->remove_endpoint(qp_number_);
   if (reserved_transmit_ != 0) routes.transmit_channel->give_back(std::exchange(reserved_transmit_, 0));
+  if (std::exchange(probe_reserved_, false)) routes.transmit_channel->give_back(1);
   if (std::exchange(reserved_receive_, 0) != 0) {
     if (shared_receive_)
       routes.receive_channel->give_back(*shared_receive_);

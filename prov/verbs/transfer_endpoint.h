@@ -137,6 +137,11 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   // queues. After stop(), and before this object is destroyed. Idempotent.
   void abandon() noexcept;
 
+  // From time to time while it is connected: if nothing was transmitted since the last call, a write of no bytes asks
+  // the peer's device whether it is there. The application sees nothing of it; if there is no answer,
+  // on_transfer_failed() is called. true: it is under way, call again soon.
+  bool probe() noexcept;
+
   // A work completion said that the queue pair broke (ibv_wc_status; not called for flushed work requests). With a
   // channel's lock held, from any thread that reads a queue: note it and wake whoever acts on it.
   virtual void on_transfer_failed(int wc_status) noexcept = 0;
@@ -196,6 +201,7 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   Posted* first_send() noexcept;
   void note_routes() noexcept;
   void post_marker() noexcept;
+  void on_probed(int wc_status) noexcept;  // with a channel's lock held
   void post_kept_locked() noexcept;
   void cancel_kept() noexcept;
   void cancel_left() noexcept;
@@ -247,8 +253,12 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   unsigned reserved_receive_ = 0;
   std::atomic<size_t> min_multi_receive_;
   Ref<SharedReceive> shared_receive_;
-  Posted marker_;
+  // Our own work request, the marker or before it probes, has room of its own in the queue pair.
+  Posted own_;
   std::atomic<bool> marker_seen_{false};
+  std::atomic<bool> probing_{false};
+  bool probe_reserved_ = false;       // its entry in the channel's device queue
+  std::uint32_t sends_at_probe_ = 0;  // sends_.now() when probe() was called last
 
   std::unique_ptr<SendChain> chain_;  // under send_lock_
   ReceiveSlots receives_;             // these two under receive_lock_

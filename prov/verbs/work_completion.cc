@@ -39,6 +39,8 @@ void CompletionChannel::dispatch(const ibv_wc& wc, Sink& sink) noexcept {
     case Posted::Role::kMarker:
       slot.endpoint->marker_seen_.store(true, std::memory_order_release);
       return;
+    case Posted::Role::kProbe:
+      return slot.endpoint->on_probed(wc.status);
   }
 }
 

@@ -24,6 +24,7 @@ struct Posted {
   enum class Role : std::uint8_t {
     kTransmit,
     kMarker,         // the last work request of an endpoint that ends: when it has completed, all others have
+    kProbe,          // of an idle endpoint, to learn whether its peer is there
     kReceive,        // of an endpoint
     kSharedReceive,  // of a shared receive context
     kDatagram,       // a receive of our own, into the buffers of a datagram endpoint

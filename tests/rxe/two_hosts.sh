@@ -9,6 +9,8 @@
 #   flap       the same while the cable is pulled for a moment
 #   process    the client's process is killed: the server sees one FI_SHUTDOWN
 #   refused    nobody listens: FI_ECONNREFUSED at once
+#   idle       the same, asking an idle peer whether it is there (FI_VERBS_KEEPALIVE)
+#   idle_cut   the wire silently loses everything while the connection is idle: both ends see one end
 #   cut        the wire silently loses everything: the client's transfers fail, one end, in the time that retries take
 #   port_down  the cable is pulled from an idle connection: both ends see one end, after the grace period
 #   dead       the server's host dies: as cut
@@ -98,7 +100,7 @@ server() {
     dead) ;;
     cut) kill -9 $process 2>/dev/null ;;  # nobody could tell it
     *)
-      until_end 30
+      until_end 60
       says connected
       ended_within 60000
       says 'event shutdown'
@@ -113,7 +115,7 @@ client() {
   [ "$case" = absent ] || lab meet ready
   retries=60000  # of a library that is left to its defaults
   case $case in
-    cut | dead)
+    cut | idle_cut | dead)
       if [ -n "$plugins" ]; then
         export FI_VERBS_ACK_TIMEOUT=14 FI_VERBS_RETRY_COUNT=6  # 67 ms; to rxe, 7 retries mean for ever
         retries=10000
@@ -127,6 +129,8 @@ client() {
     delay) lab wire delay 50ms; start 10 ;;
     flap) start 200; until_log_has connected; lab wire down; lab wire up ;;
     process | cut | dead) start 1000000; until_log_has connected; sleep 1 ;;
+    idle) start 10 4 ;;
+    idle_cut) start 10 100; until_log_has talked; lab wire cut ;;
     port_down) start 10 100; until_log_has talked; lab wire down ;;
     refused | absent) start 1 ;;
   esac
@@ -137,10 +141,10 @@ client() {
   esac
   until_end 100
   case $case in
-    orderly | loss | delay | flap) never 'event error'; says 'talked [1-9]'; says 'shut down'; balanced ;;
+    orderly | loss | delay | flap | idle) never 'event error'; says 'talked [1-9]'; says 'shut down'; balanced ;;
     process) ;;
     cut | dead) ended_within $retries; says 'completion error'; balanced ;;
-    port_down) ended_within 20000; balanced ;;
+    idle_cut | port_down) ended_within 20000; balanced ;;
     refused) ended_within 5000; says 'event error 111'; balanced ;;
     absent) ended_within 10000; says 'event error 110'; balanced ;;
   esac
@@ -153,7 +157,8 @@ for case in "$@"; do
   port=$((port + 1))
   : >log
   before=$failures
-  unset FI_VERBS_ACK_TIMEOUT FI_VERBS_RETRY_COUNT FI_VERBS_CONNECT_TIMEOUT
+  unset FI_VERBS_ACK_TIMEOUT FI_VERBS_RETRY_COUNT FI_VERBS_CONNECT_TIMEOUT FI_VERBS_KEEPALIVE
+  case $case in idle*) export FI_VERBS_KEEPALIVE=1 ;; esac
   if [ "$RXE_HOST" = a ]; then server; else client; fi
   [ $failures -ne $before ] || echo "passed $case $(sed -n 's/^ended \(.*\)/(ended \1 ms after the last transfer)/p' log)"
 done
