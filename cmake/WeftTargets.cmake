@@ -31,8 +31,11 @@ endfunction()
 # weft_archive(NAME SOURCE...): a static archive of internal code, hidden visibility.
 function(weft_archive name)
   add_library(${name} STATIC ${ARGN})
-  target_link_libraries(${name} PRIVATE weft_settings PUBLIC weft_headers Threads::Threads tl::expected fmt::fmt-header-only)
+  target_link_libraries(${name} PRIVATE weft_settings PUBLIC weft_headers Threads::Threads tl::expected weft_fmt)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/prov)
+  if(WEFT_SANITIZE MATCHES fuzzer-no-link)
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
   weft_precompile(${name})
 endfunction()
 

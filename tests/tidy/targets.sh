@@ -7,7 +7,7 @@ set -eu
 # System libraries, and the settings every target shares.
 awk '
   BEGIN {
-    anybody = " weft_headers weft_settings Threads::Threads tl::expected fmt::fmt-header-only dl "
+    anybody = " weft_headers weft_settings Threads::Threads tl::expected weft_fmt dl "
     may["weft_objects"] = " "
     may["weft_core"] = " weft_objects "
     may["weft_prov_tcp"] = " weft_objects "
