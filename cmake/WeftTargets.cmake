@@ -10,7 +10,11 @@ add_library(weft_settings INTERFACE)
 target_compile_options(weft_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -fno-strict-aliasing)
 target_compile_definitions(weft_settings INTERFACE _GNU_SOURCE)
 if(WEFT_SANITIZE)
-  target_compile_options(weft_settings INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer
+  # A fuzzer is led through the library; in the code of tests, finding its way would only cost time.
+  string(REPLACE "," ";" sanitizers "${WEFT_SANITIZE}")
+  list(REMOVE_ITEM sanitizers fuzzer-no-link)
+  list(JOIN sanitizers "," sanitizers)
+  target_compile_options(weft_settings INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all
                          -fno-sanitize=enum)  # callers in C may pass any int as an enum
   target_link_options(weft_settings INTERFACE -fsanitize=${WEFT_SANITIZE})
