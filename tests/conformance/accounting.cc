@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "fixture/counter.h"
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
@@ -124,7 +125,8 @@ TEST_P(Accounting, CloseAccountsForEverything) {
 TEST_P(Accounting, CompletedOperationsAreNotReportedAsCanceled) {
   CONNECTED_ONLY();
   Fabric fabric(target());
-  Pair pair(fabric);
+  const auto counter = open_counter(fabric);
+  Pair pair(fabric, {}, counting(counter.get(), FI_RECV));
   Buffer buffer(fabric, 64);
   Context received[4], sent;
   for (Context& context : received) ASSERT_EQ(pair.b().recv(buffer, 64, &context), 0);
@@ -132,8 +134,7 @@ TEST_P(Accounting, CompletedOperationsAreNotReportedAsCanceled) {
     ASSERT_EQ(pair.a().send(buffer, 8, &sent), 0);
     ASSERT_TRUE(pair.a().tx().wait().ok());
   }
-  const auto deadline = after(milliseconds(100));
-  while (Clock::now() < deadline) driver::poke_and_rest();  // both have arrived, nobody has read them
+  ASSERT_TRUE(reaches(counter.get(), 2)) << "both have arrived, nobody has read them";
   pair.b().close();
   for (int i = 0; i < 4; ++i) {
     const Completion completion = pair.b().rx().read();

@@ -2,6 +2,7 @@
 // Completion queues: errors, cancelling, selective completion, sizes, sharing; fi_cq(3), fi_endpoint(3).
 #include <set>
 
+#include "fixture/counter.h"
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
@@ -60,14 +61,14 @@ TEST_P(CompletionQueues, CancelPicksTheOperationOfTheContext) {
 
 TEST_P(CompletionQueues, CancelingACompletedOperationChangesNothing) {
   Fabric fabric(target());
-  Pair pair(fabric);
+  const auto counter = open_counter(fabric);
+  Pair pair(fabric, {}, counting(counter.get(), FI_RECV));
   Buffer in(fabric, 64), out(fabric, 64);
   Context received, sent, unknown;
   ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
   ASSERT_EQ(pair.a().send(out, 8, &sent), 0);
   ASSERT_TRUE(pair.a().tx().wait().ok());
-  const auto deadline = after(milliseconds(50));
-  while (Clock::now() < deadline) driver::poke_and_rest();  // the message has arrived by now
+  ASSERT_TRUE(reaches(counter.get(), 1)) << "the message has arrived";
   fi_cancel(pair.b().fid(), &received);
   fi_cancel(pair.b().fid(), &unknown);
   const Completion completion = pair.b().rx().wait();

@@ -5,43 +5,10 @@
 #include <atomic>
 #include <thread>
 
+#include "fixture/counter.h"
 #include "fixture/driver.h"
-#include "fixture/node.h"
 
 CONFORMANCE_TOPIC(Counters);
-
-namespace {
-
-Handle<fid_cntr> open_counter(const Fabric& fabric, fi_wait_obj wait_obj = FI_WAIT_UNSPEC) {
-  fi_cntr_attr attr{};
-  attr.events = FI_CNTR_EVENTS_COMP;
-  attr.wait_obj = wait_obj;
-  return opened<fid_cntr>("fi_cntr_open",
-                          [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
-}
-
-// Counters "may not be immediately visible", so a value is waited for.
-bool reaches(fid_cntr* counter, uint64_t value) {
-  const auto deadline = after(kPatience);
-  while (fi_cntr_read(counter) != value && Clock::now() < deadline) driver::poke_and_rest();
-  return fi_cntr_read(counter) == value;
-}
-
-bool error_reaches(fid_cntr* counter, uint64_t value) {
-  const auto deadline = after(kPatience);
-  while (fi_cntr_readerr(counter) != value && Clock::now() < deadline) driver::poke_and_rest();
-  return fi_cntr_readerr(counter) == value;
-}
-
-NodeOptions counting(fid_cntr* counter, uint64_t flags) {
-  NodeOptions options;
-  options.configure = [counter, flags](fid_ep* ep) {
-    ASSERT_EQ(fi_ep_bind(ep, &counter->fid, flags), 0) << fi_tostr(&flags, FI_TYPE_CAPS);
-  };
-  return options;
-}
-
-}  // namespace
 
 TEST_P(Counters, StartAtZero) {
   Fabric fabric(target());

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "fixture/counter.h"
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
@@ -71,7 +72,8 @@ TEST_P(Endings, SilentSendsFailAtMostOnceAndOthersCompleteOnce) {
 TEST_P(Endings, InjectedMessagesThatWereReceivedAreNotReported) {
   CONNECTED_ONLY();
   Fabric fabric(target());
-  Pair pair(fabric);
+  const auto counter = open_counter(fabric);
+  Pair pair(fabric, counting(counter.get(), FI_SEND), {});
   Buffer in(fabric, kSize);
   Context received[8];
   for (Context& context : received) {
@@ -79,8 +81,7 @@ TEST_P(Endings, InjectedMessagesThatWereReceivedAreNotReported) {
     ASSERT_EQ(retry([&] { return fi_inject(pair.a().ep(), "x", 1, pair.a().peer); }), 0);
     ASSERT_EQ(pair.b().rx().wait().context(), &context);
   }
-  const auto deadline = after(milliseconds(100));  // for the acknowledgements
-  while (Clock::now() < deadline) driver::poke_and_rest();
+  ASSERT_TRUE(reaches(counter.get(), std::size(received))) << "all are acknowledged";
   ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
   EXPECT_EQ(pair.a().tx().read().rc, -FI_EAGAIN);
 }
@@ -88,11 +89,8 @@ TEST_P(Endings, InjectedMessagesThatWereReceivedAreNotReported) {
 TEST_P(Endings, CountersAccountForAll) {
   CONNECTED_ONLY();
   Fabric fabric(target());
-  fi_cntr_attr attr{};
-  const auto sends =
-      opened<fid_cntr>("fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
-  const auto receives =
-      opened<fid_cntr>("fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
+  const auto sends = open_counter(fabric);
+  const auto receives = open_counter(fabric);
   NodeOptions counted;
   counted.configure = [&](fid_ep* ep) {
     ASSERT_EQ(fi_ep_bind(ep, &sends->fid, FI_SEND), 0);

@@ -9,6 +9,7 @@ namespace {
 
 const HintsEditor kTagged = [](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED; };
 constexpr size_t kSize = 256;
+constexpr uint64_t kLast = 0x005a5a5a5a5a5a5a;  // of no message that a test is about
 constexpr uint64_t kTag = 0x0123456789abcdef & 0x00ffffffffffffff;
 
 struct Scene {
@@ -16,9 +17,17 @@ struct Scene {
     out.fill_pattern(1);
   }
   Completion arrival() { return pair.b().rx().wait(); }
+  // Returns once everything that a() sent so far waits at b(): one more message, which came behind it, is there.
   void let_arrive() {
-    const auto deadline = after(milliseconds(50));
-    while (Clock::now() < deadline) driver::poke_and_rest();
+    ASSERT_EQ(retry([&] { return fi_tinject(pair.a().ep(), out.data(), 1, pair.a().peer, kLast); }), 0);
+    const auto deadline = after(kPatience);
+    Completion last;
+    do {
+      driver::poke_and_rest();
+      ASSERT_EQ(receive(kLast, 0, FI_PEEK | FI_DISCARD, &received), 0);
+      last = arrival();
+    } while (last.err() == FI_ENOMSG && Clock::now() < deadline);
+    ASSERT_TRUE(last.ok()) << last;
   }
 
   // fi_trecvmsg into `in` with `flags`.
