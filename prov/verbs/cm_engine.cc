@@ -19,6 +19,10 @@ namespace {
 
 constexpr int kBatch = 16;
 
+// The kernel repeats the message every few seconds.
+constexpr std::chrono::seconds kFarewellPatience{30};
+constexpr std::size_t kMostFarewells = 256;
+
 // Every engine of the process: the devices' asynchronous events come out of descriptors that all of them share, so who
 // reads one passes it on.
 struct Engines {
@@ -76,6 +80,25 @@ struct CmEngine::Watched {
   List<CmHandler, CmDeviceTag> handlers;
 };
 
+// An id that nobody but us has any more. Owner: the engine.
+class CmEngine::Farewell final : public CmHandler, public ListHook<Farewell> {
+ public:
+  Farewell(CmEngine& engine, CmIdHandle id) noexcept : engine_(engine), id_(std::move(id)) {
+    id_->context = static_cast<CmHandler*>(this);
+  }
+  void over() noexcept { id_->context = nullptr; }
+
+  void on_cm_event(const RdmaEvent&) noexcept override { engine_.end_farewell(*this); }
+  void on_deadline() noexcept override { engine_.end_farewell(*this); }
+  void on_note() noexcept override {}
+  void on_device_event(ibv_event_type, int) noexcept override {}
+  void on_qp_event(ibv_event_type) noexcept override {}
+
+ private:
+  CmEngine& engine_;
+  const CmIdHandle id_;
+};
+
 Result<std::unique_ptr<CmEngine>> CmEngine::open(int max_connecting) {
   std::unique_ptr<CmEngine> engine(new CmEngine(max_connecting));
   if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
@@ -111,13 +134,20 @@ CmEngine::~CmEngine() {
     std::erase(all.list, this);
   }
   service_.stop(wake_.get());
+  answered_.splice_back(farewells_);
+  while (!answered_.empty()) delete &answered_.pop_front();
 }
 
 // ---- Progress ----
 
 void CmEngine::drive() noexcept {
-  Lock lock(mutex_);
-  progress();
+  List<Farewell> answered;
+  {
+    Lock lock(mutex_);
+    progress();
+    answered.splice_back(answered_);
+  }
+  while (!answered.empty()) delete &answered.pop_front();
 }
 
 void CmEngine::progress() noexcept {
@@ -145,9 +175,11 @@ void CmEngine::run_cm_events() noexcept {
   rdma_cm_event* original = nullptr;
   while (rdma_get_cm_event(channel_.get(), &original) == 0) {
     copy_event(*original, event);
+    // A request's id has inherited its listener's context. It is read while the id cannot go away: another thread that
+    // is about to destroy it has taken the context from it.
+    auto* const handler = static_cast<CmHandler*>(event.id->context);
     rdma_ack_cm_event(original);
-    // A request's id has inherited its listener's context.
-    if (event.id->context != nullptr) static_cast<CmHandler*>(event.id->context)->on_cm_event(event);
+    if (handler != nullptr) handler->on_cm_event(event);
   }
 }
 
@@ -309,6 +341,22 @@ void CmEngine::end_turn(CmHandler& handler) noexcept {
   CmHandler& next = waiting_turns_.pop_front();
   next.has_turn_ = true;
   note(next);
+}
+
+void CmEngine::bid_farewell(CmIdHandle id) noexcept {
+  auto* farewell = new (std::nothrow) Farewell(*this, std::move(id));
+  if (farewell == nullptr) return;
+  farewells_.push_back(*farewell);
+  set_deadline(*farewell, Clock::now() + kFarewellPatience);
+  if (++farewell_count_ > kMostFarewells) end_farewell(farewells_.front());
+}
+
+void CmEngine::end_farewell(Farewell& farewell) noexcept {
+  forget(farewell);
+  farewell.over();
+  static_cast<ListHook<Farewell>&>(farewell).unlink();
+  --farewell_count_;
+  answered_.push_back(farewell);
 }
 
 void CmEngine::forget(CmHandler& handler) noexcept {

@@ -3,7 +3,8 @@
 // asynchronous events, and notes from the data path, all behind one descriptor. Event queues drive it when they are
 // read, and with FI_PROGRESS_AUTO a thread does. rdma_cm(7), fi_cm(3), fi_domain(3) PROGRESS.
 //
-// Every event is copied and acknowledged before it is acted on, so destroying an id never waits.
+// Every event is copied and acknowledged before it is acted on, so destroying an id never waits for us. The kernel may
+// take its time, so an id that is given up is destroyed without the mutex where that can be; `context` is null then.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -97,11 +98,15 @@ class CmEngine {
   void end_turn(CmHandler& handler) noexcept;
   // Asynchronous events of the device (CmHandler::on_device_event) until forget().
   Status watch_device(Device& device, CmHandler& handler) noexcept;
-  // Before a handler goes away; its ids must be gone already.
+  // The id of a connection that has been disconnected: it lives on for as long as the peer has not confirmed that,
+  // within limits, because the message is repeated only while there is an id.
+  void bid_farewell(CmIdHandle id) noexcept;
+  // Before a handler goes away; its ids must be gone already, or have another context.
   void forget(CmHandler& handler) noexcept;
 
  private:
   struct Watched;
+  class Farewell;
   struct DeviceEvent {
     ibv_context* context;
     ibv_event_type type;
@@ -112,6 +117,7 @@ class CmEngine {
   void progress() noexcept;
   void run_cm_events() noexcept;
   void run_notes() noexcept;
+  void end_farewell(Farewell& farewell) noexcept;
   void run_async_events(Watched& watched) noexcept;
   static void tell_all(const DeviceEvent& event) noexcept;
   void wake() noexcept { net::event_signal(wake_.get()); }
@@ -126,6 +132,9 @@ class CmEngine {
   DeadlineQueue<CmHandler, CmKeepaliveTag, &CmHandler::keepalive_> keepalives_;
   List<CmHandler, CmTurnTag> waiting_turns_;
   int turns_left_;
+  List<Farewell> farewells_;  // oldest first
+  List<Farewell> answered_;   // and those that are over, to be destroyed without the mutex
+  std::size_t farewell_count_ = 0;
   std::vector<std::unique_ptr<Watched>> watched_;
 
   std::mutex notes_mutex_;  // guards these two; innermost

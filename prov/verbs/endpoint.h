@@ -119,7 +119,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   void stop_transfers(int error) noexcept;
   void hang_up() noexcept;
   void settle() noexcept;
-  void settle_within(Clock::duration patience) noexcept;
+  void settle_within(Clock::duration patience, UniqueLock& lock) noexcept;
   void report_end() noexcept;
   void check_port() noexcept;
 
@@ -130,8 +130,9 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
 
   const int type_of_service_;  // -1: the system's
   bool port_down_ = false;
-  CmIdHandle id_;       // bound, in the making or connected
-  QueuePairHandle qp_;  // destroyed before the id
+  bool peer_may_wait_ = false;  // the connection stood, and the peer has not said that it knows of its end
+  CmIdHandle id_;               // bound, in the making or connected
+  QueuePairHandle qp_;          // destroyed before the id
   std::unique_ptr<Attempt> attempt_;
   std::unique_ptr<Ending> ending_;
   // Noted by other threads for on_note().

@@ -229,6 +229,7 @@ void Endpoint::start_transfers() noexcept {
   const std::unique_ptr<Attempt> done = std::move(attempt_);
   engine().end_turn(*this);
   engine().clear_deadline(*this);
+  peer_may_wait_ = true;
   local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
   peer_ = CmAddress::from(rdma_get_peer_addr(id_.get()));
   log_connection(*done);
@@ -279,9 +280,11 @@ void Endpoint::on_cm_event(const RdmaEvent& event) noexcept {
 }
 
 void Endpoint::on_failed_event(const RdmaEvent& event) noexcept {
+  peer_may_wait_ = false;
   if (state_ == CmState::kConnected) {
     switch (event.type) {
       case RDMA_CM_EVENT_DISCONNECTED:
+      case RDMA_CM_EVENT_REJECTED:  // the peer was closed before it heard that its acceptance had arrived
         return lose_connection(0, nullptr);
       case RDMA_CM_EVENT_DEVICE_REMOVAL:
         return lose_connection(FI_ENODEV, "the RDMA device went away");

@@ -18,40 +18,62 @@ using namespace std::chrono_literals;
 constexpr Clock::duration kFlushPatience = 2s;  // that long a device may take to flush what was posted
 constexpr Clock::duration kLookAgain = 1ms;     // meanwhile
 constexpr Clock::duration kCallPatience = 1s;   // the same for fi_shutdown and fi_close, which wait for it
-constexpr std::chrono::microseconds kNap{50};
+
+// In calls that wait for the device. Others go on meanwhile.
+void nap(UniqueLock& lock) noexcept {
+  constexpr std::chrono::microseconds kNap{50};
+  lock.unlock();
+  std::this_thread::sleep_for(kNap);
+  lock.lock();
+}
 
 }  // namespace
 
 int Endpoint::shutdown(uint64_t flags) {
   if (flags != 0) return -FI_EBADFLAGS;
-  Lock lock(engine().mutex());
+  UniqueLock lock(engine().mutex());
   if (Status status = admit(CmEvent::kShutdown); !status.ok()) return status.code();
   if (attempt_ != nullptr)
     fail({FI_ECONNABORTED, FI_ECONNABORTED, "the application shut the endpoint down"});
   else if (ending_ == nullptr)
     enter(CmEvent::kShutdown);
   // "All canceled completions will be written before fi_shutdown returns."
-  settle_within(kCallPatience);
+  settle_within(kCallPatience, lock);
   return 0;
 }
 
+// The mutex is free while the kernel destroys what we had: that may take long, and meanwhile nobody knows of us any
+// more.
 int Endpoint::close() {
+  CmIdHandle id;
+  QueuePairHandle queue_pair;
   {
-    Lock lock(engine().mutex());
+    UniqueLock lock(engine().mutex());
+    if (attempt_ != nullptr) id = std::move(id_);  // its end tells a peer that has heard of us
     enter(CmEvent::kClose);
     ending_.reset();
+    request_.reset();
+    engine().forget(*this);
+    if (id_ != nullptr && peer_may_wait_)
+      engine().bid_farewell(std::move(id_));
+    else if (id_ != nullptr)
+      id = std::move(id_);
+    if (id != nullptr) id->context = nullptr;
     if (transfers_enabled()) {
       stop(0);
       // An idle queue pair has nothing to flush: its destruction is all it takes.
       if (!idle()) break_queue_pair();
       const auto limit = Clock::now() + kCallPatience;
-      while (!drain() && Clock::now() < limit) std::this_thread::sleep_for(kNap);
+      while (!drain() && Clock::now() < limit) nap(lock);
     }
-    qp_.reset();
+    queue_pair = std::move(qp_);
+  }
+  queue_pair.reset();
+  id.reset();
+  {
+    Lock lock(engine().mutex());
     if (transfers_enabled()) abandon();
-    id_.reset();
-    request_.reset();
-    engine().forget(*this);
+    engine().forget(*this);  // the queue pair may have raised events until it was gone
   }
   release_events(events_, engine(), abi.fid);
   delete this;
@@ -104,12 +126,12 @@ void Endpoint::settle() noexcept {
   report_end();
 }
 
-void Endpoint::settle_within(Clock::duration patience) noexcept {
+void Endpoint::settle_within(Clock::duration patience, UniqueLock& lock) noexcept {
   const Clock::time_point limit = Clock::now() + patience;
   while (ending_ != nullptr) {
     if (Clock::now() >= limit) ending_->limit = limit;
     settle();
-    if (ending_ != nullptr) std::this_thread::sleep_for(kNap);
+    if (ending_ != nullptr) nap(lock);
   }
 }
 

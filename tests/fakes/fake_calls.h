@@ -64,6 +64,7 @@ struct CallState {
   uint64_t count = 0;
   uint64_t fail_at = 0;  // value of count at which it fails; 0: never
   int error = 0;
+  int milliseconds = 0;  // that it takes
 };
 
 }  // namespace fake

@@ -46,6 +46,7 @@ void receive_reject(Id& id, int reason, const void* data, size_t length) {
       id.state = CmState::kFailed;
       break;
     case CmState::kReplyReceived:
+    case CmState::kEstablished:  // the two crossed
       enter_timewait(id);
       break;
     default:

@@ -6,7 +6,9 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace fake {
@@ -249,6 +251,12 @@ int rdma_destroy_id(rdma_cm_id* id) {
     id->event = nullptr;
     entry.lock.unlock();
     rdma_ack_cm_event(event);
+    entry.lock.lock();
+  }
+  // Another thread may have read one and be about to acknowledge it.
+  for (int tries = 0; own.unacked && tries < 1000; ++tries) {
+    entry.lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
     entry.lock.lock();
   }
   if (own.unacked)

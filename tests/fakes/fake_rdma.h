@@ -56,6 +56,7 @@ void reset();
 // transitions that librdmacm makes by itself inside rdma_accept, rdma_create_qp and rdma_get_cm_event.
 std::map<std::string, uint64_t> calls();
 void fail(const std::string& call, uint64_t nth, int error);  // the nth from now on; 1 is the next one
+void slow(const std::string& call, int milliseconds);         // each takes that long; other calls go on meanwhile
 bool failure_happened();                                      // the scripted failure was reached
 bool is_destruction(const std::string& call);                 // failing it leaves its object alive
 

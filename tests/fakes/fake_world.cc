@@ -37,6 +37,12 @@ int Entry::fail(CallState& state) {
   return state.error;
 }
 
+void Entry::linger(int milliseconds) {
+  lock.unlock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  lock.lock();
+}
+
 int count_inner_call(Call call) {
   World& world = World::get();
   CallState& state = world.calls[static_cast<int>(call)];
@@ -162,17 +168,28 @@ std::map<std::string, uint64_t> calls() {
   return result;
 }
 
+namespace {
+
+CallState& call_with_name(const char* asker, const std::string& name) {
+  for (int call = 0; call < static_cast<int>(Call::kCount); ++call)
+    if (name == kCallNames[call]) return World::get().calls[call];
+  fatal(asker, "no call has the name " + name);
+}
+
+}  // namespace
+
 void fail(const std::string& name, uint64_t nth, int error) {
   World& world = World::get();
   std::lock_guard<std::mutex> guard(world.mutex);
-  for (int call = 0; call < static_cast<int>(Call::kCount); ++call) {
-    if (name != kCallNames[call]) continue;
-    world.calls[call].fail_at = world.calls[call].count + nth;
-    world.calls[call].error = error;
-    world.failure_happened = false;
-    return;
-  }
-  fatal("fake::fail", "no call has the name " + name);
+  CallState& state = call_with_name("fake::fail", name);
+  state.fail_at = state.count + nth;
+  state.error = error;
+  world.failure_happened = false;
+}
+
+void slow(const std::string& name, int milliseconds) {
+  std::lock_guard<std::mutex> guard(World::get().mutex);
+  call_with_name("fake::slow", name).milliseconds = milliseconds;
 }
 
 bool failure_happened() {

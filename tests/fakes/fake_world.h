@@ -122,6 +122,7 @@ class Entry {
   explicit Entry(Call call) : world(World::get()), lock(world.mutex), call_(call) {
     CallState& state = world.calls[static_cast<int>(call)];
     if (++state.count == state.fail_at) error_ = fail(state);
+    if (state.milliseconds != 0) linger(state.milliseconds);
   }
   int error() const { return error_; }  // the scripted one, or 0
   const char* name() const { return name_of(call_); }
@@ -130,6 +131,7 @@ class Entry {
 
  private:
   int fail(CallState& state);
+  void linger(int milliseconds);
   Call call_;
   int error_ = 0;
 };
