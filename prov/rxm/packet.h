@@ -3,6 +3,7 @@
 // All of it is in the host's byte order, which both ends must share; other implementations of ofi_rxm agree.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,27 @@ struct AcceptData {
   std::uint8_t pad[3] = {};
 };
 static_assert(sizeof(AcceptData) == 16);
+
+// Behind ConnectData and AcceptData, from an end that lets the other one read its memory without the connection; see
+// docs/decisions/0012-direct-reads.md. Ends that know nothing of it ignore it.
+using Proof = std::array<std::uint8_t, 16>;
+inline constexpr std::uint64_t kDirectMagic = 0x9d31'6b1e'77e6'7401;
+struct DirectOffer {
+  std::uint64_t magic = kDirectMagic;
+  std::uint32_t process = 0;
+  std::uint32_t pad = 0;
+  std::uint64_t place = 0;  // where in its memory it keeps the proof that the other end chose
+  Proof proof{};            // what the other end shall keep
+};
+static_assert(sizeof(DirectOffer) == 40);
+
+template <class Data>
+struct Introduction {
+  Data data;
+  DirectOffer offer;
+};
+static_assert(offsetof(Introduction<ConnectData>, offer) == sizeof(ConnectData));
+static_assert(offsetof(Introduction<AcceptData>, offer) == sizeof(AcceptData));
 
 enum class Reason : std::uint8_t { kRefused = 1, kAlready = 2 };  // kAlready: the other direction's request goes on
 struct RejectData {
@@ -114,6 +136,12 @@ struct RendezvousHeader {
 };
 static_assert(sizeof(RendezvousHeader) == 104);
 
+// Behind that, between ends that both made a DirectOffer: where the ranges begin in the sender's memory.
+struct DirectHeader {
+  std::uint64_t places[kMaxRanges] = {};
+};
+static_assert(sizeof(DirectHeader) == 32);
+
 // Behind the header of kAtomic, before the operands and what they are compared with: where, in elements.
 struct AtomicHeader {
   RemoteRange ranges[kMaxRanges];
@@ -130,7 +158,8 @@ static_assert(sizeof(AtomicResponse) == 8);
 struct RendezvousPacket {
   PacketHeader header;
   RendezvousHeader rendezvous;
+  DirectHeader direct;
 };
-static_assert(sizeof(RendezvousPacket) == 168);
+static_assert(sizeof(RendezvousPacket) == 168 + sizeof(DirectHeader));
 
 }  // namespace weft::rxm
