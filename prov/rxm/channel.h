@@ -13,6 +13,7 @@
 #include "objects/address.h"
 #include "rdm/receive_side.h"
 #include "rxm/buffers.h"
+#include "rxm/direct_link.h"
 #include "rxm/limits.h"
 #include "rxm/packet.h"
 
@@ -91,8 +92,10 @@ struct Fetch : ListHook<Fetch>, ListHook<StalledTag> {
     iovec local{};
     void* desc = nullptr;
     RemoteRange remote;
+    std::uint64_t place = 0;  // the same in the sender's own terms
   };
   static constexpr std::size_t kMaxPieces = kIovLimit + kMaxRanges;
+  static_assert(kMaxPieces <= DirectLink::kMaxPieces);
 
   Channel* channel = nullptr;
   rdm::Delivery delivery;
@@ -102,9 +105,17 @@ struct Fetch : ListHook<Fetch>, ListHook<StalledTag> {
   std::size_t piece_count = 0;
   std::size_t issued = 0;
   std::size_t outstanding = 0;
-  bool told = false;  // the sender knows that it is over
+  bool direct = false;     // without the connection ...
+  std::size_t copied = 0;  // ... so many bytes so far
   Piece pieces[kMaxPieces];
   Lower<fid_mr> regions[kIovLimit];
+};
+
+// Where a long message lies.
+struct Notice {
+  RendezvousHeader rendezvous;
+  DirectHeader direct;
+  bool has_direct = false;
 };
 
 // A message without a receive.
@@ -131,7 +142,7 @@ struct Unexpected : rdm::Message, ListHook<Unexpected> {
   std::unique_ptr<std::byte[]> storage;  // ... or in memory of its own
   Assembly* assembly = nullptr;          // kPieces: what is still arriving; null: all here
   std::uint64_t message = 0;             // kRendezvous
-  RendezvousHeader rendezvous;
+  Notice notice;
 };
 
 // A connection. Alive from the request on; after its end it stays until the lower provider has returned everything.
@@ -143,6 +154,7 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
   fid_ep* ep = nullptr;
   Peer* peer = nullptr;
   std::uint64_t remote_id = 0;
+  DirectLink direct;            // each end may read the other's memory
   unsigned works = 0;           // operations that the lower provider has
   unsigned atomics = 0;         // operations that the peer has not answered
   unsigned packet_count = 0;    // of `packets`

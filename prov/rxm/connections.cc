@@ -134,12 +134,13 @@ Status Endpoint::connect(Peer& peer) noexcept {
     std::memcpy(info->src_addr, from.data(), from.size());
   Channel* channel = open_channel(peer, info.get());
   if (channel == nullptr) return Status(-FI_ENOMEM);
-  ConnectData data;
-  data.port = own_.port();
-  data.eager_limit = static_cast<uint32_t>(eager_limit_);
-  data.receive_size = kReceivesPerChannel;
-  data.id = number_for(peer);
-  if (const int error = fi_connect(channel->ep, peer.address.data(), &data, sizeof data); error != 0) {
+  Introduction<ConnectData> said;
+  said.data.port = own_.port();
+  said.data.eager_limit = static_cast<uint32_t>(eager_limit_);
+  said.data.receive_size = kReceivesPerChannel;
+  said.data.id = number_for(peer);
+  const std::size_t len = sizeof said.data + offer_direct_reads(*channel, said.offer);
+  if (const int error = fi_connect(channel->ep, peer.address.data(), &said, len); error != 0) {
     close_channel(*channel, -error);
     return Status(error);
   }
@@ -166,6 +167,7 @@ void Endpoint::close_channel(Channel& channel, int error) noexcept {
   }
   if (peer.twin == &channel) peer.twin = nullptr;
   channels_by_fid_.erase(&channel.ep->fid);
+  channel.direct.end();
   fi_close(&std::exchange(channel.ep, nullptr)->fid);  // what it had completes with an error
 
   while (!channel.packets.empty()) release(channel.packets.pop_front());
@@ -310,6 +312,7 @@ void Endpoint::on_connected(Channel& channel, const void* data, std::size_t len)
     std::memcpy(&accepted, data, sizeof accepted);
     channel.remote_id = accepted.id;
     peer.process = process_of(accepted.id);
+    if (const auto offer = direct_offer(data, len, sizeof accepted)) channel.direct.accept(*offer);
   }
   channel.state = Channel::State::kOpen;
   if (channel.stalls()) stall(channel);
@@ -350,7 +353,7 @@ void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noex
     }
   if (*from == own) {
     if (peer->twin != nullptr) return reject(info, static_cast<std::uint8_t>(Reason::kAlready));
-    return accept(*peer, info, remote_id, true);
+    return accept(*peer, info, remote_id, true, direct_offer(data, len, sizeof said));
   }
   if (Channel* current = peer->channel; current != nullptr) {
     const bool connecting = current->state == Channel::State::kConnecting;
@@ -361,19 +364,25 @@ void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noex
     close_channel(*current, connecting ? FI_EALREADY : FI_ECONNRESET);
   }
   peer->process = process;
-  accept(*peer, info, remote_id, false);
+  accept(*peer, info, remote_id, false, direct_offer(data, len, sizeof said));
 }
 
-void Endpoint::accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin) noexcept {
+void Endpoint::accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin,
+                      const std::optional<DirectOffer>& offer) noexcept {
   Channel* channel = open_channel(peer, info);
   if (channel == nullptr) return;  // and with it the request
   channel->state = Channel::State::kAccepting;
   channel->remote_id = remote_id;
   channel->twin = twin;
-  AcceptData data;
-  data.id = number_for(peer);
-  data.receive_size = kReceivesPerChannel;
-  if (const int error = fi_accept(channel->ep, &data, sizeof data); error != 0) {
+  Introduction<AcceptData> said;
+  said.data.id = number_for(peer);
+  said.data.receive_size = kReceivesPerChannel;
+  std::size_t len = sizeof said.data;
+  if (offer) {
+    channel->direct.accept(*offer);
+    len += offer_direct_reads(*channel, said.offer);
+  }
+  if (const int error = fi_accept(channel->ep, &said, len); error != 0) {
     close_channel(*channel, -error);
     if (!twin && !peer.waiting.empty()) peer.retry_at = Deadline(Clock::now());
     return;

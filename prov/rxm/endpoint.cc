@@ -78,6 +78,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
       connect_timeout_ms_(domain.fabric().parameters.connect_timeout_ms),
       data_mask_(low_bytes(domain.attr().cq_data_size)),
       segments_(!is_stream(*lower)),
+      direct_reads_(domain.fabric().parameters.direct_read && is_stream(*lower)),
       max_message_(lower->ep_attr->max_msg_size),
       lower_inject_(lower->tx_attr->inject_size),
       lower_iov_limit_(std::max<std::size_t>(lower->tx_attr->iov_limit, 1)),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable-datagram endpoints (FI_EP_RDM) over connections: bindings and options of fi_endpoint(3) (endpoint.cc), the
 // calls of fi_msg(3), fi_tagged(3), fi_rma(3) (transfer_calls.cc) and fi_atomic(3) (atomic_calls.cc), peers and their
-// connections (connections.cc), what goes out (transmit.cc) and what comes in (receive.cc, rendezvous.cc, atomics.cc).
+// connections (connections.cc), what goes out (transmit.cc) and what comes in (receive.cc, rendezvous.cc,
+// direct_reads.cc, atomics.cc).
 //
 // Until it is enabled every transfer call answers -FI_EOPBADSTATE: the tables change, so the calls check no state.
 // Owner: its C handle. The mutex of the domain's engine guards everything.
@@ -14,6 +15,7 @@
 #include <rdma/fi_tagged.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -202,7 +204,8 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   void on_event_error() noexcept;
   void on_request(fi_info* info, const void* data, std::size_t len) noexcept;
   void reject(fi_info* info, std::uint8_t reason) noexcept;
-  void accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin) noexcept;
+  void accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin,
+              const std::optional<DirectOffer>& offer) noexcept;
   void on_connected(Channel& channel, const void* data, std::size_t len) noexcept;
   void fail_waiting(Peer& peer, int error) noexcept;
   void check_deadlines() noexcept;
@@ -268,13 +271,18 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   void release(Unexpected& message) noexcept;
 
   // rendezvous.cc
-  void fetch(Channel& channel, std::uint64_t message, const RendezvousHeader& rendezvous, const rdm::Envelope& envelope,
+  void fetch(Channel& channel, std::uint64_t message, const Notice& notice, const rdm::Envelope& envelope,
              const rdm::Delivery& delivery) noexcept;
-  Status plan(Fetch& fetch, const RendezvousHeader& rendezvous) noexcept;
+  Status plan(Fetch& fetch, const Notice& notice) noexcept;
   void go_on(Fetch& fetch) noexcept;
   void piece_finished(Fetch::Piece& piece, int error) noexcept;
   void tell_read_done(Channel& channel, std::uint64_t message) noexcept;
   void release(Fetch& fetch) noexcept;
+
+  // direct_reads.cc
+  std::size_t offer_direct_reads(Channel& channel, DirectOffer& offer) noexcept;
+  bool may_read_directly(Channel& channel) noexcept;
+  bool read_directly(Fetch& fetch) noexcept;
 
   Engine& engine() noexcept;
   Domain& domain_;
@@ -288,6 +296,7 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   const int connect_timeout_ms_;
   const uint64_t data_mask_;       // completion data as domain_attr->cq_data_size has it
   const bool segments_;            // see is_stream()
+  const bool direct_reads_;        // FI_OFI_RXM_DIRECT_READ
   const std::size_t max_message_;  // the lower provider's: what it may have to read in one piece
   const std::size_t lower_inject_;
   const std::size_t lower_iov_limit_;

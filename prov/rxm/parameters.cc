@@ -30,6 +30,10 @@ void Parameters::define() {
                   "How much is kept of messages that no receive was posted for; then senders wait (default: 67108864)");
   fi_param_define(rxm, "connect_timeout", FI_PARAM_INT,
                   "Milliseconds after which a peer counts as unreachable (default: 30000)");
+  fi_param_define(
+      rxm, "direct_read", FI_PARAM_BOOL,
+      "Long messages of a process of the same host are read out of its memory, without the connection, where "
+      "the system lets us (default: yes)");
 }
 
 Parameters Parameters::read() {
@@ -44,6 +48,7 @@ Parameters Parameters::read() {
   parameter.number("rx_size", values.rx_size, 1, kLargestQueue);
   parameter.number("unexpected_bytes", values.unexpected_bytes, 0, kMaxInt);
   parameter.number("connect_timeout", values.connect_timeout_ms, 1, kMaxInt);
+  parameter.toggle("direct_read", values.direct_read);
   return values;
 }
 

@@ -275,9 +275,13 @@ void Endpoint::fail_assembly(Assembly& assembly, int error) noexcept {
 
 void Endpoint::on_rendezvous(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept {
   Channel& channel = *posted.channel;
-  RendezvousHeader rendezvous;
+  Notice notice;
+  RendezvousHeader& rendezvous = notice.rendezvous;
   if (len < sizeof rendezvous) return protocol_error(channel, "a notice of a message that is cut");
-  std::memcpy(&rendezvous, posted.buffer->bytes + sizeof header, sizeof rendezvous);
+  const std::byte* bytes = posted.buffer->bytes + sizeof header;
+  std::memcpy(&rendezvous, bytes, sizeof rendezvous);
+  notice.has_direct = channel.direct.mutual() && len >= sizeof rendezvous + sizeof notice.direct;
+  if (notice.has_direct) std::memcpy(&notice.direct, bytes + sizeof rendezvous, sizeof notice.direct);
   std::uint64_t total = 0;
   bool overflow = rendezvous.count > kMaxRanges;
   for (std::size_t i = 0; !overflow && i < rendezvous.count; ++i)
@@ -285,14 +289,14 @@ void Endpoint::on_rendezvous(PostedBuffer& posted, const PacketHeader& header, s
   if (overflow || total != header.op.size) return protocol_error(channel, "a notice of a message that lies nowhere");
   const rdm::Envelope envelope = envelope_of(*channel.peer, header.op);
   if (const rdm::Delivery delivery = receives_.match(envelope))
-    return fetch(channel, header.control.message, rendezvous, envelope, delivery);
+    return fetch(channel, header.control.message, notice, envelope, delivery);
   std::unique_ptr<Unexpected> message(new (std::nothrow) Unexpected);
   if (message == nullptr) return protocol_error(channel, "no memory for an unexpected message");
   message->kind = Unexpected::Kind::kRendezvous;
   message->envelope = envelope;
   message->channel = &channel;
   message->message = header.control.message;
-  message->rendezvous = rendezvous;
+  message->notice = notice;
   message->kept = sizeof *message;
   if (!receives_.keep(*message)) return protocol_error(channel, "no memory for an unexpected message");
   channel.unexpected.push_back(*message.release());
@@ -313,7 +317,7 @@ void Endpoint::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept
   if (message.dead) {
     receives_.fail(delivery, envelope, FI_ECONNRESET, FI_ECONNRESET);
   } else if (message.kind == Unexpected::Kind::kRendezvous) {
-    fetch(*message.channel, message.message, message.rendezvous, envelope, delivery);
+    fetch(*message.channel, message.message, message.notice, envelope, delivery);
   } else if (Assembly* assembly = message.assembly; assembly != nullptr) {
     assembly->delivery = delivery;
     assembly->unexpected = nullptr;

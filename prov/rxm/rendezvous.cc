@@ -10,9 +10,9 @@
 
 namespace weft::rxm {
 
-// `rendezvous` has been checked: its ranges are as long as the message.
-void Endpoint::fetch(Channel& channel, std::uint64_t message, const RendezvousHeader& rendezvous,
-                     const rdm::Envelope& envelope, const rdm::Delivery& delivery) noexcept {
+// `notice` has been checked: its ranges are as long as the message.
+void Endpoint::fetch(Channel& channel, std::uint64_t message, const Notice& notice, const rdm::Envelope& envelope,
+                     const rdm::Delivery& delivery) noexcept {
   Fetch* fetch = fetches_.take();
   if (fetch == nullptr) {
     receives_.fail(delivery, envelope, FI_ENOMEM, FI_ENOMEM);
@@ -23,12 +23,13 @@ void Endpoint::fetch(Channel& channel, std::uint64_t message, const RendezvousHe
   fetch->envelope = envelope;
   fetch->message = message;
   channel.fetches.push_back(*fetch);
-  if (Status status = plan(*fetch, rendezvous); !status.ok()) fetch->error = status.error();
+  if (Status status = plan(*fetch, notice); !status.ok()) fetch->error = status.error();
+  fetch->direct = notice.has_direct;
   go_on(*fetch);
 }
 
 // Which piece of the sender's memory goes where in ours; what does not fit is not fetched.
-Status Endpoint::plan(Fetch& fetch, const RendezvousHeader& rendezvous) noexcept {
+Status Endpoint::plan(Fetch& fetch, const Notice& notice) noexcept {
   const std::span<const iovec> local = fetch.delivery.iov();
   std::size_t left = std::min(fetch.envelope.len, fetch.delivery.capacity());
   std::size_t place = 0, offset = 0;  // in `local`
@@ -39,7 +40,7 @@ Status Endpoint::plan(Fetch& fetch, const RendezvousHeader& rendezvous) noexcept
       offset = 0;
       continue;
     }
-    const RemoteRange& remote = rendezvous.ranges[range];
+    const RemoteRange& remote = notice.rendezvous.ranges[range];
     if (skipped == remote.len) {
       ++range;
       skipped = 0;
@@ -57,6 +58,7 @@ Status Endpoint::plan(Fetch& fetch, const RendezvousHeader& rendezvous) noexcept
     piece.local = {static_cast<std::byte*>(local[place].iov_base) + offset, len};
     piece.desc = fetch.regions[place] != nullptr ? fi_mr_desc(fetch.regions[place].get()) : nullptr;
     piece.remote = {remote.addr + skipped, len, remote.key};
+    piece.place = notice.direct.places[range] + skipped;
     offset += len;
     skipped += len;
     left -= len;
@@ -66,8 +68,14 @@ Status Endpoint::plan(Fetch& fetch, const RendezvousHeader& rendezvous) noexcept
 
 void Endpoint::go_on(Fetch& fetch) noexcept {
   Channel& channel = *fetch.channel;
+  const bool pending = fetch.error == 0 && fetch.issued < fetch.piece_count;
+  if (pending && channel.state == Channel::State::kAccepting)
+    return channel.stalled.push_back(fetch);  // until it is open
+  if (pending && fetch.direct && read_directly(fetch) && fetch.issued < fetch.piece_count) {
+    channel.stalled.push_back(fetch);  // behind what others wait for
+    return stall(channel);
+  }
   while (fetch.error == 0 && fetch.issued < fetch.piece_count) {
-    if (channel.state == Channel::State::kAccepting) return channel.stalled.push_back(fetch);  // until it is open
     Fetch::Piece& piece = fetch.pieces[fetch.issued];
     const ssize_t result = fi_read(channel.ep, piece.local.iov_base, piece.local.iov_len, piece.desc, FI_ADDR_UNSPEC,
                                    piece.remote.addr, piece.remote.key, &piece.space);

@@ -236,6 +236,7 @@ ssize_t Endpoint::start_rendezvous(Channel& channel, Transmit& transmit) noexcep
   packet.header.control.type = PacketType::kRendezvous;
   packet.header.control.message = number(transmit);
   packet.rendezvous.count = static_cast<std::uint8_t>(transmit.iov_count);
+  const std::size_t len = sizeof packet - (channel.direct.mutual() ? 0 : sizeof packet.direct);
   for (std::uint32_t i = 0; i < transmit.iov_count; ++i) {
     const iovec& piece = transmit.iov[i];
     if (transmit.regions[i] == nullptr) {
@@ -245,17 +246,17 @@ ssize_t Endpoint::start_rendezvous(Channel& channel, Transmit& transmit) noexcep
     }
     packet.rendezvous.ranges[i] = {domain_.remote_address(piece.iov_base), piece.iov_len,
                                    fi_mr_key(transmit.regions[i].get())};
+    packet.direct.places[i] = reinterpret_cast<std::uintptr_t>(piece.iov_base);
   }
   transmit.awaits_peer = true;
   if (domain_.registers_locally()) {
     Packet* copy = make_packet(channel);
     if (copy == nullptr) return -FI_EAGAIN;
-    std::memcpy(copy->buffer->bytes, &packet, sizeof packet);
-    copy->len = sizeof packet;
+    std::memcpy(copy->buffer->bytes, &packet, len);
+    copy->len = len;
     return send_for(transmit, *copy);
   }
-  if (const ssize_t result = fi_send(channel.ep, &packet, sizeof packet, nullptr, FI_ADDR_UNSPEC, &transmit.space);
-      result != 0)
+  if (const ssize_t result = fi_send(channel.ep, &packet, len, nullptr, FI_ADDR_UNSPEC, &transmit.space); result != 0)
     return result;
   ++channel.works;
   ++transmit.outstanding;

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Long messages between processes of one host, whichever way they travel; fi_rxm(7). A provider may read them out of
+// the sender's memory with process_vm_readv(2): this binary has that call, so a body can see it used and let it fail.
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "fixture/child.h"
+#include "fixture/driver.h"
+#include "fixture/member.h"
+
+CONFORMANCE_TOPIC(DirectReads);
+
+namespace {
+
+enum class Reads { kWork, kRefused, kCut, kOfSomebodyElse };
+std::atomic<Reads> reads{Reads::kWork};
+std::atomic<int> working{0};  // so many do before the rest is as `reads` says
+std::atomic<int> calls{0};
+
+}  // namespace
+
+// The library finds this one first.
+extern "C" __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t process, const iovec* to,
+                                                                           unsigned long to_count, const iovec* from,
+                                                                           unsigned long from_count,
+                                                                           unsigned long flags) noexcept {
+  ++calls;
+  const Reads now = working-- > 0 ? Reads::kWork : reads.load();
+  if (now == Reads::kRefused) {
+    errno = EPERM;
+    return -1;
+  }
+  if (now == Reads::kCut) --from_count;
+  const ssize_t got = ::syscall(SYS_process_vm_readv, process, to, to_count, from, from_count, flags);
+  // What another process holds is anything at all.
+  if (now == Reads::kOfSomebodyElse)
+    for (unsigned long i = 0; i < to_count; ++i) std::memset(to[i].iov_base, '!', to[i].iov_len);
+  return got;
+}
+
+namespace {
+
+#define DIRECT_READS_ONLY()                                                        \
+  if (target().provider != "tcp;ofi_rxm" || std::getenv("FI_OFI_RXM_DIRECT_READ")) \
+  GTEST_SKIP() << "tcp;ofi_rxm only, with direct reads"
+
+constexpr size_t kLongest = size_t{16} << 20;
+constexpr std::chrono::seconds kLong{60};
+
+class Disturbed {
+ public:
+  explicit Disturbed(Reads how, int after = 0) {
+    calls = 0;
+    working = after;
+    reads = how;
+  }
+  ~Disturbed() { reads = Reads::kWork; }
+};
+
+// Cuts `length` bytes of `buffer` to four pieces, none as long as its neighbours.
+std::vector<iovec> pieces_of(Buffer& buffer, size_t length, size_t first) {
+  const size_t lengths[] = {first, length / 2, length / 8, length - first - length / 2 - length / 8};
+  std::vector<iovec> pieces;
+  size_t offset = 0;
+  for (size_t len : lengths) {
+    pieces.push_back({buffer.data() + offset, len});
+    offset += len;
+  }
+  return pieces;
+}
+
+void expect_pieces(Pair& pair, size_t length, size_t room, bool expected) {
+  Buffer out(pair.a().fabric(), length), in(pair.b().fabric(), length);
+  const auto seed = static_cast<unsigned>(length + room);
+  out.fill_pattern(seed);
+  std::memset(in.data(), '#', in.size());
+  const auto from = pieces_of(out, length, 1), to = pieces_of(in, room, room / 16);
+  Context sent, received;
+  const auto post = [&] { ASSERT_EQ(fi_recvv(pair.b().ep(), to.data(), nullptr, 4, FI_ADDR_UNSPEC, &received), 0); };
+  if (expected) post();
+  ASSERT_EQ(retry([&] { return fi_sendv(pair.a().ep(), from.data(), nullptr, 4, pair.a().peer, &sent); }), 0);
+  if (!expected) {
+    for (int i = 0; i < 20; ++i) driver::poke();
+    post();
+  }
+  const Completion arrival = pair.b().rx().wait(after(kLong));
+  EXPECT_EQ(arrival.context(), &received);
+  EXPECT_TRUE(in.holds_pattern(seed, room)) << length << " to " << room;
+  EXPECT_TRUE(std::all_of(in.data() + room, in.data() + length, [](auto byte) { return byte == decltype(byte){'#'}; }));
+  if (room < length)
+    EXPECT_EQ(arrival.err(), FI_ETRUNC) << arrival;
+  else
+    EXPECT_TRUE(arrival.ok()) << arrival;
+  EXPECT_TRUE(pair.a().tx().wait(after(kLong)).ok());
+}
+
+void expect_all_kinds(Pair& pair) {
+  for (const bool expected : {true, false})
+    for (const size_t length : {16385u, 65536u, (1u << 20) + 1, (4u << 20) - 1})
+      for (const size_t room : {length, length - 1, length / 2}) expect_pieces(pair, length, room, expected);
+}
+
+// Sends messages of many lengths to the child, which returns them.
+void expect_echoes(const Fabric& fabric, DatagramEnd& end) {
+  Buffer out(fabric, kLongest), in(fabric, kLongest);
+  for (const size_t length : {64ul, 16384ul, 16385ul, 65536ul, 1ul << 20, kLongest}) {
+    const auto seed = static_cast<unsigned>(length);
+    out.fill_pattern(seed);
+    std::memset(in.data(), '#', length);
+    Context sent, received;
+    ASSERT_EQ(end->trecv(in, length, 3, 0, &received), 0);
+    ASSERT_EQ(end->tsend(out, length, 2, &sent), 0);
+    ASSERT_TRUE(end->tx().wait(after(kLong)).ok());
+    const Completion arrival = end->rx().wait(after(kLong));
+    ASSERT_TRUE(arrival.ok()) << arrival << " length " << length;
+    ASSERT_EQ(arrival.entry.len, length);
+    EXPECT_TRUE(in.holds_pattern(seed, length)) << length;
+  }
+}
+
+std::string name_for_child(const Target& target, DatagramEnd& end) {
+  return target.address + " " + std::to_string(end.address().port());
+}
+
+}  // namespace
+
+TEST_P(DirectReads, PiecesAndCutMessagesArriveAsTheyShould) {
+  DIRECT_READS_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  const Disturbed none(Reads::kWork);
+  expect_all_kinds(pair);
+  EXPECT_GE(calls, 24);  // none went another way
+}
+
+TEST_P(DirectReads, WhatCannotBeReadArrivesAnotherWay) {
+  DIRECT_READS_ONLY();
+  for (const Reads how : {Reads::kRefused, Reads::kCut, Reads::kOfSomebodyElse})
+    for (const int after : {0, 2}) {
+      Fabric fabric(target());
+      Pair pair(fabric);
+      const Disturbed reading(how, after);
+      expect_pieces(pair, 8u << 20, 8u << 20, true);
+      EXPECT_EQ(calls, after + 1);  // and is not tried again
+      expect_pieces(pair, 65536, 65536, false);
+      EXPECT_EQ(calls, after + 1);
+    }
+}
+
+TEST_P(DirectReads, AnotherProcessIsReadInOneCopy) {
+  DIRECT_READS_ONLY();
+  Fabric fabric(target());
+  DatagramEnd end(fabric);
+  child::Running peer("echo", {{"WEFT_CONFORMANCE_PEER", name_for_child(target(), end)}});
+  end.meet_child();
+  const Disturbed none(Reads::kWork);
+  expect_echoes(fabric, end);
+  EXPECT_EQ(calls, 3 + 16);  // one for each MiB
+}
+
+TEST_P(DirectReads, AreOffWhereOneEndDoesNotWantThem) {
+  DIRECT_READS_ONLY();
+  Fabric fabric(target());
+  DatagramEnd end(fabric);
+  child::Running peer("echo",
+                      {{"WEFT_CONFORMANCE_PEER", name_for_child(target(), end)}, {"FI_OFI_RXM_DIRECT_READ", "0"}});
+  end.meet_child();
+  const Disturbed none(Reads::kWork);
+  expect_echoes(fabric, end);
+  EXPECT_EQ(calls, 0);
+}
+
+// Other peers and the application's own calls have their turn while a long message is copied.
+TEST_P(DirectReads, AShortMessageOvertakesTheCopyOfALongOne) {
+  DIRECT_READS_ONLY();
+  Fabric fabric(target());
+  DatagramEnd hub(fabric), busy(fabric), quick(fabric);
+  const fi_addr_t address_of_hub = busy.insert(hub.address());
+  busy->peer = address_of_hub;
+  quick->peer = quick.insert(hub.address());
+  const size_t length = size_t{64} << 20;
+  Buffer out(fabric, length), in(fabric, length), small(fabric, 64), word(fabric, 64);
+  Context sent[3], received[3];
+  // Both are connected before it counts.
+  ASSERT_EQ(hub->trecv(word, 64, 7, 0, &received[2]), 0);
+  ASSERT_EQ(quick->tsend(small, 64, 7, &sent[2]), 0);
+  ASSERT_TRUE(hub->rx().wait().ok());
+  ASSERT_TRUE(quick->tx().wait().ok());
+  ASSERT_EQ(hub->trecv(in, length, 1, 0, &received[0]), 0);
+  ASSERT_EQ(hub->trecv(word, 64, 2, 0, &received[1]), 0);
+  const Disturbed none(Reads::kWork);
+  ASSERT_EQ(busy->tsend(out, length, 1, &sent[0]), 0);
+  const auto deadline = after(kLong);
+  while (calls == 0 && Clock::now() < deadline) driver::poke();
+  ASSERT_GT(calls, 0);
+  ASSERT_EQ(quick->tsend(small, 64, 2, &sent[1]), 0);
+  const Completion first = hub->rx().wait(after(kLong));
+  ASSERT_TRUE(first.ok()) << first;
+  EXPECT_EQ(first.context(), &received[1]);
+  const Completion second = hub->rx().wait(after(kLong));
+  ASSERT_TRUE(second.ok()) << second;
+  EXPECT_EQ(second.context(), &received[0]);
+  EXPECT_TRUE(busy->tx().wait(after(kLong)).ok());
+  EXPECT_TRUE(quick->tx().wait(after(kLong)).ok());
+}
