@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <map>
 
@@ -73,11 +72,10 @@ TEST_P(CmStorm, ThousandRequestsOutstandingAtOneListenerAllConnect) {
 TEST_P(CmStorm, CyclesLeaveNothingBehind) {
   CONNECTED_ONLY();
   constexpr int kWarmUp = 200;
-  const char* const asked = std::getenv("WEFT_CONFORMANCE_CYCLES");
-  const int kCycles = asked != nullptr ? std::atoi(asked) : 2000;
+  const int cycles = asked_cycles(2000);
   Crowd crowd(target());
   size_t descriptors = 0, memory = 0;
-  for (int i = 0; i < kWarmUp + kCycles; ++i) {
+  for (int i = 0; i < kWarmUp + cycles; ++i) {
     if (i == kWarmUp) {
       descriptors = open_descriptors();
       memory = resident_kib();
@@ -104,10 +102,11 @@ TEST_P(CmStorm, CyclesLeaveNothingBehind) {
 
 TEST_P(CmStorm, RejectedRequestsLeaveNothingBehind) {
   CONNECTED_ONLY();
-  constexpr int kWarmUp = 50, kCycles = 500;
+  constexpr int kWarmUp = 50;
+  const int cycles = asked_cycles(500);
   Crowd crowd(target());
   size_t descriptors = 0;
-  for (int i = 0; i < kWarmUp + kCycles; ++i) {
+  for (int i = 0; i < kWarmUp + cycles; ++i) {
     if (i == kWarmUp) descriptors = open_descriptors();
     const auto asker = crowd.endpoint(crowd.fabric.info());
     ASSERT_EQ(fi_connect(asker.get(), crowd.listener.address().get(), "data", 4), 0);

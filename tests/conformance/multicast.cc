@@ -4,7 +4,6 @@
 #include <rdma/fi_ext.h>
 #include <sys/resource.h>
 
-#include <cstdlib>
 #include <deque>
 #include <set>
 
@@ -412,8 +411,7 @@ TEST_P(Multicast, JoiningAndLeavingLeavesNothingBehind) {
   Member speaker(fabric), hearer(fabric);
   speaker.join(group_address(here, 0, kPort), FI_SEND);
   ASSERT_EQ(hearer.post(), 0);
-  const char* const asked = std::getenv("WEFT_CONFORMANCE_CYCLES");
-  const int cycles = asked != nullptr ? std::atoi(asked) : 1000;
+  const int cycles = asked_cycles(1000);
   size_t before = 0, memory = 0;
   for (int i = -kWarmUp; i < cycles; ++i) {
     if (i == 0) before = open_descriptors(), memory = resident_kib();

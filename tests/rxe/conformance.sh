@@ -7,7 +7,9 @@
 set -u
 program=$2
 export FI_PROVIDER_PATH="$1" WEFT_CONFORMANCE=verbs:msg
-export WEFT_LARGEST_MIB="${WEFT_LARGEST_MIB:-64}"
+# As much as an emulated processor gets done in a reasonable time.
+export WEFT_LARGEST_MIB="${WEFT_LARGEST_MIB:-64}" WEFT_INTEGRITY_MIB="${WEFT_INTEGRITY_MIB:-8}"
+export WEFT_CONFORMANCE_CYCLES="${WEFT_CONFORMANCE_CYCLES:-100}"
 # A thousand connections on emulated processors, with a compiler beside them, may take longer than what is the default.
 export FI_VERBS_CONNECT_TIMEOUT=100000
 # suite IPV4 IPV6 FILTER
