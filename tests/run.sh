@@ -105,7 +105,7 @@ run_step() {
     asan) if asan_build; then run_tests "asan ubsan" asan -j "$JOBS" -LE fuzz; fi ;;
     fuzz) if asan_build; then run_tests fuzz asan -j "$JOBS" -L fuzz; fi ;;
     tsan) if tsan_build; then run_tests tsan tsan -j "$JOBS"; fi ;;
-    rxe) if release_build; then run_tests rxe release/tests -L rxe; fi ;;  # in a folder of its own: others run meanwhile
+    rxe) if release_build; then run_tests rxe release/tests -j 2 -L rxe; fi ;;  # in a folder of its own: others run meanwhile
     *) echo "unknown step: $1" >&2; exit 2 ;;
   esac
 }
