@@ -30,22 +30,8 @@ const Destination* DatagramEndpoint::destination_of(fi_addr_t name, uint64_t fla
   return slot.may_send && name == group_name(slot.uses, index) ? &slot.to : nullptr;
 }
 
-// FI_MSG_PREFIX: the bytes in front of the message are not sent. False if they are not there.
-bool DatagramEndpoint::strip_prefix(SendWork& work) const noexcept {
-  const auto prefix = static_cast<uint32_t>(prefix_);
-  if (work.count == 0 || work.sges[0].length < prefix) return false;
-  work.len -= prefix;
-  work.sges[0].addr += prefix;
-  work.sges[0].length -= prefix;
-  if (work.sges[0].length != 0) return true;
-  ++work.sges;
-  --work.count;
-  return true;
-}
-
 ssize_t DatagramEndpoint::transmit(SendWork&& work, fi_addr_t destination) noexcept {
   if ((work.flags & kUnsupported) != 0) return -FI_EBADFLAGS;
-  if (prefix_ != 0 && !strip_prefix(work)) return -FI_EINVAL;
   work.flags &= ~FI_FENCE;  // there is nothing to wait for
   LightGuard guard(send_lock_);
   const Destination* to = destination_of(destination, work.flags);

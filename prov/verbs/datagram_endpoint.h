@@ -117,7 +117,6 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   void on_transfer_failed(int wc_status) noexcept override;
 
   // datagram_calls.cc
-  bool strip_prefix(SendWork& work) const noexcept;
   ssize_t transmit(SendWork&& work, fi_addr_t destination) noexcept;
   ssize_t send_one(const void* buf, size_t len, void* desc, fi_addr_t dest, SendWork&& more) noexcept;
   const Destination* destination_of(fi_addr_t name, uint64_t flags) const noexcept;
@@ -128,7 +127,7 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
 
   const Ref<Domain> domain_ref_;
   const uint32_t addr_format_;
-  const size_t prefix_;  // FI_MSG_PREFIX: bytes in front of every message
+  const size_t prefix_;  // FI_MSG_PREFIX: bytes in front of every message received
   const uint32_t qkey_;
   bool ready_ = false;
   bool names_sources_ = false;  // FI_SOURCE

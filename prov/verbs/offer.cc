@@ -113,7 +113,7 @@ void describe_datagrams(fi_info& info, const Source& source, const fi_info* hint
   info.domain_attr->cq_data_size = kCqDataSize;
   info.domain_attr->max_ep_srx_ctx = 0;
   if (hints == nullptr || (hints->mode & FI_MSG_PREFIX) == 0) return;
-  info.mode = info.tx_attr->mode = info.rx_attr->mode = FI_MSG_PREFIX;
+  info.mode = info.rx_attr->mode = FI_MSG_PREFIX;  // not tx_attr's: so the reference has it
   ep.msg_prefix_size = DatagramBuffers::kHeader;
 }
 

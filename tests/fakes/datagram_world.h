@@ -124,11 +124,12 @@ struct World {
   Member speaker, hearer;
 
   // FI_ADDR_IB_UD: without multicast.
-  bool open(uint64_t av_flags = 0, uint32_t addr_format = FI_SOCKADDR_IN) {
+  bool open(uint64_t av_flags = 0, uint32_t addr_format = FI_SOCKADDR_IN, uint64_t mode = 0) {
     fi_info* hints = fi_allocinfo();
     const bool native = addr_format == FI_ADDR_IB_UD;
     hints->caps = FI_MSG | (native ? 0 : FI_MULTICAST);
     hints->addr_format = addr_format;
+    hints->mode = mode;
     hints->ep_attr->type = FI_EP_DGRAM;
     hints->domain_attr->mr_mode = FI_MR_LOCAL;
     const int got =

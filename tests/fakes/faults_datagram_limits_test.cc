@@ -158,32 +158,38 @@ TEST_F(FaultsDatagramLimits, PartitionIsTheFirstOrThatOfTheParameters) {
   EXPECT_EQ(fi_enable(stranger.speaker.ep), -FI_EINVAL);
 }
 
-// rdma_connect(3) allows 180 bytes with a lookup, rdma_accept(3) 136 with its answer. We say nothing and take it all.
-TEST_F(FaultsDatagramLimits, LookupsWithAsMuchPrivateDataAsThereMayBeAreAnswered) {
-  World world;
-  ASSERT_TRUE(world.open());
+// One lookup as another program makes it, with that many bytes of private data: whether it is answered.
+static bool is_answered(World& world, size_t bytes) {
   raw::Events events;
   rdma_cm_id* id = nullptr;
-  ASSERT_EQ(rdma_create_id(events.channel(), &id, nullptr, RDMA_PS_UDP), 0);
+  EXPECT_EQ(rdma_create_id(events.channel(), &id, nullptr, RDMA_PS_UDP), 0);
   sockaddr_in peer = world.hearer.name;
-  ASSERT_EQ(rdma_resolve_addr(id, nullptr, raw::generic(peer), 1000), 0);
+  EXPECT_EQ(rdma_resolve_addr(id, nullptr, raw::generic(peer), 1000), 0);
   EXPECT_EQ(events.next().type, RDMA_CM_EVENT_ADDR_RESOLVED);
-  ASSERT_EQ(rdma_resolve_route(id, 1000), 0);
+  EXPECT_EQ(rdma_resolve_route(id, 1000), 0);
   EXPECT_EQ(events.next().type, RDMA_CM_EVENT_ROUTE_RESOLVED);
-  const std::string data(180, 'q');
+  const std::string data(bytes, 'q');
   rdma_conn_param request{};
   request.private_data = data.data();
   request.private_data_len = static_cast<uint8_t>(data.size());
-  ASSERT_EQ(rdma_connect(id, &request), 0);
+  EXPECT_EQ(rdma_connect(id, &request), 0);
   EXPECT_TRUE(wait([&] {
     world.hearer.read();
     return events.readable();
   }));
-  EXPECT_EQ(events.next().type, RDMA_CM_EVENT_ESTABLISHED);
+  const bool answered = events.next().type == RDMA_CM_EVENT_ESTABLISHED;
   EXPECT_EQ(rdma_destroy_id(id), 0);
+  return answered;
 }
 
-TEST_F(FaultsDatagramLimits, AnswersWithAsMuchPrivateDataAsThereMayBeAreTaken) {
+// rdma_connect(3) allows 180 bytes with a lookup, rdma_accept(3) 136 with its answer. We say nothing and take it all.
+TEST_F(FaultsDatagramLimits, LookupsWithPrivateDataOfAnyLengthAreAnswered) {
+  World world;
+  ASSERT_TRUE(world.open());
+  for (size_t bytes = 0; bytes <= 180; ++bytes) ASSERT_TRUE(is_answered(world, bytes)) << bytes;
+}
+
+TEST_F(FaultsDatagramLimits, AnswersWithPrivateDataOfAnyLengthAreTaken) {
   World world;
   ASSERT_TRUE(world.open());
   raw::Events events;
@@ -193,19 +199,39 @@ TEST_F(FaultsDatagramLimits, AnswersWithAsMuchPrivateDataAsThereMayBeAreTaken) {
   ASSERT_EQ(rdma_bind_addr(listener, raw::generic(any)), 0);
   ASSERT_EQ(rdma_listen(listener, 1), 0);
   const sockaddr_in name = ip("127.0.0.1", ntohs(rdma_get_src_port(listener)));
+  constexpr size_t kLongest = 136;
   std::thread answerer([&] {
-    const raw::Seen asked = events.next();
-    EXPECT_EQ(asked.type, RDMA_CM_EVENT_CONNECT_REQUEST);
-    const std::string data(136, 'a');
-    rdma_conn_param answer{};
-    answer.qp_num = 77;
-    answer.private_data = data.data();
-    answer.private_data_len = static_cast<uint8_t>(data.size());
-    EXPECT_EQ(rdma_accept(asked.id, &answer), 0);
-    EXPECT_EQ(rdma_destroy_id(asked.id), 0);
+    for (size_t bytes = 0; bytes <= kLongest; ++bytes) {
+      const raw::Seen asked = events.next();
+      EXPECT_EQ(asked.type, RDMA_CM_EVENT_CONNECT_REQUEST);
+      EXPECT_EQ(asked.data.find_first_not_of('\0'), std::string::npos) << "padding alone: we send none";
+      const std::string data(bytes, 'a');
+      rdma_conn_param answer{};
+      answer.qp_num = 77;
+      answer.private_data = data.data();
+      answer.private_data_len = static_cast<uint8_t>(data.size());
+      EXPECT_EQ(rdma_accept(asked.id, &answer), 0);
+      EXPECT_EQ(rdma_destroy_id(asked.id), 0);
+    }
   });
-  fi_addr_t peer = FI_ADDR_NOTAVAIL;
-  EXPECT_EQ(fi_av_insert(world.speaker.av, &name, 1, &peer, 0, nullptr), 1);
+  for (size_t bytes = 0; bytes <= kLongest; ++bytes) {
+    fi_addr_t peer = FI_ADDR_NOTAVAIL;
+    EXPECT_EQ(fi_av_insert(world.speaker.av, &name, 1, &peer, 0, nullptr), 1) << bytes;
+    EXPECT_EQ(fi_av_remove(world.speaker.av, &peer, 1, 0), 0);
+  }
   answerer.join();
   EXPECT_EQ(rdma_destroy_id(listener), 0);
+}
+
+// As libfabric has it: room for the route header in front of what is received, none in front of what is sent.
+TEST_F(FaultsDatagramLimits, PrefixIsThatOfReceivedMessagesOnly) {
+  constexpr size_t kHeader = 40;
+  World world;
+  ASSERT_TRUE(world.open(0, FI_ADDR_IB_UD, FI_MSG_PREFIX));
+  EXPECT_EQ(world.info->mode, FI_MSG_PREFIX);
+  EXPECT_EQ(world.info->rx_attr->mode, FI_MSG_PREFIX);
+  EXPECT_EQ(world.info->tx_attr->mode, 0u);
+  EXPECT_EQ(world.info->ep_attr->msg_prefix_size, kHeader);
+  EXPECT_TRUE(reaches(world.speaker, world.hearer, 10'000));
+  EXPECT_STREQ(world.hearer.in + kHeader, world.speaker.out);
 }
