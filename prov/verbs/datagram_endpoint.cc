@@ -99,6 +99,7 @@ int DatagramEndpoint::close() {
   {
     Lock lock(engine().mutex());
     id_.reset();
+    spare_group_id_.reset();
     stop(0);
     if (qp_handle_ != nullptr) {
       ibv_qp_attr attr{};

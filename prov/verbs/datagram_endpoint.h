@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ref.h"
@@ -80,6 +81,12 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   // Destroys the handle once no work request uses it.
   void retire(AddressHandle handle) noexcept;
   void forget(const MulticastGroup& group) noexcept;
+  // An id that is bound to local() and has left its group: the next join needs no new one. Null: there is none.
+  CmIdHandle take_group_id() noexcept { return std::move(spare_group_id_); }
+  void keep_group_id(CmIdHandle id) noexcept {
+    id->context = nullptr;
+    spare_group_id_ = std::move(id);
+  }
 
  private:
   // A place in groups_; the number of its uses makes the names of groups that are gone invalid.
@@ -137,6 +144,7 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   CmAddress local_;
   std::vector<ibv_gid> own_gids_;
   CmIdHandle id_;  // answers who looks for us
+  CmIdHandle spare_group_id_;
   QueuePairHandle qp_handle_;
   Ref<EventQueue> events_;
   Ref<PeerVector> vector_;

@@ -59,7 +59,7 @@ int MulticastGroup::close() {
     // The endpoint may not go before the lock that its engine has.
     const Ref<DatagramEndpoint> endpoint = endpoint_;
     Lock lock(endpoint->engine().mutex());
-    leave();
+    leave(state_ == State::kMember);
     endpoint->forget(*this);
     endpoint->engine().forget(*this);
   }
@@ -78,16 +78,25 @@ void MulticastGroup::start() noexcept {
   fail(explain_errno(CmPhase::kAddress, status.error()));
 }
 
-Status MulticastGroup::ask() noexcept {
-  CmEngine& engine = endpoint_->engine();
+Status MulticastGroup::take_id() noexcept {
+  id_ = endpoint_->take_group_id();
+  used_id_ = id_ != nullptr;
+  if (used_id_) {
+    id_->context = static_cast<CmHandler*>(this);
+    return {};
+  }
   step_ = "opening an id";
-  auto id = engine.create_id(*this, RDMA_PS_UDP);
+  auto id = endpoint_->engine().create_id(*this, RDMA_PS_UDP);
   if (!id) return id.error();
   id_ = std::move(*id);
   CmAddress local = endpoint_->local();
   local.set_port(0);
   step_ = "binding to the endpoint's address";
-  if (rdma_bind_addr(id_.get(), local.data()) != 0) return Status::last_errno();
+  return rdma_bind_addr(id_.get(), local.data()) == 0 ? Status() : Status::last_errno();
+}
+
+Status MulticastGroup::ask() noexcept {
+  if (Status status = take_id(); !status.ok()) return status;
   step_ = "asking to join";
   CmAddress group = address_;
   rdma_cm_join_mc_attr_ex attr{};
@@ -98,10 +107,11 @@ Status MulticastGroup::ask() noexcept {
     step_ = "waiting for the group";
     asked_ = true;
     const int patience = endpoint_->domain().fabric().parameters.connect_timeout_ms;
-    if (patience != 0) engine.set_deadline(*this, Clock::now() + std::chrono::milliseconds(patience));
+    if (patience != 0) endpoint_->engine().set_deadline(*this, Clock::now() + std::chrono::milliseconds(patience));
     return {};
   }
   const int error = errno;
+  if (used_id_) return ask();  // perhaps what happened to the device since then: once more with a new one
   if (!means_unsupported(error)) return Status::from_errno(error);
   if (address_.family() == AF_INET6) return join_by_socket();
   if (full_member_) return Status(-FI_EOPNOTSUPP);
@@ -210,7 +220,7 @@ void MulticastGroup::on_deadline() noexcept {
 // ---- The end, and what comes between ----
 
 // Nothing waits: events are acknowledged when they are read, and the end of an id cancels what is under way.
-void MulticastGroup::leave() noexcept {
+void MulticastGroup::leave(bool keep_id) noexcept {
   endpoint_->engine().clear_deadline(*this);
   endpoint_->set_group_destination(*this, nullptr);
   if (attached_) ibv_detach_mcast(endpoint_->queue_pair(), &gid_, lid_);
@@ -218,7 +228,8 @@ void MulticastGroup::leave() noexcept {
   socket_.reset();
   // librdmacm keeps memory for what was joined and not left, even when the id is gone.
   CmAddress group = address_;
-  if (std::exchange(asked_, false)) rdma_leave_multicast(id_.get(), group.data());
+  const bool left = std::exchange(asked_, false) && rdma_leave_multicast(id_.get(), group.data()) == 0;
+  if (left && keep_id) endpoint_->keep_group_id(std::move(id_));
   id_.reset();
   endpoint_->retire(std::move(handle_));
   handle_.reset();

@@ -2,9 +2,10 @@
 // An endpoint's membership in a multicast group: fi_join, fi_close and fi_mc_addr of fi_cm(3), on rdma_cm's
 // rdma_join_multicast_ex(3).
 //
-// Each membership has an rdma_cm_id of its own, so that leaving is the end of that id, whatever state the join is in,
-// and the memberships of one endpoint do not meet. Receiving members attach the endpoint's queue pair; senders get an
-// address handle. A group is a GID: the port of its address means nothing to the network.
+// Each membership has an rdma_cm_id of its own, so that the memberships of one endpoint do not meet, and leaving can be
+// the end of that id, whatever state the join is in. That of a membership that stood serves the endpoint's next one.
+// Receiving members attach the endpoint's queue pair; senders get an address handle. A group is a GID: the port of its
+// address means nothing to the network.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -61,10 +62,12 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   void on_qp_event(ibv_event_type) noexcept override {}
 
   Status ask() noexcept;
+  Status take_id() noexcept;
   // Without the connection manager, which knows no IPv6 groups on RoCEv2: the kernel joins for a socket of ours.
   Status join_by_socket() noexcept;
   void on_joined(const rdma_ud_param& group) noexcept;
-  void leave() noexcept;
+  // `keep_id`: nothing is wrong with it, and another membership may use it.
+  void leave(bool keep_id = false) noexcept;
   void interrupt(int error, const char* why) noexcept;
   void try_again() noexcept;
   void fail(const CmFailure& why) noexcept;
@@ -81,7 +84,8 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   const char* step_ = "";
   Clock::duration pause_{};
   CmIdHandle id_;
-  bool asked_ = false;  // by rdma_join_multicast_ex
+  bool asked_ = false;    // by rdma_join_multicast_ex
+  bool used_id_ = false;  // another membership had it before
   UniqueFd socket_;
   bool attached_ = false;
   ibv_gid gid_{};

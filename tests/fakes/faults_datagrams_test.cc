@@ -111,6 +111,23 @@ TEST_F(FaultsDatagrams, DeviceWithoutRoomForMembersIsNamed) {
   EXPECT_TRUE(joins(world.hearer)) << "a failed join does not stand in the way";
 }
 
+TEST_F(FaultsDatagrams, TheNextJoinUsesTheIdOfTheLast) {
+  World world;
+  ASSERT_TRUE(world.open() && joins(world.hearer));
+  close_one(world.hearer.mc, "group");
+  const uint64_t made = fake::calls()["rdma_create_id"];
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(joins(world.hearer));
+    close_one(world.hearer.mc, "group");
+  }
+  EXPECT_EQ(fake::calls()["rdma_create_id"], made);
+  fake::fail("rdma_join_multicast", 1, EINVAL);
+  ASSERT_TRUE(joins(world.hearer)) << "an id that has become useless does not stand in the way";
+  EXPECT_EQ(fake::calls()["rdma_create_id"], made + 1);
+  ASSERT_TRUE(world.hearer.hear() && joins(world.speaker) && world.speaker.say());
+  EXPECT_TRUE(wait([&] { return world.hearer.drain() == 1; }));
+}
+
 TEST_F(FaultsDatagrams, LeavingWhileTheJoinIsPendingIsQuiet) {
   World world;
   ASSERT_TRUE(world.open());
