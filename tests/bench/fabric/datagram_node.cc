@@ -5,6 +5,7 @@
 #include <array>
 
 #include "process/join_workload.h"
+#include "process/message_workloads.h"
 #include "process/process_pair.h"
 
 namespace bench {
@@ -79,7 +80,8 @@ void DatagramNode::find_peer(Channel& channel) {
   Name own;
   check("fi_getname", fi_getname(&endpoint_->fid, own.words.data(), &own.length));
   put(channel, own);
-  const Name peer = get(channel);
+  const Name other = get(channel);
+  const Name& peer = measurement_.workload == kSelfWorkload ? own : other;
   if (fi_av_insert(av_, peer.words.data(), 1, &peer_, 0, nullptr) != 1) fail("fi_av_insert does not know the peer");
   meet(channel);
 }
@@ -92,6 +94,11 @@ void DatagramNode::meet(Channel& channel) {
     fi_eq_read(eq_, &event, &entry, sizeof entry, FI_PEEK);
     fi_cq_read(cq_, nullptr, 0);
   }
+  channel.get();
+}
+
+void DatagramNode::stand_by(Channel& channel) {
+  channel.put(0);
   channel.get();
 }
 
@@ -108,7 +115,13 @@ void DatagramNode::leave_group() {
 
 void fabric_joins_server(const Measurement& m, Channel& channel) {
   DatagramNode node(m, Wait::kSpin, channel);
-  node.leave(channel);
+  node.stand_by(channel);
+}
+
+void fabric_self_server(const Measurement& m, Channel& channel) {
+  DatagramNode node(m, Wait::kSpin, channel);
+  node.meet(channel);
+  node.stand_by(channel);
 }
 
 void fabric_joins_client(const Measurement& m, Channel& channel) {

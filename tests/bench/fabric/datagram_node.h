@@ -23,6 +23,8 @@ class DatagramNode : public FabricNode {
   // Waits, while driving progress, until the peer has come to the same point.
   void meet(Channel& channel);
   void leave(Channel& channel) { meet(channel); }
+  // The same asleep, for a side that nobody talks to meanwhile.
+  static void stand_by(Channel& channel);
 
   // Joins the group and waits until that is complete; leaves it.
   void join(const sockaddr_in& group);
@@ -41,5 +43,7 @@ class DatagramNode : public FabricNode {
 // Joining and leaving groups, one after the other; the server only stands by.
 void fabric_joins_server(const Measurement& m, Channel& channel);
 void fabric_joins_client(const Measurement& m, Channel& channel);
+// The other side of one that sends to itself.
+void fabric_self_server(const Measurement& m, Channel& channel);
 
 }  // namespace bench

@@ -63,6 +63,7 @@ constexpr Workload kWorkloads[] = {
     {"idle", idle_server, idle_client},
     datagrams<Wait::kSpin, answer_pings<Messenger>, send_pings<Messenger>>("dgram-pingpong"),
     datagrams<Wait::kSpin, take_stream<Messenger>, send_stream<Messenger>>("dgram-stream"),
+    {kSelfWorkload, fabric_self_server, run_datagrams<Wait::kSpin, send_to_self<Messenger>>},
     {"dgram-flood", run_flood<take_flood<Messenger>>, run_flood<send_flood<Messenger>>},
     {kJoinsWorkload, fabric_joins_server, fabric_joins_client},
 };

@@ -24,14 +24,20 @@ class FabricNode {
   fid_eq* eq() const { return eq_; }
   const fi_info* info() const { return info_; }
   Wait wait() const { return wait_; }
-  // Bytes in front of each message, in both directions (FI_MSG_PREFIX).
-  std::size_t prefix() const { return (info_->mode & FI_MSG_PREFIX) != 0 ? info_->ep_attr->msg_prefix_size : 0; }
+  // Bytes in front of each message that is sent or received (FI_MSG_PREFIX): some providers ask for one of them only.
+  std::size_t sent_prefix() const { return prefix(info_->tx_attr->mode); }
+  std::size_t received_prefix() const { return prefix(info_->rx_attr->mode); }
   // Whether transfers have completions only where FI_COMPLETION asks for one, and after how many one is due.
   bool selective() const { return measurement_.selective; }
   unsigned completion_every() const { return measurement_.selective ? bench::completion_every(measurement_) : 1; }
 
   void check(const char* what, ssize_t result) const;  // negative results fail with fi_strerror
   [[noreturn]] void fail_with_completion_error() const;
+
+ private:
+  std::size_t prefix(std::uint64_t mode) const {
+    return (mode & FI_MSG_PREFIX) != 0 ? info_->ep_attr->msg_prefix_size : 0;
+  }
 
  protected:
   FabricNode(const Measurement& m, Wait wait) : library_(m.library, m.plugins), measurement_(m), wait_(wait) {}

@@ -16,13 +16,15 @@ Messenger::Messenger(const FabricNode& node, fid_ep* endpoint, std::size_t size,
     : node_(node),
       endpoint_(endpoint),
       peer_(peer),
-      prefix_(node.prefix()),
-      size_(prefix_ + size),
+      out_prefix_(node.sent_prefix()),
+      in_prefix_(node.received_prefix()),
+      out_size_(out_prefix_ + size),
+      in_size_(in_prefix_ + size),
       depth_(depth),
       completion_every_(node.completion_every()),
-      inject_(size <= kLine && size_ <= node.info()->tx_attr->inject_size),
-      outgoing_(node, size_, depth, FI_SEND),
-      incoming_(node, size_, depth, FI_RECV) {
+      inject_(size <= kLine && out_size_ <= node.info()->tx_attr->inject_size),
+      outgoing_(node, out_size_, depth, FI_SEND),
+      incoming_(node, in_size_, depth, FI_RECV) {
   for (std::size_t slot = 0; slot < depth; ++slot) post_receive(slot);
 }
 
@@ -34,7 +36,7 @@ void Messenger::retry(ssize_t result, const char* what) {
 void Messenger::post_receive(std::size_t slot) {
   // The context is the slot itself; sends carry none, which tells their completions apart.
   for (std::byte* buffer = incoming_.slot(slot);;) {
-    const ssize_t result = fi_recv(endpoint_, buffer, size_, incoming_.descriptor(), FI_ADDR_UNSPEC, buffer);
+    const ssize_t result = fi_recv(endpoint_, buffer, in_size_, incoming_.descriptor(), FI_ADDR_UNSPEC, buffer);
     if (result == 0) return;
     retry(result, "fi_recv");
   }
@@ -44,8 +46,8 @@ void Messenger::post_receive(std::size_t slot) {
 ssize_t Messenger::post_send(std::size_t slot) {
   std::byte* const buffer = outgoing_.slot(slot);
   if (!node_.selective() || (sent_ + 1) % completion_every_ != 0)
-    return fi_send(endpoint_, buffer, size_, outgoing_.descriptor(), peer_, nullptr);
-  const iovec piece{buffer, size_};
+    return fi_send(endpoint_, buffer, out_size_, outgoing_.descriptor(), peer_, nullptr);
+  const iovec piece{buffer, out_size_};
   void* descriptor = outgoing_.descriptor();
   const fi_msg message{&piece, &descriptor, 1, peer_, nullptr, 0};
   return fi_sendmsg(endpoint_, &message, FI_COMPLETION);
@@ -54,7 +56,7 @@ ssize_t Messenger::post_send(std::size_t slot) {
 void Messenger::send(std::uint64_t word) {
   while (sent_ - completed_ == depth_) reap();
   const std::size_t slot = sent_ % depth_;  // free: sends of one endpoint complete in order
-  outgoing_.set_word(slot, word, prefix_);
+  outgoing_.set_word(slot, word, out_prefix_);
   for (;;) {
     const ssize_t result = post_send(slot);
     if (result == 0) break;
@@ -68,9 +70,9 @@ void Messenger::send_alone(std::uint64_t word) {
     send(word);
     return;
   }
-  outgoing_.set_word(0, word, prefix_);
+  outgoing_.set_word(0, word, out_prefix_);
   for (;;) {
-    const ssize_t result = fi_inject(endpoint_, outgoing_.slot(0), size_, peer_);
+    const ssize_t result = fi_inject(endpoint_, outgoing_.slot(0), out_size_, peer_);
     if (result == 0) return;
     retry(result, "fi_inject");
   }
@@ -78,13 +80,13 @@ void Messenger::send_alone(std::uint64_t word) {
 
 std::uint64_t Messenger::receive() {
   while (arrived_ == taken_) reap();
-  return incoming_.word(taken_++ % depth_, prefix_);
+  return incoming_.word(taken_++ % depth_, in_prefix_);
 }
 
 std::optional<std::uint64_t> Messenger::try_receive() {
   if (arrived_ == taken_) reap();
   if (arrived_ == taken_) return std::nullopt;
-  return incoming_.word(taken_++ % depth_, prefix_);
+  return incoming_.word(taken_++ % depth_, in_prefix_);
 }
 
 void Messenger::drain() {

@@ -43,8 +43,10 @@ class Messenger {
   const FabricNode& node_;
   fid_ep* endpoint_;
   fi_addr_t peer_;
-  std::size_t prefix_;  // bytes in front of the message
-  std::size_t size_;    // with them
+  std::size_t out_prefix_;  // bytes in front of the message
+  std::size_t in_prefix_;
+  std::size_t out_size_;  // with them
+  std::size_t in_size_;
   std::size_t depth_;
   unsigned completion_every_;
   bool inject_;

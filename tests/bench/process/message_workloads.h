@@ -154,6 +154,35 @@ void send_stream(Link& link, const Measurement& m) {
   report("bandwidth_gbs", sent * static_cast<double>(m.size) / elapsed_ns);
 }
 
+inline constexpr const char* kSelfWorkload = "dgram-self";
+
+// Over a link that leads back to its own side, a window at a time: one thread does all of the work, so that the
+// scheduler has no part in what a message costs.
+template <MessageLink Link>
+void send_to_self(Link& link, const Measurement& m) {
+  std::uint64_t word = 0;
+  const auto window = [&] {
+    std::uint64_t expected = word;
+    for (unsigned i = 0; i < m.window; ++i) link.send(word++);
+    for (; expected != word; ++expected) {
+      if (link.receive() != expected) fail("a message is missing or out of place");
+      link.release();
+    }
+  };
+  for (unsigned warm_up = 0; warm_up < 4; ++warm_up) window();
+  const OperationCost cost;
+  const std::uint64_t first = word;
+  const std::uint64_t start = now_ns();
+  const std::uint64_t end = deadline_ns(m);
+  do {
+    window();
+  } while (now_ns() < end);
+  const auto elapsed_ns = static_cast<double>(now_ns() - start);
+  cost.finish(word - first);
+  report("message_ns", elapsed_ns / static_cast<double>(word - first));
+  link.drain();
+}
+
 // Latency, then rate, over the same set of connections.
 template <MessageLink Link>
 void answer_pings_take_stream(Link& link, const Measurement& m) {

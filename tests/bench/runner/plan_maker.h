@@ -58,6 +58,15 @@ class PlanMaker {
     return run(fmt::format("{}-{}{}", workload, size, suffix), workload, std::move(more));
   }
 
+  // The raw program is that of librdmacm and libibverbs, all on the device with this address.
+  void compare_with_verbs(const std::string& address) {
+    plan_.raw_name = "raw verbs";
+    plan_.raw_program = "verbs_bench";
+    plan_.common_arguments = {"--address", address, "--limit", "100", "--busy-kernel", "--credits"};
+    plan_.fabric_arguments = {"--provider", "verbs"};
+    plan_.limit_seconds = 120;
+  }
+
   Effort effort_;
   std::string seconds_;
   Plan plan_;

@@ -7,8 +7,8 @@ namespace {
 
 constexpr const char* kIntroduction = R"(# Performance of datagrams over RDMA
 
-weft and a program that calls librdmacm and libibverbs do the same work between two processes on one RDMA device, in
-turns, within one boot. This page is written by `sh tests/bench/run.sh ud`; the
+weft, the libfabric.so.1 that Debian ships, and a program that calls librdmacm and libibverbs do the same work between two
+processes on one RDMA device, in turns, within one boot. This page is written by `sh tests/bench/run.sh ud`; the
 numbers behind it are in [ud.json](ud.json). [Over UDP](udp.md) the same is measured without a virtual machine.
 
 On Soft-RoCE the kernel is the network card, and in an emulated machine everything takes ten to thirty times as long as
@@ -18,17 +18,19 @@ on a real one. So no time on this page means anything; the ratios do.
 constexpr const char* kMethod = R"(
 ## How it is measured
 
-- weft is used through the public API: FI_EP_DGRAM over the verbs provider, default sizes, one completion queue for both
-  directions, read with fi_cq_read without pause; the endpoints find each other by IP address. Debian's libfabric takes no
-  part: it has no groups, and in this program the device refuses its datagrams (IBV_WC_LOC_QP_OP_ERR).
+- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_DGRAM over the verbs provider
+  (stock libfabric's own, and weft's plug-in in weft), default sizes, one completion queue for both directions, read with
+  fi_cq_read without pause. With weft the endpoints find each other by IP address; stock libfabric knows queue pairs only
+  (FI_ADDR_IB_UD), wants 40 bytes of room in front of each received message (FI_MSG_PREFIX), and has no groups.
 - "raw verbs" is one UD queue pair, ibv_poll_cq for up to 16 work completions without pause, small messages inline, work
   requests prebuilt, the route header left in front of each message. Messages of the ping-pong have a work completion every 32nd
   time only.
 - A stream keeps 64 messages under way and asks for a completion of every 16th, of all contestants alike. The receiver allows
   half a window more whenever it has taken that, so nothing is lost. Every message carries a sequence number that it checks.
-- "join" is fi_join until FI_JOIN_COMPLETE, raw: rdma_join_multicast until RDMA_CM_EVENT_MULTICAST_JOIN on an id that lives
-  on; "leave" is fi_close, raw: rdma_leave_multicast. weft opens and destroys an rdma_cm_id each time (decision
-  [0011](../decisions/0011-datagrams-over-verbs.md)).
+- "to itself": one side sends windows of 64 messages to its own queue pair and takes them before it sends the next. One
+  thread does both sides' work and nobody waits for another process, so the scheduler has the least say here.
+- "join" is fi_join until FI_JOIN_COMPLETE, raw: rdma_join_multicast until RDMA_CM_EVENT_MULTICAST_JOIN and an address handle
+  to send to; "leave" is fi_close, raw: rdma_leave_multicast and the end of the handle.
 - Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
   best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
 - Client and server run on the first and the last core allowed to them, at idle priority (SCHED_IDLE): the kernel's threads,
@@ -44,18 +46,14 @@ class UdPlanMaker : PlanMaker {
  public:
   UdPlanMaker(Effort effort, const std::string& address) : PlanMaker(effort, 0.05, 0.2, 1) {
     plan_.page = {"ud.md", "ud.json", kIntroduction, kMethod};
-    plan_.raw_name = "raw verbs";
-    plan_.raw_program = "verbs_bench";
-    plan_.common_arguments = {"--address", address, "--limit", "100", "--busy-kernel", "--credits"};
-    plan_.fabric_arguments = {"--provider", "verbs"};
-    plan_.limit_seconds = 120;
+    compare_with_verbs(address);
   }
 
   Plan make() {
     latency();
     stream();
+    to_itself();
     joins();
-    for (Run& each : plan_.runs) each.stock = false;
     return std::move(plan_);
   }
 
@@ -79,8 +77,17 @@ class UdPlanMaker : PlanMaker {
         {fmt::format("stream 64 B, window {}, a message", kWindow), id, "message_ns", "us", false, kAsFastAsRaw, 1e-3});
   }
 
+  void to_itself() {
+    for (const std::size_t size : {64, 1024}) {
+      const std::string id = sized("dgram-self", size, kWindow, {"--selective"});
+      const std::string title = fmt::format("{} to itself, window {}", size_name(size), kWindow);
+      plan_.rows.push_back({title + ", a message", id, "message_ns", "us", false, kAsFastAsRaw, 1e-3});
+    }
+  }
+
   void joins() {
     run("joins", "joins", {"--connections", pick("10", "100", "1000")});
+    plan_.runs.back().stock = false;
     plan_.rows.push_back({"join", "joins", "join_us", "us"});
     plan_.rows.push_back({"leave", "joins", "leave_us", "us"});
     plan_.rows.push_back({"join and leave", "joins", "membership_us", "us"});

@@ -54,11 +54,7 @@ class VerbsPlanMaker : PlanMaker {
  public:
   VerbsPlanMaker(Effort effort, const std::string& address) : PlanMaker(effort, 0.05, 0.2, 1) {
     plan_.page = {"verbs.md", "verbs.json", kIntroduction, kMethod};
-    plan_.raw_name = "raw verbs";
-    plan_.raw_program = "verbs_bench";
-    plan_.common_arguments = {"--address", address, "--limit", "100", "--busy-kernel", "--credits"};
-    plan_.fabric_arguments = {"--provider", "verbs"};
-    plan_.limit_seconds = 120;
+    compare_with_verbs(address);
   }
 
   Plan make() {

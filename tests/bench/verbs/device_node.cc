@@ -47,7 +47,8 @@ DeviceNode::Event DeviceNode::next_event() {
       if (errno != EAGAIN) check("rdma_get_cm_event", -1);
       continue;
     }
-    const Event copy{event->event, event->id};
+    Event copy{event->event, event->id, {}};
+    if (copy.type == RDMA_CM_EVENT_MULTICAST_JOIN) copy.ud = event->param.ud;
     const int status = event->status;
     rdma_ack_cm_event(event);
     switch (copy.type) {

@@ -35,6 +35,7 @@ class DeviceNode {
   struct Event {
     rdma_cm_event_type type;
     rdma_cm_id* id;
+    rdma_ud_param ud;  // of MULTICAST_JOIN
   };
 
   DeviceNode(const Measurement& m, rdma_port_space service);

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "process/message_workloads.h"
+
 namespace bench {
 namespace {
 
@@ -25,6 +27,7 @@ UdNode::UdNode(const Measurement& m, Channel& channel) : DeviceNode(m, RDMA_PS_U
   peer_ = check_object("ibv_create_ah", ibv_create_ah(pd_, &path));
   channel.put(bound_->qp->qp_num);
   peer_number_ = static_cast<std::uint32_t>(channel.get());
+  if (m.workload == kSelfWorkload) peer_number_ = bound_->qp->qp_num;
 }
 
 UdNode::~UdNode() {
@@ -60,11 +63,15 @@ void UdNode::meet(Channel& channel) {
 void UdNode::join(const sockaddr_in& group) {
   group_ = group;
   check("rdma_join_multicast", rdma_join_multicast(bound_, reinterpret_cast<sockaddr*>(&group_), nullptr));
-  if (next_event().type != RDMA_CM_EVENT_MULTICAST_JOIN) fail("an event that is not MULTICAST_JOIN");
+  const Event joined = next_event();
+  if (joined.type != RDMA_CM_EVENT_MULTICAST_JOIN) fail("an event that is not MULTICAST_JOIN");
+  ibv_ah_attr path = joined.ud.ah_attr;
+  group_handle_ = check_object("ibv_create_ah", ibv_create_ah(pd_, &path));
 }
 
 void UdNode::leave_group() {
   check("rdma_leave_multicast", rdma_leave_multicast(bound_, reinterpret_cast<sockaddr*>(&group_)));
+  check_verbs("ibv_destroy_ah", ibv_destroy_ah(group_handle_));
 }
 
 }  // namespace bench

@@ -19,7 +19,7 @@ class UdNode : public DeviceNode {
 
   void meet(Channel& channel);
 
-  // That of join_workload.h.
+  // That of join_workload.h: a member that receives and may send.
   void join(const sockaddr_in& group);
   void leave_group();
 
@@ -29,6 +29,7 @@ class UdNode : public DeviceNode {
   ibv_ah* peer_ = nullptr;
   std::uint32_t peer_number_ = 0;
   sockaddr_in group_{};
+  ibv_ah* group_handle_ = nullptr;
 };
 
 }  // namespace bench

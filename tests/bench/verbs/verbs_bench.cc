@@ -68,6 +68,12 @@ void joins_server(const Measurement& m, Channel& channel) {
   node.meet(channel);
 }
 
+void self_server(const Measurement& m, Channel& channel) {
+  UdNode node(m, channel);
+  node.meet(channel);
+  node.meet(channel);
+}
+
 void joins_client(const Measurement& m, Channel& channel) {
   UdNode node(m, channel);
   make_joins(node, m);
@@ -83,6 +89,7 @@ constexpr Workload kWorkloads[] = {
     {"storm", storm_server, storm_client},
     datagrams<lone_messages, answer_pings<VerbsLink>, send_pings<VerbsLink>>("dgram-pingpong"),
     datagrams<many_messages, take_stream<VerbsLink>, send_stream<VerbsLink>>("dgram-stream"),
+    {kSelfWorkload, self_server, run_datagrams<many_messages, send_to_self<VerbsLink>>},
     {kJoinsWorkload, joins_server, joins_client},
 };
 
