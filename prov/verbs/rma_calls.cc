@@ -11,6 +11,15 @@ constexpr uint32_t kRead = FI_RMA | FI_READ;
 constexpr uint32_t kWrite = FI_RMA | FI_WRITE;
 constexpr uint64_t kMaxKey = UINT32_MAX;
 
+template <class Sges>
+[[gnu::always_inline]] inline SendWork access_with(Sges& buffers, ibv_wr_opcode opcode, uint64_t flags, void* context,
+                                                   uint64_t address, uint64_t key) noexcept {
+  SendWork work = work_with(buffers, opcode, opcode == IBV_WR_RDMA_READ ? kRead : kWrite, flags, context);
+  work.address = address;
+  work.key = key;
+  return work;
+}
+
 }  // namespace
 
 // Data with a write takes a receive of the peer's, which knows that only if it agreed to FI_RX_CQ_DATA.
@@ -28,56 +37,33 @@ ssize_t TransferEndpoint::post_write(SendWork& work) noexcept {
   return post_send(work);
 }
 
+ssize_t TransferEndpoint::post_access(SendWork& work) noexcept {
+  if (work.opcode == IBV_WR_RDMA_WRITE) return post_write(work);
+  return work.key > kMaxKey ? -FI_EKEYREJECTED : post_send(work);
+}
+
 ssize_t TransferEndpoint::rma_message(ibv_wr_opcode opcode, const fi_msg_rma* msg, uint64_t flags) noexcept {
   if (msg == nullptr || msg->rma_iov == nullptr || msg->rma_iov_count != 1) return -FI_EINVAL;  // rma_iov_limit is 1
   ManySges many(msg->msg_iov, msg->desc, msg->iov_count, sizes_.transmit_iov);
   if (many.count < 0 || many.len != msg->rma_iov->len) return -FI_EINVAL;
-  SendWork work{.opcode = opcode,
-                .kind = opcode == IBV_WR_RDMA_READ ? kRead : kWrite,
-                .flags = flags,
-                .sges = many.sges,
-                .count = many.count,
-                .len = many.len,
-                .context = msg->context,
-                .data = msg->data,
-                .address = msg->rma_iov->addr,
-                .key = msg->rma_iov->key};
-  if (opcode == IBV_WR_RDMA_WRITE) return post_write(work);
-  if (work.key > kMaxKey) return -FI_EKEYREJECTED;
-  return post_send(work);
+  SendWork work = access_with(many, opcode, flags, msg->context, msg->rma_iov->addr, msg->rma_iov->key);
+  work.data = msg->data;
+  return post_access(work);
 }
 
 ssize_t TransferEndpoint::rma_vector(ibv_wr_opcode opcode, const iovec* iov, void** desc, size_t count, uint64_t addr,
                                      uint64_t key, void* context) noexcept {
   ManySges many(iov, desc, count, sizes_.transmit_iov);
   if (many.count < 0) return -FI_EINVAL;
-  SendWork work{.opcode = opcode,
-                .kind = opcode == IBV_WR_RDMA_READ ? kRead : kWrite,
-                .flags = transmit_flags_,
-                .sges = many.sges,
-                .count = many.count,
-                .len = many.len,
-                .context = context,
-                .address = addr,
-                .key = key};
-  if (opcode == IBV_WR_RDMA_WRITE) return post_write(work);
-  if (work.key > kMaxKey) return -FI_EKEYREJECTED;
-  return post_send(work);
+  SendWork work = access_with(many, opcode, transmit_flags_, context, addr, key);
+  return post_access(work);
 }
 
 ssize_t TransferEndpoint::read(void* buf, size_t len, void* desc, fi_addr_t, uint64_t addr, uint64_t key,
                                void* context) noexcept {
-  if (key > kMaxKey) return -FI_EKEYREJECTED;
   OneSge one(buf, len, desc);
-  return post_send({.opcode = IBV_WR_RDMA_READ,
-                    .kind = kRead,
-                    .flags = transmit_flags_,
-                    .sges = &one.sge,
-                    .count = one.count,
-                    .len = len,
-                    .context = context,
-                    .address = addr,
-                    .key = key});
+  SendWork work = access_with(one, IBV_WR_RDMA_READ, transmit_flags_, context, addr, key);
+  return post_access(work);
 }
 ssize_t TransferEndpoint::readv(const iovec* iov, void** desc, size_t count, fi_addr_t, uint64_t addr, uint64_t key,
                                 void* context) noexcept {
@@ -91,15 +77,7 @@ ssize_t TransferEndpoint::readmsg(const fi_msg_rma* msg, uint64_t flags) noexcep
 ssize_t TransferEndpoint::write(const void* buf, size_t len, void* desc, fi_addr_t, uint64_t addr, uint64_t key,
                                 void* context) noexcept {
   OneSge one(buf, len, desc);
-  SendWork work{.opcode = IBV_WR_RDMA_WRITE,
-                .kind = kWrite,
-                .flags = transmit_flags_,
-                .sges = &one.sge,
-                .count = one.count,
-                .len = len,
-                .context = context,
-                .address = addr,
-                .key = key};
+  SendWork work = access_with(one, IBV_WR_RDMA_WRITE, transmit_flags_, context, addr, key);
   return post_write(work);
 }
 ssize_t TransferEndpoint::writev(const iovec* iov, void** desc, size_t count, fi_addr_t, uint64_t addr, uint64_t key,
@@ -111,45 +89,25 @@ ssize_t TransferEndpoint::writemsg(const fi_msg_rma* msg, uint64_t flags) noexce
 }
 ssize_t TransferEndpoint::rma_inject(const void* buf, size_t len, fi_addr_t, uint64_t addr, uint64_t key) noexcept {
   OneSge one(buf, len, nullptr);
-  SendWork work{.opcode = IBV_WR_RDMA_WRITE,
-                .kind = kWrite,
-                .flags = (transmit_flags_ & ~FI_DELIVERY_COMPLETE) | FI_INJECT,
-                .sges = &one.sge,
-                .count = one.count,
-                .len = len,
-                .address = addr,
-                .key = key,
-                .silent = true};
+  const uint64_t flags = (transmit_flags_ & ~FI_DELIVERY_COMPLETE) | FI_INJECT;
+  SendWork work = access_with(one, IBV_WR_RDMA_WRITE, flags, nullptr, addr, key);
+  work.silent = true;
   return post_write(work);
 }
 ssize_t TransferEndpoint::writedata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t, uint64_t addr,
                                     uint64_t key, void* context) noexcept {
   OneSge one(buf, len, desc);
-  SendWork work{.opcode = IBV_WR_RDMA_WRITE,
-                .kind = kWrite,
-                .flags = transmit_flags_ | FI_REMOTE_CQ_DATA,
-                .sges = &one.sge,
-                .count = one.count,
-                .len = len,
-                .context = context,
-                .data = data,
-                .address = addr,
-                .key = key};
+  SendWork work = access_with(one, IBV_WR_RDMA_WRITE, transmit_flags_ | FI_REMOTE_CQ_DATA, context, addr, key);
+  work.data = data;
   return post_write(work);
 }
 ssize_t TransferEndpoint::rma_injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t, uint64_t addr,
                                          uint64_t key) noexcept {
   OneSge one(buf, len, nullptr);
-  SendWork work{.opcode = IBV_WR_RDMA_WRITE,
-                .kind = kWrite,
-                .flags = transmit_flags_ | FI_REMOTE_CQ_DATA | FI_INJECT,
-                .sges = &one.sge,
-                .count = one.count,
-                .len = len,
-                .data = data,
-                .address = addr,
-                .key = key,
-                .silent = true};
+  const uint64_t flags = transmit_flags_ | FI_REMOTE_CQ_DATA | FI_INJECT;
+  SendWork work = access_with(one, IBV_WR_RDMA_WRITE, flags, nullptr, addr, key);
+  work.data = data;
+  work.silent = true;
   return post_write(work);
 }
 

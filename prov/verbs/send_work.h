@@ -56,9 +56,12 @@ inline bool carries_data(ibv_wr_opcode opcode) noexcept {
 struct OneSge {
   ibv_sge sge;
   int count;
-  OneSge(const void* buf, std::size_t len, const void* desc) noexcept
-      : sge{reinterpret_cast<std::uintptr_t>(buf), static_cast<std::uint32_t>(len), lkey_of(desc)},
-        count(len != 0 ? 1 : 0) {}
+  std::uint64_t len;
+  OneSge(const void* buf, std::size_t length, const void* desc) noexcept
+      : sge{reinterpret_cast<std::uintptr_t>(buf), static_cast<std::uint32_t>(length), lkey_of(desc)},
+        count(length != 0 ? 1 : 0),
+        len(length) {}
+  ibv_sge* list() noexcept { return &sge; }
 };
 
 // Many of them; `count` is -1 if there are more than `limit`.
@@ -78,7 +81,21 @@ struct ManySges {
                        lkey_of(desc != nullptr ? desc[i] : nullptr)};
     }
   }
+  ibv_sge* list() noexcept { return sges; }
 };
+
+// What every operation with these buffers says; the caller adds the rest.
+template <class Sges>
+[[gnu::always_inline]] inline SendWork work_with(Sges& buffers, ibv_wr_opcode opcode, std::uint32_t kind,
+                                                 std::uint64_t flags, void* context) noexcept {
+  return {.opcode = opcode,
+          .kind = kind,
+          .flags = flags,
+          .sges = buffers.list(),
+          .count = buffers.count,
+          .len = buffers.len,
+          .context = context};
+}
 
 // A work request of `work`; `wr_id`, `next` and the rest of `send_flags` are left to the caller.
 inline void build(ibv_send_wr& wr, const SendWork& work) noexcept {

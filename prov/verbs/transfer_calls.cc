@@ -197,75 +197,45 @@ bool TransferEndpoint::try_flush_chain() noexcept {
 
 ssize_t TransferEndpoint::send(const void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
   OneSge one(buf, len, desc);
-  return post_inlined({.opcode = IBV_WR_SEND,
-                       .kind = kMessage,
-                       .flags = transmit_flags_,
-                       .sges = &one.sge,
-                       .count = one.count,
-                       .len = len,
-                       .context = context});
+  return post_inlined(work_with(one, IBV_WR_SEND, kMessage, transmit_flags_, context));
 }
 
 ssize_t TransferEndpoint::sendv(const iovec* iov, void** desc, size_t count, fi_addr_t, void* context) noexcept {
   ManySges many(iov, desc, count, sizes_.transmit_iov);
   if (many.count < 0) return -FI_EINVAL;
-  return post_send({.opcode = IBV_WR_SEND,
-                    .kind = kMessage,
-                    .flags = transmit_flags_,
-                    .sges = many.sges,
-                    .count = many.count,
-                    .len = many.len,
-                    .context = context});
+  return post_send(work_with(many, IBV_WR_SEND, kMessage, transmit_flags_, context));
 }
 
 ssize_t TransferEndpoint::sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
   if (msg == nullptr) return -FI_EINVAL;
   ManySges many(msg->msg_iov, msg->desc, msg->iov_count, sizes_.transmit_iov);
   if (many.count < 0) return -FI_EINVAL;
-  return post_send({.opcode = send_opcode(flags),
-                    .kind = kMessage,
-                    .flags = flags,
-                    .sges = many.sges,
-                    .count = many.count,
-                    .len = many.len,
-                    .context = msg->context,
-                    .data = msg->data});
+  SendWork work = work_with(many, send_opcode(flags), kMessage, flags, msg->context);
+  work.data = msg->data;
+  return post_send(work);
 }
 
 ssize_t TransferEndpoint::inject(const void* buf, size_t len, fi_addr_t) noexcept {
   OneSge one(buf, len, nullptr);
-  return post_inlined({.opcode = IBV_WR_SEND,
-                       .kind = kMessage,
-                       .flags = transmit_flags_ | FI_INJECT,
-                       .sges = &one.sge,
-                       .count = one.count,
-                       .len = len,
-                       .silent = true});
+  SendWork work = work_with(one, IBV_WR_SEND, kMessage, transmit_flags_ | FI_INJECT, nullptr);
+  work.silent = true;
+  return post_inlined(work);
 }
 
 ssize_t TransferEndpoint::senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t,
                                    void* context) noexcept {
   OneSge one(buf, len, desc);
-  return post_send({.opcode = IBV_WR_SEND_WITH_IMM,
-                    .kind = kMessage,
-                    .flags = transmit_flags_,
-                    .sges = &one.sge,
-                    .count = one.count,
-                    .len = len,
-                    .context = context,
-                    .data = data});
+  SendWork work = work_with(one, IBV_WR_SEND_WITH_IMM, kMessage, transmit_flags_, context);
+  work.data = data;
+  return post_send(work);
 }
 
 ssize_t TransferEndpoint::injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t) noexcept {
   OneSge one(buf, len, nullptr);
-  return post_send({.opcode = IBV_WR_SEND_WITH_IMM,
-                    .kind = kMessage,
-                    .flags = transmit_flags_ | FI_INJECT,
-                    .sges = &one.sge,
-                    .count = one.count,
-                    .len = len,
-                    .data = data,
-                    .silent = true});
+  SendWork work = work_with(one, IBV_WR_SEND_WITH_IMM, kMessage, transmit_flags_ | FI_INJECT, nullptr);
+  work.data = data;
+  work.silent = true;
+  return post_send(work);
 }
 
 }  // namespace weft::verbs

@@ -223,6 +223,7 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
                      void* context) noexcept;
   ssize_t rma_message(ibv_wr_opcode opcode, const fi_msg_rma* msg, uint64_t flags) noexcept;
   ssize_t post_write(SendWork& work) noexcept;
+  ssize_t post_access(SendWork& work) noexcept;
   ssize_t post_atomic(const AtomicWork& work) noexcept;
 
   // receive_calls.cc
