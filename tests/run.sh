@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # sh tests/run.sh [STEP...]: installs what is missing, builds weft three times and runs every test. Steps (all of them
-# unless some are named): rxe (g++, on Soft-RoCE), release interop bench tidy (g++), asan fuzz (clang, address and
-# undefined behaviour), tsan (clang, threads). Builds and logs stay in build/tests/; see docs/testing.md for how to run a
+# unless some are named): rxe (g++, on Soft-RoCE), release interop bench tidy (g++), asan fuzz rxe-asan (clang,
+# address and undefined behaviour), tsan (clang, threads). Builds and logs stay in build/tests/; see docs/testing.md for how to run a
 # single test there.
 #
 # Environment: JOBS (default: all processors), BUILD (the folder), REQUIRE (default: stock,rxe, see docs/testing.md).
@@ -13,10 +13,10 @@ JOBS=${JOBS:-$(nproc)}
 export REQUIRE="${REQUIRE-stock,rxe}"
 export ASAN_OPTIONS="${ASAN_OPTIONS-strict_string_checks=1:detect_stack_use_after_return=1}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS-print_stacktrace=1}"
-steps=${*:-rxe release interop bench tidy asan fuzz tsan}
+steps=${*:-rxe release interop bench tidy asan rxe-asan fuzz tsan}
 started=$(date +%s)
 built=" "
-rxe= behind=
+background= behind=
 mkdir -p "$BUILD"
 summary=$BUILD/summary
 skips=$BUILD/skips
@@ -93,7 +93,7 @@ run_tests() {
 
 # asan_build and tsan_build test what is ours; the ABI and the installed files are the release build's business. With
 # fuzzer-no-link the fuzzers search (see tests/fuzz), and one build serves them and the tests.
-asan_build() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;fakes;sim;fuzz;docs"; }
+asan_build() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;fakes;sim;fuzz;docs;rxe"; }
 tsan_build() { sanitized tsan thread "unit;conformance;fakes;sim"; }
 
 run_step() {
@@ -102,12 +102,20 @@ run_step() {
     interop) if release_build; then run_tests interop release -L interop; fi ;;
     bench) if release_build; then run_tests "bench smoke" release -L bench; fi ;;
     tidy) if release_build; then run_tests tidy release -j "$JOBS" -L tidy; fi ;;
-    asan) if asan_build; then run_tests "asan ubsan" asan -j "$JOBS" -LE fuzz; fi ;;
+    asan) if asan_build; then run_tests "asan ubsan" asan -j "$JOBS" -LE 'fuzz|rxe'; fi ;;
     fuzz) if asan_build; then run_tests fuzz asan -j "$JOBS" -L fuzz; fi ;;
     tsan) if tsan_build; then run_tests tsan tsan -j "$JOBS"; fi ;;
-    rxe) if release_build; then run_tests rxe release/tests -j 2 -L rxe; fi ;;  # in a folder of its own: others run meanwhile
+    # In a folder of their own: others run meanwhile.
+    rxe) if release_build; then run_tests rxe release/tests -j 2 -L rxe; fi ;;
+    rxe-asan) if asan_build; then run_tests rxe-asan asan/tests -L rxe; fi ;;
     *) echo "unknown step: $1" >&2; exit 2 ;;
   esac
+}
+
+# in_background STEP: its output is shown at the end.
+in_background() {
+  run_step "$1" >"$BUILD/$1.output" 2>&1 &
+  background="$background $1:$!" behind="nice -n 10"
 }
 
 heading "install what is missing"
@@ -116,18 +124,15 @@ for step in $steps; do
   # Virtual machines spend much of their time waiting: they share the processors with what follows, and come before
   # compilers, which nobody waits for.
   case $step in
-    rxe)
-      release_build || continue
-      run_step rxe >"$BUILD/rxe.output" 2>&1 &
-      rxe=$! behind="nice -n 10"
-      ;;
+    rxe) release_build && in_background rxe || : ;;
+    rxe-asan) asan_build && in_background rxe-asan || : ;;
     *) run_step "$step" ;;
   esac
 done
-if [ -n "$rxe" ]; then
-  wait "$rxe" || :
-  cat "$BUILD/rxe.output"
-fi
+for step in $background; do
+  wait "${step#*:}" || :
+  cat "$BUILD/${step%:*}.output"
+done
 
 heading "summary"
 if [ -s "$skips" ]; then
