@@ -18,6 +18,7 @@ namespace weft::verbs {
 namespace {
 
 constexpr int kBatch = 16;
+constexpr unsigned kMostWatchers = 32;
 
 // The kernel repeats the message every few seconds.
 constexpr std::chrono::seconds kFarewellPatience{30};
@@ -219,6 +220,13 @@ Status CmEngine::start_service_thread() {
   Lock lock(mutex_);
   if (service_.running()) return Status();
   return service_.start(epoll_.get(), [this]() noexcept { drive(); });
+}
+
+bool CmEngine::admit_watcher() noexcept {
+  if (watchers_.fetch_add(1, std::memory_order_relaxed) < kMostWatchers) return true;
+  if (!start_service_thread().ok()) return true;
+  dismiss_watcher();
+  return false;
 }
 
 // ---- Asynchronous events of devices ----

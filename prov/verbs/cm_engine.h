@@ -9,6 +9,7 @@
 
 #include <rdma/rdma_cma.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -77,6 +78,11 @@ class CmEngine {
   bool prepare_wait() noexcept { return true; }  // all there is to do shows in the descriptor
   int wait_fd() const noexcept { return epoll_.get(); }
 
+  // Whether one more queue may watch wait_fd(). The kernel limits the ways that an event may take through epoll
+  // descriptors (EINVAL), and wakes all of them: beyond a few, false, and a thread drives from then on.
+  bool admit_watcher() noexcept;
+  void dismiss_watcher() noexcept { watchers_.fetch_sub(1, std::memory_order_relaxed); }
+
   // From now on a thread drives (FI_PROGRESS_AUTO); it ends with the engine.
   Status start_service_thread();
 
@@ -141,6 +147,7 @@ class CmEngine {
   List<CmHandler, CmNoteTag> notes_;
   std::vector<DeviceEvent> device_events_;
 
+  std::atomic<unsigned> watchers_{0};
   ServiceThread service_;
 };
 

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
-#include <sys/epoll.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -25,13 +24,6 @@ constexpr unsigned kFirstEntries = 256;    // of a device queue whose size nobod
 constexpr unsigned kAcknowledgeAt = 1024;  // acknowledging takes a mutex inside libibverbs, so many at once
 constexpr unsigned kIdleReads = 4096;      // a reader that finds nothing looks after connections so often
 
-Status add_to(int epoll, int fd) noexcept {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? Status() : Status::last_errno();
-}
-
 }  // namespace
 
 CompletionChannel::CompletionChannel(Domain& domain, bool owned_by_queue) noexcept
@@ -47,6 +39,7 @@ Result<std::unique_ptr<CompletionChannel>> CompletionChannel::open(Domain& domai
 }
 
 CompletionChannel::~CompletionChannel() {
+  if (watches_connections_) cm_engine_->dismiss_watcher();
   domain_.progress().remove(*this);
   // Destroying the device queue would wait for events that nobody acknowledged.
   if (cq_ != nullptr && unacknowledged_ != 0) ibv_ack_cq_events(cq_.get(), unacknowledged_);
@@ -61,7 +54,7 @@ Status CompletionChannel::create(const fi_cq_attr* attr) {
   }
   events_.reset(ibv_create_comp_channel(context));
   if (events_ == nullptr) return Status::last_errno();
-  if (Status status = open_descriptors(); !status.ok()) return status;
+  if (Status status = open_descriptors(attr); !status.ok()) return status;
   const auto most = static_cast<unsigned>(std::max(domain_.device().attr().orig_attr.max_cqe, 1));
   const size_t asked = attr != nullptr && attr->size != 0 ? attr->size : kFirstEntries;
   const auto entries = static_cast<unsigned>(std::min<size_t>(asked, most));
@@ -69,17 +62,17 @@ Status CompletionChannel::create(const fi_cq_attr* attr) {
   return cq_ != nullptr ? Status() : Status::last_errno();
 }
 
-Status CompletionChannel::open_descriptors() {
+Status CompletionChannel::open_descriptors(const fi_cq_attr* attr) {
   const int fd = events_->fd;
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return Status::last_errno();
-  wait_fd_ = fd;
-  if (cm_engine_ == nullptr) return {};
-  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return Status::last_errno();
-  if (Status status = add_to(epoll_.get(), fd); !status.ok()) return status;
-  if (Status status = add_to(epoll_.get(), cm_engine_->wait_fd()); !status.ok()) return status;
-  wait_fd_ = epoll_.get();
+  wait_fds_[0] = fd;
+  if (cm_engine_ == nullptr || attr == nullptr || attr->wait_obj == FI_WAIT_NONE) return {};
+  watches_connections_ = cm_engine_->admit_watcher();
+  if (watches_connections_)
+    wait_fds_[1] = cm_engine_->wait_fd();
+  else
+    cm_engine_ = nullptr;  // a thread drives it
   return {};
 }
 

@@ -10,10 +10,12 @@
 #include <infiniband/verbs.h>
 #include <rdma/fi_domain.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <unordered_map>
 
 #include "base/light_lock.h"
@@ -21,7 +23,6 @@
 #include "base/mutex.h"
 #include "base/ref.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
 #include "objects/completion_queue.h"
 #include "verbs/verbs_handles.h"
 
@@ -68,7 +69,9 @@ class CompletionChannel {
   // Meets ProgressEngine. Driving drives connections as well, unless a thread does that.
   void drive() noexcept;
   bool prepare_wait() noexcept;
-  int wait_fd() const noexcept { return wait_fd_; }
+  // Of transfers; of connections too, where nobody else drives them.
+  int wait_fd() const noexcept { return wait_fds_[0]; }
+  std::span<const int> wait_fds() const noexcept { return {wait_fds_.data(), watches_connections_ ? size_t{2} : 1}; }
 
   // The fast path of reading: up to `count` entries from the device into `buf` when nothing older waits in the queue.
   // 0: there were none, or they are in the queue.
@@ -95,7 +98,7 @@ class CompletionChannel {
   struct Sink;
   CompletionChannel(Domain& domain, bool owned_by_queue) noexcept;
   Status create(const fi_cq_attr* attr);
-  Status open_descriptors();
+  Status open_descriptors(const fi_cq_attr* attr);
   Status grow_locked(unsigned entries) noexcept;
   int poll_locked(Sink& sink, size_t limit) noexcept;
   void poll_all_locked() noexcept;
@@ -117,9 +120,9 @@ class CompletionChannel {
   CmEngine* cm_engine_ = nullptr;  // that readers of completions have to drive, too; null: a thread does
   CompletionQueueCore* queue_ = nullptr;
   std::atomic<unsigned> idle_reads_{1};
-  int wait_fd_ = -1;
+  bool watches_connections_ = false;
+  std::array<int, 2> wait_fds_{-1, -1};  // of events_ and cm_engine_
   CompletionChannelHandle events_;
-  UniqueFd epoll_;  // events_ and cm_engine_ as one descriptor
   CompletionQueueHandle cq_;
 
   LightLock lock_;  // guards cq_ and the rest up to staged_count_

@@ -14,17 +14,22 @@ namespace weft::verbs {
 Status DomainProgress::open(CmEngine* cm_engine) noexcept {
   cm_engine_ = cm_engine;
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  return epoll_ ? Status() : Status::last_errno();
+  if (!epoll_) return Status::last_errno();
+  return cm_engine_ != nullptr ? watch(cm_engine_->wait_fd()) : Status();
+}
+
+Status DomainProgress::watch(int fd) noexcept {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 ? Status() : Status::last_errno();
 }
 
 Status DomainProgress::add(CompletionChannel& channel) {
   std::lock_guard lock(mutex_);
   channels_.push_back(&channel);
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, channel.wait_fd(), &event) == 0) return {};
-  channels_.pop_back();
-  return Status::last_errno();
+  Status status = watch(channel.wait_fd());
+  if (!status.ok()) channels_.pop_back();
+  return status;
 }
 
 void DomainProgress::remove(CompletionChannel& channel) noexcept {

@@ -27,6 +27,8 @@ class DomainProgress {
   int wait_fd() const noexcept { return epoll_.get(); }
 
  private:
+  Status watch(int fd) noexcept;
+
   CmEngine* cm_engine_ = nullptr;
   UniqueFd epoll_;
   std::mutex mutex_;  // guards channels_

@@ -233,6 +233,9 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version, bool locking,
                   StrerrorFn error_text, void* context);
   Status open_wait_object(const fi_cq_attr& attr);
+  void detach_descriptors() noexcept {
+    for (const int fd : wait_fds_of(engine_)) wait_.detach(fd);
+  }
 
   E& engine_;
   WaitMembership membership_;
@@ -251,7 +254,12 @@ template <class E>
 Status CompletionQueue<E>::open_wait_object(const fi_cq_attr& attr) {
   if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
     return status;
-  if (Status status = wait_.attach(engine_.wait_fd()); !status.ok()) return status;
+  for (const int fd : wait_fds_of(engine_)) {
+    Status status = wait_.attach(fd);
+    if (status.ok()) continue;
+    detach_descriptors();
+    return status;
+  }
   if (attr.wait_obj == FI_WAIT_SET) expect_sleepers(engine_);
   return wait_.start_driver([this] {
     drive();
@@ -263,7 +271,7 @@ template <class E>
 int CompletionQueue<E>::close() {
   if (in_use()) return -FI_EBUSY;
   wait_.stop_driver();
-  wait_.detach(engine_.wait_fd());
+  detach_descriptors();
   E& engine = engine_;
   delete this;
   if constexpr (requires { engine.release(); }) engine.release();

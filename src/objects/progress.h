@@ -3,6 +3,7 @@
 // is a direct call; fi_domain(3) PROGRESS and fi_poll(3) (fi_trywait) govern the meaning.
 #pragma once
 
+#include <array>
 #include <concepts>
 
 namespace weft {
@@ -21,6 +22,16 @@ concept ProgressEngine = requires(E& engine) {
   // Readable (poll, epoll) as soon as drive() has something to do.
   { engine.wait_fd() } -> std::convertible_to<int>;
 };
+
+// All descriptors that become readable with work for an engine: most have one, those with wait_fds() several, which
+// they do not combine by themselves because the kernel limits how deep and how often epoll descriptors are nested.
+template <class E>
+auto wait_fds_of(const E& engine) noexcept {
+  if constexpr (requires { engine.wait_fds(); })
+    return engine.wait_fds();
+  else
+    return std::array{engine.wait_fd()};
+}
 
 // The application has got hold of a descriptor that it may sleep on without fi_trywait, as old programs do. Engines
 // that put off work until prepare_wait() have this hook.

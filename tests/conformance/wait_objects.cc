@@ -3,7 +3,9 @@
 #include <poll.h>
 #include <pthread.h>
 
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "fixture/node.h"
 
@@ -61,6 +63,21 @@ TEST_P(WaitObjects, DescriptorOfAQueueWithoutOneIsRefused) {
   int fd = -1;
   EXPECT_LT(fi_control(cq.fid(), FI_GETWAIT, &fd), 0);
   EXPECT_EQ(fd, -1);
+}
+
+// The kernel limits how epoll descriptors may be nested, which queues of one domain must not add up to.
+TEST_P(WaitObjects, HundredsOfQueuesHaveDescriptors) {
+  Fabric fabric(target());
+  fi_cq_attr attr{};
+  attr.wait_obj = FI_WAIT_FD;
+  std::vector<std::unique_ptr<CompletionQueue>> queues;
+  for (int i = 0; i < 300; ++i) {
+    queues.push_back(std::make_unique<CompletionQueue>(fabric, attr));
+    int fd = -1;
+    ASSERT_EQ(fi_control(queues.back()->fid(), FI_GETWAIT, &fd), 0) << i;
+    pollfd entry{fd, POLLIN, 0};
+    EXPECT_GE(poll(&entry, 1, 0), 0);
+  }
 }
 
 TEST_P(WaitObjects, PingPongByDescriptorsAlone) {

@@ -61,10 +61,12 @@ struct Member {
   };
   char in[100] = "", out[100] = "hello";
 
-  bool open(fid_fabric* fabric, fid_domain* domain, fi_info* info, uint64_t av_flags = 0) {
+  bool open(fid_fabric* fabric, fid_domain* domain, fi_info* info, uint64_t av_flags = 0,
+            fi_wait_obj wait_obj = FI_WAIT_NONE) {
     fi_eq_attr eq_attr{};
     fi_cq_attr cq_attr{};
     cq_attr.format = FI_CQ_FORMAT_MSG;
+    cq_attr.wait_obj = wait_obj;
     fi_av_attr av_attr{};
     av_attr.flags = av_flags;
     size_t size = sizeof raw_name;

@@ -2,6 +2,11 @@
 // Datagram endpoints and groups of the verbs provider when something goes wrong: every call of libibverbs and librdmacm
 // failing once, ports that go down and come back, groups that the network ends, queue pairs that break, peers that do
 // not answer. fi_cm(3) fi_join, fi_av(3).
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <vector>
+
 #include "datagram_world.h"
 
 namespace {
@@ -126,6 +131,36 @@ TEST_F(FaultsDatagrams, TheNextJoinUsesTheIdOfTheLast) {
   EXPECT_EQ(fake::calls()["rdma_create_id"], made + 1);
   ASSERT_TRUE(world.hearer.hear() && joins(world.speaker) && world.speaker.say());
   EXPECT_TRUE(wait([&] { return world.hearer.drain() == 1; }));
+}
+
+// The kernel limits the ways of an event through nested epoll descriptors, to 100 at this depth.
+TEST_F(FaultsDatagrams, HundredsOfEndpointsInTheApplicationsEpoll) {
+  constexpr int kCount = 300;
+  World world;
+  ASSERT_TRUE(world.open());
+  world.info->rx_attr->size = 4;
+  const int epoll = epoll_create1(EPOLL_CLOEXEC);
+  std::vector<Member> members(kCount);
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(members[i].open(world.fabric, world.domain, world.info, 0, FI_WAIT_FD)) << i;
+    int fd = -1;
+    ASSERT_EQ(fi_control(&members[i].cq->fid, FI_GETWAIT, &fd), 0) << i;
+    epoll_event event{.events = EPOLLIN, .data = {.u32 = static_cast<uint32_t>(i)}};
+    ASSERT_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0) << i << ": " << std::strerror(errno);
+  }
+  for (const int i : {0, kCount - 1}) {
+    fi_addr_t peer = FI_ADDR_NOTAVAIL;
+    ASSERT_EQ(fi_av_insert(world.speaker.av, &members[i].name, 1, &peer, 0, nullptr), 1);
+    ASSERT_TRUE(members[i].hear());
+    fid_t queue = &members[i].cq->fid;
+    ASSERT_TRUE(wait([&] { return fi_trywait(world.fabric, &queue, 1) == 0; }));
+    ASSERT_EQ(fi_inject(world.speaker.ep, world.speaker.out, 6, peer), 0);
+    epoll_event event{};
+    ASSERT_EQ(epoll_wait(epoll, &event, 1, 10'000), 1);
+    EXPECT_TRUE(wait([&] { return members[i].drain() == 1; }));
+  }
+  close(epoll);
+  for (Member& member : members) member.close();
 }
 
 TEST_F(FaultsDatagrams, LeavingWhileTheJoinIsPendingIsQuiet) {
