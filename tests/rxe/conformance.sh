@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # conformance.sh PLUGIN_FOLDER PROGRAM: in the lab, the conformance suite on the verbs provider: all of it over IPv4, and
 # connection management over IPv6. Left out is what needs 6 GiB, and what churn.sh does. FILTER in the environment chooses
-# other tests. On its own, one message and one write of a gibibyte, byte by byte (minutes in an emulated machine):
-#   FILTER='Integrity.Longest*' WEFT_LARGEST_MIB=1024 sh tests/rxe/run.sh -m 4000 sh tests/rxe/conformance.sh FOLDER PROGRAM
+# other tests. On its own, a gibibyte, byte by byte, in messages; Soft-RoCE has none longer than 8 MiB (minutes in an
+# emulated machine):
+#   FILTER='Integrity.Stream*' WEFT_INTEGRITY_MIB=1024 sh tests/rxe/run.sh sh tests/rxe/conformance.sh FOLDER PROGRAM
 set -u
 program=$2
 export FI_PROVIDER_PATH="$1" WEFT_CONFORMANCE=verbs:msg
