@@ -55,7 +55,8 @@ struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
   Operation operation = Operation::kMessage;
   bool report = true;             // a completion is wanted
   bool has_data = false;          // FI_REMOTE_CQ_DATA
-  bool awaits_peer = false;       // a rendezvous: the peer says when it is over
+  bool awaits_peer = false;       // a rendezvous: the peer says when it is over ...
+  bool awaits_letter = false;     // ... perhaps by a letter
   int error = 0;                  // positive; reported when nothing of it is outstanding
   unsigned outstanding = 0;       // lower operations
   std::uint32_t segment = 0;      // next piece to go

@@ -48,6 +48,7 @@ void DirectLink::accept(const DirectOffer& offer) noexcept {
   process_ = offer.process;
   place_ = offer.place;
   kept_ = offer.proof;
+  mailbox_ = offer.mailbox;
 }
 
 Status DirectLink::prove(const Address& ours, const Address& theirs) noexcept {

@@ -49,6 +49,11 @@ class DirectLink {
   // nothing, and nothing is read any more.
   Status read(std::span<const iovec> to, std::span<const iovec> from) noexcept;
 
+  // What goes with an acknowledgement to the other end, and what it has to bring along.
+  const MailboxName& mailbox() const noexcept { return mailbox_; }
+  const Proof& expected() const noexcept { return expected_; }
+  bool keeps(const Proof& proof) const noexcept { return mutual() && kept_ == proof && proof != Proof{}; }
+
   // From here on the other end's reads fail, also those that are under way.
   void end() noexcept;
 
@@ -57,6 +62,7 @@ class DirectLink {
   Proof expected_{};  // we look for it at the other end
   std::uint32_t process_ = 0;
   std::uint64_t place_ = 0;
+  MailboxName mailbox_{};
   bool offered_ = false;
   State state_ = State::kUnproven;
 };

@@ -16,6 +16,8 @@ namespace {
 // One system call's share of a message: other peers and the application have their turn in between.
 constexpr std::size_t kSlice = std::size_t{1} << 20;
 
+constexpr std::size_t kLetters = 64;  // taken before others have their turn
+
 // Packets to an address of this host come from that address.
 bool is_of_this_host(const Address& peer) noexcept {
   sockaddr_storage local{};
@@ -41,6 +43,7 @@ std::size_t Endpoint::offer_direct_reads(Channel& channel, DirectOffer& offer) n
   const auto made = channel.direct.offer();
   if (!made) return 0;
   offer = *made;
+  offer.mailbox = mailbox_.name();
   return sizeof offer;
 }
 
@@ -82,6 +85,22 @@ bool Endpoint::read_directly(Fetch& fetch) noexcept {
   fetch.copied += len;
   if (fetch.copied == total) fetch.issued = fetch.piece_count;
   return true;
+}
+
+// Acknowledges a message that was read directly; false: it has to be done over the connection.
+bool Endpoint::post_read_done(Channel& channel, std::uint64_t message) noexcept {
+  if (channel.direct.state() != DirectLink::State::kProven) return false;
+  return mailbox_.post(channel.direct.mailbox(), {.proof = channel.direct.expected(), .message = message});
+}
+
+std::size_t Endpoint::read_mailbox() noexcept {
+  Letter letter;
+  std::size_t found = 0;
+  for (; found < kLetters && mailbox_.take(letter); ++found) {
+    Transmit* transmit = awaiting(letter.message);
+    if (transmit != nullptr && transmit->channel->direct.keeps(letter.proof)) read_done(*transmit);
+  }
+  return found;
 }
 
 }  // namespace weft::rxm

@@ -122,6 +122,7 @@ Status Endpoint::open_lower() noexcept {
   fid_cq* cq = nullptr;
   if (const int error = fi_cq_open(domain_.lower(), &cq_attr, &cq, nullptr); error != 0) return Status(error);
   lower_cq_.reset(cq);
+  if (direct_reads_) (void)mailbox_.open();  // without it they are acknowledged over the connection
   fid_pep* pep = nullptr;
   if (const int error = fi_passive_ep(domain_.fabric().lower(), lower_info_.get(), &pep, nullptr); error != 0)
     return Status(error);
@@ -283,7 +284,8 @@ int Endpoint::getname(void* name, size_t* len) {
 }
 
 void Endpoint::progress() noexcept {
-  const std::size_t found = read_completions();
+  std::size_t found = read_completions();
+  if (awaited_letters_ != 0) found += read_mailbox();
   while (!stalled_.empty()) {
     Channel& channel = stalled_.front();
     resume(channel);
@@ -291,7 +293,10 @@ void Endpoint::progress() noexcept {
   }
   bool look = !connecting_.empty() || ++polls_ >= kCmPolls;
   if (!look && found == 0) look = Clock::now() - looked_at_connections_ >= kCmInterval;
-  if (look) progress_connections();
+  if (look) {
+    progress_connections();
+    read_mailbox();  // what nobody awaits must not keep anybody awake
+  }
   if (!dying_.empty()) reap();
 }
 

@@ -31,6 +31,7 @@
 #include "rxm/buffers.h"
 #include "rxm/channel.h"
 #include "rxm/engine.h"
+#include "rxm/mailbox.h"
 #include "rxm/queues.h"
 
 namespace weft::rxm {
@@ -183,6 +184,7 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   void progress() noexcept override;
   fid_cq* lower_queue() noexcept override { return lower_cq_.get(); }
   fid_eq* lower_events() noexcept override { return lower_eq_.get(); }
+  int descriptor() noexcept override { return mailbox_.fd(); }
   Deadline next_deadline() noexcept override;
   bool restless() noexcept override { return !stalled_.empty(); }
   std::size_t read_completions() noexcept;
@@ -259,6 +261,8 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   void on_segment(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   void on_rendezvous(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   void on_read_done(Channel& channel, const ControlHeader& header) noexcept;
+  Transmit* awaiting(std::uint64_t message) noexcept;
+  void read_done(Transmit& transmit) noexcept;
   void deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
   void keep(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
   rdm::Envelope envelope_of(Peer& peer, const OpHeader& op) noexcept;
@@ -283,6 +287,8 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   std::size_t offer_direct_reads(Channel& channel, DirectOffer& offer) noexcept;
   bool may_read_directly(Channel& channel) noexcept;
   bool read_directly(Fetch& fetch) noexcept;
+  bool post_read_done(Channel& channel, std::uint64_t message) noexcept;
+  std::size_t read_mailbox() noexcept;
 
   Engine& engine() noexcept;
   Domain& domain_;
@@ -329,6 +335,8 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   List<Channel> dying_;
   List<Channel, StalledTag> stalled_;
   std::size_t outstanding_ = 0;
+  Mailbox mailbox_;
+  std::size_t awaited_letters_ = 0;
   std::vector<std::pair<Transmit*, std::uint32_t>> numbers_;  // by the lower half of their numbers, with the upper one
   std::vector<std::uint32_t> free_numbers_;
   unsigned polls_ = 0;

@@ -27,6 +27,8 @@ class Driven : public ListHook<Driven> {
   // The lower queues that it may sleep on.
   virtual fid_cq* lower_queue() noexcept = 0;
   virtual fid_eq* lower_events() noexcept = 0;
+  // Another descriptor to sleep on; -1: none.
+  virtual int descriptor() noexcept = 0;
   // When it wants to be driven whatever happens.
   virtual Deadline next_deadline() noexcept = 0;
   // Work is left that no descriptor tells of.

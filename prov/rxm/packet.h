@@ -42,15 +42,17 @@ static_assert(sizeof(AcceptData) == 16);
 // Behind ConnectData and AcceptData, from an end that lets the other one read its memory without the connection; see
 // docs/decisions/0012-direct-reads.md. Ends that know nothing of it ignore it.
 using Proof = std::array<std::uint8_t, 16>;
-inline constexpr std::uint64_t kDirectMagic = 0x9d31'6b1e'77e6'7401;
+using MailboxName = std::array<char, 8>;  // see mailbox.h
+inline constexpr std::uint64_t kDirectMagic = 0x9d31'6b1e'77e6'7402;
 struct DirectOffer {
   std::uint64_t magic = kDirectMagic;
   std::uint32_t process = 0;
   std::uint32_t pad = 0;
   std::uint64_t place = 0;  // where in its memory it keeps the proof that the other end chose
   Proof proof{};            // what the other end shall keep
+  MailboxName mailbox{};    // where it may acknowledge what it has read directly; zeros: nowhere
 };
-static_assert(sizeof(DirectOffer) == 40);
+static_assert(sizeof(DirectOffer) == 48);
 
 template <class Data>
 struct Introduction {

@@ -303,12 +303,22 @@ void Endpoint::on_rendezvous(PostedBuffer& posted, const PacketHeader& header, s
 }
 
 void Endpoint::on_read_done(Channel& channel, const ControlHeader& header) noexcept {
-  Transmit* transmit = numbered(header.message);
-  if (transmit == nullptr || transmit->channel != &channel || !transmit->awaits_peer ||
-      transmit->operation > Operation::kTagged)
-    return protocol_error(channel, "an answer to no message");
-  transmit->awaits_peer = false;
-  if (transmit->outstanding == 0) finish(*transmit);
+  Transmit* transmit = awaiting(header.message);
+  if (transmit == nullptr || transmit->channel != &channel) return protocol_error(channel, "an answer to no message");
+  read_done(*transmit);
+}
+
+// The long message of that number that its receiver has not read; or nullptr.
+Transmit* Endpoint::awaiting(std::uint64_t message) noexcept {
+  Transmit* transmit = numbered(message);
+  if (transmit == nullptr || !transmit->awaits_peer || transmit->operation > Operation::kTagged) return nullptr;
+  return transmit;
+}
+
+void Endpoint::read_done(Transmit& transmit) noexcept {
+  transmit.awaits_peer = false;
+  const bool queued = static_cast<ListHook<Transmit>&>(transmit).linked();
+  if (transmit.outstanding == 0 && !queued) finish(transmit);
 }
 
 void Endpoint::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept {

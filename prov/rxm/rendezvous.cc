@@ -95,12 +95,13 @@ void Endpoint::go_on(Fetch& fetch) noexcept {
   // The sender hears of the end also when the receive failed, as for a short message; else it would wait for ever. It
   // hears of it last: what cannot be told ends the channel, and with it all fetches.
   const std::uint64_t message = fetch.message;
+  const bool direct = fetch.direct;
   if (fetch.error == 0)
     receives_.complete(fetch.delivery, fetch.envelope);
   else
     receives_.fail(fetch.delivery, fetch.envelope, fetch.error, fetch.error);
   release(fetch);
-  tell_read_done(channel, message);
+  if (!direct || !post_read_done(channel, message)) tell_read_done(channel, message);
 }
 
 void Endpoint::piece_finished(Fetch::Piece& piece, int error) noexcept {

@@ -249,6 +249,7 @@ ssize_t Endpoint::start_rendezvous(Channel& channel, Transmit& transmit) noexcep
     packet.direct.places[i] = reinterpret_cast<std::uintptr_t>(piece.iov_base);
   }
   transmit.awaits_peer = true;
+  if (channel.direct.mutual() && !std::exchange(transmit.awaits_letter, true)) ++awaited_letters_;
   if (domain_.registers_locally()) {
     Packet* copy = make_packet(channel);
     if (copy == nullptr) return -FI_EAGAIN;
@@ -308,6 +309,7 @@ void Endpoint::finish(Transmit& transmit) noexcept {
   for (Lower<fid_mr>& region : transmit.regions) region.reset();
   if (transmit.operation >= Operation::kUpdate) release_atomic(transmit);
   --outstanding_;
+  if (transmit.awaits_letter) --awaited_letters_;
   if (transmit.error != 0)
     routes_.transmit_failed(transmit.completion_flags, transmit.context, transmit.error, transmit.error);
   else
