@@ -51,7 +51,7 @@ namespace {
   if (target().provider != "tcp;ofi_rxm" || std::getenv("FI_OFI_RXM_DIRECT_READ")) \
   GTEST_SKIP() << "tcp;ofi_rxm only, with direct reads"
 
-constexpr size_t kLongest = size_t{16} << 20;
+constexpr size_t kLongest = size_t{4} << 20;
 constexpr std::chrono::seconds kLong{60};
 
 class Disturbed {
@@ -103,7 +103,7 @@ void expect_pieces(Pair& pair, size_t length, size_t room, bool expected) {
 
 void expect_all_kinds(Pair& pair) {
   for (const bool expected : {true, false})
-    for (const size_t length : {16385u, 65536u, (1u << 20) + 1, (4u << 20) - 1})
+    for (const size_t length : {16385u, 65536u, (2u << 20) - 1})
       for (const size_t room : {length, length - 1, length / 2}) expect_pieces(pair, length, room, expected);
 }
 
@@ -137,7 +137,7 @@ TEST_P(DirectReads, PiecesAndCutMessagesArriveAsTheyShould) {
   Pair pair(fabric);
   const Disturbed none(Reads::kWork);
   expect_all_kinds(pair);
-  EXPECT_GE(calls, 24);  // none went another way
+  EXPECT_GE(calls, 18);  // none went another way
 }
 
 TEST_P(DirectReads, WhatCannotBeReadArrivesAnotherWay) {
@@ -147,7 +147,7 @@ TEST_P(DirectReads, WhatCannotBeReadArrivesAnotherWay) {
       Fabric fabric(target());
       Pair pair(fabric);
       const Disturbed reading(how, after);
-      expect_pieces(pair, 8u << 20, 8u << 20, true);
+      expect_pieces(pair, 3u << 20, 3u << 20, true);
       EXPECT_EQ(calls, after + 1);  // and is not tried again
       expect_pieces(pair, 65536, 65536, false);
       EXPECT_EQ(calls, after + 1);
@@ -162,7 +162,7 @@ TEST_P(DirectReads, AnotherProcessIsReadInOneCopy) {
   end.meet_child();
   const Disturbed none(Reads::kWork);
   expect_echoes(fabric, end);
-  EXPECT_EQ(calls, 3 + 16);  // one for each MiB
+  EXPECT_EQ(calls, 3 + 4);  // one for each MiB
 }
 
 TEST_P(DirectReads, AreOffWhereOneEndDoesNotWantThem) {
@@ -185,7 +185,7 @@ TEST_P(DirectReads, AShortMessageOvertakesTheCopyOfALongOne) {
   const fi_addr_t address_of_hub = busy.insert(hub.address());
   busy->peer = address_of_hub;
   quick->peer = quick.insert(hub.address());
-  const size_t length = size_t{64} << 20;
+  const size_t length = size_t{16} << 20;
   Buffer out(fabric, length), in(fabric, length), small(fabric, 64), word(fabric, 64);
   Context sent[3], received[3];
   // Both are connected before it counts.
