@@ -121,7 +121,7 @@ Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
       if (int result = net::bind(fd, local_.data(), local_.size()); result < 0) return failure(Status(result));
     }
   }
-  if (parameters.nodelay) net::set_option(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  prepare_stream(socket.get(), parameters);
   if (connect_timeout_ms_ == 0) watch_over(socket.get());
   return socket;
 }

@@ -2,7 +2,10 @@
 // Sockets of endpoints; see names.h.
 #include "tcp/names.h"
 
+#include <netinet/tcp.h>
 #include <rdma/fi_errno.h>
+
+#include <algorithm>
 
 #include "tcp/socket.h"
 
@@ -35,6 +38,16 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
   if (result < 0) return failure(Status(result));
   local = name_of(fd, local);
   return socket;
+}
+
+void prepare_stream(int fd, const Parameters& parameters) noexcept {
+  constexpr int kQuestions = 3;
+  if (parameters.nodelay) net::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (parameters.keepalive_s == 0) return;
+  net::set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  net::set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, parameters.keepalive_s);
+  net::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(parameters.keepalive_s / kQuestions, 1));
+  net::set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kQuestions);
 }
 
 Address name_of(int fd, const Address& otherwise) noexcept {

@@ -13,6 +13,10 @@ namespace weft::tcp {
 // for `passive` ones from the range in `parameters` if there is one.
 Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool passive) noexcept;
 
+// What every connection of ours has, also the ones that a listener with these options accepts: no delays, and questions
+// to a peer that has been silent, so that one whose host died is missed.
+void prepare_stream(int fd, const Parameters& parameters) noexcept;
+
 // The local address of a bound or connected socket; `otherwise` if the socket has none.
 Address name_of(int fd, const Address& otherwise) noexcept;
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMaxPort = 65535;
 constexpr int kMaxQueueSize = 1 << 20;
+constexpr int kMaxKeepalive = 32'767;  // the system's own limit
 
 }  // namespace
 
@@ -21,6 +22,8 @@ void Parameters::define() {
                   "Lowest port of passive endpoints that ask for none (default: the system chooses)");
   fi_param_define(tcp, "port_high_range", FI_PARAM_INT, "Highest port of such endpoints");
   fi_param_define(tcp, "nodelay", FI_PARAM_BOOL, "Send small messages at once, TCP_NODELAY (default: yes)");
+  fi_param_define(tcp, "keepalive", FI_PARAM_INT,
+                  "Seconds of silence after which a connection asks whether its peer is there; 0: never (default: 30)");
   fi_param_define(tcp, "connect_timeout", FI_PARAM_INT,
                   "Milliseconds that setting up a connection may take in all; 0: no limit (default: 30000)");
   fi_param_define(tcp, "backlog", FI_PARAM_INT,
@@ -41,6 +44,7 @@ Parameters Parameters::read() {
     values.port_low = values.port_high = 0;
   }
   parameter.toggle("nodelay", values.nodelay);
+  parameter.number("keepalive", values.keepalive_s, 0, kMaxKeepalive);
   parameter.number("connect_timeout", values.connect_timeout_ms, 0, ParameterReader::kMaxInt);
   parameter.number("backlog", values.backlog, 1, ParameterReader::kMaxInt);
   parameter.number("tx_size", values.tx_size, 1, kMaxQueueSize);

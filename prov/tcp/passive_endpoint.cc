@@ -2,8 +2,6 @@
 // Passive endpoints; see passive_endpoint.h.
 #include "tcp/passive_endpoint.h"
 
-#include <netinet/tcp.h>
-
 #include "tcp/names.h"
 #include "tcp/socket.h"
 
@@ -84,8 +82,7 @@ int PassiveEndpoint::listen() {
   if (!engine) return engine.error().code();
   if (info_->domain_attr != nullptr && info_->domain_attr->progress == FI_PROGRESS_AUTO)
     if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
-  // Accepted sockets inherit this.
-  if (fabric_->parameters.nodelay) net::set_option(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  prepare_stream(socket_.get(), fabric_->parameters);  // accepted sockets inherit it
   auto listener = std::make_shared<Listener>(std::move(*engine), *fabric_, &abi.fid, *events_, std::move(prototype),
                                              std::move(socket_), local_, backlog_);
   if (Status status = events_->attach(listener->engine()); !status.ok()) return status.code();

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // fi_shutdown, fi_close of a connected endpoint and the FI_SHUTDOWN event; fi_cm(3).
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include "fixture/child.h"
 #include "fixture/node.h"
 
@@ -230,4 +233,28 @@ TEST_P(CmShutdown, CloseInTheMiddleOfALargeTransferEndsOnBothSides) {
     }
     EXPECT_EQ(completion.context(), closing ? &sent : &received);
   }
+}
+
+// Silence of a dead host cannot be had here, so the system is asked what it will do about it.
+TEST_P(CmShutdown, StandingConnectionsAskForTheirPeers) {
+  if (target().provider != "tcp" || target().ep_type != FI_EP_MSG) GTEST_SKIP() << "sockets are looked at";
+  Fabric fabric(target());
+  Pair pair(fabric);
+  unsigned ends = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &len) != 0) continue;
+    const auto option = [fd](int level, int name) {
+      int value = -1;
+      socklen_t size = sizeof value;
+      return getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
+    };
+    if (option(SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP) continue;
+    ++ends;
+    EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPIDLE), 30) << "the default of FI_TCP_KEEPALIVE";
+    EXPECT_EQ(option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT), 30);
+  }
+  EXPECT_EQ(ends, 2u);
 }
