@@ -11,11 +11,11 @@ namespace weft::tcp {
 
 // Values in force for a fabric, read when it is opened. Wrong values are logged and replaced by the default.
 struct Parameters {
-  std::string interface;            // FI_TCP_IFACE: the only interface to use; empty: all
-  std::uint16_t port_low = 0;       // FI_TCP_PORT_LOW_RANGE, _HIGH_RANGE: ports of passive endpoints that name none;
-  std::uint16_t port_high = 0;      //   0: the system chooses
-  bool nodelay = true;              // FI_TCP_NODELAY
-  int keepalive_s = 30;             // FI_TCP_KEEPALIVE: silence after which the peer is asked whether it is there; 0: never
+  std::string interface;        // FI_TCP_IFACE: the only interface to use; empty: all
+  std::uint16_t port_low = 0;   // FI_TCP_PORT_LOW_RANGE, _HIGH_RANGE: ports of passive endpoints that name none;
+  std::uint16_t port_high = 0;  //   0: the system chooses
+  bool nodelay = true;          // FI_TCP_NODELAY
+  int keepalive_s = 30;         // FI_TCP_KEEPALIVE: silence after which the peer is asked whether it is there; 0: never
   int connect_timeout_ms = 30'000;  // FI_TCP_CONNECT_TIMEOUT: of the whole connection set-up; 0: none
   int backlog = 4096;               // FI_TCP_BACKLOG: requests that may be pending at a passive endpoint
   std::size_t tx_size = 256;        // FI_TCP_TX_SIZE, _RX_SIZE: default queue sizes
