@@ -99,7 +99,7 @@ tsan_build() { sanitized tsan thread "unit;conformance;fakes;sim"; }
 run_step() {
   case $1 in
     release) if release_build; then run_tests release release -j "$JOBS" -LE 'interop|bench|tidy|rxe'; fi ;;
-    interop) if release_build; then run_tests interop release -L interop; fi ;;
+    interop) if release_build; then run_tests interop release -j "$JOBS" -L interop; fi ;;
     bench) if release_build; then run_tests "bench smoke" release -L bench; fi ;;
     tidy) if release_build; then run_tests tidy release -j "$JOBS" -L tidy; fi ;;
     asan) if asan_build; then run_tests "asan ubsan" asan -j "$JOBS" -LE 'fuzz|rxe'; fi ;;
