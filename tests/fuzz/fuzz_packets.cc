@@ -7,6 +7,7 @@
 #include <rdma/fi_tagged.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 
@@ -28,6 +29,8 @@ constexpr int kRoundsForEvents = 1200;  // connections are looked at every thous
 class Victim {
  public:
   Victim() {
+    // Direct reads are between two processes of the machine; here the other one is simulated, and so is every socket.
+    WEFT_FUZZ_CHECK(setenv("FI_OFI_RXM_DIRECT_READ", "0", 1) == 0);
     fi_info* hints = fi_allocinfo();
     hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = strdup("tcp;ofi_rxm");
