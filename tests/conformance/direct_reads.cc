@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "fixture/child.h"
 #include "fixture/driver.h"
@@ -23,6 +24,7 @@ enum class Reads { kWork, kRefused, kCut, kOfSomebodyElse };
 std::atomic<Reads> reads{Reads::kWork};
 std::atomic<int> working{0};  // so many do before the rest is as `reads` says
 std::atomic<int> calls{0};
+std::atomic<int> slow{0};  // so many of the next ones take long
 
 }  // namespace
 
@@ -32,6 +34,10 @@ extern "C" __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t
                                                                            unsigned long from_count,
                                                                            unsigned long flags) noexcept {
   ++calls;
+  if (slow > 0) {
+    --slow;
+    std::this_thread::sleep_for(milliseconds(50));
+  }
   const Reads now = working-- > 0 ? Reads::kWork : reads.load();
   if (now == Reads::kRefused) {
     errno = EPERM;
@@ -61,7 +67,10 @@ class Disturbed {
     working = after;
     reads = how;
   }
-  ~Disturbed() { reads = Reads::kWork; }
+  ~Disturbed() {
+    reads = Reads::kWork;
+    slow = 0;
+  }
 };
 
 // Cuts `length` bytes of `buffer` to four pieces, none as long as its neighbours.
@@ -200,6 +209,7 @@ TEST_P(DirectReads, AShortMessageOvertakesTheCopyOfALongOne) {
   const auto deadline = after(kLong);
   while (calls == 0 && Clock::now() < deadline) driver::poke();
   ASSERT_GT(calls, 0);
+  slow = 4;  // the system has the time to deliver what is sent now
   ASSERT_EQ(quick->tsend(small, 64, 2, &sent[1]), 0);
   const Completion first = hub->rx().wait(after(kLong));
   ASSERT_TRUE(first.ok()) << first;
