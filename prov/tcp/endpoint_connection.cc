@@ -42,14 +42,6 @@ const char* plain_reason(int error) noexcept {
   }
 }
 
-// With no deadline set, the kernel finds out that the peer's host has died during the handshake.
-void watch_over(int fd) noexcept {
-  net::set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  net::set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 5);
-  net::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 2);
-  net::set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
-}
-
 }  // namespace
 
 Endpoint::Handshake::Handshake(Endpoint& owner, UniqueFd opened) noexcept
@@ -122,7 +114,8 @@ Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
     }
   }
   prepare_stream(socket.get(), parameters);
-  if (connect_timeout_ms_ == 0) watch_over(socket.get());
+  // With no deadline set, the kernel finds out that the peer's host has died during the handshake.
+  if (connect_timeout_ms_ == 0) keep_alive(socket.get(), 5, 2, 2);
   return socket;
 }
 

@@ -43,11 +43,15 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
 void prepare_stream(int fd, const Parameters& parameters) noexcept {
   constexpr int kQuestions = 3;
   if (parameters.nodelay) net::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  if (parameters.keepalive_s == 0) return;
+  if (const int idle_s = parameters.keepalive_s; idle_s != 0)
+    keep_alive(fd, idle_s, std::max(idle_s / kQuestions, 1), kQuestions);
+}
+
+void keep_alive(int fd, int idle_s, int interval_s, int questions) noexcept {
   net::set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  net::set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, parameters.keepalive_s);
-  net::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(parameters.keepalive_s / kQuestions, 1));
-  net::set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kQuestions);
+  net::set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
+  net::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval_s);
+  net::set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, questions);
 }
 
 Address name_of(int fd, const Address& otherwise) noexcept {

@@ -17,6 +17,10 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
 // to a peer that has been silent, so that one whose host died is missed.
 void prepare_stream(int fd, const Parameters& parameters) noexcept;
 
+// Where nothing moves for `idle_s` seconds the system asks the peer whether it is there, so many times, `interval_s`
+// apart; without an answer the connection ends. tcp(7).
+void keep_alive(int fd, int idle_s, int interval_s, int questions) noexcept;
+
 // The local address of a bound or connected socket; `otherwise` if the socket has none.
 Address name_of(int fd, const Address& otherwise) noexcept;
 

@@ -40,15 +40,8 @@ bool TransferEndpoint::probe() noexcept {
   if (stopped_ || std::exchange(sends_at_probe_, sends_.now()) != sends_.now()) return false;
   if (!probe_reserved_) probe_reserved_ = routes.transmit_channel->reserve(1).ok();
   if (!probe_reserved_) return false;
-  own_.role = Posted::Role::kProbe;
-  own_.endpoint = this;
-  ibv_send_wr wr{};
-  wr.wr_id = reinterpret_cast<uintptr_t>(&own_);
-  wr.opcode = IBV_WR_RDMA_WRITE;
-  wr.send_flags = IBV_SEND_SIGNALED;
   probing_.store(true, std::memory_order_release);
-  ibv_send_wr* bad = nullptr;
-  const bool posted = ibv_post_send(qp_, &wr, &bad) == 0;
+  const bool posted = post_own(Posted::Role::kProbe, IBV_WR_RDMA_WRITE);
   if (!posted) probing_.store(false, std::memory_order_release);
   return posted;
 }

@@ -303,14 +303,18 @@ void TransferEndpoint::post_marker() noexcept {
   if (broken && probing_.load(std::memory_order_acquire)) return;  // its place is taken until that is flushed
   marker_tried_ = true;
   if (!broken || sends_.outstanding() == 0) return;
-  own_.role = Posted::Role::kMarker;
+  marker_posted_ = post_own(Posted::Role::kMarker, IBV_WR_SEND);
+}
+
+bool TransferEndpoint::post_own(Posted::Role role, ibv_wr_opcode opcode) noexcept {
+  own_.role = role;
   own_.endpoint = this;
   ibv_send_wr wr{};
   wr.wr_id = reinterpret_cast<uintptr_t>(&own_);
-  wr.opcode = IBV_WR_SEND;
+  wr.opcode = opcode;
   wr.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  marker_posted_ = ibv_post_send(qp_, &wr, &bad) == 0;
+  return ibv_post_send(qp_, &wr, &bad) == 0;
 }
 
 bool TransferEndpoint::idle() noexcept {

@@ -201,7 +201,8 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   Posted* first_send() noexcept;
   void note_routes() noexcept;
   void post_marker() noexcept;
-  void on_probed(int wc_status) noexcept;  // with a channel's lock held
+  bool post_own(Posted::Role role, ibv_wr_opcode opcode) noexcept;  // own_, with nothing in it
+  void on_probed(int wc_status) noexcept;                           // with a channel's lock held
   void post_kept_locked() noexcept;
   void cancel_kept() noexcept;
   void cancel_left() noexcept;
