@@ -233,9 +233,6 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version, bool locking,
                   StrerrorFn error_text, void* context);
   Status open_wait_object(const fi_cq_attr& attr);
-  void detach_descriptors() noexcept {
-    for (const int fd : wait_fds_of(engine_)) wait_.detach(fd);
-  }
 
   E& engine_;
   WaitMembership membership_;
@@ -254,10 +251,11 @@ template <class E>
 Status CompletionQueue<E>::open_wait_object(const fi_cq_attr& attr) {
   if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
     return status;
-  for (const int fd : wait_fds_of(engine_)) {
-    Status status = wait_.attach(fd);
+  const auto fds = wait_fds_of(engine_);
+  for (auto fd = fds.begin(); fd != fds.end(); ++fd) {
+    Status status = wait_.attach(*fd);
     if (status.ok()) continue;
-    detach_descriptors();
+    while (fd != fds.begin()) wait_.detach(*--fd);  // not the rest: other queues of a wait set may have attached it
     return status;
   }
   if (attr.wait_obj == FI_WAIT_SET) expect_sleepers(engine_);
@@ -271,7 +269,7 @@ template <class E>
 int CompletionQueue<E>::close() {
   if (in_use()) return -FI_EBUSY;
   wait_.stop_driver();
-  detach_descriptors();
+  for (const int fd : wait_fds_of(engine_)) wait_.detach(fd);
   E& engine = engine_;
   delete this;
   if constexpr (requires { engine.release(); }) engine.release();

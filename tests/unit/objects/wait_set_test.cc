@@ -126,6 +126,31 @@ TEST_F(WaitSetTest, NativeDescriptorOfTheSet) {
   EXPECT_EQ(::poll(&p, 1, 0), 1);
 }
 
+// Of an engine with a descriptor that nobody can wait for, and one that others wait for too.
+struct HalfBroken : FakeEngine {
+  explicit HalfBroken(const FakeEngine& whole) : fds{-1, whole.wait_fd()} {}
+  std::array<int, 2> wait_fds() const noexcept { return fds; }
+  std::array<int, 2> fds;
+};
+
+TEST_F(WaitSetTest, AQueueThatCannotBeOpenedTakesNothingFromOthers) {
+  open(FI_WAIT_FD);
+  int fd = -1;
+  ASSERT_EQ(fi_control(&set->abi.fid, FI_GETWAIT, &fd), 0);
+  HalfBroken broken(engine);
+  fi_cq_attr attr{};
+  attr.wait_obj = FI_WAIT_SET;
+  attr.wait_set = &set->abi;
+  for (int i = 0; i < 3; ++i)
+    EXPECT_FALSE(
+        CompletionQueue<HalfBroken>::open(parent.ref(), &attr, broken, FI_VERSION(2, 6), true, nullptr, nullptr));
+  ::fid* fids[] = {&set->abi.fid};
+  ASSERT_EQ(trywait<FakeEngine>(fids, 1), 0);
+  engine.stir();
+  pollfd p{fd, POLLIN, 0};
+  EXPECT_EQ(::poll(&p, 1, 0), 1) << "the engine's descriptor is still watched";
+}
+
 TEST_F(WaitSetTest, PollDescriptorsAreListedWithTheirChanges) {
   open(FI_WAIT_POLLFD);
   fi_wait_pollfd list{};
