@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # sh tests/run.sh [STEP...]: installs what is missing, builds weft three times and runs every test. Steps (all of them
-# unless some are named): rxe (g++, on Soft-RoCE), release interop bench tidy (g++), asan fuzz rxe-asan (clang,
-# address and undefined behaviour), tsan (clang, threads). Builds and logs stay in build/tests/; see docs/testing.md for how to run a
+# unless some are named): rxe (g++, on Soft-RoCE), release interop bench tidy (g++), asan fuzz rxe-asan (clang, address and
+# undefined behaviour), tsan (clang, threads). Builds and logs stay in build/tests/; see docs/testing.md for how to run a
 # single test there.
 #
 # Environment: JOBS (default: all processors), BUILD (the folder), REQUIRE (default: stock,rxe, see docs/testing.md).
