@@ -10,8 +10,9 @@
 
 #include "base/deadline.h"
 #include "base/list.h"
-#include "objects/address.h"
+#include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
+#include "rdm/transfer_calls.h"
 #include "rxm/buffers.h"
 #include "rxm/direct_link.h"
 #include "rxm/limits.h"
@@ -43,7 +44,7 @@ struct PostedBuffer : Work, ListHook<PostedBuffer> {
   Buffer* buffer = nullptr;
 };
 
-enum class Operation : std::uint8_t { kMessage, kTagged, kRead, kWrite, kUpdate, kFetch };
+using rdm::Operation;
 
 // An operation of the application on its way.
 struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
@@ -171,16 +172,13 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
 };
 
 // Somebody with an address. Owner: the endpoint, until it closes.
-struct Peer : ListHook<Peer> {
-  Address address;
-  std::uint64_t id = 0;
+struct Peer : rdm::PeerBase, ListHook<Peer> {
   std::uint32_t process = 0;
-  fi_addr_t name = FI_ADDR_NOTAVAIL;  // what completions call it; looked up again when the vector says otherwise
-  Channel* channel = nullptr;         // what we send on
-  Channel* twin = nullptr;            // address is our own: where that arrives
-  Deadline deadline;                  // of the attempt to connect
-  Deadline retry_at;                  // we lost against a request of the peer's that is yet to come
-  List<Transmit> waiting;             // in order
+  Channel* channel = nullptr;  // what we send on
+  Channel* twin = nullptr;     // address is our own: where that arrives
+  Deadline deadline;           // of the attempt to connect
+  Deadline retry_at;           // we lost against a request of the peer's that is yet to come
+  List<Transmit> waiting;      // in order
 };
 
 }  // namespace weft::rxm

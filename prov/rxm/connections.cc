@@ -20,8 +20,7 @@ namespace weft::rxm {
 namespace {
 
 constexpr std::size_t kEventBytes = sizeof(fi_eq_cm_entry) + 512;
-constexpr int kMaxEvents = 128;                  // per look at connections
-constexpr std::size_t kCachedHandles = 1 << 20;  // greater ones are looked up each time
+constexpr int kMaxEvents = 128;  // per look at connections
 
 // What the peer's packets shall bear. It also tells the peer our process: one that does not know it takes our request
 // that crossed its own for one of a new process at our address, and gives up the connection that it has (release 1.17
@@ -35,45 +34,8 @@ constexpr std::uint32_t process_of(std::uint64_t number) noexcept {
 
 }  // namespace
 
-Peer* Endpoint::peer_of(fi_addr_t handle) noexcept {
-  const Address* address = vector_->find(handle);
-  if (address == nullptr) return nullptr;
-  if (handle < peers_by_handle_.size()) {
-    Peer* known = peers_by_handle_[handle];
-    if (known != nullptr && known->address == *address) return known;
-  }
-  Peer* peer = peer_at(*address);
-  if (peer == nullptr || handle >= kCachedHandles) return peer;
-  try {
-    if (handle >= peers_by_handle_.size()) peers_by_handle_.resize(std::max<std::size_t>(handle + 1, 2 * handle));
-    peers_by_handle_[handle] = peer;
-  } catch (const std::bad_alloc&) {
-    // It is looked up again next time.
-  }
-  return peer;
-}
-
-Peer* Endpoint::peer_at(const Address& address) noexcept {
-  try {
-    std::unique_ptr<Peer>& place = peers_[address];
-    if (place == nullptr) {
-      place = std::make_unique<Peer>();
-      place->address = address;
-      place->id = peers_.size();
-    }
-    return place.get();
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-
 fi_addr_t Endpoint::name_of(Peer& peer) noexcept {
-  if (!names_sources_) return FI_ADDR_NOTAVAIL;
-  if (peer.name != FI_ADDR_NOTAVAIL) {
-    const Address* named = vector_->find(peer.name);
-    if (named != nullptr && *named == peer.address) return peer.name;
-  }
-  return peer.name = vector_->source_of(peer.address);
+  return names_sources_ ? peers_.name_of(*vector_, peer) : FI_ADDR_NOTAVAIL;
 }
 
 Channel* Endpoint::channel_of(const ::fid* fid) noexcept {
@@ -343,7 +305,7 @@ void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noex
   from->set_port(said.port);
   const std::uint32_t process = process_of(said.id);
   const auto remote_id = said.id & 0xffff'ffff;
-  Peer* peer = peer_at(*from);
+  Peer* peer = peers_.at(*from);
   if (peer == nullptr) return reject(info, static_cast<std::uint8_t>(Reason::kRefused));
   Address own = own_;
   if (own.is_any())

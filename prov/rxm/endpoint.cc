@@ -67,7 +67,8 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
 }
 
 Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context)
-    : domain_(domain),
+    : TransferCalls(info),
+      domain_(domain),
       domain_ref_(domain),
       addr_format_(info.addr_format),
       caps_(info.caps),
@@ -84,8 +85,6 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
       lower_iov_limit_(std::max<std::size_t>(lower->tx_attr->iov_limit, 1)),
       names_sources_((info.caps & FI_SOURCE) != 0),
       directs_((info.caps & FI_DIRECTED_RECV) != 0),
-      transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
-      receive_flags_(info.rx_attr != nullptr ? info.rx_attr->op_flags : 0),
       lower_info_(std::move(lower)),
       buffers_(domain, sizeof(RendezvousPacket) + eager_limit_),
       receives_(*this, routes_) {
@@ -148,7 +147,7 @@ int Endpoint::close() {
     Lock lock(engine().mutex());
     engine().remove(*this);
     listener_.reset();
-    for (auto& [address, peer] : peers_) fail_waiting(*peer, FI_ECANCELED);
+    peers_.for_each([this](Peer& peer) { fail_waiting(peer, FI_ECANCELED); });
     while (!channels_.empty()) close_channel(channels_.front(), FI_ECANCELED);
     receives_.cancel_all();
     read_completions();

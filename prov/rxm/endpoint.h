@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable-datagram endpoints (FI_EP_RDM) over connections: bindings and options of fi_endpoint(3) (endpoint.cc), the
-// calls of fi_msg(3), fi_tagged(3), fi_rma(3) (transfer_calls.cc) and fi_atomic(3) (atomic_calls.cc), peers and their
-// connections (connections.cc), what goes out (transmit.cc) and what comes in (receive.cc, rendezvous.cc,
+// calls of fi_msg(3), fi_tagged(3), fi_rma(3) (rdm/transfer_calls.h) and fi_atomic(3) (atomic_calls.cc), peers and
+// their connections (connections.cc), what goes out (transmit.cc) and what comes in (receive.cc, rendezvous.cc,
 // direct_reads.cc, atomics.cc).
 //
 // Until it is enabled every transfer call answers -FI_EOPBADSTATE: the tables change, so the calls check no state.
@@ -28,6 +28,7 @@
 #include "objects/completion_routes.h"
 #include "rdm/atomics.h"
 #include "rdm/receive_side.h"
+#include "rdm/transfer_calls.h"
 #include "rxm/buffers.h"
 #include "rxm/channel.h"
 #include "rxm/engine.h"
@@ -38,30 +39,8 @@ namespace weft::rxm {
 
 class Domain;
 
-// What an application asks to be sent.
-struct TransmitRequest {
-  Operation operation = Operation::kMessage;
-  std::span<const iovec> iov = {};
-  std::uint64_t flags = 0;  // FI_COMPLETION, FI_INJECT, FI_REMOTE_CQ_DATA, FI_..._COMPLETE, FI_MORE
-  fi_addr_t destination = FI_ADDR_UNSPEC;
-  void* context = nullptr;
-  std::uint64_t data = 0;
-  std::uint64_t tag = 0;
-  std::span<const fi_rma_iov> remote = {};
-  bool silent = false;  // fi_inject: no completion on success
-};
-
-// An access to a peer's memory.
-struct RemoteAccess {
-  Operation operation;
-  std::span<const iovec> iov;
-  std::span<const fi_rma_iov> remote;
-  fi_addr_t peer;
-  std::uint64_t flags;
-  void* context;
-  std::uint64_t data = 0;
-  bool silent = false;
-};
+using rdm::Operation;
+using rdm::TransmitRequest;
 
 // An update of a peer's memory.
 struct AtomicRequest {
@@ -78,7 +57,7 @@ struct AtomicRequest {
   bool silent = false;
 };
 
-class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Protocol {
+class Endpoint final : public rdm::TransferCalls<Endpoint>, private Driven, private rdm::Protocol {
  public:
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
   static const fi_ops* fid_ops() noexcept;
@@ -98,47 +77,6 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   // Slots of fi_ops_cm.
   int setname(void* name, size_t len);
   int getname(void* name, size_t* len);
-
-  // Slots of fi_ops_msg.
-  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
-  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
-  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
-  ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept;
-  ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept;
-  ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept;
-  ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept;
-  ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept;
-  ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
-
-  // Slots of fi_ops_tagged.
-  ssize_t trecv(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t tag, uint64_t ignore,
-                void* context) noexcept;
-  ssize_t trecvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t tag, uint64_t ignore,
-                 void* context) noexcept;
-  ssize_t trecvmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept;
-  ssize_t tsend(const void* buf, size_t len, void* desc, fi_addr_t dest, uint64_t tag, void* context) noexcept;
-  ssize_t tsendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, uint64_t tag, void* context) noexcept;
-  ssize_t tsendmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept;
-  ssize_t tinject(const void* buf, size_t len, fi_addr_t dest, uint64_t tag) noexcept;
-  ssize_t tsenddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, uint64_t tag,
-                    void* context) noexcept;
-  ssize_t tinjectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t tag) noexcept;
-
-  // Slots of fi_ops_rma.
-  ssize_t read(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t addr, uint64_t key, void* context) noexcept;
-  ssize_t readv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t addr, uint64_t key,
-                void* context) noexcept;
-  ssize_t readmsg(const fi_msg_rma* msg, uint64_t flags) noexcept;
-  ssize_t write(const void* buf, size_t len, void* desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-                void* context) noexcept;
-  ssize_t writev(const iovec* iov, void** desc, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
-                 void* context) noexcept;
-  ssize_t writemsg(const fi_msg_rma* msg, uint64_t flags) noexcept;
-  ssize_t rma_inject(const void* buf, size_t len, fi_addr_t dest, uint64_t addr, uint64_t key) noexcept;
-  ssize_t writedata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
-                    void* context) noexcept;
-  ssize_t rma_injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t addr,
-                         uint64_t key) noexcept;
 
   // Slots of fi_ops_atomic; the names are those of the public calls.
   ssize_t atomic(const void* buf, size_t count, void* desc, fi_addr_t dest, uint64_t addr, uint64_t key,
@@ -169,6 +107,7 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   int compare_atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
 
  private:
+  friend rdm::TransferCalls<Endpoint>;
   Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context);
   ~Endpoint() = default;
 
@@ -194,8 +133,7 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   void on_failure(const fi_cq_err_entry& error) noexcept;
 
   // connections.cc
-  Peer* peer_of(fi_addr_t handle) noexcept;
-  Peer* peer_at(const Address& address) noexcept;
+  Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
   fi_addr_t name_of(Peer& peer) noexcept;
   Status connect(Peer& peer) noexcept;
   Channel* open_channel(Peer& peer, fi_info* info) noexcept;
@@ -212,11 +150,6 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   void fail_waiting(Peer& peer, int error) noexcept;
   void check_deadlines() noexcept;
   Channel* channel_of(const ::fid* fid) noexcept;
-
-  // transfer_calls.cc
-  ssize_t post(bool tagged, std::span<const iovec> iov, fi_addr_t source, uint64_t tag, uint64_t ignore, void* context,
-               uint64_t flags) noexcept;
-  ssize_t access(const RemoteAccess& what) noexcept;
 
   // atomics.cc
   ssize_t update(const AtomicRequest& request) noexcept;
@@ -308,8 +241,6 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   const std::size_t lower_iov_limit_;
   const bool names_sources_;  // FI_SOURCE
   const bool directs_;        // FI_DIRECTED_RECV
-  uint64_t transmit_flags_;   // what calls without flags use (tx_attr->op_flags)
-  uint64_t receive_flags_;
   bool enabled_ = false;
   bool held_ = false;  // peers wait because too much is kept
   CompletionRoutes routes_;
@@ -327,8 +258,7 @@ class Endpoint final : public Object<fid_ep>, private Driven, private rdm::Proto
   Pool<Transmit> transmits_;
   Pool<Packet> packets_;
   Pool<Fetch> fetches_;
-  std::unordered_map<Address, std::unique_ptr<Peer>> peers_;
-  std::vector<Peer*> peers_by_handle_;
+  rdm::PeerTable<Peer> peers_;
   std::unordered_map<const ::fid*, Channel*> channels_by_fid_;
   List<Peer> connecting_;  // those that wait for a connection
   List<Channel> channels_;

@@ -12,27 +12,12 @@
 #include "rxm/endpoint.h"
 
 namespace weft::rxm {
+
+using rdm::completion_flags_of;
+
 namespace {
 
 constexpr std::size_t kStackPacket = 512;
-
-uint64_t completion_flags_of(Operation operation) noexcept {
-  switch (operation) {
-    case Operation::kMessage:
-      return FI_SEND | FI_MSG;
-    case Operation::kTagged:
-      return FI_SEND | FI_TAGGED;
-    case Operation::kRead:
-      return FI_READ | FI_RMA;
-    case Operation::kWrite:
-      break;
-    case Operation::kUpdate:
-      return FI_WRITE | FI_ATOMIC;
-    case Operation::kFetch:
-      return FI_READ | FI_ATOMIC;
-  }
-  return FI_WRITE | FI_RMA;
-}
 
 // Copies `len` bytes of `iov` that begin `offset` bytes into it.
 void gather(std::span<const iovec> iov, std::size_t offset, std::byte* to, std::size_t len) noexcept {
@@ -70,6 +55,7 @@ TransmitRequest request_of(const Transmit& transmit) noexcept {
 
 ssize_t Endpoint::transmit(const TransmitRequest& request) noexcept {
   if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
+  if (request.remote.size() > std::min(domain_.lower_info().tx_attr->rma_iov_limit, kMaxRanges)) return -FI_EINVAL;
   const std::size_t len = total_length(request.iov);
   if (len > max_message_ || ((request.flags & FI_INJECT) != 0 && len > eager_limit_)) return -FI_EMSGSIZE;
   Lock lock(engine().mutex());

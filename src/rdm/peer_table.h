@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Whom a reliable-datagram endpoint knows: everybody with an address that was ever used, under a number of its own,
+// which matching goes by; fi_av(3).
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <unordered_map>
+#include <vector>
+
+#include "objects/address.h"
+
+namespace weft::rdm {
+
+struct PeerBase {
+  Address address;
+  std::uint64_t id = 0;
+  fi_addr_t name = FI_ADDR_NOTAVAIL;  // what completions call it; looked up again when the vector says otherwise
+};
+
+// P derives from PeerBase. The owner's lock guards it; peers live as long as it does.
+template <class P>
+class PeerTable {
+ public:
+  // Whom the vector knows by this handle; nullptr: nobody, or memory runs out.
+  template <class Vector>
+  P* find(Vector& vector, fi_addr_t handle) noexcept {
+    const Address* address = vector.find(handle);
+    if (address == nullptr) return nullptr;
+    if (handle < by_handle_.size()) {
+      P* known = by_handle_[handle];
+      if (known != nullptr && known->address == *address) return known;
+    }
+    P* peer = at(*address);
+    if (peer == nullptr || handle >= kCachedHandles) return peer;
+    try {
+      if (handle >= by_handle_.size()) by_handle_.resize(std::max<std::size_t>(handle + 1, 2 * handle));
+      by_handle_[handle] = peer;
+    } catch (const std::bad_alloc&) {
+      // It is looked up again next time.
+    }
+    return peer;
+  }
+
+  // nullptr when memory runs out.
+  P* at(const Address& address) noexcept {
+    try {
+      std::unique_ptr<P>& place = peers_[address];
+      if (place == nullptr) {
+        place = std::make_unique<P>();
+        place->address = address;
+        place->id = peers_.size();
+      }
+      return place.get();
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+
+  template <class Vector>
+  fi_addr_t name_of(Vector& vector, P& peer) noexcept {
+    if (peer.name != FI_ADDR_NOTAVAIL) {
+      const Address* named = vector.find(peer.name);
+      if (named != nullptr && *named == peer.address) return peer.name;
+    }
+    return peer.name = vector.source_of(peer.address);
+  }
+
+  template <class Visit>
+  void for_each(Visit visit) noexcept {
+    for (auto& [address, peer] : peers_) visit(*peer);
+  }
+
+ private:
+  static constexpr std::size_t kCachedHandles = 1 << 20;  // greater ones are looked up each time
+
+  std::unordered_map<Address, std::unique_ptr<P>> peers_;
+  std::vector<P*> by_handle_;
+};
+
+}  // namespace weft::rdm
