@@ -9,7 +9,8 @@
 #include <utility>
 
 #include "fixture/driver.h"
-#include "fixture/member.h"
+#include "fixture/mesh.h"
+#include "fixture/parameter.h"
 #include "fixture/raw_peer.h"
 
 CONFORMANCE_TOPIC(ReliableDatagrams);
@@ -22,21 +23,6 @@ namespace {
 void with_sources(fi_info& hints) {
   hints.caps = FI_MSG | FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV;
 }
-
-// Ends that know each other: end i calls end j ends[i].peers[j].
-struct Mesh {
-  Mesh(const Fabric& fabric, size_t count) {
-    for (size_t i = 0; i < count; ++i) ends.push_back(std::make_unique<DatagramEnd>(fabric));
-    for (auto& from : ends) {
-      peers.emplace_back();
-      for (auto& to : ends) peers.back().push_back(from->insert(to->address()));
-    }
-  }
-  Node& node(size_t i) { return **ends[i]; }
-
-  std::vector<std::unique_ptr<DatagramEnd>> ends;
-  std::vector<std::vector<fi_addr_t>> peers;
-};
 
 void expect_arrival(Node& from, Node& to, fi_addr_t address, size_t length, bool tagged, bool expected) {
   Buffer out(from.fabric(), std::max<size_t>(length, 1)), in(to.fabric(), std::max<size_t>(length, 1));
@@ -313,20 +299,6 @@ TEST_P(ReliableDatagrams, MoreMessagesThanAnyQueueHoldsKeepTheirOrder) {
     }
   }
 }
-
-namespace {
-
-// A parameter of the provider for as long as this lives; fabrics that are opened then go by it.
-class Parameter {
- public:
-  Parameter(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Parameter() { unsetenv(name_); }
-
- private:
-  const char* const name_;
-};
-
-}  // namespace
 
 TEST_P(ReliableDatagrams, SendersWaitForReceiversThatFallBehind) {
   RELIABLE_DATAGRAMS_ONLY();
