@@ -3,6 +3,8 @@
 // tag, remote memory ranges. Headers travel in the sender's byte order (the handshake tells which).
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -73,6 +75,30 @@ inline std::size_t encode(const DataHeader& header, std::byte* out) noexcept {
   if (header.has_cq_data()) put(header.cq_data);
   if (header.op == Op::kTagged) put(header.tag);
   if (header.rma_count != 0) std::memcpy(next, header.rma, header.rma_count * sizeof(RmaRange));
+  return size;
+}
+
+// Most messages carry nothing optional but a tag. The first eight bytes of their headers are one of two words, once the
+// version, which nobody checks, and the message counter are masked out.
+constexpr std::uint64_t header_word(std::uint8_t version, Op op, std::size_t size, std::uint8_t id) noexcept {
+  const std::uint8_t bytes[8] = {version, static_cast<std::uint8_t>(op),   0, 0, 0,
+                                 0,       static_cast<std::uint8_t>(size), id};
+  return std::bit_cast<std::uint64_t>(std::to_array(bytes));
+}
+inline constexpr std::size_t kTaggedHeaderSize = kBaseHeaderSize + 8;
+inline constexpr std::uint64_t kPlainMask = ~header_word(0xff, Op{0}, 0, 0xff);
+inline constexpr std::uint64_t kPlainMessage = header_word(0, Op::kMessage, kBaseHeaderSize, 0);
+inline constexpr std::uint64_t kPlainTagged = header_word(0, Op::kTagged, kTaggedHeaderSize, 0);
+
+// Writes the header of such a message with `payload` bytes, and returns its size.
+inline std::size_t encode_plain(Op op, std::uint64_t tag, std::uint64_t payload, std::uint8_t id,
+                                std::byte* out) noexcept {
+  const std::size_t size = op == Op::kTagged ? kTaggedHeaderSize : kBaseHeaderSize;
+  const std::uint64_t first = header_word(kDataVersion, op, size, id);
+  const std::uint64_t total = size + payload;
+  std::memcpy(out, &first, 8);
+  std::memcpy(out + 8, &total, 8);
+  if (op == Op::kTagged) std::memcpy(out + kBaseHeaderSize, &tag, 8);
   return size;
 }
 

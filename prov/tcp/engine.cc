@@ -69,11 +69,11 @@ bool Engine::poll_hot() noexcept {
   bool found = false;
   for (Watch* watch : hot_) {
     // A handler may have forgotten any of them meanwhile.
-    if (watch == nullptr || std::find(hot_.begin(), hot_.end(), watch) == hot_.end()) continue;
+    if (watch == nullptr || !is_hot(*watch)) continue;
     watch->readable = true;
     watch->received = false;
     watch->on_ready(*watch);
-    if (std::find(hot_.begin(), hot_.end(), watch) == hot_.end()) continue;
+    if (!is_hot(*watch)) continue;
     if (watch->received) {
       watch->misses = 0;
       found = true;
@@ -197,14 +197,9 @@ void Engine::make_ready(Watch& watch) noexcept {
   waiting_ = false;
 }
 
-void Engine::mark_hot(Watch& watch) noexcept {
-  watch.received = true;
-  (void)warm_up(watch);
-}
-
 // False if the one that would have to make room cannot be registered.
 bool Engine::warm_up(Watch& watch) noexcept {
-  if (std::find(hot_.begin(), hot_.end(), &watch) != hot_.end()) return true;
+  if (is_hot(watch)) return true;
   if (Watch* last = hot_.back(); last != nullptr && !last->registered && !add(*last).ok()) return false;
   std::move_backward(hot_.begin(), hot_.end() - 1, hot_.end());
   hot_[0] = &watch;

@@ -71,7 +71,11 @@ class Engine : public EngineBase {
   void make_ready(Watch& watch) noexcept;
   void set_deadline(Watch& watch, Clock::time_point at) noexcept { deadlines_.set(watch, at); }
   void clear_deadline(Watch& watch) noexcept { deadlines_.cancel(watch); }
-  void mark_hot(Watch& watch) noexcept;   // its handler received data: read it first next time
+  // Its handler received data: read it first next time.
+  void mark_hot(Watch& watch) noexcept {
+    watch.received = true;
+    if (!is_hot(watch)) (void)warm_up(watch);
+  }
   void cool_down(Watch& watch) noexcept;  // reading it would find nothing: readiness has to tell
 
   // Where streams read into when they do not know yet whose bytes come next. Shared: contents do not outlive a handler.
@@ -90,8 +94,10 @@ class Engine : public EngineBase {
   Status register_hot() noexcept;
   bool warm_up(Watch& watch) noexcept;
   void forget_hot(Watch& watch) noexcept;
+  bool is_hot(const Watch& watch) const noexcept { return hot_[0] == &watch || hot_[1] == &watch; }
 
-  static constexpr std::size_t kHotSockets = 2;       // read speculatively
+  static constexpr std::size_t kHotSockets = 2;  // read speculatively
+  static_assert(kHotSockets == 2, "is_hot() looks at each");
   static constexpr unsigned kRoundsPerHarvest = 32;   // readiness of the others is asked every so many rounds,
                                                       // and when the clock ticked, for those who poll seldom
   static constexpr std::uint16_t kHotMisses = 20000;  // empty reads until a hot socket cools down

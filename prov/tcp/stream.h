@@ -36,6 +36,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
 
   // 0, or -FI_EAGAIN when the queue is full, -FI_ENOTCONN when the stream ended.
   ssize_t transmit(const TransmitRequest& request) noexcept;
+  ssize_t send_small(const SmallMessage& small) noexcept;  // the same
   std::size_t outstanding() const noexcept { return outstanding_; }
   void set_queue_size(std::size_t size) noexcept { queue_size_ = size; }
   std::size_t queue_size() const noexcept { return queue_size_; }
@@ -58,11 +59,15 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   void on_deadline_passed() noexcept;
 
   // stream_transmit.cc
-  ssize_t transmit_now(const TransmitRequest& request, const DataHeader& header, std::size_t len, Then then) noexcept;
+  ssize_t transmit_now(const TransmitRequest& request, const DataHeader& header, std::size_t len) noexcept;
+  ssize_t keep_rest(const TransmitRequest& request, const DataHeader& header, std::size_t len, ssize_t sent) noexcept;
   ssize_t enqueue(const TransmitRequest& request, const DataHeader& header, std::size_t len, Then then) noexcept;
   Transmit* make_record(const TransmitRequest& request, const DataHeader& header, std::size_t len, Then then) noexcept;
-  bool may_go_at_once(const TransmitRequest& request, std::size_t len) noexcept;
-  void flush() noexcept;
+  bool may_go_at_once(std::uint64_t flags, std::size_t len) noexcept;
+  void flush() noexcept {
+    if (!sending_.empty() || !queue_.empty() || !responses_.empty()) flush_queued();
+  }
+  void flush_queued() noexcept;
   void on_send_error(int error) noexcept;
   struct Gather;
   bool gather(Gather& batch) noexcept;
@@ -89,6 +94,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   void block(const std::byte* data, std::size_t len) noexcept;
 
   // stream_messages.cc
+  std::size_t take_whole(const std::byte* data, std::size_t len) noexcept;
   bool begin(const DataHeader& header) noexcept;  // false: cannot go on before something is posted or sent
   bool goes_by_tag() const noexcept;
   bool begin_message() noexcept;

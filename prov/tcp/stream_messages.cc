@@ -9,6 +9,33 @@
 
 namespace weft::tcp {
 
+// The common case, at the cost of little more than its copy: a message without optional words, all of it at hand, and a
+// receive of one buffer that waits for it. Returns the bytes of the message; 0: it goes the long way.
+std::size_t Stream::take_whole(const std::byte* data, std::size_t len) noexcept {
+  std::uint64_t words[2];
+  if (len < sizeof words || swap_) return 0;
+  std::memcpy(words, data, sizeof words);
+  const bool tagged = (words[0] & kPlainMask) == kPlainTagged;
+  if (!tagged && (words[0] & kPlainMask) != kPlainMessage) return 0;
+  const std::size_t header = tagged ? kTaggedHeaderSize : kBaseHeaderSize;
+  const std::uint64_t total = words[1];
+  if (total > len || total <= header) return 0;  // an empty message may have no buffer to copy to
+  std::uint64_t tag = 0;
+  if (tagged) std::memcpy(&tag, data + kBaseHeaderSize, sizeof tag);
+  ReceiveQueue& queue = endpoint_.receive_queue();
+  Receive* receive = queue.find(tagged && endpoint_.matches_tags(), tag);
+  const std::size_t payload = total - header;
+  if (receive == nullptr || receive->iov_count != 1 || payload > receive->len || (receive->flags & FI_MULTI_RECV))
+    return 0;
+  queue.remove(*receive);
+  std::memcpy(receive->iov[0].iov_base, data + header, payload);
+  endpoint_.routes.received(
+      {.context = receive->context, .flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG), .len = payload, .tag = tag},
+      !endpoint_.routes.receive_selective || (receive->flags & FI_COMPLETION) != 0);
+  pools_.receives.give_back(receive);
+  return total;
+}
+
 bool Stream::begin(const DataHeader& header) noexcept {
   header_ = header;
   payload_left_ = 0;

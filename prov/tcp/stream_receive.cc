@@ -94,6 +94,13 @@ void Stream::parse(const std::byte* data, std::size_t len) noexcept {
       len -= used;
       continue;
     }
+    if (header_have_ == 0) {
+      if (const std::size_t used = take_whole(data, len); used != 0) {
+        data += used;
+        len -= used;
+        continue;
+      }
+    }
     if (!parse_header(data, len)) return;
   }
 }

@@ -91,21 +91,40 @@ ssize_t Stream::transmit(const TransmitRequest& request) noexcept {
       header.flags |= kFlagDeliveryComplete;
     }
   }
-  if (then == Then::kComplete && may_go_at_once(request, len)) return transmit_now(request, header, len, then);
+  if (then == Then::kComplete && may_go_at_once(request.flags, len)) return transmit_now(request, header, len);
   return enqueue(request, header, len, then);
 }
 
-bool Stream::may_go_at_once(const TransmitRequest& request, std::size_t len) noexcept {
-  if (!writable || (request.flags & (FI_MORE | FI_FENCE))) return false;
+bool Stream::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
+  if (!writable || (flags & (FI_MORE | FI_FENCE))) return false;
   if (!queue_.empty() || !sending_.empty() || !responses_.empty()) return false;
   const bool burst = last_round_ == engine_.round() && !engine_.must_send_now();
   last_round_ = engine_.round();
   return !burst || len > kGatherPayload;
 }
 
-// The common case: no record is made unless the kernel takes less than all.
-ssize_t Stream::transmit_now(const TransmitRequest& request, const DataHeader& header, std::size_t len,
-                             Then then) noexcept {
+// Most messages are small and plain, and nothing is before them: no request, full header or record is made of one
+// unless the kernel takes less than all.
+ssize_t Stream::send_small(const SmallMessage& small) noexcept {
+  if (state_ != State::kOpen || outstanding_ >= queue_size_ || !may_go_at_once(0, small.len)) {
+    const iovec iov{const_cast<void*>(small.data), small.len};
+    return transmit(small.request({&iov, 1}));
+  }
+  std::byte message[kTaggedHeaderSize + kInjectSize];
+  const std::size_t header = encode_plain(small.op, small.tag, small.len, static_cast<std::uint8_t>(next_id_), message);
+  std::memcpy(message + header, small.data, small.len);
+  const ssize_t sent = net::send(fd, message, header + small.len);
+  if (sent != static_cast<ssize_t>(header + small.len)) [[unlikely]] {
+    const iovec iov{const_cast<void*>(small.data), small.len};
+    const DataHeader full{.op = small.op, .payload = small.len, .tag = small.tag, .rma = {}};
+    return keep_rest(small.request({&iov, 1}), full, small.len, sent);
+  }
+  ++next_id_;
+  endpoint_.routes.transmitted(completion_flags(small.op), small.context, small.report);
+  return 0;
+}
+
+ssize_t Stream::transmit_now(const TransmitRequest& request, const DataHeader& header, std::size_t len) noexcept {
   std::byte inlined[kInlineSize];
   std::size_t inline_len = encode(header, inlined);
   inlined[kIdOffset] = static_cast<std::byte>(next_id_);
@@ -120,15 +139,19 @@ ssize_t Stream::transmit_now(const TransmitRequest& request, const DataHeader& h
   }
   iov[0] = {inlined, inline_len};
   const ssize_t sent = count == 1 ? net::send(fd, inlined, inline_len) : net::sendv(fd, iov, static_cast<int>(count));
-  const std::size_t total = header.size() + len;
-  if (sent == static_cast<ssize_t>(total)) {
-    ++next_id_;
-    endpoint_.routes.transmitted(completion_flags(request.op), request.context,
-                                 !request.silent && endpoint_.wants_completion(request.flags));
-    return 0;
-  }
+  if (sent != static_cast<ssize_t>(header.size() + len)) [[unlikely]]
+    return keep_rest(request, header, len, sent);
+  ++next_id_;
+  endpoint_.routes.transmitted(completion_flags(request.op), request.context,
+                               !request.silent && endpoint_.wants_completion(request.flags));
+  return 0;
+}
+
+// The kernel took `sent` bytes only, or gave an error.
+ssize_t Stream::keep_rest(const TransmitRequest& request, const DataHeader& header, std::size_t len,
+                          ssize_t sent) noexcept {
   if (sent < 0 && sent != -EAGAIN) on_send_error(static_cast<int>(-sent));
-  Transmit* record = make_record(request, header, len, then);
+  Transmit* record = make_record(request, header, len, Then::kComplete);
   if (record == nullptr) {
     if (sent <= 0) return -FI_EAGAIN;
     end(ENOMEM);  // half a message has left, and nothing can remember the other half
@@ -179,8 +202,7 @@ Transmit* Stream::make_record(const TransmitRequest& request, const DataHeader& 
   return record;
 }
 
-void Stream::flush() noexcept {
-  if (sending_.empty() && queue_.empty() && responses_.empty()) return;
+void Stream::flush_queued() noexcept {
   while (state_ == State::kOpen && writable) {
     Gather batch;
     batch.scratch = engine_.transmit_scratch();

@@ -10,6 +10,8 @@ namespace weft::tcp {
 namespace {
 
 constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+// Flags of tx_attr->op_flags that ask nothing special of a small message.
+constexpr uint64_t kSmallMessageFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
 
 }  // namespace
 
@@ -27,8 +29,25 @@ ssize_t TransferEndpoint::inject_request(TransmitRequest request) noexcept {
   return transmit(request);
 }
 
+// What fi_send, fi_inject and their tagged kind have in common.
+ssize_t TransferEndpoint::send_one(Op op, const void* buf, size_t len, uint64_t tag, void* context,
+                                   bool silent) noexcept {
+  if (len - 1 < kInjectSize && buf != nullptr && !(transmit_flags_ & ~kSmallMessageFlags)) [[likely]] {
+    Lock lock(engine().mutex());
+    return stream_.send_small({.op = op,
+                               .report = !silent && wants_completion(transmit_flags_),
+                               .data = buf,
+                               .len = len,
+                               .tag = tag,
+                               .context = context});
+  }
+  const OneBuffer buffer(buf, len);
+  if (silent) return inject_request({.op = op, .flags = 0, .local = buffer, .tag = tag});
+  return transmit({.op = op, .flags = transmit_flags_, .local = buffer, .tag = tag, .context = context});
+}
+
 ssize_t TransferEndpoint::send(const void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {
-  return transmit({.op = Op::kMessage, .flags = transmit_flags_, .local = OneBuffer(buf, len), .context = context});
+  return send_one(Op::kMessage, buf, len, 0, context, false);
 }
 ssize_t TransferEndpoint::sendv(const iovec* iov, void**, size_t count, fi_addr_t, void* context) noexcept {
   return transmit({.op = Op::kMessage, .flags = transmit_flags_, .local = {iov, count}, .context = context});
@@ -42,7 +61,7 @@ ssize_t TransferEndpoint::sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
                    .context = msg->context});
 }
 ssize_t TransferEndpoint::inject(const void* buf, size_t len, fi_addr_t) noexcept {
-  return inject_request({.op = Op::kMessage, .flags = 0, .local = OneBuffer(buf, len)});
+  return send_one(Op::kMessage, buf, len, 0, nullptr, true);
 }
 ssize_t TransferEndpoint::senddata(const void* buf, size_t len, void*, uint64_t data, fi_addr_t,
                                    void* context) noexcept {
@@ -58,8 +77,7 @@ ssize_t TransferEndpoint::injectdata(const void* buf, size_t len, uint64_t data,
 }
 
 ssize_t TransferEndpoint::tsend(const void* buf, size_t len, void*, fi_addr_t, uint64_t tag, void* context) noexcept {
-  return transmit(
-      {.op = Op::kTagged, .flags = transmit_flags_, .local = OneBuffer(buf, len), .tag = tag, .context = context});
+  return send_one(Op::kTagged, buf, len, tag, context, false);
 }
 ssize_t TransferEndpoint::tsendv(const iovec* iov, void**, size_t count, fi_addr_t, uint64_t tag,
                                  void* context) noexcept {
@@ -75,7 +93,7 @@ ssize_t TransferEndpoint::tsendmsg(const fi_msg_tagged* msg, uint64_t flags) noe
                    .context = msg->context});
 }
 ssize_t TransferEndpoint::tinject(const void* buf, size_t len, fi_addr_t, uint64_t tag) noexcept {
-  return inject_request({.op = Op::kTagged, .flags = 0, .local = OneBuffer(buf, len), .tag = tag});
+  return send_one(Op::kTagged, buf, len, tag, nullptr, true);
 }
 ssize_t TransferEndpoint::tsenddata(const void* buf, size_t len, void*, uint64_t data, fi_addr_t, uint64_t tag,
                                     void* context) noexcept {

@@ -111,6 +111,7 @@ class TransferEndpoint : public ReceiveCalls<TransferEndpoint> {
   friend ReceiveCalls;
   ssize_t transmit(const TransmitRequest& request) noexcept;
   ssize_t inject_request(TransmitRequest request) noexcept;
+  ssize_t send_one(Op op, const void* buf, size_t len, uint64_t tag, void* context, bool silent) noexcept;
   ssize_t rma_message(Op op, const fi_msg_rma* msg, uint64_t flags) noexcept;
   ssize_t post(const ReceiveRequest& request) noexcept;
   uint64_t receive_flags() const noexcept { return receive_flags_; }

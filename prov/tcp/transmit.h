@@ -35,6 +35,21 @@ struct TransmitRequest {
   bool silent = false;  // fi_inject and its kind: no completion on success
 };
 
+// A plain message, which has no flags but FI_COMPLETION, of 1 to kInjectSize bytes: what most requests are.
+struct SmallMessage {
+  Op op;        // kMessage, kTagged
+  bool report;  // a completion on success
+  const void* data;
+  std::size_t len;
+  std::uint64_t tag;
+  void* context;
+
+  TransmitRequest request(std::span<const iovec> iov) const noexcept {
+    return {
+        .op = op, .flags = report ? FI_COMPLETION : 0, .local = iov, .tag = tag, .context = context, .silent = !report};
+  }
+};
+
 struct Transmit : ListHook<Transmit> {
   Then then = Then::kComplete;
   bool fence = false;

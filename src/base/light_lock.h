@@ -4,6 +4,9 @@
 #pragma once
 
 #include <linux/futex.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +24,8 @@ class LightLock {
   LightLock& operator=(const LightLock&) = delete;
 
   void lock() noexcept {
+    if (alone() && state_.load(std::memory_order_relaxed) == kFree)
+      return state_.store(kHeld, std::memory_order_relaxed);
     int state = kFree;
     if (!state_.compare_exchange_strong(state, kHeld, std::memory_order_acquire, std::memory_order_relaxed))
         [[unlikely]]
@@ -31,11 +36,22 @@ class LightLock {
     return state_.compare_exchange_strong(state, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
   }
   void unlock() noexcept {
+    if (alone()) return state_.store(kFree, std::memory_order_relaxed);
     if (state_.exchange(kFree, std::memory_order_release) == kWanted) [[unlikely]]
       futex(FUTEX_WAKE_PRIVATE, 1);
   }
 
  private:
+  // No other thread has ever been started: nobody to exclude, so plain moves do. The state is kept all the same, for
+  // the case that one is started while the lock is held.
+  static bool alone() noexcept {
+#if __has_include(<sys/single_threaded.h>)
+    return __libc_single_threaded != 0;
+#else
+    return false;
+#endif
+  }
+
   static constexpr int kFree = 0;
   static constexpr int kHeld = 1;
   static constexpr int kWanted = 2;  // held, and somebody may be asleep

@@ -156,6 +156,12 @@ ssize_t CompletionQueueCore::take(void* buf, size_t count, fi_addr_t* sources) n
     return overrun_ ? -FI_EOVERRUN : -FI_EAGAIN;
   }
   const uint64_t taken = std::min<uint64_t>(count, limit - head_);
+  if (taken == 1 && sources == nullptr) {
+    copy_entry(static_cast<std::byte*>(buf), slot(head_), entry_size_);
+    ++head_;
+    unread_.store(unread_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    return 1;
+  }
   auto* out = static_cast<std::byte*>(buf);
   for (uint64_t done = 0; done != taken;) {  // once, or twice at the end of the buffer
     const uint64_t at = (head_ + done) & (capacity_ - 1);

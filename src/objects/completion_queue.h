@@ -50,22 +50,26 @@ struct CompletionError : Completion {
   size_t err_data_size = 0;
 };
 
-// The first `size` bytes of a completion, `size` being that of one of the entry formats: the switch makes each copy a
-// few moves.
-inline void store_entry(std::byte* entry, const Completion& completion, size_t size) noexcept {
+// `size` is that of one of the entry formats: the switch makes each copy a few moves.
+inline void copy_entry(void* to, const void* from, size_t size) noexcept {
   switch (size) {
     case sizeof(fi_cq_entry):
-      std::memcpy(entry, &completion, sizeof(fi_cq_entry));
+      std::memcpy(to, from, sizeof(fi_cq_entry));
       break;
     case sizeof(fi_cq_msg_entry):
-      std::memcpy(entry, &completion, sizeof(fi_cq_msg_entry));
+      std::memcpy(to, from, sizeof(fi_cq_msg_entry));
       break;
     case sizeof(fi_cq_data_entry):
-      std::memcpy(entry, &completion, sizeof(fi_cq_data_entry));
+      std::memcpy(to, from, sizeof(fi_cq_data_entry));
       break;
     default:
-      std::memcpy(entry, &completion, sizeof(fi_cq_tagged_entry));
+      std::memcpy(to, from, sizeof(fi_cq_tagged_entry));
   }
+}
+
+// The first `size` bytes of a completion: every format is a prefix of it.
+inline void store_entry(std::byte* entry, const Completion& completion, size_t size) noexcept {
+  copy_entry(entry, &completion, size);
 }
 
 // Fills `buf` (if any) with the meaning of a provider's error number and returns it, or a static string.

@@ -29,6 +29,45 @@ TEST(DataHeader, PlainMessageTakesSixteenBytes) {
   EXPECT_TRUE(std::equal(out, out + 16, reinterpret_cast<const std::byte*>(expected)));
 }
 
+// The short way must put the same bytes on the wire as the long one, and know them again.
+TEST(DataHeader, PlainHeadersAreTheSameBytes) {
+  for (const Op op : {Op::kMessage, Op::kTagged}) {
+    DataHeader header;
+    header.op = op;
+    header.payload = 77;
+    header.tag = 0x0102030405060708;
+    std::byte expected[kMaxHeaderSize];
+    const std::size_t size = encode(header, expected);
+    expected[kIdOffset] = std::byte{200};
+    std::byte out[kTaggedHeaderSize];
+    ASSERT_EQ(encode_plain(op, header.tag, header.payload, 200, out), size);
+    EXPECT_TRUE(std::equal(out, out + size, expected));
+    std::uint64_t word;
+    std::memcpy(&word, out, sizeof word);
+    EXPECT_EQ(word & kPlainMask, op == Op::kTagged ? kPlainTagged : kPlainMessage);
+  }
+}
+
+TEST(DataHeader, NothingElseLooksPlain) {
+  std::byte out[kMaxHeaderSize];
+  auto looks_plain = [&out] {
+    std::uint64_t word;
+    std::memcpy(&word, out, sizeof word);
+    return (word & kPlainMask) == kPlainMessage || (word & kPlainMask) == kPlainTagged;
+  };
+  for (const Op op : {Op::kMessage, Op::kTagged})
+    for (const std::uint16_t flags : {kFlagCqData, kFlagDeliveryComplete, kFlagTagged}) {
+      encode({.op = op, .flags = flags, .rma = {}}, out);
+      EXPECT_FALSE(looks_plain());
+    }
+  encode({.op_data = kOpDataAck, .rma = {}}, out);
+  EXPECT_FALSE(looks_plain());
+  encode(write_header(1), out);
+  EXPECT_FALSE(looks_plain());
+  encode({.op = Op::kReadResponse, .rma = {}}, out);
+  EXPECT_FALSE(looks_plain());
+}
+
 TEST(DataHeader, OptionalWordsFollowInOrder) {
   DataHeader tagged;
   tagged.op = Op::kTagged;
