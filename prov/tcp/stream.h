@@ -149,7 +149,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   List<Transmit> awaiting_acks_;
   List<Transmit> awaiting_reads_;
 
-  // Incoming: the message that is arriving.
+  // Incoming: the message that is arriving; after it, at least header_.payload still tells how long it was.
   DataHeader header_;
   Sink sink_kind_ = Sink::kNone;
   std::uint8_t sink_count_ = 0;

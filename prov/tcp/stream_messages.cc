@@ -27,6 +27,7 @@ std::size_t Stream::take_whole(const std::byte* data, std::size_t len) noexcept 
   const std::size_t payload = total - header;
   if (receive == nullptr || receive->iov_count != 1 || payload > receive->len || (receive->flags & FI_MULTI_RECV))
     return 0;
+  header_.payload = payload;
   queue.remove(*receive);
   std::memcpy(receive->iov[0].iov_base, data + header, payload);
   endpoint_.routes.received(

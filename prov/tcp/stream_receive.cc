@@ -2,7 +2,8 @@
 // Incoming bytes of a stream: reading, cutting into headers and payloads, and waiting when nothing can take them.
 //
 // One read into scratch space brings many small messages. Once a message's header is known and much of its payload is
-// outstanding, the rest is read straight into its destination, together with whatever follows into scratch.
+// outstanding, the rest is read straight into its destination, together with whatever follows into scratch. Behind a
+// large message another is likely, so little more than its header is read ahead: what lands in scratch is copied twice.
 #include <algorithm>
 #include <cstring>
 
@@ -15,6 +16,10 @@ namespace {
 
 // A busy peer gives way to the others of the same engine after this much.
 constexpr std::size_t kBytesPerTurn = 8 * 1024 * 1024;
+
+// Payloads from here on are large, and so much is read ahead of the next then.
+constexpr std::size_t kLargePayload = 16 * 1024;
+constexpr std::size_t kReadAhead = 512;
 
 }  // namespace
 
@@ -57,11 +62,11 @@ std::size_t Stream::read_some() noexcept {
     }
   }
   const std::size_t into_sink = wanted;
-  iov[count++] = {scratch, Engine::kScratchSize};
-  wanted += Engine::kScratchSize;
+  const std::size_t ahead = header_.payload >= kLargePayload ? kReadAhead : Engine::kScratchSize;
+  iov[count++] = {scratch, ahead};
+  wanted += ahead;
 
-  const ssize_t got =
-      count == 1 ? net::recv(fd, scratch, Engine::kScratchSize) : net::recvv(fd, iov, static_cast<int>(count));
+  const ssize_t got = count == 1 ? net::recv(fd, scratch, ahead) : net::recvv(fd, iov, static_cast<int>(count));
   if (got <= 0) {
     if (got == -EAGAIN)
       readable = false;
