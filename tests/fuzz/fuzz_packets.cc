@@ -28,7 +28,9 @@ constexpr int kRoundsForEvents = 1200;  // connections are looked at every thous
 // The endpoint that is attacked.
 class Victim {
  public:
-  Victim() {
+  // `invites`: long messages are written by their sender.
+  explicit Victim(bool invites) {
+    WEFT_FUZZ_CHECK(setenv("FI_OFI_RXM_USE_RNDV_WRITE", invites ? "1" : "0", 1) == 0);
     // Direct reads are between two processes of the machine; here the other one is simulated, and so is every socket.
     WEFT_FUZZ_CHECK(setenv("FI_OFI_RXM_DIRECT_READ", "0", 1) == 0);
     fi_info* hints = fi_allocinfo();
@@ -270,7 +272,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   tcp::sim::reset({.capacity = std::size_t{1} << 20});
   {
-    Victim victim;
+    Victim victim(size != 0 && (data[size - 1] & 1) != 0);
     {
       auto attacker = std::make_unique<Attacker>(victim);
       victim.post_receives();

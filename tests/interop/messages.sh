@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # messages.sh PEER LIBRARY: messages of all lengths between messages_peer on the library in the folder and on the
-# distribution's, each in both roles, with long ones read by their receiver.
+# distribution's, each in both roles, with long ones read by their receiver and written by their sender.
 set -u
 . "$(dirname "$0")/stock.sh"
 peer=$1 library=$2
@@ -23,4 +23,11 @@ run() {
   fail "server on '$1' ended with $server, client on '$2' with $client"
 }
 
-for pair in ":" "$library:" ":$library" "$library:$library"; do run "${pair%:*}" "${pair#*:}"; done
+# On libfabric both ends must have the same; a receiver of ours decides alone.
+for write in 0 1; do
+  export FI_OFI_RXM_USE_RNDV_WRITE=$write
+  for pair in ":" "$library:" ":$library" "$library:$library"; do run "${pair%:*}" "${pair#*:}"; done
+done
+# Between two of ours too, without the shorter way that there is within a host.
+export FI_OFI_RXM_DIRECT_READ=0
+run "$library" "$library"

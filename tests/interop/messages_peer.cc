@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One end of a conversation between reliable datagrams (fi_tagged(3)): messages of all protocols and lengths, several at
-// once, taken in another order than they were sent in, expected or not. The program is linked with the distribution's
-// libfabric; LD_LIBRARY_PATH decides which library each end really uses.
+// One end of a conversation between reliable datagrams (fi_tagged(3)): messages of all protocols and lengths, several
+// at once, taken in another order than they were sent in, expected or not. The program is linked with the
+// distribution's libfabric; LD_LIBRARY_PATH decides which library each end really uses.
 //   messages_peer server           prints its name, then plays its part
 //   messages_peer client NAME      plays the other part
 // The first deviation ends the program with a sentence and code 1.
@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr size_t kSizes[] = {0, 1, 16384, 16385, 100'000, 131'072, 131'073, 1 << 20, 4 << 20};
+constexpr size_t kSizes[] = {0, 1, 16384, 16385, 100'000, 131072, 131073, (1 << 20) + 1};
 constexpr size_t kAtOnce = 5;
 constexpr uint64_t kGo = 1000, kIntroduction = 1001;
 
@@ -100,7 +100,10 @@ int serve() {
   std::fflush(stdout);
   char name[200]{};
   hear(end, kIntroduction, name, sizeof name - 1);
-  play(end, end.insert(name), false);
+  const fi_addr_t peer = end.insert(name);
+  play(end, peer, false);
+  tell(end, peer, kGo, nullptr, 0);  // the last to send: nothing of ours needs the other end any more
+  wait_for_all(end, 1, "the end");
   return 0;
 }
 
@@ -111,6 +114,7 @@ int ask(const char* name) {
   tell(end, peer, kIntroduction, own.c_str(), own.size() + 1);
   wait_for_all(end, 1, "the introduction");
   play(end, peer, true);
+  hear(end, kGo, nullptr, 0);
   return 0;
 }
 
