@@ -45,6 +45,23 @@ class InfoList {
     while (*tail_ != nullptr) tail_ = &(*tail_)->next;
   }
   bool empty() const noexcept { return head_ == nullptr; }
+  template <class Test>
+  bool any(Test test) const noexcept {
+    for (const fi_info* each = head_; each != nullptr; each = each->next)
+      if (test(*each)) return true;
+    return false;
+  }
+  template <class Test>
+  void remove_if(Test test) noexcept {
+    for (tail_ = &head_; *tail_ != nullptr;) {
+      if (test(**tail_)) {
+        const InfoPtr removed(*tail_);
+        *tail_ = std::exchange(removed->next, nullptr);
+      } else {
+        tail_ = &(*tail_)->next;
+      }
+    }
+  }
   fi_info* release() noexcept {
     tail_ = &head_;
     return std::exchange(head_, nullptr);
@@ -183,6 +200,19 @@ void report(const Request& request, const ProviderHint& hint, const Registry& re
   for (const std::string& refusal : refusals) say(refusal);
 }
 
+// Who names a core provider means that one: what a layer makes of it is for what it does not offer itself.
+void leave_to_named(const ProviderHint& hint, InfoList& all) {
+  if (hint.names().size() != 1) return;
+  const auto is_named = [&](const fi_info& info) {
+    return equal_ignoring_case(info.fabric_attr->prov_name, hint.names().front());
+  };
+  const auto type = [](const fi_info& info) { return info.ep_attr != nullptr ? info.ep_attr->type : FI_EP_UNSPEC; };
+  all.remove_if([&](const fi_info& info) {
+    return !is_named(info) && type(info) != FI_EP_UNSPEC &&
+           all.any([&](const fi_info& other) { return is_named(other) && type(other) == type(info); });
+  });
+}
+
 int get_info(const Request& request, InfoList& all) {
   if ((request.flags & FI_SOURCE) != 0 && request.node == nullptr && request.service == nullptr) {
     say("FI_SOURCE needs a node or a service");
@@ -205,6 +235,7 @@ int get_info(const Request& request, InfoList& all) {
     }
     if (!refusal.empty()) refusals.push_back(fmt::format("provider {}: {}", provider->abi->name, refusal));
   }
+  leave_to_named(hint, all);
   if (!all.empty()) return 0;
   report(request, hint, registry, refusals, answers);
   return -FI_ENODATA;
