@@ -17,6 +17,7 @@
 
 namespace weft::tcp {
 
+class EventListener;
 class Listener;
 struct RequestTag;
 
@@ -42,7 +43,7 @@ class ConnectRequest final : public Object<::fid>, public Watch, public ListHook
   Listener& listener() const noexcept { return listener_; }
 
   // Set once the application knows the request: keeps the listener's engine for release().
-  std::shared_ptr<Listener> keep_listener;
+  std::shared_ptr<EventListener> keep_listener;
   Clock::time_point arrived_at;
   Address local;
 

@@ -18,7 +18,7 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
   if (::fid* handle = info->handle; handle != nullptr) {
     if (fabric.requests.remove(handle)) {
       endpoint->request_.reset(&object<ConnectRequest>(handle));
-      Listener::release(*endpoint->request_);
+      EventListener::release(*endpoint->request_);
       endpoint->local_ = endpoint->request_->local;
       endpoint->peer_ = endpoint->request_->peer();
     } else if (fabric.passive_endpoints.contains(handle)) {

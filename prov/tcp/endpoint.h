@@ -15,6 +15,7 @@
 #include "tcp/cm_message.h"
 #include "tcp/connect_request.h"
 #include "tcp/domain.h"
+#include "tcp/handshake.h"
 #include "tcp/shared_receive.h"
 #include "tcp/transfer_endpoint.h"
 
@@ -54,14 +55,10 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
  private:
   friend ConnectedEndpoint;
 
-  // A connection in the making. It exists only meanwhile, so that an idle endpoint stays small.
-  struct Handshake : Watch {
-    Handshake(Endpoint& owner, UniqueFd opened) noexcept;
+  // What leads here from the handshake's watch.
+  struct OwnHandshake : Handshake {
+    OwnHandshake(Endpoint& owner, UniqueFd opened) noexcept;
     Endpoint& endpoint;
-    UniqueFd socket;
-    const Clock::time_point started_at;
-    bool dialled = false;
-    CmMessage message;
   };
 
   Endpoint(Domain& domain, const fi_info& info, const Address& local, void* context);
@@ -71,10 +68,9 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
   void enter(CmEvent event, EqError* failure = nullptr) noexcept;
   Result<UniqueFd> open_active_socket(const Address& peer) noexcept;
   void proceed() noexcept;
-  void dial() noexcept;
   void send_message() noexcept;
-  void receive_answer() noexcept;
-  void expect_more() noexcept;
+  void settle(Handshake::Step step) noexcept;
+  void on_answer() noexcept;
   void start_transfers(bool answered) noexcept;
   void fail(int error, const char* why) noexcept;
   EqError describe(int error, const char* why) const noexcept;
@@ -85,7 +81,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
   bool ended_early_ = false;  // the stream ended while it was being started
   int socket_ = -1;           // of the stream, for names; not owned
   UniqueFd bound_;            // holds local_ until we connect
-  std::unique_ptr<Handshake> handshake_;
+  std::unique_ptr<OwnHandshake> handshake_;
 };
 
 }  // namespace weft::tcp

@@ -44,12 +44,11 @@ const char* plain_reason(int error) noexcept {
 
 }  // namespace
 
-Endpoint::Handshake::Handshake(Endpoint& owner, UniqueFd opened) noexcept
-    : Watch([](Watch& watch) noexcept { static_cast<Handshake&>(watch).endpoint.proceed(); },
-            [](Watch& watch) noexcept { static_cast<Handshake&>(watch).endpoint.fail(FI_ETIMEDOUT, nullptr); }),
-      endpoint(owner),
-      socket(std::move(opened)),
-      started_at(net::now()) {}
+Endpoint::OwnHandshake::OwnHandshake(Endpoint& owner, UniqueFd opened) noexcept
+    : Handshake([](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).endpoint.proceed(); },
+                [](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).endpoint.fail(FI_ETIMEDOUT, nullptr); },
+                owner.engine(), std::move(opened), owner.connect_timeout_ms_),
+      endpoint(owner) {}
 
 // ---- The application's calls ----
 
@@ -62,7 +61,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   auto socket = open_active_socket(*address);
   if (!socket) return socket.error().code();
   if (address->family() != local_.family()) local_ = Address::any(address->family(), 0);
-  handshake_ = std::make_unique<Handshake>(*this, std::move(*socket));
+  handshake_ = std::make_unique<OwnHandshake>(*this, std::move(*socket));
   handshake_->message.compose(CmType::kRequest, data, len);
   peer_ = *address;
   enter(CmEvent::kConnect);
@@ -74,7 +73,7 @@ int Endpoint::accept(const void* data, size_t len) {
   Lock lock(engine().mutex());
   if (Status status = check_role(CmEvent::kAccept); !status.ok()) return status.code();
   if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();
-  handshake_ = std::make_unique<Handshake>(*this, UniqueFd());
+  handshake_ = std::make_unique<OwnHandshake>(*this, UniqueFd());
   handshake_->message.compose(CmType::kAccept, data, len);
   handshake_->socket = request_->answer();
   swap_bytes_ = request_->message().swapped();
@@ -103,15 +102,9 @@ Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
     socket = std::move(*bound);
   }
   if (!socket) {
-    const int fd = net::open_stream(local_.family());
-    if (fd < 0) return failure(Status(fd));
-    socket.reset(fd);
-    // To an address of this host the kernel connects from that same address, unasked.
-    if (!local_.is_any() && !local_.same_host(peer)) {
-      // The port is chosen when the destination is known: the same one serves many destinations.
-      net::set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
-      if (int result = net::bind(fd, local_.data(), local_.size()); result < 0) return failure(Status(result));
-    }
+    auto opened = open_towards(peer, local_);
+    if (!opened) return opened;
+    socket = std::move(*opened);
   }
   prepare_stream(socket.get(), parameters);
   // With no deadline set, the kernel finds out that the peer's host has died during the handshake.
@@ -125,13 +118,10 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   const CmState before = state_;
   const CmStep step = next(before, event);
   state_ = step.state;
-  if (step.actions & kCmDial) return dial();
+  if (step.actions & kCmDial) return settle(handshake_->dial(peer_));
   if (step.actions & kCmSend) return send_message();
   if (step.actions & kCmRefuse) request_.reset();
-  if (step.actions & kCmHangUp) {
-    engine().unwatch(*handshake_);
-    handshake_.reset();
-  }
+  if (step.actions & kCmHangUp) handshake_.reset();
   if (step.actions & kCmStart) start_transfers(before == CmState::kAwaiting);
   if (step.actions & kCmStop) stop(failure != nullptr ? failure->err : 0);
   if (step.actions & kCmReportFailure) events_->post_error(std::move(*failure));
@@ -142,88 +132,42 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
 void Endpoint::proceed() noexcept {
   switch (state_) {
     case CmState::kConnecting:
-      return dial();
+      return settle(handshake_->dial(peer_));
     case CmState::kRequesting:
     case CmState::kAnswering:
       return send_message();
     case CmState::kAwaiting:
-      return receive_answer();
+      return settle(handshake_->receive_answer());
     default:
       return;
   }
 }
 
-void Endpoint::dial() noexcept {
-  Handshake& handshake = *handshake_;
-  int result = 0;
-  if (!std::exchange(handshake.dialled, true)) {
-    // The request follows at once, so the last packet of TCP's handshake can travel with it.
-    net::set_option(handshake.socket.get(), IPPROTO_TCP, TCP_QUICKACK, 0);
-    result = net::connect(handshake.socket.get(), peer_.data(), peer_.size());
-  } else if (handshake.hung)
-    result = net::connect_result(handshake.socket.get());
-  if (result < 0 && result != -EINPROGRESS) return fail(-result, nullptr);
-  // Over the loopback, and to a quick peer, the connection is there already; else the kernel says so.
-  const auto unsent = handshake.message.unsent();
-  const ssize_t sent = net::send(handshake.socket.get(), unsent.data(), unsent.size());
-  if (sent == -EAGAIN || sent == -ENOTCONN) return expect_more();
-  if (sent < 0) return fail(static_cast<int>(-sent), nullptr);
-  handshake.message.advance(static_cast<std::size_t>(sent));
-  enter(CmEvent::kTransportUp);
-}
-
 void Endpoint::send_message() noexcept {
-  Handshake& handshake = *handshake_;
-  for (auto unsent = handshake.message.unsent(); !unsent.empty(); unsent = handshake.message.unsent()) {
-    const ssize_t sent = net::send(handshake.socket.get(), unsent.data(), unsent.size());
-    if (sent == -EAGAIN) return expect_more();
-    if (sent < 0) return fail(static_cast<int>(-sent), nullptr);
-    handshake.message.advance(static_cast<std::size_t>(sent));
-  }
-  enter(CmEvent::kMessageSent);
-  if (state_ != CmState::kAwaiting) return;
-  handshake.message = CmMessage();
-  expect_more();
+  settle(handshake_->send_message());
 }
 
-// Waits for readiness, from the first time on until the deadline.
-void Endpoint::expect_more() noexcept {
-  Handshake& handshake = *handshake_;
-  handshake.writable = false;
-  if (handshake.fd >= 0) {
-    if (state_ == CmState::kAwaiting && handshake.readable) receive_answer();
-    return;
-  }
-  // On the loopback the answer is often there within microseconds; before that, writability is what matters.
-  const int fd = handshake.socket.get();
-  const Status status =
-      state_ == CmState::kAwaiting ? engine().watch_hot(handshake, fd) : engine().watch(handshake, fd, true);
-  if (!status.ok()) return fail(status.error(), nullptr);
-  if (connect_timeout_ms_ != 0)
-    engine().set_deadline(handshake, handshake.started_at + std::chrono::milliseconds(connect_timeout_ms_));
-}
-
-void Endpoint::receive_answer() noexcept {
-  Handshake& handshake = *handshake_;
-  for (Result<bool> complete = false; !*complete;) {
-    const auto room = handshake.message.room();
-    const ssize_t count = net::recv(handshake.socket.get(), room.data(), room.size());
-    if (count == -EAGAIN) {
-      handshake.readable = false;
+void Endpoint::settle(Handshake::Step step) noexcept {
+  switch (step) {
+    case Handshake::Step::kWaiting:
       return;
-    }
-    if (count == 0) return fail(FI_ECONNABORTED, "the peer closed the connection without an answer");
-    if (count < 0) return fail(static_cast<int>(-count), nullptr);
-    handshake.message.advance(static_cast<std::size_t>(count));
-    complete = handshake.message.complete();
-    if (!complete)
-      return fail(complete.error().error(), complete.error().error() == FI_ENOPROTOOPT
-                                                ? "the peer speaks another version of the protocol"
-                                                : "what the peer sent is no connection message");
+    case Handshake::Step::kConnected:
+      return enter(CmEvent::kTransportUp);
+    case Handshake::Step::kSent:
+      enter(CmEvent::kMessageSent);
+      if (state_ == CmState::kAwaiting) settle(handshake_->await_answer());
+      return;
+    case Handshake::Step::kAnswered:
+      return on_answer();
+    case Handshake::Step::kFailed:
+      return fail(handshake_->error, handshake_->why);
   }
-  switch (handshake.message.type()) {
+}
+
+void Endpoint::on_answer() noexcept {
+  switch (handshake_->message.type()) {
     case CmType::kAccept:
-      swap_bytes_ = handshake.message.swapped();
+      swap_bytes_ = handshake_->message.swapped();
       return enter(CmEvent::kAccepted);
     case CmType::kReject:
       return on_rejected();
@@ -234,7 +178,7 @@ void Endpoint::receive_answer() noexcept {
 
 void Endpoint::start_transfers(bool answered) noexcept {
   // Kept until the end: the answer's data is in it, and its Watch may be the one that is running.
-  const std::unique_ptr<Handshake> done = std::move(handshake_);
+  const std::unique_ptr<OwnHandshake> done = std::move(handshake_);
   socket_ = done->socket.get();
   if (connect_timeout_ms_ == 0) net::set_option(socket_, SOL_SOCKET, SO_KEEPALIVE, 0);
   starting_ = true;

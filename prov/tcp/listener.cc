@@ -43,55 +43,40 @@ bool concerns_one_connection(int error) noexcept {
 
 }  // namespace
 
-Listener::Listener(std::unique_ptr<Engine> engine, Fabric& fabric, ::fid* endpoint, EventQueueCore& events,
-                   InfoPtr prototype, UniqueFd socket, const Address& local, int backlog) noexcept
+Listener::Listener(Engine& engine, UniqueFd socket, const Address& local, const Parameters& parameters,
+                   int backlog) noexcept
     : Watch([](Watch& watch) noexcept { static_cast<Listener&>(watch).accept_connections(); },
             [](Watch& watch) noexcept { static_cast<Listener&>(watch).accept_connections(); }),
-      engine_(std::move(engine)),
-      fabric_(fabric),
-      endpoint_(endpoint),
-      events_(events),
-      prototype_(std::move(prototype)),
-      socket_(std::move(socket)),
       local_(local),
-      patience_(fabric.parameters.connect_timeout_ms != 0
-                    ? std::chrono::milliseconds(fabric.parameters.connect_timeout_ms)
-                    : kDefaultPatience),
+      engine_(engine),
+      socket_(std::move(socket)),
+      patience_(parameters.connect_timeout_ms != 0 ? std::chrono::milliseconds(parameters.connect_timeout_ms)
+                                                   : kDefaultPatience),
       backlog_(static_cast<std::size_t>(backlog)) {}
 
 Status Listener::start() noexcept {
-  Lock lock(engine_->mutex());
   // A connection is of no use before its request is here: the kernel wakes us for both at once.
   const auto patience_s = std::chrono::ceil<std::chrono::seconds>(patience_).count();
   net::set_option(socket_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, static_cast<int>(patience_s));
   if (int result = net::listen(socket_.get(), static_cast<int>(backlog_)); result < 0) return Status(result);
-  return engine_->watch(*this, socket_.get());
+  return engine_.watch(*this, socket_.get());
 }
 
 void Listener::set_backlog(int backlog) noexcept {
-  Lock lock(engine_->mutex());
   backlog_ = static_cast<std::size_t>(backlog);
   net::listen(socket_.get(), backlog);
-  engine_->make_ready(*this);
+  engine_.make_ready(*this);
 }
 
 void Listener::close() noexcept {
-  Lock lock(engine_->mutex());
-  engine_->unwatch(*this);
+  engine_.unwatch(*this);
   socket_.reset();
   while (!half_open_.empty()) drop(half_open_.front(), FI_ECANCELED);
-  while (!pending_.empty()) {
-    ConnectRequest& request = pending_.pop_front();
-    if (fabric_.requests.remove(&request.abi)) delete &request;  // else another thread answers it just now
-  }
 }
 
-void Listener::release(ConnectRequest& request) noexcept {
-  const std::shared_ptr<Listener> self = std::move(request.keep_listener);
-  Lock lock(self->engine_->mutex());
-  request.ListHook<RequestTag>::unlink();
-  --self->pending_count_;
-  if (self->paused_ && self->socket_) self->engine_->make_ready(*self);
+void Listener::remove_pending() noexcept {
+  --pending_count_;
+  if (paused_ && socket_) engine_.make_ready(*this);
 }
 
 bool Listener::has_room() noexcept {
@@ -99,7 +84,7 @@ bool Listener::has_room() noexcept {
   if (half_open_count_ < kMaxHalfOpen && pending_count_ + half_open_count_ < backlog_) return true;
   ConnectRequest& oldest = half_open_.front();
   if (net::now() - oldest.arrived_at < kGrace) {
-    engine_->set_deadline(*this, oldest.arrived_at + kGrace);
+    engine_.set_deadline(*this, oldest.arrived_at + kGrace);
     return false;
   }
   drop(oldest, FI_ETIMEDOUT);
@@ -122,9 +107,11 @@ void Listener::accept_connections() noexcept {
     }
     if (accepted >= 0) {
       // Others that wait come next time: first the application hears of this one.
-      if (admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()))) {
-        engine_->mark_hot(*this);
-        return engine_->make_ready(*this);
+      notified_ = false;
+      admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()));
+      if (notified_) {
+        engine_.mark_hot(*this);
+        return engine_.make_ready(*this);
       }
     } else if (!concerns_one_connection(-accepted)) {
       return pause(-accepted);
@@ -135,11 +122,10 @@ void Listener::accept_connections() noexcept {
 void Listener::pause(int error) noexcept {
   FI_WARN_SPARSE(&provider(), FI_LOG_EP_CTRL, "%s cannot accept connections now: %s\n", local_.to_string().c_str(),
                  fi_strerror(error));
-  engine_->set_deadline(*this, net::now() + kRetryAccept);
+  engine_.set_deadline(*this, net::now() + kRetryAccept);
 }
 
-// Whether the request came together with the connection and has been announced.
-bool Listener::admit(UniqueFd socket, const Address& peer) noexcept {
+void Listener::admit(UniqueFd socket, const Address& peer) noexcept {
   auto* request = new (std::nothrow) ConnectRequest(
       [](Watch& watch) noexcept {
         auto& self = static_cast<ConnectRequest&>(watch);
@@ -150,23 +136,24 @@ bool Listener::admit(UniqueFd socket, const Address& peer) noexcept {
         self.listener().drop(self, FI_ETIMEDOUT);
       },
       std::move(socket), peer, *this);
-  if (request == nullptr) return false;
+  if (request == nullptr) return;
   request->arrived_at = net::now();
   half_open_.push_back(*request);
   ++half_open_count_;
-  const std::size_t pending = pending_count_;
   proceed(*request);
-  return pending_count_ != pending;
 }
 
 // Mostly the request has come together with the connection: then nothing is registered for it.
 void Listener::proceed(ConnectRequest& request) noexcept {
   const auto whole = request.receive();
   if (!whole) return drop(request, whole.error().error());
-  if (*whole) return announce(request);
+  if (*whole) {
+    notified_ = true;
+    return on_request(request);
+  }
   if (request.fd >= 0) return;
-  if (Status status = engine_->watch(request, request.socket()); !status.ok()) return drop(request, status.error());
-  engine_->set_deadline(request, request.arrived_at + patience_);
+  if (Status status = engine_.watch(request, request.socket()); !status.ok()) return drop(request, status.error());
+  engine_.set_deadline(request, request.arrived_at + patience_);
 }
 
 void Listener::drop(ConnectRequest& request, int error) noexcept {
@@ -178,13 +165,38 @@ void Listener::drop(ConnectRequest& request, int error) noexcept {
 }
 
 void Listener::leave_half_open(ConnectRequest& request) noexcept {
-  engine_->unwatch(request);
+  engine_.unwatch(request);
   request.ListHook<RequestTag>::unlink();
   --half_open_count_;
-  if (paused_ && socket_) engine_->make_ready(*this);
+  if (paused_ && socket_) engine_.make_ready(*this);
 }
 
-void Listener::announce(ConnectRequest& request) noexcept {
+EventListener::EventListener(std::unique_ptr<Engine> engine, Fabric& fabric, ::fid* endpoint, EventQueueCore& events,
+                             InfoPtr prototype, UniqueFd socket, const Address& local, int backlog) noexcept
+    : Listener(*engine, std::move(socket), local, fabric.parameters, backlog),
+      own_engine_(std::move(engine)),
+      fabric_(fabric),
+      endpoint_(endpoint),
+      events_(events),
+      prototype_(std::move(prototype)) {}
+
+void EventListener::close() noexcept {
+  Lock lock(engine().mutex());
+  Listener::close();
+  while (!pending_.empty()) {
+    ConnectRequest& request = pending_.pop_front();
+    if (fabric_.requests.remove(&request.abi)) delete &request;  // else another thread answers it just now
+  }
+}
+
+void EventListener::release(ConnectRequest& request) noexcept {
+  const std::shared_ptr<EventListener> self = std::move(request.keep_listener);
+  Lock lock(self->engine().mutex());
+  request.ListHook<RequestTag>::unlink();
+  self->remove_pending();
+}
+
+void EventListener::on_request(ConnectRequest& request) noexcept {
   // A wildcard listener does not know which of the host's addresses the peer asked for.
   request.local = local_.is_any() ? name_of(request.socket(), local_) : local_;
   InfoPtr info(duplicate_info(prototype_.get()));
@@ -201,7 +213,7 @@ void Listener::announce(ConnectRequest& request) noexcept {
   request.keep_listener = shared_from_this();
   leave_half_open(request);
   pending_.push_back(request);
-  ++pending_count_;
+  add_pending();
   const auto data = request.message().data();
   events_->post_cm(FI_CONNREQ, endpoint_, info.release(), data.data(), data.size());
 }

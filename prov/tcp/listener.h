@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A listening socket at work: accepts connections, collects their requests, announces them as FI_CONNREQ; fi_cm(3),
-// fi_listen. Nobody can wear it down: silent connections are bounded in number and time, and requests that the
-// application has not answered stay within its backlog, while later ones wait in the system's queue.
-//
-// Shared by the passive endpoint and by the requests that the application still holds. The engine's mutex guards it.
+// A listening socket at work: accepts connections and collects their requests; fi_cm(3), fi_listen. Nobody can wear it
+// down: silent connections are bounded in number and time, and requests that the application has not answered stay
+// within its backlog, while later ones wait in the system's queue.
 #pragma once
 
 #include <memory>
@@ -18,45 +16,72 @@
 
 namespace weft::tcp {
 
-class Listener final : public Watch, public std::enable_shared_from_this<Listener> {
+// The engine's mutex guards it.
+class Listener : public Watch {
  public:
-  // `prototype`: the passive endpoint's info, from which those of its requests are made.
-  Listener(std::unique_ptr<Engine> engine, Fabric& fabric, ::fid* endpoint, EventQueueCore& events, InfoPtr prototype,
-           UniqueFd socket, const Address& local, int backlog) noexcept;
+  Engine& engine() noexcept { return engine_; }
 
-  Engine& engine() noexcept { return *engine_; }
-
-  // These take the engine's mutex.
+  // With the engine's mutex held.
   Status start() noexcept;
   void set_backlog(int backlog) noexcept;
-  // Rejects what is pending and accepts no more.
+  // Accepts no more; what is half open is dropped.
   void close() noexcept;
-  // The application has decided on a request of ours; the caller owns it from now on.
-  static void release(ConnectRequest& request) noexcept;
+
+ protected:
+  Listener(Engine& engine, UniqueFd socket, const Address& local, const Parameters& parameters, int backlog) noexcept;
+  virtual ~Listener() = default;
+
+  // The whole request is there. Whoever keeps it calls leave_half_open() first; otherwise it is drop()ped.
+  virtual void on_request(ConnectRequest& request) noexcept = 0;
+
+  void drop(ConnectRequest& request, int error) noexcept;
+  void leave_half_open(ConnectRequest& request) noexcept;
+  // Requests that the application has not answered.
+  void add_pending() noexcept { ++pending_count_; }
+  void remove_pending() noexcept;
+
+  const Address local_;
 
  private:
   void accept_connections() noexcept;
   bool has_room() noexcept;
-  bool admit(UniqueFd socket, const Address& peer) noexcept;
+  void admit(UniqueFd socket, const Address& peer) noexcept;
   void proceed(ConnectRequest& request) noexcept;
-  void announce(ConnectRequest& request) noexcept;
-  void drop(ConnectRequest& request, int error) noexcept;
   void pause(int error) noexcept;
-  void leave_half_open(ConnectRequest& request) noexcept;
 
-  const std::unique_ptr<Engine> engine_;
+  Engine& engine_;
+  UniqueFd socket_;
+  const Clock::duration patience_;  // how long a connection may take to send its request
+  std::size_t backlog_;
+  bool paused_ = false;    // connections may be waiting in the system's queue
+  bool notified_ = false;  // a request came whole since connections were last accepted
+  std::size_t half_open_count_ = 0;
+  std::size_t pending_count_ = 0;
+  List<ConnectRequest, RequestTag> half_open_;  // oldest first
+};
+
+// The listener of a passive endpoint: announces requests as FI_CONNREQ. Shared by the endpoint and by the requests that
+// the application still holds; has an engine of its own.
+class EventListener final : public Listener, public std::enable_shared_from_this<EventListener> {
+ public:
+  // `prototype`: the passive endpoint's info, from which those of its requests are made.
+  EventListener(std::unique_ptr<Engine> engine, Fabric& fabric, ::fid* endpoint, EventQueueCore& events,
+                InfoPtr prototype, UniqueFd socket, const Address& local, int backlog) noexcept;
+  ~EventListener() override = default;
+
+  // Takes the engine's mutex. Rejects what is pending and accepts no more.
+  void close() noexcept;
+  // The application has decided on a request of ours; the caller owns it from now on. Takes the engine's mutex.
+  static void release(ConnectRequest& request) noexcept;
+
+ private:
+  void on_request(ConnectRequest& request) noexcept override;
+
+  const std::unique_ptr<Engine> own_engine_;
   Fabric& fabric_;
   ::fid* const endpoint_;
   const Ref<EventQueueCore> events_;
   const InfoPtr prototype_;
-  UniqueFd socket_;
-  const Address local_;
-  const Clock::duration patience_;  // how long a connection may take to send its request
-  std::size_t backlog_;
-  bool paused_ = false;  // connections may be waiting in the system's queue
-  std::size_t half_open_count_ = 0;
-  std::size_t pending_count_ = 0;
-  List<ConnectRequest, RequestTag> half_open_;  // oldest first
   List<ConnectRequest, RequestTag> pending_;
 };
 

@@ -2,6 +2,7 @@
 // Sockets of endpoints; see names.h.
 #include "tcp/names.h"
 
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <rdma/fi_errno.h>
 
@@ -37,6 +38,20 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
   const int result = ranged ? bind_in_range(fd, local, parameters) : net::bind(fd, local.data(), local.size());
   if (result < 0) return failure(Status(result));
   local = name_of(fd, local);
+  return socket;
+}
+
+Result<UniqueFd> open_towards(const Address& peer, const Address& local) noexcept {
+  const int fd = net::open_stream(local.family());
+  if (fd < 0) return failure(Status(fd));
+  UniqueFd socket(fd);
+  // To an address of this host the kernel connects from that same address, unasked.
+  if (local.is_any() || local.same_host(peer)) return socket;
+  // The port is chosen when the destination is known: the same one serves many destinations.
+  Address from = local;
+  from.set_port(0);
+  net::set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+  if (int result = net::bind(fd, from.data(), from.size()); result < 0) return failure(Status(result));
   return socket;
 }
 

@@ -13,6 +13,9 @@ namespace weft::tcp {
 // for `passive` ones from the range in `parameters` if there is one.
 Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool passive) noexcept;
 
+// A stream socket that will connect to `peer` from the host of `local`, if that names one; its port is chosen then.
+Result<UniqueFd> open_towards(const Address& peer, const Address& local) noexcept;
+
 // What every connection of ours has, also the ones that a listener with these options accepts: no delays, and questions
 // to a peer that has been silent, so that one whose host died is missed.
 void prepare_stream(int fd, const Parameters& parameters) noexcept;

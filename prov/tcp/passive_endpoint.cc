@@ -37,7 +37,9 @@ int PassiveEndpoint::control(int command, void* argument) {
   if (argument == nullptr || *static_cast<const int*>(argument) <= 0) return -FI_EINVAL;
   std::lock_guard lock(mutex_);
   backlog_ = *static_cast<const int*>(argument);
-  if (listener_ != nullptr) listener_->set_backlog(backlog_);
+  if (listener_ == nullptr) return 0;
+  Lock driving(listener_->engine().mutex());
+  listener_->set_backlog(backlog_);
   return 0;
 }
 
@@ -83,10 +85,14 @@ int PassiveEndpoint::listen() {
   if (info_->domain_attr != nullptr && info_->domain_attr->progress == FI_PROGRESS_AUTO)
     if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
   prepare_stream(socket_.get(), fabric_->parameters);  // accepted sockets inherit it
-  auto listener = std::make_shared<Listener>(std::move(*engine), *fabric_, &abi.fid, *events_, std::move(prototype),
-                                             std::move(socket_), local_, backlog_);
+  auto listener = std::make_shared<EventListener>(std::move(*engine), *fabric_, &abi.fid, *events_,
+                                                  std::move(prototype), std::move(socket_), local_, backlog_);
   if (Status status = events_->attach(listener->engine()); !status.ok()) return status.code();
-  if (Status status = listener->start(); !status.ok()) {
+  const auto started = [&] {
+    Lock driving(listener->engine().mutex());
+    return listener->start();
+  };
+  if (Status status = started(); !status.ok()) {
     listener->close();
     events_->detach(listener->engine());
     return status.code();
@@ -104,7 +110,7 @@ int PassiveEndpoint::reject(::fid* handle, const void* data, size_t len) {
     if (listener_ == nullptr || request.keep_listener != listener_) return -FI_EINVAL;
   }
   if (!fabric_->requests.remove(handle)) return -FI_EINVAL;
-  Listener::release(request);
+  EventListener::release(request);
   request.reject(data, len);
   delete &request;
   return 0;

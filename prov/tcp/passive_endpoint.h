@@ -48,7 +48,7 @@ class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Fabric
   bool given_away_ = false;
   int backlog_;
   Ref<EventQueue> events_;
-  std::shared_ptr<Listener> listener_;
+  std::shared_ptr<EventListener> listener_;
 };
 
 }  // namespace weft::tcp
