@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The header of a data message on a tcp connection: 16 bytes, then optional words in a fixed order: completion data,
-// tag, remote memory ranges. Headers travel in the sender's byte order (the handshake tells which).
+// tag, length of an announced message, remote memory ranges. Headers travel in the sender's byte order (the handshake
+// tells which).
 #pragma once
 
 #include <array>
@@ -13,13 +14,25 @@
 
 namespace weft::tcp {
 
-enum class Op : std::uint8_t { kMessage = 0, kTagged = 1, kReadRequest = 2, kReadResponse = 3, kWrite = 4 };
+enum class Op : std::uint8_t {
+  kMessage = 0,
+  kTagged = 1,
+  kReadRequest = 2,
+  kReadResponse = 3,
+  kWrite = 4,
+  // Of reliable datagrams only: a long tagged message is announced, cleared when somebody receives it, and sent then.
+  kAnnouncement = 5,
+  kClearance = 6,
+  kAnnounced = 7,
+};
 
 inline constexpr std::uint8_t kDataVersion = 3;
 inline constexpr std::uint16_t kFlagCqData = 1 << 0;
 inline constexpr std::uint16_t kFlagDeliveryComplete = 1 << 2;  // the sender waits for an acknowledgement
 inline constexpr std::uint16_t kFlagTagged = 1 << 7;            // on kMessage: release 1.17 sends kTagged so in places
-inline constexpr std::uint8_t kOpDataAck = 2;                   // on kMessage without payload: the acknowledgement
+// In op_data of the three: the announced message's ticket, from 1 on, chosen by its sender.
+inline constexpr std::size_t kTickets = 256;
+inline constexpr std::uint8_t kOpDataAck = 2;  // on kMessage without payload: the acknowledgement
 inline constexpr std::size_t kMaxRmaIov = 4;
 
 // One range of remote memory, as it lies on the wire.
@@ -41,13 +54,16 @@ struct DataHeader {
   std::uint64_t payload = 0;  // bytes behind the header
   std::uint64_t cq_data = 0;
   std::uint64_t tag = 0;
+  std::uint64_t announced = 0;  // kAnnouncement: bytes of the message
   RmaRange rma[kMaxRmaIov];
 
   bool has_cq_data() const noexcept { return (flags & kFlagCqData) != 0; }
   bool wants_ack() const noexcept { return (flags & kFlagDeliveryComplete) != 0; }
+  bool has_tag() const noexcept { return op == Op::kTagged || op == Op::kAnnouncement; }
   bool is_ack() const noexcept { return op == Op::kMessage && op_data == kOpDataAck; }
   std::size_t size() const noexcept {
-    return kBaseHeaderSize + (has_cq_data() ? 8 : 0) + (op == Op::kTagged ? 8 : 0) + rma_count * sizeof(RmaRange);
+    return kBaseHeaderSize + (has_cq_data() ? 8 : 0) + (has_tag() ? 8 : 0) + (op == Op::kAnnouncement ? 8 : 0) +
+           rma_count * sizeof(RmaRange);
   }
 };
 
@@ -73,7 +89,8 @@ inline std::size_t encode(const DataHeader& header, std::byte* out) noexcept {
     next += 8;
   };
   if (header.has_cq_data()) put(header.cq_data);
-  if (header.op == Op::kTagged) put(header.tag);
+  if (header.has_tag()) put(header.tag);
+  if (header.op == Op::kAnnouncement) put(header.announced);
   if (header.rma_count != 0) std::memcpy(next, header.rma, header.rma_count * sizeof(RmaRange));
   return size;
 }
@@ -112,7 +129,7 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   };
   DataHeader header;
   const auto op = static_cast<std::uint8_t>(in[1]);
-  if (op > static_cast<std::uint8_t>(Op::kWrite)) return failure(EPROTO);
+  if (op > static_cast<std::uint8_t>(Op::kAnnounced)) return failure(EPROTO);
   header.op = static_cast<Op>(op);
   std::memcpy(&header.flags, in + 2, 2);
   if (swap) header.flags = __builtin_bswap16(header.flags);
@@ -127,10 +144,12 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   const std::uint64_t total = word(in + 8);
   if (size != static_cast<std::uint8_t>(in[kHeaderSizeOffset]) || total < size) return failure(EPROTO);
   header.payload = total - size;
-  if ((header.op == Op::kReadRequest || header.is_ack()) && header.payload != 0) return failure(EPROTO);
+  const bool bare = header.op == Op::kReadRequest || header.op == Op::kAnnouncement || header.op == Op::kClearance;
+  if ((bare || header.is_ack()) && header.payload != 0) return failure(EPROTO);
   const std::byte* next = in + kBaseHeaderSize;
   if (header.has_cq_data()) header.cq_data = word(next), next += 8;
-  if (header.op == Op::kTagged) header.tag = word(next), next += 8;
+  if (header.has_tag()) header.tag = word(next), next += 8;
+  if (header.op == Op::kAnnouncement) header.announced = word(next), next += 8;
   for (std::size_t i = 0; i < header.rma_count; ++i, next += sizeof(RmaRange))
     header.rma[i] = {word(next), word(next + 8), word(next + 16)};
   return header;

@@ -3,11 +3,14 @@
 #include "tcp/domain.h"
 
 #include "tcp/endpoint.h"
+#include "tcp/reliable_endpoint.h"
 #include "tcp/shared_receive.h"
 
 namespace weft::tcp {
 
 int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
+  if (info != nullptr && info->ep_attr != nullptr && info->ep_attr->type == FI_EP_RDM)
+    return ReliableEndpoint::open(*this, info, ep, context);
   return Endpoint::open(*this, info, ep, context);
 }
 

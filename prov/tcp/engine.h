@@ -60,6 +60,7 @@ class Engine : public EngineBase {
   bool automatic() const noexcept { return automatic_; }
 
   // From here on the caller holds the mutex.
+  void progress() noexcept;
   Status watch(Watch& watch, int fd, bool output = false) noexcept;
   // For a socket that will soon have something to read: hot from the start.
   Status watch_hot(Watch& watch, int fd) noexcept;
@@ -85,7 +86,6 @@ class Engine : public EngineBase {
 
  private:
   Engine();
-  void progress() noexcept;
   bool poll_hot() noexcept;
   void harvest() noexcept;
   void run_ready() noexcept;

@@ -23,6 +23,12 @@ constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
 
 constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fields of one bit each
 
+// Reliable datagrams: the same over connections that nobody sees; what needs one of the application's own is not there.
+constexpr uint64_t kReliableTxCaps = kTxCaps;
+constexpr uint64_t kReliableRxCaps = kRxCaps | FI_SOURCE | FI_DIRECTED_RECV;
+// A long message waits at its sender, so that what follows overtakes its data, though not its matching.
+constexpr uint64_t kReliableOrder = kConnectionOrder & ~(FI_ORDER_RAS | FI_ORDER_WAS);
+
 void describe_endpoint(fi_info& info, uint32_t version, const Parameters& parameters) {
   info.caps = kTxCaps | kRxCaps;
   describe_direction(*info.tx_attr, {.caps = kTxCaps,
@@ -49,6 +55,21 @@ void describe_endpoint(fi_info& info, uint32_t version, const Parameters& parame
   ep.rx_ctx_cnt = 1;
 }
 
+// Changes what describe_endpoint() said.
+void make_reliable(fi_info& info, const Parameters& parameters) {
+  info.caps = kReliableTxCaps | kReliableRxCaps;
+  info.tx_attr->caps = kReliableTxCaps;
+  info.rx_attr->caps = kReliableRxCaps;
+  info.tx_attr->msg_order = info.rx_attr->msg_order = kReliableOrder;
+  info.tx_attr->comp_order = info.rx_attr->comp_order = FI_ORDER_NONE;
+  info.tx_attr->inject_size = kReliableInjectSize;
+  info.tx_attr->size = std::max(parameters.tx_size, kReliableQueueSize);
+  info.rx_attr->size = std::max(parameters.rx_size, kReliableQueueSize);
+  info.ep_attr->type = FI_EP_RDM;
+  info.ep_attr->protocol = FI_PROTO_XNET;
+  info.domain_attr->max_ep_srx_ctx = 0;
+}
+
 void describe_domain(fi_domain_attr& attr) {
   weft::describe_domain(attr);
   attr.cq_data_size = sizeof(uint64_t);
@@ -57,11 +78,12 @@ void describe_domain(fi_domain_attr& attr) {
 }
 
 // Everything but addresses and names. Null when memory runs out.
-InfoPtr make_offer(uint32_t version, const fi_info* hints, const Parameters& parameters) {
+InfoPtr make_offer(fi_ep_type type, uint32_t version, const fi_info* hints, const Parameters& parameters) {
   InfoPtr offer(allocate_info());
   if (offer == nullptr) return offer;
   describe_endpoint(*offer, version, parameters);
   describe_domain(*offer->domain_attr);
+  if (type == FI_EP_RDM) make_reliable(*offer, parameters);
   adapt_software_offer(*offer, version, hints, provider());
   if (hints == nullptr) return offer;
   offer->handle = hints->handle;
@@ -76,15 +98,37 @@ InfoPtr make_offer(uint32_t version, const fi_info* hints, const Parameters& par
 int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
             fi_info** result) {
   const Parameters parameters = Parameters::read();
-  const InfoPtr offer = make_offer(version, hints, parameters);
-  if (offer == nullptr) return -FI_ENOMEM;
   const IpProvider how{.provider = &provider(),
                        .any_fabric = "TCP-IP",
                        .any_domain = "tcp",
                        .interface = parameters.interface,
                        .interface_parameter = "FI_TCP_IFACE",
                        .route = net::route};
-  return answer_with_addresses(how, *offer, version, node, service, flags, hints, result);
+  const fi_ep_type wanted = hints != nullptr && hints->ep_attr != nullptr ? hints->ep_attr->type : FI_EP_UNSPEC;
+  InfoPtr found;
+  int error = -FI_ENODATA;
+  // What connects comes first: the order of the list is one of preference.
+  for (const fi_ep_type type : {FI_EP_MSG, FI_EP_RDM}) {
+    // Others than the wanted type are asked for only where that explains why there is none.
+    if (type == FI_EP_RDM ? wanted == FI_EP_MSG : wanted == FI_EP_RDM) continue;
+    const InfoPtr offer = make_offer(type, version, hints, parameters);
+    if (offer == nullptr) return -FI_ENOMEM;
+    fi_info* answer = nullptr;
+    const int failed = answer_with_addresses(how, *offer, version, node, service, flags, hints, &answer);
+    if (failed != 0) {
+      error = found == nullptr ? failed : error;
+      continue;
+    }
+    error = 0;
+    fi_info* last = found.get();
+    while (last != nullptr && last->next != nullptr) last = last->next;
+    if (last != nullptr)
+      last->next = answer;
+    else
+      found.reset(answer);
+  }
+  if (error == 0) *result = found.release();
+  return error;
 }
 
 }  // namespace weft::tcp

@@ -10,8 +10,14 @@
 namespace weft::tcp {
 
 inline constexpr std::size_t kIovLimit = 4;
-inline constexpr std::size_t kInjectSize = 128;        // bytes an operation may keep of its own
-inline constexpr std::size_t kDefaultQueueSize = 256;  // operations outstanding per direction
+inline constexpr std::size_t kInjectSize = 128;  // bytes an operation may keep of its own
+// The same for reliable datagrams, which keep what is longer than kInjectSize in memory of its own if it has to wait.
+inline constexpr std::size_t kReliableInjectSize = 16 * 1024;
+// Longer tagged messages of reliable datagrams are announced to peers that understand it, and sent when they are
+// wanted.
+inline constexpr std::size_t kAnnounceSize = 128 * 1024;
+inline constexpr std::size_t kDefaultQueueSize = 256;    // operations outstanding per direction
+inline constexpr std::size_t kReliableQueueSize = 2048;  // of reliable datagrams, per peer
 inline constexpr std::size_t kDefaultMinMultiReceive = 64;
 
 // A message of up to kInjectSize bytes lies in one piece behind its header.

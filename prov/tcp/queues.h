@@ -2,6 +2,7 @@
 // The shared queue objects, driven by the tcp provider's engine.
 #pragma once
 
+#include "objects/address_vector.h"
 #include "objects/completion_queue.h"
 #include "objects/counter.h"
 #include "objects/event_queue.h"
@@ -9,6 +10,7 @@
 
 namespace weft::tcp {
 
+using AddressVector = weft::AddressVector<Engine>;
 using CompletionQueue = weft::CompletionQueue<Engine>;
 using Counter = weft::Counter<Engine>;
 using EventQueue = weft::EventQueue<Engine>;

@@ -6,6 +6,8 @@
 #include <rdma/providers/fi_log.h>
 #include <sys/socket.h>
 
+#include "tcp/provider.h"
+#include "tcp/reliable_channel.h"
 #include "tcp/socket.h"
 #include "tcp/transfer_endpoint.h"
 
@@ -14,10 +16,27 @@ namespace weft::tcp {
 Stream::Stream(TransferEndpoint& endpoint, Engine& engine, MemoryRegions& regions, TransferPools& pools) noexcept
     : Watch([](Watch& watch) noexcept { static_cast<Stream&>(watch).run(); },
             [](Watch& watch) noexcept { static_cast<Stream&>(watch).on_deadline_passed(); }),
-      endpoint_(endpoint),
+      endpoint_(&endpoint),
+      channel_(nullptr),
+      routes_(endpoint.routes),
       engine_(engine),
       regions_(regions),
       pools_(pools) {}
+
+Stream::Stream(Channel& channel, CompletionRoutes& routes, Engine& engine, MemoryRegions& regions,
+               TransferPools& pools) noexcept
+    : Watch([](Watch& watch) noexcept { static_cast<Stream&>(watch).run(); },
+            [](Watch& watch) noexcept { static_cast<Stream&>(watch).on_deadline_passed(); }),
+      endpoint_(nullptr),
+      channel_(&channel),
+      routes_(routes),
+      engine_(engine),
+      regions_(regions),
+      pools_(pools) {}
+
+ReceiveQueue& Stream::receive_queue() noexcept {
+  return endpoint_->receive_queue();
+}
 
 void Stream::start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early, Watch* handshake) noexcept {
   socket_ = std::move(socket);
@@ -33,7 +52,7 @@ void Stream::start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> 
   if (blocked_ || send_error_ != 0) resume();
 }
 
-void Stream::stop(int error) noexcept {
+void Stream::stop(int error, int reason) noexcept {
   if (state_ == State::kEnded) return;
   const bool was_open = state_ == State::kOpen;
   if (was_open) flush();
@@ -41,8 +60,8 @@ void Stream::stop(int error) noexcept {
   state_ = State::kEnded;
   if (was_open) close_socket();
   engine_.unwatch(*this);
-  cancel_transmits(FI_ECANCELED, error);
-  cancel_receives(FI_ECANCELED, error);
+  cancel_transmits(reason, error);
+  cancel_receives(reason, error);
 }
 
 void Stream::end(int error) noexcept {
@@ -52,15 +71,21 @@ void Stream::end(int error) noexcept {
   engine_.unwatch(*this);
   socket_.reset();
   ListHook<BlockedTag>::unlink();
+  if (channel_ != nullptr) {
+    state_ = State::kEnded;
+    cancel_transmits(FI_ECONNRESET, error);
+    cancel_receives(FI_ECONNRESET, error);
+    return channel_->on_stream_end(error);
+  }
   cancel_transmits(FI_ECANCELED, error);
   // The message that was arriving is lost; whole ones that nobody asked for yet are still to be had for a while.
   if (unexpected_ != nullptr) {
     Unexpected& partial = *std::exchange(unexpected_, nullptr);
     if (partial.taker.receive != nullptr) fail_receive(partial.taker, FI_ECONNRESET, error);
-    endpoint_.receive_queue().drop(partial);
+    receive_queue().drop(partial);
     delete &partial;
   }
-  if (endpoint_.receive_queue().keeps_from(*this))
+  if (receive_queue().keeps_from(*this))
     engine_.set_deadline(*this, net::now() + kDrainGrace);
   else
     finish_end();
@@ -70,14 +95,14 @@ void Stream::finish_end() noexcept {
   state_ = State::kEnded;
   engine_.clear_deadline(*this);
   cancel_receives(FI_ECONNRESET, end_error_);
-  endpoint_.on_stream_end(end_error_);
+  endpoint_->on_stream_end(end_error_);
 }
 
 // The grace period of a closed peer is over; what nobody received is dropped.
 void Stream::on_deadline_passed() noexcept {
   if (state_ == State::kOpen && blocked_) {
-    FI_INFO(endpoint_.provider(), FI_LOG_EP_DATA,
-            "the peer closed; %zu bytes that no receive was posted for are lost\n", stash_.size());
+    FI_INFO(&provider(), FI_LOG_EP_DATA, "the peer closed; %zu bytes that no receive was posted for are lost\n",
+            stash_.size());
     blocked_ = false;
     stash_.clear();
     end(0);
@@ -102,17 +127,21 @@ void Stream::cancel_receives(int arriving_error, int native) noexcept {
   blocked_ = false;
   payload_left_ = 0;
   if (reading_ != nullptr) fail_record(*std::exchange(reading_, nullptr), arriving_error);
+  if (channel_ != nullptr) {
+    const bool arriving = std::exchange(sink_kind_, Sink::kNone) == Sink::kChannel;
+    return channel_->abandon(arriving, arriving_error);
+  }
   if (piece_.receive != nullptr) fail_receive(std::exchange(piece_, {}), arriving_error, native);
   if (unexpected_ != nullptr && unexpected_->taker.receive != nullptr)
     fail_receive(unexpected_->taker, arriving_error, native);
   unexpected_ = nullptr;
   sink_kind_ = Sink::kNone;
-  endpoint_.receive_queue().drop_stream(*this);
-  endpoint_.cancel_posted_receives(native);
+  receive_queue().drop_stream(*this);
+  endpoint_->cancel_posted_receives(native);
 }
 
 void Stream::protocol_error(const char* what) noexcept {
-  FI_WARN(endpoint_.provider(), FI_LOG_EP_DATA, "connection closed: %s\n", what);
+  FI_WARN(&provider(), FI_LOG_EP_DATA, "connection closed: %s\n", what);
   end(EPROTO);
 }
 

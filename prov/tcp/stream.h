@@ -19,18 +19,22 @@
 
 namespace weft::tcp {
 
+class Channel;
 class TransferEndpoint;
 struct TransferPools;
 
 class Stream final : public Watch, public ListHook<BlockedTag> {
  public:
+  // Of a connected endpoint; or of a channel of reliable datagrams, whose messages that one takes.
   Stream(TransferEndpoint& endpoint, Engine& engine, MemoryRegions& regions, TransferPools& pools) noexcept;
+  Stream(Channel& channel, CompletionRoutes& routes, Engine& engine, MemoryRegions& regions,
+         TransferPools& pools) noexcept;
 
   // The socket is connected and non-blocking; `early` was read behind the handshake.
   // `handshake`: what watched the socket so far, if anything.
   void start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early, Watch* handshake) noexcept;
-  // Local end: sends what was gathered if the kernel takes it, closes, cancels everything. Idempotent.
-  void stop(int error) noexcept;
+  // Local end: sends what was gathered if the kernel takes it, closes, fails everything with `reason`. Idempotent.
+  void stop(int error, int reason = FI_ECANCELED) noexcept;
   bool open() const noexcept { return state_ == State::kOpen; }
   bool ended() const noexcept { return state_ == State::kEnded; }
 
@@ -46,14 +50,17 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   bool deliver(Unexpected& message, Receive& receive) noexcept;
   // The application wants no data of it (FI_DISCARD).
   void discard(Unexpected& message) noexcept;
+  // The peer may send the message that it announced under this ticket.
+  void clear(std::uint8_t ticket) noexcept;
   void resume() noexcept {
     retry_ = true;
     engine_.make_ready(*this);
   }
 
  private:
+  friend Channel;
   enum class State : std::uint8_t { kIdle, kOpen, kDraining, kEnded };
-  enum class Sink : std::uint8_t { kNone, kReceive, kUnexpected, kRmaWrite, kReadResponse };
+  enum class Sink : std::uint8_t { kNone, kReceive, kUnexpected, kChannel, kRmaWrite, kReadResponse };
 
   void run() noexcept;
   void on_deadline_passed() noexcept;
@@ -78,6 +85,11 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   void complete(Transmit& record) noexcept;
   void fail_record(Transmit& record, int error) noexcept;
   void respond(const DataHeader& header, std::span<const iovec> payload) noexcept;
+  bool announces(const TransmitRequest& request, std::size_t len, Then then) const noexcept;
+  void send_announced(std::uint8_t ticket) noexcept;
+  bool wants_completion(const TransmitRequest& request) const noexcept {
+    return !request.silent && (!routes_.transmit_selective || (request.flags & FI_COMPLETION) != 0);
+  }
   bool response_still_valid(Transmit& record) noexcept;
   void cancel_transmits(int error, int native) noexcept;
 
@@ -119,12 +131,15 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
 
   // stream.cc
   void protocol_error(const char* what) noexcept;
+  ReceiveQueue& receive_queue() noexcept;
   void end(int error) noexcept;  // the peer closed (0) or the connection broke
   void finish_end() noexcept;
   void close_socket() noexcept;
   void cancel_receives(int arriving_error, int native) noexcept;
 
-  TransferEndpoint& endpoint_;
+  TransferEndpoint* const endpoint_;  // one of the two
+  Channel* const channel_;
+  CompletionRoutes& routes_;
   Engine& engine_;
   MemoryRegions& regions_;
   TransferPools& pools_;
@@ -148,6 +163,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   List<Transmit> sending_;
   List<Transmit> awaiting_acks_;
   List<Transmit> awaiting_reads_;
+  List<Transmit> awaiting_clearance_;
 
   // Incoming: the message that is arriving; after it, at least header_.payload still tells how long it was.
   DataHeader header_;

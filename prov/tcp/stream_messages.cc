@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "tcp/reliable_channel.h"
 #include "tcp/stream.h"
 #include "tcp/transfer_endpoint.h"
 
@@ -22,17 +23,22 @@ std::size_t Stream::take_whole(const std::byte* data, std::size_t len) noexcept 
   if (total > len || total <= header) return 0;  // an empty message may have no buffer to copy to
   std::uint64_t tag = 0;
   if (tagged) std::memcpy(&tag, data + kBaseHeaderSize, sizeof tag);
-  ReceiveQueue& queue = endpoint_.receive_queue();
-  Receive* receive = queue.find(tagged && endpoint_.matches_tags(), tag);
   const std::size_t payload = total - header;
+  if (channel_ != nullptr) {
+    if (!channel_->take_whole(tagged, tag, {data + header, payload})) return 0;
+    header_.payload = payload;
+    return total;
+  }
+  ReceiveQueue& queue = receive_queue();
+  Receive* receive = queue.find(tagged && endpoint_->matches_tags(), tag);
   if (receive == nullptr || receive->iov_count != 1 || payload > receive->len || (receive->flags & FI_MULTI_RECV))
     return 0;
   header_.payload = payload;
   queue.remove(*receive);
   std::memcpy(receive->iov[0].iov_base, data + header, payload);
-  endpoint_.routes.received(
+  routes_.received(
       {.context = receive->context, .flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG), .len = payload, .tag = tag},
-      !endpoint_.routes.receive_selective || (receive->flags & FI_COMPLETION) != 0);
+      !routes_.receive_selective || (receive->flags & FI_COMPLETION) != 0);
   pools_.receives.give_back(receive);
   return total;
 }
@@ -47,7 +53,7 @@ bool Stream::begin(const DataHeader& header) noexcept {
       if (header.is_ack())
         on_ack();
       else
-        taken = begin_message();
+        taken = channel_ != nullptr ? channel_->begin_message(header) : begin_message();
       break;
     case Op::kReadRequest:
       taken = begin_read_request();
@@ -57,6 +63,17 @@ bool Stream::begin(const DataHeader& header) noexcept {
       break;
     case Op::kWrite:
       begin_write();
+      break;
+    case Op::kAnnouncement:
+    case Op::kAnnounced:
+      if (channel_ != nullptr)
+        channel_->begin_announced(header);
+      else
+        protocol_error("a message of reliable datagrams");
+      break;
+    case Op::kClearance:
+      set_sink(Sink::kNone, {});
+      send_announced(header.op_data);
       break;
   }
   if (!taken || state_ != State::kOpen) return false;
@@ -68,11 +85,11 @@ bool Stream::begin(const DataHeader& header) noexcept {
 // An endpoint without FI_TAGGED takes tagged messages like others, in order with them: so do other implementations, and
 // layers above count on it.
 bool Stream::goes_by_tag() const noexcept {
-  return header_.op == Op::kTagged && endpoint_.matches_tags();
+  return header_.op == Op::kTagged && endpoint_->matches_tags();
 }
 
 bool Stream::begin_message() noexcept {
-  ReceiveQueue& queue = endpoint_.receive_queue();
+  ReceiveQueue& queue = receive_queue();
   Receive* receive = queue.find(goes_by_tag(), header_.tag);
   if (receive == nullptr) return begin_unexpected();
   piece_ = take_piece(*receive, header_.payload);
@@ -87,7 +104,7 @@ bool Stream::begin_message() noexcept {
 }
 
 bool Stream::begin_unexpected() noexcept {
-  ReceiveQueue& queue = endpoint_.receive_queue();
+  ReceiveQueue& queue = receive_queue();
   const bool tagged = goes_by_tag();
   std::unique_ptr<Unexpected> message;
   if (queue.may_keep(tagged, header_.payload)) {
@@ -127,7 +144,7 @@ bool Stream::begin_read_request() noexcept {
   response.op = Op::kReadResponse;
   response.payload = *len;
   respond(response, std::span(iov, header_.rma_count));
-  if (endpoint_.routes.remote_read) endpoint_.routes.remote_read->add(1);
+  if (routes_.remote_read) routes_.remote_read->add(1);
   count_regions(FI_REMOTE_READ);
   return true;
 }
@@ -185,6 +202,10 @@ void Stream::finish() noexcept {
     case Sink::kUnexpected:
       finish_unexpected();
       break;
+    case Sink::kChannel:
+      channel_->finish_message();
+      if (header_.wants_ack()) pay_ack(ack_sequence_);
+      break;
     case Sink::kRmaWrite:
       finish_write();
       break;
@@ -204,12 +225,13 @@ void Stream::finish_unexpected() noexcept {
 }
 
 void Stream::finish_write() noexcept {
-  CompletionRoutes& routes = endpoint_.routes;
-  if (routes.remote_write) routes.remote_write->add(1);
+  if (routes_.remote_write) routes_.remote_write->add(1);
   count_regions(FI_REMOTE_WRITE);
-  if (header_.has_cq_data() && routes.receive_queue)
-    routes.receive_queue->write(
-        {.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, .len = header_.payload, .data = header_.cq_data});
+  if (header_.has_cq_data() && routes_.receive_queue)
+    routes_.receive_queue->write({.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+                                  .len = header_.payload,
+                                  .data = header_.cq_data,
+                                  .src_addr = channel_ != nullptr ? channel_->name() : FI_ADDR_NOTAVAIL});
   if (header_.wants_ack()) pay_ack(ack_sequence_);
 }
 
@@ -221,7 +243,7 @@ void Stream::on_ack() noexcept {
 
 // Takes the receive, or a piece of it (FI_MULTI_RECV), out of the queue for a message of `len` bytes.
 Piece Stream::take_piece(Receive& receive, std::size_t len) noexcept {
-  ReceiveQueue& queue = endpoint_.receive_queue();
+  ReceiveQueue& queue = receive_queue();
   if (!(receive.flags & FI_MULTI_RECV)) {
     if (receive.linked()) queue.remove(receive);
     return {&receive, nullptr, receive.len};
@@ -247,7 +269,7 @@ void Stream::complete_receive(const Piece& piece, const Unexpected& message) noe
   done.buf = piece.buf;
   done.data = message.cq_data;
   done.tag = message.tag;
-  bool report = !endpoint_.routes.receive_selective || (receive.flags & FI_COMPLETION) != 0;
+  bool report = !routes_.receive_selective || (receive.flags & FI_COMPLETION) != 0;
   if (receive.flags & FI_MULTI_RECV) {
     --receive.arriving;
     // The buffer's last completion gives it back to the application; that one is never left out.
@@ -257,9 +279,9 @@ void Stream::complete_receive(const Piece& piece, const Unexpected& message) noe
     }
   }
   if (message.len > piece.capacity)
-    endpoint_.routes.receive_failed({done, message.len - piece.capacity, FI_ETRUNC, FI_ETRUNC});
+    routes_.receive_failed({done, message.len - piece.capacity, FI_ETRUNC, FI_ETRUNC});
   else
-    endpoint_.routes.received(done, report);
+    routes_.received(done, report);
   release(receive);
 }
 
@@ -273,7 +295,7 @@ void Stream::fail_receive(const Piece& piece, int error, int native) noexcept {
     if (receive.arriving != 0) --receive.arriving;
     if (receive.retired && receive.arriving == 0) done.flags |= FI_MULTI_RECV;
   }
-  endpoint_.routes.receive_failed({done, 0, error, native});
+  routes_.receive_failed({done, 0, error, native});
   release(receive);
 }
 
@@ -320,10 +342,10 @@ void Stream::discard(Unexpected& message) noexcept {
 // The message is where it belongs, or nowhere.
 void Stream::forget(Unexpected& message) noexcept {
   if (message.wants_ack) pay_ack(message.ack_sequence);
-  endpoint_.receive_queue().drop(message);
+  receive_queue().drop(message);
   delete &message;
   // A stream whose peer has closed ends when the last message it left is taken.
-  if (state_ == State::kDraining && !endpoint_.receive_queue().keeps_from(*this)) finish_end();
+  if (state_ == State::kDraining && !receive_queue().keeps_from(*this)) finish_end();
 }
 
 std::uint64_t Stream::owe_ack() noexcept {

@@ -6,7 +6,10 @@
 // Payloads in the application's memory are never copied, except small ones, which lie behind their header.
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <utility>
 
+#include "tcp/reliable_channel.h"
 #include "tcp/socket.h"
 #include "tcp/stream.h"
 #include "tcp/transfer_endpoint.h"
@@ -91,6 +94,11 @@ ssize_t Stream::transmit(const TransmitRequest& request) noexcept {
       header.flags |= kFlagDeliveryComplete;
     }
   }
+  if (announces(request, len, then)) {
+    header.op = Op::kAnnouncement;
+    header.announced = std::exchange(header.payload, 0);
+    then = Then::kAwaitClear;
+  }
   if (then == Then::kComplete && may_go_at_once(request.flags, len)) return transmit_now(request, header, len);
   return enqueue(request, header, len, then);
 }
@@ -101,6 +109,13 @@ bool Stream::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
   const bool burst = last_round_ == engine_.round() && !engine_.must_send_now();
   last_round_ = engine_.round();
   return !burst || len > kGatherPayload;
+}
+
+// Long messages of reliable datagrams wait at their sender until somebody receives them; one that is acknowledged goes
+// at once, for the peer may or may not take the acknowledgement for the announcement's.
+bool Stream::announces(const TransmitRequest& request, std::size_t len, Then then) const noexcept {
+  return len > kAnnounceSize && then == Then::kComplete && request.op == Op::kTagged && channel_ != nullptr &&
+         channel_->may_announce();
 }
 
 // Most messages are small and plain, and nothing is before them: no request, full header or record is made of one
@@ -120,7 +135,7 @@ ssize_t Stream::send_small(const SmallMessage& small) noexcept {
     return keep_rest(small.request({&iov, 1}), full, small.len, sent);
   }
   ++next_id_;
-  endpoint_.routes.transmitted(completion_flags(small.op), small.context, small.report);
+  routes_.transmitted(completion_flags(small.op), small.context, small.report);
   return 0;
 }
 
@@ -142,8 +157,7 @@ ssize_t Stream::transmit_now(const TransmitRequest& request, const DataHeader& h
   if (sent != static_cast<ssize_t>(header.size() + len)) [[unlikely]]
     return keep_rest(request, header, len, sent);
   ++next_id_;
-  endpoint_.routes.transmitted(completion_flags(request.op), request.context,
-                               !request.silent && endpoint_.wants_completion(request.flags));
+  routes_.transmitted(completion_flags(request.op), request.context, wants_completion(request));
   return 0;
 }
 
@@ -179,13 +193,15 @@ ssize_t Stream::enqueue(const TransmitRequest& request, const DataHeader& header
   return 0;
 }
 
-Transmit* Stream::make_record(const TransmitRequest& request, const DataHeader& header, std::size_t len,
+Transmit* Stream::make_record(const TransmitRequest& request, const DataHeader& what, std::size_t len,
                               Then then) noexcept {
   Transmit* record = pools_.transmits.take();
   if (record == nullptr) return nullptr;
+  DataHeader header = what;
+  if (then == Then::kAwaitClear) header.op_data = record->ticket = channel_->take_ticket();
   record->then = then;
   record->fence = (request.flags & FI_FENCE) != 0;
-  record->report = !request.silent && endpoint_.wants_completion(request.flags);
+  record->report = wants_completion(request);
   record->completion_flags = completion_flags(request.op);
   record->context = request.context;
   std::size_t inline_len = encode(header, record->inlined);
@@ -193,6 +209,15 @@ Transmit* Stream::make_record(const TransmitRequest& request, const DataHeader& 
   if (then != Then::kAwaitRead && len <= kInjectSize) {
     copy_out(record->inlined + inline_len, request.local);
     inline_len += len;
+  } else if ((request.flags & FI_INJECT) != 0 && then != Then::kAwaitRead) {
+    record->copy.reset(new (std::nothrow) std::byte[len]);
+    if (record->copy == nullptr) {
+      pools_.transmits.give_back(record);
+      return nullptr;
+    }
+    copy_out(record->copy.get(), request.local);
+    record->iov[0] = {record->copy.get(), len};
+    record->iov_count = 1;
   } else {
     std::copy(request.local.begin(), request.local.end(), record->iov);
     record->iov_count = static_cast<std::uint8_t>(request.local.size());
@@ -281,6 +306,9 @@ void Stream::on_written(Transmit& record) noexcept {
     case Then::kComplete:
       complete(record);
       break;
+    case Then::kAwaitClear:
+      awaiting_clearance_.push_back(record);
+      break;
     case Then::kAwaitAck:
       awaiting_acks_.push_back(record);
       break;
@@ -297,18 +325,45 @@ void Stream::on_written(Transmit& record) noexcept {
 
 // FI_FENCE: nothing of before may be unfinished when the message leaves.
 bool Stream::fence_holds(const Transmit& record) noexcept {
-  return record.fence &&
-         (reading_ != nullptr || !sending_.empty() || !awaiting_acks_.empty() || !awaiting_reads_.empty());
+  return record.fence && (reading_ != nullptr || !sending_.empty() || !awaiting_acks_.empty() ||
+                          !awaiting_reads_.empty() || !awaiting_clearance_.empty());
+}
+
+void Stream::send_announced(std::uint8_t ticket) noexcept {
+  for (Transmit& record : awaiting_clearance_) {
+    if (record.ticket != ticket) continue;
+    record.unlink();
+    DataHeader header;
+    header.op = Op::kAnnounced;
+    header.op_data = ticket;
+    header.payload = total_length(std::span(record.iov, record.iov_count));
+    record.then = Then::kComplete;
+    record.inline_len = static_cast<std::uint16_t>(encode(header, record.inlined));
+    record.len = record.inline_len + header.payload;
+    record.sent = 0;
+    queue_.push_back(record);
+    gathered_ += static_cast<std::uint32_t>(std::min(record.len, kGatherBytes));
+    return;
+  }
+  protocol_error("a clearance for no message");
+}
+
+void Stream::clear(std::uint8_t ticket) noexcept {
+  DataHeader clearance;
+  clearance.op = Op::kClearance;
+  clearance.op_data = ticket;
+  respond(clearance, {});
 }
 
 void Stream::complete(Transmit& record) noexcept {
-  endpoint_.routes.transmitted(record.completion_flags, record.context, record.report);
+  if (record.ticket != 0) channel_->give_back_ticket(record.ticket);
+  routes_.transmitted(record.completion_flags, record.context, record.report);
   --outstanding_;
   pools_.transmits.give_back(&record);
 }
 
 void Stream::fail_record(Transmit& record, int error) noexcept {
-  endpoint_.routes.transmit_failed(record.completion_flags, record.context, error, end_error_);
+  routes_.transmit_failed(record.completion_flags, record.context, error, end_error_);
   --outstanding_;
   pools_.transmits.give_back(&record);
 }
@@ -343,7 +398,8 @@ bool Stream::response_still_valid(Transmit& record) noexcept {
 
 void Stream::cancel_transmits(int error, int native) noexcept {
   end_error_ = native;
-  for (List<Transmit>* list : {&awaiting_acks_, &awaiting_reads_, &sending_, &queue_, &responses_}) {
+  for (List<Transmit>* list :
+       {&awaiting_acks_, &awaiting_reads_, &awaiting_clearance_, &sending_, &queue_, &responses_}) {
     while (!list->empty()) {
       Transmit& record = list->pop_front();
       if (record.then == Then::kRespond)

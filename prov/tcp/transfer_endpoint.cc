@@ -9,7 +9,6 @@
 #include "abi/tagged_ops.h"
 #include "objects/endpoint_options.h"
 #include "tcp/domain.h"
-#include "tcp/provider.h"
 #include "tcp/receive_posting.h"
 #include "tcp/shared_receive.h"
 
@@ -75,9 +74,6 @@ TransferEndpoint::~TransferEndpoint() {
 
 Engine& TransferEndpoint::engine() noexcept {
   return domain_.engine();
-}
-const fi_provider* TransferEndpoint::provider() const noexcept {
-  return &tcp::provider();
 }
 
 Status TransferEndpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {

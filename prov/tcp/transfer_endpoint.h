@@ -67,7 +67,6 @@ class TransferEndpoint : public ReceiveCalls<TransferEndpoint> {
   // For streams and shared contexts, with the engine's mutex held.
   ReceiveQueue& receive_queue() noexcept { return *receive_queue_; }
   void cancel_posted_receives(int native) noexcept;
-  const fi_provider* provider() const noexcept;
   // The peer closed (0) or the connection broke (errno); every completion has been written. Not called after stop().
   virtual void on_stream_end(int error) noexcept = 0;
   bool matches_tags() const noexcept { return caps_ == 0 || (caps_ & FI_TAGGED) != 0; }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/list.h"
@@ -17,10 +18,11 @@ namespace weft::tcp {
 
 // What remains to be done when the last byte of a message has left.
 enum class Then : std::uint8_t {
-  kComplete,   // report it
-  kAwaitAck,   // report it when the peer acknowledges: FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE
-  kAwaitRead,  // report it when the peer's data has arrived: fi_read
-  kRespond,    // nothing: an acknowledgement or the answer to a read
+  kComplete,    // report it
+  kAwaitAck,    // report it when the peer acknowledges: FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE
+  kAwaitRead,   // report it when the peer's data has arrived: fi_read
+  kAwaitClear,  // send what it announced when the peer wants it
+  kRespond,     // nothing: an acknowledgement or the answer to a read
 };
 
 // Lives on the caller's stack during a transfer call.
@@ -55,18 +57,21 @@ struct Transmit : ListHook<Transmit> {
   bool fence = false;
   bool report = true;  // write a completion on success; failures are always reported
   std::uint8_t iov_count = 0;
+  std::uint8_t ticket = 0;              // of an announced message
   std::uint16_t inline_len = 0;         // bytes in `inlined`: the header, and a small payload
   std::uint32_t region_generation = 0;  // kRespond: the state of the registrations when `iov` was checked
   std::uint64_t completion_flags = 0;
   void* context = nullptr;
-  std::size_t len = 0;   // all bytes on the wire
-  std::size_t sent = 0;  // of these, accepted by the kernel
-  iovec iov[kIovLimit];  // payload in the application's memory; for reads, where the answer goes
+  std::size_t len = 0;                // all bytes on the wire
+  std::size_t sent = 0;               // of these, accepted by the kernel
+  iovec iov[kIovLimit];               // payload in the application's memory; for reads, where the answer goes
+  std::unique_ptr<std::byte[]> copy;  // FI_INJECT: of a payload that is too long for `inlined`
   std::byte inlined[kInlineSize];
 
-  // The payload iovecs that follow the inlined bytes on the wire; a read request has none.
+  // The payload iovecs that follow the inlined bytes on the wire; read requests and announcements have none.
   std::span<const iovec> payload() const noexcept {
-    return then == Then::kAwaitRead ? std::span<const iovec>() : std::span(iov, iov_count);
+    const bool bare = then == Then::kAwaitRead || then == Then::kAwaitClear;
+    return bare ? std::span<const iovec>() : std::span(iov, iov_count);
   }
 };
 

@@ -111,6 +111,11 @@ class ReceiveSide {
   }
   // False when memory runs out.
   bool keep(Message& message) noexcept;
+  // The message, which is kept, occupies another `bytes` from now on.
+  void grow(Message& message, std::size_t bytes) noexcept {
+    message.kept += bytes;
+    kept_bytes_ += bytes;
+  }
   // What waits for receives has this many bytes.
   std::size_t kept_bytes() const noexcept { return kept_bytes_; }
 

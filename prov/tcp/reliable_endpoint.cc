@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliable-datagram endpoints: creation, bindings, options, names, transfers; see reliable_endpoint.h.
+#include "tcp/reliable_endpoint.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "abi/cm_ops.h"
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "abi/msg_ops.h"
+#include "abi/rma_ops.h"
+#include "abi/tagged_ops.h"
+#include "objects/attributes.h"
+#include "objects/endpoint_names.h"
+#include "objects/endpoint_options.h"
+#include "objects/event_binding.h"
+#include "tcp/names.h"
+
+namespace weft::tcp {
+namespace {
+
+struct Nothing {};
+constexpr fi_ops_msg kClosedMsg = make_msg_ops<Nothing, FI_EOPBADSTATE>();
+constexpr fi_ops_tagged kClosedTagged = make_tagged_ops<Nothing, FI_EOPBADSTATE>();
+constexpr fi_ops_rma kClosedRma = make_rma_ops<Nothing, FI_EOPBADSTATE>();
+constexpr fi_ops_msg kOpenMsg = make_msg_ops<ReliableEndpoint>();
+constexpr fi_ops_tagged kOpenTagged = make_tagged_ops<ReliableEndpoint>();
+constexpr fi_ops_rma kOpenRma = make_rma_ops<ReliableEndpoint>();
+constexpr fi_ops_rma kNoRma = make_rma_ops<Nothing>();
+
+constexpr uint64_t kRmaCaps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+
+// Flags that ask nothing special of a small message.
+constexpr uint64_t kPlainFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
+
+Op op_of(rdm::Operation operation) noexcept {
+  switch (operation) {
+    case rdm::Operation::kTagged:
+      return Op::kTagged;
+    case rdm::Operation::kRead:
+      return Op::kReadRequest;
+    case rdm::Operation::kWrite:
+      return Op::kWrite;
+    default:
+      return Op::kMessage;
+  }
+}
+
+}  // namespace
+
+// A socket with a name is there from the beginning, because applications exchange names before they enable.
+int ReliableEndpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
+  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_RDM, false) || info->handle != nullptr)
+    return -FI_EINVAL;
+  auto own = source_name(*info);
+  if (!own) return own.error().code();
+  auto socket = open_bound(*own, domain.fabric().parameters, true);
+  if (!socket) return socket.error().code();
+  *ep = &(new ReliableEndpoint(domain, *info, *own, std::move(*socket), context))->abi;
+  return 0;
+}
+
+ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket,
+                                   void* context)
+    : TransferCalls(info),
+      domain_(domain),
+      domain_ref_(domain),
+      addr_format_(info.addr_format),
+      caps_(info.caps),
+      tx_size_(info.tx_attr != nullptr && info.tx_attr->size != 0 ? info.tx_attr->size : kReliableQueueSize),
+      unexpected_limit_(kMaxUnexpectedBytes),
+      process_(static_cast<std::uint32_t>(::getpid())),
+      names_sources_((info.caps & FI_SOURCE) != 0),
+      directs_((info.caps & FI_DIRECTED_RECV) != 0),
+      own_(own),
+      socket_(std::move(socket)),
+      receives_(*this, routes_) {
+  static constexpr fi_ops_ep kEpOps = make_ep_ops<ReliableEndpoint>();
+  static constexpr fi_ops_cm kCmOps = make_cm_ops<ReliableEndpoint>();
+  abi.fid = {FI_CLASS_EP, context, const_cast<fi_ops*>(fid_ops())};
+  abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
+  abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
+  abi.msg = const_cast<fi_ops_msg*>(&kClosedMsg);
+  abi.tagged = const_cast<fi_ops_tagged*>(&kClosedTagged);
+  abi.rma = const_cast<fi_ops_rma*>(&kClosedRma);
+}
+
+ReliableEndpoint::~ReliableEndpoint() = default;
+
+const fi_ops* ReliableEndpoint::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<ReliableEndpoint>();
+  return &kOps;
+}
+
+int ReliableEndpoint::close() {
+  {
+    Lock lock(engine().mutex());
+    if (listener_ != nullptr) listener_->close();
+    peers_.for_each([this](Peer& peer) {
+      fail_waiting(peer, FI_ECANCELED);
+      engine().unwatch(peer.timer);
+    });
+    while (!channels_.empty()) close_channel(channels_.front(), FI_ECANCELED);
+    receives_.cancel_all();
+    reap();
+  }
+  release_events(events_, engine(), abi.fid);
+  delete this;
+  return 0;
+}
+
+int ReliableEndpoint::bind(::fid* object, uint64_t flags) {
+  if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
+  Lock lock(engine().mutex());
+  auto* queue = CompletionQueue::from(object);
+  auto* counter = Counter::from(object);
+  if ((queue != nullptr && &queue->engine() != &engine()) || (counter != nullptr && &counter->engine() != &engine()))
+    return -FI_EDOMAIN;
+  auto* vector = AddressVector::from(object);
+  if (queue == nullptr && counter == nullptr && vector == nullptr) return -FI_EINVAL;
+  if (enabled_) return -FI_EOPBADSTATE;
+  if (queue != nullptr) return routes_.bind(*queue, flags).code();
+  if (counter != nullptr) return routes_.bind(*counter, flags).code();
+  if (flags != 0) return -FI_EBADFLAGS;
+  if (vector_) return -FI_EINVAL;
+  vector_ = Ref<AddressVector>(*vector);
+  return 0;
+}
+
+int ReliableEndpoint::control(int command, void* argument) {
+  Lock lock(engine().mutex());
+  if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
+    return control_default_flags(command, static_cast<uint64_t*>(argument), transmit_flags_, receive_flags_,
+                                 [](uint64_t) { return 0; });
+  return command == FI_ENABLE ? enable() : -FI_ENOSYS;
+}
+
+int ReliableEndpoint::enable() {
+  if (enabled_) return 0;
+  if (Status status = routes_.check(caps_); !status.ok()) return status.code();
+  if (!vector_) return -FI_ENOAV;
+  const Parameters& parameters = domain_.fabric().parameters;
+  prepare_stream(socket_.get(), parameters);  // accepted sockets inherit it
+  listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters);
+  if (Status status = listener_->start(); !status.ok()) return status.code();
+  enabled_ = true;
+  abi.msg = const_cast<fi_ops_msg*>(&kOpenMsg);
+  abi.tagged = const_cast<fi_ops_tagged*>(&kOpenTagged);
+  abi.rma = const_cast<fi_ops_rma*>((caps_ & kRmaCaps) != 0 || caps_ == 0 ? &kOpenRma : &kNoRma);
+  return 0;
+}
+
+ssize_t ReliableEndpoint::cancel(void* context) noexcept {
+  Lock lock(engine().mutex());
+  return receives_.cancel(context);
+}
+
+int ReliableEndpoint::getopt(int level, int option, void* value, size_t* len) {
+  if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+  Lock lock(engine().mutex());
+  switch (option) {
+    case FI_OPT_MIN_MULTI_RECV:
+      return report_option(receives_.min_multi_receive, value, len);
+    case FI_OPT_CM_DATA_SIZE:
+      return report_option(size_t{0}, value, len);
+    case FI_OPT_TX_SIZE:
+      return report_option(tx_size_, value, len);
+    default:
+      return -FI_ENOPROTOOPT;
+  }
+}
+
+int ReliableEndpoint::setopt(int level, int option, const void* value, size_t len) {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  size_t least = 0;
+  if (int result = read_option(value, len, least); result != 0) return result;
+  Lock lock(engine().mutex());
+  receives_.min_multi_receive = least;
+  return 0;
+}
+
+// Deprecated questions; receives are bounded by memory only, and every peer has a queue of its own.
+ssize_t ReliableEndpoint::rx_size_left() noexcept {
+  return enabled_ ? static_cast<ssize_t>(kReliableQueueSize) : -FI_EOPBADSTATE;
+}
+ssize_t ReliableEndpoint::tx_size_left() noexcept {
+  return enabled_ ? static_cast<ssize_t>(tx_size_) : -FI_EOPBADSTATE;
+}
+
+int ReliableEndpoint::setname(void* name, size_t len) {
+  auto wanted = read_name(addr_format_, name, len);
+  if (!wanted) return wanted.error().code();
+  Lock lock(engine().mutex());
+  if (enabled_) return -FI_EOPBADSTATE;
+  // A service address that was assigned before stays unless another one is named.
+  if (wanted->port() == 0) wanted->set_port(own_.port());
+  socket_.reset();
+  auto socket = open_bound(*wanted, domain_.fabric().parameters, true);
+  if (!socket) return socket.error().code();
+  socket_ = std::move(*socket);
+  own_ = *wanted;
+  return 0;
+}
+
+int ReliableEndpoint::getname(void* name, size_t* len) {
+  Lock lock(engine().mutex());
+  return report_name(own_, name, len);
+}
+
+// ---- Transfers ----
+
+ssize_t ReliableEndpoint::transmit(const rdm::TransmitRequest& request) noexcept {
+  if (!valid_buffers(request.iov) || request.remote.size() > kMaxRmaIov) return -FI_EINVAL;
+  if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
+  const std::size_t len = total_length(request.iov);
+  if ((request.flags & FI_INJECT) != 0 && len > kReliableInjectSize) return -FI_EMSGSIZE;
+  std::size_t remote = 0;
+  for (const fi_rma_iov& range : request.remote) remote += range.len;
+  if (!request.remote.empty() && remote != len) return -FI_EINVAL;
+  Lock lock(engine().mutex());
+  Peer* peer = peer_of(request.destination);
+  if (peer == nullptr) return -FI_EINVAL;
+  if (peer->channel != nullptr && peer->channel->open()) {
+    const ssize_t result = hand_on(*peer->channel, request);
+    if (result != -FI_ENOTCONN) return result;
+  }
+  return wait_for(*peer, request, len);
+}
+
+ssize_t ReliableEndpoint::hand_on(Channel& channel, const rdm::TransmitRequest& request) noexcept {
+  if (request.operation <= rdm::Operation::kTagged && (request.flags & ~kPlainFlags) == 0 && request.iov.size() == 1 &&
+      request.iov[0].iov_len - 1 < kInjectSize) {
+    const bool report = !request.silent && (!routes_.transmit_selective || (request.flags & FI_COMPLETION) != 0);
+    return channel.stream().send_small({.op = op_of(request.operation),
+                                        .report = report,
+                                        .data = request.iov[0].iov_base,
+                                        .len = request.iov[0].iov_len,
+                                        .tag = request.tag,
+                                        .context = request.context});
+  }
+  RmaRange ranges[kMaxRmaIov];
+  std::transform(request.remote.begin(), request.remote.end(), ranges, [](const fi_rma_iov& range) {
+    return RmaRange{range.addr, range.len, range.key};
+  });
+  return channel.stream().transmit({.op = op_of(request.operation),
+                                    .flags = request.flags,
+                                    .local = request.iov,
+                                    .remote = {ranges, request.remote.size()},
+                                    .cq_data = request.data,
+                                    .tag = request.tag,
+                                    .context = request.context,
+                                    .silent = request.silent});
+}
+
+ssize_t ReliableEndpoint::wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept {
+  if (peer.waiting_count >= tx_size_) return -FI_EAGAIN;
+  WaitingTransmit* waiting = waiting_.take();
+  if (waiting == nullptr) return -FI_EAGAIN;
+  if (!waiting->keep(request, len)) {
+    waiting_.give_back(waiting);
+    return -FI_EAGAIN;
+  }
+  if (peer.waiting.empty() && peer.channel == nullptr && !peer.timer.ListHook<DeadlineTag>::linked()) {
+    if (Status status = connect(peer); !status.ok()) {
+      waiting_.give_back(waiting);
+      return status.code();
+    }
+  }
+  peer.waiting.push_back(*waiting);
+  ++peer.waiting_count;
+  return 0;
+}
+
+void ReliableEndpoint::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept {
+  auto& message = static_cast<Unclaimed&>(taken);
+  if (!message.dead && message.where != Unclaimed::Where::kHere) {
+    message.channel->take(message, delivery);
+  } else {
+    const rdm::Envelope& envelope = message.envelope;
+    if (message.dead) {
+      receives_.fail(delivery, envelope, FI_ECONNRESET, FI_ECONNRESET);
+    } else {
+      rdm::scatter(delivery.iov(), 0, message.payload.get(), std::min(envelope.len, delivery.capacity()));
+      receives_.complete(delivery, envelope);
+    }
+    delete &message;
+  }
+  make_room();
+}
+
+void ReliableEndpoint::discard(rdm::Message& unwanted) noexcept {
+  auto& message = static_cast<Unclaimed&>(unwanted);
+  if (!message.dead && message.where != Unclaimed::Where::kHere)
+    message.channel->discard(message);
+  else
+    delete &message;
+  make_room();
+}
+
+// Lets those go on that found the place for unexpected messages taken, once there is some to speak of.
+void ReliableEndpoint::make_room() noexcept {
+  if (receives_.kept_bytes() > unexpected_limit_ / 2) return;
+  while (!crowded_.empty()) crowded_.pop_front().stream().resume();
+}
+
+}  // namespace weft::tcp

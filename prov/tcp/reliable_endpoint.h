@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliable-datagram endpoints (FI_EP_RDM) of tcp itself: bindings and options of fi_endpoint(3), names, transfers
+// (reliable_endpoint.cc), peers and the connections to them (reliable_peers.cc). A channel is a connection, its stream
+// the same as a connected endpoint's: nothing but tcp's own headers travels.
+//
+// Until it is enabled every transfer call answers -FI_EOPBADSTATE: the tables change, so the calls check no state.
+// Owner: its C handle. The mutex of the domain's engine guards everything.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include <memory>
+
+#include "base/pool.h"
+#include "objects/completion_routes.h"
+#include "rdm/peer_table.h"
+#include "rdm/receive_side.h"
+#include "rdm/transfer_calls.h"
+#include "tcp/domain.h"
+#include "tcp/listener.h"
+#include "tcp/reliable_channel.h"
+#include "tcp/reliable_greeting.h"
+
+namespace weft::tcp {
+
+class PeerListener;
+
+class ReliableEndpoint final : public rdm::TransferCalls<ReliableEndpoint>, private rdm::Protocol {
+ public:
+  static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
+  static const fi_ops* fid_ops() noexcept;
+
+  // Slots of fi_ops.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* argument);
+
+  // Slots of fi_ops_ep.
+  ssize_t cancel(void* context) noexcept;
+  int getopt(int level, int option, void* value, size_t* len);
+  int setopt(int level, int option, const void* value, size_t len);
+  ssize_t rx_size_left() noexcept;
+  ssize_t tx_size_left() noexcept;
+
+  // Slots of fi_ops_cm.
+  int setname(void* name, size_t len);
+  int getname(void* name, size_t* len);
+
+  // For channels, with the engine's mutex held.
+  Engine& engine() noexcept { return domain_.engine(); }
+  Domain& domain() noexcept { return domain_; }
+  CompletionRoutes& routes() noexcept { return routes_; }
+  rdm::ReceiveSide& receives() noexcept { return receives_; }
+  List<Channel, CrowdedTag>& crowded() noexcept { return crowded_; }
+  std::size_t queue_size() const noexcept { return tx_size_; }
+  std::uint32_t process() const noexcept { return process_; }
+  fi_addr_t name_of(Peer& peer) noexcept { return names_sources_ ? peers_.name_of(*vector_, peer) : FI_ADDR_NOTAVAIL; }
+  // Whether a message of `len` bytes that nobody waits for may come in.
+  bool may_keep(std::size_t len) const noexcept {
+    const std::size_t kept = receives_.kept_bytes();
+    return kept <= unexpected_limit_ && len <= unexpected_limit_ - kept;
+  }
+  void take(rdm::Message& message, const rdm::Delivery& delivery) noexcept override;
+  void discard(rdm::Message& message) noexcept override;
+
+  // What becomes of a channel: none of these may destroy it, its handlers are running. `why` may be null.
+  void on_open(Channel& channel) noexcept;
+  void on_unreachable(Channel& channel, int error, const char* why) noexcept;
+  void on_refused(Channel& channel) noexcept;
+  void on_channel_end(Channel& channel, int error) noexcept;
+  void on_peer_timer(Peer& peer) noexcept;
+
+ private:
+  friend rdm::TransferCalls<ReliableEndpoint>;
+  friend PeerListener;
+
+  ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket, void* context);
+  ~ReliableEndpoint();
+
+  int enable();
+  ssize_t transmit(const rdm::TransmitRequest& request) noexcept;
+  ssize_t hand_on(Channel& channel, const rdm::TransmitRequest& request) noexcept;
+  ssize_t wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept;
+  void progress() noexcept { engine().progress(); }
+  void make_room() noexcept;
+
+  // reliable_peers.cc
+  Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
+  Channel* make_channel(Peer& peer) noexcept;
+  void close_channel(Channel& channel, int reason) noexcept;
+  void detach(Channel& channel) noexcept;
+  void reap() noexcept;
+  Status connect(Peer& peer) noexcept;
+  int patience_ms(const Peer& peer) const noexcept;
+  void flush(Peer& peer) noexcept;
+  void fail_waiting(Peer& peer, int error) noexcept;
+  void on_request(ConnectRequest& request) noexcept;
+  bool refuses(Peer& peer, const Address& own, std::uint32_t process) noexcept;
+  void accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool twin) noexcept;
+
+  Domain& domain_;
+  const Ref<Domain> domain_ref_;
+  const uint32_t addr_format_;
+  const uint64_t caps_;
+  const std::size_t tx_size_;
+  const std::size_t unexpected_limit_;
+  const std::uint32_t process_;
+  const bool names_sources_;  // FI_SOURCE
+  const bool directs_;        // FI_DIRECTED_RECV
+  bool enabled_ = false;
+  CompletionRoutes routes_;
+  Ref<EventQueue> events_;
+  Ref<AddressVector> vector_;
+  Address own_;
+  UniqueFd socket_;  // bound to own_, until it listens
+  std::unique_ptr<PeerListener> listener_;
+  Pool<WaitingTransmit> waiting_;
+  rdm::PeerTable<Peer> peers_;
+  List<Channel> channels_;
+  List<Channel> dying_;  // until no handler of theirs can be running
+  List<Channel, CrowdedTag> crowded_;
+  rdm::ReceiveSide receives_;
+};
+
+// Where the peers of an endpoint ask for connections.
+class PeerListener final : public Listener {
+ public:
+  PeerListener(ReliableEndpoint& endpoint, Engine& engine, UniqueFd socket, const Address& local,
+               const Parameters& parameters) noexcept
+      : Listener(engine, std::move(socket), local, parameters, parameters.backlog), endpoint_(endpoint) {}
+  ~PeerListener() override = default;
+
+ private:
+  void on_request(ConnectRequest& request) noexcept override;
+
+  ReliableEndpoint& endpoint_;
+};
+
+}  // namespace weft::tcp

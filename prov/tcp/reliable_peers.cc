@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Peers of reliable datagrams and the connections to them: opened when the first operation needs one, accepted when the
+// peer is first; fi_cm(3).
+//
+// When both ends ask at once, the request of the end with the greater address goes on: it turns the other one down,
+// whose end gives its own up and accepts. A refusal does not say more, so it is taken for that: it is repeated for a
+// while. A request from our own address is the other end of one of ours.
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "tcp/names.h"
+#include "tcp/provider.h"
+#include "tcp/reliable_endpoint.h"
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A request that was refused is repeated after this, unless the peer's own comes first.
+constexpr Clock::duration kRefusalPatience = 200ms;
+
+}  // namespace
+
+Channel* ReliableEndpoint::make_channel(Peer& peer) noexcept {
+  reap();
+  auto* channel = new (std::nothrow) Channel(*this, peer);
+  if (channel == nullptr) return nullptr;
+  peer.endpoint = this;
+  channels_.push_back(*channel);
+  return channel;
+}
+
+void ReliableEndpoint::reap() noexcept {
+  while (!dying_.empty()) delete &dying_.pop_front();
+}
+
+// The channel serves nobody any more.
+void ReliableEndpoint::detach(Channel& channel) noexcept {
+  Peer& peer = channel.peer();
+  if (peer.channel == &channel) {
+    peer.channel = nullptr;
+    peer.process = 0;
+  }
+  if (peer.twin == &channel) peer.twin = nullptr;
+  static_cast<ListHook<Channel>&>(channel).unlink();
+  static_cast<ListHook<CrowdedTag>&>(channel).unlink();
+  dying_.push_back(channel);
+}
+
+void ReliableEndpoint::close_channel(Channel& channel, int reason) noexcept {
+  detach(channel);
+  channel.close(reason);
+}
+
+// ---- We ask ----
+
+// What is left of the time that the peer has got; 0: no end.
+int ReliableEndpoint::patience_ms(const Peer& peer) const noexcept {
+  if (domain_.fabric().parameters.connect_timeout_ms == 0) return 0;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(peer.give_up - net::now());
+  return static_cast<int>(std::max<std::int64_t>(left.count(), 1));
+}
+
+// The connection is wanted; its outcome is heard later. What fails at once is the caller's to report.
+Status ReliableEndpoint::connect(Peer& peer) noexcept {
+  const Parameters& parameters = domain_.fabric().parameters;
+  if (peer.give_up == Clock::time_point()) peer.give_up = net::now() + parameters.connect_timeout_ms * 1ms;
+  auto socket = open_towards(peer.address, own_);
+  if (!socket) return socket.error();
+  prepare_stream(socket->get(), parameters);
+  Channel* channel = make_channel(peer);
+  if (channel == nullptr) return Status(-FI_ENOMEM);
+  if (Status status = channel->ask(own_, std::move(*socket), patience_ms(peer)); !status.ok()) {
+    close_channel(*channel, status.error());
+    return status;
+  }
+  peer.channel = channel;
+  return {};
+}
+
+void ReliableEndpoint::on_open(Channel& channel) noexcept {
+  if (channel.peer().channel == &channel) flush(channel.peer());
+}
+
+void ReliableEndpoint::on_unreachable(Channel& channel, int error, const char* why) noexcept {
+  Peer& peer = channel.peer();
+  const int reported = error == EPIPE ? FI_ECONNRESET : error;
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s is not reached: %s\n", peer.address.to_string().c_str(),
+          why != nullptr ? why : fi_strerror(reported));
+  close_channel(channel, reported);
+  fail_waiting(peer, reported);
+}
+
+void ReliableEndpoint::on_refused(Channel& channel) noexcept {
+  Peer& peer = channel.peer();
+  close_channel(channel, FI_ECONNREFUSED);
+  auto again = net::now() + kRefusalPatience;
+  if (domain_.fabric().parameters.connect_timeout_ms != 0) again = std::min(again, peer.give_up);
+  engine().set_deadline(peer.timer, again);
+}
+
+void ReliableEndpoint::on_peer_timer(Peer& peer) noexcept {
+  if (peer.channel != nullptr || peer.waiting.empty()) return;
+  if (domain_.fabric().parameters.connect_timeout_ms != 0 && net::now() >= peer.give_up) {
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s refuses connections\n", peer.address.to_string().c_str());
+    return fail_waiting(peer, FI_ECONNREFUSED);
+  }
+  if (Status status = connect(peer); !status.ok()) fail_waiting(peer, status.error());
+}
+
+// `error` is positive.
+void ReliableEndpoint::fail_waiting(Peer& peer, int error) noexcept {
+  peer.give_up = {};
+  engine().clear_deadline(peer.timer);
+  while (!peer.waiting.empty()) {
+    WaitingTransmit& waiting = peer.waiting.pop_front();
+    --peer.waiting_count;
+    routes_.transmit_failed(rdm::completion_flags_of(waiting.request.operation), waiting.request.context, error, error);
+    waiting_.give_back(&waiting);
+  }
+}
+
+// The peer is connected: what waited for that goes, in order. The stream's queue is as long as the list may be.
+void ReliableEndpoint::flush(Peer& peer) noexcept {
+  peer.give_up = {};
+  engine().clear_deadline(peer.timer);
+  while (!peer.waiting.empty() && peer.channel != nullptr) {
+    WaitingTransmit& waiting = peer.waiting.pop_front();
+    --peer.waiting_count;
+    const ssize_t result = hand_on(*peer.channel, waiting.request);
+    if (result != 0)
+      routes_.transmit_failed(rdm::completion_flags_of(waiting.request.operation), waiting.request.context,
+                              static_cast<int>(-result), static_cast<int>(-result));
+    waiting_.give_back(&waiting);
+  }
+  if (!peer.waiting.empty()) fail_waiting(peer, FI_ECONNRESET);
+}
+
+void ReliableEndpoint::on_channel_end(Channel& channel, int error) noexcept {
+  Peer& peer = channel.peer();
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "the connection with %s ended: %s\n", peer.address.to_string().c_str(),
+          error != 0 ? fi_strerror(error) : "closed");
+  detach(channel);
+}
+
+// ---- The peer asks ----
+
+void PeerListener::on_request(ConnectRequest& request) noexcept {
+  leave_half_open(request);
+  endpoint_.on_request(request);
+  delete &request;  // what was not accepted is refused so
+}
+
+void ReliableEndpoint::on_request(ConnectRequest& request) noexcept {
+  Greeting greeting;
+  if (!greeting.read(request.message().data())) {
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "a request from %s is turned down: it is not one for reliable datagrams\n",
+            request.peer().to_string().c_str());
+    return;
+  }
+  Address from = request.peer(), own = own_;
+  from.set_port(ntohs(greeting.port));
+  if (own.is_any()) {
+    own = tcp::name_of(request.socket(), own);
+    own.set_port(own_.port());
+  }
+  Peer* peer = peers_.at(from);
+  if (peer == nullptr) return;
+  if (from == own) {
+    if (peer->twin == nullptr) accept(*peer, request, greeting, true);
+    return;
+  }
+  if (!refuses(*peer, own, ntohl(greeting.process))) accept(*peer, request, greeting, false);
+}
+
+bool ReliableEndpoint::refuses(Peer& peer, const Address& own, std::uint32_t process) noexcept {
+  Channel* current = peer.channel;
+  if (current == nullptr) return false;
+  const bool asking = !current->open();
+  // A request of the process that we are connected with, or of one that did not say who it is, crossed ours.
+  if (asking ? peer.address < own : peer.process == 0 || peer.process == process) return true;
+  // A peer that started again: what went on with its former life is over.
+  close_channel(*current, asking ? FI_EALREADY : FI_ECONNRESET);
+  return false;
+}
+
+void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool twin) noexcept {
+  Channel* channel = make_channel(peer);
+  if (channel == nullptr) return;
+  const std::uint8_t version = Greeting::common(greeting.version);
+  Greeting answer = Greeting::of(own_.port(), process_);
+  answer.version = version == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(version | kAnsweredVersion);
+  CmMessage message;
+  message.compose(CmType::kAccept, &answer, sizeof answer);
+  const auto bytes = message.unsent();
+  UniqueFd socket = request.answer();
+  // The socket is new and its buffer empty: the kernel takes it whole, or the connection is broken anyway.
+  const ssize_t sent = net::send(socket.get(), bytes.data(), bytes.size());
+  if (sent != static_cast<ssize_t>(bytes.size())) {
+    close_channel(*channel, FI_ECONNRESET);
+    if (!twin && !peer.waiting.empty()) engine().set_deadline(peer.timer, net::now());
+    return;
+  }
+  (twin ? peer.twin : peer.channel) = channel;
+  if (!twin) peer.process = ntohl(greeting.process);
+  channel->start(std::move(socket), request.message().swapped(), version, &request);
+  if (!twin) flush(peer);
+}
+
+}  // namespace weft::tcp
