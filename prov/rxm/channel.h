@@ -27,7 +27,7 @@ struct StalledTag;
 
 // What the lower provider knows an operation of ours by. A channel outlives all of its own.
 struct Work {
-  enum class Kind : std::uint8_t { kReceive, kTransmit, kPacket, kFetch };
+  enum class Kind : std::uint8_t { kReceive, kTransmit, kPacket, kCopy };
 
   Work(Kind what) noexcept : kind(what) {}
   Work(const Work&) = delete;
@@ -86,20 +86,21 @@ struct Packet : Work, ListHook<Packet> {
   std::uint64_t lower_flags = 0;
 };
 
-// A long message that is being read from its sender's memory.
-struct Fetch : ListHook<Fetch>, ListHook<StalledTag> {
+// A long message that is being read from its sender's memory, or written to its receiver's.
+struct RemoteCopy : ListHook<RemoteCopy>, ListHook<StalledTag> {
   struct Piece : Work {
-    Piece() noexcept : Work(Kind::kFetch) {}
-    Fetch* fetch = nullptr;
+    Piece() noexcept : Work(Kind::kCopy) {}
+    RemoteCopy* copy = nullptr;
     iovec local{};
     void* desc = nullptr;
     RemoteRange remote;
-    std::uint64_t place = 0;  // the same in the sender's own terms
+    std::uint64_t place = 0;  // the same in the other end's own terms
   };
   static constexpr std::size_t kMaxPieces = kIovLimit + kMaxRanges;
   static_assert(kMaxPieces <= DirectLink::kMaxPieces);
 
   Channel* channel = nullptr;
+  Transmit* transmit = nullptr;  // what is written; null: something is read
   rdm::Delivery delivery;
   rdm::Envelope envelope;
   std::uint64_t message = 0;
@@ -110,6 +111,15 @@ struct Fetch : ListHook<Fetch>, ListHook<StalledTag> {
   bool direct = false;     // without the connection ...
   std::size_t copied = 0;  // ... so many bytes so far
   Piece pieces[kMaxPieces];
+  Lower<fid_mr> regions[kIovLimit];
+};
+
+// A long message that its sender was asked to write.
+struct WriteTarget : ListHook<WriteTarget> {
+  rdm::Delivery delivery;
+  rdm::Envelope envelope;
+  std::uint64_t message = 0;
+  std::unique_ptr<std::byte[]> all;  // of a message that is longer than its receive
   Lower<fid_mr> regions[kIovLimit];
 };
 
@@ -162,8 +172,9 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
   unsigned packet_count = 0;    // of `packets`
   List<PostedBuffer> unposted;  // it had no room for them, or we want no more messages
   List<Packet> packets;         // it had no room for them
-  List<Fetch, StalledTag> stalled;
-  List<Fetch> fetches;
+  List<RemoteCopy, StalledTag> stalled;
+  List<RemoteCopy> copies;
+  List<WriteTarget> targets;
   List<Assembly> assemblies;
   List<Transmit, FlightTag> flight;
   List<Unexpected> unexpected;  // those that need the connection

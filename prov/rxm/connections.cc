@@ -145,11 +145,16 @@ void Endpoint::close_channel(Channel& channel, int error) noexcept {
     message.channel = nullptr;
   }
   while (!channel.assemblies.empty()) fail_assembly(channel.assemblies.front(), error);
-  for (auto it = channel.fetches.begin(); it != channel.fetches.end();) {
-    Fetch& each = *it;
+  for (auto it = channel.copies.begin(); it != channel.copies.end();) {
+    RemoteCopy& each = *it;
     ++it;
     if (each.error == 0) each.error = error;
     if (each.outstanding == 0) go_on(each);
+  }
+  while (!channel.targets.empty()) {
+    WriteTarget& each = channel.targets.front();
+    receives_.fail(each.delivery, each.envelope, error, error);
+    release(each);
   }
   for (auto it = channel.flight.begin(); it != channel.flight.end();) {
     Transmit& each = *it;

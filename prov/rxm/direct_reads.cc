@@ -58,14 +58,14 @@ bool Endpoint::may_read_directly(Channel& channel) noexcept {
   return channel.direct.state() == DirectLink::State::kProven;
 }
 
-// Copies the next slice; the fetch is over when all its pieces count as issued. False: it goes on over the connection.
-bool Endpoint::read_directly(Fetch& fetch) noexcept {
-  Channel& channel = *fetch.channel;
-  fetch.direct = may_read_directly(channel);
-  if (!fetch.direct) return false;
-  iovec to[Fetch::kMaxPieces], from[Fetch::kMaxPieces];
-  std::size_t count = 0, skipped = fetch.copied, len = 0, total = 0;
-  for (const Fetch::Piece& piece : std::span(fetch.pieces, fetch.piece_count)) {
+// Copies the next slice; the read is over when all its pieces count as issued. False: it goes on over the connection.
+bool Endpoint::read_directly(RemoteCopy& copy) noexcept {
+  Channel& channel = *copy.channel;
+  copy.direct = may_read_directly(channel);
+  if (!copy.direct) return false;
+  iovec to[RemoteCopy::kMaxPieces], from[RemoteCopy::kMaxPieces];
+  std::size_t count = 0, skipped = copy.copied, len = 0, total = 0;
+  for (const RemoteCopy::Piece& piece : std::span(copy.pieces, copy.piece_count)) {
     total += piece.local.iov_len;
     const std::size_t size = piece.local.iov_len - std::min(skipped, piece.local.iov_len);
     const std::size_t part = std::min(size, kSlice - len);
@@ -79,11 +79,11 @@ bool Endpoint::read_directly(Fetch& fetch) noexcept {
   if (Status status = channel.direct.read({to, count}, {from, count}); !status.ok()) {
     FI_INFO(&provider(), FI_LOG_EP_DATA, "messages of %s are no longer read directly: %s\n",
             channel.peer->address.to_string().c_str(), fi_strerror(status.error()));
-    fetch.direct = false;
+    copy.direct = false;
     return false;
   }
-  fetch.copied += len;
-  if (fetch.copied == total) fetch.issued = fetch.piece_count;
+  copy.copied += len;
+  if (copy.copied == total) copy.issued = copy.piece_count;
   return true;
 }
 

@@ -79,6 +79,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
       connect_timeout_ms_(domain.fabric().parameters.connect_timeout_ms),
       data_mask_(low_bytes(domain.attr().cq_data_size)),
       segments_(!is_stream(*lower)),
+      invites_writes_(domain.fabric().parameters.rendezvous_write),
       direct_reads_(domain.fabric().parameters.direct_read && is_stream(*lower)),
       max_message_(lower->ep_attr->max_msg_size),
       lower_inject_(lower->tx_attr->inject_size),
@@ -162,9 +163,9 @@ int Endpoint::close() {
         transmit.outstanding = 0;
         finish(transmit);
       }
-      while (!channel.fetches.empty()) {
-        Fetch& left = channel.fetches.front();
-        receives_.fail(left.delivery, left.envelope, FI_ECANCELED, FI_ECANCELED);
+      while (!channel.copies.empty()) {
+        RemoteCopy& left = channel.copies.front();
+        if (left.transmit == nullptr) receives_.fail(left.delivery, left.envelope, FI_ECANCELED, FI_ECANCELED);
         left.outstanding = 0;
         release(left);
       }
@@ -340,8 +341,8 @@ void Endpoint::on_completion(const fi_cq_tagged_entry& entry) noexcept {
       return lower_finished(static_cast<Transmit&>(*work), 0);
     case Work::Kind::kPacket:
       return packet_finished(static_cast<Packet&>(*work), 0);
-    case Work::Kind::kFetch:
-      return piece_finished(static_cast<Fetch::Piece&>(*work), 0);
+    case Work::Kind::kCopy:
+      return piece_finished(static_cast<RemoteCopy::Piece&>(*work), 0);
   }
 }
 
@@ -364,8 +365,8 @@ void Endpoint::on_failure(const fi_cq_err_entry& error) noexcept {
       return lower_finished(static_cast<Transmit&>(*work), reason);
     case Work::Kind::kPacket:
       return packet_finished(static_cast<Packet&>(*work), reason);
-    case Work::Kind::kFetch:
-      return piece_finished(static_cast<Fetch::Piece&>(*work), reason);
+    case Work::Kind::kCopy:
+      return piece_finished(static_cast<RemoteCopy::Piece&>(*work), reason);
   }
 }
 

@@ -210,16 +210,25 @@ class Endpoint final : public rdm::TransferCalls<Endpoint>, private Driven, priv
   // rendezvous.cc
   void fetch(Channel& channel, std::uint64_t message, const Notice& notice, const rdm::Envelope& envelope,
              const rdm::Delivery& delivery) noexcept;
-  Status plan(Fetch& fetch, const Notice& notice) noexcept;
-  void go_on(Fetch& fetch) noexcept;
-  void piece_finished(Fetch::Piece& piece, int error) noexcept;
-  void tell_read_done(Channel& channel, std::uint64_t message) noexcept;
-  void release(Fetch& fetch) noexcept;
+  Status plan_read(RemoteCopy& copy, const Notice& notice) noexcept;
+  void go_on(RemoteCopy& copy) noexcept;
+  ssize_t move(RemoteCopy& copy, RemoteCopy::Piece& piece) noexcept;
+  void end_read(RemoteCopy& copy) noexcept;
+  void end_write(RemoteCopy& copy) noexcept;
+  void piece_finished(RemoteCopy::Piece& piece, int error) noexcept;
+  void tell_done(Channel& channel, PacketType type, std::uint64_t message) noexcept;
+  void invite(Channel& channel, std::uint64_t message, const rdm::Envelope& envelope,
+              const rdm::Delivery& delivery) noexcept;
+  Status open_target(WriteTarget& target, RendezvousHeader& where) noexcept;
+  void on_write_target(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  void on_write_done(Channel& channel, const ControlHeader& header) noexcept;
+  void release(WriteTarget& target) noexcept;
+  void release(RemoteCopy& copy) noexcept;
 
   // direct_reads.cc
   std::size_t offer_direct_reads(Channel& channel, DirectOffer& offer) noexcept;
   bool may_read_directly(Channel& channel) noexcept;
-  bool read_directly(Fetch& fetch) noexcept;
+  bool read_directly(RemoteCopy& copy) noexcept;
   bool post_read_done(Channel& channel, std::uint64_t message) noexcept;
   std::size_t read_mailbox() noexcept;
 
@@ -235,6 +244,7 @@ class Endpoint final : public rdm::TransferCalls<Endpoint>, private Driven, priv
   const int connect_timeout_ms_;
   const uint64_t data_mask_;       // completion data as domain_attr->cq_data_size has it
   const bool segments_;            // see is_stream()
+  const bool invites_writes_;      // FI_OFI_RXM_USE_RNDV_WRITE
   const bool direct_reads_;        // FI_OFI_RXM_DIRECT_READ
   const std::size_t max_message_;  // the lower provider's: what it may have to read in one piece
   const std::size_t lower_inject_;
@@ -257,7 +267,8 @@ class Endpoint final : public rdm::TransferCalls<Endpoint>, private Driven, priv
   Pool<PostedBuffer> posted_pool_;
   Pool<Transmit> transmits_;
   Pool<Packet> packets_;
-  Pool<Fetch> fetches_;
+  Pool<RemoteCopy> copies_;
+  Pool<WriteTarget> targets_;
   rdm::PeerTable<Peer> peers_;
   std::unordered_map<const ::fid*, Channel*> channels_by_fid_;
   List<Peer> connecting_;  // those that wait for a connection

@@ -43,6 +43,7 @@ void Engine::progress() noexcept {
       armed_ = Clock::time_point::max();
     }
   }
+  given_.store(false, std::memory_order_relaxed);
   for (auto it = driven_.begin(); it != driven_.end();) {
     Driven& each = *it;
     ++it;

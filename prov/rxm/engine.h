@@ -10,6 +10,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
+#include <atomic>
 #include <memory>
 
 #include "base/deadline.h"
@@ -52,6 +53,8 @@ class Engine : public EngineBase {
   void drive() noexcept;
   bool prepare_wait() noexcept;
   void expect_sleepers() noexcept;
+  // The lower provider may still gather what it was given; progress sends it.
+  bool owes_progress() const noexcept { return given_.load(std::memory_order_relaxed); }
 
   // Progress without the application's calls: FI_PROGRESS_AUTO. stop_service() ends it.
   Status start_service_thread();
@@ -59,6 +62,8 @@ class Engine : public EngineBase {
   // From here on the caller holds the mutex.
   void add(Driven& driven) noexcept;
   void remove(Driven& driven) noexcept;
+  // The lower provider copied something to be sent.
+  void note_given() noexcept { given_.store(true, std::memory_order_relaxed); }
   // An operation was queued, say: whoever is asleep has to look again.
   void wake_sleepers() noexcept {
     if (waiting_) wake();
@@ -75,6 +80,7 @@ class Engine : public EngineBase {
   UniqueFd timer_;
   Clock::time_point armed_ = Clock::time_point::max();
   List<Driven> driven_;
+  std::atomic<bool> given_{false};
 };
 
 }  // namespace weft::rxm

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace weft::rxm {
 
@@ -137,6 +138,15 @@ struct RendezvousHeader {
   std::uint8_t pad[7] = {};
 };
 static_assert(sizeof(RendezvousHeader) == 104);
+
+// Bytes of all ranges; nothing for a header that makes no sense.
+constexpr std::optional<std::uint64_t> total_of(const RendezvousHeader& header) noexcept {
+  if (header.count > kMaxRanges) return std::nullopt;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < header.count; ++i)
+    if (__builtin_add_overflow(total, header.ranges[i].len, &total)) return std::nullopt;
+  return total;
+}
 
 // Behind that, between ends that both made a DirectOffer: where the ranges begin in the sender's memory.
 struct DirectHeader {

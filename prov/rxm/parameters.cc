@@ -30,6 +30,9 @@ void Parameters::define() {
                   "How much is kept of messages that no receive was posted for; then senders wait (default: 67108864)");
   fi_param_define(rxm, "connect_timeout", FI_PARAM_INT,
                   "Milliseconds after which a peer counts as unreachable (default: 30000)");
+  fi_param_define(rxm, "use_rndv_write", FI_PARAM_BOOL,
+                  "Long messages that come over the connection are written by their sender, not read by their "
+                  "receiver; peers on libfabric must have the same (default: no)");
   fi_param_define(
       rxm, "direct_read", FI_PARAM_BOOL,
       "Long messages of a process of the same host are read out of its memory, without the connection, where "
@@ -48,6 +51,7 @@ Parameters Parameters::read() {
   parameter.number("rx_size", values.rx_size, 1, kLargestQueue);
   parameter.number("unexpected_bytes", values.unexpected_bytes, 0, kMaxInt);
   parameter.number("connect_timeout", values.connect_timeout_ms, 1, kMaxInt);
+  parameter.toggle("use_rndv_write", values.rendezvous_write);
   parameter.toggle("direct_read", values.direct_read);
   return values;
 }

@@ -123,6 +123,8 @@ void Endpoint::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) 
       protocol_error(channel, "a packet of another version");
     else if (header.control.type == PacketType::kReadDone)
       on_read_done(channel, header.control);
+    else if (header.control.type == PacketType::kWriteDone)
+      on_write_done(channel, header.control);
     else if (entry.len < sizeof header)
       protocol_error(channel, "a packet whose header is cut");
     else
@@ -137,6 +139,7 @@ void Endpoint::on_message_packet(PostedBuffer& posted, const PacketHeader& heade
   const std::size_t payload_len = len - sizeof header;
   if (header.control.type == PacketType::kAtomic) return on_atomic(posted, header, payload_len);
   if (header.control.type == PacketType::kAtomicResponse) return on_atomic_response(posted, header, payload_len);
+  if (header.control.type == PacketType::kWriteTarget) return on_write_target(posted, header, payload_len);
   if (header.op.op > PacketOp::kTagged) return protocol_error(channel, "a packet for an unknown operation");
   switch (header.control.type) {
     case PacketType::kEager:
@@ -282,11 +285,7 @@ void Endpoint::on_rendezvous(PostedBuffer& posted, const PacketHeader& header, s
   std::memcpy(&rendezvous, bytes, sizeof rendezvous);
   notice.has_direct = channel.direct.mutual() && len >= sizeof rendezvous + sizeof notice.direct;
   if (notice.has_direct) std::memcpy(&notice.direct, bytes + sizeof rendezvous, sizeof notice.direct);
-  std::uint64_t total = 0;
-  bool overflow = rendezvous.count > kMaxRanges;
-  for (std::size_t i = 0; !overflow && i < rendezvous.count; ++i)
-    overflow = __builtin_add_overflow(total, rendezvous.ranges[i].len, &total);
-  if (overflow || total != header.op.size) return protocol_error(channel, "a notice of a message that lies nowhere");
+  if (total_of(rendezvous) != header.op.size) return protocol_error(channel, "a notice of a message that lies nowhere");
   const rdm::Envelope envelope = envelope_of(*channel.peer, header.op);
   if (const rdm::Delivery delivery = receives_.match(envelope))
     return fetch(channel, header.control.message, notice, envelope, delivery);
@@ -342,7 +341,8 @@ void Endpoint::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept
 void Endpoint::discard(rdm::Message& discarded) noexcept {
   auto& message = static_cast<Unexpected&>(discarded);
   if (message.assembly != nullptr) message.assembly->unexpected = nullptr;
-  if (message.kind == Unexpected::Kind::kRendezvous && !message.dead) tell_read_done(*message.channel, message.message);
+  if (message.kind == Unexpected::Kind::kRendezvous && !message.dead)
+    tell_done(*message.channel, PacketType::kReadDone, message.message);
   release(message);
 }
 

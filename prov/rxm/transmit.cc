@@ -90,6 +90,7 @@ bool Endpoint::try_inject(Channel& channel, const TransmitRequest& request, std:
   std::memcpy(bytes, &packet, sizeof packet);
   gather(request.iov, 0, bytes + sizeof packet, len);
   if (fi_inject(channel.ep, bytes, sizeof packet + len, FI_ADDR_UNSPEC) != 0) return false;
+  engine().note_given();
   const bool report = !request.silent && (!routes_.transmit_selective || (request.flags & FI_COMPLETION) != 0);
   routes_.transmitted(completion_flags_of(request.operation), request.context, report);
   return true;
@@ -226,7 +227,7 @@ ssize_t Endpoint::start_rendezvous(Channel& channel, Transmit& transmit) noexcep
   for (std::uint32_t i = 0; i < transmit.iov_count; ++i) {
     const iovec& piece = transmit.iov[i];
     if (transmit.regions[i] == nullptr) {
-      auto region = domain_.register_memory(piece.iov_base, piece.iov_len, FI_REMOTE_READ);
+      auto region = domain_.register_memory(piece.iov_base, piece.iov_len, FI_REMOTE_READ | FI_WRITE);
       if (!region) return region.error().code();
       transmit.regions[i] = std::move(*region);
     }

@@ -18,6 +18,8 @@ namespace weft::verbs {
 namespace {
 
 constexpr int kBatch = 16;
+constexpr unsigned kLoneEvents = 8;  // after so many there may be more than one at a time
+constexpr unsigned kMostEvents = 256;
 constexpr unsigned kMostWatchers = 32;
 
 // The kernel repeats the message every few seconds.
@@ -171,16 +173,29 @@ void CmEngine::progress() noexcept {
   }
 }
 
-void CmEngine::run_cm_events() noexcept {
-  RdmaEvent event;
+bool CmEngine::run_cm_event() noexcept {
   rdma_cm_event* original = nullptr;
-  while (rdma_get_cm_event(channel_.get(), &original) == 0) {
-    copy_event(*original, event);
-    // A request's id has inherited its listener's context. It is read while the id cannot go away: another thread that
-    // is about to destroy it has taken the context from it.
-    auto* const handler = static_cast<CmHandler*>(event.id->context);
-    rdma_ack_cm_event(original);
-    if (handler != nullptr) handler->on_cm_event(event);
+  if (rdma_get_cm_event(channel_.get(), &original) != 0) return false;
+  RdmaEvent event;
+  copy_event(*original, event);
+  // A request's id has inherited its listener's context. It is read while the id cannot go away: another thread that
+  // is about to destroy it has taken the context from it.
+  auto* const handler = static_cast<CmHandler*>(event.id->context);
+  rdma_ack_cm_event(original);
+  if (handler != nullptr) handler->on_cm_event(event);
+  return true;
+}
+
+// The descriptor said that there is one. Whether there are more costs as much to try as to ask the descriptor again,
+// which happens anyway: so it is tried where events come in numbers, and now and then to find out whether they do.
+void CmEngine::run_cm_events() noexcept {
+  unsigned found = 0;
+  while (found < events_expected_ && run_cm_event()) ++found;
+  if (found < events_expected_) {
+    events_expected_ = std::max(found, 1u);
+    lone_events_ = 0;
+  } else if (found > 1 || ++lone_events_ == kLoneEvents) {
+    events_expected_ = std::min(2 * events_expected_, kMostEvents);
   }
 }
 

@@ -122,6 +122,7 @@ class CmEngine {
   Status open_descriptors() noexcept;
   void progress() noexcept;
   void run_cm_events() noexcept;
+  bool run_cm_event() noexcept;
   void run_notes() noexcept;
   void end_farewell(Farewell& farewell) noexcept;
   void run_async_events(Watched& watched) noexcept;
@@ -142,6 +143,8 @@ class CmEngine {
   List<Farewell> answered_;   // and those that are over, to be destroyed without the mutex
   std::size_t farewell_count_ = 0;
   std::vector<std::unique_ptr<Watched>> watched_;
+  unsigned events_expected_ = 1;  // of rdma_cm, whenever there is one
+  unsigned lone_events_ = 0;      // that came one at a time, one after the other
 
   std::mutex notes_mutex_;  // guards these two; innermost
   List<CmHandler, CmNoteTag> notes_;

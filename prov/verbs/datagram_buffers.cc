@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace weft::verbs {
 namespace {
 
-constexpr std::uint32_t kPostedAtOnce = 16;  // work requests posted at once
 constexpr std::size_t kLine = 64;
 
 // RFC 791: the one's complement sum of a header with its checksum is all ones.
@@ -43,7 +43,6 @@ void UnmapBytes::operator()(std::byte* memory) const noexcept {
 Status DatagramBuffers::open(ibv_pd* pd, std::size_t count, std::size_t longest, TransferEndpoint& endpoint) noexcept {
   if (count_ != 0) return {};
   stride_ = (kLine + longest + kLine - 1) / kLine * kLine;
-  length_ = static_cast<std::uint32_t>(kHeader + longest);
   static_assert(lead_ + kHeader == kLine);
   const std::size_t size = stride_ * count;
   void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -57,6 +56,12 @@ Status DatagramBuffers::open(ibv_pd* pd, std::size_t count, std::size_t longest,
   region_.reset(ibv_reg_mr(pd, memory, size, IBV_ACCESS_LOCAL_WRITE));
   if (region_ == nullptr) return Status::from_errno(errno != 0 ? errno : ENOMEM);
   count_ = static_cast<std::uint32_t>(count);
+  repost_at_ = std::min(kPostedAtOnce, std::max(count_ / 4, 1u));
+  const auto length = static_cast<std::uint32_t>(kHeader + longest);
+  for (std::uint32_t i = 0; i < kPostedAtOnce; ++i) {
+    places_[i] = {.addr = 0, .length = length, .lkey = region_->lkey};
+    requests_[i] = {.wr_id = 0, .next = &requests_[i + 1], .sg_list = &places_[i], .num_sge = 1};
+  }
   for (std::uint32_t i = 0; i < count_; ++i) {
     slots_[i].endpoint = &endpoint;
     slots_[i].role = Posted::Role::kDatagram;
@@ -66,34 +71,24 @@ Status DatagramBuffers::open(ibv_pd* pd, std::size_t count, std::size_t longest,
 }
 
 Status DatagramBuffers::post(ibv_qp* qp) noexcept {
-  ibv_recv_wr requests[kPostedAtOnce];
-  ibv_sge places[kPostedAtOnce];
   while (free_count_ != 0) {
     const std::uint32_t count = std::min(free_count_, kPostedAtOnce);
     for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint32_t slot = free_[free_count_ - 1 - i];
-      places[i] = {reinterpret_cast<std::uintptr_t>(bytes(slot)), length_, region_->lkey};
-      requests[i] = {.wr_id = reinterpret_cast<std::uintptr_t>(&slots_[slot]),
-                     .next = i + 1 < count ? &requests[i + 1] : nullptr,
-                     .sg_list = &places[i],
-                     .num_sge = 1};
+      places_[i].addr = reinterpret_cast<std::uintptr_t>(bytes(slot));
+      requests_[i].wr_id = reinterpret_cast<std::uintptr_t>(&slots_[slot]);
     }
+    ibv_recv_wr* const after = std::exchange(requests_[count - 1].next, nullptr);
     ibv_recv_wr* bad = nullptr;
-    const int error = ibv_post_recv(qp, requests, &bad);
+    const int error = ibv_post_recv(qp, requests_, &bad);
+    requests_[count - 1].next = after;
     std::uint32_t posted = count;
-    if (error != 0) posted = bad != nullptr ? static_cast<std::uint32_t>(bad - requests) : 0;
+    if (error != 0) posted = bad != nullptr ? static_cast<std::uint32_t>(bad - requests_) : 0;
     free_count_ -= posted;
     with_device_ += posted;
     if (error != 0) return Status::from_errno(error);
   }
   return {};
-}
-
-// What the device does not take now it gets with the next ones.
-void DatagramBuffers::give_back(std::uint32_t slot, ibv_qp* qp) noexcept {
-  free_[free_count_++] = slot;
-  if (free_count_ < std::min(kPostedAtOnce, std::max(count_ / 4, 1u)) || qp == nullptr) return;
-  [[maybe_unused]] const Status posted = post(qp);
 }
 
 RouteHeader RouteHeader::read(const std::byte* header) noexcept {

@@ -50,8 +50,14 @@ class DatagramBuffers {
     --with_device_;
     return static_cast<std::uint32_t>(&slot - slots_.get());
   }
-  // It may be posted again, which happens some at a time.
-  void give_back(std::uint32_t slot, ibv_qp* qp) noexcept;
+  // It may be posted again, which happens some at a time: what the device does not take then it gets with the next
+  // ones.
+  void give_back(std::uint32_t slot, ibv_qp* qp) noexcept {
+    free_[free_count_++] = slot;
+    if (free_count_ < repost_at_ || qp == nullptr) [[likely]]
+      return;
+    [[maybe_unused]] const Status posted = post(qp);
+  }
   std::uint32_t with_device() const noexcept { return with_device_; }
 
   // Messages that wait for a receive, oldest first.
@@ -70,16 +76,19 @@ class DatagramBuffers {
  private:
   std::unique_ptr<std::byte, UnmapBytes> memory_;
   MemoryRegionHandle region_;
+  static constexpr std::uint32_t kPostedAtOnce = 16;  // work requests
+  ibv_recv_wr requests_[kPostedAtOnce];               // linked to each other
+  ibv_sge places_[kPostedAtOnce];
   std::unique_ptr<Posted[]> slots_;
   std::unique_ptr<std::uint32_t[]> free_;
   std::unique_ptr<Arrival[]> kept_;
   std::uint32_t count_ = 0;
   std::uint32_t free_count_ = 0;
+  std::uint32_t repost_at_ = 0;  // that many free ones
   std::uint32_t with_device_ = 0;
   std::uint32_t first_kept_ = 0;
   std::uint32_t kept_count_ = 0;
   std::size_t stride_ = 0;
-  std::uint32_t length_ = 0;                // of a slot's part that the device may write
   static constexpr std::size_t lead_ = 24;  // so that messages lie on 64 bytes
 };
 
@@ -89,6 +98,10 @@ struct RouteHeader {
   ibv_gid source;
   bool to_group;
   static RouteHeader read(const std::byte* header) noexcept;
+  // False only where a message certainly was not sent to a group, whichever header it has.
+  static bool may_name_group(const std::byte* header) noexcept {
+    return header[24] == std::byte{0xff} || (header[36] & std::byte{0xf0}) == std::byte{0xe0};
+  }
 };
 
 }  // namespace weft::verbs

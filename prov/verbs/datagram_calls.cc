@@ -3,10 +3,10 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "verbs/datagram_endpoint.h"
 #include "verbs/multicast_group.h"
+#include "verbs/send_path.h"
 #include "verbs/send_work.h"
 
 namespace weft::verbs {
@@ -21,7 +21,8 @@ constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI
 // ---- Sending ----
 
 // With send_lock_ held.
-const Destination* DatagramEndpoint::destination_of(fi_addr_t name, uint64_t flags) const noexcept {
+[[gnu::always_inline]] inline const Destination* DatagramEndpoint::destination_of(fi_addr_t name,
+                                                                                  uint64_t flags) const noexcept {
   if ((flags & FI_MULTICAST) == 0) [[likely]]
     return vector_ ? vector_->find(name) : nullptr;
   const fi_addr_t index = name & kGroupIndexMask;
@@ -30,47 +31,47 @@ const Destination* DatagramEndpoint::destination_of(fi_addr_t name, uint64_t fla
   return slot.may_send && name == group_name(slot.uses, index) ? &slot.to : nullptr;
 }
 
-ssize_t DatagramEndpoint::transmit(SendWork&& work, fi_addr_t destination) noexcept {
-  if ((work.flags & kUnsupported) != 0) return -FI_EBADFLAGS;
-  work.flags &= ~FI_FENCE;  // there is nothing to wait for
+[[gnu::always_inline]] inline ssize_t DatagramEndpoint::transmit(const SendWork& work, fi_addr_t destination) noexcept {
+  if ((work.flags & kUnsupported) != 0) [[unlikely]]
+    return -FI_EBADFLAGS;
+  if (const ssize_t refusal = check(work); refusal != 0) [[unlikely]]
+    return refusal;
   LightGuard guard(send_lock_);
   const Destination* to = destination_of(destination, work.flags);
   if (to == nullptr) [[unlikely]]
     return -FI_EINVAL;
-  work.to = *to;
-  return post_checked_locked(work);
-}
-
-// What the calls with one buffer have in common; `more` says the rest.
-[[gnu::always_inline]] inline ssize_t DatagramEndpoint::send_one(const void* buf, size_t len, void* desc,
-                                                                 fi_addr_t dest, SendWork&& more) noexcept {
-  if (len > UINT32_MAX) return -FI_EMSGSIZE;
-  OneSge one(buf, len, desc);
-  more.kind = kMessage;
-  more.sges = &one.sge;
-  more.count = one.count;
-  more.len = len;
-  return transmit(std::move(more), dest);
+  SendWork addressed = work;
+  addressed.flags &= ~FI_FENCE;  // there is nothing to wait for
+  addressed.to = *to;
+  return post_locked(addressed);
 }
 
 ssize_t DatagramEndpoint::send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept {
-  return send_one(buf, len, desc, dest, {.opcode = IBV_WR_SEND, .flags = transmit_flags_, .context = context});
+  OneSge one(buf, len, desc);
+  return transmit(work_with(one, IBV_WR_SEND, kMessage, transmit_flags_, context), dest);
 }
 
 ssize_t DatagramEndpoint::senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest,
                                    void* context) noexcept {
-  return send_one(buf, len, desc, dest,
-                  {.opcode = IBV_WR_SEND_WITH_IMM, .flags = transmit_flags_, .context = context, .data = data});
+  OneSge one(buf, len, desc);
+  SendWork work = work_with(one, IBV_WR_SEND_WITH_IMM, kMessage, transmit_flags_, context);
+  work.data = data;
+  return transmit(work, dest);
 }
 
 ssize_t DatagramEndpoint::inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
-  return send_one(buf, len, nullptr, dest,
-                  {.opcode = IBV_WR_SEND, .flags = transmit_flags_ | FI_INJECT, .silent = true});
+  OneSge one(buf, len, nullptr);
+  SendWork work = work_with(one, IBV_WR_SEND, kMessage, transmit_flags_ | FI_INJECT, nullptr);
+  work.silent = true;
+  return transmit(work, dest);
 }
 
 ssize_t DatagramEndpoint::injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept {
-  return send_one(buf, len, nullptr, dest,
-                  {.opcode = IBV_WR_SEND_WITH_IMM, .flags = transmit_flags_ | FI_INJECT, .data = data, .silent = true});
+  OneSge one(buf, len, nullptr);
+  SendWork work = work_with(one, IBV_WR_SEND_WITH_IMM, kMessage, transmit_flags_ | FI_INJECT, nullptr);
+  work.data = data;
+  work.silent = true;
+  return transmit(work, dest);
 }
 
 ssize_t DatagramEndpoint::sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept {
@@ -82,26 +83,29 @@ ssize_t DatagramEndpoint::sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
   if (msg == nullptr) return -FI_EINVAL;
   ManySges many(msg->msg_iov, msg->desc, msg->iov_count, sizes().transmit_iov);
   if (many.count < 0) return -FI_EINVAL;
-  return transmit({.opcode = (flags & FI_REMOTE_CQ_DATA) != 0 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
-                   .kind = kMessage,
-                   .flags = flags,
-                   .sges = many.sges,
-                   .count = many.count,
-                   .len = many.len,
-                   .context = msg->context,
-                   .data = msg->data},
-                  msg->addr);
+  const ibv_wr_opcode opcode = (flags & FI_REMOTE_CQ_DATA) != 0 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+  SendWork work = work_with(many, opcode, kMessage, flags, msg->context);
+  work.data = msg->data;
+  return transmit(work, msg->addr);
 }
 
 // ---- Receiving ----
 
-ssize_t DatagramEndpoint::post_receive(const iovec* iov, size_t count, void* context, uint64_t flags) noexcept {
+[[gnu::always_inline]] inline ssize_t DatagramEndpoint::post_receive(const iovec* iov, size_t count, void* context,
+                                                                     uint64_t flags) noexcept {
   const std::span<const iovec> pieces{iov, count};
-  if (!valid_buffers(pieces, kReceiveIovLimit)) return -FI_EINVAL;
+  if (!valid_buffers(pieces, kReceiveIovLimit)) [[unlikely]]
+    return -FI_EINVAL;
   LightGuard guard(receive_lock_);
-  if (const ssize_t result = receives_.post(pieces, context, flags); result != 0) return result;
-  while (buffers_.any_kept() && !receives_.empty()) deliver(buffers_.take_kept(), routes);
+  if (const ssize_t result = receives_.post(pieces, context, flags); result != 0) [[unlikely]]
+    return result;
+  if (buffers_.any_kept()) [[unlikely]]
+    deliver_kept();
   return 0;
+}
+
+void DatagramEndpoint::deliver_kept() noexcept {
+  while (buffers_.any_kept() && !receives_.empty()) deliver(buffers_.take_kept(), routes);
 }
 
 ssize_t DatagramEndpoint::recv(void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {
@@ -119,13 +123,17 @@ ssize_t DatagramEndpoint::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
   return post_receive(msg->msg_iov, msg->iov_count, msg->context, flags);
 }
 
-// With receive_lock_ held, of a message that bears our queue pair's number, which other hosts may use as well: whether
-// a group has returned what we sent to it.
-bool DatagramEndpoint::is_unwanted(const Arrival& arrival) const noexcept {
-  if (loopback_.load(std::memory_order_relaxed) || !arrival.has_header) return false;
-  const RouteHeader route = RouteHeader::read(buffers_.bytes(arrival.slot));
+// With receive_lock_ held, of a message with route header that bears our queue pair's number, which other hosts may use
+// as well: whether a group has returned what we sent to it.
+bool DatagramEndpoint::is_own_to_group(std::uint32_t slot) const noexcept {
+  if (loopback_.load(std::memory_order_relaxed)) return false;
+  const RouteHeader route = RouteHeader::read(buffers_.bytes(slot));
   return route.to_group &&
          std::any_of(own_gids_.begin(), own_gids_.end(), [&](const ibv_gid& own) { return own == route.source; });
+}
+
+fi_addr_t DatagramEndpoint::source_of(const std::byte* header, std::uint32_t qp_number) const noexcept {
+  return vector_->source_of(RouteHeader::read(header).source, qp_number);
 }
 
 ssize_t DatagramEndpoint::cancel(void* context) noexcept {

@@ -124,13 +124,14 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   void on_transfer_failed(int wc_status) noexcept override;
 
   // datagram_calls.cc
-  ssize_t transmit(SendWork&& work, fi_addr_t destination) noexcept;
-  ssize_t send_one(const void* buf, size_t len, void* desc, fi_addr_t dest, SendWork&& more) noexcept;
+  ssize_t transmit(const SendWork& work, fi_addr_t destination) noexcept;
   const Destination* destination_of(fi_addr_t name, uint64_t flags) const noexcept;
   ssize_t post_receive(const iovec* iov, size_t count, void* context, uint64_t flags) noexcept;
+  void deliver_kept() noexcept;  // with receive_lock_ held
   template <class Routes>
   void deliver(const Arrival& arrival, Routes& to) noexcept;
-  bool is_unwanted(const Arrival& arrival) const noexcept;
+  bool is_own_to_group(std::uint32_t slot) const noexcept;
+  fi_addr_t source_of(const std::byte* header, std::uint32_t qp_number) const noexcept;
 
   const Ref<Domain> domain_ref_;
   const uint32_t addr_format_;
@@ -168,9 +169,11 @@ void DatagramEndpoint::on_datagram(const ibv_wc& wc, Posted& slot, Routes& to) n
     arrival.data = be32toh(wc.imm_data);
   }
   arrival.has_header = (wc.wc_flags & IBV_WC_GRH) != 0;
-  if (arrival.source_qp == qp_number_ && is_unwanted(arrival)) [[unlikely]]
+  if (arrival.source_qp == qp_number_ && RouteHeader::may_name_group(buffers_.bytes(arrival.slot)) &&
+      arrival.has_header && is_own_to_group(arrival.slot)) [[unlikely]]
     return buffers_.give_back(arrival.slot, qp_);
-  if (receives_.empty()) return buffers_.keep(arrival);
+  if (receives_.empty()) [[unlikely]]
+    return buffers_.keep(arrival);
   deliver(arrival, to);
 }
 
@@ -179,8 +182,7 @@ void DatagramEndpoint::deliver(const Arrival& arrival, Routes& to) noexcept {
   const std::byte* const bytes = buffers_.bytes(arrival.slot);
   Completion done;
   if (arrival.has_data) done.flags = FI_REMOTE_CQ_DATA, done.data = arrival.data;
-  if (names_sources_ && arrival.has_header)
-    done.src_addr = vector_->source_of(RouteHeader::read(bytes).source, arrival.source_qp);
+  if (names_sources_ && arrival.has_header) done.src_addr = source_of(bytes, arrival.source_qp);
   const size_t skipped = DatagramBuffers::kHeader - prefix_;
   receives_.deliver({bytes + skipped, arrival.len - skipped}, done, to);
   buffers_.give_back(arrival.slot, qp_);

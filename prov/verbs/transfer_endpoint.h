@@ -152,8 +152,10 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   int getopt_transfer(int option, void* value, size_t* len) noexcept;
   int setopt_transfer(int option, const void* value, size_t len) noexcept;
 
-  // With send_lock_ held: any transmission.
-  ssize_t post_checked_locked(const SendWork& work) noexcept;
+  // send_path.h: any transmission. check: what can be said against it without looking at the queue. post_locked: with
+  // send_lock_ held, after check.
+  ssize_t check(const SendWork& work) const noexcept;
+  ssize_t post_locked(const SendWork& work) noexcept;
   // No work completion can come any more. With send_lock_ held, or when nobody posts.
   void cancel_left_sends() noexcept;
 
@@ -209,10 +211,8 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   void report_cancelled(CompletionQueueCore* queue, CounterCore* counter, void* context, uint64_t flags) noexcept;
 
   // transfer_calls.cc, rma_calls.cc, atomics.cc
-  ssize_t check(const SendWork& work) const noexcept;
   ssize_t post_inlined(const SendWork& work) noexcept;
   ssize_t post_send(const SendWork& work) noexcept;
-  ssize_t post_locked(const SendWork& work) noexcept;
   ssize_t post_in_chain(const SendWork& work) noexcept;
   ssize_t post_delivered_write(const SendWork& work) noexcept;
   ssize_t on_no_room() noexcept;

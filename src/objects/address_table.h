@@ -102,17 +102,19 @@ class AddressTable {
   static constexpr unsigned kFirstBits = 6;  // chunk 0 holds 64 entries, chunk k 64 << k
   static constexpr unsigned kChunks = 40 - kFirstBits;
 
+  // Counted from 64 on, an index is 1 in a bit that tells its chunk, and its place in the chunk in the bits below.
+  static constexpr uint64_t kFirst = uint64_t{1} << kFirstBits;
   static unsigned chunk_of(uint64_t index) noexcept {
-    return static_cast<unsigned>(std::bit_width((index >> kFirstBits) + 1)) - 1;
+    return static_cast<unsigned>(std::bit_width(index + kFirst)) - 1 - kFirstBits;
   }
-  static uint64_t start_of(unsigned chunk) noexcept { return ((uint64_t{1} << chunk) - 1) << kFirstBits; }
+  static uint64_t place_in(unsigned chunk, uint64_t index) noexcept { return (index + kFirst) ^ (kFirst << chunk); }
 
   // Null if no chunk was made for that index.
   Slot* slot_at(uint64_t index) const noexcept {
     const unsigned chunk = chunk_of(index);
     if (chunk >= kChunks) return nullptr;
     Slot* slots = chunks_[chunk].load(std::memory_order_acquire);
-    return slots != nullptr ? &slots[index - start_of(chunk)] : nullptr;
+    return slots != nullptr ? &slots[place_in(chunk, index)] : nullptr;
   }
   Slot* used_slot(uint64_t index) const noexcept {
     Slot* slot = slot_at(index);

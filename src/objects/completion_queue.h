@@ -199,7 +199,7 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   // Slots of fi_ops_cq.
   ssize_t read(void* buf, size_t count) noexcept { return readfrom(buf, count, nullptr); }
   ssize_t readfrom(void* buf, size_t count, fi_addr_t* src_addr) noexcept {
-    if (!ready() || count == 0) {
+    if (!ready() || count == 0 || owes_progress(engine_)) {
       if constexpr (ReadsDirectly<E>) {
         if (count != 0) {
           if (const size_t read = engine_.read_into(*this, buf, count); read != 0) {

@@ -21,11 +21,13 @@ inline std::size_t total_length(std::span<const iovec> iov) noexcept {
 }
 
 // Whether a caller's buffers are ones to work with: not too many, and none of them NULL with a length.
-inline bool valid_buffers(std::span<const iovec> iov, std::size_t limit = kSoftwareIovLimit) noexcept {
+[[gnu::always_inline]] inline bool valid_buffers(std::span<const iovec> iov,
+                                                 std::size_t limit = kSoftwareIovLimit) noexcept {
   if (iov.size() == 1 && iov.data() != nullptr) return iov[0].iov_base != nullptr || iov[0].iov_len == 0;
   if (iov.size() > limit || (!iov.empty() && iov.data() == nullptr)) return false;
-  return std::all_of(iov.begin(), iov.end(),
-                     [](const iovec& piece) { return piece.iov_base != nullptr || piece.iov_len == 0; });
+  for (const iovec& piece : iov)
+    if (piece.iov_base == nullptr && piece.iov_len != 0) return false;
+  return true;
 }
 
 // Copies `bytes`, which fit, into the buffers.

@@ -40,4 +40,14 @@ void expect_sleepers(E& engine) noexcept {
   if constexpr (requires { engine.expect_sleepers(); }) engine.expect_sleepers();
 }
 
+// Whoever reads a completion may stop calling for a while, or for good. An engine has this hook if completions of its
+// can be there before what they stand for has left the process.
+template <class E>
+bool owes_progress(const E& engine) noexcept {
+  if constexpr (requires { engine.owes_progress(); })
+    return engine.owes_progress();
+  else
+    return false;
+}
+
 }  // namespace weft

@@ -78,6 +78,12 @@ TEST_P(RandomSchedules, LongMessagesOverTheConnectionEndOnceAndInOrder) {
   run_all(target(), {.longest = 300'000, .steps = 300}, 3);
 }
 
+TEST_P(RandomSchedules, LongMessagesThatTheirSenderWritesEndOnceAndInOrder) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0"), writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
+  run_all(target(), {.longest = 300'000, .steps = 300}, 3);
+}
+
 // No message here may need its receiver to get out of the queue, else nothing but receiving could make room.
 TEST_P(RandomSchedules, ShortQueuesChangeNothing) {
   RELIABLE_DATAGRAMS_ONLY();

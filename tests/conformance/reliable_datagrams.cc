@@ -70,6 +70,29 @@ TEST_P(ReliableDatagrams, AllLengthsArriveWholeExpectedOrNot) {
           expect_arrival(pair.a(), pair.b(), pair.a().peer, length, tagged, expected);
 }
 
+TEST_P(ReliableDatagrams, LongMessagesMayBeWrittenByTheirSender) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0"), writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
+  Fabric fabric(target());
+  Pair pair(fabric);
+  for (const size_t length : {16384ul, 16385ul, 131072ul, 131073ul, 1ul << 20, (4ul << 20) + 1})
+    for (const bool tagged : {false, true})
+      for (const bool expected : {true, false})
+        expect_arrival(pair.a(), pair.b(), pair.a().peer, length, tagged, expected);
+  // And into a receive that is too short.
+  Buffer out(fabric, 200'000), in(fabric, 200'000);
+  out.fill_pattern(9);
+  Context contexts[2];
+  ASSERT_EQ(pair.b().recv(in, 150'000, &contexts[0]), 0);
+  ASSERT_EQ(pair.a().send(out, 200'000, &contexts[1]), 0);
+  const Completion cut = pair.b().rx().wait();
+  EXPECT_EQ(cut.err(), FI_ETRUNC) << cut;
+  EXPECT_EQ(cut.error.olen, 50'000u);
+  EXPECT_TRUE(in.holds_pattern(9, 150'000));
+  EXPECT_TRUE(std::all_of(in.data() + 150'000, in.data() + 200'000, [](char byte) { return byte == 0; }));
+  EXPECT_TRUE(pair.a().tx().wait().ok());
+}
+
 TEST_P(ReliableDatagrams, MessagesThatAreTooLongAreRefused) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());
@@ -80,6 +103,30 @@ TEST_P(ReliableDatagrams, MessagesThatAreTooLongAreRefused) {
   EXPECT_EQ(pair.a().send(out, most + 1, nullptr), -FI_EMSGSIZE);
   EXPECT_EQ(pair.a().tsend(out, most + 1, 1, nullptr), -FI_EMSGSIZE);
   EXPECT_TRUE(pair.a().tx().stays_silent(milliseconds(1)));
+}
+
+// Whoever has seen the completions may do something else for as long as it likes.
+TEST_P(ReliableDatagrams, MessagesWhoseCompletionWasReadAreOnTheirWay) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr size_t kCount = 8;
+  Fabric ours(target()), theirs(target());
+  DatagramEnd from(ours), to(theirs);
+  from->peer = from.insert(to.address());
+  Buffer out(ours, 64), in(theirs, 64);
+  std::vector<Context> contexts(2 * kCount + 2);
+  ASSERT_EQ(to->recv(in, 64, &contexts[2 * kCount]), 0);
+  ASSERT_EQ(from->send(out, 64, &contexts[2 * kCount + 1]), 0);
+  ASSERT_TRUE(to->rx().wait().ok());
+  ASSERT_TRUE(from->tx().wait().ok());
+  for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(to->recv(in, 64, &contexts[kCount + i]), 0);
+  for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(from->send(out, 64, &contexts[i]), 0);
+  for (size_t i = 0; i < kCount; ++i) ASSERT_TRUE(retry([&] { return from->tx().read().rc; }) == 1);
+  // Nobody drives the sender any more.
+  const auto deadline = after(kPatience);
+  for (size_t arrived = 0; arrived < kCount;) {
+    arrived += to->rx().read().ok();
+    ASSERT_LT(Clock::now(), deadline) << arrived << " have come";
+  }
 }
 
 TEST_P(ReliableDatagrams, BothEndsMayBeTheFirst) {
@@ -468,7 +515,8 @@ TEST_P(ReliableDatagrams, NonsenseEndsItsConnectionAndNoOther) {
   for (const std::string& bytes :
        {std::string(), std::string("x"), std::string(31, '\x04'), packet(0, 0, 8, 8, 9), packet(0, 0, 9, 8),
         packet(0, 6, 8, 8), packet(99, 0, 0, 0), packet(0, 0, 0, 0).substr(0, 40), packet(2, 0, 100, 8),
-        packet(3, 0, 0, 0), ranges_overflow, too_many, middle_first, endless, std::string(100'000, '\x04')}) {
+        packet(3, 0, 0, 0), packet(7, 0, 0, 0), packet(7, 0, 0, 104), packet(8, 0, 0, 0), ranges_overflow, too_many,
+        middle_first, endless, std::string(100'000, '\x04')}) {
     Intruder intruder(target(), victim);
     ASSERT_TRUE(intruder.accepted());
     intruder.say(bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What a message costs above verbs: the same exchange on the fakes through ibv_post_send and ibv_poll_cq, and through
-// fi_send and fi_cq_read. Counts allocations itself; cost.sh counts instructions of the measured functions with
-// callgrind.
+// fi_send and fi_cq_read; over connections here, as datagrams in cost_datagrams.cc. Counts allocations itself; cost.sh
+// counts instructions of the measured functions with callgrind.
 #include <malloc.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cost.h"
 #include "raw_end.h"
 #include "two_ends.h"
 
@@ -30,17 +31,20 @@ void* __libc_realloc(void* block, size_t size);
 void* __libc_memalign(size_t alignment, size_t size);
 }
 
-namespace {
+namespace cost {
 
 std::atomic<long> allocations{0};
-constexpr int kBatch = 8, kBatches = 500;
 
-struct Raw {
-  raw::End* sender;
-  raw::End* receiver;
-};
+int report(const char* what, long before, bool complete) {
+  const long spent = allocations - before;
+  std::printf("%s: %d messages, %ld allocations\n", what, kBatch * kBatches, spent);
+  if (!complete) std::printf("%s: messages were lost\n", what);
+  return complete && !spent ? 0 : 1;
+}
 
-}  // namespace
+}  // namespace cost
+
+using namespace cost;
 
 extern "C" {
 
@@ -95,13 +99,6 @@ __attribute__((noinline)) int measured_fabric(fid_ep* ep, fid_cq* cq, const void
 
 namespace {
 
-int report(const char* what, long before, bool complete) {
-  const long spent = allocations - before;
-  std::printf("%s: %d messages, %ld allocations\n", what, kBatch * kBatches, spent);
-  if (!complete) std::printf("%s: messages were lost\n", what);
-  return complete && !spent ? 0 : 1;
-}
-
 int run_raw() {
   raw::Lab lab;
   raw::Pair pair(lab);
@@ -145,9 +142,15 @@ int run_fabric() {
 
 int main(int argc, char** argv) {
   setenv("FI_PROVIDER_PATH", "/nonexistent", 1);
-  const bool both = argc < 2;
+  constexpr struct {
+    const char* name;
+    int (*run)();
+  } kParts[] = {{"raw", run_raw},
+                {"fabric", run_fabric},
+                {"raw_datagrams", run_raw_datagrams},
+                {"fabric_datagrams", run_fabric_datagrams}};
   int result = 0;
-  if (both || !std::strcmp(argv[1], "raw")) result |= run_raw();
-  if (both || !std::strcmp(argv[1], "fabric")) result |= run_fabric();
+  for (const auto& part : kParts)
+    if (argc < 2 || !std::strcmp(argv[1], part.name)) result |= part.run();
   return result;
 }

@@ -60,6 +60,7 @@ struct Member {
     char raw_name[64];  // FI_ADDR_IB_UD
   };
   char in[100] = "", out[100] = "hello";
+  uint64_t selective = 0;  // FI_SELECTIVE_COMPLETION: of sends
 
   bool open(fid_fabric* fabric, fid_domain* domain, fi_info* info, uint64_t av_flags = 0,
             fi_wait_obj wait_obj = FI_WAIT_NONE) {
@@ -73,8 +74,8 @@ struct Member {
     return fi_eq_open(fabric, &eq_attr, &eq, nullptr) == 0 && fi_cq_open(domain, &cq_attr, &cq, nullptr) == 0 &&
            fi_av_open(domain, &av_attr, &av, nullptr) == 0 && fi_av_bind(av, &eq->fid, 0) == 0 &&
            fi_endpoint(domain, info, &ep, nullptr) == 0 && fi_ep_bind(ep, &eq->fid, 0) == 0 &&
-           fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) == 0 && fi_ep_bind(ep, &av->fid, 0) == 0 &&
-           fi_enable(ep) == 0 && fi_getname(&ep->fid, &name, &size) == 0;
+           fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | selective) == 0 && fi_ep_bind(ep, &cq->fid, FI_RECV) == 0 &&
+           fi_ep_bind(ep, &av->fid, 0) == 0 && fi_enable(ep) == 0 && fi_getname(&ep->fid, &name, &size) == 0;
   }
   void close() {
     close_one(mc, "group");

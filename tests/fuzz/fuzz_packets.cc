@@ -28,7 +28,9 @@ constexpr int kRoundsForEvents = 1200;  // connections are looked at every thous
 // The endpoint that is attacked.
 class Victim {
  public:
-  Victim() {
+  // `invites`: long messages are written by their sender.
+  explicit Victim(bool invites) {
+    WEFT_FUZZ_CHECK(setenv("FI_OFI_RXM_USE_RNDV_WRITE", invites ? "1" : "0", 1) == 0);
     // Direct reads are between two processes of the machine; here the other one is simulated, and so is every socket.
     WEFT_FUZZ_CHECK(setenv("FI_OFI_RXM_DIRECT_READ", "0", 1) == 0);
     fi_info* hints = fi_allocinfo();
@@ -79,7 +81,7 @@ class Victim {
   void send_to(const sockaddr_in& peer) {
     fi_addr_t handle = FI_ADDR_UNSPEC;
     WEFT_FUZZ_CHECK(fi_av_insert(av_, &peer, 1, &handle, 0, nullptr) == 1);
-    for (const std::size_t size : {std::size_t{8}, std::size_t{8000}, std::size_t{300'000}}) {
+    for (const std::size_t size : {std::size_t{8}, std::size_t{8000}, std::size_t{200'000}}) {
       std::vector<char>& buffer = buffers_.emplace_back(size);
       posted_ += fi_tsend(ep_, buffer.data(), size, nullptr, handle, 5, &buffer) == 0;
     }
@@ -187,7 +189,9 @@ class Attacker {
       header.op.op = static_cast<rxm::PacketOp>(input.take<std::uint8_t>() % 10);
       header.control.segment = input.take<std::uint8_t>();
       header.control.data = input.take<std::uint8_t>();
-      header.control.message = kind & 2 ? heard_ : input.take<std::uint8_t>();
+      const bool of_long_message =
+          header.control.type == rxm::PacketType::kReadDone || header.control.type == rxm::PacketType::kWriteTarget;
+      header.control.message = !(kind & 2) ? input.take<std::uint8_t>() : of_long_message ? announced_ : heard_;
       header.op.tag = input.take<std::uint32_t>();
       header.op.op_data = input.take<std::uint8_t>();
       const std::size_t payload = kind & 4 ? input.take<std::uint16_t>() % (kEager + 1) : input.take<std::uint8_t>();
@@ -210,10 +214,11 @@ class Attacker {
       input.take_bytes(body + (kind & 32 ? 104 : 0), std::min<std::size_t>(payload, 64));
       len = sizeof header + payload;
     }
+    const std::vector<std::byte>& said = said_.emplace_back(bytes, bytes + len);
     if (kind & 64)
-      (void)fi_tinject(application_.ep, bytes, std::min(len, kEager), FI_ADDR_UNSPEC, len);
+      (void)fi_tsend(application_.ep, said.data(), len, nullptr, FI_ADDR_UNSPEC, len, nullptr);
     else
-      (void)fi_inject(application_.ep, bytes, std::min(len, application_.info->tx_attr->inject_size), FI_ADDR_UNSPEC);
+      (void)fi_send(application_.ep, said.data(), len, nullptr, FI_ADDR_UNSPEC, nullptr);
   }
 
   void drive() {
@@ -252,17 +257,27 @@ class Attacker {
       if (entry.len >= sizeof header) {
         std::memcpy(&header, buffer.data(), sizeof header);
         heard_ = header.message;
+        if (header.type == rxm::PacketType::kRendezvous) announced_ = header.message;
       }
       (void)fi_recv(application_.ep, buffer.data(), buffer.size(), nullptr, FI_ADDR_UNSPEC, &buffer);
     }
   }
 
   Victim& victim_;
-  std::vector<char> memory_ = std::vector<char>(4096);
+  std::vector<char> memory_ = std::vector<char>(std::size_t{1} << 18);
   std::array<std::array<char, kPacket>, 4> incoming_;
-  std::uint64_t heard_ = 0;
+  std::deque<std::vector<std::byte>> said_;
+  std::uint64_t heard_ = 0;      // the last number
+  std::uint64_t announced_ = 0;  // that of a long message
   Application application_;
 };
+
+void take_turns(Victim& victim, Attacker& attacker) {
+  for (int i = 0; i < kRounds; ++i) {
+    victim.drive();
+    attacker.drive();
+  }
+}
 
 }  // namespace
 
@@ -270,7 +285,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   tcp::sim::reset({.capacity = std::size_t{1} << 20});
   {
-    Victim victim;
+    Victim victim(size != 0 && (data[size - 1] & 1) != 0);
     {
       auto attacker = std::make_unique<Attacker>(victim);
       victim.post_receives();
@@ -279,12 +294,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const bool connected = calls ? attacker->connect(input) : attacker->accept(input);
       if (connected) {
         attacker->listen();
+        take_turns(victim, *attacker);  // so that answers can be given to what it sends
         while (!input.empty()) {
           attacker->say_one(input);
-          for (int i = 0; i < kRounds; ++i) {
-            victim.drive();
-            attacker->drive();
-          }
+          take_turns(victim, *attacker);
         }
         attacker->leave();
       }

@@ -5,96 +5,20 @@
 //   atomics_peer client WHERE...       applies every operation on every type and prints what came of it
 // Two libraries that mean the same by an operation print the same.
 #include <rdma/fi_atomic.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
-#include <rdma/fi_tagged.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <thread>
-#include <vector>
+
+#include "reliable_end.h"
 
 namespace {
 
+constexpr uint64_t kCaps = FI_TAGGED | FI_RMA | FI_ATOMIC;
 constexpr size_t kRegion = 4096;
 constexpr size_t kCount = 3;  // elements an operation
-constexpr std::chrono::seconds kPatience{30};
-
-[[noreturn]] void fail(const char* what, ssize_t rc) {
-  std::fprintf(stderr, "%s: %s\n", what, fi_strerror(static_cast<int>(-rc)));
-  std::exit(1);
-}
-void ok(ssize_t rc, const char* call) {
-  if (rc < 0) fail(call, rc);
-}
-
-// Everything of one process: the objects live until it exits.
-struct Peer {
-  Peer() : region(kRegion) {
-    fi_info* hints = fi_allocinfo();
-    hints->caps = FI_TAGGED | FI_RMA | FI_ATOMIC;
-    hints->mode = FI_CONTEXT | FI_CONTEXT2;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints->fabric_attr->prov_name = strdup("tcp;ofi_rxm");
-    fi_info* info = nullptr;
-    ok(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints, &info), "fi_getinfo");
-    fi_freeinfo(hints);
-    fid_fabric* fabric = nullptr;
-    ok(fi_fabric(info->fabric_attr, &fabric, nullptr), "fi_fabric");
-    ok(fi_domain(fabric, info, &domain, nullptr), "fi_domain");
-    fi_cq_attr cq_attr{};
-    cq_attr.format = FI_CQ_FORMAT_TAGGED;
-    ok(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open");
-    fi_av_attr av_attr{};
-    ok(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open");
-    ok(fi_endpoint(domain, info, &ep, nullptr), "fi_endpoint");
-    ok(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
-    ok(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
-    ok(fi_enable(ep), "fi_enable");
-    ok(fi_mr_reg(domain, region.data(), kRegion, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, nullptr), "fi_mr_reg");
-    virtual_addresses = (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
-  }
-
-  // Waits for `context`; an error is returned. Nothing else is outstanding.
-  int wait(void* expected) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    fi_cq_tagged_entry entry{};
-    while (std::chrono::steady_clock::now() < deadline) {
-      const ssize_t rc = fi_cq_read(cq, &entry, 1);
-      if (rc == 1 && entry.op_context == expected) return 0;
-      if (rc == -FI_EAVAIL) {
-        fi_cq_err_entry error{};
-        fi_cq_readerr(cq, &error, 0);
-        return error.err;
-      }
-      if (rc == -FI_EAGAIN) std::this_thread::yield();
-    }
-    fail("completion", -FI_ETIMEDOUT);
-  }
-  template <class Call>
-  int run(Call call) {
-    ssize_t rc;
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while ((rc = call()) == -FI_EAGAIN && std::chrono::steady_clock::now() < deadline) fi_cq_read(cq, nullptr, 0);
-    return rc == 0 ? wait(&context) : static_cast<int>(-rc);
-  }
-
-  fid_domain* domain = nullptr;
-  fid_cq* cq = nullptr;
-  fid_av* av = nullptr;
-  fid_ep* ep = nullptr;
-  fid_mr* mr = nullptr;
-  bool virtual_addresses = false;
-  std::vector<char> region;
-  fi_context2 context{};
-};
+using Peer = ReliableEnd;
 
 void print_bytes(const char* name, const unsigned char* bytes, size_t count, size_t size, size_t meant) {
   std::printf(" %s", name);
@@ -191,13 +115,9 @@ void apply(Peer& peer, const Remote& at, fi_datatype type, fi_op op, int kind) {
 }
 
 int serve() {
-  Peer peer;
-  unsigned char name[64];
-  size_t len = sizeof name;
-  ok(fi_getname(&peer.ep->fid, name, &len), "fi_getname");
-  for (size_t i = 0; i < len; ++i) std::printf("%02x", name[i]);
+  Peer peer(kCaps, kRegion);
   const uint64_t address = peer.virtual_addresses ? reinterpret_cast<uintptr_t>(peer.region.data()) : 0;
-  std::printf(" %llu %llu\n", static_cast<unsigned long long>(address),
+  std::printf("%s %llu %llu\n", peer.name().c_str(), static_cast<unsigned long long>(address),
               static_cast<unsigned long long>(fi_mr_key(peer.mr)));
   std::fflush(stdout);
   char bye;
@@ -206,12 +126,8 @@ int serve() {
 }
 
 int ask(const char* hex, const char* address, const char* key) {
-  Peer peer;
-  unsigned char name[64]{};
-  for (size_t i = 0; i < sizeof name && hex[2 * i] != 0; ++i)
-    name[i] = static_cast<unsigned char>(std::stoul(std::string(hex + 2 * i, 2), nullptr, 16));
-  Remote at{0, std::strtoull(address, nullptr, 10), std::strtoull(key, nullptr, 10)};
-  if (fi_av_insert(peer.av, name, 1, &at.peer, 0, nullptr) != 1) fail("fi_av_insert", -FI_EINVAL);
+  Peer peer(kCaps, kRegion);
+  const Remote at{peer.insert(hex), std::strtoull(address, nullptr, 10), std::strtoull(key, nullptr, 10)};
   // Of greater elements release 1.17 offers none, and a peer that asks for them ends it.
   for (int type = FI_INT8; type <= FI_FLOAT_COMPLEX; ++type)
     for (int op = FI_MIN; op <= FI_MSWAP; ++op)

@@ -11,8 +11,8 @@ status=0
 topics="Reliable*:Atomics.*:Tagged.*:RemoteData.*"
 WEFT_CONFORMANCE_IPV4="$RXE_ADDRESS" WEFT_CONFORMANCE_IPV6=none "$program" --gtest_brief=1 \
   --gtest_filter="$topics:-*Hundreds*:*SendersWaitForReceivers*:*Nonsense*" || status=1
-WEFT_CONFORMANCE_SEEDS=2 WEFT_CONFORMANCE_IPV4="$RXE_ADDRESS" WEFT_CONFORMANCE_IPV6=none "$program" --gtest_brief=1 \
-  --gtest_filter="RandomSchedules.*" || status=1
+WEFT_CONFORMANCE_SEEDS=1 WEFT_CONFORMANCE_IPV4="$RXE_ADDRESS" WEFT_CONFORMANCE_IPV6=none "$program" --gtest_brief=1 \
+  --gtest_filter="RandomSchedules.*:-*OverTheConnection*" || status=1
 
 if [ -n "$mpi_program" ] && command -v mpirun >/dev/null; then
   timeout 200 mpirun --allow-run-as-root --oversubscribe -n 2 -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER_PATH \

@@ -8,7 +8,7 @@
 #   -o FOLDER   a folder whose files survive the guest; the command finds it in RXE_OUT
 #   -m MB -c N  memory (2048) and processors (2) of the guest
 #   -v          say what happens, show the guest's dmesg
-# Environment: RXE_LIMIT RXE_OUT RXE_MEMORY RXE_CPUS for the above; RXE_MODE=auto|native|vm|kvm|tcg; RXE_CACHE (image.sh).
+# Environment: RXE_LIMIT RXE_OUT RXE_MEMORY RXE_CPUS for the above; RXE_MODE=auto|native|vm|kvm|tcg|count; RXE_CACHE (image.sh).
 # The command gets our folder, environment and arguments, and RXE_DEVICE, RXE_ADDRESS, RXE_ADDRESS6, RXE_PLAIN_ADDRESS.
 # Status: the command's; 77 the lab cannot run here (1 if REQUIRE names rxe); 124 out of time; 125 the lab failed.
 set -u
@@ -35,7 +35,7 @@ open_scratch
 case $mode in
   auto) if run_native "$@"; then exit "$status"; fi ;;
   native) run_native "$@" || skip "no RDMA device, and none could be made"; exit "$status" ;;
-  vm | kvm | tcg) ;;
+  vm | kvm | tcg | count) ;;
   *) usage ;;
 esac
 need_vm

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the parts of the cost program share; see cost_main.cc.
+#pragma once
+
+#include <atomic>
+
+namespace cost {
+
+extern std::atomic<long> allocations;
+inline constexpr int kBatch = 8, kBatches = 500;
+
+// Says what the messages since `before` allocated; 1 if that was anything, or if messages were lost.
+int report(const char* what, long before, bool complete);
+
+// cost_datagrams.cc: messages to oneself, taken and their receives posted again.
+int run_raw_datagrams();
+int run_fabric_datagrams();
+
+}  // namespace cost
