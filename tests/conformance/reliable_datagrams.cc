@@ -70,6 +70,22 @@ TEST_P(ReliableDatagrams, AllLengthsArriveWholeExpectedOrNot) {
           expect_arrival(pair.a(), pair.b(), pair.a().peer, length, tagged, expected);
 }
 
+// More memory and time than every run has; WEFT_CONFORMANCE_LONGEST=268435456 is 256 MiB.
+TEST_P(ReliableDatagrams, TheLongestThatIsAskedForArrivesWholeByEveryWay) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const char* asked = std::getenv("WEFT_CONFORMANCE_LONGEST");
+  if (asked == nullptr) GTEST_SKIP() << "WEFT_CONFORMANCE_LONGEST does not ask for it";
+  for (const char* read : {"1", "0"})
+    for (const char* write : {"0", "1"}) {
+      const Parameter reads("FI_OFI_RXM_DIRECT_READ", read), writes("FI_OFI_RXM_USE_RNDV_WRITE", write);
+      Fabric fabric(target());
+      Pair pair(fabric);
+      const size_t length = fabric.length_up_to(std::strtoull(asked, nullptr, 0));
+      for (const bool expected : {true, false})
+        expect_arrival(pair.a(), pair.b(), pair.a().peer, length, true, expected);
+    }
+}
+
 TEST_P(ReliableDatagrams, LongMessagesMayBeWrittenByTheirSender) {
   RELIABLE_DATAGRAMS_ONLY();
   const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0"), writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
