@@ -9,6 +9,7 @@
 #include "process/join_workload.h"
 #include "process/message_workloads.h"
 #include "process/one_sided.h"
+#include "process/turns.h"
 
 namespace {
 
@@ -19,7 +20,7 @@ void run(const Measurement& m, Channel& channel) {
   ConnectedNode node(m, role, wait, channel);
   node.establish(m.connections);
   Messenger messenger(node, node.endpoint(0), m.size, m.window);
-  body(messenger, m);
+  in_turns(role, m, channel, [&] { body(messenger, m); });
   node.leave(channel);
 }
 

@@ -8,6 +8,7 @@
 #include "fabric/connected_node.h"
 #include "fabric/messenger.h"
 #include "process/message_workloads.h"
+#include "process/turns.h"
 
 namespace bench {
 namespace {
@@ -28,26 +29,26 @@ class Transfers {
   Transfers(const ConnectedNode& node, const Measurement& m, std::uint64_t access, Target target)
       : node_(node), m_(m), target_(target), local_(node, m.size, m.window, access) {}
 
-  // `prepare` gets the number of each transfer before it is posted. Answers how many there were.
+  // `prepare` gets the number of each transfer before it is posted.
   template <class Prepare>
-  std::uint64_t run(Operation operation, Prepare prepare) {
+  void run(Operation operation, Prepare prepare) {
     const std::uint64_t end = deadline_ns(m_);
-    std::uint64_t posted = 0;
     do {
-      for (unsigned i = 0; i < m_.window; ++i, ++posted) {
-        while (posted - completed_ == m_.window) reap();
-        prepare(posted);
+      for (unsigned i = 0; i < m_.window; ++i, ++posted_) {
+        while (posted_ - completed_ == m_.window) reap();
+        prepare(posted_);
         for (;;) {
-          const ssize_t result = post(operation, posted);
+          const ssize_t result = post(operation, posted_);
           if (result == 0) break;
           if (result != -FI_EAGAIN) node_.check("a transfer", result);
           reap();
         }
       }
     } while (now_ns() < end);
-    while (completed_ != posted) reap();
-    return posted;
+    while (completed_ != posted_) reap();
   }
+
+  std::uint64_t posted() const { return posted_; }
 
   RegisteredBuffer& local() { return local_; }
   std::size_t slot(std::uint64_t sequence) const { return sequence % m_.window; }
@@ -82,6 +83,7 @@ class Transfers {
   const Measurement& m_;
   Target target_;
   RegisteredBuffer local_;
+  std::uint64_t posted_ = 0;
   std::uint64_t completed_ = 0;
 };
 
@@ -100,10 +102,13 @@ void serve(const Measurement& m, Channel& channel, std::uint64_t access) {
     Messenger messenger(node, node.endpoint(0), kEndMessageSize, 2);
     channel.put(region.remote_address());
     channel.put(region.key());
-    const std::uint64_t writes = messenger.receive();  // number the last write bears, or 0 after reads
-    if (writes != 0 && region.word((writes - 1) % m.window) != writes) fail("the last write did not arrive");
-    messenger.send_alone(writes);
-    messenger.drain();
+    in_turns(Role::kServer, m, channel, [&] {
+      const std::uint64_t writes = messenger.receive();  // number the last write bears, or 0 after reads
+      if (writes != 0 && region.word((writes - 1) % m.window) != writes) fail("the last write did not arrive");
+      messenger.release();
+      messenger.send_alone(writes);
+      messenger.drain();
+    });
     node.leave(channel);
   }
 }
@@ -122,15 +127,18 @@ void write_client(const Measurement& m, Channel& channel) {
   node.establish(m.connections);
   const Target target{channel.get(), channel.get()};
   Transfers transfers(node, m, FI_WRITE, target);
-  RegisteredBuffer& local = transfers.local();
-  const std::uint64_t start = now_ns();
-  const std::uint64_t writes =
-      transfers.run(Operation::kWrite, [&](std::uint64_t i) { local.set_word(transfers.slot(i), i + 1); });
   Messenger messenger(node, node.endpoint(0), kEndMessageSize, 2);
-  messenger.send_alone(writes);  // sent after the writes, so it arrives after them
-  messenger.receive();
-  report_transfers(writes, m.size, start);
-  messenger.drain();
+  RegisteredBuffer& local = transfers.local();
+  in_turns(Role::kClient, m, channel, [&] {
+    const std::uint64_t before = transfers.posted();
+    const std::uint64_t start = now_ns();
+    transfers.run(Operation::kWrite, [&](std::uint64_t i) { local.set_word(transfers.slot(i), i + 1); });
+    messenger.send_alone(transfers.posted());  // sent after the writes, so it arrives after them
+    messenger.receive();
+    report_transfers(transfers.posted() - before, m.size, start);
+    messenger.release();
+    messenger.drain();
+  });
   node.leave(channel);
 }
 
@@ -139,18 +147,22 @@ void read_client(const Measurement& m, Channel& channel) {
   node.establish(m.connections);
   const Target target{channel.get(), channel.get()};
   Transfers transfers(node, m, FI_READ, target);
-  RegisteredBuffer& local = transfers.local();
-  const std::uint64_t start = now_ns();
-  const std::uint64_t reads = transfers.run(Operation::kRead, [&](std::uint64_t i) {
-    const std::size_t slot = transfers.slot(i);
-    if (i >= m.window && local.word(slot) != kReadMark) fail("a read completed without its data");
-    local.set_word(slot, 0);
-  });
-  report_transfers(reads, m.size, start);
   Messenger messenger(node, node.endpoint(0), kEndMessageSize, 2);
-  messenger.send_alone(0);
-  messenger.receive();
-  messenger.drain();
+  RegisteredBuffer& local = transfers.local();
+  in_turns(Role::kClient, m, channel, [&] {
+    const std::uint64_t before = transfers.posted();
+    const std::uint64_t start = now_ns();
+    transfers.run(Operation::kRead, [&](std::uint64_t i) {
+      const std::size_t slot = transfers.slot(i);
+      if (i >= m.window && local.word(slot) != kReadMark) fail("a read completed without its data");
+      local.set_word(slot, 0);
+    });
+    report_transfers(transfers.posted() - before, m.size, start);
+    messenger.send_alone(0);
+    messenger.receive();
+    messenger.release();
+    messenger.drain();
+  });
   node.leave(channel);
 }
 

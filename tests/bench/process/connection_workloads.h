@@ -6,21 +6,26 @@
 #include "process/connect_report.h"
 #include "process/measurement.h"
 #include "process/process_pair.h"
+#include "process/turns.h"
 
 namespace bench {
 
 template <class Node>
 void serve_connects(Node& node, const Measurement& m, Channel& channel) {
-  node.serve_short_connections(m.connections);
-  channel.put(0);
+  in_turns(Role::kServer, m, channel, [&] {
+    node.serve_short_connections(m.connections);
+    channel.put(0);
+  });
 }
 
 template <class Node>
 void make_connects(Node& node, const Measurement& m, Channel& channel) {
-  const std::uint64_t start = now_ns();
-  for (unsigned i = 0; i < m.connections; ++i) node.connect_and_close();
-  channel.get();  // the server has seen each of them connect and leave
-  report_connect_rate(m.connections, start);
+  in_turns(Role::kClient, m, channel, [&] {
+    const std::uint64_t start = now_ns();
+    for (unsigned i = 0; i < m.connections; ++i) node.connect_and_close();
+    channel.get();  // the server has seen each of them connect and leave
+    report_connect_rate(m.connections, start);
+  });
 }
 
 template <class Node>

@@ -122,6 +122,11 @@ void report(const char* metric, double value) {
   std::fflush(stdout);
 }
 
+void say(const char* line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
 void skip(const std::string& reason) {
   end("skip", reason, kExitSkipped);
 }

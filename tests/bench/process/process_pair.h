@@ -29,6 +29,7 @@ class Channel {
 int run_pair(const Workload& workload, const Measurement& measurement, unsigned limit_seconds);
 
 void report(const char* metric, double value);
+void say(const char* line);
 [[noreturn]] void skip(const std::string& reason);
 [[noreturn]] void fail(const std::string& reason);
 // For calls that answer -1 and set errno; passes every other value through.

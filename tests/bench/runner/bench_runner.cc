@@ -57,12 +57,50 @@ std::vector<std::string> command(const Options& options, const Plan& plan, const
   return arguments;
 }
 
+// One round of a measurement whose contestants alternate: all set up, then each measures for a moment, and again.
+void measure_in_turns(const Options& options, const Plan& plan, const Run& run, unsigned round, Results& results) {
+  struct Player {
+    Contestant contestant;
+    std::vector<std::string> arguments;
+    ChildProcess process;
+    std::vector<Answer> turns;
+    bool playing;
+  };
+  std::vector<Player> players;
+  for (const Contestant contestant : kContestants) {
+    auto arguments = command(options, plan, run, contestant);
+    if (arguments.empty()) continue;
+    arguments.insert(arguments.end(), {"--turns", std::to_string(run.turns)});
+    ChildProcess process(arguments, plan.limit_seconds);
+    players.push_back({contestant, std::move(arguments), std::move(process), {}, true});
+  }
+  for (Player& player : players) player.playing = player.process.read_until("ready", player.turns.emplace_back());
+  for (unsigned turn = 0; turn < run.turns; ++turn) {
+    for (std::size_t i = 0; i < players.size(); ++i) {
+      Player& player = players[(i + turn + round) % players.size()];
+      if (!player.playing) continue;
+      player.process.go();
+      player.playing = player.process.read_until("turn", player.turns.emplace_back());
+    }
+  }
+  for (Player& player : players) {
+    player.process.finish(player.turns.emplace_back());
+    Answer answer = Results::combine(player.turns);
+    if (!answer.failed.empty()) fmt::print(stderr, "\n{}: {}\n", fmt::join(player.arguments, " "), answer.failed);
+    results.add(run.id, player.contestant, std::move(answer));
+  }
+}
+
 Results measure(const Options& options, const Plan& plan) {
   Results results;
   for (unsigned round = 0; round < plan.rounds; ++round) {
     for (const Run& run : plan.runs) {
       if (run.rounds != 0 && round >= run.rounds) continue;
       if (isatty(STDERR_FILENO)) fmt::print(stderr, "\rround {} of {}: {:<30}", round + 1, plan.rounds, run.id);
+      if (run.turns > 1) {
+        measure_in_turns(options, plan, run, round, results);
+        continue;
+      }
       for (std::size_t turn = 0; turn < kContestants.size(); ++turn) {
         const Contestant contestant = kContestants[(turn + round) % kContestants.size()];
         const auto arguments = command(options, plan, run, contestant);

@@ -2,6 +2,9 @@
 // Runs one bench program and reads its answer.
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,8 +19,34 @@ struct Answer {
   std::string failed;   // reason; empty when it succeeded
 };
 
-// arguments[0] is the path of the program. A program that does not end within limit_seconds is killed with its
-// children.
+// A bench program with one end of a stream as its standard input, and its output line by line.
+class ChildProcess {
+ public:
+  // arguments[0] is the path of the program. When limit_seconds have passed it counts as failed.
+  ChildProcess(const std::vector<std::string>& arguments, unsigned limit_seconds);
+  ChildProcess(ChildProcess&& other) noexcept;
+  ~ChildProcess();  // kills what is left of it, with its children
+
+  void go();
+  // Reads on until the line `last`; with an empty one, to the end of the output. Answers what came before, and whether
+  // the line came.
+  bool read_until(const std::string& last, Answer& answer);
+  // Waits for its end. `answer` gets what it said last, and why it failed.
+  void finish(Answer& answer);
+
+ private:
+  bool read_line(std::string& line);
+
+  pid_t pid_ = -1;
+  int input_ = -1;
+  int output_ = -1;
+  std::chrono::steady_clock::time_point end_;
+  unsigned limit_seconds_;
+  bool late_ = false;
+  std::string text_;  // read, and no whole line yet
+};
+
+// Runs a program to its end.
 Answer execute(const std::vector<std::string>& arguments, unsigned limit_seconds);
 
 }  // namespace bench

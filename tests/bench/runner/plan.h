@@ -20,6 +20,7 @@ struct Run {
   bool raw = true;      // the raw program can do it as well
   unsigned rounds = 0;  // at most so many; 0: in every round
   bool stock = true;    // the other library can do it as well
+  unsigned turns = 1;   // in each round, with the contestants alternating (process/turns.h)
 };
 
 enum class Bound { kNone, kAtMost, kAtLeast };

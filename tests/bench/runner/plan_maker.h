@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -49,6 +50,14 @@ class PlanMaker {
     arguments.insert(arguments.end(), more.begin(), more.end());
     plan_.runs.push_back({id, std::move(arguments)});
     return id;
+  }
+
+  // The contestants alternate so often in a round of the measurement named last, for so long each time.
+  void in_turns(unsigned turns, double seconds) {
+    plan_.runs.back().turns = pick(2u, turns, turns);
+    if (effort_ == Effort::kQuick) return;
+    auto& arguments = plan_.runs.back().arguments;
+    *(std::find(arguments.begin(), arguments.end(), "--seconds") + 1) = fmt::format("{}", seconds);
   }
 
   // A workload that moves messages of one size. The first of `more` is part of its name.

@@ -21,6 +21,20 @@ std::optional<double> find(const Answer& answer, const std::string& metric) {
 
 }  // namespace
 
+Answer Results::combine(const std::vector<Answer>& turns) {
+  std::map<std::string, std::vector<double>> values;
+  Answer combined;
+  for (const Answer& turn : turns) {
+    for (const auto& [metric, value] : turn.metrics) values[metric].push_back(value);
+    if (combined.failed.empty()) combined.failed = turn.failed;
+    if (combined.skipped.empty()) combined.skipped = turn.skipped;
+  }
+  for (auto& [metric, all] : values)
+    combined.metrics[metric] =
+        metric == "allocations_per_op" ? *std::max_element(all.begin(), all.end()) : *median_of(std::move(all));
+  return combined;
+}
+
 const std::vector<Answer>& Results::answers(const std::string& run, Contestant contestant) const {
   static const std::vector<Answer> none;
   const auto found = answers_.find({run, contestant});

@@ -19,6 +19,9 @@ class Results {
     answers_[{run, contestant}].push_back(std::move(answer));
   }
 
+  // The answer of a round from those of its turns: the median of each metric, but the largest number of allocations.
+  static Answer combine(const std::vector<Answer>& turns);
+
   // Over all rounds; empty when no round brought the metric.
   std::optional<double> median(const Row& row, Contestant contestant) const;
   std::optional<double> best(const Row& row, Contestant contestant) const;

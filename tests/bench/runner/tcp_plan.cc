@@ -29,8 +29,10 @@ constexpr const char* kMethod = R"(
   Where the fabric's threads block, it uses blocking calls.
 - Client and server run on the first and the last core allowed to them, at the highest ordinary priority where they may
   take it (on a machine that others use as well, `chrt -f 1` before the command keeps them out), every contestant alike.
-- Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
-  best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
+- Contestants take turns within a round and rotate from round to round. In most measurements all of them set up first, and
+  then alternate many times within a round, each for a moment while the others sleep; the round's value is the median of
+  these. A cell is the median over rounds, in brackets the best round; a ratio is the median of the ratios within each
+  round. Verdicts go by that median.
 - A stream is timed until the receiver has confirmed the last message. Every message carries a sequence number that the
   receiver checks. Streams of 64 KiB and more, and RMA, keep 16 transfers under way.
 - "connects" covers endpoint, connect, accept, FI_CONNECTED on both sides and close; raw sockets exchange 32 bytes each way in
@@ -42,6 +44,9 @@ constexpr const char* kMethod = R"(
   user space; n/a means that this machine gives no hardware counter for them.
 - "queue with a wait object" polls a completion queue that was opened with FI_WAIT_UNSPEC in place of FI_WAIT_NONE.
 )";
+
+constexpr unsigned kTurns = 7;
+constexpr double kTurnSeconds = 0.06;
 
 class TcpPlanMaker : PlanMaker {
  public:
@@ -68,6 +73,7 @@ class TcpPlanMaker : PlanMaker {
                   "latency_us",           {}};
     for (const std::size_t size : {std::size_t{8}, std::size_t{64}, 512 * std::size_t{1}, 4 * kKiB, 64 * kKiB, kMiB}) {
       const std::string id = sized("pingpong", size, 2);
+      in_turns(kTurns, kTurnSeconds);
       plot.points.push_back({static_cast<double>(size), id});
       const Target target = size <= 64 ? at_most(1.08, Measure::kOverRaw) : Target{};
       const std::string title = "ping-pong " + size_name(size);
@@ -100,6 +106,7 @@ class TcpPlanMaker : PlanMaker {
                   "bandwidth_gbs",        {{8, "stream-8"}, {64, "stream-64"}}};
     for (const std::size_t size : {512 * std::size_t{1}, 4 * kKiB, 64 * kKiB, kMiB}) {
       const std::string id = sized("stream", size, size < 64 * kKiB ? kSmallWindow : kLargeWindow);
+      in_turns(kTurns, kTurnSeconds);
       plot.points.push_back({static_cast<double>(size), id});
       if (size >= 64 * kKiB)
         plan_.rows.push_back(
@@ -114,7 +121,8 @@ class TcpPlanMaker : PlanMaker {
   }
 
   void connects() {
-    run("connects", "connects", {"--connections", pick("200", "1000", "3000")});
+    run("connects", "connects", {"--connections", pick("200", "300", "600")});
+    in_turns(kTurns, kTurnSeconds);
     plan_.rows.push_back({"connects one after the other", "connects", "connects_per_s", "k/s", true,
                           at_least(1.3, Measure::kOverStock), 1e-3});
     const std::string count = std::to_string(kStorm);
@@ -138,8 +146,10 @@ class TcpPlanMaker : PlanMaker {
                             fmt::format("{}_sread_cpu_percent", queue), "%", false, at_most(0.5, Measure::kValue)});
     const Target no_slower = at_most(1.05, Measure::kOverRaw);  // equal within what this clock and machine resolve
     const std::string busy = sized("wakeup", 8, 2);
+    in_turns(kTurns, kTurnSeconds);
     plan_.rows.push_back({"wake-up, both sides blocking", busy, "latency_us", "us", false, no_slower});
     const std::string idle = sized("wakeup", 8, 2, {"--gap", std::to_string(kWakeGapUs)});
+    in_turns(kTurns, kTurnSeconds);
     plan_.rows.push_back(
         {fmt::format("wake-up after {} us of sleep", kWakeGapUs), idle, "latency_us", "us", false, no_slower});
   }

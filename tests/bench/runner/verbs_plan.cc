@@ -28,8 +28,10 @@ constexpr const char* kMethod = R"(
   IBV_SEND_SIGNALED), as do RMA writes and reads. "each completed" is the same with a completion of every message. The
   receiver of a stream allows half a window more whenever it has taken that, so that no message finds it without a buffer:
   the device would pause for a time of its own choosing.
-- Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
-  best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
+- Contestants take turns within a round and rotate from round to round. In most measurements all of them set up first, and
+  then alternate many times within a round, each for a moment while the others sleep; the round's value is the median of
+  these. A cell is the median over rounds, in brackets the best round; a ratio is the median of the ratios within each
+  round. Verdicts go by that median.
 - Client and server run on the first and the last core allowed to them, at idle priority (SCHED_IDLE): the kernel's threads,
   which carry the messages here, preempt them at once. At equal priority a message may wait for the end of a time slice, and
   what is measured is the scheduler. Connection events are awaited asleep: fi_eq_sread, and rdma_get_cm_event that blocks.
@@ -48,6 +50,8 @@ constexpr unsigned kSmallWindow = 64;
 constexpr unsigned kLargeWindow = 16;
 constexpr unsigned kLargeSize = 64 * kKiB;
 constexpr double kDataBound = 1.02;
+constexpr unsigned kTurns = 9;
+constexpr double kTurnSeconds = 0.1;
 constexpr double kConnectBound = 1.05;
 
 class VerbsPlanMaker : PlanMaker {
@@ -80,6 +84,7 @@ class VerbsPlanMaker : PlanMaker {
     for (const std::size_t size : {std::size_t{8}, std::size_t{64}, 4 * kKiB, 64 * kKiB}) {
       if (quick() && size > 8) break;
       const std::string id = sized("pingpong", size, 2);
+      in_turns(kTurns, kTurnSeconds);
       plot.points.push_back({static_cast<double>(size), id});
       const std::string title = "ping-pong " + size_name(size);
       plan_.rows.push_back({title + ", half round trip", id, "latency_us", "us", false, kAsFastAsRaw});
@@ -93,14 +98,17 @@ class VerbsPlanMaker : PlanMaker {
 
   void streams() {
     const std::string small = sized("stream", 8, kSmallWindow, {"--selective"});
+    in_turns(kTurns, kTurnSeconds);
     const std::string title = fmt::format("stream 8 B, window {}", kSmallWindow);
     plan_.rows.push_back({title + ", a message", small, "message_ns", "us", false, kAsFastAsRaw, 1e-3});
     plan_.rows.push_back(
         {title + ", allocations", small, "allocations_per_op", "per op", false, at_most(0, Measure::kValue)});
     if (quick()) return;
     const std::string each = sized("stream", 8, kSmallWindow);
+    in_turns(kTurns, kTurnSeconds);
     plan_.rows.push_back({title + ", each completed, a message", each, "message_ns", "us", false, kAsFastAsRaw, 1e-3});
     const std::string large = sized("stream", kLargeSize, kLargeWindow, {"--selective"});
+    in_turns(kTurns, kTurnSeconds);
     plan_.rows.push_back({fmt::format("stream {}, window {}, a message", size_name(kLargeSize), kLargeWindow), large,
                           "message_ns", "us", false, kAsFastAsRaw, 1e-3});
   }
@@ -110,6 +118,7 @@ class VerbsPlanMaker : PlanMaker {
       for (const auto& [size, window] : {std::pair{8u, kSmallWindow}, std::pair{kLargeSize, kLargeWindow}}) {
         if (quick() && size > 8) break;
         const std::string id = sized(operation, size, window, {"--selective"});
+        in_turns(kTurns, kTurnSeconds);
         plan_.rows.push_back({fmt::format("RMA {} {}, window {}", operation, size_name(size), window), id,
                               "transfer_us", "us", false, kAsFastAsRaw});
       }
@@ -117,7 +126,8 @@ class VerbsPlanMaker : PlanMaker {
   }
 
   void connects() {
-    const std::string id = run("connects", "connects", {"--connections", pick("5", "200", "1000")});
+    const std::string id = run("connects", "connects", {"--connections", pick("5", "20", "100")});
+    in_turns(kTurns, kTurnSeconds);
     const std::string title = "connects one after the other";
     plan_.rows.push_back({title, id, "connect_ms", "ms", false, at_most(kConnectBound, Measure::kOverRaw)});
     plan_.rows.push_back({title + ", rate", id, "connects_per_s", "1/s", true, at_least(1, Measure::kOverStock)});

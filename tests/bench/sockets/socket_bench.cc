@@ -8,6 +8,7 @@
 #include "process/join_workload.h"
 #include "process/message_workloads.h"
 #include "process/process_pair.h"
+#include "process/turns.h"
 #include "sockets/datagram_link.h"
 #include "sockets/socket_link.h"
 #include "sockets/socket_node.h"
@@ -26,7 +27,7 @@ void run(const Measurement& m, Channel& channel) {
   node.establish(m.connections, kConnectsAtOnce);
   if (role == Role::kClient) report("connect_us", static_cast<double>(now_ns() - start) / 1e3 / m.connections);
   SocketLink link(node, m.size, m.window);
-  body(link, m);
+  in_turns(role, m, channel, [&] { body(link, m); });
   channel.put(0);
   channel.get();
 }

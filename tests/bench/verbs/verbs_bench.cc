@@ -5,6 +5,7 @@
 #include "process/join_workload.h"
 #include "process/message_workloads.h"
 #include "process/one_sided.h"
+#include "process/turns.h"
 #include "verbs/rdma_node.h"
 #include "verbs/ud_node.h"
 #include "verbs/verbs_link.h"
@@ -18,7 +19,7 @@ void run(const Measurement& m, Channel& channel) {
   RdmaNode node(m, role, channel);
   node.establish(m.connections);
   VerbsLink link(node, m.size, m.window, policy(m));
-  body(link, m);
+  in_turns(role, m, channel, [&] { body(link, m); });
   node.leave(channel);
 }
 

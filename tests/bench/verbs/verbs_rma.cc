@@ -4,6 +4,7 @@
 #include "process/one_sided.h"
 
 #include "process/message_workloads.h"
+#include "process/turns.h"
 #include "verbs/rdma_node.h"
 #include "verbs/verbs_link.h"
 
@@ -26,9 +27,9 @@ class Transfers {
         local_(node, m.size, m.window, access),
         queue_(node, opcode, m.size, many_messages(m)) {}
 
-  // `prepare` gets the number of each transfer before it is posted. Answers how many there were.
+  // `prepare` gets the number of each transfer before it is posted.
   template <class Prepare>
-  std::uint64_t run(Prepare prepare) {
+  void run(Prepare prepare) {
     const std::uint64_t end = deadline_ns(m_);
     do {
       for (unsigned i = 0; i < m_.window; ++i) {
@@ -41,8 +42,9 @@ class Transfers {
       }
     } while (now_ns() < end);
     while (!queue_.idle()) reap();
-    return queue_.posted();
   }
+
+  std::uint64_t posted() const { return queue_.posted(); }
 
   RegisteredMemory& local() { return local_; }
 
@@ -80,10 +82,13 @@ void serve(const Measurement& m, Channel& channel, int access) {
     VerbsLink link(node, kEndMessageSize, kEndMessages, kEndPolicy);
     channel.put(region.address(0));
     channel.put(region.rkey());
-    const std::uint64_t writes = link.receive();  // number the last write bears, or 0 after reads
-    if (writes != 0 && region.word((writes - 1) % m.window) != writes) fail("the last write did not arrive");
-    link.send_alone(writes);
-    link.drain();
+    in_turns(Role::kServer, m, channel, [&] {
+      const std::uint64_t writes = link.receive();  // number the last write bears, or 0 after reads
+      if (writes != 0 && region.word((writes - 1) % m.window) != writes) fail("the last write did not arrive");
+      link.release();
+      link.send_alone(writes);
+      link.drain();
+    });
     node.leave(channel);
   }
 }
@@ -103,13 +108,16 @@ void write_client(const Measurement& m, Channel& channel) {
   {
     Transfers transfers(node, m, IBV_WR_RDMA_WRITE, 0, channel);
     VerbsLink link(node, kEndMessageSize, kEndMessages, kEndPolicy);
-    const std::uint64_t start = now_ns();
-    const std::uint64_t writes =
-        transfers.run([&](std::uint64_t number, std::size_t slot) { transfers.local().set_word(slot, number + 1); });
-    link.send_alone(writes);  // sent after the writes, so it arrives after them
-    link.receive();
-    report_transfers(writes, m.size, start);
-    link.drain();
+    in_turns(Role::kClient, m, channel, [&] {
+      const std::uint64_t before = transfers.posted();
+      const std::uint64_t start = now_ns();
+      transfers.run([&](std::uint64_t number, std::size_t slot) { transfers.local().set_word(slot, number + 1); });
+      link.send_alone(transfers.posted());  // sent after the writes, so it arrives after them
+      link.receive();
+      report_transfers(transfers.posted() - before, m.size, start);
+      link.release();
+      link.drain();
+    });
     node.leave(channel);
   }
 }
@@ -121,15 +129,19 @@ void read_client(const Measurement& m, Channel& channel) {
     Transfers transfers(node, m, IBV_WR_RDMA_READ, IBV_ACCESS_LOCAL_WRITE, channel);
     VerbsLink link(node, kEndMessageSize, kEndMessages, kEndPolicy);
     RegisteredMemory& local = transfers.local();
-    const std::uint64_t start = now_ns();
-    const std::uint64_t reads = transfers.run([&](std::uint64_t number, std::size_t slot) {
-      if (number >= m.window && local.word(slot) != kReadMark) fail("a read completed without its data");
-      local.set_word(slot, 0);
+    in_turns(Role::kClient, m, channel, [&] {
+      const std::uint64_t before = transfers.posted();
+      const std::uint64_t start = now_ns();
+      transfers.run([&](std::uint64_t number, std::size_t slot) {
+        if (number >= m.window && local.word(slot) != kReadMark) fail("a read completed without its data");
+        local.set_word(slot, 0);
+      });
+      report_transfers(transfers.posted() - before, m.size, start);
+      link.send_alone(0);
+      link.receive();
+      link.release();
+      link.drain();
     });
-    report_transfers(reads, m.size, start);
-    link.send_alone(0);
-    link.receive();
-    link.drain();
     node.leave(channel);
   }
 }
