@@ -56,6 +56,7 @@ struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
   Operation operation = Operation::kMessage;
   bool report = true;             // a completion is wanted
   bool has_data = false;          // FI_REMOTE_CQ_DATA
+  bool fenced = false;            // FI_FENCE: waits for all before it
   bool awaits_peer = false;       // a rendezvous: the peer says when it is over ...
   bool awaits_letter = false;     // ... perhaps by a letter
   int error = 0;                  // positive; reported when nothing of it is outstanding

@@ -17,7 +17,7 @@ namespace weft::rxm {
 namespace {
 
 constexpr uint64_t kMessages = FI_MSG | FI_TAGGED;
-constexpr uint64_t kTxCaps = kMessages | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | kLocality;
+constexpr uint64_t kTxCaps = kMessages | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_FENCE | kLocality;
 constexpr uint64_t kRxCaps = kMessages | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SOURCE |
                              FI_DIRECTED_RECV | FI_MULTI_RECV | kLocality;
 constexpr uint64_t kTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;

@@ -82,7 +82,7 @@ ssize_t Endpoint::queue(Peer& peer, const TransmitRequest& request, std::size_t 
 
 // What the lower provider copies is over with this call. False: it has to take the long way.
 bool Endpoint::try_inject(Channel& channel, const TransmitRequest& request, std::size_t len) noexcept {
-  if ((request.flags & kLowerLevels) != 0 || request.operation > Operation::kTagged) return false;
+  if ((request.flags & (kLowerLevels | FI_FENCE)) != 0 || request.operation > Operation::kTagged) return false;
   if (len + sizeof(PacketHeader) > std::min(lower_inject_, kStackPacket)) return false;
   alignas(PacketHeader) std::byte bytes[kStackPacket];
   PacketHeader packet;
@@ -117,6 +117,7 @@ Transmit* Endpoint::make_transmit(Peer& peer, const TransmitRequest& request, st
   transmit->operation = request.operation;
   transmit->completion_flags = completion_flags_of(request.operation);
   transmit->report = !request.silent && (!routes_.transmit_selective || (request.flags & FI_COMPLETION) != 0);
+  transmit->fenced = (request.flags & FI_FENCE) != 0;
   transmit->has_data = (request.flags & FI_REMOTE_CQ_DATA) != 0;
   transmit->lower_flags = request.flags & domain_.levels();
   transmit->data = request.data;
@@ -134,6 +135,7 @@ void Endpoint::flush(Peer& peer) noexcept {
     Transmit& transmit = peer.waiting.front();
     if (transmit.error == 0) {
       if (peer.channel == nullptr || peer.channel->state != Channel::State::kOpen) return;
+      if (transmit.fenced && !peer.channel->flight.empty() && transmit.channel == nullptr) return;  // see finish()
       if (waits_for_atomics(transmit)) return;
       const ssize_t result = start(*peer.channel, transmit);
       if (result == -FI_EAGAIN) return stall(*peer.channel);
@@ -301,7 +303,12 @@ void Endpoint::finish(Transmit& transmit) noexcept {
     routes_.transmit_failed(transmit.completion_flags, transmit.context, transmit.error, transmit.error);
   else
     routes_.transmitted(transmit.completion_flags, transmit.context, transmit.report);
+  Channel* const channel = transmit.channel;
+  Peer& peer = *transmit.peer;
   transmits_.give_back(&transmit);
+  // What is fenced in may go, once others are through with this.
+  if (channel == nullptr || channel != peer.channel || !channel->flight.empty() || peer.waiting.empty()) return;
+  if (channel->state == Channel::State::kOpen && peer.waiting.front().fenced) stall(*channel);
 }
 
 // The number that a peer answers with; 0 when memory runs out, which no answer bears.

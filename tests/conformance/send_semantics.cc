@@ -180,3 +180,36 @@ TEST_P(SendSemantics, RoomInTheQueuesIsReported) {
     ASSERT_EQ(fi_recv(scene.pair.a().ep(), scene.in.data(), kSize, scene.in.desc(), FI_ADDR_UNSPEC, &scene.received),
               0);
 }
+
+// FI_FENCE: an operation, and those behind it, wait for all that were posted for the same peer before it.
+TEST_P(SendSemantics, FencedOperationsWaitForThoseBeforeThem) {
+  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "one that waits for its receiver is needed: FI_EP_RDM";
+  const HintsEditor fences = [](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED | FI_FENCE; };
+  if (!Fabric::offers(target(), fences)) GTEST_SKIP() << "no FI_FENCE";
+  Fabric fabric(target(), fences);
+  Pair pair(fabric);
+  expect_talking(pair);
+  constexpr size_t kLong = 300'000;
+  Buffer out(fabric, kLong), in(fabric, kLong);
+  Context sends[4], receives[4];
+  const iovec iov{out.data(), 64};
+  void* desc = out.desc();
+  // Nobody takes the long one yet; the others are expected.
+  for (uint64_t tag = 1; tag < 4; ++tag) ASSERT_EQ(pair.b().trecv(in, 64, tag, 0, &receives[tag]), 0);
+  ASSERT_EQ(pair.a().tsend(out, kLong, 0, &sends[0]), 0);
+  if (!pair.a().tx().stays_silent()) GTEST_SKIP() << "long messages do not wait for their receiver here";
+  ASSERT_EQ(pair.a().tsend(out, 64, 1, &sends[1]), 0);
+  const fi_msg_tagged fenced{&iov, &desc, 1, pair.a().peer, 2, 0, &sends[2], 0};
+  ASSERT_EQ(retry([&] { return fi_tsendmsg(pair.a().ep(), &fenced, FI_FENCE | FI_COMPLETION); }), 0);
+  ASSERT_EQ(pair.a().tsend(out, 64, 3, &sends[3]), 0);
+  const Completion before = pair.b().rx().wait();
+  ASSERT_TRUE(before.ok()) << before;
+  EXPECT_EQ(before.context(), &receives[1]);
+  EXPECT_TRUE(pair.b().rx().stays_silent()) << "the fence was passed";
+  ASSERT_EQ(pair.b().trecv(in, kLong, 0, 0, &receives[0]), 0);
+  for (int i = 0; i < 3; ++i) {
+    const Completion arrival = pair.b().rx().wait();
+    EXPECT_TRUE(arrival.ok()) << arrival;
+  }
+  for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(pair.a().tx().wait().ok());
+}
