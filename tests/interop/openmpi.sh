@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # openmpi.sh LIBRARY OTHER_LIBRARY RANKS PROVIDER: the distribution's unmodified Open MPI runs mpi_program.c, one half of
 # the ranks on the library in one folder, the others on the other one's ("stock" for its own); "tcp+ofi_rxm" stands for
-# "tcp;ofi_rxm".
+# "tcp;ofi_rxm". With two ranks the distribution's NetPIPE checks messages of all lengths too, where it is installed.
 set -u
 . "$(dirname "$0")/stock.sh"
 for program in mpicc mpirun; do
@@ -17,13 +17,23 @@ on() {
 }
 half=$((ranks / 2))
 unset LD_LIBRARY_PATH
+# run PROGRAM...: leaves in the file "output" what it said.
 # One-sided communication takes the same way: otherwise Open MPI uses memory that ranks of one host share.
 # The library's warnings belong to the output: a provider that is not there, say.
-timeout 110 mpirun --allow-run-as-root --oversubscribe --mca pml cm --mca mtl ofi \
-  --mca mtl_ofi_provider_include "$provider" --mca btl self --mca osc pt2pt \
-  -n $half $(on "$library") "$scratch/program" : -n $((ranks - half)) $(on "$other") "$scratch/program" \
-  >"$scratch/output" 2>&1
-result=$?
-cat "$scratch/output"
-[ $result -eq 0 ] || fail "mpirun ended with $result"
+run() {
+  timeout 110 mpirun --allow-run-as-root --oversubscribe --mca pml cm --mca mtl ofi \
+    --mca mtl_ofi_provider_include "$provider" --mca btl self --mca osc pt2pt \
+    -n $half $(on "$library") "$@" : -n $((ranks - half)) $(on "$other") "$@" >"$scratch/output" 2>&1
+  result=$?
+  cat "$scratch/output"
+  [ $result -eq 0 ] || fail "mpirun ended with $result"
+}
+
+run "$scratch/program"
 grep -q "all right" "$scratch/output" || fail "not all right"
+
+[ "$ranks" -eq 2 ] && command -v NPopenmpi >/dev/null || exit 0
+for options in "" -a -S; do
+  run NPopenmpi $options -i -n 3 -u 3000000 -o "$scratch/netpipe"
+  [ "$(grep -c "check passed" "$scratch/output")" -gt 30 ] || fail "NetPIPE checked next to nothing"
+done
