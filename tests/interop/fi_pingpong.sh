@@ -19,6 +19,14 @@ control=$((20000 + $$ % 12000))  # below the ephemeral ports; the program insist
 on() {
   library=$1
   shift
+  for word in "$@"; do
+    shift
+    case $word,$library in
+      native,stock) word=net ;;
+      native,*) word=tcp ;;
+    esac
+    set -- "$@" "$word"
+  done
   case $library in
     stock) exec env -u LD_LIBRARY_PATH "$@" ;;
     *) exec env LD_LIBRARY_PATH="$library" "$@" ;;

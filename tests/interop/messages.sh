@@ -1,19 +1,28 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # messages.sh PEER LIBRARY: messages of all lengths between messages_peer on the library in the folder and on the
-# distribution's, each in both roles, with long ones read by their receiver and written by their sender.
+# distribution's, each in both roles: over ofi_rxm with long ones read by their receiver and written by their sender,
+# with "native" as a third argument over tcp itself, which the distribution's release 1.17 calls net.
 set -u
 . "$(dirname "$0")/stock.sh"
-peer=$1 library=$2
+peer=$1 library=$2 native=${3:-}
 [ -x "$peer" ] || skip "messages_peer was not built: the distribution's libfabric is not installed (package libfabric1)"
+
+provider() {
+  case $native,$1 in
+    ,*) echo "tcp;ofi_rxm" ;;
+    *,) echo net ;;
+    *) echo tcp ;;
+  esac
+}
 
 # run SERVER_LIBRARY CLIENT_LIBRARY; an empty library is the distribution's.
 run() {
   : >"$scratch/name"
-  LD_LIBRARY_PATH=$1 timeout 50 "$peer" server >"$scratch/name" 2>"$scratch/server" &
+  RELIABLE_PROVIDER=$(provider "$1") LD_LIBRARY_PATH=$1 timeout 50 "$peer" server >"$scratch/name" 2>"$scratch/server" &
   background=$!
   await_line "$scratch/name" "$scratch/server"
-  LD_LIBRARY_PATH=$2 timeout 50 "$peer" client "$(cat "$scratch/name")" >"$scratch/client" 2>&1
+  RELIABLE_PROVIDER=$(provider "$2") LD_LIBRARY_PATH=$2 timeout 50 "$peer" client "$(cat "$scratch/name")" >"$scratch/client" 2>&1
   client=$?
   wait $background
   server=$?
@@ -22,6 +31,16 @@ run() {
   cat "$scratch/client" "$scratch/server"
   fail "server on '$1' ended with $server, client on '$2' with $client"
 }
+
+if [ -n "$native" ]; then
+  export TAKE_UNEXPECTED=server
+  run "$library" ""
+  TAKE_UNEXPECTED=client
+  run "" "$library"
+  unset TAKE_UNEXPECTED
+  run "$library" "$library"
+  exit 0
+fi
 
 # On libfabric both ends must have the same; a receiver of ours decides alone.
 for write in 0 1; do

@@ -88,10 +88,18 @@ void receive_all(ReliableEnd& end, fi_addr_t peer, size_t size, bool expected) {
   }
 }
 
+// Only these roles take messages that they did not expect: release 1.17's net does not get several right.
+bool takes_unexpected(const char* role) {
+  const char* roles = std::getenv("TAKE_UNEXPECTED");
+  return roles == nullptr || std::strstr(roles, role) != nullptr;
+}
+
 void play(ReliableEnd& end, fi_addr_t peer, bool leads) {
   for (const bool expected : {true, false})
     for (const size_t size : kSizes)
-      for (const bool sends : {leads, !leads}) (sends ? send_all : receive_all)(end, peer, size, expected);
+      for (const bool sends : {leads, !leads})
+        if (expected || takes_unexpected(sends == leads ? "server" : "client"))
+          (sends ? send_all : receive_all)(end, peer, size, expected);
 }
 
 int serve() {

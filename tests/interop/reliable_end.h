@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A reliable datagram end of a program that plays one of two peers; LD_LIBRARY_PATH decides whose library it is.
+// A reliable datagram end of a program that plays one of two peers; LD_LIBRARY_PATH decides whose library it is, and
+// RELIABLE_PROVIDER which provider of it ("tcp;ofi_rxm" if it is not set).
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -35,7 +36,8 @@ struct ReliableEnd {
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints->fabric_attr->prov_name = strdup("tcp;ofi_rxm");
+    const char* provider = std::getenv("RELIABLE_PROVIDER");
+    hints->fabric_attr->prov_name = strdup(provider != nullptr ? provider : "tcp;ofi_rxm");
     fi_info* info = nullptr;
     ok(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints, &info), "fi_getinfo");
     fi_freeinfo(hints);
