@@ -76,6 +76,7 @@ class Transfers {
     fi_cq_entry entries[16];
     const ssize_t n = fi_cq_read(node_.cq(), entries, 16);
     if (n == -FI_EAVAIL) node_.fail_with_completion_error();
+    if (n == -FI_EAGAIN) yield_if_shared();
     if (n > 0) completed_ += static_cast<std::uint64_t>(n) * node_.completion_every();
   }
 

@@ -97,7 +97,7 @@ void Messenger::reap() {
   fi_cq_entry entries[kBatch];
   const ssize_t n = node_.wait() == Wait::kSpin ? fi_cq_read(node_.cq(), entries, kBatch)
                                                 : fi_cq_sread(node_.cq(), entries, kBatch, nullptr, kWaitMs);
-  if (n == -FI_EAGAIN) return;
+  if (n == -FI_EAGAIN) return yield_if_shared();
   if (n == -FI_EAVAIL) node_.fail_with_completion_error();
   node_.check("fi_cq_read", n);
   for (ssize_t i = 0; i < n; ++i) {

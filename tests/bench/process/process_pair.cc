@@ -27,6 +27,8 @@ constexpr unsigned kSpareDescriptors = 128;
 
 constexpr int kHighestPriority = -20;
 
+bool core_is_shared = false;
+
 // The client gets the first core we may use, the server the last: with one core they share it.
 void pin(Role role) {
   cpu_set_t allowed;
@@ -41,6 +43,7 @@ void pin(Role role) {
   cpu_set_t chosen;
   CPU_ZERO(&chosen);
   CPU_SET(role == Role::kClient ? first : last, &chosen);
+  core_is_shared = first == last;
   sched_setaffinity(0, sizeof chosen, &chosen);
 }
 
@@ -147,6 +150,10 @@ void reserve_descriptors(unsigned connections) {
   check("setrlimit", setrlimit(RLIMIT_NOFILE, &limit));
   if (limit.rlim_max < connections + kSpareDescriptors)
     skip(fmt::format("{} connections need more descriptors than the hard limit of {}", connections, limit.rlim_max));
+}
+
+void yield_if_shared() {
+  if (core_is_shared) sched_yield();
 }
 
 std::uint64_t now_ns() {

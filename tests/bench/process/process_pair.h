@@ -38,6 +38,9 @@ long check(const char* what, long result);
 // Lifts RLIMIT_NOFILE to the hard limit, and skips when that does not leave room for `connections` descriptors.
 void reserve_descriptors(unsigned connections);
 
+// After a poll that found nothing: where both sides have to share one core, the other goes on.
+void yield_if_shared();
+
 std::uint64_t now_ns();
 
 }  // namespace bench

@@ -88,6 +88,7 @@ void VerbsLink::reap() {
   ibv_wc completions[kBatch];
   const int n = ibv_poll_cq(node_.cq(), kBatch, completions);
   if (n < 0) fail("ibv_poll_cq failed");
+  if (n == 0) yield_if_shared();
   for (int i = 0; i < n; ++i) {
     if (completions[i].status != IBV_WC_SUCCESS) fail_with_completion(completions[i]);
     if ((completions[i].opcode & IBV_WC_RECV) == 0)

@@ -53,6 +53,7 @@ class Transfers {
     ibv_wc completions[16];
     const int n = ibv_poll_cq(node_.cq(), 16, completions);
     if (n < 0) fail("ibv_poll_cq failed");
+    if (n == 0) yield_if_shared();
     for (int i = 0; i < n; ++i) {
       if (completions[i].status != IBV_WC_SUCCESS) fail_with_completion(completions[i]);
       queue_.on_completion(completions[i]);
