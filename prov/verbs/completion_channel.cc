@@ -204,9 +204,13 @@ size_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_
       if (poll_locked(sink, wanted) < static_cast<int>(std::min<size_t>(wanted, kPollBatch))) break;
     }
   }
-  if (sink.count == 0 && cm_engine_ != nullptr && idle_reads_.fetch_add(1, std::memory_order_relaxed) % kIdleReads == 0)
-      [[unlikely]]
-    cm_engine_->drive();
+  if (sink.count == 0 && cm_engine_ != nullptr) {
+    // No atomic addition: a count that two threads spoil only shifts the moment.
+    const unsigned reads = idle_reads_.load(std::memory_order_relaxed);
+    idle_reads_.store(reads + 1, std::memory_order_relaxed);
+    if (reads % kIdleReads == 0) [[unlikely]]
+      cm_engine_->drive();
+  }
   return sink.count;
 }
 
