@@ -84,6 +84,11 @@ TEST_P(RandomSchedules, LongMessagesThatTheirSenderWritesEndOnceAndInOrder) {
   run_all(target(), {.longest = 300'000, .steps = 300}, 3);
 }
 
+TEST_P(RandomSchedules, AThreadThatMakesProgressChangesNothing) {
+  RELIABLE_DATAGRAMS_ONLY();
+  run_all(target(), {.longest = 300'000, .steps = 300, .automatic = true}, 3);
+}
+
 // No message here may need its receiver to get out of the queue, else nothing but receiving could make room.
 TEST_P(RandomSchedules, ShortQueuesChangeNothing) {
   RELIABLE_DATAGRAMS_ONLY();
