@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# messages.sh PEER LIBRARY: messages of all lengths between messages_peer on the library in the folder and on the
-# distribution's, each in both roles: over ofi_rxm with long ones read by their receiver and written by their sender,
-# with "native" as a third argument over tcp itself, which the distribution's release 1.17 calls net.
+# messages.sh PEER LIBRARY [native]: what PEER (messages_peer, rma_peer) exchanges, between two ends on the library in
+# the folder and on the distribution's, each in both roles: over ofi_rxm with long messages read by their receiver and
+# written by their sender; with "native" over tcp itself, which the distribution's release 1.17 calls net.
 set -u
 . "$(dirname "$0")/stock.sh"
 peer=$1 library=$2 native=${3:-}
-[ -x "$peer" ] || skip "messages_peer was not built: the distribution's libfabric is not installed (package libfabric1)"
+[ -x "$peer" ] || skip "$(basename "$peer") was not built: the distribution's libfabric is not installed (package libfabric1)"
 
 provider() {
   case $native,$1 in
