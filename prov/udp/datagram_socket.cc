@@ -73,27 +73,37 @@ Status DatagramSocket::open(UniqueFd socket, bool joins) {
 }
 
 bool DatagramSocket::read() noexcept {
-  const std::size_t most = endpoint_.receives().appetite(kReceiveBatch);
-  if (most == 0) return false;  // posting a receive makes us ready again
-  return batches_ ? read_batch(most) : read_one();
+  if (endpoint_.receives().empty()) return false;  // posting a receive makes us ready again
+  return batches_ ? read_batch(endpoint_.receives().appetite(kReceiveBatch)) : read_one();
 }
 
 bool DatagramSocket::on_error(int error) noexcept {
+  if (error == -EAGAIN) [[likely]]
+    return readable = false;
   if (is_about_another(error)) return true;
   readable = false;
   return false;
 }
 
+// Straight to its receive, unless there may be a reason not to want the datagram.
 bool DatagramSocket::read_one() noexcept {
-  std::byte* const bytes = endpoint_.engine().receive_slots();
+  ReceiveQueue& receives = endpoint_.receives();
+  const iovec* const place = of_group_ ? nullptr : receives.lone_buffer();
+  std::byte* const bytes = place != nullptr ? nullptr : endpoint_.engine().receive_slots();
   sockaddr_in6 name;
   socklen_t name_len = 0;
-  const ssize_t len = net::receive(fd, bytes, kReceiveSlot, name, name_len);
+  const ssize_t len = place != nullptr ? net::receive(fd, place->iov_base, place->iov_len, name, name_len)
+                                       : net::receive(fd, bytes, kReceiveSlot, name, name_len);
   if (len < 0) {
     in_a_row_ = 0;
     return on_error(static_cast<int>(len));
   }
-  if (const auto source = Address::from(&name, name_len)) accept(bytes, static_cast<std::size_t>(len), 0, *source);
+  if (const auto source = Address::from(&name, name_len)) {
+    if (place != nullptr)
+      endpoint_.received_in_place(static_cast<std::size_t>(len), *source);
+    else
+      accept(bytes, static_cast<std::size_t>(len), 0, *source);
+  }
   if (++in_a_row_ == kManyInARow) start_batches();
   return readable = true;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A socket that an endpoint receives from: its own, or that of a group it is a member of. Datagrams are read into the
-// engine's slots and copied from there to the posted receives: so a datagram that is too long for its receive is known
-// in full, and none is lost for want of a receive. udp(7).
+// A socket that an endpoint receives from: its own, or that of a group it is a member of. Where several may come at
+// once or some are not wanted, datagrams are read into the engine's slots and copied from there to the posted receives,
+// so that none is lost for want of a receive; else straight into the receive. udp(7).
 //
 // They are read one by one, by the call that costs the least when nothing is there, until several were waiting; from
 // then on in batches, several at once if the kernel joined those of one sender (UDP_GRO), until they come one by one

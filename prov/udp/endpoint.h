@@ -76,6 +76,10 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   }
   void received(std::span<const std::byte> datagram, const Address& source, fi_addr_t name,
                 const DatagramSocket* from) noexcept;
+  // The next datagram, already in receives().lone_buffer().
+  void received_in_place(std::size_t len, const Address& source) noexcept {
+    receives_.delivered(len, {.src_addr = source_name(source)}, routes_);
+  }
 
   // For groups, with the engine's mutex held.
   EventQueueCore& events() noexcept { return *events_; }

@@ -39,7 +39,7 @@ ssize_t send(int fd, const void* bytes, std::size_t len, const sockaddr* to, soc
 ssize_t receive(int fd, void* bytes, std::size_t size, sockaddr_in6& source, socklen_t& source_len) noexcept {
   source_len = sizeof source;
   auto* const name = reinterpret_cast<sockaddr*>(&source);
-  return checked([&] { return ::recvfrom(fd, bytes, size, MSG_DONTWAIT, name, &source_len); });
+  return checked([&] { return ::recvfrom(fd, bytes, size, MSG_DONTWAIT | MSG_TRUNC, name, &source_len); });
 }
 
 bool is_silent(int fd) noexcept {

@@ -24,7 +24,7 @@ ssize_t send(int fd, const msghdr& message) noexcept;
 ssize_t send(int fd, const void* bytes, std::size_t len, const sockaddr* to, socklen_t to_len) noexcept;
 // How many of them the kernel took.
 int send_many(int fd, mmsghdr* messages, unsigned count) noexcept;
-// The length of the next datagram, or -EAGAIN.
+// The length of the next datagram, whether or not all of it fits, or -EAGAIN.
 ssize_t receive(int fd, void* bytes, std::size_t size, sockaddr_in6& source, socklen_t& source_len) noexcept;
 // Whether nothing at all is there to be received.
 bool is_silent(int fd) noexcept;

@@ -28,7 +28,8 @@ struct CompletionChannel::Sink {
       --room;
       ++count;
     } else if (queue != nullptr) {
-      queue->write(completion);
+      const Completion copy = completion;  // so that `completion` itself need not be in memory
+      queue->write(copy);
     }
   }
   // What comes behind an error must not overtake it.

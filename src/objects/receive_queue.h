@@ -75,6 +75,17 @@ class ReceiveQueue {
   template <class Routes>
   void deliver(std::span<const std::byte> message, Completion done, Routes& routes) noexcept;
 
+  // Where who reads messages may put the next one by himself: the buffer of the first receive, if that is one buffer
+  // for one message. Null: there is none.
+  const iovec* lone_buffer() noexcept {
+    if (posted_.empty()) return nullptr;
+    const Receive& receive = posted_.front();
+    return receive.iov_count == 1 && (receive.flags & FI_MULTI_RECV) == 0 ? receive.iov : nullptr;
+  }
+  // A message of `size` bytes is there now, or as much of it as fits.
+  template <class Routes>
+  void delivered(std::size_t size, Completion done, Routes& routes) noexcept;
+
   // Reports the receive with that context as cancelled; false if there is none. `native`: its prov_errno.
   template <class Routes>
   bool cancel(void* context, Routes& routes, int native = FI_ECANCELED) noexcept {
@@ -93,6 +104,8 @@ class ReceiveQueue {
   std::size_t min_multi_receive;
 
  private:
+  template <class Routes>
+  void deliver_in_parts(std::span<const std::byte> message, Completion done, Routes& routes) noexcept;
   template <class Routes>
   void report_cancelled(Receive& receive, Routes& routes, int native) noexcept {
     CompletionError cancelled;
@@ -115,29 +128,53 @@ class ReceiveQueue {
 };
 
 template <class Routes>
-void ReceiveQueue::deliver(std::span<const std::byte> message, Completion done, Routes& routes) noexcept {
+[[gnu::always_inline]] inline void ReceiveQueue::delivered(std::size_t size, Completion done, Routes& routes) noexcept {
   Receive& receive = posted_.front();
+  const std::size_t room = receive.len;
+  const bool report = !routes.receive_selective || (receive.flags & FI_COMPLETION) != 0;
   done.context = receive.context;
   done.flags |= FI_RECV | FI_MSG;
-  const std::size_t room = receive.len - receive.used;
-  done.len = std::min(message.size(), room);
-  bool report = !routes.receive_selective || (receive.flags & FI_COMPLETION) != 0;
-  bool finished = true;
-  if (receive.flags & FI_MULTI_RECV) [[unlikely]] {
-    std::byte* at = static_cast<std::byte*>(receive.iov[0].iov_base) + receive.used;
-    if (done.len != 0) std::memcpy(at, message.data(), done.len);
-    done.buf = at;
-    receive.used += done.len;
-    finished = receive.len - receive.used < min_multi_receive;
-    // The buffer's last completion gives it back to the application; that one is never left out.
-    if (finished) done.flags |= FI_MULTI_RECV, report = true;
-  } else if (receive.iov_count == 1) [[likely]] {
-    if (done.len != 0) std::memcpy(receive.iov[0].iov_base, message.data(), done.len);
-  } else {
+  done.len = std::min(size, room);
+  release(receive);
+  if (size > room) [[unlikely]]
+    return routes.receive_failed({done, size - room, FI_ETRUNC, FI_ETRUNC});
+  routes.received(done, report);
+}
+
+template <class Routes>
+void ReceiveQueue::deliver(std::span<const std::byte> message, Completion done, Routes& routes) noexcept {
+  const iovec* const place = lone_buffer();
+  if (place == nullptr) [[unlikely]]
+    return deliver_in_parts(message, done, routes);
+  if (const std::size_t len = std::min(message.size(), place->iov_len); len != 0)
+    std::memcpy(place->iov_base, message.data(), len);
+  delivered(message.size(), done, routes);
+}
+
+// Into one of several buffers of a receive, or one of several messages into a buffer.
+template <class Routes>
+[[gnu::noinline]] void ReceiveQueue::deliver_in_parts(std::span<const std::byte> message, Completion done,
+                                                      Routes& routes) noexcept {
+  Receive& receive = posted_.front();
+  done.len = std::min(message.size(), receive.len - receive.used);
+  if ((receive.flags & FI_MULTI_RECV) == 0) {
     scatter({receive.iov, receive.iov_count}, message.first(done.len));
+    return delivered(message.size(), done, routes);
   }
-  if (finished) release(receive);
-  if (message.size() > done.len) [[unlikely]]
+  std::byte* const at = static_cast<std::byte*>(receive.iov[0].iov_base) + receive.used;
+  if (done.len != 0) std::memcpy(at, message.data(), done.len);
+  done.context = receive.context;
+  done.flags |= FI_RECV | FI_MSG;
+  done.buf = at;
+  receive.used += done.len;
+  bool report = !routes.receive_selective || (receive.flags & FI_COMPLETION) != 0;
+  // The buffer's last completion gives it back to the application; that one is never left out.
+  if (receive.len - receive.used < min_multi_receive) {
+    done.flags |= FI_MULTI_RECV;
+    report = true;
+    release(receive);
+  }
+  if (message.size() > done.len)
     routes.receive_failed({done, message.size() - done.len, FI_ETRUNC, FI_ETRUNC});
   else
     routes.received(done, report);
