@@ -157,7 +157,18 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
 };
 
 template <class Routes>
-void DatagramEndpoint::on_datagram(const ibv_wc& wc, Posted& slot, Routes& to) noexcept {
+[[gnu::always_inline]] inline void DatagramEndpoint::deliver(const Arrival& arrival, Routes& to) noexcept {
+  const std::byte* const bytes = buffers_.bytes(arrival.slot);
+  Completion done;
+  if (arrival.has_data) done.flags = FI_REMOTE_CQ_DATA, done.data = arrival.data;
+  if (names_sources_ && arrival.has_header) done.src_addr = source_of(bytes, arrival.source_qp);
+  const size_t skipped = DatagramBuffers::kHeader - prefix_;
+  receives_.deliver({bytes + skipped, arrival.len - skipped}, done, to);
+  buffers_.give_back(arrival.slot, qp_);
+}
+
+template <class Routes>
+[[gnu::always_inline]] inline void DatagramEndpoint::on_datagram(const ibv_wc& wc, Posted& slot, Routes& to) noexcept {
   LightGuard guard(receive_lock_);
   Arrival arrival{.slot = buffers_.take(slot), .len = wc.byte_len, .source_qp = wc.src_qp};
   if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
@@ -175,17 +186,6 @@ void DatagramEndpoint::on_datagram(const ibv_wc& wc, Posted& slot, Routes& to) n
   if (receives_.empty()) [[unlikely]]
     return buffers_.keep(arrival);
   deliver(arrival, to);
-}
-
-template <class Routes>
-void DatagramEndpoint::deliver(const Arrival& arrival, Routes& to) noexcept {
-  const std::byte* const bytes = buffers_.bytes(arrival.slot);
-  Completion done;
-  if (arrival.has_data) done.flags = FI_REMOTE_CQ_DATA, done.data = arrival.data;
-  if (names_sources_ && arrival.has_header) done.src_addr = source_of(bytes, arrival.source_qp);
-  const size_t skipped = DatagramBuffers::kHeader - prefix_;
-  receives_.deliver({bytes + skipped, arrival.len - skipped}, done, to);
-  buffers_.give_back(arrival.slot, qp_);
 }
 
 }  // namespace weft::verbs

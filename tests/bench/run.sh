@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds weft and the bench programs in release mode and measures weft, stock libfabric and plain sockets side by side:
 # connections over tcp, or with `udp` as the first word, datagrams. With `verbs` or `ud` (connections, datagrams) the verbs
-# providers and raw verbs, in one boot of tests/rxe/run.sh.
+# providers and raw verbs, in one boot of tests/rxe/run.sh; datagrams by instructions, unless RXE_MODE says otherwise.
 #   sh tests/bench/run.sh [udp | verbs | ud] [--quick | --full] [--output DIR] [--only PREFIX] [--rounds N]
 # The build folder is $BUILD, build-bench in the repository by default.
 set -eu
@@ -40,6 +40,10 @@ while [ $words -gt 0 ]; do
 done
 rm -rf "$results"
 mkdir -p "$results"
+if [ $plan = ud ] && [ "${RXE_MODE:=count}" = count ]; then
+  export RXE_MODE RXE_CPUS=1
+  set -- --counted "$@"
+fi
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 sh "$root/tests/rxe/run.sh" -t 3600 -m 3000 -o "$results" "$runner" --plan $plan --weft "$weft" \
   --plugins "$(dirname "$(find "$build" -name libverbs-fi.so | head -n 1)")" --command "$command" \

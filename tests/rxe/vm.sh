@@ -84,8 +84,8 @@ choose_accelerator() {
   case $mode in
     tcg) accelerator=$tcg; return ;;
     kvm) accelerator=$kvm; return ;;
-    # A nanosecond for each instruction, none for sleep: what is measured does not depend on how busy this machine is.
-    count) accelerator="-accel tcg,thread=single -icount shift=0,sleep=off -cpu max"; return ;;
+    # A nanosecond for each instruction: what is measured awake does not depend on how busy this machine is.
+    count) accelerator="-accel tcg,thread=single -icount shift=0,sleep=on -cpu max"; return ;;
   esac
   accelerator=$tcg
   [ -w /dev/kvm ] || return 0

@@ -36,6 +36,7 @@ struct Options {
   unsigned rounds = 0;
   bool quick = false;
   bool full = false;
+  bool counted = false;
 };
 
 // The command of one measurement, or empty when this contestant does not take part.
@@ -115,15 +116,15 @@ Results measure(const Options& options, const Plan& plan) {
   return results;
 }
 
-Plan make_plan(const std::string& name, Effort effort, const std::string& address) {
-  if (name == "verbs") return make_verbs_plan(effort, address);
-  if (name == "ud") return make_ud_plan(effort, address);
-  return name == "udp" ? make_udp_plan(effort) : make_tcp_plan(effort);
+Plan make_plan(const Options& options, Effort effort) {
+  if (options.plan == "verbs") return make_verbs_plan(effort, options.address);
+  if (options.plan == "ud") return make_ud_plan(effort, options.address, options.counted);
+  return options.plan == "udp" ? make_udp_plan(effort) : make_tcp_plan(effort);
 }
 
 Plan chosen_plan(const Options& options) {
   const Effort effort = options.quick ? Effort::kQuick : options.full ? Effort::kFull : Effort::kNormal;
-  Plan plan = make_plan(options.plan, effort, options.address);
+  Plan plan = make_plan(options, effort);
   if (options.rounds != 0) plan.rounds = options.rounds;
   if (options.only.empty()) return plan;
   std::erase_if(plan.runs, [&](const Run& run) { return !run.id.starts_with(options.only); });
@@ -149,6 +150,7 @@ int main(int argc, char** argv) {
   app.add_option("--host", options.host, "what the report names as the machine beneath a virtual one");
   app.add_option("--only", options.only, "only measurements whose name starts like this, e.g. stream-");
   app.add_option("--rounds", options.rounds, "how often everything is measured");
+  app.add_flag("--counted", options.counted, "ud: the clock counts the instructions of one processor");
   app.add_flag("--quick", options.quick, "one short round: shows that everything works, not how fast");
   app.add_flag("--full", options.full, "more and longer rounds");
   CLI11_PARSE(app, argc, argv);

@@ -81,8 +81,9 @@ std::string contestant_name(const Plan& plan, Contestant contestant);
 
 Plan make_tcp_plan(Effort effort);
 Plan make_udp_plan(Effort effort);
-// `address`: of the RDMA device that both sides use. verbs: connections; ud: datagrams.
+// `address`: of the RDMA device that both sides use. verbs: connections; ud: datagrams. `counted`: the clock counts the
+// instructions of one processor, so that nothing is measured where one process waits for another.
 Plan make_verbs_plan(Effort effort, const std::string& address);
-Plan make_ud_plan(Effort effort, const std::string& address);
+Plan make_ud_plan(Effort effort, const std::string& address, bool counted);
 
 }  // namespace bench

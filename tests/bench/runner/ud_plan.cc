@@ -7,11 +7,21 @@ namespace {
 
 constexpr const char* kIntroduction = R"(# Performance of datagrams over RDMA
 
-weft, the libfabric.so.1 that Debian ships, and a program that calls librdmacm and libibverbs do the same work between two
-processes on one RDMA device, in turns, within one boot. This page is written by `sh tests/bench/run.sh ud`; the
-numbers behind it are in [ud.json](ud.json). [Over UDP](udp.md) the same is measured without a virtual machine.
+weft, the libfabric.so.1 that Debian ships, and a program that calls librdmacm and libibverbs do the same work on one RDMA
+device, in turns, within one boot. This page is written by `sh tests/bench/run.sh ud`; the numbers behind it are in
+[ud.json](ud.json). [Over UDP](udp.md) the same is measured without a virtual machine.
 
-On Soft-RoCE the kernel is the network card, and in an emulated machine everything takes ten to thirty times as long as
+)";
+
+constexpr const char* kCounted =
+    R"(A microsecond on this page is a thousand instructions: the guest is emulated, its clock counts them, those of the kernel,
+which is the network card here (Soft-RoCE), included. So the load of the machine has no part in any number, and every round
+gives the same. With `RXE_MODE=vm` before the command the clock is the machine's, and two processes talk to
+each other.
+)";
+
+constexpr const char* kTimed =
+    R"(On Soft-RoCE the kernel is the network card, and in an emulated machine everything takes ten to thirty times as long as
 on a real one. So no time on this page means anything; the ratios do.
 )";
 
@@ -23,35 +33,46 @@ constexpr const char* kMethod = R"(
   fi_cq_read without pause. With weft the endpoints find each other by IP address; stock libfabric knows queue pairs only
   (FI_ADDR_IB_UD), wants 40 bytes of room in front of each received message (FI_MSG_PREFIX), and has no groups.
 - "raw verbs" is one UD queue pair, ibv_poll_cq for up to 16 work completions without pause, small messages inline, work
-  requests prebuilt, the route header left in front of each message. Messages of the ping-pong have a work completion every 32nd
-  time only.
-- A stream keeps 64 messages under way and asks for a completion of every 16th, of all contestants alike. The receiver allows
-  half a window more whenever it has taken that, so nothing is lost. Every message carries a sequence number that it checks.
-- "to itself": one side sends windows of 64 messages to its own queue pair and takes them before it sends the next. One
-  thread does both sides' work and nobody waits for another process, so the scheduler has the least say here.
+  requests prebuilt, the route header left in front of each message.
+- "to itself": one side sends windows of messages to its own queue pair and takes them before it sends the next. One thread
+  does both sides' work and nobody waits for another process, so the scheduler has the least say here. A completion is asked
+  for of every 16th message of a window of 64, of all contestants alike. Every message carries a sequence number that is
+  checked.
+- weft receives into memory of its own and copies from there ([decision 0011](../decisions/0011-datagrams-over-verbs.md)); raw verbs and
+  stock libfabric do not. The copy is in the numbers.
 - "join" is fi_join until FI_JOIN_COMPLETE, raw: rdma_join_multicast until RDMA_CM_EVENT_MULTICAST_JOIN and an address handle
   to send to; "leave" is fi_close, raw: rdma_leave_multicast and the end of the handle.
 - Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
   best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
-- Client and server run on the first and the last core allowed to them, at idle priority (SCHED_IDLE): the kernel's threads,
-  which carry the messages here, preempt them at once.
+- Allocations are calls of malloc and its relatives anywhere in the process while messages flow.
+)";
+
+constexpr const char* kBetweenProcesses =
+    R"(- Client and server of the rows that are not "to itself" run on the first and the last core allowed to them, at idle priority
+  (SCHED_IDLE): the kernel's threads, which carry the messages here, preempt them at once. Raw verbs asks for a work completion
+  of every 32nd message of the ping-pong only. A stream keeps 64 messages under way; the receiver allows half a window more
+  whenever it has taken that, so nothing is lost.
 - A half round trip of about 4 ms is the tick of the guest's scheduler: both sides spin, and Soft-RoCE's own thread waits for
   its turn. Its ratio says nothing then; the stream's does.
-- Allocations are calls of malloc and its relatives anywhere in the client while messages flow.
 )";
 
 constexpr unsigned kWindow = 64;
 
 class UdPlanMaker : PlanMaker {
  public:
-  UdPlanMaker(Effort effort, const std::string& address) : PlanMaker(effort, 0.05, 0.2, 1) {
-    plan_.page = {"ud.md", "ud.json", kIntroduction, kMethod};
+  UdPlanMaker(Effort effort, const std::string& address, bool counted)
+      : PlanMaker(effort, 0.05, 0.2, 1), counted_(counted) {
+    const std::string introduction = kIntroduction, method = kMethod;
+    plan_.page = {"ud.md", "ud.json", introduction + (counted ? kCounted : kTimed),
+                  counted ? method : method + kBetweenProcesses};
     compare_with_verbs(address);
   }
 
   Plan make() {
-    latency();
-    stream();
+    if (!counted_) {
+      latency();
+      stream();
+    }
     to_itself();
     joins();
     return std::move(plan_);
@@ -78,6 +99,13 @@ class UdPlanMaker : PlanMaker {
   }
 
   void to_itself() {
+    for (const std::size_t size : {8, 64, 1024}) {
+      const std::string id = sized("dgram-self", size, 1);
+      const std::string title = fmt::format("{} to itself, one at a time", size_name(size));
+      plan_.rows.push_back({title, id, "message_ns", "us", false, kAsFastAsRaw, 1e-3});
+      plan_.rows.push_back(
+          {title + ", allocations", id, "allocations_per_op", "per op", false, at_most(0, Measure::kValue)});
+    }
     for (const std::size_t size : {64, 1024}) {
       const std::string id = sized("dgram-self", size, kWindow, {"--selective"});
       const std::string title = fmt::format("{} to itself, window {}", size_name(size), kWindow);
@@ -92,12 +120,14 @@ class UdPlanMaker : PlanMaker {
     plan_.rows.push_back({"leave", "joins", "leave_us", "us"});
     plan_.rows.push_back({"join and leave", "joins", "membership_us", "us"});
   }
+
+  const bool counted_;
 };
 
 }  // namespace
 
-Plan make_ud_plan(Effort effort, const std::string& address) {
-  return UdPlanMaker(effort, address).make();
+Plan make_ud_plan(Effort effort, const std::string& address, bool counted) {
+  return UdPlanMaker(effort, address, counted).make();
 }
 
 }  // namespace bench
