@@ -88,6 +88,17 @@ bool CmAddress::is_any() const noexcept {
   return std::all_of(bytes, bytes + sizeof ib_.sib_addr, [](unsigned char byte) { return byte == 0; });
 }
 
+bool CmAddress::is_multicast() const noexcept {
+  if (!is_ib()) return ip().is_multicast();
+  return *reinterpret_cast<const unsigned char*>(&ib_.sib_addr) == 0xff;  // IBA 4.1.1, as with IPv6
+}
+
+bool CmAddress::same_host(const CmAddress& other) const noexcept {
+  if (is_ib() != other.is_ib()) return false;
+  if (!is_ib()) return ip().same_host(other.ip());
+  return std::memcmp(&ib_.sib_addr, &other.ib_.sib_addr, sizeof ib_.sib_addr) == 0;
+}
+
 std::uint16_t CmAddress::port() const noexcept {
   return is_ib() ? static_cast<std::uint16_t>(be64toh(ib_.sib_sid)) : ntohs(in_.sin_port);
 }

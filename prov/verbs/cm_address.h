@@ -41,6 +41,8 @@ class CmAddress {
   explicit operator bool() const noexcept { return size() != 0; }
   bool is_ib() const noexcept { return any_.sa_family == AF_IB; }
   bool is_any() const noexcept;
+  bool is_multicast() const noexcept;
+  bool same_host(const CmAddress& other) const noexcept;  // or the same group: whatever the port
   std::uint16_t port() const noexcept;
   void set_port(std::uint16_t port) noexcept;
   std::uint32_t format() const noexcept;

@@ -428,11 +428,18 @@ Status DatagramEndpoint::check_join(const void* addr, uint64_t flags, const Resu
   if ((caps() & FI_MULTICAST) == 0) return Status(-FI_EOPNOTSUPP);
   if (!events_) return Status(-FI_ENOEQ);
   if (!ready_) return Status(-FI_EOPBADSTATE);
-  if (!group || group->family() != local_.family() || !group->ip().is_multicast()) return Status(-FI_EINVAL);
+  if (!group || !group->is_multicast()) return Status(-FI_EINVAL);
+  if (group->is_ib() && !is_on_infiniband()) return Status(-FI_EADDRNOTAVAIL);
+  if (!group->is_ib() && group->family() != local_.family()) return Status(-FI_EINVAL);
   return JoinRole::check(caps(), flags);
 }
 
-bool DatagramEndpoint::is_member(const Address& group) const noexcept {
+bool DatagramEndpoint::is_on_infiniband() const noexcept {
+  const auto port = domain_.device().port(port_.number);
+  return port && port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+bool DatagramEndpoint::is_member(const CmAddress& group) const noexcept {
   return std::any_of(groups_.begin(), groups_.end(), [&](const GroupSlot& slot) {
     return slot.group != nullptr && slot.group->receives() && slot.group->address().same_host(group);
   });
@@ -440,12 +447,13 @@ bool DatagramEndpoint::is_member(const Address& group) const noexcept {
 
 int DatagramEndpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* context) {
   if (mc == nullptr) return -FI_EINVAL;
-  Result<CmAddress> group = addr != nullptr ? CmAddress::from(addr_format_, addr) : failure(FI_EINVAL);
+  // A GID (AF_IB) names a group whatever the endpoint's own addresses are.
+  Result<CmAddress> group = addr != nullptr ? CmAddress::from(FI_FORMAT_UNSPEC, addr) : failure(FI_EINVAL);
   Lock lock(engine().mutex());
   if (Status status = check_join(addr, flags, group); !status.ok()) return status.code();
-  if (group->port() == 0) group->set_port(local_.port());
+  if (!group->is_ib() && group->port() == 0) group->set_port(local_.port());
   const JoinRole role(caps(), flags);
-  if (role.receives && is_member(group->ip())) return -FI_EALREADY;  // the device attaches a queue pair once
+  if (role.receives && is_member(*group)) return -FI_EALREADY;  // the device attaches a queue pair once
   auto slot = std::find_if(groups_.begin(), groups_.end(), [](const GroupSlot& s) { return s.group == nullptr; });
   if (slot == groups_.end()) {
     if (groups_.size() > kGroupIndexMask) return -FI_ENOSPC;
@@ -457,7 +465,7 @@ int DatagramEndpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* 
     ++slot->uses;
   }
   const fi_addr_t name = group_name(slot->uses, static_cast<uint64_t>(slot - groups_.begin()));
-  auto member = std::make_unique<MulticastGroup>(*this, group->ip(), role, name, context);
+  auto member = std::make_unique<MulticastGroup>(*this, *group, role, name, context);
   slot->group = member.get();
   member->start();
   *mc = &member.release()->abi;

@@ -75,7 +75,7 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   EventQueueCore& events() noexcept { return *events_; }
   ibv_qp* queue_pair() const noexcept { return qp_handle_.get(); }
   const CmAddress& local() const noexcept { return local_; }
-  bool is_member(const Address& group) const noexcept;
+  bool is_member(const CmAddress& group) const noexcept;
   // Messages to it may be sent from now on, or no more; null: not.
   void set_group_destination(const MulticastGroup& group, const Destination* to) noexcept;
   // Destroys the handle once no work request uses it.
@@ -112,6 +112,7 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   void find_own_gids();
   Result<std::uint16_t> pkey_index() const noexcept;
   IbUdAddress native_name() const noexcept;
+  bool is_on_infiniband() const noexcept;
   Status check_join(const void* addr, uint64_t flags, const Result<CmAddress>& group) const noexcept;
   void revive() noexcept;
   void tell(int error, const std::string& sentence) noexcept;

@@ -45,7 +45,7 @@ const fi_ops* MulticastGroup::fid_ops() noexcept {
   return &kOps;
 }
 
-MulticastGroup::MulticastGroup(DatagramEndpoint& endpoint, const Address& group, JoinRole role, fi_addr_t name,
+MulticastGroup::MulticastGroup(DatagramEndpoint& endpoint, const CmAddress& group, JoinRole role, fi_addr_t name,
                                void* context) noexcept
     : endpoint_(endpoint), address_(group), role_(role), name_(name), full_member_(role.receives) {
   abi.fid = {FI_CLASS_MC, context, const_cast<fi_ops*>(fid_ops())};
@@ -123,6 +123,7 @@ Status MulticastGroup::ask() noexcept {
 Status MulticastGroup::join_by_socket() noexcept {
   step_ = "joining by a socket";
   const CmAddress& local = endpoint_->local();
+  const Address group = address_.ip();
   const auto interfaces = local_interfaces();
   if (!interfaces) return interfaces.error();
   const auto own = std::ranges::find_if(
@@ -132,7 +133,7 @@ Status MulticastGroup::join_by_socket() noexcept {
     socket_.reset(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!socket_) return Status::last_errno();
     ipv6_mreq request{};
-    request.ipv6mr_multiaddr = reinterpret_cast<const sockaddr_in6*>(address_.data())->sin6_addr;
+    request.ipv6mr_multiaddr = reinterpret_cast<const sockaddr_in6*>(group.data())->sin6_addr;
     request.ipv6mr_interface = ::if_nametoindex(own->name.c_str());
     if (::setsockopt(socket_.get(), IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof request) != 0)
       return Status::last_errno();
@@ -140,15 +141,15 @@ Status MulticastGroup::join_by_socket() noexcept {
   const std::uint8_t port = id_->port_num;
   const auto index = GidTable::of(endpoint_->domain().device(), port).index_of(gid_of(local.ip()));
   if (!index) return Status(-FI_EADDRNOTAVAIL);
-  rdma_ud_param group{};
-  group.ah_attr.is_global = 1;
-  group.ah_attr.port_num = port;
-  group.ah_attr.grh.dgid = gid_of(address_);
-  group.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(*index);
-  group.ah_attr.grh.hop_limit = kHopLimit;
-  group.qp_num = kMulticastQp;
-  group.qkey = RDMA_UDP_QKEY;
-  on_joined(group);
+  rdma_ud_param found{};
+  found.ah_attr.is_global = 1;
+  found.ah_attr.port_num = port;
+  found.ah_attr.grh.dgid = gid_of(group);
+  found.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(*index);
+  found.ah_attr.grh.hop_limit = kHopLimit;
+  found.qp_num = kMulticastQp;
+  found.qkey = RDMA_UDP_QKEY;
+  on_joined(found);
   return {};
 }
 

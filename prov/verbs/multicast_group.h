@@ -5,7 +5,7 @@
 // Each membership has an rdma_cm_id of its own, so that the memberships of one endpoint do not meet, and leaving can be
 // the end of that id, whatever state the join is in. That of a membership that stood serves the endpoint's next one.
 // Receiving members attach the endpoint's queue pair; senders get an address handle. A group is a GID: the port of its
-// address means nothing to the network.
+// address means nothing to the network. On InfiniBand it may be named by that GID (AF_IB).
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -36,7 +36,7 @@ constexpr fi_addr_t group_name(uint64_t uses, uint64_t index) noexcept {
 // Owner: its C handle. The endpoint's close answers -FI_EBUSY while it lives. The engine's mutex guards everything.
 class MulticastGroup final : public Object<fid_mc>, private CmHandler {
  public:
-  MulticastGroup(DatagramEndpoint& endpoint, const Address& group, JoinRole role, fi_addr_t name,
+  MulticastGroup(DatagramEndpoint& endpoint, const CmAddress& group, JoinRole role, fi_addr_t name,
                  void* context) noexcept;
   ~MulticastGroup();
   static const fi_ops* fid_ops() noexcept;
@@ -49,7 +49,7 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   // Slot of fi_ops: leaves the group.
   int close();
 
-  const Address& address() const noexcept { return address_; }
+  const CmAddress& address() const noexcept { return address_; }
   bool receives() const noexcept { return role_.receives; }
 
  private:
@@ -75,7 +75,7 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   CmFailure explain_attach(int error) const noexcept;
 
   const Ref<DatagramEndpoint> endpoint_;
-  const Address address_;  // with the port that was asked for
+  const CmAddress address_;  // with the port that was asked for
   const JoinRole role_;
   const fi_addr_t name_;
   State state_ = State::kJoining;

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <infiniband/ib.h>
 #include <net/if.h>
 
 #include <algorithm>
@@ -120,6 +121,8 @@ ibv_gid gid_of(const sockaddr* address) {
   if (address->sa_family == AF_INET) {
     gid.raw[10] = gid.raw[11] = 0xff;
     std::memcpy(gid.raw + 12, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 4);
+  } else if (address->sa_family == AF_IB) {
+    std::memcpy(gid.raw, &reinterpret_cast<const sockaddr_ib*>(address)->sib_addr, 16);
   } else {
     std::memcpy(gid.raw, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, 16);
   }

@@ -71,7 +71,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t s
   full.active_width = 1;
   full.active_speed = 1;
   full.phys_state = device.port_state == IBV_PORT_ACTIVE ? 5 : 3;
-  full.link_layer = IBV_LINK_LAYER_ETHERNET;
+  full.link_layer = device.config.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
   std::memcpy(attr, &full, std::min(size, sizeof full));
   return 0;
 }

@@ -15,6 +15,7 @@ constexpr uint32_t kMulticastQp = 0xffffff;
 bool is_multicast(const sockaddr* address) {
   if (address->sa_family == AF_INET)
     return IN_MULTICAST(be32toh(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr));
+  if (address->sa_family == AF_IB) return gid_of(address).raw[0] == 0xff;
   return IN6_IS_ADDR_MULTICAST(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
@@ -27,7 +28,8 @@ int join(rdma_cm_id* id, const sockaddr* address, bool receives, void* context) 
   Id& own = id_of(id, entry.name());
   if (entry.error()) return cm_error(entry.error());
   if (!own.device || own.ps != RDMA_PS_UDP) return cm_error(EINVAL);
-  if (address->sa_family != own.route.addr.src_addr.sa_family) return cm_error(kNotSupported);
+  const bool named_by_gid = address->sa_family == AF_IB && own.device->config.infiniband;
+  if (!named_by_gid && address->sa_family != own.route.addr.src_addr.sa_family) return cm_error(kNotSupported);
   rdma_ud_param param = {};
   param.private_data = context;
   if (!is_multicast(address)) {

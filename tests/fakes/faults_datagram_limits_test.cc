@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Datagram endpoints and groups of the verbs provider at the limits of a device, and when it or its address goes away;
 // partition and queue keys; private data of lookups. fi_cm(3) fi_join, rdma_connect(3), rdma_accept(3).
+#include <infiniband/ib.h>
+
 #include "datagram_world.h"
 #include "raw_end.h"
 
@@ -27,6 +29,15 @@ ibv_qp_attr attributes(ibv_qp* qp) {
   ibv_qp_init_attr init{};
   EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_QKEY | IBV_QP_PKEY_INDEX, &init), 0);
   return attr;
+}
+
+// ff12:...: a group; any other first byte: none.
+sockaddr_ib gid_group(uint8_t first) {
+  sockaddr_ib group{};
+  const uint8_t gid[16] = {first, 0x12, 0xa0, 0x1b, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x77, 0x11};
+  group.sib_family = AF_IB;
+  std::memcpy(&group.sib_addr, gid, sizeof gid);
+  return group;
 }
 
 // One message from one endpoint to the other: whether it arrives, within a moment.
@@ -58,6 +69,43 @@ class FaultsDatagramLimits : public testing::Test {
     fake::add_device(config);
   }
 };
+
+TEST_F(FaultsDatagramLimits, GroupsOfInfinibandAreNamedByTheirGids) {
+  fake::DeviceConfig config;
+  config.infiniband = true;
+  use_device(config);
+  World world;
+  ASSERT_TRUE(world.open());
+  const sockaddr_ib group = gid_group(0xff);
+  for (Member* member : {&world.speaker, &world.hearer}) {
+    ASSERT_EQ(fi_join(member->ep, &group, 0, &member->mc, nullptr), 0);
+    const Event event = next_event(*member);
+    EXPECT_EQ(event.type, static_cast<uint32_t>(FI_JOIN_COMPLETE)) << event.sentence;
+    EXPECT_EQ(event.fid, &member->mc->fid);
+  }
+  fid_mc* again = nullptr;
+  EXPECT_EQ(fi_join(world.hearer.ep, &group, 0, &again, nullptr), -FI_EALREADY);
+  ASSERT_TRUE(world.hearer.hear() && world.speaker.hear() && world.speaker.say());
+  ASSERT_TRUE(wait([&] { return world.hearer.drain() == 1; }));
+  EXPECT_STREQ(world.hearer.in, "hello");
+  EXPECT_EQ(world.speaker.drain(), 1) << "what was sent has completed, and does not come back";
+
+  close_one(world.hearer.mc, "group");
+  ASSERT_TRUE(world.hearer.hear() && world.speaker.say());
+  ASSERT_TRUE(wait([&] { return world.speaker.drain() == 1; }));
+  EXPECT_EQ(world.hearer.drain(), 0) << "a group that was left";
+}
+
+TEST_F(FaultsDatagramLimits, GidsAreRefusedWhereThereIsNoInfiniband) {
+  use_device({});
+  World world;
+  ASSERT_TRUE(world.open());
+  const sockaddr_ib group = gid_group(0xff), host = gid_group(0xfe);
+  EXPECT_EQ(fi_join(world.speaker.ep, &host, 0, &world.speaker.mc, nullptr), -FI_EINVAL);
+  EXPECT_EQ(fi_join(world.speaker.ep, &group, 0, &world.speaker.mc, nullptr), -FI_EADDRNOTAVAIL);
+  EXPECT_EQ(world.speaker.mc, nullptr);
+  EXPECT_TRUE(joins(world.speaker)) << "a group that has an IP address";
+}
 
 TEST_F(FaultsDatagramLimits, MembersAndGroupsThatAreTooManyAreToldApart) {
   fake::DeviceConfig config;
