@@ -9,7 +9,7 @@ constexpr const char* kIntroduction = R"(# Performance of datagrams over UDP
 
 weft, the libfabric.so.1 that Debian ships, and plain UDP sockets do the same work between two processes over 127.0.0.1,
 in turns, within one run. This page is written by `sh tests/bench/run.sh udp`; the numbers behind it are in
-[udp.json](udp.json). [Over tcp](README.md) there is more; `sh tests/bench/run.sh ud` measures datagrams over RDMA.
+[udp.json](udp.json). [Over tcp](README.md) there is more; [datagrams over RDMA](ud.md).
 )";
 
 constexpr const char* kMethod = R"(
