@@ -16,7 +16,6 @@
 #include "abi/tagged_ops.h"
 #include "objects/attributes.h"
 #include "objects/endpoint_names.h"
-#include "objects/endpoint_options.h"
 #include "objects/event_binding.h"
 #include "rxm/domain.h"
 
@@ -67,7 +66,7 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
 }
 
 Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context)
-    : TransferCalls(info),
+    : EndpointCalls(info),
       domain_(domain),
       domain_ref_(domain),
       addr_format_(info.addr_format),
@@ -208,14 +207,6 @@ Status Endpoint::bind_vector(AddressVector& vector) noexcept {
   return Status();
 }
 
-int Endpoint::control(int command, void* argument) {
-  Lock lock(engine().mutex());
-  if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
-    return control_default_flags(command, static_cast<uint64_t*>(argument), transmit_flags_, receive_flags_,
-                                 [](uint64_t) { return 0; });
-  return command == FI_ENABLE ? enable() : -FI_ENOSYS;
-}
-
 int Endpoint::enable() {
   if (enabled_) return 0;
   if (Status status = routes_.check(caps_); !status.ok()) return status.code();
@@ -228,35 +219,6 @@ int Endpoint::enable() {
   abi.tagged = const_cast<fi_ops_tagged*>(&kOpenTagged);
   abi.rma = const_cast<fi_ops_rma*>((caps_ & kRmaCaps) != 0 || caps_ == 0 ? &kOpenRma : &kNoRma);
   abi.atomic = const_cast<fi_ops_atomic*>((caps_ & FI_ATOMIC) != 0 || caps_ == 0 ? &kOpenAtomic : &kNoAtomic);
-  return 0;
-}
-
-ssize_t Endpoint::cancel(void* context) noexcept {
-  Lock lock(engine().mutex());
-  return receives_.cancel(context);
-}
-
-int Endpoint::getopt(int level, int option, void* value, size_t* len) {
-  if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
-  Lock lock(engine().mutex());
-  switch (option) {
-    case FI_OPT_MIN_MULTI_RECV:
-      return report_option(receives_.min_multi_receive, value, len);
-    case FI_OPT_CM_DATA_SIZE:
-      return report_option(size_t{0}, value, len);
-    case FI_OPT_TX_SIZE:
-      return report_option(tx_size_, value, len);
-    default:
-      return -FI_ENOPROTOOPT;
-  }
-}
-
-int Endpoint::setopt(int level, int option, const void* value, size_t len) {
-  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  size_t least = 0;
-  if (int result = read_option(value, len, least); result != 0) return result;
-  Lock lock(engine().mutex());
-  receives_.min_multi_receive = least;
   return 0;
 }
 

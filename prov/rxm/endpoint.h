@@ -27,8 +27,8 @@
 #include "objects/address.h"
 #include "objects/completion_routes.h"
 #include "rdm/atomics.h"
+#include "rdm/endpoint_calls.h"
 #include "rdm/receive_side.h"
-#include "rdm/transfer_calls.h"
 #include "rxm/buffers.h"
 #include "rxm/channel.h"
 #include "rxm/engine.h"
@@ -57,7 +57,7 @@ struct AtomicRequest {
   bool silent = false;
 };
 
-class Endpoint final : public rdm::TransferCalls<Endpoint>, private Driven, private rdm::Protocol {
+class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, private rdm::Protocol {
  public:
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
   static const fi_ops* fid_ops() noexcept;
@@ -65,12 +65,8 @@ class Endpoint final : public rdm::TransferCalls<Endpoint>, private Driven, priv
   // Slots of fi_ops.
   int close();
   int bind(::fid* object, uint64_t flags);
-  int control(int command, void* argument);
 
   // Slots of fi_ops_ep.
-  ssize_t cancel(void* context) noexcept;
-  int getopt(int level, int option, void* value, size_t* len);
-  int setopt(int level, int option, const void* value, size_t len);
   ssize_t rx_size_left() noexcept;
   ssize_t tx_size_left() noexcept;
 
@@ -108,6 +104,7 @@ class Endpoint final : public rdm::TransferCalls<Endpoint>, private Driven, priv
 
  private:
   friend rdm::TransferCalls<Endpoint>;
+  friend rdm::EndpointCalls<Endpoint>;
   Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context);
   ~Endpoint() = default;
 

@@ -15,7 +15,6 @@
 #include "abi/tagged_ops.h"
 #include "objects/attributes.h"
 #include "objects/endpoint_names.h"
-#include "objects/endpoint_options.h"
 #include "objects/event_binding.h"
 #include "tcp/names.h"
 
@@ -66,7 +65,7 @@ int ReliableEndpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, voi
 
 ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket,
                                    void* context)
-    : TransferCalls(info),
+    : EndpointCalls(info),
       domain_(domain),
       domain_ref_(domain),
       addr_format_(info.addr_format),
@@ -131,14 +130,6 @@ int ReliableEndpoint::bind(::fid* object, uint64_t flags) {
   return 0;
 }
 
-int ReliableEndpoint::control(int command, void* argument) {
-  Lock lock(engine().mutex());
-  if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
-    return control_default_flags(command, static_cast<uint64_t*>(argument), transmit_flags_, receive_flags_,
-                                 [](uint64_t) { return 0; });
-  return command == FI_ENABLE ? enable() : -FI_ENOSYS;
-}
-
 int ReliableEndpoint::enable() {
   if (enabled_) return 0;
   if (Status status = routes_.check(caps_); !status.ok()) return status.code();
@@ -151,35 +142,6 @@ int ReliableEndpoint::enable() {
   abi.msg = const_cast<fi_ops_msg*>(&kOpenMsg);
   abi.tagged = const_cast<fi_ops_tagged*>(&kOpenTagged);
   abi.rma = const_cast<fi_ops_rma*>((caps_ & kRmaCaps) != 0 || caps_ == 0 ? &kOpenRma : &kNoRma);
-  return 0;
-}
-
-ssize_t ReliableEndpoint::cancel(void* context) noexcept {
-  Lock lock(engine().mutex());
-  return receives_.cancel(context);
-}
-
-int ReliableEndpoint::getopt(int level, int option, void* value, size_t* len) {
-  if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
-  Lock lock(engine().mutex());
-  switch (option) {
-    case FI_OPT_MIN_MULTI_RECV:
-      return report_option(receives_.min_multi_receive, value, len);
-    case FI_OPT_CM_DATA_SIZE:
-      return report_option(size_t{0}, value, len);
-    case FI_OPT_TX_SIZE:
-      return report_option(tx_size_, value, len);
-    default:
-      return -FI_ENOPROTOOPT;
-  }
-}
-
-int ReliableEndpoint::setopt(int level, int option, const void* value, size_t len) {
-  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  size_t least = 0;
-  if (int result = read_option(value, len, least); result != 0) return result;
-  Lock lock(engine().mutex());
-  receives_.min_multi_receive = least;
   return 0;
 }
 

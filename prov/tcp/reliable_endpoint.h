@@ -14,9 +14,9 @@
 
 #include "base/pool.h"
 #include "objects/completion_routes.h"
+#include "rdm/endpoint_calls.h"
 #include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
-#include "rdm/transfer_calls.h"
 #include "tcp/domain.h"
 #include "tcp/listener.h"
 #include "tcp/reliable_channel.h"
@@ -26,7 +26,7 @@ namespace weft::tcp {
 
 class PeerListener;
 
-class ReliableEndpoint final : public rdm::TransferCalls<ReliableEndpoint>, private rdm::Protocol {
+class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, private rdm::Protocol {
  public:
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
   static const fi_ops* fid_ops() noexcept;
@@ -34,12 +34,8 @@ class ReliableEndpoint final : public rdm::TransferCalls<ReliableEndpoint>, priv
   // Slots of fi_ops.
   int close();
   int bind(::fid* object, uint64_t flags);
-  int control(int command, void* argument);
 
   // Slots of fi_ops_ep.
-  ssize_t cancel(void* context) noexcept;
-  int getopt(int level, int option, void* value, size_t* len);
-  int setopt(int level, int option, const void* value, size_t len);
   ssize_t rx_size_left() noexcept;
   ssize_t tx_size_left() noexcept;
 
@@ -73,6 +69,7 @@ class ReliableEndpoint final : public rdm::TransferCalls<ReliableEndpoint>, priv
 
  private:
   friend rdm::TransferCalls<ReliableEndpoint>;
+  friend rdm::EndpointCalls<ReliableEndpoint>;
   friend PeerListener;
 
   ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket, void* context);

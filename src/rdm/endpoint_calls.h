@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What reliable-datagram endpoints answer alike beside transfers: options, default flags and cancellation of
+// fi_endpoint(3), on top of the calls in transfer_calls.h.
+#pragma once
+
+#include "objects/endpoint_options.h"
+#include "rdm/transfer_calls.h"
+
+namespace weft::rdm {
+
+// T: as for TransferCalls, and a friend of this as well, with
+//   int enable()             with the mutex held
+//   std::size_t tx_size_     operations that may be outstanding
+template <class T>
+class EndpointCalls : public TransferCalls<T> {
+ public:
+  // Slot of fi_ops.
+  int control(int command, void* argument) {
+    Lock lock(self().engine().mutex());
+    if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
+      return control_default_flags(command, static_cast<uint64_t*>(argument), this->transmit_flags_,
+                                   this->receive_flags_, [](uint64_t) { return 0; });
+    return command == FI_ENABLE ? self().enable() : -FI_ENOSYS;
+  }
+
+  // Slots of fi_ops_ep.
+  ssize_t cancel(void* context) noexcept {
+    Lock lock(self().engine().mutex());
+    return self().receives_.cancel(context);
+  }
+  int getopt(int level, int option, void* value, size_t* len) {
+    if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+    Lock lock(self().engine().mutex());
+    switch (option) {
+      case FI_OPT_MIN_MULTI_RECV:
+        return report_option(self().receives_.min_multi_receive, value, len);
+      case FI_OPT_CM_DATA_SIZE:
+        return report_option(size_t{0}, value, len);
+      case FI_OPT_TX_SIZE:
+        return report_option(self().tx_size_, value, len);
+      default:
+        return -FI_ENOPROTOOPT;
+    }
+  }
+  int setopt(int level, int option, const void* value, size_t len) {
+    if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+    size_t least = 0;
+    if (int result = read_option(value, len, least); result != 0) return result;
+    Lock lock(self().engine().mutex());
+    self().receives_.min_multi_receive = least;
+    return 0;
+  }
+
+ protected:
+  using TransferCalls<T>::TransferCalls;
+
+ private:
+  T& self() noexcept { return static_cast<T&>(*this); }
+};
+
+}  // namespace weft::rdm
