@@ -29,12 +29,12 @@ constexpr Workload messages(const char* name) {
   return {name, run<Role::kServer, wait, server>, run<Role::kClient, wait, client>};
 }
 
-template <Wait wait, void (*body)(Messenger&, const Measurement&)>
+template <Role role, Wait wait, void (*body)(Messenger&, const Measurement&)>
 void run_datagrams(const Measurement& m, Channel& channel) {
   DatagramNode node(m, wait, channel);
   Messenger messenger(node, node.endpoint(), m.size, m.window, node.peer());
   node.meet(channel);  // nothing is sent before there are receives
-  body(messenger, m);
+  in_turns(role, m, channel, [&] { body(messenger, m); });
   node.leave(channel);
 }
 
@@ -49,7 +49,7 @@ void run_flood(const Measurement& m, Channel& channel) {
 
 template <Wait wait, void (*server)(Messenger&, const Measurement&), void (*client)(Messenger&, const Measurement&)>
 constexpr Workload datagrams(const char* name) {
-  return {name, run_datagrams<wait, server>, run_datagrams<wait, client>};
+  return {name, run_datagrams<Role::kServer, wait, server>, run_datagrams<Role::kClient, wait, client>};
 }
 
 constexpr Workload kWorkloads[] = {
@@ -64,7 +64,7 @@ constexpr Workload kWorkloads[] = {
     {"idle", idle_server, idle_client},
     datagrams<Wait::kSpin, answer_pings<Messenger>, send_pings<Messenger>>("dgram-pingpong"),
     datagrams<Wait::kSpin, take_stream<Messenger>, send_stream<Messenger>>("dgram-stream"),
-    {kSelfWorkload, fabric_self_server, run_datagrams<Wait::kSpin, send_to_self<Messenger>>},
+    {kSelfWorkload, fabric_self_server, run_datagrams<Role::kClient, Wait::kSpin, send_to_self<Messenger>>},
     {"dgram-flood", run_flood<take_flood<Messenger>>, run_flood<send_flood<Messenger>>},
     {kJoinsWorkload, fabric_joins_server, fabric_joins_client},
 };

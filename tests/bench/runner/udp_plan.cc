@@ -27,7 +27,8 @@ constexpr const char* kMethod = R"(
   close.
 - Client and server run on the first and the last core allowed to them, at the highest ordinary priority where they may
   take it (on a machine that others use as well, `chrt -f 1` before the command keeps them out), every contestant alike.
-- Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
+- Contestants take turns within a round and rotate from round to round; in ping-pongs all of them set up first, and then
+  alternate many times within a round, each for a moment while the others sleep. A cell is the median over rounds, in brackets the
   best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
 - Allocations are calls of malloc and its relatives anywhere in the client while messages flow.
 )";
@@ -59,6 +60,7 @@ class UdpPlanMaker : PlanMaker {
                   "latency_us",           {}};
     for (const std::size_t size : {8, 64, 512, 1024}) {
       const std::string id = sized("dgram-pingpong", size, 2);
+      in_turns(7, 0.06);
       plot.points.push_back({static_cast<double>(size), id});
       const std::string title = "ping-pong " + size_name(size);
       plan_.rows.push_back(

@@ -98,10 +98,10 @@ void storm_client(const Measurement& m, Channel& channel) {
   channel.put(0);
 }
 
-template <void (*body)(DatagramLink&, const Measurement&)>
+template <Role role, void (*body)(DatagramLink&, const Measurement&)>
 void run_datagrams(const Measurement& m, Channel& channel) {
   DatagramLink link(m, channel);
-  body(link, m);
+  in_turns(role, m, channel, [&] { body(link, m); });
   channel.put(0);
   channel.get();
 }
@@ -116,7 +116,7 @@ void stand_by(DatagramLink&, const Measurement&) {}
 
 template <void (*server)(DatagramLink&, const Measurement&), void (*client)(DatagramLink&, const Measurement&)>
 constexpr Workload datagrams(const char* name) {
-  return {name, run_datagrams<server>, run_datagrams<client>};
+  return {name, run_datagrams<Role::kServer, server>, run_datagrams<Role::kClient, client>};
 }
 
 constexpr Workload kWorkloads[] = {

@@ -49,19 +49,19 @@ void storm_client(const Measurement& m, Channel& channel) {
   make_storm(node, m, channel);
 }
 
-template <SendPolicy (*policy)(const Measurement&), void (*body)(VerbsLink&, const Measurement&)>
+template <Role role, SendPolicy (*policy)(const Measurement&), void (*body)(VerbsLink&, const Measurement&)>
 void run_datagrams(const Measurement& m, Channel& channel) {
   UdNode node(m, channel);
   VerbsLink link(node, m.size, m.window, policy(m));
   node.meet(channel);  // nothing is sent before there are receives
-  body(link, m);
+  in_turns(role, m, channel, [&] { body(link, m); });
   node.meet(channel);
 }
 
 template <SendPolicy (*policy)(const Measurement&), void (*server)(VerbsLink&, const Measurement&),
           void (*client)(VerbsLink&, const Measurement&)>
 constexpr Workload datagrams(const char* name) {
-  return {name, run_datagrams<policy, server>, run_datagrams<policy, client>};
+  return {name, run_datagrams<Role::kServer, policy, server>, run_datagrams<Role::kClient, policy, client>};
 }
 
 void joins_server(const Measurement& m, Channel& channel) {
@@ -90,7 +90,7 @@ constexpr Workload kWorkloads[] = {
     {"storm", storm_server, storm_client},
     datagrams<lone_messages, answer_pings<VerbsLink>, send_pings<VerbsLink>>("dgram-pingpong"),
     datagrams<many_messages, take_stream<VerbsLink>, send_stream<VerbsLink>>("dgram-stream"),
-    {kSelfWorkload, self_server, run_datagrams<many_messages, send_to_self<VerbsLink>>},
+    {kSelfWorkload, self_server, run_datagrams<Role::kClient, many_messages, send_to_self<VerbsLink>>},
     {kJoinsWorkload, joins_server, joins_client},
 };
 
