@@ -31,12 +31,6 @@ Result<std::unique_ptr<Engine>> Engine::open() {
 
 Engine::Engine() : receive_scratch_(new std::byte[kScratchSize]), transmit_scratch_(new std::byte[kScratchSize]) {}
 
-void Engine::drive() noexcept {
-  // Not tried but taken: a thread that posts in a tight loop would keep a trying one out for ever.
-  Lock lock(mutex_);
-  progress();
-}
-
 bool Engine::prepare_wait() noexcept {
   Lock lock(mutex_);
   ++round_;
@@ -52,20 +46,7 @@ void Engine::expect_sleepers() noexcept {
   (void)register_hot();  // where that fails, those who ask prepare_wait() are still served
 }
 
-void Engine::progress() noexcept {
-  ++round_;
-  const bool woken = std::exchange(waiting_, false);
-  run_ready();
-  if (!crowded_ && poll_hot()) return;
-  const std::int64_t tick = net::tick();
-  if (woken || crowded_ || hot_[0] == nullptr || round_ % kRoundsPerHarvest == 0 || tick != harvested_) {
-    harvested_ = tick;
-    harvest();
-    run_ready();
-  }
-}
-
-bool Engine::poll_hot() noexcept {
+[[gnu::always_inline]] inline bool Engine::poll_hot() noexcept {
   bool found = false;
   for (Watch* watch : hot_) {
     // A handler may have forgotten any of them meanwhile.
@@ -82,6 +63,29 @@ bool Engine::poll_hot() noexcept {
     }
   }
   return found;
+}
+
+[[gnu::always_inline]] inline void Engine::one_round() noexcept {
+  ++round_;
+  const bool woken = std::exchange(waiting_, false);
+  run_ready();
+  if (!crowded_ && poll_hot()) return;
+  const std::int64_t tick = net::tick();
+  if (woken || crowded_ || hot_[0] == nullptr || round_ % kRoundsPerHarvest == 0 || tick != harvested_) {
+    harvested_ = tick;
+    harvest();
+    run_ready();
+  }
+}
+
+void Engine::progress() noexcept {
+  one_round();
+}
+
+void Engine::drive() noexcept {
+  // Not tried but taken: a thread that posts in a tight loop would keep a trying one out for ever.
+  Lock lock(mutex_);
+  one_round();
 }
 
 void Engine::harvest() noexcept {

@@ -86,6 +86,7 @@ class Engine : public EngineBase {
 
  private:
   Engine();
+  void one_round() noexcept;
   bool poll_hot() noexcept;
   void harvest() noexcept;
   void run_ready() noexcept;

@@ -10,12 +10,17 @@
 namespace weft::tcp {
 namespace {
 
-Receive* make_receive(TransferPools& pools, const ReceiveRequest& request) noexcept {
+[[gnu::always_inline]] inline Receive* make_receive(TransferPools& pools, const ReceiveRequest& request) noexcept {
   Receive* receive = pools.receives.take();
   if (receive == nullptr) return nullptr;
-  std::copy(request.iov.begin(), request.iov.end(), receive->iov);
+  if (request.iov.size() == 1) [[likely]] {
+    receive->iov[0] = request.iov[0];
+    receive->len = request.iov[0].iov_len;
+  } else {
+    std::copy(request.iov.begin(), request.iov.end(), receive->iov);
+    receive->len = total_length(request.iov);
+  }
   receive->iov_count = request.iov.size();
-  receive->len = total_length(request.iov);
   receive->context = request.context;
   receive->flags = request.flags & (FI_COMPLETION | FI_MULTI_RECV);
   receive->tagged = request.tagged;
@@ -53,8 +58,9 @@ ssize_t post_receive(ReceiveQueue& queue, TransferPools& pools, const ReceiveReq
   Receive* receive = make_receive(pools, request);
   if (receive == nullptr) return -FI_EAGAIN;
   // A multi-receive buffer stays in the queue while it takes messages; delivery takes it out when it is full.
-  if (queue.idle() || multi) queue.append(*receive);
-  if (queue.idle()) return 0;
+  const bool idle = queue.idle();
+  if (idle || multi) queue.append(*receive);
+  if (idle) return 0;
   bool wants_more = true;
   while (wants_more) {
     Unexpected* message = queue.find_unexpected(request.tagged, request.tag, request.ignore);

@@ -96,6 +96,9 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   // stream_receive.cc
   void receive() noexcept;
   std::size_t read_some() noexcept;
+  std::size_t read_direct(std::size_t ahead) noexcept;
+  std::size_t nothing_read(ssize_t result) noexcept;
+  std::size_t read_on(std::size_t bytes, std::size_t wanted) noexcept;
   std::size_t feed_payload(const std::byte* data, std::size_t len) noexcept;
   void parse(const std::byte* data, std::size_t len) noexcept;
   bool parse_header(const std::byte*& data, std::size_t& len) noexcept;

@@ -23,16 +23,68 @@ constexpr std::size_t kReadAhead = 512;
 
 }  // namespace
 
-void Stream::run() noexcept {
-  if (state_ != State::kOpen) return;
-  flush();
-  receive();
-  if (state_ == State::kOpen && send_error_ != 0) end(send_error_);
-  if (state_ == State::kOpen) flush();
+// What every poll goes through is inlined into run(): after a system call, each jump costs more than what it skips.
+
+// The socket gave nothing; returns 0.
+std::size_t Stream::nothing_read(ssize_t result) noexcept {
+  if (result == -EAGAIN)
+    readable = false;
+  else
+    end(static_cast<int>(-result));
+  return 0;
 }
 
-void Stream::receive() noexcept {
-  if (blocked_ && std::exchange(retry_, false)) replay_stash();
+// `bytes` of `wanted` were read; returns 0 when there is nothing more to read now. A short read emptied the socket, and
+// news comes as a new edge; after a hang-up there is none, so read to the end.
+[[gnu::always_inline]] inline std::size_t Stream::read_on(std::size_t bytes, std::size_t wanted) noexcept {
+  if (bytes == wanted || hung) return bytes;
+  readable = false;
+  return 0;
+}
+
+// What is outstanding of a payload goes straight where it belongs, what follows into scratch.
+std::size_t Stream::read_direct(std::size_t ahead) noexcept {
+  std::byte* scratch = engine_.receive_scratch();
+  iovec iov[kIovLimit + 1];
+  std::size_t count = 0;
+  std::size_t into_sink = 0;
+  // The receive may be longer than the message, and what follows it is not for there.
+  for (std::uint64_t left = payload_left_; count < sink_count_ && left != 0; ++count) {
+    iov[count] = {sink_[count].iov_base, std::min<std::size_t>(sink_[count].iov_len, left)};
+    into_sink += iov[count].iov_len;
+    left -= iov[count].iov_len;
+  }
+  iov[count++] = {scratch, ahead};
+  const ssize_t got = net::recvv(fd, iov, static_cast<int>(count));
+  if (got <= 0) return nothing_read(got);
+  engine_.mark_hot(*this);
+  const auto bytes = static_cast<std::size_t>(got);
+  const std::size_t sunk = std::min(bytes, into_sink);
+  advance_sink(sunk);
+  payload_left_ -= sunk;
+  if (payload_left_ == 0) finish();
+  if (state_ == State::kOpen && bytes > sunk) parse(scratch, bytes - sunk);
+  return read_on(bytes, into_sink + ahead);
+}
+
+// One system call. 0 when there is nothing (more) to read now.
+[[gnu::always_inline]] inline std::size_t Stream::read_some() noexcept {
+  const std::size_t ahead = header_.payload >= kLargePayload ? kReadAhead : Engine::kScratchSize;
+  if (payload_left_ >= kDirectRead && sink_count_ != 0) [[unlikely]] {
+    if (sink_still_valid()) return read_direct(ahead);
+    if (state_ != State::kOpen) return 0;
+  }
+  std::byte* scratch = engine_.receive_scratch();
+  const ssize_t got = net::recv(fd, scratch, ahead);
+  if (got <= 0) return nothing_read(got);
+  engine_.mark_hot(*this);
+  parse(scratch, static_cast<std::size_t>(got));
+  return read_on(static_cast<std::size_t>(got), ahead);
+}
+
+[[gnu::always_inline]] inline void Stream::receive() noexcept {
+  if (blocked_ && std::exchange(retry_, false)) [[unlikely]]
+    replay_stash();
   std::size_t turn = 0;
   while (state_ == State::kOpen && readable && !blocked_) {
     if (turn >= kBytesPerTurn) return resume();
@@ -41,54 +93,16 @@ void Stream::receive() noexcept {
     turn += got;
   }
   // Nothing is read while blocked, so a peer's end would go unseen: the stash gets a grace period.
-  if (state_ == State::kOpen && blocked_ && hung && !ListHook<DeadlineTag>::linked())
+  if (state_ == State::kOpen && blocked_ && hung && !ListHook<DeadlineTag>::linked()) [[unlikely]]
     engine_.set_deadline(*this, net::now() + kDrainGrace);
 }
 
-// One system call. 0 when there is nothing (more) to read now.
-std::size_t Stream::read_some() noexcept {
-  std::byte* scratch = engine_.receive_scratch();
-  iovec iov[kIovLimit + 1];
-  std::size_t count = 0;
-  std::size_t wanted = 0;
-  const bool direct = payload_left_ >= kDirectRead && sink_count_ != 0 && sink_still_valid();
-  if (state_ != State::kOpen) return 0;
-  if (direct) {
-    // The receive may be longer than the message, and what follows it is not for there.
-    for (std::uint64_t left = payload_left_; count < sink_count_ && left != 0; ++count) {
-      iov[count] = {sink_[count].iov_base, std::min<std::size_t>(sink_[count].iov_len, left)};
-      wanted += iov[count].iov_len;
-      left -= iov[count].iov_len;
-    }
-  }
-  const std::size_t into_sink = wanted;
-  const std::size_t ahead = header_.payload >= kLargePayload ? kReadAhead : Engine::kScratchSize;
-  iov[count++] = {scratch, ahead};
-  wanted += ahead;
-
-  const ssize_t got = count == 1 ? net::recv(fd, scratch, ahead) : net::recvv(fd, iov, static_cast<int>(count));
-  if (got <= 0) {
-    if (got == -EAGAIN)
-      readable = false;
-    else
-      end(static_cast<int>(-got));
-    return 0;
-  }
-  engine_.mark_hot(*this);
-  const auto bytes = static_cast<std::size_t>(got);
-  const std::size_t sunk = std::min(bytes, into_sink);
-  if (sunk != 0) {
-    advance_sink(sunk);
-    payload_left_ -= sunk;
-    if (payload_left_ == 0) finish();
-  }
-  if (state_ == State::kOpen && bytes > sunk) parse(scratch, bytes - sunk);
-  // A short read emptied the socket, and news comes as a new edge; after a hang-up there is none, so read to the end.
-  if (bytes < wanted && !hung) {
-    readable = false;
-    return 0;
-  }
-  return bytes;
+void Stream::run() noexcept {
+  if (state_ != State::kOpen) return;
+  flush();
+  receive();
+  if (state_ == State::kOpen && send_error_ != 0) end(send_error_);
+  if (state_ == State::kOpen) flush();
 }
 
 void Stream::parse(const std::byte* data, std::size_t len) noexcept {

@@ -150,18 +150,21 @@ void CompletionQueueCore::store_source_locked(fi_addr_t source) {
 
 ssize_t CompletionQueueCore::take(void* buf, size_t count, fi_addr_t* sources) noexcept {
   Lock lock(mutex_);
+  if (tail_ - head_ != 1 || !errors_.empty() || sources != nullptr || count == 0)
+    return take_locked(buf, count, sources);
+  copy_entry(static_cast<std::byte*>(buf), slot(head_), entry_size_);
+  ++head_;
+  unread_.store(unread_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  return 1;
+}
+
+ssize_t CompletionQueueCore::take_locked(void* buf, size_t count, fi_addr_t* sources) noexcept {
   const uint64_t limit = errors_.empty() ? tail_ : errors_.front().position;
   if (limit == head_) {
     if (!errors_.empty()) return -FI_EAVAIL;
     return overrun_ ? -FI_EOVERRUN : -FI_EAGAIN;
   }
   const uint64_t taken = std::min<uint64_t>(count, limit - head_);
-  if (taken == 1 && sources == nullptr) {
-    copy_entry(static_cast<std::byte*>(buf), slot(head_), entry_size_);
-    ++head_;
-    unread_.store(unread_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    return 1;
-  }
   auto* out = static_cast<std::byte*>(buf);
   for (uint64_t done = 0; done != taken;) {  // once, or twice at the end of the buffer
     const uint64_t at = (head_ + done) & (capacity_ - 1);

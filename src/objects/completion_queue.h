@@ -118,6 +118,7 @@ class CompletionQueueCore : public RefCounted {
     std::vector<std::byte> data;
   };
 
+  ssize_t take_locked(void* buf, size_t count, fi_addr_t* sources) noexcept;
   void grow_locked();
   void overrun_locked() noexcept;
   void store_source_locked(fi_addr_t source);
