@@ -184,6 +184,7 @@ void Endpoint::start_transfers(bool answered) noexcept {
   starting_ = true;
   start(std::move(done->socket), swap_bytes_, {}, done.get());
   engine().unwatch(*done);
+  if (answered) ask_when_silent();
   starting_ = false;
   const auto data = answered ? done->message.data() : std::span<const std::byte>();
   events_->post_cm(FI_CONNECTED, &abi.fid, nullptr, data.data(), data.size());

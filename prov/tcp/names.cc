@@ -56,10 +56,17 @@ Result<UniqueFd> open_towards(const Address& peer, const Address& local) noexcep
 }
 
 void prepare_stream(int fd, const Parameters& parameters) noexcept {
-  constexpr int kQuestions = 3;
   if (parameters.nodelay) net::set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  if (const int idle_s = parameters.keepalive_s; idle_s != 0)
-    keep_alive(fd, idle_s, std::max(idle_s / kQuestions, 1), kQuestions);
+}
+
+void prepare_listener(int fd, const Parameters& parameters) noexcept {
+  prepare_stream(fd, parameters);
+  if (parameters.keepalive_s != 0) ask_when_silent(fd, parameters.keepalive_s);
+}
+
+void ask_when_silent(int fd, int idle_s) noexcept {
+  constexpr int kQuestions = 3;
+  keep_alive(fd, idle_s, std::max(idle_s / kQuestions, 1), kQuestions);
 }
 
 void keep_alive(int fd, int idle_s, int interval_s, int questions) noexcept {

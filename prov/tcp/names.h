@@ -16,9 +16,13 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
 // A stream socket that will connect to `peer` from the host of `local`, if that names one; its port is chosen then.
 Result<UniqueFd> open_towards(const Address& peer, const Address& local) noexcept;
 
-// What every connection of ours has, also the ones that a listener with these options accepts: no delays, and questions
-// to a peer that has been silent, so that one whose host died is missed.
+// What every connection of ours has from the start: no delays.
 void prepare_stream(int fd, const Parameters& parameters) noexcept;
+
+// What connections have that a listener with these options accepts: that, and questions to a peer that has been silent
+// for FI_TCP_KEEPALIVE, so that one whose host died is missed.
+void prepare_listener(int fd, const Parameters& parameters) noexcept;
+void ask_when_silent(int fd, int idle_s) noexcept;
 
 // Where nothing moves for `idle_s` seconds the system asks the peer whether it is there, so many times, `interval_s`
 // apart; without an answer the connection ends. tcp(7).

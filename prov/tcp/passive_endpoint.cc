@@ -84,7 +84,7 @@ int PassiveEndpoint::listen() {
   if (!engine) return engine.error().code();
   if (info_->domain_attr != nullptr && info_->domain_attr->progress == FI_PROGRESS_AUTO)
     if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
-  prepare_stream(socket_.get(), fabric_->parameters);  // accepted sockets inherit it
+  prepare_listener(socket_.get(), fabric_->parameters);  // accepted sockets inherit it
   auto listener = std::make_shared<EventListener>(std::move(*engine), *fabric_, &abi.fid, *events_,
                                                   std::move(prototype), std::move(socket_), local_, backlog_);
   if (Status status = events_->attach(listener->engine()); !status.ok()) return status.code();

@@ -95,6 +95,7 @@ void Channel::on_answer() noexcept {
   peer_.process = ntohl(greeting.process);
   const std::unique_ptr<Asking> done = std::move(asking_);
   start(std::move(done->socket), message.swapped(), greeting.answered(), done.get());
+  stream_.ask_when_silent(endpoint_.domain().fabric().parameters.keepalive_s);
   endpoint_.on_open(*this);
 }
 

@@ -135,7 +135,7 @@ int ReliableEndpoint::enable() {
   if (Status status = routes_.check(caps_); !status.ok()) return status.code();
   if (!vector_) return -FI_ENOAV;
   const Parameters& parameters = domain_.fabric().parameters;
-  prepare_stream(socket_.get(), parameters);  // accepted sockets inherit it
+  prepare_listener(socket_.get(), parameters);  // accepted sockets inherit it
   listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters);
   if (Status status = listener_->start(); !status.ok()) return status.code();
   enabled_ = true;

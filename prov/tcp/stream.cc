@@ -6,6 +6,7 @@
 #include <rdma/providers/fi_log.h>
 #include <sys/socket.h>
 
+#include "tcp/names.h"
 #include "tcp/provider.h"
 #include "tcp/reliable_channel.h"
 #include "tcp/socket.h"
@@ -99,7 +100,15 @@ void Stream::finish_end() noexcept {
 }
 
 // The grace period of a closed peer is over; what nobody received is dropped.
+void Stream::ask_when_silent(int idle_s) noexcept {
+  if (idle_s == 0 || state_ != State::kOpen) return;
+  keepalive_s_ = idle_s;
+  engine_.set_deadline(*this, net::now() + std::chrono::seconds(idle_s));
+}
+
 void Stream::on_deadline_passed() noexcept {
+  if (const int idle_s = std::exchange(keepalive_s_, 0); idle_s != 0 && state_ == State::kOpen)
+    return tcp::ask_when_silent(fd, idle_s);
   if (state_ == State::kOpen && blocked_) {
     FI_INFO(&provider(), FI_LOG_EP_DATA, "the peer closed; %zu bytes that no receive was posted for are lost\n",
             stash_.size());

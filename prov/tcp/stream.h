@@ -35,6 +35,9 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   void start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early, Watch* handshake) noexcept;
   // Local end: sends what was gathered if the kernel takes it, closes, fails everything with `reason`. Idempotent.
   void stop(int error, int reason = FI_ECANCELED) noexcept;
+  // After start(), for a socket that did not inherit it: the system is told to ask a silent peer whether it is there,
+  // once there may have been so long a silence, because telling it takes four system calls. 0: never.
+  void ask_when_silent(int idle_s) noexcept;
   bool open() const noexcept { return state_ == State::kOpen; }
   bool ended() const noexcept { return state_ == State::kEnded; }
 
@@ -153,6 +156,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   bool retry_ = false;    // something was posted or sent since
   int end_error_ = 0;     // errno behind the cancellations
   int send_error_ = 0;
+  int keepalive_s_ = 0;  // the deadline is that of ask_when_silent()
 
   // Outgoing. Records move from queue_ (or responses_) to sending_, whose order is the order on the wire.
   std::uint32_t next_id_ = 0;   // messages that have a place on the wire; its low byte travels with each

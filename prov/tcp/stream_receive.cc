@@ -93,8 +93,11 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
     turn += got;
   }
   // Nothing is read while blocked, so a peer's end would go unseen: the stash gets a grace period.
-  if (state_ == State::kOpen && blocked_ && hung && !ListHook<DeadlineTag>::linked()) [[unlikely]]
+  if (state_ == State::kOpen && blocked_ && hung && (keepalive_s_ != 0 || !ListHook<DeadlineTag>::linked()))
+      [[unlikely]] {
+    keepalive_s_ = 0;
     engine_.set_deadline(*this, net::now() + kDrainGrace);
+  }
 }
 
 void Stream::run() noexcept {

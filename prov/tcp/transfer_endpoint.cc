@@ -109,6 +109,10 @@ void TransferEndpoint::start(UniqueFd socket, bool swap_bytes, std::span<const s
   stream_.start(std::move(socket), swap_bytes, early, handshake);
 }
 
+void TransferEndpoint::ask_when_silent() noexcept {
+  stream_.ask_when_silent(domain_.fabric().parameters.keepalive_s);
+}
+
 void TransferEndpoint::stop(int error) noexcept {
   stream_.stop(error);
 }
