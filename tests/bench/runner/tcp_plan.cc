@@ -121,7 +121,7 @@ class TcpPlanMaker : PlanMaker {
   }
 
   void connects() {
-    run("connects", "connects", {"--connections", pick("200", "1000", "3000")});
+    run("connects", "connects", {"--connections", pick("200", "300", "600")});
     in_turns(3, kTurnSeconds);
     plan_.rows.push_back({"connects one after the other", "connects", "connects_per_s", "k/s", true,
                           at_least(1.3, Measure::kOverStock), 1e-3});
