@@ -180,7 +180,8 @@ void Endpoint::start_transfers(bool answered) noexcept {
   // Kept until the end: the answer's data is in it, and its Watch may be the one that is running.
   const std::unique_ptr<OwnHandshake> done = std::move(handshake_);
   socket_ = done->socket.get();
-  if (connect_timeout_ms_ == 0) net::set_option(socket_, SOL_SOCKET, SO_KEEPALIVE, 0);
+  // What asked during the handshake is over; an accepted socket asks as its listener says.
+  if (answered && connect_timeout_ms_ == 0) net::set_option(socket_, SOL_SOCKET, SO_KEEPALIVE, 0);
   starting_ = true;
   start(std::move(done->socket), swap_bytes_, {}, done.get());
   engine().unwatch(*done);

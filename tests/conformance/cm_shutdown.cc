@@ -241,10 +241,9 @@ TEST_P(CmShutdown, CloseInTheMiddleOfALargeTransferEndsOnBothSides) {
 
 // Silence of a dead host cannot be had here, so the system is asked what it will do about it, once there has been so
 // much silence.
-TEST_P(CmShutdown, StandingConnectionsAskForTheirPeers) {
-  if (target().provider != "tcp" || target().ep_type != FI_EP_MSG) GTEST_SKIP() << "sockets are looked at";
+void expect_both_ends_to_ask(const Target& target) {
   const Parameter silence("FI_TCP_KEEPALIVE", "1");
-  Fabric fabric(target());
+  Fabric fabric(target);
   Pair pair(fabric);
   const auto asking_ends = [] {
     unsigned ends = 0;
@@ -266,4 +265,16 @@ TEST_P(CmShutdown, StandingConnectionsAskForTheirPeers) {
   };
   for (const time_t end = time(nullptr) + 20; asking_ends() < 2 && time(nullptr) < end;) driver::poke_and_rest();
   EXPECT_EQ(asking_ends(), 2u);
+}
+
+TEST_P(CmShutdown, StandingConnectionsAskForTheirPeers) {
+  if (target().provider != "tcp" || target().ep_type != FI_EP_MSG) GTEST_SKIP() << "sockets are looked at";
+  expect_both_ends_to_ask(target());
+}
+
+// Without a limit for connecting the system asks during the handshake too, in a way of its own.
+TEST_P(CmShutdown, StandingConnectionsAskForTheirPeersAlsoWithoutAConnectTimeout) {
+  if (target().provider != "tcp" || target().ep_type != FI_EP_MSG) GTEST_SKIP() << "sockets are looked at";
+  const Parameter forever("FI_TCP_CONNECT_TIMEOUT", "0");
+  expect_both_ends_to_ask(target());
 }
