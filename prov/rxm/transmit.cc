@@ -91,7 +91,7 @@ bool Endpoint::try_inject(Channel& channel, const TransmitRequest& request, std:
   gather(request.iov, 0, bytes + sizeof packet, len);
   if (fi_inject(channel.ep, bytes, sizeof packet + len, FI_ADDR_UNSPEC) != 0) return false;
   engine().note_given();
-  const bool report = !request.silent && (!routes_.transmit_selective || (request.flags & FI_COMPLETION) != 0);
+  const bool report = !request.silent && routes_.reports_sent(request.flags);
   routes_.transmitted(completion_flags_of(request.operation), request.context, report);
   return true;
 }
@@ -116,7 +116,7 @@ Transmit* Endpoint::make_transmit(Peer& peer, const TransmitRequest& request, st
   transmit->context = request.context;
   transmit->operation = request.operation;
   transmit->completion_flags = completion_flags_of(request.operation);
-  transmit->report = !request.silent && (!routes_.transmit_selective || (request.flags & FI_COMPLETION) != 0);
+  transmit->report = !request.silent && routes_.reports_sent(request.flags);
   transmit->fenced = (request.flags & FI_FENCE) != 0;
   transmit->has_data = (request.flags & FI_REMOTE_CQ_DATA) != 0;
   transmit->lower_flags = request.flags & domain_.levels();

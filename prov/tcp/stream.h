@@ -91,7 +91,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   bool announces(const TransmitRequest& request, std::size_t len, Then then) const noexcept;
   void send_announced(std::uint8_t ticket) noexcept;
   bool wants_completion(const TransmitRequest& request) const noexcept {
-    return !request.silent && (!routes_.transmit_selective || (request.flags & FI_COMPLETION) != 0);
+    return !request.silent && routes_.reports_sent(request.flags);
   }
   bool response_still_valid(Transmit& record) noexcept;
   void cancel_transmits(int error, int native) noexcept;

@@ -38,7 +38,7 @@ std::size_t Stream::take_whole(const std::byte* data, std::size_t len) noexcept 
   std::memcpy(receive->iov[0].iov_base, data + header, payload);
   routes_.received(
       {.context = receive->context, .flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG), .len = payload, .tag = tag},
-      !routes_.receive_selective || (receive->flags & FI_COMPLETION) != 0);
+      routes_.reports_received(receive->flags));
   pools_.receives.give_back(receive);
   return total;
 }
@@ -269,7 +269,7 @@ void Stream::complete_receive(const Piece& piece, const Unexpected& message) noe
   done.buf = piece.buf;
   done.data = message.cq_data;
   done.tag = message.tag;
-  bool report = !routes_.receive_selective || (receive.flags & FI_COMPLETION) != 0;
+  bool report = routes_.reports_received(receive.flags);
   if (receive.flags & FI_MULTI_RECV) {
     --receive.arriving;
     // The buffer's last completion gives it back to the application; that one is never left out.

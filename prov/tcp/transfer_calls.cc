@@ -35,7 +35,7 @@ ssize_t TransferEndpoint::send_one(Op op, const void* buf, size_t len, uint64_t 
   if (len - 1 < kInjectSize && buf != nullptr && !(transmit_flags_ & ~kSmallMessageFlags)) [[likely]] {
     Lock lock(engine().mutex());
     return stream_.send_small({.op = op,
-                               .report = !silent && wants_completion(transmit_flags_),
+                               .report = !silent && routes.reports_sent(transmit_flags_),
                                .data = buf,
                                .len = len,
                                .tag = tag,

@@ -70,10 +70,6 @@ class TransferEndpoint : public ReceiveCalls<TransferEndpoint> {
   // The peer closed (0) or the connection broke (errno); every completion has been written. Not called after stop().
   virtual void on_stream_end(int error) noexcept = 0;
   bool matches_tags() const noexcept { return caps_ == 0 || (caps_ & FI_TAGGED) != 0; }
-  // Whether an operation with these flags gets a completion (FI_SELECTIVE_COMPLETION).
-  bool wants_completion(uint64_t flags) const noexcept {
-    return !routes.transmit_selective || (flags & FI_COMPLETION) != 0;
-  }
 
   CompletionRoutes routes;
 

@@ -60,7 +60,7 @@ ssize_t Endpoint::send_now(const Message& message, const Address& to) noexcept {
     result = net::send(socket_.fd, header);
   }
   if (result < 0) return result;
-  const bool report = !message.silent && (!routes_.transmit_selective || (message.flags & FI_COMPLETION) != 0);
+  const bool report = !message.silent && routes_.reports_sent(message.flags);
   routes_.transmitted(FI_SEND | FI_MSG, message.context, report);
   return 0;
 }
@@ -74,7 +74,7 @@ ssize_t Endpoint::gather(const Message& message, const Address& to, std::size_t 
   outgoing.iov_count = static_cast<std::uint32_t>(message.iov.size());
   outgoing.len = static_cast<std::uint32_t>(len);
   outgoing.context = message.context;
-  outgoing.report = !routes_.transmit_selective || (message.flags & FI_COMPLETION) != 0;
+  outgoing.report = routes_.reports_sent(message.flags);
   engine().add_unsent(*this);
   return 0;
 }

@@ -39,7 +39,7 @@ ssize_t TransferEndpoint::post_receive_locked(const ReceiveWork& work) noexcept 
 }
 
 ssize_t TransferEndpoint::post_receive(ReceiveWork& work) noexcept {
-  if (routes.receive_queue && (!routes.receive_selective || (work.flags & FI_COMPLETION) != 0))
+  if (routes.receive_queue && routes.reports_received(work.flags))
     work.flags |= Posted::kReport;
   else
     work.flags &= ~Posted::kReport;

@@ -24,6 +24,12 @@ struct CompletionRoutes {
   // direction stand for all.
   Status check(std::uint64_t caps) const noexcept;
 
+  // Whether success is reported: always, unless the queue was bound for those that ask (FI_SELECTIVE_COMPLETION).
+  bool reports_sent(std::uint64_t flags) const noexcept { return !transmit_selective || (flags & FI_COMPLETION) != 0; }
+  bool reports_received(std::uint64_t flags) const noexcept {
+    return !receive_selective || (flags & FI_COMPLETION) != 0;
+  }
+
   // `flags` tell the operation as completions do: FI_SEND, FI_READ, FI_WRITE with FI_MSG, FI_TAGGED, FI_RMA.
   CounterCore* transmit_counter(std::uint64_t flags) const noexcept {
     if (flags & FI_SEND) return send.get();

@@ -82,7 +82,7 @@ bool ReceiveSide::settle(const Delivery& delivery, const Envelope& envelope, Com
   done.tag = envelope.tag;
   done.src_addr = envelope.name;
   done.buf = delivery.piece();
-  bool report = !routes_.receive_selective || (receive.flags & FI_COMPLETION) != 0;
+  bool report = routes_.reports_received(receive.flags);
   // The buffer's last completion gives it back to the application; that one is never left out.
   if ((receive.flags & FI_MULTI_RECV) && receive.retired && receive.arriving == 1) {
     done.flags |= FI_MULTI_RECV;
