@@ -33,13 +33,6 @@ std::uint64_t completion_flags(Op op) noexcept {
   }
 }
 
-void copy_out(std::byte* to, std::span<const iovec> iov) noexcept {
-  for (const iovec& piece : iov) {
-    if (piece.iov_len != 0) std::memcpy(to, piece.iov_base, piece.iov_len);
-    to += piece.iov_len;
-  }
-}
-
 }  // namespace
 
 // One system call's worth of messages: small pieces copied into scratch, large ones by reference.
@@ -146,7 +139,7 @@ ssize_t Stream::transmit_now(const TransmitRequest& request, const DataHeader& h
   iovec iov[1 + kIovLimit];
   std::size_t count = 1;
   if (len <= kInjectSize) {
-    copy_out(inlined + inline_len, request.local);
+    weft::gather(request.local, inlined + inline_len);
     inline_len += len;
   } else {
     std::copy(request.local.begin(), request.local.end(), iov + 1);
@@ -207,7 +200,7 @@ Transmit* Stream::make_record(const TransmitRequest& request, const DataHeader& 
   std::size_t inline_len = encode(header, record->inlined);
   record->len = inline_len + header.payload;
   if (then != Then::kAwaitRead && len <= kInjectSize) {
-    copy_out(record->inlined + inline_len, request.local);
+    weft::gather(request.local, record->inlined + inline_len);
     inline_len += len;
   } else if ((request.flags & FI_INJECT) != 0 && then != Then::kAwaitRead) {
     record->copy.reset(new (std::nothrow) std::byte[len]);
@@ -215,7 +208,7 @@ Transmit* Stream::make_record(const TransmitRequest& request, const DataHeader& 
       pools_.transmits.give_back(record);
       return nullptr;
     }
-    copy_out(record->copy.get(), request.local);
+    weft::gather(request.local, record->copy.get());
     record->iov[0] = {record->copy.get(), len};
     record->iov_count = 1;
   } else {

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <new>
 
 #include "base/list.h"
+#include "objects/message_buffers.h"
 #include "rdm/transfer_calls.h"
 #include "tcp/limits.h"
 
@@ -30,11 +30,7 @@ struct WaitingTransmit : ListHook<WaitingTransmit> {
     }
     copy_.reset(new (std::nothrow) std::byte[len]);
     if (copy_ == nullptr) return false;
-    std::byte* to = copy_.get();
-    for (const iovec& piece : asked.iov) {
-      if (piece.iov_len != 0) std::memcpy(to, piece.iov_base, piece.iov_len);
-      to += piece.iov_len;
-    }
+    gather(asked.iov, copy_.get());
     iov_[0] = {copy_.get(), len};
     request.iov = {iov_, 1};
     return true;

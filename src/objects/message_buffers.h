@@ -40,4 +40,12 @@ inline void scatter(std::span<const iovec> iov, std::span<const std::byte> bytes
   }
 }
 
+// All bytes of the buffers, one after the other.
+inline void gather(std::span<const iovec> iov, std::byte* to) noexcept {
+  for (const iovec& piece : iov) {
+    if (piece.iov_len != 0) std::memcpy(to, piece.iov_base, piece.iov_len);
+    to += piece.iov_len;
+  }
+}
+
 }  // namespace weft
