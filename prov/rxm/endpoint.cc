@@ -11,9 +11,6 @@
 #include "abi/cm_ops.h"
 #include "abi/ep_ops.h"
 #include "abi/fid_ops.h"
-#include "abi/msg_ops.h"
-#include "abi/rma_ops.h"
-#include "abi/tagged_ops.h"
 #include "objects/attributes.h"
 #include "objects/endpoint_names.h"
 #include "objects/event_binding.h"
@@ -23,20 +20,12 @@ namespace weft::rxm {
 namespace {
 
 struct Nothing {};
-constexpr fi_ops_msg kClosedMsg = make_msg_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_tagged kClosedTagged = make_tagged_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_rma kClosedRma = make_rma_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_msg kOpenMsg = make_msg_ops<Endpoint>();
-constexpr fi_ops_tagged kOpenTagged = make_tagged_ops<Endpoint>();
-constexpr fi_ops_rma kOpenRma = make_rma_ops<Endpoint>();
-constexpr fi_ops_rma kNoRma = make_rma_ops<Nothing>();
 constexpr fi_ops_atomic kClosedAtomic = make_atomic_ops<Nothing, FI_EOPBADSTATE>();
 constexpr fi_ops_atomic kOpenAtomic = make_atomic_ops<Endpoint>();
 constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
 
 constexpr std::size_t kBatch = 32;  // completions per lower read
 constexpr int kMaxRounds = 8;       // of such reads per progress call
-constexpr uint64_t kRmaCaps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 constexpr uint64_t low_bytes(std::size_t count) noexcept {
   return count < sizeof(uint64_t) ? (uint64_t{1} << (8 * count)) - 1 : ~uint64_t{0};
@@ -93,9 +82,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
   abi.fid = {FI_CLASS_EP, context, const_cast<fi_ops*>(fid_ops())};
   abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
   abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
-  abi.msg = const_cast<fi_ops_msg*>(&kClosedMsg);
-  abi.tagged = const_cast<fi_ops_tagged*>(&kClosedTagged);
-  abi.rma = const_cast<fi_ops_rma*>(&kClosedRma);
+  refuse_transfers();
   abi.atomic = const_cast<fi_ops_atomic*>(&kClosedAtomic);
 }
 
@@ -215,9 +202,7 @@ int Endpoint::enable() {
   if (Status status = read_own_name(); !status.ok()) return status.code();
   enabled_ = true;
   engine().add(*this);
-  abi.msg = const_cast<fi_ops_msg*>(&kOpenMsg);
-  abi.tagged = const_cast<fi_ops_tagged*>(&kOpenTagged);
-  abi.rma = const_cast<fi_ops_rma*>((caps_ & kRmaCaps) != 0 || caps_ == 0 ? &kOpenRma : &kNoRma);
+  take_transfers(caps_);
   abi.atomic = const_cast<fi_ops_atomic*>((caps_ & FI_ATOMIC) != 0 || caps_ == 0 ? &kOpenAtomic : &kNoAtomic);
   return 0;
 }

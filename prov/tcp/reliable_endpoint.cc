@@ -10,9 +10,6 @@
 #include "abi/cm_ops.h"
 #include "abi/ep_ops.h"
 #include "abi/fid_ops.h"
-#include "abi/msg_ops.h"
-#include "abi/rma_ops.h"
-#include "abi/tagged_ops.h"
 #include "objects/attributes.h"
 #include "objects/endpoint_names.h"
 #include "objects/event_binding.h"
@@ -21,16 +18,6 @@
 namespace weft::tcp {
 namespace {
 
-struct Nothing {};
-constexpr fi_ops_msg kClosedMsg = make_msg_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_tagged kClosedTagged = make_tagged_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_rma kClosedRma = make_rma_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_msg kOpenMsg = make_msg_ops<ReliableEndpoint>();
-constexpr fi_ops_tagged kOpenTagged = make_tagged_ops<ReliableEndpoint>();
-constexpr fi_ops_rma kOpenRma = make_rma_ops<ReliableEndpoint>();
-constexpr fi_ops_rma kNoRma = make_rma_ops<Nothing>();
-
-constexpr uint64_t kRmaCaps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
 
 // Flags that ask nothing special of a small message.
@@ -83,9 +70,7 @@ ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Ad
   abi.fid = {FI_CLASS_EP, context, const_cast<fi_ops*>(fid_ops())};
   abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
   abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
-  abi.msg = const_cast<fi_ops_msg*>(&kClosedMsg);
-  abi.tagged = const_cast<fi_ops_tagged*>(&kClosedTagged);
-  abi.rma = const_cast<fi_ops_rma*>(&kClosedRma);
+  refuse_transfers();
 }
 
 ReliableEndpoint::~ReliableEndpoint() = default;
@@ -139,9 +124,7 @@ int ReliableEndpoint::enable() {
   listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters);
   if (Status status = listener_->start(); !status.ok()) return status.code();
   enabled_ = true;
-  abi.msg = const_cast<fi_ops_msg*>(&kOpenMsg);
-  abi.tagged = const_cast<fi_ops_tagged*>(&kOpenTagged);
-  abi.rma = const_cast<fi_ops_rma*>((caps_ & kRmaCaps) != 0 || caps_ == 0 ? &kOpenRma : &kNoRma);
+  take_transfers(caps_);
   return 0;
 }
 
@@ -196,7 +179,7 @@ ssize_t ReliableEndpoint::transmit(const rdm::TransmitRequest& request) noexcept
 ssize_t ReliableEndpoint::hand_on(Channel& channel, const rdm::TransmitRequest& request) noexcept {
   if (request.operation <= rdm::Operation::kTagged && (request.flags & ~kPlainFlags) == 0 && request.iov.size() == 1 &&
       request.iov[0].iov_len - 1 < kInjectSize) {
-    const bool report = !request.silent && (!routes_.transmit_selective || (request.flags & FI_COMPLETION) != 0);
+    const bool report = !request.silent && routes_.reports_sent(request.flags);
     return channel.stream().send_small({.op = op_of(request.operation),
                                         .report = report,
                                         .data = request.iov[0].iov_base,

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What reliable-datagram endpoints answer alike beside transfers: options, default flags and cancellation of
-// fi_endpoint(3), on top of the calls in transfer_calls.h.
+// fi_endpoint(3), on top of the calls in transfer_calls.h; and when those calls are there at all.
 #pragma once
 
+#include "abi/msg_ops.h"
+#include "abi/rma_ops.h"
+#include "abi/tagged_ops.h"
 #include "objects/endpoint_options.h"
 #include "rdm/transfer_calls.h"
 
 namespace weft::rdm {
+
+struct NoCalls {};
 
 // T: as for TransferCalls, and a friend of this as well, with
 //   int enable()             with the mutex held
@@ -54,7 +59,29 @@ class EndpointCalls : public TransferCalls<T> {
  protected:
   using TransferCalls<T>::TransferCalls;
 
+  // Until the endpoint is enabled every transfer call answers -FI_EOPBADSTATE.
+  void refuse_transfers() noexcept {
+    static constexpr fi_ops_msg kMsg = make_msg_ops<NoCalls, FI_EOPBADSTATE>();
+    static constexpr fi_ops_tagged kTagged = make_tagged_ops<NoCalls, FI_EOPBADSTATE>();
+    static constexpr fi_ops_rma kRma = make_rma_ops<NoCalls, FI_EOPBADSTATE>();
+    install(kMsg, kTagged, kRma);
+  }
+  // Remote memory is for those who asked for it, or for nothing in particular.
+  void take_transfers(uint64_t caps) noexcept {
+    static constexpr fi_ops_msg kMsg = make_msg_ops<T>();
+    static constexpr fi_ops_tagged kTagged = make_tagged_ops<T>();
+    static constexpr fi_ops_rma kRma = make_rma_ops<T>();
+    static constexpr fi_ops_rma kNoRma = make_rma_ops<NoCalls>();
+    constexpr uint64_t kRmaCaps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+    install(kMsg, kTagged, (caps & kRmaCaps) != 0 || caps == 0 ? kRma : kNoRma);
+  }
+
  private:
+  void install(const fi_ops_msg& msg, const fi_ops_tagged& tagged, const fi_ops_rma& rma) noexcept {
+    this->abi.msg = const_cast<fi_ops_msg*>(&msg);
+    this->abi.tagged = const_cast<fi_ops_tagged*>(&tagged);
+    this->abi.rma = const_cast<fi_ops_rma*>(&rma);
+  }
   T& self() noexcept { return static_cast<T&>(*this); }
 };
 
