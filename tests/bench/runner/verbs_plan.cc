@@ -36,7 +36,7 @@ constexpr const char* kMethod = R"(
   which carry the messages here, preempt them at once. At equal priority a message may wait for the end of a time slice, and
   what is measured is the scheduler. Connection events are awaited asleep: fi_eq_sread, and rdma_get_cm_event that blocks.
 - With one core for both, whoever polls in vain yields it. So `RXE_MODE=count RXE_CPUS=1 sh tests/bench/run.sh verbs` counts
-  instructions where this page counts time: the same at every repetition, however busy the machine is.
+  instructions where this page counts time, however busy the machine is, in the rows in which nobody sleeps.
 - A stream is timed until the receiver has confirmed the last message. Every message carries a sequence number that the
   receiver checks; so do slots written and read.
 - "connects one after the other" covers endpoint, connect, accept, FI_CONNECTED on both sides and close; raw: rdma_cm_id,
