@@ -103,6 +103,14 @@ int find_targets(MemoryRegions& regions, const Asked& asked, void* (&targets)[kM
   return 0;
 }
 
+// FI_RMA_EVENT: fi_endpoint(3) counts those that fetch as reads, fi_mr(3) those that modify a region as its writes.
+void count_atomic(CompletionRoutes& routes, MemoryRegions& regions, const Asked& asked) noexcept {
+  CounterCore* counter = (asked.kind == AtomicKind::kUpdate ? routes.remote_write : routes.remote_read).get();
+  if (counter != nullptr) counter->add(1);
+  for (std::size_t i = 0; i < asked.ranges && regions.has_counters(); ++i)
+    regions.count_access(asked.where.ranges[i].key, rdm::atomic_access(asked.kind, asked.operation));
+}
+
 void carry_out(const Asked& asked, void* const (&targets)[kMaxRanges], std::byte* results) noexcept {
   std::size_t offset = 0;
   for (std::size_t i = 0; i < asked.ranges; ++i) {
@@ -259,7 +267,10 @@ void Endpoint::on_atomic(PostedBuffer& posted, const PacketHeader& header, std::
   std::byte* const results = packet->buffer->bytes + sizeof header + sizeof(AtomicResponse);
   void* targets[kMaxRanges];
   const int status = find_targets(domain_.regions(), asked, targets);
-  if (status == 0) carry_out(asked, targets, results);
+  if (status == 0) {
+    carry_out(asked, targets, results);
+    count_atomic(routes_, domain_.regions(), asked);
+  }
   const std::size_t fetched = status == 0 ? asked.result_len() : 0;
   const AtomicResponse response{.status = htonl(static_cast<std::uint32_t>(status)),
                                 .len = htonl(static_cast<std::uint32_t>(fetched))};

@@ -61,6 +61,8 @@ Channel* Endpoint::open_channel(Peer& peer, fi_info* info) noexcept {
   if (error == 0) {
     error = fi_ep_bind(ep, &lower_eq_->fid, 0);
     if (error == 0) error = fi_ep_bind(ep, &lower_cq_->fid, FI_TRANSMIT | FI_RECV);
+    if (error == 0 && remote_reads_ != nullptr) error = fi_ep_bind(ep, remote_reads_->all(), FI_REMOTE_READ);
+    if (error == 0 && remote_writes_ != nullptr) error = fi_ep_bind(ep, remote_writes_->all(), FI_REMOTE_WRITE);
     if (error == 0) error = fi_enable(ep);
     channel->ep = ep;
   }

@@ -44,6 +44,7 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
       // Keys are the lower provider's: here they are given.
       regions_({.mr_mode = virtual_addresses_ ? FI_MR_VIRT_ADDR : 0,
                 .api_version = api_version(),
+                .counter_from = [](const ::fid* fid) -> CounterCore* { return Counter::from(fid); },
                 .quiesce = [driven = engine_.get()] { Lock lock(driven->mutex()); }}) {}
 
 // Regions that the application registered keep the lower domain open.

@@ -30,6 +30,8 @@ class Domain final : public DomainBase<Domain, Fabric> {
   // Elements that one operation may have; 0: there is none such.
   std::size_t atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
   bool registers_locally() const noexcept { return registers_locally_; }
+  // FI_RMA_EVENT: the lower provider tells of accesses by peers.
+  bool counts_accesses() const noexcept { return (lower_info_->caps & FI_RMA_EVENT) != 0; }
 
   // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE: what the lower provider can be asked to wait for.
   uint64_t levels() const noexcept { return levels_; }

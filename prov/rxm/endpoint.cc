@@ -180,11 +180,31 @@ Status Endpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
   return routes_.bind(queue, flags);
 }
 
-// Accesses of peers happen below, where nobody counts them for us.
+// Accesses of peers happen below; not every lower provider tells of them.
 Status Endpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
   if (enabled_) return Status(-FI_EOPBADSTATE);
-  if ((flags & (FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0) return Status(-FI_ENOSYS);
-  return routes_.bind(counter, flags);
+  const uint64_t remote = flags & (FI_REMOTE_READ | FI_REMOTE_WRITE);
+  if (remote != 0 && !domain_.counts_accesses()) return Status(-FI_ENOSYS);
+  if (Status status = routes_.bind(counter, flags); !status.ok()) return status;
+  for (const auto& [flag, place] :
+       {std::pair(FI_REMOTE_READ, &remote_reads_), std::pair(FI_REMOTE_WRITE, &remote_writes_)}) {
+    if ((remote & flag) == 0) continue;
+    auto count = RemoteCount::open(domain_.lower(), counter);
+    if (!count) return count.error();
+    *place = std::move(*count);
+    engine().add(**place);
+  }
+  return {};
+}
+
+// Memory that the other end of a connection accesses to move a message, which is no access of the application's.
+Result<Lower<fid_mr>> Endpoint::register_message(const void* buf, std::size_t len, uint64_t access) noexcept {
+  auto region = domain_.register_memory(buf, len, access);
+  RemoteCount* const count = ((access & FI_REMOTE_READ) != 0 ? remote_reads_ : remote_writes_).get();
+  if (!region || count == nullptr) return region;
+  const uint64_t remote = access & (FI_REMOTE_READ | FI_REMOTE_WRITE);
+  if (const int error = fi_mr_bind(region->get(), count->hidden(), remote); error != 0) return failure(Status(error));
+  return region;
 }
 
 Status Endpoint::bind_vector(AddressVector& vector) noexcept {

@@ -128,6 +128,7 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   void read_failed_completion() noexcept;
   void on_completion(const fi_cq_tagged_entry& entry) noexcept;
   void on_failure(const fi_cq_err_entry& error) noexcept;
+  Result<Lower<fid_mr>> register_message(const void* buf, std::size_t len, uint64_t access) noexcept;
 
   // connections.cc
   Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
@@ -256,6 +257,7 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   const InfoPtr lower_info_;
   Address own_;
 
+  std::unique_ptr<RemoteCount> remote_reads_, remote_writes_;  // of peers; null: nobody counts them
   Lower<fid_eq> lower_eq_;
   Lower<fid_cq> lower_cq_;
   Lower<fid_pep> listener_;

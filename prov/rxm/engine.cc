@@ -49,6 +49,13 @@ void Engine::progress() noexcept {
     ++it;
     each.progress();
   }
+  pass_on_counts();
+}
+
+bool Engine::pass_on_counts() noexcept {
+  bool news = false;
+  for (RemoteCount& count : remote_counts_) news |= count.pass_on();
+  return news;
 }
 
 // The lower queues' descriptors join ours when somebody is going to sleep for the first time: until then they make
@@ -83,7 +90,7 @@ bool Engine::prepare() noexcept {
     ::fid* fids[] = {&each.lower_queue()->fid, &each.lower_events()->fid};
     if (fi_trywait(lower_, fids, 2) != 0) return false;
   }
-  if (!set_timer()) return false;
+  if (pass_on_counts() || !set_timer()) return false;
   waiting_ = true;
   return true;
 }

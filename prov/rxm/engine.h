@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "objects/engine_base.h"
+#include "rxm/remote_count.h"
 
 namespace weft::rxm {
 
@@ -62,6 +63,7 @@ class Engine : public EngineBase {
   // From here on the caller holds the mutex.
   void add(Driven& driven) noexcept;
   void remove(Driven& driven) noexcept;
+  void add(RemoteCount& count) noexcept { remote_counts_.push_back(count); }
   // The lower provider copied something to be sent.
   void note_given() noexcept { given_.store(true, std::memory_order_relaxed); }
   // An operation was queued, say: whoever is asleep has to look again.
@@ -75,11 +77,13 @@ class Engine : public EngineBase {
   bool set_timer() noexcept;
   void progress() noexcept;
   bool prepare() noexcept;
+  bool pass_on_counts() noexcept;
 
   fid_fabric* const lower_;
   UniqueFd timer_;
   Clock::time_point armed_ = Clock::time_point::max();
   List<Driven> driven_;
+  List<RemoteCount> remote_counts_;
   std::atomic<bool> given_{false};
 };
 

@@ -30,13 +30,14 @@ constexpr uint64_t kAtomicOrder = FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI
 constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fields of one bit each
 
 void describe_endpoint(fi_info& info, const fi_info& lower, const Parameters& parameters) {
-  info.caps = kTxCaps | kRxCaps;
+  const uint64_t rx_caps = kRxCaps | (lower.caps & FI_RMA_EVENT);
+  info.caps = kTxCaps | rx_caps;
   describe_direction(*info.tx_attr, {.caps = kTxCaps,
                                      .op_flags = kTxFlags | (lower.tx_attr->op_flags & kLowerLevels),
                                      .msg_order = (lower.tx_attr->msg_order & kOrder) | kAtomicOrder,
                                      .size = parameters.tx_size,
                                      .iov_limit = kIovLimit});
-  describe_direction(*info.rx_attr, {.caps = kRxCaps,
+  describe_direction(*info.rx_attr, {.caps = rx_caps,
                                      .op_flags = kRxFlags,
                                      .msg_order = (lower.rx_attr->msg_order & kOrder) | kAtomicOrder,
                                      .size = parameters.rx_size,
@@ -88,6 +89,9 @@ InfoPtr make_offer(const fi_info& lower, uint32_t version, const fi_info* hints,
   describe_endpoint(*offer, lower, parameters);
   describe_domain(*offer->domain_attr);
   describe_memory(*offer->domain_attr, lower, hints);
+  if (hints != nullptr && (hints->caps & ~lower.caps & FI_RMA_EVENT) != 0)
+    FI_INFO(&provider(), FI_LOG_FABRIC, "%s serves accesses by peers without telling of them: no FI_RMA_EVENT\n",
+            lower.fabric_attr->prov_name);
   adapt_software_offer(*offer, version, hints, provider());
   return offer;
 }

@@ -28,7 +28,7 @@ int MemoryRegion::open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, f
 }
 
 MemoryRegion::MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> atomics) noexcept
-    : domain_(domain), lower_(std::move(lower)), atomics_(std::move(atomics)) {
+    : domain_(domain), domain_ref_(domain), lower_(std::move(lower)), atomics_(std::move(atomics)) {
   static constexpr fi_ops kOps = make_fid_ops<MemoryRegion>();
   abi.fid = {FI_CLASS_MR, nullptr, const_cast<fi_ops*>(&kOps)};
   abi.mem_desc = fi_mr_desc(lower_.get());
@@ -38,11 +38,32 @@ MemoryRegion::MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> at
 int MemoryRegion::close() {
   if (const int error = fi_close(&lower_->fid); error != 0) return error;
   lower_.release();
+  if (!counts_.empty()) {
+    Lock lock(domain_.engine().mutex());
+    counts_.clear();
+  }
   delete this;
   return 0;
 }
 
+// Reads and writes are counted below, atomic operations here.
+int MemoryRegion::bind_counter(Counter& counter, uint64_t flags) {
+  if (!domain_.counts_accesses()) return -FI_ENOSYS;
+  if (&counter.engine() != &domain_.engine()) return -FI_EDOMAIN;
+  if (flags == 0 || (flags & ~uint64_t{FI_REMOTE_READ | FI_REMOTE_WRITE}) != 0) return -FI_EBADFLAGS;
+  auto count = RemoteCount::open(domain_.lower(), counter);
+  if (!count) return count.error().code();
+  if (const int error = fi_mr_bind(lower_.get(), (*count)->all(), flags); error != 0) return error;
+  if (atomics_ != nullptr)
+    if (const int error = fi_mr_bind(atomics_.get(), &counter.abi.fid, flags); error != 0) return error;
+  Lock lock(domain_.engine().mutex());
+  counts_.push_back(std::move(*count));
+  domain_.engine().add(*counts_.back());
+  return 0;
+}
+
 int MemoryRegion::bind(::fid* object, uint64_t flags) {
+  if (auto* counter = object != nullptr ? Counter::from(object) : nullptr) return bind_counter(*counter, flags);
   return fi_mr_bind(lower_.get(), object, flags);
 }
 

@@ -5,9 +5,13 @@
 
 #include <rdma/fi_domain.h>
 
+#include <memory>
+#include <vector>
+
 #include "abi/bridge.h"
 #include "base/ref.h"
 #include "rxm/lower.h"
+#include "rxm/queues.h"
 
 namespace weft::rxm {
 
@@ -18,7 +22,7 @@ class MemoryRegion final : public Object<fid_mr> {
  public:
   static int open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
 
-  // Slots of fi_ops; bindings and commands are for the lower provider.
+  // Slots of fi_ops. Counters are ours, other bindings and commands for the lower provider.
   int close();
   int bind(::fid* object, uint64_t flags);
   int control(int command, void* argument);
@@ -26,7 +30,11 @@ class MemoryRegion final : public Object<fid_mr> {
  private:
   MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> atomics) noexcept;
 
-  const Ref<RefCounted> domain_;
+  int bind_counter(Counter& counter, uint64_t flags);
+
+  Domain& domain_;
+  const Ref<RefCounted> domain_ref_;
+  std::vector<std::unique_ptr<RemoteCount>> counts_;
   Lower<fid_mr> lower_;
   Lower<fid_mr> atomics_;  // in the domain's table; null: no peer may, or it has no one address
 };

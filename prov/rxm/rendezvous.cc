@@ -107,11 +107,12 @@ void Endpoint::invite(Channel& channel, std::uint64_t message, const rdm::Envelo
 }
 
 // Where the message may be written: ranges as long as it is. A message that is longer than its receive goes to memory
-// of our own first, because no sender has to understand that a part of it is not wanted.
+// of our own first, because no sender has to understand that a part of it is not wanted. So does one for several places
+// where writes are counted: a write to all of them would be one access, but one of each region.
 Status Endpoint::open_target(WriteTarget& target, RendezvousHeader& where) noexcept {
   std::span<const iovec> local = target.delivery.iov();
   iovec all{};
-  if (target.envelope.len > target.delivery.capacity()) {
+  if (target.envelope.len > target.delivery.capacity() || (remote_writes_ != nullptr && local.size() > 1)) {
     target.all.reset(new (std::nothrow) std::byte[target.envelope.len]);
     if (target.all == nullptr) return Status(-FI_ENOMEM);
     all = {target.all.get(), target.envelope.len};
@@ -120,7 +121,7 @@ Status Endpoint::open_target(WriteTarget& target, RendezvousHeader& where) noexc
   std::size_t left = target.envelope.len;
   for (std::size_t i = 0; left > 0; ++i) {
     if (local[i].iov_len == 0) continue;
-    auto region = domain_.register_memory(local[i].iov_base, local[i].iov_len, FI_REMOTE_WRITE);
+    auto region = register_message(local[i].iov_base, local[i].iov_len, FI_REMOTE_WRITE);
     if (!region) return region.error();
     const std::size_t len = std::min(local[i].iov_len, left);
     target.regions[where.count] = std::move(*region);
@@ -135,7 +136,8 @@ Status Endpoint::open_target(WriteTarget& target, RendezvousHeader& where) noexc
 void Endpoint::on_write_done(Channel& channel, const ControlHeader& header) noexcept {
   for (WriteTarget& target : channel.targets) {  // nearly always the first one
     if (target.message != header.message) continue;
-    if (target.all != nullptr) rdm::scatter(target.delivery.iov(), 0, target.all.get(), target.delivery.capacity());
+    const std::size_t len = std::min(target.envelope.len, target.delivery.capacity());
+    if (target.all != nullptr) rdm::scatter(target.delivery.iov(), 0, target.all.get(), len);
     receives_.complete(target.delivery, target.envelope);
     return release(target);
   }

@@ -44,6 +44,16 @@ void fill_header(const Channel& channel, const TransmitRequest& what, std::size_
   header.op.tag = what.tag;
 }
 
+// Makes the operation's memory a copy of ours, in one piece. False when memory runs out.
+bool gather_copy(Transmit& transmit) noexcept {
+  transmit.copy.reset(new (std::nothrow) std::byte[transmit.len]);
+  if (transmit.copy == nullptr) return false;
+  gather({transmit.iov, transmit.iov_count}, 0, transmit.copy.get(), transmit.len);
+  transmit.iov[0] = {transmit.copy.get(), transmit.len};
+  transmit.iov_count = 1;
+  return true;
+}
+
 TransmitRequest request_of(const Transmit& transmit) noexcept {
   return {.operation = transmit.operation,
           .flags = transmit.has_data ? FI_REMOTE_CQ_DATA : uint64_t{0},
@@ -99,18 +109,13 @@ bool Endpoint::try_inject(Channel& channel, const TransmitRequest& request, std:
 Transmit* Endpoint::make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept {
   Transmit* transmit = transmits_.take();
   if (transmit == nullptr) return nullptr;
-  if ((request.flags & FI_INJECT) != 0 && len != 0 && request.operation < Operation::kUpdate) {
-    transmit->copy.reset(new (std::nothrow) std::byte[len]);
-    if (transmit->copy == nullptr) {
-      transmits_.give_back(transmit);
-      return nullptr;
-    }
-    gather(request.iov, 0, transmit->copy.get(), len);
-    transmit->iov[0] = {transmit->copy.get(), len};
-    transmit->iov_count = 1;
-  } else {
-    std::copy(request.iov.begin(), request.iov.end(), transmit->iov);
-    transmit->iov_count = static_cast<std::uint32_t>(request.iov.size());
+  std::copy(request.iov.begin(), request.iov.end(), transmit->iov);
+  transmit->iov_count = static_cast<std::uint32_t>(request.iov.size());
+  transmit->len = len;
+  const bool copied = (request.flags & FI_INJECT) != 0 && len != 0 && request.operation < Operation::kUpdate;
+  if (copied && !gather_copy(*transmit)) {
+    transmits_.give_back(transmit);
+    return nullptr;
   }
   transmit->peer = &peer;
   transmit->context = request.context;
@@ -122,7 +127,6 @@ Transmit* Endpoint::make_transmit(Peer& peer, const TransmitRequest& request, st
   transmit->lower_flags = request.flags & domain_.levels();
   transmit->data = request.data;
   transmit->tag = request.tag;
-  transmit->len = len;
   for (const fi_rma_iov& range : request.remote)
     transmit->ranges[transmit->range_count++] = {range.addr, range.len, range.key};
   ++outstanding_;
@@ -220,6 +224,8 @@ ssize_t Endpoint::start_segments(Channel& channel, Transmit& transmit) noexcept 
 }
 
 ssize_t Endpoint::start_rendezvous(Channel& channel, Transmit& transmit) noexcept {
+  // A read of several ranges would be one access, but one of each region.
+  if (remote_reads_ != nullptr && transmit.iov_count > 1 && !gather_copy(transmit)) return -FI_ENOMEM;
   RendezvousPacket& packet = transmit.packet;
   fill_header(channel, request_of(transmit), transmit.len, packet.header);
   packet.header.control.type = PacketType::kRendezvous;
@@ -229,7 +235,7 @@ ssize_t Endpoint::start_rendezvous(Channel& channel, Transmit& transmit) noexcep
   for (std::uint32_t i = 0; i < transmit.iov_count; ++i) {
     const iovec& piece = transmit.iov[i];
     if (transmit.regions[i] == nullptr) {
-      auto region = domain_.register_memory(piece.iov_base, piece.iov_len, FI_REMOTE_READ | FI_WRITE);
+      auto region = register_message(piece.iov_base, piece.iov_len, FI_REMOTE_READ | FI_WRITE);
       if (!region) return region.error().code();
       transmit.regions[i] = std::move(*region);
     }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Counters: values, waiting, errors, what bound endpoints add to them; fi_cntr(3), fi_ep_bind of fi_endpoint(3).
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "fixture/counter.h"
 #include "fixture/driver.h"
+#include "fixture/member.h"
+#include "fixture/parameter.h"
 
 CONFORMANCE_TOPIC(Counters);
 
@@ -213,6 +217,136 @@ TEST_P(Counters, RemoteAccessIsCountedAtTheTarget) {
             }),
             0);
   EXPECT_TRUE(reaches(remote_reads.get(), 1));
+}
+
+namespace {
+
+const HintsEditor kRemoteEvents = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA | FI_RMA_EVENT; };
+const HintsEditor kAtomicEvents = [](fi_info& hints) { hints.caps = FI_MSG | FI_ATOMIC | FI_RMA_EVENT; };
+
+NodeOptions counting_remote(fid_cntr* writes, fid_cntr* reads) {
+  NodeOptions options;
+  options.configure = [=](fid_ep* ep) {
+    ASSERT_EQ(fi_ep_bind(ep, &writes->fid, FI_REMOTE_WRITE), 0);
+    ASSERT_EQ(fi_ep_bind(ep, &reads->fid, FI_REMOTE_READ), 0);
+  };
+  return options;
+}
+
+void write_one(Node& from, Buffer& local, Buffer& remote) {
+  Context context;
+  ASSERT_EQ(retry([&] {
+              return fi_write(from.ep(), local.data(), 8, local.desc(), from.peer, remote.remote_address(),
+                              remote.key(), &context);
+            }),
+            0);
+  ASSERT_TRUE(from.tx().wait().ok());
+}
+
+void read_one(Node& from, Buffer& local, Buffer& remote) {
+  Context context;
+  ASSERT_EQ(retry([&] {
+              return fi_read(from.ep(), local.data(), 8, local.desc(), from.peer, remote.remote_address(), remote.key(),
+                             &context);
+            }),
+            0);
+  ASSERT_TRUE(from.tx().wait().ok());
+}
+
+}  // namespace
+
+TEST_P(Counters, ARegionCountsTheAccessesToItself) {
+  if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
+  constexpr uint64_t kBoth = FI_REMOTE_READ | FI_REMOTE_WRITE;
+  Fabric fabric(target(), kRemoteEvents);
+  const auto writes = open_counter(fabric), reads = open_counter(fabric), all = open_counter(fabric);
+  {
+    Pair pair(fabric);
+    Buffer first(fabric, 64, 0, kBoth), second(fabric, 64, 0, kBoth), local(fabric, 64, 0, FI_READ | FI_WRITE);
+    ASSERT_EQ(fi_mr_bind(first.mr(), &writes->fid, FI_REMOTE_WRITE), 0);
+    ASSERT_EQ(fi_mr_bind(first.mr(), &reads->fid, FI_REMOTE_READ), 0);
+    ASSERT_EQ(fi_mr_bind(second.mr(), &all->fid, kBoth), 0);
+    EXPECT_EQ(fi_close(&all->fid), -FI_EBUSY);
+    for (int i = 0; i < 3; ++i) write_one(pair.a(), local, first);
+    for (int i = 0; i < 2; ++i) read_one(pair.a(), local, first);
+    write_one(pair.a(), local, second);
+    read_one(pair.a(), local, second);
+    EXPECT_TRUE(reaches(writes.get(), 3));
+    EXPECT_TRUE(reaches(reads.get(), 2));
+    EXPECT_TRUE(reaches(all.get(), 2));
+  }
+}
+
+TEST_P(Counters, RemoteAccessesWakeWhoWaits) {
+  if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
+  if (target().connected()) GTEST_SKIP() << "endpoints with addresses only";
+  Fabric ours(target(), kRemoteEvents), theirs(target(), kRemoteEvents);
+  const auto writes = open_counter(theirs), reads = open_counter(theirs);
+  DatagramEnd from(ours), to(theirs, counting_remote(writes.get(), reads.get()));
+  Buffer remote(theirs, 64, 0, FI_REMOTE_WRITE), local(ours, 64, 0, FI_WRITE);
+  from->peer = from.insert(to.address());
+  std::thread waiter([&] { EXPECT_EQ(fi_cntr_wait(writes.get(), 2, kWaitMs), 0); });
+  for (int i = 0; i < 2; ++i) write_one(*from, local, remote);
+  waiter.join();
+  EXPECT_EQ(fi_cntr_read(writes.get()), 2u);
+}
+
+// However they travel.
+TEST_P(Counters, LongMessagesAreNoRemoteAccesses) {
+  if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
+  constexpr size_t kLength = 300'000;
+  for (const char* by_write : {"0", "1"}) {
+    const Parameter reads_over_it("FI_OFI_RXM_DIRECT_READ", "0"), writes_it("FI_OFI_RXM_USE_RNDV_WRITE", by_write);
+    Fabric fabric(target(), kRemoteEvents);
+    const auto writes = open_counter(fabric), reads = open_counter(fabric);
+    Pair pair(fabric, counting_remote(writes.get(), reads.get()));
+    Buffer out(fabric, kLength), in(fabric, kLength), local(fabric, 64, 0, FI_READ | FI_WRITE);
+    Buffer remote(fabric, 64, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    out.fill_pattern(7);
+    Context contexts[2];
+    for (int from = 0; from < 2; ++from) {
+      Node &sender = pair.node(from), &receiver = pair.node(1 - from);
+      iovec into[] = {{in.data(), 100'000}, {in.data() + 100'000, 200'000}};
+      iovec out_of[] = {{out.data(), 50'000}, {out.data() + 50'000, 250'000}};
+      void *in_desc[] = {in.desc(), in.desc()}, *out_desc[] = {out.desc(), out.desc()};
+      ASSERT_EQ(fi_recvv(receiver.ep(), into, in_desc, 2, FI_ADDR_UNSPEC, &contexts[0]), 0);
+      ASSERT_EQ(retry([&] { return fi_sendv(sender.ep(), out_of, out_desc, 2, sender.peer, &contexts[1]); }), 0);
+      ASSERT_TRUE(receiver.rx().wait().ok());
+      ASSERT_TRUE(sender.tx().wait().ok());
+      EXPECT_TRUE(in.holds_pattern(7, kLength));
+      std::memset(in.data(), 0, kLength);
+    }
+    write_one(pair.a(), local, remote);
+    read_one(pair.b(), local, remote);
+    EXPECT_TRUE(reaches(writes.get(), 1));
+    EXPECT_TRUE(reaches(reads.get(), 1));
+  }
+}
+
+TEST_P(Counters, AtomicOperationsOfPeersAreCounted) {
+  if (!Fabric::offers(target(), kAtomicEvents)) GTEST_SKIP() << "FI_RMA_EVENT or FI_ATOMIC is not offered";
+  Fabric fabric(target(), kAtomicEvents);
+  const auto writes = open_counter(fabric), reads = open_counter(fabric), of_region = open_counter(fabric);
+  Pair pair(fabric, {}, counting_remote(writes.get(), reads.get()));
+  Buffer remote(fabric, 64, 0, FI_REMOTE_READ | FI_REMOTE_WRITE), local(fabric, 64, 0, FI_READ | FI_WRITE);
+  ASSERT_EQ(fi_mr_bind(remote.mr(), &of_region->fid, FI_REMOTE_WRITE), 0);
+  Context context;
+  const Node& a = pair.a();
+  ASSERT_EQ(retry([&] {
+              return fi_atomic(a.ep(), local.data(), 1, local.desc(), a.peer, remote.remote_address(), remote.key(),
+                               FI_UINT64, FI_SUM, &context);
+            }),
+            0);
+  ASSERT_TRUE(pair.a().tx().wait().ok());
+  ASSERT_EQ(retry([&] {
+              return fi_fetch_atomic(a.ep(), local.data(), 1, local.desc(), local.data() + 8, local.desc(), a.peer,
+                                     remote.remote_address(), remote.key(), FI_UINT64, FI_SUM, &context);
+            }),
+            0);
+  ASSERT_TRUE(pair.a().tx().wait().ok());
+  EXPECT_TRUE(reaches(writes.get(), 1));
+  EXPECT_TRUE(reaches(reads.get(), 1));
+  EXPECT_TRUE(reaches(of_region.get(), 2)) << "both have modified it";
 }
 
 TEST_P(Counters, FailedOperationsIncrementTheErrorValue) {
