@@ -103,6 +103,10 @@ std::uint16_t CmAddress::port() const noexcept {
   return is_ib() ? static_cast<std::uint16_t>(be64toh(ib_.sib_sid)) : ntohs(in_.sin_port);
 }
 
+std::uint16_t CmAddress::partition() const noexcept {
+  return is_ib() ? be16toh(ib_.sib_pkey) : 0;
+}
+
 void CmAddress::set_port(std::uint16_t port) noexcept {
   if (!is_ib()) {
     in_.sin_port = htons(port);

@@ -44,6 +44,7 @@ class CmAddress {
   bool is_multicast() const noexcept;
   bool same_host(const CmAddress& other) const noexcept;  // or the same group: whatever the port
   std::uint16_t port() const noexcept;
+  std::uint16_t partition() const noexcept;  // the key of a native InfiniBand address; 0: open
   void set_port(std::uint16_t port) noexcept;
   std::uint32_t format() const noexcept;
   rdma_port_space port_space() const noexcept { return is_ib() ? RDMA_PS_IB : RDMA_PS_TCP; }

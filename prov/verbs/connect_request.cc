@@ -27,6 +27,13 @@ void ConnectRequest::reject(const void* data, std::size_t len) noexcept {
   id_.reset();
 }
 
+// Of a native InfiniBand address the kernel tells no port, but the request's header does.
+CmAddress ConnectRequest::peer() const noexcept {
+  CmAddress peer = CmAddress::from(rdma_get_peer_addr(id_.get()));
+  if (peer.is_ib() && peer.port() == 0) peer.set_port(asking_port(event_.data()));
+  return peer;
+}
+
 void ConnectRequest::on_cm_event(const RdmaEvent& event) noexcept {
   gone_ = Gone{event.type, event.status};
 }

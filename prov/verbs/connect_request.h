@@ -34,7 +34,7 @@ class ConnectRequest final : public Object<::fid>, public CmHandler, public List
   // The peer has gone meanwhile: what its last event said, or null.
   const Gone* gone() const noexcept { return gone_ ? &*gone_ : nullptr; }
   CmAddress local() const noexcept { return CmAddress::from(rdma_get_local_addr(id_.get())); }
-  CmAddress peer() const noexcept { return CmAddress::from(rdma_get_peer_addr(id_.get())); }
+  CmAddress peer() const noexcept;
 
   // Null once the application has decided, or the listener has closed.
   PassiveEndpoint* listener = nullptr;

@@ -231,7 +231,7 @@ void Endpoint::start_transfers() noexcept {
   engine().clear_deadline(*this);
   peer_may_wait_ = true;
   local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
-  peer_ = CmAddress::from(rdma_get_peer_addr(id_.get()));
+  if (!peer_.is_ib()) peer_ = CmAddress::from(rdma_get_peer_addr(id_.get()));
   log_connection(*done);
   start();
   look_again_in(std::chrono::seconds(parameters().keepalive_s));

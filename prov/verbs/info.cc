@@ -43,6 +43,7 @@ class Query {
       : sources_(sources), hints_(hints), flags_(flags) {}
 
   Status read(const char* node, const char* service);
+  bool knows_format() const;
   std::vector<Candidate> candidates() const;
 
  private:
@@ -84,15 +85,21 @@ Status Query::read(const char* node, const char* service) {
       [this](const CmAddress& address) { return fits(address); }, refuse);
 }
 
+// Whether any address here is of the format that hints ask for.
+bool Query::knows_format() const {
+  if (format() == FI_ADDR_IB_UD) return true;
+  if (std::ranges::any_of(sources_, [this](const Source& source) { return fits(source.address); })) return true;
+  refuse(format() == FI_SOCKADDR_IB
+             ? "hints ask for FI_SOCKADDR_IB, which only InfiniBand has, and no port here is one of it (or "
+               "FI_VERBS_IFACE is set): RoCE and iWARP take FI_SOCKADDR_IN and FI_SOCKADDR_IN6"
+             : "no active RDMA port has an address of the family that hints ask for");
+  return false;
+}
+
 const Source* Query::source_of(const CmAddress& address) const {
   for (const Source& source : sources_) {
-    if (source.address.family() != address.family()) continue;
-    CmAddress with_port = source.address;
-    with_port.set_port(address.port());
-    CmAddress wanted = address;
-    const bool same = address.is_ib() ? std::memcmp(with_port.data(), wanted.data(), wanted.size()) == 0
-                                      : source.address.ip().same_host(address.ip());
-    if (same) return &source;
+    const bool same_partition = address.partition() == 0 || source.address.partition() == address.partition();
+    if (same_partition && source.address.same_host(address)) return &source;
   }
   return nullptr;
 }
@@ -245,6 +252,7 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   Query query(*sources, hints, flags);
   if (Status status = query.read(node, service); !status.ok()) return status.code();
 
+  if (!query.knows_format()) return -FI_ENODATA;
   std::vector<Candidate> candidates;
   const bool native_only = hints != nullptr && hints->addr_format == FI_ADDR_IB_UD;
   if (wants(hints, FI_EP_MSG) && !native_only) candidates = query.candidates();

@@ -53,4 +53,11 @@ std::span<const std::byte> application_data_behind_header(std::span<const std::b
                                           : application_data(received.subspan(kIbHeaderSize));
 }
 
+std::uint16_t asking_port(std::span<const std::byte> received) noexcept {
+  if (received.size() <= kIbHeaderSize) return 0;
+  Header header;
+  std::memcpy(&header, received.data(), sizeof header);
+  return ntohs(header.port);
+}
+
 }  // namespace weft::verbs

@@ -39,5 +39,7 @@ class PrivateData {
 std::span<const std::byte> application_data(std::span<const std::byte> received) noexcept;
 // The same in a request between native InfiniBand addresses.
 std::span<const std::byte> application_data_behind_header(std::span<const std::byte> received) noexcept;
+// The asking end's port as such a request's header tells it; 0: it does not.
+std::uint16_t asking_port(std::span<const std::byte> received) noexcept;
 
 }  // namespace weft::verbs

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Connections: rdma_listen(3), rdma_connect(3), rdma_accept(3), rdma_reject(3), rdma_disconnect(3) and the messages
 // between them. Reasons of rejections and sizes of private data are those of InfiniBand.
+#include <infiniband/ib.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -11,6 +13,7 @@ namespace fake {
 namespace {
 
 constexpr size_t kRequestData = 56, kReplyData = 196, kRejectData = 148;
+constexpr size_t kNativeRequestData = 92;               // no header of the kernel's takes room
 constexpr size_t kLookupData = 180, kAnswerData = 136;  // of the datagram service
 constexpr int kLookupNobody = 1, kLookupRejected = 2;
 constexpr int kRejectTimeout = 4, kRejectNobodyListens = 8, kRejectConsumer = 28;
@@ -79,6 +82,11 @@ void send_disconnect_reply(Id& id) {
   push_event(*peer, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
+size_t request_room(const Id& active) {
+  if (active.ps == RDMA_PS_UDP) return kLookupData;
+  return active.route.addr.src_addr.sa_family == AF_IB ? kNativeRequestData : kRequestData;
+}
+
 // What one side asks for is what the other one is told to give.
 rdma_conn_param seen_by_peer(const Id& id) {
   rdma_conn_param param = id.mine;
@@ -93,6 +101,8 @@ Id* make_incoming(Id& listener, Id& active) {
   incoming->port_num = 1;
   incoming->route.addr.src_storage = active.route.addr.dst_storage;
   incoming->route.addr.dst_storage = active.route.addr.src_storage;
+  if (sockaddr& peer = incoming->route.addr.dst_addr; peer.sa_family == AF_IB)  // a request does not tell it
+    reinterpret_cast<sockaddr_ib&>(peer).sib_sid = 0;
   incoming->route.addr.addr.ibaddr.sgid = gid_of(&incoming->route.addr.src_addr);
   incoming->route.addr.addr.ibaddr.dgid = gid_of(&incoming->route.addr.dst_addr);
   incoming->bound = true;
@@ -114,7 +124,8 @@ void deliver_request(Id& active, const std::string& data) {
     world.after(world.timing.request_retry, &active, [&active, data] { deliver_request(active, data); });
     return;
   }
-  push_request(*listener, *make_incoming(*listener, active), data.data(), data.size(), padding(active, kRequestData));
+  push_request(*listener, *make_incoming(*listener, active), data.data(), data.size(),
+               padding(active, request_room(active)));
 }
 
 uint8_t depth(uint8_t asked, int limit) {
@@ -182,11 +193,8 @@ void send_reply(Id& id, const void* data, size_t length) {
 bool covers(const Id& listener, const Id& active) {
   const sockaddr* own = &listener.route.addr.src_addr;
   const sockaddr* wanted = &active.route.addr.dst_addr;
-  if (own->sa_family == AF_INET)
-    return wanted->sa_family == AF_INET &&
-           (same_host(own, wanted) || reinterpret_cast<const sockaddr_in*>(own)->sin_addr.s_addr == INADDR_ANY);
-  const bool any = IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(own)->sin6_addr);
-  return wanted->sa_family == AF_INET6 ? any || same_host(own, wanted) : any && !listener.af_only;
+  if (own->sa_family == wanted->sa_family) return is_any(own) || same_host(own, wanted);
+  return own->sa_family == AF_INET6 && wanted->sa_family == AF_INET && is_any(own) && !listener.af_only;
 }
 
 }  // namespace
@@ -280,7 +288,7 @@ int rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
   none.responder_resources = none.initiator_depth = RDMA_MAX_RESP_RES;
   const rdma_conn_param& asked = param ? *param : none;
   const DeviceConfig& config = own.device->config;
-  if (asked.private_data_len > (own.ps == RDMA_PS_UDP ? kLookupData : kRequestData)) return cm_error(EINVAL);
+  if (asked.private_data_len > request_room(own)) return cm_error(EINVAL);
   if (asked.responder_resources != RDMA_MAX_RESP_RES && asked.responder_resources > config.max_qp_rd_atom)
     return cm_error(EINVAL);
   if (const int error = set_depths(own, asked, config.max_qp_rd_atom, config.max_qp_init_rd_atom))

@@ -4,6 +4,8 @@
 #include "fake_cm_id.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
+#include <infiniband/ib.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,27 +17,38 @@ namespace fake {
 
 namespace {
 
-in_port_t& port_of(sockaddr_storage& address) {
-  return address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
-                                       : reinterpret_cast<sockaddr_in&>(address).sin_port;
+// The service id of AF_IB has the port space in front of the port.
+in_port_t port_of(const sockaddr_storage& address) {
+  if (address.ss_family == AF_IB)
+    return htons(static_cast<uint16_t>(be64toh(reinterpret_cast<const sockaddr_ib&>(address).sib_sid)));
+  return address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                       : reinterpret_cast<const sockaddr_in&>(address).sin_port;
 }
 
-bool is_any(const sockaddr* address) {
-  if (address->sa_family == AF_INET)
-    return reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr == INADDR_ANY;
-  return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+void set_port(sockaddr_storage& address, in_port_t port) {
+  if (address.ss_family == AF_IB) {
+    auto& native = reinterpret_cast<sockaddr_ib&>(address);
+    native.sib_sid = htobe64(uint64_t{RDMA_PS_IB} << 16 | ntohs(port));
+    native.sib_sid_mask = htobe64(UINT64_MAX);
+  } else if (address.ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_port = port;
+  } else {
+    reinterpret_cast<sockaddr_in&>(address).sin_port = port;
+  }
 }
 
 size_t size_of(const sockaddr* address) {
+  if (address->sa_family == AF_IB) return sizeof(sockaddr_ib);
   return address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
 std::string text_of(const sockaddr* address) {
   char text[INET6_ADDRSTRLEN] = "";
+  const ibv_gid gid = gid_of(address);
   if (address->sa_family == AF_INET)
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text, sizeof text);
+    inet_ntop(AF_INET, gid.raw + 12, text, sizeof text);
   else
-    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text, sizeof text);
+    inet_ntop(AF_INET6, gid.raw, text, sizeof text);
   return text;
 }
 
@@ -100,7 +113,7 @@ bool bind_address(Id& id, const sockaddr* address, int* error) {
   *error = EINVAL;
   if (id.bound) return false;
   *error = EAFNOSUPPORT;
-  if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return false;
+  if (address->sa_family != AF_INET && address->sa_family != AF_INET6 && address->sa_family != AF_IB) return false;
   Device* device = nullptr;
   *error = ENODEV;
   if (!is_any(address)) {
@@ -112,11 +125,12 @@ bool bind_address(Id& id, const sockaddr* address, int* error) {
   }
   sockaddr_storage storage = {};
   std::memcpy(&storage, address, size_of(address));
-  in_port_t& port = port_of(storage);
+  in_port_t port = port_of(storage);
   *error = EADDRINUSE;
   if (port && port_conflict(id, address, port)) return false;
   if (!port) port = free_port(id, address);
   if (!port) return false;
+  set_port(storage, port);
   id.route.addr.src_storage = storage;
   id.bound = true;
   id.state = CmState::kBound;
@@ -141,7 +155,7 @@ bool choose_source(Id& id, const sockaddr* to, int* error) {
     for (const sockaddr_storage& own : device->addresses)
       if (own.ss_family == to->sa_family) source = own;
   }
-  port_of(source) = 0;
+  set_port(source, 0);
   return bind_address(id, reinterpret_cast<const sockaddr*>(&source), error);
 }
 
@@ -210,6 +224,13 @@ std::vector<IdState> ids() {
     result.push_back({id, serial, id->role, kNames[static_cast<int>(id->state)], ntohs(rdma_get_src_port(id)),
                       ntohs(rdma_get_dst_port(id))});
   return result;
+}
+
+ConnectionState connection(const rdma_cm_id* id) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  const Id& own = id_of(id, "fake::connection");
+  return {own.mine, own.tos, own.ack_timeout};
 }
 
 }  // namespace fake
@@ -299,7 +320,7 @@ int rdma_resolve_addr(rdma_cm_id* id, sockaddr* from, sockaddr* to, int timeout_
     std::memcpy(&own.route.addr.src_storage, &device->addresses[0], sizeof(sockaddr_storage));
     for (const sockaddr_storage& candidate : device->addresses)
       if (candidate.ss_family == to->sa_family) own.route.addr.src_storage = candidate;
-    port_of(own.route.addr.src_storage) = port;
+    set_port(own.route.addr.src_storage, port);
     bind_to_device(own, *device);
   }
   std::memcpy(&own.route.addr.dst_storage, to, size_of(to));

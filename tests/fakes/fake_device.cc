@@ -18,6 +18,16 @@ void add_gid(Device& device, const sockaddr* address, uint32_t ifindex) {
   device.gids.push_back({gid_of(address), ifindex});
 }
 
+// InfiniBand's own address of a port is its GID.
+void add_native_address(Device& device, const sockaddr* gid) {
+  sockaddr_storage storage = {};
+  auto& native = reinterpret_cast<sockaddr_ib&>(storage);
+  native.sib_family = AF_IB;
+  native.sib_pkey = htobe16(device.config.pkeys.front());
+  std::memcpy(&native.sib_addr, gid_of(gid).raw, sizeof native.sib_addr);
+  device.addresses.push_back(storage);
+}
+
 void add_address(Device& device, const sockaddr* address, uint32_t ifindex) {
   sockaddr_storage storage = {};
   const bool four = address->sa_family == AF_INET;
@@ -27,7 +37,7 @@ void add_address(Device& device, const sockaddr* address, uint32_t ifindex) {
   else
     reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port = 0;
   device.addresses.push_back(storage);
-  add_gid(device, address, ifindex);
+  if (!device.config.infiniband) add_gid(device, address, ifindex);
 }
 
 void add_host_addresses(Device& device) {
@@ -54,6 +64,7 @@ Device* make_device(const DeviceConfig& config) {
   sockaddr_storage link_local;  // the first entry of a table, whatever addresses there are
   parse_address("fe80::200:ff:fe00:1", &link_local);
   add_gid(*device, reinterpret_cast<sockaddr*>(&link_local), 1);
+  if (config.infiniband) add_native_address(*device, reinterpret_cast<sockaddr*>(&link_local));
   for (const std::string& text : config.addresses) {
     sockaddr_storage address;
     if (!parse_address(text, &address)) fatal("fake::add_device", "not a numeric address: " + text);
@@ -108,12 +119,13 @@ bool parse_address(const std::string& text, sockaddr_storage* address) {
 }
 
 bool same_host(const sockaddr* a, const sockaddr* b) {
-  if (a->sa_family != b->sa_family) return false;
-  if (a->sa_family == AF_INET)
-    return reinterpret_cast<const sockaddr_in*>(a)->sin_addr.s_addr ==
-           reinterpret_cast<const sockaddr_in*>(b)->sin_addr.s_addr;
-  return !std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr,
-                      &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr));
+  return a->sa_family == b->sa_family && !std::memcmp(gid_of(a).raw, gid_of(b).raw, sizeof(ibv_gid));
+}
+
+bool is_any(const sockaddr* address) {
+  const ibv_gid gid = gid_of(address);
+  const auto* from = gid.raw + (address->sa_family == AF_INET ? 12 : 0);
+  return std::all_of(from, gid.raw + sizeof gid, [](uint8_t byte) { return byte == 0; });
 }
 
 ibv_gid gid_of(const sockaddr* address) {

@@ -58,6 +58,7 @@ Device* default_device(int family);
 ibv_gid gid_of(const sockaddr* address);
 bool parse_address(const std::string& text, sockaddr_storage* address);
 bool same_host(const sockaddr* a, const sockaddr* b);
+bool is_any(const sockaddr* address);
 void push_async_event(Context& context, const ibv_async_event& event, Tag* tag);
 void drop_async_events(Context& context, const Tag* tag);
 void remove_ids_of(Device& device);               // fake_cm_events.cc: RDMA_CM_EVENT_DEVICE_REMOVAL

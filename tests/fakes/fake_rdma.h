@@ -72,6 +72,11 @@ struct IdState {
   uint16_t local_port, peer_port;
 };
 std::vector<IdState> ids();
+struct ConnectionState {
+  rdma_conn_param mine = {};  // what rdma_connect or rdma_accept was given, as far as the device has it; without data
+  uint8_t type_of_service = 0, ack_timeout = 0;  // of rdma_set_option
+};
+ConnectionState connection(const rdma_cm_id* id);
 
 // How addresses behave that no device here has. Unknown ones are kSilent.
 enum class Reach {

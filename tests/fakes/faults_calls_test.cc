@@ -19,8 +19,17 @@ void set_short_times() {
 
 class FaultsCalls : public testing::TestWithParam<ends::Options> {
  protected:
-  void SetUp() override { fake::reset(); }
-  void TearDown() override { fake::reset(); }
+  void SetUp() override {
+    fake::reset();
+    fake::retire_devices();
+    fake::DeviceConfig device;
+    device.infiniband = GetParam().native;
+    fake::add_device(device);
+  }
+  void TearDown() override {
+    fake::reset();
+    fake::retire_devices();
+  }
 
   static std::map<std::string, uint64_t> calls_without_failure() {
     fake::reset();
@@ -59,9 +68,10 @@ TEST_P(FaultsCalls, EachCallFailsOnce) {
 
 INSTANTIATE_TEST_SUITE_P(, FaultsCalls,
                          testing::Values(ends::Options{}, ends::Options{.shared_receives = true},
-                                         ends::Options{.automatic_progress = true}),
+                                         ends::Options{.automatic_progress = true}, ends::Options{.native = true}),
                          [](const auto& param) {
                            return std::string(param.param.shared_receives      ? "shared_receives"
                                               : param.param.automatic_progress ? "automatic_progress"
+                                              : param.param.native             ? "native_addresses"
                                                                                : "plain");
                          });

@@ -5,17 +5,9 @@
 
 #include "datagram_world.h"
 #include "raw_end.h"
+#include "setting.h"
 
 namespace {
-
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Setting() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 // The event that `member` gets for `fid`; others are passed over.
 Event event_of(Member& member, fid_t fid) {

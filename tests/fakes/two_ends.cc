@@ -26,10 +26,11 @@ fi_info* hints_for(const Options& options) {
   hints->fabric_attr->prov_name = strdup("verbs");
   hints->ep_attr->type = FI_EP_MSG;
   hints->caps = FI_MSG | FI_RMA;
-  hints->addr_format = FI_SOCKADDR_IN;
+  hints->addr_format = options.native ? FI_SOCKADDR_IB : FI_SOCKADDR_IN;
   hints->mode = FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   hints->tx_attr->size = hints->rx_attr->size = 16;
+  if (options.dscp != 0) hints->tx_attr->tclass = fi_tc_dscp_set(options.dscp);
   if (options.automatic_progress)
     hints->domain_attr->control_progress = hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
   return hints;
@@ -40,6 +41,11 @@ struct EventBuffer {
   alignas(fi_eq_cm_entry) char bytes[sizeof(fi_eq_cm_entry) + 256] = {};
   fi_eq_cm_entry* entry = reinterpret_cast<fi_eq_cm_entry*>(bytes);
 };
+
+std::string data_of(const EventBuffer& buffer, ssize_t size) {
+  const auto* data = reinterpret_cast<const char*>(buffer.entry->data);
+  return {data, static_cast<size_t>(buffer.bytes + size - data)};
+}
 
 void* description(End& end) {
   return end.mr ? fi_mr_desc(end.mr) : nullptr;
@@ -149,7 +155,8 @@ bool TwoEnds::open() {
   client.name = "client";
   server.name = "server";
   fi_info* hints = hints_for(options_);
-  const int found = fi_getinfo(FI_VERSION(1, 18), "127.0.0.1", nullptr, FI_SOURCE, hints, &info);
+  const int found = options_.native ? fi_getinfo(FI_VERSION(1, 18), nullptr, nullptr, 0, hints, &info)
+                                    : fi_getinfo(FI_VERSION(1, 18), "127.0.0.1", nullptr, FI_SOURCE, hints, &info);
   fi_freeinfo(hints);
   if (found || fi_fabric(info->fabric_attr, &fabric, nullptr) || fi_domain(fabric, info, &domain, nullptr))
     return false;
@@ -201,6 +208,7 @@ void TwoEnds::read_listener() {
     fi_eq_readerr(listener_eq, &error, 0);
   } else if (rc > 0 && event == FI_CONNREQ) {
     request_seen = true;
+    request_data = data_of(buffer, rc);
     requests.push_back(buffer.entry->info);
   }
   while (answer_requests && !requests.empty()) {
@@ -227,10 +235,14 @@ void TwoEnds::read_events(End& end) {
     end.history.push_back(std::string("error ") + std::to_string(error.err) + " " +
                           fi_eq_strerror(end.eq, error.prov_errno, error.err_data, text, sizeof text));
     end.error = error.err;
+    end.native_error = error.prov_errno;
+    end.sentence = fi_eq_strerror(end.eq, error.prov_errno, error.err_data, nullptr, 0);
+    end.data.assign(static_cast<const char*>(error.err_data), error.err_data_size);
     ++end.terminals;
   } else if (rc > 0) {
     check(buffer.entry->fid);
     end.history.push_back(event == FI_CONNECTED ? "connected" : event == FI_SHUTDOWN ? "shutdown" : "other event");
+    if (event == FI_CONNECTED) end.data = data_of(buffer, rc);
     if (event == FI_CONNECTED && end.connected++) complain(std::string(end.name) + ": connected twice");
     if (event == FI_SHUTDOWN) {
       ++end.terminals;

@@ -23,6 +23,8 @@ struct Options {
   bool shared_receives = false;
   int connect_timeout_ms = 400;
   bool server_rejects = false;
+  uint8_t dscp = 0;            // of the traffic class; 0: none is asked for
+  bool native = false;         // InfiniBand addresses: FI_SOCKADDR_IB
   size_t queue_entries = 256;  // of each completion queue
 };
 
@@ -44,7 +46,10 @@ class End {
   int connected = 0, terminals = 0;
   int error = 0;  // of an error event
   size_t posted = 0, completed = 0, failed = 0;
-  size_t shared = 0;  // receives of the shared context: one that no message took has no queue to be reported in
+  size_t shared = 0;     // receives of the shared context: one that no message took has no queue to be reported in
+  std::string data;      // the peer's, with FI_CONNECTED or its rejection
+  std::string sentence;  // of an error event
+  int native_error = 0;  // likewise
   std::vector<std::string> history;  // what happened, for messages
 
   bool established() const { return connected && !terminals && !closed; }
@@ -102,6 +107,7 @@ class TwoEnds {
   fid_fabric* fabric = nullptr;
   fi_info* info = nullptr;
   bool request_seen = false;
+  std::string request_data;
   bool answer_requests = true;  // else they wait in `requests`
   std::vector<fi_info*> requests;
   void answer(fi_info* request);
