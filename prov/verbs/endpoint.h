@@ -69,6 +69,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
     const char* last_reason = nullptr;  // why the try before did not succeed
     std::uint8_t responder_resources = 0;
     std::uint8_t initiator_depth = 0;
+    std::uint8_t ack_timeout = 0;
     PrivateData message;            // ours
     std::vector<std::byte> answer;  // the peer's
   };
@@ -121,6 +122,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   void settle() noexcept;
   void settle_within(Clock::duration patience, UniqueLock& lock) noexcept;
   void report_end() noexcept;
+  void await_port() noexcept;
   void check_port() noexcept;
 
   // queue_pair.cc: the life of the queue pair, each step with errno as its failure.

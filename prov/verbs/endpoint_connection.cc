@@ -235,6 +235,7 @@ void Endpoint::start_transfers() noexcept {
   log_connection(*done);
   start();
   look_again_in(std::chrono::seconds(parameters().keepalive_s));
+  if (port_down_) await_port();
   events_->post_cm(FI_CONNECTED, &abi.fid, nullptr, done->answer.data(), done->answer.size());
 }
 
@@ -244,14 +245,14 @@ void Endpoint::log_connection(const Attempt& attempt) const noexcept {
   try {
     const auto text = fmt::format(
         "{} connected to {} on {} port {} GID {} queue pair {} after {:.1f} ms and {} tries; responder resources {}, "
-        "initiator "
-        "depth {}, retry count {}, RNR retry count {}, RNR timer {}, flow control {}, shared receives {}, type of "
-        "service {}",
+        "initiator depth {}, retry count {}, RNR retry count {}, RNR timer {}, acknowledgement timeout {}, "
+        "flow control {}, shared receives {}, type of service {}",
         local_.to_string(), peer_.to_string(), domain_.device().name(), id_->port_num,
         gid_text(id_->route.addr.addr.ibaddr.sgid), qp_->qp_num,
         std::chrono::duration<double, std::milli>(Clock::now() - attempt.started_at).count(),
         std::max(attempt.tries, 1u), attempt.responder_resources, attempt.initiator_depth, values.retry_count,
-        values.rnr_retry_count, values.min_rnr_timer, values.flow_control, has_shared_receive(), type_of_service_);
+        values.rnr_retry_count, values.min_rnr_timer, attempt.ack_timeout, values.flow_control, has_shared_receive(),
+        type_of_service_);
     FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", text.c_str());
   } catch (const std::exception&) {
     // It was only for the log.

@@ -176,7 +176,10 @@ void Endpoint::on_device_event(ibv_event_type type, int port) noexcept {
   }
   if (id_ == nullptr || id_->port_num != port) return;
   port_down_ = type == IBV_EVENT_PORT_ERR;
-  if (!port_down_ || state_ != CmState::kConnected || ending_ != nullptr) return;
+  if (port_down_ && state_ == CmState::kConnected && ending_ == nullptr) await_port();
+}
+
+void Endpoint::await_port() noexcept {
   engine().set_deadline(*this, Clock::now() + std::chrono::milliseconds(parameters().port_down_grace_ms));
 }
 

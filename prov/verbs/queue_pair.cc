@@ -74,6 +74,7 @@ Status Endpoint::ready_queue_pair() noexcept {
   if (accepting && (mask & IBV_QP_MAX_QP_RD_ATOMIC)) attr.max_rd_atomic = attempt_->initiator_depth;
   if (Status status = modify(qp_.get(), attr, mask); !status.ok()) return status;
   if (mask & IBV_QP_MAX_QP_RD_ATOMIC) attempt_->initiator_depth = attr.max_rd_atomic;
+  if (mask & IBV_QP_TIMEOUT) attempt_->ack_timeout = attr.timeout;
   return Status();
 }
 
