@@ -156,7 +156,10 @@ Status MulticastGroup::join_by_socket() noexcept {
 void MulticastGroup::on_cm_event(const RdmaEvent& event) noexcept {
   switch (event.type) {
     case RDMA_CM_EVENT_MULTICAST_JOIN:
-      if (state_ == State::kJoining && event.status == 0) return on_joined(event.ud);
+      if (event.status == 0) {
+        if (state_ == State::kJoining) on_joined(event.ud);
+        return;
+      }
       [[fallthrough]];
     case RDMA_CM_EVENT_MULTICAST_ERROR: {
       if (state_ == State::kMember) return interrupt(FI_ENETUNREACH, "the network ended the membership");

@@ -25,6 +25,8 @@ CmFailure explain_answer(int status) noexcept {
       return {FI_EREMOTEIO, status, "the peer has no queue pair"};
     case 4:
       return {FI_EHOSTUNREACH, status, "the peer's endpoint is elsewhere"};
+    case 5:
+      return {FI_ENOPROTOOPT, status, "the peer speaks another version of the lookup protocol"};
     default:
       return explain(CmPhase::kRequest, RDMA_CM_EVENT_UNREACHABLE, status);
   }
