@@ -3,8 +3,8 @@
 // there: the one that answers lookups, a lookup's, a group's while joining and when it is a member.
 #include <cstdio>
 
+#include "conformance/fixture/parameter.h"
 #include "datagram_world.h"
-#include "setting.h"
 
 namespace {
 
@@ -89,7 +89,7 @@ void at_a_lookup(const Inject& inject) {
 }  // namespace
 
 TEST(FaultsDatagramEvents, EachEventAtEachIdentifier) {
-  const Setting timeout("FI_VERBS_CONNECT_TIMEOUT", "2000");
+  const Parameter timeout("FI_VERBS_CONNECT_TIMEOUT", "2000");
   const std::pair<const char*, std::function<void(const Inject&)>> places[] = {
       {"the answering id", at_the_answering_id},
       {"a lookup", at_a_lookup},

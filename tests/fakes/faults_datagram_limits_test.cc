@@ -3,9 +3,9 @@
 // partition and queue keys; private data of lookups. fi_cm(3) fi_join, rdma_connect(3), rdma_accept(3).
 #include <infiniband/ib.h>
 
+#include "conformance/fixture/parameter.h"
 #include "datagram_world.h"
 #include "raw_end.h"
-#include "setting.h"
 
 namespace {
 
@@ -166,7 +166,7 @@ TEST_F(FaultsDatagramLimits, QueueKeyIsTheConventionsOrThatOfTheParameters) {
   EXPECT_EQ(attributes(fake::queue_pairs().back()).qkey, kConvention);
   EXPECT_TRUE(reaches(usual.speaker, usual.hearer, 10'000));
 
-  const Setting own("FI_VERBS_DGRAM_QKEY", "4711");
+  const Parameter own("FI_VERBS_DGRAM_QKEY", "4711");
   World other;
   ASSERT_TRUE(other.open(0, FI_ADDR_IB_UD));
   EXPECT_EQ(attributes(fake::queue_pairs().back()).qkey, 4711u);
@@ -184,7 +184,7 @@ TEST_F(FaultsDatagramLimits, PartitionIsTheFirstOrThatOfTheParameters) {
     EXPECT_EQ(attributes(fake::queue_pairs().back()).pkey_index, 0);
   }
   {
-    const Setting second("FI_VERBS_DGRAM_PKEY", "291");  // 0x123, full membership or not
+    const Parameter second("FI_VERBS_DGRAM_PKEY", "291");  // 0x123, full membership or not
     World world;
     ASSERT_TRUE(world.open(0, FI_ADDR_IB_UD));
     EXPECT_EQ(attributes(fake::queue_pairs().back()).pkey_index, 1);
@@ -192,7 +192,7 @@ TEST_F(FaultsDatagramLimits, PartitionIsTheFirstOrThatOfTheParameters) {
     std::memcpy(&named, world.hearer.raw_name + 22, sizeof named);  // behind GID, queue pair and LID
     EXPECT_EQ(be16toh(named), 0x8123);
   }
-  const Setting none("FI_VERBS_DGRAM_PKEY", "1911");
+  const Parameter none("FI_VERBS_DGRAM_PKEY", "1911");
   World stranger;
   EXPECT_FALSE(stranger.open(0, FI_ADDR_IB_UD)) << "a port is in no such partition";
   EXPECT_EQ(fi_enable(stranger.speaker.ep), -FI_EINVAL);

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <vector>
 
+#include "conformance/fixture/parameter.h"
 #include "fake_rdma.h"
 #include "log_capture.h"
-#include "setting.h"
 #include "two_ends.h"
 
 namespace {
@@ -104,7 +104,7 @@ TEST_F(FaultsNative, OnlyThoseWhoAskGetThem) {
 }
 
 TEST_F(FaultsNative, InterfacesThatAreNamedExcludeThem) {
-  const Setting interface("FI_VERBS_IFACE", "lo");
+  const Parameter interface("FI_VERBS_IFACE", "lo");
   EXPECT_EQ(Infos(FI_SOCKADDR_IB).result, -FI_ENODATA);
   EXPECT_EQ(Infos(FI_SOCKADDR_IN).result, 0);
 }

@@ -7,9 +7,9 @@
 #include <memory>
 #include <optional>
 
+#include "conformance/fixture/parameter.h"
 #include "fake_rdma.h"
 #include "log_capture.h"
-#include "setting.h"
 #include "two_ends.h"
 
 namespace {
@@ -94,14 +94,14 @@ TEST_F(FaultsProperties, AcceptingAdjustsToTheRequestAndTheDevice) {
 }
 
 TEST_F(FaultsProperties, ParametersSetEachOfThem) {
-  const Setting settings[] = {{"FI_VERBS_RESPONDER_RESOURCES", "4"},
-                              {"FI_VERBS_INITIATOR_DEPTH", "3"},
-                              {"FI_VERBS_RETRY_COUNT", "5"},
-                              {"FI_VERBS_RNR_RETRY_COUNT", "2"},
-                              {"FI_VERBS_MIN_RNR_TIMER", "9"},
-                              {"FI_VERBS_FLOW_CONTROL", "no"},
-                              {"FI_VERBS_TOS", "104"},
-                              {"FI_VERBS_ACK_TIMEOUT", "17"}};
+  const Parameter settings[] = {{"FI_VERBS_RESPONDER_RESOURCES", "4"},
+                                {"FI_VERBS_INITIATOR_DEPTH", "3"},
+                                {"FI_VERBS_RETRY_COUNT", "5"},
+                                {"FI_VERBS_RNR_RETRY_COUNT", "2"},
+                                {"FI_VERBS_MIN_RNR_TIMER", "9"},
+                                {"FI_VERBS_FLOW_CONTROL", "no"},
+                                {"FI_VERBS_TOS", "104"},
+                                {"FI_VERBS_ACK_TIMEOUT", "17"}};
   Connection connection;
   EXPECT_EQ(connection.client.mine.responder_resources, 4);
   EXPECT_EQ(connection.client.mine.initiator_depth, 3);
@@ -126,10 +126,10 @@ TEST_F(FaultsProperties, SharedReceivesAreTold) {
 }
 
 TEST_F(FaultsProperties, ValuesThatMakeNoSenseAreLoggedAndTheDefaultHolds) {
-  const Setting settings[] = {{"FI_VERBS_RETRY_COUNT", "8"},
-                              {"FI_VERBS_RNR_RETRY_COUNT", "often"},
-                              {"FI_VERBS_MIN_RNR_TIMER", "32"},
-                              {"FI_VERBS_TOS", "256"}};
+  const Parameter settings[] = {{"FI_VERBS_RETRY_COUNT", "8"},
+                                {"FI_VERBS_RNR_RETRY_COUNT", "often"},
+                                {"FI_VERBS_MIN_RNR_TIMER", "32"},
+                                {"FI_VERBS_TOS", "256"}};
   Connection connection;
   EXPECT_EQ(connection.client.mine.retry_count, 6);
   EXPECT_EQ(connection.client.mine.rnr_retry_count, 7);
