@@ -166,7 +166,8 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
   bool twin = false;  // the accepting end of a connection to ourselves
   fid_ep* ep = nullptr;
   Peer* peer = nullptr;
-  std::uint64_t remote_id = 0;
+  std::uint64_t remote_id = 0;  // what packets to the peer bear
+  std::uint32_t number = 0;     // what its packets to us bear; 0: the buffer tells whose they are
   DirectLink direct;            // each end may read the other's memory
   unsigned works = 0;           // operations that the lower provider has
   unsigned atomics = 0;         // operations that the peer has not answered
@@ -180,6 +181,8 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
   List<Transmit, FlightTag> flight;
   List<Unexpected> unexpected;  // those that need the connection
 
+  // Whoever does not read our answers shall not ask for more.
+  bool holds_back() const noexcept { return packet_count >= kMaxWaitingAnswers; }
   bool stalls() noexcept { return !unposted.empty() || !packets.empty() || !stalled.empty(); }
 };
 

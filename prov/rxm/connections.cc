@@ -25,8 +25,9 @@ constexpr int kMaxEvents = 128;  // per look at connections
 // What the peer's packets shall bear. It also tells the peer our process: one that does not know it takes our request
 // that crossed its own for one of a new process at our address, and gives up the connection that it has (release 1.17
 // does).
-std::uint64_t number_for(const Peer& peer) noexcept {
-  return static_cast<std::uint64_t>(::getpid()) << 32 | static_cast<std::uint32_t>(peer.id);
+std::uint64_t number_for(const Channel& channel) noexcept {
+  const auto number = channel.number != 0 ? channel.number : static_cast<std::uint32_t>(channel.peer->id);
+  return static_cast<std::uint64_t>(::getpid()) << 32 | number;
 }
 constexpr std::uint32_t process_of(std::uint64_t number) noexcept {
   return static_cast<std::uint32_t>(number >> 32);
@@ -46,7 +47,7 @@ Channel* Endpoint::channel_of(const ::fid* fid) noexcept {
 // What a peer sent before it went is in the queue already, behind no more than what the others have outstanding: they
 // may go on sending meanwhile.
 void Endpoint::read_what_is_there() noexcept {
-  std::size_t most = 0;
+  std::size_t most = shared_posted_;
   for (Channel& channel : channels_) most += channel.works;
   for (std::size_t found = 1; found != 0 && most != 0; most -= std::min(most, found)) found = read_completions();
 }
@@ -56,6 +57,7 @@ void Endpoint::read_what_is_there() noexcept {
 Channel* Endpoint::open_channel(Peer& peer, fi_info* info) noexcept {
   std::unique_ptr<Channel> channel(new (std::nothrow) Channel);
   fid_ep* ep = nullptr;
+  if (shared_receives_ != nullptr) info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
   int error = channel != nullptr ? fi_endpoint(domain_.lower(), info, &ep, nullptr) : -FI_ENOMEM;
   if (error != 0 && info->handle != nullptr) reject(info, static_cast<std::uint8_t>(Reason::kRefused));
   if (error == 0) {
@@ -63,9 +65,11 @@ Channel* Endpoint::open_channel(Peer& peer, fi_info* info) noexcept {
     if (error == 0) error = fi_ep_bind(ep, &lower_cq_->fid, FI_TRANSMIT | FI_RECV);
     if (error == 0 && remote_reads_ != nullptr) error = fi_ep_bind(ep, remote_reads_->all(), FI_REMOTE_READ);
     if (error == 0 && remote_writes_ != nullptr) error = fi_ep_bind(ep, remote_writes_->all(), FI_REMOTE_WRITE);
+    if (error == 0 && shared_receives_ != nullptr) error = fi_ep_bind(ep, &shared_receives_->fid, 0);
     if (error == 0) error = fi_enable(ep);
     channel->ep = ep;
   }
+  if (error == 0 && shared_receives_ != nullptr && !give_number(*channel)) error = -FI_ENOMEM;
   if (error == 0) {
     try {
       channels_by_fid_[&ep->fid] = channel.get();
@@ -76,6 +80,7 @@ Channel* Endpoint::open_channel(Peer& peer, fi_info* info) noexcept {
   if (error != 0) {
     FI_WARN(&provider(), FI_LOG_EP_CTRL, "no endpoint for a connection: %s\n", fi_strerror(-error));
     if (ep != nullptr) fi_close(&ep->fid);
+    if (channel != nullptr) channels_by_number_.erase(channel->number);
     return nullptr;
   }
   channel->peer = &peer;
@@ -102,7 +107,7 @@ Status Endpoint::connect(Peer& peer) noexcept {
   said.data.port = own_.port();
   said.data.eager_limit = static_cast<uint32_t>(eager_limit_);
   said.data.receive_size = kReceivesPerChannel;
-  said.data.id = number_for(peer);
+  said.data.id = number_for(*channel);
   const std::size_t len = sizeof said.data + offer_direct_reads(*channel, said.offer);
   if (const int error = fi_connect(channel->ep, peer.address.data(), &said, len); error != 0) {
     close_channel(*channel, -error);
@@ -131,6 +136,7 @@ void Endpoint::close_channel(Channel& channel, int error) noexcept {
   }
   if (peer.twin == &channel) peer.twin = nullptr;
   channels_by_fid_.erase(&channel.ep->fid);
+  channels_by_number_.erase(channel.number);
   channel.direct.end();
   fi_close(&std::exchange(channel.ep, nullptr)->fid);  // what it had completes with an error
 
@@ -344,7 +350,7 @@ void Endpoint::accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool t
   channel->remote_id = remote_id;
   channel->twin = twin;
   Introduction<AcceptData> said;
-  said.data.id = number_for(peer);
+  said.data.id = number_for(*channel);
   said.data.receive_size = kReceivesPerChannel;
   std::size_t len = sizeof said.data;
   if (offer) {

@@ -24,6 +24,8 @@ constexpr fi_ops_atomic kClosedAtomic = make_atomic_ops<Nothing, FI_EOPBADSTATE>
 constexpr fi_ops_atomic kOpenAtomic = make_atomic_ops<Endpoint>();
 constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
 
+constexpr char kTooLong[] = "a packet is longer than packets may be";
+
 constexpr std::size_t kBatch = 32;  // completions per lower read
 constexpr int kMaxRounds = 8;       // of such reads per progress call
 
@@ -69,6 +71,9 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
       segments_(!is_stream(*lower)),
       invites_writes_(domain.fabric().parameters.rendezvous_write),
       direct_reads_(domain.fabric().parameters.direct_read && is_stream(*lower)),
+      // Over a byte stream there may be messages without a header, and an idle buffer costs no memory.
+      shares_receives_(domain.fabric().parameters.shared_receives && !is_stream(*lower) &&
+                       lower->domain_attr->max_ep_srx_ctx != 0),
       max_message_(lower->ep_attr->max_msg_size),
       lower_inject_(lower->tx_attr->inject_size),
       lower_iov_limit_(std::max<std::size_t>(lower->tx_attr->iov_limit, 1)),
@@ -108,6 +113,7 @@ Status Endpoint::open_lower() noexcept {
   fid_cq* cq = nullptr;
   if (const int error = fi_cq_open(domain_.lower(), &cq_attr, &cq, nullptr); error != 0) return Status(error);
   lower_cq_.reset(cq);
+  open_shared_receives();
   if (direct_reads_) (void)mailbox_.open();  // without it they are acknowledged over the connection
   fid_pep* pep = nullptr;
   if (const int error = fi_passive_ep(domain_.fabric().lower(), lower_info_.get(), &pep, nullptr); error != 0)
@@ -139,6 +145,8 @@ int Endpoint::close() {
     receives_.cancel_all();
     read_completions();
     reap();
+    shared_receives_.reset();
+    while (!left_over_.empty()) left_over_.pop_front();
     // A lower provider that does not return what it had: with its queue it loses sight of it.
     lower_cq_.reset();
     while (!dying_.empty()) {
@@ -264,6 +272,7 @@ void Endpoint::progress() noexcept {
     progress_connections();
     read_mailbox();  // what nobody awaits must not keep anybody awake
   }
+  if (!left_over_.empty()) post_left_over();
   if (!dying_.empty()) reap();
 }
 
@@ -290,6 +299,14 @@ void Endpoint::read_failed_completion() noexcept {
   if (fi_cq_readerr(lower_cq_.get(), &error, 0) == 1) on_failure(error);
 }
 
+// The lower provider is done with it.
+void Endpoint::returned(const Work& work) noexcept {
+  if (work.channel != nullptr)
+    --work.channel->works;
+  else
+    --shared_posted_;
+}
+
 void Endpoint::on_completion(const fi_cq_tagged_entry& entry) noexcept {
   auto* work = static_cast<Work*>(entry.op_context);
   if (work == nullptr || (entry.flags & FI_REMOTE_WRITE) != 0) {
@@ -297,10 +314,10 @@ void Endpoint::on_completion(const fi_cq_tagged_entry& entry) noexcept {
     if ((entry.flags & FI_REMOTE_CQ_DATA) != 0)
       routes_.received({.context = nullptr, .flags = entry.flags, .len = entry.len, .data = entry.data}, true);
     if (work == nullptr || work->kind != Work::Kind::kReceive) return;
-    --work->channel->works;
+    returned(*work);
     return post_buffer(static_cast<PostedBuffer&>(*work));
   }
-  --work->channel->works;
+  returned(*work);
   switch (work->kind) {
     case Work::Kind::kReceive:
       return on_packet(static_cast<PostedBuffer&>(*work), entry);
@@ -316,16 +333,20 @@ void Endpoint::on_completion(const fi_cq_tagged_entry& entry) noexcept {
 void Endpoint::on_failure(const fi_cq_err_entry& error) noexcept {
   auto* work = static_cast<Work*>(error.op_context);
   if (work == nullptr) return;
-  Channel& channel = *work->channel;
-  --channel.works;
+  returned(*work);
   // Nobody here canceled it: the connection ended. What we end ourselves has its reason already.
   const int reason = error.err == FI_ECANCELED ? FI_ECONNRESET : error.err;
   switch (work->kind) {
     case Work::Kind::kReceive: {
       auto& posted = static_cast<PostedBuffer&>(*work);
+      if (shared_receives_ != nullptr) {
+        Channel* const sender = error.err == FI_ETRUNC ? sender_of(posted, buffers_.size()) : nullptr;
+        if (sender != nullptr) protocol_error(*sender, kTooLong);
+        return post_buffer(posted);
+      }
       buffers_.give_back(*posted.buffer);
       posted_pool_.give_back(&posted);
-      if (error.err == FI_ETRUNC) protocol_error(channel, "a packet is longer than packets may be");
+      if (error.err == FI_ETRUNC) protocol_error(*work->channel, kTooLong);
       return;
     }
     case Work::Kind::kTransmit:

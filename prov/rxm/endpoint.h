@@ -122,10 +122,11 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   fid_eq* lower_events() noexcept override { return lower_eq_.get(); }
   int descriptor() noexcept override { return mailbox_.fd(); }
   Deadline next_deadline() noexcept override;
-  bool restless() noexcept override { return !stalled_.empty(); }
+  bool restless() noexcept override { return !stalled_.empty() || (!left_over_.empty() && !pushes_back()); }
   std::size_t read_completions() noexcept;
   void read_what_is_there() noexcept;
   void read_failed_completion() noexcept;
+  void returned(const Work& work) noexcept;
   void on_completion(const fi_cq_tagged_entry& entry) noexcept;
   void on_failure(const fi_cq_err_entry& error) noexcept;
   Result<Lower<fid_mr>> register_message(const void* buf, std::size_t len, uint64_t access) noexcept;
@@ -181,13 +182,21 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   void release(Packet& packet) noexcept;
   void packet_finished(Packet& packet, int error) noexcept;
 
-  // receive.cc
-  void post_buffer(PostedBuffer& posted) noexcept;
+  // posted_buffers.cc
+  void open_shared_receives() noexcept;
   bool post_buffers(Channel& channel) noexcept;
+  void post_buffer(PostedBuffer& posted) noexcept;
+  void post_shared(PostedBuffer& posted) noexcept;
+  void post_left_over() noexcept;
   bool pushes_back() noexcept;
+  bool give_number(Channel& channel) noexcept;
+  Channel* sender_of(const PostedBuffer& posted, std::size_t len) noexcept;
+
+  // receive.cc
   void resume(Channel& channel) noexcept;
   void stall(Channel& channel) noexcept;
   void on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
+  void handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
   void on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   void on_segment(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   void on_rendezvous(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
@@ -244,6 +253,7 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   const bool segments_;            // see is_stream()
   const bool invites_writes_;      // FI_OFI_RXM_USE_RNDV_WRITE
   const bool direct_reads_;        // FI_OFI_RXM_DIRECT_READ
+  const bool shares_receives_;     // FI_OFI_RXM_USE_SRX
   const std::size_t max_message_;  // the lower provider's: what it may have to read in one piece
   const std::size_t lower_inject_;
   const std::size_t lower_iov_limit_;
@@ -261,6 +271,10 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   Lower<fid_eq> lower_eq_;
   Lower<fid_cq> lower_cq_;
   Lower<fid_pep> listener_;
+  Lower<fid_ep> shared_receives_;   // null: each connection has its own
+  std::size_t shared_buffers_ = 0;  // for those
+  std::size_t shared_posted_ = 0;   // that the lower provider has
+  List<PostedBuffer> left_over_;    // that it does not have
 
   Buffers buffers_;
   Pool<PostedBuffer> posted_pool_;
@@ -270,7 +284,8 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   Pool<WriteTarget> targets_;
   rdm::PeerTable<Peer> peers_;
   std::unordered_map<const ::fid*, Channel*> channels_by_fid_;
-  List<Peer> connecting_;  // those that wait for a connection
+  std::unordered_map<std::uint32_t, Channel*> channels_by_number_;  // with shared receives
+  List<Peer> connecting_;                                           // those that wait for a connection
   List<Channel> channels_;
   List<Channel> dying_;
   List<Channel, StalledTag> stalled_;

@@ -20,6 +20,8 @@ inline constexpr std::size_t kMaxSegments = 8;
 
 // What lies in wait for a peer's packets, per connection.
 inline constexpr std::size_t kReceivesPerChannel = 8;
+// ... or for those of all peers: as many a connection, but not more than this.
+inline constexpr std::size_t kSharedReceives = 256;
 inline constexpr std::size_t kBuffersPerSlab = 16;
 
 // Answers that wait for room below; a peer that does not read so many is not listened to until it does.

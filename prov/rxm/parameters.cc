@@ -33,6 +33,9 @@ void Parameters::define() {
   fi_param_define(rxm, "use_rndv_write", FI_PARAM_BOOL,
                   "Long messages that come over the connection are written by their sender, not read by their "
                   "receiver; peers on libfabric must have the same (default: no)");
+  fi_param_define(rxm, "use_srx", FI_PARAM_BOOL,
+                  "Buffers for packets are shared by all peers where the lower provider has shared receive queues, "
+                  "not over tcp (default: yes)");
   fi_param_define(
       rxm, "direct_read", FI_PARAM_BOOL,
       "Long messages of a process of the same host are read out of its memory, without the connection, where "
@@ -52,6 +55,7 @@ Parameters Parameters::read() {
   parameter.number("unexpected_bytes", values.unexpected_bytes, 0, kMaxInt);
   parameter.number("connect_timeout", values.connect_timeout_ms, 1, kMaxInt);
   parameter.toggle("use_rndv_write", values.rendezvous_write);
+  parameter.toggle("use_srx", values.shared_receives);
   parameter.toggle("direct_read", values.direct_read);
   return values;
 }

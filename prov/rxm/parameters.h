@@ -17,6 +17,7 @@ struct Parameters {
   std::size_t unexpected_bytes = kDefaultUnexpectedBytes;  // FI_OFI_RXM_UNEXPECTED_BYTES
   int connect_timeout_ms = kDefaultConnectTimeoutMs;       // FI_OFI_RXM_CONNECT_TIMEOUT
   bool rendezvous_write = false;                           // FI_OFI_RXM_USE_RNDV_WRITE
+  bool shared_receives = true;                             // FI_OFI_RXM_USE_SRX
   bool direct_read = true;                                 // FI_OFI_RXM_DIRECT_READ
 
   // Declares them all; once, when the provider is loaded.

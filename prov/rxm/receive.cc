@@ -17,50 +17,7 @@ namespace {
 // Messages in pieces are kept whole if nobody waits for them, so there is an end to what one may claim to be.
 constexpr std::size_t kMaxAssembled = std::size_t{16} * 1024 * 1024;
 
-// Whoever does not read our answers shall not ask for more.
-bool holds_back(const Channel& channel) noexcept {
-  return channel.packet_count >= kMaxWaitingAnswers;
-}
-
 }  // namespace
-
-bool Endpoint::pushes_back() noexcept {
-  if (receives_.kept_bytes() <= unexpected_limit_) return false;
-  held_ = true;
-  return true;
-}
-
-bool Endpoint::post_buffers(Channel& channel) noexcept {
-  for (std::size_t i = 0; i < kReceivesPerChannel; ++i) {
-    PostedBuffer* posted = posted_pool_.take();
-    if (posted == nullptr) return false;
-    posted->channel = &channel;
-    post_buffer(*posted);
-  }
-  return true;
-}
-
-// Lets the lower provider have the buffer for the next packet, as soon as it and the limit on messages allow.
-void Endpoint::post_buffer(PostedBuffer& posted) noexcept {
-  Channel& channel = *posted.channel;
-  if (posted.buffer == nullptr) posted.buffer = buffers_.take();
-  ssize_t result = -FI_EAGAIN;
-  if (channel.state == Channel::State::kClosed) {
-    result = -FI_ENOTCONN;
-  } else if (posted.buffer != nullptr && !pushes_back() && !holds_back(channel)) {
-    result =
-        fi_recv(channel.ep, posted.buffer->bytes, buffers_.size(), posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
-  }
-  if (result == 0) {
-    ++channel.works;
-  } else if (result == -FI_EAGAIN) {
-    channel.unposted.push_back(posted);
-    if (!pushes_back()) stall(channel);
-  } else {
-    if (posted.buffer != nullptr) buffers_.give_back(*posted.buffer);
-    posted_pool_.give_back(&posted);
-  }
-}
 
 void Endpoint::stall(Channel& channel) noexcept {
   if (!static_cast<ListHook<StalledTag>&>(channel).linked()) stalled_.push_back(channel);
@@ -81,7 +38,7 @@ void Endpoint::resume(Channel& channel) noexcept {
       static_cast<ListHook<Packet>&>(packet).unlink();
   }
   for (std::size_t count = kReceivesPerChannel; count > 0 && !channel.unposted.empty(); --count) {
-    if (pushes_back() || holds_back(channel)) break;
+    if (pushes_back() || channel.holds_back()) break;
     post_buffer(channel.unposted.pop_front());
   }
   if (!open) return;
@@ -101,12 +58,17 @@ void Endpoint::protocol_error(Channel& channel, const char* what) noexcept {
 }
 
 void Endpoint::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+  if (shared_receives_ != nullptr) posted.channel = sender_of(posted, entry.len);
+  // What is closed expects nothing any more.
+  if (posted.channel != nullptr && posted.channel->state != Channel::State::kClosed) handle_packet(posted, entry);
+  post_buffer(posted);
+}
+
+void Endpoint::handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
   Channel& channel = *posted.channel;
   const std::byte* bytes = posted.buffer->bytes;
   PacketHeader header;
-  if (channel.state == Channel::State::kClosed) {
-    // Nothing is expected any more.
-  } else if ((entry.flags & FI_TAGGED) != 0) {
+  if ((entry.flags & FI_TAGGED) != 0) {
     const rdm::Envelope envelope{.source = channel.peer->id,
                                  .tag = entry.tag,
                                  .data = entry.data,
@@ -130,7 +92,6 @@ void Endpoint::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) 
     else
       on_message_packet(posted, header, entry.len);
   }
-  post_buffer(posted);
 }
 
 void Endpoint::on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept {
@@ -352,6 +313,7 @@ void Endpoint::release(Unexpected& message) noexcept {
   delete &message;
   if (!held_ || pushes_back()) return;
   held_ = false;
+  post_left_over();
   for (Channel& channel : channels_)
     if (!channel.unposted.empty()) stall(channel);
 }

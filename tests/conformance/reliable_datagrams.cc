@@ -421,6 +421,8 @@ TEST_P(ReliableDatagrams, APeerThatDoesNotAnswerFailsItsOperationsInTime) {
 
 namespace {
 
+constexpr size_t kControlHeader = 32;
+
 // A peer that speaks below: a connection of its own to somebody's name, over which it says what it likes.
 class Intruder {
  public:
@@ -449,7 +451,10 @@ class Intruder {
     Buffer out(below_, 1);
     return node_.send(out, 1, nullptr) != 0 || !node_.tx().wait(after(std::chrono::seconds(30))).ok();
   }
+  // As a packet for the connection, if it is long enough to say so.
   void say(std::string bytes) {
+    constexpr size_t kWhere = 8, kNumber = 4;
+    if (bytes.size() >= kControlHeader) std::copy_n(answer_.begin(), kNumber, bytes.begin() + kWhere);
     Buffer out(below_, std::max<size_t>(bytes.size(), 1));
     std::copy(bytes.begin(), bytes.end(), out.data());
     require_ok(node_.send(out, bytes.size(), nullptr), "fi_send");
@@ -489,9 +494,11 @@ TEST_P(ReliableDatagrams, AnswersNameTheirProcess) {
   EXPECT_EQ(process, static_cast<uint32_t>(getpid()));
 }
 
-TEST_P(ReliableDatagrams, NonsenseEndsItsConnectionAndNoOther) {
-  PACKETS_ONLY();
-  Fabric fabric(target());
+namespace {
+
+// `shared`: receive buffers of all connections lie in one queue.
+void expect_nonsense_to_end_its_connection(const Target& target, bool shared) {
+  Fabric fabric(target);
   Pair pair(fabric);
   expect_talking(pair);
   const Address victim = Address::local_name(pair.b().fid());
@@ -523,7 +530,7 @@ TEST_P(ReliableDatagrams, NonsenseEndsItsConnectionAndNoOther) {
         atomic(8, FI_UINT64, FI_CSWAP, 1, 1), atomic(7, FI_UINT64, FI_ATOMIC_READ, 1, 60'000),
         atomic(6, FI_UINT64, FI_SUM, 1, ~0ull), atomic(6, FI_UINT64, FI_SUM, 1, (1ull << 61) + 1),
         atomic(1, FI_UINT64, FI_SUM, 1, 1), cut, packet(5, 7, 8, 8), packet(5, 7, 4, 4)}) {
-    Intruder intruder(target(), victim);
+    Intruder intruder(target, victim);
     ASSERT_TRUE(intruder.accepted());
     intruder.say(bytes);
     EXPECT_TRUE(intruder.cut_off()) << bytes.size();
@@ -533,13 +540,31 @@ TEST_P(ReliableDatagrams, NonsenseEndsItsConnectionAndNoOther) {
         packet(0, 6, 8, 8), packet(99, 0, 0, 0), packet(0, 0, 0, 0).substr(0, 40), packet(2, 0, 100, 8),
         packet(3, 0, 0, 0), packet(7, 0, 0, 0), packet(7, 0, 0, 104), packet(8, 0, 0, 0), ranges_overflow, too_many,
         middle_first, endless, std::string(100'000, '\x04')}) {
-    Intruder intruder(target(), victim);
+    Intruder intruder(target, victim);
     ASSERT_TRUE(intruder.accepted());
     intruder.say(bytes);
-    EXPECT_TRUE(intruder.cut_off()) << bytes.size();
+    // Buffers that are shared by all peers do not tell who sent a packet that does not do so.
+    if (bytes.size() >= kControlHeader || !shared)
+      EXPECT_TRUE(intruder.cut_off()) << bytes.size();
+    else
+      expect_talking(pair);
   }
-  EXPECT_FALSE(Intruder(target(), victim, 4096).accepted()) << "another eager limit";
+  EXPECT_FALSE(Intruder(target, victim, 4096).accepted()) << "another eager limit";
   expect_talking(pair);
+}
+
+}  // namespace
+
+TEST_P(ReliableDatagrams, NonsenseEndsItsConnectionAndNoOther) {
+  PACKETS_ONLY();
+  const Parameter shares("FI_OFI_RXM_USE_SRX", "0");
+  expect_nonsense_to_end_its_connection(target(), false);
+}
+
+TEST_P(ReliableDatagrams, NonsenseInSharedBuffersEndsItsConnectionAndNoOther) {
+  PACKETS_ONLY();
+  if (target().provider == "tcp;ofi_rxm") GTEST_SKIP() << "every connection has buffers of its own";
+  expect_nonsense_to_end_its_connection(target(), true);
 }
 
 TEST_P(ReliableDatagrams, DeliveryCompleteMeansThatItIsThere) {

@@ -121,6 +121,14 @@ bool take(Device& device, Kind kind, int limit) {
   return true;
 }
 
+std::map<const ibv_pd*, uint64_t> registered_bytes() {
+  std::lock_guard<std::mutex> guard(World::get().mutex);
+  std::map<const ibv_pd*, uint64_t> bytes;
+  for (const Slot& slot : keys())
+    if (slot.region != nullptr) bytes[slot.region->pd] += slot.region->length;
+  return bytes;
+}
+
 void give_back(Device& device, Kind kind) {
   --device.live[static_cast<int>(kind)];
 }

@@ -46,8 +46,9 @@ void set_port_state(const std::string& name, ibv_port_state state);  // with the
 // Live objects by kind ("qp", "cm id", ...), without those of kinds that have none. What a scripted failure kept the
 // program from destroying is not counted.
 std::map<std::string, int> live_objects();
-std::string leaks();  // "2 qp, 1 cm id", or empty
-uint64_t overruns();  // completions lost because a completion queue was full
+std::string leaks();                                   // "2 qp, 1 cm id", or empty
+std::map<const ibv_pd*, uint64_t> registered_bytes();  // of the protection domains that have memory
+uint64_t overruns();                                   // completions lost because a completion queue was full
 // Forgets scripts, counts of calls and timing, and delivers what is held. Objects and devices stay.
 void reset();
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Memory that an idle peer of reliable datagrams over verbs costs: with receive buffers of its own, and with shared
+// ones.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+
+#include "fake_rdma.h"
+#include "reliable_end.h"
+
+namespace {
+
+using ends::ReliableEnd;
+
+void exchange(ReliableEnd& from, ReliableEnd& to) {
+  ASSERT_TRUE(from.meet(to) && to.receive(8, 1) && from.send(8, 1));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while ((!from.has_sent() || !to.has_received()) && std::chrono::steady_clock::now() < until) {
+    from.progress();
+    to.progress();
+  }
+  ASSERT_EQ(from.sent(), 0);
+  ASSERT_EQ(to.received(), 0);
+}
+
+// Registered bytes of one endpoint for each of `count` peers that it has exchanged a message with.
+uint64_t bytes_per_peer(const char* shared, size_t count) {
+  fake::reset();
+  setenv("FI_OFI_RXM_USE_SRX", shared, 1);
+  std::deque<ReliableEnd> ends(count + 1);
+  ReliableEnd& hub = ends.front();
+  EXPECT_TRUE(hub.open());
+  exchange(hub, hub);
+  const auto before = fake::registered_bytes();
+  EXPECT_EQ(before.size(), 1u);
+  for (size_t i = 1; i <= count && !testing::Test::HasFailure(); ++i) {
+    EXPECT_TRUE(ends[i].open());
+    exchange(hub, ends[i]);
+  }
+  const uint64_t bytes = fake::registered_bytes()[before.begin()->first] - before.begin()->second;
+  for (ReliableEnd& end : ends) end.close();
+  unsetenv("FI_OFI_RXM_USE_SRX");
+  EXPECT_EQ(fake::leaks(), "");
+  return bytes / count;
+}
+
+}  // namespace
+
+TEST(FaultsIdlePeers, CostLittleMemoryWhenBuffersAreShared) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  std::printf("registered bytes for each idle peer\n%8s %12s %12s\n", "peers", "its own", "shared");
+  uint64_t own = 0, shared = 0;
+  for (const size_t count : {10, 100, 400}) {
+    own = bytes_per_peer("0", count);
+    shared = bytes_per_peer("1", count);
+    std::printf("%8zu %12llu %12llu\n", count, static_cast<unsigned long long>(own),
+                static_cast<unsigned long long>(shared));
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(own, 100'000u);
+  EXPECT_LT(shared, 11'000u);
+}
