@@ -130,6 +130,7 @@ Status send_all(const Settings& s, GroupLink& link, Watch& watch, Outcome& outco
     outcome.sent = stamp.sequence + 1;
     if (stamp.sequence % 64 == 0) {
       progress.tick("sent", outcome.sent);
+      WEFT_TRY(link.check_membership());
       WEFT_TRY(watch.check());
     }
   }
@@ -162,6 +163,7 @@ Status receive_all(const Settings& s, GroupLink& link, Watch& watch, Outcome& ou
     }));
     if (messages != before) heard = Clock::now();
     progress.tick("received", messages);
+    WEFT_TRY(link.check_membership());
     if (s.silence != 0 && messages != 0 && Clock::now() - heard > std::chrono::seconds(s.silence)) break;
     WEFT_TRY(watch.check());
   }

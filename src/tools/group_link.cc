@@ -28,6 +28,11 @@ bool parse_group(const std::string& text, uint16_t port, sockaddr_storage& out) 
   return IN6_IS_ADDR_MULTICAST(&in6->sin6_addr);
 }
 
+// The provider restores the membership after these.
+bool may_pass(int error) {
+  return error == FI_ENETDOWN || error == FI_ENETUNREACH || error == FI_EADDRNOTAVAIL;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<GroupLink>> GroupLink::open(const GroupOptions& options, Watch& watch) {
@@ -120,20 +125,44 @@ Status GroupLink::join() {
   WEFT_TRY(check(fi_join(ep_.get(), &group_, options_.sends ? FI_SEND : FI_RECV, &mc, nullptr), "fi_join({})",
                  options_.group));
   mc_.reset(mc);
-  for (;;) {
-    uint32_t event = 0;
-    fi_eq_entry entry{};
-    const ssize_t got = fi_eq_sread(eq_.get(), &event, &entry, sizeof entry, kJoinWaitMs, 0);
-    if (got > 0 && event == FI_JOIN_COMPLETE) return {};
-    if (got == -FI_EAVAIL) {
-      fi_eq_err_entry error{};
-      fi_eq_readerr(eq_.get(), &error, 0);
-      char text[512] = "";
-      return fail(error.err, "{}", fi_eq_strerror(eq_.get(), error.prov_errno, error.err_data, text, sizeof text));
-    }
-    if (got < 0 && got != -FI_EAGAIN && got != -FI_ETIMEDOUT) return check(got, "fi_eq_sread");
+  return await_membership();
+}
+
+Status GroupLink::await_membership() {
+  while (!member_) {
+    WEFT_TRY(read_event(kJoinWaitMs));
     WEFT_TRY(watch_.check());
   }
+  return {};
+}
+
+Status GroupLink::read_event(int timeout_ms) {
+  uint32_t event = 0;
+  fi_eq_entry entry{};
+  const ssize_t got = timeout_ms == 0 ? fi_eq_read(eq_.get(), &event, &entry, sizeof entry, 0)
+                                      : fi_eq_sread(eq_.get(), &event, &entry, sizeof entry, timeout_ms, 0);
+  if (got > 0 && event == FI_JOIN_COMPLETE) {
+    if (was_member_) fmt::print(stderr, "fi_mcast: a member of {} again\n", options_.group);
+    member_ = was_member_ = true;
+  } else if (got == -FI_EAVAIL) {
+    fi_eq_err_entry error{};
+    fi_eq_readerr(eq_.get(), &error, 0);
+    char text[512] = "";
+    const char* sentence = fi_eq_strerror(eq_.get(), error.prov_errno, error.err_data, text, sizeof text);
+    if (!was_member_ || !may_pass(error.err)) return fail(error.err, "{}", sentence);
+    fmt::print(stderr, "fi_mcast: {}\n", sentence);
+    if (error.fid == &mc_->fid) member_ = false;
+  } else if (got < 0 && got != -FI_EAGAIN && got != -FI_ETIMEDOUT) {
+    return check(got, "fi_eq_read");
+  }
+  return {};
+}
+
+Status GroupLink::check_membership() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_check_) return {};
+  next_check_ = now + std::chrono::milliseconds(kJoinWaitMs);
+  return read_event(0);
 }
 
 std::string GroupLink::own_name() const {
@@ -181,11 +210,17 @@ Result<std::span<std::byte>> GroupLink::outgoing() {
 Status GroupLink::send() {
   const std::size_t slot = posted_ % kSends;
   const iovec iov{buffer(slot), options_.message};
-  const fi_msg message{&iov, &descriptor_, 1, fi_mc_addr(mc_.get()), &contexts_[slot], 0};
+  fi_msg message{&iov, &descriptor_, 1, fi_mc_addr(mc_.get()), &contexts_[slot], 0};
   for (;;) {
     const ssize_t result = fi_sendmsg(ep_.get(), &message, FI_MULTICAST | FI_COMPLETION);
     if (result == 0) break;
-    if (result != -FI_EAGAIN) return check(result, "fi_sendmsg");
+    if (result != -FI_EAGAIN) {  // the membership may be interrupted
+      WEFT_TRY(read_event(0));
+      if (member_) return check(result, "fi_sendmsg");
+      WEFT_TRY(await_membership());
+      message.addr = fi_mc_addr(mc_.get());
+      continue;
+    }
     WEFT_TRY(take_completions(0));
     WEFT_TRY(watch_.check());
   }

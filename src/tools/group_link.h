@@ -7,6 +7,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -45,6 +46,9 @@ class GroupLink {
   // Until all messages have left.
   Status finish();
 
+  // What befell the membership, said on standard error; a failure if it is over. Now and then, so it costs little.
+  Status check_membership();
+
   // Waits up to `timeout_ms` for messages and shows each; its bytes are good during the call only.
   Status receive(int timeout_ms, const std::function<void(std::span<const std::byte>)>& show);
 
@@ -56,6 +60,8 @@ class GroupLink {
   Status open_queues();
   Status register_buffers();
   Status join();
+  Status await_membership();
+  Status read_event(int timeout_ms);
   Status post_receive(std::size_t slot);
   Status completion_failure();
   Status take_completions(int timeout_ms);
@@ -81,6 +87,9 @@ class GroupLink {
   FidPtr<fid_mr> mr_;
   FidPtr<fid_ep> ep_;
   FidPtr<fid_mc> mc_;
+  bool member_ = false;
+  bool was_member_ = false;
+  std::chrono::steady_clock::time_point next_check_{};
   void* descriptor_ = nullptr;
   uint64_t posted_ = 0;    // sends so far
   uint64_t finished_ = 0;  // of these, completed
