@@ -47,6 +47,9 @@ case="one family" answer=$(ask -a FI_SOCKADDR_IN6)
 says "[$RXE_ADDRESS6]"
 lacks "fi_sockaddr_in://"
 
+case="native addresses" answer=$(ask -a FI_SOCKADDR_IB)
+says "FI_SOCKADDR_IB, which only InfiniBand has"
+
 for variable in FI_VERBS_IFACE=nosuch FI_VERBS_DEVICE_NAME=nosuch FI_VERBS_GID_IDX=200; do
   case=$variable answer=$(ask $variable)
   says "No data available"
@@ -72,8 +75,14 @@ if [ "$RXE_LAB" = vm ]; then
   # What nobody may not run where it lies, in a home folder.
   copies=$(mktemp -d)
   cp "$fi_info" "$3"/libfabric.so.1 "$4"/libverbs-fi.so "$copies" && chmod -R a+rX "$copies"
-  case="no permission" answer=$(chmod 600 /dev/infiniband/* && su -s /bin/sh nobody -c "
-    LD_LIBRARY_PATH=$copies FI_PROVIDER_PATH=$copies $copies/fi_info -p verbs" 2>&1 | tr -s ' \n' ' ')
+  # as_nobody COMMAND: the same on one line.
+  as_nobody() { su -s /bin/sh nobody -c "export LD_LIBRARY_PATH=$copies FI_PROVIDER_PATH=$copies; $1" 2>&1 | tr -s ' \n' ' '; }
+  case="little memory may be locked" answer=$(chmod 666 /dev/infiniband/* &&
+    as_nobody "ulimit -l 64; FI_LOG_LEVEL=warn $copies/fi_info -p verbs -v")
+  says "the memlock limit is only 64 KiB"
+  says "raise it (ulimit -l unlimited"
+  says "src_addr: fi_sockaddr_in://$RXE_ADDRESS:0"
+  case="no permission" answer=$(chmod 600 /dev/infiniband/* && as_nobody "$copies/fi_info -p verbs")
   says "no permission for /dev/infiniband"
   case="a port that is down" answer=$(ip link set veth0 down && ask)
   says "none of this host's addresses belongs to an active port"

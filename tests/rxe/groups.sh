@@ -1,28 +1,36 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# groups.sh LIBRARY_FOLDER PLUGIN_FOLDER MCAST: multicast on verbs between two hosts. Host a listens with fi_mcast, host b
-# sends 400 messages at a time:
+# groups.sh LIBRARY_FOLDER PLUGIN_FOLDER MCAST [CASE...]: multicast on verbs between two hosts. Host a listens with
+# fi_mcast, host b sends 400 messages at a time:
 #   plain    all arrive
 #   loss     1200 messages with 1 % of the frames lost: what is missing is counted, nothing is repeated or foreign
 #   killed   one of two listeners is killed: the other one hears everything
 #   cut      the wire loses everything for a while: what is sent afterwards arrives
+#   port     the cable is pulled and plugged in again: the members are told, and members again
+# and, only when asked for, because so many programs take minutes in emulated machines:
+#   members  each of 32 listeners hears 100 messages
+#   groups   each of 64 listeners hears the 20 messages that its group gets, and no others
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "$1" != in_guest ]; then
-  exec sh "$here/pair.sh" -t 200 sh "$here/groups.sh" in_guest "$@" :: sh "$here/groups.sh" in_guest "$@"
+  exec sh "$here/pair.sh" -t "${RXE_LIMIT:-200}" sh "$here/groups.sh" in_guest "$@" :: sh "$here/groups.sh" in_guest "$@"
 fi
 export LD_LIBRARY_PATH="$2" FI_PROVIDER_PATH="$3"
 mcast=$4
+shift 4
+[ $# -gt 0 ] || set -- plain loss killed cut port
 cd "$(mktemp -d)" || exit 1
 failures=0
 wrong() { echo "FAILED $case: $*"; cat log* heard* 2>/dev/null | sed 's/^/  /'; failures=$((failures + 1)); }
 
+# listen N [GROUP] / speak [GROUP]
 listen() {
-  "$mcast" -p verbs -a "$RXE_ADDRESS" --json --silence=2 --timeout=100 239.77.1.1 >"heard$1" 2>"log$1" &
+  "$mcast" -p verbs -a "$RXE_ADDRESS" --json --silence=$silence --timeout=$patience "${2:-239.77.1.1}" >"heard$1" 2>"log$1" &
   eval "listener$1=\$!"
   tries=0
   until grep -q 'receiving from' "log$1" || [ $tries -gt 300 ]; do tries=$((tries + 1)); sleep 0.1; done
 }
+speak() { "$mcast" -s -p verbs -a "$RXE_ADDRESS" -I $count -r "$rate" --timeout=$patience "${1:-239.77.1.1}"; }
 said() { sed -n "s/.*\"$2\": \([0-9]*\).*/\1/p" "heard$1" | head -n 1; }
 # heard N LEAST MOST: that listener got so many messages, and nothing twice or wrong.
 heard() {
@@ -32,7 +40,22 @@ heard() {
   [ $((got + $(said "$1" lost))) = $count ] || wrong "$got received and $(said "$1" lost) lost are not $count"
 }
 
+# server of the cases with many listeners: $1 of them, each in its own group if $2 says so.
+many() {
+  for n in $(seq "$1"); do listen "$n" ${2:+239.77.2.$n}; done
+  lab meet ready
+  for n in $(seq "$1"); do
+    eval "wait \$listener$n" || wrong "fi_mcast $n ended with $?"
+    heard "$n" $count $count
+  done
+  lab meet over
+}
+
 server() {
+  case $case in
+    members) many 32; return ;;
+    groups) many 64 apart; return ;;
+  esac
   listen 1
   [ "$case" != killed ] || listen 2
   lab meet ready
@@ -42,17 +65,31 @@ server() {
     plain | killed) heard 1 400 400 ;;
     loss) heard 1 1100 1199 ;;
     cut) heard 1 50 390 ;;
+    port)
+      heard 1 50 399
+      grep -q 'is interrupted: the port went down' log1 || wrong "the listener was not told of its port"
+      grep -q 'a member of .* again' log1 || wrong "the listener was not told that it is a member again"
+      ;;
   esac
   lab meet over
 }
 
 client() {
-  rate=400
-  [ "$case" != cut ] || rate=100
   lab meet ready
   [ "$case" != loss ] || lab wire loss 1%
-  "$mcast" -s -p verbs -a "$RXE_ADDRESS" -I $count -r "$rate" --timeout=100 239.77.1.1 >log 2>&1 &
+  if [ "$case" = groups ]; then
+    for n in $(seq 64); do speak "239.77.2.$n" >log 2>&1 || wrong "fi_mcast -s to group $n ended with $?"; done
+    lab meet over
+    return
+  fi
+  speak >log 2>&1 &
   sender=$!
+  if [ "$case" = port ]; then
+    sleep 1
+    lab wire down
+    sleep 1
+    lab wire up
+  fi
   if [ "$case" = cut ]; then
     sleep 1
     lab wire cut
@@ -64,11 +101,18 @@ client() {
   lab meet over
 }
 
-for case in plain loss killed cut; do
+for case in "$@"; do
   rm -f log* heard*
   before=$failures
   count=400
-  [ "$case" != loss ] || count=1200
+  rate=400 silence=2 patience=100
+  case $case in
+    loss) count=1200 ;;
+    cut) rate=100 ;;
+    port) rate=100 silence=5 ;;
+    members) count=100 rate=20 patience=300 ;;
+    groups) count=20 rate=20 silence=0 patience=400 ;;
+  esac
   if [ "$RXE_HOST" = a ]; then server; else client; fi
   [ $failures -ne $before ] || echo "passed $case"
 done

@@ -4,7 +4,8 @@
 //   peer serve ADDRESS PORT                accepts one connection and returns every message until it ends
 //   peer talk ADDRESS PORT ROUNDS [IDLE]   connects, exchanges that many messages, waits IDLE seconds for an end from
 //                                          elsewhere, then ends the connection itself
-// Lines: listening; connected; talked N; completion error CODE; event shutdown; event error CODE: SENTENCE; ended MS
+// Lines: listening; connected; talked N; completion error CODE; event shutdown; event error CODE: SENTENCE; listener
+// error CODE: SENTENCE; ended MS
 // (since the last message or, without one, since the first call); transfers POSTED DONE FAILED; closed. The status is 0
 // if all that was said in words is true; what ends the connection is not judged here.
 #include <rdma/fabric.h>
@@ -237,8 +238,10 @@ class Peer {
   void error_event() {
     fi_eq_err_entry error{};
     ok(fi_eq_readerr(eq_, &error, 0), "fi_eq_readerr");
-    std::printf("event error %d: %s\n", error.err, fi_eq_strerror(eq_, error.prov_errno, error.err_data, nullptr, 0));
-    end();
+    const bool connections = ep_ != nullptr && error.fid == &ep_->fid;
+    std::printf("%s error %d: %s\n", connections ? "event" : "listener", error.err,
+                fi_eq_strerror(eq_, error.prov_errno, error.err_data, nullptr, 0));
+    if (connections) end();
   }
 
   void end() {
