@@ -71,7 +71,8 @@ void Engine::expect_sleepers() noexcept {
   run_ready();
   if (!crowded_ && poll_hot()) return;
   const std::int64_t tick = net::tick();
-  if (woken || crowded_ || hot_[0] == nullptr || round_ % kRoundsPerHarvest == 0 || tick != harvested_) {
+  const bool unread = hot_[0] == nullptr && (registered_ != 0 || sleepers_);
+  if (woken || crowded_ || unread || round_ % kRoundsPerHarvest == 0 || tick != harvested_) {
     harvested_ = tick;
     harvest();
     run_ready();
@@ -147,6 +148,7 @@ Status Engine::watch_hot(Watch& watch, int fd) noexcept {
 Status Engine::add(Watch& watch) noexcept {
   const int result = net::epoll_add(epoll_.get(), watch.fd, interest(watch.output), &watch);
   watch.registered = result >= 0;
+  registered_ += watch.registered;
   return Status(std::min(0, result));
 }
 
@@ -186,7 +188,10 @@ Status Engine::replace(Watch& old, Watch& next) noexcept {
 }
 
 void Engine::unwatch(Watch& watch) noexcept {
-  if (std::exchange(watch.registered, false)) net::epoll_remove(epoll_.get(), watch.fd);
+  if (std::exchange(watch.registered, false)) {
+    net::epoll_remove(epoll_.get(), watch.fd);
+    --registered_;
+  }
   watch.fd = -1;
   watch.readable = watch.writable = watch.hung = false;
   watch.ListHook<ReadyTag>::unlink();

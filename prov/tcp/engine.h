@@ -104,8 +104,9 @@ class Engine : public EngineBase {
   static constexpr std::uint16_t kHotMisses = 20000;  // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                   // readiness events per system call
 
-  bool sleepers_ = false;  // somebody may poll wait_fd() without prepare_wait(), for good
-  bool crowded_ = false;   // more sockets are active than can be hot: readiness finds them sooner
+  bool sleepers_ = false;       // somebody may poll wait_fd() without prepare_wait(), for good
+  std::size_t registered_ = 0;  // sockets in the epoll set
+  bool crowded_ = false;        // more sockets are active than can be hot: readiness finds them sooner
   List<Watch, ReadyTag> ready_;
   DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_;
   std::array<Watch*, kHotSockets> hot_{};

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "tcp/names.h"
 #include "tcp/provider.h"
@@ -98,21 +99,16 @@ void Listener::accept_connections() noexcept {
       paused_ = true;
       return;
     }
+    if (!std::exchange(readable, false) && !net::acceptable(socket_.get())) return;
     sockaddr_storage name;
     socklen_t len = sizeof name;
     const int accepted = net::accept(socket_.get(), reinterpret_cast<sockaddr*>(&name), &len);
-    if (accepted == -EAGAIN) {
-      readable = false;
-      return;
-    }
+    if (accepted == -EAGAIN) return;
     if (accepted >= 0) {
       // Others that wait come next time: first the application hears of this one.
       notified_ = false;
       admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()));
-      if (notified_) {
-        engine_.mark_hot(*this);
-        return engine_.make_ready(*this);
-      }
+      if (notified_) return engine_.make_ready(*this);
     } else if (!concerns_one_connection(-accepted)) {
       return pause(-accepted);
     }

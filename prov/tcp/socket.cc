@@ -2,6 +2,8 @@
 // The seam to Linux; see socket.h.
 #include "tcp/socket.h"
 
+#include <poll.h>
+
 #include <cerrno>
 
 namespace weft::tcp::net {
@@ -59,6 +61,11 @@ int listen(int fd, int backlog) noexcept {
 
 int accept(int fd, sockaddr* address, socklen_t* len) noexcept {
   return checked([&] { return ::accept4(fd, address, len, SOCK_NONBLOCK | SOCK_CLOEXEC); });
+}
+
+bool acceptable(int fd) noexcept {
+  pollfd listener{.fd = fd, .events = POLLIN, .revents = 0};
+  return checked([&] { return ::poll(&listener, 1, 0); }) != 0;
 }
 
 int shutdown(int fd, int how) noexcept {

@@ -322,6 +322,10 @@ int accept(int fd, sockaddr* address, socklen_t* len) noexcept {
   return accepted;
 }
 
+bool acceptable(int fd) noexcept {
+  return !sockets.at(fd).waiting.empty();
+}
+
 int shutdown(int fd, int how) noexcept {
   Socket& socket = sockets.at(fd);
   if (how == SHUT_RD) return 0;
