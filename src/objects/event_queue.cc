@@ -16,8 +16,10 @@ EventQueueCore::EventQueueCore(Ref<RefCounted> parent, const fi_eq_attr& attr, u
       gives_pointers_(FI_VERSION_LT(api_version, FI_VERSION(1, 5))) {}
 
 EventQueueCore::~EventQueueCore() {
-  for ([[maybe_unused]] const Entry& entry : entries_)
-    assert(!std::holds_alternative<Event>(entry) || std::get<Event>(entry).info == nullptr);  // see remove()
+  while (!entries_.empty()) {
+    const std::unique_ptr<Entry> entry(&entries_.pop_front());
+    assert(entry->info == nullptr);  // see remove()
+  }
 }
 
 Status EventQueueCore::check(const fi_eq_attr* attr) {
@@ -26,17 +28,25 @@ Status EventQueueCore::check(const fi_eq_attr* attr) {
   return {};
 }
 
-// The node is made before the lock is taken and spliced in under it.
-void EventQueueCore::append(Entry&& entry) noexcept {
-  std::list<Entry> one;
-  try {
-    one.push_back(std::move(entry));
-  } catch (const std::bad_alloc&) {
-    return overrun();
+std::unique_ptr<EventQueueCore::Entry> EventQueueCore::make_event(uint32_t number, size_t size) noexcept {
+  std::unique_ptr<Entry> entry(new (std::nothrow) Entry);
+  if (entry == nullptr) return entry;
+  if (size > entry->within.size()) {
+    entry->beyond.reset(new (std::nothrow) std::byte[size]);
+    entry->bytes = entry->beyond.get();
+    if (entry->bytes == nullptr) return nullptr;
   }
+  entry->number = number;
+  entry->required = entry->size = size;
+  return entry;
+}
+
+// Null, where memory ran out, overruns the queue.
+void EventQueueCore::append(std::unique_ptr<Entry> entry) noexcept {
+  if (entry == nullptr) return overrun();
   {
     std::lock_guard lock(mutex_);
-    entries_.splice(entries_.end(), one);
+    entries_.push_back(*entry.release());
     unread_.fetch_add(1);
   }
   wait_.signal();
@@ -53,72 +63,82 @@ void EventQueueCore::overrun() noexcept {
 }
 
 void EventQueueCore::post(uint32_t event, const void* entry, size_t len) noexcept {
-  const auto* bytes = static_cast<const std::byte*>(entry);
-  try {
-    Event made{.number = event, .required = len, .bytes = {bytes, bytes + len}};
-    if (len >= sizeof made.fid) std::memcpy(&made.fid, bytes, sizeof made.fid);
-    append(std::move(made));
-  } catch (const std::bad_alloc&) {
-    overrun();
+  auto made = make_event(event, len);
+  if (made != nullptr) {
+    std::memcpy(made->bytes, entry, len);
+    if (len >= sizeof made->fid) std::memcpy(&made->fid, entry, sizeof made->fid);
   }
+  append(std::move(made));
 }
 
 void EventQueueCore::post_cm(uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept {
   constexpr size_t kHead = sizeof(fi_eq_cm_entry);
-  try {
-    Event made{
-        .number = event, .fid = fid, .required = kHead, .info = info, .bytes = std::vector<std::byte>(kHead + len)};
+  auto made = make_event(event, kHead + len);
+  if (made != nullptr) {
+    made->fid = fid;
+    made->required = kHead;
+    made->info = info;
     const fi_eq_cm_entry head{.fid = fid, .info = info};
-    std::memcpy(made.bytes.data(), &head, kHead);
-    if (len != 0) std::memcpy(made.bytes.data() + kHead, data, len);
-    append(std::move(made));
-  } catch (const std::bad_alloc&) {
-    overrun();
+    std::memcpy(made->bytes, &head, kHead);
+    if (len != 0) std::memcpy(made->bytes + kHead, data, len);
   }
+  append(std::move(made));
 }
 
 void EventQueueCore::post_error(EqError&& error) noexcept {
-  append(std::move(error));
+  auto made = make_event(0, 0);
+  if (made != nullptr) {
+    made->fid = error.fid;
+    made->error.reset(new (std::nothrow) EqError(std::move(error)));
+    if (made->error == nullptr) made.reset();
+  }
+  append(std::move(made));
 }
 
 ssize_t EventQueueCore::insert(uint32_t event, const void* buf, size_t len, uint64_t flags) {
   if (!writable_) return -FI_EINVAL;
   if (flags != 0) return -FI_EBADFLAGS;
   if (buf == nullptr && len != 0) return -FI_EINVAL;
-  const auto* bytes = static_cast<const std::byte*>(buf);
-  append(Event{.number = event, .required = len, .bytes = {bytes, bytes + len}});
+  auto made = make_event(event, len);
+  if (made == nullptr) return -FI_ENOMEM;
+  if (len != 0) std::memcpy(made->bytes, buf, len);
+  append(std::move(made));
   return static_cast<ssize_t>(len);
 }
 
 void EventQueueCore::remove(fid_t fid, void (*drop)(fi_info*)) noexcept {
-  std::list<Entry> removed;
+  List<Entry> removed;
   {
     std::lock_guard lock(mutex_);
     for (auto next = entries_.begin(); next != entries_.end();) {
-      const auto entry = next++;
-      const fid_t owner = std::visit([](const auto& e) { return e.fid; }, *entry);
-      if (owner != fid) continue;
-      removed.splice(removed.end(), entries_, entry);
+      Entry& entry = *next;
+      ++next;
+      if (entry.fid != fid) continue;
+      entry.unlink();
+      removed.push_back(entry);
       unread_.fetch_sub(1);
     }
   }
-  for (Entry& entry : removed) {
-    if (auto* event = std::get_if<Event>(&entry); event != nullptr && event->info != nullptr) drop(event->info);
+  while (!removed.empty()) {
+    const std::unique_ptr<Entry> entry(&removed.pop_front());
+    if (entry->info != nullptr) drop(entry->info);
   }
 }
 
 ssize_t EventQueueCore::take(uint32_t* event, void* buf, size_t len, bool peek) noexcept {
-  std::list<Entry> taken;  // freed without the lock
+  if (!ready()) return -FI_EAGAIN;
+  std::unique_ptr<Entry> taken;  // freed without the lock
   std::lock_guard lock(mutex_);
   if (entries_.empty()) return overrun_ ? -FI_EOVERRUN : -FI_EAGAIN;
-  const auto* front = std::get_if<Event>(&entries_.front());
-  if (front == nullptr) return -FI_EAVAIL;
-  if (len < front->required) return -FI_ETOOSMALL;
-  const size_t size = std::min(len, front->bytes.size());
-  if (event != nullptr) *event = front->number;
-  if (size != 0) std::memcpy(buf, front->bytes.data(), size);
+  Entry& front = entries_.front();
+  if (front.error != nullptr) return -FI_EAVAIL;
+  if (len < front.required) return -FI_ETOOSMALL;
+  const size_t size = std::min(len, front.size);
+  if (event != nullptr) *event = front.number;
+  if (size != 0) std::memcpy(buf, front.bytes, size);
   if (!peek) {
-    taken.splice(taken.end(), entries_, entries_.begin());
+    front.unlink();
+    taken.reset(&front);
     unread_.fetch_sub(1);
   }
   return static_cast<ssize_t>(size);
@@ -126,12 +146,13 @@ ssize_t EventQueueCore::take(uint32_t* event, void* buf, size_t len, bool peek) 
 
 ssize_t EventQueueCore::take_error(fi_eq_err_entry* out, bool peek) noexcept {
   if (out == nullptr) return -FI_EINVAL;
+  std::unique_ptr<Entry> taken;
   std::lock_guard lock(mutex_);
   // One that stands behind unread events is given too, if the application asks for it out of turn.
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [](const Entry& entry) { return std::holds_alternative<EqError>(entry); });
+  auto found = entries_.begin();
+  while (found != entries_.end() && (*found).error == nullptr) ++found;
   if (found == entries_.end()) return -FI_EAGAIN;
-  EqError& error = std::get<EqError>(*found);
+  EqError& error = *(*found).error;
   if (!peek) last_error_ = std::move(error);
   EqError& given = peek ? error : last_error_;
 
@@ -149,7 +170,8 @@ ssize_t EventQueueCore::take_error(fi_eq_err_entry* out, bool peek) noexcept {
   out->prov_errno = given.prov_errno;
   out->err_data_size = size;
   if (!peek) {
-    entries_.erase(found);
+    taken.reset(&*found);
+    taken->unlink();
     unread_.fetch_sub(1);
   }
   return sizeof *out;

@@ -6,19 +6,20 @@
 #include <rdma/fi_eq.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "abi/bridge.h"
 #include "abi/eq_ops.h"
 #include "abi/fid_ops.h"
 #include "base/deadline.h"
+#include "base/list.h"
+#include "base/mutex.h"
 #include "base/ref.h"
 #include "base/status.h"
 #include "objects/progress.h"
@@ -69,25 +70,30 @@ class EventQueueCore : public RefCounted {
   WaitObject wait_;
 
  private:
-  struct Event {
+  // An event or an error. What connection events of most protocols carry fits without a second allocation.
+  struct Entry : ListHook<Entry> {
     uint32_t number = 0;
     fid_t fid = nullptr;      // whose event it is, for remove()
     size_t required = 0;      // bytes a reader's buffer must have at least
     fi_info* info = nullptr;  // owned
-    std::vector<std::byte> bytes;
+    size_t size = 0;
+    std::byte* bytes = within.data();
+    std::unique_ptr<EqError> error;  // null: an event
+    std::unique_ptr<std::byte[]> beyond;
+    std::array<std::byte, 64> within;
   };
-  using Entry = std::variant<Event, EqError>;
 
-  void append(Entry&& entry) noexcept;
+  static std::unique_ptr<Entry> make_event(uint32_t number, size_t size) noexcept;
+  void append(std::unique_ptr<Entry> entry) noexcept;
   void overrun() noexcept;
 
   const Ref<RefCounted> parent_;
   const bool writable_;            // FI_WRITE
   const bool gives_pointers_;      // api < 1.5: err_data is ours, whatever the caller passes
-  std::atomic<size_t> unread_{0};  // entries_.size(), readable without the lock
-  std::mutex mutex_;               // guards the rest
-  std::list<Entry> entries_;
-  EqError last_error_;  // what readerr gave last: owns its err_data, knows its sentence
+  std::atomic<size_t> unread_{0};  // how many entries_, readable without the lock
+  MutexLock mutex_;                // guards the rest
+  List<Entry> entries_;            // owned
+  EqError last_error_;             // what readerr gave last: owns its err_data, knows its sentence
   bool overrun_ = false;
 };
 
@@ -147,7 +153,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept;
   Status open_wait_object(const fi_eq_attr& attr);
 
-  std::mutex engines_mutex_;  // guards engines_; held while driving them, so that detach waits for a reader in there
+  MutexLock engines_mutex_;  // guards engines_; held while driving them, so that detach waits for a reader in there
   std::vector<Attached> engines_;
   bool sleepers_ = false;  // see expect_sleepers()
   WaitMembership membership_;
