@@ -47,7 +47,7 @@ const char* plain_reason(int error) noexcept {
 Endpoint::OwnHandshake::OwnHandshake(Endpoint& owner, UniqueFd opened) noexcept
     : Handshake([](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).endpoint.proceed(); },
                 [](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).endpoint.fail(FI_ETIMEDOUT, nullptr); },
-                owner.engine(), std::move(opened), owner.connect_timeout_ms_),
+                owner.engine(), std::move(opened), owner.domain_.fabric().parameters, owner.connect_timeout_ms_),
       endpoint(owner) {}
 
 // ---- The application's calls ----
@@ -106,7 +106,6 @@ Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
     if (!opened) return opened;
     socket = std::move(*opened);
   }
-  prepare_stream(socket.get(), parameters);
   // With no deadline set, the kernel finds out that the peer's host has died during the handshake.
   if (connect_timeout_ms_ == 0) keep_alive(socket.get(), 5, 2, 2);
   return socket;

@@ -8,16 +8,18 @@
 
 #include <utility>
 
+#include "tcp/names.h"
 #include "tcp/socket.h"
 
 namespace weft::tcp {
 
 Handshake::Handshake(Watch::Handler ready, Watch::Handler expired, Engine& engine, UniqueFd opened,
-                     int timeout_ms) noexcept
+                     const Parameters& parameters, int timeout_ms) noexcept
     : Watch(ready, expired),
       socket(std::move(opened)),
       started_at(net::now()),
       engine_(engine),
+      parameters_(parameters),
       timeout_ms_(timeout_ms) {}
 
 Handshake::Step Handshake::failed(int what, const char* sentence) noexcept {
@@ -57,6 +59,8 @@ Handshake::Step Handshake::send_message() noexcept {
 
 Handshake::Step Handshake::await_answer() noexcept {
   message = CmMessage();
+  // While the peer is at work. The request was the first to be sent, so nothing could have delayed it.
+  prepare_stream(socket.get(), parameters_);
   return wait(true);
 }
 

@@ -9,6 +9,7 @@
 #include "objects/address.h"
 #include "tcp/cm_message.h"
 #include "tcp/engine.h"
+#include "tcp/parameters.h"
 
 namespace weft::tcp {
 
@@ -18,7 +19,8 @@ class Handshake : public Watch {
   enum class Step { kWaiting, kConnected, kSent, kAnswered, kFailed };
 
   // `timeout_ms`: of all of it; 0: none.
-  Handshake(Watch::Handler ready, Watch::Handler expired, Engine& engine, UniqueFd opened, int timeout_ms) noexcept;
+  Handshake(Watch::Handler ready, Watch::Handler expired, Engine& engine, UniqueFd opened, const Parameters& parameters,
+            int timeout_ms) noexcept;
   ~Handshake() { engine_.unwatch(*this); }
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
@@ -43,6 +45,7 @@ class Handshake : public Watch {
   Step failed(int what, const char* sentence = nullptr) noexcept;
 
   Engine& engine_;
+  const Parameters& parameters_;
   const int timeout_ms_;
   bool dialled_ = false;
 };

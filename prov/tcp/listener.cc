@@ -99,7 +99,7 @@ void Listener::accept_connections() noexcept {
       paused_ = true;
       return;
     }
-    if (!std::exchange(readable, false) && !net::acceptable(socket_.get())) return;
+    if (!std::exchange(readable, false) && !net::acceptable(socket_.get())) return on_quiet();
     sockaddr_storage name;
     socklen_t len = sizeof name;
     const int accepted = net::accept(socket_.get(), reinterpret_cast<sockaddr*>(&name), &len);
@@ -192,10 +192,14 @@ void EventListener::release(ConnectRequest& request) noexcept {
   self->remove_pending();
 }
 
+void EventListener::on_quiet() noexcept {
+  if (spare_ == nullptr) spare_.reset(duplicate_info(prototype_.get()));
+}
+
 void EventListener::on_request(ConnectRequest& request) noexcept {
   // A wildcard listener does not know which of the host's addresses the peer asked for.
   request.local = local_.is_any() ? name_of(request.socket(), local_) : local_;
-  InfoPtr info(duplicate_info(prototype_.get()));
+  InfoPtr info = spare_ != nullptr ? std::move(spare_) : InfoPtr(duplicate_info(prototype_.get()));
   const bool complete = info != nullptr &&
                         set_address(info->src_addr, info->src_addrlen, request.local.data(), request.local.size()) &&
                         set_address(info->dest_addr, info->dest_addrlen, request.peer().data(), request.peer().size());

@@ -33,6 +33,8 @@ class Listener : public Watch {
 
   // The whole request is there. Whoever keeps it calls leave_half_open() first; otherwise it is drop()ped.
   virtual void on_request(ConnectRequest& request) noexcept = 0;
+  // No connection waits any more: time to prepare for the next.
+  virtual void on_quiet() noexcept {}
 
   void drop(ConnectRequest& request, int error) noexcept;
   void leave_half_open(ConnectRequest& request) noexcept;
@@ -76,12 +78,14 @@ class EventListener final : public Listener, public std::enable_shared_from_this
 
  private:
   void on_request(ConnectRequest& request) noexcept override;
+  void on_quiet() noexcept override;
 
   const std::unique_ptr<Engine> own_engine_;
   Fabric& fabric_;
   ::fid* const endpoint_;
   const Ref<EventQueueCore> events_;
   const InfoPtr prototype_;
+  InfoPtr spare_;  // a copy for the next request, so that it does not wait for one
   List<ConnectRequest, RequestTag> pending_;
 };
 

@@ -46,7 +46,7 @@ Channel::Asking::Asking(Channel& owner, UniqueFd opened, int timeout_ms) noexcep
                   Channel& late = static_cast<Asking&>(watch).channel;
                   late.endpoint_.on_unreachable(late, FI_ETIMEDOUT, nullptr);
                 },
-                owner.endpoint_.engine(), std::move(opened), timeout_ms),
+                owner.endpoint_.engine(), std::move(opened), owner.endpoint_.parameters(), timeout_ms),
       channel(owner) {}
 
 Status Channel::ask(const Address& own, UniqueFd socket, int timeout_ms) noexcept {
@@ -95,7 +95,7 @@ void Channel::on_answer() noexcept {
   peer_.process = ntohl(greeting.process);
   const std::unique_ptr<Asking> done = std::move(asking_);
   start(std::move(done->socket), message.swapped(), greeting.answered(), done.get());
-  stream_.ask_when_silent(endpoint_.domain().fabric().parameters.keepalive_s);
+  stream_.ask_when_silent(endpoint_.parameters().keepalive_s);
   endpoint_.on_open(*this);
 }
 

@@ -119,9 +119,8 @@ int ReliableEndpoint::enable() {
   if (enabled_) return 0;
   if (Status status = routes_.check(caps_); !status.ok()) return status.code();
   if (!vector_) return -FI_ENOAV;
-  const Parameters& parameters = domain_.fabric().parameters;
-  prepare_listener(socket_.get(), parameters);  // accepted sockets inherit it
-  listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters);
+  prepare_listener(socket_.get(), parameters());  // accepted sockets inherit it
+  listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters());
   if (Status status = listener_->start(); !status.ok()) return status.code();
   enabled_ = true;
   take_transfers(caps_);
@@ -144,7 +143,7 @@ int ReliableEndpoint::setname(void* name, size_t len) {
   // A service address that was assigned before stays unless another one is named.
   if (wanted->port() == 0) wanted->set_port(own_.port());
   socket_.reset();
-  auto socket = open_bound(*wanted, domain_.fabric().parameters, true);
+  auto socket = open_bound(*wanted, parameters(), true);
   if (!socket) return socket.error().code();
   socket_ = std::move(*socket);
   own_ = *wanted;

@@ -45,6 +45,7 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
 
   // For channels, with the engine's mutex held.
   Engine& engine() noexcept { return domain_.engine(); }
+  const Parameters& parameters() const noexcept { return domain_.fabric().parameters; }
   Domain& domain() noexcept { return domain_; }
   CompletionRoutes& routes() noexcept { return routes_; }
   rdm::ReceiveSide& receives() noexcept { return receives_; }

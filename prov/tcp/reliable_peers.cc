@@ -62,18 +62,16 @@ void ReliableEndpoint::close_channel(Channel& channel, int reason) noexcept {
 
 // What is left of the time that the peer has got; 0: no end.
 int ReliableEndpoint::patience_ms(const Peer& peer) const noexcept {
-  if (domain_.fabric().parameters.connect_timeout_ms == 0) return 0;
+  if (parameters().connect_timeout_ms == 0) return 0;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(peer.give_up - net::now());
   return static_cast<int>(std::max<std::int64_t>(left.count(), 1));
 }
 
 // The connection is wanted; its outcome is heard later. What fails at once is the caller's to report.
 Status ReliableEndpoint::connect(Peer& peer) noexcept {
-  const Parameters& parameters = domain_.fabric().parameters;
-  if (peer.give_up == Clock::time_point()) peer.give_up = net::now() + parameters.connect_timeout_ms * 1ms;
+  if (peer.give_up == Clock::time_point()) peer.give_up = net::now() + parameters().connect_timeout_ms * 1ms;
   auto socket = open_towards(peer.address, own_);
   if (!socket) return socket.error();
-  prepare_stream(socket->get(), parameters);
   Channel* channel = make_channel(peer);
   if (channel == nullptr) return Status(-FI_ENOMEM);
   if (Status status = channel->ask(own_, std::move(*socket), patience_ms(peer)); !status.ok()) {
@@ -101,13 +99,13 @@ void ReliableEndpoint::on_refused(Channel& channel) noexcept {
   Peer& peer = channel.peer();
   close_channel(channel, FI_ECONNREFUSED);
   auto again = net::now() + kRefusalPatience;
-  if (domain_.fabric().parameters.connect_timeout_ms != 0) again = std::min(again, peer.give_up);
+  if (parameters().connect_timeout_ms != 0) again = std::min(again, peer.give_up);
   engine().set_deadline(peer.timer, again);
 }
 
 void ReliableEndpoint::on_peer_timer(Peer& peer) noexcept {
   if (peer.channel != nullptr || peer.waiting.empty()) return;
-  if (domain_.fabric().parameters.connect_timeout_ms != 0 && net::now() >= peer.give_up) {
+  if (parameters().connect_timeout_ms != 0 && net::now() >= peer.give_up) {
     FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s refuses connections\n", peer.address.to_string().c_str());
     return fail_waiting(peer, FI_ECONNREFUSED);
   }

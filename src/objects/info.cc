@@ -110,6 +110,10 @@ bool set_name(char*& name, const char* value) noexcept {
 }
 
 bool set_address(void*& address, size_t& len, const void* value, size_t value_len) noexcept {
+  if (address != nullptr && len == value_len) {
+    std::memcpy(address, value, value_len);
+    return true;
+  }
   void* copy = std::malloc(value_len);
   if (copy == nullptr) return false;
   std::memcpy(copy, value, value_len);
