@@ -103,7 +103,7 @@ Result<Device::Port> Device::port(std::uint8_t number) const noexcept {
   Port port{number, {}, Transport::kInfiniBand};
   if (const int error = ibv_query_port(context_, number, &port.attr); error != 0)
     return failure(Status::from_errno(error > 0 ? error : errno));
-  if (context_->device->transport_type == IBV_TRANSPORT_IWARP)
+  if (is_iwarp())
     port.transport = Transport::kIwarp;
   else if (port.attr.link_layer == IBV_LINK_LAYER_ETHERNET)
     port.transport = Transport::kRoce;

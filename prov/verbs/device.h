@@ -33,6 +33,7 @@ class Device : public RefCounted {
   Status query() noexcept;
 
   ibv_context* context() const noexcept { return context_; }
+  bool is_iwarp() const noexcept { return context_->device->transport_type == IBV_TRANSPORT_IWARP; }
   const char* name() const noexcept { return ibv_get_device_name(context_->device); }
   const ibv_device_attr_ex& attr() const noexcept { return attr_; }
   // As the device reports it now; -FI_ENODEV for a port it does not have.

@@ -130,8 +130,7 @@ CmEngine& Domain::engine() const noexcept {
 
 AccessRules Domain::access_rules() const noexcept {
   const bool wanted = caps_ == 0 || (caps_ & FI_ATOMIC) != 0;
-  return {.atomics = wanted && device_->attr().orig_attr.atomic_cap != IBV_ATOMIC_NONE,
-          .iwarp = device_->context()->device->transport_type == IBV_TRANSPORT_IWARP};
+  return {.atomics = wanted && device_->attr().orig_attr.atomic_cap != IBV_ATOMIC_NONE, .iwarp = device_->is_iwarp()};
 }
 
 Result<CompletionChannel*> Domain::channel_without_queue() noexcept try {

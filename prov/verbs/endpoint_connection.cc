@@ -211,7 +211,9 @@ void Endpoint::on_answer(const RdmaEvent& event) noexcept {
 void Endpoint::on_established(const RdmaEvent& event) noexcept {
   if (state_ == CmState::kAnswering) return enter(CmEvent::kMessageSent);
   if (state_ != CmState::kAwaiting) return;  // on_answer() was here
-  if (Status status = ready_queue_pair(); !status.ok()) return fail(explain_errno(CmPhase::kRequest, status.error()));
+  // Without a response before it this is iWARP, whose kernel part has readied the queue pair.
+  if (!domain_.device().is_iwarp())
+    if (Status status = ready_queue_pair(); !status.ok()) return fail(explain_errno(CmPhase::kRequest, status.error()));
   keep_answer(event);
   enter(CmEvent::kAccepted);
 }

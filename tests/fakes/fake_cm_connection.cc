@@ -186,6 +186,14 @@ void send_reply(Id& id, const void* data, size_t length) {
   Id* active = id_with_serial(id.peer);
   if (!active || active->state != CmState::kRequestSent) return;
   active->theirs = seen_by_peer(id);
+  if (id.device->config.iwarp) {  // both ends' queue pairs are the kernel's to connect
+    for (Id* end : {active, &id}) {
+      end->state = CmState::kEstablished;
+      cm_establish(*end);
+    }
+    push_event(*active, RDMA_CM_EVENT_ESTABLISHED, 0, data, length);
+    return push_event(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+  }
   active->state = CmState::kReplyReceived;
   push_event(*active, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, data, length, padding(id, kReplyData));
 }

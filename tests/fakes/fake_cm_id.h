@@ -77,6 +77,7 @@ Qp& qp_of(const Id& id);
 int cm_modify(Qp& qp, const ibv_qp_attr& attr, int mask);
 int cm_initialize(Id& id);
 int cm_connect_qp(Id& id);  // ready to receive, then ready to send
+void cm_establish(Id& id);  // both at once, as the kernel does for iWARP
 
 // fake_cm_events.cc
 void push_event(Id& id, rdma_cm_event_type type, int status, const void* data = nullptr, size_t length = 0,

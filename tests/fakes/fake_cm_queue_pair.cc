@@ -57,6 +57,11 @@ ibv_qp_attr attributes(const Id& id, ibv_qp_state state) {
   return attr;
 }
 
+int mask_for(const Id& id, ibv_qp_state state) {
+  if (id.device->config.iwarp) return state == IBV_QPS_RTS ? 0 : IBV_QP_STATE | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+  return state == IBV_QPS_INIT ? kInitMask : state == IBV_QPS_RTR ? kReceiveMask : kSendMask;
+}
+
 int create_qp(Id& id, ibv_pd* pd, ibv_qp_init_attr* attr, const char* call) {
   if (has_qp(id) || !id.device || attr->qp_type != id.qp_type) return EINVAL;
   if (!pd) pd = default_domain(id);
@@ -100,7 +105,14 @@ int cm_initialize(Id& id) {
   return cm_modify(qp, attributes(id, IBV_QPS_RTS), IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
+void cm_establish(Id& id) {
+  const auto& all = World::get().queue_pairs;
+  if (const auto found = all.find(id.mine.qp_num); found != all.end())
+    establish(*found->second, attributes(id, IBV_QPS_RTS));
+}
+
 int cm_connect_qp(Id& id) {
+  if (id.device->config.iwarp) return 0;
   Qp& qp = qp_of(id);
   if (const int error = cm_modify(qp, attributes(id, IBV_QPS_INIT), kInitMask)) return error;
   if (const int error = cm_modify(qp, attributes(id, IBV_QPS_RTR), kReceiveMask)) return error;
@@ -147,7 +159,7 @@ int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
                           own.state == CmState::kReplyReceived || own.state == CmState::kEstablished;
   if (state != IBV_QPS_INIT && !knows_peer) return cm_error(EINVAL);
   *attr = attributes(own, state);
-  *mask = state == IBV_QPS_INIT ? kInitMask : state == IBV_QPS_RTR ? kReceiveMask : kSendMask;
+  *mask = mask_for(own, state);
   return 0;
 }
 

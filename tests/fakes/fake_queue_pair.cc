@@ -62,6 +62,11 @@ int required_attributes(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to) {
   return 0;
 }
 
+// iWARP knows no way from INIT to ready-to-send but the one that the kernel goes while it connects.
+bool is_left_to_kernel(const Qp& qp, ibv_qp_state target) {
+  return qp.device->config.iwarp && (target == IBV_QPS_INIT || target == IBV_QPS_RTR);
+}
+
 void assign(ibv_qp_attr* to, const ibv_qp_attr& from, int mask) {
   if (mask & IBV_QP_ACCESS_FLAGS) to->qp_access_flags = from.qp_access_flags;
   if (mask & IBV_QP_PKEY_INDEX) to->pkey_index = from.pkey_index;
@@ -157,9 +162,23 @@ void unmake_qp(Qp& qp, const char* call) {
   destroy_object(&qp);
 }
 
+void establish(Qp& qp, const ibv_qp_attr& attr) {
+  assign(&qp.attr, attr, ~0);
+  qp.state = IBV_QPS_RTS;
+  find_remote(qp);
+  pump(qp);
+  if (qp.remote) pump(*qp.remote);
+}
+
 int apply(Qp& qp, const ibv_qp_attr& attr, int mask) {
   if (qp.device->removed) return EIO;
   const ibv_qp_state target = mask & IBV_QP_STATE ? attr.qp_state : qp.state;
+  if (is_left_to_kernel(qp, target)) {
+    if (qp.state != IBV_QPS_RESET && qp.state != IBV_QPS_INIT) return EINVAL;
+    assign(&qp.attr, attr, mask);
+    qp.state = IBV_QPS_INIT;
+    return 0;
+  }
   if (mask & IBV_QP_STATE) {
     if (!may_change(qp.state, target)) return EINVAL;
     const int required = required_attributes(qp.qp_type, qp.state, target);

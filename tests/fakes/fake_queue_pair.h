@@ -76,6 +76,7 @@ inline Qp& qp_of(ibv_qp* qp, const char* call) {
 // Creation without counting the call, for rdma_create_qp too. 0 or an error.
 int make_qp(ibv_pd* pd, ibv_qp_init_attr* attr, Qp** result, const char* call);
 void unmake_qp(Qp& qp, const char* call);
+void establish(Qp& qp, const ibv_qp_attr& attr);       // as the kernel does it for iWARP
 int apply(Qp& qp, const ibv_qp_attr& attr, int mask);  // a transition; 0 or an error
 void enter_error(Qp& qp);
 void find_remote(Qp& qp);  // fake_transfer.cc

@@ -24,6 +24,7 @@ class FaultsCalls : public testing::TestWithParam<ends::Options> {
     fake::retire_devices();
     fake::DeviceConfig device;
     device.infiniband = GetParam().native;
+    device.iwarp = GetParam().iwarp;
     fake::add_device(device);
   }
   void TearDown() override {
@@ -68,10 +69,12 @@ TEST_P(FaultsCalls, EachCallFailsOnce) {
 
 INSTANTIATE_TEST_SUITE_P(, FaultsCalls,
                          testing::Values(ends::Options{}, ends::Options{.shared_receives = true},
-                                         ends::Options{.automatic_progress = true}, ends::Options{.native = true}),
+                                         ends::Options{.automatic_progress = true}, ends::Options{.native = true},
+                                         ends::Options{.iwarp = true}),
                          [](const auto& param) {
                            return std::string(param.param.shared_receives      ? "shared_receives"
                                               : param.param.automatic_progress ? "automatic_progress"
                                               : param.param.native             ? "native_addresses"
+                                              : param.param.iwarp              ? "iwarp"
                                                                                : "plain");
                          });

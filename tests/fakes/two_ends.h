@@ -24,6 +24,7 @@ struct Options {
   int connect_timeout_ms = 400;
   bool server_rejects = false;
   uint8_t dscp = 0;            // of the traffic class; 0: none is asked for
+  bool iwarp = false;          // the device is to be of that kind
   bool native = false;         // InfiniBand addresses: FI_SOCKADDR_IB
   size_t queue_entries = 256;  // of each completion queue
 };
