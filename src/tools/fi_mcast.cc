@@ -40,7 +40,7 @@ struct Settings {
 
 CommandLine command_line(Settings& s) {
   return {
-      "Usage: fi_mcast [OPTIONS] GROUP       receive what is sent to the group\n"
+      "Usage: fi_mcast [OPTIONS] GROUP...    receive what is sent to these groups\n"
       "       fi_mcast -s [OPTIONS] GROUP    send to it\n\n"
       "GROUP is a numeric multicast address. Receivers are started first.\n",
       {
@@ -198,11 +198,15 @@ void print_text(const Settings& s, const Outcome& outcome) {
   if (outcome.senders.empty()) fmt::print("received nothing\n");
 }
 
+std::string names_of_groups(const Settings& s) {
+  return fmt::format("{}", fmt::join(s.link.groups, " "));
+}
+
 void print_json(const Settings& s, const GroupLink& link, const Outcome& outcome) {
   fmt::print("{{\n  \"program\": \"fi_mcast\",\n  \"version\": \"{}\",\n  \"role\": \"{}\",\n", WEFT_VERSION,
              s.link.sends ? "sender" : "receiver");
   fmt::print("  \"provider\": \"{}\",\n  \"domain\": \"{}\",\n  \"group\": \"{}\",\n  \"port\": {},\n",
-             link.info().fabric_attr->prov_name, link.info().domain_attr->name, s.link.group, s.port);
+             link.info().fabric_attr->prov_name, link.info().domain_attr->name, names_of_groups(s), s.port);
   if (s.link.sends) {
     fmt::print("  \"size\": {},\n  \"sent\": {},\n  \"seconds\": {:.6f},\n  \"messages_per_second\": {:.1f}\n}}\n",
                s.size, outcome.sent, outcome.seconds, per_second(outcome.sent, outcome.seconds));
@@ -238,11 +242,11 @@ int run(int argc, char** argv) {
   Settings s;
   const CommandLine::Parsed parsed = command_line(s).parse(argc, argv);
   if (parsed.exit_code >= 0) return parsed.exit_code;
-  if (parsed.operands.size() != 1) {
-    fmt::print(stderr, "fi_mcast: one group is needed; see fi_mcast -h\n");
+  if (parsed.operands.empty()) {
+    fmt::print(stderr, "fi_mcast: a group is needed; see fi_mcast -h\n");
     return FI_EINVAL;
   }
-  s.link.group = parsed.operands[0];
+  s.link.groups.assign(parsed.operands.begin(), parsed.operands.end());
   s.link.port = static_cast<uint16_t>(s.port);
   s.link.message = s.size;
   Watch watch(std::chrono::seconds(s.timeout), std::chrono::seconds(0));
@@ -252,7 +256,7 @@ int run(int argc, char** argv) {
     return EXIT_FAILURE;
   }
   const fi_info& info = (*link)->info();
-  fmt::print(stderr, "{} {} on {} ({}, {})\n", s.link.sends ? "sending to" : "receiving from", s.link.group,
+  fmt::print(stderr, "{} {} on {} ({}, {})\n", s.link.sends ? "sending to" : "receiving from", names_of_groups(s),
              (*link)->own_name(), info.domain_attr->name, info.fabric_attr->prov_name);
   Outcome outcome;
   const Status status = s.link.sends ? send_all(s, **link, watch, outcome) : receive_all(s, **link, watch, outcome);

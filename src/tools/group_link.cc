@@ -15,6 +15,7 @@ constexpr int kJoinWaitMs = 100;  // between two looks at the watch
 
 // Only the numeric address of a group.
 bool parse_group(const std::string& text, uint16_t port, sockaddr_storage& out) {
+  out = {};
   auto* in = reinterpret_cast<sockaddr_in*>(&out);
   auto* in6 = reinterpret_cast<sockaddr_in6*>(&out);
   if (inet_pton(AF_INET, text.c_str(), &in->sin_addr) == 1) {
@@ -45,15 +46,17 @@ Result<std::unique_ptr<GroupLink>> GroupLink::open(const GroupOptions& options, 
 }
 
 Status GroupLink::find() {
-  if (!parse_group(options_.group, options_.port, group_))
-    return fail(FI_EINVAL, "'{}' is not the numeric address of a multicast group", options_.group);
+  sockaddr_storage group{};
+  for (const std::string& name : options_.groups)
+    if (!parse_group(name, options_.port, group))
+      return fail(FI_EINVAL, "'{}' is not the numeric address of a multicast group", name);
   InfoPtr hints(fi_allocinfo());
   if (!hints) return fail(FI_ENOMEM, "fi_allocinfo");
   hints->ep_attr->type = FI_EP_DGRAM;
   hints->caps = FI_MSG | FI_MULTICAST | (options_.sends ? FI_SEND : FI_RECV);
   if (options_.loopback) hints->caps |= FI_SEND | FI_RECV;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
-  hints->addr_format = group_.ss_family == AF_INET ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
+  hints->addr_format = group.ss_family == AF_INET ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
   hints->ep_attr->max_msg_size = options_.message;
   if (options_.provider) set_string(hints->fabric_attr->prov_name, options_.provider);
@@ -120,16 +123,23 @@ Status GroupLink::register_buffers() {
 }
 
 Status GroupLink::join() {
-  watch_.step(fmt::format("joining the group {}", options_.group), Watch::Peer::kMayIdle);
-  fid_mc* mc = nullptr;
-  WEFT_TRY(check(fi_join(ep_.get(), &group_, options_.sends ? FI_SEND : FI_RECV, &mc, nullptr), "fi_join({})",
-                 options_.group));
-  mc_.reset(mc);
-  return await_membership();
+  memberships_.resize(options_.groups.size());
+  for (std::size_t i = 0; i < memberships_.size(); ++i) {
+    const std::string& name = options_.groups[i];
+    watch_.step(fmt::format("joining the group {}", name), Watch::Peer::kMayIdle);
+    sockaddr_storage group{};
+    parse_group(name, options_.port, group);
+    fid_mc* mc = nullptr;
+    WEFT_TRY(check(fi_join(ep_.get(), &group, options_.sends ? FI_SEND : FI_RECV, &mc, &memberships_[i]), "fi_join({})",
+                   name));
+    memberships_[i].mc.reset(mc);
+    WEFT_TRY(await_membership(memberships_[i]));
+  }
+  return {};
 }
 
-Status GroupLink::await_membership() {
-  while (!member_) {
+Status GroupLink::await_membership(const Membership& membership) {
+  while (!membership.stands) {
     WEFT_TRY(read_event(kJoinWaitMs));
     WEFT_TRY(watch_.check());
   }
@@ -142,16 +152,20 @@ Status GroupLink::read_event(int timeout_ms) {
   const ssize_t got = timeout_ms == 0 ? fi_eq_read(eq_.get(), &event, &entry, sizeof entry, 0)
                                       : fi_eq_sread(eq_.get(), &event, &entry, sizeof entry, timeout_ms, 0);
   if (got > 0 && event == FI_JOIN_COMPLETE) {
-    if (was_member_) fmt::print(stderr, "fi_mcast: a member of {} again\n", options_.group);
-    member_ = was_member_ = true;
+    auto& membership = *static_cast<Membership*>(entry.context);
+    if (membership.stood)
+      fmt::print(stderr, "fi_mcast: a member of {} again\n", options_.groups[&membership - memberships_.data()]);
+    membership.stands = membership.stood = true;
   } else if (got == -FI_EAVAIL) {
     fi_eq_err_entry error{};
     fi_eq_readerr(eq_.get(), &error, 0);
     char text[512] = "";
     const char* sentence = fi_eq_strerror(eq_.get(), error.prov_errno, error.err_data, text, sizeof text);
-    if (!was_member_ || !may_pass(error.err)) return fail(error.err, "{}", sentence);
+    auto* membership = error.fid->fclass == FI_CLASS_MC ? static_cast<Membership*>(error.context) : nullptr;
+    const bool stood = membership == nullptr || membership->stood;
+    if (!stood || !may_pass(error.err)) return fail(error.err, "{}", sentence);
     fmt::print(stderr, "fi_mcast: {}\n", sentence);
-    if (error.fid == &mc_->fid) member_ = false;
+    if (membership != nullptr) membership->stands = false;
   } else if (got < 0 && got != -FI_EAGAIN && got != -FI_ETIMEDOUT) {
     return check(got, "fi_eq_read");
   }
@@ -210,15 +224,16 @@ Result<std::span<std::byte>> GroupLink::outgoing() {
 Status GroupLink::send() {
   const std::size_t slot = posted_ % kSends;
   const iovec iov{buffer(slot), options_.message};
-  fi_msg message{&iov, &descriptor_, 1, fi_mc_addr(mc_.get()), &contexts_[slot], 0};
+  const Membership& to = memberships_[posted_ % memberships_.size()];
+  fi_msg message{&iov, &descriptor_, 1, fi_mc_addr(to.mc.get()), &contexts_[slot], 0};
   for (;;) {
     const ssize_t result = fi_sendmsg(ep_.get(), &message, FI_MULTICAST | FI_COMPLETION);
     if (result == 0) break;
     if (result != -FI_EAGAIN) {  // the membership may be interrupted
       WEFT_TRY(read_event(0));
-      if (member_) return check(result, "fi_sendmsg");
-      WEFT_TRY(await_membership());
-      message.addr = fi_mc_addr(mc_.get());
+      if (to.stands) return check(result, "fi_sendmsg");
+      WEFT_TRY(await_membership(to));
+      message.addr = fi_mc_addr(to.mc.get());
       continue;
     }
     WEFT_TRY(take_completions(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A datagram endpoint that is a member of one multicast group, with its buffers: fi_endpoint(3), fi_cm(3) fi_join,
+// A datagram endpoint that is a member of multicast groups, with its buffers: fi_endpoint(3), fi_cm(3) fi_join,
 // fi_msg(3).
 #pragma once
 
@@ -22,7 +22,7 @@
 namespace weft::tools {
 
 struct GroupOptions {
-  std::string group;  // numeric address
+  std::vector<std::string> groups;  // numeric addresses
   uint16_t port = 4711;
   bool sends = false;              // the role: one or the other
   const char* provider = nullptr;  // nullptr: whichever comes first
@@ -59,8 +59,13 @@ class GroupLink {
   Status open_endpoint();
   Status open_queues();
   Status register_buffers();
+  struct Membership {
+    FidPtr<fid_mc> mc;
+    bool stands = false;
+    bool stood = false;
+  };
   Status join();
-  Status await_membership();
+  Status await_membership(const Membership& membership);
   Status read_event(int timeout_ms);
   Status post_receive(std::size_t slot);
   Status completion_failure();
@@ -73,7 +78,6 @@ class GroupLink {
 
   GroupOptions options_;
   Watch& watch_;
-  sockaddr_storage group_{};
   std::vector<std::byte> memory_;
   std::size_t stride_ = 0;
   std::vector<fi_context2> contexts_;
@@ -86,9 +90,7 @@ class GroupLink {
   FidPtr<fid_av> av_;
   FidPtr<fid_mr> mr_;
   FidPtr<fid_ep> ep_;
-  FidPtr<fid_mc> mc_;
-  bool member_ = false;
-  bool was_member_ = false;
+  std::vector<Membership> memberships_;  // as options_.groups
   std::chrono::steady_clock::time_point next_check_{};
   void* descriptor_ = nullptr;
   uint64_t posted_ = 0;    // sends so far

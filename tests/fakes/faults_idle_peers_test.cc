@@ -29,12 +29,14 @@ void exchange(ReliableEnd& from, ReliableEnd& to) {
 // Registered bytes of one endpoint for each of `count` peers that it has exchanged a message with.
 uint64_t bytes_per_peer(const char* shared, size_t count) {
   fake::reset();
+  const auto foreign = fake::registered_bytes();  // what tests left whose deregistrations were made to fail
   setenv("FI_OFI_RXM_USE_SRX", shared, 1);
   std::deque<ReliableEnd> ends(count + 1);
   ReliableEnd& hub = ends.front();
   EXPECT_TRUE(hub.open());
   exchange(hub, hub);
-  const auto before = fake::registered_bytes();
+  auto before = fake::registered_bytes();
+  for (const auto& [domain, bytes] : foreign) before.erase(domain);
   EXPECT_EQ(before.size(), 1u);
   for (size_t i = 1; i <= count && !testing::Test::HasFailure(); ++i) {
     EXPECT_TRUE(ends[i].open());
