@@ -9,13 +9,16 @@
 #include "tcp/engine.h"
 #include "tcp/fabric.h"
 #include "tcp/queues.h"
+#include "tcp/spare_socket.h"
 #include "tcp/stream.h"
 
 namespace weft::tcp {
 
 class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
  public:
-  TransferPools& pools() noexcept { return pools_; }  // under the engine's mutex
+  // Under the engine's mutex.
+  TransferPools& pools() noexcept { return pools_; }
+  SpareSocket& spare_socket() noexcept { return spare_socket_; }
 
   // Slots of fi_ops_domain, beside those of SoftwareDomain. There are no atomics on this wire, and transmit contexts
   // are not shared.
@@ -29,6 +32,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   ~Domain() = default;
 
   TransferPools pools_;
+  SpareSocket spare_socket_;
 };
 
 }  // namespace weft::tcp

@@ -102,7 +102,7 @@ Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
     socket = std::move(*bound);
   }
   if (!socket) {
-    auto opened = open_towards(peer, local_);
+    auto opened = open_towards(peer, local_, domain_.spare_socket());
     if (!opened) return opened;
     socket = std::move(*opened);
   }
@@ -154,8 +154,9 @@ void Endpoint::settle(Handshake::Step step) noexcept {
       return enter(CmEvent::kTransportUp);
     case Handshake::Step::kSent:
       enter(CmEvent::kMessageSent);
-      if (state_ == CmState::kAwaiting) settle(handshake_->await_answer());
-      return;
+      if (state_ != CmState::kAwaiting) return;
+      domain_.spare_socket().refill();
+      return settle(handshake_->await_answer());
     case Handshake::Step::kAnswered:
       return on_answer();
     case Handshake::Step::kFailed:

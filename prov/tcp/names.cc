@@ -41,8 +41,8 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
   return socket;
 }
 
-Result<UniqueFd> open_towards(const Address& peer, const Address& local) noexcept {
-  const int fd = net::open_stream(local.family());
+Result<UniqueFd> open_towards(const Address& peer, const Address& local, SpareSocket& spare) noexcept {
+  const int fd = spare.take(local.family());
   if (fd < 0) return failure(Status(fd));
   UniqueFd socket(fd);
   // To an address of this host the kernel connects from that same address, unasked.

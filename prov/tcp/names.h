@@ -6,6 +6,7 @@
 #include "base/unique_fd.h"
 #include "objects/endpoint_names.h"
 #include "tcp/parameters.h"
+#include "tcp/spare_socket.h"
 
 namespace weft::tcp {
 
@@ -14,7 +15,7 @@ namespace weft::tcp {
 Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool passive) noexcept;
 
 // A stream socket that will connect to `peer` from the host of `local`, if that names one; its port is chosen then.
-Result<UniqueFd> open_towards(const Address& peer, const Address& local) noexcept;
+Result<UniqueFd> open_towards(const Address& peer, const Address& local, SpareSocket& spare) noexcept;
 
 // What every connection of ours has from the start: no delays.
 void prepare_stream(int fd, const Parameters& parameters) noexcept;

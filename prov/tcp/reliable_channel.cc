@@ -78,6 +78,7 @@ void Channel::settle(Handshake::Step step) noexcept {
       return settle(asking_->send_message());
     case Handshake::Step::kSent:
       asking_->sent = true;
+      endpoint_.domain().spare_socket().refill();
       return settle(asking_->await_answer());
     case Handshake::Step::kAnswered:
       return on_answer();

@@ -70,7 +70,7 @@ int ReliableEndpoint::patience_ms(const Peer& peer) const noexcept {
 // The connection is wanted; its outcome is heard later. What fails at once is the caller's to report.
 Status ReliableEndpoint::connect(Peer& peer) noexcept {
   if (peer.give_up == Clock::time_point()) peer.give_up = net::now() + parameters().connect_timeout_ms * 1ms;
-  auto socket = open_towards(peer.address, own_);
+  auto socket = open_towards(peer.address, own_, domain_.spare_socket());
   if (!socket) return socket.error();
   Channel* channel = make_channel(peer);
   if (channel == nullptr) return Status(-FI_ENOMEM);

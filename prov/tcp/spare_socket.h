@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A socket that is opened while one connection waits for its peer's answer, for the next connection: whoever makes
+// many, one after the other, need not wait for the system to make sockets. Those who connect once never have one.
+//
+// Owner: the domain, whose engine's mutex guards it.
+#pragma once
+
+#include "base/unique_fd.h"
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+
+class SpareSocket {
+ public:
+  // A new socket, or -errno.
+  int take(int family) noexcept {
+    repeated_ = family_ == family;
+    family_ = family;
+    if (repeated_ && socket_) return socket_.release();
+    socket_.reset();
+    return net::open_stream(family);
+  }
+  void refill() noexcept {
+    if (!repeated_ || socket_) return;
+    if (const int fd = net::open_stream(family_); fd >= 0) socket_.reset(fd);
+  }
+
+ private:
+  UniqueFd socket_;
+  int family_ = 0;  // that of the last one taken
+  bool repeated_ = false;
+};
+
+}  // namespace weft::tcp
