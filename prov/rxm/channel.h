@@ -10,6 +10,7 @@
 
 #include "base/deadline.h"
 #include "base/list.h"
+#include "rdm/farewell.h"
 #include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
 #include "rdm/transfer_calls.h"
@@ -168,6 +169,8 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
   Peer* peer = nullptr;
   std::uint64_t remote_id = 0;  // what packets to the peer bear
   std::uint32_t number = 0;     // what its packets to us bear; 0: the buffer tells whose they are
+  rdm::Farewell farewell;
+  std::uint64_t activity = 0;   // operations and packets so far
   DirectLink direct;            // each end may read the other's memory
   unsigned works = 0;           // operations that the lower provider has
   unsigned atomics = 0;         // operations that the peer has not answered
@@ -183,6 +186,8 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
 
   // Whoever does not read our answers shall not ask for more.
   bool holds_back() const noexcept { return packet_count >= kMaxWaitingAnswers; }
+  // What the application sends may go: it is open, and nobody is about to close it because it is idle.
+  bool takes() const noexcept { return state == State::kOpen && !farewell.holds(); }
   bool stalls() noexcept { return !unposted.empty() || !packets.empty() || !stalled.empty(); }
 };
 

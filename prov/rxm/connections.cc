@@ -108,7 +108,8 @@ Status Endpoint::connect(Peer& peer) noexcept {
   said.data.eager_limit = static_cast<uint32_t>(eager_limit_);
   said.data.receive_size = kReceivesPerChannel;
   said.data.id = number_for(*channel);
-  const std::size_t len = sizeof said.data + offer_direct_reads(*channel, said.offer);
+  std::size_t len = sizeof said.data + offer_direct_reads(*channel, said.offer);
+  len = offer_to_close(reinterpret_cast<std::byte*>(&said), len);
   if (const int error = fi_connect(channel->ep, peer.address.data(), &said, len); error != 0) {
     close_channel(*channel, -error);
     return Status(error);
@@ -191,7 +192,7 @@ void Endpoint::fail_waiting(Peer& peer, int error) noexcept {
 }
 
 Deadline Endpoint::next_deadline() noexcept {
-  Deadline next;
+  Deadline next = idle_check_;
   for (Peer& peer : connecting_) {
     next = std::min(next, peer.deadline);
     if (peer.channel == nullptr) next = std::min(next, peer.retry_at);
@@ -231,6 +232,7 @@ void Endpoint::progress_connections() noexcept {
     }
   }
   check_deadlines();
+  if (idle_timeout_ != Clock::duration::zero()) check_idle();
 }
 
 void Endpoint::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t data_len) noexcept {
@@ -246,9 +248,18 @@ void Endpoint::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t
   if (channel->state == Channel::State::kClosed) return;
   Peer& peer = *channel->peer;
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s closed its connection\n", peer.address.to_string().c_str());
-  const bool ours = peer.channel == channel;
-  close_channel(*channel, FI_ECONNRESET);
-  if (ours) fail_waiting(peer, FI_ECONNRESET);
+  end_channel(*channel, FI_ECONNRESET);
+}
+
+// Whose end nobody had agreed to fails what waits for the peer as well; else it goes over another one.
+void Endpoint::end_channel(Channel& channel, int error) noexcept {
+  Peer& peer = *channel.peer;
+  const bool ours = peer.channel == &channel, idle = channel.farewell.holds();
+  close_channel(channel, error);
+  if (!ours) return;
+  if (!idle) return fail_waiting(peer, error);
+  if (peer.waiting.empty()) return;
+  if (Status status = connect(peer); !status.ok()) fail_waiting(peer, status.error());
 }
 
 void Endpoint::on_event_error() noexcept {
@@ -257,7 +268,6 @@ void Endpoint::on_event_error() noexcept {
   Channel* channel = channel_of(error.fid);
   if (channel == nullptr) return;
   Peer& peer = *channel->peer;
-  const bool ours = peer.channel == channel;
   RejectData said;
   if (channel->state == Channel::State::kConnecting && error.err_data_size >= sizeof said) {
     std::memcpy(&said, error.err_data, sizeof said);
@@ -272,8 +282,7 @@ void Endpoint::on_event_error() noexcept {
   FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection with %s: %s\n", peer.address.to_string().c_str(),
           fi_eq_strerror(lower_eq_.get(), error.prov_errno, error.err_data, text, sizeof text));
   read_what_is_there();
-  close_channel(*channel, error.err);
-  if (ours) fail_waiting(peer, error.err);
+  if (channel->state != Channel::State::kClosed) end_channel(*channel, error.err);
 }
 
 void Endpoint::on_connected(Channel& channel, const void* data, std::size_t len) noexcept {
@@ -288,6 +297,8 @@ void Endpoint::on_connected(Channel& channel, const void* data, std::size_t len)
     channel.remote_id = accepted.id;
     peer.process = process_of(accepted.id);
     if (const auto offer = direct_offer(data, len, sizeof accepted)) channel.direct.accept(*offer);
+    if (idle_timeout_ != Clock::duration::zero() && offers_to_close(data, len, sizeof accepted))
+      channel.farewell.allow(idle_timeout_, Clock::now());
   }
   channel.state = Channel::State::kOpen;
   if (channel.stalls()) stall(channel);
@@ -328,8 +339,10 @@ void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noex
     }
   if (*from == own) {
     if (peer->twin != nullptr) return reject(info, static_cast<std::uint8_t>(Reason::kAlready));
-    return accept(*peer, info, remote_id, true, direct_offer(data, len, sizeof said));
+    return accept(*peer, info, remote_id, true, direct_offer(data, len, sizeof said), false);
   }
+  // Who asks again has closed the connection that both ends had agreed to close.
+  if (peer->channel != nullptr && peer->channel->farewell.agreed()) close_channel(*peer->channel, FI_ECANCELED);
   if (Channel* current = peer->channel; current != nullptr) {
     const bool connecting = current->state == Channel::State::kConnecting;
     // A request of the process that we are connected with, or of one that did not say who it is, crossed ours.
@@ -339,11 +352,11 @@ void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noex
     close_channel(*current, connecting ? FI_EALREADY : FI_ECONNRESET);
   }
   peer->process = process;
-  accept(*peer, info, remote_id, false, direct_offer(data, len, sizeof said));
+  accept(*peer, info, remote_id, false, direct_offer(data, len, sizeof said), offers_to_close(data, len, sizeof said));
 }
 
 void Endpoint::accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin,
-                      const std::optional<DirectOffer>& offer) noexcept {
+                      const std::optional<DirectOffer>& offer, bool closes) noexcept {
   Channel* channel = open_channel(peer, info);
   if (channel == nullptr) return;  // and with it the request
   channel->state = Channel::State::kAccepting;
@@ -356,6 +369,10 @@ void Endpoint::accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool t
   if (offer) {
     channel->direct.accept(*offer);
     len += offer_direct_reads(*channel, said.offer);
+  }
+  if (closes && idle_timeout_ != Clock::duration::zero()) {
+    len = offer_to_close(reinterpret_cast<std::byte*>(&said), len);
+    channel->farewell.allow(idle_timeout_, Clock::now());
   }
   if (const int error = fi_accept(channel->ep, &said, len); error != 0) {
     close_channel(*channel, -error);

@@ -67,6 +67,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
       segment_limit_(domain.fabric().parameters.segment_limit),
       unexpected_limit_(domain.fabric().parameters.unexpected_bytes),
       connect_timeout_ms_(domain.fabric().parameters.connect_timeout_ms),
+      idle_timeout_(std::chrono::milliseconds(domain.fabric().parameters.idle_timeout_ms)),
       data_mask_(low_bytes(domain.attr().cq_data_size)),
       segments_(!is_stream(*lower)),
       invites_writes_(domain.fabric().parameters.rendezvous_write),

@@ -143,12 +143,19 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   void on_event_error() noexcept;
   void on_request(fi_info* info, const void* data, std::size_t len) noexcept;
   void reject(fi_info* info, std::uint8_t reason) noexcept;
-  void accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin,
-              const std::optional<DirectOffer>& offer) noexcept;
+  void accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin, const std::optional<DirectOffer>& offer,
+              bool closes) noexcept;
   void on_connected(Channel& channel, const void* data, std::size_t len) noexcept;
   void fail_waiting(Peer& peer, int error) noexcept;
   void check_deadlines() noexcept;
   Channel* channel_of(const ::fid* fid) noexcept;
+  void end_channel(Channel& channel, int error) noexcept;
+
+  // idle_connections.cc
+  static bool offers_to_close(const void* data, std::size_t len, std::size_t behind) noexcept;
+  std::size_t offer_to_close(std::byte* bytes, std::size_t len) const noexcept;
+  void check_idle() noexcept;
+  void hear_farewell(Channel& channel, std::uint64_t word) noexcept;
 
   // atomics.cc
   ssize_t update(const AtomicRequest& request) noexcept;
@@ -249,12 +256,13 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   const std::size_t segment_limit_;
   const std::size_t unexpected_limit_;
   const int connect_timeout_ms_;
-  const uint64_t data_mask_;       // completion data as domain_attr->cq_data_size has it
-  const bool segments_;            // see is_stream()
-  const bool invites_writes_;      // FI_OFI_RXM_USE_RNDV_WRITE
-  const bool direct_reads_;        // FI_OFI_RXM_DIRECT_READ
-  const bool shares_receives_;     // FI_OFI_RXM_USE_SRX
-  const std::size_t max_message_;  // the lower provider's: what it may have to read in one piece
+  const Clock::duration idle_timeout_;  // zero: idle connections stay
+  const uint64_t data_mask_;            // completion data as domain_attr->cq_data_size has it
+  const bool segments_;                 // see is_stream()
+  const bool invites_writes_;           // FI_OFI_RXM_USE_RNDV_WRITE
+  const bool direct_reads_;             // FI_OFI_RXM_DIRECT_READ
+  const bool shares_receives_;          // FI_OFI_RXM_USE_SRX
+  const std::size_t max_message_;       // the lower provider's: what it may have to read in one piece
   const std::size_t lower_inject_;
   const std::size_t lower_iov_limit_;
   const bool names_sources_;  // FI_SOURCE
@@ -296,6 +304,7 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   std::vector<std::uint32_t> free_numbers_;
   unsigned polls_ = 0;
   Clock::time_point looked_at_connections_{};
+  Deadline idle_check_;
   rdm::ReceiveSide receives_;
 };
 

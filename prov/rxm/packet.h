@@ -55,10 +55,14 @@ struct DirectOffer {
 };
 static_assert(sizeof(DirectOffer) == 48);
 
+// Behind that, from an end that closes idle connections (rdm/farewell.h), in an answer if both do.
+inline constexpr std::uint64_t kIdleMagic = 0x9d31'6b1e'77e6'7403;
+
 template <class Data>
 struct Introduction {
   Data data;
   DirectOffer offer;
+  std::uint64_t room;  // as the offer may be missing, what follows it has no place of its own
 };
 static_assert(offsetof(Introduction<ConnectData>, offer) == sizeof(ConnectData));
 static_assert(offsetof(Introduction<AcceptData>, offer) == sizeof(AcceptData));
@@ -80,6 +84,7 @@ enum class PacketType : std::uint8_t {
   kCredit = 6,
   kWriteTarget = 7,  // "write it there"
   kWriteDone = 8,
+  kFarewell = 64,  // between ends that both say kIdleMagic: `message` is a word of rdm/farewell.h
 };
 
 struct ControlHeader {

@@ -30,6 +30,10 @@ void Parameters::define() {
                   "How much is kept of messages that no receive was posted for; then senders wait (default: 67108864)");
   fi_param_define(rxm, "connect_timeout", FI_PARAM_INT,
                   "Milliseconds after which a peer counts as unreachable (default: 30000)");
+  fi_param_define(
+      rxm, "idle_timeout", FI_PARAM_INT,
+      "Milliseconds after which a connection is closed that nothing moves on, if both ends have it; 0: never "
+      "(default: 0)");
   fi_param_define(rxm, "use_rndv_write", FI_PARAM_BOOL,
                   "Long messages that come over the connection are written by their sender, not read by their "
                   "receiver; peers on libfabric must have the same (default: no)");
@@ -54,6 +58,7 @@ Parameters Parameters::read() {
   parameter.number("rx_size", values.rx_size, 1, kLargestQueue);
   parameter.number("unexpected_bytes", values.unexpected_bytes, 0, kMaxInt);
   parameter.number("connect_timeout", values.connect_timeout_ms, 1, kMaxInt);
+  parameter.number("idle_timeout", values.idle_timeout_ms, 0, kMaxInt);
   parameter.toggle("use_rndv_write", values.rendezvous_write);
   parameter.toggle("use_srx", values.shared_receives);
   parameter.toggle("direct_read", values.direct_read);

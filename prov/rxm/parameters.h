@@ -16,6 +16,7 @@ struct Parameters {
   std::size_t rx_size = kDefaultQueueSize;
   std::size_t unexpected_bytes = kDefaultUnexpectedBytes;  // FI_OFI_RXM_UNEXPECTED_BYTES
   int connect_timeout_ms = kDefaultConnectTimeoutMs;       // FI_OFI_RXM_CONNECT_TIMEOUT
+  int idle_timeout_ms = 0;                                 // FI_OFI_RXM_IDLE_TIMEOUT; 0: never
   bool rendezvous_write = false;                           // FI_OFI_RXM_USE_RNDV_WRITE
   bool shared_receives = true;                             // FI_OFI_RXM_USE_SRX
   bool direct_read = true;                                 // FI_OFI_RXM_DIRECT_READ

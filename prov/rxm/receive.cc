@@ -68,6 +68,7 @@ void Endpoint::handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& ent
   Channel& channel = *posted.channel;
   const std::byte* bytes = posted.buffer->bytes;
   PacketHeader header;
+  const std::uint64_t before = channel.activity++;
   if ((entry.flags & FI_TAGGED) != 0) {
     const rdm::Envelope envelope{.source = channel.peer->id,
                                  .tag = entry.tag,
@@ -83,6 +84,8 @@ void Endpoint::handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& ent
     std::memcpy(&header, bytes, std::min(entry.len, sizeof header));
     if (header.control.version != kControlVersion)
       protocol_error(channel, "a packet of another version");
+    else if (header.control.type == PacketType::kFarewell)
+      channel.activity = before, hear_farewell(channel, header.control.message);
     else if (header.control.type == PacketType::kReadDone)
       on_read_done(channel, header.control);
     else if (header.control.type == PacketType::kWriteDone)

@@ -72,7 +72,7 @@ ssize_t Endpoint::transmit(const TransmitRequest& request) noexcept {
   Peer* peer = peer_of(request.destination);
   if (peer == nullptr) return -FI_EINVAL;
   Channel* channel = peer->channel;
-  const bool open = channel != nullptr && channel->state == Channel::State::kOpen;
+  const bool open = channel != nullptr && channel->takes();
   if (open && peer->waiting.empty() && try_inject(*channel, request, len)) return 0;
   return queue(*peer, request, len, nullptr);
 }
@@ -86,7 +86,7 @@ ssize_t Endpoint::queue(Peer& peer, const TransmitRequest& request, std::size_t 
   if (record == nullptr) return -FI_EAGAIN;
   record->atomic = atomic;
   peer.waiting.push_back(*record);
-  if (peer.channel != nullptr && peer.channel->state == Channel::State::kOpen) flush(peer);
+  if (peer.channel != nullptr && peer.channel->takes()) flush(peer);
   return 0;
 }
 
@@ -101,6 +101,7 @@ bool Endpoint::try_inject(Channel& channel, const TransmitRequest& request, std:
   gather(request.iov, 0, bytes + sizeof packet, len);
   if (fi_inject(channel.ep, bytes, sizeof packet + len, FI_ADDR_UNSPEC) != 0) return false;
   engine().note_given();
+  ++channel.activity;
   const bool report = !request.silent && routes_.reports_sent(request.flags);
   routes_.transmitted(completion_flags_of(request.operation), request.context, report);
   return true;
@@ -138,7 +139,7 @@ void Endpoint::flush(Peer& peer) noexcept {
   while (!peer.waiting.empty()) {
     Transmit& transmit = peer.waiting.front();
     if (transmit.error == 0) {
-      if (peer.channel == nullptr || peer.channel->state != Channel::State::kOpen) return;
+      if (peer.channel == nullptr || !peer.channel->takes()) return;
       if (transmit.fenced && !peer.channel->flight.empty() && transmit.channel == nullptr) return;  // see finish()
       if (waits_for_atomics(transmit)) return;
       const ssize_t result = start(*peer.channel, transmit);
@@ -153,6 +154,7 @@ void Endpoint::flush(Peer& peer) noexcept {
 // 0, -FI_EAGAIN, or the error that the operation fails with.
 ssize_t Endpoint::start(Channel& channel, Transmit& transmit) noexcept {
   transmit.channel = &channel;
+  ++channel.activity;
   if (!static_cast<ListHook<FlightTag>&>(transmit).linked()) channel.flight.push_back(transmit);
   if (transmit.operation >= Operation::kUpdate) return start_atomic(channel, transmit);
   if (transmit.operation > Operation::kTagged) return start_rma(channel, transmit);

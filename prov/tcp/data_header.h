@@ -24,6 +24,8 @@ enum class Op : std::uint8_t {
   kAnnouncement = 5,
   kClearance = 6,
   kAnnounced = 7,
+  // Between ends that both said that they close idle connections (reliable_greeting.h): a word of rdm/farewell.h.
+  kFarewell = 64,
 };
 
 inline constexpr std::uint8_t kDataVersion = 3;
@@ -129,8 +131,8 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   };
   DataHeader header;
   const auto op = static_cast<std::uint8_t>(in[1]);
-  if (op > static_cast<std::uint8_t>(Op::kAnnounced)) return failure(EPROTO);
   header.op = static_cast<Op>(op);
+  if (header.op > Op::kAnnounced && header.op != Op::kFarewell) return failure(EPROTO);
   std::memcpy(&header.flags, in + 2, 2);
   if (swap) header.flags = __builtin_bswap16(header.flags);
   header.op_data = static_cast<std::uint8_t>(in[4]);
@@ -144,7 +146,8 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   const std::uint64_t total = word(in + 8);
   if (size != static_cast<std::uint8_t>(in[kHeaderSizeOffset]) || total < size) return failure(EPROTO);
   header.payload = total - size;
-  const bool bare = header.op == Op::kReadRequest || header.op == Op::kAnnouncement || header.op == Op::kClearance;
+  const bool bare = header.op == Op::kReadRequest || header.op == Op::kAnnouncement || header.op == Op::kClearance ||
+                    header.op == Op::kFarewell;
   if ((bare || header.is_ack()) && header.payload != 0) return failure(EPROTO);
   const std::byte* next = in + kBaseHeaderSize;
   if (header.has_cq_data()) header.cq_data = word(next), next += 8;

@@ -26,6 +26,9 @@ void Parameters::define() {
                   "Seconds of silence after which a connection asks whether its peer is there; 0: never (default: 30)");
   fi_param_define(tcp, "connect_timeout", FI_PARAM_INT,
                   "Milliseconds that setting up a connection may take in all; 0: no limit (default: 30000)");
+  fi_param_define(tcp, "idle_timeout", FI_PARAM_INT,
+                  "Milliseconds after which reliable datagrams close a connection that nothing moves on, if both ends "
+                  "have it; 0: never (default: 0)");
   fi_param_define(tcp, "backlog", FI_PARAM_INT,
                   "Connection requests that may be pending at a passive endpoint (default: 4096)");
   fi_param_define(tcp, "tx_size", FI_PARAM_INT, "Default size of transmit queues (default: 256)");
@@ -46,6 +49,7 @@ Parameters Parameters::read() {
   parameter.toggle("nodelay", values.nodelay);
   parameter.number("keepalive", values.keepalive_s, 0, kMaxKeepalive);
   parameter.number("connect_timeout", values.connect_timeout_ms, 0, ParameterReader::kMaxInt);
+  parameter.number("idle_timeout", values.idle_timeout_ms, 0, ParameterReader::kMaxInt);
   parameter.number("backlog", values.backlog, 1, ParameterReader::kMaxInt);
   parameter.number("tx_size", values.tx_size, 1, kMaxQueueSize);
   parameter.number("rx_size", values.rx_size, 1, kMaxQueueSize);

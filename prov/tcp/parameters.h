@@ -17,6 +17,7 @@ struct Parameters {
   bool nodelay = true;          // FI_TCP_NODELAY
   int keepalive_s = 30;         // FI_TCP_KEEPALIVE: silence after which the peer is asked whether it is there; 0: never
   int connect_timeout_ms = 30'000;  // FI_TCP_CONNECT_TIMEOUT: of the whole connection set-up; 0: none
+  int idle_timeout_ms = 0;          // FI_TCP_IDLE_TIMEOUT: then reliable datagrams close a connection; 0: never
   int backlog = 4096;               // FI_TCP_BACKLOG: requests that may be pending at a passive endpoint
   std::size_t tx_size = 256;        // FI_TCP_TX_SIZE, _RX_SIZE: default queue sizes
   std::size_t rx_size = 256;

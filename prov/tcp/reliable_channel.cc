@@ -12,6 +12,7 @@
 #include "tcp/provider.h"
 #include "tcp/reliable_endpoint.h"
 #include "tcp/reliable_greeting.h"
+#include "tcp/socket.h"
 
 namespace weft::tcp {
 
@@ -52,7 +53,8 @@ Channel::Asking::Asking(Channel& owner, UniqueFd opened, int timeout_ms) noexcep
 Status Channel::ask(const Address& own, UniqueFd socket, int timeout_ms) noexcept {
   asking_.reset(new (std::nothrow) Asking(*this, std::move(socket), timeout_ms));
   if (asking_ == nullptr) return Status(-FI_ENOMEM);
-  const Greeting greeting = Greeting::of(own.port(), endpoint_.process());
+  Greeting greeting = Greeting::of(own.port(), endpoint_.process());
+  if (endpoint_.closes_idle(peer_)) greeting.features |= kAskerCloses;
   asking_->message.compose(CmType::kRequest, &greeting, sizeof greeting);
   // Its end may be known at once; the endpoint hears of it when the caller is done with the channel.
   endpoint_.engine().make_ready(*asking_);
@@ -95,12 +97,14 @@ void Channel::on_answer() noexcept {
     return endpoint_.on_unreachable(*this, FI_EREMOTEIO, "the peer accepted without saying who it is");
   peer_.process = ntohl(greeting.process);
   const std::unique_ptr<Asking> done = std::move(asking_);
-  start(std::move(done->socket), message.swapped(), greeting.answered(), done.get());
+  const bool closes = endpoint_.closes_idle(peer_) && (greeting.features & kAnswererCloses) != 0;
+  start(std::move(done->socket), message.swapped(), greeting.answered(), closes, done.get());
   stream_.ask_when_silent(endpoint_.parameters().keepalive_s);
   endpoint_.on_open(*this);
 }
 
-void Channel::start(UniqueFd socket, bool swap_bytes, std::uint8_t version, Watch* handshake) noexcept {
+void Channel::start(UniqueFd socket, bool swap_bytes, std::uint8_t version, bool closes, Watch* handshake) noexcept {
+  if (closes) farewell_.allow(endpoint_.idle_timeout(), net::now());
   if (version >= 1) tickets_.reset(new (std::nothrow) bool[kTickets]());
   announces_ = tickets_ != nullptr;
   stream_.start(std::move(socket), swap_bytes, {}, handshake);
@@ -137,6 +141,7 @@ void Channel::receive(const rdm::Delivery& delivery, const rdm::Envelope& envelo
 }
 
 bool Channel::begin_message(const DataHeader& header) noexcept {
+  ++arrived_count_;
   if (blocked_ != nullptr) return go_on_with_blocked(header);
   const rdm::Envelope envelope = envelope_of(header, header.payload);
   const rdm::Delivery delivery = endpoint_.receives().match(envelope);
@@ -150,6 +155,7 @@ bool Channel::take_whole(bool tagged, std::uint64_t tag, std::span<const std::by
   const rdm::Envelope envelope{.source = peer_.id, .tag = tag, .len = payload.size(), .name = name(), .tagged = tagged};
   const rdm::Delivery delivery = endpoint_.receives().match(envelope);
   if (!delivery) return false;
+  ++arrived_count_;
   rdm::scatter(delivery.iov(), 0, payload.data(), std::min(payload.size(), delivery.capacity()));
   endpoint_.receives().complete(delivery, envelope);
   return true;
@@ -214,6 +220,7 @@ void Channel::finish_message() noexcept {
 }
 
 void Channel::begin_announced(const DataHeader& header) noexcept {
+  ++arrived_count_;
   if (header.op == Op::kAnnouncement) {
     stream_.set_sink(Stream::Sink::kNone, {});
     const rdm::Envelope envelope = envelope_of(header, header.announced);
@@ -299,6 +306,36 @@ void Channel::take(Unclaimed& message, const rdm::Delivery& delivery) noexcept {
 
 void Channel::discard(Unclaimed& message) noexcept {
   take(message, {});
+}
+
+// ---- Closing while idle ----
+
+bool Channel::quiet() noexcept {
+  return stream_.quiet() && messages_.empty() && cleared_.empty() && !delivery_ && arriving_ == nullptr &&
+         blocked_ == nullptr && peer_.waiting.empty();
+}
+
+void Channel::check_idle(Clock::time_point now) noexcept {
+  if (open() && farewell_.asks(activity(), quiet(), now))
+    stream_.say(Op::kFarewell, static_cast<std::uint8_t>(rdm::FarewellWord::kAsk));
+}
+
+void Channel::on_farewell(rdm::FarewellWord word) noexcept {
+  using rdm::Farewell, rdm::FarewellWord;
+  switch (farewell_.hear(word, activity(), quiet(), net::now())) {
+    case Farewell::Then::kSayAgree:
+      return stream_.say(Op::kFarewell, static_cast<std::uint8_t>(FarewellWord::kAgree));
+    case Farewell::Then::kSayDecline:
+      return stream_.say(Op::kFarewell, static_cast<std::uint8_t>(FarewellWord::kDecline));
+    case Farewell::Then::kClose:
+      return endpoint_.on_idle(*this);
+    case Farewell::Then::kGoOn:
+      return endpoint_.on_open(*this);
+    case Farewell::Then::kNonsense:
+      return stream_.protocol_error("a farewell that nobody asked for");
+    case Farewell::Then::kNothing:
+      return;
+  }
 }
 
 // ---- Tickets of our own announcements ----

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/list.h"
+#include "rdm/farewell.h"
 #include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
 #include "tcp/handshake.h"
@@ -62,6 +63,11 @@ class Channel final : public ListHook<Channel>, public ListHook<CrowdedTag> {
 
   Peer& peer() noexcept { return peer_; }
   bool open() const noexcept { return stream_.open(); }
+  // What the application sends may go: the stream is open, and nobody is about to close it because it is idle.
+  bool takes() const noexcept { return stream_.open() && !farewell_.holds(); }
+  bool agreed_to_close() const noexcept { return farewell_.agreed(); }
+  // To be called now and then: asks the peer to close the connection if it is idle.
+  void check_idle(Clock::time_point now) noexcept;
   Stream& stream() noexcept { return stream_; }
   // What completions call the peer.
   fi_addr_t name() noexcept;
@@ -69,7 +75,8 @@ class Channel final : public ListHook<Channel>, public ListHook<CrowdedTag> {
   // Asks the peer; the endpoint hears of the end.
   Status ask(const Address& own, UniqueFd socket, int timeout_ms) noexcept;
   // The peer speaks `version`.
-  void start(UniqueFd socket, bool swap_bytes, std::uint8_t version, Watch* handshake) noexcept;
+  // `closes`: and knows how to close idle connections.
+  void start(UniqueFd socket, bool swap_bytes, std::uint8_t version, bool closes, Watch* handshake) noexcept;
   // Local end: everything outstanding fails with `reason`.
   void close(int reason) noexcept;
 
@@ -78,6 +85,7 @@ class Channel final : public ListHook<Channel>, public ListHook<CrowdedTag> {
   bool begin_message(const DataHeader& header) noexcept;
   void begin_announced(const DataHeader& header) noexcept;
   void finish_message() noexcept;
+  void on_farewell(rdm::FarewellWord word) noexcept;
   // The rest will not come. `arriving`: of the message that was being received.
   void abandon(bool arriving, int error) noexcept;
   void on_stream_end(int error) noexcept;
@@ -115,12 +123,16 @@ class Channel final : public ListHook<Channel>, public ListHook<CrowdedTag> {
   void clear(std::uint8_t ticket, bool wants_ack, const rdm::Delivery& delivery,
              const rdm::Envelope& envelope) noexcept;
   void out_of_memory() noexcept;
+  std::uint64_t activity() const noexcept { return std::uint64_t{stream_.sent_count()} << 32 | arrived_count_; }
+  bool quiet() noexcept;
 
   ReliableEndpoint& endpoint_;
   Peer& peer_;
   std::unique_ptr<Asking> asking_;
   Stream stream_;
 
+  rdm::Farewell farewell_;
+  std::uint32_t arrived_count_ = 0;  // messages
   bool announces_ = false;
   std::uint8_t last_ticket_ = 0;
   std::uint16_t tickets_left_ = kTickets - 1;

@@ -60,10 +60,12 @@ ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Ad
       tx_size_(info.tx_attr != nullptr && info.tx_attr->size != 0 ? info.tx_attr->size : kReliableQueueSize),
       unexpected_limit_(kMaxUnexpectedBytes),
       process_(static_cast<std::uint32_t>(::getpid())),
+      idle_timeout_(std::chrono::milliseconds(domain.fabric().parameters.idle_timeout_ms)),
       names_sources_((info.caps & FI_SOURCE) != 0),
       directs_((info.caps & FI_DIRECTED_RECV) != 0),
       own_(own),
       socket_(std::move(socket)),
+      idle_timer_(*this),
       receives_(*this, routes_) {
   static constexpr fi_ops_ep kEpOps = make_ep_ops<ReliableEndpoint>();
   static constexpr fi_ops_cm kCmOps = make_cm_ops<ReliableEndpoint>();
@@ -88,6 +90,7 @@ int ReliableEndpoint::close() {
       fail_waiting(peer, FI_ECANCELED);
       engine().unwatch(peer.timer);
     });
+    engine().unwatch(idle_timer_);
     while (!channels_.empty()) close_channel(channels_.front(), FI_ECANCELED);
     receives_.cancel_all();
     reap();
@@ -123,6 +126,7 @@ int ReliableEndpoint::enable() {
   listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters());
   if (Status status = listener_->start(); !status.ok()) return status.code();
   enabled_ = true;
+  check_idle();
   take_transfers(caps_);
   return 0;
 }
@@ -168,7 +172,7 @@ ssize_t ReliableEndpoint::transmit(const rdm::TransmitRequest& request) noexcept
   Lock lock(engine().mutex());
   Peer* peer = peer_of(request.destination);
   if (peer == nullptr) return -FI_EINVAL;
-  if (peer->channel != nullptr && peer->channel->open()) {
+  if (peer->channel != nullptr && peer->channel->takes()) {
     const ssize_t result = hand_on(*peer->channel, request);
     if (result != -FI_ENOTCONN) return result;
   }

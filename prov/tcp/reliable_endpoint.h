@@ -67,6 +67,13 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   void on_refused(Channel& channel) noexcept;
   void on_channel_end(Channel& channel, int error) noexcept;
   void on_peer_timer(Peer& peer) noexcept;
+  void on_idle(Channel& channel) noexcept;
+
+  // Whether connections with the peer are closed when nothing has moved on them for so long.
+  bool closes_idle(const Peer& peer) const noexcept {
+    return idle_timeout_ != Clock::duration::zero() && !(peer.address == own_);
+  }
+  Clock::duration idle_timeout() const noexcept { return idle_timeout_; }
 
  private:
   friend rdm::TransferCalls<ReliableEndpoint>;
@@ -93,6 +100,8 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   int patience_ms(const Peer& peer) const noexcept;
   void flush(Peer& peer) noexcept;
   void fail_waiting(Peer& peer, int error) noexcept;
+  void reconnect(Peer& peer) noexcept;
+  void check_idle() noexcept;
   void on_request(ConnectRequest& request) noexcept;
   bool refuses(Peer& peer, const Address& own, std::uint32_t process) noexcept;
   void accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool twin) noexcept;
@@ -104,6 +113,7 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   const std::size_t tx_size_;
   const std::size_t unexpected_limit_;
   const std::uint32_t process_;
+  const Clock::duration idle_timeout_;
   const bool names_sources_;  // FI_SOURCE
   const bool directs_;        // FI_DIRECTED_RECV
   bool enabled_ = false;
@@ -115,6 +125,11 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   std::unique_ptr<PeerListener> listener_;
   Pool<WaitingTransmit> waiting_;
   rdm::PeerTable<Peer> peers_;
+  // Runs as long as the endpoint does, if idle connections are to be closed.
+  struct IdleTimer : Watch {
+    explicit IdleTimer(ReliableEndpoint& owner) noexcept;
+    ReliableEndpoint& endpoint;
+  } idle_timer_;
   List<Channel> channels_;
   List<Channel> dying_;  // until no handler of theirs can be running
   List<Channel, CrowdedTag> crowded_;

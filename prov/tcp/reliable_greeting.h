@@ -16,6 +16,10 @@ namespace weft::tcp {
 
 inline constexpr std::uint8_t kReliableVersion = 1;
 inline constexpr std::uint8_t kAnsweredVersion = 0x80;
+// In `features`: whoever asks closes idle connections (rdm/farewell.h), and so does whoever answers. Two bits, because
+// release 1.17 answers with what it was asked.
+inline constexpr std::uint8_t kAskerCloses = 0x20;
+inline constexpr std::uint8_t kAnswererCloses = 0x40;
 
 struct Greeting {
   std::uint8_t version = kReliableVersion;

@@ -145,6 +145,41 @@ void ReliableEndpoint::on_channel_end(Channel& channel, int error) noexcept {
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "the connection with %s ended: %s\n", peer.address.to_string().c_str(),
           error != 0 ? fi_strerror(error) : "closed");
   detach(channel);
+  // Nothing of what waits has been sent: the connection was idle.
+  if (peer.channel == nullptr && !peer.waiting.empty()) reconnect(peer);
+}
+
+// ---- Idle connections ----
+
+ReliableEndpoint::IdleTimer::IdleTimer(ReliableEndpoint& owner) noexcept
+    : Watch([](Watch&) noexcept {},
+            [](Watch& watch) noexcept { static_cast<IdleTimer&>(watch).endpoint.check_idle(); }),
+      endpoint(owner) {}
+
+// Now, and at every half of the time that a connection may be idle for.
+void ReliableEndpoint::check_idle() noexcept {
+  if (idle_timeout_ == Clock::duration::zero()) return;
+  const auto now = net::now();
+  for (auto it = channels_.begin(); it != channels_.end();) {
+    Channel& channel = *it;
+    ++it;
+    channel.check_idle(now);
+  }
+  engine().set_deadline(idle_timer_, now + std::max<Clock::duration>(idle_timeout_ / 2, 1ms));
+}
+
+// Both ends have said that they send nothing more.
+void ReliableEndpoint::on_idle(Channel& channel) noexcept {
+  Peer& peer = channel.peer();
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "the connection with %s is idle and ends\n", peer.address.to_string().c_str());
+  close_channel(channel, FI_ECANCELED);
+  if (peer.channel == nullptr && !peer.waiting.empty()) reconnect(peer);
+}
+
+// Soon, because a handler of the former connection is running.
+void ReliableEndpoint::reconnect(Peer& peer) noexcept {
+  peer.give_up = net::now() + domain_.fabric().parameters.connect_timeout_ms * 1ms;
+  engine().set_deadline(peer.timer, net::now());
 }
 
 // ---- The peer asks ----
@@ -180,6 +215,11 @@ void ReliableEndpoint::on_request(ConnectRequest& request) noexcept {
 bool ReliableEndpoint::refuses(Peer& peer, const Address& own, std::uint32_t process) noexcept {
   Channel* current = peer.channel;
   if (current == nullptr) return false;
+  // Who asks again has closed the connection that both ends had agreed to close.
+  if (current->agreed_to_close()) {
+    close_channel(*current, FI_ECANCELED);
+    return false;
+  }
   const bool asking = !current->open();
   // A request of the process that we are connected with, or of one that did not say who it is, crossed ours.
   if (asking ? peer.address < own : peer.process == 0 || peer.process == process) return true;
@@ -194,6 +234,8 @@ void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greetin
   const std::uint8_t version = Greeting::common(greeting.version);
   Greeting answer = Greeting::of(own_.port(), process_);
   answer.version = version == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(version | kAnsweredVersion);
+  const bool closes = version >= 1 && !twin && closes_idle(peer) && (greeting.features & kAskerCloses) != 0;
+  if (closes) answer.features |= kAnswererCloses;
   CmMessage message;
   message.compose(CmType::kAccept, &answer, sizeof answer);
   const auto bytes = message.unsent();
@@ -207,7 +249,7 @@ void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greetin
   }
   (twin ? peer.twin : peer.channel) = channel;
   if (!twin) peer.process = ntohl(greeting.process);
-  channel->start(std::move(socket), request.message().swapped(), version, &request);
+  channel->start(std::move(socket), request.message().swapped(), version, closes, &request);
   if (!twin) flush(peer);
 }
 

@@ -119,6 +119,11 @@ void Stream::on_deadline_passed() noexcept {
   if (state_ == State::kDraining) finish_end();
 }
 
+bool Stream::quiet() const noexcept {
+  return state_ == State::kOpen && outstanding_ == 0 && response_count_ == 0 && sending_.empty() && queue_.empty() &&
+         acks_owed_.empty() && !blocked_ && payload_left_ == 0 && header_have_ == 0 && send_error_ == 0;
+}
+
 // FIN, not RST: unread input would make close() discard output that is still on its way.
 void Stream::close_socket() noexcept {
   constexpr int kMostReads = 64;

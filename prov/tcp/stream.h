@@ -54,7 +54,12 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   // The application wants no data of it (FI_DISCARD).
   void discard(Unexpected& message) noexcept;
   // The peer may send the message that it announced under this ticket.
-  void clear(std::uint8_t ticket) noexcept;
+  void clear(std::uint8_t ticket) noexcept { say(Op::kClearance, ticket); }
+  // Sends a header that is all there is to it, before what the application sends.
+  void say(Op op, std::uint8_t op_data) noexcept;
+  // Nothing is on its way, in either direction, and nothing is owed.
+  bool quiet() const noexcept;
+  std::uint32_t sent_count() const noexcept { return next_id_; }
   void resume() noexcept {
     retry_ = true;
     engine_.make_ready(*this);

@@ -75,6 +75,13 @@ bool Stream::begin(const DataHeader& header) noexcept {
       set_sink(Sink::kNone, {});
       send_announced(header.op_data);
       break;
+    case Op::kFarewell:
+      set_sink(Sink::kNone, {});
+      if (channel_ != nullptr)
+        channel_->on_farewell(static_cast<rdm::FarewellWord>(header.op_data));
+      else
+        protocol_error("a message of reliable datagrams");
+      break;
   }
   if (!taken || state_ != State::kOpen) return false;
   payload_left_ = header_.payload;

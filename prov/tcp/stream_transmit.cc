@@ -341,11 +341,11 @@ void Stream::send_announced(std::uint8_t ticket) noexcept {
   protocol_error("a clearance for no message");
 }
 
-void Stream::clear(std::uint8_t ticket) noexcept {
-  DataHeader clearance;
-  clearance.op = Op::kClearance;
-  clearance.op_data = ticket;
-  respond(clearance, {});
+void Stream::say(Op op, std::uint8_t op_data) noexcept {
+  DataHeader header;
+  header.op = op;
+  header.op_data = op_data;
+  respond(header, {});
 }
 
 void Stream::complete(Transmit& record) noexcept {
