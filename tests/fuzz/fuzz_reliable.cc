@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Whatever a peer may say to tcp's own reliable datagrams: in its request for a connection or in its answer to ours,
+// and then in messages, announcements, clearances, accesses to memory and farewells; spec:
+// prov/tcp/reliable_greeting.h, prov/tcp/data_header.h. No input may crash, write outside the buffers, leak, leave an
+// operation without an end or end one twice.
+#include <cstdlib>
+
+#include "tcp/data_header.h"
+#include "tcp/reliable_greeting.h"
+#include "victim.h"
+#include "wire_target.h"
+
+using namespace weft;
+using namespace weft::fuzz;
+
+namespace {
+
+constexpr int kRounds = 3;
+constexpr int kRoundsToTheEnd = 400;
+
+// The peer is nothing but a socket.
+class Attacker {
+ public:
+  explicit Attacker(Victim& victim) : victim_(victim) {
+    listener_.reset(tcp::net::open_stream(AF_INET));
+    name_.sin_family = AF_INET;
+    name_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t len = sizeof name_;
+    WEFT_FUZZ_CHECK(tcp::net::bind(listener_.get(), reinterpret_cast<sockaddr*>(&name_), len) == 0);
+    WEFT_FUZZ_CHECK(tcp::net::listen(listener_.get(), 8) == 0);
+    WEFT_FUZZ_CHECK(tcp::net::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&name_), &len) == 0);
+  }
+  const sockaddr_in& name() const { return name_; }
+
+  void call(Input& input) {
+    const sockaddr_in to = victim_.name();
+    socket_.reset(tcp::net::open_stream(AF_INET));
+    (void)tcp::net::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    introduce(input, tcp::CmType::kRequest);
+  }
+  void answer(Input& input) {
+    for (int i = 0; i < kRounds; ++i) victim_.drive();
+    const int accepted = tcp::net::accept(listener_.get(), nullptr, nullptr);
+    if (accepted < 0) return;
+    socket_.reset(accepted);
+    introduce(input, input.take_flag() ? tcp::CmType::kAccept : static_cast<tcp::CmType>(input.take<std::uint8_t>()));
+  }
+  void say_one(Input& input) {
+    const std::uint8_t kind = input.take<std::uint8_t>();
+    if ((kind & 7) == 7) return say(input, socket_.get());
+    tcp::DataHeader header;
+    header.op = static_cast<tcp::Op>((kind & 64) != 0 ? 64 : kind & 7);
+    header.op_data = input.take<std::uint8_t>();
+    header.flags = static_cast<std::uint16_t>(input.take<std::uint8_t>() & 0x8d);
+    header.tag = input.take<std::uint8_t>();
+    header.cq_data = header.tag;
+    header.payload = (kind & 8) != 0 ? input.take<std::uint32_t>() : input.take<std::uint8_t>();
+    header.announced = (kind & 16) != 0 ? input.take<std::uint64_t>() : header.payload;
+    if (header.op == tcp::Op::kReadRequest || header.op == tcp::Op::kWrite) {
+      header.rma_count = input.take<std::uint8_t>() % 5;
+      for (std::size_t i = 0; i < header.rma_count && i < tcp::kMaxRmaIov; ++i)
+        header.rma[i] = {input.take<std::uint8_t>(), input.take<std::uint16_t>(),
+                         input.take_flag() ? victim_.exposed_key() : 1};
+    }
+    if (header.op == tcp::Op::kReadRequest || header.op == tcp::Op::kAnnouncement) header.payload = 0;
+    std::byte bytes[tcp::kMaxHeaderSize];
+    send({bytes, tcp::encode(header, bytes)});
+    // As much of the payload as is said, or less: then the next words are part of it.
+    const std::vector<std::byte> payload(std::min<std::uint64_t>(header.payload, (kind & 32) != 0 ? 300'000 : 512));
+    send(payload);
+  }
+  void hear() {
+    std::byte unwanted[4096];
+    while (socket_ && tcp::net::recv(socket_.get(), unwanted, sizeof unwanted) > 0) {
+    }
+  }
+  void leave() { socket_.reset(); }
+
+ private:
+  void introduce(Input& input, tcp::CmType type) {
+    tcp::Greeting greeting = tcp::Greeting::of(ntohs(name_.sin_port), 4711);
+    if (type != tcp::CmType::kRequest) greeting.version |= tcp::kAnsweredVersion;
+    greeting.features = input.take<std::uint8_t>();
+    if (input.take_flag()) input.take_bytes(&greeting, sizeof greeting);
+    const std::size_t len = input.take_flag() ? input.take<std::uint8_t>() % 9 : sizeof greeting;
+    tcp::CmMessage message;
+    message.compose(type, &greeting, len);
+    send(message.unsent());
+  }
+  void send(std::span<const std::byte> bytes) {
+    if (!bytes.empty() && socket_) (void)tcp::net::send(socket_.get(), bytes.data(), bytes.size());
+  }
+
+  Victim& victim_;
+  UniqueFd listener_, socket_;
+  sockaddr_in name_{};
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Input input(data, size);
+  tcp::sim::reset({.capacity = std::size_t{1} << 20});
+  WEFT_FUZZ_CHECK(setenv("FI_TCP_IDLE_TIMEOUT", input.take_flag() ? "10" : "0", 1) == 0);
+  {
+    Victim victim("tcp");
+    {
+      Attacker attacker(victim);
+      victim.post_receives();
+      if (input.take_flag()) {
+        attacker.call(input);
+        for (int i = 0; i < kRounds; ++i) victim.drive();
+        if (input.take_flag()) victim.send_to(attacker.name());
+      } else {
+        victim.access(victim.send_to(attacker.name()));
+        attacker.answer(input);
+      }
+      while (!input.empty()) {
+        for (int i = 0; i < kRounds; ++i) victim.drive();
+        attacker.hear();
+        if (input.take<std::uint8_t>() % 16 == 0) tcp::sim::advance(std::chrono::milliseconds(6));
+        attacker.say_one(input);
+      }
+      for (int i = 0; i < kRounds; ++i) victim.drive();
+      attacker.leave();
+    }
+    // The peer is gone: what was sent to it fails, what never came is cancelled, and nothing is left.
+    for (int i = 0; i < kRoundsToTheEnd; ++i) {
+      victim.drive();
+      if (i % 10 == 9) tcp::sim::advance(std::chrono::milliseconds(1000));
+    }
+    victim.cancel();
+    for (int i = 0; i < kRoundsToTheEnd && victim.outstanding() != 0; ++i) victim.drive();
+    WEFT_FUZZ_CHECK(victim.outstanding() == 0);
+  }
+  WEFT_FUZZ_CHECK(tcp::sim::open_sockets() == 0);
+  return 0;
+}
