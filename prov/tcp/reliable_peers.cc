@@ -178,7 +178,7 @@ void ReliableEndpoint::on_idle(Channel& channel) noexcept {
 
 // Soon, because a handler of the former connection is running.
 void ReliableEndpoint::reconnect(Peer& peer) noexcept {
-  peer.give_up = net::now() + domain_.fabric().parameters.connect_timeout_ms * 1ms;
+  peer.give_up = net::now() + parameters().connect_timeout_ms * 1ms;
   engine().set_deadline(peer.timer, net::now());
 }
 
