@@ -68,3 +68,21 @@ TEST(FaultsIdlePeers, CostLittleMemoryWhenBuffersAreShared) {
   EXPECT_GT(own, 100'000u);
   EXPECT_LT(shared, 11'000u);
 }
+
+TEST(FaultsIdlePeers, LoseTheirConnectionsAndGetNewOnes) {
+  fake::reset();
+  setenv("FI_OFI_RXM_IDLE_TIMEOUT", "10", 1);
+  std::deque<ReliableEnd> ends(2);
+  for (ReliableEnd& end : ends) ASSERT_TRUE(end.open());
+  for (int round = 0; round < 20 && !HasFailure(); ++round) {
+    exchange(ends[round % 2], ends[1 - round % 2]);
+    EXPECT_EQ(fake::queue_pairs().size(), 2u);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!fake::queue_pairs().empty() && std::chrono::steady_clock::now() < until)
+      for (ReliableEnd& end : ends) end.progress();
+    EXPECT_EQ(fake::queue_pairs().size(), 0u);
+  }
+  for (ReliableEnd& end : ends) end.close();
+  unsetenv("FI_OFI_RXM_IDLE_TIMEOUT");
+  EXPECT_EQ(fake::leaks(), "");
+}
