@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include "fake_rdma.h"
+#include "log_capture.h"
 #include "two_ends.h"
 
 class FaultsTransfer : public testing::Test {
@@ -129,5 +130,20 @@ TEST_F(FaultsTransfer, CompletionQueuesGrowWithTheFirstOperation) {
     EXPECT_EQ(resizes(), before + 2);
     EXPECT_TRUE(both.client.post_send());
     EXPECT_EQ(resizes(), before + 2) << "once for each direction";
+  });
+}
+
+// The device says so with an asynchronous event; who reads the queue has to learn that completions are missing.
+TEST_F(FaultsTransfer, OverrunQueuesAreReported) {
+  with_connection("overrun", {}, [&](ends::TwoEnds& both) {
+    const LogCapture log;
+    fake::raise(fake::queue_pairs().back()->send_cq, IBV_EVENT_CQ_ERR);
+    const auto overrun = [](ends::End& end) {
+      fi_cq_msg_entry entry;
+      return fi_cq_read(end.cq, &entry, 1) == -FI_EOVERRUN;
+    };
+    EXPECT_TRUE(both.wait([&] { return overrun(both.client) || overrun(both.server); }));
+    EXPECT_NE(overrun(both.client), overrun(both.server)) << "it stays so, and for that queue only";
+    EXPECT_TRUE(log.has("a completion queue of fake0 was overrun")) << log.text();
   });
 }
