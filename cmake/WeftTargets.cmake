@@ -20,6 +20,13 @@ if(WEFT_SANITIZE)
   target_link_options(weft_settings INTERFACE -fsanitize=${WEFT_SANITIZE})
 endif()
 
+# What ccache needs to know one precompiled header from another.
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  target_compile_options(weft_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(weft_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+endif()
+
 # Quicker builds of everything. Off by default: without it a file that lacks an include is found out.
 option(WEFT_PRECOMPILE "Precompile the headers that most files include" OFF)
 function(weft_precompile name)

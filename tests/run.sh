@@ -12,6 +12,9 @@ BUILD=${BUILD:-$PWD/build/tests}
 JOBS=${JOBS:-$(nproc)}
 export REQUIRE="${REQUIRE-stock,rxe}"
 export ASAN_OPTIONS="${ASAN_OPTIONS-strict_string_checks=1:detect_stack_use_after_return=1}"
+# A machine that runs this again, in the same folder, compiles only what changed.
+export CCACHE_BASEDIR="${CCACHE_BASEDIR-$PWD}" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_MAXSIZE="${CCACHE_MAXSIZE-2G}"
+export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 export UBSAN_OPTIONS="${UBSAN_OPTIONS-print_stacktrace=1}"
 steps=${*:-rxe release interop bench tidy asan rxe-asan fuzz tsan}
 started=$(date +%s)
