@@ -24,14 +24,15 @@ class LightLock {
   LightLock& operator=(const LightLock&) = delete;
 
   void lock() noexcept {
-    if (alone() && state_.load(std::memory_order_relaxed) == kFree)
-      return state_.store(kHeld, std::memory_order_relaxed);
-    int state = kFree;
-    if (!state_.compare_exchange_strong(state, kHeld, std::memory_order_acquire, std::memory_order_relaxed))
-        [[unlikely]]
+    if (!try_lock()) [[unlikely]]
       wait();
   }
   bool try_lock() noexcept {
+    if (alone()) {
+      if (state_.load(std::memory_order_relaxed) != kFree) return false;
+      state_.store(kHeld, std::memory_order_relaxed);
+      return true;
+    }
     int state = kFree;
     return state_.compare_exchange_strong(state, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
   }
@@ -56,11 +57,12 @@ class LightLock {
   static constexpr int kHeld = 1;
   static constexpr int kWanted = 2;  // held, and somebody may be asleep
 
-  void wait() noexcept {
+  // Out of line, so that who uses the lock saves no registers for them.
+  [[gnu::noinline, gnu::cold]] void wait() noexcept {
     while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) futex(FUTEX_WAIT_PRIVATE, kWanted);
   }
   // std::atomic's wait() would bring libstdc++'s table of sleepers into every object file.
-  void futex(int what, int value) noexcept {
+  [[gnu::noinline, gnu::cold]] void futex(int what, int value) noexcept {
     static_assert(sizeof state_ == sizeof(int));
     const int kept = errno;  // no lock changes it
     ::syscall(SYS_futex, &state_, what, value, nullptr, nullptr, 0);
