@@ -19,10 +19,8 @@
 namespace weft::verbs {
 namespace {
 
-constexpr int kPollBatch = 16;             // work completions a poll
 constexpr unsigned kFirstEntries = 256;    // of a device queue whose size nobody asked for
 constexpr unsigned kAcknowledgeAt = 1024;  // acknowledging takes a mutex inside libibverbs, so many at once
-constexpr unsigned kIdleReads = 4096;      // a reader that finds nothing looks after connections so often
 
 }  // namespace
 
@@ -155,17 +153,9 @@ void CompletionChannel::on_overrun() noexcept {
 
 // ---- Polling ----
 
-int CompletionChannel::poll_locked(Sink& sink, size_t limit) noexcept {
-  ibv_wc completions[kPollBatch];
-  const int wanted = limit < kPollBatch ? static_cast<int>(limit) : kPollBatch;
-  const int count = ibv_poll_cq(cq_.get(), wanted, completions);
-  for (int i = 0; i < count; ++i) dispatch(completions[i], sink);
-  return count;
-}
-
 void CompletionChannel::poll_all_locked() noexcept {
   Sink sink{.queue = queue_};
-  while (poll_locked(sink, kPollBatch) > 0) {
+  while (poll_locked(sink) > 0) {
   }
 }
 
@@ -188,30 +178,6 @@ void CompletionChannel::progress() noexcept {
   if (staged_count_.load(std::memory_order_relaxed) != 0) flush_staged();
   LightGuard guard(lock_);
   poll_all_locked();
-}
-
-size_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_t count) noexcept {
-  if (staged_count_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    flush_staged();
-  Sink sink{.queue = &queue, .out = static_cast<std::byte*>(buf), .entry_size = queue.entry_size(), .room = count};
-  {
-    LightGuard guard(lock_);
-    // Whoever polled into the queue did so under the lock: what is there is older.
-    if (queue.ready()) [[unlikely]]
-      return 0;
-    while (sink.room != 0) {
-      const size_t wanted = sink.room;
-      if (poll_locked(sink, wanted) < static_cast<int>(std::min<size_t>(wanted, kPollBatch))) break;
-    }
-  }
-  if (sink.count == 0 && cm_engine_ != nullptr) {
-    // No atomic addition: a count that two threads spoil only shifts the moment.
-    const unsigned reads = idle_reads_.load(std::memory_order_relaxed);
-    idle_reads_.store(reads + 1, std::memory_order_relaxed);
-    if (reads % kIdleReads == 0) [[unlikely]]
-      cm_engine_->drive();
-  }
-  return sink.count;
 }
 
 bool CompletionChannel::prepare_wait() noexcept {

@@ -73,9 +73,9 @@ class CompletionChannel {
   int wait_fd() const noexcept { return wait_fds_[0]; }
   std::span<const int> wait_fds() const noexcept { return {wait_fds_.data(), watches_connections_ ? size_t{2} : 1}; }
 
-  // The fast path of reading: up to `count` entries from the device into `buf` when nothing older waits in the queue.
-  // 0: there were none, or they are in the queue.
-  size_t read_into(CompletionQueueCore& queue, void* buf, size_t count) noexcept;
+  // Meets ReadsDirectly. The fast path of reading: up to `count` entries from the device into `buf` when nothing older
+  // waits in the queue.
+  ssize_t read_into(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
   // The completion queue is gone.
   void release() noexcept { delete this; }
 
@@ -96,16 +96,23 @@ class CompletionChannel {
 
  private:
   struct Sink;
+  struct Reading;
   CompletionChannel(Domain& domain, bool owned_by_queue) noexcept;
   Status create(const fi_cq_attr* attr);
   Status open_descriptors(const fi_cq_attr* attr);
   Status grow_locked(unsigned entries) noexcept;
-  int poll_locked(Sink& sink, size_t limit) noexcept;
   void poll_all_locked() noexcept;
   void flush_staged() noexcept;
 
   // work_completion.cc: what one work completion leads to.
-  void dispatch(const ibv_wc& wc, Sink& sink) noexcept;
+  int poll_locked(Sink& sink) noexcept;
+  ssize_t give_and_unlock(Reading& reading, int polled) noexcept;
+  ssize_t give_rest_and_unlock(Reading& reading, const ibv_wc* next, int polled) noexcept;
+  ssize_t progress_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
+  ssize_t unlock_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
+  void drive_connections() noexcept;
+  void take(const ibv_wc& wc, Sink& sink) noexcept;
+  void dispatch(const ibv_wc& wc, Posted& slot, Sink& sink) noexcept;
   void on_transmitted(Posted& slot, Sink& sink) noexcept;
   void on_transmit_failed(Posted& slot, ibv_wc_status status, Sink& sink) noexcept;
   void on_received(const ibv_wc& wc, Posted& slot, Sink& sink) noexcept;
@@ -119,13 +126,13 @@ class CompletionChannel {
   const Ref<Domain> domain_ref_;   // unless the domain owns it
   CmEngine* cm_engine_ = nullptr;  // that readers of completions have to drive, too; null: a thread does
   CompletionQueueCore* queue_ = nullptr;
-  std::atomic<unsigned> idle_reads_{1};
   bool watches_connections_ = false;
   std::array<int, 2> wait_fds_{-1, -1};  // of events_ and cm_engine_
   CompletionChannelHandle events_;
   CompletionQueueHandle cq_;
 
   LightLock lock_;  // guards cq_ and the rest up to staged_count_
+  unsigned idle_reads_ = 1;
   unsigned reserved_ = 0;
   unsigned unacknowledged_ = 0;                          // events
   std::unordered_map<SharedReceive*, unsigned> shared_;  // endpoints that draw from it

@@ -47,6 +47,17 @@ constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI
 }
 
 ssize_t DatagramEndpoint::send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept {
+  const bool locked = may_go(len, desc) && send_lock_.try_lock();
+  const Destination* const to = locked && sends_.is_clear() && vector_ ? vector_->find(dest) : nullptr;
+  if (to == nullptr) [[unlikely]]
+    return send_slowly(buf, len, desc, dest, context, locked);
+  straight_.request.wr.ud = {to->handle, to->qp_number, to->qkey};
+  return post_straight(buf, len, desc, IBV_WR_SEND, kMessage, context, false);
+}
+
+ssize_t DatagramEndpoint::send_slowly(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context,
+                                      bool locked) noexcept {
+  if (locked) send_lock_.unlock();
   OneSge one(buf, len, desc);
   return transmit(work_with(one, IBV_WR_SEND, kMessage, transmit_flags_, context), dest);
 }
@@ -60,6 +71,16 @@ ssize_t DatagramEndpoint::senddata(const void* buf, size_t len, void* desc, uint
 }
 
 ssize_t DatagramEndpoint::inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
+  const bool locked = may_go(len, nullptr) && send_lock_.try_lock();
+  const Destination* const to = locked && sends_.is_clear() && vector_ ? vector_->find(dest) : nullptr;
+  if (to == nullptr) [[unlikely]]
+    return inject_slowly(buf, len, dest, locked);
+  straight_.request.wr.ud = {to->handle, to->qp_number, to->qkey};
+  return post_straight(buf, len, nullptr, IBV_WR_SEND, kMessage, nullptr, true);
+}
+
+ssize_t DatagramEndpoint::inject_slowly(const void* buf, size_t len, fi_addr_t dest, bool locked) noexcept {
+  if (locked) send_lock_.unlock();
   OneSge one(buf, len, nullptr);
   SendWork work = work_with(one, IBV_WR_SEND, kMessage, transmit_flags_ | FI_INJECT, nullptr);
   work.silent = true;

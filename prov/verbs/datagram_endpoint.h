@@ -126,6 +126,9 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
 
   // datagram_calls.cc
   ssize_t transmit(const SendWork& work, fi_addr_t destination) noexcept;
+  // As in TransferEndpoint.
+  ssize_t send_slowly(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context, bool locked) noexcept;
+  ssize_t inject_slowly(const void* buf, size_t len, fi_addr_t dest, bool locked) noexcept;
   const Destination* destination_of(fi_addr_t name, uint64_t flags) const noexcept;
   ssize_t post_receive(const iovec* iov, size_t count, void* context, uint64_t flags) noexcept;
   void deliver_kept() noexcept;  // with receive_lock_ held

@@ -2,7 +2,7 @@
 // Receiving: posting to the queue pair, keeping what is posted before there is one, taking that back; fi_msg(3).
 #include "verbs/domain.h"
 #include "verbs/receive_work.h"
-#include "verbs/send_work.h"
+#include "verbs/send_path.h"
 #include "verbs/shared_receive.h"
 #include "verbs/transfer_endpoint.h"
 
@@ -35,14 +35,19 @@ ssize_t TransferEndpoint::post_receive_locked(const ReceiveWork& work) noexcept 
   if (error == 0) [[likely]]
     return 0;
   receives_.take_back(*slot);
-  return error == ENOMEM ? -FI_EAGAIN : Status::from_errno(error).code();
+  return refused(error);
+}
+
+// Those of Posted for a receive with these flags of the operation.
+uint32_t TransferEndpoint::receive_flags_of(uint64_t flags) const noexcept {
+  uint32_t result = static_cast<uint32_t>(flags & FI_MULTI_RECV);
+  if (routes.receive_queue && routes.reports_received(flags)) result |= Posted::kReport;
+  if (routes.receive) result |= Posted::kCount;
+  return result;
 }
 
 ssize_t TransferEndpoint::post_receive(ReceiveWork& work) noexcept {
-  if (routes.receive_queue && routes.reports_received(work.flags))
-    work.flags |= Posted::kReport;
-  else
-    work.flags &= ~Posted::kReport;
+  work.flags = receive_flags_of(work.flags);
   {
     LightGuard guard(receive_lock_);
     if (qp_ == nullptr) [[unlikely]]
@@ -87,6 +92,33 @@ bool TransferEndpoint::post_again(Posted& slot, const MultiReceive& multi) noexc
 // ---- fi_msg(3) ----
 
 ssize_t TransferEndpoint::recv(void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
+  const bool locked = may_be_long(len, desc) && receive_lock_.try_lock();
+  if (!locked || !straight_receive_.allowed || !receives_.is_clear()) [[unlikely]]
+    return recv_slowly(buf, len, desc, context, locked);
+  Posted& slot = receives_.front();
+  slot.context = context;
+  slot.flags = straight_receive_.flags;
+  slot.len = static_cast<uint32_t>(len);
+  straight_receive_.pieces[0] = {reinterpret_cast<uintptr_t>(buf), static_cast<uint32_t>(len), lkey_of(desc)};
+  slot.busy.store(true, std::memory_order_relaxed);
+  straight_receive_.request.wr_id = reinterpret_cast<uintptr_t>(&slot);
+  ibv_recv_wr* bad;
+  const int error = ibv_post_recv(qp_, &straight_receive_.request, &bad);
+  TransferEndpoint& self = unremembered(*this);
+  if (error != 0) [[unlikely]]
+    return self.receive_refused(error);
+  self.receives_.push();
+  self.receive_lock_.unlock();
+  return 0;
+}
+
+[[gnu::noinline, gnu::cold]] ssize_t TransferEndpoint::receive_refused(int error) noexcept {
+  receives_.front().busy.store(false, std::memory_order_relaxed);
+  return unlock_refused(receive_lock_, error);
+}
+
+ssize_t TransferEndpoint::recv_slowly(void* buf, size_t len, void* desc, void* context, bool locked) noexcept {
+  if (locked) receive_lock_.unlock();
   if ((receive_flags_ & FI_MULTI_RECV) != 0) [[unlikely]] {
     const iovec iov{buf, len};
     return post_receives(&iov, &desc, 1, context, receive_flags_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Remote memory access: the calls of fi_rma(3). One remote range an operation; reads and writes are the device's own.
 #include "verbs/domain.h"
+#include "verbs/send_path.h"
 #include "verbs/send_work.h"
 #include "verbs/transfer_endpoint.h"
 
@@ -59,11 +60,31 @@ ssize_t TransferEndpoint::rma_vector(ibv_wr_opcode opcode, const iovec* iov, voi
   return post_access(work);
 }
 
+// A read or a write of one buffer.
+ssize_t TransferEndpoint::access_slowly(ibv_wr_opcode opcode, const void* buf, size_t len, void* desc, uint64_t addr,
+                                        uint64_t key, void* context) noexcept {
+  OneSge one(buf, len, desc);
+  SendWork work = access_with(one, opcode, transmit_flags_, context, addr, key);
+  return post_access(work);
+}
+
+template <ibv_wr_opcode Opcode>
+[[gnu::always_inline]] inline ssize_t TransferEndpoint::access(const void* buf, size_t len, void* desc, uint64_t addr,
+                                                               uint64_t key, void* context) noexcept {
+  constexpr uint32_t kKind = Opcode == IBV_WR_RDMA_READ ? kRead : kWrite;
+  const bool fits = Opcode == IBV_WR_RDMA_READ ? may_be_long(len, desc) : may_go(len, desc);
+  const bool locked = fits && key <= kMaxKey && send_lock_.try_lock();
+  if (!locked || !sends_.is_clear()) [[unlikely]] {
+    if (locked) send_lock_.unlock();
+    return access_slowly(Opcode, buf, len, desc, addr, key, context);
+  }
+  straight_.request.wr.rdma = {addr, static_cast<uint32_t>(key)};
+  return post_straight(buf, len, desc, Opcode, kKind, context, false);
+}
+
 ssize_t TransferEndpoint::read(void* buf, size_t len, void* desc, fi_addr_t, uint64_t addr, uint64_t key,
                                void* context) noexcept {
-  OneSge one(buf, len, desc);
-  SendWork work = access_with(one, IBV_WR_RDMA_READ, transmit_flags_, context, addr, key);
-  return post_access(work);
+  return access<IBV_WR_RDMA_READ>(buf, len, desc, addr, key, context);
 }
 ssize_t TransferEndpoint::readv(const iovec* iov, void** desc, size_t count, fi_addr_t, uint64_t addr, uint64_t key,
                                 void* context) noexcept {
@@ -76,9 +97,7 @@ ssize_t TransferEndpoint::readmsg(const fi_msg_rma* msg, uint64_t flags) noexcep
 
 ssize_t TransferEndpoint::write(const void* buf, size_t len, void* desc, fi_addr_t, uint64_t addr, uint64_t key,
                                 void* context) noexcept {
-  OneSge one(buf, len, desc);
-  SendWork work = access_with(one, IBV_WR_RDMA_WRITE, transmit_flags_, context, addr, key);
-  return post_write(work);
+  return access<IBV_WR_RDMA_WRITE>(buf, len, desc, addr, key, context);
 }
 ssize_t TransferEndpoint::writev(const iovec* iov, void** desc, size_t count, fi_addr_t, uint64_t addr, uint64_t key,
                                  void* context) noexcept {

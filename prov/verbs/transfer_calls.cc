@@ -20,7 +20,10 @@ ibv_wr_opcode send_opcode(uint64_t flags) noexcept {
 // ---- The way to the device ----
 
 ssize_t TransferEndpoint::post_send(const SendWork& work) noexcept {
-  return post_inlined(work);
+  if (const ssize_t refusal = check(work); refusal != 0) [[unlikely]]
+    return refusal;
+  LightGuard guard(send_lock_);
+  return post_locked(work);
 }
 
 // Room may only be waiting to be noticed, and whoever sends without completions never reads the queue.
@@ -65,7 +68,7 @@ ssize_t TransferEndpoint::post_delivered_write(const SendWork& work) noexcept {
   if (const int error = ibv_post_send(qp_, wr, &bad); error != 0) {
     // Either both are posted or none: half an operation would have no completion.
     if (bad == &wr[1]) sends_.push(false);
-    return error == ENOMEM ? -FI_EAGAIN : Status::from_errno(error).code();
+    return refused(error);
   }
   sends_.push(false);
   sends_.push(true);
@@ -86,6 +89,7 @@ ssize_t TransferEndpoint::post_in_chain(const SendWork& work) noexcept {
     return on_no_room();
   }
   const bool was_empty = chain_->empty();
+  sends_.block();
   // The buffers of other operations are ours until their completion.
   const bool copy = (work.silent || (work.flags & FI_INJECT) != 0) && carries_data(work.opcode);
   ibv_send_wr& wr = chain_->append(work, copy);
@@ -135,8 +139,16 @@ bool TransferEndpoint::try_flush_chain() noexcept {
 // ---- fi_msg(3) ----
 
 ssize_t TransferEndpoint::send(const void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
+  const bool locked = may_go(len, desc) && send_lock_.try_lock();
+  if (!locked || !sends_.is_clear()) [[unlikely]]
+    return send_slowly(buf, len, desc, context, locked);
+  return post_straight(buf, len, desc, IBV_WR_SEND, kMessage, context, false);
+}
+
+ssize_t TransferEndpoint::send_slowly(const void* buf, size_t len, void* desc, void* context, bool locked) noexcept {
+  if (locked) send_lock_.unlock();
   OneSge one(buf, len, desc);
-  return post_inlined(work_with(one, IBV_WR_SEND, kMessage, transmit_flags_, context));
+  return post_send(work_with(one, IBV_WR_SEND, kMessage, transmit_flags_, context));
 }
 
 ssize_t TransferEndpoint::sendv(const iovec* iov, void** desc, size_t count, fi_addr_t, void* context) noexcept {
@@ -155,10 +167,18 @@ ssize_t TransferEndpoint::sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
 }
 
 ssize_t TransferEndpoint::inject(const void* buf, size_t len, fi_addr_t) noexcept {
+  const bool locked = may_go(len, nullptr) && send_lock_.try_lock();
+  if (!locked || !sends_.is_clear()) [[unlikely]]
+    return inject_slowly(buf, len, locked);
+  return post_straight(buf, len, nullptr, IBV_WR_SEND, kMessage, nullptr, true);
+}
+
+ssize_t TransferEndpoint::inject_slowly(const void* buf, size_t len, bool locked) noexcept {
+  if (locked) send_lock_.unlock();
   OneSge one(buf, len, nullptr);
   SendWork work = work_with(one, IBV_WR_SEND, kMessage, transmit_flags_ | FI_INJECT, nullptr);
   work.silent = true;
-  return post_inlined(work);
+  return post_send(work);
 }
 
 ssize_t TransferEndpoint::senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t,

@@ -136,18 +136,38 @@ Status TransferEndpoint::enable_transfers() noexcept {
   if (enabled_) return Status();
   if (Status status = routes.check(caps_); !status.ok()) return status;
   if (Status status = open_queues(); !status.ok()) return status;
-  note_routes();
+  {
+    LightGuard sends(send_lock_);
+    LightGuard receives(receive_lock_);
+    note_routes_locked();
+  }
   enabled_ = true;
   install(abi, states_.receiving);
   return Status();
 }
 
-void TransferEndpoint::note_routes() noexcept {
+void TransferEndpoint::note_routes_locked() noexcept {
   may_report_ = routes.transmit_queue ? Posted::kReport : 0;
   always_report_ = routes.transmit_selective ? 0 : may_report_;
   if (routes.send) counted_kinds_ |= FI_SEND;
   if (routes.read) counted_kinds_ |= FI_READ;
   if (routes.write) counted_kinds_ |= FI_WRITE;
+  straight_.request.sg_list = &straight_.piece;
+  straight_.request.num_sge = 1;
+  straight_receive_.request.sg_list = straight_receive_.pieces;
+  straight_receive_.request.num_sge = 1;
+  straight_receive_.pieces[1] = domain_.spill();
+  if (domain_.spill().length != 0 && sizes_.receive_sges > 1) straight_receive_.request.num_sge = 2;
+  choose_ways_locked();
+}
+
+void TransferEndpoint::choose_ways_locked() noexcept {
+  constexpr uint64_t kPlain = FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
+  straight_.report = always_report_ | (static_cast<uint32_t>(transmit_flags_ & FI_COMPLETION) & may_report_);
+  straight_.allowed = (transmit_flags_ & ~kPlain) == 0 && counted_kinds_ == 0;
+  sends_.block();
+  straight_receive_.flags = receive_flags_of(receive_flags_);
+  straight_receive_.allowed = qp_ != nullptr && !shared_receive_ && (receive_flags_ & FI_MULTI_RECV) == 0;
 }
 
 // A failure leaves what was reserved to abandon(), or to another try.
@@ -234,6 +254,7 @@ Status TransferEndpoint::adopt_qp(ibv_qp* qp) noexcept {
       LightGuard receives(receive_lock_);
       if (kept_ == nullptr || receives_.opened()) {
         qp_ = qp;
+        choose_ways_locked();
         post_kept_locked();
         return Status();
       }
@@ -352,6 +373,7 @@ void TransferEndpoint::abandon() noexcept {
       LightGuard sends(send_lock_);
       LightGuard receives(receive_lock_);
       qp_ = nullptr;
+      choose_ways_locked();
     }
     // Some devices keep the work completions of a queue pair that is gone: none may be left when its records go.
     routes.transmit_channel->poll_all();
@@ -407,9 +429,11 @@ ssize_t TransferEndpoint::tx_size_left() noexcept {
 }
 
 int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
-  return control_default_flags(command, flags, transmit_flags_, receive_flags_, [this](uint64_t direction) {
-    return LightGuard(direction == FI_TRANSMIT ? send_lock_ : receive_lock_);
-  });
+  LightGuard sends(send_lock_);
+  LightGuard receives(receive_lock_);
+  const int result = control_default_flags(command, flags, transmit_flags_, receive_flags_, [](uint64_t) { return 0; });
+  choose_ways_locked();
+  return result;
 }
 
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {

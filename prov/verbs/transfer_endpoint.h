@@ -156,6 +156,12 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   // send_lock_ held, after check.
   ssize_t check(const SendWork& work) const noexcept;
   ssize_t post_locked(const SendWork& work) noexcept;
+  // The same for one buffer that may go straight: check() in short, for what travels inside the work request or has a
+  // descriptor; and the post itself.
+  bool may_be_long(size_t len, const void* desc) const noexcept;
+  bool may_go(size_t len, const void* desc) const noexcept;
+  ssize_t post_straight(const void* buf, size_t len, const void* desc, ibv_wr_opcode opcode, uint32_t kind,
+                        void* context, bool silent) noexcept;
   // No work completion can come any more. With send_lock_ held, or when nobody posts.
   void cancel_left_sends() noexcept;
 
@@ -164,9 +170,19 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   uint64_t transmit_flags_;  // what calls without flags use (tx_attr->op_flags)
   uint64_t receive_flags_;
 
+  // Calls without flags for one buffer go straight to the device while sends_.is_clear(), which is only ever so where
+  // `allowed`: nothing is counted, and the endpoint's flags ask for nothing special. The work request is prepared.
+  struct StraightSend {
+    ibv_send_wr request{};
+    ibv_sge piece{};
+    std::uint32_t report = 0;  // in Posted::flags, where a completion is wanted
+    bool allowed = false;
+  };
+
   LightLock send_lock_;
   ibv_qp* qp_ = nullptr;  // written under both locks
   SendRing sends_;
+  StraightSend straight_;
   int sends_refusal_ = -FI_EAGAIN;  // while it is closed
   LightLock receive_lock_;
 
@@ -201,7 +217,9 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
     return slot != nullptr ? slot : first_send();
   }
   Posted* first_send() noexcept;
-  void note_routes() noexcept;
+  // With both locks held.
+  void note_routes_locked() noexcept;
+  void choose_ways_locked() noexcept;  // which calls may go straight follows from what is bound and the default flags
   void post_marker() noexcept;
   bool post_own(Posted::Role role, ibv_wr_opcode opcode) noexcept;  // own_, with nothing in it
   void on_probed(int wc_status) noexcept;                           // with a channel's lock held
@@ -211,7 +229,13 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   void report_cancelled(CompletionQueueCore* queue, CounterCore* counter, void* context, uint64_t flags) noexcept;
 
   // transfer_calls.cc, rma_calls.cc, atomics.cc
-  ssize_t post_inlined(const SendWork& work) noexcept;
+  // What calls do that may not go straight; `locked`: the lock is held already.
+  ssize_t send_slowly(const void* buf, size_t len, void* desc, void* context, bool locked) noexcept;
+  ssize_t inject_slowly(const void* buf, size_t len, bool locked) noexcept;
+  template <ibv_wr_opcode Opcode>
+  ssize_t access(const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key, void* context) noexcept;
+  ssize_t access_slowly(ibv_wr_opcode opcode, const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key,
+                        void* context) noexcept;
   ssize_t post_send(const SendWork& work) noexcept;
   ssize_t post_in_chain(const SendWork& work) noexcept;
   ssize_t post_delivered_write(const SendWork& work) noexcept;
@@ -228,7 +252,10 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   ssize_t post_atomic(const AtomicWork& work) noexcept;
 
   // receive_calls.cc
+  ssize_t receive_refused(int error) noexcept;
+  ssize_t recv_slowly(void* buf, size_t len, void* desc, void* context, bool locked) noexcept;
   ssize_t post_receives(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
+  uint32_t receive_flags_of(uint64_t flags) const noexcept;
   ssize_t post_receive(ReceiveWork& work) noexcept;
   ssize_t post_receive_locked(const ReceiveWork& work) noexcept;
   ssize_t keep_receive(const ReceiveWork& work) noexcept;
@@ -263,8 +290,16 @@ class TransferEndpoint : public Object<fid_ep>, public ListHook<CompletionChanne
   std::uint32_t sends_at_probe_ = 0;  // sends_.now() when probe() was called last
 
   std::unique_ptr<SendChain> chain_;  // under send_lock_
-  ReceiveSlots receives_;             // these two under receive_lock_
+  ReceiveSlots receives_;             // the rest under receive_lock_
   std::unique_ptr<KeptReceives> kept_;
+  // Receives of one buffer go straight to the device where `allowed`. The work request is prepared.
+  struct StraightReceive {
+    ibv_recv_wr request{};
+    ibv_sge pieces[2]{};      // the application's, and spill
+    std::uint32_t flags = 0;  // of Posted
+    bool allowed = false;
+  };
+  StraightReceive straight_receive_;
 };
 
 }  // namespace weft::verbs

@@ -3,6 +3,11 @@
 // came from. Everything here runs with the channel's lock held. fi_cq(3), ibv_poll_cq(3).
 #include <arpa/inet.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "base/unremembered.h"
+#include "verbs/cm_engine.h"
 #include "verbs/completion_channel.h"
 #include "verbs/completion_sink.h"
 #include "verbs/datagram_endpoint.h"
@@ -12,7 +17,20 @@
 namespace weft::verbs {
 namespace {
 
+constexpr unsigned kIdleReads = 4096;  // a reader that finds nothing looks after connections so often
 constexpr uint64_t kNativeFlags = ~uint64_t{Posted::kOurs};
+
+// The record's receive has taken a message, and there is nothing else to say of it.
+bool is_plain_receive(const Posted& slot, const ibv_wc& wc) noexcept {
+  return slot.role == Posted::Role::kReceive && slot.flags == Posted::kReport && wc.status == IBV_WC_SUCCESS &&
+         (wc.wc_flags & IBV_WC_WITH_IMM) == 0 && wc.byte_len <= slot.len;
+}
+bool is_plain_send(const Posted& slot, const ibv_wc& wc) noexcept {
+  return slot.role == Posted::Role::kTransmit && wc.status == IBV_WC_SUCCESS && (slot.flags & Posted::kCount) == 0;
+}
+Posted& slot_of(const ibv_wc& wc) noexcept {
+  return *reinterpret_cast<Posted*>(static_cast<uintptr_t>(wc.wr_id));
+}
 
 uint64_t received_flags(const ibv_wc& wc) noexcept {
   const uint64_t data = (wc.wc_flags & IBV_WC_WITH_IMM) != 0 ? FI_REMOTE_CQ_DATA : 0;
@@ -22,8 +40,122 @@ uint64_t received_flags(const ibv_wc& wc) noexcept {
 
 }  // namespace
 
-void CompletionChannel::dispatch(const ibv_wc& wc, Sink& sink) noexcept {
-  Posted& slot = *reinterpret_cast<Posted*>(static_cast<uintptr_t>(wc.wr_id));
+// ---- Polling ----
+
+inline void CompletionChannel::take(const ibv_wc& wc, Sink& sink) noexcept {
+  Posted& slot = slot_of(wc);
+  if (slot.role == Posted::Role::kDatagram) return on_datagram(wc, slot, sink);
+  void* const context = slot.context;
+  if (!is_plain_receive(slot, wc)) return dispatch(wc, slot, sink);
+  slot.endpoint->receives_.give_back(slot);
+  sink.put_plain(context, FI_RECV | FI_MSG, wc.byte_len);
+}
+
+int CompletionChannel::poll_locked(Sink& sink) noexcept {
+  ibv_wc completions[Reading::kBatch];
+  const int count = ibv_poll_cq(cq_.get(), Reading::kBatch, completions);
+  for (int i = 0; i < count; ++i) take(completions[i], sink);
+  return count;
+}
+
+// Rarely the reader has to wait for the device queue, or for what is staged.
+[[gnu::noinline]] ssize_t CompletionChannel::progress_and_read(CompletionQueueCore& queue, void* buf, size_t count,
+                                                               fi_addr_t* sources) noexcept {
+  progress();
+  return queue.take_ready(buf, count, sources);
+}
+
+[[gnu::noinline]] ssize_t CompletionChannel::unlock_and_read(CompletionQueueCore& queue, void* buf, size_t count,
+                                                             fi_addr_t* sources) noexcept {
+  lock_.unlock();
+  return queue.take_ready(buf, count, sources);
+}
+
+[[gnu::noinline]] void CompletionChannel::drive_connections() noexcept {
+  if (cm_engine_ != nullptr) cm_engine_->drive();
+}
+
+// Three functions, each for what is rarer than before, so that the first two need to save no registers: many readers
+// find nothing, and most work completions tell of plain operations.
+
+// Whatever else was polled, from `next` on, and more while the reader has room. Releases the lock.
+[[gnu::noinline]] ssize_t CompletionChannel::give_rest_and_unlock(Reading& reading, const ibv_wc* next,
+                                                                  int polled) noexcept {
+  Sink& sink = reading.sink;
+  sink.entry_size = sink.queue->entry_size();
+  int wanted = static_cast<int>(std::min(reading.room, Reading::kBatch));
+  for (;;) {
+    for (; next != reading.completions + polled; ++next) take(*next, sink);
+    if (polled < wanted || sink.count == sink.limit) break;
+    wanted = reading.batch();
+    polled = std::max(ibv_poll_cq(cq_.get(), wanted, reading.completions), 0);
+    next = reading.completions;
+  }
+  lock_.unlock();
+  if (sink.count == 0) return sink.queue->take_ready(sink.out, reading.room, sink.sources);
+  if (sink.sources != nullptr) std::fill_n(sink.sources, sink.count, FI_ADDR_NOTAVAIL);
+  return static_cast<ssize_t>(sink.count);
+}
+
+// There are `polled` work completions. Releases the lock.
+[[gnu::noinline]] ssize_t CompletionChannel::give_and_unlock(Reading& reading, int polled) noexcept {
+  Sink& sink = reading.sink;
+  const size_t size = sink.queue->entry_size();
+  std::byte* out = sink.out;
+  const ibv_wc* wc = reading.completions;
+  const ibv_wc* const end = wc + polled;
+  do {
+    Posted& slot = slot_of(*wc);
+    if (is_plain_receive(slot, *wc)) {
+      Sink::store_plain(out, size, slot.context, FI_RECV | FI_MSG, wc->byte_len);
+      slot.endpoint->receives_.give_back(slot);
+      out += size;
+      ++sink.count;
+    } else if (is_plain_send(slot, *wc)) {
+      if ((slot.flags & Posted::kReport) != 0) {
+        Sink::store_plain(out, size, slot.context, slot.flags & kNativeFlags, 0);
+        out += size;
+        ++sink.count;
+      }
+      slot.endpoint->sends_.complete_through(slot);
+    } else {
+      break;
+    }
+  } while (++wc != end);
+  if (wc != end || polled == reading.kBatch || sink.count == 0 || sink.sources != nullptr) [[unlikely]] {
+    sink.out = out;
+    return give_rest_and_unlock(reading, wc, polled);
+  }
+  lock_.unlock();
+  return static_cast<ssize_t>(sink.count);
+}
+
+ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept {
+  if (staged_count_.load(std::memory_order_relaxed) != 0 || !lock_.try_lock()) [[unlikely]]
+    return progress_and_read(queue, buf, count, sources);
+  // Whoever polled into the queue did so under the lock: what is there is older.
+  if (queue.ready()) [[unlikely]]
+    return unlock_and_read(queue, buf, count, sources);
+  Reading reading;
+  reading.room = count;
+  reading.sink.queue = &queue;
+  reading.sink.out = static_cast<std::byte*>(buf);
+  reading.sink.limit = count;
+  reading.sink.count = 0;
+  reading.sink.sources = sources;
+  const int polled = ibv_poll_cq(cq_.get(), static_cast<int>(std::min(count, Reading::kBatch)), reading.completions);
+  if (polled > 0) return give_and_unlock(reading, polled);
+  CompletionChannel& self = unremembered(*this);
+  const bool look_around = self.idle_reads_++ % kIdleReads == 0;
+  self.lock_.unlock();
+  if (look_around) [[unlikely]]
+    self.drive_connections();
+  return -FI_EAGAIN;
+}
+
+// ---- One work completion ----
+
+void CompletionChannel::dispatch(const ibv_wc& wc, Posted& slot, Sink& sink) noexcept {
   switch (slot.role) {
     case Posted::Role::kTransmit:
       if (wc.status == IBV_WC_SUCCESS) [[likely]]
@@ -35,7 +167,7 @@ void CompletionChannel::dispatch(const ibv_wc& wc, Sink& sink) noexcept {
         return on_received(wc, slot, sink);
       return on_receive_failed(wc, slot, sink);
     case Posted::Role::kDatagram:
-      return on_datagram(wc, slot, sink);
+      return;
     case Posted::Role::kMarker:
       slot.endpoint->marker_seen_.store(true, std::memory_order_release);
       return;
@@ -69,7 +201,7 @@ void CompletionChannel::on_transmitted(Posted& slot, Sink& sink) noexcept {
   void* const context = slot.context;
   endpoint.sends_.complete_through(slot);
   if ((flags & Posted::kCount) != 0) endpoint.routes.transmit_counter(flags)->add(1);
-  if ((flags & Posted::kReport) != 0) sink.put({.context = context, .flags = flags & kNativeFlags});
+  if ((flags & Posted::kReport) != 0) sink.put_plain(context, flags & kNativeFlags, 0);
 }
 
 // A failure is reported whether or not a completion was asked for.
@@ -81,7 +213,7 @@ void CompletionChannel::on_transmit_failed(Posted& slot, ibv_wc_status status, S
     endpoint.sends_.complete_through(slot);
     return;
   }
-  if (slot.status != 0) status = static_cast<ibv_wc_status>(slot.status);
+  if (slot.status != 0) status = static_cast<ibv_wc_status>(std::exchange(slot.status, uint8_t{0}));
   CompletionError failed;
   failed.context = slot.context;
   failed.flags = slot.flags & kNativeFlags;

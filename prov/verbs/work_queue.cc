@@ -35,6 +35,15 @@ Status SendRing::open(std::size_t size, TransferEndpoint& endpoint) noexcept {
   return {};
 }
 
+void SendRing::clear() noexcept {
+  known_tail_ = tail_.load(std::memory_order_acquire);
+  const std::uint32_t used = head_ - known_tail_;
+  const std::uint32_t free = limit_ > used ? limit_ - used : 0;
+  const std::uint32_t next = head_ - signalled_ + 1;
+  const std::uint32_t quiet = next < signal_every_ ? signal_every_ - next : 0;
+  clear_end_ = head_ + std::min(free, quiet);
+}
+
 std::size_t SendRing::room() const noexcept {
   const std::uint32_t used = outstanding();
   return limit_ > used ? limit_ - used : 0;
@@ -57,7 +66,7 @@ Status ReceiveSlots::open(std::size_t size, TransferEndpoint* endpoint, SharedRe
   size_ = wanted;
   mask_ = capacity - 1;
   for (std::uint32_t i = 0; i < size_; ++i) {
-    free_[i] = static_cast<std::uint16_t>(i);
+    free_[i] = slots_[i].number = static_cast<std::uint16_t>(i);
     if (shared != nullptr) {
       slots_[i].shared = shared;
       slots_[i].role = Posted::Role::kSharedReceive;
@@ -72,7 +81,7 @@ Status ReceiveSlots::open(std::size_t size, TransferEndpoint* endpoint, SharedRe
 
 MultiReceive* ReceiveSlots::make_multi(const Posted& slot) noexcept {
   if (multi_ == nullptr) multi_.reset(new (std::nothrow) MultiReceive[size_]);
-  return multi_ != nullptr ? &multi_[index_of(slot)] : nullptr;
+  return multi_ != nullptr ? &multi_[slot.number] : nullptr;
 }
 
 Posted* ReceiveSlots::find(const void* context) noexcept {

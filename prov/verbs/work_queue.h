@@ -41,10 +41,11 @@ struct Posted {
     SharedReceive* shared;
   };
   std::uint32_t flags = 0;
-  std::uint32_t len = 0;  // receives: bytes of the application's buffer
   Role role = Role::kTransmit;
   std::uint8_t status = 0;         // ibv_wc_status of the first half, if that failed
   std::atomic<bool> busy = false;  // receives: posted and not completed
+  std::uint16_t number = 0;        // receives: of the record
+  std::uint32_t len = 0;           // receives: bytes of the application's buffer
 };
 
 // Transmissions complete in the order they were posted in, so one that asks for no work completion is released by the
@@ -63,19 +64,31 @@ class SendRing {
     return &slots_[(head_ + ahead) & mask_];
   }
   // Whether the next work request must have a work completion, so that this queue finds out in time that it has room.
-  bool must_signal() const noexcept { return unsignalled_ + 1 >= signal_every_; }
+  bool must_signal() const noexcept { return head_ - signalled_ + 1 >= signal_every_; }
   // The record that next() gave is in use: its work request was posted.
   void push(bool signalled) noexcept {
     ++head_;
-    unsignalled_ = signalled ? 0 : unsignalled_ + 1;
+    if (signalled) signalled_ = head_;
   }
   // The youngest `count` were not posted after all.
   void take_back(std::uint32_t count) noexcept {
     head_ -= count;
-    unsignalled_ = signal_every_;
+    signalled_ = head_ - signal_every_;
+    block();
   }
   Posted& youngest(std::uint32_t age) noexcept { return slots_[(head_ - 1 - age) & mask_]; }
-  void close() noexcept { limit_ = 0; }
+  void close() noexcept {
+    limit_ = 0;
+    block();
+  }
+
+  // The way is clear: there is a record, front(), whose work request needs no signal, and nothing else is to be looked
+  // at before it is posted. After clear() that holds for as many posts as there is room, until something calls block().
+  bool is_clear() const noexcept { return static_cast<std::int32_t>(clear_end_ - head_) > 0; }
+  Posted& front() noexcept { return slots_[head_ & mask_]; }
+  void clear() noexcept;
+  void block() noexcept { clear_end_ = head_; }
+
   bool closed() const noexcept { return limit_ == 0; }
   std::size_t room() const noexcept;
   std::uint32_t outstanding() const noexcept { return head_ - tail_.load(std::memory_order_acquire); }
@@ -107,9 +120,10 @@ class SendRing {
   std::uint32_t size_ = 0;
   std::uint32_t limit_ = 0;  // size_, or 0 once closed
   std::uint32_t mask_ = 0;
-  std::uint32_t head_ = 0;  // free-running
+  std::uint32_t head_ = 0;  // free-running, like the next three
+  std::uint32_t clear_end_ = 0;
   std::uint32_t known_tail_ = 0;
-  std::uint32_t unsignalled_ = 0;
+  std::uint32_t signalled_ = 0;  // behind the last that has a work completion
   std::uint32_t signal_every_ = 1;
   std::atomic<std::uint32_t> tail_{0};
 };
@@ -134,11 +148,15 @@ class ReceiveSlots {
       known_tail_ = tail_.load(std::memory_order_acquire);
       if (head_ == known_tail_) return nullptr;
     }
-    Posted& slot = slots_[free_[head_ & mask_]];
-    ++head_;
+    Posted& slot = front();
     slot.busy.store(true, std::memory_order_relaxed);
+    push();
     return &slot;
   }
+  // The same in steps: while is_clear(), front() is free, and taken by push().
+  bool is_clear() const noexcept { return head_ != known_tail_; }
+  Posted& front() noexcept { return slots_[free_[head_ & mask_]]; }
+  void push() noexcept { ++head_; }
   // The one taken last was not posted after all.
   void take_back(Posted& slot) noexcept {
     slot.busy.store(false, std::memory_order_relaxed);
@@ -157,11 +175,11 @@ class ReceiveSlots {
   Posted* find(const void* context) noexcept;
 
   // Completer.
-  MultiReceive& multi(const Posted& slot) noexcept { return multi_[index_of(slot)]; }
+  MultiReceive& multi(const Posted& slot) noexcept { return multi_[slot.number]; }
   void give_back(Posted& slot) noexcept {
     slot.busy.store(false, std::memory_order_relaxed);
     const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    free_[tail & mask_] = index_of(slot);
+    free_[tail & mask_] = slot.number;
     tail_.store(tail + 1, std::memory_order_release);
   }
 
@@ -171,8 +189,6 @@ class ReceiveSlots {
   std::size_t size() const noexcept { return size_; }
 
  private:
-  std::uint16_t index_of(const Posted& slot) const noexcept { return static_cast<std::uint16_t>(&slot - slots_.get()); }
-
   std::unique_ptr<Posted[]> slots_;
   std::unique_ptr<std::uint16_t[]> free_;  // ring of the numbers of free records
   std::unique_ptr<MultiReceive[]> multi_;  // beside slots_; once there was a multi-receive buffer

@@ -90,6 +90,12 @@ class CompletionQueueCore : public RefCounted {
   // The application has fallen behind by the size it asked for: time to push back.
   bool full() const noexcept { return unread_.load(std::memory_order_relaxed) >= size_; }
 
+  // What a read gives that looks no further: a positive count, -FI_EAGAIN, -FI_EAVAIL or -FI_EOVERRUN. `sources` may be
+  // null.
+  ssize_t take_ready(void* buf, size_t count, fi_addr_t* sources) noexcept {
+    return ready() ? take(buf, count, sources) : -FI_EAGAIN;
+  }
+
   fi_cq_format format() const noexcept { return format_; }
   size_t entry_size() const noexcept { return entry_size_; }
   WaitObject& wait_object() noexcept { return wait_; }
@@ -101,7 +107,6 @@ class CompletionQueueCore : public RefCounted {
 
   static Status check(const fi_cq_attr* attr, bool locking);
 
-  // What a read gives: a positive count, -FI_EAGAIN, -FI_EAVAIL or -FI_EOVERRUN. `sources` may be null.
   ssize_t take(void* buf, size_t count, fi_addr_t* sources) noexcept;
   // At least `threshold` entries, or an error: a blocked reader has something to do.
   bool satisfies(size_t threshold) noexcept;
@@ -144,12 +149,13 @@ class CompletionQueueCore : public RefCounted {
   bool overrun_ = false;
 };
 
-// An engine that has its completions where it can read them may give them to the reader without a detour:
-// `read_into` fills the caller's buffer with entries if none wait in the queue, and returns how many; 0: see the queue.
+// An engine that has its completions where it can read them may give them to the reader without a detour: `read_into`
+// fills the caller's buffer with entries if none wait in the queue, else it answers queue.take_ready(). The answer is
+// that of fi_cq_readfrom; `count` is not 0, `sources` may be null.
 template <class E>
-concept ReadsDirectly = requires(E& engine, CompletionQueueCore& queue, void* buf, size_t count) {
-  { engine.read_into(queue, buf, count) }
-  noexcept->std::same_as<size_t>;
+concept ReadsDirectly = requires(E& engine, CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) {
+  { engine.read_into(queue, buf, count, sources) }
+  noexcept->std::same_as<ssize_t>;
 };
 
 // Owner: its C handle; close answers -FI_EBUSY while endpoints use it. An engine that serves one queue only has a
@@ -200,22 +206,11 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   // Slots of fi_ops_cq.
   ssize_t read(void* buf, size_t count) noexcept { return readfrom(buf, count, nullptr); }
   ssize_t readfrom(void* buf, size_t count, fi_addr_t* src_addr) noexcept {
-    if (!ready() || count == 0 || owes_progress(engine_)) {
-      if constexpr (ReadsDirectly<E>) {
-        if (count != 0) {
-          if (const size_t read = engine_.read_into(*this, buf, count); read != 0) {
-            if (src_addr != nullptr) std::fill_n(src_addr, read, FI_ADDR_NOTAVAIL);
-            return static_cast<ssize_t>(read);
-          }
-        } else {
-          engine_.drive();
-        }
-      } else {
-        engine_.drive();
-      }
-      if (!ready()) return -FI_EAGAIN;
+    if constexpr (ReadsDirectly<E>) {
+      if (count != 0) [[likely]]
+        return engine_.read_into(*this, buf, count, src_addr);
     }
-    return take(buf, count, src_addr);
+    return drive_and_take(buf, count, src_addr);
   }
   ssize_t readerr(fi_cq_err_entry* buf, uint64_t flags) noexcept {
     (void)flags;  // reserved
@@ -235,6 +230,10 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   }
 
  private:
+  [[gnu::noinline]] ssize_t drive_and_take(void* buf, size_t count, fi_addr_t* src_addr) noexcept {
+    if (!ready() || count == 0 || owes_progress(engine_)) engine_.drive();
+    return take_ready(buf, count, src_addr);
+  }
   CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version, bool locking,
                   StrerrorFn error_text, void* context);
   Status open_wait_object(const fi_cq_attr& attr);

@@ -74,6 +74,69 @@ TEST(SendRing, EverySecondHalfAsksForASignal) {
   EXPECT_EQ(signals, 2);
 }
 
+TEST(SendRing, IsClearUntilASignalIsDue) {
+  SendRing ring;
+  ASSERT_TRUE(ring.open(8, some_endpoint()).ok());
+  EXPECT_FALSE(ring.is_clear());
+  for (int round = 0; round < 10; ++round) {
+    ring.clear();
+    Posted* last = nullptr;
+    int quiet = 0;
+    for (; ring.is_clear(); ++quiet) {
+      EXPECT_FALSE(ring.must_signal());
+      last = ring.next();
+      ASSERT_NE(last, nullptr);
+      EXPECT_EQ(&ring.front(), last);
+      ring.push(false);
+    }
+    EXPECT_EQ(quiet, 3) << "of four";
+    EXPECT_TRUE(ring.must_signal());
+    Posted* signalled = ring.next();
+    ASSERT_NE(signalled, nullptr);
+    ring.push(true);
+    EXPECT_FALSE(ring.is_clear()) << "who posts otherwise says when the way is clear again";
+    ring.complete_through(*signalled);
+  }
+}
+
+TEST(SendRing, IsClearNoFurtherThanThereIsRoom) {
+  for (const size_t size : {2, 3, 8, 100}) {
+    SendRing ring;
+    ASSERT_TRUE(ring.open(size, some_endpoint()).ok());
+    size_t posted = 0;
+    for (int i = 0; i < 200; ++i) {
+      ring.clear();
+      if (ring.is_clear() || ring.next() != nullptr) {
+        ring.push(true);
+        ++posted;
+      }
+    }
+    EXPECT_EQ(posted, size);
+    EXPECT_FALSE(ring.is_clear());
+    ASSERT_NE(ring.take_oldest(), nullptr);
+    ring.clear();
+    EXPECT_TRUE(ring.is_clear() || size < 4) << "signals are due all the time in a ring of two or three";
+  }
+}
+
+TEST(SendRing, IsNotClearOnceBlockedOrClosedOrTakenBack) {
+  for (int way = 0; way < 3; ++way) {
+    SendRing ring;
+    ASSERT_TRUE(ring.open(16, some_endpoint()).ok());
+    ring.push(false);
+    ring.clear();
+    ASSERT_TRUE(ring.is_clear());
+    if (way == 0) ring.block();
+    if (way == 1) ring.close();
+    if (way == 2) ring.take_back(1);
+    EXPECT_FALSE(ring.is_clear()) << way;
+    ring.push(false);
+    EXPECT_FALSE(ring.is_clear()) << way;
+    ring.clear();
+    EXPECT_EQ(ring.is_clear(), way == 0) << way;  // closed for good; a signal is due after what was taken back
+  }
+}
+
 TEST(SendRing, TwoRecordsAtOnceNeedTwo) {
   SendRing ring;
   ASSERT_TRUE(ring.open(3, some_endpoint()).ok());
