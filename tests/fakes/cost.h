@@ -9,11 +9,14 @@ namespace cost {
 extern std::atomic<long> allocations;
 inline constexpr int kBatch = 8, kBatches = 500;
 
-// Says what the messages since `before` allocated; 1 if that was anything, or if messages were lost.
+// Says what the operations since `before` allocated; 1 if that was anything, or if one was lost.
 int report(const char* what, long before, bool complete);
 
 // cost_datagrams.cc: messages to oneself, taken and their receives posted again.
-int run_raw_datagrams();
-int run_fabric_datagrams();
+int run_datagrams();
+
+// cost_pings.cc: messages to and fro, remote writes and reads.
+int run_pings();
+int run_accesses();
 
 }  // namespace cost

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a message costs above verbs: the same exchange on the fakes through ibv_post_send and ibv_poll_cq, and through
-// fi_send and fi_cq_read; over connections here, as datagrams in cost_datagrams.cc. Counts allocations itself; cost.sh
-// counts instructions of the measured functions with callgrind.
+// What a message costs in this library, on the fakes: over connections here and in cost_pings.cc, as datagrams in
+// cost_datagrams.cc. Counts allocations itself; cost.sh counts instructions in the measured functions with callgrind.
 #include <malloc.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
@@ -15,7 +14,6 @@
 #include <cstring>
 
 #include "cost.h"
-#include "raw_end.h"
 #include "two_ends.h"
 
 extern "C" {
@@ -37,8 +35,8 @@ std::atomic<long> allocations{0};
 
 int report(const char* what, long before, bool complete) {
   const long spent = allocations - before;
-  std::printf("%s: %d messages, %ld allocations\n", what, kBatch * kBatches, spent);
-  if (!complete) std::printf("%s: messages were lost\n", what);
+  std::printf("%s: %d operations, %ld allocations\n", what, kBatch * kBatches, spent);
+  if (!complete) std::printf("%s: something was lost\n", what);
   return complete && !spent ? 0 : 1;
 }
 
@@ -67,25 +65,7 @@ void* aligned_alloc(size_t alignment, size_t size) {
 }
 
 // What is measured: kBatch times a message of 8 bytes and its completion.
-__attribute__((noinline)) int measured_raw(ibv_qp* qp, ibv_cq* cq, ibv_sge* sge) {
-  int done = 0;
-  for (int i = 0; i < kBatch; ++i) {
-    ibv_send_wr wr;
-    wr.wr_id = 1;
-    wr.next = nullptr;
-    wr.sg_list = sge;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_SEND;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    ibv_send_wr* bad;
-    if (ibv_post_send(qp, &wr, &bad)) return -1;
-    ibv_wc wc;
-    done += ibv_poll_cq(cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS;
-  }
-  return done;
-}
-
-__attribute__((noinline)) int measured_fabric(fid_ep* ep, fid_cq* cq, const void* data, void* desc, void* context) {
+__attribute__((noinline)) int measured_message(fid_ep* ep, fid_cq* cq, const void* data, void* desc, void* context) {
   int done = 0;
   for (int i = 0; i < kBatch; ++i) {
     if (fi_send(ep, data, 8, desc, FI_ADDR_UNSPEC, context)) return -1;
@@ -99,22 +79,7 @@ __attribute__((noinline)) int measured_fabric(fid_ep* ep, fid_cq* cq, const void
 
 namespace {
 
-int run_raw() {
-  raw::Lab lab;
-  raw::Pair pair(lab);
-  ibv_sge entry = pair.client.sge(0, 8);
-  const long before = allocations;
-  bool complete = true;
-  for (int batch = 0; batch < kBatches; ++batch) {
-    ibv_wc received[kBatch];
-    for (int i = 0; i < kBatch; ++i) pair.server->receive(1, 0, 8);
-    complete &= measured_raw(pair.client.qp(), pair.client.cq(), &entry) == kBatch;
-    complete &= ibv_poll_cq(pair.server->cq(), kBatch, received) == kBatch;
-  }
-  return report("verbs", before, complete);
-}
-
-int run_fabric() {
+int run_messages() {
   ends::TwoEnds both({.connect_timeout_ms = 60000});
   const auto ready = [&] { return both.client.established() && both.server.established(); };
   if (!both.open() || !both.connect() || !both.wait(ready, 60000)) return 1;
@@ -132,10 +97,10 @@ int run_fabric() {
     for (int i = 0; i < kBatch; ++i)
       complete &=
           !fi_recv(both.server.ep, both.server.memory(), 8, fi_mr_desc(both.server.mr), FI_ADDR_UNSPEC, &context);
-    complete &= measured_fabric(both.client.ep, both.client.cq, registered, desc, &context) == kBatch;
+    complete &= measured_message(both.client.ep, both.client.cq, registered, desc, &context) == kBatch;
     complete &= fi_cq_read(both.server.cq, received, kBatch) == kBatch;
   }
-  return report("libfabric", before, complete);
+  return report("message", before, complete);
 }
 
 }  // namespace
@@ -145,10 +110,7 @@ int main(int argc, char** argv) {
   constexpr struct {
     const char* name;
     int (*run)();
-  } kParts[] = {{"raw", run_raw},
-                {"fabric", run_fabric},
-                {"raw_datagrams", run_raw_datagrams},
-                {"fabric_datagrams", run_fabric_datagrams}};
+  } kParts[] = {{"message", run_messages}, {"datagram", run_datagrams}, {"ping", run_pings}, {"access", run_accesses}};
   int result = 0;
   for (const auto& part : kParts)
     if (argc < 2 || !std::strcmp(argv[1], part.name)) result |= part.run();
