@@ -72,6 +72,9 @@ class DatagramBuffers {
 
   // Header and message.
   const std::byte* bytes(std::uint32_t slot) const noexcept { return memory_.get() + slot * stride_ + lead_; }
+  const std::byte* bytes(const Posted& slot) const noexcept {
+    return bytes(static_cast<std::uint32_t>(&slot - slots_.get()));
+  }
 
  private:
   std::unique_ptr<std::byte, UnmapBytes> memory_;

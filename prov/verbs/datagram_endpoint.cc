@@ -159,6 +159,7 @@ Status DatagramEndpoint::enable() {
     return status;
   }
   names_sources_ = vector_ && (caps() & FI_SOURCE) != 0;
+  plain_ = !names_sources_ && routes.receive_queue && !routes.receive && !routes.receive_selective;
   if (!is_native() && rdma_listen(id_.get(), domain_.fabric().parameters.backlog) != 0) return Status::last_errno();
   if (Status status = engine().watch_device(domain_.device(), *this); !status.ok()) return status;
   ready_ = true;

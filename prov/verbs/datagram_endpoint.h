@@ -14,6 +14,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include <atomic>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +67,9 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
 
   // A receive of ours has completed; with its channel's lock held. Routes: see ReceiveQueue.
+  // The first is for messages of which there is nothing to say but their length, and answers whether this is one: then
+  // the receive with that context has it.
+  bool take_plain(const ibv_wc& wc, Posted& slot, void*& context, size_t& len) noexcept;
   template <class Routes>
   void on_datagram(const ibv_wc& wc, Posted& slot, Routes& to) noexcept;
 
@@ -131,6 +135,7 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   ssize_t inject_slowly(const void* buf, size_t len, fi_addr_t dest, bool locked) noexcept;
   const Destination* destination_of(fi_addr_t name, uint64_t flags) const noexcept;
   ssize_t post_receive(const iovec* iov, size_t count, void* context, uint64_t flags) noexcept;
+  static void copy_word(void* to, const std::byte* from) noexcept { std::memcpy(to, from, sizeof(uint64_t)); }
   void deliver_kept() noexcept;  // with receive_lock_ held
   template <class Routes>
   void deliver(const Arrival& arrival, Routes& to) noexcept;
@@ -143,6 +148,7 @@ class DatagramEndpoint final : public TransferEndpoint, public RefCounted, priva
   const uint32_t qkey_;
   bool ready_ = false;
   bool names_sources_ = false;  // FI_SOURCE
+  bool plain_ = false;          // each receive is reported, and neither counted nor told its source
   std::atomic<bool> loopback_{false};
   std::atomic<bool> broken_{false};
   DatagramPort port_;
@@ -169,6 +175,32 @@ template <class Routes>
   const size_t skipped = DatagramBuffers::kHeader - prefix_;
   receives_.deliver({bytes + skipped, arrival.len - skipped}, done, to);
   buffers_.give_back(arrival.slot, qp_);
+}
+
+[[gnu::always_inline]] inline bool DatagramEndpoint::take_plain(const ibv_wc& wc, Posted& slot, void*& context,
+                                                                size_t& len) noexcept {
+  if (!plain_ || wc.status != IBV_WC_SUCCESS || (wc.wc_flags & IBV_WC_WITH_IMM) != 0) [[unlikely]]
+    return false;
+  LightGuard guard(receive_lock_);
+  const iovec* const place = receives_.lone_buffer();
+  const std::byte* const bytes = buffers_.bytes(slot);
+  const size_t skipped = DatagramBuffers::kHeader - prefix_;
+  len = wc.byte_len - skipped;
+  if (place == nullptr || len > place->iov_len) [[unlikely]]
+    return false;
+  if (wc.src_qp == qp_number_ && RouteHeader::may_name_group(bytes)) [[unlikely]]
+    return false;
+  if (len - sizeof(uint64_t) <= sizeof(uint64_t)) {
+    // A call of memcpy takes longer.
+    copy_word(place->iov_base, bytes + skipped);
+    copy_word(static_cast<std::byte*>(place->iov_base) + len - sizeof(uint64_t),
+              bytes + skipped + len - sizeof(uint64_t));
+  } else if (len != 0) {
+    std::memcpy(place->iov_base, bytes + skipped, len);
+  }
+  context = receives_.take_lone();
+  buffers_.give_back(buffers_.take(slot), qp_);
+  return true;
 }
 
 template <class Routes>

@@ -44,7 +44,13 @@ uint64_t received_flags(const ibv_wc& wc) noexcept {
 
 inline void CompletionChannel::take(const ibv_wc& wc, Sink& sink) noexcept {
   Posted& slot = slot_of(wc);
-  if (slot.role == Posted::Role::kDatagram) return on_datagram(wc, slot, sink);
+  if (slot.role == Posted::Role::kDatagram) {
+    void* taker = nullptr;
+    size_t len = 0;
+    if (static_cast<DatagramEndpoint&>(*slot.endpoint).take_plain(wc, slot, taker, len)) [[likely]]
+      return sink.put_plain(taker, FI_RECV | FI_MSG, len);
+    return on_datagram(wc, slot, sink);
+  }
   void* const context = slot.context;
   if (!is_plain_receive(slot, wc)) return dispatch(wc, slot, sink);
   slot.endpoint->receives_.give_back(slot);

@@ -82,6 +82,13 @@ class ReceiveQueue {
     const Receive& receive = posted_.front();
     return receive.iov_count == 1 && (receive.flags & FI_MULTI_RECV) == 0 ? receive.iov : nullptr;
   }
+  // A message is there now, all of it, and who asks for the context reports it.
+  void* take_lone() noexcept {
+    Receive& receive = posted_.front();
+    void* const context = receive.context;
+    release(receive);
+    return context;
+  }
   // A message of `size` bytes is there now, or as much of it as fits.
   template <class Routes>
   void delivered(std::size_t size, Completion done, Routes& routes) noexcept;
