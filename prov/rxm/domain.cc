@@ -45,7 +45,12 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
       regions_({.mr_mode = virtual_addresses_ ? FI_MR_VIRT_ADDR : 0,
                 .api_version = api_version(),
                 .counter_from = [](const ::fid* fid) -> CounterCore* { return Counter::from(fid); },
-                .quiesce = [driven = engine_.get()] { Lock lock(driven->mutex()); }}) {}
+                .quiesce = [driven = engine_.get()] { Lock lock(driven->mutex()); }}) {
+  engine_->deferred().serve({.counter = Counter::if_of, .routes = [](const ::fid* fid) -> CompletionRoutes* {
+                               auto* endpoint = object_if<Endpoint>(fid);
+                               return endpoint != nullptr ? &endpoint->routes() : nullptr;
+                             }});
+}
 
 // Regions that the application registered keep the lower domain open.
 int Domain::close() {
@@ -67,6 +72,7 @@ int Domain::bind(::fid* object, uint64_t flags) {
 }
 
 int Domain::control(int command, void* argument) {
+  if (DeferredWork::is_command(command)) return engine_->deferred().control(command, argument);
   if (argument == nullptr) return -FI_EINVAL;
   if (command != FI_MAP_RAW_MR && command != FI_UNMAP_KEY) return -FI_ENOSYS;
   return fi_control(&lower_->fid, command, argument);

@@ -21,7 +21,7 @@ namespace {
 
 struct Nothing {};
 constexpr fi_ops_atomic kClosedAtomic = make_atomic_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_atomic kOpenAtomic = make_atomic_ops<Endpoint>();
+constexpr fi_ops_atomic kOpenAtomic = Triggers<Endpoint>::atomic();
 constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
 
 constexpr char kTooLong[] = "a packet is longer than packets may be";
@@ -89,6 +89,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
   abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
   abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
   refuse_transfers();
+  take_triggers(caps_);
   abi.atomic = const_cast<fi_ops_atomic*>(&kClosedAtomic);
 }
 
@@ -137,6 +138,7 @@ Status Endpoint::read_own_name() noexcept {
 }
 
 int Endpoint::close() {
+  drop_triggered();
   {
     Lock lock(engine().mutex());
     engine().remove(*this);

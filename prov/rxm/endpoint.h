@@ -70,6 +70,8 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   ssize_t rx_size_left() noexcept;
   ssize_t tx_size_left() noexcept;
 
+  CompletionRoutes& routes() noexcept { return routes_; }
+
   // Slots of fi_ops_cm.
   int setname(void* name, size_t len);
   int getname(void* name, size_t* len);

@@ -17,9 +17,10 @@ namespace weft::rxm {
 namespace {
 
 constexpr uint64_t kMessages = FI_MSG | FI_TAGGED;
-constexpr uint64_t kTxCaps = kMessages | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_FENCE | kLocality;
+constexpr uint64_t kTxCaps =
+    kMessages | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | kLocality;
 constexpr uint64_t kRxCaps = kMessages | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SOURCE |
-                             FI_DIRECTED_RECV | FI_MULTI_RECV | kLocality;
+                             FI_DIRECTED_RECV | FI_MULTI_RECV | FI_TRIGGER | kLocality;
 constexpr uint64_t kTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
 constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
 // What one connection keeps in order; reads of ours that fetch long messages do not count.

@@ -2,11 +2,27 @@
 // A tcp domain; see domain.h.
 #include "tcp/domain.h"
 
+#include <utility>
+
 #include "tcp/endpoint.h"
 #include "tcp/reliable_endpoint.h"
 #include "tcp/shared_receive.h"
 
 namespace weft::tcp {
+namespace {
+
+CompletionRoutes* routes_of(const ::fid* fid) noexcept {
+  if (auto* endpoint = object_if<ReliableEndpoint>(fid)) return &endpoint->routes();
+  auto* endpoint = object_if<Endpoint>(fid);
+  return endpoint != nullptr ? &endpoint->routes : nullptr;
+}
+
+}  // namespace
+
+Domain::Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engine, void* context)
+    : SoftwareDomain(fabric, info, std::move(engine), context) {
+  this->engine().deferred().serve({.counter = Counter::if_of, .routes = routes_of});
+}
 
 int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
   if (info != nullptr && info->ep_attr != nullptr && info->ep_attr->type == FI_EP_RDM)

@@ -28,7 +28,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
  private:
   friend DomainBase;
   friend SoftwareDomain;
-  using SoftwareDomain::SoftwareDomain;
+  Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engine, void* context);
   ~Domain() = default;
 
   TransferPools pools_;

@@ -37,6 +37,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, vo
     : ConnectedEndpoint(domain, info, local, context) {}
 
 int Endpoint::close() {
+  drop_triggered();
   {
     Lock lock(engine().mutex());
     enter(CmEvent::kClose);

@@ -14,9 +14,10 @@ namespace weft::tcp {
 namespace {
 
 // What endpoints can do; receives and sends each know their part of it.
-constexpr uint64_t kTxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | kLocality;
-constexpr uint64_t kRxCaps =
-    FI_MSG | FI_TAGGED | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | FI_RMA_EVENT | kLocality;
+constexpr uint64_t kTxCaps =
+    FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | kLocality;
+constexpr uint64_t kRxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |
+                             FI_RMA_EVENT | FI_TRIGGER | kLocality;
 constexpr uint64_t kTxFlags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;

@@ -73,6 +73,7 @@ ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Ad
   abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
   abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
   refuse_transfers();
+  take_triggers(caps_);
 }
 
 ReliableEndpoint::~ReliableEndpoint() = default;
@@ -83,6 +84,7 @@ const fi_ops* ReliableEndpoint::fid_ops() noexcept {
 }
 
 int ReliableEndpoint::close() {
+  drop_triggered();
   {
     Lock lock(engine().mutex());
     if (listener_ != nullptr) listener_->close();

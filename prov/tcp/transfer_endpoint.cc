@@ -8,6 +8,7 @@
 #include "abi/rma_ops.h"
 #include "abi/tagged_ops.h"
 #include "objects/endpoint_options.h"
+#include "objects/triggers.h"
 #include "tcp/domain.h"
 #include "tcp/receive_posting.h"
 #include "tcp/shared_receive.h"
@@ -26,8 +27,8 @@ struct Nothing {};
 
 constexpr Tables kClosed = {make_msg_ops<Nothing, FI_EOPBADSTATE>(), make_tagged_ops<Nothing, FI_EOPBADSTATE>(),
                             make_rma_ops<Nothing, FI_EOPBADSTATE>()};
-constexpr Tables kOpen = {make_msg_ops<TransferEndpoint>(), make_tagged_ops<TransferEndpoint>(),
-                          make_rma_ops<TransferEndpoint>()};
+constexpr Tables kOpen = {Triggers<TransferEndpoint>::msg(), Triggers<TransferEndpoint>::tagged(),
+                          Triggers<TransferEndpoint>::rma()};
 
 constexpr Tables only_receives() noexcept {
   Tables tables = kClosed;
@@ -62,6 +63,7 @@ TransferEndpoint::TransferEndpoint(Domain& domain, const fi_info& info, void* co
       stream_(*this, domain.engine(), domain.regions(), domain.pools()) {
   abi.fid.fclass = FI_CLASS_EP;
   abi.fid.context = context;
+  if ((caps_ & FI_TRIGGER) != 0) routes.deferred = &domain.engine().deferred();
   install(abi, kClosed);
   stream_.set_queue_size(queue_size(info.tx_attr != nullptr ? info.tx_attr->size : 0));
 }
@@ -123,7 +125,12 @@ void TransferEndpoint::cancel_posted_receives(int native) noexcept {
     cancel_receive(own_receives_, domain_.pools(), routes, *receive, native);
 }
 
+void TransferEndpoint::drop_triggered() noexcept {
+  if (routes.deferred != nullptr) routes.deferred->drop(abi);
+}
+
 ssize_t TransferEndpoint::cancel(void* context) noexcept {
+  if (routes.deferred != nullptr && routes.deferred->cancel(abi, context)) return 0;
   Lock lock(engine().mutex());
   Receive* receive = own_receives_.find_context(context);
   if (receive == nullptr) return -FI_ENOENT;

@@ -89,6 +89,7 @@ class TransferEndpoint : public ReceiveCalls<TransferEndpoint> {
   // With the engine's mutex held; see stream.h.
   void start(UniqueFd socket, bool swap_bytes, std::span<const std::byte> early, Watch* handshake) noexcept;
   void stop(int error) noexcept;
+  void drop_triggered() noexcept;   // before the endpoint closes, without the mutex
   void ask_when_silent() noexcept;  // of the side that asked for the connection, once it has started
   bool started() const noexcept { return started_; }
 

@@ -185,8 +185,8 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
 
   // What poll sets, wait sets and fi_trywait ask.
   void mark_reported() noexcept {}  // counters have something to do here
-  void drive() noexcept { engine_.drive(); }
-  bool prepare_wait() noexcept { return engine_.prepare_wait(); }
+  void drive() noexcept { make_progress(engine_); }
+  bool prepare_wait() noexcept { return may_sleep(engine_); }
   bool must_not_sleep() noexcept { return satisfies(1); }
   int trywait() noexcept {
     if (ready()) return -FI_EAGAIN;
@@ -231,7 +231,7 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
 
  private:
   [[gnu::noinline]] ssize_t drive_and_take(void* buf, size_t count, fi_addr_t* src_addr) noexcept {
-    if (!ready() || count == 0 || owes_progress(engine_)) engine_.drive();
+    if (!ready() || count == 0 || owes_progress(engine_)) drive();
     return take_ready(buf, count, src_addr);
   }
   CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version, bool locking,

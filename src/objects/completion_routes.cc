@@ -49,4 +49,20 @@ Status CompletionRoutes::check(std::uint64_t caps) const noexcept {
   return Status();
 }
 
+void CompletionRoutes::deferred_received(Completion completion, bool report) noexcept {
+  CounterCore* counter = receive.get();
+  deferred->redirect(completion.context, report, counter, false);
+  if (counter != nullptr) counter->add(1);
+  if (report && receive_queue) receive_queue->write(completion);
+}
+
+void CompletionRoutes::receive_failed(const CompletionError& error) noexcept {
+  CompletionError failed = error;
+  CounterCore* counter = receive.get();
+  bool reported = true;
+  if (may_be_deferred()) deferred->redirect(failed.context, reported, counter, true);
+  if (counter != nullptr) counter->add_error(1);
+  if (receive_queue) receive_queue->write_error(failed);
+}
+
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "objects/completion_queue.h"
 #include "objects/counter.h"
+#include "objects/deferred_work.h"
 
 namespace weft {
 
@@ -14,6 +15,7 @@ struct CompletionRoutes {
   bool transmit_selective = false;
   bool receive_selective = false;
   Ref<CounterCore> send, receive, read, write, remote_read, remote_write;
+  DeferredWork* deferred = nullptr;  // of endpoints with FI_TRIGGER
 
   // fi_ep_bind, before the endpoint is enabled. -FI_EBADFLAGS; -FI_EINVAL for flags that name no direction, or one that
   // has a queue already.
@@ -38,21 +40,30 @@ struct CompletionRoutes {
 
   // `report`: false for operations that ask for no completion (FI_SELECTIVE_COMPLETION, inject).
   void transmitted(std::uint64_t flags, void* context, bool report) noexcept {
-    if (CounterCore* counter = transmit_counter(flags)) counter->add(1);
+    CounterCore* counter = transmit_counter(flags);
+    if (may_be_deferred()) [[unlikely]]
+      deferred->redirect(context, report, counter, false);
+    if (counter != nullptr) counter->add(1);
     if (report && transmit_queue) transmit_queue->write({.context = context, .flags = flags});
   }
   void transmit_failed(std::uint64_t flags, void* context, int error, int native) noexcept {
-    if (CounterCore* counter = transmit_counter(flags)) counter->add_error(1);
+    CounterCore* counter = transmit_counter(flags);
+    bool reported = true;  // whatever was asked for
+    if (may_be_deferred()) deferred->redirect(context, reported, counter, true);
+    if (counter != nullptr) counter->add_error(1);
     if (transmit_queue) transmit_queue->write_error({{.context = context, .flags = flags}, 0, error, native});
   }
   void received(const Completion& completion, bool report) noexcept {
+    if (may_be_deferred()) [[unlikely]]
+      return deferred_received(completion, report);
     if (receive) receive->add(1);
     if (report && receive_queue) receive_queue->write(completion);
   }
-  void receive_failed(const CompletionError& error) noexcept {
-    if (receive) receive->add_error(1);
-    if (receive_queue) receive_queue->write_error(error);
-  }
+  void receive_failed(const CompletionError& error) noexcept;
+
+ private:
+  bool may_be_deferred() const noexcept { return deferred != nullptr && deferred->any_started(); }
+  void deferred_received(Completion completion, bool report) noexcept;
 };
 
 }  // namespace weft

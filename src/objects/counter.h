@@ -20,6 +20,18 @@
 
 namespace weft {
 
+class CounterCore;
+class DeferredWork;
+
+// Hears of the changes of counters; objects/deferred_work.h. Any thread, which may hold an engine's mutex.
+class CounterWatch {
+ public:
+  virtual void on_change(const CounterCore& counter) noexcept = 0;
+
+ protected:
+  ~CounterWatch() = default;
+};
+
 // The part that knows no engine; endpoints and memory regions hold a Ref to it. Thread-safe.
 class CounterCore : public RefCounted {
  public:
@@ -40,6 +52,19 @@ class CounterCore : public RefCounted {
     reported_errors_.store(errors());
   }
 
+  // News to the application, other than fi_cntr_set.
+  void store(uint64_t to) noexcept {
+    value_.store(to);
+    changed();
+  }
+
+  // From now on `watch`, which outlives this, hears of changes if the values together are at least `from`.
+  void watch(CounterWatch& watch, uint64_t from) noexcept {
+    watched_from_.store(from);
+    watch_.store(&watch);
+  }
+  uint64_t watched_from() const noexcept { return watched_from_.load(); }
+
   WaitObject& wait_object() noexcept { return wait_; }
 
  protected:
@@ -49,12 +74,16 @@ class CounterCore : public RefCounted {
 
   void change(std::atomic<uint64_t>& value, uint64_t count) noexcept {
     value.fetch_add(count);
-    wait_.signal();
+    changed();
   }
   void assign(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported, uint64_t to) noexcept {
     value.store(to);
     reported.store(to);
+    changed();
+  }
+  void changed() noexcept {
     wait_.signal();
+    if (CounterWatch* const watch = watch_.load(); watch != nullptr) watch->on_change(*this);
   }
 
   WaitObject wait_;
@@ -63,6 +92,8 @@ class CounterCore : public RefCounted {
   std::atomic<uint64_t> reported_value_{0};
   std::atomic<uint64_t> reported_errors_{0};
   std::atomic<bool> errors_assigned_{false};  // by fi_cntr_adderr or fi_cntr_seterr, not reported yet
+  std::atomic<CounterWatch*> watch_{nullptr};
+  std::atomic<uint64_t> watched_from_{UINT64_MAX};
 
  private:
   const Ref<RefCounted> parent_;
@@ -86,12 +117,17 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     return &kOps;
   }
   static Counter* from(const ::fid* fid) noexcept { return object_if<Counter>(fid); }
+  // The same for a counter whose domain has this deferred work.
+  static CounterCore* if_of(const ::fid* fid, const DeferredWork& domain) noexcept {
+    Counter* const counter = from(fid);
+    return counter != nullptr && &counter->engine_.deferred() == &domain ? counter : nullptr;
+  }
 
   E& engine() noexcept { return engine_; }
 
   // What poll sets, wait sets and fi_trywait ask.
-  void drive() noexcept { engine_.drive(); }
-  bool prepare_wait() noexcept { return engine_.prepare_wait(); }
+  void drive() noexcept { make_progress(engine_); }
+  bool prepare_wait() noexcept { return may_sleep(engine_); }
   bool must_not_sleep() noexcept { return ready(); }
   int trywait() noexcept {
     wait_.arm();
@@ -171,7 +207,7 @@ template <class E>
 uint64_t Counter<E>::report(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported) noexcept {
   uint64_t now = value.load();
   if (now == reported.load()) {
-    engine_.drive();
+    drive();
     now = value.load();
   }
   reported.store(now);

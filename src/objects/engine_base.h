@@ -17,6 +17,7 @@
 #include "base/service_thread.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "objects/deferred_work.h"
 
 namespace weft {
 
@@ -28,6 +29,7 @@ class EngineBase : public RefCounted {
   Mutex& mutex() noexcept { return mutex_; }
   int wait_fd() const noexcept { return epoll_.get(); }
   void stop_service() noexcept { service_.stop(wake_.get()); }
+  DeferredWork& deferred() noexcept { return deferred_; }
 
   // Nobody comes back soon to send what would be gathered: the next progress is a thread's that sleeps or serves.
   bool must_send_now() const noexcept { return waiting_ || automatic_; }
@@ -36,7 +38,7 @@ class EngineBase : public RefCounted {
 
  protected:
   // `locking`: false if the application serialises all calls of the domain and there is no thread of ours.
-  explicit EngineBase(bool locking = true) noexcept : mutex_(locking) {}
+  explicit EngineBase(bool locking = true) noexcept : mutex_(locking), deferred_(locking, wake_) {}
   ~EngineBase() = default;
 
   Status open_descriptors() noexcept {
@@ -60,8 +62,12 @@ class EngineBase : public RefCounted {
     static_assert(noexcept(serve()));
     if (service_.running()) return Status();
     const Status started = service_.start(epoll_.get(), [this, serve]() noexcept {
-      Lock serving(mutex_);
-      serve();
+      {
+        Lock serving(mutex_);
+        serve();
+      }
+      deferred_.run();
+      if (deferred_.due()) wake();
     });
     if (started.ok()) automatic_ = true;
     return started;
@@ -76,6 +82,7 @@ class EngineBase : public RefCounted {
   bool waiting_ = false;  // prepare_wait() said that its caller may sleep, and no progress was made since
   std::uint64_t round_ = 1;
   std::atomic<bool> automatic_{false};
+  DeferredWork deferred_;  // without the mutex
 
  private:
   ServiceThread service_;

@@ -205,14 +205,14 @@ void EventQueue<E>::detach(E& engine) noexcept {
 template <class E>
 void EventQueue<E>::drive() noexcept {
   std::lock_guard lock(engines_mutex_);
-  for (Attached& attached : engines_) attached.engine->drive();
+  for (Attached& attached : engines_) make_progress(*attached.engine);
 }
 
 template <class E>
 bool EventQueue<E>::prepare_wait() noexcept {
   std::lock_guard lock(engines_mutex_);
   bool may_sleep = true;
-  for (Attached& attached : engines_) may_sleep &= attached.engine->prepare_wait();
+  for (Attached& attached : engines_) may_sleep &= weft::may_sleep(*attached.engine);
   return may_sleep;
 }
 

@@ -50,4 +50,18 @@ bool owes_progress(const E& engine) noexcept {
     return false;
 }
 
+// What queues and counters do to make progress: a round of the engine's, then what that made due (deferred_work.h).
+template <class E>
+void make_progress(E& engine) noexcept {
+  engine.drive();
+  if constexpr (requires { engine.deferred(); }) engine.deferred().run();
+}
+template <class E>
+bool may_sleep(E& engine) noexcept {
+  if constexpr (requires { engine.deferred(); }) {
+    if (engine.deferred().due()) return false;
+  }
+  return engine.prepare_wait();
+}
+
 }  // namespace weft

@@ -13,6 +13,7 @@
 #include "objects/attributes.h"
 #include "objects/completion_queue.h"
 #include "objects/counter.h"
+#include "objects/deferred_work.h"
 #include "objects/domain_base.h"
 #include "objects/event_queue.h"
 #include "objects/memory_regions.h"
@@ -53,6 +54,7 @@ class SoftwareDomain : public DomainBase<T, F> {
     return 0;
   }
   int control(int command, void* argument) {
+    if (DeferredWork::is_command(command)) return engine_->deferred().control(command, argument);
     if (argument == nullptr) return -FI_EINVAL;
     switch (command) {
       case FI_MAP_RAW_MR:

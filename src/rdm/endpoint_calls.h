@@ -7,6 +7,7 @@
 #include "abi/rma_ops.h"
 #include "abi/tagged_ops.h"
 #include "objects/endpoint_options.h"
+#include "objects/triggers.h"
 #include "rdm/transfer_calls.h"
 
 namespace weft::rdm {
@@ -16,6 +17,7 @@ struct NoCalls {};
 // T: as for TransferCalls, and a friend of this as well, with
 //   int enable()             with the mutex held
 //   std::size_t tx_size_     operations that may be outstanding
+//   CompletionRoutes& routes()
 template <class T>
 class EndpointCalls : public TransferCalls<T> {
  public:
@@ -30,6 +32,8 @@ class EndpointCalls : public TransferCalls<T> {
 
   // Slots of fi_ops_ep.
   ssize_t cancel(void* context) noexcept {
+    if (DeferredWork* waiting = self().routes().deferred; waiting != nullptr && waiting->cancel(this->abi, context))
+      return 0;
     Lock lock(self().engine().mutex());
     return self().receives_.cancel(context);
   }
@@ -59,6 +63,14 @@ class EndpointCalls : public TransferCalls<T> {
  protected:
   using TransferCalls<T>::TransferCalls;
 
+  // FI_TRIGGER. What waits then is dropped when the endpoint closes, before it takes the mutex.
+  void take_triggers(uint64_t caps) noexcept {
+    if ((caps & FI_TRIGGER) != 0) self().routes().deferred = &self().engine().deferred();
+  }
+  void drop_triggered() noexcept {
+    if (DeferredWork* waiting = self().routes().deferred; waiting != nullptr) waiting->drop(this->abi);
+  }
+
   // Until the endpoint is enabled every transfer call answers -FI_EOPBADSTATE.
   void refuse_transfers() noexcept {
     static constexpr fi_ops_msg kMsg = make_msg_ops<NoCalls, FI_EOPBADSTATE>();
@@ -68,9 +80,9 @@ class EndpointCalls : public TransferCalls<T> {
   }
   // Remote memory is for those who asked for it, or for nothing in particular.
   void take_transfers(uint64_t caps) noexcept {
-    static constexpr fi_ops_msg kMsg = make_msg_ops<T>();
-    static constexpr fi_ops_tagged kTagged = make_tagged_ops<T>();
-    static constexpr fi_ops_rma kRma = make_rma_ops<T>();
+    static constexpr fi_ops_msg kMsg = Triggers<T>::msg();
+    static constexpr fi_ops_tagged kTagged = Triggers<T>::tagged();
+    static constexpr fi_ops_rma kRma = Triggers<T>::rma();
     static constexpr fi_ops_rma kNoRma = make_rma_ops<NoCalls>();
     constexpr uint64_t kRmaCaps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
     install(kMsg, kTagged, (caps & kRmaCaps) != 0 || caps == 0 ? kRma : kNoRma);

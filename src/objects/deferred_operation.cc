@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Transfers that are called later; see deferred_operation.h.
+#include "objects/deferred_operation.h"
+
+#include <rdma/fi_errno.h>
+
+namespace weft {
+namespace {
+
+template <class T>
+void copy(std::vector<T>& to, const T* from, size_t count) {
+  if (from != nullptr && count != 0) to.assign(from, from + count);
+}
+
+}  // namespace
+
+DeferredOperation::DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg& message, uint64_t flags)
+    : ep_(ep), type_(type), flags_(flags), context_(message.context), peer_(message.addr), data_(message.data) {
+  set_buffers(message.msg_iov, message.desc, message.iov_count);
+}
+
+DeferredOperation::DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_tagged& message, uint64_t flags)
+    : ep_(ep),
+      type_(type),
+      flags_(flags),
+      context_(message.context),
+      peer_(message.addr),
+      tag_(message.tag),
+      ignore_(message.ignore),
+      data_(message.data) {
+  set_buffers(message.msg_iov, message.desc, message.iov_count);
+}
+
+DeferredOperation::DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_rma& message, uint64_t flags)
+    : ep_(ep), type_(type), flags_(flags), context_(message.context), peer_(message.addr), data_(message.data) {
+  set_buffers(message.msg_iov, message.desc, message.iov_count);
+  copy(ranges_, message.rma_iov, message.rma_iov_count);
+}
+
+// Descriptors of operands and results mean nothing to those who have deferred work: they register memory themselves.
+DeferredOperation::DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_atomic& message, uint64_t flags,
+                                     const fi_msg_fetch& fetch, const fi_msg_compare& compare)
+    : ep_(ep),
+      type_(type),
+      flags_(flags),
+      context_(message.context),
+      peer_(message.addr),
+      data_(message.data),
+      datatype_(message.datatype),
+      operation_(message.op) {
+  copy(operands_, message.msg_iov, message.iov_count);
+  copy(targets_, message.rma_iov, message.rma_iov_count);
+  copy(results_, static_cast<const fi_ioc*>(fetch.msg_iov), fetch.iov_count);
+  copy(compares_, compare.msg_iov, compare.iov_count);
+}
+
+void DeferredOperation::set_buffers(const iovec* iov, void** desc, size_t count) {
+  copy(buffers_, iov, count);
+  copy(descriptors_, desc, count);
+}
+
+bool DeferredOperation::possible() const noexcept {
+  switch (type_) {
+    case FI_OP_RECV:
+    case FI_OP_SEND:
+      return ep_->msg != nullptr;
+    case FI_OP_TRECV:
+    case FI_OP_TSEND:
+      return ep_->tagged != nullptr;
+    case FI_OP_READ:
+    case FI_OP_WRITE:
+      return ep_->rma != nullptr;
+    default:
+      return ep_->atomic != nullptr;
+  }
+}
+
+uint64_t DeferredOperation::completion_flags() const noexcept {
+  switch (type_) {
+    case FI_OP_RECV:
+      return FI_RECV | FI_MSG;
+    case FI_OP_SEND:
+      return FI_SEND | FI_MSG;
+    case FI_OP_TRECV:
+      return FI_RECV | FI_TAGGED;
+    case FI_OP_TSEND:
+      return FI_SEND | FI_TAGGED;
+    case FI_OP_READ:
+      return FI_READ | FI_RMA;
+    case FI_OP_WRITE:
+      return FI_WRITE | FI_RMA;
+    case FI_OP_ATOMIC:
+      return FI_WRITE | FI_ATOMIC;
+    default:
+      return FI_READ | FI_ATOMIC;
+  }
+}
+
+ssize_t DeferredOperation::start(void* context) noexcept {
+  void** const desc = const_cast<void**>(descriptors());
+  const fi_msg message{buffers_.data(), desc, buffers_.size(), peer_, context, data_};
+  const fi_msg_tagged tagged{buffers_.data(), desc, buffers_.size(), peer_, tag_, ignore_, context, data_};
+  const fi_msg_rma access{buffers_.data(), desc,           buffers_.size(), peer_,
+                          ranges_.data(),  ranges_.size(), context,         data_};
+  switch (type_) {
+    case FI_OP_RECV:
+      return fi_recvmsg(ep_, &message, flags_);
+    case FI_OP_SEND:
+      return fi_sendmsg(ep_, &message, flags_);
+    case FI_OP_TRECV:
+      return fi_trecvmsg(ep_, &tagged, flags_);
+    case FI_OP_TSEND:
+      return fi_tsendmsg(ep_, &tagged, flags_);
+    case FI_OP_READ:
+      return fi_readmsg(ep_, &access, flags_);
+    case FI_OP_WRITE:
+      return fi_writemsg(ep_, &access, flags_);
+    default:
+      return start_atomic(context);
+  }
+}
+
+ssize_t DeferredOperation::start_atomic(void* context) noexcept {
+  const fi_msg_atomic message{operands_.data(), nullptr,   operands_.size(), peer_,   targets_.data(),
+                              targets_.size(),  datatype_, operation_,       context, data_};
+  switch (type_) {
+    case FI_OP_ATOMIC:
+      return fi_atomicmsg(ep_, &message, flags_);
+    case FI_OP_FETCH_ATOMIC:
+      return fi_fetch_atomicmsg(ep_, &message, results_.data(), nullptr, results_.size(), flags_);
+    case FI_OP_COMPARE_ATOMIC:
+      return fi_compare_atomicmsg(ep_, &message, compares_.data(), nullptr, compares_.size(), results_.data(), nullptr,
+                                  results_.size(), flags_);
+    default:
+      return -FI_ENOSYS;
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Operations that wait for a counter: the deferred work of a domain, and what is posted with FI_TRIGGER; fi_trigger(3).
+//
+// An operation starts through the tables of its endpoint, as if the application called it then. So a provider has
+// little to do: its endpoints drop() when they close, and their tables have the slots of objects/triggers.h. Whoever
+// drives the engine calls run() after each round of progress.
+#pragma once
+
+#include <rdma/fi_trigger.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "base/mutex.h"
+#include "base/unique_fd.h"
+#include "objects/counter.h"
+#include "objects/deferred_operation.h"
+
+namespace weft {
+
+struct CompletionRoutes;
+
+// Owner: the engine of the domain. Thread-safe. Lock order: the engine's mutex, then the one here, then those of queues
+// and counters; run(), control(), post() and drop() are called without the engine's.
+class DeferredWork final : private CounterWatch {
+ public:
+  // What a provider's handles are; null for what is none of its own, or a counter of another domain.
+  struct Handles {
+    CounterCore* (*counter)(const ::fid*, const DeferredWork& domain) = nullptr;
+    CompletionRoutes* (*routes)(const ::fid*) = nullptr;  // of an endpoint, or a context of one
+  };
+
+  // `wake`: an event that ends the sleep of whoever makes progress.
+  DeferredWork(bool locking, const UniqueFd& wake) noexcept;
+  ~DeferredWork();
+  void serve(const Handles& handles) noexcept { handles_ = handles; }
+
+  // FI_QUEUE_WORK; FI_CANCEL_WORK, which answers -FI_ENOENT for what is not here (any more), -FI_EBUSY for a transfer
+  // that has started, but cancels a receive; FI_FLUSH_WORK, which takes null or the counter that is waited for.
+  int control(int command, void* argument);
+  static constexpr bool is_command(int command) noexcept {
+    return command == FI_QUEUE_WORK || command == FI_CANCEL_WORK || command == FI_FLUSH_WORK;
+  }
+
+  // A call with FI_TRIGGER, whose context is a fi_triggered_context.
+  ssize_t post(DeferredOperation&& operation) noexcept;
+
+  // fi_cancel: false if nothing of the endpoint's with such a context waits.
+  bool cancel(const fid_ep& ep, const void* context) noexcept;
+  // The endpoint closes: what was posted to it is cancelled, work queued for it forgotten.
+  void drop(const fid_ep& ep) noexcept;
+
+  // Starts what is due.
+  void run() noexcept {
+    if (due()) run_due();
+  }
+  bool due() const noexcept { return due_.load(std::memory_order_acquire); }
+
+  // An operation completes that may be deferred work: its context, its counter and whether it is reported become what
+  // they should be.
+  bool any_started() const noexcept { return started_.load(std::memory_order_acquire) != 0; }
+  void redirect(void*& context, bool& report, CounterCore*& counter, bool failed) noexcept;
+
+ private:
+  struct Job;
+  using Jobs = std::unordered_map<const void*, std::unique_ptr<Job>>;
+  // By counter and threshold, then in the order of submission.
+  using Waiting = std::multimap<std::pair<CounterCore*, uint64_t>, Job*>;
+
+  void on_change(const CounterCore& counter) noexcept override;
+  CounterCore* counter_of(const fid_cntr* counter) const noexcept;
+  Status prepare(const fi_deferred_work& work, Job& job) const;
+  Status prepare_transfer(const fi_deferred_work& work, Job& job) const;
+  int queue(fi_deferred_work& work);
+  void add(std::unique_ptr<Job> job);
+  int cancel(const fi_deferred_work& work);
+  int flush(void* counter) noexcept;
+  Job* find(const fi_deferred_work& work) const noexcept;
+  void rearm(CounterCore& counter) noexcept;
+  Waiting::node_type stop_waiting(Job& job) noexcept;
+  std::unique_ptr<Job> take_out(Job& job) noexcept;
+  Job* next_due(const fid_ep* full) noexcept;
+  void run_due() noexcept;
+  bool start(Job& job) noexcept;
+  void report_failure(Job& job, int error) noexcept;
+  template <class Wanted>
+  std::unique_ptr<Job> first_of(Wanted wanted) noexcept;
+  template <class Wanted>
+  std::unique_ptr<Job> take_first(Wanted wanted) noexcept;
+
+  const UniqueFd& wake_;
+  Handles handles_;
+  std::atomic<bool> due_{false};
+  std::atomic<unsigned> started_{0};  // deferred work that has not completed
+  std::atomic<unsigned> count_{0};    // of jobs_
+  Mutex mutex_;                       // guards the rest
+  bool running_ = false;
+  const Job* starting_ = nullptr;
+  const fid_ep* starting_at_ = nullptr;  // its endpoint is being called
+  std::unique_ptr<Job> over_;            // what is being started, completed already
+  Jobs jobs_;                            // all
+  Waiting waiting_;                      // those that have not started
+};
+
+}  // namespace weft
