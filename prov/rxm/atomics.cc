@@ -128,6 +128,10 @@ void carry_out(const Asked& asked, void* const (&targets)[kMaxRanges], std::byte
 
 // The origin.
 
+std::size_t Endpoint::atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
+  return domain_.atomic_count(kind, datatype, operation);
+}
+
 ssize_t Endpoint::check(const AtomicRequest& request) noexcept {
   const std::size_t most = domain_.atomic_count(request.kind, request.datatype, request.operation);
   if (most == 0) return -FI_EOPNOTSUPP;
@@ -185,7 +189,8 @@ ssize_t Endpoint::update(const AtomicRequest& request) noexcept {
              .iov = {results, count},
              .flags = request.flags,
              .context = request.context,
-             .silent = request.silent},
+             .silent = request.silent,
+             .routes = request.routes},
             len, buffer);
   if (result != 0) buffers_.give_back(*buffer);
   return result;

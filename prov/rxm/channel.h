@@ -10,6 +10,7 @@
 
 #include "base/deadline.h"
 #include "base/list.h"
+#include "objects/completion_routes.h"
 #include "rdm/farewell.h"
 #include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
@@ -53,7 +54,9 @@ struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
 
   Peer* peer = nullptr;
   void* context = nullptr;
+  CompletionRoutes* routes = nullptr;  // where it completes
   std::uint64_t completion_flags = 0;
+  std::uint8_t receive_context = 0;
   Operation operation = Operation::kMessage;
   bool report = true;             // a completion is wanted
   bool has_data = false;          // FI_REMOTE_CQ_DATA

@@ -173,6 +173,39 @@ void Endpoint::close_channel(Channel& channel, int error) noexcept {
   }
 }
 
+// A context closes: the memory of what it has under way is about to go, so the connections that carry that end.
+void Endpoint::abandon(CompletionRoutes& routes) noexcept {
+  peers_.for_each([&](Peer& peer) {
+    for (auto it = peer.waiting.begin(); it != peer.waiting.end();) {
+      Transmit& each = *it;
+      ++it;
+      if (each.routes != &routes || each.channel != nullptr) continue;
+      each.error = FI_ECANCELED;
+      finish(each);
+    }
+  });
+  for (auto it = channels_.begin(); it != channels_.end();) {
+    Channel& channel = *it;
+    ++it;
+    bool carries = false;
+    for (Transmit& each : channel.flight) carries |= each.routes == &routes;
+    if (!carries) continue;
+    Peer& peer = *channel.peer;
+    const bool ours = peer.channel == &channel;
+    close_channel(channel, FI_ECANCELED);
+    if (!ours || peer.waiting.empty()) continue;
+    if (Status status = connect(peer); !status.ok()) fail_waiting(peer, status.error());
+  }
+  read_completions();
+  // What the lower provider has not returned ends here; its own end is nobody's.
+  for (Channel& channel : dying_)
+    for (Transmit& each : channel.flight) {
+      if (each.routes != &routes) continue;
+      routes.transmit_failed(each.completion_flags, each.context, FI_ECANCELED, FI_ECANCELED);
+      each.routes = &routes_;
+    }
+}
+
 void Endpoint::reap() noexcept {
   for (auto it = dying_.begin(); it != dying_.end();) {
     Channel& channel = *it;

@@ -47,8 +47,7 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
                 .counter_from = [](const ::fid* fid) -> CounterCore* { return Counter::from(fid); },
                 .quiesce = [driven = engine_.get()] { Lock lock(driven->mutex()); }}) {
   engine_->deferred().serve({.counter = Counter::if_of, .routes = [](const ::fid* fid) -> CompletionRoutes* {
-                               auto* endpoint = object_if<Endpoint>(fid);
-                               return endpoint != nullptr ? &endpoint->routes() : nullptr;
+                               return rdm::routes_of<Endpoint>(fid);
                              }});
 }
 
@@ -101,6 +100,10 @@ int Domain::poll_open(fi_poll_attr* attr, fid_poll** set) {
 
 int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
   return Endpoint::open(*this, info, ep, context);
+}
+
+int Domain::scalable_ep(fi_info* info, fid_ep** sep, void* context) {
+  return Endpoint::open_scalable(*this, info, sep, context);
 }
 
 int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags) {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "abi/atomic_ops.h"
 #include "abi/cm_ops.h"
 #include "abi/ep_ops.h"
 #include "abi/fid_ops.h"
@@ -18,11 +17,6 @@
 
 namespace weft::rxm {
 namespace {
-
-struct Nothing {};
-constexpr fi_ops_atomic kClosedAtomic = make_atomic_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_atomic kOpenAtomic = Triggers<Endpoint>::atomic();
-constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
 
 constexpr char kTooLong[] = "a packet is longer than packets may be";
 
@@ -57,7 +51,7 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
 }
 
 Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context)
-    : EndpointCalls(info),
+    : AtomicCalls(info),
       domain_(domain),
       domain_ref_(domain),
       addr_format_(info.addr_format),
@@ -90,7 +84,11 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
   abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
   refuse_transfers();
   take_triggers(caps_);
-  abi.atomic = const_cast<fi_ops_atomic*>(&kClosedAtomic);
+}
+
+int Endpoint::open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context) {
+  return rdm::ScalableEndpoint<Endpoint>::open(
+      info, sep, context, [&](const fi_info* plain, fid_ep** behind) { return open(domain, plain, behind, nullptr); });
 }
 
 const fi_ops* Endpoint::fid_ops() noexcept {
@@ -228,13 +226,17 @@ Status Endpoint::bind_vector(AddressVector& vector) noexcept {
 int Endpoint::enable() {
   if (enabled_) return 0;
   if (Status status = routes_.check(caps_); !status.ok()) return status.code();
+  return enable_contexts();
+}
+
+int Endpoint::enable_contexts() {
+  if (enabled_) return 0;
   if (!vector_) return -FI_ENOAV;
   if (const int error = fi_listen(listener_.get()); error != 0) return error;
   if (Status status = read_own_name(); !status.ok()) return status.code();
   enabled_ = true;
   engine().add(*this);
   take_transfers(caps_);
-  abi.atomic = const_cast<fi_ops_atomic*>((caps_ & FI_ATOMIC) != 0 || caps_ == 0 ? &kOpenAtomic : &kNoAtomic);
   return 0;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable-datagram endpoints (FI_EP_RDM) over connections: bindings and options of fi_endpoint(3) (endpoint.cc), the
-// calls of fi_msg(3), fi_tagged(3), fi_rma(3) (rdm/transfer_calls.h) and fi_atomic(3) (atomic_calls.cc), peers and
+// calls of fi_msg(3), fi_tagged(3), fi_rma(3) (rdm/transfer_calls.h) and fi_atomic(3) (rdm/atomic_calls.h), peers and
 // their connections (connections.cc), what goes out (transmit.cc) and what comes in (receive.cc, rendezvous.cc,
 // direct_reads.cc, atomics.cc).
 //
@@ -26,9 +26,11 @@
 #include "base/ref.h"
 #include "objects/address.h"
 #include "objects/completion_routes.h"
+#include "rdm/atomic_calls.h"
 #include "rdm/atomics.h"
 #include "rdm/endpoint_calls.h"
 #include "rdm/receive_side.h"
+#include "rdm/scalable_endpoint.h"
 #include "rxm/buffers.h"
 #include "rxm/channel.h"
 #include "rxm/engine.h"
@@ -42,24 +44,16 @@ class Domain;
 using rdm::Operation;
 using rdm::TransmitRequest;
 
-// An update of a peer's memory.
-struct AtomicRequest {
-  rdm::AtomicKind kind;
-  fi_datatype datatype;
-  fi_op operation;
-  std::span<const fi_ioc> operands;
-  std::span<const fi_ioc> compares = {};
-  std::span<const fi_ioc> results = {};
-  std::span<const fi_rma_ioc> remote;
-  fi_addr_t peer;
-  std::uint64_t flags;
-  void* context = nullptr;
-  bool silent = false;
-};
+using rdm::AtomicRequest;
 
-class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, private rdm::Protocol {
+class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, private rdm::Protocol {
  public:
+  using EngineType = Engine;
+  template <class T>
+  using Calls = rdm::AtomicCalls<T>;
+
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
+  static int open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context);
   static const fi_ops* fid_ops() noexcept;
 
   // Slots of fi_ops.
@@ -76,37 +70,12 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   int setname(void* name, size_t len);
   int getname(void* name, size_t* len);
 
-  // Slots of fi_ops_atomic; the names are those of the public calls.
-  ssize_t atomic(const void* buf, size_t count, void* desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-                 fi_datatype datatype, fi_op op, void* context) noexcept;
-  ssize_t atomicv(const fi_ioc* iov, void** desc, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
-                  fi_datatype datatype, fi_op op, void* context) noexcept;
-  ssize_t atomicmsg(const fi_msg_atomic* msg, uint64_t flags) noexcept;
-  ssize_t inject_atomic(const void* buf, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
-                        fi_datatype datatype, fi_op op) noexcept;
-  ssize_t fetch_atomic(const void* buf, size_t count, void* desc, void* result, void* result_desc, fi_addr_t dest,
-                       uint64_t addr, uint64_t key, fi_datatype datatype, fi_op op, void* context) noexcept;
-  ssize_t fetch_atomicv(const fi_ioc* iov, void** desc, size_t count, fi_ioc* resultv, void** result_desc,
-                        size_t result_count, fi_addr_t dest, uint64_t addr, uint64_t key, fi_datatype datatype,
-                        fi_op op, void* context) noexcept;
-  ssize_t fetch_atomicmsg(const fi_msg_atomic* msg, fi_ioc* resultv, void** result_desc, size_t result_count,
-                          uint64_t flags) noexcept;
-  ssize_t compare_atomic(const void* buf, size_t count, void* desc, const void* compare, void* compare_desc,
-                         void* result, void* result_desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-                         fi_datatype datatype, fi_op op, void* context) noexcept;
-  ssize_t compare_atomicv(const fi_ioc* iov, void** desc, size_t count, const fi_ioc* comparev, void** compare_desc,
-                          size_t compare_count, fi_ioc* resultv, void** result_desc, size_t result_count,
-                          fi_addr_t dest, uint64_t addr, uint64_t key, fi_datatype datatype, fi_op op,
-                          void* context) noexcept;
-  ssize_t compare_atomicmsg(const fi_msg_atomic* msg, const fi_ioc* comparev, void** compare_desc, size_t compare_count,
-                            fi_ioc* resultv, void** result_desc, size_t result_count, uint64_t flags) noexcept;
-  int atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
-  int fetch_atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
-  int compare_atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
-
  private:
   friend rdm::TransferCalls<Endpoint>;
   friend rdm::EndpointCalls<Endpoint>;
+  friend rdm::AtomicCalls<Endpoint>;
+  friend rdm::ScalableEndpoint<Endpoint>;
+  friend rdm::EndpointContext<Endpoint>;
   Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context);
   ~Endpoint() = default;
 
@@ -115,6 +84,9 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
   Status bind_counter(Counter& counter, uint64_t flags) noexcept;
   Status bind_vector(AddressVector& vector) noexcept;
   int enable();
+  int enable_contexts();
+  rdm::Protocol& protocol() noexcept { return *this; }
+  void abandon(CompletionRoutes& routes) noexcept;
   Status open_lower() noexcept;
   Status read_own_name() noexcept;
 
@@ -161,6 +133,7 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
 
   // atomics.cc
   ssize_t update(const AtomicRequest& request) noexcept;
+  std::size_t atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
   ssize_t check(const AtomicRequest& request) noexcept;
   Buffer* make_atomic_packet(const AtomicRequest& request) noexcept;
   bool waits_for_atomics(const Transmit& transmit) noexcept;
@@ -171,6 +144,9 @@ class Endpoint final : public rdm::EndpointCalls<Endpoint>, private Driven, priv
 
   // transmit.cc
   ssize_t transmit(const TransmitRequest& request) noexcept;
+  CompletionRoutes& routes_of(const TransmitRequest& request) noexcept {
+    return request.routes != nullptr ? *request.routes : routes_;
+  }
   ssize_t queue(Peer& peer, const TransmitRequest& request, std::size_t len, Buffer* atomic) noexcept;
   bool try_inject(Channel& channel, const TransmitRequest& request, std::size_t len) noexcept;
   Transmit* make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept;

@@ -8,6 +8,7 @@
 
 #include "objects/attributes.h"
 #include "objects/offer.h"
+#include "rdm/transfer_calls.h"
 #include "rxm/limits.h"
 #include "rxm/lower.h"
 #include "rxm/parameters.h"
@@ -18,9 +19,9 @@ namespace {
 
 constexpr uint64_t kMessages = FI_MSG | FI_TAGGED;
 constexpr uint64_t kTxCaps =
-    kMessages | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | kLocality;
+    kMessages | FI_SEND | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | FI_NAMED_RX_CTX | kLocality;
 constexpr uint64_t kRxCaps = kMessages | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_SOURCE |
-                             FI_DIRECTED_RECV | FI_MULTI_RECV | FI_TRIGGER | kLocality;
+                             FI_DIRECTED_RECV | FI_MULTI_RECV | FI_TRIGGER | FI_NAMED_RX_CTX | kLocality;
 constexpr uint64_t kTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
 constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
 // What one connection keeps in order; reads of ours that fetch long messages do not count.
@@ -89,6 +90,7 @@ InfoPtr make_offer(const fi_info& lower, uint32_t version, const fi_info* hints,
   offer->handle = nullptr;
   describe_endpoint(*offer, lower, parameters);
   describe_domain(*offer->domain_attr);
+  offer->domain_attr->max_ep_tx_ctx = offer->domain_attr->max_ep_rx_ctx = rdm::kMaxContexts;
   describe_memory(*offer->domain_attr, lower, hints);
   if (hints != nullptr && (hints->caps & ~lower.caps & FI_RMA_EVENT) != 0)
     FI_INFO(&provider(), FI_LOG_FABRIC, "%s serves accesses by peers without telling of them: no FI_RMA_EVENT\n",

@@ -105,6 +105,8 @@ void Endpoint::on_message_packet(PostedBuffer& posted, const PacketHeader& heade
   if (header.control.type == PacketType::kAtomicResponse) return on_atomic_response(posted, header, payload_len);
   if (header.control.type == PacketType::kWriteTarget) return on_write_target(posted, header, payload_len);
   if (header.op.op > PacketOp::kTagged) return protocol_error(channel, "a packet for an unknown operation");
+  if (!receives_.takes(header.op.receive_index))
+    return protocol_error(channel, "a message for a receive context that there is not");
   switch (header.control.type) {
     case PacketType::kEager:
       if (header.op.size != payload_len) return protocol_error(channel, "a message of another length than it says");
@@ -126,7 +128,8 @@ rdm::Envelope Endpoint::envelope_of(Peer& peer, const OpHeader& op) noexcept {
           .len = op.size,
           .name = name_of(peer),
           .tagged = tagged,
-          .has_data = (op.flags & FI_REMOTE_CQ_DATA) != 0};
+          .has_data = (op.flags & FI_REMOTE_CQ_DATA) != 0,
+          .context = receives_.has_contexts() ? op.receive_index : std::uint8_t{0}};
 }
 
 void Endpoint::deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept {

@@ -37,6 +37,7 @@ void gather(std::span<const iovec> iov, std::size_t offset, std::byte* to, std::
 
 void fill_header(const Channel& channel, const TransmitRequest& what, std::size_t len, PacketHeader& header) noexcept {
   header.control.connection = channel.remote_id;
+  header.op.receive_index = what.receive_context;
   header.op.op = what.operation == Operation::kTagged ? PacketOp::kTagged : PacketOp::kMessage;
   header.op.flags = static_cast<std::uint32_t>(what.flags & FI_REMOTE_CQ_DATA);
   header.op.size = len;
@@ -58,12 +59,20 @@ TransmitRequest request_of(const Transmit& transmit) noexcept {
   return {.operation = transmit.operation,
           .flags = transmit.has_data ? FI_REMOTE_CQ_DATA : uint64_t{0},
           .data = transmit.data,
-          .tag = transmit.tag};
+          .tag = transmit.tag,
+          .receive_context = transmit.receive_context};
 }
 
 }  // namespace
 
 ssize_t Endpoint::transmit(const TransmitRequest& request) noexcept {
+  const unsigned context = vector_->receive_context_of(request.destination);
+  if (context != request.receive_context && request.operation <= Operation::kTagged) {
+    if (context >= rdm::kMaxContexts) return -FI_EINVAL;
+    TransmitRequest named = request;
+    named.receive_context = static_cast<std::uint8_t>(context);
+    return transmit(named);
+  }
   if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
   if (request.remote.size() > std::min(domain_.lower_info().tx_attr->rma_iov_limit, kMaxRanges)) return -FI_EINVAL;
   const std::size_t len = total_length(request.iov);
@@ -102,8 +111,9 @@ bool Endpoint::try_inject(Channel& channel, const TransmitRequest& request, std:
   if (fi_inject(channel.ep, bytes, sizeof packet + len, FI_ADDR_UNSPEC) != 0) return false;
   engine().note_given();
   ++channel.activity;
-  const bool report = !request.silent && routes_.reports_sent(request.flags);
-  routes_.transmitted(completion_flags_of(request.operation), request.context, report);
+  CompletionRoutes& routes = routes_of(request);
+  const bool report = !request.silent && routes.reports_sent(request.flags);
+  routes.transmitted(completion_flags_of(request.operation), request.context, report);
   return true;
 }
 
@@ -122,7 +132,9 @@ Transmit* Endpoint::make_transmit(Peer& peer, const TransmitRequest& request, st
   transmit->context = request.context;
   transmit->operation = request.operation;
   transmit->completion_flags = completion_flags_of(request.operation);
-  transmit->report = !request.silent && routes_.reports_sent(request.flags);
+  transmit->routes = &routes_of(request);
+  transmit->receive_context = request.receive_context;
+  transmit->report = !request.silent && transmit->routes->reports_sent(request.flags);
   transmit->fenced = (request.flags & FI_FENCE) != 0;
   transmit->has_data = (request.flags & FI_REMOTE_CQ_DATA) != 0;
   transmit->lower_flags = request.flags & domain_.levels();
@@ -308,9 +320,9 @@ void Endpoint::finish(Transmit& transmit) noexcept {
   --outstanding_;
   if (transmit.awaits_letter) --awaited_letters_;
   if (transmit.error != 0)
-    routes_.transmit_failed(transmit.completion_flags, transmit.context, transmit.error, transmit.error);
+    transmit.routes->transmit_failed(transmit.completion_flags, transmit.context, transmit.error, transmit.error);
   else
-    routes_.transmitted(transmit.completion_flags, transmit.context, transmit.report);
+    transmit.routes->transmitted(transmit.completion_flags, transmit.context, transmit.report);
   Channel* const channel = transmit.channel;
   Peer& peer = *transmit.peer;
   transmits_.give_back(&transmit);

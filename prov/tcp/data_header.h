@@ -31,7 +31,10 @@ enum class Op : std::uint8_t {
 inline constexpr std::uint8_t kDataVersion = 3;
 inline constexpr std::uint16_t kFlagCqData = 1 << 0;
 inline constexpr std::uint16_t kFlagDeliveryComplete = 1 << 2;  // the sender waits for an acknowledgement
-inline constexpr std::uint16_t kFlagTagged = 1 << 7;            // on kMessage: release 1.17 sends kTagged so in places
+// Above the flags: the receive context of the peer that a message or an announcement is for. Only weft's scalable
+// endpoints have others than 0.
+inline constexpr unsigned kContextShift = 8;
+inline constexpr std::uint16_t kFlagTagged = 1 << 7;  // on kMessage: release 1.17 sends kTagged so in places
 // In op_data of the three: the announced message's ticket, from 1 on, chosen by its sender.
 inline constexpr std::size_t kTickets = 256;
 inline constexpr std::uint8_t kOpDataAck = 2;  // on kMessage without payload: the acknowledgement
@@ -59,6 +62,8 @@ struct DataHeader {
   std::uint64_t announced = 0;  // kAnnouncement: bytes of the message
   RmaRange rma[kMaxRmaIov];
 
+  std::uint8_t receive_context() const noexcept { return static_cast<std::uint8_t>(flags >> kContextShift); }
+  void name_context(std::uint8_t index) noexcept { flags |= static_cast<std::uint16_t>(index << kContextShift); }
   bool has_cq_data() const noexcept { return (flags & kFlagCqData) != 0; }
   bool wants_ack() const noexcept { return (flags & kFlagDeliveryComplete) != 0; }
   bool has_tag() const noexcept { return op == Op::kTagged || op == Op::kAnnouncement; }

@@ -12,7 +12,7 @@ namespace weft::tcp {
 namespace {
 
 CompletionRoutes* routes_of(const ::fid* fid) noexcept {
-  if (auto* endpoint = object_if<ReliableEndpoint>(fid)) return &endpoint->routes();
+  if (CompletionRoutes* routes = rdm::routes_of<ReliableEndpoint>(fid)) return routes;
   auto* endpoint = object_if<Endpoint>(fid);
   return endpoint != nullptr ? &endpoint->routes : nullptr;
 }
@@ -28,6 +28,11 @@ int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
   if (info != nullptr && info->ep_attr != nullptr && info->ep_attr->type == FI_EP_RDM)
     return ReliableEndpoint::open(*this, info, ep, context);
   return Endpoint::open(*this, info, ep, context);
+}
+
+int Domain::scalable_ep(fi_info* info, fid_ep** sep, void* context) {
+  if (info == nullptr || info->ep_attr == nullptr || info->ep_attr->type != FI_EP_RDM) return -FI_EINVAL;
+  return ReliableEndpoint::open_scalable(*this, info, sep, context);
 }
 
 int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context) {

@@ -23,6 +23,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   // Slots of fi_ops_domain, beside those of SoftwareDomain. There are no atomics on this wire, and transmit contexts
   // are not shared.
   int endpoint(fi_info* info, fid_ep** ep, void* context);
+  int scalable_ep(fi_info* info, fid_ep** sep, void* context);
   int srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context);
 
  private:

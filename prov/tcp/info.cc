@@ -4,6 +4,7 @@
 
 #include "objects/ip_info.h"
 #include "objects/offer.h"
+#include "rdm/transfer_calls.h"
 #include "tcp/cm_message.h"
 #include "tcp/limits.h"
 #include "tcp/parameters.h"
@@ -25,8 +26,8 @@ constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
 constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fields of one bit each
 
 // Reliable datagrams: the same over connections that nobody sees; what needs one of the application's own is not there.
-constexpr uint64_t kReliableTxCaps = kTxCaps;
-constexpr uint64_t kReliableRxCaps = kRxCaps | FI_SOURCE | FI_DIRECTED_RECV;
+constexpr uint64_t kReliableTxCaps = kTxCaps | FI_NAMED_RX_CTX;
+constexpr uint64_t kReliableRxCaps = kRxCaps | FI_SOURCE | FI_DIRECTED_RECV | FI_NAMED_RX_CTX;
 // A long message waits at its sender, so that what follows overtakes its data, though not its matching.
 constexpr uint64_t kReliableOrder = kConnectionOrder & ~(FI_ORDER_RAS | FI_ORDER_WAS);
 
@@ -69,6 +70,7 @@ void make_reliable(fi_info& info, const Parameters& parameters) {
   info.ep_attr->type = FI_EP_RDM;
   info.ep_attr->protocol = FI_PROTO_XNET;
   info.domain_attr->max_ep_srx_ctx = 0;
+  info.domain_attr->max_ep_tx_ctx = info.domain_attr->max_ep_rx_ctx = rdm::kMaxContexts;
 }
 
 void describe_domain(fi_domain_attr& attr) {

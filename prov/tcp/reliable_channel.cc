@@ -129,7 +129,14 @@ rdm::Envelope Channel::envelope_of(const DataHeader& header, std::size_t len) no
           .len = len,
           .name = name(),
           .tagged = tagged,
-          .has_data = header.has_cq_data()};
+          .has_data = header.has_cq_data(),
+          .context = endpoint_.receives().has_contexts() ? header.receive_context() : std::uint8_t{0}};
+}
+
+bool Channel::names_context(const DataHeader& header) noexcept {
+  if (endpoint_.receives().takes(header.receive_context())) return true;
+  stream_.protocol_error("a message for a receive context that there is not");
+  return false;
 }
 
 // The payload comes next and belongs to `delivery`, or nowhere.
@@ -143,6 +150,7 @@ void Channel::receive(const rdm::Delivery& delivery, const rdm::Envelope& envelo
 bool Channel::begin_message(const DataHeader& header) noexcept {
   ++arrived_count_;
   if (blocked_ != nullptr) return go_on_with_blocked(header);
+  if (!names_context(header)) return false;
   const rdm::Envelope envelope = envelope_of(header, header.payload);
   const rdm::Delivery delivery = endpoint_.receives().match(envelope);
   if (!delivery) return begin_unclaimed(header);
@@ -223,6 +231,7 @@ void Channel::begin_announced(const DataHeader& header) noexcept {
   ++arrived_count_;
   if (header.op == Op::kAnnouncement) {
     stream_.set_sink(Stream::Sink::kNone, {});
+    if (!names_context(header)) return;
     const rdm::Envelope envelope = envelope_of(header, header.announced);
     if (const rdm::Delivery delivery = endpoint_.receives().match(envelope))
       return clear(header.op_data, header.wants_ack(), delivery, envelope);

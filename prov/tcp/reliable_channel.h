@@ -116,6 +116,7 @@ class Channel final : public ListHook<Channel>, public ListHook<CrowdedTag> {
   void settle(Handshake::Step step) noexcept;
   void on_answer() noexcept;
   rdm::Envelope envelope_of(const DataHeader& header, std::size_t len) noexcept;
+  bool names_context(const DataHeader& header) noexcept;
   bool begin_unclaimed(const DataHeader& header) noexcept;
   bool store(Unclaimed& message) noexcept;
   bool go_on_with_blocked(const DataHeader& header) noexcept;

@@ -78,6 +78,11 @@ ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Ad
 
 ReliableEndpoint::~ReliableEndpoint() = default;
 
+int ReliableEndpoint::open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context) {
+  return rdm::ScalableEndpoint<ReliableEndpoint>::open(
+      info, sep, context, [&](const fi_info* plain, fid_ep** behind) { return open(domain, plain, behind, nullptr); });
+}
+
 const fi_ops* ReliableEndpoint::fid_ops() noexcept {
   static constexpr fi_ops kOps = make_fid_ops<ReliableEndpoint>();
   return &kOps;
@@ -123,6 +128,11 @@ int ReliableEndpoint::bind(::fid* object, uint64_t flags) {
 int ReliableEndpoint::enable() {
   if (enabled_) return 0;
   if (Status status = routes_.check(caps_); !status.ok()) return status.code();
+  return enable_contexts();
+}
+
+int ReliableEndpoint::enable_contexts() {
+  if (enabled_) return 0;
   if (!vector_) return -FI_ENOAV;
   prepare_listener(socket_.get(), parameters());  // accepted sockets inherit it
   listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters());
@@ -164,6 +174,13 @@ int ReliableEndpoint::getname(void* name, size_t* len) {
 // ---- Transfers ----
 
 ssize_t ReliableEndpoint::transmit(const rdm::TransmitRequest& request) noexcept {
+  const unsigned context = vector_->receive_context_of(request.destination);
+  if (context != request.receive_context && request.operation <= rdm::Operation::kTagged) {
+    if (context >= rdm::kMaxContexts) return -FI_EINVAL;
+    rdm::TransmitRequest named = request;
+    named.receive_context = static_cast<std::uint8_t>(context);
+    return transmit(named);
+  }
   if (!valid_buffers(request.iov) || request.remote.size() > kMaxRmaIov) return -FI_EINVAL;
   if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   const std::size_t len = total_length(request.iov);
@@ -183,14 +200,15 @@ ssize_t ReliableEndpoint::transmit(const rdm::TransmitRequest& request) noexcept
 
 ssize_t ReliableEndpoint::hand_on(Channel& channel, const rdm::TransmitRequest& request) noexcept {
   if (request.operation <= rdm::Operation::kTagged && (request.flags & ~kPlainFlags) == 0 && request.iov.size() == 1 &&
-      request.iov[0].iov_len - 1 < kInjectSize) {
-    const bool report = !request.silent && routes_.reports_sent(request.flags);
+      request.iov[0].iov_len - 1 < kInjectSize && request.receive_context == 0) {
+    const bool report = !request.silent && routes_of(request).reports_sent(request.flags);
     return channel.stream().send_small({.op = op_of(request.operation),
                                         .report = report,
                                         .data = request.iov[0].iov_base,
                                         .len = request.iov[0].iov_len,
                                         .tag = request.tag,
-                                        .context = request.context});
+                                        .context = request.context,
+                                        .routes = request.routes});
   }
   RmaRange ranges[kMaxRmaIov];
   std::transform(request.remote.begin(), request.remote.end(), ranges, [](const fi_rma_iov& range) {
@@ -203,7 +221,9 @@ ssize_t ReliableEndpoint::hand_on(Channel& channel, const rdm::TransmitRequest& 
                                     .cq_data = request.data,
                                     .tag = request.tag,
                                     .context = request.context,
-                                    .silent = request.silent});
+                                    .silent = request.silent,
+                                    .receive_context = request.receive_context,
+                                    .routes = request.routes});
 }
 
 ssize_t ReliableEndpoint::wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept {

@@ -17,6 +17,7 @@
 #include "rdm/endpoint_calls.h"
 #include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
+#include "rdm/scalable_endpoint.h"
 #include "tcp/domain.h"
 #include "tcp/listener.h"
 #include "tcp/reliable_channel.h"
@@ -28,7 +29,12 @@ class PeerListener;
 
 class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, private rdm::Protocol {
  public:
+  using EngineType = Engine;
+  template <class T>
+  using Calls = rdm::EndpointCalls<T>;
+
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
+  static int open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context);
   static const fi_ops* fid_ops() noexcept;
 
   // Slots of fi_ops.
@@ -78,12 +84,19 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
  private:
   friend rdm::TransferCalls<ReliableEndpoint>;
   friend rdm::EndpointCalls<ReliableEndpoint>;
+  friend rdm::ScalableEndpoint<ReliableEndpoint>;
+  friend rdm::EndpointContext<ReliableEndpoint>;
   friend PeerListener;
 
   ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket, void* context);
   ~ReliableEndpoint();
 
   int enable();
+  int enable_contexts();
+  rdm::Protocol& protocol() noexcept { return *this; }
+  CompletionRoutes& routes_of(const rdm::TransmitRequest& request) noexcept {
+    return request.routes != nullptr ? *request.routes : routes_;
+  }
   ssize_t transmit(const rdm::TransmitRequest& request) noexcept;
   ssize_t hand_on(Channel& channel, const rdm::TransmitRequest& request) noexcept;
   ssize_t wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept;
@@ -102,6 +115,8 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   void fail_waiting(Peer& peer, int error) noexcept;
   void reconnect(Peer& peer) noexcept;
   void check_idle() noexcept;
+  void fail(WaitingTransmit& waiting, int error) noexcept;
+  void abandon(CompletionRoutes& routes) noexcept;
   void on_request(ConnectRequest& request) noexcept;
   bool refuses(Peer& peer, const Address& own, std::uint32_t process) noexcept;
   void accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool twin) noexcept;

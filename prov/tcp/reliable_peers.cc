@@ -119,8 +119,33 @@ void ReliableEndpoint::fail_waiting(Peer& peer, int error) noexcept {
   while (!peer.waiting.empty()) {
     WaitingTransmit& waiting = peer.waiting.pop_front();
     --peer.waiting_count;
-    routes_.transmit_failed(rdm::completion_flags_of(waiting.request.operation), waiting.request.context, error, error);
-    waiting_.give_back(&waiting);
+    fail(waiting, error);
+  }
+}
+
+// It waits no longer. `error` is positive.
+void ReliableEndpoint::fail(WaitingTransmit& waiting, int error) noexcept {
+  const rdm::TransmitRequest& request = waiting.request;
+  routes_of(request).transmit_failed(rdm::completion_flags_of(request.operation), request.context, error, error);
+  waiting_.give_back(&waiting);
+}
+
+// A context closes: the memory of what it has under way is about to go, so the connections that carry that end.
+void ReliableEndpoint::abandon(CompletionRoutes& routes) noexcept {
+  peers_.for_each([&](Peer& peer) {
+    for (auto it = peer.waiting.begin(); it != peer.waiting.end();) {
+      WaitingTransmit& each = *it;
+      ++it;
+      if (each.request.routes != &routes) continue;
+      each.unlink();
+      --peer.waiting_count;
+      fail(each, FI_ECANCELED);
+    }
+  });
+  for (auto it = channels_.begin(); it != channels_.end();) {
+    Channel& channel = *it;
+    ++it;
+    if (channel.stream().carries(routes)) close_channel(channel, FI_ECANCELED);
   }
 }
 
@@ -133,9 +158,9 @@ void ReliableEndpoint::flush(Peer& peer) noexcept {
     --peer.waiting_count;
     const ssize_t result = hand_on(*peer.channel, waiting.request);
     if (result != 0)
-      routes_.transmit_failed(rdm::completion_flags_of(waiting.request.operation), waiting.request.context,
-                              static_cast<int>(-result), static_cast<int>(-result));
-    waiting_.give_back(&waiting);
+      fail(waiting, static_cast<int>(-result));
+    else
+      waiting_.give_back(&waiting);
   }
   if (!peer.waiting.empty()) fail_waiting(peer, FI_ECONNRESET);
 }

@@ -45,6 +45,8 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   ssize_t transmit(const TransmitRequest& request) noexcept;
   ssize_t send_small(const SmallMessage& small) noexcept;  // the same
   std::size_t outstanding() const noexcept { return outstanding_; }
+  // Something is under way that completes there.
+  bool carries(const CompletionRoutes& routes) noexcept;
   void set_queue_size(std::size_t size) noexcept { queue_size_ = size; }
   std::size_t queue_size() const noexcept { return queue_size_; }
 
@@ -96,7 +98,11 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   bool announces(const TransmitRequest& request, std::size_t len, Then then) const noexcept;
   void send_announced(std::uint8_t ticket) noexcept;
   bool wants_completion(const TransmitRequest& request) const noexcept {
-    return !request.silent && routes_.reports_sent(request.flags);
+    return !request.silent && routes_of(request).reports_sent(request.flags);
+  }
+  template <class Operation>
+  CompletionRoutes& routes_of(const Operation& operation) const noexcept {
+    return operation.routes != nullptr ? *operation.routes : routes_;
   }
   bool response_still_valid(Transmit& record) noexcept;
   void cancel_transmits(int error, int native) noexcept;

@@ -76,6 +76,7 @@ ssize_t Stream::transmit(const TransmitRequest& request) noexcept {
   header.tag = request.tag;
   header.rma_count = static_cast<std::uint8_t>(request.remote.size());
   std::copy(request.remote.begin(), request.remote.end(), header.rma);
+  header.name_context(request.receive_context);
   if (request.flags & FI_REMOTE_CQ_DATA) header.flags |= kFlagCqData;
   Then then = Then::kComplete;
   if (request.op == Op::kReadRequest) {
@@ -128,7 +129,7 @@ ssize_t Stream::send_small(const SmallMessage& small) noexcept {
     return keep_rest(small.request({&iov, 1}), full, small.len, sent);
   }
   ++next_id_;
-  routes_.transmitted(completion_flags(small.op), small.context, small.report);
+  routes_of(small).transmitted(completion_flags(small.op), small.context, small.report);
   return 0;
 }
 
@@ -150,7 +151,7 @@ ssize_t Stream::transmit_now(const TransmitRequest& request, const DataHeader& h
   if (sent != static_cast<ssize_t>(header.size() + len)) [[unlikely]]
     return keep_rest(request, header, len, sent);
   ++next_id_;
-  routes_.transmitted(completion_flags(request.op), request.context, wants_completion(request));
+  routes_of(request).transmitted(completion_flags(request.op), request.context, wants_completion(request));
   return 0;
 }
 
@@ -197,6 +198,7 @@ Transmit* Stream::make_record(const TransmitRequest& request, const DataHeader& 
   record->report = wants_completion(request);
   record->completion_flags = completion_flags(request.op);
   record->context = request.context;
+  record->routes = request.routes;
   std::size_t inline_len = encode(header, record->inlined);
   record->len = inline_len + header.payload;
   if (then != Then::kAwaitRead && len <= kInjectSize) {
@@ -350,15 +352,23 @@ void Stream::say(Op op, std::uint8_t op_data) noexcept {
 
 void Stream::complete(Transmit& record) noexcept {
   if (record.ticket != 0) channel_->give_back_ticket(record.ticket);
-  routes_.transmitted(record.completion_flags, record.context, record.report);
+  routes_of(record).transmitted(record.completion_flags, record.context, record.report);
   --outstanding_;
   pools_.transmits.give_back(&record);
 }
 
 void Stream::fail_record(Transmit& record, int error) noexcept {
-  routes_.transmit_failed(record.completion_flags, record.context, error, end_error_);
+  routes_of(record).transmit_failed(record.completion_flags, record.context, error, end_error_);
   --outstanding_;
   pools_.transmits.give_back(&record);
+}
+
+bool Stream::carries(const CompletionRoutes& routes) noexcept {
+  if (reading_ != nullptr && reading_->routes == &routes) return true;
+  for (List<Transmit>* list : {&awaiting_acks_, &awaiting_reads_, &awaiting_clearance_, &sending_, &queue_})
+    for (Transmit& record : *list)
+      if (record.routes == &routes) return true;
+  return false;
 }
 
 void Stream::respond(const DataHeader& header, std::span<const iovec> payload) noexcept {

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/list.h"
+#include "objects/completion_routes.h"
 #include "objects/message_buffers.h"
 #include "tcp/limits.h"
 
@@ -34,7 +35,9 @@ struct TransmitRequest {
   std::uint64_t cq_data = 0;
   std::uint64_t tag = 0;
   void* context = nullptr;
-  bool silent = false;  // fi_inject and its kind: no completion on success
+  bool silent = false;                 // fi_inject and its kind: no completion on success
+  std::uint8_t receive_context = 0;    // the peer's, that a message is for
+  CompletionRoutes* routes = nullptr;  // where it completes; null: where all of the stream does
 };
 
 // A plain message, which has no flags but FI_COMPLETION, of 1 to kInjectSize bytes: what most requests are.
@@ -45,10 +48,16 @@ struct SmallMessage {
   std::size_t len;
   std::uint64_t tag;
   void* context;
+  CompletionRoutes* routes = nullptr;  // as above
 
   TransmitRequest request(std::span<const iovec> iov) const noexcept {
-    return {
-        .op = op, .flags = report ? FI_COMPLETION : 0, .local = iov, .tag = tag, .context = context, .silent = !report};
+    return {.op = op,
+            .flags = report ? FI_COMPLETION : 0,
+            .local = iov,
+            .tag = tag,
+            .context = context,
+            .silent = !report,
+            .routes = routes};
   }
 };
 
@@ -62,6 +71,7 @@ struct Transmit : ListHook<Transmit> {
   std::uint32_t region_generation = 0;  // kRespond: the state of the registrations when `iov` was checked
   std::uint64_t completion_flags = 0;
   void* context = nullptr;
+  CompletionRoutes* routes = nullptr;
   std::size_t len = 0;                // all bytes on the wire
   std::size_t sent = 0;               // of these, accepted by the kernel
   iovec iov[kIovLimit];               // payload in the application's memory; for reads, where the answer goes

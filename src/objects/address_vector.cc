@@ -23,10 +23,6 @@ Status AddressVectorCore::check(const fi_av_attr* attr) {
   return {};
 }
 
-unsigned AddressVectorCore::receive_context_of(fi_addr_t handle) const noexcept {
-  return rx_ctx_bits_ == 0 ? 0 : static_cast<unsigned>(handle >> (64 - rx_ctx_bits_));
-}
-
 void AddressVectorCore::insert_one(InsertionReport& report, const Result<Address>& address) {
   const uint64_t index = report.index();
   if (address) {

@@ -26,7 +26,10 @@ class AddressVectorCore : public RefCounted {
   // What a completion reports as the source: the handle or the user's id; FI_ADDR_NOTAVAIL for a stranger.
   fi_addr_t source_of(const Address& address) const noexcept { return table_.source(address); }
   // The receive context that a handle selects; fi_rx_addr.
-  unsigned receive_context_of(fi_addr_t handle) const noexcept;
+  unsigned receive_context_of(fi_addr_t handle) const noexcept {
+    return rx_ctx_bits_ == 0 ? 0 : static_cast<unsigned>(handle >> (64 - rx_ctx_bits_));
+  }
+  fi_addr_t without_context(fi_addr_t handle) const noexcept { return handle & index_mask_; }
 
  protected:
   AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr) noexcept;

@@ -28,7 +28,8 @@ class PeerTable {
  public:
   // Whom the vector knows by this handle; nullptr: nobody, or memory runs out.
   template <class Vector>
-  P* find(Vector& vector, fi_addr_t handle) noexcept {
+  P* find(Vector& vector, fi_addr_t named) noexcept {
+    const fi_addr_t handle = vector.without_context(named);
     const Address* address = vector.find(handle);
     if (address == nullptr) return nullptr;
     if (handle < by_handle_.size()) {

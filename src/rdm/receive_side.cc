@@ -92,6 +92,7 @@ bool ReceiveSide::settle(const Delivery& delivery, const Envelope& envelope, Com
 }
 
 void ReceiveSide::complete(const Delivery& delivery, const Envelope& envelope) noexcept {
+  if (has_contexts()) return side_of(envelope).complete(delivery, envelope);
   Completion done;
   const bool report = settle(delivery, envelope, done);
   done.len = std::min(envelope.len, delivery.capacity());
@@ -103,6 +104,7 @@ void ReceiveSide::complete(const Delivery& delivery, const Envelope& envelope) n
 }
 
 void ReceiveSide::fail(const Delivery& delivery, const Envelope& envelope, int error, int native) noexcept {
+  if (has_contexts()) return side_of(envelope).fail(delivery, envelope, error, native);
   CompletionError failed;
   settle(delivery, envelope, failed);
   failed.err = error;
@@ -114,7 +116,7 @@ void ReceiveSide::fail(const Delivery& delivery, const Envelope& envelope, int e
 bool ReceiveSide::keep(Message& message) noexcept {
   message.source = message.envelope.source;
   message.tag = message.envelope.tag;
-  if (!arrived(message.envelope.tagged).keep(message)) return false;
+  if (!side_of(message.envelope).arrived(message.envelope.tagged).keep(message)) return false;
   kept_bytes_ += message.kept;
   return true;
 }
@@ -125,7 +127,7 @@ void ReceiveSide::drop(Message& message) noexcept {
   else
     arrived(message.envelope.tagged).remove(message);
   message.claimer = nullptr;
-  kept_bytes_ -= message.kept;
+  whole_->kept_bytes_ -= message.kept;
 }
 
 ssize_t ReceiveSide::post(const ReceiveRequest& request) noexcept {
@@ -229,6 +231,7 @@ ssize_t ReceiveSide::cancel(void* context) noexcept {
 }
 
 void ReceiveSide::cancel_all() noexcept {
+  for (ReceiveSide* context : contexts_) context->cancel_all();
   for (bool tagged : {false, true})
     while (!posted(tagged).empty()) cancel(posted(tagged).all().front());
   for (bool tagged : {false, true})

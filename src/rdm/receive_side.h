@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "base/list.h"
 #include "base/pool.h"
@@ -44,6 +46,7 @@ struct Envelope {
   fi_addr_t name = FI_ADDR_NOTAVAIL;  // of the peer, for completions
   bool tagged = false;
   bool has_data = false;
+  std::uint8_t context = 0;  // receive context that it is for; see ReceiveSide::name_contexts()
 };
 
 // What one message gets of a posted receive: all of it, or for FI_MULTI_RECV the next part.
@@ -98,6 +101,16 @@ class ReceiveSide {
   ReceiveSide(Protocol& protocol, CompletionRoutes& routes) noexcept : protocol_(protocol), routes_(routes) {}
   ~ReceiveSide();
 
+  // Of a scalable endpoint: from now on this is but the way to its receive contexts, which messages name by index. They
+  // outlive the last message.
+  void name_contexts(std::vector<ReceiveSide*> contexts) noexcept {
+    contexts_ = std::move(contexts);
+    for (ReceiveSide* each : contexts_) each->whole_ = this;
+  }
+  bool has_contexts() const noexcept { return !contexts_.empty(); }
+  // Who has no contexts does not look at the index: not everybody sets it.
+  bool takes(std::size_t context) const noexcept { return contexts_.empty() || context < contexts_.size(); }
+
   // Application's side. 0, -FI_EAGAIN when memory runs out, -FI_EINVAL; `cancel` also -FI_ENOENT.
   ssize_t post(const ReceiveRequest& request) noexcept;
   ssize_t peek_or_claim(const ReceiveRequest& request) noexcept;
@@ -106,8 +119,9 @@ class ReceiveSide {
 
   // Protocol's side: who takes such a message? If nobody does, the protocol makes a Message and keeps it.
   Delivery match(const Envelope& envelope) noexcept {
-    Receive* receive = posted(envelope.tagged).match(envelope.source, envelope.tag);
-    return receive == nullptr ? Delivery() : give(*receive, envelope.len);
+    ReceiveSide& side = side_of(envelope);
+    Receive* receive = side.posted(envelope.tagged).match(envelope.source, envelope.tag);
+    return receive == nullptr ? Delivery() : side.give(*receive, envelope.len);
   }
   // False when memory runs out.
   bool keep(Message& message) noexcept;
@@ -126,6 +140,9 @@ class ReceiveSide {
   std::size_t min_multi_receive = kDefaultMinMultiReceive;
 
  private:
+  ReceiveSide& side_of(const Envelope& envelope) noexcept {
+    return contexts_.empty() ? *this : *contexts_[envelope.context];
+  }
   PostedReceives<Receive>& posted(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
   ArrivedMessages<Message>& arrived(bool tagged) noexcept { return tagged ? tagged_messages_ : untagged_messages_; }
   Receive* make_receive(const ReceiveRequest& request) noexcept;
@@ -140,7 +157,9 @@ class ReceiveSide {
   PostedReceives<Receive> untagged_, tagged_;
   ArrivedMessages<Message> untagged_messages_, tagged_messages_;
   List<Message, PlaceTag> claimed_;
-  std::size_t kept_bytes_ = 0;
+  std::size_t kept_bytes_ = 0;  // of all contexts
+  ReceiveSide* whole_ = this;
+  std::vector<ReceiveSide*> contexts_;
   Pool<Receive> receives_;
 };
 

@@ -50,8 +50,13 @@ struct TransmitRequest {
   std::uint64_t data = 0;
   std::uint64_t tag = 0;
   std::span<const fi_rma_iov> remote = {};
-  bool silent = false;  // fi_inject: no completion on success
+  bool silent = false;                 // fi_inject: no completion on success
+  std::uint8_t receive_context = 0;    // the peer's, that a message is for
+  CompletionRoutes* routes = nullptr;  // of a context of the endpoint; null: its own
 };
+
+// Receive contexts of an endpoint: their index has eight bits on the wires.
+inline constexpr std::size_t kMaxContexts = 256;
 
 // What calls that take no flags add to the endpoint's own, and take from them.
 constexpr std::uint64_t data_flags(std::uint64_t flags) noexcept {

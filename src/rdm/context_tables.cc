@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The tables of scalable endpoints and their contexts; see context_tables.h.
+#include "rdm/context_tables.h"
+
+#include "abi/atomic_ops.h"
+#include "abi/msg_ops.h"
+#include "abi/rma_ops.h"
+#include "abi/tagged_ops.h"
+
+namespace weft::rdm {
+namespace {
+
+struct Nothing {};
+constexpr fi_ops_msg kNoMsg = make_msg_ops<Nothing>();
+constexpr fi_ops_tagged kNoTagged = make_tagged_ops<Nothing>();
+constexpr fi_ops_rma kNoRma = make_rma_ops<Nothing>();
+constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
+
+// `from` with the receives of `receives`; messages and tagged messages name them alike.
+template <class Table>
+Table merged(const Table& from, const Table& receives) noexcept {
+  Table table = from;
+  table.recv = receives.recv;
+  table.recvv = receives.recvv;
+  table.recvmsg = receives.recvmsg;
+  return table;
+}
+
+}  // namespace
+
+void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmits) noexcept {
+  tables.msg = transmits ? merged(*ep.msg, kNoMsg) : merged(kNoMsg, *ep.msg);
+  tables.tagged = transmits ? merged(*ep.tagged, kNoTagged) : merged(kNoTagged, *ep.tagged);
+  ep.msg = &tables.msg;
+  ep.tagged = &tables.tagged;
+  if (transmits) return;
+  ep.rma = const_cast<fi_ops_rma*>(&kNoRma);
+  ep.atomic = const_cast<fi_ops_atomic*>(&kNoAtomic);
+}
+
+void refuse_everything(fid_ep& ep) noexcept {
+  ep.msg = const_cast<fi_ops_msg*>(&kNoMsg);
+  ep.tagged = const_cast<fi_ops_tagged*>(&kNoTagged);
+  ep.rma = const_cast<fi_ops_rma*>(&kNoRma);
+  ep.atomic = const_cast<fi_ops_atomic*>(&kNoAtomic);
+}
+
+}  // namespace weft::rdm
