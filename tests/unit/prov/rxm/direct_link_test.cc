@@ -162,14 +162,15 @@ TEST(DirectOffers, AreFoundBehindWhatOthersSay) {
   DirectLink link;
   Introduction<AcceptData> said;
   said.offer = link.offer().value();
-  const auto found = direct_offer(&said, sizeof said, sizeof said.data);
+  constexpr std::size_t kEnd = sizeof said.data + sizeof said.offer;
+  const auto found = direct_offer(&said, kEnd, sizeof said.data);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->proof, said.offer.proof);
   EXPECT_NE(found->proof, Proof{});
-  EXPECT_FALSE(direct_offer(&said, sizeof said - 1, sizeof said.data));
+  EXPECT_FALSE(direct_offer(&said, kEnd - 1, sizeof said.data));
   EXPECT_FALSE(direct_offer(&said, sizeof said.data, sizeof said.data));
   said.offer.magic ^= 1;
-  EXPECT_FALSE(direct_offer(&said, sizeof said, sizeof said.data));
+  EXPECT_FALSE(direct_offer(&said, kEnd, sizeof said.data));
 }
 
 TEST(DirectOffers, AreMutualWhenBothMadeOne) {
