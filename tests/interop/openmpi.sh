@@ -10,6 +10,8 @@ for program in mpicc mpirun; do
   command -v $program >/dev/null || skip "$program is not installed (packages openmpi-bin, libopenmpi-dev)"
 done
 library=$1 other=$2 ranks=$3 provider=$(echo "$4" | tr + ";") contexts=""
+# Open MPI takes the first provider whose name begins as asked: "tcp;ofi_rxm" for "tcp" too.
+[ "$provider" != tcp ] || export FI_PROVIDER=^ofi_rxm
 [ -z "${5:-}" ] || contexts="--mca mtl_ofi_enable_sep 1 --mca mtl_ofi_num_ctxts $5"
 mpicc -Wall -o "$scratch/program" "$(dirname "$0")/mpi_program.c" || fail "the program does not compile"
 
@@ -25,10 +27,12 @@ unset LD_LIBRARY_PATH
 run() {
   timeout 110 mpirun --allow-run-as-root --oversubscribe --mca pml cm --mca mtl ofi \
     --mca mtl_ofi_provider_include "$provider" $contexts --mca btl self --mca osc pt2pt \
+    --mca mtl_base_verbose 10 --mca opal_common_ofi_verbose 10 \
     -n $half $(on "$library") "$@" : -n $((ranks - half)) $(on "$other") "$@" >"$scratch/output" 2>&1
   result=$?
   cat "$scratch/output"
   [ $result -eq 0 ] || fail "mpirun ended with $result"
+  [ "$(grep -c "prov: $provider\$" "$scratch/output")" -eq "$ranks" ] || fail "not all ranks took $provider"
 }
 
 run "$scratch/program"

@@ -17,7 +17,7 @@ run() {
   timeout 120 mpirun --allow-run-as-root --oversubscribe -n 2 "$@" "$scratch/pingpong" >>"$scratch/$name" 2>"$scratch/errors" ||
     { cat "$scratch/errors" >&2; exit 1; }
 }
-native="--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp --mca btl self"
+native="-x FI_PROVIDER=^ofi_rxm --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp --mca btl self"
 ofi="--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp;ofi_rxm --mca btl self"
 i=0
 while [ $i -lt "$rounds" ]; do
