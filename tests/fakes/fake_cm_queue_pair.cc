@@ -141,10 +141,12 @@ int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* attr) {
 
 void rdma_destroy_qp(rdma_cm_id* id) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  std::unique_lock<std::mutex> lock(world.mutex);
   Id& own = id_of(id, "rdma_destroy_qp");
   if (!own.qp) fatal("rdma_destroy_qp", "the id has no queue pair");
-  unmake_qp(qp_of(own.qp, "rdma_destroy_qp"), "rdma_destroy_qp");
+  Qp& qp = qp_of(own.qp, "rdma_destroy_qp");
+  world.await_acknowledgements(lock, qp.tag, "rdma_destroy_qp");
+  unmake_qp(qp, "rdma_destroy_qp");
   own.qp = nullptr;
 }
 

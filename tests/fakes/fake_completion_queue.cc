@@ -220,9 +220,9 @@ int ibv_destroy_cq(ibv_cq* cq) {
     return entry.error();
   }
   if (own.tag.users) return busy(own.tag);
-  if (own.unacked || own.tag.unacked_async)
-    fatal(entry.name(), "would block: " + std::to_string(own.unacked) + " completion events and " +
-                            std::to_string(own.tag.unacked_async) + " asynchronous events are not acknowledged");
+  if (own.unacked)
+    fatal(entry.name(), "would block: " + std::to_string(own.unacked) + " completion events are not acknowledged");
+  entry.world.await_acknowledgements(entry.lock, own.tag, entry.name());
   drop_async_events(context_of(cq->context, entry.name()), &own.tag);
   if (channel) {
     channel->events.erase(std::remove(channel->events.begin(), channel->events.end(), &own), channel->events.end());

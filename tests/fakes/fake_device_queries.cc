@@ -187,7 +187,7 @@ void ibv_ack_async_event(ibv_async_event* event) {
   std::lock_guard<std::mutex> guard(world.mutex);
   if (Tag* tag = tag_of_event(*event)) {
     if (!tag->unacked_async) fatal("ibv_ack_async_event", "acknowledged more often than got");
-    --tag->unacked_async;
+    if (--tag->unacked_async == 0) world.changed.notify_all();
   }
 }
 

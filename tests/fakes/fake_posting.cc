@@ -184,7 +184,7 @@ int ibv_destroy_srq(ibv_srq* srq) {
     return entry.error();
   }
   if (own.tag.users) return busy(own.tag);
-  if (own.tag.unacked_async) fatal(entry.name(), "would block: asynchronous events are not acknowledged");
+  entry.world.await_acknowledgements(entry.lock, own.tag, entry.name());
   drop_async_events(context_of(srq->context, entry.name()), &own.tag);
   --checked<Pd>(srq->pd, Kind::kPd, entry.name()).tag.users;
   give_back(*own.device, Kind::kSrq);

@@ -140,8 +140,6 @@ int make_qp(ibv_pd* pd, ibv_qp_init_attr* attr, Qp** result, const char* call) {
 
 void unmake_qp(Qp& qp, const char* call) {
   World& world = World::get();
-  if (qp.tag.unacked_async)
-    fatal(call, "would block: " + std::to_string(qp.tag.unacked_async) + " asynchronous events are not acknowledged");
   drop_async_events(context_of(qp.context, call), &qp.tag);
   forget_work(qp);
   world.queue_pairs.erase(qp.qp_num);
@@ -315,6 +313,7 @@ int ibv_destroy_qp(ibv_qp* qp) {
     excuse(own.tag);
     return entry.error();
   }
+  entry.world.await_acknowledgements(entry.lock, own.tag, entry.name());
   unmake_qp(own, entry.name());
   return 0;
 }

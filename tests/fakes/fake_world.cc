@@ -118,6 +118,11 @@ void World::run_timers() {
   }
 }
 
+void World::await_acknowledgements(std::unique_lock<std::mutex>& lock, const Tag& tag, const char* call) {
+  if (!changed.wait_for(lock, std::chrono::seconds(10), [&] { return tag.unacked_async == 0; }))
+    fatal(call, "would block: " + std::to_string(tag.unacked_async) + " asynchronous events are not acknowledged");
+}
+
 void World::bury(std::shared_ptr<void> corpse) {
   graves_.push_back(std::move(corpse));
   if (graves_.size() > kGraves) graves_.pop_front();

@@ -101,6 +101,10 @@ class World {
   void cancel_timers(const void* owner);
   void forget_scripts();
 
+  // Destroying an object waits until whoever took an asynchronous event of it has acknowledged it; nobody ever doing so
+  // is the caller's fault.
+  void await_acknowledgements(std::unique_lock<std::mutex>& lock, const Tag& tag, const char* call);
+
   void bury(std::shared_ptr<void> corpse);  // keeps a destroyed object's memory for a while
 
  private:

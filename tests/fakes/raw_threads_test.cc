@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The fakes from many threads at once, for ThreadSanitizer and for losses.
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <thread>
 
 #include "raw_end.h"
@@ -69,4 +71,25 @@ TEST_F(RawThreads, BlockedReadersAreWoken) {
   waker.join();
   EXPECT_EQ(rdma_destroy_id(id), 0);
   rdma_destroy_event_channel(channel);
+}
+
+TEST_F(RawThreads, DestroyingWaitsForAcknowledgements) {
+  Lab lab;
+  auto end = std::make_unique<End>(lab.route());
+  ibv_context* device = end->id()->verbs;
+  ibv_async_event events[2];
+  fake::raise(end->qp(), IBV_EVENT_QP_FATAL);
+  fake::raise(end->cq(), IBV_EVENT_CQ_ERR);
+  for (ibv_async_event& event : events) ASSERT_EQ(ibv_get_async_event(device, &event), 0);
+  std::atomic<int> acknowledged{0};
+  std::thread reader([&] {
+    for (ibv_async_event& event : events) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ++acknowledged;
+      ibv_ack_async_event(&event);
+    }
+  });
+  end.reset();
+  EXPECT_EQ(acknowledged, 2);
+  reader.join();
 }
