@@ -143,7 +143,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   void on_atomic_response(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
 
   // transmit.cc
-  ssize_t transmit(const TransmitRequest& request) noexcept;
+  ssize_t transmit(TransmitRequest&& request) noexcept;
   CompletionRoutes& routes_of(const TransmitRequest& request) noexcept {
     return request.routes != nullptr ? *request.routes : routes_;
   }

@@ -65,14 +65,8 @@ TransmitRequest request_of(const Transmit& transmit) noexcept {
 
 }  // namespace
 
-ssize_t Endpoint::transmit(const TransmitRequest& request) noexcept {
-  const unsigned context = vector_->receive_context_of(request.destination);
-  if (context != request.receive_context && request.operation <= Operation::kTagged) {
-    if (context >= rdm::kMaxContexts) return -FI_EINVAL;
-    TransmitRequest named = request;
-    named.receive_context = static_cast<std::uint8_t>(context);
-    return transmit(named);
-  }
+ssize_t Endpoint::transmit(TransmitRequest&& request) noexcept {
+  if (!rdm::name_context(request, *vector_)) return -FI_EINVAL;
   if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
   if (request.remote.size() > std::min(domain_.lower_info().tx_attr->rma_iov_limit, kMaxRanges)) return -FI_EINVAL;
   const std::size_t len = total_length(request.iov);

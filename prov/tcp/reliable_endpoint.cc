@@ -173,14 +173,8 @@ int ReliableEndpoint::getname(void* name, size_t* len) {
 
 // ---- Transfers ----
 
-ssize_t ReliableEndpoint::transmit(const rdm::TransmitRequest& request) noexcept {
-  const unsigned context = vector_->receive_context_of(request.destination);
-  if (context != request.receive_context && request.operation <= rdm::Operation::kTagged) {
-    if (context >= rdm::kMaxContexts) return -FI_EINVAL;
-    rdm::TransmitRequest named = request;
-    named.receive_context = static_cast<std::uint8_t>(context);
-    return transmit(named);
-  }
+ssize_t ReliableEndpoint::transmit(rdm::TransmitRequest&& request) noexcept {
+  if (!rdm::name_context(request, *vector_)) return -FI_EINVAL;
   if (!valid_buffers(request.iov) || request.remote.size() > kMaxRmaIov) return -FI_EINVAL;
   if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   const std::size_t len = total_length(request.iov);

@@ -97,7 +97,7 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   CompletionRoutes& routes_of(const rdm::TransmitRequest& request) noexcept {
     return request.routes != nullptr ? *request.routes : routes_;
   }
-  ssize_t transmit(const rdm::TransmitRequest& request) noexcept;
+  ssize_t transmit(rdm::TransmitRequest&& request) noexcept;
   ssize_t hand_on(Channel& channel, const rdm::TransmitRequest& request) noexcept;
   ssize_t wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept;
   void progress() noexcept { engine().progress(); }

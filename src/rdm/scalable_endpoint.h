@@ -137,10 +137,9 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
     return 0;
   }
 
-  ssize_t transmit(const TransmitRequest& request) noexcept {
-    TransmitRequest ours = request;
-    ours.routes = &place_.routes;
-    return core_.transmit(ours);
+  ssize_t transmit(TransmitRequest&& request) noexcept {
+    request.routes = &place_.routes;
+    return core_.transmit(std::move(request));
   }
   // These two for those with atomic operations.
   ssize_t update(const AtomicRequest& request) noexcept {

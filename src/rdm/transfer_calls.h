@@ -13,6 +13,7 @@
 
 #include "abi/bridge.h"
 #include "base/mutex.h"
+#include "objects/address_vector.h"
 #include "objects/message_buffers.h"
 #include "objects/one_buffer.h"
 #include "rdm/receive_side.h"
@@ -58,6 +59,15 @@ struct TransmitRequest {
 // Receive contexts of an endpoint: their index has eight bits on the wires.
 inline constexpr std::size_t kMaxContexts = 256;
 
+// A message is for the receive context of its peer that its destination names (fi_rx_addr); false: there is never such
+// a one.
+inline bool name_context(TransmitRequest& request, const AddressVectorCore& vector) noexcept {
+  if (request.operation > Operation::kTagged) return true;
+  const unsigned context = vector.receive_context_of(request.destination);
+  request.receive_context = static_cast<std::uint8_t>(context);
+  return context < kMaxContexts;
+}
+
 // What calls that take no flags add to the endpoint's own, and take from them.
 constexpr std::uint64_t data_flags(std::uint64_t flags) noexcept {
   return flags | FI_REMOTE_CQ_DATA;
@@ -67,10 +77,10 @@ constexpr std::uint64_t inject_flags(std::uint64_t flags) noexcept {
 }
 
 // T: the provider's endpoint, a friend, with
-//   ssize_t transmit(const TransmitRequest&) noexcept   checks buffers and ranges
-//   engine(), progress()                                whose mutex guards everything; to be called with it held
-//   peer_of(fi_addr_t)                                  a pointer to what has an `id`, or null
-//   receives_, directs_                                 the receive side; FI_DIRECTED_RECV
+//   ssize_t transmit(TransmitRequest&&) noexcept   calls name_context(), checks buffers and ranges
+//   engine(), progress()                           whose mutex guards everything; to be called with it held
+//   peer_of(fi_addr_t)                             a pointer to what has an `id`, or null
+//   receives_, directs_                            the receive side; FI_DIRECTED_RECV
 template <class T>
 class TransferCalls : public Object<fid_ep> {
  public:
