@@ -193,8 +193,7 @@ void Endpoint::abandon(CompletionRoutes& routes) noexcept {
     Peer& peer = *channel.peer;
     const bool ours = peer.channel == &channel;
     close_channel(channel, FI_ECANCELED);
-    if (!ours || peer.waiting.empty()) continue;
-    if (Status status = connect(peer); !status.ok()) fail_waiting(peer, status.error());
+    if (ours) reconnect(peer);
   }
   read_completions();
   // What the lower provider has not returned ends here; its own end is nobody's.
@@ -290,7 +289,14 @@ void Endpoint::end_channel(Channel& channel, int error) noexcept {
   const bool ours = peer.channel == &channel, idle = channel.farewell.holds();
   close_channel(channel, error);
   if (!ours) return;
-  if (!idle) return fail_waiting(peer, error);
+  if (idle)
+    reconnect(peer);
+  else
+    fail_waiting(peer, error);
+}
+
+// What waits for the peer goes over another connection.
+void Endpoint::reconnect(Peer& peer) noexcept {
   if (peer.waiting.empty()) return;
   if (Status status = connect(peer); !status.ok()) fail_waiting(peer, status.error());
 }
@@ -330,8 +336,7 @@ void Endpoint::on_connected(Channel& channel, const void* data, std::size_t len)
     channel.remote_id = accepted.id;
     peer.process = process_of(accepted.id);
     if (const auto offer = direct_offer(data, len, sizeof accepted)) channel.direct.accept(*offer);
-    if (idle_timeout_ != Clock::duration::zero() && offers_to_close(data, len, sizeof accepted))
-      channel.farewell.allow(idle_timeout_, Clock::now());
+    if (offers_to_close(data, len, sizeof accepted)) channel.farewell.allow(idle_timeout_, Clock::now());
   }
   channel.state = Channel::State::kOpen;
   if (channel.stalls()) stall(channel);
@@ -403,7 +408,7 @@ void Endpoint::accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool t
     channel->direct.accept(*offer);
     len += offer_direct_reads(*channel, said.offer);
   }
-  if (closes && idle_timeout_ != Clock::duration::zero()) {
+  if (closes) {
     len = offer_to_close(reinterpret_cast<std::byte*>(&said), len);
     channel->farewell.allow(idle_timeout_, Clock::now());
   }

@@ -124,9 +124,10 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   void check_deadlines() noexcept;
   Channel* channel_of(const ::fid* fid) noexcept;
   void end_channel(Channel& channel, int error) noexcept;
+  void reconnect(Peer& peer) noexcept;
 
   // idle_connections.cc
-  static bool offers_to_close(const void* data, std::size_t len, std::size_t behind) noexcept;
+  bool offers_to_close(const void* data, std::size_t len, std::size_t behind) const noexcept;
   std::size_t offer_to_close(std::byte* bytes, std::size_t len) const noexcept;
   void check_idle() noexcept;
   void hear_farewell(Channel& channel, std::uint64_t word) noexcept;

@@ -24,8 +24,10 @@ bool is_quiet(Channel& channel) noexcept {
 
 }  // namespace
 
-// Whether what an end said when connecting has that, behind the offer of direct reads or in its place.
-bool Endpoint::offers_to_close(const void* data, std::size_t len, std::size_t behind) noexcept {
+// Whether the other end closes idle connections as we do. What it said when connecting has that behind the offer of
+// direct reads, or in its place.
+bool Endpoint::offers_to_close(const void* data, std::size_t len, std::size_t behind) const noexcept {
+  if (idle_timeout_ == Clock::duration::zero()) return false;
   for (const std::size_t at : {behind, behind + sizeof(DirectOffer)}) {
     std::uint64_t magic = 0;
     if (len < at + sizeof magic) return false;

@@ -170,8 +170,7 @@ void ReliableEndpoint::on_channel_end(Channel& channel, int error) noexcept {
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "the connection with %s ended: %s\n", peer.address.to_string().c_str(),
           error != 0 ? fi_strerror(error) : "closed");
   detach(channel);
-  // Nothing of what waits has been sent: the connection was idle.
-  if (peer.channel == nullptr && !peer.waiting.empty()) reconnect(peer);
+  reconnect(peer);  // nothing of what waits has been sent: the connection was idle
 }
 
 // ---- Idle connections ----
@@ -198,11 +197,12 @@ void ReliableEndpoint::on_idle(Channel& channel) noexcept {
   Peer& peer = channel.peer();
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "the connection with %s is idle and ends\n", peer.address.to_string().c_str());
   close_channel(channel, FI_ECANCELED);
-  if (peer.channel == nullptr && !peer.waiting.empty()) reconnect(peer);
+  reconnect(peer);
 }
 
-// Soon, because a handler of the former connection is running.
+// What waits for the peer goes over another connection; soon, because a handler of the former one is running.
 void ReliableEndpoint::reconnect(Peer& peer) noexcept {
+  if (peer.channel != nullptr || peer.waiting.empty()) return;
   peer.give_up = net::now() + parameters().connect_timeout_ms * 1ms;
   engine().set_deadline(peer.timer, net::now());
 }
