@@ -99,13 +99,14 @@ void Stream::finish_end() noexcept {
   endpoint_->on_stream_end(end_error_);
 }
 
-// The grace period of a closed peer is over; what nobody received is dropped.
 void Stream::ask_when_silent(int idle_s) noexcept {
   if (idle_s == 0 || state_ != State::kOpen) return;
   keepalive_s_ = idle_s;
   engine_.set_deadline(*this, net::now() + std::chrono::seconds(idle_s));
 }
 
+// The connection has become old enough to be asked; or the grace period of a closed peer is over, and what nobody
+// received is dropped.
 void Stream::on_deadline_passed() noexcept {
   if (const int idle_s = std::exchange(keepalive_s_, 0); idle_s != 0 && state_ == State::kOpen)
     return tcp::ask_when_silent(fd, idle_s);
