@@ -9,6 +9,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace accounting {
+
 CONFORMANCE_TOPIC(Accounting);
 
 namespace {
@@ -142,3 +144,5 @@ TEST_P(Accounting, CompletedOperationsAreNotReportedAsCanceled) {
     EXPECT_EQ(completion.ok(), i < 2) << completion;
   }
 }
+
+}  // namespace accounting

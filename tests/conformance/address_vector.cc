@@ -6,6 +6,8 @@
 
 #include "fixture/member.h"
 
+namespace address_vector {
+
 CONFORMANCE_TOPIC(AddressVector);
 
 namespace {
@@ -239,3 +241,5 @@ TEST_P(AddressVector, LargeVectorsKeepTheirOrder) {
   for (size_t i = 0; i < count; i += count / 10)
     EXPECT_EQ(scene.lookup(i), scene.expected(static_cast<uint16_t>(2000 + i)));
 }
+
+}  // namespace address_vector

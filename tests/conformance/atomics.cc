@@ -7,6 +7,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace atomics {
+
 CONFORMANCE_TOPIC(Atomics);
 
 namespace {
@@ -405,3 +407,5 @@ TEST_P(Atomics, MemoryThatIsGoneOrTooShortIsNotUpdated) {
   scene.expect_done();
   EXPECT_EQ(scene.target_value(), 2u);
 }
+
+}  // namespace atomics

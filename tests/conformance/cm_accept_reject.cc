@@ -2,6 +2,8 @@
 // fi_accept and fi_reject; fi_cm(3).
 #include "fixture/node.h"
 
+namespace cm_accept_reject {
+
 CONFORMANCE_TOPIC(CmAcceptReject);
 
 TEST_P(CmAcceptReject, AcceptedRequestGivesConnectedOnBothSides) {
@@ -153,3 +155,5 @@ TEST_P(CmAcceptReject, AcceptWithoutARequestIsRefused) {
   Node node(fabric);
   EXPECT_EQ(node.accept(), -FI_EOPBADSTATE);
 }
+
+}  // namespace cm_accept_reject

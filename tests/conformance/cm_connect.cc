@@ -3,6 +3,8 @@
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
 
+namespace cm_connect {
+
 CONFORMANCE_TOPIC(CmConnect);
 
 namespace {
@@ -182,3 +184,5 @@ TEST_P(CmConnect, ActiveEndpointMayInheritTheAddressOfAPassiveOne) {
   const InfoPtr request = listener.next_request();
   EXPECT_EQ(Address::copied(request->dest_addr, request->dest_addrlen), reserved);
 }
+
+}  // namespace cm_connect

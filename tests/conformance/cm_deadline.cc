@@ -8,6 +8,8 @@
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
 
+namespace cm_deadline {
+
 CONFORMANCE_TOPIC(CmDeadline);
 
 namespace {
@@ -171,3 +173,5 @@ TEST_P(CmDeadline, ParameterSetsTheDefault) {
   EXPECT_EQ(child::output_of("show_connect_timeout", {{variable, "4321"}}, &status), "4321\n");
   EXPECT_EQ(status, 0);
 }
+
+}  // namespace cm_deadline

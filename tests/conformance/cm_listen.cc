@@ -2,6 +2,8 @@
 // fi_listen and the FI_CONNREQ event it leads to; fi_cm(3), fi_eq(3).
 #include "fixture/node.h"
 
+namespace cm_listen {
+
 CONFORMANCE_TOPIC(CmListen);
 
 namespace {
@@ -161,3 +163,5 @@ TEST_P(CmListen, ServiceOfGetinfoIsTheListeningPort) {
   ASSERT_EQ(fi_listen(pep.get()), 0);
   EXPECT_EQ(Address::local_name(&pep->fid).port(), port);
 }
+
+}  // namespace cm_listen

@@ -3,6 +3,8 @@
 // fi_endpoint(3).
 #include "fixture/node.h"
 
+namespace cm_misuse {
+
 CONFORMANCE_TOPIC(CmMisuse);
 
 namespace {
@@ -261,3 +263,5 @@ TEST_P(CmMisuse, BindingToAnEnabledEndpointIsRefused) {
   EXPECT_LT(fi_ep_bind(pair.a().ep(), extra.fid(), FI_TRANSMIT), 0);
   expect_talking(pair);
 }
+
+}  // namespace cm_misuse

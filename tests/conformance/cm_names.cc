@@ -2,6 +2,8 @@
 // fi_setname, fi_getname, fi_getpeer and their truncation rules; fi_cm(3).
 #include "fixture/node.h"
 
+namespace cm_names {
+
 CONFORMANCE_TOPIC(CmNames);
 
 namespace {
@@ -157,3 +159,5 @@ TEST_P(CmNames, EnabledEndpointHasAName) {
     EXPECT_EQ(Address::numeric(target().address, name.port()), name);
   }
 }
+
+}  // namespace cm_names

@@ -3,6 +3,8 @@
 // fi_endpoint(3). "The length of any data returned may include protocol padding" (fi_eq(3)), so prefixes are compared.
 #include "fixture/node.h"
 
+namespace cm_private_data {
+
 CONFORMANCE_TOPIC(CmPrivateData);
 
 namespace {
@@ -193,3 +195,5 @@ TEST_P(CmPrivateData, BytesAreCarriedUnchanged) {
   ASSERT_EQ(fi_reject(scene.listener.pep(), scene.request->handle, every_byte.data(), every_byte.size()), 0);
   EXPECT_EQ(prefix(scene.asker.eq().wait().err_data, every_byte.size()), every_byte);
 }
+
+}  // namespace cm_private_data

@@ -10,6 +10,8 @@
 #include "fixture/node.h"
 #include "fixture/parameter.h"
 
+namespace cm_shutdown {
+
 CONFORMANCE_TOPIC(CmShutdown);
 
 namespace {
@@ -278,3 +280,5 @@ TEST_P(CmShutdown, StandingConnectionsAskForTheirPeersAlsoWithoutAConnectTimeout
   const Parameter forever("FI_TCP_CONNECT_TIMEOUT", "0");
   expect_both_ends_to_ask(target());
 }
+
+}  // namespace cm_shutdown

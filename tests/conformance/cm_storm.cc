@@ -11,6 +11,8 @@
 #include "fixture/node.h"
 #include "fixture/process.h"
 
+namespace cm_storm {
+
 CONFORMANCE_TOPIC(CmStorm);
 
 namespace {
@@ -148,3 +150,5 @@ TEST_P(CmStorm, IdleConnectionsDoNotSlowDownOneThatTalks) {
   }
   EXPECT_LE(time_rounds(), 4 * alone + 50) << "ms for " << kRounds << " rounds; alone " << alone;
 }
+
+}  // namespace cm_storm

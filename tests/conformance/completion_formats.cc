@@ -5,6 +5,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace completion_formats {
+
 CONFORMANCE_TOPIC(CompletionFormats);
 
 namespace {
@@ -154,3 +156,5 @@ TEST_P(CompletionFormats, CountOfZeroOnlyDrivesProgress) {
   }
   for (Context& context : scene.received) EXPECT_EQ(scene.pair.b().rx().wait().context(), &context);
 }
+
+}  // namespace completion_formats

@@ -6,6 +6,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace completion_queues {
+
 CONFORMANCE_TOPIC(CompletionQueues);
 
 namespace {
@@ -210,3 +212,5 @@ TEST_P(CompletionQueues, QueueHoldsAtLeastTheRequestedNumber) {
   }
   for (Context& context : received) ASSERT_EQ(pair.b().rx().wait().context(), &context);
 }
+
+}  // namespace completion_queues

@@ -6,6 +6,8 @@
 
 #include "fixture/node.h"
 
+namespace completion_waits {
+
 CONFORMANCE_TOPIC(CompletionWaits);
 
 namespace {
@@ -222,3 +224,5 @@ TEST_P(CompletionWaits, InterruptedWaitDoesNotLeakEintr) {
   EXPECT_LE(elapsed_ms(start), kPromptMs);
   nuisance.join();
 }
+
+}  // namespace completion_waits

@@ -12,6 +12,8 @@
 #include "fixture/member.h"
 #include "fixture/parameter.h"
 
+namespace counters {
+
 CONFORMANCE_TOPIC(Counters);
 
 TEST_P(Counters, StartAtZero) {
@@ -368,3 +370,5 @@ TEST_P(Counters, CloseWhileBoundAnswersBusy) {
   Node node(fabric, counting(counter.get(), FI_SEND | FI_RECV));
   EXPECT_EQ(fi_close(&counter->fid), -FI_EBUSY);
 }
+
+}  // namespace counters

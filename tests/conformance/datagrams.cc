@@ -7,6 +7,8 @@
 
 #include "fixture/member.h"
 
+namespace datagrams {
+
 CONFORMANCE_TOPIC(Datagrams);
 
 namespace {
@@ -307,3 +309,5 @@ TEST_P(Datagrams, LongerMessagesCanBeHadWhereTheInterfaceCarriesThem) {
   Pair pair(fabric);
   expect_round_trip(pair.a(), pair.b(), 8000);
 }
+
+}  // namespace datagrams

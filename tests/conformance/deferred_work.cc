@@ -11,6 +11,8 @@
 #include "fixture/driver.h"
 #include "fixture/waiting_work.h"
 
+namespace deferred_work {
+
 CONFORMANCE_TOPIC(DeferredWork);
 
 #define DEFERRED_WORK_ONLY() NEEDS_TRIGGERS(with_triggers)
@@ -408,3 +410,5 @@ TEST_P(DeferredWork, ThreadsMayQueueCountAndCancelAtOnce) {
   for (int i = 0; i < 20; ++i) driver::poke();
   EXPECT_EQ(fi_cntr_read(scene.done.get()), queued - cancelled);
 }
+
+}  // namespace deferred_work

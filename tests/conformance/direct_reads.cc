@@ -16,6 +16,8 @@
 #include "fixture/driver.h"
 #include "fixture/member.h"
 
+namespace direct_reads {
+
 CONFORMANCE_TOPIC(DirectReads);
 
 namespace {
@@ -220,3 +222,5 @@ TEST_P(DirectReads, AShortMessageOvertakesTheCopyOfALongOne) {
   EXPECT_TRUE(busy->tx().wait(after(kLong)).ok());
   EXPECT_TRUE(quick->tx().wait(after(kLong)).ok());
 }
+
+}  // namespace direct_reads

@@ -9,6 +9,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace endings {
+
 CONFORMANCE_TOPIC(Endings);
 
 namespace {
@@ -191,3 +193,5 @@ TEST_P(Endings, EntriesOutliveTheirEndpoint) {
     EXPECT_EQ(pair.a().rx().read().rc, -FI_EAGAIN);
   }
 }
+
+}  // namespace endings

@@ -7,6 +7,8 @@
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
 
+namespace event_queues {
+
 CONFORMANCE_TOPIC(EventQueues);
 
 namespace {
@@ -296,3 +298,5 @@ TEST_P(EventQueues, StrerrorFillsTheCallersBuffer) {
   fi_eq_strerror(scene.asker.eq().get(), entry.prov_errno, entry.err_data, shorter, 4);
   EXPECT_EQ(shorter[4], '#') << "wrote beyond the buffer";
 }
+
+}  // namespace event_queues

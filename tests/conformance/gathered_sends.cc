@@ -6,6 +6,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace gathered_sends {
+
 CONFORMANCE_TOPIC(GatheredSends);
 
 namespace {
@@ -156,3 +158,5 @@ TEST_P(GatheredSends, SelectiveCompletionHoldsInChains) {
   for (size_t i = 9; i < kCount; i += 10) ASSERT_EQ(scene.pair.a().tx().wait().context(), &scene.sent[i]);
   EXPECT_TRUE(scene.pair.a().tx().stays_silent(milliseconds(20)));
 }
+
+}  // namespace gathered_sends

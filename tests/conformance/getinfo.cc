@@ -5,6 +5,8 @@
 #include "fixture/child.h"
 #include "fixture/fabric.h"
 
+namespace getinfo {
+
 CONFORMANCE_TOPIC(Getinfo);
 
 namespace {
@@ -249,3 +251,5 @@ TEST_P(Getinfo, ReasonIsLoggedWhenNothingMatches) {
   EXPECT_NE(text.find("libfabric:"), std::string::npos) << "the log is empty: " << text;
   EXPECT_NE(text.find("protocol"), std::string::npos) << "does not name the mismatch: " << text;
 }
+
+}  // namespace getinfo

@@ -8,10 +8,9 @@
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
 
-CONFORMANCE_TOPIC(HostileData);
+namespace hostile_data {
 
-#define TCP_WIRE_ONLY() \
-  if (!speaks_tcp() || !target().connected()) GTEST_SKIP() << "attacks the tcp wire protocol"
+CONFORMANCE_TOPIC(HostileData);
 
 namespace {
 
@@ -256,3 +255,5 @@ TEST_P(HostileData, PeerThatNeverReadsOnlyBlocksItself) {
   EXPECT_NE(scene.victim->tx().wait().err(), 0);
   scene.expect_ended();
 }
+
+}  // namespace hostile_data

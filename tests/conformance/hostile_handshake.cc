@@ -4,10 +4,9 @@
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
 
-CONFORMANCE_TOPIC(HostileHandshake);
+namespace hostile_handshake {
 
-#define TCP_WIRE_ONLY() \
-  if (!speaks_tcp() || !target().connected()) GTEST_SKIP() << "attacks the tcp wire protocol"
+CONFORMANCE_TOPIC(HostileHandshake);
 
 namespace {
 
@@ -242,3 +241,5 @@ TEST_P(HostileHandshake, OtherByteOrderIsUnderstood) {
   ASSERT_TRUE(completion.ok()) << completion;
   EXPECT_EQ(in.text(4), "swap");
 }
+
+}  // namespace hostile_handshake

@@ -15,10 +15,9 @@
 #include "fixture/member.h"
 #include "fixture/parameter.h"
 
-CONFORMANCE_TOPIC(IdleConnections);
+namespace idle_connections {
 
-#define RELIABLE_DATAGRAMS_ONLY() \
-  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "FI_EP_RDM only"
+CONFORMANCE_TOPIC(IdleConnections);
 
 namespace {
 
@@ -206,3 +205,5 @@ TEST_P(IdleConnections, AThreadAtEachEndLosesNothing) {
     Traffic(ours, theirs, 100 + seed).run(60);
   }
 }
+
+}  // namespace idle_connections

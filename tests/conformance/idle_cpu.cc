@@ -7,6 +7,8 @@
 
 #include "fixture/node.h"
 
+namespace idle_cpu {
+
 CONFORMANCE_TOPIC(IdleCpu);
 
 namespace {
@@ -107,3 +109,5 @@ TEST_P(IdleCpu, OpenFabricWithoutWaiters) {
   expect_talking(pair);
   expect_idle("a process that does nothing", [&] { std::this_thread::sleep_for(milliseconds(kIdleMs)); });
 }
+
+}  // namespace idle_cpu

@@ -11,6 +11,8 @@
 #include "fixture/address.h"
 #include "fixture/fabric.h"
 
+namespace info_text {
+
 CONFORMANCE_TOPIC(InfoText);
 
 namespace {
@@ -148,3 +150,5 @@ TEST_P(InfoText, ParametersAreReadFromTheEnvironment) {
   EXPECT_STREQ(word, "hello");
   EXPECT_EQ(fi_param_get_bool(&provider, "doubtful", &flag), -FI_EINVAL);
 }
+
+}  // namespace info_text

@@ -10,6 +10,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace integrity {
+
 CONFORMANCE_TOPIC(Integrity);
 
 namespace {
@@ -226,3 +228,5 @@ TEST_P(Integrity, ReceivesLongerThanTheirMessagesTakeNoMore) {
   }
   for (size_t i = 0; i < kCount; ++i) ASSERT_TRUE(pair.a().tx().wait().ok());
 }
+
+}  // namespace integrity

@@ -7,6 +7,8 @@
 
 #include "fixture/node.h"
 
+namespace large_message {
+
 CONFORMANCE_TOPIC(LargeMessage);
 
 namespace {
@@ -68,3 +70,5 @@ TEST_P(LargeMessage, MoreThanTwoGibibytesAreWrittenAndRead) {
   ASSERT_TRUE(patient(pair.a().tx()).ok());
   EXPECT_TRUE(local.holds_pattern(2, kSize));
 }
+
+}  // namespace large_message

@@ -5,6 +5,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace memory_regions {
+
 CONFORMANCE_TOPIC(MemoryRegions);
 
 namespace {
@@ -222,3 +224,5 @@ TEST_P(MemoryRegions, ScalableModeAddressesRegionsByOffsetAndRequestedKey) {
   ASSERT_TRUE(scene.read(64, 100, scene.remote.key()).ok());
   EXPECT_EQ(std::memcmp(scene.remote.data() + 100, scene.local.data(), 64), 0);
 }
+
+}  // namespace memory_regions

@@ -5,6 +5,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace message {
+
 CONFORMANCE_TOPIC(Message);
 
 namespace {
@@ -297,3 +299,5 @@ TEST_P(Message, ExhaustedTransmitQueueAnswersAgainAndRecovers) {
   EXPECT_EQ(completed, posted);
   expect_talking(pair);
 }
+
+}  // namespace message

@@ -2,6 +2,8 @@
 // FI_MULTI_RECV: one posted buffer takes many messages; fi_msg(3), fi_cq(3), FI_OPT_MIN_MULTI_RECV of fi_endpoint(3).
 #include "fixture/node.h"
 
+namespace multi_receive {
+
 CONFORMANCE_TOPIC(MultiReceive);
 
 namespace {
@@ -105,3 +107,5 @@ TEST_P(MultiReceive, BufferCanBeCanceled) {
   EXPECT_EQ(completion.err(), FI_ECANCELED) << completion;
   EXPECT_EQ(completion.context(), &received);
 }
+
+}  // namespace multi_receive

@@ -10,6 +10,8 @@
 #include "fixture/member.h"
 #include "fixture/process.h"
 
+namespace multicast {
+
 CONFORMANCE_TOPIC(Multicast);
 
 namespace {
@@ -458,3 +460,5 @@ TEST_P(Multicast, FailureIsAnErrorEventWithASentence) {
   EXPECT_NE(event.sentence.find("joining the group"), std::string::npos) << event.sentence;
   EXPECT_EQ(fi_mc_addr(mc), FI_ADDR_NOTAVAIL);
 }
+
+}  // namespace multicast

@@ -7,6 +7,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace poll_and_wait_sets {
+
 CONFORMANCE_TOPIC(PollAndWaitSets);
 
 namespace {
@@ -197,3 +199,5 @@ TEST_P(PollAndWaitSets, QueueOfAWaitSetRefusesToBlockItself) {
   EXPECT_NE(rc, -FI_EAGAIN);
   EXPECT_LT(elapsed_ms(start), kPromptMs);
 }
+
+}  // namespace poll_and_wait_sets

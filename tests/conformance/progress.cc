@@ -7,6 +7,8 @@
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
 
+namespace progress {
+
 CONFORMANCE_TOPIC(Progress);
 
 namespace {
@@ -129,3 +131,5 @@ TEST_P(Progress, ManualIsGrantedWhenAskedFor) {
   Pair pair(fabric);
   expect_talking(pair);
 }
+
+}  // namespace progress

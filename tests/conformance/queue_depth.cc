@@ -4,6 +4,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace queue_depth {
+
 CONFORMANCE_TOPIC(QueueDepth);
 
 namespace {
@@ -133,3 +135,5 @@ TEST_P(QueueDepth, InterruptsCanBeSpread) {
   EXPECT_EQ(fi_cq_open(fabric.domain(), &attr, &cq, nullptr), -FI_EINVAL);
   EXPECT_EQ(cq, nullptr);
 }
+
+}  // namespace queue_depth

@@ -10,10 +10,9 @@
 #include "fixture/parameter.h"
 #include "fixture/process.h"
 
-CONFORMANCE_TOPIC(RandomSchedules);
+namespace random_schedules {
 
-#define RELIABLE_DATAGRAMS_ONLY() \
-  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "FI_EP_RDM only"
+CONFORMANCE_TOPIC(RandomSchedules);
 
 namespace {
 
@@ -100,3 +99,5 @@ TEST_P(RandomSchedules, SendersThatHaveToWaitChangeNothing) {
   const Parameter parameter("FI_OFI_RXM_UNEXPECTED_BYTES", "20000");
   run_all(target(), {.longest = 40'000, .steps = 300}, 3);
 }
+
+}  // namespace random_schedules

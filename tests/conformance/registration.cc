@@ -7,6 +7,8 @@
 
 #include "fixture/node.h"
 
+namespace registration {
+
 CONFORMANCE_TOPIC(Registration);
 
 namespace {
@@ -110,3 +112,5 @@ TEST_P(Registration, TheSameMemoryMayBeRegisteredManyTimes) {
   std::sort(keys.begin(), keys.end());
   EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end()) << "each has a key of its own";
 }
+
+}  // namespace registration

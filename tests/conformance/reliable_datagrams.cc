@@ -13,10 +13,9 @@
 #include "fixture/parameter.h"
 #include "fixture/raw_peer.h"
 
-CONFORMANCE_TOPIC(ReliableDatagrams);
+namespace reliable_datagrams {
 
-#define RELIABLE_DATAGRAMS_ONLY() \
-  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "FI_EP_RDM only"
+CONFORMANCE_TOPIC(ReliableDatagrams);
 
 // The intruder below speaks the packets of ofi_rxm; what tcp's own say is in reliable_wire.cc.
 #define PACKETS_ONLY()       \
@@ -591,3 +590,5 @@ TEST_P(ReliableDatagrams, DeliveryCompleteMeansThatItIsThere) {
     EXPECT_TRUE(remote.holds_pattern(seed, length)) << "length " << length;
   }
 }
+
+}  // namespace reliable_datagrams

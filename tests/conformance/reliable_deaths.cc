@@ -18,6 +18,8 @@
 #include "fixture/parameter.h"
 #include "fixture/process.h"
 
+namespace reliable_deaths {
+
 CONFORMANCE_TOPIC(ReliableDeaths);
 
 namespace {
@@ -242,3 +244,5 @@ TEST_P(ReliableDeaths, EveryStepOfAPeerThatWritesAndIsWrittenTo) {
   const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0"), writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
   kill_at_every_step(target(), true);
 }
+
+}  // namespace reliable_deaths

@@ -10,10 +10,9 @@
 #include "fixture/driver.h"
 #include "fixture/member.h"
 
-CONFORMANCE_TOPIC(ReliablePeers);
+namespace reliable_peers {
 
-#define RELIABLE_DATAGRAMS_ONLY() \
-  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "FI_EP_RDM only"
+CONFORMANCE_TOPIC(ReliablePeers);
 
 namespace {
 
@@ -101,3 +100,5 @@ TEST_P(ReliablePeers, APeerThatIsKilledFailsItsOperationsAndNobodyElses) {
     EXPECT_TRUE(stays->rx().stays_silent(milliseconds(1)));
   }
 }
+
+}  // namespace reliable_peers

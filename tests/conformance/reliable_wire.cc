@@ -10,6 +10,8 @@
 #include "fixture/member.h"
 #include "fixture/raw_peer.h"
 
+namespace reliable_wire {
+
 CONFORMANCE_TOPIC(ReliableWire);
 
 #define RELIABLE_TCP_ONLY() \
@@ -269,3 +271,5 @@ TEST_P(ReliableWire, PeersMayVanishAtAnyByte) {
     EXPECT_TRUE(scene.end->rx().stays_silent(milliseconds(0)));
   }
 }
+
+}  // namespace reliable_wire

@@ -6,6 +6,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace remote_data {
+
 CONFORMANCE_TOPIC(RemoteData);
 
 namespace {
@@ -151,3 +153,5 @@ TEST_P(RemoteData, PlainMessagesHaveNone) {
   ASSERT_EQ(scene.pair.a().send(scene.local, 8, &sent), 0);
   EXPECT_FALSE(scene.pair.b().rx().wait().entry.flags & FI_REMOTE_CQ_DATA);
 }
+
+}  // namespace remote_data

@@ -6,6 +6,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace rma {
+
 CONFORMANCE_TOPIC(Rma);
 
 namespace {
@@ -272,3 +274,5 @@ TEST_P(Rma, AtomicsAreAnsweredHonestly) {
   fi_atomic_attr attr{};
   EXPECT_LT(fi_query_atomic(scene.fabric.domain(), FI_UINT64, FI_SUM, &attr, 0), 0);
 }
+
+}  // namespace rma

@@ -12,6 +12,8 @@
 #include "fixture/scalable_end.h"
 #include "fixture/waiting_work.h"
 
+namespace scalable_endpoints {
+
 CONFORMANCE_TOPIC(ScalableEndpoints);
 
 #define SCALABLE_ONLY()                                                \
@@ -433,3 +435,5 @@ TEST_P(ScalableEndpoints, ThreadsUseContextsAtOnce) {
     EXPECT_EQ(received[i], kEach) << i;
   }
 }
+
+}  // namespace scalable_endpoints

@@ -6,6 +6,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace send_semantics {
+
 CONFORMANCE_TOPIC(SendSemantics);
 
 namespace {
@@ -213,3 +215,5 @@ TEST_P(SendSemantics, FencedOperationsWaitForThoseBeforeThem) {
   }
   for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(pair.a().tx().wait().ok());
 }
+
+}  // namespace send_semantics

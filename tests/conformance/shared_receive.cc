@@ -4,6 +4,8 @@
 
 #include "fixture/node.h"
 
+namespace shared_receive {
+
 CONFORMANCE_TOPIC(SharedReceive);
 
 namespace {
@@ -116,3 +118,5 @@ TEST_P(SharedReceive, PostedReceiveCanBeCanceled) {
   ASSERT_EQ(scene.pairs[0]->a().send(out, 8, &sent), 0);
   EXPECT_EQ(scene.pairs[0]->b().rx().wait().context(), &received[1]) << "the canceled one is not filled";
 }
+
+}  // namespace shared_receive

@@ -3,6 +3,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace tagged {
+
 CONFORMANCE_TOPIC(Tagged);
 
 namespace {
@@ -275,3 +277,5 @@ TEST_P(Tagged, LargeUnexpectedMessageArrivesWhole) {
   EXPECT_EQ(completion.entry.len, kLarge);
   EXPECT_TRUE(in.holds_pattern(9, kLarge));
 }
+
+}  // namespace tagged

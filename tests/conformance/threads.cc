@@ -5,6 +5,8 @@
 
 #include "fixture/node.h"
 
+namespace threads {
+
 CONFORMANCE_TOPIC(Threads);
 
 namespace {
@@ -175,3 +177,5 @@ TEST_P(Threads, BothEndsBlockInThreadsOfTheirOwn) {
     }
   });
 }
+
+}  // namespace threads

@@ -6,6 +6,8 @@
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
+namespace transfer_errors {
+
 CONFORMANCE_TOPIC(TransferErrors);
 
 namespace {
@@ -158,3 +160,5 @@ TEST_P(TransferErrors, SelectiveEndpointsHearOfFailuresToo) {
   EXPECT_NE(completion.err(), 0) << completion;
   EXPECT_EQ(completion.context(), &quiet);
 }
+
+}  // namespace transfer_errors

@@ -8,6 +8,8 @@
 #include "fixture/driver.h"
 #include "fixture/waiting_work.h"
 
+namespace triggers {
+
 CONFORMANCE_TOPIC(Triggers);
 
 #define TRIGGERS_ONLY() NEEDS_TRIGGERS(with_triggers)
@@ -246,3 +248,5 @@ TEST_P(Triggers, EndpointsWithoutTheCapabilityRefuseTheFlag) {
   DeferredMessage work(ep.get(), FI_OP_RECV, in, 8, FI_ADDR_UNSPEC);
   EXPECT_EQ(work.queue(fabric, counter.get(), 1, nullptr), -FI_ENOSYS);
 }
+
+}  // namespace triggers

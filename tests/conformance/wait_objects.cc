@@ -9,6 +9,8 @@
 
 #include "fixture/node.h"
 
+namespace wait_objects {
+
 CONFORMANCE_TOPIC(WaitObjects);
 
 namespace {
@@ -258,3 +260,5 @@ TEST_P(WaitObjects, MutexAndConditionWakeTheApplication) {
   EXPECT_EQ(rc, 0);
   EXPECT_EQ(eq.read().type, 1);
 }
+
+}  // namespace wait_objects
