@@ -85,7 +85,6 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   Status bind_vector(AddressVector& vector) noexcept;
   int enable();
   int enable_contexts();
-  rdm::Protocol& protocol() noexcept { return *this; }
   void abandon(CompletionRoutes& routes) noexcept;
   Status open_lower() noexcept;
   Status read_own_name() noexcept;

@@ -93,7 +93,6 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
 
   int enable();
   int enable_contexts();
-  rdm::Protocol& protocol() noexcept { return *this; }
   CompletionRoutes& routes_of(const rdm::TransmitRequest& request) noexcept {
     return request.routes != nullptr ? *request.routes : routes_;
   }

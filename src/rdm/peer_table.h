@@ -26,6 +26,9 @@ struct PeerBase {
 template <class P>
 class PeerTable {
  public:
+  // Whoever is added from now on gets the number that it has there. `numbers` outlives this table.
+  void take_numbers_of(PeerTable<PeerBase>& numbers) noexcept { numbers_ = &numbers; }
+
   // Whom the vector knows by this handle; nullptr: nobody, or memory runs out.
   template <class Vector>
   P* find(Vector& vector, fi_addr_t named) noexcept {
@@ -50,13 +53,13 @@ class PeerTable {
   // nullptr when memory runs out.
   P* at(const Address& address) noexcept {
     try {
-      std::unique_ptr<P>& place = peers_[address];
-      if (place == nullptr) {
-        place = std::make_unique<P>();
-        place->address = address;
-        place->id = peers_.size();
-      }
-      return place.get();
+      if (const auto known = peers_.find(address); known != peers_.end()) return known->second.get();
+      const PeerBase* const numbered = numbers_ != nullptr ? numbers_->at(address) : nullptr;
+      if (numbers_ != nullptr && numbered == nullptr) return nullptr;
+      auto made = std::make_unique<P>();
+      made->address = address;
+      made->id = numbered != nullptr ? numbered->id : peers_.size() + 1;
+      return (peers_[address] = std::move(made)).get();
     } catch (const std::bad_alloc&) {
       return nullptr;
     }
@@ -79,6 +82,7 @@ class PeerTable {
  private:
   static constexpr std::size_t kCachedHandles = 1 << 20;  // greater ones are looked up each time
 
+  PeerTable<PeerBase>* numbers_ = nullptr;  // null: it numbers them itself
   std::unordered_map<Address, std::unique_ptr<P>> peers_;
   std::vector<P*> by_handle_;
 };

@@ -72,8 +72,11 @@ void ReceiveSide::release(Receive& receive) noexcept {
   receives_.give_back(&receive);
 }
 
+namespace {
+
 // What both kinds of ends have in common. Whether the completion may not be left out.
-bool ReceiveSide::settle(const Delivery& delivery, const Envelope& envelope, Completion& done) noexcept {
+bool settle(const Delivery& delivery, const Envelope& envelope, const CompletionRoutes& routes,
+            Completion& done) noexcept {
   const Receive& receive = delivery.receive();
   done.context = receive.context;
   done.flags = FI_RECV | (envelope.tagged ? FI_TAGGED : FI_MSG);
@@ -82,7 +85,7 @@ bool ReceiveSide::settle(const Delivery& delivery, const Envelope& envelope, Com
   done.tag = envelope.tag;
   done.src_addr = envelope.name;
   done.buf = delivery.piece();
-  bool report = routes_.reports_received(receive.flags);
+  bool report = routes.reports_received(receive.flags);
   // The buffer's last completion gives it back to the application; that one is never left out.
   if ((receive.flags & FI_MULTI_RECV) && receive.retired && receive.arriving == 1) {
     done.flags |= FI_MULTI_RECV;
@@ -91,32 +94,37 @@ bool ReceiveSide::settle(const Delivery& delivery, const Envelope& envelope, Com
   return report;
 }
 
+}  // namespace
+
 void ReceiveSide::complete(const Delivery& delivery, const Envelope& envelope) noexcept {
-  if (has_contexts()) return side_of(envelope).complete(delivery, envelope);
+  ReceiveSide& side = side_of(envelope);
+  CompletionRoutes& routes = routes_at(side);
   Completion done;
-  const bool report = settle(delivery, envelope, done);
+  const bool report = settle(delivery, envelope, routes, done);
   done.len = std::min(envelope.len, delivery.capacity());
   if (envelope.len > delivery.capacity())
-    routes_.receive_failed({done, envelope.len - delivery.capacity(), FI_ETRUNC, FI_ETRUNC});
+    routes.receive_failed({done, envelope.len - delivery.capacity(), FI_ETRUNC, FI_ETRUNC});
   else
-    routes_.received(done, report);
-  release(delivery.receive());
+    routes.received(done, report);
+  side.release(delivery.receive());
 }
 
 void ReceiveSide::fail(const Delivery& delivery, const Envelope& envelope, int error, int native) noexcept {
-  if (has_contexts()) return side_of(envelope).fail(delivery, envelope, error, native);
+  ReceiveSide& side = side_of(envelope);
+  CompletionRoutes& routes = routes_at(side);
   CompletionError failed;
-  settle(delivery, envelope, failed);
+  settle(delivery, envelope, routes, failed);
   failed.err = error;
   failed.prov_errno = native;
-  routes_.receive_failed(failed);
-  release(delivery.receive());
+  routes.receive_failed(failed);
+  side.release(delivery.receive());
 }
 
 bool ReceiveSide::keep(Message& message) noexcept {
   message.source = message.envelope.source;
   message.tag = message.envelope.tag;
   if (!side_of(message.envelope).arrived(message.envelope.tagged).keep(message)) return false;
+  message.keeper = this;
   kept_bytes_ += message.kept;
   return true;
 }
@@ -127,7 +135,12 @@ void ReceiveSide::drop(Message& message) noexcept {
   else
     arrived(message.envelope.tagged).remove(message);
   message.claimer = nullptr;
-  whole_->kept_bytes_ -= message.kept;
+  message.keeper->kept_bytes_ -= message.kept;
+}
+
+void ReceiveSide::discard(Message& message) noexcept {
+  drop(message);
+  message.keeper->protocol_->discard(message);
 }
 
 ssize_t ReceiveSide::post(const ReceiveRequest& request) noexcept {
@@ -148,7 +161,7 @@ ssize_t ReceiveSide::post(const ReceiveRequest& request) noexcept {
     drop(*message);
     const Delivery delivery = give(*receive, message->envelope.len);
     const bool last = !multi || receive->retired;
-    protocol_.take(*message, delivery);
+    message->keeper->protocol_->take(*message, delivery);
     if (last) return 0;
   }
 }
@@ -183,21 +196,20 @@ ssize_t ReceiveSide::peek_or_claim(const ReceiveRequest& request) noexcept {
     receive->flags &= ~FI_MULTI_RECV;
     receive->arriving = 1;
     drop(*message);
-    protocol_.take(*message, Delivery(*receive));
+    message->keeper->protocol_->take(*message, Delivery(*receive));
     return 0;
   }
   const Envelope& found = message->envelope;
-  if (routes_.receive_queue) {
-    routes_.receive_queue->write({.context = request.context,
-                                  .flags = kind | (found.has_data ? FI_REMOTE_CQ_DATA : 0),
-                                  .len = found.len,
-                                  .data = found.data,
-                                  .tag = found.tag,
-                                  .src_addr = found.name});
+  if (CompletionRoutes& routes = message->keeper->routes_at(*this); routes.receive_queue) {
+    routes.receive_queue->write({.context = request.context,
+                                 .flags = kind | (found.has_data ? FI_REMOTE_CQ_DATA : 0),
+                                 .len = found.len,
+                                 .data = found.data,
+                                 .tag = found.tag,
+                                 .src_addr = found.name});
   }
   if (discard) {
-    drop(*message);
-    protocol_.discard(*message);
+    this->discard(*message);
   } else if (claim) {
     arrived(request.tagged).remove(*message);
     message->claimer = request.context;
@@ -230,21 +242,25 @@ ssize_t ReceiveSide::cancel(void* context) noexcept {
   return -FI_ENOENT;
 }
 
+// All messages, or those of one endpoint.
+void ReceiveSide::discard_all(const ReceiveSide* keeper) noexcept {
+  const auto discard_from = [&](auto& messages) {
+    for (auto it = messages.begin(); it != messages.end();) {
+      Message& message = *it;
+      ++it;
+      if (keeper == nullptr || message.keeper == keeper) discard(message);
+    }
+  };
+  for (bool tagged : {false, true}) discard_from(arrived(tagged).all());
+  discard_from(claimed_);
+}
+
 void ReceiveSide::cancel_all() noexcept {
+  if (shares_) return contexts_.front()->discard_all(this);
   for (ReceiveSide* context : contexts_) context->cancel_all();
   for (bool tagged : {false, true})
     while (!posted(tagged).empty()) cancel(posted(tagged).all().front());
-  for (bool tagged : {false, true})
-    while (!arrived(tagged).empty()) {
-      Message& message = arrived(tagged).all().front();
-      drop(message);
-      protocol_.discard(message);
-    }
-  while (!claimed_.empty()) {
-    Message& message = claimed_.front();
-    drop(message);
-    protocol_.discard(message);
-  }
+  discard_all(nullptr);
 }
 
 }  // namespace weft::rdm

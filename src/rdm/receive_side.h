@@ -71,11 +71,14 @@ class Delivery {
   iovec part_{};
 };
 
+class ReceiveSide;
+
 // Base of a message that came before its receive. Its protocol owns it and knows where the payload is.
 struct Message : ArrivedEntry {
   Envelope envelope;
-  std::size_t kept = 0;     // bytes that it occupies
-  void* claimer = nullptr;  // FI_CLAIM: the context that owns it
+  std::size_t kept = 0;           // bytes that it occupies
+  void* claimer = nullptr;        // FI_CLAIM: the context that owns it
+  ReceiveSide* keeper = nullptr;  // of the endpoint that it came to
 };
 
 class Protocol {
@@ -98,23 +101,29 @@ struct ReceiveRequest {
 
 class ReceiveSide {
  public:
-  ReceiveSide(Protocol& protocol, CompletionRoutes& routes) noexcept : protocol_(protocol), routes_(routes) {}
+  // Of an endpoint.
+  ReceiveSide(Protocol& protocol, CompletionRoutes& routes) noexcept : protocol_(&protocol), routes_(routes) {}
+  // Of a receive context, whose messages are those of endpoints. It outlives the last of them.
+  explicit ReceiveSide(CompletionRoutes& routes) noexcept : protocol_(nullptr), routes_(routes) {}
   ~ReceiveSide();
 
-  // Of a scalable endpoint: from now on this is but the way to its receive contexts, which messages name by index. They
-  // outlive the last message.
-  void name_contexts(std::vector<ReceiveSide*> contexts) noexcept {
-    contexts_ = std::move(contexts);
-    for (ReceiveSide* each : contexts_) each->whole_ = this;
+  // Of a scalable endpoint: from now on this is but the way to its receive contexts, which messages name by index and
+  // which have completions of their own.
+  void name_contexts(std::vector<ReceiveSide*> contexts) noexcept { contexts_ = std::move(contexts); }
+  // Of an endpoint with a shared receive context: receives are posted there, completions are the endpoint's.
+  void share(ReceiveSide& context) {
+    contexts_ = {&context};
+    shares_ = true;
   }
-  bool has_contexts() const noexcept { return !contexts_.empty(); }
+  bool has_contexts() const noexcept { return !contexts_.empty() && !shares_; }
   // Who has no contexts does not look at the index: not everybody sets it.
-  bool takes(std::size_t context) const noexcept { return contexts_.empty() || context < contexts_.size(); }
+  bool takes(std::size_t context) const noexcept { return contexts_.empty() || shares_ || context < contexts_.size(); }
 
   // Application's side. 0, -FI_EAGAIN when memory runs out, -FI_EINVAL; `cancel` also -FI_ENOENT.
   ssize_t post(const ReceiveRequest& request) noexcept;
   ssize_t peek_or_claim(const ReceiveRequest& request) noexcept;
   ssize_t cancel(void* context) noexcept;
+  // The end of an endpoint or of a context. What is posted to a shared context stays, for other endpoints.
   void cancel_all() noexcept;
 
   // Protocol's side: who takes such a message? If nobody does, the protocol makes a Message and keeps it.
@@ -143,6 +152,8 @@ class ReceiveSide {
   ReceiveSide& side_of(const Envelope& envelope) noexcept {
     return contexts_.empty() ? *this : *contexts_[envelope.context];
   }
+  // Where what came to this endpoint completes, once it has met a receive at `side`.
+  CompletionRoutes& routes_at(ReceiveSide& side) noexcept { return shares_ ? routes_ : side.routes_; }
   PostedReceives<Receive>& posted(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
   ArrivedMessages<Message>& arrived(bool tagged) noexcept { return tagged ? tagged_messages_ : untagged_messages_; }
   Receive* make_receive(const ReceiveRequest& request) noexcept;
@@ -150,16 +161,17 @@ class ReceiveSide {
   void release(Receive& receive) noexcept;
   void cancel(Receive& receive) noexcept;
   void drop(Message& message) noexcept;
-  bool settle(const Delivery& delivery, const Envelope& envelope, Completion& done) noexcept;
+  void discard(Message& message) noexcept;
+  void discard_all(const ReceiveSide* keeper) noexcept;
 
-  Protocol& protocol_;
+  Protocol* const protocol_;
   CompletionRoutes& routes_;
   PostedReceives<Receive> untagged_, tagged_;
   ArrivedMessages<Message> untagged_messages_, tagged_messages_;
   List<Message, PlaceTag> claimed_;
-  std::size_t kept_bytes_ = 0;  // of all contexts
-  ReceiveSide* whole_ = this;
-  std::vector<ReceiveSide*> contexts_;
+  std::size_t kept_bytes_ = 0;          // of an endpoint, whatever contexts they wait at
+  std::vector<ReceiveSide*> contexts_;  // in which messages meet receives; none: here
+  bool shares_ = false;                 // that is one, and not ours alone
   Pool<Receive> receives_;
 };
 

@@ -29,10 +29,8 @@ namespace weft::rdm {
 
 // What there is of a context also while it is not open.
 struct ContextPlace {
-  explicit ContextPlace(Protocol& protocol) noexcept : receives(protocol, routes) {}
-
   CompletionRoutes routes;
-  ReceiveSide receives;
+  ReceiveSide receives{routes};
   bool open = false;
 };
 
@@ -235,10 +233,10 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
       : core_(core), info_(std::move(info)) {
     static constexpr fi_ops_ep kEpOps = make_ep_ops<ScalableEndpoint>();
     static constexpr fi_ops_cm kCmOps = make_cm_ops<ScalableEndpoint>();
-    for (std::size_t i = 0; i < transmits; ++i) transmits_.push_back(std::make_unique<ContextPlace>(core.protocol()));
+    for (std::size_t i = 0; i < transmits; ++i) transmits_.push_back(std::make_unique<ContextPlace>());
     std::vector<ReceiveSide*> sides;
     for (std::size_t i = 0; i < receives; ++i) {
-      receives_.push_back(std::make_unique<ContextPlace>(core.protocol()));
+      receives_.push_back(std::make_unique<ContextPlace>());
       sides.push_back(&receives_.back()->receives);
     }
     core.receives_.name_contexts(std::move(sides));
