@@ -106,6 +106,14 @@ int Domain::scalable_ep(fi_info* info, fid_ep** sep, void* context) {
   return Endpoint::open_scalable(*this, info, sep, context);
 }
 
+int Domain::stx_ctx(fi_tx_attr* attr, fid_stx** stx, void* context) {
+  return SharedTransmit::open(*this, attr, stx, context);
+}
+
+int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** srx, void* context) {
+  return rdm::SharedReceive<Endpoint>::open(*this, attr, srx, context);
+}
+
 int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags) {
   if (attr == nullptr) return -FI_EINVAL;
   if (flags != 0 && flags != FI_FETCH_ATOMIC && flags != FI_COMPARE_ATOMIC) return -FI_EBADFLAGS;

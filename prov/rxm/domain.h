@@ -55,6 +55,8 @@ class Domain final : public DomainBase<Domain, Fabric> {
   int poll_open(fi_poll_attr* attr, fid_poll** set);
   int endpoint(fi_info* info, fid_ep** ep, void* context);
   int scalable_ep(fi_info* info, fid_ep** sep, void* context);
+  int stx_ctx(fi_tx_attr* attr, fid_stx** stx, void* context);
+  int srx_ctx(fi_rx_attr* attr, fid_ep** srx, void* context);
   int query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags);
 
   // Slots of fi_ops_mr, beside those of DomainBase.

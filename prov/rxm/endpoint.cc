@@ -34,7 +34,8 @@ std::size_t queue_size(std::size_t asked, std::size_t usual) noexcept {
 }  // namespace
 
 int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
-  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_RDM, false) || info->handle != nullptr)
+  if (info == nullptr || ep == nullptr || info->handle != nullptr ||
+      !describes_endpoint(*info, FI_EP_RDM, {.transmit = true, .receive = true}))
     return -FI_EINVAL;
   InfoPtr lower(duplicate_info(&domain.lower_info()));
   if (lower == nullptr) return -FI_ENOMEM;
@@ -76,7 +77,8 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
       directs_((info.caps & FI_DIRECTED_RECV) != 0),
       lower_info_(std::move(lower)),
       buffers_(domain, sizeof(RendezvousPacket) + eager_limit_),
-      receives_(*this, routes_) {
+      receives_(*this, routes_),
+      shared_(info) {
   static constexpr fi_ops_ep kEpOps = make_ep_ops<Endpoint>();
   static constexpr fi_ops_cm kCmOps = make_cm_ops<Endpoint>();
   abi.fid = {FI_CLASS_EP, context, const_cast<fi_ops*>(fid_ops())};
@@ -167,6 +169,7 @@ int Endpoint::close() {
       delete &channel;
     }
     lower_eq_.reset();
+    shared_.leave(*this);
   }
   release_events(events_, engine(), abi.fid);
   delete this;
@@ -181,7 +184,8 @@ int Endpoint::bind(::fid* object, uint64_t flags) {
   if (auto* counter = Counter::from(object))
     return &counter->engine() == &engine() ? bind_counter(*counter, flags).code() : -FI_EDOMAIN;
   if (auto* vector = AddressVector::from(object)) return flags == 0 ? bind_vector(*vector).code() : -FI_EBADFLAGS;
-  return -FI_EINVAL;
+  if (enabled_) return -FI_EOPBADSTATE;
+  return shared_.bind(*this, domain_, object, flags).value_or(Status(-FI_EINVAL)).code();
 }
 
 Status Endpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
@@ -219,6 +223,7 @@ Result<Lower<fid_mr>> Endpoint::register_message(const void* buf, std::size_t le
 Status Endpoint::bind_vector(AddressVector& vector) noexcept {
   if (enabled_) return Status(-FI_EOPBADSTATE);
   if (vector_) return Status(-FI_EINVAL);
+  if (Status status = shared_.admit(vector); !status.ok()) return status;
   vector_ = Ref<AddressVector>(vector);
   return Status();
 }
@@ -226,7 +231,10 @@ Status Endpoint::bind_vector(AddressVector& vector) noexcept {
 int Endpoint::enable() {
   if (enabled_) return 0;
   if (Status status = routes_.check(caps_); !status.ok()) return status.code();
-  return enable_contexts();
+  if (Status status = shared_.check(); !status.ok()) return status.code();
+  if (const int error = enable_contexts(); error != 0) return error;
+  shared_.on_enabled(*this);
+  return 0;
 }
 
 int Endpoint::enable_contexts() {

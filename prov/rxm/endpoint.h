@@ -31,6 +31,7 @@
 #include "rdm/endpoint_calls.h"
 #include "rdm/receive_side.h"
 #include "rdm/scalable_endpoint.h"
+#include "rdm/shared_contexts.h"
 #include "rxm/buffers.h"
 #include "rxm/channel.h"
 #include "rxm/engine.h"
@@ -49,6 +50,7 @@ using rdm::AtomicRequest;
 class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, private rdm::Protocol {
  public:
   using EngineType = Engine;
+  using VectorType = AddressVector;
   template <class T>
   using Calls = rdm::AtomicCalls<T>;
 
@@ -76,6 +78,8 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   friend rdm::AtomicCalls<Endpoint>;
   friend rdm::ScalableEndpoint<Endpoint>;
   friend rdm::EndpointContext<Endpoint>;
+  friend rdm::SharedContexts<Endpoint>;
+  friend rdm::SharedReceive<Endpoint>;
   Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context);
   ~Endpoint() = default;
 
@@ -229,7 +233,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   const Ref<RefCounted> domain_ref_;
   const uint32_t addr_format_;
   const uint64_t caps_;
-  const std::size_t tx_size_;
+  std::size_t tx_size_;  // fixed once it is enabled
   const std::size_t eager_limit_;
   const std::size_t segment_limit_;
   const std::size_t unexpected_limit_;
@@ -284,6 +288,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   Clock::time_point looked_at_connections_{};
   Deadline idle_check_;
   rdm::ReceiveSide receives_;
+  rdm::SharedContexts<Endpoint> shared_;
 };
 
 }  // namespace weft::rxm

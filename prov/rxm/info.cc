@@ -91,6 +91,7 @@ InfoPtr make_offer(const fi_info& lower, uint32_t version, const fi_info* hints,
   describe_endpoint(*offer, lower, parameters);
   describe_domain(*offer->domain_attr);
   offer->domain_attr->max_ep_tx_ctx = offer->domain_attr->max_ep_rx_ctx = rdm::kMaxContexts;
+  offer->domain_attr->max_ep_stx_ctx = offer->domain_attr->max_ep_srx_ctx = kPlentiful;
   describe_memory(*offer->domain_attr, lower, hints);
   if (hints != nullptr && (hints->caps & ~lower.caps & FI_RMA_EVENT) != 0)
     FI_INFO(&provider(), FI_LOG_FABRIC, "%s serves accesses by peers without telling of them: no FI_RMA_EVENT\n",

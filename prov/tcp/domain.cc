@@ -20,7 +20,8 @@ CompletionRoutes* routes_of(const ::fid* fid) noexcept {
 }  // namespace
 
 Domain::Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engine, void* context)
-    : SoftwareDomain(fabric, info, std::move(engine), context) {
+    : SoftwareDomain(fabric, info, std::move(engine), context),
+      reliable_(info.ep_attr != nullptr && info.ep_attr->type == FI_EP_RDM) {
   this->engine().deferred().serve({.counter = Counter::if_of, .routes = routes_of});
 }
 
@@ -35,8 +36,13 @@ int Domain::scalable_ep(fi_info* info, fid_ep** sep, void* context) {
   return ReliableEndpoint::open_scalable(*this, info, sep, context);
 }
 
+int Domain::stx_ctx(fi_tx_attr* attr, fid_stx** stx, void* context) {
+  return SharedTransmit::open(*this, attr, stx, context);
+}
+
 int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context) {
-  return ep == nullptr ? -FI_EINVAL : SharedReceive::open(*this, attr, ep, context);
+  if (reliable_) return rdm::SharedReceive<ReliableEndpoint>::open(*this, attr, ep, context);
+  return SharedReceive::open(*this, attr, ep, context);
 }
 
 }  // namespace weft::tcp

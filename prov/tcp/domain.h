@@ -20,10 +20,11 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   TransferPools& pools() noexcept { return pools_; }
   SpareSocket& spare_socket() noexcept { return spare_socket_; }
 
-  // Slots of fi_ops_domain, beside those of SoftwareDomain. There are no atomics on this wire, and transmit contexts
-  // are not shared.
+  // Slots of fi_ops_domain, beside those of SoftwareDomain. There are no atomics on this wire. Shared receive contexts
+  // are for endpoints of the type that the domain was opened for: reliable datagrams, or else connected ones.
   int endpoint(fi_info* info, fid_ep** ep, void* context);
   int scalable_ep(fi_info* info, fid_ep** sep, void* context);
+  int stx_ctx(fi_tx_attr* attr, fid_stx** stx, void* context);
   int srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context);
 
  private:
@@ -32,6 +33,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engine, void* context);
   ~Domain() = default;
 
+  const bool reliable_;  // the endpoints that it was opened for
   TransferPools pools_;
   SpareSocket spare_socket_;
 };

@@ -10,7 +10,8 @@
 namespace weft::tcp {
 
 int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
-  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_MSG, true)) return -FI_EINVAL;
+  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_MSG, {.transmit = true, .receive = true}))
+    return -FI_EINVAL;
   const auto local = source_name(*info);
   if (!local) return local.error().code();
   Fabric& fabric = domain.fabric();

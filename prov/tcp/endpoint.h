@@ -31,6 +31,7 @@ struct ConnectedTypes {
   using CompletionQueue = tcp::CompletionQueue;
   using Counter = tcp::Counter;
   using SharedReceive = tcp::SharedReceive;
+  static constexpr bool kSharesTransmits = true;
   static constexpr std::size_t kCmDataSize = tcp::kCmDataSize;
 };
 

@@ -69,14 +69,13 @@ void make_reliable(fi_info& info, const Parameters& parameters) {
   info.rx_attr->size = std::max(parameters.rx_size, kReliableQueueSize);
   info.ep_attr->type = FI_EP_RDM;
   info.ep_attr->protocol = FI_PROTO_XNET;
-  info.domain_attr->max_ep_srx_ctx = 0;
   info.domain_attr->max_ep_tx_ctx = info.domain_attr->max_ep_rx_ctx = rdm::kMaxContexts;
 }
 
 void describe_domain(fi_domain_attr& attr) {
   weft::describe_domain(attr);
   attr.cq_data_size = sizeof(uint64_t);
-  attr.max_ep_srx_ctx = kPlentiful;
+  attr.max_ep_stx_ctx = attr.max_ep_srx_ctx = kPlentiful;
   attr.max_err_data = kCmDataSize;
 }
 

@@ -40,7 +40,8 @@ Op op_of(rdm::Operation operation) noexcept {
 
 // A socket with a name is there from the beginning, because applications exchange names before they enable.
 int ReliableEndpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
-  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_RDM, false) || info->handle != nullptr)
+  if (info == nullptr || ep == nullptr || info->handle != nullptr ||
+      !describes_endpoint(*info, FI_EP_RDM, {.transmit = true, .receive = true}))
     return -FI_EINVAL;
   auto own = source_name(*info);
   if (!own) return own.error().code();
@@ -66,7 +67,8 @@ ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Ad
       own_(own),
       socket_(std::move(socket)),
       idle_timer_(*this),
-      receives_(*this, routes_) {
+      receives_(*this, routes_),
+      shared_(info) {
   static constexpr fi_ops_ep kEpOps = make_ep_ops<ReliableEndpoint>();
   static constexpr fi_ops_cm kCmOps = make_cm_ops<ReliableEndpoint>();
   abi.fid = {FI_CLASS_EP, context, const_cast<fi_ops*>(fid_ops())};
@@ -101,6 +103,7 @@ int ReliableEndpoint::close() {
     while (!channels_.empty()) close_channel(channels_.front(), FI_ECANCELED);
     receives_.cancel_all();
     reap();
+    shared_.leave(*this);
   }
   release_events(events_, engine(), abi.fid);
   delete this;
@@ -115,12 +118,14 @@ int ReliableEndpoint::bind(::fid* object, uint64_t flags) {
   if ((queue != nullptr && &queue->engine() != &engine()) || (counter != nullptr && &counter->engine() != &engine()))
     return -FI_EDOMAIN;
   auto* vector = AddressVector::from(object);
-  if (queue == nullptr && counter == nullptr && vector == nullptr) return -FI_EINVAL;
   if (enabled_) return -FI_EOPBADSTATE;
+  if (const auto bound = shared_.bind(*this, domain_, object, flags)) return bound->code();
+  if (queue == nullptr && counter == nullptr && vector == nullptr) return -FI_EINVAL;
   if (queue != nullptr) return routes_.bind(*queue, flags).code();
   if (counter != nullptr) return routes_.bind(*counter, flags).code();
   if (flags != 0) return -FI_EBADFLAGS;
   if (vector_) return -FI_EINVAL;
+  if (Status status = shared_.admit(*vector); !status.ok()) return status.code();
   vector_ = Ref<AddressVector>(*vector);
   return 0;
 }
@@ -128,7 +133,10 @@ int ReliableEndpoint::bind(::fid* object, uint64_t flags) {
 int ReliableEndpoint::enable() {
   if (enabled_) return 0;
   if (Status status = routes_.check(caps_); !status.ok()) return status.code();
-  return enable_contexts();
+  if (Status status = shared_.check(); !status.ok()) return status.code();
+  if (const int error = enable_contexts(); error != 0) return error;
+  shared_.on_enabled(*this);
+  return 0;
 }
 
 int ReliableEndpoint::enable_contexts() {

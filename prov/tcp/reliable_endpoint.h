@@ -18,6 +18,7 @@
 #include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
 #include "rdm/scalable_endpoint.h"
+#include "rdm/shared_contexts.h"
 #include "tcp/domain.h"
 #include "tcp/listener.h"
 #include "tcp/reliable_channel.h"
@@ -30,6 +31,7 @@ class PeerListener;
 class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, private rdm::Protocol {
  public:
   using EngineType = Engine;
+  using VectorType = AddressVector;
   template <class T>
   using Calls = rdm::EndpointCalls<T>;
 
@@ -86,6 +88,8 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   friend rdm::EndpointCalls<ReliableEndpoint>;
   friend rdm::ScalableEndpoint<ReliableEndpoint>;
   friend rdm::EndpointContext<ReliableEndpoint>;
+  friend rdm::SharedContexts<ReliableEndpoint>;
+  friend rdm::SharedReceive<ReliableEndpoint>;
   friend PeerListener;
 
   ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket, void* context);
@@ -124,7 +128,7 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   const Ref<Domain> domain_ref_;
   const uint32_t addr_format_;
   const uint64_t caps_;
-  const std::size_t tx_size_;
+  std::size_t tx_size_;  // fixed once it is enabled
   const std::size_t unexpected_limit_;
   const std::uint32_t process_;
   const Clock::duration idle_timeout_;
@@ -148,6 +152,7 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   List<Channel> dying_;  // until no handler of theirs can be running
   List<Channel, CrowdedTag> crowded_;
   rdm::ReceiveSide receives_;
+  rdm::SharedContexts<ReliableEndpoint> shared_;
 };
 
 // Where the peers of an endpoint ask for connections.

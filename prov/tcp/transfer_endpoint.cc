@@ -95,6 +95,15 @@ Status TransferEndpoint::bind_shared_receive(SharedReceive& shared) noexcept {
   return Status();
 }
 
+Status TransferEndpoint::bind_shared_transmit(SharedTransmit& shared) noexcept {
+  if (&shared.domain() != &domain_) return Status(-FI_EDOMAIN);
+  if (enabled_) return Status(-FI_EOPBADSTATE);
+  if (shared_transmit_) return Status(-FI_EINVAL);
+  shared_transmit_ = Ref<SharedTransmit>(shared);
+  stream_.set_queue_size(shared.size(stream_.queue_size()));
+  return Status();
+}
+
 Status TransferEndpoint::enable_transfers() noexcept {
   if (enabled_) return Status();
   if (Status status = routes.check(caps_); !status.ok()) return status;

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "objects/completion_routes.h"
+#include "objects/shared_transmit.h"
 #include "tcp/queues.h"
 #include "tcp/receive_calls.h"
 #include "tcp/receive_queue.h"
@@ -82,6 +83,7 @@ class TransferEndpoint : public ReceiveCalls<TransferEndpoint> {
   Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;
   Status bind_counter(Counter& counter, uint64_t flags) noexcept;
   Status bind_shared_receive(SharedReceive& shared) noexcept;
+  Status bind_shared_transmit(SharedTransmit& shared) noexcept;
   // -FI_ENOCQ when a direction that the endpoint is capable of has neither queue nor counter.
   Status enable_transfers() noexcept;
   bool transfers_enabled() const noexcept { return enabled_; }
@@ -121,6 +123,7 @@ class TransferEndpoint : public ReceiveCalls<TransferEndpoint> {
   ReceiveQueue own_receives_;
   ReceiveQueue* receive_queue_ = &own_receives_;
   Ref<SharedReceive> shared_receive_;
+  Ref<SharedTransmit> shared_transmit_;
   Stream stream_;
 };
 

@@ -56,7 +56,7 @@ Address start_of(const Domain& domain, uint32_t addr_format) {
 }  // namespace
 
 int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
-  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_DGRAM, false) || info->handle != nullptr)
+  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_DGRAM, {}) || info->handle != nullptr)
     return -FI_EINVAL;
   Result<Address> local = info->src_addr != nullptr ? read_name(info->addr_format, info->src_addr, info->src_addrlen)
                                                     : start_of(domain, info->addr_format);

@@ -21,7 +21,7 @@ int type_of_service(const Parameters& parameters, const fi_info& info) noexcept 
 }  // namespace
 
 int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
-  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_MSG, true)) return -FI_EINVAL;
+  if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_MSG, {.receive = true})) return -FI_EINVAL;
   const auto local = CmAddress::source(*info);
   if (!local) return local.error().code();
   Fabric& fabric = domain.fabric();

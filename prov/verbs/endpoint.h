@@ -37,6 +37,7 @@ struct ConnectedTypes {
   using CompletionQueue = verbs::CompletionQueue;
   using Counter = verbs::Counter;
   using SharedReceive = verbs::SharedReceive;
+  static constexpr bool kSharesTransmits = false;  // the device has a queue for each
   static constexpr std::size_t kCmDataSize = verbs::kCmDataSize;
 };
 

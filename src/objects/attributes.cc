@@ -372,11 +372,11 @@ void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcep
   if (hints->domain_attr != nullptr) apply_domain(domain, *hints->domain_attr);
 }
 
-bool describes_endpoint(const fi_info& info, fi_ep_type type, bool shared_receive) noexcept {
+bool describes_endpoint(const fi_info& info, fi_ep_type type, Shareable shareable) noexcept {
   if (info.ep_attr == nullptr) return true;
   if (info.ep_attr->type != type && info.ep_attr->type != FI_EP_UNSPEC) return false;
-  return info.ep_attr->tx_ctx_cnt <= 1 &&
-         (info.ep_attr->rx_ctx_cnt <= 1 || (shared_receive && info.ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT));
+  const auto suits = [](size_t count, bool shared) { return count <= 1 || (shared && count == FI_SHARED_CONTEXT); };
+  return suits(info.ep_attr->tx_ctx_cnt, shareable.transmit) && suits(info.ep_attr->rx_ctx_cnt, shareable.receive);
 }
 
 void InfoList::add(InfoPtr offer) {

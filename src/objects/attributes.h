@@ -28,8 +28,12 @@ Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, 
 void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcept;
 
 // Whether fi_endpoint and fi_passive_ep may open an endpoint of `type` with this info: it asks for no other, nor for
-// more than one context a direction. `shared_receive`: a shared receive context would do as well.
-bool describes_endpoint(const fi_info& info, fi_ep_type type, bool shared_receive) noexcept;
+// more than one context a direction. `shareable`: where a shared context would do as well.
+struct Shareable {
+  bool transmit = false;
+  bool receive = false;
+};
+bool describes_endpoint(const fi_info& info, fi_ep_type type, Shareable shareable) noexcept;
 
 // The answer to one fi_getinfo call in the making.
 class InfoList {

@@ -19,12 +19,13 @@
 #include "objects/cm_state.h"
 #include "objects/endpoint_options.h"
 #include "objects/event_binding.h"
+#include "objects/shared_transmit.h"
 
 namespace weft {
 
 // T: the provider's endpoint, whose engine() has the mutex that guards everything. Types names the provider's
 // TransferEndpoint, Domain, Address (with report_name), ConnectRequest, Engine, CompletionQueue, Counter and
-// SharedReceive, and kCmDataSize. Owner: the C handle of T.
+// SharedReceive, kSharesTransmits and kCmDataSize. Owner: the C handle of T.
 template <class T, class Types>
 class ConnectedEndpoint : public Types::TransferEndpoint {
  public:
@@ -41,6 +42,9 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
     if (auto* counter = Types::Counter::from(object)) return this->bind_counter(*counter, flags).code();
     if (auto* shared = object_if<typename Types::SharedReceive>(object))
       return this->bind_shared_receive(*shared).code();
+    if constexpr (Types::kSharesTransmits)
+      if (auto* shared = object_if<SharedTransmit>(object))
+        return flags == 0 ? this->bind_shared_transmit(*shared).code() : -FI_EBADFLAGS;
     return -FI_EINVAL;
   }
   int control(int command, void* argument) {

@@ -29,6 +29,7 @@ class DomainBase : public Object<fid_domain>, public RefCounted {
   // As it was opened with; the name is never null, keys are left out.
   const fi_domain_attr& attr() const noexcept { return attr_; }
   uint32_t addr_format() const noexcept { return addr_format_; }
+  uint64_t caps() const noexcept { return caps_; }
   uint32_t api_version() const noexcept { return fabric_->abi.api_version; }
 
   // Slots of fi_ops.
@@ -68,7 +69,8 @@ class DomainBase : public Object<fid_domain>, public RefCounted {
           attr.auth_key_size = 0;
           return attr;
         }()),
-        addr_format_(info.addr_format) {
+        addr_format_(info.addr_format),
+        caps_(info.caps) {
     static constexpr fi_ops_domain kOps = make_domain_ops<T>();
     static constexpr fi_ops_mr kRegionOps = make_mr_ops<T>();
     abi.fid = {FI_CLASS_DOMAIN, context, const_cast<fi_ops*>(fid_ops())};
@@ -82,6 +84,7 @@ class DomainBase : public Object<fid_domain>, public RefCounted {
   const std::string name_;
   const fi_domain_attr attr_;  // its name is name_
   const uint32_t addr_format_;
+  const uint64_t caps_;
 };
 
 }  // namespace weft

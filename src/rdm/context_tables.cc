@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The tables of scalable endpoints and their contexts; see context_tables.h.
+// The tables of scalable endpoints and of contexts; see context_tables.h.
 #include "rdm/context_tables.h"
 
 #include "abi/atomic_ops.h"
@@ -13,6 +13,8 @@ namespace {
 struct Nothing {};
 constexpr fi_ops_msg kNoMsg = make_msg_ops<Nothing>();
 constexpr fi_ops_tagged kNoTagged = make_tagged_ops<Nothing>();
+constexpr fi_ops_msg kMsgElsewhere = make_msg_ops<Nothing, FI_EOPBADSTATE>();
+constexpr fi_ops_tagged kTaggedElsewhere = make_tagged_ops<Nothing, FI_EOPBADSTATE>();
 constexpr fi_ops_rma kNoRma = make_rma_ops<Nothing>();
 constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
 
@@ -36,6 +38,12 @@ void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmits) noex
   if (transmits) return;
   ep.rma = const_cast<fi_ops_rma*>(&kNoRma);
   ep.atomic = const_cast<fi_ops_atomic*>(&kNoAtomic);
+}
+
+void leave_receives_to_context(fid_ep& ep, ContextTables& tables) noexcept {
+  tables = {merged(*ep.msg, kMsgElsewhere), merged(*ep.tagged, kTaggedElsewhere)};
+  ep.msg = &tables.msg;
+  ep.tagged = &tables.tagged;
 }
 
 void refuse_everything(fid_ep& ep) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The tables of scalable endpoints and their contexts: a transmit context takes no receives, a receive context takes
-// nothing else, the endpoint itself takes neither; fi_endpoint(3), SCALABLE ENDPOINTS.
+// The tables of scalable endpoints and of contexts: a transmit context takes no receives, a receive context takes
+// nothing else, a scalable endpoint itself takes neither; fi_endpoint(3), SCALABLE ENDPOINTS and SHARED CONTEXTS.
 #pragma once
 
 #include <rdma/fi_atomic.h>
@@ -17,6 +17,10 @@ struct ContextTables {
 
 // `ep` has the tables of an endpoint, and gets those of a context, of which `tables` holds some.
 void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmits) noexcept;
+
+// `ep` has the tables of an endpoint; receives answer -FI_EOPBADSTATE from now on, because they are posted to a shared
+// context.
+void leave_receives_to_context(fid_ep& ep, ContextTables& tables) noexcept;
 
 // Every transfer call of `ep` answers -FI_ENOSYS.
 void refuse_everything(fid_ep& ep) noexcept;

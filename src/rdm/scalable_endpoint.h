@@ -24,6 +24,7 @@
 #include "rdm/atomic_calls.h"
 #include "rdm/context_tables.h"
 #include "rdm/endpoint_calls.h"
+#include "rdm/shared_receive.h"
 
 namespace weft::rdm {
 
@@ -279,6 +280,7 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
 template <class Core>
 CompletionRoutes* routes_of(const ::fid* fid) noexcept {
   if (auto* endpoint = object_if<Core>(fid)) return &endpoint->routes();
+  if (auto* shared = object_if<SharedReceive<Core>>(fid)) return &shared->routes();
   auto* context = object_if<EndpointContext<Core>>(fid);
   return context != nullptr ? &context->routes() : nullptr;
 }

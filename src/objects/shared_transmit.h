@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A shared transmit context: fi_endpoint(3), fi_stx_context. Operations are posted to the endpoints and complete at
+// their queues; queues are lists in memory, so all there is to share is how many operations a queue has to take.
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+
+#include <cstddef>
+
+#include "abi/bridge.h"
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "base/ref.h"
+
+namespace weft {
+
+// Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. Thread-safe: it does not change.
+class SharedTransmit final : public Object<fid_stx>, public RefCounted {
+ public:
+  static int open(RefCounted& domain, const fi_tx_attr* attr, fid_stx** stx, void* context) {
+    if (stx == nullptr) return -FI_EINVAL;
+    *stx = &(new SharedTransmit(domain, attr, context))->abi;
+    return 0;
+  }
+  static const fi_ops* fid_ops() noexcept {
+    static constexpr fi_ops kOps = make_fid_ops<SharedTransmit>();
+    return &kOps;
+  }
+
+  const RefCounted& domain() const noexcept { return *domain_; }
+  // Operations that each queue takes; `usual` where nothing was asked for.
+  std::size_t size(std::size_t usual) const noexcept { return size_ != 0 ? size_ : usual; }
+
+  // Slot of fi_ops.
+  int close() {
+    if (in_use()) return -FI_EBUSY;
+    delete this;
+    return 0;
+  }
+
+ private:
+  SharedTransmit(RefCounted& domain, const fi_tx_attr* attr, void* context) noexcept
+      : domain_(domain), size_(attr != nullptr ? attr->size : 0) {
+    static constexpr fi_ops_ep kEpOps = make_ep_ops<SharedTransmit>();
+    abi.fid = {FI_CLASS_STX_CTX, context, const_cast<fi_ops*>(fid_ops())};
+    abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
+  }
+  ~SharedTransmit() = default;
+
+  const Ref<RefCounted> domain_;
+  const std::size_t size_;
+};
+
+}  // namespace weft
