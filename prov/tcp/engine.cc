@@ -33,7 +33,7 @@ Engine::Engine() : receive_scratch_(new std::byte[kScratchSize]), transmit_scrat
 
 bool Engine::prepare_wait() noexcept {
   Lock lock(mutex_);
-  ++round_;
+  begin_round();
   run_ready();
   // Readiness need not be asked for: wait_fd() is readable at once if there is any.
   waiting_ = ready_.empty() && register_hot().ok();
@@ -66,7 +66,7 @@ void Engine::expect_sleepers() noexcept {
 }
 
 [[gnu::always_inline]] inline void Engine::one_round() noexcept {
-  ++round_;
+  begin_round();
   const bool woken = std::exchange(waiting_, false);
   run_ready();
   if (!crowded_ && poll_hot()) return;

@@ -20,6 +20,8 @@
 #include "base/list.h"
 #include "base/status.h"
 #include "objects/engine_base.h"
+#include "tcp/promptness.h"
+#include "tcp/socket.h"
 
 namespace weft::tcp {
 
@@ -58,6 +60,7 @@ class Engine : public EngineBase {
   // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
   Status start_service_thread();
   bool automatic() const noexcept { return automatic_; }
+  bool owes_progress() const noexcept { return promptness_.pending(); }
 
   // From here on the caller holds the mutex.
   void progress() noexcept;
@@ -77,6 +80,9 @@ class Engine : public EngineBase {
     watch.received = true;
     if (!is_hot(watch)) (void)warm_up(watch);
   }
+  // A long message that is not the first of its burst was posted. Whether such may wait for the next round.
+  void posted_long() noexcept { promptness_.posted(net::now()); }
+  bool comes_back_at_once() const noexcept { return promptness_.holds(); }
   void cool_down(Watch& watch) noexcept;  // reading it would find nothing: readiness has to tell
 
   // Where streams read into when they do not know yet whose bytes come next. Shared: contents do not outlive a handler.
@@ -86,6 +92,10 @@ class Engine : public EngineBase {
 
  private:
   Engine();
+  void begin_round() noexcept {
+    ++round_;
+    if (promptness_.pending()) promptness_.came_back(net::now());
+  }
   void one_round() noexcept;
   bool poll_hot() noexcept;
   void harvest() noexcept;
@@ -104,6 +114,7 @@ class Engine : public EngineBase {
   static constexpr std::uint16_t kHotMisses = 20000;  // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                   // readiness events per system call
 
+  Promptness promptness_;
   bool sleepers_ = false;       // somebody may poll wait_fd() without prepare_wait(), for good
   std::size_t registered_ = 0;  // sockets in the epoll set
   bool crowded_ = false;        // more sockets are active than can be hot: readiness finds them sooner

@@ -27,6 +27,9 @@ inline constexpr std::size_t kInlineSize = kMaxHeaderSize + kInjectSize;
 inline constexpr std::size_t kGatherBytes = 16 * 1024;
 inline constexpr std::size_t kGatherPayload = 2 * 1024;  // larger ones go to the kernel at once
 static_assert(kInlineSize < kGatherBytes);
+// Long ones, if the application said that more would follow, or always comes back for progress at once.
+inline constexpr std::size_t kGatherLongBytes = 256 * 1024;
+inline constexpr std::size_t kGatherLongPayload = 64 * 1024;
 
 // A payload with at least this much outstanding is read straight into the application's memory.
 inline constexpr std::size_t kDirectRead = 2 * 1024;

@@ -81,6 +81,8 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   ssize_t enqueue(const TransmitRequest& request, const DataHeader& header, std::size_t len, Then then) noexcept;
   Transmit* make_record(const TransmitRequest& request, const DataHeader& header, std::size_t len, Then then) noexcept;
   bool may_go_at_once(std::uint64_t flags, std::size_t len) noexcept;
+  bool continues_burst() noexcept;
+  bool may_wait(std::uint64_t flags, std::size_t len) noexcept;
   void flush() noexcept {
     if (!sending_.empty() || !queue_.empty() || !responses_.empty()) flush_queued();
   }
@@ -176,6 +178,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   std::size_t outstanding_ = 0;  // the application's operations without a completion
   std::size_t queue_size_ = kDefaultQueueSize;
   std::uint64_t last_round_ = ~std::uint64_t{0};  // the engine's round in which a message left last
+  bool in_burst_ = false;                         // the last message was not the first one of its round
   List<Transmit> queue_;
   List<Transmit> responses_;
   List<Transmit> sending_;

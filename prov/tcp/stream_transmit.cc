@@ -93,16 +93,32 @@ ssize_t Stream::transmit(const TransmitRequest& request) noexcept {
     header.announced = std::exchange(header.payload, 0);
     then = Then::kAwaitClear;
   }
-  if (then == Then::kComplete && may_go_at_once(request.flags, len)) return transmit_now(request, header, len);
-  return enqueue(request, header, len, then);
+  const bool at_once = then == Then::kComplete && may_go_at_once(request.flags, len);
+  const ssize_t result = at_once ? transmit_now(request, header, len) : enqueue(request, header, len, then);
+  if (in_burst_ && len > kGatherPayload && len <= kGatherLongPayload) engine_.posted_long();
+  return result;
 }
 
 bool Stream::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
   if (!writable || (flags & (FI_MORE | FI_FENCE))) return false;
   if (!queue_.empty() || !sending_.empty() || !responses_.empty()) return false;
-  const bool burst = last_round_ == engine_.round() && !engine_.must_send_now();
+  return !continues_burst() || len > (engine_.comes_back_at_once() ? kGatherLongPayload : kGatherPayload);
+}
+
+// Whether something was sent in this round already. That nobody will soon start the next one makes every message the
+// only one of its burst.
+bool Stream::continues_burst() noexcept {
+  in_burst_ = last_round_ == engine_.round() && !engine_.must_send_now();
   last_round_ = engine_.round();
-  return !burst || len > kGatherPayload;
+  return in_burst_;
+}
+
+// Whether what waits, the last of it a message of `len` bytes, may wait for more.
+bool Stream::may_wait(std::uint64_t flags, std::size_t len) noexcept {
+  const bool more = (flags & FI_MORE) != 0;
+  if (!continues_burst() && !more) return false;
+  if (len <= kGatherPayload) return gathered_ < kGatherBytes;
+  return (more || engine_.comes_back_at_once()) && len <= kGatherLongPayload && gathered_ < kGatherLongBytes;
 }
 
 // Long messages of reliable datagrams wait at their sender until somebody receives them; one that is acknowledged goes
@@ -176,11 +192,8 @@ ssize_t Stream::enqueue(const TransmitRequest& request, const DataHeader& header
   Transmit* record = make_record(request, header, len, then);
   if (record == nullptr) return -FI_EAGAIN;
   queue_.push_back(*record);
-  gathered_ += static_cast<std::uint32_t>(std::min(record->len, kGatherBytes));
-  const bool burst = last_round_ == engine_.round();
-  last_round_ = engine_.round();
-  const bool wait = (request.flags & FI_MORE) || (burst && !engine_.must_send_now());
-  if (wait && gathered_ < kGatherBytes && len <= kGatherPayload)
+  gathered_ += static_cast<std::uint32_t>(std::min(record->len, kGatherLongBytes));
+  if (may_wait(request.flags, len))
     resume();
   else
     flush();
@@ -253,7 +266,7 @@ bool Stream::gather(Gather& batch) noexcept {
     const bool respond = !responses_.empty();
     if (!respond && (queue_.empty() || fence_holds(queue_.front()))) break;
     Transmit& record = respond ? responses_.pop_front() : queue_.pop_front();
-    if (!respond) gathered_ -= static_cast<std::uint32_t>(std::min(record.len, kGatherBytes));
+    if (!respond) gathered_ -= static_cast<std::uint32_t>(std::min(record.len, kGatherLongBytes));
     record.inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
     sending_.push_back(record);
     add_to(batch, record);
@@ -337,7 +350,7 @@ void Stream::send_announced(std::uint8_t ticket) noexcept {
     record.len = record.inline_len + header.payload;
     record.sent = 0;
     queue_.push_back(record);
-    gathered_ += static_cast<std::uint32_t>(std::min(record.len, kGatherBytes));
+    gathered_ += static_cast<std::uint32_t>(std::min(record.len, kGatherLongBytes));
     return;
   }
   protocol_error("a clearance for no message");

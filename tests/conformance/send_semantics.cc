@@ -3,6 +3,8 @@
 // fi_endpoint(3), COMPLETION EVENT SEMANTICS of fi_cq(3).
 #include <rdma/fi_rma.h>
 
+#include <thread>
+
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
@@ -105,6 +107,50 @@ TEST_P(SendSemantics, MoreIsEndedByASendWithoutIt) {
   ASSERT_EQ(send_with(scene.pair.a(), scene.out, kSize, FI_MORE, &scene.sent), 0);
   ASSERT_EQ(scene.pair.a().send(scene.out, kSize, &scene.sent), 0);
   for (Context& context : received) EXPECT_EQ(scene.pair.b().rx().wait().context(), &context);
+}
+
+// What a provider learned of an application that used to come back for progress at once must not hold its messages back
+// when it no longer does.
+TEST_P(SendSemantics, LongMessagesDoNotWaitForASenderThatComesBackLate) {
+  if (target().ep_type != FI_EP_MSG) GTEST_SKIP() << "others may need progress of their own for a long message";
+  Fabric ours(target()), theirs(target());
+  Listener listener(theirs);
+  Node a(ours);
+  ASSERT_EQ(a.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  Node b(theirs, {}, request.get());
+  ASSERT_EQ(b.accept(), 0);
+  b.eq().expect(FI_CONNECTED, b.fid());
+  a.eq().expect(FI_CONNECTED, a.fid());
+  constexpr size_t kLength = 16 * 1024, kCount = 4;
+  Buffer out(ours, kLength), in(theirs, kLength * kCount);
+  Context sent[kCount], received[kCount];
+  const auto post_burst = [&] {
+    for (Context& context : received) ASSERT_EQ(b.recv(in, kLength, &context), 0);
+    for (Context& context : sent) ASSERT_EQ(a.send(out, kLength, &context), 0);
+  };
+  const auto reap_sends = [&] {
+    for (Context& context : sent) ASSERT_EQ(a.tx().wait().context(), &context);
+  };
+  for (int i = 0; i < 20; ++i) {
+    post_burst();
+    reap_sends();
+    for (Context& context : received) ASSERT_EQ(b.rx().wait().context(), &context);
+  }
+  post_burst();
+  std::this_thread::sleep_for(milliseconds(5));
+  reap_sends();
+  for (Context& context : received) ASSERT_EQ(b.rx().wait().context(), &context);
+
+  post_burst();
+  const auto deadline = after(kPatience);
+  for (Context& context : received) {
+    Completion arrived = b.rx().read();
+    while (arrived.rc == -FI_EAGAIN && Clock::now() < deadline) arrived = b.rx().read();
+    ASSERT_TRUE(arrived.ok()) << "without progress at the sender: " << arrived;
+    EXPECT_EQ(arrived.context(), &context);
+  }
+  reap_sends();
 }
 
 TEST_P(SendSemantics, InjectFlagGivesTheBufferBackAtOnceAndStillCompletes) {
