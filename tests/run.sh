@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # sh tests/run.sh [STEP...]: installs what is missing, builds weft three times and runs every test. Steps (all of them
-# unless some are named): rxe (g++, on Soft-RoCE), release interop bench tidy (g++), asan fuzz rxe-asan (clang, address and
+# unless some are named): rxe (g++, on Soft-RoCE), release interop bench tidy (g++), rxe-asan asan fuzz (clang, address and
 # undefined behaviour), tsan (clang, threads). Builds and logs stay in build/tests/; see docs/testing.md for how to run a
 # single test there.
 #
@@ -16,8 +16,9 @@ export ASAN_OPTIONS="${ASAN_OPTIONS-strict_string_checks=1:detect_stack_use_afte
 export CCACHE_BASEDIR="${CCACHE_BASEDIR-$PWD}" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 CCACHE_MAXSIZE="${CCACHE_MAXSIZE-2G}"
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 export UBSAN_OPTIONS="${UBSAN_OPTIONS-print_stacktrace=1}"
-steps=${*:-rxe release interop bench tidy asan rxe-asan fuzz tsan}
+steps=${*:-rxe release interop bench tidy rxe-asan asan fuzz tsan}
 started=$(date +%s)
+configured=" "
 built=" "
 background= behind=
 mkdir -p "$BUILD"
@@ -39,41 +40,59 @@ logged() {
 # record STEP PASSED FAILED SECONDS LOG
 record() { printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$5" >>"$summary"; }
 
-# build NAME TARGET FOLDERS CMAKE_ARGUMENT...: one configuration, once. Its failure counts like that of one test.
-build() {
-  name=$1 target=$2 folders=$3
-  shift 3
-  case $built in *" $name "*) [ ! -e "$BUILD/$name.broken" ]; return ;; esac
-  built="$built$name "
-  heading "build $name"
-  began=$(date +%s)
+# configured NAME FOLDERS CMAKE_ARGUMENT...: one configuration, once.
+configured() {
+  name=$1 folders=$2
+  shift 2
+  case $configured in *" $name "*) return ;; esac
+  configured="$configured$name "
   launcher=
   if command -v ccache >/dev/null; then launcher=ccache; fi
-  if logged "$BUILD/$name.configure.log" cmake -S . -B "$BUILD/$name" -G Ninja -DWEFT_TEST_FOLDERS="$folders" \
-    -DCMAKE_C_COMPILER_LAUNCHER=$launcher -DCMAKE_CXX_COMPILER_LAUNCHER=$launcher "$@" &&
-    logged "$BUILD/$name.build.log" $behind cmake --build "$BUILD/$name" -j "$JOBS" --target "$target"; then
-    rm -f "$BUILD/$name.broken"
-    record "build $name" 0 0 $(($(date +%s) - began)) "$name.build.log"
+  logged "$BUILD/$name.configure.log" cmake -S . -B "$BUILD/$name" -G Ninja -DWEFT_TEST_FOLDERS="$folders" \
+    -DCMAKE_C_COMPILER_LAUNCHER=$launcher -DCMAKE_CXX_COMPILER_LAUNCHER=$launcher "$@"
+}
+
+# build NAME TARGET CONFIGURE: one target of one configuration, once. Its failure counts like that of one test.
+build() {
+  name=$1 target=$2 configure=$3
+  file=$name.build.log title="build $name"
+  case $target in all | */all) ;; *) file=$name.$target.log title="$title $target" ;; esac
+  case $built in *" $file "*) [ ! -e "$BUILD/$file.broken" ]; return ;; esac
+  built="$built$file "
+  heading "$title"
+  began=$(date +%s)
+  if $configure && logged "$BUILD/$file" $behind cmake --build "$BUILD/$name" -j "$JOBS" --target "$target"; then
+    rm -f "$BUILD/$file.broken"
+    record "$title" 0 0 $(($(date +%s) - began)) "$file"
   else
-    touch "$BUILD/$name.broken"
-    record "build $name" 0 1 $(($(date +%s) - began)) "$name.build.log"
+    touch "$BUILD/$file.broken"
+    record "$title" 0 1 $(($(date +%s) - began)) "$file"
     return 1
   fi
 }
 
-release_build() {
-  build release all "unit;abi;conformance;fakes;sim;interop;package;bench;tidy;docs;rxe" -DCMAKE_BUILD_TYPE=Release \
+configure_release() {
+  configured release "unit;abi;conformance;fakes;sim;interop;package;bench;tidy;docs;rxe" -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" -DWEFT_TEST_OPTIONS=-O0
 }
 
 # sanitized NAME SANITIZERS FOLDERS: only what the tests need, little optimised, with line numbers only, and several files
 # compiled as one.
 sanitized() {
-  build "$1" tests/all "$3" -DCMAKE_BUILD_TYPE=Debug -DWEFT_SANITIZE="$2" -DCMAKE_C_COMPILER=clang \
+  configured "$1" "$3" -DCMAKE_BUILD_TYPE=Debug -DWEFT_SANITIZE="$2" -DCMAKE_C_COMPILER=clang \
     -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" \
     -DWEFT_TEST_OPTIONS=-O0 -DWEFT_PRECOMPILE=ON \
     -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8
 }
+
+# These two test what is ours; the ABI and the installed files are the release build's business. With fuzzer-no-link the
+# fuzzers search (see tests/fuzz), and one build serves them and the tests.
+configure_asan() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;fakes;sim;fuzz;docs;rxe"; }
+configure_tsan() { sanitized tsan thread "unit;conformance;fakes;sim"; }
+
+release_build() { build release "${1:-all}" configure_release; }
+asan_build() { build asan "${1:-tests/all}" configure_asan; }
+tsan_build() { build tsan tests/all configure_tsan; }
 
 # run_tests STEP BUILD SELECTION...: one run of ctest.
 run_tests() {
@@ -94,11 +113,6 @@ run_tests() {
   sed -n "s/^ *\(.*SKIP: .*\)/$title: \1/p" "$folder/Testing/Temporary/LastTest.log" >>"$skips"
 }
 
-# asan_build and tsan_build test what is ours; the ABI and the installed files are the release build's business. With
-# fuzzer-no-link the fuzzers search (see tests/fuzz), and one build serves them and the tests.
-asan_build() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;fakes;sim;fuzz;docs;rxe"; }
-tsan_build() { sanitized tsan thread "unit;conformance;fakes;sim"; }
-
 run_step() {
   case $1 in
     release) if release_build; then run_tests release release -j "$JOBS" -LE 'interop|bench|tidy|rxe'; fi ;;
@@ -108,9 +122,13 @@ run_step() {
     asan) if asan_build; then run_tests "asan ubsan" asan -j "$JOBS" -LE 'fuzz|rxe'; fi ;;
     fuzz) if asan_build; then run_tests fuzz asan -j "$JOBS" -L fuzz; fi ;;
     tsan) if tsan_build; then run_tests tsan tsan -j "$JOBS"; fi ;;
-    # In a folder of their own: others run meanwhile.
-    rxe) if release_build; then run_tests rxe release/tests -j 2 -L rxe; fi ;;
-    rxe-asan) if asan_build; then run_tests rxe-asan asan/tests -L rxe; fi ;;
+    # In a folder of their own: others run meanwhile. Those that are late need more than the programs that are built first.
+    rxe)
+      run_tests rxe release/tests -j 2 -L rxe -LE late
+      while [ ! -e "$BUILD/release.ended" ] && kill -0 $$; do sleep 1; done
+      if [ ! -e "$BUILD/release.build.log.broken" ]; then run_tests "rxe late" release/tests -j 2 -L rxe -L late; fi
+      ;;
+    rxe-asan) run_tests rxe-asan asan/tests -L rxe ;;
     *) echo "unknown step: $1" >&2; exit 2 ;;
   esac
 }
@@ -124,11 +142,16 @@ in_background() {
 heading "install what is missing"
 logged "$BUILD/install.log" sh cmake/install-dependencies.sh build test
 for step in $steps; do
-  # Virtual machines spend much of their time waiting: they share the processors with what follows, and come before
-  # compilers, which nobody waits for.
+  # Virtual machines spend much of their time waiting: they start as soon as their programs are built, share the
+  # processors with what follows, and come before compilers, which nobody waits for.
   case $step in
-    rxe) release_build && in_background rxe || : ;;
-    rxe-asan) asan_build && in_background rxe-asan || : ;;
+    rxe)
+      rm -f "$BUILD/release.ended"
+      if release_build rxe_programs; then in_background rxe; fi
+      release_build || :
+      : >"$BUILD/release.ended"
+      ;;
+    rxe-asan) if asan_build rxe_programs; then in_background rxe-asan; fi ;;
     *) run_step "$step" ;;
   esac
 done
@@ -144,8 +167,8 @@ if [ -s "$skips" ]; then
 fi
 seconds=$(($(date +%s) - started))
 awk -F '\t' -v folder="$BUILD" -v seconds="$seconds" '
-  BEGIN { printf "%-16s %8s %8s %8s  %s\n", "step", "passed", "failed", "seconds", "log in " folder }
-  { printf "%-16s %8d %8d %8d  %s\n", $1, $2, $3, $4, $5; passed += $2; failed += $3 }
+  BEGIN { printf "%-28s %8s %8s %8s  %s\n", "step", "passed", "failed", "seconds", "log in " folder }
+  { printf "%-28s %8d %8d %8d  %s\n", $1, $2, $3, $4, $5; passed += $2; failed += $3 }
   END {
     printf "total time %d min %d s\n", seconds / 60, seconds % 60
     printf "%d passed, %d failed\n", passed, failed
