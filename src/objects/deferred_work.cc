@@ -35,7 +35,8 @@ struct DeferredWork::Job {
   bool met() const noexcept { return trigger->value() + (work != nullptr ? trigger->errors() : 0) >= threshold; }
 };
 
-DeferredWork::DeferredWork(bool locking, const UniqueFd& wake) noexcept : wake_(wake), mutex_(locking) {}
+DeferredWork::DeferredWork(bool locking, const UniqueFd& wake, Mutex& engine) noexcept
+    : wake_(wake), engine_(engine), mutex_(locking) {}
 
 DeferredWork::~DeferredWork() = default;
 
@@ -343,6 +344,7 @@ void DeferredWork::report_failure(Job& job, int error) noexcept {
   failed.flags = operation.completion_flags();
   failed.tag = operation.tag();
   failed.err = failed.prov_errno = error;
+  Lock lock(engine_);  // a shared context's routes change with its endpoints
   job.routes->receive_failed(failed);
 }
 

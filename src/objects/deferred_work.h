@@ -33,8 +33,8 @@ class DeferredWork final : private CounterWatch {
     CompletionRoutes* (*routes)(const ::fid*) = nullptr;  // of an endpoint, or a context of one
   };
 
-  // `wake`: an event that ends the sleep of whoever makes progress.
-  DeferredWork(bool locking, const UniqueFd& wake) noexcept;
+  // `wake`: an event that ends the sleep of whoever makes progress. `engine`: the mutex that guards bindings.
+  DeferredWork(bool locking, const UniqueFd& wake, Mutex& engine) noexcept;
   ~DeferredWork();
   void serve(const Handles& handles) noexcept { handles_ = handles; }
 
@@ -92,6 +92,7 @@ class DeferredWork final : private CounterWatch {
   std::unique_ptr<Job> take_first(Wanted wanted) noexcept;
 
   const UniqueFd& wake_;
+  Mutex& engine_;
   Handles handles_;
   std::atomic<bool> due_{false};
   std::atomic<unsigned> started_{0};  // deferred work that has not completed

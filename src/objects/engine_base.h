@@ -38,7 +38,7 @@ class EngineBase : public RefCounted {
 
  protected:
   // `locking`: false if the application serialises all calls of the domain and there is no thread of ours.
-  explicit EngineBase(bool locking = true) noexcept : mutex_(locking), deferred_(locking, wake_) {}
+  explicit EngineBase(bool locking = true) noexcept : mutex_(locking), deferred_(locking, wake_, mutex_) {}
   ~EngineBase() = default;
 
   Status open_descriptors() noexcept {

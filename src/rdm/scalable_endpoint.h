@@ -24,7 +24,7 @@
 #include "rdm/atomic_calls.h"
 #include "rdm/context_tables.h"
 #include "rdm/endpoint_calls.h"
-#include "rdm/shared_receive.h"
+#include "rdm/shared_contexts.h"
 
 namespace weft::rdm {
 
@@ -207,6 +207,7 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
   int bind(::fid* object, uint64_t flags) {
     if (weft::CompletionQueue<Engine>::from(object) != nullptr || weft::Counter<Engine>::from(object) != nullptr)
       return -FI_EINVAL;  // those are the contexts'
+    if (SharedContexts<Core>::is_one(object)) return -FI_EINVAL;
     return core_.bind(object, flags);
   }
   int control(int command, void*) {

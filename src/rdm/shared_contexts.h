@@ -22,6 +22,9 @@ class SharedContexts {
       : needs_transmit_(info.ep_attr != nullptr && info.ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT),
         needs_receive_(info.ep_attr != nullptr && info.ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT) {}
 
+  static bool is_one(const ::fid* object) noexcept {
+    return object_if<SharedTransmit>(object) != nullptr || object_if<SharedReceive<Core>>(object) != nullptr;
+  }
   // fi_ep_bind, before the endpoint is enabled; none: the object is no context. -FI_EINVAL for a second one of a kind,
   // and for endpoints that the context does not suit.
   std::optional<Status> bind(Core& endpoint, const RefCounted& domain, ::fid* object, uint64_t flags) {

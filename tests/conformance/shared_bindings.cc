@@ -285,6 +285,84 @@ TEST_P(SharedBindings, ThreadsSendReceiveAndPostAtTheSameTime) {
   EXPECT_EQ(received, 2 * kEach);
 }
 
+TEST_P(SharedBindings, EndpointsComeAndGoWhileOthersReceive) {
+  SHARED_BINDINGS_ONLY();
+  for (const fi_progress progress : {FI_PROGRESS_MANUAL, FI_PROGRESS_AUTO}) {
+    const HintsEditor edit = [=](fi_info& hints) {
+      with_shared_receives(hints);
+      hints.domain_attr->threading = FI_THREAD_SAFE;
+      hints.domain_attr->progress = progress;
+    };
+    Fabric fabric(target(), edit);
+    SharedEnds ends(fabric, 2);
+    Buffer out(fabric, 64), in(fabric, 64);
+    ends[0].peer = ends.insert(ends.address(1));
+    const fi_addr_t to_passing = ends.insert(ends.address(0));  // names of what comes and goes are not needed
+    std::atomic<bool> over{false};
+    std::thread passing([&] {
+      for (int i = 0; i < 20; ++i) {
+        CompletionQueue queue(fabric);
+        const auto ep = opened<fid_ep>(
+            "fi_endpoint", [&](fid_ep** e) { return fi_endpoint(fabric.domain(), fabric.info(), e, nullptr); });
+        require_ok(fi_ep_bind(ep.get(), queue.fid(), FI_TRANSMIT | FI_RECV), "fi_ep_bind CQ");
+        require_ok(fi_ep_bind(ep.get(), &ends.av()->fid, 0), "fi_ep_bind AV");
+        require_ok(fi_ep_bind(ep.get(), &ends.srx()->fid, 0), "fi_ep_bind SRX");
+        require_ok(fi_enable(ep.get()), "fi_enable");
+        Context context;
+        (void)fi_tsend(ep.get(), out.data(), 8, out.desc(), to_passing, 99, &context);  // waits at the first end
+        fi_cq_tagged_entry entry;
+        for (int reads = 0; reads < 10; ++reads) (void)fi_cq_read(queue.get(), &entry, 1);
+      }
+      over = true;
+    });
+    Context contexts[2];
+    const auto deadline = after(kPatience);
+    while (!over && Clock::now() < deadline) {
+      ASSERT_EQ(ends.trecv(in, 64, 1, &contexts[0]), 0);
+      ASSERT_EQ(ends[0].tsend(out, 8, 1, &contexts[1]), 0);
+      fi_cq_tagged_entry entry;
+      ssize_t got = -FI_EAGAIN;
+      while (got == -FI_EAGAIN && Clock::now() < deadline) got = fi_cq_read(ends[1].rx().get(), &entry, 1);
+      ASSERT_EQ(got, 1);
+      got = -FI_EAGAIN;
+      while (got == -FI_EAGAIN && Clock::now() < deadline) got = fi_cq_read(ends[0].tx().get(), &entry, 1);
+      ASSERT_EQ(got, 1);
+    }
+    passing.join();
+    EXPECT_TRUE(over);
+  }
+}
+
+TEST_P(SharedBindings, AContextIsForEndpointsOfTheTypeOfItsDomain) {
+  SHARED_BINDINGS_ONLY();
+  Target connected = target();
+  connected.ep_type = FI_EP_MSG;
+  if (target().provider != "tcp") GTEST_SKIP() << "the provider has endpoints of one type";
+  Fabric fabric(target(), with_shared_receives), connections(connected);
+  const Handle<fid_ep> srx = open_shared_receive(fabric), other = open_shared_receive(connections);
+  const auto open = [](const Fabric& where, const Fabric& what) {
+    return opened<fid_ep>("fi_endpoint",
+                          [&](fid_ep** ep) { return fi_endpoint(where.domain(), what.info(), ep, nullptr); });
+  };
+  EXPECT_EQ(fi_ep_bind(open(fabric, connections).get(), &srx->fid, 0), -FI_EINVAL);
+  EXPECT_EQ(fi_ep_bind(open(connections, fabric).get(), &other->fid, 0), -FI_EINVAL);
+}
+
+TEST_P(SharedBindings, ScalableEndpointsShareNothing) {
+  SHARED_BINDINGS_ONLY();
+  Fabric fabric(target(), with_shared_receives);
+  const Handle<fid_ep> srx = open_shared_receive(fabric);
+  const Handle<fid_stx> stx = open_shared_transmit(fabric);
+  const InfoPtr info = fabric.duplicate_info();
+  fid_ep* none = nullptr;
+  EXPECT_EQ(fi_scalable_ep(fabric.domain(), info.get(), &none, nullptr), -FI_EINVAL);
+  info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 2;
+  const auto sep = opened<fid_ep>(
+      "fi_scalable_ep", [&](fid_ep** ep) { return fi_scalable_ep(fabric.domain(), info.get(), ep, nullptr); });
+  EXPECT_EQ(fi_scalable_ep_bind(sep.get(), &srx->fid, 0), -FI_EINVAL);
+  EXPECT_EQ(fi_scalable_ep_bind(sep.get(), &stx->fid, 0), -FI_EINVAL);
+}
+
 // ---- Transmit contexts ----
 
 TEST_P(SharedBindings, OperationsArePostedToTheEndpointsAndCompleteThere) {

@@ -30,6 +30,11 @@ void plain(fi_info& hints) {
   hints.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_SOURCE | FI_DIRECTED_RECV;
 }
 
+void with_triggered_receives(fi_info& hints) {
+  with_shared_receives(hints);
+  hints.caps |= FI_TRIGGER;
+}
+
 // Two ends with a shared context, and two senders that know both.
 struct Scene {
   explicit Scene(const Target& target, const NodeOptions& options = {})
@@ -422,12 +427,8 @@ TEST_P(SharedContexts, CountersAndSelectiveCompletionsAreEachEndpointsOwn) {
 
 TEST_P(SharedContexts, ReceivesOfTheContextMayWaitForACounter) {
   SHARED_CONTEXTS_ONLY();
-  const HintsEditor with_both = [](fi_info& hints) {
-    with_shared_receives(hints);
-    hints.caps |= FI_TRIGGER;
-  };
-  if (!Fabric::offers(target(), with_both)) GTEST_SKIP() << "no FI_TRIGGER";
-  Fabric fabric(target(), with_both);
+  NEEDS_TRIGGERS(with_triggered_receives);
+  Fabric fabric(target(), with_triggered_receives);
   SharedEnds ends(fabric, 2);
   const auto trigger = open_counter(fabric);
   Buffer in(fabric, kSize), out(fabric, kSize);
@@ -441,6 +442,62 @@ TEST_P(SharedContexts, ReceivesOfTheContextMayWaitForACounter) {
   EXPECT_TRUE(ends[1].rx().stays_silent(milliseconds(20))) << "it is not posted yet";
   ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
   EXPECT_EQ(ends[1].rx().wait().context(), &waiting);
+}
+
+TEST_P(SharedContexts, WhatADeadSenderLeftEndsWhereItCame) {
+  SHARED_CONTEXTS_ONLY();
+  Scene scene(target());
+  for (const size_t to : {0, 1}) {
+    ASSERT_EQ(scene.tsend(0, to, 1 << 20, 1, &scene.contexts[0]), 0);
+    scene.let_arrive(0, to);
+  }
+  scene.senders[0]->close();
+  for (size_t i = 0; i < 2; ++i) ASSERT_EQ(scene.ends.trecv(scene.in, 1 << 20, 1, &scene.contexts[1 + i]), 0);
+  for (size_t i = 0; i < 2; ++i) {
+    const Completion ended = scene.ends[i].rx().wait();
+    ASSERT_NE(ended.rc, -FI_EAGAIN) << "with its data if that had come, else with an error";
+    EXPECT_EQ(ended.context(), &scene.contexts[1 + i]);
+  }
+  ASSERT_EQ(scene.ends.trecv(scene.in, kSize, 1, &scene.contexts[3]), 0);
+  ASSERT_EQ(scene.tsend(1, 0, 8, 1, &scene.contexts[4]), 0);
+  EXPECT_EQ(scene.ends[0].rx().wait().context(), &scene.contexts[3]) << "others are not concerned";
+}
+
+TEST_P(SharedContexts, ABufferForManyMessagesOutlivesAnEndpointThatFilledPartOfIt) {
+  SHARED_CONTEXTS_ONLY();
+  for (const int pokes : {0, 1, 2, 4, 8, 16}) {
+    Scene scene(target());
+    Buffer in(scene.fabric, 1'100'000);
+    const iovec iov{in.data(), in.size()};
+    void* desc = in.desc();
+    const fi_msg message{&iov, &desc, 1, FI_ADDR_UNSPEC, &scene.contexts[0], 0};
+    ASSERT_EQ(fi_recvmsg(scene.ends.srx(), &message, FI_MULTI_RECV), 0);
+    ASSERT_EQ(scene.send(0, 0, 1'000'000, &scene.contexts[1]), 0);
+    for (int i = 0; i < pokes; ++i) driver::poke();
+    scene.ends.close(0);
+    bool released = false;
+    for (unsigned sent = 0; !released; ++sent) {
+      ASSERT_LT(sent, 60u) << "the buffer is not given back";
+      ASSERT_EQ(scene.send(1, 1, 20'000, &scene.contexts[2]), 0);
+      const Completion received = scene.ends[1].rx().wait();
+      ASSERT_EQ(received.context(), &scene.contexts[0]) << received;
+      released = ((received.ok() ? received.entry.flags : received.error.flags) & FI_MULTI_RECV) != 0;
+    }
+  }
+}
+
+TEST_P(SharedContexts, ADeferredReceiveThatFailsIsReportedByTheOldestEndpoint) {
+  SHARED_CONTEXTS_ONLY();
+  NEEDS_TRIGGERS(with_triggered_receives);
+  Fabric fabric(target(), with_triggered_receives);
+  SharedEnds ends(fabric, 2);
+  const auto trigger = open_counter(fabric), completion = open_counter(fabric);
+  Buffer in(fabric, kSize);
+  DeferredMessage nobody(ends.srx(), FI_OP_TRECV, in, 8, /*peer=*/12345);
+  ASSERT_EQ(nobody.queue(fabric, trigger.get(), 1, completion.get()), 0);
+  ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+  EXPECT_EQ(ends[0].rx().wait().err(), FI_EINVAL);
+  EXPECT_TRUE(error_reaches(completion.get(), 1));
 }
 
 }  // namespace shared_contexts
