@@ -100,4 +100,13 @@ TEST_P(RandomSchedules, SendersThatHaveToWaitChangeNothing) {
   run_all(target(), {.longest = 40'000, .steps = 300}, 3);
 }
 
+TEST_P(RandomSchedules, OneReceiveContextForAllEndsMatchesInTheOrderOfItsMessages) {
+  RELIABLE_DATAGRAMS_ONLY();
+  run_all(target(), {.longest = 3000, .steps = 600, .shared = true}, 6);
+  run_all(target(), {.longest = 300'000, .steps = 300, .shared = true}, 4);
+  run_all(target(), {.longest = 300'000, .steps = 300, .automatic = true, .shared = true}, 2);
+  const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0"), room("FI_OFI_RXM_UNEXPECTED_BYTES", "20000");
+  run_all(target(), {.longest = 300'000, .steps = 300, .shared = true}, 4);
+}
+
 }  // namespace random_schedules
