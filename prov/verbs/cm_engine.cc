@@ -20,6 +20,7 @@ namespace {
 constexpr int kBatch = 16;
 constexpr unsigned kLoneEvents = 8;  // after so many there may be more than one at a time
 constexpr unsigned kMostEvents = 256;
+constexpr unsigned kMostRoundsUnasked = 16;  // then whatever else there is gets its turn
 constexpr unsigned kMostWatchers = 32;
 
 // The kernel repeats the message every few seconds.
@@ -153,7 +154,14 @@ void CmEngine::drive() noexcept {
   while (!answered.empty()) delete &answered.pop_front();
 }
 
+// Who was woken tries rdma_cm without asking for the source first; what else there is keeps the descriptor readable.
 void CmEngine::progress() noexcept {
+  if (slept_.load(std::memory_order_relaxed) && slept_.exchange(false, std::memory_order_relaxed) &&
+      rounds_unasked_ < kMostRoundsUnasked && run_cm_events()) {
+    ++rounds_unasked_;
+    return;
+  }
+  rounds_unasked_ = 0;
   epoll_event events[kBatch];
   const int count = net::epoll_wait(epoll_.get(), events, kBatch);
   for (int i = 0; i < count; ++i) {
@@ -188,7 +196,7 @@ bool CmEngine::run_cm_event() noexcept {
 
 // The descriptor said that there is one. Whether there are more costs as much to try as to ask the descriptor again,
 // which happens anyway: so it is tried where events come in numbers, and now and then to find out whether they do.
-void CmEngine::run_cm_events() noexcept {
+bool CmEngine::run_cm_events() noexcept {
   unsigned found = 0;
   while (found < events_expected_ && run_cm_event()) ++found;
   if (found < events_expected_) {
@@ -197,6 +205,7 @@ void CmEngine::run_cm_events() noexcept {
   } else if (found > 1 || ++lone_events_ == kLoneEvents) {
     events_expected_ = std::min(2 * events_expected_, kMostEvents);
   }
+  return found != 0;
 }
 
 void CmEngine::run_notes() noexcept {

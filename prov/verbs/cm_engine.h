@@ -75,7 +75,11 @@ class CmEngine {
 
   // Meets ProgressEngine.
   void drive() noexcept;
-  bool prepare_wait() noexcept { return true; }  // all there is to do shows in the descriptor
+  // All there is to do shows in the descriptor.
+  bool prepare_wait() noexcept {
+    slept_.store(true, std::memory_order_relaxed);
+    return true;
+  }
   int wait_fd() const noexcept { return epoll_.get(); }
 
   // Whether one more queue may watch wait_fd(). The kernel limits the ways that an event may take through epoll
@@ -121,7 +125,7 @@ class CmEngine {
   explicit CmEngine(int max_connecting) noexcept;
   Status open_descriptors() noexcept;
   void progress() noexcept;
-  void run_cm_events() noexcept;
+  bool run_cm_events() noexcept;  // whether there was one
   bool run_cm_event() noexcept;
   void run_notes() noexcept;
   void end_farewell(Farewell& farewell) noexcept;
@@ -143,8 +147,10 @@ class CmEngine {
   List<Farewell> answered_;   // and those that are over, to be destroyed without the mutex
   std::size_t farewell_count_ = 0;
   std::vector<std::unique_ptr<Watched>> watched_;
-  unsigned events_expected_ = 1;  // of rdma_cm, whenever there is one
-  unsigned lone_events_ = 0;      // that came one at a time, one after the other
+  unsigned events_expected_ = 1;    // of rdma_cm, whenever there is one
+  unsigned lone_events_ = 0;        // that came one at a time, one after the other
+  std::atomic<bool> slept_{false};  // whoever drives next was woken, by an event of rdma_cm most likely
+  unsigned rounds_unasked_ = 0;     // of progress(), since it asked for all sources
 
   std::mutex notes_mutex_;  // guards these two; innermost
   List<CmHandler, CmNoteTag> notes_;

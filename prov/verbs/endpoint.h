@@ -133,6 +133,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
 
   const int type_of_service_;  // -1: the system's
   bool port_down_ = false;
+  bool closing_ = false;
   bool peer_may_wait_ = false;  // the connection stood, and the peer has not said that it knows of its end
   CmIdHandle id_;               // bound, in the making or connected
   QueuePairHandle qp_;          // destroyed before the id

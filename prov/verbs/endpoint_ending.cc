@@ -50,6 +50,7 @@ int Endpoint::close() {
   {
     UniqueLock lock(engine().mutex());
     if (attempt_ != nullptr) id = std::move(id_);  // its end tells a peer that has heard of us
+    closing_ = true;
     enter(CmEvent::kClose);
     ending_.reset();
     request_.reset();
@@ -61,7 +62,6 @@ int Endpoint::close() {
     if (id != nullptr) id->context = nullptr;
     if (transfers_enabled()) {
       stop(0);
-      // An idle queue pair has nothing to flush: its destruction is all it takes.
       if (!idle()) break_queue_pair();
       const auto limit = Clock::now() + kCallPatience;
       while (!drain() && Clock::now() < limit) nap(lock);
@@ -99,7 +99,8 @@ void Endpoint::lose_connection(int error, const char* why) noexcept {
 // Idempotent. The peer learns of it from the connection manager.
 void Endpoint::stop_transfers(int error) noexcept {
   if (!transfers_enabled()) return;
-  break_queue_pair();
+  // Where that of an idle queue pair follows at once, its destruction is all it takes.
+  if (!closing_ || !idle()) break_queue_pair();
   // Where that fails, the end of the id tells the peer.
   if (id_ != nullptr && attempt_ == nullptr && qp_ != nullptr && rdma_disconnect(id_.get()) != 0) id_.reset();
   stop(error);
