@@ -18,10 +18,15 @@ inline constexpr std::size_t kDefaultEagerLimit = 16384;
 // Up to so many eager packets a message is cut to pieces; longer ones are fetched by the receiver.
 inline constexpr std::size_t kMaxSegments = 8;
 
+// Packets of up to this size the lower provider is asked to copy (inject_size), if it can.
+inline constexpr std::size_t kShortPacket = sizeof(PacketHeader) + 64;
+
 // What lies in wait for a peer's packets, per connection.
 inline constexpr std::size_t kReceivesPerChannel = 8;
 // ... or for those of all peers: as many a connection, but not more than this.
 inline constexpr std::size_t kSharedReceives = 256;
+// ... and not less: what a peer sends beyond them waits for a while of the device's choosing.
+inline constexpr std::size_t kFewestSharedReceives = 128;
 inline constexpr std::size_t kBuffersPerSlab = 16;
 
 // Answers that wait for room below; a peer that does not read so many is not listened to until it does.

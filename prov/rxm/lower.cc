@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "rxm/limits.h"
+
 namespace weft::rxm {
 namespace {
 
@@ -69,11 +71,14 @@ Result<InfoPtr> lower_of(const fi_info& info, uint32_t version) {
   std::free(std::exchange(hints->dest_addr, nullptr));
   hints->dest_addrlen = 0;
   hints->addr_format = info.addr_format;
-  hints->tx_attr->op_flags = kLowerLevels;
-  auto found = find_lower(version, nullptr, nullptr, 0, hints.get());
-  if (!found) {
-    hints->tx_attr->op_flags = 0;
-    found = find_lower(version, nullptr, nullptr, 0, hints.get());
+  Result<InfoPtr> found = failure(FI_ENODATA);
+  for (const uint64_t levels : {kLowerLevels, uint64_t{0}}) {
+    for (const std::size_t inject_size : {kShortPacket, std::size_t{0}}) {
+      if (found) break;
+      hints->tx_attr->op_flags = levels;
+      hints->tx_attr->inject_size = inject_size;
+      found = find_lower(version, nullptr, nullptr, 0, hints.get());
+    }
   }
   if (!found) return found;
   (*found)->tx_attr->op_flags &= kLowerLevels;

@@ -8,6 +8,7 @@
 #include <rdma/providers/fi_log.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "rxm/domain.h"
@@ -23,8 +24,12 @@ bool Endpoint::pushes_back() noexcept {
 }
 
 bool Endpoint::post_buffers(Channel& channel) noexcept {
-  for (std::size_t i = 0; i < kReceivesPerChannel; ++i) {
-    if (shared_receives_ != nullptr && shared_buffers_ >= kSharedReceives) break;
+  std::size_t count = kReceivesPerChannel;
+  if (shared_receives_ != nullptr) {
+    count = std::max(count, kFewestSharedReceives - std::min(shared_buffers_, kFewestSharedReceives));
+    count = std::min(count, kSharedReceives - shared_buffers_);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
     PostedBuffer* posted = posted_pool_.take();
     if (posted == nullptr) return false;
     if (shared_receives_ != nullptr) ++shared_buffers_;
