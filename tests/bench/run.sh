@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds weft and the bench programs in release mode and measures weft, stock libfabric and plain sockets side by side:
 # connections over tcp, or with `udp` as the first word, datagrams. With `verbs` or `ud` (connections, datagrams) the verbs
-# providers and raw verbs, in one boot of tests/rxe/run.sh; datagrams by instructions, unless RXE_MODE says otherwise.
-#   sh tests/bench/run.sh [udp | verbs | ud] [--quick | --full] [--output DIR] [--only PREFIX] [--rounds N]
+# providers and raw verbs, in one boot of tests/rxe/run.sh; with `rdm`, reliable datagrams over verbs and connections. These
+# count instructions, unless RXE_MODE says otherwise.
+#   sh tests/bench/run.sh [udp | verbs | ud | rdm] [--quick | --full] [--output DIR] [--only PREFIX] [--rounds N]
 # The build folder is $BUILD, build-bench in the repository by default.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -12,7 +13,7 @@ command="sh tests/bench/run.sh $*"
 
 plan=tcp
 case ${1:-} in
-  udp | verbs | ud)
+  udp | verbs | ud | rdm)
     plan=$1
     shift
     ;;
@@ -40,9 +41,12 @@ while [ $words -gt 0 ]; do
 done
 rm -rf "$results"
 mkdir -p "$results"
-if [ $plan = ud ] && [ "${RXE_MODE:=count}" = count ]; then
+if [ "${RXE_MODE:=count}" = count ]; then
   export RXE_MODE RXE_CPUS=1
   set -- --counted "$@"
+fi
+if [ $plan = rdm ]; then
+  export FI_UNIVERSE_SIZE=16  # else libfabric wants a longer completion queue than Soft-RoCE has
 fi
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 sh "$root/tests/rxe/run.sh" -t 3600 -m 3000 -o "$results" "$runner" --plan $plan --weft "$weft" \

@@ -39,6 +39,11 @@ void hint_groups(fi_info& hints) {
   hints.caps |= FI_MULTICAST;
 }
 
+void hint_reliable(fi_info& hints) {
+  hints.caps = FI_MSG;
+  hints.ep_attr->type = FI_EP_RDM;
+}
+
 // Queue pairs for addresses, and room for the route header in front of every message: all that some providers know.
 void hint_queue_pairs(fi_info& hints) {
   hint_datagrams(hints);
@@ -50,9 +55,10 @@ void hint_queue_pairs(fi_info& hints) {
 
 DatagramNode::DatagramNode(const Measurement& m, Wait wait, Channel& channel) : FabricNode(m, wait) {
   const bool groups = m.workload == kJoinsWorkload;
-  int result = query(m.address.c_str(), nullptr, FI_SOURCE, groups ? hint_groups : hint_datagrams);
+  const auto hint = groups ? hint_groups : m.reliable ? hint_reliable : hint_datagrams;
+  int result = query(m.address.c_str(), nullptr, FI_SOURCE, hint);
   if (result == -FI_ENODATA && groups) skip("no groups");
-  if (result == -FI_ENODATA) result = query(nullptr, nullptr, 0, hint_queue_pairs);
+  if (result == -FI_ENODATA && !m.reliable) result = query(nullptr, nullptr, 0, hint_queue_pairs);
   check("fi_getinfo", result);
   open_queues(wait == Wait::kBlock || m.waitable);
   open_addressed_endpoint();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One side of a measurement over datagrams: one endpoint and its peer. Every error ends the process with its reason.
-// Governed by fi_endpoint(3), fi_av(3), and fi_cm(3) for groups.
+// One side of a measurement over datagrams, reliable or not: one endpoint and its peer. Every error ends the process
+// with its reason. Governed by fi_endpoint(3), fi_av(3), and fi_cm(3) for groups.
 #pragma once
 
 #include <netinet/in.h>

@@ -16,7 +16,17 @@ namespace {
 using namespace bench;
 
 template <Role role, Wait wait, void (*body)(Messenger&, const Measurement&)>
+void run_datagrams(const Measurement& m, Channel& channel) {
+  DatagramNode node(m, wait, channel);
+  Messenger messenger(node, node.endpoint(), m.size, m.window, node.peer());
+  node.meet(channel);  // nothing is sent before there are receives
+  in_turns(role, m, channel, [&] { body(messenger, m); });
+  node.leave(channel);
+}
+
+template <Role role, Wait wait, void (*body)(Messenger&, const Measurement&)>
 void run(const Measurement& m, Channel& channel) {
+  if (m.reliable) return run_datagrams<role, wait, body>(m, channel);
   ConnectedNode node(m, role, wait, channel);
   node.establish(m.connections);
   Messenger messenger(node, node.endpoint(0), m.size, m.window);
@@ -27,15 +37,6 @@ void run(const Measurement& m, Channel& channel) {
 template <Wait wait, void (*server)(Messenger&, const Measurement&), void (*client)(Messenger&, const Measurement&)>
 constexpr Workload messages(const char* name) {
   return {name, run<Role::kServer, wait, server>, run<Role::kClient, wait, client>};
-}
-
-template <Role role, Wait wait, void (*body)(Messenger&, const Measurement&)>
-void run_datagrams(const Measurement& m, Channel& channel) {
-  DatagramNode node(m, wait, channel);
-  Messenger messenger(node, node.endpoint(), m.size, m.window, node.peer());
-  node.meet(channel);  // nothing is sent before there are receives
-  in_turns(role, m, channel, [&] { body(messenger, m); });
-  node.leave(channel);
 }
 
 template <void (*body)(Messenger&, const Measurement&, Channel&)>

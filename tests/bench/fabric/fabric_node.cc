@@ -11,7 +11,6 @@
 namespace bench {
 namespace {
 
-constexpr int kWaitMs = 100;                        // of one wait for an event; running out only means to ask again
 constexpr std::size_t kCompletionQueueSize = 1024;  // the first endpoint alone is active, with a window of 256 at most
 
 }  // namespace
@@ -69,7 +68,7 @@ fid_ep* FabricNode::open_endpoint(fi_info* info) {
 std::uint32_t FabricNode::next_event(void* entry, std::size_t size) {
   for (;;) {
     std::uint32_t event = 0;
-    const ssize_t n = measurement_.busy_kernel ? fi_eq_sread(eq_, &event, entry, size, kWaitMs, 0)
+    const ssize_t n = measurement_.busy_kernel ? fi_eq_sread(eq_, &event, entry, size, -1, 0)
                                                : fi_eq_read(eq_, &event, entry, size, 0);
     if (n >= 0) return event;
     if (n == -FI_EAVAIL) {

@@ -32,6 +32,7 @@ int bench_main(int argc, char** argv, std::span<const Workload> workloads) {
   app.add_flag("--credits", m.credits, "the receiver of a stream says when it has room for more");
   app.add_flag("--selective", m.selective, "ask for completions only as often as the window needs them");
   app.add_flag("--waitable", m.waitable, "poll a completion queue that has a wait object");
+  app.add_flag("--reliable", m.reliable, "use reliable datagrams in place of connections");
   app.add_option("--turns", m.turns, "measure so often, each time when a byte comes on standard input")
       ->check(CLI::Range(1, 1000));
   app.add_option("--seconds", m.seconds, "how long messages flow");

@@ -28,6 +28,7 @@ struct Measurement {
   bool credits = false;      // the receiver of a stream says when it has room for more
   bool selective = false;    // only every completion_every()th transfer of a stream has a completion
   bool waitable = false;     // a spinning side polls a completion queue that could also be waited on
+  bool reliable = false;     // messages over reliable datagrams, not connections
   unsigned turns = 1;        // turns.h
   double seconds = 0.2;      // how long messages flow, in each turn
 };

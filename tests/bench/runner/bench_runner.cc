@@ -42,7 +42,7 @@ struct Options {
 // The command of one measurement, or empty when this contestant does not take part.
 std::vector<std::string> command(const Options& options, const Plan& plan, const Run& run, Contestant contestant) {
   const bool raw = contestant == Contestant::kRaw;
-  const std::string& library = contestant == Contestant::kWeft ? options.weft : options.stock;
+  const std::string& library = contestant == Contestant::kStock ? options.stock : options.weft;
   if (raw ? !run.raw : library.empty()) return {};
   if (contestant == Contestant::kStock && !run.stock) return {};
   std::vector<std::string> arguments = {options.programs + "/" + (raw ? plan.raw_program : "fabric_bench")};
@@ -51,10 +51,11 @@ std::vector<std::string> command(const Options& options, const Plan& plan, const
   };
   add(run.arguments);
   add(plan.common_arguments);
-  if (raw) return arguments;
-  add(plan.fabric_arguments);
+  if (raw) add(plan.raw_arguments);
+  if (raw && plan.raw_program != "fabric_bench") return arguments;
+  if (!raw) add(plan.fabric_arguments);
   add({"--library", library});
-  if (contestant == Contestant::kWeft && !options.plugins.empty()) add({"--plugins", options.plugins});
+  if (contestant != Contestant::kStock && !options.plugins.empty()) add({"--plugins", options.plugins});
   return arguments;
 }
 
@@ -117,8 +118,9 @@ Results measure(const Options& options, const Plan& plan) {
 }
 
 Plan make_plan(const Options& options, Effort effort) {
-  if (options.plan == "verbs") return make_verbs_plan(effort, options.address);
+  if (options.plan == "verbs") return make_verbs_plan(effort, options.address, options.counted);
   if (options.plan == "ud") return make_ud_plan(effort, options.address, options.counted);
+  if (options.plan == "rdm") return make_rdm_plan(effort, options.address);
   return options.plan == "udp" ? make_udp_plan(effort) : make_tcp_plan(effort);
 }
 
@@ -140,7 +142,7 @@ int main(int argc, char** argv) {
   options.programs = std::filesystem::canonical("/proc/self/exe").parent_path();
   if (const char* device_address = std::getenv("RXE_ADDRESS")) options.address = device_address;  // tests/rxe/run.sh
   CLI::App app{"Measures weft, stock libfabric and raw sockets or verbs side by side."};
-  app.add_option("--plan", options.plan, "what to measure")->check(CLI::IsMember({"tcp", "udp", "verbs", "ud"}));
+  app.add_option("--plan", options.plan, "what to measure")->check(CLI::IsMember({"tcp", "udp", "verbs", "ud", "rdm"}));
   app.add_option("--address", options.address, "verbs, ud: IPv4 address of the RDMA device");
   app.add_option("--weft", options.weft, "path of weft's libfabric.so.1; left out when not given");
   app.add_option("--plugins", options.plugins, "folder of weft's provider plug-ins, if not beside the library");
@@ -150,7 +152,7 @@ int main(int argc, char** argv) {
   app.add_option("--host", options.host, "what the report names as the machine beneath a virtual one");
   app.add_option("--only", options.only, "only measurements whose name starts like this, e.g. stream-");
   app.add_option("--rounds", options.rounds, "how often everything is measured");
-  app.add_flag("--counted", options.counted, "ud: the clock counts the instructions of one processor");
+  app.add_flag("--counted", options.counted, "verbs, ud: the clock counts the instructions of one processor");
   app.add_flag("--quick", options.quick, "one short round: shows that everything works, not how fast");
   app.add_flag("--full", options.full, "more and longer rounds");
   CLI11_PARSE(app, argc, argv);

@@ -68,6 +68,7 @@ struct Plan {
   Page page;
   std::string raw_name;
   std::string raw_program;
+  std::vector<std::string> raw_arguments;     // of that; if it is fabric_bench, it measures weft
   std::vector<std::string> common_arguments;  // of every program
   std::vector<std::string> fabric_arguments;  // of fabric_bench
   unsigned limit_seconds = 60;                // of one pair of processes; they give up by themselves before
@@ -81,9 +82,10 @@ std::string contestant_name(const Plan& plan, Contestant contestant);
 
 Plan make_tcp_plan(Effort effort);
 Plan make_udp_plan(Effort effort);
-// `address`: of the RDMA device that both sides use. verbs: connections; ud: datagrams. `counted`: the clock counts the
-// instructions of one processor, so that nothing is measured where one process waits for another.
-Plan make_verbs_plan(Effort effort, const std::string& address);
+// `address`: of the RDMA device that both sides use. verbs: connections; ud: datagrams; rdm: reliable ones. `counted`:
+// the clock counts the instructions of one processor, so that nothing is measured where one process waits for another.
+Plan make_verbs_plan(Effort effort, const std::string& address, bool counted);
 Plan make_ud_plan(Effort effort, const std::string& address, bool counted);
+Plan make_rdm_plan(Effort effort, const std::string& address);
 
 }  // namespace bench

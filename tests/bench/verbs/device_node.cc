@@ -71,7 +71,7 @@ ibv_qp_init_attr DeviceNode::queue_pair_attributes(ibv_qp_type type) const {
   ibv_qp_init_attr attr{};
   attr.send_cq = attr.recv_cq = cq_;
   attr.cap.max_send_wr = attr.cap.max_recv_wr = kQueueDepth;
-  attr.cap.max_send_sge = attr.cap.max_recv_sge = 1;
+  attr.cap.max_send_sge = attr.cap.max_recv_sge = kPieces;
   attr.cap.max_inline_data = kInlineBytes;
   attr.qp_type = type;
   return attr;

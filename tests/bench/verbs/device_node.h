@@ -17,6 +17,7 @@ namespace bench {
 
 inline constexpr unsigned kQueueDepth = 126;  // work requests of each direction, as many as weft has by default
 inline constexpr unsigned kInlineBytes = 64;  // that a work request may carry itself
+inline constexpr unsigned kPieces = 4;  // of memory that a work request may name, as many as by default in fabrics
 
 class DeviceNode {
  public:
