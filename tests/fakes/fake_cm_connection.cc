@@ -98,7 +98,7 @@ Id* make_incoming(Id& listener, Id& active) {
   Id* incoming = make_id(listener.channel, listener.context, listener.ps, false);
   incoming->device = device_with_address(&active.route.addr.dst_addr);
   incoming->verbs = &cm_context_of(*incoming->device)->context;
-  incoming->port_num = 1;
+  incoming->port_num = port_with_address(*incoming->device, &active.route.addr.dst_addr)->number;
   incoming->route.addr.src_storage = active.route.addr.dst_storage;
   incoming->route.addr.dst_storage = active.route.addr.src_storage;
   if (sockaddr& peer = incoming->route.addr.dst_addr; peer.sa_family == AF_IB)  // a request does not tell it
@@ -171,7 +171,7 @@ void answer_lookup(Id& id, const rdma_conn_param& param) {
   found.qp_num = has_qp(id) ? qp_of(id).qp_num : param.qp_num;
   found.qkey = RDMA_UDP_QKEY;
   found.ah_attr.is_global = 1;
-  found.ah_attr.port_num = 1;
+  found.ah_attr.port_num = active->port_num;
   found.ah_attr.grh.dgid = gid_of(&active->route.addr.dst_addr);
   found.ah_attr.grh.sgid_index = source_index(*active);
   found.ah_attr.grh.hop_limit = 64;

@@ -77,7 +77,8 @@ in_port_t free_port(const Id& id, const sockaddr* address) {
 void bind_to_device(Id& id, Device& device) {
   id.device = &device;
   id.verbs = &cm_context_of(device)->context;
-  id.port_num = 1;
+  const Port* port = port_with_address(device, &id.route.addr.src_addr);
+  id.port_num = port ? port->number : 1;
 }
 
 }  // namespace
@@ -152,8 +153,7 @@ bool choose_source(Id& id, const sockaddr* to, int* error) {
       *error = ENODEV;
       return false;
     }
-    for (const sockaddr_storage& own : device->addresses)
-      if (own.ss_family == to->sa_family) source = own;
+    source = *address_of_family(*device, to->sa_family);
   }
   set_port(source, 0);
   return bind_address(id, reinterpret_cast<const sockaddr*>(&source), error);
@@ -317,9 +317,8 @@ int rdma_resolve_addr(rdma_cm_id* id, sockaddr* from, sockaddr* to, int timeout_
     if (!device) device = default_device(to->sa_family);
     if (!device) return cm_error(ENODEV);
     const in_port_t port = port_of(own.route.addr.src_storage);
-    std::memcpy(&own.route.addr.src_storage, &device->addresses[0], sizeof(sockaddr_storage));
-    for (const sockaddr_storage& candidate : device->addresses)
-      if (candidate.ss_family == to->sa_family) own.route.addr.src_storage = candidate;
+    const sockaddr_storage* source = address_of_family(*device, to->sa_family);
+    own.route.addr.src_storage = source ? *source : device->ports.front().addresses.front();
     set_port(own.route.addr.src_storage, port);
     bind_to_device(own, *device);
   }

@@ -37,13 +37,13 @@ constexpr int kSendMask =
 ibv_qp_attr attributes(const Id& id, ibv_qp_state state) {
   ibv_qp_attr attr = {};
   attr.qp_state = state;
-  attr.port_num = 1;
+  attr.port_num = id.port_num;
   attr.qp_access_flags = access_flags(id);
   attr.qkey = RDMA_UDP_QKEY;
   attr.path_mtu = id.device->config.mtu;
   attr.dest_qp_num = id.theirs.qp_num;
   attr.ah_attr.is_global = 1;
-  attr.ah_attr.port_num = 1;
+  attr.ah_attr.port_num = id.port_num;
   attr.ah_attr.grh.dgid = gid_of(&id.route.addr.dst_addr);
   attr.ah_attr.grh.hop_limit = 64;
   attr.ah_attr.grh.traffic_class = id.tos;

@@ -49,7 +49,8 @@ ibv_grh header_for(const Ah& ah, const Qp& qp, uint64_t length) {
   grh.next_hdr = 0x1b;
   grh.hop_limit = ah.attr.grh.hop_limit;
   const size_t index = ah.attr.grh.sgid_index;
-  if (index < qp.device->gids.size()) grh.sgid = qp.device->gids[index].gid;
+  const std::vector<GidEntry>& gids = port_of(*qp.device, ah.attr.port_num)->gids;
+  if (index < gids.size()) grh.sgid = gids[index].gid;
   grh.dgid = ah.attr.grh.dgid;
   return is_ipv4(grh.dgid) ? ipv4_header_for(grh) : grh;
 }
@@ -166,7 +167,8 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   Pd& domain = checked<Pd>(pd, Kind::kPd, entry.name());
   if (entry.error()) return null_error(entry.error());
   if (domain.device->removed) return null_error(EIO);
-  if (attr->port_num != 1 || !attr->is_global) return null_error(EINVAL);  // Ethernet needs the route header
+  if (!port_of(*domain.device, attr->port_num) || !attr->is_global)
+    return null_error(EINVAL);  // Ethernet needs the route header
   if (!take(*domain.device, Kind::kAh, domain.device->config.max_ah)) return null_error(ENOMEM);
   auto* ah = new Ah{};
   register_object(ah->tag, Kind::kAh);

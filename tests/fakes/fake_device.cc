@@ -8,27 +8,29 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace fake {
 
 namespace {
 
-void add_gid(Device& device, const sockaddr* address, uint32_t ifindex) {
-  device.gids.push_back({gid_of(address), ifindex});
+void add_gid(Port& port, const sockaddr* address, uint32_t ifindex) {
+  port.gids.push_back({gid_of(address), ifindex});
 }
 
 // InfiniBand's own address of a port is its GID.
-void add_native_address(Device& device, const sockaddr* gid) {
+void add_native_address(const Device& device, Port& port, const sockaddr* gid) {
   sockaddr_storage storage = {};
   auto& native = reinterpret_cast<sockaddr_ib&>(storage);
   native.sib_family = AF_IB;
   native.sib_pkey = htobe16(device.config.pkeys.front());
   std::memcpy(&native.sib_addr, gid_of(gid).raw, sizeof native.sib_addr);
-  device.addresses.push_back(storage);
+  port.addresses.push_back(storage);
 }
 
-void add_address(Device& device, const sockaddr* address, uint32_t ifindex) {
+void add_address(const Device& device, Port& port, const sockaddr* address, uint32_t ifindex) {
   sockaddr_storage storage = {};
   const bool four = address->sa_family == AF_INET;
   std::memcpy(&storage, address, four ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
@@ -36,19 +38,34 @@ void add_address(Device& device, const sockaddr* address, uint32_t ifindex) {
     reinterpret_cast<sockaddr_in*>(&storage)->sin_port = 0;
   else
     reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port = 0;
-  device.addresses.push_back(storage);
-  if (!device.config.infiniband) add_gid(device, address, ifindex);
+  port.addresses.push_back(storage);
+  if (!device.config.infiniband) add_gid(port, address, ifindex);
 }
 
 void add_host_addresses(Device& device) {
+  Port& port = device.ports.back();
   ifaddrs* list = nullptr;
   if (getifaddrs(&list)) return;
   for (ifaddrs* entry = list; entry; entry = entry->ifa_next) {
     if (!entry->ifa_addr || !(entry->ifa_flags & IFF_UP)) continue;
     if (entry->ifa_addr->sa_family == AF_INET || entry->ifa_addr->sa_family == AF_INET6)
-      add_address(device, entry->ifa_addr, if_nametoindex(entry->ifa_name));
+      add_address(device, port, entry->ifa_addr, if_nametoindex(entry->ifa_name));
   }
   freeifaddrs(list);
+}
+
+// `link_local` is the first entry of the port's table, whatever addresses there are.
+Port& add_port(Device& device, const std::vector<std::string>& addresses, const std::string& link_local) {
+  Port& port = device.ports.emplace_back(Port{.number = static_cast<uint8_t>(device.ports.size() + 1)});
+  sockaddr_storage address;
+  parse_address(link_local, &address);
+  add_gid(port, reinterpret_cast<sockaddr*>(&address), port.number);
+  if (device.config.infiniband) add_native_address(device, port, reinterpret_cast<sockaddr*>(&address));
+  for (const std::string& text : addresses) {
+    if (!parse_address(text, &address)) fatal("fake::add_device", "not a numeric address: " + text);
+    add_address(device, port, reinterpret_cast<sockaddr*>(&address), port.number);
+  }
+  return port;
 }
 
 Device* make_device(const DeviceConfig& config) {
@@ -61,16 +78,10 @@ Device* make_device(const DeviceConfig& config) {
   std::snprintf(device->dev_name, sizeof device->dev_name, "uverbs%zu", world.devices.size());
   std::snprintf(device->dev_path, sizeof device->dev_path, "/nonexistent/%s", device->dev_name);
   std::snprintf(device->ibdev_path, sizeof device->ibdev_path, "/nonexistent/%s", device->name);
-  sockaddr_storage link_local;  // the first entry of a table, whatever addresses there are
-  parse_address("fe80::200:ff:fe00:1", &link_local);
-  add_gid(*device, reinterpret_cast<sockaddr*>(&link_local), 1);
-  if (config.infiniband) add_native_address(*device, reinterpret_cast<sockaddr*>(&link_local));
-  for (const std::string& text : config.addresses) {
-    sockaddr_storage address;
-    if (!parse_address(text, &address)) fatal("fake::add_device", "not a numeric address: " + text);
-    add_address(*device, reinterpret_cast<sockaddr*>(&address), 1);
-  }
+  if (config.behind_a_dead_port) add_port(*device, {}, "fe80::200:ff:fe00:2").state = IBV_PORT_DOWN;
+  add_port(*device, config.addresses, "fe80::200:ff:fe00:1");
   if (config.addresses.empty()) add_host_addresses(*device);
+  if (!config.second.empty()) add_port(*device, config.second, "fe80::200:ff:fe00:2");
   world.devices.push_back(device);
   return device;
 }
@@ -97,7 +108,11 @@ Context* make_context(Device& device, bool counted) {
 }  // namespace
 
 void ensure_devices() {
-  if (World::get().devices.empty()) make_device({});
+  if (!World::get().devices.empty()) return;
+  const char* port = std::getenv("FAKE_RDMA_PORT");
+  DeviceConfig config;
+  config.behind_a_dead_port = port && std::string_view(port) == "2";
+  make_device(config);
 }
 
 Context* cm_context_of(Device& device) {
@@ -141,26 +156,43 @@ ibv_gid gid_of(const sockaddr* address) {
   return gid;
 }
 
+Port* port_of(Device& device, uint32_t number) {
+  return number == 0 || number > device.ports.size() ? nullptr : &device.ports[number - 1];
+}
+
+Port* port_with_address(Device& device, const sockaddr* address) {
+  for (Port& port : device.ports)
+    for (const sockaddr_storage& own : port.addresses)
+      if (same_host(reinterpret_cast<const sockaddr*>(&own), address)) return &port;
+  return nullptr;
+}
+
+const sockaddr_storage* address_of_family(Device& device, int family) {
+  for (const Port& port : device.ports)
+    for (auto own = port.addresses.rbegin(); own != port.addresses.rend(); ++own)
+      if (own->ss_family == family) return &*own;
+  return nullptr;
+}
+
 Device* device_with_address(const sockaddr* address) {
   ensure_devices();
   for (Device* device : World::get().devices)
-    for (const sockaddr_storage& own : device->addresses)
-      if (!device->removed && same_host(reinterpret_cast<const sockaddr*>(&own), address)) return device;
+    if (!device->removed && port_with_address(*device, address)) return device;
   return nullptr;
 }
 
 Device* device_with_gid(const ibv_gid& gid) {
   for (Device* device : World::get().devices)
-    for (const GidEntry& own : device->gids)
-      if (!device->removed && !std::memcmp(own.gid.raw, gid.raw, sizeof gid.raw)) return device;
+    for (const Port& port : device->ports)
+      for (const GidEntry& own : port.gids)
+        if (!device->removed && !std::memcmp(own.gid.raw, gid.raw, sizeof gid.raw)) return device;
   return nullptr;
 }
 
 Device* default_device(int family) {
   ensure_devices();
   for (Device* device : World::get().devices)
-    for (const sockaddr_storage& own : device->addresses)
-      if (!device->removed && own.ss_family == family) return device;
+    if (!device->removed && address_of_family(*device, family)) return device;
   return nullptr;
 }
 
@@ -183,15 +215,17 @@ void remove_device(const std::string& name) {
   }
 }
 
-void set_port_state(const std::string& name, ibv_port_state state) {
+void set_port_state(const std::string& name, ibv_port_state state, uint8_t number) {
   World& world = World::get();
   std::lock_guard<std::mutex> guard(world.mutex);
   for (Device* device : world.devices) {
     if (device->config.name != name) continue;
-    device->port_state = state;
+    Port* port = port_of(*device, number);
+    if (!port) fatal("fake::set_port_state", "there is no such port");
+    port->state = state;
     const ibv_event_type type = state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
     for (Context* context : device->contexts)
-      push_async_event(*context, {.element = {.port_num = 1}, .event_type = type}, nullptr);
+      push_async_event(*context, {.element = {.port_num = number}, .event_type = type}, nullptr);
   }
 }
 

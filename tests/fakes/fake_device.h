@@ -18,13 +18,18 @@ struct GidEntry {
   uint32_t ifindex;
 };
 
-struct Device : ibv_device {
-  DeviceConfig config;
+struct Port {
+  uint8_t number;
+  ibv_port_state state = IBV_PORT_ACTIVE;
   std::vector<sockaddr_storage> addresses;
   std::vector<GidEntry> gids;
+};
+
+struct Device : ibv_device {
+  DeviceConfig config;
+  std::vector<Port> ports;
   std::vector<Context*> contexts;
   Context* cm_context = nullptr;
-  ibv_port_state port_state = IBV_PORT_ACTIVE;
   bool removed = false;
   int live[static_cast<int>(Kind::kCount)] = {};  // against the limits of the device
   uint64_t locked_bytes = 0;
@@ -50,7 +55,10 @@ inline Context& context_of(ibv_context* context, const char* call) {
   return object;
 }
 
-void ensure_devices();  // creates the default one
+Port* port_of(Device& device, uint32_t number);                         // null: it has no such port
+Port* port_with_address(Device& device, const sockaddr* address);       // null: none has it
+const sockaddr_storage* address_of_family(Device& device, int family);  // of any port; null: none
+void ensure_devices();                                                  // creates the default one
 Context* cm_context_of(Device& device);
 Device* device_with_address(const sockaddr* address);
 Device* device_with_gid(const ibv_gid& gid);

@@ -42,7 +42,7 @@ void fill_attributes(const Device& device, ibv_device_attr* attr) {
   attr->max_srq_sge = config.max_srq_sge;
   attr->max_pkeys = static_cast<uint16_t>(config.pkeys.size());
   attr->local_ca_ack_delay = 15;
-  attr->phys_port_cnt = 1;
+  attr->phys_port_cnt = static_cast<uint8_t>(device.ports.size());
 }
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input*, ibv_device_attr_ex* attr, size_t size) {
@@ -51,37 +51,38 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input*, ibv_
   if (entry.error()) return entry.error();
   std::memset(attr, 0, size);
   fill_attributes(*own.device_of, &attr->orig_attr);
-  attr->phys_port_cnt_ex = 1;
+  attr->phys_port_cnt_ex = attr->orig_attr.phys_port_cnt;
   return 0;
 }
 
-int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr, size_t size) {
+int query_port(ibv_context* context, uint8_t number, ibv_port_attr* attr, size_t size) {
   Entry entry(Call::ibv_query_port);
-  const Device& device = *context_of(context, entry.name()).device_of;
+  Device& device = *context_of(context, entry.name()).device_of;
   if (entry.error()) return entry.error();
-  if (port != 1) return EINVAL;
+  const Port* port = port_of(device, number);
+  if (!port) return EINVAL;
   ibv_port_attr full = {};
-  full.state = device.port_state;
+  full.state = port->state;
   full.max_mtu = IBV_MTU_4096;
   full.active_mtu = device.config.mtu;
-  full.gid_tbl_len = static_cast<int>(device.gids.size());
+  full.gid_tbl_len = static_cast<int>(port->gids.size());
   full.max_msg_sz = device.config.max_msg_size;
   full.pkey_tbl_len = static_cast<uint16_t>(device.config.pkeys.size());
   full.max_vl_num = 1;
   full.active_width = 1;
   full.active_speed = 1;
-  full.phys_state = device.port_state == IBV_PORT_ACTIVE ? 5 : 3;
+  full.phys_state = port->state == IBV_PORT_ACTIVE ? 5 : 3;
   full.link_layer = device.config.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
   std::memcpy(attr, &full, std::min(size, sizeof full));
   return 0;
 }
 
-ibv_gid_entry gid_entry(const Device& device, size_t index) {
-  return {.gid = device.gids[index].gid,
+ibv_gid_entry gid_entry(const Device& device, const Port& port, size_t index) {
+  return {.gid = port.gids[index].gid,
           .gid_index = static_cast<uint32_t>(index),
-          .port_num = 1,
+          .port_num = port.number,
           .gid_type = device.config.iwarp ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2,
-          .ndev_ifindex = device.gids[index].ifindex};
+          .ndev_ifindex = port.gids[index].ifindex};
 }
 
 }  // namespace
@@ -122,23 +123,24 @@ int ibv_query_port(ibv_context* context, uint8_t port, _compat_ibv_port_attr* at
   return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr), offsetof(ibv_port_attr, port_cap_flags2));
 }
 
-int ibv_query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
+int ibv_query_gid(ibv_context* context, uint8_t number, int index, ibv_gid* gid) {
   Entry entry(Call::ibv_query_gid);
-  const Device& device = *context_of(context, entry.name()).device_of;
+  const Port* port = port_of(*context_of(context, entry.name()).device_of, number);
   if (entry.error()) return cm_error(entry.error());  // this one returns -1
-  if (port != 1 || index < 0 || static_cast<size_t>(index) >= device.gids.size()) return cm_error(EINVAL);
-  *gid = device.gids[static_cast<size_t>(index)].gid;
+  if (!port || index < 0 || static_cast<size_t>(index) >= port->gids.size()) return cm_error(EINVAL);
+  *gid = port->gids[static_cast<size_t>(index)].gid;
   return 0;
 }
 
-int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* result, uint32_t flags,
+int _ibv_query_gid_ex(ibv_context* context, uint32_t number, uint32_t index, ibv_gid_entry* result, uint32_t flags,
                       size_t size) {
   Entry entry(Call::ibv_query_gid);
-  const Device& device = *context_of(context, entry.name()).device_of;
+  Device& device = *context_of(context, entry.name()).device_of;
   if (entry.error()) return entry.error();
-  if (port != 1 || flags || size < sizeof *result) return EINVAL;
-  if (index >= device.gids.size()) return ENODATA;
-  *result = gid_entry(device, index);
+  const Port* port = port_of(device, number);
+  if (!port || flags || size < sizeof *result) return EINVAL;
+  if (index >= port->gids.size()) return ENODATA;
+  *result = gid_entry(device, *port, index);
   return 0;
 }
 
@@ -148,16 +150,18 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, size_
   const Device& device = *context_of(context, entry.name()).device_of;
   if (entry.error()) return -entry.error();
   if (flags || size < sizeof *entries) return -EINVAL;
-  const size_t count = std::min(max_entries, device.gids.size());
-  for (size_t i = 0; i < count; ++i) entries[i] = gid_entry(device, i);
+  size_t count = 0;
+  for (const Port& port : device.ports)
+    for (size_t i = 0; i < port.gids.size() && count < max_entries; ++i) entries[count++] = gid_entry(device, port, i);
   return static_cast<ssize_t>(count);
 }
 
 int ibv_query_pkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
   Entry entry(Call::ibv_query_pkey);
-  const auto& pkeys = context_of(context, entry.name()).device_of->config.pkeys;
+  Device& device = *context_of(context, entry.name()).device_of;
+  const auto& pkeys = device.config.pkeys;
   if (entry.error()) return cm_error(entry.error());
-  if (port != 1 || index < 0 || static_cast<size_t>(index) >= pkeys.size()) return cm_error(EINVAL);
+  if (!port_of(device, port) || index < 0 || static_cast<size_t>(index) >= pkeys.size()) return cm_error(EINVAL);
   *pkey = htobe16(pkeys[static_cast<size_t>(index)]);
   return 0;
 }

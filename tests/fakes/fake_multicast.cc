@@ -43,7 +43,7 @@ int join(rdma_cm_id* id, const sockaddr* address, bool receives, void* context) 
   param.qp_num = kMulticastQp;
   param.qkey = RDMA_UDP_QKEY;
   param.ah_attr.is_global = 1;
-  param.ah_attr.port_num = 1;
+  param.ah_attr.port_num = own.port_num;
   param.ah_attr.grh.dgid = group;
   param.ah_attr.grh.hop_limit = 1;
   param.ah_attr.grh.sgid_index = source_index(own);
@@ -55,7 +55,7 @@ int join(rdma_cm_id* id, const sockaddr* address, bool receives, void* context) 
 
 uint8_t source_index(const Id& id) {
   const ibv_gid own = gid_of(&id.route.addr.src_addr);
-  const auto& gids = id.device->gids;
+  const auto& gids = port_of(*id.device, id.port_num)->gids;
   const auto found =
       std::find_if(gids.begin(), gids.end(), [&](const auto& entry) { return same_gid(entry.gid, own); });
   return found == gids.end() ? uint8_t{0} : static_cast<uint8_t>(found - gids.begin());

@@ -20,6 +20,8 @@ namespace fake {
 struct DeviceConfig {
   std::string name = "fake0";
   std::vector<std::string> addresses;  // numeric; empty: every address of this host
+  std::vector<std::string> second;     // those of a second port
+  bool behind_a_dead_port = false;     // the addresses are those of the second port, and the first one is down
   bool infiniband = false;             // and not Ethernet
   bool iwarp = false;                  // then private data is not padded, a rejection's status is -ECONNREFUSED, and
                                        // the kernel readies queue pairs
@@ -34,13 +36,15 @@ struct DeviceConfig {
   ibv_atomic_cap atomic_cap = IBV_ATOMIC_HCA;
   uint64_t lockable_bytes = UINT64_MAX;  // registering more fails with ENOMEM, as with a low memlock limit
 };
-// Without any, one device with every address of this host appears when the first call asks for it.
+// Without any, one device with every address of this host appears when the first call asks for it; with
+// FAKE_RDMA_PORT=2 in the environment, behind a dead port.
 void add_device(const DeviceConfig& config);
 // Every identifier on it gets RDMA_CM_EVENT_DEVICE_REMOVAL, its contexts IBV_EVENT_DEVICE_FATAL, calls fail with EIO.
 void remove_device(const std::string& name);
-void restore_device(const std::string& name);                        // new calls find it again
-void retire_devices();                                               // forgets all of them
-void set_port_state(const std::string& name, ibv_port_state state);  // with the asynchronous event that belongs to it
+void restore_device(const std::string& name);  // new calls find it again
+void retire_devices();                         // forgets all of them
+// With the asynchronous event that belongs to it.
+void set_port_state(const std::string& name, ibv_port_state state, uint8_t port = 1);
 
 // ---- accounting
 

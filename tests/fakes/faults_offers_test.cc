@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What fi_getinfo(3) offers on devices of different kinds and sizes: limits are asked and not assumed, iWARP is told
 // apart, filters choose among devices, and nobody is asked for a route before somebody connects.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -34,6 +35,12 @@ struct Offers {
     std::set<std::string> names;
     for (const fi_info* info = list; info != nullptr; info = info->next) names.insert(info->domain_attr->name);
     return names;
+  }
+  std::set<std::string> sources() const {
+    std::set<std::string> hosts;
+    for (const fi_info* info = list; info != nullptr; info = info->next)
+      if (info->src_addr != nullptr) hosts.insert(inet_ntoa(static_cast<const sockaddr_in*>(info->src_addr)->sin_addr));
+    return hosts;
   }
 };
 
@@ -140,6 +147,19 @@ TEST_F(FaultsOffers, FiltersChooseAmongDevices) {
     EXPECT_EQ(Offers().domains(), std::set<std::string>{"one"}) << "the first entry is link-local";
   }
   const Parameter index("FI_VERBS_GID_IDX", "2");
+  EXPECT_EQ(Offers().result, -FI_ENODATA);
+}
+
+TEST_F(FaultsOffers, APortOffersItsAddressesWhateverTheOthersDo) {
+  fake::DeviceConfig config = device("both", {"::1"});
+  config.second = {"127.0.0.1"};
+  fake::add_device(config);
+  using Set = std::set<std::string>;
+  EXPECT_EQ(Offers().sources(), Set{"127.0.0.1"});
+  fake::set_port_state("both", IBV_PORT_DOWN, 1);
+  EXPECT_EQ(Offers("127.0.0.1", FI_SOURCE).sources(), Set{"127.0.0.1"});
+  fake::set_port_state("both", IBV_PORT_ACTIVE, 1);
+  fake::set_port_state("both", IBV_PORT_DOWN, 2);
   EXPECT_EQ(Offers().result, -FI_ENODATA);
 }
 

@@ -105,3 +105,27 @@ TEST(FaultsPorts, DownBeforeTheConnectionStandsEndsItAfterTheGrace) {
   fake::set_port_state("fake0", IBV_PORT_ACTIVE);
   fake::reset();
 }
+
+// A connection knows its port: what another one of the device does is none of its business.
+TEST(FaultsPorts, AnotherPortOfTheDeviceIsNoneOfItsBusiness) {
+  const Parameter grace("FI_VERBS_PORT_DOWN_GRACE", "50");
+  fake::reset();
+  fake::retire_devices();
+  fake::DeviceConfig config;
+  config.addresses = {"127.0.0.2"};
+  config.second = {"127.0.0.1"};
+  fake::add_device(config);
+  {
+    ends::TwoEnds both({.connect_timeout_ms = 20'000});
+    ASSERT_TRUE(both.open() && both.connect());
+    ASSERT_TRUE(both.wait([&] { return both.client.connected && both.server.connected; }));
+    fake::set_port_state("fake0", IBV_PORT_DOWN, 1);
+    EXPECT_FALSE(both.wait([&] { return both.client.terminals || both.server.terminals; }, 300));
+    fake::set_port_state("fake0", IBV_PORT_DOWN, 2);
+    EXPECT_TRUE(both.wait([&] { return both.client.terminals && both.server.terminals; }, 10'000));
+    both.close();
+    EXPECT_EQ(both.verdict(), "");
+  }
+  fake::reset();
+  fake::retire_devices();
+}
