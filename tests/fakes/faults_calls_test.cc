@@ -9,6 +9,8 @@
 #include "fake_rdma.h"
 #include "two_ends.h"
 
+namespace faults_calls_test {
+
 namespace {
 
 void set_short_times() {
@@ -78,3 +80,5 @@ INSTANTIATE_TEST_SUITE_P(, FaultsCalls,
                                               : param.param.iwarp              ? "iwarp"
                                                                                : "plain");
                          });
+
+}  // namespace faults_calls_test

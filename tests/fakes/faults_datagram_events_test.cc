@@ -6,6 +6,8 @@
 #include "conformance/fixture/parameter.h"
 #include "datagram_world.h"
 
+namespace faults_datagram_events_test {
+
 namespace {
 
 constexpr int kLastEvent = RDMA_CM_EVENT_TIMEWAIT_EXIT;
@@ -113,3 +115,5 @@ TEST(FaultsDatagramEvents, EachEventAtEachIdentifier) {
   }
   std::printf("%d events injected\n", runs);
 }
+
+}  // namespace faults_datagram_events_test

@@ -7,6 +7,8 @@
 #include "datagram_world.h"
 #include "raw_end.h"
 
+namespace faults_datagram_limits_test {
+
 namespace {
 
 // The event that `member` gets for `fid`; others are passed over.
@@ -275,3 +277,5 @@ TEST_F(FaultsDatagramLimits, PrefixIsThatOfReceivedMessagesOnly) {
   EXPECT_TRUE(reaches(world.speaker, world.hearer, 10'000));
   EXPECT_STREQ(world.hearer.in + kHeader, world.speaker.out);
 }
+
+}  // namespace faults_datagram_limits_test

@@ -11,6 +11,8 @@
 #include "call_failures.h"
 #include "datagram_world.h"
 
+namespace faults_datagrams_test {
+
 namespace {
 
 struct Kind {
@@ -316,3 +318,5 @@ TEST_F(FaultsDatagrams, ThreadsSendWhileOthersJoinAndLeave) {
   sender.join();
   listener.join();
 }
+
+}  // namespace faults_datagrams_test

@@ -9,6 +9,8 @@
 #include "fake_rdma.h"
 #include "two_ends.h"
 
+namespace faults_events_test {
+
 namespace {
 
 constexpr int kLastEvent = RDMA_CM_EVENT_TIMEWAIT_EXIT;
@@ -141,3 +143,5 @@ TEST_F(FaultsDevice, DeviceEventsInEachState) {
     }
   }
 }
+
+}  // namespace faults_events_test

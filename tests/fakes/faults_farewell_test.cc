@@ -10,6 +10,8 @@
 #include "fake_rdma.h"
 #include "two_ends.h"
 
+namespace faults_farewell_test {
+
 namespace {
 
 size_t ids_in_state(const std::string& state) {
@@ -121,3 +123,5 @@ TEST_F(FaultsFarewell, SlowKernelHoldsUpNobodyElse) {
     finish(both);
   }
 }
+
+}  // namespace faults_farewell_test

@@ -11,6 +11,8 @@
 #include "fake_rdma.h"
 #include "reliable_end.h"
 
+namespace faults_idle_peers_test {
+
 namespace {
 
 using ends::ReliableEnd;
@@ -87,3 +89,5 @@ TEST(FaultsIdlePeers, LoseTheirConnectionsAndGetNewOnes) {
   unsetenv("FI_OFI_RXM_IDLE_TIMEOUT");
   EXPECT_EQ(fake::leaks(), "");
 }
+
+}  // namespace faults_idle_peers_test

@@ -11,6 +11,8 @@
 #include "fake_rdma.h"
 #include "two_ends.h"
 
+namespace faults_keepalive_test {
+
 namespace {
 
 uint64_t posts() {
@@ -164,3 +166,5 @@ TEST_F(FaultsKeepalive, ZeroTurnsItOff) {
   both.client.close_endpoint(both);
   finish(both);
 }
+
+}  // namespace faults_keepalive_test

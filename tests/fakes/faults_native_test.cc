@@ -14,6 +14,8 @@
 #include "log_capture.h"
 #include "two_ends.h"
 
+namespace faults_native_test {
+
 namespace {
 
 struct Infos {
@@ -181,3 +183,5 @@ TEST_F(FaultsNative, NamesOfAnotherKindAreRefused) {
   EXPECT_EQ(port_of(name_of(&listener->fid)), 4711);
   EXPECT_EQ(fi_close(&listener->fid), 0);
 }
+
+}  // namespace faults_native_test

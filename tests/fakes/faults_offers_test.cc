@@ -13,6 +13,8 @@
 #include "fake_rdma.h"
 #include "log_capture.h"
 
+namespace faults_offers_test {
+
 namespace {
 
 struct Offers {
@@ -204,3 +206,5 @@ TEST_F(FaultsOffers, MemoryThatMayNotBeLockedHasAReason) {
   EXPECT_EQ(fi_close(&domain->fid), 0);
   EXPECT_EQ(fi_close(&fabric->fid), 0);
 }
+
+}  // namespace faults_offers_test

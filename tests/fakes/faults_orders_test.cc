@@ -12,6 +12,8 @@
 #include "fake_rdma.h"
 #include "two_ends.h"
 
+namespace faults_orders_test {
+
 namespace {
 
 // The choices of one run; next() goes on to the run after it.
@@ -166,3 +168,5 @@ INSTANTIATE_TEST_SUITE_P(
                     Race{"listener_closes", false, {{listener_close}, {client_close}}},
                     Race{"accept_and_listener_closes", false, {{accept_request, server_shutdown}, {listener_close}}}),
     [](const auto& param) { return std::string(param.param.name); });
+
+}  // namespace faults_orders_test

@@ -12,6 +12,8 @@
 #include "log_capture.h"
 #include "two_ends.h"
 
+namespace faults_properties_test {
+
 namespace {
 
 // One connection and what is known of it.
@@ -145,3 +147,5 @@ TEST_F(FaultsProperties, TrafficClassOfTheEndpointIsTheTypeOfService) {
   EXPECT_EQ(connection.client.type_of_service, kExpedited << 2);
   EXPECT_TRUE(connection.log.has("type of service 184")) << connection.log.text();
 }
+
+}  // namespace faults_properties_test

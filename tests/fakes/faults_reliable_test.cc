@@ -12,6 +12,8 @@
 #include "fake_rdma.h"
 #include "reliable_end.h"
 
+namespace faults_reliable_test {
+
 namespace {
 
 using ends::kLong;
@@ -91,3 +93,5 @@ TEST_F(FaultsReliable, EachCallFailsOnce) {
   EXPECT_GT(reached, runs / 2);
   std::printf("%d runs, the call that was to fail was reached in %d\n", runs, reached);
 }
+
+}  // namespace faults_reliable_test

@@ -10,6 +10,8 @@
 #include "two_ends.h"
 #include "unit/prov/verbs/cm_error_rows.h"
 
+namespace faults_rows_test {
+
 namespace {
 
 using weft::verbs::kRows;
@@ -129,3 +131,5 @@ TEST(FaultsPorts, AnotherPortOfTheDeviceIsNoneOfItsBusiness) {
   fake::reset();
   fake::retire_devices();
 }
+
+}  // namespace faults_rows_test

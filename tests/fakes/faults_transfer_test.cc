@@ -8,6 +8,8 @@
 #include "log_capture.h"
 #include "two_ends.h"
 
+namespace faults_transfer_test {
+
 class FaultsTransfer : public testing::Test {
  protected:
   void SetUp() override {
@@ -147,3 +149,5 @@ TEST_F(FaultsTransfer, OverrunQueuesAreReported) {
     EXPECT_TRUE(log.has("a completion queue of fake0 was overrun")) << log.text();
   });
 }
+
+}  // namespace faults_transfer_test
