@@ -77,10 +77,10 @@ class EventQueueCore : public RefCounted {
     size_t required = 0;      // bytes a reader's buffer must have at least
     fi_info* info = nullptr;  // owned
     size_t size = 0;
-    std::byte* bytes = within.data();
     std::unique_ptr<EqError> error;  // null: an event
     std::unique_ptr<std::byte[]> beyond;
     std::array<std::byte, 64> within;
+    std::byte* bytes = within.data();
   };
 
   static std::unique_ptr<Entry> make_event(uint32_t number, size_t size) noexcept;

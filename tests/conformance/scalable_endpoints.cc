@@ -90,7 +90,9 @@ TEST_P(ScalableEndpoints, AllLengthsArriveInAllContextsExpectedOrNot) {
                            &scene.contexts[0]);
           });
         };
-        if (expected) ASSERT_EQ(post(), 0);
+        if (expected) {
+          ASSERT_EQ(post(), 0);
+        }
         if (tagged) {
           ASSERT_EQ(scene.tsend(from, to, length, seed, &scene.contexts[1]), 0);
         } else {
@@ -323,7 +325,9 @@ TEST_P(ScalableEndpoints, ClosingATransmitContextEndsWhatItHasUnderWayOnce) {
   scene.a.close_tx(0);
   Completion ended = scene.a.tx_queue(0).wait();
   EXPECT_EQ(ended.context(), &scene.contexts[0]);
-  if (!ended.ok()) EXPECT_EQ(ended.err(), FI_ECANCELED) << ended;
+  if (!ended.ok()) {
+    EXPECT_EQ(ended.err(), FI_ECANCELED) << ended;
+  }
   EXPECT_TRUE(scene.a.tx_queue(0).stays_silent(milliseconds(20)));
   ASSERT_EQ(scene.trecv(1, 8, 2, &scene.contexts[1]), 0);
   ASSERT_EQ(scene.tsend(1, 1, 8, 2, &scene.contexts[2]), 0);

@@ -228,9 +228,9 @@ TEST_P(Triggers, EndpointsWithoutTheCapabilityRefuseTheFlag) {
   const auto counter = open_counter(fabric);
   fi_av_attr vector{};
   const auto av =
-      opened<fid_av>("fi_av_open", [&](fid_av** av) { return fi_av_open(fabric.domain(), &vector, av, nullptr); });
+      opened<fid_av>("fi_av_open", [&](fid_av** v) { return fi_av_open(fabric.domain(), &vector, v, nullptr); });
   const auto ep =
-      opened<fid_ep>("fi_endpoint", [&](fid_ep** ep) { return fi_endpoint(fabric.domain(), info.get(), ep, nullptr); });
+      opened<fid_ep>("fi_endpoint", [&](fid_ep** e) { return fi_endpoint(fabric.domain(), info.get(), e, nullptr); });
   ASSERT_EQ(fi_ep_bind(ep.get(), queue.fid(), FI_TRANSMIT | FI_RECV), 0);
   ASSERT_EQ(fi_ep_bind(ep.get(), events.fid(), 0), 0);
   if (!target().connected()) {

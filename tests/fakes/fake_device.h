@@ -21,8 +21,8 @@ struct GidEntry {
 struct Port {
   uint8_t number;
   ibv_port_state state = IBV_PORT_ACTIVE;
-  std::vector<sockaddr_storage> addresses;
-  std::vector<GidEntry> gids;
+  std::vector<sockaddr_storage> addresses = {};
+  std::vector<GidEntry> gids = {};
 };
 
 struct Device : ibv_device {

@@ -19,12 +19,12 @@ namespace fake {
 
 struct DeviceConfig {
   std::string name = "fake0";
-  std::vector<std::string> addresses;  // numeric; empty: every address of this host
-  std::vector<std::string> second;     // those of a second port
-  bool behind_a_dead_port = false;     // the addresses are those of the second port, and the first one is down
-  bool infiniband = false;             // and not Ethernet
-  bool iwarp = false;                  // then private data is not padded, a rejection's status is -ECONNREFUSED, and
-                                       // the kernel readies queue pairs
+  std::vector<std::string> addresses;    // numeric; empty: every address of this host
+  std::vector<std::string> second = {};  // those of a second port
+  bool behind_a_dead_port = false;       // the addresses are those of the second port, and the first one is down
+  bool infiniband = false;               // and not Ethernet
+  bool iwarp = false;                    // then private data is not padded, a rejection's status is -ECONNREFUSED, and
+                                         // the kernel readies queue pairs
   int max_qp = 65536, max_cq = 65536, max_mr = 65536, max_pd = 65536, max_srq = 65536, max_ah = 65536;
   int max_qp_wr = 16384, max_sge = 32, max_cqe = 1 << 20, max_srq_wr = 16384, max_srq_sge = 27;
   int max_qp_rd_atom = 128, max_qp_init_rd_atom = 128;

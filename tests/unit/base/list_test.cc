@@ -11,7 +11,7 @@ namespace {
 
 struct SecondTag;
 struct Item : ListHook<Item>, ListHook<SecondTag> {
-  explicit Item(int value) : value(value) {}
+  explicit Item(int number) : value(number) {}
   int value;
 };
 using First = List<Item>;

@@ -29,9 +29,9 @@ class LogTest : public CoreTest {
   }
   std::vector<std::string> written() const {
     std::ifstream file(path_);
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
-    return lines;
+    std::vector<std::string> result;
+    for (std::string line; std::getline(file, line);) result.push_back(line);
+    return result;
   }
 
   std::string path_;
