@@ -221,8 +221,9 @@ std::vector<IdState> ids() {
   std::lock_guard<std::mutex> guard(world.mutex);
   std::vector<IdState> result;
   for (auto& [serial, id] : world.ids)
-    result.push_back({id, serial, id->role, kNames[static_cast<int>(id->state)], ntohs(rdma_get_src_port(id)),
-                      ntohs(rdma_get_dst_port(id))});
+    if (!id->tag.excused)
+      result.push_back({id, serial, id->role, kNames[static_cast<int>(id->state)], ntohs(rdma_get_src_port(id)),
+                        ntohs(rdma_get_dst_port(id))});
   return result;
 }
 

@@ -54,7 +54,8 @@ struct Tag {
   static constexpr uint64_t kAlive = 0x66616b6520726431, kDead = 0x66616b6520726430;
   uint64_t magic = kAlive;
   Kind kind;
-  bool counted = true;  // false: the library's own, or excused by a scripted failure
+  bool counted = true;   // false: the library's own, or excused
+  bool excused = false;  // by a scripted failure: nobody holds it any more
   uint64_t serial = 0;
   int users = 0;          // objects that must be destroyed before this one
   int unacked_async = 0;  // asynchronous events that ibv_get_async_event returned
