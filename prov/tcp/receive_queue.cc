@@ -58,7 +58,9 @@ Unexpected* ReceiveQueue::find_claimed(void* context) noexcept {
 
 bool ReceiveQueue::may_keep(bool tagged, std::size_t len) const noexcept {
   const std::size_t limit = tagged ? kMaxUnexpectedBytes : kMaxUnexpectedUntagged;
-  return kept_bytes_ <= limit && len + sizeof(Unexpected) <= limit - kept_bytes_;
+  // The length is what the peer says: adding to it may not be possible.
+  const std::size_t overhead = kept_bytes_ + sizeof(Unexpected);
+  return overhead <= limit && len <= limit - overhead;
 }
 
 void ReceiveQueue::keep(Unexpected& message) noexcept {
