@@ -7,6 +7,7 @@
 #include <array>
 #include <thread>
 
+#include "fixture/all_lengths.h"
 #include "fixture/driver.h"
 #include "fixture/member.h"
 #include "fixture/scalable_end.h"
@@ -77,41 +78,26 @@ TEST_P(ScalableEndpoints, TheSenderChoosesTheReceiveContext) {
 TEST_P(ScalableEndpoints, AllLengthsArriveInAllContextsExpectedOrNot) {
   SCALABLE_ONLY();
   Scene scene(target());
-  unsigned seed = 0;
-  for (const size_t length : {0ul, 1ul, 64ul, 128ul, 129ul, 16384ul, 16385ul, 131072ul, 131073ul, 1ul << 20})
-    for (const bool tagged : {true, false})
-      for (const bool expected : {true, false}) {
-        const size_t from = seed % kContexts, to = (seed / 2 + 1) % kContexts;
-        scene.out.fill_pattern(++seed);
-        const auto post = [&] {
-          if (tagged) return scene.trecv(to, length, seed, &scene.contexts[0]);
-          return retry([&] {
-            return fi_recv(scene.b.rx(to), scene.in.data(), length, scene.in.desc(), FI_ADDR_UNSPEC,
-                           &scene.contexts[0]);
-          });
-        };
-        if (expected) {
-          ASSERT_EQ(post(), 0);
-        }
-        if (tagged) {
-          ASSERT_EQ(scene.tsend(from, to, length, seed, &scene.contexts[1]), 0);
-        } else {
-          ASSERT_EQ(retry([&] {
-                      return fi_send(scene.a.tx(from), scene.out.data(), length, scene.out.desc(), scene.b_context(to),
-                                     &scene.contexts[1]);
-                    }),
-                    0);
-        }
-        if (!expected) {
-          for (int i = 0; i < 20; ++i) driver::poke();
-          ASSERT_EQ(post(), 0);
-        }
-        const Completion received = scene.b.rx_queue(to).wait();
-        ASSERT_TRUE(received.ok()) << received << " length " << length;
-        EXPECT_EQ(received.entry.len, length);
-        EXPECT_TRUE(scene.in.holds_pattern(seed, length)) << "length " << length;
-        ASSERT_TRUE(scene.a.tx_queue(from).wait().ok());
-      }
+  const auto from = [](const OneMessage& m) { return (m.seed - 1) % kContexts; };
+  const auto to = [](const OneMessage& m) { return ((m.seed - 1) / 2 + 1) % kContexts; };
+  expect_all_lengths_to_arrive(
+      scene.out, scene.in,
+      [&](const OneMessage& m) {
+        if (m.tagged) return scene.trecv(to(m), m.length, m.seed, &scene.contexts[0]);
+        return retry([&] {
+          return fi_recv(scene.b.rx(to(m)), scene.in.data(), m.length, scene.in.desc(), FI_ADDR_UNSPEC,
+                         &scene.contexts[0]);
+        });
+      },
+      [&](const OneMessage& m) {
+        if (m.tagged) return scene.tsend(from(m), to(m), m.length, m.seed, &scene.contexts[1]);
+        return retry([&] {
+          return fi_send(scene.a.tx(from(m)), scene.out.data(), m.length, scene.out.desc(), scene.b_context(to(m)),
+                         &scene.contexts[1]);
+        });
+      },
+      [&](const OneMessage& m) -> CompletionQueue& { return scene.b.rx_queue(to(m)); },
+      [&](const OneMessage& m) -> CompletionQueue& { return scene.a.tx_queue(from(m)); });
 }
 
 TEST_P(ScalableEndpoints, MessagesWaitForContextsThatAreNotOpenYet) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "fixture/all_lengths.h"
 #include "fixture/counter.h"
 #include "fixture/driver.h"
 #include "fixture/shared_ends.h"
@@ -113,32 +114,20 @@ TEST_P(SharedContexts, ReceivesServeWhicheverEndpointGetsAMessage) {
 TEST_P(SharedContexts, AllLengthsArriveExpectedOrNot) {
   SHARED_CONTEXTS_ONLY();
   Scene scene(target());
-  unsigned seed = 0;
-  for (const size_t length : {0ul, 1ul, 64ul, 128ul, 129ul, 16384ul, 16385ul, 131072ul, 131073ul, 1ul << 20})
-    for (const bool tagged : {true, false})
-      for (const bool expected : {true, false}) {
-        const size_t from = seed % 2, to = seed / 2 % 2;
-        scene.out.fill_pattern(++seed);
-        const auto post = [&] {
-          return tagged ? scene.ends.trecv(scene.in, length, seed, &scene.contexts[0])
-                        : scene.ends.recv(scene.in, length, &scene.contexts[0]);
-        };
-        if (expected) {
-          ASSERT_EQ(post(), 0);
-        }
-        ASSERT_EQ(tagged ? scene.tsend(from, to, length, seed, &scene.contexts[1])
-                         : scene.send(from, to, length, &scene.contexts[1]),
-                  0);
-        if (!expected) {
-          for (int i = 0; i < 20; ++i) driver::poke();
-          ASSERT_EQ(post(), 0);
-        }
-        const Completion received = scene.ends[to].rx().wait();
-        ASSERT_TRUE(received.ok()) << received << " length " << length;
-        EXPECT_EQ(received.entry.len, length);
-        EXPECT_TRUE(scene.in.holds_pattern(seed, length)) << "length " << length;
-        ASSERT_TRUE(scene.senders[from]->tx().wait().ok());
-      }
+  const auto from = [](const OneMessage& m) -> size_t { return (m.seed - 1) % 2; };
+  const auto to = [](const OneMessage& m) -> size_t { return (m.seed - 1) / 2 % 2; };
+  expect_all_lengths_to_arrive(
+      scene.out, scene.in,
+      [&](const OneMessage& m) {
+        return m.tagged ? scene.ends.trecv(scene.in, m.length, m.seed, &scene.contexts[0])
+                        : scene.ends.recv(scene.in, m.length, &scene.contexts[0]);
+      },
+      [&](const OneMessage& m) {
+        return m.tagged ? scene.tsend(from(m), to(m), m.length, m.seed, &scene.contexts[1])
+                        : scene.send(from(m), to(m), m.length, &scene.contexts[1]);
+      },
+      [&](const OneMessage& m) -> CompletionQueue& { return scene.ends[to(m)].rx(); },
+      [&](const OneMessage& m) -> CompletionQueue& { return scene.senders[from(m)]->tx(); });
 }
 
 TEST_P(SharedContexts, MessagesThatCameEarlyMeetReceivesInTheOrderOfTheirArrival) {
