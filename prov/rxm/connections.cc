@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <string>
 #include <utility>
 
+#include "objects/connect_failure.h"
 #include "rxm/domain.h"
 #include "rxm/endpoint.h"
 #include "rxm/provider.h"
@@ -31,6 +33,12 @@ std::uint64_t number_for(const Channel& channel) noexcept {
 }
 constexpr std::uint32_t process_of(std::uint64_t number) noexcept {
   return static_cast<std::uint32_t>(number >> 32);
+}
+
+// What a peer that was not reached in time was waited for in; null: it has turned our request down.
+const char* phase_name(const Channel* channel) noexcept {
+  if (channel == nullptr) return "waiting for a request of the peer's own";
+  return channel->state == Channel::State::kAccepting ? "accepting the peer's request" : "connecting";
 }
 
 }  // namespace
@@ -213,13 +221,14 @@ void Endpoint::reap() noexcept {
   }
 }
 
-void Endpoint::fail_waiting(Peer& peer, int error) noexcept {
+// `sentence`: for who had not reached the peer.
+void Endpoint::fail_waiting(Peer& peer, int error, std::string_view sentence) noexcept {
   static_cast<ListHook<Peer>&>(peer).unlink();
   peer.deadline = peer.retry_at = Deadline();
   while (!peer.waiting.empty()) {
     Transmit& transmit = peer.waiting.pop_front();
     if (transmit.error == 0) transmit.error = error;
-    if (transmit.outstanding == 0) finish(transmit);
+    if (transmit.outstanding == 0) finish(transmit, transmit.channel == nullptr ? sentence : std::string_view());
   }
 }
 
@@ -237,12 +246,14 @@ void Endpoint::check_deadlines() noexcept {
     Peer& peer = *it;
     ++it;
     if (peer.deadline.expired()) {
-      FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s was not reached within %d ms\n", peer.address.to_string().c_str(),
-              connect_timeout_ms_);
+      const std::string sentence =
+          connect_failure(FI_ETIMEDOUT, nullptr, phase_name(peer.channel), own_, peer.address,
+                          Clock::now() - peer.deadline.time() + std::chrono::milliseconds(connect_timeout_ms_));
+      FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", sentence.c_str());
       if (peer.channel != nullptr) close_channel(*peer.channel, FI_ETIMEDOUT);
-      fail_waiting(peer, FI_ETIMEDOUT);
+      fail_waiting(peer, FI_ETIMEDOUT, sentence);
     } else if (peer.channel == nullptr && peer.retry_at.expired()) {
-      if (Status status = connect(peer); !status.ok()) fail_waiting(peer, status.error());
+      connect_or_fail(peer);
     }
   }
 }
@@ -284,7 +295,7 @@ void Endpoint::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t
 }
 
 // Whose end nobody had agreed to fails what waits for the peer as well; else it goes over another one.
-void Endpoint::end_channel(Channel& channel, int error) noexcept {
+void Endpoint::end_channel(Channel& channel, int error, std::string_view sentence) noexcept {
   Peer& peer = *channel.peer;
   const bool ours = peer.channel == &channel, idle = channel.farewell.holds();
   close_channel(channel, error);
@@ -292,13 +303,19 @@ void Endpoint::end_channel(Channel& channel, int error) noexcept {
   if (idle)
     reconnect(peer);
   else
-    fail_waiting(peer, error);
+    fail_waiting(peer, error, sentence);
 }
 
 // What waits for the peer goes over another connection.
 void Endpoint::reconnect(Peer& peer) noexcept {
-  if (peer.waiting.empty()) return;
-  if (Status status = connect(peer); !status.ok()) fail_waiting(peer, status.error());
+  if (!peer.waiting.empty()) connect_or_fail(peer);
+}
+
+void Endpoint::connect_or_fail(Peer& peer) noexcept {
+  const Status status = connect(peer);
+  if (status.ok()) return;
+  fail_waiting(peer, status.error(),
+               connect_failure(status.error(), nullptr, "opening a connection", own_, peer.address, {}));
 }
 
 void Endpoint::on_event_error() noexcept {
@@ -318,10 +335,10 @@ void Endpoint::on_event_error() noexcept {
     }
   }
   char text[256];
-  FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection with %s: %s\n", peer.address.to_string().c_str(),
-          fi_eq_strerror(lower_eq_.get(), error.prov_errno, error.err_data, text, sizeof text));
+  fi_eq_strerror(lower_eq_.get(), error.prov_errno, error.err_data, text, sizeof text);
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection with %s: %s\n", peer.address.to_string().c_str(), text);
   read_what_is_there();
-  if (channel->state != Channel::State::kClosed) end_channel(*channel, error.err);
+  if (channel->state != Channel::State::kClosed) end_channel(*channel, error.err, text);
 }
 
 void Endpoint::on_connected(Channel& channel, const void* data, std::size_t len) noexcept {
@@ -385,6 +402,9 @@ void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noex
     const bool connecting = current->state == Channel::State::kConnecting;
     // A request of the process that we are connected with, or of one that did not say who it is, crossed ours.
     const bool stays = connecting ? *from < own : peer->process == 0 || peer->process == process;
+    if (connecting)
+      FI_INFO(&provider(), FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", from->to_string().c_str(),
+              stays ? "goes on" : "gives way");
     if (stays) return reject(info, static_cast<std::uint8_t>(Reason::kAlready));
     // A peer that started again: what went on with its former life is over.
     close_channel(*current, connecting ? FI_EALREADY : FI_ECONNRESET);

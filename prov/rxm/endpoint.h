@@ -123,11 +123,12 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   void accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool twin, const std::optional<DirectOffer>& offer,
               bool closes) noexcept;
   void on_connected(Channel& channel, const void* data, std::size_t len) noexcept;
-  void fail_waiting(Peer& peer, int error) noexcept;
+  void fail_waiting(Peer& peer, int error, std::string_view sentence = {}) noexcept;
   void check_deadlines() noexcept;
   Channel* channel_of(const ::fid* fid) noexcept;
-  void end_channel(Channel& channel, int error) noexcept;
+  void end_channel(Channel& channel, int error, std::string_view sentence = {}) noexcept;
   void reconnect(Peer& peer) noexcept;
+  void connect_or_fail(Peer& peer) noexcept;
 
   // idle_connections.cc
   bool offers_to_close(const void* data, std::size_t len, std::size_t behind) const noexcept;
@@ -162,7 +163,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   ssize_t start_rendezvous(Channel& channel, Transmit& transmit) noexcept;
   ssize_t start_rma(Channel& channel, Transmit& transmit) noexcept;
   void lower_finished(Transmit& transmit, int error) noexcept;
-  void finish(Transmit& transmit) noexcept;
+  void finish(Transmit& transmit, std::string_view sentence = {}) noexcept;
   std::uint64_t number(Transmit& transmit) noexcept;
   Transmit* numbered(std::uint64_t message) noexcept;
   Packet* make_packet(Channel& channel) noexcept;

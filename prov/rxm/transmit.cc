@@ -301,7 +301,7 @@ void Endpoint::lower_finished(Transmit& transmit, int error) noexcept {
   if (transmit.outstanding == 0 && !queued && (!transmit.awaits_peer || transmit.error != 0)) finish(transmit);
 }
 
-void Endpoint::finish(Transmit& transmit) noexcept {
+void Endpoint::finish(Transmit& transmit, std::string_view sentence) noexcept {
   static_cast<ListHook<Transmit>&>(transmit).unlink();
   static_cast<ListHook<FlightTag>&>(transmit).unlink();
   if (transmit.message != 0) {
@@ -314,7 +314,8 @@ void Endpoint::finish(Transmit& transmit) noexcept {
   --outstanding_;
   if (transmit.awaits_letter) --awaited_letters_;
   if (transmit.error != 0)
-    transmit.routes->transmit_failed(transmit.completion_flags, transmit.context, transmit.error, transmit.error);
+    transmit.routes->transmit_failed(transmit.completion_flags, transmit.context, transmit.error, transmit.error,
+                                     sentence);
   else
     transmit.routes->transmitted(transmit.completion_flags, transmit.context, transmit.report);
   Channel* const channel = transmit.channel;

@@ -2,11 +2,11 @@
 // How a connection comes about and ends: carries out what cm_state.h decides; fi_cm(3).
 //
 // Every function that may end the handshake returns right after, because its Watch is the one that is running.
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <rdma/providers/fi_log.h>
 
+#include "objects/connect_failure.h"
 #include "tcp/endpoint.h"
 #include "tcp/names.h"
 #include "tcp/provider.h"
@@ -25,20 +25,6 @@ const char* phase_name(CmState state) noexcept {
       return "waiting for the answer";
     default:
       return "sending the acceptance";
-  }
-}
-
-const char* plain_reason(int error) noexcept {
-  switch (error) {
-    case FI_ECONNREFUSED:
-      return "nobody listens there";
-    case FI_ECONNRESET:
-    case EPIPE:
-      return "the peer reset the connection";
-    case FI_ETIMEDOUT:
-      return "no answer in time";
-    default:
-      return fi_strerror(error);
   }
 }
 
@@ -226,15 +212,9 @@ EqError Endpoint::describe(int error, const char* why) const noexcept {
   failure.context = abi.fid.context;
   failure.err = error == EPIPE ? FI_ECONNRESET : error;
   failure.prov_errno = failure.err;
-  const double ms = std::chrono::duration<double, std::milli>(net::now() - handshake_->started_at).count();
-  try {
-    failure.sentence =
-        fmt::format("{} while {} ({} to {}, after {:.1f} ms)", why != nullptr ? why : plain_reason(error),
-                    phase_name(state_), name_of(handshake_->socket.get(), local_).to_string(), peer_.to_string(), ms);
-    FI_INFO(&tcp::provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
-  } catch (const std::exception&) {
-    // Without memory for a sentence fi_eq_strerror falls back to fi_strerror.
-  }
+  failure.sentence = connect_failure(error, why, phase_name(state_), name_of(handshake_->socket.get(), local_), peer_,
+                                     net::now() - handshake_->started_at);
+  FI_INFO(&tcp::provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
   return failure;
 }
 

@@ -9,6 +9,8 @@
 #include <new>
 #include <utility>
 
+#include "objects/connect_failure.h"
+#include "tcp/names.h"
 #include "tcp/provider.h"
 #include "tcp/reliable_endpoint.h"
 #include "tcp/reliable_greeting.h"
@@ -59,6 +61,13 @@ Status Channel::ask(const Address& own, UniqueFd socket, int timeout_ms) noexcep
   // Its end may be known at once; the endpoint hears of it when the caller is done with the channel.
   endpoint_.engine().make_ready(*asking_);
   return Status();
+}
+
+std::string Channel::failure(int error, const char* why) const noexcept {
+  const Asking& asking = *asking_;
+  const char* phase = asking.sent ? "waiting for the answer" : asking.connected ? "sending the request" : "connecting";
+  const Address from = name_of(asking.socket.get(), endpoint_.own());
+  return connect_failure(error, why, phase, from, peer_.address, net::now() - asking.started_at);
 }
 
 void Channel::proceed() noexcept {

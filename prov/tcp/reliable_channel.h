@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/list.h"
@@ -74,6 +75,8 @@ class Channel final : public ListHook<Channel>, public ListHook<CrowdedTag> {
 
   // Asks the peer; the endpoint hears of the end.
   Status ask(const Address& own, UniqueFd socket, int timeout_ms) noexcept;
+  // Why it does not get there, in a sentence; until it is open.
+  std::string failure(int error, const char* why) const noexcept;
   // The peer speaks `version`.
   // `closes`: and knows how to close idle connections.
   void start(UniqueFd socket, bool swap_bytes, std::uint8_t version, bool closes, Watch* handshake) noexcept;

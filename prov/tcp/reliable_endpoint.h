@@ -11,6 +11,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include <memory>
+#include <string_view>
 
 #include "base/pool.h"
 #include "objects/completion_routes.h"
@@ -60,6 +61,7 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   List<Channel, CrowdedTag>& crowded() noexcept { return crowded_; }
   std::size_t queue_size() const noexcept { return tx_size_; }
   std::uint32_t process() const noexcept { return process_; }
+  const Address& own() const noexcept { return own_; }
   fi_addr_t name_of(Peer& peer) noexcept { return names_sources_ ? peers_.name_of(*vector_, peer) : FI_ADDR_NOTAVAIL; }
   // Whether a message of `len` bytes that nobody waits for may come in.
   bool may_keep(std::size_t len) const noexcept {
@@ -115,10 +117,11 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
   Status connect(Peer& peer) noexcept;
   int patience_ms(const Peer& peer) const noexcept;
   void flush(Peer& peer) noexcept;
-  void fail_waiting(Peer& peer, int error) noexcept;
+  void fail_waiting(Peer& peer, int error, std::string_view sentence = {}) noexcept;
   void reconnect(Peer& peer) noexcept;
+  void connect_or_fail(Peer& peer) noexcept;
   void check_idle() noexcept;
-  void fail(WaitingTransmit& waiting, int error) noexcept;
+  void fail(WaitingTransmit& waiting, int error, std::string_view sentence = {}) noexcept;
   void abandon(CompletionRoutes& routes) noexcept;
   void on_request(ConnectRequest& request) noexcept;
   bool refuses(Peer& peer, const Address& own, std::uint32_t process) noexcept;

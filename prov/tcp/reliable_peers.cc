@@ -12,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "objects/connect_failure.h"
 #include "tcp/names.h"
 #include "tcp/provider.h"
 #include "tcp/reliable_endpoint.h"
@@ -89,10 +90,10 @@ void ReliableEndpoint::on_open(Channel& channel) noexcept {
 void ReliableEndpoint::on_unreachable(Channel& channel, int error, const char* why) noexcept {
   Peer& peer = channel.peer();
   const int reported = error == EPIPE ? FI_ECONNRESET : error;
-  FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s is not reached: %s\n", peer.address.to_string().c_str(),
-          why != nullptr ? why : fi_strerror(reported));
+  const std::string sentence = channel.failure(reported, why);
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", sentence.c_str());
   close_channel(channel, reported);
-  fail_waiting(peer, reported);
+  fail_waiting(peer, reported, sentence);
 }
 
 void ReliableEndpoint::on_refused(Channel& channel) noexcept {
@@ -106,27 +107,38 @@ void ReliableEndpoint::on_refused(Channel& channel) noexcept {
 void ReliableEndpoint::on_peer_timer(Peer& peer) noexcept {
   if (peer.channel != nullptr || peer.waiting.empty()) return;
   if (parameters().connect_timeout_ms != 0 && net::now() >= peer.give_up) {
-    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s refuses connections\n", peer.address.to_string().c_str());
-    return fail_waiting(peer, FI_ECONNREFUSED);
+    const std::string sentence =
+        connect_failure(FI_ECONNREFUSED, "the peer turned every request down", "waiting for one of its own", own_,
+                        peer.address, net::now() - peer.give_up + parameters().connect_timeout_ms * 1ms);
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", sentence.c_str());
+    return fail_waiting(peer, FI_ECONNREFUSED, sentence);
   }
-  if (Status status = connect(peer); !status.ok()) fail_waiting(peer, status.error());
+  connect_or_fail(peer);
+}
+
+void ReliableEndpoint::connect_or_fail(Peer& peer) noexcept {
+  const Status status = connect(peer);
+  if (status.ok()) return;
+  fail_waiting(peer, status.error(),
+               connect_failure(status.error(), nullptr, "opening a connection", own_, peer.address, 0ms));
 }
 
 // `error` is positive.
-void ReliableEndpoint::fail_waiting(Peer& peer, int error) noexcept {
+void ReliableEndpoint::fail_waiting(Peer& peer, int error, std::string_view sentence) noexcept {
   peer.give_up = {};
   engine().clear_deadline(peer.timer);
   while (!peer.waiting.empty()) {
     WaitingTransmit& waiting = peer.waiting.pop_front();
     --peer.waiting_count;
-    fail(waiting, error);
+    fail(waiting, error, sentence);
   }
 }
 
 // It waits no longer. `error` is positive.
-void ReliableEndpoint::fail(WaitingTransmit& waiting, int error) noexcept {
+void ReliableEndpoint::fail(WaitingTransmit& waiting, int error, std::string_view sentence) noexcept {
   const rdm::TransmitRequest& request = waiting.request;
-  routes_of(request).transmit_failed(rdm::completion_flags_of(request.operation), request.context, error, error);
+  routes_of(request).transmit_failed(rdm::completion_flags_of(request.operation), request.context, error, error,
+                                     sentence);
   waiting_.give_back(&waiting);
 }
 
@@ -247,7 +259,11 @@ bool ReliableEndpoint::refuses(Peer& peer, const Address& own, std::uint32_t pro
   }
   const bool asking = !current->open();
   // A request of the process that we are connected with, or of one that did not say who it is, crossed ours.
-  if (asking ? peer.address < own : peer.process == 0 || peer.process == process) return true;
+  const bool stays = asking ? peer.address < own : peer.process == 0 || peer.process == process;
+  if (asking)
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", peer.address.to_string().c_str(),
+            stays ? "goes on" : "gives way");
+  if (stays) return true;
   // A peer that started again: what went on with its former life is over.
   close_channel(*current, asking ? FI_EALREADY : FI_ECONNRESET);
   return false;

@@ -97,7 +97,7 @@ void CompletionQueueCore::write_error(const CompletionError& error) noexcept {
     Lock lock(mutex_);
     try {
       const auto* data = static_cast<const std::byte*>(error.err_data);
-      StoredError stored{.position = tail_, .entry = {}, .data = {}};
+      StoredError stored{.position = tail_, .entry = {}, .data = {}, .sentence = std::string(error.sentence)};
       if (data != nullptr) stored.data.assign(data, data + error.err_data_size);
       std::memcpy(&stored.entry, static_cast<const Completion*>(&error), sizeof(fi_cq_tagged_entry));
       stored.entry.olen = error.olen;
@@ -195,6 +195,8 @@ ssize_t CompletionQueueCore::take_error(fi_cq_err_entry* out) noexcept {
   if (errors_.empty()) return -FI_EAGAIN;
   StoredError& stored = errors_.front();
   last_error_data_ = std::move(stored.data);
+  last_sentence_ = std::move(stored.sentence);
+  last_prov_errno_ = stored.entry.prov_errno;
   fi_cq_err_entry entry = stored.entry;
 
   const size_t size = error_entry_size(api_version_);
@@ -213,9 +215,12 @@ ssize_t CompletionQueueCore::take_error(fi_cq_err_entry* out) noexcept {
   return 1;
 }
 
-const char* CompletionQueueCore::text_of(int prov_errno, const void* err_data, char* buf, size_t len) const noexcept {
-  if (error_text_ != nullptr) return error_text_(prov_errno, err_data, buf, len);
-  const char* text = fi_strerror(prov_errno);
+// As with event queues, a sentence that was made when the error happened is that of the error read last.
+const char* CompletionQueueCore::text_of(int prov_errno, const void* err_data, char* buf, size_t len) noexcept {
+  Lock lock(mutex_);
+  const bool known = !last_sentence_.empty() && prov_errno == last_prov_errno_;
+  if (!known && error_text_ != nullptr) return error_text_(prov_errno, err_data, buf, len);
+  const char* text = known ? last_sentence_.c_str() : fi_strerror(prov_errno);
   if (buf == nullptr || len == 0) return text;
   std::strncpy(buf, text, len - 1);
   buf[len - 1] = '\0';

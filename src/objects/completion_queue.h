@@ -15,6 +15,8 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "abi/bridge.h"
@@ -48,6 +50,7 @@ struct CompletionError : Completion {
   int prov_errno = 0;
   const void* err_data = nullptr;  // copied
   size_t err_data_size = 0;
+  std::string_view sentence = {};  // copied, for fi_cq_strerror; empty: what prov_errno means
 };
 
 // `size` is that of one of the entry formats: the switch makes each copy a few moves.
@@ -111,7 +114,7 @@ class CompletionQueueCore : public RefCounted {
   // At least `threshold` entries, or an error: a blocked reader has something to do.
   bool satisfies(size_t threshold) noexcept;
   ssize_t take_error(fi_cq_err_entry* out) noexcept;
-  const char* text_of(int prov_errno, const void* err_data, char* buf, size_t len) const noexcept;
+  const char* text_of(int prov_errno, const void* err_data, char* buf, size_t len) noexcept;
   size_t threshold_of(const void* cond) const noexcept;
 
   WaitObject wait_;
@@ -121,6 +124,7 @@ class CompletionQueueCore : public RefCounted {
     uint64_t position;  // entries written before it
     fi_cq_err_entry entry;
     std::vector<std::byte> data;
+    std::string sentence;
   };
 
   ssize_t take_locked(void* buf, size_t count, fi_addr_t* sources) noexcept;
@@ -146,6 +150,8 @@ class CompletionQueueCore : public RefCounted {
   uint64_t tail_ = 0;
   std::deque<StoredError> errors_;
   std::vector<std::byte> last_error_data_;  // what readerr handed out by pointer; until the next readerr
+  std::string last_sentence_;               // of what it handed out, if that has one, and ...
+  int last_prov_errno_ = 0;                 // ... what it is asked for by
   bool overrun_ = false;
 };
 

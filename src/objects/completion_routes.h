@@ -46,12 +46,17 @@ struct CompletionRoutes {
     if (counter != nullptr) counter->add(1);
     if (report && transmit_queue) transmit_queue->write({.context = context, .flags = flags});
   }
-  void transmit_failed(std::uint64_t flags, void* context, int error, int native) noexcept {
+  // `sentence`: what there is to say beyond `native`.
+  void transmit_failed(std::uint64_t flags, void* context, int error, int native,
+                       std::string_view sentence = {}) noexcept {
     CounterCore* counter = transmit_counter(flags);
     bool reported = true;  // whatever was asked for
     if (may_be_deferred()) deferred->redirect(context, reported, counter, true);
     if (counter != nullptr) counter->add_error(1);
-    if (transmit_queue) transmit_queue->write_error({{.context = context, .flags = flags}, 0, error, native});
+    if (!transmit_queue) return;
+    CompletionError entry{{.context = context, .flags = flags}, 0, error, native};
+    entry.sentence = sentence;
+    transmit_queue->write_error(entry);
   }
   void received(const Completion& completion, bool report) noexcept {
     if (may_be_deferred()) [[unlikely]]

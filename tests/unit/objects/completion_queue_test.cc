@@ -239,6 +239,25 @@ TEST_F(CompletionQueueTest, StrerrorFillsTheBuffer) {
   EXPECT_STREQ(fi_cq_strerror(cq, 9, nullptr, nullptr, 0), "some error");
 }
 
+TEST_F(CompletionQueueTest, StrerrorHasTheSentenceOfTheErrorThatWasReadLast) {
+  open(FI_CQ_FORMAT_CONTEXT);
+  CompletionError error;
+  error.err = error.prov_errno = FI_ETIMEDOUT;
+  error.sentence = "nobody was there";
+  queue->write_error(error);
+  write_error(1);
+  EXPECT_STREQ(fi_cq_strerror(cq, FI_ETIMEDOUT, nullptr, nullptr, 0), "some error") << "it has not been read";
+  fi_cq_err_entry entry{};
+  ASSERT_EQ(fi_cq_readerr(cq, &entry, 0), 1);
+  char text[7];
+  EXPECT_EQ(fi_cq_strerror(cq, entry.prov_errno, entry.err_data, text, sizeof text), text);
+  EXPECT_STREQ(text, "nobody");
+  EXPECT_STREQ(fi_cq_strerror(cq, entry.prov_errno, nullptr, nullptr, 0), "nobody was there");
+  EXPECT_STREQ(fi_cq_strerror(cq, entry.prov_errno + 1, nullptr, nullptr, 0), "some error");
+  ASSERT_EQ(fi_cq_readerr(cq, &entry, 0), 1);
+  EXPECT_STREQ(fi_cq_strerror(cq, FI_ETIMEDOUT, nullptr, nullptr, 0), "some error") << "another one has been read";
+}
+
 TEST_F(CompletionQueueTest, RefusesNonsense) {
   fi_cq_attr attr{};
   const auto error_of = [&](const fi_cq_attr* a, bool locking = true) {

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Why a connection did not come about, in a sentence; see connect_failure.h.
+#include "objects/connect_failure.h"
+
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
+
+#include <exception>
+
+namespace weft {
+namespace {
+
+const char* plain_reason(int error) noexcept {
+  switch (error) {
+    case FI_ECONNREFUSED:
+      return "nobody listens there";
+    case FI_ECONNRESET:
+    case EPIPE:
+      return "the peer reset the connection";
+    case FI_ETIMEDOUT:
+      return "no answer in time";
+    default:
+      return fi_strerror(error);
+  }
+}
+
+}  // namespace
+
+std::string connect_failure(int error, const char* why, const char* phase, const Address& from, const Address& to,
+                            std::chrono::duration<double, std::milli> after) noexcept {
+  try {
+    return fmt::format("{} while {} ({} to {}, after {:.1f} ms)", why != nullptr ? why : plain_reason(error), phase,
+                       from.to_string(), to.to_string(), after.count());
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+}  // namespace weft

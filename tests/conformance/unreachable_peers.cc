@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliable datagrams to peers that cannot be reached: what waits for them fails, each operation once, in time and with
+// a sentence that says why; whoever can be reached is served as ever; fi_endpoint(3) (FI_EP_RDM), fi_cq(3).
+#include <map>
+#include <memory>
+
+#include "fixture/black_hole.h"
+#include "fixture/driver.h"
+#include "fixture/member.h"
+#include "fixture/parameter.h"
+
+namespace unreachable_peers {
+
+CONFORMANCE_TOPIC(UnreachablePeers);
+
+namespace {
+
+constexpr int kDeadlineMs = 1000;
+// Above the deadline: what a busy machine may add.
+constexpr int kSlackMs = 5000;
+
+// An end with peers that never answer, and one that does.
+class Scene {
+ public:
+  explicit Scene(const Target& target)
+      : deadline_(target.provider == "tcp" ? "FI_TCP_CONNECT_TIMEOUT" : "FI_OFI_RXM_CONNECT_TIMEOUT",
+                  std::to_string(kDeadlineMs).c_str()),
+        fabric_(target),
+        end_(fabric_),
+        friend_(fabric_),
+        out_(fabric_, 100'000),
+        in_(fabric_, 64) {
+    friendly_ = end_.insert(friend_.address());
+  }
+  const Fabric& fabric() const { return fabric_; }
+  Address gone() const { return DatagramEnd(fabric_).address(); }  // nobody's any more
+
+  // So many messages to whoever is there, one after the other; returns how long they took.
+  double exchange(int count) {
+    const auto start = Clock::now();
+    for (int i = 0; i < count; ++i) {
+      Context sent, received;
+      EXPECT_EQ(friend_->recv(in_, 64, &received), 0);
+      end_->peer = friendly_;
+      EXPECT_EQ(end_->send(out_, 64, &sent), 0);
+      const Completion arrived = friend_->rx().wait();
+      EXPECT_TRUE(arrived.ok()) << arrived << " after " << i;
+      sent_.push_back(&sent);
+      while (!sent_.empty() && !testing::Test::HasFailure()) note(end_->tx().wait());
+      if (testing::Test::HasFailure()) break;
+    }
+    return static_cast<double>(elapsed_ms(start));
+  }
+  // A short and a long message to a peer that will not get them.
+  void send_to(const Address& peer) {
+    end_->peer = end_.insert(peer);
+    for (const size_t length : {64ul, 100'000ul}) {
+      contexts_.push_back(std::make_unique<Context>());
+      waiting_[contexts_.back().get()] = peer;
+      EXPECT_EQ(end_->send(out_, length, contexts_.back().get()), 0);
+    }
+  }
+  size_t waiting() const { return waiting_.size(); }
+  // What has not failed by then never does.
+  void await_failures() {
+    const auto deadline = after(milliseconds(kDeadlineMs + kSlackMs));
+    while (!waiting_.empty() && Clock::now() < deadline && !testing::Test::HasFailure()) {
+      exchange(1);
+      const Completion done = end_->tx().read();
+      if (done.rc != -FI_EAGAIN) note(done);
+    }
+    EXPECT_TRUE(waiting_.empty()) << waiting_.size() << " operations have no end after " << kDeadlineMs + kSlackMs
+                                  << " ms";
+  }
+  bool stays_silent() { return end_->tx().stays_silent(); }
+  const std::vector<Completion>& failures() const { return failures_; }
+
+ private:
+  void note(const Completion& done) {
+    if (!sent_.empty() && done.context() == sent_.back()) {
+      EXPECT_TRUE(done.ok()) << done;
+      return sent_.pop_back();
+    }
+    const auto found = waiting_.find(done.context());
+    ASSERT_NE(found, waiting_.end()) << "nobody waits for this: " << done;
+    EXPECT_FALSE(done.ok());
+    EXPECT_EQ(done.error.prov_errno, done.err());
+    EXPECT_NE(done.sentence.find(text_of(found->second)), std::string::npos) << "names no peer: " << done.sentence;
+    EXPECT_NE(done.sentence.find(" while "), std::string::npos) << "names no phase: " << done.sentence;
+    waiting_.erase(found);
+    failures_.push_back(done);
+  }
+  static std::string text_of(const Address& address) {
+    const std::string port = ":" + std::to_string(address.port());
+    return address.family() == AF_INET6 ? "]" + port : port;
+  }
+
+  const Parameter deadline_;
+  Fabric fabric_;
+  DatagramEnd end_, friend_;
+  Buffer out_, in_;
+  fi_addr_t friendly_ = FI_ADDR_UNSPEC;
+  std::vector<void*> sent_;
+  std::vector<std::unique_ptr<Context>> contexts_;
+  std::map<void*, Address> waiting_;
+  std::vector<Completion> failures_;
+};
+
+}  // namespace
+
+TEST_P(UnreachablePeers, TheirOperationsFailInTimeAndNobodyElseIsSlowedDown) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr int kExchanges = 300;
+  Scene scene(target());
+  scene.exchange(1);
+  const double alone = scene.exchange(kExchanges);
+  // They accept nothing, or answer nothing at all.
+  std::vector<std::unique_ptr<BlackHole>> holes;
+  for (const BlackHole::Kind kind : {BlackHole::kSilent, BlackHole::kFull}) {
+    if (kind == BlackHole::kFull && !target().provider.starts_with("tcp")) continue;
+    for (int i = 0; i < 4; ++i) holes.push_back(std::make_unique<BlackHole>(scene.fabric(), kind));
+  }
+  const auto start = Clock::now();
+  for (const auto& hole : holes) scene.send_to(hole->address());
+  const double beside = scene.exchange(kExchanges);
+  if (target().provider.starts_with("tcp") && elapsed_ms(start) < kDeadlineMs - 100) {
+    EXPECT_EQ(scene.waiting(), 2 * holes.size()) << "before the deadline";
+  }
+  EXPECT_LT(beside, 20 * alone + 500);
+  scene.await_failures();
+  EXPECT_EQ(scene.failures().size(), 2 * holes.size());
+  if (target().provider.starts_with("tcp")) {
+    for (const Completion& failed : scene.failures()) EXPECT_EQ(failed.err(), FI_ETIMEDOUT) << failed.sentence;
+  }
+  EXPECT_TRUE(scene.stays_silent());
+  scene.exchange(1);
+}
+
+TEST_P(UnreachablePeers, WhereNobodyListensOperationsFailAtOnceWithAReason) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Scene scene(target());
+  const Address gone = scene.gone();
+  const auto start = Clock::now();
+  scene.send_to(gone);
+  scene.await_failures();
+  EXPECT_LT(elapsed_ms(start), kDeadlineMs);
+  for (const Completion& failed : scene.failures()) EXPECT_EQ(failed.err(), FI_ECONNREFUSED) << failed.sentence;
+  EXPECT_TRUE(scene.stays_silent());
+}
+
+}  // namespace unreachable_peers
