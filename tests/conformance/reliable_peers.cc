@@ -101,4 +101,69 @@ TEST_P(ReliablePeers, APeerThatIsKilledFailsItsOperationsAndNobodyElses) {
   }
 }
 
+namespace {
+
+// Traffic in both directions while the peer's entry comes and goes.
+void expect_traffic_after_removal(const Target& target, fi_av_type type) {
+  const HintsEditor typed = [&](fi_info& hints) { hints.domain_attr->av_type = type; };
+  Fabric fabric(target, typed);
+  DatagramEnd end(fabric, {}, type), first(fabric, {}, type), second(fabric, {}, type);
+  first->peer = first.insert(end.address());
+  second->peer = second.insert(end.address());
+  fi_addr_t handle = end.insert(first.address());
+  for (int round = 0; round < 20; ++round) {
+    DatagramEnd& there = round % 3 == 2 ? second : first;
+    end->peer = handle;
+    expect_round_trip(*end, *there);
+    expect_round_trip(*there, *end);
+    expect_round_trip(*end, *there, 200'000);
+    ASSERT_EQ(fi_av_remove(end.av(), &handle, 1, 0), 0);
+    expect_round_trip(*there, *end);  // whoever is no longer known is heard all the same
+    const fi_addr_t before = handle;
+    handle = end.insert(((round + 1) % 3 == 2 ? second : first).address());
+    if (type == FI_AV_TABLE) EXPECT_EQ(handle, before) << "the lowest unused index";
+  }
+}
+
+}  // namespace
+
+TEST_P(ReliablePeers, APeerThatIsRemovedFromATableAndInsertedAgainIsReached) {
+  RELIABLE_DATAGRAMS_ONLY();
+  expect_traffic_after_removal(target(), FI_AV_TABLE);
+}
+
+TEST_P(ReliablePeers, APeerThatIsRemovedFromAMapAndInsertedAgainIsReached) {
+  RELIABLE_DATAGRAMS_ONLY();
+  expect_traffic_after_removal(target(), FI_AV_MAP);
+}
+
+// The entry goes while its operations are on their way: they end, each once.
+TEST_P(ReliablePeers, APeerThatIsRemovedMeanwhileGetsWhatWasSent) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric fabric(target());
+  DatagramEnd end(fabric), other(fabric);
+  const size_t length = fabric.length_up_to(1 << 20);
+  Buffer out(fabric, length), in(fabric, length);
+  for (int round = 0; round < 10; ++round) {
+    Context sends[4], receives[4];
+    end->peer = end.insert(other.address());
+    out.fill_pattern(static_cast<unsigned>(round));
+    for (Context& context : sends) ASSERT_EQ(end->tsend(out, length, 6, &context), 0);
+    for (int i = 0; i < round; ++i) driver::poke();
+    ASSERT_EQ(fi_av_remove(end.av(), &end->peer, 1, 0), 0);
+    for (Context& context : receives) {
+      ASSERT_EQ(other->trecv(in, length, 6, 0, &context), 0);
+      const Completion received = other->rx().wait();
+      ASSERT_TRUE(received.ok()) << received;
+      EXPECT_TRUE(in.holds_pattern(static_cast<unsigned>(round), length));
+    }
+    for (Context& context : sends) {
+      const Completion sent = end->tx().wait();
+      ASSERT_TRUE(sent.ok()) << sent;
+      EXPECT_EQ(sent.context(), &context);
+    }
+    EXPECT_TRUE(end->tx().stays_silent(milliseconds(1)));
+  }
+}
+
 }  // namespace reliable_peers
