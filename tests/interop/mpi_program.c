@@ -127,6 +127,62 @@ static void wildcards_and_probes(void) {
   }
 }
 
+// Whoever has a message by a matched probe receives it later, several at once, whatever else arrives.
+static void matched_probes(void) {
+  enum { kSizes = 3, kMost = 300000 };
+  static const int kLengths[kSizes] = {10, 20000, kMost};
+  const int count = (ranks - 1) * kSizes;
+  unsigned char* out = malloc(kSizes * kMost);
+  unsigned char** in = calloc((size_t)count, sizeof *in);
+  int* from = malloc(sizeof(int) * (size_t)count);
+  int* lengths = malloc(sizeof(int) * (size_t)count);
+  MPI_Request* sends = malloc(sizeof(MPI_Request) * (size_t)count);
+  MPI_Request* receives = malloc(sizeof(MPI_Request) * (size_t)count);
+  MPI_Status status;
+  MPI_Message message;
+  for (int i = 0; i < kSizes; ++i) fill(out + i * kMost, kLengths[i], (unsigned)(rank + i));
+  for (int i = 0, sent = 0; i < kSizes; ++i)
+    for (int distance = 1; distance < ranks; ++distance)
+      MPI_Isend(out + i * kMost, kLengths[i], MPI_BYTE, (rank + distance) % ranks, 50 + i, MPI_COMM_WORLD,
+                &sends[sent++]);
+  for (int i = 0; i < count; ++i) {
+    int flag = 1;
+    if (i % 2 == 0)
+      MPI_Mprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &message, &status);
+    else
+      for (flag = 0; !flag;) MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, &message, &status);
+    MPI_Get_count(&status, MPI_BYTE, &lengths[i]);
+    from[i] = status.MPI_SOURCE;
+    CHECK(status.MPI_TAG >= 50 && status.MPI_TAG < 50 + kSizes && lengths[i] == kLengths[status.MPI_TAG - 50]);
+    in[i] = calloc((size_t)lengths[i], 1);
+    receives[i] = MPI_REQUEST_NULL;
+    if (i % 3 == 0)
+      MPI_Mrecv(in[i], lengths[i], MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    else
+      MPI_Imrecv(in[i], lengths[i], MPI_BYTE, &message, &receives[i]);
+    CHECK(message == MPI_MESSAGE_NULL);
+  }
+  MPI_Waitall(count, receives, MPI_STATUSES_IGNORE);
+  MPI_Waitall(count, sends, MPI_STATUSES_IGNORE);
+  for (int i = 0; i < count; ++i) {
+    unsigned size = 0;
+    while (kLengths[size] != lengths[i]) ++size;
+    CHECK(holds(in[i], lengths[i], (unsigned)from[i] + size));
+    free(in[i]);
+  }
+  MPI_Mprobe(MPI_PROC_NULL, 0, MPI_COMM_WORLD, &message, &status);
+  CHECK(message == MPI_MESSAGE_NO_PROC);
+  MPI_Mrecv(NULL, 0, MPI_BYTE, &message, &status);
+  CHECK(status.MPI_SOURCE == MPI_PROC_NULL);
+  free(out);
+  free(in);
+  free(from);
+  free(lengths);
+  free(sends);
+  free(receives);
+  MPI_Barrier(MPI_COMM_WORLD);  // nothing else is for the wildcards
+}
+
 static void persistent_and_cancelled(void) {
   const int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
   int out = 0, in = 0, cancelled = 0;
@@ -309,6 +365,110 @@ static void collectives_at_once(MPI_Comm comm) {
   free(in);
 }
 
+// Long ones that do not block, with messages of our own between them, until all are through.
+static void long_collectives_at_once(MPI_Comm comm) {
+  enum { kKinds = 8, kLong = 20000 };
+  int me, n, done = 0, echoes = 0;
+  MPI_Comm_rank(comm, &me);
+  MPI_Comm_size(comm, &n);
+  const size_t block = sizeof(int) * kLong, all = block * (size_t)n;
+  int *sums = malloc(block), *most = malloc(block), *copy = malloc(block), *part = malloc(block),
+      *before = malloc(block);
+  int *mine = malloc(block), *blocks = malloc(all), *swapped = malloc(all), *parts = malloc(all),
+      *gathered = malloc(all);
+  int* swapped_too = malloc(all);
+  int* counts = malloc(sizeof(int) * (size_t)n);
+  int* places = malloc(sizeof(int) * (size_t)n);
+  MPI_Request requests[kKinds];
+  for (int i = 0; i < kLong; ++i) {
+    mine[i] = i + me;
+    copy[i] = me == 0 ? 3 * i : -1;
+  }
+  for (int i = 0; i < n; ++i) {
+    counts[i] = kLong;
+    places[i] = i * kLong;
+    for (int j = 0; j < kLong; ++j) blocks[i * kLong + j] = 1000 * me + i + j;
+  }
+  MPI_Iallreduce(mine, sums, kLong, MPI_INT, MPI_SUM, comm, &requests[0]);
+  MPI_Iallreduce(mine, most, kLong, MPI_INT, MPI_MAX, comm, &requests[1]);
+  MPI_Ibcast(copy, kLong, MPI_INT, 0, comm, &requests[2]);
+  MPI_Ialltoall(blocks, kLong, MPI_INT, swapped, kLong, MPI_INT, comm, &requests[3]);
+  MPI_Ialltoallv(blocks, counts, places, MPI_INT, swapped_too, counts, places, MPI_INT, comm, &requests[4]);
+  MPI_Iscatter(blocks, kLong, MPI_INT, part, kLong, MPI_INT, n - 1, comm, &requests[5]);
+  MPI_Iallgatherv(mine, kLong, MPI_INT, gathered, counts, places, MPI_INT, comm, &requests[6]);
+  MPI_Iexscan(mine, before, kLong, MPI_INT, MPI_SUM, comm, &requests[7]);
+  while (echoes < 20) {
+    int out = me + echoes, in = -1;
+    MPI_Sendrecv(&out, 1, MPI_INT, (me + 1) % n, 90, &in, 1, MPI_INT, (me + n - 1) % n, 90, comm, MPI_STATUS_IGNORE);
+    CHECK(in == (me + n - 1) % n + echoes);
+    ++echoes;
+    MPI_Testall(kKinds, requests, &done, MPI_STATUSES_IGNORE);
+  }
+  MPI_Waitall(kKinds, requests, MPI_STATUSES_IGNORE);
+  MPI_Ireduce_scatter_block(blocks, parts, kLong, MPI_INT, MPI_SUM, comm, &requests[0]);
+  MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+  for (int i = 0; i < kLong; ++i) {
+    CHECK(sums[i] == i * n + n * (n - 1) / 2 && most[i] == i + n - 1 && copy[i] == 3 * i);
+    CHECK(part[i] == 1000 * (n - 1) + me + i);
+    if (me > 0) CHECK(before[i] == i * me + me * (me - 1) / 2);
+    CHECK(parts[i] == 1000 * n * (n - 1) / 2 + n * (me + i));
+  }
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < kLong; ++j) {
+      const int at = i * kLong + j;
+      CHECK(swapped[at] == 1000 * i + me + j && swapped_too[at] == swapped[at] && gathered[at] == j + i);
+    }
+  int* const used[] = {sums,    most,  copy,     part,        before, mine,  blocks,
+                       swapped, parts, gathered, swapped_too, counts, places};
+  for (size_t i = 0; i < sizeof used / sizeof *used; ++i) free(used[i]);
+}
+
+// With those beside us only: on a line, whose ends have one neighbour, and on a ring that is a graph.
+static void neighbours(void) {
+  enum { kLong = 5000 };
+  MPI_Comm line, ring;
+  MPI_Request requests[2];
+  const int size = ranks, open = 0, left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
+  int got[2] = {-1, -1}, out[2] = {10 * rank, 10 * rank + 1}, in[2] = {-1, -1};
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &open, 0, &line);
+  MPI_Neighbor_allgather(&rank, 1, MPI_INT, got, 1, MPI_INT, line);
+  CHECK(got[0] == (rank > 0 ? rank - 1 : -1) && got[1] == (rank + 1 < ranks ? rank + 1 : -1));
+  MPI_Neighbor_alltoall(out, 1, MPI_INT, in, 1, MPI_INT, line);
+  CHECK(in[0] == (rank > 0 ? 10 * (rank - 1) + 1 : -1) && in[1] == (rank + 1 < ranks ? 10 * (rank + 1) : -1));
+  MPI_Comm_free(&line);
+  // From the left, to the right: one edge between two ranks, also where there are no more.
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &left, MPI_UNWEIGHTED, 1, &right, MPI_UNWEIGHTED, MPI_INFO_NULL, 0,
+                                 &ring);
+  int* sent = malloc(sizeof(int) * kLong);
+  int* all = malloc(sizeof(int) * kLong);
+  int* own = malloc(sizeof(int) * kLong);
+  const int count = kLong, from_left = kLong, start = 0;
+  const MPI_Aint begin = 0;
+  const MPI_Datatype type = MPI_INT;
+  for (int i = 0; i < kLong; ++i) sent[i] = 7 * rank + i;
+  for (int round = 0; round < 3; ++round) {
+    memset(all, 0xff, sizeof(int) * kLong);
+    memset(own, 0xff, sizeof(int) * kLong);
+    if (round == 0) {
+      MPI_Neighbor_allgatherv(sent, kLong, MPI_INT, all, &from_left, &start, MPI_INT, ring);
+      MPI_Neighbor_alltoallw(sent, &count, &begin, &type, own, &from_left, &begin, &type, ring);
+    } else if (round == 1) {
+      MPI_Ineighbor_allgather(sent, kLong, MPI_INT, all, kLong, MPI_INT, ring, &requests[0]);
+      MPI_Ineighbor_alltoall(sent, kLong, MPI_INT, own, kLong, MPI_INT, ring, &requests[1]);
+      MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    } else {
+      MPI_Ineighbor_alltoallv(sent, &count, &start, MPI_INT, all, &from_left, &start, MPI_INT, ring, &requests[0]);
+      MPI_Ineighbor_allgatherv(sent, kLong, MPI_INT, own, &from_left, &start, MPI_INT, ring, &requests[1]);
+      MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    }
+    for (int i = 0; i < kLong; ++i) CHECK(all[i] == 7 * left + i && own[i] == all[i]);
+  }
+  free(sent);
+  free(all);
+  free(own);
+  MPI_Comm_free(&ring);
+}
+
 // Each rank has a window: a number that everybody adds to, a slot for each rank, and a long array.
 static void one_sided(void) {
   enum { kRounds = 50, kLong = 30000 };
@@ -387,10 +547,13 @@ int main(int argc, char** argv) {
   self();
   order();
   wildcards_and_probes();
+  matched_probes();
   persistent_and_cancelled();
   collectives(MPI_COMM_WORLD);
   collectives_of_parts(MPI_COMM_WORLD);
   collectives_at_once(MPI_COMM_WORLD);
+  long_collectives_at_once(MPI_COMM_WORLD);
+  neighbours();
   one_sided();
   communicators();
   MPI_Barrier(MPI_COMM_WORLD);
