@@ -329,6 +329,8 @@ void Endpoint::on_event_error() noexcept {
     std::memcpy(&said, error.err_data, sizeof said);
     if (said.version == kCmVersion && said.reason == Reason::kAlready) {
       // The peer's own request is on its way to us; if it is lost, ours is repeated.
+      FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s says that its request crossed ours, which gives way\n",
+              peer.address.to_string().c_str());
       close_channel(*channel, FI_EALREADY);
       peer.retry_at = Deadline(Clock::now() + kAlreadyPatience);
       return;
@@ -402,7 +404,7 @@ void Endpoint::on_request(fi_info* info, const void* data, std::size_t len) noex
     const bool connecting = current->state == Channel::State::kConnecting;
     // A request of the process that we are connected with, or of one that did not say who it is, crossed ours.
     const bool stays = connecting ? *from < own : peer->process == 0 || peer->process == process;
-    if (connecting)
+    if (connecting || stays)
       FI_INFO(&provider(), FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", from->to_string().c_str(),
               stays ? "goes on" : "gives way");
     if (stays) return reject(info, static_cast<std::uint8_t>(Reason::kAlready));

@@ -98,6 +98,8 @@ void ReliableEndpoint::on_unreachable(Channel& channel, int error, const char* w
 
 void ReliableEndpoint::on_refused(Channel& channel) noexcept {
   Peer& peer = channel.peer();
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s turned our request down; its own crossed ours, or it is not ready\n",
+          peer.address.to_string().c_str());
   close_channel(channel, FI_ECONNREFUSED);
   auto again = net::now() + kRefusalPatience;
   if (parameters().connect_timeout_ms != 0) again = std::min(again, peer.give_up);
@@ -260,7 +262,7 @@ bool ReliableEndpoint::refuses(Peer& peer, const Address& own, std::uint32_t pro
   const bool asking = !current->open();
   // A request of the process that we are connected with, or of one that did not say who it is, crossed ours.
   const bool stays = asking ? peer.address < own : peer.process == 0 || peer.process == process;
-  if (asking)
+  if (asking || stays)
     FI_INFO(&provider(), FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", peer.address.to_string().c_str(),
             stays ? "goes on" : "gives way");
   if (stays) return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A reliable datagram end of a program that plays one of two peers; LD_LIBRARY_PATH decides whose library it is, and
-// RELIABLE_PROVIDER which provider of it ("tcp;ofi_rxm" if it is not set).
+// RELIABLE_PROVIDER which provider of it ("tcp;ofi_rxm" if it is not set), RELIABLE_ADDRESS and
+// RELIABLE_PORT at which address (127.0.0.1, any).
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -38,8 +39,9 @@ struct ReliableEnd {
     hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     const char* provider = std::getenv("RELIABLE_PROVIDER");
     hints->fabric_attr->prov_name = strdup(provider != nullptr ? provider : "tcp;ofi_rxm");
-    fi_info* info = nullptr;
-    ok(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints, &info), "fi_getinfo");
+    const char* address = std::getenv("RELIABLE_ADDRESS");
+    if (address == nullptr) address = "127.0.0.1";
+    ok(fi_getinfo(FI_VERSION(1, 17), address, std::getenv("RELIABLE_PORT"), FI_SOURCE, hints, &info), "fi_getinfo");
     fi_freeinfo(hints);
     fid_fabric* fabric = nullptr;
     ok(fi_fabric(info->fabric_attr, &fabric, nullptr), "fi_fabric");
@@ -49,16 +51,21 @@ struct ReliableEnd {
     ok(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open");
     fi_av_attr av_attr{};
     ok(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open");
-    ok(fi_endpoint(domain, info, &ep, nullptr), "fi_endpoint");
-    ok(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
-    ok(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
-    ok(fi_enable(ep), "fi_enable");
+    open_endpoint();
+    inject_size = info->tx_attr->inject_size;
     virtual_addresses = (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
     if (region.empty()) return;
     ok(fi_mr_reg(domain, region.data(), region.size(), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, nullptr),
        "fi_mr_reg");
   }
 
+  // Another one in the place of one that is closed.
+  void open_endpoint() {
+    ok(fi_endpoint(domain, info, &ep, nullptr), "fi_endpoint");
+    ok(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+    ok(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
+    ok(fi_enable(ep), "fi_enable");
+  }
   // Its name in hexadecimal digits.
   std::string name() const {
     unsigned char bytes[64];
@@ -117,11 +124,13 @@ struct ReliableEnd {
     return rc == 0 ? wait(&context) : static_cast<int>(-rc);
   }
 
+  fi_info* info = nullptr;
   fid_domain* domain = nullptr;
   fid_cq* cq = nullptr;
   fid_av* av = nullptr;
   fid_ep* ep = nullptr;
   fid_mr* mr = nullptr;
+  size_t inject_size = 0;
   bool virtual_addresses = false;
   std::vector<char> region;
   fi_context2 context{};
