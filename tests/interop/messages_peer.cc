@@ -4,13 +4,17 @@
 // distribution's libfabric; LD_LIBRARY_PATH decides which library each end really uses.
 //   messages_peer server           prints its name, then plays its part
 //   messages_peer client NAME      plays the other part
-// The first deviation ends the program with a sentence and code 1.
+// MESSAGE_SIZES in the environment of both has the lengths ("1 100 16385"), MESSAGES_AT_ONCE how many go together. The
+// first deviation ends the program with a sentence and code 1.
+#include <algorithm>
+#include <sstream>
+
 #include "reliable_end.h"
 
 namespace {
 
-constexpr size_t kSizes[] = {0, 1, 16384, 16385, 100'000, 131072, 131073, (1 << 20) + 1};
-constexpr size_t kAtOnce = 5;
+// Around what may be injected, what fits a packet, what goes in pieces of such packets.
+constexpr char kSizes[] = "0 1 64 65 128 129 16383 16384 16385 16448 16449 100000 131071 131072 131073 1048577";
 constexpr uint64_t kGo = 1000, kIntroduction = 1001;
 
 struct Slot {
@@ -18,8 +22,21 @@ struct Slot {
   std::vector<char> bytes;
 };
 
-char byte_of(uint64_t tag, size_t size, size_t at) {
-  return static_cast<char>(tag * 31 + size + at * 7 + (at >> 9));
+const char* setting(const char* name, const char* otherwise) {
+  const char* set = std::getenv(name);
+  return set != nullptr ? set : otherwise;
+}
+const size_t kAtOnce = std::strtoul(setting("MESSAGES_AT_ONCE", "5"), nullptr, 10);
+
+// What a message consists of, again and again.
+std::vector<char> block_of(uint64_t tag, size_t size) {
+  std::vector<char> block(131'071);
+  for (size_t at = 0; at < block.size(); ++at) block[at] = static_cast<char>(tag * 31 + size + at * 7 + (at >> 9));
+  return block;
+}
+template <class Visit>
+void for_each_block(size_t len, size_t block, Visit visit) {
+  for (size_t at = 0; at < len; at += block) visit(at, std::min(block, len - at));
 }
 
 // Messages that are under way together differ in length.
@@ -53,11 +70,16 @@ void send_all(ReliableEnd& end, fi_addr_t peer, size_t size, bool expected) {
     Slot& slot = slots[tag];
     slot.bytes.resize(length_of(size, tag));
     const size_t len = slot.bytes.size(), part = len / 3;
-    for (size_t at = 0; at < len; ++at) slot.bytes[at] = byte_of(tag, size, at);
+    const std::vector<char> block = block_of(tag, size);
+    for_each_block(len, block.size(),
+                   [&](size_t at, size_t n) { std::memcpy(slot.bytes.data() + at, block.data(), n); });
     const iovec iov[] = {{slot.bytes.data(), part}, {slot.bytes.data() + part, len - part}};
     const fi_msg_tagged message{iov, nullptr, 2, peer, tag, 0, &slot.context, 0};
-    const ssize_t rc = end.post([&] { return fi_tsendmsg(end.ep, &message, FI_COMPLETION); });
+    const bool injected = tag % 2 == 1 && len <= end.inject_size;
+    const uint64_t flags = FI_COMPLETION | (injected ? FI_INJECT : 0);
+    const ssize_t rc = end.post([&] { return fi_tsendmsg(end.ep, &message, flags); });
     if (rc != 0) fail("fi_tsendmsg", rc);
+    if (injected) std::fill(slot.bytes.begin(), slot.bytes.end(), '#');
   }
   if (!expected) tell(end, peer, kGo, nullptr, 0);
   wait_for_all(end, kAtOnce + (expected ? 0 : 1), "a send");
@@ -79,12 +101,16 @@ void receive_all(ReliableEnd& end, fi_addr_t peer, size_t size, bool expected) {
   wait_for_all(end, kAtOnce + (expected ? 1 : 0), "a receive");
   for (uint64_t tag = 0; tag < kAtOnce; ++tag) {
     const size_t len = length_of(size, tag);
-    for (size_t at = 0; at < len + 100; ++at)
-      if (slots[tag].bytes[at] != (at < len ? byte_of(tag, size, at) : 'x')) {
-        std::fprintf(stderr, "%s, %zu bytes, tag %u: byte %zu is wrong\n", expected ? "expected" : "unexpected", len,
-                     static_cast<unsigned>(tag), at);
-        std::exit(1);
-      }
+    const std::vector<char> block = block_of(tag, size), behind(100, 'x');
+    const char* const bytes = slots[tag].bytes.data();
+    const auto check = [&](size_t at, const std::vector<char>& right, size_t n) {
+      if (std::memcmp(bytes + at, right.data(), n) == 0) return;
+      std::fprintf(stderr, "%s, %zu bytes, tag %u: wrong bytes from %zu on\n", expected ? "expected" : "unexpected",
+                   len, static_cast<unsigned>(tag), at);
+      std::exit(1);
+    };
+    for_each_block(len, block.size(), [&](size_t at, size_t n) { check(at, block, n); });
+    check(len, behind, behind.size());
   }
 }
 
@@ -95,8 +121,11 @@ bool takes_unexpected(const char* role) {
 }
 
 void play(ReliableEnd& end, fi_addr_t peer, bool leads) {
+  std::vector<size_t> sizes;
+  for (std::istringstream words(setting("MESSAGE_SIZES", kSizes)); words >> sizes.emplace_back();) continue;
+  sizes.pop_back();
   for (const bool expected : {true, false})
-    for (const size_t size : kSizes)
+    for (const size_t size : sizes)
       for (const bool sends : {leads, !leads})
         if (expected || takes_unexpected(sends == leads ? "server" : "client"))
           (sends ? send_all : receive_all)(end, peer, size, expected);

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# exchange.sh PROGRAM WEFT PLUGINS: our library, the distribution's library, and the distribution's with our plug-in
-# exchange private data with each other (cm_exchange.cc). The program is linked with the distribution's library; WEFT and
-# PLUGINS are the folders of libfabric.so.1 and libverbs-fi.so. Runs itself in the lab.
+# exchange.sh PROGRAM WEFT PLUGINS [MESSAGES]: our library, the distribution's library, and the distribution's with our
+# plug-in exchange private data with each other (cm_exchange.cc), and messages of reliable datagrams with the program
+# MESSAGES (interop/messages_peer.cc). The programs are linked with the distribution's library; WEFT and PLUGINS are the
+# folders of libfabric.so.1 and libverbs-fi.so. Runs itself in the lab.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "$1" != in_guest ]; then exec sh "$here/run.sh" -t 400 sh "$here/exchange.sh" in_guest "$@"; fi
-program=$2 weft=$3 plugins=$4
+program=$2 weft=$3 plugins=$4 messages=${5:-}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failures=0 port=4700
@@ -44,4 +45,7 @@ for pair in weft:weft weft:stock stock:weft plugin:stock stock:plugin plugin:wef
     failures=$((failures + 1))
   fi
 done
+if [ -n "$messages" ]; then
+  sh "$here/../interop/messages.sh" "$messages" "$weft" verbs "$plugins" || failures=$((failures + 1))
+fi
 [ $failures -eq 0 ]
