@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A mutex that can be told not to lock: objects of a domain whose threading model promises that the application
-// serialises its calls (FI_THREAD_DOMAIN, FI_THREAD_COMPLETION; fi_domain(3)) pay for no atomic operation.
+// A mutex that can be told not to lock, for as long as the application's promises see to it that its users take turns:
+// the threading models of fi_domain(3). They pay for no atomic operation then. It may be told to lock at any time
+// (decision 0006).
 //
 // ThreadSanitizer finds locks taken in opposite orders with std::mutex only, so there it is one.
 #pragma once
 
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <mutex>
 
 #include "base/light_lock.h"
@@ -22,6 +29,10 @@ using MutexLock = LightLock;
 #endif
 
 // Meets Lockable, so std::lock_guard and std::unique_lock apply.
+//
+// Whoever enters without the lock says so, then looks whether that is still right; whoever enables the lock says that,
+// then looks whether somebody is inside. For one of them to see the other, both need a barrier in between. The one that
+// enables, which is rare, makes all threads of the process have one.
 class Mutex {
  public:
   explicit Mutex(bool enabled = true) noexcept : enabled_(enabled) {}
@@ -29,16 +40,67 @@ class Mutex {
   Mutex& operator=(const Mutex&) = delete;
 
   void lock() {
-    if (enabled_) mutex_.lock();
+    if (!enabled_.load(std::memory_order_relaxed) && enter()) return;
+    mutex_.lock();
   }
-  bool try_lock() { return !enabled_ || mutex_.try_lock(); }
+  bool try_lock() {
+    if (!enabled_.load(std::memory_order_relaxed) && enter()) return true;
+    return mutex_.try_lock();
+  }
   void unlock() {
-    if (enabled_) mutex_.unlock();
+    if (entered_) return leave();
+    mutex_.unlock();
+  }
+
+  bool enabled() const noexcept { return enabled_.load(std::memory_order_relaxed); }
+  // From now on it locks, and whoever was inside has left. Any thread that is not inside itself; of several, one at a
+  // time.
+  void enable() noexcept {
+    if (enabled()) return;
+    enabled_.store(true, std::memory_order_relaxed);
+    wait_until_left();
+  }
+  // From now on its users take turns. The caller has it locked. False, and nothing changed, where the system lacks what
+  // enable() needs while others work.
+  bool disable() noexcept {
+    if (::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0) return false;
+    enabled_.store(false, std::memory_order_relaxed);
+    return true;
+  }
+  // Returns after everybody has left who was inside when it was called, even if it does not lock. Not from inside.
+  void wait_for_others() {
+    if (!enabled()) return wait_until_left();
+    mutex_.lock();
+    mutex_.unlock();
   }
 
  private:
+  // Always inlined, or the case of real locks would save registers for this one.
+  [[gnu::always_inline]] bool enter() noexcept {
+    entering_.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!enabled_.load(std::memory_order_relaxed)) [[likely]] {
+      entered_ = true;
+      return true;
+    }
+    entering_.store(false, std::memory_order_release);
+    return false;
+  }
+  void leave() noexcept {
+    entered_ = false;
+    entering_.store(false, std::memory_order_release);
+  }
+  // Where the call is missing, disable() failed: then all who know the mutex take turns, and their order is the
+  // application's.
+  [[gnu::noinline, gnu::cold]] void wait_until_left() noexcept {
+    ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    while (entering_.load(std::memory_order_acquire)) ::sched_yield();
+  }
+
   MutexLock mutex_;
-  const bool enabled_;
+  std::atomic<bool> enabled_;
+  std::atomic<bool> entering_{false};  // somebody is inside without the lock, or about to find that it is needed
+  bool entered_ = false;               // the former; whoever holds the lock sees false
 };
 
 using Lock = std::lock_guard<Mutex>;

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A mutex whose users take turns takes no lock, and becomes a lock while others are at work.
+#include "base/mutex.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace weft {
+namespace {
+
+bool taken_by_others(Mutex& mutex) {
+  bool taken = false;
+  std::thread([&] {
+    taken = !mutex.try_lock();
+    if (!taken) mutex.unlock();
+  }).join();
+  return taken;
+}
+
+TEST(Mutex, EnabledItLocks) {
+  Mutex mutex;
+  Lock lock(mutex);
+  EXPECT_TRUE(taken_by_others(mutex));
+}
+
+TEST(Mutex, OfUsersThatTakeTurnsItTakesNoLock) {
+  Mutex mutex(false);
+  mutex.lock();
+  mutex.unlock();
+  EXPECT_TRUE(mutex.try_lock());
+  mutex.unlock();
+  EXPECT_FALSE(mutex.enabled());
+}
+
+TEST(Mutex, EnabledLaterItLocks) {
+  Mutex mutex(false);
+  mutex.lock();
+  mutex.unlock();
+  mutex.enable();
+  Lock lock(mutex);
+  EXPECT_TRUE(taken_by_others(mutex));
+}
+
+TEST(Mutex, DisabledByItsHolderItIsGivenBack) {
+  Mutex mutex;
+  mutex.lock();
+  if (!mutex.disable()) GTEST_SKIP() << "the system has no membarrier";
+  mutex.unlock();
+  mutex.lock();
+  mutex.unlock();
+  mutex.enable();
+  Lock lock(mutex);
+  EXPECT_TRUE(taken_by_others(mutex));
+}
+
+TEST(Mutex, EnablingWaitsForWhoIsInside) {
+  Mutex mutex;
+  mutex.lock();
+  if (!mutex.disable()) GTEST_SKIP() << "the system has no membarrier";
+  mutex.unlock();
+  std::atomic<bool> inside{false}, leaves{false};
+  std::thread user([&] {
+    Lock lock(mutex);
+    inside = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time for an enable() that does not wait to show it
+    leaves = true;
+  });
+  while (!inside) std::this_thread::yield();
+  mutex.enable();
+  EXPECT_TRUE(leaves);
+  user.join();
+}
+
+TEST(Mutex, WaitingForOthersWaitsForWhoIsInside) {
+  for (const bool locks : {true, false}) {
+    Mutex mutex;
+    mutex.lock();
+    if (!locks && !mutex.disable()) GTEST_SKIP() << "the system has no membarrier";
+    mutex.unlock();
+    std::atomic<bool> inside{false}, leaves{false};
+    std::thread user([&] {
+      Lock lock(mutex);
+      inside = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      leaves = true;
+    });
+    while (!inside) std::this_thread::yield();
+    mutex.wait_for_others();
+    EXPECT_TRUE(leaves) << locks;
+    EXPECT_EQ(mutex.enabled(), locks);
+    user.join();
+  }
+}
+
+// The case that the handshake is for: one enables and enters, while another comes and goes.
+TEST(Mutex, NobodyIsLostWhenItIsEnabledInTheMidst) {
+  constexpr int kEach = 300;
+  for (int round = 0; round < 300; ++round) {
+    Mutex mutex;
+    mutex.lock();
+    if (!mutex.disable()) GTEST_SKIP() << "the system has no membarrier";
+    mutex.unlock();
+    int count = 0;
+    std::atomic<bool> started{false};
+    std::thread user([&] {
+      for (int i = 0; i < kEach; ++i) {
+        Lock lock(mutex);
+        ++count;
+        started.store(true, std::memory_order_relaxed);
+      }
+    });
+    while (!started.load(std::memory_order_relaxed)) std::this_thread::yield();
+    mutex.enable();
+    for (int i = 0; i < kEach; ++i) {
+      Lock lock(mutex);
+      ++count;
+    }
+    user.join();
+    ASSERT_EQ(count, 2 * kEach) << round;
+  }
+}
+
+}  // namespace
+}  // namespace weft
