@@ -18,26 +18,21 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
   fid_domain* lower = nullptr;
   if (const int error = fi_domain(fabric.lower(), lower_info->get(), &lower, nullptr); error != 0) return error;
   Lower<fid_domain> opened(lower);
-  const bool automatic = info->domain_attr->progress == FI_PROGRESS_AUTO;
-  const bool locking = automatic || info->domain_attr->threading != FI_THREAD_DOMAIN;
-  auto engine = Engine::open(fabric.lower(), locking);
+  auto engine = Engine::open(fabric.lower(), turns_of(*info->domain_attr));
   if (!engine) return engine.error().code();
-  if (automatic)
+  if (info->domain_attr->progress == FI_PROGRESS_AUTO)
     if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
-  *domain =
-      &(new Domain(fabric, *info, std::move(*lower_info), std::move(opened), std::move(*engine), locking, context))
-           ->abi;
+  *domain = &(new Domain(fabric, *info, std::move(*lower_info), std::move(opened), std::move(*engine), context))->abi;
   return 0;
 }
 
 Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fid_domain> lower,
-               std::unique_ptr<Engine> engine, bool locking, void* context)
+               std::unique_ptr<Engine> engine, void* context)
     : DomainBase(fabric, info, context),
       lower_info_(std::move(lower_info)),
       levels_(std::exchange(lower_info_->tx_attr->op_flags, 0)),
       lower_(std::move(lower)),
       engine_(std::move(engine)),
-      locking_(locking),
       registers_locally_(needs_local_registration(*lower_info_)),
       virtual_addresses_((lower_info_->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC)) != 0),
       chooses_keys_((lower_info_->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0),
@@ -45,7 +40,9 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
       regions_({.mr_mode = virtual_addresses_ ? FI_MR_VIRT_ADDR : 0,
                 .api_version = api_version(),
                 .counter_from = [](const ::fid* fid) -> CounterCore* { return Counter::from(fid); },
-                .quiesce = [driven = engine_.get()] { Lock lock(driven->mutex()); }}) {
+                .locking = engine_->turns() != Turns::kDomain,
+                .quiesce = [driven = engine_.get()] { driven->mutex().wait_for_others(); }}) {
+  if (engine_->turns() == Turns::kDomain) engine_->lock_along(regions_.lock());
   engine_->deferred().serve({.counter = Counter::if_of, .routes = [](const ::fid* fid) -> CompletionRoutes* {
                                return rdm::routes_of<Endpoint>(fid);
                              }});
@@ -71,7 +68,10 @@ int Domain::bind(::fid* object, uint64_t flags) {
 }
 
 int Domain::control(int command, void* argument) {
-  if (DeferredWork::is_command(command)) return engine_->deferred().control(command, argument);
+  if (DeferredWork::is_command(command)) {
+    engine_->expect_groups();  // work starts in whichever thread is at hand
+    return engine_->deferred().control(command, argument);
+  }
   if (argument == nullptr) return -FI_EINVAL;
   if (command != FI_MAP_RAW_MR && command != FI_UNMAP_KEY) return -FI_ENOSYS;
   return fi_control(&lower_->fid, command, argument);
@@ -84,13 +84,14 @@ int Domain::av_open(fi_av_attr* attr, fid_av** av, void* context) {
 
 int Domain::cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
   if (cq == nullptr) return -FI_EINVAL;
-  return release_to(
-      CompletionQueue::open(Ref<RefCounted>(*this), attr, *engine_, api_version(), locking_, nullptr, context), cq);
+  return release_to(CompletionQueue::open(Ref<RefCounted>(*this), attr, *engine_, api_version(),
+                                          engine_->locking_with(attr), nullptr, context),
+                    cq);
 }
 
 int Domain::cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context) {
   if (cntr == nullptr) return -FI_EINVAL;
-  return release_to(Counter::open(Ref<RefCounted>(*this), attr, *engine_, locking_, context), cntr);
+  return release_to(Counter::open(Ref<RefCounted>(*this), attr, *engine_, engine_->locking_with(attr), context), cntr);
 }
 
 int Domain::poll_open(fi_poll_attr* attr, fid_poll** set) {
@@ -103,6 +104,7 @@ int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
 }
 
 int Domain::scalable_ep(fi_info* info, fid_ep** sep, void* context) {
+  engine_->expect_groups();
   return Endpoint::open_scalable(*this, info, sep, context);
 }
 
@@ -111,6 +113,7 @@ int Domain::stx_ctx(fi_tx_attr* attr, fid_stx** stx, void* context) {
 }
 
 int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** srx, void* context) {
+  engine_->expect_groups();
   return rdm::SharedReceive<Endpoint>::open(*this, attr, srx, context);
 }
 

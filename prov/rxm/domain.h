@@ -65,14 +65,13 @@ class Domain final : public DomainBase<Domain, Fabric> {
  private:
   friend DomainBase;
   Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fid_domain> lower,
-         std::unique_ptr<Engine> engine, bool locking, void* context);
+         std::unique_ptr<Engine> engine, void* context);
   ~Domain() = default;
 
   const InfoPtr lower_info_;
   const uint64_t levels_;
   Lower<fid_domain> lower_;
   const std::unique_ptr<Engine> engine_;
-  const bool locking_;
   const bool registers_locally_;
   const bool virtual_addresses_;
   const bool chooses_keys_;

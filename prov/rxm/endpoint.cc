@@ -86,6 +86,11 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
   abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
   refuse_transfers();
   take_triggers(caps_);
+  engine().on_endpoint_opened();
+}
+
+Endpoint::~Endpoint() {
+  engine().on_endpoint_closed();
 }
 
 int Endpoint::open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context) {
@@ -234,6 +239,7 @@ int Endpoint::enable() {
   if (Status status = shared_.check(); !status.ok()) return status.code();
   if (const int error = enable_contexts(); error != 0) return error;
   shared_.on_enabled(*this);
+  engine().on_enabled(routes_.bound());
   return 0;
 }
 

@@ -81,7 +81,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   friend rdm::SharedContexts<Endpoint>;
   friend rdm::SharedReceive<Endpoint>;
   Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context);
-  ~Endpoint() = default;
+  ~Endpoint();
 
   // endpoint.cc
   Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;

@@ -9,8 +9,8 @@
 
 namespace weft::rxm {
 
-Result<std::unique_ptr<Engine>> Engine::open(fid_fabric* lower, bool locking) {
-  std::unique_ptr<Engine> engine(new Engine(lower, locking));
+Result<std::unique_ptr<Engine>> Engine::open(fid_fabric* lower, Turns turns) {
+  std::unique_ptr<Engine> engine(new Engine(lower, turns));
   if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
   const int timer = net::timer_open();
   if (timer < 0) return failure(Status(timer));

@@ -46,8 +46,7 @@ class Driven : public ListHook<Driven> {
 
 class Engine : public EngineBase {
  public:
-  // `locking`: false if the application serialises all calls of the domain and no thread of ours drives it.
-  static Result<std::unique_ptr<Engine>> open(fid_fabric* lower, bool locking);
+  static Result<std::unique_ptr<Engine>> open(fid_fabric* lower, Turns turns);
   ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
@@ -72,7 +71,7 @@ class Engine : public EngineBase {
   }
 
  private:
-  Engine(fid_fabric* lower, bool locking) noexcept : EngineBase(locking), lower_(lower) {}
+  Engine(fid_fabric* lower, Turns turns) noexcept : EngineBase(turns), lower_(lower) {}
   bool watch(Driven& driven) noexcept;
   bool set_timer() noexcept;
   void progress() noexcept;

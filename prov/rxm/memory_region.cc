@@ -56,6 +56,7 @@ int MemoryRegion::bind_counter(Counter& counter, uint64_t flags) {
   if (const int error = fi_mr_bind(lower_.get(), (*count)->all(), flags); error != 0) return error;
   if (atomics_ != nullptr)
     if (const int error = fi_mr_bind(atomics_.get(), &counter.abi.fid, flags); error != 0) return error;
+  domain_.engine().expect_groups();
   Lock lock(domain_.engine().mutex());
   counts_.push_back(std::move(*count));
   domain_.engine().add(*counts_.back());

@@ -28,11 +28,13 @@ Domain::Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engi
 int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
   if (info != nullptr && info->ep_attr != nullptr && info->ep_attr->type == FI_EP_RDM)
     return ReliableEndpoint::open(*this, info, ep, context);
+  engine().expect_groups();
   return Endpoint::open(*this, info, ep, context);
 }
 
 int Domain::scalable_ep(fi_info* info, fid_ep** sep, void* context) {
   if (info == nullptr || info->ep_attr == nullptr || info->ep_attr->type != FI_EP_RDM) return -FI_EINVAL;
+  engine().expect_groups();
   return ReliableEndpoint::open_scalable(*this, info, sep, context);
 }
 
@@ -41,6 +43,7 @@ int Domain::stx_ctx(fi_tx_attr* attr, fid_stx** stx, void* context) {
 }
 
 int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context) {
+  engine().expect_groups();
   if (reliable_) return rdm::SharedReceive<ReliableEndpoint>::open(*this, attr, ep, context);
   return SharedReceive::open(*this, attr, ep, context);
 }

@@ -20,8 +20,8 @@ constexpr std::uint32_t interest(bool output) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::open() {
-  std::unique_ptr<Engine> engine(new Engine);
+Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
+  std::unique_ptr<Engine> engine(new Engine(turns));
   Status status = engine->open_descriptors();
   if (status.ok()) status = engine->deadlines_.open();
   if (status.ok()) status = engine->add_descriptor(engine->deadlines_.fd(), &engine->deadlines_);
@@ -29,7 +29,10 @@ Result<std::unique_ptr<Engine>> Engine::open() {
   return engine;
 }
 
-Engine::Engine() : receive_scratch_(new std::byte[kScratchSize]), transmit_scratch_(new std::byte[kScratchSize]) {}
+Engine::Engine(Turns turns)
+    : EngineBase(turns),
+      receive_scratch_(new std::byte[kScratchSize]),
+      transmit_scratch_(new std::byte[kScratchSize]) {}
 
 bool Engine::prepare_wait() noexcept {
   Lock lock(mutex_);

@@ -49,7 +49,7 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
 
 class Engine : public EngineBase {
  public:
-  static Result<std::unique_ptr<Engine>> open();
+  static Result<std::unique_ptr<Engine>> open(Turns turns = Turns::kNone);
   ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
@@ -91,7 +91,7 @@ class Engine : public EngineBase {
   std::byte* transmit_scratch() noexcept { return transmit_scratch_.get(); }
 
  private:
-  Engine();
+  explicit Engine(Turns turns);
   void begin_round() noexcept {
     ++round_;
     if (promptness_.pending()) promptness_.came_back(net::now());

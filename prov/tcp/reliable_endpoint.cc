@@ -76,9 +76,12 @@ ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Ad
   abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
   refuse_transfers();
   take_triggers(caps_);
+  engine().on_endpoint_opened();
 }
 
-ReliableEndpoint::~ReliableEndpoint() = default;
+ReliableEndpoint::~ReliableEndpoint() {
+  engine().on_endpoint_closed();
+}
 
 int ReliableEndpoint::open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context) {
   return rdm::ScalableEndpoint<ReliableEndpoint>::open(
@@ -136,6 +139,7 @@ int ReliableEndpoint::enable() {
   if (Status status = shared_.check(); !status.ok()) return status.code();
   if (const int error = enable_contexts(); error != 0) return error;
   shared_.on_enabled(*this);
+  engine().on_enabled(routes_.bound());
   return 0;
 }
 

@@ -22,14 +22,14 @@ constexpr std::uint32_t interest(bool output) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::open() {
-  std::unique_ptr<Engine> engine(new Engine);
+Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
+  std::unique_ptr<Engine> engine(new Engine(turns));
   if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
   return engine;
 }
 
 // Memory that is never touched costs nothing: most datagrams use the first page of their slot.
-Engine::Engine() : slots_(new std::byte[kReceiveBatch * kReceiveSlot]) {}
+Engine::Engine(Turns turns) : EngineBase(turns), slots_(new std::byte[kReceiveBatch * kReceiveSlot]) {}
 
 void Engine::drive() noexcept {
   Lock lock(mutex_);

@@ -46,7 +46,7 @@ struct Sender : ListHook<UnsentTag> {
 
 class Engine : public EngineBase {
  public:
-  static Result<std::unique_ptr<Engine>> open();
+  static Result<std::unique_ptr<Engine>> open(Turns turns = Turns::kNone);
   ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
@@ -72,7 +72,7 @@ class Engine : public EngineBase {
   std::byte* receive_slots() noexcept { return slots_.get(); }
 
  private:
-  Engine();
+  explicit Engine(Turns turns);
   void progress() noexcept;
   void flush() noexcept;
   void harvest() noexcept;

@@ -116,6 +116,7 @@ class CompletionQueueCore : public RefCounted {
   ssize_t take_error(fi_cq_err_entry* out) noexcept;
   const char* text_of(int prov_errno, const void* err_data, char* buf, size_t len) noexcept;
   size_t threshold_of(const void* cond) const noexcept;
+  Mutex& lock() noexcept { return mutex_; }
 
   WaitObject wait_;
 
@@ -169,8 +170,8 @@ concept ReadsDirectly = requires(E& engine, CompletionQueueCore& queue, void* bu
 template <class E>
 class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore {
  public:
-  // `parent` is the domain. `locking` is false only if every call in the domain is serialised (FI_THREAD_DOMAIN and the
-  // like) and no thread of ours drives the engine. Null `error_text`: fi_strerror.
+  // `parent` is the domain. `locking` is false only if every call in the domain is serialised (FI_THREAD_DOMAIN) and
+  // nobody else drives the engine; see EngineBase::expect_others(). Null `error_text`: fi_strerror.
   static Result<CompletionQueue*> open(Ref<RefCounted> parent, const fi_cq_attr* attr, E& engine, uint32_t api_version,
                                        bool locking, StrerrorFn error_text, void* context) {
     static_assert(ProgressEngine<E>);
@@ -179,6 +180,9 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
         new CompletionQueue(std::move(parent), *attr, engine, api_version, locking, error_text, context));
     if (Status status = queue->open_wait_object(*attr); !status.ok()) return failure(status);
     return queue.release();
+  }
+  ~CompletionQueue() {
+    if constexpr (requires { engine_.on_closed(&lock()); }) engine_.on_closed(&lock());
   }
   static const fi_ops* fid_ops() noexcept {
     static constexpr fi_ops kOps = make_fid_ops<CompletionQueue>();
@@ -255,6 +259,7 @@ CompletionQueue<E>::CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& at
   static constexpr fi_ops_cq kOps = make_cq_ops<CompletionQueue>();
   abi.fid = {FI_CLASS_CQ, context, const_cast<fi_ops*>(fid_ops())};
   abi.ops = const_cast<fi_ops_cq*>(&kOps);
+  if constexpr (requires { engine.on_opened(&lock()); }) engine.on_opened(&lock());
 }
 
 template <class E>

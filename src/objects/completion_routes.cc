@@ -2,6 +2,10 @@
 // Bindings of endpoints; see completion_routes.h.
 #include "objects/completion_routes.h"
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
 namespace weft {
 namespace {
 
@@ -63,6 +67,15 @@ void CompletionRoutes::receive_failed(const CompletionError& error) noexcept {
   if (may_be_deferred()) deferred->redirect(failed.context, reported, counter, true);
   if (counter != nullptr) counter->add_error(1);
   if (receive_queue) receive_queue->write_error(failed);
+}
+
+std::size_t CompletionRoutes::bound() const noexcept {
+  const CounterCore* counters[] = {send.get(),  receive.get(),     read.get(),
+                                   write.get(), remote_read.get(), remote_write.get()};
+  std::sort(std::begin(counters), std::end(counters), std::less<>());
+  const auto last = std::unique(std::begin(counters), std::end(counters));
+  return static_cast<std::size_t>(last - counters) - (counters[0] == nullptr) + !!transmit_queue +
+         (receive_queue && receive_queue.get() != transmit_queue.get());
 }
 
 }  // namespace weft

@@ -26,6 +26,9 @@ struct CompletionRoutes {
   // direction stand for all.
   Status check(std::uint64_t caps) const noexcept;
 
+  // How many queues and counters these are.
+  std::size_t bound() const noexcept;
+
   // Whether success is reported: always, unless the queue was bound for those that ask (FI_SELECTIVE_COMPLETION).
   bool reports_sent(std::uint64_t flags) const noexcept { return !transmit_selective || (flags & FI_COMPLETION) != 0; }
   bool reports_received(std::uint64_t flags) const noexcept {

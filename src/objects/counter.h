@@ -112,6 +112,9 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     if (Status status = counter->open_wait_object(*attr); !status.ok()) return failure(status);
     return counter.release();
   }
+  ~Counter() {
+    if constexpr (requires { engine_.on_closed(nullptr); }) engine_.on_closed(nullptr);
+  }
   static const fi_ops* fid_ops() noexcept {
     static constexpr fi_ops kOps = make_fid_ops<Counter>();
     return &kOps;
@@ -174,7 +177,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
   int wait(uint64_t threshold, int timeout_ms) noexcept;
 
  private:
-  Counter(Ref<RefCounted> parent, E& engine, void* context) noexcept;
+  Counter(Ref<RefCounted> parent, E& engine, void* context);
   Status open_wait_object(const fi_cntr_attr& attr);
   uint64_t report(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported) noexcept;
 
@@ -183,11 +186,12 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
 };
 
 template <class E>
-Counter<E>::Counter(Ref<RefCounted> parent, E& engine, void* context) noexcept
+Counter<E>::Counter(Ref<RefCounted> parent, E& engine, void* context)
     : CounterCore(std::move(parent)), engine_(engine) {
   static constexpr fi_ops_cntr kOps = make_cntr_ops<Counter>();
   abi.fid = {FI_CLASS_CNTR, context, const_cast<fi_ops*>(fid_ops())};
   abi.ops = const_cast<fi_ops_cntr*>(&kOps);
+  if constexpr (requires { engine.on_opened(nullptr); }) engine.on_opened(nullptr);
 }
 
 template <class E>

@@ -37,6 +37,8 @@ class DeferredWork final : private CounterWatch {
   DeferredWork(bool locking, const UniqueFd& wake, Mutex& engine) noexcept;
   ~DeferredWork();
   void serve(const Handles& handles) noexcept { handles_ = handles; }
+  // See EngineBase::expect_others().
+  void start_locking() noexcept { mutex_.enable(); }
 
   // FI_QUEUE_WORK; FI_CANCEL_WORK, which answers -FI_ENOENT for what is not here (any more), -FI_EBUSY for a transfer
   // that has started, but cancels a receive; FI_FLUSH_WORK, which takes null or the counter that is waited for.

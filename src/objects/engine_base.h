@@ -5,11 +5,16 @@
 // Thread-safety: with the mutex held, unless a member says otherwise.
 #pragma once
 
+#include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstdint>
+#include <mutex>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/readiness.h"
@@ -21,6 +26,15 @@
 
 namespace weft {
 
+// Which of the threads that use a domain take turns; fi_domain(3), threading. Those that do need no locks.
+enum class Turns : std::uint8_t { kNone, kCompletion, kDomain };
+
+inline Turns turns_of(const fi_domain_attr& attr) noexcept {
+  if (attr.progress == FI_PROGRESS_AUTO) return Turns::kNone;  // a thread of ours takes none
+  if (attr.threading == FI_THREAD_DOMAIN) return Turns::kDomain;
+  return attr.threading == FI_THREAD_COMPLETION ? Turns::kCompletion : Turns::kNone;
+}
+
 // A provider's engine derives from it, adds drive() and prepare_wait() (objects/progress.h) and calls stop_service()
 // before anything that its thread uses goes away.
 class EngineBase : public RefCounted {
@@ -31,14 +45,71 @@ class EngineBase : public RefCounted {
   void stop_service() noexcept { service_.stop(wake_.get()); }
   DeferredWork& deferred() noexcept { return deferred_; }
 
+  // False while all who come here take turns.
+  bool locking() const noexcept { return mutex_.enabled(); }
+  Turns turns() const noexcept { return turns_.load(std::memory_order_relaxed); }
+  // Others are going to drive the engine: readers of an event queue, which belongs to no domain, or a thread of ours.
+  // The locks of the domain become real, for good.
+  void expect_others() {
+    std::lock_guard lock(turns_mutex_);
+    turns_ = Turns::kNone;
+    lock_all();
+  }
+  // Something comes that FI_THREAD_COMPLETION lets several threads use at the same time, with no queue in common.
+  void expect_groups() {
+    if (turns() == Turns::kCompletion) expect_others();
+  }
+  // For a queue or counter that is opened: whether it locks. Its way of waiting may bring others: a wait set belongs to
+  // no domain either.
+  template <class Attr>
+  bool locking_with(const Attr* attr) {
+    if (attr != nullptr && (attr->wait_obj == FI_WAIT_SET || attr->wait_obj == FI_WAIT_MUTEX_COND)) expect_others();
+    return locking();
+  }
+
+  // A mutex that locks if the engine's does; with FI_THREAD_DOMAIN only, unless it is a queue's.
+  void lock_along(Mutex& mutex) {
+    std::lock_guard lock(turns_mutex_);
+    along_.push_back(&mutex);
+  }
+  // Queues (each with its mutex), counters and endpoints come and go: with FI_THREAD_COMPLETION there are no locks for
+  // the only endpoint and what is bound to it, since all of that takes turns.
+  void on_opened(Mutex* queue) {
+    std::lock_guard lock(turns_mutex_);
+    if (queue != nullptr) along_.push_back(queue);
+    ++queues_;
+    if (turns() == Turns::kCompletion) lock_all();
+  }
+  void on_closed(Mutex* queue) noexcept {
+    std::lock_guard lock(turns_mutex_);
+    --queues_;
+    std::erase(along_, queue);
+  }
+  void on_endpoint_opened() {
+    std::lock_guard lock(turns_mutex_);
+    ++endpoints_;
+    if (turns() == Turns::kCompletion) lock_all();
+  }
+  void on_endpoint_closed() noexcept {
+    std::lock_guard lock(turns_mutex_);
+    --endpoints_;
+  }
+  // With the mutex: an endpoint has been enabled that so many queues and counters are bound to.
+  void on_enabled(std::size_t bound) {
+    if (turns() != Turns::kCompletion) return;
+    std::lock_guard lock(turns_mutex_);
+    if (endpoints_ != 1 || queues_ != bound || !mutex_.disable()) return;
+    for (Mutex* each : along_) each->disable();
+  }
+
   // Nobody comes back soon to send what would be gathered: the next progress is a thread's that sleeps or serves.
   bool must_send_now() const noexcept { return waiting_ || automatic_; }
   // Counts the application's rounds of progress: sends posted within one round belong to one burst.
   std::uint64_t round() const noexcept { return round_; }
 
  protected:
-  // `locking`: false if the application serialises all calls of the domain and there is no thread of ours.
-  explicit EngineBase(bool locking = true) noexcept : mutex_(locking), deferred_(locking, wake_, mutex_) {}
+  explicit EngineBase(Turns turns = Turns::kNone) noexcept
+      : mutex_(turns != Turns::kDomain), deferred_(mutex_.enabled(), wake_, mutex_), turns_(turns) {}
   ~EngineBase() = default;
 
   Status open_descriptors() noexcept {
@@ -61,6 +132,7 @@ class EngineBase : public RefCounted {
   Status start_service(Serve serve) {
     static_assert(noexcept(serve()));
     if (service_.running()) return Status();
+    assert(locking());
     const Status started = service_.start(epoll_.get(), [this, serve]() noexcept {
       {
         Lock serving(mutex_);
@@ -85,6 +157,17 @@ class EngineBase : public RefCounted {
   DeferredWork deferred_;  // without the mutex
 
  private:
+  void lock_all() noexcept {
+    mutex_.enable();
+    deferred_.start_locking();
+    for (Mutex* each : along_) each->enable();
+  }
+
+  std::mutex turns_mutex_;  // guards the rest; nobody takes it while inside, except before the locks are given up
+  std::atomic<Turns> turns_;
+  std::size_t queues_ = 0;  // and counters
+  std::size_t endpoints_ = 0;
+  std::vector<Mutex*> along_;
   ServiceThread service_;
 };
 

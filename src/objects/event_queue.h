@@ -185,6 +185,7 @@ Status EventQueue<E>::attach(E& engine) {
     ++attached.count;
     return {};
   }
+  expect_others(engine);
   engines_.reserve(engines_.size() + 1);
   if (Status status = wait_.attach(engine.wait_fd()); !status.ok()) return status;
   engines_.push_back({&engine, 1});

@@ -66,14 +66,14 @@ int MemoryRegion::bind(::fid* object, uint64_t flags) {
   if (object == nullptr) return -FI_EINVAL;
   if (object->fclass == FI_CLASS_EP || object->fclass == FI_CLASS_SEP || object->fclass == FI_CLASS_RX_CTX) {
     if (flags != 0) return -FI_EBADFLAGS;
-    std::lock_guard lock(registry_.mutex_);
+    Lock lock(registry_.mutex_);
     endpoint_ = object;
     return 0;
   }
   CounterCore* counter = registry_.options_.counter_from != nullptr ? registry_.options_.counter_from(object) : nullptr;
   if (counter == nullptr) return -FI_EINVAL;
   if (flags == 0 || (flags & ~uint64_t{FI_REMOTE_WRITE | FI_REMOTE_READ}) != 0) return -FI_EBADFLAGS;
-  std::lock_guard lock(registry_.mutex_);
+  Lock lock(registry_.mutex_);
   if ((flags & FI_REMOTE_WRITE) != 0) on_write_ = Ref(*counter);
   if ((flags & FI_REMOTE_READ) != 0) on_read_ = Ref(*counter);
   registry_.has_counters_.store(true);
@@ -83,7 +83,7 @@ int MemoryRegion::bind(::fid* object, uint64_t flags) {
 int MemoryRegion::control(int command, void* arg) {
   switch (command) {
     case FI_ENABLE: {
-      std::lock_guard lock(registry_.mutex_);
+      Lock lock(registry_.mutex_);
       if ((registry_.options_.mr_mode & FI_MR_ENDPOINT) != 0 && endpoint_ == nullptr) return -FI_EOPBADSTATE;
       enabled_ = true;
       return 0;
@@ -109,7 +109,8 @@ int MemoryRegion::control(int command, void* arg) {
 MemoryRegions::MemoryRegions(Options options)
     : options_(std::move(options)),
       max_key_(options_.key_size >= sizeof(uint64_t) ? ~uint64_t{0} : (uint64_t{1} << (8 * options_.key_size)) - 1),
-      seed_(random_seed()) {}
+      seed_(random_seed()),
+      mutex_(options_.locking) {}
 
 MemoryRegions::~MemoryRegions() = default;
 
@@ -139,7 +140,7 @@ int MemoryRegions::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) 
   std::unique_ptr<MemoryRegion> region(new MemoryRegion(*this, memory, attr->access, flags, attr->context));
   Ref<EventQueueCore> events;
   {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     const auto key = choose_key_locked(attr->requested_key);
     if (!key) return key.error().code();
     regions_.emplace(*key, region.get());
@@ -170,7 +171,7 @@ Result<uint64_t> MemoryRegions::choose_key_locked(uint64_t requested) noexcept {
 
 void MemoryRegions::remove(MemoryRegion& region) noexcept {
   {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     regions_.erase(region.abi.key);
     generation_.fetch_add(1, std::memory_order_release);
   }
@@ -178,7 +179,7 @@ void MemoryRegions::remove(MemoryRegion& region) noexcept {
 }
 
 void MemoryRegions::report_to(EventQueueCore* queue) noexcept {
-  std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   events_ = queue != nullptr ? Ref(*queue) : Ref<EventQueueCore>();
 }
 
@@ -194,7 +195,7 @@ int MemoryRegions::unmap_key(const uint64_t* key) noexcept {
 }
 
 Result<void*> MemoryRegions::check(uint64_t key, uint64_t addr, size_t len, uint64_t access) noexcept {
-  std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   const auto found = regions_.find(key);
   if (found == regions_.end() || !found->second->enabled_) return failure(FI_ENOKEY);
   const MemoryRegion& region = *found->second;
@@ -208,7 +209,7 @@ Result<void*> MemoryRegions::check(uint64_t key, uint64_t addr, size_t len, uint
 
 void MemoryRegions::count_access(uint64_t key, uint64_t access) noexcept {
   if (!has_counters()) return;
-  std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   const auto found = regions_.find(key);
   if (found == regions_.end()) return;
   if ((access & FI_REMOTE_WRITE) != 0 && found->second->on_write_) found->second->on_write_->add(1);

@@ -8,11 +8,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 #include "abi/bridge.h"
 #include "abi/fid_ops.h"
+#include "base/mutex.h"
 #include "base/ref.h"
 #include "base/status.h"
 #include "objects/counter.h"
@@ -60,12 +60,15 @@ class MemoryRegions : public RefCounted {
     uint32_t api_version = 0;
     // Turns a handle that fi_mr_bind was given into a counter, null if it is none of this provider.
     CounterCore* (*counter_from)(const ::fid*) = nullptr;
+    // False: all calls take turns, unless lock() is enabled.
+    bool locking = true;
     // Returns after every copy that relied on check() has ended; called by fi_close(mr) when its key is already
     // unknown. A provider that checks and copies under one lock takes and releases that lock here.
     std::function<void()> quiesce;
   };
   explicit MemoryRegions(Options options);
   ~MemoryRegions();
+  Mutex& lock() noexcept { return mutex_; }
 
   // Bodies of the domain's fi_ops_mr slots. Errors: -FI_EINVAL, -FI_ENOKEY (key in use), -FI_EKEYREJECTED (key too
   // large), -FI_EBADFLAGS, -FI_ENOSYS (device memory).
@@ -104,7 +107,7 @@ class MemoryRegions : public RefCounted {
   const uint64_t seed_;  // provider-chosen keys are hard to guess
   std::atomic<bool> has_counters_{false};
   std::atomic<std::uint32_t> generation_{0};
-  std::mutex mutex_;  // guards the rest and the regions' mutable members
+  Mutex mutex_;  // guards the rest and the regions' mutable members
   uint64_t next_key_ = 0;
   std::unordered_map<uint64_t, MemoryRegion*> regions_;
   Ref<EventQueueCore> events_;

@@ -40,6 +40,13 @@ void expect_sleepers(E& engine) noexcept {
   if constexpr (requires { engine.expect_sleepers(); }) engine.expect_sleepers();
 }
 
+// Threads that the threading model of the engine's domain does not speak of are going to drive it. Engines that do
+// without locks until then have this hook.
+template <class E>
+void expect_others(E& engine) {
+  if constexpr (requires { engine.expect_others(); }) engine.expect_others();
+}
+
 // Whoever reads a completion may stop calling for a while, or for good. An engine has this hook if completions of its
 // can be there before what they stand for has left the process.
 template <class E>

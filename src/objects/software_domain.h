@@ -15,6 +15,7 @@
 #include "objects/counter.h"
 #include "objects/deferred_work.h"
 #include "objects/domain_base.h"
+#include "objects/engine_base.h"
 #include "objects/event_queue.h"
 #include "objects/memory_regions.h"
 #include "objects/poll_set.h"
@@ -31,7 +32,7 @@ class SoftwareDomain : public DomainBase<T, F> {
   // fi_domain. T is made from what its constructor takes.
   static int open(F& fabric, const fi_info* info, fid_domain** domain, void* context) {
     if (info == nullptr || domain == nullptr || info->domain_attr == nullptr) return -FI_EINVAL;
-    auto engine = E::open();
+    auto engine = E::open(turns_of(*info->domain_attr));
     if (!engine) return engine.error().code();
     if (info->domain_attr->progress == FI_PROGRESS_AUTO)
       if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
@@ -54,7 +55,10 @@ class SoftwareDomain : public DomainBase<T, F> {
     return 0;
   }
   int control(int command, void* argument) {
-    if (DeferredWork::is_command(command)) return engine_->deferred().control(command, argument);
+    if (DeferredWork::is_command(command)) {
+      engine_->expect_groups();  // work starts in whichever thread is at hand
+      return engine_->deferred().control(command, argument);
+    }
     if (argument == nullptr) return -FI_EINVAL;
     switch (command) {
       case FI_MAP_RAW_MR:
@@ -66,21 +70,21 @@ class SoftwareDomain : public DomainBase<T, F> {
     }
   }
 
-  // Slots of fi_ops_domain. Queues and counters are always locked: an event queue belongs to no domain, so its reader
-  // may drive the engine whatever the threading model.
+  // Slots of fi_ops_domain. Queues lock if the engine does.
   int av_open(fi_av_attr* attr, fid_av** av, void* context) {
     if (av == nullptr) return -FI_EINVAL;
     return release_to(AddressVector<E>::open(Ref<RefCounted>(*this), attr, this->addr_format(), context), av);
   }
   int cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
     if (cq == nullptr) return -FI_EINVAL;
-    return release_to(
-        CompletionQueue<E>::open(Ref<RefCounted>(*this), attr, *engine_, this->api_version(), true, nullptr, context),
-        cq);
+    return release_to(CompletionQueue<E>::open(Ref<RefCounted>(*this), attr, *engine_, this->api_version(),
+                                               engine_->locking_with(attr), nullptr, context),
+                      cq);
   }
   int cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context) {
     if (cntr == nullptr) return -FI_EINVAL;
-    return release_to(Counter<E>::open(Ref<RefCounted>(*this), attr, *engine_, true, context), cntr);
+    return release_to(Counter<E>::open(Ref<RefCounted>(*this), attr, *engine_, engine_->locking_with(attr), context),
+                      cntr);
   }
   int poll_open(fi_poll_attr* attr, fid_poll** set) {
     if (set == nullptr) return -FI_EINVAL;
@@ -101,7 +105,10 @@ class SoftwareDomain : public DomainBase<T, F> {
                   .key_size = sizeof(uint64_t),
                   .api_version = this->api_version(),
                   .counter_from = [](const ::fid* fid) -> CounterCore* { return Counter<E>::from(fid); },
-                  .quiesce = [driven = engine_.get()] { Lock lock(driven->mutex()); }}) {}
+                  .locking = engine_->turns() != Turns::kDomain,
+                  .quiesce = [driven = engine_.get()] { driven->mutex().wait_for_others(); }}) {
+    if (engine_->turns() == Turns::kDomain) engine_->lock_along(regions_.lock());
+  }
   ~SoftwareDomain() = default;
 
  private:
