@@ -82,8 +82,24 @@ int Domain::av_open(fi_av_attr* attr, fid_av** av, void* context) {
   return release_to(AddressVector::open(Ref<RefCounted>(*this), attr, addr_format(), context), av);
 }
 
+Result<Lower<fid_cq>> Domain::open_lower_queue(std::optional<int> signaling_vector) noexcept {
+  fi_cq_attr attr{};
+  attr.format = FI_CQ_FORMAT_TAGGED;
+  attr.wait_obj = FI_WAIT_FD;
+  if (signaling_vector) {
+    attr.flags = FI_AFFINITY;
+    attr.signaling_vector = *signaling_vector;
+  }
+  fid_cq* queue = nullptr;
+  if (const int error = fi_cq_open(lower_.get(), &attr, &queue, nullptr); error != 0) return failure(Status(error));
+  return Lower<fid_cq>(queue);
+}
+
+// Endpoints open the lower queues. Whether there is such an interrupt is to be known here all the same.
 int Domain::cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
   if (cq == nullptr) return -FI_EINVAL;
+  if (attr != nullptr && (attr->flags & FI_AFFINITY) != 0)
+    if (const auto tried = open_lower_queue(attr->signaling_vector); !tried) return tried.error().code();
   return release_to(CompletionQueue::open(Ref<RefCounted>(*this), attr, *engine_, api_version(),
                                           engine_->locking_with(attr), nullptr, context),
                     cq);

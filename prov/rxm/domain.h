@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "objects/domain_base.h"
 #include "objects/memory_regions.h"
@@ -33,6 +34,8 @@ class Domain final : public DomainBase<Domain, Fabric> {
   // FI_RMA_EVENT: the lower provider tells of accesses by peers.
   bool counts_accesses() const noexcept { return (lower_info_->caps & FI_RMA_EVENT) != 0; }
 
+  // A queue of the lower provider's, with FI_AFFINITY if there is a vector: interrupts are the device's.
+  Result<Lower<fid_cq>> open_lower_queue(std::optional<int> signaling_vector) noexcept;
   // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE: what the lower provider can be asked to wait for.
   uint64_t levels() const noexcept { return levels_; }
 

@@ -114,12 +114,9 @@ Status Endpoint::open_lower() noexcept {
   fid_eq* eq = nullptr;
   if (const int error = fi_eq_open(domain_.fabric().lower(), &eq_attr, &eq, nullptr); error != 0) return Status(error);
   lower_eq_.reset(eq);
-  fi_cq_attr cq_attr{};
-  cq_attr.format = FI_CQ_FORMAT_TAGGED;
-  cq_attr.wait_obj = FI_WAIT_FD;
-  fid_cq* cq = nullptr;
-  if (const int error = fi_cq_open(domain_.lower(), &cq_attr, &cq, nullptr); error != 0) return Status(error);
-  lower_cq_.reset(cq);
+  auto queue = domain_.open_lower_queue(std::nullopt);
+  if (!queue) return queue.error();
+  lower_cq_ = std::move(*queue);
   open_shared_receives();
   if (direct_reads_) (void)mailbox_.open();  // without it they are acknowledged over the connection
   fid_pep* pep = nullptr;
@@ -195,7 +192,13 @@ int Endpoint::bind(::fid* object, uint64_t flags) {
 
 Status Endpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
   if (enabled_) return Status(-FI_EOPBADSTATE);
-  return routes_.bind(queue, flags);
+  if (!queue.signaling_vector()) return routes_.bind(queue, flags);
+  // Nobody is bound to the lower queue before the endpoint is enabled, so another one can take its place.
+  auto lower = domain_.open_lower_queue(queue.signaling_vector());
+  if (!lower) return lower.error();
+  if (Status status = routes_.bind(queue, flags); !status.ok()) return status;
+  lower_cq_ = std::move(*lower);
+  return {};
 }
 
 // Accesses of peers happen below; not every lower provider tells of them.

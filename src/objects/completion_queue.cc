@@ -61,6 +61,7 @@ CompletionQueueCore::CompletionQueueCore(Ref<RefCounted> parent, const fi_cq_att
       entry_size_(size_of(format_)),
       size_(attr.size != 0 ? attr.size : kDefaultSize),
       api_version_(api_version),
+      signaling_vector_((attr.flags & FI_AFFINITY) != 0 ? std::optional(attr.signaling_vector) : std::nullopt),
       threshold_wait_(attr.wait_cond == FI_CQ_COND_THRESHOLD),
       error_text_(error_text),
       mutex_(locking) {}

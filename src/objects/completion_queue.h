@@ -15,6 +15,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,6 +101,8 @@ class CompletionQueueCore : public RefCounted {
   }
 
   fi_cq_format format() const noexcept { return format_; }
+  // FI_AFFINITY: the interrupt that it was opened for.
+  std::optional<int> signaling_vector() const noexcept { return signaling_vector_; }
   size_t entry_size() const noexcept { return entry_size_; }
   WaitObject& wait_object() noexcept { return wait_; }
 
@@ -139,6 +142,7 @@ class CompletionQueueCore : public RefCounted {
   const size_t entry_size_;  // bytes
   const size_t size_;
   const uint32_t api_version_;
+  const std::optional<int> signaling_vector_;
   const bool threshold_wait_;  // sread's cond counts
   const StrerrorFn error_text_;
 

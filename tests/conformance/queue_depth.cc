@@ -136,4 +136,16 @@ TEST_P(QueueDepth, InterruptsCanBeSpread) {
   EXPECT_EQ(cq, nullptr);
 }
 
+TEST_P(QueueDepth, QueuesWithAnInterruptServeEndpoints) {
+  Fabric fabric(target());
+  NodeOptions options;
+  for (fi_cq_attr* attr : {&options.tx_cq, &options.rx_cq}) {
+    attr->format = FI_CQ_FORMAT_TAGGED;
+    attr->flags = FI_AFFINITY;
+    attr->signaling_vector = 0;
+  }
+  Pair pair(fabric, options);
+  expect_talking(pair);
+}
+
 }  // namespace queue_depth
