@@ -134,23 +134,13 @@ int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** srx, void* context) {
 }
 
 int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags) {
-  if (attr == nullptr) return -FI_EINVAL;
-  if (flags != 0 && flags != FI_FETCH_ATOMIC && flags != FI_COMPARE_ATOMIC) return -FI_EBADFLAGS;
-  const auto kind = flags == 0                 ? rdm::AtomicKind::kUpdate
-                    : flags == FI_FETCH_ATOMIC ? rdm::AtomicKind::kFetch
-                                               : rdm::AtomicKind::kCompare;
-  const std::size_t count = atomic_count(kind, datatype, operation);
-  if (count == 0) return -FI_EOPNOTSUPP;
-  attr->count = count;
-  attr->size = rdm::element_size(datatype);
-  return 0;
+  return rdm::query_atomic(atomic_limit(), datatype, operation, attr, flags);
 }
 
 // As much as goes behind a header into an eager packet.
-std::size_t Domain::atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
-  if (!rdm::has_atomic(kind, datatype, operation)) return 0;
-  const std::size_t limit = fabric().parameters.eager_limit, arrays = kind == rdm::AtomicKind::kCompare ? 2 : 1;
-  return limit < sizeof(AtomicHeader) ? 0 : (limit - sizeof(AtomicHeader)) / arrays / rdm::element_size(datatype);
+std::size_t Domain::atomic_limit() const noexcept {
+  const std::size_t limit = fabric().parameters.eager_limit;
+  return limit < sizeof(AtomicHeader) ? 0 : limit - sizeof(AtomicHeader);
 }
 
 Result<Lower<fid_mr>> Domain::register_memory(const void* buf, size_t len, uint64_t access) noexcept {

@@ -12,7 +12,6 @@
 
 #include "objects/domain_base.h"
 #include "objects/memory_regions.h"
-#include "rdm/atomics.h"
 #include "rxm/engine.h"
 #include "rxm/fabric.h"
 #include "rxm/queues.h"
@@ -28,8 +27,8 @@ class Domain final : public DomainBase<Domain, Fabric> {
   const fi_info& lower_info() const noexcept { return *lower_info_; }
   // Memory that peers may update; the lower provider knows all that they may read and write.
   MemoryRegions& regions() noexcept { return regions_; }
-  // Elements that one operation may have; 0: there is none such.
-  std::size_t atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
+  // Bytes of arrays that may travel with an atomic operation.
+  std::size_t atomic_limit() const noexcept;
   bool registers_locally() const noexcept { return registers_locally_; }
   // FI_RMA_EVENT: the lower provider tells of accesses by peers.
   bool counts_accesses() const noexcept { return (lower_info_->caps & FI_RMA_EVENT) != 0; }

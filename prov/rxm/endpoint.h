@@ -139,8 +139,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   // atomics.cc
   ssize_t update(const AtomicRequest& request) noexcept;
   std::size_t atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
-  ssize_t check(const AtomicRequest& request) noexcept;
-  Buffer* make_atomic_packet(const AtomicRequest& request) noexcept;
+  Buffer* make_atomic_packet(const AtomicRequest& request, std::span<const iovec> arrays) noexcept;
   bool waits_for_atomics(const Transmit& transmit) noexcept;
   ssize_t start_atomic(Channel& channel, Transmit& transmit) noexcept;
   void release_atomic(Transmit& transmit) noexcept;

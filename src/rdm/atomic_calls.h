@@ -9,26 +9,10 @@
 #include <span>
 
 #include "abi/atomic_ops.h"
-#include "rdm/atomics.h"
+#include "rdm/atomic_origin.h"
 #include "rdm/endpoint_calls.h"
 
 namespace weft::rdm {
-
-// An update of a peer's memory.
-struct AtomicRequest {
-  AtomicKind kind;
-  fi_datatype datatype;
-  fi_op operation;
-  std::span<const fi_ioc> operands;
-  std::span<const fi_ioc> compares = {};
-  std::span<const fi_ioc> results = {};
-  std::span<const fi_rma_ioc> remote;
-  fi_addr_t peer;
-  std::uint64_t flags;
-  void* context = nullptr;
-  bool silent = false;
-  CompletionRoutes* routes = nullptr;  // see TransmitRequest
-};
 
 // T: as for EndpointCalls, with
 //   ssize_t update(const AtomicRequest&) noexcept
