@@ -26,6 +26,11 @@ enum class Op : std::uint8_t {
   kAnnounced = 7,
   // Between ends that both said that they close idle connections (reliable_greeting.h): a word of rdm/farewell.h.
   kFarewell = 64,
+  // Between ends that both said that they know them: an atomic operation (AtomicWords in the place of the tag, ranges
+  // in elements, arrays behind the header) and the answer that each gets, in order (a status in the place of the tag,
+  // then what was fetched). Elements are in the byte order that both ends share.
+  kAtomic = 65,
+  kAtomicAnswer = 66,
 };
 
 inline constexpr std::uint8_t kDataVersion = 3;
@@ -39,6 +44,21 @@ inline constexpr std::uint16_t kFlagTagged = 1 << 7;  // on kMessage: release 1.
 inline constexpr std::size_t kTickets = 256;
 inline constexpr std::uint8_t kOpDataAck = 2;  // on kMessage without payload: the acknowledgement
 inline constexpr std::size_t kMaxRmaIov = 4;
+
+// What kind of atomic operation, of which elements: from the lowest byte on.
+struct AtomicWords {
+  std::uint8_t kind = 0;       // rdm::AtomicKind
+  std::uint8_t datatype = 0;   // fi_datatype
+  std::uint8_t operation = 0;  // fi_op
+
+  constexpr std::uint64_t packed() const noexcept {
+    return kind | std::uint64_t{datatype} << 8 | std::uint64_t{operation} << 16;
+  }
+  static constexpr AtomicWords of(std::uint64_t packed) noexcept {
+    return {static_cast<std::uint8_t>(packed), static_cast<std::uint8_t>(packed >> 8),
+            static_cast<std::uint8_t>(packed >> 16)};
+  }
+};
 
 // One range of remote memory, as it lies on the wire.
 struct RmaRange {
@@ -66,7 +86,8 @@ struct DataHeader {
   void name_context(std::uint8_t index) noexcept { flags |= static_cast<std::uint16_t>(index << kContextShift); }
   bool has_cq_data() const noexcept { return (flags & kFlagCqData) != 0; }
   bool wants_ack() const noexcept { return (flags & kFlagDeliveryComplete) != 0; }
-  bool has_tag() const noexcept { return op == Op::kTagged || op == Op::kAnnouncement; }
+  bool is_atomic() const noexcept { return op == Op::kAtomic || op == Op::kAtomicAnswer; }
+  bool has_tag() const noexcept { return op == Op::kTagged || op == Op::kAnnouncement || is_atomic(); }
   bool is_ack() const noexcept { return op == Op::kMessage && op_data == kOpDataAck; }
   std::size_t size() const noexcept {
     return kBaseHeaderSize + (has_cq_data() ? 8 : 0) + (has_tag() ? 8 : 0) + (op == Op::kAnnouncement ? 8 : 0) +
@@ -137,16 +158,17 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   DataHeader header;
   const auto op = static_cast<std::uint8_t>(in[1]);
   header.op = static_cast<Op>(op);
-  if (header.op > Op::kAnnounced && header.op != Op::kFarewell) return failure(EPROTO);
+  if (header.op > Op::kAnnounced && header.op != Op::kFarewell && !header.is_atomic()) return failure(EPROTO);
   std::memcpy(&header.flags, in + 2, 2);
   if (swap) header.flags = __builtin_bswap16(header.flags);
   header.op_data = static_cast<std::uint8_t>(in[4]);
   if (header.op == Op::kMessage && (header.flags & kFlagTagged) != 0) header.op = Op::kTagged;
   // Other operations carry no ranges, whatever the count says: the reference leaves a request's in its answer.
-  if (header.op == Op::kReadRequest || header.op == Op::kWrite) {
+  if (header.op == Op::kReadRequest || header.op == Op::kWrite || header.op == Op::kAtomic) {
     header.rma_count = static_cast<std::uint8_t>(in[5]);
     if (header.rma_count == 0 || header.rma_count > kMaxRmaIov) return failure(EPROTO);
   }
+  if (header.is_atomic() && header.flags != 0) return failure(EPROTO);
   const std::size_t size = header.size();
   const std::uint64_t total = word(in + 8);
   if (size != static_cast<std::uint8_t>(in[kHeaderSizeOffset]) || total < size) return failure(EPROTO);

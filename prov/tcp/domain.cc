@@ -48,4 +48,8 @@ int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context) {
   return SharedReceive::open(*this, attr, ep, context);
 }
 
+int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags) {
+  return reliable_ ? rdm::query_atomic(kMaxAtomicBytes, datatype, operation, attr, flags) : -FI_EOPNOTSUPP;
+}
+
 }  // namespace weft::tcp

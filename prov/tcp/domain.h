@@ -20,12 +20,13 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   TransferPools& pools() noexcept { return pools_; }
   SpareSocket& spare_socket() noexcept { return spare_socket_; }
 
-  // Slots of fi_ops_domain, beside those of SoftwareDomain. There are no atomics on this wire. Shared receive contexts
-  // are for endpoints of the type that the domain was opened for: reliable datagrams, or else connected ones.
+  // Slots of fi_ops_domain, beside those of SoftwareDomain. Atomic operations and shared receive contexts are for
+  // endpoints of the type that the domain was opened for: only reliable datagrams have the former.
   int endpoint(fi_info* info, fid_ep** ep, void* context);
   int scalable_ep(fi_info* info, fid_ep** sep, void* context);
   int stx_ctx(fi_tx_attr* attr, fid_stx** stx, void* context);
   int srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context);
+  int query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags);
 
  private:
   friend DomainBase;

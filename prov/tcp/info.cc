@@ -26,10 +26,11 @@ constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
 constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fields of one bit each
 
 // Reliable datagrams: the same over connections that nobody sees; what needs one of the application's own is not there.
-constexpr uint64_t kReliableTxCaps = kTxCaps | FI_NAMED_RX_CTX;
-constexpr uint64_t kReliableRxCaps = kRxCaps | FI_SOURCE | FI_DIRECTED_RECV | FI_NAMED_RX_CTX;
+constexpr uint64_t kReliableTxCaps = kTxCaps | FI_ATOMIC | FI_NAMED_RX_CTX;
+constexpr uint64_t kReliableRxCaps = kRxCaps | FI_ATOMIC | FI_SOURCE | FI_DIRECTED_RECV | FI_NAMED_RX_CTX;
 // A long message waits at its sender, so that what follows overtakes its data, though not its matching.
-constexpr uint64_t kReliableOrder = kConnectionOrder & ~(FI_ORDER_RAS | FI_ORDER_WAS);
+// Atomic operations are carried out one after the other, and what they fetch is copied at once.
+constexpr uint64_t kReliableOrder = (kConnectionOrder & ~(FI_ORDER_RAS | FI_ORDER_WAS)) | FI_ORDER_ATOMIC_WAR;
 
 void describe_endpoint(fi_info& info, uint32_t version, const Parameters& parameters) {
   info.caps = kTxCaps | kRxCaps;

@@ -16,6 +16,8 @@ inline constexpr std::size_t kReliableInjectSize = 16 * 1024;
 // Longer tagged messages of reliable datagrams are announced to peers that understand it, and sent when they are
 // wanted.
 inline constexpr std::size_t kAnnounceSize = 128 * 1024;
+// What one atomic operation may carry: operands, and what they are compared with.
+inline constexpr std::size_t kMaxAtomicBytes = 16 * 1024;
 inline constexpr std::size_t kDefaultQueueSize = 256;    // operations outstanding per direction
 inline constexpr std::size_t kReliableQueueSize = 2048;  // of reliable datagrams, per peer
 inline constexpr std::size_t kDefaultMinMultiReceive = 64;

@@ -56,6 +56,7 @@ Status Channel::ask(const Address& own, UniqueFd socket, int timeout_ms) noexcep
   asking_.reset(new (std::nothrow) Asking(*this, std::move(socket), timeout_ms));
   if (asking_ == nullptr) return Status(-FI_ENOMEM);
   Greeting greeting = Greeting::of(own.port(), endpoint_.process());
+  greeting.features |= kAskerHasAtomics;
   if (endpoint_.closes_idle(peer_)) greeting.features |= kAskerCloses;
   asking_->message.compose(CmType::kRequest, &greeting, sizeof greeting);
   // Its end may be known at once; the endpoint hears of it when the caller is done with the channel.
@@ -106,15 +107,20 @@ void Channel::on_answer() noexcept {
     return endpoint_.on_unreachable(*this, FI_EREMOTEIO, "the peer accepted without saying who it is");
   peer_.process = ntohl(greeting.process);
   const std::unique_ptr<Asking> done = std::move(asking_);
-  const bool closes = endpoint_.closes_idle(peer_) && (greeting.features & kAnswererCloses) != 0;
-  start(std::move(done->socket), message.swapped(), greeting.answered(), closes, done.get());
+  const std::uint8_t version = greeting.answered();
+  const Agreement agreement{
+      .version = version,
+      .closes = endpoint_.closes_idle(peer_) && (greeting.features & kAnswererCloses) != 0,
+      .atomics = version >= 1 && !message.swapped() && (greeting.features & kAnswererHasAtomics) != 0};
+  start(std::move(done->socket), message.swapped(), agreement, done.get());
   stream_.ask_when_silent(endpoint_.parameters().keepalive_s);
   endpoint_.on_open(*this);
 }
 
-void Channel::start(UniqueFd socket, bool swap_bytes, std::uint8_t version, bool closes, Watch* handshake) noexcept {
-  if (closes) farewell_.allow(endpoint_.idle_timeout(), net::now());
-  if (version >= 1) tickets_.reset(new (std::nothrow) bool[kTickets]());
+void Channel::start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept {
+  if (agreement.closes) farewell_.allow(endpoint_.idle_timeout(), net::now());
+  has_atomics_ = agreement.atomics;
+  if (agreement.version >= 1) tickets_.reset(new (std::nothrow) bool[kTickets]());
   announces_ = tickets_ != nullptr;
   stream_.start(std::move(socket), swap_bytes, {}, handshake);
 }
@@ -278,6 +284,11 @@ void Channel::clear(std::uint8_t ticket, bool wants_ack, const rdm::Delivery& de
     return out_of_memory();
   }
   stream_.clear(ticket);
+}
+
+ArrivingAtomic* Channel::arriving_atomic() noexcept {
+  if (arriving_atomic_ == nullptr) arriving_atomic_.reset(new (std::nothrow) ArrivingAtomic);
+  return arriving_atomic_.get();
 }
 
 void Channel::out_of_memory() noexcept {

@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "base/list.h"
+#include "rdm/atomic_target.h"
 #include "rdm/farewell.h"
 #include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
 #include "tcp/handshake.h"
+#include "tcp/reliable_greeting.h"
 #include "tcp/stream.h"
 #include "tcp/waiting_transmit.h"
 
@@ -36,6 +38,12 @@ struct Unclaimed : rdm::Message, ListHook<Unclaimed> {
   Channel* channel = nullptr;
   std::unique_ptr<std::byte[]> payload;
   rdm::Delivery taker;
+};
+
+// A peer's atomic operation while its arrays come in: it is carried out as a whole.
+struct ArrivingAtomic {
+  rdm::AtomicDemand demand;
+  alignas(16) std::byte arrays[kMaxAtomicBytes];
 };
 
 // Somebody with an address. Owner: the endpoint, until it closes.
@@ -77,9 +85,7 @@ class Channel final : public ListHook<Channel>, public ListHook<CrowdedTag> {
   Status ask(const Address& own, UniqueFd socket, int timeout_ms) noexcept;
   // Why it does not get there, in a sentence; until it is open.
   std::string failure(int error, const char* why) const noexcept;
-  // The peer speaks `version`.
-  // `closes`: and knows how to close idle connections.
-  void start(UniqueFd socket, bool swap_bytes, std::uint8_t version, bool closes, Watch* handshake) noexcept;
+  void start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept;
   // Local end: everything outstanding fails with `reason`.
   void close(int reason) noexcept;
 
@@ -92,6 +98,8 @@ class Channel final : public ListHook<Channel>, public ListHook<CrowdedTag> {
   // The rest will not come. `arriving`: of the message that was being received.
   void abandon(bool arriving, int error) noexcept;
   void on_stream_end(int error) noexcept;
+  bool has_atomics() const noexcept { return has_atomics_; }
+  ArrivingAtomic* arriving_atomic() noexcept;  // null: no memory
   bool may_announce() const noexcept { return announces_ && tickets_left_ != 0; }
   std::uint8_t take_ticket() noexcept;
   void give_back_ticket(std::uint8_t ticket) noexcept;
@@ -138,6 +146,7 @@ class Channel final : public ListHook<Channel>, public ListHook<CrowdedTag> {
   rdm::Farewell farewell_;
   std::uint32_t arrived_count_ = 0;  // messages
   bool announces_ = false;
+  bool has_atomics_ = false;
   std::uint8_t last_ticket_ = 0;
   std::uint16_t tickets_left_ = kTickets - 1;
   std::unique_ptr<bool[]> tickets_;  // those in use
@@ -149,6 +158,7 @@ class Channel final : public ListHook<Channel>, public ListHook<CrowdedTag> {
   Unclaimed* blocked_ = nullptr;  // what the stream stopped at
   List<Unclaimed> messages_;      // those that are not here yet
   std::vector<Cleared> cleared_;
+  std::unique_ptr<ArrivingAtomic> arriving_atomic_;  // from the first one on
 };
 
 }  // namespace weft::tcp

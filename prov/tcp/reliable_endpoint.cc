@@ -2,6 +2,8 @@
 // Reliable-datagram endpoints: creation, bindings, options, names, transfers; see reliable_endpoint.h.
 #include "tcp/reliable_endpoint.h"
 
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include "objects/endpoint_names.h"
 #include "objects/event_binding.h"
 #include "tcp/names.h"
+#include "tcp/provider.h"
 
 namespace weft::tcp {
 namespace {
@@ -31,6 +34,9 @@ Op op_of(rdm::Operation operation) noexcept {
       return Op::kReadRequest;
     case rdm::Operation::kWrite:
       return Op::kWrite;
+    case rdm::Operation::kUpdate:
+    case rdm::Operation::kFetch:
+      return Op::kAtomic;
     default:
       return Op::kMessage;
   }
@@ -53,7 +59,7 @@ int ReliableEndpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, voi
 
 ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket,
                                    void* context)
-    : EndpointCalls(info),
+    : AtomicCalls(info),
       domain_(domain),
       domain_ref_(domain),
       addr_format_(info.addr_format),
@@ -194,6 +200,37 @@ ssize_t ReliableEndpoint::transmit(rdm::TransmitRequest&& request) noexcept {
   std::size_t remote = 0;
   for (const fi_rma_iov& range : request.remote) remote += range.len;
   if (!request.remote.empty() && remote != len) return -FI_EINVAL;
+  return submit(request, len);
+}
+
+ssize_t ReliableEndpoint::update(const rdm::AtomicRequest& request) noexcept {
+  const std::size_t most = atomic_count(request.kind, request.datatype, request.operation);
+  if (const int wrong = rdm::check_atomic(request, most); wrong != 0) return wrong;
+  if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
+  const rdm::AtomicBuffers buffers(request);
+  fi_rma_iov ranges[kMaxRmaIov];
+  std::transform(request.remote.begin(), request.remote.end(), ranges, [](const fi_rma_ioc& range) {
+    return fi_rma_iov{range.addr, range.count, range.key};
+  });
+  const AtomicWords words{.kind = static_cast<std::uint8_t>(request.kind),
+                          .datatype = static_cast<std::uint8_t>(request.datatype),
+                          .operation = static_cast<std::uint8_t>(request.operation)};
+  const bool fetches = request.kind != rdm::AtomicKind::kUpdate;
+  return submit({.operation = fetches ? rdm::Operation::kFetch : rdm::Operation::kUpdate,
+                 .iov = buffers.results(),
+                 .flags = request.flags,
+                 .destination = request.peer,
+                 .context = request.context,
+                 .tag = words.packed(),
+                 .remote = {ranges, request.remote.size()},
+                 .silent = request.silent,
+                 .routes = request.routes,
+                 .arrays = buffers.sent()},
+                total_length(buffers.results()));
+}
+
+// All of it is right but, perhaps, the peer.
+ssize_t ReliableEndpoint::submit(const rdm::TransmitRequest& request, std::size_t len) noexcept {
   Lock lock(engine().mutex());
   Peer* peer = peer_of(request.destination);
   if (peer == nullptr) return -FI_EINVAL;
@@ -220,16 +257,29 @@ ssize_t ReliableEndpoint::hand_on(Channel& channel, const rdm::TransmitRequest& 
   std::transform(request.remote.begin(), request.remote.end(), ranges, [](const fi_rma_iov& range) {
     return RmaRange{range.addr, range.len, range.key};
   });
+  const bool atomic = request.operation >= rdm::Operation::kUpdate;
+  if (atomic && !channel.has_atomics()) return refuse_atomic(channel.peer(), request);
   return channel.stream().transmit({.op = op_of(request.operation),
                                     .flags = request.flags,
-                                    .local = request.iov,
+                                    .local = atomic ? request.arrays : request.iov,
                                     .remote = {ranges, request.remote.size()},
                                     .cq_data = request.data,
                                     .tag = request.tag,
                                     .context = request.context,
                                     .silent = request.silent,
                                     .receive_context = request.receive_context,
-                                    .routes = request.routes});
+                                    .routes = request.routes,
+                                    .results = atomic ? request.iov : std::span<const iovec>()});
+}
+
+// The peer would not understand it. It fails as if it had been tried: nobody knew before the peer was connected.
+ssize_t ReliableEndpoint::refuse_atomic(Peer& peer, const rdm::TransmitRequest& request) noexcept {
+  constexpr const char* kWhy = "the peer does not know weft's atomic operations on tcp, or has another byte order";
+  FI_INFO(&provider(), FI_LOG_EP_DATA, "an atomic operation for %s fails: %s\n", peer.address.to_string().c_str(),
+          kWhy);
+  routes_of(request).transmit_failed(rdm::completion_flags_of(request.operation), request.context, FI_EOPNOTSUPP,
+                                     FI_EOPNOTSUPP, kWhy);
+  return 0;
 }
 
 ssize_t ReliableEndpoint::wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept {

@@ -15,7 +15,7 @@
 
 #include "base/pool.h"
 #include "objects/completion_routes.h"
-#include "rdm/endpoint_calls.h"
+#include "rdm/atomic_calls.h"
 #include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
 #include "rdm/scalable_endpoint.h"
@@ -29,12 +29,12 @@ namespace weft::tcp {
 
 class PeerListener;
 
-class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, private rdm::Protocol {
+class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, private rdm::Protocol {
  public:
   using EngineType = Engine;
   using VectorType = AddressVector;
   template <class T>
-  using Calls = rdm::EndpointCalls<T>;
+  using Calls = rdm::AtomicCalls<T>;
 
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
   static int open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context);
@@ -88,6 +88,7 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
  private:
   friend rdm::TransferCalls<ReliableEndpoint>;
   friend rdm::EndpointCalls<ReliableEndpoint>;
+  friend rdm::AtomicCalls<ReliableEndpoint>;
   friend rdm::ScalableEndpoint<ReliableEndpoint>;
   friend rdm::EndpointContext<ReliableEndpoint>;
   friend rdm::SharedContexts<ReliableEndpoint>;
@@ -103,6 +104,12 @@ class ReliableEndpoint final : public rdm::EndpointCalls<ReliableEndpoint>, priv
     return request.routes != nullptr ? *request.routes : routes_;
   }
   ssize_t transmit(rdm::TransmitRequest&& request) noexcept;
+  ssize_t update(const rdm::AtomicRequest& request) noexcept;
+  std::size_t atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
+    return rdm::atomic_count(kMaxAtomicBytes, kind, datatype, operation);
+  }
+  ssize_t submit(const rdm::TransmitRequest& request, std::size_t len) noexcept;
+  ssize_t refuse_atomic(Peer& peer, const rdm::TransmitRequest& request) noexcept;
   ssize_t hand_on(Channel& channel, const rdm::TransmitRequest& request) noexcept;
   ssize_t wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept;
   void progress() noexcept { engine().progress(); }

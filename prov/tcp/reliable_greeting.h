@@ -20,6 +20,9 @@ inline constexpr std::uint8_t kAnsweredVersion = 0x80;
 // release 1.17 answers with what it was asked.
 inline constexpr std::uint8_t kAskerCloses = 0x20;
 inline constexpr std::uint8_t kAnswererCloses = 0x40;
+// The same of atomic operations (Op::kAtomic), which weft alone has: to others none is sent.
+inline constexpr std::uint8_t kAskerHasAtomics = 0x08;
+inline constexpr std::uint8_t kAnswererHasAtomics = 0x10;
 
 struct Greeting {
   std::uint8_t version = kReliableVersion;
@@ -43,5 +46,12 @@ struct Greeting {
   }
 };
 static_assert(sizeof(Greeting) == 8);
+
+// What both ends of a connection have said that they can do.
+struct Agreement {
+  std::uint8_t version = 0;
+  bool closes = false;   // idle connections
+  bool atomics = false;  // arrays of elements travel as they are, so never between ends of different byte orders
+};
 
 }  // namespace weft::tcp

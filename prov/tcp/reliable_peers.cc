@@ -277,8 +277,12 @@ void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greetin
   const std::uint8_t version = Greeting::common(greeting.version);
   Greeting answer = Greeting::of(own_.port(), process_);
   answer.version = version == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(version | kAnsweredVersion);
-  const bool closes = version >= 1 && !twin && closes_idle(peer) && (greeting.features & kAskerCloses) != 0;
-  if (closes) answer.features |= kAnswererCloses;
+  const Agreement agreement{
+      .version = version,
+      .closes = version >= 1 && !twin && closes_idle(peer) && (greeting.features & kAskerCloses) != 0,
+      .atomics = version >= 1 && !request.message().swapped() && (greeting.features & kAskerHasAtomics) != 0};
+  if (agreement.closes) answer.features |= kAnswererCloses;
+  if (agreement.atomics) answer.features |= kAnswererHasAtomics;
   CmMessage message;
   message.compose(CmType::kAccept, &answer, sizeof answer);
   const auto bytes = message.unsent();
@@ -292,7 +296,7 @@ void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greetin
   }
   (twin ? peer.twin : peer.channel) = channel;
   if (!twin) peer.process = ntohl(greeting.process);
-  channel->start(std::move(socket), request.message().swapped(), version, closes, &request);
+  channel->start(std::move(socket), request.message().swapped(), agreement, &request);
   if (!twin) flush(peer);
 }
 

@@ -141,7 +141,7 @@ void Stream::cancel_receives(int arriving_error, int native) noexcept {
   stash_.clear();
   blocked_ = false;
   payload_left_ = 0;
-  if (reading_ != nullptr) fail_record(*std::exchange(reading_, nullptr), arriving_error);
+  if (reading_ != nullptr) fail_record(*std::exchange(reading_, nullptr), arriving_error, end_error_);
   if (channel_ != nullptr) {
     const bool arriving = std::exchange(sink_kind_, Sink::kNone) == Sink::kChannel;
     return channel_->abandon(arriving, arriving_error);

@@ -70,7 +70,16 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
  private:
   friend Channel;
   enum class State : std::uint8_t { kIdle, kOpen, kDraining, kEnded };
-  enum class Sink : std::uint8_t { kNone, kReceive, kUnexpected, kChannel, kRmaWrite, kReadResponse };
+  enum class Sink : std::uint8_t {
+    kNone,
+    kReceive,
+    kUnexpected,
+    kChannel,
+    kRmaWrite,
+    kReadResponse,
+    kAtomic,
+    kAtomicAnswer
+  };
 
   void run() noexcept;
   void on_deadline_passed() noexcept;
@@ -95,8 +104,9 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   void on_written(Transmit& record) noexcept;
   bool fence_holds(const Transmit& record) noexcept;
   void complete(Transmit& record) noexcept;
-  void fail_record(Transmit& record, int error) noexcept;
+  void fail_record(Transmit& record, int error, int native) noexcept;
   void respond(const DataHeader& header, std::span<const iovec> payload) noexcept;
+  void respond_with(Transmit& record) noexcept;
   bool announces(const TransmitRequest& request, std::size_t len, Then then) const noexcept;
   void send_announced(std::uint8_t ticket) noexcept;
   bool wants_completion(const TransmitRequest& request) const noexcept {
@@ -144,6 +154,13 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   void fail_receive(const Piece& piece, int error, int native) noexcept;
   void release(Receive& receive) noexcept;
   void count_regions(std::uint64_t access) noexcept;
+
+  // stream_atomics.cc
+  bool begin_atomic() noexcept;
+  void finish_atomic() noexcept;
+  void begin_atomic_answer() noexcept;
+  void finish_atomic_answer() noexcept;
+
   std::uint64_t owe_ack() noexcept;
   void pay_ack(std::uint64_t sequence) noexcept;
   Result<std::size_t> translate(std::span<const RmaRange> ranges, std::uint64_t access, iovec* out) noexcept;
@@ -184,6 +201,7 @@ class Stream final : public Watch, public ListHook<BlockedTag> {
   List<Transmit> sending_;
   List<Transmit> awaiting_acks_;
   List<Transmit> awaiting_reads_;
+  List<Transmit> awaiting_atomics_;
   List<Transmit> awaiting_clearance_;
 
   // Incoming: the message that is arriving; after it, at least header_.payload still tells how long it was.

@@ -75,6 +75,12 @@ bool Stream::begin(const DataHeader& header) noexcept {
       set_sink(Sink::kNone, {});
       send_announced(header.op_data);
       break;
+    case Op::kAtomic:
+      taken = begin_atomic();
+      break;
+    case Op::kAtomicAnswer:
+      begin_atomic_answer();
+      break;
     case Op::kFarewell:
       set_sink(Sink::kNone, {});
       if (channel_ != nullptr)
@@ -218,6 +224,12 @@ void Stream::finish() noexcept {
       break;
     case Sink::kReadResponse:
       complete(*std::exchange(reading_, nullptr));
+      break;
+    case Sink::kAtomic:
+      finish_atomic();
+      break;
+    case Sink::kAtomicAnswer:
+      finish_atomic_answer();
       break;
     case Sink::kNone:
       break;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMaxPieces = 64;            // iovecs per system call
 constexpr std::size_t kBatchBytes = 1024 * 1024;  // stop gathering there, so that accounting stays cheap
 
-std::uint64_t completion_flags(Op op) noexcept {
+std::uint64_t completion_flags(Op op, bool fetches = false) noexcept {
   switch (op) {
     case Op::kTagged:
       return FI_TAGGED | FI_SEND;
@@ -28,6 +28,8 @@ std::uint64_t completion_flags(Op op) noexcept {
       return FI_RMA | FI_READ;
     case Op::kWrite:
       return FI_RMA | FI_WRITE;
+    case Op::kAtomic:
+      return FI_ATOMIC | (fetches ? FI_READ : FI_WRITE);
     default:
       return FI_MSG | FI_SEND;
   }
@@ -81,12 +83,11 @@ ssize_t Stream::transmit(const TransmitRequest& request) noexcept {
   Then then = Then::kComplete;
   if (request.op == Op::kReadRequest) {
     then = Then::kAwaitRead;
-  } else {
-    header.payload = len;
-    if (request.flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) {
-      then = Then::kAwaitAck;
-      header.flags |= kFlagDeliveryComplete;
-    }
+  } else if (header.payload = len; request.op == Op::kAtomic) {
+    then = Then::kAwaitAtomic;  // whatever level is asked for: the answer says that it has been carried out
+  } else if (request.flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) {
+    then = Then::kAwaitAck;
+    header.flags |= kFlagDeliveryComplete;
   }
   if (announces(request, len, then)) {
     header.op = Op::kAnnouncement;
@@ -209,27 +210,25 @@ Transmit* Stream::make_record(const TransmitRequest& request, const DataHeader& 
   record->then = then;
   record->fence = (request.flags & FI_FENCE) != 0;
   record->report = wants_completion(request);
-  record->completion_flags = completion_flags(request.op);
+  record->completion_flags = completion_flags(request.op, !request.results.empty());
   record->context = request.context;
   record->routes = request.routes;
   std::size_t inline_len = encode(header, record->inlined);
   record->len = inline_len + header.payload;
-  if (then != Then::kAwaitRead && len <= kInjectSize) {
-    weft::gather(request.local, record->inlined + inline_len);
-    inline_len += len;
-  } else if ((request.flags & FI_INJECT) != 0 && then != Then::kAwaitRead) {
-    record->copy.reset(new (std::nothrow) std::byte[len]);
-    if (record->copy == nullptr) {
+  // What waits behind the header in memory of its own refers to nothing of the application's but to where results go.
+  const bool atomic = then == Then::kAwaitAtomic;
+  std::span<const iovec> refers = request.local;
+  if (then != Then::kAwaitRead && (len <= kInjectSize || atomic || (request.flags & FI_INJECT) != 0)) {
+    refers = request.results;
+    if (len > kInjectSize && !record->make_copy(len)) {
       pools_.transmits.give_back(record);
       return nullptr;
     }
-    weft::gather(request.local, record->copy.get());
-    record->iov[0] = {record->copy.get(), len};
-    record->iov_count = 1;
-  } else {
-    std::copy(request.local.begin(), request.local.end(), record->iov);
-    record->iov_count = static_cast<std::uint8_t>(request.local.size());
+    weft::gather(request.local, len > kInjectSize ? record->copy.get() : record->inlined + inline_len);
+    if (len <= kInjectSize) inline_len += len;
   }
+  std::copy(refers.begin(), refers.end(), record->iov);
+  record->iov_count = static_cast<std::uint8_t>(refers.size());
   record->inline_len = static_cast<std::uint16_t>(inline_len);
   ++outstanding_;
   return record;
@@ -323,6 +322,9 @@ void Stream::on_written(Transmit& record) noexcept {
     case Then::kAwaitRead:
       awaiting_reads_.push_back(record);
       break;
+    case Then::kAwaitAtomic:
+      awaiting_atomics_.push_back(record);
+      break;
     case Then::kRespond:
       pools_.transmits.give_back(&record);
       // A peer whose read requests were held back may go on.
@@ -334,7 +336,7 @@ void Stream::on_written(Transmit& record) noexcept {
 // FI_FENCE: nothing of before may be unfinished when the message leaves.
 bool Stream::fence_holds(const Transmit& record) noexcept {
   return record.fence && (reading_ != nullptr || !sending_.empty() || !awaiting_acks_.empty() ||
-                          !awaiting_reads_.empty() || !awaiting_clearance_.empty());
+                          !awaiting_reads_.empty() || !awaiting_atomics_.empty() || !awaiting_clearance_.empty());
 }
 
 void Stream::send_announced(std::uint8_t ticket) noexcept {
@@ -370,15 +372,16 @@ void Stream::complete(Transmit& record) noexcept {
   pools_.transmits.give_back(&record);
 }
 
-void Stream::fail_record(Transmit& record, int error) noexcept {
-  routes_of(record).transmit_failed(record.completion_flags, record.context, error, end_error_);
+void Stream::fail_record(Transmit& record, int error, int native) noexcept {
+  routes_of(record).transmit_failed(record.completion_flags, record.context, error, native);
   --outstanding_;
   pools_.transmits.give_back(&record);
 }
 
 bool Stream::carries(const CompletionRoutes& routes) noexcept {
   if (reading_ != nullptr && reading_->routes == &routes) return true;
-  for (List<Transmit>* list : {&awaiting_acks_, &awaiting_reads_, &awaiting_clearance_, &sending_, &queue_})
+  for (List<Transmit>* list :
+       {&awaiting_acks_, &awaiting_reads_, &awaiting_atomics_, &awaiting_clearance_, &sending_, &queue_})
     for (Transmit& record : *list)
       if (record.routes == &routes) return true;
   return false;
@@ -396,8 +399,12 @@ void Stream::respond(const DataHeader& header, std::span<const iovec> payload) n
   // What a read was granted is kept behind the header, to be checked again if a registration is closed meanwhile.
   static_assert(kBaseHeaderSize + sizeof header.rma <= kInlineSize);
   if (!payload.empty()) std::memcpy(record->inlined + kBaseHeaderSize, header_.rma, sizeof header_.rma);
+  respond_with(*record);
+}
+
+void Stream::respond_with(Transmit& record) noexcept {
   ++response_count_;
-  responses_.push_back(*record);
+  responses_.push_back(record);
   resume();
 }
 
@@ -415,13 +422,13 @@ bool Stream::response_still_valid(Transmit& record) noexcept {
 void Stream::cancel_transmits(int error, int native) noexcept {
   end_error_ = native;
   for (List<Transmit>* list :
-       {&awaiting_acks_, &awaiting_reads_, &awaiting_clearance_, &sending_, &queue_, &responses_}) {
+       {&awaiting_acks_, &awaiting_reads_, &awaiting_atomics_, &awaiting_clearance_, &sending_, &queue_, &responses_}) {
     while (!list->empty()) {
       Transmit& record = list->pop_front();
       if (record.then == Then::kRespond)
         pools_.transmits.give_back(&record);
       else
-        fail_record(record, error);
+        fail_record(record, error, native);
     }
   }
   gathered_ = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
 
 #include "base/list.h"
@@ -19,11 +20,12 @@ namespace weft::tcp {
 
 // What remains to be done when the last byte of a message has left.
 enum class Then : std::uint8_t {
-  kComplete,    // report it
-  kAwaitAck,    // report it when the peer acknowledges: FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE
-  kAwaitRead,   // report it when the peer's data has arrived: fi_read
-  kAwaitClear,  // send what it announced when the peer wants it
-  kRespond,     // nothing: an acknowledgement or the answer to a read
+  kComplete,     // report it
+  kAwaitAck,     // report it when the peer acknowledges: FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE
+  kAwaitRead,    // report it when the peer's data has arrived: fi_read
+  kAwaitAtomic,  // report it when the peer has carried it out
+  kAwaitClear,   // send what it announced when the peer wants it
+  kRespond,      // nothing: an acknowledgement or the answer to a read or to an atomic operation
 };
 
 // Lives on the caller's stack during a transfer call.
@@ -35,9 +37,10 @@ struct TransmitRequest {
   std::uint64_t cq_data = 0;
   std::uint64_t tag = 0;
   void* context = nullptr;
-  bool silent = false;                 // fi_inject and its kind: no completion on success
-  std::uint8_t receive_context = 0;    // the peer's, that a message is for
-  CompletionRoutes* routes = nullptr;  // where it completes; null: where all of the stream does
+  bool silent = false;                  // fi_inject and its kind: no completion on success
+  std::uint8_t receive_context = 0;     // the peer's, that a message is for
+  CompletionRoutes* routes = nullptr;   // where it completes; null: where all of the stream does
+  std::span<const iovec> results = {};  // kAtomic: where what was fetched belongs, if it is one that fetches
 };
 
 // A plain message, which has no flags but FI_COMPLETION, of 1 to kInjectSize bytes: what most requests are.
@@ -72,15 +75,25 @@ struct Transmit : ListHook<Transmit> {
   std::uint64_t completion_flags = 0;
   void* context = nullptr;
   CompletionRoutes* routes = nullptr;
-  std::size_t len = 0;                // all bytes on the wire
-  std::size_t sent = 0;               // of these, accepted by the kernel
-  iovec iov[kIovLimit];               // payload in the application's memory; for reads, where the answer goes
-  std::unique_ptr<std::byte[]> copy;  // FI_INJECT: of a payload that is too long for `inlined`
+  std::size_t len = 0;   // all bytes on the wire
+  std::size_t sent = 0;  // of these, accepted by the kernel
+  iovec iov[kIovLimit];  // payload in the application's memory; or where the peer's answer goes
+  // A payload of its own that is too long for `inlined`: injected, of an atomic operation, fetched by one of the
+  // peer's.
+  std::unique_ptr<std::byte[]> copy;
+  iovec copied{};
   std::byte inlined[kInlineSize];
 
+  // False when memory runs out.
+  bool make_copy(std::size_t bytes) noexcept {
+    copy.reset(new (std::nothrow) std::byte[bytes]);
+    copied = {copy.get(), bytes};
+    return copy != nullptr;
+  }
   // The payload iovecs that follow the inlined bytes on the wire; read requests and announcements have none.
   std::span<const iovec> payload() const noexcept {
-    const bool bare = then == Then::kAwaitRead || then == Then::kAwaitClear;
+    if (copy != nullptr) return {&copied, 1};
+    const bool bare = then == Then::kAwaitRead || then == Then::kAwaitAtomic || then == Then::kAwaitClear;
     return bare ? std::span<const iovec>() : std::span(iov, iov_count);
   }
 };

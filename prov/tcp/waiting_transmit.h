@@ -23,21 +23,29 @@ struct WaitingTransmit : ListHook<WaitingTransmit> {
     request = asked;
     std::copy(asked.remote.begin(), asked.remote.end(), remote_);
     request.remote = {remote_, asked.remote.size()};
-    if ((asked.flags & FI_INJECT) == 0 || len == 0) {
-      std::copy(asked.iov.begin(), asked.iov.end(), iov_);
-      request.iov = {iov_, asked.iov.size()};
-      return true;
+    const bool atomic = asked.operation >= rdm::Operation::kUpdate;
+    if (!atomic && (asked.flags & FI_INJECT) != 0 && len != 0) {
+      iov_[0] = copied(asked.iov, len);
+      request.iov = {iov_, 1};
+      return iov_[0].iov_base != nullptr;
     }
-    copy_.reset(new (std::nothrow) std::byte[len]);
-    if (copy_ == nullptr) return false;
-    gather(asked.iov, copy_.get());
-    iov_[0] = {copy_.get(), len};
-    request.iov = {iov_, 1};
-    return true;
+    std::copy(asked.iov.begin(), asked.iov.end(), iov_);
+    request.iov = {iov_, asked.iov.size()};
+    if (asked.arrays.empty()) return true;
+    arrays_ = copied(asked.arrays, total_length(asked.arrays));
+    request.arrays = {&arrays_, 1};
+    return arrays_.iov_base != nullptr;
   }
 
  private:
+  iovec copied(std::span<const iovec> pieces, std::size_t len) noexcept {
+    copy_.reset(new (std::nothrow) std::byte[len]);
+    if (copy_ != nullptr) gather(pieces, copy_.get());
+    return {copy_.get(), len};
+  }
+
   iovec iov_[kIovLimit];
+  iovec arrays_{};
   fi_rma_iov remote_[kMaxRmaIov];
   std::unique_ptr<std::byte[]> copy_;
 };

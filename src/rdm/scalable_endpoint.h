@@ -128,7 +128,10 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
 
   int enable() {
     if (enabled_) return 0;
-    if (Status status = place_.routes.check(transmits_ ? FI_SEND : FI_RECV); !status.ok()) return status.code();
+    // Of an endpoint without messages a context receives nothing, and needs no queue for that.
+    const bool completes = transmits_ || caps_ == 0 || (caps_ & (FI_MSG | FI_TAGGED)) != 0;
+    if (Status status = place_.routes.check(transmits_ ? FI_SEND : FI_RECV); completes && !status.ok())
+      return status.code();
     if (const int error = core_.enable_contexts(); error != 0) return error;
     enabled_ = true;
     this->take_transfers(caps_);

@@ -54,6 +54,8 @@ struct TransmitRequest {
   bool silent = false;                 // fi_inject: no completion on success
   std::uint8_t receive_context = 0;    // the peer's, that a message is for
   CompletionRoutes* routes = nullptr;  // of a context of the endpoint; null: its own
+  // kUpdate, kFetch: what travels; `iov` is where results belong then, ranges are in elements.
+  std::span<const iovec> arrays = {};
 };
 
 // Receive contexts of an endpoint: their index has eight bits on the wires.

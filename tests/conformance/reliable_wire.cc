@@ -8,6 +8,7 @@
 
 #include "fixture/driver.h"
 #include "fixture/member.h"
+#include "fixture/raw_asker.h"
 #include "fixture/raw_peer.h"
 
 namespace reliable_wire {
@@ -19,39 +20,15 @@ CONFORMANCE_TOPIC(ReliableWire);
 
 namespace {
 
-constexpr uint8_t kAnnouncement = 5, kClearance = 6, kAnnounced = 7;
-constexpr size_t kGreeting = 8;
-constexpr size_t kLong = 300'000;
+using raw::Asker, raw::greeting, raw::kGreeting;
 
-std::string greeting(uint8_t version, uint16_t port, uint32_t process) {
-  std::string bytes(kGreeting, '\0');
-  bytes[0] = static_cast<char>(version);
-  const uint16_t big_port = htons(port);
-  const uint32_t big_process = htonl(process);
-  std::memcpy(&bytes[2], &big_port, sizeof big_port);
-  std::memcpy(&bytes[4], &big_process, sizeof big_process);
-  return bytes;
-}
+constexpr uint8_t kAnnouncement = 5, kClearance = 6, kAnnounced = 7;
+constexpr size_t kLong = 300'000;
 
 std::string with_ticket(std::string header, uint8_t ticket) {
   header[4] = static_cast<char>(ticket);
   return header;
 }
-
-// A peer that asks for a connection, naming a port that it does not listen at unless it says so.
-struct Asker {
-  Asker(const Address& victim, uint8_t version, uint16_t port = 9, uint32_t process = 1)
-      : socket(raw::Socket::connected_to(victim)) {
-    require(socket.write(raw::cm_message(raw::kConnreq, greeting(version, port, process))), "write");
-    const std::string header = socket.read(raw::kCmHeader);
-    require(header.size() == raw::kCmHeader, "no answer");
-    accepted = header[1] == raw::kConnresp;
-    if (accepted) answer = socket.read(kGreeting);
-  }
-  raw::Socket socket;
-  bool accepted = false;
-  std::string answer;
-};
 
 // An end of ours that a bare socket talks to.
 struct Scene {
@@ -109,7 +86,8 @@ TEST_P(ReliableWire, OfRequestsThatCrossTheGreaterAddressWins) {
     ASSERT_EQ(scene.end->tsend(out, 64, 5, &sent), 0);
     raw::Socket asked = listener.accept();
     const std::string request = asked.read(raw::kCmHeader + kGreeting);
-    ASSERT_EQ(request.substr(raw::kCmHeader), greeting(1, scene.name.port(), static_cast<uint32_t>(getpid())));
+    ASSERT_EQ(request.substr(raw::kCmHeader),
+              greeting(1, scene.name.port(), static_cast<uint32_t>(getpid()), raw::kAskerHasAtomics));
     // The wire compares bytes as they travel, and so most significant first.
     const bool greater = listener.address().port() > scene.name.port();
     (greater ? won : lost) = true;

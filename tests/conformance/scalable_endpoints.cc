@@ -214,6 +214,23 @@ TEST_P(ScalableEndpoints, AtomicOperationsWorkFromEveryContext) {
   }
 }
 
+// Programs for one-sided communication only bind no queue there.
+TEST_P(ScalableEndpoints, ReceiveContextsWithoutMessagesNeedNoQueue) {
+  SCALABLE_ONLY();
+  for (const uint64_t caps : {uint64_t{FI_RMA}, uint64_t{FI_RMA | FI_MSG}}) {
+    const HintsEditor edit = [&](fi_info& hints) {
+      with_contexts(1, 1)(hints);
+      hints.caps = caps;
+    };
+    Fabric fabric(target(), edit);
+    ScalableEnd end(fabric, 1, 0);
+    fid_ep* context = nullptr;
+    ASSERT_EQ(fi_rx_context(end.sep(), 0, nullptr, &context, nullptr), 0);
+    const Handle<fid_ep> owner(context);
+    EXPECT_EQ(fi_enable(context), caps == FI_RMA ? 0 : -FI_ENOCQ);
+  }
+}
+
 TEST_P(ScalableEndpoints, ContextsMatchInTheOrderOfTheirOwnMessages) {
   SCALABLE_ONLY();
   constexpr size_t kEach = 100;

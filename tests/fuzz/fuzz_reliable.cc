@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Whatever a peer may say to tcp's own reliable datagrams: in its request for a connection or in its answer to ours,
-// and then in messages, announcements, clearances, accesses to memory and farewells; spec:
+// and then in messages, announcements, clearances, accesses to memory, atomic operations and farewells; spec:
 // prov/tcp/reliable_greeting.h, prov/tcp/data_header.h. No input may crash, write outside the buffers, leak, leave an
 // operation without an end or end one twice.
 #include <cstdlib>
@@ -50,6 +50,7 @@ class Attacker {
     if ((kind & 7) == 7) return say(input, socket_.get());
     tcp::DataHeader header;
     header.op = static_cast<tcp::Op>((kind & 64) != 0 ? 64 : kind & 7);
+    if ((kind & 128) != 0) return say_atomic(input, kind);
     header.op_data = input.take<std::uint8_t>();
     header.flags = static_cast<std::uint16_t>(input.take<std::uint8_t>() & 0x8d);
     header.tag = input.take<std::uint8_t>();
@@ -68,6 +69,26 @@ class Attacker {
     // As much of the payload as is said, or less: then the next words are part of it.
     const std::vector<std::byte> payload(std::min<std::uint64_t>(header.payload, (kind & 32) != 0 ? 300'000 : 512));
     send(payload);
+  }
+  // An atomic operation, or an answer to one; nearly right, so that it gets far.
+  void say_atomic(Input& input, std::uint8_t kind) {
+    tcp::DataHeader header;
+    header.op = (kind & 64) != 0 ? tcp::Op::kAtomicAnswer : tcp::Op::kAtomic;
+    header.flags = (kind & 16) != 0 ? input.take<std::uint16_t>() : std::uint16_t{0};
+    header.tag = (kind & 32) != 0 ? input.take<std::uint64_t>() : input.take<std::uint8_t>();
+    if (header.op == tcp::Op::kAtomic) {
+      header.tag %= 4;
+      header.tag |= std::uint64_t{input.take<std::uint8_t>()} << 8 | std::uint64_t{input.take<std::uint8_t>()} << 16;
+      header.rma_count = input.take<std::uint8_t>() % 5;
+      for (std::size_t i = 0; i < header.rma_count && i < tcp::kMaxRmaIov; ++i)
+        header.rma[i] = {input.take<std::uint8_t>(), input.take_flag() ? input.take<std::uint64_t>() : 1u,
+                         input.take_flag() ? victim_.exposed_key() : 1};
+    }
+    header.payload = (kind & 8) != 0 ? input.take<std::uint16_t>() : std::uint64_t{kind % 8u} * 8;
+    std::byte bytes[tcp::kMaxHeaderSize];
+    if (header.size() > sizeof bytes) header.flags = 0;  // there is no such header to be made
+    send({bytes, tcp::encode(header, bytes)});
+    send(std::vector<std::byte>(std::min<std::uint64_t>(header.payload, 20'000), std::byte{1}));
   }
   void hear() {
     std::byte unwanted[4096];
@@ -103,7 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tcp::sim::reset({.capacity = std::size_t{1} << 20});
   WEFT_FUZZ_CHECK(setenv("FI_TCP_IDLE_TIMEOUT", input.take_flag() ? "10" : "0", 1) == 0);
   {
-    Victim victim("tcp");
+    Victim victim("tcp", FI_ATOMIC);
     {
       Attacker attacker(victim);
       victim.post_receives();
@@ -112,7 +133,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         for (int i = 0; i < kRounds; ++i) victim.drive();
         if (input.take_flag()) victim.send_to(attacker.name());
       } else {
-        victim.access(victim.send_to(attacker.name()));
+        const fi_addr_t peer = victim.send_to(attacker.name());
+        victim.access(peer);
+        victim.fetch_from(peer);
         attacker.answer(input);
       }
       while (!input.empty()) {

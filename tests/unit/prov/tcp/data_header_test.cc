@@ -120,6 +120,35 @@ TEST(DataHeader, ReadsTheOtherByteOrder) {
   EXPECT_FALSE(decode(out, false)) << "the swapped header must not pass for a plain one";
 }
 
+TEST(DataHeader, AtomicOperationsBearTheirWordsInThePlaceOfTheTag) {
+  DataHeader header;
+  header.op = Op::kAtomic;
+  header.tag = AtomicWords{.kind = 2, .datatype = 7, .operation = 12}.packed();
+  header.rma_count = kMaxRmaIov;
+  for (std::uint8_t i = 0; i < kMaxRmaIov; ++i) header.rma[i] = {0x1000u + i, 1u + i, 42u + i};
+  header.payload = 160;
+  std::byte out[kMaxHeaderSize];
+  ASSERT_EQ(encode(header, out), kMaxHeaderSize) << "the longest header there is";
+  const Result<DataHeader> read = decode(out, false);
+  ASSERT_TRUE(read);
+  const AtomicWords words = AtomicWords::of(read->tag);
+  EXPECT_EQ(words.kind, 2);
+  EXPECT_EQ(words.datatype, 7);
+  EXPECT_EQ(words.operation, 12);
+  EXPECT_EQ(read->payload, 160u);
+  EXPECT_EQ(read->rma_count, kMaxRmaIov);
+  EXPECT_EQ(read->rma[3].key, 45u);
+  for (const std::uint8_t flag : {1, 4, 128}) {
+    out[2] = std::byte{flag};
+    EXPECT_FALSE(decode(out, false)) << "flags that it cannot have";
+  }
+  out[2] = std::byte{0};
+  for (const std::uint8_t count : {0, 3, 5, 255}) {
+    out[5] = std::byte{count};
+    EXPECT_FALSE(decode(out, false)) << int{count};
+  }
+}
+
 TEST(DataHeader, RefusesContradictions) {
   std::byte good[kMaxHeaderSize];
   encode(write_header(2), good);
