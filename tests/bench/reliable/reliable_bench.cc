@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What reliable datagrams over tcp cost a process: memory and descriptors for each idle peer, and time for each message
-// while many receives are posted or many messages wait. LD_LIBRARY_PATH decides whose library it is.
+// while many receives are posted or many messages wait. LD_LIBRARY_PATH decides whose library it is, RELIABLE_PROVIDER
+// which provider ("tcp;ofi_rxm" if it is not set).
 //   reliable_bench peers N           bytes and descriptors for each of N peers
 //   reliable_bench posted N          microseconds a message with N receives for other tags posted
 //   reliable_bench unexpected N      ... with N messages of other tags waiting
@@ -43,7 +44,8 @@ struct Domain {
     hints->caps = FI_TAGGED;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
-    hints->fabric_attr->prov_name = strdup("tcp;ofi_rxm");
+    const char* provider = std::getenv("RELIABLE_PROVIDER");
+    hints->fabric_attr->prov_name = strdup(provider != nullptr ? provider : "tcp;ofi_rxm");
     ok(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints, &info), "fi_getinfo");
     fi_freeinfo(hints);
     fid_fabric* fabric = nullptr;

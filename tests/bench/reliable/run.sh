@@ -8,8 +8,18 @@ program=$1 library=$2 rounds=${3:-5} output=${4:-$here/../../../docs/performance
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# measure LIBRARY MODE COUNT: one value, or n/a when the library cannot do that.
+native=
+# measure LIBRARY MODE COUNT: one value, or n/a when the library cannot do that; with $native over tcp itself, which
+# libfabric 1.17 calls net.
 measure() {
+  if [ -z "$native" ]; then
+    RELIABLE_PROVIDER="tcp;ofi_rxm"
+  elif [ -n "$1" ]; then
+    RELIABLE_PROVIDER=tcp
+  else
+    RELIABLE_PROVIDER=net
+  fi
+  export RELIABLE_PROVIDER
   LD_LIBRARY_PATH=$1 timeout 30 "$program" "$2" "$3" 2>/dev/null || echo n/a
 }
 median() {
@@ -43,6 +53,16 @@ Memory (bytes of the resident set) and descriptors that one endpoint needs for e
 |---|---|---|
 END
   for count in 10 100 1000; do row peers $count $count; done
+  cat <<END
+
+The same over tcp itself, without ofi_rxm (libfabric 1.17 calls it \`net\`):
+
+| peers | weft | libfabric |
+|---|---|---|
+END
+  native=1
+  for count in 10 100 1000; do row peers $count $count; done
+  native=
   cat <<END
 
 Microseconds for a message of 8 bytes from one endpoint to another of the same process, with so many other receives posted
