@@ -106,7 +106,8 @@ class CompletionChannel {
 
   // work_completion.cc: what one work completion leads to.
   int poll_locked(Sink& sink) noexcept;
-  ssize_t give_and_unlock(Reading& reading, int polled) noexcept;
+  template <bool kDatagrams>
+  ssize_t give_and_unlock(Reading& reading, const ibv_wc* next, int polled) noexcept;
   ssize_t give_rest_and_unlock(Reading& reading, const ibv_wc* next, int polled) noexcept;
   ssize_t progress_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
   ssize_t unlock_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;

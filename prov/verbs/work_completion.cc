@@ -28,6 +28,11 @@ bool is_plain_receive(const Posted& slot, const ibv_wc& wc) noexcept {
 bool is_plain_send(const Posted& slot, const ibv_wc& wc) noexcept {
   return slot.role == Posted::Role::kTransmit && wc.status == IBV_WC_SUCCESS && (slot.flags & Posted::kCount) == 0;
 }
+// Whether it is a datagram of which there is nothing to say but its length: then the receive with that context has it.
+[[gnu::always_inline]] inline bool take_datagram(const ibv_wc& wc, Posted& slot, void*& taker, size_t& len) noexcept {
+  return slot.role == Posted::Role::kDatagram &&
+         static_cast<DatagramEndpoint&>(*slot.endpoint).take_plain(wc, slot, taker, len);
+}
 Posted& slot_of(const ibv_wc& wc) noexcept {
   return *reinterpret_cast<Posted*>(static_cast<uintptr_t>(wc.wr_id));
 }
@@ -44,13 +49,9 @@ uint64_t received_flags(const ibv_wc& wc) noexcept {
 
 inline void CompletionChannel::take(const ibv_wc& wc, Sink& sink) noexcept {
   Posted& slot = slot_of(wc);
-  if (slot.role == Posted::Role::kDatagram) {
-    void* taker = nullptr;
-    size_t len = 0;
-    if (static_cast<DatagramEndpoint&>(*slot.endpoint).take_plain(wc, slot, taker, len)) [[likely]]
-      return sink.put_plain(taker, FI_RECV | FI_MSG, len);
-    return on_datagram(wc, slot, sink);
-  }
+  void* taker = nullptr;
+  size_t len = 0;
+  if (take_datagram(wc, slot, taker, len)) return sink.put_plain(taker, FI_RECV | FI_MSG, len);
   void* const context = slot.context;
   if (!is_plain_receive(slot, wc)) return dispatch(wc, slot, sink);
   slot.endpoint->receives_.give_back(slot);
@@ -103,18 +104,24 @@ int CompletionChannel::poll_locked(Sink& sink) noexcept {
   return static_cast<ssize_t>(sink.count);
 }
 
-// There are `polled` work completions. Releases the lock.
-[[gnu::noinline]] ssize_t CompletionChannel::give_and_unlock(Reading& reading, int polled) noexcept {
+// There are `polled` work completions, of which those before `next` have been given. Releases the lock. Who has to look
+// for datagrams as well is another function, because that takes registers.
+template <bool kDatagrams>
+[[gnu::noinline]] ssize_t CompletionChannel::give_and_unlock(Reading& reading, const ibv_wc* next,
+                                                             int polled) noexcept {
   Sink& sink = reading.sink;
   const size_t size = sink.queue->entry_size();
   std::byte* out = sink.out;
-  const ibv_wc* wc = reading.completions;
-  const ibv_wc* const end = wc + polled;
+  const ibv_wc* wc = next;
+  const ibv_wc* const end = reading.completions + polled;
   do {
     Posted& slot = slot_of(*wc);
-    if (is_plain_receive(slot, *wc)) {
-      Sink::store_plain(out, size, slot.context, FI_RECV | FI_MSG, wc->byte_len);
-      slot.endpoint->receives_.give_back(slot);
+    void* taker = nullptr;
+    size_t len = 0;
+    if (kDatagrams ? take_datagram(*wc, slot, taker, len) : is_plain_receive(slot, *wc)) {
+      Sink::store_plain(out, size, kDatagrams ? taker : slot.context, FI_RECV | FI_MSG,
+                        kDatagrams ? len : wc->byte_len);
+      if constexpr (!kDatagrams) slot.endpoint->receives_.give_back(slot);
       out += size;
       ++sink.count;
     } else if (is_plain_send(slot, *wc)) {
@@ -130,6 +137,8 @@ int CompletionChannel::poll_locked(Sink& sink) noexcept {
   } while (++wc != end);
   if (wc != end || polled == reading.kBatch || sink.count == 0 || sink.sources != nullptr) [[unlikely]] {
     sink.out = out;
+    if (!kDatagrams && wc != end && slot_of(*wc).role == Posted::Role::kDatagram)
+      return give_and_unlock<true>(reading, wc, polled);
     return give_rest_and_unlock(reading, wc, polled);
   }
   lock_.unlock();
@@ -150,7 +159,7 @@ ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size
   reading.sink.count = 0;
   reading.sink.sources = sources;
   const int polled = ibv_poll_cq(cq_.get(), static_cast<int>(std::min(count, Reading::kBatch)), reading.completions);
-  if (polled > 0) return give_and_unlock(reading, polled);
+  if (polled > 0) return give_and_unlock<false>(reading, reading.completions, polled);
   CompletionChannel& self = unremembered(*this);
   const bool look_around = self.idle_reads_++ % kIdleReads == 0;
   self.lock_.unlock();
@@ -173,7 +182,7 @@ void CompletionChannel::dispatch(const ibv_wc& wc, Posted& slot, Sink& sink) noe
         return on_received(wc, slot, sink);
       return on_receive_failed(wc, slot, sink);
     case Posted::Role::kDatagram:
-      return;
+      return on_datagram(wc, slot, sink);
     case Posted::Role::kMarker:
       slot.endpoint->marker_seen_.store(true, std::memory_order_release);
       return;
