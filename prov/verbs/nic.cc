@@ -28,17 +28,8 @@ struct Facts {
   fi_link_state state = FI_LINK_UNKNOWN;
 };
 
-char* copy_of(const char* text) noexcept {
-  return text != nullptr && *text != '\0' ? ::strdup(text) : nullptr;
-}
-
-template <class T>
-T* piece() noexcept {
-  return static_cast<T*>(std::calloc(1, sizeof(T)));
-}
-
-// Owner: its C handle, mostly an fi_info. libfabric 1.x copies the card of an info piece by piece with malloc, and
-// gives the copy to our close: so every piece of ours is a malloc of its own, and nothing is behind the C structure.
+// Owner: its C handle, mostly an fi_info. Ours are one piece of memory, because every request to connect has one. But
+// libfabric 1.x copies the card of an info piece by piece with malloc, and gives that copy to our close.
 class Nic final : public Object<fid_nic> {
  public:
   // Null when memory runs out.
@@ -56,36 +47,63 @@ class Nic final : public Object<fid_nic> {
 };
 static_assert(sizeof(Nic) == sizeof(fid_nic));
 
+// What follows each other in that memory, the texts behind it.
+struct Card {
+  Nic nic;
+  fi_device_attr device;
+  fi_bus_attr bus;
+  fi_link_attr link;
+};
+
+std::size_t room_for(const char* text) noexcept {
+  return text != nullptr && *text != '\0' ? std::strlen(text) + 1 : 0;
+}
+
+// Null for nothing. `to` moves behind the copy.
+char* copy_of(const char* text, char*& to) noexcept {
+  const std::size_t room = room_for(text);
+  if (room == 0) return nullptr;
+  char* const copy = to;
+  std::memcpy(copy, text, room);
+  to += room;
+  return copy;
+}
+
 fid_nic* Nic::make(const fi_device_attr& device, const fi_bus_attr& bus, const fi_link_attr& link) noexcept {
   static constexpr fi_ops kOps = make_fid_ops<Nic>();
-  void* const memory = std::malloc(sizeof(Nic));
+  std::size_t size = sizeof(Card);
+  for (const char* text : {device.name, device.device_id, device.device_version, device.vendor_id, device.driver,
+                           device.firmware, link.address, link.network_type})
+    size += room_for(text);
+  void* const memory = std::malloc(size);
   if (memory == nullptr) return nullptr;
-  Nic& nic = *new (memory) Nic;
-  nic.abi.fid = {FI_CLASS_NIC, nullptr, const_cast<fi_ops*>(&kOps)};
-  nic.abi.device_attr = piece<fi_device_attr>();
-  nic.abi.bus_attr = piece<fi_bus_attr>();
-  nic.abi.link_attr = piece<fi_link_attr>();
-  if (nic.abi.device_attr == nullptr || nic.abi.bus_attr == nullptr || nic.abi.link_attr == nullptr) {
-    nic.close();
-    return nullptr;
-  }
-  *nic.abi.device_attr = {copy_of(device.name),      copy_of(device.device_id), copy_of(device.device_version),
-                          copy_of(device.vendor_id), copy_of(device.driver),    copy_of(device.firmware)};
-  *nic.abi.bus_attr = bus;
-  *nic.abi.link_attr = {copy_of(link.address), link.mtu, link.speed, link.state, copy_of(link.network_type)};
-  return &nic.abi;
+  Card& card = *new (memory) Card{};
+  char* texts = reinterpret_cast<char*>(&card + 1);
+  card.device = {copy_of(device.name, texts),           copy_of(device.device_id, texts),
+                 copy_of(device.device_version, texts), copy_of(device.vendor_id, texts),
+                 copy_of(device.driver, texts),         copy_of(device.firmware, texts)};
+  card.bus = bus;
+  card.link = {copy_of(link.address, texts), link.mtu, link.speed, link.state, copy_of(link.network_type, texts)};
+  card.nic.abi.fid = {FI_CLASS_NIC, nullptr, const_cast<fi_ops*>(&kOps)};
+  card.nic.abi.device_attr = &card.device;
+  card.nic.abi.bus_attr = &card.bus;
+  card.nic.abi.link_attr = &card.link;
+  return &card.nic.abi;
 }
 
 int Nic::close() noexcept {
-  if (const fi_device_attr* device = abi.device_attr; device != nullptr)
-    for (char* text :
-         {device->name, device->device_id, device->device_version, device->vendor_id, device->driver, device->firmware})
-      std::free(text);
-  if (const fi_link_attr* link = abi.link_attr; link != nullptr)
-    for (char* text : {link->address, link->network_type}) std::free(text);
-  std::free(abi.device_attr);
-  std::free(abi.bus_attr);
-  std::free(abi.link_attr);
+  const bool is_copy = abi.device_attr != &reinterpret_cast<Card*>(this)->device;
+  if (is_copy) {
+    if (const fi_device_attr* device = abi.device_attr; device != nullptr)
+      for (char* text : {device->name, device->device_id, device->device_version, device->vendor_id, device->driver,
+                         device->firmware})
+        std::free(text);
+    if (const fi_link_attr* link = abi.link_attr; link != nullptr)
+      for (char* text : {link->address, link->network_type}) std::free(text);
+    std::free(abi.device_attr);
+    std::free(abi.bus_attr);
+    std::free(abi.link_attr);
+  }
   std::free(this);
   return 0;
 }
