@@ -118,7 +118,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
 
   // endpoint_ending.cc
   void lose_connection(int error, const char* why) noexcept;
-  void stop_transfers(int error) noexcept;
+  void stop_transfers(int error, bool peer_left = false) noexcept;
   void hang_up() noexcept;
   void settle() noexcept;
   void settle_within(Clock::duration patience, UniqueLock& lock) noexcept;

@@ -86,7 +86,7 @@ void Endpoint::lose_connection(int error, const char* why) noexcept {
   if (why != nullptr)
     FI_WARN(&provider(), FI_LOG_EP_CTRL, "the connection over %s is lost: %s\n", domain_.device().name(), why);
   ending_.reset(new (std::nothrow) Ending);
-  stop_transfers(error);
+  stop_transfers(error, why == nullptr);
   if (error == FI_ENODEV) {  // the kernel waits until everything on the device is gone
     qp_.reset();
     abandon();
@@ -97,10 +97,12 @@ void Endpoint::lose_connection(int error, const char* why) noexcept {
 }
 
 // Idempotent. The peer learns of it from the connection manager.
-void Endpoint::stop_transfers(int error) noexcept {
+void Endpoint::stop_transfers(int error, bool peer_left) noexcept {
   if (!transfers_enabled()) return;
-  // Where that of an idle queue pair follows at once, its destruction is all it takes.
-  if (!closing_ || !idle()) break_queue_pair();
+  // Where nothing is posted, there is nothing to flush; whatever is until stop(), drain() finds and flushes. Then it is
+  // the destruction of the queue pair that stops the peer, unless that has left already.
+  const bool may_stand = closing_ || (peer_left && !has_shared_receive());
+  if (!may_stand || !idle()) break_queue_pair();
   // Where that fails, the end of the id tells the peer.
   if (id_ != nullptr && attempt_ == nullptr && qp_ != nullptr && rdma_disconnect(id_.get()) != 0) id_.reset();
   stop(error);

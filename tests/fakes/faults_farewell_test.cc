@@ -98,6 +98,22 @@ TEST_F(FaultsFarewell, ClosedConnectionThatThePeerKnowsOfLeavesNothing) {
   finish(both);
 }
 
+// What is posted has to be flushed, which takes calls of the kernel; else the end of a queue pair is its destruction.
+TEST_F(FaultsFarewell, OnlyQueuePairsWithSomethingPostedAreMovedToTheirErrorState) {
+  for (const int receives : {0, 1}) {
+    ends::TwoEnds both({.receives = receives});
+    ASSERT_NO_FATAL_FAILURE(connect(both));
+    const auto before = fake::calls()["ibv_modify_qp"];
+    both.client.close_endpoint(both);
+    ASSERT_TRUE(both.wait([&] { return both.server.terminals == 1; }));
+    EXPECT_EQ(both.server.outstanding(), 0U);
+    both.server.close_endpoint(both);
+    EXPECT_EQ(fake::calls()["ibv_modify_qp"] != before, receives != 0);
+    finish(both);
+    SetUp();
+  }
+}
+
 TEST_F(FaultsFarewell, SlowKernelHoldsUpNobodyElse) {
   constexpr int kSlowMs = 1000;
   for (const char* call : {"ibv_destroy_qp", "rdma_destroy_id"}) {

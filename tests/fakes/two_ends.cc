@@ -179,7 +179,7 @@ bool TwoEnds::connect() {
   fi_freeinfo(wanted);
   if (!opened) return false;
   fi_setopt(&client.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &options_.connect_timeout_ms, sizeof(int));
-  for (int i = 0; i < 4; ++i) client.post_receive();
+  for (int i = 0; i < options_.receives; ++i) client.post_receive();
   client.started = !fi_connect(client.ep, address.data(), "hello", 5);
   return client.started;
 }
@@ -191,7 +191,7 @@ void TwoEnds::answer(fi_info* request) {
     if (listener) fi_reject(listener, handle, "no", 2);  // fails if an endpoint has taken it over
   } else {
     fi_setopt(&server.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &options_.connect_timeout_ms, sizeof(int));
-    for (int i = 0; i < 4; ++i) server.post_receive();
+    for (int i = 0; i < options_.receives; ++i) server.post_receive();
     server.started = !fi_accept(server.ep, "welcome", 7);
     if (!server.started) server.close_endpoint(*this);
   }

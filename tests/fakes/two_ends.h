@@ -27,6 +27,7 @@ struct Options {
   bool iwarp = false;          // the device is to be of that kind
   bool native = false;         // InfiniBand addresses: FI_SOCKADDR_IB
   size_t queue_entries = 256;  // of each completion queue
+  int receives = 4;            // posted at each end before it connects
 };
 
 class TwoEnds;
