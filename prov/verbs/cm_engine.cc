@@ -18,7 +18,7 @@ namespace weft::verbs {
 namespace {
 
 constexpr int kBatch = 16;
-constexpr unsigned kLoneEvents = 8;  // after so many there may be more than one at a time
+constexpr unsigned kLoneEvents = 32;  // after so many there may be more than one at a time
 constexpr unsigned kMostEvents = 256;
 constexpr unsigned kMostRoundsUnasked = 16;  // then whatever else there is gets its turn
 constexpr unsigned kMostWatchers = 32;

@@ -75,7 +75,7 @@ class CmEngine {
 
   // Meets ProgressEngine.
   void drive() noexcept;
-  // All there is to do shows in the descriptor.
+  static constexpr bool kShowsAllWork = true;
   bool prepare_wait() noexcept {
     slept_.store(true, std::memory_order_relaxed);
     return true;
@@ -94,7 +94,8 @@ class CmEngine {
   void note(CmHandler& handler) noexcept;
 
   // The rest: with the mutex held.
-  void drive_locked() noexcept { progress(); }
+  // Events of connections that are there already. Whoever starts many connects asks in vain less often than not.
+  void drive_connections() noexcept { run_cm_events(); }
   Result<CmIdHandle> create_id(CmHandler& handler, rdma_port_space space) noexcept;
   // The same, bound to `local`, which receives the port that was chosen.
   Result<CmIdHandle> create_bound_id(CmHandler& handler, CmAddress& local) noexcept;
@@ -152,7 +153,7 @@ class CmEngine {
   std::atomic<bool> slept_{false};  // whoever drives next was woken, by an event of rdma_cm most likely
   unsigned rounds_unasked_ = 0;     // of progress(), since it asked for all sources
 
-  std::mutex notes_mutex_;  // guards these two; innermost
+  MutexLock notes_mutex_;  // guards these two; innermost
   List<CmHandler, CmNoteTag> notes_;
   std::vector<DeviceEvent> device_events_;
 

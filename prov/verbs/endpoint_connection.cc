@@ -58,7 +58,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   peer_ = *address;
   enter(CmEvent::kConnect);
   // Who connects many endpoints reads no events meanwhile: those that were first go on now, so that their peers begin.
-  engine().drive_locked();
+  engine().drive_connections();
   return 0;
 }
 

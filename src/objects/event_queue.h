@@ -120,7 +120,8 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   Status attach(E& engine);
   void detach(E& engine) noexcept;
 
-  // What wait sets and fi_trywait ask.
+  // What wait sets, fi_trywait and sleepers ask.
+  static constexpr bool kShowsAllWork = shows_all_work<E>;
   void drive() noexcept;
   bool prepare_wait() noexcept;
   bool must_not_sleep() const noexcept { return ready(); }

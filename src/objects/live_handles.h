@@ -9,6 +9,8 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "base/mutex.h"
+
 namespace weft {
 
 class LiveHandles {
@@ -27,7 +29,7 @@ class LiveHandles {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable MutexLock mutex_;
   std::unordered_set<const ::fid*> handles_;
 };
 

@@ -57,6 +57,13 @@ bool owes_progress(const E& engine) noexcept {
     return false;
 }
 
+// An engine with this constant puts nothing off: all there is to do shows in its descriptor, so whoever is going to
+// sleep may try that first.
+template <class E>
+inline constexpr bool shows_all_work = requires {
+  requires E::kShowsAllWork;
+};
+
 // What queues and counters do to make progress: a round of the engine's, then what that made due (deferred_work.h).
 template <class E>
 void make_progress(E& engine) noexcept {

@@ -22,11 +22,14 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "objects/progress.h"
 
 namespace weft {
 
@@ -76,6 +79,7 @@ class WaitObject {
   //   void drive()           all progress that is possible now
   //   bool must_not_sleep()  something to read; exact, if what it looks at changed before arming
   //   bool prepare_wait()    see ProgressEngine
+  // and may have kShowsAllWork, see shows_all_work: then it is not driven before there is something to do.
   template <class Source>
   bool wait(Deadline deadline, Source&& source) noexcept;
 
@@ -161,8 +165,10 @@ bool WaitObject::wait(Deadline deadline, Source&& source) noexcept {
   const uint64_t heeded = heeded_.load();
   const bool spin = quick_waits_.load(std::memory_order_relaxed) >= kQuickWaits;
   Turn turn(*this);
+  bool may_skip =
+      shows_all_work<std::remove_reference_t<Source>> && !spin && kind_ != FI_WAIT_YIELD && start < deadline.time();
   for (;;) {
-    source.drive();
+    if (!std::exchange(may_skip, false)) source.drive();
     if (source.must_not_sleep()) {
       note_wait(Clock::now() - start, spin);
       return true;
