@@ -304,7 +304,9 @@ TEST_P(ReliableAtomics, AskersMayVanishAtAnyByte) {
     ASSERT_TRUE(peer.accepted);
     ASSERT_TRUE(peer.socket.write(said.substr(0, length)));
     const bool whole = length == said.size();
-    if (whole) EXPECT_EQ(peer.socket.read(40).size(), 40u);
+    if (whole) {
+      EXPECT_EQ(peer.socket.read(40).size(), 40u);
+    }
     if (length % 2 == 0)
       peer.socket.close();
     else
@@ -340,7 +342,9 @@ TEST_P(ReliableAtomics, AnswerersMayVanishAtAnyByte) {
       const auto index = static_cast<Context*>(done.context()) - contexts;
       ASSERT_TRUE(index >= 0 && index < 3);
       EXPECT_EQ(++ended[index], 1) << length;
-      if (done.ok()) EXPECT_LT(index, length >= said.size() ? 2 : length >= 32 ? 1 : 0);
+      if (done.ok()) {
+        EXPECT_LT(index, length >= said.size() ? 2 : length >= 32 ? 1 : 0);
+      }
     }
     EXPECT_TRUE(scene.end->tx().stays_silent(milliseconds(0)));
   }

@@ -121,7 +121,9 @@ void expect_traffic_after_removal(const Target& target, fi_av_type type) {
     expect_round_trip(*there, *end);  // whoever is no longer known is heard all the same
     const fi_addr_t before = handle;
     handle = end.insert(((round + 1) % 3 == 2 ? second : first).address());
-    if (type == FI_AV_TABLE) EXPECT_EQ(handle, before) << "the lowest unused index";
+    if (type == FI_AV_TABLE) {
+      EXPECT_EQ(handle, before) << "the lowest unused index";
+    }
   }
 }
 
