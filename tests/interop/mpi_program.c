@@ -7,15 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int rank, ranks;
-
-#define CHECK(condition)                                                                   \
-  do {                                                                                     \
-    if (!(condition)) {                                                                    \
-      fprintf(stderr, "rank %d, line %d: %s does not hold\n", rank, __LINE__, #condition); \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                        \
-    }                                                                                      \
-  } while (0)
+#include "mpi_check.h"
 
 static void fill(unsigned char* buffer, int size, unsigned seed) {
   for (int i = 0; i < size; ++i) buffer[i] = (unsigned char)(i * 31u + (unsigned)(i >> 8) * 7u + seed);

@@ -8,15 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int rank, ranks;
-
-#define CHECK(condition)                                                                   \
-  do {                                                                                     \
-    if (!(condition)) {                                                                    \
-      fprintf(stderr, "rank %d, line %d: %s does not hold\n", rank, __LINE__, #condition); \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                        \
-    }                                                                                      \
-  } while (0)
+#include "mpi_check.h"
 
 // A window: numbers that everybody updates, a slot for each rank, a long array.
 enum { kNumbers = 8, kSlots = 16, kLong = 30000, kWhole = kNumbers + kSlots + kLong };
