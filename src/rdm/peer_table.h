@@ -29,9 +29,10 @@ class PeerTable {
   // Whoever is added from now on gets the number that it has there. `numbers` outlives this table.
   void take_numbers_of(PeerTable<PeerBase>& numbers) noexcept { numbers_ = &numbers; }
 
-  // Whom the vector knows by this handle; nullptr: nobody, or memory runs out.
+  // Whom the vector knows by this handle; nullptr: nobody, or memory runs out. Each send asks, so it is without a call
+  // for whom was found before.
   template <class Vector>
-  P* find(Vector& vector, fi_addr_t named) noexcept {
+  [[gnu::always_inline]] P* find(Vector& vector, fi_addr_t named) noexcept {
     const fi_addr_t handle = vector.without_context(named);
     const Address* address = vector.find(handle);
     if (address == nullptr) return nullptr;
@@ -39,15 +40,7 @@ class PeerTable {
       P* known = by_handle_[handle];
       if (known != nullptr && known->address == *address) return known;
     }
-    P* peer = at(*address);
-    if (peer == nullptr || handle >= kCachedHandles) return peer;
-    try {
-      if (handle >= by_handle_.size()) by_handle_.resize(std::max<std::size_t>(handle + 1, 2 * handle));
-      by_handle_[handle] = peer;
-    } catch (const std::bad_alloc&) {
-      // It is looked up again next time.
-    }
-    return peer;
+    return find_anew(handle, *address);
   }
 
   // nullptr when memory runs out.
@@ -81,6 +74,18 @@ class PeerTable {
 
  private:
   static constexpr std::size_t kCachedHandles = 1 << 20;  // greater ones are looked up each time
+
+  [[gnu::noinline]] P* find_anew(fi_addr_t handle, const Address& address) noexcept {
+    P* peer = at(address);
+    if (peer == nullptr || handle >= kCachedHandles) return peer;
+    try {
+      if (handle >= by_handle_.size()) by_handle_.resize(std::max<std::size_t>(handle + 1, 2 * handle));
+      by_handle_[handle] = peer;
+    } catch (const std::bad_alloc&) {
+      // It is looked up again next time.
+    }
+    return peer;
+  }
 
   PeerTable<PeerBase>* numbers_ = nullptr;  // null: it numbers them itself
   std::unordered_map<Address, std::unique_ptr<P>> peers_;

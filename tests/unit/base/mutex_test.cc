@@ -35,6 +35,24 @@ TEST(Mutex, OfUsersThatTakeTurnsItTakesNoLock) {
   EXPECT_FALSE(mutex.enabled());
 }
 
+// Nobody comes to such a mutex who does not take turns, so what is done inside it needs no order with enable().
+TEST(Mutex, OfUsersThatTakeTurnsItIsEnabledByOneOfThem) {
+  Mutex mutex(false);
+  EXPECT_TRUE(mutex.disable());  // it does not lock anyway
+  mutex.wait_for_others();
+  mutex.lock();
+  mutex.unlock();
+  mutex.enable();
+  EXPECT_TRUE(mutex.enabled());
+  EXPECT_TRUE(mutex.try_lock());
+  EXPECT_TRUE(taken_by_others(mutex));
+  mutex.unlock();
+  mutex.enable();
+  mutex.wait_for_others();
+  EXPECT_TRUE(mutex.try_lock());
+  mutex.unlock();
+}
+
 TEST(Mutex, EnabledLaterItLocks) {
   Mutex mutex(false);
   mutex.lock();
