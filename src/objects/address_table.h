@@ -43,6 +43,7 @@ class AddressTable {
     slot.address = address;
     slot.user_id = user_id;
     slot.used.store(true, std::memory_order_release);
+    note_change_locked();
   }
   void release(uint64_t index) {
     std::lock_guard lock(mutex_);
@@ -62,6 +63,7 @@ class AddressTable {
       break;
     }
     slot->used.store(false, std::memory_order_release);
+    note_change_locked();
     return true;
   }
 
@@ -87,9 +89,15 @@ class AddressTable {
   bool set_user_id(uint64_t index, uint64_t user_id) noexcept {
     std::lock_guard lock(mutex_);
     Slot* slot = used_slot(index);
-    if (slot != nullptr) slot->user_id = user_id;
-    return slot != nullptr;
+    if (slot == nullptr) return false;
+    slot->user_id = user_id;
+    note_change_locked();
+    return true;
   }
+
+  // A number that is another one after each change of what the functions above answer; never 0. Read before they are
+  // asked, it tells later whether the answer still holds. No lock.
+  uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
 
   static constexpr uint64_t kNone = ~uint64_t{0};
 
@@ -120,6 +128,9 @@ class AddressTable {
     Slot* slot = slot_at(index);
     return slot != nullptr && slot->used.load(std::memory_order_acquire) ? slot : nullptr;
   }
+  void note_change_locked() noexcept {
+    version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
   void make_chunk_locked(uint64_t index) {
     const unsigned chunk = chunk_of(index);
     if (owners_[chunk] != nullptr) return;
@@ -127,10 +138,11 @@ class AddressTable {
     chunks_[chunk].store(owners_[chunk].get(), std::memory_order_release);
   }
 
-  mutable std::mutex mutex_;  // guards all but reading chunks_ and used slots
+  mutable std::mutex mutex_;  // guards all but reading chunks_, used slots and version_
   std::array<std::atomic<Slot*>, kChunks> chunks_{};
   std::array<std::unique_ptr<Slot[]>, kChunks> owners_;
-  uint64_t end_ = 0;  // lowest index never given out
+  std::atomic<uint64_t> version_{1};  // written under it
+  uint64_t end_ = 0;                  // lowest index never given out
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> unused_;
   std::unordered_multimap<A, uint64_t> by_address_;
 };

@@ -25,6 +25,8 @@ class AddressVectorCore : public RefCounted {
   const Address* find(fi_addr_t handle) const noexcept { return table_.find(handle & index_mask_); }
   // What a completion reports as the source: the handle or the user's id; FI_ADDR_NOTAVAIL for a stranger.
   fi_addr_t source_of(const Address& address) const noexcept { return table_.source(address); }
+  // See AddressTable: answers hold while it stays the same.
+  uint64_t version() const noexcept { return table_.version(); }
   // The receive context that a handle selects; fi_rx_addr.
   unsigned receive_context_of(fi_addr_t handle) const noexcept {
     return rx_ctx_bits_ == 0 ? 0 : static_cast<unsigned>(handle >> (64 - rx_ctx_bits_));

@@ -19,7 +19,8 @@ namespace weft::rdm {
 struct PeerBase {
   Address address;
   std::uint64_t id = 0;
-  fi_addr_t name = FI_ADDR_NOTAVAIL;  // what completions call it; looked up again when the vector says otherwise
+  fi_addr_t name = FI_ADDR_NOTAVAIL;  // what completions call it, ...
+  std::uint64_t named_at = 0;         // ... as long as this is the vector's version; 0: never looked up
 };
 
 // P derives from PeerBase. The owner's lock guards it; peers live as long as it does.
@@ -30,18 +31,16 @@ class PeerTable {
   void take_numbers_of(PeerTable<PeerBase>& numbers) noexcept { numbers_ = &numbers; }
 
   // Whom the vector knows by this handle; nullptr: nobody, or memory runs out. Each send asks, so it is without a call
-  // for whom was found before.
+  // for whom was found since the vector changed. It is the same vector each time, or forget_handles() comes between.
   template <class Vector>
   [[gnu::always_inline]] P* find(Vector& vector, fi_addr_t named) noexcept {
     const fi_addr_t handle = vector.without_context(named);
-    const Address* address = vector.find(handle);
-    if (address == nullptr) return nullptr;
-    if (handle < by_handle_.size()) {
-      P* known = by_handle_[handle];
-      if (known != nullptr && known->address == *address) return known;
-    }
-    return find_anew(handle, *address);
+    const std::uint64_t version = vector.version();
+    if (handle < by_handle_.size() && by_handle_[handle].version == version) [[likely]]
+      return by_handle_[handle].peer;
+    return find_anew(vector.find(handle), handle, version);
   }
+  void forget_handles() noexcept { by_handle_.clear(); }
 
   // nullptr when memory runs out.
   P* at(const Address& address) noexcept {
@@ -60,11 +59,12 @@ class PeerTable {
 
   template <class Vector>
   fi_addr_t name_of(Vector& vector, P& peer) noexcept {
-    if (peer.name != FI_ADDR_NOTAVAIL) {
-      const Address* named = vector.find(peer.name);
-      if (named != nullptr && *named == peer.address) return peer.name;
+    const std::uint64_t version = vector.version();
+    if (peer.named_at != version) [[unlikely]] {
+      peer.name = vector.source_of(peer.address);
+      peer.named_at = version;
     }
-    return peer.name = vector.source_of(peer.address);
+    return peer.name;
   }
 
   template <class Visit>
@@ -73,14 +73,21 @@ class PeerTable {
   }
 
  private:
+  // Whom a handle stands for, as long as the vector has this version.
+  struct Known {
+    P* peer = nullptr;
+    std::uint64_t version = 0;
+  };
   static constexpr std::size_t kCachedHandles = 1 << 20;  // greater ones are looked up each time
 
-  [[gnu::noinline]] P* find_anew(fi_addr_t handle, const Address& address) noexcept {
-    P* peer = at(address);
+  [[gnu::noinline]] P* find_anew(const Address* address, fi_addr_t handle, std::uint64_t version) noexcept {
+    if (address == nullptr) return nullptr;
+    P* peer = handle < by_handle_.size() ? by_handle_[handle].peer : nullptr;
+    if (peer == nullptr || peer->address != *address) peer = at(*address);
     if (peer == nullptr || handle >= kCachedHandles) return peer;
     try {
       if (handle >= by_handle_.size()) by_handle_.resize(std::max<std::size_t>(handle + 1, 2 * handle));
-      by_handle_[handle] = peer;
+      by_handle_[handle] = {peer, version};
     } catch (const std::bad_alloc&) {
       // It is looked up again next time.
     }
@@ -89,7 +96,7 @@ class PeerTable {
 
   PeerTable<PeerBase>* numbers_ = nullptr;  // null: it numbers them itself
   std::unordered_map<Address, std::unique_ptr<P>> peers_;
-  std::vector<P*> by_handle_;
+  std::vector<Known> by_handle_;
 };
 
 }  // namespace weft::rdm

@@ -69,6 +69,7 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>>, public Re
   }
   void remove(Core& endpoint) noexcept {
     std::erase(endpoints_, &endpoint);
+    sources_.forget_handles();  // other endpoints may bring another vector
     borrow_routes();
   }
   void on_enabled() noexcept { borrow_routes(); }
