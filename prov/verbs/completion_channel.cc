@@ -143,6 +143,7 @@ Status CompletionChannel::add_endpoint(std::uint32_t qp_number, TransferEndpoint
 void CompletionChannel::remove_endpoint(std::uint32_t qp_number) noexcept {
   LightGuard guard(lock_);
   endpoints_.erase(qp_number);
+  last_sender_ = nullptr;
 }
 
 void CompletionChannel::on_overrun() noexcept {

@@ -25,6 +25,7 @@
 #include "base/status.h"
 #include "objects/completion_queue.h"
 #include "verbs/verbs_handles.h"
+#include "verbs/work_queue.h"
 
 namespace weft::verbs {
 
@@ -32,8 +33,6 @@ class CmEngine;
 class Domain;
 class SharedReceive;
 class TransferEndpoint;
-struct MultiReceive;
-struct Posted;
 
 // Owner: its completion queue (release()), or the domain for the one that serves endpoints without queues.
 // Thread-safe. Meets ProgressEngine and ReadsDirectly.
@@ -106,7 +105,9 @@ class CompletionChannel {
 
   // work_completion.cc: what one work completion leads to.
   int poll_locked(Sink& sink) noexcept;
-  template <bool kDatagrams>
+  template <Posted::Role kReceives>
+  bool is_plain(const ibv_wc& wc, Posted& slot, void*& taker, size_t& len) noexcept;
+  template <Posted::Role kReceives>
   ssize_t give_and_unlock(Reading& reading, const ibv_wc* next, int polled) noexcept;
   ssize_t give_rest_and_unlock(Reading& reading, const ibv_wc* next, int polled) noexcept;
   ssize_t progress_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
@@ -138,6 +139,8 @@ class CompletionChannel {
   unsigned unacknowledged_ = 0;                          // events
   std::unordered_map<SharedReceive*, unsigned> shared_;  // endpoints that draw from it
   std::unordered_map<std::uint32_t, TransferEndpoint*> endpoints_;
+  std::uint32_t last_sender_number_ = 0;     // of the queue pair whose message used up a shared receive
+  TransferEndpoint* last_sender_ = nullptr;  // null: look it up
 
   std::atomic<unsigned> staged_count_{0};
   LightLock staged_lock_;  // after an endpoint's lock for sends, which is only tried under it

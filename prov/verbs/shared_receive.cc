@@ -9,6 +9,7 @@
 #include "abi/ep_ops.h"
 #include "abi/fid_ops.h"
 #include "abi/msg_ops.h"
+#include "base/unremembered.h"
 #include "objects/endpoint_options.h"
 #include "verbs/device.h"
 #include "verbs/domain.h"
@@ -61,6 +62,11 @@ Status SharedReceive::create(size_t size) noexcept {
   ibv_srq_init_attr attr{};
   attr.attr.max_wr = static_cast<uint32_t>(size);
   attr.attr.max_sge = sge_limit_;
+  straight_.flags = static_cast<uint32_t>(op_flags_ & (FI_COMPLETION | FI_MULTI_RECV));
+  straight_.allowed = (op_flags_ & FI_MULTI_RECV) == 0;
+  straight_.pieces[1] = domain_.spill();
+  straight_.request.sg_list = straight_.pieces;
+  straight_.request.num_sge = domain_.spill().length != 0 && sge_limit_ > 1 ? 2 : 1;
   srq_.reset(ibv_create_srq(domain_.pd(), &attr));
   if (srq_ != nullptr) return {};
   const Status status = Status::last_errno();
@@ -145,9 +151,41 @@ bool SharedReceive::post_again(Posted& slot, const MultiReceive& multi) noexcept
 }
 
 ssize_t SharedReceive::recv(void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
+  if (!straight_.allowed || len - 1 >= kLargestMessage || lkey_of(desc) == 0) [[unlikely]]
+    return recv_slowly(buf, len, desc, context);
+  lock_.lock();
+  if (!slots_.is_clear()) [[unlikely]] {
+    lock_.unlock();
+    return recv_slowly(buf, len, desc, context);
+  }
+  Posted& slot = slots_.front();
+  slot.context = context;
+  slot.flags = straight_.flags;
+  slot.len = static_cast<uint32_t>(len);
+  slot.busy.store(true, std::memory_order_relaxed);
+  straight_.pieces[0] = {reinterpret_cast<uintptr_t>(buf), static_cast<uint32_t>(len), lkey_of(desc)};
+  straight_.request.wr_id = reinterpret_cast<uintptr_t>(&slot);
+  ibv_recv_wr* bad;
+  const int error = ibv_post_srq_recv(srq_.get(), &straight_.request, &bad);
+  SharedReceive& self = unremembered(*this);
+  if (error != 0) [[unlikely]]
+    return self.refused(error);
+  self.slots_.push();
+  self.lock_.unlock();
+  return 0;
+}
+
+[[gnu::noinline, gnu::cold]] ssize_t SharedReceive::refused(int error) noexcept {
+  slots_.front().busy.store(false, std::memory_order_relaxed);
+  lock_.unlock();
+  return error == ENOMEM ? -FI_EAGAIN : Status::from_errno(error).code();
+}
+
+[[gnu::noinline]] ssize_t SharedReceive::recv_slowly(void* buf, size_t len, void* desc, void* context) noexcept {
   const iovec iov{buf, len};
   return post(&iov, &desc, 1, context, op_flags_);
 }
+
 ssize_t SharedReceive::recvv(const iovec* iov, void** desc, size_t count, fi_addr_t, void* context) noexcept {
   return post(iov, desc, count, context, op_flags_);
 }

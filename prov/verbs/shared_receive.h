@@ -46,8 +46,14 @@ class SharedReceive final : public Object<fid_ep>, public RefCounted {
   SharedReceive(Domain& domain, const fi_rx_attr* attr, void* context) noexcept;
   Status create(size_t size) noexcept;
   ssize_t post(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
+  ssize_t recv_slowly(void* buf, size_t len, void* desc, void* context) noexcept;
+  ssize_t refused(int error) noexcept;
   // With a channel's lock held: what is left of a multi-receive buffer, under its old record.
   bool post_again(Posted& slot, const MultiReceive& multi) noexcept;
+  void give_back(Posted& slot) noexcept {
+    LightGuard guard(lock_);
+    slots_.give_back(slot);
+  }
   int post_list(Posted& slot, ibv_sge* sges, int count) noexcept;
 
   Domain& domain_;
@@ -59,6 +65,15 @@ class SharedReceive final : public Object<fid_ep>, public RefCounted {
   SharedReceiveQueueHandle srq_;
   LightLock lock_;  // for records: many post, and many channels complete
   ReceiveSlots slots_;
+
+  // The work request of a receive of one buffer, in which only what changes is written. Under the lock.
+  struct Straight {
+    ibv_recv_wr request{};
+    ibv_sge pieces[2]{};      // the second: what is too long ends there
+    std::uint32_t flags = 0;  // of Posted
+    bool allowed = false;
+  };
+  Straight straight_;
 };
 
 }  // namespace weft::verbs

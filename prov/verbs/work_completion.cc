@@ -25,6 +25,11 @@ bool is_plain_receive(const Posted& slot, const ibv_wc& wc) noexcept {
   return slot.role == Posted::Role::kReceive && slot.flags == Posted::kReport && wc.status == IBV_WC_SUCCESS &&
          (wc.wc_flags & IBV_WC_WITH_IMM) == 0 && wc.byte_len <= slot.len;
 }
+// The same of a receive of a shared context, as far as the record knows.
+bool is_plain_shared_receive(const Posted& slot, const ibv_wc& wc) noexcept {
+  return slot.role == Posted::Role::kSharedReceive && (slot.flags & FI_MULTI_RECV) == 0 &&
+         wc.status == IBV_WC_SUCCESS && (wc.wc_flags & IBV_WC_WITH_IMM) == 0 && wc.byte_len <= slot.len;
+}
 bool is_plain_send(const Posted& slot, const ibv_wc& wc) noexcept {
   return slot.role == Posted::Role::kTransmit && wc.status == IBV_WC_SUCCESS && (slot.flags & Posted::kCount) == 0;
 }
@@ -104,9 +109,20 @@ int CompletionChannel::poll_locked(Sink& sink) noexcept {
   return static_cast<ssize_t>(sink.count);
 }
 
+// Whether it is a message to such a receive of which there is nothing to say but its length. Datagrams are taken then.
+template <Posted::Role kReceives>
+[[gnu::always_inline]] inline bool CompletionChannel::is_plain(const ibv_wc& wc, Posted& slot, void*& taker,
+                                                               size_t& len) noexcept {
+  if constexpr (kReceives == Posted::Role::kDatagram) return take_datagram(wc, slot, taker, len);
+  if constexpr (kReceives == Posted::Role::kReceive) return is_plain_receive(slot, wc);
+  if (!is_plain_shared_receive(slot, wc)) return false;
+  const TransferEndpoint* const endpoint = endpoint_of(wc, slot);
+  return endpoint != nullptr && !endpoint->routes.receive_selective && !endpoint->routes.receive;
+}
+
 // There are `polled` work completions, of which those before `next` have been given. Releases the lock. Who has to look
-// for datagrams as well is another function, because that takes registers.
-template <bool kDatagrams>
+// for other messages than those of receives of the endpoint's own is another function, because that takes registers.
+template <Posted::Role kReceives>
 [[gnu::noinline]] ssize_t CompletionChannel::give_and_unlock(Reading& reading, const ibv_wc* next,
                                                              int polled) noexcept {
   Sink& sink = reading.sink;
@@ -118,10 +134,12 @@ template <bool kDatagrams>
     Posted& slot = slot_of(*wc);
     void* taker = nullptr;
     size_t len = 0;
-    if (kDatagrams ? take_datagram(*wc, slot, taker, len) : is_plain_receive(slot, *wc)) {
+    if (is_plain<kReceives>(*wc, slot, taker, len)) {
+      constexpr bool kDatagrams = kReceives == Posted::Role::kDatagram;
       Sink::store_plain(out, size, kDatagrams ? taker : slot.context, FI_RECV | FI_MSG,
                         kDatagrams ? len : wc->byte_len);
-      if constexpr (!kDatagrams) slot.endpoint->receives_.give_back(slot);
+      if constexpr (kReceives == Posted::Role::kReceive) slot.endpoint->receives_.give_back(slot);
+      if constexpr (kReceives == Posted::Role::kSharedReceive) slot.shared->give_back(slot);
       out += size;
       ++sink.count;
     } else if (is_plain_send(slot, *wc)) {
@@ -137,8 +155,12 @@ template <bool kDatagrams>
   } while (++wc != end);
   if (wc != end || polled == reading.kBatch || sink.count == 0 || sink.sources != nullptr) [[unlikely]] {
     sink.out = out;
-    if (!kDatagrams && wc != end && slot_of(*wc).role == Posted::Role::kDatagram)
-      return give_and_unlock<true>(reading, wc, polled);
+    if (kReceives == Posted::Role::kReceive && wc != end) {
+      if (slot_of(*wc).role == Posted::Role::kDatagram)
+        return give_and_unlock<Posted::Role::kDatagram>(reading, wc, polled);
+      if (slot_of(*wc).role == Posted::Role::kSharedReceive)
+        return give_and_unlock<Posted::Role::kSharedReceive>(reading, wc, polled);
+    }
     return give_rest_and_unlock(reading, wc, polled);
   }
   lock_.unlock();
@@ -159,7 +181,7 @@ ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size
   reading.sink.count = 0;
   reading.sink.sources = sources;
   const int polled = ibv_poll_cq(cq_.get(), static_cast<int>(std::min(count, Reading::kBatch)), reading.completions);
-  if (polled > 0) return give_and_unlock<false>(reading, reading.completions, polled);
+  if (polled > 0) return give_and_unlock<Posted::Role::kReceive>(reading, reading.completions, polled);
   CompletionChannel& self = unremembered(*this);
   const bool look_around = self.idle_reads_++ % kIdleReads == 0;
   self.lock_.unlock();
@@ -243,15 +265,16 @@ void CompletionChannel::on_transmit_failed(Posted& slot, ibv_wc_status status, S
 // Null for a shared receive of a queue pair that ended meanwhile.
 TransferEndpoint* CompletionChannel::endpoint_of(const ibv_wc& wc, const Posted& slot) noexcept {
   if (slot.role == Posted::Role::kReceive) return slot.endpoint;
+  if (last_sender_ != nullptr && last_sender_number_ == wc.qp_num) return last_sender_;
   const auto found = endpoints_.find(wc.qp_num);
-  return found != endpoints_.end() ? found->second : nullptr;
+  if (found == endpoints_.end()) return nullptr;
+  last_sender_number_ = wc.qp_num;
+  return last_sender_ = found->second;
 }
 
 void CompletionChannel::free_receive(Posted& slot) noexcept {
-  if (slot.role == Posted::Role::kReceive) [[likely]]
-    return slot.endpoint->receives_.give_back(slot);
-  LightGuard guard(slot.shared->lock_);
-  slot.shared->slots_.give_back(slot);
+  if (slot.role == Posted::Role::kReceive) return slot.endpoint->receives_.give_back(slot);
+  slot.shared->give_back(slot);
 }
 
 // The message that `wc` tells of lies in a multi-receive buffer. true: the rest of it was posted again, because it is
