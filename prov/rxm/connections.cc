@@ -146,6 +146,7 @@ void Endpoint::close_channel(Channel& channel, int error) noexcept {
   if (peer.twin == &channel) peer.twin = nullptr;
   channels_by_fid_.erase(&channel.ep->fid);
   channels_by_number_.erase(channel.number);
+  if (last_sender_ == &channel) last_sender_ = nullptr;
   channel.direct.end();
   fi_close(&std::exchange(channel.ep, nullptr)->fid);  // what it had completes with an error
 

@@ -55,6 +55,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
     : AtomicCalls(info),
       domain_(domain),
       domain_ref_(domain),
+      engine_(domain.engine()),
       addr_format_(info.addr_format),
       caps_(info.caps),
       tx_size_(queue_size(info.tx_attr != nullptr ? info.tx_attr->size : 0, domain.fabric().parameters.tx_size)),
@@ -101,10 +102,6 @@ int Endpoint::open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, v
 const fi_ops* Endpoint::fid_ops() noexcept {
   static constexpr fi_ops kOps = make_fid_ops<Endpoint>();
   return &kOps;
-}
-
-Engine& Endpoint::engine() noexcept {
-  return domain_.engine();
 }
 
 // A listener with a name is there from the beginning, because applications exchange names before they enable.

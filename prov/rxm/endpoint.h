@@ -186,6 +186,8 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   void stall(Channel& channel) noexcept;
   void on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
   void handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
+  void handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
+  bool may_be_message(Channel& channel, const OpHeader& op) noexcept;
   void on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   void on_segment(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   void on_rendezvous(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
@@ -228,9 +230,10 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   bool post_read_done(Channel& channel, std::uint64_t message) noexcept;
   std::size_t read_mailbox() noexcept;
 
-  Engine& engine() noexcept;
+  Engine& engine() noexcept { return engine_; }
   Domain& domain_;
   const Ref<RefCounted> domain_ref_;
+  Engine& engine_;  // the domain's
   const uint32_t addr_format_;
   const uint64_t caps_;
   std::size_t tx_size_;  // fixed once it is enabled
@@ -275,6 +278,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   rdm::PeerTable<Peer> peers_;
   std::unordered_map<const ::fid*, Channel*> channels_by_fid_;
   std::unordered_map<std::uint32_t, Channel*> channels_by_number_;  // with shared receives
+  Channel* last_sender_ = nullptr;                                  // one of those
   List<Peer> connecting_;                                           // those that wait for a connection
   List<Channel> channels_;
   List<Channel> dying_;

@@ -116,10 +116,15 @@ Channel* Endpoint::sender_of(const PostedBuffer& posted, std::size_t len) noexce
   ControlHeader header;
   if (len < sizeof header) return nullptr;
   std::memcpy(&header, posted.buffer->bytes, sizeof header);
-  const auto found = channels_by_number_.find(static_cast<std::uint32_t>(header.connection));
-  if (found == channels_by_number_.end()) return nullptr;
-  Channel& channel = *found->second;
-  if (!channel.holds_back()) return &channel;
+  const auto number = static_cast<std::uint32_t>(header.connection);
+  if (last_sender_ == nullptr || last_sender_->number != number) {
+    const auto found = channels_by_number_.find(number);
+    if (found == channels_by_number_.end()) return nullptr;
+    last_sender_ = found->second;
+  }
+  Channel& channel = *last_sender_;
+  if (!channel.holds_back()) [[likely]]
+    return &channel;
   protocol_error(channel, "it does not read our answers");
   return nullptr;
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "objects/message_buffers.h"
 #include "rxm/domain.h"
 #include "rxm/endpoint.h"
 #include "rxm/provider.h"
@@ -64,7 +65,59 @@ void Endpoint::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) 
   post_buffer(posted);
 }
 
+// False after a protocol error.
+inline bool Endpoint::may_be_message(Channel& channel, const OpHeader& op) noexcept {
+  const char* wrong = nullptr;
+  if (op.op > PacketOp::kTagged)
+    wrong = "a packet for an unknown operation";
+  else if (!receives_.takes(op.receive_index))
+    wrong = "a message for a receive context that there is not";
+  if (wrong == nullptr) [[likely]]
+    return true;
+  protocol_error(channel, wrong);
+  return false;
+}
+
+inline rdm::Envelope Endpoint::envelope_of(Peer& peer, const OpHeader& op) noexcept {
+  const bool tagged = op.op == PacketOp::kTagged;
+  return {.source = peer.id,
+          .tag = tagged ? op.tag : 0,
+          .data = op.data & data_mask_,
+          .len = op.size,
+          .name = name_of(peer),
+          .tagged = tagged,
+          .has_data = (op.flags & FI_REMOTE_CQ_DATA) != 0,
+          .context = receives_.has_contexts() ? op.receive_index : std::uint8_t{0}};
+}
+
+inline void Endpoint::deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept {
+  if (const rdm::Delivery delivery = receives_.match(envelope)) [[likely]] {
+    scatter(delivery.iov(), {payload, std::min(envelope.len, delivery.capacity())});
+    receives_.complete(delivery, envelope);
+  } else {
+    keep(posted, envelope, payload);
+  }
+}
+
+// Most packets are a message and its header: for them the way is straight.
 void Endpoint::handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+  Channel& channel = *posted.channel;
+  const std::byte* const bytes = posted.buffer->bytes;
+  PacketHeader header;
+  if ((entry.flags & FI_TAGGED) == 0 && entry.len >= sizeof header) [[likely]] {
+    std::memcpy(&header, bytes, sizeof header);
+    if (header.control.version == kControlVersion && header.control.type == PacketType::kEager) [[likely]] {
+      ++channel.activity;
+      if (!may_be_message(channel, header.op)) return;
+      if (header.op.size != entry.len - sizeof header)
+        return protocol_error(channel, "a message of another length than it says");
+      return deliver(posted, envelope_of(*channel.peer, header.op), bytes + sizeof header);
+    }
+  }
+  handle_other_packet(posted, entry);
+}
+
+void Endpoint::handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
   Channel& channel = *posted.channel;
   const std::byte* bytes = posted.buffer->bytes;
   PacketHeader header;
@@ -93,51 +146,28 @@ void Endpoint::handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& ent
     else if (entry.len < sizeof header)
       protocol_error(channel, "a packet whose header is cut");
     else
-      on_message_packet(posted, header, entry.len);
+      on_message_packet(posted, header, entry.len - sizeof header);
   }
 }
 
+// Of messages that are more than one packet, and of what is no message. `len` is that of what follows the header.
 void Endpoint::on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept {
   Channel& channel = *posted.channel;
-  const std::byte* payload = posted.buffer->bytes + sizeof header;
-  const std::size_t payload_len = len - sizeof header;
-  if (header.control.type == PacketType::kAtomic) return on_atomic(posted, header, payload_len);
-  if (header.control.type == PacketType::kAtomicResponse) return on_atomic_response(posted, header, payload_len);
-  if (header.control.type == PacketType::kWriteTarget) return on_write_target(posted, header, payload_len);
-  if (header.op.op > PacketOp::kTagged) return protocol_error(channel, "a packet for an unknown operation");
-  if (!receives_.takes(header.op.receive_index))
-    return protocol_error(channel, "a message for a receive context that there is not");
   switch (header.control.type) {
-    case PacketType::kEager:
-      if (header.op.size != payload_len) return protocol_error(channel, "a message of another length than it says");
-      return deliver(posted, envelope_of(*channel.peer, header.op), payload);
+    case PacketType::kAtomic:
+      return on_atomic(posted, header, len);
+    case PacketType::kAtomicResponse:
+      return on_atomic_response(posted, header, len);
+    case PacketType::kWriteTarget:
+      return on_write_target(posted, header, len);
     case PacketType::kSegment:
-      return on_segment(posted, header, payload_len);
+      if (may_be_message(channel, header.op)) on_segment(posted, header, len);
+      return;
     case PacketType::kRendezvous:
-      return on_rendezvous(posted, header, payload_len);
+      if (may_be_message(channel, header.op)) on_rendezvous(posted, header, len);
+      return;
     default:
       return protocol_error(channel, "a packet of unknown type");
-  }
-}
-
-rdm::Envelope Endpoint::envelope_of(Peer& peer, const OpHeader& op) noexcept {
-  const bool tagged = op.op == PacketOp::kTagged;
-  return {.source = peer.id,
-          .tag = tagged ? op.tag : 0,
-          .data = op.data & data_mask_,
-          .len = op.size,
-          .name = name_of(peer),
-          .tagged = tagged,
-          .has_data = (op.flags & FI_REMOTE_CQ_DATA) != 0,
-          .context = receives_.has_contexts() ? op.receive_index : std::uint8_t{0}};
-}
-
-void Endpoint::deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept {
-  if (const rdm::Delivery delivery = receives_.match(envelope)) {
-    rdm::scatter(delivery.iov(), 0, payload, std::min(envelope.len, delivery.capacity()));
-    receives_.complete(delivery, envelope);
-  } else {
-    keep(posted, envelope, payload);
   }
 }
 

@@ -65,10 +65,29 @@ TransmitRequest request_of(const Transmit& transmit) noexcept {
 
 }  // namespace
 
+// What the lower provider copies is over with this call. False: it has to take the long way.
+[[gnu::always_inline]] inline bool Endpoint::try_inject(Channel& channel, const TransmitRequest& request,
+                                                        std::size_t len) noexcept {
+  if ((request.flags & (kLowerLevels | FI_FENCE)) != 0 || request.operation > Operation::kTagged) return false;
+  if (len + sizeof(PacketHeader) > std::min(lower_inject_, kStackPacket)) return false;
+  alignas(PacketHeader) std::byte bytes[kStackPacket];
+  fill_header(channel, request, len, *new (bytes) PacketHeader);
+  weft::gather(request.iov, bytes + sizeof(PacketHeader));
+  if (fi_inject(channel.ep, bytes, sizeof(PacketHeader) + len, FI_ADDR_UNSPEC) != 0) return false;
+  engine().note_given();
+  ++channel.activity;
+  CompletionRoutes& routes = routes_of(request);
+  const bool report = !request.silent && routes.reports_sent(request.flags);
+  routes.transmitted(completion_flags_of(request.operation), request.context, report);
+  return true;
+}
+
 ssize_t Endpoint::transmit(TransmitRequest&& request) noexcept {
   if (!rdm::name_context(request, *vector_)) return -FI_EINVAL;
   if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
-  if (request.remote.size() > std::min(domain_.lower_info().tx_attr->rma_iov_limit, kMaxRanges)) return -FI_EINVAL;
+  if (!request.remote.empty() &&
+      request.remote.size() > std::min(domain_.lower_info().tx_attr->rma_iov_limit, kMaxRanges))
+    return -FI_EINVAL;
   const std::size_t len = total_length(request.iov);
   if (len > max_message_ || ((request.flags & FI_INJECT) != 0 && len > eager_limit_)) return -FI_EMSGSIZE;
   Lock lock(engine().mutex());
@@ -91,24 +110,6 @@ ssize_t Endpoint::queue(Peer& peer, const TransmitRequest& request, std::size_t 
   peer.waiting.push_back(*record);
   if (peer.channel != nullptr && peer.channel->takes()) flush(peer);
   return 0;
-}
-
-// What the lower provider copies is over with this call. False: it has to take the long way.
-bool Endpoint::try_inject(Channel& channel, const TransmitRequest& request, std::size_t len) noexcept {
-  if ((request.flags & (kLowerLevels | FI_FENCE)) != 0 || request.operation > Operation::kTagged) return false;
-  if (len + sizeof(PacketHeader) > std::min(lower_inject_, kStackPacket)) return false;
-  alignas(PacketHeader) std::byte bytes[kStackPacket];
-  PacketHeader packet;
-  fill_header(channel, request, len, packet);
-  std::memcpy(bytes, &packet, sizeof packet);
-  gather(request.iov, 0, bytes + sizeof packet, len);
-  if (fi_inject(channel.ep, bytes, sizeof packet + len, FI_ADDR_UNSPEC) != 0) return false;
-  engine().note_given();
-  ++channel.activity;
-  CompletionRoutes& routes = routes_of(request);
-  const bool report = !request.silent && routes.reports_sent(request.flags);
-  routes.transmitted(completion_flags_of(request.operation), request.context, report);
-  return true;
 }
 
 Transmit* Endpoint::make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept {

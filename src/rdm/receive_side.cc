@@ -35,7 +35,7 @@ ReceiveSide::~ReceiveSide() {
     }
 }
 
-Receive* ReceiveSide::make_receive(const ReceiveRequest& request) noexcept {
+[[gnu::always_inline]] inline Receive* ReceiveSide::make_receive(const ReceiveRequest& request) noexcept {
   Receive* receive = receives_.take();
   if (receive == nullptr) return nullptr;
   for (const iovec& piece : request.iov) {
@@ -49,13 +49,7 @@ Receive* ReceiveSide::make_receive(const ReceiveRequest& request) noexcept {
   return receive;
 }
 
-// A multi-receive buffer stays posted while it takes messages; others leave with their first.
-Delivery ReceiveSide::give(Receive& receive, std::size_t len) noexcept {
-  ++receive.arriving;
-  if ((receive.flags & FI_MULTI_RECV) == 0) {
-    posted(receive.tagged).remove(receive);
-    return Delivery(receive);
-  }
+Delivery ReceiveSide::give_part(Receive& receive, std::size_t len) noexcept {
   const std::size_t room = receive.len - receive.used;
   const iovec part{static_cast<std::byte*>(receive.iov[0].iov_base) + receive.used, std::min(room, len)};
   receive.used += part.iov_len;
@@ -75,22 +69,23 @@ void ReceiveSide::release(Receive& receive) noexcept {
 namespace {
 
 // What both kinds of ends have in common. Whether the completion may not be left out.
-bool settle(const Delivery& delivery, const Envelope& envelope, const CompletionRoutes& routes,
-            Completion& done) noexcept {
+[[gnu::always_inline]] inline bool settle(const Delivery& delivery, const Envelope& envelope,
+                                          const CompletionRoutes& routes, Completion& done) noexcept {
   const Receive& receive = delivery.receive();
+  std::uint64_t flags = FI_RECV | (envelope.tagged ? FI_TAGGED : FI_MSG);
+  if (envelope.has_data) flags |= FI_REMOTE_CQ_DATA;
+  bool report = routes.reports_received(receive.flags);
+  // The buffer's last completion gives it back to the application; that one is never left out.
+  if ((receive.flags & FI_MULTI_RECV) && receive.retired && receive.arriving == 1) {
+    flags |= FI_MULTI_RECV;
+    report = true;
+  }
   done.context = receive.context;
-  done.flags = FI_RECV | (envelope.tagged ? FI_TAGGED : FI_MSG);
-  if (envelope.has_data) done.flags |= FI_REMOTE_CQ_DATA;
+  done.flags = flags;
   done.data = envelope.data;
   done.tag = envelope.tag;
   done.src_addr = envelope.name;
   done.buf = delivery.piece();
-  bool report = routes.reports_received(receive.flags);
-  // The buffer's last completion gives it back to the application; that one is never left out.
-  if ((receive.flags & FI_MULTI_RECV) && receive.retired && receive.arriving == 1) {
-    done.flags |= FI_MULTI_RECV;
-    report = true;
-  }
   return report;
 }
 
@@ -101,11 +96,13 @@ void ReceiveSide::complete(const Delivery& delivery, const Envelope& envelope) n
   CompletionRoutes& routes = routes_at(side);
   Completion done;
   const bool report = settle(delivery, envelope, routes, done);
-  done.len = std::min(envelope.len, delivery.capacity());
-  if (envelope.len > delivery.capacity())
+  if (envelope.len > delivery.capacity()) [[unlikely]] {
+    done.len = delivery.capacity();
     routes.receive_failed({done, envelope.len - delivery.capacity(), FI_ETRUNC, FI_ETRUNC});
-  else
+  } else {
+    done.len = envelope.len;
     routes.received(done, report);
+  }
   side.release(delivery.receive());
 }
 
@@ -152,17 +149,23 @@ ssize_t ReceiveSide::post(const ReceiveRequest& request) noexcept {
     receives_.give_back(receive);
     return -FI_EAGAIN;
   }
-  // The application may get no completion of a buffer before the call that posts it has returned; but it may before it
-  // reads its queue, so this is in time.
-  ArrivedMessages<Message>& waiting = arrived(request.tagged);
-  for (;;) {
-    Message* message = waiting.find(request.wanted);
-    if (message == nullptr) return 0;
+  if (!arrived(request.tagged).empty()) [[unlikely]]
+    meet_arrived(*receive);
+  return 0;
+}
+
+// The application may get no completion of a buffer before the call that posts it has returned; but it may before it
+// reads its queue, so this is in time.
+void ReceiveSide::meet_arrived(Receive& receive) noexcept {
+  const bool multi = (receive.flags & FI_MULTI_RECV) != 0;
+  const Wanted wanted = receive.wanted;  // the receive may be gone after its last message
+  ArrivedMessages<Message>& waiting = arrived(receive.tagged);
+  while (Message* message = waiting.find(wanted)) {
     drop(*message);
-    const Delivery delivery = give(*receive, message->envelope.len);
-    const bool last = !multi || receive->retired;
+    const Delivery delivery = give(receive, message->envelope.len);
+    const bool last = !multi || receive.retired;
     message->keeper->protocol_->take(*message, delivery);
-    if (last) return 0;
+    if (last) return;
   }
 }
 

@@ -156,8 +156,17 @@ class ReceiveSide {
   CompletionRoutes& routes_at(ReceiveSide& side) noexcept { return shares_ ? routes_ : side.routes_; }
   PostedReceives<Receive>& posted(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
   ArrivedMessages<Message>& arrived(bool tagged) noexcept { return tagged ? tagged_messages_ : untagged_messages_; }
+  void meet_arrived(Receive& receive) noexcept;
   Receive* make_receive(const ReceiveRequest& request) noexcept;
-  Delivery give(Receive& receive, std::size_t len) noexcept;
+  // A multi-receive buffer stays posted while it takes messages; others leave with their first.
+  Delivery give(Receive& receive, std::size_t len) noexcept {
+    ++receive.arriving;
+    if ((receive.flags & FI_MULTI_RECV) != 0) [[unlikely]]
+      return give_part(receive, len);
+    posted(receive.tagged).remove(receive);
+    return Delivery(receive);
+  }
+  Delivery give_part(Receive& receive, std::size_t len) noexcept;
   void release(Receive& receive) noexcept;
   void cancel(Receive& receive) noexcept;
   void drop(Message& message) noexcept;
