@@ -43,10 +43,6 @@ const char* phase_name(const Channel* channel) noexcept {
 
 }  // namespace
 
-fi_addr_t Endpoint::name_of(Peer& peer) noexcept {
-  return names_sources_ ? peers_.name_of(*vector_, peer) : FI_ADDR_NOTAVAIL;
-}
-
 Channel* Endpoint::channel_of(const ::fid* fid) noexcept {
   const auto found = channels_by_fid_.find(fid);
   return found == channels_by_fid_.end() ? nullptr : found->second;

@@ -277,56 +277,20 @@ int Endpoint::getname(void* name, size_t* len) {
   return report_name(own_, name, len);
 }
 
-void Endpoint::progress() noexcept {
-  std::size_t found = read_completions();
-  if (awaited_letters_ != 0) found += read_mailbox();
-  while (!stalled_.empty()) {
-    Channel& channel = stalled_.front();
-    resume(channel);
-    if (static_cast<ListHook<StalledTag>&>(channel).linked()) break;  // no better than before
-  }
-  bool look = !connecting_.empty() || ++polls_ >= kCmPolls;
-  if (!look && found == 0) look = Clock::now() - looked_at_connections_ >= kCmInterval;
-  if (look) {
-    progress_connections();
-    read_mailbox();  // what nobody awaits must not keep anybody awake
-  }
-  if (!left_over_.empty()) post_left_over();
-  if (!dying_.empty()) reap();
-}
-
-std::size_t Endpoint::read_completions() noexcept {
-  fi_cq_tagged_entry entries[kBatch];
-  std::size_t found = 0;
-  for (int round = 0; round < kMaxRounds; ++round) {
-    const ssize_t count = fi_cq_read(lower_cq_.get(), entries, kBatch);
-    if (count == -FI_EAVAIL) {
-      read_failed_completion();
-      ++found;
-      continue;
-    }
-    if (count <= 0) break;
-    found += static_cast<std::size_t>(count);
-    for (ssize_t i = 0; i < count; ++i) on_completion(entries[i]);
-    if (count < static_cast<ssize_t>(kBatch)) break;
-  }
-  return found;
-}
-
 void Endpoint::read_failed_completion() noexcept {
   fi_cq_err_entry error{};
   if (fi_cq_readerr(lower_cq_.get(), &error, 0) == 1) on_failure(error);
 }
 
 // The lower provider is done with it.
-void Endpoint::returned(const Work& work) noexcept {
+inline void Endpoint::returned(const Work& work) noexcept {
   if (work.channel != nullptr)
     --work.channel->works;
   else
     --shared_posted_;
 }
 
-void Endpoint::on_completion(const fi_cq_tagged_entry& entry) noexcept {
+inline void Endpoint::on_completion(const fi_cq_tagged_entry& entry) noexcept {
   auto* work = static_cast<Work*>(entry.op_context);
   if (work == nullptr || (entry.flags & FI_REMOTE_WRITE) != 0) {
     // A peer wrote to memory of ours, with data. Some providers use up one of our buffers for it.
@@ -347,6 +311,46 @@ void Endpoint::on_completion(const fi_cq_tagged_entry& entry) noexcept {
     case Work::Kind::kCopy:
       return piece_finished(static_cast<RemoteCopy::Piece&>(*work), 0);
   }
+}
+
+[[gnu::always_inline]] inline std::size_t Endpoint::read_completions_here() noexcept {
+  fi_cq_tagged_entry entries[kBatch];
+  std::size_t found = 0;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const ssize_t count = fi_cq_read(lower_cq_.get(), entries, kBatch);
+    if (count == -FI_EAVAIL) {
+      read_failed_completion();
+      ++found;
+      continue;
+    }
+    if (count <= 0) break;
+    found += static_cast<std::size_t>(count);
+    for (ssize_t i = 0; i < count; ++i) on_completion(entries[i]);
+    if (count < static_cast<ssize_t>(kBatch)) break;
+  }
+  return found;
+}
+
+std::size_t Endpoint::read_completions() noexcept {
+  return read_completions_here();
+}
+
+void Endpoint::progress() noexcept {
+  std::size_t found = read_completions_here();
+  if (awaited_letters_ != 0) found += read_mailbox();
+  while (!stalled_.empty()) {
+    Channel& channel = stalled_.front();
+    resume(channel);
+    if (static_cast<ListHook<StalledTag>&>(channel).linked()) break;  // no better than before
+  }
+  bool look = !connecting_.empty() || ++polls_ >= kCmPolls;
+  if (!look && found == 0) look = Clock::now() - looked_at_connections_ >= kCmInterval;
+  if (look) {
+    progress_connections();
+    read_mailbox();  // what nobody awaits must not keep anybody awake
+  }
+  if (!left_over_.empty()) post_left_over();
+  if (!dying_.empty()) reap();
 }
 
 void Endpoint::on_failure(const fi_cq_err_entry& error) noexcept {

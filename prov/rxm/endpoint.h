@@ -14,6 +14,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -101,6 +102,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   Deadline next_deadline() noexcept override;
   bool restless() noexcept override { return !stalled_.empty() || (!left_over_.empty() && !pushes_back()); }
   std::size_t read_completions() noexcept;
+  std::size_t read_completions_here() noexcept;  // the same without a call
   void read_what_is_there() noexcept;
   void read_failed_completion() noexcept;
   void returned(const Work& work) noexcept;
@@ -110,7 +112,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
 
   // connections.cc
   Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
-  fi_addr_t name_of(Peer& peer) noexcept;
+  fi_addr_t name_of(Peer& peer) noexcept { return names_sources_ ? peers_.name_of(*vector_, peer) : FI_ADDR_NOTAVAIL; }
   Status connect(Peer& peer) noexcept;
   Channel* open_channel(Peer& peer, fi_info* info) noexcept;
   void close_channel(Channel& channel, int error) noexcept;
@@ -179,7 +181,17 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   void post_left_over() noexcept;
   bool pushes_back() noexcept;
   bool give_number(Channel& channel) noexcept;
-  Channel* sender_of(const PostedBuffer& posted, std::size_t len) noexcept;
+  // nullptr: nobody knows. A peer that does not read our answers shall not go on asking.
+  Channel* sender_of(const PostedBuffer& posted, std::size_t len) noexcept {
+    ControlHeader header;
+    if (len < sizeof header) return nullptr;
+    std::memcpy(&header, posted.buffer->bytes, sizeof header);
+    const auto number = static_cast<std::uint32_t>(header.connection);
+    if (last_sender_ == nullptr || last_sender_->number != number || last_sender_->holds_back()) [[unlikely]]
+      return look_up_sender(number);
+    return last_sender_;
+  }
+  Channel* look_up_sender(std::uint32_t number) noexcept;
 
   // receive.cc
   void resume(Channel& channel) noexcept;

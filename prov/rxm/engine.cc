@@ -29,12 +29,13 @@ void Engine::remove(Driven& driven) noexcept {
   driven.watched_ = false;
 }
 
-void Engine::drive() noexcept {
-  Lock lock(mutex_);
-  progress();
+bool Engine::pass_on_counts() noexcept {
+  bool news = false;
+  for (RemoteCount& count : remote_counts_) news |= count.pass_on();
+  return news;
 }
 
-void Engine::progress() noexcept {
+inline void Engine::progress() noexcept {
   if (waiting_) {
     waiting_ = false;
     net::event_drain(wake_.get());
@@ -52,10 +53,9 @@ void Engine::progress() noexcept {
   pass_on_counts();
 }
 
-bool Engine::pass_on_counts() noexcept {
-  bool news = false;
-  for (RemoteCount& count : remote_counts_) news |= count.pass_on();
-  return news;
+void Engine::drive() noexcept {
+  Lock lock(mutex_);
+  progress();
 }
 
 // The lower queues' descriptors join ours when somebody is going to sleep for the first time: until then they make

@@ -111,21 +111,12 @@ bool Endpoint::give_number(Channel& channel) noexcept {
   return true;
 }
 
-// nullptr: nobody knows. A peer that does not read our answers shall not go on asking.
-Channel* Endpoint::sender_of(const PostedBuffer& posted, std::size_t len) noexcept {
-  ControlHeader header;
-  if (len < sizeof header) return nullptr;
-  std::memcpy(&header, posted.buffer->bytes, sizeof header);
-  const auto number = static_cast<std::uint32_t>(header.connection);
-  if (last_sender_ == nullptr || last_sender_->number != number) {
-    const auto found = channels_by_number_.find(number);
-    if (found == channels_by_number_.end()) return nullptr;
-    last_sender_ = found->second;
-  }
-  Channel& channel = *last_sender_;
-  if (!channel.holds_back()) [[likely]]
-    return &channel;
-  protocol_error(channel, "it does not read our answers");
+Channel* Endpoint::look_up_sender(std::uint32_t number) noexcept {
+  const auto found = channels_by_number_.find(number);
+  if (found == channels_by_number_.end()) return nullptr;
+  last_sender_ = found->second;
+  if (!last_sender_->holds_back()) return last_sender_;
+  protocol_error(*last_sender_, "it does not read our answers");
   return nullptr;
 }
 

@@ -58,13 +58,6 @@ void Endpoint::protocol_error(Channel& channel, const char* what) noexcept {
   if (ours) fail_waiting(peer, EPROTO);
 }
 
-void Endpoint::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
-  if (shared_receives_ != nullptr) posted.channel = sender_of(posted, entry.len);
-  // What is closed expects nothing any more.
-  if (posted.channel != nullptr && posted.channel->state != Channel::State::kClosed) handle_packet(posted, entry);
-  post_buffer(posted);
-}
-
 // False after a protocol error.
 inline bool Endpoint::may_be_message(Channel& channel, const OpHeader& op) noexcept {
   const char* wrong = nullptr;
@@ -100,7 +93,7 @@ inline void Endpoint::deliver(PostedBuffer& posted, const rdm::Envelope& envelop
 }
 
 // Most packets are a message and its header: for them the way is straight.
-void Endpoint::handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+inline void Endpoint::handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
   Channel& channel = *posted.channel;
   const std::byte* const bytes = posted.buffer->bytes;
   PacketHeader header;
@@ -115,6 +108,13 @@ void Endpoint::handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& ent
     }
   }
   handle_other_packet(posted, entry);
+}
+
+void Endpoint::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+  if (shared_receives_ != nullptr) posted.channel = sender_of(posted, entry.len);
+  // What is closed expects nothing any more.
+  if (posted.channel != nullptr && posted.channel->state != Channel::State::kClosed) handle_packet(posted, entry);
+  post_buffer(posted);
 }
 
 void Endpoint::handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {

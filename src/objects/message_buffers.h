@@ -15,6 +15,7 @@ namespace weft {
 inline constexpr std::size_t kSoftwareIovLimit = 4;
 
 inline std::size_t total_length(std::span<const iovec> iov) noexcept {
+  if (iov.size() == 1) return iov[0].iov_len;
   std::size_t len = 0;
   for (const iovec& piece : iov) len += piece.iov_len;
   return len;

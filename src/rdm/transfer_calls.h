@@ -246,8 +246,8 @@ class TransferCalls : public Object<fid_ep> {
  private:
   T& self() noexcept { return static_cast<T&>(*this); }
 
-  ssize_t post(bool tagged, std::span<const iovec> iov, fi_addr_t source, uint64_t tag, uint64_t ignore, void* context,
-               uint64_t flags) noexcept {
+  [[gnu::always_inline]] ssize_t post(bool tagged, std::span<const iovec> iov, fi_addr_t source, uint64_t tag,
+                                      uint64_t ignore, void* context, uint64_t flags) noexcept {
     if (!valid_buffers(iov, kIovLimit)) return -FI_EINVAL;
     Lock lock(self().engine().mutex());
     ReceiveRequest request{.iov = iov, .context = context, .flags = flags, .tagged = tagged};
