@@ -19,4 +19,7 @@ int run_datagrams();
 int run_pings();
 int run_accesses();
 
+// cost_reliable.cc: messages to and fro between endpoints of ofi_rxm.
+int run_reliable();
+
 }  // namespace cost

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What a reliable datagram costs from its injection to the receive that is posted in its place, as in cost_pings.cc, in
+// ofi_rxm and the provider below it: the price of fi_rxm(7) over a connection of one's own; see cost_main.cc.
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "cost.h"
+
+namespace {
+
+using namespace cost;
+
+constexpr size_t kSize = 8;
+constexpr size_t kEntries = 64;  // of each read
+constexpr time_t kPatience = 60;
+
+// An endpoint in a domain of its own, as if it were another process's.
+class Talker {
+ public:
+  fid_ep* ep = nullptr;
+  fid_cq* cq = nullptr;
+  fi_addr_t peer = FI_ADDR_NOTAVAIL;
+  char out[kSize] = {}, in[kSize] = {};
+
+  bool open() {
+    fi_info* hints = fi_allocinfo();
+    hints->fabric_attr->prov_name = strdup("verbs;ofi_rxm");
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->caps = FI_MSG;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->addr_format = FI_SOCKADDR_IN;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    int error = fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints, &info_);
+    fi_freeinfo(hints);
+    fi_cq_attr cq_attr{};
+    fi_av_attr av_attr{};
+    if (error == 0) error = fi_fabric(info_->fabric_attr, &fabric_, nullptr);
+    if (error == 0) error = fi_domain(fabric_, info_, &domain_, nullptr);
+    if (error == 0) error = fi_cq_open(domain_, &cq_attr, &cq, nullptr);
+    if (error == 0) error = fi_av_open(domain_, &av_attr, &av_, nullptr);
+    if (error == 0) error = fi_endpoint(domain_, info_, &ep, nullptr);
+    if (error == 0) error = fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV);
+    if (error == 0) error = fi_ep_bind(ep, &av_->fid, 0);
+    if (error == 0) error = fi_enable(ep);
+    return error == 0;
+  }
+  bool meet(const Talker& other) {
+    char name[64];
+    size_t len = sizeof name;
+    return fi_getname(&other.ep->fid, name, &len) == 0 && fi_av_insert(av_, name, 1, &peer, 0, nullptr) == 1;
+  }
+  ~Talker() {
+    for (fid* object : {ep ? &ep->fid : nullptr, av_ ? &av_->fid : nullptr, cq ? &cq->fid : nullptr,
+                        domain_ ? &domain_->fid : nullptr, fabric_ ? &fabric_->fid : nullptr})
+      if (object != nullptr) fi_close(object);
+    fi_freeinfo(info_);
+  }
+
+  bool send() { return fi_inject(ep, out, kSize, peer) == 0; }
+  bool receive() { return fi_recv(ep, in, kSize, nullptr, FI_ADDR_UNSPEC, this) == 0; }
+  bool found() {
+    fi_cq_entry entries[kEntries];
+    return fi_cq_read(cq, entries, kEntries) == 1 && entries[0].op_context == this;
+  }
+  bool found_nothing() {
+    fi_cq_entry entries[kEntries];
+    return fi_cq_read(cq, entries, kEntries) == -FI_EAGAIN;
+  }
+  // With progress of the other end, which this one's may depend on.
+  bool find(Talker& other) {
+    for (const time_t end = std::time(nullptr) + kPatience; std::time(nullptr) < end; other.found_nothing())
+      if (found()) return true;
+    return false;
+  }
+
+ private:
+  fi_info* info_ = nullptr;
+  fid_fabric* fabric_ = nullptr;
+  fid_domain* domain_ = nullptr;
+  fid_av* av_ = nullptr;
+};
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((noinline)) int measured_reliable(Talker* from, Talker* to) {
+  for (int i = 0; i < kBatch; ++i) {
+    if (!from->send() || !from->found_nothing() || !to->found() || !to->receive()) return -1;
+    std::swap(from, to);
+  }
+  return kBatch;
+}
+
+}  // extern "C"
+
+namespace cost {
+
+int run_reliable() {
+  Talker client, server;
+  if (!client.open() || !server.open() || !client.meet(server) || !server.meet(client)) return 1;
+  // The first messages open the connection, and make room for others.
+  bool complete = client.receive() && server.receive();
+  complete = complete && client.send() && server.find(client) && server.receive();
+  complete = complete && server.send() && client.find(server) && client.receive();
+  complete = complete && measured_reliable(&client, &server) == kBatch;
+  const long before = allocations;
+  for (int batch = 0; batch < kBatches; ++batch) complete = complete && measured_reliable(&client, &server) == kBatch;
+  return report("reliable", before, complete);
+}
+
+}  // namespace cost
