@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Notices and acknowledgements in shared memory; see notice_board.h.
+#include "rxm/notice_board.h"
+
+#include <fcntl.h>
+#include <rdma/fi_errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstring>
+#include <new>
+
+namespace weft::rxm {
+namespace {
+
+constexpr std::size_t kLine = 64;  // what processors hand to each other
+constexpr std::size_t kNotices = 3;
+constexpr std::size_t kDone = 16;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+enum class Slot : std::uint32_t { kFree, kBeingWritten, kWritten };
+
+struct alignas(kLine) Posted {
+  std::atomic<Slot> state;
+  std::uint64_t number;
+  Proof proof;
+  RendezvousPacket notice;
+};
+
+using Words = std::array<std::uint64_t, 2>;
+static_assert(sizeof(Words) == sizeof(Proof));
+
+struct alignas(kLine) Lane {
+  std::atomic<std::uint64_t> received;
+  std::atomic<std::uint64_t> mark[2];
+  std::atomic<bool> used;
+  alignas(kLine) std::atomic<std::uint64_t> done[kDone];  // numbers of messages; 0: free
+  Posted notices[kNotices];
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<Slot>::is_always_lock_free &&
+              std::atomic<bool>::is_always_lock_free);
+
+}  // namespace
+
+struct BoardMemory {
+  alignas(kLine) std::atomic<std::uint64_t> news;  // a bit for each lane
+  std::atomic<bool> sleepers;
+  Lane lanes[NoticeBoard::kLanes];
+
+  // Everything put up before is seen by who sees this. The order of this and of owner_sleeps() is the total one, as is
+  // that of expect_sleepers() and has_news(): one of both sides sees the other.
+  void tell(std::uint8_t lane) noexcept { news.fetch_or(std::uint64_t{1} << lane); }
+};
+
+namespace {
+
+void set_mark(Lane& lane, const Proof& proof) noexcept {
+  const auto words = std::bit_cast<Words>(proof);
+  for (std::size_t i = 0; i < words.size(); ++i) lane.mark[i].store(words[i], std::memory_order_release);
+}
+bool has_mark(const Lane& lane, const Proof& proof) noexcept {
+  const auto words = std::bit_cast<Words>(proof);
+  return lane.mark[0].load(std::memory_order_acquire) == words[0] &&
+         lane.mark[1].load(std::memory_order_acquire) == words[1] && proof != Proof{};
+}
+
+}  // namespace
+
+SharedPages::~SharedPages() {
+  if (memory_ != nullptr) ::munmap(memory_, size_);
+}
+
+Status SharedPages::map(int fd, std::size_t size) noexcept {
+  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return Status::last_errno();
+  memory_ = memory;
+  size_ = size;
+  return {};
+}
+
+Status NoticeBoard::open() noexcept {
+  UniqueFd fd(::memfd_create("weft-notices", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return Status::last_errno();
+  if (::ftruncate(fd.get(), sizeof(BoardMemory)) != 0 || ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)
+    return Status::last_errno();
+  if (Status status = pages_.map(fd.get(), sizeof(BoardMemory)); !status.ok()) return status;
+  memory_ = std::launder(static_cast<BoardMemory*>(pages_.get()));  // all zeros, as it has to be
+  fd_ = std::move(fd);
+  return {};
+}
+
+std::uint8_t NoticeBoard::take_lane() noexcept {
+  if (!opened() || free_lanes_ == 0) return kNoLane;
+  const auto lane = static_cast<std::uint8_t>(std::countr_zero(free_lanes_));
+  free_lanes_ &= free_lanes_ - 1;
+  return lane;
+}
+
+// Its last peer may not know yet, and write on: that bears the wrong mark or the number of no message.
+void NoticeBoard::give_back(std::uint8_t lane) noexcept {
+  Lane& left = memory_->lanes[lane];
+  set_mark(left, {});
+  left.used.store(false);
+  left.received.store(0);
+  for (auto& each : left.done) each.store(0);
+  for (Posted& each : left.notices) each.state.store(Slot::kFree);
+  free_lanes_ |= std::uint64_t{1} << lane;
+}
+
+void NoticeBoard::mark(std::uint8_t lane, const Proof& kept) noexcept {
+  set_mark(memory_->lanes[lane], kept);
+}
+
+bool NoticeBoard::has_news() const noexcept {
+  return memory_ != nullptr && memory_->news.load() != 0;
+}
+
+std::uint64_t NoticeBoard::take_news() noexcept {
+  return memory_->news.exchange(0);
+}
+
+bool NoticeBoard::take_notice(std::uint8_t lane, std::uint64_t number, RendezvousPacket& notice) noexcept {
+  Lane& from = memory_->lanes[lane];
+  Posted& posted = from.notices[number % kNotices];
+  if (posted.state.load(std::memory_order_acquire) != Slot::kWritten) return false;
+  const bool wanted = has_mark(from, posted.proof) && posted.number == number;
+  if (wanted) std::memcpy(&notice, &posted.notice, sizeof notice);
+  posted.state.store(Slot::kFree, std::memory_order_release);
+  return wanted;
+}
+
+std::uint64_t NoticeBoard::take_done(std::uint8_t lane) noexcept {
+  for (auto& each : memory_->lanes[lane].done) {
+    const std::uint64_t message = each.load(std::memory_order_acquire);
+    if (message == 0) continue;
+    each.store(0, std::memory_order_release);
+    return message;
+  }
+  return 0;
+}
+
+void NoticeBoard::tell_received(std::uint8_t lane, std::uint64_t packets) noexcept {
+  memory_->lanes[lane].received.store(packets, std::memory_order_release);
+}
+
+bool NoticeBoard::is_used(std::uint8_t lane) const noexcept {
+  return memory_->lanes[lane].used.load(std::memory_order_acquire);
+}
+
+void NoticeBoard::expect_sleepers() noexcept {
+  sleepers_ = true;
+  if (opened()) memory_->sleepers.store(true);
+}
+
+Status PeerBoard::open(pid_t process, int descriptor, std::uint8_t lane) noexcept {
+  if (lane >= NoticeBoard::kLanes) return Status(-FI_EINVAL);
+  const UniqueFd owner(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  if (!owner) return Status::last_errno();
+  const UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_getfd, owner.get(), descriptor, 0)));
+  if (!fd) return Status::last_errno();
+  struct stat about {};
+  if (::fstat(fd.get(), &about) != 0) return Status::last_errno();
+  // What can become shorter would end us with a signal.
+  if (::fcntl(fd.get(), F_GET_SEALS) != kSeals || about.st_size != sizeof(BoardMemory)) return Status(-FI_EINVAL);
+  if (Status status = pages_.map(fd.get(), sizeof(BoardMemory)); !status.ok()) return status;
+  memory_ = std::launder(static_cast<BoardMemory*>(pages_.get()));
+  lane_ = lane;
+  return {};
+}
+
+bool PeerBoard::is_ours(const Proof& expected) const noexcept {
+  return memory_ != nullptr && has_mark(memory_->lanes[lane_], expected);
+}
+
+void PeerBoard::use() noexcept {
+  auto& used = memory_->lanes[lane_].used;
+  if (!used.load(std::memory_order_relaxed)) used.store(true, std::memory_order_release);
+}
+
+std::uint64_t PeerBoard::received() const noexcept {
+  return memory_->lanes[lane_].received.load(std::memory_order_acquire);
+}
+
+bool PeerBoard::put_notice(std::uint64_t number, const Proof& expected, const RendezvousPacket& notice) noexcept {
+  Posted& place = memory_->lanes[lane_].notices[number % kNotices];
+  Slot state = Slot::kFree;
+  if (!place.state.compare_exchange_strong(state, Slot::kBeingWritten, std::memory_order_acquire)) return false;
+  place.number = number;
+  place.proof = expected;
+  std::memcpy(&place.notice, &notice, sizeof notice);
+  place.state.store(Slot::kWritten, std::memory_order_release);
+  memory_->tell(lane_);
+  return true;
+}
+
+bool PeerBoard::put_done(std::uint64_t message) noexcept {
+  for (auto& each : memory_->lanes[lane_].done) {
+    std::uint64_t free = 0;
+    if (each.load(std::memory_order_relaxed) != 0 || !each.compare_exchange_strong(free, message)) continue;
+    memory_->tell(lane_);
+    return true;
+  }
+  return false;
+}
+
+bool PeerBoard::owner_sleeps() const noexcept {
+  return memory_->sleepers.load();
+}
+
+}  // namespace weft::rxm

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Notices and acknowledgements in shared memory: nothing is lost or taken twice, and nobody who does not belong there
+// does harm. The owner and its peer are the same process, but for what only another one can show.
+#include "rxm/notice_board.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <set>
+#include <thread>
+
+namespace weft::rxm {
+namespace {
+
+constexpr Proof kProof{1, 2, 3};
+constexpr Proof kOther{4};
+
+RendezvousPacket notice_of(std::uint64_t message) {
+  RendezvousPacket notice;
+  notice.header.control.message = message;
+  notice.rendezvous.ranges[3].key = ~message;
+  notice.direct.places[3] = message + 1;
+  return notice;
+}
+
+class NoticeBoardTest : public ::testing::Test {
+ protected:
+  NoticeBoardTest() {
+    EXPECT_TRUE(board_.open().ok());
+    lane_ = board_.take_lane();
+    board_.mark(lane_, kProof);
+    EXPECT_TRUE(peer_.open(::getpid(), board_.descriptor(), lane_).ok());
+  }
+
+  bool put(std::uint64_t number) { return peer_.put_notice(number, kProof, notice_of(number + 7)); }
+  // Whether it is there, whole.
+  bool take(std::uint64_t number) {
+    RendezvousPacket found;
+    if (!board_.take_notice(lane_, number, found)) return false;
+    const RendezvousPacket expected = notice_of(number + 7);
+    EXPECT_EQ(std::memcmp(&found, &expected, sizeof found), 0);
+    return true;
+  }
+
+  NoticeBoard board_;
+  PeerBoard peer_;
+  std::uint8_t lane_ = kNoLane;
+};
+
+TEST_F(NoticeBoardTest, NoticesAreTakenOnceAndInOrder) {
+  EXPECT_FALSE(board_.has_news());
+  EXPECT_FALSE(take(0));
+  std::uint64_t put_up = 0;
+  while (put(put_up)) ++put_up;
+  EXPECT_GE(put_up, 2u);
+  EXPECT_TRUE(board_.has_news());
+  EXPECT_EQ(board_.take_news(), std::uint64_t{1} << lane_);
+  EXPECT_FALSE(board_.has_news());
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    EXPECT_TRUE(take(i));
+    EXPECT_FALSE(take(i));
+    EXPECT_TRUE(put(put_up + i));
+  }
+}
+
+TEST_F(NoticeBoardTest, AcknowledgementsAreTakenOnce) {
+  EXPECT_EQ(board_.take_done(lane_), 0u);
+  std::set<std::uint64_t> sent, taken;
+  for (std::uint64_t message = 1; peer_.put_done(message); ++message) sent.insert(message);
+  EXPECT_GE(sent.size(), 8u);
+  EXPECT_TRUE(board_.has_news());
+  while (const std::uint64_t message = board_.take_done(lane_)) EXPECT_TRUE(taken.insert(message).second);
+  EXPECT_EQ(taken, sent);
+  EXPECT_TRUE(peer_.put_done(1));
+}
+
+TEST_F(NoticeBoardTest, TheOwnerTellsWhatItHasTakenAndThePeerThatItCame) {
+  EXPECT_EQ(peer_.received(), 0u);
+  board_.tell_received(lane_, 5);
+  EXPECT_EQ(peer_.received(), 5u);
+  EXPECT_FALSE(board_.is_used(lane_));
+  peer_.use();
+  EXPECT_TRUE(board_.is_used(lane_));
+}
+
+TEST_F(NoticeBoardTest, WhoSleepsWantsALetterAndFindsWhatCameBefore) {
+  EXPECT_FALSE(peer_.owner_sleeps());
+  ASSERT_TRUE(put(0));
+  board_.expect_sleepers();
+  EXPECT_TRUE(board_.has_news());
+  EXPECT_TRUE(peer_.owner_sleeps());
+}
+
+TEST_F(NoticeBoardTest, OnlyTheLaneWithTheRightMarkIsOurs) {
+  EXPECT_TRUE(peer_.is_ours(kProof));
+  EXPECT_FALSE(peer_.is_ours(kOther));
+  board_.mark(lane_, {});
+  EXPECT_FALSE(peer_.is_ours(kProof));
+  EXPECT_FALSE(peer_.is_ours({}));
+}
+
+// The peer of a connection that is gone does not know it yet.
+TEST_F(NoticeBoardTest, WhatALanesLastPeerPutsUpReachesNobody) {
+  ASSERT_TRUE(put(0));
+  ASSERT_TRUE(peer_.put_done(9));
+  board_.give_back(lane_);
+  ASSERT_EQ(board_.take_lane(), lane_);
+  EXPECT_EQ(board_.take_done(lane_), 0u);
+  EXPECT_EQ(peer_.received(), 0u);
+  board_.mark(lane_, kOther);
+  RendezvousPacket found;
+  EXPECT_FALSE(board_.take_notice(lane_, 0, found));
+  ASSERT_TRUE(put(0));  // too late
+  EXPECT_FALSE(board_.take_notice(lane_, 0, found));
+  ASSERT_TRUE(peer_.put_notice(0, kOther, notice_of(1)));  // its place is free again
+  EXPECT_TRUE(board_.take_notice(lane_, 0, found));
+}
+
+TEST_F(NoticeBoardTest, LanesAreDistinctUntilThereIsNone) {
+  std::set<std::uint8_t> lanes{lane_};
+  while (lanes.size() < NoticeBoard::kLanes) EXPECT_TRUE(lanes.insert(board_.take_lane()).second);
+  EXPECT_EQ(board_.take_lane(), kNoLane);
+  board_.give_back(17);
+  EXPECT_EQ(board_.take_lane(), 17);
+  PeerBoard last;
+  ASSERT_TRUE(last.open(::getpid(), board_.descriptor(), NoticeBoard::kLanes - 1).ok());
+  ASSERT_TRUE(last.put_done(1));
+  EXPECT_EQ(board_.take_news(), std::uint64_t{1} << (NoticeBoard::kLanes - 1));
+}
+
+// A peer that could change the size would end us with SIGBUS.
+TEST_F(NoticeBoardTest, NobodyChangesItsSize) {
+  EXPECT_NE(::ftruncate(board_.descriptor(), 0), 0);
+  EXPECT_NE(::ftruncate(board_.descriptor(), 1 << 20), 0);
+}
+
+TEST_F(NoticeBoardTest, WhatIsNoBoardIsNotTouched) {
+  PeerBoard peer;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const UniqueFd in(ends[0]), out(ends[1]);
+  EXPECT_FALSE(peer.open(::getpid(), in.get(), 0).ok());
+  EXPECT_FALSE(peer.open(::getpid(), 1 << 20, 0).ok());
+  EXPECT_FALSE(peer.open(::getpid(), board_.descriptor(), NoticeBoard::kLanes).ok());
+  EXPECT_FALSE(peer.open(-1, board_.descriptor(), 0).ok());
+  // Of the right size, but not for ever.
+  const off_t size = ::lseek(board_.descriptor(), 0, SEEK_END);
+  const UniqueFd loose(::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(loose.get(), size), 0);
+  EXPECT_FALSE(peer.open(::getpid(), loose.get(), 0).ok());
+  ASSERT_EQ(::fcntl(loose.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_TRUE(peer.open(::getpid(), loose.get(), 0).ok());
+  EXPECT_FALSE(peer.is_ours(kProof));
+}
+
+TEST_F(NoticeBoardTest, OutlivesItsOwner) {
+  auto gone = std::make_unique<NoticeBoard>();
+  ASSERT_TRUE(gone->open().ok());
+  PeerBoard peer;
+  ASSERT_TRUE(peer.open(::getpid(), gone->descriptor(), gone->take_lane()).ok());
+  gone.reset();
+  EXPECT_TRUE(peer.put_notice(0, kProof, notice_of(1)));
+  EXPECT_TRUE(peer.put_done(1));
+}
+
+TEST_F(NoticeBoardTest, AnotherProcessReachesIt) {
+  const pid_t owner = ::getpid();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    PeerBoard peer;
+    const bool good = peer.open(owner, board_.descriptor(), lane_).ok() && peer.is_ours(kProof) &&
+                      peer.put_notice(0, kProof, notice_of(7)) && peer.put_done(3);
+    ::_exit(good ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (status != 0) GTEST_SKIP() << "the system does not let a child have its parent's descriptors";
+  EXPECT_TRUE(take(0));
+  EXPECT_EQ(board_.take_done(lane_), 3u);
+}
+
+// One writes while the other one reads, as fast as they can.
+TEST_F(NoticeBoardTest, NothingIsLostUnderWay) {
+  constexpr std::uint64_t kMessages = 20'000;
+  std::thread writer([this] {
+    for (std::uint64_t i = 0; i < kMessages; ++i) {
+      while (!put(i)) std::this_thread::yield();
+      while (!peer_.put_done(i + 1)) std::this_thread::yield();
+    }
+  });
+  std::uint64_t taken = 0, done = 0, sum = 0;
+  while (taken < kMessages || done < kMessages) {
+    if (!board_.has_news()) {
+      std::this_thread::yield();
+      continue;
+    }
+    EXPECT_EQ(board_.take_news(), std::uint64_t{1} << lane_);
+    while (taken < kMessages && take(taken)) ++taken;
+    while (const std::uint64_t message = board_.take_done(lane_)) ++done, sum += message;
+  }
+  writer.join();
+  EXPECT_EQ(sum, kMessages * (kMessages + 1) / 2);
+  EXPECT_FALSE(take(kMessages));
+}
+
+}  // namespace
+}  // namespace weft::rxm
