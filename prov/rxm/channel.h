@@ -4,6 +4,7 @@
 #pragma once
 
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
 #include <memory>
@@ -173,13 +174,18 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
   std::uint64_t remote_id = 0;  // what packets to the peer bear
   std::uint32_t number = 0;     // what its packets to us bear; 0: the buffer tells whose they are
   rdm::Farewell farewell;
-  std::uint64_t activity = 0;   // operations and packets so far
-  DirectLink direct;            // each end may read the other's memory
-  unsigned works = 0;           // operations that the lower provider has
-  unsigned atomics = 0;         // operations that the peer has not answered
-  unsigned packet_count = 0;    // of `packets`
-  List<PostedBuffer> unposted;  // it had no room for them, or we want no more messages
-  List<Packet> packets;         // it had no room for them
+  std::uint64_t activity = 0;                        // operations and packets so far
+  DirectLink direct;                                 // each end may read the other's memory
+  std::uint8_t lane = kNoLane;                       // of the peer, on our board
+  bool accesses = false;                             // the peer's memory was accessed since the last packet
+  std::uint64_t sent = 0;                            // packets that the lower provider was given ...
+  std::uint64_t received = 0;                        // ... and gave us
+  std::uint64_t notices_put = 0, notices_taken = 0;  // on the boards
+  unsigned works = 0;                                // operations that the lower provider has
+  unsigned atomics = 0;                              // operations that the peer has not answered
+  unsigned packet_count = 0;                         // of `packets`
+  List<PostedBuffer> unposted;                       // it had no room for them, or we want no more messages
+  List<Packet> packets;                              // it had no room for them
   List<RemoteCopy, StalledTag> stalled;
   List<RemoteCopy> copies;
   List<WriteTarget> targets;
@@ -193,6 +199,12 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
   bool takes() const noexcept { return state == State::kOpen && !farewell.holds(); }
   bool stalls() noexcept { return !unposted.empty() || !packets.empty() || !stalled.empty(); }
 };
+
+// Why the lower provider refuses an operation on a channel that was open: its end may have been seen below before the
+// event that tells of it has been read.
+constexpr int reason_of(ssize_t result) noexcept {
+  return result == -FI_ENOTCONN ? FI_ECONNRESET : static_cast<int>(-result);
+}
 
 // Somebody with an address. Owner: the endpoint, until it closes.
 struct Peer : rdm::PeerBase, ListHook<Peer> {

@@ -144,6 +144,7 @@ void Endpoint::close_channel(Channel& channel, int error) noexcept {
   channels_by_number_.erase(channel.number);
   if (last_sender_ == &channel) last_sender_ = nullptr;
   channel.direct.end();
+  leave_lane(channel);
   fi_close(&std::exchange(channel.ep, nullptr)->fid);  // what it had completes with an error
 
   while (!channel.packets.empty()) release(channel.packets.pop_front());
@@ -285,6 +286,7 @@ void Endpoint::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t
   if (event == FI_CONNECTED) return on_connected(*channel, entry.data, data_len);
   if (event != FI_SHUTDOWN) return;
   read_what_is_there();
+  if (channel->lane != kNoLane) read_notices(*channel);
   if (channel->state == Channel::State::kClosed) return;
   Peer& peer = *channel->peer;
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s closed its connection\n", peer.address.to_string().c_str());
@@ -351,7 +353,10 @@ void Endpoint::on_connected(Channel& channel, const void* data, std::size_t len)
     std::memcpy(&accepted, data, sizeof accepted);
     channel.remote_id = accepted.id;
     peer.process = process_of(accepted.id);
-    if (const auto offer = direct_offer(data, len, sizeof accepted)) channel.direct.accept(*offer);
+    if (const auto offer = direct_offer(data, len, sizeof accepted)) {
+      channel.direct.accept(*offer);
+      mark_lane(channel);
+    }
     if (offers_to_close(data, len, sizeof accepted)) channel.farewell.allow(idle_timeout_, Clock::now());
   }
   channel.state = Channel::State::kOpen;
@@ -426,6 +431,7 @@ void Endpoint::accept(Peer& peer, fi_info* info, std::uint64_t remote_id, bool t
   if (offer) {
     channel->direct.accept(*offer);
     len += offer_direct_reads(*channel, said.offer);
+    mark_lane(*channel);
   }
   if (closes) {
     len = offer_to_close(reinterpret_cast<std::byte*>(&said), len);

@@ -49,11 +49,15 @@ void DirectLink::accept(const DirectOffer& offer) noexcept {
   place_ = offer.place;
   kept_ = offer.proof;
   mailbox_ = offer.mailbox;
+  board_descriptor_ = offer.board;
+  lane_ = offer.lane;
 }
 
 Status DirectLink::prove(const Address& ours, const Address& theirs) noexcept {
   const Status status = holds_connection(static_cast<pid_t>(process_), theirs, ours);
   state_ = status.ok() ? State::kProven : State::kRefused;
+  if (status.ok() && board_descriptor_ != 0)
+    (void)board_.open(static_cast<pid_t>(process_), board_descriptor_, lane_);  // without it there are other ways
   return status;
 }
 

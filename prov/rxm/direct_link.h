@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "objects/address.h"
+#include "rxm/notice_board.h"
 #include "rxm/packet.h"
 
 namespace weft::rxm {
@@ -49,6 +50,11 @@ class DirectLink {
   // nothing, and nothing is read any more.
   Status read(std::span<const iovec> to, std::span<const iovec> from) noexcept;
 
+  // The other end's board, if it is proven and has one that we can get at; else null.
+  PeerBoard* board() noexcept { return board_.is_ours(expected_) ? &board_ : nullptr; }
+  // What the other end knows its lane on our board by.
+  const Proof& kept() const noexcept { return kept_; }
+
   // What goes with an acknowledgement to the other end, and what it has to bring along.
   const MailboxName& mailbox() const noexcept { return mailbox_; }
   const Proof& expected() const noexcept { return expected_; }
@@ -63,6 +69,9 @@ class DirectLink {
   std::uint32_t process_ = 0;
   std::uint64_t place_ = 0;
   MailboxName mailbox_{};
+  int board_descriptor_ = 0;
+  std::uint8_t lane_ = kNoLane;
+  PeerBoard board_;
   bool offered_ = false;
   State state_ = State::kUnproven;
 };

@@ -336,7 +336,8 @@ std::size_t Endpoint::read_completions() noexcept {
 }
 
 void Endpoint::progress() noexcept {
-  std::size_t found = read_completions_here();
+  std::size_t found = unread_lanes_ != 0 || board_.has_news() ? read_board() : 0;
+  found += read_completions_here();
   if (awaited_letters_ != 0) found += read_mailbox();
   while (!stalled_.empty()) {
     Channel& channel = stalled_.front();
@@ -351,6 +352,16 @@ void Endpoint::progress() noexcept {
   }
   if (!left_over_.empty()) post_left_over();
   if (!dying_.empty()) reap();
+}
+
+bool Endpoint::restless() noexcept {
+  if (!stalled_.empty() || board_.has_news()) return true;
+  return (!left_over_.empty() || unread_lanes_ != 0) && !pushes_back();
+}
+
+int Endpoint::on_watched() noexcept {
+  board_.expect_sleepers();
+  return mailbox_.fd();
 }
 
 void Endpoint::on_failure(const fi_cq_err_entry& error) noexcept {

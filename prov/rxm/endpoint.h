@@ -2,7 +2,7 @@
 // Reliable-datagram endpoints (FI_EP_RDM) over connections: bindings and options of fi_endpoint(3) (endpoint.cc), the
 // calls of fi_msg(3), fi_tagged(3), fi_rma(3) (rdm/transfer_calls.h) and fi_atomic(3) (rdm/atomic_calls.h), peers and
 // their connections (connections.cc), what goes out (transmit.cc) and what comes in (receive.cc, rendezvous.cc,
-// direct_reads.cc, atomics.cc).
+// direct_reads.cc, notices.cc, atomics.cc).
 //
 // Until it is enabled every transfer call answers -FI_EOPBADSTATE: the tables change, so the calls check no state.
 // Owner: its C handle. The mutex of the domain's engine guards everything.
@@ -14,6 +14,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -37,6 +38,7 @@
 #include "rxm/channel.h"
 #include "rxm/engine.h"
 #include "rxm/mailbox.h"
+#include "rxm/notice_board.h"
 #include "rxm/queues.h"
 
 namespace weft::rxm {
@@ -98,9 +100,9 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   void progress() noexcept override;
   fid_cq* lower_queue() noexcept override { return lower_cq_.get(); }
   fid_eq* lower_events() noexcept override { return lower_eq_.get(); }
-  int descriptor() noexcept override { return mailbox_.fd(); }
+  int on_watched() noexcept override;
   Deadline next_deadline() noexcept override;
-  bool restless() noexcept override { return !stalled_.empty() || (!left_over_.empty() && !pushes_back()); }
+  bool restless() noexcept override;
   std::size_t read_completions() noexcept;
   std::size_t read_completions_here() noexcept;  // the same without a call
   void read_what_is_there() noexcept;
@@ -202,7 +204,8 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   bool may_be_message(Channel& channel, const OpHeader& op) noexcept;
   void on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   void on_segment(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
-  void on_rendezvous(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  void on_notice(Channel& channel, const RendezvousPacket& notice) noexcept;
+  void on_rendezvous(Channel& channel, const PacketHeader& header, const std::byte* bytes, std::size_t len) noexcept;
   void on_read_done(Channel& channel, const ControlHeader& header) noexcept;
   Transmit* awaiting(std::uint64_t message) noexcept;
   void read_done(Transmit& transmit) noexcept;
@@ -241,6 +244,16 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   bool read_directly(RemoteCopy& copy) noexcept;
   bool post_read_done(Channel& channel, std::uint64_t message) noexcept;
   std::size_t read_mailbox() noexcept;
+
+  // notices.cc
+  void offer_board(Channel& channel, DirectOffer& offer) noexcept;
+  void mark_lane(Channel& channel) noexcept;
+  void leave_lane(Channel& channel) noexcept;
+  bool put_notice(Channel& channel, const RendezvousPacket& notice) noexcept;
+  bool put_done(Channel& channel, std::uint64_t message) noexcept;
+  std::size_t read_board() noexcept;
+  void read_notices(Channel& channel) noexcept;
+  void wake_reader(Channel& channel) noexcept;
 
   Engine& engine() noexcept { return engine_; }
   Domain& domain_;
@@ -298,6 +311,10 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   std::size_t outstanding_ = 0;
   Mailbox mailbox_;
   std::size_t awaited_letters_ = 0;
+  NoticeBoard board_;
+  std::array<Channel*, NoticeBoard::kLanes> by_lane_{};
+  std::uint64_t unread_lanes_ = 0;  // a bit for each
+  bool board_failed_ = false;
   std::vector<std::pair<Transmit*, std::uint32_t>> numbers_;  // by the lower half of their numbers, with the upper one
   std::vector<std::uint32_t> free_numbers_;
   unsigned polls_ = 0;

@@ -67,7 +67,7 @@ bool Engine::watch(Driven& driven) noexcept {
     if (fi_control(fid, FI_GETWAIT, &fd) != 0) return false;
     if (Status status = add_descriptor(fd, nullptr); !status.ok() && status.code() != -EEXIST) return false;
   }
-  if (const int fd = driven.descriptor(); fd >= 0)
+  if (const int fd = driven.on_watched(); fd >= 0)
     if (Status status = add_descriptor(fd, nullptr); !status.ok() && status.code() != -EEXIST) return false;
   driven.watched_ = true;
   return true;
@@ -86,7 +86,7 @@ bool Engine::set_timer() noexcept {
 bool Engine::prepare() noexcept {
   progress();
   for (Driven& each : driven_) {
-    if (each.restless() || !watch(each)) return false;
+    if (!watch(each) || each.restless()) return false;
     ::fid* fids[] = {&each.lower_queue()->fid, &each.lower_events()->fid};
     if (fi_trywait(lower_, fids, 2) != 0) return false;
   }

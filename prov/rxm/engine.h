@@ -29,8 +29,8 @@ class Driven : public ListHook<Driven> {
   // The lower queues that it may sleep on.
   virtual fid_cq* lower_queue() noexcept = 0;
   virtual fid_eq* lower_events() noexcept = 0;
-  // Another descriptor to sleep on; -1: none.
-  virtual int descriptor() noexcept = 0;
+  // Somebody is going to sleep, now and perhaps at any time from now on: another descriptor to sleep on; -1: none.
+  virtual int on_watched() noexcept = 0;
   // When it wants to be driven whatever happens.
   virtual Deadline next_deadline() noexcept = 0;
   // Work is left that no descriptor tells of.

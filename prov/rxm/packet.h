@@ -48,7 +48,9 @@ inline constexpr std::uint64_t kDirectMagic = 0x9d31'6b1e'77e6'7402;
 struct DirectOffer {
   std::uint64_t magic = kDirectMagic;
   std::uint32_t process = 0;
-  std::uint32_t pad = 0;
+  std::uint16_t board = 0;  // the descriptor of its notice_board.h; 0: none
+  std::uint8_t lane = 0;    // the other end's, there
+  std::uint8_t pad = 0;
   std::uint64_t place = 0;  // where in its memory it keeps the proof that the other end chose
   Proof proof{};            // what the other end shall keep
   MailboxName mailbox{};    // where it may acknowledge what it has read directly; zeros: nowhere

@@ -113,7 +113,12 @@ inline void Endpoint::handle_packet(PostedBuffer& posted, const fi_cq_tagged_ent
 void Endpoint::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
   if (shared_receives_ != nullptr) posted.channel = sender_of(posted, entry.len);
   // What is closed expects nothing any more.
-  if (posted.channel != nullptr && posted.channel->state != Channel::State::kClosed) handle_packet(posted, entry);
+  if (posted.channel != nullptr && posted.channel->state != Channel::State::kClosed) {
+    Channel& channel = *posted.channel;
+    if (channel.lane != kNoLane) read_notices(channel);  // they were put up before it was sent
+    handle_packet(posted, entry);
+    if (channel.lane != kNoLane) board_.tell_received(channel.lane, ++channel.received);
+  }
   post_buffer(posted);
 }
 
@@ -164,7 +169,7 @@ void Endpoint::on_message_packet(PostedBuffer& posted, const PacketHeader& heade
       if (may_be_message(channel, header.op)) on_segment(posted, header, len);
       return;
     case PacketType::kRendezvous:
-      if (may_be_message(channel, header.op)) on_rendezvous(posted, header, len);
+      if (may_be_message(channel, header.op)) on_rendezvous(channel, header, posted.buffer->bytes + sizeof header, len);
       return;
     default:
       return protocol_error(channel, "a packet of unknown type");
@@ -273,12 +278,22 @@ void Endpoint::fail_assembly(Assembly& assembly, int error) noexcept {
   delete &assembly;
 }
 
-void Endpoint::on_rendezvous(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept {
-  Channel& channel = *posted.channel;
+// One that did not come over the connection.
+void Endpoint::on_notice(Channel& channel, const RendezvousPacket& notice) noexcept {
+  const PacketHeader& header = notice.header;
+  if (header.control.version != kControlVersion || header.control.type != PacketType::kRendezvous)
+    return protocol_error(channel, "a notice of no message");
+  if (may_be_message(channel, header.op))
+    on_rendezvous(channel, header, reinterpret_cast<const std::byte*>(&notice.rendezvous),
+                  sizeof notice - sizeof header);
+}
+
+// `bytes` follow the header, `len` of them.
+void Endpoint::on_rendezvous(Channel& channel, const PacketHeader& header, const std::byte* bytes,
+                             std::size_t len) noexcept {
   Notice notice;
   RendezvousHeader& rendezvous = notice.rendezvous;
   if (len < sizeof rendezvous) return protocol_error(channel, "a notice of a message that is cut");
-  const std::byte* bytes = posted.buffer->bytes + sizeof header;
   std::memcpy(&rendezvous, bytes, sizeof rendezvous);
   notice.has_direct = channel.direct.mutual() && len >= sizeof rendezvous + sizeof notice.direct;
   if (notice.has_direct) std::memcpy(&notice.direct, bytes + sizeof rendezvous, sizeof notice.direct);

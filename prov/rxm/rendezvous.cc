@@ -201,7 +201,7 @@ void Endpoint::go_on(RemoteCopy& copy) noexcept {
       return stall(channel);
     }
     if (result != 0) {
-      copy.error = static_cast<int>(-result);
+      copy.error = reason_of(result);
       break;
     }
     ++channel.works;
@@ -252,8 +252,10 @@ void Endpoint::tell_done(Channel& channel, PacketType type, std::uint64_t messag
   header.control.connection = channel.remote_id;
   header.control.message = message;
   if (channel.state == Channel::State::kOpen && channel.packets.empty() && sizeof header <= lower_inject_ &&
-      fi_inject(channel.ep, &header, sizeof header, FI_ADDR_UNSPEC) == 0)
+      fi_inject(channel.ep, &header, sizeof header, FI_ADDR_UNSPEC) == 0) {
+    ++channel.sent;
     return;
+  }
   Packet* packet = make_packet(channel);
   if (packet == nullptr) return protocol_error(channel, "no memory for an answer");
   std::memcpy(packet->buffer->bytes, &header, sizeof header);

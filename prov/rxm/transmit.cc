@@ -75,6 +75,7 @@ TransmitRequest request_of(const Transmit& transmit) noexcept {
   weft::gather(request.iov, bytes + sizeof(PacketHeader));
   if (fi_inject(channel.ep, bytes, sizeof(PacketHeader) + len, FI_ADDR_UNSPEC) != 0) return false;
   engine().note_given();
+  ++channel.sent;
   ++channel.activity;
   CompletionRoutes& routes = routes_of(request);
   const bool report = !request.silent && routes.reports_sent(request.flags);
@@ -151,7 +152,7 @@ void Endpoint::flush(Peer& peer) noexcept {
       if (waits_for_atomics(transmit)) return;
       const ssize_t result = start(*peer.channel, transmit);
       if (result == -FI_EAGAIN) return stall(*peer.channel);
-      if (result < 0) transmit.error = static_cast<int>(-result);
+      if (result < 0) transmit.error = reason_of(result);
     }
     static_cast<ListHook<Transmit>&>(transmit).unlink();
     if (transmit.outstanding == 0 && (!transmit.awaits_peer || transmit.error != 0)) finish(transmit);
@@ -190,6 +191,7 @@ ssize_t Endpoint::start_eager(Channel& channel, Transmit& transmit) noexcept {
     result = fi_sendmsg(channel.ep, &message, transmit.lower_flags | FI_COMPLETION);
   }
   if (result != 0) return result;
+  ++channel.sent;
   ++channel.works;
   ++transmit.outstanding;
   return 0;
@@ -253,7 +255,11 @@ ssize_t Endpoint::start_rendezvous(Channel& channel, Transmit& transmit) noexcep
     packet.direct.places[i] = reinterpret_cast<std::uintptr_t>(piece.iov_base);
   }
   transmit.awaits_peer = true;
-  if (channel.direct.mutual() && !std::exchange(transmit.awaits_letter, true)) ++awaited_letters_;
+  if (channel.direct.mutual()) {
+    const bool by_letter = channel.lane == kNoLane || !board_.is_used(channel.lane);
+    if (by_letter && !std::exchange(transmit.awaits_letter, true)) ++awaited_letters_;
+    if (put_notice(channel, packet)) return 0;
+  }
   if (domain_.registers_locally()) {
     Packet* copy = make_packet(channel);
     if (copy == nullptr) return -FI_EAGAIN;
@@ -263,6 +269,7 @@ ssize_t Endpoint::start_rendezvous(Channel& channel, Transmit& transmit) noexcep
   }
   if (const ssize_t result = fi_send(channel.ep, &packet, len, nullptr, FI_ADDR_UNSPEC, &transmit.space); result != 0)
     return result;
+  ++channel.sent;
   ++channel.works;
   ++transmit.outstanding;
   return 0;
@@ -289,6 +296,7 @@ ssize_t Endpoint::start_rma(Channel& channel, Transmit& transmit) noexcept {
   const uint64_t flags = transmit.lower_flags | FI_COMPLETION | (transmit.has_data ? FI_REMOTE_CQ_DATA : 0);
   const ssize_t result = reads ? fi_readmsg(channel.ep, &message, flags) : fi_writemsg(channel.ep, &message, flags);
   if (result != 0) return result;
+  channel.accesses = true;
   ++channel.works;
   ++transmit.outstanding;
   return 0;
@@ -370,7 +378,7 @@ ssize_t Endpoint::send_packet(Packet& packet) noexcept {
   void* desc = packet.buffer->desc;
   const fi_msg message{&iov, &desc, 1, FI_ADDR_UNSPEC, &packet.space, 0};
   const ssize_t result = fi_sendmsg(packet.channel->ep, &message, packet.lower_flags | FI_COMPLETION);
-  if (result == 0) ++packet.channel->works;
+  if (result == 0) ++packet.channel->sent, ++packet.channel->works;
   return result;
 }
 

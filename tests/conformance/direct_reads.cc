@@ -15,6 +15,7 @@
 #include "fixture/child.h"
 #include "fixture/driver.h"
 #include "fixture/member.h"
+#include "fixture/mortal.h"
 
 namespace direct_reads {
 
@@ -36,6 +37,7 @@ extern "C" __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t
                                                                            unsigned long from_count,
                                                                            unsigned long flags) noexcept {
   ++calls;
+  mortal::step();
   if (slow > 0) {
     --slow;
     std::this_thread::sleep_for(milliseconds(50));

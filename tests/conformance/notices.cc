@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Long messages between processes of one host are announced and acknowledged in shared memory, beside the connection;
+// fi_rxm(7). Whatever goes which way: nothing overtakes, nobody sleeps through it, and where it cannot go that way it
+// goes the other.
+#include <rdma/fi_rma.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "fixture/driver.h"
+#include "fixture/member.h"
+#include "fixture/mortal.h"
+#include "fixture/parameter.h"
+
+namespace notices {
+
+CONFORMANCE_TOPIC(Notices);
+
+namespace {
+
+#define NOTICES_ONLY()                                                             \
+  if (target().provider != "tcp;ofi_rxm" || std::getenv("FI_OFI_RXM_DIRECT_READ")) \
+  GTEST_SKIP() << "tcp;ofi_rxm only, with direct reads"
+
+constexpr size_t kLong = 65536;
+constexpr std::chrono::seconds kPatient{60};
+
+// Two ends that know each other, each in a domain of its own.
+struct Ends {
+  explicit Ends(const Target& target, const NodeOptions& options = {})
+      : fabrics{Fabric(target), Fabric(target)}, a(fabrics[0], options), b(fabrics[1], options) {
+    a->peer = a.insert(b.address());
+    b->peer = b.insert(a.address());
+  }
+  Fabric fabrics[2];
+  DatagramEnd a, b;
+};
+
+void expect_message(DatagramEnd& from, DatagramEnd& to, Buffer& out, Buffer& in, size_t length, unsigned seed) {
+  out.fill_pattern(seed);
+  Context sent, received;
+  ASSERT_EQ(to->trecv(in, in.size(), 3, 0, &received), 0);
+  ASSERT_EQ(from->tsend(out, length, 3, &sent), 0);
+  const Completion arrival = to->rx().wait(after(kPatient));
+  ASSERT_TRUE(arrival.ok()) << arrival;
+  EXPECT_EQ(arrival.entry.len, length);
+  EXPECT_TRUE(in.holds_pattern(seed, length)) << length;
+  ASSERT_TRUE(from->tx().wait(after(kPatient)).ok());
+}
+
+NodeOptions with_wait(fi_wait_obj wait_obj) {
+  NodeOptions options;
+  options.tx_cq.wait_obj = options.rx_cq.wait_obj = wait_obj;
+  return options;
+}
+
+}  // namespace
+
+TEST_P(Notices, BetweenPollersOfOneHostNothingIsSent) {
+  NOTICES_ONLY();
+  if (!mortal::sends()) GTEST_SKIP() << "nobody counts what is sent";
+  Ends ends(target());
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[0], kLong), back(ends.fabrics[1], kLong),
+      there(ends.fabrics[1], kLong);
+  const auto round_trip = [&](unsigned seed) {
+    expect_message(ends.a, ends.b, out, there, kLong, seed);
+    expect_message(ends.b, ends.a, back, in, kLong, seed + 1);
+  };
+  for (unsigned i = 0; i < 4; ++i) round_trip(i);  // they get to know each other
+  const auto before = mortal::sends();
+  for (unsigned i = 0; i < 50; ++i) round_trip(10 + i);
+  EXPECT_EQ(mortal::sends(), before);
+}
+
+// What goes over the connection and what does not, one after the other, in one order.
+TEST_P(Notices, MessagesOfAllLengthsStayInOrder) {
+  NOTICES_ONLY();
+  constexpr size_t kMessages = 3000, kUnderWay = 40;
+  constexpr size_t kLengths[] = {8, 500, 16384, 16385, 20000, 70000};
+  Ends ends(target());
+  std::vector<std::unique_ptr<Buffer>> out, in;
+  for (size_t i = 0; i < kUnderWay; ++i) {
+    out.push_back(std::make_unique<Buffer>(ends.fabrics[0], 70000));
+    in.push_back(std::make_unique<Buffer>(ends.fabrics[1], 70000));
+  }
+  std::vector<Context> sent(kMessages), received(kMessages);
+  std::mt19937 random(7);
+  size_t posted = 0, receives = 0, arrived = 0, finished = 0;
+  std::vector<bool> out_free(kUnderWay, true);
+  while (arrived < kMessages || finished < kMessages) {
+    // Sometimes receives are there first, sometimes messages.
+    const bool posts = random() % 3 != 0, sends_now = random() % 3 != 0;
+    while (posts && receives < kMessages && receives - arrived < kUnderWay) {
+      ASSERT_EQ(ends.b->trecv(*in[receives % kUnderWay], 70000, 3, 0, &received[receives]), 0);
+      ++receives;
+    }
+    for (size_t burst = random() % 6; sends_now && burst != 0; --burst) {
+      if (posted == kMessages || !out_free[posted % kUnderWay]) break;
+      Buffer& buffer = *out[posted % kUnderWay];
+      const size_t length = kLengths[random() % std::size(kLengths)];
+      std::memcpy(buffer.data(), &posted, sizeof posted);
+      out_free[posted % kUnderWay] = false;
+      ASSERT_EQ(ends.a->tsend(buffer, length, 3, &sent[posted]), 0);
+      ++posted;
+    }
+    fi_cq_tagged_entry entry{};
+    while (fi_cq_read(ends.a->tx().get(), &entry, 1) == 1) {
+      out_free[static_cast<size_t>(static_cast<Context*>(entry.op_context) - sent.data()) % kUnderWay] = true;
+      ++finished;
+    }
+    while (fi_cq_read(ends.b->rx().get(), &entry, 1) == 1) {
+      const auto which = static_cast<size_t>(static_cast<Context*>(entry.op_context) - received.data());
+      size_t number = 0;
+      std::memcpy(&number, in[which % kUnderWay]->data(), sizeof number);
+      ASSERT_EQ(number, which) << "of " << entry.len << " bytes";
+      ++arrived;
+    }
+  }
+}
+
+// The sender in a thread of its own: a long message and a short one behind it may come while the receiver is looking at
+// one of the ways already.
+TEST_P(Notices, NothingOvertakesWhileTheReceiverLooks) {
+  NOTICES_ONLY();
+  constexpr size_t kMessages = 6000, kUnderWay = 8;
+  Ends ends(target());
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
+  expect_message(ends.a, ends.b, out, in, kLong, 1);
+  expect_message(ends.a, ends.b, out, in, kLong, 2);
+  std::thread sender([&] {
+    std::vector<std::uint64_t> words(2 * kUnderWay * kLong / 8);
+    std::vector<Context> sent(kMessages);
+    fi_cq_tagged_entry entry;
+    for (size_t i = 0, finished = 0; finished < kMessages;) {
+      while (fi_cq_read(ends.a->tx().get(), &entry, 1) == 1) ++finished;
+      if (i == kMessages || i - finished + 2 > kUnderWay) continue;
+      const auto send = [&](size_t length) {
+        std::uint64_t* const word = words.data() + i % (2 * kUnderWay) * kLong / 8;
+        *word = i;
+        while (fi_tsend(ends.a->ep(), word, length, nullptr, ends.a->peer, 3, &sent[i]) == -FI_EAGAIN)
+          fi_cq_read(ends.a->tx().get(), nullptr, 0);
+        ++i;
+      };
+      send(kLong);
+      send(8);
+    }
+  });
+  std::vector<Buffer> buffers;
+  std::vector<Context> received(kMessages);
+  for (size_t i = 0; i < kUnderWay; ++i) buffers.emplace_back(ends.fabrics[1], kLong);
+  size_t posted = 0, wrong = 0;
+  mortal::slow_down_receiving(5);
+  fi_cq_tagged_entry entry;
+  for (size_t arrived = 0; arrived < kMessages;) {
+    for (; posted < kMessages && posted - arrived < kUnderWay; ++posted)
+      if (ends.b->trecv(buffers[posted % kUnderWay], kLong, 3, 0, &received[posted]) != 0) break;
+    if (fi_cq_read(ends.b->rx().get(), &entry, 1) != 1) continue;
+    const auto which = static_cast<size_t>(static_cast<Context*>(entry.op_context) - received.data());
+    std::uint64_t number = 0;
+    std::memcpy(&number, buffers[which % kUnderWay].data(), sizeof number);
+    wrong += number != which || entry.len != (which % 2 == 0 ? kLong : 8);
+    ++arrived;
+  }
+  sender.join();
+  mortal::slow_down_receiving(0);
+  EXPECT_EQ(wrong, 0u);
+}
+
+// FI_ORDER_SAW: whoever has the message has what was written before it.
+TEST_P(Notices, AMessageDoesNotOvertakeAWrite) {
+  NOTICES_ONLY();
+  Ends ends(target());
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong), word(ends.fabrics[0], 1 << 20);
+  Buffer window(ends.fabrics[1], 1 << 20, 0, FI_REMOTE_WRITE);
+  expect_message(ends.a, ends.b, out, in, kLong, 1);
+  expect_message(ends.a, ends.b, out, in, kLong, 2);
+  for (int round = 0; round < 200; ++round) {
+    const char mark = static_cast<char>('a' + round % 26);
+    std::memset(word.data(), mark, word.size());
+    Context wrote, sent, received;
+    ASSERT_EQ(ends.b->trecv(in, kLong, 3, 0, &received), 0);
+    ASSERT_EQ(retry([&] {
+                return fi_write(ends.a->ep(), word.data(), word.size(), word.desc(), ends.a->peer,
+                                window.remote_address(), window.key(), &wrote);
+              }),
+              0);
+    ASSERT_EQ(ends.a->tsend(out, kLong, 3, &sent), 0);
+    ASSERT_TRUE(ends.b->rx().wait(after(kPatient)).ok());
+    EXPECT_EQ(window.data()[0], mark);
+    EXPECT_EQ(window.data()[window.size() - 1], mark);
+    ASSERT_TRUE(ends.a->tx().wait(after(kPatient)).ok());
+    ASSERT_TRUE(ends.a->tx().wait(after(kPatient)).ok());
+  }
+}
+
+// Each end in a thread of its own that sleeps until there is something.
+TEST_P(Notices, WakeWhoSleeps) {
+  NOTICES_ONLY();
+  for (const fi_wait_obj wait_obj : {FI_WAIT_UNSPEC, FI_WAIT_FD}) {
+    Ends ends(target(), with_wait(wait_obj));
+    const auto play = [&](DatagramEnd& end, Fabric& fabric, bool begins) {
+      constexpr int kRounds = 300, kPatienceMs = 20'000;
+      Buffer out(fabric, kLong), in(fabric, kLong);
+      Context sent, received;
+      fi_cq_tagged_entry entry;
+      for (int round = 0; round < kRounds; ++round) {
+        ASSERT_EQ(fi_trecv(end->ep(), in.data(), kLong, in.desc(), FI_ADDR_UNSPEC, 3, 0, &received), 0);
+        for (const bool sending : {begins, !begins}) {
+          if (!sending) {
+            ASSERT_EQ(fi_cq_sread(end->rx().get(), &entry, 1, nullptr, kPatienceMs), 1) << round;
+            continue;
+          }
+          // The other one is asleep by then, or is not.
+          if (round % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+          ASSERT_EQ(fi_tsend(end->ep(), out.data(), kLong, out.desc(), end->peer, 3, &sent), 0);
+          ASSERT_EQ(fi_cq_sread(end->tx().get(), &entry, 1, nullptr, kPatienceMs), 1) << round;
+        }
+      }
+    };
+    const auto start = Clock::now();
+    std::thread other([&] { play(ends.b, ends.fabrics[1], false); });
+    play(ends.a, ends.fabrics[0], true);
+    other.join();
+    EXPECT_LT(elapsed_ms(start), 15'000) << "somebody slept through something";
+  }
+}
+
+// There are fewer lanes than peers, and lanes of peers that have left go to others.
+TEST_P(Notices, ManyPeersComeAndGo) {
+  NOTICES_ONLY();
+  constexpr size_t kPeers = 70;
+  Fabric fabric(target());
+  DatagramEnd hub(fabric);
+  Buffer out(fabric, kLong), in(fabric, kLong);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::unique_ptr<DatagramEnd>> ends;
+    for (size_t i = 0; i < kPeers; ++i) {
+      ends.push_back(std::make_unique<DatagramEnd>(fabric));
+      (*ends[i])->peer = ends[i]->insert(hub.address());
+    }
+    for (unsigned pass = 0; pass < 3; ++pass)
+      for (auto& end : ends) expect_message(*end, hub, out, in, kLong, pass);
+  }
+  DatagramEnd last(fabric);
+  last->peer = last.insert(hub.address());
+  for (unsigned i = 0; i < 4; ++i) expect_message(last, hub, out, in, kLong, i);
+  const auto before = mortal::sends();
+  expect_message(last, hub, out, in, kLong, 9);
+  EXPECT_EQ(mortal::sends(), before);
+}
+
+// Who keeps too much already lets its peers wait.
+TEST_P(Notices, WaitWhereTooMuchIsKept) {
+  NOTICES_ONLY();
+  const Parameter limit("FI_OFI_RXM_UNEXPECTED_BYTES", "20000");
+  Ends ends(target());
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
+  expect_message(ends.a, ends.b, out, in, kLong, 1);
+  constexpr size_t kMessages = 600;
+  std::vector<Context> sent(kMessages), received(kMessages);
+  for (size_t i = 0; i < kMessages; ++i) ASSERT_EQ(ends.a->tsend(out, i % 5 == 0 ? 16384 : kLong, 3, &sent[i]), 0) << i;
+  for (int i = 0; i < 200; ++i) driver::poke();
+  for (size_t i = 0; i < kMessages; ++i) {
+    ASSERT_EQ(ends.b->trecv(in, kLong, 3, 0, &received[i]), 0);
+    const Completion arrival = ends.b->rx().wait(after(kPatient));
+    ASSERT_TRUE(arrival.ok()) << arrival;
+    EXPECT_EQ(arrival.entry.len, i % 5 == 0 ? 16384 : kLong) << i;
+    ASSERT_TRUE(ends.a->tx().wait(after(kPatient)).ok());
+  }
+}
+
+}  // namespace notices
