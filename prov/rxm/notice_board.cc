@@ -89,6 +89,7 @@ Status NoticeBoard::open() noexcept {
     return Status::last_errno();
   if (Status status = pages_.map(fd.get(), sizeof(BoardMemory)); !status.ok()) return status;
   memory_ = std::launder(static_cast<BoardMemory*>(pages_.get()));  // all zeros, as it has to be
+  news_ = &memory_->news;
   fd_ = std::move(fd);
   return {};
 }
@@ -113,10 +114,6 @@ void NoticeBoard::give_back(std::uint8_t lane) noexcept {
 
 void NoticeBoard::mark(std::uint8_t lane, const Proof& kept) noexcept {
   set_mark(memory_->lanes[lane], kept);
-}
-
-bool NoticeBoard::has_news() const noexcept {
-  return memory_ != nullptr && memory_->news.load() != 0;
 }
 
 std::uint64_t NoticeBoard::take_news() noexcept {

@@ -62,8 +62,8 @@ class NoticeBoard {
   // nobody's.
   void mark(std::uint8_t lane, const Proof& kept) noexcept;
 
-  // Something is new in one of the lanes.
-  bool has_news() const noexcept;
+  // Something is new in one of the lanes. Whoever polls asks all the time.
+  bool has_news() const noexcept { return news_ != nullptr && news_->load() != 0; }
   // The lanes where, a bit for each; they are not news any more.
   std::uint64_t take_news() noexcept;
   // The notice with that number, counted from 0 in each lane, if its author knows the lane's mark.
@@ -83,6 +83,7 @@ class NoticeBoard {
   UniqueFd fd_;
   SharedPages pages_;
   BoardMemory* memory_ = nullptr;
+  std::atomic<std::uint64_t>* news_ = nullptr;
   std::uint64_t free_lanes_ = ~std::uint64_t{0};
   bool sleepers_ = false;
 };
