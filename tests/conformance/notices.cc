@@ -4,6 +4,7 @@
 // goes the other.
 #include <rdma/fi_rma.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -268,6 +269,39 @@ TEST_P(Notices, WaitWhereTooMuchIsKept) {
     ASSERT_TRUE(arrival.ok()) << arrival;
     EXPECT_EQ(arrival.entry.len, i % 5 == 0 ? 16384 : kLong) << i;
     ASSERT_TRUE(ends.a->tx().wait(after(kPatient)).ok());
+  }
+}
+
+// The same, while the receiver sleeps and somebody else posts its receives.
+TEST_P(Notices, WakeWhoSleepsWhenThereIsRoomAgain) {
+  NOTICES_ONLY();
+  const Parameter limit("FI_OFI_RXM_UNEXPECTED_BYTES", "20000");
+  for (const size_t length : {kLong, size_t{8000}}) {
+    Ends ends(target(), with_wait(FI_WAIT_UNSPEC));
+    constexpr size_t kMessages = 120;
+    Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
+    expect_message(ends.a, ends.b, out, in, kLong, 1);
+    std::vector<Context> sent(kMessages), received(kMessages);
+    std::atomic<bool> all_sent{false};
+    for (Context& context : sent)
+      ASSERT_EQ(fi_tsend(ends.a->ep(), out.data(), length, nullptr, ends.a->peer, 3, &context), 0);
+    std::thread sender([&] {
+      fi_cq_tagged_entry entry;
+      for (size_t i = 0; i < kMessages; ++i) ASSERT_EQ(fi_cq_sread(ends.a->tx().get(), &entry, 1, nullptr, 30'000), 1);
+      all_sent = true;
+    });
+    std::thread receiver([&] {
+      fi_cq_tagged_entry entry;
+      for (size_t i = 0; i < kMessages; ++i)
+        ASSERT_EQ(fi_cq_sread(ends.b->rx().get(), &entry, 1, nullptr, 5000), 1) << i << " of " << length;
+    });
+    for (Context& context : received) {
+      std::this_thread::sleep_for(milliseconds(1));
+      ASSERT_EQ(fi_trecv(ends.b->ep(), in.data(), kLong, nullptr, FI_ADDR_UNSPEC, 3, 0, &context), 0);
+    }
+    receiver.join();
+    sender.join();
+    EXPECT_TRUE(all_sent);
   }
 }
 
