@@ -197,6 +197,11 @@ struct Channel : ListHook<Channel>, ListHook<StalledTag> {
   bool holds_back() const noexcept { return packet_count >= kMaxWaitingAnswers; }
   // What the application sends may go: it is open, and nobody is about to close it because it is idle.
   bool takes() const noexcept { return state == State::kOpen && !farewell.holds(); }
+  // The lower provider has taken a packet; accesses before it are over when it arrives.
+  void count_sent() noexcept {
+    ++sent;
+    accesses = false;
+  }
   bool stalls() noexcept { return !unposted.empty() || !packets.empty() || !stalled.empty(); }
 };
 

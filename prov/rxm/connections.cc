@@ -286,7 +286,7 @@ void Endpoint::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t
   if (event == FI_CONNECTED) return on_connected(*channel, entry.data, data_len);
   if (event != FI_SHUTDOWN) return;
   read_what_is_there();
-  if (channel->lane != kNoLane) read_notices(*channel);
+  read_last_words(*channel);
   if (channel->state == Channel::State::kClosed) return;
   Peer& peer = *channel->peer;
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s closed its connection\n", peer.address.to_string().c_str());
@@ -339,6 +339,7 @@ void Endpoint::on_event_error() noexcept {
   fi_eq_strerror(lower_eq_.get(), error.prov_errno, error.err_data, text, sizeof text);
   FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection with %s: %s\n", peer.address.to_string().c_str(), text);
   read_what_is_there();
+  read_last_words(*channel);
   if (channel->state != Channel::State::kClosed) end_channel(*channel, error.err, text);
 }
 

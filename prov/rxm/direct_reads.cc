@@ -95,7 +95,7 @@ bool Endpoint::post_read_done(Channel& channel, std::uint64_t message) noexcept 
   return mailbox_.post(channel.direct.mailbox(), {.proof = channel.direct.expected(), .message = message});
 }
 
-std::size_t Endpoint::read_mailbox() noexcept {
+std::size_t Endpoint::drain_mailbox() noexcept {
   Letter letter;
   std::size_t found = 0;
   for (; found < kLetters && mailbox_.take(letter); ++found) {
@@ -103,6 +103,12 @@ std::size_t Endpoint::read_mailbox() noexcept {
     if (transmit != nullptr && transmit->channel->direct.keeps(letter.proof)) read_done(*transmit);
   }
   return found;
+}
+
+// A letter may have been about the board: somebody else, who is asleep, hears of that no more.
+std::size_t Endpoint::read_mailbox() noexcept {
+  const std::size_t found = drain_mailbox();
+  return found != 0 && board_.has_news() ? found + read_lanes() : found;
 }
 
 }  // namespace weft::rxm

@@ -243,6 +243,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   bool may_read_directly(Channel& channel) noexcept;
   bool read_directly(RemoteCopy& copy) noexcept;
   bool post_read_done(Channel& channel, std::uint64_t message) noexcept;
+  std::size_t drain_mailbox() noexcept;
   std::size_t read_mailbox() noexcept;
 
   // notices.cc
@@ -252,7 +253,10 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   bool put_notice(Channel& channel, const RendezvousPacket& notice) noexcept;
   bool put_done(Channel& channel, std::uint64_t message) noexcept;
   std::size_t read_board() noexcept;
-  void read_notices(Channel& channel) noexcept;
+  std::size_t read_lanes() noexcept;
+  std::size_t read_notices(Channel& channel) noexcept;
+  void read_last_words(Channel& channel) noexcept;
+  std::size_t read_done_messages(Channel& channel) noexcept;
   void wake_reader(Channel& channel) noexcept;
 
   Engine& engine() noexcept { return engine_; }

@@ -67,7 +67,7 @@ class Engine : public EngineBase {
   void note_given() noexcept { given_.store(true, std::memory_order_relaxed); }
   // An operation was queued, say: whoever is asleep has to look again.
   void wake_sleepers() noexcept {
-    if (waiting_) wake();
+    if (waiting_ || automatic_) wake();
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cerrno>
 #include <cstring>
 #include <new>
 
@@ -17,8 +18,10 @@ namespace weft::rxm {
 namespace {
 
 constexpr std::size_t kLine = 64;  // what processors hand to each other
-constexpr std::size_t kNotices = 3;
-constexpr std::size_t kDone = 16;
+constexpr std::size_t kNotices = NoticeBoard::kNotices;
+constexpr std::size_t kDone = NoticeBoard::kDone;
+constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+constexpr unsigned kNotExecutable = 0x0008;  // MFD_NOEXEC_SEAL, since Linux 6.3; some systems insist on it
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 enum class Slot : std::uint32_t { kFree, kBeingWritten, kWritten };
@@ -83,7 +86,8 @@ Status SharedPages::map(int fd, std::size_t size) noexcept {
 }
 
 Status NoticeBoard::open() noexcept {
-  UniqueFd fd(::memfd_create("weft-notices", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  UniqueFd fd(::memfd_create("weft-notices", kFlags | kNotExecutable));
+  if (!fd && errno == EINVAL) fd.reset(::memfd_create("weft-notices", kFlags));
   if (!fd) return Status::last_errno();
   if (::ftruncate(fd.get(), sizeof(BoardMemory)) != 0 || ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0)
     return Status::last_errno();
@@ -101,15 +105,17 @@ std::uint8_t NoticeBoard::take_lane() noexcept {
   return lane;
 }
 
-// Its last peer may not know yet, and write on: that bears the wrong mark or the number of no message.
+// Its last peer may not know yet, and write on: that bears the wrong mark or the number of no message. Whose last peer
+// is writing right now, over what the next one may write, is not used again.
 void NoticeBoard::give_back(std::uint8_t lane) noexcept {
   Lane& left = memory_->lanes[lane];
   set_mark(left, {});
   left.used.store(false);
   left.received.store(0);
   for (auto& each : left.done) each.store(0);
-  for (Posted& each : left.notices) each.state.store(Slot::kFree);
-  free_lanes_ |= std::uint64_t{1} << lane;
+  bool busy = false;
+  for (Posted& each : left.notices) busy |= each.state.exchange(Slot::kFree) == Slot::kBeingWritten;
+  if (!busy) free_lanes_ |= std::uint64_t{1} << lane;
 }
 
 void NoticeBoard::mark(std::uint8_t lane, const Proof& kept) noexcept {
@@ -162,7 +168,8 @@ Status PeerBoard::open(pid_t process, int descriptor, std::uint8_t lane) noexcep
   struct stat about {};
   if (::fstat(fd.get(), &about) != 0) return Status::last_errno();
   // What can become shorter would end us with a signal.
-  if (::fcntl(fd.get(), F_GET_SEALS) != kSeals || about.st_size != sizeof(BoardMemory)) return Status(-FI_EINVAL);
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals || about.st_size != sizeof(BoardMemory)) return Status(-FI_EINVAL);
   if (Status status = pages_.map(fd.get(), sizeof(BoardMemory)); !status.ok()) return status;
   memory_ = std::launder(static_cast<BoardMemory*>(pages_.get()));
   lane_ = lane;

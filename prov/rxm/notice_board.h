@@ -50,6 +50,9 @@ inline constexpr std::uint8_t kNoLane = 0xff;
 class NoticeBoard {
  public:
   static constexpr std::size_t kLanes = 64;
+  // What there is room for in a lane.
+  static constexpr std::size_t kNotices = 3;
+  static constexpr std::size_t kDone = 16;
 
   Status open() noexcept;
   bool opened() const noexcept { return memory_ != nullptr; }

@@ -56,8 +56,8 @@ void Endpoint::wake_reader(Channel& channel) noexcept {
 bool Endpoint::put_notice(Channel& channel, const RendezvousPacket& notice) noexcept {
   if (!may_read_directly(channel)) return false;
   PeerBoard* const board = channel.direct.board();
-  // What accesses memory may be on its way without being counted; the packet that this becomes is behind it.
-  if (board == nullptr || std::exchange(channel.accesses, false) || board->received() != channel.sent) return false;
+  // What accesses memory may be on its way without being counted, until a packet behind it has arrived.
+  if (board == nullptr || channel.accesses || board->received() != channel.sent) return false;
   if (!board->put_notice(channel.notices_put, channel.direct.expected(), notice)) return false;
   ++channel.notices_put;
   wake_reader(channel);
@@ -74,40 +74,63 @@ bool Endpoint::put_done(Channel& channel, std::uint64_t message) noexcept {
   return true;
 }
 
-// Who keeps too much already, or does not read our answers, waits with its notices.
+// The letters that came with news shall wake nobody again. They are sent behind what they tell of, so what is read
+// after them is all.
 std::size_t Endpoint::read_board() noexcept {
-  const std::uint64_t news = board_.has_news() ? board_.take_news() : 0;
+  if (board_.sleepers()) drain_mailbox();
+  return read_lanes();
+}
+
+// Each peer has its turn, however fast one writes. Who keeps too much already, or does not read our answers, waits with
+// its notices.
+std::size_t Endpoint::read_lanes() noexcept {
+  if (board_.has_news()) unread_lanes_ |= board_.take_news();
   std::size_t found = 0;
-  unread_lanes_ |= news;
   for (std::uint64_t left = unread_lanes_; left != 0; left &= left - 1) {
-    const int lane = std::countr_zero(left);
-    Channel* const channel = by_lane_[static_cast<std::size_t>(lane)];
-    if (channel == nullptr) {
-      unread_lanes_ &= ~(std::uint64_t{1} << lane);
-      continue;
+    const auto lane = static_cast<std::size_t>(std::countr_zero(left));
+    Channel* const channel = by_lane_[lane];
+    bool more = false;
+    if (channel != nullptr) {
+      const std::size_t done = read_done_messages(*channel);
+      const bool waits = channel->lane != kNoLane && (pushes_back() || channel->holds_back());
+      const std::size_t notices = waits ? 0 : read_notices(*channel);
+      more = channel->lane != kNoLane && (waits || done == NoticeBoard::kDone || notices == NoticeBoard::kNotices);
+      found += done + notices;
     }
-    while (const std::uint64_t message = board_.take_done(channel->lane)) {
-      Transmit* const transmit = awaiting(message);
-      if (transmit != nullptr && transmit->channel == channel) read_done(*transmit), ++found;
-      if (channel->lane == kNoLane) break;
-    }
-    if (channel->lane == kNoLane || pushes_back() || channel->holds_back()) continue;
-    unread_lanes_ &= ~(std::uint64_t{1} << lane);
-    const std::uint64_t before = channel->notices_taken;
-    read_notices(*channel);
-    found += static_cast<std::size_t>(channel->notices_taken - before);
+    if (!more) unread_lanes_ &= ~(std::uint64_t{1} << lane);
   }
-  if (news != 0 && board_.sleepers()) read_mailbox();  // the letters that came with it wake nobody again
   return found;
 }
 
-void Endpoint::read_notices(Channel& channel) noexcept {
+std::size_t Endpoint::read_done_messages(Channel& channel) noexcept {
+  std::size_t found = 0;
+  for (; found < NoticeBoard::kDone && channel.lane != kNoLane; ++found) {
+    const std::uint64_t message = board_.take_done(channel.lane);
+    if (message == 0) break;
+    Transmit* const transmit = awaiting(message);
+    if (transmit != nullptr && transmit->channel == &channel) read_done(*transmit);
+  }
+  return found;
+}
+
+// The peer closes the connection: what it put up before that still counts.
+void Endpoint::read_last_words(Channel& channel) noexcept {
+  read_mailbox();
+  read_done_messages(channel);
+  read_notices(channel);
+}
+
+// All that are there; what follows them over the connection is not here yet.
+std::size_t Endpoint::read_notices(Channel& channel) noexcept {
   RendezvousPacket notice;
-  while (channel.lane != kNoLane && board_.take_notice(channel.lane, channel.notices_taken, notice)) {
+  std::size_t found = 0;
+  for (; found < NoticeBoard::kNotices && channel.lane != kNoLane; ++found) {
+    if (!board_.take_notice(channel.lane, channel.notices_taken, notice)) break;
     ++channel.notices_taken;
     ++channel.activity;
     on_notice(channel, notice);
   }
+  return found;
 }
 
 }  // namespace weft::rxm

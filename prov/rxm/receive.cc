@@ -116,7 +116,7 @@ void Endpoint::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) 
   if (posted.channel != nullptr && posted.channel->state != Channel::State::kClosed) {
     Channel& channel = *posted.channel;
     if (channel.lane != kNoLane) read_notices(channel);  // they were put up before it was sent
-    handle_packet(posted, entry);
+    if (channel.state != Channel::State::kClosed) handle_packet(posted, entry);
     if (channel.lane != kNoLane) board_.tell_received(channel.lane, ++channel.received);
   }
   post_buffer(posted);
@@ -364,6 +364,7 @@ void Endpoint::release(Unexpected& message) noexcept {
   delete &message;
   if (!held_ || pushes_back()) return;
   held_ = false;
+  engine().wake_sleepers();
   post_left_over();
   for (Channel& channel : channels_)
     if (!channel.unposted.empty()) stall(channel);

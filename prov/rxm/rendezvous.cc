@@ -253,7 +253,7 @@ void Endpoint::tell_done(Channel& channel, PacketType type, std::uint64_t messag
   header.control.message = message;
   if (channel.state == Channel::State::kOpen && channel.packets.empty() && sizeof header <= lower_inject_ &&
       fi_inject(channel.ep, &header, sizeof header, FI_ADDR_UNSPEC) == 0) {
-    ++channel.sent;
+    channel.count_sent();
     return;
   }
   Packet* packet = make_packet(channel);

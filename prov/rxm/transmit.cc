@@ -75,7 +75,7 @@ TransmitRequest request_of(const Transmit& transmit) noexcept {
   weft::gather(request.iov, bytes + sizeof(PacketHeader));
   if (fi_inject(channel.ep, bytes, sizeof(PacketHeader) + len, FI_ADDR_UNSPEC) != 0) return false;
   engine().note_given();
-  ++channel.sent;
+  channel.count_sent();
   ++channel.activity;
   CompletionRoutes& routes = routes_of(request);
   const bool report = !request.silent && routes.reports_sent(request.flags);
@@ -191,7 +191,7 @@ ssize_t Endpoint::start_eager(Channel& channel, Transmit& transmit) noexcept {
     result = fi_sendmsg(channel.ep, &message, transmit.lower_flags | FI_COMPLETION);
   }
   if (result != 0) return result;
-  ++channel.sent;
+  channel.count_sent();
   ++channel.works;
   ++transmit.outstanding;
   return 0;
@@ -269,7 +269,7 @@ ssize_t Endpoint::start_rendezvous(Channel& channel, Transmit& transmit) noexcep
   }
   if (const ssize_t result = fi_send(channel.ep, &packet, len, nullptr, FI_ADDR_UNSPEC, &transmit.space); result != 0)
     return result;
-  ++channel.sent;
+  channel.count_sent();
   ++channel.works;
   ++transmit.outstanding;
   return 0;
@@ -378,7 +378,7 @@ ssize_t Endpoint::send_packet(Packet& packet) noexcept {
   void* desc = packet.buffer->desc;
   const fi_msg message{&iov, &desc, 1, FI_ADDR_UNSPEC, &packet.space, 0};
   const ssize_t result = fi_sendmsg(packet.channel->ep, &message, packet.lower_flags | FI_COMPLETION);
-  if (result == 0) ++packet.channel->sent, ++packet.channel->works;
+  if (result == 0) packet.channel->count_sent(), ++packet.channel->works;
   return result;
 }
 

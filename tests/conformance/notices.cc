@@ -196,6 +196,33 @@ TEST_P(Notices, AMessageDoesNotOvertakeAWrite) {
   }
 }
 
+// The same while the provider below has no room for more.
+TEST_P(Notices, AMessageDoesNotOvertakeManyWrites) {
+  NOTICES_ONLY();
+  Ends ends(target());
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong), word(ends.fabrics[0], kLong);
+  Buffer window(ends.fabrics[1], kLong, 0, FI_REMOTE_WRITE), last(ends.fabrics[1], kLong, 0, FI_REMOTE_WRITE);
+  expect_message(ends.a, ends.b, out, in, kLong, 1);
+  expect_message(ends.a, ends.b, out, in, kLong, 2);
+  for (size_t writes = 250; writes <= 400; ++writes) {  // it has room for some of them
+    const char mark = static_cast<char>(writes);
+    std::memset(word.data(), mark, word.size());
+    std::vector<Context> wrote(writes);
+    Context sent, received;
+    ASSERT_EQ(ends.b->trecv(in, kLong, 3, 0, &received), 0);
+    for (size_t i = 0; i < writes; ++i) {
+      Buffer& to = i + 1 == writes ? last : window;
+      ASSERT_EQ(fi_write(ends.a->ep(), word.data(), kLong, word.desc(), ends.a->peer, to.remote_address(), to.key(),
+                         &wrote[i]),
+                0);
+    }
+    ASSERT_EQ(ends.a->tsend(out, kLong, 3, &sent), 0);
+    ASSERT_TRUE(ends.b->rx().wait(after(kPatient)).ok());
+    EXPECT_EQ(last.data()[kLong - 1], mark);
+    for (size_t i = 0; i <= writes; ++i) ASSERT_TRUE(ends.a->tx().wait(after(kPatient)).ok());
+  }
+}
+
 // Each end in a thread of its own that sleeps until there is something.
 TEST_P(Notices, WakeWhoSleeps) {
   NOTICES_ONLY();
@@ -226,6 +253,43 @@ TEST_P(Notices, WakeWhoSleeps) {
     other.join();
     EXPECT_LT(elapsed_ms(start), 15'000) << "somebody slept through something";
   }
+}
+
+// Somebody else looks now and then, and takes what would have woken the sleeper.
+TEST_P(Notices, WakeWhoSleepsWhileOthersLook) {
+  NOTICES_ONLY();
+  constexpr int kRounds = 5000;
+  Ends ends(target(), with_wait(FI_WAIT_UNSPEC));
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
+  std::atomic<bool> over{false};
+  std::thread passer_by([&] {
+    std::mt19937 random(3);
+    while (!over) {
+      for (unsigned looks = random() % 8; looks != 0; --looks) fi_cq_read(ends.b->tx().get(), nullptr, 0);
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+    }
+  });
+  std::thread sender([&] {
+    std::vector<Context> sent(kRounds);
+    fi_cq_tagged_entry entry;
+    std::mt19937 random(5);
+    for (int posted = 0, finished = 0; finished < kRounds && !over;) {
+      if (fi_cq_read(ends.a->tx().get(), &entry, 1) == 1) ++finished;
+      for (unsigned pause = random() % 16; pause != 0; --pause) fi_cq_read(ends.a->tx().get(), nullptr, 0);
+      if (posted == kRounds || posted - finished == 2) continue;
+      if (fi_tsend(ends.a->ep(), out.data(), kLong, out.desc(), ends.a->peer, 3, &sent[posted]) == 0) ++posted;
+    }
+  });
+  fi_cq_tagged_entry entry;
+  Context received;
+  for (int round = 0; round < kRounds; ++round) {
+    EXPECT_EQ(fi_trecv(ends.b->ep(), in.data(), kLong, in.desc(), FI_ADDR_UNSPEC, 3, 0, &received), 0);
+    EXPECT_EQ(fi_cq_sread(ends.b->rx().get(), &entry, 1, nullptr, 3000), 1) << round;
+    if (HasFailure()) break;
+  }
+  over = true;
+  passer_by.join();
+  sender.join();
 }
 
 // There are fewer lanes than peers, and lanes of peers that have left go to others.

@@ -159,6 +159,17 @@ TEST_F(NoticeBoardTest, WhatIsNoBoardIsNotTouched) {
   EXPECT_FALSE(peer.is_ours(kProof));
 }
 
+// Some systems add one by themselves.
+TEST_F(NoticeBoardTest, OtherSealsDoNoHarm) {
+  constexpr unsigned kNotExecutable = 0x0008;  // MFD_NOEXEC_SEAL, since Linux 6.3; its seal is another one
+  const UniqueFd sealed(::memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNotExecutable));
+  if (!sealed) GTEST_SKIP() << "the system knows no other seal";
+  ASSERT_EQ(::ftruncate(sealed.get(), ::lseek(board_.descriptor(), 0, SEEK_END)), 0);
+  ASSERT_EQ(::fcntl(sealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  PeerBoard peer;
+  EXPECT_TRUE(peer.open(::getpid(), sealed.get(), 0).ok());
+}
+
 TEST_F(NoticeBoardTest, OutlivesItsOwner) {
   auto gone = std::make_unique<NoticeBoard>();
   ASSERT_TRUE(gone->open().ok());
