@@ -63,8 +63,15 @@ template <class Call>
 Status FabricLink::post(const char* what, Call call) {
   while (true) {
     const ssize_t answer = call();
-    if (answer != -FI_EAGAIN) return check(answer, "{}", what);
-    WEFT_TRY(progress());
+    if (answer >= 0) return {};
+    if (answer == -FI_EAGAIN) {
+      WEFT_TRY(progress());
+      continue;
+    }
+    // The peer's end shows here first if nothing was outstanding.
+    if (Status watched = watch_.check(); !watched) return watched;
+    if (answer == -FI_ENOTCONN) return fail(FI_ECONNRESET, "{}: the connection has ended", what);
+    return check(answer, "{}", what);
   }
 }
 
