@@ -50,7 +50,8 @@ class DirectLink {
   // nothing, and nothing is read any more.
   Status read(std::span<const iovec> to, std::span<const iovec> from) noexcept;
 
-  // The other end's board, if it is proven and has one that we can get at; else null.
+  // The other end's board, if it is proven and has one that we can get at; else null, as from the moment on, any
+  // moment, that it closes the connection: ask once.
   PeerBoard* board() noexcept { return board_.is_ours(expected_) ? &board_ : nullptr; }
   // What the other end knows its lane on our board by.
   const Proof& kept() const noexcept { return kept_; }

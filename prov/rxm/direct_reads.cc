@@ -91,7 +91,7 @@ bool Endpoint::read_directly(RemoteCopy& copy) noexcept {
 // Acknowledges a message that was read directly; false: it has to be done over the connection.
 bool Endpoint::post_read_done(Channel& channel, std::uint64_t message) noexcept {
   if (channel.direct.state() != DirectLink::State::kProven) return false;
-  if (channel.direct.board() != nullptr) return put_done(channel, message);
+  if (PeerBoard* const board = channel.direct.board(); board != nullptr) return put_done(channel, *board, message);
   return mailbox_.post(channel.direct.mailbox(), {.proof = channel.direct.expected(), .message = message});
 }
 

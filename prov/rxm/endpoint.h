@@ -251,13 +251,13 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven, privat
   void mark_lane(Channel& channel) noexcept;
   void leave_lane(Channel& channel) noexcept;
   bool put_notice(Channel& channel, const RendezvousPacket& notice) noexcept;
-  bool put_done(Channel& channel, std::uint64_t message) noexcept;
+  bool put_done(Channel& channel, PeerBoard& board, std::uint64_t message) noexcept;
   std::size_t read_board() noexcept;
   std::size_t read_lanes() noexcept;
   std::size_t read_notices(Channel& channel) noexcept;
   void read_last_words(Channel& channel) noexcept;
   std::size_t read_done_messages(Channel& channel) noexcept;
-  void wake_reader(Channel& channel) noexcept;
+  void wake_reader(Channel& channel, const PeerBoard& board) noexcept;
 
   Engine& engine() noexcept { return engine_; }
   Domain& domain_;

@@ -44,8 +44,8 @@ void Endpoint::leave_lane(Channel& channel) noexcept {
   board_.give_back(std::exchange(channel.lane, kNoLane));
 }
 
-void Endpoint::wake_reader(Channel& channel) noexcept {
-  if (!channel.direct.board()->owner_sleeps()) return;
+void Endpoint::wake_reader(Channel& channel, const PeerBoard& board) noexcept {
+  if (!board.owner_sleeps()) return;
   // A mailbox without room has something in it that wakes its owner.
   (void)mailbox_.post(channel.direct.mailbox(), {.proof = channel.direct.expected()});
 }
@@ -60,17 +60,16 @@ bool Endpoint::put_notice(Channel& channel, const RendezvousPacket& notice) noex
   if (board == nullptr || channel.accesses || board->received() != channel.sent) return false;
   if (!board->put_notice(channel.notices_put, channel.direct.expected(), notice)) return false;
   ++channel.notices_put;
-  wake_reader(channel);
+  wake_reader(channel, *board);
   return true;
 }
 
 // The receiver.
 
-bool Endpoint::put_done(Channel& channel, std::uint64_t message) noexcept {
-  PeerBoard& board = *channel.direct.board();
+bool Endpoint::put_done(Channel& channel, PeerBoard& board, std::uint64_t message) noexcept {
   board.use();
   if (!board.put_done(message)) return false;
-  wake_reader(channel);
+  wake_reader(channel, board);
   return true;
 }
 
