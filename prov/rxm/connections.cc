@@ -285,7 +285,6 @@ void Endpoint::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t
   if (channel == nullptr) return;
   if (event == FI_CONNECTED) return on_connected(*channel, entry.data, data_len);
   if (event != FI_SHUTDOWN) return;
-  read_what_is_there();
   read_last_words(*channel);
   if (channel->state == Channel::State::kClosed) return;
   Peer& peer = *channel->peer;
@@ -338,7 +337,6 @@ void Endpoint::on_event_error() noexcept {
   char text[256];
   fi_eq_strerror(lower_eq_.get(), error.prov_errno, error.err_data, text, sizeof text);
   FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection with %s: %s\n", peer.address.to_string().c_str(), text);
-  read_what_is_there();
   read_last_words(*channel);
   if (channel->state != Channel::State::kClosed) end_channel(*channel, error.err, text);
 }

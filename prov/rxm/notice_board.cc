@@ -94,6 +94,7 @@ Status NoticeBoard::open() noexcept {
   if (Status status = pages_.map(fd.get(), sizeof(BoardMemory)); !status.ok()) return status;
   memory_ = std::launder(static_cast<BoardMemory*>(pages_.get()));  // all zeros, as it has to be
   news_ = &memory_->news;
+  memory_->sleepers.store(sleepers_);
   fd_ = std::move(fd);
   return {};
 }

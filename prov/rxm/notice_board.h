@@ -79,6 +79,7 @@ class NoticeBoard {
   bool is_used(std::uint8_t lane) const noexcept;
 
   // From now on whoever puts something up sends a letter as well, mailbox.h. has_news() tells what was there before.
+  // Before open(), too.
   void expect_sleepers() noexcept;
   bool sleepers() const noexcept { return sleepers_; }
 

@@ -23,7 +23,6 @@ void Endpoint::offer_board(Channel& channel, DirectOffer& offer) noexcept {
     board_failed_ = !status.ok();
     if (board_failed_)
       FI_INFO(&provider(), FI_LOG_EP_CTRL, "no memory to share with peers: %s\n", fi_strerror(status.error()));
-    if (board_.sleepers()) board_.expect_sleepers();
   }
   if (!board_.opened() || board_.descriptor() > UINT16_MAX) return;
   channel.lane = board_.take_lane();
@@ -112,8 +111,9 @@ std::size_t Endpoint::read_done_messages(Channel& channel) noexcept {
   return found;
 }
 
-// The peer closes the connection: what it put up before that still counts.
+// The peer closed the connection: what it sent or put up before that still counts.
 void Endpoint::read_last_words(Channel& channel) noexcept {
+  read_what_is_there();
   read_mailbox();
   read_done_messages(channel);
   read_notices(channel);

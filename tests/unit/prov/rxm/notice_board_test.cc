@@ -97,6 +97,15 @@ TEST_F(NoticeBoardTest, WhoSleepsWantsALetterAndFindsWhatCameBefore) {
   EXPECT_TRUE(peer_.owner_sleeps());
 }
 
+TEST_F(NoticeBoardTest, WhoSleptBeforeItWasOpenedWantsALetterToo) {
+  NoticeBoard board;
+  board.expect_sleepers();
+  ASSERT_TRUE(board.open().ok());
+  PeerBoard peer;
+  ASSERT_TRUE(peer.open(::getpid(), board.descriptor(), board.take_lane()).ok());
+  EXPECT_TRUE(peer.owner_sleeps());
+}
+
 TEST_F(NoticeBoardTest, OnlyTheLaneWithTheRightMarkIsOurs) {
   EXPECT_TRUE(peer_.is_ours(kProof));
   EXPECT_FALSE(peer_.is_ours(kOther));
