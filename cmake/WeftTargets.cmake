@@ -3,14 +3,35 @@
 include_guard()
 
 find_package(Threads REQUIRED)
-find_package(tl-expected REQUIRED)
-find_package(fmt REQUIRED)
+find_package(tl-expected QUIET)
+find_package(fmt QUIET)
+if(NOT tl-expected_FOUND OR NOT fmt_FOUND)
+  message(FATAL_ERROR "weft needs tl-expected and fmt: sh cmake/install-dependencies.sh installs them on Debian "
+                      "(libexpected-dev libfmt-dev)")
+endif()
+
+# weft_left_out(PART PACKAGE...): records a part that is not built because these packages of Debian are missing.
+function(weft_left_out part)
+  set_property(GLOBAL APPEND PROPERTY WEFT_LEFT_OUT "${part}")
+  set_property(GLOBAL APPEND PROPERTY WEFT_MISSING_PACKAGES ${ARGN})
+endfunction()
+# Prints them in one line, at the end of the configuration.
+function(weft_report_left_out)
+  get_property(parts GLOBAL PROPERTY WEFT_LEFT_OUT)
+  if(parts)
+    get_property(packages GLOBAL PROPERTY WEFT_MISSING_PACKAGES)
+    list(REMOVE_DUPLICATES packages)
+    list(JOIN parts ", " parts)
+    list(JOIN packages " " packages)
+    message(STATUS "weft: not built: ${parts}. To build them on Debian: apt-get install ${packages}")
+  endif()
+endfunction()
 
 add_library(weft_settings INTERFACE)
 target_compile_options(weft_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -fno-strict-aliasing)
 target_compile_definitions(weft_settings INTERFACE _GNU_SOURCE)
 if(WEFT_SANITIZE)
-  # A fuzzer is led through the library; in the code of tests, finding its way would only cost time.
+  # Only the library is instrumented for the fuzzer; the code of tests would cost time.
   string(REPLACE "," ";" sanitizers "${WEFT_SANITIZE}")
   list(REMOVE_ITEM sanitizers fuzzer-no-link)
   list(JOIN sanitizers "," sanitizers)
@@ -20,14 +41,14 @@ if(WEFT_SANITIZE)
   target_link_options(weft_settings INTERFACE -fsanitize=${WEFT_SANITIZE})
 endif()
 
-# What ccache needs to know one precompiled header from another.
+# ccache needs these to distinguish precompiled headers.
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_options(weft_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>)
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   target_compile_options(weft_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 endif()
 
-# Quicker builds of everything. Off by default: without it a file that lacks an include is found out.
+# For faster builds of everything. Off by default, because it hides missing includes.
 option(WEFT_PRECOMPILE "Precompile the headers that most files include" OFF)
 function(weft_precompile name)
   if(WEFT_PRECOMPILE)
@@ -51,7 +72,7 @@ function(weft_archive name)
 endfunction()
 
 # weft_test(NAME SOURCES... [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds]): one GoogleTest binary, one ctest entry per test.
-# Several of its files are compiled as one: GoogleTest's headers take longer than the tests.
+# Several of its files are compiled as one: GoogleTest's headers take longer to compile than the tests.
 function(weft_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES} ${arg_UNPARSED_ARGUMENTS})

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# sh cmake/demo.sh: from a fresh checkout to connected endpoints. Installs what is missing, builds weft, starts a server
-# and a client that connect over the best provider there is, and shows how fast messages travel between them.
+# sh cmake/demo.sh: from a fresh checkout to connected endpoints. Installs missing packages, builds weft, starts a server
+# and a client that connect over the best provider, and shows the latency and bandwidth between them.
 #
 # Environment: JOBS (default: all processors), BUILD (the folder, default build/demo), PROVIDER (default: the best one).
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-$PWD/build/demo}
 JOBS=${JOBS:-$(nproc)}
-limit=120 # seconds that the measurement may take at most
+limit=120 # most seconds for the measurement
 server=
 mkdir -p "$BUILD"
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || :' EXIT
@@ -32,7 +32,7 @@ quietly() {
 build_weft() {
   heading "1. Build"
   sh cmake/install-dependencies.sh build >"$BUILD/install.log" 2>&1 || die "installing packages" "$BUILD/install.log"
-  if [ -s "$BUILD/install.log" ]; then echo "   missing packages: installed"; else echo "   packages: all there"; fi
+  if [ -s "$BUILD/install.log" ]; then echo "   missing packages: installed"; else echo "   packages: complete"; fi
   began=$(date +%s)
   echo "   weft: building in $BUILD"
   quietly "$BUILD/configure.log" "configuring" cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release \
@@ -40,12 +40,12 @@ build_weft() {
   quietly "$BUILD/build.log" "building" cmake --build "$BUILD" -j "$JOBS"
   echo "   weft: done in $(($(date +%s) - began)) s"
   tools=$(dirname "$(find "$BUILD" -name fi_pingpong -type f | head -n 1)")
-  # Installed, the library finds its plug-ins beside it; in a build folder they are elsewhere.
+  # An installed library finds its plug-ins beside it; in a build folder they are elsewhere.
   plugin=$(find "$BUILD" -name libverbs-fi.so | head -n 1)
   [ -z "$plugin" ] || export FI_PROVIDER_PATH="${FI_PROVIDER_PATH:-$(dirname "$plugin")}"
 }
 
-# usable PROVIDER: it offers connection-oriented endpoints; else says why not.
+# usable PROVIDER: true if it offers connected endpoints; prints the reason if not.
 usable() {
   if "$tools/fi_info" -p "$1" -t FI_EP_MSG >"$BUILD/$1.info" 2>"$BUILD/$1.reason"; then
     printf '   %-7s yes: %s\n' "$1" "$(awk '/domain:/ && !seen[$2]++ { list = list sep $2; sep = ", " }
@@ -61,10 +61,10 @@ choose_provider() {
   heading "2. Choose a provider"
   provider=${PROVIDER:-}
   if [ -n "$provider" ]; then
-    usable "$provider" || die "provider $provider, asked for by PROVIDER, cannot be used"
-    why="PROVIDER asks for it"
+    usable "$provider" || die "provider $provider, set by PROVIDER, cannot be used"
+    why="set by PROVIDER"
   elif usable verbs; then
-    provider=verbs why="there is an RDMA device"
+    provider=verbs why="this host has an RDMA device"
   elif usable tcp; then
     provider=tcp why="no RDMA device, and TCP works everywhere"
   else
@@ -73,7 +73,7 @@ choose_provider() {
   echo "   chosen: $provider ($why)"
 }
 
-# The table out of fi_pingpong's JSON text, in which each value follows its quoted name.
+# Prints the table from fi_pingpong's JSON text, in which each value follows its quoted name.
 show_table() {
   awk '
     function value(name) {
@@ -95,7 +95,7 @@ show_table() {
 measure() {
   heading "3. Measure"
   set -- -e msg -p "$provider" -I 500 --warmup 50 -S 8,64,1k,8k,64k,1m --timeout "$limit"
-  : >"$BUILD/server.log" # an old one would name an old port
+  : >"$BUILD/server.log" # a log of an earlier run names an old port
   "$tools/fi_pingpong" "$@" -B 0 >"$BUILD/server.txt" 2>"$BUILD/server.log" &
   server=$!
   port= tries=0
@@ -108,7 +108,7 @@ measure() {
   echo "   server: process $server, waiting on port $port"
   echo "   client: connects, then 500 round trips of each size"
   "$tools/fi_pingpong" "$@" --json -P "$port" 127.0.0.1 >"$BUILD/client.json" 2>"$BUILD/client.log" || {
-    sleep 1 # the server may still have to notice
+    sleep 1 # the server may need time to detect it
     cat "$BUILD/server.log" >>"$BUILD/client.log"
     die "the measurement" "$BUILD/client.log"
   }
@@ -119,7 +119,7 @@ measure() {
   echo
   echo "   Latency is one way (half a round trip) between two processes on this machine;"
   echo "   the first 50 round trips of each size are not counted."
-  echo "   Everything again: $BUILD/client.json"
+  echo "   All results: $BUILD/client.json"
 }
 
 echo "weft: two processes, one connection"

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# sh cmake/install-dependencies.sh [build] [test]: installs what Debian 12 lacks to build weft (default) and to test it.
-# Says nothing and changes nothing when all is there. Elsewhere it only says what is needed.
+# sh cmake/install-dependencies.sh [build] [test]: installs the packages of Debian 12 that are missing to build weft
+# (default) and to test it. Prints and changes nothing when none is missing. On other systems it only lists them.
 set -eu
 
-build="g++ cmake ninja-build libexpected-dev libfmt-dev pkg-config libibverbs-dev librdmacm-dev"
+build="g++ cmake make ninja-build libexpected-dev libfmt-dev pkg-config libibverbs-dev librdmacm-dev"
 test="ccache clang clang-format clang-tidy libclang-rt-14-dev libgtest-dev libgmock-dev libbenchmark-dev libcli11-dev
   libfabric-dev libfabric-bin abigail-tools pkg-config openmpi-bin libopenmpi-dev netpipe-openmpi
   qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 rdmacm-utils ibverbs-providers valgrind"  # tests/rxe
@@ -19,7 +19,7 @@ for set in "${@:-build}"; do
 done
 
 if ! command -v apt-get >/dev/null; then
-  echo "This is not Debian; the packages there are called:" $wanted "- install what corresponds to them."
+  echo "This is not Debian. Install the packages that correspond to these of Debian:" $wanted
   exit 0
 fi
 
@@ -39,7 +39,7 @@ fi
 install() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing; }
 
 echo "Installing$missing"
-# Package lists may be absent (a fresh container) or outdated; only then they are fetched.
+# Package lists are fetched only if they are absent (a fresh container) or outdated.
 if ! apt-cache show $missing >/dev/null 2>&1 || ! install; then
   $as_root apt-get update -q
   install

@@ -29,7 +29,7 @@ skips=$BUILD/skips
 
 heading() { printf '\n==== %s ====\n' "$1"; }
 
-# logged LOG COMMAND...: shows and keeps the output; the status is the command's.
+# logged LOG COMMAND...: prints and stores the output; the status is the command's.
 logged() {
   log=$1
   shift
@@ -76,7 +76,7 @@ configure_release() {
     -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" -DWEFT_TEST_OPTIONS=-O0
 }
 
-# sanitized NAME SANITIZERS FOLDERS: only what the tests need, little optimised, with line numbers only, and several files
+# sanitized NAME SANITIZERS FOLDERS: only the tests' needs, little optimised, with line numbers only, and several files
 # compiled as one.
 sanitized() {
   configured "$1" "$3" -DCMAKE_BUILD_TYPE=Debug -DWEFT_SANITIZE="$2" -DCMAKE_C_COMPILER=clang \
@@ -85,8 +85,8 @@ sanitized() {
     -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8
 }
 
-# These two test what is ours; the ABI and the installed files are the release build's business. With fuzzer-no-link the
-# fuzzers search (see tests/fuzz), and one build serves them and the tests.
+# These two test weft's own code; the ABI and the installed files are tested in the release build. With fuzzer-no-link
+# the fuzzers search (see tests/fuzz), and one build serves them and the tests.
 configure_asan() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;fakes;sim;fuzz;docs;rxe"; }
 configure_tsan() { sanitized tsan thread "unit;conformance;fakes;sim"; }
 
@@ -122,7 +122,7 @@ run_step() {
     asan) if asan_build; then run_tests "asan ubsan" asan -j "$JOBS" -LE 'fuzz|rxe'; fi ;;
     fuzz) if asan_build; then run_tests fuzz asan -j "$JOBS" -L fuzz; fi ;;
     tsan) if tsan_build; then run_tests tsan tsan -j "$JOBS"; fi ;;
-    # In a folder of their own: others run meanwhile. Those that are late need more than the programs that are built first.
+    # In a folder of its own: other runs proceed meanwhile. Late tests need more than the programs that are built first.
     rxe)
       run_tests rxe release/tests -j 2 -L rxe -LE late
       while [ ! -e "$BUILD/release.ended" ] && kill -0 $$; do sleep 1; done
@@ -133,7 +133,7 @@ run_step() {
   esac
 }
 
-# in_background STEP: its output is shown at the end.
+# in_background STEP: its output is printed at the end.
 in_background() {
   run_step "$1" >"$BUILD/$1.output" 2>&1 &
   background="$background $1:$!" behind="nice -n 10"
@@ -143,7 +143,7 @@ heading "install what is missing"
 logged "$BUILD/install.log" sh cmake/install-dependencies.sh build test
 for step in $steps; do
   # Virtual machines spend much of their time waiting: they start as soon as their programs are built, share the
-  # processors with what follows, and come before compilers, which nobody waits for.
+  # processors with later steps, and precede the compilation of the sanitizer builds.
   case $step in
     rxe)
       rm -f "$BUILD/release.ended"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// client HOST PORT: connects, sends a message, prints what comes back, and shuts down; fi_cm(3), fi_msg(3).
+// client HOST PORT: connects, sends a message, prints the answer, and shuts down; fi_cm(3), fi_msg(3).
 #include "example.h"
 
 int main(int argc, char** argv) {
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   ok("fi_ep_bind", fi_ep_bind(ep, &eq->fid, 0));
   ok("fi_ep_bind", fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
 
-  // fi_connect enables the endpoint and returns at once; the event queue tells the outcome.
+  // fi_connect enables the endpoint and returns at once; the outcome is an event.
   ok("fi_connect", fi_connect(ep, info->dest_addr, NULL, 0));
   await_event(eq, FI_CONNECTED);
 

@@ -11,7 +11,7 @@ struct connected_pair {
   struct fid_eq* eq;
   struct fid_cq* cq;
   struct fid_pep* listener;
-  struct fid_ep* ep[2];  // the one that asked, the one that accepted
+  struct fid_ep* ep[2];  // the active one, the passive one
 };
 
 static inline struct fid_ep* open_endpoint(struct connected_pair* pair, struct fi_info* info) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// errors: where failures are told. A call that fails says so itself; what fails later is one error entry in the queue
-// of the object concerned: transfers in the completion queue, connections in the event queue; fi_cq(3), fi_eq(3).
+// errors: where failures are reported. A call that fails at once returns the error; a later failure is one error entry
+// in the queue of the object concerned: transfers in the completion queue, connections in the event queue; fi_cq(3),
+// fi_eq(3).
 #include "connected_pair.h"
 
 static void print_transfer_error(struct fid_cq* cq) {
@@ -25,20 +26,20 @@ int main(void) {
   struct connected_pair pair;
   open_pair(&pair, FI_MSG);
 
-  // A message longer than its receive: the receive fails, the connection lives on.
+  // A message longer than its receive: the receive fails, the connection continues.
   char small[4], message[10] = "ten bytes";
   ok("fi_recv", fi_recv(pair.ep[1], small, sizeof small, NULL, FI_ADDR_UNSPEC, "short receive"));
   ok("fi_inject", fi_inject(pair.ep[0], message, sizeof message, FI_ADDR_UNSPEC));
   print_transfer_error(pair.cq);
 
-  // What is still posted when a connection ends is given back as cancelled, before fi_shutdown returns.
+  // Operations that are still posted when a connection ends are cancelled before fi_shutdown returns.
   ok("fi_recv", fi_recv(pair.ep[1], small, sizeof small, NULL, FI_ADDR_UNSPEC, "cancelled receive"));
   ok("fi_shutdown", fi_shutdown(pair.ep[1], 0));
   print_transfer_error(pair.cq);
   await_event(pair.eq, FI_SHUTDOWN);
   await_event(pair.eq, FI_SHUTDOWN);
 
-  // Nobody listens any more at this address.
+  // No listener is left at this address.
   char name[128];
   size_t size = sizeof name;
   ok("fi_getname", fi_getname(&pair.listener->fid, name, &size));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the examples share: waiting for one event or completion, and ending with a sentence when something failed.
+// Shared by the examples: waiting for one event or completion, and ending with a sentence after a failure.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -14,7 +14,7 @@
 
 enum { TIMEOUT_MS = 10000 };
 
-// Calls answer 0 or more, or a negative error number.
+// Calls return 0 or more, or a negative error number.
 static inline void ok(const char* call, ssize_t result) {
   if (result >= 0) return;
   fprintf(stderr, "%s: %s\n", call, fi_strerror((int)-result));
@@ -29,7 +29,7 @@ static inline struct fi_info* await_event(struct fid_eq* eq, uint32_t wanted) {
   } entry = {0};
   uint32_t event = 0;
   ssize_t got = fi_eq_sread(eq, &event, &entry, sizeof entry, TIMEOUT_MS, 0);
-  if (got == -FI_EAVAIL) {  // an error is in front: take it, and say what it means
+  if (got == -FI_EAVAIL) {  // an error is first: read it, and print its sentence
     struct fi_eq_err_entry error = {0};
     char text[256];
     ok("fi_eq_readerr", fi_eq_readerr(eq, &error, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// multicast: two members of a group, one speaks, the other hears; fi_cm(3) fi_join. A program of your own has one
+// multicast: two members of a group, one sends, the other receives; fi_cm(3) fi_join. A program of your own has one
 // member.
 //   multicast [PROVIDER LOCAL_ADDRESS GROUP]      default: udp 127.0.0.1 239.1.2.3
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@ struct member {
   struct fid_mc* mc;
 };
 
-// Opens an endpoint and joins; the membership is complete when FI_JOIN_COMPLETE has come.
+// Opens an endpoint and joins; the membership is complete with FI_JOIN_COMPLETE.
 static void join(struct member* m, struct fid_fabric* fabric, struct fid_domain* domain, struct fi_info* info,
                  const struct sockaddr_in* group) {
   struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   struct fi_info *hints = fi_allocinfo(), *info;
   hints->ep_attr->type = FI_EP_DGRAM;
   hints->caps = FI_MSG | FI_MULTICAST;
-  hints->domain_attr->mr_mode = FI_MR_LOCAL;  // we register what we receive to; what is injected needs none
+  hints->domain_attr->mr_mode = FI_MR_LOCAL;  // receive buffers are registered; injected messages need no registration
   hints->addr_format = FI_SOCKADDR_IN;
   hints->fabric_attr->prov_name = strdup(argc > 1 ? argv[1] : "udp");
   ok("fi_getinfo", fi_getinfo(FI_VERSION(1, 18), argc > 2 ? argv[2] : "127.0.0.1", NULL, FI_SOURCE, hints, &info));
@@ -53,20 +53,21 @@ int main(int argc, char** argv) {
   ok("fi_fabric", fi_fabric(info->fabric_attr, &fabric, NULL));
   ok("fi_domain", fi_domain(fabric, info, &domain, NULL));
 
-  struct member speaker, hearer;
-  join(&speaker, fabric, domain, info, &group);
-  join(&hearer, fabric, domain, info, &group);
-  char words[] = "hello, group", heard[100] = "";
-  ok("fi_mr_reg", fi_mr_reg(domain, heard, sizeof heard, FI_RECV, 0, 1, 0, &in, NULL));
-  ok("fi_recv", fi_recv(hearer.ep, heard, sizeof heard, fi_mr_desc(in), FI_ADDR_UNSPEC, NULL));
+  struct member sender, receiver;
+  join(&sender, fabric, domain, info, &group);
+  join(&receiver, fabric, domain, info, &group);
+  char words[] = "hello, group", received[100] = "";
+  ok("fi_mr_reg", fi_mr_reg(domain, received, sizeof received, FI_RECV, 0, 1, 0, &in, NULL));
+  ok("fi_recv", fi_recv(receiver.ep, received, sizeof received, fi_mr_desc(in), FI_ADDR_UNSPEC, NULL));
   struct iovec iov = {words, sizeof words};
-  struct fi_msg message = {.msg_iov = &iov, .iov_count = 1, .addr = fi_mc_addr(speaker.mc)};
-  ok("fi_sendmsg", fi_sendmsg(speaker.ep, &message, FI_MULTICAST | FI_INJECT | FI_COMPLETION));
-  await_completion(speaker.cq);
-  await_completion(hearer.cq);
-  printf("heard \"%s\"\n", heard);
+  struct fi_msg message = {.msg_iov = &iov, .iov_count = 1, .addr = fi_mc_addr(sender.mc)};
+  ok("fi_sendmsg", fi_sendmsg(sender.ep, &message, FI_MULTICAST | FI_INJECT | FI_COMPLETION));
+  await_completion(sender.cq);
+  await_completion(receiver.cq);
+  printf("received \"%s\"\n", received);
 
-  leave(&speaker), leave(&hearer);
+  leave(&sender);
+  leave(&receiver);
   ok("fi_close", fi_close(&in->fid)), ok("fi_close", fi_close(&domain->fid)), ok("fi_close", fi_close(&fabric->fid));
   fi_freeinfo(info), fi_freeinfo(hints);
 }

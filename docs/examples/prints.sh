@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# prints.sh PROGRAM TEXT...: the program ends well, and each line that it prints contains the TEXT of the same number.
+# prints.sh PROGRAM TEXT...: the program succeeds, and each line of its output contains the TEXT of the same number.
 set -eu
 program=$1
 shift

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// server: takes one connection, sends one message back to where it came from, and waits for the end; fi_cm(3),
-// fi_msg(3).
+// server: accepts one connection, returns one message to its sender, and waits for the end; fi_cm(3), fi_msg(3).
 #include <arpa/inet.h>
 
 #include "example.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# server_and_client.sh SERVER CLIENT: runs both, as the README shows; both end well and the client prints its answer.
+# server_and_client.sh SERVER CLIENT: runs both, as the README shows; both succeed and the client prints its answer.
 set -eu
 port=$(mktemp)
 trap 'rm -f "$port"' EXIT

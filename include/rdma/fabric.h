@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // Foundation of the fabric interfaces: versions, capability and operation flags, the attribute
-// structures that fi_getinfo trades in, the object base `struct fid`, fabrics, NIC attributes and
-// text conversion. Governed by fabric(7), fi_getinfo(3), fi_fabric(3), fi_control(3), fi_nic(3),
+// structures of fi_getinfo, the object base `struct fid`, fabrics, NIC attributes and text
+// conversion. Governed by fabric(7), fi_getinfo(3), fi_fabric(3), fi_control(3), fi_nic(3),
 // fi_domain(3) and fi_endpoint(3) for the attributes, fi_provider(7).
 //
-// API level 2.6.0. Layouts are ABI: members are only ever appended. "Deprecated" marks what 2.x
-// advises against; it stays usable and draws no compiler warning.
+// API level 2.6.0. Layouts are ABI: members are only ever appended. Deprecated names stay usable.
 //
 // Conventions of the whole interface, unless a call says otherwise:
 //   - int / ssize_t results are FI_SUCCESS (0) or a count on success, -FI_E... on failure;
@@ -93,10 +92,10 @@ typedef struct fid* fid_t;
 #define FI_PROV_SPECIFIC (1U << 31)
 
 // ---- Capabilities and flags: fi_getinfo(3) CAPABILITIES, fi_endpoint(3) OPERATION FLAGS -----
-// One 64-bit space serves capabilities, operation flags and completion flags; bits 60-63 belong to
-// providers. A few bits mean different things in different calls; each such pair is noted.
+// Capabilities, operation flags and completion flags share one 64-bit space; bits 60-63 belong to
+// providers. A few bits have different meanings in different calls; each such pair is noted.
 
-// Primary capabilities: granted only when asked for.
+// Primary capabilities: granted only on request.
 #define FI_MSG (1ULL << 1)     // fi_send / fi_recv family
 #define FI_RMA (1ULL << 2)     // fi_read / fi_write family
 #define FI_TAGGED (1ULL << 3)  // fi_tsend / fi_trecv family
@@ -141,7 +140,8 @@ typedef struct fid* fid_t;
 #define FI_TAGGED_DIRECTED_RECV (1ULL << 45)  // FI_DIRECTED_RECV for tagged receives only
 #define FI_TAGGED_MULTI_RECV (1ULL << 46)     // FI_MULTI_RECV for tagged receives
 #define FI_HMEM (1ULL << 47)                  // transfers to and from device memory
-#define FI_EXACT_DIRECTED_RECV (1ULL << 48)   // every receive names its source (1.x: FI_VARIABLE_MSG, gone)
+#define FI_EXACT_DIRECTED_RECV (1ULL << 48)   // every receive names its source
+#define FI_VARIABLE_MSG 0                     // retired in 2.0
 #define FI_RMA_PMEM (1ULL << 49)              // RMA targets may be persistent memory
 #define FI_SOURCE_ERR (1ULL << 50)            // error entry reports the address of unknown peers
 #define FI_LOCAL_COMM (1ULL << 51)            // peers on this node
@@ -202,7 +202,7 @@ enum fi_av_type {
   FI_AV_TABLE    // handles are indices in insertion order
 };
 
-// domain_attr.mr_mode: what registration asks of the application; fi_mr(3), fi_domain(3) MR MODE.
+// domain_attr.mr_mode: the application's duties in registration; fi_mr(3), fi_domain(3) MR MODE.
 // The enumerators are the two modes of API < 1.5 (deprecated); the bits after them replace both.
 enum fi_mr_mode {
   FI_MR_UNSPEC,    // deprecated
@@ -214,21 +214,21 @@ enum fi_mr_mode {
 #define FI_MR_VIRT_ADDR (1 << 4)    // RMA addresses are virtual addresses, not offsets
 #define FI_MR_ALLOCATED (1 << 5)    // memory must be backed when registered
 #define FI_MR_PROV_KEY (1 << 6)     // provider chooses the key
-#define FI_MR_MMU_NOTIFY (1 << 7)   // tell of page changes with fi_mr_refresh
+#define FI_MR_MMU_NOTIFY (1 << 7)   // page changes are reported with fi_mr_refresh
 #define FI_MR_RMA_EVENT (1 << 8)    // regions with RMA events are bound, then enabled
 #define FI_MR_ENDPOINT (1 << 9)     // regions are bound to an endpoint, then enabled
 #define FI_MR_HMEM (1 << 10)        // device buffers need registration
 #define FI_MR_COLLECTIVE (1 << 11)  // collective buffers need registration
 
-// Who drives a transfer forward; fi_domain(3) PROGRESS.
+// The calls that drive a transfer forward; fi_domain(3) PROGRESS.
 enum fi_progress {
   FI_PROGRESS_UNSPEC,
   FI_PROGRESS_AUTO,             // without any call by the application
   FI_PROGRESS_MANUAL,           // by reading or waiting on the EQ, CQ, counter
-  FI_PROGRESS_CONTROL_UNIFIED,  // control progress rides on data progress, same locking
+  FI_PROGRESS_CONTROL_UNIFIED,  // data progress includes control progress, same locking
 };
 
-// What the application promises to serialise; fi_domain(3) THREADING.
+// The calls that the application promises to serialise; fi_domain(3) THREADING.
 enum fi_threading {
   FI_THREAD_UNSPEC,
   FI_THREAD_SAFE,        // nothing: any thread, any time
@@ -238,7 +238,7 @@ enum fi_threading {
   FI_THREAD_ENDPOINT,    // deprecated: calls on the same endpoint
 };
 
-// Does the provider guard its queues against overrun; fi_domain(3) RESOURCE MANAGEMENT.
+// Protection of queues against overrun by the provider; fi_domain(3) RESOURCE MANAGEMENT.
 enum fi_resource_mgmt { FI_RM_UNSPEC, FI_RM_DISABLED, FI_RM_ENABLED };
 
 // msg_order: <later> after <earlier>; R read, W write, S send. RAW = reads after writes stay in
@@ -268,14 +268,14 @@ enum fi_resource_mgmt { FI_RM_UNSPEC, FI_RM_DISABLED, FI_RM_ENABLED };
 // Kinds of endpoints; fi_endpoint(3) ENDPOINT ATTRIBUTES.
 enum fi_ep_type {
   FI_EP_UNSPEC,
-  FI_EP_MSG,          // connected, reliable, message boundaries kept
-  FI_EP_DGRAM,        // unconnected, unreliable
-  FI_EP_RDM,          // unconnected, reliable
-  FI_EP_SOCK_STREAM,  // deprecated: connected byte stream
-  FI_EP_SOCK_DGRAM,   // deprecated: socket datagrams
+  FI_EP_MSG,                         // connected, reliable, message boundaries kept
+  FI_EP_DGRAM,                       // unconnected, unreliable
+  FI_EP_RDM,                         // unconnected, reliable
+  FI_EP_SOCK_STREAM = FI_EP_UNSPEC,  // retired in 2.0
+  FI_EP_SOCK_DGRAM = 5,              // retired in 2.0
 };
 
-// Wire protocols; equal values on both sides promise that they understand each other.
+// Wire protocols; equal values on both sides promise interoperability.
 enum {
   FI_PROTO_UNSPEC,
   FI_PROTO_RDMA_CM_IB_RC,
@@ -343,20 +343,20 @@ enum {
   FI_TAG_MAX_FORMAT = (1ULL << 16),
 };
 
-// Mode bits: duties the provider would like the application to accept; fi_getinfo(3) MODE.
-#define FI_CONTEXT (1ULL << 59)            // `context` points to a struct fi_context
-#define FI_MSG_PREFIX (1ULL << 58)         // msg_prefix_size bytes precede every buffer
-#define FI_ASYNC_IOV (1ULL << 57)          // iovec arrays live until completion
-#define FI_RX_CQ_DATA (1ULL << 56)         // CQ data consumes a posted receive
-#define FI_LOCAL_MR (1ULL << 55)           // deprecated (API < 1.5): FI_MR_LOCAL
-#define FI_NOTIFY_FLAGS_ONLY (1ULL << 54)  // deprecated, ignored
-#define FI_RESTRICTED_COMP (1ULL << 53)    // deprecated, ignored
-#define FI_CONTEXT2 (1ULL << 52)           // `context` points to a struct fi_context2
-#define FI_BUFFERED_RECV (1ULL << 51)      // deprecated, never granted
+// Mode bits: duties that the provider requests and the application may accept; fi_getinfo(3) MODE.
+#define FI_CONTEXT (1ULL << 59)        // `context` points to a struct fi_context
+#define FI_MSG_PREFIX (1ULL << 58)     // msg_prefix_size bytes precede every buffer
+#define FI_ASYNC_IOV (1ULL << 57)      // iovec arrays live until completion
+#define FI_RX_CQ_DATA (1ULL << 56)     // CQ data consumes a posted receive
+#define FI_LOCAL_MR (1ULL << 55)       // deprecated (API < 1.5): FI_MR_LOCAL
+#define FI_NOTIFY_FLAGS_ONLY 0         // retired in 2.0
+#define FI_RESTRICTED_COMP 0           // retired in 2.0
+#define FI_CONTEXT2 (1ULL << 52)       // `context` points to a struct fi_context2
+#define FI_BUFFERED_RECV (1ULL << 51)  // deprecated, never granted
 
 // ---- Attributes: fi_endpoint(3), fi_domain(3), fi_fabric(3) ---------------------------------
-// As hints, 0 / NULL / *_UNSPEC means "no wish"; sizes and counts ask for at least that much.
-// As results, they state what the object will offer. Pointers belong to the fi_info.
+// As hints, 0 / NULL / *_UNSPEC means "any"; sizes and counts are minimums. As results, they state
+// the object's properties. Pointers belong to the fi_info.
 
 // Transmit side of an endpoint; fi_endpoint(3) TRANSMIT CONTEXT ATTRIBUTES.
 struct fi_tx_attr {
@@ -365,7 +365,7 @@ struct fi_tx_attr {
   uint64_t op_flags;     // defaults of operations that take no flags
   uint64_t msg_order;    // FI_ORDER_*
   uint64_t comp_order;   // deprecated: order of completions
-  size_t inject_size;    // bytes FI_INJECT can take
+  size_t inject_size;    // most bytes of a transfer with FI_INJECT
   size_t size;           // operations outstanding, in units of one iov entry
   size_t iov_limit;      // local iov entries per operation
   size_t rma_iov_limit;  // remote iov entries per operation
@@ -406,7 +406,7 @@ struct fi_domain_attr {
   struct fid_domain* domain;  // as hint: match this open domain; as result: it when open
   char* name;
   enum fi_threading threading;
-  enum fi_progress control_progress;  // deprecated: progress says it
+  enum fi_progress control_progress;  // deprecated by progress
   union {
     enum fi_progress data_progress;  // name until 2.0
     enum fi_progress progress;
@@ -445,7 +445,7 @@ struct fi_fabric_attr {
   char* name;
   char* prov_name;        // "core" or "core;layer"; as hint also "^name" to exclude
   uint32_t prov_version;  // provider's own scheme
-  uint32_t api_version;   // since 1.5; what fi_getinfo was asked for
+  uint32_t api_version;   // since 1.5; the version argument of fi_getinfo
 };
 
 // One way to communicate: the result of fi_getinfo, and its hints. Every pointer but `handle` is
@@ -466,7 +466,7 @@ struct fi_info {
   struct fi_ep_attr* ep_attr;
   struct fi_domain_attr* domain_attr;
   struct fi_fabric_attr* fabric_attr;
-  struct fid_nic* nic;  // since 1.7; NULL when no NIC stands behind it
+  struct fid_nic* nic;  // since 1.7; NULL without a NIC
 };
 
 // ---- NIC attributes: fi_nic(3). NULL strings are unknown. -----------------------------------
@@ -516,7 +516,7 @@ struct fi_link_attr {
 
 // ---- Objects --------------------------------------------------------------------------------
 
-// fid.fclass: what a handle is.
+// fid.fclass: the class of an object.
 enum {
   FI_CLASS_UNSPEC,
   FI_CLASS_FABRIC,
@@ -554,8 +554,8 @@ enum {
 struct fi_eq_attr;
 struct fi_wait_attr;
 
-// Operations of every object. `size` is the byte size of the table its maker knew; slots at or past
-// it do not exist. The same holds for every fi_ops_* table.
+// Operations of every object. `size` is the byte size of the table in its provider's headers; slots
+// at or past it do not exist. The same holds for every fi_ops_* table.
 struct fi_ops {
   size_t size;
   int (*close)(struct fid* fid);
@@ -578,8 +578,8 @@ struct fid {
 
 // ---- Discovery: fi_getinfo(3) ---------------------------------------------------------------
 
-// fi_getinfo: what can be used to reach a peer or a service, best first.
-//   version  FI_VERSION(major, minor) the caller is written for; sets the semantics of results.
+// fi_getinfo: the ways to reach a peer or a service, best first.
+//   version  FI_VERSION(major, minor) of the caller; selects the semantics of results.
 //   node     host name, numeric address or fabric address, or NULL.
 //   service  service name or port, or NULL.
 //   flags    0 or FI_SOURCE | FI_NUMERICHOST | FI_PROV_ATTR_ONLY | FI_RESCAN.
@@ -628,7 +628,7 @@ struct fid_fabric {
 // -FI_EINVAL attribute missing; -FI_ENODEV provider unknown; -FI_ENOMEM.
 int fi_fabric(struct fi_fabric_attr* attr, struct fid_fabric** fabric, void* context);
 
-// fi_fabric2: fi_fabric on info->fabric_attr, able to see the whole info. Since 2.0.
+// fi_fabric2: fi_fabric on info->fabric_attr, with access to the whole info. Since 2.0.
 // -FI_EINVAL also when flags is not 0.
 int fi_fabric2(struct fi_info* info, struct fid_fabric** fabric, uint64_t flags, void* context);
 
@@ -650,9 +650,8 @@ struct fid_nic {
 
 // ---- Calls on any object: fi_control(3), fi_domain(3) fi_open_ops ---------------------------
 
-// fi_close: release an object; what it still holds (queued events, posted operations) goes with it.
-// -FI_EBUSY while children or bound objects still use it; then nothing changes. Not to be called
-// while another call on the object runs.
+// fi_close: release an object with its contents (queued events, posted operations). No other call on
+// it may run meanwhile. -FI_EBUSY, without effect, while children or bound objects still use it.
 static inline int fi_close(struct fid* fid) {
   return fid->ops->close(fid);
 }
@@ -708,12 +707,12 @@ enum {
   FI_GET_FD,       // int *
 };
 
-// fi_control: run one command. -FI_ENOSYS when the object does not know it.
+// fi_control: run one command. -FI_ENOSYS when the object does not support it.
 static inline int fi_control(struct fid* fid, int command, void* arg) {
   return fid->ops->control(fid, command, arg);
 }
 
-// A call that bears the name of its argument structure is fine in C and C++, but g++ -Wshadow objects.
+// A call with the name of its argument structure is valid in C and C++, but g++ -Wshadow warns.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
@@ -755,7 +754,7 @@ static inline int fi_set_ops(struct fid* fid, const char* name, uint64_t flags, 
 
 // ---- Text: fi_fabric(3) fi_tostr ------------------------------------------------------------
 
-// What `data` of fi_tostr points to.
+// The type of fi_tostr's `data`.
 enum fi_type {
   FI_TYPE_INFO,
   FI_TYPE_EP_TYPE,
@@ -791,6 +790,8 @@ enum fi_type {
   FI_TYPE_MR_ATTR,
   FI_TYPE_CNTR_ATTR,
   FI_TYPE_CQ_ERR_ENTRY,
+  FI_TYPE_CQ_WAIT_COND,
+  FI_TYPE_WAIT_OBJ,
 };
 
 // fi_tostr: readable form in a buffer the library owns; overwritten by the next call.

@@ -3,15 +3,15 @@
 // Atomic operations on remote memory: update it, fetch and update, compare and update. Governing
 // page: fi_atomic(3).
 //
-// Counts are elements of the datatype, not bytes. Which (datatype, op) pairs work, and how many
-// elements one call may carry, is asked with fi_query_atomic; any other pair is -FI_EOPNOTSUPP.
-// Remote memory is named as in fi_rma(3), and must be registered with FI_REMOTE_WRITE (update) or
-// FI_REMOTE_READ | FI_REMOTE_WRITE (fetch, compare). Each element is updated atomically with
-// respect to other fabric atomics; the whole array is not. Every transfer posts one operation and
-// returns 0, or a negative fi_errno and nothing happened: -FI_EAGAIN (queue full, read completions
-// and post again), -FI_EOPBADSTATE (not enabled or not connected), -FI_EINVAL, -FI_EMSGSIZE,
-// -FI_ENOSYS (opened without FI_ATOMIC). `result` and `compare` buffers belong to the provider
-// until the completion. `desc`, `context` and fi_addr_t arguments are those of fi_msg(3).
+// Counts are elements of the datatype, not bytes. fi_query_atomic reports the supported (datatype,
+// op) pairs and the elements per call; any other pair is -FI_EOPNOTSUPP. Remote memory is named as
+// in fi_rma(3), and must be registered with FI_REMOTE_WRITE (update) or FI_REMOTE_READ |
+// FI_REMOTE_WRITE (fetch, compare). Each element is updated atomically with respect to other fabric
+// atomics; the whole array is not. Every transfer posts one operation and returns 0, or returns a
+// negative fi_errno and has no effect: -FI_EAGAIN (queue full, read completions and post again),
+// -FI_EOPBADSTATE (not enabled or not connected), -FI_EINVAL, -FI_EMSGSIZE, -FI_ENOSYS (opened
+// without FI_ATOMIC). `result` and `compare` buffers belong to the provider until the completion.
+// `desc`, `context` and fi_addr_t arguments are those of fi_msg(3).
 #ifndef FI_ATOMIC_H
 #define FI_ATOMIC_H
 
@@ -27,11 +27,11 @@
 extern "C" {
 #endif
 
-// Flags of fi_query_atomic: ask about the fetching or the comparing calls.
+// Flags of fi_query_atomic: query the fetching or the comparing calls.
 #define FI_FETCH_ATOMIC (1ULL << 58)
 #define FI_COMPARE_ATOMIC (1ULL << 59)
 
-// The answer of fi_query_atomic.
+// The result of fi_query_atomic.
 struct fi_atomic_attr {
   size_t count;  // elements per call
   size_t size;   // bytes per element
@@ -51,14 +51,14 @@ struct fi_msg_atomic {
   uint64_t data;  // remote CQ data, sent when the flags hold FI_REMOTE_CQ_DATA
 };
 
-// Where a fetch puts the old remote values (used by deferred work, fi_trigger(3)) ...
+// Destination of a fetch's old remote values (used by deferred work, fi_trigger(3)) ...
 struct fi_msg_fetch {
   struct fi_ioc* msg_iov;
   void** desc;
   size_t iov_count;
 };
 
-// ... and what a compare compares with.
+// ... and the comparands of a compare.
 struct fi_msg_compare {
   const struct fi_ioc* msg_iov;
   void** desc;
@@ -149,8 +149,8 @@ static inline ssize_t fi_fetch_atomicmsg(struct fid_ep* ep, const struct fi_msg_
   return ep->atomic->readwritemsg(ep, msg, resultv, result_desc, result_count, flags);
 }
 
-// Per element: if compare[i] stands to remote[i] as `op` asks (FI_CSWAP: equal; FI_MSWAP: swap the
-// bits that compare[i] sets), buf[i] replaces it; `result` gets the old values either way.
+// Per element: if compare[i] and remote[i] satisfy `op` (FI_CSWAP: equal; FI_MSWAP: swap the bits
+// that compare[i] sets), buf[i] replaces remote[i]; `result` gets the old values in any case.
 // "Compare-Atomic Functions".
 static inline ssize_t fi_compare_atomic(struct fid_ep* ep, const void* buf, size_t count, void* desc,
                                         const void* compare, void* compare_desc, void* result, void* result_desc,
@@ -179,8 +179,8 @@ static inline ssize_t fi_compare_atomicmsg(struct fid_ep* ep, const struct fi_ms
                                   flags);
 }
 
-// May this endpoint do fi_atomic with this pair? 0 and *count = elements per call, or
-// -FI_EOPNOTSUPP. "Atomic Valid Functions"; the two below ask the same of fetch and compare.
+// Queries fi_atomic of this endpoint with this pair: 0 and *count = elements per call, or
+// -FI_EOPNOTSUPP. "Atomic Valid Functions"; the next two query fetch and compare.
 static inline int fi_atomicvalid(struct fid_ep* ep, enum fi_datatype datatype, enum fi_op op, size_t* count) {
   return ep->atomic->writevalid(ep, datatype, op, count);
 }
@@ -193,10 +193,9 @@ static inline int fi_compare_atomicvalid(struct fid_ep* ep, enum fi_datatype dat
   return ep->atomic->compwritevalid(ep, datatype, op, count);
 }
 
-// The same question to a domain, before any endpoint exists. `flags` is 0 (update),
-// FI_FETCH_ATOMIC or FI_COMPARE_ATOMIC, with FI_TAGGED for tagged atomics. 0 and *attr filled,
-// -FI_EOPNOTSUPP for a pair the domain cannot do, -FI_ENOSYS if it does no atomics at all.
-// "Query Atomic Attributes".
+// The same query for a domain, before any endpoint exists. `flags` is 0 (update), FI_FETCH_ATOMIC
+// or FI_COMPARE_ATOMIC, with FI_TAGGED for tagged atomics. 0 and *attr filled, -FI_EOPNOTSUPP for
+// an unsupported pair, -FI_ENOSYS if the domain has no atomics. "Query Atomic Attributes".
 static inline int fi_query_atomic(struct fid_domain* domain, enum fi_datatype datatype, enum fi_op op,
                                   struct fi_atomic_attr* attr, uint64_t flags) {
   if (!FI_CHECK_OP(domain->ops, struct fi_ops_domain, query_atomic)) return -FI_ENOSYS;

@@ -4,7 +4,7 @@
 //
 // Connecting, accepting and joining are asynchronous: a call that returned 0 is followed by exactly
 // one event or one error entry on the EQ bound to the object, which must be bound before. Private
-// data (`param`) is copied during the call; what exceeds FI_OPT_CM_DATA_SIZE is cut off silently.
+// data (`param`) is copied during the call and silently cut to FI_OPT_CM_DATA_SIZE bytes.
 
 #ifndef FI_CM_H
 #define FI_CM_H
@@ -42,9 +42,9 @@ static inline int fi_setname(fid_t fid, void* addr, size_t addrlen) {
   return ep->cm->setname(fid, addr, addrlen);
 }
 
-// fi_getname: local address of an active or passive endpoint, sure once it is enabled, listens or was
-// given one. *addrlen: in, room; out, the size of the address. -FI_ETOOSMALL when it was cut to the
-// room given.
+// fi_getname: local address of an active or passive endpoint, final once the endpoint is enabled,
+// listens or got an address by fi_setname. *addrlen: in, room; out, the size of the address.
+// -FI_ETOOSMALL when the address was cut to the room given.
 static inline int fi_getname(fid_t fid, void* addr, size_t* addrlen) {
   struct fid_ep* ep = (struct fid_ep*)fid;
   return ep->cm->getname(fid, addr, addrlen);
@@ -55,17 +55,16 @@ static inline int fi_getpeer(struct fid_ep* ep, void* addr, size_t* addrlen) {
   return ep->cm->getpeer(ep, addr, addrlen);
 }
 
-// fi_listen: start taking requests; each arrives as FI_CONNREQ, to be answered with fi_accept or
-// fi_reject. Gives the endpoint an address if it has none. How many may be pending is set before
-// with fi_control(&pep->fid, FI_BACKLOG, int *). -FI_ENOEQ; -FI_EADDRINUSE; -FI_EOPBADSTATE.
+// fi_listen: start to accept requests; each arrives as FI_CONNREQ and is answered with fi_accept or
+// fi_reject. Gives the endpoint an address if it has none. The number of pending requests is set
+// before with fi_control(&pep->fid, FI_BACKLOG, int *). -FI_ENOEQ; -FI_EADDRINUSE; -FI_EOPBADSTATE.
 static inline int fi_listen(struct fid_pep* pep) {
   return pep->cm->listen(pep);
 }
 
-// fi_connect: ask the listener at `addr` (in addr_format) for a connection; enables the endpoint.
-// Once in an endpoint's life.
-// Then FI_CONNECTED with the data of fi_accept, or an error entry: FI_ECONNREFUSED with the data of
-// fi_reject in err_data, FI_ETIMEDOUT, and so on.
+// fi_connect: request a connection from the listener at `addr` (in addr_format); enables the
+// endpoint. Only once per endpoint. Then FI_CONNECTED with the data of fi_accept, or an error
+// entry: FI_ECONNREFUSED with the data of fi_reject in err_data, FI_ETIMEDOUT, and so on.
 // -FI_ENOEQ, -FI_ENOCQ, -FI_EOPBADSTATE, -FI_EINVAL.
 static inline int fi_connect(struct fid_ep* ep, const void* addr, const void* param, size_t paramlen) {
   return ep->cm->connect(ep, addr, param, paramlen);
@@ -77,8 +76,8 @@ static inline int fi_accept(struct fid_ep* ep, const void* param, size_t paramle
   return ep->cm->accept(ep, param, paramlen);
 }
 
-// fi_reject: refuse the request `handle` (fi_info.handle of FI_CONNREQ) and release it. The asking
-// side gets FI_ECONNREFUSED with the data. -FI_EINVAL handle not from this endpoint.
+// fi_reject: refuse the request `handle` (fi_info.handle of FI_CONNREQ) and release it. The
+// requesting side gets FI_ECONNREFUSED with the data. -FI_EINVAL handle not from this endpoint.
 static inline int fi_reject(struct fid_pep* pep, fid_t handle, const void* param, size_t paramlen) {
   return pep->cm->reject(pep, handle, param, paramlen);
 }

@@ -4,10 +4,10 @@
 // collective address, and every member then posts the same call. Governing pages:
 // fi_collective(3), fi_av_set(3).
 //
-// Set calls return 0 or a negative fi_errno. Transfers post one operation and return 0, or
-// -FI_EAGAIN (queue full, read completions and post again), -FI_EOPBADSTATE, -FI_EINVAL or
-// -FI_EOPNOTSUPP and nothing happened. Counts are elements of the datatype, not bytes; a member's
-// completion says its own buffers may be used again. `flags` are operation flags such as FI_MORE.
+// Set calls return 0 or a negative fi_errno. Transfers post one operation and return 0, or have no
+// effect and return -FI_EAGAIN (queue full, read completions and post again), -FI_EOPBADSTATE,
+// -FI_EINVAL or -FI_EOPNOTSUPP. Counts are elements of the datatype, not bytes; after a member's
+// completion its own buffers may be used again. `flags` are operation flags such as FI_MORE.
 // All members of a group must post its calls in the same order.
 #ifndef FI_COLLECTIVE_H
 #define FI_COLLECTIVE_H
@@ -44,7 +44,7 @@ struct fid_av_set {
   struct fi_ops_av_set* ops;
 };
 
-// Question (op, datatype, mode) and answer (the rest) of fi_query_collective.
+// Query (op, datatype, mode) and result (the rest) of fi_query_collective.
 struct fi_collective_attr {
   enum fi_op op;
   enum fi_datatype datatype;
@@ -53,7 +53,7 @@ struct fi_collective_attr {
   uint64_t mode;
 };
 
-// What fi_join_collective hands to fi_join as its address.
+// The address that fi_join_collective passes to fi_join.
 struct fi_collective_addr {
   const struct fid_av_set* set;
   fi_addr_t coll_addr;
@@ -105,15 +105,15 @@ struct fi_ops_collective {
 
 #ifndef FABRIC_DIRECT_COLLECTIVE
 
-// Makes an ordered set of addresses of `av`: every `stride`-th of start_addr..end_addr (both
+// Opens an ordered set of addresses of `av`: every `stride`-th of start_addr..end_addr (both
 // included; FI_AV_TABLE only), all with FI_UNIVERSE, none when both ends are FI_ADDR_NOTAVAIL. A
-// local operation. Free the set with fi_close. -FI_ENOSYS if the AV knows no sets. fi_av_set(3).
+// local operation. Free the set with fi_close. -FI_ENOSYS if the AV has no sets. fi_av_set(3).
 static inline int fi_av_set(struct fid_av* av, struct fi_av_set_attr* attr, struct fid_av_set** set, void* context) {
   if (!FI_CHECK_OP(av->ops, struct fi_ops_av, av_set)) return -FI_ENOSYS;
   return av->ops->av_set(av, attr, set, context);
 }
 
-// dst becomes dst united with, cut with, or without the members of src; both belong to one AV.
+// dst becomes the union, intersection or difference of dst and src; both belong to one AV.
 static inline int fi_av_set_union(struct fid_av_set* dst, const struct fid_av_set* src) {
   return dst->ops->set_union(dst, src);
 }
@@ -126,7 +126,7 @@ static inline int fi_av_set_diff(struct fid_av_set* dst, const struct fid_av_set
   return dst->ops->diff(dst, src);
 }
 
-// Appends one member, or takes one out and keeps the order of the others.
+// Appends or removes one member; the order of the others stays.
 static inline int fi_av_set_insert(struct fid_av_set* set, fi_addr_t addr) {
   return set->ops->insert(set, addr);
 }
@@ -135,7 +135,7 @@ static inline int fi_av_set_remove(struct fid_av_set* set, fi_addr_t addr) {
   return set->ops->remove(set, addr);
 }
 
-// An address for the set's present members, to hand to fi_join_collective.
+// An address for the set's current members, an argument of fi_join_collective.
 static inline int fi_av_set_addr(struct fid_av_set* set, fi_addr_t* coll_addr) {
   return set->ops->addr(set, coll_addr);
 }
@@ -170,7 +170,7 @@ static inline ssize_t fi_broadcast(struct fid_ep* ep, void* buf, size_t count, v
   return ep->collective->broadcast(ep, buf, count, desc, coll_addr, root_addr, datatype, flags, context);
 }
 
-// Each member sends a different share of its `buf` to each other one, and collects theirs in
+// Each member sends a different share of its `buf` to each other member, and collects theirs in
 // `result` in member order. "fi_alltoall".
 static inline ssize_t fi_alltoall(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
                                   void* result_desc, fi_addr_t coll_addr, enum fi_datatype datatype, uint64_t flags,
@@ -209,7 +209,7 @@ static inline ssize_t fi_reduce(struct fid_ep* ep, const void* buf, size_t count
                                 context);
 }
 
-// The root's `buf` is dealt out in equal shares to the members' `result`. "fi_scatter".
+// Equal shares of the root's `buf` reach the members' `result`. "fi_scatter".
 static inline ssize_t fi_scatter(struct fid_ep* ep, const void* buf, size_t count, void* desc, void* result,
                                  void* result_desc, fi_addr_t coll_addr, fi_addr_t root_addr, enum fi_datatype datatype,
                                  uint64_t flags, void* context) {
@@ -225,9 +225,9 @@ static inline ssize_t fi_gather(struct fid_ep* ep, const void* buf, size_t count
                                 context);
 }
 
-// Can the domain do this collective with attr->op and attr->datatype? 0 and *attr filled,
-// -FI_EOPNOTSUPP if not, -FI_ENOSYS if it knows no collectives. `flags` is 0, or FI_SCATTER to ask
-// for reduce-scatter. "fi_query_collective".
+// Queries the domain for this collective with attr->op and attr->datatype: 0 and *attr filled,
+// -FI_EOPNOTSUPP if unsupported, -FI_ENOSYS if the domain has no collectives. `flags` is 0, or
+// FI_SCATTER to query reduce-scatter. "fi_query_collective".
 static inline int fi_query_collective(struct fid_domain* domain, enum fi_collective_op coll,
                                       struct fi_collective_attr* attr, uint64_t flags) {
   if (!FI_CHECK_OP(domain->ops, struct fi_ops_domain, query_collective)) return -FI_ENOSYS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Domains and what lives in them: address vectors, memory regions, and the calls that open queues,
+// Domains and their objects: address vectors, memory regions, and the calls that open queues,
 // counters and sets. Governed by fi_domain(3), fi_av(3), fi_mr(3), fi_av_set(3); the datatypes and
 // operations of atomics and collectives by fi_atomic(3) and fi_collective(3).
 
@@ -57,7 +57,7 @@ struct fi_av_set_attr {
 
 struct fid_av_set;
 
-// Slots from av_set on appeared late: call them through their guarded inlines.
+// Later releases added the slots from av_set on: call them through their guarded inlines.
 struct fi_ops_av {
   size_t size;
   int (*insert)(struct fid_av* av, const void* addr, size_t count, fi_addr_t* fi_addr, uint64_t flags, void* context);
@@ -124,7 +124,7 @@ struct fi_mr_auth_key {
   fi_addr_t src_addr;  // from fi_av_insert_auth_key
 };
 
-// What fi_mr_regattr registers. Read up to what the fabric's api_version knew.
+// Argument of fi_mr_regattr, read up to the members of the fabric's api_version.
 struct fi_mr_attr {
   union {
     const struct iovec* mr_iov;
@@ -405,7 +405,7 @@ static inline int fi_mr_bind(struct fid_mr* mr, struct fid* bfid, uint64_t flags
   return mr->fid.ops->bind(&mr->fid, bfid, flags);
 }
 
-// fi_mr_refresh: tell that pages of these pieces of the region changed (FI_MR_MMU_NOTIFY). flags 0.
+// fi_mr_refresh: report that pages of these pieces of the region changed (FI_MR_MMU_NOTIFY). flags 0.
 static inline int fi_mr_refresh(struct fid_mr* mr, const struct iovec* iov, size_t count, uint64_t flags) {
   struct fi_mr_modify modify;
   memset(&modify, 0, sizeof(modify));
@@ -422,8 +422,8 @@ static inline int fi_mr_enable(struct fid_mr* mr) {
 
 // ---- Calls: address vector, fi_av(3) --------------------------------------------------------
 
-// fi_av_open: address vector; attr->type and map_addr are written back when left open. Closed after
-// the endpoints bound to it. -FI_EINVAL, -FI_ENOSYS, -FI_ENOMEM.
+// fi_av_open: address vector; unspecified attr->type and map_addr are written back. Closed after the
+// endpoints bound to it. -FI_EINVAL, -FI_ENOSYS, -FI_ENOMEM.
 static inline int fi_av_open(struct fid_domain* domain, struct fi_av_attr* attr, struct fid_av** av, void* context) {
   return domain->ops->av_open(domain, attr, av, context);
 }
@@ -439,9 +439,9 @@ static inline int fi_av_bind(struct fid_av* av, struct fid* fid, uint64_t flags)
 //            Must live until the event when asynchronous.
 //   flags    0, FI_MORE, FI_SYNC_ERR, FI_AV_USER_ID (fi_addr is also input: the ids), FI_AUTH_KEY
 //            (fi_addr is also input: handles of keys), FI_FIREWALL_ADDR.
-// Returns how many were added. AV opened with FI_EVENT: 0, then on the EQ one error entry per failed
-// address and finally FI_AV_COMPLETE. -FI_EINVAL, -FI_ENOEQ, -FI_ENOMEM. A duplicate is the caller's
-// mistake and need not be noticed.
+// Returns the number added. AV opened with FI_EVENT: 0, then on the EQ one error entry per failed
+// address and finally FI_AV_COMPLETE. -FI_EINVAL, -FI_ENOEQ, -FI_ENOMEM. A duplicate is an error of
+// the caller that may stay undetected.
 static inline int fi_av_insert(struct fid_av* av, const void* addr, size_t count, fi_addr_t* fi_addr, uint64_t flags,
                                void* context) {
   return av->ops->insert(av, addr, count, fi_addr, flags, context);
@@ -465,14 +465,14 @@ static inline int fi_av_remove(struct fid_av* av, fi_addr_t* fi_addr, size_t cou
   return av->ops->remove(av, fi_addr, count, flags);
 }
 
-// fi_av_lookup: address behind a handle. *addrlen: in, room; out, its size; what does not fit is cut
-// off. -FI_EINVAL unknown handle.
+// fi_av_lookup: address behind a handle, cut to the room given. *addrlen: in, room; out, the size
+// of the address. -FI_EINVAL unknown handle.
 static inline int fi_av_lookup(struct fid_av* av, fi_addr_t fi_addr, void* addr, size_t* addrlen) {
   return av->ops->lookup(av, fi_addr, addr, addrlen);
 }
 
-// fi_av_straddr: text of an address in buf, cut to *len bytes with the NUL; *len: out, bytes the
-// whole text takes. Returns buf.
+// fi_av_straddr: text of an address in buf, cut to *len bytes with the NUL; *len: out, bytes of the
+// whole text. Returns buf.
 static inline const char* fi_av_straddr(struct fid_av* av, const void* addr, char* buf, size_t* len) {
   return av->ops->straddr(av, addr, buf, len);
 }

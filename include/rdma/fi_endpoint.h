@@ -186,8 +186,9 @@ static inline int fi_enable(struct fid_ep* ep) {
   return ep->fid.ops->control(&ep->fid, FI_ENABLE, NULL);
 }
 
-// fi_cancel: cancel the oldest outstanding operation with this context. In time, it ends as an error
-// entry with FI_ECANCELED; too late, as it would have. -FI_ENOENT nothing found.
+// fi_cancel: cancel the oldest outstanding operation with this context, which then ends as an error
+// entry with FI_ECANCELED; an operation that is already under way ends normally. -FI_ENOENT no
+// operation has this context.
 static inline ssize_t fi_cancel(fid_t fid, void* context) {
   struct fid_ep* ep = (struct fid_ep*)fid;
   return ep->ops->cancel(fid, context);
@@ -292,8 +293,8 @@ static inline ssize_t fi_sendmsg(struct fid_ep* ep, const struct fi_msg* msg, ui
   return ep->msg->sendmsg(ep, msg, flags);
 }
 
-// fi_inject: send at most inject_size bytes; buf is free at return and success leaves no CQ entry,
-// only a counter sees it.
+// fi_inject: send at most inject_size bytes; buf is free at return. Success writes no CQ entry but
+// increments a bound counter.
 static inline ssize_t fi_inject(struct fid_ep* ep, const void* buf, size_t len, fi_addr_t dest_addr) {
   return ep->msg->inject(ep, buf, len, dest_addr);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Where asynchronous results arrive: event queues (control events), completion queues (transfers),
+// Queues for asynchronous results: event queues (control events), completion queues (transfers),
 // counters, and the wait and poll sets over them. Governed by fi_eq(3), fi_cq(3), fi_cntr(3) and
 // fi_poll(3).
 //
-// Reads never block unless they are called sread or wait; -FI_EAGAIN means nothing is there yet.
+// Only the calls named sread or wait block; -FI_EAGAIN means that nothing has arrived yet.
 // Under FI_PROGRESS_MANUAL each of these calls also drives progress.
 
 #ifndef FI_EQ_H
@@ -21,8 +21,8 @@ extern "C" {
 
 // ---- Waiting: fi_poll(3); wait_obj in fi_eq(3), fi_cq(3), fi_cntr(3) ------------------------
 
-// How a queue or counter lets callers wait. The object behind it comes from
-// fi_control(fid, FI_GETWAIT, arg) and stays owned by the queue.
+// The wait object of a queue or counter. fi_control(fid, FI_GETWAIT, arg) returns it; the queue
+// keeps owning it.
 enum fi_wait_obj {
   FI_WAIT_NONE,        // no waiting: sread and wait are not to be called. The default
   FI_WAIT_UNSPEC,      // only through sread and wait
@@ -35,7 +35,7 @@ enum fi_wait_obj {
 
 // fi_wait_open attributes. Deprecated.
 struct fi_wait_attr {
-  enum fi_wait_obj wait_obj;  // what the set itself is made of: any but NONE and SET
+  enum fi_wait_obj wait_obj;  // the set's own wait object: any but NONE and SET
   uint64_t flags;             // 0
 };
 
@@ -57,8 +57,8 @@ struct fi_mutex_cond {
   pthread_cond_t* cond;
 };
 
-// FI_WAIT_POLLFD. nfds: in, entries at fd; out, entries there are. -FI_ETOOSMALL when they do not
-// fit. A changed change_index says that the descriptors must be fetched again.
+// FI_WAIT_POLLFD. nfds: in, room at fd in entries; out, number of entries. -FI_ETOOSMALL when they
+// do not fit. After a change of change_index the descriptors must be fetched again.
 struct fi_wait_pollfd {
   uint64_t change_index;
   size_t nfds;
@@ -77,7 +77,7 @@ struct fi_ops_poll {
   int (*poll_del)(struct fid_poll* pollset, struct fid* event_fid, uint64_t flags);
 };
 
-// Poll set: asks many queues and counters at once whether something is there. Deprecated.
+// Poll set: polls many queues and counters at once. Deprecated.
 struct fid_poll {
   struct fid fid;
   struct fi_ops_poll* ops;
@@ -86,22 +86,22 @@ struct fid_poll {
 // ---- Event queue: fi_eq(3) ------------------------------------------------------------------
 
 struct fi_eq_attr {
-  size_t size;     // events to hold at least; 0: provider's choice
+  size_t size;     // least capacity in events; 0: provider's choice
   uint64_t flags;  // FI_WRITE: allow fi_eq_write; FI_AFFINITY: vector valid
   enum fi_wait_obj wait_obj;
   int signaling_vector;       // with FI_AFFINITY: logical CPU for interrupts, a hint
   struct fid_wait* wait_set;  // with FI_WAIT_SET
 };
 
-// Event numbers and the entry each one carries.
+// Event numbers and the entry of each.
 enum {
   FI_NOTIFY,         // fi_eq_entry: provider-specific notice
   FI_CONNREQ,        // fi_eq_cm_entry: fid is the passive endpoint, info is the caller's to free
   FI_CONNECTED,      // fi_eq_cm_entry: fid is the endpoint; connecting side: data of fi_accept
   FI_SHUTDOWN,       // fi_eq_cm_entry: fid is the endpoint; its last event
   FI_MR_COMPLETE,    // fi_eq_entry: fid is the memory region
-  FI_AV_COMPLETE,    // fi_eq_entry: fid is the AV, context that of the insert, data how many
-                     // addresses it added; last event of the insert
+  FI_AV_COMPLETE,    // fi_eq_entry: fid is the AV, context that of the insert, data the number of
+                     // addresses added; last event of the insert
   FI_JOIN_COMPLETE,  // fi_eq_entry: fid is the multicast group, context that of fi_join
 };
 
@@ -113,9 +113,9 @@ struct fi_eq_entry {
 
 // Failure of an asynchronous control operation, from fi_eq_readerr. data: for a failed AV insert,
 // the index of the address.
-// err_data / err_data_size: with room given (size > 0) the library copies up to that much there and
-// stores the size; with size 0 it points err_data to its own bytes, valid until the EQ is read
-// again. A rejected connection carries the peer's data of fi_reject here.
+// err_data / err_data_size: with room given (size > 0) the library copies up to that many bytes
+// there and stores the size; with size 0 it points err_data to its own bytes, valid until the EQ is
+// read again. For a rejected connection they are the peer's data of fi_reject.
 struct fi_eq_err_entry {
   fid_t fid;
   void* context;
@@ -126,8 +126,8 @@ struct fi_eq_err_entry {
   size_t err_data_size;  // bytes
 };
 
-// Connection event. The bytes read beyond sizeof(struct fi_eq_cm_entry) are the peer's data; what
-// does not fit into the read buffer is dropped. (C++ knows data[] only as an extension.)
+// Connection event. The bytes read beyond sizeof(struct fi_eq_cm_entry) are the peer's data, cut to
+// the read buffer. (data[] is an extension in C++.)
 #ifdef __clang__
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wc99-extensions"
@@ -157,7 +157,7 @@ struct fid_eq {
 
 // ---- Completion queue: fi_cq(3) -------------------------------------------------------------
 
-// Which structure fi_cq_read fills; each extends the one before.
+// The structure that fi_cq_read fills; each extends the one before.
 enum fi_cq_format {
   FI_CQ_FORMAT_UNSPEC,  // provider's choice, written back to the attribute
   FI_CQ_FORMAT_CONTEXT,
@@ -193,7 +193,7 @@ struct fi_cq_tagged_entry {
   uint64_t tag;  // tag the sender gave
 };
 
-// Failed transfer, from fi_cq_readerr; written for every failure, even where success is silent.
+// Failed transfer, from fi_cq_readerr; written for every failure, even where success writes none.
 // err_data / err_data_size work as in fi_eq_err_entry. With FI_SOURCE_ERR, err FI_EADDRNOTAVAIL is a
 // message that did arrive, from a sender not in the AV: err_data holds its address.
 // How much is written follows the api_version of the fabric: below 1.5 up to and including
@@ -219,7 +219,7 @@ enum fi_cq_wait_cond {
 };
 
 struct fi_cq_attr {
-  size_t size;     // entries to hold at least; 0: provider's choice
+  size_t size;     // least capacity in entries; 0: provider's choice
   uint64_t flags;  // FI_AFFINITY: vector valid
   enum fi_cq_format format;
   enum fi_wait_obj wait_obj;
@@ -277,22 +277,22 @@ struct fid_cntr {
 
 // ---- Calls: waiting -------------------------------------------------------------------------
 
-// fi_trywait: ask whether it is safe to block in the system (poll, epoll, select) on the wait objects
-// of `count` queues, counters or wait sets of this fabric; fi_poll(3). Call it before every block.
-// FI_SUCCESS: block now. -FI_EAGAIN: something is there already, read it first.
+// fi_trywait: test whether it is safe to block in the system (poll, epoll, select) on the wait
+// objects of `count` queues, counters or wait sets of this fabric; fi_poll(3). Call it before every
+// block. FI_SUCCESS: block now. -FI_EAGAIN: an entry is available, read it first.
 // -FI_EINVAL: a fid cannot be waited for.
 static inline int fi_trywait(struct fid_fabric* fabric, struct fid** fids, int count) {
   return fabric->ops->trywait(fabric, fids, count);
 }
 
-// fi_wait: block until a member of the set has something. -FI_ETIMEDOUT. Deprecated.
+// fi_wait: block until a member of the set has an entry. -FI_ETIMEDOUT. Deprecated.
 static inline int fi_wait(struct fid_wait* waitset, int timeout) {
   return waitset->ops->wait(waitset, timeout);
 }
 
-// fi_poll: progress all members, then give the contexts of up to `count` that may have something: a
-// CQ not empty, a counter changed since it was last polled or set. Returns how many; 0 is none.
-// Deprecated.
+// fi_poll: progress all members, then return the contexts of up to `count` members that may have
+// changed: a CQ that is not empty, a counter that changed since it was last polled or set. Returns
+// their number. Deprecated.
 static inline int fi_poll(struct fid_poll* pollset, void** context, int count) {
   return pollset->ops->poll(pollset, context, count);
 }
@@ -309,7 +309,7 @@ static inline int fi_poll_del(struct fid_poll* pollset, struct fid* event_fid, u
 
 // ---- Calls: event queue, fi_eq(3) -----------------------------------------------------------
 
-// fi_eq_open: event queue of a fabric. attr NULL means all defaults. Closed after all that is bound
+// fi_eq_open: event queue of a fabric. attr NULL means all defaults. Closed after all objects bound
 // to it. -FI_EINVAL, -FI_ENOSYS wait object, -FI_ENOMEM.
 static inline int fi_eq_open(struct fid_fabric* fabric, struct fi_eq_attr* attr, struct fid_eq** eq, void* context) {
   return fabric->ops->eq_open(fabric, attr, eq, context);
@@ -319,25 +319,25 @@ static inline int fi_eq_open(struct fid_fabric* fabric, struct fi_eq_attr* attr,
 //   event  receives the event number.
 //   buf    room of `len` bytes for the entry of that event.
 //   flags  0 or FI_PEEK to leave the event in the queue.
-// Returns the bytes written. -FI_EAGAIN nothing there; -FI_EAVAIL an error entry is next;
+// Returns the bytes written. -FI_EAGAIN no event; -FI_EAVAIL an error entry is next;
 // -FI_ETOOSMALL buf cannot hold the fixed part, the event is kept; -FI_EOVERRUN events were lost.
 static inline ssize_t fi_eq_read(struct fid_eq* eq, uint32_t* event, void* buf, size_t len, uint64_t flags) {
   return eq->ops->read(eq, event, buf, len, flags);
 }
 
 // fi_eq_readerr: next error entry; set err_data and err_data_size before the call. flags 0 or
-// FI_PEEK. Returns the bytes written; -FI_EAGAIN when there is no error.
+// FI_PEEK. Returns the bytes written; -FI_EAGAIN without an error entry.
 static inline ssize_t fi_eq_readerr(struct fid_eq* eq, struct fi_eq_err_entry* buf, uint64_t flags) {
   return eq->ops->readerr(eq, buf, flags);
 }
 
-// fi_eq_write: queue an event of one's own and wake a waiter. Returns len. -FI_EINVAL unless the EQ
-// was opened with FI_WRITE; -FI_EAGAIN full. flags 0.
+// fi_eq_write: queue an event of the application and wake a waiter. Returns len. -FI_EINVAL unless
+// the EQ was opened with FI_WRITE; -FI_EAGAIN full. flags 0.
 static inline ssize_t fi_eq_write(struct fid_eq* eq, uint32_t event, const void* buf, size_t len, uint64_t flags) {
   return eq->ops->write(eq, event, buf, len, flags);
 }
 
-// fi_eq_sread: fi_eq_read that waits up to `timeout` ms. -FI_EAGAIN when the time is over. Not for
+// fi_eq_sread: fi_eq_read that waits up to `timeout` ms. -FI_EAGAIN after the time-out. Not for
 // EQs of FI_WAIT_NONE or FI_WAIT_SET (-FI_ENOSYS).
 static inline ssize_t fi_eq_sread(struct fid_eq* eq, uint32_t* event, void* buf, size_t len, int timeout,
                                   uint64_t flags) {
@@ -354,7 +354,7 @@ static inline const char* fi_eq_strerror(struct fid_eq* eq, int prov_errno, cons
 // ---- Calls: completion queue, fi_cq(3) (fi_cq_open is in fi_domain.h) -----------------------
 
 // fi_cq_read: up to `count` completions, oldest first, into an array of the CQ's format.
-// Returns how many, at least 1. -FI_EAGAIN nothing there; -FI_EAVAIL an error entry is next: read
+// Returns their number, at least 1. -FI_EAGAIN no entry; -FI_EAVAIL an error entry is next: read
 // it with fi_cq_readerr. count 0 only drives progress.
 static inline ssize_t fi_cq_read(struct fid_cq* cq, void* buf, size_t count) {
   return cq->ops->read(cq, buf, count);
@@ -367,16 +367,16 @@ static inline ssize_t fi_cq_readfrom(struct fid_cq* cq, void* buf, size_t count,
 }
 
 // fi_cq_readerr: next error entry; set err_data and err_data_size before the call. Returns 1;
-// -FI_EAGAIN when there is no error. flags 0. Stores FI_ADDR_NOTAVAIL in src_addr first, so buf is
-// a whole current fi_cq_err_entry whatever version the fabric was opened with.
+// -FI_EAGAIN without an error entry. flags 0. Stores FI_ADDR_NOTAVAIL in src_addr first, so buf
+// must be a whole current fi_cq_err_entry with every API version of the fabric.
 static inline ssize_t fi_cq_readerr(struct fid_cq* cq, struct fi_cq_err_entry* buf, uint64_t flags) {
   if (buf) buf->src_addr = FI_ADDR_NOTAVAIL;
   return cq->ops->readerr(cq, buf, flags);
 }
 
-// fi_cq_sread: fi_cq_read that waits up to `timeout` ms, until one entry is there or, with
-// FI_CQ_COND_THRESHOLD, *(const size_t *)cond are. -FI_EAGAIN when the time is over or after
-// fi_cq_signal. Not for CQs of FI_WAIT_NONE or FI_WAIT_SET (-FI_ENOSYS).
+// fi_cq_sread: fi_cq_read that waits up to `timeout` ms for one entry or, with FI_CQ_COND_THRESHOLD,
+// for *(const size_t *)cond entries. -FI_EAGAIN after the time-out or fi_cq_signal. Not for CQs of
+// FI_WAIT_NONE or FI_WAIT_SET (-FI_ENOSYS).
 static inline ssize_t fi_cq_sread(struct fid_cq* cq, void* buf, size_t count, const void* cond, int timeout) {
   return cq->ops->sread(cq, buf, count, cond, timeout);
 }

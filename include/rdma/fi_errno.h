@@ -4,8 +4,8 @@
 //
 // A call reports failure by returning the negated code (-FI_EAGAIN). Error entries read with
 // fi_eq_readerr and fi_cq_readerr carry the positive code in `err`. Codes below FI_ERRNO_OFFSET are
-// the platform's errno values, so strerror(3) understands them too; the rest are fabric-specific and
-// only fi_strerror knows them.
+// the platform's errno values, which strerror(3) supports, too; the rest are fabric-specific and
+// need fi_strerror.
 
 #ifndef FI_ERRNO_H
 #define FI_ERRNO_H
@@ -33,11 +33,12 @@ extern "C" {
 #define FI_ENODEV ENODEV                // no such device or provider
 #define FI_EINVAL EINVAL                // invalid argument
 #define FI_EMFILE EMFILE                // too many open files
-#define FI_ENOSPC ENOSPC                // no room left
+#define FI_ENOSPC ENOSPC                // no space left
 #define FI_ENOSYS ENOSYS                // call not implemented by this object
 #define FI_EWOULDBLOCK EWOULDBLOCK      // same value as FI_EAGAIN on Linux
 #define FI_ENOMSG ENOMSG                // no message matches (FI_PEEK, FI_CLAIM)
 #define FI_ENODATA ENODATA              // nothing matches, or value not set
+#define FI_EPROTO EPROTO                // protocol violation
 #define FI_EOVERFLOW EOVERFLOW          // value too large for its type
 #define FI_EMSGSIZE EMSGSIZE            // message longer than the limit
 #define FI_ENOPROTOOPT ENOPROTOOPT      // option unknown to this object
@@ -69,7 +70,7 @@ enum {
   FI_EOTHER = FI_ERRNO_OFFSET,  // unspecified
   FI_ETOOSMALL = 257,           // caller's buffer too small; the size needed is reported
   FI_EOPBADSTATE = 258,         // not allowed in the object's present state
-  FI_EAVAIL = 259,              // an error entry waits: call fi_eq_readerr / fi_cq_readerr
+  FI_EAVAIL = 259,              // an error entry is next: call fi_eq_readerr / fi_cq_readerr
   FI_EBADFLAGS = 260,           // unsupported or reserved flags
   FI_ENOEQ = 261,               // no event queue bound
   FI_EDOMAIN = 262,             // object belongs to another domain

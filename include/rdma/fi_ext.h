@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Extensions: provider options, exporting and importing fids, replacing the core's logging and the
-// memory monitor. Governing pages: fi_provider(3) for fi_open and fi_import, fi_peer(3);
-// fi_endpoint(3) "fi_setopt / fi_getopt" for the options.
+// Extensions: provider options, export and import of fids, replacement of the core's log and memory
+// monitor. Governing pages: fi_provider(3) for fi_open and fi_import, fi_peer(3); fi_endpoint(3)
+// "fi_setopt / fi_getopt" for the options.
 #ifndef FI_EXT_H
 #define FI_EXT_H
 
@@ -25,7 +25,7 @@ extern "C" {
 #define FI_PROV_SPECIFIC_EFA (0xefa << 16)
 #define FI_PROV_SPECIFIC_TCP (0x7cb << 16)
 
-// Names for programs that set them; weft's providers answer -FI_ENOPROTOOPT.
+// Names for programs that set them; weft's providers return -FI_ENOPROTOOPT.
 enum {
   FI_OPT_EFA_RNR_RETRY = -FI_PROV_SPECIFIC_EFA,  // size_t
   FI_OPT_EFA_EMULATED_READ,                      // bool, as all below
@@ -39,8 +39,8 @@ enum {
 };
 
 // weft's own endpoint options have 'w' in the top byte (0x77000000-0x77ffffff): FI_OPT_* values
-// count up from 0 and provider options are negative, so neither can meet them. Other libraries
-// answer -FI_ENOPROTOOPT.
+// count up from 0 and provider options are negative, so none can collide with them. Other libraries
+// return -FI_ENOPROTOOPT.
 enum {
   // int, milliseconds, level FI_OPT_ENDPOINT. One absolute deadline over the whole connection
   // set-up, from fi_connect (or fi_accept) to FI_CONNECTED: name and route resolution, transport
@@ -48,9 +48,9 @@ enum {
   // sizeof(int) is -FI_EINVAL. Settable until fi_connect or fi_accept, afterwards -FI_EOPBADSTATE.
   // When it passes, the EQ gets one error entry with FI_ETIMEDOUT.
   FI_OPT_WEFT_CONNECT_TIMEOUT = 0x77000001,
-  // int, 0 or 1, level FI_OPT_ENDPOINT. 1: a member of a multicast group also receives what it sent
-  // to the group itself; 0, the default: it does not. Settable at any time; other values and sizes
-  // are -FI_EINVAL.
+  // int, 0 or 1, level FI_OPT_ENDPOINT. 1: a member of a multicast group also receives its own
+  // messages to the group; 0, the default: it does not. Settable at any time; other values and
+  // sizes are -FI_EINVAL.
   FI_OPT_WEFT_MULTICAST_LOOPBACK = 0x77000002,
 };
 
@@ -61,7 +61,7 @@ struct fi_fid_export {
   void* context;
 };
 
-// Asks `fid` for an object another provider can import. 0 and *expfid, or -FI_ENOSYS.
+// Exports an object of `fid` for import by another provider. 0 and *expfid, or -FI_ENOSYS.
 // fi_peer(3) "fi_export_fid".
 static inline int fi_export_fid(struct fid* fid, uint64_t flags, struct fid** expfid, void* context) {
   struct fi_fid_export request;
@@ -71,9 +71,8 @@ static inline int fi_export_fid(struct fid* fid, uint64_t flags, struct fid** ex
   return fi_control(fid, FI_EXPORT_FID, &request);
 }
 
-// Gives an exported object to `fid`; of several the last counts. 0, or -FI_EINVAL if `fid` has no use
-// for it. fi_peer(3)
-// "fi_import_fid".
+// Imports an exported object into `fid`; the last import is used. 0, or -FI_EINVAL if `fid` cannot
+// use it. fi_peer(3) "fi_import_fid".
 static inline int fi_import_fid(struct fid* fid, struct fid* expfid, uint64_t flags) {
   return fid->ops->bind(fid, expfid, flags);
 }
@@ -104,7 +103,7 @@ struct fid_mem_monitor {
   struct fi_ops_mem_notify* import_ops;   // set by the library during the import
 };
 
-// Logging: what takes the place of the library's own log. `flags` holds FI_LOG_PROV_FILTERED when
+// Logging: a replacement of the library's own log. `flags` holds FI_LOG_PROV_FILTERED when
 // FI_LOG_PROV would suppress this provider. `msg` is one finished line. fi_provider(3) "fi_open", "logging".
 #define FI_LOG_PROV_FILTERED (1ULL << 0)
 
@@ -123,7 +122,7 @@ struct fid_logging {
 };
 
 // Opens the named object of the library, imports `fid` into it and closes it again; the import
-// lasts until `fid` is closed. -FI_ENOSYS for a name the library does not know. fi_provider(3) "fi_import".
+// lasts until `fid` is closed. -FI_ENOSYS for an unknown name. fi_provider(3) "fi_import".
 static inline int fi_import(uint32_t version, const char* name, void* attr, size_t attr_len, uint64_t flags,
                             struct fid* fid, void* context) {
   struct fid* opened;
@@ -134,9 +133,9 @@ static inline int fi_import(uint32_t version, const char* name, void* attr, size
   return error;
 }
 
-// Puts log_fid->ops, which the caller fills with functions, in the place of the library's log; class
-// and size are set here. With log_fid->fid.ops NULL the library puts a table there whose fi_close
-// ends the import. fi_provider(3) "fi_import_log".
+// Replaces the library's log with the functions in log_fid->ops; class and size are set here. With
+// log_fid->fid.ops NULL the library sets a table whose fi_close ends the import. fi_provider(3)
+// "fi_import_log".
 static inline int fi_import_log(uint32_t version, uint64_t flags, struct fid_logging* log_fid) {
   log_fid->fid.fclass = FI_CLASS_LOG;
   log_fid->ops->size = sizeof(struct fi_ops_log);

@@ -26,8 +26,8 @@ enum {
   FI_VAR_MSG_QUEUE_CNT,    // receives posted and not yet matched
   FI_VAR_CONNECTION_CNT,   // connections open now
   FI_VAR_CONN_REQUEST,     // connection requests seen
-  FI_VAR_CONN_ACCEPT,      // of those, accepted
-  FI_VAR_CONN_REJECT,      // of those, rejected
+  FI_VAR_CONN_ACCEPT,      // requests accepted
+  FI_VAR_CONN_REJECT,      // requests rejected
   FI_VAR_OFI_MEM,          // bytes of memory the library holds
 };
 
@@ -82,9 +82,9 @@ static inline void fi_profile_reset(struct fid_profile* prof_fid, uint64_t flags
   prof_fid->ops->reset(prof_fid, flags);
 }
 
-// Lists the variables: fills up to *count entries and returns how many, or with varlist NULL sets
-// *count to the number there are. Negative fi_errno on failure. "fi_profile_query_vars"; the events
-// below work the same way.
+// Lists the variables: fills up to *count entries and returns their number, or with varlist NULL
+// sets *count to the number of variables. Negative fi_errno on failure. "fi_profile_query_vars"; the
+// events below work the same way.
 static inline ssize_t fi_profile_query_vars(struct fid_profile* prof_fid, struct fi_profile_desc* varlist,
                                             size_t* count) {
   return prof_fid->ops->query_vars(prof_fid, varlist, count);
@@ -102,8 +102,8 @@ static inline ssize_t fi_profile_read_u64(struct fid_profile* prof_fid, uint32_t
   return bytes > 0 ? 0 : bytes;
 }
 
-// Calls `callback` at each event, from whatever thread meets it; it must not block and must not
-// call the fabric. A second callback for one event replaces the first, NULL takes it off.
+// Calls `callback` at each event, from the thread of the event; it must not block and must not
+// call the fabric. A second callback for one event replaces the first, NULL removes it.
 // "fi_profile_register_callback".
 static inline int fi_profile_register_callback(struct fid_profile* prof_fid, uint32_t event_id,
                                                int (*callback)(struct fid_profile* prof_fid,
@@ -113,7 +113,7 @@ static inline int fi_profile_register_callback(struct fid_profile* prof_fid, uin
   return prof_fid->ops->reg_callback(prof_fid, event_id, callback, context);
 }
 
-// Between start and end, reads see one frozen set of values. "fi_profile_start_reads".
+// Between start and end, reads return one frozen set of values. "fi_profile_start_reads".
 static inline void fi_profile_start_reads(struct fid_profile* prof_fid, uint64_t flags) {
   prof_fid->ops->start_reads(prof_fid, flags);
 }
@@ -122,9 +122,9 @@ static inline void fi_profile_end_reads(struct fid_profile* prof_fid, uint64_t f
   prof_fid->ops->end_reads(prof_fid, flags);
 }
 
-// Opens the profile of `fid` (an endpoint or a domain): 0, or -FI_ENOSYS where there is none.
-// The provider answers fi_open_ops("fi_profile_ops") with the address of its fid_profile's `ops`
-// member, not with its value. "fi_profile_open".
+// Opens the profile of `fid` (an endpoint or a domain): 0, or -FI_ENOSYS without a profile. The
+// provider's fi_open_ops("fi_profile_ops") returns the address of its fid_profile's `ops` member,
+// not its value. "fi_profile_open".
 static inline int fi_profile_open(struct fid* fid, uint64_t flags, struct fid_profile** prof_fid, void* context) {
   void* ops = NULL;
   int error = fi_open_ops(fid, "fi_profile_ops", flags, &ops, context);
@@ -132,7 +132,7 @@ static inline int fi_profile_open(struct fid* fid, uint64_t flags, struct fid_pr
   return error;
 }
 
-// Frees the profile and takes off its callbacks. "fi_profile_close".
+// Frees the profile and removes its callbacks. "fi_profile_close".
 static inline int fi_profile_close(struct fid_profile* prof_fid) {
   return prof_fid->fid.ops->close(&prof_fid->fid);
 }

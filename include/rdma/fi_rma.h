@@ -5,11 +5,11 @@
 //
 // Remote memory is named by `addr` (bytes from the start of the region; with FI_MR_VIRT_ADDR the
 // peer's virtual address) and `key` (its fi_mr_key). Every call posts one operation and returns 0,
-// or a negative fi_errno and nothing happened: -FI_EAGAIN (full queue, read completions and post
-// again), -FI_EOPBADSTATE (not enabled or not connected), -FI_EINVAL, -FI_EMSGSIZE (longer than
-// max_msg_size, for inject longer than inject_size), -FI_ENOSYS (opened without FI_RMA). What the
-// peer refuses comes back as an error completion: FI_EACCES or FI_ENOKEY for a key or range it
-// never granted. `desc`, `context` and fi_addr_t arguments are those of fi_msg(3).
+// or returns a negative fi_errno and has no effect: -FI_EAGAIN (full queue, read completions and
+// post again), -FI_EOPBADSTATE (not enabled or not connected), -FI_EINVAL, -FI_EMSGSIZE (longer than
+// max_msg_size, for inject longer than inject_size), -FI_ENOSYS (opened without FI_RMA). A refusal
+// by the peer is an error completion: FI_EACCES or FI_ENOKEY for a key or range that the peer did
+// not grant. `desc`, `context` and fi_addr_t arguments are those of fi_msg(3).
 #ifndef FI_RMA_H
 #define FI_RMA_H
 
@@ -75,7 +75,7 @@ struct fi_ops_rma {
 
 #ifndef FABRIC_DIRECT_RMA
 
-// Reads `len` remote bytes into `buf`; they are there when the completion is. fi_rma(3) "fi_read".
+// Reads `len` remote bytes into `buf`, which holds them at the completion. fi_rma(3) "fi_read".
 static inline ssize_t fi_read(struct fid_ep* ep, void* buf, size_t len, void* desc, fi_addr_t src_addr, uint64_t addr,
                               uint64_t key, void* context) {
   return ep->rma->read(ep, buf, len, desc, src_addr, addr, key, context);
@@ -93,7 +93,7 @@ static inline ssize_t fi_readmsg(struct fid_ep* ep, const struct fi_msg_rma* msg
   return ep->rma->readmsg(ep, msg, flags);
 }
 
-// Writes `len` bytes from `buf`. The completion tells what tx_attr->op_flags asks: buffer reusable
+// Writes `len` bytes from `buf`. tx_attr->op_flags sets the completion level: buffer reusable
 // (FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE) or placed remotely (FI_DELIVERY_COMPLETE). "fi_write".
 static inline ssize_t fi_write(struct fid_ep* ep, const void* buf, size_t len, void* desc, fi_addr_t dest_addr,
                                uint64_t addr, uint64_t key, void* context) {

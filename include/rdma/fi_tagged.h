@@ -3,7 +3,7 @@
 // Tagged messages: a receive names a 64-bit tag and a mask of bits to ignore, and takes the first
 // message from a matching sender whose remaining bits agree. Governing page: fi_tagged(3).
 //
-// Every call posts one operation and returns 0, or a negative fi_errno and nothing happened:
+// Every call posts one operation and returns 0, or returns a negative fi_errno and has no effect:
 //   -FI_EAGAIN       queue full: read completions, then post again (back-pressure, not a failure)
 //   -FI_EOPBADSTATE  endpoint not enabled, not connected or already shut down
 //   -FI_EINVAL       bad argument; -FI_EMSGSIZE longer than ep_attr->max_msg_size, or for inject
@@ -60,6 +60,8 @@ struct fi_ops_tagged {
 
 // The tag layout that mem_tag_format FI_TAG_MPI names: the user's 32-bit tag in the low word, an
 // 8-bit payload class above it; the remaining bits are zero. fi_endpoint(3), mem_tag_format.
+#define FI_MPI_IGNORE_TAG ((uint64_t)UINT32_MAX)           // ignore mask: any tag
+#define FI_MPI_IGNORE_PAYLOAD ((uint64_t)UINT8_MAX << 32)  // ignore mask: any payload class
 static inline uint64_t fi_tag_mpi(int tag, uint8_t payload_id) {
   return ((uint64_t)payload_id << 32) | (uint64_t)(uint32_t)tag;
 }
@@ -84,11 +86,11 @@ static inline ssize_t fi_trecvv(struct fid_ep* ep, const struct iovec* iov, void
 }
 
 // Receive in long form. `flags` replaces the endpoint's op_flags for this call:
-//   FI_PEEK               look for an unexpected message without taking it; the answer is one
+//   FI_PEEK               look for an unexpected message without taking it; the result is one
 //                         completion with its length and tag, or the error FI_ENOMSG
-//   FI_PEEK | FI_CLAIM    and keep it for this context (which then is a struct fi_context)
+//   FI_PEEK | FI_CLAIM    also reserve it for this context (which must be a struct fi_context)
 //   FI_CLAIM              receive what this context claimed
-//   FI_PEEK | FI_DISCARD, FI_CLAIM | FI_DISCARD   throw the message away
+//   FI_PEEK | FI_DISCARD, FI_CLAIM | FI_DISCARD   discard the message
 //   FI_COMPLETION, FI_MULTI_RECV, FI_MORE         as for fi_recvmsg
 // -FI_EBADFLAGS for anything else. fi_tagged(3) "fi_trecvmsg".
 static inline ssize_t fi_trecvmsg(struct fid_ep* ep, const struct fi_msg_tagged* msg, uint64_t flags) {
@@ -119,8 +121,8 @@ static inline ssize_t fi_tinject(struct fid_ep* ep, const void* buf, size_t len,
   return ep->tagged->inject(ep, buf, len, dest_addr, tag);
 }
 
-// fi_tsend that also hands `data` to the receiver's completion (FI_REMOTE_CQ_DATA). Only the low
-// domain_attr->cq_data_size bytes travel. "fi_tsenddata".
+// fi_tsend that also passes `data` to the receiver's completion (FI_REMOTE_CQ_DATA). Only the low
+// domain_attr->cq_data_size bytes are sent. "fi_tsenddata".
 static inline ssize_t fi_tsenddata(struct fid_ep* ep, const void* buf, size_t len, void* desc, uint64_t data,
                                    fi_addr_t dest_addr, uint64_t tag, void* context) {
   return ep->tagged->senddata(ep, buf, len, desc, data, dest_addr, tag, context);

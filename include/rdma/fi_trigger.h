@@ -3,8 +3,8 @@
 // Triggered operations: transfers that wait in the provider until a counter reaches a threshold.
 // Governing page: fi_trigger(3).
 //
-// Two ways to ask: post a transfer with FI_TRIGGER and a triggered context as its `context`, or
-// hand a fi_deferred_work to fi_control(&domain->fid, FI_QUEUE_WORK, work). Both need the domain
+// Two forms exist: post a transfer with FI_TRIGGER and a triggered context as its `context`, or
+// pass a fi_deferred_work to fi_control(&domain->fid, FI_QUEUE_WORK, work). Both need the domain
 // capability FI_TRIGGER; without it the first is -FI_EBADFLAGS, the second -FI_ENOSYS. Context and
 // work structures belong to the provider until the operation completes or is cancelled with
 // FI_CANCEL_WORK / FI_FLUSH_WORK.
@@ -28,7 +28,7 @@ enum fi_trigger_event {
   FI_TRIGGER_XPU,        // a device stores to addresses the provider names
 };
 
-// What a deferred work request does when it fires.
+// The operation of a deferred work request.
 enum fi_op_type {
   FI_OP_RECV,
   FI_OP_SEND,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A domain of ofi_rxm: one domain of the lower provider, and the engine of its endpoints; fi_domain(3). Memory that
-// the application registers is the lower provider's. Owner: its C handle; close answers -FI_EBUSY while anything
-// opened in it lives. Thread-safe.
+// A domain of ofi_rxm: one domain of the lower provider, and the engine of its endpoints; fi_domain(3). The lower
+// provider registers the application's memory; regions() is for the peers' atomic operations. Owner: its C handle;
+// close answers -FI_EBUSY while an object opened in it exists. Thread-safe.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -10,37 +10,33 @@
 #include <memory>
 #include <optional>
 
-#include "objects/domain_base.h"
-#include "objects/memory_regions.h"
+#include "objects/software_domain.h"
 #include "rxm/engine.h"
 #include "rxm/fabric.h"
 #include "rxm/queues.h"
 
 namespace weft::rxm {
 
-class Domain final : public DomainBase<Domain, Fabric> {
+class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
  public:
   static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
 
-  Engine& engine() noexcept { return *engine_; }
   fid_domain* lower() const noexcept { return lower_.get(); }
   const fi_info& lower_info() const noexcept { return *lower_info_; }
-  // Memory that peers may update; the lower provider knows all that they may read and write.
-  MemoryRegions& regions() noexcept { return regions_; }
-  // Bytes of arrays that may travel with an atomic operation.
+  // Bytes of arrays that an atomic operation may carry.
   std::size_t atomic_limit() const noexcept;
   bool registers_locally() const noexcept { return registers_locally_; }
-  // FI_RMA_EVENT: the lower provider tells of accesses by peers.
+  // FI_RMA_EVENT: the lower provider counts accesses by peers.
   bool counts_accesses() const noexcept { return (lower_info_->caps & FI_RMA_EVENT) != 0; }
 
-  // A queue of the lower provider's, with FI_AFFINITY if there is a vector: interrupts are the device's.
+  // A queue of the lower provider, with FI_AFFINITY if a vector is given.
   Result<Lower<fid_cq>> open_lower_queue(std::optional<int> signaling_vector) noexcept;
-  // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE: what the lower provider can be asked to wait for.
+  // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE: those that the lower provider supports.
   uint64_t levels() const noexcept { return levels_; }
 
   // Registers memory of a message, or buffers of our own, with the lower provider. Any thread.
   Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access) noexcept;
-  // What a peer names the beginning of such memory by.
+  // The address by which a peer accesses the beginning of such memory.
   uint64_t remote_address(const void* buf) const noexcept {
     return virtual_addresses_ ? reinterpret_cast<uint64_t>(buf) : 0;
   }
@@ -50,11 +46,8 @@ class Domain final : public DomainBase<Domain, Fabric> {
   int bind(::fid* object, uint64_t flags);
   int control(int command, void* argument);
 
-  // Slots of fi_ops_domain, beside those of DomainBase.
-  int av_open(fi_av_attr* attr, fid_av** av, void* context);
+  // Slots of fi_ops_domain, beside those of SoftwareDomain.
   int cq_open(fi_cq_attr* attr, fid_cq** cq, void* context);
-  int cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context);
-  int poll_open(fi_poll_attr* attr, fid_poll** set);
   int endpoint(fi_info* info, fid_ep** ep, void* context);
   int scalable_ep(fi_info* info, fid_ep** sep, void* context);
   int stx_ctx(fi_tx_attr* attr, fid_stx** stx, void* context);
@@ -66,6 +59,7 @@ class Domain final : public DomainBase<Domain, Fabric> {
 
  private:
   friend DomainBase;
+  friend SoftwareDomain;
   Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fid_domain> lower,
          std::unique_ptr<Engine> engine, void* context);
   ~Domain() = default;
@@ -73,13 +67,10 @@ class Domain final : public DomainBase<Domain, Fabric> {
   const InfoPtr lower_info_;
   const uint64_t levels_;
   Lower<fid_domain> lower_;
-  const std::unique_ptr<Engine> engine_;
   const bool registers_locally_;
   const bool virtual_addresses_;
   const bool chooses_keys_;
   std::atomic<uint64_t> next_key_{0};
-  MemoryRegions regions_;
-  Ref<EventQueueCore> events_;
 };
 
 }  // namespace weft::rxm

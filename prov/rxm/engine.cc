@@ -21,11 +21,11 @@ Result<std::unique_ptr<Engine>> Engine::open(fid_fabric* lower, Turns turns) {
 
 void Engine::add(Driven& driven) noexcept {
   driven_.push_back(driven);
-  if (automatic_) wake();  // the thread sleeps on the others' descriptors only
+  if (automatic_) wake();  // the service thread sleeps on the descriptors of the others only
 }
 
 void Engine::remove(Driven& driven) noexcept {
-  static_cast<ListHook<Driven>&>(driven).unlink();
+  List<Driven>::unlink(driven);
   driven.watched_ = false;
 }
 
@@ -44,7 +44,7 @@ inline void Engine::progress() noexcept {
       armed_ = Clock::time_point::max();
     }
   }
-  given_.store(false, std::memory_order_relaxed);
+  injected_.store(false, std::memory_order_relaxed);
   for (auto it = driven_.begin(); it != driven_.end();) {
     Driven& each = *it;
     ++it;
@@ -58,8 +58,8 @@ void Engine::drive() noexcept {
   progress();
 }
 
-// The lower queues' descriptors join ours when somebody is going to sleep for the first time: until then they make
-// nobody pay.
+// The lower queues' descriptors are added when a thread is about to sleep for the first time, because they cost system
+// calls from then on.
 bool Engine::watch(Driven& driven) noexcept {
   if (driven.watched_) return true;
   for (::fid* fid : {&driven.lower_queue()->fid, &driven.lower_events()->fid}) {
@@ -86,7 +86,7 @@ bool Engine::set_timer() noexcept {
 bool Engine::prepare() noexcept {
   progress();
   for (Driven& each : driven_) {
-    if (!watch(each) || each.restless()) return false;
+    if (!watch(each) || each.has_pending_work()) return false;
     ::fid* fids[] = {&each.lower_queue()->fid, &each.lower_events()->fid};
     if (fi_trywait(lower_, fids, 2) != 0) return false;
   }
@@ -108,10 +108,10 @@ void Engine::expect_sleepers() noexcept {
 Status Engine::start_service_thread() {
   Lock lock(mutex_);
   const Status started = start_service([this]() noexcept {
-    waiting_ = true;  // this thread slept: what woke it is drained
+    waiting_ = true;  // this thread slept: progress() drains its wake-ups
     if (!prepare()) wake();
   });
-  if (started.ok()) wake();  // it has not prepared its first sleep
+  if (started.ok()) wake();  // the thread sleeps first without prepare()
   return started;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The progress engine of a domain of ofi_rxm: whoever reads a queue of the domain makes its endpoints read theirs at
+// The progress engine of a domain of ofi_rxm: reading a queue of the domain makes its endpoints read their queues at
 // the lower provider; fi_domain(3) PROGRESS.
 //
 // Thread-safety: drive(), prepare_wait() and expect_sleepers() take the mutex; everything else is called with it held.
-// The mutex also serialises all calls into the lower provider but those about registered memory. Lock order: this
+// The mutex also serialises all calls into the lower provider except those for memory registration. Lock order: this
 // mutex, then the lower provider's own, then those of our queues.
 #pragma once
 
@@ -22,19 +22,19 @@
 
 namespace weft::rxm {
 
-// What the engine drives; embedded in the endpoint, which removes it before it goes away.
+// An object that the engine drives: a base of the endpoint, which removes itself before it is destroyed.
 class Driven : public ListHook<Driven> {
  public:
   virtual void progress() noexcept = 0;
-  // The lower queues that it may sleep on.
+  // The lower queues on which a thread may sleep.
   virtual fid_cq* lower_queue() noexcept = 0;
   virtual fid_eq* lower_events() noexcept = 0;
-  // Somebody is going to sleep, now and perhaps at any time from now on: another descriptor to sleep on; -1: none.
+  // From now on threads may sleep at any time. Returns another descriptor to sleep on; -1: none.
   virtual int on_watched() noexcept = 0;
-  // When it wants to be driven whatever happens.
+  // When progress() must run, even without an event.
   virtual Deadline next_deadline() noexcept = 0;
-  // Work is left that no descriptor tells of.
-  virtual bool restless() noexcept = 0;
+  // Work is left that no descriptor reports.
+  virtual bool has_pending_work() noexcept = 0;
 
  protected:
   ~Driven() = default;
@@ -53,8 +53,8 @@ class Engine : public EngineBase {
   void drive() noexcept;
   bool prepare_wait() noexcept;
   void expect_sleepers() noexcept;
-  // The lower provider may still gather what it was given; progress sends it.
-  bool owes_progress() const noexcept { return given_.load(std::memory_order_relaxed); }
+  // The lower provider may hold injected messages back; progress sends them.
+  bool needs_progress() const noexcept { return injected_.load(std::memory_order_relaxed); }
 
   // Progress without the application's calls: FI_PROGRESS_AUTO. stop_service() ends it.
   Status start_service_thread();
@@ -63,9 +63,9 @@ class Engine : public EngineBase {
   void add(Driven& driven) noexcept;
   void remove(Driven& driven) noexcept;
   void add(RemoteCount& count) noexcept { remote_counts_.push_back(count); }
-  // The lower provider copied something to be sent.
-  void note_given() noexcept { given_.store(true, std::memory_order_relaxed); }
-  // An operation was queued, say: whoever is asleep has to look again.
+  // The lower provider has copied a message that is to be sent.
+  void note_injected() noexcept { injected_.store(true, std::memory_order_relaxed); }
+  // Called when an operation was queued, for example: sleeping threads make progress again.
   void wake_sleepers() noexcept {
     if (waiting_ || automatic_) wake();
   }
@@ -83,7 +83,7 @@ class Engine : public EngineBase {
   Clock::time_point armed_ = Clock::time_point::max();
   List<Driven> driven_;
   List<RemoteCount> remote_counts_;
-  std::atomic<bool> given_{false};
+  std::atomic<bool> injected_{false};
 };
 
 }  // namespace weft::rxm

@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "rxm/domain.h"
 #include "rxm/queues.h"
 
 namespace weft::rxm {
@@ -14,6 +13,7 @@ Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
   std::string core = lower_name(attr.prov_name);
   fi_fabric_attr below = attr;
   below.prov_name = core.data();
+  below.api_version = lower_version(attr.api_version);
   fid_fabric* opened = nullptr;
   if (const int error = fi_fabric(&below, &opened, nullptr); error != 0) return failure(Status(error));
   return new Fabric(attr, Lower<fid_fabric>(opened), context);
@@ -21,9 +21,5 @@ Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
 
 Fabric::Fabric(const fi_fabric_attr& attr, Lower<fid_fabric> lower, void* context) noexcept
     : FabricBase(attr, context), lower_(std::move(lower)) {}
-
-int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
-  return Domain::open(*this, info, domain, context);
-}
 
 }  // namespace weft::rxm

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What ofi_rxm offers to fi_getinfo(3): an info for each connected endpoint that a lower provider offers.
+// The offer of ofi_rxm to fi_getinfo(3): an info for each connected endpoint that a lower provider offers.
+#include "rxm/info.h"
+
 #include <rdma/providers/fi_log.h>
 
 #include <algorithm>
@@ -8,11 +10,11 @@
 
 #include "objects/attributes.h"
 #include "objects/offer.h"
-#include "rdm/transfer_calls.h"
+#include "rdm/receive_side.h"
 #include "rxm/limits.h"
+#include "rxm/logging.h"
 #include "rxm/lower.h"
 #include "rxm/parameters.h"
-#include "rxm/provider.h"
 
 namespace weft::rxm {
 namespace {
@@ -24,9 +26,9 @@ constexpr uint64_t kRxCaps = kMessages | FI_RECV | FI_RMA | FI_ATOMIC | FI_REMOT
                              FI_DIRECTED_RECV | FI_MULTI_RECV | FI_TRIGGER | FI_NAMED_RX_CTX | kLocality;
 constexpr uint64_t kTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
 constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
-// What one connection keeps in order; reads of ours that fetch long messages do not count.
-constexpr uint64_t kOrder = FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_SAW |
-                            FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
+// The orders that one connection keeps; our own reads that fetch long messages do not count.
+constexpr uint64_t kOrder = FI_ORDER_SAS | FI_ORDER_RAS | FI_ORDER_WAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAW |
+                            FI_ORDER_SAW | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
 // Packets of atomic operations are handled, and answered, one after the other.
 constexpr uint64_t kAtomicOrder = FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
 constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fields of one bit each
@@ -44,7 +46,7 @@ void describe_endpoint(fi_info& info, const fi_info& lower, const Parameters& pa
                                      .msg_order = (lower.rx_attr->msg_order & kOrder) | kAtomicOrder,
                                      .size = parameters.rx_size,
                                      .iov_limit = kIovLimit});
-  // Long messages overtake nobody's matching, but the completions of short ones.
+  // Messages match in order, but short messages may complete before long ones that were sent earlier.
   info.tx_attr->comp_order = info.rx_attr->comp_order = FI_ORDER_NONE;
   info.tx_attr->inject_size = parameters.eager_limit;
   info.tx_attr->rma_iov_limit = std::min(lower.tx_attr->rma_iov_limit, kIovLimit);
@@ -63,7 +65,7 @@ void describe_endpoint(fi_info& info, const fi_info& lower, const Parameters& pa
 
 void describe_memory(fi_domain_attr& attr, const fi_info& lower, const fi_info* hints) {
   const fi_domain_attr& below = *lower.domain_attr;
-  // Memory for messages we register ourselves; what peers access is registered as the lower provider wants it.
+  // We register memory of messages; memory that peers access is registered in the lower provider's mode.
   const bool registers = hints == nullptr || hints->caps == 0 || (hints->caps & (FI_RMA | FI_ATOMIC)) != 0;
   constexpr int kBasic = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   const int needed = below.mr_mode == FI_MR_BASIC ? kBasic : below.mr_mode & ~(FI_MR_LOCAL | FI_MR_SCALABLE);
@@ -73,6 +75,19 @@ void describe_memory(fi_domain_attr& attr, const fi_info& lower, const fi_info* 
   attr.ep_cnt = std::min(attr.ep_cnt, below.ep_cnt);
   attr.mr_iov_limit = below.mr_iov_limit;
   attr.mr_cnt = below.mr_cnt;
+}
+
+// Hints with neither a capability nor a registration mode are a request for messages, for which we register the memory.
+void leave_memory_out(fi_info& offer, uint32_t version, const fi_info& hints) noexcept {
+  if (hints.caps != 0 || hints.domain_attr == nullptr || FI_VERSION_LT(version, FI_VERSION(1, 5))) return;
+  const int allowed = hints.domain_attr->mr_mode;
+  if (allowed == FI_MR_BASIC || (offer.domain_attr->mr_mode & ~allowed) == 0) return;
+  constexpr uint64_t kMemory =
+      FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT;
+  offer.caps &= ~kMemory;
+  offer.tx_attr->caps &= ~kMemory;
+  offer.rx_attr->caps &= ~kMemory;
+  offer.domain_attr->mr_mode = 0;
 }
 
 // The lower info with its names and addresses, as one of ours. Null when memory runs out.
@@ -93,8 +108,9 @@ InfoPtr make_offer(const fi_info& lower, uint32_t version, const fi_info* hints,
   offer->domain_attr->max_ep_tx_ctx = offer->domain_attr->max_ep_rx_ctx = rdm::kMaxContexts;
   offer->domain_attr->max_ep_stx_ctx = offer->domain_attr->max_ep_srx_ctx = kPlentiful;
   describe_memory(*offer->domain_attr, lower, hints);
+  if (hints != nullptr) leave_memory_out(*offer, version, *hints);
   if (hints != nullptr && (hints->caps & ~lower.caps & FI_RMA_EVENT) != 0)
-    FI_INFO(&provider(), FI_LOG_FABRIC, "%s serves accesses by peers without telling of them: no FI_RMA_EVENT\n",
+    FI_INFO(&provider(), FI_LOG_FABRIC, "%s does not report accesses by peers: no FI_RMA_EVENT\n",
             lower.fabric_attr->prov_name);
   adapt_software_offer(*offer, version, hints, provider());
   return offer;
@@ -104,14 +120,14 @@ InfoPtr make_offer(const fi_info& lower, uint32_t version, const fi_info* hints,
 
 int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
             fi_info** result) {
-  // Asking the lower providers may take its time, so what they can never help with comes first.
+  // Queries of the lower providers may take long, so requests that cannot be satisfied are refused first.
   if (hints != nullptr && hints->ep_attr != nullptr && hints->ep_attr->type != FI_EP_UNSPEC &&
       hints->ep_attr->type != FI_EP_RDM) {
-    FI_INFO(&provider(), FI_LOG_FABRIC, "hints ask for another endpoint type, ofi_rxm offers FI_EP_RDM\n");
+    FI_INFO(&provider(), FI_LOG_FABRIC, "hints request another endpoint type, ofi_rxm offers FI_EP_RDM\n");
     return -FI_ENODATA;
   }
   const Parameters parameters = Parameters::read();
-  const InfoPtr wanted = lower_hints(hints);
+  const InfoPtr wanted = lower_hints(version, hints);
   if (wanted == nullptr) return -FI_ENOMEM;
   auto lower = find_lower(version, node, service, flags, wanted.get());
   if (!lower) return lower.error().code();

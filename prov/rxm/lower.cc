@@ -13,8 +13,8 @@
 namespace weft::rxm {
 namespace {
 
-// Asks fi_getinfo for core providers only; what a layer finds is judged under the layer's own name. Part of what
-// libraries and layered providers of all makes agree on.
+// Restricts fi_getinfo to core providers. All implementations of the library and of layered providers agree on these
+// flags.
 constexpr uint64_t kCoresOnly = (uint64_t{1} << 59) | (uint64_t{1} << 58);
 
 }  // namespace
@@ -24,11 +24,11 @@ std::string lower_name(std::string_view prov_name) {
   return std::string(end == std::string_view::npos ? prov_name : prov_name.substr(0, end));
 }
 
-InfoPtr lower_hints(const fi_info* hints) {
+InfoPtr lower_hints(uint32_t version, const fi_info* hints) {
   InfoPtr lower(allocate_info());
   if (lower == nullptr) return lower;
   lower->caps = FI_MSG | FI_RMA;
-  // There is always a buffer posted that a remote write with data may use up.
+  // FI_RX_CQ_DATA: a receive is always posted, which a remote write with data may consume.
   lower->mode = FI_CONTEXT | FI_CONTEXT2 | FI_LOCAL_MR | FI_RX_CQ_DATA;
   lower->ep_attr->type = FI_EP_MSG;
   lower->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -38,8 +38,10 @@ InfoPtr lower_hints(const fi_info* hints) {
   if (const fi_domain_attr* domain = hints->domain_attr; domain != nullptr) {
     lower->domain_attr->threading = domain->threading == FI_THREAD_SAFE ? FI_THREAD_SAFE : FI_THREAD_UNSPEC;
     if (domain->name != nullptr && !set_name(lower->domain_attr->name, domain->name)) return nullptr;
-    // An application that wants memory to be named by offsets and keys of its own gets that of the lower provider.
-    const int asked = domain->mr_mode;
+    // Offsets and keys of the application's choice must be supported by the lower provider.
+    // Without a word of it, an old program means FI_MR_BASIC.
+    const bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
+    const int asked = old && domain->mr_mode == FI_MR_UNSPEC ? static_cast<int>(FI_MR_BASIC) : domain->mr_mode;
     const bool registers = (hints->caps & (FI_RMA | FI_ATOMIC)) != 0;
     if (registers && asked == FI_MR_BASIC) lower->domain_attr->mr_mode = FI_MR_BASIC;
     if (registers && asked != FI_MR_BASIC && (asked & FI_MR_PROV_KEY) == 0)
@@ -60,13 +62,13 @@ InfoPtr lower_hints(const fi_info* hints) {
 Result<InfoPtr> find_lower(uint32_t version, const char* node, const char* service, uint64_t flags,
                            const fi_info* hints) {
   fi_info* list = nullptr;
-  if (const int error = fi_getinfo(version, node, service, flags | kCoresOnly, hints, &list); error != 0)
+  if (const int error = fi_getinfo(lower_version(version), node, service, flags | kCoresOnly, hints, &list); error != 0)
     return failure(Status(error));
   return InfoPtr(list);
 }
 
 Result<InfoPtr> lower_of(const fi_info& info, uint32_t version) {
-  InfoPtr hints = lower_hints(&info);
+  InfoPtr hints = lower_hints(version, &info);
   if (hints == nullptr) return failure(FI_ENOMEM);
   std::free(std::exchange(hints->dest_addr, nullptr));
   hints->dest_addrlen = 0;

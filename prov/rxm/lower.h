@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The provider below: how its connected endpoints are asked for, and what of them this one passes on; fi_getinfo(3),
+// The lower provider: the hints for its connected endpoints, and the capabilities that are passed on; fi_getinfo(3),
 // fi_rxm(7) REQUIREMENTS.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace weft::rxm {
 
-// fi_close; of the lower provider's objects only.
+// fi_close, for objects of the lower provider.
 struct CloseLower {
   template <class Fid>
   void operator()(Fid* object) const noexcept {
@@ -27,27 +27,33 @@ using Lower = std::unique_ptr<Fid, CloseLower>;
 // "tcp" of "tcp;ofi_rxm".
 std::string lower_name(std::string_view prov_name);
 
-// Completion levels that are the lower provider's to keep.
+// Completion levels that the lower provider implements.
 inline constexpr uint64_t kLowerLevels = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
-// What to ask the lower providers for, for a caller with these hints (may be null). Null when memory runs out.
-InfoPtr lower_hints(const fi_info* hints);
+// The interface level at which lower providers are used: from 1.5 on registration modes are bits. Programs of an older
+// level see FI_MR_BASIC or FI_MR_SCALABLE.
+inline uint32_t lower_version(uint32_t version) noexcept {
+  return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? FI_VERSION(1, 5) : version;
+}
 
-// What the core offers an endpoint over; a list. `hints` are lower_hints(). -FI_ENODATA and other errors of fi_getinfo.
+// The hints for lower providers that follow from the caller's (may be null). Null when memory runs out.
+InfoPtr lower_hints(uint32_t version, const fi_info* hints);
+
+// A list of lower infos. `hints` are lower_hints(). -FI_ENODATA and other errors of fi_getinfo.
 Result<InfoPtr> find_lower(uint32_t version, const char* node, const char* service, uint64_t flags,
                            const fi_info* hints);
 
-// The lower info that an info of ours was made of: same provider, fabric, domain, source address. Its op_flags are the
-// levels that it has; they are no defaults for its endpoints.
+// The lower info from which one of ours was made: same provider, fabric, domain, source address. Its op_flags are the
+// supported completion levels, not defaults for its endpoints.
 Result<InfoPtr> lower_of(const fi_info& info, uint32_t version);
 
-// Does the lower provider need local memory to be registered? Answered here, so the application need not.
+// Whether the lower provider requires registration of local memory. We register it, so the application need not.
 inline bool needs_local_registration(const fi_info& lower) noexcept {
   return (lower.domain_attr->mr_mode & (FI_MR_LOCAL | static_cast<int>(FI_MR_BASIC))) != 0 ||
          (lower.mode & FI_LOCAL_MR) != 0;
 }
 
-// Over a byte stream messages are not cut to pieces: libfabric 1.17 does not expect that there.
+// Over a byte stream messages are not cut into segments: libfabric 1.17 does not expect segments there.
 inline bool is_stream(const fi_info& lower) noexcept {
   return lower.ep_attr->protocol == FI_PROTO_SOCK_TCP || lower.ep_attr->protocol == FI_PROTO_XNET;
 }

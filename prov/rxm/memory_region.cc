@@ -30,7 +30,7 @@ int MemoryRegion::open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, f
 MemoryRegion::MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> atomics) noexcept
     : domain_(domain), domain_ref_(domain), lower_(std::move(lower)), atomics_(std::move(atomics)) {
   static constexpr fi_ops kOps = make_fid_ops<MemoryRegion>();
-  abi.fid = {FI_CLASS_MR, nullptr, const_cast<fi_ops*>(&kOps)};
+  abi.fid = {FI_CLASS_MR, nullptr, slots(kOps)};
   abi.mem_desc = fi_mr_desc(lower_.get());
   abi.key = fi_mr_key(lower_.get());
 }
@@ -46,7 +46,7 @@ int MemoryRegion::close() {
   return 0;
 }
 
-// Reads and writes are counted below, atomic operations here.
+// The lower provider counts reads and writes, our region counts atomic operations.
 int MemoryRegion::bind_counter(Counter& counter, uint64_t flags) {
   if (!domain_.counts_accesses()) return -FI_ENOSYS;
   if (&counter.engine() != &domain_.engine()) return -FI_EDOMAIN;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Memory that peers access: registered with the lower provider, which serves reads and writes, and known here as well,
-// because atomic operations are carried out here; fi_mr(3).
+// Memory that peers access: registered with the lower provider, which serves reads and writes, and with the domain,
+// which executes atomic operations; fi_mr(3).
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -17,12 +17,12 @@ namespace weft::rxm {
 
 class Domain;
 
-// Owner: its C handle. Key and descriptor are the lower provider's. Thread-safe as that one's regions are.
+// Owner: its C handle. Key and descriptor are the lower provider's. Thread-safe as the lower provider's regions are.
 class MemoryRegion final : public Object<fid_mr> {
  public:
   static int open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
 
-  // Slots of fi_ops. Counters are ours, other bindings and commands for the lower provider.
+  // Slots of fi_ops. Counters are bound here, other bindings and commands are passed to the lower provider.
   int close();
   int bind(::fid* object, uint64_t flags);
   int control(int command, void* argument);
@@ -36,7 +36,7 @@ class MemoryRegion final : public Object<fid_mr> {
   const Ref<RefCounted> domain_ref_;
   std::vector<std::unique_ptr<RemoteCount>> counts_;
   Lower<fid_mr> lower_;
-  Lower<fid_mr> atomics_;  // in the domain's table; null: no peer may, or it has no one address
+  Lower<fid_mr> atomics_;  // in the domain's table; null: no remote access, or several ranges
 };
 
 }  // namespace weft::rxm

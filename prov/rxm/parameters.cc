@@ -4,64 +4,49 @@
 
 #include <algorithm>
 
-#include "objects/parameter_reader.h"
-#include "rxm/provider.h"
+#include "objects/parameter_rows.h"
+#include "rxm/logging.h"
 
 namespace weft::rxm {
 namespace {
 
+using P = Parameters;
 constexpr int kMaxEagerLimit = 60 * 1024;  // a segment's size has 16 bits
-constexpr int kLargestQueue = 1 << 20;
+constexpr int kMaxQueueSize = 1 << 20;
+
+constexpr ParameterRow<P> kRows[] = {
+    {"buffer_size", &P::eager_limit, "Messages of up to this many bytes are sent eagerly; the same for all peers", 64,
+     kMaxEagerLimit},
+    {"sar_limit", &P::segment_limit,
+     "Messages of up to this many bytes are cut into eager segments, longer ones fetched by their receiver", 0, kMaxInt,
+     "8 times the buffer size"},
+    {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kMaxQueueSize},
+    {"rx_size", &P::rx_size, "Default size of receive queues", 1, kMaxQueueSize},
+    {"unexpected_bytes", &P::unexpected_bytes, "Bytes of unexpected messages that are kept; beyond them senders wait"},
+    {"connect_timeout", &P::connect_timeout_ms, "Milliseconds after which a peer counts as unreachable", 1},
+    {"idle_timeout", &P::idle_timeout_ms,
+     "Milliseconds after which an idle connection is closed, if both ends have this set; 0: never"},
+    {"use_rndv_write", &P::rendezvous_write,
+     "Long messages over the connection are written by their sender, not read by their receiver; peers on libfabric "
+     "must have the same value"},
+    {"use_srx", &P::shared_receives,
+     "All peers share the buffers for packets if the lower provider has shared receive queues; not over tcp"},
+    {"direct_read", &P::direct_read,
+     "Long messages of a process of the same host are read from its memory, without the connection, if the system "
+     "permits it"},
+};
+static_assert(kMaxSegments == 8, "as the default of sar_limit says");
 
 }  // namespace
 
 void Parameters::define() {
-  static_assert(kDefaultEagerLimit == 16384 && kDefaultQueueSize == 2048, "the help texts say so");
-  static_assert(kDefaultUnexpectedBytes == 67'108'864 && kDefaultConnectTimeoutMs == 30'000);
-  const fi_provider* rxm = &provider();
-  fi_param_define(rxm, "buffer_size", FI_PARAM_INT,
-                  "Messages of up to so many bytes travel eagerly; the same for all peers (default: 16384)");
-  fi_param_define(rxm, "sar_limit", FI_PARAM_INT,
-                  "Messages of up to so many bytes are cut to eager pieces, longer ones fetched by their receiver "
-                  "(default: 8 times the buffer size)");
-  fi_param_define(rxm, "tx_size", FI_PARAM_INT, "Default size of transmit queues (default: 2048)");
-  fi_param_define(rxm, "rx_size", FI_PARAM_INT, "Default size of receive queues (default: 2048)");
-  fi_param_define(rxm, "unexpected_bytes", FI_PARAM_INT,
-                  "How much is kept of messages that no receive was posted for; then senders wait (default: 67108864)");
-  fi_param_define(rxm, "connect_timeout", FI_PARAM_INT,
-                  "Milliseconds after which a peer counts as unreachable (default: 30000)");
-  fi_param_define(
-      rxm, "idle_timeout", FI_PARAM_INT,
-      "Milliseconds after which a connection is closed that nothing moves on, if both ends have it; 0: never "
-      "(default: 0)");
-  fi_param_define(rxm, "use_rndv_write", FI_PARAM_BOOL,
-                  "Long messages that come over the connection are written by their sender, not read by their "
-                  "receiver; peers on libfabric must have the same (default: no)");
-  fi_param_define(rxm, "use_srx", FI_PARAM_BOOL,
-                  "Buffers for packets are shared by all peers where the lower provider has shared receive queues, "
-                  "not over tcp (default: yes)");
-  fi_param_define(
-      rxm, "direct_read", FI_PARAM_BOOL,
-      "Long messages of a process of the same host are read out of its memory, without the connection, where "
-      "the system lets us (default: yes)");
+  define_parameters(provider(), kRows);
 }
 
 Parameters Parameters::read() {
-  constexpr int kMaxInt = ParameterReader::kMaxInt;
-  Parameters values;
-  const ParameterReader parameter(provider());
-  parameter.number("buffer_size", values.eager_limit, 64, kMaxEagerLimit);
-  values.segment_limit = kMaxSegments * values.eager_limit;
-  parameter.number("sar_limit", values.segment_limit, 0, kMaxInt);
+  Parameters values = read_parameters(provider(), kRows);
+  if (values.segment_limit == SIZE_MAX) values.segment_limit = kMaxSegments * values.eager_limit;
   values.segment_limit = std::max(values.segment_limit, values.eager_limit);
-  parameter.number("tx_size", values.tx_size, 1, kLargestQueue);
-  parameter.number("rx_size", values.rx_size, 1, kLargestQueue);
-  parameter.number("unexpected_bytes", values.unexpected_bytes, 0, kMaxInt);
-  parameter.number("connect_timeout", values.connect_timeout_ms, 1, kMaxInt);
-  parameter.number("idle_timeout", values.idle_timeout_ms, 0, kMaxInt);
-  parameter.toggle("use_rndv_write", values.rendezvous_write);
-  parameter.toggle("use_srx", values.shared_receives);
-  parameter.toggle("direct_read", values.direct_read);
   return values;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What an administrator may set for ofi_rxm, as environment variables FI_OFI_RXM_... or in libfabric.conf; fi_rxm(7).
+// The parameters of ofi_rxm: environment variables FI_OFI_RXM_... or lines of libfabric.conf; fi_rxm(7).
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "rxm/limits.h"
 
@@ -10,9 +11,9 @@ namespace weft::rxm {
 
 // Values in force for a fabric, read when it is opened. Wrong values are logged and replaced by the default.
 struct Parameters {
-  std::size_t eager_limit = kDefaultEagerLimit;                   // FI_OFI_RXM_BUFFER_SIZE
-  std::size_t segment_limit = kMaxSegments * kDefaultEagerLimit;  // FI_OFI_RXM_SAR_LIMIT
-  std::size_t tx_size = kDefaultQueueSize;                        // FI_OFI_RXM_TX_SIZE, _RX_SIZE
+  std::size_t eager_limit = kDefaultEagerLimit;  // FI_OFI_RXM_BUFFER_SIZE
+  std::size_t segment_limit = SIZE_MAX;          // FI_OFI_RXM_SAR_LIMIT; SIZE_MAX: kMaxSegments times the eager limit
+  std::size_t tx_size = kDefaultQueueSize;       // FI_OFI_RXM_TX_SIZE, _RX_SIZE
   std::size_t rx_size = kDefaultQueueSize;
   std::size_t unexpected_bytes = kDefaultUnexpectedBytes;  // FI_OFI_RXM_UNEXPECTED_BYTES
   int connect_timeout_ms = kDefaultConnectTimeoutMs;       // FI_OFI_RXM_CONNECT_TIMEOUT
@@ -21,7 +22,7 @@ struct Parameters {
   bool shared_receives = true;                             // FI_OFI_RXM_USE_SRX
   bool direct_read = true;                                 // FI_OFI_RXM_DIRECT_READ
 
-  // Declares them all; once, when the provider is loaded.
+  // Called once, when the provider is loaded.
   static void define();
   static Parameters read();
 };

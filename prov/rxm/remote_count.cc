@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Accesses of peers to our memory; see remote_count.h.
+// Counts accesses by peers to our memory; see remote_count.h.
 #include "rxm/remote_count.h"
 
 #include <new>
@@ -28,8 +28,8 @@ Result<std::unique_ptr<RemoteCount>> RemoteCount::open(fid_domain* lower, Counte
   return made;
 }
 
-// Reading a counter may make progress below. What is hidden is read last, so what happens in between makes the
-// difference too small for now, never too large.
+// Reading a counter may make progress at the lower provider. The hidden accesses are read last, so accesses in between
+// make the difference too small for now, never too large.
 bool RemoteCount::pass_on() noexcept {
   const std::uint64_t all = fi_cntr_read(all_.get()), hidden = fi_cntr_read(hidden_.get());
   if (all <= hidden || all - hidden <= passed_) return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Accesses of peers to our memory, which the lower provider serves and counts: its counters are read when progress is
-// made, and what is new is passed on to a counter of ours; FI_RMA_EVENT of fi_getinfo(3), fi_cntr(3).
+// Counts accesses by peers to our memory. The lower provider serves and counts them; progress reads its counters and
+// adds the difference to our counter; FI_RMA_EVENT of fi_getinfo(3), fi_cntr(3).
 //
-// The reads and writes that move long messages are accesses as well for the lower provider. Their memory is ours to
-// register, so a second counter knows them, and they are left out.
+// The lower provider also counts the reads and writes that move long messages. We register the memory of those
+// ourselves, so a second, hidden counter counts them, and they are subtracted.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -21,10 +21,10 @@ class RemoteCount : public ListHook<RemoteCount> {
  public:
   static Result<std::unique_ptr<RemoteCount>> open(fid_domain* lower, CounterCore& counter) noexcept;
 
-  // To be bound below: what counts all accesses, and what counts those that are not to be seen.
+  // The counters to be bound to lower objects: one for all accesses, one for those that move long messages.
   ::fid* all() noexcept { return &all_->fid; }
   ::fid* hidden() noexcept { return &hidden_->fid; }
-  // Whether there was something new.
+  // Whether accesses were added.
   bool pass_on() noexcept;
 
  private:

@@ -10,7 +10,7 @@
 #include "tcp/fabric.h"
 #include "tcp/queues.h"
 #include "tcp/spare_socket.h"
-#include "tcp/stream.h"
+#include "tcp/transfer_pools.h"
 
 namespace weft::tcp {
 
@@ -21,7 +21,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   SpareSocket& spare_socket() noexcept { return spare_socket_; }
 
   // Slots of fi_ops_domain, beside those of SoftwareDomain. Atomic operations and shared receive contexts are for
-  // endpoints of the type that the domain was opened for: only reliable datagrams have the former.
+  // endpoints of the type that the domain was opened for; only reliable datagrams have atomic operations.
   int endpoint(fi_info* info, fid_ep** ep, void* context);
   int scalable_ep(fi_info* info, fid_ep** sep, void* context);
   int stx_ctx(fi_tx_attr* attr, fid_stx** stx, void* context);
@@ -34,7 +34,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engine, void* context);
   ~Domain() = default;
 
-  const bool reliable_;  // the endpoints that it was opened for
+  const bool reliable_;  // opened for FI_EP_RDM
   TransferPools pools_;
   SpareSocket spare_socket_;
 };

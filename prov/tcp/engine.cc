@@ -12,8 +12,8 @@
 namespace weft::tcp {
 namespace {
 
-// Edge-triggered: an event tells of a change; the flags in Watch keep the state in between. EPOLLOUT is asked for only
-// by those who wait for it: it is nearly always true, and would make every stale entry look like news.
+// Edge-triggered: an event reports a change; the flags in Watch keep the state in between. EPOLLOUT is requested only
+// while a socket is full: it is nearly always true, and would make every stale entry look like a change.
 constexpr std::uint32_t interest(bool output) noexcept {
   return EPOLLIN | EPOLLRDHUP | EPOLLET | (output ? std::uint32_t{EPOLLOUT} : 0);
 }
@@ -38,7 +38,7 @@ bool Engine::prepare_wait() noexcept {
   Lock lock(mutex_);
   begin_round();
   run_ready();
-  // Readiness need not be asked for: wait_fd() is readable at once if there is any.
+  // No poll of readiness is needed: wait_fd() is readable at once if a socket is ready.
   waiting_ = ready_.empty() && register_hot().ok();
   return waiting_;
 }
@@ -46,13 +46,13 @@ bool Engine::prepare_wait() noexcept {
 void Engine::expect_sleepers() noexcept {
   Lock lock(mutex_);
   sleepers_ = true;
-  (void)register_hot();  // where that fails, those who ask prepare_wait() are still served
+  (void)register_hot();  // on failure, threads that call prepare_wait() are still woken
 }
 
 [[gnu::always_inline]] inline bool Engine::poll_hot() noexcept {
   bool found = false;
   for (Watch* watch : hot_) {
-    // A handler may have forgotten any of them meanwhile.
+    // An earlier handler may have unwatched this socket.
     if (watch == nullptr || !is_hot(*watch)) continue;
     watch->readable = true;
     watch->received = false;
@@ -87,7 +87,7 @@ void Engine::progress() noexcept {
 }
 
 void Engine::drive() noexcept {
-  // Not tried but taken: a thread that posts in a tight loop would keep a trying one out for ever.
+  // Locked without try_lock: a thread that posts in a tight loop would starve try_lock.
   Lock lock(mutex_);
   one_round();
 }
@@ -115,13 +115,13 @@ void Engine::harvest() noexcept {
         if (!watch.ListHook<ReadyTag>::linked()) ready_.push_back(watch);
       }
     }
-    // Handlers of passed deadlines may destroy watches, so they run when no event of this batch is left to read.
+    // Deadline handlers may destroy watches, so they run when no event of this batch is left to read.
     if (timer) run_deadlines();
   } while (count == kBatch);
 }
 
 void Engine::run_ready() noexcept {
-  // Only what is queued now: a handler that is not done queues itself again, and others come first.
+  // Only what is queued now: an unfinished handler queues itself again, behind the others.
   List<Watch, ReadyTag> now;
   now.splice_back(ready_);
   while (!now.empty()) {
@@ -143,11 +143,11 @@ Status Engine::watch(Watch& watch, int fd, bool output) noexcept {
 Status Engine::watch_hot(Watch& watch, int fd) noexcept {
   watch.fd = fd;
   watch.output = false;
-  if (must_send_now() || sleepers_ || crowded_) return add(watch);  // nobody would read it unasked
+  if (must_send_now() || sleepers_ || crowded_) return add(watch);  // no round would read it speculatively
   return warm_up(watch) ? Status() : add(watch);
 }
 
-// Also reports the present state, so nothing that came before is missed.
+// Registration reports the present state, so earlier bytes are not missed.
 Status Engine::add(Watch& watch) noexcept {
   const int result = net::epoll_add(epoll_.get(), watch.fd, interest(watch.output), &watch);
   watch.registered = result >= 0;
@@ -162,7 +162,7 @@ Status Engine::register_hot() noexcept {
   return Status();
 }
 
-// Registering anew reports the present state, so space that came meanwhile is not missed.
+// Registering again reports the present state, so space that was freed meanwhile is not missed.
 void Engine::await_output(Watch& watch) noexcept {
   watch.writable = false;
   if (std::exchange(watch.output, true)) return;
@@ -171,7 +171,7 @@ void Engine::await_output(Watch& watch) noexcept {
   } else if (!add(watch).ok()) {
     watch.output = false;
     watch.writable = true;
-    make_ready(watch);  // then it tries again and again
+    make_ready(watch);  // the handler retries every round
   }
 }
 
@@ -209,7 +209,7 @@ void Engine::make_ready(Watch& watch) noexcept {
   waiting_ = false;
 }
 
-// False if the one that would have to make room cannot be registered.
+// False if the socket that it displaces cannot be registered.
 bool Engine::warm_up(Watch& watch) noexcept {
   if (is_hot(watch)) return true;
   if (Watch* last = hot_.back(); last != nullptr && !last->registered && !add(*last).ok()) return false;
@@ -234,8 +234,8 @@ void Engine::forget_hot(Watch& watch) noexcept {
 Status Engine::start_service_thread() {
   Lock lock(mutex_);
   const Status started = start_service([this]() noexcept {
-    waiting_ = true;  // this thread slept: readiness is asked for
-    progress();       // what queued itself again has signalled wait_fd()
+    waiting_ = true;  // this thread slept: the round polls readiness
+    progress();       // handlers that queued themselves again have signalled wait_fd()
   });
   return started.ok() ? register_hot() : started;
 }

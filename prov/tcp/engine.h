@@ -3,9 +3,9 @@
 // has one for its endpoints, an event queue one for its listeners and incoming requests (fi_domain(3), progress).
 //
 // Sockets are registered once, edge-triggered, so an idle connection costs nothing and no operation touches the epoll
-// set. A socket that just delivered data is "hot": it is read before readiness is asked for, because under a busy
-// poll that finds the next message a system call earlier. A socket that is about to receive starts out hot and is
-// registered only when somebody is going to sleep or others need the place: a short connection never is.
+// set. A socket that just delivered data is "hot": it is read before epoll is polled, because a busy poll finds the
+// next message one system call earlier that way. A socket that is about to receive starts hot and is registered only
+// when a thread is going to sleep or another socket needs the place: a short connection never is.
 //
 // Thread-safety: drive(), prepare_wait() and start_service_thread() take the mutex; everything else is called with
 // the mutex held, and handlers run with it held. Lock order: engine, then the locks of queues, counters and regions.
@@ -20,7 +20,7 @@
 #include "base/list.h"
 #include "base/status.h"
 #include "objects/engine_base.h"
-#include "tcp/promptness.h"
+#include "tcp/progress_habit.h"
 #include "tcp/socket.h"
 
 namespace weft::tcp {
@@ -28,20 +28,20 @@ namespace weft::tcp {
 struct ReadyTag;
 struct DeadlineTag;
 
-// What the engine knows of one socket; embedded in its owner, which unwatches it before it goes away.
+// The engine's state for one socket; embedded in its owner, which unwatches it before it is destroyed.
 struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   using Handler = void (*)(Watch&) noexcept;
   explicit Watch(Handler ready, Handler deadline_passed = nullptr) noexcept
       : on_ready(ready), on_deadline(deadline_passed) {}
 
-  Handler on_ready;     // readiness changed, or make_ready() was called; goes on until EAGAIN
+  Handler on_ready;     // readiness changed, or make_ready() was called; runs until EAGAIN
   Handler on_deadline;  // the deadline passed (it is cleared before the call)
   int fd = -1;
-  bool readable = false;  // set by the engine, cleared by the handler when the socket says EAGAIN
+  bool readable = false;  // set by the engine, cleared by the handler on EAGAIN
   bool writable = false;
   bool hung = false;      // the peer closed its side, or the socket failed
   bool received = false;  // set by mark_hot() while a handler runs
-  bool output = false;    // the engine tells when the socket becomes writable
+  bool output = false;    // the engine reports when the socket becomes writable
   bool registered = false;
   std::uint16_t misses = 0;
   Clock::time_point deadline{};
@@ -60,32 +60,33 @@ class Engine : public EngineBase {
   // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
   Status start_service_thread();
   bool automatic() const noexcept { return automatic_; }
-  bool owes_progress() const noexcept { return promptness_.pending(); }
+  bool needs_progress() const noexcept { return progress_habit_.pending(); }
 
-  // From here on the caller holds the mutex.
+  // The caller of everything below holds the mutex.
   void progress() noexcept;
   Status watch(Watch& watch, int fd, bool output = false) noexcept;
   // For a socket that will soon have something to read: hot from the start.
   Status watch_hot(Watch& watch, int fd) noexcept;
-  // The socket takes no more: on_ready comes when it does again. Stays so, since what was full once may be full again.
+  // The socket's buffer is full: on_ready runs when there is room. Stays registered for output from then on.
   void await_output(Watch& watch) noexcept;
   // `next` takes over the descriptor that `old` watches, for one system call at most.
   Status replace(Watch& old, Watch& next) noexcept;
-  void unwatch(Watch& watch) noexcept;  // also forgets its deadline and queued work; the descriptor stays open
+  void unwatch(Watch& watch) noexcept;  // also drops its deadline and queued work; the descriptor stays open
   void make_ready(Watch& watch) noexcept;
   void set_deadline(Watch& watch, Clock::time_point at) noexcept { deadlines_.set(watch, at); }
   void clear_deadline(Watch& watch) noexcept { deadlines_.cancel(watch); }
-  // Its handler received data: read it first next time.
+  // The handler received data: the socket is read first next time.
   void mark_hot(Watch& watch) noexcept {
     watch.received = true;
     if (!is_hot(watch)) (void)warm_up(watch);
   }
-  // A long message that is not the first of its burst was posted. Whether such may wait for the next round.
-  void posted_long() noexcept { promptness_.posted(net::now()); }
-  bool comes_back_at_once() const noexcept { return promptness_.holds(); }
-  void cool_down(Watch& watch) noexcept;  // reading it would find nothing: readiness has to tell
+  // A long message that is not the first of its burst was posted.
+  void posted_long() noexcept { progress_habit_.posted(net::now()); }
+  // Whether long messages may wait for the next round.
+  bool comes_back_at_once() const noexcept { return progress_habit_.holds(); }
+  void cool_down(Watch& watch) noexcept;  // reads would find nothing: wait for readiness
 
-  // Where streams read into when they do not know yet whose bytes come next. Shared: contents do not outlive a handler.
+  // Streams read here while the destination of the next bytes is unknown. Shared: contents do not outlive a handler.
   static constexpr std::size_t kScratchSize = 64 * 1024;
   std::byte* receive_scratch() noexcept { return receive_scratch_.get(); }
   std::byte* transmit_scratch() noexcept { return transmit_scratch_.get(); }
@@ -94,7 +95,7 @@ class Engine : public EngineBase {
   explicit Engine(Turns turns);
   void begin_round() noexcept {
     ++round_;
-    if (promptness_.pending()) promptness_.came_back(net::now());
+    if (progress_habit_.pending()) progress_habit_.came_back(net::now());
   }
   void one_round() noexcept;
   bool poll_hot() noexcept;
@@ -109,15 +110,15 @@ class Engine : public EngineBase {
 
   static constexpr std::size_t kHotSockets = 2;  // read speculatively
   static_assert(kHotSockets == 2, "is_hot() looks at each");
-  static constexpr unsigned kRoundsPerHarvest = 32;   // readiness of the others is asked every so many rounds,
-                                                      // and when the clock ticked, for those who poll seldom
+  static constexpr unsigned kRoundsPerHarvest = 32;   // the other sockets' readiness is polled every so many rounds,
+                                                      // and when the clock ticked, for applications that poll seldom
   static constexpr std::uint16_t kHotMisses = 20000;  // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                   // readiness events per system call
 
-  Promptness promptness_;
-  bool sleepers_ = false;       // somebody may poll wait_fd() without prepare_wait(), for good
+  ProgressHabit progress_habit_;
+  bool sleepers_ = false;       // threads may poll wait_fd() without prepare_wait(), from now on
   std::size_t registered_ = 0;  // sockets in the epoll set
-  bool crowded_ = false;        // more sockets are active than can be hot: readiness finds them sooner
+  bool crowded_ = false;        // more sockets are active than can be hot: epoll finds them sooner
   List<Watch, ReadyTag> ready_;
   DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_;
   std::array<Watch*, kHotSockets> hot_{};

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What tcp offers to fi_getinfo(3); objects/ip_info.h finds the addresses.
+// The tcp provider's answer to fi_getinfo(3); objects/ip_info.h finds the addresses.
+#include "tcp/info.h"
+
 #include <algorithm>
 
 #include "objects/ip_info.h"
 #include "objects/offer.h"
-#include "rdm/transfer_calls.h"
-#include "tcp/cm_message.h"
+#include "rdm/receive_side.h"
+#include "tcp/connection/cm_message.h"
 #include "tcp/limits.h"
+#include "tcp/logging.h"
 #include "tcp/parameters.h"
-#include "tcp/provider.h"
 #include "tcp/socket.h"
 
 namespace weft::tcp {
 namespace {
 
-// What endpoints can do; receives and sends each know their part of it.
+// Capabilities of endpoints, split into those of sending and of receiving.
 constexpr uint64_t kTxCaps =
     FI_MSG | FI_TAGGED | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | FI_TRIGGER | kLocality;
 constexpr uint64_t kRxCaps = FI_MSG | FI_TAGGED | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |
@@ -25,12 +27,12 @@ constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
 
 constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fields of one bit each
 
-// Reliable datagrams: the same over connections that nobody sees; what needs one of the application's own is not there.
+// Reliable datagrams: the same capabilities over connections that the application does not see.
 constexpr uint64_t kReliableTxCaps = kTxCaps | FI_ATOMIC | FI_NAMED_RX_CTX;
 constexpr uint64_t kReliableRxCaps = kRxCaps | FI_ATOMIC | FI_SOURCE | FI_DIRECTED_RECV | FI_NAMED_RX_CTX;
-// A long message waits at its sender, so that what follows overtakes its data, though not its matching.
-// Atomic operations are carried out one after the other, and what they fetch is copied at once.
-constexpr uint64_t kReliableOrder = (kConnectionOrder & ~(FI_ORDER_RAS | FI_ORDER_WAS)) | FI_ORDER_ATOMIC_WAR;
+// A long message waits at its sender, so that later operations overtake its data, though not its matching.
+// Atomic operations are carried out one after the other, and fetched values are copied at once.
+constexpr uint64_t kReliableOrder = kConnectionOrder | FI_ORDER_ATOMIC_WAR;
 
 void describe_endpoint(fi_info& info, uint32_t version, const Parameters& parameters) {
   info.caps = kTxCaps | kRxCaps;
@@ -58,7 +60,7 @@ void describe_endpoint(fi_info& info, uint32_t version, const Parameters& parame
   ep.rx_ctx_cnt = 1;
 }
 
-// Changes what describe_endpoint() said.
+// Changes the attributes of describe_endpoint().
 void make_reliable(fi_info& info, const Parameters& parameters) {
   info.caps = kReliableTxCaps | kReliableRxCaps;
   info.tx_attr->caps = kReliableTxCaps;
@@ -110,9 +112,9 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   const fi_ep_type wanted = hints != nullptr && hints->ep_attr != nullptr ? hints->ep_attr->type : FI_EP_UNSPEC;
   InfoPtr found;
   int error = -FI_ENODATA;
-  // What connects comes first: the order of the list is one of preference.
+  // Connected endpoints come first: the list is in order of preference.
   for (const fi_ep_type type : {FI_EP_MSG, FI_EP_RDM}) {
-    // Others than the wanted type are asked for only where that explains why there is none.
+    // Other types than the wanted one are tried only where the attempt logs why the hints do not match.
     if (type == FI_EP_RDM ? wanted == FI_EP_MSG : wanted == FI_EP_RDM) continue;
     const InfoPtr offer = make_offer(type, version, hints, parameters);
     if (offer == nullptr) return -FI_ENOMEM;

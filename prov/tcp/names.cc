@@ -30,7 +30,7 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
   const int fd = net::open_stream(local.family());
   if (fd < 0) return failure(Status(fd));
   UniqueFd socket(fd);
-  // A service restarts at once, although old connections of its port linger. Where any port will do, a free one is
+  // A service can restart at once although old connections of its port linger. Without a fixed port, a free one is
   // better.
   if (local.port() != 0)
     if (int result = net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); result < 0) return failure(Status(result));
@@ -45,9 +45,9 @@ Result<UniqueFd> open_towards(const Address& peer, const Address& local, SpareSo
   const int fd = spare.take(local.family());
   if (fd < 0) return failure(Status(fd));
   UniqueFd socket(fd);
-  // To an address of this host the kernel connects from that same address, unasked.
+  // To an address of this host the kernel connects from that same address by default.
   if (local.is_any() || local.same_host(peer)) return socket;
-  // The port is chosen when the destination is known: the same one serves many destinations.
+  // The port is chosen when the destination is known, so one port serves many destinations.
   Address from = local;
   from.set_port(0);
   net::set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
@@ -61,19 +61,19 @@ void prepare_stream(int fd, const Parameters& parameters) noexcept {
 
 void prepare_listener(int fd, const Parameters& parameters) noexcept {
   prepare_stream(fd, parameters);
-  if (parameters.keepalive_s != 0) ask_when_silent(fd, parameters.keepalive_s);
+  if (parameters.keepalive_s != 0) enable_keepalive(fd, parameters.keepalive_s);
 }
 
-void ask_when_silent(int fd, int idle_s) noexcept {
-  constexpr int kQuestions = 3;
-  keep_alive(fd, idle_s, std::max(idle_s / kQuestions, 1), kQuestions);
+void enable_keepalive(int fd, int idle_s) noexcept {
+  constexpr int kProbes = 3;
+  keep_alive(fd, idle_s, std::max(idle_s / kProbes, 1), kProbes);
 }
 
-void keep_alive(int fd, int idle_s, int interval_s, int questions) noexcept {
+void keep_alive(int fd, int idle_s, int interval_s, int probes) noexcept {
   net::set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   net::set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s);
   net::set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval_s);
-  net::set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, questions);
+  net::set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, probes);
 }
 
 Address name_of(int fd, const Address& otherwise) noexcept {

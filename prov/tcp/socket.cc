@@ -43,7 +43,7 @@ int open_stream(int family) noexcept {
 }
 
 int connect(int fd, const sockaddr* address, socklen_t len) noexcept {
-  // Not repeated: an interrupted connect goes on by itself.
+  // Not repeated: an interrupted connect continues in the background.
   if (::connect(fd, address, len) == 0) return 0;
   return errno == EINTR ? -EINPROGRESS : -errno;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The seam between the tcp provider and the operating system: with base/socket.h and base/readiness.h every socket,
-// epoll, timer and clock call it makes. tests/sim links another implementation of all three, with pipes in memory and a
-// clock that a test turns.
+// The seam between the tcp provider and the operating system: every socket, epoll, timer and clock call is made here,
+// in base/socket.h or in base/readiness.h. tests/sim links another implementation of all three, with pipes in memory
+// and a clock that tests advance.
 //
-// Every function returns a value >= 0, or -errno; none blocks, none raises SIGPIPE, EINTR never leaks out.
+// Every function returns a value >= 0, or -errno; none blocks, raises SIGPIPE or returns -EINTR.
 #pragma once
 
 #include <sys/socket.h>
@@ -30,19 +30,18 @@ ssize_t recvv(int fd, const iovec* iov, int count) noexcept;
 int open_stream(int family) noexcept;
 // -EINPROGRESS: the socket becomes writable once it is connected or has failed.
 int connect(int fd, const sockaddr* address, socklen_t len) noexcept;
-// What became of a connect in progress: 0 or -errno (SO_ERROR).
+// The result of a connect in progress: 0 or -errno (SO_ERROR).
 int connect_result(int fd) noexcept;
 int listen(int fd, int backlog) noexcept;
 // `len` may be null together with `address`.
 int accept(int fd, sockaddr* address, socklen_t* len) noexcept;
-// Whether accept would find a connection; a tenth of what an accept costs that finds none.
+// Whether accept would find a connection, at a tenth of the cost of an accept that finds none.
 bool acceptable(int fd) noexcept;
 int shutdown(int fd, int how) noexcept;
 int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept;
 
 Clock::time_point now() noexcept;
-/// The kernel's own clock, which advances every 1 to 10 ms and costs a fifth of now(): enough to tell whether time
-/// passed.
+// The kernel's coarse clock in nanoseconds, which advances every 1 to 10 ms and costs a fifth of now().
 std::int64_t tick() noexcept;
 
 }  // namespace weft::tcp::net

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A socket that is opened while one connection waits for its peer's answer, for the next connection: whoever makes
-// many, one after the other, need not wait for the system to make sockets. Those who connect once never have one.
+// A socket for the next connection, opened while the present one waits for its peer's answer: an application that makes
+// many connections in turn does not wait for socket(). One that connects once never has a spare.
 //
 // Owner: the domain, whose engine's mutex guards it.
 #pragma once
@@ -27,7 +27,7 @@ class SpareSocket {
 
  private:
   UniqueFd socket_;
-  int family_ = 0;  // that of the last one taken
+  int family_ = 0;  // the last taken socket's
   bool repeated_ = false;
 };
 

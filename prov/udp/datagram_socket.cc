@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "udp/endpoint.h"
 #include "udp/limits.h"
+#include "udp/receiver.h"
 #include "udp/socket.h"
 
 #ifndef UDP_GRO
@@ -19,7 +19,7 @@
 namespace weft::udp {
 namespace {
 
-// What recvmmsg is given.
+// The arguments of recvmmsg.
 struct Slots {
   mmsghdr headers[kReceiveBatch];
   iovec iov[kReceiveBatch];
@@ -38,7 +38,7 @@ struct Slots {
   }
 };
 
-// The size of the datagrams that the kernel has joined, or 0.
+// The size of the datagrams that the kernel has coalesced, or 0.
 std::size_t segment_size(msghdr& header) noexcept {
   for (cmsghdr* message = CMSG_FIRSTHDR(&header); message != nullptr; message = CMSG_NXTHDR(&header, message)) {
     if (message->cmsg_level != IPPROTO_UDP || message->cmsg_type != UDP_GRO) continue;
@@ -49,12 +49,12 @@ std::size_t segment_size(msghdr& header) noexcept {
   return 0;
 }
 
-// So many datagrams that wait when the socket is read are a burst; after so many batches of one it is over.
-constexpr std::size_t kManyInARow = 4;
-constexpr std::size_t kFewInARow = 64;
+// Batches start after kStartBatches reads that each found a datagram, and end after kEndBatches batches of one.
+constexpr std::size_t kStartBatches = 4;
+constexpr std::size_t kEndBatches = 64;
 
-// Errors that say something about an earlier datagram; the socket goes on. Reading one takes it away.
-bool is_about_another(int result) noexcept {
+// Errors about an earlier datagram; the socket stays usable. Reading an error clears it.
+bool is_about_earlier(int result) noexcept {
   return result == -ECONNREFUSED || result == -EHOSTUNREACH || result == -ENETUNREACH || result == -EMSGSIZE ||
          result == -EPROTO;
 }
@@ -62,34 +62,34 @@ bool is_about_another(int result) noexcept {
 }  // namespace
 
 DatagramSocket::~DatagramSocket() {
-  if (fd >= 0) endpoint_.engine().remove(*this);
+  if (fd >= 0) receiver_.engine().remove(*this);
 }
 
-Status DatagramSocket::open(UniqueFd socket, bool joins) {
-  if (Status status = endpoint_.engine().add(*this, socket.get()); !status.ok()) return status;
+Status DatagramSocket::open(UniqueFd socket, bool coalesces) {
+  if (Status status = receiver_.engine().add(*this, socket.get()); !status.ok()) return status;
   socket_ = std::move(socket);
-  joins_ = joins;
+  coalesces_ = coalesces;
   return Status();
 }
 
 bool DatagramSocket::read() noexcept {
-  if (endpoint_.receives().empty()) return false;  // posting a receive makes us ready again
-  return batches_ ? read_batch(endpoint_.receives().appetite(kReceiveBatch)) : read_one();
+  if (receiver_.queue.empty()) return false;  // posting a receive makes the socket ready again
+  return batches_ ? read_batch(receiver_.queue.read_limit(kReceiveBatch)) : read_one();
 }
 
 bool DatagramSocket::on_error(int error) noexcept {
   if (error == -EAGAIN) [[likely]]
     return readable = false;
-  if (is_about_another(error)) return true;
+  if (is_about_earlier(error)) return true;
   readable = false;
   return false;
 }
 
-// Straight to its receive, unless there may be a reason not to want the datagram.
+// Reads directly into the posted receive, except from a group, whose datagrams may have to be dropped.
 bool DatagramSocket::read_one() noexcept {
-  ReceiveQueue& receives = endpoint_.receives();
-  const iovec* const place = of_group_ ? nullptr : receives.lone_buffer();
-  std::byte* const bytes = place != nullptr ? nullptr : endpoint_.engine().receive_slots();
+  messages::DatagramQueue& receives = receiver_.queue;
+  const iovec* const place = is_group_ ? nullptr : receives.lone_buffer();
+  std::byte* const bytes = place != nullptr ? nullptr : receiver_.engine().receive_slots();
   sockaddr_in6 name;
   socklen_t name_len = 0;
   const ssize_t len = place != nullptr ? net::receive(fd, place->iov_base, place->iov_len, name, name_len)
@@ -100,25 +100,26 @@ bool DatagramSocket::read_one() noexcept {
   }
   if (const auto source = Address::from(&name, name_len)) {
     if (place != nullptr)
-      endpoint_.received_in_place(static_cast<std::size_t>(len), *source);
+      receiver_.received_in_place(static_cast<std::size_t>(len), *source);
     else
       accept(bytes, static_cast<std::size_t>(len), 0, *source);
   }
-  if (++in_a_row_ == kManyInARow) start_batches();
+  if (++in_a_row_ == kStartBatches) start_batches();
   return readable = true;
 }
 
 void DatagramSocket::start_batches() noexcept {
   batches_ = true;
   in_a_row_ = 0;
-  window_ = kManyInARow;
-  if (joins_) net::set_option(fd, IPPROTO_UDP, UDP_GRO, 1);  // an old kernel may not know it
+  window_ = kStartBatches;
+  if (coalesces_) net::set_option(fd, IPPROTO_UDP, UDP_GRO, 1);  // fails on old kernels, which do not coalesce
 }
 
-// What the kernel has joined tells so only while it may join. If something came in between, it may be joined.
+// The kernel reports the segment size only while UDP_GRO is on, so a datagram that arrived before it was turned off may
+// have been coalesced unseen.
 void DatagramSocket::end_batches() noexcept {
   in_a_row_ = 0;
-  if (joins_) {
+  if (coalesces_) {
     net::set_option(fd, IPPROTO_UDP, UDP_GRO, 0);
     if (!net::is_silent(fd)) return start_batches();
   }
@@ -128,40 +129,40 @@ void DatagramSocket::end_batches() noexcept {
 bool DatagramSocket::read_batch(std::size_t most) noexcept {
   const std::size_t count = std::min(window_, most);
   Slots slots;
-  std::byte* const bytes = endpoint_.engine().receive_slots();
+  std::byte* const bytes = receiver_.engine().receive_slots();
   for (std::size_t i = 0; i != count; ++i) slots.prepare(i, bytes);
   const int result = net::receive_many(fd, slots.headers, static_cast<unsigned>(count));
   if (result < 0) {
     window_ = 1;
     const bool more = on_error(result);
-    if (!more && in_a_row_ >= kFewInARow) end_batches();
+    if (!more && in_a_row_ >= kEndBatches) end_batches();
     return more;
   }
   const auto got = static_cast<std::size_t>(result);
-  bool joined = false;
+  bool coalesced = false;
   for (std::size_t i = 0; i != got; ++i) {
     msghdr& header = slots.headers[i].msg_hdr;
     const auto source = Address::from(&slots.names[i], header.msg_namelen);
     if (!source) continue;
-    joined |= accept(bytes + i * kReceiveSlot, slots.headers[i].msg_len, segment_size(header), *source);
+    coalesced |= accept(bytes + i * kReceiveSlot, slots.headers[i].msg_len, segment_size(header), *source);
   }
-  in_a_row_ = joined || got > 1 ? 0 : in_a_row_ + 1;
-  // Joined datagrams are a batch already: more of them at once would only have to be kept.
-  window_ = joined ? 1 : std::min(got == count ? got * 2 : got, kReceiveBatch);
+  in_a_row_ = coalesced || got > 1 ? 0 : in_a_row_ + 1;
+  // Coalesced datagrams are a batch already: reading more at once would only store them for later receives.
+  window_ = coalesced ? 1 : std::min(got == count ? got * 2 : got, kReceiveBatch);
   readable = got == count;
   return readable;
 }
 
-// One datagram, or several of `segment` bytes behind each other (the last may be shorter): true.
+// Delivers one datagram, or several of `segment` bytes each (the last may be shorter): then true.
 bool DatagramSocket::accept(std::byte* bytes, std::size_t len, std::size_t segment, const Address& source) noexcept {
-  if (of_group_ && endpoint_.is_own(source)) return false;
-  const fi_addr_t name = endpoint_.source_name(source);
+  if (is_group_ && receiver_.is_own(source)) return false;
+  const fi_addr_t name = receiver_.name_of(source);
   if (segment == 0 || len <= segment) {
-    endpoint_.received({bytes, len}, source, name, this);
+    receiver_.received({bytes, len}, source, name, this);
     return false;
   }
   for (std::size_t at = 0; at < len; at += segment)
-    endpoint_.received({bytes + at, std::min(segment, len - at)}, source, name, this);
+    receiver_.received({bytes + at, std::min(segment, len - at)}, source, name, this);
   return true;
 }
 

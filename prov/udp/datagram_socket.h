@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A socket that an endpoint receives from: its own, or that of a group it is a member of. Where several may come at
-// once or some are not wanted, datagrams are read into the engine's slots and copied from there to the posted receives,
-// so that none is lost for want of a receive; else straight into the receive. udp(7).
+// A socket that an endpoint receives from: its own, or the socket of a group that it is a member of. Single datagrams
+// of its own socket are read directly into the posted receive. Batches, and datagrams of groups, are read into the
+// engine's slots and copied to the posted receives, so that none is lost for lack of a receive. udp(7).
 //
-// They are read one by one, by the call that costs the least when nothing is there, until several were waiting; from
-// then on in batches, several at once if the kernel joined those of one sender (UDP_GRO), until they come one by one
-// again.
+// Datagrams are read one by one, with the call that costs least when there is none, until several were waiting in a
+// row; from then on in batches, in which the kernel may coalesce datagrams of one sender (UDP_GRO), until they arrive
+// one by one again.
 #pragma once
 
 #include "base/status.h"
@@ -15,22 +15,22 @@
 
 namespace weft::udp {
 
-class Endpoint;
+class Receiver;
 
 // Owner: the endpoint or the group. Guarded by the engine's mutex.
 class DatagramSocket final : public Watch {
  public:
-  // `of_group`: what the endpoint sent itself is left out, unless it wants it.
-  DatagramSocket(Endpoint& endpoint, bool of_group) noexcept
+  // `is_group`: datagrams that the endpoint sent itself are dropped, unless the application turned loopback on.
+  DatagramSocket(Receiver& receiver, bool is_group) noexcept
       : Watch([](Watch& watch) noexcept { return static_cast<DatagramSocket&>(watch).read(); }),
-        endpoint_(endpoint),
-        of_group_(of_group) {}
+        receiver_(receiver),
+        is_group_(is_group) {}
   DatagramSocket(const DatagramSocket&) = delete;
   DatagramSocket& operator=(const DatagramSocket&) = delete;
   ~DatagramSocket();
 
-  // Takes a bound socket over and starts to watch it. `joins`: the kernel may join datagrams.
-  Status open(UniqueFd socket, bool joins);
+  // Takes ownership of a bound socket and starts to watch it. `coalesces`: the kernel may coalesce datagrams.
+  Status open(UniqueFd socket, bool coalesces);
   int socket() const noexcept { return socket_.get(); }
 
  private:
@@ -42,13 +42,13 @@ class DatagramSocket final : public Watch {
   void end_batches() noexcept;
   bool accept(std::byte* bytes, std::size_t len, std::size_t segment, const Address& source) noexcept;
 
-  Endpoint& endpoint_;
-  const bool of_group_;
+  Receiver& receiver_;
+  const bool is_group_;
   UniqueFd socket_;
-  bool joins_ = false;
+  bool coalesces_ = false;
   bool batches_ = false;
-  std::size_t in_a_row_ = 0;  // datagrams that were waiting, or batches of one
-  std::size_t window_ = 1;    // datagrams to ask for: more while they come in numbers
+  std::size_t in_a_row_ = 0;  // consecutive reads that found a datagram, or batches of one
+  std::size_t window_ = 1;    // datagrams to read at once; grows while batches are full
 };
 
 }  // namespace weft::udp

@@ -2,15 +2,14 @@
 // Datagram endpoints (FI_EP_DGRAM): bindings and options of fi_endpoint(3), names and groups of fi_cm(3), messages of
 // fi_msg(3) (transfer_calls.cc).
 //
-// Until it is enabled every transfer call answers -FI_EOPBADSTATE: the tables change, so the calls check no state.
-// Owner: its C handle; close answers -FI_EBUSY while it is a member of groups. The mutex of the domain's engine guards
-// everything.
+// Until it is enabled every transfer call answers -FI_EOPBADSTATE: enabling replaces the tables, so the calls check no
+// state. Owner: its C handle; close answers -FI_EBUSY while it is a member of groups. The mutex of the domain's engine
+// guards everything.
 #pragma once
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 
-#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,10 +19,9 @@
 #include "base/ref.h"
 #include "objects/address.h"
 #include "objects/completion_routes.h"
-#include "objects/receive_queue.h"
 #include "udp/datagram_socket.h"
-#include "udp/kept_datagrams.h"
 #include "udp/queues.h"
+#include "udp/receiver.h"
 #include "udp/transmit_batch.h"
 
 namespace weft::udp {
@@ -64,31 +62,17 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept;
   ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
 
-  // For sockets, with the engine's mutex held.
+  // With the engine's mutex held:
   Engine& engine() noexcept;
-  ReceiveQueue& receives() noexcept { return receives_; }
-  // A message of the endpoint itself that came back from a group, and is not wanted.
-  bool is_own(const Address& source) const noexcept {
-    return !loopback_ && std::find(own_names_.begin(), own_names_.end(), source) != own_names_.end();
-  }
-  fi_addr_t source_name(const Address& source) const noexcept {
-    return names_sources_ ? vector_->source_of(source) : FI_ADDR_NOTAVAIL;
-  }
-  void received(std::span<const std::byte> datagram, const Address& source, fi_addr_t name,
-                const DatagramSocket* from) noexcept;
-  // The next datagram, already in receives().lone_buffer().
-  void received_in_place(std::size_t len, const Address& source) noexcept {
-    receives_.delivered(len, {.src_addr = source_name(source)}, routes_);
-  }
+  Receiver& receiver() noexcept { return receiver_; }
 
   // For groups, with the engine's mutex held.
   EventQueueCore& events() noexcept { return *events_; }
   unsigned interface() const noexcept { return interface_; }
   std::string local_text() const { return local_.to_string(); }
   void tune(int fd) const noexcept;
-  bool joins_datagrams() const noexcept;
-  void forget(const MulticastGroup& group) noexcept;
-  void forget_kept(const DatagramSocket* socket) noexcept { kept_.drop_from(socket); }
+  bool coalesces_datagrams() const noexcept;
+  void remove_group(const MulticastGroup& group) noexcept;
 
  private:
   struct Message {
@@ -98,7 +82,7 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
     void* context = nullptr;
     bool silent = false;  // fi_inject: no completion on success
   };
-  // A place in groups_; the number of its uses makes the names of groups that are gone invalid.
+  // A place in groups_; the use count makes names of groups that were left invalid.
   struct GroupSlot {
     MulticastGroup* group = nullptr;
     uint64_t uses = 0;
@@ -107,14 +91,11 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   Endpoint(Domain& domain, const fi_info& info, const Address& local, void* context);
   ~Endpoint() = default;
 
-  Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;
-  Status bind_counter(Counter& counter, uint64_t flags) noexcept;
-  Status bind_vector(AddressVector& vector) noexcept;
   int control_flags(int command, uint64_t* flags) noexcept;
   int enable();
   Status open_socket();
   void choose_interface();
-  void find_own_names();
+  void find_own_addresses();
   Status check_join(const void* addr, uint64_t flags, const Result<Address>& group) const noexcept;
   bool is_member(const Address& group) const noexcept;
 
@@ -131,23 +112,19 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   const uint64_t caps_;
   std::size_t max_message_;
   std::size_t tx_size_;
-  uint64_t transmit_flags_;  // what calls without flags use (tx_attr->op_flags)
+  uint64_t transmit_flags_;  // the default of calls without flags (tx_attr->op_flags)
   uint64_t receive_flags_;
   bool enabled_ = false;
-  bool loopback_ = false;       // FI_OPT_WEFT_MULTICAST_LOOPBACK
-  bool names_sources_ = false;  // FI_SOURCE
-  unsigned interface_ = 0;      // of group messages; 0: the system's choice
-  std::size_t mtu_ = 0;         // of that interface; 0: unknown
+  unsigned interface_ = 0;  // that group messages leave by; 0: chosen by the system
+  std::size_t mtu_ = 0;     // of that interface; 0: unknown
   Address local_;
-  std::vector<Address> own_names_;  // what messages of ours bear
-  UniqueFd bound_;                  // holds local_ until the endpoint is enabled
+  UniqueFd bound_;  // holds local_ until the endpoint is enabled
   CompletionRoutes routes_;
   Ref<EventQueue> events_;
   Ref<AddressVector> vector_;
-  ReceiveQueue receives_;
-  KeptDatagrams kept_;
+  Receiver receiver_;
   TransmitBatch batch_;
-  uint64_t last_round_ = 0;  // in which a message went at once
+  uint64_t last_round_ = 0;  // the last round in which a message was sent at once
   std::vector<GroupSlot> groups_;
   DatagramSocket socket_;
 };

@@ -14,8 +14,8 @@
 namespace weft::udp {
 namespace {
 
-// Room for sending is asked for only by those who wait for it: it is nearly always there, and would make every datagram
-// that leaves look like news.
+// EPOLLOUT is requested only while a sender waits for room: a socket nearly always has room, so every datagram sent
+// would report an edge.
 constexpr std::uint32_t interest(bool output) noexcept {
   return EPOLLIN | EPOLLET | (output ? std::uint32_t{EPOLLOUT} : 0);
 }
@@ -28,7 +28,7 @@ Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
   return engine;
 }
 
-// Memory that is never touched costs nothing: most datagrams use the first page of their slot.
+// Untouched memory costs nothing: most datagrams use the first page of their slot only.
 Engine::Engine(Turns turns) : EngineBase(turns), slots_(new std::byte[kReceiveBatch * kReceiveSlot]) {}
 
 void Engine::drive() noexcept {
@@ -50,7 +50,7 @@ void Engine::progress() noexcept {
   }
 }
 
-// Some may stay unsent, because the kernel takes no more at present.
+// Some messages may stay unsent, because the kernel accepts no more at present.
 void Engine::flush() noexcept {
   List<Sender, UnsentTag> now;
   now.splice_back(unsent_);
@@ -62,7 +62,7 @@ void Engine::flush() noexcept {
 
 void Engine::harvest() noexcept {
   if (!register_all()) {
-    // Without readiness the sockets are tried one after the other.
+    // Without readiness all sockets are read one after the other.
     for (Watch* watch : watches_)
       if (!watch->linked()) ready_.push_back(*watch);
   }
@@ -83,7 +83,7 @@ void Engine::harvest() noexcept {
 }
 
 void Engine::run_ready() noexcept {
-  // Only what is queued now: a socket that has more is queued again, and others come first.
+  // Only the sockets that are queued now: a socket with more datagrams is queued again, behind the others.
   List<Watch, ReadyTag> now;
   now.splice_back(ready_);
   while (!now.empty()) {
@@ -106,7 +106,7 @@ bool Engine::prepare_wait() noexcept {
 void Engine::expect_sleepers() noexcept {
   Lock lock(mutex_);
   registering_ = true;
-  (void)register_all();  // where that fails, those who ask prepare_wait() are still served
+  (void)register_all();  // if it fails, prepare_wait() tries again
 }
 
 Status Engine::add(Watch& watch, int fd) {
@@ -133,13 +133,13 @@ void Engine::make_ready(Watch& watch) noexcept {
   waiting_ = false;
 }
 
-// Registering anew reports the present state, so room that came meanwhile is not missed.
+// Changing the registration reports the present state, so room that appeared meanwhile is not missed.
 void Engine::await_output(Watch& watch) noexcept {
   if (std::exchange(watch.output, true)) return;
   if (watch.registered) net::epoll_modify(epoll_.get(), watch.fd, interest(true), &watch);
 }
 
-// Also reports the present state, so nothing that came before is missed.
+// Registering reports the present state, so earlier datagrams are not missed.
 Status Engine::register_one(Watch& watch) noexcept {
   const int result = net::epoll_add(epoll_.get(), watch.fd, interest(watch.output), &watch);
   watch.registered = result >= 0;

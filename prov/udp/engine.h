@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The progress engine of a udp domain: which sockets to read, and what was gathered for sending; fi_domain(3),
+// The progress engine of a udp domain: the sockets to read and the messages gathered for sending; fi_domain(3),
 // progress.
 //
-// A domain with a socket or two reads them whenever the application asks for progress, because a busy poll finds the
-// next datagram a system call earlier that way. Readiness (epoll, edge-triggered) is asked for when there are more, or
-// when somebody is going to sleep.
+// A domain with one or two sockets reads them at each round of progress, because a busy poll then finds the next
+// datagram one system call earlier. Readiness (epoll, edge-triggered) is used with more sockets, or before a thread
+// sleeps.
 //
 // Thread-safety: drive(), prepare_wait(), expect_sleepers() and start_service_thread() take the mutex; everything else
 // is called with the mutex held, and handlers run with it held. Lock order: engine, then the locks of queues and
@@ -24,15 +24,15 @@ namespace weft::udp {
 struct ReadyTag;
 struct UnsentTag;
 
-// What the engine knows of one socket; embedded in its owner, which removes it before it goes away.
+// The engine's record of one socket; embedded in its owner, which removes it before it is destroyed.
 struct Watch : ListHook<ReadyTag> {
-  // Reads once. true: datagrams came, and more may be there. Clears `readable` when the socket has no more.
+  // Reads once. true: datagrams were read, and more may wait. Clears `readable` when the socket has no more.
   using Handler = bool (*)(Watch&) noexcept;
   explicit Watch(Handler ready) noexcept : on_ready(ready) {}
 
   Handler on_ready;
   int fd = -1;
-  bool readable = true;  // as far as we know
+  bool readable = true;  // as last reported
   bool registered = false;
   bool output = false;  // readiness includes room for sending
 };
@@ -60,9 +60,9 @@ class Engine : public EngineBase {
   // From here on the caller holds the mutex.
   Status add(Watch& watch, int fd);
   void remove(Watch& watch) noexcept;  // the descriptor stays open
-  // There is work for the handler that no readiness will tell of: a receive was posted, say.
+  // The handler has work that no readiness reports, for example after a receive was posted.
   void make_ready(Watch& watch) noexcept;
-  // The socket takes no more: sleepers wake up when it does again.
+  // The socket accepts no more: sleepers wake up when it does again.
   void await_output(Watch& watch) noexcept;
   void add_unsent(Sender& sender) noexcept {
     if (!sender.linked()) unsent_.push_back(sender);
@@ -82,7 +82,7 @@ class Engine : public EngineBase {
 
   static constexpr int kBatch = 64;  // readiness events per system call
 
-  bool registering_ = false;  // somebody may poll wait_fd() unasked: every socket is registered at once
+  bool registering_ = false;  // wait_fd() may be polled without prepare_wait(): every socket is registered at once
   std::vector<Watch*> watches_;
   List<Watch, ReadyTag> ready_;
   List<Sender, UnsentTag> unsent_;

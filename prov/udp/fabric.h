@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A udp fabric: one IP network; fi_fabric(3). Owner: its C handle; close answers -FI_EBUSY while domains, event queues
-// or wait sets live. Thread-safe.
+// or wait sets exist. Thread-safe.
 #pragma once
 
 #include <rdma/fi_domain.h>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What udp offers to fi_getinfo(3); objects/ip_info.h finds the addresses.
+// The udp provider's offer to fi_getinfo(3); objects/ip_info.h finds the addresses.
+#include "udp/info.h"
+
 #include <algorithm>
 
 #include "objects/ip_info.h"
 #include "objects/offer.h"
 #include "udp/limits.h"
+#include "udp/logging.h"
 #include "udp/parameters.h"
-#include "udp/provider.h"
 #include "udp/socket.h"
 
 namespace weft::udp {
@@ -44,13 +46,15 @@ InfoPtr make_offer(uint32_t version, const fi_info* hints, const Parameters& par
   return offer;
 }
 
-// A message is a datagram that no router has to cut. What an interface can do beyond Ethernet is for those who ask.
+// A message is one datagram, short enough not to be fragmented. Interfaces with a larger MTU offer more than Ethernet's
+// on request only.
 size_t max_message(const IpCandidate& candidate, const fi_info* hints) {
   const int family = candidate.source.family();
   const size_t header = header_size(family);
   const size_t usual = kEthernetMtu - header;
-  if (candidate.mtu <= header) return usual;
-  const size_t most = std::min(candidate.mtu - header, longest_datagram(family));
+  const size_t mtu = interface_mtu(candidate.domain);
+  if (mtu <= header) return usual;
+  const size_t most = std::min(mtu - header, longest_datagram(family));
   size_t asked = hints != nullptr && hints->ep_attr != nullptr ? hints->ep_attr->max_msg_size : 0;
   if (hints != nullptr && hints->tx_attr != nullptr) asked = std::max(asked, hints->tx_attr->inject_size);
   return std::min(most, std::max(usual, asked));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The few datagrams that were read together with others and found no receive; fi_msg(3).
+// Datagrams that were read in a batch and found no posted receive; fi_msg(3).
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 
 namespace weft::udp {
 
-// Datagrams in one buffer, oldest first. What one reading can bring bounds it; it grows to that once. Guarded by the
-// engine's mutex.
+// Datagrams in one buffer, oldest first. At most one batch of them is stored; the buffer grows to that size once.
+// Guarded by the engine's mutex.
 class KeptDatagrams {
  public:
-  // `origin`: the socket it came from. Out of memory: it is lost, like datagrams are.
+  // `origin`: the socket that it was read from. If memory runs out the datagram is lost.
   void push(std::span<const std::byte> datagram, const Address& source, const void* origin) noexcept;
   bool empty() const noexcept { return next_ == bytes_.size(); }
   struct Kept {
     std::span<const std::byte> datagram;
     Address source;
   };
-  // The oldest one; good until the next call of any kind but drop_first().
+  // The oldest one; valid until the next call except drop_first().
   Kept first() const noexcept;
   void drop_first() noexcept;
-  // Forgets what came from a socket that goes away.
+  // Drops the datagrams of a socket that is being closed.
   void drop_from(const void* origin) noexcept;
 
  private:

@@ -22,7 +22,7 @@ const fi_ops* MulticastGroup::fid_ops() noexcept {
 
 MulticastGroup::MulticastGroup(Endpoint& endpoint, const Address& group, JoinRole role, void* context) noexcept
     : endpoint_(endpoint), address_(group), role_(role) {
-  abi.fid = {FI_CLASS_MC, context, const_cast<fi_ops*>(fid_ops())};
+  abi.fid = {FI_CLASS_MC, context, slots(*fid_ops())};
   abi.fi_addr = FI_ADDR_NOTAVAIL;
 }
 
@@ -49,9 +49,9 @@ Status MulticastGroup::open_socket(std::string& step) {
   if (int code = net::bind_group(fd, address_.data(), address_.size(), interface); code < 0) return Status(code);
   step = "joining";
   if (int code = net::join_group(fd, address_.data(), interface); code < 0) return Status(code);
-  socket_.emplace(*endpoint_, true);
+  socket_.emplace(endpoint_->receiver(), true);
   step = "watching the socket";
-  return socket_->open(std::move(socket), endpoint_->joins_datagrams());
+  return socket_->open(std::move(socket), endpoint_->coalesces_datagrams());
 }
 
 void MulticastGroup::report(Status status, const std::string& step) {
@@ -73,8 +73,8 @@ int MulticastGroup::close() {
   Endpoint& endpoint = *endpoint_;
   {
     Lock lock(endpoint.engine().mutex());
-    endpoint.forget(*this);
-    if (socket_) endpoint.forget_kept(&*socket_);
+    endpoint.remove_group(*this);
+    if (socket_) endpoint.receiver().drop_kept(&*socket_);
     socket_.reset();
   }
   endpoint.events().remove(&abi.fid);

@@ -2,8 +2,8 @@
 // An endpoint's membership in a multicast group: fi_join, fi_close and fi_mc_addr; fi_cm(3).
 //
 // A receiving member has a socket bound to the group's address and port and joined on the endpoint's interface, because
-// a socket that is bound to a local address gets no group's datagrams, and the group's port need not be the endpoint's.
-// Sending goes through the endpoint's own socket, so that receivers see who sent.
+// a socket that is bound to a local address receives no group's datagrams, and the group's port may differ from the
+// endpoint's. Sends use the endpoint's own socket, so that receivers see its address.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -19,10 +19,10 @@
 
 namespace weft::udp {
 
-// Owner: its C handle. The endpoint's close answers -FI_EBUSY while it lives.
+// Owner: its C handle. The endpoint's close answers -FI_EBUSY while it exists.
 class MulticastGroup final : public Object<fid_mc> {
  public:
-  // Becomes a member and tells the endpoint's event queue how that went. With the engine's mutex held.
+  // Becomes a member and posts the result to the endpoint's event queue. With the engine's mutex held.
   static fid_mc* join(Endpoint& endpoint, const Address& group, JoinRole role, fi_addr_t name, void* context);
   static const fi_ops* fid_ops() noexcept;
 

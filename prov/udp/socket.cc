@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The seam to Linux; see socket.h.
+// The system calls; see socket.h.
 #include "udp/socket.h"
 
 #include <netinet/in.h>
@@ -74,7 +74,7 @@ int bind_group(int fd, const sockaddr* group, socklen_t len, unsigned interface)
 }
 
 int join_group(int fd, const sockaddr* group, unsigned interface) noexcept {
-  // Otherwise the memberships of every other socket on the host would count as well.
+  // Without this the memberships of every other socket of the host would apply as well.
   if (group->sa_family == AF_INET6) {
     set_value(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
     const ipv6_mreq request{reinterpret_cast<const sockaddr_in6*>(group)->sin6_addr, interface};

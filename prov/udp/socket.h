@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The udp provider's view of the operating system: with base/socket.h and base/readiness.h every socket, epoll and
-// event call it makes; udp(7), ip(7), ipv6(7).
+// The udp provider's interface to the operating system: with base/socket.h and base/readiness.h every socket, epoll and
+// event call that it makes; udp(7), ip(7), ipv6(7).
 //
-// Every function returns a value >= 0, or -errno; none blocks, EINTR never leaks out.
+// Every function returns a value >= 0 or -errno; none blocks or returns -EINTR.
 #pragma once
 
 #include <netinet/in.h>
@@ -22,16 +22,16 @@ int open_datagram(int family) noexcept;
 ssize_t send(int fd, const msghdr& message) noexcept;
 // A message in one buffer.
 ssize_t send(int fd, const void* bytes, std::size_t len, const sockaddr* to, socklen_t to_len) noexcept;
-// How many of them the kernel took.
+// Returns the number of messages that the kernel accepted.
 int send_many(int fd, mmsghdr* messages, unsigned count) noexcept;
-// The length of the next datagram, whether or not all of it fits, or -EAGAIN.
+// Returns the length of the next datagram, even if it is longer than the buffer, or -EAGAIN.
 ssize_t receive(int fd, void* bytes, std::size_t size, sockaddr_in6& source, socklen_t& source_len) noexcept;
-// Whether nothing at all is there to be received.
+// Whether the socket has nothing to receive.
 bool is_silent(int fd) noexcept;
-// The datagrams received, or -EAGAIN.
+// Returns the number of datagrams received, or -EAGAIN.
 int receive_many(int fd, mmsghdr* messages, unsigned count) noexcept;
 
-// The interface that group messages leave by, 0 for the system's choice; how far they travel.
+// The interface that group messages leave by (0: chosen by the system), and the number of hops that they may travel.
 int set_multicast_interface(int fd, int family, unsigned interface) noexcept;
 int set_multicast_hops(int fd, int family, int hops) noexcept;
 // Binds to a group's address; `interface` is the scope of link-local ones.

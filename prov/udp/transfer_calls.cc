@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The data transfer calls of a datagram endpoint; fi_msg(3). `desc` means nothing here, nor does the source of a
-// receive.
+// The data transfer calls of a datagram endpoint; fi_msg(3). `desc` and the source address of receives are ignored.
 #include <rdma/fi_errno.h>
 
 #include <utility>
@@ -15,13 +14,13 @@
 namespace weft::udp {
 namespace {
 
-// Nobody acknowledges a datagram, and it has no room for completion data.
+// Datagrams are not acknowledged, and have no room for completion data.
 constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA;
 
 }  // namespace
 
-// The first message of a round goes at once, what follows is gathered until the application comes back for progress:
-// it cannot learn of a completion before. Injected messages are gone when the call returns.
+// The first message of a round is sent at once; later ones are gathered until the application makes progress: it cannot
+// read a completion before. Injected messages have left when the call returns.
 ssize_t Endpoint::transmit(const Message& message) noexcept {
   if (!valid_buffers(message.iov, kIovLimit)) return -FI_EINVAL;
   if (message.flags & kUnsupported) return -FI_EBADFLAGS;
@@ -113,25 +112,12 @@ ssize_t Endpoint::injectdata(const void*, size_t, uint64_t, fi_addr_t) noexcept 
 ssize_t Endpoint::post(std::span<const iovec> iov, void* context, uint64_t flags) noexcept {
   if (!valid_buffers(iov, kIovLimit)) return -FI_EINVAL;
   Lock lock(engine().mutex());
-  if (const ssize_t result = receives_.post(iov, context, flags); result != 0) return result;
-  while (!kept_.empty() && !receives_.empty()) {
-    const KeptDatagrams::Kept kept = kept_.first();
-    receives_.deliver(kept.datagram, {.src_addr = source_name(kept.source)}, routes_);
-    kept_.drop_first();
-  }
-  // The sockets' news may be old, and nobody reads while there is no receive.
+  if (const ssize_t result = receiver_.post(iov, context, flags); result != 0) return result;
+  // Sockets are not read while no receive is posted, so `readable` may be old.
   if (socket_.readable) engine().make_ready(socket_);
   for (const GroupSlot& slot : groups_)
     if (slot.group != nullptr) slot.group->receive_posted();
   return 0;
-}
-
-void Endpoint::received(std::span<const std::byte> datagram, const Address& source, fi_addr_t name,
-                        const DatagramSocket* from) noexcept {
-  if (receives_.empty())
-    kept_.push(datagram, source, from);
-  else
-    receives_.deliver(datagram, {.src_addr = name}, routes_);
 }
 
 ssize_t Endpoint::recv(void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {

@@ -20,7 +20,7 @@
 namespace weft::udp {
 namespace {
 
-// What sendmmsg is given for a whole batch.
+// The arguments of sendmmsg for a whole batch.
 struct Packets {
   mmsghdr headers[kSendBatch];
   std::uint8_t runs[kSendBatch];  // messages in each
@@ -39,7 +39,7 @@ void set_segment_size(msghdr& header, std::byte* control, std::uint16_t size) no
   std::memcpy(CMSG_DATA(message), &size, sizeof size);
 }
 
-// The device or the path does not do segmentation, or not of this size.
+// The device or the path does not support segmentation, or not of this size.
 bool refuses_segments(ssize_t result) noexcept {
   return result == -EIO || result == -EINVAL || result == -EMSGSIZE || result == -EOPNOTSUPP;
 }
@@ -76,7 +76,7 @@ void TransmitBatch::finish(std::size_t count, int error, CompletionRoutes& route
   }
 }
 
-// One system call; what it answered, after the messages it is about were reported.
+// Makes one system call, reports the messages that it sent or refused, and returns its result.
 ssize_t TransmitBatch::send_some(int fd, CompletionRoutes& routes) noexcept {
   Packets packets;
   unsigned count = 0;

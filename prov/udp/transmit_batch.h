@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages of one burst, until the kernel takes them: many to a system call (sendmmsg), and runs of equal ones to the
-// same destination as one packet that the kernel or the network card cuts up (UDP_SEGMENT); udp(7).
+// Messages of one burst until the kernel accepts them: many with one system call (sendmmsg), and runs of equal length
+// to one destination as one packet that the kernel or the network card segments (UDP_SEGMENT); udp(7).
 #pragma once
 
 #include <sys/uio.h>
@@ -26,7 +26,7 @@ struct Outgoing {
   bool report = true;  // write a completion on success; failures are always reported
 };
 
-// The kernel has no room at present: time to try again later, not an error.
+// The kernel has no room at present: the call is repeated later, this is not an error.
 constexpr bool is_back_pressure(ssize_t result) noexcept {
   return result == -EAGAIN || result == -ENOBUFS || result == -ENOMEM;
 }
@@ -36,19 +36,18 @@ class TransmitBatch {
  public:
   // Memory for kSendBatch messages. `segment_limit`: the longest message that may be part of a packet, 0: none.
   Status allocate(std::size_t segment_limit) noexcept;
-  bool allocated() const noexcept { return slots_ != nullptr; }
 
   bool empty() const noexcept { return head_ == tail_; }
   bool full() const noexcept { return size() == kSendBatch; }
   std::size_t size() const noexcept { return tail_ - head_; }
   Outgoing& push() noexcept { return slot(tail_++); }
 
-  // Gives the kernel all that it takes, and reports each. false: it takes no more at present.
+  // Passes messages to the kernel and reports each. false: it accepts no more at present.
   bool flush(int fd, CompletionRoutes& routes) noexcept;
-  // Reports what is left as failed.
+  // Reports the rest as cancelled.
   void cancel(CompletionRoutes& routes) noexcept;
 
-  // How many messages from `position` (0: the oldest) on fit into one packet; at least 1.
+  // The number of messages from `position` (0: the oldest) on that fit into one packet; at least 1.
   std::size_t run_at(std::size_t position) const noexcept;
 
  private:

@@ -2,73 +2,34 @@
 // A verbs domain; see domain.h.
 #include "verbs/domain.h"
 
-#include <sys/mman.h>
+#include <rdma/fi_errno.h>
 
+#include <cerrno>
 #include <cstring>
+#include <memory>
+#include <utility>
 
-#include "objects/address_vector.h"
-#include "objects/poll_set.h"
-#include "verbs/atomics.h"
-#include "verbs/completion_status.h"
-#include "verbs/datagram_endpoint.h"
-#include "verbs/device.h"
-#include "verbs/endpoint.h"
-#include "verbs/fabric.h"
-#include "verbs/gids.h"
-#include "verbs/limits.h"
-#include "verbs/offer.h"
-#include "verbs/peer_vector.h"
-#include "verbs/provider.h"
-#include "verbs/queues.h"
-#include "verbs/shared_receive.h"
+#include "verbs/device/logging.h"
+#include "verbs/discovery/offer.h"
+#include "verbs/transfer/atomics.h"
+#include "verbs/transfer/queues.h"
 
 namespace weft::verbs {
 namespace {
 
-constexpr size_t kDiscardSize = 64;
-constexpr size_t kScratchSize = kSpillSize + kDiscardSize;
-
-// libibverbs heeds RDMAV_FORK_SAFE and IBV_FORK_SAFE by itself. Too late once memory was registered, so it is tried
-// whenever a domain is opened and the first one counts. Kernels since 5.12 need nothing.
+// Must precede the first registration of the process, so every opened domain tries it. libibverbs itself observes
+// RDMAV_FORK_SAFE and IBV_FORK_SAFE. Kernels since 5.12 need nothing.
 void prepare_for_fork(const Parameters& parameters) noexcept {
   if (!parameters.fork_safe || ibv_is_fork_initialized() != IBV_FORK_DISABLED) return;
   if (const int error = ibv_fork_init(); error != 0)
-    FI_WARN(&provider(), FI_LOG_DOMAIN, "registered memory cannot be made safe from forks: %s%s\n", fi_strerror(error),
+    FI_WARN(&provider(), FI_LOG_DOMAIN, "cannot make registered memory fork-safe: %s%s\n", fi_strerror(error),
             error == EINVAL ? " (memory was registered before; set RDMAV_FORK_SAFE=1)" : "");
-}
-
-bool wants_datagrams(const fi_info* info) noexcept {
-  return info != nullptr && info->ep_attr != nullptr && info->ep_attr->type == FI_EP_DGRAM;
-}
-
-bool asks_for_progress(const fi_domain_attr& attr) noexcept {
-  return attr.control_progress == FI_PROGRESS_AUTO || attr.progress == FI_PROGRESS_AUTO;
-}
-
-// The port that has the GID of the info's source, or that the parameters choose.
-DatagramPort find_port(const Device& device, const fi_info& info, const Parameters& parameters) {
-  IbUdAddress source{};
-  if (info.src_addr != nullptr && info.src_addrlen >= sizeof source) std::memcpy(&source, info.src_addr, sizeof source);
-  for (std::uint8_t number = 1; number <= device.port_count(); ++number)
-    if (GidTable::of(device, number).contains(source.gid)) return {number, source.gid};
-  DatagramPort first;
-  const auto index = static_cast<std::uint32_t>(std::max(parameters.gid_index, 0));
-  for (std::uint8_t number = 1; number <= device.port_count(); ++number) {
-    const auto port = device.port(number);
-    if (!port || !port->active()) continue;
-    first.number = number;
-    break;
-  }
-  const GidTable table = GidTable::of(device, first.number);
-  for (const ibv_gid_entry& entry : table.entries())
-    if (entry.gid_index == index) first.gid = entry.gid;
-  return first;
 }
 
 }  // namespace
 
-void Domain::Unmap::operator()(void* memory) const noexcept {
-  ::munmap(memory, kScratchSize);
+bool wants_datagrams(const fi_info* info) noexcept {
+  return info != nullptr && info->ep_attr != nullptr && info->ep_attr->type == FI_EP_DGRAM;
 }
 
 int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context) {
@@ -84,66 +45,17 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
             fi_strerror(status.error()));
     return status.code();
   }
-  if (asks_for_progress(*info->domain_attr))
-    if (Status status = fabric.engine().start_service_thread(); !status.ok()) return status.code();
   std::unique_ptr<Domain> opened(new Domain(fabric, std::move(*device), std::move(pd), *info, context));
-  if (Status status = opened->progress_.open(opened->progresses_by_itself_ ? nullptr : &fabric.engine()); !status.ok())
-    return status.code();
-  opened->register_scratch();
+  if (Status status = opened->start(); !status.ok()) return status.code();
   *domain = &opened.release()->abi;
   return 0;
 }
 
 Domain::Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info, void* context)
-    : DomainBase(fabric, info, context),
-      device_(std::move(device)),
-      local_(CmAddress::from(info.addr_format, info.src_addr, info.src_addrlen).value_or(CmAddress())),
-      datagram_port_(info.addr_format == FI_ADDR_IB_UD ? find_port(*device_, info, fabric.parameters) : DatagramPort()),
-      for_datagrams_(wants_datagrams(&info)),
-      caps_(info.caps),
-      progresses_by_itself_(asks_for_progress(*info.domain_attr)),
-      pd_(std::move(pd)) {}
+    : DomainBase(fabric, info, context, fabric, std::move(device), std::move(pd), info),
+      for_datagrams_(wants_datagrams(&info)) {}
 
 Domain::~Domain() = default;
-
-// Registered memory of our own. Without it (a low limit of locked memory) the domain lacks a few comforts only.
-void Domain::register_scratch() noexcept {
-  void* memory = ::mmap(nullptr, kScratchSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return;
-  scratch_.reset(memory);
-  scratch_region_.reset(ibv_reg_mr(pd(), memory, kScratchSize, IBV_ACCESS_LOCAL_WRITE));
-  if (scratch_region_ == nullptr) {
-    FI_INFO(&provider(), FI_LOG_DOMAIN,
-            "cannot register %zu bytes (see ulimit -l): messages that are too long for their buffer will end the "
-            "connection\n",
-            kScratchSize);
-    return;
-  }
-  const auto base = reinterpret_cast<uintptr_t>(memory);
-  spill_ = {base, kSpillSize, scratch_region_->lkey};
-  discard_ = {base + kSpillSize, kDiscardSize, scratch_region_->lkey};
-}
-
-CmEngine& Domain::engine() const noexcept {
-  return fabric().engine();
-}
-
-AccessRules Domain::access_rules() const noexcept {
-  const bool wanted = caps_ == 0 || (caps_ & FI_ATOMIC) != 0;
-  return {.atomics = wanted && device_->attr().orig_attr.atomic_cap != IBV_ATOMIC_NONE, .iwarp = device_->is_iwarp()};
-}
-
-Result<CompletionChannel*> Domain::channel_without_queue() noexcept try {
-  std::lock_guard lock(mutex_);
-  if (channel_without_queue_ == nullptr) {
-    auto channel = CompletionChannel::open(*this, nullptr);
-    if (!channel) return failure(channel.error());
-    channel_without_queue_ = std::move(*channel);
-  }
-  return channel_without_queue_.get();
-} catch (const std::bad_alloc&) {
-  return failure(FI_ENOMEM);
-}
 
 void Domain::report_registration(::fid* region, void* context) noexcept {
   std::unique_lock lock(mutex_);
@@ -183,44 +95,6 @@ int Domain::control(int command, void* argument) {
   }
 }
 
-// Connected endpoints have no use for one, but programs open it all the same.
-int Domain::av_open(fi_av_attr* attr, fid_av** av, void* context) {
-  if (av == nullptr) return -FI_EINVAL;
-  if (for_datagrams_) return PeerVector::open(*this, attr, av, context);
-  return release_to(AddressVector<CmEngine>::open(Ref<RefCounted>(*this), attr, addr_format(), context), av);
-}
-
-int Domain::cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
-  if (cq == nullptr || attr == nullptr) return -FI_EINVAL;
-  auto channel = CompletionChannel::open(*this, attr);
-  if (!channel) return channel.error().code();
-  auto queue = CompletionQueue::open(Ref<RefCounted>(*this), attr, **channel, api_version(), true,
-                                     &completion_error_text, context);
-  if (!queue) return queue.error().code();
-  channel->release()->serve(*queue);  // which ends it
-  *cq = &(*queue)->abi;
-  return 0;
-}
-
-int Domain::cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context) {
-  if (cntr == nullptr) return -FI_EINVAL;
-  return release_to(Counter::open(Ref<RefCounted>(*this), attr, progress_, true, context), cntr);
-}
-
-int Domain::poll_open(fi_poll_attr* attr, fid_poll** set) {
-  if (set == nullptr) return -FI_EINVAL;
-  return release_to(PollSet::open(Ref<RefCounted>(*this), attr), set);
-}
-
-int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
-  return wants_datagrams(info) ? DatagramEndpoint::open(*this, info, ep, context)
-                               : Endpoint::open(*this, info, ep, context);
-}
-
-int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context) {
-  return ep == nullptr ? -FI_EINVAL : SharedReceive::open(*this, attr, ep, context);
-}
-
 int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags) {
   if (attr == nullptr) return -FI_EINVAL;
   if ((flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC)) != 0) return -FI_EOPNOTSUPP;
@@ -231,16 +105,6 @@ int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* 
   if (!has_atomic(*this, kind, datatype, operation)) return -FI_EOPNOTSUPP;
   *attr = {.count = kAtomicCount, .size = sizeof(uint64_t)};
   return 0;
-}
-
-int Domain::regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,
-                 uint64_t flags, fid_mr** mr, void* context) {
-  if ((flags & FI_MR_DMABUF) != 0) return -FI_EBADFLAGS;  // only attributes can tell of one
-  return DomainBase::regv(iov, count, access, offset, requested_key, flags, mr, context);
-}
-
-int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
-  return MemoryRegion::open(*this, attr, flags, mr);
 }
 
 }  // namespace weft::verbs

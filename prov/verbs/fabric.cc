@@ -4,10 +4,8 @@
 
 #include <rdma/providers/fi_log.h>
 
-#include "verbs/domain.h"
-#include "verbs/passive_endpoint.h"
-#include "verbs/provider.h"
-#include "verbs/queues.h"
+#include "verbs/device/logging.h"
+#include "verbs/transfer/queues.h"
 
 namespace weft::verbs {
 
@@ -23,17 +21,6 @@ Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
 }
 
 Fabric::Fabric(Parameters values, std::unique_ptr<CmEngine> engine, const fi_fabric_attr& attr, void* context) noexcept
-    : FabricBase(attr, context), parameters(std::move(values)), engine_(std::move(engine)) {}
-
-int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
-  // A domain that progresses by itself makes connections by itself.
-  if (info != nullptr && info->domain_attr != nullptr && info->domain_attr->control_progress == FI_PROGRESS_AUTO)
-    if (Status status = engine_->start_service_thread(); !status.ok()) return status.code();
-  return Domain::open(*this, info, domain, context);
-}
-
-int Fabric::passive_ep(fi_info* info, fid_pep** pep, void* context) {
-  return PassiveEndpoint::open(*this, info, pep, context);
-}
+    : FabricBase(attr, context, std::move(values), std::move(engine)) {}
 
 }  // namespace weft::verbs

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The module's one export, which libfabric calls after it has loaded it; fi_provider(3).
-#include "verbs/parameters.h"
-#include "verbs/provider.h"
+#include "verbs/device/logging.h"
+#include "verbs/device/parameters.h"
 
-// Always there, whatever the machine has: fi_getinfo says what is missing.
+// Never null, even without RDMA devices: fi_getinfo logs what is missing.
 extern "C" __attribute__((visibility("default"))) fi_provider* fi_prov_ini(void) {
   weft::verbs::Parameters::define();
   return &weft::verbs::provider();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The bridge between a slot of a C ops table and a C++ member function. The ABI's tables are the virtual functions:
-// a class that has a method named like a slot fills that slot, at no cost per call; nothing else is dispatched.
+// The bridge between a slot of a C ops table and a C++ member function. The ABI's tables are the virtual functions: a
+// class that has a method named like a slot fills that slot, at no cost per call; there is no other dispatch.
 //
 //   struct Endpoint : Object<fid_ep> { ssize_t send(const void*, size_t, void*, fi_addr_t, void*) noexcept; ... };
 //   constexpr fi_ops_msg kMsgOps = make_msg_ops<Endpoint>();
 //
-// Beware: a slot method that is misspelt, private or overloaded is silently taken for absent; static_assert beside the
-// class on what it advertises.
+// Beware: a slot method that is misspelt, private or overloaded silently counts as absent; static_assert beside the
+// class on the slots that it needs.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -19,6 +19,9 @@
 
 namespace weft {
 
+// Gives an endpoint tables whose calls all answer -FI_ENOSYS; its class then sets its own. (src/abi/refused_calls.cc)
+void refuse_calls(fid_ep& endpoint) noexcept;
+
 // Base of every object behind a handle. Its only member is the C struct, so handle and object share one address;
 // deriving from fid_ep itself would hide struct fid behind its member named fid.
 template <class Fid>
@@ -26,10 +29,19 @@ struct Object {
   using Abi = Fid;
   Fid abi{};
 
-  Object() noexcept = default;
+  Object() noexcept {
+    if constexpr (std::is_same_v<Fid, fid_ep>) refuse_calls(abi);
+  }
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
 };
+
+// A table for the member of a C struct that points to it. The structs declare pointers to mutable tables, but
+// applications only call through them: tables are constants, and this is the only place that drops `const`.
+template <class Ops>
+constexpr Ops* slots(const Ops& table) noexcept {
+  return const_cast<Ops*>(&table);
+}
 
 template <class T>
 T& object(const void* handle) noexcept {
@@ -37,14 +49,14 @@ T& object(const void* handle) noexcept {
   return static_cast<T&>(*static_cast<Object<typename T::Abi>*>(const_cast<void*>(handle)));
 }
 
-// The object behind `fid` if it is a T of this very provider, else nullptr: a NULL handle, one of another class, one of
-// another provider (its ops table differs). Every class names its table with `static const fi_ops* fid_ops()`.
+// The object of `fid` if it is a T of this provider, else nullptr: a NULL handle, a handle of another class or of
+// another provider (its ops table differs). Every class returns its table from `static const fi_ops* fid_ops()`.
 template <class T>
 T* object_if(const ::fid* fid) noexcept {
   return fid != nullptr && fid->ops == T::fid_ops() ? &object<T>(fid) : nullptr;
 }
 
-// What a control-path method threw (the standard library only) as an error code. Call it from a catch block.
+// The error code for an exception of the standard library that left a control-path method. Called in a catch block.
 inline int error_from_current_exception() noexcept {
   try {
     throw;
@@ -55,7 +67,7 @@ inline int error_from_current_exception() noexcept {
   }
 }
 
-// Hands a newly opened object to the application; `handle` stays untouched when it could not be opened.
+// Passes a newly opened object to the application; `handle` stays untouched when it could not be opened.
 template <class T, class Handle>
 int release_to(Result<T*> opened, Handle** handle) noexcept {
   if (!opened) return opened.error().code();
@@ -63,8 +75,8 @@ int release_to(Result<T*> opened, Handle** handle) noexcept {
   return 0;
 }
 
-// op<&T::send> turns into the C function that its table slot asks for. noexcept methods (the data path) are inlined
-// away; the others are guarded, so that no exception crosses the ABI.
+// op<&T::send> converts to the C function type of its table slot. noexcept methods (the data path) are inlined away;
+// the others are guarded, so that no exception crosses the ABI.
 template <auto Method>
 struct op;
 
@@ -91,7 +103,7 @@ struct op<Method> {
   }
 };
 
-// always<FI_ENOSYS>: fills any slot with a constant answer.
+// always<FI_ENOSYS>: fills any slot with a function that returns a constant.
 template <int Error>
 struct always {
   template <class R, class... A>

@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// What `regv` of that table says, in the words of `regattr`.
+// The arguments of `regv` in the form of `regattr`.
 inline fi_mr_attr describe_region(const iovec* iov, size_t count, uint64_t access, uint64_t offset,
                                   uint64_t requested_key, void* context) noexcept {
   fi_mr_attr attr{};

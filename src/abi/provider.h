@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A provider as the core sees it; fi_provider(7) governs the calls.
+// A provider's table for the core; fi_provider(7) governs the calls.
 #pragma once
 
 #include <rdma/providers/fi_prov.h>
@@ -8,9 +8,9 @@
 
 namespace weft {
 
-// `GetInfo` answers fi_getinfo, `Fabric::open` opens a fabric; what either throws becomes an error code here. The name
-// is a literal. The result is constant but for `context`, where the core keeps its marks, so a provider keeps it in a
-// static.
+// `GetInfo` answers fi_getinfo, `Fabric::open` opens a fabric; exceptions of either become error codes here. The name
+// is a literal. The result is constant except for `context`, where the core stores its marks, so a provider stores it
+// in a static variable.
 template <class Fabric, auto GetInfo>
 fi_provider make_provider(const char* name) noexcept {
   return {

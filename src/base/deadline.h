@@ -24,7 +24,7 @@ class Deadline {
   bool expired() const noexcept { return !infinite() && Clock::now() >= at_; }
   constexpr Clock::time_point time() const noexcept { return at_; }
 
-  // What poll() takes: -1 for ever, else rounded up so that poll() never returns early and spins.
+  // The timeout for poll(): -1 for ever, else rounded up so that poll() never returns early and spins.
   int remaining_ms() const noexcept {
     if (infinite()) return -1;
     auto left = std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()).count();

@@ -18,7 +18,7 @@ namespace weft {
 template <class T, class Tag, Clock::time_point T::*At>
 class DeadlineQueue {
  public:
-  // Before anything else.
+  // Called before any other member.
   Status open() noexcept {
     const int fd = net::timer_open();
     if (fd < 0) return Status(fd);
@@ -32,7 +32,7 @@ class DeadlineQueue {
   void set(T& item, Clock::time_point at) noexcept {
     cancel(item);
     item.*At = at;
-    // Deadlines mostly come in ascending order (one timeout for all), so the place is found from the back.
+    // Deadlines mostly come in ascending order (one timeout for all), so the search starts at the back.
     List<T, Tag> later;
     while (!items_.empty() && items_.back().*At > at) {
       T& last = items_.back();
@@ -43,10 +43,10 @@ class DeadlineQueue {
     items_.splice_back(later);
     if (at < armed_) arm(at);
   }
-  static void cancel(T& item) noexcept { static_cast<ListHook<Tag>&>(item).unlink(); }
+  static void cancel(T& item) noexcept { List<T, Tag>::unlink(item); }
 
-  // Once fd() is readable: takes the items whose deadline has passed at `now` out, one by one, and hands each to
-  // `passed`, which may destroy it, set deadlines and cancel others.
+  // Called once fd() is readable: takes out the items whose deadline has passed at `now`, one by one, and passes each
+  // to `passed`, which may destroy it, set deadlines and cancel others.
   template <class Passed>
   void run(Clock::time_point now, Passed passed) noexcept {
     net::timer_drain(timer_.get());
@@ -56,8 +56,7 @@ class DeadlineQueue {
   }
 
  private:
-  // The timer is never disarmed and seldom moved: an early expiry costs one look, a system call per deadline would cost
-  // more.
+  // The timer is never disarmed and seldom moved: a needless expiry costs less than a system call for each deadline.
   void arm(Clock::time_point at) noexcept {
     armed_ = at;
     net::timer_arm(timer_.get(), at);

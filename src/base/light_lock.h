@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The lock of data paths: one atomic exchange to take and one to release when nobody else wants it, inlined; whoever
-// has to wait sleeps in the kernel, so a holder that was preempted is not spun against.
+// The lock of data paths: without contention one inlined atomic exchange to take it and one to release it. Waiters
+// sleep in the kernel instead of spinning against a holder that may be preempted.
 #pragma once
 
 #include <linux/futex.h>
@@ -43,8 +43,8 @@ class LightLock {
   }
 
  private:
-  // No other thread has ever been started: nobody to exclude, so plain moves do. The state is kept all the same, for
-  // the case that one is started while the lock is held.
+  // No other thread has ever been started, so plain loads and stores are enough. The state is stored all the same,
+  // because a thread may be started while the lock is held.
   static bool alone() noexcept {
 #if __has_include(<sys/single_threaded.h>)
     return __libc_single_threaded != 0;
@@ -55,9 +55,9 @@ class LightLock {
 
   static constexpr int kFree = 0;
   static constexpr int kHeld = 1;
-  static constexpr int kWanted = 2;  // held, and somebody may be asleep
+  static constexpr int kWanted = 2;  // held, and a waiter may be asleep
 
-  // Out of line, so that who uses the lock saves no registers for them.
+  // Out of line, so that callers of lock() and unlock() save no registers for the slow path.
   [[gnu::noinline, gnu::cold]] void wait() noexcept {
     while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) futex(FUTEX_WAIT_PRIVATE, kWanted);
   }

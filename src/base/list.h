@@ -44,6 +44,10 @@ class List {
   bool empty() const noexcept { return root_.next_ == &root_; }
   T& front() noexcept { return element(root_.next_); }
   T& back() noexcept { return element(root_.previous_); }
+  // For elements of several lists: of this list alone.
+  static bool linked(const T& value) noexcept { return static_cast<const Hook&>(value).linked(); }
+  static void unlink(T& value) noexcept { static_cast<Hook&>(value).unlink(); }
+
   void push_back(T& value) noexcept { link(value, root_.previous_, &root_); }
   void push_front(T& value) noexcept { link(value, &root_, root_.next_); }
   // `value` goes in front of `position`.
@@ -53,13 +57,13 @@ class List {
   }
   T& pop_front() noexcept {
     T& value = front();
-    static_cast<Hook&>(value).unlink();
+    unlink(value);
     return value;
   }
   void clear() noexcept {
     while (!empty()) root_.next_->unlink();
   }
-  // All elements of `other`, in order, to the end of this list.
+  // Moves all elements of `other`, in order, to the end of this list.
   void splice_back(List& other) noexcept {
     if (other.empty()) return;
     Hook* first = other.root_.next_;
@@ -69,6 +73,16 @@ class List {
     last->next_ = &root_;
     root_.previous_ = last;
     other.root_.next_ = other.root_.previous_ = &other.root_;
+  }
+
+  // `visit` may unlink the element that it gets.
+  template <class Visit>
+  void for_each(Visit&& visit) noexcept {
+    for (Hook* at = root_.next_; at != &root_;) {
+      T& value = element(at);
+      at = at->next_;
+      visit(value);
+    }
   }
 
   class iterator {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A mutex that can be told not to lock, for as long as the application's promises see to it that its users take turns:
-// the threading models of fi_domain(3). They pay for no atomic operation then. It may be told to lock at any time
-// (decision 0006).
+// A mutex that can be turned off while the application promises to serialise its users: the threading models of
+// fi_domain(3). Then it costs no atomic operation. It can be turned on at any time (decision 0006).
 //
-// ThreadSanitizer finds locks taken in opposite orders with std::mutex only, so there it is one.
+// ThreadSanitizer finds lock order inversions of std::mutex only, so its builds use that.
 #pragma once
 
 #include <linux/membarrier.h>
@@ -29,67 +28,67 @@ using MutexLock = std::mutex;
 using MutexLock = LightLock;
 #endif
 
-// Meets Lockable, so std::lock_guard and std::unique_lock apply. It starts as a lock, or as nothing at all: for users
-// who take turns, with enable() too. disable() makes it give way to users who take turns among themselves, but not with
-// whoever enables it.
+// Meets Lockable, so std::lock_guard and std::unique_lock apply. It starts on or off. If it starts off, the application
+// serialises enable() with the users too. disable() turns it off for users that are serialised among themselves, but
+// not with a thread that calls enable().
 //
-// Whoever enters after disable() says so, then looks whether that is still right; whoever enables the lock says that,
-// then looks whether somebody is inside. For one of them to see the other, both need a barrier in between. The one that
-// enables, which is rare, makes all threads of the process have one.
+// After disable() a user stores that it enters, then loads the mode; enable() stores the mode, then loads whether a
+// user is inside. For one of them to see the other, both need a barrier in between. enable(), which is rare, imposes
+// the barrier on all threads of the process (membarrier).
 class Mutex {
  public:
-  explicit Mutex(bool enabled = true) noexcept : mode_(enabled ? Mode::kLocks : Mode::kTurns) {}
+  explicit Mutex(bool enabled = true) noexcept : mode_(enabled ? Mode::kOn : Mode::kOff) {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
   void lock() {
-    if (mode() == Mode::kTurns) return;
-    if (mode() == Mode::kGivesWay && enter()) return;
+    if (mode() == Mode::kOff) return;
+    if (mode() == Mode::kBypassed && enter()) return;
     mutex_.lock();
   }
   bool try_lock() {
-    if (mode() == Mode::kTurns) return true;
-    if (mode() == Mode::kGivesWay && enter()) return true;
+    if (mode() == Mode::kOff) return true;
+    if (mode() == Mode::kBypassed && enter()) return true;
     return mutex_.try_lock();
   }
   void unlock() {
-    if (mode() == Mode::kTurns) return;
+    if (mode() == Mode::kOff) return;
     if (entered_) return leave();
     mutex_.unlock();
   }
 
-  bool enabled() const noexcept { return mode() == Mode::kLocks; }
-  // From now on it locks, and whoever was inside has left. Any thread that is not inside itself; of several, one at a
-  // time.
+  bool enabled() const noexcept { return mode() == Mode::kOn; }
+  // Turns the lock on and waits until all users have left. Called by a thread that is not inside, one at a time.
   void enable() noexcept {
     const Mode before = mode();
-    mode_.store(Mode::kLocks, std::memory_order_relaxed);
-    if (before == Mode::kGivesWay) wait_until_left();
+    mode_.store(Mode::kOn, std::memory_order_relaxed);
+    if (before == Mode::kBypassed) wait_until_left();
   }
-  // From now on its users take turns among themselves. The caller has it locked. False, and nothing changed, where the
-  // system lacks what enable() needs while others work.
+  // Turns the lock off: its users are serialised from now on. The caller holds it. False, with nothing changed, where
+  // the system lacks membarrier.
   bool disable() noexcept {
     if (!enabled()) return true;
     if (::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0) return false;
-    mode_.store(Mode::kGivesWay, std::memory_order_relaxed);
+    mode_.store(Mode::kBypassed, std::memory_order_relaxed);
     return true;
   }
-  // Returns after everybody has left who was inside when it was called, even if it does not lock. Not from inside.
+  // Returns after all users that were inside at the time of the call have left, even if it is off. Not called from
+  // inside.
   void wait_for_others() {
-    if (mode() == Mode::kGivesWay) return wait_until_left();
+    if (mode() == Mode::kBypassed) return wait_until_left();
     lock();
     unlock();
   }
 
  private:
-  enum class Mode : std::uint8_t { kTurns, kGivesWay, kLocks };
+  enum class Mode : std::uint8_t { kOff, kBypassed, kOn };
 
   Mode mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
-  // Always inlined, or the case of real locks would save registers for this one.
+  // Always inlined, otherwise the path with real locks would save registers for it.
   [[gnu::always_inline]] bool enter() noexcept {
     entering_.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (mode() == Mode::kGivesWay) [[likely]] {
+    if (mode() == Mode::kBypassed) [[likely]] {
       entered_ = true;
       return true;
     }
@@ -107,8 +106,8 @@ class Mutex {
 
   MutexLock mutex_;
   std::atomic<Mode> mode_;
-  std::atomic<bool> entering_{false};  // somebody is inside without the lock, or about to find that it is needed
-  bool entered_ = false;               // the former; whoever holds the lock sees false
+  std::atomic<bool> entering_{false};  // a user is inside without the lock, or about to find that it is on
+  bool entered_ = false;               // a user is inside without the lock; holders of the lock read false
 };
 
 using Lock = std::lock_guard<Mutex>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Records of one type, handed out from slabs and taken back into a free list: steady state allocates nothing, and
-// memory follows the largest number in use at once, not the number of objects that could use some.
+// Records of one type from slabs with a free list: the steady state allocates nothing, and memory follows the largest
+// number of records in use at once, not the number of objects that may use some.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How an engine learns that there is something to do: a set of descriptors, timers and events that can be in it;
-// epoll(7), timerfd_create(2), eventfd(2).
+// How an engine learns that it has work: a set of descriptors, and the timers and events that can be in it; epoll(7),
+// timerfd_create(2), eventfd(2).
 //
-// Functions that return a value return one >= 0, or -errno; none blocks, EINTR never leaks out.
+// Functions with a result return a value >= 0 or -errno; none blocks or returns -EINTR.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ int epoll_add(int epoll_fd, int fd, std::uint32_t events, void* data) noexcept;
 // The descriptor stays registered, for another owner.
 int epoll_modify(int epoll_fd, int fd, std::uint32_t events, void* data) noexcept;
 int epoll_remove(int epoll_fd, int fd) noexcept;
-// What is ready now; never waits.
+// Returns what is ready now, without waiting.
 int epoll_wait(int epoll_fd, epoll_event* events, int max) noexcept;
 
 // A descriptor that becomes readable at an absolute time.
@@ -26,7 +26,7 @@ int timer_open() noexcept;
 int timer_arm(int fd, Clock::time_point at) noexcept;
 void timer_drain(int fd) noexcept;
 
-// A descriptor that is readable from signal to drain.
+// A descriptor that is readable from event_signal() to event_drain().
 int event_open() noexcept;
 void event_signal(int fd) noexcept;
 void event_drain(int fd) noexcept;

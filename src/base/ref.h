@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Counted references from children to parents. A parent never disappears under a child: its close answers -FI_EBUSY
-// while in_use(). The count is a use count, not an owner: the C handle owns the object.
+// Counted references from children to parents. A parent outlives its children: its close answers -FI_EBUSY while
+// in_use(). The count is a use count, not an owner: the C handle owns the object.
 #pragma once
 
 #include <atomic>

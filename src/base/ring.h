@@ -16,25 +16,14 @@ class Ring {
  public:
   std::size_t size() const noexcept { return tail_ - head_; }
   bool empty() const noexcept { return head_ == tail_; }
-  std::size_t capacity() const noexcept { return capacity_; }
 
   void push_back(const T& value) {
     if (size() == capacity_) grow();
     slots_[tail_++ & (capacity_ - 1)] = value;
   }
-  void push_front(const T& value) {
-    if (size() == capacity_) grow();
-    slots_[--head_ & (capacity_ - 1)] = value;
-  }
   T& front() noexcept { return slots_[head_ & (capacity_ - 1)]; }
-  T& back() noexcept { return slots_[(tail_ - 1) & (capacity_ - 1)]; }
   T& operator[](std::size_t i) noexcept { return slots_[(head_ + i) & (capacity_ - 1)]; }
   void pop_front() noexcept { ++head_; }
-
-  // Makes room for `count` records in all, so that pushes up to there cannot allocate.
-  void reserve(std::size_t count) {
-    while (capacity_ < count) grow();
-  }
 
  private:
   void grow() {

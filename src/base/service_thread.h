@@ -2,7 +2,8 @@
 // A thread that drives an engine whenever the engine's descriptor is readable: progress without the application's calls
 // (FI_PROGRESS_AUTO, fi_domain(3)).
 //
-// Owner: the engine, which starts it under its mutex and stops it in its destructor, before what it drives goes away.
+// Owner: the engine, which starts it under its mutex and stops it in its destructor, before the objects that it drives
+// are destroyed.
 #pragma once
 
 #include <poll.h>
@@ -20,8 +21,8 @@ class ServiceThread {
  public:
   bool running() const noexcept { return thread_.joinable(); }
 
-  // `serve` runs in the thread, once each time that `readiness_fd` is readable. Once at the most; -FI_EAGAIN and the
-  // like where the system gives no thread.
+  // Called once at most. `serve` runs in the thread, once each time that `readiness_fd` is readable. -FI_EAGAIN or
+  // another error of the system if no thread can be started.
   template <class Serve>
   Status start(int readiness_fd, Serve serve) {
     static_assert(noexcept(serve()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What all sockets have in common, on Linux; see socket.h.
+// Calls that all sockets have in common, on Linux; see socket.h.
 #include "base/socket.h"
 
 #include "base/unique_fd.h"

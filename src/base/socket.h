@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The calls to the operating system that sockets of every kind have in common; socket(7).
 //
-// Every function returns a value >= 0, or -errno; none blocks, EINTR never leaks out.
+// Every function returns a value >= 0 or -errno; none blocks or returns -EINTR.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 
 namespace weft::net {
 
-// What `call` returns, or -errno. Repeats a call that a signal interrupted: these do not block, so that is rare.
+// The result of `call`, or -errno. Repeats a call that a signal interrupted: the calls do not block, so that is rare.
 template <class Call>
 auto checked(Call call) noexcept -> decltype(call()) {
   decltype(call()) result;
@@ -20,7 +20,7 @@ auto checked(Call call) noexcept -> decltype(call()) {
   return result < 0 ? -errno : result;
 }
 
-// A setsockopt whose value is of any type.
+// setsockopt with a value of any type.
 template <class T>
 int set_value(int fd, int level, int name, const T& value) noexcept {
   return checked([&] { return ::setsockopt(fd, level, name, &value, sizeof value); });
@@ -28,7 +28,7 @@ int set_value(int fd, int level, int name, const T& value) noexcept {
 
 int bind(int fd, const sockaddr* address, socklen_t len) noexcept;
 int getsockname(int fd, sockaddr* address, socklen_t* len) noexcept;
-// The local address that packets to `peer` would bear; asks the routing table, sends nothing.
+// The source address that packets to `peer` would have; reads the routing table and sends nothing.
 int route(const sockaddr* peer, socklen_t peer_len, sockaddr* local, socklen_t* local_len) noexcept;
 int set_option(int fd, int level, int name, int value) noexcept;
 

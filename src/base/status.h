@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The one error currency beneath the C ABI: a negative fabric errno, or 0 (fi_errno(3)). Slot methods return plain
+// The only form of errors beneath the C ABI: a negative fabric errno, or 0 (fi_errno(3)). Slot methods return plain
 // int/ssize_t; everything below returns Status or Result<T> so that no error can be dropped unseen.
 #pragma once
 
@@ -15,7 +15,7 @@ class [[nodiscard]] Status {
   // `code` is 0 or negative.
   constexpr explicit Status(int code) noexcept : code_(code) {}
 
-  // The one place where errno becomes an error; 0 (which a failed call must not leave) becomes EIO, never success.
+  // The only place where an errno becomes an error; 0 (which a failed call must not leave) becomes EIO, never success.
   static Status from_errno(int error) noexcept { return Status(error > 0 ? -error : -EIO); }
   static Status last_errno() noexcept { return from_errno(errno); }
 

@@ -7,7 +7,7 @@
 namespace weft::core {
 namespace {
 
-// Lets `pointer`, which leads to `size` bytes of an older T, lead to `current` instead.
+// Copies the `size` bytes of an older T behind `pointer` to `current` and redirects `pointer` there.
 template <class T>
 void upgrade(T*& pointer, T& current, std::size_t size) noexcept {
   if (pointer == nullptr) return;

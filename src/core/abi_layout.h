@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How large fi_info and its attribute structures were in earlier releases, and how to read one of those as a current
-// one; fabric(7) ABI CHANGES. Structures only ever grew at their end, so a layout is a row of byte counts.
+// The sizes of fi_info and its attribute structures in earlier releases, and reading such a structure as a current one;
+// fabric(7) ABI CHANGES. Structures only ever grew at their end, so a layout is a row of byte counts.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -81,15 +81,15 @@ constexpr const AbiLayout& layout_of_api(uint32_t version) noexcept {
   return kAbi1_9;
 }
 
-// An info of an older layout seen as a current one: members it does not have are zero. Strings, keys and addresses stay
-// the original's, so this lives no longer than that; it is not a list.
+// A current-layout view of an fi_info of an older layout: members that the old layout lacks are zero. Strings, keys and
+// addresses stay the original's, so the view must not outlive the original; `next` is NULL.
 class UpgradedInfo {
  public:
   UpgradedInfo(const fi_info* old, const AbiLayout& layout) noexcept;
   UpgradedInfo(const UpgradedInfo&) = delete;
   UpgradedInfo& operator=(const UpgradedInfo&) = delete;
 
-  // nullptr when there was no info to start with.
+  // nullptr when the original was nullptr.
   const fi_info* get() const noexcept { return present_ ? &info_ : nullptr; }
 
  private:

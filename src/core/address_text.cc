@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kTruncated = "(truncated)";
 constexpr std::size_t kGidSize = 16;
 
-// What an FI_ADDR_EFA address and the like consist of.
+// A member of an address in raw bytes.
 template <class T>
 T part(const void* address, std::size_t offset) noexcept {
   T value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The providers that are linked into the library. The build lists them in WEFT_BUILTIN_PROVIDERS as X(tcp) X(udp) ...;
-// each has an entry point weft_<name>_ini, which is to it what fi_prov_ini is to a plug-in.
+// The providers linked into the library; fi_provider(7). The build lists them in WEFT_BUILTIN_PROVIDERS as X(tcp)
+// X(udp) ...; the entry point weft_<name>_ini corresponds to fi_prov_ini of a plug-in.
 #include "core/registry.h"
 
 #define X(name) extern "C" fi_provider* weft_##name##_ini(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Why a provider refuses; see capture.h.
+// The reason for which a provider refuses; see capture.h.
 #include "core/capture.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace weft::core {
 namespace {
 
-// A provider complains about its last candidate last, with a line on what it has and one on what was asked for.
+// A provider logs its last candidate last: one line with its own value, one with the requested value.
 constexpr std::size_t kLines = 4;
 
 thread_local Capture* innermost = nullptr;
@@ -30,7 +30,7 @@ Capture* Capture::current() noexcept {
 void Capture::add(std::string_view line) noexcept try {
   line = trim(line);
   if (line.empty()) return;
-  std::erase(lines_, line);  // one complaint for each of ten interfaces is one complaint
+  std::erase(lines_, line);  // ten interfaces may give the same reason
   if (lines_.size() == kLines) lines_.erase(lines_.begin());
   lines_.emplace_back(line);
 } catch (const std::bad_alloc&) {

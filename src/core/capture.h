@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Why a provider refuses: while one answers fi_getinfo, what it logs on this thread is kept, whether or not the user
-// asked for a log. The last lines are its reason. It works for plug-ins of any make, because fi_log is all they have.
+// The reason for which a provider refuses; fi_getinfo(3). While a provider answers fi_getinfo, the lines that it logs
+// on this thread are kept, whether or not the user enabled the log; the last lines are the reason. This works for every
+// plug-in, because fi_log is the only way in which a provider reports.
 #pragma once
 
 #include <rdma/providers/fi_log.h>
@@ -11,8 +12,8 @@
 
 namespace weft::core {
 
-// Installed on its thread for its own lifetime. Captures nest: a layered provider calls fi_getinfo itself, and what the
-// inner call reports is a line of the outer one.
+// Active on the constructing thread during its lifetime. Captures nest: a layered provider calls fi_getinfo itself, and
+// the report of the inner call is a line of the outer capture.
 class Capture {
  public:
   Capture() noexcept;
@@ -20,13 +21,13 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  // The innermost of this thread, or nullptr.
+  // The innermost capture of this thread, or nullptr.
   static Capture* current() noexcept;
   static bool wants(fi_log_level level) noexcept { return level <= FI_LOG_INFO && current() != nullptr; }
 
-  // Keeps the last few distinct lines. Out of memory, it keeps fewer.
+  // Keeps the last few distinct lines; fewer when memory runs out.
   void add(std::string_view line) noexcept;
-  // All lines in one, the oldest first; empty when there are none.
+  // The lines joined, the oldest first; empty without lines.
   std::string reason() const;
 
  private:

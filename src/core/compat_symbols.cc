@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The calls as applications linked against earlier releases know them: the same names at earlier version nodes, taking
-// the smaller structures of their time; fabric(7) ABI CHANGES. Results need no conversion: the library allocates them
+// The calls for applications linked against earlier releases: the same names at earlier version nodes, which take the
+// smaller structures of those releases; fabric(7) ABI CHANGES. Results need no conversion: the library allocates them
 // in full size and an old application sees only the front of each structure.
 // Only the shared library contains this file; libfabric.map lists the nodes.
 #include <cstring>
@@ -45,7 +45,7 @@ WEFT_GETINFO_AT("FABRIC_1.3", kAbi1_3)
 WEFT_GETINFO_AT("FABRIC_1.7", kAbi1_7)
 WEFT_GETINFO_AT("FABRIC_1.8", kAbi1_8)
 
-// fi_fabric_attr had no api_version then, and whoever calls this was written for API 1.0.
+// fi_fabric_attr of that release has no api_version, and its callers are written for API 1.0.
 WEFT_EXPORT int weft_fabric_1_0(fi_fabric_attr* attr, fid_fabric** fabric, void* context);
 WEFT_AT(weft_fabric_1_0, "fi_fabric@FABRIC_1.0")
 int weft_fabric_1_0(fi_fabric_attr* attr, fid_fabric** fabric, void* context) {

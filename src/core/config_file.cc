@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reading libfabric.conf; fabric(7).
+// The parser of libfabric.conf; fabric(7).
 #include "core/config_file.h"
 
 #include <fstream>

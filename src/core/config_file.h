@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// libfabric.conf: lines of NAME=value that stand in for environment variables, or override them when
-// FI_PREFER_SYSCONFIG is set; fabric(7), ENVIRONMENT VARIABLE CONTROLS.
+// libfabric.conf: lines of NAME=value that replace unset environment variables, or override set ones when
+// FI_PREFER_SYSCONFIG is true; fabric(7) ENVIRONMENT VARIABLE CONTROLS.
 #pragma once
 
 #include <map>
@@ -9,19 +9,20 @@
 
 namespace weft::core {
 
-// Immutable once built, so reading needs no lock and the strings stay where they are.
+// Immutable, so reading needs no lock and the strings keep their addresses.
 class ConfigFile {
  public:
   ConfigFile() = default;
-  // Blank lines and lines that start with '#' are skipped, as is anything without '='; blanks around name and value do
-  // not count; the last of two equal names wins.
+  // Skips blank lines, lines that start with '#' and lines without '='. Trims blanks around name and value. The last of
+  // two equal names wins.
   explicit ConfigFile(std::string_view text);
 
-  // An absent or unreadable file is an empty one.
+  // An absent or unreadable file counts as empty.
   static ConfigFile read(const char* path);
 
-  // nullptr when the file does not name it.
+  // nullptr when the file does not set `name`.
   const char* find(const std::string& name) const;
+  const std::map<std::string, std::string>& values() const noexcept { return values_; }
 
  private:
   std::map<std::string, std::string> values_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The name under which the core itself logs and has parameters; fi_provider(7).
+// The provider structure under which the core itself logs; fi_provider(7).
 #pragma once
 
 #include <rdma/providers/fi_log.h>
@@ -7,7 +7,7 @@
 
 namespace weft::core {
 
-// Not registered and not callable: only a name for fi_log.
+// A name for fi_log; neither registered nor callable.
 inline const fi_provider& core_provider() noexcept {
   static constexpr fi_provider kCore{.version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
                                      .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_getinfo, fi_freeinfo, fi_dupinfo: asking every provider, in order, and remembering why those that do not answer
-// refuse; fi_getinfo(3). No lock is held while a provider works, so providers may resolve names and call back.
+// fi_getinfo, fi_freeinfo, fi_dupinfo: calls the providers in order and collects the reasons of those that refuse;
+// fi_getinfo(3). No lock is held during a provider's call, so providers may resolve names and call back.
 #include <fmt/format.h>
 #include <rdma/fi_errno.h>
 
@@ -37,7 +37,7 @@ struct Request {
   }
 };
 
-// Owner of a growing result.
+// Owns a growing result.
 class InfoList {
  public:
   void append(InfoPtr info) noexcept {
@@ -51,16 +51,18 @@ class InfoList {
       if (test(*each)) return true;
     return false;
   }
+  // Moves the entries that pass the test behind the others; both keep their order.
   template <class Test>
-  void remove_if(Test test) noexcept {
-    for (tail_ = &head_; *tail_ != nullptr;) {
-      if (test(**tail_)) {
-        const InfoPtr removed(*tail_);
-        *tail_ = std::exchange(removed->next, nullptr);
-      } else {
-        tail_ = &(*tail_)->next;
-      }
+  void move_back_if(Test test) {
+    std::vector<fi_info*> kept, moved;
+    for (fi_info* each = head_; each != nullptr; each = each->next) (test(*each) ? moved : kept).push_back(each);
+    kept.insert(kept.end(), moved.begin(), moved.end());
+    tail_ = &head_;
+    for (fi_info* each : kept) {
+      *tail_ = each;
+      tail_ = &each->next;
     }
+    *tail_ = nullptr;
   }
   fi_info* release() noexcept {
     tail_ = &head_;
@@ -76,9 +78,9 @@ class InfoList {
   fi_info** tail_ = &head_;
 };
 
-// Refusals of a call that found nothing are said once, by the outermost call: a layered provider that finds no core
-// tells its caller, not the user.
-void say(const std::string& line) {
+// Reports to the caller of a nested fi_getinfo, or to the log: when a layered provider finds no core, only the
+// outermost call logs the reasons.
+void log_reason(const std::string& line) {
   if (Capture* outer = Capture::current()) {
     outer->add(line);
   } else if (fi_log_enabled(&core_provider(), FI_LOG_WARN, FI_LOG_CORE)) {
@@ -90,16 +92,16 @@ std::string version_text(uint32_t version) {
   return fmt::format("{}.{}", FI_MAJOR(version), FI_MINOR(version));
 }
 
-// Why this provider is not even asked; empty if it is.
-std::string unasked(const Provider& provider, const ProviderHint& hint, const Request& request) {
+// The reason for which this provider is not called; empty if it is.
+std::string refusal_by_core(const Provider& provider, const ProviderHint& hint, const Request& request) {
   if (provider.excluded) return "excluded by FI_PROVIDER";
   if (provider.hidden && (request.flags & kWithHidden) == 0) return "hidden by another provider of the same name";
   if (!hint.selects(provider.abi->name, provider.kind, request.flags)) {
-    if (request.prov_name() == nullptr) return "it is a layer, and core providers are asked for";
-    return fmt::format("the hints ask for provider {}", request.prov_name());
+    if (request.prov_name() == nullptr) return "it is a layer, and core providers are requested";
+    return fmt::format("the hints request provider {}", request.prov_name());
   }
   if (FI_VERSION_LT(provider.abi->fi_version, request.version)) {
-    return fmt::format("it implements API {}, older than the {} asked for", version_text(provider.abi->fi_version),
+    return fmt::format("it implements API {}, older than the requested {}", version_text(provider.abi->fi_version),
                        version_text(request.version));
   }
   return {};
@@ -111,8 +113,8 @@ bool takes_part(const Provider& provider, uint64_t flags) noexcept {
   return (provider.kind == ProviderKind::kOffload) == ((flags & kOffloadsOnly) != 0);
 }
 
-// A plug-in built against earlier headers allocates smaller structures; nobody behind this point has to know. nullptr
-// when memory runs out.
+// Copies the smaller structures of a plug-in built against earlier headers to current ones. nullptr when memory runs
+// out.
 InfoPtr to_current_layout(InfoPtr old, const AbiLayout& layout) {
   if (layout == kAbi1_9) return old;
   InfoList list;
@@ -124,8 +126,8 @@ InfoPtr to_current_layout(InfoPtr old, const AbiLayout& layout) {
   return InfoPtr(list.release());
 }
 
-// Fills in what the core answers for: names, versions. A layered provider leaves the name of its core in prov_name, all
-// others leave it null. -FI_ENOMEM.
+// Sets the names and versions, which are the core's task. A layered provider leaves the name of its core in prov_name,
+// others leave it NULL. -FI_ENOMEM.
 Status complete(fi_info& info, const fi_provider& provider, uint32_t version) {
   if (info.fabric_attr == nullptr) {
     info.fabric_attr = static_cast<fi_fabric_attr*>(std::calloc(1, sizeof(fi_fabric_attr)));
@@ -144,8 +146,8 @@ Status complete(fi_info& info, const fi_provider& provider, uint32_t version) {
   return Status();
 }
 
-// Appends what may be shown of `list`; false if that is nothing. What a layer finds below itself is judged later, when
-// the layer's own name has been added: "tcp;ofi_rxm" allows tcp only under that layer.
+// Appends the entries of `list` that FI_PROVIDER allows; false if none. Entries that a layer finds below itself are
+// filtered later, under the complete name: "tcp;ofi_rxm" allows tcp only under that layer.
 Result<bool> take(InfoPtr list, const fi_provider& provider, const Request& request, const NameFilter& filter,
                   InfoList& all) {
   const bool below_a_layer = (request.flags & (kCoresOnly | kOffloadsOnly)) != 0;
@@ -162,14 +164,15 @@ Result<bool> take(InfoPtr list, const fi_provider& provider, const Request& requ
   return taken;
 }
 
-// Appends what the provider offers and answers with an empty text, or with the reason why there is nothing.
-Result<std::string> ask(const fi_provider& provider, const Request& request, const NameFilter& filter, InfoList& all) {
+// Appends the provider's entries and returns an empty text; without entries returns the reason.
+Result<std::string> query(const fi_provider& provider, const Request& request, const NameFilter& filter,
+                          InfoList& all) {
   const Capture capture;
   fi_info* list = nullptr;
   const int error =
       provider.getinfo(request.version, request.node, request.service, request.flags, request.hints, &list);
   if (error != 0 || list == nullptr) {
-    if (std::string heard = capture.reason(); !heard.empty()) return heard;
+    if (std::string reason = capture.reason(); !reason.empty()) return reason;
     if (error == 0) return "it returned an empty list";
     return fmt::format("it returned {} ({})", error, fi_strerror(-error));
   }
@@ -177,74 +180,77 @@ Result<std::string> ask(const fi_provider& provider, const Request& request, con
   if (!current) return failure(FI_ENOMEM);
   const Result<bool> taken = take(std::move(current), provider, request, filter, all);
   if (!taken) return failure(taken.error());
-  return *taken ? "" : "what it offers is excluded by FI_PROVIDER";
+  return *taken ? "" : "FI_PROVIDER excludes its offers";
 }
 
 constexpr const char* kNothingBelow = "no provider below it matches";
 
-// A layered provider hears from those that were asked for it; the user hears everything.
+// Reports why nothing matched: to a layered provider the reasons of the providers called for it, to the user all.
 void report(const Request& request, const ProviderHint& hint, const Registry& registry,
             const std::vector<std::string>& refusals, const std::vector<std::string>& answers) {
   if (Capture::current() != nullptr) {
-    for (const std::string& answer : answers) say(answer);
-    if (answers.empty()) say(kNothingBelow);
+    for (const std::string& answer : answers) log_reason(answer);
+    if (answers.empty()) log_reason(kNothingBelow);
     return;
   }
-  say(fmt::format("no provider matches (version {}, node {}, service {}, flags {:#x}{})", version_text(request.version),
-                  request.node == nullptr ? "none" : request.node,
-                  request.service == nullptr ? "none" : request.service, request.flags,
-                  request.hints == nullptr ? ", no hints" : ""));
+  log_reason(fmt::format("no provider matches (version {}, node {}, service {}, flags {:#x}{})",
+                         version_text(request.version), request.node == nullptr ? "none" : request.node,
+                         request.service == nullptr ? "none" : request.service, request.flags,
+                         request.hints == nullptr ? ", no hints" : ""));
   for (const std::string_view name : hint.names()) {
-    if (registry.find(name) == nullptr) say(fmt::format("provider {}: there is no such provider", name));
+    if (registry.find(name) == nullptr) log_reason(fmt::format("provider {}: no provider has this name", name));
   }
-  for (const std::string& refusal : refusals) say(refusal);
+  for (const std::string& refusal : refusals) log_reason(refusal);
 }
 
-// Who names a core provider means that one: what a layer makes of it is for what it does not offer itself.
-void leave_to_named(const ProviderHint& hint, InfoList& all) {
-  if (hint.names().size() != 1) return;
-  const auto is_named = [&](const fi_info& info) {
-    return equal_ignoring_case(info.fabric_attr->prov_name, hint.names().front());
+// Where a core provider has reliable datagrams itself, its entries come before those of a layer over it; except for
+// atomic operations, which the reference's core providers leave to the layer. So the first entry of every
+// implementation speaks the same protocol.
+void put_own_first(const Request& request, InfoList& all) {
+  if (request.hints != nullptr && (request.hints->caps & FI_ATOMIC) != 0) return;
+  const auto is_reliable_of = [](const fi_info& info, std::string_view core) {
+    return info.ep_attr != nullptr && info.ep_attr->type == FI_EP_RDM &&
+           equal_ignoring_case(info.fabric_attr->prov_name, core);
   };
-  const auto type = [](const fi_info& info) { return info.ep_attr != nullptr ? info.ep_attr->type : FI_EP_UNSPEC; };
-  all.remove_if([&](const fi_info& info) {
-    return !is_named(info) && type(info) != FI_EP_UNSPEC &&
-           all.any([&](const fi_info& other) { return is_named(other) && type(other) == type(info); });
+  all.move_back_if([&](const fi_info& info) {
+    const std::string_view name = info.fabric_attr->prov_name;
+    const std::string_view core = name.substr(0, name.find(';'));
+    return core.size() != name.size() && all.any([&](const fi_info& other) { return is_reliable_of(other, core); });
   });
 }
 
 int get_info(const Request& request, InfoList& all) {
   if ((request.flags & FI_SOURCE) != 0 && request.node == nullptr && request.service == nullptr) {
-    say("FI_SOURCE needs a node or a service");
+    log_reason("FI_SOURCE needs a node or a service");
     return -FI_ENODATA;
   }
   Registry& registry = state().registry;
-  registry.load();
+  if (const Status status = registry.load(); !status.ok()) return status.code();
   const ProviderHint hint(request.prov_name());
-  std::vector<std::string> refusals, answers;  // answers: of providers that were asked
+  std::vector<std::string> refusals, answers;  // answers: refusals of providers that were called
   for (const Provider* provider : registry.providers()) {
     if (!takes_part(*provider, request.flags)) continue;
-    std::string refusal = unasked(*provider, hint, request);
+    std::string refusal = refusal_by_core(*provider, hint, request);
     if (refusal.empty()) {
-      Result<std::string> answer = ask(*provider->abi, request, registry.filter(), all);
+      Result<std::string> answer = query(*provider->abi, request, registry.filter(), all);
       if (!answer) return answer.error().code();
       refusal = std::move(*answer);
-      // What one below said has been said.
+      // A layer repeats the reason of its core, which is already listed.
       if (std::find(answers.begin(), answers.end(), refusal) != answers.end()) refusal = kNothingBelow;
       if (!refusal.empty()) answers.push_back(fmt::format("provider {}: {}", provider->abi->name, refusal));
     }
     if (!refusal.empty()) refusals.push_back(fmt::format("provider {}: {}", provider->abi->name, refusal));
   }
-  leave_to_named(hint, all);
+  put_own_first(request, all);
   if (!all.empty()) return 0;
   report(request, hint, registry, refusals, answers);
   return -FI_ENODATA;
 }
 
-// FI_PROV_ATTR_ONLY: names and versions of all there is, whatever the hints and FI_PROVIDER say.
+// FI_PROV_ATTR_ONLY: the names and versions of all providers, without regard to hints and FI_PROVIDER.
 int get_provider_names(InfoList& all) {
   Registry& registry = state().registry;
-  registry.load();
+  if (const Status status = registry.load(); !status.ok()) return status.code();
   for (const Provider* provider : registry.providers()) {
     if (provider->hidden && !provider->excluded) continue;
     InfoPtr info(allocate_info());
@@ -268,11 +274,12 @@ WEFT_EXPORT int fi_getinfo(uint32_t version, const char* node, const char* servi
     if (info == nullptr) return -FI_EINVAL;
     *info = nullptr;
     if (FI_VERSION_LT(fi_version(), version)) {
-      say(fmt::format("version {} asked for, this library has {}", version_text(version), version_text(fi_version())));
+      log_reason(
+          fmt::format("version {} requested, this library has {}", version_text(version), version_text(fi_version())));
       return -FI_ENOSYS;
     }
     if ((flags & ~(kPublicFlags | kInternalFlags)) != 0) {
-      say(fmt::format("unknown flags {:#x}", flags & ~(kPublicFlags | kInternalFlags)));
+      log_reason(fmt::format("unknown flags {:#x}", flags & ~(kPublicFlags | kInternalFlags)));
       return -FI_EBADFLAGS;
     }
     InfoList all;

@@ -4,11 +4,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <ctime>
 #include <iterator>
+#include <string>
 #include <string_view>
 
 namespace weft::core {
@@ -23,9 +25,9 @@ static_assert(std::size(kSubsystems) == FI_LOG_SUBSYS_MAX);
 constexpr int kDefaultIntervalMs = 2000;
 constexpr int kDefaultMode = 0600;
 
-// A level that is set but unknown still asks for a log: warnings.
+// "none" and an unset level mean no log. An unknown level means warnings: the user wants a log.
 int level_of(const char* text) noexcept {
-  if (text == nullptr) return -1;
+  if (text == nullptr || equal_ignoring_case(text, "none")) return -1;
   for (int level = FI_LOG_WARN; level < FI_LOG_MAX; ++level) {
     if (equal_ignoring_case(text, kLevels[level])) return level;
   }
@@ -53,16 +55,18 @@ const char* log_subsys_name(fi_log_subsys subsys) noexcept {
 
 void Log::define(Parameters& parameters) {
   parameters.define("FI_LOG_LEVEL", FI_PARAM_STRING,
-                    "Log messages up to this level: warn, trace, info, debug (default: none)");
+                    "Log messages up to this level: none, warn, trace, info, debug (default: none)");
   parameters.define("FI_LOG_PROV", FI_PARAM_STRING,
                     "Log only these providers, a comma separated list; a leading ^ negates the list (default: all)");
   parameters.define("FI_LOG_SUBSYS", FI_PARAM_STRING,
                     "Log only these subsystems, a comma separated list of core, fabric, domain, ep_ctrl, ep_data, av, "
                     "cq, eq, mr, cntr; a leading ^ negates the list (default: all)");
   parameters.define("FI_LOG_INTERVAL", FI_PARAM_INT, "Least time in ms between rate limited messages (default: 2000)");
-  parameters.define("FI_LOG_LOCATION", FI_PARAM_STRING, "File to append the log to (default: standard error)");
+  parameters.define("FI_LOG_LOCATION", FI_PARAM_STRING,
+                    "Destination of the log: stderr, stdout, a file to append to, or a folder, in which each process "
+                    "appends to ofi_<process>.log (default: stderr)");
   parameters.define("FI_LOG_LOCATION_MODE", FI_PARAM_STRING,
-                    "Octal permissions of that file when it is created (default: 0600)");
+                    "Octal permissions of a log file that is created (default: 0600)");
 }
 
 Log::Log(const Parameters& parameters)
@@ -79,8 +83,19 @@ Log::Log(const Parameters& parameters)
 }
 
 void Log::open_destination(const char* path, int mode) {
-  file_.reset(::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, static_cast<mode_t>(mode)));
-  if (file_) return;
+  if (std::string_view(path) == "stderr") return;
+  if (std::string_view(path) == "stdout") {
+    destination_ = STDOUT_FILENO;
+    return;
+  }
+  std::string file = path;
+  struct stat status {};
+  if (::stat(path, &status) == 0 && S_ISDIR(status.st_mode)) file += fmt::format("/ofi_{}.log", ::getpid());
+  file_.reset(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, static_cast<mode_t>(mode)));
+  if (file_) {
+    destination_ = file_.get();
+    return;
+  }
   const int error = errno;
   const std::string complaint =
       fmt::format("cannot open FI_LOG_LOCATION {}: {}; logging to standard error", path, fi_strerror(error));
@@ -105,7 +120,7 @@ bool Log::ready(const fi_provider* provider, fi_log_level level, fi_log_subsys s
            0;
   }
   if (!enabled(provider, level, subsys)) return false;
-  // Call sites share `showtime` between threads: whoever moves it on logs.
+  // Threads share the `showtime` of a call site: the one that advances it logs.
   const std::atomic_ref<uint64_t> next(*showtime);
   const uint64_t now = now_ms();
   uint64_t seen = next.load(std::memory_order_relaxed);
@@ -120,14 +135,14 @@ void Log::write(const fi_provider* provider, fi_log_level level, fi_log_subsys s
   }
   constexpr std::size_t kPrefixSize = 256;
   char text[kPrefixSize + kLogMessageSize];
-  // The empty field is a prefix that applications once could set; scripts count the colons.
+  // The empty field held a prefix that applications could set in early releases; scripts count the colons.
   const auto end =
       fmt::format_to_n(text, sizeof text - 1, "libfabric:{}:{}::{}:{}:{}():{}<{}> {}", ::getpid(), std::time(nullptr),
                        name_of(provider), log_subsys_name(subsys), function, line, log_level_name(level), message);
   std::size_t size = static_cast<std::size_t>(end.out - text);
   if (text[size - 1] != '\n') text[size++] = '\n';
-  // A log that cannot be written has nowhere to say so.
-  [[maybe_unused]] const ssize_t written = ::write(file_ ? file_.get() : STDERR_FILENO, text, size);
+  // A failed write cannot be reported anywhere.
+  [[maybe_unused]] const ssize_t written = ::write(destination_, text, size);
 }
 
 }  // namespace weft::core

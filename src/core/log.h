@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The log behind fi_log: level, provider and subsystem filters, rate limit, destination, and the handler that an
-// application may put in its place; fabric(7) LOGGING INTERFACE, fi_provider(3) fi_log_enabled / fi_import_log.
+// The log behind fi_log: level, provider and subsystem filters, rate limit, destination, and the handler with which an
+// application may replace it; fabric(7) LOGGING INTERFACE, fi_provider(3) fi_log_enabled / fi_import_log.
 #pragma once
 
 #include <rdma/fi_ext.h>
 #include <rdma/providers/fi_log.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
@@ -21,7 +22,7 @@ inline constexpr std::size_t kLogMessageSize = 1024;
 const char* log_level_name(fi_log_level level) noexcept;
 const char* log_subsys_name(fi_log_subsys subsys) noexcept;
 
-// Thread-safe. Settings are read once, when it is made.
+// Thread-safe. The constructor reads the settings once.
 class Log {
  public:
   explicit Log(const Parameters& parameters);
@@ -36,8 +37,8 @@ class Log {
   void write(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys, const char* function, int line,
              const char* message) const noexcept;
 
-  // `handler` takes the log's place until another one or nullptr is installed. It stays the caller's, must outlive all
-  // use of the library or be replaced first, and has all of its functions.
+  // `handler` replaces the log until another handler or nullptr is installed. The caller owns it; it must have all of
+  // its functions and live until it is replaced or the library is no longer used.
   void install(const fi_ops_log* handler) noexcept { handler_.store(handler, std::memory_order_release); }
   const fi_ops_log* handler() const noexcept { return handler_.load(std::memory_order_acquire); }
 
@@ -49,7 +50,8 @@ class Log {
   unsigned subsystems_ = ~0U;
   NameFilter providers_;
   uint64_t interval_ms_ = 0;
-  UniqueFd file_;  // empty: standard error
+  UniqueFd file_;  // empty: a standard stream
+  int destination_ = STDERR_FILENO;
   std::atomic<const fi_ops_log*> handler_{nullptr};
 };
 

@@ -11,7 +11,7 @@
 
 using namespace weft::core;
 
-// A capture listens even when the user does not: callers ask here first and say nothing if told no.
+// True for an active capture even when the user's filters reject the line: callers skip fi_log otherwise.
 WEFT_EXPORT int fi_log_enabled(const fi_provider* prov, fi_log_level level, fi_log_subsys subsys) {
   return Capture::wants(level) || guarded([&] { return int{state().log.enabled(prov, level, subsys)}; }) > 0;
 }

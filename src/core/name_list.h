@@ -9,7 +9,7 @@
 
 namespace weft::core {
 
-// Pieces between separators; an empty piece is a piece, so "" gives one.
+// The pieces between separators; empty pieces are kept, so "" gives one.
 std::vector<std::string_view> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text) noexcept;
 bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept;
@@ -23,8 +23,8 @@ class NameFilter {
   // An entry "xxx" stands for the provider xxx alone and under any layer ("xxx;yyy"); an entry "xxx;yyy" only for that
   // pair.
   bool allows(std::string_view name) const noexcept;
-  // Is there any name with this core provider that could pass? Then the core must be there, although "xxx;yyy" alone
-  // does not let plain "xxx" through.
+  // True if any name with this core provider could pass: "xxx;yyy" needs the core "xxx", although it rejects plain
+  // "xxx".
   bool may_need(std::string_view core) const noexcept;
 
   bool negated() const noexcept { return negated_; }

@@ -17,8 +17,7 @@ namespace {
 #define N(name) \
   { static_cast<uint64_t>(name), #name }
 
-constexpr Name kEpTypes[] = {N(FI_EP_UNSPEC), N(FI_EP_MSG),         N(FI_EP_DGRAM),
-                             N(FI_EP_RDM),    N(FI_EP_SOCK_STREAM), N(FI_EP_SOCK_DGRAM)};
+constexpr Name kEpTypes[] = {N(FI_EP_UNSPEC), N(FI_EP_MSG), N(FI_EP_DGRAM), N(FI_EP_RDM)};
 constexpr Name kAddressFormats[] = {
     N(FI_FORMAT_UNSPEC), N(FI_SOCKADDR),   N(FI_SOCKADDR_IN), N(FI_SOCKADDR_IN6), N(FI_SOCKADDR_IB), N(FI_ADDR_PSMX),
     N(FI_ADDR_GNI),      N(FI_ADDR_BGQ),   N(FI_ADDR_MLX),    N(FI_ADDR_STR),     N(FI_ADDR_PSMX2),  N(FI_ADDR_IB_UD),
@@ -89,6 +88,7 @@ constexpr Name kCqFormats[] = {N(FI_CQ_FORMAT_UNSPEC), N(FI_CQ_FORMAT_CONTEXT), 
                                N(FI_CQ_FORMAT_DATA), N(FI_CQ_FORMAT_TAGGED)};
 constexpr Name kWaitObjs[] = {N(FI_WAIT_NONE),       N(FI_WAIT_UNSPEC), N(FI_WAIT_SET),   N(FI_WAIT_FD),
                               N(FI_WAIT_MUTEX_COND), N(FI_WAIT_YIELD),  N(FI_WAIT_POLLFD)};
+constexpr Name kCqWaitConds[] = {N(FI_CQ_COND_NONE), N(FI_CQ_COND_THRESHOLD)};
 constexpr Name kCntrEventKinds[] = {N(FI_CNTR_EVENTS_COMP), N(FI_CNTR_EVENTS_BYTES)};
 constexpr Name kLogLevels[] = {
     {FI_LOG_WARN, "warn"}, {FI_LOG_TRACE, "trace"}, {FI_LOG_INFO, "info"}, {FI_LOG_DEBUG, "debug"}};
@@ -128,7 +128,6 @@ constexpr Name kCapBits[] = {N(FI_MSG),
                              N(FI_HMEM),
                              N(FI_AV_USER_ID),
                              N(FI_PEER),
-                             N(FI_XPU_TRIGGER),
                              N(FI_TAGGED_DIRECTED_RECV),
                              N(FI_TAGGED_MULTI_RECV)};
 constexpr Name kOpFlagBits[] = {N(FI_MULTICAST),
@@ -154,9 +153,8 @@ constexpr Name kMsgOrderBits[] = {
     N(FI_ORDER_WAS),        N(FI_ORDER_SAR),       N(FI_ORDER_SAW),     N(FI_ORDER_SAS),        N(FI_ORDER_RMA_RAR),
     N(FI_ORDER_RMA_RAW),    N(FI_ORDER_RMA_WAR),   N(FI_ORDER_RMA_WAW), N(FI_ORDER_ATOMIC_RAR), N(FI_ORDER_ATOMIC_RAW),
     N(FI_ORDER_ATOMIC_WAR), N(FI_ORDER_ATOMIC_WAW)};
-constexpr Name kModeBits[] = {N(FI_CONTEXT),         N(FI_MSG_PREFIX), N(FI_ASYNC_IOV),
-                              N(FI_RX_CQ_DATA),      N(FI_LOCAL_MR),   N(FI_NOTIFY_FLAGS_ONLY),
-                              N(FI_RESTRICTED_COMP), N(FI_CONTEXT2),   N(FI_BUFFERED_RECV)};
+constexpr Name kModeBits[] = {N(FI_CONTEXT),  N(FI_MSG_PREFIX), N(FI_ASYNC_IOV),    N(FI_RX_CQ_DATA),
+                              N(FI_LOCAL_MR), N(FI_CONTEXT2),   N(FI_BUFFERED_RECV)};
 constexpr Name kMrModeBits[] = {N(FI_MR_BASIC),     N(FI_MR_SCALABLE),  N(FI_MR_LOCAL),    N(FI_MR_RAW),
                                 N(FI_MR_VIRT_ADDR), N(FI_MR_ALLOCATED), N(FI_MR_PROV_KEY), N(FI_MR_MMU_NOTIFY),
                                 N(FI_MR_RMA_EVENT), N(FI_MR_ENDPOINT),  N(FI_MR_HMEM),     N(FI_MR_COLLECTIVE)};
@@ -173,9 +171,9 @@ constexpr std::span<const Name> kEpType = kEpTypes, kAddressFormat = kAddressFor
                                 kProgress = kProgresses, kResourceMgmt = kResourceMgmts, kProtocol = kProtocols,
                                 kAvType = kAvTypes, kAtomicType = kAtomicTypes, kAtomicOp = kAtomicOps,
                                 kEqEvent = kEqEvents, kOpType = kOpTypes, kCollectiveOp = kCollectiveOps,
-                                kHmemIface = kHmemIfaces, kCqFormat = kCqFormats, kWaitObj = kWaitObjs,
-                                kCntrEvents = kCntrEventKinds, kLogLevel = kLogLevels, kLogSubsys = kLogSubsystems,
-                                kBusType = kBusTypes, kLinkState = kLinkStates;
+                                kHmemIface = kHmemIfaces, kCqFormat = kCqFormats, kCqWaitCond = kCqWaitConds,
+                                kWaitObj = kWaitObjs, kCntrEvents = kCntrEventKinds, kLogLevel = kLogLevels,
+                                kLogSubsys = kLogSubsystems, kBusType = kBusTypes, kLinkState = kLinkStates;
 constexpr std::span<const Name> kCaps = kCapBits, kOpFlags = kOpFlagBits, kMsgOrder = kMsgOrderBits, kMode = kModeBits,
                                 kMrMode = kMrModeBits, kCqEventFlags = kCqEventBits;
 }  // namespace names

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Names of enumerators and bits, as fi_tostr prints them; fi_fabric(3) fi_tostr. The order of bits and the words for
-// unknown values are those that programs have been reading out of fi_info for years.
+// unknown values are libfabric's, because programs parse them.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -18,8 +18,8 @@ struct Name {
 
 namespace names {
 extern const std::span<const Name> kAddressFormat, kAtomicOp, kAtomicType, kAvType, kBusType, kCollectiveOp, kCqFormat,
-    kEpType, kEqEvent, kHmemIface, kLinkState, kLogLevel, kLogSubsys, kOpType, kProgress, kProtocol, kResourceMgmt,
-    kThreading, kCntrEvents, kWaitObj;
+    kCqWaitCond, kEpType, kEqEvent, kHmemIface, kLinkState, kLogLevel, kLogSubsys, kOpType, kProgress, kProtocol,
+    kResourceMgmt, kThreading, kCntrEvents, kWaitObj;
 extern const std::span<const Name> kCaps, kCqEventFlags, kMode, kMrMode, kMsgOrder, kOpFlags;
 }  // namespace names
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_open: objects of the library itself, by name; fi_open(3). There is one: "logging", through which an application
-// puts its own functions in the place of the log.
+// fi_open: objects of the library itself, by name; fi_open(3). The only one is "logging", through which an application
+// replaces the log with its own functions.
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kFirstApi = FI_VERSION(1, 13);
 
-// What fi_open returns. Owned by the caller, released by close; an import outlives it.
+// The object that fi_open returns. The caller owns it and releases it with fi_close; an import outlives it.
 class LoggingObject : public Object<fid> {
  public:
   explicit LoggingObject(void* context);
@@ -29,7 +29,7 @@ constexpr fi_ops kLoggingOps = make_fid_ops<LoggingObject>();
 static_assert(
     requires { &LoggingObject::bind; } && requires { &LoggingObject::close; });
 
-// An imported fid_logging whose owner gave it no ops gets these: closing it ends the import.
+// For an imported fid_logging without ops: closing it ends the import.
 int end_import(fid* imported) noexcept {
   return guarded([&] {
     Log& log = state().log;
@@ -41,7 +41,7 @@ constexpr always<FI_ENOSYS> kNone;
 constexpr fi_ops kImportedOps{sizeof(fi_ops), end_import, kNone, kNone, kNone, kNone, kNone};
 
 LoggingObject::LoggingObject(void* context) {
-  abi = {FI_CLASS_LOG, context, const_cast<fi_ops*>(&kLoggingOps)};
+  abi = {FI_CLASS_LOG, context, slots(kLoggingOps)};
 }
 
 int LoggingObject::close() {
@@ -55,7 +55,7 @@ int LoggingObject::bind(fid* imported, uint64_t flags) {
   if (imported == nullptr || imported->fclass != FI_CLASS_LOG || imported->ops == &kLoggingOps) return -FI_EINVAL;
   const fi_ops_log* ops = reinterpret_cast<fid_logging*>(imported)->ops;
   if (ops == nullptr || ops->size < sizeof(fi_ops_log) || !ops->enabled || !ops->ready || !ops->log) return -FI_EINVAL;
-  if (imported->ops == nullptr) imported->ops = const_cast<fi_ops*>(&kImportedOps);
+  if (imported->ops == nullptr) imported->ops = slots(kImportedOps);
   state().log.install(ops);
   return 0;
 }
@@ -71,7 +71,8 @@ int open(uint32_t version, const char* name, const void* attr, std::size_t attr_
     return 0;
   }
   if (std::string_view(name) == "mr_cache") {
-    FI_WARN(&core_provider(), FI_LOG_CORE, "fi_open: mr_cache is not there, no provider here caches registrations\n");
+    FI_WARN(&core_provider(), FI_LOG_CORE,
+            "fi_open: \"mr_cache\" is not supported: no provider caches registrations\n");
   } else {
     FI_WARN(&core_provider(), FI_LOG_CORE, "fi_open: unknown name %s\n", name);
   }

@@ -16,7 +16,7 @@
 namespace weft::core {
 namespace {
 
-// Straight to the log, past a Capture: what is configured is never why a provider refuses.
+// Bypasses a Capture: a parameter's value is never the reason for which a provider refuses.
 void note(const fi_provider* provider, fi_log_level level, const std::string& message) {
   const Log& log = state().log;
   if (log.enabled(provider, level, FI_LOG_CORE)) {
@@ -62,8 +62,7 @@ int get(const fi_provider* provider, const char* name, void* value) {
   if (error == 0) {
     note(provider, FI_LOG_INFO, fmt::format("variable {}={}", parameter->name, text));
   } else {
-    note(provider, FI_LOG_WARN,
-         fmt::format("variable {}={} is not of the right type and is ignored", parameter->name, text));
+    note(provider, FI_LOG_WARN, fmt::format("variable {}={} has the wrong type and is ignored", parameter->name, text));
   }
   return error;
 }
@@ -88,6 +87,12 @@ int define(const fi_provider* provider, const char* name, fi_param_type type, co
   return 0;
 }
 
+void free_strings(const fi_param& parameter) noexcept {
+  std::free(const_cast<char*>(parameter.name));
+  std::free(const_cast<char*>(parameter.help_string));
+  std::free(const_cast<char*>(parameter.value));
+}
+
 }  // namespace
 }  // namespace weft::core
 
@@ -110,10 +115,11 @@ WEFT_EXPORT int fi_param_get(fi_provider* provider, const char* param_name, void
 WEFT_EXPORT int fi_getparams(fi_param** params, int* count) {
   if (params == nullptr || count == nullptr) return -FI_EINVAL;
   return guarded([&] {
-    state().registry.load();  // providers define theirs when they are loaded
+    // Providers define their parameters when they are loaded.
+    if (const weft::Status status = state().registry.load(); !status.ok()) return status.code();
     const Parameters& parameters = state().parameters;
     const std::vector<const Parameter*> all = parameters.all();
-    // One zeroed element more ends the array, so that fi_freeparams needs no count.
+    // A zeroed element ends the array, so that fi_freeparams needs no count.
     auto* list = static_cast<fi_param*>(std::calloc(all.size() + 1, sizeof(fi_param)));
     if (list == nullptr) return -FI_ENOMEM;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -121,6 +127,8 @@ WEFT_EXPORT int fi_getparams(fi_param** params, int* count) {
       list[i] = {::strdup(all[i]->name.c_str()), all[i]->type, ::strdup(all[i]->help.c_str()),
                  value == nullptr ? nullptr : ::strdup(value)};
       if (list[i].name == nullptr || list[i].help_string == nullptr || (value != nullptr && list[i].value == nullptr)) {
+        free_strings(list[i]);
+        list[i] = {};
         fi_freeparams(list);
         return -FI_ENOMEM;
       }
@@ -133,10 +141,6 @@ WEFT_EXPORT int fi_getparams(fi_param** params, int* count) {
 
 WEFT_EXPORT void fi_freeparams(fi_param* params) {
   if (params == nullptr) return;
-  for (fi_param* each = params; each->name != nullptr; ++each) {
-    std::free(const_cast<char*>(each->name));
-    std::free(const_cast<char*>(each->help_string));
-    std::free(const_cast<char*>(each->value));
-  }
+  for (const fi_param* each = params; each->name != nullptr; ++each) free_strings(*each);
   std::free(params);
 }

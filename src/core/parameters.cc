@@ -3,6 +3,7 @@
 #include "core/parameters.h"
 
 #include <rdma/fi_errno.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -15,7 +16,7 @@
 namespace weft::core {
 namespace {
 
-// Nothing but blanks may follow the number.
+// Only blanks may follow the number.
 bool ends_clean(const char* text, const char* end) {
   return end != text && trim(end).empty();
 }
@@ -56,6 +57,20 @@ const char* Parameters::text(const std::string& variable) const {
   return from_file;
 }
 
+std::vector<std::string> Parameters::set_by_user(std::string_view prefix) const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : config_.values()) names.push_back(name);
+  for (char** each = ::environ; each != nullptr && *each != nullptr; ++each) {
+    const std::string_view variable = *each;
+    names.emplace_back(variable.substr(0, variable.find('=')));
+  }
+  // text() ignores the environment of a set-user-ID program.
+  std::erase_if(names, [&](const std::string& name) { return !name.starts_with(prefix) || text(name) == nullptr; });
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
 bool Parameters::flag(const char* variable, bool otherwise) const {
   const char* value = text(variable);
   return value == nullptr ? otherwise : parse_flag(value).value_or(otherwise);
@@ -87,7 +102,7 @@ Result<int> parse_int(const char* text, int base) {
 }
 
 Result<std::size_t> parse_size(const char* text) {
-  // strtoull takes "-1" for the largest number; a size has no sign.
+  // strtoull converts "-1" to the largest number.
   if (trim(text).starts_with('-')) return failure(FI_EINVAL);
   char* end = nullptr;
   errno = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Run-time parameters: what fi_param_define declares and fi_param_get reads, from the environment and libfabric.conf;
-// fi_provider(3), fi_param_define / fi_param_get.
+// Run-time parameters, which fi_param_define declares and fi_param_get reads from the environment and libfabric.conf;
+// fi_provider(3) fi_param_define / fi_param_get.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -18,13 +18,12 @@
 namespace weft::core {
 
 struct Parameter {
-  std::string name;  // of the environment variable
+  std::string name;  // the environment variable
   fi_param_type type;
   std::string help;
 };
 
-// Thread-safe. Silent: what deserves a log line is logged by the exported calls, because the log itself reads its
-// settings here.
+// Thread-safe. Logs nothing, because the log reads its own settings here; the exported calls log instead.
 class Parameters {
  public:
   // `prefer_config`: the file wins over the environment.
@@ -34,15 +33,18 @@ class Parameters {
   // FI_<PROVIDER>_<NAME>, or FI_<NAME> for the core's own (nullptr).
   static std::string variable(const fi_provider* provider, std::string_view name);
 
-  // The first definition of a name stays.
+  // Keeps the first definition of a name.
   void define(std::string variable, fi_param_type type, std::string help);
 
   // The definition, or nullptr. Valid as long as this object.
   const Parameter* find(std::string_view variable) const;
   std::vector<const Parameter*> all() const;
 
-  // What the user set, now; nullptr if nothing. Points into the environment or the file.
+  // The user's current setting, or nullptr. Points into the environment or the file.
   const char* text(const std::string& variable) const;
+
+  // The names that begin with `prefix` and have a setting, sorted.
+  std::vector<std::string> set_by_user(std::string_view prefix) const;
 
   // The core's own settings, read as text and parsed as below; `otherwise` when unset or wrong.
   bool flag(const char* variable, bool otherwise) const;
@@ -57,7 +59,7 @@ class Parameters {
 
 // 0/false/no/off and 1/true/yes/on in any case. -FI_EINVAL otherwise.
 Result<bool> parse_flag(std::string_view text);
-// A whole number in C notation (decimal, 0x, 0). -FI_EINVAL for anything else and for what does not fit.
+// A whole number in C notation (decimal, 0x, 0). -FI_EINVAL for anything else and for numbers out of range.
 Result<int> parse_int(const char* text, int base = 0);
 Result<std::size_t> parse_size(const char* text);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Which providers may answer a fi_getinfo call; fi_fabric(3), fi_provider(7).
+// The providers that may answer a fi_getinfo call; fi_fabric(3), fi_provider(7).
 #include "core/provider_hint.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace weft::core {
 namespace {
 
-// Complete by themselves: a layer over them adds nothing, so it must be asked for by name.
+// Providers that are complete without a layer, so that a layer over them must be requested by name.
 constexpr std::string_view kNotLayered[] = {"sockets", "shm", "efa", "psm3", "ucx", "cxi"};
 
 bool contains(std::span<const std::string_view> names, std::string_view name) noexcept {

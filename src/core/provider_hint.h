@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// hints->fabric_attr->prov_name: which providers may answer a fi_getinfo call; fi_fabric(3) prov_name, fi_provider(7)
-// CORE VERSUS UTILITY PROVIDERS.
+// hints->fabric_attr->prov_name: the providers that may answer a fi_getinfo call; fi_fabric(3) prov_name,
+// fi_provider(7) CORE VERSUS UTILITY PROVIDERS.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -12,8 +12,8 @@
 
 namespace weft::core {
 
-// Bits in the flags of fi_getinfo by which layered providers, of this and other makes, ask for what lies below them.
-// They are handed on to providers.
+// Bits in the flags of fi_getinfo by which layered providers (ours and libfabric's) request the providers below them.
+// Providers receive them, too.
 inline constexpr uint64_t kInternalCall = 1ULL << 58;
 inline constexpr uint64_t kCoresOnly = 1ULL << 59;
 inline constexpr uint64_t kWithHidden = 1ULL << 60;
@@ -29,7 +29,7 @@ class ProviderHint {
   // `prov_name` may be null and must live as long as this object.
   explicit ProviderHint(const char* prov_name);
 
-  // May this provider answer a call with these flags, as far as the names go?
+  // True if the names let this provider answer a call with these flags.
   bool selects(std::string_view name, ProviderKind kind, uint64_t flags) const;
 
   const std::vector<std::string_view>& names() const noexcept { return names_; }

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The providers this process knows; fi_provider(7), fabric(7).
+// The providers of this process; fi_provider(7), fabric(7).
 #include "core/registry.h"
 
 #include <dlfcn.h>
+#include <rdma/fi_errno.h>
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include "core/core_provider.h"
+#include "core/unused_variables.h"
 
 namespace weft::core {
 namespace {
 
-// fi_getinfo answers in this order. Whatever is not listed comes last, as it was registered.
+// The order of fi_getinfo's answers. Other providers follow in the order of registration.
 constexpr std::string_view kOrder[] = {"efa",
                                        "psm2",
                                        "opx",
@@ -63,7 +66,9 @@ ProviderKind kind_of(const fi_provider& provider) noexcept {
 }
 
 Registry::Registry(const Parameters& parameters)
-    : filter_(parameters.text("FI_PROVIDER")), path_(parse_plugin_path(parameters.text("FI_PROVIDER_PATH"))) {}
+    : parameters_(parameters),
+      filter_(parameters.text("FI_PROVIDER")),
+      path_(parse_plugin_path(parameters.text("FI_PROVIDER_PATH"))) {}
 
 void Registry::close() noexcept {
   for (const auto& provider : providers_) {
@@ -85,51 +90,55 @@ void Registry::define(Parameters& parameters) {
                         default_plugin_folder() + ")");
 }
 
-void Registry::load() {
+Status Registry::load() {
   std::unique_lock lock(mutex_);
-  if (state_ == State::kLoading && loader_ != std::this_thread::get_id()) {
-    loaded_.wait(lock, [&] { return state_ == State::kLoaded; });
-  }
-  if (state_ != State::kEmpty) return;
+  if (loader_ == std::this_thread::get_id()) return Status();  // a provider calls while it is loaded
+  loaded_.wait(lock, [&] { return state_ != State::kLoading; });
+  if (state_ == State::kLoaded) return Status();
   state_ = State::kLoading;
   loader_ = std::this_thread::get_id();
   lock.unlock();
-  try {
-    load_unlocked();
-  } catch (const std::exception& error) {
-    FI_WARN(&core_provider(), FI_LOG_CORE, "loading providers ended early: %s\n", error.what());
-  }
+  const Status status = load_unlocked();
   lock.lock();
-  state_ = State::kLoaded;
+  state_ = status.ok() ? State::kLoaded : State::kEmpty;
+  loader_ = {};
   loaded_.notify_all();
+  return status;
 }
 
-void Registry::load_unlocked() {
-  load_plugins(*this, path_);
+Status Registry::load_unlocked() noexcept try {
+  if (const Status status = load_plugins(*this, path_); !status.ok()) return status;
   for (const ProviderEntry entry : builtin_providers()) {
     if (fi_provider* provider = entry()) register_provider(provider, {.path = "built in"});
   }
   warn_of_unknown_names();
+  warn_of_unused_variables();
+  return Status();
+} catch (const std::bad_alloc&) {
+  return Status(-FI_ENOMEM);
+} catch (const std::exception& error) {
+  FI_WARN(&core_provider(), FI_LOG_CORE, "loading providers ended early: %s\n", error.what());
+  return Status();
 }
 
 bool Registry::register_provider(fi_provider* abi, const Origin& origin) {
   const auto path_size = static_cast<int>(origin.path.size());
   if (abi->name == nullptr || *abi->name == '\0' || abi->fabric == nullptr) {
-    FI_WARN(&core_provider(), FI_LOG_CORE, "provider refused (%.*s): it has no name or no fabric call\n", path_size,
+    FI_WARN(&core_provider(), FI_LOG_CORE, "provider refused (%.*s): no name or no fabric call\n", path_size,
             origin.path.data());
     return false;
   }
   if (FI_VERSION_LT(abi->fi_version, kOldestProviderApi)) {
     FI_WARN(&core_provider(), FI_LOG_CORE,
-            "provider %s refused (%.*s): it is written for API %u.%u, 1.3 is the oldest supported\n", abi->name,
-            path_size, origin.path.data(), FI_MAJOR(abi->fi_version), FI_MINOR(abi->fi_version));
+            "provider %s refused (%.*s): it implements API %u.%u, 1.3 is the oldest supported\n", abi->name, path_size,
+            origin.path.data(), FI_MAJOR(abi->fi_version), FI_MINOR(abi->fi_version));
     return false;
   }
   FI_INFO(&core_provider(), FI_LOG_CORE, "registering provider %s %u.%u (%.*s)\n", abi->name, FI_MAJOR(abi->version),
           FI_MINOR(abi->version), path_size, origin.path.data());
 
   const ProviderKind kind = kind_of(*abi);
-  // A list of wanted names speaks of cores: layers stay, their results are filtered. An unwanted name is unwanted.
+  // A list of wanted names selects cores: layers stay, and their results are filtered. A negated list excludes both.
   const bool excluded =
       filter_.negated() ? !filter_.allows(abi->name) : kind == ProviderKind::kCore && !filter_.may_need(abi->name);
   auto added = std::make_unique<Provider>(Provider{.abi = abi,
@@ -141,7 +150,7 @@ bool Registry::register_provider(fi_provider* abi, const Origin& origin) {
                                                    .library = origin.library});
   const std::lock_guard lock(mutex_);
   for (const auto& rival : providers_) {
-    if (rival->abi == abi) return false;  // one library under two names
+    if (rival->abi == abi) return false;  // one library under two file names
     if (added->hidden || rival->hidden || !equal_ignoring_case(rival->abi->name, abi->name)) continue;
     const bool stays = rival->preferred != origin.preferred ? rival->preferred
                                                             : path_.first_wins || rival->abi->version >= abi->version;
@@ -159,6 +168,11 @@ std::vector<const Provider*> Registry::providers() const {
   return list;
 }
 
+bool Registry::has_library(void* library) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(providers_, [&](const auto& provider) { return provider->library == library; });
+}
+
 const Provider* Registry::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   for (const auto& provider : providers_) {
@@ -174,10 +188,19 @@ void Registry::warn_of_unknown_names() const {
       const bool known = std::ranges::any_of(
           all, [&](const Provider* provider) { return equal_ignoring_case(provider->abi->name, name); });
       if (known) continue;
-      FI_WARN(&core_provider(), FI_LOG_CORE, "FI_PROVIDER names %.*s, but there is no such provider\n",
+      FI_WARN(&core_provider(), FI_LOG_CORE, "FI_PROVIDER names %.*s, but no provider has this name\n",
               static_cast<int>(name.size()), name.data());
     }
   }
+}
+
+void Registry::warn_of_unused_variables() const {
+  std::string names;
+  for (const std::string& name : unused_variables(parameters_, known_providers()))
+    names += (names.empty() ? "" : ", ") + name;
+  if (names.empty()) return;
+  FI_WARN(&core_provider(), FI_LOG_CORE, "variables without effect, no loaded provider defines them: %s\n",
+          names.c_str());
 }
 
 }  // namespace weft::core

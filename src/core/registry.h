@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The providers this process knows: built-in ones and plug-ins, in order of preference; fi_provider(7), fabric(7)
-// PROVIDER INSTALLATION AND SELECTION.
+// The providers of this process, built-in ones and plug-ins, in order of preference; fi_provider(7), fabric(7) PROVIDER
+// INSTALLATION AND SELECTION.
 #pragma once
 
 #include <rdma/providers/fi_prov.h>
@@ -14,13 +14,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/status.h"
 #include "core/name_list.h"
 #include "core/parameters.h"
 #include "core/plugin_loader.h"
 
 namespace weft::core {
 
-// The C interface does not tell; names and slots do (register_provider).
+// Derived from a provider's name and slots, because the C interface has no such field.
 enum class ProviderKind {
   kCore,     // reaches hardware or sockets
   kUtility,  // "ofi_...": a layer over a core provider
@@ -28,7 +29,7 @@ enum class ProviderKind {
   kHook,     // without getinfo: wraps fabrics named by FI_HOOK
 };
 ProviderKind kind_of(const fi_provider& provider) noexcept;
-// A utility, also by the name of one that is not here.
+// Tests the name only: such a utility need not be installed.
 bool is_utility_name(std::string_view name) noexcept;
 
 struct Provider {
@@ -37,8 +38,8 @@ struct Provider {
   std::size_t rank;  // place in the order of preference
   bool preferred;    // came as "+file" of FI_PROVIDER_PATH
   bool excluded;     // by FI_PROVIDER
-  bool hidden;       // excluded, or another one of the same name won
-  void* library;     // of dlopen; nullptr when built in
+  bool hidden;       // excluded, or another provider of the same name is used
+  void* library;     // from dlopen; nullptr when built in
 };
 
 // Thread-safe; no lock is held while provider code runs.
@@ -50,50 +51,55 @@ class Registry {
 
   static void define(Parameters& parameters);
 
-  // Loads all providers the first time; other threads wait for that to end. A provider that gets here from its own
-  // initialisation goes on with those that are registered so far.
-  void load();
+  // The first call loads all providers; other threads wait for its end. A call from a provider's own initialisation
+  // returns at once and uses the providers registered so far. -FI_ENOMEM: the next call loads the rest.
+  Status load();
 
-  // Calls every cleanup, then unloads the plug-ins: the last thing before this object dies, while the log still works.
+  // Calls every cleanup, then unloads the plug-ins. Call it last before destruction, while the log still works.
   void close() noexcept;
 
-  // In order of preference; load() first. Providers stay where they are until this object dies.
+  // In order of preference; call load() first. Providers keep their addresses for this object's lifetime.
   std::vector<const Provider*> providers() const;
-  // The one that `name` selects, in any case; nullptr if there is none.
+  // The provider that `name` selects, in any letter case; nullptr if none.
   const Provider* find(std::string_view name) const;
+
+  // True for a library of a registered plug-in.
+  bool has_library(void* library) const;
 
   const NameFilter& filter() const noexcept { return filter_; }
 
-  // Where a provider comes from: a file, or "built in".
+  // The origin of a provider: a file, or "built in".
   struct Origin {
     std::string_view path;
     void* library = nullptr;
     bool preferred = false;
   };
-  // What the loader calls. False when the provider is refused (the log says why) or known already; then the caller
-  // keeps `origin.library`.
+  // Called by the loader. False when the provider is refused (the log has the reason) or already registered; then the
+  // caller keeps `origin.library`.
   bool register_provider(fi_provider* provider, const Origin& origin);
 
  private:
-  void load_unlocked();
+  Status load_unlocked() noexcept;
   void warn_of_unknown_names() const;
+  void warn_of_unused_variables() const;
 
+  const Parameters& parameters_;
   const NameFilter filter_;  // FI_PROVIDER
   const PluginPath path_;    // FI_PROVIDER_PATH
 
   mutable std::mutex mutex_;
   std::condition_variable loaded_;
   enum class State { kEmpty, kLoading, kLoaded } state_ = State::kEmpty;
-  std::thread::id loader_;
+  std::thread::id loader_;                            // while loading
   std::vector<std::unique_ptr<Provider>> providers_;  // sorted by rank
 };
 
-// Entry points of what is linked into the library; it may answer nullptr like fi_prov_ini. Defined by whoever links
-// the core together with providers.
+// Entry points of the providers linked into the library; each may return nullptr like fi_prov_ini. Defined by the
+// target that links the core with providers.
 using ProviderEntry = fi_provider* (*)();
 std::span<const ProviderEntry> builtin_providers() noexcept;
 
-// Names this project and its relatives have given to providers, the best first.
+// Provider names of weft and libfabric, in order of preference.
 std::span<const std::string_view> known_providers() noexcept;
 
 }  // namespace weft::core

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The mutable state of the library and its lifetime.
+// The mutable state of the library and its lifetime; fabric(7).
 #include "core/state.h"
 
 #include <atomic>
@@ -20,7 +20,7 @@ Parameters make_parameters() {
   return Parameters(file, text != nullptr && parse_flag(text).value_or(false));
 }
 
-// Core settings that providers ask for by name (with a null provider); plug-ins of other makes rely on them.
+// Core parameters that providers read by name (with a NULL provider), as libfabric's plug-ins do.
 void define_shared(Parameters& parameters) {
   parameters.define("FI_PREFER_SYSCONFIG", FI_PARAM_BOOL,
                     "Let " WEFT_SYSCONFDIR "/libfabric.conf override the environment (default: no)");
@@ -51,7 +51,7 @@ State& state() {
   return *made;
 }
 
-// A static object would die before the exit handlers of the application, which may still close fabrics.
+// A static object would be destroyed before the application's exit handlers, which may still close fabrics.
 [[gnu::destructor]] static void on_unload() {
   unload();
 }

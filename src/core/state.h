@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The mutable state of the library, all of it: parameters, log, providers, last texts.
+// The whole mutable state of the library: parameters, log, providers, last texts; fabric(7).
 #pragma once
 
 #include "core/log.h"
@@ -15,15 +15,15 @@ struct State {
   Parameters parameters;
   Log log;
   Registry registry;
-  ThreadText last_text;  // of fi_tostr
+  ThreadText last_text;  // returned by fi_tostr
 };
 
-// Made by the first call into the library. It outlives every destructor and exit handler of the application: it dies
-// when the library is unloaded.
+// Created by the first call into the library, destroyed when the library is unloaded, after every destructor and exit
+// handler of the application.
 State& state();
 
-// What unloading does: providers clean up, plug-ins go, and a later call would start afresh. Only for that and for
-// tests: nobody else may be in the library.
+// Cleans up providers, unloads plug-ins and destroys the state; a later call creates a new one. For unloading and for
+// tests: no other thread may be in the library.
 void unload() noexcept;
 
 }  // namespace weft::core

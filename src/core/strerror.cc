@@ -31,7 +31,7 @@ static_assert(std::size(kTexts) == FI_ERRNO_MAX - FI_ERRNO_OFFSET);
 
 }  // namespace
 
-// Callers pass both -FI_E... and the positive number of an error entry.
+// Accepts -FI_E... of a call and the positive number of an error entry.
 WEFT_EXPORT const char* fi_strerror(int errnum) {
   const unsigned error = errnum < 0 ? 0U - static_cast<unsigned>(errnum) : static_cast<unsigned>(errnum);
   if (error < FI_ERRNO_OFFSET) return ::strerror(static_cast<int>(error));  // glibc's is thread-safe

@@ -18,7 +18,7 @@ class Lines {
  public:
   Lines(std::string& text, int depth) : text_(text), depth_(depth) {}
 
-  // The heading; false when the structure is absent, which it then says.
+  // Appends the heading; for an absent structure "(null)" and returns false.
   bool open(const char* name, bool present) {
     fmt::format_to(std::back_inserter(text_), "{:{}}{}:{}\n", "", depth_++ * kIndent, name, present ? "" : " (null)");
     return present;
@@ -50,14 +50,6 @@ class Lines {
   int depth_;
 };
 
-std::string completion_order(uint64_t order) {
-  if (order == FI_ORDER_NONE) return "[ FI_ORDER_NONE ]";
-  const bool strict = (order & FI_ORDER_STRICT) == FI_ORDER_STRICT;
-  std::string names = strict ? "FI_ORDER_STRICT" : names_of(names::kMsgOrder, order);
-  if ((order & FI_ORDER_DATA) != 0) names += names.empty() ? "FI_ORDER_DATA" : ", FI_ORDER_DATA";
-  return fmt::format("[ {} ]", names);
-}
-
 std::string context_count(std::size_t count) {
   return count == FI_SHARED_CONTEXT ? "FI_SHARED_CONTEXT" : fmt::format("{}", count);
 }
@@ -71,7 +63,6 @@ void append(std::string& text, const fi_tx_attr* attr, int depth) {
   lines.add_bits("mode", names::kMode, attr->mode);
   lines.add_bits("op_flags", names::kOpFlags, attr->op_flags);
   lines.add_bits("msg_order", names::kMsgOrder, attr->msg_order);
-  lines.add("comp_order", completion_order(attr->comp_order));
   lines.add("inject_size", attr->inject_size);
   lines.add("size", attr->size);
   lines.add("iov_limit", attr->iov_limit);
@@ -86,8 +77,6 @@ void append(std::string& text, const fi_rx_attr* attr, int depth) {
   lines.add_bits("mode", names::kMode, attr->mode);
   lines.add_bits("op_flags", names::kOpFlags, attr->op_flags);
   lines.add_bits("msg_order", names::kMsgOrder, attr->msg_order);
-  lines.add("comp_order", completion_order(attr->comp_order));
-  lines.add("total_buffered_recv", attr->total_buffered_recv);
   lines.add("size", attr->size);
   lines.add("iov_limit", attr->iov_limit);
 }
@@ -112,11 +101,10 @@ void append(std::string& text, const fi_ep_attr* attr, int depth) {
 void append(std::string& text, const fi_domain_attr* attr, int depth) {
   Lines lines(text, depth);
   if (!lines.open("fi_domain_attr", attr != nullptr)) return;
-  lines.add_hex("domain", reinterpret_cast<uintptr_t>(attr->domain));
+  lines.add_pointer("domain", attr->domain);
   lines.add_string("name", attr->name);
   lines.add_enum("threading", names::kThreading, attr->threading);
-  lines.add_enum("control_progress", names::kProgress, attr->control_progress);
-  lines.add_enum("data_progress", names::kProgress, attr->data_progress);
+  lines.add_enum("progress", names::kProgress, attr->progress);
   lines.add_enum("resource_mgmt", names::kResourceMgmt, attr->resource_mgmt);
   lines.add_enum("av_type", names::kAvType, attr->av_type);
   lines.add_bits("mr_mode", names::kMrMode, static_cast<unsigned>(attr->mr_mode));
@@ -211,7 +199,7 @@ void append_info(std::string& text, const fi_info& info) {
 }
 
 void append_fid(std::string& text, const fid& fid) {
-  // Providers write at the front of the buffer or append to what is in it; an empty one suits both.
+  // Some providers write to the front of the buffer, others append to its text: an empty string suits both.
   char own[4096] = "";
   if (FI_CHECK_OP(fid.ops, fi_ops, tostr) && fid.ops->tostr(&fid, own, sizeof own) == 0) {
     text += own;
@@ -242,7 +230,7 @@ void append(std::string& text, const fi_cq_attr& attr) {
   lines.add_enum("format", names::kCqFormat, attr.format);
   lines.add_enum("wait_obj", names::kWaitObj, attr.wait_obj);
   lines.add("signaling_vector", attr.signaling_vector);
-  lines.add("wait_cond", attr.wait_cond == FI_CQ_COND_THRESHOLD ? "FI_CQ_COND_THRESHOLD" : "FI_CQ_COND_NONE");
+  lines.add_enum("wait_cond", names::kCqWaitCond, attr.wait_cond);
   lines.add_pointer("wait_set", attr.wait_set);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Structures as indented text, the way `fi_info -v` shows them; fi_fabric(3) fi_tostr. Each function appends whole
-// lines at a depth (4 blanks each). Absent structures are said to be "(null)".
+// Structures as indented text, as `fi_info -v` prints them; fi_fabric(3) fi_tostr. Each function appends whole lines at
+// a depth (4 blanks each). Absent structures appear as "(null)".
 #pragma once
 
 #include <rdma/fabric.h>
@@ -28,8 +28,8 @@ void append(std::string& text, const fi_mr_attr& attr);
 void append(std::string& text, const fi_cntr_attr& attr);
 void append(std::string& text, const fi_cq_err_entry& entry);
 
-// An address of the format that fi_info.addr_format tells; "(null)" without one, empty for a format without a text. It
-// reads no more than `size` bytes and says "(truncated)" if the format needs more.
+// The text of an address in `format`; "(null)" for NULL, empty for a format without a text. Reads at most `size` bytes
+// and returns "(truncated)" if the format needs more.
 std::string address_text(uint32_t format, const void* address, std::size_t size);
 
 }  // namespace weft::core

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The string that a call returned last, one a thread: fi_tostr is safe in threads although fi_fabric(3) does not
-// promise it. Not thread_local: with a destructor to run, that would keep the library from being unloaded.
+// The last string returned to each thread, which makes fi_tostr thread-safe although fi_fabric(3) does not promise it.
+// Not thread_local: a thread_local with a destructor would keep the library from being unloaded.
 #pragma once
 
 #include <pthread.h>
@@ -22,7 +22,7 @@ class ThreadText {
   ThreadText(const ThreadText&) = delete;
   ThreadText& operator=(const ThreadText&) = delete;
 
-  // A copy that lives until the thread's next call or end; nullptr when memory or keys ran out.
+  // Returns a copy that lives until the thread's next call or end; nullptr when memory or keys run out.
   char* keep(const std::string& text) noexcept {
     char* copy = ok_ ? ::strdup(text.c_str()) : nullptr;
     if (copy == nullptr) return nullptr;

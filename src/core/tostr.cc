@@ -19,7 +19,7 @@ const T& as(const void* data) noexcept {
   return *static_cast<const T*>(data);
 }
 
-// Enumerators are 32 bits wide, flag words 64, mr_mode is an int.
+// Enumerators have 32 bits, flag words 64, mr_mode is an int.
 std::string enumerator(std::span<const Name> table, const void* data) {
   return name_of(table, static_cast<uint32_t>(as<int>(data)));
 }
@@ -27,7 +27,7 @@ std::string bits(std::span<const Name> table, const void* data) {
   return names_of(table, as<uint64_t>(data));
 }
 
-// Appends what needs several lines; false if `type` is none of those.
+// Appends the text of a structure; false if `type` is not a structure.
 bool append_struct(std::string& text, const void* data, fi_type type) {
   switch (type) {
     case FI_TYPE_INFO:
@@ -89,6 +89,10 @@ std::string to_text(const void* data, fi_type type) {
       return enumerator(names::kHmemIface, data);
     case FI_TYPE_CQ_FORMAT:
       return enumerator(names::kCqFormat, data);
+    case FI_TYPE_CQ_WAIT_COND:
+      return enumerator(names::kCqWaitCond, data);
+    case FI_TYPE_WAIT_OBJ:
+      return enumerator(names::kWaitObj, data);
     case FI_TYPE_LOG_LEVEL:
       return enumerator(names::kLogLevel, data);
     case FI_TYPE_LOG_SUBSYS:
@@ -117,7 +121,7 @@ std::string to_text(const void* data, fi_type type) {
 
 using namespace weft::core;
 
-// Data may only be null where there is nothing to read.
+// `data` may be NULL only for FI_TYPE_VERSION, which reads nothing.
 WEFT_EXPORT char* fi_tostr_r(char* buf, size_t len, const void* data, fi_type datatype) {
   if (buf == nullptr || len == 0 || (data == nullptr && datatype != FI_TYPE_VERSION)) return nullptr;
   *buf = '\0';

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The part of {fmt} that is no template, compiled once: as headers only, every file that formats a string compiles all
-// of it, which takes three times as long as the rest of such a file. The distribution has {fmt} compiled as a shared
-// library only, and weft must not need one. What is instantiated here is what <fmt/format.h> of {fmt} 9 declares
-// elsewhere.
+// The part of {fmt} that is not a template, compiled once: with the headers alone every file that formats a string
+// would compile all of it, which takes three times as long as the rest of such a file. The distribution has {fmt} as a
+// shared library only, which weft must not need. The functions instantiated here are those that <fmt/format.h> of {fmt}
+// 9 declares extern.
 #include <fmt/format-inl.h>
 
 namespace fmt::detail {

@@ -7,14 +7,16 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <rdma/fabric.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <string_view>
+
+#include "base/unique_fd.h"
 
 namespace weft {
 
@@ -37,21 +39,6 @@ uint64_t load_be64(const uint8_t* bytes) noexcept {
 void store_be64(uint8_t* bytes, uint64_t value) noexcept {
   value = htobe64(value);
   std::memcpy(bytes, &value, sizeof value);
-}
-
-// The first word of a sysfs file of an interface, or an empty string.
-std::string read_attribute(const std::string& interface, const char* attribute) {
-  std::ifstream file("/sys/class/net/" + interface + "/" + attribute);
-  std::string word;
-  file >> word;
-  return word;
-}
-
-uint64_t read_number(const std::string& interface, const char* attribute) {
-  const std::string word = read_attribute(interface, attribute);
-  uint64_t number = 0;  // stays 0 for "-1", which means unknown
-  std::from_chars(word.data(), word.data() + word.size(), number);
-  return number;
 }
 
 unsigned prefix_length(const sockaddr* netmask) noexcept {
@@ -195,7 +182,7 @@ size_t Address::hash() const noexcept {
 
 std::string Address::host_string() const {
   char text[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
-  // Understands scopes, which inet_ntop does not; numeric, so it asks nobody.
+  // Prints scopes, which inet_ntop does not; numeric, so no name server is queried.
   if (::getnameinfo(data(), size(), text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) return "(none)";
   return text;
 }
@@ -268,15 +255,20 @@ Result<std::vector<Interface>> local_interfaces() {
     interface.name = entry->ifa_name;
     interface.address = *Address::from(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
     interface.prefix = prefix_length(entry->ifa_netmask);
-    interface.speed = read_number(interface.name, "speed") * 1'000'000;  // the file counts megabits
-    interface.mtu = read_number(interface.name, "mtu");
-    interface.hardware = read_attribute(interface.name, "address");
     interface.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     found.push_back(std::move(interface));
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Interface& a, const Interface& b) { return rank(a) < rank(b); });
   return found;
+}
+
+size_t interface_mtu(const std::string& interface) noexcept {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  if (!socket || interface.size() >= sizeof request.ifr_name) return 0;
+  std::memcpy(request.ifr_name, interface.data(), interface.size());
+  return ::ioctl(socket.get(), SIOCGIFMTU, &request) == 0 ? static_cast<size_t>(request.ifr_mtu) : 0;
 }
 
 Result<std::vector<Address>> resolve(const char* node, const char* service, const Resolve& how) {

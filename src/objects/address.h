@@ -25,7 +25,7 @@ class Address {
   static Address loopback(int family, uint16_t port) noexcept;
   // Copies a sockaddr_in or sockaddr_in6 of at least its full length; -FI_EINVAL for null, short or of another family.
   static Result<Address> from(const void* sockaddr, size_t length) noexcept;
-  // The same when the caller promises only the family's own length, as address vectors do.
+  // The same when the caller guarantees only the family's own length, as address vectors do.
   static Result<Address> from(const void* sockaddr) noexcept;
 
   const sockaddr* data() const noexcept { return &any_; }
@@ -40,7 +40,7 @@ class Address {
   bool is_multicast() const noexcept;
   // FI_SOCKADDR_IN or FI_SOCKADDR_IN6.
   uint32_t format() const noexcept;
-  // The same host, whatever the port.
+  // Compares hosts; ports are ignored.
   bool same_host(const Address& other) const noexcept;
   // Counts the host part up, as a number; fi_av_insertsym. Wraps at the end of the address space.
   Address next_host(uint64_t steps) const noexcept;
@@ -51,10 +51,10 @@ class Address {
   std::string host_string() const;
   // Inverse of to_string, also "fi_sockaddr_in://127.0.0.1:4711" and "fi_sockaddr_in6://[::1]:4711" (FI_ADDR_STR).
   static Result<Address> parse(const std::string& text);
-  // As FI_ADDR_STR and fi_av_straddr spell it.
+  // In the form of FI_ADDR_STR and fi_av_straddr.
   std::string to_uri() const;
 
-  // Family, host, scope and port; flow information does not make an address another one.
+  // Family, host, scope and port; flow information is ignored.
   friend bool operator==(const Address& a, const Address& b) noexcept { return (a <=> b) == 0; }
   friend std::strong_ordering operator<=>(const Address& a, const Address& b) noexcept;
   size_t hash() const noexcept;
@@ -72,10 +72,7 @@ struct Interface {
   std::string name;
   Address address;      // port 0
   unsigned prefix = 0;  // bits
-  uint64_t speed = 0;   // bits per second; 0 if unknown
-  size_t mtu = 0;       // bytes; 0 if unknown
   bool loopback = false;
-  std::string hardware;  // "aa:bb:cc:dd:ee:ff" or empty
 
   // "127.0.0.0/8": names the network, as fi_fabric_attr's name of IP providers does.
   std::string network() const;
@@ -84,9 +81,12 @@ struct Interface {
 // Routable addresses first, link-local next, loopback last; within that the system's order.
 Result<std::vector<Interface>> local_interfaces();
 
-// What node and service of fi_getinfo name; both may be null, not at once. `passive`: node null is the wildcard, not
-// the loopback address. `numeric`: never asks a name server. `family`: AF_UNSPEC for both. May block unless numeric;
-// call it without a lock. -FI_ENODATA when the name is unknown.
+// The MTU of an interface in bytes; 0 if unknown. Not a member of Interface, because it costs system calls for each.
+size_t interface_mtu(const std::string& interface) noexcept;
+
+// Resolves the node and service of fi_getinfo; one of them may be null. `passive`: a null node is the wildcard, not the
+// loopback address. `numeric`: never queries a name server. `family`: AF_UNSPEC for both. May block unless numeric, so
+// it is called without a lock. -FI_ENODATA when the name is unknown.
 struct Resolve {
   bool passive = false;
   bool numeric = false;

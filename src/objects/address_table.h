@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The storage of an address vector: indices to addresses and back; fi_av(3) governs what the indices are. Looking up an
-// index takes no lock, because the data path does it for every datagram.
+// The storage of an address vector: indices to addresses and back; fi_av(3) defines the indices. Looking up an index
+// takes no lock, because the data path does it for every datagram.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace weft {
 template <class A>
 class AddressTable {
  public:
-  // Takes the `count` lowest unused indices, in order. Each is then filled, or returned by release().
+  // Reserves the `count` lowest unused indices, in order. Each is then filled, or returned with release().
   std::vector<uint64_t> reserve(size_t count) {
     std::lock_guard lock(mutex_);
     std::vector<uint64_t> indices(count);
@@ -72,13 +72,13 @@ class AddressTable {
     const Slot* slot = used_slot(index);
     return slot != nullptr ? &slot->address : nullptr;
   }
-  // The index of an address (of any one if it was inserted more than once), or ~0.
+  // The index of an address (any of them if it was inserted more than once), or ~0.
   uint64_t find(const A& address) const noexcept {
     std::lock_guard lock(mutex_);
     const auto it = by_address_.find(address);
     return it != by_address_.end() ? it->second : kNone;
   }
-  // What completions name the peer by: its index unless a user id was set; ~0 if unknown.
+  // The peer's name in completions: its index unless a user id was set; ~0 if unknown.
   uint64_t source(const A& address) const noexcept {
     std::lock_guard lock(mutex_);
     const auto it = by_address_.find(address);
@@ -95,8 +95,8 @@ class AddressTable {
     return true;
   }
 
-  // A number that is another one after each change of what the functions above answer; never 0. Read before they are
-  // asked, it tells later whether the answer still holds. No lock.
+  // Changes whenever a result of the functions above may change; never 0. A caller that reads it before a lookup can
+  // check later whether the result still holds. No lock.
   uint64_t version() const noexcept { return version_.load(std::memory_order_acquire); }
 
   static constexpr uint64_t kNone = ~uint64_t{0};
@@ -110,7 +110,7 @@ class AddressTable {
   static constexpr unsigned kFirstBits = 6;  // chunk 0 holds 64 entries, chunk k 64 << k
   static constexpr unsigned kChunks = 40 - kFirstBits;
 
-  // Counted from 64 on, an index is 1 in a bit that tells its chunk, and its place in the chunk in the bits below.
+  // The highest bit of index + 64 selects the chunk; the bits below it are the place in the chunk.
   static constexpr uint64_t kFirst = uint64_t{1} << kFirstBits;
   static unsigned chunk_of(uint64_t index) noexcept {
     return static_cast<unsigned>(std::bit_width(index + kFirst)) - 1 - kFirstBits;
@@ -141,8 +141,8 @@ class AddressTable {
   mutable std::mutex mutex_;  // guards all but reading chunks_, used slots and version_
   std::array<std::atomic<Slot*>, kChunks> chunks_{};
   std::array<std::unique_ptr<Slot[]>, kChunks> owners_;
-  std::atomic<uint64_t> version_{1};  // written under it
-  uint64_t end_ = 0;                  // lowest index never given out
+  std::atomic<uint64_t> version_{1};  // written under mutex_
+  uint64_t end_ = 0;                  // lowest index never reserved
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> unused_;
   std::unordered_multimap<A, uint64_t> by_address_;
 };

@@ -53,7 +53,7 @@ int AddressVectorCore::insert_names(const Insertion& call, const PeerNames& name
     resolve_names(names, addr_format_, [&](const Result<Address>& address) { insert_one(report, address); });
     return report.finish();
   }
-  // Name servers may take their time, so a thread of ours asks them.
+  // Name servers may be slow, so a background thread queries them.
   return resolver_
       .add([this, report = std::move(report), names]() mutable {
         try {

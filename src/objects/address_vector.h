@@ -18,19 +18,20 @@
 
 namespace weft {
 
-// The part that knows no engine; endpoints hold a Ref to it. Thread-safe.
+// The part that does not depend on the engine; endpoints hold a Ref to it. Thread-safe.
 class AddressVectorCore : public RefCounted {
  public:
-  // The peer behind a handle (without its receive-context bits), null if there is none. No lock: the data path.
+  // The peer of a handle (its receive-context bits are ignored), null if unknown. No lock: the data path uses it.
   const Address* find(fi_addr_t handle) const noexcept { return table_.find(handle & index_mask_); }
-  // What a completion reports as the source: the handle or the user's id; FI_ADDR_NOTAVAIL for a stranger.
+  // The source that completions report: the handle or the user's id; FI_ADDR_NOTAVAIL for an unknown address.
   fi_addr_t source_of(const Address& address) const noexcept { return table_.source(address); }
-  // See AddressTable: answers hold while it stays the same.
+  // See AddressTable: lookups stay valid while it does not change.
   uint64_t version() const noexcept { return table_.version(); }
   // The receive context that a handle selects; fi_rx_addr.
   unsigned receive_context_of(fi_addr_t handle) const noexcept {
     return rx_ctx_bits_ == 0 ? 0 : static_cast<unsigned>(handle >> (64 - rx_ctx_bits_));
   }
+  const RefCounted& domain() const noexcept { return *parent_; }
   fi_addr_t without_context(fi_addr_t handle) const noexcept { return handle & index_mask_; }
 
  protected:
@@ -63,7 +64,7 @@ class AddressVectorCore : public RefCounted {
 template <class E>
 class AddressVector final : public Object<fid_av>, public AddressVectorCore {
  public:
-  // `parent` is the domain; `addr_format` that of the info which opened it. attr->type is set if it was FI_AV_UNSPEC.
+  // `parent` is the domain; `addr_format` comes from the info that opened it. attr->type is set if it was FI_AV_UNSPEC.
   static Result<AddressVector*> open(Ref<RefCounted> parent, fi_av_attr* attr, uint32_t addr_format, void* context) {
     if (Status status = check(attr); !status.ok()) return failure(status);
     if (attr->type == FI_AV_UNSPEC) attr->type = FI_AV_TABLE;
@@ -112,8 +113,8 @@ class AddressVector final : public Object<fid_av>, public AddressVectorCore {
   AddressVector(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr, void* context) noexcept
       : AddressVectorCore(std::move(parent), addr_format, attr) {
     static constexpr fi_ops_av kOps = make_av_ops<AddressVector>();
-    abi.fid = {FI_CLASS_AV, context, const_cast<fi_ops*>(fid_ops())};
-    abi.ops = const_cast<fi_ops_av*>(&kOps);
+    abi.fid = {FI_CLASS_AV, context, slots(*fid_ops())};
+    abi.ops = slots(kOps);
   }
 };
 

@@ -89,20 +89,27 @@ constexpr uint64_t kMessageModifiers = FI_SEND | FI_RECV;
 constexpr uint64_t kMemoryModifiers = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr uint64_t kMessageCaps = FI_MSG | FI_TAGGED | FI_MULTICAST | FI_COLLECTIVE;
 constexpr uint64_t kMemoryCaps = FI_RMA | FI_ATOMIC;
-// Secondary ones that are given without being asked for, unless they modify what was not asked for.
+// Secondary capabilities that are granted without a request, unless they modify something that was not requested.
 constexpr uint64_t kFreeCaps = FI_MULTI_RECV | FI_TRIGGER | FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV;
 constexpr uint64_t kFreeMemoryCaps = FI_RMA_PMEM | FI_RMA_EVENT;
 
+// fi_endpoint(3): the capabilities that apply to one direction. Others stand in fi_info::caps alone.
+constexpr uint64_t kTransmitCaps = FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND | FI_HMEM |
+                                   FI_TRIGGER | FI_FENCE | FI_MULTICAST | FI_RMA_PMEM | FI_NAMED_RX_CTX | FI_COLLECTIVE;
+constexpr uint64_t kReceiveCaps = FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RECV |
+                                  FI_HMEM | FI_TRIGGER | FI_RMA_PMEM | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE |
+                                  FI_RMA_EVENT | FI_SOURCE_ERR | FI_COLLECTIVE;
+
 constexpr int kBasicBits = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 
-// Capabilities that a request means: without a modifier all that apply.
+// The capabilities that a request stands for: without a modifier, all modifiers that apply.
 uint64_t complete(uint64_t caps) noexcept {
   if ((caps & kMessageCaps) != 0 && (caps & kMessageModifiers) == 0) caps |= kMessageModifiers;
   if ((caps & kMemoryCaps) != 0 && (caps & kMemoryModifiers) == 0) caps |= kMemoryModifiers;
   return caps;
 }
 
-// What of a provider's mr_mode matters to a caller: without remote access only what concerns local buffers.
+// The part of a provider's mr_mode that matters to a caller: without remote access only the bits for local buffers.
 int needed_mr_mode(int required, const fi_info* hints) noexcept {
   const bool local_only = hints != nullptr && hints->caps != 0 && (hints->caps & kMemoryCaps) == 0;
   return local_only ? required & (FI_MR_LOCAL | FI_MR_HMEM | FI_MR_COLLECTIVE) : required;
@@ -113,7 +120,7 @@ bool is_legacy(int mr_mode) noexcept {
   return mr_mode == FI_MR_UNSPEC || mr_mode == FI_MR_BASIC || mr_mode == FI_MR_SCALABLE;
 }
 
-// How much concurrency a model lets the application have, and so how much it asks of the provider.
+// Ranks the models by the concurrency that they let the application have, and so require of the provider.
 int concurrency(fi_threading threading) noexcept {
   switch (threading) {
     case FI_THREAD_SAFE:
@@ -142,7 +149,7 @@ bool same_format(uint32_t wanted, uint32_t offered) noexcept {
 constexpr const char* kEndpointTypeNames[] = {"FI_EP_UNSPEC", "FI_EP_MSG", "FI_EP_DGRAM", "FI_EP_RDM"};
 static_assert(FI_EP_MSG == 1 && FI_EP_DGRAM == 2 && FI_EP_RDM == 3);
 
-// The rules that fields have in common; remembers whether one was broken, and says each.
+// The rules that fields have in common; logs each mismatch and keeps the result.
 class Matcher {
  public:
   explicit Matcher(const fi_provider* provider) noexcept : provider_(provider), name_(provider->name) {}
@@ -153,21 +160,21 @@ class Matcher {
     FI_INFO(provider_, FI_LOG_CORE, "%s\n", sentence.c_str());
   }
   void at_most(const char* field, uint64_t wanted, uint64_t offered) {
-    if (wanted > offered) refuse(fmt::format("hints ask for {} {}, {} offers {}", field, wanted, name_, offered));
+    if (wanted > offered) refuse(fmt::format("hints request {} {}, {} offers {}", field, wanted, name_, offered));
   }
   void equal(const char* field, uint64_t wanted, uint64_t offered) {
     if (wanted != 0 && wanted != offered)
-      refuse(fmt::format("hints ask for {} {}, {} offers {}", field, wanted, name_, offered));
+      refuse(fmt::format("hints request {} {}, {} offers {}", field, wanted, name_, offered));
   }
   // The same for a value that has a name; `names` is indexed by it.
   void equal(const char* field, uint64_t wanted, uint64_t offered, std::span<const char* const> names) {
     if (wanted == 0 || wanted == offered) return;
     const auto name = [&](uint64_t value) { return value < names.size() ? names[value] : "an unknown value"; };
-    refuse(fmt::format("hints ask for {} {}, {} offers {}", field, name(wanted), name_, name(offered)));
+    refuse(fmt::format("hints request {} {}, {} offers {}", field, name(wanted), name_, name(offered)));
   }
   void within(const char* field, uint64_t wanted, uint64_t offered, std::span<const BitName> names) {
     if (const uint64_t missing = wanted & ~offered; missing != 0)
-      refuse(fmt::format("hints ask for {} {}, which {} does not offer", field, names_of(missing, names), name_));
+      refuse(fmt::format("hints request {} {}, which {} does not offer", field, names_of(missing, names), name_));
   }
   void accepted(const char* field, uint64_t required, uint64_t allowed, std::span<const BitName> names) {
     if (const uint64_t missing = required & ~allowed; missing != 0)
@@ -175,7 +182,7 @@ class Matcher {
   }
   void same_text(const char* field, const char* wanted, const char* offered) {
     if (wanted != nullptr && (offered == nullptr || std::strcmp(wanted, offered) != 0))
-      refuse(fmt::format("hints ask for {} \"{}\", {} offers \"{}\"", field, wanted, name_,
+      refuse(fmt::format("hints request {} \"{}\", {} offers \"{}\"", field, wanted, name_,
                          offered != nullptr ? offered : ""));
   }
   const char* name() const noexcept { return name_; }
@@ -198,7 +205,7 @@ void check_tx(Matcher& match, const fi_tx_attr& offer, const fi_tx_attr& hints, 
   match.at_most("tx_attr->rma_iov_limit", hints.rma_iov_limit, offer.rma_iov_limit);
 }
 
-// total_buffered_recv is a hint that may be ignored (fi_endpoint(3)).
+// total_buffered_recv is a hint that a provider may ignore (fi_endpoint(3)).
 void check_rx(Matcher& match, const fi_rx_attr& offer, const fi_rx_attr& hints, uint64_t mode) {
   match.within("rx_attr->caps", hints.caps, offer.caps, kCapNames);
   match.accepted("rx_attr->mode", offer.mode, hints.mode | mode, kModeNames);
@@ -209,12 +216,12 @@ void check_rx(Matcher& match, const fi_rx_attr& offer, const fi_rx_attr& hints, 
   match.at_most("rx_attr->iov_limit", hints.iov_limit, offer.iov_limit);
 }
 
-// Scalable endpoints have contexts of their own, other endpoints one, or a share of one.
+// Scalable endpoints have contexts of their own; other endpoints have one, or share one.
 void check_contexts(Matcher& match, const char* field, size_t wanted, size_t per_endpoint, size_t shareable) {
   if (wanted != FI_SHARED_CONTEXT) {
     match.at_most(field, wanted, per_endpoint);
   } else if (shareable == 0) {
-    match.refuse(fmt::format("hints ask for {} FI_SHARED_CONTEXT, which {} does not offer", field, match.name()));
+    match.refuse(fmt::format("hints request {} FI_SHARED_CONTEXT, which {} does not offer", field, match.name()));
   }
 }
 
@@ -228,7 +235,7 @@ void check_ep(Matcher& match, const fi_info& offered, const fi_ep_attr& hints, u
   match.at_most("ep_attr->max_order_raw_size", hints.max_order_raw_size, offer.max_order_raw_size);
   match.at_most("ep_attr->max_order_war_size", hints.max_order_war_size, offer.max_order_war_size);
   match.at_most("ep_attr->max_order_waw_size", hints.max_order_waw_size, offer.max_order_waw_size);
-  // Tag formats are masks; what counts is how many bits of a tag they use. Small values are names of formats.
+  // Tag formats are masks, compared by the number of tag bits that they use. Small values are names of formats.
   if ((offer.mem_tag_format != 0 || (offered.caps & FI_TAGGED) != 0) && hints.mem_tag_format >= FI_TAG_MAX_FORMAT)
     match.at_most("ep_attr->mem_tag_format, bits", static_cast<uint64_t>(std::bit_width(hints.mem_tag_format)),
                   static_cast<uint64_t>(std::bit_width(offer.mem_tag_format)));
@@ -246,40 +253,45 @@ void check_mr_mode(Matcher& match, const fi_info& offer, const fi_info& hints, u
   int allowed = wanted;
   if (wanted == FI_MR_BASIC || (old && wanted == FI_MR_UNSPEC)) {
     allowed = kBasicBits | local;
+  } else if (wanted == FI_MR_UNSPEC && local != 0) {
+    allowed = kBasicBits | local;  // names no mode, but registers local buffers: such programs expect what fi_info says
   } else if (wanted == FI_MR_SCALABLE) {
     allowed = local;
   } else if ((wanted & (FI_MR_BASIC | FI_MR_SCALABLE)) != 0 || (old && !is_legacy(wanted))) {
-    return match.refuse(fmt::format("hints ask for domain_attr->mr_mode {:#x}, which API {}.{} does not know", wanted,
+    return match.refuse(fmt::format("hints request domain_attr->mr_mode {:#x}, which API {}.{} does not have", wanted,
                                     FI_MAJOR(version), FI_MINOR(version)));
   }
   match.accepted("domain_attr->mr_mode", static_cast<unsigned>(needed_mr_mode(offer.domain_attr->mr_mode, &hints)),
                  static_cast<unsigned>(allowed), kMrModeNames);
 }
 
+// cq_cnt, ep_cnt and max_group_id are answers: programs leave large numbers in them, and other implementations ignore
+// those.
 void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted, uint32_t version) {
   const fi_domain_attr& offer = *offered.domain_attr;
   const fi_domain_attr& hints = *wanted.domain_attr;
   match.same_text("domain_attr->name", hints.name, offer.name);
   if (hints.domain != nullptr && offer.domain != nullptr && hints.domain != offer.domain)
-    match.refuse(fmt::format("hints ask for another open domain than {}'s {}", match.name(), offer.name));
+    match.refuse(fmt::format("hints request another open domain than {}'s {}", match.name(), offer.name));
   if (concurrency(hints.threading) > concurrency(offer.threading))
-    match.refuse(fmt::format("hints ask for domain_attr->threading {}, {} offers {}", static_cast<int>(hints.threading),
+    match.refuse(fmt::format("hints request domain_attr->threading {}, {} offers {}", static_cast<int>(hints.threading),
                              match.name(), static_cast<int>(offer.threading)));
   if (hints.resource_mgmt == FI_RM_ENABLED)
     match.equal("domain_attr->resource_mgmt", FI_RM_ENABLED, offer.resource_mgmt);
   if (offer.av_type != FI_AV_UNSPEC) match.equal("domain_attr->av_type", hints.av_type, offer.av_type);
   check_mr_mode(match, offered, wanted, version);
-  match.at_most("domain_attr->mr_key_size", hints.mr_key_size, offer.mr_key_size);
+  // The size of keys is a request only of a caller that chooses keys.
+  const bool uses_keys = wanted.caps == 0 || (wanted.caps & kMemoryCaps) != 0;
+  if (uses_keys && (offer.mr_mode & FI_MR_PROV_KEY) == 0 && offer.mr_mode != FI_MR_BASIC)
+    match.at_most("domain_attr->mr_key_size", hints.mr_key_size, offer.mr_key_size);
   match.at_most("domain_attr->cq_data_size", hints.cq_data_size, offer.cq_data_size);
-  match.at_most("domain_attr->cq_cnt", hints.cq_cnt, offer.cq_cnt);
-  match.at_most("domain_attr->ep_cnt", hints.ep_cnt, offer.ep_cnt);
   match.at_most("domain_attr->tx_ctx_cnt", hints.tx_ctx_cnt, offer.tx_ctx_cnt);
   match.at_most("domain_attr->rx_ctx_cnt", hints.rx_ctx_cnt, offer.rx_ctx_cnt);
   match.at_most("domain_attr->max_ep_tx_ctx", hints.max_ep_tx_ctx, offer.max_ep_tx_ctx);
   match.at_most("domain_attr->max_ep_rx_ctx", hints.max_ep_rx_ctx, offer.max_ep_rx_ctx);
   match.at_most("domain_attr->max_ep_stx_ctx", hints.max_ep_stx_ctx, offer.max_ep_stx_ctx);
   match.at_most("domain_attr->max_ep_srx_ctx", hints.max_ep_srx_ctx, offer.max_ep_srx_ctx);
-  if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return;  // what follows did not exist
+  if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return;  // the fields below did not exist
   match.at_most("domain_attr->cntr_cnt", hints.cntr_cnt, offer.cntr_cnt);
   match.at_most("domain_attr->mr_iov_limit", hints.mr_iov_limit, offer.mr_iov_limit);
   match.within("domain_attr->caps", hints.caps, offer.caps, kCapNames);
@@ -289,8 +301,6 @@ void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted,
   match.at_most("domain_attr->mr_cnt", hints.mr_cnt, offer.mr_cnt);
   if (FI_VERSION_GE(version, FI_VERSION(1, 20)))
     match.at_most("domain_attr->max_ep_auth_key", hints.max_ep_auth_key, offer.max_ep_auth_key);
-  if (FI_VERSION_GE(version, FI_VERSION(2, 0)))
-    match.at_most("domain_attr->max_group_id", hints.max_group_id, offer.max_group_id);
   if (FI_VERSION_LT(version, FI_VERSION(2, 5))) return;
   match.at_most("domain_attr->max_cntr_value", hints.max_cntr_value, offer.max_cntr_value);
   match.at_most("domain_attr->max_err_cntr_value", hints.max_err_cntr_value, offer.max_err_cntr_value);
@@ -307,7 +317,7 @@ void apply_domain(fi_domain_attr& domain, const fi_domain_attr& hints) noexcept 
   if (hints.threading != FI_THREAD_UNSPEC) domain.threading = hints.threading;
   if (hints.control_progress != FI_PROGRESS_UNSPEC) domain.control_progress = hints.control_progress;
   if (hints.progress != FI_PROGRESS_UNSPEC) domain.progress = hints.progress;
-  // The service thread that serves one serves both.
+  // One service thread makes both kinds of progress.
   if (domain.control_progress == FI_PROGRESS_AUTO || domain.progress == FI_PROGRESS_AUTO)
     domain.control_progress = domain.progress = FI_PROGRESS_AUTO;
   if (hints.av_type != FI_AV_UNSPEC) domain.av_type = hints.av_type;
@@ -345,6 +355,8 @@ void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcep
     if ((needed & FI_MR_LOCAL) != 0) offer.mode |= FI_LOCAL_MR;
   }
   offer.fabric_attr->api_version = version;
+  offer.tx_attr->caps &= kTransmitCaps;
+  offer.rx_attr->caps &= kReceiveCaps;
   offer.tx_attr->op_flags = hints != nullptr && hints->tx_attr != nullptr ? hints->tx_attr->op_flags : 0;
   offer.rx_attr->op_flags = hints != nullptr && hints->rx_attr != nullptr ? hints->rx_attr->op_flags : 0;
   if (hints == nullptr) return;

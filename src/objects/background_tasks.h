@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tasks that may take their time, such as asking name servers, run in order by a thread that lives while there are any.
+// Slow tasks, such as queries to name servers, run in order by a thread that exists while tasks are left.
 #pragma once
 
 #include <rdma/fi_errno.h>
@@ -15,7 +15,7 @@
 
 namespace weft {
 
-// Thread-safe. Its end waits for the tasks; they must not throw.
+// Thread-safe. The destructor waits for the tasks; they must not throw.
 class BackgroundTasks {
  public:
   BackgroundTasks() = default;
@@ -23,12 +23,12 @@ class BackgroundTasks {
   BackgroundTasks(const BackgroundTasks&) = delete;
   BackgroundTasks& operator=(const BackgroundTasks&) = delete;
 
-  // -FI_ENOMEM: there is no thread to be had.
+  // -FI_ENOMEM: no thread could be started.
   Status add(std::function<void()> task) {
     std::lock_guard lock(mutex_);
     pending_.push_back(std::move(task));
     if (running_) return {};
-    if (thread_.joinable()) thread_.join();  // it has just said that it is done
+    if (thread_.joinable()) thread_.join();  // it is past its last task
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error&) {
@@ -38,7 +38,7 @@ class BackgroundTasks {
     running_ = true;
     return {};
   }
-  // Nobody adds any more.
+  // Returns after the last task. No task may be added meanwhile.
   void wait() {
     if (thread_.joinable()) thread_.join();
   }
@@ -62,7 +62,7 @@ class BackgroundTasks {
 
   std::mutex mutex_;  // guards the rest
   std::deque<std::function<void()>> pending_;
-  bool running_ = false;  // false: the thread, if any, needs mutex_ no more
+  bool running_ = false;  // false: the thread, if any, does not use mutex_ any more
   std::thread thread_;
 };
 

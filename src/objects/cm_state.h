@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The life of a connected endpoint as a pure function: what may be called when, what follows from what, and which event
-// the application is told. fi_cm(3) governs. The actions are carried out, in the order below, by whoever owns the
-// endpoint; a test walks every state against every event.
+// The life of a connected endpoint as a pure function: which call is allowed in which state, the actions that follow,
+// and the events that the application gets. fi_cm(3) governs. The owner of the endpoint carries out the actions; a test
+// walks every state against every event.
 //
-// Promise: a connect or accept that was not refused is followed by one kReportConnected or kReportFailure, a connection
-// by one kReportShutdown, unless the application closes the endpoint first. Nothing follows in kClosed.
+// Promise: a connect or accept that was not refused is followed by one kCmStart or kCmReportFailure, a connection by
+// one kCmReportShutdown, unless the application closes the endpoint first. Nothing follows in kClosed.
 #pragma once
 
 #include <rdma/fi_errno.h>
@@ -18,7 +18,7 @@ enum class CmState : std::uint8_t {
   kEnabled,     // receives may be posted
   kConnecting,  // the transport is being set up
   kRequesting,  // our request is leaving
-  kAwaiting,    // the peer has the request and thinks
+  kAwaiting,    // the peer has the request and has not answered
   kAnswering,   // our acceptance of the peer's request is leaving
   kConnected,
   kClosed,  // ended, failed or refused; for good
@@ -31,38 +31,37 @@ enum class CmEvent : std::uint8_t {
   kAccept,
   kShutdown,
   kClose,
-  // What the network says.
+  // Events of the network.
   kTransportUp,
   kMessageSent,
   kAccepted,
   kRejected,
   kFailed,     // an error, or the deadline
   kStreamEnd,  // the peer ended the connection, or it broke
-  kTryAgain,   // this try to connect failed, another may succeed
+  kTryAgain,   // this attempt to connect failed, another one may succeed
 };
 
 using CmActions = std::uint16_t;
-inline constexpr CmActions kCmEnable = 1 << 0;           // check the bindings, let receives be posted
-inline constexpr CmActions kCmDial = 1 << 1;             // set up the transport
-inline constexpr CmActions kCmSend = 1 << 2;             // send the request or the acceptance
-inline constexpr CmActions kCmRefuse = 1 << 3;           // reject the peer's request, if it was not answered
-inline constexpr CmActions kCmHangUp = 1 << 4;           // drop the half-made connection
-inline constexpr CmActions kCmStart = 1 << 5;            // hand the socket to the data path
-inline constexpr CmActions kCmStop = 1 << 6;             // cancel what is outstanding, end the stream
-inline constexpr CmActions kCmReportConnected = 1 << 7;  // FI_CONNECTED
-inline constexpr CmActions kCmReportFailure = 1 << 8;    // an error entry
-inline constexpr CmActions kCmReportShutdown = 1 << 9;   // FI_SHUTDOWN
+inline constexpr CmActions kCmEnable = 1 << 0;          // check the bindings, let receives be posted
+inline constexpr CmActions kCmDial = 1 << 1;            // set up the transport
+inline constexpr CmActions kCmSend = 1 << 2;            // send the request or the acceptance
+inline constexpr CmActions kCmRefuse = 1 << 3;          // reject the peer's request, if it was not answered
+inline constexpr CmActions kCmHangUp = 1 << 4;          // drop the half-open connection
+inline constexpr CmActions kCmStart = 1 << 5;           // hand the connection to the data path, then post FI_CONNECTED
+inline constexpr CmActions kCmStop = 1 << 6;            // cancel what is outstanding, end the stream
+inline constexpr CmActions kCmReportFailure = 1 << 7;   // an error entry
+inline constexpr CmActions kCmReportShutdown = 1 << 8;  // FI_SHUTDOWN
 
 struct CmStep {
   CmState state;
   CmActions actions = 0;
-  int refusal = 0;  // positive fi_errno: the call is not allowed now and changes nothing
+  int refusal = 0;  // positive fi_errno: the call is not allowed in this state and changes nothing
 };
 
 namespace cm_detail {
 
-// Events that mean the same in every state in which a connection is in the making.
-constexpr CmStep next_in_the_making(CmState state, CmEvent event) noexcept {
+// Events that mean the same in every state between the first call and the connection.
+constexpr CmStep next_pending(CmState state, CmEvent event) noexcept {
   switch (event) {
     case CmEvent::kEnable:
       return {state};
@@ -74,14 +73,14 @@ constexpr CmStep next_in_the_making(CmState state, CmEvent event) noexcept {
       return {CmState::kClosed, kCmHangUp | kCmStop | kCmReportFailure};
     case CmEvent::kClose:
       return {CmState::kClosed, kCmHangUp | kCmStop};
-    case CmEvent::kTryAgain:  // the transport will be set up anew; an acceptance cannot be repeated
+    case CmEvent::kTryAgain:  // the transport is set up again; an acceptance cannot be repeated
       return {state == CmState::kAnswering ? state : CmState::kConnecting};
     default:
       return {state};
   }
 }
 
-constexpr CmStep next_before(CmState state, CmEvent event) noexcept {
+constexpr CmStep next_unconnected(CmState state, CmEvent event) noexcept {
   const CmActions enable = state == CmState::kIdle ? kCmEnable : 0;
   switch (event) {
     case CmEvent::kEnable:
@@ -106,7 +105,7 @@ constexpr CmStep next_connected(CmEvent event) noexcept {
       return {CmState::kConnected, 0, FI_EISCONN};
     case CmEvent::kShutdown:
       return {CmState::kClosed, kCmStop | kCmReportShutdown};
-    case CmEvent::kStreamEnd:  // the data path has completed everything
+    case CmEvent::kStreamEnd:  // the data path has completed all operations
       return {CmState::kClosed, kCmReportShutdown};
     case CmEvent::kClose:
       return {CmState::kClosed, kCmStop};
@@ -121,7 +120,7 @@ constexpr CmStep next_closed(CmEvent event) noexcept {
     case CmEvent::kConnect:
     case CmEvent::kAccept:
       return {CmState::kClosed, 0, FI_EOPBADSTATE};
-    default:  // fi_shutdown as well: the peer may just have been faster
+    default:  // fi_shutdown too: the peer may have been faster
       return {CmState::kClosed};
   }
 }
@@ -132,7 +131,7 @@ constexpr CmStep next(CmState state, CmEvent event) noexcept {
   switch (state) {
     case CmState::kIdle:
     case CmState::kEnabled:
-      return cm_detail::next_before(state, event);
+      return cm_detail::next_unconnected(state, event);
     case CmState::kConnecting:
       if (event == CmEvent::kTransportUp) return {CmState::kRequesting, kCmSend};
       break;
@@ -140,18 +139,18 @@ constexpr CmStep next(CmState state, CmEvent event) noexcept {
       if (event == CmEvent::kMessageSent) return {CmState::kAwaiting};
       break;
     case CmState::kAwaiting:
-      if (event == CmEvent::kAccepted) return {CmState::kConnected, kCmStart | kCmReportConnected};
+      if (event == CmEvent::kAccepted) return {CmState::kConnected, kCmStart};
       if (event == CmEvent::kRejected) return {CmState::kClosed, kCmHangUp | kCmStop | kCmReportFailure};
       break;
     case CmState::kAnswering:
-      if (event == CmEvent::kMessageSent) return {CmState::kConnected, kCmStart | kCmReportConnected};
+      if (event == CmEvent::kMessageSent) return {CmState::kConnected, kCmStart};
       break;
     case CmState::kConnected:
       return cm_detail::next_connected(event);
     case CmState::kClosed:
       return cm_detail::next_closed(event);
   }
-  return cm_detail::next_in_the_making(state, event);
+  return cm_detail::next_pending(state, event);
 }
 
 }  // namespace weft

@@ -14,7 +14,7 @@ namespace weft {
 namespace {
 
 constexpr size_t kDefaultSize = 1024;
-constexpr uint64_t kFirstCapacity = 64;  // entries; a queue that stays empty stays small
+constexpr uint64_t kFirstCapacity = 64;  // entries; an empty queue stays small
 
 // The layouts that the ring relies on: each format is a prefix of Completion.
 static_assert(sizeof(fi_cq_entry) == offsetof(Completion, flags));
@@ -26,7 +26,7 @@ static_assert(offsetof(fi_cq_tagged_entry, buf) == offsetof(Completion, buf));
 static_assert(offsetof(fi_cq_tagged_entry, data) == offsetof(Completion, data));
 static_assert(offsetof(fi_cq_tagged_entry, tag) == offsetof(Completion, tag));
 
-// Bytes of fi_cq_err_entry that a program written for `api_version` has room for.
+// Bytes of the fi_cq_err_entry of programs written for `api_version`.
 size_t error_entry_size(uint32_t api_version) noexcept {
   if (FI_VERSION_LT(api_version, FI_VERSION(1, 5))) return offsetof(fi_cq_err_entry, err_data_size);
   if (FI_VERSION_LT(api_version, FI_VERSION(1, 20))) return offsetof(fi_cq_err_entry, src_addr);
@@ -57,8 +57,7 @@ size_t size_of(fi_cq_format format) noexcept {
 CompletionQueueCore::CompletionQueueCore(Ref<RefCounted> parent, const fi_cq_attr& attr, uint32_t api_version,
                                          bool locking, StrerrorFn error_text)
     : parent_(std::move(parent)),
-      format_(format_of(attr)),
-      entry_size_(size_of(format_)),
+      entry_size_(size_of(format_of(attr))),
       size_(attr.size != 0 ? attr.size : kDefaultSize),
       api_version_(api_version),
       signaling_vector_((attr.flags & FI_AFFINITY) != 0 ? std::optional(attr.signaling_vector) : std::nullopt),
@@ -70,7 +69,7 @@ Status CompletionQueueCore::check(const fi_cq_attr* attr, bool locking) {
   if (attr == nullptr) return Status(-FI_EINVAL);
   if ((attr->flags & ~uint64_t{FI_AFFINITY}) != 0) return Status(-FI_EBADFLAGS);
   if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond > FI_CQ_COND_THRESHOLD) return Status(-FI_EINVAL);
-  // Its thread would race with calls that nobody locks against.
+  // Its thread would race with calls that take no lock.
   if (attr->wait_obj == FI_WAIT_MUTEX_COND && !locking) return Status(-FI_ENOSYS);
   return {};
 }
@@ -122,7 +121,7 @@ void CompletionQueueCore::overrun() noexcept {
   wait_.signal();
 }
 
-// Counted as one more thing to read, for good: the -FI_EOVERRUN behind the last entry.
+// The -FI_EOVERRUN behind the last entry counts as one more unread entry, for ever.
 void CompletionQueueCore::overrun_locked() noexcept {
   if (!overrun_) unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   overrun_ = true;
@@ -216,7 +215,7 @@ ssize_t CompletionQueueCore::take_error(fi_cq_err_entry* out) noexcept {
   return 1;
 }
 
-// As with event queues, a sentence that was made when the error happened is that of the error read last.
+// As with event queues, a sentence from the time of the error belongs to the error read last.
 const char* CompletionQueueCore::text_of(int prov_errno, const void* err_data, char* buf, size_t len) noexcept {
   Lock lock(mutex_);
   const bool known = !last_sentence_.empty() && prov_errno == last_prov_errno_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Completion queues; fi_cq(3) governs. Entries are kept in the queue's own format, so a read is one copy of a whole
-// batch into the caller's buffer; a write is one short lock, one copy and, with nobody armed, no system call.
+// batch into the caller's buffer; a write is one short lock, one copy and, unless a waiter is armed, no system call.
 //
-// Order: a failed operation keeps its place. Reads give what completed before it, then -FI_EAVAIL until fi_cq_readerr
-// has taken it. The queue grows instead of losing entries; its size attribute only tells full().
+// Order: a failed operation keeps its place. Reads return the completions before it, then -FI_EAVAIL until
+// fi_cq_readerr has taken it. The queue grows instead of losing entries; its size attribute only limits full().
 #pragma once
 
 #include <rdma/fi_eq.h>
@@ -33,8 +33,8 @@
 
 namespace weft {
 
-// One finished operation. The members down to `tag` have the layout of fi_cq_tagged_entry, of which every smaller
-// format is a prefix.
+// One finished operation. The members down to `tag` have the layout of fi_cq_tagged_entry; every smaller format is a
+// prefix of it.
 struct Completion {
   void* context = nullptr;
   uint64_t flags = 0;
@@ -51,10 +51,10 @@ struct CompletionError : Completion {
   int prov_errno = 0;
   const void* err_data = nullptr;  // copied
   size_t err_data_size = 0;
-  std::string_view sentence = {};  // copied, for fi_cq_strerror; empty: what prov_errno means
+  std::string_view sentence = {};  // copied, for fi_cq_strerror; empty: the text of prov_errno
 };
 
-// `size` is that of one of the entry formats: the switch makes each copy a few moves.
+// `size` is the size of an entry format: the switch makes each copy a few moves.
 inline void copy_entry(void* to, const void* from, size_t size) noexcept {
   switch (size) {
     case sizeof(fi_cq_entry):
@@ -79,29 +79,27 @@ inline void store_entry(std::byte* entry, const Completion& completion, size_t s
 // Fills `buf` (if any) with the meaning of a provider's error number and returns it, or a static string.
 using StrerrorFn = const char* (*)(int prov_errno, const void* err_data, char* buf, size_t len);
 
-// The part that knows no engine; endpoints hold a Ref to it. Thread-safe when opened with locking.
+// The part that does not depend on the engine; endpoints hold a Ref to it. Thread-safe when opened with locking.
 class CompletionQueueCore : public RefCounted {
  public:
-  // Any thread, also under an engine's lock. If memory runs out the queue is overrun: -FI_EOVERRUN once it is read
-  // empty.
+  // Any thread, also under an engine's lock. If memory runs out the queue is overrun: -FI_EOVERRUN once it has been
+  // read empty.
   void write(const Completion& completion) noexcept;
   void write_error(const CompletionError& error) noexcept;
-  // Completions were lost before they came here.
+  // Completions were lost before they reached the queue.
   void overrun() noexcept;
 
-  // Something to read (an entry or an error). A hint without the lock: not for deciding to sleep.
+  // An entry or an error can be read. A hint, because it takes no lock: not for the decision to sleep.
   bool ready() const noexcept { return unread_.load(std::memory_order_relaxed) != 0; }
-  // The application has fallen behind by the size it asked for: time to push back.
+  // As many entries are unread as the application requested as size: time for back-pressure.
   bool full() const noexcept { return unread_.load(std::memory_order_relaxed) >= size_; }
 
-  // What a read gives that looks no further: a positive count, -FI_EAGAIN, -FI_EAVAIL or -FI_EOVERRUN. `sources` may be
-  // null.
+  // A read without progress: a positive count, -FI_EAGAIN, -FI_EAVAIL or -FI_EOVERRUN. `sources` may be null.
   ssize_t take_ready(void* buf, size_t count, fi_addr_t* sources) noexcept {
     return ready() ? take(buf, count, sources) : -FI_EAGAIN;
   }
 
-  fi_cq_format format() const noexcept { return format_; }
-  // FI_AFFINITY: the interrupt that it was opened for.
+  // FI_AFFINITY: the interrupt that the queue was opened for.
   std::optional<int> signaling_vector() const noexcept { return signaling_vector_; }
   size_t entry_size() const noexcept { return entry_size_; }
   WaitObject& wait_object() noexcept { return wait_; }
@@ -114,7 +112,7 @@ class CompletionQueueCore : public RefCounted {
   static Status check(const fi_cq_attr* attr, bool locking);
 
   ssize_t take(void* buf, size_t count, fi_addr_t* sources) noexcept;
-  // At least `threshold` entries, or an error: a blocked reader has something to do.
+  // At least `threshold` entries, or an error: a blocked reader returns.
   bool satisfies(size_t threshold) noexcept;
   ssize_t take_error(fi_cq_err_entry* out) noexcept;
   const char* text_of(int prov_errno, const void* err_data, char* buf, size_t len) noexcept;
@@ -138,7 +136,6 @@ class CompletionQueueCore : public RefCounted {
   std::byte* slot(uint64_t position) noexcept { return entries_.get() + (position & (capacity_ - 1)) * entry_size_; }
 
   const Ref<RefCounted> parent_;
-  const fi_cq_format format_;
   const size_t entry_size_;  // bytes
   const size_t size_;
   const uint32_t api_version_;
@@ -150,32 +147,32 @@ class CompletionQueueCore : public RefCounted {
   Mutex mutex_;                    // guards the rest
   std::unique_ptr<std::byte[]> entries_;
   std::unique_ptr<fi_addr_t[]> sources_;  // beside entries_; only once a completion had a source
-  uint64_t capacity_ = 0;                 // entries; a power of two or 0
+  uint64_t capacity_ = 0;                 // in entries; a power of two or 0
   uint64_t head_ = 0;                     // free-running positions
   uint64_t tail_ = 0;
   std::deque<StoredError> errors_;
-  std::vector<std::byte> last_error_data_;  // what readerr handed out by pointer; until the next readerr
-  std::string last_sentence_;               // of what it handed out, if that has one, and ...
-  int last_prov_errno_ = 0;                 // ... what it is asked for by
+  std::vector<std::byte> last_error_data_;  // readerr returned a pointer to it; valid until the next readerr
+  std::string last_sentence_;               // the sentence of that error, if it has one, and ...
+  int last_prov_errno_ = 0;                 // ... the number that fi_cq_strerror finds it by
   bool overrun_ = false;
 };
 
-// An engine that has its completions where it can read them may give them to the reader without a detour: `read_into`
-// fills the caller's buffer with entries if none wait in the queue, else it answers queue.take_ready(). The answer is
-// that of fi_cq_readfrom; `count` is not 0, `sources` may be null.
+// An engine that can read its completions itself may deliver them without a copy in the queue: `read_into` fills the
+// caller's buffer with entries if none wait in the queue, else it returns queue.take_ready(). It returns what
+// fi_cq_readfrom returns; `count` is not 0, `sources` may be null.
 template <class E>
 concept ReadsDirectly = requires(E& engine, CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) {
   { engine.read_into(queue, buf, count, sources) }
   noexcept->std::same_as<ssize_t>;
 };
 
-// Owner: its C handle; close answers -FI_EBUSY while endpoints use it. An engine that serves one queue only has a
-// `release()`, and ends with it.
+// Owner: its C handle; close answers -FI_EBUSY while endpoints use it. An engine that belongs to one queue has a
+// `release()`, which ends the engine.
 template <class E>
 class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore {
  public:
-  // `parent` is the domain. `locking` is false only if every call in the domain is serialised (FI_THREAD_DOMAIN) and
-  // nobody else drives the engine; see EngineBase::expect_others(). Null `error_text`: fi_strerror.
+  // `parent` is the domain. `locking` is false only if every call in the domain is serialised (FI_THREAD_DOMAIN) and no
+  // other thread drives the engine; see EngineBase::expect_others(). Null `error_text`: fi_strerror.
   static Result<CompletionQueue*> open(Ref<RefCounted> parent, const fi_cq_attr* attr, E& engine, uint32_t api_version,
                                        bool locking, StrerrorFn error_text, void* context) {
     static_assert(ProgressEngine<E>);
@@ -192,13 +189,13 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
     static constexpr fi_ops kOps = make_fid_ops<CompletionQueue>();
     return &kOps;
   }
-  // The queue behind a handle of this class and engine, else null.
+  // The queue of a handle of this class and engine, else null.
   static CompletionQueue* from(const ::fid* fid) noexcept { return object_if<CompletionQueue>(fid); }
 
   E& engine() noexcept { return engine_; }
 
-  // What poll sets, wait sets and fi_trywait ask.
-  void mark_reported() noexcept {}  // counters have something to do here
+  // For poll sets, wait sets and fi_trywait.
+  void mark_reported() noexcept {}  // only counters keep a mark
   void drive() noexcept { make_progress(engine_); }
   bool prepare_wait() noexcept { return may_sleep(engine_); }
   bool must_not_sleep() noexcept { return satisfies(1); }
@@ -245,7 +242,7 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
 
  private:
   [[gnu::noinline]] ssize_t drive_and_take(void* buf, size_t count, fi_addr_t* src_addr) noexcept {
-    if (!ready() || count == 0 || owes_progress(engine_)) drive();
+    if (!ready() || count == 0 || needs_progress(engine_)) drive();
     return take_ready(buf, count, src_addr);
   }
   CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version, bool locking,
@@ -261,8 +258,8 @@ CompletionQueue<E>::CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& at
                                     bool locking, StrerrorFn error_text, void* context)
     : CompletionQueueCore(std::move(parent), attr, api_version, locking, error_text), engine_(engine) {
   static constexpr fi_ops_cq kOps = make_cq_ops<CompletionQueue>();
-  abi.fid = {FI_CLASS_CQ, context, const_cast<fi_ops*>(fid_ops())};
-  abi.ops = const_cast<fi_ops_cq*>(&kOps);
+  abi.fid = {FI_CLASS_CQ, context, slots(*fid_ops())};
+  abi.ops = slots(kOps);
   if constexpr (requires { engine.on_opened(&lock()); }) engine.on_opened(&lock());
 }
 
@@ -274,7 +271,7 @@ Status CompletionQueue<E>::open_wait_object(const fi_cq_attr& attr) {
   for (auto fd = fds.begin(); fd != fds.end(); ++fd) {
     Status status = wait_.attach(*fd);
     if (status.ok()) continue;
-    while (fd != fds.begin()) wait_.detach(*--fd);  // not the rest: other queues of a wait set may have attached it
+    while (fd != fds.begin()) wait_.detach(*--fd);  // not the rest, which other queues of a wait set may have attached
     return status;
   }
   if (attr.wait_obj == FI_WAIT_SET) expect_sleepers(engine_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Where an endpoint's completions go: the queues and counters bound to it (fi_endpoint(3), fi_ep_bind).
+// The queues and counters bound to an endpoint, which get its completions (fi_endpoint(3), fi_ep_bind).
 #pragma once
 
 #include "base/status.h"
@@ -17,31 +17,43 @@ struct CompletionRoutes {
   Ref<CounterCore> send, receive, read, write, remote_read, remote_write;
   DeferredWork* deferred = nullptr;  // of endpoints with FI_TRIGGER
 
-  // fi_ep_bind, before the endpoint is enabled. -FI_EBADFLAGS; -FI_EINVAL for flags that name no direction, or one that
-  // has a queue already.
+  // fi_ep_bind, before the endpoint is enabled. -FI_EBADFLAGS; -FI_EINVAL for flags without a direction, or with a
+  // direction that has a queue already.
   Status bind(CompletionQueueCore& completions, std::uint64_t flags) noexcept;
-  // `counted`: the operations that the endpoint has; of others there is nothing to count.
+  // `counted`: the operations that the endpoint supports; bindings for others are accepted and ignored.
   Status bind(CounterCore& counter, std::uint64_t flags, std::uint64_t counted = ~std::uint64_t{0}) noexcept;
-  // -FI_ENOCQ when a direction that the endpoint is capable of has neither queue nor counter. `caps` without any
-  // direction stand for all.
+  // -FI_ENOCQ when a direction that the endpoint supports has neither queue nor counter. `caps` without any direction
+  // stand for all.
   Status check(std::uint64_t caps) const noexcept;
 
-  // How many queues and counters these are.
+  // FI_TRIGGER: calls of the endpoint may wait for a counter. They are dropped when it closes, before that takes the
+  // engine's mutex.
+  void accept_triggers(std::uint64_t caps, DeferredWork& work) noexcept {
+    if ((caps & FI_TRIGGER) != 0) deferred = &work;
+  }
+  bool cancel_triggered(const fid_ep& ep, const void* context) noexcept {
+    return deferred != nullptr && deferred->cancel(ep, context);
+  }
+  void drop_triggered(const fid_ep& ep) noexcept {
+    if (deferred != nullptr) deferred->drop(ep);
+  }
+
+  // The number of distinct queues and counters.
   std::size_t bound() const noexcept;
 
-  // Whether success is reported: always, unless the queue was bound for those that ask (FI_SELECTIVE_COMPLETION).
+  // Whether success is reported: always, unless the queue was bound with FI_SELECTIVE_COMPLETION.
   bool reports_sent(std::uint64_t flags) const noexcept { return !transmit_selective || (flags & FI_COMPLETION) != 0; }
   bool reports_received(std::uint64_t flags) const noexcept {
     return !receive_selective || (flags & FI_COMPLETION) != 0;
   }
 
-  // `flags` tell the operation as completions do: FI_SEND, FI_READ, FI_WRITE with FI_MSG, FI_TAGGED, FI_RMA.
+  // `flags` name the operation as completions do: FI_SEND, FI_READ, FI_WRITE with FI_MSG, FI_TAGGED, FI_RMA.
   CounterCore* transmit_counter(std::uint64_t flags) const noexcept {
     if (flags & FI_SEND) return send.get();
     return flags & FI_READ ? read.get() : write.get();
   }
 
-  // `report`: false for operations that ask for no completion (FI_SELECTIVE_COMPLETION, inject).
+  // `report`: false for operations that request no completion (FI_SELECTIVE_COMPLETION, inject).
   void transmitted(std::uint64_t flags, void* context, bool report) noexcept {
     CounterCore* counter = transmit_counter(flags);
     if (may_be_deferred()) [[unlikely]]
@@ -49,11 +61,11 @@ struct CompletionRoutes {
     if (counter != nullptr) counter->add(1);
     if (report && transmit_queue) transmit_queue->write({.context = context, .flags = flags});
   }
-  // `sentence`: what there is to say beyond `native`.
+  // `sentence`: details beyond `native`; may be empty.
   void transmit_failed(std::uint64_t flags, void* context, int error, int native,
                        std::string_view sentence = {}) noexcept {
     CounterCore* counter = transmit_counter(flags);
-    bool reported = true;  // whatever was asked for
+    bool reported = true;  // failures are always reported
     if (may_be_deferred()) deferred->redirect(context, reported, counter, true);
     if (counter != nullptr) counter->add_error(1);
     if (!transmit_queue) return;

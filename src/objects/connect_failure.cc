@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Why a connection did not come about, in a sentence; see connect_failure.h.
+// Describes why a connection failed; see connect_failure.h.
 #include "objects/connect_failure.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 const char* plain_reason(int error) noexcept {
   switch (error) {
     case FI_ECONNREFUSED:
-      return "nobody listens there";
+      return "no listener at that address";
     case FI_ECONNRESET:
     case EPIPE:
       return "the peer reset the connection";

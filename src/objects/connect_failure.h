@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Why a connection did not come about, in a sentence: what failed, in which phase, from where to where, after how long.
-// It is for fi_eq_strerror, and for fi_cq_strerror where connections are nobody's concern but ours; fi_eq(3), fi_cq(3).
+// Describes in one sentence why a connection failed: the reason, the phase, both addresses, the time. The sentence is
+// for fi_eq_strerror, and for fi_cq_strerror where the application does not see connections; fi_eq(3), fi_cq(3).
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// `error` is positive; `why` has words for it where its own say too little, or is null. Empty when memory runs out:
-// then what is left is fi_strerror.
+// `error` is positive; `why` replaces its text where that says too little, or is null. Empty when memory runs out: then
+// fi_strerror is used.
 std::string connect_failure(int error, const char* why, const char* phase, const Address& from, const Address& to,
                             std::chrono::duration<double, std::milli> after) noexcept;
 

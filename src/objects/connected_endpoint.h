@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What connected endpoints (FI_EP_MSG) of all providers have in common: bindings and options of fi_endpoint(3), who may
-// connect or accept when, of fi_cm(3). cm_state.h says what follows from what; a provider's endpoint derives from this
-// and carries it out.
+// The parts that connected endpoints (FI_EP_MSG) of all providers have in common: bindings and options of
+// fi_endpoint(3), the order of connection calls of fi_cm(3). cm_state.h decides on states and actions; a provider's
+// endpoint derives from this class and carries the actions out.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -41,10 +41,9 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
     if (auto* queue = Types::CompletionQueue::from(object)) return this->bind_cq(*queue, flags).code();
     if (auto* counter = Types::Counter::from(object)) return this->bind_counter(*counter, flags).code();
     if (auto* shared = object_if<typename Types::SharedReceive>(object))
-      return this->bind_shared_receive(*shared).code();
+      return this->bind_shared_receive(*shared, flags).code();
     if constexpr (Types::kSharesTransmits)
-      if (auto* shared = object_if<SharedTransmit>(object))
-        return flags == 0 ? this->bind_shared_transmit(*shared).code() : -FI_EBADFLAGS;
+      if (auto* shared = object_if<SharedTransmit>(object)) return this->bind_shared_transmit(*shared, flags).code();
     return -FI_EINVAL;
   }
   int control(int command, void* argument) {
@@ -94,9 +93,9 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
         local_(local) {
     static constexpr fi_ops_ep kEpOps = make_ep_ops<T>();
     static constexpr fi_ops_cm kCmOps = make_cm_ops<T>();
-    this->abi.fid.ops = const_cast<fi_ops*>(fid_ops());
-    this->abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
-    this->abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
+    this->abi.fid.ops = slots(*fid_ops());
+    this->abi.ops = slots(kEpOps);
+    this->abi.cm = slots(kCmOps);
   }
   ~ConnectedEndpoint() override = default;
 
@@ -107,13 +106,13 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
 
   // The rest with the engine's mutex held.
   bool unconnected() const noexcept { return state_ == CmState::kIdle || state_ == CmState::kEnabled; }
-  // Whether this endpoint is one that connects, or one that accepts: what it was opened with decides.
+  // Whether this endpoint may make the call: an endpoint opened with a connection request accepts, any other connects.
   Status check_role(CmEvent call) const noexcept {
     if (!events_) return Status(-FI_ENOEQ);
     if (call == CmEvent::kConnect) return Status(request_ != nullptr ? -FI_EOPBADSTATE : 0);
     return Status(unconnected() && request_ == nullptr ? -FI_EOPBADSTATE : 0);
   }
-  // Asks whether the call is allowed now, and enables the endpoint if it implies that.
+  // Checks whether the call is allowed in this state, and enables the endpoint if the call implies that.
   Status admit(CmEvent call) noexcept {
     const CmStep step = next(state_, call);
     if (step.refusal != 0) return Status(-step.refusal);
@@ -129,7 +128,7 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
   int connect_timeout_ms_;
   Address local_;
   Address peer_;
-  std::unique_ptr<typename Types::ConnectRequest> request_;  // what it was opened to accept
+  std::unique_ptr<typename Types::ConnectRequest> request_;  // the request that it was opened to accept
   Ref<EventQueue<Engine>> events_;
 
  private:

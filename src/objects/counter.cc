@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Counters: what may be asked for at open; fi_cntr(3).
+// Counters: the check of their attributes; fi_cntr(3).
 #include "objects/counter.h"
 
 namespace weft {

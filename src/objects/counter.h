@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Counters of finished and of failed operations; fi_cntr(3) governs. Both values are atomics: counting is one addition
-// and, with nobody armed, no system call.
+// and, unless a waiter is armed, no system call.
 #pragma once
 
 #include <rdma/fi_eq.h>
@@ -23,7 +23,7 @@ namespace weft {
 class CounterCore;
 class DeferredWork;
 
-// Hears of the changes of counters; objects/deferred_work.h. Any thread, which may hold an engine's mutex.
+// Gets the changes of counters; objects/deferred_work.h. Called by any thread, which may hold an engine's mutex.
 class CounterWatch {
  public:
   virtual void on_change(const CounterCore& counter) noexcept = 0;
@@ -32,7 +32,7 @@ class CounterWatch {
   ~CounterWatch() = default;
 };
 
-// The part that knows no engine; endpoints and memory regions hold a Ref to it. Thread-safe.
+// The part that does not depend on the engine; endpoints and memory regions hold a Ref to it. Thread-safe.
 class CounterCore : public RefCounted {
  public:
   // Any thread, also under an engine's lock.
@@ -41,8 +41,8 @@ class CounterCore : public RefCounted {
 
   uint64_t value() const noexcept { return value_.load(); }
   uint64_t errors() const noexcept { return errors_.load(); }
-  // A value changed since the application was last told, or called fi_cntr_add or fi_cntr_set itself; fi_poll(3). What
-  // it adds to the errors is news all the same.
+  // A value changed since the application last read it, or called fi_cntr_add or fi_cntr_set itself; fi_poll(3). Errors
+  // that the application adds itself count as a change all the same.
   bool ready() const noexcept {
     return errors_assigned_.load() || value() != reported_value_.load() || errors() != reported_errors_.load();
   }
@@ -52,13 +52,13 @@ class CounterCore : public RefCounted {
     reported_errors_.store(errors());
   }
 
-  // News to the application, other than fi_cntr_set.
+  // A change that the application has not read, other than fi_cntr_set.
   void store(uint64_t to) noexcept {
     value_.store(to);
     changed();
   }
 
-  // From now on `watch`, which outlives this, hears of changes if the values together are at least `from`.
+  // From now on `watch`, which outlives this, is called for changes if the sum of the values is at least `from`.
   void watch(CounterWatch& watch, uint64_t from) noexcept {
     watched_from_.store(from);
     watch_.store(&watch);
@@ -120,15 +120,15 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     return &kOps;
   }
   static Counter* from(const ::fid* fid) noexcept { return object_if<Counter>(fid); }
-  // The same for a counter whose domain has this deferred work.
-  static CounterCore* if_of(const ::fid* fid, const DeferredWork& domain) noexcept {
+  // The same, only for a counter of the domain that has this deferred work.
+  static CounterCore* in_domain(const ::fid* fid, const DeferredWork& domain) noexcept {
     Counter* const counter = from(fid);
     return counter != nullptr && &counter->engine_.deferred() == &domain ? counter : nullptr;
   }
 
   E& engine() noexcept { return engine_; }
 
-  // What poll sets, wait sets and fi_trywait ask.
+  // For poll sets, wait sets and fi_trywait.
   void drive() noexcept { make_progress(engine_); }
   bool prepare_wait() noexcept { return may_sleep(engine_); }
   bool must_not_sleep() noexcept { return ready(); }
@@ -155,7 +155,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     return report(errors_, reported_errors_);
   }
   int add(uint64_t count) noexcept {
-    reported_value_.fetch_add(count);  // no news to the application
+    reported_value_.fetch_add(count);  // the application made this change itself
     change(value_, count);
     return 0;
   }
@@ -189,8 +189,8 @@ template <class E>
 Counter<E>::Counter(Ref<RefCounted> parent, E& engine, void* context)
     : CounterCore(std::move(parent)), engine_(engine) {
   static constexpr fi_ops_cntr kOps = make_cntr_ops<Counter>();
-  abi.fid = {FI_CLASS_CNTR, context, const_cast<fi_ops*>(fid_ops())};
-  abi.ops = const_cast<fi_ops_cntr*>(&kOps);
+  abi.fid = {FI_CLASS_CNTR, context, slots(*fid_ops())};
+  abi.ops = slots(kOps);
   if constexpr (requires { engine.on_opened(nullptr); }) engine.on_opened(nullptr);
 }
 
@@ -205,8 +205,7 @@ Status Counter<E>::open_wait_object(const fi_cntr_attr& attr) {
   });
 }
 
-// A value that moved since it was last reported is news enough; otherwise a caller that polls has to be the one that
-// makes progress.
+// A value that changed since it was last reported is returned at once; otherwise a caller that polls makes progress.
 template <class E>
 uint64_t Counter<E>::report(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported) noexcept {
   uint64_t now = value.load();
@@ -224,7 +223,7 @@ int Counter<E>::wait(uint64_t threshold, int timeout_ms) noexcept {
   struct Source {
     Counter& counter;
     uint64_t threshold;
-    uint64_t errors;  // that the application knows of: one from before the call must not make it wait for ever
+    uint64_t errors;  // as last reported: an error from before the call ends the wait too
     void drive() noexcept { counter.drive(); }
     bool must_not_sleep() noexcept { return counter.value() >= threshold || counter.errors() != errors; }
     bool prepare_wait() noexcept { return counter.prepare_wait(); }

@@ -37,7 +37,7 @@ DeferredOperation::DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_r
   copy(ranges_, message.rma_iov, message.rma_iov_count);
 }
 
-// Descriptors of operands and results mean nothing to those who have deferred work: they register memory themselves.
+// Descriptors of operands and results are dropped: no provider with deferred work uses them.
 DeferredOperation::DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_atomic& message, uint64_t flags,
                                      const fi_msg_fetch& fetch, const fi_msg_compare& compare)
     : ep_(ep),

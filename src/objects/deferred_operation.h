@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A data transfer that is asked for now and called later: a copy of the arguments of one of the calls that end in
-// `msg`; fi_trigger(3), struct fi_op_msg and its siblings. What they point to stays the application's.
+// A data transfer that is submitted now and called later: a copy of the arguments of one of the calls that end in
+// `msg`; fi_trigger(3), struct fi_op_msg and its siblings. The buffers stay the application's.
 #pragma once
 
 #include <rdma/fi_trigger.h>
@@ -23,16 +23,16 @@ class DeferredOperation {
   fid_ep* ep() const noexcept { return ep_; }
   uint64_t flags() const noexcept { return flags_; }
   uint64_t tag() const noexcept { return tag_; }
-  // What the application calls it by.
+  // The application's context.
   void* context() const noexcept { return context_; }
 
   bool receives() const noexcept { return type_ == FI_OP_RECV || type_ == FI_OP_TRECV; }
-  // The endpoint has calls for this.
+  // Whether the endpoint has a table for this operation.
   bool possible() const noexcept;
-  // FI_SEND and so on, as completions say.
+  // FI_SEND and so on, as in completions.
   uint64_t completion_flags() const noexcept;
 
-  // Calls it. The answer is the call's.
+  // Makes the call and returns its result.
   ssize_t start(void* context) noexcept;
 
  private:

@@ -13,18 +13,18 @@
 namespace weft {
 namespace {
 
-// Receives that are not over with one completion, or that answer at once.
-constexpr uint64_t kManyFold = FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD;
+// Receives that have more than one completion, or that return their result at once.
+constexpr uint64_t kManyResults = FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD;
 
 }  // namespace
 
-// Something that waits. Owner: jobs_, until it is over.
+// An operation that waits. Owner: jobs_, until it completes.
 struct DeferredWork::Job {
   DeferredOperation operation;
   CompletionRoutes* routes = nullptr;      // of the operation's endpoint; null: a counter is changed
   const fi_deferred_work* work = nullptr;  // null: posted with FI_TRIGGER
   Ref<CounterCore> trigger, completion, target;
-  bool sets = false;  // `target`, rather than adding to it
+  bool sets = false;  // sets `target` instead of adding to it
   uint64_t value = 0;
   uint64_t threshold = 0;
   bool started = false;
@@ -40,13 +40,13 @@ DeferredWork::DeferredWork(bool locking, const UniqueFd& wake, Mutex& engine) no
 
 DeferredWork::~DeferredWork() = default;
 
-// Whoever changes a counter may hold any lock, so nothing is started here.
+// The thread that changes a counter may hold any lock, so nothing is started here.
 void DeferredWork::on_change(const CounterCore& counter) noexcept {
   if (counter.value() + counter.errors() < counter.watched_from()) return;
   if (!due_.exchange(true)) net::event_signal(wake_.get());
 }
 
-// ---- What the application asks for ----
+// ---- Submission ----
 
 int DeferredWork::control(int command, void* argument) {
   if (handles_.counter == nullptr) return -FI_ENOSYS;
@@ -129,7 +129,7 @@ Status DeferredWork::prepare_transfer(const fi_deferred_work& work, Job& job) co
   if (job.routes == nullptr) return Status(-FI_EINVAL);
   if (job.routes->deferred == nullptr) return Status(-FI_ENOSYS);  // opened without FI_TRIGGER
   if (job.routes->deferred != this) return Status(-FI_EDOMAIN);
-  if (!operation.possible() || (operation.receives() && (operation.flags() & kManyFold) != 0))
+  if (!operation.possible() || (operation.receives() && (operation.flags() & kManyResults) != 0))
     return Status(-FI_ENOSYS);
   return Status();
 }
@@ -138,7 +138,7 @@ ssize_t DeferredWork::post(DeferredOperation&& operation) noexcept {
   const auto* condition = static_cast<const fi_triggered_context*>(operation.context());
   if (condition == nullptr) return -FI_EINVAL;
   if (condition->event_type != FI_TRIGGER_THRESHOLD) return -FI_ENOSYS;
-  // What is injected may be reused at once, but nothing is read before its time.
+  // An injected buffer may be reused at once, but a deferred operation reads it later.
   if ((operation.flags() & FI_INJECT) != 0) return -FI_EBADFLAGS;
   const fi_trigger_threshold& threshold = condition->trigger.threshold;
   CounterCore* const counter = counter_of(threshold.cntr);
@@ -173,14 +173,14 @@ void DeferredWork::add(std::unique_ptr<Job> added) {
   if (counter.value() + counter.errors() >= job.threshold) due_ = true;
 }
 
-// Changes of the counter are heard of from the lowest threshold on.
+// The counter reports its changes from the lowest threshold on.
 void DeferredWork::rearm(CounterCore& counter) noexcept {
   const auto lowest = waiting_.lower_bound({&counter, 0});
   const bool any = lowest != waiting_.end() && lowest->first.first == &counter;
   counter.watch(*this, any ? lowest->first.second : UINT64_MAX);
 }
 
-// ---- What it does not want any more ----
+// ---- Cancellation ----
 
 DeferredWork::Job* DeferredWork::find(const fi_deferred_work& work) const noexcept {
   const auto found = jobs_.find(work.context.internal[0]);
@@ -202,7 +202,7 @@ std::unique_ptr<DeferredWork::Job> DeferredWork::take_out(Job& job) noexcept {
   return std::move(node.mapped());
 }
 
-// The first that has not started and is wanted waits no longer. With the mutex held.
+// Takes out the first wanted job that has not started. With the mutex held.
 template <class Wanted>
 std::unique_ptr<DeferredWork::Job> DeferredWork::first_of(Wanted wanted) noexcept {
   for (auto& [context, job] : jobs_)
@@ -260,7 +260,7 @@ bool DeferredWork::cancel(const fid_ep& ep, const void* context) noexcept {
 void DeferredWork::drop(const fid_ep& ep) noexcept {
   for (;;) {
     std::unique_ptr<Job> job;
-    bool called = false;  // by another thread, which may find no room and leave the operation here
+    bool called = false;  // by another thread, which may find no room and put the operation back
     {
       Lock lock(mutex_);
       called = starting_at_ == &ep;
@@ -272,9 +272,9 @@ void DeferredWork::drop(const fid_ep& ep) noexcept {
   }
 }
 
-// ---- When the time has come ----
+// ---- Start and completion ----
 
-// `full`: an endpoint that has no room for what it would transmit; null: none.
+// `full`: an endpoint whose transmit queue has no room; null: none.
 DeferredWork::Job* DeferredWork::next_due(const fid_ep* full) noexcept {
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     CounterCore* const counter = it->first.first;
@@ -288,7 +288,7 @@ DeferredWork::Job* DeferredWork::next_due(const fid_ep* full) noexcept {
 
 void DeferredWork::run_due() noexcept {
   UniqueLock lock(mutex_);
-  if (running_) return;  // that thread finds what is due
+  if (running_) return;  // that thread starts what is due
   running_ = true;
   due_ = false;
   const fid_ep* full = nullptr;
@@ -302,7 +302,7 @@ void DeferredWork::run_due() noexcept {
     const bool done = start(*job);
     lock.lock();
     starting_ = nullptr;
-    if (!done) {  // it stays the first there
+    if (!done) {  // it goes back to the front of its threshold
       job->started = false;
       if (job->work != nullptr) --started_;
       waiting_.insert(waiting_.lower_bound(place.key()), std::move(place));
@@ -311,8 +311,8 @@ void DeferredWork::run_due() noexcept {
       if (std::exchange(full, job->operation.ep()) != nullptr || job->operation.receives()) break;
       continue;
     }
-    if (over_ != nullptr)
-      over_.reset();
+    if (completed_early_ != nullptr)
+      completed_early_.reset();
     else if (job->work == nullptr || job->routes == nullptr)
       take_out(*job);
   }
@@ -320,7 +320,7 @@ void DeferredWork::run_due() noexcept {
   running_ = false;
 }
 
-// False: there is no room for it now.
+// False: the endpoint has no room for it now.
 bool DeferredWork::start(Job& job) noexcept {
   if (job.routes == nullptr) {
     if (job.sets)
@@ -348,7 +348,7 @@ void DeferredWork::report_failure(Job& job, int error) noexcept {
   job.routes->receive_failed(failed);
 }
 
-// By default deferred work counts at its own counter, and is seen nowhere else unless it fails.
+// By default deferred work is counted by its own counter only, and reported nowhere else unless it fails.
 void DeferredWork::redirect(void*& context, bool& report, CounterCore*& counter, bool failed) noexcept {
   std::unique_ptr<Job> job;
   Ref<CounterCore> completion;
@@ -362,7 +362,7 @@ void DeferredWork::redirect(void*& context, bool& report, CounterCore*& counter,
     report = (job->operation.flags() & FI_COMPLETION) != 0;
     completion = job->completion;
     if (!report || counter == completion.get()) counter = nullptr;
-    if (job.get() == starting_) over_ = std::move(job);
+    if (job.get() == starting_) completed_early_ = std::move(job);
   }
   if (completion) failed ? completion->add_error(1) : completion->add(1);
 }

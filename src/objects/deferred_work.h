@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Operations that wait for a counter: the deferred work of a domain, and what is posted with FI_TRIGGER; fi_trigger(3).
+// Operations that wait for a counter: the deferred work of a domain, and calls with FI_TRIGGER; fi_trigger(3).
 //
-// An operation starts through the tables of its endpoint, as if the application called it then. So a provider has
-// little to do: its endpoints drop() when they close, and their tables have the slots of objects/triggers.h. Whoever
-// drives the engine calls run() after each round of progress.
+// An operation starts through the tables of its endpoint, as if the application made the call at that time. So a
+// provider has little to do: its endpoints call drop() when they close, and their tables have the slots of
+// objects/triggers.h. The code that drives the engine calls run() after each round of progress.
 #pragma once
 
 #include <rdma/fi_trigger.h>
@@ -24,45 +24,45 @@ namespace weft {
 struct CompletionRoutes;
 
 // Owner: the engine of the domain. Thread-safe. Lock order: the engine's mutex, then the one here, then those of queues
-// and counters; run(), control(), post() and drop() are called without the engine's.
+// and counters; run(), control(), post() and drop() are called without the engine's mutex.
 class DeferredWork final : private CounterWatch {
  public:
-  // What a provider's handles are; null for what is none of its own, or a counter of another domain.
+  // How a provider's handles become objects; null for handles of others, or a counter of another domain.
   struct Handles {
     CounterCore* (*counter)(const ::fid*, const DeferredWork& domain) = nullptr;
-    CompletionRoutes* (*routes)(const ::fid*) = nullptr;  // of an endpoint, or a context of one
+    CompletionRoutes* (*routes)(const ::fid*) = nullptr;  // of an endpoint, or of one of its contexts
   };
 
-  // `wake`: an event that ends the sleep of whoever makes progress. `engine`: the mutex that guards bindings.
+  // `wake`: an event that wakes the thread that makes progress. `engine`: the mutex that guards bindings.
   DeferredWork(bool locking, const UniqueFd& wake, Mutex& engine) noexcept;
   ~DeferredWork();
-  void serve(const Handles& handles) noexcept { handles_ = handles; }
+  void set_handles(const Handles& handles) noexcept { handles_ = handles; }
   // See EngineBase::expect_others().
   void start_locking() noexcept { mutex_.enable(); }
 
-  // FI_QUEUE_WORK; FI_CANCEL_WORK, which answers -FI_ENOENT for what is not here (any more), -FI_EBUSY for a transfer
-  // that has started, but cancels a receive; FI_FLUSH_WORK, which takes null or the counter that is waited for.
+  // FI_QUEUE_WORK; FI_CANCEL_WORK, which answers -FI_ENOENT for unknown or completed work, -FI_EBUSY for a transfer
+  // that has started, but cancels a receive; FI_FLUSH_WORK, whose argument is null or the triggering counter.
   int control(int command, void* argument);
   static constexpr bool is_command(int command) noexcept {
     return command == FI_QUEUE_WORK || command == FI_CANCEL_WORK || command == FI_FLUSH_WORK;
   }
 
-  // A call with FI_TRIGGER, whose context is a fi_triggered_context.
+  // A call with FI_TRIGGER; its context is a fi_triggered_context.
   ssize_t post(DeferredOperation&& operation) noexcept;
 
-  // fi_cancel: false if nothing of the endpoint's with such a context waits.
+  // fi_cancel: false if no operation of the endpoint waits with this context.
   bool cancel(const fid_ep& ep, const void* context) noexcept;
-  // The endpoint closes: what was posted to it is cancelled, work queued for it forgotten.
+  // The endpoint closes: operations posted to it are cancelled, work queued for it is dropped.
   void drop(const fid_ep& ep) noexcept;
 
-  // Starts what is due.
+  // Starts the operations that are due.
   void run() noexcept {
     if (due()) run_due();
   }
   bool due() const noexcept { return due_.load(std::memory_order_acquire); }
 
-  // An operation completes that may be deferred work: its context, its counter and whether it is reported become what
-  // they should be.
+  // For each completion while deferred work is under way: if the operation is deferred work, replaces its context and
+  // counter, and decides whether it is reported.
   bool any_started() const noexcept { return started_.load(std::memory_order_acquire) != 0; }
   void redirect(void*& context, bool& report, CounterCore*& counter, bool failed) noexcept;
 
@@ -98,14 +98,14 @@ class DeferredWork final : private CounterWatch {
   Handles handles_;
   std::atomic<bool> due_{false};
   std::atomic<unsigned> started_{0};  // deferred work that has not completed
-  std::atomic<unsigned> count_{0};    // of jobs_
+  std::atomic<unsigned> count_{0};    // size of jobs_
   Mutex mutex_;                       // guards the rest
   bool running_ = false;
   const Job* starting_ = nullptr;
-  const fid_ep* starting_at_ = nullptr;  // its endpoint is being called
-  std::unique_ptr<Job> over_;            // what is being started, completed already
-  Jobs jobs_;                            // all
-  Waiting waiting_;                      // those that have not started
+  const fid_ep* starting_at_ = nullptr;   // its endpoint is being called
+  std::unique_ptr<Job> completed_early_;  // the job being started, if it has completed already
+  Jobs jobs_;                             // all
+  Waiting waiting_;                       // jobs that have not started
 };
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What domains of all providers have in common: their attributes and the calls that lead to others; fi_domain(3).
+// The parts that domains of all providers have in common: attributes, and calls that are forms of other calls;
+// fi_domain(3).
 //
 // Owner: its C handle; close answers -FI_EBUSY while anything opened in it lives.
 #pragma once
@@ -7,6 +8,7 @@
 #include <rdma/fi_domain.h>
 
 #include <string>
+#include <utility>
 
 #include "abi/bridge.h"
 #include "abi/domain_ops.h"
@@ -16,9 +18,10 @@
 
 namespace weft {
 
-// T: the provider's domain, F: its fabric.
-template <class T, class F>
-class DomainBase : public Object<fid_domain>, public RefCounted {
+// T: the provider's domain, F: its fabric. Services: a RefCounted with what the domain's children need of it, so that
+// they need not know T; built from the arguments behind `context`.
+template <class T, class F, class Services = RefCounted>
+class DomainBase : public Object<fid_domain>, public Services {
  public:
   static const fi_ops* fid_ops() noexcept {
     static constexpr fi_ops kOps = make_fid_ops<T>();
@@ -26,7 +29,7 @@ class DomainBase : public Object<fid_domain>, public RefCounted {
   }
 
   F& fabric() const noexcept { return *fabric_; }
-  // As it was opened with; the name is never null, keys are left out.
+  // The attributes that it was opened with; the name is never null, keys are left out.
   const fi_domain_attr& attr() const noexcept { return attr_; }
   uint32_t addr_format() const noexcept { return addr_format_; }
   uint64_t caps() const noexcept { return caps_; }
@@ -34,7 +37,7 @@ class DomainBase : public Object<fid_domain>, public RefCounted {
 
   // Slots of fi_ops.
   int close() {
-    if (in_use()) return -FI_EBUSY;
+    if (this->in_use()) return -FI_EBUSY;
     delete static_cast<T*>(this);
     return 0;
   }
@@ -44,7 +47,7 @@ class DomainBase : public Object<fid_domain>, public RefCounted {
     return flags == 0 ? static_cast<T*>(this)->endpoint(info, ep, context) : -FI_EBADFLAGS;
   }
 
-  // Slots of fi_ops_mr: all come down to `regattr`.
+  // Slots of fi_ops_mr: each ends in `regattr`.
   int reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
           fid_mr** mr, void* context) {
     const iovec memory{const_cast<void*>(buf), len};
@@ -58,8 +61,10 @@ class DomainBase : public Object<fid_domain>, public RefCounted {
 
  protected:
   // `info` has domain attributes.
-  DomainBase(F& fabric, const fi_info& info, void* context)
-      : fabric_(fabric),
+  template <class... Args>
+  DomainBase(F& fabric, const fi_info& info, void* context, Args&&... services)
+      : Services(std::forward<Args>(services)...),
+        fabric_(fabric),
         name_(info.domain_attr->name != nullptr ? info.domain_attr->name : ""),
         attr_([&] {
           fi_domain_attr attr = *info.domain_attr;
@@ -73,9 +78,9 @@ class DomainBase : public Object<fid_domain>, public RefCounted {
         caps_(info.caps) {
     static constexpr fi_ops_domain kOps = make_domain_ops<T>();
     static constexpr fi_ops_mr kRegionOps = make_mr_ops<T>();
-    abi.fid = {FI_CLASS_DOMAIN, context, const_cast<fi_ops*>(fid_ops())};
-    abi.ops = const_cast<fi_ops_domain*>(&kOps);
-    abi.mr = const_cast<fi_ops_mr*>(&kRegionOps);
+    abi.fid = {FI_CLASS_DOMAIN, context, slots(*fid_ops())};
+    abi.ops = slots(kOps);
+    abi.mr = slots(kRegionOps);
   }
   ~DomainBase() = default;
 

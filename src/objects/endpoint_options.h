@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// -FI_ETOOSMALL, with *len the size that is needed, when `buf` cannot hold the value.
+// -FI_ETOOSMALL, with the required size in *len, when `buf` cannot hold the value.
 template <class T>
 int report_option(const T& value, void* buf, std::size_t* len) noexcept {
   if (buf == nullptr || len == nullptr) return -FI_EINVAL;
@@ -30,8 +30,8 @@ int read_option(const void* buf, std::size_t len, T& value) noexcept {
   return 0;
 }
 
-// FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` names FI_TRANSMIT or FI_RECV, not both, and with it which of
-// the two defaults is meant. `guard(direction)` returns what holds the lock of that default.
+// FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` contains FI_TRANSMIT or FI_RECV, not both, which selects one
+// of the two defaults. `guard(direction)` returns an object that holds the lock of that default.
 template <class Guard>
 int control_default_flags(int command, std::uint64_t* flags, std::uint64_t& transmit, std::uint64_t& receive,
                           Guard guard) noexcept {

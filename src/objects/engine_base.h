@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the progress engines of the software providers have in common: the mutex, the descriptor that sleepers poll, the
-// event that wakes them, and a thread that makes progress without the application's calls; fi_domain(3), progress.
+// The parts that progress engines of the software providers have in common: the mutex, the descriptor that sleepers
+// poll, the event that wakes them, and a thread that makes progress without the application's calls; fi_domain(3),
+// progress.
 //
 // Thread-safety: with the mutex held, unless a member says otherwise.
 #pragma once
@@ -26,11 +27,11 @@
 
 namespace weft {
 
-// Which of the threads that use a domain take turns; fi_domain(3), threading. Those that do need no locks.
+// The objects whose users the application serialises, so that they need no locks; fi_domain(3), threading.
 enum class Turns : std::uint8_t { kNone, kCompletion, kDomain };
 
 inline Turns turns_of(const fi_domain_attr& attr) noexcept {
-  if (attr.progress == FI_PROGRESS_AUTO) return Turns::kNone;  // a thread of ours takes none
+  if (attr.progress == FI_PROGRESS_AUTO) return Turns::kNone;  // the service thread runs beside the application
   if (attr.threading == FI_THREAD_DOMAIN) return Turns::kDomain;
   return attr.threading == FI_THREAD_COMPLETION ? Turns::kCompletion : Turns::kNone;
 }
@@ -39,41 +40,42 @@ inline Turns turns_of(const fi_domain_attr& attr) noexcept {
 // before anything that its thread uses goes away.
 class EngineBase : public RefCounted {
  public:
-  // These without the mutex.
+  // Called without the mutex:
   Mutex& mutex() noexcept { return mutex_; }
   int wait_fd() const noexcept { return epoll_.get(); }
   void stop_service() noexcept { service_.stop(wake_.get()); }
   DeferredWork& deferred() noexcept { return deferred_; }
 
-  // False while all who come here take turns.
+  // False while all users are serialised.
   bool locking() const noexcept { return mutex_.enabled(); }
   Turns turns() const noexcept { return turns_.load(std::memory_order_relaxed); }
-  // Others are going to drive the engine: readers of an event queue, which belongs to no domain, or a thread of ours.
-  // The locks of the domain become real, for good.
+  // Called before other threads drive the engine: readers of an event queue, which belongs to no domain, or a thread of
+  // the library. Turns the locks of the domain on, for good.
   void expect_others() {
     std::lock_guard lock(turns_mutex_);
     turns_ = Turns::kNone;
     lock_all();
   }
-  // Something comes that FI_THREAD_COMPLETION lets several threads use at the same time, with no queue in common.
+  // Called before the application gets an object that FI_THREAD_COMPLETION lets several threads use at the same time,
+  // with no queue in common.
   void expect_groups() {
     if (turns() == Turns::kCompletion) expect_others();
   }
-  // For a queue or counter that is opened: whether it locks. Its way of waiting may bring others: a wait set belongs to
-  // no domain either.
+  // Whether a queue or counter that is being opened locks. Its wait object may bring other threads: a wait set belongs
+  // to no domain either.
   template <class Attr>
   bool locking_with(const Attr* attr) {
     if (attr != nullptr && (attr->wait_obj == FI_WAIT_SET || attr->wait_obj == FI_WAIT_MUTEX_COND)) expect_others();
     return locking();
   }
 
-  // A mutex that locks if the engine's does; with FI_THREAD_DOMAIN only, unless it is a queue's.
+  // Adds a mutex that locks if the engine's does; with FI_THREAD_DOMAIN only, unless it is a queue's.
   void lock_along(Mutex& mutex) {
     std::lock_guard lock(turns_mutex_);
     along_.push_back(&mutex);
   }
-  // Queues (each with its mutex), counters and endpoints come and go: with FI_THREAD_COMPLETION there are no locks for
-  // the only endpoint and what is bound to it, since all of that takes turns.
+  // Queues (each with its mutex), counters and endpoints are opened and closed: with FI_THREAD_COMPLETION the only
+  // endpoint of a domain and the queues bound to it need no locks, since their users are serialised.
   void on_opened(Mutex* queue) {
     std::lock_guard lock(turns_mutex_);
     if (queue != nullptr) along_.push_back(queue);
@@ -94,7 +96,7 @@ class EngineBase : public RefCounted {
     std::lock_guard lock(turns_mutex_);
     --endpoints_;
   }
-  // With the mutex: an endpoint has been enabled that so many queues and counters are bound to.
+  // With the mutex held: an endpoint was enabled; `bound` queues and counters are bound to it.
   void on_enabled(std::size_t bound) {
     if (turns() != Turns::kCompletion) return;
     std::lock_guard lock(turns_mutex_);
@@ -102,9 +104,10 @@ class EngineBase : public RefCounted {
     for (Mutex* each : along_) each->disable();
   }
 
-  // Nobody comes back soon to send what would be gathered: the next progress is a thread's that sleeps or serves.
+  // Messages must not be gathered, because the application's next call may be far away: a thread sleeps until the
+  // descriptor is readable, or the service thread makes progress.
   bool must_send_now() const noexcept { return waiting_ || automatic_; }
-  // Counts the application's rounds of progress: sends posted within one round belong to one burst.
+  // The number of the application's round of progress: sends posted within one round belong to one burst.
   std::uint64_t round() const noexcept { return round_; }
 
  protected:
@@ -122,7 +125,7 @@ class EngineBase : public RefCounted {
     return add_descriptor(wake, &wake_);
   }
 
-  // wait_fd() becomes readable with it; `data` is what epoll_wait() says then.
+  // wait_fd() becomes readable when `fd` does; epoll_wait() reports it with `data`.
   Status add_descriptor(int fd, void* data) noexcept {
     return Status(std::min(0, net::epoll_add(epoll_.get(), fd, EPOLLIN, data)));
   }
@@ -145,16 +148,16 @@ class EngineBase : public RefCounted {
     return started;
   }
 
-  // Without the mutex, too.
+  // With or without the mutex.
   void wake() noexcept { net::event_signal(wake_.get()); }
 
   Mutex mutex_;
   UniqueFd epoll_;
-  UniqueFd wake_;         // ends the sleep of whoever polls wait_fd()
-  bool waiting_ = false;  // prepare_wait() said that its caller may sleep, and no progress was made since
+  UniqueFd wake_;         // wakes the threads that poll wait_fd()
+  bool waiting_ = false;  // prepare_wait() let its caller sleep, and no progress was made since
   std::uint64_t round_ = 1;
   std::atomic<bool> automatic_{false};
-  DeferredWork deferred_;  // without the mutex
+  DeferredWork deferred_;  // used without the mutex
 
  private:
   void lock_all() noexcept {
@@ -163,7 +166,7 @@ class EngineBase : public RefCounted {
     for (Mutex* each : along_) each->enable();
   }
 
-  std::mutex turns_mutex_;  // guards the rest; nobody takes it while inside, except before the locks are given up
+  std::mutex turns_mutex_;  // guards the rest; taken with mutex_ held only before locks are turned off
   std::atomic<Turns> turns_;
   std::size_t queues_ = 0;  // and counters
   std::size_t endpoints_ = 0;

@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// fi_ep_bind of an event queue, which `engine` and whoever holds its mutex will post to. -FI_EBADFLAGS; -FI_EINVAL when
-// there is one already.
+// fi_ep_bind of an event queue, to which `engine` and holders of its mutex will post. -FI_EBADFLAGS; -FI_EINVAL when
+// one is bound already.
 template <class Engine>
 Status bind_events(EventQueue<Engine>& queue, uint64_t flags, Engine& engine, Ref<EventQueue<Engine>>& bound) {
   if (flags != 0) return Status(-FI_EBADFLAGS);
@@ -21,7 +21,7 @@ Status bind_events(EventQueue<Engine>& queue, uint64_t flags, Engine& engine, Re
   return Status();
 }
 
-// And its release when the endpoint closes: no event names the endpoint any more. Without the engine's mutex.
+// Releases the queue when the endpoint closes: no unread event names the endpoint any more. Without the engine's mutex.
 template <class Engine>
 void release_events(const Ref<EventQueue<Engine>>& bound, Engine& engine, ::fid& endpoint) noexcept {
   if (!bound) return;

@@ -41,7 +41,7 @@ std::unique_ptr<EventQueueCore::Entry> EventQueueCore::make_event(uint32_t numbe
   return entry;
 }
 
-// Null, where memory ran out, overruns the queue.
+// A null entry (memory ran out) overruns the queue.
 void EventQueueCore::append(std::unique_ptr<Entry> entry) noexcept {
   if (entry == nullptr) return overrun();
   {
@@ -52,7 +52,7 @@ void EventQueueCore::append(std::unique_ptr<Entry> entry) noexcept {
   wait_.signal();
 }
 
-// Counted as one more thing to read, for good: the -FI_EOVERRUN behind the last event.
+// The -FI_EOVERRUN behind the last event counts as one more unread event, for ever.
 void EventQueueCore::overrun() noexcept {
   {
     std::lock_guard lock(mutex_);
@@ -148,7 +148,7 @@ ssize_t EventQueueCore::take_error(fi_eq_err_entry* out, bool peek) noexcept {
   if (out == nullptr) return -FI_EINVAL;
   std::unique_ptr<Entry> taken;
   std::lock_guard lock(mutex_);
-  // One that stands behind unread events is given too, if the application asks for it out of turn.
+  // The application may read an error that stands behind unread events.
   auto found = entries_.begin();
   while (found != entries_.end() && (*found).error == nullptr) ++found;
   if (found == entries_.end()) return -FI_EAGAIN;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Event queues; fi_eq(3) governs, fi_cm(3) says what connection events carry. Errors and events share one order: reads
-// give what happened before an error, then -FI_EAVAIL until fi_eq_readerr has taken it; there may be any number.
+// Event queues; fi_eq(3) governs, fi_cm(3) defines connection events. Errors and events share one order: reads return
+// the events before an error, then -FI_EAVAIL until fi_eq_readerr has taken it; there may be any number of errors.
 #pragma once
 
 #include <rdma/fi_eq.h>
@@ -35,21 +35,20 @@ struct EqError {
   int err = 0;                      // positive fi_errno
   int prov_errno = 0;               // native number, or err again
   std::string sentence;             // for fi_eq_strerror; empty: fi_strerror(prov_errno)
-  std::vector<std::byte> err_data;  // e.g. what a peer said with fi_reject
+  std::vector<std::byte> err_data;  // e.g. a peer's data from fi_reject
 };
 
-// The part that knows no engine; whoever posts holds a Ref to it. Thread-safe. The post functions may be called under
-// an engine's lock; if memory runs out the queue is overrun: -FI_EOVERRUN once it is read empty.
+// The part that does not depend on the engine; objects that post hold a Ref to it. Thread-safe. The post functions may
+// be called under an engine's lock; if memory runs out the queue is overrun: -FI_EOVERRUN once it has been read empty.
 class EventQueueCore : public RefCounted {
  public:
-  // An event of fixed size, such as an fi_eq_entry. Delivered whole or, into a small buffer, refused with
-  // -FI_ETOOSMALL.
+  // An event of fixed size, such as an fi_eq_entry. A read into a smaller buffer answers -FI_ETOOSMALL.
   void post(uint32_t event, const void* entry, size_t len) noexcept;
   // A connection event: an fi_eq_cm_entry and the peer's `data`, which is cut to the reader's buffer. The queue owns
   // `info` (FI_CONNREQ, else null) until it is read or removed.
   void post_cm(uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept;
   void post_error(EqError&& error) noexcept;
-  // Forgets the unread events and errors of an object that is being closed; `drop` (may be null if there are none) is
+  // Drops the unread events and errors of an object that is being closed; `drop` (may be null if there are no infos) is
   // called for each info, without the queue's lock.
   void remove(fid_t fid, void (*drop)(fi_info*) = nullptr) noexcept;
 
@@ -64,17 +63,17 @@ class EventQueueCore : public RefCounted {
   ssize_t take(uint32_t* event, void* buf, size_t len, bool peek) noexcept;
   ssize_t take_error(fi_eq_err_entry* out, bool peek) noexcept;
   ssize_t insert(uint32_t event, const void* buf, size_t len, uint64_t flags);
-  // The sentence of the error read last if the number is its own; valid until the next error is read.
+  // The sentence of the error read last if the number matches; valid until the next error is read.
   const char* text_of(int prov_errno, char* buf, size_t len) noexcept;
 
   WaitObject wait_;
 
  private:
-  // An event or an error. What connection events of most protocols carry fits without a second allocation.
+  // An event or an error. The data of most protocols' connection events fits without a second allocation.
   struct Entry : ListHook<Entry> {
     uint32_t number = 0;
-    fid_t fid = nullptr;      // whose event it is, for remove()
-    size_t required = 0;      // bytes a reader's buffer must have at least
+    fid_t fid = nullptr;      // the object that it is about, for remove()
+    size_t required = 0;      // the least size of a reader's buffer, bytes
     fi_info* info = nullptr;  // owned
     size_t size = 0;
     std::unique_ptr<EqError> error;  // null: an event
@@ -89,11 +88,11 @@ class EventQueueCore : public RefCounted {
 
   const Ref<RefCounted> parent_;
   const bool writable_;            // FI_WRITE
-  const bool gives_pointers_;      // api < 1.5: err_data is ours, whatever the caller passes
-  std::atomic<size_t> unread_{0};  // how many entries_, readable without the lock
+  const bool gives_pointers_;      // api < 1.5: err_data is always a pointer into the queue
+  std::atomic<size_t> unread_{0};  // size of entries_, readable without the lock
   MutexLock mutex_;                // guards the rest
   List<Entry> entries_;            // owned
-  EqError last_error_;             // what readerr gave last: owns its err_data, knows its sentence
+  EqError last_error_;             // the error that readerr returned last, with its err_data and sentence
   bool overrun_ = false;
 };
 
@@ -115,12 +114,12 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   }
   static EventQueue* from(const ::fid* fid) noexcept { return object_if<EventQueue>(fid); }
 
-  // Engines that reading this queue drives. Attaching is counted: once per bound object. After the last detach returns,
-  // the queue does not touch the engine any more. Not to be called with an engine's lock held.
+  // The engines that a read drives. Attaching is counted: once for each bound object. After the last detach returns,
+  // the queue does not use the engine any more. Not to be called with an engine's lock held.
   Status attach(E& engine);
   void detach(E& engine) noexcept;
 
-  // What wait sets, fi_trywait and sleepers ask.
+  // For wait sets, fi_trywait and sleepers.
   static constexpr bool kShowsAllWork = shows_all_work<E>;
   void drive() noexcept;
   bool prepare_wait() noexcept;
@@ -154,7 +153,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept;
   Status open_wait_object(const fi_eq_attr& attr);
 
-  MutexLock engines_mutex_;  // guards engines_; held while driving them, so that detach waits for a reader in there
+  MutexLock engines_mutex_;  // guards engines_; held while driving them, so that detach waits for readers
   std::vector<Attached> engines_;
   bool sleepers_ = false;  // see expect_sleepers()
   WaitMembership membership_;
@@ -164,8 +163,8 @@ template <class E>
 EventQueue<E>::EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept
     : EventQueueCore(std::move(parent), attr, api_version) {
   static constexpr fi_ops_eq kOps = make_eq_ops<EventQueue>();
-  abi.fid = {FI_CLASS_EQ, context, const_cast<fi_ops*>(fid_ops())};
-  abi.ops = const_cast<fi_ops_eq*>(&kOps);
+  abi.fid = {FI_CLASS_EQ, context, slots(*fid_ops())};
+  abi.ops = slots(kOps);
 }
 
 template <class E>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What fabrics of all providers have in common: creation, event queues, wait sets; fi_fabric(3). A provider's fabric
-// derives from it and adds `domain`, `passive_ep` and the like.
+// The parts that fabrics of all providers have in common: creation, event queues, wait sets; fi_fabric(3). A provider's
+// fabric derives from it and adds `domain`, `passive_ep` and the like.
 //
 // Owner: its C handle; close answers -FI_EBUSY while domains, passive endpoints, event queues or wait sets live.
 // Thread-safe.
 #pragma once
 
 #include <rdma/fi_domain.h>
+
+#include <utility>
 
 #include "abi/bridge.h"
 #include "abi/fabric_ops.h"
@@ -19,9 +21,10 @@
 namespace weft {
 
 // T: the provider's fabric, with `static Result<T*> make(const fi_fabric_attr& attr, void* context)`. Its completion
-// queues drive an E, its counters and event queues the others.
-template <class T, class E, class CounterEngine = E, class EventEngine = E>
-class FabricBase : public Object<fid_fabric>, public RefCounted {
+// queues drive an E, its counters a CounterEngine, its event queues an EventEngine. Services: a RefCounted with what
+// the fabric's children need of it, so that they need not know T; built from the arguments behind `context`.
+template <class T, class E, class CounterEngine = E, class EventEngine = E, class Services = RefCounted>
+class FabricBase : public Object<fid_fabric>, public Services {
  public:
   // fi_fabric. -FI_EINVAL without attributes or name.
   static int open(fi_fabric_attr* attr, fid_fabric** fabric, void* context) {
@@ -35,7 +38,7 @@ class FabricBase : public Object<fid_fabric>, public RefCounted {
 
   // Slots of fi_ops.
   int close() {
-    if (in_use()) return -FI_EBUSY;
+    if (this->in_use()) return -FI_EBUSY;
     delete static_cast<T*>(this);
     return 0;
   }
@@ -55,10 +58,12 @@ class FabricBase : public Object<fid_fabric>, public RefCounted {
   int trywait(::fid** fids, int count) { return weft::trywait<E, CounterEngine, EventEngine>(fids, count); }
 
  protected:
-  FabricBase(const fi_fabric_attr& attr, void* context) noexcept {
+  template <class... Args>
+  FabricBase(const fi_fabric_attr& attr, void* context, Args&&... services) noexcept
+      : Services(std::forward<Args>(services)...) {
     static constexpr fi_ops_fabric kOps = make_fabric_ops<T>();
-    abi.fid = {FI_CLASS_FABRIC, context, const_cast<fi_ops*>(fid_ops())};
-    abi.ops = const_cast<fi_ops_fabric*>(&kOps);
+    abi.fid = {FI_CLASS_FABRIC, context, slots(*fid_ops())};
+    abi.ops = slots(kOps);
     abi.api_version = attr.api_version;
   }
   ~FabricBase() = default;

@@ -58,7 +58,7 @@ bool copy_fabric_attr(fi_fabric_attr*& to, const fi_fabric_attr* from) noexcept 
   return copy_string(to->prov_name, from->prov_name) && named;
 }
 
-// A nic that cannot be copied is left out: shared between two infos it would be released twice.
+// A nic that cannot be copied is left out: shared by two infos, it would be released twice.
 fid_nic* copy_nic(fid_nic* from) noexcept {
   fid_nic* copy = nullptr;
   if (from == nullptr || !FI_CHECK_OP(from->fid.ops, fi_ops, control)) return nullptr;

@@ -13,14 +13,14 @@ namespace weft {
 // An info with all attribute structures, everything zero. nullptr when memory runs out.
 fi_info* allocate_info() noexcept;
 
-// Copy of one info, not of what follows it (next is null); nullptr when memory runs out. Absent attribute structures
-// stay absent. `handle` and the open fabric and domain are not owned and are copied as they are.
+// A copy of one info, without the rest of its list (next is null); nullptr when memory runs out. Absent attribute
+// structures stay absent. `handle` and the open fabric and domain are not owned and are copied as they are.
 fi_info* duplicate_info(const fi_info* info) noexcept;
 
 // Releases a whole list; nullptr is allowed.
 void free_info(fi_info* info) noexcept;
 
-// Put a copy in the place of what a member of an info holds; false, with nothing changed, when memory runs out.
+// Replace a member of an info by a copy of `value`; false, with nothing changed, when memory runs out.
 bool set_name(char*& name, const char* value) noexcept;
 bool set_address(void*& address, size_t& len, const void* value, size_t value_len) noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Telling the results of one insertion into an address vector, in order: handles, FI_SYNC_ERR's array or the event
+// Reports the results of one insertion into an address vector, in order: handles, FI_SYNC_ERR's array or the event
 // queue; fi_av(3).
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace weft {
 
-// One insertion call: how its results are told.
+// One insertion call: the places for its results.
 struct Insertion {
   fid_t fid;
   fi_addr_t* handles;  // may be null; user ids on input with FI_AV_USER_ID
@@ -24,7 +24,7 @@ struct Insertion {
 
 class InsertionReport {
  public:
-  // `events`: null for a synchronous call. `indices`: what the addresses will be called, in their order.
+  // `events`: null for a synchronous call. `indices`: the handles of the addresses, in their order.
   InsertionReport(const Insertion& call, EventQueueCore* events, std::vector<uint64_t> indices) noexcept
       : call_(call),
         events_(events),
@@ -32,7 +32,8 @@ class InsertionReport {
         indices_(std::move(indices)) {}
 
   static constexpr uint64_t kFlags = FI_MORE | FI_SYNC_ERR | FI_AV_USER_ID;
-  // What can be said against a call. `asynchronous`: the vector was opened with FI_EVENT; `bound`: to a queue.
+  // Checks the arguments of a call. `asynchronous`: the vector was opened with FI_EVENT; `bound`: it has an event
+  // queue.
   static Status check(const Insertion& call, bool asynchronous, bool bound) noexcept {
     if ((call.flags & ~kFlags) != 0) return Status(-FI_EBADFLAGS);
     if ((call.flags & FI_SYNC_ERR) != 0 && (asynchronous || call.context == nullptr)) return Status(-FI_EINVAL);
@@ -40,9 +41,8 @@ class InsertionReport {
     return {};
   }
 
-  // Of the address whose turn it is.
+  // About the address that is inserted next.
   bool done() const noexcept { return done_ == indices_.size(); }
-  size_t position() const noexcept { return done_; }
   uint64_t index() const noexcept { return indices_[done_]; }
   uint64_t user_id() const noexcept {
     const bool given = (call_.flags & FI_AV_USER_ID) != 0 && call_.handles != nullptr;
@@ -69,7 +69,7 @@ class InsertionReport {
     }
     ++done_;
   }
-  // What the insertion call returns.
+  // Returns the result of the insertion call.
   int finish() noexcept {
     if (events_ == nullptr) return inserted_;
     const fi_eq_entry entry{call_.fid, call_.context, static_cast<uint64_t>(inserted_)};

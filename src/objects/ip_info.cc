@@ -22,7 +22,7 @@ const char* hinted_fabric(const fi_info* hints) {
   return hints != nullptr && hints->fabric_attr != nullptr ? hints->fabric_attr->name : nullptr;
 }
 
-// Whether anything that does not depend on addresses speaks against us: no name is looked up in vain.
+// Checks the hints that do not depend on addresses first, so that no name is looked up in vain.
 Status check_attributes(const IpProvider& how, const fi_info& offer, uint32_t version, const fi_info* hints) {
   InfoPtr named(duplicate_info(&offer));
   if (named == nullptr) return Status(-FI_ENOMEM);
@@ -58,8 +58,8 @@ class Query {
   const fi_info* const hints_;
   const uint64_t flags_;
   int family_ = AF_UNSPEC;
-  bool one_interface_ = false;  // the caller or the administrator named it
-  bool unnamed_ = false;        // a source without a host means each interface
+  bool one_interface_ = false;  // named by the caller or the administrator
+  bool unnamed_ = false;        // a source without a host stands for each interface
   std::vector<Interface> interfaces_;
   NamedAddresses<Address> named_;
 };
@@ -77,7 +77,7 @@ Status Query::prepare() {
       family_ = AF_INET6;
       break;
     default:
-      refuse(fmt::format("hints ask for addr_format {}, {} has internet addresses only", hints_->addr_format,
+      refuse(fmt::format("hints request addr_format {}, {} has internet addresses only", hints_->addr_format,
                          how_.provider->name));
       return Status(-FI_ENODATA);
   }
@@ -105,7 +105,7 @@ Status Query::read(const char* node, const char* service) {
 const Interface* Query::interface_of(const Address& address) const {
   for (const Interface& interface : interfaces_)
     if (interface.address.same_host(address)) return &interface;
-  // All of 127.0.0.0/8 is ours, not only what the interface shows.
+  // All of 127.0.0.0/8 is local, not only the interface's address.
   if (address.is_loopback())
     for (const Interface& interface : interfaces_)
       if (interface.loopback && interface.address.family() == address.family()) return &interface;
@@ -118,7 +118,7 @@ void Query::add_source(std::vector<IpCandidate>& list, const Address& source, co
     return list.push_back({source, destination, how_.any_fabric, how_.any_domain});
   }
   if (const Interface* interface = interface_of(source))
-    list.push_back({source, destination, interface->network(), interface->name, interface->mtu});
+    list.push_back({source, destination, interface->network(), interface->name});
   else
     refuse(fmt::format("{} is not an address of this host or of the interface asked for", source.host_string()));
 }
@@ -128,11 +128,11 @@ void Query::add_each_interface(std::vector<IpCandidate>& list, int family, uint1
     if (family != AF_UNSPEC && interface.address.family() != family) continue;
     Address source = interface.address;
     source.set_port(port);
-    list.push_back({source, Address(), interface.network(), interface.name, interface.mtu});
+    list.push_back({source, Address(), interface.network(), interface.name});
   }
 }
 
-// The kernel's routing table says which local address packets to `destination` bear.
+// The kernel's routing table selects the source address of packets to `destination`.
 void Query::add_route(std::vector<IpCandidate>& list, const Address& destination) const {
   sockaddr_storage name;
   socklen_t len = sizeof name;
@@ -142,13 +142,13 @@ void Query::add_route(std::vector<IpCandidate>& list, const Address& destination
   if (!source) return;
   source->set_port(0);
   if (const Interface* interface = interface_of(*source)) {
-    list.push_back({*source, destination, interface->network(), interface->name, interface->mtu});
+    list.push_back({*source, destination, interface->network(), interface->name});
     return;
   }
-  // The route leaves by an interface that was not asked for: the one asked for may do as well.
+  // The route leaves by an interface that was not requested: the requested one may reach the destination as well.
   for (const Interface& interface : interfaces_)
     if (interface.address.family() == destination.family() && !interface.address.is_link_local())
-      return list.push_back({interface.address, destination, interface.network(), interface.name, interface.mtu});
+      return list.push_back({interface.address, destination, interface.network(), interface.name});
 }
 
 std::vector<IpCandidate> Query::candidates() const {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // How a provider with internet addresses answers fi_getinfo(3): one info for each local address that fits, or for each
-// destination the address that the route to it leaves from. The provider says what it offers; this finds the addresses,
-// the names of interfaces and networks, and compares with the hints.
+// destination the address that the route to it leaves from. The provider passes its offer; this code finds the
+// addresses and the names of interfaces and networks, and compares them with the hints.
 //
-// No lock is held anywhere here: names may be resolved, which may take its time.
+// No lock is held here: resolving names may take long.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -23,22 +23,21 @@ struct IpCandidate {
   Address source;
   Address destination;  // empty: none
   std::string fabric;
-  std::string domain;
-  size_t mtu = 0;  // bytes, of the interface; 0 if unknown
+  std::string domain;  // the name of the interface, if any
 };
 
-// What differs between providers.
+// The parts that differ between providers.
 struct IpProvider {
   const fi_provider* provider;
-  // Names of the fabric and the domain for sources that no interface stands for, such as 0.0.0.0.
+  // Names of the fabric and the domain for sources without an interface, such as 0.0.0.0.
   const char* any_fabric;
   const char* any_domain;
-  // The only interface to use and the parameter that says so; empty: all.
+  // The only interface to use (empty: all) and the name of the parameter that sets it.
   std::string interface;
   const char* interface_parameter;
-  // A source without a host (FI_SOURCE and a service only) means each interface, not the wildcard address.
+  // A source without a host (FI_SOURCE and a service only) stands for each interface, not for the wildcard address.
   bool each_interface = false;
-  // The local address that packets to `peer` would bear: 0 or -errno.
+  // Finds the source address of packets to `peer`: 0 or -errno.
   int (*route)(const sockaddr* peer, socklen_t peer_len, sockaddr* local, socklen_t* local_len) noexcept;
   // Completes the offer for one candidate, before it is compared with the hints; may be empty.
   std::function<void(fi_info& info, const IpCandidate& candidate)> adjust = {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The handles that an fi_info may carry into a provider: pending connection requests and passive endpoints (fi_cm(3),
-// fi_endpoint(3)). Looking one up never touches it, so a handle that is stale or foreign is found out. Whoever removes
-// a handle owns the object behind it. Thread-safe.
+// fi_endpoint(3)). A lookup never dereferences a handle, so stale and foreign handles are safe. The caller that removes
+// a handle owns its object from then on. Thread-safe.
 #pragma once
 
 #include <rdma/fabric.h>

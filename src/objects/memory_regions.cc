@@ -8,13 +8,14 @@
 #include <cstring>
 
 #include "abi/mr_ops.h"
+#include "objects/device_memory.h"
 
 namespace weft {
 
 namespace {
 
 constexpr uint64_t kAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
-// Bit 60 is how layered providers ask for a registration outside of any cache; there is none here.
+// With bit 60 layered providers request a registration outside of any cache; weft has no cache.
 constexpr uint64_t kUncached = uint64_t{1} << 60;
 constexpr uint64_t kRegisterFlags = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | kUncached;
 
@@ -46,7 +47,7 @@ MemoryRegion::MemoryRegion(MemoryRegions& registry, const iovec& memory, uint64_
   const int mode = registry.options_.mr_mode;
   const bool counted = (mode & FI_MR_RMA_EVENT) != 0 && (flags & FI_RMA_EVENT) != 0;
   enabled_ = !counted && (mode & FI_MR_ENDPOINT) == 0;
-  abi.fid = {FI_CLASS_MR, context, const_cast<fi_ops*>(fid_ops())};
+  abi.fid = {FI_CLASS_MR, context, slots(*fid_ops())};
   abi.mem_desc = this;
   abi.key = FI_KEY_NOTAVAIL;
 }
@@ -89,7 +90,7 @@ int MemoryRegion::control(int command, void* arg) {
       return 0;
     }
     case FI_REFRESH:
-      return 0;  // nothing here remembers pages
+      return 0;  // no page is cached
     case FI_GET_RAW_MR: {
       const auto* raw = static_cast<const struct fi_mr_raw_attr*>(arg);
       if (raw == nullptr || raw->key_size == nullptr) return -FI_EINVAL;
@@ -114,22 +115,11 @@ MemoryRegions::MemoryRegions(Options options)
 
 MemoryRegions::~MemoryRegions() = default;
 
-int MemoryRegions::reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key,
-                       uint64_t flags, fid_mr** mr, void* context) {
-  const iovec memory{const_cast<void*>(buf), len};
-  return regv(&memory, 1, access, offset, requested_key, flags, mr, context);
-}
-
-int MemoryRegions::regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,
-                        uint64_t flags, fid_mr** mr, void* context) {
-  const fi_mr_attr attr = describe_region(iov, count, access, offset, requested_key, context);
-  return regattr(&attr, flags, mr);
-}
-
-// Reads no member of `attr` behind `context` (authorisation keys, device memory): programs of api < 1.5 have none.
+// Members of `attr` behind `context` are read only where is_device_memory() finds an API that has them.
 int MemoryRegions::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
   if (attr == nullptr || mr == nullptr || attr->mr_iov == nullptr) return -FI_EINVAL;
   if ((flags & (FI_HMEM_DEVICE_ONLY | FI_MR_DMABUF)) != 0) return -FI_ENOSYS;
+  if (is_device_memory(*attr, flags, options_.api_version)) return -FI_ENOSYS;
   if ((flags & ~(kRegisterFlags | FI_HMEM_HOST_ALLOC)) != 0) return -FI_EBADFLAGS;
   if (attr->iov_count != 1 || attr->offset != 0) return -FI_EINVAL;  // mr_iov_limit is 1
   const iovec& memory = attr->mr_iov[0];

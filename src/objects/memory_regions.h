@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Registered memory of a software provider's domain: keys, access rights, bounds; fi_mr(3) governs. Nothing is pinned;
-// registration is what a peer's access is checked against.
+// Registered memory of a software provider's domain: keys, access rights, bounds; fi_mr(3) governs. No memory is
+// pinned; a peer's access is checked against the registrations.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -50,32 +50,27 @@ class MemoryRegion final : public Object<fid_mr> {
   Ref<CounterCore> on_read_;
 };
 
-// The regions of one domain, which owns this object and holds it for as long as it lives: the domain's close answers
-// -FI_EBUSY while in_use(). Thread-safe.
+// The regions of one domain, which owns this object: the domain's close answers -FI_EBUSY while in_use(). Thread-safe.
 class MemoryRegions : public RefCounted {
  public:
   struct Options {
     int mr_mode = 0;      // effective_mr_mode() of the domain
     size_t key_size = 8;  // bytes a key may have on the wire
     uint32_t api_version = 0;
-    // Turns a handle that fi_mr_bind was given into a counter, null if it is none of this provider.
+    // Turns a handle passed to fi_mr_bind into a counter; null if it is not a counter of this provider.
     CounterCore* (*counter_from)(const ::fid*) = nullptr;
-    // False: all calls take turns, unless lock() is enabled.
+    // False: all calls are serialised, unless lock() is enabled.
     bool locking = true;
-    // Returns after every copy that relied on check() has ended; called by fi_close(mr) when its key is already
-    // unknown. A provider that checks and copies under one lock takes and releases that lock here.
+    // Returns after every copy that relied on check() has ended; fi_close(mr) calls it after the key was removed. A
+    // provider that checks and copies under one lock takes and releases that lock here.
     std::function<void()> quiesce;
   };
   explicit MemoryRegions(Options options);
   ~MemoryRegions();
   Mutex& lock() noexcept { return mutex_; }
 
-  // Bodies of the domain's fi_ops_mr slots. Errors: -FI_EINVAL, -FI_ENOKEY (key in use), -FI_EKEYREJECTED (key too
-  // large), -FI_EBADFLAGS, -FI_ENOSYS (device memory).
-  int reg(const void* buf, size_t len, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
-          fid_mr** mr, void* context);
-  int regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
-           fid_mr** mr, void* context);
+  // fi_mr_regattr, to which the domain's other slots lead. Errors: -FI_EINVAL, -FI_ENOKEY (key in use),
+  // -FI_EKEYREJECTED (key too large), -FI_EBADFLAGS, -FI_ENOSYS (device memory).
   int regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
 
   // fi_domain_bind with FI_REG_MR: registrations also post FI_MR_COMPLETE there.
@@ -84,17 +79,17 @@ class MemoryRegions : public RefCounted {
   int map_raw(const struct fi_mr_map_raw* map) noexcept;
   int unmap_key(const uint64_t* key) noexcept;
 
-  // Where a peer's access of `len` bytes at `addr` of region `key` lands. `access` is FI_REMOTE_READ or
-  // FI_REMOTE_WRITE. -FI_ENOKEY unknown key or not enabled, -FI_EACCES right or range missing. The pointer is good for
-  // as long as quiesce() cannot have run.
+  // Translates a peer's access of `len` bytes at `addr` of region `key`. `access` is FI_REMOTE_READ or FI_REMOTE_WRITE.
+  // -FI_ENOKEY: unknown key or not enabled, -FI_EACCES: right or range missing. The pointer is valid until quiesce()
+  // may run.
   Result<void*> check(uint64_t key, uint64_t addr, size_t len, uint64_t access) noexcept;
-  // An access has finished: counters bound to the region count it. A region that is gone counts nothing.
+  // An access has finished: counters bound to the region count it. A closed region counts nothing.
   void count_access(uint64_t key, uint64_t access) noexcept;
-  // Some region was bound to a counter; only then count_access has anything to do.
+  // A region was bound to a counter at some time; otherwise count_access has no effect.
   bool has_counters() const noexcept { return has_counters_.load(std::memory_order_relaxed); }
 
-  // Changes whenever a region goes away: a provider that keeps a pointer from check() between two critical sections
-  // asks whether it must check again.
+  // Changes whenever a region is closed: a provider that keeps a pointer from check() between two critical sections
+  // compares it to find out whether it must check again.
   std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
 
  private:

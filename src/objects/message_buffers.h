@@ -31,14 +31,40 @@ inline std::size_t total_length(std::span<const iovec> iov) noexcept {
   return true;
 }
 
-// Copies `bytes`, which fit, into the buffers.
-inline void scatter(std::span<const iovec> iov, std::span<const std::byte> bytes) noexcept {
+// Copies `bytes`, which fit, into several buffers.
+[[gnu::noinline]] inline void scatter_to_many(std::span<const iovec> iov, std::span<const std::byte> bytes) noexcept {
   for (const iovec& piece : iov) {
     const std::size_t count = std::min(piece.iov_len, bytes.size());
     if (count == 0) continue;
     std::memcpy(piece.iov_base, bytes.data(), count);
     bytes = bytes.subspan(count);
   }
+}
+
+// Copies `bytes`, which fit, into the buffers; mostly there is one.
+inline void scatter(std::span<const iovec> iov, std::span<const std::byte> bytes) noexcept {
+  if (iov.size() != 1) [[unlikely]]
+    return scatter_to_many(iov, bytes);
+  if (!bytes.empty()) std::memcpy(iov[0].iov_base, bytes.data(), bytes.size());
+}
+
+// Copies bytes into the buffers, from `offset` bytes into them on; those that do not fit are dropped. Returns how many
+// fitted.
+inline std::size_t scatter(std::span<const iovec> iov, std::size_t offset, const std::byte* from,
+                           std::size_t len) noexcept {
+  std::size_t copied = 0;
+  for (const iovec& piece : iov) {
+    if (offset >= piece.iov_len) {
+      offset -= piece.iov_len;
+      continue;
+    }
+    const std::size_t size = std::min(piece.iov_len - offset, len - copied);
+    if (size != 0) std::memcpy(static_cast<std::byte*>(piece.iov_base) + offset, from + copied, size);
+    copied += size;
+    offset = 0;
+    if (copied == len) break;
+  }
+  return copied;
 }
 
 // All bytes of the buffers, one after the other.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The addresses that one fi_getinfo(3) call names: node and service name the destination, or the source with FI_SOURCE;
-// hints say the rest.
+// hints may name the other one.
 //
-// No lock is held anywhere here: names may be resolved, which may take its time.
+// No lock is held here: resolving names may take long.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,9 +23,9 @@ namespace weft {
 template <class A>
 class NamedAddresses {
  public:
-  // `parse` makes an A of an address in the hints; -FI_EINVAL for what is none. Those that do not meet `fits` count as
-  // absent. Names are resolved to `family` (AF_UNSPEC: any). -FI_ENODATA, -FI_EINVAL; `refuse` gets the reason in words
-  // where it is not plain.
+  // `parse` makes an A of an address in the hints; -FI_EINVAL for invalid ones. Addresses that do not meet `fits` count
+  // as absent. Names are resolved to `family` (AF_UNSPEC: any). -FI_ENODATA, -FI_EINVAL; `refuse` gets the reason as
+  // text where the error is not enough.
   template <class Parse, class Fits, class Refuse>
   Status read(const char* node, const char* service, uint64_t flags, const fi_info* hints, int family, Parse parse,
               Fits fits, Refuse refuse) {
@@ -35,8 +35,7 @@ class NamedAddresses {
     if (named) {
       const auto found = look_up(node, service, flags, family);
       if (!found) {
-        refuse(fmt::format("{}:{} is no address that can be resolved", node != nullptr ? node : "",
-                           service != nullptr ? service : ""));
+        refuse(fmt::format("{}:{} cannot be resolved", node != nullptr ? node : "", service != nullptr ? service : ""));
         return found.error();
       }
       (source_named ? sources_ : destinations_).assign(found->begin(), found->end());
@@ -55,8 +54,8 @@ class NamedAddresses {
     return Status();
   }
 
-  // What could be an answer: each source, with the first destination of its family if there are destinations; for each
-  // destination without a source a route; or else whatever there is.
+  // The candidates for answers: each source, with the first destination of its family if there are destinations;
+  // without a source, the route to each destination; without both, each interface.
   template <class AddSource, class AddRoute, class AddEach>
   void pair(AddSource add_source, AddRoute add_route, AddEach add_each) const {
     for (const A& source : sources_) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What providers have in common in their offers; see offer.h.
+// The parts that providers' offers have in common; see offer.h.
 #include "objects/offer.h"
 
 #include <rdma/fi_domain.h>
@@ -58,7 +58,8 @@ void adapt_software_offer(fi_info& offer, uint32_t version, const fi_info* hints
   offer.fabric_attr->api_version = version;
   offer.fabric_attr->prov_version = provider.version;
   if (hints == nullptr) return;
-  if (hints->addr_format == FI_SOCKADDR || hints->addr_format == FI_SOCKADDR_IP) offer.addr_format = hints->addr_format;
+  // FI_SOCKADDR is answered with the family of each address: programs switch on it.
+  if (hints->addr_format == FI_SOCKADDR_IP) offer.addr_format = hints->addr_format;
   if (hints->tx_attr != nullptr) grow(offer.tx_attr->size, hints->tx_attr->size);
   if (hints->rx_attr != nullptr) grow(offer.rx_attr->size, hints->rx_attr->size);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What providers have in common in the infos that they offer to fi_getinfo(3). attributes.h says what an offer means.
+// The parts that providers' offers to fi_getinfo(3) have in common. attributes.h defines the meaning of an offer.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -10,11 +10,11 @@
 namespace weft {
 
 inline constexpr uint64_t kLocality = FI_LOCAL_COMM | FI_REMOTE_COMM;
-inline constexpr size_t kPlentiful = 8192;                        // for counts that only memory limits
+inline constexpr size_t kPlentiful = 8192;                        // for counts limited by memory only
 inline constexpr size_t kLongestSoftwareQueue = size_t{1} << 20;  // likewise
 
-// What one connection that carries everything in order guarantees: only reads are answered later, with what is there
-// then.
+// The order that a connection guarantees if it carries everything in order: only reads are answered later, with the
+// data of that time.
 inline constexpr uint64_t kConnectionOrder = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS |
                                              FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW |
                                              FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |
@@ -31,12 +31,12 @@ struct DirectionOffer {
 void describe_direction(fi_tx_attr& attr, const DirectionOffer& offer) noexcept;
 void describe_direction(fi_rx_attr& attr, const DirectionOffer& offer) noexcept;
 
-// A domain that only memory limits, with manual progress, plain endpoints and keys of 64 bits. Providers whose hardware
-// has limits put those in place.
+// A domain limited by memory only, with manual progress, plain endpoints and keys of 64 bits. Providers with hardware
+// limits set them afterwards.
 void describe_domain(fi_domain_attr& attr) noexcept;
 
-// Where hints (may be null) choose among what every provider with internet addresses and with queues in memory can do:
-// a general address format, longer queues. Also notes whose offer it is, and for whom.
+// Applies the hints (may be null) that every provider with internet addresses and queues in memory can meet: a general
+// address format, longer queues. Also sets the versions of the provider and of the caller.
 void adapt_software_offer(fi_info& offer, uint32_t version, const fi_info* hints, const fi_provider& provider) noexcept;
 
 }  // namespace weft

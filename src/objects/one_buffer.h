@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The buffer of a transfer call that takes one, as the vector that calls with many take; fi_msg(3).
+// The buffer of a transfer call with one buffer, in the form of calls with a vector; fi_msg(3).
 #pragma once
 
 #include <sys/uio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What passive endpoints of all providers have in common: creation and options; fi_passive_ep of fi_endpoint(3). A
-// provider's passive endpoint derives from it and listens.
+// The parts that passive endpoints of all providers have in common: creation and options; fi_passive_ep of
+// fi_endpoint(3). A provider's passive endpoint derives from it and listens.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -20,9 +20,9 @@
 
 namespace weft {
 
-// T: the provider's passive endpoint, with `static Result<Address> source(const fi_info&)`, the address that an info
-// names, and kDataSize, what a request may carry. F: its fabric, which keeps a list of passive endpoints. Owner: the C
-// handle of T.
+// T: the provider's passive endpoint, with `static Result<Address> source(const fi_info&)`, the address in an info, and
+// kDataSize, the data that a request may carry (bytes). F: its fabric, which has a list of passive endpoints. Owner:
+// the C handle of T.
 template <class T, class F, class Address>
 class PassiveEndpointBase : public Object<fid_pep> {
  public:
@@ -53,16 +53,16 @@ class PassiveEndpointBase : public Object<fid_pep> {
   int setopt(int, int, const void*, size_t) { return -FI_ENOPROTOOPT; }
 
  protected:
-  // What has to be there before the first one; T may have its own.
+  // Runs before the first passive endpoint is created; T may define its own.
   static Status prepare(F&, const fi_info&) { return Status(); }
 
   PassiveEndpointBase(F& fabric, InfoPtr info, const Address& local, void* context)
       : fabric_(fabric), info_(std::move(info)), local_(local) {
     static constexpr fi_ops_ep kEpOps = make_ep_ops<T>();
     static constexpr fi_ops_cm kCmOps = make_cm_ops<T>();
-    abi.fid = {FI_CLASS_PEP, context, const_cast<fi_ops*>(fid_ops())};
-    abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
-    abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
+    abi.fid = {FI_CLASS_PEP, context, slots(*fid_ops())};
+    abi.ops = slots(kEpOps);
+    abi.cm = slots(kCmOps);
   }
   ~PassiveEndpointBase() = default;
 

@@ -15,8 +15,8 @@
 namespace weft {
 namespace {
 
-// "node7" counted up by 3 is "node10"; "node07" is "node10", too, and "node008" keeps its width. Empty if the name does
-// not end in a number.
+// "node7" plus 3 is "node10"; "node07" gives "node10", too, and "node008" keeps its width. Empty if the name does not
+// end in a number.
 std::string count_up(const std::string& name, uint64_t steps) {
   if (steps == 0) return name;
   const size_t start = name.find_last_not_of("0123456789") + 1;  // 0 if there is no other character

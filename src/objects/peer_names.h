@@ -12,7 +12,7 @@
 
 namespace weft {
 
-// What an insertsvc or insertsym is given.
+// The arguments of insertsvc or insertsym.
 struct PeerNames {
   std::string node;
   std::string service;
@@ -23,16 +23,16 @@ struct PeerNames {
   size_t count() const noexcept { return nodes * services; }
 };
 
-// Calls `take` with each of them, in order. May block: name servers are asked.
+// Calls `take` with each address, in order. May block: it queries name servers.
 void resolve_names(const PeerNames& names, uint32_t addr_format,
                    const std::function<void(const Result<Address>&)>& take);
 
-// What fi_av_straddr does with the text that `make` returns: null without memory, cut to the buffer.
+// Writes the text that `make` returns as fi_av_straddr does: cut to the buffer; null when memory runs out.
 const char* report_text(const std::function<std::string()>& make, char* buf, size_t* length) noexcept;
-// As fi_av_straddr spells an IP address.
+// The text of an IP address for fi_av_straddr.
 std::string uri_of(const void* address);
 
-// The next of addresses that lie one behind the other, each as long as its family says.
+// Reads the address at `next` and advances it by the size of the address's family.
 Result<Address> read_address(uint32_t addr_format, const std::byte*& next) noexcept;
 
 }  // namespace weft

@@ -23,8 +23,8 @@
 namespace weft {
 
 // Slot trywait of fi_ops_fabric: 0 when it is safe to block on the native wait objects of all `fids`, -FI_EAGAIN when
-// one has something to read, -FI_EINVAL for a handle that has no wait object or is not of this provider. A provider
-// whose counters and event queues drive something else than its completion queues names those as well.
+// one has something to read, -FI_EINVAL for a handle that has no wait object or is not of this provider. CounterEngine
+// and EventEngine differ from E where counters and event queues drive another engine than completion queues.
 template <class E, class CounterEngine = E, class EventEngine = E>
 int trywait(::fid** fids, int count) noexcept {
   if (count < 0 || (count > 0 && fids == nullptr)) return -FI_EINVAL;
@@ -82,8 +82,8 @@ class PollSet final : public Object<fid_poll> {
 template <class E, class CounterEngine>
 PollSet<E, CounterEngine>::PollSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
   static constexpr fi_ops_poll kOps = make_poll_ops<PollSet>();
-  abi.fid = {FI_CLASS_POLL, nullptr, const_cast<fi_ops*>(fid_ops())};
-  abi.ops = const_cast<fi_ops_poll*>(&kOps);
+  abi.fid = {FI_CLASS_POLL, nullptr, slots(*fid_ops())};
+  abi.ops = slots(kOps);
 }
 
 template <class E, class CounterEngine>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the shared queues ask of a software provider's engine. Queues are templates on the engine, so driving progress
-// is a direct call; fi_domain(3) PROGRESS and fi_poll(3) (fi_trywait) govern the meaning.
+// The functions that the shared queues require of a provider's engine. Queues are templates on the engine, so making
+// progress is a direct call; fi_domain(3) PROGRESS and fi_poll(3) (fi_trywait) govern.
 #pragma once
 
 #include <array>
@@ -15,16 +15,16 @@ concept ProgressEngine = requires(E& engine) {
   // All progress that is possible now, without blocking.
   { engine.drive() }
   noexcept;
-  // Flushes what is staged and harvests readiness, so that from now on wait_fd() tells of everything new.
-  // false: work is left, sleeping now could hang.
+  // Flushes staged messages and collects readiness, so that from now on wait_fd() reports everything new. false: work
+  // is left, sleeping now could hang.
   { engine.prepare_wait() }
   noexcept->std::same_as<bool>;
   // Readable (poll, epoll) as soon as drive() has something to do.
   { engine.wait_fd() } -> std::convertible_to<int>;
 };
 
-// All descriptors that become readable with work for an engine: most have one, those with wait_fds() several, which
-// they do not combine by themselves because the kernel limits how deep and how often epoll descriptors are nested.
+// All descriptors that become readable with work for an engine: most engines have one, those with wait_fds() several,
+// which they do not combine because the kernel limits how deep and how often epoll descriptors are nested.
 template <class E>
 auto wait_fds_of(const E& engine) noexcept {
   if constexpr (requires { engine.wait_fds(); })
@@ -33,38 +33,38 @@ auto wait_fds_of(const E& engine) noexcept {
     return std::array{engine.wait_fd()};
 }
 
-// The application has got hold of a descriptor that it may sleep on without fi_trywait, as old programs do. Engines
-// that put off work until prepare_wait() have this hook.
+// The application fetched a descriptor that it may sleep on without fi_trywait, as old programs do. Engines that delay
+// work until prepare_wait() have this hook.
 template <class E>
 void expect_sleepers(E& engine) noexcept {
   if constexpr (requires { engine.expect_sleepers(); }) engine.expect_sleepers();
 }
 
-// Threads that the threading model of the engine's domain does not speak of are going to drive it. Engines that do
-// without locks until then have this hook.
+// Threads outside the threading model of the engine's domain are going to drive it. Engines without locks until then
+// have this hook.
 template <class E>
 void expect_others(E& engine) {
   if constexpr (requires { engine.expect_others(); }) engine.expect_others();
 }
 
-// Whoever reads a completion may stop calling for a while, or for good. An engine has this hook if completions of its
-// can be there before what they stand for has left the process.
+// An application that reads a completion may make no further call for long. An engine has this hook if a completion can
+// be readable before its message has left the process.
 template <class E>
-bool owes_progress(const E& engine) noexcept {
-  if constexpr (requires { engine.owes_progress(); })
-    return engine.owes_progress();
+bool needs_progress(const E& engine) noexcept {
+  if constexpr (requires { engine.needs_progress(); })
+    return engine.needs_progress();
   else
     return false;
 }
 
-// An engine with this constant puts nothing off: all there is to do shows in its descriptor, so whoever is going to
-// sleep may try that first.
+// An engine with this constant delays no work: its descriptor shows all work, so a thread that is going to sleep may
+// poll it first.
 template <class E>
 inline constexpr bool shows_all_work = requires {
   requires E::kShowsAllWork;
 };
 
-// What queues and counters do to make progress: a round of the engine's, then what that made due (deferred_work.h).
+// Progress of queues and counters: a round of the engine, then the operations that it made due (deferred_work.h).
 template <class E>
 void make_progress(E& engine) noexcept {
   engine.drive();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A shared transmit context: fi_endpoint(3), fi_stx_context. Operations are posted to the endpoints and complete at
-// their queues; queues are lists in memory, so all there is to share is how many operations a queue has to take.
+// their queues; queues are lists in memory, so endpoints share only the number of operations that a queue accepts.
 #pragma once
 
 #include <rdma/fi_endpoint.h>
@@ -28,7 +28,7 @@ class SharedTransmit final : public Object<fid_stx>, public RefCounted {
   }
 
   const RefCounted& domain() const noexcept { return *domain_; }
-  // Operations that each queue takes; `usual` where nothing was asked for.
+  // Operations that each queue accepts; `usual` if the application requested no size.
   std::size_t size(std::size_t usual) const noexcept { return size_ != 0 ? size_ : usual; }
 
   // Slot of fi_ops.
@@ -42,8 +42,8 @@ class SharedTransmit final : public Object<fid_stx>, public RefCounted {
   SharedTransmit(RefCounted& domain, const fi_tx_attr* attr, void* context) noexcept
       : domain_(domain), size_(attr != nullptr ? attr->size : 0) {
     static constexpr fi_ops_ep kEpOps = make_ep_ops<SharedTransmit>();
-    abi.fid = {FI_CLASS_STX_CTX, context, const_cast<fi_ops*>(fid_ops())};
-    abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
+    abi.fid = {FI_CLASS_STX_CTX, context, slots(*fid_ops())};
+    abi.ops = slots(kEpOps);
   }
   ~SharedTransmit() = default;
 

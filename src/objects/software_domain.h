@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A domain without hardware: one progress engine drives all that is opened in it, and memory is registered in a table;
-// fi_domain(3), fi_mr(3). A provider's domain derives from it and adds `endpoint` and what else it has.
+// fi_domain(3), fi_mr(3). A provider's domain derives from it and adds `endpoint` and its other slots.
 #pragma once
 
 #include <rdma/fi_atomic.h>
@@ -29,7 +29,7 @@ class SoftwareDomain : public DomainBase<T, F> {
   using Base = DomainBase<T, F>;
 
  public:
-  // fi_domain. T is made from what its constructor takes.
+  // fi_domain.
   static int open(F& fabric, const fi_info* info, fid_domain** domain, void* context) {
     if (info == nullptr || domain == nullptr || info->domain_attr == nullptr) return -FI_EINVAL;
     auto engine = E::open(turns_of(*info->domain_attr));
@@ -43,7 +43,7 @@ class SoftwareDomain : public DomainBase<T, F> {
   E& engine() noexcept { return *engine_; }
   MemoryRegions& regions() noexcept { return regions_; }
 
-  // Slots of fi_ops. `bind` takes an event queue: with FI_REG_MR it hears of registrations.
+  // Slots of fi_ops. `bind` takes an event queue: with FI_REG_MR it gets an event for each registration.
   int close() { return regions_.in_use() ? -FI_EBUSY : Base::close(); }
   int bind(::fid* object, uint64_t flags) {
     auto* queue = EventQueue<E>::from(object);
@@ -56,7 +56,7 @@ class SoftwareDomain : public DomainBase<T, F> {
   }
   int control(int command, void* argument) {
     if (DeferredWork::is_command(command)) {
-      engine_->expect_groups();  // work starts in whichever thread is at hand
+      engine_->expect_groups();  // work starts in the thread that makes progress
       return engine_->deferred().control(command, argument);
     }
     if (argument == nullptr) return -FI_EINVAL;
@@ -91,7 +91,7 @@ class SoftwareDomain : public DomainBase<T, F> {
     return release_to(PollSet<E>::open(Ref<RefCounted>(*this), attr), set);
   }
 
-  // No atomics, unless T has them.
+  // No atomic operations, unless T has them.
   int query_atomic(fi_datatype, fi_op, fi_atomic_attr*, uint64_t) { return -FI_EOPNOTSUPP; }
 
   // Slots of fi_ops_mr, beside those of DomainBase.
@@ -99,9 +99,12 @@ class SoftwareDomain : public DomainBase<T, F> {
 
  protected:
   SoftwareDomain(F& fabric, const fi_info& info, std::unique_ptr<E> engine, void* context)
+      : SoftwareDomain(fabric, info, std::move(engine), context,
+                       effective_mr_mode(info.domain_attr->mr_mode, info.mode)) {}
+  SoftwareDomain(F& fabric, const fi_info& info, std::unique_ptr<E> engine, void* context, int mr_mode)
       : Base(fabric, info, context),
         engine_(std::move(engine)),
-        regions_({.mr_mode = effective_mr_mode(info.domain_attr->mr_mode, info.mode),
+        regions_({.mr_mode = mr_mode,
                   .key_size = sizeof(uint64_t),
                   .api_version = this->api_version(),
                   .counter_from = [](const ::fid* fid) -> CounterCore* { return Counter<E>::from(fid); },

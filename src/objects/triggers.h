@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The tables of endpoints whose calls may bear FI_TRIGGER; fi_trigger(3). Only calls with flags can.
+// The tables of endpoints whose calls accept FI_TRIGGER; fi_trigger(3). Only calls with flags can have it.
 #pragma once
 
 #include <rdma/fi_trigger.h>
@@ -15,7 +15,7 @@
 
 namespace weft {
 
-// T: an endpoint, or a context of one, with its CompletionRoutes as `routes`, a method or a member, whose `deferred` is
+// T: an endpoint, or a context of one, with its CompletionRoutes as `routes`, a method or a member; their `deferred` is
 // null unless it was opened with FI_TRIGGER.
 template <class T>
 class Triggers {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Wait objects: the eventfd, what the application gets to see of it, and the thread of FI_WAIT_MUTEX_COND; fi_poll(3),
-// fi_eq(3) (FI_GETWAIT).
+// Wait objects: the eventfd, the application's view of it, and the thread of FI_WAIT_MUTEX_COND; fi_poll(3), fi_eq(3)
+// (FI_GETWAIT).
 #include "objects/wait_object.h"
 
 #include <poll.h>
@@ -15,7 +15,7 @@ namespace weft {
 
 namespace {
 
-// What ppoll takes: the time that is left.
+// The remaining time in the form of ppoll.
 timespec to_timespec(Clock::duration left) noexcept {
   left = std::max(left, Clock::duration::zero());
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
@@ -24,8 +24,8 @@ timespec to_timespec(Clock::duration left) noexcept {
 
 }  // namespace
 
-// FI_WAIT_MUTEX_COND. The thread never broadcasts under anybody's lock but the pair's own mutex, so applications may
-// call the library while they hold that mutex.
+// FI_WAIT_MUTEX_COND. The thread broadcasts under no lock but the pair's own mutex, so applications may call the
+// library while they hold that mutex.
 struct WaitObject::Driver {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t condition = PTHREAD_COND_INITIALIZER;  // of the real-time clock, as applications expect
@@ -117,16 +117,16 @@ void WaitObject::wake_locked() noexcept {
   armed_.store(false);
   ++wakes_;
   if (sleepers_ != 0) followers_.notify_all();
-  must_rise_ = polling_;
+  stay_set_ = polling_;
   if (event_set_) return;
   event_set_ = true;
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof one);
-  assert(written == sizeof one);  // a counter that is drained in between cannot overflow
+  assert(written == sizeof one);  // the event is drained in between, so its count cannot overflow
 }
 
 void WaitObject::drain_locked() noexcept {
-  if (!event_set_ || must_rise_) return;
+  if (!event_set_ || stay_set_) return;
   event_set_ = false;
   uint64_t count;
   [[maybe_unused]] const ssize_t got = ::read(event_.get(), &count, sizeof count);
@@ -136,7 +136,7 @@ void WaitObject::arm() noexcept {
   if (target_ != this) return target_->arm();
   if (!event_) return;
   std::lock_guard lock(mutex_);
-  if (!driver_) drain_locked();  // the driver's to drain
+  if (!driver_) drain_locked();  // otherwise the driver drains it
   armed_.store(true);
 }
 
@@ -147,16 +147,16 @@ void WaitObject::interrupt() noexcept {
   wake_locked();
 }
 
-WaitObject::Turn::~Turn() {
+WaitObject::Waiter::~Waiter() {
   if (!slept_) return;
   std::lock_guard lock(wait_.mutex_);
   if (leads_) wait_.has_leader_ = false;
   if (!wait_.has_leader_ && wait_.sleepers_ != 0) wait_.followers_.notify_one();
 }
 
-WaitObject::Sleeper::Sleeper(Turn& turn) noexcept : turn_(turn), wait_(turn.wait_) {
+WaitObject::Sleeper::Sleeper(Waiter& waiter) noexcept : waiter_(waiter), wait_(waiter.wait_) {
   std::lock_guard lock(wait_.mutex_);
-  turn.slept_ = true;
+  waiter.slept_ = true;
   wakes_seen_ = wait_.wakes_;
   ++wait_.sleepers_;
   wait_.armed_.store(true);
@@ -170,21 +170,21 @@ WaitObject::Sleeper::~Sleeper() {
 void WaitObject::Sleeper::sleep(Deadline deadline) noexcept {
   std::unique_lock lock(wait_.mutex_);
   const auto up = [this] { return wait_.wakes_ != wakes_seen_ || !wait_.has_leader_; };
-  if (!turn_.leads_ && wait_.has_leader_) {
+  if (!waiter_.leads_ && wait_.has_leader_) {
     if (deadline.infinite())
       wait_.followers_.wait(lock, up);
     else
       wait_.followers_.wait_until(lock, deadline.time(), up);
-    return;  // a successor looks for work itself before it polls
+    return;  // a new leader makes progress before it polls
   }
-  turn_.leads_ = wait_.has_leader_ = true;
+  waiter_.leads_ = wait_.has_leader_ = true;
   if (wait_.wakes_ != wakes_seen_) return;
-  wait_.drain_locked();  // a wake from before this thread armed
+  wait_.drain_locked();  // a wake-up from before this thread armed
   wait_.poll_descriptors(lock, deadline);
 }
 
 void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline) noexcept {
-  // More than a few engines on one queue go through the epoll descriptor, as FI_WAIT_FD applications have it.
+  // With more than a few engines on one queue, poll the epoll descriptor that FI_WAIT_FD applications get.
   constexpr size_t kDirect = 8;
   std::array<pollfd, kDirect> fds;
   nfds_t count = 0;
@@ -192,7 +192,7 @@ void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline d
     fds[count++] = {event_.get(), POLLIN, 0};
     for (const Attached& attached : attached_) fds[count++] = {attached.fd, POLLIN, 0};
   } else {
-    // Without one (no descriptors left) this becomes a nap, so that progress goes on.
+    // Without one (no descriptors left) sleep for a short time only, so that progress continues.
     if (get_epoll_locked() != 0) deadline = std::min(deadline, Deadline::in_ms(1));
     fds[count++] = {epoll_.get(), POLLIN, 0};
   }
@@ -201,7 +201,7 @@ void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline d
   const timespec left = to_timespec(deadline.infinite() ? Clock::duration() : deadline.time() - Clock::now());
   ::ppoll(fds.data(), count, deadline.infinite() ? nullptr : &left, nullptr);
   lock.lock();
-  polling_ = must_rise_ = false;
+  polling_ = stay_set_ = false;
 }
 
 Status WaitObject::start_driver(std::function<bool()> progress) {
@@ -297,8 +297,8 @@ void WaitObject::note_wait(Clock::duration length, bool spun) noexcept {
   const int quick = quick_waits_.load(std::memory_order_relaxed);
   int next = quick;
   if (spun)
-    next = length <= kSpin ? quick : kSpinInVain;  // in vain also when the peer needs this very processor
-  else if (length <= 2 * kSpin)                    // it slept, and was longer by a wake-up than one that spins
+    next = length <= kSpin ? quick : kFailedSpin;  // spinning also fails when the peer needs this processor
+  else if (length <= 2 * kSpin)                    // it slept, so it took a wake-up longer than spinning
     next = std::min(quick + 1, kQuickWaits);
   else
     next = std::min(quick, 0);

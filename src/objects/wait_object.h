@@ -5,11 +5,11 @@
 // The idea: a producer signals after each write, a consumer arms before it sleeps.
 //   consumer: arm; look at the queue; sleep        producer: write to the queue; armed? then wake
 // Both are sequentially consistent (or meet in the queue's lock), so one of them sees the other. A signal costs one
-// atomic load unless somebody is armed; only then, once, it writes an eventfd. So busy polling makes no system call.
+// atomic load unless a consumer is armed; only then, once, it writes an eventfd. So busy polling makes no system call.
 //
-// Many sleepers: one of them, the leader, polls the descriptors; the others wait on a condition variable. A wake counts
-// wakes_ up and reaches all who armed before it, so each looks at the queue for its own condition, and none can take
-// away another's wake-up. A leader that leaves makes a sleeper its successor.
+// Many sleepers: one of them, the leader, polls the descriptors; the others wait on a condition variable. A wake-up
+// increments wakes_ and reaches all that armed before it, so each checks the queue for its own condition, and no
+// sleeper can consume another's wake-up. A leader that leaves makes a sleeper the next leader.
 #pragma once
 
 #include <pthread.h>
@@ -41,7 +41,7 @@ class WaitObject {
   WaitObject(const WaitObject&) = delete;
   WaitObject& operator=(const WaitObject&) = delete;
 
-  // `kind` is any but FI_WAIT_SET; -FI_EINVAL for what is none.
+  // `kind` is any but FI_WAIT_SET; -FI_EINVAL for unknown values.
   Status open(fi_wait_obj kind);
   // Makes this an FI_WAIT_SET object: signals and descriptors go to the set's, which must outlive this one.
   void join(WaitObject& set) noexcept;
@@ -55,11 +55,11 @@ class WaitObject {
   Status attach(int fd);
   void detach(int fd) noexcept;
 
-  // FI_WAIT_MUTEX_COND only, nothing for other kinds: an application that sleeps on a condition variable polls no
-  // descriptor, so a thread of ours drives progress and broadcasts. `progress` drives, then says whether sleeping is
-  // safe.
+  // FI_WAIT_MUTEX_COND only, no effect for other kinds: an application that sleeps on a condition variable polls no
+  // descriptor, so a thread of the library makes progress and broadcasts. `progress` makes progress and returns whether
+  // sleeping is safe.
   Status start_driver(std::function<bool()> progress);
-  // Ends that thread; to be called before what `progress` uses goes away.
+  // Ends that thread; called before the objects that `progress` uses are destroyed.
   void stop_driver() noexcept;
   bool has_driver() const noexcept { return target_->driver_ != nullptr; }
 
@@ -69,17 +69,17 @@ class WaitObject {
       target_->wake();
   }
 
-  // fi_trywait: the caller looks at the queue for the last time, then sleeps on the native object.
+  // fi_trywait: the caller checks the queue once more, then sleeps on the native object.
   void arm() noexcept;
 
-  // fi_cq_signal: every thread in wait() leaves, or the next one that enters.
+  // fi_cq_signal: every thread in wait() returns, or the next one that enters.
   void interrupt() noexcept;
 
-  // Blocks until there is something to read, an interrupt() or the deadline; true in the first case. `Source` has
+  // Blocks until something can be read, an interrupt() or the deadline; true in the first case. `Source` has
   //   void drive()           all progress that is possible now
   //   bool must_not_sleep()  something to read; exact, if what it looks at changed before arming
   //   bool prepare_wait()    see ProgressEngine
-  // and may have kShowsAllWork, see shows_all_work: then it is not driven before there is something to do.
+  // and may have kShowsAllWork, see shows_all_work: then drive() is not called before its descriptor is readable.
   template <class Source>
   bool wait(Deadline deadline, Source&& source) noexcept;
 
@@ -87,22 +87,22 @@ class WaitObject {
   int control(int command, void* arg) noexcept;
 
  private:
-  // A thread inside wait(): whether it has slept and whether it leads.
-  class Turn {
+  // A thread inside wait().
+  class Waiter {
    public:
-    explicit Turn(WaitObject& wait) noexcept : wait_(wait) {}
-    ~Turn();
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    explicit Waiter(WaitObject& wait) noexcept : wait_(wait) {}
+    ~Waiter();
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
 
     WaitObject& wait_;
     bool slept_ = false;
     bool leads_ = false;
   };
-  // That thread from arming until it has slept.
+  // The same thread from arming until it has slept.
   class Sleeper {
    public:
-    explicit Sleeper(Turn& turn) noexcept;
+    explicit Sleeper(Waiter& waiter) noexcept;
     ~Sleeper();
     Sleeper(const Sleeper&) = delete;
     Sleeper& operator=(const Sleeper&) = delete;
@@ -110,7 +110,7 @@ class WaitObject {
     void sleep(Deadline deadline) noexcept;
 
    private:
-    Turn& turn_;
+    Waiter& waiter_;
     WaitObject& wait_;
     uint64_t wakes_seen_;
   };
@@ -129,10 +129,10 @@ class WaitObject {
   int get_descriptors_locked(fi_wait_pollfd* out) const noexcept;
   void note_wait(Clock::duration length, bool spun) noexcept;
 
-  // A wait may spin this long before it sleeps, provided that the last waits ended as quickly.
-  static constexpr std::chrono::microseconds kSpin{50};  // about what it costs to fall asleep and be woken
+  // A wait may spin this long before it sleeps, provided that the last waits were as short.
+  static constexpr std::chrono::microseconds kSpin{50};  // about the cost of falling asleep and waking up
   static constexpr int kQuickWaits = 2;
-  static constexpr int kSpinInVain = -30;  // after that, so many quick waits more until the next try
+  static constexpr int kFailedSpin = -30;  // short waits until the next attempt to spin
 
   fi_wait_obj kind_ = FI_WAIT_NONE;
   WaitObject* target_ = this;  // the set's object with FI_WAIT_SET
@@ -140,19 +140,19 @@ class WaitObject {
 
   std::atomic<bool> armed_{false};  // written under mutex_
   std::atomic<int> quick_waits_{0};
-  std::atomic<uint64_t> interrupts_{0};  // interrupt() calls so far
-  std::atomic<uint64_t> heeded_{0};      // ... up to which some thread has left wait()
+  std::atomic<uint64_t> interrupts_{0};           // interrupt() calls so far
+  std::atomic<uint64_t> answered_interrupts_{0};  // ... that made a thread leave wait()
 
   std::mutex mutex_;         // guards the rest; nothing else is locked under it
   bool event_set_ = false;   // event_ is readable
-  bool native_ = false;      // the application has fetched descriptors or the condition, so it may sleep there unseen
+  bool native_ = false;      // the application has fetched descriptors or the condition, and may sleep on them
   uint64_t wakes_ = 0;       // so far
   unsigned sleepers_ = 0;    // Sleepers alive
-  bool has_leader_ = false;  // some Turn leads; with FI_WAIT_MUTEX_COND the driver does, for good
+  bool has_leader_ = false;  // a Waiter leads; with FI_WAIT_MUTEX_COND the driver always does
   bool polling_ = false;     // the leader is in poll() ...
-  bool must_rise_ = false;   // ... and was woken there: event_ stays readable until it has noticed
+  bool stay_set_ = false;    // ... and was woken there: event_ stays readable until it returns
   std::condition_variable followers_;
-  UniqueFd epoll_;  // FI_WAIT_FD: event_ and attached_ as one descriptor, made when asked for
+  UniqueFd epoll_;  // FI_WAIT_FD: event_ and attached_ as one descriptor, created when it is fetched
   std::vector<Attached> attached_;
   uint64_t change_index_ = 0;
 
@@ -162,9 +162,9 @@ class WaitObject {
 template <class Source>
 bool WaitObject::wait(Deadline deadline, Source&& source) noexcept {
   const Clock::time_point start = Clock::now();
-  const uint64_t heeded = heeded_.load();
+  const uint64_t answered = answered_interrupts_.load();
   const bool spin = quick_waits_.load(std::memory_order_relaxed) >= kQuickWaits;
-  Turn turn(*this);
+  Waiter waiter(*this);
   bool may_skip =
       shows_all_work<std::remove_reference_t<Source>> && !spin && kind_ != FI_WAIT_YIELD && start < deadline.time();
   for (;;) {
@@ -173,8 +173,8 @@ bool WaitObject::wait(Deadline deadline, Source&& source) noexcept {
       note_wait(Clock::now() - start, spin);
       return true;
     }
-    if (const uint64_t interrupts = interrupts_.load(); interrupts != heeded) {
-      heeded_.store(interrupts);
+    if (const uint64_t interrupts = interrupts_.load(); interrupts != answered) {
+      answered_interrupts_.store(interrupts);
       return false;
     }
     const Clock::time_point now = Clock::now();
@@ -188,9 +188,9 @@ bool WaitObject::wait(Deadline deadline, Source&& source) noexcept {
     }
     if (spin && now - start < kSpin) continue;
 
-    Sleeper sleeper(turn);
-    if (source.must_not_sleep() || interrupts_.load() != heeded) continue;
-    if (!has_driver() && !source.prepare_wait()) continue;  // armed: whatever this completes wakes us
+    Sleeper sleeper(waiter);
+    if (source.must_not_sleep() || interrupts_.load() != answered) continue;
+    if (!has_driver() && !source.prepare_wait()) continue;  // armed: a completion made by this wakes the sleeper
     sleeper.sleep(deadline);
   }
 }

@@ -32,8 +32,8 @@ struct WaitSet::Source {
 
 WaitSet::WaitSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
   static constexpr fi_ops_wait kOps = make_wait_ops<WaitSet>();
-  abi.fid = {FI_CLASS_WAIT, nullptr, const_cast<fi_ops*>(fid_ops())};
-  abi.ops = const_cast<fi_ops_wait*>(&kOps);
+  abi.fid = {FI_CLASS_WAIT, nullptr, slots(*fid_ops())};
+  abi.ops = slots(kOps);
 }
 
 const fi_ops* WaitSet::fid_ops() noexcept {

@@ -15,11 +15,11 @@
 
 namespace weft {
 
-// How a wait set reaches a queue of whatever engine.
+// A wait set's access to a queue of any engine.
 struct WaitMember {
   void* queue;
   void (*drive)(void* queue) noexcept;
-  bool (*must_not_sleep)(void* queue) noexcept;  // something is there to read
+  bool (*must_not_sleep)(void* queue) noexcept;  // something can be read
   bool (*prepare_wait)(void* queue) noexcept;
 };
 
@@ -33,7 +33,7 @@ WaitMember wait_member(Queue& queue) noexcept {
 // Owner: its C handle; outlives its members (close answers -FI_EBUSY). Thread-safe.
 class WaitSet : public Object<fid_wait>, public RefCounted {
  public:
-  // `parent` is the fabric. -FI_EINVAL for a wait object that a set cannot be made of.
+  // `parent` is the fabric. -FI_EINVAL for a wait object that a set cannot have.
   static Result<WaitSet*> open(Ref<RefCounted> parent, const fi_wait_attr* attr);
   static const fi_ops* fid_ops() noexcept;
 
@@ -54,12 +54,12 @@ class WaitSet : public Object<fid_wait>, public RefCounted {
 
   Ref<RefCounted> parent_;
   WaitObject wait_;
-  std::mutex mutex_;  // guards members_; held while calling them, so that no member goes away meanwhile
+  std::mutex mutex_;  // guards members_; held while calling them, so that no member is destroyed meanwhile
   std::vector<WaitMember> members_;
 };
 
-// What a queue's open makes of the wait fields of its attributes: its own wait object, or membership of a set until
-// destruction. The queue declares it behind its WaitObject.
+// Applies the wait fields of a queue's attributes: its own wait object, or membership of a set until destruction. The
+// queue declares it behind its WaitObject.
 class WaitMembership {
  public:
   WaitMembership() noexcept = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The atomic calls of reliable-datagram endpoints, fi_atomic(3): each names its operation and hands it on.
+// The atomic calls of reliable-datagram endpoints, fi_atomic(3): each builds an AtomicRequest for the endpoint.
 #pragma once
 
 #include <rdma/fi_atomic.h>
@@ -14,9 +14,17 @@
 
 namespace weft::rdm {
 
-// T: as for EndpointCalls, with
-//   ssize_t update(const AtomicRequest&) noexcept
-//   std::size_t atomic_count(AtomicKind, fi_datatype, fi_op) noexcept   elements an operation may have; 0: none such
+template <class T>
+concept AtomicTarget = TransferTarget<T> &&
+    requires(T& target, const AtomicRequest& request, AtomicKind kind, fi_datatype datatype, fi_op operation) {
+  { target.update(request) }
+  noexcept->std::same_as<ssize_t>;
+  // Elements per operation; 0: not supported.
+  { target.atomic_count(kind, datatype, operation) }
+  noexcept->std::same_as<std::size_t>;
+};
+
+// T: the AtomicTarget that derives from this.
 template <class T>
 class AtomicCalls : public EndpointCalls<T> {
  public:
@@ -117,7 +125,7 @@ class AtomicCalls : public EndpointCalls<T> {
     return self().update(request);
   }
 
-  // Questions.
+  // Queries.
 
   int atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept {
     return answer(AtomicKind::kUpdate, datatype, op, count);
@@ -130,18 +138,21 @@ class AtomicCalls : public EndpointCalls<T> {
   }
 
  protected:
-  using EndpointCalls<T>::EndpointCalls;
+  AtomicCalls(const fi_info& info, ReceiveSide& receives, bool directs, std::size_t tx_size) noexcept
+      : EndpointCalls<T>(info, receives, directs, tx_size) {
+    static_assert(AtomicTarget<T>);
+  }
 
   void refuse_transfers() noexcept {
     static constexpr fi_ops_atomic kAtomic = make_atomic_ops<NoCalls, FI_EOPBADSTATE>();
     EndpointCalls<T>::refuse_transfers();
-    this->abi.atomic = const_cast<fi_ops_atomic*>(&kAtomic);
+    this->abi.atomic = slots(kAtomic);
   }
   void take_transfers(uint64_t caps) noexcept {
     static constexpr fi_ops_atomic kAtomic = Triggers<T>::atomic();
     static constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<NoCalls>();
     EndpointCalls<T>::take_transfers(caps);
-    this->abi.atomic = const_cast<fi_ops_atomic*>((caps & FI_ATOMIC) != 0 || caps == 0 ? &kAtomic : &kNoAtomic);
+    this->abi.atomic = slots((caps & FI_ATOMIC) != 0 || caps == 0 ? kAtomic : kNoAtomic);
   }
 
  private:
@@ -151,7 +162,7 @@ class AtomicCalls : public EndpointCalls<T> {
     operator std::span<const fi_ioc>() const noexcept { return {&ioc, 1}; }
   };
 
-  // One range of the peer's memory, as long as what lies here.
+  // One range of the peer's memory with the total length of the local list.
   struct OneRange {
     fi_rma_ioc ioc;
     OneRange(std::uint64_t addr, std::span<const fi_ioc> local, std::uint64_t key) noexcept : ioc{addr, 0, key} {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The origin's part in atomic operations; see atomic_origin.h.
+// The origin of an atomic operation; see atomic_origin.h.
 #include "rdm/atomic_origin.h"
 
 #include <rdma/fi_errno.h>
@@ -9,7 +9,7 @@
 namespace weft::rdm {
 namespace {
 
-// Elements in all of them; more than `limit` for lists that cannot be right.
+// Elements of the whole list; more than `limit` for an invalid list.
 template <class Ioc>
 std::size_t total_count(std::span<const Ioc> list, std::size_t limit) noexcept {
   std::size_t count = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The origin's part in atomic operations of reliable datagrams, whatever their protocol: what an application may ask
-// for, and what of it travels; fi_atomic(3).
+// The origin of an atomic operation of reliable datagrams, for every protocol: the check of the application's request
+// and the arrays that are sent; fi_atomic(3).
 #pragma once
 
 #include <rdma/fi_atomic.h>
@@ -19,7 +19,7 @@ namespace weft::rdm {
 // Ranges of the peer's memory in one operation.
 inline constexpr std::size_t kMaxAtomicRanges = 4;
 
-// An update of a peer's memory.
+// An atomic operation on a peer's memory.
 struct AtomicRequest {
   AtomicKind kind;
   fi_datatype datatype;
@@ -35,19 +35,18 @@ struct AtomicRequest {
   CompletionRoutes* routes = nullptr;  // see TransmitRequest
 };
 
-// Elements that an operation may have where `limit` bytes of arrays may travel with it; 0: there is none such.
+// Elements that an operation may have when `limit` bytes of arrays fit into a message; 0: no such operation.
 std::size_t atomic_count(std::size_t limit, AtomicKind kind, fi_datatype datatype, fi_op operation) noexcept;
 
 // The slot of fi_ops_domain, for the same limit.
 int query_atomic(std::size_t limit, fi_datatype datatype, fi_op operation, fi_atomic_attr* attr,
                  std::uint64_t flags) noexcept;
 
-// 0, or what is wrong with a request: -FI_EOPNOTSUPP, -FI_EINVAL, -FI_EMSGSIZE, -FI_EBADFLAGS. `most`: its
-// atomic_count().
+// 0, -FI_EOPNOTSUPP, -FI_EINVAL, -FI_EMSGSIZE or -FI_EBADFLAGS. `most`: atomic_count() of the request.
 int check_atomic(const AtomicRequest& request, std::size_t most) noexcept;
 
-// What of a request that has passed travels: its operands, and behind them what they are compared with; and where what
-// is fetched belongs.
+// The buffers of a checked request: the arrays that are sent (operands, then comparands), and the destination of the
+// fetched results.
 class AtomicBuffers {
  public:
   explicit AtomicBuffers(const AtomicRequest& request) noexcept;

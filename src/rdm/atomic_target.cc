@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The target's part in atomic operations; see atomic_target.h.
+// The target of an atomic operation; see atomic_target.h.
 #include "rdm/atomic_target.h"
 
 #include <algorithm>
 
 namespace weft::rdm {
 
-bool AtomicDemand::read(const Words& words, std::span<const AtomicRange> where, std::size_t len,
-                        std::size_t limit) noexcept {
+bool ReceivedAtomic::read(const Words& words, std::span<const AtomicRange> where, std::size_t len,
+                          std::size_t limit) noexcept {
   if (words.kind > static_cast<unsigned>(AtomicKind::kCompare)) return false;
   kind_ = static_cast<AtomicKind>(words.kind);
   datatype_ = static_cast<fi_datatype>(words.datatype);
@@ -28,7 +28,7 @@ bool AtomicDemand::read(const Words& words, std::span<const AtomicRange> where, 
   return arrays * bytes_ == len;
 }
 
-int AtomicDemand::find_targets(MemoryRegions& regions, void* (&targets)[kMaxAtomicRanges]) const noexcept {
+int ReceivedAtomic::find_targets(MemoryRegions& regions, void* (&targets)[kMaxAtomicRanges]) const noexcept {
   const std::uint64_t access = atomic_access(kind_, operation_);
   for (std::size_t i = 0; i < ranges_; ++i) {
     const AtomicRange& range = where_[i];
@@ -39,15 +39,15 @@ int AtomicDemand::find_targets(MemoryRegions& regions, void* (&targets)[kMaxAtom
   return 0;
 }
 
-// FI_RMA_EVENT: fi_endpoint(3) counts those that fetch as reads, fi_mr(3) those that modify a region as its writes.
-void AtomicDemand::count(MemoryRegions& regions, CompletionRoutes& routes) const noexcept {
+// FI_RMA_EVENT: for fi_endpoint(3) an operation that fetches is a read, for fi_mr(3) one that modifies is a write.
+void ReceivedAtomic::count(MemoryRegions& regions, CompletionRoutes& routes) const noexcept {
   CounterCore* counter = (kind_ == AtomicKind::kUpdate ? routes.remote_write : routes.remote_read).get();
   if (counter != nullptr) counter->add(1);
   for (std::size_t i = 0; i < ranges_ && regions.has_counters(); ++i)
     regions.count_access(where_[i].key, atomic_access(kind_, operation_));
 }
 
-int AtomicDemand::carry_out(MemoryRegions& regions, CompletionRoutes& routes, const std::byte* arrays,
+int ReceivedAtomic::execute(MemoryRegions& regions, CompletionRoutes& routes, const std::byte* arrays,
                             std::byte* results) const noexcept {
   void* targets[kMaxAtomicRanges];
   if (const int error = find_targets(regions, targets); error != 0) return error;

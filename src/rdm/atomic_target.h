@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The target's part in atomic operations of reliable datagrams, whatever their protocol: what a peer asks for is
-// checked, carried out and counted; fi_atomic(3), fi_mr(3). Nothing that a peer says is trusted.
+// The target of an atomic operation of reliable datagrams, for every protocol: the peer's request is checked, executed
+// and counted; fi_atomic(3), fi_mr(3). No field of it is trusted.
 #pragma once
 
 #include <cstddef>
@@ -20,27 +20,27 @@ struct AtomicRange {
   std::uint64_t key = 0;
 };
 
-// What a peer asks for.
-class AtomicDemand {
+// A peer's atomic operation.
+class ReceivedAtomic {
  public:
-  // As the peer's bytes have it: any of these may be out of range.
+  // The fields as they were received: each may be out of range.
   struct Words {
     unsigned kind;       // an AtomicKind
     unsigned datatype;   // an fi_datatype
     unsigned operation;  // an fi_op
   };
 
-  // False for what makes no sense: no such operation, no ranges or too many, arrays of more than `limit` bytes, or
-  // others than `len` bytes of them.
+  // False for an invalid request: an unknown operation, no ranges or too many, arrays of more than `limit` bytes or of
+  // another total than `len`.
   bool read(const Words& words, std::span<const AtomicRange> where, std::size_t len, std::size_t limit) noexcept;
 
-  // What is fetched.
+  // Bytes that are fetched.
   std::size_t result_len() const noexcept { return kind_ == AtomicKind::kUpdate ? 0 : bytes_; }
 
-  // `arrays`: the operands, then what they are compared with. All of it, or a negative error and nothing is touched.
-  // The caller holds the lock that makes it atomic.
-  int carry_out(MemoryRegions& regions, CompletionRoutes& routes, const std::byte* arrays,
-                std::byte* results) const noexcept;
+  // `arrays`: the operands, then the comparands. Executes the whole operation, or returns a negative error and changes
+  // nothing. The caller holds the lock that makes it atomic.
+  int execute(MemoryRegions& regions, CompletionRoutes& routes, const std::byte* arrays,
+              std::byte* results) const noexcept;
 
  private:
   int find_targets(MemoryRegions& regions, void* (&targets)[kMaxAtomicRanges]) const noexcept;

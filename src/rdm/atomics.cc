@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Atomic operations carried out by the processor; see atomics.h.
+// Atomic operations executed by the processor; see atomics.h.
 #include "rdm/atomics.h"
 
 #include <atomic>
@@ -17,7 +17,7 @@ template <class T>
 constexpr bool kInteger = std::is_integral_v<T> || std::is_same_v<T, Int128> || std::is_same_v<T, Uint128>;
 template <class T>
 constexpr bool kComplex = !kInteger<T> && !std::is_floating_point_v<T>;
-// Integers wrap around: they are calculated without a sign, in a type that nothing is promoted to.
+// Integers wrap around: the arithmetic is unsigned, in a type without integer promotion.
 template <class T>
 using Wide = std::conditional_t<sizeof(T) <= sizeof(std::uint64_t), std::uint64_t, Uint128>;
 
@@ -32,13 +32,13 @@ void store(void* to, std::size_t index, const T& value) noexcept {
   std::memcpy(static_cast<std::byte*>(to) + index * sizeof(T), &value, sizeof value);
 }
 
-// An unsigned integer of so many bytes: compilers make calls of a library out of atomic accesses to structures.
+// The unsigned integer of `size` bytes: compilers turn atomic accesses to structures into calls of libatomic.
 template <std::size_t size>
 using Bits = std::conditional_t<
     size == 1, std::uint8_t,
     std::conditional_t<size == 2, std::uint16_t, std::conditional_t<size == 4, std::uint32_t, std::uint64_t>>>;
 
-// Replaces one element by what `next` makes of it, and returns what it was.
+// Replaces one element by `next` of it, and returns the former value.
 template <class T, class Next>
 T exchange(void* target, std::size_t index, const Next& next) noexcept {
   if constexpr (sizeof(T) <= sizeof(std::uint64_t)) {
@@ -52,7 +52,7 @@ T exchange(void* target, std::size_t index, const Next& next) noexcept {
       for (;;) {
         const T value = load<T>(&before, 0), made = next(value);
         const Word after = load<Word>(&made, 0);
-        // Memory that nothing changes in may be read-only.
+        // An operation that changes nothing must not write: the memory may be read-only.
         if (after == before || shared.compare_exchange_weak(before, after)) return value;
       }
     }
@@ -74,7 +74,7 @@ void each(const AtomicWork& work, const Next& next) noexcept {
 }
 
 template <class T>
-bool truth(const T& value) noexcept {
+bool is_true(const T& value) noexcept {
   return value != T{};
 }
 
@@ -95,13 +95,13 @@ void swap_if(fi_op operation, const AtomicWork& work) noexcept {
 
 template <class T>
 void calculate(fi_op operation, const AtomicWork& work) noexcept {
-  // Integers as Wide<T>, others as they are.
-  const auto with = [&](auto make) {
+  // Integers are converted to Wide<T>, others are used as they are.
+  const auto with = [&](auto compute) {
     each<T>(work, [&](const T& t, const T& o, const T&) {
       if constexpr (kInteger<T>)
-        return static_cast<T>(make(static_cast<Wide<T>>(t), static_cast<Wide<T>>(o)));
+        return static_cast<T>(compute(static_cast<Wide<T>>(t), static_cast<Wide<T>>(o)));
       else
-        return static_cast<T>(make(t, o));
+        return static_cast<T>(compute(t, o));
     });
   };
   if (operation == FI_SUM) return with([](const auto& t, const auto& o) { return t + o; });
@@ -120,11 +120,11 @@ template <class T>
 void apply(fi_op operation, const AtomicWork& work) noexcept {
   switch (operation) {
     case FI_LOR:
-      return each<T>(work, [](const T& t, const T& o, const T&) { return static_cast<T>(truth(t) || truth(o)); });
+      return each<T>(work, [](const T& t, const T& o, const T&) { return static_cast<T>(is_true(t) || is_true(o)); });
     case FI_LAND:
-      return each<T>(work, [](const T& t, const T& o, const T&) { return static_cast<T>(truth(t) && truth(o)); });
+      return each<T>(work, [](const T& t, const T& o, const T&) { return static_cast<T>(is_true(t) && is_true(o)); });
     case FI_LXOR:
-      return each<T>(work, [](const T& t, const T& o, const T&) { return static_cast<T>(truth(t) != truth(o)); });
+      return each<T>(work, [](const T& t, const T& o, const T&) { return static_cast<T>(is_true(t) != is_true(o)); });
     case FI_ATOMIC_READ:
       return each<T>(work, [](const T& t, const T&, const T&) { return t; });
     case FI_ATOMIC_WRITE:

@@ -18,7 +18,7 @@ constexpr fi_ops_tagged kTaggedElsewhere = make_tagged_ops<Nothing, FI_EOPBADSTA
 constexpr fi_ops_rma kNoRma = make_rma_ops<Nothing>();
 constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
 
-// `from` with the receives of `receives`; messages and tagged messages name them alike.
+// `from` with the receive calls of `receives`. The slots of fi_ops_msg and fi_ops_tagged have the same names.
 template <class Table>
 Table merged(const Table& from, const Table& receives) noexcept {
   Table table = from;
@@ -36,8 +36,8 @@ void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmits) noex
   ep.msg = &tables.msg;
   ep.tagged = &tables.tagged;
   if (transmits) return;
-  ep.rma = const_cast<fi_ops_rma*>(&kNoRma);
-  ep.atomic = const_cast<fi_ops_atomic*>(&kNoAtomic);
+  ep.rma = slots(kNoRma);
+  ep.atomic = slots(kNoAtomic);
 }
 
 void leave_receives_to_context(fid_ep& ep, ContextTables& tables) noexcept {
@@ -47,10 +47,10 @@ void leave_receives_to_context(fid_ep& ep, ContextTables& tables) noexcept {
 }
 
 void refuse_everything(fid_ep& ep) noexcept {
-  ep.msg = const_cast<fi_ops_msg*>(&kNoMsg);
-  ep.tagged = const_cast<fi_ops_tagged*>(&kNoTagged);
-  ep.rma = const_cast<fi_ops_rma*>(&kNoRma);
-  ep.atomic = const_cast<fi_ops_atomic*>(&kNoAtomic);
+  ep.msg = slots(kNoMsg);
+  ep.tagged = slots(kNoTagged);
+  ep.rma = slots(kNoRma);
+  ep.atomic = slots(kNoAtomic);
 }
 
 }  // namespace weft::rdm

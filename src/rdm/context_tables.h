@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The tables of scalable endpoints and of contexts: a transmit context takes no receives, a receive context takes
-// nothing else, a scalable endpoint itself takes neither; fi_endpoint(3), SCALABLE ENDPOINTS and SHARED CONTEXTS.
+// The tables of scalable endpoints and of contexts: a transmit context has no receive calls, a receive context no
+// others, a scalable endpoint itself none at all; fi_endpoint(3), SCALABLE ENDPOINTS and SHARED CONTEXTS.
 #pragma once
 
 #include <rdma/fi_atomic.h>
@@ -15,14 +15,13 @@ struct ContextTables {
   fi_ops_tagged tagged;
 };
 
-// `ep` has the tables of an endpoint, and gets those of a context, of which `tables` holds some.
+// Replaces the endpoint tables of `ep` by those of a context; `tables` stores two of them.
 void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmits) noexcept;
 
-// `ep` has the tables of an endpoint; receives answer -FI_EOPBADSTATE from now on, because they are posted to a shared
-// context.
+// Receive calls of `ep` return -FI_EOPBADSTATE from now on, because receives are posted to a shared context.
 void leave_receives_to_context(fid_ep& ep, ContextTables& tables) noexcept;
 
-// Every transfer call of `ep` answers -FI_ENOSYS.
+// Every transfer call of `ep` returns -FI_ENOSYS.
 void refuse_everything(fid_ep& ep) noexcept;
 
 }  // namespace weft::rdm

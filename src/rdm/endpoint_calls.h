@@ -1,26 +1,74 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What reliable-datagram endpoints answer alike beside transfers: options, default flags and cancellation of
-// fi_endpoint(3), on top of the calls in transfer_calls.h; and when those calls are there at all.
+// The calls of reliable-datagram endpoints beside transfers: options, default flags and cancellation of fi_endpoint(3),
+// on top of messages/transfer_calls.h; receives from a source; the tables of transfer calls before and after fi_enable.
 #pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <utility>
 
 #include "abi/msg_ops.h"
 #include "abi/rma_ops.h"
 #include "abi/tagged_ops.h"
+#include "base/mutex.h"
+#include "messages/transfer_calls.h"
+#include "objects/address_vector.h"
 #include "objects/endpoint_options.h"
 #include "objects/triggers.h"
-#include "rdm/transfer_calls.h"
+#include "rdm/receive_side.h"
 
 namespace weft::rdm {
 
+using messages::Operation, messages::TransferCalls, messages::TransmitRequest, messages::completion_flags_of;
+
+// Sets the receive context that the destination of a message names (fi_rx_addr); false: no such context can exist.
+inline bool set_receive_context(TransmitRequest& request, const AddressVectorCore& vector) noexcept {
+  if (request.operation > Operation::kTagged) return true;
+  const unsigned context = vector.receive_context_of(request.destination);
+  request.receive_context = static_cast<std::uint8_t>(context);
+  return context < kMaxContexts;
+}
+
 struct NoCalls {};
 
-// T: as for TransferCalls, and a friend of this as well, with
-//   int enable()             with the mutex held
-//   std::size_t tx_size_     operations that may be outstanding
-//   CompletionRoutes& routes()
+// The requirements of the calls on an endpoint or a context, beside post_receive().
+template <class T>
+concept TransferTarget = requires(T& target, TransmitRequest& request, fi_addr_t handle) {
+  // Takes the mutex of engine(), calls set_receive_context(), checks buffers and ranges.
+  { target.transmit(std::move(request)) }
+  noexcept->std::same_as<ssize_t>;
+  // Its mutex guards everything; what follows is called with it held.
+  target.engine().mutex();
+  { target.progress() }
+  noexcept;
+  // A pointer to a peer; null: unknown.
+  { target.peer_of(handle)->id } -> std::convertible_to<std::uint64_t>;
+  { target.routes() } -> std::same_as<CompletionRoutes&>;
+  // fi_enable: 0 or an error.
+  { target.enable() } -> std::same_as<int>;
+};
+
+// T: the TransferTarget that derives from this.
 template <class T>
 class EndpointCalls : public TransferCalls<T> {
  public:
+  // For ReceiveCalls.
+  [[gnu::always_inline]] ssize_t post_receive(ReceiveRequest request, fi_addr_t source) noexcept {
+    if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
+    Lock lock(self().engine().mutex());
+    request.wanted.tag &= ~request.wanted.ignore;
+    if (directs_ && source != FI_ADDR_UNSPEC) {
+      const auto* peer = self().peer_of(source);
+      if (peer == nullptr) return -FI_EINVAL;
+      request.wanted.source = peer->id;
+    }
+    if ((request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) return receive_side_.post(request);
+    // FI_PEEK is about the messages of now, and an application that polls with it may read its queue without making
+    // progress, because the answer to the last peek is there: no other call may drive progress.
+    if ((request.flags & FI_PEEK) != 0) self().progress();
+    return receive_side_.peek_or_claim(request);
+  }
+
   // Slot of fi_ops.
   int control(int command, void* argument) {
     Lock lock(self().engine().mutex());
@@ -32,21 +80,20 @@ class EndpointCalls : public TransferCalls<T> {
 
   // Slots of fi_ops_ep.
   ssize_t cancel(void* context) noexcept {
-    if (DeferredWork* waiting = self().routes().deferred; waiting != nullptr && waiting->cancel(this->abi, context))
-      return 0;
+    if (self().routes().cancel_triggered(this->abi, context)) return 0;
     Lock lock(self().engine().mutex());
-    return self().receives_.cancel(context);
+    return receive_side_.cancel(context);
   }
   int getopt(int level, int option, void* value, size_t* len) {
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     Lock lock(self().engine().mutex());
     switch (option) {
       case FI_OPT_MIN_MULTI_RECV:
-        return report_option(self().receives_.min_multi_receive, value, len);
+        return report_option(receive_side_.min_multi_receive, value, len);
       case FI_OPT_CM_DATA_SIZE:
         return report_option(size_t{0}, value, len);
       case FI_OPT_TX_SIZE:
-        return report_option(self().tx_size_, value, len);
+        return report_option(tx_size_, value, len);
       default:
         return -FI_ENOPROTOOPT;
     }
@@ -56,29 +103,35 @@ class EndpointCalls : public TransferCalls<T> {
     size_t least = 0;
     if (int result = read_option(value, len, least); result != 0) return result;
     Lock lock(self().engine().mutex());
-    self().receives_.min_multi_receive = least;
+    receive_side_.min_multi_receive = least;
     return 0;
   }
 
+  // For contexts, with the engine's mutex held.
+  ReceiveSide& receive_side() noexcept { return receive_side_; }
+  bool directs() const noexcept { return directs_; }
+  bool enabled() const noexcept { return enabled_; }
+  // Operations that may be outstanding. Fixed once the endpoint is enabled.
+  std::size_t tx_size() const noexcept { return tx_size_; }
+  void set_tx_size(std::size_t size) noexcept { tx_size_ = size; }
+
  protected:
-  using TransferCalls<T>::TransferCalls;
-
-  // FI_TRIGGER. What waits then is dropped when the endpoint closes, before it takes the mutex.
-  void take_triggers(uint64_t caps) noexcept {
-    if ((caps & FI_TRIGGER) != 0) self().routes().deferred = &self().engine().deferred();
-  }
-  void drop_triggered() noexcept {
-    if (DeferredWork* waiting = self().routes().deferred; waiting != nullptr) waiting->drop(this->abi);
+  // `receives` may still be under construction. `directs`: FI_DIRECTED_RECV.
+  EndpointCalls(const fi_info& info, ReceiveSide& receives, bool directs, std::size_t tx_size) noexcept
+      : TransferCalls<T>(info), receive_side_(receives), directs_(directs), tx_size_(tx_size) {
+    static_assert(TransferTarget<T>);
   }
 
-  // Until the endpoint is enabled every transfer call answers -FI_EOPBADSTATE.
+  bool enabled_ = false;
+
+  // Until the endpoint is enabled every transfer call returns -FI_EOPBADSTATE.
   void refuse_transfers() noexcept {
     static constexpr fi_ops_msg kMsg = make_msg_ops<NoCalls, FI_EOPBADSTATE>();
     static constexpr fi_ops_tagged kTagged = make_tagged_ops<NoCalls, FI_EOPBADSTATE>();
     static constexpr fi_ops_rma kRma = make_rma_ops<NoCalls, FI_EOPBADSTATE>();
     install(kMsg, kTagged, kRma);
   }
-  // Remote memory is for those who asked for it, or for nothing in particular.
+  // The calls for remote memory need one of its capabilities, or no capabilities at all (the default).
   void take_transfers(uint64_t caps) noexcept {
     static constexpr fi_ops_msg kMsg = Triggers<T>::msg();
     static constexpr fi_ops_tagged kTagged = Triggers<T>::tagged();
@@ -90,11 +143,15 @@ class EndpointCalls : public TransferCalls<T> {
 
  private:
   void install(const fi_ops_msg& msg, const fi_ops_tagged& tagged, const fi_ops_rma& rma) noexcept {
-    this->abi.msg = const_cast<fi_ops_msg*>(&msg);
-    this->abi.tagged = const_cast<fi_ops_tagged*>(&tagged);
-    this->abi.rma = const_cast<fi_ops_rma*>(&rma);
+    this->abi.msg = slots(msg);
+    this->abi.tagged = slots(tagged);
+    this->abi.rma = slots(rma);
   }
   T& self() noexcept { return static_cast<T&>(*this); }
+
+  ReceiveSide& receive_side_;
+  const bool directs_;
+  std::size_t tx_size_;
 };
 
 }  // namespace weft::rdm

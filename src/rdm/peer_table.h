@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Whom a reliable-datagram endpoint knows: everybody with an address that was ever used, under a number of its own,
-// which matching goes by; fi_av(3).
+// The peers of a reliable-datagram endpoint: one for each address that was ever used. Each has a number, which matching
+// uses; fi_av(3).
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -19,26 +19,26 @@ namespace weft::rdm {
 struct PeerBase {
   Address address;
   std::uint64_t id = 0;
-  fi_addr_t name = FI_ADDR_NOTAVAIL;  // what completions call it, ...
-  std::uint64_t named_at = 0;         // ... as long as this is the vector's version; 0: never looked up
+  fi_addr_t name = FI_ADDR_NOTAVAIL;  // its name in completions, ...
+  std::uint64_t named_at = 0;         // ... valid for this version of the vector; 0: never looked up
 };
 
 // P derives from PeerBase. The owner's lock guards it; peers live as long as it does.
 template <class P>
 class PeerTable {
  public:
-  // Whoever is added from now on gets the number that it has there. `numbers` outlives this table.
-  void take_numbers_of(PeerTable<PeerBase>& numbers) noexcept { numbers_ = &numbers; }
+  // Peers that are added from now on get their numbers there. `numbers` outlives this table.
+  void share_numbers_of(PeerTable<PeerBase>& numbers) noexcept { numbers_ = &numbers; }
 
-  // Whom the vector knows by this handle; nullptr: nobody, or memory runs out. Each send asks, so it is without a call
-  // for whom was found since the vector changed. It is the same vector each time, or forget_handles() comes between.
+  // The peer of a handle of the vector; nullptr: none, or memory runs out. Each send needs it, so a handle that was
+  // found since the last change of the vector costs no call. Before a call with another vector: forget_handles().
   template <class Vector>
   [[gnu::always_inline]] P* find(Vector& vector, fi_addr_t named) noexcept {
     const fi_addr_t handle = vector.without_context(named);
     const std::uint64_t version = vector.version();
     if (handle < by_handle_.size() && by_handle_[handle].version == version) [[likely]]
       return by_handle_[handle].peer;
-    return find_anew(vector.find(handle), handle, version);
+    return find_uncached(vector.find(handle), handle, version);
   }
   void forget_handles() noexcept { by_handle_.clear(); }
 
@@ -73,14 +73,14 @@ class PeerTable {
   }
 
  private:
-  // Whom a handle stands for, as long as the vector has this version.
-  struct Known {
+  // The peer of a handle, valid for this version of the vector.
+  struct CachedPeer {
     P* peer = nullptr;
     std::uint64_t version = 0;
   };
   static constexpr std::size_t kCachedHandles = 1 << 20;  // greater ones are looked up each time
 
-  [[gnu::noinline]] P* find_anew(const Address* address, fi_addr_t handle, std::uint64_t version) noexcept {
+  [[gnu::noinline]] P* find_uncached(const Address* address, fi_addr_t handle, std::uint64_t version) noexcept {
     if (address == nullptr) return nullptr;
     P* peer = handle < by_handle_.size() ? by_handle_[handle].peer : nullptr;
     if (peer == nullptr || peer->address != *address) peer = at(*address);
@@ -89,14 +89,14 @@ class PeerTable {
       if (handle >= by_handle_.size()) by_handle_.resize(std::max<std::size_t>(handle + 1, 2 * handle));
       by_handle_[handle] = {peer, version};
     } catch (const std::bad_alloc&) {
-      // It is looked up again next time.
+      // The handle stays uncached.
     }
     return peer;
   }
 
-  PeerTable<PeerBase>* numbers_ = nullptr;  // null: it numbers them itself
+  PeerTable<PeerBase>* numbers_ = nullptr;  // null: numbered here
   std::unordered_map<Address, std::unique_ptr<P>> peers_;
-  std::vector<Known> by_handle_;
+  std::vector<CachedPeer> by_handle_;
 };
 
 }  // namespace weft::rdm

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Scalable endpoints of reliable datagrams: one name and one set of connections, with several contexts that transmit or
-// receive, each with completions of its own; fi_endpoint(3), SCALABLE ENDPOINTS. A peer chooses the context that gets
-// its message: fi_rx_addr of fi_av(3).
+// receive, each with completions of its own; fi_endpoint(3), SCALABLE ENDPOINTS. The sender selects the
+// receive context: fi_rx_addr of fi_av(3).
 //
-// Behind one stands an endpoint that no application sees. Transfers of a context are that endpoint's, but completed
-// where the context's are; what arrives for a context is matched with the receives posted there.
+// Each scalable endpoint has an inner endpoint that no application sees. It does the transfers of the contexts, but
+// completes them on the queues of the context; messages for a context are matched with the receives posted there.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -20,6 +20,7 @@
 #include "abi/fid_ops.h"
 #include "base/ref.h"
 #include "objects/attributes.h"
+#include "objects/binding_check.h"
 #include "objects/event_binding.h"
 #include "rdm/atomic_calls.h"
 #include "rdm/context_tables.h"
@@ -28,7 +29,7 @@
 
 namespace weft::rdm {
 
-// What there is of a context also while it is not open.
+// The part of a context that exists even while the context is not open.
 struct ContextPlace {
   CompletionRoutes routes;
   ReceiveSide receives{routes};
@@ -40,10 +41,7 @@ class ScalableEndpoint;
 
 // A transmit or a receive context. Owner: its C handle. The engine's mutex guards it.
 //
-// Core: the provider's endpoint, a friend, with what TransferCalls and EndpointCalls say, and
-//   Calls<T>                   EndpointCalls<T>, or what derives from it
-//   void abandon(routes)       ends what was to complete there; with the mutex held
-//   Status enable_contexts()   as enable(), but without queues of its own
+// Core: a ReliableEndpointCore.
 template <class Core>
 class EndpointContext final : public Core::template Calls<EndpointContext<Core>> {
   using Base = typename Core::template Calls<EndpointContext<Core>>;
@@ -54,23 +52,19 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
   // `index` within its kind.
   EndpointContext(ScalableEndpoint<Core>& parent, Core& core, ContextPlace& place, const fi_info& info, bool transmits,
                   int index, void* context) noexcept
-      : Base(info),
+      : Base(info, place.receives, core.directs(), core.tx_size()),
         parent_(parent),
         core_(core),
         place_(place),
         transmits_(transmits),
-        hears_of_writes_(!transmits && index == 0),
-        caps_(info.caps),
-        receives_(place.receives),
-        directs_(core.directs_),
-        tx_size_(core.tx_size_) {
+        reports_writes_(!transmits && index == 0),
+        caps_(info.caps) {
     static constexpr fi_ops_ep kEpOps = make_ep_ops<EndpointContext>();
-    this->abi.fid = {static_cast<size_t>(transmits ? FI_CLASS_TX_CTX : FI_CLASS_RX_CTX), context,
-                     const_cast<fi_ops*>(fid_ops())};
-    this->abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
+    this->abi.fid = {static_cast<size_t>(transmits ? FI_CLASS_TX_CTX : FI_CLASS_RX_CTX), context, slots(*fid_ops())};
+    this->abi.ops = slots(kEpOps);
     place_.open = true;
     this->refuse_transfers();
-    this->take_triggers(caps_);
+    place_.routes.accept_triggers(caps_, engine().deferred());
   }
   static const fi_ops* fid_ops() noexcept {
     static constexpr fi_ops kOps = make_fid_ops<EndpointContext>();
@@ -81,11 +75,11 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
 
   // Slots of fi_ops.
   int close() {
-    this->drop_triggered();
+    place_.routes.drop_triggered(this->abi);
     {
       Lock lock(engine().mutex());
       if (transmits_) core_.abandon(place_.routes);
-      if (hears_of_writes_) core_.routes().receive_queue = {};
+      if (reports_writes_) core_.routes().receive_queue = {};
       place_.receives.cancel_all();
       place_.routes = {};
       place_.open = false;
@@ -98,42 +92,35 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
     if (auto* queue = EventQueue<Engine>::from(object)) return bind_events(*queue, flags, engine(), events_).code();
     Lock lock(engine().mutex());
     if (auto* queue = weft::CompletionQueue<Engine>::from(object)) {
-      if (&queue->engine() != &engine()) return -FI_EDOMAIN;
-      if (enabled_) return -FI_EOPBADSTATE;
+      if (Status status = check_queue(*queue); !status.ok()) return status.code();
       const uint64_t direction = transmits_ ? FI_TRANSMIT : FI_RECV;
       if ((flags & (FI_TRANSMIT | FI_RECV)) != direction) return -FI_EINVAL;
       Status bound = place_.routes.bind(*queue, flags);
-      if (bound.ok() && hears_of_writes_) core_.routes().receive_queue = Ref<CompletionQueueCore>(*queue);
+      if (bound.ok() && reports_writes_) core_.routes().receive_queue = Ref<CompletionQueueCore>(*queue);
       return bound.code();
     }
     auto* counter = weft::Counter<Engine>::from(object);
-    if (counter == nullptr) return -FI_EINVAL;  // the address vector is the whole endpoint's
-    if (&counter->engine() != &engine()) return -FI_EDOMAIN;
-    if (enabled_) return -FI_EOPBADSTATE;
+    if (counter == nullptr) return -FI_EINVAL;  // the address vector is bound to the scalable endpoint
+    if (Status status = check_queue(*counter); !status.ok()) return status.code();
     constexpr uint64_t kTransmits = FI_SEND | FI_READ | FI_WRITE;
     if ((flags & (FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0) return -FI_ENOSYS;
     if ((flags & ~(transmits_ ? kTransmits : uint64_t{FI_RECV})) != 0) return -FI_EINVAL;
     return place_.routes.bind(*counter, flags).code();
   }
 
- private:
-  friend TransferCalls<EndpointContext>;
-  friend EndpointCalls<EndpointContext>;
-  friend Base;
-  ~EndpointContext() = default;
-
+  // TransferTarget.
   Engine& engine() noexcept { return core_.engine(); }
   void progress() noexcept { core_.progress(); }
   auto* peer_of(fi_addr_t handle) noexcept { return core_.peer_of(handle); }
 
   int enable() {
-    if (enabled_) return 0;
-    // Of an endpoint without messages a context receives nothing, and needs no queue for that.
+    if (this->enabled_) return 0;
+    // Without messages a context receives nothing, and needs no queue for that.
     const bool completes = transmits_ || caps_ == 0 || (caps_ & (FI_MSG | FI_TAGGED)) != 0;
     if (Status status = place_.routes.check(transmits_ ? FI_SEND : FI_RECV); completes && !status.ok())
       return status.code();
     if (const int error = core_.enable_contexts(); error != 0) return error;
-    enabled_ = true;
+    this->enabled_ = true;
     this->take_transfers(caps_);
     restrict_to_context(this->abi, tables_, transmits_);
     return 0;
@@ -143,7 +130,7 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
     request.routes = &place_.routes;
     return core_.transmit(std::move(request));
   }
-  // These two for those with atomic operations.
+  // AtomicTarget, for endpoints that are one.
   ssize_t update(const AtomicRequest& request) noexcept {
     AtomicRequest ours = request;
     ours.routes = &place_.routes;
@@ -153,16 +140,20 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
     return core_.atomic_count(kind, datatype, operation);
   }
 
+ private:
+  ~EndpointContext() = default;
+
+  template <class Queue>
+  Status check_queue(Queue& queue) noexcept {
+    return check_binding({.same_domain = &queue.engine() == &engine(), .enabled = this->enabled_});
+  }
+
   const Ref<ScalableEndpoint<Core>> parent_;
   Core& core_;
   ContextPlace& place_;
   const bool transmits_;
-  const bool hears_of_writes_;  // data that comes with a peer's write names no context
+  const bool reports_writes_;  // remote CQ data of a write names no context
   const uint64_t caps_;
-  ReceiveSide& receives_;
-  const bool directs_;  // FI_DIRECTED_RECV
-  const std::size_t tx_size_;
-  bool enabled_ = false;
   Ref<EventQueue<Engine>> events_;
   ContextTables tables_;
 };
@@ -171,7 +162,7 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
 template <class Core>
 class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
  public:
-  // fi_scalable_ep. `make` opens the endpoint behind it with an info of one context each.
+  // fi_scalable_ep. `make` opens the inner endpoint with an info of one context each.
   template <class Make>
   static int open(const fi_info* info, fid_ep** sep, void* context, Make make) {
     if (info == nullptr || sep == nullptr || info->ep_attr == nullptr || info->tx_attr == nullptr ||
@@ -184,9 +175,9 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
     if (plain == nullptr) return -FI_ENOMEM;
     plain->ep_attr->tx_ctx_cnt = plain->ep_attr->rx_ctx_cnt = 1;
     plain->handle = nullptr;
-    fid_ep* behind = nullptr;
-    if (const int error = make(plain.get(), &behind); error != 0) return error;
-    Core& core = object<Core>(behind);
+    fid_ep* inner = nullptr;
+    if (const int error = make(plain.get(), &inner); error != 0) return error;
+    Core& core = object<Core>(inner);
     try {
       *sep = &(new ScalableEndpoint(core, std::move(plain), transmits, receives, context))->abi;
     } catch (...) {
@@ -203,14 +194,14 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
   // Slots of fi_ops. `bind` takes the address vector, for all contexts, and an event queue.
   int close() {
     if (in_use()) return -FI_EBUSY;
-    core_.close();  // while there is still where its messages lie
+    core_.close();  // before the receive sides that keep its messages
     delete this;
     return 0;
   }
   int bind(::fid* object, uint64_t flags) {
     if (weft::CompletionQueue<Engine>::from(object) != nullptr || weft::Counter<Engine>::from(object) != nullptr)
-      return -FI_EINVAL;  // those are the contexts'
-    if (SharedContexts<Core>::is_one(object)) return -FI_EINVAL;
+      return -FI_EINVAL;  // queues and counters are bound to contexts
+    if (SharedContexts<Core>::is_context(object)) return -FI_EINVAL;
     return core_.bind(object, flags);
   }
   int control(int command, void*) {
@@ -218,7 +209,7 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
     return command == FI_ENABLE ? core_.enable_contexts() : -FI_ENOSYS;
   }
 
-  // Slots of fi_ops_ep. -FI_EINVAL: there is no such context; -FI_EBUSY: it is open already.
+  // Slots of fi_ops_ep. -FI_EINVAL: no such context; -FI_EBUSY: the context is open already.
   int tx_ctx(int index, fi_tx_attr* attr, fid_ep** ep, void* context) {
     return open_context(transmits_, index, attr, info_->tx_attr, ep, true, context);
   }
@@ -244,11 +235,11 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
       receives_.push_back(std::make_unique<ContextPlace>());
       sides.push_back(&receives_.back()->receives);
     }
-    core.receives_.name_contexts(std::move(sides));
-    abi.fid = {FI_CLASS_SEP, context, const_cast<fi_ops*>(fid_ops())};
-    abi.ops = const_cast<fi_ops_ep*>(&kEpOps);
-    abi.cm = const_cast<fi_ops_cm*>(&kCmOps);
-    refuse_everything(abi);  // messages are the contexts'
+    core.receive_side().set_contexts(std::move(sides));
+    abi.fid = {FI_CLASS_SEP, context, slots(*fid_ops())};
+    abi.ops = slots(kEpOps);
+    abi.cm = slots(kCmOps);
+    refuse_everything(abi);  // transfers belong to the contexts
   }
   ~ScalableEndpoint() = default;
 
@@ -259,7 +250,7 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
     Lock lock(core_.engine().mutex());
     ContextPlace& place = *places[static_cast<std::size_t>(index)];
     if (place.open) return -FI_EBUSY;
-    // The one of the two that is the other direction's does not matter.
+    // The attributes of the other direction do not matter.
     Attr actual = *usual;
     if (wanted != nullptr) {
       if (wanted->caps != 0) actual.caps = wanted->caps;
@@ -280,7 +271,7 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
   Places transmits_, receives_;
 };
 
-// Where the completions of an endpoint or of a context go; null: it is neither.
+// The completion routes of an endpoint or of a context; null: neither.
 template <class Core>
 CompletionRoutes* routes_of(const ::fid* fid) noexcept {
   if (auto* endpoint = object_if<Core>(fid)) return &endpoint->routes();

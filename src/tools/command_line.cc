@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Command lines from a table; see command_line.h.
+// The parser of the tools' command lines; see command_line.h.
 #include "command_line.h"
 
 #include <fmt/format.h>
@@ -47,8 +47,8 @@ std::function<Complaint(const char*)> set_number(uint64_t& target, uint64_t leas
   };
 }
 
-CommandLine::CommandLine(std::string usage, std::vector<Option> options)
-    : usage_(std::move(usage)), options_(std::move(options)) {
+CommandLine::CommandLine(std::string usage, std::vector<Option> options, int help_exit_code)
+    : usage_(std::move(usage)), options_(std::move(options)), help_exit_code_(help_exit_code) {
   options_.push_back({kHelp, "help", nullptr, "show this help and exit", nullptr});
 }
 
@@ -75,14 +75,14 @@ CommandLine::Parsed CommandLine::parse(int argc, char** argv) const {
   optind = 0;  // GNU: start over, so that one process can parse twice
   for (int key; (key = getopt_long(argc, argv, letters.c_str(), names.data(), nullptr)) != -1;) {
     const Option* option = by_key(key);
-    if (option == nullptr) {  // getopt has said what is wrong
+    if (option == nullptr) {  // getopt has printed the reason
       fmt::print(stderr, "Try '{} -h'.\n", program_invocation_short_name);
       parsed.exit_code = EXIT_FAILURE;
       return parsed;
     }
     if (!option->apply) {
       fmt::print("{}", help());
-      parsed.exit_code = EXIT_SUCCESS;
+      parsed.exit_code = help_exit_code_;
       return parsed;
     }
     if (Complaint complaint = option->apply(optarg); !complaint.empty()) {
@@ -107,7 +107,7 @@ std::string CommandLine::help() const {
       line += '\n' + std::string(kHelpColumn, ' ');
     else
       line.resize(kHelpColumn, ' ');
-    // A line break in the help keeps the column.
+    // A line break in the help text returns to the help column.
     for (const char* c = option.help; *c; ++c)
       line += *c == '\n' ? '\n' + std::string(kHelpColumn, ' ') : std::string(1, *c);
     text += line + '\n';

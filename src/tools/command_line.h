@@ -11,13 +11,13 @@
 
 namespace weft::tools {
 
-// What is wrong with an option's argument; empty when nothing is.
+// The error in an option's argument; empty when it is valid.
 using Complaint = std::string;
 
 struct Option {
-  char letter;           // 0: has only a name
-  const char* name;      // nullptr: has only a letter
-  const char* argument;  // what it is called in the help; nullptr: takes none
+  char letter;           // 0: the option has only a name
+  const char* name;      // nullptr: the option has only a letter
+  const char* argument;  // the argument's name in the help; nullptr: no argument
   const char* help;
   std::function<Complaint(const char* argument)> apply;
 };
@@ -30,15 +30,15 @@ std::function<Complaint(const char*)> set_number(uint64_t& target, uint64_t leas
 
 class CommandLine {
  public:
-  // `usage` is what stands before the options in the help text, `-h, --help` is added.
-  CommandLine(std::string usage, std::vector<Option> options);
+  // `usage` precedes the options in the help text; `-h, --help` is added, which ends with `help_exit_code`.
+  CommandLine(std::string usage, std::vector<Option> options, int help_exit_code = 0);
 
   struct Parsed {
-    int exit_code = -1;  // not negative: everything is said, leave with it
+    int exit_code = -1;  // not negative: the caller ends with it, everything is printed
     std::vector<const char*> operands;
   };
-  // Prints help to standard output, complaints to standard error; the exit code of a bad argument is EINVAL. Uses
-  // getopt's globals: once per process at a time.
+  // Prints help to standard output, errors to standard error; the exit code of a bad argument is EINVAL. Uses getopt's
+  // globals, so only one parse may run at a time.
   Parsed parse(int argc, char** argv) const;
 
   std::string help() const;
@@ -48,6 +48,7 @@ class CommandLine {
 
   std::string usage_;
   std::vector<Option> options_;
+  int help_exit_code_;
 };
 
 }  // namespace weft::tools

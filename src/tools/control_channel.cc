@@ -20,14 +20,14 @@
 namespace weft::tools {
 namespace {
 
-constexpr std::array<char, 2> kQuestion{'q', 0};
-constexpr std::array<char, 2> kAnswer{'a', 0};
+constexpr std::array<char, 2> kStartRequest{'q', 0};
+constexpr std::array<char, 2> kStartReply{'a', 0};
 constexpr std::array<char, 7> kCountOk{'c', 'n', 't', ' ', 'o', 'k', 0};
 constexpr std::size_t kCountBytes = 10;
 constexpr std::size_t kLongestName = 4096;  // far above every address format; a longer one is not from a fi_pingpong
 constexpr auto kRetryPause = std::chrono::milliseconds(50);
 
-// Closes a socket unless it is taken.
+// Closes a socket unless take() moved it out.
 class Socket {
  public:
   explicit Socket(int fd) : fd_(fd) {}
@@ -47,7 +47,7 @@ void set_option(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof value);
 }
 
-// A host that vanishes without a word is noticed after about ten seconds.
+// Detects a host that vanished silently after about ten seconds.
 void detect_dead_peer(int fd) {
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 4);
@@ -57,7 +57,7 @@ void detect_dead_peer(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-// Until `fd` is ready for `events` or the watch ends the wait.
+// Waits until `fd` is ready for `events` or the watch ends the wait.
 Status wait_for(int fd, short events, Watch& watch) {
   while (true) {
     pollfd item{fd, events, 0};
@@ -91,7 +91,7 @@ uint16_t port_of(int fd) {
                                             : reinterpret_cast<sockaddr_in6&>(address).sin6_port);
 }
 
-// A listening socket for both address families where the host has IPv6.
+// A listening socket, for both address families where the host has IPv6.
 Result<int> listening_socket(uint16_t port, bool only_ipv6) {
   int family = AF_INET6;
   int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -108,7 +108,7 @@ struct AddrInfoDeleter {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };
 
-// One attempt with one address.
+// Tries one address once.
 Result<int> connect_socket(const addrinfo& to, uint16_t source_port, Watch& watch) {
   const int fd = socket(to.ai_family, to.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to.ai_protocol);
   if (fd < 0) return fail(errno, "{}", std::strerror(errno));
@@ -166,7 +166,7 @@ Result<ControlChannel> ControlChannel::connect_to(const std::string& host, uint1
   watch.step(fmt::format("connecting to {} port {}", host, port));
   const Clock::time_point give_up = Clock::now() + patience;
   while (true) {
-    Failure last{FI_EHOSTUNREACH, "it has no address"};
+    Failure last{FI_EHOSTUNREACH, "no address found"};
     for (const addrinfo* to = found; to; to = to->ai_next) {
       Result<int> fd = connect_socket(*to, source_port, watch);
       if (fd) return ControlChannel(*fd, watch);
@@ -199,9 +199,9 @@ Status ControlChannel::receive_all(std::span<std::byte> bytes) {
     const ssize_t size = recv(fd_, bytes.data(), bytes.size(), 0);
     if (size > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(size));
-      watch_->heard();
+      watch_->peer_active();
     } else if (size == 0) {
-      return fail(FI_ECONNRESET, "the peer closed the control connection; it should have said why");
+      return fail(FI_ECONNRESET, "control connection closed by the peer, which should have printed the reason");
     } else if (errno == EAGAIN) {
       WEFT_TRY(wait_for(fd_, POLLIN, *watch_));
     } else if (errno != EINTR) {
@@ -225,28 +225,29 @@ Result<EndpointName> ControlChannel::receive_name() {
   WEFT_TRY(receive_all(std::as_writable_bytes(std::span(&size, 1))));
   size = ntohl(size);
   if (size == 0 || size > kLongestName)
-    return fail(FI_EIO, "the peer sent an endpoint name of {} bytes: is it a fi_pingpong?", size);
+    return fail(FI_EIO, "the peer sent an endpoint name of {} bytes: is the peer a fi_pingpong?", size);
   WEFT_TRY(receive_all(std::as_writable_bytes(std::span(&name.format, 1))));
   name.bytes.resize(size);
   WEFT_TRY(receive_all(name.bytes));
   return name;
 }
 
-Status ControlChannel::ask_to_start() {
+Status ControlChannel::request_start() {
   watch_->step("waiting for the server to start the test");
-  WEFT_TRY(send_all(std::as_bytes(std::span(kQuestion))));
-  std::array<char, kAnswer.size()> answer{};
+  WEFT_TRY(send_all(std::as_bytes(std::span(kStartRequest))));
+  std::array<char, kStartReply.size()> answer{};
   WEFT_TRY(receive_all(std::as_writable_bytes(std::span(answer))));
-  if (answer != kAnswer) return fail(FI_EIO, "the server is out of step: it did not answer the start of a test");
+  if (answer != kStartReply) return fail(FI_EIO, "the server is out of step: it did not confirm the start of a test");
   return {};
 }
 
-Status ControlChannel::answer_start() {
+Status ControlChannel::confirm_start() {
   watch_->step("waiting for the client to start the test");
-  std::array<char, kQuestion.size()> question{};
+  std::array<char, kStartRequest.size()> question{};
   WEFT_TRY(receive_all(std::as_writable_bytes(std::span(question))));
-  if (question != kQuestion) return fail(FI_EIO, "the client is out of step: it did not ask to start a test");
-  return send_all(std::as_bytes(std::span(kAnswer)));
+  if (question != kStartRequest)
+    return fail(FI_EIO, "the client is out of step: it did not request the start of a test");
+  return send_all(std::as_bytes(std::span(kStartReply)));
 }
 
 Status ControlChannel::report_count(uint64_t sent) {
@@ -267,7 +268,7 @@ Result<uint64_t> ControlChannel::receive_count() {
   uint64_t count = 0;
   auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || (stop != text.data() + text.size() && *stop != 0))
-    return fail(FI_EIO, "the client is out of step: it did not say how much it sent");
+    return fail(FI_EIO, "the client is out of step: it did not report its number of messages");
   WEFT_TRY(send_all(std::as_bytes(std::span(kCountOk))));
   return count;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The TCP connection over which two fi_pingpong programs agree before and between tests. Its bytes, as every
-// fi_pingpong speaks them:
+// The TCP connection that two fi_pingpong programs use before and between tests; fi_pingpong(1). Its bytes, the same
+// for every fi_pingpong:
 //   endpoint name   4 bytes length (big-endian), 4 bytes address format (the sender's byte order), the name itself;
 //                   the server's first, then, unless the endpoint is of type msg, the client's
 //   start of a test "q\0" from the client, "a\0" from the server
@@ -25,20 +25,20 @@ namespace weft::tools {
 
 inline constexpr uint16_t kControlPort = 47592;
 
-// The name of an endpoint, as fi_getname gives it.
+// The name of an endpoint, as fi_getname returns it.
 struct EndpointName {
   uint32_t format = 0;  // FI_SOCKADDR_IN ...
   std::vector<std::byte> bytes;
 };
 
-// Owns the socket. `watch` must outlive it. Moved, never copied; not thread-safe.
+// Owns the socket; `watch` must outlive it. Movable, not copyable, not thread-safe.
 class ControlChannel {
  public:
-  // Waits for one client. Port 0 takes any free port; `listening` is called with the one in use as soon as clients can
+  // Waits for one client. Port 0 takes any free port; `listening` is called with the port in use as soon as clients can
   // connect.
   static Result<ControlChannel> accept_one(uint16_t port, bool only_ipv6, Watch& watch,
                                            const std::function<void(uint16_t)>& listening);
-  // Tries every address of `host` in turn, and all of them again for `patience` while none answers.
+  // Tries every address of `host` in turn, and repeats that for `patience` while none accepts.
   static Result<ControlChannel> connect_to(const std::string& host, uint16_t port, uint16_t source_port, bool only_ipv6,
                                            std::chrono::seconds patience, Watch& watch);
 
@@ -49,14 +49,14 @@ class ControlChannel {
   Status send_name(const EndpointName& name);
   Result<EndpointName> receive_name();
 
-  // The rendezvous before a test.
-  Status ask_to_start();
-  Status answer_start();
-  // What the client sent, told to the server.
+  // Both sides agree on the start of a test.
+  Status request_start();
+  Status confirm_start();
+  // The client reports its number of messages to the server.
   Status report_count(uint64_t sent);
   Result<uint64_t> receive_count();
 
-  // The numeric address on this side, which is one by which the peer reaches this host.
+  // The numeric local address, by which the peer reaches this host.
   Result<std::string> local_address() const;
 
  private:

@@ -13,16 +13,16 @@ struct ErrorName {
   int number;             // positive
 };
 
-// All, by number.
+// All errors, by number.
 std::span<const ErrorName> error_names();
 
 // Equal in any letter case.
 bool same_name(std::string_view a, std::string_view b);
 
-// By name in any letter case, with or without FI_; nullptr when there is none.
+// Finds a name in any letter case, with or without FI_; nullptr when unknown.
 const ErrorName* error_named(std::string_view name);
 
-// Decimal, octal (0..) or hexadecimal (0x..), of either sign: the positive number.
+// Parses a decimal, octal (0..) or hexadecimal (0x..) number of either sign; returns its absolute value.
 std::optional<int> error_number(std::string_view text);
 
 }  // namespace weft::tools

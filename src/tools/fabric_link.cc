@@ -13,11 +13,11 @@ namespace weft::tools {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kSmallestBuffer = 64;  // room for "fin" whatever the size under test
+constexpr std::size_t kSmallestBuffer = 64;  // room for "fin" with any tested size
 constexpr std::size_t kQueueSize = 64;       // completions; at most a handful is outstanding
-constexpr std::size_t kEventRoom = 512;      // a connection event and what data the other side may have put into it
+constexpr std::size_t kEventRoom = 512;      // a connection event with the peer's private data
 
-// The modes and memory registration modes that FabricLink copes with.
+// The modes and memory registration modes that FabricLink supports.
 constexpr uint64_t kModes = FI_CONTEXT | FI_CONTEXT2 | FI_MSG_PREFIX;
 constexpr int kMrModes = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 
@@ -27,32 +27,63 @@ void FabricLink::MemoryDeleter::operator()(std::byte* memory) const {
   std::free(memory);
 }
 
-// Fills info_ with the first endpoint that suits: one that reaches `peer`, or that starts at `local_address` if there
-// is such a one.
-Status FabricLink::find(const char* local_address, const EndpointName* peer) {
-  const InfoPtr hints(fi_allocinfo());
+Result<InfoPtr> FabricLink::make_hints(const EndpointName* peer) const {
+  InfoPtr hints(fi_allocinfo());
   if (!hints) return fail(FI_ENOMEM, "fi_allocinfo");
   hints->caps = options_.tagged ? FI_TAGGED : FI_MSG;
   hints->mode = kModes;
-  hints->ep_attr->type = options_.type;
   hints->domain_attr->mr_mode = kMrModes;
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   if (options_.provider) set_string(hints->fabric_attr->prov_name, options_.provider);
   if (options_.domain) set_string(hints->domain_attr->name, options_.domain);
-  if (peer) {
-    hints->addr_format = peer->format;
-    hints->dest_addr = std::malloc(peer->bytes.size());
-    if (!hints->dest_addr) return fail(FI_ENOMEM, "fi_getinfo hints");
-    std::memcpy(hints->dest_addr, peer->bytes.data(), peer->bytes.size());
-    hints->dest_addrlen = peer->bytes.size();
+  if (options_.fabric) set_string(hints->fabric_attr->name, options_.fabric);
+  if (!peer) return hints;
+  hints->addr_format = peer->format;
+  hints->dest_addr = std::malloc(peer->bytes.size());
+  if (!hints->dest_addr) return fail(FI_ENOMEM, "fi_getinfo hints");
+  std::memcpy(hints->dest_addr, peer->bytes.data(), peer->bytes.size());
+  hints->dest_addrlen = peer->bytes.size();
+  // With a destination in the hints the source is a hint as well.
+  if (options_.source && set_source_address(*hints, options_.source) != 0)
+    return fail(FI_EADDRNOTAVAIL, "-s {}: not an address of this host", options_.source);
+  return hints;
+}
+
+// An unspecified type becomes the first one that the provider has. Addresses have no influence, so that both sides
+// choose the same.
+Status FabricLink::choose_type() {
+  if (options_.type != FI_EP_UNSPEC) return {};
+  Result<InfoPtr> hints = make_hints(nullptr);
+  if (!hints) return tl::unexpected(hints.error());
+  for (const fi_ep_type type : {FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM}) {
+    (*hints)->ep_attr->type = type;
+    fi_info* list = nullptr;
+    if (fi_getinfo(api_version(), nullptr, nullptr, 0, hints->get(), &list) != 0) continue;
+    fi_freeinfo(list);
+    options_.type = type;
+    return {};
   }
+  options_.type = FI_EP_DGRAM;  // find() reports that there is none
+  return {};
+}
+
+// Sets info_ to the first matching endpoint: one that reaches `peer`, or one at `local_address` if any exists.
+Status FabricLink::find(const char* local_address, const EndpointName* peer) {
+  WEFT_TRY(choose_type());
+  Result<InfoPtr> hints = make_hints(peer);
+  if (!hints) return tl::unexpected(hints.error());
+  (*hints)->ep_attr->type = options_.type;
   fi_info* list = nullptr;
   int error = -FI_ENODATA;
-  // A device may know nothing of the address by which the client came; then any of its own will do.
-  if (local_address && !options_.domain)
-    error = fi_getinfo(api_version(), local_address, nullptr, FI_SOURCE, hints.get(), &list);
-  if (error) error = fi_getinfo(api_version(), nullptr, nullptr, 0, hints.get(), &list);
+  if (options_.source && !peer) {
+    error = fi_getinfo(api_version(), options_.source, nullptr, FI_SOURCE, hints->get(), &list);
+  } else {
+    // A device may not have the address to which the client connected; then any of its addresses is fine.
+    if (local_address && !options_.domain && !options_.fabric)
+      error = fi_getinfo(api_version(), local_address, nullptr, FI_SOURCE, hints->get(), &list);
+    if (error) error = fi_getinfo(api_version(), nullptr, nullptr, 0, hints->get(), &list);
+  }
   if (error) {
     print_getinfo_failure(error);
     return fail(-error, "no {} endpoint{}{}{}", fi_tostr(&options_.type, FI_TYPE_EP_TYPE),
@@ -116,7 +147,7 @@ Status FabricLink::register_buffers() {
   const std::size_t size = stride_ * (kReceives + 1);
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, size)));
   if (!memory_) return fail(FI_ENOMEM, "message buffers of {} bytes", size);
-  std::memset(memory_.get(), 0, size);  // and so no page fault is measured later
+  std::memset(memory_.get(), 0, size);  // also takes the page faults before the measurement
 
   const int mr_mode = info_->domain_attr->mr_mode;
   if (!(mr_mode & FI_MR_LOCAL)) return {};
@@ -207,7 +238,7 @@ Status FabricLink::connect(const EndpointName& peer) {
   return {};
 }
 
-Status FabricLink::introduce(const EndpointName& peer) {
+Status FabricLink::insert_peer(const EndpointName& peer) {
   const int inserted = fi_av_insert(av_.get(), peer.bytes.data(), 1, &peer_, 0, nullptr);
   if (inserted == 1) return {};
   return check(inserted < 0 ? inserted : -FI_EINVAL, "fi_av_insert of the peer's name");
@@ -219,7 +250,7 @@ Result<std::unique_ptr<FabricLink>> FabricLink::serve(const LinkOptions& options
   Result<std::string> address = control.local_address();
   WEFT_TRY(link->find(address ? address->c_str() : nullptr, nullptr));
   WEFT_TRY(open_fabric(*link->info_, link->fabric_, link->eq_));
-  if (options.type == FI_EP_MSG) {
+  if (link->options_.type == FI_EP_MSG) {
     WEFT_TRY(link->listen_and_accept(control));
     return link;
   }
@@ -229,7 +260,7 @@ Result<std::unique_ptr<FabricLink>> FabricLink::serve(const LinkOptions& options
   WEFT_TRY(control.send_name(*name));
   Result<EndpointName> peer = control.receive_name();
   if (!peer) return tl::unexpected(peer.error());
-  WEFT_TRY(link->introduce(*peer));
+  WEFT_TRY(link->insert_peer(*peer));
   return link;
 }
 
@@ -241,11 +272,11 @@ Result<std::unique_ptr<FabricLink>> FabricLink::join(const LinkOptions& options,
   WEFT_TRY(link->find(nullptr, &*peer));
   WEFT_TRY(open_fabric(*link->info_, link->fabric_, link->eq_));
   WEFT_TRY(link->open_endpoint());
-  if (options.type == FI_EP_MSG) {
+  if (link->options_.type == FI_EP_MSG) {
     WEFT_TRY(link->connect(*peer));
     return link;
   }
-  WEFT_TRY(link->introduce(*peer));
+  WEFT_TRY(link->insert_peer(*peer));
   Result<EndpointName> name = link->name_of(link->ep_->fid);
   if (!name) return tl::unexpected(name.error());
   WEFT_TRY(control.send_name(*name));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One endpoint and its one peer, ready to exchange messages: opened, connected (msg) or introduced (rdm, dgram), with
-// memory registered and receives posted. fi_endpoint(3), fi_cm(3), fi_av(3), fi_msg(3), fi_tagged(3).
+// An endpoint with one peer, ready to exchange messages: connected (msg) or with the peer's address inserted (rdm,
+// dgram), memory registered and receives posted. fi_endpoint(3), fi_cm(3), fi_av(3), fi_msg(3), fi_tagged(3).
 #pragma once
 
 #include <rdma/fabric.h>
@@ -32,21 +32,23 @@ struct FidCloser {
 template <class Fid>
 using FidPtr = std::unique_ptr<Fid, FidCloser>;
 
-// What every link starts with: the fabric that `info` names, and an event queue in it that can be waited for.
+// Opens the fabric that `info` names, and an event queue with a wait object.
 Status open_fabric(const fi_info& info, FidPtr<fid_fabric>& fabric, FidPtr<fid_eq>& events);
 
 struct LinkOptions {
-  fi_ep_type type = FI_EP_DGRAM;
+  fi_ep_type type = FI_EP_UNSPEC;  // unspecified: dgram, msg or rdm, the first that the provider has
   bool tagged = false;
-  const char* provider = nullptr;  // nullptr: whichever comes first
+  const char* provider = nullptr;  // nullptr: the first match
   const char* domain = nullptr;
-  std::size_t largest_message = 0;  // the link cuts it to what the endpoint can do
+  const char* fabric = nullptr;
+  const char* source = nullptr;     // local address; nullptr: any that suits
+  std::size_t largest_message = 0;  // the link reduces it to the endpoint's limit
 };
 
-// Neither copied nor moved; not thread-safe. Everything it waits for is bounded by `watch`, which outlives it.
+// Neither copied nor moved; not thread-safe. `watch` bounds every wait and must outlive the link.
 class FabricLink {
  public:
-  // The two sides of one link; `control` is used while it is set up.
+  // The two sides of one link; `control` is used during set-up.
   static Result<std::unique_ptr<FabricLink>> serve(const LinkOptions& options, ControlChannel& control, Watch& watch);
   static Result<std::unique_ptr<FabricLink>> join(const LinkOptions& options, ControlChannel& control, Watch& watch);
 
@@ -54,44 +56,46 @@ class FabricLink {
   const fi_info& info() const { return *info_; }
   std::size_t largest_message() const { return options_.largest_message; }
 
-  // Where the next message is to be written. Only between a finished send and the next one.
+  // The buffer of the next message. Valid after finish_send() until the next send.
   std::span<std::byte> outgoing(std::size_t size) { return {payload(kSendBuffer), size}; }
   // Posts `size` bytes of the outgoing buffer; small ones are injected.
   Status send(std::size_t size);
-  // Until the last send is complete, so that the outgoing buffer may be written again.
+  // Waits until the last send is complete, so that the outgoing buffer may be written again.
   Status finish_send();
 
-  // Waits for the next message. It stays readable until release().
+  // Waits for the next message, which stays readable until release().
   Result<std::span<const std::byte>> receive();
-  // Gives the buffer of the message that receive() returned back to the endpoint.
+  // Posts the buffer of the message that receive() returned again.
   Status release();
 
-  // Both sides say "fin", so that neither closes while the other still reads.
-  Status say_goodbye();
+  // Exchanges "fin", so that neither side closes while the other still reads.
+  Status exchange_fin();
 
  private:
   FabricLink(const LinkOptions& options, Watch& watch) : options_(options), watch_(watch) {}
 
+  Result<InfoPtr> make_hints(const EndpointName* peer) const;
   Status find(const char* local_address, const EndpointName* peer);
+  Status choose_type();
   Status open_endpoint();
   Status register_buffers();
   Status listen_and_accept(ControlChannel& control);
   Status connect(const EndpointName& peer);
-  Status introduce(const EndpointName& peer);
+  Status insert_peer(const EndpointName& peer);
   Result<EndpointName> name_of(fid& object);
-  // The info of an FI_CONNREQ, nothing of other events.
+  // Waits for `wanted`. Returns the info of an FI_CONNREQ, null for other events.
   Result<InfoPtr> next_event(uint32_t wanted);
   Failure event_failure();
   Failure completion_failure();
 
   Status post_receive(std::size_t slot);
-  // Reads completions once; waits a little when there are none and asks the watch now and then.
+  // Reads completions once. Without any it yields the processor and checks the watch now and then.
   Status progress();
   // Repeats a posting call while the endpoint has no room.
   template <class Call>
   Status post(const char* what, Call call);
 
-  static constexpr std::size_t kReceives = 2;  // one is being looked at while the other may be filled
+  static constexpr std::size_t kReceives = 2;  // one is examined while the other may be filled
   static constexpr std::size_t kSendBuffer = kReceives;
 
   std::byte* buffer(std::size_t slot) { return memory_.get() + slot * stride_; }

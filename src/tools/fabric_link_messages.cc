@@ -11,10 +11,10 @@
 namespace weft::tools {
 namespace {
 
-constexpr uint64_t kTag = 1234;  // the one that every fi_pingpong uses
-constexpr char kGoodbye[] = "fin";
-// Fruitless reads of the completion queue before the processor is offered to others (with fewer processors than busy
-// programs the peer could not run otherwise), and between two looks at the watch.
+constexpr uint64_t kTag = 1234;  // the same for every fi_pingpong
+constexpr char kFin[] = "fin";
+// Empty reads of the completion queue before the processor is yielded (with fewer processors than busy programs the
+// peer could not run otherwise), and between two checks of the watch.
 constexpr unsigned kYieldEvery = 64;
 constexpr unsigned kCheckEvery = 4096;
 
@@ -44,7 +44,7 @@ Status FabricLink::progress() {
     return {};
   }
   if (count == -FI_EAVAIL) {
-    // The peer's end often shows here first; then that is what the user has to be told.
+    // A peer that ended often shows here first; then the user needs that reason.
     Failure failure = completion_failure();
     if (Status watched = watch_.check(); !watched) return watched;
     return tl::unexpected(std::move(failure));
@@ -53,7 +53,7 @@ Status FabricLink::progress() {
   ++idle_;
   if (idle_ % kYieldEvery == 0) sched_yield();
   if (idle_ == kCheckEvery)
-    watch_.heard();  // from here on it is silence
+    watch_.peer_active();  // the time of silence starts here
   else if (idle_ % kCheckEvery == 0)
     return watch_.check();
   return {};
@@ -68,7 +68,7 @@ Status FabricLink::post(const char* what, Call call) {
       WEFT_TRY(progress());
       continue;
     }
-    // The peer's end shows here first if nothing was outstanding.
+    // A peer that ended shows here first if nothing was outstanding.
     if (Status watched = watch_.check(); !watched) return watched;
     if (answer == -FI_ENOTCONN) return fail(FI_ECONNRESET, "{}: the connection has ended", what);
     return check(answer, "{}", what);
@@ -112,13 +112,13 @@ Status FabricLink::release() {
   return post_receive((taken_ - 1) % kReceives);
 }
 
-Status FabricLink::say_goodbye() {
-  watch_.step("saying goodbye");
+Status FabricLink::exchange_fin() {
+  watch_.step("exchanging the final messages");
   WEFT_TRY(finish_send());
-  std::memcpy(payload(kSendBuffer), kGoodbye, sizeof kGoodbye);
-  const iovec part{buffer(kSendBuffer), sizeof kGoodbye + info_->ep_attr->msg_prefix_size};
+  std::memcpy(payload(kSendBuffer), kFin, sizeof kFin);
+  const iovec part{buffer(kSendBuffer), sizeof kFin + info_->ep_attr->msg_prefix_size};
   ++sending_;
-  WEFT_TRY(post("saying goodbye", [&] {
+  WEFT_TRY(post("exchanging the final messages", [&] {
     if (options_.tagged) {
       const fi_msg_tagged message{&part, &descriptor_, 1, peer_, kTag, 0, &send_context_, 0};
       return fi_tsendmsg(ep_.get(), &message, FI_TRANSMIT_COMPLETE);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Names that people type, turned into libfabric's values. The library itself is asked what a value is called
-// (fi_tostr of fabric(7)), so that a tool knows exactly the names its library prints.
+// Converts names from the command line to libfabric's values; fi_fabric(3) fi_tostr. The names come from fi_tostr, so
+// that a tool knows exactly those that its library prints.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -11,11 +11,11 @@
 
 namespace weft::tools {
 
-// One flag of `type` (FI_TYPE_CAPS, FI_TYPE_MODE ...), as its bit. Letter case does not matter, and the prefix (FI_)
-// may be left out.
+// The bit of one flag of `type` (FI_TYPE_CAPS, FI_TYPE_MODE ...). Letter case does not matter, and the prefix (FI_) may
+// be omitted.
 std::optional<uint64_t> flag_named(std::string_view name, fi_type type);
 
-// One value of an enumeration `type` (FI_TYPE_EP_TYPE, FI_TYPE_ADDR_FORMAT ...), likewise; `prefix` may be left out.
+// The value of one enumerator of `type` (FI_TYPE_EP_TYPE, FI_TYPE_ADDR_FORMAT ...); `prefix` may be omitted.
 std::optional<uint32_t> value_named(std::string_view name, fi_type type, std::string_view prefix);
 
 }  // namespace weft::tools

@@ -17,7 +17,7 @@
 namespace weft::tools {
 namespace {
 
-// "FI_MSG|FI_RMA" or one flag at a time with the option repeated.
+// Accepts "FI_MSG|FI_RMA", or one flag at a time with the option repeated.
 Complaint add_flags(const char* text, fi_type type, const char* what, uint64_t& flags) {
   std::string_view rest(text);
   while (true) {
@@ -42,7 +42,7 @@ void set_string(char*& target, const char* text) {
 }
 
 FabricQuery::FabricQuery(InfoPtr hints) : hints_(std::move(hints)) {
-  // A query agrees to every mode: it wants to see what there is, not to use it.
+  // A query accepts every mode, because it only lists the entries.
   hints_->mode = ~uint64_t{0};
   hints_->domain_attr->mode = ~uint64_t{0};
   hints_->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
@@ -64,12 +64,12 @@ std::vector<Option> FabricQuery::options() {
   };
   fi_info* hints = hints_.get();
   std::vector<Option> options = {
-      {'n', "node", "NAME", "host name or address to be reached", set_text(node_)},
+      {'n', "node", "NAME", "host name or address of the peer", set_text(node_)},
       {'P', "port", "PORT", "port number or service name", set_text(port_)},
-      {'s', "src_addr", "ADDR", "host name or address to start from", set_text(source_)},
-      {'c', "caps", "CAP1|CAP2..", "capabilities that must all be there: FI_MSG|FI_RMA",
+      {'s', "src_addr", "ADDR", "local host name or address", set_text(source_)},
+      {'c', "caps", "CAP1|CAP2..", "required capabilities: FI_MSG|FI_RMA",
        [hints](const char* text) { return add_flags(text, FI_TYPE_CAPS, "capability", hints->caps); }},
-      {'m', "mode", "MOD1|MOD2..", "modes that are acceptable (default: all)",
+      {'m', "mode", "MOD1|MOD2..", "accepted modes (default: all)",
        [hints, first = true](const char* text) mutable {
          if (std::exchange(first, false)) hints->mode = 0;
          return add_flags(text, FI_TYPE_MODE, "mode", hints->mode);
@@ -97,31 +97,31 @@ std::vector<Option> FabricQuery::options() {
   return options;
 }
 
-// With -n and -s together node and service say where to, so where from has to be a hint.
-int FabricQuery::set_source_hint() {
+int set_source_address(fi_info& hints, const char* host) {
   addrinfo* found = nullptr;
-  if (int error = getaddrinfo(source_, nullptr, nullptr, &found); error != 0) {
-    fmt::print(stderr, "{}: {}\n", source_, gai_strerror(error));
+  if (int error = getaddrinfo(host, nullptr, nullptr, &found); error != 0) {
+    fmt::print(stderr, "{}: {}\n", host, gai_strerror(error));
     return -FI_ENODATA;
   }
-  narrowed_ = true;
-  std::free(hints_->src_addr);
-  hints_->src_addr = std::malloc(found->ai_addrlen);
-  if (hints_->src_addr) {
-    std::memcpy(hints_->src_addr, found->ai_addr, found->ai_addrlen);
-    hints_->src_addrlen = found->ai_addrlen;
-    if (hints_->addr_format == FI_FORMAT_UNSPEC)
-      hints_->addr_format = found->ai_family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
+  std::free(hints.src_addr);
+  hints.src_addr = std::malloc(found->ai_addrlen);
+  if (hints.src_addr) {
+    std::memcpy(hints.src_addr, found->ai_addr, found->ai_addrlen);
+    hints.src_addrlen = found->ai_addrlen;
+    if (hints.addr_format == FI_FORMAT_UNSPEC)
+      hints.addr_format = found->ai_family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
   }
   freeaddrinfo(found);
-  return hints_->src_addr ? 0 : -FI_ENOMEM;
+  return hints.src_addr ? 0 : -FI_ENOMEM;
 }
 
 int FabricQuery::run(InfoPtr& result, uint64_t extra_flags) {
   uint64_t flags = extra_flags;
   const char* node = node_;
   if (source_ && node_) {
-    if (int error = set_source_hint(); error != 0) return error;
+    // With both -n and -s, node and service are the destination, so the source must be a hint.
+    if (int error = set_source_address(*hints_, source_); error != 0) return error;
+    narrowed_ = true;
   } else if (source_) {
     node = source_;
     flags |= FI_SOURCE;

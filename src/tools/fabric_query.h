@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A fi_getinfo call made of what stands on a command line. fi_getinfo(3), fi_info(1).
+// A fi_getinfo call made from a command line. fi_getinfo(3), fi_info(1).
 #pragma once
 
 #include <rdma/fabric.h>
@@ -17,10 +17,10 @@ struct InfoDeleter {
 };
 using InfoPtr = std::unique_ptr<fi_info, InfoDeleter>;
 
-// The newest API version that this tool and the library both know.
+// The newest API version that both this tool and the library support.
 uint32_t api_version();
 
-// Stays where it is: the options point into it.
+// Neither copied nor moved: the options point into it.
 class FabricQuery {
  public:
   // `hints` are those of fi_allocinfo().
@@ -31,23 +31,26 @@ class FabricQuery {
   // fi_info's options that narrow the query, each writing to this object.
   std::vector<Option> options();
 
-  // Asks. 0 and a list, or a negative fi_errno.
+  // Calls fi_getinfo. 0 and a list, or a negative fi_errno.
   int run(InfoPtr& result, uint64_t extra_flags = 0);
-  // The same without any hint or address: everything the library has.
+  // The same without any hint or address: every entry of the library.
   static int run_unfiltered(InfoPtr& result, uint64_t flags);
 
   const fi_info& hints() const { return *hints_; }
 
  private:
   Complaint set_addr_format(const char* text);
-  int set_source_hint();
 
   InfoPtr hints_;
-  bool narrowed_ = false;  // there is a hint: without any, the library gets no hints at all
+  bool narrowed_ = false;  // an option set a hint; without any, fi_getinfo gets NULL
   const char* node_ = nullptr;
   const char* port_ = nullptr;
   const char* source_ = nullptr;
 };
+
+// Sets the source address of the hints to that of `host`. Prints the reason of a failure to resolve it; 0 or a negative
+// fi_errno.
+int set_source_address(fi_info& hints, const char* host);
 
 // Replaces a string of the hints; the library frees it.
 void set_string(char*& target, const char* text);

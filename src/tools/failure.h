@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How the tools report that something went wrong: an error code and the sentence a person needs.
+// A failure in a tool: an error code and the sentence for its user. fi_errno(3).
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace weft::tools {
 
 struct Failure {
   int error;         // positive fi_errno
-  std::string what;  // what failed, and where
+  std::string what;  // the failed step, and its place
 };
 
 template <class T>
@@ -25,7 +25,7 @@ tl::unexpected<Failure> fail(int error, fmt::format_string<Args...> what, Args&&
   return tl::unexpected(Failure{error, fmt::format(what, std::forward<Args>(args)...)});
 }
 
-// For a call that answers a negative fi_errno: "what: -61 (No data available)".
+// Converts a negative fi_errno to a failure: "what: -61 (No data available)".
 template <class... Args>
 Status check(long answer, fmt::format_string<Args...> what, Args&&... args) {
   if (answer >= 0) return {};
@@ -33,7 +33,7 @@ Status check(long answer, fmt::format_string<Args...> what, Args&&... args) {
   return fail(error, "{}: {} ({})", fmt::format(what, std::forward<Args>(args)...), -error, fi_strerror(error));
 }
 
-// Leaves the function with the failure of `expression`, if it has one.
+// Returns from the function if `expression` failed.
 #define WEFT_TRY(expression)                                                           \
   do {                                                                                 \
     if (auto status_ = (expression); !status_) return tl::unexpected(status_.error()); \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_info: what fi_getinfo finds, the providers there are, and the variables that tune them. fi_info(1).
+// fi_info: lists the answers of fi_getinfo, the providers, and the variables that configure them. fi_info(1).
 #include <fmt/format.h>
 #include <rdma/fi_errno.h>
 
@@ -98,14 +98,14 @@ void print_everything(const fi_info* list, const char* filter) {
   }
 }
 
-// What the process ends with: 0, or a positive fi_errno of which the shell sees the low eight bits.
+// Returns the exit status: 0, or a positive fi_errno of which the shell sees the low eight bits.
 int answer(const Request& request, FabricQuery& query) {
   if (request.version) {
     print_version();
     return 0;
   }
   if (request.variables) {
-    InfoPtr unused;  // providers define their variables when they are first asked for something
+    InfoPtr unused;  // providers define their variables in the first call
     (void)FabricQuery::run_unfiltered(unused, 0);
     return print_variables(request.variable_filter);
   }
@@ -133,22 +133,22 @@ int run(int argc, char** argv) {
   FabricQuery query(std::move(hints));
   Request request;
   std::vector<Option> options = query.options();
-  options.insert(
-      options.end(),
-      {
-          {'e', "env", nullptr, "print the variables that tune libfabric", set_flag(request.variables)},
-          {'g', "getenv", "SUBSTR", "the same, those with SUBSTR in their name",
-           [&request](const char* text) {
-             request.variables = true;
-             request.variable_filter = text;
-             return Complaint();
-           }},
-          {'i', "info", "SUBSTR", "print whole entries that have SUBSTR in them", set_text(request.info_filter)},
-          {'l', "list", nullptr, "list the providers there are", set_flag(request.list)},
-          {'v', "verbose", nullptr, "print whole entries", set_flag(request.verbose)},
-          {0, "version", nullptr, "print the versions of tool and library", set_flag(request.version)},
-      });
-  const CommandLine command_line("Usage: fi_info [OPTIONS]\n\nPrints what fi_getinfo finds.\n", std::move(options));
+  options.insert(options.end(),
+                 {
+                     {'e', "env", nullptr, "print the environment variables of libfabric", set_flag(request.variables)},
+                     {'g', "getenv", "SUBSTR", "print those with SUBSTR in their name",
+                      [&request](const char* text) {
+                        request.variables = true;
+                        request.variable_filter = text;
+                        return Complaint();
+                      }},
+                     {'i', "info", "SUBSTR", "print whole entries that contain SUBSTR", set_text(request.info_filter)},
+                     {'l', "list", nullptr, "list the providers", set_flag(request.list)},
+                     {'v', "verbose", nullptr, "print whole entries", set_flag(request.verbose)},
+                     {0, "version", nullptr, "print the versions of tool and library", set_flag(request.version)},
+                 });
+  const CommandLine command_line("Usage: fi_info [OPTIONS]\n\nPrints the entries that fi_getinfo returns.\n",
+                                 std::move(options), EXIT_FAILURE);  // as libfabric's
   CommandLine::Parsed parsed = command_line.parse(argc, argv);
   if (parsed.exit_code >= 0) return parsed.exit_code;
   if (!parsed.operands.empty()) fmt::print(stderr, "fi_info: '{}' is ignored\n", parsed.operands.front());

@@ -31,7 +31,7 @@ struct Settings {
   uint64_t port = 4711;
   uint64_t size = 64;
   uint64_t count = 1000;  // 0: no end
-  uint64_t rate = 0;      // messages a second; 0: as fast as it goes
+  uint64_t rate = 0;      // messages a second; 0: as fast as possible
   uint64_t silence = 2;   // seconds
   uint64_t timeout = 0;   // seconds
   bool json = false;
@@ -40,21 +40,21 @@ struct Settings {
 
 CommandLine command_line(Settings& s) {
   return {
-      "Usage: fi_mcast [OPTIONS] GROUP...    receive what is sent to these groups\n"
-      "       fi_mcast -s [OPTIONS] GROUP    send to it\n\n"
-      "GROUP is a numeric multicast address. Receivers are started first.\n",
+      "Usage: fi_mcast [OPTIONS] GROUP...    receive messages of these groups\n"
+      "       fi_mcast -s [OPTIONS] GROUP    send messages to the group\n\n"
+      "GROUP is a numeric multicast address. Start receivers first.\n",
       {
           {'s', "send", nullptr, "send instead of receiving", set_flag(s.link.sends)},
           {'P', "port", "PORT", "the group's port (4711)", set_number(s.port, 1, 65535)},
           {'p', "provider", "PROVIDER", "provider name, e.g. udp or verbs", set_text(s.link.provider)},
           {'d', "domain", "DOMAIN", "domain name, e.g. eth0", set_text(s.link.domain)},
-          {'a', "address", "ADDRESS", "local address, and so the interface", set_text(s.link.source)},
-          {'I', "count", "NUMBER", "messages to send (1000; 0: no end)", set_number(s.count, 0, UINT64_MAX)},
+          {'a', "address", "ADDRESS", "local address, which selects the interface", set_text(s.link.source)},
+          {'I', "count", "NUMBER", "messages to send (1000; 0: no limit)", set_number(s.count, 0, UINT64_MAX)},
           {'S', "size", "BYTES", "bytes in a message, 40 or more (64)", set_number(s.size, Stamp::kSize, 65'000)},
-          {'r', "rate", "NUMBER", "messages a second (0: as fast as it goes)", set_number(s.rate, 0, 100'000'000)},
-          {0, "silence", "SEC", "receiver: done when senders are silent for so long\n(2; 0: never)",
+          {'r', "rate", "NUMBER", "messages a second (0: as fast as possible)", set_number(s.rate, 0, 100'000'000)},
+          {0, "silence", "SEC", "receiver: end after this time without a message\n(2; 0: never)",
            set_number(s.silence, 0, 10'000'000)},
-          {0, "timeout", "SEC", "end the run after so long (0: never)", set_number(s.timeout, 0, 10'000'000)},
+          {0, "timeout", "SEC", "end the run after this time (0: never)", set_number(s.timeout, 0, 10'000'000)},
           {0, "json", nullptr, "print one JSON document", set_flag(s.json)},
           {0, "progress", nullptr, "show progress even if standard error is not a\nterminal", set_flag(s.progress)},
       }};
@@ -98,12 +98,12 @@ class Progress {
   Clock::time_point next_ = last_ + kProgressInterval;
 };
 
-// What one run has done so far; it stays true when the run fails.
+// The results of a run so far; valid also when the run fails.
 struct Outcome {
   uint64_t sent = 0;
   double seconds = 0;
   std::map<uint64_t, SequenceLog> senders;
-  uint64_t foreign = 0;  // messages of something else
+  uint64_t foreign = 0;  // messages of other programs
 };
 
 Status send_all(const Settings& s, GroupLink& link, Watch& watch, Outcome& outcome) {
@@ -117,7 +117,7 @@ Status send_all(const Settings& s, GroupLink& link, Watch& watch, Outcome& outco
     if (s.rate != 0) {
       const auto due = start + std::chrono::nanoseconds(stamp.sequence * 1'000'000'000 / s.rate);
       if (due > Clock::now()) {
-        WEFT_TRY(link.finish());  // nothing stays behind while we sleep
+        WEFT_TRY(link.finish());  // complete the sends before the pause
         WEFT_TRY(watch.check());
         std::this_thread::sleep_until(due);
       }
@@ -149,7 +149,7 @@ bool all_complete(const Outcome& outcome) {
 Status receive_all(const Settings& s, GroupLink& link, Watch& watch, Outcome& outcome) {
   Progress progress(s.progress);
   watch.step("receiving", Watch::Peer::kMayIdle);
-  Clock::time_point heard = Clock::now();
+  Clock::time_point last_arrival = Clock::now();
   uint64_t messages = 0;
   while (!all_complete(outcome)) {
     const uint64_t before = messages;
@@ -161,10 +161,10 @@ Status receive_all(const Settings& s, GroupLink& link, Watch& watch, Outcome& ou
       ++messages;
       outcome.senders[stamp.run].record(stamp, bytes.size(), now_ns());
     }));
-    if (messages != before) heard = Clock::now();
+    if (messages != before) last_arrival = Clock::now();
     progress.tick("received", messages);
     WEFT_TRY(link.check_membership());
-    if (s.silence != 0 && messages != 0 && Clock::now() - heard > std::chrono::seconds(s.silence)) break;
+    if (s.silence != 0 && messages != 0 && Clock::now() - last_arrival > std::chrono::seconds(s.silence)) break;
     WEFT_TRY(watch.check());
   }
   return {};
@@ -243,7 +243,7 @@ int run(int argc, char** argv) {
   const CommandLine::Parsed parsed = command_line(s).parse(argc, argv);
   if (parsed.exit_code >= 0) return parsed.exit_code;
   if (parsed.operands.empty()) {
-    fmt::print(stderr, "fi_mcast: a group is needed; see fi_mcast -h\n");
+    fmt::print(stderr, "fi_mcast: no group given; see fi_mcast -h\n");
     return FI_EINVAL;
   }
   s.link.groups.assign(parsed.operands.begin(), parsed.operands.end());

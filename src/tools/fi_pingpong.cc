@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_pingpong: how long messages take between two processes, over any provider. fi_pingpong(1).
+// fi_pingpong: measures the time of messages between two processes, over any provider. fi_pingpong(1).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@
 namespace weft::tools {
 namespace {
 
-constexpr uint64_t kMostIterations = 999'999'999;  // what the control connection can count
+constexpr uint64_t kMostIterations = 999'999'999;  // limit of the control connection's counter
 constexpr uint64_t kMostSeconds = 10'000'000;
 
 struct Settings {
@@ -39,7 +39,7 @@ struct Settings {
   bool json = false;
   bool percentiles = isatty(STDOUT_FILENO) != 0;
   bool progress = isatty(STDERR_FILENO) != 0;
-  uint64_t timeout = 0;  // seconds, as the next two; 0: none
+  uint64_t timeout = 0;  // seconds, like the next two; 0: none
   uint64_t silence = 30;
   uint64_t patience = 0;
 };
@@ -59,19 +59,21 @@ Complaint set_endpoint_type(fi_ep_type& type, std::string_view text) {
 CommandLine command_line(Settings& s) {
   return {
       "Usage:\n"
-      "  fi_pingpong [OPTIONS]                   be the server\n"
-      "  fi_pingpong [OPTIONS] <server address>  be the client\n\n"
-      "Measures how long messages take between two processes. -e, -p, -I, -S, -m and\n"
-      "-c must be the same on both sides.\n",
+      "  fi_pingpong [OPTIONS]                   run the server\n"
+      "  fi_pingpong [OPTIONS] <server address>  run the client\n\n"
+      "Measures the time of messages between two processes. -e, -p, -I, -S, -m and -c\n"
+      "must be the same on both sides.\n",
       {
           {'B', nullptr, "PORT", "own control port (server: 47592, client: any)",
            [&s](const char* text) { return set_number(s.source_port.emplace(), 0, 65535)(text); }},
           {'P', nullptr, "PORT", "the server's control port (47592)", set_number(s.port, 1, 65535)},
+          {'s', nullptr, "ADDRESS", "local address of the endpoint", set_text(s.link.source)},
           {'d', nullptr, "DOMAIN", "domain name", set_text(s.link.domain)},
+          {'f', nullptr, "FABRIC", "fabric name", set_text(s.link.fabric)},
           {'p', nullptr, "PROVIDER", "provider name, e.g. tcp or verbs", set_text(s.link.provider)},
-          {'e', nullptr, "TYPE", "endpoint type: msg, rdm or dgram (dgram)",
+          {'e', nullptr, "TYPE", "endpoint type: msg, rdm or dgram (dgram; without\ndgram endpoints msg, then rdm)",
            [&s](const char* text) { return set_endpoint_type(s.link.type, text); }},
-          {'I', nullptr, "NUMBER", "round trips a size (10)", set_number(s.test.iterations, 1, kMostIterations)},
+          {'I', nullptr, "NUMBER", "round trips per size (10)", set_number(s.test.iterations, 1, kMostIterations)},
           {'S', nullptr, "SIZES", "bytes in a message: one size, several as in\n64,4k,1m, or 'all'",
            [&s](const char* text) -> Complaint {
              Result<std::vector<std::size_t>> sizes = parse_sizes(text);
@@ -80,30 +82,30 @@ CommandLine command_line(Settings& s) {
              return {};
            }},
           {'c', nullptr, nullptr, "check the content of every message", set_flag(s.test.check)},
-          {'m', nullptr, "MODE", "what to send with: msg or tagged (msg)",
+          {'m', nullptr, "MODE", "kind of messages: msg or tagged (msg)",
            [&s](const char* text) -> Complaint {
              s.link.tagged = text == std::string_view("tagged");
              if (s.link.tagged || text == std::string_view("msg")) return {};
              return fmt::format("'{}' is neither msg nor tagged", text);
            }},
           {'6', nullptr, nullptr, "IPv6 only for the control connection", set_flag(s.only_ipv6)},
-          {'v', nullptr, nullptr, "say what is done, on standard error", set_flag(s.verbose)},
+          {'v', nullptr, nullptr, "report each step on standard error", set_flag(s.verbose)},
           {0, "percentiles", nullptr, "print percentiles after the table even if standard\noutput is not a terminal",
            set_flag(s.percentiles)},
           {0, "json", nullptr, "print one JSON document instead of tables", set_flag(s.json)},
           {0, "progress", nullptr, "show progress even if standard error is not a\nterminal", set_flag(s.progress)},
-          {0, "warmup", "N", "leave the first N round trips of each size out of the\npercentiles (0)",
+          {0, "warmup", "N", "exclude the first N round trips of each size from the\npercentiles (0)",
            set_number(s.test.warmup, 0, kMostIterations)},
-          {0, "timeout", "SEC", "give up the whole run after so long (0: never)",
-           set_number(s.timeout, 0, kMostSeconds)},
-          {0, "silence", "SEC", "give up when the peer says nothing for so long\n(30; 0: never)",
+          {0, "timeout", "SEC", "end the whole run after this time (0: never)", set_number(s.timeout, 0, kMostSeconds)},
+          {0, "silence", "SEC", "end the run when the peer is silent for this time\n(30; 0: never)",
            set_number(s.silence, 0, kMostSeconds)},
-          {0, "wait", "SEC", "client: keep trying for so long to reach a server that\nis not there yet (0)",
+          {0, "wait", "SEC", "client: retry for this time to reach a server that has\nnot started yet (0)",
            set_number(s.patience, 0, kMostSeconds)},
-      }};
+      },
+      EXIT_FAILURE};  // -h ends as libfabric's
 }
 
-// One run from the control connection to the goodbye. What it has printed by then stays true when it fails.
+// One run from the control connection to the final "fin". Results printed before a failure are valid.
 class Run {
  public:
   explicit Run(const Settings& settings)
@@ -124,7 +126,8 @@ class Run {
     fmt::print(stderr, "fi_pingpong: {}\n", status.error().what);
     if (Watch::interrupted()) return kExitInterrupted;
     const int error = status.error().error;
-    return error > 0 && error < 126 ? error : EXIT_FAILURE;  // what a shell can show without mistaking it for a signal
+    return error > 0 && error < 126 ? error
+                                    : EXIT_FAILURE;  // shells use 126 and above for signals and their own errors
   }
 
  private:
@@ -135,9 +138,9 @@ class Run {
                                          static_cast<uint16_t>(settings_.source_port.value_or(0)), settings_.only_ipv6,
                                          std::chrono::seconds(settings_.patience), watch_)
             : ControlChannel::accept_one(static_cast<uint16_t>(settings_.source_port.value_or(kControlPort)),
-                                         settings_.only_ipv6, watch_, [this](uint16_t port) { tell_port(port); });
+                                         settings_.only_ipv6, watch_, [this](uint16_t port) { print_port(port); });
     if (!control) return tl::unexpected(control.error());
-    say("the control connection stands");
+    report_step("control connection established");
     LinkOptions options = settings_.link;
     for (const std::size_t size : settings_.sizes) options.largest_message = std::max(options.largest_message, size);
     Result<std::unique_ptr<FabricLink>> link = settings_.test.client ? FabricLink::join(options, *control, watch_)
@@ -153,7 +156,7 @@ class Run {
     TestResult result;
     for (const std::size_t size : settings_.sizes) {
       if (size > link.largest_message()) {
-        say(fmt::format("{} bytes are left out: {} are the most in a message", size, link.largest_message()));
+        report_step(fmt::format("{} bytes skipped: a message has {} bytes at most", size, link.largest_message()));
         continue;
       }
       Status status = ping_pong.run(size, result);
@@ -162,8 +165,8 @@ class Run {
       if (!status) return status;
     }
     if (tests_.empty())
-      return fail(FI_EMSGSIZE, "no size to test: a message can have {} bytes at most", link.largest_message());
-    (void)link.say_goodbye();  // the peer may be gone already, and everything is measured
+      return fail(FI_EMSGSIZE, "no size to test: a message has {} bytes at most", link.largest_message());
+    (void)link.exchange_fin();  // the peer may have ended already, and the measurement is complete
     return {};
   }
 
@@ -189,15 +192,15 @@ class Run {
     description_.client = settings_.test.client;
     description_.tagged = settings_.link.tagged;
     description_.checked = settings_.test.check;
-    if (settings_.verbose) say(fmt::format("the endpoint is open:\n{}", fi_tostr(&info, FI_TYPE_INFO)));
+    if (settings_.verbose) report_step(fmt::format("the endpoint is open:\n{}", fi_tostr(&info, FI_TYPE_INFO)));
   }
 
-  // A port that nobody chose has to be known to the client's user.
-  void tell_port(uint16_t port) const {
+  // The client's user needs the port that the system chose.
+  void print_port(uint16_t port) const {
     if (settings_.source_port == 0 || settings_.verbose) fmt::print(stderr, "fi_pingpong: control port {}\n", port);
   }
 
-  void say(std::string_view what) const {
+  void report_step(std::string_view what) const {
     if (settings_.verbose) fmt::print(stderr, "fi_pingpong: {}\n", what);
   }
 
@@ -213,7 +216,7 @@ int run(int argc, char** argv) {
   const CommandLine::Parsed parsed = command_line(settings).parse(argc, argv);
   if (parsed.exit_code >= 0) return parsed.exit_code;
   if (parsed.operands.size() > 1) {
-    fmt::print(stderr, "fi_pingpong: one server address is enough, '{}' is too much\n", parsed.operands[1]);
+    fmt::print(stderr, "fi_pingpong: unexpected operand '{}' after the server address\n", parsed.operands[1]);
     return EXIT_FAILURE;
   }
   if (!parsed.operands.empty()) settings.server = parsed.operands.front();

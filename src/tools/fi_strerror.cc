@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_strerror: what an error number or name means. fi_strerror(1), fi_errno(3).
+// fi_strerror: explains error numbers and names. fi_strerror(1), fi_errno(3).
 #include <fmt/format.h>
 #include <rdma/fabric.h>
 
@@ -16,11 +16,11 @@ namespace {
 constexpr const char* kUsage =
     "Usage: fi_strerror ERROR...\n"
     "       fi_strerror -l\n\n"
-    "Says what each ERROR means: a decimal, octal (010) or hexadecimal (0x10) number\n"
-    "of either sign, or a name such as FI_EAGAIN or ETOOSMALL. A number gets the text\n"
-    "alone, a name its number and the text.\n\n"
+    "Explains each ERROR: a decimal, octal (010) or hexadecimal (0x10) number of\n"
+    "either sign, or a name such as FI_EAGAIN or ETOOSMALL. For a number it prints\n"
+    "the text alone, for a name also the number.\n\n"
     "Options:\n"
-    "  -l, --list  list every error there is\n"
+    "  -l, --list  list every error\n"
     "  -h, --help  show this help and exit\n";
 
 void print_named(const ErrorName& error) {

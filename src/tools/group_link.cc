@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A member of a multicast group; see group_link.h.
+// A datagram endpoint in multicast groups; see group_link.h.
 #include "group_link.h"
 
 #include <arpa/inet.h>
@@ -11,9 +11,9 @@
 namespace weft::tools {
 namespace {
 
-constexpr int kJoinWaitMs = 100;  // between two looks at the watch
+constexpr int kJoinWaitMs = 100;  // between two checks of the watch
 
-// Only the numeric address of a group.
+// Accepts only the numeric address of a group.
 bool parse_group(const std::string& text, uint16_t port, sockaddr_storage& out) {
   out = {};
   auto* in = reinterpret_cast<sockaddr_in*>(&out);
@@ -29,8 +29,8 @@ bool parse_group(const std::string& text, uint16_t port, sockaddr_storage& out) 
   return IN6_IS_ADDR_MULTICAST(&in6->sin6_addr);
 }
 
-// The provider restores the membership after these.
-bool may_pass(int error) {
+// The provider restores the membership after these errors.
+bool is_temporary(int error) {
   return error == FI_ENETDOWN || error == FI_ENETUNREACH || error == FI_EADDRNOTAVAIL;
 }
 
@@ -139,7 +139,7 @@ Status GroupLink::join() {
 }
 
 Status GroupLink::await_membership(const Membership& membership) {
-  while (!membership.stands) {
+  while (!membership.joined) {
     WEFT_TRY(read_event(kJoinWaitMs));
     WEFT_TRY(watch_.check());
   }
@@ -153,19 +153,19 @@ Status GroupLink::read_event(int timeout_ms) {
                                       : fi_eq_sread(eq_.get(), &event, &entry, sizeof entry, timeout_ms, 0);
   if (got > 0 && event == FI_JOIN_COMPLETE) {
     auto& membership = *static_cast<Membership*>(entry.context);
-    if (membership.stood)
-      fmt::print(stderr, "fi_mcast: a member of {} again\n", options_.groups[&membership - memberships_.data()]);
-    membership.stands = membership.stood = true;
+    if (membership.was_joined)
+      fmt::print(stderr, "fi_mcast: membership of {} restored\n", options_.groups[&membership - memberships_.data()]);
+    membership.joined = membership.was_joined = true;
   } else if (got == -FI_EAVAIL) {
     fi_eq_err_entry error{};
     fi_eq_readerr(eq_.get(), &error, 0);
     char text[512] = "";
     const char* sentence = fi_eq_strerror(eq_.get(), error.prov_errno, error.err_data, text, sizeof text);
     auto* membership = error.fid->fclass == FI_CLASS_MC ? static_cast<Membership*>(error.context) : nullptr;
-    const bool stood = membership == nullptr || membership->stood;
-    if (!stood || !may_pass(error.err)) return fail(error.err, "{}", sentence);
+    const bool was_joined = membership == nullptr || membership->was_joined;
+    if (!was_joined || !is_temporary(error.err)) return fail(error.err, "{}", sentence);
     fmt::print(stderr, "fi_mcast: {}\n", sentence);
-    if (membership != nullptr) membership->stands = false;
+    if (membership != nullptr) membership->joined = false;
   } else if (got < 0 && got != -FI_EAGAIN && got != -FI_ETIMEDOUT) {
     return check(got, "fi_eq_read");
   }
@@ -202,7 +202,7 @@ Status GroupLink::completion_failure() {
               fi_cq_strerror(cq_.get(), error.prov_errno, error.err_data, text, sizeof text));
 }
 
-// Of sends.
+// Reads completions of sends.
 Status GroupLink::take_completions(int timeout_ms) {
   fi_cq_msg_entry entries[kSends];
   const ssize_t got = timeout_ms == 0 ? fi_cq_read(cq_.get(), entries, kSends)
@@ -231,7 +231,7 @@ Status GroupLink::send() {
     if (result == 0) break;
     if (result != -FI_EAGAIN) {  // the membership may be interrupted
       WEFT_TRY(read_event(0));
-      if (to.stands) return check(result, "fi_sendmsg");
+      if (to.joined) return check(result, "fi_sendmsg");
       WEFT_TRY(await_membership(to));
       message.addr = fi_mc_addr(to.mc.get());
       continue;

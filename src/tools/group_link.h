@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A datagram endpoint that is a member of multicast groups, with its buffers: fi_endpoint(3), fi_cm(3) fi_join,
-// fi_msg(3).
+// A datagram endpoint in multicast groups, with its buffers: fi_endpoint(3), fi_cm(3) fi_join, fi_msg(3).
 #pragma once
 
 #include <netinet/in.h>
@@ -24,15 +23,15 @@ namespace weft::tools {
 struct GroupOptions {
   std::vector<std::string> groups;  // numeric addresses
   uint16_t port = 4711;
-  bool sends = false;              // the role: one or the other
-  const char* provider = nullptr;  // nullptr: whichever comes first
+  bool sends = false;              // true: sender, false: receiver
+  const char* provider = nullptr;  // nullptr: the first match
   const char* domain = nullptr;
-  const char* source = nullptr;  // local address; nullptr: the first one
+  const char* source = nullptr;  // local address; nullptr: the first match
   std::size_t message = 64;      // bytes; receivers take up to the endpoint's limit
-  bool loopback = false;         // receive what this process sent itself
+  bool loopback = false;         // receive the messages of this process, too
 };
 
-// Neither copied nor moved; not thread-safe. Everything it waits for is bounded by `watch`, which outlives it.
+// Neither copied nor moved; not thread-safe. `watch` bounds every wait and must outlive the link.
 class GroupLink {
  public:
   static Result<std::unique_ptr<GroupLink>> open(const GroupOptions& options, Watch& watch);
@@ -40,16 +39,16 @@ class GroupLink {
   const fi_info& info() const { return *info_; }
   std::string own_name() const;  // "192.0.2.1:40000"
 
-  // Where the next message is to be written, once there is room for it.
+  // Waits for room and returns the buffer of the next message.
   Result<std::span<std::byte>> outgoing();
   Status send();
-  // Until all messages have left.
+  // Waits until all sends are complete.
   Status finish();
 
-  // What befell the membership, said on standard error; a failure if it is over. Now and then, so it costs little.
+  // Reports changes of the membership on standard error; fails if it ended. Reads the event queue only now and then.
   Status check_membership();
 
-  // Waits up to `timeout_ms` for messages and shows each; its bytes are good during the call only.
+  // Waits up to `timeout_ms` for messages and passes each to `show`; its bytes are valid during the call only.
   Status receive(int timeout_ms, const std::function<void(std::span<const std::byte>)>& show);
 
  private:
@@ -61,8 +60,8 @@ class GroupLink {
   Status register_buffers();
   struct Membership {
     FidPtr<fid_mc> mc;
-    bool stands = false;
-    bool stood = false;
+    bool joined = false;
+    bool was_joined = false;
   };
   Status join();
   Status await_membership(const Membership& membership);
@@ -94,7 +93,7 @@ class GroupLink {
   std::chrono::steady_clock::time_point next_check_{};
   void* descriptor_ = nullptr;
   uint64_t posted_ = 0;    // sends so far
-  uint64_t finished_ = 0;  // of these, completed
+  uint64_t finished_ = 0;  // completed sends
 };
 
 }  // namespace weft::tools

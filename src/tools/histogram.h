@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A log-linear histogram of times: every power of two is cut into the same number of equal steps, so that each value is
-// known to better than 1 % from 1 ns to centuries, in fixed memory and without sorting. (The idea is HdrHistogram's.)
+// A log-linear histogram of times, after HdrHistogram: every power of two is divided into the same number of equal
+// steps, which gives 1 % precision from 1 ns to centuries in fixed memory and without sorting. fi_pingpong(1).
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ class Histogram {
   uint64_t max() const noexcept { return max_; }
   double mean() const noexcept { return count_ ? sum_ / static_cast<double>(count_) : 0; }
 
-  // The smallest value that at least `percent` (0 < percent <= 100) of what was recorded does not exceed, at most 1 %
-  // too high and never above max(). 0 when nothing was recorded.
+  // The smallest value that at least `percent` (0 < percent <= 100) of the records do not exceed, at most 1 % too high
+  // and never above max(). 0 when nothing was recorded.
   uint64_t percentile(double percent) const noexcept;
 
  private:
@@ -43,7 +43,7 @@ class Histogram {
     const int shift = std::bit_width(value) - kStepBits - 1;
     return static_cast<std::size_t>(shift) * kSteps + (value >> shift);
   }
-  // The largest value that lands in the cell.
+  // The largest value of the cell.
   static constexpr uint64_t highest_in(std::size_t index) noexcept {
     if (index < 2 * kSteps) return index;
     const std::size_t shift = index / kSteps - 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Catching the library's log; see library_log.h.
+// A handler for the library's log; see library_log.h.
 #include "library_log.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace {
 
 // Never destroyed: the library may log until the process ends.
 struct Catcher {
-  std::mutex mutex;  // providers log from threads of their own
+  std::mutex mutex;  // providers log from their own threads, too
   std::vector<std::string> lines;
   fi_ops fid_ops{};
   fi_ops_log ops{};
@@ -44,7 +44,7 @@ int on_ready(const fi_provider* provider, fi_log_level level, fi_log_subsys subs
 void on_log(const fi_provider* provider, fi_log_level, fi_log_subsys, const char*, int, const char* message) {
   std::string_view text(message);
   while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  // The core speaks for all; a provider for itself.
+  // Lines of the core name the provider themselves.
   std::string line =
       provider->name == std::string_view("core") ? std::string(text) : fmt::format("{}: {}", provider->name, text);
   Catcher& self = catcher();
@@ -52,7 +52,7 @@ void on_log(const fi_provider* provider, fi_log_level, fi_log_subsys, const char
   if (std::find(self.lines.begin(), self.lines.end(), line) == self.lines.end()) self.lines.push_back(std::move(line));
 }
 
-// Breaks a line at blanks, so that it is readable on a terminal of 80 columns.
+// Breaks a line at blanks for a terminal of 80 columns.
 std::string folded(std::string_view line) {
   constexpr std::size_t kWidth = 78;
   std::string text = "  ";
@@ -91,7 +91,7 @@ void catch_library_log() {
   self.ops.log = on_log;
   self.fid.fid.ops = &self.fid_ops;
   self.fid.ops = &self.ops;
-  // A library that cannot do it prints its log itself.
+  // A library without fi_import_log prints its log itself.
   (void)fi_import_log(FI_VERSION(1, 13), 0, &self.fid);
 }
 
@@ -101,8 +101,8 @@ void print_getinfo_failure(int error) {
   std::lock_guard lock(self.mutex);
   const std::vector<std::string> lines = std::exchange(self.lines, {});
   if (lines.empty() && error == -FI_ENODATA)
-    fmt::print(stderr, "No provider offers what was asked for; FI_LOG_LEVEL=info may tell more.\n");
-  if (!lines.empty()) fmt::print(stderr, "What the library says about it:\n");
+    fmt::print(stderr, "No provider matches the request; FI_LOG_LEVEL=info may show more.\n");
+  if (!lines.empty()) fmt::print(stderr, "Reasons from the library:\n");
   for (const std::string& line : lines) fmt::print(stderr, "{}\n", folded(line));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Message sizes and counts as people write and read them. fi_pingpong(1) -S and OUTPUT.
+// Message sizes and counts as text. fi_pingpong(1) -S and OUTPUT.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace weft::tools {
 // 64 256 1k 4k 64k 1m
 std::vector<std::size_t> default_sizes();
 
-// 0, then every power of two and the middle between each two, up to 6 MiB.
+// 0, then every power of two and the middle between two neighbours, up to 6 MiB.
 std::vector<std::size_t> all_sizes();
 
 // "all", or sizes separated by commas: decimal numbers, each with an optional k, m or g (powers of 1024).

@@ -15,7 +15,7 @@ PingPong::PingPong(const Options& options, FabricLink& link, ControlChannel& con
 Status PingPong::run(std::size_t size, TestResult& result) {
   result = TestResult{};
   result.size = size;
-  WEFT_TRY(options_.client ? control_.ask_to_start() : control_.answer_start());
+  WEFT_TRY(options_.client ? control_.request_start() : control_.confirm_start());
   watch_.step(fmt::format("waiting for a message of {} bytes", size), Watch::Peer::kMustNotSpeak);
   result.start = Clock::now();
   Status exchanged = exchange(result);
@@ -30,9 +30,9 @@ Status PingPong::run(std::size_t size, TestResult& result) {
 }
 
 Status PingPong::exchange(TestResult& result) {
-  // A round trip is the time between two like moments: here, the arrivals of messages.
+  // A round trip is the time between the arrivals of two messages.
   Clock::time_point last = result.start;
-  bool last_counts = options_.client;  // the server has no arrival before its first
+  bool last_counts = options_.client;  // the server's first arrival only starts the first round trip
   for (uint64_t i = 0; i < options_.iterations; ++i) {
     if (options_.client) WEFT_TRY(send_one(result));
     WEFT_TRY(receive_one(result));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The test itself: the client sends a message, the server sends one of the same size back, as often as asked.
+// The test: the client sends a message and the server answers with one of the same size, repeatedly. fi_pingpong(1).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace weft::tools {
 
-// What one test measured; of a test that ended early, what it measured until then.
+// The results of one test; partial if the test ended early.
 struct TestResult {
   std::size_t size = 0;   // bytes in a message
   uint64_t sent = 0;      // messages by this side
@@ -30,12 +30,12 @@ class PingPong {
     bool client = false;
     uint64_t iterations = 10;
     uint64_t warmup = 0;  // round trips at the start of a test that the histogram leaves out
-    bool check = false;   // the content of every message
+    bool check = false;   // verify the content of every message
   };
   // Called after every message, with the time then.
   using Tick = std::function<void(const TestResult& so_far, Clock::time_point now)>;
 
-  // All outlive the object.
+  // All arguments must outlive the object.
   PingPong(const Options& options, FabricLink& link, ControlChannel& control, Watch& watch, Tick tick);
 
   // `result` is valid in any case.
@@ -51,7 +51,7 @@ class PingPong {
   ControlChannel& control_;
   Watch& watch_;
   Tick tick_;
-  // Over all tests; they number the checked contents.
+  // Messages of all tests; they number the checked contents.
   uint64_t filled_ = 0;
   uint64_t checked_ = 0;
 };

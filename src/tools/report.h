@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What fi_pingpong prints: the table as rows come in, the percentiles, one JSON document, the progress line.
+// The output of fi_pingpong: the table row by row, the percentiles, one JSON document, the progress line.
 // fi_pingpong(1) OUTPUT.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace weft::tools {
 
-// The numbers people look at. Times of one transfer are halves of round trips, in microseconds.
+// The printed numbers of a test. The time of one transfer is half a round trip, in microseconds.
 struct Summary {
   std::size_t size = 0;
   uint64_t sent = 0;
@@ -30,18 +30,18 @@ std::string table_header();
 std::string table_row(const Summary& summary);
 std::string percentile_table(const std::vector<Summary>& tests);
 
-// Describes a run besides its tests. Empty strings are left out of the JSON text.
+// The properties of a run. Empty strings are omitted from the JSON text.
 struct RunDescription {
   std::string version;
   bool client = false;
   std::string provider, fabric, domain, endpoint, protocol;
   bool tagged = false;
   bool checked = false;
-  std::string error;  // why it ended early
+  std::string error;  // reason for an early end
 };
 std::string json_document(const RunDescription& run, const std::vector<Summary>& tests);
 
-// One line on standard error, rewritten a few times a second; nothing for tests that are over soon.
+// One line on standard error, rewritten a few times a second; nothing for short tests.
 class ProgressLine {
  public:
   ProgressLine(bool enabled, uint64_t iterations) : enabled_(enabled), iterations_(iterations) {}
@@ -49,7 +49,7 @@ class ProgressLine {
   void tick(const TestResult& so_far, Clock::time_point now) {
     if (enabled_ && now >= next_) show(so_far, now);
   }
-  // Before anything else is printed, and at the end of a test.
+  // Call before any other output, and at the end of a test.
   void clear();
 
  private:

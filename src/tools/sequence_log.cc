@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Numbered messages; see sequence_log.h.
+// Statistics of numbered messages; see sequence_log.h.
 #include "sequence_log.h"
 
 #include <endian.h>
@@ -47,7 +47,7 @@ void SequenceLog::record(const Stamp& stamp, std::size_t len, uint64_t now_ns) {
       mark(missing, false);
     next_ = sequence + 1;
   } else if (sequence < first_) {
-    first_ = sequence;  // it overtook nobody: we came in the middle of a disorder
+    first_ = sequence;  // the receiver joined in the middle of a reordered burst
     ++reordered_;
   } else if (next_ - sequence <= kWindow && seen(sequence)) {
     ++repeated_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The end of waits; see watch.h.
+// Limits of waits; see watch.h.
 #include "watch.h"
 
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ void on_signal(int) {
 void catch_signal(int number) {
   struct sigaction action {};
   action.sa_handler = on_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // no SA_RESTART: poll() has to return
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // no SA_RESTART: poll() must return
   sigaction(number, &action, nullptr);
 }
 
@@ -31,7 +31,7 @@ Watch::Watch(std::chrono::seconds deadline, std::chrono::seconds silence)
     : deadline_(deadline.count() ? Clock::now() + deadline : Clock::time_point::max()),
       deadline_after_(deadline),
       silence_(silence),
-      heard_(Clock::now()) {
+      last_activity_(Clock::now()) {
   catch_signal(SIGINT);
   catch_signal(SIGTERM);
 }
@@ -39,31 +39,31 @@ Watch::Watch(std::chrono::seconds deadline, std::chrono::seconds silence)
 void Watch::step(std::string what, Peer peer) {
   what_ = std::move(what);
   peer_ = peer;
-  heard();
+  peer_active();
 }
 
 bool Watch::interrupted() noexcept {
   return signal_seen != 0;
 }
 
-Status Watch::look_at_socket() const {
+Status Watch::check_socket() const {
   if (socket_ < 0) return {};
   char byte;
   const ssize_t size = recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (size == 0) return fail(FI_ECONNRESET, "{}: the peer is gone", what_);
+  if (size == 0) return fail(FI_ECONNRESET, "{}: the peer has ended", what_);
   if (size < 0 && errno != EAGAIN && errno != EINTR)
-    return fail(FI_ECONNRESET, "{}: the peer is gone ({})", what_, std::strerror(errno));
+    return fail(FI_ECONNRESET, "{}: the peer has ended ({})", what_, std::strerror(errno));
   if (size > 0 && peer_ == Peer::kMustNotSpeak)
-    return fail(FI_EIO, "{}: the peer is done already; -I and -S must be the same on both sides", what_);
+    return fail(FI_EIO, "{}: the peer finished early; -I and -S must be the same on both sides", what_);
   return {};
 }
 
 Status Watch::check() {
   if (interrupted()) return fail(FI_EINTR, "interrupted while {}", what_);
-  WEFT_TRY(look_at_socket());
+  WEFT_TRY(check_socket());
   const Clock::time_point now = Clock::now();
-  if (now >= deadline_) return fail(FI_ETIMEDOUT, "{}: the {} s of --timeout are over", what_, deadline_after_.count());
-  if (peer_ != Peer::kMayIdle && silence_.count() && now - heard_ >= silence_)
+  if (now >= deadline_) return fail(FI_ETIMEDOUT, "{}: --timeout of {} s reached", what_, deadline_after_.count());
+  if (peer_ != Peer::kMayIdle && silence_.count() && now - last_activity_ >= silence_)
     return fail(FI_ETIMEDOUT, "{}: the peer has been silent for {} s", what_, silence_.count());
   return {};
 }

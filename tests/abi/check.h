@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How the programs in C end when something is not as it should be.
+// CHECK ends a C program with a message when its condition is false.
 #pragma once
 
 #include <stdio.h>

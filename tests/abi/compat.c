@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A program of version node FABRIC_<NODE/10>.<...>, as its linker would have bound it: fi_getinfo, fi_dupinfo,
-// fi_freeinfo and fi_fabric at that node, with that node's structures. Everything handed to the library ends at a page
-// that must not be touched, so reading one byte more than the old layout has is a crash. fi_getinfo(3), fi_fabric(3).
+// A program of version node FABRIC_<NODE/10>.<...>: it binds fi_getinfo, fi_dupinfo, fi_freeinfo and fi_fabric at that
+// node and uses that node's structures. Every object passed to the library ends at a page without access, so a read
+// past the old layout crashes. fi_getinfo(3), fi_fabric(3).
 #include "old_layout.h"
 
 #include <netinet/in.h>
@@ -40,7 +40,7 @@ BIND(fi_fabric, "1.0");
 BIND(fi_fabric, "1.1");
 #endif
 
-// The newest release whose programs bind this node.
+// The newest release with programs of this node.
 static uint32_t api_version(void) {
   switch (NODE) {
     case 10:
@@ -171,7 +171,7 @@ static void duplicates(void) {
   old_fi_freeinfo(copy);
 }
 
-// Attributes that are not there stay away.
+// Absent attributes stay absent.
 static void duplicates_sparse(void) {
   struct old_ep_attr ep = {.type = kEpMsg};
   struct old_info sparse = {.caps = 2, .ep_attr = AT_PAGE_END(ep)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What functions.sh cannot compare with 1.17: the inlines and macros that are newer, the answer of guarded calls to a
-// table that ends before their slot, and the logging macros. Runs without the library. fi_fabric(3), fi_provider(3).
+// Tests of parts that functions.sh cannot compare with 1.17: newer inlines and macros, guarded calls on a table that
+// ends before their slot, and the logging macros. Runs without the library. fi_fabric(3), fi_provider(3).
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# layout.sh CC SOURCE_DIR WEFT_INCLUDE STOCK_INCLUDE WORK_DIR: everything the public headers define (struct sizes, member
-# offsets, enumerators, macros, prototypes) has the same value in 1.17's headers and in ours, but for what
-# layout_changes.list reviews. Names come from the compiler's debug information, so nothing can be forgotten.
+# layout.sh CC SOURCE_DIR WEFT_INCLUDE STOCK_INCLUDE WORK_DIR: every definition of the public headers (struct sizes, member
+# offsets, enumerators, macros) has the same value in 1.17's headers and in ours, except those that layout_changes.list
+# reviews. Names come from the compiler's debug information, so that the list is complete.
 set -eu
 cc=$1 here=$2 weft=$3 stock=$4 work=$5
 . "$here/skip.sh"
@@ -10,7 +10,7 @@ cc=$1 here=$2 weft=$3 stock=$4 work=$5
 mkdir -p "$work"
 cd "$work"
 
-# names INCLUDE OUTPUT: what one set of headers defines.
+# names INCLUDE OUTPUT: the definitions of one set of headers.
 names() {
   echo '#include "all_headers.h"' >"$2.c"
   $cc -std=c11 -D_GNU_SOURCE -I"$1" -I"$here" -g -fno-eliminate-unused-debug-types -c "$2.c" -o "$2.o"

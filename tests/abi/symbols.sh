@@ -14,7 +14,7 @@ exported() { nm -D --defined-only --with-symbol-versions "$1" | awk '$2 != "A" {
 
 if [ -n "$stock" ]; then
   [ -e "$stock" ] || skip "Debian's libfabric1 is not installed ($stock)"
-  # What was the default in 1.17 may be a compat version today: compare without the second @.
+  # A default version of 1.17 may be a compat version today: compare without the second @.
   exported "$library" | sed 's/@@/@/' | LC_ALL=C sort >ours.found
   missing=$(exported "$stock" | sed 's/@@/@/' | LC_ALL=C sort | LC_ALL=C comm -23 - ours.found)
   [ -z "$missing" ] || fail "1.17 exports these and we do not: $missing"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The API from C: every object of a connected endpoint over tcp is opened, bound, asked and closed, children first, and
-// a parent refuses to close before its children. fi_getinfo(3), fi_fabric(3), fi_domain(3), fi_eq(3), fi_cq(3),
+// The API from C: every object of a connected endpoint over tcp is opened, bound, queried and closed, children first,
+// and a parent refuses to close before its children. fi_getinfo(3), fi_fabric(3), fi_domain(3), fi_eq(3), fi_cq(3),
 // fi_cntr(3), fi_mr(3), fi_endpoint(3), fi_cm(3).
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -42,7 +42,7 @@ static struct fi_info* get_info(uint64_t flags) {
   return info;
 }
 
-// Listens and gives its address to whoever asks.
+// Listens and returns its address.
 static void walk_passive(struct fid_fabric* fabric, struct fi_info* info) {
   struct fi_eq_attr eq_attr = {.size = 8, .wait_obj = FI_WAIT_UNSPEC};
   struct fid_eq* eq;
@@ -82,7 +82,7 @@ static void walk_active(struct fid_fabric* fabric, struct fid_domain* domain, st
   OK(fi_ep_bind(ep, &cntr->fid, FI_SEND));
   OK(fi_enable(ep));
 
-  // Nothing happened yet, and the queues say so.
+  // The queues are empty.
   uint32_t event;
   struct fi_eq_cm_entry cm;
   struct fi_cq_data_entry done;

@@ -26,7 +26,7 @@ case $plan in
   tcp | udp) exec "$runner" --plan $plan --weft "$weft" --command "$command" "$@" ;;
 esac
 
-# What is written in the guest stays there, but for one folder.
+# Files written in the guest stay there, except in one folder.
 results=$build/verbs-report
 output=
 words=$#
@@ -46,7 +46,7 @@ if [ "${RXE_MODE:=count}" = count ]; then
   set -- --counted "$@"
 fi
 if [ $plan = rdm ]; then
-  export FI_UNIVERSE_SIZE=16  # else libfabric wants a longer completion queue than Soft-RoCE has
+  export FI_UNIVERSE_SIZE=16  # otherwise libfabric requires a longer completion queue than Soft-RoCE has
 fi
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 sh "$root/tests/rxe/run.sh" -t 3600 -m 3000 -o "$results" "$runner" --plan $plan --weft "$weft" \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Nothing posted is ever forgotten: at the end of an endpoint, posted = completed + failed + canceled, each operation
-// exactly once. fi_cm(3) and fi_endpoint(3) leave the choice; this library promises to account for all.
+// Every posted operation is accounted for: at the end of an endpoint, posted = completed + failed + canceled, each
+// operation exactly once. fi_cm(3) and fi_endpoint(3) leave the choice; this library promises it.
 #include <rdma/fi_rma.h>
 
 #include <map>
@@ -19,7 +19,7 @@ const HintsEditor kRma = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA; };
 constexpr size_t kCount = 24;
 constexpr size_t kChunk = 256 * 1024;
 
-// A pair with many operations of every kind under way in both directions.
+// A pair with many outstanding operations of every kind in both directions.
 struct Busy {
   explicit Busy(const Target& target)
       : fabric(target, kRma),
@@ -50,7 +50,7 @@ struct Busy {
     if (rc == 0) posted[side].insert({&contexts[next++], 0});
   }
 
-  // Reads what the queues of one side hold by now and ticks it off.
+  // Reads the current entries of one side's queues and counts them.
   void collect(int side) {
     for (CompletionQueue* cq : {&pair.node(side).tx(), &pair.node(side).rx()}) {
       for (;;) {
@@ -83,7 +83,7 @@ struct Busy {
   NEEDS(kRma, "FI_RMA"); \
   Busy scene(target())
 
-TEST_P(Accounting, EverythingCompletesWhenNobodyInterferes) {
+TEST_P(Accounting, EverythingCompletesWithoutDisturbance) {
   BUSY_SCENE();
   const auto deadline = after(kPatience);
   size_t open = 1;
@@ -105,7 +105,7 @@ TEST_P(Accounting, ShutdownAccountsForEverythingLocallyBeforeItReturns) {
   scene.expect_all_accounted(0);
 }
 
-TEST_P(Accounting, ShutdownEventOfThePeerIsItsLastWord) {
+TEST_P(Accounting, ShutdownEventOfThePeerIsItsLast) {
   BUSY_SCENE();
   for (int i = 0; i < 20; ++i) driver::poke();
   ASSERT_EQ(fi_shutdown(scene.pair.a().ep(), 0), 0);
@@ -136,7 +136,7 @@ TEST_P(Accounting, CompletedOperationsAreNotReportedAsCanceled) {
     ASSERT_EQ(pair.a().send(buffer, 8, &sent), 0);
     ASSERT_TRUE(pair.a().tx().wait().ok());
   }
-  ASSERT_TRUE(reaches(counter.get(), 2)) << "both have arrived, nobody has read them";
+  ASSERT_TRUE(reaches(counter.get(), 2)) << "both have arrived, none was read";
   pair.b().close();
   for (int i = 0; i < 4; ++i) {
     const Completion completion = pair.b().rx().read();

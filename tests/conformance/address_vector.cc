@@ -12,12 +12,12 @@ CONFORMANCE_TOPIC(AddressVector);
 
 namespace {
 
-// Whether inserting an address asks the network for who is there: then somebody has to be.
+// Whether inserting an address looks the peer up in the network: then the peer must exist.
 bool asks_the_network(const Target& target) {
   return target.provider == "verbs" && target.ep_type == FI_EP_DGRAM;
 }
 
-// Endpoints at the addresses that a vector is to hold, where they are asked for.
+// Endpoints at the addresses that a vector will contain, where lookups need them.
 class Inhabitants {
  public:
   explicit Inhabitants(const Fabric& fabric) : fabric_(fabric) {}
@@ -85,7 +85,7 @@ TEST_P(AddressVector, TableInsertsWithoutAnOutputArray) {
   EXPECT_EQ(scene.lookup(2), scene.expected(1002));
 }
 
-TEST_P(AddressVector, MapGivesValuesThatLeadBackToTheAddress) {
+TEST_P(AddressVector, MapValuesResolveToTheAddress) {
   Scene scene(target(), FI_AV_MAP);
   const auto bytes = scene.addresses(1000, 3);
   fi_addr_t out[3] = {};
@@ -104,7 +104,7 @@ TEST_P(AddressVector, UnspecifiedTypeIsFilledIn) {
   EXPECT_TRUE(attr.type == FI_AV_TABLE || attr.type == FI_AV_MAP);
 }
 
-TEST_P(AddressVector, LookupTruncatesAndTellsTheSize) {
+TEST_P(AddressVector, LookupTruncatesAndReportsTheSize) {
   Scene scene(target());
   const auto bytes = scene.addresses(1000, 1);
   ASSERT_EQ(fi_av_insert(scene.av.get(), bytes.data(), 1, nullptr, 0, nullptr), 1);
@@ -187,7 +187,7 @@ TEST_P(AddressVector, InsertsvcResolvesNodeAndService) {
 TEST_P(AddressVector, InsertsymCountsThroughServicesThenNodes) {
   Scene scene(target());
   if (target().addr_format != FI_SOCKADDR_IN) GTEST_SKIP() << "the host addresses counted here are IPv4";
-  if (asks_the_network(target())) GTEST_SKIP() << "nobody is at the hosts counted here, and that is noticed";
+  if (asks_the_network(target())) GTEST_SKIP() << "no endpoint is at the hosts counted here, and that is detected";
   fi_addr_t out[4];
   ASSERT_EQ(fi_av_insertsym(scene.av.get(), "10.1.1.1", 2, "5000", 2, out, 0, nullptr), 4);
   const char* hosts[] = {"10.1.1.1", "10.1.1.1", "10.1.1.2", "10.1.1.2"};
@@ -212,7 +212,7 @@ TEST_P(AddressVector, AsynchronousInsertReportsToTheEventQueue) {
       opened<fid_av>("fi_av_open", [&](fid_av** v) { return fi_av_open(fabric.domain(), &attr, v, nullptr); });
   ASSERT_EQ(fi_av_bind(av.get(), eq.fid(), 0), 0);
   const Address good = Address::numeric(target().address, 1234);
-  std::vector<char> bytes(3 * good.size, 0);  // the middle one is no address
+  std::vector<char> bytes(3 * good.size, 0);  // the middle one is not an address
   std::memcpy(bytes.data(), good.get(), good.size);
   std::memcpy(bytes.data() + 2 * good.size, good.get(), good.size);
   bytes[2 * good.size + 3] ^= 1;  // another port

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Atomic operations: what is offered works and is atomic, all else is refused and changes nothing; fi_atomic(3).
+// Atomic operations: offered ones work and are atomic, all others are refused and change nothing; fi_atomic(3).
 #include <rdma/fi_atomic.h>
 
 #include <thread>
@@ -74,7 +74,7 @@ struct Scene {
 #define NEEDS_OPERATION(op, ...) \
   if (!scene.has(op __VA_OPT__(, ) __VA_ARGS__)) GTEST_SKIP() << "this device has no " #op
 
-TEST_P(Atomics, DomainAndEndpointSayTheSame) {
+TEST_P(Atomics, DomainAndEndpointReportTheSame) {
   ATOMIC_SCENE();
   size_t offered = 0;
   for (int type = FI_INT8; type <= FI_LONG_DOUBLE_COMPLEX; ++type) {
@@ -104,7 +104,7 @@ TEST_P(Atomics, DomainAndEndpointSayTheSame) {
   EXPECT_GT(offered, 0u) << "FI_ATOMIC is offered, so something must be";
 }
 
-TEST_P(Atomics, WhatIsNotOfferedIsRefused) {
+TEST_P(Atomics, OperationsThatAreNotOfferedAreRefused) {
   ATOMIC_SCENE();
   scene.target_value() = 1000;
   scene.operand() = 1;
@@ -135,7 +135,7 @@ TEST_P(Atomics, SumAddsAtTheTarget) {
   EXPECT_EQ(scene.operand(), 2u);
 }
 
-TEST_P(Atomics, FetchGivesTheValueBefore) {
+TEST_P(Atomics, FetchReturnsThePreviousValue) {
   ATOMIC_SCENE();
   NEEDS_OPERATION(FI_SUM, FI_FETCH_ATOMIC);
   scene.target_value() = ~uint64_t{0};
@@ -161,7 +161,7 @@ TEST_P(Atomics, ReadNeedsNoOperandAndChangesNothing) {
   EXPECT_EQ(scene.target_value(), 0x0123456789abcdefu);
 }
 
-TEST_P(Atomics, CompareSwapsOnlyWhatIsEqual) {
+TEST_P(Atomics, CompareSwapsOnlyEqualElements) {
   ATOMIC_SCENE();
   NEEDS_OPERATION(FI_CSWAP, FI_COMPARE_ATOMIC);
   scene.target_value() = 7;
@@ -190,7 +190,7 @@ TEST_P(Atomics, InjectedUpdateGivesNoCompletion) {
             0);
   operand = 0;
   scene.operand() = 0;
-  ASSERT_EQ(scene.fetch(FI_SUM), 0);  // comes behind it
+  ASSERT_EQ(scene.fetch(FI_SUM), 0);  // completes after it
   scene.expect_done();
   EXPECT_EQ(scene.result(), 5u);
   EXPECT_TRUE(scene.pair.a().tx().stays_silent(milliseconds(20)));
@@ -297,7 +297,7 @@ TEST_P(Atomics, MemoryThatMayNotBeWrittenIsNotUpdated) {
 
 namespace {
 
-// `ranges` pieces there for pieces here of other lengths, 4 elements in all.
+// `ranges` remote pieces for local pieces of other lengths, 4 elements in total.
 void scatter_and_gather(Scene& scene) {
   auto* const local = reinterpret_cast<uint64_t*>(scene.local.data());
   auto* const remote = reinterpret_cast<uint64_t*>(scene.remote.data());
@@ -318,7 +318,7 @@ void scatter_and_gather(Scene& scene) {
 
 }  // namespace
 
-TEST_P(Atomics, PiecesHereAndThereNeedNotMatch) {
+TEST_P(Atomics, LocalAndRemoteVectorsNeedNotMatch) {
   ATOMIC_SCENE();
   size_t most = 0;
   if (fi_fetch_atomicvalid(scene.ep(), kType, FI_SUM, &most) != 0 || most < 4)
@@ -348,7 +348,7 @@ TEST_P(Atomics, AsManyElementsAsOfferedAreUpdated) {
   EXPECT_TRUE(was.holds_pattern(1, bytes));
 }
 
-TEST_P(Atomics, AccessesBehindAnUpdateFindItDone) {
+TEST_P(Atomics, AccessesBehindAnUpdateSeeItsResult) {
   ATOMIC_SCENE();
   NEEDS_OPERATION(FI_SUM);
   constexpr uint64_t kPromise = FI_ORDER_RAW | FI_ORDER_WAW;
@@ -378,7 +378,7 @@ TEST_P(Atomics, AccessesBehindAnUpdateFindItDone) {
   }
 }
 
-TEST_P(Atomics, MemoryThatIsGoneOrTooShortIsNotUpdated) {
+TEST_P(Atomics, ClosedOrTooShortMemoryIsNotUpdated) {
   ATOMIC_SCENE();
   NEEDS_OPERATION(FI_SUM, FI_FETCH_ATOMIC);
   if (target().connected()) GTEST_SKIP() << "a refusal ends the connection";

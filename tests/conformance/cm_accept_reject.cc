@@ -9,12 +9,12 @@ CONFORMANCE_TOPIC(CmAcceptReject);
 TEST_P(CmAcceptReject, AcceptedRequestGivesConnectedOnBothSides) {
   CONNECTED_ONLY();
   Asking asking(target());
-  auto& [fabric, listener, asker, request] = asking;
+  auto& [fabric, listener, client, request] = asking;
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
-  asker.eq().expect(FI_CONNECTED, asker.fid());
+  client.eq().expect(FI_CONNECTED, client.fid());
   answerer.eq().expect(FI_CONNECTED, answerer.fid());
-  EXPECT_TRUE(asker.eq().stays_silent());
+  EXPECT_TRUE(client.eq().stays_silent());
   EXPECT_TRUE(answerer.eq().stays_silent());
   EXPECT_TRUE(listener.eq().stays_silent());
 }
@@ -22,7 +22,7 @@ TEST_P(CmAcceptReject, AcceptedRequestGivesConnectedOnBothSides) {
 TEST_P(CmAcceptReject, ConnectedOnAcceptingSideNamesTheEndpointNotTheListener) {
   CONNECTED_ONLY();
   Asking asking(target());
-  auto& [fabric, listener, asker, request] = asking;
+  auto& [fabric, listener, client, request] = asking;
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
   const Event event = answerer.eq().expect(FI_CONNECTED, answerer.fid());
@@ -30,10 +30,10 @@ TEST_P(CmAcceptReject, ConnectedOnAcceptingSideNamesTheEndpointNotTheListener) {
   EXPECT_EQ(event.fid->context, &answerer);
 }
 
-TEST_P(CmAcceptReject, AcceptingEndpointMaySayItsEventsToTheListenersQueue) {
+TEST_P(CmAcceptReject, AcceptingEndpointMayReportToTheListenersQueue) {
   CONNECTED_ONLY();
   Asking asking(target());
-  auto& [fabric, listener, asker, request] = asking;
+  auto& [fabric, listener, client, request] = asking;
   CompletionQueue cq(fabric);
   const auto ep = opened<fid_ep>(
       "fi_endpoint", [&](fid_ep** e) { return fi_endpoint(asking.fabric.domain(), asking.request.get(), e, nullptr); });
@@ -41,47 +41,47 @@ TEST_P(CmAcceptReject, AcceptingEndpointMaySayItsEventsToTheListenersQueue) {
   ASSERT_EQ(fi_ep_bind(ep.get(), cq.fid(), FI_TRANSMIT | FI_RECV), 0) << "one CQ may serve both directions";
   ASSERT_EQ(fi_accept(ep.get(), nullptr, 0), 0);
   listener.eq().expect(FI_CONNECTED, &ep->fid);
-  asker.eq().expect(FI_CONNECTED, asker.fid());
+  client.eq().expect(FI_CONNECTED, client.fid());
 }
 
 TEST_P(CmAcceptReject, AcceptingEndpointMayLiveInAnotherDomainOfTheFabric) {
   CONNECTED_ONLY();
   Fabric fabric(target()), other(target());
   Listener listener(fabric);
-  Node asker(other);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  Node client(other);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
-  asker.eq().expect(FI_CONNECTED, asker.fid());
-  expect_round_trip(asker, answerer);
+  client.eq().expect(FI_CONNECTED, client.fid());
+  expect_round_trip(client, answerer);
 }
 
-TEST_P(CmAcceptReject, RejectedRequestGivesErrorEntryToTheAsker) {
+TEST_P(CmAcceptReject, RejectedRequestGivesErrorEntryToTheClient) {
   CONNECTED_ONLY();
   Asking asking(target());
-  auto& [fabric, listener, asker, request] = asking;
+  auto& [fabric, listener, client, request] = asking;
   ASSERT_EQ(fi_reject(listener.pep(), request->handle, nullptr, 0), 0);
-  const Event event = asker.eq().expect(Event::kError, asker.fid());
+  const Event event = client.eq().expect(Event::kError, client.fid());
   EXPECT_EQ(event.err, FI_ECONNREFUSED) << event;
   EXPECT_TRUE(event.err_data.empty()) << event;
   EXPECT_FALSE(event.sentence.empty());
-  EXPECT_TRUE(asker.eq().stays_silent()) << "exactly one terminal event";
+  EXPECT_TRUE(client.eq().stays_silent()) << "exactly one terminal event";
   EXPECT_TRUE(listener.eq().stays_silent());
 }
 
 TEST_P(CmAcceptReject, RequestsMayBeAnsweredInAnyOrder) {
   CONNECTED_ONLY();
-  constexpr int kAskers = 4;
+  constexpr int kClients = 4;
   Fabric fabric(target());
   Listener listener(fabric);
-  std::vector<std::unique_ptr<Node>> askers;
-  std::vector<InfoPtr> requests(kAskers);
-  for (int i = 0; i < kAskers; ++i) {
-    askers.push_back(std::make_unique<Node>(fabric));
-    ASSERT_EQ(askers.back()->connect(listener.address(), std::string(1, static_cast<char>('0' + i))), 0);
+  std::vector<std::unique_ptr<Node>> clients;
+  std::vector<InfoPtr> requests(kClients);
+  for (int i = 0; i < kClients; ++i) {
+    clients.push_back(std::make_unique<Node>(fabric));
+    ASSERT_EQ(clients.back()->connect(listener.address(), std::string(1, static_cast<char>('0' + i))), 0);
   }
-  for (int i = 0; i < kAskers; ++i) {
+  for (int i = 0; i < kClients; ++i) {
     std::vector<char> data;
     InfoPtr request = listener.next_request(&data);
     ASSERT_FALSE(data.empty());
@@ -90,27 +90,27 @@ TEST_P(CmAcceptReject, RequestsMayBeAnsweredInAnyOrder) {
   std::vector<std::unique_ptr<Node>> answerers;
   for (int i : {3, 1}) {
     ASSERT_EQ(fi_reject(listener.pep(), requests[i]->handle, nullptr, 0), 0);
-    EXPECT_EQ(askers[i]->eq().expect(Event::kError, askers[i]->fid()).err, FI_ECONNREFUSED);
+    EXPECT_EQ(clients[i]->eq().expect(Event::kError, clients[i]->fid()).err, FI_ECONNREFUSED);
   }
   for (int i : {2, 0}) {
     answerers.push_back(std::make_unique<Node>(fabric, NodeOptions{}, requests[i].get()));
     ASSERT_EQ(answerers.back()->accept(), 0);
-    askers[i]->eq().expect(FI_CONNECTED, askers[i]->fid());
+    clients[i]->eq().expect(FI_CONNECTED, clients[i]->fid());
     answerers.back()->eq().expect(FI_CONNECTED, answerers.back()->fid());
-    expect_round_trip(*askers[i], *answerers.back());
+    expect_round_trip(*clients[i], *answerers.back());
   }
 }
 
-TEST_P(CmAcceptReject, AcceptAfterTheAskerVanishedEndsInExactlyOneTerminalEvent) {
+TEST_P(CmAcceptReject, AcceptAfterTheClientClosedEndsInExactlyOneTerminalEvent) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  auto asker = std::make_unique<Node>(fabric);
-  ASSERT_EQ(asker->connect(listener.address()), 0);
+  auto client = std::make_unique<Node>(fabric);
+  ASSERT_EQ(client->connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
-  asker.reset();
+  client.reset();
   Node answerer(fabric, {}, request.get());
-  if (answerer.accept() != 0) return;  // told at once: fine as well
+  if (answerer.accept() != 0) return;  // reported at once: fine as well
   Event event = answerer.eq().wait();
   if (event.type == FI_CONNECTED) event = answerer.eq().wait();  // the accept crossed the close on the wire
   EXPECT_TRUE(event.type == FI_SHUTDOWN || event.type == Event::kError) << event;
@@ -118,35 +118,35 @@ TEST_P(CmAcceptReject, AcceptAfterTheAskerVanishedEndsInExactlyOneTerminalEvent)
   EXPECT_TRUE(answerer.eq().stays_silent());
 }
 
-TEST_P(CmAcceptReject, RejectAfterTheAskerVanishedHurtsNobody) {
+TEST_P(CmAcceptReject, RejectAfterTheClientClosedHasNoEffect) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Pair bystanders(fabric);
   Listener listener(fabric);
-  auto asker = std::make_unique<Node>(fabric);
-  ASSERT_EQ(asker->connect(listener.address()), 0);
+  auto client = std::make_unique<Node>(fabric);
+  ASSERT_EQ(client->connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
-  asker.reset();
-  fi_reject(listener.pep(), request->handle, "no", 2);  // may or may not notice
+  client.reset();
+  fi_reject(listener.pep(), request->handle, "no", 2);  // may or may not report it
   Node next(fabric);
   ASSERT_EQ(next.connect(listener.address()), 0);
   EXPECT_TRUE(listener.next_request());
-  expect_talking(bystanders);
+  expect_exchange(bystanders);
 }
 
-TEST_P(CmAcceptReject, ClosingTheEndpointMadeForARequestTellsTheAsker) {
+TEST_P(CmAcceptReject, ClosingTheEndpointMadeForARequestNotifiesTheClient) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   {
     const InfoPtr request = listener.next_request();
     Node answerer(fabric, {}, request.get());  // closed without fi_accept
   }
-  const Event event = asker.eq().expect(Event::kError, asker.fid());
+  const Event event = client.eq().expect(Event::kError, client.fid());
   EXPECT_NE(event.err, 0);
-  EXPECT_TRUE(asker.eq().stays_silent());
+  EXPECT_TRUE(client.eq().stays_silent());
 }
 
 TEST_P(CmAcceptReject, AcceptWithoutARequestIsRefused) {

@@ -32,11 +32,11 @@ void expect_timed_out(Node& node, Clock::time_point start) {
 void expect_connect_times_out(const Target& target, BlackHole::Kind kind) {
   Fabric fabric(target);
   const BlackHole hole(fabric, kind);
-  Node asker(fabric);
-  ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
+  Node client(fabric);
+  ASSERT_EQ(set_timeout(client, kTimeoutMs), 0);
   const auto start = Clock::now();
-  ASSERT_EQ(asker.connect(hole.address()), 0);
-  expect_timed_out(asker, start);
+  ASSERT_EQ(client.connect(hole.address()), 0);
+  expect_timed_out(client, start);
 }
 
 }  // namespace
@@ -51,15 +51,15 @@ TEST_P(CmDeadline, ConnectToAFullBacklogTimesOut) {
   expect_connect_times_out(target(), BlackHole::kFull);
 }
 
-// The kernel alone would try for minutes, so returning long before the deadline is returning without having waited.
+// The kernel alone would try for minutes, so a return long before the deadline means that the call did not wait.
 TEST_P(CmDeadline, ConnectItselfDoesNotBlock) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   const BlackHole hole(fabric, BlackHole::kFull);
-  Node asker(fabric);
-  ASSERT_EQ(set_timeout(asker, kWaitMs), 0);
+  Node client(fabric);
+  ASSERT_EQ(set_timeout(client, kWaitMs), 0);
   const auto start = Clock::now();
-  ASSERT_EQ(asker.connect(hole.address()), 0);
+  ASSERT_EQ(client.connect(hole.address()), 0);
   EXPECT_LT(elapsed_ms(start), kPromptMs);
 }
 
@@ -67,29 +67,29 @@ TEST_P(CmDeadline, ListenerThatNeverAnswersTimesOut) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
+  Node client(fabric);
+  ASSERT_EQ(set_timeout(client, kTimeoutMs), 0);
   const auto start = Clock::now();
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
-  expect_timed_out(asker, start);
+  expect_timed_out(client, start);
 }
 
-TEST_P(CmDeadline, PeerThatDripsDoesNotProlongTheDeadline) {
+TEST_P(CmDeadline, SlowAnswerDoesNotExtendTheDeadline) {
   CONNECTED_ONLY();
   if (!speaks_tcp()) GTEST_SKIP() << "speaks the tcp wire protocol";
   Fabric fabric(target());
   const raw::Socket hole = raw::Socket::listening(target().address);
-  Node asker(fabric);
-  ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
+  Node client(fabric);
+  ASSERT_EQ(set_timeout(client, kTimeoutMs), 0);
   const auto start = Clock::now();
-  ASSERT_EQ(asker.connect(hole.address()), 0);
+  ASSERT_EQ(client.connect(hole.address()), 0);
   raw::Socket peer = raw::Socket(hole.fd() >= 0 ? ::accept4(hole.fd(), nullptr, nullptr, SOCK_CLOEXEC) : -1);
   const std::string answer = raw::cm_message(raw::kConnresp);
   Event event;
   for (size_t i = 0; i + 1 < answer.size() && event.type == Event::kNothing; ++i) {
     peer.write(answer.substr(i, 1));
-    event = asker.eq().wait(after(milliseconds(50)));
+    event = client.eq().wait(after(milliseconds(50)));
   }
   EXPECT_EQ(event.type, static_cast<int>(Event::kError)) << event;
   EXPECT_LE(elapsed_ms(start), kTimeoutMs + kSlackMs);
@@ -99,11 +99,11 @@ TEST_P(CmDeadline, SentenceNamesPhaseAddressesAndTime) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   const BlackHole hole(fabric, BlackHole::kSilent);
-  Node asker(fabric);
-  ASSERT_EQ(set_timeout(asker, kTimeoutMs), 0);
-  ASSERT_EQ(asker.connect(hole.address()), 0);
-  const Address own = Address::local_name(asker.fid());
-  const Event event = asker.eq().expect(Event::kError, asker.fid());
+  Node client(fabric);
+  ASSERT_EQ(set_timeout(client, kTimeoutMs), 0);
+  ASSERT_EQ(client.connect(hole.address()), 0);
+  const Address own = Address::local_name(client.fid());
+  const Event event = client.eq().expect(Event::kError, client.fid());
   const auto says = [&](const std::string& part) { return event.sentence.find(part) != std::string::npos; };
   EXPECT_TRUE(says(target().address)) << event.sentence;
   EXPECT_TRUE(says(std::to_string(hole.address().port()))) << event.sentence;
@@ -116,14 +116,14 @@ TEST_P(CmDeadline, ZeroMeansNoDeadline) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(set_timeout(asker, 0), 0);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  Node client(fabric);
+  ASSERT_EQ(set_timeout(client, 0), 0);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
-  EXPECT_TRUE(asker.eq().stays_silent(milliseconds(2 * kTimeoutMs)));
+  EXPECT_TRUE(client.eq().stays_silent(milliseconds(2 * kTimeoutMs)));
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
-  asker.eq().expect(FI_CONNECTED, asker.fid());
+  client.eq().expect(FI_CONNECTED, client.fid());
 }
 
 TEST_P(CmDeadline, DeadlineEndsWithTheConnection) {
@@ -136,7 +136,7 @@ TEST_P(CmDeadline, DeadlineEndsWithTheConnection) {
   };
   Pair pair(fabric, hurried);
   EXPECT_TRUE(pair.a().eq().stays_silent(milliseconds(1250)));
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 TEST_P(CmDeadline, OptionIsCheckedAndReadBack) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_listen and the FI_CONNREQ event it leads to; fi_cm(3), fi_eq(3).
+// fi_listen and the FI_CONNREQ event; fi_cm(3), fi_eq(3).
 #include "fixture/node.h"
 
 namespace cm_listen {
@@ -19,8 +19,8 @@ TEST_P(CmListen, RequestIsReportedWithFidOfPassiveEndpoint) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const Event event = listener.eq().wait();
   ASSERT_EQ(event.type, static_cast<int>(FI_CONNREQ)) << event;
   EXPECT_EQ(event.fid, listener.fid());
@@ -32,7 +32,7 @@ TEST_P(CmListen, RequestIsReportedWithFidOfPassiveEndpoint) {
 TEST_P(CmListen, RequestInfoDescribesAnEndpointOfTheSameKind) {
   CONNECTED_ONLY();
   Asking asking(target());
-  auto& [fabric, listener, asker, request] = asking;
+  auto& [fabric, listener, client, request] = asking;
   EXPECT_EQ(request->ep_attr->type, target().ep_type);
   EXPECT_EQ(request->addr_format, target().addr_format);
   EXPECT_EQ(request->caps & (FI_MSG | FI_SEND | FI_RECV), fabric.info()->caps & (FI_MSG | FI_SEND | FI_RECV));
@@ -42,11 +42,11 @@ TEST_P(CmListen, RequestInfoDescribesAnEndpointOfTheSameKind) {
 TEST_P(CmListen, RequestInfoCarriesBothAddresses) {
   CONNECTED_ONLY();
   Asking asking(target());
-  auto& [fabric, listener, asker, request] = asking;
+  auto& [fabric, listener, client, request] = asking;
   ASSERT_NE(request->dest_addr, nullptr);
   ASSERT_NE(request->src_addr, nullptr);
-  const Address of_asker = Address::local_name(asker.fid());
-  EXPECT_EQ(Address::copied(request->dest_addr, request->dest_addrlen), of_asker) << "the peer of the endpoint to be";
+  const Address of_client = Address::local_name(client.fid());
+  EXPECT_EQ(Address::copied(request->dest_addr, request->dest_addrlen), of_client) << "the peer of the endpoint to be";
   EXPECT_EQ(Address::copied(request->src_addr, request->src_addrlen), listener.address());
 }
 
@@ -63,8 +63,8 @@ TEST_P(CmListen, TwoListenersOfOneFabricHaveTheirOwnAddressesAndRequests) {
   Fabric fabric(target());
   Listener first(fabric), second(fabric);
   EXPECT_NE(first.address().port(), second.address().port());
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(second.address()), 0);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(second.address()), 0);
   EXPECT_TRUE(second.next_request());
   EXPECT_TRUE(first.eq().stays_silent());
 }
@@ -81,8 +81,8 @@ TEST_P(CmListen, TwoListenersMayShareAnEventQueue) {
     ASSERT_EQ(fi_listen(peps[i].get()), 0);
     names[i] = Address::local_name(&peps[i]->fid);
   }
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(names[1]), 0);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(names[1]), 0);
   shared.expect(FI_CONNREQ, &peps[1]->fid);
 }
 
@@ -91,24 +91,24 @@ TEST_P(CmListen, BacklogMayBeSetBeforeListening) {
   Fabric fabric(target());
   int backlog = 7;
   Listener listener(fabric, [&](fid_pep* pep) { EXPECT_EQ(fi_control(&pep->fid, FI_BACKLOG, &backlog), 0); });
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   EXPECT_TRUE(listener.next_request());
 }
 
 TEST_P(CmListen, RequestsWaitUntilTheyAreRead) {
   CONNECTED_ONLY();
-  constexpr size_t kAskers = 16;
+  constexpr size_t kClients = 16;
   Fabric fabric(target());
   Listener listener(fabric);
-  std::vector<std::unique_ptr<Node>> askers;
-  for (size_t i = 0; i < kAskers; ++i) {
-    askers.push_back(std::make_unique<Node>(fabric));
-    ASSERT_EQ(askers.back()->connect(listener.address(), "asker " + std::to_string(i)), 0);
+  std::vector<std::unique_ptr<Node>> clients;
+  for (size_t i = 0; i < kClients; ++i) {
+    clients.push_back(std::make_unique<Node>(fabric));
+    ASSERT_EQ(clients.back()->connect(listener.address(), "client " + std::to_string(i)), 0);
   }
-  EXPECT_TRUE(askers[0]->eq().stays_silent()) << "nobody has answered yet";
+  EXPECT_TRUE(clients[0]->eq().stays_silent()) << "no answer was sent yet";
   std::vector<std::string> names;
-  for (size_t i = 0; i < kAskers; ++i) {
+  for (size_t i = 0; i < kClients; ++i) {
     std::vector<char> data;
     ASSERT_TRUE(listener.next_request(&data));
     names.emplace_back(data.begin(), data.end());
@@ -148,7 +148,7 @@ TEST_P(CmListen, ServiceOfGetinfoIsTheListeningPort) {
   uint16_t port = 0;
   {
     Fabric fabric(target());
-    port = Listener(fabric).address().port();  // free again by the time it is asked for
+    port = Listener(fabric).address().port();  // free again when the listener binds it
   }
   Fabric fabric(target());
   const InfoPtr hints = hints_for(target());

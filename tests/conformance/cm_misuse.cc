@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Calls in the wrong state, with the wrong handle or without what they need: a clear error, nothing harmed; fi_cm(3),
+// Calls in the wrong state, with the wrong handle or without a required object: a clear error and no damage; fi_cm(3),
 // fi_endpoint(3).
 #include "fixture/node.h"
 
@@ -19,7 +19,7 @@ Handle<fid_ep> bare_endpoint(const Fabric& fabric) {
                         [&](fid_ep** ep) { return fi_endpoint(fabric.domain(), fabric.info(), ep, nullptr); });
 }
 
-// The endpoint is past the state in which the call is allowed; a connected one may say so more precisely.
+// The endpoint is past the state that allows the call; a connected one may answer a more precise error.
 bool is_state_error(int rc) {
   return rc == -FI_EOPBADSTATE || rc == -FI_EISCONN || rc == -FI_EALREADY;
 }
@@ -37,8 +37,8 @@ TEST_P(CmMisuse, ListenTwiceIsRefused) {
   Fabric fabric(target());
   Listener listener(fabric);
   EXPECT_LT(fi_listen(listener.pep()), 0);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   EXPECT_TRUE(listener.next_request()) << "still listening";
 }
 
@@ -74,28 +74,28 @@ TEST_P(CmMisuse, SecondConnectIsRefusedAtEveryStage) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  EXPECT_PRED1(is_state_error, asker.connect(listener.address())) << "while asking";
+  Node client(fabric);
+  ASSERT_EQ(client.connect(listener.address()), 0);
+  EXPECT_PRED1(is_state_error, client.connect(listener.address())) << "while asking";
   const InfoPtr request = listener.next_request();
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
-  asker.eq().expect(FI_CONNECTED, asker.fid());
-  EXPECT_PRED1(is_state_error, asker.connect(listener.address())) << "once connected";
+  client.eq().expect(FI_CONNECTED, client.fid());
+  EXPECT_PRED1(is_state_error, client.connect(listener.address())) << "once connected";
   EXPECT_PRED1(is_state_error, answerer.connect(listener.address())) << "on the accepting side";
-  expect_round_trip(asker, answerer);
-  ASSERT_EQ(fi_shutdown(asker.ep(), 0), 0);
-  EXPECT_PRED1(is_state_error, asker.connect(listener.address())) << "after the shutdown";
+  expect_round_trip(client, answerer);
+  ASSERT_EQ(fi_shutdown(client.ep(), 0), 0);
+  EXPECT_PRED1(is_state_error, client.connect(listener.address())) << "after the shutdown";
   EXPECT_TRUE(listener.eq().stays_silent());
 }
 
 TEST_P(CmMisuse, SecondConnectIsRefusedAfterAFailure) {
   CONNECTED_ONLY();
   Asking asking(target());
-  auto& [fabric, listener, asker, request] = asking;
+  auto& [fabric, listener, client, request] = asking;
   ASSERT_EQ(fi_reject(listener.pep(), request->handle, nullptr, 0), 0);
-  asker.eq().expect(Event::kError, asker.fid());
-  EXPECT_PRED1(is_state_error, asker.connect(listener.address())) << "only once in its lifetime";
+  client.eq().expect(Event::kError, client.fid());
+  EXPECT_PRED1(is_state_error, client.connect(listener.address())) << "only once in its lifetime";
 }
 
 TEST_P(CmMisuse, SecondAcceptIsRefused) {
@@ -104,26 +104,26 @@ TEST_P(CmMisuse, SecondAcceptIsRefused) {
   Pair pair(fabric);
   EXPECT_PRED1(is_state_error, pair.b().accept());
   EXPECT_PRED1(is_state_error, pair.a().accept()) << "on the asking side";
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 TEST_P(CmMisuse, ConnectOnAnEndpointMadeForARequestIsRefused) {
   CONNECTED_ONLY();
   Asking asking(target());
-  auto& [fabric, listener, asker, request] = asking;
+  auto& [fabric, listener, client, request] = asking;
   Node answerer(fabric, {}, request.get());
   EXPECT_PRED1(is_state_error, answerer.connect(listener.address()));
   EXPECT_EQ(answerer.accept(), 0);
-  asker.eq().expect(FI_CONNECTED, asker.fid());
+  client.eq().expect(FI_CONNECTED, client.fid());
 }
 
 TEST_P(CmMisuse, NullAddressIsRefused) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  EXPECT_EQ(fi_connect(asker.ep(), nullptr, nullptr, 0), -FI_EINVAL);
-  EXPECT_EQ(asker.connect(listener.address()), 0) << "the refused call did not use up the endpoint";
+  Node client(fabric);
+  EXPECT_EQ(fi_connect(client.ep(), nullptr, nullptr, 0), -FI_EINVAL);
+  EXPECT_EQ(client.connect(listener.address()), 0) << "the refused call did not use up the endpoint";
   EXPECT_TRUE(listener.next_request());
 }
 
@@ -131,24 +131,24 @@ TEST_P(CmMisuse, NullDataWithALengthIsRefused) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  EXPECT_EQ(fi_connect(asker.ep(), listener.address().get(), nullptr, 8), -FI_EINVAL);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  Node client(fabric);
+  EXPECT_EQ(fi_connect(client.ep(), listener.address().get(), nullptr, 8), -FI_EINVAL);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
   EXPECT_EQ(fi_reject(listener.pep(), request->handle, nullptr, 8), -FI_EINVAL);
   Node answerer(fabric, {}, request.get());
   EXPECT_EQ(fi_accept(answerer.ep(), nullptr, 8), -FI_EINVAL);
   EXPECT_EQ(answerer.accept(), 0);
-  asker.eq().expect(FI_CONNECTED, asker.fid());
+  client.eq().expect(FI_CONNECTED, client.fid());
 }
 
 TEST_P(CmMisuse, AddressOfAnotherFamilyIsRefused) {
   CONNECTED_ONLY();
   Fabric fabric(target());
-  Node asker(fabric);
+  Node client(fabric);
   const Address foreign = Address::numeric(target().addr_format == FI_SOCKADDR_IN ? "::1" : "127.0.0.1", 1);
-  int rc = asker.connect(foreign);
-  if (rc == 0) rc = -asker.eq().expect(Event::kError, asker.fid()).err;
+  int rc = client.connect(foreign);
+  if (rc == 0) rc = -client.eq().expect(Event::kError, client.fid()).err;
   EXPECT_LT(rc, 0);
 }
 
@@ -156,11 +156,11 @@ TEST_P(CmMisuse, RejectRefusesNullAndForeignHandles) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric), other(fabric);
-  Node asker(fabric);
+  Node client(fabric);
   EXPECT_EQ(fi_reject(listener.pep(), nullptr, nullptr, 0), -FI_EINVAL);
   EXPECT_EQ(fi_reject(listener.pep(), listener.fid(), nullptr, 0), -FI_EINVAL);
-  EXPECT_EQ(fi_reject(listener.pep(), asker.fid(), nullptr, 0), -FI_EINVAL);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  EXPECT_EQ(fi_reject(listener.pep(), client.fid(), nullptr, 0), -FI_EINVAL);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
   EXPECT_EQ(fi_reject(other.pep(), request->handle, nullptr, 0), -FI_EINVAL) << "a request of another listener";
   EXPECT_EQ(fi_reject(listener.pep(), request->handle, nullptr, 0), 0);
@@ -185,7 +185,7 @@ TEST_P(CmMisuse, ReservedShutdownFlagsAreRefused) {
     const int rc = fi_shutdown(pair.a().ep(), flags);
     EXPECT_TRUE(rc == -FI_EINVAL || rc == -FI_EBADFLAGS) << rc;
   }
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 TEST_P(CmMisuse, ShutdownWithoutAConnectionIsRefused) {
@@ -196,7 +196,7 @@ TEST_P(CmMisuse, ShutdownWithoutAConnectionIsRefused) {
   EXPECT_TRUE(rc == -FI_EOPBADSTATE || rc == -FI_ENOTCONN) << rc;
 }
 
-TEST_P(CmMisuse, ClosingAListenerTellsThosePending) {
+TEST_P(CmMisuse, ClosingAListenerRejectsPendingRequests) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   auto listener = std::make_unique<Listener>(fabric);
@@ -206,10 +206,10 @@ TEST_P(CmMisuse, ClosingAListenerTellsThosePending) {
   ASSERT_EQ(unread.connect(listener->address()), 0);
   EXPECT_FALSE(listener->eq().stays_silent()) << "the second request is queued";
   listener->close();
-  for (Node* asker : {&unread, &read}) {
-    const Event event = asker->eq().expect(Event::kError, asker->fid());
+  for (Node* client : {&unread, &read}) {
+    const Event event = client->eq().expect(Event::kError, client->fid());
     EXPECT_NE(event.err, 0) << event;
-    EXPECT_TRUE(asker->eq().stays_silent(milliseconds(20)));
+    EXPECT_TRUE(client->eq().stays_silent(milliseconds(20)));
   }
 }
 
@@ -222,7 +222,7 @@ TEST_P(CmMisuse, DataTransferBeforeEnablingIsRefused) {
   EXPECT_EQ(fi_send(node.ep(), buffer.data(), 8, buffer.desc(), 0, &context), -FI_EOPBADSTATE);
 }
 
-TEST_P(CmMisuse, ClosingWhatIsStillInUseAnswersBusy) {
+TEST_P(CmMisuse, ClosingAnObjectInUseAnswersBusy) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
@@ -233,7 +233,7 @@ TEST_P(CmMisuse, ClosingWhatIsStillInUseAnswersBusy) {
   EXPECT_EQ(fi_close(listener.eq().fid()), -FI_EBUSY);
   EXPECT_EQ(fi_close(&fabric.domain()->fid), -FI_EBUSY);
   EXPECT_EQ(fi_close(&fabric.fabric()->fid), -FI_EBUSY);
-  ASSERT_EQ(node.connect(listener.address()), 0);  // and nothing was harmed
+  ASSERT_EQ(node.connect(listener.address()), 0);  // and nothing was damaged
   EXPECT_TRUE(listener.next_request());
 }
 
@@ -261,7 +261,7 @@ TEST_P(CmMisuse, BindingToAnEnabledEndpointIsRefused) {
   Pair pair(fabric);
   CompletionQueue extra(fabric);
   EXPECT_LT(fi_ep_bind(pair.a().ep(), extra.fid(), FI_TRANSMIT), 0);
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 }  // namespace cm_misuse

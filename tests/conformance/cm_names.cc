@@ -40,8 +40,8 @@ TEST_P(CmNames, SetnameAssignsTheAddressOfAListener) {
   Address wanted = Address::numeric(target().address, port);
   Listener listener(fabric, [&](fid_pep* pep) { ASSERT_EQ(fi_setname(&pep->fid, wanted.get(), wanted.size), 0); });
   EXPECT_EQ(listener.address(), wanted);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(wanted), 0);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(wanted), 0);
   EXPECT_TRUE(listener.next_request());
 }
 
@@ -60,10 +60,10 @@ TEST_P(CmNames, SetnameAssignsTheSourceOfAnActiveEndpoint) {
   Fabric fabric(target());
   Address source = Address::numeric(target().address, Listener(fabric).address().port());
   Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(fi_setname(asker.fid(), source.get(), source.size), 0);
-  EXPECT_EQ(Address::local_name(asker.fid()), source);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  Node client(fabric);
+  ASSERT_EQ(fi_setname(client.fid(), source.get(), source.size), 0);
+  EXPECT_EQ(Address::local_name(client.fid()), source);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
   EXPECT_EQ(Address::copied(request->dest_addr, request->dest_addrlen), source);
 }
@@ -96,7 +96,7 @@ TEST_P(CmNames, SetnameOfAConnectedEndpointIsRefused) {
   Address any = Address::numeric(target().address, 0);
   EXPECT_LT(fi_setname(pair.a().fid(), any.get(), any.size), 0);
   EXPECT_EQ(Address::local_name(pair.a().fid()), before);
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 TEST_P(CmNames, NamesOfBothSidesMirrorEachOther) {

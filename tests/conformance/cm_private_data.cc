@@ -15,7 +15,7 @@ size_t data_limit(fid_t fid) {
   return limit;
 }
 
-std::string letters(size_t count) {
+std::string wakeups(size_t count) {
   std::string text(count, ' ');
   for (size_t i = 0; i < count; ++i) text[i] = static_cast<char>('a' + i % 26);
   return text;
@@ -25,15 +25,15 @@ std::string prefix(const std::vector<char>& data, size_t length) {
   return {data.begin(), data.begin() + static_cast<ptrdiff_t>(std::min(length, data.size()))};
 }
 
-// A listener and an endpoint that has asked with `data`.
+// A listener and an endpoint that has sent a request with `data`.
 struct Asked {
-  explicit Asked(const Target& target, std::string_view data = {}) : fabric(target), listener(fabric), asker(fabric) {
-    require_ok(asker.connect(listener.address(), data), "fi_connect");
+  explicit Asked(const Target& target, std::string_view data = {}) : fabric(target), listener(fabric), client(fabric) {
+    require_ok(client.connect(listener.address(), data), "fi_connect");
     request = listener.next_request(&received);
   }
   Fabric fabric;
   Listener listener;
-  Node asker;
+  Node client;
   InfoPtr request;
   std::vector<char> received;
 };
@@ -66,10 +66,10 @@ TEST_P(CmPrivateData, LimitNeedsRoomAndIsReadOnly) {
   EXPECT_GE(data_limit(node.fid()), 24u);
 }
 
-TEST_P(CmPrivateData, RequestDataArrivesBehindTheConnectionRequest) {
+TEST_P(CmPrivateData, RequestDataArrivesWithTheConnectionRequest) {
   CONNECTED_ONLY();
-  Asked scene(target(), "from the asker");
-  EXPECT_EQ(prefix(scene.received, 14), "from the asker");
+  Asked scene(target(), "for the server");
+  EXPECT_EQ(prefix(scene.received, 14), "for the server");
   if (speaks_tcp()) {
     EXPECT_EQ(scene.received.size(), 14u);
   }
@@ -83,15 +83,15 @@ TEST_P(CmPrivateData, RequestWithoutDataHasNone) {
   }
 }
 
-TEST_P(CmPrivateData, AcceptDataArrivesBehindConnectedOfTheAskerOnly) {
+TEST_P(CmPrivateData, AcceptDataArrivesWithConnectedOfTheClientOnly) {
   CONNECTED_ONLY();
   Asked scene(target(), "question");
   Node answerer(scene.fabric, {}, scene.request.get());
   ASSERT_EQ(answerer.accept("the answer"), 0);
-  const Event of_asker = scene.asker.eq().expect(FI_CONNECTED, scene.asker.fid());
-  EXPECT_EQ(prefix(of_asker.cm_data, 10), "the answer");
+  const Event of_client = scene.client.eq().expect(FI_CONNECTED, scene.client.fid());
+  EXPECT_EQ(prefix(of_client.cm_data, 10), "the answer");
   if (speaks_tcp()) {
-    EXPECT_EQ(of_asker.cm_data.size(), 10u);
+    EXPECT_EQ(of_client.cm_data.size(), 10u);
   }
   const Event of_answerer = answerer.eq().expect(FI_CONNECTED, answerer.fid());
   EXPECT_TRUE(of_answerer.cm_data.empty()) << "user data is not provided on the listening side";
@@ -101,7 +101,7 @@ TEST_P(CmPrivateData, RejectDataArrivesInErrData) {
   CONNECTED_ONLY();
   Asked scene(target());
   ASSERT_EQ(fi_reject(scene.listener.pep(), scene.request->handle, "too busy", 8), 0);
-  const Event event = scene.asker.eq().expect(Event::kError, scene.asker.fid());
+  const Event event = scene.client.eq().expect(Event::kError, scene.client.fid());
   EXPECT_EQ(event.err, FI_ECONNREFUSED);
   EXPECT_EQ(prefix(event.err_data, 8), "too busy");
   if (speaks_tcp()) {
@@ -113,27 +113,27 @@ TEST_P(CmPrivateData, DataUpToTheLimitArrivesWhole) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  const std::string full = letters(data_limit(asker.fid()));
-  ASSERT_EQ(asker.connect(listener.address(), full), 0);
+  Node client(fabric);
+  const std::string full = wakeups(data_limit(client.fid()));
+  ASSERT_EQ(client.connect(listener.address(), full), 0);
   std::vector<char> received;
   const InfoPtr request = listener.next_request(&received);
   EXPECT_EQ(prefix(received, full.size()), full);
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(full), 0);
-  EXPECT_EQ(prefix(asker.eq().expect(FI_CONNECTED, asker.fid()).cm_data, full.size()), full);
-  expect_round_trip(asker, answerer);
+  EXPECT_EQ(prefix(client.eq().expect(FI_CONNECTED, client.fid()).cm_data, full.size()), full);
+  expect_round_trip(client, answerer);
 }
 
 TEST_P(CmPrivateData, OversizeRequestDataIsTruncatedSilently) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  const size_t limit = data_limit(asker.fid());
+  Node client(fabric);
+  const size_t limit = data_limit(client.fid());
   for (size_t size : {limit + 1, size_t{5000}}) {
     Node oversize(fabric);
-    const std::string text = letters(size);
+    const std::string text = wakeups(size);
     ASSERT_EQ(oversize.connect(listener.address(), text), 0);
     std::vector<char> received;
     const InfoPtr request = listener.next_request(&received);
@@ -147,20 +147,20 @@ TEST_P(CmPrivateData, OversizeAcceptDataIsTruncatedSilently) {
   Asked scene(target());
   Node answerer(scene.fabric, {}, scene.request.get());
   const size_t limit = data_limit(answerer.fid());
-  const std::string text = letters(limit + 300);
+  const std::string text = wakeups(limit + 300);
   ASSERT_EQ(answerer.accept(text), 0);
-  const Event event = scene.asker.eq().expect(FI_CONNECTED, scene.asker.fid());
+  const Event event = scene.client.eq().expect(FI_CONNECTED, scene.client.fid());
   EXPECT_EQ(prefix(event.cm_data, limit), text.substr(0, limit));
-  expect_round_trip(scene.asker, answerer);
+  expect_round_trip(scene.client, answerer);
 }
 
 TEST_P(CmPrivateData, OversizeRejectDataIsTruncatedSilently) {
   CONNECTED_ONLY();
   Asked scene(target());
   const size_t limit = data_limit(scene.listener.fid());
-  const std::string text = letters(limit + 300);
+  const std::string text = wakeups(limit + 300);
   ASSERT_EQ(fi_reject(scene.listener.pep(), scene.request->handle, text.data(), text.size()), 0);
-  const Event event = scene.asker.eq().expect(Event::kError, scene.asker.fid());
+  const Event event = scene.client.eq().expect(Event::kError, scene.client.fid());
   EXPECT_EQ(event.err, FI_ECONNREFUSED);
   EXPECT_EQ(prefix(event.err_data, limit), text.substr(0, limit));
 }
@@ -169,15 +169,15 @@ TEST_P(CmPrivateData, DataIsLimitedToTheBufferOfTheReader) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address(), "0123456789"), 0);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(listener.address(), "0123456789"), 0);
   alignas(8) char bytes[sizeof(fi_eq_cm_entry) + 8];
   std::memset(bytes, '#', sizeof bytes);
   uint32_t type = 0;
   ssize_t rc = -FI_EAGAIN;
   for (const auto deadline = after(kPatience); rc == -FI_EAGAIN && Clock::now() < deadline;) {
     rc = fi_eq_read(listener.eq().get(), &type, bytes, sizeof(fi_eq_cm_entry) + 4, 0);
-    if (rc == -FI_EAGAIN) asker.eq().read();
+    if (rc == -FI_EAGAIN) client.eq().read();
   }
   ASSERT_EQ(rc, static_cast<ssize_t>(sizeof(fi_eq_cm_entry) + 4));
   EXPECT_EQ(type, static_cast<uint32_t>(FI_CONNREQ));
@@ -193,7 +193,7 @@ TEST_P(CmPrivateData, BytesAreCarriedUnchanged) {
   Asked scene(target(), every_byte);
   EXPECT_EQ(prefix(scene.received, every_byte.size()), every_byte);
   ASSERT_EQ(fi_reject(scene.listener.pep(), scene.request->handle, every_byte.data(), every_byte.size()), 0);
-  EXPECT_EQ(prefix(scene.asker.eq().wait().err_data, every_byte.size()), every_byte);
+  EXPECT_EQ(prefix(scene.client.eq().wait().err_data, every_byte.size()), every_byte);
 }
 
 }  // namespace cm_private_data

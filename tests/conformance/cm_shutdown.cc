@@ -134,7 +134,7 @@ TEST_P(CmShutdown, CompletionsWrittenBeforeRemainReadable) {
   for (Context& context : sent) ASSERT_EQ(pair.a().send(out, 16, &context), 0);
   const auto deadline = after(kPatience);
   Buffer marker(fabric, 8);
-  Context marker_sent, marker_received;  // once this has come back, all of the above is complete on both sides
+  Context marker_sent, marker_received;  // after its return all of the above is complete on both sides
   ASSERT_EQ(pair.a().recv(marker, 8, &marker_received), 0);
   while (pair.b().rx().stays_silent(milliseconds(0)) && Clock::now() < deadline) continue;  // consumes the first
   ASSERT_EQ(pair.b().send(marker, 8, &marker_sent), 0);
@@ -168,7 +168,7 @@ TEST_P(CmShutdown, DataSentBeforeIsReceivedBeforeTheShutdownEvent) {
   ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
   pair.b().eq().expect(FI_SHUTDOWN, pair.b().fid());
   for (Context& context : received) {
-    const Completion completion = pair.b().rx().read();  // no waiting: the terminal event is the last word
+    const Completion completion = pair.b().rx().read();  // no waiting: the terminal event is the last one
     EXPECT_TRUE(completion.ok()) << completion;
     EXPECT_EQ(completion.context(), &context);
   }
@@ -201,7 +201,7 @@ TEST_P(CmShutdown, TransfersAfterwardsAreRefused) {
   for (int i : {0, 1}) {
     const ssize_t rc = fi_send(pair.node(i).ep(), buffer.data(), 8, buffer.desc(), 0, &context);
     EXPECT_LT(rc, 0);
-    EXPECT_NE(rc, -FI_EAGAIN) << "nobody could wait for that";
+    EXPECT_NE(rc, -FI_EAGAIN) << "no caller could wait for that";
   }
 }
 
@@ -234,15 +234,14 @@ TEST_P(CmShutdown, CloseInTheMiddleOfALargeTransferEndsOnBothSides) {
     Node& left = pair.node(1 - closing);
     left.eq().expect(FI_SHUTDOWN, left.fid());
     const Completion completion = closing ? left.tx().read() : left.rx().read();
-    if (!completion.ok() || speaks_tcp()) {  // a device may have been faster, then it was no middle
+    if (!completion.ok() || speaks_tcp()) {  // a device may have been faster, then the transfer was complete
       EXPECT_NE(completion.err(), 0) << completion;
     }
     EXPECT_EQ(completion.context(), closing ? &sent : &received);
   }
 }
 
-// Silence of a dead host cannot be had here, so the system is asked what it will do about it, once there has been so
-// much silence.
+// A silent dead host cannot be simulated here, so the test checks the socket options that detect it.
 void expect_both_ends_to_ask(const Target& target) {
   const Parameter silence("FI_TCP_KEEPALIVE", "1");
   Fabric fabric(target);
@@ -269,13 +268,13 @@ void expect_both_ends_to_ask(const Target& target) {
   EXPECT_EQ(asking_ends(), 2u);
 }
 
-TEST_P(CmShutdown, StandingConnectionsAskForTheirPeers) {
+TEST_P(CmShutdown, EstablishedConnectionsProbeTheirPeers) {
   if (target().provider != "tcp" || target().ep_type != FI_EP_MSG) GTEST_SKIP() << "sockets are looked at";
   expect_both_ends_to_ask(target());
 }
 
-// Without a limit for connecting the system asks during the handshake too, in a way of its own.
-TEST_P(CmShutdown, StandingConnectionsAskForTheirPeersAlsoWithoutAConnectTimeout) {
+// Without a connect time-out the socket probes during the handshake too, with other options.
+TEST_P(CmShutdown, EstablishedConnectionsProbeTheirPeersWithoutAConnectTimeout) {
   if (target().provider != "tcp" || target().ep_type != FI_EP_MSG) GTEST_SKIP() << "sockets are looked at";
   const Parameter forever("FI_TCP_CONNECT_TIMEOUT", "0");
   expect_both_ends_to_ask(target());

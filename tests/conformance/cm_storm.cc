@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Many connections at once and one after the other: nobody silently dead, nothing left behind; fi_cm(3).
+// Many connections at once and one after the other: none dies silently, nothing is left behind; fi_cm(3).
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ CONFORMANCE_TOPIC(CmStorm);
 
 namespace {
 
-// Both ends of every connection share two queues, as a server with many clients does it.
+// Both ends of every connection share two queues, as in a server with many clients.
 struct Crowd {
   explicit Crowd(const Target& target) : fabric(target), eq(fabric), cq(fabric), listener(fabric) {}
 
@@ -48,13 +48,13 @@ TEST_P(CmStorm, ThousandRequestsOutstandingAtOneListenerAllConnect) {
   constexpr size_t kCount = 1000;
   raise_descriptor_limit();
   Crowd crowd(target());
-  std::vector<Handle<fid_ep>> askers, answerers;
+  std::vector<Handle<fid_ep>> clients, answerers;
   std::map<fid_t, int> connected;
   for (size_t i = 0; i < kCount; ++i) {
-    askers.push_back(crowd.endpoint(crowd.fabric.info()));
-    ASSERT_EQ(fi_connect(askers.back().get(), crowd.listener.address().get(), nullptr, 0), 0) << i;
+    clients.push_back(crowd.endpoint(crowd.fabric.info()));
+    ASSERT_EQ(fi_connect(clients.back().get(), crowd.listener.address().get(), nullptr, 0), 0) << i;
   }
-  const auto deadline = after(12 * kPatience);  // emulated devices take their time
+  const auto deadline = after(12 * kPatience);  // emulated devices are slow
   while ((answerers.size() < kCount || connected.size() < 2 * kCount) && Clock::now() < deadline) {
     Event request = crowd.listener.eq().read();
     if (request.type == FI_CONNREQ) {
@@ -82,16 +82,16 @@ TEST_P(CmStorm, CyclesLeaveNothingBehind) {
       descriptors = open_descriptors();
       memory = resident_kib();
     }
-    const auto asker = crowd.endpoint(crowd.fabric.info());
-    ASSERT_EQ(fi_connect(asker.get(), crowd.listener.address().get(), nullptr, 0), 0) << i;
+    const auto client = crowd.endpoint(crowd.fabric.info());
+    ASSERT_EQ(fi_connect(client.get(), crowd.listener.address().get(), nullptr, 0), 0) << i;
     const InfoPtr request = crowd.listener.next_request();
     const auto answerer = crowd.endpoint(request.get());
     ASSERT_EQ(fi_accept(answerer.get(), nullptr, 0), 0) << i;
     for (int side = 0; side < 2; ++side)
       ASSERT_EQ(crowd.eq.wait().type, static_cast<int>(FI_CONNECTED)) << "cycle " << i;
-    ASSERT_EQ(fi_shutdown(asker.get(), 0), 0);
+    ASSERT_EQ(fi_shutdown(client.get(), 0), 0);
     Event event = crowd.eq.wait();
-    if (event.fid == &asker->fid) event = crowd.eq.wait();
+    if (event.fid == &client->fid) event = crowd.eq.wait();
     ASSERT_EQ(event.type, static_cast<int>(FI_SHUTDOWN)) << "cycle " << i;
     ASSERT_EQ(event.fid, &answerer->fid);
   }
@@ -110,8 +110,8 @@ TEST_P(CmStorm, RejectedRequestsLeaveNothingBehind) {
   size_t descriptors = 0;
   for (int i = 0; i < kWarmUp + cycles; ++i) {
     if (i == kWarmUp) descriptors = open_descriptors();
-    const auto asker = crowd.endpoint(crowd.fabric.info());
-    ASSERT_EQ(fi_connect(asker.get(), crowd.listener.address().get(), "data", 4), 0);
+    const auto client = crowd.endpoint(crowd.fabric.info());
+    ASSERT_EQ(fi_connect(client.get(), crowd.listener.address().get(), "data", 4), 0);
     const InfoPtr request = crowd.listener.next_request();
     ASSERT_EQ(fi_reject(crowd.listener.pep(), request->handle, "no", 2), 0);
     ASSERT_EQ(crowd.eq.wait().err, FI_ECONNREFUSED) << "cycle " << i;
@@ -119,13 +119,13 @@ TEST_P(CmStorm, RejectedRequestsLeaveNothingBehind) {
   EXPECT_LE(open_descriptors(), descriptors + 2);
 }
 
-TEST_P(CmStorm, IdleConnectionsDoNotSlowDownOneThatTalks) {
+TEST_P(CmStorm, IdleConnectionsDoNotSlowDownAnActiveOne) {
   CONNECTED_ONLY();
   constexpr int kRounds = 2000;
   raise_descriptor_limit();
   Crowd crowd(target());
   Pair pair(crowd.fabric);
-  // Processor time: what others do on the machine does not count.
+  // Processor time: other processes of the machine do not count.
   const auto time_rounds = [&] {
     Buffer buffer(crowd.fabric, 8);
     Context contexts[2];

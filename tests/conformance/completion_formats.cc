@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a completion says, in each format; COMPLETION FIELDS and COMPLETION FLAGS of fi_cq(3).
+// The fields of a completion, in each format; COMPLETION FIELDS and COMPLETION FLAGS of fi_cq(3).
 #include <rdma/fi_rma.h>
 
 #include "fixture/driver.h"

@@ -12,7 +12,7 @@ CONFORMANCE_TOPIC(CompletionQueues);
 
 namespace {
 
-// One error entry that waits to be read from pair.a().rx().
+// An error entry in pair.a().rx(), not read yet.
 struct CanceledReceive {
   explicit CanceledReceive(const Target& target) : fabric(target), pair(fabric), in(fabric, 64) {
     require_ok(pair.a().recv(in, 64, &received), "fi_recv");
@@ -114,7 +114,7 @@ TEST_P(CompletionQueues, ErrorEntryOfAnOldProgramIsNotOverrun) {
   EXPECT_EQ(std::string(room.guard, sizeof room.guard), std::string(sizeof room.guard, '#'));
 }
 
-TEST_P(CompletionQueues, StrerrorSaysSomethingInTheCallersBuffer) {
+TEST_P(CompletionQueues, StrerrorFillsTheCallersBuffer) {
   CanceledReceive canceled(target());
   auto& [fabric, pair, in, received] = canceled;
   const Completion completion = pair.a().rx().wait();
@@ -162,7 +162,7 @@ TEST_P(CompletionQueues, OneQueueServesBothDirectionsAndManyEndpoints) {
   EXPECT_EQ(seen, expected);
 }
 
-TEST_P(CompletionQueues, SelectiveCompletionSuppressesWhatWasNotAskedFor) {
+TEST_P(CompletionQueues, SelectiveCompletionSuppressesUnrequestedEntries) {
   Fabric fabric(target());
   NodeOptions selective;
   selective.tx_flags = selective.rx_flags = FI_SELECTIVE_COMPLETION;
@@ -183,7 +183,7 @@ TEST_P(CompletionQueues, SelectiveCompletionSuppressesWhatWasNotAskedFor) {
   EXPECT_TRUE(pair.b().rx().stays_silent(milliseconds(20)));
 }
 
-TEST_P(CompletionQueues, ErrorsAreReportedEvenIfNoCompletionWasAskedFor) {
+TEST_P(CompletionQueues, ErrorsAreReportedWithoutARequestedCompletion) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   NodeOptions selective;

@@ -39,7 +39,7 @@ TEST_P(CompletionWaits, SreadTimesOutOnAnAbsoluteDeadline) {
   }
 }
 
-TEST_P(CompletionWaits, TrafficWithoutCompletionsDoesNotProlongSread) {
+TEST_P(CompletionWaits, TrafficWithoutCompletionsDoesNotExtendSread) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   NodeOptions selective = with_wait(FI_WAIT_UNSPEC);
@@ -47,7 +47,7 @@ TEST_P(CompletionWaits, TrafficWithoutCompletionsDoesNotProlongSread) {
   Pair pair(fabric, with_wait(FI_WAIT_UNSPEC), selective);
   std::atomic<bool> stop{false};
   Buffer in(fabric, 8);
-  std::thread sender([&] {  // arrivals wake the receiver, but give no completion
+  std::thread sender([&] {  // arrivals wake the receiver, but produce no completion
     const char byte = 0;
     while (!stop) {
       fi_inject(pair.a().ep(), &byte, 1, pair.a().peer);
@@ -93,7 +93,7 @@ TEST_P(CompletionWaits, SreadIsWokenByAMessage) {
   }
 }
 
-TEST_P(CompletionWaits, NegativeTimeoutWaitsUntilThereIsSomething) {
+TEST_P(CompletionWaits, NegativeTimeoutWaitsForAnEntry) {
   Fabric fabric(target());
   Pair pair(fabric, with_wait(FI_WAIT_UNSPEC));
   Buffer in(fabric, 64), out(fabric, 64);
@@ -136,7 +136,8 @@ TEST_P(CompletionWaits, ThresholdGathersCompletions) {
       std::this_thread::sleep_for(milliseconds(20));
     }
   });
-  // "Applications should not rely on the condition necessarily being true": fewer are allowed, waiting for ever is not.
+  // "Applications should not rely on the condition necessarily being true": fewer entries are allowed, waiting for ever
+  // is not.
   fi_cq_tagged_entry entries[kCount]{};
   size_t total = 0;
   while (total < kCount) {
@@ -149,7 +150,7 @@ TEST_P(CompletionWaits, ThresholdGathersCompletions) {
   for (size_t i = 0; i < kCount; ++i) EXPECT_EQ(entries[i].op_context, &received[i]);
 }
 
-TEST_P(CompletionWaits, ThresholdNotReachedGivesWhatThereIsAtTheTimeout) {
+TEST_P(CompletionWaits, TimeoutBelowTheThresholdReturnsTheEntries) {
   Fabric fabric(target());
   Pair pair(fabric, with_wait(FI_WAIT_UNSPEC, FI_CQ_COND_THRESHOLD));
   Buffer in(fabric, 64), out(fabric, 64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Counters: values, waiting, errors, what bound endpoints add to them; fi_cntr(3), fi_ep_bind of fi_endpoint(3).
+// Counters: values, waiting, errors, and the operations of bound endpoints; fi_cntr(3), fi_ep_bind of fi_endpoint(3).
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 
@@ -62,12 +62,12 @@ TEST_P(Counters, WaitTimesOutOnAnAbsoluteDeadline) {
   EXPECT_LE(elapsed_ms(start), kPromptMs);
 }
 
-TEST_P(Counters, IncrementsBelowTheThresholdDoNotProlongTheWait) {
+TEST_P(Counters, IncrementsBelowTheThresholdDoNotExtendTheWait) {
   Fabric fabric(target());
   const auto counter = open_counter(fabric);
   std::atomic<bool> stop{false};
   std::thread adder([&] {
-    // Goes on much longer than the wait may take, so that a timeout which starts anew with each increment is seen.
+    // Lasts much longer than the wait may take, so that a time-out which restarts with each increment is detected.
     for (const auto end = after(milliseconds(3 * kPromptMs)); !stop && Clock::now() < end;) {
       std::this_thread::sleep_for(milliseconds(20));
       fi_cntr_add(counter.get(), 1);
@@ -257,7 +257,7 @@ void read_one(Node& from, Buffer& local, Buffer& remote) {
 
 }  // namespace
 
-TEST_P(Counters, ARegionCountsTheAccessesToItself) {
+TEST_P(Counters, RegionCountsItsAccesses) {
   if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
   constexpr uint64_t kBoth = FI_REMOTE_READ | FI_REMOTE_WRITE;
   Fabric fabric(target(), kRemoteEvents);
@@ -279,7 +279,7 @@ TEST_P(Counters, ARegionCountsTheAccessesToItself) {
   }
 }
 
-TEST_P(Counters, RemoteAccessesWakeWhoWaits) {
+TEST_P(Counters, RemoteAccessesWakeAWaitingThread) {
   if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
   if (target().connected()) GTEST_SKIP() << "endpoints with addresses only";
   Fabric ours(target(), kRemoteEvents), theirs(target(), kRemoteEvents);
@@ -293,8 +293,8 @@ TEST_P(Counters, RemoteAccessesWakeWhoWaits) {
   EXPECT_EQ(fi_cntr_read(writes.get()), 2u);
 }
 
-// However they travel.
-TEST_P(Counters, LongMessagesAreNoRemoteAccesses) {
+// With every protocol.
+TEST_P(Counters, LongMessagesAreNotCountedAsRemoteAccesses) {
   if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
   constexpr size_t kLength = 300'000;
   for (const char* by_write : {"0", "1"}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What is particular to FI_EP_DGRAM: bounded messages, sources, bursts, truncation, peers that are not there;
-// fi_endpoint(3), fi_msg(3), fi_cq(3), fi_av(3).
+// Promises of FI_EP_DGRAM: bounded messages, sources, bursts, truncation, missing peers; fi_endpoint(3), fi_msg(3),
+// fi_cq(3), fi_av(3).
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -16,7 +16,7 @@ namespace {
 #define DATAGRAMS_ONLY() \
   if (target().ep_type != FI_EP_DGRAM) GTEST_SKIP() << "FI_EP_DGRAM only"
 
-// One address that may be sent to and where nobody is: of an endpoint that is gone.
+// An address without a receiver: that of a closed endpoint.
 Address deserted(const Fabric& fabric) {
   return DatagramEnd(fabric).address();
 }
@@ -87,24 +87,24 @@ TEST_P(Datagrams, LongMessageForAShortReceiveIsTruncated) {
   EXPECT_EQ(completion.error.olen, 40u);
   EXPECT_EQ(in.text(100), std::string(60, 'x') + std::string(40, 'z'));
   EXPECT_TRUE(pair.a().tx().wait().ok());
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 TEST_P(Datagrams, SourceIsTheHandleOrUnknown) {
   DATAGRAMS_ONLY();
   Fabric fabric(target());
   for (const fi_av_type type : {FI_AV_TABLE, FI_AV_MAP}) {
-    DatagramEnd hearer(fabric, {}, type), friend_(fabric), stranger(fabric);
-    const fi_addr_t known = hearer.insert(friend_.address());
+    DatagramEnd receiver(fabric, {}, type), friend_(fabric), stranger(fabric);
+    const fi_addr_t known = receiver.insert(friend_.address());
     for (DatagramEnd* speaker : {&friend_, &stranger}) {
-      (*speaker)->peer = speaker->insert(hearer.address());
+      (*speaker)->peer = speaker->insert(receiver.address());
       Buffer in(fabric, 16), out(fabric, 16);
       Context received, sent;
-      ASSERT_EQ(hearer->recv(in, 16, &received), 0);
+      ASSERT_EQ(receiver->recv(in, 16, &received), 0);
       ASSERT_EQ((*speaker)->send(out, 16, &sent), 0);
       fi_cq_tagged_entry entry{};
       fi_addr_t source = 0;
-      ASSERT_EQ(retry([&] { return fi_cq_readfrom(hearer->rx().get(), &entry, 1, &source); }), 1);
+      ASSERT_EQ(retry([&] { return fi_cq_readfrom(receiver->rx().get(), &entry, 1, &source); }), 1);
       EXPECT_EQ(source, speaker == &friend_ ? known : FI_ADDR_NOTAVAIL);
       EXPECT_TRUE((*speaker)->tx().wait().ok());
     }
@@ -114,18 +114,18 @@ TEST_P(Datagrams, SourceIsTheHandleOrUnknown) {
 TEST_P(Datagrams, ServiceNamesAreAddressesToo) {
   DATAGRAMS_ONLY();
   Fabric fabric(target());
-  DatagramEnd hearer(fabric), speaker(fabric);
-  const std::string port = std::to_string(hearer.address().port());
+  DatagramEnd receiver(fabric), speaker(fabric);
+  const std::string port = std::to_string(receiver.address().port());
   ASSERT_EQ(fi_av_insertsvc(speaker.av(), target().address.c_str(), port.c_str(), &speaker->peer, 0, nullptr), 1);
-  expect_round_trip(*speaker, *hearer);
+  expect_round_trip(*speaker, *receiver);
 }
 
-TEST_P(Datagrams, MessagesForNobodyDisturbNobody) {
+TEST_P(Datagrams, MessagesWithoutAReceiverDoNoHarm) {
   DATAGRAMS_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
   DatagramEnd end(fabric);
-  auto gone = std::make_unique<DatagramEnd>(fabric);  // inserted while it lives: some look a peer up
+  auto gone = std::make_unique<DatagramEnd>(fabric);  // inserted while it lives: some providers look a peer up
   const fi_addr_t nobody = end.insert(gone->address());
   gone.reset();
   DatagramEnd peer(fabric);
@@ -135,7 +135,7 @@ TEST_P(Datagrams, MessagesForNobodyDisturbNobody) {
     for (int i = 0; i < 5; ++i) {
       end->peer = nobody;
       ASSERT_EQ(end->send(out, 64, &sent), 0);
-      ASSERT_TRUE(end->tx().wait().ok()) << "a datagram is sent, whoever gets it";
+      ASSERT_TRUE(end->tx().wait().ok()) << "a datagram is sent, received or not";
     }
     end->peer = end.insert(peer.address());
     expect_round_trip(*end, *peer);
@@ -190,7 +190,7 @@ TEST_P(Datagrams, MessagesWaitForTheirReceives) {
   }
 }
 
-// Providers may read in another way while messages come in numbers.
+// Providers may read bursts with another call.
 TEST_P(Datagrams, BurstsAndSingleMessagesTakeTurns) {
   DATAGRAMS_ONLY();
   Fabric fabric(target());
@@ -284,7 +284,7 @@ TEST_P(Datagrams, ThreadsShareAnEndpoint) {
           if (fi_cq_read(pair.a().tx().get(), &entry, 1) == 1) ++sent;
         if (fi_cq_read(pair.a().tx().get(), &entry, 1) == 1) ++sent;
       }
-      // Contexts are in use until all threads together have seen all completions.
+      // Contexts are in use until the threads together have read all completions.
       const auto deadline = after(kPatience);
       while (sent != kThreads * kEach && Clock::now() < deadline)
         if (fi_cq_read(pair.a().tx().get(), &entry, 1) == 1) ++sent;
@@ -300,7 +300,7 @@ TEST_P(Datagrams, ThreadsShareAnEndpoint) {
   EXPECT_EQ(in.text(in.size()), std::string(in.size(), 'x'));
 }
 
-TEST_P(Datagrams, LongerMessagesCanBeHadWhereTheInterfaceCarriesThem) {
+TEST_P(Datagrams, LongerMessagesAreOfferedWhereTheInterfaceCarriesThem) {
   DATAGRAMS_ONLY();
   const HintsEditor longer = [](fi_info& hints) { hints.ep_attr->max_msg_size = 8000; };
   if (!Fabric::offers(target(), longer)) GTEST_SKIP() << "no interface that carries 8000 bytes";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Work queued at a domain until a counter reaches a value, its completion counters, and what ends it before its time;
+// Work queued at a domain until a counter reaches a value, its completion counters, and its cancellation;
 // fi_trigger(3), DEFERRED WORK QUEUES.
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
@@ -19,24 +19,12 @@ CONFORMANCE_TOPIC(DeferredWork);
 
 namespace {
 
-struct Scene {
-  explicit Scene(const Target& target, const HintsEditor& hints = with_triggers)
-      : fabric(target, hints),
-        trigger(open_counter(fabric)),
-        done(open_counter(fabric)),
-        pair(fabric),
-        out(fabric, 4096),
-        in(fabric, 4096) {}
+struct Scene : TriggeredPair {
+  using TriggeredPair::TriggeredPair;
 
-  Node& a() { return pair.a(); }
-  Node& b() { return pair.b(); }
   int control(int command, void* argument) { return fi_control(&fabric.domain()->fid, command, argument); }
   bool silent() { return a().tx().stays_silent() && b().rx().stays_silent(milliseconds(1)); }
 
-  Fabric fabric;
-  Handle<fid_cntr> trigger, done;
-  Pair pair;
-  Buffer out, in;
   Context contexts[4];
 };
 
@@ -44,7 +32,7 @@ const HintsEditor kWithAtomics = [](fi_info& hints) { hints.caps = FI_MSG | FI_R
 
 }  // namespace
 
-TEST_P(DeferredWork, ASendGoesAtItsThresholdAndCountsWhereItWasTold) {
+TEST_P(DeferredWork, SendStartsAtItsThresholdAndCountsAtItsCounter) {
   DEFERRED_WORK_ONLY();
   Scene scene(target());
   scene.out.fill_pattern(1);
@@ -61,7 +49,7 @@ TEST_P(DeferredWork, ASendGoesAtItsThresholdAndCountsWhereItWasTold) {
   EXPECT_TRUE(scene.a().tx().stays_silent());
 }
 
-TEST_P(DeferredWork, CompletionsAreWrittenForThoseWhoAsk) {
+TEST_P(DeferredWork, CompletionsAreWrittenOnRequest) {
   DEFERRED_WORK_ONLY();
   Scene scene(target());
   ASSERT_EQ(scene.b().trecv(scene.in, 8, 7, 0, &scene.contexts[0]), 0);
@@ -194,11 +182,11 @@ TEST_P(DeferredWork, FailuresCountTowardsTheThreshold) {
   EXPECT_TRUE(reaches(scene.done.get(), 1));
 }
 
-TEST_P(DeferredWork, AChainRunsWithoutTheApplication) {
+TEST_P(DeferredWork, ChainRunsWithoutTheApplication) {
   DEFERRED_WORK_ONLY();
   constexpr size_t kRounds = 20;
   Scene scene(target());
-  // b answers each message; a sends the next one when the answer has come.
+  // b answers each message; a sends the next one after the answer.
   const auto at_a = open_counter(scene.fabric), at_b = open_counter(scene.fabric);
   std::vector<std::unique_ptr<DeferredMessage>> work;
   const auto queue = [&](Node& node, fi_op_type type, fid_cntr* trigger, uint64_t threshold, fid_cntr* done) {
@@ -218,7 +206,7 @@ TEST_P(DeferredWork, AChainRunsWithoutTheApplication) {
   EXPECT_TRUE(scene.silent());
 }
 
-TEST_P(DeferredWork, CancelledWorkNeverHappens) {
+TEST_P(DeferredWork, CancelledWorkNeverStarts) {
   DEFERRED_WORK_ONLY();
   Scene scene(target());
   DeferredCount first(FI_OP_CNTR_ADD, scene.done.get(), 1), second(FI_OP_CNTR_ADD, scene.done.get(), 10);
@@ -234,7 +222,7 @@ TEST_P(DeferredWork, CancelledWorkNeverHappens) {
   EXPECT_EQ(fi_cntr_read(scene.done.get()), 10u);
 }
 
-TEST_P(DeferredWork, AReceiveThatWasPostedCanStillBeCancelled) {
+TEST_P(DeferredWork, PostedReceiveCanStillBeCancelled) {
   DEFERRED_WORK_ONLY();
   Scene scene(target());
   DeferredMessage receive(scene.b().ep(), FI_OP_RECV, scene.in, 8, FI_ADDR_UNSPEC, 0, 0, &scene.contexts[0]);
@@ -249,7 +237,7 @@ TEST_P(DeferredWork, AReceiveThatWasPostedCanStillBeCancelled) {
   EXPECT_TRUE(scene.b().rx().stays_silent(milliseconds(1)));
 }
 
-TEST_P(DeferredWork, FlushingForgetsAllOrWhatWaitsForOneCounter) {
+TEST_P(DeferredWork, FlushingDropsAllWorkOrThatOfOneCounter) {
   DEFERRED_WORK_ONLY();
   Scene scene(target());
   const auto other = open_counter(scene.fabric);
@@ -268,7 +256,7 @@ TEST_P(DeferredWork, FlushingForgetsAllOrWhatWaitsForOneCounter) {
   EXPECT_EQ(fi_cntr_read(scene.done.get()), 10u);
 }
 
-TEST_P(DeferredWork, AFailureIsReportedOnce) {
+TEST_P(DeferredWork, FailureIsReportedOnce) {
   DEFERRED_WORK_ONLY();
   Scene scene(target());
   const size_t most = scene.fabric.info()->tx_attr->inject_size;
@@ -285,7 +273,7 @@ TEST_P(DeferredWork, AFailureIsReportedOnce) {
   EXPECT_EQ(fi_cntr_readerr(scene.done.get()), 1u);
 }
 
-TEST_P(DeferredWork, WhatFindsNoRoomIsTriedAgainAndHoldsUpNobodyElse) {
+TEST_P(DeferredWork, WorkWithoutRoomIsRetriedAndDelaysNoOtherEndpoint) {
   const HintsEditor short_queue = [](fi_info& hints) {
     with_triggers(hints);
     hints.tx_attr->size = 4;
@@ -314,7 +302,7 @@ TEST_P(DeferredWork, WhatFindsNoRoomIsTriedAgainAndHoldsUpNobodyElse) {
   EXPECT_EQ(fi_cntr_readerr(scene.done.get()), 0u);
 }
 
-TEST_P(DeferredWork, ClosingAnEndpointForgetsItsWork) {
+TEST_P(DeferredWork, ClosingAnEndpointDropsItsWork) {
   DEFERRED_WORK_ONLY();
   Scene scene(target());
   DeferredMessage send(scene.a().ep(), FI_OP_SEND, scene.out, 8, scene.a().peer);
@@ -350,7 +338,7 @@ TEST_P(DeferredWork, MisuseIsRefused) {
   EXPECT_TRUE(scene.silent());
 }
 
-TEST_P(DeferredWork, ASleeperIsWokenByWhatItStarted) {
+TEST_P(DeferredWork, SleeperIsWokenByItsWork) {
   DEFERRED_WORK_ONLY();
   Scene scene(target());
   const auto total = open_counter(scene.fabric);
@@ -365,7 +353,7 @@ TEST_P(DeferredWork, ASleeperIsWokenByWhatItStarted) {
   other.join();
 }
 
-TEST_P(DeferredWork, AServiceThreadNeedsNobody) {
+TEST_P(DeferredWork, ServiceThreadNeedsNoCalls) {
   const HintsEditor automatic = [](fi_info& hints) {
     with_triggers(hints);
     hints.domain_attr->progress = hints.domain_attr->control_progress = FI_PROGRESS_AUTO;
@@ -385,7 +373,7 @@ TEST_P(DeferredWork, AServiceThreadNeedsNobody) {
   EXPECT_TRUE(scene.b().rx().wait().ok());
 }
 
-TEST_P(DeferredWork, ThreadsMayQueueCountAndCancelAtOnce) {
+TEST_P(DeferredWork, ThreadsMayQueueCountAndCancelConcurrently) {
   DEFERRED_WORK_ONLY();
   constexpr size_t kThreads = 4, kEach = 100;
   Scene scene(target());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Long messages between processes of one host, whichever way they travel; fi_rxm(7). A provider may read them out of
-// the sender's memory with process_vm_readv(2): this binary has that call, so a body can see it used and let it fail.
+// Long messages between processes of one host, over every protocol; fi_rxm(7). A provider may read them out of the
+// sender's memory with process_vm_readv(2): this binary interposes that call, so a test can observe it and let it fail.
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -23,15 +23,15 @@ CONFORMANCE_TOPIC(DirectReads);
 
 namespace {
 
-enum class Reads { kWork, kRefused, kCut, kOfSomebodyElse };
+enum class Reads { kWork, kRefused, kCut, kOfAnotherProcess };
 std::atomic<Reads> reads{Reads::kWork};
-std::atomic<int> working{0};  // so many do before the rest is as `reads` says
+std::atomic<int> working{0};  // calls that succeed before `reads` applies
 std::atomic<int> calls{0};
-std::atomic<int> slow{0};  // so many of the next ones take long
+std::atomic<int> slow{0};  // number of next calls that take long
 
 }  // namespace
 
-// The library finds this one first.
+// The library's calls resolve to this function.
 extern "C" __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t process, const iovec* to,
                                                                            unsigned long to_count, const iovec* from,
                                                                            unsigned long from_count,
@@ -49,8 +49,8 @@ extern "C" __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t
   }
   if (now == Reads::kCut) --from_count;
   const ssize_t got = ::syscall(SYS_process_vm_readv, process, to, to_count, from, from_count, flags);
-  // What another process holds is anything at all.
-  if (now == Reads::kOfSomebodyElse)
+  // Fails as if the other process held other bytes there.
+  if (now == Reads::kOfAnotherProcess)
     for (unsigned long i = 0; i < to_count; ++i) std::memset(to[i].iov_base, '!', to[i].iov_len);
   return got;
 }
@@ -77,7 +77,7 @@ class Disturbed {
   }
 };
 
-// Cuts `length` bytes of `buffer` to four pieces, none as long as its neighbours.
+// Cuts `length` bytes of `buffer` into four pieces, none as long as its neighbours.
 std::vector<iovec> pieces_of(Buffer& buffer, size_t length, size_t first) {
   const size_t lengths[] = {first, length / 2, length / 8, length - first - length / 2 - length / 8};
   std::vector<iovec> pieces;
@@ -144,18 +144,18 @@ std::string name_for_child(const Target& target, DatagramEnd& end) {
 
 }  // namespace
 
-TEST_P(DirectReads, PiecesAndCutMessagesArriveAsTheyShould) {
+TEST_P(DirectReads, VectorsAndTruncatedMessagesArriveCorrectly) {
   DIRECT_READS_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
   const Disturbed none(Reads::kWork);
   expect_all_kinds(pair);
-  EXPECT_GE(calls, 18);  // none went another way
+  EXPECT_GE(calls, 18);  // none took another way
 }
 
-TEST_P(DirectReads, WhatCannotBeReadArrivesAnotherWay) {
+TEST_P(DirectReads, UnreadableMessagesArriveThroughTheSocket) {
   DIRECT_READS_ONLY();
-  for (const Reads how : {Reads::kRefused, Reads::kCut, Reads::kOfSomebodyElse})
+  for (const Reads how : {Reads::kRefused, Reads::kCut, Reads::kOfAnotherProcess})
     for (const int after : {0, 2}) {
       Fabric fabric(target());
       Pair pair(fabric);
@@ -178,7 +178,7 @@ TEST_P(DirectReads, AnotherProcessIsReadInOneCopy) {
   EXPECT_EQ(calls, 3 + 4);  // one for each MiB
 }
 
-TEST_P(DirectReads, AreOffWhereOneEndDoesNotWantThem) {
+TEST_P(DirectReads, AreOffWhereOneEndDisablesThem) {
   DIRECT_READS_ONLY();
   Fabric fabric(target());
   DatagramEnd end(fabric);
@@ -190,8 +190,8 @@ TEST_P(DirectReads, AreOffWhereOneEndDoesNotWantThem) {
   EXPECT_EQ(calls, 0);
 }
 
-// Other peers and the application's own calls have their turn while a long message is copied.
-TEST_P(DirectReads, AShortMessageOvertakesTheCopyOfALongOne) {
+// Other peers and the application's own calls proceed while a long message is copied.
+TEST_P(DirectReads, ShortMessageOvertakesTheCopyOfALongOne) {
   DIRECT_READS_ONLY();
   Fabric fabric(target());
   DatagramEnd hub(fabric), busy(fabric), quick(fabric);
@@ -201,7 +201,7 @@ TEST_P(DirectReads, AShortMessageOvertakesTheCopyOfALongOne) {
   const size_t length = size_t{16} << 20;
   Buffer out(fabric, length), in(fabric, length), small(fabric, 64), word(fabric, 64);
   Context sent[3], received[3];
-  // Both are connected before it counts.
+  // Both are connected before the measurement.
   ASSERT_EQ(hub->trecv(word, 64, 7, 0, &received[2]), 0);
   ASSERT_EQ(quick->tsend(small, 64, 7, &sent[2]), 0);
   ASSERT_TRUE(hub->rx().wait().ok());
@@ -213,7 +213,7 @@ TEST_P(DirectReads, AShortMessageOvertakesTheCopyOfALongOne) {
   const auto deadline = after(kLong);
   while (calls == 0 && Clock::now() < deadline) driver::poke();
   ASSERT_GT(calls, 0);
-  slow = 4;  // the system has the time to deliver what is sent now
+  slow = 4;  // gives the system time to deliver the messages
   ASSERT_EQ(quick->tsend(small, 64, 2, &sent[1]), 0);
   const Completion first = hub->rx().wait(after(kLong));
   ASSERT_TRUE(first.ok()) << first;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What an endpoint owes at its end: posted = completed + failed + canceled, for silent operations, counters, kept
-// receives and shared contexts as well; fi_endpoint(3), fi_cq(3), fi_cntr(3).
+// The end of an endpoint: posted = completed + failed + canceled, also for silent operations, counters, stored receives
+// and shared contexts; fi_endpoint(3), fi_cq(3), fi_cntr(3).
 #include <rdma/fi_rma.h>
 
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kCount = 40, kSize = 256;
 
-// Reads what a queue holds: successes and failures by context.
+// Reads the entries of a queue: successes and failures by context.
 struct Tally {
   std::map<void*, int> completed, failed;
   void read(CompletionQueue& queue) {
@@ -65,7 +65,7 @@ TEST_P(Endings, SilentSendsFailAtMostOnceAndOthersCompleteOnce) {
   tally.read(pair.a().tx());
   for (Context& context : loud) EXPECT_EQ(tally.of(&context), 1);
   for (Context& context : quiet) {
-    EXPECT_EQ(tally.completed.count(&context), 0u) << "a completion that nobody asked for";
+    EXPECT_EQ(tally.completed.count(&context), 0u) << "an unrequested completion";
     EXPECT_LE(tally.of(&context), 1);
   }
   EXPECT_EQ(tally.of(nullptr), 0);
@@ -88,7 +88,7 @@ TEST_P(Endings, InjectedMessagesThatWereReceivedAreNotReported) {
   EXPECT_EQ(pair.a().tx().read().rc, -FI_EAGAIN);
 }
 
-TEST_P(Endings, CountersAccountForAll) {
+TEST_P(Endings, CountersAccountForAllOperations) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   const auto sends = open_counter(fabric);
@@ -137,24 +137,24 @@ TEST_P(Endings, ReceivesPostedBeforeTheConnectionAreFilledInOrder) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  asker.enable();
+  Node client(fabric);
+  client.enable();
   Buffer in(fabric, 4 * kSize), out(fabric, kSize);
   Context received[4], sent;
   for (int i = 0; i < 4; ++i)
-    ASSERT_EQ(fi_recv(asker.ep(), in.data() + i * kSize, kSize, in.desc(), FI_ADDR_UNSPEC, &received[i]), 0);
-  ASSERT_EQ(fi_cancel(asker.fid(), &received[1]), 0);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+    ASSERT_EQ(fi_recv(client.ep(), in.data() + i * kSize, kSize, in.desc(), FI_ADDR_UNSPEC, &received[i]), 0);
+  ASSERT_EQ(fi_cancel(client.fid(), &received[1]), 0);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
-  asker.eq().expect(FI_CONNECTED, asker.fid());
+  client.eq().expect(FI_CONNECTED, client.fid());
   answerer.eq().expect(FI_CONNECTED, answerer.fid());
-  EXPECT_EQ(asker.rx().wait().context(), &received[1]);
+  EXPECT_EQ(client.rx().wait().context(), &received[1]);
   for (int i : {0, 2, 3}) {
     std::memset(out.data(), 'a' + i, kSize);
     ASSERT_EQ(answerer.send(out, kSize, &sent), 0);
-    const Completion completion = asker.rx().wait();
+    const Completion completion = client.rx().wait();
     ASSERT_TRUE(completion.ok()) << completion;
     EXPECT_EQ(completion.context(), &received[i]);
     EXPECT_EQ(in.data()[i * kSize], 'a' + i);
@@ -163,7 +163,7 @@ TEST_P(Endings, ReceivesPostedBeforeTheConnectionAreFilledInOrder) {
   for (char byte : std::string(in.data() + kSize, kSize)) ASSERT_EQ(byte, 0) << "the canceled one stays empty";
 }
 
-TEST_P(Endings, NothingMoreIsAcceptedAfterwards) {
+TEST_P(Endings, OperationsAfterTheEndAreRefused) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);

@@ -102,8 +102,8 @@ TEST_P(EventQueues, TooSmallABufferKeepsAConnectionRequest) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(listener.address(), "kept"), 0);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(listener.address(), "kept"), 0);
   ASSERT_FALSE(listener.eq().stays_silent(kPatience));
   char small[sizeof(fi_eq_cm_entry) - 1];
   uint32_t type = 0;
@@ -125,13 +125,13 @@ TEST_P(EventQueues, SreadTimesOutOnAnAbsoluteDeadline) {
   EXPECT_LE(quickest_ms([&] { EXPECT_EQ(fi_eq_sread(eq.get(), &type, entry, sizeof entry, 0, 0), -FI_EAGAIN); }), 50);
 }
 
-TEST_P(EventQueues, InternalWakeUpsDoNotProlongSread) {
+TEST_P(EventQueues, InternalWakeUpsDoNotExtendSread) {
   CONNECTED_ONLY();
   if (!speaks_tcp()) GTEST_SKIP() << "wakes the library with bare sockets";
   Fabric fabric(target());
   Listener listener(fabric);
   std::atomic<bool> stop{false};
-  std::thread nuisance([&] {  // each knock wakes the listener without giving an event
+  std::thread nuisance([&] {  // each attempt wakes the listener without an event
     while (!stop) {
       raw::Socket::connected_to(listener.address()).reset();
       std::this_thread::sleep_for(milliseconds(20));
@@ -200,28 +200,28 @@ TEST_P(EventQueues, WaitDescriptorBecomesReadable) {
 
 TEST_P(EventQueues, EveryErrorOfManyIsKept) {
   CONNECTED_ONLY();
-  constexpr int kAskers = 40;
+  constexpr int kClients = 40;
   Fabric fabric(target());
   Listener listener(fabric);
   EventQueue shared(fabric);
   CompletionQueue cq(fabric);
-  std::vector<Handle<fid_ep>> askers;
+  std::vector<Handle<fid_ep>> clients;
   std::vector<InfoPtr> requests;
-  for (int i = 0; i < kAskers; ++i) {
-    askers.push_back(opened<fid_ep>(
+  for (int i = 0; i < kClients; ++i) {
+    clients.push_back(opened<fid_ep>(
         "fi_endpoint", [&](fid_ep** e) { return fi_endpoint(fabric.domain(), fabric.info(), e, nullptr); }));
-    ASSERT_EQ(fi_ep_bind(askers.back().get(), shared.fid(), 0), 0);
-    ASSERT_EQ(fi_ep_bind(askers.back().get(), cq.fid(), FI_TRANSMIT | FI_RECV), 0);
-    ASSERT_EQ(fi_connect(askers.back().get(), listener.address().get(), nullptr, 0), 0);
+    ASSERT_EQ(fi_ep_bind(clients.back().get(), shared.fid(), 0), 0);
+    ASSERT_EQ(fi_ep_bind(clients.back().get(), cq.fid(), FI_TRANSMIT | FI_RECV), 0);
+    ASSERT_EQ(fi_connect(clients.back().get(), listener.address().get(), nullptr, 0), 0);
     requests.push_back(listener.next_request());
   }
-  for (int i = 0; i < kAskers; ++i) {
+  for (int i = 0; i < kClients; ++i) {
     const std::string reason = "reason " + std::to_string(i);
     ASSERT_EQ(fi_reject(listener.pep(), requests[i]->handle, reason.data(), reason.size()), 0);
   }
   listener.eq().stays_silent();  // lets all of them arrive before the first is read
   std::vector<std::string> reasons;
-  for (int i = 0; i < kAskers; ++i) {
+  for (int i = 0; i < kClients; ++i) {
     const Event event = shared.wait();
     ASSERT_EQ(event.type, static_cast<int>(Event::kError)) << event;
     reasons.emplace_back(event.err_data.begin(), event.err_data.end());
@@ -233,15 +233,15 @@ TEST_P(EventQueues, EveryErrorOfManyIsKept) {
 
 // A rejected connection whose error waits to be read.
 struct Rejected {
-  explicit Rejected(const Target& target) : fabric(target), listener(fabric), asker(fabric) {
-    require_ok(asker.connect(listener.address()), "fi_connect");
+  explicit Rejected(const Target& target) : fabric(target), listener(fabric), client(fabric) {
+    require_ok(client.connect(listener.address()), "fi_connect");
     const InfoPtr request = listener.next_request();
     require_ok(fi_reject(listener.pep(), request->handle, "0123456789", 10), "fi_reject");
-    require(!asker.eq().stays_silent(kPatience), "no error entry");
+    require(!client.eq().stays_silent(kPatience), "no error entry");
   }
   Fabric fabric;
   Listener listener;
-  Node asker;
+  Node client;
 };
 
 TEST_P(EventQueues, ReadAnswersErrorAvailableUntilItIsRead) {
@@ -250,14 +250,14 @@ TEST_P(EventQueues, ReadAnswersErrorAvailableUntilItIsRead) {
   char bytes[256];
   uint32_t type = 0;
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(fi_eq_read(scene.asker.eq().get(), &type, bytes, sizeof bytes, 0), -FI_EAVAIL);
-    EXPECT_EQ(fi_eq_sread(scene.asker.eq().get(), &type, bytes, sizeof bytes, kWaitMs, 0), -FI_EAVAIL);
+    EXPECT_EQ(fi_eq_read(scene.client.eq().get(), &type, bytes, sizeof bytes, 0), -FI_EAVAIL);
+    EXPECT_EQ(fi_eq_sread(scene.client.eq().get(), &type, bytes, sizeof bytes, kWaitMs, 0), -FI_EAVAIL);
   }
   fi_eq_err_entry entry{};
-  EXPECT_GT(fi_eq_readerr(scene.asker.eq().get(), &entry, 0), 0);
-  EXPECT_EQ(entry.fid, scene.asker.fid());
+  EXPECT_GT(fi_eq_readerr(scene.client.eq().get(), &entry, 0), 0);
+  EXPECT_EQ(entry.fid, scene.client.fid());
   EXPECT_EQ(entry.err, FI_ECONNREFUSED);
-  EXPECT_EQ(fi_eq_read(scene.asker.eq().get(), &type, bytes, sizeof bytes, 0), -FI_EAGAIN);
+  EXPECT_EQ(fi_eq_read(scene.client.eq().get(), &type, bytes, sizeof bytes, 0), -FI_EAGAIN);
 }
 
 TEST_P(EventQueues, ErrDataIsCopiedIntoTheCallersBuffer) {
@@ -268,7 +268,7 @@ TEST_P(EventQueues, ErrDataIsCopiedIntoTheCallersBuffer) {
   fi_eq_err_entry entry{};
   entry.err_data = room;
   entry.err_data_size = 4;
-  ASSERT_GT(fi_eq_readerr(scene.asker.eq().get(), &entry, 0), 0);
+  ASSERT_GT(fi_eq_readerr(scene.client.eq().get(), &entry, 0), 0);
   EXPECT_EQ(entry.err_data, room);
   EXPECT_EQ(entry.err_data_size, 4u) << "the number of bytes copied";
   EXPECT_EQ(std::string(room, 6), "0123##");
@@ -278,7 +278,7 @@ TEST_P(EventQueues, ErrDataWithoutABufferBelongsToTheProvider) {
   CONNECTED_ONLY();
   Rejected scene(target());
   fi_eq_err_entry entry{};
-  ASSERT_GT(fi_eq_readerr(scene.asker.eq().get(), &entry, 0), 0);
+  ASSERT_GT(fi_eq_readerr(scene.client.eq().get(), &entry, 0), 0);
   ASSERT_NE(entry.err_data, nullptr);
   ASSERT_GE(entry.err_data_size, 10u);
   EXPECT_EQ(std::string(static_cast<const char*>(entry.err_data), 10), "0123456789");
@@ -288,14 +288,14 @@ TEST_P(EventQueues, StrerrorFillsTheCallersBuffer) {
   CONNECTED_ONLY();
   Rejected scene(target());
   fi_eq_err_entry entry{};
-  ASSERT_GT(fi_eq_readerr(scene.asker.eq().get(), &entry, 0), 0);
+  ASSERT_GT(fi_eq_readerr(scene.client.eq().get(), &entry, 0), 0);
   char text[512] = "", shorter[8];
   std::memset(shorter, '#', sizeof shorter);
-  const char* sentence = fi_eq_strerror(scene.asker.eq().get(), entry.prov_errno, entry.err_data, text, sizeof text);
+  const char* sentence = fi_eq_strerror(scene.client.eq().get(), entry.prov_errno, entry.err_data, text, sizeof text);
   ASSERT_NE(sentence, nullptr);
   EXPECT_STRNE(sentence, "");
-  EXPECT_NE(fi_eq_strerror(scene.asker.eq().get(), entry.prov_errno, entry.err_data, nullptr, 0), nullptr);
-  fi_eq_strerror(scene.asker.eq().get(), entry.prov_errno, entry.err_data, shorter, 4);
+  EXPECT_NE(fi_eq_strerror(scene.client.eq().get(), entry.prov_errno, entry.err_data, nullptr, 0), nullptr);
+  fi_eq_strerror(scene.client.eq().get(), entry.prov_errno, entry.err_data, shorter, 4);
   EXPECT_EQ(shorter[4], '#') << "wrote beyond the buffer";
 }
 

@@ -68,7 +68,7 @@ TEST_P(GatheredSends, ManyArriveInOrder) {
   for (Context& context : scene.sent) ASSERT_EQ(scene.pair.a().tx().wait().context(), &context);
 }
 
-TEST_P(GatheredSends, ProgressSendsWhatNothingFollows) {
+TEST_P(GatheredSends, ProgressFlushesTheLastMessages) {
   GATHERED_SCENE();
   scene.post_receives();
   for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(scene.send(i, FI_MORE), 0);
@@ -120,7 +120,7 @@ TEST_P(GatheredSends, FullQueueAnswersAgainAndLosesNothing) {
   void* desc = scene.out.desc();
   size_t posted = 0;
   ssize_t rc = 0;
-  while (posted < contexts.size()) {  // nobody receives
+  while (posted < contexts.size()) {  // no receive is posted
     const fi_msg message{&iov, &desc, 1, scene.pair.a().peer, &contexts[posted], 0};
     rc = fi_sendmsg(scene.pair.a().ep(), &message, FI_MORE);
     if (rc != 0) break;
@@ -136,7 +136,7 @@ TEST_P(GatheredSends, FullQueueAnswersAgainAndLosesNothing) {
   for (size_t i = 0; i < posted; ++i) ASSERT_EQ(scene.pair.a().tx().wait().context(), &contexts[i]);
 }
 
-TEST_P(GatheredSends, ShutdownAccountsForWhatHadNotLeft) {
+TEST_P(GatheredSends, ShutdownAccountsForUnsentMessages) {
   GATHERED_SCENE();
   for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(scene.send(i, FI_MORE), 0);
   ASSERT_EQ(fi_shutdown(scene.pair.a().ep(), 0), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peers that break the data protocol of the tcp wire once connected: they vanish at any byte of a message, send
-// garbage, or lie about lengths. The endpoint is told with exactly one terminal event after its last completion, and
-// nobody else is hurt. The peers are bare sockets.
+// Peers that break the data protocol of the tcp wire once connected: they close at any byte of a message, send garbage,
+// or announce wrong lengths. The endpoint gets exactly one terminal event after its last completion, and other
+// connections are not affected. The peers are bare sockets.
 #include <rdma/fi_rma.h>
 
 #include "fixture/driver.h"
@@ -37,7 +37,7 @@ struct Attacked {
     victim->eq().expect(FI_CONNECTED, victim->fid());
   }
 
-  // The victim learns of the end once, and has accounted for all receives by then.
+  // The victim reports the end once, and has accounted for all receives by then.
   void expect_ended() {
     const Event event = victim->eq().wait();
     EXPECT_TRUE(event.type == FI_SHUTDOWN || event.type == Event::kError) << event;
@@ -49,7 +49,7 @@ struct Attacked {
     }
     EXPECT_TRUE(victim->eq().stays_silent(milliseconds(10))) << "exactly one terminal event";
     for (char byte : region.text(kSize)) ASSERT_EQ(byte, 'r');
-    expect_talking(bystanders);
+    expect_exchange(bystanders);
   }
 
   Fabric fabric;
@@ -107,7 +107,7 @@ TEST_P(HostileData, MessageInPiecesOfEverySizeArrives) {
   }
 }
 
-TEST_P(HostileData, PeerThatVanishesAtAnyByteOfAMessageEndsTheConnection) {
+TEST_P(HostileData, PeerThatClosesAtAnyByteOfAMessageEndsTheConnection) {
   TCP_WIRE_ONLY();
   const std::string bytes = raw::data_header(raw::kMsg, 24 + 8, 24, 1) + raw::word(1) + "payload!";
   for (size_t size = 0; size < bytes.size(); size += size < 17 ? 1 : 3) {
@@ -130,14 +130,14 @@ TEST_P(HostileData, GarbageEndsTheConnection) {
       raw::data_header(200, 16),           // unknown operation
       raw::data_header(raw::kMsg, 16, 0),  // header shorter than a header
       raw::data_header(raw::kMsg, 16, 15),
-      raw::data_header(raw::kMsg, 16, 255) + std::string(240, 0),  // and longer than any
+      raw::data_header(raw::kMsg, 16, 255) + std::string(240, 0),  // longer than any header
       raw::data_header(raw::kMsg, 3),                              // size smaller than the header
       raw::data_header(raw::kMsg, 0),
       raw::data_header(raw::kMsg, 16, 24, 1) + raw::word(1),            // size smaller than the longer header
-      raw::data_header(raw::kReadRsp, 16 + 64) + std::string(64, 'x'),  // answer to a read nobody asked for
+      raw::data_header(raw::kReadRsp, 16 + 64) + std::string(64, 'x'),  // answer to a read that was never sent
       raw::data_header(raw::kWrite, 16 + 5 * 24, 16 + 5 * 24, 0, 5) + std::string(5 * 24, 0),  // too many regions
-      raw::data_header(raw::kReadReq, 16, 16, 0, 0),  // a read of nothing at all from nowhere
-      raw::data_header(raw::kWrite, 16, 16, 0, 4),    // regions that do not fit into the header
+      raw::data_header(raw::kReadReq, 16, 16, 0, 0),  // a read without any range
+      raw::data_header(raw::kWrite, 16, 16, 0, 4),    // ranges that do not fit into the header
   };
   for (const std::string& bytes : garbage) {
     Attacked scene(target());
@@ -161,12 +161,12 @@ TEST_P(HostileData, UnsolicitedAcknowledgementEndsTheConnection) {
   scene.expect_ended();
 }
 
-TEST_P(HostileData, MessageOfAbsurdSizeIsTruncatedAndTheRestSwallowed) {
+TEST_P(HostileData, MessageOfAbsurdSizeIsTruncatedAndTheRestDiscarded) {
   TCP_WIRE_ONLY();
   Attacked scene(target());
   ASSERT_TRUE(scene.attacker.write(raw::data_header(raw::kMsg, ~0ull)));
   const std::string block(64 * 1024, 'z');
-  for (int i = 0; i < 64; ++i)  // endless data; the victim may swallow it or hang up
+  for (int i = 0; i < 64; ++i)  // endless data; the victim may discard it or close
     if (!scene.attacker.write(block)) break;
   scene.attacker.close();
   scene.expect_ended();
@@ -189,7 +189,7 @@ TEST_P(HostileData, WritesOutsideTheRegionAreRefused) {
   }
 }
 
-TEST_P(HostileData, WriteLongerThanItsRegionsSayIsRefused) {
+TEST_P(HostileData, WriteLongerThanItsRegionsIsRefused) {
   TCP_WIRE_ONLY();
   Attacked scene(target());
   const std::string iov = rma_iov(scene.region.remote_address(), 8, scene.region.key());
@@ -198,7 +198,7 @@ TEST_P(HostileData, WriteLongerThanItsRegionsSayIsRefused) {
   const Event event = scene.victim->eq().wait();
   EXPECT_TRUE(event.type == FI_SHUTDOWN || event.type == Event::kError) << event;
   for (char byte : scene.region.text(kSize).substr(8)) ASSERT_EQ(byte, 'r') << "wrote beyond the named range";
-  expect_talking(scene.bystanders);
+  expect_exchange(scene.bystanders);
 }
 
 TEST_P(HostileData, ReadsOutsideTheRegionAreRefused) {
@@ -223,7 +223,7 @@ TEST_P(HostileData, WrongKeyIsRefused) {
 
 TEST_P(HostileData, ReadAnswerOfAnotherLengthIsAnError) {
   TCP_WIRE_ONLY();
-  for (size_t length : {size_t{0}, size_t{32}, size_t{96}}) {  // 64 were asked for
+  for (size_t length : {size_t{0}, size_t{32}, size_t{96}}) {  // 64 were requested
     Attacked scene(target());
     Buffer local(scene.fabric, 128, 'l', FI_READ);
     Context context;
@@ -249,7 +249,7 @@ TEST_P(HostileData, PeerThatNeverReadsOnlyBlocksItself) {
   Buffer large(scene.fabric, 8 << 20);
   Context sent;
   ASSERT_EQ(scene.victim->send(large, large.size(), &sent), 0);
-  expect_talking(scene.bystanders);
+  expect_exchange(scene.bystanders);
   EXPECT_TRUE(scene.victim->tx().stays_silent(milliseconds(50)));
   scene.attacker.close();
   EXPECT_NE(scene.victim->tx().wait().err(), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Peers that break the connection handshake of the tcp wire protocol: a clear error or silence, no crash, no hang, and
-// connections of the same domain go on. The peers are bare sockets.
+// connections of the same domain continue. The peers are bare sockets.
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
 
@@ -10,23 +10,23 @@ CONFORMANCE_TOPIC(HostileHandshake);
 
 namespace {
 
-// A listener under attack, and a connection of the same domain that must not notice.
+// A listener under attack, and a connection of the same domain that must not be affected.
 struct UnderAttack {
   explicit UnderAttack(const Target& target) : fabric(target), bystanders(fabric), listener(fabric) {}
 
   raw::Socket attacker() { return raw::Socket::connected_to(listener.address()); }
 
   void expect_unhurt() {
-    expect_talking(bystanders);
-    Node asker(fabric);
-    ASSERT_EQ(asker.connect(listener.address(), "honest"), 0);
+    expect_exchange(bystanders);
+    Node client(fabric);
+    ASSERT_EQ(client.connect(listener.address(), "honest"), 0);
     std::vector<char> data;
     const InfoPtr request = listener.next_request(&data);
     EXPECT_EQ(std::string(data.begin(), data.end()), "honest");
     Node answerer(fabric, {}, request.get());
     ASSERT_EQ(answerer.accept(), 0);
-    asker.eq().expect(FI_CONNECTED, asker.fid());
-    expect_round_trip(asker, answerer);
+    client.eq().expect(FI_CONNECTED, client.fid());
+    expect_round_trip(client, answerer);
   }
 
   Fabric fabric;
@@ -37,25 +37,25 @@ struct UnderAttack {
 // An endpoint that connects to a listener which misbehaves.
 struct Misled {
   explicit Misled(const Target& target)
-      : fabric(target), bystanders(fabric), hole(raw::Socket::listening(target.address)), asker(fabric) {
-    require_ok(asker.connect(hole.address(), "hello"), "fi_connect");
+      : fabric(target), bystanders(fabric), hole(raw::Socket::listening(target.address)), client(fabric) {
+    require_ok(client.connect(hole.address(), "hello"), "fi_connect");
     peer = hole.accept();
     const std::string request = peer.read(raw::kCmHeader + 5);
     require(request == raw::cm_message(raw::kConnreq, "hello"), "the request is not what the protocol says");
   }
 
   void expect_error() {
-    const Event event = asker.eq().expect(Event::kError, asker.fid());
+    const Event event = client.eq().expect(Event::kError, client.fid());
     EXPECT_NE(event.err, 0) << event;
     EXPECT_FALSE(event.sentence.empty());
-    EXPECT_TRUE(asker.eq().stays_silent(milliseconds(20))) << "exactly one terminal event";
-    expect_talking(bystanders);
+    EXPECT_TRUE(client.eq().stays_silent(milliseconds(20))) << "exactly one terminal event";
+    expect_exchange(bystanders);
   }
 
   Fabric fabric;
   Pair bystanders;
   raw::Socket hole, peer;
-  Node asker;
+  Node client;
 };
 
 }  // namespace
@@ -87,7 +87,7 @@ TEST_P(HostileHandshake, RawPeerIsRejectedWithData) {
   EXPECT_TRUE(peer.closed_by_peer());
 }
 
-TEST_P(HostileHandshake, AskerThatVanishesAtAnyByteGivesNoRequest) {
+TEST_P(HostileHandshake, ClientThatClosesAtAnyByteGivesNoRequest) {
   TCP_WIRE_ONLY();
   UnderAttack scene(target());
   const std::string request = raw::cm_message(raw::kConnreq, "private");
@@ -142,12 +142,12 @@ TEST_P(HostileHandshake, EndlessDataIsCutOff) {
   raw::Socket peer = scene.attacker();
   const std::string block(64 * 1024, '\xee');
   bool accepted = true;
-  for (int i = 0; i < 512 && accepted; ++i) accepted = peer.write(block);  // 32 MiB if nobody stops it
+  for (int i = 0; i < 512 && accepted; ++i) accepted = peer.write(block);  // 32 MiB without a limit
   EXPECT_FALSE(accepted);
   scene.expect_unhurt();
 }
 
-TEST_P(HostileHandshake, SilentAskersDoNotKeepOthersOut) {
+TEST_P(HostileHandshake, SilentClientsDoNotBlockOthers) {
   TCP_WIRE_ONLY();
   UnderAttack scene(target());
   std::vector<raw::Socket> silent;
@@ -155,7 +155,7 @@ TEST_P(HostileHandshake, SilentAskersDoNotKeepOthersOut) {
   scene.expect_unhurt();
 }
 
-TEST_P(HostileHandshake, RequestOfADepartedAskerIsStillAnswerable) {
+TEST_P(HostileHandshake, RequestOfAClosedClientCanStillBeAnswered) {
   TCP_WIRE_ONLY();
   UnderAttack scene(target());
   {
@@ -169,7 +169,7 @@ TEST_P(HostileHandshake, RequestOfADepartedAskerIsStillAnswerable) {
   scene.expect_unhurt();
 }
 
-TEST_P(HostileHandshake, AnswererThatVanishesAtAnyByteGivesAnError) {
+TEST_P(HostileHandshake, ServerThatClosesAtAnyByteGivesAnError) {
   TCP_WIRE_ONLY();
   const std::string answer = raw::cm_message(raw::kConnresp, "data");
   for (size_t size = 0; size < answer.size(); size += 5) {
@@ -201,11 +201,11 @@ TEST_P(HostileHandshake, BadAnswersGiveAnError) {
   }
 }
 
-TEST_P(HostileHandshake, WrongVersionIsToldAsProtocolError) {
+TEST_P(HostileHandshake, WrongVersionIsReportedAsProtocolError) {
   TCP_WIRE_ONLY();
   Misled scene(target());
   scene.peer.write(raw::cm_message(raw::kConnresp, {}, -1, 9));
-  const Event event = scene.asker.eq().expect(Event::kError, scene.asker.fid());
+  const Event event = scene.client.eq().expect(Event::kError, scene.client.fid());
   EXPECT_EQ(event.err, FI_ENOPROTOOPT) << event;
 }
 
@@ -214,9 +214,9 @@ TEST_P(HostileHandshake, AnswerInPiecesConnects) {
   Misled scene(target());
   for (char byte : raw::cm_message(raw::kConnresp, "slow")) {
     ASSERT_TRUE(scene.peer.write({&byte, 1}));
-    scene.asker.eq().stays_silent(milliseconds(1));
+    scene.client.eq().stays_silent(milliseconds(1));
   }
-  const Event event = scene.asker.eq().expect(FI_CONNECTED, scene.asker.fid());
+  const Event event = scene.client.eq().expect(FI_CONNECTED, scene.client.fid());
   EXPECT_EQ(event.cm_text(), "slow");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Connections of reliable datagrams that are closed while idle and opened again unseen: no message is lost, doubled or
-// overtaken, whoever sends when; fi_endpoint(3) (FI_EP_RDM) knows no connections.
+// overtaken, whichever end sends; fi_endpoint(3) (FI_EP_RDM) knows no connections.
 //   WEFT_CONFORMANCE_SEEDS   random schedules of each kind (4)
 #include <dirent.h>
 #include <sys/socket.h>
@@ -43,7 +43,7 @@ size_t connected_ends() {
   return count;
 }
 
-// Until there are none, or time is over.
+// Until none is left, or the deadline.
 bool all_end() {
   const auto deadline = after(std::chrono::seconds(10));
   while (connected_ends() != 0 && Clock::now() < deadline) driver::poke_and_rest();
@@ -63,7 +63,7 @@ void expect_delivery(DatagramEnd& from, DatagramEnd& to, fi_addr_t address, size
   ASSERT_TRUE(from->tx().wait(after(kLong)).ok());
 }
 
-// Messages in both directions, with pauses about as long as connections may be idle.
+// Messages in both directions, with pauses about as long as the idle time-out.
 class Traffic {
  public:
   Traffic(Fabric& ours, Fabric& theirs, unsigned seed) : random_(seed) {
@@ -149,9 +149,9 @@ unsigned seeds() {
 
 }  // namespace
 
-TEST_P(IdleConnections, AreClosedAndOpenedAgainUnseen) {
+TEST_P(IdleConnections, AreClosedAndReopenedTransparently) {
   RELIABLE_DATAGRAMS_ONLY();
-  if (target().provider.rfind("tcp", 0) != 0) GTEST_SKIP() << "sockets do not tell of a connection";
+  if (target().provider.rfind("tcp", 0) != 0) GTEST_SKIP() << "sockets do not show a connection";
   const IdleTimeout soon("20");
   Fabric ours(target()), theirs(target());
   DatagramEnd a(ours), b(theirs);
@@ -166,9 +166,9 @@ TEST_P(IdleConnections, AreClosedAndOpenedAgainUnseen) {
   EXPECT_TRUE(b->rx().stays_silent(milliseconds(1)));
 }
 
-TEST_P(IdleConnections, StayOpenUnlessAskedFor) {
+TEST_P(IdleConnections, StayOpenByDefault) {
   RELIABLE_DATAGRAMS_ONLY();
-  if (target().provider.rfind("tcp", 0) != 0) GTEST_SKIP() << "sockets do not tell of a connection";
+  if (target().provider.rfind("tcp", 0) != 0) GTEST_SKIP() << "sockets do not show a connection";
   const IdleTimeout soon("20");
   Fabric ours(target());
   setenv("FI_TCP_IDLE_TIMEOUT", "0", 1);
@@ -182,7 +182,7 @@ TEST_P(IdleConnections, StayOpenUnlessAskedFor) {
   EXPECT_EQ(connected_ends(), 2u) << "one end has never agreed to it";
 }
 
-TEST_P(IdleConnections, ClosedOnesLoseNothingWhoeverSendsWhen) {
+TEST_P(IdleConnections, ClosingLosesNothingWhicheverEndSends) {
   RELIABLE_DATAGRAMS_ONLY();
   for (const char* ms : {"1", "2", "4"}) {
     const IdleTimeout soon(ms);
@@ -194,7 +194,7 @@ TEST_P(IdleConnections, ClosedOnesLoseNothingWhoeverSendsWhen) {
   }
 }
 
-TEST_P(IdleConnections, AThreadAtEachEndLosesNothing) {
+TEST_P(IdleConnections, ThreadsAtBothEndsLoseNothing) {
   RELIABLE_DATAGRAMS_ONLY();
   const IdleTimeout soon("1");
   const HintsEditor automatic = [](fi_info& hints) { hints.domain_attr->data_progress = FI_PROGRESS_AUTO; };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A blocked wait burns no processor time, whatever it waits for.
+// A blocked wait uses no processor time, for every kind of wait.
 #include <rdma/fi_domain.h>
 #include <sys/resource.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kIdleMs = 400;
 constexpr int64_t kAllowedUs =
-    40'000;  // 10 %, so that a loaded machine does not fail an honest wait; a spin takes 100 %
+    40'000;  // 10 %, so that a loaded machine does not fail a correct wait; a spin takes 100 %
 
 int64_t processor_us() {
   rusage usage{};
@@ -44,7 +44,7 @@ TEST_P(IdleCpu, CompletionQueueOfAConnection) {
   Fabric fabric(target());
   for (fi_wait_obj wait_obj : {FI_WAIT_UNSPEC, FI_WAIT_FD}) {
     Pair pair(fabric, waiting(wait_obj));
-    expect_talking(pair);
+    expect_exchange(pair);
     expect_idle("fi_cq_sread", [&] {
       fi_cq_tagged_entry entry;
       EXPECT_EQ(fi_cq_sread(pair.a().rx().get(), &entry, 1, nullptr, kIdleMs), -FI_EAGAIN);
@@ -67,13 +67,13 @@ TEST_P(IdleCpu, EventQueueOfAPendingConnect) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Listener listener(fabric);
-  Node asker(fabric, waiting(FI_WAIT_UNSPEC));
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  Node client(fabric, waiting(FI_WAIT_UNSPEC));
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
   expect_idle("fi_eq_sread", [&] {
     uint32_t type = 0;
     char entry[256];
-    EXPECT_EQ(fi_eq_sread(asker.eq().get(), &type, entry, sizeof entry, kIdleMs, 0), -FI_EAGAIN);
+    EXPECT_EQ(fi_eq_sread(client.eq().get(), &type, entry, sizeof entry, kIdleMs, 0), -FI_EAGAIN);
   });
 }
 
@@ -89,7 +89,7 @@ TEST_P(IdleCpu, CounterOfAConnection) {
   expect_idle("fi_cntr_wait", [&] { EXPECT_EQ(fi_cntr_wait(counter.get(), 1, kIdleMs), -FI_ETIMEDOUT); });
 }
 
-TEST_P(IdleCpu, UnreadMessagesDoNotSpinAWaitForSomethingElse) {
+TEST_P(IdleCpu, UnreadMessagesDoNotSpinAnotherWait) {
   if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams without a buffer are lost";
   Fabric fabric(target());
   Pair pair(fabric, waiting(FI_WAIT_FD));
@@ -106,7 +106,7 @@ TEST_P(IdleCpu, UnreadMessagesDoNotSpinAWaitForSomethingElse) {
 TEST_P(IdleCpu, OpenFabricWithoutWaiters) {
   Fabric fabric(target());
   Pair pair(fabric);
-  expect_talking(pair);
+  expect_exchange(pair);
   expect_idle("a process that does nothing", [&] { std::this_thread::sleep_for(milliseconds(kIdleMs)); });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_dupinfo, fi_tostr, fi_strerror, fi_version, parameters: the calls that only speak; fi_getinfo(3), fi_tostr in
-// fi_fabric(3), fi_errno(3), fi_provider(3).
+// fi_dupinfo, fi_tostr, fi_strerror, fi_version, parameters: calls that return text or copies; fi_getinfo(3), fi_tostr
+// in fi_fabric(3), fi_errno(3), fi_provider(3).
 #include <rdma/fi_cm.h>
 #include <rdma/fi_eq.h>
 #include <rdma/providers/fi_prov.h>

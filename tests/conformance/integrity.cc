@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Every byte arrives where and as it was sent, at all lengths up to a gibibyte. WEFT_INTEGRITY_MIB sets how much each
-// body moves (default 24), WEFT_LARGEST_MIB how long the longest transfer is (default 16), so that slow machines need
-// not move it all.
+// Every byte arrives unchanged at its place, at all lengths up to a gibibyte. WEFT_INTEGRITY_MIB sets the volume of
+// each body (default 24), WEFT_LARGEST_MIB the length of the longest transfer (default 16), so that slow machines need
+// not move all of it.
 #include <rdma/fi_rma.h>
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ size_t volume() {
   return mebibytes("WEFT_INTEGRITY_MIB", 24);
 }
 
-// Large transfers take their time on emulated devices.
+// Large transfers are slow on emulated devices.
 Completion patiently(CompletionQueue& queue) {
   return queue.wait(after(60 * kPatience));
 }
@@ -123,8 +123,8 @@ TEST_P(Integrity, LongestMessageAndWrite) {
   const Completion done = patiently(pair.a().tx());
   ASSERT_TRUE(done.ok()) << done;
   EXPECT_EQ(done.context(), &written);
-  // A message follows the write: when it is there, so is what was written.
-  expect_talking(pair);
+  // A message follows the write: when it has arrived, so has the written data.
+  expect_exchange(pair);
   EXPECT_TRUE(in.holds_pattern(2, length));
 }
 
@@ -157,7 +157,7 @@ TEST_P(Integrity, StreamOfChunksInBothDirections) {
   }
 }
 
-TEST_P(Integrity, PiecesOfUnequalLengthAreGatheredAndScattered) {
+TEST_P(Integrity, BuffersOfUnequalLengthAreGatheredAndScattered) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
@@ -197,13 +197,13 @@ TEST_P(Integrity, PiecesOfUnequalLengthAreGatheredAndScattered) {
   }
 }
 
-// Many of them in one read of the network, so that one ends in the middle of what came.
-TEST_P(Integrity, ReceivesLongerThanTheirMessagesTakeNoMore) {
+// Many of them in one read from the network, so that one ends in the middle of the bytes read.
+TEST_P(Integrity, ReceivesTakeNoMoreThanTheirMessage) {
   constexpr size_t kLength = 10'000, kCount = 40;
   Fabric fabric(target());
   const size_t length = fabric.length_up_to(kLength);
   Pair pair(fabric);
-  expect_talking(pair);
+  expect_exchange(pair);
   Buffer out(fabric, length);
   out.fill_pattern(7);
   std::vector<std::unique_ptr<Buffer>> in;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Registration, keys, access rights and what happens to a peer that ignores them; fi_mr(3).
+// Registration, keys, access rights and their enforcement; fi_mr(3).
 #include <rdma/fi_rma.h>
 
 #include "fixture/driver.h"
@@ -15,7 +15,7 @@ const HintsEditor kRma = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA; };
 constexpr size_t kSize = 4096;
 constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
-// A pair that an offender uses wrongly, another one that must not notice, and a region with `access`.
+// A pair that an offender uses wrongly, another one that must not be affected, and a region with `access`.
 struct Scene {
   Scene(const Target& target, uint64_t access, const HintsEditor& edit = kRma)
       : fabric(target, edit),
@@ -38,7 +38,7 @@ struct Scene {
     EXPECT_EQ(rc, 0) << "only the target can know";
     return rc ? Completion{} : a.tx().wait();
   }
-  // The forbidden access changed nothing, its endpoint pair is told, and nobody else is hurt.
+  // The forbidden access changed nothing, its endpoint pair reports it, and no other is affected.
   void expect_refused(const Completion& completion, bool is_read) {
     if (is_read) {
       EXPECT_NE(completion.err(), 0) << completion;
@@ -46,7 +46,7 @@ struct Scene {
     for (char byte : remote.text(kSize)) ASSERT_EQ(byte, 'r') << "memory was changed";
     for (char byte : local.text(2 * kSize)) ASSERT_EQ(byte, 'l') << "memory was read";
     offenders.a().eq().expect(FI_SHUTDOWN, offenders.a().fid());
-    expect_talking(bystanders);
+    expect_exchange(bystanders);
   }
 
   Fabric fabric;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The nine calls of fi_msg(3) and what arrives: contents, boundaries, order, limits.
+// The nine calls of fi_msg(3) and their messages: contents, boundaries, order, limits.
 #include <climits>
 
 #include "fixture/driver.h"
@@ -98,7 +98,7 @@ TEST_P(Message, MoreVectorsThanTheLimitAreRefused) {
   EXPECT_LT(fi_recvv(scene.pair.b().ep(), receive_iov.data(), receive_desc.data(), receive_count, FI_ADDR_UNSPEC,
                      &scene.received),
             0);
-  expect_talking(scene.pair);
+  expect_exchange(scene.pair);
 }
 
 TEST_P(Message, SendmsgAndRecvmsgCarryEverything) {
@@ -159,7 +159,7 @@ TEST_P(Message, InjectBeyondTheLimitIsRefused) {
   const ssize_t rc = fi_inject(scene.ep(), scene.out.data(), limit + 1, scene.peer());
   EXPECT_LT(rc, 0);
   EXPECT_NE(rc, -FI_EAGAIN);
-  expect_talking(scene.pair);
+  expect_exchange(scene.pair);
 }
 
 TEST_P(Message, ZeroLengthMessagesAreMessages) {
@@ -246,7 +246,7 @@ TEST_P(Message, ManySentBeforeReceivesArePostedAllArrive) {
   }
 }
 
-TEST_P(Message, TooLongAMessageIsReportedAsTruncated) {
+TEST_P(Message, TooLongMessageIsReportedAsTruncated) {
   Ready scene(target());
   ASSERT_EQ(scene.pair.b().recv(scene.in, 100, &scene.received), 0);
   std::memset(scene.in.data(), '#', kSize);
@@ -254,11 +254,11 @@ TEST_P(Message, TooLongAMessageIsReportedAsTruncated) {
   const Completion completion = scene.pair.b().rx().wait();
   EXPECT_EQ(completion.err(), FI_ETRUNC) << completion;
   EXPECT_EQ(completion.context(), &scene.received);
-  EXPECT_EQ(completion.error.len, 100u) << "what was placed";
-  EXPECT_EQ(completion.error.olen, kSize - 100) << "what did not fit";
+  EXPECT_EQ(completion.error.len, 100u) << "the placed part";
+  EXPECT_EQ(completion.error.olen, kSize - 100) << "the rest";
   EXPECT_EQ(scene.in.data()[100], '#') << "wrote beyond the buffer";
   scene.expect_sent();
-  expect_talking(scene.pair);
+  expect_exchange(scene.pair);
 }
 
 TEST_P(Message, ExhaustedTransmitQueueAnswersAgainAndRecovers) {
@@ -271,7 +271,7 @@ TEST_P(Message, ExhaustedTransmitQueueAnswersAgainAndRecovers) {
   std::vector<Context> sent(kMost);
   size_t posted = 0;
   ssize_t rc = 0;
-  while (posted < kMost) {  // nobody receives: the queue has to fill up
+  while (posted < kMost) {  // no receive is posted: the queue has to fill up
     rc = fi_send(pair.a().ep(), out.data(), kChunk, out.desc(), pair.a().peer, &sent[posted]);
     if (rc != 0) break;
     ++posted;
@@ -282,7 +282,7 @@ TEST_P(Message, ExhaustedTransmitQueueAnswersAgainAndRecovers) {
   Context received;
   const auto deadline = after(10 * kPatience);
   while ((completed < posted || arrived < posted) && Clock::now() < deadline) {
-    // Few at a time, but not so few that every message finds none at first and has to be sent again.
+    // Few at a time, but enough that some messages find a receive and need not be sent again.
     while (provided < posted && provided - arrived < 8) {
       ASSERT_EQ(pair.b().recv(in, kChunk, &received), 0);
       ++provided;
@@ -297,7 +297,7 @@ TEST_P(Message, ExhaustedTransmitQueueAnswersAgainAndRecovers) {
   }
   EXPECT_EQ(arrived, posted);
   EXPECT_EQ(completed, posted);
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 }  // namespace message

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Long messages between processes of one host are announced and acknowledged in shared memory, beside the connection;
-// fi_rxm(7). Whatever goes which way: nothing overtakes, nobody sleeps through it, and where it cannot go that way it
-// goes the other.
+// fi_rxm(7). Whichever way a message takes: none overtakes, no sleeper misses one, and the other way serves where one
+// is not available.
 #include <rdma/fi_rma.h>
 
 #include <atomic>
@@ -28,7 +28,7 @@ namespace {
 constexpr size_t kLong = 65536;
 constexpr std::chrono::seconds kPatient{60};
 
-// Two ends that know each other, each in a domain of its own.
+// Two ends that are inserted at each other, each in a domain of its own.
 struct Ends {
   explicit Ends(const Target& target, const NodeOptions& options = {})
       : fabrics{Fabric(target), Fabric(target)}, a(fabrics[0], options), b(fabrics[1], options) {
@@ -59,9 +59,9 @@ NodeOptions with_wait(fi_wait_obj wait_obj) {
 
 }  // namespace
 
-TEST_P(Notices, BetweenPollersOfOneHostNothingIsSent) {
+TEST_P(Notices, PollersOfOneHostExchangeNoPackets) {
   NOTICES_ONLY();
-  if (!mortal::sends()) GTEST_SKIP() << "nobody counts what is sent";
+  if (!mortal::sends()) GTEST_SKIP() << "calls are not counted here";
   Ends ends(target());
   Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[0], kLong), back(ends.fabrics[1], kLong),
       there(ends.fabrics[1], kLong);
@@ -69,13 +69,13 @@ TEST_P(Notices, BetweenPollersOfOneHostNothingIsSent) {
     expect_message(ends.a, ends.b, out, there, kLong, seed);
     expect_message(ends.b, ends.a, back, in, kLong, seed + 1);
   };
-  for (unsigned i = 0; i < 4; ++i) round_trip(i);  // they get to know each other
+  for (unsigned i = 0; i < 4; ++i) round_trip(i);  // first contact
   const auto before = mortal::sends();
   for (unsigned i = 0; i < 50; ++i) round_trip(10 + i);
   EXPECT_EQ(mortal::sends(), before);
 }
 
-// What goes over the connection and what does not, one after the other, in one order.
+// Messages over the connection and beside it, alternating, arrive in one order.
 TEST_P(Notices, MessagesOfAllLengthsStayInOrder) {
   NOTICES_ONLY();
   constexpr size_t kMessages = 3000, kUnderWay = 40;
@@ -91,7 +91,7 @@ TEST_P(Notices, MessagesOfAllLengthsStayInOrder) {
   size_t posted = 0, receives = 0, arrived = 0, finished = 0;
   std::vector<bool> out_free(kUnderWay, true);
   while (arrived < kMessages || finished < kMessages) {
-    // Sometimes receives are there first, sometimes messages.
+    // Sometimes the receive is first, sometimes the message.
     const bool posts = random() % 3 != 0, sends_now = random() % 3 != 0;
     while (posts && receives < kMessages && receives - arrived < kUnderWay) {
       ASSERT_EQ(ends.b->trecv(*in[receives % kUnderWay], 70000, 3, 0, &received[receives]), 0);
@@ -121,9 +121,9 @@ TEST_P(Notices, MessagesOfAllLengthsStayInOrder) {
   }
 }
 
-// The sender in a thread of its own: a long message and a short one behind it may come while the receiver is looking at
-// one of the ways already.
-TEST_P(Notices, NothingOvertakesWhileTheReceiverLooks) {
+// The sender in a thread of its own: a long message and a short one behind it may arrive while the receiver already
+// polls one of the ways.
+TEST_P(Notices, NothingOvertakesWhileTheReceiverPolls) {
   NOTICES_ONLY();
   constexpr size_t kMessages = 6000, kUnderWay = 8;
   Ends ends(target());
@@ -169,7 +169,7 @@ TEST_P(Notices, NothingOvertakesWhileTheReceiverLooks) {
   EXPECT_EQ(wrong, 0u);
 }
 
-// FI_ORDER_SAW: whoever has the message has what was written before it.
+// FI_ORDER_SAW: a receiver of the message sees the data written before it.
 TEST_P(Notices, AMessageDoesNotOvertakeAWrite) {
   NOTICES_ONLY();
   Ends ends(target());
@@ -223,8 +223,8 @@ TEST_P(Notices, AMessageDoesNotOvertakeManyWrites) {
   }
 }
 
-// Each end in a thread of its own that sleeps until there is something.
-TEST_P(Notices, WakeWhoSleeps) {
+// Each end in a thread of its own that sleeps until an entry arrives.
+TEST_P(Notices, WakeASleepingReceiver) {
   NOTICES_ONLY();
   for (const fi_wait_obj wait_obj : {FI_WAIT_UNSPEC, FI_WAIT_FD}) {
     Ends ends(target(), with_wait(wait_obj));
@@ -240,7 +240,7 @@ TEST_P(Notices, WakeWhoSleeps) {
             ASSERT_EQ(fi_cq_sread(end->rx().get(), &entry, 1, nullptr, kPatienceMs), 1) << round;
             continue;
           }
-          // The other one is asleep by then, or is not.
+          // The other end may or may not be asleep by then.
           if (round % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
           ASSERT_EQ(fi_tsend(end->ep(), out.data(), kLong, out.desc(), end->peer, 3, &sent), 0);
           ASSERT_EQ(fi_cq_sread(end->tx().get(), &entry, 1, nullptr, kPatienceMs), 1) << round;
@@ -255,8 +255,8 @@ TEST_P(Notices, WakeWhoSleeps) {
   }
 }
 
-// Somebody else looks now and then, and takes what would have woken the sleeper.
-TEST_P(Notices, WakeWhoSleepsWhileOthersLook) {
+// Another thread polls now and then, and reads the entry that would have woken the sleeper.
+TEST_P(Notices, WakeASleepingReceiverWhileOthersPoll) {
   NOTICES_ONLY();
   constexpr int kRounds = 5000;
   Ends ends(target(), with_wait(FI_WAIT_UNSPEC));
@@ -292,7 +292,7 @@ TEST_P(Notices, WakeWhoSleepsWhileOthersLook) {
   sender.join();
 }
 
-// There are fewer lanes than peers, and lanes of peers that have left go to others.
+// The board has fewer slots than peers, and slots of closed peers are reused.
 TEST_P(Notices, ManyPeersComeAndGo) {
   NOTICES_ONLY();
   constexpr size_t kPeers = 70;
@@ -316,8 +316,8 @@ TEST_P(Notices, ManyPeersComeAndGo) {
   EXPECT_EQ(mortal::sends(), before);
 }
 
-// Who keeps too much already lets its peers wait.
-TEST_P(Notices, WaitWhereTooMuchIsKept) {
+// An end that stores too much lets its peers wait.
+TEST_P(Notices, WaitWhileTooMuchIsStored) {
   NOTICES_ONLY();
   const Parameter limit("FI_OFI_RXM_UNEXPECTED_BYTES", "20000");
   Ends ends(target());
@@ -336,8 +336,8 @@ TEST_P(Notices, WaitWhereTooMuchIsKept) {
   }
 }
 
-// The same, while the receiver sleeps and somebody else posts its receives.
-TEST_P(Notices, WakeWhoSleepsWhenThereIsRoomAgain) {
+// The same, while the receiver sleeps and another thread posts its receives.
+TEST_P(Notices, WakeASleeperWhenThereIsRoomAgain) {
   NOTICES_ONLY();
   const Parameter limit("FI_OFI_RXM_UNEXPECTED_BYTES", "20000");
   for (const size_t length : {kLong, size_t{8000}}) {

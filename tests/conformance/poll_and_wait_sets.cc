@@ -30,7 +30,7 @@ Handle<fid_wait> open_wait(const Fabric& fabric, fi_wait_obj wait_obj) {
   return opened<fid_wait>("fi_wait_open", [&](fid_wait** w) { return fi_wait_open(fabric.fabric(), &attr, w); });
 }
 
-// Polls until something is reported; returns the contexts.
+// Polls until an entry is reported; returns the contexts.
 std::set<void*> polled(fid_poll* set, milliseconds patience) {
   const auto deadline = after(patience);
   void* contexts[8];

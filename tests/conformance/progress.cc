@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_PROGRESS_AUTO: what was asked for happens without anybody reading a queue; fi_domain(3).
+// FI_PROGRESS_AUTO: operations complete without reading a queue; fi_domain(3).
 #include <rdma/fi_rma.h>
 
 #include <thread>
@@ -19,7 +19,7 @@ const HintsEditor kAuto = [](fi_info& hints) {
   hints.domain_attr->data_progress = FI_PROGRESS_AUTO;
 };
 
-// Looks at memory while the library writes it. That is the point here, so ThreadSanitizer is asked to look away.
+// Reads memory while the library writes it. That is intended here, so ThreadSanitizer is disabled for it.
 __attribute__((no_sanitize("thread"), noinline)) char peek(const volatile char* at) {
   return *at;
 }
@@ -33,7 +33,7 @@ bool becomes(const char* at, char value) {
 
 }  // namespace
 
-TEST_P(Progress, AutoIsGrantedWhenAskedFor) {
+TEST_P(Progress, AutoIsGrantedOnRequest) {
   NEEDS(kAuto, "FI_PROGRESS_AUTO");
   Fabric fabric(target(), kAuto);
   EXPECT_EQ(fabric.info()->domain_attr->control_progress, FI_PROGRESS_AUTO);
@@ -86,21 +86,21 @@ TEST_P(Progress, RequestIsSentAndQueuedWithoutReadingTheQueue) {
   if (!speaks_tcp()) GTEST_SKIP() << "observes the request with a bare socket";
   Fabric fabric(target(), kAuto);
   const raw::Socket hole = raw::Socket::listening(target().address);
-  Node asker(fabric);
-  ASSERT_EQ(asker.connect(hole.address(), "auto"), 0);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(hole.address(), "auto"), 0);
   raw::Socket peer(::accept4(hole.fd(), nullptr, nullptr, SOCK_CLOEXEC));
   std::string request(raw::kCmHeader + 4, '\0');
   EXPECT_EQ(::recv(peer.fd(), request.data(), request.size(), MSG_WAITALL), static_cast<ssize_t>(request.size()));
   EXPECT_EQ(request.substr(raw::kCmHeader), "auto");
 }
 
-// Only the other side's queues are read: each alone, because the fixture's waits drive all there are.
-TEST_P(Progress, ConnectionComesAboutWithoutReadingTheAskersQueue) {
+// Only the other side's queues are read: each alone, because the fixture's waits drive all queues.
+TEST_P(Progress, ConnectionIsEstablishedWithoutReadingTheClientsQueue) {
   NEEDS(kAuto, "FI_PROGRESS_AUTO");
   CONNECTED_ONLY();
   Fabric by_itself(target(), kAuto), fabric(target());
   Listener listener(fabric);
-  Node asker(by_itself);
+  Node client(by_itself);
   const auto next_of = [](EventQueue& eq) {
     const auto deadline = after(kPatience);
     Event event = eq.read();
@@ -110,18 +110,18 @@ TEST_P(Progress, ConnectionComesAboutWithoutReadingTheAskersQueue) {
     }
     return event;
   };
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const Event request = next_of(listener.eq());
   ASSERT_EQ(request.type, static_cast<int>(FI_CONNREQ)) << request;
   Node answerer(fabric, {}, request.info.get());
   ASSERT_EQ(answerer.accept(), 0);
   const Event connected = next_of(answerer.eq());
   EXPECT_EQ(connected.type, static_cast<int>(FI_CONNECTED)) << connected;
-  asker.eq().expect(FI_CONNECTED, asker.fid());
-  expect_round_trip(asker, answerer);
+  client.eq().expect(FI_CONNECTED, client.fid());
+  expect_round_trip(client, answerer);
 }
 
-TEST_P(Progress, ManualIsGrantedWhenAskedFor) {
+TEST_P(Progress, ManualIsGrantedOnRequest) {
   const HintsEditor manual = [](fi_info& hints) {
     hints.domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints.domain_attr->data_progress = FI_PROGRESS_MANUAL;
@@ -129,7 +129,7 @@ TEST_P(Progress, ManualIsGrantedWhenAskedFor) {
   NEEDS(manual, "FI_PROGRESS_MANUAL");
   Fabric fabric(target(), manual);
   Pair pair(fabric);
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 }  // namespace progress

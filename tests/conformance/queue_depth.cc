@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Completion queues hold what their endpoints may have outstanding, whatever size they were opened with; work queues
-// hold what the attributes say, and a queue interrupts where it is told to; fi_cq(3), fi_endpoint(3).
+// Completion queues hold all outstanding operations of their endpoints, whichever size they were opened with; work
+// queues have the size of the attributes, and a queue interrupts the chosen processor; fi_cq(3), fi_endpoint(3).
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
@@ -22,18 +22,18 @@ struct Crowd {
     Listener listener(fabric);
     for (size_t i = 0; i < kPairs; ++i) {
       eqs.push_back(std::make_unique<EventQueue>(fabric));
-      askers.push_back(make(fabric.info(), *eqs.back()));
-      require_ok(fi_connect(askers.back().get(), listener.address().get(), nullptr, 0), "fi_connect");
+      clients.push_back(make(fabric.info(), *eqs.back()));
+      require_ok(fi_connect(clients.back().get(), listener.address().get(), nullptr, 0), "fi_connect");
       const InfoPtr request = listener.next_request();
       eqs.push_back(std::make_unique<EventQueue>(fabric));
       answerers.push_back(make(request.get(), *eqs.back()));
       require_ok(fi_accept(answerers.back().get(), nullptr, 0), "fi_accept");
-      eqs[2 * i]->expect(FI_CONNECTED, &askers.back()->fid);
+      eqs[2 * i]->expect(FI_CONNECTED, &clients.back()->fid);
       eqs[2 * i + 1]->expect(FI_CONNECTED, &answerers.back()->fid);
     }
   }
   ~Crowd() {
-    askers.clear();
+    clients.clear();
     answerers.clear();
   }
   Handle<fid_ep> make(fi_info* info, EventQueue& eq) {
@@ -47,7 +47,7 @@ struct Crowd {
   Buffer out, in;
   std::unique_ptr<CompletionQueue> queue;
   std::vector<std::unique_ptr<EventQueue>> eqs;
-  std::vector<Handle<fid_ep>> askers, answerers;
+  std::vector<Handle<fid_ep>> clients, answerers;
 };
 
 }  // namespace
@@ -64,7 +64,7 @@ TEST_P(QueueDepth, OneSmallQueueServesManyEndpoints) {
     }
   }
   for (size_t i = 0; i < kEach; ++i)
-    for (auto& ep : crowd.askers)
+    for (auto& ep : crowd.clients)
       ASSERT_EQ(fi_send(ep.get(), crowd.out.data(), kSize, crowd.out.desc(), FI_ADDR_UNSPEC, &contexts[next++]), 0)
           << "all of them fit without reading the queue";
   std::vector<int> seen(contexts.size(), 0);
@@ -76,7 +76,7 @@ TEST_P(QueueDepth, OneSmallQueueServesManyEndpoints) {
   for (int count : seen) ASSERT_EQ(count, 1);
 }
 
-TEST_P(QueueDepth, AsManyReceivesAsTheAttributesSayCanBePosted) {
+TEST_P(QueueDepth, ReceivesUpToTheAttributeCanBePosted) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
@@ -93,7 +93,7 @@ TEST_P(QueueDepth, AsManyReceivesAsTheAttributesSayCanBePosted) {
   }
 }
 
-TEST_P(QueueDepth, RoomThatNobodyReadsAboutIsFoundBySilentSenders) {
+TEST_P(QueueDepth, SilentSendersFindRoomWithoutReading) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
@@ -107,7 +107,7 @@ TEST_P(QueueDepth, RoomThatNobodyReadsAboutIsFoundBySilentSenders) {
       ASSERT_EQ(pair.b().recv(in, kSize, &received), 0);
       ++posted;
     }
-    // Only the receiving side makes progress: the sender asks for no completions and reads no queue.
+    // Only the receiving side makes progress: the sender requests no completions and reads no queue.
     if (sent < count) {
       const ssize_t rc = fi_inject(pair.a().ep(), "x", 1, pair.a().peer);
       ASSERT_TRUE(rc == 0 || rc == -FI_EAGAIN) << rc;
@@ -145,7 +145,7 @@ TEST_P(QueueDepth, QueuesWithAnInterruptServeEndpoints) {
     attr->signaling_vector = 0;
   }
   Pair pair(fabric, options);
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 }  // namespace queue_depth

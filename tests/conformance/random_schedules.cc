@@ -30,7 +30,7 @@ void run_all(const Target& target, const ScheduleSetting& setting, int usual) {
   }
 }
 
-// Two messages of one sender, and who got them; a time after each step.
+// Two messages of one sender, and their receivers; a time after each step.
 testing::AssertionResult explained(size_t first, size_t second, bool cancelled) {
   MatchingModel model;
   model.posted({.tagged = true, .from = 1, .tag = 5});
@@ -46,7 +46,7 @@ testing::AssertionResult explained(size_t first, size_t second, bool cancelled) 
 
 }  // namespace
 
-TEST_P(RandomSchedules, TheModelKnowsRightFromWrong) {
+TEST_P(RandomSchedules, ModelRejectsWrongResults) {
   EXPECT_TRUE(explained(0, 1, false));
   EXPECT_TRUE(explained(1, 2, true));
   EXPECT_FALSE(explained(1, 0, false)) << "overtaken";
@@ -77,30 +77,30 @@ TEST_P(RandomSchedules, LongMessagesOverTheConnectionEndOnceAndInOrder) {
   run_all(target(), {.longest = 300'000, .steps = 300}, 3);
 }
 
-TEST_P(RandomSchedules, LongMessagesThatTheirSenderWritesEndOnceAndInOrder) {
+TEST_P(RandomSchedules, LongMessagesWrittenByTheirSenderEndOnceAndInOrder) {
   RELIABLE_DATAGRAMS_ONLY();
   const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0"), writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
   run_all(target(), {.longest = 300'000, .steps = 300}, 3);
 }
 
-TEST_P(RandomSchedules, AThreadThatMakesProgressChangesNothing) {
+TEST_P(RandomSchedules, ProgressThreadChangesNothing) {
   RELIABLE_DATAGRAMS_ONLY();
   run_all(target(), {.longest = 300'000, .steps = 300, .automatic = true}, 3);
 }
 
-// No message here may need its receiver to get out of the queue, else nothing but receiving could make room.
+// No message here may need its receiver to leave the queue, otherwise only receiving could make room.
 TEST_P(RandomSchedules, ShortQueuesChangeNothing) {
   RELIABLE_DATAGRAMS_ONLY();
   run_all(target(), {.longest = 16'000, .steps = 300, .queue = 4}, 3);
 }
 
-TEST_P(RandomSchedules, SendersThatHaveToWaitChangeNothing) {
+TEST_P(RandomSchedules, WaitingSendersChangeNothing) {
   RELIABLE_DATAGRAMS_ONLY();
   const Parameter parameter("FI_OFI_RXM_UNEXPECTED_BYTES", "20000");
   run_all(target(), {.longest = 40'000, .steps = 300}, 3);
 }
 
-TEST_P(RandomSchedules, OneReceiveContextForAllEndsMatchesInTheOrderOfItsMessages) {
+TEST_P(RandomSchedules, SharedReceiveContextMatchesInTheOrderOfItsMessages) {
   RELIABLE_DATAGRAMS_ONLY();
   run_all(target(), {.longest = 3000, .steps = 600, .shared = true}, 6);
   run_all(target(), {.longest = 300'000, .steps = 300, .shared = true}, 4);

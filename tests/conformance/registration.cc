@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Registrations that cannot be: an error of its kind, nothing left behind, out-parameters untouched; fi_mr(3).
+// Impossible registrations: a specific error, nothing left behind, out-parameters untouched; fi_mr(3).
 #include <rdma/fi_rma.h>
 #include <sys/mman.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 const HintsEditor kRma = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA; };
 
-// Pages of our own, given back at the end.
+// Pages of the test's own, released at the end.
 struct Pages {
   explicit Pages(int protection)
       : size(4 * 4096), memory(::mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
@@ -37,7 +37,7 @@ struct Scene {
     }
     return rc;
   }
-  // The kernel looks at the memory, because the device will.
+  // The kernel checks the memory, because the device accesses it.
   bool pins() const { return fabric.has(FI_MR_ALLOCATED); }
 
   Fabric fabric;
@@ -50,7 +50,7 @@ struct Scene {
   NEEDS(kRma, "FI_RMA");     \
   Scene scene(target())
 
-TEST_P(Registration, NothingAndMoreThanEverythingAreRefused) {
+TEST_P(Registration, EmptyAndOversizedRangesAreRefused) {
   REGISTRATION_SCENE();
   char byte;
   EXPECT_EQ(scene.reg(&byte, 0, FI_SEND), -FI_EINVAL);
@@ -84,7 +84,25 @@ TEST_P(Registration, ReadOnlyMemoryCanBeSentAndNotReceivedInto) {
   }
 }
 
-TEST_P(Registration, DmaBufferThatIsNoneIsRefused) {
+// Without FI_HMEM the processor would read the address.
+TEST_P(Registration, MemoryOfAcceleratorsIsRefused) {
+  Fabric fabric(target());
+  char bytes[64] = {};
+  const iovec memory{bytes, sizeof bytes};
+  for (const fi_hmem_iface iface : {FI_HMEM_CUDA, FI_HMEM_ROCR, FI_HMEM_ZE, FI_HMEM_NEURON, FI_HMEM_SYNAPSEAI}) {
+    fi_mr_attr attr{};
+    attr.mr_iov = &memory;
+    attr.iov_count = 1;
+    attr.access = FI_SEND | FI_RECV;
+    attr.requested_key = 900;
+    attr.iface = iface;
+    fid_mr* region = nullptr;
+    EXPECT_EQ(fi_mr_regattr(fabric.domain(), &attr, 0, &region), -FI_ENOSYS) << iface;
+    EXPECT_EQ(region, nullptr);
+  }
+}
+
+TEST_P(Registration, InvalidDmaBufferIsRefused) {
   REGISTRATION_SCENE();
   char bytes[4096];
   const fi_mr_dmabuf buffer{-1, 0, sizeof bytes, bytes};

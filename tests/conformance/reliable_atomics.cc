@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Atomic operations on tcp's own reliable datagrams, byte by byte: who says that it has them, what a request and its
-// answer look like, peers that have none, that break the rules, or that go away; fi_atomic(3). Peers are bare sockets.
+// Atomic operations on tcp's own reliable datagrams, byte by byte: their announcement, the form of a request and its
+// answer, peers that have none, that break the rules, or that close; fi_atomic(3). Peers are bare sockets.
 #include <rdma/fi_atomic.h>
 
 #include "fixture/driver.h"
 #include "fixture/member.h"
-#include "fixture/raw_asker.h"
+#include "fixture/raw_client.h"
 
 namespace reliable_atomics {
 
@@ -16,7 +16,7 @@ CONFORMANCE_TOPIC(ReliableAtomics);
 
 namespace {
 
-using raw::Asker, raw::greeting, raw::word;
+using raw::RawClient, raw::greeting, raw::word;
 
 constexpr uint8_t kAtomic = 65, kAnswer = 66;
 enum Kind : uint64_t { kUpdate, kFetch, kCompare };
@@ -30,7 +30,7 @@ struct Range {
   uint64_t address, count, key;
 };
 
-// A request: `said` are its words, `arrays` what follows the header.
+// A request: `said` are its words, `arrays` the bytes behind the header.
 std::string request(uint64_t said, const std::vector<Range>& ranges, const std::string& arrays, uint16_t flags = 0) {
   const size_t header = 24 + 24 * ranges.size();
   std::string bytes = raw::data_header(kAtomic, header + arrays.size(), static_cast<uint8_t>(header), flags,
@@ -42,13 +42,13 @@ std::string request(uint64_t said, const std::vector<Range>& ranges, const std::
 std::string answer(uint64_t status, const std::string& fetched = {}) {
   return raw::data_header(kAnswer, 24 + fetched.size(), 24) + word(status) + fetched;
 }
-// Without the counter that each message bears.
+// Without the counter of each message.
 std::string uncounted(std::string bytes) {
   if (bytes.size() > 7) bytes[7] = '\0';
   return bytes;
 }
 
-// An end of ours with memory that peers may update, which a bare socket talks to.
+// An end of weft with memory that peers may update, connected to a bare socket.
 struct Scene {
   explicit Scene(const Target& target, uint64_t access = FI_REMOTE_READ | FI_REMOTE_WRITE)
       : fabric(target, kWithAtomics), end(fabric), name(end.address()), memory(fabric, 64, 0, access) {}
@@ -68,9 +68,9 @@ struct Scene {
   Buffer memory;
 };
 
-// A socket whose end says that it has atomic operations.
-Asker partner(Scene& scene, uint16_t port = 9) {
-  Asker peer(scene.name, 1, port, 1, raw::kAskerHasAtomics);
+// A socket whose end announces atomic operations.
+RawClient partner(Scene& scene, uint16_t port = 9) {
+  RawClient peer(scene.name, 1, port, 1, raw::kClientHasAtomics);
   require(peer.accepted, "accepted");
   scene.end->peer = scene.end.insert(Address::numeric(scene.fabric.target().address, port));
   return peer;
@@ -78,14 +78,14 @@ Asker partner(Scene& scene, uint16_t port = 9) {
 
 }  // namespace
 
-TEST_P(ReliableAtomics, BothEndsSayThatTheyHaveThem) {
+TEST_P(ReliableAtomics, BothEndsAnnounceThem) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
   uint16_t port = 20;
   for (const auto& [version, features, answered] :
-       {std::tuple{1, raw::kAskerHasAtomics, raw::kAnswererHasAtomics}, std::tuple{1, uint8_t{0}, uint8_t{0}},
-        std::tuple{1, raw::kAnswererHasAtomics, uint8_t{0}}, std::tuple{0, raw::kAskerHasAtomics, uint8_t{0}}}) {
-    const Asker peer(scene.name, static_cast<uint8_t>(version), port++, 1, features);
+       {std::tuple{1, raw::kClientHasAtomics, raw::kAnswererHasAtomics}, std::tuple{1, uint8_t{0}, uint8_t{0}},
+        std::tuple{1, raw::kAnswererHasAtomics, uint8_t{0}}, std::tuple{0, raw::kClientHasAtomics, uint8_t{0}}}) {
+    const RawClient peer(scene.name, static_cast<uint8_t>(version), port++, 1, features);
     ASSERT_TRUE(peer.accepted);
     EXPECT_EQ(static_cast<uint8_t>(peer.answer[1]), answered) << version << " " << int{features};
   }
@@ -94,7 +94,7 @@ TEST_P(ReliableAtomics, BothEndsSayThatTheyHaveThem) {
 TEST_P(ReliableAtomics, RequestsAreCarriedOutAndAnsweredInOrder) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
-  Asker peer = partner(scene);
+  RawClient peer = partner(scene);
   scene.value(0) = 40, scene.value(1) = 7;
   const uint64_t sum = words(kFetch, FI_UINT64, FI_SUM), swap = words(kCompare, FI_UINT64, FI_CSWAP);
   const uint64_t read = words(kFetch, FI_UINT64, FI_ATOMIC_READ), set = words(kUpdate, FI_UINT64, FI_ATOMIC_WRITE);
@@ -107,10 +107,10 @@ TEST_P(ReliableAtomics, RequestsAreCarriedOutAndAnsweredInOrder) {
   EXPECT_EQ(uncounted(peer.socket.read(48)), answer(0, word(1) + word(6) + word(5)));
 }
 
-TEST_P(ReliableAtomics, WhatTheApplicationAsksForTravelsAndTheAnswerCompletesIt) {
+TEST_P(ReliableAtomics, RequestsTravelAndTheAnswerCompletesThem) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
-  Asker peer = partner(scene);
+  RawClient peer = partner(scene);
   uint64_t operand = 3, fetched = 0;
   Context context;
   ASSERT_EQ(scene.fetch(&operand, &fetched, &context), 0);
@@ -125,10 +125,10 @@ TEST_P(ReliableAtomics, WhatTheApplicationAsksForTravelsAndTheAnswerCompletesIt)
   EXPECT_EQ(fetched, 77u);
 }
 
-TEST_P(ReliableAtomics, OneThatThePeerRefusesFailsAndTheConnectionLives) {
+TEST_P(ReliableAtomics, RefusedOperationFailsAndTheConnectionContinues) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
-  Asker peer = partner(scene);
+  RawClient peer = partner(scene);
   uint64_t operand = 3, fetched = 9;
   Context refused, carried_out;
   ASSERT_EQ(scene.fetch(&operand, &fetched, &refused), 0);
@@ -158,13 +158,13 @@ void expect_no_atomics_there(Scene& scene, Context* context) {
 
 }  // namespace
 
-TEST_P(ReliableAtomics, APeerWithoutThemIsNeverSentOne) {
+TEST_P(ReliableAtomics, PeersWithoutThemReceiveNone) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
   Buffer out(scene.fabric, 64);
   uint16_t port = 30;
   for (const uint8_t version : {0, 1}) {
-    Asker peer(scene.name, version, port, 1, version == 0 ? raw::kAskerHasAtomics : uint8_t{0});
+    RawClient peer(scene.name, version, port, 1, version == 0 ? raw::kClientHasAtomics : uint8_t{0});
     ASSERT_TRUE(peer.accepted);
     scene.end->peer = scene.end.insert(Address::numeric(target().address, port++));
     uint64_t operand = 3, fetched = 9;
@@ -174,14 +174,14 @@ TEST_P(ReliableAtomics, APeerWithoutThemIsNeverSentOne) {
     EXPECT_EQ(fetched, 9u);
     ASSERT_EQ(fi_inject_atomic(scene.end->ep(), &operand, 1, scene.end->peer, 16, 5, FI_UINT64, FI_SUM), 0);
     expect_no_atomics_there(scene, nullptr);
-    // Nothing but this message comes, and the connection serves what it can.
+    // No other message arrives, and the connection serves valid requests.
     ASSERT_EQ(scene.end->tsend(out, 64, 5, &sent), 0);
     EXPECT_EQ(uncounted(peer.socket.read(24)), raw::data_header(raw::kTagged, 24 + 64, 24) + word(5));
     EXPECT_TRUE(scene.end->tx().wait().ok());
   }
 }
 
-TEST_P(ReliableAtomics, WhatWaitedForAPeerWithoutThemFailsOnceItIsConnected) {
+TEST_P(ReliableAtomics, WaitingOperationsFailWhenThePeerLacksThem) {
   RELIABLE_TCP_ONLY();
   for (const bool echoes : {true, false}) {  // release 1.17 answers with the bytes of the request
     Scene scene(target());
@@ -193,17 +193,17 @@ TEST_P(ReliableAtomics, WhatWaitedForAPeerWithoutThemFailsOnceItIsConnected) {
     raw::Socket asked = listener.accept();
     const std::string request = asked.read(raw::kCmHeader + raw::kGreeting);
     ASSERT_EQ(request.size(), raw::kCmHeader + raw::kGreeting);
-    EXPECT_EQ(static_cast<uint8_t>(request[raw::kCmHeader + 1]), raw::kAskerHasAtomics);
+    EXPECT_EQ(static_cast<uint8_t>(request[raw::kCmHeader + 1]), raw::kClientHasAtomics);
     const std::string said = echoes ? request.substr(raw::kCmHeader) : greeting(0x81, 9, 77);
     ASSERT_TRUE(asked.write(raw::cm_message(raw::kConnresp, said)));
     expect_no_atomics_there(scene, &context);
   }
 }
 
-TEST_P(ReliableAtomics, MemoryThatMayNotBeTouchedIsNot) {
+TEST_P(ReliableAtomics, ForbiddenMemoryIsNotTouched) {
   RELIABLE_TCP_ONLY();
   Scene scene(target(), FI_REMOTE_READ);
-  Asker peer = partner(scene);
+  RawClient peer = partner(scene);
   scene.value() = 5;
   const uint64_t sum = words(kUpdate, FI_UINT64, FI_SUM), read = words(kFetch, FI_UINT64, FI_ATOMIC_READ);
   const Range mine = scene.range();
@@ -225,7 +225,7 @@ TEST_P(ReliableAtomics, MemoryThatMayNotBeTouchedIsNot) {
   EXPECT_EQ(uncounted(peer.socket.read(32)), answer(0, word(5))) << "all else goes on";
 }
 
-TEST_P(ReliableAtomics, NonsenseEndsItsConnectionAndTouchesNothing) {
+TEST_P(ReliableAtomics, MalformedPacketsEndTheirConnectionAndTouchNothing) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
   const uint64_t sum = words(kUpdate, FI_UINT64, FI_SUM), read = words(kFetch, FI_UINT64, FI_ATOMIC_READ);
@@ -242,11 +242,11 @@ TEST_P(ReliableAtomics, NonsenseEndsItsConnectionAndTouchesNothing) {
       request(words(kCompare, FI_UINT64, FI_SUM), {mine}, eight + eight),
       request(words(kUpdate, FI_DOUBLE, FI_BXOR), {mine}, eight),  // nor for this type
       request(words(kUpdate, FI_UINT64, FI_ATOMIC_READ), {mine}, ""),
-      request(sum | uint64_t{1} << 24, {mine}, eight),  // words that mean nothing
+      request(sum | uint64_t{1} << 24, {mine}, eight),  // reserved words
       no_ranges,
       five,
       request(sum, {scene.range(2)}, eight),  // fewer operands than that
-      request(sum, {mine}, eight + eight),    // and more
+      request(sum, {mine}, eight + eight),    // more operands
       request(sum, {mine}, "1234"),
       request(read, {mine}, eight),                         // reads have none
       request(read, {scene.range(16 * 1024 / 8 + 1)}, ""),  // more than is allowed
@@ -255,18 +255,18 @@ TEST_P(ReliableAtomics, NonsenseEndsItsConnectionAndTouchesNothing) {
       request(read, {scene.range(1 << 10), scene.range(1 << 10), scene.range(1)}, ""),
       request(sum, {scene.range(4096)}, std::string(4096 * 8, 1)),
       request(sum, {mine}, eight, 1),
-      request(sum, {mine}, eight, 4),  // flags that it cannot have
+      request(sum, {mine}, eight, 4),  // invalid flags
       answer(0),
       answer(0, eight),
-      answer(FI_EACCES)};  // to nothing
+      answer(FI_EACCES)};  // without a target
   for (const std::string& bytes : nonsense) {
-    Asker peer(scene.name, 1, port++, 1, raw::kAskerHasAtomics);
+    RawClient peer(scene.name, 1, port++, 1, raw::kClientHasAtomics);
     ASSERT_TRUE(peer.accepted);
     peer.socket.write(bytes);
     EXPECT_TRUE(peer.socket.closed_by_peer()) << "of " << port - 2;
   }
-  // One that would be right, from a peer that did not say that it has them.
-  Asker peer(scene.name, 1, port);
+  // A valid one, from a peer that did not announce them.
+  RawClient peer(scene.name, 1, port);
   ASSERT_TRUE(peer.accepted);
   ASSERT_TRUE(peer.socket.write(request(sum, {mine}, eight)));
   EXPECT_TRUE(peer.socket.closed_by_peer());
@@ -279,7 +279,7 @@ TEST_P(ReliableAtomics, AnswersThatDoNotFitEndTheConnection) {
   uint16_t port = 1;
   for (const std::string& bytes : {answer(0), answer(0, "1234"), answer(0, word(1) + word(2)), answer(13, word(1)),
                                    answer(4096), answer(~uint64_t{0}), raw::data_header(raw::kReadRsp, 24) + word(1)}) {
-    Asker peer = partner(scene, port++);
+    RawClient peer = partner(scene, port++);
     uint64_t operand = 3, fetched = 9;
     Context context;
     ASSERT_EQ(scene.fetch(&operand, &fetched, &context), 0);
@@ -293,14 +293,14 @@ TEST_P(ReliableAtomics, AnswersThatDoNotFitEndTheConnection) {
   }
 }
 
-// At every byte the one who asks may be cut off: what is not whole is not carried out.
-TEST_P(ReliableAtomics, AskersMayVanishAtAnyByte) {
+// The active end may be cut off at every byte: incomplete requests are not carried out.
+TEST_P(ReliableAtomics, ClientsMayCloseAtAnyByte) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
   const std::string said = request(words(kFetch, FI_UINT64, FI_SUM), {scene.range(2)}, word(1) + word(1));
   for (size_t length = 0; length <= said.size(); ++length) {
     scene.value(0) = scene.value(1) = 0;
-    Asker peer(scene.name, 1, static_cast<uint16_t>(1 + length), 1, raw::kAskerHasAtomics);
+    RawClient peer(scene.name, 1, static_cast<uint16_t>(1 + length), 1, raw::kClientHasAtomics);
     ASSERT_TRUE(peer.accepted);
     ASSERT_TRUE(peer.socket.write(said.substr(0, length)));
     const bool whole = length == said.size();
@@ -317,13 +317,13 @@ TEST_P(ReliableAtomics, AskersMayVanishAtAnyByte) {
   }
 }
 
-// And the one who answers: each operation that is under way ends once.
-TEST_P(ReliableAtomics, AnswerersMayVanishAtAnyByte) {
+// The passive end may be cut off too: each outstanding operation ends once.
+TEST_P(ReliableAtomics, ServersMayCloseAtAnyByte) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
   const std::string said = answer(0, word(1)) + answer(0);
   for (size_t length = 0; length <= said.size(); ++length) {
-    Asker peer = partner(scene, static_cast<uint16_t>(1 + length));
+    RawClient peer = partner(scene, static_cast<uint16_t>(1 + length));
     uint64_t operand = 3, fetched = 9;
     Context contexts[3];
     ASSERT_EQ(scene.fetch(&operand, &fetched, &contexts[0]), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reliable datagrams: connections that nobody sees, messages of all lengths between many ends, peers that are not there
-// or go away; fi_endpoint(3) (FI_EP_RDM), fi_av(3), fi_tagged(3).
+// Reliable datagrams: connections behind the interface, messages of all lengths between many ends, peers that are
+// missing or close; fi_endpoint(3) (FI_EP_RDM), fi_av(3), fi_tagged(3).
 #include <rdma/fi_rma.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace reliable_datagrams {
 
 CONFORMANCE_TOPIC(ReliableDatagrams);
 
-// The intruder below speaks the packets of ofi_rxm; what tcp's own say is in reliable_wire.cc.
+// The intruder below sends packets of ofi_rxm; reliable_wire.cc has tcp's own.
 #define PACKETS_ONLY()       \
   RELIABLE_DATAGRAMS_ONLY(); \
   if (speaks_tcp()) GTEST_SKIP() << "packets of ofi_rxm only"
@@ -56,7 +56,7 @@ void expect_arrival(Node& from, Node& to, fi_addr_t address, size_t length, bool
 
 }  // namespace
 
-TEST_P(ReliableDatagrams, AllLengthsArriveWholeExpectedOrNot) {
+TEST_P(ReliableDatagrams, AllLengthsArriveExpectedOrUnexpected) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
@@ -69,8 +69,8 @@ TEST_P(ReliableDatagrams, AllLengthsArriveWholeExpectedOrNot) {
           expect_arrival(pair.a(), pair.b(), pair.a().peer, length, tagged, expected);
 }
 
-// More memory and time than every run has; WEFT_CONFORMANCE_LONGEST=268435456 is 256 MiB.
-TEST_P(ReliableDatagrams, TheLongestThatIsAskedForArrivesWholeByEveryWay) {
+// Needs more memory and time than every run has; WEFT_CONFORMANCE_LONGEST=268435456 is 256 MiB.
+TEST_P(ReliableDatagrams, LongestMessageArrivesOverEveryProtocol) {
   RELIABLE_DATAGRAMS_ONLY();
   const char* asked = std::getenv("WEFT_CONFORMANCE_LONGEST");
   if (asked == nullptr) GTEST_SKIP() << "WEFT_CONFORMANCE_LONGEST does not ask for it";
@@ -120,8 +120,8 @@ TEST_P(ReliableDatagrams, MessagesThatAreTooLongAreRefused) {
   EXPECT_TRUE(pair.a().tx().stays_silent(milliseconds(1)));
 }
 
-// Whoever has seen the completions may do something else for as long as it likes.
-TEST_P(ReliableDatagrams, MessagesWhoseCompletionWasReadAreOnTheirWay) {
+// After its completions were read, the application may do anything for any time.
+TEST_P(ReliableDatagrams, CompletedMessagesHaveBeenSent) {
   RELIABLE_DATAGRAMS_ONLY();
   constexpr size_t kCount = 8;
   Fabric ours(target()), theirs(target());
@@ -136,7 +136,7 @@ TEST_P(ReliableDatagrams, MessagesWhoseCompletionWasReadAreOnTheirWay) {
   for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(to->recv(in, 64, &contexts[kCount + i]), 0);
   for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(from->send(out, 64, &contexts[i]), 0);
   for (size_t i = 0; i < kCount; ++i) ASSERT_TRUE(retry([&] { return from->tx().read().rc; }) == 1);
-  // Nobody drives the sender any more.
+  // The sender is not driven any more.
   const auto deadline = after(kPatience);
   for (size_t arrived = 0; arrived < kCount;) {
     arrived += to->rx().read().ok();
@@ -144,7 +144,7 @@ TEST_P(ReliableDatagrams, MessagesWhoseCompletionWasReadAreOnTheirWay) {
   }
 }
 
-TEST_P(ReliableDatagrams, BothEndsMayBeTheFirst) {
+TEST_P(ReliableDatagrams, EitherEndMaySendFirst) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());
   for (int round = 0; round < 25; ++round) {
@@ -165,7 +165,7 @@ TEST_P(ReliableDatagrams, BothEndsMayBeTheFirst) {
   }
 }
 
-TEST_P(ReliableDatagrams, ManyEndsThatStartAtOnceAllReachEachOther) {
+TEST_P(ReliableDatagrams, ManyEndpointsThatStartAtOnceAllConnect) {
   RELIABLE_DATAGRAMS_ONLY();
   constexpr size_t kEnds = 12;
   Fabric fabric(target());
@@ -187,7 +187,7 @@ TEST_P(ReliableDatagrams, ManyEndsThatStartAtOnceAllReachEachOther) {
     }
 }
 
-TEST_P(ReliableDatagrams, AnEndReachesItself) {
+TEST_P(ReliableDatagrams, EndpointReachesItself) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());
   DatagramEnd end(fabric);
@@ -196,7 +196,7 @@ TEST_P(ReliableDatagrams, AnEndReachesItself) {
     for (const bool expected : {true, false}) expect_arrival(*end, *end, self, length, true, expected);
 }
 
-TEST_P(ReliableDatagrams, APeerThatIsNotThereFailsItsOperationsOnceAndNobodyElses) {
+TEST_P(ReliableDatagrams, MissingPeerFailsItsOperationsOnceAndNoOthers) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
@@ -227,7 +227,7 @@ TEST_P(ReliableDatagrams, APeerThatIsNotThereFailsItsOperationsOnceAndNobodyElse
   EXPECT_TRUE(end->tx().stays_silent());
 }
 
-TEST_P(ReliableDatagrams, WhatAPeerLeavesUndoneFails) {
+TEST_P(ReliableDatagrams, OperationsOfADepartedPeerFail) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());
   DatagramEnd stays(fabric);
@@ -235,7 +235,7 @@ TEST_P(ReliableDatagrams, WhatAPeerLeavesUndoneFails) {
   stays->peer = stays.insert(leaves->address());
   (*leaves)->peer = leaves->insert(stays.address());
   expect_arrival(*stays, **leaves, stays->peer, 8, true, true);
-  // Two long messages that nobody fetches, and one that is announced to us.
+  // Two long messages that are never fetched, and one that is announced to this end.
   Buffer out(fabric, 1 << 20), in(fabric, 1 << 20);
   Context contexts[3];
   ASSERT_EQ(stays->tsend(out, out.size(), 1, &contexts[0]), 0);
@@ -251,14 +251,14 @@ TEST_P(ReliableDatagrams, WhatAPeerLeavesUndoneFails) {
   EXPECT_EQ(stays->rx().wait().err(), FI_ECONNRESET);
 }
 
-TEST_P(ReliableDatagrams, APeerThatStartsAgainAtItsAddressIsReached) {
+TEST_P(ReliableDatagrams, RestartedPeerAtTheSameAddressIsReached) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());
   DatagramEnd stays(fabric);
   Address address = DatagramEnd(fabric).address();  // free now
   stays->peer = stays.insert(address);
   for (int life = 0; life < 5; ++life) {
-    // What is sent before the end of a former life is noticed is lost with it.
+    // Messages that are sent before the end of the previous incarnation is detected are lost with it.
     for (int i = 0; i < 50; ++i) driver::poke_and_rest();
     NodeOptions options;
     options.configure = [&](fid_ep* ep) {
@@ -277,7 +277,7 @@ TEST_P(ReliableDatagrams, APeerThatStartsAgainAtItsAddressIsReached) {
   }
 }
 
-TEST_P(ReliableDatagrams, DirectedReceivesTakeTheirSourceOnlyAndSourcesAreNamed) {
+TEST_P(ReliableDatagrams, DirectedReceivesTakeTheirSourceOnlyAndSourcesAreReported) {
   RELIABLE_DATAGRAMS_ONLY();
   NEEDS(with_sources, "FI_DIRECTED_RECV");
   Fabric fabric(target(), with_sources);
@@ -397,7 +397,7 @@ TEST_P(ReliableDatagrams, SendersWaitForReceiversThatFallBehind) {
   }
 }
 
-TEST_P(ReliableDatagrams, APeerThatDoesNotAnswerFailsItsOperationsInTime) {
+TEST_P(ReliableDatagrams, SilentPeerFailsItsOperationsInTime) {
   RELIABLE_DATAGRAMS_ONLY();
   if (target().provider != "tcp;ofi_rxm" && !speaks_tcp()) GTEST_SKIP() << "a silent peer is a bare socket here";
   const Parameter limit(speaks_tcp() ? "FI_TCP_CONNECT_TIMEOUT" : "FI_OFI_RXM_CONNECT_TIMEOUT", "500");
@@ -422,7 +422,7 @@ namespace {
 
 constexpr size_t kControlHeader = 32;
 
-// A peer that speaks below: a connection of its own to somebody's name, over which it says what it likes.
+// A peer at the lower level: it connects to an endpoint's name directly, and sends arbitrary packets.
 class Intruder {
  public:
   Intruder(const Target& target, const Address& victim, uint32_t eager_limit = 16384)
@@ -441,16 +441,16 @@ class Intruder {
     if (accepted_) answer_ = event.cm_text();
   }
   bool accepted() const { return accepted_; }
-  // What the victim said of itself.
+  // The victim's own parameters.
   const std::string& answer() const { return answer_; }
-  // An end that closes before it has seen that we are connected cannot say so over verbs: then nothing gets through.
+  // An end that closes before it has seen the connection cannot report that over verbs: then nothing arrives.
   bool cut_off() {
     if (below_.target().provider == "tcp") return node_.eq().wait().type == FI_SHUTDOWN;
     if (node_.eq().wait(after(std::chrono::seconds(1))).type == FI_SHUTDOWN) return true;
     Buffer out(below_, 1);
     return node_.send(out, 1, nullptr) != 0 || !node_.tx().wait(after(std::chrono::seconds(30))).ok();
   }
-  // As a packet for the connection, if it is long enough to say so.
+  // As a packet for the connection, if it is long enough to name it.
   void say(std::string bytes) {
     constexpr size_t kWhere = 8, kNumber = 4;
     if (bytes.size() >= kControlHeader) std::copy_n(answer_.begin(), kNumber, bytes.begin() + kWhere);
@@ -479,12 +479,12 @@ std::string packet(uint8_t type, uint8_t op, uint64_t size, size_t payload, uint
 
 }  // namespace
 
-// A peer whose request crossed another one needs it: else it takes the late one for that of a new process.
+// A peer whose request crossed another one needs it: otherwise it takes the late one for that of a new process.
 TEST_P(ReliableDatagrams, AnswersNameTheirProcess) {
   PACKETS_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
-  expect_talking(pair);
+  expect_exchange(pair);
   Intruder intruder(target(), Address::local_name(pair.b().fid()));
   ASSERT_TRUE(intruder.accepted());
   uint32_t process = 0;
@@ -499,7 +499,7 @@ namespace {
 void expect_nonsense_to_end_its_connection(const Target& target, bool shared) {
   Fabric fabric(target);
   Pair pair(fabric);
-  expect_talking(pair);
+  expect_exchange(pair);
   const Address victim = Address::local_name(pair.b().fid());
   std::string ranges_overflow = packet(2, 1, 5, 104);
   std::memset(ranges_overflow.data() + 64, 0xff, 96);
@@ -511,7 +511,7 @@ void expect_nonsense_to_end_its_connection(const Target& target, bool shared) {
   std::string endless = packet(1, 0, ~0ull, 10);
   endless[2] = 10;
   endless[24] = 1;
-  // Atomic operations: no range, too many, no such operation, no such type, elements that are not there, answers.
+  // Atomic operations: no range, too many, unknown operation, unknown type, missing elements, answers.
   const auto atomic = [](uint8_t op, uint8_t type, uint8_t operation, uint8_t count, uint64_t elements) {
     std::string bytes = packet(4, op, 96 + 8, 96 + 8);
     bytes[56] = static_cast<char>(type);
@@ -542,31 +542,31 @@ void expect_nonsense_to_end_its_connection(const Target& target, bool shared) {
     Intruder intruder(target, victim);
     ASSERT_TRUE(intruder.accepted());
     intruder.say(bytes);
-    // Buffers that are shared by all peers do not tell who sent a packet that does not do so.
+    // Shared receive buffers do not identify the sender of a packet.
     if (bytes.size() >= kControlHeader || !shared)
       EXPECT_TRUE(intruder.cut_off()) << bytes.size();
     else
-      expect_talking(pair);
+      expect_exchange(pair);
   }
   EXPECT_FALSE(Intruder(target, victim, 4096).accepted()) << "another eager limit";
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 }  // namespace
 
-TEST_P(ReliableDatagrams, NonsenseEndsItsConnectionAndNoOther) {
+TEST_P(ReliableDatagrams, MalformedPacketsEndTheirConnectionAndNoOther) {
   PACKETS_ONLY();
   const Parameter shares("FI_OFI_RXM_USE_SRX", "0");
   expect_nonsense_to_end_its_connection(target(), false);
 }
 
-TEST_P(ReliableDatagrams, NonsenseInSharedBuffersEndsItsConnectionAndNoOther) {
+TEST_P(ReliableDatagrams, MalformedPacketsInSharedBuffersEndTheirConnectionAndNoOther) {
   PACKETS_ONLY();
   if (target().provider == "tcp;ofi_rxm") GTEST_SKIP() << "every connection has buffers of its own";
   expect_nonsense_to_end_its_connection(target(), true);
 }
 
-TEST_P(ReliableDatagrams, DeliveryCompleteMeansThatItIsThere) {
+TEST_P(ReliableDatagrams, DeliveryCompleteMeansThatDataIsInPlace) {
   RELIABLE_DATAGRAMS_ONLY();
   const HintsEditor delivered = [](fi_info& hints) {
     hints.caps = FI_MSG | FI_RMA;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peers that are killed at every step of what they do: of connecting, of short and long messages in both directions, of
-// accesses to their memory; fi_endpoint(3) (FI_EP_RDM). Whoever survives sees each of its operations end once, goes on
+// Peers that are killed at every step: of connecting, of short and long messages in both directions, of
+// accesses to their memory; fi_endpoint(3) (FI_EP_RDM). The survivor sees each of its operations end once, continues
 // with others, and reaches the next process at that address.
 //   WEFT_CONFORMANCE_DIE_AT   only this step
 //   WEFT_CONFORMANCE_STRIDE   only every so many (1)
@@ -37,7 +37,7 @@ NodeOptions named(Address address) {
   return options;
 }
 
-// What one end asked for, and what became of each.
+// Operations of one end, and their outcome.
 class Account {
  public:
   explicit Account(DatagramEnd& end) : end_(end) {}
@@ -51,7 +51,7 @@ class Account {
   bool is_open(const void* context) const { return open_.count(context) != 0; }
   bool all_closed() const { return open_.empty(); }
   int error_of(const void* context) const { return errors_.at(context); }
-  // An operation that was not accepted does not end.
+  // A refused operation has no completion.
   void forget(const void* context) { open_.erase(context); }
 
   void read() {
@@ -82,7 +82,7 @@ class Account {
   std::map<const void*, int> errors_;
 };
 
-// One life of a peer, as its survivor sees it.
+// One life of a peer, as the survivor sees it.
 class Life {
  public:
   Life(const Fabric& fabric, const Target& target, const Address& address, bool calls, unsigned step)
@@ -115,7 +115,7 @@ class Life {
     account_.wait("the exchange", [&] { return account_.all_closed() || child_.ended(); });
     if (account_.all_closed()) {
       check_messages();
-      post("the farewell",
+      post("the idle_close",
            [&](Context* context) { return fi_tsend(end_->ep(), nullptr, 0, nullptr, end_->peer, kBye, context); });
     }
     account_.wait("the end of the child", [&] { return child_.ended(); });
@@ -198,7 +198,7 @@ void expect_greeting(DatagramEnd& from, fi_addr_t to_address, DatagramEnd& to) {
   ASSERT_TRUE(from->tx().wait(after(kLong)).ok());
 }
 
-// Kills at one step after the other until the child lives to the end of the exchange.
+// Kills at one step after the other until the child survives the exchange.
 void kill_at_every_step(const Target& target, bool calls) {
   if (target.ep_type != FI_EP_RDM) GTEST_SKIP() << "FI_EP_RDM only";
   if (kSanitized) GTEST_SKIP() << "sanitizers have the system's calls themselves";
@@ -231,11 +231,11 @@ void kill_at_every_step(const Target& target, bool calls) {
 
 }  // namespace
 
-TEST_P(ReliableDeaths, EveryStepOfAPeerThatIsCalled) {
+TEST_P(ReliableDeaths, EveryStepOfAPeerThatAccepts) {
   kill_at_every_step(target(), true);
 }
 
-TEST_P(ReliableDeaths, EveryStepOfAPeerThatCallsAndIsReadOverTheConnection) {
+TEST_P(ReliableDeaths, EveryStepOfAPeerThatConnectsAndIsReadOverTheConnection) {
   const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0");
   kill_at_every_step(target(), false);
 }

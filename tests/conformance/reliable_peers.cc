@@ -17,7 +17,7 @@ CONFORMANCE_TOPIC(ReliablePeers);
 namespace {
 
 constexpr size_t kHundreds = 200;
-constexpr size_t kLong = 64 << 20;  // as long as what the child announces
+constexpr size_t kLong = 64 << 20;  // as long as the child's message
 
 bool may_open(rlim_t descriptors) {
   rlimit limit{};
@@ -28,7 +28,7 @@ bool may_open(rlim_t descriptors) {
 
 }  // namespace
 
-TEST_P(ReliablePeers, HundredsThatStartAtOnceAllConnect) {
+TEST_P(ReliablePeers, HundredsOfPeersThatStartAtOnceAllConnect) {
   RELIABLE_DATAGRAMS_ONLY();
   if (!may_open(kHundreds * 30)) GTEST_SKIP() << "not allowed so many descriptors";
   Fabric fabric(target());
@@ -46,7 +46,7 @@ TEST_P(ReliablePeers, HundredsThatStartAtOnceAllConnect) {
     ASSERT_EQ(hub->trecv(in, 64, i, 0, &contexts[4 * i]), 0);
     ASSERT_EQ((*ends[i])->trecv(in, 64, i, 0, &contexts[4 * i + 1]), 0);
     ASSERT_EQ((*ends[i])->tsend(out, 64, i, &contexts[4 * i + 2]), 0);
-    if (i % 2 == 0) continue;  // every second pair asks from both ends
+    if (i % 2 == 0) continue;  // every second pair connects from both ends
     hub->peer = handles[i];
     ASSERT_EQ(hub->tsend(out, 64, i, &contexts[4 * i + 3]), 0);
   }
@@ -64,7 +64,7 @@ TEST_P(ReliablePeers, HundredsThatStartAtOnceAllConnect) {
   }
 }
 
-TEST_P(ReliablePeers, APeerThatIsKilledFailsItsOperationsAndNobodyElses) {
+TEST_P(ReliablePeers, PeerThatIsKilledFailsItsOperationsAndNoOthers) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());
   DatagramEnd stays(fabric), other(fabric);
@@ -76,7 +76,7 @@ TEST_P(ReliablePeers, APeerThatIsKilledFailsItsOperationsAndNobodyElses) {
     Context fetching, sends[3], greeting, greeted;
     stays.meet_child();
     for (Context& context : sends) ASSERT_EQ(stays->tsend(out, out.size(), 77, &context), 0);
-    // What it announced is on its way when it dies, at one point or another of it.
+    // The announced message is in flight when the child dies, at some point of the transfer.
     ASSERT_EQ(stays->trecv(in, kLong, 2, 0, &fetching), 0);
     for (int i = 0; i < 200 * round; ++i) driver::poke();
     peer.kill();
@@ -118,7 +118,7 @@ void expect_traffic_after_removal(const Target& target, fi_av_type type) {
     expect_round_trip(*there, *end);
     expect_round_trip(*end, *there, 200'000);
     ASSERT_EQ(fi_av_remove(end.av(), &handle, 1, 0), 0);
-    expect_round_trip(*there, *end);  // whoever is no longer known is heard all the same
+    expect_round_trip(*there, *end);  // messages of removed peers still arrive
     const fi_addr_t before = handle;
     handle = end.insert(((round + 1) % 3 == 2 ? second : first).address());
     if (type == FI_AV_TABLE) {
@@ -129,18 +129,18 @@ void expect_traffic_after_removal(const Target& target, fi_av_type type) {
 
 }  // namespace
 
-TEST_P(ReliablePeers, APeerThatIsRemovedFromATableAndInsertedAgainIsReached) {
+TEST_P(ReliablePeers, PeerRemovedFromATableAndInsertedAgainIsReached) {
   RELIABLE_DATAGRAMS_ONLY();
   expect_traffic_after_removal(target(), FI_AV_TABLE);
 }
 
-TEST_P(ReliablePeers, APeerThatIsRemovedFromAMapAndInsertedAgainIsReached) {
+TEST_P(ReliablePeers, PeerRemovedFromAMapAndInsertedAgainIsReached) {
   RELIABLE_DATAGRAMS_ONLY();
   expect_traffic_after_removal(target(), FI_AV_MAP);
 }
 
-// The entry goes while its operations are on their way: they end, each once.
-TEST_P(ReliablePeers, APeerThatIsRemovedMeanwhileGetsWhatWasSent) {
+// The entry is removed while its operations are outstanding: they end, each once.
+TEST_P(ReliablePeers, PeerRemovedMeanwhileReceivesSentMessages) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());
   DatagramEnd end(fabric), other(fabric);

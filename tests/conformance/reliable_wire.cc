@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reliable datagrams (FI_EP_RDM) of tcp itself, byte by byte: who greets whom how, whose request wins, how long tagged
-// messages are announced, and peers that break the rules. The peers are bare sockets; fi_endpoint(3), fi_cm(3).
+// Reliable datagrams (FI_EP_RDM) of tcp itself, byte by byte: greetings, crossing requests, the announcement of long
+// tagged messages, and peers that break the rules. The peers are bare sockets; fi_endpoint(3), fi_cm(3).
 #include <rdma/fi_tagged.h>
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 #include "fixture/driver.h"
 #include "fixture/member.h"
-#include "fixture/raw_asker.h"
+#include "fixture/raw_client.h"
 #include "fixture/raw_peer.h"
 
 namespace reliable_wire {
@@ -20,7 +20,7 @@ CONFORMANCE_TOPIC(ReliableWire);
 
 namespace {
 
-using raw::Asker, raw::greeting, raw::kGreeting;
+using raw::RawClient, raw::greeting, raw::kGreeting;
 
 constexpr uint8_t kAnnouncement = 5, kClearance = 6, kAnnounced = 7;
 constexpr size_t kLong = 300'000;
@@ -30,7 +30,7 @@ std::string with_ticket(std::string header, uint8_t ticket) {
   return header;
 }
 
-// An end of ours that a bare socket talks to.
+// An end of weft that is connected to a bare socket.
 struct Scene {
   explicit Scene(const Target& target) : fabric(target), end(fabric), name(end.address()) {}
   Fabric fabric;
@@ -40,18 +40,18 @@ struct Scene {
 
 }  // namespace
 
-TEST_P(ReliableWire, GreetingsAgreeOnTheLesserVersion) {
+TEST_P(ReliableWire, HandshakeAgreesOnTheLowerVersion) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
   for (const auto& [said, answered] : {std::pair{0, 0}, std::pair{1, 0x81}, std::pair{9, 0x81}}) {
-    const Asker peer(scene.name, static_cast<uint8_t>(said), static_cast<uint16_t>(10 + said));
+    const RawClient peer(scene.name, static_cast<uint8_t>(said), static_cast<uint16_t>(10 + said));
     ASSERT_TRUE(peer.accepted) << said;
     EXPECT_EQ(peer.answer, greeting(static_cast<uint8_t>(answered), scene.name.port(), static_cast<uint32_t>(getpid())))
         << said;
   }
 }
 
-TEST_P(ReliableWire, WhoDoesNotGreetIsTurnedDown) {
+TEST_P(ReliableWire, RequestWithoutGreetingIsRejected) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
   for (const std::string& data : {std::string(), std::string(7, '\1')}) {
@@ -64,17 +64,17 @@ TEST_P(ReliableWire, WhoDoesNotGreetIsTurnedDown) {
   }
 }
 
-TEST_P(ReliableWire, AProcessThatStartsAgainReplacesItsConnection) {
+TEST_P(ReliableWire, RestartedProcessReplacesItsConnection) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
-  Asker first(scene.name, 1, 9, 100);
+  RawClient first(scene.name, 1, 9, 100);
   ASSERT_TRUE(first.accepted);
-  EXPECT_FALSE(Asker(scene.name, 1, 9, 100).accepted) << "it is connected";
-  EXPECT_TRUE(Asker(scene.name, 1, 9, 101).accepted);
+  EXPECT_FALSE(RawClient(scene.name, 1, 9, 100).accepted) << "it is connected";
+  EXPECT_TRUE(RawClient(scene.name, 1, 9, 101).accepted);
   EXPECT_TRUE(first.socket.closed_by_peer());
 }
 
-TEST_P(ReliableWire, OfRequestsThatCrossTheGreaterAddressWins) {
+TEST_P(ReliableWire, GreaterAddressWinsWhenRequestsCross) {
   RELIABLE_TCP_ONLY();
   bool lost = false, won = false;
   for (int i = 0; i < 200 && !(lost && won); ++i) {
@@ -87,11 +87,11 @@ TEST_P(ReliableWire, OfRequestsThatCrossTheGreaterAddressWins) {
     raw::Socket asked = listener.accept();
     const std::string request = asked.read(raw::kCmHeader + kGreeting);
     ASSERT_EQ(request.substr(raw::kCmHeader),
-              greeting(1, scene.name.port(), static_cast<uint32_t>(getpid()), raw::kAskerHasAtomics));
-    // The wire compares bytes as they travel, and so most significant first.
+              greeting(1, scene.name.port(), static_cast<uint32_t>(getpid()), raw::kClientHasAtomics));
+    // The wire compares bytes in their order on the wire, so the most significant comes first.
     const bool greater = listener.address().port() > scene.name.port();
     (greater ? won : lost) = true;
-    Asker crossing(scene.name, 1, listener.address().port(), 77);
+    RawClient crossing(scene.name, 1, listener.address().port(), 77);
     ASSERT_EQ(crossing.accepted, greater);
     if (!greater) require(asked.write(raw::cm_message(raw::kConnresp, greeting(0x81, 9, 77))), "write");
     raw::Socket& open = greater ? crossing.socket : asked;
@@ -102,7 +102,7 @@ TEST_P(ReliableWire, OfRequestsThatCrossTheGreaterAddressWins) {
   EXPECT_TRUE(lost && won) << "not seen both";
 }
 
-TEST_P(ReliableWire, ARefusedRequestIsRepeatedUntilTheDeadline) {
+TEST_P(ReliableWire, RefusedRequestIsRepeatedUntilTheDeadline) {
   RELIABLE_TCP_ONLY();
   setenv("FI_TCP_CONNECT_TIMEOUT", "700", 1);
   Scene scene(target());
@@ -122,14 +122,14 @@ TEST_P(ReliableWire, ARefusedRequestIsRepeatedUntilTheDeadline) {
   EXPECT_EQ(failed.context(), &sent);
 }
 
-TEST_P(ReliableWire, LongTaggedMessagesAreAnnouncedAndSentWhenWanted) {
+TEST_P(ReliableWire, LongTaggedMessagesAreAnnouncedAndSentOnRequest) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
   Buffer in(scene.fabric, kLong), out(scene.fabric, kLong);
   out.fill_pattern(7);
-  Asker peer(scene.name, 1);
+  RawClient peer(scene.name, 1);
   ASSERT_TRUE(peer.accepted);
-  // To us: found before it is here, sent once it is received.
+  // From the peer: found before its data arrives, sent once it is received.
   ASSERT_TRUE(
       peer.socket.write(with_ticket(raw::data_header(kAnnouncement, 32, 32), 200) + raw::word(11) + raw::word(kLong)));
   Context context;
@@ -155,7 +155,7 @@ TEST_P(ReliableWire, PeersOfTheFirstVersionGetLongMessagesAtOnce) {
   Buffer out(scene.fabric, kLong);
   for (const uint8_t version : {0, 1}) {
     const auto port = static_cast<uint16_t>(20 + version);
-    Asker peer(scene.name, version, port);
+    RawClient peer(scene.name, version, port);
     ASSERT_TRUE(peer.accepted);
     scene.end->peer = scene.end.insert(Address::numeric(target().address, port));
     Context sent;
@@ -178,11 +178,11 @@ TEST_P(ReliableWire, PeersOfTheFirstVersionGetLongMessagesAtOnce) {
   }
 }
 
-TEST_P(ReliableWire, NonsenseEndsItsConnectionAndNoOther) {
+TEST_P(ReliableWire, MalformedPacketsEndTheirConnectionAndNoOther) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
   Pair bystanders(scene.fabric);
-  expect_talking(bystanders);
+  expect_exchange(bystanders);
   const std::string announcement = with_ticket(raw::data_header(kAnnouncement, 32, 32), 3) + raw::word(1);
   uint16_t port = 1;
   for (const std::string& bytes :
@@ -194,16 +194,16 @@ TEST_P(ReliableWire, NonsenseEndsItsConnectionAndNoOther) {
         raw::data_header(raw::kWrite, 16 + 24, 40, 0, 1) + std::string(24, 1),
         raw::data_header(raw::kReadReq, 16 + 24, 40, 0, 1) + std::string(24, 1),
         with_ticket(raw::data_header(0, 16), 2) /* an acknowledgement */}) {
-    Asker peer(scene.name, 1, port++);
+    RawClient peer(scene.name, 1, port++);
     ASSERT_TRUE(peer.accepted);
     ASSERT_TRUE(peer.socket.write(bytes));
     EXPECT_TRUE(peer.socket.closed_by_peer()) << "of " << port - 2;
   }
-  // What was announced comes with another length, or its sender goes away.
+  // The announced message has another length, or its sender closes.
   for (const bool lies : {true, false}) {
     Buffer in(scene.fabric, kLong);
     Context context;
-    Asker peer(scene.name, 1, port++);
+    RawClient peer(scene.name, 1, port++);
     ASSERT_EQ(scene.end->trecv(in, kLong, 1, 0, &context), 0);
     ASSERT_TRUE(peer.socket.write(announcement + raw::word(1000)));
     ASSERT_EQ(peer.socket.read(16).size(), 16u);
@@ -215,18 +215,18 @@ TEST_P(ReliableWire, NonsenseEndsItsConnectionAndNoOther) {
     EXPECT_EQ(failed.err(), lies ? EPROTO : FI_ECONNRESET) << failed;
     EXPECT_EQ(failed.context(), &context);
   }
-  expect_talking(bystanders);
+  expect_exchange(bystanders);
 }
 
-// At every byte of a conversation the peer may be cut off; nothing hangs, leaks or is reported twice.
-TEST_P(ReliableWire, PeersMayVanishAtAnyByte) {
+// The peer may be cut off at every byte of a conversation; nothing hangs, leaks or is reported twice.
+TEST_P(ReliableWire, PeersMayCloseAtAnyByte) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());
   const std::string said = raw::data_header(1, 24 + 20, 24) + raw::word(3) + std::string(20, 'y') +
                            with_ticket(raw::data_header(kAnnouncement, 32, 32), 4) + raw::word(4) + raw::word(200);
   Buffer in(scene.fabric, 256);
   for (size_t length = 0; length <= said.size(); ++length) {
-    Asker peer(scene.name, 1, static_cast<uint16_t>(1 + length));
+    RawClient peer(scene.name, 1, static_cast<uint16_t>(1 + length));
     ASSERT_TRUE(peer.accepted);
     ASSERT_TRUE(peer.socket.write(said.substr(0, length)));
     Context small, announced;
@@ -237,7 +237,7 @@ TEST_P(ReliableWire, PeersMayVanishAtAnyByte) {
     else
       peer.socket.reset();
     for (int i = 0; i < 20; ++i) driver::poke();
-    // What nothing came for is still posted.
+    // Receives without a message are still posted.
     for (Context* context : {&small, &announced})
       if (fi_cancel(&scene.end->ep()->fid, context) == -FI_ENOENT) continue;
     bool seen[2] = {};

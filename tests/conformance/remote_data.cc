@@ -25,7 +25,7 @@ struct Scene {
         in(fabric, kSize) {}
 
   bool takes_receives() const { return fabric.info()->mode & FI_RX_CQ_DATA; }
-  // A receive for a write, where writes need one.
+  // A receive for a write, where writes consume one.
   void provide(Context& context) {
     if (takes_receives()) require_ok(pair.b().recv(in, kSize, &context), "fi_recv");
   }
@@ -50,7 +50,7 @@ struct Scene {
   Scene scene(target() __VA_OPT__(, ) __VA_ARGS__); \
   if (scene.fabric.info()->domain_attr->cq_data_size == 0) GTEST_SKIP() << "no completion data here"
 
-TEST_P(RemoteData, OfferedOnlyToThoseWhoAgreeToTheMode) {
+TEST_P(RemoteData, OfferedOnlyWithTheModeInTheHints) {
   CONNECTED_ONLY();
   NEEDS(kRma, "FI_RMA");
   const HintsEditor strict = [](fi_info& hints) {
@@ -69,10 +69,10 @@ TEST_P(RemoteData, OfferedOnlyToThoseWhoAgreeToTheMode) {
                                   remote.remote_address(), remote.key(), &context);
   EXPECT_LT(rc, 0);
   EXPECT_NE(rc, -FI_EAGAIN);
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
-TEST_P(RemoteData, WriteTakesOneReceiveIfTheModeSaysSo) {
+TEST_P(RemoteData, WriteTakesOneReceiveWithTheMode) {
   REMOTE_DATA_SCENE();
   if (!scene.takes_receives()) GTEST_SKIP() << "writes take no receives here";
   Context first, second, sent;
@@ -107,7 +107,7 @@ TEST_P(RemoteData, EmptyWriteIsADoorbell) {
   EXPECT_EQ(scene.pair.a().tx().wait().context(), &scene.written);
 }
 
-TEST_P(RemoteData, InjectedWriteCarriesItToo) {
+TEST_P(RemoteData, InjectedWriteCarriesDataToo) {
   REMOTE_DATA_SCENE();
   Context receive;
   scene.provide(receive);
@@ -146,7 +146,7 @@ TEST_P(RemoteData, EveryValueArrivesInItsOrder) {
   }
 }
 
-TEST_P(RemoteData, PlainMessagesHaveNone) {
+TEST_P(RemoteData, PlainMessagesHaveNoData) {
   REMOTE_DATA_SCENE();
   Context received, sent;
   ASSERT_EQ(scene.pair.b().recv(scene.in, kSize, &received), 0);

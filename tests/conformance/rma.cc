@@ -39,7 +39,7 @@ struct Scene {
     EXPECT_EQ(completion.context(), &context);
     EXPECT_EQ(completion.entry.flags & (FI_RMA | flag), FI_RMA | flag);
   }
-  // A write without completion at the target is known to have arrived once a later read has come back.
+  // A write without completion at the target has arrived once a later read has completed.
   void flush() {
     Buffer one(fabric, 1, 0, FI_READ);
     Context read_context;
@@ -71,7 +71,7 @@ TEST_P(Rma, WritePutsBytesAtTheOffset) {
   EXPECT_EQ(std::memcmp(scene.remote.data() + 50, scene.local.data(), 100), 0);
   EXPECT_EQ(scene.remote.data()[49], 'r');
   EXPECT_EQ(scene.remote.data()[150], 'r');
-  EXPECT_TRUE(scene.pair.b().rx().stays_silent(milliseconds(20))) << "the target is not told";
+  EXPECT_TRUE(scene.pair.b().rx().stays_silent(milliseconds(20))) << "the target gets no completion";
 }
 
 TEST_P(Rma, ReadGetsBytesFromTheOffset) {
@@ -81,6 +81,39 @@ TEST_P(Rma, ReadGetsBytesFromTheOffset) {
   scene.expect_completed(FI_READ);
   EXPECT_EQ(std::memcmp(scene.local.data(), scene.remote.data() + 50, 100), 0);
   EXPECT_EQ(scene.local.data()[100], 'l');
+}
+
+// FI_INJECT among the endpoint's default flags concerns outgoing data: a read still fills the application's buffer,
+// also when it waits for the first connection to the peer.
+TEST_P(Rma, ReadsIgnoreInjectInTheDefaultFlags) {
+  const HintsEditor inject = [](fi_info& hints) {
+    hints.caps = FI_MSG | FI_RMA;
+    hints.tx_attr->op_flags = FI_INJECT;
+  };
+  if (!Fabric::offers(target(), inject)) GTEST_SKIP() << "no FI_RMA, or no FI_INJECT by default";
+  Fabric fabric(target(), inject);
+  Pair pair(fabric);
+  Buffer local(fabric, 64, 'l', FI_READ), remote(fabric, 64, 'r', kRemote);
+  Context context;
+  remote.fill_pattern(3);
+  ASSERT_EQ(retry([&] {
+              return fi_read(pair.a().ep(), local.data(), 64, local.desc(), pair.a().peer, remote.remote_address(),
+                             remote.key(), &context);
+            }),
+            0);
+  const Completion first = pair.a().tx().wait();
+  ASSERT_TRUE(first.ok()) << first;
+  EXPECT_TRUE(local.holds_pattern(3, 64));
+  std::memset(local.data(), 'l', 64);
+  const iovec iov{local.data(), 64};
+  void* desc = local.desc();
+  ASSERT_EQ(retry([&] {
+              return fi_readv(pair.a().ep(), &iov, &desc, 1, pair.a().peer, remote.remote_address(), remote.key(),
+                              &context);
+            }),
+            0);
+  ASSERT_TRUE(pair.a().tx().wait().ok());
+  EXPECT_TRUE(local.holds_pattern(3, 64));
 }
 
 TEST_P(Rma, WholeRegionsOfEverySizeTravelBothWays) {
@@ -267,7 +300,7 @@ TEST_P(Rma, OperationsOfOneEndpointKeepTheirOrder) {
   EXPECT_EQ(scene.remote.data()[0], static_cast<char>(kCount - 1)) << "the last write wins";
 }
 
-TEST_P(Rma, AtomicsAreAnsweredHonestly) {
+TEST_P(Rma, AtomicsAreReportedCorrectly) {
   RMA_SCENE();
   if (!speaks_tcp() || !target().connected()) GTEST_SKIP() << "the wire of tcp's connections has no atomics";
   EXPECT_FALSE(scene.fabric.info()->caps & FI_ATOMIC);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Scalable endpoints: contexts with completions of their own behind one name, receive contexts that the sender chooses,
-// the order in which they close, and misuse; fi_endpoint(3) SCALABLE ENDPOINTS, fi_av(3) fi_rx_addr.
+// the order of closing, and misuse; fi_endpoint(3) SCALABLE ENDPOINTS, fi_av(3) fi_rx_addr.
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kContexts = 4;
 
-// Two scalable ends that know each other.
+// Two scalable ends that are inserted at each other.
 struct Scene {
   explicit Scene(const Target& target, size_t count = kContexts)
       : fabric(target, with_contexts(count, count)),
@@ -54,7 +54,7 @@ struct Scene {
 
 }  // namespace
 
-TEST_P(ScalableEndpoints, TheSenderChoosesTheReceiveContext) {
+TEST_P(ScalableEndpoints, SenderChoosesTheReceiveContext) {
   SCALABLE_ONLY();
   Scene scene(target());
   for (size_t i = 0; i < kContexts; ++i) ASSERT_EQ(scene.trecv(i, 100, 7, &scene.contexts[i]), 0);
@@ -75,7 +75,7 @@ TEST_P(ScalableEndpoints, TheSenderChoosesTheReceiveContext) {
   }
 }
 
-TEST_P(ScalableEndpoints, AllLengthsArriveInAllContextsExpectedOrNot) {
+TEST_P(ScalableEndpoints, AllLengthsArriveInAllContextsExpectedOrUnexpected) {
   SCALABLE_ONLY();
   Scene scene(target());
   const auto from = [](const OneMessage& m) { return (m.seed - 1) % kContexts; };
@@ -117,10 +117,10 @@ TEST_P(ScalableEndpoints, MessagesWaitForContextsThatAreNotOpenYet) {
   EXPECT_TRUE(in.holds_pattern(4, 64));
 }
 
-TEST_P(ScalableEndpoints, AnswersGoToTheNameThatTheSourceHas) {
+TEST_P(ScalableEndpoints, AnswersGoToTheSourcesName) {
   SCALABLE_ONLY();
   Scene scene(target());
-  // A receive of one sender, named with a context as well: that concerns sends only.
+  // A receive directed at one sender, named with a context index, which applies to sends only.
   ASSERT_EQ(fi_trecv(scene.b.rx(2), scene.in.data(), 8, scene.in.desc(), scene.b.context_of(scene.to_a, 3), 1, 0,
                      &scene.contexts[0]),
             0);
@@ -214,7 +214,7 @@ TEST_P(ScalableEndpoints, AtomicOperationsWorkFromEveryContext) {
   }
 }
 
-// Programs for one-sided communication only bind no queue there.
+// Programs with one-sided communication only bind no queue there.
 TEST_P(ScalableEndpoints, ReceiveContextsWithoutMessagesNeedNoQueue) {
   SCALABLE_ONLY();
   for (const uint64_t caps : {uint64_t{FI_RMA}, uint64_t{FI_RMA | FI_MSG}}) {
@@ -299,7 +299,7 @@ TEST_P(ScalableEndpoints, ReceivesOfOneContextAreCancelledAlone) {
   EXPECT_TRUE(scene.b.rx_queue(0).wait().ok());
 }
 
-TEST_P(ScalableEndpoints, ClosingGoesFromTheContextsUp) {
+TEST_P(ScalableEndpoints, ContextsAreClosedBeforeTheEndpoint) {
   SCALABLE_ONLY();
   Scene scene(target(), 2);
   ASSERT_EQ(scene.trecv(1, 8, 1, &scene.contexts[0]), 0);
@@ -308,7 +308,7 @@ TEST_P(ScalableEndpoints, ClosingGoesFromTheContextsUp) {
   const Completion cancelled = scene.b.rx_queue(1).wait();
   EXPECT_EQ(cancelled.err(), FI_ECANCELED) << cancelled;
   EXPECT_EQ(fi_close(&scene.b.sep()->fid), -FI_EBUSY);
-  // The others live on.
+  // The others continue.
   ASSERT_EQ(scene.trecv(0, 8, 2, &scene.contexts[1]), 0);
   ASSERT_EQ(scene.tsend(0, 0, 8, 2, &scene.contexts[2]), 0);
   EXPECT_TRUE(scene.b.rx_queue(0).wait().ok());
@@ -319,10 +319,10 @@ TEST_P(ScalableEndpoints, ClosingGoesFromTheContextsUp) {
   EXPECT_TRUE(scene.b.rx_queue(1).wait().ok());
 }
 
-TEST_P(ScalableEndpoints, ClosingATransmitContextEndsWhatItHasUnderWayOnce) {
+TEST_P(ScalableEndpoints, ClosingATransmitContextEndsItsOperationsOnce) {
   SCALABLE_ONLY();
   Scene scene(target(), 2);
-  // Nobody receives this one; it waits at its sender.
+  // This message is never received; it waits at its sender.
   ASSERT_EQ(scene.tsend(0, 0, 1 << 20, 1, &scene.contexts[0]), 0);
   for (int i = 0; i < 20; ++i) driver::poke();
   scene.a.close_tx(0);
@@ -349,7 +349,7 @@ TEST_P(ScalableEndpoints, MisuseIsRefused) {
   EXPECT_EQ(fi_tx_context(end.sep(), 1, nullptr, &none, nullptr), -FI_EBUSY);
   EXPECT_EQ(fi_rx_context(end.sep(), 0, nullptr, &none, nullptr), -FI_EBUSY);
   EXPECT_EQ(none, nullptr);
-  // The endpoint transfers nothing itself, and contexts one direction.
+  // The endpoint itself transfers nothing, and each context serves one direction.
   Buffer memory(fabric, 8);
   const fi_addr_t self = end.insert(end.address());
   EXPECT_EQ(fi_send(end.sep(), memory.data(), 8, memory.desc(), self, nullptr), -FI_ENOSYS);
@@ -358,7 +358,7 @@ TEST_P(ScalableEndpoints, MisuseIsRefused) {
   CompletionQueue queue(fabric);
   EXPECT_EQ(fi_scalable_ep_bind(end.sep(), queue.fid(), FI_TRANSMIT), -FI_EINVAL);
 
-  // Contexts that are not enabled, or lack what they need.
+  // Contexts that are not enabled, or lack a required binding.
   const InfoPtr info = fabric.duplicate_info();
   const auto sep = opened<fid_ep>(
       "fi_scalable_ep", [&](fid_ep** ep) { return fi_scalable_ep(fabric.domain(), info.get(), ep, nullptr); });
@@ -370,13 +370,13 @@ TEST_P(ScalableEndpoints, MisuseIsRefused) {
   ASSERT_EQ(fi_ep_bind(tx.get(), queue.fid(), FI_TRANSMIT), 0);
   EXPECT_EQ(fi_enable(tx.get()), -FI_ENOAV);
 
-  // More contexts than there can be.
+  // More contexts than the limit.
   info->ep_attr->rx_ctx_cnt = fabric.info()->domain_attr->max_ep_rx_ctx + 1;
   EXPECT_EQ(fi_scalable_ep(fabric.domain(), info.get(), &none, nullptr), -FI_EINVAL);
   EXPECT_FALSE(Fabric::offers(target(), with_contexts(1, fabric.info()->domain_attr->max_ep_rx_ctx + 1)));
 }
 
-TEST_P(ScalableEndpoints, AMessageForAContextThatThereIsNotEndsTheConnectionAndNoMore) {
+TEST_P(ScalableEndpoints, MessageForANonexistentContextEndsItsConnectionOnly) {
   SCALABLE_ONLY();
   Fabric fabric(target(), with_contexts(4, 4));
   ScalableEnd a(fabric, 4);
@@ -387,7 +387,7 @@ TEST_P(ScalableEndpoints, AMessageForAContextThatThereIsNotEndsTheConnectionAndN
   ASSERT_EQ(fi_trecv(b.rx(0), in.data(), 64, in.desc(), FI_ADDR_UNSPEC, 1, 0, &contexts[0]), 0);
   ASSERT_EQ(
       retry([&] { return fi_tsend(a.tx(0), out.data(), 64, out.desc(), a.context_of(to_b, 3), 1, &contexts[1]); }), 0);
-  (void)a.tx_queue(0).wait();  // it may have been complete before anybody looked at it
+  (void)a.tx_queue(0).wait();  // may have completed before the test reads it
   EXPECT_TRUE(b.rx_queue(0).stays_silent());
   ASSERT_EQ(retry([&] { return fi_tsend(a.tx(1), out.data(), 64, out.desc(), to_b, 1, &contexts[2]); }), 0);
   EXPECT_TRUE(b.rx_queue(0).wait().ok());
@@ -414,7 +414,7 @@ TEST_P(ScalableEndpoints, TriggersWorkInContexts) {
   EXPECT_TRUE(a.tx_queue(1).stays_silent(milliseconds(1)));
 }
 
-TEST_P(ScalableEndpoints, ThreadsUseContextsAtOnce) {
+TEST_P(ScalableEndpoints, ThreadsUseContextsConcurrently) {
   SCALABLE_ONLY();
   constexpr size_t kEach = 200;
   Scene scene(target(), kContexts);

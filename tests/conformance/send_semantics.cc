@@ -89,7 +89,7 @@ TEST_P(SendSemantics, AcknowledgedAndPlainSendsCompleteEachOnce) {
   for (Context& context : received) EXPECT_EQ(scene.pair.b().rx().wait().context(), &context);
 }
 
-TEST_P(SendSemantics, MoreAnnouncesButNeverWithholds) {
+TEST_P(SendSemantics, MoreDelaysButNeverWithholds) {
   Scene scene(target());
   constexpr size_t kCount = 8;
   Context sent[kCount], received[kCount];
@@ -109,9 +109,9 @@ TEST_P(SendSemantics, MoreIsEndedByASendWithoutIt) {
   for (Context& context : received) EXPECT_EQ(scene.pair.b().rx().wait().context(), &context);
 }
 
-// What a provider learned of an application that used to come back for progress at once must not hold its messages back
-// when it no longer does.
-TEST_P(SendSemantics, LongMessagesDoNotWaitForASenderThatComesBackLate) {
+// A provider that has learned that an application returns for progress at once must not hold its messages back when it
+// stops doing so.
+TEST_P(SendSemantics, LongMessagesDoNotWaitForASlowSender) {
   if (target().ep_type != FI_EP_MSG) GTEST_SKIP() << "others may need progress of their own for a long message";
   Fabric ours(target()), theirs(target());
   Listener listener(theirs);
@@ -153,7 +153,7 @@ TEST_P(SendSemantics, LongMessagesDoNotWaitForASenderThatComesBackLate) {
   reap_sends();
 }
 
-TEST_P(SendSemantics, InjectFlagGivesTheBufferBackAtOnceAndStillCompletes) {
+TEST_P(SendSemantics, InjectFlagFreesTheBufferAtOnceAndStillCompletes) {
   Scene scene(target());
   const size_t length = std::min(kSize, scene.fabric.info()->tx_attr->inject_size);
   scene.out.fill_pattern(3);
@@ -165,7 +165,7 @@ TEST_P(SendSemantics, InjectFlagGivesTheBufferBackAtOnceAndStillCompletes) {
   EXPECT_EQ(scene.pair.a().tx().wait().context(), &scene.sent) << "unlike fi_inject";
 }
 
-TEST_P(SendSemantics, FencedSendWaitsForWhatWasPostedBefore) {
+TEST_P(SendSemantics, FencedSendWaitsForEarlierOperations) {
   const HintsEditor with_fence = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA | FI_FENCE; };
   NEEDS(with_fence, "FI_FENCE");
   Fabric fabric(target(), with_fence);
@@ -193,18 +193,18 @@ TEST_P(SendSemantics, DefaultFlagsOfTheInfoApplyToPlainSends) {
   info->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
   if (!target().connected()) GTEST_SKIP() << "needs an endpoint of its own info on the asking side";
   Listener listener(fabric);
-  Node asker(fabric, {}, info.get());
-  ASSERT_EQ(asker.connect(listener.address()), 0);
+  Node client(fabric, {}, info.get());
+  ASSERT_EQ(client.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
   Node answerer(fabric, {}, request.get());
   ASSERT_EQ(answerer.accept(), 0);
-  asker.eq().expect(FI_CONNECTED, asker.fid());
+  client.eq().expect(FI_CONNECTED, client.fid());
   Buffer out(fabric, 8), in(fabric, 8);
   Context sent, received;
-  ASSERT_EQ(asker.send(out, 8, &sent), 0);
-  EXPECT_TRUE(asker.tx().stays_silent(milliseconds(50))) << "nothing was delivered yet";
+  ASSERT_EQ(client.send(out, 8, &sent), 0);
+  EXPECT_TRUE(client.tx().stays_silent(milliseconds(50))) << "nothing was delivered yet";
   ASSERT_EQ(answerer.recv(in, 8, &received), 0);
-  EXPECT_EQ(asker.tx().wait().context(), &sent);
+  EXPECT_EQ(client.tx().wait().context(), &sent);
 }
 
 TEST_P(SendSemantics, OperationFlagsCanBeReadAndChanged) {
@@ -216,7 +216,7 @@ TEST_P(SendSemantics, OperationFlagsCanBeReadAndChanged) {
   flags = FI_TRANSMIT;
   ASSERT_EQ(fi_control(scene.pair.a().fid(), FI_GETOPSFLAG, &flags), 0);
   EXPECT_EQ(flags & FI_TRANSMIT_COMPLETE, FI_TRANSMIT_COMPLETE);
-  expect_talking(scene.pair);
+  expect_exchange(scene.pair);
 }
 
 TEST_P(SendSemantics, RoomInTheQueuesIsReported) {
@@ -236,13 +236,13 @@ TEST_P(SendSemantics, FencedOperationsWaitForThoseBeforeThem) {
   if (!Fabric::offers(target(), fences)) GTEST_SKIP() << "no FI_FENCE";
   Fabric fabric(target(), fences);
   Pair pair(fabric);
-  expect_talking(pair);
+  expect_exchange(pair);
   constexpr size_t kLong = 300'000;
   Buffer out(fabric, kLong), in(fabric, kLong);
   Context sends[4], receives[4];
   const iovec iov{out.data(), 64};
   void* desc = out.desc();
-  // Nobody takes the long one yet; the others are expected.
+  // The long one has no receive yet; the others do.
   for (uint64_t tag = 1; tag < 4; ++tag) ASSERT_EQ(pair.b().trecv(in, 64, tag, 0, &receives[tag]), 0);
   ASSERT_EQ(pair.a().tsend(out, kLong, 0, &sends[0]), 0);
   if (!pair.a().tx().stays_silent()) GTEST_SKIP() << "long messages do not wait for their receiver here";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Shared transmit and receive contexts: who offers them, what may be bound to what and when, the order in which things
-// close, several threads; fi_endpoint(3), fi_ep_bind and SHARED CONTEXTS.
+// Shared transmit and receive contexts: offers, bindings and their time, the order of closing, several threads;
+// fi_endpoint(3), fi_ep_bind and SHARED CONTEXTS.
 #include <thread>
 
 #include "fixture/driver.h"
@@ -46,7 +46,7 @@ NodeOptions bound_to(fid_t context) {
 
 // ---- fi_getinfo ----
 
-TEST_P(SharedBindings, ContextsThatAreAdvertisedAreGranted) {
+TEST_P(SharedBindings, AdvertisedContextsAreGranted) {
   for (const bool receives : {false, true}) {
     const HintsEditor edit = [&](fi_info& hints) {
       (receives ? hints.ep_attr->rx_ctx_cnt : hints.ep_attr->tx_ctx_cnt) = FI_SHARED_CONTEXT;
@@ -65,7 +65,7 @@ TEST_P(SharedBindings, ContextsThatAreAdvertisedAreGranted) {
 
 // ---- Receive contexts ----
 
-TEST_P(SharedBindings, AContextInUseAnswersBusy) {
+TEST_P(SharedBindings, ContextInUseAnswersBusy) {
   SHARED_BINDINGS_ONLY();
   Fabric fabric(target(), with_shared_receives);
   SharedEnds ends(fabric, 2);
@@ -73,7 +73,7 @@ TEST_P(SharedBindings, AContextInUseAnswersBusy) {
     EXPECT_EQ(fi_close(&ends.srx()->fid), -FI_EBUSY);
     ends.close(i);
   }
-  // Its destructor closes the context, and fails if that does.
+  // The destructor closes the context, and fails if closing does.
 }
 
 TEST_P(SharedBindings, ReceivesThatAreStillPostedAreDroppedWithTheContext) {
@@ -96,7 +96,7 @@ TEST_P(SharedBindings, ClosingOneEndpointLeavesReceivesAndMessagesToTheOthers) {
   ASSERT_EQ(ends.trecv(in, kSize, 1, &contexts[0]), 0);
   // Messages of every kind wait at two of them, some claimed.
   Node& sender = ends[0];
-  std::vector<std::unique_ptr<Buffer>> out;  // long messages are read when they are taken
+  std::vector<std::unique_ptr<Buffer>> out;  // long messages are read when they are received
   for (const size_t length : {8ul, 5'000ul, 100'000ul, 1ul << 20}) {
     out.push_back(std::make_unique<Buffer>(fabric, length));
     out.back()->fill_pattern(static_cast<unsigned>(length));
@@ -106,7 +106,7 @@ TEST_P(SharedBindings, ClosingOneEndpointLeavesReceivesAndMessagesToTheOthers) {
         ASSERT_EQ(sender.tsend(*out.back(), length, tag, &contexts[1]), 0);
         const auto deadline = after(kPatience);
         Completion found;
-        do {  // what has arrived is found; it is claimed in the order of its arrival
+        do {  // messages that have arrived are found; they are claimed in the order of arrival
           driver::poke_and_rest();
           ASSERT_EQ(ends.trecvmsg(in, tag, FI_PEEK | (tag == 3 ? FI_CLAIM : 0), &contexts[2 + to]), 0);
           found = ends[to].rx().read();
@@ -130,7 +130,7 @@ TEST_P(SharedBindings, ClosingOneEndpointLeavesReceivesAndMessagesToTheOthers) {
   EXPECT_EQ(sender.rx().wait().err(), FI_ENOMSG) << "those to the closed one went with it";
 }
 
-TEST_P(SharedBindings, AnEndpointThatComesLaterServesReceivesThatArePosted) {
+TEST_P(SharedBindings, LaterEndpointServesPostedReceives) {
   SHARED_BINDINGS_ONLY();
   Fabric fabric(target(), with_shared_receives);
   SharedEnds ends(fabric, 1);
@@ -147,7 +147,7 @@ TEST_P(SharedBindings, AnEndpointThatComesLaterServesReceivesThatArePosted) {
   ends[0].peer = to_late;
   ASSERT_EQ(ends[0].tsend(out, 8, 2, &contexts[2]), 0);
   EXPECT_EQ(late.rx().wait().context(), &contexts[1]) << "the source has the same number at all endpoints";
-  // The oldest goes: the next one hears of what is cancelled.
+  // The oldest endpoint closes: the next one reports cancellations.
   ASSERT_EQ(ends.trecv(in, kSize, 3, &contexts[3]), 0);
   ends.close(0);
   ASSERT_EQ(fi_cancel(&ends.srx()->fid, &contexts[3]), 0);
@@ -170,7 +170,7 @@ TEST_P(SharedBindings, EndpointsOfOneContextShareTheirAddressVector) {
   vector_first.close();
 }
 
-TEST_P(SharedBindings, AnEndpointThatIsToShareNeedsAContext) {
+TEST_P(SharedBindings, SharingEndpointNeedsAContext) {
   SHARED_BINDINGS_ONLY();
   Fabric fabric(target(), with_shared_receives);
   const Handle<fid_av> av = open_vector(fabric);
@@ -183,7 +183,7 @@ TEST_P(SharedBindings, AnEndpointThatIsToShareNeedsAContext) {
   node.close();
 }
 
-TEST_P(SharedBindings, CompletionQueuesAreTheEndpoints) {
+TEST_P(SharedBindings, CompletionQueuesBelongToTheEndpoints) {
   SHARED_BINDINGS_ONLY();
   Fabric fabric(target(), with_shared_receives);
   SharedEnds ends(fabric, 1);
@@ -213,7 +213,7 @@ TEST_P(SharedBindings, ReceiveContextsAreBoundOnceInTimeAndWithinTheirDomain) {
   EXPECT_EQ(fi_srx_context(fabric.domain(), fabric.info()->rx_attr, nullptr, nullptr), -FI_EINVAL);
 }
 
-TEST_P(SharedBindings, AContextKnowsSourcesIfItsEndpointsDo) {
+TEST_P(SharedBindings, ContextReportsSourcesIfItsEndpointsDo) {
   SHARED_BINDINGS_ONLY();
   Fabric fabric(target(), with_shared_receives);
   fi_rx_attr attr = *fabric.info()->rx_attr;
@@ -263,7 +263,7 @@ TEST_P(SharedBindings, ThreadsSendReceiveAndPostAtTheSameTime) {
         if ((rc != 0 && rc != -FI_EAGAIN) || !count(ends[which].rx())) failed = true;
       }
     });
-    threads.emplace_back([&, which] {  // posts, some tags exactly, some as they come
+    threads.emplace_back([&, which] {  // posts, some with exact tags, some with masks
       Context context;
       for (unsigned i = 0; i < kEach && Clock::now() < deadline; ++i) {
         const ssize_t rc = retry([&] {
@@ -297,7 +297,7 @@ TEST_P(SharedBindings, EndpointsComeAndGoWhileOthersReceive) {
     SharedEnds ends(fabric, 2);
     Buffer out(fabric, 64), in(fabric, 64);
     ends[0].peer = ends.insert(ends.address(1));
-    const fi_addr_t to_passing = ends.insert(ends.address(0));  // names of what comes and goes are not needed
+    const fi_addr_t to_passing = ends.insert(ends.address(0));  // names of endpoints that open and close are not needed
     std::atomic<bool> over{false};
     std::thread passing([&] {
       for (int i = 0; i < 20; ++i) {
@@ -333,7 +333,7 @@ TEST_P(SharedBindings, EndpointsComeAndGoWhileOthersReceive) {
   }
 }
 
-TEST_P(SharedBindings, AContextIsForEndpointsOfTheTypeOfItsDomain) {
+TEST_P(SharedBindings, ContextServesTheEndpointTypeOfItsDomain) {
   SHARED_BINDINGS_ONLY();
   Target connected = target();
   connected.ep_type = FI_EP_MSG;
@@ -373,7 +373,7 @@ TEST_P(SharedBindings, OperationsArePostedToTheEndpointsAndCompleteThere) {
   {
     Pair first(fabric, options), second(fabric, options);
     for (Pair* pair : {&first, &second}) {
-      expect_talking(*pair);
+      expect_exchange(*pair);
       EXPECT_EQ(fi_close(&stx->fid), -FI_EBUSY);
     }
   }
@@ -423,7 +423,7 @@ TEST_P(SharedBindings, TransmitContextsAreBoundOnceInTimeAndWithinTheirDomain) {
   EXPECT_EQ(fi_close(&usual->fid), 0);
 }
 
-TEST_P(SharedBindings, AnEndpointThatIsToTransmitSharedNeedsAContext) {
+TEST_P(SharedBindings, SharedTransmitEndpointNeedsAContext) {
   NEEDS_SHARED_TRANSMITS();
   if (target().connected()) GTEST_SKIP() << "connected endpoints have queues of their own as well";
   Fabric fabric(target(), with_shared_transmits);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Shared receive contexts of connectionless endpoints: messages to any of them meet the receives of one context, and
-// complete where each has its queue; fi_endpoint(3), SHARED CONTEXTS. Those of connections: shared_receive.cc.
+// Shared receive contexts of connectionless endpoints: messages to any of them match the receives of one context, and
+// complete in the queue of their endpoint; fi_endpoint(3), SHARED CONTEXTS. Those of connections: shared_receive.cc.
 #include <rdma/fi_rma.h>
 
 #include <array>
@@ -17,7 +17,7 @@ namespace shared_contexts {
 
 CONFORMANCE_TOPIC(SharedContexts);
 
-// `offers` is what the reference lacks on some providers.
+// `offers` is missing in the reference with some providers.
 #define SHARED_CONTEXTS_ONLY()                                         \
   if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "FI_EP_RDM only"; \
   if (!Fabric::offers(target(), with_shared_receives)) FAIL() << "no shared receive contexts are offered"
@@ -25,7 +25,7 @@ CONFORMANCE_TOPIC(SharedContexts);
 namespace {
 
 constexpr size_t kSize = 256;
-constexpr uint64_t kLast = 0x5a5a5a5a5a5a5a;  // of no message that a test is about
+constexpr uint64_t kLast = 0x5a5a5a5a5a5a5a;  // no message of the tests has it
 
 void plain(fi_info& hints) {
   hints.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_SOURCE | FI_DIRECTED_RECV;
@@ -36,7 +36,7 @@ void with_triggered_receives(fi_info& hints) {
   hints.caps |= FI_TRIGGER;
 }
 
-// Two ends with a shared context, and two senders that know both.
+// Two ends with a shared context, and two senders that have both in their vectors.
 struct Scene {
   explicit Scene(const Target& target, const NodeOptions& options = {})
       : fabric(target, with_shared_receives),
@@ -58,7 +58,7 @@ struct Scene {
     senders[from]->peer = ways[from][to];
     return senders[from]->tsend(out, length, tag, context);
   }
-  // What was sent before from there to there has arrived when this one has.
+  // Earlier messages between these ends have arrived when this one has.
   void let_arrive(size_t from, size_t to) {
     ASSERT_EQ(tsend(from, to, 0, kLast, &contexts[60]), 0);
     const auto deadline = after(kPatience);
@@ -66,7 +66,7 @@ struct Scene {
     do {
       driver::poke_and_rest();
       ASSERT_EQ(ends.trecvmsg(in, kLast, FI_PEEK | FI_DISCARD, &contexts[61]), 0);
-      // Found, it is reported by the end that it came to; else by the oldest.
+      // A found message is reported by its endpoint; otherwise by the oldest.
       last = ends[to].rx().read();
       if (last.rc == -FI_EAGAIN) last = ends[0].rx().read();
     } while (last.err() == FI_ENOMSG && Clock::now() < deadline);
@@ -111,7 +111,7 @@ TEST_P(SharedContexts, ReceivesServeWhicheverEndpointGetsAMessage) {
   }
 }
 
-TEST_P(SharedContexts, AllLengthsArriveExpectedOrNot) {
+TEST_P(SharedContexts, AllLengthsArriveExpectedOrUnexpected) {
   SHARED_CONTEXTS_ONLY();
   Scene scene(target());
   const auto from = [](const OneMessage& m) -> size_t { return (m.seed - 1) % 2; };
@@ -130,7 +130,7 @@ TEST_P(SharedContexts, AllLengthsArriveExpectedOrNot) {
       [&](const OneMessage& m) -> CompletionQueue& { return scene.senders[from(m)]->tx(); });
 }
 
-TEST_P(SharedContexts, MessagesThatCameEarlyMeetReceivesInTheOrderOfTheirArrival) {
+TEST_P(SharedContexts, UnexpectedMessagesMatchInTheOrderOfArrival) {
   SHARED_CONTEXTS_ONLY();
   Scene scene(target());
   for (const size_t to : {1, 0, 1}) {
@@ -147,7 +147,7 @@ TEST_P(SharedContexts, MessagesThatCameEarlyMeetReceivesInTheOrderOfTheirArrival
   }
 }
 
-TEST_P(SharedContexts, AMessageThatIsTooLongFailsWhereItCame) {
+TEST_P(SharedContexts, TooLongMessageFailsAtItsEndpoint) {
   SHARED_CONTEXTS_ONLY();
   Scene scene(target());
   ASSERT_EQ(scene.ends.trecv(scene.in, 10, 3, &scene.contexts[0]), 0);
@@ -160,7 +160,7 @@ TEST_P(SharedContexts, AMessageThatIsTooLongFailsWhereItCame) {
 TEST_P(SharedContexts, DirectedReceivesTakeTheirSourceAtAnyEndpoint) {
   SHARED_CONTEXTS_ONLY();
   Scene scene(target());
-  // One of the peers is known to both ends before the receive is posted, the other to none.
+  // Both ends have one of the peers before the receive is posted, and none has the other.
   ASSERT_EQ(scene.ends.trecv(scene.in, kSize, 1, &scene.contexts[0], scene.names[1]), 0);
   ASSERT_EQ(scene.ends.trecv(scene.in, kSize, 1, &scene.contexts[1], scene.names[1]), 0);
   ASSERT_EQ(scene.ends.trecv(scene.in, kSize, 1, &scene.contexts[2]), 0);
@@ -172,7 +172,7 @@ TEST_P(SharedContexts, DirectedReceivesTakeTheirSourceAtAnyEndpoint) {
   EXPECT_EQ(scene.ends[0].rx().wait().context(), &scene.contexts[1]);
 }
 
-TEST_P(SharedContexts, DirectedReceivesFindTheirMessagesAmongThoseThatWait) {
+TEST_P(SharedContexts, DirectedReceivesFindTheirUnexpectedMessages) {
   SHARED_CONTEXTS_ONLY();
   Scene scene(target());
   for (const size_t from : {0, 1}) {
@@ -209,7 +209,7 @@ TEST_P(SharedContexts, SourcesHaveTheNamesOfTheSharedVector) {
   }
 }
 
-TEST_P(SharedContexts, APeekFindsMessagesOfAnyEndpointAndLeavesThem) {
+TEST_P(SharedContexts, PeekFindsMessagesOfAnyEndpointAndLeavesThem) {
   SHARED_CONTEXTS_ONLY();
   Scene scene(target());
   ASSERT_EQ(scene.tsend(0, 1, 70, 4, &scene.contexts[0]), 0);
@@ -307,7 +307,7 @@ TEST_P(SharedContexts, ReceivesMayBePostedBeforeThereIsAnEndpoint) {
   node.peer = ends.insert(ends.address(0));
   ASSERT_EQ(node.tsend(out, 8, 1, &contexts[3]), 0);
   EXPECT_EQ(node.rx().wait().context(), &contexts[0]);
-  EXPECT_TRUE(node.rx().stays_silent(milliseconds(1))) << "nobody was there to hear of the cancelled one";
+  EXPECT_TRUE(node.rx().stays_silent(milliseconds(1))) << "no endpoint could report the cancelled one";
 }
 
 TEST_P(SharedContexts, ReceivingOnTheEndpointItselfIsRefused) {
@@ -337,7 +337,7 @@ TEST_P(SharedContexts, SendingOnTheContextIsRefused) {
   EXPECT_LT(fi_read(srx, scene.in.data(), 8, scene.in.desc(), scene.names[0], 0, 0, &scene.contexts[0]), 0);
 }
 
-TEST_P(SharedContexts, TransfersOfTheEndpointsAreAsUsual) {
+TEST_P(SharedContexts, OtherTransfersOfTheEndpointsAreUnaffected) {
   SHARED_CONTEXTS_ONLY();
   Scene scene(target());
   Buffer remote(scene.plain_fabric, 64, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
@@ -368,7 +368,7 @@ TEST_P(SharedContexts, TransfersOfTheEndpointsAreAsUsual) {
   }
 }
 
-TEST_P(SharedContexts, EndpointsOfOneContextTalkToEachOtherAndToThemselves) {
+TEST_P(SharedContexts, EndpointsOfOneContextReachEachOtherAndThemselves) {
   SHARED_CONTEXTS_ONLY();
   Scene scene(target());
   Buffer out(scene.fabric, 200'000);
@@ -384,7 +384,7 @@ TEST_P(SharedContexts, EndpointsOfOneContextTalkToEachOtherAndToThemselves) {
       }
 }
 
-TEST_P(SharedContexts, CountersAndSelectiveCompletionsAreEachEndpointsOwn) {
+TEST_P(SharedContexts, CountersAndSelectiveCompletionsBelongToEachEndpoint) {
   SHARED_CONTEXTS_ONLY();
   Fabric fabric(target(), with_shared_receives);
   const Handle<fid_cntr> counters[] = {open_counter(fabric), open_counter(fabric)};
@@ -433,7 +433,7 @@ TEST_P(SharedContexts, ReceivesOfTheContextMayWaitForACounter) {
   EXPECT_EQ(ends[1].rx().wait().context(), &waiting);
 }
 
-TEST_P(SharedContexts, WhatADeadSenderLeftEndsWhereItCame) {
+TEST_P(SharedContexts, MessagesOfADeadSenderEndAtTheirEndpoint) {
   SHARED_CONTEXTS_ONLY();
   Scene scene(target());
   for (const size_t to : {0, 1}) {
@@ -452,7 +452,7 @@ TEST_P(SharedContexts, WhatADeadSenderLeftEndsWhereItCame) {
   EXPECT_EQ(scene.ends[0].rx().wait().context(), &scene.contexts[3]) << "others are not concerned";
 }
 
-TEST_P(SharedContexts, ABufferForManyMessagesOutlivesAnEndpointThatFilledPartOfIt) {
+TEST_P(SharedContexts, MultiReceiveBufferOutlivesAnEndpointThatFilledPartOfIt) {
   SHARED_CONTEXTS_ONLY();
   for (const int pokes : {0, 1, 2, 4, 8, 16}) {
     Scene scene(target());
@@ -475,7 +475,7 @@ TEST_P(SharedContexts, ABufferForManyMessagesOutlivesAnEndpointThatFilledPartOfI
   }
 }
 
-TEST_P(SharedContexts, ADeferredReceiveThatFailsIsReportedByTheOldestEndpoint) {
+TEST_P(SharedContexts, FailedDeferredReceiveIsReportedByTheOldestEndpoint) {
   SHARED_CONTEXTS_ONLY();
   NEEDS_TRIGGERS(with_triggered_receives);
   Fabric fabric(target(), with_triggered_receives);

@@ -61,7 +61,7 @@ TEST_P(SharedReceive, BuffersServeWhicheverEndpointReceives) {
   }
 }
 
-TEST_P(SharedReceive, MessagesThatFindNoBufferWaitForOne) {
+TEST_P(SharedReceive, MessagesWithoutABufferWaitForOne) {
   SHARED_SCENE();
   Buffer in(scene.fabric, kSize), out(scene.fabric, kSize);
   Context received[2], sent;

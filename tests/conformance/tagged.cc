@@ -11,7 +11,7 @@ namespace {
 
 const HintsEditor kTagged = [](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED; };
 constexpr size_t kSize = 256;
-constexpr uint64_t kLast = 0x005a5a5a5a5a5a5a;  // of no message that a test is about
+constexpr uint64_t kLast = 0x005a5a5a5a5a5a5a;  // no message of the tests has it
 constexpr uint64_t kTag = 0x0123456789abcdef & 0x00ffffffffffffff;
 
 struct Scene {
@@ -19,7 +19,7 @@ struct Scene {
     out.fill_pattern(1);
   }
   Completion arrival() { return pair.b().rx().wait(); }
-  // Returns once everything that a() sent so far waits at b(): one more message, which came behind it, is there.
+  // Returns once all earlier messages of a() wait at b(): a later message has arrived.
   void let_arrive() {
     ASSERT_EQ(retry([&] { return fi_tinject(pair.a().ep(), out.data(), 1, pair.a().peer, kLast); }), 0);
     const auto deadline = after(kPatience);
@@ -76,7 +76,7 @@ TEST_P(Tagged, MessageGoesToTheReceiveOfItsTag) {
 TEST_P(Tagged, IgnoredBitsMatchAnything) {
   TAGGED_SCENE();
   ASSERT_EQ(scene.pair.b().trecv(scene.in, kSize, 0xab00, 0xff, &scene.received), 0);
-  ASSERT_EQ(scene.pair.a().tsend(scene.out, 10, 0xac17, &scene.sent), 0);  // differs in a bit that counts
+  ASSERT_EQ(scene.pair.a().tsend(scene.out, 10, 0xac17, &scene.sent), 0);  // differs in a bit outside the mask
   ASSERT_EQ(scene.pair.a().tsend(scene.out, 20, 0xab17, &scene.sent), 0);
   const Completion completion = scene.arrival();
   EXPECT_EQ(completion.context(), &scene.received);
@@ -172,7 +172,7 @@ TEST_P(Tagged, VectorsDataAndInjectWorkAsForPlainMessages) {
   EXPECT_TRUE(scene.pair.a().tx().stays_silent(milliseconds(20)));
 }
 
-TEST_P(Tagged, TooLongAMessageIsReportedAsTruncatedWithItsTag) {
+TEST_P(Tagged, TooLongMessageIsReportedAsTruncatedWithItsTag) {
   TAGGED_SCENE();
   ASSERT_EQ(scene.pair.b().trecv(scene.in, 50, kTag, 0, &scene.received), 0);
   ASSERT_EQ(scene.pair.a().tsend(scene.out, kSize, kTag, &scene.sent), 0);

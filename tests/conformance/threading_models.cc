@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What applications may do at the same time when they promise to take turns otherwise: fi_domain(3), threading. The
-// promises let a provider do without locks, so this is most telling under ThreadSanitizer.
+// Concurrent calls of applications that promise to serialise others: fi_domain(3), threading. The promises let a
+// provider leave locks out, so this is most telling under ThreadSanitizer.
 #include <atomic>
 #include <thread>
 
@@ -17,7 +17,7 @@ HintsEditor model(fi_threading threading) {
 }
 const HintsEditor kDomain = model(FI_THREAD_DOMAIN);
 
-// Event queues belong to no domain: whoever may, goes without.
+// Event queues do not belong to a domain: endpoints that need none have none.
 NodeOptions plain(const Target& target) {
   NodeOptions options;
   options.binds_events = target.connected();
@@ -59,7 +59,7 @@ class DistantPair {
   std::unique_ptr<Node> nodes_[2];
 };
 
-// Messages of all kinds of lengths to and fro; all in the calling thread, which reads the queues of the two only.
+// Messages of various lengths in both directions; all in the calling thread, which reads the queues of the two only.
 class Conversation {
  public:
   Conversation(Node& first, Node& second) : ends_{End(first), End(second)} {}
@@ -131,8 +131,8 @@ TEST_P(ThreadingModels, EndpointsWithTheirOwnQueuesWorkAtOnce) {
   thread.join();
 }
 
-// Control calls need no turns: while the only endpoints of two domains are at work, another thread opens its own there,
-// registers memory, closes all of that, and at last has a conversation as well.
+// Control calls are not serialised: while the only endpoints of two domains are in use, another thread opens its own
+// there, registers memory, closes all of that, and at last exchanges messages as well.
 TEST_P(ThreadingModels, OnlyEndpointIsJoinedByOthersAtWork) {
   RELIABLE_DATAGRAMS_ONLY();
   const HintsEditor completion = model(FI_THREAD_COMPLETION);
@@ -184,7 +184,8 @@ TEST_P(ThreadingModels, QueueIsReadWhileItsEndpointIsPostedTo) {
   EXPECT_TRUE(all) << sent << " sent, " << received << " received";
 }
 
-// An event queue belongs to the fabric: reading it takes no turns with a domain, and drives what is bound to it.
+// An event queue belongs to the fabric: reading it is not serialised with a domain, and drives the endpoints bound to
+// it.
 TEST_P(ThreadingModels, EventQueueIsReadBesideItsDomain) {
   NEEDS(kDomain, "FI_THREAD_DOMAIN");
   if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams may be dropped";
@@ -204,7 +205,7 @@ TEST_P(ThreadingModels, EventQueueIsReadBesideItsDomain) {
   reader.join();
 }
 
-// So does a wait set, which drives what its members need.
+// So does a wait set, which drives its members' engines.
 TEST_P(ThreadingModels, WaitSetIsWaitedForBesideItsDomain) {
   NEEDS(kDomain, "FI_THREAD_DOMAIN");
   if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams may be dropped";
@@ -229,7 +230,7 @@ TEST_P(ThreadingModels, WaitSetIsWaitedForBesideItsDomain) {
   waiter.join();
 }
 
-// And a thread of the provider's takes no turns with anybody.
+// A thread of the provider is not serialised with the application.
 TEST_P(ThreadingModels, ProviderMakesProgressBesideTheApplication) {
   const HintsEditor automatic = [](fi_info& hints) {
     hints.domain_attr->threading = FI_THREAD_DOMAIN;

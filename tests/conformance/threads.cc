@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_THREAD_SAFE: any thread may call anything; most telling under ThreadSanitizer. fi_domain(3).
+// FI_THREAD_SAFE: any thread may make any call; most telling under ThreadSanitizer. fi_domain(3).
 #include <atomic>
 #include <thread>
 
@@ -14,7 +14,7 @@ namespace {
 const HintsEditor kSafe = [](fi_info& hints) { hints.domain_attr->threading = FI_THREAD_SAFE; };
 constexpr int kThreads = 4;
 
-// A node of one thread: only that thread reads its queues, so the fixture's driver (which pokes all) is not used.
+// A node of one thread: only that thread reads its queues, so the fixture's driver (which polls all) is not used.
 Completion spin(CompletionQueue& cq) {
   Completion completion;
   for (const auto deadline = after(kPatience); completion.rc == -FI_EAGAIN && Clock::now() < deadline;)
@@ -38,7 +38,7 @@ void run_threads(int count, const std::function<void(int)>& body) {
 
 }  // namespace
 
-TEST_P(Threads, ConnectionsOfOneDomainTalkInParallel) {
+TEST_P(Threads, ConnectionsOfOneDomainWorkInParallel) {
   NEEDS(kSafe, "FI_THREAD_SAFE");
   Fabric fabric(target(), kSafe);
   std::unique_ptr<Pair> pairs[kThreads];
@@ -119,8 +119,8 @@ TEST_P(Threads, ConnectAndCloseInParallelOnOneListener) {
   });
   run_threads(kThreads, [&](int) {
     for (int i = 0; i < kEach; ++i) {
-      Node asker(fabric);
-      if (asker.connect(listener.address()) == 0 && spin(asker.eq()).type == FI_CONNECTED) ++connected;
+      Node client(fabric);
+      if (client.connect(listener.address()) == 0 && spin(client.eq()).type == FI_CONNECTED) ++connected;
     }
     --asking;
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Transfers that go wrong: one error entry each, which names the operation, the kind of error and, in words, whose
-// fault it was; what was posted behind ends as well; fi_cq(3), fi_msg(3), fi_mr(3).
+// Transfers that fail: one error entry each, which names the operation, the kind of error and, in words, the cause;
+// operations posted behind it end as well; fi_cq(3), fi_msg(3), fi_mr(3).
 #include <rdma/fi_rma.h>
 
 #include "fixture/driver.h"
@@ -36,7 +36,7 @@ TEST_P(TransferErrors, BufferWithoutDescriptorIsRefusedAtOnce) {
   Context context;
   EXPECT_EQ(fi_send(pair.a().ep(), bytes.data(), bytes.size(), nullptr, pair.a().peer, &context), -FI_EINVAL);
   EXPECT_EQ(fi_recv(pair.a().ep(), bytes.data(), bytes.size(), nullptr, FI_ADDR_UNSPEC, &context), -FI_EINVAL);
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
 TEST_P(TransferErrors, ClosedRegionOfTheSenderIsABadAddress) {
@@ -57,7 +57,7 @@ TEST_P(TransferErrors, ClosedRegionOfTheSenderIsABadAddress) {
   }
   ASSERT_EQ(retry([&] { return fi_send(pair.a().ep(), bytes.data(), bytes.size(), desc, pair.a().peer, &sent); }), 0);
   const Completion completion = pair.a().tx().wait();
-  // Soft-RoCE calls it malformed.
+  // Soft-RoCE reports it as malformed.
   EXPECT_TRUE(completion.err() == FI_EFAULT || completion.err() == FI_EINVAL) << completion;
   EXPECT_EQ(completion.context(), &sent);
   EXPECT_NE(sentence(pair.a().tx(), completion).find("registered"), std::string::npos)
@@ -81,7 +81,7 @@ TEST_P(TransferErrors, OperationsBehindAFailureAreCanceledInOrder) {
   ASSERT_EQ(read(remote.key() + 1000, bad), 0);
   size_t posted = 0;
   for (Context& context : behind) {
-    if (read(remote.key(), context) != 0) break;  // the failure may have been noticed already
+    if (read(remote.key(), context) != 0) break;  // the failure may have been detected already
     ++posted;
   }
   EXPECT_EQ(pair.a().tx().wait().context(), &good);
@@ -101,7 +101,7 @@ TEST_P(TransferErrors, OperationsBehindAFailureAreCanceledInOrder) {
   EXPECT_EQ(pair.a().tx().read().rc, -FI_EAGAIN);
 }
 
-TEST_P(TransferErrors, TruncationNamesBothLengthsAndTheConnectionLives) {
+TEST_P(TransferErrors, TruncationReportsBothLengthsAndTheConnectionContinues) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
@@ -123,10 +123,10 @@ TEST_P(TransferErrors, TruncationNamesBothLengthsAndTheConnectionLives) {
       EXPECT_TRUE(pair.a().tx().wait().ok()) << "the sender is not to blame";
     }
   }
-  expect_talking(pair);
+  expect_exchange(pair);
 }
 
-TEST_P(TransferErrors, TruncationThatNothingCanHoldIsStillTold) {
+TEST_P(TransferErrors, TruncationBeyondTheSpillMemoryIsReported) {
   CONNECTED_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
@@ -136,13 +136,13 @@ TEST_P(TransferErrors, TruncationThatNothingCanHoldIsStillTold) {
   ASSERT_EQ(pair.b().recv(in, 100, &received), 0);
   ASSERT_EQ(pair.a().send(out, length, &sent), 0);
   const Completion completion = pair.b().rx().wait();
-  // Soft-RoCE calls it malformed.
+  // Soft-RoCE reports it as malformed.
   EXPECT_TRUE(completion.err() == FI_ETRUNC || completion.err() == FI_EINVAL) << completion;
   EXPECT_EQ(completion.context(), &received);
   EXPECT_FALSE(sentence(pair.b().rx(), completion).empty());
 }
 
-TEST_P(TransferErrors, SelectiveEndpointsHearOfFailuresToo) {
+TEST_P(TransferErrors, SelectiveEndpointsReportFailuresToo) {
   CONNECTED_ONLY();
   NEEDS(kRma, "FI_RMA");
   Fabric fabric(target(), kRma);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Transfers that wait for a counter: calls with FI_TRIGGER, and what cancels them; fi_trigger(3). deferred_work.cc has
-// the other way to ask.
+// Transfers that wait for a counter: calls with FI_TRIGGER, and their cancellation; fi_trigger(3). deferred_work.cc has
+// the other interface.
 #include <rdma/fi_rma.h>
 #include <rdma/fi_trigger.h>
 
@@ -16,20 +16,13 @@ CONFORMANCE_TOPIC(Triggers);
 
 namespace {
 
-struct Scene {
-  explicit Scene(const Target& target)
-      : fabric(target, with_triggers),
-        counter(open_counter(fabric)),
-        pair(fabric),
-        out(fabric, 4096),
-        in(fabric, 4096) {}
+struct Scene : TriggeredPair {
+  using TriggeredPair::TriggeredPair;
 
-  Node& a() { return pair.a(); }
-  Node& b() { return pair.b(); }
   fi_triggered_context* when(size_t threshold) {
     contexts.push_back(std::make_unique<fi_triggered_context>());
     contexts.back()->event_type = FI_TRIGGER_THRESHOLD;
-    contexts.back()->trigger.threshold = {counter.get(), threshold};
+    contexts.back()->trigger.threshold = {trigger.get(), threshold};
     return contexts.back().get();
   }
   // One byte with that tag.
@@ -47,27 +40,23 @@ struct Scene {
     }
   }
 
-  Fabric fabric;
-  Handle<fid_cntr> counter;
-  Pair pair;
-  Buffer out, in;
   std::vector<std::unique_ptr<fi_triggered_context>> contexts;
   Context receives[8];
 };
 
 }  // namespace
 
-TEST_P(Triggers, ASendWaitsForItsThreshold) {
+TEST_P(Triggers, SendWaitsForItsThreshold) {
   TRIGGERS_ONLY();
   Scene scene(target());
   ASSERT_EQ(scene.b().trecv(scene.in, 8, 5, 0, &scene.receives[0]), 0);
   fi_triggered_context* const context = scene.when(2);
   ASSERT_EQ(scene.tsend(5, context), 0);
   EXPECT_TRUE(scene.b().rx().stays_silent());
-  ASSERT_EQ(fi_cntr_add(scene.counter.get(), 1), 0);
+  ASSERT_EQ(fi_cntr_add(scene.trigger.get(), 1), 0);
   EXPECT_TRUE(scene.b().rx().stays_silent());
   EXPECT_TRUE(scene.a().tx().stays_silent(milliseconds(1)));
-  ASSERT_EQ(fi_cntr_add(scene.counter.get(), 1), 0);
+  ASSERT_EQ(fi_cntr_add(scene.trigger.get(), 1), 0);
   scene.expect_tags({5});
   const Completion sent = scene.a().tx().wait();
   ASSERT_TRUE(sent.ok()) << sent;
@@ -75,10 +64,10 @@ TEST_P(Triggers, ASendWaitsForItsThreshold) {
   EXPECT_EQ(sent.entry.flags & (FI_SEND | FI_TAGGED), FI_SEND | FI_TAGGED);
 }
 
-TEST_P(Triggers, AConditionThatIsMetStartsAtOnce) {
+TEST_P(Triggers, MetConditionStartsAtOnce) {
   TRIGGERS_ONLY();
   Scene scene(target());
-  ASSERT_EQ(fi_cntr_set(scene.counter.get(), 7), 0);
+  ASSERT_EQ(fi_cntr_set(scene.trigger.get(), 7), 0);
   ASSERT_EQ(scene.b().trecv(scene.in, 8, 5, 0, &scene.receives[0]), 0);
   ASSERT_EQ(scene.tsend(5, scene.when(7)), 0);
   scene.expect_tags({5});
@@ -94,12 +83,12 @@ TEST_P(Triggers, OperationsStartInTheOrderOfTheirThresholds) {
   ASSERT_EQ(scene.tsend(20, scene.when(2)), 0);
   ASSERT_EQ(scene.tsend(11, scene.when(1)), 0);
   ASSERT_EQ(scene.tsend(31, scene.when(3)), 0);
-  ASSERT_EQ(fi_cntr_set(scene.counter.get(), 100), 0);
+  ASSERT_EQ(fi_cntr_set(scene.trigger.get(), 100), 0);
   scene.expect_tags({10, 11, 20, 30, 31});
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(scene.a().tx().wait().ok());
 }
 
-TEST_P(Triggers, WhatAnEndpointReceivesMayBeTheCondition) {
+TEST_P(Triggers, ReceivesMayBeTheCondition) {
   TRIGGERS_ONLY();
   Fabric fabric(target(), with_triggers);
   const auto received = open_counter(fabric);
@@ -112,7 +101,7 @@ TEST_P(Triggers, WhatAnEndpointReceivesMayBeTheCondition) {
   out.fill_pattern(3);
   ASSERT_EQ(pair.a().recv(back, 64, &contexts[0]), 0);
   ASSERT_EQ(pair.b().recv(in, 64, &contexts[1]), 0);
-  // What arrives is sent back without anybody looking at it.
+  // Messages are returned without calls of the application.
   const iovec iov{in.data(), 64};
   void* desc = in.desc();
   const fi_msg message{&iov, &desc, 1, pair.b().peer, &answer, 0};
@@ -139,9 +128,9 @@ TEST_P(Triggers, ReceivesMayWait) {
   ASSERT_EQ(scene.a().send(scene.out, 8, &scene.receives[0]), 0);
   ASSERT_EQ(scene.a().tsend(scene.out, 8, 9, &scene.receives[1]), 0);
   EXPECT_TRUE(scene.b().rx().stays_silent());
-  ASSERT_EQ(fi_cntr_add(scene.counter.get(), 1), 0);
+  ASSERT_EQ(fi_cntr_add(scene.trigger.get(), 1), 0);
   EXPECT_EQ(scene.b().rx().wait().context(), first);
-  ASSERT_EQ(fi_cntr_add(scene.counter.get(), 1), 0);
+  ASSERT_EQ(fi_cntr_add(scene.trigger.get(), 1), 0);
   EXPECT_EQ(scene.b().rx().wait().context(), second);
 }
 
@@ -161,18 +150,18 @@ TEST_P(Triggers, RemoteMemoryMayWait) {
   access(local, 1, fi_writemsg);
   EXPECT_TRUE(scene.a().tx().stays_silent());
   EXPECT_FALSE(remote.holds_pattern(8, 64));
-  ASSERT_EQ(fi_cntr_add(scene.counter.get(), 1), 0);
+  ASSERT_EQ(fi_cntr_add(scene.trigger.get(), 1), 0);
   const Completion written = scene.a().tx().wait();
   ASSERT_TRUE(written.ok()) << written;
   EXPECT_TRUE(remote.holds_pattern(8, 64));
   access(copy, 2, fi_readmsg);
-  ASSERT_EQ(fi_cntr_add(scene.counter.get(), 1), 0);
+  ASSERT_EQ(fi_cntr_add(scene.trigger.get(), 1), 0);
   const Completion read = scene.a().tx().wait();
   ASSERT_TRUE(read.ok()) << read;
   EXPECT_TRUE(copy.holds_pattern(8, 64));
 }
 
-TEST_P(Triggers, CancellingEndsWhatWaitsOnce) {
+TEST_P(Triggers, CancellingEndsWaitingOperationsOnce) {
   TRIGGERS_ONLY();
   Scene scene(target());
   fi_triggered_context* const context = scene.when(1);
@@ -182,16 +171,16 @@ TEST_P(Triggers, CancellingEndsWhatWaitsOnce) {
   EXPECT_EQ(cancelled.err(), FI_ECANCELED) << cancelled;
   EXPECT_EQ(cancelled.context(), context);
   EXPECT_EQ(fi_cancel(scene.a().fid(), context), -FI_ENOENT);
-  ASSERT_EQ(fi_cntr_add(scene.counter.get(), 1), 0);
+  ASSERT_EQ(fi_cntr_add(scene.trigger.get(), 1), 0);
   EXPECT_TRUE(scene.a().tx().stays_silent());
 }
 
-TEST_P(Triggers, ClosingAnEndpointCancelsWhatWaits) {
+TEST_P(Triggers, ClosingAnEndpointCancelsWaitingOperations) {
   TRIGGERS_ONLY();
   Scene scene(target());
   fi_triggered_context* const context = scene.when(1);
   ASSERT_EQ(scene.tsend(5, context), 0);
-  EXPECT_EQ(fi_close(&scene.counter->fid), -FI_EBUSY);
+  EXPECT_EQ(fi_close(&scene.trigger->fid), -FI_EBUSY);
   scene.a().close();
   const Completion cancelled = scene.a().tx().wait();
   EXPECT_EQ(cancelled.err(), FI_ECANCELED) << cancelled;

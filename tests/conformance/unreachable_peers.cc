@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reliable datagrams to peers that cannot be reached: what waits for them fails, each operation once, in time and with
-// a sentence that says why; whoever can be reached is served as ever; fi_endpoint(3) (FI_EP_RDM), fi_cq(3).
+// Reliable datagrams to unreachable peers: operations for them fail, each once, in time and with a sentence that gives
+// the reason; reachable peers are served as usual; fi_endpoint(3) (FI_EP_RDM), fi_cq(3).
 #include <map>
 #include <memory>
 
@@ -16,7 +16,7 @@ CONFORMANCE_TOPIC(UnreachablePeers);
 namespace {
 
 constexpr int kDeadlineMs = 1000;
-// Above the deadline: what a busy machine may add.
+// Time above the deadline that a busy machine may need.
 constexpr int kSlackMs = 5000;
 
 // An end with peers that never answer, and one that does.
@@ -33,9 +33,9 @@ class Scene {
     friendly_ = end_.insert(friend_.address());
   }
   const Fabric& fabric() const { return fabric_; }
-  Address gone() const { return DatagramEnd(fabric_).address(); }  // nobody's any more
+  Address gone() const { return DatagramEnd(fabric_).address(); }  // no endpoint has it any more
 
-  // So many messages to whoever is there, one after the other; returns how long they took.
+  // Exchanges so many messages with the reachable peer, one after the other; returns the time.
   double exchange(int count) {
     const auto start = Clock::now();
     for (int i = 0; i < count; ++i) {
@@ -51,7 +51,7 @@ class Scene {
     }
     return static_cast<double>(elapsed_ms(start));
   }
-  // A short and a long message to a peer that will not get them.
+  // A short and a long message to a peer that will not receive them.
   void send_to(const Address& peer) {
     end_->peer = end_.insert(peer);
     for (const size_t length : {64ul, 100'000ul}) {
@@ -61,7 +61,7 @@ class Scene {
     }
   }
   size_t waiting() const { return waiting_.size(); }
-  // What has not failed by then never does.
+  // Operations that have not failed by then never do.
   void await_failures() {
     const auto deadline = after(milliseconds(kDeadlineMs + kSlackMs));
     while (!waiting_.empty() && Clock::now() < deadline && !testing::Test::HasFailure()) {
@@ -82,7 +82,7 @@ class Scene {
       return sent_.pop_back();
     }
     const auto found = waiting_.find(done.context());
-    ASSERT_NE(found, waiting_.end()) << "nobody waits for this: " << done;
+    ASSERT_NE(found, waiting_.end()) << "no operation waits for this: " << done;
     EXPECT_FALSE(done.ok());
     EXPECT_EQ(done.error.prov_errno, done.err());
     EXPECT_NE(done.sentence.find(text_of(found->second)), std::string::npos) << "names no peer: " << done.sentence;
@@ -108,13 +108,13 @@ class Scene {
 
 }  // namespace
 
-TEST_P(UnreachablePeers, TheirOperationsFailInTimeAndNobodyElseIsSlowedDown) {
+TEST_P(UnreachablePeers, TheirOperationsFailInTimeAndOthersAreNotDelayed) {
   RELIABLE_DATAGRAMS_ONLY();
   constexpr int kExchanges = 300;
   Scene scene(target());
   scene.exchange(1);
   const double alone = scene.exchange(kExchanges);
-  // They accept nothing, or answer nothing at all.
+  // They accept nothing, or never answer.
   std::vector<std::unique_ptr<BlackHole>> holes;
   for (const BlackHole::Kind kind : {BlackHole::kSilent, BlackHole::kFull}) {
     if (kind == BlackHole::kFull && !target().provider.starts_with("tcp")) continue;
@@ -136,7 +136,7 @@ TEST_P(UnreachablePeers, TheirOperationsFailInTimeAndNobodyElseIsSlowedDown) {
   scene.exchange(1);
 }
 
-TEST_P(UnreachablePeers, WhereNobodyListensOperationsFailAtOnceWithAReason) {
+TEST_P(UnreachablePeers, OperationsWithoutAListenerFailAtOnceWithAReason) {
   RELIABLE_DATAGRAMS_ONLY();
   Scene scene(target());
   const Address gone = scene.gone();

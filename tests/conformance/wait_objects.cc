@@ -21,7 +21,7 @@ NodeOptions with_wait(fi_wait_obj wait_obj) {
   return options;
 }
 
-// Blocks in poll(2) as the manual says: only after fi_trywait has answered 0.
+// Blocks in poll(2) as the manual requires: only after fi_trywait has returned 0.
 bool block(const Fabric& fabric, fid_t fid, int timeout_ms) {
   fid_t fids[] = {fid};
   const int rc = fi_trywait(fabric.fabric(), fids, 1);
@@ -33,7 +33,7 @@ bool block(const Fabric& fabric, fid_t fid, int timeout_ms) {
   return poll(&entry, 1, timeout_ms) > 0;
 }
 
-// The completion of `node`'s queue, found by blocking on the descriptor only: nobody drives anything else.
+// Waits for the completion of `node`'s queue by blocking on the descriptor only: nothing else is driven.
 Completion awaited(const Fabric& fabric, CompletionQueue& cq) {
   const auto deadline = after(kPatience);
   for (;;) {
@@ -67,7 +67,7 @@ TEST_P(WaitObjects, DescriptorOfAQueueWithoutOneIsRefused) {
   EXPECT_EQ(fd, -1);
 }
 
-// The kernel limits how epoll descriptors may be nested, which queues of one domain must not add up to.
+// The kernel limits the nesting of epoll descriptors, which queues of one domain must not add up to.
 TEST_P(WaitObjects, HundredsOfQueuesHaveDescriptors) {
   Fabric fabric(target());
   fi_cq_attr attr{};
@@ -151,23 +151,23 @@ TEST_P(WaitObjects, ConnectionByEventQueueDescriptorsAlone) {
     EXPECT_EQ(next(answerer.eq()).type, static_cast<int>(FI_SHUTDOWN));
   });
   {
-    Node asker(fabric, with_wait(FI_WAIT_FD));
-    EXPECT_EQ(asker.connect(address), 0);
-    EXPECT_EQ(next(asker.eq()).type, static_cast<int>(FI_CONNECTED));
+    Node client(fabric, with_wait(FI_WAIT_FD));
+    EXPECT_EQ(client.connect(address), 0);
+    EXPECT_EQ(next(client.eq()).type, static_cast<int>(FI_CONNECTED));
   }
   server.join();
 }
 
-// Programs older than fi_trywait poll the descriptor of an event queue without asking.
-TEST_P(WaitObjects, AnEventQueueDescriptorServesThoseWhoDoNotAsk) {
+// Programs older than fi_trywait poll the descriptor of an event queue without calling it.
+TEST_P(WaitObjects, EventQueueDescriptorWorksWithoutTrywait) {
   CONNECTED_ONLY();
   Fabric served(target()), fabric(target());
   Listener listener(served);
-  Node asker(fabric, with_wait(FI_WAIT_FD));
+  Node client(fabric, with_wait(FI_WAIT_FD));
   int fd = -1;
-  ASSERT_EQ(fi_control(asker.eq().fid(), FI_GETWAIT, &fd), 0);
-  ASSERT_EQ(asker.connect(listener.address()), 0);
-  const auto next = [](EventQueue& eq) {  // drives nothing of the asker
+  ASSERT_EQ(fi_control(client.eq().fid(), FI_GETWAIT, &fd), 0);
+  ASSERT_EQ(client.connect(listener.address()), 0);
+  const auto next = [](EventQueue& eq) {  // does not drive the client
     for (const auto deadline = after(milliseconds(kWaitMs));;)
       if (Event event = eq.read(); event.type != Event::kNothing || Clock::now() > deadline) return event;
   };
@@ -181,13 +181,13 @@ TEST_P(WaitObjects, AnEventQueueDescriptorServesThoseWhoDoNotAsk) {
   });
   pollfd entry{fd, POLLIN, 0};
   Event event;
-  while (event.type == Event::kNothing && poll(&entry, 1, kWaitMs) > 0) event = asker.eq().read();
+  while (event.type == Event::kNothing && poll(&entry, 1, kWaitMs) > 0) event = client.eq().read();
   EXPECT_EQ(event.type, static_cast<int>(FI_CONNECTED)) << event;
-  EXPECT_EQ(fi_shutdown(asker.ep(), 0), 0);
+  EXPECT_EQ(fi_shutdown(client.ep(), 0), 0);
   server.join();
 }
 
-TEST_P(WaitObjects, TrywaitRefusesToLetSomeoneSleepOverAnEvent) {
+TEST_P(WaitObjects, TrywaitRefusesSleepWithAPendingEvent) {
   Fabric fabric(target());
   Pair pair(fabric, with_wait(FI_WAIT_FD));
   Buffer in(fabric, 64), out(fabric, 64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Which calls of libibverbs and librdmacm fail in a test that lets each fail once, and how.
+// The calls of libibverbs and librdmacm that fail in a test that lets each fail once, and their errors.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the parts of the cost program share; see cost_main.cc.
+// Declarations that the parts of the cost program share; see cost_main.cc.
 #pragma once
 
 #include <atomic>
@@ -9,17 +9,17 @@ namespace cost {
 extern std::atomic<long> allocations;
 inline constexpr int kBatch = 8, kBatches = 500;
 
-// Says what the operations since `before` allocated; 1 if that was anything, or if one was lost.
+// Prints the allocations since `before`; returns 1 if there were any, or if an operation was lost.
 int report(const char* what, long before, bool complete);
 
-// cost_datagrams.cc: messages to oneself, taken and their receives posted again.
+// cost_datagrams.cc: an endpoint sends to itself, takes the messages and posts their receives again.
 int run_datagrams();
 
-// cost_pings.cc: messages to and fro, remote writes and reads.
+// cost_pings.cc: a ping-pong of messages; remote writes and reads.
 int run_pings();
 int run_accesses();
 
-// cost_reliable.cc: messages to and fro between endpoints of ofi_rxm.
+// cost_reliable.cc: a ping-pong between endpoints of ofi_rxm.
 int run_reliable();
 
 }  // namespace cost

@@ -1,16 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# cost.sh BINARY PART=LIMIT...: this library's own instructions of an operation, on the fakes: `message` is 8 bytes sent
-# with a completion; `datagram` goes from post to post; `ping` is injected, looked for in vain, found and its receive
-# posted anew; `access` is a remote write or read with its completion. Fails where they exceed the limit, or when anything
-# is allocated. What the fakes and the callers take is not counted.
+# cost.sh BINARY PART=LIMIT...: counts the instructions that this library spends on an operation, on the fakes:
+#   message   8 bytes sent with a completion
+#   datagram  a datagram, from its post to the next post of its receive
+#   ping      an injection, a read that finds nothing, the read that finds the message, the next post of its receive
+#   access    a remote write or read with its completion
+#   reliable  the same as ping over ofi_rxm
+# Fails where a count exceeds its limit, or when anything is allocated. Instructions of the fakes and of the callers are
+# not counted.
 set -eu
 binary=$1
 shift
 command -v valgrind > /dev/null || { echo "skipped: valgrind is not installed"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# count PART: in the functions of our namespace, for each operation of the measured function.
+# count PART: instructions in the functions of our namespace, per operation of the measured function.
 count() {
   valgrind --tool=callgrind --callgrind-out-file="$folder/out" --collect-atstart=no --toggle-collect="measured_$1" \
     "$binary" "$1" > "$folder/log" 2>&1 || { cat "$folder/log" >&2; exit 1; }

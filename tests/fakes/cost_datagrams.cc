@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a datagram costs from its post to the receive that takes its receive's place; see cost_main.cc. An endpoint
-// sends to itself, and asks for a completion of the last message of a batch only.
+// The cost of a datagram, from its post to the receive that replaces the one it used; see cost_main.cc. An endpoint
+// sends to itself and requests a completion of the last message of a batch only.
 #include "cost.h"
 #include "datagram_world.h"
 
@@ -36,16 +36,16 @@ namespace cost {
 
 int run_datagrams() {
   World world;
-  world.speaker.selective = FI_SELECTIVE_COMPLETION;
+  world.sender.selective = FI_SELECTIVE_COMPLETION;
   if (!world.open()) return 1;
-  Member& member = world.speaker;
+  Member& member = world.sender;
   fi_addr_t self = FI_ADDR_NOTAVAIL;
   if (fi_av_insert(member.av, &member.name, 1, &self, 0, nullptr) != 1) return 1;
   const iovec piece{member.out, kSize};
   const fi_msg last{&piece, nullptr, 1, self, nullptr, 0};
   bool complete = true;
-  for (int i = 0; i < kBatch; ++i) complete &= member.hear();
-  complete &= measured_datagram(&member, self, &last) == kBatch;  // the first message makes room for others
+  for (int i = 0; i < kBatch; ++i) complete &= member.post_receive();
+  complete &= measured_datagram(&member, self, &last) == kBatch;  // the first batch allocates the queues
   const long before = allocations;
   for (int batch = 0; batch < kBatches; ++batch) complete &= measured_datagram(&member, self, &last) == kBatch;
   return report("datagram", before, complete);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a message costs in this library, on the fakes: over connections here and in cost_pings.cc, as datagrams in
-// cost_datagrams.cc. Counts allocations itself; cost.sh counts instructions in the measured functions with callgrind.
+// The cost of a message in this library, on the fakes: over connections here and in cost_pings.cc, as datagrams in
+// cost_datagrams.cc. The program counts allocations itself; cost.sh counts the instructions of the measured functions
+// with callgrind.
 #include <malloc.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
@@ -46,7 +47,7 @@ using namespace cost;
 
 extern "C" {
 
-// All of operator new's forms come down to these.
+// All forms of operator new end in these.
 void* malloc(size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   return __libc_malloc(size);
@@ -64,7 +65,7 @@ void* aligned_alloc(size_t alignment, size_t size) {
   return __libc_memalign(alignment, size);
 }
 
-// What is measured: kBatch times a message of 8 bytes and its completion.
+// The measured part: kBatch times a message of 8 bytes and its completion.
 __attribute__((noinline)) int measured_message(fid_ep* ep, fid_cq* cq, const void* data, void* desc, void* context) {
   int done = 0;
   for (int i = 0; i < kBatch; ++i) {

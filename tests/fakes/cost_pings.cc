@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a message of a ping-pong costs in this library: its injection, the look at the completion queue that finds
-// nothing yet, the one that finds the answer, and the receive that is posted in the answer's place; see cost_main.cc.
-// Another part does the same for remote writes and reads, which complete one by one.
+// The cost of a message of a ping-pong in this library: its injection, a read of the completion queue that finds
+// nothing, the read that finds the answer, and the receive that replaces the answer's; see cost_main.cc. Another part
+// measures remote writes and reads, which complete one by one.
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
@@ -36,7 +36,7 @@ bool receive(ends::End& end, void* context) {
 
 extern "C" {
 
-// Both make kBatch operations.
+// Both perform kBatch operations.
 __attribute__((noinline)) int measured_ping(ends::End* from, ends::End* to, void* context) {
   for (int i = 0; i < kBatch; ++i) {
     if (fi_inject(from->ep, from->memory(), kSize, FI_ADDR_UNSPEC) != 0) return -1;
@@ -76,7 +76,7 @@ int run(const char* what, int (*measured)(ends::End*, ends::End*, void*)) {
   }
   fi_context2 context;
   bool complete = receive(both.client, &context) && receive(both.server, &context);
-  complete &= measured(&both.client, &both.server, &context) == kBatch;  // the first makes room for others
+  complete &= measured(&both.client, &both.server, &context) == kBatch;  // the first batch allocates the queues
   const long before = allocations;
   for (int batch = 0; batch < kBatches; ++batch) complete &= measured(&both.client, &both.server, &context) == kBatch;
   return report(what, before, complete);

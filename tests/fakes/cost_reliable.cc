@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a reliable datagram costs from its injection to the receive that is posted in its place, as in cost_pings.cc, in
-// ofi_rxm and the provider below it: the price of fi_rxm(7) over a connection of one's own; see cost_main.cc.
+// The cost of a reliable datagram from its injection to the receive that replaces its own, as in cost_pings.cc, in
+// ofi_rxm and the provider below it: the price of fi_rxm(7) over an application's own connection; see cost_main.cc.
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -20,7 +20,7 @@ constexpr size_t kSize = 8;
 constexpr size_t kEntries = 64;  // of each read
 constexpr time_t kPatience = 60;
 
-// An endpoint in a domain of its own, as if it were another process's.
+// An endpoint in a domain of its own, as if it belonged to another process.
 class Talker {
  public:
   fid_ep* ep = nullptr;
@@ -72,7 +72,7 @@ class Talker {
     fi_cq_entry entries[kEntries];
     return fi_cq_read(cq, entries, kEntries) == -FI_EAGAIN;
   }
-  // With progress of the other end, which this one's may depend on.
+  // Also drives the other end, on whose progress this one may depend.
   bool find(Talker& other) {
     for (const time_t end = std::time(nullptr) + kPatience; std::time(nullptr) < end; other.found_nothing())
       if (found()) return true;
@@ -105,7 +105,7 @@ namespace cost {
 int run_reliable() {
   Talker client, server;
   if (!client.open() || !server.open() || !client.meet(server) || !server.meet(client)) return 1;
-  // The first messages open the connection, and make room for others.
+  // The first messages open the connection, and allocate the queues.
   bool complete = client.receive() && server.receive();
   complete = complete && client.send() && server.find(client) && server.receive();
   complete = complete && server.send() && client.find(server) && client.receive();

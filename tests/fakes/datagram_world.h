@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Two datagram endpoints of the verbs provider on the fakes, with their queues and a group, for tests that watch what
-// they are told when something goes wrong.
+// Two datagram endpoints of the verbs provider on the fakes, with their queues and a group, for tests that check what
+// they report when something fails.
 #pragma once
 
 #include <arpa/inet.h>
@@ -48,7 +48,7 @@ struct Event {
   std::string sentence;
 };
 
-// An endpoint with its queues; any step may fail, and then there is nothing more to do.
+// An endpoint with its queues. Any step may fail; after that, nothing else can be done with it.
 struct Member {
   fid_eq* eq = nullptr;
   fid_cq* cq = nullptr;
@@ -102,13 +102,13 @@ struct Member {
   }
   bool join() { return fi_join(ep, &kGroup, 0, &mc, nullptr) == 0; }
   // Sends one message to the group.
-  bool say() {
+  bool send_to_group() {
     const iovec iov{out, sizeof "hello"};
     const fi_msg message{&iov, nullptr, 1, fi_mc_addr(mc), this, 0};
     return fi_sendmsg(ep, &message, FI_MULTICAST | FI_INJECT | FI_COMPLETION) == 0;
   }
-  bool hear() { return fi_recv(ep, in, sizeof in, nullptr, FI_ADDR_UNSPEC, this) == 0; }
-  // Completions and errors that are there: how many.
+  bool post_receive() { return fi_recv(ep, in, sizeof in, nullptr, FI_ADDR_UNSPEC, this) == 0; }
+  // Reads the completions and errors that are ready; returns how many.
   int drain() {
     fi_cq_msg_entry entry;
     int count = 0;
@@ -124,7 +124,7 @@ struct World {
   fi_info* info = nullptr;
   fid_fabric* fabric = nullptr;
   fid_domain* domain = nullptr;
-  Member speaker, hearer;
+  Member sender, receiver;
 
   // FI_ADDR_IB_UD: without multicast.
   bool open(uint64_t av_flags = 0, uint32_t addr_format = FI_SOCKADDR_IN, uint64_t mode = 0) {
@@ -139,12 +139,12 @@ struct World {
         fi_getinfo(FI_VERSION(1, 18), native ? nullptr : "127.0.0.1", nullptr, native ? 0 : FI_SOURCE, hints, &info);
     fi_freeinfo(hints);
     return got == 0 && fi_fabric(info->fabric_attr, &fabric, nullptr) == 0 &&
-           fi_domain(fabric, info, &domain, nullptr) == 0 && speaker.open(fabric, domain, info, av_flags) &&
-           hearer.open(fabric, domain, info, av_flags);
+           fi_domain(fabric, info, &domain, nullptr) == 0 && sender.open(fabric, domain, info, av_flags) &&
+           receiver.open(fabric, domain, info, av_flags);
   }
   ~World() {
-    speaker.close();
-    hearer.close();
+    sender.close();
+    receiver.close();
     close_one(domain, "domain");
     close_one(fabric, "fabric");
     fi_freeinfo(info);
@@ -164,7 +164,7 @@ inline Event next_event(Member& member) {
   return event;
 }
 
-// Joins, and tells whether the one event that follows says that this worked.
+// Joins; returns whether the one event that follows reports success.
 inline bool joins(Member& member) {
   if (!member.join()) return false;
   const Event event = next_event(member);

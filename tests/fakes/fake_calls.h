@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The calls that are counted and can be made to fail. Calls that return nothing, or fail only
-// for a null pointer, are not among them.
+// The calls that are counted and can be made to fail; without calls that return nothing, or fail only for a null
+// pointer.
 #pragma once
 #include <cstdint>
 
-// One call a line or so; the formatter does not come to rest on lists like these.
+// One call a line or so; the formatter finds no stable layout for such lists.
 // clang-format off
 #define FAKE_RDMACM_CALLS(X)                                                                                 \
   X(rdma_create_event_channel)                                                                               \
@@ -64,7 +64,7 @@ struct CallState {
   uint64_t count = 0;
   uint64_t fail_at = 0;  // value of count at which it fails; 0: never
   int error = 0;
-  int milliseconds = 0;  // that it takes
+  int milliseconds = 0;  // duration
 };
 
 }  // namespace fake

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Connections: rdma_listen(3), rdma_connect(3), rdma_accept(3), rdma_reject(3), rdma_disconnect(3) and the messages
-// between them. Reasons of rejections and sizes of private data are those of InfiniBand.
+// between them. Rejection reasons and sizes of private data are those of InfiniBand.
 #include <infiniband/ib.h>
 
 #include <algorithm>
@@ -13,10 +13,10 @@ namespace fake {
 namespace {
 
 constexpr size_t kRequestData = 56, kReplyData = 196, kRejectData = 148;
-constexpr size_t kNativeRequestData = 92;               // no header of the kernel's takes room
+constexpr size_t kNativeRequestData = 92;               // the kernel adds no header here
 constexpr size_t kLookupData = 180, kAnswerData = 136;  // of the datagram service
-constexpr int kLookupNobody = 1, kLookupRejected = 2;
-constexpr int kRejectTimeout = 4, kRejectNobodyListens = 8, kRejectConsumer = 28;
+constexpr int kLookupWithoutEndpoint = 1, kLookupRejected = 2;
+constexpr int kRejectTimeout = 4, kRejectNoListener = 8, kRejectConsumer = 28;
 
 size_t padding(const Id& id, size_t size) {
   return id.device && id.device->config.iwarp ? 0 : size;
@@ -40,7 +40,8 @@ void receive_reject(Id& id, int reason, const void* data, size_t length) {
   if (id.ps == RDMA_PS_UDP) {
     if (id.state != CmState::kRequestSent) return;
     id.state = CmState::kFailed;
-    return push_event(id, RDMA_CM_EVENT_UNREACHABLE, reason == kRejectNobodyListens ? kLookupNobody : kLookupRejected);
+    return push_event(id, RDMA_CM_EVENT_UNREACHABLE,
+                      reason == kRejectNoListener ? kLookupWithoutEndpoint : kLookupRejected);
   }
   switch (id.state) {
     case CmState::kRequestSent:
@@ -49,7 +50,7 @@ void receive_reject(Id& id, int reason, const void* data, size_t length) {
       id.state = CmState::kFailed;
       break;
     case CmState::kReplyReceived:
-    case CmState::kEstablished:  // the two crossed
+    case CmState::kEstablished:  // two disconnects crossed
       enter_timewait(id);
       break;
     default:
@@ -68,12 +69,12 @@ void receive_disconnect(Id& id) {
 }
 
 void send_disconnect(Id& id) {
-  if (World::get().takes_away(Message::kDisconnect)) return;
+  if (World::get().drops(Message::kDisconnect)) return;
   if (Id* peer = id_with_serial(id.peer)) receive_disconnect(*peer);
 }
 
 void send_disconnect_reply(Id& id) {
-  if (World::get().takes_away(Message::kDisconnectReply)) return;
+  if (World::get().drops(Message::kDisconnectReply)) return;
   Id* peer = id_with_serial(id.peer);
   if (!peer || (peer->state != CmState::kDisconnectSent && peer->state != CmState::kDisconnectReceived)) return;
   enter_timewait(*peer);
@@ -87,7 +88,7 @@ size_t request_room(const Id& active) {
   return active.route.addr.src_addr.sa_family == AF_IB ? kNativeRequestData : kRequestData;
 }
 
-// What one side asks for is what the other one is told to give.
+// The resources that one side requests are those that the other must provide.
 rdma_conn_param seen_by_peer(const Id& id) {
   rdma_conn_param param = id.mine;
   std::swap(param.responder_resources, param.initiator_depth);
@@ -101,7 +102,7 @@ Id* make_incoming(Id& listener, Id& active) {
   incoming->port_num = port_with_address(*incoming->device, &active.route.addr.dst_addr)->number;
   incoming->route.addr.src_storage = active.route.addr.dst_storage;
   incoming->route.addr.dst_storage = active.route.addr.src_storage;
-  if (sockaddr& peer = incoming->route.addr.dst_addr; peer.sa_family == AF_IB)  // a request does not tell it
+  if (sockaddr& peer = incoming->route.addr.dst_addr; peer.sa_family == AF_IB)  // a request does not carry it
     reinterpret_cast<sockaddr_ib&>(peer).sib_sid = 0;
   incoming->route.addr.addr.ibaddr.sgid = gid_of(&incoming->route.addr.src_addr);
   incoming->route.addr.addr.ibaddr.dgid = gid_of(&incoming->route.addr.dst_addr);
@@ -118,7 +119,7 @@ void deliver_request(Id& active, const std::string& data) {
   if (active.state != CmState::kRequestSent) return;
   Id* listener = listener_for(active);
   if (!listener)
-    return receive_reject(active, active.device->config.iwarp ? -ECONNREFUSED : kRejectNobodyListens, nullptr, 0);
+    return receive_reject(active, active.device->config.iwarp ? -ECONNREFUSED : kRejectNoListener, nullptr, 0);
   if (listener->unread_requests >= listener->backlog) {  // dropped without an answer, and sent again later
     World& world = World::get();
     world.after(world.timing.request_retry, &active, [&active, data] { deliver_request(active, data); });
@@ -161,11 +162,11 @@ int accept_with(Id& id, const rdma_conn_param& param) {
   return 0;
 }
 
-// The datagram service: one question, one answer, and neither side has a connection afterwards.
+// The datagram service: one request and one answer; neither side has a connection afterwards.
 void answer_lookup(Id& id, const rdma_conn_param& param) {
   id.state = CmState::kFailed;
   Id* active = id_with_serial(id.peer);
-  if (!active || active->state != CmState::kRequestSent || World::get().takes_away(Message::kReply)) return;
+  if (!active || active->state != CmState::kRequestSent || World::get().drops(Message::kReply)) return;
   active->state = CmState::kFailed;
   rdma_ud_param found = {};
   found.qp_num = has_qp(id) ? qp_of(id).qp_num : param.qp_num;
@@ -182,11 +183,11 @@ void send_reply(Id& id, const void* data, size_t length) {
   World& world = World::get();
   id.state = CmState::kReplySent;
   fail_after(id, CmState::kReplySent, world.timing.request_timeout, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
-  if (world.takes_away(Message::kReply)) return;
+  if (world.drops(Message::kReply)) return;
   Id* active = id_with_serial(id.peer);
   if (!active || active->state != CmState::kRequestSent) return;
   active->theirs = seen_by_peer(id);
-  if (id.device->config.iwarp) {  // both ends' queue pairs are the kernel's to connect
+  if (id.device->config.iwarp) {  // the kernel connects both ends' queue pairs
     for (Id* end : {active, &id}) {
       end->state = CmState::kEstablished;
       cm_establish(*end);
@@ -216,7 +217,7 @@ void enter_timewait(Id& id) {
 }
 
 void handle_acknowledged_reply(Id& id) {
-  if (World::get().takes_away(Message::kReadyToUse)) return;
+  if (World::get().drops(Message::kReadyToUse)) return;
   Id* passive = id_with_serial(id.peer);
   if (!passive || passive->state != CmState::kReplySent) return;
   passive->state = CmState::kEstablished;
@@ -224,11 +225,11 @@ void handle_acknowledged_reply(Id& id) {
 }
 
 void send_reject(Id& id, int reason, const void* data, size_t length) {
-  if (World::get().takes_away(Message::kReject)) return;
+  if (World::get().drops(Message::kReject)) return;
   if (Id* peer = id_with_serial(id.peer)) receive_reject(*peer, reason, data, length);
 }
 
-void part(Id& id) {
+void notify_of_destruction(Id& id) {
   const int consumer = id.device && id.device->config.iwarp ? -ECONNREFUSED : kRejectConsumer;
   switch (id.state) {
     case CmState::kRequestSent:
@@ -303,7 +304,7 @@ int rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
     return cm_error(error);
   own.state = CmState::kRequestSent;
   fail_after(own, CmState::kRequestSent, world.timing.request_timeout, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
-  if (own.reachable && !world.takes_away(Message::kRequest))
+  if (own.reachable && !world.drops(Message::kRequest))
     deliver_request(own, std::string(static_cast<const char*>(asked.private_data_len ? asked.private_data : ""),
                                      asked.private_data_len));
   return own.sync ? wait_for_event(entry, own) : 0;
@@ -384,7 +385,7 @@ int rdma_disconnect(rdma_cm_id* id) {
 
 int rdma_get_request(rdma_cm_id*, rdma_cm_id**) {
   Entry entry(Call::rdma_get_request);
-  return cm_error(ENOSYS);  // synchronous servers are not offered here
+  return cm_error(ENOSYS);  // synchronous servers are not supported here
 }
 
 }  // extern "C"

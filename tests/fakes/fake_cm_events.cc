@@ -59,7 +59,7 @@ void set_data(CmEvent& event, const void* data, size_t length, size_t padded) {
   event.param.conn.private_data_len = static_cast<uint8_t>(total);
 }
 
-// Removes what belongs to an identifier from a queue of events.
+// Removes the events of an identifier from a queue.
 template <class Queue>
 std::vector<CmEvent*> extract(Queue& queue, const Id& id) {
   std::vector<CmEvent*> removed;
@@ -74,12 +74,12 @@ std::vector<CmEvent*> extract(Queue& queue, const Id& id) {
   return removed;
 }
 
-// librdmacm's part of reading an event. False: the event is not for the program.
+// The work that librdmacm does when an event is read. False: the program does not get the event.
 bool process(CmEvent& event) {
   Id& id = *event.owner;
   switch (event.event) {
     case RDMA_CM_EVENT_CONNECT_REQUEST: {
-      if (event.id == event.owner) return true;  // injected at something that does not listen
+      if (event.id == event.owner) return true;  // injected at an identifier that does not listen
       --id.unread_requests;
       Id& incoming = *static_cast<Id*>(event.id);
       incoming.tag.counted = true;

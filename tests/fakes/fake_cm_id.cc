@@ -66,7 +66,7 @@ bool port_conflict(const Id& id, const sockaddr* address, in_port_t port) {
 }
 
 in_port_t free_port(const Id& id, const sockaddr* address) {
-  static uint16_t next = 0;  // as random as a test wants it
+  static uint16_t next = 0;  // deterministic, for tests
   for (int tries = 0; tries < 28000; ++tries) {
     const in_port_t port = htons(static_cast<uint16_t>(32768 + next++ % 28000));
     if (!port_conflict(id, address, port)) return port;
@@ -102,7 +102,7 @@ Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, b
 
 void unmake_id(Id& id) {
   drop_events_of(id);
-  part(id);
+  notify_of_destruction(id);
   World::get().ids.erase(id.tag.serial);
   --static_cast<Channel*>(id.channel)->tag.users;
   delete id.route.path_rec;
@@ -275,7 +275,7 @@ int rdma_destroy_id(rdma_cm_id* id) {
     rdma_ack_cm_event(event);
     entry.lock.lock();
   }
-  // Another thread may have read one and be about to acknowledge it.
+  // Another thread may have read an event and be about to acknowledge it.
   for (int tries = 0; own.unacked && tries < 1000; ++tries) {
     entry.lock.unlock();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -377,7 +377,7 @@ int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) {
   Entry entry(Call::rdma_migrate_id);
   Id& own = id_of(id, entry.name());
   if (entry.error()) return cm_error(entry.error());
-  if (!channel) return cm_error(EOPNOTSUPP);  // into synchronous operation: not offered here
+  if (!channel) return cm_error(EOPNOTSUPP);  // migration to synchronous operation is not supported here
   Channel& to = checked<Channel>(channel, Kind::kChannel, entry.name());
   if (own.sync) {
     while (rdma_cm_event* last = std::exchange(id->event, nullptr)) {

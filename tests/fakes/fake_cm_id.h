@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Identifiers, event channels and events of librdmacm, and the state machine of the InfiniBand connection manager
-// beneath them. Messages between two identifiers are function calls, which a test can let vanish; events are queued in
-// a channel and do in rdma_get_cm_event what librdmacm does there (the active side moves its queue pair and answers
-// "ready to use").
+// beneath them. Messages between two identifiers are function calls, which a test can drop. Events are queued in a
+// channel; rdma_get_cm_event handles them as librdmacm does (the active side moves its queue pair and answers "ready to
+// use").
 #pragma once
 #include "fake_queue_pair.h"
 
@@ -12,7 +12,7 @@ struct Channel;
 
 struct CmEvent : rdma_cm_event {
   Tag tag;
-  Id* owner = nullptr;  // whose queue it is in: the listener for a request
+  Id* owner = nullptr;  // the identifier whose queue it is in: the listener for a request
   bool attach = false;  // a multicast join as a full member
   uint8_t data[256];
 };
@@ -42,14 +42,14 @@ struct Id : rdma_cm_id {
   CmState state = CmState::kIdle;
   Role role = Role::kNone;
   bool bound = false, disconnect_reported = false, removal_reported = false, connect_error = false;
-  bool sync = false;  // it has a channel of its own and calls wait
+  bool sync = false;  // has a channel of its own, and its calls wait
   int reuse_address = 0, af_only = 0;
   uint8_t tos = 0, ack_timeout = 0;
   int backlog = 0, unread_requests = 0;
   int unacked = 0;
   uint64_t peer = 0;  // serial of the other identifier
   Id* listener = nullptr;
-  bool accepted = false;  // `mine` holds what rdma_accept was given
+  bool accepted = false;  // `mine` holds the parameters of rdma_accept
   Reach reach = Reach::kSilent;
   bool reachable = false;
   rdma_conn_param mine = {}, theirs = {};  // without data
@@ -73,7 +73,7 @@ void unmake_id(Id& id);
 
 bool has_qp(const Id& id);
 Qp& qp_of(const Id& id);
-// Transitions that librdmacm makes: counted as "cm_modify_qp", can be made to fail. 0 or an error.
+// Transitions that librdmacm makes, counted as "cm_modify_qp"; they can be made to fail. 0 or an error.
 int cm_modify(Qp& qp, const ibv_qp_attr& attr, int mask);
 int cm_initialize(Id& id);
 int cm_connect_qp(Id& id);  // ready to receive, then ready to send
@@ -91,7 +91,7 @@ int wait_for_event(Entry& entry, Id& id);  // of a synchronous identifier: its s
 // fake_cm_connection.cc
 void handle_acknowledged_reply(Id& id);  // the passive side learns that the active side is ready
 void send_reject(Id& id, int reason, const void* data, size_t length);
-void part(Id& id);  // what the kernel tells the peer when an identifier is destroyed
+void notify_of_destruction(Id& id);  // sends the message that the kernel sends when an identifier is destroyed
 bool bind_address(Id& id, const sockaddr* address, int* error);
 Id* listener_for(const Id& active);
 void release_listener(Id& id);

@@ -9,7 +9,7 @@ namespace fake {
 
 namespace {
 
-// Identifiers that get a queue pair without a domain share one of the device.
+// Identifiers that get a queue pair without a protection domain share one for each device.
 ibv_pd* default_domain(Id& id) {
   static auto* domains = new std::map<Device*, Pd*>;
   Pd*& pd = (*domains)[id.device];
@@ -135,7 +135,7 @@ int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attr) {
 int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* attr) {
   if (attr->comp_mask & ~static_cast<uint32_t>(IBV_QP_INIT_ATTR_PD)) return cm_error(EOPNOTSUPP);
   ibv_qp_init_attr plain = {};
-  std::memcpy(&plain, attr, sizeof plain);  // it begins with the same members
+  std::memcpy(&plain, attr, sizeof plain);  // the extended structure begins with the same members
   return rdma_create_qp(id, attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : nullptr, &plain);
 }
 

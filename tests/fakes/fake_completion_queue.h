@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Completion queues and completion channels: ibv_create_cq(3), ibv_poll_cq(3), ibv_get_cq_event(3). A queue holds
-// exactly as many entries as were asked for; one more is an overrun, which takes the queue pairs of the queue down with
-// it.
+// exactly the requested number of entries; one more is an overrun, which also fails the queue pairs of the queue.
 #pragma once
 #include "fake_memory.h"
 
@@ -12,7 +11,7 @@ struct CompChannel;
 struct Qp;
 struct Srq;
 
-// A completion and what polling it gives back: the slots of the work queue up to `slots_end`.
+// A completion, and the slots that polling it frees: those of the work queue up to `slots_end`.
 struct Completion {
   ibv_wc wc;
   uint64_t slots_end;
@@ -44,7 +43,7 @@ inline Cq& cq_of(ibv_cq* cq, const char* call) {
 }
 void push_completion(ibv_cq* cq, const Completion& completion);
 void forget_completions_of(ibv_cq* cq, const Qp* qp);
-// fake_queue_pair.cc: the program has polled a completion, its slots are free again.
+// fake_queue_pair.cc: the program has polled a completion; frees its slots.
 void release_slots(const Completion& completion);
 void fail_queues_with(const Cq& cq);  // fake_queue_pair.cc: after an overrun
 

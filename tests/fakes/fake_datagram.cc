@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Unreliable datagrams: address handles (ibv_create_ah(3)), multicast groups (ibv_attach_mcast(3)), delivery with a
-// global route header of 40 bytes in front. Whatever has no receiver, no room or the wrong key vanishes. The members of
-// a group receive what they send to it themselves, as with rxe.
+// global route header of 40 bytes in front. A message without a receiver, with a wrong key or without room is dropped.
+// Members of a group also receive their own messages, as with rxe.
 #include <algorithm>
 #include <cstring>
 
@@ -23,7 +23,7 @@ bool is_ipv4(const ibv_gid& gid) {
   return !gid.global.subnet_prefix && gid.raw[8] == 0 && gid.raw[9] == 0 && gid.raw[10] == 0xff && gid.raw[11] == 0xff;
 }
 
-// RoCEv2 over IPv4: nothing, then the IPv4 header.
+// RoCEv2 over IPv4: 20 bytes of zeros, then the IPv4 header.
 ibv_grh ipv4_header_for(const ibv_grh& grh) {
   unsigned char bytes[sizeof grh] = {};
   unsigned char* const header = bytes + 20;
@@ -95,7 +95,7 @@ bool is_member(const Qp& qp, const ibv_gid& group) {
   return std::any_of(qp.groups.begin(), qp.groups.end(), [&](const ibv_gid& gid) { return same(gid, group); });
 }
 
-// Of other queue pairs' memberships; rxe answers ENOMEM to both limits.
+// Counts the memberships of other queue pairs. rxe returns ENOMEM for both limits.
 bool has_room(const Qp& qp, const ibv_gid& group) {
   std::vector<ibv_gid> groups;
   int members = 0;

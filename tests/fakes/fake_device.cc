@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Devices: where their addresses come from, ibv_get_device_list(3), ibv_open_device(3), rdma_get_devices(3).
+// Devices: their addresses, ibv_get_device_list(3), ibv_open_device(3), rdma_get_devices(3).
 #include "fake_device.h"
 
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@ void add_gid(Port& port, const sockaddr* address, uint32_t ifindex) {
   port.gids.push_back({gid_of(address), ifindex});
 }
 
-// InfiniBand's own address of a port is its GID.
+// A port's InfiniBand address is its GID.
 void add_native_address(const Device& device, Port& port, const sockaddr* gid) {
   sockaddr_storage storage = {};
   auto& native = reinterpret_cast<sockaddr_ib&>(storage);
@@ -54,7 +54,7 @@ void add_host_addresses(Device& device) {
   freeifaddrs(list);
 }
 
-// `link_local` is the first entry of the port's table, whatever addresses there are.
+// `link_local` is always the first entry of the port's table.
 Port& add_port(Device& device, const std::vector<std::string>& addresses, const std::string& link_local) {
   Port& port = device.ports.emplace_back(Port{.number = static_cast<uint8_t>(device.ports.size() + 1)});
   sockaddr_storage address;
@@ -221,7 +221,7 @@ void set_port_state(const std::string& name, ibv_port_state state, uint8_t numbe
   for (Device* device : world.devices) {
     if (device->config.name != name) continue;
     Port* port = port_of(*device, number);
-    if (!port) fatal("fake::set_port_state", "there is no such port");
+    if (!port) fatal("fake::set_port_state", "no such port");
     port->state = state;
     const ibv_event_type type = state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
     for (Context* context : device->contexts)
@@ -258,7 +258,7 @@ void reset() {
 void retire_devices() {
   World& world = World::get();
   std::lock_guard<std::mutex> guard(world.mutex);
-  // Programs may still hold their contexts, so devices are put away and not destroyed.
+  // Programs may still hold their contexts, so devices are set aside and not destroyed.
   world.retired_devices.insert(world.retired_devices.end(), world.devices.begin(), world.devices.end());
   world.devices.clear();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Devices and their contexts: what ibv_get_device_list(3), ibv_open_device(3) and the queries know. The context that
-// librdmacm keeps for a device (rdma_cm_id::verbs) is not counted as an object of the program.
+// Devices and their contexts: the data behind ibv_get_device_list(3), ibv_open_device(3) and the queries. The context
+// that librdmacm keeps for a device (rdma_cm_id::verbs) does not count as an object of the program.
 #pragma once
 #include <netinet/in.h>
 
@@ -55,10 +55,10 @@ inline Context& context_of(ibv_context* context, const char* call) {
   return object;
 }
 
-Port* port_of(Device& device, uint32_t number);                         // null: it has no such port
-Port* port_with_address(Device& device, const sockaddr* address);       // null: none has it
+Port* port_of(Device& device, uint32_t number);                         // null: no such port
+Port* port_with_address(Device& device, const sockaddr* address);       // null: no port has it
 const sockaddr_storage* address_of_family(Device& device, int family);  // of any port; null: none
-void ensure_devices();                                                  // creates the default one
+void ensure_devices();  // creates the default device if no device exists
 Context* cm_context_of(Device& device);
 Device* device_with_address(const sockaddr* address);
 Device* device_with_gid(const ibv_gid& gid);

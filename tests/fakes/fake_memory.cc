@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Protection domains and memory regions. A key is an index and eight bits that change with each use of it, so a stale
-// key is found out as a device finds it out.
+// Protection domains and memory regions. A key is an index and eight bits that change with each use of the index, so a
+// stale key is detected as on a device.
 #include "fake_memory.h"
 
 #include <sys/mman.h>
@@ -19,7 +19,7 @@ struct Slot {
 };
 
 std::vector<Slot>& keys() {
-  static auto* table = new std::vector<Slot>(1);  // key 0 is nobody's
+  static auto* table = new std::vector<Slot>(1);  // key 0 is never valid
   return *table;
 }
 std::vector<uint32_t>& free_keys() {
@@ -29,7 +29,7 @@ std::vector<uint32_t>& free_keys() {
 
 uint32_t new_key(Mr* region) {
   uint32_t index;
-  if (free_keys().size() > 64) {  // not at once, as a stale key should stay stale
+  if (free_keys().size() > 64) {  // delayed, so that a stale key stays stale
     index = free_keys().front();
     free_keys().erase(free_keys().begin());
   } else {
@@ -53,7 +53,7 @@ bool mapped(const void* address, size_t length) {
   return true;
 }
 
-// Whether the first and the last page may be written, as far as the kernel (5.14) can be asked.
+// Whether the first and the last page are writable, where the kernel (5.14) can tell.
 bool writable(const void* address, size_t length) {
   constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -181,7 +181,7 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova
   return reg_mr(pd, address, length, iova, access & ~static_cast<unsigned int>(IBV_ACCESS_OPTIONAL_RANGE));
 }
 
-// The "device memory" is what can be mapped through the descriptor, a memfd for example.
+// The "device memory" is the memory that the descriptor maps, for example that of a memfd.
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access) {
   Entry entry(Call::ibv_reg_dmabuf_mr);
   Pd& own = checked<Pd>(pd, Kind::kPd, entry.name());

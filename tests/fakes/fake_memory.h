@@ -20,8 +20,8 @@ struct Mr : ibv_mr {
   size_t mapping_length = 0;
 };
 
-// Memory behind `length` bytes at `address` of the region `key`, or null if the key is wrong or dead, belongs to
-// another domain, does not reach that far, or lacks an access bit.
+// The memory at `address` in the region of `key`, for `length` bytes. Null if the key is wrong or dead, belongs to
+// another domain, or lacks an access bit, or if the region is shorter.
 char* resolve(const ibv_pd* pd, uint32_t key, uint64_t address, uint64_t length, unsigned int access);
 
 // Checks a limit of the device and counts an object against it; false when the limit is reached.

@@ -62,7 +62,7 @@ int required_attributes(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to) {
   return 0;
 }
 
-// iWARP knows no way from INIT to ready-to-send but the one that the kernel goes while it connects.
+// With iWARP only the kernel moves a queue pair from INIT to ready-to-send, while it connects.
 bool is_left_to_kernel(const Qp& qp, ibv_qp_state target) {
   return qp.device->config.iwarp && (target == IBV_QPS_INIT || target == IBV_QPS_RTR);
 }
@@ -113,7 +113,7 @@ int make_qp(ibv_pd* pd, ibv_qp_init_attr* attr, Qp** result, const char* call) {
   if (!take(device, Kind::kQp, device.config.max_qp)) return ENOMEM;
   auto* qp = new Qp{};
   register_object(qp->tag, Kind::kQp);
-  static uint32_t next_number = 16;  // guarded by the world's mutex, as everything here
+  static uint32_t next_number = 16;  // guarded by the world's mutex, like everything here
   qp->context = pd->context;
   qp->qp_context = attr->qp_context;
   qp->pd = pd;
@@ -198,8 +198,8 @@ int apply(Qp& qp, const ibv_qp_attr& attr, int mask) {
   return 0;
 }
 
-// Flushes one by one: first what was sent, then what waits for messages. With a shared receive queue the receives stay
-// there, and an event says that this queue pair takes no more of them.
+// Flushes one by one: first the sends, then the receives. With a shared receive queue the receives stay there, and an
+// event reports that this queue pair takes no more of them.
 void enter_error(Qp& qp) {
   if (qp.state == IBV_QPS_ERR) return;
   const bool used = qp.state != IBV_QPS_RESET;

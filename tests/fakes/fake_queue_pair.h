@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Queue pairs and shared receive queues. Rings are allocated once, so posting and polling allocate nothing. Slots of a
-// queue are free again when the program has polled the completion (as with most devices): a send queue of 4 with one
-// signalled request in 8 is full after 4.
+// queue become free when the program has polled the completion (as with most devices): a send queue of 4 in which every
+// eighth request is signalled is full after 4.
 #pragma once
 #include "fake_completion_queue.h"
 
@@ -61,7 +61,7 @@ struct Qp : ibv_qp {
   uint64_t posted = 0, done = 0, freed = 0;
   ReceiveRing receives;
 
-  Qp* remote = nullptr;  // where the address vector and destination number lead, while that one exists
+  Qp* remote = nullptr;  // the queue pair that the address vector and destination number name, while it exists
   enum class Wait { kNo, kReceiver, kPeer } wait = Wait::kNo;
   uint64_t wait_ticket = 0;
   bool pumping = false;
@@ -73,10 +73,10 @@ inline Qp& qp_of(ibv_qp* qp, const char* call) {
   return checked<Qp>(qp, Kind::kQp, call);
 }
 
-// Creation without counting the call, for rdma_create_qp too. 0 or an error.
+// Creates a queue pair without counting the call; rdma_create_qp uses it, too. 0 or an error.
 int make_qp(ibv_pd* pd, ibv_qp_init_attr* attr, Qp** result, const char* call);
 void unmake_qp(Qp& qp, const char* call);
-void establish(Qp& qp, const ibv_qp_attr& attr);       // as the kernel does it for iWARP
+void establish(Qp& qp, const ibv_qp_attr& attr);       // as the kernel does for iWARP
 int apply(Qp& qp, const ibv_qp_attr& attr, int mask);  // a transition; 0 or an error
 void enter_error(Qp& qp);
 void find_remote(Qp& qp);  // fake_transfer.cc
@@ -87,7 +87,7 @@ inline ibv_wc failure(ibv_wc_status status) {
   return wc;
 }
 
-// fake_transfer.cc: carries out what can be carried out of the send queue.
+// fake_transfer.cc: executes the requests of the send queue that can be executed.
 void pump(Qp& qp);
 void pump_senders_to(const ibv_srq* srq);
 void push_send_completion(Qp& qp, ibv_wc_status status, uint32_t byte_len);
@@ -95,7 +95,7 @@ void push_receive_completion(Qp& qp, const ibv_recv_wr& request, const ibv_wc& w
 bool gather(const Qp& qp, uint64_t index, unsigned int access, Segments* segments);
 bool scatter_list(const ibv_pd* pd, const ibv_recv_wr& request, Segments* segments);
 void copy(const Segments& to, const Segments& from, uint64_t skip = 0);
-// Takes a posted receive for a message that arrives at the queue pair; null if there is none.
+// Takes a posted receive for a message that arrives at the queue pair; null: none is posted.
 const ibv_recv_wr* take_receive(Qp& qp);
 enum class Step { kDone, kWait, kFailed };
 Step send_datagram(Qp& qp, uint64_t index, ibv_wc_status* status);  // fake_datagram.cc

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The descriptor of a queue of events: readable while the queue has entries, for poll and epoll. Whoever reads the
-// queue blocks unless the program set O_NONBLOCK on the descriptor. An eventfd that holds 1 or 0.
+// The descriptor of a queue of events: readable while the queue has entries, for poll and epoll. A read of an empty
+// queue blocks unless the program set O_NONBLOCK on the descriptor. It is an eventfd that holds 1 or 0.
 #pragma once
 #include <fcntl.h>
 #include <sys/eventfd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a reliable connection does with posted requests: sends, RDMA writes and reads, atomics, with the checks and the
-// errors of the responder. A request runs to its end as soon as it is posted, unless its receiver is not ready, its
-// peer is gone, or a test holds it back.
+// Execution of posted requests on a reliable connection: sends, RDMA writes and reads, atomics, with the checks and
+// errors of the responder. A request completes as soon as it is posted, unless its receiver is not ready, its peer is
+// gone, or a test holds it back.
 #include <algorithm>
 #include <cstring>
 
@@ -28,7 +28,7 @@ void fail_head(Qp& qp, ibv_wc_status status) {
   enter_error(qp);
 }
 
-// From now on the head of the queue is retried; after `milliseconds` of that it fails.
+// Retries the head of the queue from now on; after `milliseconds` it fails.
 Step wait_for(Qp& qp, Qp::Wait reason, int milliseconds, ibv_wc_status status) {
   if (qp.wait == reason) return Step::kWait;
   qp.wait = reason;
@@ -50,7 +50,7 @@ Step wait_for_receiver(Qp& qp, const Qp& peer) {
   return wait_for(qp, Qp::Wait::kReceiver, (total + 999) / 1000, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
-// The responder found the request bad: its own queue pair goes down with an event, the requester learns `status`.
+// The responder rejects the request: its own queue pair fails with an event, and the requester gets `status`.
 Step refuse(Qp& peer, ibv_event_type type, ibv_wc_status refusal, ibv_wc_status* status) {
   ibv_async_event event = {};
   event.element.qp = &peer;
@@ -201,7 +201,7 @@ bool take_script(std::map<uint32_t, int>& counts, uint32_t qp_num) {
   return false;
 }
 
-// What a test has in store for the request at the head. kDone: nothing.
+// The outcome that a test has scripted for the request at the head. kDone: none.
 Step follow_script(Qp& qp, ibv_wc_status* status) {
   World& world = World::get();
   for (const uint32_t key : {qp.qp_num, 0U}) {
@@ -246,11 +246,11 @@ void find_remote(Qp& qp) {
   if (qp.qp_type != IBV_QPT_RC || (qp.state != IBV_QPS_RTR && qp.state != IBV_QPS_RTS)) return;
   const auto found = World::get().queue_pairs.find(qp.attr.dest_qp_num);
   if (found != World::get().queue_pairs.end()) qp.remote = found->second;
-  // The peer may have been there first.
+  // The peer may have failed first.
   if (qp.remote && qp.remote->attr.dest_qp_num == qp.qp_num && !qp.remote->remote) qp.remote->remote = &qp;
 }
 
-// Failing a peer comes back here while the request that failed it is still at the head: hence `pumping`.
+// Failing a peer re-enters here while the failed request is still at the head: hence `pumping`.
 void pump(Qp& qp) {
   if (qp.pumping) return;
   qp.pumping = true;

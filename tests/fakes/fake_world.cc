@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Life and death of fake objects, counts of calls, timers; and the part of fake_rdma.h that concerns them.
+// Creation and destruction of fake objects, counts of calls, timers; and the functions of fake_rdma.h for them.
 #include "fake_world.h"
 
 #include <cstdio>
@@ -70,7 +70,7 @@ void excuse(Tag& tag) {
   tag.excused = true;
   if (!tag.counted) return;
   tag.counted = false;
-  // Nobody holds the object any more, yet its loss is the test's doing: not one for a leak detector to report.
+  // No program holds the object any more, because a test made its destruction fail: leak detectors should ignore it.
   static auto* const kept = new std::vector<const Tag*>;
   kept->push_back(&tag);
   --World::get().live[static_cast<int>(tag.kind)];
@@ -84,7 +84,7 @@ void object_fault(const char* call, const void* object, const Tag& tag, Kind kin
   fatal(call, std::string("not a ") + name_of(kind) + address);
 }
 
-bool World::takes_away(Message message) {
+bool World::drops(Message message) {
   int& count = lost[static_cast<int>(message)];
   if (!count) return false;
   --count;
@@ -124,9 +124,9 @@ void World::await_acknowledgements(std::unique_lock<std::mutex>& lock, const Tag
     fatal(call, "would block: " + std::to_string(tag.unacked_async) + " asynchronous events are not acknowledged");
 }
 
-void World::bury(std::shared_ptr<void> corpse) {
-  graves_.push_back(std::move(corpse));
-  if (graves_.size() > kGraves) graves_.pop_front();
+void World::retain(std::shared_ptr<void> memory) {
+  retained_.push_back(std::move(memory));
+  if (retained_.size() > kGraves) retained_.pop_front();
 }
 
 void World::forget_scripts() {
@@ -176,10 +176,10 @@ std::map<std::string, uint64_t> calls() {
 
 namespace {
 
-CallState& call_with_name(const char* asker, const std::string& name) {
+CallState& call_with_name(const char* caller, const std::string& name) {
   for (int call = 0; call < static_cast<int>(Call::kCount); ++call)
     if (name == kCallNames[call]) return World::get().calls[call];
-  fatal(asker, "no call has the name " + name);
+  fatal(caller, "unknown call " + name);
 }
 
 }  // namespace

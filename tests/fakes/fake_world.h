@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The state that all fakes share, behind one mutex: which objects live, which calls are to fail, timers. Entry is the
-// first line of every function that the fakes export: it takes the mutex, counts the call and says whether it is to
-// fail.
+// The state that all fakes share, behind one mutex: the live objects, the calls that are to fail, timers. Entry is the
+// first line of every function that the fakes export: it takes the mutex, counts the call and returns the scripted
+// error.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -48,14 +48,14 @@ const char* name_of(Kind kind);
 
 [[noreturn]] void fatal(const char* call, const std::string& what);
 
-// Follows the C structure in every object. A destroyed object keeps its memory for a while, so that use after destroy
-// is told apart from a wild pointer.
+// Follows the C structure in every object. A destroyed object keeps its memory for a while, so that a use after
+// destruction can be distinguished from a wild pointer.
 struct Tag {
   static constexpr uint64_t kAlive = 0x66616b6520726431, kDead = 0x66616b6520726430;
   uint64_t magic = kAlive;
   Kind kind;
-  bool counted = true;   // false: the library's own, or excused
-  bool excused = false;  // by a scripted failure: nobody holds it any more
+  bool counted = true;   // false: an object of the library itself, or excused
+  bool excused = false;  // by a scripted failure: no program holds it any more
   uint64_t serial = 0;
   int users = 0;          // objects that must be destroyed before this one
   int unacked_async = 0;  // asynchronous events that ibv_get_async_event returned
@@ -96,17 +96,17 @@ class World {
   std::map<uint32_t, int> lost_messages, lost_acknowledgements;
 
   uint64_t next_serial() { return ++serial_; }
-  bool takes_away(Message message);  // one was to be lost
-  // `work` runs with the mutex held. Timers of an owner die with it.
+  bool drops(Message message);  // whether a test asked to drop it
+  // `work` runs with the mutex held. The timers of an owner end with it.
   void after(int milliseconds, const void* owner, std::function<void()> work);
   void cancel_timers(const void* owner);
   void forget_scripts();
 
-  // Destroying an object waits until whoever took an asynchronous event of it has acknowledged it; nobody ever doing so
-  // is the caller's fault.
+  // The destruction of an object waits until its asynchronous events are acknowledged. A program that never
+  // acknowledges one is at fault.
   void await_acknowledgements(std::unique_lock<std::mutex>& lock, const Tag& tag, const char* call);
 
-  void bury(std::shared_ptr<void> corpse);  // keeps a destroyed object's memory for a while
+  void retain(std::shared_ptr<void> memory);  // keeps a destroyed object's memory for a while
 
  private:
   struct Timer {
@@ -118,7 +118,7 @@ class World {
   std::multimap<Clock::time_point, Timer> timers_;
   std::condition_variable timers_changed_;
   bool timer_thread_ = false;
-  std::deque<std::shared_ptr<void>> graves_;
+  std::deque<std::shared_ptr<void>> retained_;
 };
 
 // One call of the program under test.
@@ -144,7 +144,7 @@ class Entry {
 // Counts a call that happens inside another one; returns the scripted error or 0.
 int count_inner_call(Call call);
 
-inline int cm_error(int error) {  // what librdmacm's functions return
+inline int cm_error(int error) {  // the result of librdmacm's functions
   if (!error) return 0;
   errno = error;
   return -1;
@@ -155,11 +155,11 @@ inline std::nullptr_t null_error(int error) {
 }
 
 void register_object(Tag& tag, Kind kind, bool counted = true);
-void excuse(Tag& tag);  // its destruction was made to fail: it does not count as a leak
-int busy(Tag& tag);     // EBUSY; after a failed destruction, the objects that one needs are excused as well
+void excuse(Tag& tag);  // its destruction was made to fail, so it is no leak
+int busy(Tag& tag);     // EBUSY; after a failed destruction, excuses the objects that depend on it
 [[noreturn]] void object_fault(const char* call, const void* object, const Tag& tag, Kind kind);
 
-// The object behind a C structure; ends the process if it is none or was destroyed.
+// The object behind a C structure; ends the process if the structure is of another kind or was destroyed.
 template <class T, class Base>
 T& checked(Base* base, Kind kind, const char* call) {
   if (!base) fatal(call, std::string(name_of(kind)) + " is null");
@@ -175,7 +175,7 @@ void destroy_object(T* object) {
   if (object->tag.counted) --world.live[static_cast<int>(object->tag.kind)];
   object->tag.magic = Tag::kDead;
   world.cancel_timers(object);
-  world.bury(std::shared_ptr<void>(object, [](void* p) { delete static_cast<T*>(p); }));
+  world.retain(std::shared_ptr<void>(object, [](void* p) { delete static_cast<T*>(p); }));
 }
 
 }  // namespace fake

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Every call of libibverbs and librdmacm that a conversation makes fails once, at its first and at later occurrences.
-// Whatever follows, the books balance (two_ends.h).
+// Every call of libibverbs and librdmacm in a conversation fails once, at its first and at later occurrences. The
+// accounts balance in every case (two_ends.h).
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -66,7 +66,7 @@ TEST_P(FaultsCalls, EachCallFailsOnce) {
     }
   }
   EXPECT_GT(reached, runs / 2);
-  std::printf("%d runs, the call that was to fail was reached in %d\n", runs, reached);
+  std::printf("%d runs, the failing call was reached in %d\n", runs, reached);
 }
 
 INSTANTIATE_TEST_SUITE_P(, FaultsCalls,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Every event of rdma_get_cm_event(3) at every identifier that a datagram endpoint has, whether or not it is expected
-// there: the one that answers lookups, a lookup's, a group's while joining and when it is a member.
+// Every event of rdma_get_cm_event(3) at every identifier of a datagram endpoint, expected there or not: the one that
+// answers lookups, one that looks up, and a group's while it joins and when it is a member.
 #include <cstdio>
 
 #include "conformance/fixture/parameter.h"
@@ -34,13 +34,13 @@ const rdma_cm_id* newest_id() {
   return fake::ids().back().id;
 }
 
-// After whatever happened an endpoint still receives, and a group can be joined.
+// After each event an endpoint still receives, and a group can be joined.
 void expect_alive(World& world) {
-  close_one(world.hearer.mc, "group");
-  ASSERT_TRUE(joins(world.hearer));
-  ASSERT_TRUE(joins(world.speaker));
-  ASSERT_TRUE(world.hearer.hear() && world.speaker.say());
-  EXPECT_TRUE(wait([&] { return world.hearer.drain() == 1; }));
+  close_one(world.receiver.mc, "group");
+  ASSERT_TRUE(joins(world.receiver));
+  ASSERT_TRUE(joins(world.sender));
+  ASSERT_TRUE(world.receiver.post_receive() && world.sender.send_to_group());
+  EXPECT_TRUE(wait([&] { return world.receiver.drain() == 1; }));
 }
 
 void at_the_answering_id(const Inject& inject) {
@@ -50,7 +50,7 @@ void at_the_answering_id(const Inject& inject) {
   for (const fake::IdState& each : fake::ids())
     if (each.role == fake::Role::kListener) id = each.id;
   inject(id);
-  for (int i = 0; i < 5; ++i) world.hearer.read();
+  for (int i = 0; i < 5; ++i) world.receiver.read();
   expect_alive(world);
 }
 
@@ -58,15 +58,15 @@ void at_a_group(bool member, const Inject& inject) {
   World world;
   ASSERT_TRUE(world.open());
   if (member) {
-    ASSERT_TRUE(joins(world.hearer));
+    ASSERT_TRUE(joins(world.receiver));
     inject(newest_id());
-    for (int i = 0; i < 5; ++i) world.hearer.read();
+    for (int i = 0; i < 5; ++i) world.receiver.read();
   } else {
     fake::hold();
-    ASSERT_TRUE(world.hearer.join());
+    ASSERT_TRUE(world.receiver.join());
     inject(newest_id());
     fake::deliver_all();
-    EXPECT_NE(next_event(world.hearer).fid, nullptr) << "a join has an event";
+    EXPECT_NE(next_event(world.receiver).fid, nullptr) << "a join has an event";
   }
   expect_alive(world);
 }
@@ -77,14 +77,14 @@ void at_a_lookup(const Inject& inject) {
   const size_t before = fake::ids().size();
   fake::hold();
   fi_addr_t peer = FI_ADDR_NOTAVAIL;
-  ASSERT_EQ(fi_av_insert(world.speaker.av, &world.hearer.name, 1, &peer, 0, nullptr), 0);
+  ASSERT_EQ(fi_av_insert(world.sender.av, &world.receiver.name, 1, &peer, 0, nullptr), 0);
   ASSERT_TRUE(wait([&] { return fake::ids().size() > before; }));
   inject(newest_id());
   fake::deliver_all();
   ASSERT_TRUE(wait([&] {
-    world.hearer.read();
-    return world.speaker.read().type == FI_AV_COMPLETE;
-  })) << "an insertion has an end";
+    world.receiver.read();
+    return world.sender.read().type == FI_AV_COMPLETE;
+  })) << "an insertion must end";
   expect_alive(world);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Datagram endpoints and groups of the verbs provider at the limits of a device, and when it or its address goes away;
-// partition and queue keys; private data of lookups. fi_cm(3) fi_join, rdma_connect(3), rdma_accept(3).
+// Datagram endpoints and groups of the verbs provider at the limits of a device, and when the device or its address is
+// removed; partition and queue keys; private data of lookups. fi_cm(3) fi_join, rdma_connect(3), rdma_accept(3).
 #include <infiniband/ib.h>
 
 #include "conformance/fixture/parameter.h"
@@ -11,7 +11,7 @@ namespace faults_datagram_limits_test {
 
 namespace {
 
-// The event that `member` gets for `fid`; others are passed over.
+// The next event of `member` for `fid`; skips others.
 Event event_of(Member& member, fid_t fid) {
   Event event;
   wait([&] { return (event = member.read()).fid == fid; });
@@ -25,7 +25,7 @@ ibv_qp_attr attributes(ibv_qp* qp) {
   return attr;
 }
 
-// ff12:...: a group; any other first byte: none.
+// ff12:... is a group; any other first byte is none.
 sockaddr_ib gid_group(uint8_t first) {
   sockaddr_ib group{};
   const uint8_t gid[16] = {first, 0x12, 0xa0, 0x1b, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x77, 0x11};
@@ -34,11 +34,11 @@ sockaddr_ib gid_group(uint8_t first) {
   return group;
 }
 
-// One message from one endpoint to the other: whether it arrives, within a moment.
+// Sends one message; returns whether it arrives in time.
 bool reaches(Member& from, Member& to, int milliseconds) {
   fi_addr_t peer = FI_ADDR_NOTAVAIL;
   EXPECT_EQ(fi_av_insert(from.av, to.raw_name, 1, &peer, 0, nullptr), 1);
-  EXPECT_TRUE(to.hear());
+  EXPECT_TRUE(to.post_receive());
   EXPECT_EQ(fi_inject(from.ep, from.out, 6, peer), 0);
   return wait(
       [&] {
@@ -64,119 +64,119 @@ class FaultsDatagramLimits : public testing::Test {
   }
 };
 
-TEST_F(FaultsDatagramLimits, GroupsOfInfinibandAreNamedByTheirGids) {
+TEST_F(FaultsDatagramLimits, InfinibandGroupsAreNamedByGid) {
   fake::DeviceConfig config;
   config.infiniband = true;
   use_device(config);
   World world;
   ASSERT_TRUE(world.open());
   const sockaddr_ib group = gid_group(0xff);
-  for (Member* member : {&world.speaker, &world.hearer}) {
+  for (Member* member : {&world.sender, &world.receiver}) {
     ASSERT_EQ(fi_join(member->ep, &group, 0, &member->mc, nullptr), 0);
     const Event event = next_event(*member);
     EXPECT_EQ(event.type, static_cast<uint32_t>(FI_JOIN_COMPLETE)) << event.sentence;
     EXPECT_EQ(event.fid, &member->mc->fid);
   }
   fid_mc* again = nullptr;
-  EXPECT_EQ(fi_join(world.hearer.ep, &group, 0, &again, nullptr), -FI_EALREADY);
-  ASSERT_TRUE(world.hearer.hear() && world.speaker.hear() && world.speaker.say());
-  ASSERT_TRUE(wait([&] { return world.hearer.drain() == 1; }));
-  EXPECT_STREQ(world.hearer.in, "hello");
-  EXPECT_EQ(world.speaker.drain(), 1) << "what was sent has completed, and does not come back";
+  EXPECT_EQ(fi_join(world.receiver.ep, &group, 0, &again, nullptr), -FI_EALREADY);
+  ASSERT_TRUE(world.receiver.post_receive() && world.sender.post_receive() && world.sender.send_to_group());
+  ASSERT_TRUE(wait([&] { return world.receiver.drain() == 1; }));
+  EXPECT_STREQ(world.receiver.in, "hello");
+  EXPECT_EQ(world.sender.drain(), 1) << "the send completed, and the message does not return";
 
-  close_one(world.hearer.mc, "group");
-  ASSERT_TRUE(world.hearer.hear() && world.speaker.say());
-  ASSERT_TRUE(wait([&] { return world.speaker.drain() == 1; }));
-  EXPECT_EQ(world.hearer.drain(), 0) << "a group that was left";
+  close_one(world.receiver.mc, "group");
+  ASSERT_TRUE(world.receiver.post_receive() && world.sender.send_to_group());
+  ASSERT_TRUE(wait([&] { return world.sender.drain() == 1; }));
+  EXPECT_EQ(world.receiver.drain(), 0) << "no message after leaving the group";
 }
 
-TEST_F(FaultsDatagramLimits, GidsAreRefusedWhereThereIsNoInfiniband) {
+TEST_F(FaultsDatagramLimits, GidsAreRefusedWithoutInfiniband) {
   use_device({});
   World world;
   ASSERT_TRUE(world.open());
   const sockaddr_ib group = gid_group(0xff), host = gid_group(0xfe);
-  EXPECT_EQ(fi_join(world.speaker.ep, &host, 0, &world.speaker.mc, nullptr), -FI_EINVAL);
-  EXPECT_EQ(fi_join(world.speaker.ep, &group, 0, &world.speaker.mc, nullptr), -FI_EADDRNOTAVAIL);
-  EXPECT_EQ(world.speaker.mc, nullptr);
-  EXPECT_TRUE(joins(world.speaker)) << "a group that has an IP address";
+  EXPECT_EQ(fi_join(world.sender.ep, &host, 0, &world.sender.mc, nullptr), -FI_EINVAL);
+  EXPECT_EQ(fi_join(world.sender.ep, &group, 0, &world.sender.mc, nullptr), -FI_EADDRNOTAVAIL);
+  EXPECT_EQ(world.sender.mc, nullptr);
+  EXPECT_TRUE(joins(world.sender)) << "a group that has an IP address";
 }
 
-TEST_F(FaultsDatagramLimits, MembersAndGroupsThatAreTooManyAreToldApart) {
+TEST_F(FaultsDatagramLimits, TooManyMembersAndTooManyGroupsHaveDifferentErrors) {
   fake::DeviceConfig config;
   config.max_groups = 2;
   config.max_group_members = 1;
   use_device(config);
   World world;
-  ASSERT_TRUE(world.open() && joins(world.speaker));
+  ASSERT_TRUE(world.open() && joins(world.sender));
 
-  ASSERT_TRUE(world.hearer.join());
-  Event event = next_event(world.hearer);
+  ASSERT_TRUE(world.receiver.join());
+  Event event = next_event(world.receiver);
   EXPECT_EQ(event.error, EUSERS);
   EXPECT_NE(event.sentence.find("members"), std::string::npos) << event.sentence;
-  close_one(world.hearer.mc, "group");
+  close_one(world.receiver.mc, "group");
 
   fid_mc* groups[2] = {};
   const sockaddr_in others[2] = {ip("239.7.7.8", 0), ip("239.7.7.9", 0)};
   for (int i = 0; i < 2; ++i) {
-    ASSERT_EQ(fi_join(world.hearer.ep, &others[i], 0, &groups[i], nullptr), 0);
-    event = next_event(world.hearer);
+    ASSERT_EQ(fi_join(world.receiver.ep, &others[i], 0, &groups[i], nullptr), 0);
+    event = next_event(world.receiver);
     EXPECT_EQ(event.error, i == 0 ? 0 : FI_ENOSPC);
   }
   EXPECT_NE(event.sentence.find("another group"), std::string::npos) << event.sentence;
   for (fid_mc*& group : groups) close_one(group, "group");
-  close_one(world.speaker.mc, "group");
-  EXPECT_TRUE(joins(world.hearer)) << "there is room again, and nothing was left behind by the questions";
+  close_one(world.sender.mc, "group");
+  EXPECT_TRUE(joins(world.receiver)) << "room is available again, and the failed joins left nothing behind";
 }
 
-TEST_F(FaultsDatagramLimits, DeviceThatGoesAwayIsTold) {
+TEST_F(FaultsDatagramLimits, DeviceRemovalIsReported) {
   World world;
-  ASSERT_TRUE(world.open() && joins(world.hearer));
+  ASSERT_TRUE(world.open() && joins(world.receiver));
   fake::remove_device("fake0");
   bool endpoint_told = false, group_told = false;
   EXPECT_TRUE(wait([&] {
-    const Event event = world.hearer.read();
-    if (event.error == FI_ENODEV && event.fid == &world.hearer.ep->fid) endpoint_told = true;
-    if (event.error == FI_ENODEV && event.fid == &world.hearer.mc->fid) group_told = true;
+    const Event event = world.receiver.read();
+    if (event.error == FI_ENODEV && event.fid == &world.receiver.ep->fid) endpoint_told = true;
+    if (event.error == FI_ENODEV && event.fid == &world.receiver.mc->fid) group_told = true;
     EXPECT_TRUE(event.fid == nullptr || !event.sentence.empty());
     return endpoint_told && group_told;
   }));
-  EXPECT_FALSE(world.hearer.say()) << "not a member any more";
-  EXPECT_EQ(event_of(world.speaker, &world.speaker.ep->fid).error, FI_ENODEV);
+  EXPECT_FALSE(world.receiver.send_to_group()) << "not a member any more";
+  EXPECT_EQ(event_of(world.sender, &world.sender.ep->fid).error, FI_ENODEV);
   fake::restore_device("fake0");
 }
 
-TEST_F(FaultsDatagramLimits, FatalErrorOfTheDeviceIsTold) {
+TEST_F(FaultsDatagramLimits, FatalDeviceErrorIsReported) {
   World world;
   ASSERT_TRUE(world.open());
   fake::raise_device("fake0", IBV_EVENT_DEVICE_FATAL);
-  const Event event = event_of(world.hearer, &world.hearer.ep->fid);
+  const Event event = event_of(world.receiver, &world.receiver.ep->fid);
   EXPECT_EQ(event.error, FI_EIO);
   EXPECT_NE(event.sentence.find("fake0"), std::string::npos) << event.sentence;
 }
 
-TEST_F(FaultsDatagramLimits, HardwareAddressThatChangesIsTold) {
+TEST_F(FaultsDatagramLimits, HardwareAddressChangeIsReported) {
   World world;
   ASSERT_TRUE(world.open());
   fake::inject_cm_event(fake::ids().back().id, RDMA_CM_EVENT_ADDR_CHANGE);
-  EXPECT_EQ(event_of(world.hearer, &world.hearer.ep->fid).error, FI_EADDRNOTAVAIL);
+  EXPECT_EQ(event_of(world.receiver, &world.receiver.ep->fid).error, FI_EADDRNOTAVAIL);
 }
 
-TEST_F(FaultsDatagramLimits, QueueKeyIsTheConventionsOrThatOfTheParameters) {
+TEST_F(FaultsDatagramLimits, QueueKeyIsTheConventionalOneOrTheParameter) {
   const uint32_t kConvention = 0x11111111;
   World usual;
   ASSERT_TRUE(usual.open(0, FI_ADDR_IB_UD));
   EXPECT_EQ(attributes(fake::queue_pairs().back()).qkey, kConvention);
-  EXPECT_TRUE(reaches(usual.speaker, usual.hearer, 10'000));
+  EXPECT_TRUE(reaches(usual.sender, usual.receiver, 10'000));
 
   const Parameter own("FI_VERBS_DGRAM_QKEY", "4711");
   World other;
   ASSERT_TRUE(other.open(0, FI_ADDR_IB_UD));
   EXPECT_EQ(attributes(fake::queue_pairs().back()).qkey, 4711u);
-  EXPECT_TRUE(reaches(other.speaker, other.hearer, 10'000));
-  EXPECT_FALSE(reaches(usual.speaker, other.hearer, 50)) << "the device drops what has another key";
+  EXPECT_TRUE(reaches(other.sender, other.receiver, 10'000));
+  EXPECT_FALSE(reaches(usual.sender, other.receiver, 50)) << "the device drops messages with another key";
 }
 
-TEST_F(FaultsDatagramLimits, PartitionIsTheFirstOrThatOfTheParameters) {
+TEST_F(FaultsDatagramLimits, PartitionIsTheFirstOneOrTheParameter) {
   fake::DeviceConfig config;
   config.pkeys = {0xffff, 0x8123};
   use_device(config);
@@ -191,21 +191,21 @@ TEST_F(FaultsDatagramLimits, PartitionIsTheFirstOrThatOfTheParameters) {
     ASSERT_TRUE(world.open(0, FI_ADDR_IB_UD));
     EXPECT_EQ(attributes(fake::queue_pairs().back()).pkey_index, 1);
     uint16_t named = 0;
-    std::memcpy(&named, world.hearer.raw_name + 22, sizeof named);  // behind GID, queue pair and LID
+    std::memcpy(&named, world.receiver.raw_name + 22, sizeof named);  // behind GID, queue pair and LID
     EXPECT_EQ(be16toh(named), 0x8123);
   }
   const Parameter none("FI_VERBS_DGRAM_PKEY", "1911");
   World stranger;
-  EXPECT_FALSE(stranger.open(0, FI_ADDR_IB_UD)) << "a port is in no such partition";
-  EXPECT_EQ(fi_enable(stranger.speaker.ep), -FI_EINVAL);
+  EXPECT_FALSE(stranger.open(0, FI_ADDR_IB_UD)) << "the port is in no such partition";
+  EXPECT_EQ(fi_enable(stranger.sender.ep), -FI_EINVAL);
 }
 
-// One lookup as another program makes it, with that many bytes of private data: whether it is answered.
+// Makes a lookup as another program does, with that many bytes of private data; returns whether it is answered.
 static bool is_answered(World& world, size_t bytes) {
   raw::Events events;
   rdma_cm_id* id = nullptr;
   EXPECT_EQ(rdma_create_id(events.channel(), &id, nullptr, RDMA_PS_UDP), 0);
-  sockaddr_in peer = world.hearer.name;
+  sockaddr_in peer = world.receiver.name;
   EXPECT_EQ(rdma_resolve_addr(id, nullptr, raw::generic(peer), 1000), 0);
   EXPECT_EQ(events.next().type, RDMA_CM_EVENT_ADDR_RESOLVED);
   EXPECT_EQ(rdma_resolve_route(id, 1000), 0);
@@ -216,7 +216,7 @@ static bool is_answered(World& world, size_t bytes) {
   request.private_data_len = static_cast<uint8_t>(data.size());
   EXPECT_EQ(rdma_connect(id, &request), 0);
   EXPECT_TRUE(wait([&] {
-    world.hearer.read();
+    world.receiver.read();
     return events.readable();
   }));
   const bool answered = events.next().type == RDMA_CM_EVENT_ESTABLISHED;
@@ -224,14 +224,14 @@ static bool is_answered(World& world, size_t bytes) {
   return answered;
 }
 
-// rdma_connect(3) allows 180 bytes with a lookup, rdma_accept(3) 136 with its answer. We say nothing and take it all.
+// rdma_connect(3) allows 180 bytes with a lookup, rdma_accept(3) 136 with its answer. We send none and accept any.
 TEST_F(FaultsDatagramLimits, LookupsWithPrivateDataOfAnyLengthAreAnswered) {
   World world;
   ASSERT_TRUE(world.open());
   for (size_t bytes = 0; bytes <= 180; ++bytes) ASSERT_TRUE(is_answered(world, bytes)) << bytes;
 }
 
-TEST_F(FaultsDatagramLimits, AnswersWithPrivateDataOfAnyLengthAreTaken) {
+TEST_F(FaultsDatagramLimits, AnswersWithPrivateDataOfAnyLengthAreAccepted) {
   World world;
   ASSERT_TRUE(world.open());
   raw::Events events;
@@ -246,7 +246,7 @@ TEST_F(FaultsDatagramLimits, AnswersWithPrivateDataOfAnyLengthAreTaken) {
     for (size_t bytes = 0; bytes <= kLongest; ++bytes) {
       const raw::Seen asked = events.next();
       EXPECT_EQ(asked.type, RDMA_CM_EVENT_CONNECT_REQUEST);
-      EXPECT_EQ(asked.data.find_first_not_of('\0'), std::string::npos) << "padding alone: we send none";
+      EXPECT_EQ(asked.data.find_first_not_of('\0'), std::string::npos) << "only padding: we send no private data";
       const std::string data(bytes, 'a');
       rdma_conn_param answer{};
       answer.qp_num = 77;
@@ -258,15 +258,15 @@ TEST_F(FaultsDatagramLimits, AnswersWithPrivateDataOfAnyLengthAreTaken) {
   });
   for (size_t bytes = 0; bytes <= kLongest; ++bytes) {
     fi_addr_t peer = FI_ADDR_NOTAVAIL;
-    EXPECT_EQ(fi_av_insert(world.speaker.av, &name, 1, &peer, 0, nullptr), 1) << bytes;
-    EXPECT_EQ(fi_av_remove(world.speaker.av, &peer, 1, 0), 0);
+    EXPECT_EQ(fi_av_insert(world.sender.av, &name, 1, &peer, 0, nullptr), 1) << bytes;
+    EXPECT_EQ(fi_av_remove(world.sender.av, &peer, 1, 0), 0);
   }
   answerer.join();
   EXPECT_EQ(rdma_destroy_id(listener), 0);
 }
 
-// As libfabric has it: room for the route header in front of what is received, none in front of what is sent.
-TEST_F(FaultsDatagramLimits, PrefixIsThatOfReceivedMessagesOnly) {
+// As in libfabric: room for the route header in front of received messages, none in front of sent ones.
+TEST_F(FaultsDatagramLimits, PrefixAppliesToReceivedMessagesOnly) {
   constexpr size_t kHeader = 40;
   World world;
   ASSERT_TRUE(world.open(0, FI_ADDR_IB_UD, FI_MSG_PREFIX));
@@ -274,8 +274,8 @@ TEST_F(FaultsDatagramLimits, PrefixIsThatOfReceivedMessagesOnly) {
   EXPECT_EQ(world.info->rx_attr->mode, FI_MSG_PREFIX);
   EXPECT_EQ(world.info->tx_attr->mode, 0u);
   EXPECT_EQ(world.info->ep_attr->msg_prefix_size, kHeader);
-  EXPECT_TRUE(reaches(world.speaker, world.hearer, 10'000));
-  EXPECT_STREQ(world.hearer.in + kHeader, world.speaker.out);
+  EXPECT_TRUE(reaches(world.sender, world.receiver, 10'000));
+  EXPECT_STREQ(world.receiver.in + kHeader, world.sender.out);
 }
 
 }  // namespace faults_datagram_limits_test

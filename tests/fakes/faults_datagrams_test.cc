@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Datagram endpoints and groups of the verbs provider when something goes wrong: every call of libibverbs and librdmacm
-// failing once, ports that go down and come back, groups that the network ends, queue pairs that break, peers that do
-// not answer. fi_cm(3) fi_join, fi_av(3).
+// Failures of datagram endpoints and groups of the verbs provider: every call of libibverbs and librdmacm fails once,
+// ports go down and come back, the network ends groups, queue pairs break, peers do not answer. fi_cm(3) fi_join,
+// fi_av(3).
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -20,33 +20,34 @@ struct Kind {
   uint32_t addr_format = FI_SOCKADDR_IN;  // FI_ADDR_IB_UD: without groups
 };
 
-// One conversation in the group and one beside it. Whatever fails, it ends and what was posted has completed.
+// One conversation in the group and one beside it. Whichever call fails, the conversation ends and all posted
+// operations have completed.
 void converse(const Kind& kind) {
   World world;
   if (!world.open(kind.av_flags, kind.addr_format)) return;
-  Member &speaker = world.speaker, &hearer = world.hearer;
+  Member &sender = world.sender, &receiver = world.receiver;
   int posted = 0, completed = 0;
-  if (kind.addr_format != FI_ADDR_IB_UD && joins(speaker) && joins(hearer)) {
-    posted += hearer.hear();
-    posted += speaker.say();
+  if (kind.addr_format != FI_ADDR_IB_UD && joins(sender) && joins(receiver)) {
+    posted += receiver.post_receive();
+    posted += sender.send_to_group();
   }
   fi_addr_t peer = FI_ADDR_NOTAVAIL;
-  int inserted = fi_av_insert(speaker.av, hearer.raw_name, 1, &peer, 0, nullptr);
+  int inserted = fi_av_insert(sender.av, receiver.raw_name, 1, &peer, 0, nullptr);
   if (inserted == 0 && kind.av_flags == FI_EVENT) {
     Event event;
-    EXPECT_TRUE(wait([&] { return (event = speaker.read()).type == FI_AV_COMPLETE; })) << "an insertion has an end";
+    EXPECT_TRUE(wait([&] { return (event = sender.read()).type == FI_AV_COMPLETE; })) << "an insertion must end";
     inserted = static_cast<int>(event.data);
   }
   if (inserted == 1) {
-    posted += hearer.hear();
-    fi_inject(speaker.ep, speaker.out, 6, peer);  // silent, and it may get lost
+    posted += receiver.post_receive();
+    fi_inject(sender.ep, sender.out, 6, peer);  // no completion, and it may get lost
   }
-  wait([&] { return (completed += speaker.drain() + hearer.drain()) >= posted; }, 20);
-  close_one(speaker.mc, "group");
-  close_one(hearer.mc, "group");
-  close_one(speaker.ep, "endpoint");
-  close_one(hearer.ep, "endpoint");
-  completed += speaker.drain() + hearer.drain();
+  wait([&] { return (completed += sender.drain() + receiver.drain()) >= posted; }, 20);
+  close_one(sender.mc, "group");
+  close_one(receiver.mc, "group");
+  close_one(sender.ep, "endpoint");
+  close_one(receiver.ep, "endpoint");
+  completed += sender.drain() + receiver.drain();
   EXPECT_EQ(completed, posted);
 }
 
@@ -89,7 +90,7 @@ void each_call_fails_once(const Kind& kind) {
     }
   }
   EXPECT_GT(reached, runs / 2);
-  std::printf("%d runs, the call that was to fail was reached in %d\n", runs, reached);
+  std::printf("%d runs, the failing call was reached in %d\n", runs, reached);
 }
 
 TEST_F(FaultsDatagrams, EachCallFailsOnce) {
@@ -104,65 +105,65 @@ TEST_F(FaultsDatagrams, EachCallFailsOnceBetweenNativeAddresses) {
   each_call_fails_once({.addr_format = FI_ADDR_IB_UD});
 }
 
-TEST_F(FaultsDatagrams, PortDownIsToldAndMembershipComesBack) {
+TEST_F(FaultsDatagrams, PortDownIsReportedAndMembershipIsRestored) {
   World world;
-  ASSERT_TRUE(world.open() && joins(world.speaker) && joins(world.hearer));
+  ASSERT_TRUE(world.open() && joins(world.sender) && joins(world.receiver));
   fake::set_port_state("fake0", IBV_PORT_DOWN);
-  for (Member* member : {&world.speaker, &world.hearer}) {
+  for (Member* member : {&world.sender, &world.receiver}) {
     const Event event = next_event(*member);
     EXPECT_EQ(event.error, FI_ENETDOWN);
     EXPECT_EQ(event.fid, &member->mc->fid);
     EXPECT_NE(event.sentence.find("239.7.7.7"), std::string::npos) << event.sentence;
   }
-  EXPECT_FALSE(world.speaker.say()) << "not a member now";
+  EXPECT_FALSE(world.sender.send_to_group()) << "not a member now";
   fake::set_port_state("fake0", IBV_PORT_ACTIVE);
-  for (Member* member : {&world.speaker, &world.hearer}) EXPECT_EQ(next_event(*member).type, FI_JOIN_COMPLETE);
-  ASSERT_TRUE(world.hearer.hear() && world.speaker.say());
-  EXPECT_TRUE(wait([&] { return world.hearer.drain() == 1; }));
-  EXPECT_STREQ(world.hearer.in, "hello");
+  for (Member* member : {&world.sender, &world.receiver}) EXPECT_EQ(next_event(*member).type, FI_JOIN_COMPLETE);
+  ASSERT_TRUE(world.receiver.post_receive() && world.sender.send_to_group());
+  EXPECT_TRUE(wait([&] { return world.receiver.drain() == 1; }));
+  EXPECT_STREQ(world.receiver.in, "hello");
 }
 
-TEST_F(FaultsDatagrams, MembershipThatTheNetworkEndsIsToldAndComesBack) {
+TEST_F(FaultsDatagrams, MembershipEndedByTheNetworkIsReportedAndRestored) {
   World world;
-  ASSERT_TRUE(world.open() && joins(world.hearer));
+  ASSERT_TRUE(world.open() && joins(world.receiver));
   for (const auto kind : {RDMA_CM_EVENT_MULTICAST_ERROR, RDMA_CM_EVENT_ADDR_CHANGE}) {
     fake::inject_cm_event(fake::ids().back().id, kind, -ENETUNREACH);
-    EXPECT_EQ(next_event(world.hearer).error, kind == RDMA_CM_EVENT_ADDR_CHANGE ? FI_EADDRNOTAVAIL : FI_ENETUNREACH);
-    EXPECT_EQ(next_event(world.hearer).type, FI_JOIN_COMPLETE);
+    EXPECT_EQ(next_event(world.receiver).error, kind == RDMA_CM_EVENT_ADDR_CHANGE ? FI_EADDRNOTAVAIL : FI_ENETUNREACH);
+    EXPECT_EQ(next_event(world.receiver).type, FI_JOIN_COMPLETE);
   }
 }
 
-TEST_F(FaultsDatagrams, DeviceWithoutRoomForMembersIsNamed) {
+TEST_F(FaultsDatagrams, DeviceWithoutRoomForMembersIsNamedInTheError) {
   World world;
   ASSERT_TRUE(world.open());
   fake::fail("ibv_attach_mcast", 1, ENOMEM);
-  ASSERT_TRUE(world.hearer.join());
-  const Event event = next_event(world.hearer);
+  ASSERT_TRUE(world.receiver.join());
+  const Event event = next_event(world.receiver);
   EXPECT_EQ(event.error, EUSERS);
   EXPECT_NE(event.sentence.find("members"), std::string::npos) << event.sentence;
-  close_one(world.hearer.mc, "group");
-  EXPECT_TRUE(joins(world.hearer)) << "a failed join does not stand in the way";
+  close_one(world.receiver.mc, "group");
+  EXPECT_TRUE(joins(world.receiver)) << "a failed join does not prevent the next";
 }
 
-TEST_F(FaultsDatagrams, TheNextJoinUsesTheIdOfTheLast) {
+TEST_F(FaultsDatagrams, NextJoinReusesTheIdOfTheLast) {
   World world;
-  ASSERT_TRUE(world.open() && joins(world.hearer));
-  close_one(world.hearer.mc, "group");
+  ASSERT_TRUE(world.open() && joins(world.receiver));
+  close_one(world.receiver.mc, "group");
   const uint64_t made = fake::calls()["rdma_create_id"];
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(joins(world.hearer));
-    close_one(world.hearer.mc, "group");
+    ASSERT_TRUE(joins(world.receiver));
+    close_one(world.receiver.mc, "group");
   }
   EXPECT_EQ(fake::calls()["rdma_create_id"], made);
   fake::fail("rdma_join_multicast", 1, EINVAL);
-  ASSERT_TRUE(joins(world.hearer)) << "an id that has become useless does not stand in the way";
+  ASSERT_TRUE(joins(world.receiver)) << "an id that became useless does not prevent the next join";
   EXPECT_EQ(fake::calls()["rdma_create_id"], made + 1);
-  ASSERT_TRUE(world.hearer.hear() && joins(world.speaker) && world.speaker.say());
-  EXPECT_TRUE(wait([&] { return world.hearer.drain() == 1; }));
+  ASSERT_TRUE(world.receiver.post_receive() && joins(world.sender) && world.sender.send_to_group());
+  EXPECT_TRUE(wait([&] { return world.receiver.drain() == 1; }));
 }
 
-// The kernel limits the ways of an event through nested epoll descriptors, to 100 at this depth.
-TEST_F(FaultsDatagrams, HundredsOfEndpointsInTheApplicationsEpoll) {
+// The kernel limits the paths of an event through nested epoll descriptors, to 100 at this depth.
+TEST_F(FaultsDatagrams, HundredsOfEndpointsFitInOneEpollSet) {
   constexpr int kCount = 300;
   World world;
   ASSERT_TRUE(world.open());
@@ -178,11 +179,11 @@ TEST_F(FaultsDatagrams, HundredsOfEndpointsInTheApplicationsEpoll) {
   }
   for (const int i : {0, kCount - 1}) {
     fi_addr_t peer = FI_ADDR_NOTAVAIL;
-    ASSERT_EQ(fi_av_insert(world.speaker.av, &members[i].name, 1, &peer, 0, nullptr), 1);
-    ASSERT_TRUE(members[i].hear());
+    ASSERT_EQ(fi_av_insert(world.sender.av, &members[i].name, 1, &peer, 0, nullptr), 1);
+    ASSERT_TRUE(members[i].post_receive());
     fid_t queue = &members[i].cq->fid;
     ASSERT_TRUE(wait([&] { return fi_trywait(world.fabric, &queue, 1) == 0; }));
-    ASSERT_EQ(fi_inject(world.speaker.ep, world.speaker.out, 6, peer), 0);
+    ASSERT_EQ(fi_inject(world.sender.ep, world.sender.out, 6, peer), 0);
     epoll_event event{};
     ASSERT_EQ(epoll_wait(epoll, &event, 1, 10'000), 1);
     EXPECT_TRUE(wait([&] { return members[i].drain() == 1; }));
@@ -191,50 +192,50 @@ TEST_F(FaultsDatagrams, HundredsOfEndpointsInTheApplicationsEpoll) {
   for (Member& member : members) member.close();
 }
 
-TEST_F(FaultsDatagrams, LeavingWhileTheJoinIsPendingIsQuiet) {
+TEST_F(FaultsDatagrams, LeavingWhileTheJoinIsPendingPostsNoEvent) {
   World world;
   ASSERT_TRUE(world.open());
   fake::hold();
-  ASSERT_TRUE(world.hearer.join());
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(world.hearer.read().fid, nullptr);
-  close_one(world.hearer.mc, "group");
+  ASSERT_TRUE(world.receiver.join());
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(world.receiver.read().fid, nullptr);
+  close_one(world.receiver.mc, "group");
   fake::deliver_all();
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(world.hearer.read().fid, nullptr);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(world.receiver.read().fid, nullptr);
 }
 
-TEST_F(FaultsDatagrams, BrokenQueuePairStartsAnew) {
+TEST_F(FaultsDatagrams, BrokenQueuePairIsRestarted) {
   World world;
-  ASSERT_TRUE(world.open() && joins(world.speaker) && joins(world.hearer));
-  const auto all = fake::queue_pairs();  // before ours: those that other tests kept from being destroyed
+  ASSERT_TRUE(world.open() && joins(world.sender) && joins(world.receiver));
+  const auto all = fake::queue_pairs();  // queue pairs that other tests kept from being destroyed come first
   for (auto qp = all.end() - 2; qp != all.end(); ++qp) fake::raise(*qp, IBV_EVENT_QP_FATAL);
   const auto heard = [&] {
-    world.speaker.read();
-    world.hearer.read();
-    world.speaker.say();  // refused, or lost, while the queue pairs are broken
-    world.speaker.drain();
-    return world.hearer.drain() == 1;
+    world.sender.read();
+    world.receiver.read();
+    world.sender.send_to_group();  // refused, or lost, while the queue pairs are broken
+    world.sender.drain();
+    return world.receiver.drain() == 1;
   };
-  ASSERT_TRUE(world.hearer.hear());
+  ASSERT_TRUE(world.receiver.post_receive());
   EXPECT_TRUE(wait(heard));
 }
 
-TEST_F(FaultsDatagrams, PeersThatCannotBeFoundAreRefused) {
+TEST_F(FaultsDatagrams, UnresolvablePeersAreRefused) {
   World world;
   ASSERT_TRUE(world.open());
   const sockaddr_in nobody = ip("127.0.0.1", 9);
   fi_addr_t peer = 0;
   int status = 0;
-  EXPECT_EQ(fi_av_insert(world.speaker.av, &nobody, 1, &peer, FI_SYNC_ERR, &status), 0);
+  EXPECT_EQ(fi_av_insert(world.sender.av, &nobody, 1, &peer, FI_SYNC_ERR, &status), 0);
   EXPECT_EQ(status, FI_ECONNREFUSED);
   EXPECT_EQ(peer, FI_ADDR_NOTAVAIL);
   fake::lose(fake::Message::kRequest);
-  EXPECT_EQ(fi_av_insert(world.speaker.av, &world.hearer.name, 1, &peer, FI_SYNC_ERR, &status), 0);
+  EXPECT_EQ(fi_av_insert(world.sender.av, &world.receiver.name, 1, &peer, FI_SYNC_ERR, &status), 0);
   EXPECT_EQ(status, FI_ETIMEDOUT);
-  EXPECT_EQ(fi_av_insert(world.speaker.av, &world.hearer.name, 1, &peer, 0, nullptr), 1);
+  EXPECT_EQ(fi_av_insert(world.sender.av, &world.receiver.name, 1, &peer, 0, nullptr), 1);
 }
 
-// A lookup that the peer answers with a status (IBA 16.7.2) fails with a number and a sentence of its own.
-TEST_F(FaultsDatagrams, EachAnswerToALookupHasItsError) {
+// A lookup that the peer answers with an error status (IBA 16.7.2) fails with a number and a sentence for that status.
+TEST_F(FaultsDatagrams, EachLookupStatusHasItsError) {
   const std::pair<int, int> rows[] = {
       {1, FI_ECONNREFUSED}, {2, FI_ECONNREFUSED}, {3, FI_EREMOTEIO}, {4, FI_EHOSTUNREACH}, {5, FI_ENOPROTOOPT}};
   std::set<std::string> sentences;
@@ -244,74 +245,74 @@ TEST_F(FaultsDatagrams, EachAnswerToALookupHasItsError) {
     const size_t before = fake::ids().size();
     fi_addr_t peer = FI_ADDR_NOTAVAIL;
     fake::lose(fake::Message::kRequest);
-    ASSERT_EQ(fi_av_insert(world.speaker.av, &world.hearer.name, 1, &peer, 0, nullptr), 0);
+    ASSERT_EQ(fi_av_insert(world.sender.av, &world.receiver.name, 1, &peer, 0, nullptr), 0);
     const auto asking = [&] {
       return fake::ids().size() > before && fake::ids().back().state == std::string("request sent");
     };
     ASSERT_TRUE(wait(asking));
     fake::inject_cm_event(fake::ids().back().id, RDMA_CM_EVENT_UNREACHABLE, status);
-    const Event event = next_event(world.speaker);
+    const Event event = next_event(world.sender);
     EXPECT_EQ(event.error, error) << event.sentence;
     EXPECT_NE(event.sentence.find("looking up the datagram endpoint 127.0.0.1:"), std::string::npos) << event.sentence;
     EXPECT_TRUE(sentences.insert(event.sentence.substr(event.sentence.find("answer"))).second) << event.sentence;
   }
 }
 
-TEST_F(FaultsDatagrams, InsertionWithEventsTellsEachFailureAndTheNumber) {
+TEST_F(FaultsDatagrams, InsertionWithEventsReportsEachFailureAndTheCount) {
   World world;
   ASSERT_TRUE(world.open(FI_EVENT));
-  const sockaddr_in peers[3] = {world.hearer.name, ip("127.0.0.1", 9), world.speaker.name};
+  const sockaddr_in peers[3] = {world.receiver.name, ip("127.0.0.1", 9), world.sender.name};
   fi_addr_t handles[3];
-  ASSERT_EQ(fi_av_insert(world.speaker.av, peers, 3, handles, 0, nullptr), 0);
-  const Event failed = next_event(world.speaker);
+  ASSERT_EQ(fi_av_insert(world.sender.av, peers, 3, handles, 0, nullptr), 0);
+  const Event failed = next_event(world.sender);
   EXPECT_EQ(failed.error, FI_ECONNREFUSED);
   EXPECT_NE(failed.sentence.find("127.0.0.1:9"), std::string::npos) << failed.sentence;
-  const Event done = next_event(world.speaker);
+  const Event done = next_event(world.sender);
   EXPECT_EQ(done.type, FI_AV_COMPLETE);
   EXPECT_EQ(done.data, 2u);
   EXPECT_EQ(handles[1], FI_ADDR_NOTAVAIL);
 }
 
-TEST_F(FaultsDatagrams, ClosingAVectorGivesUpItsLookups) {
+TEST_F(FaultsDatagrams, ClosingAVectorCancelsItsLookups) {
   World world;
   ASSERT_TRUE(world.open(FI_EVENT));
   fake::lose(fake::Message::kRequest, 100);
   fi_addr_t handle;
-  ASSERT_EQ(fi_av_insert(world.speaker.av, &world.hearer.name, 1, &handle, 0, nullptr), 0);
-  close_one(world.speaker.ep, "endpoint");
+  ASSERT_EQ(fi_av_insert(world.sender.av, &world.receiver.name, 1, &handle, 0, nullptr), 0);
+  close_one(world.sender.ep, "endpoint");
   const auto start = Clock::now();
-  close_one(world.speaker.av, "address vector");
-  EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(400)) << "and not the time that a lookup may take";
+  close_one(world.sender.av, "address vector");
+  EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(400)) << "closing does not wait for the lookup's time-out";
 }
 
-// For TSan above all: sending, receiving, joining, leaving and inserting at the same time.
+// Mainly for TSan: sending, receiving, joining, leaving and inserting at the same time.
 TEST_F(FaultsDatagrams, ThreadsSendWhileOthersJoinAndLeave) {
   constexpr int kRounds = 100;
   World world;
-  ASSERT_TRUE(world.open() && joins(world.speaker) && joins(world.hearer));
+  ASSERT_TRUE(world.open() && joins(world.sender) && joins(world.receiver));
   std::atomic<bool> over{false};
   std::atomic<int> heard{0};
   std::thread sender([&] {
     while (!over) {
-      world.speaker.say();
-      world.speaker.drain();
+      world.sender.send_to_group();
+      world.sender.drain();
     }
   });
   std::thread listener([&] {
     while (!over) {
-      world.hearer.hear();
-      heard += world.hearer.drain();
+      world.receiver.post_receive();
+      heard += world.receiver.drain();
     }
   });
   const sockaddr_in other = ip("239.7.7.8", 4711);
   for (int i = 0; i < kRounds; ++i) {
     fid_mc* mc = nullptr;
-    ASSERT_EQ(fi_join(world.hearer.ep, &other, 0, &mc, nullptr), 0);
-    EXPECT_EQ(next_event(world.hearer).type, FI_JOIN_COMPLETE);
+    ASSERT_EQ(fi_join(world.receiver.ep, &other, 0, &mc, nullptr), 0);
+    EXPECT_EQ(next_event(world.receiver).type, FI_JOIN_COMPLETE);
     close_one(mc, "group");
     fi_addr_t peer;
-    EXPECT_EQ(fi_av_insert(world.speaker.av, &world.hearer.name, 1, &peer, 0, nullptr), 1);
-    EXPECT_EQ(fi_av_remove(world.speaker.av, &peer, 1, 0), 0);
+    EXPECT_EQ(fi_av_insert(world.sender.av, &world.receiver.name, 1, &peer, 0, nullptr), 1);
+    EXPECT_EQ(fi_av_remove(world.sender.av, &peer, 1, 0), 0);
   }
   EXPECT_TRUE(wait([&] { return heard > 0; }));
   over = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Every event of rdma_get_cm_event(3) in every state of a connection, at both ends and at the listener, whether or not
-// the state expects it. The conversation is taken one event at a time; between two of them the foreign event arrives.
+// Every event of rdma_get_cm_event(3) in every state of a connection, at both ends and at the listener, expected in
+// that state or not. The conversation advances one event at a time; the foreign event is injected between two of them.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kLastEvent = RDMA_CM_EVENT_TIMEWAIT_EXIT;
 
-// Statuses with which a kernel reports the event.
+// The statuses that a kernel reports with the event.
 std::vector<int> statuses_of(int event) {
   switch (event) {
     case RDMA_CM_EVENT_REJECTED:
@@ -37,7 +37,7 @@ const rdma_cm_id* id_of(fake::Role role) {
   return found;
 }
 
-// Goes through a conversation event by event. Before the event number `at` it injects; returns how many there were.
+// Runs a conversation event by event, and injects before event number `at`. Returns the number of events.
 int converse(const ends::Options& options, int at, const std::function<void()>& inject, std::string* verdict) {
   fake::reset();
   fake::set_timing({.request_timeout = 300, .disconnect_timeout = 100, .timewait = 1, .retries_exceeded = 30});
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(, FaultsEvents,
                                                                         : "listener";
                          });
 
-// What happens to devices and queue pairs, at every step as well.
+// Failures of devices and queue pairs, also at every step.
 class FaultsDevice : public testing::Test {};
 
 TEST_F(FaultsDevice, DeviceEventsInEachState) {

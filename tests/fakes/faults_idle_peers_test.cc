@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Memory that an idle peer of reliable datagrams over verbs costs: with receive buffers of its own, and with shared
+// The memory cost of an idle peer of reliable datagrams over verbs, with receive buffers per connection and with shared
 // ones.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -28,10 +28,10 @@ void exchange(ReliableEnd& from, ReliableEnd& to) {
   ASSERT_EQ(to.received(), 0);
 }
 
-// Registered bytes of one endpoint for each of `count` peers that it has exchanged a message with.
+// The registered bytes of one endpoint per peer, after a message has been exchanged with each of `count` peers.
 uint64_t bytes_per_peer(const char* shared, size_t count) {
   fake::reset();
-  const auto foreign = fake::registered_bytes();  // what tests left whose deregistrations were made to fail
+  const auto foreign = fake::registered_bytes();  // left by tests that made deregistrations fail
   setenv("FI_OFI_RXM_USE_SRX", shared, 1);
   std::deque<ReliableEnd> ends(count + 1);
   ReliableEnd& hub = ends.front();
@@ -53,7 +53,7 @@ uint64_t bytes_per_peer(const char* shared, size_t count) {
 
 }  // namespace
 
-TEST(FaultsIdlePeers, CostLittleMemoryWhenBuffersAreShared) {
+TEST(FaultsIdlePeers, SharedBuffersKeepTheCostOfAPeerLow) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
@@ -71,9 +71,9 @@ TEST(FaultsIdlePeers, CostLittleMemoryWhenBuffersAreShared) {
   EXPECT_LT(shared, 11'000u);
 }
 
-TEST(FaultsIdlePeers, LoseTheirConnectionsAndGetNewOnes) {
+TEST(FaultsIdlePeers, IdleConnectionsCloseAndReopen) {
   fake::reset();
-  const size_t foreign = fake::queue_pairs().size();  // what tests left whose destructions were made to fail
+  const size_t foreign = fake::queue_pairs().size();  // left by tests that made destructions fail
   setenv("FI_OFI_RXM_IDLE_TIMEOUT", "10", 1);
   std::deque<ReliableEnd> ends(2);
   for (ReliableEnd& end : ends) ASSERT_TRUE(end.open());

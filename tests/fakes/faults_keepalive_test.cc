@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connections on which nothing happens (FI_VERBS_KEEPALIVE): a peer that vanishes is found out, whoever is awake; a
-// peer that lives is asked, and nobody notices.
+// Idle connections (FI_VERBS_KEEPALIVE): the loss of a peer is detected, whichever thread is awake; a live peer is
+// probed unnoticed.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
@@ -19,13 +19,13 @@ uint64_t posts() {
   return fake::calls()["ibv_post_send"];
 }
 
-// Nothing is sent meanwhile, so what is posted are questions.
+// Nothing is sent meanwhile, so all posts are probes.
 bool wait_for_posts(ends::TwoEnds& both, uint64_t count) {
   const uint64_t before = posts();
   return both.wait([&] { return posts() >= before + count; }, 20'000);
 }
 
-// The event that wakes a sleeper, or a negative errno. Nobody else looks.
+// The event that wakes a sleeping reader, or a negative errno. No other thread reads.
 ssize_t sleep_for_event(fid_eq* queue, uint32_t* event) {
   alignas(fi_eq_cm_entry) char entry[512];
   return fi_eq_sread(queue, event, entry, sizeof entry, 20'000, 0);
@@ -61,7 +61,7 @@ class FaultsKeepalive : public testing::Test {
   }
 };
 
-TEST_F(FaultsKeepalive, PeerThatVanishesIsFoundOut) {
+TEST_F(FaultsKeepalive, VanishedPeerIsDetected) {
   fake::keep_completions_of_destroyed(true);
   ends::TwoEnds both;
   ASSERT_NO_FATAL_FAILURE(connect(both));
@@ -71,7 +71,7 @@ TEST_F(FaultsKeepalive, PeerThatVanishesIsFoundOut) {
   finish(both);
 }
 
-TEST_F(FaultsKeepalive, PeerThatVanishesWakesWhoSleeps) {
+TEST_F(FaultsKeepalive, VanishedPeerWakesSleepingReader) {
   for (const bool automatic : {false, true}) {
     ends::TwoEnds both({.automatic_progress = automatic});
     ASSERT_NO_FATAL_FAILURE(connect(both));
@@ -86,7 +86,7 @@ TEST_F(FaultsKeepalive, PeerThatVanishesWakesWhoSleeps) {
   }
 }
 
-TEST_F(FaultsKeepalive, QuestionsToTheLivingStayInvisible) {
+TEST_F(FaultsKeepalive, ProbesOfLivePeersAreInvisible) {
   ends::TwoEnds both;
   ASSERT_NO_FATAL_FAILURE(connect(both));
   ASSERT_TRUE(wait_for_posts(both, 5)) << "at least two of one end";
@@ -98,7 +98,7 @@ TEST_F(FaultsKeepalive, QuestionsToTheLivingStayInvisible) {
   finish(both);
 }
 
-TEST_F(FaultsKeepalive, QuestionsTakeNoPlaceInTheQueue) {
+TEST_F(FaultsKeepalive, ProbesTakeNoRoomInTheQueue) {
   ends::TwoEnds both;
   ASSERT_NO_FATAL_FAILURE(connect(both));
   fake::hold_data();
@@ -109,12 +109,12 @@ TEST_F(FaultsKeepalive, QuestionsTakeNoPlaceInTheQueue) {
   fake::deliver_data();
   ASSERT_TRUE(both.wait([&] { return both.client.completed == accepted; }));
   EXPECT_EQ(fake::overruns(), 0U);
-  ASSERT_TRUE(wait_for_posts(both, 2)) << "and they go on";
+  ASSERT_TRUE(wait_for_posts(both, 2)) << "probing continues";
   both.client.close_endpoint(both);
   finish(both);
 }
 
-TEST_F(FaultsKeepalive, BusyConnectionsAreNotAsked) {
+TEST_F(FaultsKeepalive, BusyConnectionsAreNotProbed) {
   ends::TwoEnds both;
   ASSERT_NO_FATAL_FAILURE(connect(both));
   const uint64_t before = posts();
@@ -131,12 +131,12 @@ TEST_F(FaultsKeepalive, BusyConnectionsAreNotAsked) {
   finish(both);
 }
 
-TEST_F(FaultsKeepalive, EndsWhileAQuestionIsUnderWay) {
+TEST_F(FaultsKeepalive, ConnectionEndsDuringAProbe) {
   enum class End { kClose, kShutdown, kPeerEnds };
   struct Case {
     End end;
     bool keep;    // completions of destroyed queue pairs
-    bool inject;  // before: its record waits for a work completion
+    bool inject;  // first inject: its record waits for a work completion
   };
   for (const Case& each : {Case{End::kClose, false, true}, Case{End::kClose, true, false},
                            Case{End::kShutdown, false, true}, Case{End::kPeerEnds, true, false}}) {
@@ -157,7 +157,7 @@ TEST_F(FaultsKeepalive, EndsWhileAQuestionIsUnderWay) {
   }
 }
 
-TEST_F(FaultsKeepalive, ZeroTurnsItOff) {
+TEST_F(FaultsKeepalive, ZeroDisablesProbes) {
   setenv("FI_VERBS_KEEPALIVE", "0", 1);
   ends::TwoEnds both;
   ASSERT_NO_FATAL_FAILURE(connect(both));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The provider is part of this binary as a built-in one, so that tests and provider share the fakes.
+// The provider is built into this binary, so that tests and provider share the fakes.
 #include <gtest/gtest.h>
 #include <rdma/providers/fi_prov.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connections between native InfiniBand addresses (FI_SOCKADDR_IB, struct sockaddr_ib): what fi_getinfo offers, names,
-// private data behind the header that the provider writes, rejections; and where there is no InfiniBand. fi_getinfo(3),
-// fi_cm(3), AF_IB in rdma_cm(7).
+// Connections between native InfiniBand addresses (FI_SOCKADDR_IB, struct sockaddr_ib): the offers of fi_getinfo,
+// names, private data behind the header that the provider writes, rejections; and hosts without InfiniBand.
+// fi_getinfo(3), fi_cm(3), AF_IB in rdma_cm(7).
 #include <gtest/gtest.h>
 #include <infiniband/ib.h>
 #include <rdma/fi_errno.h>
@@ -92,7 +92,7 @@ TEST_F(FaultsNative, EachGidInEachPartitionIsOffered) {
   EXPECT_EQ(native(infos.all()[1]->src_addr).sib_pkey, htobe16(0x8123));
 }
 
-TEST_F(FaultsNative, OnlyThoseWhoAskGetThem) {
+TEST_F(FaultsNative, OfferedOnlyOnRequest) {
   for (const uint32_t format : {uint32_t{FI_FORMAT_UNSPEC}, uint32_t{FI_SOCKADDR_IP}, uint32_t{FI_SOCKADDR_IN}}) {
     const Infos infos(format);
     ASSERT_EQ(infos.result, 0);
@@ -105,7 +105,7 @@ TEST_F(FaultsNative, OnlyThoseWhoAskGetThem) {
   EXPECT_NE(native(any.list->src_addr).sib_family, AF_IB);
 }
 
-TEST_F(FaultsNative, InterfacesThatAreNamedExcludeThem) {
+TEST_F(FaultsNative, NamedInterfacesExcludeThem) {
   const Parameter interface("FI_VERBS_IFACE", "lo");
   EXPECT_EQ(Infos(FI_SOCKADDR_IB).result, -FI_ENODATA);
   EXPECT_EQ(Infos(FI_SOCKADDR_IN).result, 0);
@@ -120,8 +120,8 @@ TEST_F(FaultsNative, AnswerIsAGoodHint) {
   EXPECT_EQ(std::memcmp(again.list->src_addr, first.list->src_addr, sizeof(sockaddr_ib)), 0);
 }
 
-TEST_F(FaultsNative, WithoutInfinibandThereIsAReason) {
-  fake::retire_devices();  // Ethernet is what there is without any
+TEST_F(FaultsNative, WithoutInfinibandTheLogGivesTheReason) {
+  fake::retire_devices();  // the default device is Ethernet
   LogCapture log;
   EXPECT_EQ(Infos(FI_SOCKADDR_IB).result, -FI_ENODATA);
   EXPECT_NE(log.text().find("FI_SOCKADDR_IB, which only InfiniBand has"), std::string::npos) << log.text();
@@ -145,7 +145,7 @@ TEST_F(FaultsNative, ConnectionHasNamesAndPrivateDataAtBothEnds) {
   EXPECT_EQ(peer.sib_sid, listener.sib_sid);
   ASSERT_EQ(fi_getpeer(both.server.ep, &peer, &size), 0);
   EXPECT_EQ(std::memcmp(&peer.sib_addr, &client.sib_addr, sizeof peer.sib_addr), 0);
-  EXPECT_EQ(port_of(peer), port_of(client)) << "which only the request's header tells";
+  EXPECT_EQ(port_of(peer), port_of(client)) << "the port comes from the request's header";
   size = 10;
   EXPECT_EQ(fi_getname(&both.client.ep->fid, &peer, &size), -FI_ETOOSMALL);
   EXPECT_EQ(size, sizeof peer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What fi_getinfo(3) offers on devices of different kinds and sizes: limits are asked and not assumed, iWARP is told
-// apart, filters choose among devices, and nobody is asked for a route before somebody connects.
+// The offers of fi_getinfo(3) on devices of different kinds and sizes: limits come from the device, iWARP is
+// recognised, filters select devices, and no route is resolved before a connection attempt.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_domain.h>
@@ -46,7 +46,7 @@ struct Offers {
   }
 };
 
-// A device of that name with loopback addresses, which this host surely has.
+// A device of that name with loopback addresses, which every host has.
 fake::DeviceConfig device(const std::string& name, const std::vector<std::string>& addresses) {
   fake::DeviceConfig config;
   config.name = name;
@@ -69,7 +69,7 @@ class FaultsOffers : public testing::Test {
   }
 };
 
-TEST_F(FaultsOffers, LimitsAreTheDevices) {
+TEST_F(FaultsOffers, LimitsAreThoseOfTheDevice) {
   fake::DeviceConfig config = device("small", {"127.0.0.1"});
   config.max_qp = 77;
   config.max_cq = 88;
@@ -93,10 +93,10 @@ TEST_F(FaultsOffers, LimitsAreTheDevices) {
   EXPECT_EQ(info.tx_attr->iov_limit, 3u);
   EXPECT_EQ(info.tx_attr->inject_size, 16u);
   EXPECT_EQ(info.ep_attr->max_msg_size, size_t{1} << 20);
-  EXPECT_EQ(info.caps & FI_ATOMIC, 0u) << "none that the device has not";
+  EXPECT_EQ(info.caps & FI_ATOMIC, 0u) << "no atomics that the device lacks";
 }
 
-TEST_F(FaultsOffers, DatagramsAreAsLongAsThePathsMtu) {
+TEST_F(FaultsOffers, DatagramSizeIsThePathMtu) {
   fake::DeviceConfig config = device("small", {"127.0.0.1"});
   config.mtu = IBV_MTU_2048;
   fake::add_device(config);
@@ -115,7 +115,7 @@ TEST_F(FaultsOffers, DeviceWithoutGroupsOffersNone) {
   EXPECT_EQ(offers.list->caps & FI_MULTICAST, 0u);
 }
 
-TEST_F(FaultsOffers, IwarpIsToldApart) {
+TEST_F(FaultsOffers, IwarpIsRecognised) {
   fake::DeviceConfig config = device("warp", {"127.0.0.1"});
   config.iwarp = true;
   fake::add_device(config);
@@ -127,7 +127,7 @@ TEST_F(FaultsOffers, IwarpIsToldApart) {
   EXPECT_EQ(Offers(nullptr, 0, FI_EP_DGRAM).result, -FI_ENODATA) << "and no datagrams";
 }
 
-TEST_F(FaultsOffers, FiltersChooseAmongDevices) {
+TEST_F(FaultsOffers, FiltersSelectDevices) {
   fake::add_device(device("one", {"127.0.0.1"}));
   fake::add_device(device("two", {"127.0.0.2"}));
   fake::add_device(device("other", {"::1"}));
@@ -152,7 +152,7 @@ TEST_F(FaultsOffers, FiltersChooseAmongDevices) {
   EXPECT_EQ(Offers().result, -FI_ENODATA);
 }
 
-TEST_F(FaultsOffers, APortOffersItsAddressesWhateverTheOthersDo) {
+TEST_F(FaultsOffers, APortOffersItsAddressesIndependentlyOfOtherPorts) {
   fake::DeviceConfig config = device("both", {"::1"});
   config.second = {"127.0.0.1"};
   fake::add_device(config);
@@ -165,7 +165,7 @@ TEST_F(FaultsOffers, APortOffersItsAddressesWhateverTheOthersDo) {
   EXPECT_EQ(Offers().result, -FI_ENODATA);
 }
 
-TEST_F(FaultsOffers, NobodyIsAskedForARouteBeforeSomebodyConnects) {
+TEST_F(FaultsOffers, NoRouteIsResolvedBeforeAConnect) {
   fake::add_device(device("one", {"127.0.0.1"}));
   const Offers offers("127.0.0.1", 0, FI_EP_MSG, 0, "4711");
   ASSERT_EQ(offers.result, 0);
@@ -184,8 +184,8 @@ TEST_F(FaultsOffers, NobodyIsAskedForARouteBeforeSomebodyConnects) {
   EXPECT_EQ(fi_close(&fabric->fid), 0);
 }
 
-// A registration beyond what may be locked is an error that names the limit.
-TEST_F(FaultsOffers, MemoryThatMayNotBeLockedHasAReason) {
+// A registration beyond the limit of locked memory fails with an error that names the limit.
+TEST_F(FaultsOffers, RefusedMemoryLockNamesTheLimit) {
   fake::DeviceConfig config = device("one", {"127.0.0.1"});
   config.lockable_bytes = 64 * 1024;
   fake::add_device(config);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What may happen at the same time happens in every order: the calls of two applications, and the events of their
-// identifiers, each sequence of its own kept. The orders are enumerated by running the scenario again with other
-// choices.
+// Concurrent actions in every order: the calls of two applications and the events of their identifiers, each sequence
+// in its own order. The orders are enumerated by running the scenario again with other choices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,12 +15,12 @@ namespace faults_orders_test {
 
 namespace {
 
-// The choices of one run; next() goes on to the run after it.
+// The choices of one run; next() advances to the following run.
 class Choices {
  public:
   size_t pick(size_t options) {
     if (at_ == taken_.size()) taken_.push_back({0, options});
-    taken_[at_].second = options;  // time may have changed them
+    taken_[at_].second = options;  // timers may have changed the options
     taken_[at_].first = std::min(taken_[at_].first, options - 1);
     return taken_[at_++].first;
   }
@@ -49,12 +48,12 @@ constexpr int kShortTimeoutMs = 20;
 using Action = std::function<void(ends::TwoEnds&)>;
 struct Race {
   const char* name;
-  bool connected;                            // it starts with a connection, else with a request under way
+  bool connected;                            // true: starts connected; false: with a pending request
   std::vector<std::vector<Action>> threads;  // each a sequence
   int connect_timeout_ms = 5000;
 };
 
-// The first held event of each identifier: those may come next.
+// The first held event of each identifier: these are the candidates for delivery.
 std::vector<size_t> deliverable() {
   std::vector<size_t> first;
   const auto held = fake::held();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Properties of connections, rdma_connect(3) and rdma_accept(3): the defaults, what parameters make of them, what the
-// two ends agree on, and that the log tells what a connection got.
+// Properties of connections, rdma_connect(3) and rdma_accept(3): the defaults, the effect of parameters, the values
+// that the two ends agree on, and the log line of a connection.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
@@ -16,7 +16,7 @@ namespace faults_properties_test {
 
 namespace {
 
-// One connection and what is known of it.
+// One connection and its recorded properties.
 struct Connection {
   LogCapture log;
   ends::TwoEnds both;
@@ -66,7 +66,7 @@ class FaultsProperties : public testing::Test {
   }
 };
 
-TEST_F(FaultsProperties, DefaultsAreWhatTheDeviceHas) {
+TEST_F(FaultsProperties, DefaultsAreTheLimitsOfTheDevice) {
   Connection connection;
   EXPECT_EQ(connection.client.mine.responder_resources, 16);
   EXPECT_EQ(connection.client.mine.initiator_depth, 8);
@@ -84,10 +84,10 @@ TEST_F(FaultsProperties, DefaultsAreWhatTheDeviceHas) {
       << connection.log.text();
 }
 
-// What one end serves is what the other one has outstanding.
+// One end serves as many reads as the other has outstanding.
 TEST_F(FaultsProperties, AcceptingAdjustsToTheRequestAndTheDevice) {
   Connection connection;
-  EXPECT_EQ(connection.server.mine.responder_resources, 8) << "no more than the asking end has outstanding";
+  EXPECT_EQ(connection.server.mine.responder_resources, 8) << "at most what the requesting end has outstanding";
   EXPECT_EQ(connection.server.mine.initiator_depth, 8) << "no more than this device can have";
   EXPECT_EQ(connection.server_qp.max_dest_rd_atomic, 8);
   EXPECT_EQ(connection.server_qp.max_rd_atomic, 8);
@@ -114,20 +114,20 @@ TEST_F(FaultsProperties, ParametersSetEachOfThem) {
   EXPECT_EQ(connection.client.ack_timeout, 17);
   EXPECT_EQ(connection.client_qp.min_rnr_timer, 9);
   EXPECT_EQ(connection.server_qp.min_rnr_timer, 9);
-  EXPECT_EQ(connection.server.mine.responder_resources, 3) << "no more than the asking end has outstanding";
+  EXPECT_EQ(connection.server.mine.responder_resources, 3) << "at most what the requesting end has outstanding";
   EXPECT_EQ(connection.server.mine.initiator_depth, 3);
   for (const char* said : {"initiator depth 3", "retry count 5", "RNR retry count 2", "RNR timer 9",
                            "acknowledgement timeout 17", "flow control false", "type of service 104"})
     EXPECT_TRUE(connection.log.has(said)) << said << " in " << connection.log.text();
 }
 
-TEST_F(FaultsProperties, SharedReceivesAreTold) {
+TEST_F(FaultsProperties, SharedReceivesAreLogged) {
   Connection connection({.shared_receives = true});
   EXPECT_EQ(connection.client.mine.srq, 1);
   EXPECT_TRUE(connection.log.has("shared receives true")) << connection.log.text();
 }
 
-TEST_F(FaultsProperties, ValuesThatMakeNoSenseAreLoggedAndTheDefaultHolds) {
+TEST_F(FaultsProperties, InvalidValuesAreLoggedAndTheDefaultApplies) {
   const Parameter settings[] = {{"FI_VERBS_RETRY_COUNT", "8"},
                                 {"FI_VERBS_RNR_RETRY_COUNT", "often"},
                                 {"FI_VERBS_MIN_RNR_TIMER", "32"},

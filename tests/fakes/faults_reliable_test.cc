@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Failures beneath reliable datagrams (ofi_rxm over verbs): what goes wrong at one end leaves nobody waiting at the
-// other.
+// Failures beneath reliable datagrams (ofi_rxm over verbs): a failure at one end leaves no operation at the other
+// pending for ever.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
@@ -19,7 +19,8 @@ namespace {
 using ends::kLong;
 using ends::ReliableEnd;
 
-// A conversation in which any call may fail. Every operation that was accepted ends. "" or what did not.
+// A conversation in which any call may fail. Every accepted operation must end. Returns "", or the operation that did
+// not end.
 std::string converse() {
   ReliableEnd end;
   std::string verdict;
@@ -56,8 +57,8 @@ class FaultsReliable : public testing::Test {
 
 }  // namespace
 
-// The sender is not told by the device that its message could not be put anywhere.
-TEST_F(FaultsReliable, ALongMessageWithoutMemoryToReceiveItLetsItsSenderGo) {
+// The device does not report to the sender that the receiver had no memory for its message.
+TEST_F(FaultsReliable, LongMessageThatCannotBeReceivedEndsAtItsSender) {
   ReliableEnd end;
   ASSERT_TRUE(end.open());
   exchange(end, 64, 1);  // the connection is there
@@ -91,7 +92,7 @@ TEST_F(FaultsReliable, EachCallFailsOnce) {
     }
   }
   EXPECT_GT(reached, runs / 2);
-  std::printf("%d runs, the call that was to fail was reached in %d\n", runs, reached);
+  std::printf("%d runs, the failing call was reached in %d\n", runs, reached);
 }
 
 }  // namespace faults_reliable_test

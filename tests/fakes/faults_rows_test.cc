@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Every row of the table of connection failures (docs/providers/verbs.md) as an application sees it: the entry of the
-// event queue and its sentence, or another try until the deadline.
+// Each row of the table of connection failures (docs/providers/verbs-errors.md) as an application sees it: the entry of
+// the event queue and its sentence, or a retry until the deadline.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -36,7 +36,7 @@ bool deliver(ends::TwoEnds& both, rdma_cm_event_type type) {
   });
 }
 
-// In which the event comes.
+// The phase in which the event arrives.
 const char* phase_of(rdma_cm_event_type event) {
   if (event == RDMA_CM_EVENT_ADDR_ERROR) return "resolving the peer's address";
   if (event == RDMA_CM_EVENT_ROUTE_ERROR) return "resolving the route";
@@ -54,7 +54,7 @@ class FaultsRows : public testing::TestWithParam<Row> {
 TEST_P(FaultsRows, ReachesTheEventQueue) {
   const Row& row = GetParam();
   constexpr int kDeadlineMs = 300;  // several tries fit
-  ends::TwoEnds both({.connect_timeout_ms = row.again ? kDeadlineMs : 20'000});
+  ends::TwoEnds both({.connect_timeout_ms = row.retryable ? kDeadlineMs : 20'000});
   ASSERT_TRUE(both.open());
   fake::hold();
   ASSERT_TRUE(both.connect());
@@ -67,7 +67,7 @@ TEST_P(FaultsRows, ReachesTheEventQueue) {
   ASSERT_TRUE(both.wait([&] { return both.client.terminals > 0; }, 10'000));
   const std::string& said = both.client.sentence;
   const auto says = [&](const std::string& words) { return said.find(words) != std::string::npos; };
-  if (row.again) {
+  if (row.retryable) {
     EXPECT_EQ(both.client.error, FI_ETIMEDOUT) << said;
     EXPECT_TRUE(says("no answer in time") && says(" tries, before: ")) << said;
   } else {
@@ -86,8 +86,8 @@ INSTANTIATE_TEST_SUITE_P(, FaultsRows, testing::ValuesIn(kRows), [](const auto& 
   return event + (row.status < 0 ? "_errno_" : "_reason_") + std::to_string(std::abs(row.status));
 });
 
-// Both ends hear of a port that goes down while they are still at it, and keep in mind that it did.
-TEST(FaultsPorts, DownBeforeTheConnectionStandsEndsItAfterTheGrace) {
+// Both ends learn of a port that goes down during the connection attempt, and remember it.
+TEST(FaultsPorts, PortDownDuringConnectEndsTheConnectionAfterTheGrace) {
   const Parameter grace("FI_VERBS_PORT_DOWN_GRACE", "50");
   fake::reset();
   ends::TwoEnds both({.connect_timeout_ms = 20'000});
@@ -108,8 +108,8 @@ TEST(FaultsPorts, DownBeforeTheConnectionStandsEndsItAfterTheGrace) {
   fake::reset();
 }
 
-// A connection knows its port: what another one of the device does is none of its business.
-TEST(FaultsPorts, AnotherPortOfTheDeviceIsNoneOfItsBusiness) {
+// A connection knows its port: events of another port of the device do not affect it.
+TEST(FaultsPorts, AnotherPortOfTheDeviceHasNoEffect) {
   const Parameter grace("FI_VERBS_PORT_DOWN_GRACE", "50");
   fake::reset();
   fake::retire_devices();

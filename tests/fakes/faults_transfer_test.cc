@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Failures of the data path: every status of a work completion, lost messages and acknowledgements, operations that are
-// outstanding when something ends. The books balance (two_ends.h).
+// outstanding at an end. The accounts balance (two_ends.h).
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
@@ -18,7 +18,7 @@ class FaultsTransfer : public testing::Test {
   }
   void TearDown() override { fake::reset(); }
 
-  // A connection on which `act` happens; then the client closes, and all is balanced.
+  // Runs `act` on a connection; then the client closes, and all accounts balance.
   static void with_connection(const std::string& what, const ends::Options& options,
                               const std::function<void(ends::TwoEnds&)>& act) {
     ends::TwoEnds both(options);
@@ -35,14 +35,14 @@ class FaultsTransfer : public testing::Test {
 
 TEST_F(FaultsTransfer, EachStatusBreaksTheConnectionOnce) {
   for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_GENERAL_ERR; ++status) {
-    if (status == IBV_WC_WR_FLUSH_ERR) continue;  // never comes first
+    if (status == IBV_WC_WR_FLUSH_ERR) continue;  // never the first error
     const auto name = ibv_wc_status_str(static_cast<ibv_wc_status>(status));
     with_connection(name, {}, [&](ends::TwoEnds& both) {
       fake::script_status(0, static_cast<ibv_wc_status>(status));
       ASSERT_TRUE(both.client.post_send());
       both.client.post_send();
       both.client.post_rma(both.server, false);
-      ASSERT_TRUE(both.wait([&] { return both.client.terminals == 1; })) << name << ": the application must be told";
+      ASSERT_TRUE(both.wait([&] { return both.client.terminals == 1; })) << name << ": the failure must be reported";
       EXPECT_GE(both.client.failed, 3U) << name;
     });
     fake::reset();
@@ -63,7 +63,7 @@ TEST_F(FaultsTransfer, CloseWithOperationsOutstandingCancelsThem) {
   for (const bool keep : {false, true}) {
     fake::keep_completions_of_destroyed(keep);
     with_connection(keep ? "completions stay" : "completions vanish", {}, [&](ends::TwoEnds& both) {
-      ASSERT_TRUE(both.client.post_send()) << "this one is through";
+      ASSERT_TRUE(both.client.post_send()) << "this send completes";
       fake::hold_data();
       for (int i = 0; i < 4; ++i) both.client.post_send();
       both.client.post_rma(both.server, true);
@@ -74,7 +74,7 @@ TEST_F(FaultsTransfer, CloseWithOperationsOutstandingCancelsThem) {
   }
 }
 
-TEST_F(FaultsTransfer, ShutdownWithOperationsOutstandingTellsTheEndLast) {
+TEST_F(FaultsTransfer, ShutdownWithOperationsOutstandingReportsTheEndLast) {
   with_connection("shutdown", {}, [&](ends::TwoEnds& both) {
     fake::hold_data();
     for (int i = 0; i < 4; ++i) both.client.post_send();
@@ -84,7 +84,7 @@ TEST_F(FaultsTransfer, ShutdownWithOperationsOutstandingTellsTheEndLast) {
   });
 }
 
-TEST_F(FaultsTransfer, PeerThatVanishesIsFoundOut) {
+TEST_F(FaultsTransfer, VanishedPeerIsDetected) {
   for (const bool keep : {false, true}) {
     fake::keep_completions_of_destroyed(keep);
     with_connection("vanished", {}, [&](ends::TwoEnds& both) {
@@ -128,14 +128,14 @@ TEST_F(FaultsTransfer, CompletionQueuesGrowWithTheFirstOperation) {
     fake::fail("ibv_resize_cq", 1, ENOMEM);
     EXPECT_FALSE(both.client.post_send());
     EXPECT_EQ(resizes(), before + 1);
-    EXPECT_TRUE(both.client.post_send()) << "there is memory again";
+    EXPECT_TRUE(both.client.post_send()) << "memory is available again";
     EXPECT_EQ(resizes(), before + 2);
     EXPECT_TRUE(both.client.post_send());
     EXPECT_EQ(resizes(), before + 2) << "once for each direction";
   });
 }
 
-// The device says so with an asynchronous event; who reads the queue has to learn that completions are missing.
+// The device reports it with an asynchronous event; a reader of the queue must learn that completions are missing.
 TEST_F(FaultsTransfer, OverrunQueuesAreReported) {
   with_connection("overrun", {}, [&](ends::TwoEnds& both) {
     const LogCapture log;
@@ -145,7 +145,7 @@ TEST_F(FaultsTransfer, OverrunQueuesAreReported) {
       return fi_cq_read(end.cq, &entry, 1) == -FI_EOVERRUN;
     };
     EXPECT_TRUE(both.wait([&] { return overrun(both.client) || overrun(both.server); }));
-    EXPECT_NE(overrun(both.client), overrun(both.server)) << "it stays so, and for that queue only";
+    EXPECT_NE(overrun(both.client), overrun(both.server)) << "the overrun persists, and for that queue only";
     EXPECT_TRUE(log.has("a completion queue of fake0 was overrun")) << log.text();
   });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the provider writes to the library's log while one of these lives; fi_provider(3) fi_import_log. One at a time.
+// Captures the library's log for the lifetime of the object; fi_provider(3) fi_import_log. One at a time.
 #pragma once
 
 #include <gtest/gtest.h>

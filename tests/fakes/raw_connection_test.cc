@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The flow of a raw rdma_cm program on the fakes: events, statuses and private data as librdmacm reports them.
+// The sequence of a raw rdma_cm program on the fakes: events, statuses and private data as librdmacm reports them.
 #include "raw_end.h"
 
 using namespace raw;
 
 class RawConnection : public Fakes {};
 
-TEST_F(RawConnection, PrivateDataArrivesInPaddedAreas) {
+TEST_F(RawConnection, PrivateDataArrivesPadded) {
   Lab lab;
   End client(lab.route());
   rdma_conn_param param = Lab::parameters("hello");
@@ -48,7 +48,7 @@ TEST_F(RawConnection, RejectionCarriesReasonAndData) {
   EXPECT_EQ(client.qp()->state, IBV_QPS_ERR);
 }
 
-TEST_F(RawConnection, NobodyListensIsReasonEight) {
+TEST_F(RawConnection, ConnectingWithoutListenerIsReasonEight) {
   Lab lab;
   rdma_cm_id* id = lab.route();
   ASSERT_EQ(rdma_destroy_id(lab.listener), 0);
@@ -66,7 +66,7 @@ TEST_F(RawConnection, DisconnectIsSeenByBothEnds) {
   ASSERT_EQ(rdma_disconnect(pair.client.id()), 0);
   EXPECT_EQ(lab.events.expect(RDMA_CM_EVENT_DISCONNECTED).id, pair.server->id());
   EXPECT_EQ(pair.client.qp()->state, IBV_QPS_ERR);
-  EXPECT_EQ(pair.server->qp()->state, IBV_QPS_RTS) << "the peer's queue pair is the program's business";
+  EXPECT_EQ(pair.server->qp()->state, IBV_QPS_RTS) << "the program manages the peer's queue pair";
   EXPECT_FALSE(lab.events.readable()) << "the reply is still missing";
   ASSERT_EQ(rdma_disconnect(pair.server->id()), 0);
   EXPECT_EQ(lab.events.expect(RDMA_CM_EVENT_DISCONNECTED).id, pair.client.id());
@@ -86,7 +86,7 @@ TEST_F(RawConnection, DestructionOfAnEstablishedIdDisconnectsThePeer) {
   static_cast<void>(server);
 }
 
-TEST_F(RawConnection, ClosedListenerRejectsWhatWasNotRead) {
+TEST_F(RawConnection, ClosedListenerRejectsUnreadRequests) {
   Lab lab;
   rdma_cm_id* id = lab.route();
   rdma_conn_param param = Lab::parameters();
@@ -170,7 +170,7 @@ TEST_F(RawConnection, LostMessagesEndInTimeouts) {
   EXPECT_EQ(lab.events.expect(RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT).id, pair.client.id());
 }
 
-TEST_F(RawConnection, PortsAreTakenOnce) {
+TEST_F(RawConnection, PortsAreExclusive) {
   Lab lab;
   rdma_cm_id* id = lab.new_id();
   sockaddr_in address = loopback(rdma_get_src_port(lab.listener));
@@ -212,7 +212,7 @@ TEST_F(RawConnection, WithoutQueuePairsTheProgramEstablishes) {
   EXPECT_EQ(rdma_destroy_id(server), 0);
 }
 
-TEST_F(RawConnection, RemovedDeviceTellsEveryId) {
+TEST_F(RawConnection, RemovedDeviceNotifiesEveryId) {
   Lab lab;
   Pair pair(lab);
   fake::remove_device("fake0");
@@ -223,7 +223,7 @@ TEST_F(RawConnection, RemovedDeviceTellsEveryId) {
   ibv_ack_async_event(&event);
 }
 
-TEST_F(RawConnection, HeldEventsComeInTheOrderOfTheTest) {
+TEST_F(RawConnection, HeldEventsArriveInTheOrderOfTheTest) {
   Lab lab;
   Pair pair(lab);
   fake::hold();
@@ -286,7 +286,7 @@ TEST_F(RawConnectionDeathTest, UnacknowledgedEventsWouldBlockDestruction) {
       "rdma_destroy_id: would block: 1 events");
 }
 
-TEST_F(RawConnectionDeathTest, DestroyingTwiceIsNamed) {
+TEST_F(RawConnectionDeathTest, DestroyingTwiceIsReported) {
   EXPECT_DEATH(
       {
         Lab lab;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Datagrams and multicast groups of the fakes, as seen on rxe with a raw rdma_cm program.
+// Datagrams and multicast groups of the fakes, as a raw rdma_cm program sees them on rxe.
 #include "raw_end.h"
 
 using namespace raw;
@@ -59,7 +59,7 @@ TEST_F(RawDatagram, ArrivesBehindTheRouteHeader) {
   EXPECT_EQ(wc.wc_flags & IBV_WC_GRH, static_cast<unsigned>(IBV_WC_GRH));
   EXPECT_EQ(wc.src_qp, sender->qp()->qp_num);
   EXPECT_STREQ(receiver->memory() + 40, "message");
-  ASSERT_EQ(send_to(*sender, ah, receiver->qp()->qp_num), 0) << "without a receive it vanishes";
+  ASSERT_EQ(send_to(*sender, ah, receiver->qp()->qp_num), 0) << "without a receive it is dropped";
   EXPECT_EQ(sender->poll_all().size(), 2U);
   EXPECT_EQ(ibv_destroy_ah(ah), 0);
 }
@@ -84,7 +84,7 @@ TEST_F(RawDatagram, MembersReceiveIncludingTheSender) {
   for (ibv_ah* ah : {from_one, from_two, from_mute}) EXPECT_EQ(ibv_destroy_ah(ah), 0);
 }
 
-TEST_F(RawDatagram, UnicastGroupsAreAnEvent) {
+TEST_F(RawDatagram, JoiningAUnicastAddressFailsWithAnEvent) {
   Lab lab;
   auto end = open(lab);
   sockaddr_in address = loopback();

@@ -149,7 +149,7 @@ class End {
     list.resize(count < 0 ? 0 : static_cast<size_t>(count));
     return list;
   }
-  // Waits, for errors that take time.
+  // Waits, because some errors take time.
   ibv_wc completion() {
     ibv_wc wc = {};
     for (int i = 0; i < kWaitMs; ++i) {
@@ -172,7 +172,7 @@ class End {
   std::vector<char> memory_ = std::vector<char>(1 << 16);
 };
 
-// Every test starts from nothing and leaves nothing.
+// Every test starts without objects and must leave none.
 class Fakes : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fakes from many threads at once, for ThreadSanitizer and for losses.
+// The fakes under many threads, for ThreadSanitizer and for lost messages.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -42,7 +42,7 @@ TEST_F(RawThreads, SendersAndReceiversOfOnePair) {
   EXPECT_EQ(received, kMessages);
 }
 
-TEST_F(RawThreads, ConnectionsComeAndGo) {
+TEST_F(RawThreads, ConnectionsOpenAndCloseConcurrently) {
   constexpr int kThreads = 4, kRounds = 25;
   const auto work = [] {
     for (int i = 0; i < kRounds; ++i) {

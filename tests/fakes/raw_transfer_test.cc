@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Queue pairs of the fakes: what arrives, what fails and with which status, and how queues fill.
+// Queue pairs of the fakes: which messages arrive, which fail and with which status, and how queues fill.
 #include "raw_end.h"
 
 using namespace raw;
@@ -13,7 +13,7 @@ class RawTransfer : public Fakes {
   }
 };
 
-TEST_F(RawTransfer, SendMeetsReceive) {
+TEST_F(RawTransfer, SendFillsReceive) {
   Lab lab;
   Pair pair(lab);
   std::strcpy(pair.client.memory(), "payload");
@@ -66,7 +66,7 @@ TEST_F(RawTransfer, InlineDataIsCopiedAtOnce) {
   EXPECT_NE(pair.client.post(pair.client.request(1, IBV_WR_SEND, &entry, IBV_SEND_INLINE)), 0);
 }
 
-TEST_F(RawTransfer, SenderWaitsForAReceiveForever) {
+TEST_F(RawTransfer, SenderWaitsForAReceiveWithoutLimit) {
   Lab lab;
   Pair pair(lab);
   ASSERT_EQ(pair.client.send(1, 0, 8), 0);
@@ -75,7 +75,7 @@ TEST_F(RawTransfer, SenderWaitsForAReceiveForever) {
   expect_status(pair.client.completion(), 1, IBV_WC_SUCCESS);
 }
 
-TEST_F(RawTransfer, SenderGivesUpAfterItsRetries) {
+TEST_F(RawTransfer, SenderFailsAfterItsRetries) {
   Lab lab;
   Pair pair(lab, {}, 0);
   ASSERT_EQ(pair.client.send(1, 0, 8), 0);
@@ -96,7 +96,7 @@ TEST_F(RawTransfer, TruncationFailsBothEnds) {
   expect_status(pair.client.completion(), 5, IBV_WC_REM_INV_REQ_ERR);
 }
 
-TEST_F(RawTransfer, WriteReadAndTheirImmediate) {
+TEST_F(RawTransfer, WriteAndReadWithImmediateData) {
   Lab lab;
   Pair pair(lab);
   std::memcpy(pair.client.memory(), "written", 8);
@@ -208,7 +208,7 @@ TEST_F(RawTransfer, LossEndsInExceededRetries) {
   }
 }
 
-TEST_F(RawTransfer, SilenceOfADeadPeerIsFoundOut) {
+TEST_F(RawTransfer, DeadPeerIsDetected) {
   fake::set_timing({.retries_exceeded = 20});
   Lab lab;
   Pair pair(lab);
@@ -233,7 +233,7 @@ TEST_F(RawTransfer, ChannelsWakeOnceForEachRequest) {
   pollfd entry = {pair.server->comp()->fd, POLLIN, 0};
   for (int i = 0; i < 4; ++i) ASSERT_EQ(pair.server->receive(0, 0, 8), 0);
   ASSERT_EQ(pair.client.send(1, 0, 8), 0);
-  EXPECT_EQ(poll(&entry, 1, 0), 0) << "nobody asked";
+  EXPECT_EQ(poll(&entry, 1, 0), 0) << "no notification was requested";
   ASSERT_EQ(ibv_req_notify_cq(pair.server->cq(), 1), 0);
   ASSERT_EQ(pair.client.send(1, 0, 8), 0);
   EXPECT_EQ(poll(&entry, 1, 0), 0) << "not solicited";
@@ -300,7 +300,7 @@ TEST_F(RawTransfer, LimitsOfTheDeviceAreReached) {
 
 using RawTransferDeathTest = RawTransfer;
 
-TEST_F(RawTransferDeathTest, UseAfterDestructionIsNamed) {
+TEST_F(RawTransferDeathTest, UseAfterDestructionIsReported) {
   EXPECT_DEATH(
       {
         Lab lab;

@@ -17,9 +17,9 @@
 
 namespace ends {
 
-inline constexpr size_t kLong = 1 << 20;  // read by its receiver out of its sender's memory
+inline constexpr size_t kLong = 1 << 20;  // bytes; a rendezvous, which the receiver reads from the sender's memory
 
-// An endpoint that talks to itself, both ends of the connection being its own, unless it is told of another one.
+// An endpoint that talks to itself, over a connection with both ends here, unless meet() names another one.
 class ReliableEnd {
  public:
   bool open() {
@@ -45,7 +45,7 @@ class ReliableEnd {
     if (error == 0) error = fi_enable(ep_);
     return error == 0 && meet(*this);
   }
-  // Whom to talk to from now on.
+  // Sets the peer.
   bool meet(const ReliableEnd& other) {
     char name[64];
     size_t len = sizeof name;
@@ -74,7 +74,7 @@ class ReliableEnd {
   int sent() { return outcome(&contexts_[1], std::chrono::seconds(10)); }
   bool has_sent() const { return outcomes_.count(const_cast<fi_context2*>(&contexts_[1])) != 0; }
   bool has_received() const { return outcomes_.count(const_cast<fi_context2*>(&contexts_[0])) != 0; }
-  // The same for a receive whose message may have been lost on its way: what does not come is cancelled.
+  // The same for a receive whose message may have been lost: cancels the receive if no message arrives.
   int received_or_cancelled() {
     const int result = outcome(&contexts_[0], std::chrono::milliseconds(200));
     if (result != -1) return result;

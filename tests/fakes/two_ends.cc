@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// See two_ends.h.
+// A client and a server on the fakes; see two_ends.h.
 #include "two_ends.h"
 
 #include <rdma/fi_domain.h>
@@ -103,7 +103,7 @@ bool End::post_rma(End& target, bool read) {
 }
 
 void End::settle(TwoEnds& all, void* context, bool success) {
-  if (!context && !success && injected) return;  // fi_inject has no context, but its failure is told
+  if (!context && !success && injected) return;  // fi_inject has no context, but its failure is reported
   const auto at = static_cast<fi_context2*>(context) - contexts_.data();
   if (at < 0 || static_cast<size_t>(at) >= open_.size())
     return all.complain(std::string(name) + ": a completion of an unknown context");
@@ -224,7 +224,7 @@ void TwoEnds::read_events(End& end) {
   uint32_t event = 0;
   const ssize_t rc = fi_eq_read(end.eq, &event, buffer.bytes, sizeof buffer.bytes, 0);
   const auto check = [&](fid_t fid) {
-    if (!end.ep || fid != &end.ep->fid) complain(std::string(end.name) + ": an event of something that is closed");
+    if (!end.ep || fid != &end.ep->fid) complain(std::string(end.name) + ": an event of a closed object");
     if (end.terminals) complain(std::string(end.name) + ": an event after the terminal one");
   };
   if (rc == -FI_EAVAIL) {

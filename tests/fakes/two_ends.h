@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A client and a server of one fabric on the verbs provider, written so that any call may fail: what cannot go on is
-// given up, and everything is closed in the end. It keeps the books that every scenario must balance:
+// A client and a server of one fabric on the verbs provider, written so that any call may fail: a part that cannot
+// continue is abandoned, and everything is closed at the end. It keeps the accounts that every scenario must balance:
 //   posted = completed + failed + cancelled, each operation once;
 //   exactly one terminal event for each endpoint that was started and not closed before it;
-//   nothing lives afterwards in the fakes; nothing takes longer than it may.
+//   no object of the fakes remains; nothing exceeds its time limit.
 #pragma once
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -23,8 +23,8 @@ struct Options {
   bool shared_receives = false;
   int connect_timeout_ms = 400;
   bool server_rejects = false;
-  uint8_t dscp = 0;            // of the traffic class; 0: none is asked for
-  bool iwarp = false;          // the device is to be of that kind
+  uint8_t dscp = 0;            // of the traffic class; 0: none requested
+  bool iwarp = false;          // the device uses iWARP
   bool native = false;         // InfiniBand addresses: FI_SOCKADDR_IB
   size_t queue_entries = 256;  // of each completion queue
   int receives = 4;            // posted at each end before it connects
@@ -32,7 +32,7 @@ struct Options {
 
 class TwoEnds;
 
-// One endpoint with its queues, and its books.
+// One endpoint with its queues and its accounts.
 class End {
  public:
   const char* name = "";
@@ -48,11 +48,11 @@ class End {
   int connected = 0, terminals = 0;
   int error = 0;  // of an error event
   size_t posted = 0, completed = 0, failed = 0;
-  size_t shared = 0;     // receives of the shared context: one that no message took has no queue to be reported in
-  std::string data;      // the peer's, with FI_CONNECTED or its rejection
-  std::string sentence;  // of an error event
-  int native_error = 0;  // likewise
-  std::vector<std::string> history;  // what happened, for messages
+  size_t shared = 0;                 // receives of the shared context; unused ones are reported in no queue
+  std::string data;                  // the peer's, with FI_CONNECTED or its rejection
+  std::string sentence;              // of an error event
+  int native_error = 0;              // likewise
+  std::vector<std::string> history;  // events so far, for the verdict
 
   bool established() const { return connected && !terminals && !closed; }
   bool over() const { return !started || terminals || closed; }
@@ -83,11 +83,11 @@ class TwoEnds {
   TwoEnds(const TwoEnds&) = delete;
   TwoEnds& operator=(const TwoEnds&) = delete;
 
-  // The parts of a conversation. Each returns whether to go on.
+  // The parts of a conversation. Each returns whether to continue.
   bool open();     // fabric, domain, queues, a listener
   bool connect();  // the client's endpoint, receives, fi_connect
   void transfer();
-  void close();  // everything, in order; balances the books
+  void close();  // everything, in order; balances the accounts
 
   // The whole conversation: connect, transfer, end, close.
   void run();
@@ -95,10 +95,10 @@ class TwoEnds {
   void poll();  // reads every queue once; the server answers requests
   bool wait(const std::function<bool()>& done, int milliseconds = 5000);
   bool quiet() const { return client.over() && server.over(); }
-  // After it no terminal event may be missing.
+  // Waits for the terminal events; complains if one is missing.
   void expect_ended(int milliseconds = 5000);
 
-  // What was wrong, a line each; empty if nothing.
+  // The failures, one per line; empty: none.
   std::string verdict() const;
   void complain(const std::string& what) { complaints_ += what + "\n"; }
 
@@ -110,7 +110,7 @@ class TwoEnds {
   fi_info* info = nullptr;
   bool request_seen = false;
   std::string request_data;
-  bool answer_requests = true;  // else they wait in `requests`
+  bool answer_requests = true;  // false: they wait in `requests`
   std::vector<fi_info*> requests;
   void answer(fi_info* request);
   void close_listener();

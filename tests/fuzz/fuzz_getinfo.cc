@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // fi_getinfo with any hints, node, service, flags and version, over the real tcp provider; fi_getinfo(3). Names are
-// resolved numerically only. Whatever comes back must be complete, printable and copyable.
+// resolved numerically only. Every result must be complete, printable and copyable.
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
@@ -10,7 +10,7 @@
 #include "core/registry.h"
 #include "input.h"
 #include "objects/info.h"
-#include "tcp/provider.h"
+#include "tcp/entry.h"
 
 namespace weft::core {
 
@@ -25,7 +25,7 @@ namespace {
 
 using weft::fuzz::Input;
 
-// Most bytes of most hints are zero in real life; a structure is taken whole only now and then, else one word of it.
+// Most bytes of real hints are zero: the input rarely fills a whole structure, mostly one word of it.
 template <class T>
 void fill(Input& input, T& structure) {
   if (input.take_flag()) return input.take_bytes(&structure, sizeof structure);
@@ -46,7 +46,7 @@ void* address_or_null(Input& input, std::size_t& size) {
   return address;
 }
 
-// Pointers are replaced by valid ones: a caller that passes wild pointers is beyond help.
+// Pointers are replaced by valid ones: wild pointers are out of scope.
 weft::InfoPtr make_hints(Input& input) {
   weft::InfoPtr hints(weft::allocate_info());
   hints->caps = input.take<uint64_t>();

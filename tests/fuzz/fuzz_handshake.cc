@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connection messages from a peer that sends whatever it likes, to a listener and to an endpoint that is connecting;
-// spec: prov/tcp/cm_message.h. No input may crash, leak a descriptor or keep anything from being closed.
+// Connection messages with arbitrary bytes, to a listener and to an endpoint that is connecting; spec:
+// prov/tcp/connection/cm_message.h. No input may crash, leak a descriptor or prevent a close.
 #include "wire_target.h"
 
 using namespace weft;
@@ -8,7 +8,7 @@ using namespace weft::fuzz;
 
 namespace {
 
-// The application asks, the peer answers with the input.
+// The application connects, the peer answers with the input.
 void answer(Input& input, Application& application) {
   UniqueFd listener(tcp::net::open_stream(AF_INET));
   sockaddr_in name{};
@@ -35,7 +35,7 @@ void answer(Input& input, Application& application) {
   WEFT_FUZZ_CHECK(reports == 1);
 }
 
-// The peer asks with the input; what is a request is accepted or rejected.
+// The peer connects with the input; a valid request is accepted or rejected.
 void ask(Input& input, Application& application) {
   const bool accept = input.take_flag();
   UniqueFd peer = application.dial();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Whatever a peer may say to a reliable datagram endpoint over an established connection: packets of every type with
-// any contents, answers to messages that it was sent and to others; spec: prov/rxm/packet.h. Receives of several kinds
-// are posted, memory is exposed, long and short messages are on their way to the peer. No input may crash, write
-// outside the buffers, leak, leave an operation without an end or end one twice.
+// Arbitrary packets to a reliable-datagram endpoint over an established connection: every type with any contents,
+// answers to messages that were sent and to others; spec: prov/rxm/messages/packet.h. Receives of several kinds are
+// posted, memory is exposed, long and short messages are on their way to the peer. No input may crash, write outside
+// the buffers, leak, or complete an operation never or twice.
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 
-#include "rxm/packet.h"
+#include "rxm/messages/packet.h"
 #include "victim.h"
 #include "wire_target.h"
 
@@ -20,9 +20,9 @@ namespace {
 constexpr std::size_t kEager = 16384;
 constexpr std::size_t kPacket = sizeof(rxm::PacketHeader) + kEager;
 constexpr int kRounds = 4;
-constexpr int kRoundsForEvents = 1200;  // connections are looked at every thousandth time
+constexpr int kRoundsForEvents = 1200;  // connections are polled every thousandth time
 
-// The peer: a connected endpoint beneath that says what the input says.
+// The peer: a connected endpoint of the lower provider that sends the input.
 class Attacker {
  public:
   explicit Attacker(Victim& victim) : victim_(victim) {
@@ -32,7 +32,7 @@ class Attacker {
   }
   sockaddr_in name() { return application_.listening_at(); }
 
-  // True when connected. `said`: what the input wants to be different about us.
+  // True when connected. `said`: connection data that the input changed.
   bool connect(Input& input) {
     rxm::ConnectData said;
     said.eager_limit = kEager;
@@ -63,7 +63,7 @@ class Attacker {
     return wait_until_connected();
   }
 
-  // Receives what the victim sends, so that answers can bear the right number.
+  // Receives the victim's packets, so that answers can carry the right number.
   void listen() {
     for (auto& buffer : incoming_)
       (void)fi_recv(application_.ep, buffer.data(), buffer.size(), nullptr, FI_ADDR_UNSPEC, &buffer);
@@ -93,7 +93,7 @@ class Attacker {
       header.op.flags = kind & 16 ? static_cast<std::uint32_t>(FI_REMOTE_CQ_DATA) : 0;
       std::memcpy(bytes, &header, sizeof header);
       std::byte* body = bytes + sizeof header;
-      if (kind & 32) {  // ranges, of our memory or of the victim's
+      if (kind & 32) {  // ranges of the peer's memory or of the victim's
         std::uint64_t words[13] = {};
         const std::size_t count = input.take<std::uint8_t>() % 5;
         for (std::size_t i = 0; i < count; ++i) {
@@ -161,7 +161,7 @@ class Attacker {
   std::array<std::array<char, kPacket>, 4> incoming_;
   std::deque<std::vector<std::byte>> said_;
   std::uint64_t heard_ = 0;      // the last number
-  std::uint64_t announced_ = 0;  // that of a long message
+  std::uint64_t announced_ = 0;  // a long message's number
   Application application_;
 };
 
@@ -179,7 +179,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tcp::sim::reset({.capacity = std::size_t{1} << 20});
   {
     WEFT_FUZZ_CHECK(setenv("FI_OFI_RXM_USE_RNDV_WRITE", size != 0 && (data[size - 1] & 1) != 0 ? "1" : "0", 1) == 0);
-    // Direct reads are between two processes of the machine; here the other one is simulated, and so is every socket.
+    // Direct reads need two processes on one machine; here the peer and all sockets are simulated.
     WEFT_FUZZ_CHECK(setenv("FI_OFI_RXM_DIRECT_READ", "0", 1) == 0);
     Victim victim("tcp;ofi_rxm", FI_ATOMIC);
     {
@@ -193,7 +193,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const bool connected = calls ? attacker->connect(input) : attacker->accept(input);
       if (connected) {
         attacker->listen();
-        take_turns(victim, *attacker);  // so that answers can be given to what it sends
+        take_turns(victim, *attacker);  // so that the attacker can answer the victim's packets
         while (!input.empty()) {
           attacker->say_one(input);
           take_turns(victim, *attacker);
@@ -201,7 +201,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         attacker->leave();
       }
     }
-    // The peer is gone: what was sent to it fails, what never came is cancelled, and nothing is left.
+    // The peer is gone: transmits fail, receives are cancelled, and nothing is left.
     for (int i = 0; i < 2 * kRoundsForEvents; ++i) victim.drive();
     victim.cancel();
     for (int i = 0; i < kRoundsForEvents && victim.outstanding() != 0; ++i) victim.drive();

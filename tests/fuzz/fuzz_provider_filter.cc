@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What users write in FI_PROVIDER, FI_PROVIDER_PATH, libfabric.conf and hints->fabric_attr->prov_name: any text must be
-// taken, and must mean what its syntax says; fabric(7), fi_fabric(3).
+// Arbitrary text in FI_PROVIDER, FI_PROVIDER_PATH, libfabric.conf and hints->fabric_attr->prov_name: it must be
+// accepted and interpreted according to its syntax; fabric(7), fi_fabric(3).
 #include <algorithm>
 #include <cctype>
 
@@ -33,7 +33,7 @@ void check_filter(const std::string& text, const std::string& name) {
   WEFT_FUZZ_CHECK(filter.negated() == text.starts_with('^'));
   WEFT_FUZZ_CHECK(filter.allows(name) == NameFilter(in_capitals(text).c_str()).allows(in_capitals(name)));
   if (!filter.negated()) WEFT_FUZZ_CHECK(filter.allows(name) != NameFilter(("^" + text).c_str()).allows(name));
-  // A result that is let through must have had its core there.
+  // A result that passes must include its core provider.
   const std::string core = name.substr(0, name.find(';'));
   if (filter.allows(name)) WEFT_FUZZ_CHECK(filter.may_need(core));
 }
@@ -44,7 +44,7 @@ void check_hint(const std::string& text, const std::string& name) {
   WEFT_FUZZ_CHECK(!hint.selects(name, ProviderKind::kUtility, kCoresOnly));
   WEFT_FUZZ_CHECK(!ProviderHint((text + ";^" + name).c_str()).selects(name, ProviderKind::kCore, 0) ||
                   name.find(';') != std::string::npos);
-  // One name, and it answers: then it is that name, in any case.
+  // A single name that matches must be that name, ignoring case.
   if (answers && hint.names().size() == 1) WEFT_FUZZ_CHECK(equal_ignoring_case(hint.names().front(), name));
 }
 

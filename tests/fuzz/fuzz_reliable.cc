@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Whatever a peer may say to tcp's own reliable datagrams: in its request for a connection or in its answer to ours,
-// and then in messages, announcements, clearances, accesses to memory, atomic operations and farewells; spec:
-// prov/tcp/reliable_greeting.h, prov/tcp/data_header.h. No input may crash, write outside the buffers, leak, leave an
-// operation without an end or end one twice.
+// Arbitrary bytes to tcp's own reliable datagrams: in connection requests and answers, and then in messages,
+// announcements, clearances, remote memory accesses, atomic operations and idle-close messages; spec:
+// prov/tcp/reliable/greeting.h, prov/tcp/stream/data_header.h. No input may crash, write outside the buffers, leak, or
+// complete an operation never or twice.
 #include <cstdlib>
 
-#include "tcp/data_header.h"
-#include "tcp/reliable_greeting.h"
+#include "tcp/reliable/greeting.h"
+#include "tcp/stream/data_header.h"
 #include "victim.h"
 #include "wire_target.h"
 
@@ -18,7 +18,7 @@ namespace {
 constexpr int kRounds = 3;
 constexpr int kRoundsToTheEnd = 400;
 
-// The peer is nothing but a socket.
+// The peer is a plain socket.
 class Attacker {
  public:
   explicit Attacker(Victim& victim) : victim_(victim) {
@@ -66,11 +66,11 @@ class Attacker {
     if (header.op == tcp::Op::kReadRequest || header.op == tcp::Op::kAnnouncement) header.payload = 0;
     std::byte bytes[tcp::kMaxHeaderSize];
     send({bytes, tcp::encode(header, bytes)});
-    // As much of the payload as is said, or less: then the next words are part of it.
+    // The announced payload length, or less: then the next headers are read as payload.
     const std::vector<std::byte> payload(std::min<std::uint64_t>(header.payload, (kind & 32) != 0 ? 300'000 : 512));
     send(payload);
   }
-  // An atomic operation, or an answer to one; nearly right, so that it gets far.
+  // An atomic operation or a response to one; nearly valid, so that it passes most checks.
   void say_atomic(Input& input, std::uint8_t kind) {
     tcp::DataHeader header;
     header.op = (kind & 64) != 0 ? tcp::Op::kAtomicAnswer : tcp::Op::kAtomic;
@@ -86,7 +86,7 @@ class Attacker {
     }
     header.payload = (kind & 8) != 0 ? input.take<std::uint16_t>() : std::uint64_t{kind % 8u} * 8;
     std::byte bytes[tcp::kMaxHeaderSize];
-    if (header.size() > sizeof bytes) header.flags = 0;  // there is no such header to be made
+    if (header.size() > sizeof bytes) header.flags = 0;  // such a header cannot be encoded
     send({bytes, tcp::encode(header, bytes)});
     send(std::vector<std::byte>(std::min<std::uint64_t>(header.payload, 20'000), std::byte{1}));
   }
@@ -147,7 +147,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       for (int i = 0; i < kRounds; ++i) victim.drive();
       attacker.leave();
     }
-    // The peer is gone: what was sent to it fails, what never came is cancelled, and nothing is left.
+    // The peer is gone: transmits fail, receives are cancelled, and nothing is left.
     for (int i = 0; i < kRoundsToTheEnd; ++i) {
       victim.drive();
       if (i % 10 == 9) tcp::sim::advance(std::chrono::milliseconds(1000));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Whatever a peer may send over an established connection: data headers, payloads, acknowledgements; spec:
-// prov/tcp/data_header.h. Receives of every kind are posted, a region is exposed, reads and acknowledged sends are
-// outstanding. No input may crash, write outside the buffers, leak, or complete an operation twice.
+// Arbitrary bytes over an established connection: data headers, payloads, acknowledgements; spec:
+// prov/tcp/stream/data_header.h. Receives of every kind are posted, a region is exposed, reads and acknowledged sends
+// are outstanding. No input may crash, write outside the buffers, leak, or complete an operation twice.
 #include "wire_target.h"
 
 #include <rdma/fi_rma.h>
@@ -18,7 +18,7 @@ constexpr std::size_t kReceives = 6;
 constexpr std::size_t kRegion = 512;
 constexpr std::uint64_t kKey = 7;
 
-// Buffers of their own, so that the address sanitizer sees a byte too many.
+// Separate buffers, so that the address sanitizer detects every overrun.
 struct Buffers {
   std::vector<std::vector<char>> receives;
   std::vector<char> region = std::vector<char>(kRegion);
@@ -81,7 +81,7 @@ int drain(Application& application) {
       WEFT_FUZZ_CHECK(fi_cq_readerr(application.cq, &error, 0) == 1);
       completed += error.op_context != nullptr;
     } else {
-      completed += entry.op_context != nullptr;  // remote writes with data have none
+      completed += entry.op_context != nullptr;  // null for remote writes with data
     }
   }
 }

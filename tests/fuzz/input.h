@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The bytes a fuzzer is given, taken apart from the front. What is asked for beyond the end is zero or empty, so every
-// input means something.
+// A fuzzer's input, consumed from the front. Reads beyond the end return zero or nothing, so every input is valid.
 #pragma once
 
 #include <algorithm>

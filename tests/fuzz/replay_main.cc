@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Runs a fuzzer over the files of the folders it is given, where the compiler has no libFuzzer. Fails if there are
-// none.
+// Runs a fuzzer over the files of the given folders, for compilers without libFuzzer. Fails if there are no files.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

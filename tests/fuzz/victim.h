@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// An endpoint of reliable datagrams that fuzzers attack: receives of several kinds are posted, memory is exposed, long
-// and short messages are on their way to the peer. Every operation ends once; fi_endpoint(3) (FI_EP_RDM).
+// A reliable-datagram endpoint that fuzzers attack: receives of several kinds are posted, memory is exposed, long and
+// short messages are on their way to the peer. Every operation completes once; fi_endpoint(3) (FI_EP_RDM).
 #pragma once
 
 #include <netinet/in.h>
@@ -19,12 +19,12 @@
 
 namespace weft::fuzz {
 
-// The endpoint that is attacked.
+// The attacked endpoint.
 class Victim {
  public:
   static constexpr std::size_t kExposed = 256;
 
-  // `more`: capabilities that it needs beside messages and access to memory.
+  // `more`: capabilities beside messages and remote memory access.
   explicit Victim(const char* provider, std::uint64_t more = 0) {
     fi_info* hints = fi_allocinfo();
     hints->ep_attr->type = FI_EP_RDM;
@@ -105,7 +105,7 @@ class Victim {
       ended(entry.op_context);
     }
   }
-  // Cancels what waits for messages that never came.
+  // Cancels the receives that no message filled.
   void cancel() {
     for (std::vector<char>& buffer : buffers_)
       if (!buffer.empty()) fi_cancel(&ep_->fid, &buffer);
@@ -117,8 +117,8 @@ class Victim {
     if (context == nullptr) return;  // a peer's write with data
     ++ended_;
     auto& buffer = *static_cast<std::vector<char>*>(context);
-    WEFT_FUZZ_CHECK(!buffer.empty());  // else it has ended before
-    std::vector<char>().swap(buffer);  // and nobody may write to it any more
+    WEFT_FUZZ_CHECK(!buffer.empty());  // else it completed before
+    std::vector<char>().swap(buffer);  // later writes to it are errors
   }
 
   InfoPtr info_;

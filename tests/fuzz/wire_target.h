@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the wire fuzzers throw bytes at: one application's tcp objects on the simulated network (tests/sim), and a peer
-// that is nothing but a socket. One thread.
+// Target of the wire fuzzers: one application's tcp objects on the simulated network (tests/sim), and a peer that is a
+// plain socket. One thread.
 #pragma once
 
 #include <netinet/in.h>
@@ -19,13 +19,13 @@
 #include "input.h"
 #include "objects/info.h"
 #include "sim/network.h"
-#include "tcp/cm_message.h"
-#include "tcp/provider.h"
+#include "tcp/connection/cm_message.h"
+#include "tcp/entry.h"
 #include "tcp/socket.h"
 
 namespace weft::fuzz {
 
-// A fabric with everything an endpoint needs, and a listening passive endpoint. Destruction must find nothing in use.
+// A fabric with everything an endpoint needs, and a listening passive endpoint. Nothing may be in use at destruction.
 class Application {
  public:
   Application() {
@@ -98,7 +98,7 @@ class Application {
   fid_mr* mr = nullptr;
 };
 
-// What the input says next, to the peer: a length, then so many bytes.
+// Sends the next part of the input to the peer: a length, then that many bytes.
 inline void say(Input& input, int peer) {
   std::byte bytes[255];
   const std::size_t len = input.take<std::uint8_t>();

@@ -75,7 +75,7 @@ struct Remote {
   uint64_t address, key;
 };
 
-// One operation on fresh values; prints them as they are afterwards and what was fetched.
+// One operation on fresh values; prints the values afterwards and the fetched ones.
 void apply(Peer& peer, const Remote& at, fi_datatype type, fi_op op, int kind) {
   static constexpr const char* kKinds[] = {"update", "fetch", "compare"};
   static constexpr uint64_t kFlags[] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};
@@ -91,7 +91,7 @@ void apply(Peer& peer, const Remote& at, fi_datatype type, fi_op op, int kind) {
   void* const context = &peer.context;
   int error =
       peer.run([&] { return fi_write(peer.ep, target, kCount * size, nullptr, at.peer, at.address, at.key, context); });
-  // A read behind it: the write may have completed before it was made.
+  // A read behind it: the write may have completed before it was carried out.
   if (error == 0)
     error = peer.run(
         [&] { return fi_read(peer.ep, target, kCount * size, nullptr, at.peer, at.address, at.key, context); });
@@ -128,7 +128,7 @@ int serve() {
 int ask(const char* hex, const char* address, const char* key) {
   Peer peer(kCaps, kRegion);
   const Remote at{peer.insert(hex), std::strtoull(address, nullptr, 10), std::strtoull(key, nullptr, 10)};
-  // Of greater elements release 1.17 offers none, and a peer that asks for them ends it.
+  // Release 1.17 has no operations on larger elements, and ends when a peer requests one.
   for (int type = FI_INT8; type <= FI_FLOAT_COMPLEX; ++type)
     for (int op = FI_MIN; op <= FI_MSWAP; ++op)
       for (int kind = 0; kind < 3; ++kind)

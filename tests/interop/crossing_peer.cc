@@ -26,7 +26,7 @@ void tell(const std::string& line) {
   const std::string bytes = line + "\n";
   if (write(STDOUT_FILENO, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) fail("write", -FI_EIO);
 }
-// `progress`: meanwhile, because the other end may need us.
+// Makes progress meanwhile, because the other end may need this one.
 std::string hear(ReliableEnd& end, bool progress = true) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   std::string line;
@@ -45,7 +45,7 @@ std::string hear(ReliableEnd& end, bool progress = true) {
   fail("the other process", -FI_ETIMEDOUT);
 }
 
-// Returns at a moment soon after both have come here; the follower is early or late by a bit.
+// Returns at a moment soon after both ends have reached this point; the follower is early or late by a bit.
 void meet(ReliableEnd& end, bool leads, unsigned round) {
   uint64_t moment = 0;
   if (leads) {

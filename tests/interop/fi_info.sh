@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# fi_info.sh LIBRARY_FOLDER: the distribution's unmodified fi_info on our library, with the options people use.
+# fi_info.sh LIBRARY_FOLDER: the distribution's unmodified fi_info on weft, with common options.
 set -u
 . "$(dirname "$0")/stock.sh"
 need_program /usr/bin/fi_info
@@ -15,7 +15,7 @@ expect() {
   grep -Eq "$pattern" "$scratch/out" || { cat "$scratch/out"; fail "fi_info $* does not print $pattern"; }
 }
 
-# refuse OPTION...: fi_info finds nothing and says so.
+# refuse OPTION...: fi_info finds nothing and reports that.
 refuse() {
   if timeout 30 /usr/bin/fi_info "$@" >"$scratch/out" 2>&1; then fail "fi_info $* found something"; fi
 }

@@ -14,7 +14,7 @@ for option in "$@"; do
 done
 address=127.0.0.1
 for option in "$@"; do [ "$option" = -6 ] && address=::1; done
-control=$((20000 + $$ % 12000))  # below the ephemeral ports; the program insists on a port number of its own
+control=$((20000 + $$ % 12000))  # below the ephemeral ports; the program requires a port number
 
 on() {
   library=$1
@@ -33,7 +33,7 @@ on() {
   esac
 }
 
-# listening PORT: somebody of this machine listens there (both address families).
+# listening PORT: a process of this machine listens there (both address families).
 listening() { grep -qi ":$(printf %04x "$1") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null; }
 
 (on "$server_library" timeout 100 /usr/bin/fi_pingpong -B $control "$@" >"$scratch/server" 2>&1) &

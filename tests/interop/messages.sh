@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# messages.sh PEER LIBRARY [native|longest|verbs PLUGINS]: what PEER (messages_peer, rma_peer) exchanges, between two ends
+# messages.sh PEER LIBRARY [native|longest|verbs PLUGINS]: the messages of PEER (messages_peer, rma_peer), between two
+# ends
 # on the library in the folder and on the distribution's, each in both roles: over ofi_rxm with long messages read by
 # their receiver and written by their sender; with "native" over tcp itself, which the distribution's release 1.17 calls
 # net; with "verbs" over that, in the lab (RXE_ADDRESS), with PLUGINS the folder of ours. "longest": one of 256 MiB.
@@ -64,10 +65,10 @@ case $mode in
     ;;
   verbs)
     export RELIABLE_ADDRESS="$RXE_ADDRESS" FI_PROVIDER=verbs,ofi_rxm MESSAGES_LIMIT=100
-    export FI_UNIVERSE_SIZE=4  # libfabric asks for completion queues in proportion, longer than Soft-RoCE has
-    # How many sends the device has carried out.
+    export FI_UNIVERSE_SIZE=4  # libfabric's completion queues grow in proportion, beyond the length that Soft-RoCE has
+    # The number of sends that the device has carried out.
     sends() { cat "/sys/class/infiniband/$RXE_DEVICE/ports/1/hw_counters/rdma_sends"; }
-    # 20 messages of a direction, which go in 8 pieces each; by rendezvous it would be 2 packets each.
+    # 20 messages of a direction, in 8 segments each; rendezvous would be 2 packets each.
     export MESSAGE_SIZES=131072 MESSAGES_AT_ONCE=10
     for pair in "$library:" ":$library"; do
       before=$(sends)
@@ -87,11 +88,11 @@ case $mode in
     ;;
 esac
 
-# On libfabric both ends must have the same; a receiver of ours decides alone.
+# On libfabric both ends must have the same; a receiver on weft decides alone.
 for write in 0 1; do
   export FI_OFI_RXM_USE_RNDV_WRITE=$write
   for pair in ":" "$library:" ":$library" "$library:$library"; do run "${pair%:*}" "${pair#*:}"; done
 done
-# Between two of ours too, without the shorter way that there is within a host.
+# Between two weft ends too, without the shorter way within a host.
 export FI_OFI_RXM_DIRECT_READ=0
 run "$library" "$library"

@@ -13,7 +13,7 @@
 
 namespace {
 
-// Around what may be injected, what fits a packet, what goes in pieces of such packets.
+// Around the limits of injection, of a packet, and of segmented messages.
 constexpr char kSizes[] = "0 1 64 65 128 129 16383 16384 16385 16448 16449 100000 131071 131072 131073 1048577";
 constexpr uint64_t kGo = 1000, kIntroduction = 1001;
 
@@ -28,7 +28,7 @@ const char* setting(const char* name, const char* otherwise) {
 }
 const size_t kAtOnce = std::strtoul(setting("MESSAGES_AT_ONCE", "5"), nullptr, 10);
 
-// What a message consists of, again and again.
+// The repeated contents of a message.
 std::vector<char> block_of(uint64_t tag, size_t size) {
   std::vector<char> block(131'071);
   for (size_t at = 0; at < block.size(); ++at) block[at] = static_cast<char>(tag * 31 + size + at * 7 + (at >> 9));
@@ -39,12 +39,12 @@ void for_each_block(size_t len, size_t block, Visit visit) {
   for (size_t at = 0; at < len; at += block) visit(at, std::min(block, len - at));
 }
 
-// Messages that are under way together differ in length.
+// Messages that are outstanding together differ in length.
 size_t length_of(size_t size, uint64_t tag) {
   return size == 0 ? 0 : size - std::min<size_t>(size - 1, 7 * tag);
 }
 
-// Its completion is one more to wait for.
+// Its completion is an additional one.
 void tell(ReliableEnd& end, fi_addr_t peer, uint64_t tag, const void* bytes, size_t len) {
   const ssize_t rc = end.post([&] { return fi_tsend(end.ep, bytes, len, nullptr, peer, tag, &end.context); });
   if (rc != 0) fail("fi_tsend", rc);
@@ -85,7 +85,7 @@ void send_all(ReliableEnd& end, fi_addr_t peer, size_t size, bool expected) {
   wait_for_all(end, kAtOnce + (expected ? 0 : 1), "a send");
 }
 
-// `expected`: the receives are there first.
+// `expected`: the receives are posted first.
 void receive_all(ReliableEnd& end, fi_addr_t peer, size_t size, bool expected) {
   std::vector<Slot> slots(kAtOnce);
   if (!expected) hear(end, kGo, nullptr, 0);
@@ -114,7 +114,7 @@ void receive_all(ReliableEnd& end, fi_addr_t peer, size_t size, bool expected) {
   }
 }
 
-// Only these roles take messages that they did not expect: release 1.17's net does not get several right.
+// Only these roles receive unexpected messages: release 1.17's net does not handle several correctly.
 bool takes_unexpected(const char* role) {
   const char* roles = std::getenv("TAKE_UNEXPECTED");
   return roles == nullptr || std::strstr(roles, role) != nullptr;
@@ -139,7 +139,7 @@ int serve() {
   hear(end, kIntroduction, name, sizeof name - 1);
   const fi_addr_t peer = end.insert(name);
   play(end, peer, false);
-  tell(end, peer, kGo, nullptr, 0);  // the last to send: nothing of ours needs the other end any more
+  tell(end, peer, kGo, nullptr, 0);  // the last one to send: this end needs the other no more
   wait_for_all(end, 1, "the end");
   return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the MPI programs of these tests have in common: who this rank is (main sets it), and a check that ends the whole
-// job with the line that does not hold.
+// Shared by the MPI programs of these tests: the rank of this process (main sets it), and a check that ends the whole
+// job with the failed line.
 #pragma once
 
 #include <mpi.h>

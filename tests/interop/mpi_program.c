@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What an MPI program does, with every result checked: point-to-point in all its forms and sizes, all collectives, one-
-// sided communication, communicators. Any number of ranks from 2 on; prints "all right" on rank 0, or says what went
-// wrong and aborts.
+// The operations of an MPI program, with every result checked: point-to-point in all its forms and sizes, all
+// collectives, one- sided communication, communicators. Any number of ranks from 2 on; prints "all right" on rank 0, or
+// says what went wrong and aborts.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static void wildcards_and_probes(void) {
   } else {
     MPI_Send(&value, 1, MPI_INT, 0, rank, MPI_COMM_WORLD);
   }
-  MPI_Barrier(MPI_COMM_WORLD);  // what follows is not for the wildcards
+  MPI_Barrier(MPI_COMM_WORLD);  // later messages are not for the wildcards
   const int sizes[] = {17, 50000};
   for (int i = 0; i < 2; ++i) {
     static unsigned char bytes[50000];
@@ -110,7 +110,7 @@ static void wildcards_and_probes(void) {
       MPI_Recv(bytes, size, MPI_BYTE, status.MPI_SOURCE, 40, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       while (!flag) MPI_Improbe(1, 41, MPI_COMM_WORLD, &flag, &message, &status);
       MPI_Iprobe(1, 41, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-      CHECK(!flag);  // it is ours alone now
+      CHECK(!flag);  // only this rank receives it now
       memset(bytes, 0, sizeof bytes);
       MPI_Mrecv(bytes, sizes[i], MPI_BYTE, &message, &status);
       CHECK(holds(bytes, sizes[i], 9));
@@ -119,7 +119,7 @@ static void wildcards_and_probes(void) {
   }
 }
 
-// Whoever has a message by a matched probe receives it later, several at once, whatever else arrives.
+// A message of a matched probe is received later, several at once, whichever others arrive.
 static void matched_probes(void) {
   enum { kSizes = 3, kMost = 300000 };
   static const int kLengths[kSizes] = {10, 20000, kMost};
@@ -247,7 +247,7 @@ static void collectives(MPI_Comm comm) {
   free(all);
   free(mine);
   free(ones);
-  // Long ones, and those that do not block.
+  // Long ones, and non-blocking ones.
   enum { kLong = 200000 };
   double* in = malloc(sizeof(double) * kLong);
   double* out = malloc(sizeof(double) * kLong);
@@ -296,7 +296,7 @@ static void collectives_of_parts(MPI_Comm comm) {
   memset(all, 0xff, sizeof(int) * (size_t)total);
   MPI_Allgatherv(mine, me + 1, MPI_INT, all, counts, places, MPI_INT, comm);
   IS_WHOLE(all);
-  // To rank i go i + 1 elements, from it come me + 1; each block has room for n.
+  // Rank i gets i + 1 elements, and returns me + 1; each block has room for n.
   for (int kind = 0; kind < 2; ++kind) {
     int* back = malloc(sizeof(int) * (size_t)n);
     int* rows = malloc(sizeof(int) * (size_t)n);
@@ -324,7 +324,7 @@ static void collectives_of_parts(MPI_Comm comm) {
   free(types);
 }
 
-// Several that do not block, all under way at once.
+// Several non-blocking ones, all outstanding at once.
 static void collectives_at_once(MPI_Comm comm) {
   enum { kKinds = 7 };
   int me, n, sums[2] = {0, 0}, from_root, one = 1;
@@ -357,7 +357,7 @@ static void collectives_at_once(MPI_Comm comm) {
   free(in);
 }
 
-// Long ones that do not block, with messages of our own between them, until all are through.
+// Long non-blocking ones, with other messages between them, until all are complete.
 static void long_collectives_at_once(MPI_Comm comm) {
   enum { kKinds = 8, kLong = 20000 };
   int me, n, done = 0, echoes = 0;
@@ -415,7 +415,7 @@ static void long_collectives_at_once(MPI_Comm comm) {
   for (size_t i = 0; i < sizeof used / sizeof *used; ++i) free(used[i]);
 }
 
-// With those beside us only: on a line, whose ends have one neighbour, and on a ring that is a graph.
+// Between neighbours only: on a line, whose ends have one neighbour, and on a ring that is a graph.
 static void neighbours(void) {
   enum { kLong = 5000 };
   MPI_Comm line, ring;
@@ -461,7 +461,7 @@ static void neighbours(void) {
   MPI_Comm_free(&ring);
 }
 
-// Each rank has a window: a number that everybody adds to, a slot for each rank, and a long array.
+// Each rank has a window: a number to which all ranks add, a slot for each rank, and a long array.
 static void one_sided(void) {
   enum { kRounds = 50, kLong = 30000 };
   const int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
@@ -483,7 +483,7 @@ static void one_sided(void) {
   MPI_Get(array, kLong, MPI_LONG, next, 2 + ranks, kLong, MPI_LONG, window);
   MPI_Win_fence(0, window);
   for (int i = 0; i < kLong; ++i) CHECK(array[i] == 7L * rank + i);
-  // Everybody adds to everybody's number; locks of both kinds.
+  // All ranks add to the numbers of all; locks of both kinds.
   const long one = 1;
   for (int round = 0; round < kRounds; ++round)
     for (int to = 0; to < ranks; ++to) {
@@ -491,7 +491,7 @@ static void one_sided(void) {
       MPI_Accumulate(&one, 1, MPI_LONG, to, 0, 1, MPI_LONG, MPI_SUM, window);
       MPI_Win_unlock(to, window);
     }
-  // A ticket is drawn once by everybody, and the highest one is swapped for a mark.
+  // Each rank draws one ticket, and the highest one is swapped for a mark.
   long ticket = -1, none = -1, swapped = -1;
   MPI_Win_lock_all(0, window);
   MPI_Fetch_and_op(&one, &ticket, MPI_LONG, 0, 1, MPI_SUM, window);

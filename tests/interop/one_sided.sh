@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # one_sided.sh LIBRARY RANKS [apart]: the distribution's unmodified Open MPI runs one_sided_program.c with osc/rdma over
-# btl/ofi, which takes our tcp for it: put, get and atomic operations on reliable datagrams. "apart": each rank believes
+# btl/ofi, which uses weft's tcp: put, get and atomic operations on reliable datagrams. "apart": each rank believes
 # to be on a host of its own, so that locks go through the network as well, not through memory that ranks share.
 set -u
 . "$(dirname "$0")/stock.sh"
@@ -12,7 +12,7 @@ library=$1 ranks=$2 where="--oversubscribe -n $2"
 mpicc -Wall -o "$scratch/program" "$(dirname "$0")/one_sided_program.c" || fail "the program does not compile"
 
 if [ "${3:-}" = apart ]; then
-  # What mpirun takes for ssh. Hosts that are one may share neither scratch files nor the files of windows.
+  # The replacement of ssh for mpirun. Hosts that are one may share neither scratch files nor the files of windows.
   cat >"$scratch/agent" <<AGENT
 #!/bin/sh
 export TMPDIR=$scratch/\$1 OMPI_MCA_osc_rdma_backing_directory=$scratch/\$1
@@ -28,7 +28,7 @@ fi
 # Open MPI takes the first provider whose name begins as asked, and btl/ofi none of ofi_rxm: that one is left out.
 # run BTLS: leaves in the file "output" what it said.
 run() {
-  timeout 100 mpirun --allow-run-as-root $where -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER=^ofi_rxm \
+  timeout 400 mpirun --allow-run-as-root $where -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER=^ofi_rxm \
     --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp \
     --mca btl "$1" --mca btl_ofi_provider_include tcp --mca osc rdma --mca osc_rdma_btls ofi \
     --mca btl_base_verbose 10 "$scratch/program" >"$scratch/output" 2>&1
@@ -42,7 +42,7 @@ grep -q "all right" "$scratch/output" || fail "not all right"
 [ "$(grep -c "init of component ofi returned success" "$scratch/output")" -eq "$ranks" ] ||
   fail "not all ranks took btl/ofi"
 
-# The proof that nothing else carries it: without btl/ofi there is no window.
+# The proof that nothing else carries it: without btl/ofi no window exists.
 if run self || ! grep -q "MPI_ERR_WIN\|unreachable proc\|BTLs attempted: self" "$scratch/output"; then
   cat "$scratch/output"
   fail "osc/rdma works without btl/ofi"

@@ -38,7 +38,7 @@ static void puts_and_gets(void) {
     MPI_Win_fence(0, window);
     for (int i = 0; i < kLong; ++i) CHECK(array[i] == 7L * rank + i + round);
   }
-  // Pieces of a stride, there and here.
+  // Strided pieces at both ends.
   MPI_Datatype stride;
   MPI_Type_vector(100, 1, 3, MPI_LONG, &stride);
   MPI_Type_commit(&stride);
@@ -88,7 +88,7 @@ static void accumulations(void) {
   CHECK(memory[0] == (long)kRounds * ranks && sum == 0.5 * ranks && total == 3 * ranks);
 }
 
-// Everybody draws tickets at everybody's; nobody gets the same one, and each is drawn.
+// All ranks draw tickets at all ranks; no ticket is drawn twice, and each is drawn.
 static void tickets(void) {
   enum { kEach = 25 };
   const long one = 1;

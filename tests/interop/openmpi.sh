@@ -10,12 +10,12 @@ for program in mpicc mpirun; do
   command -v $program >/dev/null || skip "$program is not installed (packages openmpi-bin, libopenmpi-dev)"
 done
 library=$1 other=$2 ranks=$3 provider=$(echo "$4" | tr + ";") contexts=""
-# Open MPI takes the first provider whose name begins as asked: "tcp;ofi_rxm" for "tcp" too.
+# Open MPI selects the first provider whose name begins with the given one: "tcp;ofi_rxm" for "tcp" too.
 [ "$provider" != tcp ] || export FI_PROVIDER=^ofi_rxm
 [ -z "${5:-}" ] || contexts="--mca mtl_ofi_enable_sep 1 --mca mtl_ofi_num_ctxts $5"
 mpicc -Wall -o "$scratch/program" "$(dirname "$0")/mpi_program.c" || fail "the program does not compile"
 
-# on LIBRARY: what mpirun needs to start a rank there.
+# on LIBRARY: the options with which mpirun starts a rank there.
 on() {
   [ "$1" = stock ] || echo "-x LD_LIBRARY_PATH=$1"
 }

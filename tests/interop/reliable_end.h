@@ -59,7 +59,7 @@ struct ReliableEnd {
        "fi_mr_reg");
   }
 
-  // Another one in the place of one that is closed.
+  // A new endpoint in place of a closed one.
   void open_endpoint() {
     ok(fi_endpoint(domain, info, &ep, nullptr), "fi_endpoint");
     ok(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");

@@ -52,7 +52,7 @@ int serve() {
     if (!std::equal(in.begin(), in.begin() + static_cast<ptrdiff_t>(length), out.begin()))
       fail("what was read is not what was written", -FI_EIO);
   }
-  // The answer is the client's, so that nothing of ours is under way when this process ends.
+  // The client answers, so that this end has nothing outstanding when this process ends.
   check(end.run([&] { return fi_tsend(end.ep, "over", 4, nullptr, peer, kOver, &end.context); }), "telling");
   check(end.run([&] { return fi_trecv(end.ep, &said, 1, nullptr, FI_ADDR_UNSPEC, kOver, 0, &end.context); }),
         "the end");

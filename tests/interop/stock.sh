@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Sourced by the interop drivers: where the distribution's library and programs are, and how a test is skipped.
-# A skip prints its reason and ends with 77; REQUIRE (a list such as stock,rxe) that has "stock" turns it into a failure.
+# Sourced by the interop drivers: the place of the distribution's library and programs, and the skipping of tests. A
+# skip prints its reason and ends with 77; "stock" in REQUIRE (a list such as stock,rxe) turns it into a failure.
 
 skip() {
   echo "skipped: $*"
@@ -22,7 +22,7 @@ need_program() {
   done
 }
 
-# await_line FILE ERRORS: the program in the background has printed a line; ERRORS is what it said if it ends instead.
+# await_line FILE ERRORS: the program in the background has printed a line; ERRORS is its output if it ends instead.
 await_line() {
   tries=0
   until [ -s "$1" ]; do

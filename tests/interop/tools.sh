@@ -5,6 +5,9 @@
 #   serve, join       our fi_pingpong with the distribution's program and library at the other end, contents checked
 #   peer_killed       the client ends by itself, with what it measured, when the server is killed
 #   interrupted       SIGINT ends the client with what it measured
+#   calls             fi_getinfo of tcp reads no file of sysfs; needs strace
+#   options           fi_pingpong without -e takes a type that the provider has; -f and -s select fabric and address; -h ends
+#                     with the status of the distribution's programs
 set -u
 . "$(dirname "$0")/stock.sh"
 tools=$1 library=$2 case=$3
@@ -24,7 +27,7 @@ start() {
   done
 }
 
-# both SERVER CLIENT OPTION...: a whole run, at the end of which both sides are content and saw all sizes.
+# both SERVER CLIENT OPTION...: a whole run, at the end of which both sides have succeeded and printed all sizes.
 both() {
   server=$1 client=$2
   shift 2
@@ -48,12 +51,36 @@ case $case in
       "$tools/fi_info" $options >"$scratch/ours" || fail "fi_info $options"
       LD_LIBRARY_PATH=$library /usr/bin/fi_info $options >"$scratch/theirs" || fail "the distribution's fi_info $options"
       [ -s "$scratch/ours" ] || fail "fi_info $options prints nothing"
-      # What tcp's protocol is called depends on the version of the interface that the caller asks for.
+      # The name of tcp's protocol depends on the version of the interface that the caller requests.
       sed -i /protocol:/d "$scratch/ours" "$scratch/theirs"
       diff "$scratch/theirs" "$scratch/ours" || fail "fi_info $options prints something else"
     done
     "$tools/fi_info" -p nosuch 2>"$scratch/reasons" && fail "fi_info finds a provider that is not there"
-    grep -q 'provider nosuch: there is no such provider' "$scratch/reasons" || { cat "$scratch/reasons"; fail "no reason"; }
+    grep -q 'provider nosuch: no provider has this name' "$scratch/reasons" || { cat "$scratch/reasons"; fail "no reason"; }
+    ;;
+  calls)
+    command -v strace >/dev/null || skip "strace is not installed"
+    strace -f -e trace=open,openat -o "$scratch/calls" "$tools/fi_info" -p tcp -t msg >/dev/null || fail "fi_info -p tcp"
+    if grep /sys/ "$scratch/calls"; then fail "fi_getinfo reads sysfs"; fi
+    ;;
+  options)
+    both "$tools/fi_pingpong" "$tools/fi_pingpong" -p tcp -I 20 -c
+    both "$tools/fi_pingpong" "$tools/fi_pingpong" -s 127.0.0.1 -p tcp -e rdm -I 20 -c
+    fabric=$("$tools/fi_info" -p tcp -t msg -s 127.0.0.1 | sed -n 's/ *fabric: //p' | head -n 1)
+    both "$tools/fi_pingpong" "$tools/fi_pingpong" -f "$fabric" -p tcp -e msg -I 20 -c
+    start timeout 100 "$tools/fi_pingpong" -p tcp -v -s 127.0.0.1
+    timeout 100 "$tools/fi_pingpong" -p tcp -f nosuch -P $control 127.0.0.1 >"$scratch/client" 2>&1
+    status=$?
+    kill $background 2>/dev/null
+    background=
+    [ $status -eq 61 ] || { cat "$scratch/client"; fail "a client on an unknown fabric ended with $status, not 61"; }
+    for program in fi_info fi_pingpong; do
+      "$tools/$program" -h >/dev/null 2>&1
+      ours=$?
+      "/usr/bin/$program" -h >/dev/null 2>&1
+      theirs=$?
+      [ $ours -eq $theirs ] || fail "$program -h ends with $ours, the distribution's with $theirs"
+    done
     ;;
   serve) both "$tools/fi_pingpong" $stock_ping $msg ;;
   join) both $stock_ping "$tools/fi_pingpong" $msg ;;
@@ -68,7 +95,7 @@ case $case in
     status=$?
     cat "$scratch/client"
     [ $status -eq $expected ] || fail "the client ended with $status, not $expected"
-    grep -q '^64 ' "$scratch/client" || fail "what was measured is not shown"
+    grep -q '^64 ' "$scratch/client" || fail "the measurements are not printed"
     ;;
   *) fail "unknown case $case" ;;
 esac

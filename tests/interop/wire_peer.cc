@@ -29,7 +29,7 @@ constexpr size_t kRegion = 4 << 20;
 constexpr std::chrono::seconds kPatience{30};
 constexpr size_t kSizes[] = {0, 1, 64, 4096, 65'537, 1 << 20, kRegion};
 const char* role = "?";
-const char* step = "set-up";  // of the script, for the sentence of a failure
+const char* step = "set-up";  // the part of the script, for the sentence of a failure
 
 [[noreturn]] void fail(const char* format, ...) {
   va_list args;
@@ -59,7 +59,7 @@ bool filled(const std::vector<char>& bytes, size_t length, unsigned seed) {
   return true;
 }
 
-// Where the peer's region is, sent as a message.
+// The address of the peer's region, sent as a message.
 struct RegionName {
   uint64_t address, key;
 };
@@ -92,14 +92,14 @@ struct Peer {
     ok(fi_ep_bind(ep, &eq->fid, 0), "fi_ep_bind");
     ok(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
     ok(fi_enable(ep), "fi_enable");
-    post_receive();  // from here on there is always exactly one receive posted
+    post_receive();  // from here on exactly one receive is always posted
   }
   void close_endpoint() {
     ok(fi_close(&ep->fid), "fi_close");
     fi_cq_data_entry entry;
     fi_cq_err_entry error{};
     ssize_t rc;
-    while ((rc = fi_cq_read(cq, &entry, 1)) != -FI_EAGAIN)  // what the close may have canceled
+    while ((rc = fi_cq_read(cq, &entry, 1)) != -FI_EAGAIN)  // entries that the close may have canceled
       if (rc == -FI_EAVAIL) fi_cq_readerr(cq, &error, 0);
   }
   void post_receive() { ok(fi_recv(ep, in.data(), in.size(), nullptr, 0, &in), "fi_recv"); }
@@ -116,7 +116,7 @@ struct Peer {
     return rc;
   }
 
-  // The next event, which has to be `expected`; returns the bytes behind the entry. Requests have a queue of their own:
+  // The next event, which must be `expected`; returns the bytes behind the entry. Requests have a queue of their own:
   // the next one may overtake the end of the last connection.
   std::string event(uint32_t expected, fi_info** request = nullptr) {
     fid_eq* const queue = request ? requests : eq;
@@ -135,7 +135,7 @@ struct Peer {
     return {bytes + sizeof *entry, static_cast<size_t>(rc) - sizeof *entry};
   }
 
-  // The next completion; both kinds share the queue, so what comes out of turn is kept.
+  // The next completion; both kinds share the queue, so completions out of turn are stored.
   fi_cq_data_entry completion(void* context) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     for (;;) {
@@ -239,7 +239,7 @@ void play_rma(Peer& peer, bool leads) {
         fi_mr_key(peer.mr)};
     std::memcpy(peer.out.data(), &name, sizeof name);
     peer.post("fi_inject", [&] { return fi_inject(peer.ep, peer.out.data(), sizeof name, 0); });
-    for (unsigned round = 0; round < std::size(kSizes); ++round) {  // told of each write by its data
+    for (unsigned round = 0; round < std::size(kSizes); ++round) {  // each write is reported by its data
       const fi_cq_data_entry entry = peer.completion(nullptr);
       check(entry.flags & FI_REMOTE_CQ_DATA && entry.data == 1000 + round, "a write was reported wrongly");
       check(filled(peer.region, kSizes[round], round), "written bytes are wrong");
@@ -282,7 +282,7 @@ void play(Peer& peer, bool asks) {
   play_messages(peer, !asks);
 }
 
-// After the script one side shuts down and the other one is told.
+// After the script one side shuts down and the other one gets FI_SHUTDOWN.
 void finish(Peer& peer, bool shuts_down) {
   step = "shutdown";
   if (shuts_down)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program of somebody else: asks for connected endpoints and opens what it is offered. Compiles as C and as C++. */
+/* A program of another project: opens a domain with connected endpoints. Compiles as C and as C++. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // strdup
 #endif

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# find_package.sh BUILD WORK_FOLDER CC CXX: find_package(weft) leads a CMake project in C and C++ to the installed files.
+# find_package.sh BUILD WORK_FOLDER CC CXX: a CMake project in C and C++ finds the installed files with find_package(weft).
 set -eu
 . "$(dirname "$0")/installed.sh"
 mkdir project

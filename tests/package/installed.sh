@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Sourced: installs the build in folder $1 below $2, moves it, and sets `prefix`. Then run_consumer judges programs.
-# shellcheck disable=SC2034 # who sources this uses them
+# shellcheck disable=SC2034 # used by the sourcing script
 build=$1 work=$2 cc=$3 cxx=$4
 here=$(cd "$(dirname "$0")" && pwd)
 rm -rf "$work"
@@ -16,7 +16,7 @@ skip() {
   exit 77
 }
 
-# run_consumer PROGRAM: it runs, and on the library that was just installed.
+# run_consumer PROGRAM: it runs with the installed library.
 run_consumer() {
   LD_LIBRARY_PATH=$(dirname "$library")
   export LD_LIBRARY_PATH

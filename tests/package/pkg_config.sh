@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# pkg_config.sh BUILD WORK_FOLDER CC CXX: the installed files are complete, and libfabric.pc leads programs to them.
+# pkg_config.sh BUILD WORK_FOLDER CC CXX: the installed files are complete, and programs find them with libfabric.pc.
 set -eu
 . "$(dirname "$0")/installed.sh"
 for file in include/rdma/fabric.h include/rdma/providers/fi_prov.h bin/fi_info bin/fi_pingpong bin/fi_strerror \

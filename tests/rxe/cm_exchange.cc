@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kPatienceMs = 60'000;
-constexpr size_t kLimit = 55;  // what a request over verbs carries
+constexpr size_t kLimit = 55;  // the limit of a request over verbs
 const std::string kQuestions[] = {"",
                                   "a",
                                   "no",
@@ -152,7 +152,7 @@ void End::close() {
 }
 
 // The answer to a message can be reported before the message's own completion: the two directions are not ordered. The
-// peer ends the connection when it has the `last` message, which may break the completion of that at its sender.
+// peer ends the connection when it has the `last` message, which may fail that completion at the sender.
 void End::await_completion(void* context, bool last) {
   if (early_ == context) {
     early_ = nullptr;
@@ -176,7 +176,7 @@ void End::await_completion(void* context, bool last) {
   }
 }
 
-// The one that asked speaks first.
+// The active end sends first.
 void End::talk(bool first) {
   char* out = memory_ + 64;
   for (const bool sending : {first, !first}) {
@@ -234,7 +234,7 @@ void End::ask(const std::string& question) {
     require_ok(fi_shutdown(ep_, 0), "fi_shutdown");
   }
   close();
-  // A library may tell of the local end as well.
+  // A library may report the local end as well.
   alignas(fi_eq_cm_entry) char buffer[sizeof(fi_eq_cm_entry) + 256];
   uint32_t ignored;
   fi_eq_read(eq_, &ignored, buffer, sizeof buffer, 0);

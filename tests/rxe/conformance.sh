@@ -1,17 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # conformance.sh PLUGIN_FOLDER PROGRAM: in the lab, the conformance suite on the verbs provider: all of it over IPv4, and
-# connection management over IPv6. Left out is what needs 6 GiB, and what churn.sh does. FILTER in the environment chooses
+# connection management over IPv6. Tests that need 6 GiB and those of churn.sh are left out. FILTER in the environment
+# chooses
 # other tests. On its own, a gibibyte, byte by byte, in messages; Soft-RoCE has none longer than 8 MiB (minutes in an
 # emulated machine):
 #   FILTER='Integrity.Stream*' WEFT_INTEGRITY_MIB=1024 sh tests/rxe/run.sh sh tests/rxe/conformance.sh FOLDER PROGRAM
 set -u
 program=$2
 export FI_PROVIDER_PATH="$1" WEFT_CONFORMANCE=verbs:msg
-# As much as an emulated processor gets done in a reasonable time.
+# The amount that an emulated processor completes in a reasonable time.
 export WEFT_LARGEST_MIB="${WEFT_LARGEST_MIB:-64}" WEFT_INTEGRITY_MIB="${WEFT_INTEGRITY_MIB:-8}"
 export WEFT_CONFORMANCE_CYCLES="${WEFT_CONFORMANCE_CYCLES:-100}"
-# A thousand connections on emulated processors, with a compiler beside them, may take longer than what is the default.
+# A thousand connections on emulated processors, with a compiler beside them, may take longer than the default.
 export FI_VERBS_CONNECT_TIMEOUT=100000
 # suite IPV4 IPV6 FILTER
 suite() { env WEFT_CONFORMANCE_IPV4="$1" WEFT_CONFORMANCE_IPV6="$2" "$program" --gtest_brief=1 --gtest_filter="$3"; }

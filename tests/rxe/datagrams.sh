@@ -6,25 +6,26 @@
 set -u
 export LD_LIBRARY_PATH="$1" FI_PROVIDER_PATH="$2" WEFT_CONFORMANCE=verbs:dgram
 conformance=$3 example=$4 mcast=$5
+. "$(dirname "$0")/log_functions.sh"
 cd "$(mktemp -d)" || exit 1
 status=0
-fail() { echo "FAILED: $*"; status=1; }
+wrong() { echo "FAILED: $*"; status=1; }
 
 # suite IPV4 IPV6 CYCLES FILTER
 suite() { env WEFT_CONFORMANCE_IPV4="$1" WEFT_CONFORMANCE_IPV6="$2" WEFT_CONFORMANCE_CYCLES="$3" "$conformance" --gtest_brief=1 --gtest_filter="$4"; }
 suite "$RXE_ADDRESS" none "${CYCLES:-300}" 'Datagrams.*:Multicast.*:AddressVector.*:Message.*:Counters.*:WaitObjects.*' || status=1
 if [ -n "${RXE_ADDRESS6:-}" ]; then suite none "$RXE_ADDRESS6" 100 'Datagrams.*:Multicast.*' || status=1; fi
 
-said=$("$example" verbs "$RXE_ADDRESS" 239.1.2.3) && [ "$said" = 'heard "hello, group"' ] || fail "the example said: $said"
+said=$("$example" verbs "$RXE_ADDRESS" 239.1.2.3) && [ "$said" = 'received "hello, group"' ] ||
+  wrong "the example printed: $said"
 
 "$mcast" -p verbs -a "$RXE_ADDRESS" --timeout=60 239.1.2.4 >heard 2>log &
 receiver=$!
-tries=0
-until grep -q 'receiving from' log || [ $tries -gt 200 ]; do tries=$((tries + 1)); sleep 0.1; done
+until_log_has log 'receiving from'
 interface=$(rdma link show "$RXE_DEVICE/1" | sed -n 's/.* netdev \([^ ]*\).*/\1/p')
 case $interface in veth*) ip link set "$interface" down; sleep 1; ip link set "$interface" up; sleep 3 ;; esac  # the lab's own
-"$mcast" -s -p verbs -a "$RXE_ADDRESS" -I 300 -r 200 --timeout=60 239.1.2.4 || fail "fi_mcast -s"
-wait $receiver || fail "fi_mcast"
+"$mcast" -s -p verbs -a "$RXE_ADDRESS" -I 300 -r 200 --timeout=60 239.1.2.4 || wrong "fi_mcast -s"
+wait $receiver || wrong "fi_mcast"
 cat log heard
-grep -q 'received 300 messages' heard || fail "fi_mcast lost some"
+grep -q 'received 300 messages' heard || wrong "fi_mcast lost some"
 exit $status

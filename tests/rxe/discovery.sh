@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# discovery.sh FI_INFO WEFT PLUGINS: what fi_getinfo offers on Soft-RoCE, and what it says when it has nothing to offer.
+# discovery.sh FI_INFO WEFT PLUGINS: fi_getinfo's offers on Soft-RoCE, and its log without an offer.
 # The program's path and the folders of libfabric.so.1 and libverbs-fi.so. Runs itself in the lab.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -9,7 +9,7 @@ fi_info=$2
 export LD_LIBRARY_PATH="$3" FI_PROVIDER_PATH="$4"
 failures=0
 
-# ask [NAME=VALUE...] [OPTION...]: the answer of `fi_info -p verbs -v`, on one line.
+# ask [NAME=VALUE...] [OPTION...]: the output of `fi_info -p verbs -v`, on one line.
 ask() {
   settings=
   while case ${1-} in FI_*=*) true ;; *) false ;; esac do
@@ -19,7 +19,7 @@ ask() {
   env $settings "$fi_info" -p verbs -v "$@" 2>&1 | tr -s ' \n' ' '
 }
 
-# says TEXT / lacks TEXT: judges the answer.
+# says TEXT / lacks TEXT: checks the output.
 says() {
   case $answer in *"$1"*) return ;; esac
   echo "FAILED: $case: does not say \"$1\": $answer" | cut -c1-1000
@@ -27,7 +27,7 @@ says() {
 }
 lacks() {
   case $answer in *"$1"*) ;; *) return ;; esac
-  echo "FAILED: $case: says \"$1\": $answer" | cut -c1-1000
+  echo "FAILED: $case: printed \"$1\": $answer" | cut -c1-1000
   failures=$((failures + 1))
 }
 
@@ -63,16 +63,16 @@ case="its own address" answer=$(ask -n "$RXE_ADDRESS")
 says "dest_addr: fi_sockaddr_in://$RXE_ADDRESS"
 lacks "fi_sockaddr_in6"
 
-# Nobody has it, so resolving it would take seconds.
+# No host has it, so resolving it would take seconds.
 case="an absent neighbour" started=$(date +%s) answer=$(ask -n "${RXE_ADDRESS%.*}.250")
 says "src_addr: fi_sockaddr_in://$RXE_ADDRESS:0"
 [ $(($(date +%s) - started)) -lt 20 ] || { echo "FAILED: $case: took long" && failures=$((failures + 1)); }
 
 case="a route without RDMA" answer=$(ask -n "$RXE_PLAIN_ADDRESS")
-says "which is no address of an active RDMA port"
+says "which is not an address of an active RDMA port"
 
 if [ "$RXE_LAB" = vm ]; then
-  # What nobody may not run where it lies, in a home folder.
+  # The user nobody cannot execute programs in a home folder.
   copies=$(mktemp -d)
   cp "$fi_info" "$3"/libfabric.so.1 "$4"/libverbs-fi.so "$copies" && chmod -R a+rX "$copies"
   # as_nobody COMMAND: the same on one line.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# exchange.sh PROGRAM WEFT PLUGINS [MESSAGES]: our library, the distribution's library, and the distribution's with our
+# exchange.sh PROGRAM WEFT PLUGINS [MESSAGES]: weft, the distribution's library, and the distribution's with weft's
 # plug-in exchange private data with each other (cm_exchange.cc), and messages of reliable datagrams with the program
 # MESSAGES (interop/messages_peer.cc). The programs are linked with the distribution's library; WEFT and PLUGINS are the
 # folders of libfabric.so.1 and libverbs-fi.so. Runs itself in the lab.

@@ -10,7 +10,8 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${RXE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/rxe-lab}
 PATH=$PATH:/usr/sbin:/sbin
-# What the lab uses itself; modprobe adds what these need. crc32_generic is no dependency, yet rxe asks for it by name.
+# The modules that the lab uses itself; modprobe adds their dependencies. crc32_generic is not one of them, yet rxe
+# requests it by name.
 modules="virtio_pci virtio_net virtio_console 9p 9pnet_virtio overlay veth sch_netem crc32_generic crc32_pclmul
   ib_uverbs ib_umad rdma_cm rdma_ucm rdma_rxe"
 
@@ -72,7 +73,7 @@ make_image() {
 
 if [ ! -d "$image" ]; then
   exec 9>"$cache/lock"
-  flock 9  # others that ask for the same image wait here and then find it
+  flock 9  # other runs that need the same image wait here and then find it
   if [ ! -d "$image" ]; then
     scratch=$(mktemp -d "$cache/new.XXXXXX")
     trap 'rm -rf "$scratch"' EXIT

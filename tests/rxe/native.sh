@@ -2,7 +2,7 @@
 # Sourced by run.sh: the lab without a virtual machine, on an RDMA device of this machine, or on an rxe device made for
 # the time of the run where the module and the rights are there.
 
-# use_device: takes the first active device that has a network interface with an IPv4 address, if we may use it.
+# use_device: takes the first active device that has a network interface with an IPv4 address, if this user may use it.
 use_device() {
   [ -w /dev/infiniband/rdma_cm ] || return 1
   [ "$(id -u)" -eq 0 ] || [ "$(sh -c 'ulimit -l')" = unlimited ] || return 1

@@ -34,7 +34,7 @@ carry() {
 other() { if [ "$1" = a ]; then echo b; else echo a; fi; }
 gone() { [ -e "$scratch/gone.$1" ]; }
 
-# visits LABEL HOST: how often that host has come to that point.
+# visits LABEL HOST: how often that host has reached that point.
 visits() { if [ -e "$scratch/meet.$1.$2" ]; then wc -c <"$scratch/meet.$1.$2"; else echo 0; fi; }
 
 # meet HOST LABEL: waits for the other host's visit to the same point, the same number of times.
@@ -51,7 +51,7 @@ meet() {
   done
 }
 
-# order HOST WORD...: has the session of that host change its end of the wire; a host that is gone needs no change.
+# order HOST WORD...: has the session of that host change its end of the wire; a host that has ended needs no change.
 order() {
   host=$1
   shift

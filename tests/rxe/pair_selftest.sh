@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# pair_selftest.sh CASE: whether pair.sh keeps what it promises.
+# pair_selftest.sh CASE: whether pair.sh keeps its promises.
 #   commands   both commands get their words and addresses and share RXE_OUT; rping, mckey and the statuses pass
 #   wire       delay, loss, a silent cut and a pulled cable are there while they should be, at both ends
 #   kill       a host is killed; the other one sees no answer and is told that nobody will meet it
@@ -110,7 +110,7 @@ check silent
 lab meet never 2>/dev/null || echo "right: nobody to meet"
 END
   in_pair 0 sh a.sh :: sh b.sh
-  [ "$(grep -c '^b: right' out)" -eq 3 ] && [ "$(wc -l <out)" -eq 4 ] || fail "what b sees"
+  [ "$(grep -c '^b: right' out)" -eq 3 ] && [ "$(wc -l <out)" -eq 4 ] || fail "the output of b"
   grep -q '^rxe: host a was killed' err || fail "not said"
 }
 

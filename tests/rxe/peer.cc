@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One end of a conversation over a connected endpoint between two hosts, of which one may die and whose wire may break;
-// fi_cm(3), fi_eq(3), fi_cq(3). It says what it sees, one line each, and two_hosts.sh judges that.
+// fi_cm(3), fi_eq(3), fi_cq(3). It prints its observations, one line each, which two_hosts.sh evaluates.
 //   peer serve ADDRESS PORT                accepts one connection and returns every message until it ends
 //   peer talk ADDRESS PORT ROUNDS [IDLE]   connects, exchanges that many messages, waits IDLE seconds for an end from
 //                                          elsewhere, then ends the connection itself
@@ -28,9 +28,9 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kSlots = 4;  // receives that are always posted
 constexpr size_t kSlotSize = 64 * 1024;
 constexpr size_t kSizes[] = {1, 64, 1000, 4096, 65'536};
-constexpr size_t kProbeSize = 2;  // a message that asks for no answer: a dead peer shows only when something is sent
+constexpr size_t kProbeSize = 2;  // a message without an answer: a dead peer shows only when something is sent
 constexpr std::chrono::seconds kProbeAfter{1};
-constexpr int kPatienceMs = 80'000;  // longer than anything is promised to last
+constexpr int kPatienceMs = 80'000;  // longer than any promised end takes
 
 [[noreturn]] void fail(const char* format, ...) {
   va_list args;
@@ -54,7 +54,7 @@ char byte_of_round(unsigned round, size_t i) {
   return static_cast<char>(round * 31 + i * 7 + (i >> 8));
 }
 
-// Everything of one end. Objects live until close(), or until the process exits.
+// All objects of one end. They live until close(), or until the process exits.
 class Peer {
  public:
   Peer(const char* address, const char* port, bool server) : buffers_((kSlots + 1) * kSlotSize) {
@@ -156,7 +156,7 @@ class Peer {
     while (sending_ && !ended_) progress();
   }
 
-  // How the endpoint refuses a message once the connection is over is for the event to explain.
+  // The event explains why the endpoint refuses a message once the connection is over.
   bool send(size_t size) {
     ssize_t rc;
     while ((rc = fi_send(ep_, slot_buffer(kSlots), size, fi_mr_desc(region_), 0, &contexts_[kSlots])) == -FI_EAGAIN &&
@@ -250,7 +250,7 @@ class Peer {
     std::printf("ended %lld\n", static_cast<long long>(since));
   }
 
-  // What comes after the end still shows for two seconds: a second end would be one too many.
+  // Events after the end are collected for two seconds: a second end would be an error.
   void close() {
     const auto until = Clock::now() + std::chrono::seconds(2);
     while (Clock::now() < until) {
@@ -279,7 +279,7 @@ class Peer {
   fid_cq* cq_ = nullptr;
   fid_mr* region_ = nullptr;
   fid_ep* ep_ = nullptr;
-  Clock::time_point last_ = Clock::now();  // what ended_ counts from
+  Clock::time_point last_ = Clock::now();  // the start of ended_
   Clock::time_point last_sent_{};
   bool connected_ = false;
   bool sending_ = false;

@@ -13,7 +13,7 @@ cd "$(mktemp -d)" || exit 1
 control=20000
 failures=0
 
-# on KIND WORD...: fi_pingpong. The log of the crossed kind tells whose provider it took.
+# on KIND WORD...: fi_pingpong. The log of the crossed kind shows which provider it used.
 on() {
   case $1 in
     weft) export LD_LIBRARY_PATH="$library" FI_PROVIDER_PATH="$plugins" ;;
@@ -24,10 +24,10 @@ on() {
   exec timeout 100 /usr/bin/fi_pingpong -p verbs -e $type "$@"
 }
 
-# ours KIND LOG: what should run on our plug-in does.
+# ours KIND LOG: the kinds on weft's plug-in use it.
 ours() { [ "$1" != crossed ] || grep -q log_connection "$2"; }
 
-# listening PORT: somebody of this host listens there.
+# listening PORT: a process of this host listens there.
 listening() { grep -qi ":$(printf %04x "$1") [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6; }
 
 pair() {

@@ -17,10 +17,11 @@ fi
 messages=$2 peer=$3 weft=$4 plugins=$5
 shift 5
 [ $# -gt 0 ] || set -- loss process cut dead
+. "$here/log_functions.sh"
 cd "$(mktemp -d)" || exit 1
 failures=0 port=8000
 export RELIABLE_PROVIDER="verbs;ofi_rxm" RELIABLE_ADDRESS="$RXE_ADDRESS" FI_PROVIDER=verbs,ofi_rxm
-export FI_UNIVERSE_SIZE=4  # libfabric asks for completion queues in proportion, longer than Soft-RoCE has
+export FI_UNIVERSE_SIZE=4  # libfabric's completion queues grow in proportion, beyond the length that Soft-RoCE has
 export FI_VERBS_ACK_TIMEOUT=14 FI_VERBS_RETRY_COUNT=6  # 67 ms; to rxe, 7 retries mean for ever
 export MESSAGE_SIZES="0 65 16384 16385 131072 131073 1048577" MESSAGES_AT_ONCE=2
 
@@ -38,15 +39,6 @@ on() {
   esac
   shift
   exec "$@"
-}
-
-until_log_has() {
-  tries=0
-  until grep -q "^$1" log; do
-    tries=$((tries + 1))
-    [ $tries -lt 600 ] || { wrong "waits for \"$1\" in vain"; return; }
-    sleep 0.1
-  done
 }
 
 # exchange SERVER_LIBRARY CLIENT_LIBRARY
@@ -71,21 +63,21 @@ exchange() {
 serve() {
   (RELIABLE_PORT=$port on weft "$peer" serve) >log 2>&1 &
   process=$!
-  until_log_has listening
+  until_log_has log "^listening"
 }
-# talk [PAUSE]: returns a moment after its beginning, so that something is on its way; or in the pause.
+# talk [PAUSE]: returns a moment after its beginning, so that messages are in flight; or in the pause.
 talk() {
   (on weft "$peer" talk "$RXE_PEER_ADDRESS" $port "$@") >log 2>&1 &
   process=$!
-  until_log_has talking
+  until_log_has log "^talking"
 }
-# ended_within MS: all that was sent has come to one end, so long after the last sign of life.
+# ended_within MS: all sends have completed or failed, so long after the last sign of life.
 ended_within() {
   wait $process || wrong "the client ended with $?"
   took=$(sed -n 's/^sends .* within \([0-9]*\) ms/\1/p' log)
   [ "${took:-999999}" -le "$1" ] || wrong "sends ended after ${took:-an eternity}, not $1 ms"
   grep -q '^failed [0-9]*: .' log || wrong "nothing failed"
-  [ -n "${RELIABLE_LAST:-}" ] || grep -q '^back after' log || wrong "nobody is reached again"
+  [ -n "${RELIABLE_LAST:-}" ] || grep -q '^back after' log || wrong "no peer was reached again"
 }
 
 for case in "$@"; do
@@ -130,7 +122,7 @@ for case in "$@"; do
         lab meet serving
         if [ $case = cut ]; then talk; else talk 5; fi
         lab wire cut
-        until_log_has sends
+        until_log_has log "^sends"
         lab wire clean
         ended_within 10000
         lab meet over
@@ -140,7 +132,7 @@ for case in "$@"; do
       if [ "$RXE_HOST" = a ]; then
         serve
         lab meet serving
-        sleep 300  # it does not live so long
+        sleep 300  # its process ends before that
       else
         lab meet serving
         export RELIABLE_LAST=1

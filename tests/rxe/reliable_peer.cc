@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One end of a conversation in reliable datagrams between two hosts, of which one may die and whose wire may break;
-// fi_endpoint(3) (FI_EP_RDM), fi_cq(3). It says what it sees, one line each, and reliable_hosts.sh judges that.
+// fi_endpoint(3) (FI_EP_RDM), fi_cq(3). It prints its observations, one line each, which reliable_hosts.sh evaluates.
 //   reliable_peer serve                       returns every message to who introduced itself, until it is killed
 //   reliable_peer talk ADDRESS PORT [PAUSE]   sends to the server there until sends fail, then until one arrives again;
 //                                             with PAUSE it is silent for so many seconds first
@@ -16,7 +16,7 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr size_t kSizes[] = {1, 64, 1000, 16'384, 65'536, 300'000};  // eager, in pieces, fetched
+constexpr size_t kSizes[] = {1, 64, 1000, 16'384, 65'536, 300'000};  // eager, segmented, rendezvous
 constexpr size_t kLongest = 300'000;
 constexpr size_t kWindow = 6;
 constexpr unsigned kAnswers = 30;  // then it talks
@@ -37,7 +37,7 @@ struct Operation {
   bool open = false;
 };
 
-// What became of one operation; null: nothing has happened.
+// The outcome of one operation; null: none yet.
 struct End {
   Operation* operation = nullptr;
   int error = 0;
@@ -89,7 +89,7 @@ int serve() {
       peer = end.insert(introduction.bytes.data());
       receive(introduction, kIntroduction);
     } else if (done.operation >= receives.data() && done.operation < receives.data() + kWindow) {
-      // A send whose answer nobody takes any more is left behind.
+      // A send whose answer is not awaited any more is left behind.
       const auto room = std::find_if(sends.begin(), sends.end(), [](const Operation& each) { return !each.open; });
       if (room != sends.end() && peer != FI_ADDR_UNSPEC) {
         room->bytes.assign(done.operation->bytes.begin(), done.operation->bytes.begin() + static_cast<long>(done.len));
@@ -113,7 +113,7 @@ class Talker {
     for (Operation& each : receives_) each.bytes.resize(kLongest);
   }
 
-  // Messages to and fro until a send fails, then until all have ended.
+  // Messages in both directions until a send fails, then until all have ended.
   void talk_until_it_fails(std::chrono::seconds pause) {
     introduce();
     unsigned answers = 0;
@@ -155,7 +155,7 @@ class Talker {
     }
   }
 
-  // The peer, or who is there in its place, answers.
+  // The peer, or its successor, answers.
   void talk_until_it_works() {
     const auto start = Clock::now();
     while (Clock::now() - start < kBound) {
@@ -206,7 +206,7 @@ class Talker {
     post(introduction_, name_.c_str(), name_.size() + 1, kIntroduction);
     while (introduction_.open) note(next(end_));
   }
-  // The first byte tells what the others are.
+  // The first byte determines the others.
   void ask(Operation& operation) {
     operation.number = ++asked_;
     operation.bytes.resize(kSizes[operation.number % std::size(kSizes)]);

@@ -22,7 +22,7 @@ read_options "$@"
 shift "$parsed"
 [ $# -gt 0 ] || usage
 
-# carry PORTS: shows the guest's output as it comes.
+# carry PORTS: prints the guest's output as it arrives.
 carry() {
   cat <"$1/out" &
   carriers=$!

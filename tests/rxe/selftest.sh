@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# selftest.sh CASE: whether run.sh keeps what it promises.
+# selftest.sh CASE: whether run.sh keeps its promises.
 #   skips    without the emulator it skips and says why; REQUIRE=rxe makes that a failure
 #   output   words, folder, environment, both streams, RXE_OUT and the status pass unchanged; the host's files stay
 #   ends     two runs at once; a signal's status; a hang ends at the limit with an explanation; SIGTERM leaves nothing
@@ -45,7 +45,7 @@ exit 43
 END
   TEXT="a 'b' \"c\" \\d" in_lab 43 -o results sh program 'two words' "it's" '' '$HOME' 'line
 '
-  cmp out expected || fail "the output is not what was written"
+  cmp out expected || fail "the output differs from the words written"
   printf '%s\n' "$scratch" "a 'b' \"c\" \\d" unlimited before >lines
   cmp err lines || fail "folder, environment, memory limit or the host's files"
   case $(cat results/lab) in
@@ -61,7 +61,7 @@ ends() {
     mkdir other
     cd other
     in_lab 139 sh -c 'kill -SEGV $$'
-    [ ! -s out ] || fail "a word nobody said"
+    [ ! -s out ] || fail "an unexpected word"
   ) &
   other=$!
   in_lab 124 -t 3 sh -c 'trap "" TERM; echo begun; while :; do sleep 1; done'
@@ -116,7 +116,7 @@ END
 
 tools() {
   cat >program <<'END'
-# both SERVER CLIENT: starts the server, then the client until it finds the server. Both must be content.
+# both SERVER CLIENT: starts the server, then the client until it finds the server. Both must succeed.
 both() {
   sh -c "$1" >server 2>&1 &
   for try in 1 2 3 4 5 6 7 8 9 10; do

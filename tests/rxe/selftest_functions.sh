@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# What the self-tests of the lab share. They source it; it puts them into a folder of their own.
+# Shared by the self-tests of the lab, which source it; it changes to a folder of their own.
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
@@ -11,7 +11,8 @@ fail() {
   exit 1
 }
 
-# expect_end SCRIPT STATUS WORD...: the script of the lab with these words ends with that status. A skip is ours, too.
+# expect_end SCRIPT STATUS WORD...: the script of the lab with these words ends with that status. A skip also ends this
+# script.
 expect_end() {
   script=$1
   wanted=$2

@@ -18,7 +18,8 @@ if [ -n "${FILTER:-}" ]; then
   exit $status
 fi
 
-# Both libraries have a verbs provider and a libfabric.so.1: that it is their core and our plug-in, the log tells.
+# Both libraries have a verbs provider and a libfabric.so.1: the log proves that the core is the distribution's and the
+# plug-in weft's.
 log=$(env FI_LOG_LEVEL=info FI_LOG_PROV=core,verbs "$program" --gtest_filter='CmConnect.Connected*' 2>&1)
 for function in ofi_register_provider log_connection; do
   case $log in
@@ -27,11 +28,12 @@ for function in ofi_register_provider log_connection; do
   esac
 done
 
-# Of their core, not of the plug-in: the test asks for tcp, and what their tcp logs does not name the mismatch.
+# A test of the core, not of the plug-in: it requests tcp, and the log of the distribution's tcp does not name the
+# mismatch.
 theirs=Getinfo.ReasonIsLogged*
-# For the bytes of tcp and for other endpoint types: here they would only be skipped.
+# Tests of tcp's bytes and of other endpoint types: here they would only be skipped.
 others=Hostile*:DirectReads.*:Tagged.*:Datagrams.*:Multicast.*:Reliable*:IdleConnections.*
-# Too slow for a second time; conformance.sh has them, and they concern the device and the plug-in more than the core.
+# Too slow for a second run; conformance.sh has them, and they concern the device and the plug-in more than the core.
 slow=LargeMessage.*:CmStorm.*:CmDeadline.*:Integrity.*:RandomSchedules.*:Threads.ConnectAndClose*:Rma.WholeRegions*
 slow=$slow:Getinfo.ProviderFilter*:Accounting.Everything*:Accounting.Shutdown*
 suite "-$theirs:$others:$slow"
@@ -39,7 +41,8 @@ suite "-$theirs:$others:$slow"
 WEFT_CONFORMANCE=verbs:dgram
 suite 'Datagrams.*:Multicast.*'
 
-# Their ofi_rxm above our plug-in. A few only: it breaks some of the suite's promises by itself, over their tcp too.
+# The distribution's ofi_rxm above weft's plug-in. A few tests only: it breaks some of the suite's promises by itself,
+# over its own tcp too.
 WEFT_CONFORMANCE="verbs;ofi_rxm:rdm"
 suite 'Tagged.MessageGoesTo*:Tagged.LargeUnexpected*:Message.ManySent*'
 exit $status

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# two_hosts.sh PEER SERVER_LIBRARY CLIENT_LIBRARY CASE...: what becomes of a connection between two hosts. The program
+# two_hosts.sh PEER SERVER_LIBRARY CLIENT_LIBRARY CASE...: the life of a connection between two hosts. The program
 # peer serves on host a and talks on host b, each on the library FOLDER[:PLUGINS] ("stock" for the distribution's folder).
 # One boot for all cases, in this order at most:
 #   orderly    all messages arrive, the client ends it, the server sees one FI_SHUTDOWN
@@ -8,7 +8,7 @@
 #   delay      the same with 50 ms more in each direction
 #   flap       the same while the cable is pulled for a moment
 #   process    the client's process is killed: the server sees one FI_SHUTDOWN
-#   refused    nobody listens: FI_ECONNREFUSED at once
+#   refused    no listener: FI_ECONNREFUSED at once
 #   idle       the same, asking an idle peer whether it is there (FI_VERBS_KEEPALIVE)
 #   idle_cut   the wire silently loses everything while the connection is idle: both ends see one end
 #   cut        the wire silently loses everything: the client's transfers fail, one end, in the time that retries take
@@ -27,6 +27,7 @@ shift
 peer=$1 library=${2%%:*} plugins=
 case $2 in *:*) plugins=${2#*:} ;; esac
 shift 2
+. "$here/log_functions.sh"
 cd "$(mktemp -d)" || exit 1
 failures=0
 wrong() {
@@ -52,7 +53,7 @@ on_library() {
 says() { grep -qE "^$1" log || wrong "no line \"$1\""; }
 never() { ! grep -qE "^$1" log || wrong "a line \"$1\""; }
 
-# balanced: every transfer that was posted came to one end, and everything could be closed.
+# balanced: every posted transfer ended once, and all objects could be closed.
 balanced() {
   says closed
   [ -z "$plugins" ] || awk '$1 == "transfers" && $2 == $3 + $4 { found = 1 } END { exit !found }' log || wrong "transfers"
@@ -65,25 +66,7 @@ ended_within() {
   [ "${took:-999999}" -le "$1" ] || wrong "ended after ${took:-an eternity}, not $1 ms"
 }
 
-until_log_has() {
-  tries=0
-  until grep -q "^$1" log; do
-    tries=$((tries + 1))
-    [ $tries -lt 300 ] || { wrong "waits for \"$1\" in vain"; return; }
-    sleep 0.1
-  done
-}
-
-# until_end SECONDS: waits for the peer, and kills it then.
-until_end() {
-  tries=0
-  while kill -0 "$process" 2>/dev/null && [ "$(cut -d ' ' -f 3 "/proc/$process/stat")" != Z ]; do
-    tries=$((tries + 1))
-    [ $tries -lt $(($1 * 10)) ] || { wrong "still there"; kill -9 "$process"; break; }
-    sleep 0.1
-  done
-  wait "$process" 2>/dev/null
-}
+until_peer_ends() { until_end peer "$process" "$1"; wait "$process" 2>/dev/null; }  # SECONDS
 
 server() {
   [ "$case" != absent ] || return 0
@@ -93,14 +76,14 @@ server() {
   fi
   (on_library serve "$RXE_ADDRESS" $port) >log 2>&1 &
   process=$!
-  until_log_has listening
+  until_log_has log "^listening"
   lab meet ready
   lab meet over
   case $case in
     dead) ;;
-    cut) kill -9 $process 2>/dev/null ;;  # nobody could tell it
+    cut) kill -9 $process 2>/dev/null ;;  # no message could announce the end
     *)
-      until_end 60
+      until_peer_ends 60
       says connected
       ended_within 60000
       says 'event shutdown'
@@ -113,7 +96,7 @@ start() { (on_library talk "$RXE_PEER_ADDRESS" $port "$@") >log 2>&1 & process=$
 
 client() {
   [ "$case" = absent ] || lab meet ready
-  retries=60000  # of a library that is left to its defaults
+  retries=60000  # a library with its defaults
   case $case in
     cut | idle_cut | dead)
       if [ -n "$plugins" ]; then
@@ -127,11 +110,11 @@ client() {
     orderly) start 60 ;;
     loss) lab wire loss 1%; start 100 ;;
     delay) lab wire delay 50ms; start 10 ;;
-    flap) start 200; until_log_has connected; lab wire down; lab wire up ;;
-    process | cut | dead) start 1000000; until_log_has connected; sleep 1 ;;
+    flap) start 200; until_log_has log "^connected"; lab wire down; lab wire up ;;
+    process | cut | dead) start 1000000; until_log_has log "^connected"; sleep 1 ;;
     idle) start 10 4 ;;
-    idle_cut) start 10 100; until_log_has talked; lab wire cut ;;
-    port_down) start 10 100; until_log_has talked; lab wire down ;;
+    idle_cut) start 10 100; until_log_has log "^talked"; lab wire cut ;;
+    port_down) start 10 100; until_log_has log "^talked"; lab wire down ;;
     refused | absent) start 1 ;;
   esac
   case $case in
@@ -139,7 +122,7 @@ client() {
     cut) lab wire cut ;;
     dead) lab kill a ;;
   esac
-  until_end 100
+  until_peer_ends 100
   case $case in
     orderly | loss | delay | flap | idle) never 'event error'; says 'talked [1-9]'; says 'shut down'; balanced ;;
     process) ;;

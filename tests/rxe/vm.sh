@@ -12,7 +12,7 @@ skip() {
 
 note() { [ -z "$verbose" ] || echo "rxe: $*" >&2; }
 
-# read_options OPTION...: sets the variables below; what is left over is for the caller, $parsed words on.
+# read_options OPTION...: sets the variables below; the caller uses the rest, from word $parsed on.
 memory=${RXE_MEMORY:-2048} cpus=${RXE_CPUS:-2} limit=${RXE_LIMIT:-600} out=${RXE_OUT:-} mode=${RXE_MODE:-auto} verbose=
 read_options() {
   OPTIND=1
@@ -34,14 +34,14 @@ read_options() {
   fi
 }
 
-# quoted WORD...: the words as a shell reads them back.
+# quoted WORD...: the words in a form that a shell reads back.
 quoted() {
   for word in "$@"; do
     printf "'%s' " "$(printf '%s.' "$word" | sed "s/'/'\\\\''/g")" | sed "\$s/\\.' \$/' /"
   done
 }
 
-# write_command FILE WORD...: a script that runs the words where we are, with our environment.
+# write_command FILE WORD...: a script that runs the words in this folder, with this environment.
 write_command() {
   file=$1
   shift
@@ -54,7 +54,7 @@ write_command() {
   } >"$file"
 }
 
-# open_scratch: the run's own folder, which goes with it, as do the processes that were started.
+# open_scratch: the run's own folder, which is removed at its end, as are the processes that were started.
 open_scratch() {
   scratch=$(mktemp -d "${TMPDIR:-/tmp}/rxe.XXXXXX") || exit 125
   processes=
@@ -84,7 +84,7 @@ choose_accelerator() {
   case $mode in
     tcg) accelerator=$tcg; return ;;
     kvm) accelerator=$kvm; return ;;
-    # A nanosecond for each instruction: what is measured awake does not depend on how busy this machine is.
+    # A nanosecond for each instruction: measurements while awake do not depend on the load of this machine.
     count) accelerator="-accel tcg,thread=single -icount shift=0,sleep=on -cpu max"; return ;;
   esac
   accelerator=$tcg
@@ -103,8 +103,8 @@ choose_accelerator() {
 machine="-nodefaults -no-user-config -display none -no-reboot -M pc,usb=off"
 kernel_options="console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on tsc=reliable"
 
-# start_vm NAME NETDEV_OPTION...: boots a guest whose share is $scratch/NAME (settings and command are there) and whose
-# ports are fifos in $scratch/NAME.ports. Sets vm to its process, carriers to those that carry its output.
+# start_vm NAME NETDEV_OPTION...: boots a guest whose share is $scratch/NAME (with settings and command) and whose ports
+# are fifos in $scratch/NAME.ports. Sets vm to its process, carriers to those that carry its output.
 start_vm() {
   share=$scratch/$1 ports=$scratch/$1.ports
   shift

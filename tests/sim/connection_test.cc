@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connections over the simulated network, enumerated: broken after every byte, cut into pieces at every byte. Whatever
-// happens, each side hears of it once, every posted operation completes once, no descriptor is left, nothing hangs.
+// Connections over the simulated network, enumerated: broken after every byte, cut into pieces at every byte. In every
+// case each side is notified once, each posted operation completes once, no descriptor is left and nothing hangs.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "base/unique_fd.h"
 #include "sim/network.h"
-#include "tcp/cm_message.h"
+#include "tcp/connection/cm_message.h"
 #include "tcp/socket.h"
 #include "unit/prov/tcp/side.h"
 
@@ -22,9 +22,9 @@ using testing::Side;
 constexpr std::size_t kPing = 100;
 constexpr std::size_t kPong = 300;
 constexpr int kManyRounds = 50'000;
-constexpr int kQuiet = 100;  // rounds without an event; more than an engine takes to ask every socket
+constexpr int kQuiet = 100;  // rounds without an event; more than an engine needs to poll every socket
 
-// What one side has seen.
+// Events and completions of one side.
 struct Seen {
   int connected = 0;
   int failed = 0;
@@ -32,10 +32,10 @@ struct Seen {
   int posted = 0;
   int succeeded = 0;
   int unsuccessful = 0;
-  int error = 0;  // of the last failure
+  int error = 0;  // the last failure's
 };
 
-// A client connects, sends a ping, gets a pong, shuts down. The script decides how far it comes.
+// A client connects, sends a ping, receives a pong, shuts down. The script decides how far it gets.
 class Dialogue {
  public:
   explicit Dialogue(const Script& script) { reset(script); }
@@ -49,7 +49,7 @@ class Dialogue {
       client.connect(server.listening_at(), "may I?");
       int idle = 0;
       for (int round = 0; idle < kQuiet; ++round) {
-        ASSERT_LT(round, kManyRounds) << "it does not end";
+        ASSERT_LT(round, kManyRounds) << "the connection hangs";
         const std::size_t before = transfers();
         if ((step_client() | step_server()) != 0 || transfers() != before)
           idle = 0;
@@ -199,7 +199,7 @@ TEST(SimulatedConnection, BrokenAfterEveryByte) {
                                           << (direction == kToServer ? "to the server" : "to the client"));
         Dialogue dialogue({.cut = cut, .cut_direction = direction, .cut_at = at});
         dialogue.run();
-        // Neither side may believe in a message that did not come whole.
+        // Neither side may complete a message that did not arrive completely.
         EXPECT_TRUE(at >= kCmHeaderSize || dialogue.at_client.failed == 1);
         EXPECT_TRUE(dialogue.at_server.succeeded == 0 || dialogue.ping_received == std::string(kPing, 'i'));
         if (HasFailure()) return;
@@ -232,7 +232,7 @@ TEST(SimulatedConnection, EverySizeOfPieces) {
   }
 }
 
-TEST(SimulatedConnection, ANarrowPipeCarriesEverything) {
+TEST(SimulatedConnection, ANarrowPipeDeliversEverything) {
   for (std::size_t capacity : {1, 7, 33, 100}) {
     SCOPED_TRACE(capacity);
     Dialogue dialogue({.capacity = capacity});
@@ -243,7 +243,7 @@ TEST(SimulatedConnection, ANarrowPipeCarriesEverything) {
 
 // ---- The listener ----
 
-// A peer without our library that connects and says what it is told to.
+// A peer without the library: a socket that sends the given bytes.
 UniqueFd dial(const sockaddr_storage& to) {
   UniqueFd socket(net::open_stream(AF_INET));
   EXPECT_EQ(net::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(sockaddr_in)), -EINPROGRESS);
@@ -296,7 +296,7 @@ TEST(SimulatedListener, SilentPeersDoNotKeepOthersOut) {
   EXPECT_EQ(event.number, static_cast<uint32_t>(FI_CONNREQ));
 }
 
-TEST(SimulatedListener, EveryTruncatedRequestIsForgotten) {
+TEST(SimulatedListener, EveryTruncatedRequestIsDropped) {
   reset({});
   {
     Side server;

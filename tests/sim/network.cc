@@ -28,7 +28,7 @@ struct Pipe {  // bytes on their way to a socket
   std::deque<std::byte> bytes;
   std::size_t sent = 0;
   std::size_t received = 0;
-  bool sender_paused = false;  // met the boundary
+  bool sender_paused = false;  // at the boundary
   bool receiver_paused = false;
 };
 
@@ -145,7 +145,7 @@ void forget(int fd) {
   Socket* socket = find(fd);
   if (socket == nullptr) return;
   if (Socket* peer = find(socket->peer)) {
-    // As Linux does: unread input turns the close into a reset.
+    // As on Linux, unread input turns the close into a reset.
     if (!socket->in.bytes.empty()) peer->error = ECONNRESET;
     peer->ended = true;
     peer->changed = true;
@@ -237,7 +237,7 @@ ssize_t sendv(int fd, const iovec* iov, int count) noexcept {
     pipe.bytes.insert(pipe.bytes.end(), from, from + part);
     left -= part;
   }
-  // A short write or read means a full or an empty pipe, and a change to come: the rest follows "later".
+  // A short write or read leaves a full or an empty pipe, so a readiness event follows.
   if (len < wanted) socket.changed = true;
   pipe.sent += len;
   sent_bytes[socket.outgoing] += len;
@@ -455,7 +455,7 @@ void event_drain(int fd) noexcept {
 
 }  // namespace weft::net
 
-// Takes the place of libc's for the whole test program: sockets of the network have to be told.
+// Replaces libc's close() in the whole test program, so that the network notices closed sockets.
 extern "C" int close(int fd) {
   weft::tcp::sim::forget(fd);
   return static_cast<int>(::syscall(SYS_close, fd));

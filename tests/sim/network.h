@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A network in memory, in the place of prov/tcp/socket.cc: byte pipes, edge-triggered readiness and a clock that only
-// tests turn. A script says what goes wrong and where. One thread; descriptors are real ones without a function, so
-// that close() tells the network and a leak is seen.
+// A network in memory that replaces prov/tcp/socket.cc: byte pipes, edge-triggered readiness and a clock that only
+// tests advance. A script injects failures. One thread; descriptors are real but unused files, so that the network
+// notices close(), and leaks are found.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace weft::tcp::sim {
 
-// Which way bytes go: the client is the side that connected.
+// Direction of bytes: the client is the side that connected.
 enum Direction { kToServer = 0, kToClient = 1 };
 
 enum class Cut {
@@ -22,21 +22,21 @@ enum class Cut {
 
 constexpr std::size_t kNever = SIZE_MAX;
 
-// Applies to every connection that is made.
+// Applies to every new connection.
 struct Script {
-  // In each direction no call crosses this offset, and at the offset the sender and the receiver once meet EAGAIN.
+  // In each direction no call crosses this offset, and there the sender and the receiver get EAGAIN once.
   std::size_t boundary[2] = {kNever, kNever};
   std::size_t chunk = kNever;  // no call moves more bytes than this
-  // The connection breaks once so many bytes have been sent in this direction.
+  // The connection breaks after this many bytes in this direction.
   Cut cut = Cut::kNone;
   Direction cut_direction = kToServer;
   std::size_t cut_at = kNever;
   int failing_accepts = 0;           // the next calls of accept answer EMFILE
-  bool slow_connect = false;         // connections come about when finish_connects() is called
+  bool slow_connect = false;         // connections are established by finish_connects()
   std::size_t capacity = 64 * 1024;  // bytes on their way, per direction
 };
 
-// A new network. There must be no open socket.
+// Starts a new network; no socket may be open.
 void reset(const Script& script);
 void finish_connects();
 
@@ -45,7 +45,7 @@ std::size_t bytes_sent(Direction direction);  // on all connections
 std::size_t transfers();                      // calls that moved bytes
 
 void advance(Clock::duration by);
-// To the earliest timer that is armed and has not expired; false when there is none.
+// Advances to the earliest armed timer; false when none is armed.
 bool advance_to_timer();
 
 }  // namespace weft::tcp::sim

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# format.sh ROOT: C and C++ are as .clang-format says. The layout differs between releases of the tool, so that only
-# Debian 12's (14) judges.
+# format.sh ROOT: C and C++ have the layout of .clang-format. The layout differs between releases of the tool, so that
+# only Debian 12's (14) judges.
 set -eu
 . "$(dirname "$0")/sources.sh"
 tool=$(command -v clang-format-14 || command -v clang-format) || skip "clang-format is not installed"

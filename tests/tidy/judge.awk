@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Reads exceptions.list, then findings ("path<TAB>measure<TAB>sentence"). An exception covers its rule and path, up to
-# its limit if it names one. One that covers nothing, or much more than it has to, is itself a violation: the list may
-# only shrink.
+# its limit if it names one. An exception that covers nothing, or much more than needed, is itself a violation: the list
+# may only shrink.
 BEGIN { FS = "\t" }
 
 FILENAME != "-" {

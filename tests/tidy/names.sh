@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# names.sh ROOT: the top level is what docs/architecture.md says, files are nouns of the field in snake_case, and none is
-# a drawer for everything.
+# names.sh ROOT: the top level has the entries of docs/architecture.md only, files are nouns of the field in snake_case,
+# and none is a collection of everything.
 set -eu
 . "$(dirname "$0")/sources.sh"
 list . | awk '
   {
     top = $0
     sub(/\/.*/, "", top)
-    # Dot-files and dot-folders may be there; anything else has its place below one of these.
+    # Dot-files and dot-folders are allowed; all other files belong below one of these.
     if (top !~ /^(CMakeLists\.txt|include|src|prov|tests|docs|cmake|LICENSE|README\.md|\..*)$/ && !seen[top]++)
       printf "%s\t1\tdoes not belong to the top level\n", $0
     base = $0

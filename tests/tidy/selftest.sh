@@ -5,7 +5,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=$1
 rm -rf "$work"
-mkdir -p "$work/src/base" "$work/src/objects" "$work/prov/tcp" "$work/include/rdma"
+mkdir -p "$work/src/base" "$work/src/objects" "$work/src/rdm" "$work/prov/tcp" "$work/prov/verbs/device" "$work/include/rdma"
 cd "$work"
 licence='// SPDX-License-Identifier: BSD-2-Clause'
 status=0
@@ -30,7 +30,9 @@ expect() {
 { echo "$licence"; echo '// The ABI in the lowest layer.'; echo '#include <rdma/fabric.h>'; } >src/base/fabric_aware.h
 expect layers 'src/base/upward.h:3: src/base may not include core/getinfo.h'
 expect layers 'prov/tcp/sideways.cc:3: prov/tcp may not include udp/socket.h'
+{ echo "$licence"; echo '// The data path in the folder below.'; echo '#include "verbs/transfer/queues.h"'; } >prov/verbs/device/upward.h
 expect layers 'src/base/fabric_aware.h:3: src/base may not include rdma/fabric.h'
+expect layers 'prov/verbs/device/upward.h:3: prov/verbs/device may not include verbs/transfer/queues.h'
 
 { echo "$licence"; echo '// Too long.'; awk 'BEGIN { for (i = 0; i < 600; i++) print "int x" i ";" }'; } >src/base/long_file.h
 expect sizes 'src/base/long_file.h:602:'
@@ -58,6 +60,42 @@ expect sizes 'src/base/long_file.h:602:'
 expect functions 'src/base/functions.cc:71: Long::run:'
 expect functions 'src/base/functions.cc:72: Long::Long:'
 [ "$(sh "$here/functions.sh" "$work" | wc -l)" -eq 3 ] || { echo 'FAIL: functions finds more than two'; status=1; }
+
+# Three rooms in a ring; two that know each other are allowed.
+ring() { { echo "$licence"; echo '// A room of a ring.'; echo "#include \"rdm/$2.h\""; } >"src/rdm/$1"; }
+ring first.h second
+ring second.cc third
+ring third.h first
+ring pair.h partner
+ring partner.cc pair
+expect cycles 'src/rdm:3: rooms that include each other: first second third'
+
+{
+  echo "$licence"
+  echo '// A class with two slots, five methods and four data members; what is in its functions does not count.'
+  echo 'template <class T, int N = 3>'
+  echo 'class alignas(64) Crowd final : public Base<int (*)(int)> {'
+  echo ' public:'
+  echo '  explicit Crowd(int a) : first_{a}, second_{a} { int local = f(a); }'
+  echo '  ~Crowd();'
+  echo '  Crowd& operator=(const Crowd&) = delete;'
+  echo '  [[nodiscard]] ssize_t send(const void* buf) noexcept;'
+  echo '  int close() { return 0; }'
+  echo '  bool empty() const noexcept { return first_ < 0; }'
+  echo '  friend bool operator==(const Crowd&, const Crowd&) = default;'
+  echo '  std::function<void(int)> on_end(std::span<const int> list = {}) noexcept;'
+  echo ' private:'
+  echo '  static constexpr int kMost = most(3);'
+  echo '  struct Inner { int x = 0; };'
+  echo '  int first_{0}, second_ = f(1);'
+  echo '  std::atomic<bool> done_{false};'
+  echo '  void (*handler_)(int) = nullptr;'
+  echo '};'
+} >src/objects/crowd.h
+mkdir -p src/abi
+printf '%s\n// Slots.\nWEFT_SLOT(send);\nWEFT_SLOT_AS(close, close);\n' "$licence" >src/abi/slots.h
+expect classes 'src/objects/crowd.h:Crowd:5: a class has at most 4 methods' methods 4
+expect classes 'src/objects/crowd.h:Crowd:4: a class has at most 3 members' members 3
 
 touch prov/tcp/tcp_util.h NOTES.txt src/base/CamelCase.cc
 expect names 'NOTES.txt:1: does not belong to the top level'
@@ -94,6 +132,22 @@ if command -v g++ >/dev/null && [ -z "${WEFT_SANITIZE:-}" ]; then
   [ "$(sh "$here/globals.sh" "$work" globals.a | wc -l)" -eq 3 ] || { echo 'FAIL: globals finds more than two'; status=1; }
 fi
 
+# More foreign openings and phrases than any limit; the second line of a comment may open with everything.
+mkdir -p docs
+{
+  echo "$licence"
+  printf '// A file in a dialect.\nint first;\n'
+  awk 'BEGIN {
+    for (i = 0; i < 3000; i++) print "// Of whom?\n// Of course.\nint x" i " = 0;  // what it is\nint y" i ";"
+    for (i = 0; i < 3000; i++) print "// Nobody comes abou" "t."
+  }'
+} >src/objects/dialect.cc
+awk 'BEGIN { for (i = 0; i < 121; i++) printf "x"; print "" }' >docs/wide.md
+expect language 'opens-with-of:3000:'
+expect language 'opens-with-what:3000:'
+expect language 'comes-about:3000:'
+expect language 'docs/wide.md:1: lines above 120 columns'
+
 # An exception that is not needed is a violation itself.
 sed 's/^ *//' >list <<'END'
   # comment
@@ -102,7 +156,7 @@ sed 's/^ *//' >list <<'END'
 END
 printf 'src/base/long_file.h\t602\ttoo long\n' | awk -v rule=sizes -f "$here/judge.awk" list - >found && status=1
 grep -qF 'sizes src/base/upward.h: not needed any more' found || { echo 'FAIL: judge.awk'; cat found; status=1; }
-[ "$(wc -l <found)" -eq 2 ] || { echo 'FAIL: judge.awk says more'; cat found; status=1; }
+[ "$(wc -l <found)" -eq 2 ] || { echo 'FAIL: judge.awk prints more'; cat found; status=1; }
 
 [ $status -ne 0 ] || echo 'every rule complains when it is broken'
 exit $status

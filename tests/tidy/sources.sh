@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# What every rule of this folder shares: which files there are, and what becomes of a violation. A rule is a script
-# RULE.sh ROOT [ARGUMENT...] that sources this and ends with `findings | judge RULE`, where findings are lines
+# Shared by all rules of this folder: the list of files, and the treatment of violations. A rule is a script RULE.sh
+# ROOT [ARGUMENT...] that sources this and ends with `findings | judge RULE`, where findings are lines
 # "path<TAB>measure<TAB>sentence"; the measure is a size for rules that limit one, otherwise a line number.
 
 root=$(cd "$1" && pwd)
@@ -26,7 +26,8 @@ scan() {
   (cd "$root" && echo "$files" | xargs awk "$@") || printf 'scan\t0\tthe rule itself failed\n'
 }
 
-# judge RULE: prints what exceptions.list does not cover, and what it covers without need. Fails if anything is printed.
+# judge RULE: prints the findings that exceptions.list does not cover, and the exceptions that are not needed. Fails if
+# anything is printed.
 judge() {
   awk -v rule="$1" -f "$here/judge.awk" "$here/exceptions.list" -
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# targets.sh ROOT EDGES: the library targets link nothing but what their layer may. EDGES is what CMake itself knows:
-# lines "target dependency".
+# targets.sh ROOT EDGES: the library targets link nothing outside their layer's list. EDGES is CMake's own list: lines
+# "target dependency".
 set -eu
 . "$(dirname "$0")/sources.sh"
 # System libraries, and the settings every target shares.

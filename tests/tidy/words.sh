@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# words.sh ROOT: what no file contains: addresses of package registries (packages come through the system's own tools),
-# paths and names of one machine or one writer's tools, and in the library nothing that ends the process or throws.
-# A bracket in each pattern keeps this file from matching itself.
+# words.sh ROOT: forbidden words: addresses of package registries (packages come through the system's own tools), paths
+# and names of one machine or one writer's tools, and in the library nothing that ends the process or throws. A bracket
+# in each pattern keeps this file from matching itself.
 set -eu
 . "$(dirname "$0")/sources.sh"
 {
@@ -11,7 +11,7 @@ set -eu
     text ~ /[p]ypi\.|[n]pmjs\.|[c]rates\.io|[r]ubygems\.|[d]eb\.debian\.|[p]roxy\.golang|[c]onan\.io|[d]ocker\.io/ {
       printf "%s\t%d\tnames a package registry\n", FILENAME, FNR
     }
-    # Paths of a login, of a scratch folder that somebody worked in, of a continuous-integration machine.
+    # Paths of a login, of a scratch folder, of a continuous-integration machine.
     text ~ /(^|[^a-z.$}_])\/([h]ome|[r]oot|[w]ork|[u]sers|[b]uilds)\/[a-z]/ || text ~ /\/[t]mp\/(plan|build|bash)/ {
       printf "%s\t%d\tnames a path of one machine\n", FILENAME, FNR
     }
@@ -22,7 +22,7 @@ set -eu
     /[ \t]$/ { printf "%s\t%d\tends in blanks\n", FILENAME, FNR }'
   scan '^(src|prov)/.*\.(h|cc)$' '
     { text = $0; gsub(/"[^"]*"/, "", text); sub(/\/\/.*/, "", text) }
-    # `throw;` hands on what the standard library threw.
+    # `throw;` rethrows exceptions of the standard library.
     text ~ /(^|[^a-z_])throw([^;a-z_]|$)/ { printf "%s\t%d\tthrows\n", FILENAME, FNR }
     FILENAME !~ /^src\/tools\// && text ~ /(^|[^a-z_.>])(abort|exit|_exit|quick_exit|terminate) *\(/ {
       printf "%s\t%d\tends the process\n", FILENAME, FNR

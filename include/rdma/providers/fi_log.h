@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Logging for providers. Governing page: fi_provider(3); users steer it with FI_LOG_LEVEL,
+// Logging for providers. Governing page: fi_provider(3); users configure it with FI_LOG_LEVEL,
 // FI_LOG_PROV, FI_LOG_SUBSYS, FI_LOG_INTERVAL and FI_LOG_LOCATION: fabric(7) "LOGGING INTERFACE".
 //
-// Use the macros: they cost one call when the message is filtered out and evaluate their arguments
-// only when it is not, and they keep errno. All calls are thread-safe. A provider must be
-// registered, or its `context` zero, before it logs: the core keeps its filter there.
+// Use the macros: a filtered message costs one call and its arguments are not evaluated; errno is
+// kept. All calls are thread-safe. A provider must be registered, or its `context` zero, before it
+// logs: libfabric's core keeps its filter there.
 #ifndef FI_LOG_H
 #define FI_LOG_H
 
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-// What a message is about, for FI_LOG_SUBSYS.
+// The subject of a message, for FI_LOG_SUBSYS.
 enum fi_log_subsys {
   FI_LOG_CORE,
   FI_LOG_FABRIC,
@@ -34,7 +34,7 @@ enum fi_log_subsys {
   FI_LOG_SUBSYS_MAX
 };
 
-// How urgent it is. A level shows itself and all above it; nothing is shown unless the user asks.
+// The urgency of a message. A level shows itself and all above it; by default nothing is shown.
 enum fi_log_level {
   FI_LOG_WARN,   // something failed or is about to
   FI_LOG_TRACE,  // the path of calls
@@ -43,7 +43,7 @@ enum fi_log_level {
   FI_LOG_MAX
 };
 
-// Would a message get through the user's filters? Nonzero if so.
+// Nonzero if a message passes the user's filters.
 int fi_log_enabled(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys);
 
 // The same, at most once per FI_LOG_INTERVAL (milliseconds, 2000 unless set) and call site.
@@ -52,8 +52,8 @@ int fi_log_enabled(const struct fi_provider* prov, enum fi_log_level level, enum
 int fi_log_ready(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys,
                  uint64_t* showtime);
 
-// Writes one line, whatever the filters say. `fmt` is printf's and should end in a newline; more
-// than 1023 bytes are cut off.
+// Writes one line without regard to the filters. `fmt` is printf's and should end in a newline; the
+// line is cut to 1023 bytes.
 void fi_log(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys, const char* func,
             int line, const char* fmt, ...) FI_FORMAT_PRINTF(6, 7);
 

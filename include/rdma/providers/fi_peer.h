@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Peer providers: one provider (the owner) lends its AV, CQ, counter, EQ, domain or shared receive
-// context to another (the peer), which then reports through it. Governing page: fi_peer(3).
+// Peer providers: one provider (the owner) shares its AV, CQ, counter, EQ, domain or shared receive
+// context with another (the peer), which then reports through it. Governing page: fi_peer(3).
 //
 // The owner opens the peer's object with FI_PEER in the flags and one of the *_context structures
-// below as `context`; a provider that cannot be a peer answers -FI_EINVAL. Whatever a context names
+// below as `context`; a provider that cannot be a peer returns -FI_EINVAL. The objects in a context
 // must outlive the peer's object. The page declares these layouts unstable between releases: owner
 // and peer must come from the same one. Applications have no use for this header.
 #ifndef FI_PEER_H
@@ -52,8 +52,8 @@ struct fid_peer_av_set;
 
 struct fi_ops_av_set_owner {
   size_t size;
-  // Copies the members to addr[0..*count) and sets *count to how many there are; -FI_ETOOSMALL if
-  // they did not fit.
+  // Copies the members to addr[0..*count) and sets *count to their number; -FI_ETOOSMALL if they did
+  // not fit.
   int (*members)(struct fid_peer_av_set* av, fi_addr_t* addr, size_t* count);
 };
 
@@ -108,7 +108,7 @@ struct fi_peer_cntr_context {
   struct fid_peer_cntr* cntr;
 };
 
-// Peer domain and peer EQ: the owner's object itself is handed over.
+// Peer domain and peer EQ: the owner's object itself is passed.
 struct fi_peer_domain_context {
   size_t size;
   struct fid_domain* domain;
@@ -140,7 +140,7 @@ struct fi_peer_rx_entry {
   struct iovec* iov;
 };
 
-// The message a receive is wanted for.
+// The message for which a receive is requested.
 struct fi_peer_match_attr {
   fi_addr_t addr;
   uint64_t tag;
@@ -156,17 +156,17 @@ struct fi_ops_srx_owner {
   // Queues an unexpected message until a receive matches it.
   int (*queue_msg)(struct fi_peer_rx_entry* entry);
   int (*queue_tag)(struct fi_peer_rx_entry* entry);
-  // Asks again for the address of each unexpected message that arrived from an unknown peer.
+  // Resolves again the address of each unexpected message that arrived from an unknown peer.
   void (*foreach_unspec_addr)(struct fid_peer_srx* srx, fi_addr_t (*get_addr)(struct fi_peer_rx_entry*));
   void (*free_entry)(struct fi_peer_rx_entry* entry);
 };
 
 struct fi_ops_srx_peer {
   size_t size;
-  // A queued message met its receive: move the data.
+  // A queued message matched a receive: move the data.
   int (*start_msg)(struct fi_peer_rx_entry* entry);
   int (*start_tag)(struct fi_peer_rx_entry* entry);
-  // A queued message is to be thrown away.
+  // A queued message is discarded.
   int (*discard_msg)(struct fi_peer_rx_entry* entry);
   int (*discard_tag)(struct fi_peer_rx_entry* entry);
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// What a provider shows to the core and what the core offers it for configuration. Governing page:
-// fi_provider(3); what users set: fabric(7) "ENVIRONMENT VARIABLE CONTROLS".
+// The interface between a provider and the core: entry point and parameters. Governing page:
+// fi_provider(3); for users: fabric(7) "ENVIRONMENT VARIABLE CONTROLS".
 //
 // A plug-in is a shared object whose file name ends in FI_LIB_SUFFIX and which exports
 // fi_prov_ini. The core looks for it in the folders of FI_PROVIDER_PATH, or by default in
@@ -22,7 +22,7 @@ extern "C" {
 #define FI_LIB_SUFFIX FI_LIB_EXTENSION ".so"
 
 // Head of the plug-in's entry point. It returns its fi_provider, which must live until cleanup, or
-// NULL when it has nothing to offer on this machine (no device, no driver).
+// NULL when it cannot work on this machine (no device, no driver).
 #define FI_EXT_INI __attribute__((visibility("default"), EXTERNALLY_VISIBLE)) struct fi_provider* fi_prov_ini(void)
 
 // One provider. The layout is frozen: 72 bytes on 64-bit machines.
@@ -47,8 +47,8 @@ struct fi_provider {
 
 // Declares a parameter, read from the environment as FI_<PROVIDER>_<NAME> (FI_<NAME> when provider
 // is NULL; all in upper case) or from libfabric.conf, and listed by `fi_info -e`. The name and the
-// printf-style help text are copied. 0; -FI_EINVAL without name or help text; -FI_ENOMEM. To define
-// a parameter again keeps the first definition.
+// printf-style help text are copied. 0; -FI_EINVAL without name or help text; -FI_ENOMEM. The first
+// definition of a parameter is kept.
 int fi_param_define(const struct fi_provider* provider, const char* param_name, enum fi_param_type type,
                     const char* help_string_fmt, ...);
 

@@ -10,7 +10,7 @@
 namespace bench {
 namespace {
 
-constexpr std::size_t kConnectsAtOnce = 256;  // while setting up; the workloads that time connects say their own
+constexpr std::size_t kConnectsAtOnce = 256;  // while setting up; workloads that time connects have their own
 
 void hint_connected(fi_info& hints) {
   hints.caps = FI_MSG | FI_RMA;

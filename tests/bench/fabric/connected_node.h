@@ -13,7 +13,7 @@ class Channel;
 
 class ConnectedNode : public FabricNode {
  public:
-  // The server listens on a free port and tells it over the channel; the client gets it from there.
+  // The server listens on a free port and sends its number over the channel.
   ConnectedNode(const Measurement& m, Role role, Wait wait, Channel& channel);
   ~ConnectedNode();
 
@@ -21,10 +21,10 @@ class ConnectedNode : public FabricNode {
   void accept(std::size_t count);
   // Client: connects `count` more endpoints, at most `outstanding` at once.
   void connect(std::size_t count, std::size_t outstanding);
-  // Makes `count` connections from both sides; the client reports what one of them took. The first endpoint of either
-  // side is the same connection.
+  // Makes `count` connections from both sides; the client reports the time of one. The first endpoint of either side is
+  // the same connection.
   void establish(std::size_t count);
-  // Waits, while driving progress, until the peer has come to the same point; then closes every endpoint.
+  // Waits, while driving progress, until the peer has reached the same point; then closes every endpoint.
   void leave(Channel& channel);
 
   // Server: accepts `count` connections and closes each when its peer leaves.

@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-// An endpoint's name in the words of a channel, its length first.
+// An endpoint's name as words of a channel, its length first.
 struct Name {
   std::array<std::uint64_t, 8> words{};
   std::size_t length = sizeof words;
@@ -44,7 +44,7 @@ void hint_reliable(fi_info& hints) {
   hints.ep_attr->type = FI_EP_RDM;
 }
 
-// Queue pairs for addresses, and room for the route header in front of every message: all that some providers know.
+// Queue-pair addresses, and room for the route header in front of every message: some providers support nothing else.
 void hint_queue_pairs(fi_info& hints) {
   hint_datagrams(hints);
   hints.addr_format = FI_ADDR_IB_UD;
@@ -81,7 +81,7 @@ void DatagramNode::open_addressed_endpoint() {
   check("fi_enable", fi_enable(endpoint_));
 }
 
-// To insert an address may need an answer from there.
+// Inserting an address may need an answer from the peer.
 void DatagramNode::find_peer(Channel& channel) {
   Name own;
   check("fi_getname", fi_getname(&endpoint_->fid, own.words.data(), &own.length));

@@ -13,17 +13,17 @@ class Channel;
 
 class DatagramNode : public FabricNode {
  public:
-  // The sides tell each other their endpoints' names over the channel.
+  // The sides exchange their endpoints' names over the channel.
   DatagramNode(const Measurement& m, Wait wait, Channel& channel);
   ~DatagramNode();
 
   fid_ep* endpoint() const { return endpoint_; }
   fi_addr_t peer() const { return peer_; }
 
-  // Waits, while driving progress, until the peer has come to the same point.
+  // Waits, while driving progress, until the peer has reached the same point.
   void meet(Channel& channel);
   void leave(Channel& channel) { meet(channel); }
-  // The same asleep, for a side that nobody talks to meanwhile.
+  // The same asleep, for a side without messages meanwhile.
   static void stand_by(Channel& channel);
 
   // Joins the group and waits until that is complete; leaves it.
@@ -40,10 +40,10 @@ class DatagramNode : public FabricNode {
   fi_addr_t peer_ = FI_ADDR_NOTAVAIL;
 };
 
-// Joining and leaving groups, one after the other; the server only stands by.
+// Joining and leaving groups, one after the other; the server only waits.
 void fabric_joins_server(const Measurement& m, Channel& channel);
 void fabric_joins_client(const Measurement& m, Channel& channel);
-// The other side of one that sends to itself.
+// The other side, when one sends to itself.
 void fabric_self_server(const Measurement& m, Channel& channel);
 
 }  // namespace bench

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What connections cost: made one after the other, many at once with the memory they take, and idle while a thread
-// blocks.
+// The costs of connections: made one after the other, many at once with their memory, and idle while a thread blocks.
 #pragma once
 
 #include "process/measurement.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the sides of all fabric measurements have in common; see fabric_node.h.
+// Shared by the sides of all fabric measurements; see fabric_node.h.
 #include "fabric/fabric_node.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-constexpr std::size_t kCompletionQueueSize = 1024;  // the first endpoint alone is active, with a window of 256 at most
+constexpr std::size_t kCompletionQueueSize = 1024;  // only the first endpoint is active, with a window of 256 at most
 
 }  // namespace
 
@@ -77,7 +77,7 @@ std::uint32_t FabricNode::next_event(void* entry, std::size_t size) {
       fail(fmt::format("event queue: {}", library_.strerror(error.err)));
     }
     if (n != -FI_EAGAIN) check("fi_eq_read", n);
-    fi_cq_read(cq_, nullptr, 0);  // manual progress: some providers notice here that a peer has left
+    fi_cq_read(cq_, nullptr, 0);  // manual progress: some providers detect here that a peer has disconnected
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One side of a fabric measurement: what connected_node.h and datagram_node.h have in common: fabric, domain, one event
-// queue and one completion queue of the chosen provider. Every error ends the process with its reason. Governed by
-// fi_domain(3), fi_eq(3), fi_cq(3).
+// One side of a fabric measurement, with the common parts of connected_node.h and datagram_node.h: fabric, domain, one
+// event queue and one completion queue of the chosen provider. Every error ends the process with its reason. Governed
+// by fi_domain(3), fi_eq(3), fi_cq(3).
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -24,10 +24,11 @@ class FabricNode {
   fid_eq* eq() const { return eq_; }
   const fi_info* info() const { return info_; }
   Wait wait() const { return wait_; }
-  // Bytes in front of each message that is sent or received (FI_MSG_PREFIX): some providers ask for one of them only.
+  // Bytes in front of each message that is sent or received (FI_MSG_PREFIX): some providers require them in one
+  // direction only.
   std::size_t sent_prefix() const { return prefix(info_->tx_attr->mode); }
   std::size_t received_prefix() const { return prefix(info_->rx_attr->mode); }
-  // Whether transfers have completions only where FI_COMPLETION asks for one, and after how many one is due.
+  // Whether transfers have completions only with FI_COMPLETION, and after how many one is due.
   bool selective() const { return measurement_.selective; }
   unsigned completion_every() const { return measurement_.selective ? bench::completion_every(measurement_) : 1; }
 
@@ -43,7 +44,7 @@ class FabricNode {
   FabricNode(const Measurement& m, Wait wait) : library_(m.library, m.plugins), measurement_(m), wait_(wait) {}
   ~FabricNode();
 
-  // fi_getinfo for the measurement's provider; what else the hints say is `hint`'s. A negative code where nothing is
+  // fi_getinfo for the measurement's provider, with the rest of the hints from `hint`. A negative code where nothing is
   // offered.
   int query(const char* node, const char* service, std::uint64_t flags, void (*hint)(fi_info& hints));
   void open_queues(bool waitable);

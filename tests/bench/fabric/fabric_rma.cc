@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Governed by fi_rma(3). The server registers a row of slots and answers one message at the end; it drives progress the
-// whole time, as manual progress demands. The words in the slots show that the data really moved.
+// Governed by fi_rma(3). The server registers a row of slots and answers one message at the end; it drives progress all
+// the time, as manual progress requires. The words in the slots show that the data really moved.
 #include "process/one_sided.h"
 
 #include <rdma/fi_rma.h>
@@ -14,7 +14,7 @@ namespace bench {
 namespace {
 
 constexpr std::size_t kEndMessageSize = 8;
-constexpr std::uint64_t kReadMark = 0x7ead;  // word of every slot that a read has to bring
+constexpr std::uint64_t kReadMark = 0x7ead;  // word of every slot for reads
 
 struct Target {
   std::uint64_t address;
@@ -23,7 +23,7 @@ struct Target {
 
 enum class Operation { kWrite, kRead };
 
-// The client's side: keeps a window of transfers under way and counts their completions.
+// The client's side: keeps a window of outstanding transfers and counts their completions.
 class Transfers {
  public:
   Transfers(const ConnectedNode& node, const Measurement& m, std::uint64_t access, Target target)
@@ -104,7 +104,7 @@ void serve(const Measurement& m, Channel& channel, std::uint64_t access) {
     channel.put(region.remote_address());
     channel.put(region.key());
     in_turns(Role::kServer, m, channel, [&] {
-      const std::uint64_t writes = messenger.receive();  // number the last write bears, or 0 after reads
+      const std::uint64_t writes = messenger.receive();  // number in the last write, or 0 after reads
       if (writes != 0 && region.word((writes - 1) % m.window) != writes) fail("the last write did not arrive");
       messenger.release();
       messenger.send_alone(writes);

@@ -7,7 +7,7 @@
 namespace bench {
 namespace {
 
-constexpr int kWaitMs = 1000;      // of one fi_cq_sread; running out only means to ask again
+constexpr int kWaitMs = 1000;      // the time-out of one fi_cq_sread, which is repeated
 constexpr std::size_t kLine = 64;  // messages up to a cache line may be injected
 
 }  // namespace
@@ -34,7 +34,7 @@ void Messenger::retry(ssize_t result, const char* what) {
 }
 
 void Messenger::post_receive(std::size_t slot) {
-  // The context is the slot itself; sends carry none, which tells their completions apart.
+  // The context is the slot itself; sends have none, which distinguishes their completions.
   for (std::byte* buffer = incoming_.slot(slot);;) {
     const ssize_t result = fi_recv(endpoint_, buffer, in_size_, incoming_.descriptor(), FI_ADDR_UNSPEC, buffer);
     if (result == 0) return;

@@ -22,7 +22,7 @@ class RegisteredBuffer {
   std::size_t stride() const { return stride_; }
   void* descriptor() const { return fi_mr_desc(region_); }
 
-  // What a peer needs for RMA: the address of the first slot (an offset where the domain wants one) and the key.
+  // The target of a peer's RMA: the address of the first slot (an offset where the domain requires one) and the key.
   std::uint64_t remote_address() const { return remote_address_; }
   std::uint64_t key() const { return fi_mr_key(region_); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // lock_count PROVIDER MODEL MODE: messages between two endpoints of reliable datagrams, each the only one of its
-// domain, whose application promises FI_THREAD_`MODEL`, for lock_count.sh to count what the library does for them. With
+// domain, whose application promises FI_THREAD_`MODEL`; lock_count.sh counts the library's instructions for them. With
 // `rma` as MODE they are remote writes.
 #include <rdma/fi_cm.h>
 #include <rdma/fi_rma.h>

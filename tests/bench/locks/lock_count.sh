@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# lock_count.sh BINARY LIBRARY LIMIT PROVIDER MODEL MODE: atomic read-modify-write instructions, of which taking a lock is
-# one and giving it back another, that the library executes for a message of BINARY, lock_count.cc. What is a lower
-# provider's (tcp below ofi_rxm) is not counted. Fails if there are more than LIMIT, or, for FI_THREAD_SAFE, none: then the
-# count would prove nothing.
+# lock_count.sh BINARY LIBRARY LIMIT PROVIDER MODEL MODE: atomic read-modify-write instructions (taking a lock is one,
+# releasing it another) that the library executes for a message of BINARY, lock_count.cc. Those of a lower provider (tcp
+# below ofi_rxm) are not counted. Fails if there are more than LIMIT, or, for FI_THREAD_SAFE, none: then the count would
+# prove nothing.
 set -eu
 binary=$1 library=$2 limit=$3 provider=$4 model=$5 mode=$6
 case $provider in *\;*) lower=weft::${provider%%;*}:: ;; *) lower=none ;; esac
@@ -24,7 +24,7 @@ awk -v operations="$operations" -v limit="$limit" -v model="$model" -v lower="$l
   FNR == NR { atomic["0x" $1] = 1; next }
   /^ob=/ { ours = /libfabric\.so/; next }
   /^fn=/ { name = substr($0, 4); next }
-  /^calls=/ { getline; next }  # the cost of what is called
+  /^calls=/ { getline; next }  # the cost of the callee
   ours && !index(name, lower) && /^0x/ && ($1 in atomic) { sum += $2; of[name] += $2 }
   END {
     printf "atomic instructions, %s: %.2f a message, at most %s\n", what, sum / operations, limit

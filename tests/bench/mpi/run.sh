@@ -10,7 +10,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mpicc -O2 -o "$scratch/pingpong" "$here/mpi_pingpong.c"
 
-# run NAME OPTION...: adds what one run measured to NAME's results.
+# run NAME OPTION...: adds the results of one run to those of NAME.
 run() {
   name=$1
   shift
@@ -40,7 +40,8 @@ ratio() {
   values "$1" "$3" >"$scratch/ours"
   values "$2" "$3" | paste "$scratch/ours" - | awk '{ print $1 / $2 }' | middle
 }
-# row MEASURE TITLE TARGET FACTOR: weft must need at most FACTOR of btl/tcp's time, or reach FACTOR of libfabric's rate.
+# row MEASURE TITLE TARGET FACTOR: weft may need at most FACTOR of btl/tcp's time, or must reach FACTOR of libfabric's
+# rate.
 row() {
   echo "$(median weft "$1") $(median native "$1") $(median stock "$1") $(median btl "$1")" \
     "$(ratio weft stock "$1") $(ratio weft btl "$1") $(ratio native btl "$1")" |
@@ -56,8 +57,8 @@ processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 # Open MPI on weft
 
 Two ranks of Debian's Open MPI on one machine, over 127.0.0.1: on weft and on Debian's libfabric (\`mtl/ofi\` with
-\`tcp;ofi_rxm\`), on weft's \`tcp\` itself, and on Open MPI's own \`btl/tcp\`, in turns within one run. Verdicts are of
-\`tcp;ofi_rxm\`. This page is written by \`tests/bench/mpi/run.sh\`.
+\`tcp;ofi_rxm\`), on weft's \`tcp\` itself, and on Open MPI's own \`btl/tcp\`, in turns within one run. Verdicts apply to
+\`tcp;ofi_rxm\`. \`tests/bench/mpi/run.sh\` writes this page.
 
 $(date -u +%Y-%m-%d), $processor, $(nproc) processors, load average $(cut -d ' ' -f 1 /proc/loadavg) at the end;
 medians of $rounds rounds; a ratio is the median of the ratios within each round.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Counts heap calls: the executable's malloc family stands before glibc's for every library in the process, dlopened
-// ones included, and forwards to it. Memory stays glibc's own, so free needs no counterpart here.
+// Counts heap calls: the executable's malloc family precedes glibc's for every library in the process, dlopened ones
+// included, and forwards to it. Memory stays glibc's own, so free needs no counterpart here.
 #include <atomic>
 #include <cerrno>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What every contestant reports of connections: how fast they are made, and the memory one takes.
+// Every contestant's report of connections: the time to make one, and the memory of one.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class MemoryPerConnection {
     bench::report(private_metric, kib_of_one(private_bytes(), private_, connections));
     bench::report(heap_metric, kib_of_one(heap_bytes(), heap_, connections));
   }
-  // Once both ends have all connections: what one end of one takes from the machine, the kernel's part included.
+  // Once both ends have all connections: the machine's memory for one end of one, the kernel's part included.
   void report_machine(const char* metric, unsigned connections) const {
     bench::report(metric, kib_of_one(available_, available_bytes(), 2 * connections));
   }

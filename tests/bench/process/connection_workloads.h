@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What connections cost, over anything that makes them: one after the other, and many at once with the memory they
-// take.
+// The costs of connections, over any code that makes them: one after the other, and many at once with their memory.
 #pragma once
 
 #include "process/connect_report.h"
@@ -23,14 +22,14 @@ void make_connects(Node& node, const Measurement& m, Channel& channel) {
   in_turns(Role::kClient, m, channel, [&] {
     const std::uint64_t start = now_ns();
     for (unsigned i = 0; i < m.connections; ++i) node.connect_and_close();
-    channel.get();  // the server has seen each of them connect and leave
+    channel.get();  // the server has seen each of them connect and close
     report_connect_rate(m.connections, start);
   });
 }
 
 template <class Node>
 void serve_storm(Node& node, const Measurement& m, Channel& channel) {
-  node.accept(1);  // so that what is set up once is not counted per connection
+  node.accept(1);  // so that one-time setup is not counted per connection
   const MemoryPerConnection memory;
   channel.put(0);
   node.accept(m.connections);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Datagrams as fast as one side can send them, whether or not the other one keeps up: what arrives counts, and what is
-// lost is told. Written once for every contestant; a link is that of message_workloads.h, with try_receive().
+// Datagrams as fast as one side can send them, whether or not the other one keeps up: arrived messages are counted, and
+// lost ones reported. Written once for every contestant; a link is that of message_workloads.h, with try_receive().
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace bench {
 
 template <MessageLink Link>
 void take_flood(Link& link, const Measurement&, Channel& channel) {
-  constexpr std::uint64_t kSilenceNs = 20'000'000;  // then nothing is on its way any more
+  constexpr std::uint64_t kSilenceNs = 20'000'000;  // then no message is in flight any more
   channel.put(0);
   std::uint64_t received = 0;
   std::uint64_t next = 0;

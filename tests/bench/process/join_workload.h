@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How long it takes to become a member of a multicast group, and to leave it, over anything that has groups.
+// The time to join a multicast group, and to leave it, over any code that has groups.
 #pragma once
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@ namespace bench {
 
 inline constexpr const char* kJoinsWorkload = "joins";
 
-// The groups in turns, so that a join does not meet what the network still knows of the one before.
+// The groups in turns, so that a join does not meet the network's state of the one before.
 inline sockaddr_in group_address(unsigned index) {
   constexpr unsigned kGroups = 32;
   constexpr in_addr_t kFirst = 0xef4d0100;  // 239.77.1.0
@@ -23,7 +23,7 @@ inline sockaddr_in group_address(unsigned index) {
   return group;
 }
 
-// m.connections times: node.join(address), which returns when the membership stands, and node.leave_group().
+// m.connections times: node.join(address), which returns when the membership is complete, and node.leave_group().
 template <class Node>
 void make_joins(Node& node, const Measurement& m) {
   constexpr unsigned kWarmUp = 8;

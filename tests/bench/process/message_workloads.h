@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The workloads made of two-sided messages, written once for every contestant. A link carries messages of one size over
 // one connection; the first eight bytes of a message are its word, a sequence number here, so that loss, repetition and
-// reordering are noticed while measuring.
+// reordering are detected while measuring.
 #pragma once
 
 #include <time.h>
@@ -22,7 +22,7 @@ concept MessageLink = requires(Link link, std::uint64_t word) {
   link.send_alone(word);                              // the only message for now: must go at once
   { link.receive() } -> std::same_as<std::uint64_t>;  // wait for the next message
   link.release();                                     // its buffer may take another one
-  link.drain();                                       // wait until all that was sent has left
+  link.drain();                                       // wait until all sends have left
 };
 
 inline constexpr std::uint64_t kLast = std::uint64_t{1} << 63;  // marks the word of the last message
@@ -76,12 +76,12 @@ void send_pings(Link& link, const Measurement& m) {
   log.report_half_round_trips();
 }
 
-// How many messages a receiver with m.credits takes before it allows as many more.
+// The number of messages after which a receiver with m.credits grants as many again.
 inline std::uint64_t credit(const Measurement& m) {
   return m.window < 2 ? 1 : m.window / 2;
 }
 
-// The sender's view of that: where nothing else slows a sender down, it would find the receiver without a buffer.
+// The sender's view of that: where nothing else limits a sender, it would find the receiver without a buffer.
 template <MessageLink Link>
 class Credits {
  public:
@@ -91,7 +91,7 @@ class Credits {
   void wait_for(std::uint64_t word) {
     while (m_.credits && word - allowed_ >= m_.window) take();
   }
-  // After the last of `sent` messages: takes the credits that are still to come.
+  // After the last of `sent` messages: collects the remaining credits.
   void wait_for_all(std::uint64_t sent) {
     while (m_.credits && sent - allowed_ >= credit(m_)) take();
   }
@@ -144,7 +144,7 @@ void send_stream(Link& link, const Measurement& m) {
   link.send_alone(word++ | kLast);
   link.drain();
   credits.wait_for_all(word);
-  link.receive();  // the peer has taken them all
+  link.receive();  // the peer has received all
   const auto elapsed_ns = static_cast<double>(now_ns() - start);
   const auto sent = static_cast<double>(word - first);
   cost.finish(word - first);
@@ -156,8 +156,8 @@ void send_stream(Link& link, const Measurement& m) {
 
 inline constexpr const char* kSelfWorkload = "dgram-self";
 
-// Over a link that leads back to its own side, a window at a time: one thread does all of the work, so that the
-// scheduler has no part in what a message costs.
+// Over a link to its own side, a window at a time: one thread does all of the work, so that the scheduler does not
+// affect the cost of a message.
 template <MessageLink Link>
 void send_to_self(Link& link, const Measurement& m) {
   std::uint64_t word = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One-sided bandwidth over the first connection, m.window transfers of m.size bytes under way at once: what each of the
-// programs measures in its own way.
+// One-sided bandwidth over the first connection, with m.window transfers of m.size bytes outstanding: each of the
+// programs measures it in its own way.
 #pragma once
 
 #include "process/measurement.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What this process has used so far; see process_cost.h.
+// The resources of this process so far; see process_cost.h.
 #include "process/process_cost.h"
 
 #include <linux/perf_event.h>

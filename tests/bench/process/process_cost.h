@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What this process has used so far: processor time, memory, heap calls, instructions. Costs are differences of two
-// reads.
+// The resources that this process has used so far: processor time, memory, heap calls, instructions. Costs are
+// differences of two reads.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ std::uint64_t cpu_time_ns();
 // Memory that the kernel holds for sockets is not in it.
 std::uint64_t private_bytes();
 
-// What the machine could still give to programs (MemAvailable of /proc/meminfo), in bytes: memory that the kernel holds
-// for whatever reason is gone from it.
+// The memory that the machine could still give to programs (MemAvailable of /proc/meminfo), in bytes: all memory of the
+// kernel is missing from it.
 std::uint64_t available_bytes();
 
-// Bytes handed out by malloc and not yet freed, over all arenas and mappings.
+// Bytes allocated by malloc and not yet freed, over all arenas and mappings.
 std::uint64_t heap_bytes();
 
 // Calls of malloc and its relatives by anything in the process; empty where a sanitizer owns malloc.
@@ -38,7 +38,7 @@ class InstructionCounter {
   int fd_;
 };
 
-// Reports what the data path spends between construction and finish(): heap calls and instructions per operation.
+// Reports the costs of the data path between construction and finish(): heap calls and instructions per operation.
 class OperationCost {
  public:
   OperationCost() : allocations_(allocation_count()), instructions_(counter_.get()) {}

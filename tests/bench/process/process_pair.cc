@@ -21,15 +21,14 @@
 namespace bench {
 namespace {
 
-// Descriptors a process needs beroles its connections: standard streams, listener, epoll, queues, files of the
-// libraries.
+// Descriptors of a process besides its connections: standard streams, listener, epoll, queues, files of the libraries.
 constexpr unsigned kSpareDescriptors = 128;
 
 constexpr int kHighestPriority = -20;
 
 bool core_is_shared = false;
 
-// The client gets the first core we may use, the server the last: with one core they share it.
+// The client gets the first permitted core, the server the last: with one core they share it.
 void pin(Role role) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -47,8 +46,8 @@ void pin(Role role) {
   sched_setaffinity(0, sizeof chosen, &chosen);
 }
 
-// Others on the machine disturb less, where that is permitted. Where the kernel's threads carry the messages, whoever
-// spins has to make room for them at once: without that each message may wait for the end of a time slice.
+// Reduces the influence of other processes, where that is permitted. Where the kernel's threads carry the messages, a
+// spinning process has to make room for them at once: otherwise each message may wait for the end of a time slice.
 void set_priority(bool busy_kernel) {
   const sched_param none{};
   if (busy_kernel)
@@ -62,7 +61,7 @@ pid_t start(Role role, const Workload& workload, const Measurement& measurement,
   const pid_t pid = static_cast<pid_t>(check("fork", fork()));
   if (pid != 0) return pid;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  alarm(limit_seconds);  // survives whatever the library under test does with its threads
+  alarm(limit_seconds);  // survives all threads of the library under test
   pin(role);
   set_priority(measurement.busy_kernel);
   Channel channel(fd);
@@ -77,7 +76,7 @@ int exit_code(int status) {
   return 1;
 }
 
-// Leaves without running destructors of a library in an unknown state.
+// Exits without running destructors of a library in an unknown state.
 [[noreturn]] void end(const char* word, const std::string& reason, int code) {
   fmt::print("{} {}\n", word, reason);
   std::fflush(stdout);

@@ -13,7 +13,7 @@ namespace bench {
 
 inline constexpr int kExitSkipped = 77;
 
-// One end of the set-up channel. Every call blocks until done and ends the process when the other side is gone.
+// One end of the set-up channel. Every call blocks until done and ends the process when the other side has exited.
 class Channel {
  public:
   explicit Channel(int fd) : fd_(fd) {}
@@ -38,7 +38,7 @@ long check(const char* what, long result);
 // Lifts RLIMIT_NOFILE to the hard limit, and skips when that does not leave room for `connections` descriptors.
 void reserve_descriptors(unsigned connections);
 
-// After a poll that found nothing: where both sides have to share one core, the other goes on.
+// After a poll that found nothing: where both sides share one core, the other continues.
 void yield_if_shared();
 
 std::uint64_t now_ns();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Contestants that take turns within one measurement: each sets up once, and then measures for a moment whenever it is
-// told to, while the others sleep. What the rest of the machine does meanwhile hits all of them alike, and setting up,
-// which takes longer than measuring where the machine is an emulation, is paid once.
+// Contestants that take turns within one measurement: each sets up once, and then measures for a moment on request,
+// while the others sleep. Other load of the machine affects all of them alike, and setting up, which takes longer than
+// measuring on an emulated machine, is paid once.
 //
 // The client prints the line "ready", and starts a turn with each byte on its standard input; it ends the metrics of a
 // turn with the line "turn". With one turn, none of this happens.

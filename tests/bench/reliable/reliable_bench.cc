@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What reliable datagrams over tcp cost a process: memory and descriptors for each idle peer, and time for each message
+// The costs of reliable datagrams over tcp: memory and descriptors for each idle peer, and time for each message
 // while many receives are posted or many messages wait. LD_LIBRARY_PATH decides whose library it is, RELIABLE_PROVIDER
 // which provider ("tcp;ofi_rxm" if it is not set).
 //   reliable_bench peers N           bytes and descriptors for each of N peers
@@ -58,7 +58,7 @@ struct Domain {
     fi_av_attr av_attr{};
     ok(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open");
   }
-  // Until `count` completions have come.
+  // Until `count` completions have arrived.
   void wait(size_t count) {
     fi_cq_tagged_entry entries[32];
     while (count > 0) {
@@ -199,7 +199,7 @@ int measure_matching(bool unexpected, size_t count) {
   const std::chrono::duration<double, std::micro> took = Clock::now() - start;
   std::printf("%.2f\n", took.count() / done);
   std::fflush(stdout);
-  _exit(0);  // what is posted or kept is nobody's concern any more
+  _exit(0);  // posted receives and stored messages do not matter any more
 }
 
 }  // namespace

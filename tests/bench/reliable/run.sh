@@ -42,12 +42,12 @@ processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
   cat <<END
 # Reliable datagrams: peers and matching
 
-\`tcp;ofi_rxm\` on weft and on Debian's libfabric, in turns; n/a: it refused, or took longer than 30 s. This page is written
-by \`tests/bench/reliable/run.sh\`.
+\`tcp;ofi_rxm\` on weft and on Debian's libfabric, in turns; n/a: the library refused, or took longer than 30 s.
+\`tests/bench/reliable/run.sh\` writes this page.
 
 $(date -u +%Y-%m-%d), $processor, $(nproc) processors; medians of $rounds rounds.
 
-Memory (bytes of the resident set) and descriptors that one endpoint needs for each peer that it has sent one message to:
+Memory (bytes of the resident set) and descriptors of an endpoint for each peer, after one message to each:
 
 | peers | weft | libfabric |
 |---|---|---|
@@ -65,8 +65,8 @@ END
   native=
   cat <<END
 
-Microseconds for a message of 8 bytes from one endpoint to another of the same process, with so many other receives posted
-or other messages waiting at the receiver, each with a tag of its own:
+Microseconds for a message of 8 bytes from one endpoint to another of the same process, with a number of other posted
+receives or unexpected messages at the receiver, each with a tag of its own:
 
 | | weft | libfabric |
 |---|---|---|

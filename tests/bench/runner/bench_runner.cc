@@ -59,7 +59,7 @@ std::vector<std::string> command(const Options& options, const Plan& plan, const
   return arguments;
 }
 
-// One round of a measurement whose contestants alternate: all set up, then each measures for a moment, and again.
+// One round of a measurement whose contestants alternate: all set up, then each measures for a moment, repeatedly.
 void measure_in_turns(const Options& options, const Plan& plan, const Run& run, unsigned round, Results& results) {
   struct Player {
     Contestant contestant;
@@ -142,16 +142,17 @@ int main(int argc, char** argv) {
   options.programs = std::filesystem::canonical("/proc/self/exe").parent_path();
   if (const char* device_address = std::getenv("RXE_ADDRESS")) options.address = device_address;  // tests/rxe/run.sh
   CLI::App app{"Measures weft, stock libfabric and raw sockets or verbs side by side."};
-  app.add_option("--plan", options.plan, "what to measure")->check(CLI::IsMember({"tcp", "udp", "verbs", "ud", "rdm"}));
+  app.add_option("--plan", options.plan, "set of measurements")
+      ->check(CLI::IsMember({"tcp", "udp", "verbs", "ud", "rdm"}));
   app.add_option("--address", options.address, "verbs, ud: IPv4 address of the RDMA device");
   app.add_option("--weft", options.weft, "path of weft's libfabric.so.1; left out when not given");
   app.add_option("--plugins", options.plugins, "folder of weft's provider plug-ins, if not beside the library");
   app.add_option("--stock", options.stock, "path of the other libfabric.so.1; left out when it does not exist");
   app.add_option("--output", options.output, "directory for the page, its numbers and the plots");
-  app.add_option("--command", options.command, "what the report names as its command");
-  app.add_option("--host", options.host, "what the report names as the machine beneath a virtual one");
+  app.add_option("--command", options.command, "command named in the report");
+  app.add_option("--host", options.host, "machine beneath a virtual one, named in the report");
   app.add_option("--only", options.only, "only measurements whose name starts like this, e.g. stream-");
-  app.add_option("--rounds", options.rounds, "how often everything is measured");
+  app.add_option("--rounds", options.rounds, "number of rounds of each measurement");
   app.add_flag("--counted", options.counted, "verbs, ud: the clock counts the instructions of one processor");
   app.add_flag("--quick", options.quick, "one short round: shows that everything works, not how fast");
   app.add_flag("--full", options.full, "more and longer rounds");
@@ -161,7 +162,8 @@ int main(int argc, char** argv) {
     options.stock.clear();
   }
 
-  if (sched_getscheduler(0) == SCHED_FIFO) options.command.insert(0, "chrt -f 1 ");  // inherited by what is measured
+  // inherited by the measured programs
+  if (sched_getscheduler(0) == SCHED_FIFO) options.command.insert(0, "chrt -f 1 ");
 
   const Plan plan = chosen_plan(options);
   const Machine machine = describe_machine(options.host);

@@ -47,7 +47,7 @@ void parse(const std::string& line, Answer& answer) {
 
 ChildProcess::ChildProcess(const std::vector<std::string>& arguments, unsigned limit_seconds)
     : end_(Clock::now() + std::chrono::seconds(limit_seconds)), limit_seconds_(limit_seconds) {
-  int in[2];   // a socket, since writing to one whose reader is gone can be told not to raise SIGPIPE
+  int in[2];   // a socket, since writing to a closed one can be made not to raise SIGPIPE
   int out[2];  // neither end is inherited by programs that start later
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) != 0) return;
   if (pipe2(out, O_CLOEXEC) != 0) {
@@ -84,7 +84,7 @@ void ChildProcess::go() {
   if (input_ >= 0) send(input_, "g", 1, MSG_NOSIGNAL);
 }
 
-// False at the end of the output, or when the time is up.
+// False at the end of the output, or at the time limit.
 bool ChildProcess::read_line(std::string& line) {
   for (char chunk[4096];;) {
     if (const std::size_t end = text_.find('\n'); end != std::string::npos) {

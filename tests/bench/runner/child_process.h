@@ -22,16 +22,16 @@ struct Answer {
 // A bench program with one end of a stream as its standard input, and its output line by line.
 class ChildProcess {
  public:
-  // arguments[0] is the path of the program. When limit_seconds have passed it counts as failed.
+  // arguments[0] is the path of the program. It counts as failed after limit_seconds.
   ChildProcess(const std::vector<std::string>& arguments, unsigned limit_seconds);
   ChildProcess(ChildProcess&& other) noexcept;
-  ~ChildProcess();  // kills what is left of it, with its children
+  ~ChildProcess();  // kills the rest of it, with its children
 
   void go();
-  // Reads on until the line `last`; with an empty one, to the end of the output. Answers what came before, and whether
-  // the line came.
+  // Reads until the line `last`; with an empty one, to the end of the output. Returns the lines before, and whether the
+  // line came.
   bool read_until(const std::string& last, Answer& answer);
-  // Waits for its end. `answer` gets what it said last, and why it failed.
+  // Waits for its end. `answer` gets its last output, and the reason of a failure.
   void finish(Answer& answer);
 
  private:

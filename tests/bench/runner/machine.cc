@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the numbers depend on; see machine.h.
+// The conditions of a run; see machine.h.
 #include "runner/machine.h"
 
 #include <fmt/chrono.h>
@@ -23,7 +23,7 @@ std::string processor() {
   return "unknown processor";
 }
 
-// tests/rxe/run.sh, which may have put us into a virtual machine, says what it did.
+// tests/rxe/run.sh, which may have started a virtual machine, sets these.
 std::string place(const std::string& host) {
   const char* const lab = std::getenv("RXE_LAB");
   const char* const device = std::getenv("RXE_DEVICE");

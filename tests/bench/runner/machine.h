@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the numbers depend on: when and on which kind of machine they were taken. Names of hosts and people stay out.
+// The conditions of a run: the date and the kind of machine. Names of hosts and people stay out.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ struct Machine {
   std::string memory;
   std::string kernel;
   std::string load;   // load average over the last minute, before the run
-  std::string place;  // what is between the kernel and the hardware; empty: nothing
+  std::string place;  // the layer between the kernel and the hardware; empty: none
 };
 
-// `host`: what is beneath a virtual machine.
+// `host`: the machine beneath a virtual machine.
 Machine describe_machine(const std::string& host);
 std::string to_line(const Machine& machine);
 

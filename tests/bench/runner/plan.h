@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a bench run measures and what it is judged by: the process pairs to start, the rows of the table, the plots.
+// The measurements of a bench run and their targets: the process pairs to start, the rows of the table, the plots.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct Run {
 };
 
 enum class Bound { kNone, kAtMost, kAtLeast };
-enum class Measure { kValue, kOverRaw, kOverStock };  // what the bound holds for: the value itself, or its ratio
+enum class Measure { kValue, kOverRaw, kOverStock };  // the quantity of the bound: the value itself, or its ratio
 
 struct Target {
   Bound bound = Bound::kNone;
@@ -56,7 +56,7 @@ struct PlotPlan {
   std::vector<PlotPoint> points;
 };
 
-// What surrounds the table and the plots.
+// The text around the table and the plots.
 struct Page {
   std::string file;
   std::string numbers;  // file name of the JSON
@@ -68,10 +68,10 @@ struct Plan {
   Page page;
   std::string raw_name;
   std::string raw_program;
-  std::vector<std::string> raw_arguments;     // of that; if it is fabric_bench, it measures weft
-  std::vector<std::string> common_arguments;  // of every program
-  std::vector<std::string> fabric_arguments;  // of fabric_bench
-  unsigned limit_seconds = 60;                // of one pair of processes; they give up by themselves before
+  std::vector<std::string> raw_arguments;     // for raw_program; if that is fabric_bench, it measures weft
+  std::vector<std::string> common_arguments;  // for every program
+  std::vector<std::string> fabric_arguments;  // for fabric_bench
+  unsigned limit_seconds = 60;                // for one pair of processes; they stop by themselves before
   unsigned rounds = 1;
   std::vector<Run> runs;
   std::vector<Row> rows;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the plans have in common: how bounds are written, how measurements are named, how long they take.
+// Shared by the plans: the writing of bounds, the naming of measurements, their duration.
 #pragma once
 
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ class PlanMaker {
     return id;
   }
 
-  // The contestants alternate so often in a round of the measurement named last, for so long each time.
+  // The contestants alternate this often in a round of the measurement named last, for this time each.
   void in_turns(unsigned turns, double seconds) {
     plan_.runs.back().turns = pick(2u, turns, turns);
     if (effort_ == Effort::kQuick) return;

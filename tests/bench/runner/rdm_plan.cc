@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What is measured with reliable datagrams over verbs, against connected endpoints of the same library; see plan.h.
+// The measurements of reliable datagrams over verbs, against connected endpoints of the same library; see plan.h.
 #include "runner/plan_maker.h"
 
 namespace bench {
@@ -7,26 +7,27 @@ namespace {
 
 constexpr const char* kIntroduction = R"(# Performance of reliable datagrams over RDMA
 
-Reliable-datagram endpoints of `verbs;ofi_rxm` in weft and in the libfabric.so.1 that Debian ships, and weft's own connected
-endpoints beneath them, in turns, within one boot. This page is written by `sh tests/bench/run.sh rdm`; the numbers behind
-it are in [rdm.json](rdm.json). [Connections over RDMA](verbs.md) compares those with a program without libfabric.
+Reliable-datagram endpoints of `verbs;ofi_rxm` in weft and in Debian's libfabric.so.1, and weft's own connected
+endpoints beneath them, in turns, within one boot. `sh tests/bench/run.sh rdm` writes this page; [rdm.json](rdm.json)
+has the numbers behind it. [Connections over RDMA](verbs.md) compares those with a program without libfabric.
 
-A microsecond on this page is a thousand instructions: the guest is emulated, its one processor counts them, those of the
-kernel, which is the network card here (Soft-RoCE), included. So the load of the machine has no part in any number.
+A microsecond on this page is a thousand instructions: the guest is emulated, and its one processor counts them,
+including those of the kernel, which is the network card here (Soft-RoCE). So the load of the machine does not affect
+the numbers.
 )";
 
 constexpr const char* kMethod = R"(
 ## How it is measured
 
-- All load the library by path into the same program, which uses only the public API: default sizes, FI_THREAD_DOMAIN, one
-  completion queue for both directions, read with fi_cq_read without pause; who polls in vain yields the processor to the
-  other side. Untagged messages between two processes.
-- "connected endpoint" is FI_EP_MSG over verbs on weft: what an application that makes its connections itself would have.
-- FI_UNIVERSE_SIZE is 16: by default libfabric wants a longer completion queue than Soft-RoCE has.
-- A message of reliable datagrams has a header of 64 bytes, and is copied out of the buffer that it came in.
-- Contestants take turns within a round and rotate from round to round; all of them set up first, and then alternate many
-  times within a round, each for a moment while the others sleep; the round's value is the median of these. A cell is the
-  median over rounds, in brackets the best round; a ratio is the median of the ratios within each round.
+- All load the library by path into the same program, which uses only the public API: default sizes, FI_THREAD_DOMAIN,
+  one completion queue for both directions, read with fi_cq_read without pause; a process that polls in vain yields the
+  processor to the other side. Untagged messages between two processes.
+- "connected endpoint" is FI_EP_MSG over verbs on weft: the choice of an application that makes its connections itself.
+- FI_UNIVERSE_SIZE is 16: by default libfabric requires a longer completion queue than Soft-RoCE has.
+- A message of reliable datagrams has a header of 64 bytes, and is copied out of its receive buffer.
+- Contestants take turns within a round and rotate from round to round. All of them set up first, and then alternate
+  many times within a round, each for a moment while the others sleep; the round's value is the median of these. A cell
+  is the median over rounds, with the best round in brackets; a ratio is the median of the ratios within each round.
 - Allocations are calls of malloc and its relatives anywhere in the client while messages flow.
 )";
 

@@ -141,8 +141,10 @@ std::string to_markdown_table(const Plan& plan, const Results& results) {
 bool write_report(const std::string& directory, const std::string& command, const Machine& machine, const Plan& plan,
                   const Results& results) {
   std::string page = plan.page.introduction;
-  page += fmt::format("\n{}; load average {} before the run; {} rounds. Command: `{}`\n\n", to_line(machine),
-                      machine.load, plan.rounds, command);
+  Machine system = machine;  // the virtual machine gets a line of its own
+  system.place.clear();
+  page += fmt::format("\n{}{}{}.\nLoad average {} before the run; {} rounds. Command:\n`{}`\n\n", to_line(system),
+                      machine.place.empty() ? "" : ",\n", machine.place, machine.load, plan.rounds, command);
   page += to_markdown_table(plan, results);
   bool written = write_file(directory + "/" + plan.page.numbers, to_json(machine, plan, results));
   for (const PlotPlan& plot_plan : plan.plots) {

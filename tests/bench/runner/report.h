@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What a bench run leaves behind: the table in Markdown, the plots, and every number in JSON.
+// The output of a bench run: the table in Markdown, the plots, and every number in JSON.
 #pragma once
 
 #include <string>

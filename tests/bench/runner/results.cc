@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What was measured, and its statistics; see results.h.
+// Results and their statistics; see results.h.
 #include "runner/results.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Everything that was measured, and the statistics taken from it.
+// All results, and the statistics computed from them.
 #pragma once
 
 #include <map>
@@ -26,11 +26,11 @@ class Results {
   std::optional<double> median(const Row& row, Contestant contestant) const;
   std::optional<double> best(const Row& row, Contestant contestant) const;
 
-  // Median of the ratios within each round: contestants of one round ran within seconds of each other, so what the rest
-  // of the machine did at that time mostly cancels out.
+  // Median of the ratios within each round: contestants of one round ran within seconds of each other, so the influence
+  // of other load mostly cancels out.
   std::optional<double> ratio(const Row& row, Contestant contestant, Contestant reference) const;
 
-  // Why nothing was measured, or nothing.
+  // The reason why nothing was measured, or nothing.
   std::string reason(const std::string& run, Contestant contestant) const;
   bool any_failed() const;
 

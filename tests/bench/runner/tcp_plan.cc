@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What is measured over tcp, against plain sockets; see plan.h.
+// The measurements over tcp, against plain sockets; see plan.h.
 #include "runner/plan_maker.h"
 
 namespace bench {
@@ -14,34 +14,34 @@ constexpr unsigned kFewRounds = 3;  // for measurements that take seconds and va
 
 constexpr const char* kIntroduction = R"(# Performance
 
-weft, the libfabric.so.1 that Debian ships, and plain TCP sockets do the same work between two processes over 127.0.0.1,
-in turns, within one run. This page is written by `tests/bench/run.sh`; the numbers behind it are in
-[results.json](results.json). `tests/bench/run.sh verbs` does the same over RDMA.
+weft, Debian's libfabric.so.1, and plain TCP sockets do the same work between two processes over 127.0.0.1, in turns,
+within one run. `tests/bench/run.sh` writes this page; [results.json](results.json) has the numbers behind it.
+`tests/bench/run.sh verbs` does the same over RDMA.
 )";
 
 constexpr const char* kMethod = R"(
 ## How it is measured
 
-- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_MSG over the tcp provider,
-  FI_THREAD_DOMAIN, one completion queue for both directions, read with fi_cq_read without pause.
-- "raw sockets" is non-blocking send() and recv() without pause on sockets with TCP_NODELAY, a 16-byte header before each
-  payload, header and payload in one call, small frames gathered up to 64 KiB. With several connections it asks epoll first.
-  Where the fabric's threads block, it uses blocking calls.
-- Client and server run on the first and the last core allowed to them, at the highest ordinary priority where they may
-  take it (on a machine that others use as well, `chrt -f 1` before the command keeps them out), every contestant alike.
-- Contestants take turns within a round and rotate from round to round. In most measurements all of them set up first, and
-  then alternate many times within a round, each for a moment while the others sleep; the round's value is the median of
-  these. A cell is the median over rounds, in brackets the best round; a ratio is the median of the ratios within each
-  round. Verdicts go by that median.
+- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_MSG over the tcp
+  provider, FI_THREAD_DOMAIN, one completion queue for both directions, read with fi_cq_read without pause.
+- "raw sockets" is non-blocking send() and recv() without pause on sockets with TCP_NODELAY, a 16-byte header before
+  each payload, header and payload in one call, small frames gathered up to 64 KiB. With several connections it calls
+  epoll first. Where the fabric's threads block, it uses blocking calls.
+- Client and server run on the first and the last core that they may use, at the highest ordinary priority where
+  permitted (on a shared machine `chrt -f 1` before the command keeps others out), the same for every contestant.
+- Contestants take turns within a round and rotate from round to round. In most measurements all of them set up first,
+  and then alternate many times within a round, each for a moment while the others sleep; the round's value is the
+  median of these. A cell is the median over rounds, with the best round in brackets; a ratio is the median of the
+  ratios within each round. Verdicts use that median.
 - A stream is timed until the receiver has confirmed the last message. Every message carries a sequence number that the
   receiver checks. Streams of 64 KiB and more, and RMA, keep 16 transfers under way.
-- "connects" covers endpoint, connect, accept, FI_CONNECTED on both sides and close; raw sockets exchange 32 bytes each way in
-  place of the request and response. "outstanding" starts all connects before it waits for the first.
-- Memory of a connection is the growth of Private_Dirty in /proc/self/smaps_rollup, divided by the connections, before any
-  message; heap is the growth of what malloc has handed out. Kernel memory of the sockets is in neither.
+- "connects" covers endpoint, connect, accept, FI_CONNECTED on both sides and close; raw sockets exchange 32 bytes each
+  way in place of the request and response. "outstanding" starts all connects before it waits for the first.
+- Memory of a connection is the growth of Private_Dirty in /proc/self/smaps_rollup, divided by the connections, before
+  any message; heap is the growth of the memory allocated by malloc. Neither includes the sockets' kernel memory.
 - Processor use is that of the whole process while one thread sleeps in a blocking read.
-- Allocations are calls of malloc and its relatives anywhere in the client while messages flow. Instructions are those in
-  user space; n/a means that this machine gives no hardware counter for them.
+- Allocations are calls of malloc and its relatives anywhere in the client while messages flow. Instructions are those
+  in user space; n/a: this machine has no hardware counter for them.
 - "queue with a wait object" polls a completion queue that was opened with FI_WAIT_UNSPEC in place of FI_WAIT_NONE.
 )";
 
@@ -168,7 +168,7 @@ class TcpPlanMaker : PlanMaker {
       if (effort_ == Effort::kQuick && count > 1000) continue;
       const std::string id = fmt::format("growth-{}", count);
       run(id, "growth", {"--connections", std::to_string(count)});
-      if (count > 1000) plan_.runs.back().rounds = kFewRounds;  // most of their time goes into set-up
+      if (count > 1000) plan_.runs.back().rounds = kFewRounds;  // most of their time is set-up
       for (PlotPlan* plot : {&latency, &message, &connect}) plot->points.push_back({static_cast<double>(count), id});
       const std::string title = fmt::format("{} connection{}", count, count == 1 ? "" : "s");
       plan_.rows.push_back({title + ", ping-pong 8 B", id, "latency_us", "us"});

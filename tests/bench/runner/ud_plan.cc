@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What is measured of datagrams over verbs, against a raw program of librdmacm and libibverbs; see plan.h.
+// The measurements of datagrams over verbs, against a raw program of librdmacm and libibverbs; see plan.h.
 #include "runner/plan_maker.h"
 
 namespace bench {
@@ -7,53 +7,54 @@ namespace {
 
 constexpr const char* kIntroduction = R"(# Performance of datagrams over RDMA
 
-weft, the libfabric.so.1 that Debian ships, and a program that calls librdmacm and libibverbs do the same work on one RDMA
-device, in turns, within one boot. This page is written by `sh tests/bench/run.sh ud`; the numbers behind it are in
-[ud.json](ud.json). [Over UDP](udp.md) the same is measured without a virtual machine.
+weft, Debian's libfabric.so.1, and a program that calls librdmacm and libibverbs do the same work on one RDMA device, in
+turns, within one boot. `sh tests/bench/run.sh ud` writes this page; [ud.json](ud.json) has the numbers behind it. [Over
+UDP](udp.md) the same is measured without a virtual machine.
 
 )";
 
 constexpr const char* kCounted =
-    R"(A microsecond on this page is a thousand instructions: the guest is emulated, its clock counts them, those of the kernel,
-which is the network card here (Soft-RoCE), included. So the load of the machine has no part in any number: rounds differ by
-half a percent for messages, by a few for joins. With `RXE_MODE=vm` before the command the clock is the machine's, and two processes talk to
-each other.
+    R"(A microsecond on this page is a thousand instructions: the guest is emulated, and its clock counts them, including those
+of the kernel, which is the network card here (Soft-RoCE). So the load of the machine does not affect the numbers:
+rounds differ by half a percent for messages, by a few for joins. With `RXE_MODE=vm` before the command the clock is the
+machine's, and two processes exchange the messages.
 )";
 
 constexpr const char* kTimed =
-    R"(On Soft-RoCE the kernel is the network card, and in an emulated machine everything takes ten to thirty times as long as
-on a real one. So no time on this page means anything; the ratios do.
+    R"(On Soft-RoCE the kernel is the network card, and an emulated machine is ten to thirty times slower than a real one. So
+the times on this page mean nothing; the ratios do.
 )";
 
 constexpr const char* kMethod = R"(
 ## How it is measured
 
-- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_DGRAM over the verbs provider
-  (stock libfabric's own, and weft's plug-in in weft), default sizes, one completion queue for both directions, read with
-  fi_cq_read without pause. With weft the endpoints find each other by IP address; stock libfabric knows queue pairs only
-  (FI_ADDR_IB_UD), wants 40 bytes of room in front of each received message (FI_MSG_PREFIX), and has no groups.
+- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_DGRAM over the verbs
+  provider (stock libfabric's own, and weft's plug-in in weft), default sizes, one completion queue for both directions,
+  read with fi_cq_read without pause. With weft the endpoints find each other by IP address. Stock libfabric has only
+  queue-pair addresses (FI_ADDR_IB_UD), requires 40 bytes of room in front of each received message (FI_MSG_PREFIX), and
+  has no groups.
 - "raw verbs" is one UD queue pair, ibv_poll_cq for up to 16 work completions without pause, small messages inline, work
   requests prebuilt, the route header left in front of each message.
-- "to itself": one side sends windows of messages to its own queue pair and takes them before it sends the next. One thread
-  does both sides' work and nobody waits for another process, so the scheduler has the least say here. A completion is asked
-  for of every 16th message of a window of 64, of all contestants alike. Every message carries a sequence number that is
-  checked.
-- weft receives into memory of its own and copies from there ([decision 0011](../decisions/0011-datagrams-over-verbs.md)); raw verbs and
-  stock libfabric do not. The copy is in the numbers.
-- "join" is fi_join until FI_JOIN_COMPLETE, raw: rdma_join_multicast until RDMA_CM_EVENT_MULTICAST_JOIN and an address handle
-  to send to; "leave" is fi_close, raw: rdma_leave_multicast and the end of the handle.
-- Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, in brackets the
-  best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
+- "to itself": one side sends windows of messages to its own queue pair and receives them before it sends the next. One
+  thread does both sides' work without waiting for another process, so the scheduler has the least influence here. All
+  contestants request a completion of every 16th message of a window of 64. Every message carries a sequence number that
+  is checked.
+- weft receives into memory of its own and copies from there ([decision
+  0011](../decisions/0011-datagrams-over-verbs.md)); raw verbs and stock libfabric do not. The numbers include the copy.
+- "join" is fi_join until FI_JOIN_COMPLETE, raw: rdma_join_multicast until RDMA_CM_EVENT_MULTICAST_JOIN, and an address
+  handle for sending; "leave" is fi_close, raw: rdma_leave_multicast and the end of the handle.
+- Contestants take turns within a round and rotate from round to round. A cell is the median over rounds, with the best
+  round in brackets; a ratio is the median of the ratios within each round. Verdicts use that median.
 - Allocations are calls of malloc and its relatives anywhere in the process while messages flow.
 )";
 
 constexpr const char* kBetweenProcesses =
-    R"(- Client and server of the rows that are not "to itself" run on the first and the last core allowed to them, at idle priority
-  (SCHED_IDLE): the kernel's threads, which carry the messages here, preempt them at once. Raw verbs asks for a work completion
-  of every 32nd message of the ping-pong only. A stream keeps 64 messages under way; the receiver allows half a window more
-  whenever it has taken that, so nothing is lost.
-- A half round trip of about 4 ms is the tick of the guest's scheduler: both sides spin, and Soft-RoCE's own thread waits for
-  its turn. Its ratio says nothing then; the stream's does.
+    R"(- Client and server of the rows that are not "to itself" run on the first and the last core that they may use, at idle
+  priority (SCHED_IDLE): the kernel's threads, which carry the messages here, preempt them at once. Raw verbs requests a
+  work completion of every 32nd message of the ping-pong only. A stream keeps 64 messages under way; the receiver grants
+  half a window again whenever it has received that many, so nothing is lost.
+- A half round trip of about 4 ms is the tick of the guest's scheduler: both sides spin, and Soft-RoCE's own thread
+  waits for its turn. Its ratio means nothing then; the stream's does.
 )";
 
 constexpr unsigned kWindow = 64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What is measured over udp, against plain sockets; see plan.h.
+// The measurements over udp, against plain sockets; see plan.h.
 #include "runner/plan_maker.h"
 
 namespace bench {
@@ -7,29 +7,30 @@ namespace {
 
 constexpr const char* kIntroduction = R"(# Performance of datagrams over UDP
 
-weft, the libfabric.so.1 that Debian ships, and plain UDP sockets do the same work between two processes over 127.0.0.1,
-in turns, within one run. This page is written by `sh tests/bench/run.sh udp`; the numbers behind it are in
-[udp.json](udp.json). [Over tcp](README.md) there is more; [datagrams over RDMA](ud.md).
+weft, Debian's libfabric.so.1, and plain UDP sockets do the same work between two processes over 127.0.0.1, in turns,
+within one run. `sh tests/bench/run.sh udp` writes this page; [udp.json](udp.json) has the numbers behind it. Other
+pages: [tcp](README.md), [datagrams over RDMA](ud.md).
 )";
 
 constexpr const char* kMethod = R"(
 ## How it is measured
 
-- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_DGRAM over the udp provider,
-  FI_THREAD_DOMAIN, one completion queue for both directions, read with fi_cq_read without pause.
-- "raw sockets" is non-blocking sendto() and recvfrom() without pause, one datagram a call, on sockets that are not connected.
-- A stream keeps 64 messages under way: the receiver allows half of them more whenever it has taken that, so nothing is lost,
-  and it is timed until the receiver has confirmed the last message. Every message carries a sequence number that the receiver
-  checks.
-- In a flood the sender does not wait. What counts is what arrives, from the first message to the last; the rest is lost where
-  the socket's buffer is full. A sequence number that comes twice or too late ends the measurement.
-- "join and leave" is fi_join, FI_JOIN_COMPLETE and fi_close of a member that receives; raw: socket, bind, IP_ADD_MEMBERSHIP,
-  close.
-- Client and server run on the first and the last core allowed to them, at the highest ordinary priority where they may
-  take it (on a machine that others use as well, `chrt -f 1` before the command keeps them out), every contestant alike.
-- Contestants take turns within a round and rotate from round to round; in ping-pongs all of them set up first, and then
-  alternate many times within a round, each for a moment while the others sleep. A cell is the median over rounds, in brackets the
-  best round; a ratio is the median of the ratios within each round. Verdicts go by that median.
+- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_DGRAM over the udp
+  provider, FI_THREAD_DOMAIN, one completion queue for both directions, read with fi_cq_read without pause.
+- "raw sockets" is non-blocking sendto() and recvfrom() without pause, one datagram a call, on sockets that are not
+  connected.
+- A stream keeps 64 messages under way: the receiver grants half of them again whenever it has received that many, so
+  nothing is lost. It is timed until the receiver has confirmed the last message. Every message carries a sequence
+  number that the receiver checks.
+- In a flood the sender does not wait. Messages that arrive are counted, from the first to the last; the rest is lost
+  where the socket's buffer is full. A sequence number that comes twice or too late ends the measurement.
+- "join and leave" is fi_join, FI_JOIN_COMPLETE and fi_close of a member that receives; raw: socket, bind,
+  IP_ADD_MEMBERSHIP, close.
+- Client and server run on the first and the last core that they may use, at the highest ordinary priority where
+  permitted (on a shared machine `chrt -f 1` before the command keeps others out), the same for every contestant.
+- Contestants take turns within a round and rotate from round to round. In ping-pongs all of them set up first, and then
+  alternate many times within a round, each for a moment while the others sleep. A cell is the median over rounds, with
+  the best round in brackets; a ratio is the median of the ratios within each round. Verdicts use that median.
 - Allocations are calls of malloc and its relatives anywhere in the client while messages flow.
 )";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What is measured over verbs, against a raw program of librdmacm and libibverbs; see plan.h.
+// The measurements over verbs, against a raw program of librdmacm and libibverbs; see plan.h.
 #include "runner/plan_maker.h"
 
 namespace bench {
@@ -7,54 +7,57 @@ namespace {
 
 constexpr const char* kIntroduction = R"(# Performance over RDMA
 
-weft, the libfabric.so.1 that Debian ships, and a program that calls librdmacm and libibverbs do the same work between
-two processes on one RDMA device, in turns, within one boot. This page is written by `sh tests/bench/run.sh verbs`; the
-numbers behind it are in [verbs.json](verbs.json). [Over tcp](README.md) there is more;
-[reliable datagrams](rdm.md) are compared with these connections.
+weft, Debian's libfabric.so.1, and a program that calls librdmacm and libibverbs do the same work between two processes
+on one RDMA device, in turns, within one boot. `sh tests/bench/run.sh verbs` writes this page; [verbs.json](verbs.json)
+has the numbers behind it. The page of [tcp](README.md) has more measurements; [reliable datagrams](rdm.md) are compared
+with these connections.
 )";
 
 constexpr const char* kCounted = R"(
-A microsecond on this page is a thousand instructions: the guest is emulated, its one processor counts them, those of the
-kernel, which is the network card here (Soft-RoCE), included. So the load of the machine has no part in any number. With
-`RXE_MODE=vm` before the command the clock is the machine's, and the two processes have a processor each.
+A microsecond on this page is a thousand instructions: the guest is emulated, and its one processor counts them,
+including those of the kernel, which is the network card here (Soft-RoCE). So the load of the machine does not affect
+the numbers. With `RXE_MODE=vm` before the command the clock is the machine's, and the two processes have a processor
+each.
 )";
 
 constexpr const char* kTimed = R"(
-On Soft-RoCE the kernel is the network card, and in an emulated machine everything takes ten to thirty times as long as
-on a real one. So no time on this page means anything; the ratios do.
+On Soft-RoCE the kernel is the network card, and an emulated machine is ten to thirty times slower than a real one. So
+the times on this page mean nothing; the ratios do.
 )";
 
 constexpr const char* kMethod = R"(
 ## How it is measured
 
-- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_MSG over the verbs provider
-  (stock libfabric's own, and weft's plug-in in weft), default sizes, one completion queue for both directions, read with
-  fi_cq_read without pause.
-- "raw verbs" is one queue pair a connection, with queues as long as weft's are by default (126) and, like both libraries',
-  for work requests of up to four pieces of memory, one completion queue, ibv_poll_cq for up to 16 work completions without pause, small messages inline, work requests prebuilt. Messages of the
-  ping-pong have a work completion every 32nd time only.
-- A stream asks for a completion of every 16th transfer, of all contestants alike (FI_SELECTIVE_COMPLETION; raw: no
-  IBV_SEND_SIGNALED), as do RMA writes and reads. "each completed" is the same with a completion of every message. The
-  receiver of a stream allows half a window more whenever it has taken that, so that no message finds it without a buffer:
-  the device would pause for a time of its own choosing.
-- Contestants take turns within a round and rotate from round to round. In most measurements all of them set up first, and
-  then alternate many times within a round, each for a moment while the others sleep; the round's value is the median of
-  these. A cell is the median over rounds, in brackets the best round; a ratio is the median of the ratios within each
-  round. Verdicts go by that median.
-- Client and server run on the first and the last core allowed to them, at idle priority (SCHED_IDLE): the kernel's threads,
-  which carry the messages here, preempt them at once. At equal priority a message may wait for the end of a time slice, and
-  what is measured is the scheduler. Connection events are awaited asleep: fi_eq_sread, and rdma_get_cm_event that blocks.
-- With one core for both, whoever polls in vain yields it.
+- Both libraries are loaded by path into the same program, which uses only the public API: FI_EP_MSG over the verbs
+  provider (stock libfabric's own, and weft's plug-in in weft), default sizes, one completion queue for both directions,
+  read with fi_cq_read without pause.
+- "raw verbs" is one queue pair a connection, with queues as long as weft's default (126) and, as in both libraries,
+  work requests of up to four pieces of memory; one completion queue, ibv_poll_cq for up to 16 work completions without
+  pause, small messages inline, work requests prebuilt. Messages of the ping-pong have a work completion every 32nd time
+  only.
+- In streams, RMA writes and reads all contestants request a completion of every 16th transfer (FI_SELECTIVE_COMPLETION;
+  raw: no IBV_SEND_SIGNALED). "each completed" is the same with a completion of every message. The receiver of a stream
+  grants half a window again whenever it has received that many, so that every message finds a buffer: otherwise the
+  device would pause for a time of its own choosing.
+- Contestants take turns within a round and rotate from round to round. In most measurements all of them set up first,
+  and then alternate many times within a round, each for a moment while the others sleep; the round's value is the
+  median of these. A cell is the median over rounds, with the best round in brackets; a ratio is the median of the
+  ratios within each round. Verdicts use that median.
+- Client and server run on the first and the last core that they may use, at idle priority (SCHED_IDLE): the kernel's
+  threads, which carry the messages here, preempt them at once. At equal priority a message may wait for the end of a
+  time slice, and the scheduler would be measured. Connection events are awaited asleep: fi_eq_sread, and a blocking
+  rdma_get_cm_event.
+- With one core for both, a process that polls in vain yields it.
 - A stream is timed until the receiver has confirmed the last message. Every message carries a sequence number that the
-  receiver checks; so do slots written and read.
-- "connects one after the other" covers endpoint, connect, accept, FI_CONNECTED on both sides and close; raw: rdma_cm_id,
-  queue pair, resolving address and route, rdma_connect, rdma_accept, RDMA_CM_EVENT_ESTABLISHED on both sides, and the
-  destruction of both. "outstanding" starts that many connects before it waits for the first.
-- That raw program does less than an application has to: it waits without a limit, and it does not disconnect, but destroys
-  its ids, so that a peer that misses the one message about that never hears of the end. weft waits with poll(2) and a
-  deadline, disconnects, and keeps the id until the peer has confirmed it.
-- Memory of one end is what MemAvailable in /proc/meminfo has lost, divided by twice the connections, before any message;
-  the queues that the device shares with the process are in it. "in the process" is the growth of Private_Dirty in
+  receiver checks; so do written and read slots.
+- "connects one after the other" covers endpoint, connect, accept, FI_CONNECTED on both sides and close; raw:
+  rdma_cm_id, queue pair, resolving address and route, rdma_connect, rdma_accept, RDMA_CM_EVENT_ESTABLISHED on both
+  sides, and the destruction of both. "outstanding" starts that many connects before it waits for the first.
+- That raw program does less than an application must: it waits without a limit, and it destroys its ids without
+  disconnecting, so that a peer that misses the one message about that never learns of the end. weft waits with poll(2)
+  and a deadline, disconnects, and keeps the id until the peer has confirmed the end.
+- Memory of one end is the loss of MemAvailable in /proc/meminfo, divided by twice the connections, before any message;
+  it includes the queues that the device shares with the process. Process memory is the growth of Private_Dirty in
   /proc/self/smaps_rollup, divided by the connections.
 - Allocations are calls of malloc and its relatives anywhere in the client while messages flow.
 )";
@@ -88,7 +91,7 @@ class VerbsPlanMaker : PlanMaker {
  private:
   static constexpr Target kAsFastAsRaw = at_most(kDataBound, Measure::kOverRaw);
 
-  // Whether it is only to be seen that everything runs: one of each kind.
+  // Whether the run only shows that everything works: one measurement of each kind.
   bool quick() const { return effort_ == Effort::kQuick; }
 
   void latency() {
@@ -153,12 +156,12 @@ class VerbsPlanMaker : PlanMaker {
     const std::string title = number + " connects outstanding";
     plan_.rows.push_back({title, id, "connect_ms", "ms", false, at_most(kConnectBound, Measure::kOverRaw)});
     plan_.rows.push_back({title + ", rate", id, "connects_per_s", "1/s", true, at_least(1.5, Measure::kOverStock)});
-    if (count < 1000) return;  // what else the machine does with its memory must not show
+    if (count < 1000) return;  // other uses of the machine's memory must not show
     plan_.rows.push_back(
         {title + ", memory of one end", id, "machine_kib", "KiB", false, at_most(0.5, Measure::kOverStock)});
     for (const auto& [side, metric] :
          {std::pair{"active", "client_private_kib"}, std::pair{"passive", "server_private_kib"}})
-      plan_.rows.push_back({fmt::format("{}, of that in the process, {} side", title, side), id, metric, "KiB"});
+      plan_.rows.push_back({fmt::format("{}, process memory of one end, {} side", title, side), id, metric, "KiB"});
   }
 };
 

@@ -14,7 +14,7 @@
 namespace bench {
 namespace {
 
-constexpr int kReceiveBuffer = 1 << 20;  // as the udp provider asks for
+constexpr int kReceiveBuffer = 1 << 20;  // as the udp provider does
 
 int open_socket() {
   return static_cast<int>(check("socket", ::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages as plain UDP datagrams: one sendto() or recvfrom() each, which is what a program without a fabric does; and
-// membership in groups. See udp(7), ip(7).
+// Messages as plain UDP datagrams: one sendto() or recvfrom() each, as in a program without a fabric; and membership in
+// groups. See udp(7), ip(7).
 #pragma once
 
 #include <netinet/in.h>
@@ -18,13 +18,13 @@ class Channel;
 
 class DatagramLink {
  public:
-  // The sides tell each other their ports over the channel.
+  // The sides exchange their ports over the channel.
   DatagramLink(const Measurement& m, Channel& channel);
   ~DatagramLink();
   DatagramLink(const DatagramLink&) = delete;
   DatagramLink& operator=(const DatagramLink&) = delete;
 
-  // The interface that message_workloads.h asks for.
+  // The interface that message_workloads.h requires.
   void send(std::uint64_t word);
   void send_alone(std::uint64_t word) { send(word); }
   std::uint64_t receive();
@@ -32,7 +32,7 @@ class DatagramLink {
   void release() {}
   void drain() {}
 
-  // That of join_workload.h: a socket bound to the group's address.
+  // The interface of join_workload.h: a socket bound to the group's address.
   void join(const sockaddr_in& group);
   void leave_group();
 

@@ -37,7 +37,7 @@ constexpr Workload messages(const char* name) {
   return {name, run<Role::kServer, wait, server>, run<Role::kClient, wait, client>};
 }
 
-// A remote read without a fabric: the client keeps a window of requests under way, the server answers each with data.
+// A remote read without a fabric: the client keeps a window of outstanding requests, the server answers each with data.
 void read_server(const Measurement& m, Channel& channel) {
   SocketNode node(Role::kServer, Wait::kSpin, channel);
   node.establish(1, 1);

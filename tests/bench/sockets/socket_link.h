@@ -14,7 +14,7 @@ namespace bench {
 
 struct FrameHeader {
   std::uint64_t size;  // header and payload
-  std::uint64_t kind;  // what a protocol would put here
+  std::uint64_t kind;  // the place of a protocol's fields
 };
 
 class SocketLink {
@@ -22,7 +22,7 @@ class SocketLink {
   // `size` is the payload, `depth` the number of slots in each direction.
   SocketLink(const SocketNode& node, std::size_t size, std::size_t depth);
 
-  // The interface that message_workloads.h asks for.
+  // The interface that message_workloads.h requires.
   void send(std::uint64_t word);
   void send_alone(std::uint64_t word) {
     send(word);

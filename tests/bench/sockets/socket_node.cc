@@ -30,7 +30,7 @@ void send_hello(int fd) {
   if (check("send", send(fd, hello.data(), hello.size(), MSG_NOSIGNAL)) != sizeof hello) fail("short hello");
 }
 
-// Spins until a hello is there; false when the peer has closed instead.
+// Spins until a hello has arrived; false when the peer has closed instead.
 bool take_hello(int fd) {
   Hello hello;
   for (;;) {
@@ -87,7 +87,7 @@ int SocketNode::start_connect() {
   return fd;
 }
 
-// On loopback connect() returns at once: the kernel answers for the listener, and the hello is what takes time.
+// On loopback connect() returns at once: the kernel answers for the listener, and the hello takes the time.
 void SocketNode::connect(std::size_t count, std::size_t outstanding) {
   std::size_t started = 0;
   for (std::size_t connected = 0; connected < count;) {

@@ -14,7 +14,7 @@ namespace bench {
 
 class SocketNode {
  public:
-  // The server listens on a free port and tells it over the channel; the client gets it from there.
+  // The server listens on a free port and sends its number over the channel.
   SocketNode(Role role, Wait wait, Channel& channel);
   ~SocketNode();
   SocketNode(const SocketNode&) = delete;
@@ -31,7 +31,7 @@ class SocketNode {
 
   int socket(std::size_t index) const { return sockets_[index]; }
   Role role() const { return role_; }
-  // Descriptor of an epoll set with every socket when there are several, for readers that cannot know which is active.
+  // Descriptor of an epoll set with every socket when there are several, for readers that do not know the active one.
   int readiness() const { return sockets_.size() > 1 ? epoll_ : -1; }
   // For recv and send: MSG_DONTWAIT on a side that spins, nothing on one that sleeps.
   int flags() const { return wait_ == Wait::kSpin ? MSG_DONTWAIT : 0; }

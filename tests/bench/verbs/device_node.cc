@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the sides of all measurements over raw verbs have in common; see device_node.h.
+// Shared by the sides of all measurements over raw verbs; see device_node.h.
 #include "verbs/device_node.h"
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 namespace bench {
 namespace {
 
-constexpr int kCompletionQueueSize = 1024;  // the first connection alone is active, with a window of 256 at most
+constexpr int kCompletionQueueSize = 1024;  // only the first connection is active, with a window of 256 at most
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// One side of a measurement over raw verbs: what rdma_node.h and ud_node.h have in common: an rdma_cm event channel, an
-// id bound to the device's address, a protection domain and one completion queue. Every error ends the process with its
-// reason. See rdma_cm(7).
+// One side of a measurement over raw verbs, with the common parts of rdma_node.h and ud_node.h: an rdma_cm event
+// channel, an id bound to the device's address, a protection domain and one completion queue. Every error ends the
+// process with its reason. See rdma_cm(7).
 #pragma once
 
 #include <netinet/in.h>
@@ -16,8 +16,8 @@
 namespace bench {
 
 inline constexpr unsigned kQueueDepth = 126;  // work requests of each direction, as many as weft has by default
-inline constexpr unsigned kInlineBytes = 64;  // that a work request may carry itself
-inline constexpr unsigned kPieces = 4;  // of memory that a work request may name, as many as by default in fabrics
+inline constexpr unsigned kInlineBytes = 64;  // bytes in a work request
+inline constexpr unsigned kPieces = 4;        // memory pieces of a work request, as many as by default in fabrics
 
 class DeviceNode {
  public:
@@ -25,7 +25,7 @@ class DeviceNode {
   DeviceNode& operator=(const DeviceNode&) = delete;
 
   virtual ibv_qp* qp(std::size_t index) const = 0;
-  // What every send says of its destination.
+  // The destination of every send.
   virtual void address(ibv_send_wr&) const {}
   // Bytes that the device writes in front of a received message.
   virtual std::size_t header() const { return 0; }
@@ -36,13 +36,13 @@ class DeviceNode {
   struct Event {
     rdma_cm_event_type type;
     rdma_cm_id* id;
-    rdma_ud_param ud;  // of MULTICAST_JOIN
+    rdma_ud_param ud;  // from MULTICAST_JOIN
   };
 
   DeviceNode(const Measurement& m, rdma_port_space service);
   virtual ~DeviceNode();
 
-  // Waits until there is one that matters.
+  // Waits for the next event that matters.
   Event next_event();
   ibv_qp_init_attr queue_pair_attributes(ibv_qp_type type) const;
 
@@ -53,9 +53,9 @@ class DeviceNode {
   ibv_cq* cq_ = nullptr;
 };
 
-// For calls that answer an errno.
+// For calls that return an errno.
 void check_verbs(const char* what, int error);
-// For calls that answer nullptr and set errno.
+// For calls that return nullptr and set errno.
 template <class Object>
 Object* check_object(const char* what, Object* object) {
   if (object == nullptr) check(what, -1);

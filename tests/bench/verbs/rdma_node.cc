@@ -12,9 +12,9 @@ namespace {
 
 constexpr int kBacklog = 4096;
 constexpr int kResolveMs = 10000;
-constexpr std::size_t kConnectsAtOnce = 256;  // while setting up; the workloads that time connects say their own
+constexpr std::size_t kConnectsAtOnce = 256;  // while setting up; workloads that time connects have their own
 constexpr std::uint8_t kRetries = 7;
-constexpr std::uint8_t kRetriesForever = 7;  // of rnr_retry_count: a receiver that is late is waited for
+constexpr std::uint8_t kRetriesForever = 7;  // for rnr_retry_count: a late receiver is waited for
 
 std::uint8_t count_of(int most) {
   return static_cast<std::uint8_t>(std::clamp(most, 0, 255));
@@ -64,7 +64,7 @@ rdma_cm_id* RdmaNode::start_connect() {
 void RdmaNode::go_on_connecting(const Event& event) {
   if (event.type == RDMA_CM_EVENT_ADDR_RESOLVED) check("rdma_resolve_route", rdma_resolve_route(event.id, kResolveMs));
   if (event.type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
-    // Only now: the request leaves at once, and with many connects the peer begins to work after the first of them.
+    // Only now: the request leaves at once, and with many connects the peer starts after the first of them.
     create_qp(event.id);
     rdma_conn_param param = connection_parameters();
     check("rdma_connect", rdma_connect(event.id, &param));
@@ -111,7 +111,7 @@ void RdmaNode::leave(Channel& channel) {
   ids_.clear();
 }
 
-// Destroying the id of a connection tells the peer; with nothing posted there is nothing to flush before.
+// Destroying the id of a connection notifies the peer; nothing is posted, so nothing needs a flush before.
 void RdmaNode::close(rdma_cm_id* id) {
   if (id->qp != nullptr) rdma_destroy_qp(id);
   check("rdma_destroy_id", rdma_destroy_id(id));

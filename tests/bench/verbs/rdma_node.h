@@ -13,7 +13,7 @@ namespace bench {
 
 class RdmaNode : public DeviceNode {
  public:
-  // The server listens on a free port and tells it over the channel; the client gets it from there.
+  // The server listens on a free port and sends its number over the channel.
   RdmaNode(const Measurement& m, Role role, Channel& channel);
   ~RdmaNode() override;
 
@@ -23,7 +23,7 @@ class RdmaNode : public DeviceNode {
   void connect(std::size_t count, std::size_t outstanding);
   // Makes `count` connections from both sides. The first of either side is the same connection.
   void establish(std::size_t count);
-  // Waits until the peer has come to the same point; then closes every connection.
+  // Waits until the peer has reached the same point; then closes every connection.
   void leave(Channel& channel);
 
   // Server: accepts `count` connections and closes each when its peer leaves.
@@ -42,7 +42,7 @@ class RdmaNode : public DeviceNode {
   rdma_conn_param connection_parameters() const;
 
   Role role_;
-  std::uint8_t reads_to_peer_ = 0;    // RDMA reads under way at once, as the device allows
+  std::uint8_t reads_to_peer_ = 0;    // RDMA reads outstanding at once, as the device allows
   std::uint8_t reads_from_peer_ = 0;  // the same for the peer's
   std::vector<rdma_cm_id*> ids_;
 };

@@ -9,7 +9,7 @@ namespace bench {
 
 class UdNode : public DeviceNode {
  public:
-  // The sides tell each other their queue pairs over the channel.
+  // The sides exchange their queue pairs over the channel.
   UdNode(const Measurement& m, Channel& channel);
   ~UdNode() override;
 
@@ -19,7 +19,7 @@ class UdNode : public DeviceNode {
 
   void meet(Channel& channel);
 
-  // That of join_workload.h: a member that receives and may send.
+  // The interface of join_workload.h: a member that receives and may send.
   void join(const sockaddr_in& group);
   void leave_group();
 

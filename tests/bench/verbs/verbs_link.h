@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Messages over one queue pair, as an expert would write them for speed: work requests prebuilt, small payloads inline,
-// completions polled in batches and, where the measurement allows it, asked for only as often as the queue needs. See
+// completions polled in batches and, where the measurement allows it, requested only as often as the queue needs. See
 // ibv_post_send(3), ibv_poll_cq(3).
 #pragma once
 
@@ -14,15 +14,15 @@
 
 namespace bench {
 
-// How a side sends: at most `window` work requests under way, every `signal_every`th of them with a completion.
+// How a side sends: at most `window` work requests outstanding, every `signal_every`th of them with a completion.
 struct SendPolicy {
   unsigned window;
   unsigned signal_every;
 };
 
-// One that waits for an answer each time: what travels inside its work request needs no completion to free its slot.
+// For a side that waits for an answer each time: inline data needs no completion to free its slot.
 SendPolicy lone_messages(const Measurement& m);
-// A window is kept full.
+// For a side that keeps its window full.
 SendPolicy many_messages(const Measurement& m);
 
 // Work requests of one kind on one queue pair, and the count of those that have completed. They complete in order, so a
@@ -32,10 +32,10 @@ class SendQueue {
   SendQueue(const DeviceNode& node, ibv_wr_opcode opcode, std::size_t size, SendPolicy policy);
 
   bool full() const { return posted_ - completed_ == policy_.window; }
-  bool idle() const { return completed_ == signalled_; }  // whatever has a completion has completed
+  bool idle() const { return completed_ == signalled_; }  // all work requests with a completion have completed
   std::uint64_t posted() const { return posted_; }
 
-  // For RDMA: where in the peer's memory.
+  // For RDMA: the place in the peer's memory.
   void aim(std::uint64_t address, std::uint32_t key) {
     request_.wr.rdma.remote_addr = address;
     request_.wr.rdma.rkey = key;
@@ -60,7 +60,7 @@ class VerbsLink {
   // `depth` receives stay posted, and as many slots are sent from.
   VerbsLink(const DeviceNode& node, std::size_t size, unsigned depth, SendPolicy policy);
 
-  // The interface that message_workloads.h asks for.
+  // The interface that message_workloads.h requires.
   void send(std::uint64_t word);
   void send_alone(std::uint64_t word) { send(word); }
   std::uint64_t receive();
@@ -81,8 +81,8 @@ class VerbsLink {
   ibv_sge piece_{};
   ibv_recv_wr request_{};
   std::uint64_t arrived_ = 0;   // receives completed
-  std::uint64_t taken_ = 0;     // of them, handed to the caller
-  std::uint64_t released_ = 0;  // of them, posted again
+  std::uint64_t taken_ = 0;     // receives handed to the caller
+  std::uint64_t released_ = 0;  // receives posted again
 };
 
 }  // namespace bench

@@ -14,9 +14,9 @@ namespace {
 constexpr std::size_t kEndMessageSize = 8;
 constexpr unsigned kEndMessages = 2;
 constexpr SendPolicy kEndPolicy{kEndMessages, 1};
-constexpr std::uint64_t kReadMark = 0x7ead;  // word of every slot that a read has to bring
+constexpr std::uint64_t kReadMark = 0x7ead;  // word of every slot for reads
 
-// The client's side: keeps a window of transfers under way between equal slots here and there.
+// The client's side: keeps a window of outstanding transfers between equal slots of both sides.
 class Transfers {
  public:
   Transfers(const RdmaNode& node, const Measurement& m, ibv_wr_opcode opcode, int access, Channel& channel)
@@ -84,7 +84,7 @@ void serve(const Measurement& m, Channel& channel, int access) {
     channel.put(region.address(0));
     channel.put(region.rkey());
     in_turns(Role::kServer, m, channel, [&] {
-      const std::uint64_t writes = link.receive();  // number the last write bears, or 0 after reads
+      const std::uint64_t writes = link.receive();  // number in the last write, or 0 after reads
       if (writes != 0 && region.word((writes - 1) % m.window) != writes) fail("the last write did not arrive");
       link.release();
       link.send_alone(writes);

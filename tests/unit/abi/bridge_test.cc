@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The bridge: methods fill the slots that bear their name, everything else answers a constant, nothing throws through.
+// The bridge: methods fill the slots of their name, other slots return a constant, no exception passes.
 #include "abi/bridge.h"
 
 #include <gtest/gtest.h>
@@ -27,15 +27,15 @@
 namespace weft {
 namespace {
 
-// What stands before the handle in memory must not matter.
+// Memory in front of the handle must not matter.
 struct Before {
   char bytes[40] = {};
 };
 
 struct Endpoint : Object<fid_ep>, Before {
   Endpoint() {
-    abi.fid.ops = const_cast<fi_ops*>(fid_ops());
-    abi.msg = const_cast<fi_ops_msg*>(&kMsgOps);
+    abi.fid.ops = slots(*fid_ops());
+    abi.msg = slots(kMsgOps);
   }
   static const fi_ops* fid_ops() noexcept;
   static const fi_ops_msg kMsgOps;
@@ -96,7 +96,7 @@ TEST(Bridge, MissingMethodsAnswerAConstant) {
   EXPECT_EQ(make_cq_ops<Nothing>().strerror(nullptr, 0, nullptr, nullptr, 0), nullptr);
 }
 
-TEST(Bridge, HandlesOfOthersAreRecognised) {
+TEST(Bridge, ForeignHandlesAreRecognised) {
   Endpoint endpoint;
   ::fid foreign{};
   EXPECT_EQ(object_if<Endpoint>(&endpoint.abi.fid), &endpoint);
@@ -104,7 +104,7 @@ TEST(Bridge, HandlesOfOthersAreRecognised) {
   EXPECT_EQ(object_if<Endpoint>(&foreign), nullptr);
 }
 
-// Old inlines call slots without looking: none may be null, and the size must say how many there are.
+// Old inline functions call slots without a check: none may be null, and the size must cover them all.
 template <class Table>
 void expect_full(const Table& table) {
   EXPECT_EQ(table.size, sizeof table);
@@ -113,7 +113,7 @@ void expect_full(const Table& table) {
   for (size_t i = 1; i < std::size(slots); ++i) EXPECT_NE(slots[i], nullptr) << "slot " << i;
 }
 
-TEST(Bridge, NoTableHasAHole) {
+TEST(Bridge, NoSlotIsNull) {
   expect_full(make_fid_ops<Nothing>());
   expect_full(make_fabric_ops<Nothing>());
   expect_full(make_domain_ops<Nothing>());

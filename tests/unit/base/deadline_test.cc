@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Deadlines: what the timeouts of blocking calls mean.
+// Deadlines: the timeouts of blocking calls.
 #include "base/deadline.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Deadline, NegativeIsForEverAndZeroIsNow) {
+TEST(Deadline, NegativeNeverExpiresAndZeroExpiresAtOnce) {
   EXPECT_TRUE(Deadline().infinite());
   EXPECT_TRUE(Deadline::in_ms(-1).infinite());
   EXPECT_EQ(Deadline::in_ms(-1).remaining_ms(), -1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The lock of data paths excludes others from the first thread on, also when it was taken before there was one.
+// The lock of data paths excludes threads, also when it was taken before the first one was started.
 #include "base/light_lock.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// In a child of its own: whether this process had threads before depends on the tests that ran.
+// In a child process: this process may have had threads, depending on the tests that ran.
 template <class Body>
 int in_new_process(Body body) {
   const pid_t child = fork();
@@ -22,7 +22,7 @@ int in_new_process(Body body) {
   return status;
 }
 
-TEST(LightLock, TakenWhenAloneItHoldsAgainstThreadsThatComeLater) {
+TEST(LightLock, LockTakenBeforeTheFirstThreadExcludesLaterThreads) {
   EXPECT_EQ(in_new_process([] {
               LightLock lock;
               lock.lock();
@@ -35,7 +35,7 @@ TEST(LightLock, TakenWhenAloneItHoldsAgainstThreadsThatComeLater) {
             0);
 }
 
-TEST(LightLock, SleepersOfALockThatWasTakenAloneAreWoken) {
+TEST(LightLock, LockTakenBeforeTheFirstThreadWakesItsWaiters) {
   EXPECT_EQ(in_new_process([] {
               LightLock lock;
               lock.lock();
@@ -45,7 +45,7 @@ TEST(LightLock, SleepersOfALockThatWasTakenAloneAreWoken) {
                 entered = true;
                 lock.unlock();
               });
-              usleep(20'000);  // most likely asleep by now; the outcome is the same if not
+              usleep(20'000);  // time to fall asleep; the result is the same if it has not
               lock.unlock();
               other.join();
               return entered;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The intrusive list: order, leaving from anywhere, splicing, membership in two lists at once.
+// The intrusive list: order, removal from anywhere, splicing, membership in two lists at once.
 #include "base/list.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(List, ElementLeavesFromTheMiddleAndWhenDestroyed) {
     list.push_back(b);
     list.push_back(c);
     a.ListHook<Item>::unlink();
-    a.ListHook<Item>::unlink();  // leaving twice is harmless
+    a.ListHook<Item>::unlink();  // unlinking twice is harmless
     EXPECT_EQ(values(list), (std::vector{2, 3}));
   }
   EXPECT_EQ(values(list), (std::vector{3}));
@@ -73,7 +73,7 @@ TEST(List, SpliceMovesAllAndLeavesTheOtherEmpty) {
   EXPECT_EQ(values(other), (std::vector{1}));
 }
 
-TEST(List, OneElementSitsInTwoListsIndependently) {
+TEST(List, ElementIsInTwoListsIndependently) {
   Item a(1), b(2);
   First first;
   Second second;

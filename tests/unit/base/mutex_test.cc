@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A mutex whose users take turns takes no lock, and becomes a lock while others are at work.
+// A mutex takes no lock while it is disabled, and can be enabled while users are inside.
 #include "base/mutex.h"
 
 #include <gtest/gtest.h>
@@ -20,13 +20,13 @@ bool taken_by_others(Mutex& mutex) {
   return taken;
 }
 
-TEST(Mutex, EnabledItLocks) {
+TEST(Mutex, EnabledMutexExcludes) {
   Mutex mutex;
   Lock lock(mutex);
   EXPECT_TRUE(taken_by_others(mutex));
 }
 
-TEST(Mutex, OfUsersThatTakeTurnsItTakesNoLock) {
+TEST(Mutex, DisabledMutexTakesNoLock) {
   Mutex mutex(false);
   mutex.lock();
   mutex.unlock();
@@ -35,10 +35,10 @@ TEST(Mutex, OfUsersThatTakeTurnsItTakesNoLock) {
   EXPECT_FALSE(mutex.enabled());
 }
 
-// Nobody comes to such a mutex who does not take turns, so what is done inside it needs no order with enable().
-TEST(Mutex, OfUsersThatTakeTurnsItIsEnabledByOneOfThem) {
+// All users of such a mutex are serialised, so accesses under it need no ordering with enable().
+TEST(Mutex, UserOfADisabledMutexMayEnableIt) {
   Mutex mutex(false);
-  EXPECT_TRUE(mutex.disable());  // it does not lock anyway
+  EXPECT_TRUE(mutex.disable());  // it starts disabled
   mutex.wait_for_others();
   mutex.lock();
   mutex.unlock();
@@ -53,7 +53,7 @@ TEST(Mutex, OfUsersThatTakeTurnsItIsEnabledByOneOfThem) {
   mutex.unlock();
 }
 
-TEST(Mutex, EnabledLaterItLocks) {
+TEST(Mutex, MutexEnabledLaterExcludes) {
   Mutex mutex(false);
   mutex.lock();
   mutex.unlock();
@@ -62,7 +62,7 @@ TEST(Mutex, EnabledLaterItLocks) {
   EXPECT_TRUE(taken_by_others(mutex));
 }
 
-TEST(Mutex, DisabledByItsHolderItIsGivenBack) {
+TEST(Mutex, HolderMayDisableTheMutex) {
   Mutex mutex;
   mutex.lock();
   if (!mutex.disable()) GTEST_SKIP() << "the system has no membarrier";
@@ -74,7 +74,7 @@ TEST(Mutex, DisabledByItsHolderItIsGivenBack) {
   EXPECT_TRUE(taken_by_others(mutex));
 }
 
-TEST(Mutex, EnablingWaitsForWhoIsInside) {
+TEST(Mutex, EnablingWaitsForTheUserInside) {
   Mutex mutex;
   mutex.lock();
   if (!mutex.disable()) GTEST_SKIP() << "the system has no membarrier";
@@ -83,7 +83,7 @@ TEST(Mutex, EnablingWaitsForWhoIsInside) {
   std::thread user([&] {
     Lock lock(mutex);
     inside = true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time for an enable() that does not wait to show it
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time for a wrong enable() to return early
     leaves = true;
   });
   while (!inside) std::this_thread::yield();
@@ -92,7 +92,7 @@ TEST(Mutex, EnablingWaitsForWhoIsInside) {
   user.join();
 }
 
-TEST(Mutex, WaitingForOthersWaitsForWhoIsInside) {
+TEST(Mutex, WaitForOthersWaitsForTheUserInside) {
   for (const bool locks : {true, false}) {
     Mutex mutex;
     mutex.lock();
@@ -113,8 +113,8 @@ TEST(Mutex, WaitingForOthersWaitsForWhoIsInside) {
   }
 }
 
-// The case that the handshake is for: one enables and enters, while another comes and goes.
-TEST(Mutex, NobodyIsLostWhenItIsEnabledInTheMidst) {
+// The race that the barrier decides: one thread enables and enters while another enters and leaves.
+TEST(Mutex, EnablingWhileOthersEnterExcludesAll) {
   constexpr int kEach = 300;
   for (int round = 0; round < 300; ++round) {
     Mutex mutex;

@@ -48,7 +48,7 @@ TEST(Pool, ReturnedRecordsAreHandedOutAgain) {
   for (Counted* record : first) pool.give_back(record);
 }
 
-TEST(Pool, HonoursAlignment) {
+TEST(Pool, RecordsAreAligned) {
   struct alignas(64) Aligned {
     char bytes[64];
   };

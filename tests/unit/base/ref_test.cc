@@ -33,13 +33,13 @@ TEST(Ref, CountsCopiesMovesAndAssignments) {
   EXPECT_FALSE(a.in_use());
 }
 
-TEST(Ref, ABaseWillDo) {
+TEST(Ref, RefToABaseCounts) {
   Parent parent;
   const Ref<RefCounted> ref(parent);
   EXPECT_TRUE(parent.in_use());
 }
 
-TEST(Ref, ManyThreadsMayHoldOne) {
+TEST(Ref, ManyThreadsMayHoldRefs) {
   Parent parent;
   {
     std::vector<std::jthread> threads;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The error currency.
+// Status and Result.
 #include "base/status.h"
 
 #include <gtest/gtest.h>
@@ -16,12 +16,12 @@ TEST(Status, IsZeroOrNegative) {
   EXPECT_EQ(Status::last_errno(), Status(-ENOENT));
 }
 
-TEST(Status, AFailureWithoutErrnoIsStillAFailure) {
+TEST(Status, FailureWithoutErrnoIsAFailure) {
   EXPECT_EQ(Status::from_errno(0), Status(-EIO));
   EXPECT_EQ(Status::from_errno(-3), Status(-EIO));
 }
 
-TEST(Status, ResultsCarryIt) {
+TEST(Status, ResultsCarryStatus) {
   const Result<int> good = 5;
   const Result<int> bad = failure(ENOMEM);
   const Result<int> same = failure(bad.error());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Old layouts of fi_info: sizes, and reading them as a current one.
+// Old layouts of fi_info: sizes, and their conversion to the current one.
 #include "core/abi_layout.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace weft::core {
 namespace {
 
-// A block that ends where memory ends: reading one byte past it crashes.
+// A block in front of a page without access: a read past its end crashes.
 class GuardedBlock {
  public:
   explicit GuardedBlock(std::size_t size)
@@ -38,7 +38,7 @@ class GuardedBlock {
   char* data_;
 };
 
-// As large as the structures of that release, not larger; every byte that is not a pointer here is 0x5a.
+// Exactly as large as the structures of that release; every byte that is not a pointer is 0x5a.
 struct OldInfo {
   explicit OldInfo(const AbiLayout& layout)
       : info(layout.info), tx(layout.tx), rx(layout.rx), ep(layout.ep), domain(layout.domain), fabric(layout.fabric) {
@@ -60,7 +60,7 @@ void expect_prefix(const T* current, std::size_t size) {
   for (std::size_t i = 0; i < sizeof(T); ++i) ASSERT_EQ(bytes[i], i < size ? 0x5a : 0) << typeid(T).name() << " " << i;
 }
 
-TEST(AbiLayout, EveryOldLayoutIsReadToItsEndAndNoFurther) {
+TEST(AbiLayout, OldLayoutsAreReadExactlyToTheirEnd) {
   for (const AbiLayout& layout : {kAbi1_0, kAbi1_1, kAbi1_2, kAbi1_3, kAbi1_7, kAbi1_8, kAbi1_9}) {
     OldInfo old(layout);
     const UpgradedInfo upgraded(old.info.as<fi_info>(), layout);
@@ -77,7 +77,7 @@ TEST(AbiLayout, EveryOldLayoutIsReadToItsEndAndNoFurther) {
   }
 }
 
-TEST(AbiLayout, AbsentPartsStayAbsent) {
+TEST(AbiLayout, AbsentStructuresStayAbsent) {
   const fi_info empty{};
   const UpgradedInfo upgraded(&empty, kAbi1_0);
   EXPECT_EQ(upgraded.get()->tx_attr, nullptr);
@@ -85,7 +85,7 @@ TEST(AbiLayout, AbsentPartsStayAbsent) {
   EXPECT_EQ(UpgradedInfo(nullptr, kAbi1_0).get(), nullptr);
 }
 
-TEST(AbiLayout, ApiVersionsMapToTheLayoutOfTheirRelease) {
+TEST(AbiLayout, ApiVersionMapsToTheLayoutOfItsRelease) {
   EXPECT_EQ(layout_of_api(FI_VERSION(1, 4)), kAbi1_0);
   EXPECT_EQ(layout_of_api(FI_VERSION(1, 5)), kAbi1_1);
   EXPECT_EQ(layout_of_api(FI_VERSION(1, 8)), kAbi1_2);

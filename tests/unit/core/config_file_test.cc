@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Lines of libfabric.conf: what counts, what is skipped.
+// The lines of libfabric.conf that count and those that are skipped; fabric(7).
 #include "core/config_file.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(ConfigFile, ReadsNamesAndValues) {
   EXPECT_STREQ(file.find("FI_E"), "");
 }
 
-TEST(ConfigFile, AnAbsentFileIsEmpty) {
+TEST(ConfigFile, AbsentFileIsEmpty) {
   EXPECT_EQ(ConfigFile::read("/nonexistent/libfabric.conf").find("FI_A"), nullptr);
   EXPECT_EQ(ConfigFile::read("/").find("FI_A"), nullptr);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_fabric: which provider is asked, and what it is given.
+// fi_fabric: the choice of the provider and its arguments; fi_fabric(3).
 #include "fake_provider.h"
 
 namespace weft::core {
@@ -29,7 +29,7 @@ class FabricTest : public CoreTest {
   fid_fabric* fabric_ = nullptr;
 };
 
-TEST_F(FabricTest, TheLastNameOpens) {
+TEST_F(FabricTest, LastNameOfTheListOpensTheFabric) {
   ASSERT_EQ(open("tcp"), 0);
   EXPECT_EQ(fabric_, &Tcp::fabric);
   EXPECT_EQ(fabric_->api_version, FI_VERSION(1u, 9u));
@@ -38,13 +38,13 @@ TEST_F(FabricTest, TheLastNameOpens) {
   ASSERT_EQ(open("TCP"), 0);
 }
 
-TEST_F(FabricTest, OldProvidersHaveNoApiVersion) {
+TEST_F(FabricTest, OldProviderGetsNoApiVersion) {
   Tcp::abi.fi_version = FI_VERSION(1, 4);
   ASSERT_EQ(open("tcp"), 0);
   EXPECT_EQ(fabric_->api_version, 0u);
 }
 
-TEST_F(FabricTest, BadArguments) {
+TEST_F(FabricTest, InvalidArgumentsAreRefused) {
   EXPECT_EQ(open("nosuch"), -FI_ENODEV);
   EXPECT_EQ(open(nullptr), -FI_EINVAL);
   EXPECT_EQ(open("tcp", nullptr), -FI_EINVAL);
@@ -66,18 +66,18 @@ TEST_F(FabricTest, Fabric2TakesAnInfoAndNoFlags) {
   EXPECT_EQ(fabric_, &Tcp::fabric);
 }
 
-TEST_F(FabricTest, ExcludedProvidersDoNotOpen) {
+TEST_F(FabricTest, ExcludedProviderDoesNotOpen) {
   set("FI_PROVIDER", "^tcp");
   EXPECT_EQ(open("tcp"), -FI_ENODEV);
 }
 
-TEST_F(FabricTest, FailuresPassThrough) {
+TEST_F(FabricTest, FailureOfTheProviderIsReturned) {
   Tcp::abi.fabric = [](fi_fabric_attr*, fid_fabric**, void*) { return -FI_ENOMEM; };
   EXPECT_EQ(open("tcp"), -FI_ENOMEM);
   EXPECT_EQ(fabric_, nullptr);
 }
 
-TEST_F(FabricTest, UnknownHooksAreSaidAndSkipped) {
+TEST_F(FabricTest, UnknownHookIsLoggedAndSkipped) {
   set("FI_HOOK", "perf;tcp");
   record();
   ASSERT_EQ(open("tcp"), 0);
@@ -86,7 +86,7 @@ TEST_F(FabricTest, UnknownHooksAreSaidAndSkipped) {
   EXPECT_TRUE(logged("FI_HOOK: tcp is not a hook"));
 }
 
-TEST_F(FabricTest, AHookWrapsTheFabric) {
+TEST_F(FabricTest, HookWrapsTheFabric) {
   set("FI_HOOK", "zork");
   static fid_fabric* wrapped;
   Hook::install("ofi_hook_zork");
@@ -102,7 +102,7 @@ TEST_F(FabricTest, AHookWrapsTheFabric) {
   EXPECT_EQ(fabric_->api_version, FI_VERSION(1u, 9u));
 }
 
-TEST_F(FabricTest, AFailingHookIsSkipped) {
+TEST_F(FabricTest, FailingHookIsSkipped) {
   set("FI_HOOK", "zork");
   Hook::install("ofi_hook_zork");
   Hook::abi.getinfo = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Providers made of lambdas, and a core that starts afresh for each test.
+// Providers made of lambdas, and a fixture that restarts the core for each test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,10 +17,10 @@
 
 namespace weft::core {
 
-// What builtin_providers() of this test program answers with.
+// The built-in providers of this test program.
 std::vector<ProviderEntry>& builtins();
 
-// Each Tag is a provider of its own, because the C calls carry no context. Reset by CoreTest.
+// Each Tag is a separate provider, because the C calls carry no context. Reset by CoreTest.
 template <int Tag>
 struct Fake {
   using GetInfo = std::function<int(uint32_t version, uint64_t flags, const fi_info* hints, fi_info** info)>;
@@ -32,7 +32,7 @@ struct Fake {
 
   static fi_provider* entry() { return &abi; }
 
-  // Offers one empty info until told otherwise.
+  // Returns one empty info unless a test replaces it.
   static void install(const char* name, uint32_t version = FI_VERSION(1, 0), uint32_t api = FI_VERSION(2, 6)) {
     abi = {};
     abi.version = version;
@@ -57,7 +57,7 @@ struct Fake {
   }
 };
 
-// Records what the log would show.
+// Records the lines that the log would show.
 class CoreTest : public testing::Test {
  protected:
   void SetUp() override;
@@ -65,7 +65,7 @@ class CoreTest : public testing::Test {
 
   // Takes effect on the next call into the library.
   static void set(const char* variable, const char* value) { ::setenv(variable, value, 1); }
-  // From here on lines at `level` or above go to log().
+  // After this call lines at `level` or above go to log().
   static void record(fi_log_level level = FI_LOG_WARN);
   static std::vector<std::string>& log();
   static bool logged(const std::string& part);

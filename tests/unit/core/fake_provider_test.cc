@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The core under test: see fake_provider.h.
+// The fixture of the core's tests; see fake_provider.h.
 #include "fake_provider.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void CoreTest::SetUp() {
     if (name.starts_with("FI_")) names.emplace_back(name);
   }
   for (const std::string& name : names) ::unsetenv(name.c_str());
-  set("FI_PROVIDER_PATH", "");  // only what a test puts there
+  set("FI_PROVIDER_PATH", "");  // no plug-ins unless a test sets it
   builtins().clear();
   lines.clear();
 }

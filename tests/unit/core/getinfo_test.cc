@@ -17,7 +17,7 @@ using Other = Fake<3>;
 
 class GetInfoTest : public CoreTest {
  protected:
-  // A layer as real ones are: asks for cores under the caller's hints, without itself, and passes their infos on.
+  // A layer like real ones: requests cores with the caller's hints, without its own name, and returns their infos.
   static void install_layer() {
     Rxm::install("ofi_rxm");
     Rxm::getinfo = [](uint32_t version, uint64_t flags, const fi_info* hints, fi_info** info) {
@@ -32,7 +32,7 @@ class GetInfoTest : public CoreTest {
   static void refuse(const fi_provider& provider, const char* why) { FI_INFO(&provider, FI_LOG_CORE, "%s\n", why); }
 };
 
-TEST_F(GetInfoTest, AnswersInOrderOfPreference) {
+TEST_F(GetInfoTest, EntriesAreInOrderOfPreference) {
   Other::install("zork");
   Tcp::install("tcp");
   Udp::install("udp");
@@ -40,7 +40,24 @@ TEST_F(GetInfoTest, AnswersInOrderOfPreference) {
   EXPECT_EQ(getinfo(), list({"udp;ofi_rxm", "tcp;ofi_rxm", "zork;ofi_rxm", "udp", "tcp", "zork"}));
 }
 
-TEST_F(GetInfoTest, FillsInNamesAndVersions) {
+TEST_F(GetInfoTest, OwnReliableDatagramsComeBeforeThoseOfALayer) {
+  Tcp::install("tcp");
+  Tcp::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info** info) {
+    *info = fi_allocinfo();
+    (*info)->ep_attr->type = FI_EP_RDM;
+    return 0;
+  };
+  Udp::install("udp");
+  install_layer();
+  EXPECT_EQ(getinfo(), list({"udp;ofi_rxm", "udp", "tcp", "tcp;ofi_rxm"}));
+  EXPECT_EQ(getinfo_named("tcp"), list({"tcp", "tcp;ofi_rxm"}));
+  fi_info* hints = fi_allocinfo();
+  hints->caps = FI_ATOMIC;
+  EXPECT_EQ(getinfo(hints), list({"udp;ofi_rxm", "tcp;ofi_rxm", "udp", "tcp"}));
+  fi_freeinfo(hints);
+}
+
+TEST_F(GetInfoTest, NamesAndVersionsAreFilledIn) {
   Tcp::install("tcp", FI_VERSION(117, 3));
   fi_info* info = nullptr;
   ASSERT_EQ(fi_getinfo(FI_VERSION(1, 9), nullptr, nullptr, 0, nullptr, &info), 0);
@@ -50,7 +67,7 @@ TEST_F(GetInfoTest, FillsInNamesAndVersions) {
   fi_freeinfo(info);
 }
 
-TEST_F(GetInfoTest, CopesWithAnInfoWithoutFabricAttributes) {
+TEST_F(GetInfoTest, InfoWithoutFabricAttributesIsCompleted) {
   Tcp::install("tcp");
   Tcp::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info** info) {
     *info = static_cast<fi_info*>(std::calloc(1, sizeof(fi_info)));
@@ -59,7 +76,7 @@ TEST_F(GetInfoTest, CopesWithAnInfoWithoutFabricAttributes) {
   EXPECT_EQ(getinfo(), list({"tcp"}));
 }
 
-TEST_F(GetInfoTest, HintsNameProviders) {
+TEST_F(GetInfoTest, HintsSelectProviders) {
   Tcp::install("tcp");
   Udp::install("udp");
   install_layer();
@@ -72,7 +89,7 @@ TEST_F(GetInfoTest, HintsNameProviders) {
   EXPECT_EQ(error(), -FI_ENODATA);
 }
 
-TEST_F(GetInfoTest, VariableIncludesAndExcludes) {
+TEST_F(GetInfoTest, VariableIncludesAndExcludesProviders) {
   const std::pair<const char*, std::vector<std::string>> cases[] = {
       {"tcp", list({"tcp;ofi_rxm", "tcp"})},
       {"UDP,tcp", list({"udp;ofi_rxm", "tcp;ofi_rxm", "udp", "tcp"})},
@@ -96,10 +113,10 @@ TEST_F(GetInfoTest, VariableIncludesAndExcludes) {
   }
 }
 
-TEST_F(GetInfoTest, SaysWhyNobodyMatches) {
+TEST_F(GetInfoTest, ReasonsAreLoggedWhenNoProviderMatches) {
   Tcp::install("tcp");
   Tcp::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info**) {
-    refuse(Tcp::abi, "hints ask for FI_EP_DGRAM, tcp offers FI_EP_MSG");
+    refuse(Tcp::abi, "hints request FI_EP_DGRAM, tcp offers FI_EP_MSG");
     return -FI_ENODATA;
   };
   Udp::install("udp");
@@ -109,13 +126,13 @@ TEST_F(GetInfoTest, SaysWhyNobodyMatches) {
   EXPECT_TRUE(getinfo().empty());
   EXPECT_EQ(error(), -FI_ENODATA);
   EXPECT_TRUE(logged("no provider matches"));
-  EXPECT_TRUE(logged("provider tcp: hints ask for FI_EP_DGRAM, tcp offers FI_EP_MSG"));
+  EXPECT_TRUE(logged("provider tcp: hints request FI_EP_DGRAM, tcp offers FI_EP_MSG"));
   EXPECT_TRUE(logged("provider udp: it returned -61 (No data available)"));
-  EXPECT_TRUE(logged("provider zork: it implements API 1.5, older than the 2.6 asked for"));
+  EXPECT_TRUE(logged("provider zork: it implements API 1.5, older than the requested 2.6"));
   EXPECT_EQ(log().size(), 4u) << "one line each, and a heading";
 }
 
-TEST_F(GetInfoTest, SaysNothingWhenSomebodyMatches) {
+TEST_F(GetInfoTest, NothingIsLoggedWhenAProviderMatches) {
   Tcp::install("tcp");
   Udp::install("udp");
   Udp::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info**) { return -FI_ENODATA; };
@@ -124,18 +141,18 @@ TEST_F(GetInfoTest, SaysNothingWhenSomebodyMatches) {
   EXPECT_TRUE(log().empty());
 }
 
-TEST_F(GetInfoTest, NamesWhatIsMissingOrExcluded) {
+TEST_F(GetInfoTest, MissingAndExcludedProvidersAreLogged) {
   set("FI_PROVIDER", "^tcp");
   Tcp::install("tcp");
   Udp::install("udp");
   record();
   EXPECT_TRUE(getinfo_named("nosuch").empty());
-  EXPECT_TRUE(logged("provider nosuch: there is no such provider"));
+  EXPECT_TRUE(logged("provider nosuch: no provider has this name"));
   EXPECT_TRUE(logged("provider tcp: excluded by FI_PROVIDER"));
-  EXPECT_TRUE(logged("provider udp: the hints ask for provider nosuch"));
+  EXPECT_TRUE(logged("provider udp: the hints request provider nosuch"));
 }
 
-TEST_F(GetInfoTest, ALayerPassesOnWhyItsCoresRefuse) {
+TEST_F(GetInfoTest, LayerReportsTheReasonsOfItsCores) {
   Tcp::install("tcp");
   Tcp::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info**) {
     refuse(Tcp::abi, "no interface is up");
@@ -149,7 +166,7 @@ TEST_F(GetInfoTest, ALayerPassesOnWhyItsCoresRefuse) {
   }));
 }
 
-TEST_F(GetInfoTest, WhatACoreSaidIsNotRepeatedForTheLayer) {
+TEST_F(GetInfoTest, ReasonOfACoreIsNotRepeatedForTheLayer) {
   Other::install("verbs");
   Tcp::install("tcp");
   Other::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info**) {
@@ -173,7 +190,7 @@ TEST_F(GetInfoTest, VersionsAndFlagsAreChecked) {
   record();
   getinfo(nullptr, 0, FI_VERSION(2, 7));
   EXPECT_EQ(error(), -FI_ENOSYS);
-  EXPECT_TRUE(logged("version 2.7 asked for, this library has 2.6"));
+  EXPECT_TRUE(logged("version 2.7 requested, this library has 2.6"));
   getinfo(nullptr, 1ull << 2);
   EXPECT_EQ(error(), -FI_EBADFLAGS);
   getinfo(nullptr, FI_SOURCE);
@@ -185,7 +202,7 @@ TEST_F(GetInfoTest, VersionsAndFlagsAreChecked) {
   EXPECT_EQ(info, nullptr);
 }
 
-TEST_F(GetInfoTest, FlagsReachTheProvider) {
+TEST_F(GetInfoTest, FlagsArePassedToTheProvider) {
   Tcp::install("tcp");
   uint64_t seen = 0;
   Tcp::getinfo = [&](uint32_t, uint64_t flags, const fi_info*, fi_info** info) {
@@ -198,7 +215,7 @@ TEST_F(GetInfoTest, FlagsReachTheProvider) {
   EXPECT_EQ(seen, kFlags);
 }
 
-TEST_F(GetInfoTest, ProviderAttributesOnly) {
+TEST_F(GetInfoTest, ProviderAttributesOnlyListsNamesAndVersions) {
   set("FI_PROVIDER", "tcp");
   Tcp::install("tcp", FI_VERSION(2, 0));
   Udp::install("udp");
@@ -215,16 +232,16 @@ TEST_F(GetInfoTest, ProviderAttributesOnly) {
   fi_freeinfo(info);
 }
 
-TEST_F(GetInfoTest, OffloadProvidersServeOnlyThoseThatAsk) {
+TEST_F(GetInfoTest, OffloadProvidersServeOnlyOffloadRequests) {
   Tcp::install("tcp");
   Other::install("off_coll");
   EXPECT_EQ(getinfo(), list({"tcp"}));
   EXPECT_EQ(getinfo(nullptr, kOffloadsOnly), list({"off_coll"}));
 }
 
-// A plug-in built against 1.17 allocates 192 bytes of domain attributes; an application may copy the result, which
-// reads all of the current ones. The sanitizer sees it if any are missing.
-TEST_F(GetInfoTest, SmallerStructuresOfOldProvidersAreMadeWhole) {
+// A plug-in built against 1.17 allocates 192 bytes of domain attributes; a copy by the application reads all current
+// ones. The sanitizer reports missing bytes.
+TEST_F(GetInfoTest, SmallerStructuresOfOldProvidersAreCompleted) {
   Tcp::install("tcp", FI_VERSION(1, 0), FI_VERSION(1, 17));
   Tcp::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info** info) {
     *info = allocate_info();
@@ -243,7 +260,7 @@ TEST_F(GetInfoTest, SmallerStructuresOfOldProvidersAreMadeWhole) {
   fi_freeinfo(copy);
 }
 
-TEST_F(GetInfoTest, ManyThreadsAtOnceEvenTheFirstTime) {
+TEST_F(GetInfoTest, ConcurrentFirstCallsAllSucceed) {
   Tcp::install("tcp");
   install_layer();
   std::atomic<int> wrong{0};
@@ -261,7 +278,7 @@ TEST_F(GetInfoTest, ManyThreadsAtOnceEvenTheFirstTime) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(GetInfoTest, AProviderMayCallBackWhileProvidersLoad) {
+TEST_F(GetInfoTest, ProviderMayCallBackWhileProvidersLoad) {
   Tcp::install("tcp");
   Other::install("zork");
   static int during;

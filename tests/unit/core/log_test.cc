@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The log: levels, filters, rate limit, destinations, the handler of an application.
+// The log: levels, filters, rate limit, destinations, and an application's handler; fabric(7).
 #include "core/log.h"
 
 #include <sys/stat.h>
@@ -46,13 +46,13 @@ class LogTest : public CoreTest {
   }
 };
 
-TEST_F(LogTest, SaysNothingUnlessAsked) {
+TEST_F(LogTest, NothingIsLoggedByDefault) {
   EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CORE));
   FI_WARN(&tcp_, FI_LOG_CORE, "quiet\n");
   EXPECT_TRUE(written().empty());
 }
 
-TEST_F(LogTest, OneLineInTheKnownFormat) {
+TEST_F(LogTest, LineHasTheFormatOfLibfabric) {
   set("FI_LOG_LEVEL", "warn");
   fi_log(&tcp_, FI_LOG_WARN, FI_LOG_EP_CTRL, "connect", 42, "no route to %s\n", "moon");
   fi_log(&tcp_, FI_LOG_WARN, FI_LOG_EP_CTRL, "connect", 43, "no newline");
@@ -62,7 +62,7 @@ TEST_F(LogTest, OneLineInTheKnownFormat) {
       << written()[0];
 }
 
-TEST_F(LogTest, LongMessagesAreCut) {
+TEST_F(LogTest, LongMessageIsCut) {
   set("FI_LOG_LEVEL", "warn");
   const std::string message(5000, 'x');
   fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "%s", message.c_str());
@@ -70,14 +70,14 @@ TEST_F(LogTest, LongMessagesAreCut) {
   EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(written()[0], 'x')), kLogMessageSize - 1);
 }
 
-TEST_F(LogTest, LevelsIncludeTheMoreUrgentOnes) {
+TEST_F(LogTest, LevelIncludesMoreUrgentOnes) {
   set("FI_LOG_LEVEL", "Trace");
   EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CORE));
   EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_TRACE, FI_LOG_CORE));
   EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_INFO, FI_LOG_CORE));
 }
 
-TEST_F(LogTest, AnUnknownLevelMeansWarnings) {
+TEST_F(LogTest, UnknownLevelMeansWarnings) {
   set("FI_LOG_LEVEL", "3");
   EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CORE));
   EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_TRACE, FI_LOG_CORE));
@@ -99,7 +99,7 @@ TEST_F(LogTest, SubsystemFilterNegated) {
   EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CQ));
 }
 
-TEST_F(LogTest, RateLimit) {
+TEST_F(LogTest, RateLimitLetsOneLinePerIntervalThrough) {
   set("FI_LOG_LEVEL", "warn");
   set("FI_LOG_INTERVAL", "20");
   uint64_t showtime = 0;
@@ -140,7 +140,7 @@ TEST_F(LogTest, FileModeIsOctalAndPrivateByDefault) {
   EXPECT_EQ(second.st_mode & 0777, 0644u);
 }
 
-TEST_F(LogTest, ABadLocationFallsBackToStandardError) {
+TEST_F(LogTest, BadLocationFallsBackToStandardError) {
   set("FI_LOG_LEVEL", "warn");
   set("FI_LOG_LOCATION", "/nonexistent/log");
   testing::internal::CaptureStderr();
@@ -150,15 +150,47 @@ TEST_F(LogTest, ABadLocationFallsBackToStandardError) {
   EXPECT_NE(text.find("still here"), std::string::npos) << text;
 }
 
-TEST_F(LogTest, CaptureHearsWhatTheUserDoesNot) {
+TEST_F(LogTest, StandardStreamsAreLocations) {
+  set("FI_LOG_LEVEL", "warn");
+  set("FI_LOG_LOCATION", "stdout");
+  testing::internal::CaptureStdout();
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "to standard output\n");
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("to standard output"), std::string::npos);
+
+  unload();
+  set("FI_LOG_LOCATION", "stderr");
+  testing::internal::CaptureStderr();
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "to standard error\n");
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("to standard error"), std::string::npos);
+  EXPECT_NE(::access("stdout", F_OK), 0) << "a file was created";
+  EXPECT_NE(::access("stderr", F_OK), 0) << "a file was created";
+}
+
+TEST_F(LogTest, FolderGetsOneFilePerProcess) {
+  set("FI_LOG_LEVEL", "warn");
+  ASSERT_EQ(::mkdir(path_.c_str(), 0700), 0);
+  const std::string folder = path_;
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_CORE, "f", 1, "in a folder\n");
+  path_ += "/ofi_" + std::to_string(::getpid()) + ".log";
+  EXPECT_EQ(written().size(), 1u);
+  std::remove(path_.c_str());
+  path_ = folder;
+}
+
+TEST_F(LogTest, LevelNoneLogsNothing) {
+  set("FI_LOG_LEVEL", "None");
+  EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CORE));
+}
+
+TEST_F(LogTest, CaptureKeepsLinesThatTheUserDisabled) {
   Capture capture;
-  FI_INFO(&tcp_, FI_LOG_CORE, "hints ask for %d\n", 4);
+  FI_INFO(&tcp_, FI_LOG_CORE, "hints request %d\n", 4);
   FI_LOG(&tcp_, FI_LOG_DEBUG, FI_LOG_CORE, "debug\n");
-  EXPECT_EQ(capture.reason(), "hints ask for 4");
+  EXPECT_EQ(capture.reason(), "hints request 4");
   EXPECT_TRUE(written().empty());
 }
 
-TEST_F(LogTest, CapturesNestAndAreOfOneThread) {
+TEST_F(LogTest, CapturesNestAndBelongToOneThread) {
   Capture outer;
   {
     Capture inner;

@@ -12,7 +12,7 @@ TEST(NameList, SplitKeepsEmptyPieces) {
   EXPECT_EQ(split("a;;b;", ';'), (std::vector<std::string_view>{"a", "", "b", ""}));
 }
 
-TEST(NameList, TrimTakesBlanksOffBothEnds) {
+TEST(NameList, TrimRemovesBlanksAtBothEnds) {
   EXPECT_EQ(trim(" \ta b\r\n"), "a b");
   EXPECT_EQ(trim(" \n"), "");
 }
@@ -23,8 +23,8 @@ struct FilterCase {
   bool allowed;
 };
 
-// What stock libfabric does with the same variable, except that blanks around names do not count here.
-TEST(NameList, FilterAllows) {
+// The same as libfabric does with the variable, except that blanks around names are ignored here.
+TEST(NameList, FilterAllowsListedNames) {
   const FilterCase cases[] = {
       {nullptr, "tcp", true},
       {"", "tcp", false},
@@ -52,7 +52,7 @@ TEST(NameList, FilterAllows) {
   }
 }
 
-TEST(NameList, FilterKeepsTheCoreOfAWantedPair) {
+TEST(NameList, FilterKeepsTheCoreOfAListedPair) {
   EXPECT_TRUE(NameFilter("tcp;ofi_rxm").may_need("tcp"));
   EXPECT_FALSE(NameFilter("tcp;ofi_rxm").may_need("udp"));
   EXPECT_FALSE(NameFilter("ofi_rxm;tcp").may_need("tcp"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_open and the objects it knows.
+// fi_open and its objects; fi_open(3).
 #include "fake_provider.h"
 
 namespace weft::core {
@@ -27,7 +27,7 @@ fi_ops_log make_ops() {
           }};
 }
 
-TEST_F(OpenTest, ChecksItsArguments) {
+TEST_F(OpenTest, InvalidArgumentsAreRefused) {
   fid* fid = nullptr;
   EXPECT_EQ(fi_open(FI_VERSION(1, 13), nullptr, nullptr, 0, 0, &fid, nullptr), -FI_EINVAL);
   EXPECT_EQ(fi_open(FI_VERSION(1, 13), "logging", nullptr, 0, 0, nullptr, nullptr), -FI_EINVAL);
@@ -38,16 +38,16 @@ TEST_F(OpenTest, ChecksItsArguments) {
   EXPECT_EQ(fid, nullptr);
 }
 
-TEST_F(OpenTest, OtherNamesGetAClearAnswer) {
+TEST_F(OpenTest, UnsupportedNamesAreLogged) {
   record();
   fid* fid = nullptr;
   EXPECT_EQ(fi_open(FI_VERSION(1, 13), "mr_cache", nullptr, 0, 0, &fid, nullptr), -FI_ENOSYS);
-  EXPECT_TRUE(logged("mr_cache is not there"));
+  EXPECT_TRUE(logged("fi_open: \"mr_cache\" is not supported: no provider caches registrations"));
   EXPECT_EQ(fi_open(FI_VERSION(1, 13), "zork", nullptr, 0, 0, &fid, nullptr), -FI_ENOSYS);
   EXPECT_TRUE(logged("unknown name zork"));
 }
 
-TEST_F(OpenTest, AnImportedLogTakesOverUntilItIsClosed) {
+TEST_F(OpenTest, ImportedLogReplacesTheLogUntilItIsClosed) {
   set("FI_LOG_PROV", "^udp");
   fi_ops_log ops = make_ops();
   fid_logging log{};
@@ -71,7 +71,7 @@ TEST_F(OpenTest, AnImportedLogTakesOverUntilItIsClosed) {
   EXPECT_FALSE(fi_log_enabled(&tcp, FI_LOG_WARN, FI_LOG_CORE));
 }
 
-TEST_F(OpenTest, TheLastImportWins) {
+TEST_F(OpenTest, LastImportWins) {
   fi_ops_log first = make_ops(), second = make_ops();
   fid_logging one{}, two{};
   one.ops = &first;
@@ -84,7 +84,7 @@ TEST_F(OpenTest, TheLastImportWins) {
   EXPECT_EQ(state().log.handler(), nullptr);
 }
 
-TEST_F(OpenTest, ImportsOnlyACompleteLog) {
+TEST_F(OpenTest, IncompleteLogIsRefused) {
   fid* opened = nullptr;
   ASSERT_EQ(fi_open(FI_VERSION(1, 13), "logging", nullptr, 0, 0, &opened, nullptr), 0);
   fi_ops_log ops = make_ops();

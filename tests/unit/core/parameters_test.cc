@@ -18,7 +18,7 @@ class ParametersTest : public CoreTest {
   }();
 };
 
-TEST_F(ParametersTest, VariableNames) {
+TEST_F(ParametersTest, VariableNameIsUpperCaseWithPrefix) {
   EXPECT_EQ(Parameters::variable(&provider_, "eager_Size"), "FI_OFI_ZORK_EAGER_SIZE");
   EXPECT_EQ(Parameters::variable(nullptr, "hook"), "FI_HOOK");
 }
@@ -61,7 +61,7 @@ TEST_F(ParametersTest, ParseFlag) {
   for (const char* bad : {"", "2", "y", "0x1", "truely"}) EXPECT_FALSE(parse_flag(bad).has_value()) << bad;
 }
 
-TEST_F(ParametersTest, GetTellsUndefinedUnsetAndWrong) {
+TEST_F(ParametersTest, GetDistinguishesUndefinedUnsetAndWrong) {
   int value = 77;
   EXPECT_EQ(fi_param_get_int(&provider_, "num", &value), -FI_ENOENT);
   ASSERT_EQ(fi_param_define(&provider_, "num", FI_PARAM_INT, "a number, %s", "really"), 0);
@@ -74,7 +74,7 @@ TEST_F(ParametersTest, GetTellsUndefinedUnsetAndWrong) {
   EXPECT_EQ(value, 7);
 }
 
-TEST_F(ParametersTest, GetOfEveryType) {
+TEST_F(ParametersTest, GetReadsEveryType) {
   ASSERT_EQ(fi_param_define(&provider_, "flag", FI_PARAM_BOOL, "h"), 0);
   ASSERT_EQ(fi_param_define(&provider_, "size", FI_PARAM_SIZE_T, "h"), 0);
   ASSERT_EQ(fi_param_define(nullptr, "word", FI_PARAM_STRING, "h"), 0);
@@ -95,7 +95,7 @@ TEST_F(ParametersTest, GetOfEveryType) {
   EXPECT_EQ(flag, -1);
 }
 
-TEST_F(ParametersTest, DefineRefusesWhatNobodyCouldRead) {
+TEST_F(ParametersTest, DefineRefusesUnreadableParameters) {
   EXPECT_EQ(fi_param_define(&provider_, nullptr, FI_PARAM_INT, "h"), -FI_EINVAL);
   EXPECT_EQ(fi_param_define(&provider_, "", FI_PARAM_INT, "h"), -FI_EINVAL);
   EXPECT_EQ(fi_param_define(&provider_, "x", FI_PARAM_INT, nullptr), -FI_EINVAL);

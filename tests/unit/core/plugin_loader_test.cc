@@ -21,13 +21,13 @@ class PluginLoaderTest : public CoreTest {
     ::unsetenv("WEFT_TEST_CLEANED_UP");
   }
   static uint32_t version_of(const char* name) {
-    state().registry.load();
+    EXPECT_TRUE(state().registry.load().ok());
     const Provider* provider = state().registry.find(name);
     return provider == nullptr ? 0 : provider->abi->version;
   }
 };
 
-TEST_F(PluginLoaderTest, PathSyntax) {
+TEST_F(PluginLoaderTest, PathIsParsed) {
   const PluginPath unset = parse_plugin_path(nullptr);
   EXPECT_TRUE(unset.by_name);
   EXPECT_EQ(unset.folders, std::vector{default_plugin_folder()});
@@ -48,7 +48,7 @@ TEST_F(PluginLoaderTest, PathSyntax) {
   EXPECT_EQ(parse_plugin_path("@+/y.so").folders, std::vector{default_plugin_folder()});
 }
 
-TEST_F(PluginLoaderTest, LoadsUsesAndUnloads) {
+TEST_F(PluginLoaderTest, PluginIsLoadedUsedAndUnloaded) {
   set_path(folder("good"));
   EXPECT_EQ(getinfo(), list({"zork"}));
   int speed = 0;
@@ -60,40 +60,40 @@ TEST_F(PluginLoaderTest, LoadsUsesAndUnloads) {
   EXPECT_STREQ(std::getenv("WEFT_TEST_CLEANED_UP"), "zork");
 }
 
-TEST_F(PluginLoaderTest, FilesInReverseOrderAndOnlyThoseWithTheSuffix) {
+TEST_F(PluginLoaderTest, FilesWithTheSuffixLoadInReverseOrder) {
   set_path(folder("two"));
   EXPECT_EQ(getinfo(), list({"b", "a"}));
 }
 
-TEST_F(PluginLoaderTest, ReasonsOfPluginsAreHeard) {
+TEST_F(PluginLoaderTest, ReasonsOfPluginsAreLogged) {
   set_path(folder("good"));
   record();
   const InfoPtr hints(allocate_info());
   hints->caps = FI_ATOMIC;
   EXPECT_TRUE(getinfo(hints.get()).empty());
-  EXPECT_TRUE(logged("provider zork: hints ask for FI_ATOMIC, zork has none"));
+  EXPECT_TRUE(logged("provider zork: hints request FI_ATOMIC, zork has none"));
 }
 
-TEST_F(PluginLoaderTest, EachRefusedPluginIsNamedWithTheReason) {
+TEST_F(PluginLoaderTest, RefusedPluginIsLoggedWithTheReason) {
   set_path(folder("bad"));
   record(FI_LOG_INFO);
   EXPECT_TRUE(getinfo().empty());
-  EXPECT_TRUE(logged("provider ancient refused (" + folder("bad") + "/libancient-fi.so): it is written for API 1.2"));
+  EXPECT_TRUE(logged("provider ancient refused (" + folder("bad") + "/libancient-fi.so): it implements API 1.2"));
   EXPECT_TRUE(logged("plug-in " + folder("bad") + "/libnoentry-fi.so refused: it exports no fi_prov_ini"));
   EXPECT_TRUE(logged("provider refused (" + folder("bad") + "/libnofabric-fi.so)"));
   EXPECT_TRUE(logged("plug-in " + folder("bad") + "/libnothing-fi.so has nothing to offer"));
   EXPECT_TRUE(logged("plug-in " + folder("bad") + "/libgarbage-fi.so refused: "));
 }
 
-TEST_F(PluginLoaderTest, MissingFoldersAndFilesAreSaid) {
+TEST_F(PluginLoaderTest, MissingFoldersAndFilesAreLogged) {
   set_path("/nonexistent/folder:+/nonexistent/libx-fi.so");
   record();
   getinfo();
-  EXPECT_TRUE(logged("cannot search /nonexistent/folder for plug-ins"));
+  EXPECT_TRUE(logged("cannot search folder /nonexistent/folder for plug-ins"));
   EXPECT_TRUE(logged("plug-in /nonexistent/libx-fi.so refused"));
 }
 
-TEST_F(PluginLoaderTest, NothingIsSaidOfPluginsThatAreNowhere) {
+TEST_F(PluginLoaderTest, AbsentDefaultPluginsAreNotLogged) {
   ::unsetenv("FI_PROVIDER_PATH");
   Fake<0>::install("tcp");
   record();
@@ -101,7 +101,7 @@ TEST_F(PluginLoaderTest, NothingIsSaidOfPluginsThatAreNowhere) {
   EXPECT_TRUE(log().empty()) << log().front();
 }
 
-TEST_F(PluginLoaderTest, HighestVersionFirstComerOrPreferred) {
+TEST_F(PluginLoaderTest, PathDecidesAmongPluginsOfOneName) {
   const std::string good = folder("good");
   const std::string newer = folder("newer");
   const std::pair<std::string, uint32_t> cases[] = {
@@ -130,14 +130,14 @@ TEST_F(PluginLoaderTest, PluginsCompeteWithBuiltIns) {
   EXPECT_EQ(version_of("zork"), FI_VERSION(1u, 0u));
 }
 
-TEST_F(PluginLoaderTest, ALayeredPluginCallsBackIntoTheLibrary) {
+TEST_F(PluginLoaderTest, LayeredPluginCallsBackIntoTheLibrary) {
   Fake<0>::install("tcp");
   set_path(folder("layer"));
   EXPECT_EQ(getinfo(), list({"tcp", "tcp;ofi_layer"}));
   EXPECT_EQ(getinfo_named("ofi_layer"), list({"tcp;ofi_layer"}));
 }
 
-TEST_F(PluginLoaderTest, ManyThreadsLoadOnce) {
+TEST_F(PluginLoaderTest, ConcurrentFirstCallsLoadOnce) {
   Fake<0>::install("tcp");
   set_path(folder("layer") + ":" + folder("two"));
   std::vector<std::thread> threads;

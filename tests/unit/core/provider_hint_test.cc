@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// prov_name in hints: which providers may answer.
+// prov_name in hints: the providers that may answer; fi_fabric(3).
 #include "core/provider_hint.h"
 
 #include <gtest/gtest.h>
@@ -18,9 +18,9 @@ struct Case {
   bool selected;
 };
 
-TEST(ProviderHint, Selects) {
+TEST(ProviderHint, NamesSelectProviders) {
   const Case cases[] = {
-      // No wish.
+      // No name.
       {nullptr, 0, "tcp", kCore, true},
       {"", 0, "ofi_rxm", kLayer, true},
       // One core: alone and under layers.
@@ -43,7 +43,7 @@ TEST(ProviderHint, Selects) {
       {"tcp;ofi_rxm", 0, "tcp", kCore, false},
       {"ofi_rxm;tcp", kCoresOnly, "tcp", kCore, true},
       {"tcp;ofi_rxm", kCoresOnly, "udp", kCore, false},
-      // Otherwise the last one answers.
+      // Otherwise the last name answers.
       {"tcp;udp", 0, "udp", kCore, true},
       {"tcp;udp", 0, "tcp", kCore, false},
       {"tcp;ofi_rxm;ofi_mrail", 0, "ofi_mrail", kLayer, true},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_strerror: errno's numbers, fabric's own, and those of neither.
+// fi_strerror: numbers of errno, of libfabric, and unknown ones; fi_errno(3).
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 

@@ -32,7 +32,7 @@ TEST(Address, ReadsSocketAddressesOfBothFamilies) {
   EXPECT_EQ(Address::from(v6.data(), v6.size()).value(), v6);
 }
 
-TEST(Address, RefusesWhatIsNone) {
+TEST(Address, RefusesInvalidAddresses) {
   sockaddr_in6 in6{};
   in6.sin6_family = AF_INET6;
   EXPECT_EQ(Address::from(nullptr, 16).error().code(), -FI_EINVAL);
@@ -77,12 +77,12 @@ TEST(Address, ComparesHostsScopesAndPorts) {
   EXPECT_FALSE(Address().is_multicast());
 }
 
-TEST(Address, CountsHostsUp) {
+TEST(Address, NextHostAddsToTheHostPart) {
   EXPECT_EQ(Address::parse("10.0.0.255:7").value().next_host(2).to_string(), "10.0.1.1:7");
   EXPECT_EQ(Address::parse("[fe80::ffff:ffff:ffff:ffff]:7").value().next_host(1).to_string(), "[fe80:0:0:1::]:7");
 }
 
-TEST(Resolve, NumericNamesNeedNobody) {
+TEST(Resolve, NumericNamesResolveWithoutNameServer) {
   EXPECT_EQ(resolve("127.0.0.1", "4711", {.numeric = true}).value(), std::vector{Address::loopback(AF_INET, 4711)});
   EXPECT_EQ(resolve("::1", "4711", {.numeric = true}).value(), std::vector{Address::loopback(AF_INET6, 4711)});
   EXPECT_EQ(resolve("fi_sockaddr_in://127.0.0.1:5", nullptr, {}).value(), std::vector{Address::loopback(AF_INET, 5)});
@@ -91,7 +91,7 @@ TEST(Resolve, NumericNamesNeedNobody) {
   EXPECT_EQ(resolve(nullptr, nullptr, {}).error().code(), -FI_EINVAL);
 }
 
-TEST(Resolve, WithoutNodeItIsTheWildcardOrTheLoopback) {
+TEST(Resolve, WithoutNodeIsTheWildcardOrTheLoopback) {
   EXPECT_EQ(resolve(nullptr, "4711", {.passive = true, .family = AF_INET}).value(),
             std::vector{Address::any(AF_INET, 4711)});
   EXPECT_EQ(resolve(nullptr, "4711", {.family = AF_INET}).value(), std::vector{Address::loopback(AF_INET, 4711)});
@@ -111,7 +111,7 @@ TEST(Interfaces, AreListedLoopbackLast) {
     loopback_seen |= interface.loopback;
     if (interface.address == Address::loopback(AF_INET, 0)) {
       EXPECT_EQ(interface.network(), "127.0.0.0/8");
-      EXPECT_GT(interface.mtu, 0u);
+      EXPECT_GT(interface_mtu(interface.name), 0u);
     }
   }
   EXPECT_TRUE(loopback_seen);

@@ -112,7 +112,7 @@ TEST_F(AddressVectorTest, RemovedHandlesAreInvalidUntilReused) {
   EXPECT_EQ(handles, (std::array<fi_addr_t, 3>{1, 3, 5}));
 }
 
-TEST_F(AddressVectorTest, SourcesAreFoundAndMayHaveUserIds) {
+TEST_F(AddressVectorTest, SourcesMayHaveUserIds) {
   open(FI_AV_TABLE, FI_AV_USER_ID);
   const auto list = addresses(2);
   std::array<fi_addr_t, 2> handles{70, 80};
@@ -122,14 +122,14 @@ TEST_F(AddressVectorTest, SourcesAreFoundAndMayHaveUserIds) {
   EXPECT_EQ(fi_av_set_user_id(av, 1, 90, 0), 0);
   EXPECT_EQ(vector->source_of(Address::loopback(AF_INET, 2)), 90u);
   EXPECT_EQ(fi_av_set_user_id(av, 5, 90, 0), -FI_EINVAL);
-  // An address that is there twice is still known after one of them went.
+  // An address that was inserted twice is still found after one removal.
   EXPECT_EQ(fi_av_insert(av, list.data(), 1, nullptr, 0, nullptr), 1);
   fi_addr_t first = 0;
   EXPECT_EQ(fi_av_remove(av, &first, 1, 0), 0);
   EXPECT_EQ(vector->source_of(Address::loopback(AF_INET, 1)), 2u);
 }
 
-TEST_F(AddressVectorTest, LookupAndStraddrTellTheSizeTheyNeed) {
+TEST_F(AddressVectorTest, LookupAndStraddrReportTheRequiredSize) {
   open();
   const auto list = addresses(1, 4711);
   EXPECT_EQ(fi_av_insert(av, list.data(), 1, nullptr, 0, nullptr), 1);
@@ -149,7 +149,7 @@ TEST_F(AddressVectorTest, LookupAndStraddrTellTheSizeTheyNeed) {
   EXPECT_STREQ(fi_av_straddr(av, list.data(), text, &len), "fi_sockaddr_in://127.0.0.1:4711");
 }
 
-TEST_F(AddressVectorTest, MixedFamiliesLieOneBehindTheOther) {
+TEST_F(AddressVectorTest, InsertsMixedFamilies) {
   open(FI_AV_TABLE, 0, FI_SOCKADDR);
   const Address v6 = Address::loopback(AF_INET6, 6);
   const Address v4 = Address::loopback(AF_INET, 4);
@@ -161,7 +161,7 @@ TEST_F(AddressVectorTest, MixedFamiliesLieOneBehindTheOther) {
   EXPECT_EQ(*vector->find(1), v4);
 }
 
-TEST_F(AddressVectorTest, ServicesAndRangesOfThem) {
+TEST_F(AddressVectorTest, InsertsServicesAndRanges) {
   open();
   EXPECT_EQ(fi_av_insertsvc(av, "127.0.0.1", "5000", nullptr, 0, nullptr), 1);
   EXPECT_EQ(vector->find(0)->to_string(), "127.0.0.1:5000");
@@ -170,7 +170,7 @@ TEST_F(AddressVectorTest, ServicesAndRangesOfThem) {
   const char* expected[] = {"10.1.1.255:5000", "10.1.1.255:5001", "10.1.2.0:5000", "10.1.2.0:5001"};
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(vector->find(handles[i])->to_string(), expected[i]);
   EXPECT_EQ(fi_av_insertsym(av, "localhost", 2, "5000", 1, handles.data(), 0, nullptr), 1)
-      << "a name without a number does not count up";
+      << "a name without a number has no successor";
   EXPECT_EQ(handles[1], FI_ADDR_NOTAVAIL);
   EXPECT_EQ(fi_av_insertsvc(av, nullptr, nullptr, nullptr, 0, nullptr), -FI_EINVAL);
 }
@@ -207,7 +207,7 @@ TEST_F(AddressVectorTest, EventsReportFailuresAndThenTheCount) {
   EXPECT_EQ(handles[1], FI_ADDR_NOTAVAIL);
 }
 
-TEST_F(AddressVectorTest, NamesResolveOnTheSideInOrder) {
+TEST_F(AddressVectorTest, NamesResolveInTheBackgroundInOrder) {
   open(FI_AV_TABLE, FI_EVENT);
   open_events();
   ASSERT_EQ(fi_av_bind(av, &eq->fid, 0), 0);
@@ -248,7 +248,7 @@ TEST_F(AddressVectorTest, LooksUpWhileOthersInsert) {
   stop = true;
 }
 
-TEST_F(AddressVectorTest, RefusesNonsenseAndClosesOnlyUnused) {
+TEST_F(AddressVectorTest, RefusesInvalidArgumentsAndClosesOnlyUnused) {
   fi_av_attr attr{};
   attr.name = const_cast<char*>("shared");
   EXPECT_EQ(Vector::open(parent.ref(), &attr, FI_SOCKADDR_IN, nullptr).error().code(), -FI_ENOSYS);

@@ -13,7 +13,7 @@ constexpr CmEvent kEvents[] = {CmEvent::kEnable,   CmEvent::kConnect,     CmEven
                                CmEvent::kClose,    CmEvent::kTransportUp, CmEvent::kMessageSent, CmEvent::kAccepted,
                                CmEvent::kRejected, CmEvent::kFailed,      CmEvent::kStreamEnd,   CmEvent::kTryAgain};
 
-constexpr bool in_the_making(CmState state) {
+constexpr bool is_pending(CmState state) {
   return state > CmState::kEnabled && state < CmState::kConnected;
 }
 
@@ -31,14 +31,13 @@ TEST(CmState, EveryStateAgainstEveryEvent) {
         EXPECT_EQ(step.state, CmState::kClosed);
         EXPECT_EQ(step.actions, 0);
       }
-      // Sockets are dropped exactly when a connection in the making ends, transfers start exactly once it is made.
-      EXPECT_EQ((step.actions & kCmHangUp) != 0, in_the_making(state) && step.state == CmState::kClosed);
+      // Sockets are dropped exactly when a pending connection ends, transfers start exactly when it is established.
+      EXPECT_EQ((step.actions & kCmHangUp) != 0, is_pending(state) && step.state == CmState::kClosed);
       EXPECT_EQ((step.actions & kCmStart) != 0, state != CmState::kConnected && step.state == CmState::kConnected);
-      EXPECT_EQ((step.actions & kCmReportConnected) != 0, (step.actions & kCmStart) != 0);
       EXPECT_EQ((step.actions & kCmReportShutdown) != 0,
                 state == CmState::kConnected && step.state == CmState::kClosed && event != CmEvent::kClose);
       EXPECT_EQ((step.actions & kCmReportFailure) != 0,
-                in_the_making(state) && step.state == CmState::kClosed && event != CmEvent::kClose);
+                is_pending(state) && step.state == CmState::kClosed && event != CmEvent::kClose);
       if (event == CmEvent::kClose) {
         EXPECT_EQ(step.state, CmState::kClosed);
         EXPECT_EQ(step.refusal, 0);
@@ -48,7 +47,7 @@ TEST(CmState, EveryStateAgainstEveryEvent) {
 }
 
 struct History {
-  int asked = 0;  // connect or accept was not refused
+  int requests = 0;  // connect or accept was not refused
   int connected = 0;
   int failed = 0;
   int shut_down = 0;
@@ -57,8 +56,8 @@ struct History {
 
 // Depth first over all sequences; `left` more events may follow.
 void walk(CmState state, History history, int left) {
-  EXPECT_LE(history.asked, 1);
-  EXPECT_LE(history.connected + history.failed, history.asked);
+  EXPECT_LE(history.requests, 1);
+  EXPECT_LE(history.connected + history.failed, history.requests);
   EXPECT_LE(history.shut_down, history.connected);
   if (state == CmState::kClosed && !history.closed_by_application) {
     EXPECT_EQ(history.connected + history.failed, 1);
@@ -69,8 +68,8 @@ void walk(CmState state, History history, int left) {
     const CmStep step = next(state, event);
     if (step.refusal != 0) continue;
     History after = history;
-    after.asked += event == CmEvent::kConnect || event == CmEvent::kAccept;
-    after.connected += (step.actions & kCmReportConnected) != 0;
+    after.requests += event == CmEvent::kConnect || event == CmEvent::kAccept;
+    after.connected += (step.actions & kCmStart) != 0;
     after.failed += (step.actions & kCmReportFailure) != 0;
     after.shut_down += (step.actions & kCmReportShutdown) != 0;
     after.closed_by_application |= event == CmEvent::kClose;

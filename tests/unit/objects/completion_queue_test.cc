@@ -112,7 +112,7 @@ TEST_F(CompletionQueueTest, EmptyReadDrivesTheEngineOnceAndFullReadDoesNot) {
   EXPECT_EQ(fi_cq_read(cq, &entry, 1), 1);
   EXPECT_EQ(engine.drives, 1);
   engine.on_drive = [this] { write(2); };
-  EXPECT_EQ(fi_cq_read(cq, &entry, 1), 1) << "what driving completes is read at once";
+  EXPECT_EQ(fi_cq_read(cq, &entry, 1), 1) << "a completion made by driving is read at once";
   EXPECT_EQ(engine.drives, 2);
   EXPECT_EQ(fi_cq_read(cq, nullptr, 0), 0) << "count 0 drives";
   EXPECT_EQ(engine.drives, 3);
@@ -148,7 +148,7 @@ TEST_F(CompletionQueueTest, SteadyStateAllocatesNothing) {
   EXPECT_EQ(allocations(), before);
 }
 
-TEST_F(CompletionQueueTest, SourcesComeWithTheirEntries) {
+TEST_F(CompletionQueueTest, SourcesAreReadWithTheirEntries) {
   open(FI_CQ_FORMAT_CONTEXT);
   std::array<fi_cq_entry, 4> entries;
   std::array<fi_addr_t, 4> sources;
@@ -163,7 +163,7 @@ TEST_F(CompletionQueueTest, SourcesComeWithTheirEntries) {
   EXPECT_EQ(fi_cq_readfrom(cq, entries.data(), 1, nullptr), 1);
 }
 
-TEST_F(CompletionQueueTest, ErrorsKeepTheirPlaceAndThereMayBeMany) {
+TEST_F(CompletionQueueTest, ErrorsKeepTheirPlace) {
   open(FI_CQ_FORMAT_CONTEXT);
   write(1);
   write_error(2);
@@ -190,7 +190,7 @@ TEST_F(CompletionQueueTest, ErrorsKeepTheirPlaceAndThereMayBeMany) {
   EXPECT_EQ(fi_cq_readerr(cq, &none, 0), -FI_EAGAIN);
 }
 
-TEST_F(CompletionQueueTest, ErrorEntryIsAsLongAsTheApiVersionKnowsIt) {
+TEST_F(CompletionQueueTest, ErrorEntryHasTheSizeOfTheApiVersion) {
   for (auto [api, size] :
        {std::pair{FI_VERSION(1, 4), 72}, std::pair{FI_VERSION(1, 5), 80}, std::pair{FI_VERSION(1, 19), 80},
         std::pair{FI_VERSION(1, 20), 88}, std::pair{FI_VERSION(2, 6), 88}}) {
@@ -209,7 +209,7 @@ TEST_F(CompletionQueueTest, ErrorEntryIsAsLongAsTheApiVersionKnowsIt) {
   }
 }
 
-TEST_F(CompletionQueueTest, ErrorDataIsCopiedIntoRoomGivenOrLent) {
+TEST_F(CompletionQueueTest, ErrorDataIsCopiedOrLent) {
   open(FI_CQ_FORMAT_CONTEXT);
   write_error(1, "abcdef", 6);
   write_error(2, "ghijkl", 6);
@@ -239,14 +239,14 @@ TEST_F(CompletionQueueTest, StrerrorFillsTheBuffer) {
   EXPECT_STREQ(fi_cq_strerror(cq, 9, nullptr, nullptr, 0), "some error");
 }
 
-TEST_F(CompletionQueueTest, StrerrorHasTheSentenceOfTheErrorThatWasReadLast) {
+TEST_F(CompletionQueueTest, StrerrorReturnsTheSentenceOfTheErrorReadLast) {
   open(FI_CQ_FORMAT_CONTEXT);
   CompletionError error;
   error.err = error.prov_errno = FI_ETIMEDOUT;
   error.sentence = "nobody was there";
   queue->write_error(error);
   write_error(1);
-  EXPECT_STREQ(fi_cq_strerror(cq, FI_ETIMEDOUT, nullptr, nullptr, 0), "some error") << "it has not been read";
+  EXPECT_STREQ(fi_cq_strerror(cq, FI_ETIMEDOUT, nullptr, nullptr, 0), "some error") << "the error has not been read";
   fi_cq_err_entry entry{};
   ASSERT_EQ(fi_cq_readerr(cq, &entry, 0), 1);
   char text[7];
@@ -255,10 +255,10 @@ TEST_F(CompletionQueueTest, StrerrorHasTheSentenceOfTheErrorThatWasReadLast) {
   EXPECT_STREQ(fi_cq_strerror(cq, entry.prov_errno, nullptr, nullptr, 0), "nobody was there");
   EXPECT_STREQ(fi_cq_strerror(cq, entry.prov_errno + 1, nullptr, nullptr, 0), "some error");
   ASSERT_EQ(fi_cq_readerr(cq, &entry, 0), 1);
-  EXPECT_STREQ(fi_cq_strerror(cq, FI_ETIMEDOUT, nullptr, nullptr, 0), "some error") << "another one has been read";
+  EXPECT_STREQ(fi_cq_strerror(cq, FI_ETIMEDOUT, nullptr, nullptr, 0), "some error") << "another error has been read";
 }
 
-TEST_F(CompletionQueueTest, RefusesNonsense) {
+TEST_F(CompletionQueueTest, RefusesInvalidArguments) {
   fi_cq_attr attr{};
   const auto error_of = [&](const fi_cq_attr* a, bool locking = true) {
     return Queue::open(parent.ref(), a, engine, kApi, locking, nullptr, nullptr).error().code();
@@ -278,7 +278,7 @@ TEST_F(CompletionQueueTest, RefusesNonsense) {
   EXPECT_EQ(error_of(&attr, false), -FI_ENOSYS);
 }
 
-TEST_F(CompletionQueueTest, CloseWaitsForItsUsers) {
+TEST_F(CompletionQueueTest, CloseIsBusyWhileInUse) {
   open(FI_CQ_FORMAT_CONTEXT);
   {
     const Ref<CompletionQueueCore> user(*queue);
@@ -298,7 +298,7 @@ TEST_F(CompletionQueueTest, SreadTimesOutAtOneDeadline) {
     open(FI_CQ_FORMAT_CONTEXT, wait);
     fi_cq_entry entry;
     EXPECT_EQ(fi_cq_sread(cq, &entry, 1, nullptr, 0), -FI_EAGAIN);
-    // Wake-ups in between that bring nothing must not restart the timeout.
+    // Wake-ups without an entry must not restart the timeout.
     std::atomic<bool> stop{false};
     std::jthread disturber([&] {
       while (!stop) {
@@ -352,7 +352,7 @@ TEST_F(CompletionQueueTest, SreadWakesWhenTheEngineHasWork) {
   EXPECT_EQ(fi_cq_sread(cq, &entry, 1, nullptr, 20000), 1);
 }
 
-TEST_F(CompletionQueueTest, SreadGivesErrorsAtOnceWhateverTheThreshold) {
+TEST_F(CompletionQueueTest, SreadReturnsErrorsAtOnceForAnyThreshold) {
   open(FI_CQ_FORMAT_CONTEXT, FI_WAIT_FD, kApi, true, FI_CQ_COND_THRESHOLD);
   write_error(1);
   fi_cq_entry entry;
@@ -365,7 +365,7 @@ TEST_F(CompletionQueueTest, SreadWaitsForTheThreshold) {
   write(1);
   write(2);
   EXPECT_EQ(fi_cq_sread(cq, entries.data(), 1, reinterpret_cast<void*>(2), -1), 1);
-  // One is left: the timeout gives it although three were asked for.
+  // One is left: after the timeout it is returned although the threshold is three.
   EXPECT_EQ(fi_cq_sread(cq, entries.data(), 8, reinterpret_cast<void*>(3), 20), 1);
   std::jthread producer([&] {
     for (uint64_t i = 0; i < 5; ++i) {
@@ -435,9 +435,9 @@ TEST_F(CompletionQueueTest, BlockedReaderUsesNoProcessorTime) {
   EXPECT_LE(engine.drives, 4);
 }
 
-// Producers write bursts and signal now and then, consumers block with various batch sizes. Nothing is lost, and nobody
-// sleeps while something is there (that would hit the timeout).
-TEST_F(CompletionQueueTest, NoWakeUpIsLostBetweenManyThreads) {
+// Producers write bursts and sometimes signal, consumers block with various batch sizes. No entry is lost, and no
+// consumer sleeps while entries are unread (that would end in the timeout).
+TEST_F(CompletionQueueTest, NoWakeUpIsLostAmongManyThreads) {
   constexpr uint64_t kEach = 4000;
   constexpr uint64_t kProducers = 3;
   constexpr uint64_t kEnd = 0;  // tells one consumer to leave

@@ -34,7 +34,7 @@ struct CounterTest : testing::Test {
   fid_cntr* cntr = nullptr;
 };
 
-TEST_F(CounterTest, CountsSuccessesAndErrorsApart) {
+TEST_F(CounterTest, CountsSuccessesAndErrorsSeparately) {
   open();
   counter->CounterCore::add(3);
   counter->add_error(2);
@@ -50,10 +50,10 @@ TEST_F(CounterTest, CountsSuccessesAndErrorsApart) {
   EXPECT_EQ(fi_cntr_readerr(cntr), 0u);
 }
 
-TEST_F(CounterTest, ReadDrivesUnlessThereIsNewsAlready) {
+TEST_F(CounterTest, ReadDrivesUnlessTheValueChanged) {
   open();
   engine.on_drive = [&] { counter->CounterCore::add(1); };
-  EXPECT_EQ(fi_cntr_read(cntr), 1u) << "what driving completes is counted at once";
+  EXPECT_EQ(fi_cntr_read(cntr), 1u) << "a completion made by driving is counted at once";
   EXPECT_EQ(engine.drives, 1);
   counter->CounterCore::add(1);
   EXPECT_EQ(fi_cntr_read(cntr), 2u);
@@ -88,12 +88,12 @@ TEST_F(CounterTest, WaitEndsWithAnErrorOrTheTimeout) {
   });
   EXPECT_EQ(fi_cntr_wait(cntr, 1, 20000), -FI_EAVAIL);
   producer.join();
-  EXPECT_EQ(fi_cntr_wait(cntr, 1, 0), -FI_ETIMEDOUT) << "only an error that was not told yet counts";
+  EXPECT_EQ(fi_cntr_wait(cntr, 1, 0), -FI_ETIMEDOUT) << "only an error that was not reported yet counts";
   counter->add_error(1);
-  EXPECT_EQ(fi_cntr_wait(cntr, 1, 20000), -FI_EAVAIL) << "one from before the call counts as well";
+  EXPECT_EQ(fi_cntr_wait(cntr, 1, 20000), -FI_EAVAIL) << "an error from before the call counts as well";
 }
 
-TEST_F(CounterTest, EveryWaiterIsWokenForItsOwnThreshold) {
+TEST_F(CounterTest, EveryWaiterWakesForItsOwnThreshold) {
   open();
   std::vector<std::jthread> waiters;
   std::atomic<int> failures{0};
@@ -112,9 +112,9 @@ TEST_F(CounterTest, EveryWaiterIsWokenForItsOwnThreshold) {
   EXPECT_EQ(failures, 0);
 }
 
-// One waiter is satisfied by each addition, the others wake in vain and go back to sleep: they must not take the
-// wake-up with them. There is no further addition that would make up for it.
-TEST_F(CounterTest, WaitersThatWakeInVainDoNotEatTheWakeUp) {
+// Each addition satisfies one waiter; the others wake up and sleep again: they must not consume the wake-up of the
+// satisfied one. No further addition follows that would hide it.
+TEST_F(CounterTest, UnsatisfiedWaitersDoNotConsumeTheWakeUp) {
   open();
   constexpr uint64_t kRounds = 2000;
   std::vector<std::jthread> greedy;
@@ -141,7 +141,7 @@ TEST_F(CounterTest, WithoutWaitObjectNothingBlocks) {
   EXPECT_EQ(fi_cntr_wait(cntr, 1, -1), -FI_ENOSYS);
 }
 
-TEST_F(CounterTest, TrywaitSaysWhetherThereIsNews) {
+TEST_F(CounterTest, TrywaitReportsChanges) {
   open();
   EXPECT_EQ(counter->trywait(), 0);
   counter->CounterCore::add(1);
@@ -150,7 +150,7 @@ TEST_F(CounterTest, TrywaitSaysWhetherThereIsNews) {
   EXPECT_EQ(counter->trywait(), 0);
 }
 
-TEST_F(CounterTest, RefusesNonsenseAndClosesOnlyUnused) {
+TEST_F(CounterTest, RefusesInvalidArgumentsAndClosesOnlyUnused) {
   fi_cntr_attr attr{};
   attr.flags = 1;
   EXPECT_EQ(TestCounter::open(parent.ref(), &attr, engine, true, nullptr).error().code(), -FI_EBADFLAGS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// When the locks of a domain are real: as its threading model says, and while nobody else comes.
+// When the locks of a domain are on: the threading model decides, until other threads may use it.
 #include "objects/engine_base.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class TurnsEngine : public EngineBase {
   void drive() noexcept {}
   bool prepare_wait() noexcept { return true; }
 
-  // An endpoint with so many queues and counters.
+  // Enables an endpoint with `bound` queues and counters.
   void enable_endpoint(std::size_t bound) {
     Lock lock(mutex_);
     on_enabled(bound);
@@ -38,7 +38,7 @@ struct EngineBaseTest : testing::Test {
   FakeParent parent;
 };
 
-TEST_F(EngineBaseTest, ModelsSayWhoTakesTurns) {
+TEST_F(EngineBaseTest, ThreadingModelsSelectTurns) {
   fi_domain_attr attr{};
   const std::pair<fi_threading, Turns> models[] = {
       {FI_THREAD_UNSPEC, Turns::kNone},   {FI_THREAD_SAFE, Turns::kNone},
@@ -54,7 +54,7 @@ TEST_F(EngineBaseTest, ModelsSayWhoTakesTurns) {
   }
 }
 
-TEST_F(EngineBaseTest, DomainOfOneAtATimeHasNoLocksUntilOthersCome) {
+TEST_F(EngineBaseTest, SerialisedDomainLocksOnlyWithOtherThreads) {
   TurnsEngine engine(Turns::kDomain);
   Queue* first = open_queue(engine);
   Queue* second = open_queue(engine);
@@ -75,7 +75,7 @@ TEST_F(EngineBaseTest, DomainOfOneAtATimeHasNoLocksUntilOthersCome) {
   EXPECT_EQ(second->close(), 0);
 }
 
-TEST_F(EngineBaseTest, ReaderOfAnEventQueueBringsTheLocks) {
+TEST_F(EngineBaseTest, EventQueueTurnsLocksOn) {
   TurnsEngine engine(Turns::kDomain);
   fi_eq_attr attr{};
   auto* events = EventQueue<TurnsEngine>::open(parent.ref(), &attr, FI_VERSION(2, 6), nullptr).value();
@@ -85,30 +85,30 @@ TEST_F(EngineBaseTest, ReaderOfAnEventQueueBringsTheLocks) {
   EXPECT_EQ(events->close(), 0);
 }
 
-TEST_F(EngineBaseTest, QueueThatAThreadOfOursWakesBringsTheLocks) {
+TEST_F(EngineBaseTest, QueueWithADriverThreadTurnsLocksOn) {
   TurnsEngine engine(Turns::kDomain);
   Queue* queue = open_queue(engine, FI_WAIT_MUTEX_COND);
   EXPECT_TRUE(engine.locking());
   EXPECT_EQ(queue->close(), 0);
 }
 
-TEST_F(EngineBaseTest, OnlyEndpointOfADomainHasNoLocksWithQueuesOfItsOwn) {
+TEST_F(EngineBaseTest, OnlyEndpointWithAllQueuesHasNoLocks) {
   TurnsEngine engine(Turns::kCompletion);
   EXPECT_TRUE(engine.locking());
   Queue* first = open_queue(engine);
   Queue* second = open_queue(engine);
   engine.on_endpoint_opened();
   engine.enable_endpoint(1);
-  EXPECT_TRUE(engine.locking()) << "somebody may read the other queue";
+  EXPECT_TRUE(engine.locking()) << "another thread may read the other queue";
   engine.enable_endpoint(2);
   EXPECT_FALSE(engine.locking());
   Queue* third = open_queue(engine);
-  EXPECT_TRUE(engine.locking()) << "somebody may read this queue";
+  EXPECT_TRUE(engine.locking()) << "another thread may read this queue";
   EXPECT_EQ(third->close(), 0);
   engine.enable_endpoint(2);
   EXPECT_FALSE(engine.locking());
   engine.on_endpoint_opened();
-  EXPECT_TRUE(engine.locking()) << "somebody may use the other endpoint";
+  EXPECT_TRUE(engine.locking()) << "another thread may use the other endpoint";
   engine.enable_endpoint(2);
   EXPECT_TRUE(engine.locking());
   engine.on_endpoint_closed();
@@ -122,7 +122,7 @@ TEST_F(EngineBaseTest, OnlyEndpointOfADomainHasNoLocksWithQueuesOfItsOwn) {
   EXPECT_EQ(second->close(), 0);
 }
 
-TEST_F(EngineBaseTest, CountersAreQueuesInThis) {
+TEST_F(EngineBaseTest, CountersCountLikeQueues) {
   TurnsEngine engine(Turns::kCompletion);
   fi_cntr_attr attr{};
   attr.wait_obj = FI_WAIT_NONE;

@@ -65,7 +65,7 @@ struct EventQueueTest : testing::Test {
   fid_eq* eq = nullptr;
 };
 
-TEST_F(EventQueueTest, GivesEventsInOrderAndDrivesWhenEmpty) {
+TEST_F(EventQueueTest, ReadsEventsInOrderAndDrivesWhenEmpty) {
   open();
   fi_eq_entry entry{};
   uint32_t event = 0;
@@ -95,7 +95,7 @@ TEST_F(EventQueueTest, PeekLeavesTheEvent) {
   EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, FI_MORE), -FI_EBADFLAGS);
 }
 
-TEST_F(EventQueueTest, TooSmallABufferLosesNothing) {
+TEST_F(EventQueueTest, TooSmallABufferLosesNoEvent) {
   open();
   post(1);
   char byte;
@@ -146,7 +146,7 @@ TEST_F(EventQueueTest, HoldsAnyNumberOfErrorsInOrderWithEvents) {
   EXPECT_EQ(fi_eq_readerr(eq, &none, 0), -FI_EAGAIN);
 }
 
-TEST_F(EventQueueTest, ErrorDataIsCopiedIntoRoomGivenOrLent) {
+TEST_F(EventQueueTest, ErrorDataIsCopiedOrLent) {
   open();
   const std::vector<std::byte> data(6, std::byte{'x'});
   post_error(1, {}, data);
@@ -183,7 +183,7 @@ TEST_F(EventQueueTest, BeforeApi15ErrorDataIsAlwaysLent) {
   EXPECT_EQ(error.err_data_size, 6u);
 }
 
-TEST_F(EventQueueTest, StrerrorGivesTheSentenceOfTheErrorReadLast) {
+TEST_F(EventQueueTest, StrerrorReturnsTheSentenceOfTheErrorReadLast) {
   open();
   post_error(1, "connect to 127.0.0.1:1 was refused after 2 ms");
   fi_eq_err_entry error{};
@@ -195,7 +195,7 @@ TEST_F(EventQueueTest, StrerrorGivesTheSentenceOfTheErrorReadLast) {
   EXPECT_STREQ(fi_eq_strerror(eq, 5, nullptr, text, sizeof text), "some error");
 }
 
-TEST_F(EventQueueTest, WriteInsertsUserEventsIfAskedFor) {
+TEST_F(EventQueueTest, WriteInsertsUserEventsIfOpenedForWriting) {
   open();
   EXPECT_EQ(fi_eq_write(eq, FI_NOTIFY, "user", 5, 0), 5);
   EXPECT_EQ(fi_eq_write(eq, FI_NOTIFY, nullptr, 0, 0), 0);
@@ -212,7 +212,7 @@ TEST_F(EventQueueTest, WriteInsertsUserEventsIfAskedFor) {
   EXPECT_EQ(fi_eq_write(eq, FI_NOTIFY, "user", 5, 0), -FI_EINVAL);
 }
 
-TEST_F(EventQueueTest, RemoveForgetsWhatAClosedObjectReported) {
+TEST_F(EventQueueTest, RemoveDropsTheEventsOfAClosedObject) {
   open();
   ::fid other{};
   fi_info info{};
@@ -268,7 +268,7 @@ TEST_F(EventQueueTest, SreadSleepsOnManyEnginesAndNoticesNewOnes) {
   for (FakeEngine& domain : domains) queue->detach(domain);
 }
 
-TEST_F(EventQueueTest, SreadHonoursItsDeadlineAndItsWaitObject) {
+TEST_F(EventQueueTest, SreadRespectsItsDeadlineAndItsWaitObject) {
   open();
   fi_eq_entry entry;
   uint32_t event;
@@ -285,7 +285,7 @@ TEST_F(EventQueueTest, SreadHonoursItsDeadlineAndItsWaitObject) {
   EXPECT_NE(pair.mutex, nullptr);
 }
 
-TEST_F(EventQueueTest, CloseWaitsForItsUsers) {
+TEST_F(EventQueueTest, CloseIsBusyWhileInUse) {
   open();
   const Ref<EventQueueCore> user(*queue);
   EXPECT_EQ(fi_close(&eq->fid), -FI_EBUSY);

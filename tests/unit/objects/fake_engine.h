@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A provider's engine for tests of the shared queues: counts how it is driven and runs what the test wants done.
+// A provider's engine for tests of the shared queues: counts its calls and runs the test's functions.
 #pragma once
 
 #include <sys/eventfd.h>

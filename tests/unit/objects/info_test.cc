@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// A nic that counts who lives.
+// A nic that counts its instances.
 struct CountedNic {
   static inline int alive = 0;
   static inline int dup_result = 0;
@@ -62,7 +62,7 @@ InfoPtr full_info() {
   return info;
 }
 
-TEST(Info, AllocatesEverythingZeroed) {
+TEST(Info, AllocatesZeroedAttributes) {
   const InfoPtr info(allocate_info());
   ASSERT_TRUE(info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr && info->fabric_attr);
   EXPECT_EQ(info->nic, nullptr);
@@ -100,7 +100,7 @@ TEST(Info, AbsentPartsStayAbsent) {
   EXPECT_EQ(copy->src_addr, nullptr);
 }
 
-TEST(Info, AnAuthKeyInTheAddressVectorHasNoBytes) {
+TEST(Info, AuthKeyInTheAddressVectorHasNoBytes) {
   const InfoPtr info(allocate_info());
   info->domain_attr->auth_key_size = FI_AV_AUTH_KEY;
   const InfoPtr copy(duplicate_info(info.get()));
@@ -127,7 +127,7 @@ TEST(Info, FreesWholeLists) {
   InfoPtr list = full_info();
   list->next = full_info().release();
   list->next->next = full_info().release();
-  list.reset();  // the leak checker has the last word
+  list.reset();  // the leak checker verifies it
   free_info(nullptr);
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "abi/mr_ops.h"
 #include "fake_engine.h"
 
 namespace weft {
@@ -27,7 +28,17 @@ struct MemoryRegionsTest : testing::Test, Object<fid_domain> {
     regions = std::make_unique<MemoryRegions>(std::move(options));
   }
   int reg(uint64_t access, uint64_t key, fid_mr** mr, uint64_t flags = 0) {
-    return regions->reg(buffer.data(), buffer.size(), access, 0, key, flags, mr, this);
+    const iovec memory{buffer.data(), buffer.size()};
+    const fi_mr_attr attr = describe_region(&memory, 1, access, 0, key, this);
+    return regions->regattr(&attr, flags, mr);
+  }
+  int regv(const iovec* iov, size_t count, uint64_t access, fid_mr** mr) {
+    const fi_mr_attr attr = describe_region(iov, count, access, 0, 1, nullptr);
+    return regions->regattr(&attr, 0, mr);
+  }
+  int reg(void* buf, size_t len, uint64_t access, fid_mr** mr) {
+    const iovec memory{buf, len};
+    return regv(&memory, 1, access, mr);
   }
   uint64_t address(size_t offset = 0) { return reinterpret_cast<uintptr_t>(buffer.data()) + offset; }
   int check(uint64_t key, uint64_t addr, size_t len, uint64_t access = FI_REMOTE_WRITE) {
@@ -42,7 +53,7 @@ struct MemoryRegionsTest : testing::Test, Object<fid_domain> {
   FakeEngine engine;
 };
 
-TEST_F(MemoryRegionsTest, OffsetsAndChosenKeysWithoutModeBits) {
+TEST_F(MemoryRegionsTest, WithoutModeBitsOffsetsAndRequestedKeysAreUsed) {
   open(0);
   fid_mr* mr = nullptr;
   ASSERT_EQ(reg(kRemote, 42, &mr), 0);
@@ -80,7 +91,7 @@ TEST_F(MemoryRegionsTest, RightsAreChecked) {
   fi_close(&mr->fid);
 }
 
-TEST_F(MemoryRegionsTest, VirtualAddressesAndProviderKeysOfBasicMode) {
+TEST_F(MemoryRegionsTest, BasicModeUsesVirtualAddressesAndProviderKeys) {
   open(effective_mr_mode(FI_MR_BASIC, 0));
   std::array<fid_mr*, 16> mrs{};
   for (fid_mr*& mr : mrs) ASSERT_EQ(reg(kRemote, 7, &mr), 0) << "the requested key does not matter";
@@ -93,7 +104,7 @@ TEST_F(MemoryRegionsTest, VirtualAddressesAndProviderKeysOfBasicMode) {
   for (fid_mr* mr : mrs) fi_close(&mr->fid);
 }
 
-TEST_F(MemoryRegionsTest, LegacyModesMeanBits) {
+TEST_F(MemoryRegionsTest, LegacyModesStandForModeBits) {
   EXPECT_EQ(effective_mr_mode(FI_MR_SCALABLE, 0), 0);
   EXPECT_EQ(effective_mr_mode(FI_MR_UNSPEC, 0), 0);
   EXPECT_EQ(effective_mr_mode(FI_MR_BASIC, FI_LOCAL_MR),
@@ -104,10 +115,10 @@ TEST_F(MemoryRegionsTest, LegacyModesMeanBits) {
 TEST_F(MemoryRegionsTest, AllOfMemoryMayBeRegistered) {
   open(FI_MR_VIRT_ADDR);
   fid_mr* mr = nullptr;
-  ASSERT_EQ(regions->reg(nullptr, SIZE_MAX, kRemote, 0, 1, 0, &mr, nullptr), 0);
+  ASSERT_EQ(reg(nullptr, SIZE_MAX, kRemote, &mr), 0);
   EXPECT_EQ(regions->check(1, address(5), 8, kRemote).value(), buffer.data() + 5);
   fi_close(&mr->fid);
-  EXPECT_EQ(regions->reg(buffer.data(), SIZE_MAX, kRemote, 0, 1, 0, &mr, nullptr), -FI_EINVAL) << "wraps around";
+  EXPECT_EQ(reg(buffer.data(), SIZE_MAX, kRemote, &mr), -FI_EINVAL) << "wraps around";
 }
 
 TEST_F(MemoryRegionsTest, KeysAreBoundedByTheirSize) {
@@ -122,19 +133,19 @@ TEST_F(MemoryRegionsTest, KeysAreBoundedByTheirSize) {
   fi_close(&mr->fid);
 }
 
-TEST_F(MemoryRegionsTest, VectorsAndAttributes) {
+TEST_F(MemoryRegionsTest, RegistersVectorsAndAttributes) {
   open(0);
   fid_mr* mr = nullptr;
   const iovec iov[2] = {{buffer.data(), 8}, {buffer.data() + 8, 8}};
-  EXPECT_EQ(regions->regv(iov, 2, kRemote, 0, 1, 0, &mr, nullptr), -FI_EINVAL) << "mr_iov_limit is 1";
-  ASSERT_EQ(regions->regv(iov, 1, kRemote, 0, 1, 0, &mr, nullptr), 0);
+  EXPECT_EQ(regv(iov, 2, kRemote, &mr), -FI_EINVAL) << "mr_iov_limit is 1";
+  ASSERT_EQ(regv(iov, 1, kRemote, &mr), 0);
   fi_close(&mr->fid);
   fi_mr_attr attr{};
   attr.mr_iov = iov;
   attr.iov_count = 1;
   attr.access = kRemote;
   attr.requested_key = 3;
-  attr.iface = FI_HMEM_CUDA;  // not looked at: FI_HMEM was not asked for
+  attr.iface = FI_HMEM_CUDA;  // ignored: FI_HMEM was not requested
   ASSERT_EQ(regions->regattr(&attr, FI_RMA_EVENT | FI_MR_SINGLE_USE, &mr), 0);
   EXPECT_EQ(fi_mr_key(mr), 3u);
   fi_close(&mr->fid);
@@ -144,9 +155,9 @@ TEST_F(MemoryRegionsTest, VectorsAndAttributes) {
   attr.offset = 1;
   EXPECT_EQ(regions->regattr(&attr, 0, &mr), -FI_EINVAL);
   EXPECT_EQ(regions->regattr(nullptr, 0, &mr), -FI_EINVAL);
-  EXPECT_EQ(regions->reg(buffer.data(), 0, kRemote, 0, 1, 0, &mr, nullptr), -FI_EINVAL);
-  EXPECT_EQ(regions->reg(buffer.data(), 1, FI_MORE, 0, 1, 0, &mr, nullptr), -FI_EINVAL);
-  EXPECT_EQ(regions->reg(buffer.data(), 1, kRemote, 0, 1, 0, nullptr, nullptr), -FI_EINVAL);
+  EXPECT_EQ(reg(buffer.data(), 0, kRemote, &mr), -FI_EINVAL);
+  EXPECT_EQ(reg(buffer.data(), 1, FI_MORE, &mr), -FI_EINVAL);
+  EXPECT_EQ(reg(buffer.data(), 1, kRemote, nullptr), -FI_EINVAL);
 }
 
 TEST_F(MemoryRegionsTest, EndpointModeNeedsBindAndEnable) {
@@ -186,7 +197,7 @@ TEST_F(MemoryRegionsTest, BoundCountersCountAccesses) {
   EXPECT_EQ(fi_close(&counter->abi.fid), 0);
 }
 
-TEST_F(MemoryRegionsTest, RawKeysGoThereAndBack) {
+TEST_F(MemoryRegionsTest, RawKeysMapBack) {
   open(FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
   fid_mr* mr = nullptr;
   ASSERT_EQ(reg(kRemote, 0, &mr), 0);
@@ -227,8 +238,8 @@ TEST_F(MemoryRegionsTest, RegistrationsReportToABoundQueue) {
   EXPECT_EQ(fi_close(&queue->abi.fid), 0);
 }
 
-// What tcp does: check and copy under one lock, which close takes before it returns. ASan sees it if that fails.
-TEST_F(MemoryRegionsTest, NothingIsWrittenAfterCloseReturned) {
+// As tcp does: check and copy under one lock, which close takes before it returns. ASan detects a failure.
+TEST_F(MemoryRegionsTest, NoWriteAfterCloseReturned) {
   std::mutex engine_mutex;
   MemoryRegions::Options options;
   options.quiesce = [&] { std::lock_guard lock(engine_mutex); };
@@ -243,7 +254,7 @@ TEST_F(MemoryRegionsTest, NothingIsWrittenAfterCloseReturned) {
   for (int i = 0; i < 300; ++i) {
     const auto memory = std::make_unique<char[]>(4096);
     fid_mr* mr = nullptr;
-    ASSERT_EQ(regions->reg(memory.get(), 4096, kRemote, 0, 1, 0, &mr, nullptr), 0);
+    ASSERT_EQ(reg(memory.get(), 4096, kRemote, &mr), 0);
     std::this_thread::yield();
     ASSERT_EQ(fi_close(&mr->fid), 0);
   }

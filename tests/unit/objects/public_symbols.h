@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The public symbols that src/objects uses, for a test binary without the core: log lines are kept for the test.
+// The public symbols that src/objects uses, for a test binary without the core: log lines are stored for the test.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace weft {
 
-// What was logged since the last call.
+// The lines logged since the last call.
 std::vector<std::string> take_log();
 
 // Calls of the global operator new so far, by any thread.

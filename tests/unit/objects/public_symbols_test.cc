@@ -43,7 +43,7 @@ const char* fi_strerror(int error) {
 
 }  // extern "C"
 
-// The sanitizers bring their own new and delete; what is counted, the release build proves.
+// The sanitizers have their own new and delete; only the release build counts allocations.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define WEFT_SANITIZED
 #elif defined(__has_feature)
@@ -53,7 +53,7 @@ const char* fi_strerror(int error) {
 #endif
 
 #ifndef WEFT_SANITIZED
-// Not inlined, or the compiler sees new and free as a pair that does not match.
+// Not inlined, otherwise the compiler warns about a new and a free that do not match.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(size != 0 ? size : 1)) return memory;
@@ -82,7 +82,7 @@ unsigned long allocations() noexcept {
   return allocation_count.load();
 }
 
-TEST(PublicSymbols, KeepLogLines) {
+TEST(PublicSymbols, StoreLogLines) {
   take_log();
   fi_log(nullptr, FI_LOG_INFO, FI_LOG_CORE, "", 0, "%s\n", "line");
   EXPECT_EQ(take_log(), std::vector<std::string>{"line"});

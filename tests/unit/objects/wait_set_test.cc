@@ -126,14 +126,14 @@ TEST_F(WaitSetTest, NativeDescriptorOfTheSet) {
   EXPECT_EQ(::poll(&p, 1, 0), 1);
 }
 
-// Of an engine with a descriptor that nobody can wait for, and one that others wait for too.
+// An engine with a descriptor that cannot be polled, and one that others poll too.
 struct HalfBroken : FakeEngine {
   explicit HalfBroken(const FakeEngine& whole) : fds{-1, whole.wait_fd()} {}
   std::array<int, 2> wait_fds() const noexcept { return fds; }
   std::array<int, 2> fds;
 };
 
-TEST_F(WaitSetTest, AQueueThatCannotBeOpenedTakesNothingFromOthers) {
+TEST_F(WaitSetTest, FailedOpenLeavesOtherMembersAttached) {
   open(FI_WAIT_FD);
   int fd = -1;
   ASSERT_EQ(fi_control(&set->abi.fid, FI_GETWAIT, &fd), 0);
@@ -155,7 +155,7 @@ TEST_F(WaitSetTest, PollDescriptorsAreListedWithTheirChanges) {
   open(FI_WAIT_POLLFD);
   fi_wait_pollfd list{};
   EXPECT_EQ(fi_control(&set->abi.fid, FI_GETWAIT, &list), -FI_ETOOSMALL);
-  EXPECT_EQ(list.nfds, 2u) << "ours and the engine's, once";
+  EXPECT_EQ(list.nfds, 2u) << "the set's and the engine's, once";
   const uint64_t index = list.change_index;
   std::array<pollfd, 4> fds{};
   list = {0, fds.size(), fds.data()};
@@ -176,7 +176,8 @@ TEST_F(WaitSetTest, PollDescriptorsAreListedWithTheirChanges) {
   consume(0);
 }
 
-// As fi_poll(3) has applications do it: lock, trywait, pthread_cond_wait, with the library called under the mutex.
+// As applications do according to fi_poll(3): lock, trywait, pthread_cond_wait, with the library called under the
+// mutex.
 TEST_F(WaitSetTest, MutexAndConditionWakeANativeWaiter) {
   open_queues(FI_WAIT_MUTEX_COND);
   fi_mutex_cond pair{};
@@ -206,7 +207,7 @@ TEST_F(WaitSetTest, MutexAndConditionWakeANativeWaiter) {
   EXPECT_EQ(timeouts, 0);
 }
 
-TEST_F(WaitSetTest, RefusesNonsense) {
+TEST_F(WaitSetTest, RefusesInvalidArguments) {
   fi_wait_attr attr{};
   attr.wait_obj = FI_WAIT_NONE;
   EXPECT_EQ(WaitSet::open(parent.ref(), &attr).error().code(), -FI_EINVAL);
@@ -223,12 +224,12 @@ TEST_F(WaitSetTest, RefusesNonsense) {
   EXPECT_EQ(trywait<FakeEngine>(nullptr, 0), 0);
 }
 
-TEST_F(WaitSetTest, PollSetNamesQueuesAndCountersWithNews) {
+TEST_F(WaitSetTest, PollSetReturnsQueuesAndCountersWithChanges) {
   open_queues(FI_WAIT_NONE);
   auto* polls = PollSet<FakeEngine>::open(parent.ref(), nullptr).value();
   fid_poll* pollset = &polls->abi;
   EXPECT_EQ(fi_poll_add(pollset, &cq->abi.fid, 0), 0);
-  EXPECT_EQ(fi_poll_add(pollset, &cq->abi.fid, 0), 0) << "twice is once";
+  EXPECT_EQ(fi_poll_add(pollset, &cq->abi.fid, 0), 0) << "adding twice is harmless";
   EXPECT_EQ(fi_poll_add(pollset, &counter->abi.fid, 0), 0);
   EXPECT_EQ(fi_poll_add(pollset, &eq->abi.fid, 0), -FI_EINVAL);
   EXPECT_EQ(fi_poll_add(pollset, nullptr, 0), -FI_EINVAL);
@@ -242,7 +243,7 @@ TEST_F(WaitSetTest, PollSetNamesQueuesAndCountersWithNews) {
   EXPECT_EQ(fi_poll(pollset, contexts.data(), 4), 2);
   EXPECT_EQ(contexts[0], &cq);
   EXPECT_EQ(contexts[1], &counter);
-  EXPECT_EQ(fi_poll(pollset, contexts.data(), 4), 1) << "a counter is told once, a queue until it is read";
+  EXPECT_EQ(fi_poll(pollset, contexts.data(), 4), 1) << "a counter is returned once, a queue until it is read";
   EXPECT_EQ(fi_poll(pollset, contexts.data(), 0), 0);
   fi_cntr_add(&counter->abi, 1);
   EXPECT_EQ(fi_poll(pollset, contexts.data(), 1), 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Atomic operations carried out by the processor: what each makes of two values, as fi_atomic(3) has it.
+// Atomic operations executed by the processor: the result of each for two values, after fi_atomic(3).
 #include "rdm/atomics.h"
 
 #include <gtest/gtest.h>
@@ -147,7 +147,7 @@ TEST(Atomics, HundredAndTwentyEightBits) {
   EXPECT_EQ(target[1], ~std::uint64_t{0}) << "negative is less";
 }
 
-TEST(Atomics, TheTableIsThatOfThePage) {
+TEST(Atomics, ValidCombinationsAreThoseOfTheManualPage) {
   for (int type = FI_INT8; type <= FI_UINT128; ++type) {
     const auto datatype = static_cast<fi_datatype>(type);
     const bool complex =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Whom an endpoint knows, and what it remembers of its address vector's answers.
+// The peers of an endpoint, and the cached answers of its address vector.
 #include "rdm/peer_table.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ Address at_port(uint16_t port) {
   return Address::loopback(AF_INET, port);
 }
 
-// As AddressVectorCore has it, without receive contexts.
+// The interface of AddressVectorCore without receive contexts.
 class Vector {
  public:
   fi_addr_t insert(const Address& address, fi_addr_t user_id = FI_ADDR_NOTAVAIL) {
@@ -25,16 +25,16 @@ class Vector {
   void rename(fi_addr_t handle, fi_addr_t user_id) { EXPECT_TRUE(table_.set_user_id(handle, user_id)); }
 
   const Address* find(fi_addr_t handle) const {
-    ++asked;
+    ++lookups;
     return table_.find(handle);
   }
   fi_addr_t source_of(const Address& address) const {
-    ++asked;
+    ++lookups;
     return table_.source(address);
   }
   fi_addr_t without_context(fi_addr_t handle) const { return handle; }
   uint64_t version() const { return table_.version(); }
-  mutable int asked = 0;
+  mutable int lookups = 0;
 
  private:
   AddressTable<Address> table_;
@@ -46,19 +46,19 @@ struct PeerTableTest : testing::Test {
   PeerBase* find(fi_addr_t handle) { return peers.find(vector, handle); }
 };
 
-TEST_F(PeerTableTest, AsksTheVectorOnceForEachChange) {
+TEST_F(PeerTableTest, LooksAHandleUpOncePerChangeOfTheVector) {
   const fi_addr_t handle = vector.insert(at_port(1));
   PeerBase* const peer = find(handle);
   ASSERT_NE(peer, nullptr);
   EXPECT_EQ(peers.name_of(vector, *peer), handle);
-  vector.asked = 0;
+  vector.lookups = 0;
   EXPECT_EQ(find(handle), peer);
   EXPECT_EQ(peers.name_of(vector, *peer), handle);
-  EXPECT_EQ(vector.asked, 0);
+  EXPECT_EQ(vector.lookups, 0);
   vector.insert(at_port(2));
   EXPECT_EQ(find(handle), peer);
   EXPECT_EQ(peers.name_of(vector, *peer), handle);
-  EXPECT_EQ(vector.asked, 2);
+  EXPECT_EQ(vector.lookups, 2);
 }
 
 TEST_F(PeerTableTest, FollowsAHandleToItsNextAddress) {
@@ -76,7 +76,7 @@ TEST_F(PeerTableTest, FollowsAHandleToItsNextAddress) {
   EXPECT_EQ(peers.name_of(vector, *second), handle);
 }
 
-TEST_F(PeerTableTest, FindsNobodyBehindAHandleThatWasNeverInserted) {
+TEST_F(PeerTableTest, HandleThatWasNeverInsertedHasNoPeer) {
   EXPECT_EQ(find(0), nullptr);
   vector.insert(at_port(1));
   EXPECT_NE(find(0), nullptr);
@@ -84,7 +84,7 @@ TEST_F(PeerTableTest, FindsNobodyBehindAHandleThatWasNeverInserted) {
   EXPECT_EQ(find(FI_ADDR_UNSPEC), nullptr);
 }
 
-TEST_F(PeerTableTest, NamesAStrangerOnceItIsInserted) {
+TEST_F(PeerTableTest, PeerGetsANameWhenItsAddressIsInserted) {
   PeerBase* const peer = peers.at(at_port(1));
   EXPECT_EQ(peers.name_of(vector, *peer), FI_ADDR_NOTAVAIL);
   const fi_addr_t handle = vector.insert(at_port(1));
@@ -92,7 +92,7 @@ TEST_F(PeerTableTest, NamesAStrangerOnceItIsInserted) {
   EXPECT_EQ(find(handle), peer);
 }
 
-TEST_F(PeerTableTest, NamesAPeerAsTheApplicationDoes) {
+TEST_F(PeerTableTest, CompletionsNameAPeerByItsUserId) {
   const fi_addr_t handle = vector.insert(at_port(1), 70);
   PeerBase* const peer = find(handle);
   EXPECT_EQ(peers.name_of(vector, *peer), 70u);
@@ -100,7 +100,7 @@ TEST_F(PeerTableTest, NamesAPeerAsTheApplicationDoes) {
   EXPECT_EQ(peers.name_of(vector, *peer), 71u);
 }
 
-TEST_F(PeerTableTest, ForgetsHandlesOfAnotherVector) {
+TEST_F(PeerTableTest, CachedHandlesOfAnotherVectorAreDropped) {
   Vector other;
   const fi_addr_t handle = vector.insert(at_port(1));
   ASSERT_EQ(other.insert(at_port(2)), handle);

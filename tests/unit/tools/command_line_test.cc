@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The tools' command lines: what getopt_long accepts, what is refused with which exit code, and the help text.
+// The tools' command lines: accepted forms, exit codes of refused ones, and the help text.
 #include "tools/command_line.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,8 @@ class CommandLineTest : public testing::Test {
                     {{'v', "verbose", nullptr, "say more", set_flag(verbose_)},
                      {'n', "name", "NAME", "a name", set_text(name_)},
                      {'I', nullptr, "N", "a number", set_number(number_, 1, 100)},
-                     {0, "json", nullptr, "first line\nsecond line", set_flag(json_)}}};
+                     {0, "json", nullptr, "first line\nsecond line", set_flag(json_)}},
+                    3};
 };
 
 TEST_F(CommandLineTest, ClustersAbbreviationsAndOperandsAnywhere) {
@@ -40,13 +41,13 @@ TEST_F(CommandLineTest, ClustersAbbreviationsAndOperandsAnywhere) {
   EXPECT_STREQ(parsed.operands[2], "-v");
 }
 
-TEST_F(CommandLineTest, CanBeAskedTwice) {
+TEST_F(CommandLineTest, ParseCanRunTwice) {
   EXPECT_LT(parse({"-I", "5"}).exit_code, 0);
   EXPECT_LT(parse({"-I", "6"}).exit_code, 0);
   EXPECT_EQ(number_, 6u);
 }
 
-TEST_F(CommandLineTest, WrongNumbersAreRefused) {
+TEST_F(CommandLineTest, InvalidNumbersAreRefused) {
   for (const char* text : {"0", "101", "-1", "7x", "", "0x10", "99999999999999999999"})
     EXPECT_EQ(parse({"-I", text}).exit_code, EINVAL) << text;
   EXPECT_EQ(number_, 0u);
@@ -58,9 +59,9 @@ TEST_F(CommandLineTest, UnknownOptionsAndMissingArgumentsAreRefused) {
   EXPECT_EQ(parse({"-n"}).exit_code, 1);
 }
 
-TEST_F(CommandLineTest, HelpEndsWellAndListsEverything) {
+TEST_F(CommandLineTest, HelpListsEveryOption) {
   testing::internal::CaptureStdout();
-  EXPECT_EQ(parse({"-h"}).exit_code, 0);
+  EXPECT_EQ(parse({"-h"}).exit_code, 3) << "the given exit code";
   EXPECT_EQ(testing::internal::GetCapturedStdout(), line_.help());
   EXPECT_EQ(line_.help(),
             "Usage: tool\n\n"

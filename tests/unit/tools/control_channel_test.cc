@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The control connection of fi_pingpong: the bytes that other fi_pingpong programs exchange, and peers that misbehave.
+// The control connection of fi_pingpong: the bytes of libfabric's fi_pingpong, and misbehaving peers.
 #include "tools/control_channel.h"
 
 #include <arpa/inet.h>
@@ -57,7 +57,7 @@ class ControlChannelTest : public testing::Test {
   Watch watch_{kSoon, kSoon};
 };
 
-TEST_F(ControlChannelTest, NamesHaveTheKnownBytes) {
+TEST_F(ControlChannelTest, NamesHaveTheBytesOfLibfabric) {
   const std::string name = "\x02\x00\xb0\x65\x7f\x00\x00\x01\0\0\0\0\0\0\0\0"s;
   serve(
       [&](uint16_t port) {
@@ -76,7 +76,7 @@ TEST_F(ControlChannelTest, NamesHaveTheKnownBytes) {
       });
 }
 
-TEST_F(ControlChannelTest, ATestHasTheKnownBytes) {
+TEST_F(ControlChannelTest, TestHasTheBytesOfLibfabric) {
   serve(
       [](uint16_t port) {
         RawClient client(port);
@@ -86,7 +86,7 @@ TEST_F(ControlChannelTest, ATestHasTheKnownBytes) {
         EXPECT_EQ(client.read(7), "cnt ok\0"s);
       },
       [](ControlChannel& control) {
-        EXPECT_TRUE(control.answer_start());
+        EXPECT_TRUE(control.confirm_start());
         EXPECT_EQ(control.receive_count(), 1000u);
       });
 }
@@ -97,16 +97,16 @@ TEST_F(ControlChannelTest, BothSidesAgree) {
         Watch watch(kSoon, kSoon);
         auto control = ControlChannel::connect_to("127.0.0.1", port, 0, false, std::chrono::seconds(0), watch);
         ASSERT_TRUE(control) << control.error().what;
-        EXPECT_TRUE(control->ask_to_start());
+        EXPECT_TRUE(control->request_start());
         EXPECT_TRUE(control->report_count(999'999'999));
       },
       [](ControlChannel& control) {
-        EXPECT_TRUE(control.answer_start());
+        EXPECT_TRUE(control.confirm_start());
         EXPECT_EQ(control.receive_count(), 999'999'999u);
       });
 }
 
-TEST_F(ControlChannelTest, NonsenseIsAnError) {
+TEST_F(ControlChannelTest, InvalidMessagesAreErrors) {
   const auto says = [this](const std::string& bytes, const std::function<void(ControlChannel&)>& server) {
     serve(
         [&](uint16_t port) {
@@ -117,16 +117,16 @@ TEST_F(ControlChannelTest, NonsenseIsAnError) {
   };
   says("GET / HTTP/1.1\r\n", [](ControlChannel& control) { EXPECT_EQ(control.receive_name().error().error, FI_EIO); });
   says("\0\0\0\0\x02\0\0\0"s, [](ControlChannel& control) { EXPECT_EQ(control.receive_name().error().error, FI_EIO); });
-  says("a\0"s, [](ControlChannel& control) { EXPECT_EQ(control.answer_start().error().error, FI_EIO); });
+  says("a\0"s, [](ControlChannel& control) { EXPECT_EQ(control.confirm_start().error().error, FI_EIO); });
   says("12x\0\0\0\0\0\0\0"s, [](ControlChannel& control) { EXPECT_EQ(control.receive_count().error().error, FI_EIO); });
 }
 
-TEST_F(ControlChannelTest, APeerThatLeavesInTheMiddleIsNoticed) {
+TEST_F(ControlChannelTest, PeerThatClosesEarlyIsAnError) {
   serve([](uint16_t port) { RawClient(port).write("\x00\x00\x00\x10\x02"s); },
         [](ControlChannel& control) { EXPECT_EQ(control.receive_name().error().error, FI_ECONNRESET); });
 }
 
-TEST_F(ControlChannelTest, ASilentPeerIsNotWaitedForForever) {
+TEST_F(ControlChannelTest, SilentPeerTimesOut) {
   std::promise<void> done;
   serve(
       [&](uint16_t port) {
@@ -143,7 +143,7 @@ TEST_F(ControlChannelTest, ASilentPeerIsNotWaitedForForever) {
       });
 }
 
-TEST(ControlChannel, NobodyThereIsAnErrorThatHelps) {
+TEST(ControlChannel, RefusedConnectionNamesServerAndPort) {
   Watch watch(kSoon, kSoon);
   auto control = ControlChannel::connect_to("127.0.0.1", 1, 0, false, std::chrono::seconds(0), watch);
   ASSERT_FALSE(control);

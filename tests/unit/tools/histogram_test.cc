@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The log-linear histogram against sorted lists: fi_pingpong's percentiles.
+// The log-linear histogram of fi_pingpong's percentiles, compared with sorted lists.
 #include "tools/histogram.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(Histogram, IsZeroWhenEmpty) {
   EXPECT_EQ(h->percentile(50), 0u);
 }
 
-TEST(Histogram, OneValueIsEveryPercentile) {
+TEST(Histogram, SingleValueIsEveryPercentile) {
   for (uint64_t value : {uint64_t{0}, uint64_t{1}, uint64_t{255}, uint64_t{256}, uint64_t{123456789}, ~uint64_t{0}}) {
     auto h = std::make_unique<Histogram>();
     h->record(value);
@@ -65,7 +65,7 @@ TEST(Histogram, OneOutlierInAThousandIsAboveP99AndInP999) {
   EXPECT_EQ(h->percentile(99.9), 1'000'000u);
 }
 
-TEST(Histogram, ClearForgets) {
+TEST(Histogram, ClearResetsEverything) {
   auto h = std::make_unique<Histogram>();
   h->record(5);
   h->clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A failed fi_getinfo comes with the reason of every provider, which the library only writes to its log.
+// A tool prints the reasons that the library logs for a failed fi_getinfo.
 #include "tools/library_log.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace weft::tools {
 namespace {
 
-TEST(LibraryLog, TellsWhyNothingMatches) {
+TEST(LibraryLog, FailurePrintsTheReasons) {
   for (const char* setting : {"FI_LOG_LEVEL", "FI_LOG_PROV", "FI_LOG_SUBSYS"}) unsetenv(setting);
   catch_library_log();
   InfoPtr hints(fi_allocinfo());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Message sizes as fi_pingpong -S takes them, and numbers as its table shows them.
+// The message sizes of fi_pingpong -S, and the numbers in its table.
 #include "tools/message_sizes.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ TEST(MessageSizes, OneOrSeveralWithUnits) {
   EXPECT_EQ(*parse_sizes("1,4k,2M,1g"), (Sizes{1, 4096, 2097152, 1073741824}));
 }
 
-TEST(MessageSizes, NonsenseIsNamed) {
+TEST(MessageSizes, InvalidSizesAreNamed) {
   for (const char* text :
        {"", "x", "-1", "64,", ",64", "64 ", "4kk", "4kb", "1.5k", "99999999999999999999", "99999999999999999g"}) {
     auto sizes = parse_sizes(text);
@@ -25,7 +25,7 @@ TEST(MessageSizes, NonsenseIsNamed) {
   EXPECT_NE(parse_sizes("64,huge").error().what.find("'huge'"), std::string::npos);
 }
 
-TEST(MessageSizes, AllIsTheKnownSeries) {
+TEST(MessageSizes, AllIsTheSeriesOfLibfabric) {
   const Sizes all = *parse_sizes("all");
   EXPECT_EQ(all.size(), 46u);
   EXPECT_EQ(Sizes(all.begin(), all.begin() + 9), (Sizes{0, 1, 2, 3, 4, 6, 8, 12, 16}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What fi_pingpong prints: columns where scripts expect them, at most 80 wide, and JSON that is JSON.
+// The output of fi_pingpong: columns where scripts expect them, at most 80 characters, and valid JSON.
 #include "tools/report.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::size_t widest_line(const std::string& text) {
   return widest;
 }
 
-TEST(Report, SummaryIsOneWay) {
+TEST(Report, SummaryTimesAreOneWay) {
   const Summary s = summarize(*ten_round_trips());
   EXPECT_EQ(s.total_bytes, 1280u);
   EXPECT_DOUBLE_EQ(s.usec_per_transfer, 44.85);
@@ -45,13 +45,13 @@ TEST(Report, NothingMeasuredIsZeroNotNan) {
   EXPECT_EQ(s.p999, 0);
 }
 
-TEST(Report, RowsAreThoseOfTheKnownProgram) {
+TEST(Report, RowsAreThoseOfLibfabric) {
   EXPECT_EQ(table_header(), "bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec\n");
   EXPECT_EQ(table_row(summarize(*ten_round_trips())),
             "64      10      =10      1.2k        0.00s      1.43      44.85       0.02\n");
 }
 
-TEST(Report, AMissingAnswerIsNotMarkedEqual) {
+TEST(Report, MissingAnswersAreNotMarkedEqual) {
   auto result = ten_round_trips();
   result->received = 9;
   EXPECT_NE(table_row(summarize(*result)).find(" 9 "), std::string::npos);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What fi_mcast concludes from the numbers of messages: sequence_log.h.
+// The statistics of fi_mcast's numbered messages; see sequence_log.h.
 #include "tools/sequence_log.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 class SequenceLogTest : public testing::Test {
  protected:
-  void hear(std::initializer_list<uint64_t> numbers, uint64_t total = 0) {
+  void receive(std::initializer_list<uint64_t> numbers, uint64_t total = 0) {
     for (uint64_t number : numbers) {
       Stamp stamp;
       stamp.sequence = number;
@@ -24,8 +24,8 @@ class SequenceLogTest : public testing::Test {
   SequenceLog log;
 };
 
-TEST_F(SequenceLogTest, AllInOrder) {
-  hear({0, 1, 2, 3}, 4);
+TEST_F(SequenceLogTest, OrderedMessagesAreComplete) {
+  receive({0, 1, 2, 3}, 4);
   EXPECT_EQ(log.received(), 4u);
   EXPECT_EQ(log.lost(true), 0u);
   EXPECT_EQ(log.bytes(), 400u);
@@ -33,47 +33,47 @@ TEST_F(SequenceLogTest, AllInOrder) {
   EXPECT_EQ(log.latencies().min(), 1000u);
 }
 
-TEST_F(SequenceLogTest, GapsAreLosses) {
-  hear({0, 1, 5, 6});
+TEST_F(SequenceLogTest, GapsCountAsLost) {
+  receive({0, 1, 5, 6});
   EXPECT_EQ(log.lost(false), 3u);
   EXPECT_EQ(log.reordered(), 0u);
 }
 
-TEST_F(SequenceLogTest, LatecomersFillTheirGap) {
-  hear({0, 3, 1, 2});
+TEST_F(SequenceLogTest, LateMessagesFillTheirGap) {
+  receive({0, 3, 1, 2});
   EXPECT_EQ(log.lost(false), 0u);
   EXPECT_EQ(log.reordered(), 2u);
   EXPECT_EQ(log.repeated(), 0u);
 }
 
 TEST_F(SequenceLogTest, RepetitionsAreNotCountedTwice) {
-  hear({0, 1, 1, 2, 0});
+  receive({0, 1, 1, 2, 0});
   EXPECT_EQ(log.received(), 3u);
   EXPECT_EQ(log.repeated(), 2u);
   EXPECT_EQ(log.reordered(), 0u);
 }
 
-TEST_F(SequenceLogTest, WhatIsMissingAtTheEndCountsWhenItIsOver) {
-  hear({0, 1, 2}, 10);
+TEST_F(SequenceLogTest, MissingTailCountsAsLostOnceFinished) {
+  receive({0, 1, 2}, 10);
   EXPECT_FALSE(log.complete());
   EXPECT_EQ(log.lost(false), 0u);
   EXPECT_EQ(log.lost(true), 7u);
 }
 
-TEST_F(SequenceLogTest, WhoComesLateMissesNothingBeforeHeCame) {
-  hear({100, 101, 99, 103});
+TEST_F(SequenceLogTest, LateReceiverCountsNoEarlierLoss) {
+  receive({100, 101, 99, 103});
   EXPECT_EQ(log.lost(false), 1u);
 }
 
-TEST_F(SequenceLogTest, LongGapsDoNotMakeOldNumbersLookSeen) {
-  hear({0, 1, 2, 200'000});
-  hear({200'000 - 65'536 + 1});  // shares a place in the window with numbers seen before
+TEST_F(SequenceLogTest, LongGapForgetsOldNumbers) {
+  receive({0, 1, 2, 200'000});
+  receive({200'000 - 65'536 + 1});  // shares a place in the window with numbers seen before
   EXPECT_EQ(log.repeated(), 0u);
   EXPECT_EQ(log.received(), 5u);
   EXPECT_EQ(log.lost(false), 200'001u - 5);
 }
 
-TEST(StampTest, SurvivesTheWireAndNothingElsePassesForIt) {
+TEST(StampTest, BytesRoundTripAndForeignBytesAreRejected) {
   std::byte bytes[Stamp::kSize];
   Stamp out, in;
   out.run = 1, out.sequence = 2, out.sent_ns = 3, out.total = 4;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A provider plug-in as small as one can be, in plain C, built several times with different macros:
+// A minimal provider plug-in in plain C, built several times with different macros:
 //   NAME, VERSION, API    of the provider
-//   PLUGIN_NOTHING        fi_prov_ini answers NULL
-//   PLUGIN_NO_ENTRY       there is no fi_prov_ini
-//   PLUGIN_NO_FABRIC      the fabric call is missing
-//   PLUGIN_LAYER          getinfo asks the library for core providers, as layered providers do
-// Loading, use and cleanup can be observed through the environment: no other channel crosses the boundary.
+//   PLUGIN_NOTHING        fi_prov_ini returns NULL
+//   PLUGIN_NO_ENTRY       without fi_prov_ini
+//   PLUGIN_NO_FABRIC      without the fabric call
+//   PLUGIN_LAYER          getinfo requests core providers from the library, as layered providers do
+// Tests observe loading, use and cleanup through the environment: no other channel crosses the boundary.
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
@@ -29,7 +29,7 @@ static int getinfo(uint32_t version, const char* node, const char* service, uint
 #else
   (void)version, (void)node, (void)service, (void)flags;
   if (hints && hints->caps & FI_ATOMIC) {
-    FI_INFO(&provider, FI_LOG_CORE, "hints ask for FI_ATOMIC, %s has none\n", provider.name);
+    FI_INFO(&provider, FI_LOG_CORE, "hints request FI_ATOMIC, %s has none\n", provider.name);
     return -FI_ENODATA;
   }
   *info = calloc(1, sizeof **info);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reading the other end's memory: only that of the process that holds the other end of the connection, and only while
-// it keeps what this end asked it to keep. The other end is a forked child.
-#include "rxm/direct_link.h"
+// Direct reads reach only the memory of the process that holds the other end of the connection, and only while that
+// process keeps our proof. The other end is a forked child.
+#include "rxm/local/direct_link.h"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "rxm/socket_owner.h"
+#include "rxm/local/socket_owner.h"
 
 namespace weft::rxm {
 namespace {
@@ -57,7 +57,7 @@ class DirectLinkTest : public ::testing::Test {
   }
   ~DirectLinkTest() override { kill(); }
 
-  // From here on `theirs_` and `source_` of the child are another process's: it changes them, then waits for its end.
+  // From now on the child's `theirs_` and `source_` are another process's: it changes them, then waits for its end.
   template <class Change>
   void fork_other_end(Change change) {
     int ready[2];
@@ -117,20 +117,20 @@ TEST_F(DirectLinkTest, ReadsNothingBeforeTheProof) {
 
 TEST_F(DirectLinkTest, AProcessWithoutTheConnectionIsRefused) {
   fork_other_end([this] { connection_.theirs.reset(); });
-  // Nobody has the other end any more.
+  // No process holds the other end any more.
   EXPECT_EQ(prove().code(), -FI_ENOENT);
   EXPECT_EQ(ours_.state(), DirectLink::State::kRefused);
   EXPECT_EQ(read().code(), -FI_EINVAL);
 }
 
-TEST_F(DirectLinkTest, AProcessThatNamesAnotherOneIsRefused) {
+TEST_F(DirectLinkTest, AProcessThatNamesAnotherProcessIsRefused) {
   Connection other(AF_INET);
   fork_other_end([&] { other.theirs.reset(); });
-  EXPECT_EQ(ours_.prove(other.local, other.remote).code(), -FI_EACCES);  // we have that other end ourselves
+  EXPECT_EQ(ours_.prove(other.local, other.remote).code(), -FI_EACCES);  // this process holds that end
   EXPECT_EQ(ours_.state(), DirectLink::State::kRefused);
 }
 
-TEST_F(DirectLinkTest, FailsWhenTheOtherEndKeepsSomethingElse) {
+TEST_F(DirectLinkTest, FailsWhenTheOtherEndKeepsAnotherProof) {
   fork_other_end([this] { theirs_.end(); });
   ASSERT_EQ(prove().code(), 0);
   EXPECT_EQ(read().code(), -FI_ECONNRESET);
@@ -138,7 +138,7 @@ TEST_F(DirectLinkTest, FailsWhenTheOtherEndKeepsSomethingElse) {
   EXPECT_EQ(read().code(), -FI_EINVAL);
 }
 
-TEST_F(DirectLinkTest, FailsWhenTheProcessIsGone) {
+TEST_F(DirectLinkTest, FailsWhenTheProcessHasEnded) {
   fork_other_end([] {});
   ASSERT_EQ(prove().code(), 0);
   kill();
@@ -146,7 +146,7 @@ TEST_F(DirectLinkTest, FailsWhenTheProcessIsGone) {
   EXPECT_EQ(ours_.state(), DirectLink::State::kRefused);
 }
 
-TEST_F(DirectLinkTest, FailsWhenPartOfTheMemoryIsNotThere) {
+TEST_F(DirectLinkTest, FailsWhenPartOfTheMemoryIsNotMapped) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* pages = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(pages, MAP_FAILED);
@@ -158,7 +158,7 @@ TEST_F(DirectLinkTest, FailsWhenPartOfTheMemoryIsNotThere) {
   ::munmap(pages, 2 * page);
 }
 
-TEST(DirectOffers, AreFoundBehindWhatOthersSay) {
+TEST(DirectOffers, AreFoundBehindOtherPrivateData) {
   DirectLink link;
   Introduction<AcceptData> said;
   said.offer = link.offer().value();
@@ -173,7 +173,7 @@ TEST(DirectOffers, AreFoundBehindWhatOthersSay) {
   EXPECT_FALSE(direct_offer(&said, kEnd, sizeof said.data));
 }
 
-TEST(DirectOffers, AreMutualWhenBothMadeOne) {
+TEST(DirectOffers, AreMutualWhenBothEndsMadeOne) {
   DirectLink one, other;
   EXPECT_FALSE(one.mutual());
   const DirectOffer offer = one.offer().value();
@@ -184,7 +184,7 @@ TEST(DirectOffers, AreMutualWhenBothMadeOne) {
   EXPECT_TRUE(other.mutual());
 }
 
-TEST(SocketOwner, IsThisProcessForConnectionsOfItsOwn) {
+TEST(SocketOwner, IsThisProcessForItsOwnConnections) {
   for (const int family : {AF_INET, AF_INET6}) {
     if (family == AF_INET6 && ::access("/proc/net/if_inet6", F_OK) != 0) continue;
     const Connection connection(family);
@@ -193,7 +193,7 @@ TEST(SocketOwner, IsThisProcessForConnectionsOfItsOwn) {
   }
 }
 
-TEST(SocketOwner, IsNobodyWhereOnlySomebodyListens) {
+TEST(SocketOwner, IsNotFoundWithoutAConnectionEvenIfAProcessListens) {
   const Connection connection(AF_INET);
   Address elsewhere = connection.local;
   elsewhere.set_port(1);

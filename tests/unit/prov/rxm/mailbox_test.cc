@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Acknowledgements between processes of one host: what is taken is what was posted, and nothing ever blocks.
-#include "rxm/mailbox.h"
+// Acknowledgements between processes of one host arrive as they were posted, and no call blocks.
+#include "rxm/local/mailbox.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -10,24 +10,24 @@
 namespace weft::rxm {
 namespace {
 
-TEST(Mailbox, TakesWhatWasPostedInOrder) {
+TEST(Mailbox, TakesWakeupsInOrder) {
   Mailbox from, to;
   ASSERT_TRUE(from.open().ok());
   ASSERT_TRUE(to.open().ok());
   EXPECT_NE(from.name(), to.name());
-  Letter letter;
-  EXPECT_FALSE(to.take(letter));
+  Wakeup wakeup;
+  EXPECT_FALSE(to.take(wakeup));
   ASSERT_TRUE(from.post(to.name(), {.proof = {1, 2, 3}, .message = 7}));
   ASSERT_TRUE(from.post(to.name(), {.proof = {4}, .message = 8}));
-  ASSERT_TRUE(to.take(letter));
-  EXPECT_EQ(letter.proof, (Proof{1, 2, 3}));
-  EXPECT_EQ(letter.message, 7u);
-  ASSERT_TRUE(to.take(letter));
-  EXPECT_EQ(letter.message, 8u);
-  EXPECT_FALSE(to.take(letter));
+  ASSERT_TRUE(to.take(wakeup));
+  EXPECT_EQ(wakeup.proof, (Proof{1, 2, 3}));
+  EXPECT_EQ(wakeup.message, 7u);
+  ASSERT_TRUE(to.take(wakeup));
+  EXPECT_EQ(wakeup.message, 8u);
+  EXPECT_FALSE(to.take(wakeup));
 }
 
-TEST(Mailbox, RefusesWhereNobodyIsOrNoRoom) {
+TEST(Mailbox, PostFailsWithoutRoomOrDestination) {
   Mailbox from;
   auto to = std::make_unique<Mailbox>();
   EXPECT_FALSE(from.post(to->name(), {}));
@@ -43,23 +43,23 @@ TEST(Mailbox, RefusesWhereNobodyIsOrNoRoom) {
   EXPECT_FALSE(from.post(gone, {}));
 }
 
-TEST(Mailbox, PassesOverWhatIsNoLetter) {
+TEST(Mailbox, SkipsDatagramsOfAnotherSize) {
   Mailbox from, to;
   ASSERT_TRUE(from.open().ok());
   ASSERT_TRUE(to.open().ok());
   sockaddr_storage name{};
   socklen_t len = sizeof name;
   ASSERT_EQ(::getsockname(to.fd(), reinterpret_cast<sockaddr*>(&name), &len), 0);
-  const char junk[2 * sizeof(Letter)] = {};
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, sizeof(Letter) - 1, sizeof junk})
+  const char junk[2 * sizeof(Wakeup)] = {};
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, sizeof(Wakeup) - 1, sizeof junk})
     ASSERT_GE(::sendto(from.fd(), junk, size, 0, reinterpret_cast<sockaddr*>(&name), len), 0);
   ASSERT_TRUE(from.post(to.name(), {.message = 9}));
-  Letter letter;
-  ASSERT_TRUE(to.take(letter));
-  EXPECT_EQ(letter.message, 9u);
+  Wakeup wakeup;
+  ASSERT_TRUE(to.take(wakeup));
+  EXPECT_EQ(wakeup.message, 9u);
 }
 
-TEST(Mailbox, HasANameThatNoFileHas) {
+TEST(Mailbox, NameIsNotAFileName) {
   Mailbox box;
   ASSERT_TRUE(box.open().ok());
   EXPECT_NE(box.name(), MailboxName{});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Notices and acknowledgements in shared memory: nothing is lost or taken twice, and nobody who does not belong there
-// does harm. The owner and its peer are the same process, but for what only another one can show.
-#include "rxm/notice_board.h"
+// Notices and acknowledgements in shared memory: none is lost or taken twice, and a process without the proof does no
+// harm. The owner and its peer are the same process, except where a test needs two.
+#include "rxm/local/notice_board.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -33,16 +33,16 @@ class NoticeBoardTest : public ::testing::Test {
  protected:
   NoticeBoardTest() {
     EXPECT_TRUE(board_.open().ok());
-    lane_ = board_.take_lane();
-    board_.mark(lane_, kProof);
-    EXPECT_TRUE(peer_.open(::getpid(), board_.descriptor(), lane_).ok());
+    slot_ = board_.take_slot();
+    board_.mark(slot_, kProof);
+    EXPECT_TRUE(peer_.open(::getpid(), board_.descriptor(), slot_).ok());
   }
 
   bool put(std::uint64_t number) { return peer_.put_notice(number, kProof, notice_of(number + 7)); }
-  // Whether it is there, whole.
+  // Whether the notice is there, with all its contents.
   bool take(std::uint64_t number) {
     RendezvousPacket found;
-    if (!board_.take_notice(lane_, number, found)) return false;
+    if (!board_.take_notice(slot_, number, found)) return false;
     const RendezvousPacket expected = notice_of(number + 7);
     EXPECT_EQ(std::memcmp(&found, &expected, sizeof found), 0);
     return true;
@@ -50,7 +50,7 @@ class NoticeBoardTest : public ::testing::Test {
 
   NoticeBoard board_;
   PeerBoard peer_;
-  std::uint8_t lane_ = kNoLane;
+  std::uint8_t slot_ = kNoSlot;
 };
 
 TEST_F(NoticeBoardTest, NoticesAreTakenOnceAndInOrder) {
@@ -60,7 +60,7 @@ TEST_F(NoticeBoardTest, NoticesAreTakenOnceAndInOrder) {
   while (put(put_up)) ++put_up;
   EXPECT_GE(put_up, 2u);
   EXPECT_TRUE(board_.has_news());
-  EXPECT_EQ(board_.take_news(), std::uint64_t{1} << lane_);
+  EXPECT_EQ(board_.take_news(), std::uint64_t{1} << slot_);
   EXPECT_FALSE(board_.has_news());
   for (std::uint64_t i = 0; i < 100; ++i) {
     EXPECT_TRUE(take(i));
@@ -70,26 +70,26 @@ TEST_F(NoticeBoardTest, NoticesAreTakenOnceAndInOrder) {
 }
 
 TEST_F(NoticeBoardTest, AcknowledgementsAreTakenOnce) {
-  EXPECT_EQ(board_.take_done(lane_), 0u);
+  EXPECT_EQ(board_.take_done(slot_), 0u);
   std::set<std::uint64_t> sent, taken;
   for (std::uint64_t message = 1; peer_.put_done(message); ++message) sent.insert(message);
   EXPECT_GE(sent.size(), 8u);
   EXPECT_TRUE(board_.has_news());
-  while (const std::uint64_t message = board_.take_done(lane_)) EXPECT_TRUE(taken.insert(message).second);
+  while (const std::uint64_t message = board_.take_done(slot_)) EXPECT_TRUE(taken.insert(message).second);
   EXPECT_EQ(taken, sent);
   EXPECT_TRUE(peer_.put_done(1));
 }
 
-TEST_F(NoticeBoardTest, TheOwnerTellsWhatItHasTakenAndThePeerThatItCame) {
+TEST_F(NoticeBoardTest, OwnerPublishesPacketsReceivedAndPeerMarksItsSlotUsed) {
   EXPECT_EQ(peer_.received(), 0u);
-  board_.tell_received(lane_, 5);
+  board_.publish_received(slot_, 5);
   EXPECT_EQ(peer_.received(), 5u);
-  EXPECT_FALSE(board_.is_used(lane_));
+  EXPECT_FALSE(board_.is_used(slot_));
   peer_.use();
-  EXPECT_TRUE(board_.is_used(lane_));
+  EXPECT_TRUE(board_.is_used(slot_));
 }
 
-TEST_F(NoticeBoardTest, WhoSleepsWantsALetterAndFindsWhatCameBefore) {
+TEST_F(NoticeBoardTest, SleeperNeedsAWakeupAndSeesEarlierNews) {
   EXPECT_FALSE(peer_.owner_sleeps());
   ASSERT_TRUE(put(0));
   board_.expect_sleepers();
@@ -97,68 +97,68 @@ TEST_F(NoticeBoardTest, WhoSleepsWantsALetterAndFindsWhatCameBefore) {
   EXPECT_TRUE(peer_.owner_sleeps());
 }
 
-TEST_F(NoticeBoardTest, WhoSleptBeforeItWasOpenedWantsALetterToo) {
+TEST_F(NoticeBoardTest, SleeperFromBeforeOpenNeedsAWakeupToo) {
   NoticeBoard board;
   board.expect_sleepers();
   ASSERT_TRUE(board.open().ok());
   PeerBoard peer;
-  ASSERT_TRUE(peer.open(::getpid(), board.descriptor(), board.take_lane()).ok());
+  ASSERT_TRUE(peer.open(::getpid(), board.descriptor(), board.take_slot()).ok());
   EXPECT_TRUE(peer.owner_sleeps());
 }
 
-TEST_F(NoticeBoardTest, OnlyTheLaneWithTheRightMarkIsOurs) {
+TEST_F(NoticeBoardTest, OnlyTheSlotWithTheRightMarkIsOurs) {
   EXPECT_TRUE(peer_.is_ours(kProof));
   EXPECT_FALSE(peer_.is_ours(kOther));
-  board_.mark(lane_, {});
+  board_.mark(slot_, {});
   EXPECT_FALSE(peer_.is_ours(kProof));
   EXPECT_FALSE(peer_.is_ours({}));
 }
 
-// The peer of a connection that is gone does not know it yet.
-TEST_F(NoticeBoardTest, WhatALanesLastPeerPutsUpReachesNobody) {
+// The peer of a closed connection may not know it yet.
+TEST_F(NoticeBoardTest, EntriesOfASlotsLastPeerAreDropped) {
   ASSERT_TRUE(put(0));
   ASSERT_TRUE(peer_.put_done(9));
-  board_.give_back(lane_);
-  ASSERT_EQ(board_.take_lane(), lane_);
-  EXPECT_EQ(board_.take_done(lane_), 0u);
+  board_.give_back(slot_);
+  ASSERT_EQ(board_.take_slot(), slot_);
+  EXPECT_EQ(board_.take_done(slot_), 0u);
   EXPECT_EQ(peer_.received(), 0u);
-  board_.mark(lane_, kOther);
+  board_.mark(slot_, kOther);
   RendezvousPacket found;
-  EXPECT_FALSE(board_.take_notice(lane_, 0, found));
+  EXPECT_FALSE(board_.take_notice(slot_, 0, found));
   ASSERT_TRUE(put(0));  // too late
-  EXPECT_FALSE(board_.take_notice(lane_, 0, found));
+  EXPECT_FALSE(board_.take_notice(slot_, 0, found));
   ASSERT_TRUE(peer_.put_notice(0, kOther, notice_of(1)));  // its place is free again
-  EXPECT_TRUE(board_.take_notice(lane_, 0, found));
+  EXPECT_TRUE(board_.take_notice(slot_, 0, found));
 }
 
-TEST_F(NoticeBoardTest, LanesAreDistinctUntilThereIsNone) {
-  std::set<std::uint8_t> lanes{lane_};
-  while (lanes.size() < NoticeBoard::kLanes) EXPECT_TRUE(lanes.insert(board_.take_lane()).second);
-  EXPECT_EQ(board_.take_lane(), kNoLane);
+TEST_F(NoticeBoardTest, SlotsAreDistinctUntilAllAreTaken) {
+  std::set<std::uint8_t> slots{slot_};
+  while (slots.size() < NoticeBoard::kSlots) EXPECT_TRUE(slots.insert(board_.take_slot()).second);
+  EXPECT_EQ(board_.take_slot(), kNoSlot);
   board_.give_back(17);
-  EXPECT_EQ(board_.take_lane(), 17);
+  EXPECT_EQ(board_.take_slot(), 17);
   PeerBoard last;
-  ASSERT_TRUE(last.open(::getpid(), board_.descriptor(), NoticeBoard::kLanes - 1).ok());
+  ASSERT_TRUE(last.open(::getpid(), board_.descriptor(), NoticeBoard::kSlots - 1).ok());
   ASSERT_TRUE(last.put_done(1));
-  EXPECT_EQ(board_.take_news(), std::uint64_t{1} << (NoticeBoard::kLanes - 1));
+  EXPECT_EQ(board_.take_news(), std::uint64_t{1} << (NoticeBoard::kSlots - 1));
 }
 
-// A peer that could change the size would end us with SIGBUS.
-TEST_F(NoticeBoardTest, NobodyChangesItsSize) {
+// Access to memory that a peer has truncated would raise SIGBUS.
+TEST_F(NoticeBoardTest, SizeCannotChange) {
   EXPECT_NE(::ftruncate(board_.descriptor(), 0), 0);
   EXPECT_NE(::ftruncate(board_.descriptor(), 1 << 20), 0);
 }
 
-TEST_F(NoticeBoardTest, WhatIsNoBoardIsNotTouched) {
+TEST_F(NoticeBoardTest, OtherDescriptorsAreRefused) {
   PeerBoard peer;
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const UniqueFd in(ends[0]), out(ends[1]);
   EXPECT_FALSE(peer.open(::getpid(), in.get(), 0).ok());
   EXPECT_FALSE(peer.open(::getpid(), 1 << 20, 0).ok());
-  EXPECT_FALSE(peer.open(::getpid(), board_.descriptor(), NoticeBoard::kLanes).ok());
+  EXPECT_FALSE(peer.open(::getpid(), board_.descriptor(), NoticeBoard::kSlots).ok());
   EXPECT_FALSE(peer.open(-1, board_.descriptor(), 0).ok());
-  // Of the right size, but not for ever.
+  // The size is right, but not sealed.
   const off_t size = ::lseek(board_.descriptor(), 0, SEEK_END);
   const UniqueFd loose(::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(loose.get(), size), 0);
@@ -168,11 +168,11 @@ TEST_F(NoticeBoardTest, WhatIsNoBoardIsNotTouched) {
   EXPECT_FALSE(peer.is_ours(kProof));
 }
 
-// Some systems add one by themselves.
-TEST_F(NoticeBoardTest, OtherSealsDoNoHarm) {
-  constexpr unsigned kNotExecutable = 0x0008;  // MFD_NOEXEC_SEAL, since Linux 6.3; its seal is another one
+// Some systems add a seal of their own.
+TEST_F(NoticeBoardTest, AdditionalSealsAreAccepted) {
+  constexpr unsigned kNotExecutable = 0x0008;  // MFD_NOEXEC_SEAL, since Linux 6.3; it adds another seal
   const UniqueFd sealed(::memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNotExecutable));
-  if (!sealed) GTEST_SKIP() << "the system knows no other seal";
+  if (!sealed) GTEST_SKIP() << "the system has no other seal";
   ASSERT_EQ(::ftruncate(sealed.get(), ::lseek(board_.descriptor(), 0, SEEK_END)), 0);
   ASSERT_EQ(::fcntl(sealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
   PeerBoard peer;
@@ -183,7 +183,7 @@ TEST_F(NoticeBoardTest, OutlivesItsOwner) {
   auto gone = std::make_unique<NoticeBoard>();
   ASSERT_TRUE(gone->open().ok());
   PeerBoard peer;
-  ASSERT_TRUE(peer.open(::getpid(), gone->descriptor(), gone->take_lane()).ok());
+  ASSERT_TRUE(peer.open(::getpid(), gone->descriptor(), gone->take_slot()).ok());
   gone.reset();
   EXPECT_TRUE(peer.put_notice(0, kProof, notice_of(1)));
   EXPECT_TRUE(peer.put_done(1));
@@ -195,19 +195,19 @@ TEST_F(NoticeBoardTest, AnotherProcessReachesIt) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     PeerBoard peer;
-    const bool good = peer.open(owner, board_.descriptor(), lane_).ok() && peer.is_ours(kProof) &&
+    const bool good = peer.open(owner, board_.descriptor(), slot_).ok() && peer.is_ours(kProof) &&
                       peer.put_notice(0, kProof, notice_of(7)) && peer.put_done(3);
     ::_exit(good ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (status != 0) GTEST_SKIP() << "the system does not let a child have its parent's descriptors";
+  if (status != 0) GTEST_SKIP() << "the system does not permit a child to take its parent's descriptors";
   EXPECT_TRUE(take(0));
-  EXPECT_EQ(board_.take_done(lane_), 3u);
+  EXPECT_EQ(board_.take_done(slot_), 3u);
 }
 
-// One writes while the other one reads, as fast as they can.
-TEST_F(NoticeBoardTest, NothingIsLostUnderWay) {
+// A writer and a reader work at the same time, at full speed.
+TEST_F(NoticeBoardTest, NoEntryIsLostBetweenTwoThreads) {
   constexpr std::uint64_t kMessages = 20'000;
   std::thread writer([this] {
     for (std::uint64_t i = 0; i < kMessages; ++i) {
@@ -221,9 +221,9 @@ TEST_F(NoticeBoardTest, NothingIsLostUnderWay) {
       std::this_thread::yield();
       continue;
     }
-    EXPECT_EQ(board_.take_news(), std::uint64_t{1} << lane_);
+    EXPECT_EQ(board_.take_news(), std::uint64_t{1} << slot_);
     while (taken < kMessages && take(taken)) ++taken;
-    while (const std::uint64_t message = board_.take_done(lane_)) ++done, sum += message;
+    while (const std::uint64_t message = board_.take_done(slot_)) ++done, sum += message;
   }
   writer.join();
   EXPECT_EQ(sum, kMessages * (kMessages + 1) / 2);

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "objects/info.h"
-#include "tcp/provider.h"
+#include "tcp/entry.h"
 
 namespace weft::tcp::testing {
 
@@ -24,7 +24,7 @@ struct Event {
   uint32_t number = 0;  // FI_CONNREQ ..., or kError
   fid_t fid = nullptr;
   InfoPtr info;
-  std::string data;  // of the event, or err_data
+  std::string data;  // the event's, or err_data
   int error = 0;
   std::string sentence;
 };
@@ -69,7 +69,7 @@ class Side {
     close_one(fabric);
   }
 
-  // A listening passive endpoint at a port of the system's choice.
+  // A listening passive endpoint at any free port.
   void listen() {
     ASSERT_EQ(fi_passive_ep(fabric, info.get(), &pep, nullptr), 0);
     ASSERT_EQ(fi_pep_bind(pep, &eq->fid, 0), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The socket made in advance: for those who connect repeatedly, of the right family, never more than one.
+// The socket opened in advance: only for repeated connections, of the right family, never more than one.
 #include "tcp/spare_socket.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ std::ptrdiff_t descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
 }
 
-TEST(SpareSocket, IsNotKeptForWhoeverConnectsOnce) {
+TEST(SpareSocket, IsNotOpenedForASingleConnection) {
   SpareSocket spare;
   const UniqueFd first(spare.take(AF_INET));
   ASSERT_TRUE(first);
@@ -36,7 +36,7 @@ TEST(SpareSocket, ServesTheNextConnection) {
   EXPECT_EQ(descriptors(), before + 1);
 }
 
-TEST(SpareSocket, OfAnotherFamilyIsOfNoUse) {
+TEST(SpareSocket, IsNotUsedForAnotherFamily) {
   SpareSocket spare;
   const UniqueFd first(spare.take(AF_INET));
   const UniqueFd second(spare.take(AF_INET));
@@ -49,7 +49,7 @@ TEST(SpareSocket, OfAnotherFamilyIsOfNoUse) {
   EXPECT_EQ(family, AF_INET6);
 }
 
-TEST(SpareSocket, GoesWithItsOwner) {
+TEST(SpareSocket, IsClosedWithItsOwner) {
   const auto before = descriptors();
   {
     SpareSocket spare;

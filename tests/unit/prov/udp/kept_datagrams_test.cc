@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Datagrams that were read and found no receive: udp/kept_datagrams.h. (Posted receives are the conformance suite's.)
+// Datagrams that were read and found no receive: udp/kept_datagrams.h. (The conformance suite tests posted receives.)
 #include "udp/kept_datagrams.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class KeptDatagramsTest : public testing::Test {
   KeptDatagrams kept;
 };
 
-TEST_F(KeptDatagramsTest, ComeBackInOrderWithTheirSource) {
+TEST_F(KeptDatagramsTest, AreReturnedInOrderWithTheirSource) {
   EXPECT_TRUE(kept.empty());
   push("one"), push(""), push("three");
   EXPECT_EQ(pop(), "one");
@@ -35,7 +35,7 @@ TEST_F(KeptDatagramsTest, ComeBackInOrderWithTheirSource) {
   EXPECT_TRUE(kept.empty());
 }
 
-TEST_F(KeptDatagramsTest, ThoseOfASocketThatGoesAwayAreForgotten) {
+TEST_F(KeptDatagramsTest, DatagramsOfAClosedSocketAreDropped) {
   int group = 0, own = 0;
   push("a", &group), push("bb", &own), push("ccc", &group), push("dddd", &own);
   EXPECT_EQ(pop(), "a");

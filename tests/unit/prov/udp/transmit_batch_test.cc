@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Which messages travel as one packet, and what becomes of a burst: udp/transmit_batch.h.
+// Which messages travel as one packet, and how bursts complete: udp/transmit_batch.h.
 #include "udp/transmit_batch.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST_F(TransmitBatchTest, EqualMessagesToOneDestinationAreOneRun) {
   EXPECT_EQ(batch.run_at(2), 3u);
 }
 
-TEST_F(TransmitBatchTest, AShorterMessageEndsARunAndALongerOneDoesNotJoin) {
+TEST_F(TransmitBatchTest, ShorterMessageEndsARunAndLongerOneStartsAnother) {
   push(64), push(64), push(10), push(64), push(65);
   EXPECT_EQ(batch.run_at(0), 3u);
   EXPECT_EQ(batch.run_at(3), 1u);
@@ -65,7 +65,7 @@ TEST_F(TransmitBatchTest, WithoutSegmentationEveryMessageGoesAlone) {
   EXPECT_EQ(batch.run_at(0), 1u);
 }
 
-TEST_F(TransmitBatchTest, ABurstOfAllKindsArrivesInOrder) {
+TEST_F(TransmitBatchTest, MixedBurstArrivesInOrder) {
   const UniqueFd from(net::open_datagram(AF_INET)), to(net::open_datagram(AF_INET));
   const Address any = Address::loopback(AF_INET, 0);
   ASSERT_EQ(net::bind(to.get(), any.data(), any.size()), 0);
@@ -84,7 +84,7 @@ TEST_F(TransmitBatchTest, ABurstOfAllKindsArrivesInOrder) {
   }
 }
 
-TEST_F(TransmitBatchTest, AMessageThatCannotLeaveDoesNotHoldOthersUp) {
+TEST_F(TransmitBatchTest, MessageThatCannotBeSentDoesNotBlockOthers) {
   const UniqueFd from(net::open_datagram(AF_INET));
   CompletionRoutes routes;
   push(66'000);  // longer than IP can carry

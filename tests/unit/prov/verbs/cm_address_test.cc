@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Addresses of verbs endpoints: formats, ports, text, and the rules of fi_getname(3).
-#include "verbs/cm_address.h"
+#include "verbs/cm/cm_address.h"
 
 #include <gtest/gtest.h>
 #include <rdma/fabric.h>
@@ -22,7 +22,7 @@ CmAddress native() {
   return CmAddress::from(reinterpret_cast<const sockaddr*>(&name));
 }
 
-TEST(CmAddress, TellsFamiliesApart) {
+TEST(CmAddress, FamilyDecidesFormatSizeAndPortSpace) {
   EXPECT_EQ(parsed("192.0.2.1:5").format(), static_cast<uint32_t>(FI_SOCKADDR_IN));
   EXPECT_EQ(parsed("[2001:db8::1]:5").format(), static_cast<uint32_t>(FI_SOCKADDR_IN6));
   EXPECT_EQ(native().format(), static_cast<uint32_t>(FI_SOCKADDR_IB));
@@ -42,13 +42,13 @@ TEST(CmAddress, PortsCanBeSetInEveryFamily) {
   }
 }
 
-TEST(CmAddress, WildcardsAreKnown) {
+TEST(CmAddress, WildcardsAreRecognized) {
   for (uint32_t format : {FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_SOCKADDR_IB, FI_SOCKADDR, FI_FORMAT_UNSPEC})
     EXPECT_TRUE(CmAddress::any(format).is_any()) << format;
   for (CmAddress address : {parsed("192.0.2.1:5"), parsed("[2001:db8::1]:5"), native()}) EXPECT_FALSE(address.is_any());
 }
 
-TEST(CmAddress, RefusesWhatTheFormatDoesNotMean) {
+TEST(CmAddress, AddressOutsideOfTheFormatIsRefused) {
   CmAddress v4 = parsed("192.0.2.1:5"), v6 = parsed("[::1]:5"), ib = native();
   const auto accepts = [](uint32_t format, CmAddress& name) {
     return CmAddress::from(format, name.data(), name.size()).has_value();
@@ -62,7 +62,7 @@ TEST(CmAddress, RefusesWhatTheFormatDoesNotMean) {
   EXPECT_FALSE(CmAddress::from(FI_FORMAT_UNSPEC, &other, sizeof other));
 }
 
-TEST(CmAddress, ReportCutsAndTellsTheWholeSize) {
+TEST(CmAddress, ReportIsCutAndReturnsTheWholeSize) {
   for (CmAddress address : {parsed("192.0.2.1:5"), parsed("[2001:db8::1]:5"), native()}) {
     unsigned char buffer[64];
     for (size_t room = 0; room < address.size(); ++room) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What becomes of each event of rdma_get_cm_event(3) that ends a connection in the making, by its status: the error of
-// the event queue's entry, and whether another try may help. Reasons of rejections are those of the InfiniBand CM.
+// Each event of rdma_get_cm_event(3) that fails a connection attempt, by its status: the error of the event queue's
+// entry, and whether another try may help. Reasons of rejections are those of the InfiniBand CM.
 #pragma once
 
 #include <rdma/fi_errno.h>
@@ -14,7 +14,7 @@ struct Row {
   rdma_cm_event_type event;
   int status;
   int error;
-  bool again;
+  bool retryable;
 };
 constexpr auto kAddress = RDMA_CM_EVENT_ADDR_ERROR;
 constexpr auto kRoute = RDMA_CM_EVENT_ROUTE_ERROR;

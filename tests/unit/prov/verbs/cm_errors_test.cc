@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Every row of the table of connection failures: its number, its sentence, whether another try is worth it, and that
-// docs/providers/verbs.md has it.
-#include "verbs/cm_errors.h"
+// Every row of the table of connection failures has its error, its sentence and its retry rule, and is in
+// docs/providers/verbs-errors.md.
+#include "verbs/cm/cm_errors.h"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
@@ -32,28 +32,28 @@ std::string document() {
   return text.str();
 }
 
-TEST(CmErrors, EveryRow) {
+TEST(CmErrors, EveryRowHasItsErrorAndSentence) {
   for (const Row& row : kRows) {
     SCOPED_TRACE(std::string(rdma_event_str(row.event)) + " " + std::to_string(row.status));
     const CmFailure failure = failure_of(row);
     EXPECT_EQ(failure.error, row.error);
     EXPECT_EQ(failure.native, -row.status);
-    EXPECT_EQ(failure.again, row.again);
+    EXPECT_EQ(failure.retryable, row.retryable);
     EXPECT_STRNE(failure.reason, "");
   }
 }
 
-TEST(CmErrors, SentencesTellTheRowsOfAnEventApart) {
+TEST(CmErrors, SentencesOfAnEventDiffer) {
   std::set<std::pair<int, std::string>> seen;
   for (const Row& row : kRows) {
     const CmFailure failure = failure_of(row);
-    if (row.event == kUnreachable) continue;  // the kernel has but one reason there
+    if (row.event == kUnreachable) continue;  // one sentence serves both statuses
     EXPECT_TRUE(seen.emplace(row.event, failure.reason).second) << failure.reason;
   }
 }
 
-// No status leads to success, to a negative number or to no sentence.
-TEST(CmErrors, EveryStatusHasAnAnswer) {
+// No status yields success, a negative error or an empty sentence.
+TEST(CmErrors, EveryStatusHasAnErrorAndASentence) {
   for (rdma_cm_event_type event : {kAddress, kRoute, kConnect, kUnreachable, kRejected, RDMA_CM_EVENT_DEVICE_REMOVAL,
                                    RDMA_CM_EVENT_ADDR_CHANGE, RDMA_CM_EVENT_DISCONNECTED})
     for (int status = -200; status <= 100; ++status) {
@@ -63,7 +63,7 @@ TEST(CmErrors, EveryStatusHasAnAnswer) {
     }
 }
 
-TEST(CmErrors, FailedCallsKeepTheirNumber) {
+TEST(CmErrors, FailedCallsKeepTheirErrno) {
   for (int error : kCalls) {
     const CmFailure failure = explain_errno(CmPhase::kAddress, error);
     EXPECT_EQ(failure.native, error);
@@ -72,7 +72,7 @@ TEST(CmErrors, FailedCallsKeepTheirNumber) {
   }
 }
 
-TEST(CmErrors, HandshakeThatThePeerEndedIsNoWrongArgument) {
+TEST(CmErrors, HandshakeEndedByThePeerIsConnectionAborted) {
   for (CmPhase phase : {CmPhase::kRequest, CmPhase::kAnswer}) {
     EXPECT_EQ(explain_errno(phase, EINVAL).error, FI_ECONNABORTED);
     EXPECT_NE(document().find(explain_errno(phase, EINVAL).reason), std::string::npos);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Every status of a work completion has an error of its kind and a sentence.
-#include "verbs/completion_status.h"
+#include "verbs/transfer/completion_status.h"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Registrations allow what was asked for and nothing else.
-#include "verbs/memory_region.h"
+// Registrations grant exactly the requested rights.
+#include "verbs/transfer/memory_region.h"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_endpoint.h>
@@ -21,7 +21,7 @@ TEST(AccessOf, GrantsExactlyWhatEachRightNeeds) {
   EXPECT_EQ(access_of(FI_SEND | FI_REMOTE_READ, plain), IBV_ACCESS_REMOTE_READ);
 }
 
-TEST(AccessOf, AtomicsComeWithWritingWhereThereAreAny) {
+TEST(AccessOf, AtomicsAreGrantedWithWritingIfTheDeviceHasThem) {
   const AccessRules atomics{.atomics = true, .iwarp = false};
   EXPECT_EQ(access_of(FI_REMOTE_WRITE, atomics),
             IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);

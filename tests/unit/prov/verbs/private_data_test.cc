@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The framing of private data, byte by byte: [length][data], and the header of native InfiniBand addresses.
-#include "verbs/private_data.h"
+#include "verbs/cm/private_data.h"
 
 #include <gtest/gtest.h>
 
@@ -37,20 +37,20 @@ CmAddress native(unsigned char last, std::uint16_t port) {
   return address;
 }
 
-TEST(PrivateData, IsALengthAndTheData) {
+TEST(PrivateData, IsTheLengthAndTheData) {
   const PrivateData data = composed("hello");
   ASSERT_EQ(data.size(), 6);
   EXPECT_EQ(text_of({data.bytes(), data.size()}), std::string("\x05hello"));
 }
 
-TEST(PrivateData, WithoutDataIsALengthOfZero) {
+TEST(PrivateData, WithoutDataIsTheLengthZero) {
   PrivateData data;
   data.compose(nullptr, 0);
   ASSERT_EQ(data.size(), 1);
   EXPECT_EQ(data.bytes()[0], std::byte{0});
 }
 
-TEST(PrivateData, IsCutToWhatARequestCarries) {
+TEST(PrivateData, IsCutToTheRoomInARequest) {
   for (std::size_t length : {kCmDataSize - 1, kCmDataSize, kCmDataSize + 1, std::size_t{300}, std::size_t{70'000}}) {
     const std::string text(length, 'x');
     const PrivateData data = composed(text);
@@ -62,13 +62,13 @@ TEST(PrivateData, IsCutToWhatARequestCarries) {
   EXPECT_EQ(kCmDataSize + 1 + kIbHeaderSize, 92U) << "private data of a request in the InfiniBand specification";
 }
 
-TEST(PrivateData, PaddingOfTheProtocolIsNotGiven) {
+TEST(PrivateData, ProtocolPaddingIsNotDelivered) {
   std::vector<std::byte> received = bytes_of("\x03 ab");
   received.resize(56);
   EXPECT_EQ(text_of(application_data(received)), " ab");
 }
 
-TEST(PrivateData, LengthOfThePeerIsNotTrusted) {
+TEST(PrivateData, LengthBeyondTheReceivedBytesIsCut) {
   EXPECT_TRUE(application_data({}).empty());
   EXPECT_EQ(text_of(application_data(bytes_of("\xff"
                                               "abc"))),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Who sent a datagram, as the route header in front of it says: verbs/datagram_buffers.h; and addresses of datagram
-// queue pairs: verbs/gids.h.
+// The source of a datagram in its route header (transfer/datagram_buffers.h), and addresses of datagram queue pairs
+// (device/gids.h).
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstring>
 
-#include "verbs/datagram_buffers.h"
-#include "verbs/gids.h"
+#include "verbs/device/gids.h"
+#include "verbs/transfer/datagram_buffers.h"
 
 namespace weft::verbs {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Work queues account for every record: posted = completed + left, in whatever order completions come.
-#include "verbs/work_queue.h"
+#include "verbs/transfer/work_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -10,27 +10,28 @@
 #include <set>
 #include <thread>
 
-#include "verbs/limits.h"
+#include "verbs/device/limits.h"
 
 namespace weft::verbs {
 namespace {
 
 // Only the address matters here.
-TransferEndpoint& some_endpoint() {
+template <class Queue>
+Queue& some() {
   static std::max_align_t place;
-  return reinterpret_cast<TransferEndpoint&>(place);
+  return reinterpret_cast<Queue&>(place);
 }
 
 TEST(SendRing, HoldsExactlyItsSize) {
   for (size_t size : {2, 3, 7, 8, 100}) {
     SendRing ring;
-    ASSERT_TRUE(ring.open(size, some_endpoint()).ok());
+    ASSERT_TRUE(ring.open(size, some<SendQueue>()).ok());
     std::set<Posted*> seen;
     for (size_t i = 0; i < size; ++i) {
       EXPECT_EQ(ring.room(), size - i);
       Posted* slot = ring.next();
       ASSERT_NE(slot, nullptr) << i << " of " << size;
-      EXPECT_EQ(slot->endpoint, &some_endpoint());
+      EXPECT_EQ(slot->sends, &some<SendQueue>());
       seen.insert(slot);
       ring.push(true);
     }
@@ -43,7 +44,7 @@ TEST(SendRing, HoldsExactlyItsSize) {
 
 TEST(SendRing, OneCompletionReleasesAllBefore) {
   SendRing ring;
-  ASSERT_TRUE(ring.open(8, some_endpoint()).ok());
+  ASSERT_TRUE(ring.open(8, some<SendQueue>()).ok());
   Posted* slots[8];
   for (Posted*& slot : slots) {
     slot = ring.next();
@@ -63,7 +64,7 @@ TEST(SendRing, OneCompletionReleasesAllBefore) {
 
 TEST(SendRing, EverySecondHalfAsksForASignal) {
   SendRing ring;
-  ASSERT_TRUE(ring.open(8, some_endpoint()).ok());
+  ASSERT_TRUE(ring.open(8, some<SendQueue>()).ok());
   int signals = 0;
   for (int i = 0; i < 8; ++i) {
     ASSERT_NE(ring.next(), nullptr);
@@ -76,7 +77,7 @@ TEST(SendRing, EverySecondHalfAsksForASignal) {
 
 TEST(SendRing, IsClearUntilASignalIsDue) {
   SendRing ring;
-  ASSERT_TRUE(ring.open(8, some_endpoint()).ok());
+  ASSERT_TRUE(ring.open(8, some<SendQueue>()).ok());
   EXPECT_FALSE(ring.is_clear());
   for (int round = 0; round < 10; ++round) {
     ring.clear();
@@ -102,7 +103,7 @@ TEST(SendRing, IsClearUntilASignalIsDue) {
 TEST(SendRing, IsClearNoFurtherThanThereIsRoom) {
   for (const size_t size : {2, 3, 8, 100}) {
     SendRing ring;
-    ASSERT_TRUE(ring.open(size, some_endpoint()).ok());
+    ASSERT_TRUE(ring.open(size, some<SendQueue>()).ok());
     size_t posted = 0;
     for (int i = 0; i < 200; ++i) {
       ring.clear();
@@ -122,7 +123,7 @@ TEST(SendRing, IsClearNoFurtherThanThereIsRoom) {
 TEST(SendRing, IsNotClearOnceBlockedOrClosedOrTakenBack) {
   for (int way = 0; way < 3; ++way) {
     SendRing ring;
-    ASSERT_TRUE(ring.open(16, some_endpoint()).ok());
+    ASSERT_TRUE(ring.open(16, some<SendQueue>()).ok());
     ring.push(false);
     ring.clear();
     ASSERT_TRUE(ring.is_clear());
@@ -139,7 +140,7 @@ TEST(SendRing, IsNotClearOnceBlockedOrClosedOrTakenBack) {
 
 TEST(SendRing, TwoRecordsAtOnceNeedTwo) {
   SendRing ring;
-  ASSERT_TRUE(ring.open(3, some_endpoint()).ok());
+  ASSERT_TRUE(ring.open(3, some<SendQueue>()).ok());
   ASSERT_NE(ring.next(1), nullptr);
   EXPECT_NE(ring.next(0), ring.next(1));
   EXPECT_EQ(&ring.after(*ring.next(0)), ring.next(1));
@@ -151,7 +152,7 @@ TEST(SendRing, TwoRecordsAtOnceNeedTwo) {
 
 TEST(SendRing, WhatWasNotPostedCanBeTakenBack) {
   SendRing ring;
-  ASSERT_TRUE(ring.open(4, some_endpoint()).ok());
+  ASSERT_TRUE(ring.open(4, some<SendQueue>()).ok());
   for (int i = 0; i < 4; ++i) {
     ring.next()->flags = static_cast<uint32_t>(i);
     ring.push(false);
@@ -166,7 +167,7 @@ TEST(SendRing, WhatWasNotPostedCanBeTakenBack) {
 
 TEST(SendRing, ClosedTakesNothingAndStillAccounts) {
   SendRing ring;
-  ASSERT_TRUE(ring.open(4, some_endpoint()).ok());
+  ASSERT_TRUE(ring.open(4, some<SendQueue>()).ok());
   for (int i = 0; i < 3; ++i) {
     ring.next()->flags = static_cast<uint32_t>(i);
     ring.push(false);
@@ -193,7 +194,7 @@ TEST(SendRing, NeverOpenedIsEmptyAndClosed) {
 
 TEST(SendRing, PosterAndCompleterNeedNoLock) {
   SendRing ring;
-  ASSERT_TRUE(ring.open(16, some_endpoint()).ok());
+  ASSERT_TRUE(ring.open(16, some<SendQueue>()).ok());
   constexpr int kRounds = 20'000;
   std::atomic<Posted*> signalled[16] = {};
   std::thread completer([&] {
@@ -225,7 +226,7 @@ TEST(SendRing, PosterAndCompleterNeedNoLock) {
 
 TEST(ReceiveSlots, ReturnInAnyOrder) {
   ReceiveSlots slots;
-  ASSERT_TRUE(slots.open(10, &some_endpoint(), nullptr).ok());
+  ASSERT_TRUE(slots.open(10, some<ReceiveQueue>()).ok());
   std::mt19937 random(1);
   std::deque<Posted*> held;
   for (int i = 0; i < 5000; ++i) {
@@ -247,7 +248,7 @@ TEST(ReceiveSlots, ReturnInAnyOrder) {
 
 TEST(ReceiveSlots, FullIsFull) {
   ReceiveSlots slots;
-  ASSERT_TRUE(slots.open(3, &some_endpoint(), nullptr).ok());
+  ASSERT_TRUE(slots.open(3, some<ReceiveQueue>()).ok());
   Posted* taken[3];
   for (Posted*& slot : taken) ASSERT_NE(slot = slots.take(), nullptr);
   EXPECT_EQ(slots.take(), nullptr);
@@ -260,7 +261,7 @@ TEST(ReceiveSlots, FullIsFull) {
 
 TEST(ReceiveSlots, FoundByContextWhilePosted) {
   ReceiveSlots slots;
-  ASSERT_TRUE(slots.open(4, &some_endpoint(), nullptr).ok());
+  ASSERT_TRUE(slots.open(4, some<ReceiveQueue>()).ok());
   int contexts[2];
   Posted* slot = slots.take();
   slot->context = &contexts[0];
@@ -272,7 +273,7 @@ TEST(ReceiveSlots, FoundByContextWhilePosted) {
 
 TEST(ReceiveSlots, ClosedHandsOutNothingAndGivesUpWhatIsLeft) {
   ReceiveSlots slots;
-  ASSERT_TRUE(slots.open(4, &some_endpoint(), nullptr).ok());
+  ASSERT_TRUE(slots.open(4, some<ReceiveQueue>()).ok());
   std::set<Posted*> held;
   for (int i = 0; i < 3; ++i) held.insert(slots.take());
   slots.close();
@@ -289,7 +290,7 @@ TEST(ReceiveSlots, ClosedHandsOutNothingAndGivesUpWhatIsLeft) {
 
 TEST(ReceiveSlots, MultiReceiveBuffersHaveAPieceEach) {
   ReceiveSlots slots;
-  ASSERT_TRUE(slots.open(4, nullptr, nullptr).ok());
+  ASSERT_TRUE(slots.open(4, some<ReceiveQueue>()).ok());
   Posted* first = slots.take();
   Posted* second = slots.take();
   MultiReceive* piece = slots.make_multi(*first);
@@ -300,10 +301,10 @@ TEST(ReceiveSlots, MultiReceiveBuffersHaveAPieceEach) {
 
 TEST(WorkQueues, SizesAreKeptWithinReason) {
   SendRing ring;
-  ASSERT_TRUE(ring.open(0, some_endpoint()).ok());
+  ASSERT_TRUE(ring.open(0, some<SendQueue>()).ok());
   EXPECT_EQ(ring.size(), 2u) << "some operations are two work requests";
   ReceiveSlots slots;
-  ASSERT_TRUE(slots.open(10 * kMaxQueueSize, nullptr, nullptr).ok());
+  ASSERT_TRUE(slots.open(10 * kMaxQueueSize, some<ReceiveQueue>()).ok());
   EXPECT_EQ(slots.size(), kMaxQueueSize);
 }
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Acknowledgements of direct reads: datagrams between processes of one host, unix(7). They bypass the layers of the
+// network, and save a TCP acknowledgement per message.
+//
+// Every process of the host may write to a mailbox: a wakeup is valid only with the proof of its connection.
+// Owner: the endpoint. The engine's mutex guards it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "rxm/messages/packet.h"
+
+namespace weft::rxm {
+
+struct Wakeup {
+  Proof proof{};
+  std::uint64_t message = 0;  // the number of a message that was read; 0: news on the board
+};
+
+class Mailbox {
+ public:
+  Status open() noexcept;
+  // -1 before open().
+  int fd() const noexcept { return fd_.get(); }
+  // Zeros before open().
+  const MailboxName& name() const noexcept { return name_; }
+
+  // False if the destination has no room, or does not exist.
+  bool post(const MailboxName& to, const Wakeup& wakeup) noexcept;
+  // False if the mailbox is empty.
+  bool take(Wakeup& wakeup) noexcept;
+
+ private:
+  UniqueFd fd_;
+  MailboxName name_{};
+};
+
+}  // namespace weft::rxm

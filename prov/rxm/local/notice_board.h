@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Memory that an endpoint shares with its peers on the same host: they post notices of long messages there, and
+// acknowledge those that they have read, without a system call; docs/decisions/0012-direct-reads.md.
+//
+// A board has slots, one for each connection. A slot has places for notices and for acknowledgements, and the number of
+// packets of the connection that the owner has received: a notice may be posted when no packet is under way that it
+// could overtake. Polling reads one word, in which each slot has a bit.
+//
+// The memory is a sealed file, memfd_create(2), whose size cannot change. A peer opens it with pidfd_getfd(2), which
+// the system permits if the peer may trace the owner, as for direct reads. Its contents are checked like those of
+// packets, and may change while they are read.
+//
+// Thread-safety: the engine's mutex guards the objects; other processes access the memory at the same time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "rxm/messages/packet.h"
+
+namespace weft::rxm {
+
+// The mapped pages of a file.
+class SharedPages {
+ public:
+  SharedPages() noexcept = default;
+  SharedPages(const SharedPages&) = delete;
+  SharedPages& operator=(const SharedPages&) = delete;
+  ~SharedPages();
+
+  Status map(int fd, std::size_t size) noexcept;
+  void* get() const noexcept { return memory_; }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+struct BoardMemory;
+
+inline constexpr std::uint8_t kNoSlot = 0xff;
+
+// An endpoint's own board. Owner: the endpoint.
+class NoticeBoard {
+ public:
+  static constexpr std::size_t kSlots = 64;
+  // Places in a slot.
+  static constexpr std::size_t kNotices = 3;
+  static constexpr std::size_t kDone = 16;
+
+  Status open() noexcept;
+  bool opened() const noexcept { return memory_ != nullptr; }
+  int descriptor() const noexcept { return fd_.get(); }
+
+  // An empty slot, or kNoSlot.
+  std::uint8_t take_slot() noexcept;
+  void give_back(std::uint8_t slot) noexcept;
+  // The peer recognises its slot by the proof that it gave us to keep. Zeros, before that and after give_back(), match
+  // no peer.
+  void mark(std::uint8_t slot, const Proof& kept) noexcept;
+
+  // A slot has a new entry. Called by every poll.
+  bool has_news() const noexcept { return news_ != nullptr && news_->load() != 0; }
+  // Returns and clears the bits of the slots with new entries.
+  std::uint64_t take_news() noexcept;
+  // The notice with that number, counted from 0 in each slot, if it has the slot's mark.
+  bool take_notice(std::uint8_t slot, std::uint64_t number, RendezvousPacket& notice) noexcept;
+  // The number of a message that was read; 0: none.
+  std::uint64_t take_done(std::uint8_t slot) noexcept;
+  // Publishes how many packets of the slot's connection were received.
+  void publish_received(std::uint8_t slot, std::uint64_t packets) noexcept;
+  // The peer posts its acknowledgements here only.
+  bool is_used(std::uint8_t slot) const noexcept;
+
+  // From now on peers send a wakeup (mailbox.h) after each entry; has_news() reports those before. May be called before
+  // open().
+  void expect_sleepers() noexcept;
+  bool sleepers() const noexcept { return sleepers_; }
+
+ private:
+  UniqueFd fd_;
+  SharedPages pages_;
+  BoardMemory* memory_ = nullptr;
+  std::atomic<std::uint64_t>* news_ = nullptr;
+  std::uint64_t free_slots_ = ~std::uint64_t{0};
+  bool sleepers_ = false;
+};
+
+// A peer's board, and our slot on it. Owner: the connection.
+class PeerBoard {
+ public:
+  // `descriptor`: the process's.
+  Status open(pid_t process, int descriptor, std::uint8_t slot) noexcept;
+  bool opened() const noexcept { return memory_ != nullptr; }
+  // Whether the slot has the mark of our connection.
+  bool is_ours(const Proof& expected) const noexcept;
+  // is_used() there.
+  void use() noexcept;
+
+  std::uint64_t received() const noexcept;
+  // False if the slot is full.
+  bool put_notice(std::uint64_t number, const Proof& expected, const RendezvousPacket& notice) noexcept;
+  bool put_done(std::uint64_t message) noexcept;
+  // Called after one of these: whether the owner needs a wakeup.
+  bool owner_sleeps() const noexcept;
+
+ private:
+  SharedPages pages_;
+  BoardMemory* memory_ = nullptr;
+  std::uint8_t slot_ = kNoSlot;
+};
+
+}  // namespace weft::rxm

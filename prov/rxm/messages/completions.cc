@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reading the lower provider's completion queue; see completions.h.
+#include "rxm/messages/completions.h"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+
+namespace weft::rxm {
+namespace {
+
+constexpr char kTooLong[] = "a packet exceeds the packet size";
+
+}  // namespace
+
+std::size_t Completions::read() noexcept {
+  return read_inline();
+}
+
+// There are no more entries than operations outstanding. The bound matters because peers may send meanwhile.
+void Completions::drain() noexcept {
+  std::size_t most = posted_.shared_posted();
+  for (Channel& channel : services_.channels) most += channel.works;
+  for (std::size_t found = 1; found != 0 && most != 0; most -= std::min(most, found)) found = read();
+}
+
+void Completions::read_failure() noexcept {
+  fi_cq_err_entry error{};
+  if (fi_cq_readerr(queue_.get(), &error, 0) == 1) on_failure(error);
+}
+
+void Completions::on_failure(const fi_cq_err_entry& error) noexcept {
+  auto* work = static_cast<Work*>(error.op_context);
+  if (work == nullptr) return;
+  posted_.returned(*work);
+  // We did not cancel it: the connection ended. Operations that we cancel have their error already.
+  const int reason = error.err == FI_ECANCELED ? FI_ECONNRESET : error.err;
+  switch (work->kind) {
+    case Work::Kind::kReceive:
+      return on_failed_receive(static_cast<PostedBuffer&>(*work), error.err);
+    case Work::Kind::kTransmit:
+      return sender_.on_lower_completion(static_cast<Transmit&>(*work), reason);
+    case Work::Kind::kPacket:
+      return sender_.on_packet_completion(static_cast<Packet&>(*work), reason);
+    case Work::Kind::kCopy:
+      return rendezvous_.on_piece_completion(static_cast<RemoteCopy::Piece&>(*work), reason);
+  }
+}
+
+void Completions::on_failed_receive(PostedBuffer& posted, int error) noexcept {
+  const bool shared = posted_.shared() != nullptr;
+  Channel* sender = posted.channel;
+  if (shared && error == FI_ETRUNC) sender = posted_.sender_of(posted, services_.buffers.size());
+  if (error == FI_ETRUNC && sender != nullptr) services_.links->protocol_error(*sender, kTooLong);
+  shared ? posted_.post(posted) : posted_.release(posted);
+}
+
+}  // namespace weft::rxm

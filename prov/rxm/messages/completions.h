@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The lower provider's completion queue of an endpoint: each entry goes to the part whose operation it was; fi_cq(3).
+#pragma once
+
+#include <rdma/fi_errno.h>
+
+#include "rxm/messages/receiver.h"
+
+namespace weft::rxm {
+
+// Owner: the endpoint. The engine's mutex guards it.
+class Completions {
+ public:
+  Completions(EndpointServices& services, PostedBuffers& posted, Sender& sender, Rendezvous& rendezvous,
+              Receiver& receiver) noexcept
+      : services_(services), posted_(posted), sender_(sender), rendezvous_(rendezvous), receiver_(receiver) {}
+
+  // Replaces the queue; nothing may be bound to it.
+  void use(Lower<fid_cq> queue) noexcept { queue_ = std::move(queue); }
+  fid_cq* queue() const noexcept { return queue_.get(); }
+
+  // Returns the number of entries found.
+  std::size_t read() noexcept;
+  // The same, for each round of progress.
+  [[gnu::always_inline]] std::size_t read_inline() noexcept {
+    fi_cq_tagged_entry entries[kBatch];
+    std::size_t found = 0;
+    for (int round = 0; round < kMaxRounds; ++round) {
+      const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
+      if (count == -FI_EAVAIL) {
+        read_failure();
+        ++found;
+        continue;
+      }
+      if (count <= 0) break;
+      found += static_cast<std::size_t>(count);
+      for (ssize_t i = 0; i < count; ++i) on_completion(entries[i]);
+      if (count < static_cast<ssize_t>(kBatch)) break;
+    }
+    return found;
+  }
+  // Reads all that is in the queue now.
+  void drain() noexcept;
+
+ private:
+  static constexpr std::size_t kBatch = 32;  // completions per lower read
+  static constexpr int kMaxRounds = 8;       // of such reads per call
+
+  void on_completion(const fi_cq_tagged_entry& entry) noexcept;
+  void read_failure() noexcept;
+  void on_failure(const fi_cq_err_entry& error) noexcept;
+  void on_failed_receive(PostedBuffer& posted, int error) noexcept;
+
+  EndpointServices& services_;
+  PostedBuffers& posted_;
+  Sender& sender_;
+  Rendezvous& rendezvous_;
+  Receiver& receiver_;
+  Lower<fid_cq> queue_;
+};
+
+inline void Completions::on_completion(const fi_cq_tagged_entry& entry) noexcept {
+  auto* work = static_cast<Work*>(entry.op_context);
+  if (work == nullptr || (entry.flags & FI_REMOTE_WRITE) != 0) {
+    // A peer wrote to our memory with completion data. Some providers consume a posted receive for that.
+    if ((entry.flags & FI_REMOTE_CQ_DATA) != 0)
+      services_.routes.received({.context = nullptr, .flags = entry.flags, .len = entry.len, .data = entry.data}, true);
+    if (work == nullptr || work->kind != Work::Kind::kReceive) return;
+    posted_.returned(*work);
+    return posted_.post(static_cast<PostedBuffer&>(*work));
+  }
+  posted_.returned(*work);
+  switch (work->kind) {
+    case Work::Kind::kReceive:
+      return receiver_.on_packet(static_cast<PostedBuffer&>(*work), entry);
+    case Work::Kind::kTransmit:
+      return sender_.on_lower_completion(static_cast<Transmit&>(*work), 0);
+    case Work::Kind::kPacket:
+      return sender_.on_packet_completion(static_cast<Packet&>(*work), 0);
+    case Work::Kind::kCopy:
+      return rendezvous_.on_piece_completion(static_cast<RemoteCopy::Piece&>(*work), 0);
+  }
+}
+
+}  // namespace weft::rxm

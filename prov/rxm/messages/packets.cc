@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Packets in buffers of our own; see packets.h.
+#include "rxm/messages/packets.h"
+
+#include <cstring>
+
+namespace weft::rxm {
+
+Packets::Packets(EndpointServices& services) noexcept
+    : services_(services), lower_inject_(services.domain.lower_info().tx_attr->inject_size) {}
+
+Packet* Packets::make(Channel& channel) noexcept {
+  Buffer* buffer = services_.buffers.take();
+  if (buffer == nullptr) return nullptr;
+  Packet* packet = make(channel, *buffer);
+  if (packet == nullptr) services_.buffers.give_back(*buffer);
+  return packet;
+}
+
+Packet* Packets::make(Channel& channel, Buffer& buffer) noexcept {
+  Packet* packet = packets_.take();
+  if (packet == nullptr) return nullptr;
+  packet->channel = &channel;
+  packet->buffer = &buffer;
+  return packet;
+}
+
+ssize_t Packets::send(Packet& packet) noexcept {
+  Channel& channel = *packet.channel;
+  const iovec iov{packet.buffer->bytes, packet.len};
+  void* desc = packet.buffer->desc;
+  const fi_msg message{&iov, &desc, 1, FI_ADDR_UNSPEC, &packet.space, 0};
+  const ssize_t result = fi_sendmsg(channel.ep, &message, packet.lower_flags | FI_COMPLETION);
+  if (result != 0) return result;
+  channel.count_sent();
+  ++channel.works;
+  return 0;
+}
+
+// A packet of the peer, and our response, may come before the event that the connection is open.
+void Packets::post(Packet& packet) noexcept {
+  Channel& channel = *packet.channel;
+  const bool may_send = channel.state == Channel::State::kOpen && channel.packets.empty();
+  const ssize_t result = may_send ? send(packet) : -FI_EAGAIN;
+  if (result == 0) return;
+  if (result != -FI_EAGAIN) return release(packet);  // the connection has failed
+  channel.packets.push_back(packet);
+  ++channel.packet_count;
+  if (channel.state == Channel::State::kOpen) services_.retry_later(channel);
+}
+
+void Packets::post_control(Channel& channel, PacketType type, std::uint64_t message) noexcept {
+  if (channel.state == Channel::State::kClosed) return;
+  const PacketHeader header = Packets::header(channel, type, message);
+  if (channel.state == Channel::State::kOpen && channel.packets.empty() && sizeof header <= lower_inject_ &&
+      fi_inject(channel.ep, &header, sizeof header, FI_ADDR_UNSPEC) == 0) {
+    channel.count_sent();
+    return;
+  }
+  Packet* packet = make(channel);
+  if (packet == nullptr) return services_.links->protocol_error(channel, "no memory for a response");
+  std::memcpy(packet->buffer->bytes, &header, sizeof header);
+  packet->len = sizeof header;
+  post(*packet);
+}
+
+void Packets::release(Packet& packet) noexcept {
+  List<Packet>::unlink(packet);
+  services_.buffers.give_back(*packet.buffer);
+  drop(packet);
+}
+
+void Packets::retry(Channel& channel) noexcept {
+  while (!channel.packets.empty()) {
+    Packet& packet = channel.packets.front();
+    const ssize_t result = send(packet);
+    if (result == -FI_EAGAIN) return;
+    --channel.packet_count;
+    if (result != 0)
+      release(packet);
+    else
+      List<Packet>::unlink(packet);
+  }
+}
+
+void Packets::on_closed(Channel& channel) noexcept {
+  while (!channel.packets.empty()) release(channel.packets.pop_front());
+  channel.packet_count = 0;
+}
+
+}  // namespace weft::rxm

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Buffers posted for packets; see posted_buffers.h.
+#include "rxm/messages/posted_buffers.h"
+
+#include <rdma/fi_errno.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <new>
+
+#include "rxm/logging.h"
+
+namespace weft::rxm {
+
+PostedBuffers::PostedBuffers(EndpointServices& services, const rdm::Protocol& messages) noexcept
+    : services_(services),
+      messages_(messages),
+      packet_size_(services.buffers.size()),
+      unexpected_limit_(services.domain.fabric().parameters.unexpected_bytes) {}
+
+// Not over a byte stream: messages without a header may arrive there, and an idle buffer costs no memory.
+void PostedBuffers::open_shared(const fi_info& lower) noexcept {
+  if (!services_.domain.fabric().parameters.shared_receives || is_stream(lower) ||
+      lower.domain_attr->max_ep_srx_ctx == 0)
+    return;
+  fi_rx_attr attr = *lower.rx_attr;
+  attr.size = kSharedReceives;
+  attr.iov_limit = 1;
+  attr.op_flags = 0;
+  fid_ep* context = nullptr;
+  if (const int error = fi_srx_context(services_.domain.lower(), &attr, &context, nullptr); error != 0) {
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "no shared receives, each peer has its own: %s\n", fi_strerror(-error));
+    return;
+  }
+  shared_.reset(context);
+}
+
+bool PostedBuffers::assign_number(Channel& channel) noexcept {
+  std::uint32_t number = 0;
+  while (number == 0 || channels_by_number_.contains(number))
+    if (::getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number) return false;
+  try {
+    channels_by_number_[number] = &channel;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  channel.number = number;
+  return true;
+}
+
+bool PostedBuffers::post_for(Channel& channel) noexcept {
+  std::size_t count = kReceivesPerChannel;
+  if (shared_ != nullptr) {
+    count = std::max(count, kFewestSharedReceives - std::min(shared_count_, kFewestSharedReceives));
+    count = std::min(count, kSharedReceives - shared_count_);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    PostedBuffer* posted = pool_.take();
+    if (posted == nullptr) return false;
+    if (shared_ != nullptr) ++shared_count_;
+    posted->channel = &channel;
+    post(*posted);
+  }
+  return true;
+}
+
+void PostedBuffers::post(PostedBuffer& posted) noexcept {
+  if (posted.buffer == nullptr) posted.buffer = services_.buffers.take();
+  if (shared_ != nullptr) return post_shared(posted);
+  Channel& channel = *posted.channel;
+  ssize_t result = -FI_EAGAIN;
+  if (channel.state == Channel::State::kClosed)
+    result = -FI_ENOTCONN;
+  else if (posted.buffer != nullptr && !pushes_back() && !channel.is_throttled())
+    result =
+        fi_recv(channel.ep, posted.buffer->bytes, packet_size_, posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
+  if (result == 0) {
+    ++channel.works;
+  } else if (result == -FI_EAGAIN) {
+    channel.unposted.push_back(posted);
+    if (!pushes_back()) services_.retry_later(channel);
+  } else {
+    release(posted);
+  }
+}
+
+void PostedBuffers::post_shared(PostedBuffer& posted) noexcept {
+  posted.channel = nullptr;
+  ssize_t result = -FI_EAGAIN;
+  if (posted.buffer != nullptr && !pushes_back())
+    result =
+        fi_recv(shared_.get(), posted.buffer->bytes, packet_size_, posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
+  if (result == 0)
+    ++shared_posted_;
+  else
+    left_over_.push_back(posted);
+}
+
+void PostedBuffers::release(PostedBuffer& posted) noexcept {
+  if (posted.buffer != nullptr) services_.buffers.give_back(*posted.buffer);
+  pool_.give_back(&posted);
+}
+
+void PostedBuffers::retry() noexcept {
+  for (std::size_t tries = kSharedReceives; tries != 0 && !left_over_.empty() && !pushes_back(); --tries)
+    post(left_over_.pop_front());
+}
+
+void PostedBuffers::retry(Channel& channel) noexcept {
+  for (std::size_t count = kReceivesPerChannel; count > 0 && !channel.unposted.empty(); --count) {
+    if (pushes_back() || channel.is_throttled()) break;
+    post(channel.unposted.pop_front());
+  }
+}
+
+void PostedBuffers::end_back_pressure() noexcept {
+  if (pushes_back()) return;
+  pushed_back_ = false;
+  services_.engine.wake_sleepers();
+  retry();
+  for (Channel& channel : services_.channels)
+    if (!channel.unposted.empty()) services_.retry_later(channel);
+}
+
+Channel* PostedBuffers::look_up(std::uint32_t number) noexcept {
+  const auto found = channels_by_number_.find(number);
+  return found == channels_by_number_.end() ? nullptr : last_sender_ = found->second;
+}
+
+void PostedBuffers::on_closed(Channel& channel) noexcept {
+  channels_by_number_.erase(channel.number);
+  if (last_sender_ == &channel) last_sender_ = nullptr;
+  while (!channel.unposted.empty()) release(channel.unposted.pop_front());
+}
+
+void PostedBuffers::close() noexcept {
+  shared_.reset();
+  left_over_.clear();
+}
+
+}  // namespace weft::rxm

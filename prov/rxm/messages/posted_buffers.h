@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Buffers posted for packets: some for each connection, or some for all connections in a shared receive context of the
+// lower provider, so that an idle peer costs none; fi_endpoint(3), fi_srx_context.
+//
+// A shared buffer does not identify the sender of its packet; the packet contains the number that the sender received
+// when it connected. Numbers are random, so that no peer knows the number of another. A packet with an unknown number
+// is dropped.
+#pragma once
+
+#include <cstring>
+#include <unordered_map>
+
+#include "base/pool.h"
+#include "rxm/endpoint_services.h"
+
+namespace weft::rxm {
+
+// Owner: the endpoint. The engine's mutex guards it.
+class PostedBuffers {
+ public:
+  PostedBuffers(EndpointServices& services, const rdm::Protocol& messages) noexcept;
+
+  // Shared receives, if the lower provider supports them; otherwise every connection posts receives of its own.
+  void open_shared(const fi_info& lower) noexcept;
+  fid_ep* shared() const noexcept { return shared_.get(); }
+  // The number for packets of the connection. False when the system has no random bytes, or memory runs out.
+  bool assign_number(Channel& channel) noexcept;
+  // False when memory runs out.
+  bool post_for(Channel& channel) noexcept;
+  // Posts the buffer for the next packet, as soon as the lower provider and back-pressure permit.
+  void post(PostedBuffer& posted) noexcept;
+  void release(PostedBuffer& posted) noexcept;
+
+  // The limit of unexpected messages is reached: peers wait.
+  bool pushes_back() noexcept {
+    if (messages_.kept_bytes() <= unexpected_limit_) return false;
+    pushed_back_ = true;
+    return true;
+  }
+  // An unexpected message was released.
+  void on_room() noexcept {
+    if (pushed_back_) end_back_pressure();
+  }
+  // Posts again after lack of memory or back-pressure.
+  void retry() noexcept;
+  void retry(Channel& channel) noexcept;
+  bool has_left_over() noexcept { return !left_over_.empty(); }
+
+  // The lower provider has returned the operation.
+  void returned(const Work& work) noexcept {
+    if (work.channel != nullptr)
+      --work.channel->works;
+    else
+      --shared_posted_;
+  }
+  std::size_t shared_posted() const noexcept { return shared_posted_; }
+  // The connection that a packet in a shared buffer belongs to; nullptr: unknown.
+  Channel* sender_of(const PostedBuffer& posted, std::size_t len) noexcept {
+    ControlHeader header;
+    if (len < sizeof header) return nullptr;
+    std::memcpy(&header, posted.buffer->bytes, sizeof header);
+    const auto number = static_cast<std::uint32_t>(header.connection);
+    return last_sender_ != nullptr && last_sender_->number == number ? last_sender_ : look_up(number);
+  }
+
+  void on_closed(Channel& channel) noexcept;
+  void close() noexcept;
+
+ private:
+  void post_shared(PostedBuffer& posted) noexcept;
+  void end_back_pressure() noexcept;
+  Channel* look_up(std::uint32_t number) noexcept;
+
+  EndpointServices& services_;
+  const rdm::Protocol& messages_;
+  const std::size_t packet_size_;
+  const std::size_t unexpected_limit_;
+  bool pushed_back_ = false;       // peers wait
+  Lower<fid_ep> shared_;           // null: each connection has its own receives
+  std::size_t shared_count_ = 0;   // all of the shared receives
+  std::size_t shared_posted_ = 0;  // those that the lower provider has
+  List<PostedBuffer> left_over_;   // those that it does not have
+  std::unordered_map<std::uint32_t, Channel*> channels_by_number_;
+  Channel* last_sender_ = nullptr;
+  Pool<PostedBuffer> pool_;
+};
+
+}  // namespace weft::rxm

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Packets of peers, and delivery of their messages; see receiver.h.
+#include "rxm/messages/receiver.h"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "objects/message_buffers.h"
+
+namespace weft::rxm {
+namespace {
+
+constexpr uint64_t low_bytes(std::size_t count) noexcept {
+  return count < sizeof(uint64_t) ? (uint64_t{1} << (8 * count)) - 1 : ~uint64_t{0};
+}
+
+}  // namespace
+
+Receiver::Receiver(EndpointServices& services, Packets& packets, PostedBuffers& posted, Sender& sender,
+                   Rendezvous& rendezvous, LocalHost& local, rdm::ReceiveSide& receives) noexcept
+    : services_(services),
+      packets_(packets),
+      posted_(posted),
+      sender_(sender),
+      rendezvous_(rendezvous),
+      local_(local),
+      receives_(receives),
+      data_mask_(low_bytes(services.domain.attr().cq_data_size)) {}
+
+// False after a protocol error.
+inline bool Receiver::may_be_message(Channel& channel, const OpHeader& op) noexcept {
+  const char* wrong = nullptr;
+  if (op.op > PacketOp::kTagged)
+    wrong = "a packet for an unknown operation";
+  else if (!receives_.takes(op.receive_index))
+    wrong = "a message for a nonexistent receive context";
+  if (wrong == nullptr) [[likely]]
+    return true;
+  protocol_error(channel, wrong);
+  return false;
+}
+
+inline void Receiver::deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept {
+  if (const rdm::Delivery delivery = receives_.match(envelope)) [[likely]] {
+    scatter(delivery.iov(), {payload, std::min(envelope.len, delivery.capacity())});
+    receives_.complete(delivery, envelope);
+  } else {
+    keep(posted, envelope, payload);
+  }
+}
+
+// Most packets are a header and a whole message; they are handled inline.
+inline void Receiver::handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+  Channel& channel = *posted.channel;
+  const std::byte* const bytes = posted.buffer->bytes;
+  PacketHeader header;
+  if ((entry.flags & FI_TAGGED) == 0 && entry.len >= sizeof header) [[likely]] {
+    std::memcpy(&header, bytes, sizeof header);
+    if (header.control.version == kControlVersion && header.control.type == PacketType::kEager) [[likely]] {
+      ++channel.activity;
+      if (!may_be_message(channel, header.op)) return;
+      if (header.op.size != entry.len - sizeof header)
+        return protocol_error(channel, "a message whose length differs from its header");
+      return deliver(posted, envelope_of(*channel.peer, header.op), bytes + sizeof header);
+    }
+  }
+  handle_other_packet(posted, entry);
+}
+
+void Receiver::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+  if (posted_.shared() != nullptr) {
+    posted.channel = posted_.sender_of(posted, entry.len);
+    if (posted.channel != nullptr && posted.channel->is_throttled()) [[unlikely]]
+      protocol_error(*posted.channel, "the peer does not read our responses");
+  }
+  if (posted.channel != nullptr && posted.channel->state != Channel::State::kClosed) {
+    Channel& channel = *posted.channel;
+    local_.before_packet(channel);
+    if (channel.state != Channel::State::kClosed) handle_packet(posted, entry);
+    local_.after_packet(channel);
+  }
+  posted_.post(posted);
+}
+
+void Receiver::handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+  Channel& channel = *posted.channel;
+  const std::byte* bytes = posted.buffer->bytes;
+  PacketHeader header;
+  if ((entry.flags & FI_TAGGED) != 0) {
+    ++channel.activity;
+    const rdm::Envelope envelope{.source = channel.peer->id,
+                                 .tag = entry.tag,
+                                 .data = entry.data,
+                                 .len = entry.len,
+                                 .name = services_.name_of(*channel.peer),
+                                 .tagged = true,
+                                 .has_data = (entry.flags & FI_REMOTE_CQ_DATA) != 0};
+    return deliver(posted, envelope, bytes);
+  }
+  if (entry.len < sizeof header.control) return protocol_error(channel, "a packet without a header");
+  std::memcpy(&header, bytes, std::min(entry.len, sizeof header));
+  const ControlHeader& control = header.control;
+  if (control.version != kControlVersion) return protocol_error(channel, "a packet of another version");
+  if (control.type == PacketType::kIdleClose) return services_.links->on_idle_close(channel, control.message);
+  ++channel.activity;
+  if (control.type == PacketType::kReadDone) return on_read_done(channel, control);
+  if (control.type == PacketType::kWriteDone) return rendezvous_.on_write_done(channel, control);
+  if (entry.len < sizeof header) return protocol_error(channel, "a packet with a truncated header");
+  on_message_packet(posted, header, entry.len - sizeof header);
+}
+
+// Handles multi-packet messages and control packets. `len`: bytes after the header.
+void Receiver::on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept {
+  Channel& channel = *posted.channel;
+  switch (header.control.type) {
+    case PacketType::kAtomic:
+      return on_atomic(posted, header, len);
+    case PacketType::kAtomicResponse:
+      return sender_.on_atomic_response(posted, header, len);
+    case PacketType::kWriteTarget:
+      return rendezvous_.on_write_target(posted, header, len);
+    case PacketType::kSegment:
+      if (may_be_message(channel, header.op)) on_segment(posted, header, len);
+      return;
+    case PacketType::kRendezvous:
+      if (may_be_message(channel, header.op)) on_rendezvous(channel, header, posted.buffer->bytes + sizeof header, len);
+      return;
+    default:
+      return protocol_error(channel, "a packet of unknown type");
+  }
+}
+
+// Short messages are copied; a longer one keeps its packet buffer.
+void Receiver::keep(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept {
+  std::unique_ptr<Unexpected> message(new (std::nothrow) Unexpected);
+  if (message == nullptr) return protocol_error(*posted.channel, "no memory for an unexpected message");
+  message->envelope = envelope;
+  if (envelope.len > kCopiedMessage) {
+    message->buffer = posted.buffer;
+    message->payload = payload;
+    message->kept = sizeof *message + services_.buffers.size();
+  } else {
+    message->storage.reset(new (std::nothrow) std::byte[envelope.len]);
+    if (message->storage == nullptr) return protocol_error(*posted.channel, "no memory for an unexpected message");
+    std::copy_n(payload, envelope.len, message->storage.get());
+    message->payload = message->storage.get();
+    message->kept = sizeof *message + envelope.len;
+  }
+  if (!receives_.keep(*message)) return protocol_error(*posted.channel, "no memory for an unexpected message");
+  if (message->buffer != nullptr) posted.buffer = nullptr;
+  message.release();
+}
+
+// Handles a notice that did not come over the connection.
+void Receiver::on_notice(Channel& channel, const RendezvousPacket& notice) noexcept {
+  const PacketHeader& header = notice.header;
+  if (header.control.version != kControlVersion || header.control.type != PacketType::kRendezvous)
+    return protocol_error(channel, "a notice that is not a rendezvous");
+  if (may_be_message(channel, header.op))
+    on_rendezvous(channel, header, reinterpret_cast<const std::byte*>(&notice.rendezvous),
+                  sizeof notice - sizeof header);
+}
+
+// `bytes`: the `len` bytes behind the header.
+void Receiver::on_rendezvous(Channel& channel, const PacketHeader& header, const std::byte* bytes,
+                             std::size_t len) noexcept {
+  Notice notice;
+  RendezvousHeader& rendezvous = notice.rendezvous;
+  if (len < sizeof rendezvous) return protocol_error(channel, "a truncated rendezvous");
+  std::memcpy(&rendezvous, bytes, sizeof rendezvous);
+  notice.has_direct = channel.direct.mutual() && len >= sizeof rendezvous + sizeof notice.direct;
+  if (notice.has_direct) std::memcpy(&notice.direct, bytes + sizeof rendezvous, sizeof notice.direct);
+  if (total_of(rendezvous) != header.op.size)
+    return protocol_error(channel, "a rendezvous whose ranges differ from its length");
+  const rdm::Envelope envelope = envelope_of(*channel.peer, header.op);
+  if (const rdm::Delivery delivery = receives_.match(envelope))
+    return rendezvous_.fetch(channel, header.control.message, notice, envelope, delivery);
+  std::unique_ptr<Unexpected> message(new (std::nothrow) Unexpected);
+  if (message == nullptr) return protocol_error(channel, "no memory for an unexpected message");
+  message->kind = Unexpected::Kind::kRendezvous;
+  message->envelope = envelope;
+  message->channel = &channel;
+  message->message = header.control.message;
+  message->notice = notice;
+  message->kept = sizeof *message;
+  if (!receives_.keep(*message)) return protocol_error(channel, "no memory for an unexpected message");
+  channel.unexpected.push_back(*message.release());
+}
+
+void Receiver::on_read_done(Channel& channel, const ControlHeader& header) noexcept {
+  Transmit* transmit = sender_.find_rendezvous(header.message);
+  if (transmit == nullptr || transmit->channel != &channel)
+    return protocol_error(channel, "an acknowledgement of an unknown message");
+  sender_.on_acknowledged(*transmit);
+}
+
+void Receiver::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept {
+  auto& message = static_cast<Unexpected&>(taken);
+  const rdm::Envelope& envelope = message.envelope;
+  if (message.dead) {
+    receives_.fail(delivery, envelope, FI_ECONNRESET, FI_ECONNRESET);
+  } else if (message.kind == Unexpected::Kind::kRendezvous) {
+    rendezvous_.fetch(*message.channel, message.message, message.notice, envelope, delivery);
+  } else if (Assembly* assembly = message.assembly; assembly != nullptr) {
+    assembly->delivery = delivery;
+    assembly->unexpected = nullptr;
+    scatter(delivery.iov(), 0, message.payload, std::min(assembly->arrived, delivery.capacity()));
+  } else {
+    scatter(delivery.iov(), 0, message.payload, std::min(envelope.len, delivery.capacity()));
+    receives_.complete(delivery, envelope);
+  }
+  release(message);
+}
+
+void Receiver::discard(rdm::Message& discarded) noexcept {
+  auto& message = static_cast<Unexpected&>(discarded);
+  if (message.assembly != nullptr) message.assembly->unexpected = nullptr;
+  if (message.kind == Unexpected::Kind::kRendezvous && !message.dead)
+    packets_.post_control(*message.channel, PacketType::kReadDone, message.message);
+  release(message);
+}
+
+void Receiver::on_closed(Channel& channel, int error) noexcept {
+  while (!channel.unexpected.empty()) {
+    Unexpected& message = channel.unexpected.pop_front();
+    message.dead = true;
+    message.channel = nullptr;
+  }
+  while (!channel.assemblies.empty()) fail_assembly(channel.assemblies.front(), error);
+}
+
+// Peers that waited because of the limit may send again.
+void Receiver::release(Unexpected& message) noexcept {
+  if (message.buffer != nullptr) services_.buffers.give_back(*message.buffer);
+  delete &message;
+  posted_.on_room();
+}
+
+}  // namespace weft::rxm

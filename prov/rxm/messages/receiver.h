@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Packets of peers, and delivery of their messages (receiver.cc); messages in segments (assemblies.cc) and atomic
+// operations (atomic_target.cc). Every field of a packet is checked before it is used.
+#pragma once
+
+#include "rxm/messages/rendezvous.h"
+
+namespace weft::rxm {
+
+// Owner: the endpoint. The engine's mutex guards it.
+class Receiver final : public rdm::Protocol, public LocalClient {
+ public:
+  Receiver(EndpointServices& services, Packets& packets, PostedBuffers& posted, Sender& sender, Rendezvous& rendezvous,
+           LocalHost& local, rdm::ReceiveSide& receives) noexcept;
+
+  // Handles a packet and posts its buffer again.
+  void on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
+  void on_closed(Channel& channel, int error) noexcept;
+
+  // rdm::Protocol, for the receive side.
+  void take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept override;
+  void discard(rdm::Message& discarded) noexcept override;
+
+  // LocalClient.
+  void on_notice(Channel& channel, const RendezvousPacket& notice) noexcept override;
+  Transmit* find_rendezvous(std::uint64_t message) noexcept override { return sender_.find_rendezvous(message); }
+  void on_acknowledged(Transmit& transmit) noexcept override { sender_.on_acknowledged(transmit); }
+
+ private:
+  void handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
+  void handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
+  void on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  bool may_be_message(Channel& channel, const OpHeader& op) noexcept;
+  rdm::Envelope envelope_of(Peer& peer, const OpHeader& op) noexcept {
+    const bool tagged = op.op == PacketOp::kTagged;
+    return {.source = peer.id,
+            .tag = tagged ? op.tag : 0,
+            .data = op.data & data_mask_,
+            .len = op.size,
+            .name = services_.name_of(peer),
+            .tagged = tagged,
+            .has_data = (op.flags & FI_REMOTE_CQ_DATA) != 0,
+            .context = receives_.has_contexts() ? op.receive_index : std::uint8_t{0}};
+  }
+  void deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
+  void keep(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
+  void on_rendezvous(Channel& channel, const PacketHeader& header, const std::byte* bytes, std::size_t len) noexcept;
+  void on_read_done(Channel& channel, const ControlHeader& header) noexcept;
+  void on_atomic(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  void on_segment(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  Assembly* begin_assembly(Channel& channel, const PacketHeader& header) noexcept;
+  void finish_assembly(Assembly& assembly) noexcept;
+  void fail_assembly(Assembly& assembly, int error) noexcept;
+  void release(Unexpected& message) noexcept;
+  void protocol_error(Channel& channel, const char* what) noexcept { services_.links->protocol_error(channel, what); }
+
+  EndpointServices& services_;
+  Packets& packets_;
+  PostedBuffers& posted_;
+  Sender& sender_;
+  Rendezvous& rendezvous_;
+  LocalHost& local_;
+  rdm::ReceiveSide& receives_;
+  const uint64_t data_mask_;  // for domain_attr->cq_data_size bytes
+};
+
+}  // namespace weft::rxm

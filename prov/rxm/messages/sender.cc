@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Sending of messages, reads and writes; see sender.h.
+#include "rxm/messages/sender.h"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "objects/message_buffers.h"
+
+namespace weft::rxm {
+
+using rdm::completion_flags_of;
+
+namespace {
+
+constexpr std::size_t kStackPacket = 512;
+
+// Copies `len` bytes of `iov`, beginning `offset` bytes into it.
+void gather(std::span<const iovec> iov, std::size_t offset, std::byte* to, std::size_t len) noexcept {
+  for (const iovec& piece : iov) {
+    if (offset >= piece.iov_len) {
+      offset -= piece.iov_len;
+      continue;
+    }
+    const std::size_t size = std::min(piece.iov_len - offset, len);
+    if (size != 0) std::memcpy(to, static_cast<const std::byte*>(piece.iov_base) + offset, size);
+    to += size;
+    len -= size;
+    offset = 0;
+    if (len == 0) break;
+  }
+}
+
+void fill_header(const Channel& channel, const TransmitRequest& request, std::size_t len,
+                 PacketHeader& header) noexcept {
+  header.control.connection = channel.remote_id;
+  header.op.receive_index = request.receive_context;
+  header.op.op = request.operation == Operation::kTagged ? PacketOp::kTagged : PacketOp::kMessage;
+  header.op.flags = static_cast<std::uint32_t>(request.flags & FI_REMOTE_CQ_DATA);
+  header.op.size = len;
+  header.op.data = request.data;
+  header.op.tag = request.tag;
+}
+
+// Replaces the operation's memory by a contiguous copy. False when memory runs out.
+bool gather_copy(Transmit& transmit) noexcept {
+  transmit.copy.reset(new (std::nothrow) std::byte[transmit.len]);
+  if (transmit.copy == nullptr) return false;
+  gather(transmit.buffers(), 0, transmit.copy.get(), transmit.len);
+  transmit.iov[0] = {transmit.copy.get(), transmit.len};
+  transmit.request.iov = {transmit.iov, 1};
+  return true;
+}
+
+// The lower provider would execute a read or write before the peer's endpoint handles an atomic operation in front.
+bool waits_for_atomics(const Transmit& transmit) noexcept {
+  const Operation operation = transmit.request.operation;
+  return (operation == Operation::kRead || operation == Operation::kWrite) && transmit.peer->channel->atomics != 0;
+}
+
+}  // namespace
+
+Sender::Sender(EndpointServices& services, Packets& packets, LocalHost& local) noexcept
+    : services_(services),
+      packets_(packets),
+      local_(local),
+      // Over a byte stream messages are not cut into segments.
+      segment_limit_(is_stream(services.domain.lower_info()) ? 0 : services.domain.fabric().parameters.segment_limit),
+      max_message_(services.domain.lower_info().ep_attr->max_msg_size),
+      max_inject_(std::min(services.domain.lower_info().tx_attr->inject_size, kStackPacket)),
+      lower_iov_limit_(std::max<std::size_t>(services.domain.lower_info().tx_attr->iov_limit, 1)) {}
+
+// Sends the message with a copy at the lower provider, so that it completes at once. False: it must be queued.
+[[gnu::always_inline]] inline bool Sender::try_inject(Channel& channel, const TransmitRequest& request,
+                                                      std::size_t len) noexcept {
+  if ((request.flags & (kLowerLevels | FI_FENCE)) != 0 || request.operation > Operation::kTagged) return false;
+  if (len + sizeof(PacketHeader) > max_inject_) return false;
+  alignas(PacketHeader) std::byte bytes[kStackPacket];
+  fill_header(channel, request, len, *new (bytes) PacketHeader);
+  weft::gather(request.iov, bytes + sizeof(PacketHeader));
+  if (fi_inject(channel.ep, bytes, sizeof(PacketHeader) + len, FI_ADDR_UNSPEC) != 0) return false;
+  services_.engine.note_injected();
+  channel.count_sent();
+  ++channel.activity;
+  CompletionRoutes& routes = request.routes != nullptr ? *request.routes : services_.routes;
+  const bool report = !request.silent && routes.reports_sent(request.flags);
+  routes.transmitted(completion_flags_of(request.operation), request.context, report);
+  return true;
+}
+
+ssize_t Sender::transmit(TransmitRequest&& request) noexcept {
+  if (!rdm::set_receive_context(request, *services_.vector)) return -FI_EINVAL;
+  if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
+  if (!request.remote.empty() &&
+      request.remote.size() > std::min(services_.domain.lower_info().tx_attr->rma_iov_limit, kMaxRanges))
+    return -FI_EINVAL;
+  const std::size_t len = total_length(request.iov);
+  if (len > max_message_ || ((request.flags & FI_INJECT) != 0 && len > services_.eager_limit)) return -FI_EMSGSIZE;
+  Lock lock(services_.engine.mutex());
+  Peer* peer = services_.peer_of(request.destination);
+  if (peer == nullptr) return -FI_EINVAL;
+  Channel* channel = peer->channel;
+  const bool open = channel != nullptr && channel->can_send();
+  if (open && peer->waiting.empty() && try_inject(*channel, request, len)) return 0;
+  return queue(*peer, request, len, nullptr);
+}
+
+// Starts the operation, or queues it for the connection or for room. On 0, `atomic` belongs to the operation.
+ssize_t Sender::queue(Peer& peer, const TransmitRequest& request, std::size_t len, Buffer* atomic) noexcept {
+  if (outstanding_ >= services_.tx_size) return -FI_EAGAIN;
+  if (peer.link == rdm::LinkState::kNone)
+    if (Status status = services_.links->connect(peer); !status.ok()) return status.code();
+  Transmit* record = make_transmit(peer, request, len);
+  if (record == nullptr) return -FI_EAGAIN;
+  record->atomic = atomic;
+  peer.waiting.push_back(*record);
+  if (peer.channel != nullptr && peer.channel->can_send()) flush(peer);
+  return 0;
+}
+
+Transmit* Sender::make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept {
+  Transmit* transmit = transmits_.take();
+  if (transmit == nullptr) return nullptr;
+  transmit->peer = &peer;
+  transmit->len = len;
+  TransmitRequest& kept = transmit->request = request;
+  std::copy(request.iov.begin(), request.iov.end(), transmit->iov);
+  std::copy(request.remote.begin(), request.remote.end(), transmit->remote);
+  kept.iov = {transmit->iov, request.iov.size()};
+  kept.remote = {transmit->remote, request.remote.size()};
+  kept.arrays = {};
+  if (kept.routes == nullptr) kept.routes = &services_.routes;
+  kept.silent = request.silent || !kept.routes->reports_sent(request.flags);
+  const bool copied = transmit->has_flag(FI_INJECT) && len != 0 && request.operation < Operation::kUpdate;
+  if (copied && !gather_copy(*transmit)) {
+    transmits_.give_back(transmit);
+    return nullptr;
+  }
+  ++outstanding_;
+  return transmit;
+}
+
+void Sender::flush(Peer& peer) noexcept {
+  while (!peer.waiting.empty()) {
+    Transmit& transmit = peer.waiting.front();
+    if (transmit.error == 0) {
+      if (peer.channel == nullptr || !peer.channel->can_send()) return;
+      const bool started = transmit.channel != nullptr;
+      if (transmit.has_flag(FI_FENCE) && !started && !peer.channel->flight.empty()) return;  // see finish()
+      if (waits_for_atomics(transmit)) return;
+      const ssize_t result = start(*peer.channel, transmit);
+      if (result == -FI_EAGAIN) return services_.retry_later(*peer.channel);
+      if (result < 0) transmit.error = reason_of(result);
+    }
+    List<Transmit>::unlink(transmit);
+    finish_if_done(transmit);
+  }
+}
+
+// 0, -FI_EAGAIN, or the operation's error.
+ssize_t Sender::start(Channel& channel, Transmit& transmit) noexcept {
+  transmit.channel = &channel;
+  ++channel.activity;
+  if (!channel.flight.linked(transmit)) channel.flight.push_back(transmit);
+  if (transmit.request.operation >= Operation::kUpdate) return start_atomic(channel, transmit);
+  if (transmit.request.operation > Operation::kTagged) return start_rma(channel, transmit);
+  if (transmit.len <= services_.eager_limit) return start_eager(channel, transmit);
+  return transmit.len <= segment_limit_ ? start_segments(channel, transmit) : start_rendezvous(channel, transmit);
+}
+
+ssize_t Sender::start_eager(Channel& channel, Transmit& transmit) noexcept {
+  const std::size_t count = transmit.buffers().size();
+  if (services_.domain.registers_locally() || count >= lower_iov_limit_) {
+    PacketHeader header;
+    fill_header(channel, transmit.request, transmit.len, header);
+    return send_part(channel, transmit, header, 0, transmit.len);
+  }
+  fill_header(channel, transmit.request, transmit.len, transmit.packet.header);
+  iovec iov[kIovLimit + 1];
+  iov[0] = {&transmit.packet.header, sizeof(PacketHeader)};
+  std::copy_n(transmit.iov, count, iov + 1);
+  const fi_msg message{iov, nullptr, count + 1, FI_ADDR_UNSPEC, &transmit.space, 0};
+  const uint64_t levels = transmit.request.flags & services_.domain.levels();
+  if (const ssize_t result = fi_sendmsg(channel.ep, &message, levels | FI_COMPLETION); result != 0) return result;
+  channel.count_sent();
+  count_started(channel, transmit);
+  return 0;
+}
+
+void Sender::count_started(Channel& channel, Transmit& transmit) noexcept {
+  ++channel.works;
+  ++transmit.outstanding;
+}
+
+// Sends a packet with a part of the message.
+ssize_t Sender::send_part(Channel& channel, Transmit& transmit, const PacketHeader& header, std::size_t offset,
+                          std::size_t len) noexcept {
+  Packet* packet = packets_.make(channel);
+  if (packet == nullptr) return -FI_EAGAIN;
+  std::memcpy(packet->buffer->bytes, &header, sizeof header);
+  gather(transmit.buffers(), offset, packet->buffer->bytes + sizeof header, len);
+  packet->len = sizeof header + len;
+  return send_for(transmit, *packet);
+}
+
+// Sends a packet of an operation; on failure the packet is released.
+ssize_t Sender::send_for(Transmit& transmit, Packet& packet) noexcept {
+  packet.owner = &transmit;
+  packet.lower_flags = transmit.request.flags & services_.domain.levels();
+  const ssize_t result = packets_.send(packet);
+  if (result != 0) {
+    packets_.release(packet);
+    return result;
+  }
+  ++transmit.outstanding;
+  return 0;
+}
+
+ssize_t Sender::start_segments(Channel& channel, Transmit& transmit) noexcept {
+  while (transmit.sent < transmit.len) {
+    const std::size_t size = std::min(services_.eager_limit, transmit.len - transmit.sent);
+    PacketHeader header;
+    fill_header(channel, transmit.request, transmit.len, header);
+    header.control.type = PacketType::kSegment;
+    header.control.segment_size = static_cast<std::uint16_t>(size);
+    header.control.segment = transmit.segment;
+    header.control.message = numbers_.assign(transmit);
+    header.control.data = transmit.sent == 0                     ? kFirstPart
+                          : transmit.sent + size == transmit.len ? kLastPart
+                                                                 : kMiddlePart;
+    if (const ssize_t result = send_part(channel, transmit, header, transmit.sent, size); result != 0) return result;
+    transmit.sent += size;
+    ++transmit.segment;
+  }
+  return 0;
+}
+
+ssize_t Sender::describe_rendezvous(Channel& channel, Transmit& transmit) noexcept {
+  // A read of several ranges is one access, but each region would count one.
+  if (services_.remote_reads != nullptr && transmit.buffers().size() > 1 && !gather_copy(transmit)) return -FI_ENOMEM;
+  RendezvousPacket& packet = transmit.packet;
+  fill_header(channel, transmit.request, transmit.len, packet.header);
+  packet.header.control.type = PacketType::kRendezvous;
+  packet.header.control.message = numbers_.assign(transmit);
+  packet.rendezvous.count = static_cast<std::uint8_t>(transmit.buffers().size());
+  for (std::size_t i = 0; i < transmit.buffers().size(); ++i) {
+    const iovec& piece = transmit.iov[i];
+    if (transmit.regions[i] == nullptr) {
+      auto region = services_.register_message(piece.iov_base, piece.iov_len, FI_REMOTE_READ | FI_WRITE);
+      if (!region) return region.error().code();
+      transmit.regions[i] = std::move(*region);
+    }
+    packet.rendezvous.ranges[i] = {services_.domain.remote_address(piece.iov_base), piece.iov_len,
+                                   fi_mr_key(transmit.regions[i].get())};
+    packet.direct.places[i] = reinterpret_cast<std::uintptr_t>(piece.iov_base);
+  }
+  return 0;
+}
+
+ssize_t Sender::start_rendezvous(Channel& channel, Transmit& transmit) noexcept {
+  if (const ssize_t result = describe_rendezvous(channel, transmit); result != 0) return result;
+  transmit.awaits_peer = true;
+  const bool direct = channel.direct.mutual();
+  if (direct && local_.announce(channel, transmit)) return 0;
+  const std::size_t len = sizeof transmit.packet - (direct ? 0 : sizeof transmit.packet.direct);
+  if (services_.domain.registers_locally()) {
+    Packet* copy = packets_.make(channel);
+    if (copy == nullptr) return -FI_EAGAIN;
+    std::memcpy(copy->buffer->bytes, &transmit.packet, len);
+    copy->len = len;
+    return send_for(transmit, *copy);
+  }
+  const ssize_t result = fi_send(channel.ep, &transmit.packet, len, nullptr, FI_ADDR_UNSPEC, &transmit.space);
+  if (result != 0) return result;
+  channel.count_sent();
+  count_started(channel, transmit);
+  return 0;
+}
+
+ssize_t Sender::start_rma(Channel& channel, Transmit& transmit) noexcept {
+  const bool reads = transmit.request.operation == Operation::kRead;
+  Domain& domain = services_.domain;
+  void* descs[kIovLimit] = {};
+  for (std::size_t i = 0; domain.registers_locally() && i < transmit.buffers().size(); ++i) {
+    if (transmit.iov[i].iov_len == 0) continue;
+    if (transmit.regions[i] == nullptr) {
+      auto region =
+          domain.register_memory(transmit.iov[i].iov_base, transmit.iov[i].iov_len, reads ? FI_READ : FI_WRITE);
+      if (!region) return region.error().code();
+      transmit.regions[i] = std::move(*region);
+    }
+    descs[i] = fi_mr_desc(transmit.regions[i].get());
+  }
+  const fi_msg_rma message{transmit.iov,
+                           descs,
+                           transmit.buffers().size(),
+                           FI_ADDR_UNSPEC,
+                           transmit.remote,
+                           transmit.request.remote.size(),
+                           &transmit.space,
+                           transmit.request.data};
+  const uint64_t flags = (transmit.request.flags & (domain.levels() | FI_REMOTE_CQ_DATA)) | FI_COMPLETION;
+  const ssize_t result = reads ? fi_readmsg(channel.ep, &message, flags) : fi_writemsg(channel.ep, &message, flags);
+  if (result != 0) return result;
+  channel.accesses = true;
+  count_started(channel, transmit);
+  return 0;
+}
+
+// ---- Ends ----
+
+void Sender::finish_if_done(Transmit& transmit) noexcept {
+  if (transmit.outstanding == 0 && !transmit.is_queued() && (!transmit.awaits_peer || transmit.error != 0))
+    finish(transmit);
+}
+
+void Sender::on_lower_completion(Transmit& transmit, int error) noexcept {
+  --transmit.outstanding;
+  if (error != 0 && transmit.error == 0) transmit.error = error;
+  finish_if_done(transmit);
+}
+
+void Sender::on_packet_completion(Packet& packet, int error) noexcept {
+  Transmit* owner = packet.owner;
+  packets_.release(packet);
+  if (owner != nullptr) on_lower_completion(*owner, error);
+}
+
+Transmit* Sender::find_rendezvous(std::uint64_t message) noexcept {
+  Transmit* transmit = numbers_.find(message);
+  if (transmit == nullptr || !transmit->awaits_peer || transmit->request.operation > Operation::kTagged) return nullptr;
+  return transmit;
+}
+
+void Sender::on_acknowledged(Transmit& transmit) noexcept {
+  transmit.awaits_peer = false;
+  finish_if_done(transmit);
+}
+
+void Sender::finish(Transmit& transmit, std::string_view sentence) noexcept {
+  const TransmitRequest& request = transmit.request;
+  List<Transmit>::unlink(transmit);
+  List<Transmit, FlightTag>::unlink(transmit);
+  numbers_.release(transmit);
+  for (Lower<fid_mr>& region : transmit.regions) region.reset();
+  if (request.operation >= Operation::kUpdate) release_atomic(transmit);
+  --outstanding_;
+  local_.on_finished(transmit);
+  const uint64_t flags = completion_flags_of(request.operation);
+  if (transmit.error != 0)
+    request.routes->transmit_failed(flags, request.context, transmit.error, transmit.error, sentence);
+  else
+    request.routes->transmitted(flags, request.context, !request.silent);
+  Channel* const channel = transmit.channel;
+  Peer& peer = *transmit.peer;
+  transmits_.give_back(&transmit);
+  // A fenced operation may start; later, because callers still use the queue of operations.
+  if (channel == nullptr || channel != peer.channel || !channel->flight.empty() || peer.waiting.empty()) return;
+  if (channel->state == Channel::State::kOpen && peer.waiting.front().has_flag(FI_FENCE))
+    services_.retry_later(*channel);
+}
+
+void Sender::fail_waiting(Peer& peer, int error, std::string_view sentence) noexcept {
+  while (!peer.waiting.empty()) {
+    Transmit& transmit = peer.waiting.pop_front();
+    if (transmit.error == 0) transmit.error = error;
+    if (transmit.outstanding == 0) finish(transmit, transmit.channel == nullptr ? sentence : std::string_view());
+  }
+}
+
+void Sender::cancel_waiting(Peer& peer, const CompletionRoutes& routes) noexcept {
+  peer.waiting.for_each([&](Transmit& each) {
+    if (each.request.routes != &routes || each.channel != nullptr) return;
+    each.error = FI_ECANCELED;
+    finish(each);
+  });
+}
+
+bool Sender::carries(Channel& channel, const CompletionRoutes& routes) noexcept {
+  for (Transmit& each : channel.flight)
+    if (each.request.routes == &routes) return true;
+  return false;
+}
+
+void Sender::on_closed(Channel& channel, int error) noexcept {
+  channel.flight.for_each([&](Transmit& each) {
+    if (each.error == 0) each.error = error;
+    if (each.outstanding == 0) finish(each);
+  });
+}
+
+void Sender::cancel_unreturned(Channel& channel, CompletionRoutes& routes) noexcept {
+  for (Transmit& each : channel.flight) {
+    TransmitRequest& request = each.request;
+    if (request.routes != &routes) continue;
+    routes.transmit_failed(completion_flags_of(request.operation), request.context, FI_ECANCELED, FI_ECANCELED);
+    request.routes = &services_.routes;
+  }
+}
+
+void Sender::abandon_unreturned(Channel& channel) noexcept {
+  while (!channel.flight.empty()) {
+    Transmit& transmit = channel.flight.front();
+    transmit.error = FI_ECANCELED;
+    finish(transmit);
+  }
+}
+
+}  // namespace weft::rxm

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Sending: a short message is injected, a longer one is sent as eager packets or announced as a rendezvous; reads and
+// writes go to the lower provider (sender.cc). Atomic operations are packets with a response (atomic_requests.cc).
+#pragma once
+
+#include "base/pool.h"
+#include "rdm/atomic_origin.h"
+#include "rxm/local/local_host.h"
+#include "rxm/messages/message_numbers.h"
+#include "rxm/messages/packets.h"
+
+namespace weft::rxm {
+
+// Owner: the endpoint. The engine's mutex guards it; transmit() and update() take it.
+class Sender {
+ public:
+  Sender(EndpointServices& services, Packets& packets, LocalHost& local) noexcept;
+
+  ssize_t transmit(TransmitRequest&& request) noexcept;
+  ssize_t update(const rdm::AtomicRequest& request) noexcept;
+  std::size_t outstanding() const noexcept { return outstanding_; }
+
+  // Starts the operations that wait for the peer, in order, until the lower provider has no room.
+  void flush(Peer& peer) noexcept;
+  // `sentence`: the error text of operations that had not started.
+  void fail_waiting(Peer& peer, int error, std::string_view sentence) noexcept;
+  void cancel_waiting(Peer& peer, const CompletionRoutes& routes) noexcept;
+  bool carries(Channel& channel, const CompletionRoutes& routes) noexcept;
+  void on_closed(Channel& channel, int error) noexcept;
+  // The connection is closed, but the lower provider has not returned its operations: those of `routes` fail now, and
+  // their later end is reported nowhere.
+  void cancel_unreturned(Channel& channel, CompletionRoutes& routes) noexcept;
+  // Likewise, and the lower provider will never return them.
+  void abandon_unreturned(Channel& channel) noexcept;
+
+  // `error` is positive, or 0.
+  void on_lower_completion(Transmit& transmit, int error) noexcept;
+  void on_packet_completion(Packet& packet, int error) noexcept;
+  // The rendezvous with that number that its receiver has not acknowledged; or nullptr.
+  Transmit* find_rendezvous(std::uint64_t message) noexcept;
+  void on_acknowledged(Transmit& transmit) noexcept;
+  void on_atomic_response(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+
+ private:
+  ssize_t queue(Peer& peer, const TransmitRequest& request, std::size_t len, Buffer* atomic) noexcept;
+  bool try_inject(Channel& channel, const TransmitRequest& request, std::size_t len) noexcept;
+  Transmit* make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept;
+  ssize_t start(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t start_eager(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t start_segments(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t start_rendezvous(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t describe_rendezvous(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t start_rma(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t send_part(Channel& channel, Transmit& transmit, const PacketHeader& header, std::size_t offset,
+                    std::size_t len) noexcept;
+  ssize_t send_for(Transmit& transmit, Packet& packet) noexcept;
+  void count_started(Channel& channel, Transmit& transmit) noexcept;
+  void finish_if_done(Transmit& transmit) noexcept;
+  void finish(Transmit& transmit, std::string_view sentence = {}) noexcept;
+  Buffer* make_atomic_packet(const rdm::AtomicRequest& request, std::span<const iovec> arrays) noexcept;
+  ssize_t start_atomic(Channel& channel, Transmit& transmit) noexcept;
+  void release_atomic(Transmit& transmit) noexcept;
+
+  EndpointServices& services_;
+  Packets& packets_;
+  LocalHost& local_;
+  const std::size_t segment_limit_;
+  const std::size_t max_message_;  // the lower provider's, which may read a whole message at once
+  const std::size_t max_inject_;   // for header and message
+  const std::size_t lower_iov_limit_;
+  std::size_t outstanding_ = 0;
+  MessageNumbers numbers_;
+  Pool<Transmit> transmits_;
+};
+
+}  // namespace weft::rxm

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Opening the children of fabrics and domains: fi_domain of fi_fabric(3); endpoints, shared contexts and memory regions
+// of fi_domain(3). It is apart from the parents, so that the children may know them.
+#include "objects/shared_transmit.h"
+#include "rxm/domain.h"
+#include "rxm/endpoint.h"
+#include "rxm/fabric.h"
+#include "rxm/memory_region.h"
+
+namespace weft::rxm {
+
+int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
+  const int error = Domain::open(*this, info, domain, context);
+  if (error != 0) return error;
+  object<Domain>(*domain).engine().deferred().set_handles(
+      {.counter = Counter::in_domain,
+       .routes = [](const ::fid* fid) -> CompletionRoutes* { return rdm::routes_of<Endpoint>(fid); }});
+  return 0;
+}
+
+int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
+  return Endpoint::open(*this, info, ep, context);
+}
+
+int Domain::scalable_ep(fi_info* info, fid_ep** sep, void* context) {
+  engine().expect_groups();
+  return Endpoint::open_scalable(*this, info, sep, context);
+}
+
+int Domain::stx_ctx(fi_tx_attr* attr, fid_stx** stx, void* context) {
+  return SharedTransmit::open(*this, attr, stx, context);
+}
+
+int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** srx, void* context) {
+  engine().expect_groups();
+  return rdm::SharedReceive<Endpoint>::open(*this, attr, srx, context);
+}
+
+int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
+  return MemoryRegion::open(*this, attr, flags, mr);
+}
+
+}  // namespace weft::rxm

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Requests for connections, ours and the peers', with their private data (messages/packet.h), and the events of
+// connections; fi_cm(3), fi_eq(3).
+#include <rdma/fi_errno.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "rxm/logging.h"
+#include "rxm/peers/peer_links.h"
+
+namespace weft::rxm {
+
+using rdm::LinkEvent;
+
+namespace {
+
+constexpr std::size_t kEventBytes = sizeof(fi_eq_cm_entry) + 512;
+constexpr int kMaxEvents = 128;  // per call
+
+// The number for the peer's packets. It also contains our process: a peer that does not know it mistakes our request
+// that crossed its own for one of a restarted process at our address, and drops the connection that it has (release
+// 1.17 does).
+std::uint64_t number_for(const Channel& channel) noexcept {
+  const auto number = channel.number != 0 ? channel.number : static_cast<std::uint32_t>(channel.peer->id);
+  return static_cast<std::uint64_t>(::getpid()) << 32 | number;
+}
+constexpr std::uint32_t process_of(std::uint64_t number) noexcept {
+  return static_cast<std::uint32_t>(number >> 32);
+}
+
+// Whether kIdleMagic is behind the offer of direct reads, or in place of it; both follow `behind` bytes.
+bool has_idle_magic(const void* data, std::size_t len, std::size_t behind) noexcept {
+  for (const std::size_t at : {behind, behind + sizeof(DirectOffer)}) {
+    std::uint64_t magic = 0;
+    if (len < at + sizeof magic) return false;
+    std::memcpy(&magic, static_cast<const std::byte*>(data) + at, sizeof magic);
+    if (magic == kIdleMagic) return true;
+  }
+  return false;
+}
+
+// Appends kIdleMagic to the first `len` bytes; returns the new length.
+template <class Data>
+std::size_t append_idle_magic(Introduction<Data>& introduction, std::size_t len) noexcept {
+  std::memcpy(reinterpret_cast<std::byte*>(&introduction) + len, &kIdleMagic, sizeof kIdleMagic);
+  return len + sizeof kIdleMagic;
+}
+
+}  // namespace
+
+void PeerLinks::read_events() noexcept {
+  polls_ = 0;
+  polled_at_ = Clock::now();
+  alignas(fi_eq_cm_entry) std::byte bytes[kEventBytes];
+  for (int i = 0; i < kMaxEvents; ++i) {
+    uint32_t event = 0;
+    const ssize_t got = fi_eq_read(events_.get(), &event, bytes, sizeof bytes, 0);
+    if (got == -FI_EAVAIL)
+      on_event_error();
+    else if (got >= static_cast<ssize_t>(sizeof(fi_eq_cm_entry)))
+      on_event(event, *reinterpret_cast<const fi_eq_cm_entry*>(bytes),
+               static_cast<std::size_t>(got) - sizeof(fi_eq_cm_entry));
+    else
+      break;
+  }
+  check_deadlines();
+  if (closes_idle()) check_idle();
+  local_.read_mailbox();  // a wakeup that was not awaited must not keep sleepers awake
+}
+
+Channel* PeerLinks::channel_of(const ::fid* fid) noexcept {
+  const auto found = channels_by_fid_.find(fid);
+  return found == channels_by_fid_.end() ? nullptr : found->second;
+}
+
+void PeerLinks::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t data_len) noexcept {
+  if (event == FI_CONNREQ) {
+    on_request(entry.info, entry.data, data_len);
+    return fi_freeinfo(entry.info);
+  }
+  Channel* channel = channel_of(entry.fid);
+  if (channel == nullptr) return;
+  if (event == FI_CONNECTED) return on_connected(*channel, entry.data, data_len);
+  if (event != FI_SHUTDOWN) return;
+  read_final_messages(*channel);
+  if (channel->state == Channel::State::kClosed) return;
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection closed by the peer: %s\n",
+          channel->peer->address.to_string().c_str());
+  end_channel(*channel, LinkEvent::kEnded, FI_ECONNRESET);
+}
+
+// The connection has ended: packets and notices that the peer sent before are still handled.
+void PeerLinks::read_final_messages(Channel& channel) noexcept {
+  completions_.drain();
+  local_.read_final_messages(channel);
+}
+
+void PeerLinks::on_event_error() noexcept {
+  fi_eq_err_entry error{};
+  if (fi_eq_readerr(events_.get(), &error, 0) <= 0) return;
+  Channel* channel = channel_of(error.fid);
+  if (channel == nullptr) return;
+  const std::string peer = channel->peer->address.to_string();
+  RejectData rejection;
+  if (channel->state == Channel::State::kConnecting && error.err_data_size >= sizeof rejection) {
+    std::memcpy(&rejection, error.err_data, sizeof rejection);
+    if (rejection.version == kCmVersion && rejection.reason == Reason::kAlready) {
+      FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s reports that its request crossed ours, which gives way\n", peer.c_str());
+      return end_channel(*channel, LinkEvent::kRejected, FI_EALREADY);
+    }
+  }
+  char text[256];
+  fi_eq_strerror(events_.get(), error.prov_errno, error.err_data, text, sizeof text);
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection with %s: %s\n", peer.c_str(), text);
+  read_final_messages(*channel);
+  if (channel->state != Channel::State::kClosed) end_channel(*channel, LinkEvent::kEnded, error.err, text);
+}
+
+void PeerLinks::on_connected(Channel& channel, const void* data, std::size_t len) noexcept {
+  if (channel.state == Channel::State::kConnecting) {
+    AcceptData accepted;
+    if (len < sizeof accepted) return protocol_error(channel, "an acceptance without private data");
+    std::memcpy(&accepted, data, sizeof accepted);
+    channel.remote_id = accepted.id;
+    channel.peer->process = process_of(accepted.id);
+    if (const auto offer = direct_offer(data, len, sizeof accepted)) local_.accept(channel, *offer);
+    if (closes_idle() && has_idle_magic(data, len, sizeof accepted))
+      channel.idle_close.allow(idle_timeout_, Clock::now());
+  }
+  channel.state = Channel::State::kOpen;
+  if (channel.has_retries()) services_.retry_later(channel);
+  if (!channel.loopback) step(*channel.peer, LinkEvent::kOpened);
+}
+
+// ---- Requests ----
+
+// The outcome is an event.
+Status PeerLinks::connect(Peer& peer) noexcept {
+  const rdm::LinkStep step = rdm::next(link_of(peer), LinkEvent::kOperation);
+  if ((step.actions & rdm::kLinkConnect) == 0) return {};
+  peer.retry_at = Deadline();
+  InfoPtr info(duplicate_info(&lower_info_));
+  if (info == nullptr) return Status(-FI_ENOMEM);
+  Address from = own_;
+  from.set_port(0);
+  if (info->src_addr != nullptr && info->src_addrlen >= from.size())
+    std::memcpy(info->src_addr, from.data(), from.size());
+  Channel* channel = open_channel(peer, info.get());
+  if (channel == nullptr) return Status(-FI_ENOMEM);
+  Introduction<ConnectData> request;
+  request.data.port = own_.port();
+  request.data.eager_limit = static_cast<uint32_t>(services_.eager_limit);
+  request.data.receive_size = kReceivesPerChannel;
+  request.data.id = number_for(*channel);
+  std::size_t len = sizeof request.data + local_.offer(*channel, request.offer);
+  if (closes_idle()) len = append_idle_magic(request, len);
+  if (const int error = fi_connect(channel->ep, peer.address.data(), &request, len); error != 0) {
+    close_channel(*channel, -error);
+    return Status(error);
+  }
+  peer.channel = channel;
+  peer.link = step.state;
+  start_deadline(peer);
+  services_.engine.wake_sleepers();
+  return {};
+}
+
+void PeerLinks::reject(const fi_info& info, Reason reason) noexcept {
+  RejectData data;
+  data.reason = reason;
+  fi_reject(listener_.get(), info.handle, &data, sizeof data);
+}
+
+void PeerLinks::on_request(fi_info* info, const void* data, std::size_t len) noexcept {
+  ConnectData request;
+  auto from = Address::from(info->dest_addr, info->dest_addrlen);
+  const bool understood = from && len >= sizeof request;
+  if (understood) std::memcpy(&request, data, sizeof request);
+  if (!understood || request.version != kCmVersion || request.byte_order != kByteOrder ||
+      request.control_version != kControlVersion || request.op_version != kOpVersion ||
+      request.eager_limit != services_.eager_limit) {
+    FI_WARN(&provider(), FI_LOG_EP_CTRL,
+            "connection request rejected: its version or its FI_OFI_RXM_BUFFER_SIZE differs\n");
+    return reject(*info, Reason::kRefused);
+  }
+  from->set_port(request.port);
+  Peer* peer = services_.peers.at(*from);
+  if (peer == nullptr) return reject(*info, Reason::kRefused);
+  Address own = own_;
+  if (own.is_any())
+    if (auto local = Address::from(info->src_addr, info->src_addrlen)) {
+      own = *local;
+      own.set_port(own_.port());
+    }
+  const std::uint32_t process = process_of(request.id);
+  const rdm::LinkStep step = rdm::next(link_of(*peer), *from == own ? LinkEvent::kOwnRequest : LinkEvent::kRequest,
+                                       {.from_greater = own < *from,
+                                        .restarted = peer->process != 0 && peer->process != process,
+                                        .duplicate = peer->loopback != nullptr});
+  const bool rejects = (step.actions & rdm::kLinkReject) != 0;
+  if (step.crossed)
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", from->to_string().c_str(),
+            rejects ? "stays" : "gives way");
+  if (rejects) return reject(*info, Reason::kAlready);
+  if ((step.actions & rdm::kLinkClose) != 0) close_channel(*peer->channel, step.error);
+  peer->link = step.state;
+  const bool loopback = (step.actions & rdm::kLinkAcceptLoopback) != 0;
+  if (!loopback) peer->process = process;
+  const Terms terms{.remote_id = request.id & 0xffff'ffff,
+                    .loopback = loopback,
+                    .closes_idle = !loopback && closes_idle() && has_idle_magic(data, len, sizeof request),
+                    .offer = direct_offer(data, len, sizeof request)};
+  if (!accept(*peer, info, terms) && !loopback) this->step(*peer, LinkEvent::kAbandoned);
+}
+
+// False: the request was rejected, or the connection is closed.
+bool PeerLinks::accept(Peer& peer, fi_info* info, const Terms& terms) noexcept {
+  Channel* channel = open_channel(peer, info);
+  if (channel == nullptr) return false;
+  channel->state = Channel::State::kAccepting;
+  channel->remote_id = terms.remote_id;
+  channel->loopback = terms.loopback;
+  Introduction<AcceptData> answer;
+  answer.data.id = number_for(*channel);
+  answer.data.receive_size = kReceivesPerChannel;
+  std::size_t len = sizeof answer.data;
+  if (terms.offer) {
+    len += local_.offer(*channel, answer.offer);
+    local_.accept(*channel, *terms.offer);
+  }
+  if (terms.closes_idle) {
+    len = append_idle_magic(answer, len);
+    channel->idle_close.allow(idle_timeout_, Clock::now());
+  }
+  if (const int error = fi_accept(channel->ep, &answer, len); error != 0) {
+    close_channel(*channel, -error);
+    return false;
+  }
+  (terms.loopback ? peer.loopback : peer.channel) = channel;
+  if (terms.loopback) return true;
+  peer.retry_at = Deadline();
+  start_deadline(peer);
+  return true;
+}
+
+}  // namespace weft::rxm

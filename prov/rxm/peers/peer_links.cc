@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Links to peers, their deadlines, and the lives of connections; see peer_links.h.
+#include "rxm/peers/peer_links.h"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "objects/connect_failure.h"
+#include "rxm/logging.h"
+
+namespace weft::rxm {
+
+using rdm::LinkEvent;
+using rdm::LinkState;
+
+namespace {
+
+// The phase in which the deadline expired; null: the peer has rejected our request.
+const char* phase_name(const Channel* channel) noexcept {
+  if (channel == nullptr) return "waiting for a request of the peer's own";
+  return channel->state == Channel::State::kAccepting ? "accepting the peer's request" : "connecting";
+}
+
+}  // namespace
+
+PeerLinks::PeerLinks(EndpointServices& services, fi_info& lower, Packets& packets, PostedBuffers& posted,
+                     Sender& sender, Rendezvous& rendezvous, Receiver& receiver, LocalHost& local,
+                     Completions& completions) noexcept
+    : services_(services),
+      packets_(packets),
+      posted_(posted),
+      sender_(sender),
+      rendezvous_(rendezvous),
+      receiver_(receiver),
+      local_(local),
+      completions_(completions),
+      lower_info_(lower),
+      connect_timeout_ms_(services.domain.fabric().parameters.connect_timeout_ms),
+      idle_timeout_(std::chrono::milliseconds(services.domain.fabric().parameters.idle_timeout_ms)) {}
+
+Status PeerLinks::open() noexcept {
+  fid_fabric* const fabric = services_.domain.fabric().lower();
+  fi_eq_attr eq_attr{};
+  eq_attr.wait_obj = FI_WAIT_FD;
+  fid_eq* eq = nullptr;
+  if (const int error = fi_eq_open(fabric, &eq_attr, &eq, nullptr); error != 0) return Status(error);
+  events_.reset(eq);
+  fid_pep* pep = nullptr;
+  if (const int error = fi_passive_ep(fabric, &lower_info_, &pep, nullptr); error != 0) return Status(error);
+  listener_.reset(pep);
+  if (const int error = fi_pep_bind(pep, &eq->fid, 0); error != 0) return Status(error);
+  std::size_t private_data = 0, size = sizeof private_data;
+  const int error = fi_getopt(&pep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &private_data, &size);
+  return error == 0 && private_data < sizeof(ConnectData) ? Status(-FI_ENOSYS) : Status();
+}
+
+Status PeerLinks::listen() noexcept {
+  if (const int error = fi_listen(listener_.get()); error != 0) return Status(error);
+  return read_own_name();
+}
+
+Status PeerLinks::read_own_name() noexcept {
+  sockaddr_storage name{};
+  std::size_t len = sizeof name;
+  if (const int error = fi_getname(&listener_->fid, &name, &len); error != 0) return Status(error);
+  const auto own = Address::from(&name, len);
+  if (!own) return own.error();
+  own_ = *own;
+  return {};
+}
+
+// ---- Links ----
+
+LinkState PeerLinks::link_of(const Peer& peer) noexcept {
+  return peer.link < LinkState::kOpen ? peer.link : rdm::open_link(peer.channel->idle_close);
+}
+
+// Executes what rdm/peer_link.h decides. `error` and `sentence`: of operations that fail by it.
+void PeerLinks::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
+  const rdm::LinkStep step = rdm::next(link_of(peer), event);
+  if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
+  peer.link = step.state;
+  if ((step.actions & rdm::kLinkRetryLater) != 0) peer.retry_at = Deadline(Clock::now() + kCrossedRequestTimeout);
+  if ((step.actions & rdm::kLinkFlush) != 0) {
+    stop_timers(peer);
+    sender_.flush(peer);
+  }
+  if ((step.actions & rdm::kLinkFail) != 0) fail_waiting(peer, error, sentence);
+  if ((step.actions & rdm::kLinkReconnect) != 0) peer.waiting.empty() ? stop_timers(peer) : connect_or_fail(peer);
+}
+
+void PeerLinks::connect_or_fail(Peer& peer) noexcept {
+  const Status status = connect(peer);
+  if (status.ok()) return;
+  fail_waiting(peer, status.error(),
+               connect_failure(status.error(), nullptr, "opening a connection", own_, peer.address, {}));
+}
+
+void PeerLinks::fail_waiting(Peer& peer, int error, std::string_view sentence) noexcept {
+  stop_timers(peer);
+  sender_.fail_waiting(peer, error, sentence);
+}
+
+// Unless it runs already.
+void PeerLinks::start_deadline(Peer& peer) noexcept {
+  if (connecting_.linked(peer)) return;
+  peer.deadline = Deadline::in_ms(connect_timeout_ms_);
+  connecting_.push_back(peer);
+}
+
+void PeerLinks::stop_timers(Peer& peer) noexcept {
+  connecting_.unlink(peer);
+  peer.deadline = peer.retry_at = Deadline();
+}
+
+Deadline PeerLinks::next_deadline() noexcept {
+  Deadline next = idle_check_;
+  for (Peer& peer : connecting_) next = std::min({next, peer.deadline, peer.retry_at});
+  return next;
+}
+
+void PeerLinks::check_deadlines() noexcept {
+  connecting_.for_each([this](Peer& peer) {
+    if (peer.deadline.expired()) {
+      const std::string sentence =
+          connect_failure(FI_ETIMEDOUT, nullptr, phase_name(peer.channel), own_, peer.address,
+                          Clock::now() - peer.deadline.time() + std::chrono::milliseconds(connect_timeout_ms_));
+      FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", sentence.c_str());
+      step(peer, LinkEvent::kDeadline, FI_ETIMEDOUT, sentence);
+    } else if (peer.retry_at.expired()) {
+      step(peer, LinkEvent::kRetry);
+    }
+  });
+}
+
+// ---- Connections ----
+
+// Opens and binds the lower endpoint of a connection, or returns an error. The caller releases a partial one.
+int PeerLinks::open_endpoint(Channel& channel, fi_info* info) noexcept {
+  fid_ep* const shared = posted_.shared();
+  if (shared != nullptr) info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+  if (const int error = fi_endpoint(services_.domain.lower(), info, &channel.ep, nullptr); error != 0) {
+    channel.ep = nullptr;
+    if (info->handle != nullptr) reject(*info, Reason::kRefused);
+    return error;
+  }
+  const auto& reads = services_.remote_reads;
+  const auto& writes = services_.remote_writes;
+  int error = fi_ep_bind(channel.ep, &events_->fid, 0);
+  if (error == 0) error = fi_ep_bind(channel.ep, &completions_.queue()->fid, FI_TRANSMIT | FI_RECV);
+  if (error == 0 && reads != nullptr) error = fi_ep_bind(channel.ep, reads->all(), FI_REMOTE_READ);
+  if (error == 0 && writes != nullptr) error = fi_ep_bind(channel.ep, writes->all(), FI_REMOTE_WRITE);
+  if (error == 0 && shared != nullptr) error = fi_ep_bind(channel.ep, &shared->fid, 0);
+  if (error == 0) error = fi_enable(channel.ep);
+  if (error == 0 && shared != nullptr && !posted_.assign_number(channel)) error = -FI_ENOMEM;
+  if (error != 0) return error;
+  try {
+    channels_by_fid_[&channel.ep->fid] = &channel;
+  } catch (const std::bad_alloc&) {
+    return -FI_ENOMEM;
+  }
+  return 0;
+}
+
+// nullptr when the lower provider cannot, or memory runs out; a request that `info` names is then rejected. The caller
+// connects or accepts.
+Channel* PeerLinks::open_channel(Peer& peer, fi_info* info) noexcept {
+  std::unique_ptr<Channel> channel(new (std::nothrow) Channel);
+  if (channel == nullptr && info->handle != nullptr) reject(*info, Reason::kRefused);
+  const int error = channel != nullptr ? open_endpoint(*channel, info) : -FI_ENOMEM;
+  if (error != 0) {
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "cannot open an endpoint for a connection: %s\n", fi_strerror(-error));
+    if (channel == nullptr) return nullptr;
+    if (channel->ep != nullptr) fi_close(&channel->ep->fid);
+    posted_.on_closed(*channel);
+    return nullptr;
+  }
+  channel->peer = &peer;
+  services_.channels.push_back(*channel);
+  if (!posted_.post_for(*channel)) {
+    close_channel(*channel.release(), FI_ENOMEM);
+    return nullptr;
+  }
+  return channel.release();
+}
+
+// `error` is positive. The caller decides about operations that wait for the peer.
+void PeerLinks::close_channel(Channel& channel, int error) noexcept {
+  if (channel.state == Channel::State::kClosed) return;
+  channel.state = Channel::State::kClosed;
+  services_.channels.unlink(channel);
+  services_.retries.unlink(channel);
+  dying_.push_back(channel);
+  Peer& peer = *channel.peer;
+  if (peer.channel == &channel) {
+    peer.channel = nullptr;
+    peer.link = LinkState::kNone;
+    peer.process = 0;
+  }
+  if (peer.loopback == &channel) peer.loopback = nullptr;
+  channels_by_fid_.erase(&channel.ep->fid);
+  local_.on_closed(channel);
+  fi_close(&std::exchange(channel.ep, nullptr)->fid);  // its operations complete with an error
+  packets_.on_closed(channel);
+  posted_.on_closed(channel);
+  receiver_.on_closed(channel, error);
+  rendezvous_.on_closed(channel, error);
+  sender_.on_closed(channel, error);
+}
+
+void PeerLinks::end_channel(Channel& channel, LinkEvent event, int error, std::string_view sentence) noexcept {
+  Peer& peer = *channel.peer;
+  peer.channel == &channel ? step(peer, event, error, sentence) : close_channel(channel, error);
+}
+
+void PeerLinks::protocol_error(Channel& channel, const char* what) noexcept {
+  if (channel.state == Channel::State::kClosed) return;
+  FI_WARN(&provider(), FI_LOG_EP_DATA, "connection with %s closed: %s\n", channel.peer->address.to_string().c_str(),
+          what);
+  end_channel(channel, LinkEvent::kFailed, EPROTO);
+}
+
+void PeerLinks::abandon(CompletionRoutes& routes) noexcept {
+  services_.peers.for_each([&](Peer& peer) { sender_.cancel_waiting(peer, routes); });
+  services_.channels.for_each([&](Channel& channel) {
+    if (sender_.carries(channel, routes)) end_channel(channel, LinkEvent::kAbandoned, FI_ECANCELED);
+  });
+  completions_.read();
+  for (Channel& channel : dying_) sender_.cancel_unreturned(channel, routes);
+}
+
+void PeerLinks::free_unused() noexcept {
+  dying_.for_each([](Channel& channel) {
+    if (channel.works == 0) delete &channel;
+  });
+}
+
+void PeerLinks::close() noexcept {
+  listener_.reset();
+  services_.peers.for_each([this](Peer& peer) { fail_waiting(peer, FI_ECANCELED); });
+  while (!services_.channels.empty()) close_channel(services_.channels.front(), FI_ECANCELED);
+}
+
+void PeerLinks::close_unreturned() noexcept {
+  while (!dying_.empty()) {
+    Channel& channel = dying_.pop_front();
+    sender_.abandon_unreturned(channel);
+    rendezvous_.abandon_unreturned(channel);
+    delete &channel;
+  }
+  events_.reset();
+}
+
+}  // namespace weft::rxm

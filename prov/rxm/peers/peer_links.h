@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Peers and connections to them: opened for the first operation, accepted when the peer connects first; fi_cm(3).
+// rdm/peer_link.h decides about requests that cross, restarted peers and the ends of connections (peer_links.cc,
+// connections.cc). Idle connections are closed, and opened again by the next operation; rdm/idle_close.h
+// (idle_connections.cc).
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_eq.h>
+
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "rxm/messages/completions.h"
+
+namespace weft::rxm {
+
+// Owner: the endpoint. The engine's mutex guards it.
+class PeerLinks final : public LinkControl {
+ public:
+  PeerLinks(EndpointServices& services, fi_info& lower, Packets& packets, PostedBuffers& posted, Sender& sender,
+            Rendezvous& rendezvous, Receiver& receiver, LocalHost& local, Completions& completions) noexcept;
+
+  // Opens a listener at once, because applications exchange names before they enable the endpoint.
+  Status open() noexcept;
+  Status listen() noexcept;
+  Status read_own_name() noexcept;
+  const Address& own() const noexcept { return own_; }
+  fid_pep* listener() const noexcept { return listener_.get(); }
+  fid_eq* events() const noexcept { return events_.get(); }
+
+  // Reads connection events, if some are expected or a while has passed. `idle`: progress found nothing else.
+  void progress(bool idle) noexcept {
+    const bool expected = !connecting_.empty() || ++polls_ >= kCmPolls;
+    if (expected || (idle && Clock::now() - polled_at_ >= kCmInterval)) read_events();
+  }
+  Deadline next_deadline() noexcept;
+  // Frees the connections whose operations the lower provider has returned.
+  void reap() noexcept {
+    if (!dying_.empty()) free_unused();
+  }
+  // A context closes: the application may free the memory of its operations, so connections that carry one are closed.
+  void abandon(CompletionRoutes& routes) noexcept;
+  // The endpoint closes.
+  void close() noexcept;
+  void close_unreturned() noexcept;
+
+  // LinkControl.
+  Status connect(Peer& peer) noexcept override;
+  void protocol_error(Channel& channel, const char* what) noexcept override;
+  void on_idle_close(Channel& channel, std::uint64_t message) noexcept override;
+
+ private:
+  // The terms of a request that is accepted.
+  struct Terms {
+    std::uint64_t remote_id;
+    bool loopback;
+    bool closes_idle;  // both ends close idle connections
+    std::optional<DirectOffer> offer;
+  };
+
+  static rdm::LinkState link_of(const Peer& peer) noexcept;
+  void step(Peer& peer, rdm::LinkEvent event, int error = 0, std::string_view sentence = {}) noexcept;
+  void connect_or_fail(Peer& peer) noexcept;
+  void start_deadline(Peer& peer) noexcept;
+  void stop_timers(Peer& peer) noexcept;
+  void fail_waiting(Peer& peer, int error, std::string_view sentence = {}) noexcept;
+  void check_deadlines() noexcept;
+
+  Channel* open_channel(Peer& peer, fi_info* info) noexcept;
+  int open_endpoint(Channel& channel, fi_info* info) noexcept;
+  void close_channel(Channel& channel, int error) noexcept;
+  void free_unused() noexcept;
+  void end_channel(Channel& channel, rdm::LinkEvent event, int error, std::string_view sentence = {}) noexcept;
+
+  void read_events() noexcept;
+  void on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t data_len) noexcept;
+  void on_event_error() noexcept;
+  void read_final_messages(Channel& channel) noexcept;
+  void on_connected(Channel& channel, const void* data, std::size_t len) noexcept;
+  void on_request(fi_info* info, const void* data, std::size_t len) noexcept;
+  void reject(const fi_info& info, Reason reason) noexcept;
+  bool accept(Peer& peer, fi_info* info, const Terms& terms) noexcept;
+  Channel* channel_of(const ::fid* fid) noexcept;
+
+  bool closes_idle() const noexcept { return idle_timeout_ != Clock::duration::zero(); }
+  void check_idle() noexcept;
+
+  EndpointServices& services_;
+  Packets& packets_;
+  PostedBuffers& posted_;
+  Sender& sender_;
+  Rendezvous& rendezvous_;
+  Receiver& receiver_;
+  LocalHost& local_;
+  Completions& completions_;
+  fi_info& lower_info_;
+  const int connect_timeout_ms_;
+  const Clock::duration idle_timeout_;  // zero: idle connections stay open
+  Address own_;
+  Lower<fid_eq> events_;
+  Lower<fid_pep> listener_;
+  std::unordered_map<const ::fid*, Channel*> channels_by_fid_;
+  List<Peer> connecting_;  // peers without an open connection, for deadlines
+  List<Channel> dying_;
+  unsigned polls_ = 0;
+  Clock::time_point polled_at_{};
+  Deadline idle_check_;
+};
+
+}  // namespace weft::rxm

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Connected endpoints (FI_EP_MSG): creation, bindings and options of fi_endpoint(3), connections of fi_cm(3). Transfers
+// are TransferEndpoint's. cm_state.h decides the transitions; this class carries out their actions.
+//
+// Owner: its C handle. The mutex of the domain's engine guards everything.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include <memory>
+
+#include "objects/address.h"
+#include "objects/connected_endpoint.h"
+#include "tcp/connection/cm_message.h"
+#include "tcp/connection/connect_request.h"
+#include "tcp/connection/handshake.h"
+#include "tcp/connection/shared_receive.h"
+#include "tcp/connection/transfer_endpoint.h"
+#include "tcp/domain.h"
+
+namespace weft::tcp {
+
+// Types that ConnectedEndpoint is built from.
+struct ConnectedTypes {
+  using TransferEndpoint = tcp::TransferEndpoint;
+  using Domain = tcp::Domain;
+  using Address = weft::Address;
+  using ConnectRequest = tcp::ConnectRequest;
+  using Engine = tcp::Engine;
+  using CompletionQueue = tcp::CompletionQueue;
+  using Counter = tcp::Counter;
+  using SharedReceive = tcp::SharedReceive;
+  static constexpr bool kSharesTransmits = true;
+  static constexpr std::size_t kCmDataSize = tcp::kCmDataSize;
+};
+
+class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
+ public:
+  // info->handle may name a connection request, or a passive endpoint whose address is inherited; -FI_EINVAL for
+  // others.
+  static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
+
+  // Slots of fi_ops, beside those of ConnectedEndpoint.
+  int close();
+
+  // Slots of fi_ops_cm, beside those of ConnectedEndpoint.
+  int setname(void* name, size_t len);
+  int getname(void* name, size_t* len);
+  int connect(const void* peer, const void* data, size_t len);
+  int accept(const void* data, size_t len);
+  int shutdown(uint64_t flags);
+
+  void on_stream_end(int error) noexcept override;
+
+ private:
+  friend ConnectedEndpoint;
+
+  // Leads from the handshake's watch to the endpoint.
+  struct OwnHandshake : Handshake {
+    OwnHandshake(Endpoint& owner, UniqueFd opened) noexcept;
+    Endpoint& endpoint;
+  };
+
+  Endpoint(Domain& domain, const fi_info& info, const Address& local, void* context);
+  ~Endpoint() override = default;
+
+  // endpoint_connection.cc
+  void enter(CmEvent event, EqError* failure = nullptr) noexcept;
+  Result<UniqueFd> open_active_socket(const Address& peer) noexcept;
+  void proceed() noexcept;
+  void send_message() noexcept;
+  void settle(Handshake::Step step) noexcept;
+  void on_answer() noexcept;
+  void start_transfers(bool answered) noexcept;
+  void fail(int error, const char* why) noexcept;
+  EqError describe(int error, const char* why) const noexcept;
+  void on_rejected() noexcept;
+
+  bool swap_bytes_ = false;
+  bool starting_ = false;
+  bool ended_early_ = false;  // the stream ended while it was being started
+  int socket_ = -1;           // the stream's, for names; not owned
+  UniqueFd bound_;            // bound to local_ until connect()
+  std::unique_ptr<OwnHandshake> handshake_;
+};
+
+}  // namespace weft::tcp

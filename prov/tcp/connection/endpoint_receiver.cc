@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The receiving half of a connected endpoint; see endpoint_receiver.h.
+#include "tcp/connection/endpoint_receiver.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace weft::tcp {
+
+// ---- Messages that arrive ----
+
+bool EndpointReceiver::take_whole(bool tagged, std::uint64_t tag, std::span<const std::byte> payload) noexcept {
+  const messages::Envelope envelope{.tag = tag, .len = payload.size(), .tagged = tagged, .ignores_tag = ignores_tags()};
+  return queue_->deliver(payload, envelope, routes);
+}
+
+messages::Envelope EndpointReceiver::envelope_of(const DataHeader& header) const noexcept {
+  return {.tag = header.tag,
+          .data = header.cq_data,
+          .len = header.payload,
+          .tagged = header.op == Op::kTagged,
+          .has_data = header.has_cq_data(),
+          .ignores_tag = ignores_tags()};
+}
+
+std::optional<MessageSink::Destination> EndpointReceiver::begin(const DataHeader& header) noexcept {
+  if (header.op == Op::kAnnounced) {
+    on_control(header);
+    return {};
+  }
+  delivery_ = queue_->match(envelope_of(header));
+  if (!delivery_) return begin_unexpected(header);
+  return Destination{delivery_.iov(), header.wants_ack()};
+}
+
+std::optional<MessageSink::Destination> EndpointReceiver::begin_unexpected(const DataHeader& header) noexcept {
+  std::unique_ptr<Unexpected> message;
+  const messages::Envelope envelope = envelope_of(header);
+  if (queue_->may_keep(envelope.matches_by_tag(), envelope.len)) {
+    message.reset(new (std::nothrow) Unexpected);
+    if (message) message->payload.reset(new (std::nothrow) std::byte[envelope.len]);
+  }
+  if (!message || !message->payload) {
+    queue_->block(*this);
+    return {};
+  }
+  message->envelope = envelope;
+  message->place = {message->payload.get(), envelope.len};
+  message->wants_ack = header.wants_ack();
+  if (message->wants_ack) message->ack_sequence = stream_.reserve_ack();
+  unexpected_ = message.release();
+  queue_->keep(*unexpected_, *this, routes);  // cannot fail: a TagList allocates nothing
+  return Destination{{&unexpected_->place, 1}};
+}
+
+void EndpointReceiver::finish(const DataHeader& header) noexcept {
+  if (unexpected_ == nullptr) return queue_->complete(std::exchange(delivery_, {}), envelope_of(header), routes);
+  Unexpected& message = *std::exchange(unexpected_, nullptr);
+  message.complete = true;
+  if (message.taken) end_message(message);
+}
+
+void EndpointReceiver::on_control(const DataHeader&) noexcept {
+  stream_.protocol_error("message of the reliable-datagram protocol");
+}
+
+// The partly received message is lost; complete unexpected messages can be received for a while.
+void EndpointReceiver::abandon(int error, int native) noexcept {
+  ListHook<BlockedTag>::unlink();
+  if (const messages::Delivery delivery = std::exchange(delivery_, {})) fail(delivery, error, native);
+  if (unexpected_ == nullptr) return;
+  Unexpected& partial = *std::exchange(unexpected_, nullptr);
+  if (partial.taken)
+    queue_->on_removed(partial);
+  else
+    queue_->drop(partial);
+  if (partial.taker) fail(partial.taker, error, native);
+  delete &partial;
+}
+
+// The completion describes the receive, because only a part of the message is known.
+void EndpointReceiver::fail(const messages::Delivery& delivery, int error, int native) noexcept {
+  const auto& receive = static_cast<const Receive&>(delivery.receive());
+  queue_->fail(delivery, {.tag = receive.tag(), .tagged = receive.tagged}, error, native, routes);
+}
+
+// ---- Unexpected messages that leave the queue ----
+
+void EndpointReceiver::take(messages::UnexpectedMessage& taken, const messages::Delivery& delivery) noexcept {
+  auto& message = static_cast<Unexpected&>(taken);
+  message.taken = true;
+  message.taker = delivery;
+  if (message.complete) end_message(message);
+}
+
+void EndpointReceiver::discard(messages::UnexpectedMessage& message) noexcept {
+  take(message, {});
+}
+
+// The message is complete, and was taken or discarded.
+void EndpointReceiver::end_message(Unexpected& message) noexcept {
+  if (const messages::Delivery& delivery = message.taker) {
+    scatter(delivery.iov(), 0, message.payload.get(), std::min(message.envelope.len, delivery.capacity()));
+    queue_->complete(delivery, message.envelope, routes);
+  }
+  if (message.wants_ack) stream_.acknowledge(message.ack_sequence);
+  queue_->on_removed(message);
+  delete &message;
+  // A draining stream ends when its last unexpected message is taken.
+  if (stream_.draining() && drained()) stream_.finish_end();
+}
+
+// ---- The end ----
+
+void EndpointReceiver::end_receives(int native) noexcept {
+  queue_->discard_all(this);
+  if (queue_ == &own_receives_) queue_->cancel_all(routes, native);
+}
+
+}  // namespace weft::tcp

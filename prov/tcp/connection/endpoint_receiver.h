@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The receiving half of a connected endpoint: gives the messages of its stream to posted receives, its own or a shared
+// context's, and stores unexpected ones; fi_msg(3), fi_tagged(3). The engine's mutex guards everything.
+#pragma once
+
+#include "objects/completion_routes.h"
+#include "tcp/connection/receive_queue.h"
+#include "tcp/stream/message_sink.h"
+#include "tcp/stream/stream.h"
+#include "tcp/transfer_pools.h"
+
+namespace weft::tcp {
+
+class EndpointReceiver : public MessageSink, public messages::Protocol, public ListHook<BlockedTag> {
+ public:
+  void resume() noexcept { stream_.resume(); }
+
+  CompletionRoutes routes;
+
+ protected:
+  EndpointReceiver(std::uint64_t caps, std::size_t queue_size, Engine& engine, MemoryRegions& regions,
+                   TransferPools& pools) noexcept
+      : caps_(caps),
+        own_receives_(pools.receives, queue_size),
+        stream_(*this, routes, engine, regions, pools.transmits) {}
+  ~EndpointReceiver() = default;
+
+  // Drops the stream's messages and, unless they are a shared context's, cancels the posted receives.
+  void end_receives(int native) noexcept;
+
+  const std::uint64_t caps_;
+  ReceiveQueue own_receives_;
+  ReceiveQueue* queue_ = &own_receives_;
+  Stream stream_;
+
+ private:
+  // MessageSink.
+  bool take_whole(bool tagged, std::uint64_t tag, std::span<const std::byte> payload) noexcept override;
+  std::optional<Destination> begin(const DataHeader& header) noexcept override;
+  void finish(const DataHeader& header) noexcept override;
+  void on_control(const DataHeader& header) noexcept override;
+  void abandon(int error, int native) noexcept override;
+  bool drained() noexcept override { return !queue_->keeps_from(*this); }
+  int interrupted_error() const noexcept override { return FI_ECANCELED; }
+
+  // messages::Protocol.
+  void take(messages::UnexpectedMessage& message, const messages::Delivery& delivery) noexcept override;
+  void discard(messages::UnexpectedMessage& message) noexcept override;
+
+  // An endpoint without FI_TAGGED matches tagged messages like untagged ones, in order with them: other implementations
+  // do the same, and layers above rely on it.
+  bool ignores_tags() const noexcept { return caps_ != 0 && (caps_ & FI_TAGGED) == 0; }
+  messages::Envelope envelope_of(const DataHeader& header) const noexcept;
+  std::optional<Destination> begin_unexpected(const DataHeader& header) noexcept;
+  void fail(const messages::Delivery& delivery, int error, int native) noexcept;
+  void end_message(Unexpected& message) noexcept;
+
+  // The arriving message: for a receive, or unexpected.
+  messages::Delivery delivery_;
+  Unexpected* unexpected_ = nullptr;
+};
+
+}  // namespace weft::tcp

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The active side of a connection that is being established: connects, sends one message, receives the answer;
+// fi_cm(3). The accepting side sends its answer the same way. It exists only during the handshake: an idle endpoint
+// stays small.
+//
+// Owner: the endpoint or channel that connects; the stream's watch replaces this one. The engine's mutex guards it.
+#pragma once
+
+#include "base/unique_fd.h"
+#include "objects/address.h"
+#include "tcp/connection/cm_message.h"
+#include "tcp/engine.h"
+#include "tcp/parameters.h"
+
+namespace weft::tcp {
+
+class Handshake : public Watch {
+ public:
+  // Result of a step. kWaiting: `ready` is called when the step can continue, `expired` when the time is over.
+  enum class Step { kWaiting, kConnected, kSent, kAnswered, kFailed };
+
+  // `timeout_ms`: for the whole handshake; 0: none.
+  Handshake(Watch::Handler ready, Watch::Handler expired, Engine& engine, UniqueFd opened, const Parameters& parameters,
+            int timeout_ms) noexcept;
+  ~Handshake() { engine_.unwatch(*this); }
+  Handshake(const Handshake&) = delete;
+  Handshake& operator=(const Handshake&) = delete;
+
+  // Until kConnected; sends the beginning of the message with it.
+  Step dial(const Address& peer) noexcept;
+  // Until kSent.
+  Step send_message() noexcept;
+  // Once the message is sent, and then receive_answer() until kAnswered: `message` has the answer.
+  Step await_answer() noexcept;
+  Step receive_answer() noexcept;
+
+  UniqueFd socket;
+  const Clock::time_point started_at;
+  CmMessage message;
+  // After kFailed: a positive errno, and an explaining sentence or null.
+  int error = 0;
+  const char* why = nullptr;
+
+ private:
+  Step wait(bool for_answer) noexcept;
+  Step failed(int what, const char* sentence = nullptr) noexcept;
+
+  Engine& engine_;
+  const Parameters& parameters_;
+  const int timeout_ms_;
+  bool dialled_ = false;
+};
+
+}  // namespace weft::tcp

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A listening socket; see listener.h.
+#include "tcp/connection/listener.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <rdma/providers/fi_log.h>
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "tcp/logging.h"
+#include "tcp/names.h"
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMaxHalfOpen = 1024;  // connections that have not sent their request
+constexpr Clock::duration kGrace = 1s;      // at that limit, connections silent for longer are dropped
+constexpr Clock::duration kDefaultRequestTimeout = 30s;
+constexpr Clock::duration kRetryAccept = 100ms;  // when the process is out of descriptors or memory
+
+// Errors of one connection, which is closed already.
+bool concerns_one_connection(int error) noexcept {
+  switch (error) {
+    case ECONNABORTED:
+    case EPROTO:
+    case EPERM:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENOPROTOOPT:
+    case EOPNOTSUPP:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Listener::Listener(Engine& engine, UniqueFd socket, const Address& local, const Parameters& parameters,
+                   int backlog) noexcept
+    : Watch([](Watch& watch) noexcept { static_cast<Listener&>(watch).accept_connections(); },
+            [](Watch& watch) noexcept { static_cast<Listener&>(watch).accept_connections(); }),
+      local_(local),
+      engine_(engine),
+      socket_(std::move(socket)),
+      request_timeout_(parameters.connect_timeout_ms != 0 ? std::chrono::milliseconds(parameters.connect_timeout_ms)
+                                                          : kDefaultRequestTimeout),
+      backlog_(static_cast<std::size_t>(backlog)) {}
+
+Status Listener::start() noexcept {
+  // The kernel reports a connection only when its request has arrived too.
+  const auto timeout_s = std::chrono::ceil<std::chrono::seconds>(request_timeout_).count();
+  net::set_option(socket_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, static_cast<int>(timeout_s));
+  if (int result = net::listen(socket_.get(), static_cast<int>(backlog_)); result < 0) return Status(result);
+  return engine_.watch(*this, socket_.get());
+}
+
+void Listener::set_backlog(int backlog) noexcept {
+  backlog_ = static_cast<std::size_t>(backlog);
+  net::listen(socket_.get(), backlog);
+  engine_.make_ready(*this);
+}
+
+void Listener::close() noexcept {
+  engine_.unwatch(*this);
+  socket_.reset();
+  while (!half_open_.empty()) drop(half_open_.front(), FI_ECANCELED);
+}
+
+void Listener::remove_pending() noexcept {
+  --pending_count_;
+  if (paused_ && socket_) engine_.make_ready(*this);
+}
+
+bool Listener::has_room() noexcept {
+  if (pending_count_ >= backlog_) return false;  // until release()
+  if (half_open_count_ < kMaxHalfOpen && pending_count_ + half_open_count_ < backlog_) return true;
+  ConnectRequest& oldest = half_open_.front();
+  if (net::now() - oldest.arrived_at < kGrace) {
+    engine_.set_deadline(*this, oldest.arrived_at + kGrace);
+    return false;
+  }
+  drop(oldest, FI_ETIMEDOUT);
+  return true;
+}
+
+void Listener::accept_connections() noexcept {
+  paused_ = false;
+  while (socket_) {
+    if (!has_room()) {
+      paused_ = true;
+      return;
+    }
+    if (!std::exchange(readable, false) && !net::acceptable(socket_.get())) return on_quiet();
+    sockaddr_storage name;
+    socklen_t len = sizeof name;
+    const int accepted = net::accept(socket_.get(), reinterpret_cast<sockaddr*>(&name), &len);
+    if (accepted == -EAGAIN) return;
+    if (accepted >= 0) {
+      // Other connections are accepted in the next round: this request is reported first.
+      notified_ = false;
+      admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()));
+      if (notified_) return engine_.make_ready(*this);
+    } else if (!concerns_one_connection(-accepted)) {
+      return pause(-accepted);
+    }
+  }
+}
+
+void Listener::pause(int error) noexcept {
+  FI_WARN_SPARSE(&provider(), FI_LOG_EP_CTRL, "%s cannot accept connections: %s\n", local_.to_string().c_str(),
+                 fi_strerror(error));
+  engine_.set_deadline(*this, net::now() + kRetryAccept);
+}
+
+void Listener::admit(UniqueFd socket, const Address& peer) noexcept {
+  auto* request = new (std::nothrow) ConnectRequest(
+      [](Watch& watch) noexcept {
+        auto& self = static_cast<ConnectRequest&>(watch);
+        self.listener().proceed(self);
+      },
+      [](Watch& watch) noexcept {
+        auto& self = static_cast<ConnectRequest&>(watch);
+        self.listener().drop(self, FI_ETIMEDOUT);
+      },
+      std::move(socket), peer, *this);
+  if (request == nullptr) return;
+  request->arrived_at = net::now();
+  half_open_.push_back(*request);
+  ++half_open_count_;
+  proceed(*request);
+}
+
+// The request mostly arrives together with the connection: then nothing is registered for it.
+void Listener::proceed(ConnectRequest& request) noexcept {
+  const auto whole = request.receive();
+  if (!whole) return drop(request, whole.error().error());
+  if (*whole) {
+    notified_ = true;
+    return on_request(request);
+  }
+  if (request.fd >= 0) return;
+  if (Status status = engine_.watch(request, request.socket()); !status.ok()) return drop(request, status.error());
+  engine_.set_deadline(request, request.arrived_at + request_timeout_);
+}
+
+void Listener::drop(ConnectRequest& request, int error) noexcept {
+  if (error != FI_ECANCELED)
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s dropped the connection from %s, which sent no request: %s\n",
+            local_.to_string().c_str(), request.peer().to_string().c_str(), fi_strerror(error));
+  leave_half_open(request);
+  delete &request;
+}
+
+void Listener::leave_half_open(ConnectRequest& request) noexcept {
+  engine_.unwatch(request);
+  request.ListHook<RequestTag>::unlink();
+  --half_open_count_;
+  if (paused_ && socket_) engine_.make_ready(*this);
+}
+
+EventListener::EventListener(std::unique_ptr<Engine> engine, Fabric& fabric, ::fid* endpoint, EventQueueCore& events,
+                             InfoPtr prototype, UniqueFd socket, const Address& local, int backlog) noexcept
+    : Listener(*engine, std::move(socket), local, fabric.parameters, backlog),
+      own_engine_(std::move(engine)),
+      fabric_(fabric),
+      endpoint_(endpoint),
+      events_(events),
+      prototype_(std::move(prototype)) {}
+
+void EventListener::close() noexcept {
+  Lock lock(engine().mutex());
+  Listener::close();
+  while (!pending_.empty()) {
+    ConnectRequest& request = pending_.pop_front();
+    if (fabric_.requests.remove(&request.abi)) delete &request;  // else another thread is answering it
+  }
+}
+
+void EventListener::release(ConnectRequest& request) noexcept {
+  const std::shared_ptr<EventListener> self = std::move(request.keep_listener);
+  Lock lock(self->engine().mutex());
+  request.ListHook<RequestTag>::unlink();
+  self->remove_pending();
+}
+
+void EventListener::on_quiet() noexcept {
+  if (spare_ == nullptr) spare_.reset(duplicate_info(prototype_.get()));
+}
+
+void EventListener::on_request(ConnectRequest& request) noexcept {
+  // A wildcard listener learns from the socket which of the host's addresses the peer connected to.
+  request.local = local_.is_any() ? name_of(request.socket(), local_) : local_;
+  InfoPtr info = spare_ != nullptr ? std::move(spare_) : InfoPtr(duplicate_info(prototype_.get()));
+  const bool complete = info != nullptr &&
+                        set_address(info->src_addr, info->src_addrlen, request.local.data(), request.local.size()) &&
+                        set_address(info->dest_addr, info->dest_addrlen, request.peer().data(), request.peer().size());
+  if (!complete) return drop(request, FI_ENOMEM);
+  try {
+    fabric_.requests.insert(&request.abi);
+  } catch (const std::bad_alloc&) {
+    return drop(request, FI_ENOMEM);
+  }
+  info->handle = &request.abi;
+  request.keep_listener = shared_from_this();
+  leave_half_open(request);
+  pending_.push_back(request);
+  add_pending();
+  const auto data = request.message().data();
+  events_->post_cm(FI_CONNREQ, endpoint_, info.release(), data.data(), data.size());
+}
+
+}  // namespace weft::tcp

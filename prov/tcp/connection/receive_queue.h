@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Posted receives and unexpected messages of a connected endpoint or of a shared receive context: fi_msg(3),
+// fi_tagged(3). The engine's mutex guards it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/list.h"
+#include "messages/receive_side.h"
+#include "tcp/limits.h"
+
+namespace weft::tcp {
+
+class EndpointReceiver;
+struct BlockedTag;
+
+using Receive = messages::TagList::Receive;
+
+// A message without a receive. Its payload may still be arriving.
+struct Unexpected : messages::UnexpectedMessage {
+  bool complete = false;
+  bool taken = false;  // before it was complete: by `taker`, or discarded if that is empty
+  bool wants_ack = false;
+  std::uint64_t ack_sequence = 0;
+  std::unique_ptr<std::byte[]> payload;
+  iovec place{};  // `payload`, while it arrives
+  messages::Delivery taker;
+};
+
+class ReceiveQueue : public messages::ReceiveSide<messages::TagList> {
+ public:
+  using ReceiveSide::ReceiveSide;
+
+  // Posts a receive, or with FI_PEEK or FI_CLAIM searches the unexpected messages, and resumes blocked streams.
+  // 0; -FI_EAGAIN when the queue is full; -FI_EINVAL. `routes`: for FI_ENOMSG.
+  ssize_t post(const messages::ReceiveRequest& request, CompletionRoutes& routes) noexcept;
+
+  // Whether an unexpected message of `len` bytes may be stored.
+  bool may_keep(bool tagged, std::size_t len) const noexcept;
+  bool keep(Unexpected& message, EndpointReceiver& receiver, CompletionRoutes& routes) noexcept;
+  // The message leaves without a receive: its payload will not arrive.
+  void drop(Unexpected& message) noexcept {
+    ReceiveSide::drop(message);
+    on_removed(message);
+  }
+  // The memory of the message is about to be freed: blocked streams may continue.
+  void on_removed(const Unexpected& message) noexcept;
+  // The receiver's stream cannot continue before something is posted or leaves the queue.
+  void block(EndpointReceiver& receiver) noexcept;
+
+ private:
+  void resume_blocked() noexcept;
+
+  std::size_t kept_bytes_ = 0;
+  List<EndpointReceiver, BlockedTag> blocked_;
+};
+
+}  // namespace weft::tcp

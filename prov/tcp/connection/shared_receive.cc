@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Shared receive contexts; see shared_receive.h.
+#include "tcp/connection/shared_receive.h"
+
+#include <algorithm>
+
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "abi/msg_ops.h"
+#include "abi/tagged_ops.h"
+#include "objects/endpoint_options.h"
+#include "tcp/connection/endpoint_receiver.h"
+#include "tcp/domain.h"
+
+namespace weft::tcp {
+
+const fi_ops* SharedReceive::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<SharedReceive>();
+  return &kOps;
+}
+
+int SharedReceive::open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context) {
+  static constexpr fi_ops_ep kEpOps = make_ep_ops<SharedReceive>();
+  static constexpr fi_ops_msg kMsgOps = make_msg_ops<SharedReceive>();
+  static constexpr fi_ops_tagged kTaggedOps = make_tagged_ops<SharedReceive>();
+  if (srx == nullptr) return -FI_EINVAL;
+  auto* shared = new SharedReceive(domain, attr, context);
+  shared->abi.fid = {FI_CLASS_SRX_CTX, context, slots(*fid_ops())};
+  shared->abi.ops = slots(kEpOps);
+  shared->abi.msg = slots(kMsgOps);
+  shared->abi.tagged = slots(kTaggedOps);
+  *srx = &shared->abi;
+  return 0;
+}
+
+SharedReceive::SharedReceive(Domain& domain, const fi_rx_attr* attr, void*) noexcept
+    : ReceiveCalls(attr),
+      domain_(domain),
+      domain_ref_(domain),
+      queue_(domain.pools().receives, attr != nullptr && attr->size != 0 ? attr->size : kDefaultQueueSize) {}
+
+int SharedReceive::close() {
+  if (in_use()) return -FI_EBUSY;
+  const Ref<Domain> keep = domain_ref_;  // the mutex outlives the lock
+  Lock lock(keep->engine().mutex());     // posted receives return to the domain's pool
+  delete this;
+  return 0;
+}
+
+void SharedReceive::add(EndpointReceiver& endpoint) {
+  endpoints_.push_back(&endpoint);
+}
+
+void SharedReceive::remove(EndpointReceiver& endpoint) noexcept {
+  std::erase(endpoints_, &endpoint);
+}
+
+CompletionRoutes& SharedReceive::routes() noexcept {
+  return endpoints_.empty() ? no_routes_ : endpoints_.front()->routes;
+}
+
+ssize_t SharedReceive::cancel(void* context) noexcept {
+  Lock lock(domain_.engine().mutex());
+  return queue_.cancel(context, routes()) ? 0 : -FI_ENOENT;
+}
+
+int SharedReceive::getopt(int level, int option, void* value, size_t* len) noexcept {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  return report_option(queue_.min_multi_receive, value, len);
+}
+
+int SharedReceive::setopt(int level, int option, const void* value, size_t len) noexcept {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  Lock lock(domain_.engine().mutex());
+  return read_option(value, len, queue_.min_multi_receive);
+}
+
+ssize_t SharedReceive::rx_size_left() noexcept {
+  Lock lock(domain_.engine().mutex());
+  return static_cast<ssize_t>(queue_.room());
+}
+
+ssize_t SharedReceive::post_receive(const messages::ReceiveRequest& request, fi_addr_t) noexcept {
+  if (!request.tagged && (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))) return -FI_EBADFLAGS;
+  if (!valid_buffers(request.iov)) return -FI_EINVAL;
+  Lock lock(domain_.engine().mutex());
+  return queue_.post(request, routes());
+}
+
+}  // namespace weft::tcp

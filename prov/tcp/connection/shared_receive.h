@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A shared receive context: one pool of receive buffers for many endpoints (fi_endpoint(3), fi_srx_context). A
+// message's completion goes to the queue of the endpoint that it came in on.
+#pragma once
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_tagged.h>
+
+#include <vector>
+
+#include "base/ref.h"
+#include "messages/receive_calls.h"
+#include "objects/completion_routes.h"
+#include "tcp/connection/receive_queue.h"
+
+namespace weft::tcp {
+
+class Domain;
+class EndpointReceiver;
+
+// Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. Thread-safe (the engine's mutex).
+class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public RefCounted {
+ public:
+  static int open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context);
+  static const fi_ops* fid_ops() noexcept;
+
+  const Domain& domain() const noexcept { return domain_; }
+  ReceiveQueue& queue() noexcept { return queue_; }
+  // Enabled endpoints, with the engine's mutex held. Completions that belong to no endpoint (cancelled receives,
+  // FI_PEEK without a message) go to the oldest one's queue.
+  void add(EndpointReceiver& endpoint);
+  void remove(EndpointReceiver& endpoint) noexcept;
+
+  // Slots, beside those of ReceiveCalls.
+  int close();
+  ssize_t cancel(void* context) noexcept;
+  int getopt(int level, int option, void* value, size_t* len) noexcept;
+  int setopt(int level, int option, const void* value, size_t len) noexcept;
+  ssize_t rx_size_left() noexcept;
+
+ private:
+  friend ReceiveCalls;
+  SharedReceive(Domain& domain, const fi_rx_attr* attr, void* context) noexcept;
+  ssize_t post_receive(const messages::ReceiveRequest& request, fi_addr_t source) noexcept;
+  CompletionRoutes& routes() noexcept;
+
+  Domain& domain_;
+  const Ref<Domain> domain_ref_;
+  ReceiveQueue queue_;
+  CompletionRoutes no_routes_;
+  std::vector<EndpointReceiver*> endpoints_;
+};
+
+}  // namespace weft::tcp

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Transfers of connected endpoints: requests, bindings, enabling, options and their end; see transfer_endpoint.h.
+#include "tcp/connection/transfer_endpoint.h"
+
+#include <algorithm>
+
+#include "abi/msg_ops.h"
+#include "abi/rma_ops.h"
+#include "abi/tagged_ops.h"
+#include "objects/binding_check.h"
+#include "objects/endpoint_options.h"
+#include "objects/triggers.h"
+#include "tcp/connection/shared_receive.h"
+#include "tcp/domain.h"
+
+namespace weft::tcp {
+namespace {
+
+// One set of tables per state: no calls, receives only, all calls.
+struct Tables {
+  fi_ops_msg msg;
+  fi_ops_tagged tagged;
+  fi_ops_rma rma;
+};
+
+struct Nothing {};
+
+constexpr Tables kClosed = {make_msg_ops<Nothing, FI_EOPBADSTATE>(), make_tagged_ops<Nothing, FI_EOPBADSTATE>(),
+                            make_rma_ops<Nothing, FI_EOPBADSTATE>()};
+constexpr Tables kOpen = {Triggers<TransferEndpoint>::msg(), Triggers<TransferEndpoint>::tagged(),
+                          Triggers<TransferEndpoint>::rma()};
+
+constexpr Tables only_receives() noexcept {
+  Tables tables = kClosed;
+  tables.msg.recv = kOpen.msg.recv;
+  tables.msg.recvv = kOpen.msg.recvv;
+  tables.msg.recvmsg = kOpen.msg.recvmsg;
+  tables.tagged.recv = kOpen.tagged.recv;
+  tables.tagged.recvv = kOpen.tagged.recvv;
+  tables.tagged.recvmsg = kOpen.tagged.recvmsg;
+  return tables;
+}
+constexpr Tables kReceiving = only_receives();
+
+void install(fid_ep& ep, const Tables& tables) noexcept {
+  ep.msg = slots(tables.msg);
+  ep.tagged = slots(tables.tagged);
+  ep.rma = slots(tables.rma);
+}
+
+std::size_t queue_size(std::size_t asked) noexcept {
+  return asked != 0 ? asked : kDefaultQueueSize;
+}
+
+}  // namespace
+
+TransferEndpoint::TransferEndpoint(Domain& domain, const fi_info& info, void* context) noexcept
+    : TransferCalls(info),
+      EndpointReceiver(info.caps, queue_size(info.rx_attr != nullptr ? info.rx_attr->size : 0), domain.engine(),
+                       domain.regions(), domain.pools()),
+      domain_(domain) {
+  abi.fid.fclass = FI_CLASS_EP;
+  abi.fid.context = context;
+  routes.accept_triggers(caps_, domain.engine().deferred());
+  install(abi, kClosed);
+  stream_.set_queue_size(queue_size(info.tx_attr != nullptr ? info.tx_attr->size : 0));
+}
+
+TransferEndpoint::~TransferEndpoint() {
+  Lock lock(engine().mutex());
+  stop(0);
+  if (shared_receive_) shared_receive_->remove(*this);
+}
+
+Engine& TransferEndpoint::engine() noexcept {
+  return domain_.engine();
+}
+
+Status TransferEndpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
+  return bind_route(routes, queue, flags, engine(), enabled_);
+}
+
+Status TransferEndpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
+  return bind_route(routes, counter, flags, engine(), enabled_);
+}
+
+Status TransferEndpoint::bind_shared_receive(SharedReceive& shared, uint64_t flags) noexcept {
+  const Status status = check_binding({.same_domain = &shared.domain() == &domain_,
+                                       .enabled = enabled_,
+                                       .flags = flags,
+                                       .second = static_cast<bool>(shared_receive_)});
+  if (!status.ok()) return status;
+  shared_receive_ = Ref<SharedReceive>(shared);
+  queue_ = &shared.queue();
+  return Status();
+}
+
+Status TransferEndpoint::bind_shared_transmit(SharedTransmit& shared, uint64_t flags) noexcept {
+  const Status status = check_binding({.same_domain = &shared.domain() == &domain_,
+                                       .enabled = enabled_,
+                                       .flags = flags,
+                                       .second = static_cast<bool>(shared_transmit_)});
+  if (!status.ok()) return status;
+  shared_transmit_ = Ref<SharedTransmit>(shared);
+  stream_.set_queue_size(shared.size(stream_.queue_size()));
+  return Status();
+}
+
+Status TransferEndpoint::enable_transfers() noexcept {
+  if (enabled_) return Status();
+  if (Status status = routes.check(caps_); !status.ok()) return status;
+  enabled_ = true;
+  if (shared_receive_) shared_receive_->add(*this);
+  install(abi, kReceiving);
+  return Status();
+}
+
+void TransferEndpoint::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept {
+  started_ = true;
+  install(abi, kOpen);
+  stream_.start(std::move(socket), swap_bytes, handshake);
+}
+
+void TransferEndpoint::enable_keepalive() noexcept {
+  stream_.enable_keepalive(domain_.fabric().parameters.keepalive_s);
+}
+
+void TransferEndpoint::stop(int error) noexcept {
+  stream_.stop(error);
+  end_receives(error);
+}
+
+ssize_t TransferEndpoint::transmit_checked(const messages::TransmitRequest& request) noexcept {
+  constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+  if (!valid_buffers(request.iov) || request.remote.size() > kMaxRmaIov) return -FI_EINVAL;
+  std::size_t remote = 0;
+  for (const fi_rma_iov& range : request.remote) remote += range.len;
+  const std::size_t len = total_length(request.iov);
+  if (!request.remote.empty() && remote != len) return -FI_EINVAL;
+  if (request.flags & kUnsupportedLevels) return -FI_EBADFLAGS;
+  if ((request.flags & FI_INJECT) && len > kInjectSize) return -FI_EMSGSIZE;
+  Lock lock(engine().mutex());
+  return stream_.transmit(request);
+}
+
+ssize_t TransferEndpoint::post_receive(const messages::ReceiveRequest& request, fi_addr_t) noexcept {
+  if (!request.tagged && (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))) return -FI_EBADFLAGS;
+  if (!valid_buffers(request.iov)) return -FI_EINVAL;
+  if (shared_receive_) return -FI_EOPBADSTATE;  // receives are posted to the shared context
+  Lock lock(engine().mutex());
+  return stream_.ended() ? -FI_ENOTCONN : own_receives_.post(request, routes);
+}
+
+ssize_t TransferEndpoint::cancel(void* context) noexcept {
+  if (routes.cancel_triggered(abi, context)) return 0;
+  Lock lock(engine().mutex());
+  return own_receives_.cancel(context, routes) ? 0 : -FI_ENOENT;
+}
+
+ssize_t TransferEndpoint::rx_size_left() noexcept {
+  Lock lock(engine().mutex());
+  return enabled_ ? static_cast<ssize_t>(queue_->room()) : -FI_EOPBADSTATE;
+}
+
+ssize_t TransferEndpoint::tx_size_left() noexcept {
+  Lock lock(engine().mutex());
+  if (!enabled_) return -FI_EOPBADSTATE;
+  return static_cast<ssize_t>(stream_.queue_size() - std::min(stream_.queue_size(), stream_.outstanding()));
+}
+
+int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
+  return control_default_flags(command, flags, transmit_flags_, receive_flags_,
+                               [this](uint64_t) { return Lock(engine().mutex()); });
+}
+
+int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
+  std::size_t answer = 0;
+  switch (option) {
+    case FI_OPT_MIN_MULTI_RECV:
+      answer = queue_->min_multi_receive;
+      break;
+    case FI_OPT_TX_SIZE:
+      answer = stream_.queue_size();
+      break;
+    case FI_OPT_RX_SIZE:
+      answer = queue_->size();
+      break;
+    case FI_OPT_MAX_MSG_SIZE:
+    case FI_OPT_MAX_TAGGED_SIZE:
+    case FI_OPT_MAX_RMA_SIZE:
+      answer = SIZE_MAX;
+      break;
+    case FI_OPT_MAX_ATOMIC_SIZE:
+    case FI_OPT_INJECT_ATOMIC_SIZE:
+      answer = 0;
+      break;
+    case FI_OPT_INJECT_MSG_SIZE:
+    case FI_OPT_INJECT_TAGGED_SIZE:
+    case FI_OPT_INJECT_RMA_SIZE:
+      answer = kInjectSize;
+      break;
+    default:
+      return -FI_ENOPROTOOPT;
+  }
+  return report_option(answer, value, len);
+}
+
+int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len) noexcept {
+  std::size_t wanted = 0;
+  auto read_value = [&] { return read_option(value, len, wanted) == 0; };
+  Lock lock(engine().mutex());
+  switch (option) {
+    case FI_OPT_MIN_MULTI_RECV:
+      if (!read_value()) return -FI_EINVAL;
+      queue_->min_multi_receive = wanted;
+      return 0;
+    case FI_OPT_TX_SIZE:
+    case FI_OPT_RX_SIZE:
+      if (enabled_) return -FI_EOPBADSTATE;
+      if (!read_value() || wanted == 0) return -FI_EINVAL;
+      if (option == FI_OPT_TX_SIZE)
+        stream_.set_queue_size(wanted);
+      else
+        own_receives_.set_size(wanted);
+      return 0;
+    case FI_OPT_INJECT_MSG_SIZE:
+    case FI_OPT_INJECT_TAGGED_SIZE:
+    case FI_OPT_INJECT_RMA_SIZE:
+      // The application announces its longest injected message.
+      if (!read_value()) return -FI_EINVAL;
+      return wanted <= kInjectSize ? 0 : -FI_EINVAL;
+    case FI_OPT_MAX_MSG_SIZE:
+    case FI_OPT_MAX_TAGGED_SIZE:
+    case FI_OPT_MAX_RMA_SIZE:
+      return read_value() ? 0 : -FI_EINVAL;
+    default:
+      return -FI_ENOPROTOOPT;
+  }
+}
+
+}  // namespace weft::tcp

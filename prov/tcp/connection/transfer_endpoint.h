@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The data side of a connected endpoint: fi_msg(3), fi_tagged(3), fi_rma(3), and the bindings, queue sizes and
+// cancellation of fi_endpoint(3). Connection management is the derived class's.
+//
+// Until enable_transfers() every slot answers -FI_EOPBADSTATE, then receives may be posted, and from start() on
+// messages may be sent: the tables change, so the calls themselves check no state.
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <span>
+
+#include "messages/transfer_calls.h"
+#include "objects/completion_routes.h"
+#include "objects/shared_transmit.h"
+#include "tcp/connection/endpoint_receiver.h"
+#include "tcp/queues.h"
+
+namespace weft::tcp {
+
+class Domain;
+class SharedReceive;
+
+class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, public EndpointReceiver {
+ public:
+  // Beside TransferCalls: completion data of a read has no receiver.
+  ssize_t readmsg(const fi_msg_rma* msg, uint64_t flags) noexcept {
+    return flags & FI_REMOTE_CQ_DATA ? -FI_EBADFLAGS : TransferCalls::readmsg(msg, flags);
+  }
+
+  // fi_endpoint(3)
+  ssize_t cancel(void* context) noexcept;
+  ssize_t rx_size_left() noexcept;
+  ssize_t tx_size_left() noexcept;
+
+ protected:
+  TransferEndpoint(Domain& domain, const fi_info& info, void* context) noexcept;
+  virtual ~TransferEndpoint();
+
+  // -FI_EDOMAIN for objects of another domain; -FI_EINVAL for flags that name no direction; -FI_EOPBADSTATE once
+  // enabled.
+  Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;
+  Status bind_counter(Counter& counter, uint64_t flags) noexcept;
+  Status bind_shared_receive(SharedReceive& shared, uint64_t flags) noexcept;
+  Status bind_shared_transmit(SharedTransmit& shared, uint64_t flags) noexcept;
+  // -FI_ENOCQ when a direction of the endpoint's capabilities has neither queue nor counter.
+  Status enable_transfers() noexcept;
+  bool transfers_enabled() const noexcept { return enabled_; }
+
+  // With the engine's mutex held; see stream.h.
+  void start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept;
+  void stop(int error) noexcept;
+  void enable_keepalive() noexcept;  // on the connecting side, after start()
+  bool started() const noexcept { return started_; }
+
+  // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` names FI_TRANSMIT or FI_RECV, not both.
+  int control_flags(int command, uint64_t* flags) noexcept;
+
+  // -FI_ENOPROTOOPT for options that are not about transfers.
+  int getopt_transfer(int option, void* value, size_t* len) noexcept;
+  int setopt_transfer(int option, const void* value, size_t len) noexcept;
+
+  Engine& engine() noexcept;
+  Domain& domain_;
+
+ private:
+  friend ReceiveCalls;
+  friend TransferCalls;
+  // Injected messages are acknowledged if tx_attr->op_flags ask for it.
+  uint64_t inject_flags() const noexcept { return (transmit_flags_ & ~FI_COMPLETION) | FI_INJECT; }
+  [[gnu::always_inline]] ssize_t transmit(const messages::TransmitRequest& request) noexcept {
+    if (!Stream::is_small(request)) [[unlikely]]
+      return transmit_checked(request);
+    Lock lock(engine().mutex());
+    return stream_.send_small(request);
+  }
+  ssize_t transmit_checked(const messages::TransmitRequest& request) noexcept;
+  ssize_t post_receive(const messages::ReceiveRequest& request, fi_addr_t source) noexcept;
+
+  bool enabled_ = false;
+  bool started_ = false;
+  Ref<SharedReceive> shared_receive_;
+  Ref<SharedTransmit> shared_transmit_;
+};
+
+}  // namespace weft::tcp

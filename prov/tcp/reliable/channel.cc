@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A connection between two ends of reliable datagrams; see channel.h.
+#include "tcp/reliable/channel.h"
+
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "objects/connect_failure.h"
+#include "tcp/logging.h"
+#include "tcp/names.h"
+#include "tcp/reliable/endpoint.h"
+#include "tcp/reliable/greeting.h"
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+
+Peer::Timer::Timer(Peer& owner) noexcept
+    : Watch([](Watch&) noexcept {},
+            [](Watch& watch) noexcept {
+              Peer& late = static_cast<Timer&>(watch).peer;
+              late.endpoint->on_peer_timer(late);
+            }),
+      peer(owner) {}
+
+Peer::Peer() noexcept : timer(*this) {}
+
+Channel::Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept
+    : endpoint_(endpoint),
+      peer_(peer),
+      stream_(*this, endpoint.routes(), endpoint.engine(), endpoint.domain().regions(),
+              endpoint.domain().pools().transmits) {
+  stream_.set_queue_size(endpoint.queue_size());
+}
+
+Channel::~Channel() = default;
+
+fi_addr_t Channel::source() noexcept {
+  return endpoint_.name_of(peer_);
+}
+
+// ---- Handshake ----
+
+Channel::OwnHandshake::OwnHandshake(Channel& owner, UniqueFd opened, int timeout_ms) noexcept
+    : Handshake([](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).channel.proceed(); },
+                [](Watch& watch) noexcept {
+                  Channel& late = static_cast<OwnHandshake&>(watch).channel;
+                  late.endpoint_.on_unreachable(late, FI_ETIMEDOUT, nullptr);
+                },
+                owner.endpoint_.engine(), std::move(opened), owner.endpoint_.parameters(), timeout_ms),
+      channel(owner) {}
+
+Status Channel::connect(const Address& own, UniqueFd socket, int timeout_ms) noexcept {
+  handshake_.reset(new (std::nothrow) OwnHandshake(*this, std::move(socket), timeout_ms));
+  if (handshake_ == nullptr) return Status(-FI_ENOMEM);
+  Greeting greeting = Greeting::of(own.port(), endpoint_.process());
+  greeting.features |= kRequesterHasAtomics;
+  if (endpoint_.closes_idle(peer_)) greeting.features |= kRequesterCloses;
+  handshake_->message.compose(CmType::kRequest, &greeting, sizeof greeting);
+  // It may fail at once; the handler reports that to the endpoint when the caller is done with the channel.
+  endpoint_.engine().make_ready(*handshake_);
+  return Status();
+}
+
+std::string Channel::failure(int error, const char* why) const noexcept {
+  const OwnHandshake& handshake = *handshake_;
+  const char* phase = handshake.sent        ? "waiting for the answer"
+                      : handshake.connected ? "sending the request"
+                                            : "connecting";
+  const Address from = name_of(handshake.socket.get(), endpoint_.own());
+  return connect_failure(error, why, phase, from, peer_.address, net::now() - handshake.started_at);
+}
+
+void Channel::proceed() noexcept {
+  OwnHandshake& handshake = *handshake_;
+  if (!handshake.connected)
+    settle(handshake.dial(peer_.address));
+  else if (!handshake.sent)
+    settle(handshake.send_message());
+  else
+    settle(handshake.receive_answer());
+}
+
+void Channel::settle(Handshake::Step step) noexcept {
+  switch (step) {
+    case Handshake::Step::kWaiting:
+      return;
+    case Handshake::Step::kConnected:
+      handshake_->connected = true;
+      return settle(handshake_->send_message());
+    case Handshake::Step::kSent:
+      handshake_->sent = true;
+      endpoint_.domain().spare_socket().refill();
+      return settle(handshake_->await_answer());
+    case Handshake::Step::kAnswered:
+      return on_answer();
+    case Handshake::Step::kFailed:
+      return endpoint_.on_unreachable(*this, handshake_->error, handshake_->why);
+  }
+}
+
+void Channel::on_answer() noexcept {
+  CmMessage& message = handshake_->message;
+  if (message.type() == CmType::kReject) return endpoint_.on_refused(*this);
+  Greeting greeting;
+  if (message.type() != CmType::kAccept || !greeting.read(message.data()))
+    return endpoint_.on_unreachable(*this, FI_EREMOTEIO, "the peer's acceptance is not one for reliable datagrams");
+  peer_.process = ntohl(greeting.process);
+  const std::unique_ptr<OwnHandshake> done = std::move(handshake_);
+  const std::uint8_t version = greeting.answered();
+  const Agreement agreement{
+      .version = version,
+      .closes = endpoint_.closes_idle(peer_) && (greeting.features & kAcceptorCloses) != 0,
+      .atomics = version >= 1 && !message.swapped() && (greeting.features & kAcceptorHasAtomics) != 0};
+  start(std::move(done->socket), message.swapped(), agreement, done.get());
+  stream_.enable_keepalive(endpoint_.parameters().keepalive_s);
+  endpoint_.on_open(*this);
+}
+
+void Channel::start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept {
+  if (agreement.closes) idle_close_.allow(endpoint_.idle_timeout(), net::now());
+  if (agreement.atomics) stream_.enable_atomics();
+  if (agreement.version >= 1) stream_.enable_announcements();
+  stream_.start(std::move(socket), swap_bytes, handshake);
+}
+
+void Channel::close(int reason) noexcept {
+  handshake_.reset();
+  stream_.stop(0, reason);
+}
+
+void Channel::on_stream_end(int error) noexcept {
+  endpoint_.on_channel_end(*this, error);
+}
+
+// ---- Messages that arrive ----
+
+rdm::Envelope Channel::envelope_of(const DataHeader& header, std::size_t len) noexcept {
+  const bool tagged = header.has_tag();
+  return {.source = peer_.id,
+          .tag = tagged ? header.tag : 0,
+          .data = header.cq_data,
+          .len = len,
+          .name = source(),
+          .tagged = tagged,
+          .has_data = header.has_cq_data(),
+          .context = endpoint_.receives().has_contexts() ? header.receive_context() : std::uint8_t{0}};
+}
+
+bool Channel::check_context(const DataHeader& header) noexcept {
+  if (endpoint_.receives().takes(header.receive_context())) return true;
+  stream_.protocol_error("message for a nonexistent receive context");
+  return false;
+}
+
+// The payload comes next and goes to `delivery`; if that is empty, it is discarded.
+MessageSink::Destination Channel::receive(const rdm::Delivery& delivery, const rdm::Envelope& envelope,
+                                          bool acknowledge) noexcept {
+  delivery_ = delivery;
+  envelope_ = envelope;
+  return {delivery_ ? delivery_.iov() : std::span<const iovec>(), acknowledge};
+}
+
+std::optional<MessageSink::Destination> Channel::begin(const DataHeader& header) noexcept {
+  ++arrived_count_;
+  if (header.op == Op::kAnnounced) return begin_announced(header);
+  if (blocked_ != nullptr) return continue_blocked(header);
+  if (!check_context(header)) return {};
+  const rdm::Envelope envelope = envelope_of(header, header.payload);
+  const rdm::Delivery delivery = endpoint_.receives().match(envelope);
+  return delivery ? receive(delivery, envelope, header.wants_ack()) : begin_unclaimed(header);
+}
+
+bool Channel::take_whole(bool tagged, std::uint64_t tag, std::span<const std::byte> payload) noexcept {
+  if (blocked_ != nullptr) return false;
+  const rdm::Envelope envelope{
+      .source = peer_.id, .tag = tag, .len = payload.size(), .name = source(), .tagged = tagged};
+  const rdm::Delivery delivery = endpoint_.receives().match(envelope);
+  if (!delivery) return false;
+  ++arrived_count_;
+  scatter(delivery.iov(), 0, payload.data(), std::min(payload.size(), delivery.capacity()));
+  endpoint_.receives().complete(delivery, envelope);
+  return true;
+}
+
+std::optional<MessageSink::Destination> Channel::begin_unclaimed(const DataHeader& header) noexcept {
+  std::unique_ptr<Unclaimed> message(new (std::nothrow) Unclaimed);
+  if (message != nullptr) {
+    message->where = Unclaimed::Where::kInSocket;
+    message->channel = this;
+    message->envelope = envelope_of(header, header.payload);
+    message->kept = sizeof *message;
+  }
+  if (message == nullptr || !endpoint_.receives().keep(*message)) {
+    out_of_memory();
+    return {};
+  }
+  blocked_ = message.release();
+  messages_.push_back(*blocked_);
+  return continue_blocked(header);
+}
+
+// Nothing: the message stays in the socket.
+std::optional<MessageSink::Destination> Channel::continue_blocked(const DataHeader& header) noexcept {
+  Unclaimed& message = *blocked_;
+  if (message.taken) {
+    blocked_ = nullptr;
+    const Destination destination = receive(message.taker, message.envelope, header.wants_ack());
+    delete &message;
+    return destination;
+  }
+  if (!store(message)) {
+    if (!ListHook<CrowdedTag>::linked()) endpoint_.crowded().push_back(*this);
+    return {};
+  }
+  blocked_ = nullptr;
+  arriving_ = &message;
+  message.place = {message.payload.get(), message.envelope.len};
+  return Destination{{&message.place, 1}, header.wants_ack()};
+}
+
+bool Channel::store(Unclaimed& message) noexcept {
+  const std::size_t len = message.envelope.len;
+  if (!endpoint_.may_keep(len)) return false;
+  message.payload.reset(new (std::nothrow) std::byte[len]);
+  if (message.payload == nullptr) return false;
+  endpoint_.receives().grow(message, len);
+  message.where = Unclaimed::Where::kArriving;
+  return true;
+}
+
+void Channel::finish(const DataHeader&) noexcept {
+  if (arriving_ == nullptr) {
+    if (const rdm::Delivery delivery = std::exchange(delivery_, {})) endpoint_.receives().complete(delivery, envelope_);
+    return;
+  }
+  Unclaimed& message = *std::exchange(arriving_, nullptr);
+  message.ListHook<Unclaimed>::unlink();
+  message.where = Unclaimed::Where::kHere;
+  if (message.taker)
+    endpoint_.take(message, message.taker);
+  else if (message.taken)
+    endpoint_.discard(message);
+}
+
+void Channel::on_announcement(const DataHeader& header) noexcept {
+  if (!check_context(header)) return;
+  const rdm::Envelope envelope = envelope_of(header, header.announced);
+  if (const rdm::Delivery delivery = endpoint_.receives().match(envelope))
+    return send_clearance(header.op_data, header.wants_ack(), delivery, envelope);
+  std::unique_ptr<Unclaimed> message(new (std::nothrow) Unclaimed);
+  if (message == nullptr) return out_of_memory();
+  message->where = Unclaimed::Where::kAtSender;
+  message->channel = this;
+  message->envelope = envelope;
+  message->ticket = header.op_data;
+  message->wants_ack = header.wants_ack();
+  message->kept = sizeof *message;
+  if (!endpoint_.receives().keep(*message)) return out_of_memory();
+  messages_.push_back(*message.release());
+}
+
+std::optional<MessageSink::Destination> Channel::begin_announced(const DataHeader& header) noexcept {
+  const auto found = std::find_if(cleared_.begin(), cleared_.end(),
+                                  [&](const Cleared& each) { return each.ticket == header.op_data; });
+  if (found == cleared_.end()) {
+    stream_.protocol_error("announced message without a clearance");
+    return {};
+  }
+  const Cleared cleared = *found;
+  cleared_.erase(found);
+  if (cleared.envelope.len != header.payload) {
+    if (cleared.delivery) endpoint_.receives().fail(cleared.delivery, cleared.envelope, EPROTO, EPROTO);
+    stream_.protocol_error("announced message of a wrong length");
+    return {};
+  }
+  return receive(cleared.delivery, cleared.envelope, cleared.wants_ack || header.wants_ack());
+}
+
+// Lets the peer send an announced message. Discarded messages are sent too: their sender must not wait for ever.
+void Channel::send_clearance(std::uint8_t ticket, bool wants_ack, const rdm::Delivery& delivery,
+                             const rdm::Envelope& envelope) noexcept {
+  try {
+    cleared_.push_back({ticket, wants_ack, delivery, envelope});
+  } catch (const std::bad_alloc&) {
+    if (delivery) endpoint_.receives().fail(delivery, envelope, FI_ENOMEM, FI_ENOMEM);
+    return out_of_memory();
+  }
+  stream_.send_control(Op::kClearance, ticket);
+}
+
+void Channel::out_of_memory() noexcept {
+  stream_.protocol_error("no memory for an unexpected message");
+}
+
+void Channel::abandon(int error, int) noexcept {
+  rdm::ReceiveSide& receives = endpoint_.receives();
+  if (const rdm::Delivery delivery = std::exchange(delivery_, {})) receives.fail(delivery, envelope_, error, error);
+  arriving_ = blocked_ = nullptr;
+  while (!messages_.empty()) {
+    Unclaimed& message = messages_.pop_front();
+    message.dead = true;
+    message.channel = nullptr;
+    if (message.taker)
+      endpoint_.take(message, message.taker);
+    else if (message.taken)
+      delete &message;
+  }
+  for (const Cleared& each : std::exchange(cleared_, {}))
+    if (each.delivery) receives.fail(each.delivery, each.envelope, error, error);
+}
+
+// ---- Unexpected messages that a receive takes ----
+
+void Channel::take(Unclaimed& message, const rdm::Delivery& delivery) noexcept {
+  switch (message.where) {
+    case Unclaimed::Where::kHere:
+      return;  // the endpoint delivers it
+    case Unclaimed::Where::kArriving:
+    case Unclaimed::Where::kInSocket:
+      message.taker = delivery;
+      message.taken = true;
+      if (blocked_ == &message) stream_.resume();
+      return;
+    case Unclaimed::Where::kAtSender:
+      message.ListHook<Unclaimed>::unlink();
+      send_clearance(message.ticket, message.wants_ack, delivery, message.envelope);
+      delete &message;
+      return;
+  }
+}
+
+void Channel::discard(Unclaimed& message) noexcept {
+  take(message, {});
+}
+
+// ---- Closing while idle ----
+
+bool Channel::quiet() noexcept {
+  return stream_.quiet() && messages_.empty() && cleared_.empty() && !delivery_ && arriving_ == nullptr &&
+         blocked_ == nullptr && peer_.waiting.empty();
+}
+
+void Channel::check_idle(Clock::time_point now) noexcept {
+  if (open() && idle_close_.should_request(activity(), quiet(), now))
+    stream_.send_control(Op::kIdleClose, static_cast<std::uint8_t>(rdm::IdleCloseMessage::kRequest));
+}
+
+void Channel::on_control(const DataHeader& header) noexcept {
+  if (header.op == Op::kIdleClose) return on_idle_close(static_cast<rdm::IdleCloseMessage>(header.op_data));
+  ++arrived_count_;
+  on_announcement(header);
+}
+
+void Channel::on_idle_close(rdm::IdleCloseMessage word) noexcept {
+  using rdm::IdleClose, rdm::IdleCloseMessage;
+  switch (idle_close_.on_message(word, activity(), quiet(), net::now())) {
+    case IdleClose::Action::kSendAgree:
+      return stream_.send_control(Op::kIdleClose, static_cast<std::uint8_t>(IdleCloseMessage::kAgree));
+    case IdleClose::Action::kSendDecline:
+      return stream_.send_control(Op::kIdleClose, static_cast<std::uint8_t>(IdleCloseMessage::kDecline));
+    case IdleClose::Action::kClose:
+      return endpoint_.on_idle(*this);
+    case IdleClose::Action::kResume:
+      return endpoint_.on_open(*this);
+    case IdleClose::Action::kProtocolError:
+      return stream_.protocol_error("idle-close message out of order");
+    case IdleClose::Action::kNone:
+      return;
+  }
+}
+
+}  // namespace weft::tcp

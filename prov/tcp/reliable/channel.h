@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A connection between two ends of reliable datagrams (FI_EP_RDM): its handshake, its stream, and the messages that
+// arrive on it; fi_msg(3), fi_tagged(3).
+//
+// An unexpected message is stored, up to the endpoint's limit. Beyond the limit it stays in the socket: the application
+// can find it, but later messages do not arrive until it is taken or there is room again.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/list.h"
+#include "rdm/peer_link.h"
+#include "rdm/peer_table.h"
+#include "rdm/receive_side.h"
+#include "tcp/connection/handshake.h"
+#include "tcp/reliable/greeting.h"
+#include "tcp/reliable/waiting_transmit.h"
+#include "tcp/stream/stream.h"
+
+namespace weft::tcp {
+
+class Channel;
+class ReliableEndpoint;
+struct CrowdedTag;
+
+// An unexpected message. The receive side holds it; its channel also lists it until the payload has arrived.
+struct Unclaimed : rdm::Message, ListHook<Unclaimed> {
+  enum class Where : std::uint8_t { kHere, kArriving, kInSocket, kAtSender };
+  Where where = Where::kHere;
+  bool dead = false;   // the connection ended before the payload arrived
+  bool taken = false;  // before the payload arrived: by `taker`, or discarded if that is empty
+  std::uint8_t ticket = 0;
+  bool wants_ack = false;
+  Channel* channel = nullptr;
+  std::unique_ptr<std::byte[]> payload;
+  iovec place{};  // `payload`, while it arrives
+  rdm::Delivery taker;
+};
+
+// A remote endpoint, identified by its address. Owner: the local endpoint, until it closes.
+struct Peer : rdm::PeerBase {
+  explicit Peer() noexcept;
+
+  // Runs when a rejected request is to be repeated.
+  struct Timer : Watch {
+    explicit Timer(Peer& owner) noexcept;
+    Peer& peer;
+  } timer;
+  ReliableEndpoint* endpoint = nullptr;
+  std::uint32_t process = 0;  // 0: unknown
+  rdm::LinkState link = rdm::LinkState::kNone;
+  Channel* channel = nullptr;            // for sending
+  Channel* loopback = nullptr;           // the accepted end of a connection to the own address
+  Clock::time_point connect_deadline{};  // waiting transfers fail then
+  List<WaitingTransmit> waiting;
+  std::size_t waiting_count = 0;
+};
+
+// Owner: the endpoint. The engine's mutex guards it.
+class Channel final : public MessageSink, public ListHook<Channel>, public ListHook<CrowdedTag> {
+ public:
+  Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept;
+  ~Channel();
+
+  Peer& peer() noexcept { return peer_; }
+  bool open() const noexcept { return stream_.open(); }
+  // Transfers may be sent: the stream is open, and no idle close is being negotiated.
+  bool can_send() const noexcept { return stream_.open() && !idle_close_.holds(); }
+  const rdm::IdleClose& idle_close() const noexcept { return idle_close_; }
+  // To be called periodically: proposes to the peer to close the connection if it is idle.
+  void check_idle(Clock::time_point now) noexcept;
+  Stream& stream() noexcept { return stream_; }
+
+  // Starts the handshake; the endpoint's on_open(), on_unreachable() or on_refused() reports the outcome.
+  Status connect(const Address& own, UniqueFd socket, int timeout_ms) noexcept;
+  // A sentence about a failed handshake; callable until the channel is open.
+  std::string failure(int error, const char* why) const noexcept;
+  void start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept;
+  // Local end: everything outstanding fails with `reason`.
+  void close(int reason) noexcept;
+
+  // For the receive side; see rdm::Protocol.
+  void take(Unclaimed& message, const rdm::Delivery& delivery) noexcept;
+  void discard(Unclaimed& message) noexcept;
+
+ private:
+  // MessageSink, for the stream.
+  bool take_whole(bool tagged, std::uint64_t tag, std::span<const std::byte> payload) noexcept override;
+  std::optional<Destination> begin(const DataHeader& header) noexcept override;
+  void finish(const DataHeader& header) noexcept override;
+  void on_control(const DataHeader& header) noexcept override;
+  void abandon(int error, int native) noexcept override;
+  void on_stream_end(int error) noexcept override;
+  int interrupted_error() const noexcept override { return FI_ECONNRESET; }
+  fi_addr_t source() noexcept override;
+
+  // An announced message that the peer may send.
+  struct Cleared {
+    std::uint8_t ticket;
+    bool wants_ack;
+    rdm::Delivery delivery;  // empty: discarded
+    rdm::Envelope envelope;
+  };
+  struct OwnHandshake : Handshake {
+    OwnHandshake(Channel& owner, UniqueFd socket, int timeout_ms) noexcept;
+    Channel& channel;
+    bool connected = false;
+    bool sent = false;
+  };
+
+  void proceed() noexcept;
+  void settle(Handshake::Step step) noexcept;
+  void on_answer() noexcept;
+  rdm::Envelope envelope_of(const DataHeader& header, std::size_t len) noexcept;
+  bool check_context(const DataHeader& header) noexcept;
+  std::optional<Destination> begin_unclaimed(const DataHeader& header) noexcept;
+  std::optional<Destination> begin_announced(const DataHeader& header) noexcept;
+  std::optional<Destination> continue_blocked(const DataHeader& header) noexcept;
+  bool store(Unclaimed& message) noexcept;
+  Destination receive(const rdm::Delivery& delivery, const rdm::Envelope& envelope, bool acknowledge) noexcept;
+  void on_announcement(const DataHeader& header) noexcept;
+  void on_idle_close(rdm::IdleCloseMessage word) noexcept;
+  void send_clearance(std::uint8_t ticket, bool wants_ack, const rdm::Delivery& delivery,
+                      const rdm::Envelope& envelope) noexcept;
+  void out_of_memory() noexcept;
+  std::uint64_t activity() const noexcept { return std::uint64_t{stream_.sent_count()} << 32 | arrived_count_; }
+  bool quiet() noexcept;
+
+  ReliableEndpoint& endpoint_;
+  Peer& peer_;
+  std::unique_ptr<OwnHandshake> handshake_;
+  Stream stream_;
+
+  rdm::IdleClose idle_close_;
+  std::uint32_t arrived_count_ = 0;  // messages
+
+  // The arriving message: for a receive, or unexpected.
+  rdm::Delivery delivery_;
+  rdm::Envelope envelope_;
+  Unclaimed* arriving_ = nullptr;
+  Unclaimed* blocked_ = nullptr;  // where the stream stopped
+  List<Unclaimed> messages_;      // their payload has not arrived
+  std::vector<Cleared> cleared_;
+};
+
+}  // namespace weft::tcp

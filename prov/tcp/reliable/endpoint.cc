@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliable-datagram endpoints: creation, bindings, options, names, transfers; see endpoint.h.
+#include "tcp/reliable/endpoint.h"
+
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "abi/cm_ops.h"
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "objects/attributes.h"
+#include "objects/binding_check.h"
+#include "objects/endpoint_names.h"
+#include "objects/event_binding.h"
+#include "tcp/logging.h"
+#include "tcp/names.h"
+
+namespace weft::tcp {
+namespace {
+
+constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+
+}  // namespace
+
+// The socket is bound at once, because applications exchange names before they enable their endpoints.
+int ReliableEndpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
+  if (info == nullptr || ep == nullptr || info->handle != nullptr ||
+      !describes_endpoint(*info, FI_EP_RDM, {.transmit = true, .receive = true}))
+    return -FI_EINVAL;
+  auto own = source_name(*info);
+  if (!own) return own.error().code();
+  auto socket = open_bound(*own, domain.fabric().parameters, true);
+  if (!socket) return socket.error().code();
+  *ep = &(new ReliableEndpoint(domain, *info, *own, std::move(*socket), context))->abi;
+  return 0;
+}
+
+ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket,
+                                   void* context)
+    : AtomicCalls(info, receives_, (info.caps & FI_DIRECTED_RECV) != 0,
+                  info.tx_attr != nullptr && info.tx_attr->size != 0 ? info.tx_attr->size : kReliableQueueSize),
+      domain_(domain),
+      domain_ref_(domain),
+      addr_format_(info.addr_format),
+      caps_(info.caps),
+      unexpected_limit_(kMaxUnexpectedBytes),
+      process_(static_cast<std::uint32_t>(::getpid())),
+      idle_timeout_(std::chrono::milliseconds(domain.fabric().parameters.idle_timeout_ms)),
+      names_sources_((info.caps & FI_SOURCE) != 0),
+      own_(own),
+      socket_(std::move(socket)),
+      idle_timer_(*this),
+      receives_(*this, routes_),
+      shared_(info) {
+  static constexpr fi_ops_ep kEpOps = make_ep_ops<ReliableEndpoint>();
+  static constexpr fi_ops_cm kCmOps = make_cm_ops<ReliableEndpoint>();
+  abi.fid = {FI_CLASS_EP, context, slots(*fid_ops())};
+  abi.ops = slots(kEpOps);
+  abi.cm = slots(kCmOps);
+  refuse_transfers();
+  routes_.accept_triggers(caps_, engine().deferred());
+  engine().on_endpoint_opened();
+}
+
+ReliableEndpoint::~ReliableEndpoint() {
+  engine().on_endpoint_closed();
+}
+
+int ReliableEndpoint::open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context) {
+  return rdm::ScalableEndpoint<ReliableEndpoint>::open(
+      info, sep, context, [&](const fi_info* plain, fid_ep** behind) { return open(domain, plain, behind, nullptr); });
+}
+
+const fi_ops* ReliableEndpoint::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<ReliableEndpoint>();
+  return &kOps;
+}
+
+int ReliableEndpoint::close() {
+  routes_.drop_triggered(abi);
+  {
+    Lock lock(engine().mutex());
+    if (listener_ != nullptr) listener_->close();
+    peers_.for_each([this](Peer& peer) {
+      fail_waiting(peer, FI_ECANCELED);
+      engine().unwatch(peer.timer);
+    });
+    engine().unwatch(idle_timer_);
+    while (!channels_.empty()) close_channel(channels_.front(), FI_ECANCELED);
+    receives_.cancel_all();
+    reap();
+    shared_.leave(*this);
+  }
+  release_events(events_, engine(), abi.fid);
+  delete this;
+  return 0;
+}
+
+int ReliableEndpoint::bind(::fid* object, uint64_t flags) {
+  if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
+  Lock lock(engine().mutex());
+  if (auto* queue = CompletionQueue::from(object)) return bind_route(routes_, *queue, flags, engine(), enabled_).code();
+  if (auto* counter = Counter::from(object)) return bind_route(routes_, *counter, flags, engine(), enabled_).code();
+  if (auto* vector = AddressVector::from(object)) return shared_.bind_vector(*this, domain_, *vector, flags).code();
+  return shared_.bind(*this, domain_, object, flags).code();
+}
+
+int ReliableEndpoint::enable() {
+  if (enabled_) return 0;
+  if (Status status = routes_.check(caps_); !status.ok()) return status.code();
+  if (Status status = shared_.check(); !status.ok()) return status.code();
+  if (const int error = enable_contexts(); error != 0) return error;
+  shared_.on_enabled(*this);
+  engine().on_enabled(routes_.bound());
+  return 0;
+}
+
+int ReliableEndpoint::enable_contexts() {
+  if (enabled_) return 0;
+  if (!vector_) return -FI_ENOAV;
+  prepare_listener(socket_.get(), parameters());  // accepted sockets inherit the options
+  listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters());
+  if (Status status = listener_->start(); !status.ok()) return status.code();
+  enabled_ = true;
+  check_idle();
+  take_transfers(caps_);
+  return 0;
+}
+
+// Deprecated calls; receives are bounded by memory only, and every peer has a queue of its own.
+ssize_t ReliableEndpoint::rx_size_left() noexcept {
+  return enabled_ ? static_cast<ssize_t>(kReliableQueueSize) : -FI_EOPBADSTATE;
+}
+ssize_t ReliableEndpoint::tx_size_left() noexcept {
+  return enabled_ ? static_cast<ssize_t>(tx_size()) : -FI_EOPBADSTATE;
+}
+
+int ReliableEndpoint::setname(void* name, size_t len) {
+  auto wanted = read_name(addr_format_, name, len);
+  if (!wanted) return wanted.error().code();
+  Lock lock(engine().mutex());
+  if (enabled_) return -FI_EOPBADSTATE;
+  // The port that was assigned before stays unless the new name has one.
+  if (wanted->port() == 0) wanted->set_port(own_.port());
+  socket_.reset();
+  auto socket = open_bound(*wanted, parameters(), true);
+  if (!socket) return socket.error().code();
+  socket_ = std::move(*socket);
+  own_ = *wanted;
+  return 0;
+}
+
+int ReliableEndpoint::getname(void* name, size_t* len) {
+  Lock lock(engine().mutex());
+  return report_name(own_, name, len);
+}
+
+// ---- Transfers ----
+
+ssize_t ReliableEndpoint::transmit(rdm::TransmitRequest&& request) noexcept {
+  if (!rdm::set_receive_context(request, *vector_)) return -FI_EINVAL;
+  if (!valid_buffers(request.iov) || request.remote.size() > kMaxRmaIov) return -FI_EINVAL;
+  if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
+  const std::size_t len = total_length(request.iov);
+  if ((request.flags & FI_INJECT) != 0 && len > kReliableInjectSize) return -FI_EMSGSIZE;
+  std::size_t remote = 0;
+  for (const fi_rma_iov& range : request.remote) remote += range.len;
+  if (!request.remote.empty() && remote != len) return -FI_EINVAL;
+  return submit(request, len);
+}
+
+ssize_t ReliableEndpoint::update(const rdm::AtomicRequest& request) noexcept {
+  const std::size_t most = atomic_count(request.kind, request.datatype, request.operation);
+  if (const int wrong = rdm::check_atomic(request, most); wrong != 0) return wrong;
+  if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
+  const rdm::AtomicBuffers buffers(request);
+  fi_rma_iov ranges[kMaxRmaIov];
+  std::transform(request.remote.begin(), request.remote.end(), ranges, [](const fi_rma_ioc& range) {
+    return fi_rma_iov{range.addr, range.count, range.key};
+  });
+  const AtomicWords words{.kind = static_cast<std::uint8_t>(request.kind),
+                          .datatype = static_cast<std::uint8_t>(request.datatype),
+                          .operation = static_cast<std::uint8_t>(request.operation)};
+  const bool fetches = request.kind != rdm::AtomicKind::kUpdate;
+  return submit({.operation = fetches ? rdm::Operation::kFetch : rdm::Operation::kUpdate,
+                 .iov = buffers.results(),
+                 .flags = request.flags,
+                 .destination = request.peer,
+                 .context = request.context,
+                 .tag = words.packed(),
+                 .remote = {ranges, request.remote.size()},
+                 .silent = request.silent,
+                 .routes = request.routes,
+                 .arrays = buffers.sent()},
+                total_length(buffers.results()));
+}
+
+// The request is valid, except perhaps for its peer.
+ssize_t ReliableEndpoint::submit(const rdm::TransmitRequest& request, std::size_t len) noexcept {
+  Lock lock(engine().mutex());
+  Peer* peer = peer_of(request.destination);
+  if (peer == nullptr) return -FI_EINVAL;
+  if (peer->channel != nullptr && peer->channel->can_send()) {
+    const ssize_t result = send_on(*peer->channel, request);
+    if (result != -FI_ENOTCONN) return result;
+  }
+  return wait_for(*peer, request, len);
+}
+
+ssize_t ReliableEndpoint::send_on(Channel& channel, const rdm::TransmitRequest& request) noexcept {
+  if (Stream::is_small(request)) return channel.stream().send_small(request);
+  if (request.operation >= rdm::Operation::kUpdate && !channel.stream().has_atomics())
+    return refuse_atomic(channel.peer(), request);
+  return channel.stream().transmit(request);
+}
+
+// The peer does not support the operation. It fails asynchronously: the peer's features are unknown until it is
+// connected.
+ssize_t ReliableEndpoint::refuse_atomic(Peer& peer, const rdm::TransmitRequest& request) noexcept {
+  constexpr const char* kWhy = "the peer does not support weft's atomic operations on tcp, or has another byte order";
+  FI_INFO(&provider(), FI_LOG_EP_DATA, "atomic operation to %s failed: %s\n", peer.address.to_string().c_str(), kWhy);
+  routes_of(request).transmit_failed(rdm::completion_flags_of(request.operation), request.context, FI_EOPNOTSUPP,
+                                     FI_EOPNOTSUPP, kWhy);
+  return 0;
+}
+
+ssize_t ReliableEndpoint::wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept {
+  if (peer.waiting_count >= tx_size()) return -FI_EAGAIN;
+  WaitingTransmit* waiting = waiting_.take();
+  if (waiting == nullptr) return -FI_EAGAIN;
+  if (!waiting->keep(request, len)) {
+    waiting_.give_back(waiting);
+    return -FI_EAGAIN;
+  }
+  if (Status status = connect(peer); !status.ok()) {
+    waiting_.give_back(waiting);
+    return status.code();
+  }
+  peer.waiting.push_back(*waiting);
+  ++peer.waiting_count;
+  return 0;
+}
+
+void ReliableEndpoint::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept {
+  auto& message = static_cast<Unclaimed&>(taken);
+  if (!message.dead && message.where != Unclaimed::Where::kHere) {
+    message.channel->take(message, delivery);
+  } else {
+    const rdm::Envelope& envelope = message.envelope;
+    if (message.dead) {
+      receives_.fail(delivery, envelope, FI_ECONNRESET, FI_ECONNRESET);
+    } else {
+      scatter(delivery.iov(), 0, message.payload.get(), std::min(envelope.len, delivery.capacity()));
+      receives_.complete(delivery, envelope);
+    }
+    delete &message;
+  }
+  make_room();
+}
+
+void ReliableEndpoint::discard(rdm::Message& unwanted) noexcept {
+  auto& message = static_cast<Unclaimed&>(unwanted);
+  if (!message.dead && message.where != Unclaimed::Where::kHere)
+    message.channel->discard(message);
+  else
+    delete &message;
+  make_room();
+}
+
+// Resumes the channels that found no room for an unexpected message, once half of the room is free.
+void ReliableEndpoint::make_room() noexcept {
+  if (receives_.kept_bytes() > unexpected_limit_ / 2) return;
+  while (!crowded_.empty()) crowded_.pop_front().stream().resume();
+}
+
+}  // namespace weft::tcp

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliable-datagram endpoints (FI_EP_RDM) of tcp: bindings and options of fi_endpoint(3), names, transfers
+// (endpoint.cc), peers and the connections to them (peers.cc). A channel is one connection; its
+// stream is the same as a connected endpoint's, so only tcp's own headers travel.
+//
+// Until it is enabled every transfer call answers -FI_EOPBADSTATE: enabling replaces the tables, so calls check no
+// state. Owner: its C handle. The mutex of the domain's engine guards everything.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include <memory>
+#include <string_view>
+
+#include "base/pool.h"
+#include "objects/completion_routes.h"
+#include "rdm/atomic_calls.h"
+#include "rdm/peer_table.h"
+#include "rdm/receive_side.h"
+#include "rdm/scalable_endpoint.h"
+#include "rdm/shared_contexts.h"
+#include "tcp/connection/listener.h"
+#include "tcp/domain.h"
+#include "tcp/reliable/channel.h"
+#include "tcp/reliable/greeting.h"
+
+namespace weft::tcp {
+
+class PeerListener;
+
+class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, private rdm::Protocol {
+ public:
+  using EngineType = Engine;
+  using VectorType = AddressVector;
+  template <class T>
+  using Calls = rdm::AtomicCalls<T>;
+
+  static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
+  static int open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context);
+  static const fi_ops* fid_ops() noexcept;
+
+  // Slots of fi_ops.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+
+  // Slots of fi_ops_ep.
+  ssize_t rx_size_left() noexcept;
+  ssize_t tx_size_left() noexcept;
+
+  // Slots of fi_ops_cm.
+  int setname(void* name, size_t len);
+  int getname(void* name, size_t* len);
+
+  // For channels, with the engine's mutex held.
+  Engine& engine() noexcept { return domain_.engine(); }
+  const Parameters& parameters() const noexcept { return domain_.fabric().parameters; }
+  Domain& domain() noexcept { return domain_; }
+  CompletionRoutes& routes() noexcept { return routes_; }
+  rdm::ReceiveSide& receives() noexcept { return receives_; }
+  List<Channel, CrowdedTag>& crowded() noexcept { return crowded_; }
+  std::size_t queue_size() const noexcept { return tx_size(); }
+  std::uint32_t process() const noexcept { return process_; }
+  const Address& own() const noexcept { return own_; }
+  fi_addr_t name_of(Peer& peer) noexcept { return names_sources_ ? peers_.name_of(*vector_, peer) : FI_ADDR_NOTAVAIL; }
+  // Whether an unexpected message of `len` bytes may be stored.
+  bool may_keep(std::size_t len) const noexcept {
+    const std::size_t kept = receives_.kept_bytes();
+    return kept <= unexpected_limit_ && len <= unexpected_limit_ - kept;
+  }
+  void take(rdm::Message& message, const rdm::Delivery& delivery) noexcept override;
+  void discard(rdm::Message& message) noexcept override;
+
+  // Events of a channel. They must not destroy it: its handlers are running. `why` may be null.
+  void on_open(Channel& channel) noexcept;
+  void on_unreachable(Channel& channel, int error, const char* why) noexcept;
+  void on_refused(Channel& channel) noexcept;
+  void on_channel_end(Channel& channel, int error) noexcept;
+  void on_peer_timer(Peer& peer) noexcept;
+  void on_idle(Channel& channel) noexcept;
+
+  // Whether idle connections with the peer are closed.
+  bool closes_idle(const Peer& peer) const noexcept {
+    return idle_timeout_ != Clock::duration::zero() && !(peer.address == own_);
+  }
+  Clock::duration idle_timeout() const noexcept { return idle_timeout_; }
+
+  // ReliableEndpointCore and AtomicTarget, with the mutex of engine() held but for transmit() and update().
+  int enable();
+  int enable_contexts();
+  Ref<AddressVector>& vector() noexcept { return vector_; }
+  void share_numbers_of(rdm::PeerTable<rdm::PeerBase>& numbers) noexcept { peers_.share_numbers_of(numbers); }
+  Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
+  void progress() noexcept { engine().progress(); }
+  void abandon(CompletionRoutes& routes) noexcept;
+  ssize_t transmit(rdm::TransmitRequest&& request) noexcept;
+  ssize_t update(const rdm::AtomicRequest& request) noexcept;
+  std::size_t atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
+    return rdm::atomic_count(kMaxAtomicBytes, kind, datatype, operation);
+  }
+
+ private:
+  friend PeerListener;
+
+  ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket, void* context);
+  ~ReliableEndpoint();
+
+  CompletionRoutes& routes_of(const rdm::TransmitRequest& request) noexcept {
+    return request.routes != nullptr ? *request.routes : routes_;
+  }
+  ssize_t submit(const rdm::TransmitRequest& request, std::size_t len) noexcept;
+  ssize_t refuse_atomic(Peer& peer, const rdm::TransmitRequest& request) noexcept;
+  ssize_t send_on(Channel& channel, const rdm::TransmitRequest& request) noexcept;
+  ssize_t wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept;
+  void make_room() noexcept;
+
+  // peers.cc
+  Channel* make_channel(Peer& peer) noexcept;
+  void close_channel(Channel& channel, int reason) noexcept;
+  void detach(Channel& channel) noexcept;
+  void reap() noexcept;
+  static rdm::LinkState link_of(const Peer& peer) noexcept;
+  void step(Peer& peer, rdm::LinkEvent event, int error = 0, std::string_view sentence = {}) noexcept;
+  Status connect(Peer& peer) noexcept;
+  int connect_time_left_ms(const Peer& peer) const noexcept;
+  void flush(Peer& peer) noexcept;
+  void stop_timers(Peer& peer) noexcept;
+  void fail_waiting(Peer& peer, int error, std::string_view sentence = {}) noexcept;
+  void connect_or_fail(Peer& peer) noexcept;
+  void check_idle() noexcept;
+  void fail(WaitingTransmit& waiting, int error, std::string_view sentence = {}) noexcept;
+  void on_request(ConnectRequest& request) noexcept;
+  void accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool loopback) noexcept;
+
+  Domain& domain_;
+  const Ref<Domain> domain_ref_;
+  const uint32_t addr_format_;
+  const uint64_t caps_;
+  const std::size_t unexpected_limit_;
+  const std::uint32_t process_;
+  const Clock::duration idle_timeout_;
+  const bool names_sources_;  // FI_SOURCE
+  CompletionRoutes routes_;
+  Ref<EventQueue> events_;
+  Ref<AddressVector> vector_;
+  Address own_;
+  UniqueFd socket_;  // bound to own_; the listener's once enabled
+  std::unique_ptr<PeerListener> listener_;
+  Pool<WaitingTransmit> waiting_;
+  rdm::PeerTable<Peer> peers_;
+  // Armed while the endpoint is enabled, if idle connections are to be closed.
+  struct IdleTimer : Watch {
+    explicit IdleTimer(ReliableEndpoint& owner) noexcept;
+    ReliableEndpoint& endpoint;
+  } idle_timer_;
+  List<Channel> channels_;
+  List<Channel> dying_;  // deleted when none of their handlers can be running
+  List<Channel, CrowdedTag> crowded_;
+  rdm::ReceiveSide receives_;
+  rdm::SharedContexts<ReliableEndpoint> shared_;
+};
+
+// Listens for connection requests of an endpoint's peers.
+class PeerListener final : public Listener {
+ public:
+  PeerListener(ReliableEndpoint& endpoint, Engine& engine, UniqueFd socket, const Address& local,
+               const Parameters& parameters) noexcept
+      : Listener(engine, std::move(socket), local, parameters, parameters.backlog), endpoint_(endpoint) {}
+  ~PeerListener() override = default;
+
+ private:
+  void on_request(ConnectRequest& request) noexcept override;
+
+  ReliableEndpoint& endpoint_;
+};
+
+}  // namespace weft::tcp

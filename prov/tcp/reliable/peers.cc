@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Peers of reliable datagrams and the connections to them: opened by the first operation to a peer, or accepted when
+// the peer connects first; fi_cm(3). rdm/peer_link.h decides about requests that cross, restarted peers and the ends of
+// connections. A rejection carries no reason, so every rejected request is repeated for a while.
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "objects/connect_failure.h"
+#include "tcp/logging.h"
+#include "tcp/names.h"
+#include "tcp/reliable/endpoint.h"
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+
+using rdm::LinkEvent;
+using rdm::LinkState;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// A rejected request is repeated after this time, unless the peer's own request arrives first.
+constexpr Clock::duration kRetryDelay = 200ms;
+
+}  // namespace
+
+Channel* ReliableEndpoint::make_channel(Peer& peer) noexcept {
+  reap();
+  auto* channel = new (std::nothrow) Channel(*this, peer);
+  if (channel == nullptr) return nullptr;
+  peer.endpoint = this;
+  channels_.push_back(*channel);
+  return channel;
+}
+
+void ReliableEndpoint::reap() noexcept {
+  while (!dying_.empty()) delete &dying_.pop_front();
+}
+
+// Takes the channel out of service.
+void ReliableEndpoint::detach(Channel& channel) noexcept {
+  Peer& peer = channel.peer();
+  if (peer.channel == &channel) {
+    peer.channel = nullptr;
+    peer.link = LinkState::kNone;
+    peer.process = 0;
+  }
+  if (peer.loopback == &channel) peer.loopback = nullptr;
+  List<Channel>::unlink(channel);
+  List<Channel, CrowdedTag>::unlink(channel);
+  dying_.push_back(channel);
+}
+
+void ReliableEndpoint::close_channel(Channel& channel, int reason) noexcept {
+  detach(channel);
+  channel.close(reason);
+}
+
+// ---- Own requests ----
+
+// Milliseconds until the connect deadline; 0: no deadline.
+int ReliableEndpoint::connect_time_left_ms(const Peer& peer) const noexcept {
+  if (parameters().connect_timeout_ms == 0) return 0;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(peer.connect_deadline - net::now());
+  return static_cast<int>(std::max<std::int64_t>(left.count(), 1));
+}
+
+LinkState ReliableEndpoint::link_of(const Peer& peer) noexcept {
+  if (peer.link < LinkState::kOpen) return peer.link;
+  const LinkState state = rdm::open_link(peer.channel->idle_close());
+  // The stream may have ended just now; operations wait until its channel reports that.
+  return state == LinkState::kOpen && !peer.channel->open() ? LinkState::kClosing : state;
+}
+
+// Executes what rdm/peer_link.h decides. `error` and `sentence`: of operations that fail by it. Reconnects by timer,
+// because a handler of the old connection may be running.
+void ReliableEndpoint::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
+  const rdm::LinkStep step = rdm::next(link_of(peer), event);
+  if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
+  peer.link = step.state;
+  if ((step.actions & rdm::kLinkRetryLater) != 0) {
+    auto again = net::now() + kRetryDelay;
+    if (parameters().connect_timeout_ms != 0) again = std::min(again, peer.connect_deadline);
+    engine().set_deadline(peer.timer, again);
+  }
+  if ((step.actions & rdm::kLinkFlush) != 0) flush(peer);
+  if ((step.actions & rdm::kLinkFail) != 0) fail_waiting(peer, error, sentence);
+  if ((step.actions & rdm::kLinkReconnect) == 0) return;
+  if (peer.waiting.empty())
+    stop_timers(peer);
+  else if (event == LinkEvent::kRetry)
+    connect_or_fail(peer);
+  else
+    engine().set_deadline(peer.timer, net::now());
+}
+
+// Sends a request unless there is a connection, or will be; the outcome is reported later. The caller reports an
+// immediate failure.
+Status ReliableEndpoint::connect(Peer& peer) noexcept {
+  const rdm::LinkStep step = rdm::next(link_of(peer), LinkEvent::kOperation);
+  if ((step.actions & rdm::kLinkConnect) == 0) return {};
+  if (peer.waiting.empty() || peer.connect_deadline == Clock::time_point())
+    peer.connect_deadline = net::now() + parameters().connect_timeout_ms * 1ms;
+  auto socket = open_towards(peer.address, own_, domain_.spare_socket());
+  if (!socket) return socket.error();
+  Channel* channel = make_channel(peer);
+  if (channel == nullptr) return Status(-FI_ENOMEM);
+  if (Status status = channel->connect(own_, std::move(*socket), connect_time_left_ms(peer)); !status.ok()) {
+    close_channel(*channel, status.error());
+    return status;
+  }
+  peer.channel = channel;
+  peer.link = step.state;
+  return {};
+}
+
+void ReliableEndpoint::on_open(Channel& channel) noexcept {
+  if (channel.peer().channel == &channel) step(channel.peer(), LinkEvent::kOpened);
+}
+
+void ReliableEndpoint::on_unreachable(Channel& channel, int error, const char* why) noexcept {
+  const int reported = error == EPIPE ? FI_ECONNRESET : error;
+  const std::string sentence = channel.failure(reported, why);
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", sentence.c_str());
+  step(channel.peer(), LinkEvent::kFailed, reported, sentence);
+}
+
+void ReliableEndpoint::on_refused(Channel& channel) noexcept {
+  Peer& peer = channel.peer();
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "request rejected by %s: its own request crossed ours, or it is not ready\n",
+          peer.address.to_string().c_str());
+  step(peer, LinkEvent::kRejected, FI_ECONNREFUSED);
+}
+
+void ReliableEndpoint::on_peer_timer(Peer& peer) noexcept {
+  const bool waits = peer.link == LinkState::kRejected && !peer.waiting.empty();
+  if (waits && parameters().connect_timeout_ms != 0 && net::now() >= peer.connect_deadline) {
+    const std::string sentence =
+        connect_failure(FI_ECONNREFUSED, "the peer rejected every request", "waiting for the peer's request", own_,
+                        peer.address, net::now() - peer.connect_deadline + parameters().connect_timeout_ms * 1ms);
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", sentence.c_str());
+    return step(peer, LinkEvent::kDeadline, FI_ECONNREFUSED, sentence);
+  }
+  step(peer, LinkEvent::kRetry);
+}
+
+void ReliableEndpoint::connect_or_fail(Peer& peer) noexcept {
+  const Status status = connect(peer);
+  if (status.ok()) return;
+  fail_waiting(peer, status.error(),
+               connect_failure(status.error(), nullptr, "opening a connection", own_, peer.address, 0ms));
+}
+
+void ReliableEndpoint::stop_timers(Peer& peer) noexcept {
+  peer.connect_deadline = {};
+  engine().clear_deadline(peer.timer);
+}
+
+// `error` is positive.
+void ReliableEndpoint::fail_waiting(Peer& peer, int error, std::string_view sentence) noexcept {
+  stop_timers(peer);
+  while (!peer.waiting.empty()) {
+    WaitingTransmit& waiting = peer.waiting.pop_front();
+    --peer.waiting_count;
+    fail(waiting, error, sentence);
+  }
+}
+
+// Fails a transfer that was waiting. `error` is positive.
+void ReliableEndpoint::fail(WaitingTransmit& waiting, int error, std::string_view sentence) noexcept {
+  const rdm::TransmitRequest& request = waiting.request;
+  routes_of(request).transmit_failed(rdm::completion_flags_of(request.operation), request.context, error, error,
+                                     sentence);
+  waiting_.give_back(&waiting);
+}
+
+// A context closes: its operations' memory is about to be freed, so connections that carry such operations are closed.
+void ReliableEndpoint::abandon(CompletionRoutes& routes) noexcept {
+  peers_.for_each([&](Peer& peer) {
+    for (auto it = peer.waiting.begin(); it != peer.waiting.end();) {
+      WaitingTransmit& each = *it;
+      ++it;
+      if (each.request.routes != &routes) continue;
+      each.unlink();
+      --peer.waiting_count;
+      fail(each, FI_ECANCELED);
+    }
+  });
+  for (auto it = channels_.begin(); it != channels_.end();) {
+    Channel& channel = *it;
+    ++it;
+    if (channel.stream().carries(routes)) close_channel(channel, FI_ECANCELED);
+  }
+}
+
+// The peer is connected: sends the waiting transfers, in order. The stream's queue is as long as the list may be.
+void ReliableEndpoint::flush(Peer& peer) noexcept {
+  stop_timers(peer);
+  while (!peer.waiting.empty() && peer.channel != nullptr) {
+    WaitingTransmit& waiting = peer.waiting.pop_front();
+    --peer.waiting_count;
+    const ssize_t result = send_on(*peer.channel, waiting.request);
+    if (result != 0)
+      fail(waiting, static_cast<int>(-result));
+    else
+      waiting_.give_back(&waiting);
+  }
+  if (!peer.waiting.empty()) fail_waiting(peer, FI_ECONNRESET);
+}
+
+void ReliableEndpoint::on_channel_end(Channel& channel, int error) noexcept {
+  Peer& peer = channel.peer();
+  if (error == 0)
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection closed by the peer: %s\n", peer.address.to_string().c_str());
+  else
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection to %s failed: %s\n", peer.address.to_string().c_str(),
+            fi_strerror(error));
+  peer.channel == &channel ? step(peer, LinkEvent::kEnded) : detach(channel);
+}
+
+// ---- Idle connections ----
+
+ReliableEndpoint::IdleTimer::IdleTimer(ReliableEndpoint& owner) noexcept
+    : Watch([](Watch&) noexcept {},
+            [](Watch& watch) noexcept { static_cast<IdleTimer&>(watch).endpoint.check_idle(); }),
+      endpoint(owner) {}
+
+// Runs now and after every half of the idle time-out.
+void ReliableEndpoint::check_idle() noexcept {
+  if (idle_timeout_ == Clock::duration::zero()) return;
+  const auto now = net::now();
+  for (auto it = channels_.begin(); it != channels_.end();) {
+    Channel& channel = *it;
+    ++it;
+    channel.check_idle(now);
+  }
+  engine().set_deadline(idle_timer_, now + std::max<Clock::duration>(idle_timeout_ / 2, 1ms));
+}
+
+// Both ends have agreed to close.
+void ReliableEndpoint::on_idle(Channel& channel) noexcept {
+  Peer& peer = channel.peer();
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "idle connection closed: %s\n", peer.address.to_string().c_str());
+  step(peer, LinkEvent::kEnded, FI_ECANCELED);
+}
+
+// ---- Peers' requests ----
+
+void PeerListener::on_request(ConnectRequest& request) noexcept {
+  leave_half_open(request);
+  endpoint_.on_request(request);
+  delete &request;  // rejects it unless it was accepted
+}
+
+void ReliableEndpoint::on_request(ConnectRequest& request) noexcept {
+  Greeting greeting;
+  if (!greeting.read(request.message().data())) {
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "request from %s rejected: not one for reliable datagrams\n",
+            request.peer().to_string().c_str());
+    return;
+  }
+  Address from = request.peer(), own = own_;
+  from.set_port(ntohs(greeting.port));
+  if (own.is_any()) {
+    own = tcp::name_of(request.socket(), own);
+    own.set_port(own_.port());
+  }
+  Peer* peer = peers_.at(from);
+  if (peer == nullptr) return;
+  const std::uint32_t process = ntohl(greeting.process);
+  const rdm::LinkStep step = rdm::next(link_of(*peer), from == own ? LinkEvent::kOwnRequest : LinkEvent::kRequest,
+                                       {.from_greater = own < from,
+                                        .restarted = peer->process != 0 && peer->process != process,
+                                        .duplicate = peer->loopback != nullptr});
+  const bool rejects = (step.actions & rdm::kLinkReject) != 0;
+  if (step.crossed)
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", from.to_string().c_str(),
+            rejects ? "stays" : "gives way");
+  if (rejects) return;
+  if ((step.actions & rdm::kLinkClose) != 0) close_channel(*peer->channel, step.error);
+  peer->link = step.state;
+  accept(*peer, request, greeting, (step.actions & rdm::kLinkAcceptLoopback) != 0);
+}
+
+void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool loopback) noexcept {
+  Channel* channel = make_channel(peer);
+  if (channel == nullptr) return loopback ? void() : step(peer, LinkEvent::kAbandoned);
+  const std::uint8_t version = Greeting::common(greeting.version);
+  Greeting answer = Greeting::of(own_.port(), process_);
+  answer.version = version == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(version | kAnsweredVersion);
+  const Agreement agreement{
+      .version = version,
+      .closes = version >= 1 && !loopback && closes_idle(peer) && (greeting.features & kRequesterCloses) != 0,
+      .atomics = version >= 1 && !request.message().swapped() && (greeting.features & kRequesterHasAtomics) != 0};
+  if (agreement.closes) answer.features |= kAcceptorCloses;
+  if (agreement.atomics) answer.features |= kAcceptorHasAtomics;
+  CmMessage message;
+  message.compose(CmType::kAccept, &answer, sizeof answer);
+  const auto bytes = message.unsent();
+  UniqueFd socket = request.answer();
+  // The socket's buffer is empty: the kernel takes the whole message, or the connection is broken anyway.
+  const ssize_t sent = net::send(socket.get(), bytes.data(), bytes.size());
+  if (sent != static_cast<ssize_t>(bytes.size())) {
+    close_channel(*channel, FI_ECONNRESET);
+    return loopback ? void() : step(peer, LinkEvent::kAbandoned);
+  }
+  (loopback ? peer.loopback : peer.channel) = channel;
+  if (!loopback) peer.process = ntohl(greeting.process);
+  channel->start(std::move(socket), request.message().swapped(), agreement, &request);
+  if (!loopback) step(peer, LinkEvent::kOpened);
+}
+
+}  // namespace weft::tcp

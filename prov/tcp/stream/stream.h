@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// An established connection: parses incoming messages, hands their payloads to a MessageSink, serves remote memory
+// access and atomic operations, and completes each operation exactly once. Its base class is the outgoing half.
+//
+// Owner: a connected endpoint or a reliable-datagram channel. An idle stream owns no buffer: scratch space and records
+// are the domain's. The engine's mutex guards everything here.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "rdm/atomic_target.h"
+#include "tcp/stream/transmit_side.h"
+
+namespace weft::tcp {
+
+// A peer's atomic operation while its arrays arrive: it is carried out as a whole.
+struct ArrivingAtomic {
+  rdm::ReceivedAtomic demand;
+  alignas(16) std::byte arrays[kMaxAtomicBytes];
+};
+
+class Stream final : public TransmitSide {
+ public:
+  Stream(MessageSink& sink, CompletionRoutes& routes, Engine& engine, MemoryRegions& regions,
+         Pool<Transmit>& records) noexcept;
+
+  // The socket is connected and non-blocking. `handshake`: the watch of the socket so far.
+  void start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept;
+  // Local end: sends gathered messages if the kernel takes them, closes, fails everything with `reason`. Idempotent.
+  void stop(int error, int reason = FI_ECANCELED) noexcept;
+  // After start(), for a socket that did not inherit keepalive: enables it once the connection is that old, because it
+  // takes four system calls, which short connections save. 0: never.
+  void enable_keepalive(int idle_s) noexcept;
+  // The handshake agreed on atomic operations.
+  void enable_atomics() noexcept { has_atomics_ = true; }
+  bool has_atomics() const noexcept { return has_atomics_; }
+  // Nothing is on its way in either direction, and no acknowledgement is due.
+  bool quiet() const noexcept;
+
+ private:
+  enum class Sink : std::uint8_t { kNone, kMessage, kRmaWrite, kReadResponse, kAtomic, kAtomicAnswer };
+
+  void run() noexcept;
+  void on_deadline_passed() noexcept;
+  void close_socket() noexcept;
+
+  // stream_receive.cc
+  void receive() noexcept;
+  std::size_t read_some() noexcept;
+  std::size_t read_direct(std::size_t ahead) noexcept;
+  std::size_t nothing_read(ssize_t result) noexcept;
+  std::size_t read_on(std::size_t bytes, std::size_t wanted) noexcept;
+  std::size_t feed_payload(const std::byte* data, std::size_t len) noexcept;
+  void parse(const std::byte* data, std::size_t len) noexcept;
+  bool parse_header(const std::byte*& data, std::size_t& len) noexcept;
+  void advance_sink(std::size_t len) noexcept;
+  void set_sink(Sink sink, std::span<const iovec> iov = {}) noexcept;
+  bool sink_still_valid() noexcept;
+  void replay_stash() noexcept;
+  void block(const std::byte* data, std::size_t len) noexcept;
+
+  // stream_messages.cc
+  std::size_t take_whole(const std::byte* data, std::size_t len) noexcept;
+  bool begin(const DataHeader& header) noexcept;  // false: blocked until resume(), or the stream ended
+  bool begin_message() noexcept;
+  bool begin_read_request() noexcept;
+  void begin_read_response() noexcept;
+  void begin_write() noexcept;
+  void on_ack() noexcept;
+  void finish() noexcept;
+  void finish_write() noexcept;
+  void count_regions(std::uint64_t access) noexcept;
+  std::span<const fi_rma_iov> ranges() const noexcept { return {header_.rma, header_.rma_count}; }
+
+  // stream_atomics.cc
+  bool begin_atomic() noexcept;
+  void finish_atomic() noexcept;
+  void begin_atomic_answer() noexcept;
+  void finish_atomic_answer() noexcept;
+
+  bool swap_ = false;
+  bool blocked_ = false;  // the stash holds bytes that cannot be handled yet
+  bool has_atomics_ = false;
+  int keepalive_s_ = 0;  // not 0: the deadline is that of enable_keepalive()
+
+  // The message that is arriving; afterwards header_.payload remains, the length of the last one.
+  DataHeader header_;
+  Sink sink_kind_ = Sink::kNone;
+  bool ack_due_ = false;  // when the payload is complete
+  std::uint8_t sink_count_ = 0;
+  std::uint8_t header_have_ = 0;
+  std::uint32_t sink_generation_ = 0;
+  std::uint32_t stash_len_ = 0;
+  std::uint64_t payload_left_ = 0;
+  iovec sink_iov_[kIovLimit];
+  std::byte partial_header_[kMaxHeaderSize];
+  std::unique_ptr<std::byte[]> stash_;
+  std::unique_ptr<ArrivingAtomic> atomic_;  // allocated by the first operation
+};
+
+}  // namespace weft::tcp

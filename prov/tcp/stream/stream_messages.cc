@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Incoming messages by their operations: payloads of the sink, remote memory access, acknowledgements.
+#include <cstring>
+
+#include "tcp/stream/stream.h"
+
+namespace weft::tcp {
+
+// The common case, at little more than the cost of the copy: a complete message without optional words that the sink
+// takes at once. Returns the bytes of the message; 0: handle it the general way.
+std::size_t Stream::take_whole(const std::byte* data, std::size_t len) noexcept {
+  std::uint64_t words[2];
+  if (len < sizeof words || swap_) return 0;
+  std::memcpy(words, data, sizeof words);
+  const bool tagged = (words[0] & kPlainMask) == kPlainTagged;
+  if (!tagged && (words[0] & kPlainMask) != kPlainMessage) return 0;
+  const std::size_t header = tagged ? kTaggedHeaderSize : kBaseHeaderSize;
+  const std::uint64_t total = words[1];
+  if (total > len || total <= header) return 0;  // an empty message may have no buffer to copy to
+  std::uint64_t tag = 0;
+  if (tagged) std::memcpy(&tag, data + kBaseHeaderSize, sizeof tag);
+  const std::size_t payload = total - header;
+  if (!sink_.take_whole(tagged, tag, {data + header, payload})) return 0;
+  header_.payload = payload;
+  return total;
+}
+
+bool Stream::begin(const DataHeader& header) noexcept {
+  header_ = header;
+  payload_left_ = 0;
+  bool taken = true;
+  switch (header.op) {
+    case Op::kMessage:
+    case Op::kTagged:
+    case Op::kAnnounced:
+      if (header.is_ack())
+        on_ack();
+      else
+        taken = begin_message();
+      break;
+    case Op::kReadRequest:
+      taken = begin_read_request();
+      break;
+    case Op::kReadResponse:
+      begin_read_response();
+      break;
+    case Op::kWrite:
+      begin_write();
+      break;
+    case Op::kAnnouncement:
+    case Op::kIdleClose:
+      set_sink(Sink::kNone);
+      sink_.on_control(header);
+      break;
+    case Op::kClearance:
+      set_sink(Sink::kNone);
+      send_announced(header.op_data);
+      break;
+    case Op::kAtomic:
+      taken = begin_atomic();
+      break;
+    case Op::kAtomicAnswer:
+      begin_atomic_answer();
+      break;
+  }
+  if (!taken || state_ != State::kOpen) return false;
+  payload_left_ = header_.payload;
+  if (payload_left_ == 0) finish();
+  return state_ == State::kOpen;
+}
+
+bool Stream::begin_message() noexcept {
+  const auto destination = sink_.begin(header_);
+  if (!destination) return false;
+  ack_due_ = destination->acknowledge;
+  if (ack_due_) reserve_ack();
+  set_sink(Sink::kMessage, destination->iov);
+  return true;
+}
+
+bool Stream::begin_read_request() noexcept {
+  if (!has_room_for_response()) return false;
+  iovec iov[kMaxRmaIov];
+  Result<std::size_t> len = translate(ranges(), FI_REMOTE_READ, iov);
+  if (!len) {
+    protocol_error("read request for memory that is not exposed");
+    return true;
+  }
+  set_sink(Sink::kNone);
+  DataHeader response;
+  response.op = Op::kReadResponse;
+  response.payload = *len;
+  respond(response, std::span(iov, header_.rma_count), ranges());
+  if (routes_.remote_read) routes_.remote_read->add(1);
+  count_regions(FI_REMOTE_READ);
+  return true;
+}
+
+void Stream::begin_read_response() noexcept {
+  Transmit* request = oldest_awaiting(Then::kAwaitRead);
+  if (request == nullptr) return protocol_error("read response without a request");
+  const std::span<const iovec> results(request->iov, request->iov_count);
+  if (total_length(results) != header_.payload) return protocol_error("read response of a wrong length");
+  begin_answer(*request);
+  set_sink(Sink::kReadResponse, results);
+}
+
+void Stream::begin_write() noexcept {
+  iovec iov[kMaxRmaIov];
+  Result<std::size_t> len = translate(ranges(), FI_REMOTE_WRITE, iov);
+  if (!len) return protocol_error("write to memory that is not exposed");
+  if (*len != header_.payload) return protocol_error("write whose length differs from its target's");
+  ack_due_ = header_.wants_ack();
+  if (ack_due_) reserve_ack();
+  set_sink(Sink::kRmaWrite, std::span(iov, header_.rma_count));
+}
+
+void Stream::count_regions(std::uint64_t access) noexcept {
+  if (!regions_.has_counters()) return;
+  for (const fi_rma_iov& range : ranges()) regions_.count_access(range.key, access);
+}
+
+void Stream::finish() noexcept {
+  const Sink kind = std::exchange(sink_kind_, Sink::kNone);
+  sink_count_ = 0;
+  switch (kind) {
+    case Sink::kMessage:
+      sink_.finish(header_);
+      if (ack_due_) acknowledge_newest();
+      break;
+    case Sink::kRmaWrite:
+      finish_write();
+      if (ack_due_) acknowledge_newest();
+      break;
+    case Sink::kReadResponse:
+      complete(take_answered());
+      break;
+    case Sink::kAtomic:
+      finish_atomic();
+      break;
+    case Sink::kAtomicAnswer:
+      finish_atomic_answer();
+      break;
+    case Sink::kNone:
+      break;
+  }
+}
+
+void Stream::finish_write() noexcept {
+  if (routes_.remote_write) routes_.remote_write->add(1);
+  count_regions(FI_REMOTE_WRITE);
+  if (header_.has_cq_data() && routes_.receive_queue)
+    routes_.receive_queue->write({.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+                                  .len = header_.payload,
+                                  .data = header_.cq_data,
+                                  .src_addr = sink_.source()});
+}
+
+void Stream::on_ack() noexcept {
+  set_sink(Sink::kNone);
+  if (!on_acknowledged()) protocol_error("acknowledgement without a message");
+}
+
+}  // namespace weft::tcp

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Incoming bytes of a stream: reads, splits them into headers and payloads, and waits while they cannot be handled.
+//
+// One read into scratch space brings many small messages. Once a message's header is known and much of its payload is
+// outstanding, the rest is read straight into its destination, and the bytes behind it into scratch. A large message is
+// likely to follow a large one, so little more than its header is read ahead: bytes in scratch are copied twice.
+#include <algorithm>
+#include <cstring>
+
+#include "tcp/socket.h"
+#include "tcp/stream/stream.h"
+
+namespace weft::tcp {
+namespace {
+
+// After this many bytes the engine's other sockets get their turn.
+constexpr std::size_t kBytesPerTurn = 8 * 1024 * 1024;
+
+constexpr std::size_t kLargePayload = 16 * 1024;
+constexpr std::size_t kReadAhead = 512;  // bytes read behind a large payload
+
+}  // namespace
+
+// Functions of every poll are inlined into run(): after a system call, a jump costs more than the code it skips.
+
+// The read returned no bytes; returns 0.
+std::size_t Stream::nothing_read(ssize_t result) noexcept {
+  if (result == -EAGAIN)
+    readable = false;
+  else
+    end(static_cast<int>(-result));
+  return 0;
+}
+
+// `bytes` of `wanted` were read; returns 0 when nothing more can be read now. A short read emptied the socket, and new
+// bytes raise an edge; after a hang-up no edge follows, so read to the end.
+[[gnu::always_inline]] inline std::size_t Stream::read_on(std::size_t bytes, std::size_t wanted) noexcept {
+  if (bytes == wanted || hung) return bytes;
+  readable = false;
+  return 0;
+}
+
+// Reads the rest of the payload into its destination, and the bytes behind it into scratch.
+std::size_t Stream::read_direct(std::size_t ahead) noexcept {
+  std::byte* scratch = engine_.receive_scratch();
+  iovec iov[kIovLimit + 1];
+  std::size_t count = 0;
+  std::size_t into_sink = 0;
+  // The receive may be longer than the message: the bytes behind the message must not go there.
+  for (std::uint64_t left = payload_left_; count < sink_count_ && left != 0; ++count) {
+    iov[count] = {sink_iov_[count].iov_base, std::min<std::size_t>(sink_iov_[count].iov_len, left)};
+    into_sink += iov[count].iov_len;
+    left -= iov[count].iov_len;
+  }
+  iov[count++] = {scratch, ahead};
+  const ssize_t got = net::recvv(fd, iov, static_cast<int>(count));
+  if (got <= 0) return nothing_read(got);
+  engine_.mark_hot(*this);
+  const auto bytes = static_cast<std::size_t>(got);
+  const std::size_t sunk = std::min(bytes, into_sink);
+  advance_sink(sunk);
+  payload_left_ -= sunk;
+  if (payload_left_ == 0) finish();
+  if (state_ == State::kOpen && bytes > sunk) parse(scratch, bytes - sunk);
+  return read_on(bytes, into_sink + ahead);
+}
+
+// One system call. Returns 0 when nothing more can be read now.
+[[gnu::always_inline]] inline std::size_t Stream::read_some() noexcept {
+  const std::size_t ahead = header_.payload >= kLargePayload ? kReadAhead : Engine::kScratchSize;
+  if (payload_left_ >= kDirectRead && sink_count_ != 0) [[unlikely]] {
+    if (sink_still_valid()) return read_direct(ahead);
+    if (state_ != State::kOpen) return 0;
+  }
+  std::byte* scratch = engine_.receive_scratch();
+  const ssize_t got = net::recv(fd, scratch, ahead);
+  if (got <= 0) return nothing_read(got);
+  engine_.mark_hot(*this);
+  parse(scratch, static_cast<std::size_t>(got));
+  return read_on(static_cast<std::size_t>(got), ahead);
+}
+
+[[gnu::always_inline]] inline void Stream::receive() noexcept {
+  if (blocked_ && std::exchange(retry_, false)) [[unlikely]]
+    replay_stash();
+  std::size_t turn = 0;
+  while (state_ == State::kOpen && readable && !blocked_) {
+    if (turn >= kBytesPerTurn) return resume();
+    const std::size_t got = read_some();
+    if (got == 0) break;
+    turn += got;
+  }
+  // Nothing is read while blocked, so the peer's close would go unnoticed: the stash gets a grace period.
+  if (state_ == State::kOpen && blocked_ && hung && (keepalive_s_ != 0 || !ListHook<DeadlineTag>::linked()))
+      [[unlikely]] {
+    keepalive_s_ = 0;
+    engine_.set_deadline(*this, net::now() + kDrainGrace);
+  }
+}
+
+void Stream::run() noexcept {
+  if (state_ != State::kOpen) return;
+  flush();
+  receive();
+  if (state_ == State::kOpen && send_error_ != 0) end(send_error_);
+  if (state_ == State::kOpen) flush();
+}
+
+void Stream::parse(const std::byte* data, std::size_t len) noexcept {
+  while (len != 0 && state_ == State::kOpen) {
+    if (payload_left_ != 0) {
+      const std::size_t used = feed_payload(data, len);
+      data += used;
+      len -= used;
+      continue;
+    }
+    if (header_have_ == 0) {
+      if (const std::size_t used = take_whole(data, len); used != 0) {
+        data += used;
+        len -= used;
+        continue;
+      }
+    }
+    if (!parse_header(data, len)) return;
+  }
+}
+
+// Takes payload bytes; returns how many.
+std::size_t Stream::feed_payload(const std::byte* data, std::size_t len) noexcept {
+  if (!sink_still_valid()) return 0;
+  const std::size_t used = std::min<std::uint64_t>(len, payload_left_);
+  std::size_t left = used;
+  for (std::size_t i = 0; i < sink_count_ && left != 0; ++i) {
+    const std::size_t part = std::min(left, sink_iov_[i].iov_len);
+    std::memcpy(sink_iov_[i].iov_base, data + (used - left), part);
+    left -= part;
+  }
+  advance_sink(used);
+  payload_left_ -= used;
+  if (payload_left_ == 0) finish();
+  return used;
+}
+
+// Moves past one header. False when bytes are missing or the message cannot be handled yet (then all bytes are kept).
+bool Stream::parse_header(const std::byte*& data, std::size_t& len) noexcept {
+  // Collect the fixed part, then as many bytes as it names; in place if they are contiguous.
+  const std::byte* header = data;
+  std::size_t have = len;
+  if (header_have_ != 0) {
+    const std::size_t known = header_have_ < kBaseHeaderSize
+                                  ? kBaseHeaderSize
+                                  : static_cast<std::uint8_t>(partial_header_[kHeaderSizeOffset]);
+    const std::size_t part = std::min(len, known - header_have_);
+    std::memcpy(partial_header_ + header_have_, data, part);
+    header_have_ = static_cast<std::uint8_t>(header_have_ + part);
+    data += part;
+    len -= part;
+    header = partial_header_;
+    have = header_have_;
+  }
+  std::size_t size = kBaseHeaderSize;
+  if (have >= kBaseHeaderSize) {
+    size = static_cast<std::uint8_t>(header[kHeaderSizeOffset]);
+    if (size < kBaseHeaderSize || size > kMaxHeaderSize) return protocol_error("impossible header size"), false;
+  }
+  if (have < size || have < kBaseHeaderSize) {
+    if (header != partial_header_) {
+      std::memcpy(partial_header_, data, len);
+      header_have_ = static_cast<std::uint8_t>(len);
+      data += len;
+      len = 0;
+    }
+    return len != 0;  // the fixed part may be complete only now, with more bytes at hand
+  }
+  Result<DataHeader> parsed = decode(header, swap_);
+  if (!parsed) return protocol_error("malformed header"), false;
+  if (!begin(*parsed)) {
+    if (state_ == State::kOpen) block(data, len);
+    return false;
+  }
+  if (header == partial_header_) {
+    header_have_ = 0;
+  } else {
+    data += size;
+    len -= size;
+  }
+  return true;
+}
+
+// The current message cannot be handled: keeps its bytes and reads no more until resume().
+void Stream::block(const std::byte* data, std::size_t len) noexcept {
+  std::unique_ptr<std::byte[]> rest(new (std::nothrow) std::byte[header_have_ + len]);
+  if (rest == nullptr) return end(ENOMEM);
+  std::memcpy(rest.get(), partial_header_, header_have_);
+  if (len != 0) std::memcpy(rest.get() + header_have_, data, len);
+  stash_ = std::move(rest);
+  stash_len_ = static_cast<std::uint32_t>(header_have_ + len);
+  header_have_ = 0;
+  blocked_ = true;
+  engine_.cool_down(*this);  // it is not read for now, so only readiness reports the peer's close
+}
+
+void Stream::replay_stash() noexcept {
+  const std::unique_ptr<std::byte[]> stash = std::move(stash_);
+  blocked_ = false;
+  parse(stash.get(), stash_len_);
+}
+
+void Stream::set_sink(Sink sink, std::span<const iovec> iov) noexcept {
+  sink_kind_ = sink;
+  std::copy(iov.begin(), iov.end(), sink_iov_);
+  sink_count_ = static_cast<std::uint8_t>(iov.size());
+  sink_generation_ = regions_.generation();
+}
+
+// Skips `len` bytes of the sink; bytes beyond its end are discarded.
+void Stream::advance_sink(std::size_t len) noexcept {
+  std::size_t gone = 0;
+  while (gone < sink_count_ && len >= sink_iov_[gone].iov_len) len -= sink_iov_[gone++].iov_len;
+  if (gone != 0) {
+    std::copy(sink_iov_ + gone, sink_iov_ + sink_count_, sink_iov_);
+    sink_count_ = static_cast<std::uint8_t>(sink_count_ - gone);
+  }
+  if (sink_count_ != 0) {
+    sink_iov_[0].iov_base = static_cast<std::byte*>(sink_iov_[0].iov_base) + len;
+    sink_iov_[0].iov_len -= len;
+  }
+}
+
+// A remote write continues only while the registrations that granted it exist.
+bool Stream::sink_still_valid() noexcept {
+  if (sink_kind_ != Sink::kRmaWrite || sink_generation_ == regions_.generation()) return true;
+  sink_generation_ = regions_.generation();
+  iovec iov[kMaxRmaIov];
+  if (translate(ranges(), FI_REMOTE_WRITE, iov)) return true;
+  protocol_error("a memory region was closed while a peer was writing to it");
+  return false;
+}
+
+}  // namespace weft::tcp

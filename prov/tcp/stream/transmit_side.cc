@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The outgoing half of a stream; see transmit_side.h.
+//
+// The first message of a burst goes to the kernel at once. Messages posted before the application comes back for
+// progress are gathered and share one system call, because a system call costs far more than a small message.
+// Payloads in the application's memory are never copied, except small ones, which are copied behind their header.
+#include "tcp/stream/transmit_side.h"
+
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tcp/logging.h"
+#include "tcp/socket.h"
+#include "tcp/stream/gather.h"
+
+namespace weft::tcp {
+namespace {
+
+constexpr Op op_of(messages::Operation operation) noexcept {
+  constexpr Op kOps[] = {Op::kMessage, Op::kTagged, Op::kReadRequest, Op::kWrite, Op::kAtomic, Op::kAtomic};
+  return kOps[static_cast<std::size_t>(operation)];
+}
+
+// The buffers to send; of a read, they are the destination.
+std::span<const iovec> sent_by(const messages::TransmitRequest& request) noexcept {
+  return request.operation >= messages::Operation::kUpdate ? request.arrays : request.iov;
+}
+
+}  // namespace
+
+// ---- Requests ----
+
+ssize_t TransmitSide::transmit(const messages::TransmitRequest& request) noexcept {
+  if (state_ != State::kOpen) return -FI_ENOTCONN;
+  if (outstanding_ >= queue_size_) {
+    flush();
+    if (state_ != State::kOpen) return -FI_ENOTCONN;
+    if (outstanding_ >= queue_size_) return -FI_EAGAIN;
+  }
+  const std::size_t len = total_length(sent_by(request));
+  DataHeader header;
+  header.op = op_of(request.operation);
+  header.cq_data = request.data;
+  header.tag = request.tag;
+  header.rma_count = static_cast<std::uint8_t>(request.remote.size());
+  std::copy(request.remote.begin(), request.remote.end(), header.rma);
+  header.set_receive_context(request.receive_context);
+  if (request.flags & FI_REMOTE_CQ_DATA) header.flags |= kFlagCqData;
+  Then then = Then::kComplete;
+  if (header.op == Op::kReadRequest) {
+    then = Then::kAwaitRead;
+  } else if (header.payload = len; header.op == Op::kAtomic) {
+    then = Then::kAwaitAtomic;  // at every completion level: the response says that it has been carried out
+  } else if (request.flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) {
+    then = Then::kAwaitAck;
+    header.flags |= kFlagDeliveryComplete;
+  }
+  if (announces(request, len, then)) {
+    header.op = Op::kAnnouncement;
+    header.announced = std::exchange(header.payload, 0);
+    then = Then::kAwaitClear;
+  }
+  const bool at_once = then == Then::kComplete && may_go_at_once(request.flags, len);
+  const ssize_t result = at_once ? transmit_now(request, header, len) : enqueue(request, header, len, then);
+  if (in_burst_ && len > kGatherPayload && len <= kGatherLongPayload) engine_.posted_long();
+  return result;
+}
+
+bool TransmitSide::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
+  if (!writable || (flags & (FI_MORE | FI_FENCE))) return false;
+  if (!queue_.empty() || !sending_.empty() || !responses_.empty()) return false;
+  return !continues_burst() || len > (engine_.comes_back_at_once() ? kGatherLongPayload : kGatherPayload);
+}
+
+// Whether a message was sent in this round already. If no further round will start soon (must_send_now()), every
+// message is a burst of its own.
+bool TransmitSide::continues_burst() noexcept {
+  in_burst_ = last_round_ == engine_.round() && !engine_.must_send_now();
+  last_round_ = engine_.round();
+  return in_burst_;
+}
+
+// Whether the gathered messages, of which the last has `len` bytes, may wait for more.
+bool TransmitSide::may_wait(std::uint64_t flags, std::size_t len) noexcept {
+  const bool more = (flags & FI_MORE) != 0;
+  if (!continues_burst() && !more) return false;
+  if (len <= kGatherPayload) return gathered_ < kGatherBytes;
+  return (more || engine_.comes_back_at_once()) && len <= kGatherLongPayload && gathered_ < kGatherLongBytes;
+}
+
+// Long messages of reliable datagrams wait at their sender until a receive matches. Messages with an acknowledgement
+// are not announced, because peers differ in whether they acknowledge the announcement or the message.
+bool TransmitSide::announces(const messages::TransmitRequest& request, std::size_t len, Then then) const noexcept {
+  return len > kAnnounceSize && then == Then::kComplete && request.operation == messages::Operation::kTagged &&
+         tickets_ != nullptr && tickets_->any_left();
+}
+
+// Most messages are small and plain, with none queued before them: they need no full header or record unless the kernel
+// takes only a part.
+ssize_t TransmitSide::send_small(const messages::TransmitRequest& request) noexcept {
+  const iovec payload = request.iov[0];
+  if (state_ != State::kOpen || outstanding_ >= queue_size_ || !may_go_at_once(0, payload.iov_len))
+    return transmit(request);
+  const Op op = op_of(request.operation);
+  std::byte message[kTaggedHeaderSize + kInjectSize];
+  const std::size_t header =
+      encode_plain(op, request.tag, payload.iov_len, static_cast<std::uint8_t>(next_id_), message);
+  std::memcpy(message + header, payload.iov_base, payload.iov_len);
+  const ssize_t sent = net::send(fd, message, header + payload.iov_len);
+  if (sent != static_cast<ssize_t>(header + payload.iov_len)) [[unlikely]] {
+    const DataHeader full{.op = op, .payload = payload.iov_len, .tag = request.tag, .rma = {}};
+    return keep_rest(request, full, payload.iov_len, sent);
+  }
+  ++next_id_;
+  routes_of(request).transmitted(completion_flags_of(request.operation), request.context, wants_completion(request));
+  return 0;
+}
+
+ssize_t TransmitSide::transmit_now(const messages::TransmitRequest& request, const DataHeader& header,
+                                   std::size_t len) noexcept {
+  std::byte inlined[kInlineSize];
+  std::size_t inline_len = encode(header, inlined);
+  inlined[kIdOffset] = static_cast<std::byte>(next_id_);
+  iovec iov[1 + kIovLimit];
+  std::size_t count = 1;
+  if (len <= kInjectSize) {
+    weft::gather(request.iov, inlined + inline_len);
+    inline_len += len;
+  } else {
+    std::copy(request.iov.begin(), request.iov.end(), iov + 1);
+    count += request.iov.size();
+  }
+  iov[0] = {inlined, inline_len};
+  const ssize_t sent = count == 1 ? net::send(fd, inlined, inline_len) : net::sendv(fd, iov, static_cast<int>(count));
+  if (sent != static_cast<ssize_t>(header.size() + len)) [[unlikely]]
+    return keep_rest(request, header, len, sent);
+  ++next_id_;
+  routes_of(request).transmitted(completion_flags_of(request.operation), request.context, wants_completion(request));
+  return 0;
+}
+
+// The kernel took only `sent` bytes, or returned an error.
+ssize_t TransmitSide::keep_rest(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
+                                ssize_t sent) noexcept {
+  if (sent < 0 && sent != -EAGAIN) on_send_error(static_cast<int>(-sent));
+  Transmit* record = make_record(request, header, len, Then::kComplete);
+  if (record == nullptr) {
+    if (sent <= 0) return -FI_EAGAIN;
+    end(ENOMEM);  // half of the message was sent, and the other half cannot be stored
+    return -FI_ENOTCONN;
+  }
+  engine_.await_output(*this);
+  record->sent = sent > 0 ? static_cast<std::size_t>(sent) : 0;
+  record->inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
+  sending_.push_back(*record);
+  return 0;
+}
+
+ssize_t TransmitSide::enqueue(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
+                              Then then) noexcept {
+  Transmit* record = make_record(request, header, len, then);
+  if (record == nullptr) return -FI_EAGAIN;
+  push_queued(*record);
+  if (may_wait(request.flags, len))
+    resume();
+  else
+    flush();
+  return 0;
+}
+
+Transmit* TransmitSide::make_record(const messages::TransmitRequest& request, const DataHeader& what, std::size_t len,
+                                    Then then) noexcept {
+  Transmit* record = records_.take();
+  if (record == nullptr) return nullptr;
+  DataHeader header = what;
+  if (then == Then::kAwaitClear) header.op_data = record->ticket = tickets_->take();
+  record->then = then;
+  record->fence = (request.flags & FI_FENCE) != 0;
+  record->report = wants_completion(request);
+  record->completion_flags = completion_flags_of(request.operation);
+  record->context = request.context;
+  record->routes = request.routes;
+  std::size_t inline_len = encode(header, record->inlined);
+  record->len = inline_len + header.payload;
+  // A payload that is copied leaves only references to result buffers in the application's memory.
+  const bool atomic = then == Then::kAwaitAtomic;
+  const std::span<const iovec> payload = sent_by(request);
+  std::span<const iovec> refers = payload;
+  if (then != Then::kAwaitRead && (len <= kInjectSize || atomic || (request.flags & FI_INJECT) != 0)) {
+    refers = atomic ? request.iov : std::span<const iovec>();
+    if (len > kInjectSize && !record->make_copy(len)) {
+      records_.give_back(record);
+      return nullptr;
+    }
+    weft::gather(payload, len > kInjectSize ? record->copy.get() : record->inlined + inline_len);
+    if (len <= kInjectSize) inline_len += len;
+  }
+  std::copy(refers.begin(), refers.end(), record->iov);
+  record->iov_count = static_cast<std::uint8_t>(refers.size());
+  record->inline_len = static_cast<std::uint16_t>(inline_len);
+  ++outstanding_;
+  return record;
+}
+
+// ---- Sending ----
+
+void TransmitSide::flush_queued() noexcept {
+  while (state_ == State::kOpen && writable) {
+    Gather batch(engine_.transmit_scratch());
+    if (!gather(batch) || batch.count == 0) return;
+    const ssize_t sent = batch.send(fd);
+    if (sent < static_cast<ssize_t>(batch.bytes)) engine_.await_output(*this);
+    if (sent >= 0) {
+      account(static_cast<std::size_t>(sent));
+    } else if (sent != -EAGAIN) {
+      on_send_error(static_cast<int>(-sent));
+    }
+  }
+}
+
+// The connection is broken, but bytes that arrived before are handled first; run() then ends the stream.
+void TransmitSide::on_send_error(int error) noexcept {
+  send_error_ = error;
+  hung = readable = true;
+  resume();
+}
+
+// Fills `batch`, moving messages to sending_. False when the stream ended meanwhile.
+bool TransmitSide::gather(Gather& batch) noexcept {
+  for (Transmit& record : sending_)
+    if (batch.full() || !add_to(batch, record)) break;
+  while (state_ == State::kOpen && !batch.full()) {
+    const bool respond = !responses_.empty();
+    if (!respond && (queue_.empty() || fence_holds(queue_.front()))) break;
+    Transmit& record = respond ? responses_.pop_front() : pop_queued();
+    record.inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
+    sending_.push_back(record);
+    add_to(batch, record);
+  }
+  return state_ == State::kOpen;
+}
+
+// Adds the unsent rest of `record`. False when its memory was deregistered, which ends the stream.
+bool TransmitSide::add_to(Gather& batch, Transmit& record) noexcept {
+  if (record.then == Then::kRespond && !response_still_valid(record)) return false;
+  std::size_t skip = record.sent;
+  if (skip < record.inline_len) {
+    batch.copy(record.inlined + skip, record.inline_len - skip);
+    skip = 0;
+  } else {
+    skip -= record.inline_len;
+  }
+  for (const iovec& piece : record.payload()) {
+    if (skip >= piece.iov_len) {
+      skip -= piece.iov_len;
+      continue;
+    }
+    batch.refer(piece, skip);
+    skip = 0;
+  }
+  return true;
+}
+
+void TransmitSide::account(std::size_t sent) noexcept {
+  while (sent != 0 && !sending_.empty()) {
+    Transmit& record = sending_.front();
+    const std::size_t left = record.len - record.sent;
+    if (sent < left) {
+      record.sent += sent;
+      return;
+    }
+    sent -= left;
+    record.unlink();
+    on_written(record);
+  }
+}
+
+void TransmitSide::on_written(Transmit& record) noexcept {
+  switch (record.then) {
+    case Then::kComplete:
+      return complete(record);
+    case Then::kRespond:
+      records_.give_back(&record);
+      // The peer's next requests were held back until now.
+      if (response_count_-- == kMaxResponses) resume();
+      return;
+    default:
+      return awaiting(record.then).push_back(record);
+  }
+}
+
+// FI_FENCE: earlier operations must be complete before the message is sent.
+bool TransmitSide::fence_holds(const Transmit& record) noexcept {
+  if (!record.fence) return false;
+  return answered_ != nullptr || !sending_.empty() ||
+         !std::all_of(std::begin(awaiting_), std::end(awaiting_), [](auto& list) { return list.empty(); });
+}
+
+void TransmitSide::push_queued(Transmit& record) noexcept {
+  queue_.push_back(record);
+  gathered_ += static_cast<std::uint32_t>(std::min(record.len, kGatherLongBytes));
+}
+
+Transmit& TransmitSide::pop_queued() noexcept {
+  Transmit& record = queue_.pop_front();
+  gathered_ -= static_cast<std::uint32_t>(std::min(record.len, kGatherLongBytes));
+  return record;
+}
+
+void TransmitSide::complete(Transmit& record) noexcept {
+  if (record.ticket != 0) tickets_->give_back(record.ticket);
+  routes_of(record).transmitted(record.completion_flags, record.context, record.report);
+  --outstanding_;
+  records_.give_back(&record);
+}
+
+void TransmitSide::fail_record(Transmit& record, int error, int native) noexcept {
+  routes_of(record).transmit_failed(record.completion_flags, record.context, error, native);
+  --outstanding_;
+  records_.give_back(&record);
+}
+
+bool TransmitSide::carries(const CompletionRoutes& routes) noexcept {
+  const auto completes_there = [&](List<Transmit>& list) {
+    for (Transmit& record : list)
+      if (record.routes == &routes) return true;
+    return false;
+  };
+  return (answered_ != nullptr && answered_->routes == &routes) ||
+         std::any_of(std::begin(awaiting_), std::end(awaiting_), completes_there) || completes_there(sending_) ||
+         completes_there(queue_);
+}
+
+// ---- The peer's answers ----
+
+bool TransmitSide::on_acknowledged() noexcept {
+  List<Transmit>& waiting = awaiting(Then::kAwaitAck);
+  if (waiting.empty()) return false;
+  complete(waiting.pop_front());
+  return true;
+}
+
+void TransmitSide::send_announced(std::uint8_t ticket) noexcept {
+  for (Transmit& record : awaiting(Then::kAwaitClear)) {
+    if (record.ticket != ticket) continue;
+    record.unlink();
+    DataHeader header;
+    header.op = Op::kAnnounced;
+    header.op_data = ticket;
+    header.payload = total_length(std::span(record.iov, record.iov_count));
+    record.then = Then::kComplete;
+    record.inline_len = static_cast<std::uint16_t>(encode(header, record.inlined));
+    record.len = record.inline_len + header.payload;
+    record.sent = 0;
+    return push_queued(record);
+  }
+  protocol_error("clearance for an unknown ticket");
+}
+
+// ---- Responses to the peer ----
+
+void TransmitSide::acknowledge(std::uint64_t sequence) noexcept {
+  if (state_ != State::kOpen) return;
+  for (unsigned count = acks_.deliver(sequence); count != 0; --count) send_control(Op::kMessage, kOpDataAck);
+}
+
+void TransmitSide::send_control(Op op, std::uint8_t op_data) noexcept {
+  DataHeader header;
+  header.op = op;
+  header.op_data = op_data;
+  respond(header);
+}
+
+void TransmitSide::respond(const DataHeader& header, std::span<const iovec> payload,
+                           std::span<const fi_rma_iov> granted) noexcept {
+  Transmit* record = records_.take();
+  if (record == nullptr) return end(ENOMEM);
+  record->then = Then::kRespond;
+  record->inline_len = static_cast<std::uint16_t>(encode(header, record->inlined));
+  record->len = record->inline_len + header.payload;
+  record->region_generation = regions_.generation();
+  std::copy(payload.begin(), payload.end(), record->iov);
+  record->iov_count = static_cast<std::uint8_t>(payload.size());
+  // The granted ranges of a read are kept behind the header, to be checked again if a registration is closed meanwhile.
+  static_assert(kBaseHeaderSize + sizeof header.rma <= kInlineSize);
+  if (!granted.empty()) std::memcpy(record->inlined + kBaseHeaderSize, granted.data(), granted.size_bytes());
+  respond_with(*record);
+}
+
+void TransmitSide::respond_with(Transmit& record) noexcept {
+  ++response_count_;
+  responses_.push_back(record);
+  resume();
+}
+
+bool TransmitSide::response_still_valid(Transmit& record) noexcept {
+  if (record.iov_count == 0 || record.region_generation == regions_.generation()) return true;
+  record.region_generation = regions_.generation();
+  fi_rma_iov ranges[kMaxRmaIov];
+  iovec iov[kMaxRmaIov];
+  std::memcpy(ranges, record.inlined + kBaseHeaderSize, sizeof ranges);
+  if (translate(std::span(ranges, record.iov_count), FI_REMOTE_READ, iov)) return true;
+  protocol_error("memory region closed while the peer was reading it");
+  return false;
+}
+
+Result<std::size_t> TransmitSide::translate(std::span<const fi_rma_iov> ranges, std::uint64_t access,
+                                            iovec* out) noexcept {
+  std::size_t total = 0;
+  for (const fi_rma_iov& range : ranges) {
+    Result<void*> address = regions_.check(range.key, range.addr, range.len, access);
+    if (!address) return failure(address.error());
+    *out++ = {*address, range.len};
+    if (__builtin_add_overflow(total, range.len, &total)) return failure(EPROTO);
+  }
+  return total;
+}
+
+// ---- The end ----
+
+void TransmitSide::protocol_error(const char* what) noexcept {
+  FI_WARN(&provider(), FI_LOG_EP_DATA, "connection closed: %s\n", what);
+  end(EPROTO);
+}
+
+void TransmitSide::end(int error) noexcept {
+  if (state_ != State::kOpen) return;
+  state_ = State::kDraining;
+  end_error_ = error;
+  engine_.unwatch(*this);
+  socket_.reset();
+  cancel_transmits(sink_.interrupted_error(), FI_ECONNRESET, error);
+  sink_.abandon(FI_ECONNRESET, error);
+  if (sink_.drained())
+    finish_end();
+  else
+    engine_.set_deadline(*this, net::now() + kDrainGrace);
+}
+
+void TransmitSide::finish_end() noexcept {
+  state_ = State::kEnded;
+  engine_.clear_deadline(*this);
+  sink_.on_stream_end(end_error_);
+}
+
+void TransmitSide::cancel_transmits(int error, int answered_error, int native) noexcept {
+  const auto fail_all = [&](List<Transmit>& list) {
+    while (!list.empty()) fail_record(list.pop_front(), error, native);
+  };
+  for (List<Transmit>& list : awaiting_) fail_all(list);
+  while (!sending_.empty()) {
+    Transmit& record = sending_.pop_front();
+    if (record.then == Then::kRespond)
+      records_.give_back(&record);
+    else
+      fail_record(record, error, native);
+  }
+  fail_all(queue_);
+  while (!responses_.empty()) records_.give_back(&responses_.pop_front());
+  gathered_ = 0;
+  response_count_ = 0;
+  if (answered_ != nullptr) fail_record(take_answered(), answered_error, native);
+}
+
+}  // namespace weft::tcp

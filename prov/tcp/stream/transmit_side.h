@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The outgoing half of a stream and its socket: frames and gathers messages, keeps records of transfers until they are
+// sent, acknowledged or answered, and ends the connection when it breaks.
+//
+// Owner: a connected endpoint or a reliable-datagram channel, as part of its Stream. The engine's mutex guards it.
+#pragma once
+
+#include <memory>
+#include <new>
+#include <span>
+#include <utility>
+
+#include "base/pool.h"
+#include "base/unique_fd.h"
+#include "messages/transfer_calls.h"
+#include "objects/completion_routes.h"
+#include "objects/memory_regions.h"
+#include "tcp/engine.h"
+#include "tcp/stream/acknowledgements.h"
+#include "tcp/stream/message_sink.h"
+#include "tcp/stream/tickets.h"
+#include "tcp/stream/transmit.h"
+
+namespace weft::tcp {
+
+struct Gather;
+
+class TransmitSide : public Watch {
+ public:
+  bool open() const noexcept { return state_ == State::kOpen; }
+  bool ended() const noexcept { return state_ == State::kEnded; }
+
+  // 0, or -FI_EAGAIN when the queue is full, -FI_ENOTCONN when the stream ended.
+  ssize_t transmit(const messages::TransmitRequest& request) noexcept;
+  // The same for a request that is_small().
+  ssize_t send_small(const messages::TransmitRequest& request) noexcept;
+  // A message of 1 to kInjectSize bytes, whose header has nothing optional but a tag.
+  static bool is_small(const messages::TransmitRequest& request) noexcept {
+    constexpr std::uint64_t kPlainFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
+    return request.operation <= messages::Operation::kTagged && (request.flags & ~kPlainFlags) == 0 &&
+           request.iov.size() == 1 && request.iov[0].iov_len != 0 && request.iov[0].iov_len <= kInjectSize &&
+           request.iov[0].iov_base != nullptr && request.receive_context == 0;
+  }
+  // Sends a header without payload, ahead of the application's messages.
+  void send_control(Op op, std::uint8_t op_data) noexcept;
+  // Long tagged messages are announced from now on: the peer supports it. Without memory for tickets, none is.
+  void enable_announcements() noexcept { tickets_.reset(new (std::nothrow) Tickets); }
+
+  // For the sink: messages that it acknowledges itself, because they are delivered later than they arrive.
+  std::uint64_t reserve_ack() noexcept { return acks_.reserve(); }
+  void acknowledge(std::uint64_t sequence) noexcept;
+  // The peer violated the protocol: the connection ends.
+  void protocol_error(const char* what) noexcept;
+  // The sink can handle the message that begin() refused. Also runs the stream for queued messages.
+  void resume() noexcept {
+    retry_ = true;
+    engine_.make_ready(*this);
+  }
+  // The peer closed and the sink has delivered its last message: reports the end before kDrainGrace is over.
+  void finish_end() noexcept;
+  bool draining() const noexcept { return state_ == State::kDraining; }
+
+  // The application's operations without a completion.
+  std::size_t outstanding() const noexcept { return outstanding_; }
+  // Whether a pending operation completes there.
+  bool carries(const CompletionRoutes& routes) noexcept;
+  void set_queue_size(std::size_t size) noexcept { queue_size_ = size; }
+  std::size_t queue_size() const noexcept { return queue_size_; }
+  std::uint32_t sent_count() const noexcept { return next_id_; }
+
+ protected:
+  enum class State : std::uint8_t { kIdle, kOpen, kDraining, kEnded };
+
+  TransmitSide(Watch::Handler ready, Watch::Handler deadline_passed, MessageSink& sink, CompletionRoutes& routes,
+               Engine& engine, MemoryRegions& regions, Pool<Transmit>& records) noexcept
+      : Watch(ready, deadline_passed),
+        sink_(sink),
+        routes_(routes),
+        engine_(engine),
+        regions_(regions),
+        records_(records) {}
+  ~TransmitSide() = default;
+
+  void flush() noexcept {
+    if (!sending_.empty() || !queue_.empty() || !responses_.empty()) flush_queued();
+  }
+  void acknowledge_newest() noexcept { acknowledge(acks_.newest()); }
+  bool has_room_for_response() const noexcept { return response_count_ < kMaxResponses; }
+  // `payload` of a response to a read was granted for `granted`, which is checked again if a registration is closed.
+  void respond(const DataHeader& header, std::span<const iovec> payload = {},
+               std::span<const fi_rma_iov> granted = {}) noexcept;
+  void respond_with(Transmit& record) noexcept;
+  void send_announced(std::uint8_t ticket) noexcept;
+  // The oldest operation that waits for such an answer; null: none.
+  Transmit* oldest_awaiting(Then then) noexcept { return awaiting(then).empty() ? nullptr : &awaiting(then).front(); }
+  // Its answer is arriving, until take_answered().
+  void begin_answer(Transmit& record) noexcept {
+    record.unlink();
+    answered_ = &record;
+  }
+  Transmit& take_answered() noexcept { return *std::exchange(answered_, nullptr); }
+  // The oldest message that waits for an acknowledgement has got it. False: none waits.
+  bool on_acknowledged() noexcept;
+  void complete(Transmit& record) noexcept;
+  void fail_record(Transmit& record, int error, int native) noexcept;
+  // `answered_error`: for the operation whose answer is arriving.
+  void cancel_transmits(int error, int answered_error, int native) noexcept;
+  // Nothing is queued, and no acknowledgement is due.
+  bool output_quiet() const noexcept {
+    return outstanding_ == 0 && response_count_ == 0 && sending_.empty() && queue_.empty() && acks_.empty();
+  }
+
+  void end(int error) noexcept;  // the peer closed (0) or the connection broke
+  Result<std::size_t> translate(std::span<const fi_rma_iov> ranges, std::uint64_t access, iovec* out) noexcept;
+
+  MessageSink& sink_;
+  CompletionRoutes& routes_;
+  Engine& engine_;
+  MemoryRegions& regions_;
+  Pool<Transmit>& records_;
+  UniqueFd socket_;
+  State state_ = State::kIdle;
+  bool retry_ = false;  // resume() was called
+  int send_error_ = 0;
+  int end_error_ = 0;  // errno behind the cancellations
+
+ private:
+  ssize_t transmit_now(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len) noexcept;
+  ssize_t keep_rest(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
+                    ssize_t sent) noexcept;
+  ssize_t enqueue(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
+                  Then then) noexcept;
+  Transmit* make_record(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
+                        Then then) noexcept;
+  bool may_go_at_once(std::uint64_t flags, std::size_t len) noexcept;
+  bool continues_burst() noexcept;
+  bool may_wait(std::uint64_t flags, std::size_t len) noexcept;
+  bool announces(const messages::TransmitRequest& request, std::size_t len, Then then) const noexcept;
+  bool wants_completion(const messages::TransmitRequest& request) const noexcept {
+    return !request.silent && routes_of(request).reports_sent(request.flags);
+  }
+  template <class Operation>
+  CompletionRoutes& routes_of(const Operation& operation) const noexcept {
+    return operation.routes != nullptr ? *operation.routes : routes_;
+  }
+
+  void push_queued(Transmit& record) noexcept;
+  Transmit& pop_queued() noexcept;
+  void flush_queued() noexcept;
+  void on_send_error(int error) noexcept;
+  bool gather(Gather& batch) noexcept;
+  bool add_to(Gather& batch, Transmit& record) noexcept;
+  void account(std::size_t sent) noexcept;
+  void on_written(Transmit& record) noexcept;
+  bool fence_holds(const Transmit& record) noexcept;
+  bool response_still_valid(Transmit& record) noexcept;
+  List<Transmit>& awaiting(Then then) noexcept { return awaiting_[static_cast<std::size_t>(then)]; }
+
+  std::uint32_t next_id_ = 0;   // messages with a position on the wire; the low byte travels with each
+  std::uint32_t gathered_ = 0;  // bytes waiting in queue_
+  std::uint32_t response_count_ = 0;
+  std::size_t outstanding_ = 0;
+  std::size_t queue_size_ = kDefaultQueueSize;
+  std::uint64_t last_round_ = ~std::uint64_t{0};  // the engine's round of the last message sent
+  // Records move from queue_ (or responses_) to sending_, whose order is the order on the wire, and then to awaiting_.
+  List<Transmit> queue_;
+  List<Transmit> responses_;
+  List<Transmit> sending_;
+  List<Transmit> awaiting_[kAnswerKinds];  // by Then
+  Transmit* answered_ = nullptr;           // its answer is arriving
+  Acknowledgements acks_;
+  std::unique_ptr<Tickets> tickets_;
+  bool in_burst_ = false;  // the last message was not the first one of its round
+};
+
+}  // namespace weft::tcp

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The receiving side of a datagram endpoint, which its sockets share: posted receives, datagrams that wait for one, and
+// the names of senders; fi_msg(3), fi_av(3).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "messages/receive_queue.h"
+#include "objects/address.h"
+#include "objects/completion_routes.h"
+#include "udp/kept_datagrams.h"
+#include "udp/queues.h"
+
+namespace weft::udp {
+
+// Owner: the endpoint. Guarded by the engine's mutex.
+class Receiver {
+ public:
+  Receiver(Engine& engine, messages::DatagramPool& pool, std::size_t size, CompletionRoutes& routes) noexcept
+      : queue(pool, size), engine_(engine), routes_(routes) {}
+
+  Engine& engine() noexcept { return engine_; }
+
+  // Posts a receive, and delivers datagrams that waited for one.
+  ssize_t post(std::span<const iovec> iov, void* context, uint64_t flags) noexcept;
+  void received(std::span<const std::byte> datagram, const Address& source, fi_addr_t name, const void* from) noexcept;
+  // The next datagram, already in queue.lone_buffer().
+  void received_in_place(std::size_t len, const Address& source) noexcept {
+    const messages::Envelope envelope{.len = len, .name = name_of(source)};
+    queue.complete(queue.match(envelope), envelope, routes_);
+  }
+  // Drops the datagrams of a socket that is being closed.
+  void drop_kept(const void* from) noexcept { kept_.drop_from(from); }
+
+  // Completions name senders by this address vector (FI_SOURCE); null: not at all.
+  void set_vector(const AddressVector* vector) noexcept { vector_ = vector; }
+  fi_addr_t name_of(const Address& source) const noexcept {
+    return vector_ != nullptr ? vector_->source_of(source) : FI_ADDR_NOTAVAIL;
+  }
+  // Whether a group's message was sent by this endpoint and has to be dropped.
+  bool is_own(const Address& source) const noexcept {
+    return !loopback && std::find(own_addresses.begin(), own_addresses.end(), source) != own_addresses.end();
+  }
+
+  messages::DatagramQueue queue;
+  bool loopback = false;               // FI_OPT_WEFT_MULTICAST_LOOPBACK
+  std::vector<Address> own_addresses;  // the source addresses of the endpoint's messages
+
+ private:
+  Engine& engine_;
+  CompletionRoutes& routes_;
+  const AddressVector* vector_ = nullptr;
+  KeptDatagrams kept_;
+};
+
+}  // namespace weft::udp

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Addresses of verbs endpoints: IPv4 and IPv6, and the native ones of InfiniBand (struct sockaddr_ib); the rules of
+// fi_setname, fi_getname and fi_getpeer in fi_cm(3), addressing formats in fi_getinfo(3), AF_IB in rdma_cm(7).
+#pragma once
+
+#include <infiniband/ib.h>
+#include <rdma/fabric.h>
+#include <rdma/rdma_cma.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "objects/address.h"
+
+namespace weft::verbs {
+
+// A value. Empty (size 0) unless made from an address.
+class CmAddress {
+ public:
+  CmAddress() noexcept = default;
+  CmAddress(const Address& ip) noexcept;  // NOLINT: implicit, every IP address is a CmAddress
+  // The wildcard of an addr_format; IPv4's where the format leaves the family open.
+  static CmAddress any(std::uint32_t addr_format) noexcept;
+  // -FI_EINVAL: `name` is null, too short, or of an unknown family or one outside of `addr_format`. Without `len`, the
+  // memory at `name` must have the family's full length.
+  static Result<CmAddress> from(std::uint32_t addr_format, const void* name, std::size_t len) noexcept;
+  static Result<CmAddress> from(std::uint32_t addr_format, const void* name) noexcept;
+  // The source address of an info that an endpoint is opened with, or any().
+  static Result<CmAddress> source(const fi_info& info) noexcept {
+    if (info.src_addr == nullptr) return any(info.addr_format);
+    return from(info.addr_format, info.src_addr, info.src_addrlen);
+  }
+  // An address reported by librdmacm; empty for null.
+  static CmAddress from(const sockaddr* name) noexcept;
+
+  sockaddr* data() noexcept { return &any_; }  // librdmacm takes no const
+  std::size_t size() const noexcept;           // 16, 28, 48 or, if empty, 0
+  int family() const noexcept { return any_.sa_family; }
+  explicit operator bool() const noexcept { return size() != 0; }
+  bool is_ib() const noexcept { return any_.sa_family == AF_IB; }
+  bool is_any() const noexcept;
+  bool is_multicast() const noexcept;
+  bool same_host(const CmAddress& other) const noexcept;  // or the same group; ports are ignored
+  std::uint16_t port() const noexcept;
+  std::uint16_t partition() const noexcept;  // the key of a native InfiniBand address; 0: open
+  void set_port(std::uint16_t port) noexcept;
+  std::uint32_t format() const noexcept;
+  rdma_port_space port_space() const noexcept { return is_ib() ? RDMA_PS_IB : RDMA_PS_TCP; }
+  Address ip() const noexcept;  // empty for AF_IB
+  std::string to_string() const;
+
+  // Copies as much as fits and sets *len to the whole size. -FI_ETOOSMALL: cut; -FI_EINVAL: null.
+  int report(void* buf, std::size_t* len) const noexcept;
+
+ private:
+  union {
+    sockaddr any_;
+    sockaddr_in in_;
+    sockaddr_in6 in6_;
+    sockaddr_ib ib_ = {};
+  };
+};
+
+inline int report_name(const CmAddress& address, void* buf, std::size_t* len) noexcept {
+  return address.report(buf, len);
+}
+
+}  // namespace weft::verbs

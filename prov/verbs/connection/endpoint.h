@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Connected endpoints (FI_EP_MSG) on reliable-connected queue pairs: creation, bindings and options of fi_endpoint(3),
+// connections of fi_cm(3). Transfers are in TransferEndpoint. objects/cm_state.h decides the steps of a connection;
+// this class carries them out with librdmacm.
+//
+// Owner: its C handle. The mutex of the fabric's engine guards everything.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "objects/connected_endpoint.h"
+#include "verbs/cm/cm_address.h"
+#include "verbs/cm/cm_engine.h"
+#include "verbs/cm/cm_errors.h"
+#include "verbs/cm/private_data.h"
+#include "verbs/connection/connect_request.h"
+#include "verbs/device/parameters.h"
+#include "verbs/device/verbs_handles.h"
+#include "verbs/transfer/domain_services.h"
+#include "verbs/transfer/queues.h"
+#include "verbs/transfer/shared_receive.h"
+#include "verbs/transfer/transfer_endpoint.h"
+
+namespace weft::verbs {
+
+// The types that ConnectedEndpoint is instantiated with.
+struct ConnectedTypes {
+  using TransferEndpoint = verbs::TransferEndpoint;
+  using Domain = verbs::DomainServices;
+  using Address = CmAddress;
+  using ConnectRequest = verbs::ConnectRequest;
+  using Engine = verbs::CmEngine;
+  using CompletionQueue = verbs::CompletionQueue;
+  using Counter = verbs::Counter;
+  using SharedReceive = verbs::SharedReceive;
+  static constexpr bool kSharesTransmits = false;  // the device has a send queue per endpoint
+  static constexpr std::size_t kCmDataSize = verbs::kCmDataSize;
+};
+
+class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, private CmHandler {
+ public:
+  // info->handle may name a connection request, or a passive endpoint whose address is inherited. -FI_EINVAL: another.
+  static int open(DomainServices& domain, const fi_info* info, fid_ep** ep, void* context);
+
+  // Slots of fi_ops, beside those of ConnectedEndpoint.
+  int close();
+
+  // Slots of fi_ops_cm, beside those of ConnectedEndpoint.
+  int setname(void* name, size_t len);
+  int getname(void* name, size_t* len);
+  int connect(const void* peer, const void* data, size_t len);
+  int accept(const void* data, size_t len);
+  int shutdown(uint64_t flags);
+
+ private:
+  friend ConnectedEndpoint;
+
+  // State of a connection attempt. It exists only during the attempt, so that an idle endpoint stays small.
+  struct Attempt {
+    const Clock::time_point started_at = Clock::now();
+    Clock::time_point deadline = Clock::time_point::max();
+    CmPhase phase = CmPhase::kWaiting;
+    unsigned tries = 0;
+    bool paused = false;                // until the next try
+    const char* last_reason = nullptr;  // of the previous try's failure
+    std::uint8_t responder_resources = 0;
+    std::uint8_t initiator_depth = 0;
+    std::uint8_t ack_timeout = 0;
+    PrivateData message;            // for the peer
+    std::vector<std::byte> answer;  // from the peer
+  };
+  // A terminal event that is held back until the last completion.
+  struct Ending {
+    bool failed = false;  // an error entry; else FI_SHUTDOWN
+    EqError failure;
+    Clock::time_point limit;
+  };
+
+  Endpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context);
+  ~Endpoint() override = default;
+  CmEngine& engine() const noexcept;
+  const Parameters& parameters() const noexcept;
+
+  void on_cm_event(const RdmaEvent& event) noexcept override;
+  void on_deadline() noexcept override;
+  void on_keepalive() noexcept override;
+  void on_note() noexcept override;
+  void on_device_event(ibv_event_type type, int port) noexcept override;
+  void on_qp_event(ibv_event_type type) noexcept override;
+  void on_transfer_failed(int wc_status) noexcept override;
+
+  // endpoint_connection.cc
+  void enter(CmEvent event, EqError* failure = nullptr) noexcept;
+  Status bind_id() noexcept;
+  Status start_attempt(const void* data, size_t len) noexcept;
+  void dial() noexcept;
+  void set_options() noexcept;
+  int step_timeout_ms() const noexcept;
+  void send_message(bool accepting) noexcept;
+  void on_address_resolved() noexcept;
+  void on_answer(const RdmaEvent& event) noexcept;
+  void on_established(const RdmaEvent& event) noexcept;
+  void on_failed_event(const RdmaEvent& event) noexcept;
+  void retry_or_fail(const CmFailure& why) noexcept;
+  void store_answer(const RdmaEvent& event) noexcept;
+  void start_transfers() noexcept;
+  void log_connection(const Attempt& attempt) const noexcept;
+  void fail(const CmFailure& why, std::span<const std::byte> peer_data = {}) noexcept;
+  EqError describe(const CmFailure& why) const noexcept;
+
+  // keepalive.cc
+  void schedule_keepalive(Clock::duration pause) noexcept;
+
+  // endpoint_ending.cc
+  void lose_connection(int error, const char* why) noexcept;
+  void stop_transfers(bool peer_left = false) noexcept;
+  void hang_up() noexcept;
+  void settle() noexcept;
+  void settle_within(Clock::duration timeout, UniqueLock& lock) noexcept;
+  void report_end() noexcept;
+  void await_port() noexcept;
+  void check_port() noexcept;
+
+  // queue_pair.cc: creates the queue pair and changes its state; a failure is the errno.
+  Status create_queue_pair() noexcept;
+  Status ready_queue_pair() noexcept;
+  void break_queue_pair() noexcept;
+
+  const int type_of_service_;  // -1: the system's
+  bool port_down_ = false;
+  bool closing_ = false;
+  bool peer_may_wait_ = false;  // the connection was established, and the peer has not confirmed its end
+  CmIdHandle id_;               // bound, connecting or connected
+  QueuePairHandle qp_;          // destroyed before the id
+  std::unique_ptr<Attempt> attempt_;
+  std::unique_ptr<Ending> ending_;
+  // Set by other threads for on_note().
+  std::atomic<int> broken_{0};  // fi_errno of the queue pair's failure
+  std::atomic<bool> peer_has_sent_{false};
+};
+
+}  // namespace weft::verbs

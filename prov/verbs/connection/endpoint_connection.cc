@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Setting up connections: carries out the actions of cm_state.h; fi_cm(3), rdma_connect(3), rdma_accept(3).
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <random>
+
+#include "verbs/connection/endpoint.h"
+#include "verbs/device/device.h"
+#include "verbs/device/logging.h"
+
+namespace weft::verbs {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Pauses between tries double from the first to the longest. Each is drawn from half to one and a half of that, so that
+// endpoints that failed together do not retry together.
+constexpr Clock::duration kFirstPause = 20ms;
+constexpr Clock::duration kLongestPause = 1s;
+constexpr unsigned kMostDoublings = 6;
+
+Clock::duration pause_before(unsigned next_try) noexcept {
+  thread_local std::minstd_rand random(std::random_device{}());
+  const Clock::duration middle = std::min(kFirstPause * (1u << std::min(next_try, kMostDoublings)), kLongestPause);
+  return middle / 2 + middle * (random() % 1024) / 1024;
+}
+
+// A GID as text; on RoCE ::ffff:a.b.c.d or an IPv6 address.
+std::string gid_text(const ibv_gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "unknown";
+  ::inet_ntop(AF_INET6, gid.raw, text, sizeof text);
+  return text;
+}
+
+std::uint8_t at_most(std::uint8_t wanted, int limit) noexcept {
+  return static_cast<std::uint8_t>(std::min<int>(wanted, std::max(limit, 0)));
+}
+
+}  // namespace
+
+// ---- The application's calls ----
+
+int Endpoint::connect(const void* peer, const void* data, size_t len) {
+  const auto address = CmAddress::from(addr_format_, peer);
+  if (!address || (data == nullptr && len != 0)) return -FI_EINVAL;
+  Lock lock(engine().mutex());
+  if (Status status = check_role(CmEvent::kConnect); !status.ok()) return status.code();
+  if (address->family() != local_.family() && id_ != nullptr) return -FI_EINVAL;
+  if (Status status = admit(CmEvent::kConnect); !status.ok()) return status.code();
+  if (address->family() != local_.family()) local_ = CmAddress::any(address->format());
+  if (id_ == nullptr && local_.port() != 0)
+    if (Status status = bind_id(); !status.ok()) return status.code();
+  if (Status status = start_attempt(data, len); !status.ok()) return status.code();
+  peer_ = *address;
+  enter(CmEvent::kConnect);
+  // A program that connects many endpoints reads no events meanwhile, so earlier connects make their next step here.
+  engine().drive_connections();
+  return 0;
+}
+
+int Endpoint::accept(const void* data, size_t len) {
+  if (data == nullptr && len != 0) return -FI_EINVAL;
+  Lock lock(engine().mutex());
+  if (Status status = check_role(CmEvent::kAccept); !status.ok()) return status.code();
+  if (request_ != nullptr && request_->id()->verbs != domain_.device().context()) return -FI_EDOMAIN;
+  if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();
+  if (Status status = start_attempt(data, len); !status.ok()) return status.code();
+  enter(CmEvent::kAccept);
+  return 0;
+}
+
+Status Endpoint::start_attempt(const void* data, size_t len) noexcept {
+  attempt_.reset(new (std::nothrow) Attempt);
+  if (attempt_ == nullptr) return Status(-FI_ENOMEM);
+  attempt_->message.compose(data, len);
+  if (connect_timeout_ms_ != 0) {
+    attempt_->deadline = attempt_->started_at + std::chrono::milliseconds(connect_timeout_ms_);
+    engine().set_deadline(*this, attempt_->deadline);
+  }
+  return Status();
+}
+
+// ---- The state machine's actions ----
+
+void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
+  const CmStep step = next(state_, event);
+  const bool accepting = event == CmEvent::kAccept;
+  state_ = step.state;
+  if (step.actions & kCmDial) return dial();
+  if (step.actions & kCmSend) return send_message(accepting);
+  if (step.actions & kCmRefuse) request_.reset();
+  if (step.actions & kCmHangUp) hang_up();
+  if (step.actions & kCmStart) return start_transfers();
+  if (step.actions & kCmStop) stop_transfers();
+  if ((step.actions & (kCmReportFailure | kCmReportShutdown)) == 0) return;
+  if (ending_ == nullptr) ending_.reset(new (std::nothrow) Ending);
+  if (ending_ == nullptr) return events_->post_cm(FI_SHUTDOWN, &abi.fid, nullptr, nullptr, 0);
+  ending_->failed = (step.actions & kCmReportFailure) != 0;
+  if (ending_->failed) ending_->failure = std::move(*failure);
+  settle();
+}
+
+void Endpoint::dial() noexcept {
+  attempt_->phase = CmPhase::kWaiting;
+  if (!engine().take_turn(*this)) return;
+  attempt_->phase = CmPhase::kAddress;
+  ++attempt_->tries;
+  if (id_ == nullptr) {
+    if (local_.port() != 0) {
+      if (Status status = bind_id(); !status.ok()) return fail(explain_errno(CmPhase::kAddress, status.error()));
+    } else {
+      auto id = engine().create_id(*this, peer_.port_space());
+      if (!id) return fail(explain_errno(CmPhase::kAddress, id.error().error()));
+      id_ = std::move(*id);
+    }
+  }
+  set_options();
+  sockaddr* source = local_.is_any() ? nullptr : local_.data();
+  if (rdma_resolve_addr(id_.get(), source, peer_.data(), step_timeout_ms()) != 0)
+    retry_or_fail(explain_errno(CmPhase::kAddress, errno));
+}
+
+// Options are best effort: not every system supports them.
+void Endpoint::set_options() noexcept {
+  if (type_of_service_ >= 0) {
+    auto tos = static_cast<std::uint8_t>(type_of_service_);
+    rdma_set_option(id_.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos);
+  }
+  if (parameters().ack_timeout >= 0) {
+    auto timeout = static_cast<std::uint8_t>(parameters().ack_timeout);
+    rdma_set_option(id_.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
+  }
+}
+
+// Milliseconds that one step of one try may take.
+int Endpoint::step_timeout_ms() const noexcept {
+  const int one_step = parameters().resolve_timeout_ms;
+  if (attempt_->deadline == Clock::time_point::max()) return one_step;
+  return std::clamp(Deadline(attempt_->deadline).remaining_ms(), 1, one_step);
+}
+
+void Endpoint::on_address_resolved() noexcept {
+  if (id_->verbs != domain_.device().context())
+    return fail({FI_EHOSTUNREACH, FI_EHOSTUNREACH, "the route to the peer uses a device other than the domain's"});
+  local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
+  attempt_->phase = CmPhase::kRoute;
+  if (rdma_resolve_route(id_.get(), step_timeout_ms()) != 0) retry_or_fail(explain_errno(CmPhase::kRoute, errno));
+}
+
+// Sends the acceptance if `accepting`, otherwise the request.
+void Endpoint::send_message(bool accepting) noexcept {
+  const ibv_device_attr& device = domain_.device().attr().orig_attr;
+  const Parameters& values = parameters();
+  Attempt& attempt = *attempt_;
+  attempt.phase = accepting ? CmPhase::kAnswer : CmPhase::kRequest;
+  attempt.responder_resources = at_most(values.responder_resources, device.max_qp_rd_atom);
+  attempt.initiator_depth = at_most(values.initiator_depth, device.max_qp_init_rd_atom);
+  rdma_conn_param param{};
+  if (accepting) {
+    // No more than the peer offers.
+    const rdma_conn_param& offered = request_->event().param;
+    attempt.responder_resources = at_most(attempt.responder_resources, offered.responder_resources);
+    attempt.initiator_depth = at_most(attempt.initiator_depth, offered.initiator_depth);
+    if (const ConnectRequest::Gone* gone = request_->gone(); gone != nullptr)
+      return fail(explain(CmPhase::kAnswer, gone->type, gone->status));
+    id_ = request_->answer();
+    id_->context = static_cast<CmHandler*>(this);
+    request_.reset();
+    Status status = create_queue_pair();
+    if (status.ok()) status = ready_queue_pair();
+    if (!status.ok()) {
+      rdma_reject(id_.get(), nullptr, 0);
+      return fail(explain_errno(CmPhase::kAnswer, status.error()));
+    }
+  } else if (Status status = create_queue_pair(); !status.ok()) {
+    // Not created earlier: with many connects under way, the first peers answer while the last queue pairs are created.
+    return fail(explain_errno(CmPhase::kRequest, status.error()));
+  }
+  const bool headed = !accepting && peer_.is_ib();
+  param.private_data = headed ? attempt.message.with_header(local_, peer_) : attempt.message.bytes();
+  param.private_data_len = headed ? attempt.message.size_with_header() : attempt.message.size();
+  param.responder_resources = attempt.responder_resources;
+  param.initiator_depth = attempt.initiator_depth;
+  param.flow_control = values.flow_control ? 1 : 0;
+  param.retry_count = values.retry_count;
+  param.rnr_retry_count = values.rnr_retry_count;
+  param.srq = has_shared_receive() ? 1 : 0;
+  param.qp_num = qp_->qp_num;
+  const int result = accepting ? rdma_accept(id_.get(), &param) : rdma_connect(id_.get(), &param);
+  if (result != 0) return fail(explain_errno(attempt.phase, errno));
+  if (!accepting) enter(CmEvent::kMessageSent);
+}
+
+// The peer accepted. On InfiniBand the provider makes the queue pair ready and confirms.
+void Endpoint::on_answer(const RdmaEvent& event) noexcept {
+  if (state_ != CmState::kAwaiting) return;
+  Status status = ready_queue_pair();
+  if (status.ok() && rdma_establish(id_.get()) != 0) status = Status::last_errno();
+  if (!status.ok()) {
+    rdma_reject(id_.get(), nullptr, 0);
+    return fail(explain_errno(CmPhase::kRequest, status.error()));
+  }
+  store_answer(event);
+  enter(CmEvent::kAccepted);
+}
+
+void Endpoint::on_established(const RdmaEvent& event) noexcept {
+  if (state_ == CmState::kAnswering) return enter(CmEvent::kMessageSent);
+  if (state_ != CmState::kAwaiting) return;  // on_answer() has handled it
+  // No response preceded: this is iWARP, whose kernel driver has made the queue pair ready.
+  if (!domain_.device().is_iwarp())
+    if (Status status = ready_queue_pair(); !status.ok()) return fail(explain_errno(CmPhase::kRequest, status.error()));
+  store_answer(event);
+  enter(CmEvent::kAccepted);
+}
+
+void Endpoint::store_answer(const RdmaEvent& event) noexcept {
+  const auto data = application_data(event.data());
+  try {
+    attempt_->answer.assign(data.begin(), data.end());
+  } catch (const std::bad_alloc&) {
+    // Better a connection without the peer's data than none.
+  }
+}
+
+void Endpoint::start_transfers() noexcept {
+  const std::unique_ptr<Attempt> done = std::move(attempt_);
+  engine().end_turn(*this);
+  engine().clear_deadline(*this);
+  peer_may_wait_ = true;
+  local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
+  if (!peer_.is_ib()) peer_ = CmAddress::from(rdma_get_peer_addr(id_.get()));
+  log_connection(*done);
+  start();
+  schedule_keepalive(std::chrono::seconds(parameters().keepalive_s));
+  if (port_down_) await_port();
+  events_->post_cm(FI_CONNECTED, &abi.fid, nullptr, done->answer.data(), done->answer.size());
+}
+
+void Endpoint::log_connection(const Attempt& attempt) const noexcept {
+  if (!fi_log_enabled(&provider(), FI_LOG_INFO, FI_LOG_EP_CTRL)) return;
+  const Parameters& values = parameters();
+  try {
+    const auto text = fmt::format(
+        "{} connected to {} on {} port {} GID {} queue pair {} after {:.1f} ms and {} tries; responder resources {}, "
+        "initiator depth {}, retry count {}, RNR retry count {}, RNR timer {}, acknowledgement timeout {}, "
+        "flow control {}, shared receives {}, type of service {}",
+        local_.to_string(), peer_.to_string(), domain_.device().name(), id_->port_num,
+        gid_text(id_->route.addr.addr.ibaddr.sgid), qp_->qp_num,
+        std::chrono::duration<double, std::milli>(Clock::now() - attempt.started_at).count(),
+        std::max(attempt.tries, 1u), attempt.responder_resources, attempt.initiator_depth, values.retry_count,
+        values.rnr_retry_count, values.min_rnr_timer, attempt.ack_timeout, values.flow_control, has_shared_receive(),
+        type_of_service_);
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", text.c_str());
+  } catch (const std::exception&) {
+    // Only a log line is lost.
+  }
+}
+
+// ---- Events ----
+
+void Endpoint::on_cm_event(const RdmaEvent& event) noexcept {
+  switch (event.type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+      if (state_ == CmState::kConnecting && attempt_->phase == CmPhase::kAddress) on_address_resolved();
+      return;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+      if (state_ == CmState::kConnecting && attempt_->phase == CmPhase::kRoute) enter(CmEvent::kTransportUp);
+      return;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+      return on_answer(event);
+    case RDMA_CM_EVENT_ESTABLISHED:
+      return on_established(event);
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+      return;
+    default:
+      return on_failed_event(event);
+  }
+}
+
+void Endpoint::on_failed_event(const RdmaEvent& event) noexcept {
+  peer_may_wait_ = false;
+  if (state_ == CmState::kConnected) {
+    switch (event.type) {
+      case RDMA_CM_EVENT_DISCONNECTED:
+      case RDMA_CM_EVENT_REJECTED:  // the peer was closed before its acceptance was confirmed
+        return lose_connection(0, nullptr);
+      case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        return lose_connection(FI_ENODEV, "the RDMA device was removed");
+      case RDMA_CM_EVENT_CONNECT_ERROR:
+        return lose_connection(FI_ECONNRESET, "the connection manager reports an error");
+      default:
+        return;  // e.g. ADDR_CHANGE: if it matters, transfers fail
+    }
+  }
+  if (attempt_ == nullptr) return;
+  const CmFailure why = explain(attempt_->phase, event.type, event.status);
+  if (event.type != RDMA_CM_EVENT_REJECTED) return retry_or_fail(why);
+  constexpr int kConsumerReject = 28;
+  if (why.retryable) return retry_or_fail(why);
+  fail(why, event.status == kConsumerReject || event.status < 0 ? application_data(event.data())
+                                                                : std::span<const std::byte>());
+}
+
+// ---- Failures ----
+
+void Endpoint::retry_or_fail(const CmFailure& why) noexcept {
+  if (!why.retryable || state_ == CmState::kAnswering) return fail(why);
+  const auto next_try = Clock::now() + pause_before(attempt_->tries);
+  if (next_try >= attempt_->deadline) {
+    // No time is left for another try; the deadline reports the failure.
+    attempt_->last_reason = why.reason;
+    id_.reset();
+    engine().end_turn(*this);
+    return;
+  }
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection attempt %u failed: %s; retrying\n", attempt_->tries, why.reason);
+  attempt_->last_reason = why.reason;
+  enter(CmEvent::kTryAgain);
+  id_.reset();
+  engine().end_turn(*this);
+  attempt_->paused = true;
+  engine().set_deadline(*this, next_try);
+}
+
+void Endpoint::on_deadline() noexcept {
+  if (ending_ != nullptr) return settle();
+  if (attempt_ == nullptr) {
+    if (port_down_) check_port();
+    return;
+  }
+  const bool expired = Clock::now() >= attempt_->deadline;
+  if (std::exchange(attempt_->paused, false) && !expired) {
+    if (attempt_->deadline != Clock::time_point::max()) engine().set_deadline(*this, attempt_->deadline);
+    return dial();
+  }
+  if (expired) fail({FI_ETIMEDOUT, FI_ETIMEDOUT, "no answer in time"});
+}
+
+void Endpoint::fail(const CmFailure& why, std::span<const std::byte> peer_data) noexcept {
+  EqError failure = describe(why);
+  try {
+    failure.err_data.assign(peer_data.begin(), peer_data.end());
+  } catch (const std::bad_alloc&) {
+    // Better a failure without the peer's data than none.
+  }
+  enter(CmEvent::kFailed, &failure);
+}
+
+// The entry for fi_eq_readerr, with the sentence for fi_eq_strerror: reason, phase, addresses, device and duration.
+EqError Endpoint::describe(const CmFailure& why) const noexcept {
+  EqError failure;
+  failure.fid = const_cast<::fid*>(&abi.fid);
+  failure.context = abi.fid.context;
+  failure.err = why.error;
+  failure.prov_errno = why.native != 0 ? why.native : why.error;
+  const double ms = std::chrono::duration<double, std::milli>(Clock::now() - attempt_->started_at).count();
+  try {
+    std::string history;
+    if (attempt_->last_reason != nullptr)
+      history = fmt::format(", {} tries, before: {}", attempt_->tries, attempt_->last_reason);
+    failure.sentence =
+        fmt::format("{} while {} ({} to {}, device {}, after {:.1f} ms{})", why.reason, phase_name(attempt_->phase),
+                    local_.to_string(), peer_.to_string(), domain_.device().name(), ms, history);
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
+  } catch (const std::exception&) {
+    // Without memory for a sentence fi_eq_strerror falls back to fi_strerror.
+  }
+  return failure;
+}
+
+}  // namespace weft::verbs

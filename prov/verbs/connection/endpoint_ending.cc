@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The end of a connection: posted operations are flushed and reported, then FI_SHUTDOWN or an error is posted, once;
+// fi_cm(3) fi_shutdown. Nothing here waits for the peer, and waiting for the device is bounded.
+#include <rdma/providers/fi_log.h>
+
+#include <thread>
+
+#include "verbs/connection/endpoint.h"
+#include "verbs/device/device.h"
+#include "verbs/device/logging.h"
+
+namespace weft::verbs {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Clock::duration kFlushTimeout = 2s;  // for the device to flush posted operations
+constexpr Clock::duration kFlushCheck = 1ms;   // interval of looking whether it has
+constexpr Clock::duration kCallTimeout = 1s;   // of fi_shutdown and fi_close, which wait for the flush
+
+// For calls that wait for the device. Releases the engine's mutex meanwhile.
+void pause(UniqueLock& lock) noexcept {
+  constexpr std::chrono::microseconds kPause{50};
+  lock.unlock();
+  std::this_thread::sleep_for(kPause);
+  lock.lock();
+}
+
+}  // namespace
+
+int Endpoint::shutdown(uint64_t flags) {
+  if (flags != 0) return -FI_EBADFLAGS;
+  UniqueLock lock(engine().mutex());
+  if (Status status = admit(CmEvent::kShutdown); !status.ok()) return status.code();
+  if (attempt_ != nullptr)
+    fail({FI_ECONNABORTED, FI_ECONNABORTED, "the application shut the endpoint down"});
+  else if (ending_ == nullptr)
+    enter(CmEvent::kShutdown);
+  // "All canceled completions will be written before fi_shutdown returns."
+  settle_within(kCallTimeout, lock);
+  return 0;
+}
+
+// The kernel may take long to destroy the queue pair and the id. That happens without the mutex, when nothing refers to
+// the endpoint any more.
+int Endpoint::close() {
+  CmIdHandle id;
+  QueuePairHandle queue_pair;
+  {
+    UniqueLock lock(engine().mutex());
+    if (attempt_ != nullptr) id = std::move(id_);  // destroying it notifies a peer that has the request
+    closing_ = true;
+    enter(CmEvent::kClose);
+    ending_.reset();
+    request_.reset();
+    engine().forget(*this);
+    if (id_ != nullptr && peer_may_wait_)
+      engine().send_idle_close(std::move(id_));
+    else if (id_ != nullptr)
+      id = std::move(id_);
+    if (id != nullptr) id->context = nullptr;
+    if (transfers_enabled()) {
+      stop();
+      if (!idle()) break_queue_pair();
+      const auto limit = Clock::now() + kCallTimeout;
+      while (!drain() && Clock::now() < limit) pause(lock);
+    }
+    queue_pair = std::move(qp_);
+  }
+  queue_pair.reset();
+  id.reset();
+  {
+    Lock lock(engine().mutex());
+    if (transfers_enabled()) abandon();
+    engine().forget(*this);  // the queue pair may have raised events until it was destroyed
+  }
+  release_events(events_, engine(), abi.fid);
+  delete this;
+  return 0;
+}
+
+// An established connection has ended. `error` is a positive errno with its reason `why`; null: the peer closed it.
+void Endpoint::lose_connection(int error, const char* why) noexcept {
+  if (ending_ != nullptr) return;
+  if (why != nullptr)
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection over %s lost: %s\n", domain_.device().name(), why);
+  ending_.reset(new (std::nothrow) Ending);
+  stop_transfers(why == nullptr);
+  if (error == FI_ENODEV) {  // the kernel waits until every object of the device is destroyed
+    qp_.reset();
+    abandon();
+    id_.reset();
+  }
+  if (ending_ == nullptr) return enter(CmEvent::kStreamEnd);
+  settle();
+}
+
+// Idempotent. The connection manager notifies the peer.
+void Endpoint::stop_transfers(bool peer_left) noexcept {
+  if (!transfers_enabled()) return;
+  // Without posted operations there is nothing to flush; drain() flushes those that are posted until stop(). Then the
+  // destruction of the queue pair stops the peer, unless the peer has disconnected already.
+  const bool may_stand = closing_ || (peer_left && !has_shared_receive());
+  if (!may_stand || !idle()) break_queue_pair();
+  // If disconnecting fails, destroying the id notifies the peer.
+  if (id_ != nullptr && attempt_ == nullptr && qp_ != nullptr && rdma_disconnect(id_.get()) != 0) id_.reset();
+  stop();
+}
+
+// Drops an unfinished connection. Destroying the id notifies a peer that has the request.
+void Endpoint::hang_up() noexcept {
+  attempt_.reset();
+  engine().end_turn(*this);
+  engine().clear_deadline(*this);
+  id_.reset();
+}
+
+// Reports the end once everything posted has completed; until then it sets a deadline to look again.
+void Endpoint::settle() noexcept {
+  const Clock::time_point now = Clock::now();
+  if (ending_->limit == Clock::time_point()) ending_->limit = now + kFlushTimeout;
+  if (transfers_enabled() && !drain()) {
+    if (now < ending_->limit) return engine().set_deadline(*this, now + kFlushCheck);
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s did not flush a queue pair in time\n", domain_.device().name());
+    qp_.reset();
+    abandon();
+  }
+  report_end();
+}
+
+void Endpoint::settle_within(Clock::duration timeout, UniqueLock& lock) noexcept {
+  const Clock::time_point limit = Clock::now() + timeout;
+  while (ending_ != nullptr) {
+    if (Clock::now() >= limit) ending_->limit = limit;
+    settle();
+    if (ending_ != nullptr) pause(lock);
+  }
+}
+
+void Endpoint::report_end() noexcept {
+  const std::unique_ptr<Ending> ending = std::move(ending_);
+  engine().clear_deadline(*this);
+  state_ = next(state_, CmEvent::kStreamEnd).state;
+  if (ending->failed)
+    events_->post_error(std::move(ending->failure));
+  else
+    events_->post_cm(FI_SHUTDOWN, &abi.fid, nullptr, nullptr, 0);
+}
+
+// ---- Notes from elsewhere ----
+
+void Endpoint::on_note() noexcept {
+  if (attempt_ != nullptr && attempt_->phase == CmPhase::kWaiting && state_ == CmState::kConnecting &&
+      !attempt_->paused)
+    return dial();
+  if (peer_has_sent_.exchange(false) && state_ == CmState::kAnswering) rdma_notify(id_.get(), IBV_EVENT_COMM_EST);
+  if (const int error = broken_.exchange(0); error != 0 && state_ == CmState::kConnected)
+    lose_connection(error, error == FI_ETIMEDOUT ? "the peer does not answer" : "the queue pair broke");
+}
+
+void Endpoint::on_transfer_failed(int wc_status) noexcept {
+  broken_ = wc_status == IBV_WC_RETRY_EXC_ERR ? FI_ETIMEDOUT : FI_EIO;
+  engine().note(*this);
+}
+
+void Endpoint::on_qp_event(ibv_event_type type) noexcept {
+  if (type == IBV_EVENT_COMM_EST)
+    peer_has_sent_ = true;
+  else
+    broken_ = FI_EIO;
+  engine().note(*this);
+}
+
+void Endpoint::on_device_event(ibv_event_type type, int port) noexcept {
+  if (type == IBV_EVENT_DEVICE_FATAL) {
+    if (state_ == CmState::kConnected) lose_connection(FI_EIO, "the device reports a fatal error");
+    return;
+  }
+  if (id_ == nullptr || id_->port_num != port) return;
+  port_down_ = type == IBV_EVENT_PORT_ERR;
+  if (port_down_ && state_ == CmState::kConnected && ending_ == nullptr) await_port();
+}
+
+void Endpoint::await_port() noexcept {
+  engine().set_deadline(*this, Clock::now() + std::chrono::milliseconds(parameters().port_down_grace_ms));
+}
+
+// If the port is up again, nothing is lost: the device retries the transfers that were under way.
+void Endpoint::check_port() noexcept {
+  const auto port = domain_.device().port(id_->port_num);
+  port_down_ = false;
+  if (!port || !port->active()) lose_connection(FI_ENETDOWN, "the port is down");
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Passive endpoints; see passive_endpoint.h.
+#include "verbs/connection/passive_endpoint.h"
+
+#include <fmt/format.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "verbs/cm/cm_errors.h"
+#include "verbs/cm/private_data.h"
+#include "verbs/device/logging.h"
+#include "verbs/discovery/offer.h"
+
+namespace weft::verbs {
+namespace {
+
+// Requests stored beyond the backlog; further ones are rejected.
+constexpr std::size_t kMostWaiting = 4096;
+
+}  // namespace
+
+// A listener with automatic progress accepts connections without calls of the application.
+Status PassiveEndpoint::prepare(FabricServices& fabric, const fi_info& info) {
+  const bool automatic = info.domain_attr != nullptr && info.domain_attr->progress == FI_PROGRESS_AUTO;
+  return automatic ? fabric.engine().start_service_thread() : Status();
+}
+
+PassiveEndpoint::PassiveEndpoint(FabricServices& fabric, InfoPtr info, const CmAddress& local, void* context)
+    : PassiveEndpointBase(fabric, std::move(info), local, context),
+      backlog_(static_cast<std::size_t>(fabric.parameters.backlog)) {}
+
+int PassiveEndpoint::close() {
+  fabric_->passive_endpoints.remove(&abi.fid);
+  {
+    Lock lock(engine().mutex());
+    while (!waiting_.empty()) delete &waiting_.pop_front();
+    while (!pending_.empty()) {
+      ConnectRequest& request = pending_.pop_front();
+      request.listener = nullptr;
+      if (fabric_->requests.remove(&request.abi)) delete &request;  // otherwise another thread is answering it
+    }
+    id_.reset();
+    engine().forget(*this);
+  }
+  if (events_) {
+    events_->detach(engine());
+    events_->remove(&abi.fid, free_info);
+  }
+  delete this;
+  return 0;
+}
+
+int PassiveEndpoint::bind(::fid* object, uint64_t flags) {
+  auto* queue = EventQueue::from(object);
+  if (queue == nullptr) return -FI_EINVAL;
+  if (flags != 0) return -FI_EBADFLAGS;
+  if (given_away_ || listening_) return -FI_EOPBADSTATE;
+  if (events_) return -FI_EINVAL;
+  if (Status status = queue->attach(engine()); !status.ok()) return status.code();
+  Lock lock(engine().mutex());
+  events_ = Ref<EventQueue>(*queue);
+  return 0;
+}
+
+int PassiveEndpoint::control(int command, void* argument) {
+  if (command != FI_BACKLOG) return -FI_ENOSYS;
+  if (argument == nullptr || *static_cast<const int*>(argument) <= 0) return -FI_EINVAL;
+  Lock lock(engine().mutex());
+  backlog_ = static_cast<std::size_t>(*static_cast<const int*>(argument));
+  announce_waiting();
+  return 0;
+}
+
+int PassiveEndpoint::setname(void* name, size_t len) {
+  auto wanted = CmAddress::from(info_->addr_format, name, len);
+  if (!wanted) return wanted.error().code();
+  Lock lock(engine().mutex());
+  if (given_away_ || listening_) return -FI_EOPBADSTATE;
+  // A port that was assigned before stays unless the name has another.
+  if (wanted->port() == 0) wanted->set_port(local_.port());
+  const CmAddress before = std::exchange(local_, *wanted);
+  id_.reset();
+  Status status = bind_id();
+  if (!status.ok()) local_ = before;
+  return status.code();
+}
+
+int PassiveEndpoint::getname(void* name, size_t* len) {
+  Lock lock(engine().mutex());
+  if (Status status = bind_id(); !status.ok()) return status.code();
+  return local_.report(name, len);
+}
+
+// Does nothing if an id is bound already.
+Status PassiveEndpoint::bind_id() noexcept {
+  if (id_ != nullptr) return Status();
+  if (given_away_) return Status(-FI_EOPBADSTATE);
+  auto id = engine().create_bound_id(*this, local_);
+  if (!id) return id.error();
+  id_ = std::move(*id);
+  return Status();
+}
+
+int PassiveEndpoint::listen() {
+  Lock lock(engine().mutex());
+  if (!events_) return -FI_ENOEQ;
+  if (given_away_ || listening_) return -FI_EOPBADSTATE;
+  if (Status status = bind_id(); !status.ok()) return status.code();
+  // The kernel's backlog counts requests that have not been read from the event channel, so it is at least
+  // kMostWaiting.
+  if (rdma_listen(id_.get(), static_cast<int>(std::min<std::size_t>(std::max(backlog_, kMostWaiting), INT_MAX))) != 0)
+    return Status::last_errno().code();
+  local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
+  listening_ = true;
+  return 0;
+}
+
+int PassiveEndpoint::reject(::fid* handle, const void* data, size_t len) {
+  if (data == nullptr && len != 0) return -FI_EINVAL;
+  Lock lock(engine().mutex());
+  if (!fabric_->requests.contains(handle)) return -FI_EINVAL;
+  auto& request = object<ConnectRequest>(handle);
+  if (request.listener != this || !fabric_->requests.remove(handle)) return -FI_EINVAL;
+  release(request);
+  request.reject(data, len);
+  delete &request;
+  return 0;
+}
+
+Result<CmIdHandle> PassiveEndpoint::give_away() noexcept {
+  if (listening_) return failure(FI_EOPBADSTATE);
+  if (Status status = bind_id(); !status.ok()) return failure(status);
+  given_away_ = true;
+  return std::move(id_);
+}
+
+void PassiveEndpoint::release(ConnectRequest& request) noexcept {
+  PassiveEndpoint* listener = std::exchange(request.listener, nullptr);
+  request.ListHook<ConnectRequest>::unlink();
+  if (listener == nullptr) return;
+  --listener->pending_count_;
+  listener->announce_waiting();
+}
+
+// ---- Events ----
+
+void PassiveEndpoint::on_cm_event(const RdmaEvent& event) noexcept {
+  switch (event.type) {
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+      return take_request(event);
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+    case RDMA_CM_EVENT_ADDR_CHANGE:
+      return report_failure(event);
+    default:
+      return;
+  }
+}
+
+void PassiveEndpoint::take_request(const RdmaEvent& event) noexcept {
+  auto* request = new (std::nothrow) ConnectRequest(engine(), event, *this);
+  if (request == nullptr) {
+    const CmIdHandle dropped(event.id);  // destroying it rejects the peer
+    return;
+  }
+  if (waiting_count_ == kMostWaiting) {
+    delete request;
+    return;
+  }
+  waiting_.push_back(*request);
+  ++waiting_count_;
+  announce_waiting();
+}
+
+void PassiveEndpoint::announce_waiting() noexcept {
+  while (pending_count_ < backlog_ && !waiting_.empty()) {
+    ConnectRequest& request = waiting_.pop_front();
+    --waiting_count_;
+    if (request.gone() != nullptr || !announce(request)) {
+      delete &request;
+      continue;
+    }
+    pending_.push_back(request);
+    ++pending_count_;
+  }
+}
+
+bool PassiveEndpoint::announce(ConnectRequest& request) noexcept {
+  const bool headed = request.local().is_ib();
+  const auto data =
+      headed ? application_data_behind_header(request.event().data()) : application_data(request.event().data());
+  try {
+    InfoPtr info = request_info(*info_, *request.id(), request.peer());
+    if (info == nullptr) return false;
+    fabric_->requests.insert(&request.abi);
+    info->handle = &request.abi;
+    events_->post_cm(FI_CONNREQ, &abi.fid, info.release(), data.data(), data.size());
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// The listener receives no requests from now on: an error of the listener, not of a connection.
+void PassiveEndpoint::report_failure(const RdmaEvent& event) noexcept {
+  const CmFailure why = explain(CmPhase::kListen, event.type, event.status);
+  EqError failure;
+  failure.fid = &abi.fid;
+  failure.context = abi.fid.context;
+  failure.err = why.error;
+  failure.prov_errno = why.native != 0 ? why.native : why.error;
+  try {
+    failure.sentence = fmt::format("{} while {} on {}", why.reason, phase_name(CmPhase::kListen), local_.to_string());
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
+  } catch (const std::exception&) {
+    // Without memory for a sentence fi_eq_strerror falls back to fi_strerror.
+  }
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) id_.reset();
+  events_->post_error(std::move(failure));
+}
+
+}  // namespace weft::verbs

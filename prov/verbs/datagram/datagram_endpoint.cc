@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Datagram endpoints: creation, bindings, the queue pair, names, answers to lookups; see datagram_endpoint.h.
+#include "verbs/datagram/datagram_endpoint.h"
+
+#include <fmt/format.h>
+#include <rdma/fi_ext.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "abi/cm_ops.h"
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "objects/binding_check.h"
+#include "objects/datagram_bindings.h"
+#include "objects/endpoint_options.h"
+#include "objects/event_binding.h"
+#include "verbs/datagram/multicast_group.h"
+#include "verbs/device/device.h"
+#include "verbs/device/limits.h"
+#include "verbs/device/logging.h"
+#include "verbs/transfer/transfer_tables.h"
+
+namespace weft::verbs {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Nothing {};
+constexpr TransferTables kClosed = make_tables<Nothing, FI_EOPBADSTATE>();
+constexpr TransferTables kOpen{make_msg_ops<DatagramEndpoint>(), make_rma_ops<Nothing>(), make_atomic_ops<Nothing>()};
+
+constexpr Clock::duration kFlushPatience = 100ms;  // for the flush of a broken queue pair
+constexpr std::chrono::microseconds kFlushPoll{50};
+
+bool is_for_datagrams(const fi_info& info) noexcept {
+  return info.ep_attr->tx_ctx_cnt <= 1 && info.ep_attr->rx_ctx_cnt <= 1 && info.handle == nullptr;
+}
+
+Status modify_queue_pair(ibv_qp* qp, ibv_qp_attr& attr, int mask) noexcept {
+  const int error = ibv_modify_qp(qp, &attr, mask);
+  return error == 0 ? Status() : Status::from_errno(error > 0 ? error : errno);
+}
+
+}  // namespace
+
+int DatagramEndpoint::open(DomainServices& domain, const fi_info* info, fid_ep** ep, void* context) {
+  if (info == nullptr || ep == nullptr || !is_for_datagrams(*info)) return -FI_EINVAL;
+  CmAddress local;
+  if (info->addr_format != FI_ADDR_IB_UD) {
+    local = domain.local_address(info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET);
+    if (info->src_addr != nullptr) {
+      const auto given = CmAddress::from(info->addr_format, info->src_addr, info->src_addrlen);
+      if (!given) return given.error().code();
+      local = *given;
+    }
+    if (!local) local = CmAddress::any(info->addr_format);
+  }
+  *ep = &(new DatagramEndpoint(domain, *info, local, context))->abi;
+  return 0;
+}
+
+DatagramEndpoint::DatagramEndpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context)
+    : domain_(domain),
+      domain_ref_(domain),
+      addr_format_(info.addr_format),
+      qkey_(is_native() ? domain.fabric().parameters.dgram_qkey : uint32_t{RDMA_UDP_QKEY}),
+      caps_(info.caps),
+      sizes_(domain, info),
+      port_(domain.datagram_port()),
+      local_(local),
+      sends_(routes_, sizes_, info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
+      receives_(routes_, sizes_.receives, (info.mode & FI_MSG_PREFIX) != 0 ? DatagramBuffers::kHeader : 0,
+                info.rx_attr != nullptr ? info.rx_attr->op_flags : 0) {
+  static constexpr fi_ops_ep kEpOps = make_ep_ops<DatagramEndpoint>();
+  static constexpr fi_ops_cm kCmOps = make_cm_ops<DatagramEndpoint>();
+  abi.fid = {FI_CLASS_EP, context, slots(*fid_ops())};
+  abi.ops = slots(kEpOps);
+  abi.cm = slots(kCmOps);
+  install(abi, kClosed);
+}
+
+const fi_ops* DatagramEndpoint::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<DatagramEndpoint>();
+  return &kOps;
+}
+
+int DatagramEndpoint::close() {
+  if (in_use()) return -FI_EBUSY;
+  {
+    Lock lock(engine().mutex());
+    id_.reset();
+    spare_group_id_.reset();
+    install(abi, kClosed);
+    sends_.stop();
+    if (qp_handle_ != nullptr) {
+      ibv_qp_attr attr{};
+      attr.qp_state = IBV_QPS_ERR;
+      ibv_modify_qp(qp_handle_.get(), &attr, IBV_QP_STATE);
+      routes_.transmit_channel->poll_all();
+    }
+    sends_.use(nullptr);
+    receives_.detach();
+    qp_handle_.reset();
+    // Some devices keep the work completions of a destroyed queue pair: all must be polled before their records go.
+    if (enabled_) routes_.poll_all();
+    sends_.cancel_left();
+    sends_.release();
+    receives_.end();
+    engine().forget(*this);
+  }
+  release_events(events_, engine(), abi.fid);
+  delete this;
+  return 0;
+}
+
+int DatagramEndpoint::bind(::fid* object, uint64_t flags) {
+  if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
+  Lock lock(engine().mutex());
+  if (auto* queue = CompletionQueue::from(object)) return routes_.bind_queue(domain_, *queue, flags, enabled_).code();
+  if (auto* counter = Counter::from(object)) return routes_.bind_counter(domain_, *counter, flags, enabled_).code();
+  auto* vector = PeerVector::from(object);
+  if (vector == nullptr) return -FI_EINVAL;
+  const Status status = check_binding({.same_domain = &vector->domain() == &domain_,
+                                       .enabled = ready_,
+                                       .flags = flags,
+                                       .second = static_cast<bool>(vector_)});
+  if (status.ok()) vector_ = Ref<PeerVector>(*vector);
+  return status.code();
+}
+
+int DatagramEndpoint::control(int command, void* argument) {
+  if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
+    return control_flags(command, static_cast<uint64_t*>(argument));
+  if (command != FI_ENABLE) return -FI_ENOSYS;
+  Lock lock(engine().mutex());
+  return enable().code();
+}
+
+// ---- The queue pair ----
+
+// Each step may be repeated after a failure.
+Status DatagramEndpoint::enable() {
+  if (ready_) return {};
+  if (Status status = check_datagram_bindings(routes_, caps_, static_cast<bool>(vector_)); !status.ok()) return status;
+  if (!is_native() && id_ == nullptr)
+    if (Status status = bind_id(); !status.ok()) return status;
+  if (Status status = enable_queues(); !status.ok()) return status;
+  find_own_gids();
+  if (Status status = create_queue_pair(); !status.ok()) {
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "cannot create a datagram queue pair on %s: %s\n", domain_.device().name(),
+            fi_strerror(status.error()));
+    return status;
+  }
+  if (!is_native() && rdma_listen(id_.get(), domain_.fabric().parameters.backlog) != 0) return Status::last_errno();
+  if (Status status = engine().watch_device(domain_.device(), *this); !status.ok()) return status;
+  ready_ = true;
+  install(abi, kOpen);
+  return {};
+}
+
+Status DatagramEndpoint::enable_queues() noexcept {
+  if (enabled_) return {};
+  if (Status status = routes_.check(caps_); !status.ok()) return status;
+  if (Status status = routes_.open_channels(domain_); !status.ok()) return status;
+  {
+    LightGuard guard(sends_.lock());
+    if (Status status = sends_.prepare(); !status.ok()) return status;
+  }
+  if (Status status = receives_.reserve(); !status.ok()) return status;
+  sends_.enable();
+  enabled_ = true;
+  return {};
+}
+
+Status DatagramEndpoint::create_queue_pair() noexcept {
+  if (qp_handle_ == nullptr) {
+    const auto port = domain_.device().port(port_.number);
+    if (!port) return port.error();
+    const std::size_t longest = std::size_t{128} << port->attr.active_mtu;
+    if (Status status = receives_.open(domain_.pd(), longest); !status.ok()) return status;
+    ibv_qp_init_attr wanted = sizes_.queue_pair(routes_, IBV_QPT_UD);
+    wanted.qp_context = static_cast<CmHandler*>(this);
+    errno = 0;
+    qp_handle_.reset(ibv_create_qp(domain_.pd(), &wanted));
+    if (qp_handle_ == nullptr) return Status::last_errno();
+    if (Status status = ready_queue_pair(); !status.ok()) {
+      qp_handle_.reset();
+      return status;
+    }
+    sends_.use(qp_handle_.get());
+  }
+  return receives_.use(*qp_handle_, (caps_ & FI_SOURCE) != 0 && vector_ ? &vector_->peers() : nullptr);
+}
+
+// From RESET to ready-to-send.
+Status DatagramEndpoint::ready_queue_pair() noexcept {
+  const auto partition = pkey_index();
+  if (!partition) return partition.error();
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = port_.number;
+  attr.pkey_index = *partition;
+  attr.qkey = qkey_;
+  constexpr int kInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+  if (Status status = modify_queue_pair(qp_handle_.get(), attr, kInit); !status.ok()) return status;
+  attr.qp_state = IBV_QPS_RTR;
+  if (Status status = modify_queue_pair(qp_handle_.get(), attr, IBV_QP_STATE); !status.ok()) return status;
+  attr.qp_state = IBV_QPS_RTS;
+  attr.sq_psn = 0;
+  return modify_queue_pair(qp_handle_.get(), attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+// The index of the partition in the port's table: for an IP address that of its interface, which the connection manager
+// knows; otherwise that of the parameters, or the first. The highest bit, full or limited membership, is ignored.
+Result<std::uint16_t> DatagramEndpoint::pkey_index() const noexcept {
+  constexpr std::uint16_t kPartition = 0x7fff;
+  const int asked = domain_.fabric().parameters.dgram_pkey;
+  const int wanted = id_ != nullptr ? be16toh(id_->route.addr.addr.ibaddr.pkey) : is_native() ? asked : 0;
+  const auto port = domain_.device().port(port_.number);
+  for (int i = 0; port && wanted != 0 && i < port->attr.pkey_tbl_len; ++i) {
+    __be16 pkey = 0;
+    if (ibv_query_pkey(domain_.device().context(), port_.number, i, &pkey) != 0) continue;
+    if ((be16toh(pkey) & kPartition) == (wanted & kPartition)) return static_cast<std::uint16_t>(i);
+  }
+  if (id_ != nullptr || wanted == 0) return std::uint16_t{0};
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "port %u of %s is in no partition 0x%x (FI_VERBS_DGRAM_PKEY)\n", port_.number,
+          domain_.device().name(), wanted);
+  return failure(FI_EINVAL);
+}
+
+// The source addresses of this endpoint's messages.
+void DatagramEndpoint::find_own_gids() {
+  const GidTable table = GidTable::of(domain_.device(), port_.number);
+  std::vector<ibv_gid> gids;
+  for (const ibv_gid_entry& entry : table.entries()) gids.push_back(entry.gid);
+  receives_.set_own_gids(std::move(gids));
+}
+
+// Datagrams have no connection to lose: a broken queue pair, for example after a send from unregistered memory, is
+// reset and used again.
+void DatagramEndpoint::restart_queue_pair() noexcept {
+  LightGuard guard(sends_.lock());
+  ibv_qp* const qp = qp_handle_.get();
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+  const auto all_flushed = [&] {
+    routes_.poll_all();
+    return receives_.flushed();
+  };
+  const auto limit = Clock::now() + kFlushPatience;
+  while (!all_flushed() && Clock::now() < limit) std::this_thread::sleep_for(kFlushPoll);
+  attr.qp_state = IBV_QPS_RESET;
+  Status status = modify_queue_pair(qp, attr, IBV_QP_STATE);
+  sends_.cancel_left();
+  if (status.ok()) status = ready_queue_pair();
+  if (status.ok()) status = receives_.post();
+  if (status.ok()) return;
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "a datagram queue pair of %s broke and cannot be restarted: %s\n",
+          domain_.device().name(), fi_strerror(status.error()));
+  report_failure(status.error(), fmt::format("the queue pair broke, and {} cannot restart it: {}",
+                                             domain_.device().name(), fi_strerror(status.error())));
+}
+
+void DatagramEndpoint::report_failure(int error, const std::string& sentence) noexcept {
+  if (!events_) return;
+  EqError entry;
+  entry.fid = &abi.fid;
+  entry.context = abi.fid.context;
+  entry.err = entry.prov_errno = error;
+  entry.sentence = sentence;
+  events_->post_error(std::move(entry));
+}
+
+void DatagramEndpoint::on_transfer_failed(int) noexcept {
+  broken_ = true;
+  engine().note(*this);
+}
+
+void DatagramEndpoint::on_qp_event(ibv_event_type type) noexcept {
+  if (type == IBV_EVENT_COMM_EST) return;
+  broken_ = true;
+  engine().note(*this);
+}
+
+void DatagramEndpoint::on_note() noexcept {
+  if (broken_.exchange(false) && ready_ && qp_handle_ != nullptr) restart_queue_pair();
+}
+
+void DatagramEndpoint::on_device_event(ibv_event_type type, int port) noexcept {
+  if (type == IBV_EVENT_DEVICE_FATAL)
+    return report_failure(FI_EIO, fmt::format("{} reports a fatal error", domain_.device().name()));
+  if (port != port_.number) return;
+  if (type == IBV_EVENT_PORT_ACTIVE) find_own_gids();
+  for (const GroupSlot& slot : groups_)
+    if (slot.group != nullptr) slot.group->on_port(type == IBV_EVENT_PORT_ACTIVE);
+}
+
+// ---- Names and lookups ----
+
+Status DatagramEndpoint::bind_id() noexcept {
+  auto id = engine().create_id(*this, RDMA_PS_UDP);
+  if (!id) return id.error();
+  if (rdma_bind_addr(id->get(), local_.data()) != 0) return Status::last_errno();
+  if ((*id)->verbs != domain_.device().context()) return Status(-FI_EADDRNOTAVAIL);
+  id_ = std::move(*id);
+  local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
+  port_.number = id_->port_num;
+  port_.gid = gid_of(local_.ip());
+  return {};
+}
+
+void DatagramEndpoint::on_cm_event(const RdmaEvent& event) noexcept {
+  switch (event.type) {
+    case RDMA_CM_EVENT_CONNECT_REQUEST: {
+      const CmIdHandle request(event.id);
+      rdma_conn_param answer{};
+      answer.qp_num = ready_ ? qp_handle_->qp_num : 0;
+      if (!ready_ || rdma_accept(request.get(), &answer) != 0)
+        FI_INFO(&provider(), FI_LOG_EP_CTRL, "cannot answer datagram endpoint lookups: %s\n",
+                fi_strerror(ready_ ? errno : FI_EOPBADSTATE));
+      return;
+    }
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      return report_failure(FI_ENODEV, fmt::format("{} went away", domain_.device().name()));
+    case RDMA_CM_EVENT_ADDR_CHANGE:
+      return report_failure(FI_EADDRNOTAVAIL,
+                            fmt::format("the hardware address of {}'s interface changed", local_.to_string()));
+    default:
+      return;
+  }
+}
+
+IbUdAddress DatagramEndpoint::native_name() const noexcept {
+  IbUdAddress name{};
+  name.gid = port_.gid;
+  name.qp_number = qp_handle_ != nullptr ? qp_handle_->qp_num : 0;
+  if (const auto port = domain_.device().port(port_.number)) name.lid = port->attr.lid;
+  ibv_query_pkey(domain_.device().context(), port_.number, pkey_index().value_or(std::uint16_t{0}), &name.pkey);
+  return name;
+}
+
+int DatagramEndpoint::setname(void* name, size_t len) {
+  if (is_native()) return -FI_EOPNOTSUPP;  // the device assigns numbers
+  auto wanted = CmAddress::from(addr_format_, name, len);
+  if (!wanted) return wanted.error().code();
+  Lock lock(engine().mutex());
+  if (ready_) return -FI_EOPBADSTATE;
+  if (wanted->family() != local_.family()) return -FI_EINVAL;
+  if (wanted->is_any()) {  // a queue pair sends from one address: the domain's
+    const std::uint16_t port = wanted->port();
+    *wanted = domain_.local_address(wanted->family());
+    if (!*wanted) return -FI_EADDRNOTAVAIL;
+    wanted->set_port(port);
+  }
+  id_.reset();
+  const CmAddress before = std::exchange(local_, *wanted);
+  const Status status = bind_id();
+  if (!status.ok()) local_ = before;
+  return status.code();
+}
+
+// An endpoint without a port gets one here.
+int DatagramEndpoint::getname(void* name, size_t* len) {
+  Lock lock(engine().mutex());
+  if (!is_native()) {
+    if (id_ == nullptr)
+      if (Status status = bind_id(); !status.ok()) return status.code();
+    return local_.report(name, len);
+  }
+  if (len == nullptr || (name == nullptr && *len != 0)) return -FI_EINVAL;
+  const IbUdAddress own = native_name();
+  const size_t room = std::exchange(*len, sizeof own);
+  if (room != 0) std::memcpy(name, &own, std::min(room, sizeof own));
+  return room < sizeof own ? -FI_ETOOSMALL : 0;
+}
+
+// ---- Options ----
+
+int DatagramEndpoint::getopt(int level, int option, void* value, size_t* len) {
+  if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+  switch (option) {
+    case FI_OPT_WEFT_MULTICAST_LOOPBACK:
+      return report_option(int{receives_.loopback()}, value, len);
+    case FI_OPT_MIN_MULTI_RECV: {
+      LightGuard guard(receives_.lock());
+      return report_option(receives_.posted().min_multi_receive, value, len);
+    }
+    case FI_OPT_MAX_RMA_SIZE:
+    case FI_OPT_INJECT_RMA_SIZE:
+    case FI_OPT_MAX_ATOMIC_SIZE:
+    case FI_OPT_INJECT_ATOMIC_SIZE:
+      return -FI_ENOPROTOOPT;
+    default:
+      return sizes_.getopt(option, value, len);
+  }
+}
+
+int DatagramEndpoint::setopt(int level, int option, const void* value, size_t len) {
+  if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+  if (option == FI_OPT_WEFT_MULTICAST_LOOPBACK) {
+    int wanted = 0;
+    if (int result = read_option(value, len, wanted); result != 0) return result;
+    if (wanted != 0 && wanted != 1) return -FI_EINVAL;
+    receives_.loopback() = wanted == 1;
+    return 0;
+  }
+  if (option == FI_OPT_MIN_MULTI_RECV) {
+    size_t wanted = 0;
+    if (int result = read_option(value, len, wanted); result != 0) return result;
+    LightGuard guard(receives_.lock());
+    receives_.posted().min_multi_receive = wanted;
+    return 0;
+  }
+  const int result = sizes_.setopt(option, value, len, enabled_);
+  LightGuard guard(receives_.lock());
+  receives_.posted().set_size(sizes_.receives);
+  return result;
+}
+
+int DatagramEndpoint::control_flags(int command, uint64_t* flags) noexcept {
+  LightGuard sends(sends_.lock());
+  LightGuard receives(receives_.lock());
+  const int result =
+      control_default_flags(command, flags, sends_.flags(), receives_.flags(), [](uint64_t) { return 0; });
+  sends_.choose_way();
+  return result;
+}
+
+ssize_t DatagramEndpoint::cancel(void* context) noexcept {
+  return receives_.cancel(context);
+}
+
+ssize_t DatagramEndpoint::rx_size_left() noexcept {
+  return enabled_ ? receives_.rx_size_left() : -FI_EOPBADSTATE;
+}
+
+ssize_t DatagramEndpoint::tx_size_left() noexcept {
+  return enabled_ ? sends_.room() : -FI_EOPBADSTATE;
+}
+
+// ---- Groups ----
+
+Status DatagramEndpoint::check_join(const void* addr, uint64_t flags, const Result<CmAddress>& group) const noexcept {
+  if (addr == nullptr) return Status(-FI_EINVAL);
+  if ((flags & ~uint64_t{FI_SEND | FI_RECV}) != 0) return Status(-FI_EBADFLAGS);
+  if ((caps_ & FI_MULTICAST) == 0) return Status(-FI_EOPNOTSUPP);
+  if (!events_) return Status(-FI_ENOEQ);
+  if (!ready_) return Status(-FI_EOPBADSTATE);
+  if (!group || !group->is_multicast()) return Status(-FI_EINVAL);
+  if (group->is_ib() && !is_on_infiniband()) return Status(-FI_EADDRNOTAVAIL);
+  if (!group->is_ib() && group->family() != local_.family()) return Status(-FI_EINVAL);
+  return JoinRole::check(caps_, flags);
+}
+
+bool DatagramEndpoint::is_on_infiniband() const noexcept {
+  const auto port = domain_.device().port(port_.number);
+  return port && port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+bool DatagramEndpoint::is_member(const CmAddress& group) const noexcept {
+  return std::any_of(groups_.begin(), groups_.end(), [&](const GroupSlot& slot) {
+    return slot.group != nullptr && slot.group->receives() && slot.group->address().same_host(group);
+  });
+}
+
+int DatagramEndpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* context) {
+  if (mc == nullptr) return -FI_EINVAL;
+  // A GID (AF_IB) names a group, for endpoints of every address format.
+  Result<CmAddress> group = addr != nullptr ? CmAddress::from(FI_FORMAT_UNSPEC, addr) : failure(FI_EINVAL);
+  Lock lock(engine().mutex());
+  if (Status status = check_join(addr, flags, group); !status.ok()) return status.code();
+  if (!group->is_ib() && group->port() == 0) group->set_port(local_.port());
+  const JoinRole role(caps_, flags);
+  if (role.receives && is_member(*group)) return -FI_EALREADY;  // the device attaches a queue pair to a group once
+  auto slot = std::find_if(groups_.begin(), groups_.end(), [](const GroupSlot& s) { return s.group == nullptr; });
+  if (slot == groups_.end()) {
+    if (groups_.size() > kGroupIndexMask) return -FI_ENOSPC;
+    LightGuard guard(sends_.lock());
+    slot = groups_.emplace(slot);
+  }
+  {
+    LightGuard guard(sends_.lock());
+    ++slot->uses;
+  }
+  const fi_addr_t name = group_name(slot->uses, static_cast<uint64_t>(slot - groups_.begin()));
+  auto member = std::make_unique<MulticastGroup>(*this, *group, role, name, context);
+  slot->group = member.get();
+  member->start();
+  *mc = &member.release()->abi;
+  return 0;
+}
+
+void DatagramEndpoint::set_group_destination(const MulticastGroup& group, const Destination* to) noexcept {
+  LightGuard guard(sends_.lock());
+  for (GroupSlot& slot : groups_) {
+    if (slot.group != &group) continue;
+    slot.may_send = to != nullptr;
+    slot.to = to != nullptr ? *to : Destination();
+  }
+}
+
+void DatagramEndpoint::forget(const MulticastGroup& group) noexcept {
+  for (GroupSlot& slot : groups_)
+    if (slot.group == &group) slot.group = nullptr;
+}
+
+void DatagramEndpoint::retire(AddressHandle handle) noexcept {
+  if (handle == nullptr) return;
+  LightGuard guard(sends_.lock());
+  std::erase_if(retired_, [&](const Retired& each) { return sends_.passed(each.moment); });
+  const std::uint32_t moment = sends_.position();
+  if (sends_.passed(moment)) return;
+  try {
+    retired_.push_back({std::move(handle), moment});
+  } catch (const std::bad_alloc&) {
+    // Datagrams that are still outstanding to that group are lost.
+  }
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Datagram endpoints (FI_EP_DGRAM) on unreliable datagram queue pairs: bindings and options of fi_endpoint(3), names
+// and groups of fi_cm(3), messages of fi_msg(3) (datagram_calls.cc).
+//
+// Owner: its C handle; close returns -FI_EBUSY while the endpoint is a member of groups. The mutex of the fabric's
+// engine guards control; the queues have locks for the data path.
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ref.h"
+#include "verbs/cm/cm_address.h"
+#include "verbs/cm/cm_engine.h"
+#include "verbs/datagram/peer_vector.h"
+#include "verbs/device/gids.h"
+#include "verbs/transfer/completion_routes.h"
+#include "verbs/transfer/datagram_receives.h"
+#include "verbs/transfer/domain_services.h"
+#include "verbs/transfer/queues.h"
+#include "verbs/transfer/send_queue.h"
+#include "verbs/transfer/transfer_sizes.h"
+
+namespace weft::verbs {
+
+class MulticastGroup;
+
+class DatagramEndpoint final : public Object<fid_ep>, public RefCounted, private TransferOwner, private CmHandler {
+ public:
+  static int open(DomainServices& domain, const fi_info* info, fid_ep** ep, void* context);
+  static const fi_ops* fid_ops() noexcept;
+
+  // Slots of fi_ops.
+  int close();
+  int bind(::fid* object, uint64_t flags);
+  int control(int command, void* argument);
+
+  // Slots of fi_ops_ep.
+  ssize_t cancel(void* context) noexcept;
+  int getopt(int level, int option, void* value, size_t* len);
+  int setopt(int level, int option, const void* value, size_t len);
+  ssize_t rx_size_left() noexcept;
+  ssize_t tx_size_left() noexcept;
+
+  // Slots of fi_ops_cm.
+  int setname(void* name, size_t len);
+  int getname(void* name, size_t* len);
+  int join(const void* addr, uint64_t flags, fid_mc** mc, void* context);
+
+  // Slots of fi_ops_msg.
+  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
+  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
+  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
+  ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept;
+  ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept;
+  ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept;
+  ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept;
+  ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept;
+  ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
+
+  // For groups, with the engine's mutex held.
+  CmEngine& engine() const noexcept { return domain_.engine(); }
+  DomainServices& domain() const noexcept { return domain_; }
+  EventQueueCore& events() noexcept { return *events_; }
+  ibv_qp* queue_pair() const noexcept { return qp_handle_.get(); }
+  const CmAddress& local() const noexcept { return local_; }
+  bool is_member(const CmAddress& group) const noexcept;
+  // Allows sending to the group; null: forbids it.
+  void set_group_destination(const MulticastGroup& group, const Destination* to) noexcept;
+  // Destroys the handle once no outstanding work request uses it.
+  void retire(AddressHandle handle) noexcept;
+  void forget(const MulticastGroup& group) noexcept;
+  // An id that is bound to local() and has left its group, for reuse by the next join. Null: none.
+  CmIdHandle take_group_id() noexcept { return std::move(spare_group_id_); }
+  void keep_group_id(CmIdHandle id) noexcept {
+    id->context = nullptr;
+    spare_group_id_ = std::move(id);
+  }
+
+ private:
+  // A slot of groups_. Its count of uses makes the names of past groups invalid.
+  struct GroupSlot {
+    MulticastGroup* group = nullptr;
+    uint64_t uses = 0;
+    bool may_send = false;
+    Destination to;
+  };
+  struct Retired {
+    AddressHandle handle;
+    std::uint32_t moment;  // position in the send queue
+  };
+
+  DatagramEndpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context);
+  ~DatagramEndpoint() = default;
+
+  int control_flags(int command, uint64_t* flags) noexcept;
+  bool is_native() const noexcept { return addr_format_ == FI_ADDR_IB_UD; }
+  Status bind_id() noexcept;
+  Status enable();
+  Status enable_queues() noexcept;
+  Status create_queue_pair() noexcept;
+  Status ready_queue_pair() noexcept;
+  void find_own_gids();
+  Result<std::uint16_t> pkey_index() const noexcept;
+  IbUdAddress native_name() const noexcept;
+  bool is_on_infiniband() const noexcept;
+  Status check_join(const void* addr, uint64_t flags, const Result<CmAddress>& group) const noexcept;
+  void restart_queue_pair() noexcept;
+  void report_failure(int error, const std::string& sentence) noexcept;
+
+  void on_cm_event(const RdmaEvent& event) noexcept override;
+  void on_deadline() noexcept override {}
+  void on_note() noexcept override;
+  void on_device_event(ibv_event_type type, int port) noexcept override;
+  void on_qp_event(ibv_event_type type) noexcept override;
+  void on_transfer_failed(int wc_status) noexcept override;
+
+  // datagram_calls.cc
+  ssize_t transmit(const SendWork& work, fi_addr_t destination) noexcept;
+  // The calls that may not go straight; `locked`: the caller holds the lock.
+  ssize_t send_slowly(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context, bool locked) noexcept;
+  ssize_t inject_slowly(const void* buf, size_t len, fi_addr_t dest, bool locked) noexcept;
+  const Destination* destination_of(fi_addr_t name, uint64_t flags) const noexcept;
+
+  DomainServices& domain_;
+  const Ref<DomainServices> domain_ref_;
+  const uint32_t addr_format_;
+  const uint32_t qkey_;
+  const uint64_t caps_;
+  TransferSizes sizes_;
+  CompletionRoutes routes_{*this};  // constant once the endpoint is enabled
+  bool enabled_ = false;            // the queues are
+  bool ready_ = false;              // the queue pair is
+  std::atomic<bool> broken_{false};
+  DatagramPort port_;
+  CmAddress local_;
+  CmIdHandle id_;  // answers lookups of this endpoint
+  CmIdHandle spare_group_id_;
+  QueuePairHandle qp_handle_;
+  Ref<EventQueue> events_;
+  Ref<PeerVector> vector_;
+  SendQueue sends_;
+  DatagramReceives receives_;
+  std::vector<GroupSlot> groups_;  // under the send queue's lock and the engine's mutex
+  std::vector<Retired> retired_;   // under the send queue's lock
+};
+
+}  // namespace weft::verbs

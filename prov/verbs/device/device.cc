@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// RDMA devices; see device.h.
+#include "verbs/device/device.h"
+
+#include <rdma/fi_errno.h>
+#include <rdma/rdma_cma.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <list>
+#include <memory>
+#include <mutex>
+
+#include "verbs/device/verbs_handles.h"
+
+namespace weft::verbs {
+namespace {
+
+// librdmacm keeps every device open for the life of the process, so its object is kept too, and its limits are queried
+// once.
+struct Devices {
+  std::mutex mutex;
+  std::list<Device> known;
+};
+Devices& devices() noexcept {
+  static Devices all;
+  return all;
+}
+
+Result<Ref<Device>> known_device(ibv_context* context) {
+  Devices& all = devices();
+  std::lock_guard lock(all.mutex);
+  for (Device& device : all.known)
+    if (device.context() == context) return Ref<Device>(device);
+  Device& added = all.known.emplace_back(context);
+  if (Status status = added.query(); !status.ok()) {
+    all.known.pop_back();
+    return failure(status);
+  }
+  return Ref<Device>(added);
+}
+
+bool exists(const char* path) noexcept {
+  struct stat ignored;
+  return ::stat(path, &ignored) == 0;
+}
+
+constexpr const char* kCmNode = "/dev/infiniband/rdma_cm";
+
+// Whether the user lacks permission for a node of /dev/infiniband. librdmacm and libibverbs report no devices then.
+bool forbidden() {
+  std::error_code error;
+  for (std::filesystem::directory_iterator node("/dev/infiniband", error), end; !error && node != end;
+       node.increment(error)) {
+    const std::string name = node->path().filename();
+    if ((name.starts_with("uverbs") || node->path() == kCmNode) && ::access(node->path().c_str(), R_OK | W_OK) != 0)
+      return true;
+  }
+  return error == std::errc::permission_denied;
+}
+
+// Why no device was found, and what to do about it.
+std::string absence(int error) {
+  if (!exists("/sys/class/infiniband"))
+    return "the kernel has no RDMA support loaded: load the device's driver, or rdma_rxe for any network interface "
+           "(rdma link add rxe0 type rxe netdev eth0)";
+  if (!exists("/dev/infiniband"))
+    return "/dev/infiniband is missing: load ib_uverbs and rdma_ucm, and give containers the folder (--device)";
+  if (!exists(kCmNode)) return std::string(kCmNode) + " is missing: load rdma_ucm";
+  if (forbidden())
+    return "no permission for /dev/infiniband: the nodes there must be readable and writable for this user";
+  if (error == ENOMEM) return "the device refused for want of memory: raise the memlock limit (ulimit -l)";
+  return "there is no RDMA device: see rdma link";
+}
+
+constexpr std::uint32_t kMostInline = 1024;
+
+}  // namespace
+
+const char* transport_name(Transport transport) noexcept {
+  switch (transport) {
+    case Transport::kInfiniBand:
+      return "InfiniBand";
+    case Transport::kRoce:
+      return "RoCE";
+    case Transport::kIwarp:
+      return "iWARP";
+  }
+  return "unknown";
+}
+
+Status Device::query() noexcept {
+  const int error = ibv_query_device_ex(context_, nullptr, &attr_);
+  return error == 0 ? Status() : Status::from_errno(error > 0 ? error : errno);
+}
+
+Result<Device::Port> Device::port(std::uint8_t number) const noexcept {
+  if (number == 0 || number > port_count()) return failure(FI_ENODEV);
+  Port port{number, {}, Transport::kInfiniBand};
+  if (const int error = ibv_query_port(context_, number, &port.attr); error != 0)
+    return failure(Status::from_errno(error > 0 ? error : errno));
+  if (is_iwarp())
+    port.transport = Transport::kIwarp;
+  else if (port.attr.link_layer == IBV_LINK_LAYER_ETHERNET)
+    port.transport = Transport::kRoce;
+  return port;
+}
+
+// Found by creating queue pairs: no query reports it.
+std::uint32_t Device::max_inline() noexcept {
+  std::call_once(inline_probed_, [this]() noexcept {
+    const ProtectionDomainHandle pd(ibv_alloc_pd(context_));
+    const CompletionQueueHandle cq(ibv_create_cq(context_, 2, nullptr, nullptr, 0));
+    if (pd == nullptr || cq == nullptr) return;
+    for (std::uint32_t wanted = kMostInline; wanted != 0; wanted /= 2) {
+      ibv_qp_init_attr attr{};
+      attr.send_cq = attr.recv_cq = cq.get();
+      attr.qp_type = IBV_QPT_RC;
+      attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = wanted};
+      if (const QueuePairHandle qp(ibv_create_qp(pd.get(), &attr)); qp == nullptr) continue;
+      max_inline_ = wanted;
+      return;
+    }
+  });
+  return max_inline_;
+}
+
+Result<std::vector<Ref<Device>>> open_devices(std::string* why) {
+  int count = 0;
+  errno = 0;
+  ibv_context** list = rdma_get_devices(&count);
+  const std::unique_ptr<ibv_context*, decltype(&rdma_free_devices)> owner(list, &rdma_free_devices);
+  const int error = errno;
+  std::vector<Ref<Device>> found;
+  for (int i = 0; list != nullptr && i < count; ++i)
+    if (auto device = known_device(list[i])) found.push_back(std::move(*device));
+  if (!found.empty()) return found;
+  if (why != nullptr) *why = absence(error);
+  return failure(forbidden() ? FI_EACCES : FI_ENODEV);
+}
+
+Result<Ref<Device>> open_device(const std::string& name) {
+  auto all = open_devices(nullptr);
+  if (!all) return failure(all.error());
+  for (Ref<Device>& device : *all)
+    if (name == device->name()) return device;
+  return failure(FI_ENODEV);
+}
+
+Result<Ref<Device>> device_of(ibv_context* context) {
+  if (context == nullptr) return failure(FI_ENODEV);
+  return known_device(context);
+}
+
+std::string low_memlock() {
+  constexpr rlim_t kLow = rlim_t{1} << 20;
+  if (::geteuid() == 0) return {};  // not limited
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= kLow) return {};
+  return "the memlock limit is only " + std::to_string(limit.rlim_cur / 1024) +
+         " KiB, so registering memory and creating queues may fail: raise it (ulimit -l unlimited, or LimitMEMLOCK= of "
+         "systemd)";
+}
+
+}  // namespace weft::verbs

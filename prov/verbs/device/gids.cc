@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// GIDs of ports; see gids.h.
+#include "verbs/device/gids.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::verbs {
+namespace {
+
+bool is_ipv4(const ibv_gid& gid) noexcept {
+  static constexpr std::uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return std::memcmp(gid.raw, kPrefix, sizeof kPrefix) == 0;
+}
+
+bool is_link_local(const ibv_gid& gid) noexcept {
+  return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
+}
+
+bool same_kind(const ibv_gid& a, const ibv_gid& b) noexcept {
+  return is_ipv4(a) == is_ipv4(b) && is_link_local(a) == is_link_local(b);
+}
+
+}  // namespace
+
+ibv_gid gid_of(const Address& address) noexcept {
+  ibv_gid gid{};
+  if (address.family() == AF_INET) {
+    gid.raw[10] = gid.raw[11] = 0xff;
+    std::memcpy(gid.raw + 12, &reinterpret_cast<const sockaddr_in*>(address.data())->sin_addr, 4);
+  } else {
+    std::memcpy(gid.raw, &reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr, 16);
+  }
+  return gid;
+}
+
+GidTable GidTable::of(const Device& device, std::uint8_t port) {
+  GidTable table;
+  const auto info = device.port(port);
+  if (!info) return table;
+  const int per_port = std::max(info->attr.gid_tbl_len, 1);
+  table.entries_.resize(static_cast<std::size_t>(per_port) * device.port_count());
+  const ssize_t count = ibv_query_gid_table(device.context(), table.entries_.data(), table.entries_.size(), 0);
+  table.entries_.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  std::erase_if(table.entries_, [&](const ibv_gid_entry& entry) { return entry.port_num != port; });
+  return table;
+}
+
+std::optional<std::uint32_t> GidTable::index_of(const ibv_gid& gid) const noexcept {
+  std::optional<std::uint32_t> found;
+  for (const ibv_gid_entry& entry : entries_)
+    if (entry.gid == gid && (!found || entry.gid_type == IBV_GID_TYPE_ROCE_V2)) found = entry.gid_index;
+  return found;
+}
+
+std::optional<std::uint32_t> GidTable::index_for(const ibv_gid& peer, const ibv_gid& preferred) const noexcept {
+  if (same_kind(peer, preferred))
+    if (const auto index = index_of(preferred)) return index;
+  for (const ibv_gid_entry& entry : entries_)
+    if (same_kind(entry.gid, peer)) return index_of(entry.gid);
+  return index_of(preferred);
+}
+
+std::string to_uri(const IbUdAddress& address) {
+  char gid[INET6_ADDRSTRLEN] = "?";
+  ::inet_ntop(AF_INET6, &address.gid, gid, sizeof gid);
+  return fmt::format("fi_addr_ib_ud://{}:{:x}/{:x}/{:x}/{:x}", gid, address.qp_number, address.lid, address.pkey,
+                     address.service_level);
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Local addresses and the devices behind them; see discovery.h.
+#include "verbs/discovery/discovery.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "verbs/cm/cm_event.h"
+#include "verbs/device/gids.h"
+#include "verbs/device/logging.h"
+
+namespace weft::verbs {
+namespace {
+
+struct DestroyChannel {
+  void operator()(rdma_event_channel* channel) const noexcept { rdma_destroy_event_channel(channel); }
+};
+using ChannelHandle = std::unique_ptr<rdma_event_channel, DestroyChannel>;
+
+bool selected(const std::vector<std::string>& prefixes, std::string_view name) noexcept {
+  return prefixes.empty() ||
+         std::ranges::any_of(prefixes, [&](const std::string& prefix) { return name.starts_with(prefix); });
+}
+
+// Fills in the device and port that the kernel chooses for the address. false: none.
+bool locate(rdma_event_channel* channel, Source& source) {
+  rdma_cm_id* raw = nullptr;
+  if (rdma_create_id(channel, &raw, nullptr, source.address.port_space()) != 0) return false;
+  const CmIdHandle id(raw);
+  if (rdma_bind_addr(id.get(), source.address.data()) != 0 || id->verbs == nullptr) return false;
+  auto device = device_of(id->verbs);
+  if (!device) return false;
+  auto port = (*device)->port(id->port_num);
+  if (!port) return false;
+  source.device = std::move(*device);
+  source.port = *port;
+  return true;
+}
+
+// One source for each IP address of an interface.
+std::vector<Source> ip_sources(rdma_event_channel* channel, const Parameters& parameters) {
+  std::vector<Source> found;
+  const auto interfaces = local_interfaces();
+  if (!interfaces) return found;
+  for (const Interface& interface : *interfaces) {
+    if (!selected(parameters.interfaces, interface.name)) continue;
+    Source source;
+    source.address = interface.address;
+    source.interface = interface.name;
+    source.routable = !interface.address.is_link_local();
+    if (!locate(channel, source) || !selected(parameters.devices, source.device->name())) continue;
+    if (!source.port.active()) {
+      FI_INFO(&provider(), FI_LOG_FABRIC, "%s (%s) is left out: port %d of %s is down\n",
+              interface.address.host_string().c_str(), interface.name.c_str(), source.port.number,
+              source.device->name());
+      continue;
+    }
+    if (source.port.transport == Transport::kRoce)
+      source.gid_index = static_cast<int>(
+          GidTable::of(*source.device, source.port.number).index_of(gid_of(interface.address)).value_or(-1));
+    if (parameters.gid_index >= 0 && source.gid_index != parameters.gid_index) continue;
+    found.push_back(std::move(source));
+  }
+  std::ranges::stable_sort(found, [](const Source& a, const Source& b) { return a.routable && !b.routable; });
+  return found;
+}
+
+CmAddress native_address(const ibv_gid& gid, std::uint16_t pkey) noexcept {
+  sockaddr_ib name{};
+  name.sib_family = AF_IB;
+  name.sib_pkey = pkey;
+  std::memcpy(&name.sib_addr, &gid, sizeof gid);
+  return CmAddress::from(reinterpret_cast<const sockaddr*>(&name));
+}
+
+bool is_zero(const ibv_gid& gid) noexcept {
+  return gid.global.subnet_prefix == 0 && gid.global.interface_id == 0;
+}
+
+// One source for each GID and partition of an InfiniBand port.
+void add_native_sources(const Parameters& parameters, const std::vector<Ref<Device>>& devices,
+                        std::vector<Source>& found) {
+  for (const Ref<Device>& device : devices) {
+    if (!selected(parameters.devices, device->name())) continue;
+    for (std::uint8_t number = 1; number <= device->port_count(); ++number) {
+      const auto port = device->port(number);
+      if (!port || !port->active() || port->transport != Transport::kInfiniBand) continue;
+      for (int index = 0; index < port->attr.gid_tbl_len; ++index) {
+        ibv_gid gid{};
+        if (parameters.gid_index >= 0 && index != parameters.gid_index) continue;
+        if (ibv_query_gid(device->context(), number, index, &gid) != 0 || is_zero(gid)) continue;
+        for (int key = 0; key < port->attr.pkey_tbl_len; ++key) {
+          std::uint16_t pkey = 0;
+          if (ibv_query_pkey(device->context(), number, key, &pkey) != 0 || pkey == 0) continue;
+          Source source{native_address(gid, pkey), "", device, *port, index, true};
+          found.push_back(std::move(source));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Source>> discover(const Parameters& parameters, std::string& why) {
+  const auto devices = open_devices(&why);
+  if (!devices) return failure(devices.error());
+  const ChannelHandle channel(rdma_create_event_channel());
+  if (channel == nullptr) {
+    const int error = errno;
+    why = fmt::format("/dev/infiniband/rdma_cm cannot be opened: {}", fi_strerror(error));
+    return failure(error);
+  }
+  ::fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+  std::vector<Source> found = ip_sources(channel.get(), parameters);
+  if (parameters.interfaces.empty()) add_native_sources(parameters, *devices, found);
+  if (found.empty()) {
+    why = fmt::format("none of this host's addresses belongs to an active port of {}: give its interface an address{}",
+                      devices->front()->name(),
+                      parameters.interfaces.empty() && parameters.devices.empty() && parameters.gid_index < 0
+                          ? ""
+                          : ", or widen FI_VERBS_IFACE, FI_VERBS_DEVICE_NAME and FI_VERBS_GID_IDX");
+    return failure(FI_ENODATA);
+  }
+  return found;
+}
+
+std::vector<NativeSource> discover_native(const Parameters& parameters) {
+  std::vector<NativeSource> found;
+  const auto devices = open_devices(nullptr);
+  if (!devices) return found;
+  const int index = std::max(parameters.gid_index, 0);
+  for (const Ref<Device>& device : *devices) {
+    if (!selected(parameters.devices, device->name())) continue;
+    for (std::uint8_t number = 1; number <= device->port_count(); ++number) {
+      const auto port = device->port(number);
+      if (!port || !port->active() || port->transport == Transport::kIwarp) continue;
+      ibv_gid gid{};
+      if (ibv_query_gid(device->context(), number, index, &gid) != 0 || is_zero(gid)) continue;
+      found.push_back({Source{CmAddress(), "", device, *port, index, true}, gid});
+    }
+  }
+  return found;
+}
+
+std::string fabric_name(const Device& device, const Device::Port& port) {
+  if (port.transport == Transport::kIwarp) return "Ethernet-iWARP";
+  ibv_gid gid{};
+  ibv_query_gid(device.context(), port.number, 0, &gid);
+  return fmt::format("IB-0x{:x}", be64toh(gid.global.subnet_prefix));
+}
+
+}  // namespace weft::verbs

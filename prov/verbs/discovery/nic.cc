@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The network card behind an fi_info; see nic.h.
+#include "verbs/discovery/nic.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <string>
+
+#include "abi/bridge.h"
+#include "abi/fid_ops.h"
+
+namespace weft::verbs {
+namespace {
+
+struct Facts {
+  std::string name, device_id, device_version, vendor_id, driver, firmware;
+  std::string link_address, network_type;
+  fi_bus_attr bus{};
+  size_t mtu = 0;
+  size_t speed = 0;
+  fi_link_state state = FI_LINK_UNKNOWN;
+};
+
+// Owner: its C handle, usually an fi_info. One block of memory, because every connection request has a card. But
+// libfabric 1.x copies an info's card piece by piece with malloc, and calls close() on that copy.
+class Nic final : public Object<fid_nic> {
+ public:
+  // Null: out of memory.
+  static fid_nic* make(const fi_device_attr& device, const fi_bus_attr& bus, const fi_link_attr& link) noexcept;
+
+  // Slots of fi_ops.
+  int close() noexcept;
+  int control(int command, void* argument) noexcept {
+    if (command != FI_DUP || argument == nullptr) return -FI_ENOSYS;
+    fid_nic* const copy = make(*abi.device_attr, *abi.bus_attr, *abi.link_attr);
+    if (copy == nullptr) return -FI_ENOMEM;
+    *static_cast<fid_nic**>(argument) = copy;
+    return 0;
+  }
+};
+static_assert(sizeof(Nic) == sizeof(fid_nic));
+
+// The layout of that block; the texts follow it.
+struct Card {
+  Nic nic;
+  fi_device_attr device;
+  fi_bus_attr bus;
+  fi_link_attr link;
+};
+
+std::size_t room_for(const char* text) noexcept {
+  return text != nullptr && *text != '\0' ? std::strlen(text) + 1 : 0;
+}
+
+// Null for an empty text. `to` moves behind the copy.
+char* copy_of(const char* text, char*& to) noexcept {
+  const std::size_t room = room_for(text);
+  if (room == 0) return nullptr;
+  char* const copy = to;
+  std::memcpy(copy, text, room);
+  to += room;
+  return copy;
+}
+
+fid_nic* Nic::make(const fi_device_attr& device, const fi_bus_attr& bus, const fi_link_attr& link) noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<Nic>();
+  std::size_t size = sizeof(Card);
+  for (const char* text : {device.name, device.device_id, device.device_version, device.vendor_id, device.driver,
+                           device.firmware, link.address, link.network_type})
+    size += room_for(text);
+  void* const memory = std::malloc(size);
+  if (memory == nullptr) return nullptr;
+  Card& card = *new (memory) Card{};
+  char* texts = reinterpret_cast<char*>(&card + 1);
+  card.device = {copy_of(device.name, texts),           copy_of(device.device_id, texts),
+                 copy_of(device.device_version, texts), copy_of(device.vendor_id, texts),
+                 copy_of(device.driver, texts),         copy_of(device.firmware, texts)};
+  card.bus = bus;
+  card.link = {copy_of(link.address, texts), link.mtu, link.speed, link.state, copy_of(link.network_type, texts)};
+  card.nic.abi.fid = {FI_CLASS_NIC, nullptr, slots(kOps)};
+  card.nic.abi.device_attr = &card.device;
+  card.nic.abi.bus_attr = &card.bus;
+  card.nic.abi.link_attr = &card.link;
+  return &card.nic.abi;
+}
+
+int Nic::close() noexcept {
+  const bool is_copy = abi.device_attr != &reinterpret_cast<Card*>(this)->device;
+  if (is_copy) {
+    if (const fi_device_attr* device = abi.device_attr; device != nullptr)
+      for (char* text : {device->name, device->device_id, device->device_version, device->vendor_id, device->driver,
+                         device->firmware})
+        std::free(text);
+    if (const fi_link_attr* link = abi.link_attr; link != nullptr)
+      for (char* text : {link->address, link->network_type}) std::free(text);
+    std::free(abi.device_attr);
+    std::free(abi.bus_attr);
+    std::free(abi.link_attr);
+  }
+  std::free(this);
+  return 0;
+}
+
+size_t bytes_of(ibv_mtu mtu) noexcept {
+  return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? size_t{128} << mtu : 0;
+}
+
+// Megabits per second of one lane, by the code in port attributes.
+size_t lane_speed(std::uint8_t code) noexcept {
+  switch (code) {
+    case 1:
+      return 2'500;
+    case 2:
+      return 5'000;
+    case 4:
+    case 8:
+      return 10'000;
+    case 16:
+      return 14'000;
+    case 32:
+      return 25'000;
+    case 64:
+      return 50'000;
+    case 128:
+      return 100'000;
+    default:
+      return 0;
+  }
+}
+
+size_t lanes(std::uint8_t code) noexcept {
+  switch (code) {
+    case 1:
+      return 1;
+    case 2:
+      return 4;
+    case 4:
+      return 8;
+    case 8:
+      return 12;
+    case 16:
+      return 2;
+    default:
+      return 0;
+  }
+}
+
+fi_link_state state_of(ibv_port_state state) noexcept {
+  switch (state) {
+    case IBV_PORT_ACTIVE:
+    case IBV_PORT_ACTIVE_DEFER:
+      return FI_LINK_UP;
+    case IBV_PORT_DOWN:
+    case IBV_PORT_INIT:
+    case IBV_PORT_ARMED:
+      return FI_LINK_DOWN;
+    default:
+      return FI_LINK_UNKNOWN;
+  }
+}
+
+std::string last_component(const std::filesystem::path& link) {
+  std::error_code error;
+  const auto target = std::filesystem::read_symlink(link, error);
+  return error ? "" : target.filename().string();
+}
+
+fi_bus_attr bus_of(const std::filesystem::path& folder) {
+  fi_bus_attr bus{};
+  unsigned domain, number, device, function;
+  const std::string name = last_component(folder);
+  if (last_component(folder / "subsystem") != "pci" ||
+      std::sscanf(name.c_str(), "%x:%x:%x.%x", &domain, &number, &device, &function) != 4)
+    return bus;
+  bus.bus_type = FI_BUS_PCI;
+  bus.attr.pci = {static_cast<uint16_t>(domain), static_cast<uint8_t>(number), static_cast<uint8_t>(device),
+                  static_cast<uint8_t>(function)};
+  return bus;
+}
+
+Facts facts_of(const Source& source) {
+  const ibv_device_attr& attr = source.device->attr().orig_attr;
+  const ibv_port_attr& port = source.port.attr;
+  const std::filesystem::path folder =
+      std::string("/sys/class/infiniband/") + ibv_get_device_name(source.device->context()->device) + "/device";
+  Facts facts;
+  facts.name = source.device->name();
+  facts.device_id = fmt::format("{:#06x}", attr.vendor_part_id);
+  facts.device_version = fmt::format("{}", attr.hw_ver);
+  facts.vendor_id = fmt::format("{:#06x}", attr.vendor_id);
+  facts.driver = last_component(folder / "driver");
+  facts.firmware = attr.fw_ver;
+  facts.bus = bus_of(folder);
+  ibv_gid gid{};
+  ibv_query_gid(source.device->context(), source.port.number, std::max(source.gid_index, 0), &gid);
+  char text[INET6_ADDRSTRLEN] = "";
+  if (::inet_ntop(AF_INET6, gid.raw, text, sizeof text) != nullptr) facts.link_address = text;
+  facts.mtu = bytes_of(port.active_mtu);
+  facts.speed = lane_speed(port.active_speed) * lanes(port.active_width) * 1'000'000;
+  facts.state = state_of(port.state);
+  facts.network_type = source.port.transport == Transport::kInfiniBand ? "InfiniBand" : "Ethernet";
+  return facts;
+}
+
+}  // namespace
+
+fid_nic* make_nic(const Source& source) noexcept {
+  try {
+    Facts facts = facts_of(source);
+    const fi_device_attr device{facts.name.data(),      facts.device_id.data(), facts.device_version.data(),
+                                facts.vendor_id.data(), facts.driver.data(),    facts.firmware.data()};
+    const fi_link_attr link{facts.link_address.data(), facts.mtu, facts.speed, facts.state, facts.network_type.data()};
+    return Nic::make(device, facts.bus, link);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+}  // namespace weft::verbs

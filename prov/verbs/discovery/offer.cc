@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The provider's offer on a device; see offer.h.
+#include "verbs/discovery/offer.h"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "messages/posted_receive.h"
+#include "objects/offer.h"
+#include "verbs/cm/private_data.h"
+#include "verbs/device/limits.h"
+#include "verbs/device/logging.h"
+#include "verbs/discovery/nic.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr uint64_t kTxCaps = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE | kLocality;
+constexpr uint64_t kRxCaps = FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | kLocality;
+constexpr uint64_t kTxFlags =
+    FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
+constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
+
+constexpr uint64_t kDatagramTxCaps = FI_MSG | FI_SEND | kLocality;
+constexpr uint64_t kDatagramRxCaps = FI_MSG | FI_RECV | FI_MULTI_RECV | FI_SOURCE | kLocality;
+constexpr uint64_t kDatagramTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
+
+size_t positive(int value) noexcept {
+  return static_cast<size_t>(std::max(value, 0));
+}
+
+// The default size, or the larger one that hints request, up to the limit.
+size_t chosen(size_t standard, size_t wanted, size_t limit) noexcept {
+  return std::min(std::max(standard, wanted), limit);
+}
+
+void describe_queues(fi_info& info, Device& device, const fi_info* hints, const Parameters& parameters) {
+  const ibv_device_attr& limits = device.attr().orig_attr;
+  const fi_tx_attr* tx_hints = hints != nullptr ? hints->tx_attr : nullptr;
+  const fi_rx_attr* rx_hints = hints != nullptr ? hints->rx_attr : nullptr;
+  const size_t most_work = std::min(positive(limits.max_qp_wr), kMaxQueueSize);
+  const size_t most_iov = std::min(positive(limits.max_sge), kMaxIov);
+  const uint64_t atomics = limits.atomic_cap != IBV_ATOMIC_NONE ? FI_ATOMIC : 0;
+  info.caps = kTxCaps | kRxCaps | atomics;
+  describe_direction(
+      *info.tx_attr,
+      {.caps = kTxCaps | atomics,
+       .op_flags = kTxFlags,
+       .msg_order = kConnectionOrder,
+       .size = chosen(parameters.tx_size, tx_hints != nullptr ? tx_hints->size : 0, most_work),
+       .iov_limit = chosen(parameters.tx_iov_limit, tx_hints != nullptr ? tx_hints->iov_limit : 0, most_iov)});
+  info.tx_attr->rma_iov_limit = 1;
+  info.tx_attr->inject_size = chosen(parameters.inline_size, tx_hints != nullptr ? tx_hints->inject_size : 0,
+                                     std::min<size_t>(device.max_inline(), kMaxInjectSize));
+  describe_direction(
+      *info.rx_attr,
+      {.caps = kRxCaps | atomics,
+       .op_flags = kRxFlags,
+       .msg_order = kConnectionOrder,
+       .size = chosen(parameters.rx_size, rx_hints != nullptr ? rx_hints->size : 0, most_work),
+       .iov_limit = chosen(parameters.rx_iov_limit, rx_hints != nullptr ? rx_hints->iov_limit : 0, most_iov)});
+}
+
+// Immediate data consumes a posted receive at the peer. It is offered only to applications that accept FI_RX_CQ_DATA.
+void describe_immediate_data(fi_info& info, const Source& source, const fi_info* hints) {
+  if (source.port.transport == Transport::kIwarp) return;
+  const uint64_t accepted =
+      hints == nullptr ? ~uint64_t{0} : hints->mode | (hints->rx_attr != nullptr ? hints->rx_attr->mode : 0);
+  if ((accepted & FI_RX_CQ_DATA) == 0) return;
+  info.mode = info.rx_attr->mode = FI_RX_CQ_DATA;
+  info.domain_attr->cq_data_size = kCqDataSize;
+}
+
+void describe_endpoint(fi_ep_attr& ep, const Source& source) {
+  ep.type = FI_EP_MSG;
+  ep.protocol = source.port.transport == Transport::kIwarp ? FI_PROTO_IWARP : FI_PROTO_RDMA_CM_IB_RC;
+  ep.protocol_version = 1;
+  ep.max_msg_size = source.port.attr.max_msg_sz;
+  ep.max_order_raw_size = ep.max_msg_size;
+  ep.max_order_waw_size = ep.max_msg_size;
+  ep.tx_ctx_cnt = 1;
+  ep.rx_ctx_cnt = 1;
+}
+
+// Datagram endpoints send messages only, of one packet each.
+void describe_datagrams(fi_info& info, const Source& source, const fi_info* hints, Service service) {
+  const ibv_device_attr& limits = source.device->attr().orig_attr;
+  const uint64_t groups = service == Service::kDatagrams && limits.max_mcast_grp > 0 ? FI_MULTICAST : 0;
+  info.caps = kDatagramTxCaps | kDatagramRxCaps | groups;
+  info.tx_attr->caps = kDatagramTxCaps | groups;
+  info.tx_attr->op_flags = kDatagramTxFlags | groups;
+  info.tx_attr->msg_order = 0;
+  info.tx_attr->rma_iov_limit = 0;
+  const size_t asked = hints != nullptr && hints->tx_attr != nullptr ? hints->tx_attr->inject_size : 0;
+  info.tx_attr->inject_size =
+      chosen(kDatagramInjectSize, asked, std::min<size_t>(source.device->max_inline(), kMaxInjectSize));
+  fi_rx_attr& rx = *info.rx_attr;
+  rx.caps = kDatagramRxCaps | groups;
+  rx.op_flags = kRxFlags;
+  rx.msg_order = 0;
+  rx.iov_limit = std::min(rx.iov_limit, messages::kIovLimit);
+  const size_t wanted = hints != nullptr && hints->rx_attr != nullptr ? hints->rx_attr->size : 0;
+  rx.size = chosen(std::max(rx.size, kDatagramReceives), wanted, std::min(positive(limits.max_qp_wr), kMaxQueueSize));
+  fi_ep_attr& ep = *info.ep_attr;
+  ep.type = FI_EP_DGRAM;
+  ep.protocol = FI_PROTO_IB_UD;
+  ep.max_msg_size = size_t{128} << source.port.attr.active_mtu;
+  ep.max_order_raw_size = ep.max_order_waw_size = 0;
+  info.domain_attr->cq_data_size = kCqDataSize;
+  info.domain_attr->max_ep_srx_ctx = 0;
+  if (hints == nullptr || (hints->mode & FI_MSG_PREFIX) == 0) return;
+  info.mode = info.rx_attr->mode = FI_MSG_PREFIX;  // not in tx_attr, as in libfabric
+  ep.msg_prefix_size = sizeof(ibv_grh);
+}
+
+void describe_limits(fi_domain_attr& attr, const ibv_device_attr& limits) {
+  attr.mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  attr.mr_key_size = sizeof(uint32_t);
+  attr.cq_cnt = positive(limits.max_cq);
+  attr.ep_cnt = positive(limits.max_qp);
+  attr.tx_ctx_cnt = positive(limits.max_qp);
+  attr.rx_ctx_cnt = positive(limits.max_qp);
+  attr.max_ep_srx_ctx = positive(limits.max_srq);
+  attr.max_err_data = kCmDataSize;
+  attr.mr_cnt = positive(limits.max_mr);
+}
+
+}  // namespace
+
+std::string device_name(const std::string& domain) {
+  const std::string_view suffix = kDatagramSuffix;
+  return domain.ends_with(suffix) ? domain.substr(0, domain.size() - suffix.size()) : domain;
+}
+
+InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* hints, const Parameters& parameters,
+                   Service service) {
+  InfoPtr offer(allocate_info());
+  if (offer == nullptr) return offer;
+  describe_queues(*offer, *source.device, hints, parameters);
+  describe_endpoint(*offer->ep_attr, source);
+  describe_domain(*offer->domain_attr);
+  describe_limits(*offer->domain_attr, source.device->attr().orig_attr);
+  const bool datagrams = service != Service::kConnections;
+  if (datagrams)
+    describe_datagrams(*offer, source, hints, service);
+  else
+    describe_immediate_data(*offer, source, hints);
+  offer->fabric_attr->api_version = version;
+  offer->fabric_attr->prov_version = provider().version;
+  offer->addr_format = service == Service::kNativeDatagrams ? uint32_t{FI_ADDR_IB_UD} : source.address.format();
+  offer->nic = make_nic(source);
+  const std::string domain = std::string(source.device->name()) + (datagrams ? kDatagramSuffix : "");
+  if (!set_name(offer->domain_attr->name, domain.c_str()) ||
+      !set_name(offer->fabric_attr->name, fabric_name(*source.device, source.port).c_str()))
+    return nullptr;
+  if (hints == nullptr) return offer;
+  offer->handle = hints->handle;
+  if (service == Service::kNativeDatagrams) return offer;
+  if (!source.address.is_ib() && hints->addr_format == FI_SOCKADDR_IP) offer->addr_format = hints->addr_format;
+  return offer;
+}
+
+InfoPtr request_info(const fi_info& prototype, rdma_cm_id& request, const CmAddress& peer) {
+  const CmAddress local = CmAddress::from(rdma_get_local_addr(&request));
+  InfoPtr info(duplicate_info(&prototype));
+  if (info == nullptr || !set_address(info->src_addr, info->src_addrlen, local) ||
+      !set_address(info->dest_addr, info->dest_addrlen, peer))
+    return nullptr;
+  auto device = device_of(request.verbs);
+  if (!device) return info;
+  const char* name = (*device)->name();
+  if (info->domain_attr == nullptr ||
+      (info->domain_attr->name != nullptr && info->domain_attr->name == std::string(name)))
+    return info;
+  // The listener was not bound to a device; the request has one.
+  auto port = (*device)->port(request.port_num);
+  if (!port || !set_name(info->domain_attr->name, name)) return nullptr;
+  if (info->fabric_attr != nullptr && !set_name(info->fabric_attr->name, fabric_name(**device, *port).c_str()))
+    return nullptr;
+  if (info->nic == nullptr) info->nic = make_nic({local, "", *device, *port});
+  return info;
+}
+
+}  // namespace weft::verbs

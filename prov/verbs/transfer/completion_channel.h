@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// One device completion queue (ibv_cq) and the channel of its interrupts: the progress engine of a fi_cq(3) of this
+// provider. Work completions are polled in batches and become entries of the queue, or go straight into a reader's
+// buffer.
+//
+// Its lock guards polling. Polled completions are written (to the queue, to counters, to the endpoints' work queues)
+// before the lock is released, so the application sees the device's order. Under it, only an endpoint's lock for
+// receives and the locks of queues and counters may be taken.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/fi_domain.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+
+#include "base/light_lock.h"
+#include "base/list.h"
+#include "base/mutex.h"
+#include "base/ref.h"
+#include "base/status.h"
+#include "objects/completion_queue.h"
+#include "verbs/device/device.h"
+#include "verbs/device/verbs_handles.h"
+#include "verbs/transfer/domain_progress.h"
+#include "verbs/transfer/work_queue.h"
+
+namespace weft::verbs {
+
+class CmEngine;
+class DomainServices;
+class ReceiveQueue;
+class SharedReceive;
+struct CompletionSink;
+
+// A chain of work requests that waits for more (FI_MORE), until the next progress at the latest.
+class StagedRequests : public ListHook<StagedRequests> {
+ public:
+  // false: another thread is posting. Its call, or the next progress, posts the chain.
+  virtual bool try_flush() noexcept = 0;
+
+ protected:
+  ~StagedRequests() = default;
+};
+
+// Owner: its completion queue (release()), or the domain for the channel of endpoints without queues. Thread-safe.
+// Meets ProgressEngine and ReadsDirectly.
+class CompletionChannel final : public DrivenChannel, public OverrunHandler {
+ public:
+  // `attr` may be null: no application reads it. -FI_EINVAL for a signalling vector that the device lacks.
+  static Result<std::unique_ptr<CompletionChannel>> open(DomainServices& domain, const fi_cq_attr* attr);
+  // The domain's channel for endpoints that have a counter but no completion queue for a direction.
+  static Result<CompletionChannel*> without_queue(DomainServices& domain) noexcept;
+  ~CompletionChannel();
+  CompletionChannel(const CompletionChannel&) = delete;
+  CompletionChannel& operator=(const CompletionChannel&) = delete;
+
+  DomainServices& domain() const noexcept { return domain_; }
+  ibv_cq* cq() const noexcept { return cq_.get(); }
+  // Sets the queue for completions; null: they are only counted. (The thread of a wait set that the queue has joined
+  // may poll already.)
+  void serve(CompletionQueueCore* queue) noexcept {
+    LightGuard guard(lock_);
+    queue_ = queue;
+  }
+
+  // Reserves entries in the device queue for operations that may be outstanding; the queue grows up to the device's
+  // limit. Beyond it the application must leave depth unused or read in time; otherwise it gets the overrun. A shared
+  // context counts once, however many endpoints draw from it.
+  Status reserve(unsigned entries) noexcept;
+  void give_back(unsigned entries) noexcept;
+  Status reserve(const SharedReceive& shared, unsigned entries) noexcept;
+  void give_back(const SharedReceive& shared) noexcept;
+
+  // Registers the endpoint of a queue pair, to which its completions of shared receives belong.
+  Status add_receiver(std::uint32_t qp_number, ReceiveQueue& receiver) noexcept;
+  void remove_receiver(std::uint32_t qp_number) noexcept;
+
+  // Meets ProgressEngine. drive() also drives connections, unless a thread does that.
+  void drive() noexcept;
+  bool prepare_wait() noexcept override;
+  // The descriptor for transfers; wait_fds() adds that of connections where no thread drives them.
+  int wait_fd() const noexcept override { return wait_fds_[0]; }
+  std::span<const int> wait_fds() const noexcept { return {wait_fds_.data(), watches_connections_ ? size_t{2} : 1}; }
+
+  // Meets ReadsDirectly. The fast path of reading: up to `count` entries from the device into `buf` if the queue holds
+  // no older ones.
+  ssize_t read_into(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
+  // The completion queue was closed.
+  void release() noexcept { delete this; }
+
+  void on_overrun() noexcept override;
+
+  // Transfers only: posts staged chains, writes completions.
+  void progress() noexcept override;
+  // Empties the device queue.
+  void poll_all() noexcept;
+  // A work queue is full: polls, unless the application's queue is full, too.
+  void make_room() noexcept;
+
+  // Progress posts the chain until it is taken back. Called with the lock for its queue held.
+  void stage(StagedRequests& chain) noexcept;
+  void unstage(StagedRequests& chain) noexcept;
+
+ private:
+  struct Reading;
+  CompletionChannel(DomainServices& domain, bool owned_by_queue) noexcept;
+  Status create(const fi_cq_attr* attr);
+  Status open_descriptors(const fi_cq_attr* attr);
+  Status grow_locked(unsigned entries) noexcept;
+  void poll_all_locked() noexcept;
+  void flush_staged() noexcept;
+
+  // work_completion.cc: handling of work completions.
+  int poll_locked(CompletionSink& sink) noexcept;
+  template <Posted::Role kReceives>
+  bool is_plain(const ibv_wc& wc, Posted& slot, void*& taker, size_t& len) noexcept;
+  template <Posted::Role kReceives>
+  ssize_t deliver_plain_prefix(Reading& reading, const ibv_wc* next, int polled) noexcept;
+  ssize_t deliver_rest(Reading& reading, const ibv_wc* next, int polled) noexcept;
+  ssize_t progress_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
+  ssize_t unlock_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
+  void drive_connections() noexcept;
+  void take(const ibv_wc& wc, CompletionSink& sink) noexcept;
+  void dispatch(const ibv_wc& wc, Posted& slot, CompletionSink& sink) noexcept;
+  ReceiveQueue* receiver_of(std::uint32_t qp_number) noexcept;
+
+  DomainServices& domain_;
+  const Ref<DomainServices> domain_ref_;  // unless the domain owns it
+  CmEngine* cm_engine_ = nullptr;         // driven by readers of completions; null: by a thread
+  CompletionQueueCore* queue_ = nullptr;
+  bool watches_connections_ = false;
+  std::array<int, 2> wait_fds_{-1, -1};  // of events_ and cm_engine_
+  CompletionChannelHandle events_;
+  CompletionQueueHandle cq_;
+
+  LightLock lock_;  // guards cq_ and the rest up to staged_count_
+  unsigned idle_reads_ = 1;
+  unsigned reserved_ = 0;
+  unsigned unacknowledged_ = 0;  // events
+  struct SharedUse {
+    unsigned entries = 0;
+    unsigned endpoints = 0;
+  };
+  std::unordered_map<const SharedReceive*, SharedUse> shared_;
+  std::unordered_map<std::uint32_t, ReceiveQueue*> receivers_;  // by queue pair, if they draw from a shared context
+  std::uint32_t last_receiver_number_ = 0;                      // queue pair of the last message to a shared receive
+  ReceiveQueue* last_receiver_ = nullptr;                       // null: look it up
+
+  std::atomic<unsigned> staged_count_{0};
+  LightLock staged_lock_;  // after an endpoint's lock for sends, which is only tried under it
+  List<StagedRequests> staged_;
+};
+
+}  // namespace weft::verbs

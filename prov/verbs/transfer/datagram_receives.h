@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The receive side of a datagram endpoint. Messages arrive in buffers of the provider and are copied to the receives of
+// the application. So a message may arrive before its receive, receives can be cancelled, and own messages that a group
+// returns use up none of them (docs/decisions/0011).
+//
+// Owner: an endpoint, whose engine's mutex guards the calls about its life. A lock guards the rest, and comes behind
+// channels' locks.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/light_lock.h"
+#include "base/status.h"
+#include "messages/receive_queue.h"
+#include "objects/message_buffers.h"
+#include "verbs/device/gids.h"
+#include "verbs/transfer/completion_routes.h"
+#include "verbs/transfer/datagram_buffers.h"
+
+namespace weft::verbs {
+
+class PeerTable;
+
+class DatagramReceives {
+ public:
+  // `prefix`: bytes in front of every message received (FI_MSG_PREFIX). `flags`: of calls without flags.
+  DatagramReceives(CompletionRoutes& routes, std::size_t size, std::size_t prefix, uint64_t flags) noexcept;
+
+  // ---- Life, with the engine's mutex held ----
+
+  // Reserves entries in the device's completion queue. A failure leaves them to release().
+  Status reserve() noexcept;
+  // Buffers for messages of up to `longest` bytes. Once.
+  Status open(ibv_pd* pd, std::size_t longest) noexcept;
+  // `sources`: names the sources of messages, null: no one wants to know (FI_SOURCE).
+  Status use(ibv_qp& qp, const PeerTable* sources) noexcept;
+  // Posts the free buffers.
+  Status post() noexcept;
+  void set_own_gids(std::vector<ibv_gid> gids) noexcept;
+  // All buffers have come back from the device.
+  bool flushed() noexcept;
+  // The queue pair is about to be destroyed.
+  void detach() noexcept;
+  // No more work completions can arrive: cancels the receives, gives the entries back.
+  void end() noexcept;
+
+  // ---- Posting ----
+
+  LightLock& lock() noexcept { return lock_; }
+  uint64_t& flags() noexcept { return flags_; }                     // with the lock held
+  messages::DatagramQueue& posted() noexcept { return receives_; }  // with the lock held
+  std::atomic<bool>& loopback() noexcept { return loopback_; }  // whether messages return that we send to our groups
+
+  ssize_t post_receive(const iovec* iov, size_t count, void* context, uint64_t flags) noexcept;
+  ssize_t cancel(void* context) noexcept;
+  ssize_t rx_size_left() noexcept;
+
+  // ---- Completions, with the channel's lock held ----
+
+  // A buffer has come back. Routes: see messages::ReceiveQueue.
+  // The first is for messages with nothing to report beyond their length. True: the receive with that context took it.
+  bool take_plain(const ibv_wc& wc, Posted& slot, void*& context, size_t& len) noexcept;
+  template <class Routes>
+  void on_completed(const ibv_wc& wc, Posted& slot, Routes& to) noexcept;
+  CompletionRoutes& routes() noexcept { return routes_; }
+
+ private:
+  static void copy_word(void* to, const std::byte* from) noexcept { std::memcpy(to, from, sizeof(uint64_t)); }
+  void deliver_kept() noexcept;
+  template <class Routes>
+  void deliver(const Arrival& arrival, Routes& to) noexcept;
+  // A message with route header and our queue pair's number as its source, which other hosts may also use: whether a
+  // group has returned our own message.
+  bool is_own_to_group(std::uint32_t slot) const noexcept;
+  fi_addr_t source_of(const std::byte* header, std::uint32_t qp_number) const noexcept;
+
+  CompletionRoutes& routes_;
+  const size_t prefix_;
+  uint64_t flags_;
+  unsigned reserved_ = 0;  // in the channel's device queue
+  std::uint32_t qp_number_ = 0;
+  const PeerTable* sources_ = nullptr;
+  bool plain_ = false;  // receives are reported, and neither counted nor given a source
+  std::atomic<bool> loopback_{false};
+  LightLock lock_;  // guards the rest
+  ibv_qp* qp_ = nullptr;
+  std::vector<ibv_gid> own_gids_;
+  messages::DatagramPool pool_;
+  messages::DatagramQueue receives_;
+  DatagramBuffers buffers_;
+};
+
+[[gnu::always_inline]] inline ssize_t DatagramReceives::post_receive(const iovec* iov, size_t count, void* context,
+                                                                     uint64_t flags) noexcept {
+  const std::span<const iovec> pieces{iov, count};
+  if (!valid_buffers(pieces, messages::kIovLimit)) [[unlikely]]
+    return -FI_EINVAL;
+  LightGuard guard(lock_);
+  if (const ssize_t result = receives_.post({.iov = pieces, .context = context, .flags = flags}); result != 0)
+      [[unlikely]]
+    return result;
+  if (buffers_.any_kept()) [[unlikely]]
+    deliver_kept();
+  return 0;
+}
+
+template <class Routes>
+[[gnu::always_inline]] inline void DatagramReceives::deliver(const Arrival& arrival, Routes& to) noexcept {
+  const std::byte* const bytes = buffers_.bytes(arrival.slot);
+  const size_t skipped = DatagramBuffers::kHeader - prefix_;
+  messages::Envelope envelope{.data = arrival.data, .len = arrival.len - skipped, .has_data = arrival.has_data};
+  if (sources_ != nullptr && arrival.has_header) envelope.name = source_of(bytes, arrival.source_qp);
+  receives_.deliver({bytes + skipped, envelope.len}, envelope, to);
+  buffers_.give_back(arrival.slot, qp_);
+}
+
+[[gnu::always_inline]] inline bool DatagramReceives::take_plain(const ibv_wc& wc, Posted& slot, void*& context,
+                                                                size_t& len) noexcept {
+  if (!plain_ || wc.status != IBV_WC_SUCCESS || (wc.wc_flags & IBV_WC_WITH_IMM) != 0) [[unlikely]]
+    return false;
+  LightGuard guard(lock_);
+  const iovec* const place = receives_.lone_buffer();
+  const std::byte* const bytes = buffers_.bytes(slot);
+  const size_t skipped = DatagramBuffers::kHeader - prefix_;
+  len = wc.byte_len - skipped;
+  if (place == nullptr || len > place->iov_len) [[unlikely]]
+    return false;
+  if (wc.src_qp == qp_number_ && RouteHeader::may_name_group(bytes)) [[unlikely]]
+    return false;
+  if (len - sizeof(uint64_t) <= sizeof(uint64_t)) {  // 8 to 16 bytes: faster than a call of memcpy
+    copy_word(place->iov_base, bytes + skipped);
+    copy_word(static_cast<std::byte*>(place->iov_base) + len - sizeof(uint64_t),
+              bytes + skipped + len - sizeof(uint64_t));
+  } else if (len != 0) {
+    std::memcpy(place->iov_base, bytes + skipped, len);
+  }
+  context = receives_.take_lone();
+  buffers_.give_back(buffers_.take(slot), qp_);
+  return true;
+}
+
+template <class Routes>
+[[gnu::always_inline]] inline void DatagramReceives::on_completed(const ibv_wc& wc, Posted& slot, Routes& to) noexcept {
+  LightGuard guard(lock_);
+  Arrival arrival{.slot = buffers_.take(slot), .len = wc.byte_len, .source_qp = wc.src_qp};
+  if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
+    if (wc.status != IBV_WC_WR_FLUSH_ERR) routes_.owner.on_transfer_failed(wc.status);
+    return buffers_.give_back(arrival.slot, nullptr);
+  }
+  if ((wc.wc_flags & IBV_WC_WITH_IMM) != 0) {
+    arrival.has_data = true;
+    arrival.data = be32toh(wc.imm_data);
+  }
+  arrival.has_header = (wc.wc_flags & IBV_WC_GRH) != 0;
+  if (arrival.source_qp == qp_number_ && RouteHeader::may_name_group(buffers_.bytes(arrival.slot)) &&
+      arrival.has_header && is_own_to_group(arrival.slot)) [[unlikely]]
+    return buffers_.give_back(arrival.slot, qp_);
+  if (receives_.empty()) [[unlikely]]
+    return buffers_.keep(arrival);
+  deliver(arrival, to);
+}
+
+}  // namespace weft::verbs

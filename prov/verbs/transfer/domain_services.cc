@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The part of a domain that its children use; see domain_services.h.
+#include "verbs/transfer/domain_services.h"
+
+#include <rdma/fi_domain.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "verbs/device/gids.h"
+#include "verbs/device/limits.h"
+#include "verbs/device/logging.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr size_t kDiscardSize = 64;
+constexpr size_t kScratchSize = kSpillSize + kDiscardSize;
+
+// The port that has the GID of the info's source, otherwise the first active port with the GID of FI_VERBS_GID_IDX.
+DatagramPort find_port(const Device& device, const fi_info& info, const Parameters& parameters) {
+  IbUdAddress source{};
+  if (info.src_addr != nullptr && info.src_addrlen >= sizeof source) std::memcpy(&source, info.src_addr, sizeof source);
+  for (std::uint8_t number = 1; number <= device.port_count(); ++number)
+    if (GidTable::of(device, number).contains(source.gid)) return {number, source.gid};
+  DatagramPort first;
+  const auto index = static_cast<std::uint32_t>(std::max(parameters.gid_index, 0));
+  for (std::uint8_t number = 1; number <= device.port_count(); ++number) {
+    const auto port = device.port(number);
+    if (!port || !port->active()) continue;
+    first.number = number;
+    break;
+  }
+  const GidTable table = GidTable::of(device, first.number);
+  for (const ibv_gid_entry& entry : table.entries())
+    if (entry.gid_index == index) first.gid = entry.gid;
+  return first;
+}
+
+}  // namespace
+
+void DomainServices::Unmap::operator()(void* memory) const noexcept {
+  ::munmap(memory, kScratchSize);
+}
+
+DomainServices::DomainServices(FabricServices& fabric, Ref<Device> device, ProtectionDomainHandle pd,
+                               const fi_info& info)
+    : fabric_(fabric),
+      device_(std::move(device)),
+      local_(CmAddress::from(info.addr_format, info.src_addr, info.src_addrlen).value_or(CmAddress())),
+      datagram_port_(info.addr_format == FI_ADDR_IB_UD ? find_port(*device_, info, fabric.parameters) : DatagramPort()),
+      progresses_by_itself_(info.domain_attr->control_progress == FI_PROGRESS_AUTO ||
+                            info.domain_attr->progress == FI_PROGRESS_AUTO),
+      pd_(std::move(pd)) {}
+
+Status DomainServices::start() noexcept {
+  if (progresses_by_itself_)
+    if (Status status = engine().start_service_thread(); !status.ok()) return status;
+  if (Status status = progress_.open(progresses_by_itself_ ? nullptr : &engine()); !status.ok()) return status;
+  register_scratch();
+  return {};
+}
+
+// Without the memory (a low limit of locked memory) the domain lacks only spill and discard.
+void DomainServices::register_scratch() noexcept {
+  void* memory = ::mmap(nullptr, kScratchSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  scratch_.reset(memory);
+  scratch_region_.reset(ibv_reg_mr(pd(), memory, kScratchSize, IBV_ACCESS_LOCAL_WRITE));
+  if (scratch_region_ == nullptr) {
+    FI_INFO(&provider(), FI_LOG_DOMAIN,
+            "cannot register %zu bytes (see ulimit -l): a message that is longer than its receive buffer will "
+            "end the connection\n",
+            kScratchSize);
+    return;
+  }
+  const auto base = reinterpret_cast<uintptr_t>(memory);
+  spill_ = {base, kSpillSize, scratch_region_->lkey};
+  discard_ = {base + kSpillSize, kDiscardSize, scratch_region_->lkey};
+}
+
+}  // namespace weft::verbs

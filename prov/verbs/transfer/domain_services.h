@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The part of a domain that its children use: the device with a protection domain, registered memory of the provider,
+// and the progress of transfers. Base of Domain. Thread-safe.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/fabric.h>
+
+#include <memory>
+#include <mutex>
+
+#include "base/ref.h"
+#include "base/status.h"
+#include "verbs/cm/cm_address.h"
+#include "verbs/cm/fabric_services.h"
+#include "verbs/device/device.h"
+#include "verbs/device/verbs_handles.h"
+#include "verbs/transfer/domain_progress.h"
+
+namespace weft::verbs {
+
+class CompletionChannel;
+
+// The port and GID that datagram queue pairs send from.
+struct DatagramPort {
+  std::uint8_t number = 1;
+  ibv_gid gid{};
+};
+
+class DomainServices : public RefCounted {
+ public:
+  FabricServices& fabric() const noexcept { return *fabric_; }
+  CmEngine& engine() const noexcept { return fabric_->engine(); }
+  Device& device() const noexcept { return *device_; }
+  ibv_pd* pd() const noexcept { return pd_.get(); }
+  // The address of this family that the domain was opened with, port 0; empty: none.
+  CmAddress local_address(int family) const noexcept { return local_.family() == family ? local_ : CmAddress(); }
+  // For FI_ADDR_IB_UD.
+  const DatagramPort& datagram_port() const noexcept { return datagram_port_; }
+
+  DomainProgress& progress() noexcept { return progress_; }
+  // FI_PROGRESS_AUTO: a thread drives connections.
+  bool progresses_by_itself() const noexcept { return progresses_by_itself_; }
+  // Memory for the part of a message that exceeds its receive buffer; length 0: none.
+  const ibv_sge& spill() const noexcept { return spill_; }
+  // Memory for unneeded results of atomics and for the reads of delivery checks; length 0: none.
+  const ibv_sge& discard() const noexcept { return discard_; }
+
+  // The channel of endpoints without a completion queue; CompletionChannel::without_queue() opens it.
+  struct ChannelWithoutQueue {
+    std::mutex mutex;
+    std::shared_ptr<CompletionChannel> channel;
+  };
+  ChannelWithoutQueue& channel_without_queue() noexcept { return channel_without_queue_; }
+
+ protected:
+  DomainServices(FabricServices& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info);
+  ~DomainServices() = default;
+  // Must precede the opening of children.
+  Status start() noexcept;
+
+ private:
+  struct Unmap {
+    void operator()(void* memory) const noexcept;
+  };
+  void register_scratch() noexcept;
+
+  const Ref<FabricServices> fabric_;
+  const Ref<Device> device_;
+  const CmAddress local_;
+  const DatagramPort datagram_port_;
+  const bool progresses_by_itself_;
+  ProtectionDomainHandle pd_;
+  std::unique_ptr<void, Unmap> scratch_;
+  MemoryRegionHandle scratch_region_;
+  ibv_sge spill_{};
+  ibv_sge discard_{};
+  DomainProgress progress_;
+  ChannelWithoutQueue channel_without_queue_;
+};
+
+}  // namespace weft::verbs

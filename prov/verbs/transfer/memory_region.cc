@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Registration of memory; see memory_region.h.
+#include "verbs/transfer/memory_region.h"
+
+#include <rdma/fi_endpoint.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "abi/fid_ops.h"
+#include "verbs/device/device.h"
+#include "verbs/device/logging.h"
+#include "verbs/transfer/domain_services.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr uint64_t kAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
+// Layered providers set bit 60 for a registration outside of any cache; verbs has no cache.
+constexpr uint64_t kUncached = uint64_t{1} << 60;
+constexpr uint64_t kFlags = FI_RMA_EVENT | FI_MR_SINGLE_USE | FI_HMEM_HOST_ALLOC | FI_MR_DMABUF | kUncached;
+
+// Advice for a failed registration; null: the error is clear.
+const char* advice_for(int error) noexcept {
+  switch (error) {
+    case ENOMEM:
+      return "the limit of locked memory is reached, or the device's of registrations; see ulimit -l";
+    case EFAULT:
+      return "the range is not mapped, or it is read-only and was registered for writing";
+    case EACCES:
+    case EPERM:
+      return "this memory may not be registered for writing";
+    case EOPNOTSUPP:
+      return "the device or the kernel cannot register this kind of memory";
+    default:
+      return nullptr;
+  }
+}
+
+Status report_failure(int error, const void* base, size_t len) noexcept {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  const char* advice = advice_for(error);
+  FI_WARN(&provider(), FI_LOG_MR, "cannot register %zu bytes at %p: %s%s%s (RLIMIT_MEMLOCK is %lld bytes)\n", len, base,
+          fi_strerror(error), advice != nullptr ? ": " : "", advice != nullptr ? advice : "",
+          limit.rlim_cur == RLIM_INFINITY ? -1LL : static_cast<long long>(limit.rlim_cur));
+  return Status::from_errno(error);
+}
+
+Result<MemoryRegionHandle> register_host(DomainServices& domain, const iovec& memory, int access) noexcept {
+  const auto base = reinterpret_cast<uintptr_t>(memory.iov_base);
+  if (memory.iov_len == 0 || memory.iov_len - 1 > UINTPTR_MAX - base) return failure(FI_EINVAL);
+  MemoryRegionHandle mr(ibv_reg_mr(domain.pd(), memory.iov_base, memory.iov_len, access));
+  if (mr == nullptr) return failure(report_failure(errno, memory.iov_base, memory.iov_len));
+  return mr;
+}
+
+Result<MemoryRegionHandle> register_dmabuf(DomainServices& domain, const fi_mr_dmabuf& buffer, int access) noexcept {
+  if (buffer.len == 0 || buffer.fd < 0) return failure(FI_EINVAL);
+  const uint64_t address = reinterpret_cast<uintptr_t>(buffer.base_addr) + buffer.offset;
+  MemoryRegionHandle mr(ibv_reg_dmabuf_mr(domain.pd(), buffer.offset, buffer.len, address, buffer.fd, access));
+  if (mr == nullptr) return failure(report_failure(errno, buffer.base_addr, buffer.len));
+  return mr;
+}
+
+AccessRules rules_of(const Device& device, uint64_t caps) noexcept {
+  const bool wanted = caps == 0 || (caps & FI_ATOMIC) != 0;
+  return {.atomics = wanted && device.attr().orig_attr.atomic_cap != IBV_ATOMIC_NONE, .iwarp = device.is_iwarp()};
+}
+
+}  // namespace
+
+int access_of(uint64_t access, const AccessRules& rules) noexcept {
+  int rights = 0;
+  if ((access & (FI_RECV | FI_READ | FI_REMOTE_WRITE | FI_COLLECTIVE)) != 0) rights |= IBV_ACCESS_LOCAL_WRITE;
+  if ((access & FI_REMOTE_READ) != 0) rights |= IBV_ACCESS_REMOTE_READ;
+  if ((access & FI_REMOTE_WRITE) != 0) rights |= IBV_ACCESS_REMOTE_WRITE;
+  if ((access & FI_REMOTE_WRITE) != 0 && rules.atomics) rights |= IBV_ACCESS_REMOTE_ATOMIC;
+  if ((access & FI_READ) != 0 && rules.iwarp) rights |= IBV_ACCESS_REMOTE_WRITE;
+  return rights;
+}
+
+const fi_ops* MemoryRegion::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<MemoryRegion>();
+  return &kOps;
+}
+
+// Without FI_MR_DMABUF, members of `attr` behind `context` are not read: programs of API < 1.5 do not have them.
+int MemoryRegion::open(DomainServices& domain, uint64_t caps, const fi_mr_attr* attr, uint64_t flags, fid_mr** out) {
+  if (attr == nullptr || out == nullptr || attr->mr_iov == nullptr) return -FI_EINVAL;
+  if ((flags & FI_HMEM_DEVICE_ONLY) != 0 && (flags & FI_MR_DMABUF) == 0) return -FI_ENOSYS;
+  if ((flags & ~(kFlags | FI_HMEM_DEVICE_ONLY)) != 0) return -FI_EBADFLAGS;
+  if (attr->iov_count != 1 || attr->offset != 0) return -FI_EINVAL;  // mr_iov_limit is 1
+  if ((attr->access & ~kAccess) != 0) return -FI_EINVAL;
+
+  const int access = access_of(attr->access, rules_of(domain.device(), caps));
+  const bool dmabuf = (flags & FI_MR_DMABUF) != 0;
+  auto mr = dmabuf ? register_dmabuf(domain, *attr->dmabuf, access) : register_host(domain, attr->mr_iov[0], access);
+  if (!mr) return mr.error().code();
+  const uint64_t base = dmabuf ? reinterpret_cast<uintptr_t>(attr->dmabuf->base_addr) + attr->dmabuf->offset
+                               : reinterpret_cast<uintptr_t>(attr->mr_iov[0].iov_base);
+  auto* region = new MemoryRegion(domain, std::move(*mr), base, attr->context);
+  *out = &region->abi;
+  return 0;
+}
+
+MemoryRegion::MemoryRegion(DomainServices& domain, MemoryRegionHandle mr, uint64_t base, void* context) noexcept
+    : domain_(domain), mr_(std::move(mr)), base_(base) {
+  abi.fid = {FI_CLASS_MR, context, slots(*fid_ops())};
+  abi.mem_desc = reinterpret_cast<void*>(static_cast<uintptr_t>(mr_->lkey));
+  abi.key = mr_->rkey;
+}
+
+int MemoryRegion::close() {
+  delete this;
+  return 0;
+}
+
+// Counters are refused: the device does not report a peer's accesses. Binding to an endpoint has no effect: regions
+// belong to domains (no FI_MR_ENDPOINT).
+int MemoryRegion::bind(::fid* object, uint64_t flags) {
+  if (object == nullptr) return -FI_EINVAL;
+  if (object->fclass != FI_CLASS_EP && object->fclass != FI_CLASS_RX_CTX) return -FI_EOPNOTSUPP;
+  return flags == 0 ? 0 : -FI_EBADFLAGS;
+}
+
+int MemoryRegion::control(int command, void* argument) {
+  switch (command) {
+    case FI_ENABLE:
+    case FI_REFRESH:  // the pages are pinned and cannot have changed
+      return 0;
+    case FI_GET_RAW_MR: {
+      const auto* raw = static_cast<const struct fi_mr_raw_attr*>(argument);
+      if (raw == nullptr || raw->key_size == nullptr) return -FI_EINVAL;
+      const std::uint32_t key = mr_->rkey;
+      const size_t room = std::exchange(*raw->key_size, sizeof key);
+      if (room < sizeof key) return -FI_ETOOSMALL;
+      if (raw->raw_key == nullptr || raw->base_addr == nullptr) return -FI_EINVAL;
+      std::memcpy(raw->raw_key, &key, sizeof key);
+      *raw->base_addr = base_;
+      return 0;
+    }
+    default:
+      return -FI_ENOSYS;
+  }
+}
+
+}  // namespace weft::verbs

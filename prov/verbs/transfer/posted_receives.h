@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Posted receives of a queue of the device, that of a queue pair (receive_queue.h) or a shared one (shared_receive.h).
+// ibv_post_recv(3), ibv_post_srq_recv(3).
+#pragma once
+
+#include <atomic>
+
+#include "base/light_lock.h"
+#include "base/within.h"
+#include "verbs/transfer/receive_work.h"
+
+namespace weft::verbs {
+
+// Queue: the queue of the device, with post(ibv_recv_wr*), which returns an errno or 0, and kManyCompleters: several
+// channels complete its receives. lock_ guards posting; completions are handled under their channel's lock.
+template <class Queue>
+class PostedReceives {
+ public:
+  // ---- Completions, with the channel's lock held ----
+
+  void give_back(Posted& slot) noexcept {
+    if constexpr (Queue::kManyCompleters) {
+      LightGuard guard(lock_);
+      slots_.give_back(slot);
+    } else {
+      slots_.give_back(slot);
+    }
+  }
+  MultiReceive& multi(const Posted& slot) noexcept { return slots_.multi(slot); }
+  // A message has taken `used` bytes of a multi-receive buffer. true: the rest is large enough, and was posted again
+  // under the same record.
+  bool post_rest(Posted& slot, std::uint32_t used) noexcept;
+
+ protected:
+  explicit PostedReceives(const ReceiveLimits& limits) noexcept : limits_(limits) {}
+  ~PostedReceives() = default;
+
+  // The scatter list and record of any receive; -FI_EINVAL.
+  int describe(ReceiveList<kMaxIov>& list, ReceiveWork& work, const iovec* iov, void* const* desc, size_t count,
+               void* context, uint64_t flags) const noexcept;
+  // With the lock held.
+  ssize_t post_locked(const ReceiveWork& work) noexcept;
+
+  // A receive of one buffer goes straight to the device if may_go(), if the lock is free, and if is_clear().
+  bool may_go(size_t len, const void* desc) const noexcept {
+    return lkey_of(desc) != 0 && within(len, limits_.longest_message);
+  }
+  bool is_clear() const noexcept { return straight_.allowed && slots_.is_clear(); }
+  // Returns an errno or 0 for end_straight(), which releases the lock. Callers reload() their object between the two.
+  int post_straight(void* buf, size_t len, const void* desc, void* context) noexcept {
+    return queue_.post(straight_.fill(slots_.front(), buf, len, desc, context));
+  }
+  ssize_t end_straight(int error) noexcept {
+    if (error != 0) [[unlikely]]
+      return refuse_straight(error);
+    slots_.push();
+    lock_.unlock();
+    return 0;
+  }
+
+  ReceiveLimits limits_;
+  LightLock lock_;
+  Queue queue_;
+  ReceiveSlots slots_;
+  StraightReceive straight_;
+  std::atomic<size_t> min_multi_receive_{kDefaultMinMultiReceive};
+
+ private:
+  ssize_t refuse_straight(int error) noexcept;
+  int post(Posted& slot, const ReceiveWork& work) noexcept;
+};
+
+template <class Queue>
+int PostedReceives<Queue>::describe(ReceiveList<kMaxIov>& list, ReceiveWork& work, const iovec* iov, void* const* desc,
+                                    size_t count, void* context, uint64_t flags) const noexcept {
+  if (count > limits_.iov || (iov == nullptr && count != 0)) return -FI_EINVAL;
+  const bool multi = (flags & FI_MULTI_RECV) != 0;
+  if (multi && (count != 1 || iov->iov_len == 0)) return -FI_EINVAL;
+  for (size_t i = 0; i < count; ++i)
+    if (list.add(iov[i].iov_base, iov[i].iov_len, lkey_of(desc != nullptr ? desc[i] : nullptr), limits_) != 0)
+      return -FI_EINVAL;
+  work = list.work(limits_, flags, context);
+  if (multi) work.multi = {static_cast<std::byte*>(iov->iov_base), iov->iov_len, lkey_of(desc[0])};
+  return 0;
+}
+
+template <class Queue>
+int PostedReceives<Queue>::post(Posted& slot, const ReceiveWork& work) noexcept {
+  ibv_recv_wr request;
+  request.wr_id = reinterpret_cast<uintptr_t>(&slot);
+  request.next = nullptr;
+  request.sg_list = work.sges;
+  request.num_sge = work.count;
+  return queue_.post(&request);
+}
+
+template <class Queue>
+ssize_t PostedReceives<Queue>::post_locked(const ReceiveWork& work) noexcept {
+  Posted* const slot = slots_.take();
+  if (slot == nullptr) [[unlikely]]
+    return slots_.closed() ? -FI_ENOTCONN : -FI_EAGAIN;
+  slot->context = work.context;
+  slot->flags = work.flags;
+  slot->len = work.len;
+  int error = 0;
+  if ((work.flags & FI_MULTI_RECV) != 0) [[unlikely]] {
+    MultiReceive* const multi = slots_.make_multi(*slot);
+    if (multi != nullptr)
+      *multi = work.multi;
+    else
+      error = ENOMEM;
+  }
+  if (error == 0) error = post(*slot, work);
+  if (error == 0) [[likely]]
+    return 0;
+  slots_.take_back(*slot);
+  return refused(error);
+}
+
+template <class Queue>
+bool PostedReceives<Queue>::post_rest(Posted& slot, std::uint32_t used) noexcept {
+  MultiReceive& rest = slots_.multi(slot);
+  const uint64_t left = rest.left - used;
+  if (left == 0 || left < min_multi_receive_) return false;
+  rest.next += used;
+  rest.left = left;
+  LightGuard guard(lock_);
+  if (!queue_.is_open() || slots_.closed()) return false;
+  ReceiveList<1> list;
+  list.add(rest.next, rest.left, rest.lkey, limits_);
+  const ReceiveWork work = list.work(limits_, 0, nullptr);
+  slot.len = static_cast<std::uint32_t>(list.len);
+  return post(slot, work) == 0;
+}
+
+template <class Queue>
+[[gnu::noinline, gnu::cold]] ssize_t PostedReceives<Queue>::refuse_straight(int error) noexcept {
+  slots_.front().busy.store(false, std::memory_order_relaxed);
+  return unlock_refused(lock_, error);
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Receive queues: their life, keeping receives, the calls that do not go straight; see receive_queue.h.
+#include "verbs/transfer/receive_queue.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace weft::verbs {
+
+ReceiveQueue::ReceiveQueue(CompletionRoutes& routes, const TransferSizes& sizes, const ibv_sge& spill,
+                           uint64_t flags) noexcept
+    : PostedReceives({.iov = sizes.receive_iov,
+                      .sges = sizes.receive_sges,
+                      .longest_message = sizes.longest_message,
+                      .spill = spill}),
+      routes_(routes),
+      sizes_(sizes),
+      flags_(flags) {}
+
+// ---- Life ----
+
+Status ReceiveQueue::enable() noexcept {
+  if (shared_ && reserved_ == 0) {
+    const auto entries = static_cast<unsigned>(shared_->size());
+    if (Status status = routes_.receive_channel->reserve(*shared_, entries); !status.ok()) return status;
+    reserved_ = entries;
+  }
+  LightGuard guard(lock_);
+  plain_ = !routes_.receive_selective && !routes_.receive;
+  straight_.prepare(limits_);
+  choose_way();
+  return {};
+}
+
+void ReceiveQueue::choose_way() noexcept {
+  straight_.flags = record_flags(flags_);
+  straight_.allowed = queue_.is_open() && !shared_ && (flags_ & FI_MULTI_RECV) == 0;
+}
+
+Status ReceiveQueue::prepare() noexcept {
+  if (Status status = routes_.receive_channel->reserve(sizes_.receives); !status.ok()) return status;
+  Status status;
+  {
+    LightGuard guard(lock_);
+    if (!slots_.opened() && !slots_.closed()) {
+      status = slots_.open(sizes_.receives, *this);
+      if (status.ok()) {
+        reserved_ = sizes_.receives;
+        return status;
+      }
+    }
+  }
+  routes_.receive_channel->give_back(sizes_.receives);
+  return status;
+}
+
+Status ReceiveQueue::use(ibv_qp& qp) noexcept {
+  qp_number_ = qp.qp_num;
+  if (shared_)
+    if (Status status = routes_.receive_channel->add_receiver(qp_number_, *this); !status.ok()) return status;
+  for (;;) {
+    {
+      LightGuard guard(lock_);
+      if (kept_.empty() || slots_.opened()) {
+        queue_.qp = &qp;
+        choose_way();
+        post_kept();
+        return {};
+      }
+    }
+    if (Status status = prepare(); !status.ok()) return status;
+  }
+}
+
+void ReceiveQueue::post_kept() noexcept {
+  for (const KeptReceive& kept : std::exchange(kept_, {}))
+    if (post_locked(kept.work) != 0) report_cancelled(kept.work.context, 0);
+}
+
+void ReceiveQueue::stop() noexcept {
+  LightGuard guard(lock_);
+  slots_.close();
+  for (const KeptReceive& kept : std::exchange(kept_, {})) report_cancelled(kept.work.context, kept.work.flags);
+}
+
+bool ReceiveQueue::idle() noexcept {
+  LightGuard guard(lock_);
+  return slots_.outstanding() == 0;
+}
+
+void ReceiveQueue::detach() noexcept {
+  LightGuard guard(lock_);
+  queue_.qp = nullptr;
+  choose_way();
+}
+
+void ReceiveQueue::cancel_left() noexcept {
+  while (const Posted* slot = slots_.take_left()) report_cancelled(slot->context, slot->flags);
+}
+
+void ReceiveQueue::release() noexcept {
+  if (shared_ && qp_number_ != 0) routes_.receive_channel->remove_receiver(qp_number_);
+  if (std::exchange(reserved_, 0) == 0) return;
+  if (shared_)
+    routes_.receive_channel->give_back(*shared_);
+  else
+    routes_.receive_channel->give_back(sizes_.receives);
+}
+
+// ---- Posting ----
+
+ssize_t ReceiveQueue::rx_size_left() noexcept {
+  if (shared_) return shared_->rx_size_left();
+  LightGuard guard(lock_);
+  const size_t room = slots_.opened() || slots_.closed() ? slots_.room() : sizes_.receives;
+  return static_cast<ssize_t>(room - std::min(room, kept_.size()));
+}
+
+uint32_t ReceiveQueue::record_flags(uint64_t flags) const noexcept {
+  uint32_t result = static_cast<uint32_t>(flags & FI_MULTI_RECV);
+  if (routes_.receive_queue && routes_.reports_received(flags)) result |= Posted::kReport;
+  if (routes_.receive) result |= Posted::kCount;
+  return result;
+}
+
+ssize_t ReceiveQueue::post(ReceiveWork& work) noexcept {
+  work.flags = record_flags(work.flags);
+  {
+    LightGuard guard(lock_);
+    if (!queue_.is_open()) [[unlikely]]
+      return keep(work);
+    if (shared_) [[unlikely]]
+      return -FI_EOPBADSTATE;  // receives belong in the shared context
+    const ssize_t result = post_locked(work);
+    if (result == 0) [[likely]]
+      return 0;
+    if (slots_.opened() || slots_.closed()) return result;
+  }
+  if (Status status = prepare(); !status.ok()) return status.code();
+  LightGuard guard(lock_);
+  return post_locked(work);
+}
+
+ssize_t ReceiveQueue::keep(const ReceiveWork& work) noexcept try {
+  if (shared_) return -FI_EOPBADSTATE;
+  if (slots_.closed()) return -FI_ENOTCONN;
+  if (kept_.size() == sizes_.receives) return -FI_EAGAIN;
+  const auto count = static_cast<size_t>(work.count);
+  KeptReceive kept{work, std::make_unique<ibv_sge[]>(count)};
+  kept.work.sges = kept.sges.get();
+  std::copy_n(work.sges, count, kept.work.sges);
+  kept_.push_back(std::move(kept));
+  return 0;
+} catch (const std::bad_alloc&) {
+  return -FI_EAGAIN;
+}
+
+ssize_t ReceiveQueue::recv_slowly(void* buf, size_t len, void* desc, void* context, bool locked) noexcept {
+  if (locked) lock_.unlock();
+  if ((flags_ & FI_MULTI_RECV) != 0) [[unlikely]] {
+    const iovec iov{buf, len};
+    return post_list(&iov, &desc, 1, context, flags_);
+  }
+  ReceiveList<1> list;
+  if (list.add(buf, len, lkey_of(desc), limits_) != 0) [[unlikely]]
+    return -FI_EINVAL;
+  ReceiveWork work = list.work(limits_, flags_, context);
+  return post(work);
+}
+
+ssize_t ReceiveQueue::recvv(const iovec* iov, void** desc, size_t count, void* context) noexcept {
+  return post_list(iov, desc, count, context, flags_);
+}
+
+ssize_t ReceiveQueue::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
+  if (msg == nullptr) return -FI_EINVAL;
+  if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) != 0) return -FI_EBADFLAGS;
+  return post_list(msg->msg_iov, msg->desc, msg->iov_count, msg->context, flags);
+}
+
+ssize_t ReceiveQueue::post_list(const iovec* iov, void* const* desc, size_t count, void* context,
+                                uint64_t flags) noexcept {
+  ReceiveList<kMaxIov> list;
+  ReceiveWork work;
+  const int error = describe(list, work, iov, desc, count, context, flags);
+  return error != 0 ? error : post(work);
+}
+
+// ---- fi_cancel ----
+
+ssize_t ReceiveQueue::cancel(void* context) noexcept {
+  KeptReceive removed;
+  {
+    LightGuard guard(lock_);
+    const auto found =
+        std::find_if(kept_.begin(), kept_.end(), [&](const KeptReceive& each) { return each.work.context == context; });
+    if (found == kept_.end()) return !shared_ && slots_.find(context) != nullptr ? -FI_EBUSY : -FI_ENOENT;
+    removed = std::move(*found);
+    kept_.erase(found);
+  }
+  report_cancelled(context, removed.work.flags);
+  return 0;
+}
+
+// `flags`: of the record.
+void ReceiveQueue::report_cancelled(void* context, uint64_t flags) noexcept {
+  CompletionError cancelled;
+  cancelled.context = context;
+  cancelled.flags = FI_RECV | FI_MSG | (flags & FI_MULTI_RECV);
+  cancelled.err = FI_ECANCELED;
+  cancelled.prov_errno = IBV_WC_WR_FLUSH_ERR;
+  routes_.receive_failed(cancelled);
+}
+
+}  // namespace weft::verbs

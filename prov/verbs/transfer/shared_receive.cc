@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Shared receive contexts; see shared_receive.h.
+#include "verbs/transfer/shared_receive.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "abi/ep_ops.h"
+#include "abi/fid_ops.h"
+#include "abi/msg_ops.h"
+#include "base/reload_barrier.h"
+#include "objects/endpoint_options.h"
+#include "verbs/device/device.h"
+#include "verbs/device/limits.h"
+#include "verbs/device/logging.h"
+#include "verbs/transfer/domain_services.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr uint64_t kLargestMessage = uint64_t{1} << 31;
+
+}  // namespace
+
+const fi_ops* SharedReceive::fid_ops() noexcept {
+  static constexpr fi_ops kOps = make_fid_ops<SharedReceive>();
+  return &kOps;
+}
+
+int SharedReceive::open(DomainServices& domain, const fi_rx_attr* attr, fid_ep** srx, void* context) {
+  if (srx == nullptr) return -FI_EINVAL;
+  std::unique_ptr<SharedReceive> shared(new SharedReceive(domain, attr, context));
+  const size_t size = attr != nullptr && attr->size != 0 ? attr->size : kDefaultQueueSize;
+  if (Status status = shared->create(size); !status.ok()) return status.code();
+  *srx = &shared.release()->abi;
+  return 0;
+}
+
+SharedReceive::SharedReceive(DomainServices& domain, const fi_rx_attr* attr, void* context) noexcept
+    : PostedReceives({.iov = attr != nullptr && attr->iov_limit != 0 ? attr->iov_limit : kDefaultIovLimit,
+                      .longest_message = kLargestMessage,
+                      .spill = domain.spill()}),
+      domain_(domain),
+      domain_ref_(domain),
+      op_flags_(attr != nullptr ? attr->op_flags : 0) {
+  static constexpr fi_ops_ep kEpOps = make_ep_ops<SharedReceive>();
+  static constexpr fi_ops_msg kMsgOps = make_msg_ops<SharedReceive>();
+  abi.fid = {FI_CLASS_SRX_CTX, context, slots(*fid_ops())};
+  abi.ops = slots(kEpOps);
+  abi.msg = slots(kMsgOps);
+}
+
+// The queue goes before its domain is released.
+SharedReceive::~SharedReceive() {
+  queue_.srq.reset();
+}
+
+Status SharedReceive::create(size_t size) noexcept {
+  const ibv_device_attr& device = domain_.device().attr().orig_attr;
+  if (device.max_srq <= 0 || device.max_srq_wr <= 0) return Status(-FI_ENOSYS);
+  size = std::min({size, static_cast<size_t>(device.max_srq_wr), kMaxQueueSize});
+  const auto sges = static_cast<size_t>(std::clamp(device.max_srq_sge, 1, static_cast<int>(kMaxIov)));
+  limits_.iov = std::min(limits_.iov, sges);
+  limits_.sges = static_cast<uint32_t>(std::min(limits_.iov + (limits_.spill.length != 0 ? 1 : 0), sges));
+  if (Status status = slots_.open(size, *this); !status.ok()) return status;
+  straight_.prepare(limits_);
+  // The receiving endpoint's binding decides whether completions are selective.
+  straight_.flags = static_cast<uint32_t>(op_flags_ & FI_COMPLETION);
+  straight_.allowed = (op_flags_ & FI_MULTI_RECV) == 0;
+  static_assert(Posted::kReport == FI_COMPLETION);
+  ibv_srq_init_attr attr{};
+  attr.attr.max_wr = static_cast<uint32_t>(size);
+  attr.attr.max_sge = limits_.sges;
+  queue_.srq.reset(ibv_create_srq(domain_.pd(), &attr));
+  if (queue_.srq != nullptr) return {};
+  const Status status = Status::last_errno();
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "cannot create a shared receive queue of %zu on %s: %s\n", size,
+          domain_.device().name(), fi_strerror(status.error()));
+  return status;
+}
+
+// Receives that are still posted have no endpoint in whose queue they could be reported.
+int SharedReceive::close() {
+  if (in_use()) return -FI_EBUSY;
+  delete this;
+  return 0;
+}
+
+ssize_t SharedReceive::cancel(void* context) noexcept {
+  LightGuard guard(lock_);
+  return slots_.find(context) != nullptr ? -FI_EBUSY : -FI_ENOENT;
+}
+
+int SharedReceive::getopt(int level, int option, void* value, size_t* len) noexcept {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  return report_option(min_multi_receive_.load(), value, len);
+}
+
+int SharedReceive::setopt(int level, int option, const void* value, size_t len) noexcept {
+  size_t minimum = 0;
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  if (int result = read_option(value, len, minimum); result != 0) return result;
+  min_multi_receive_ = minimum;
+  return 0;
+}
+
+ssize_t SharedReceive::rx_size_left() noexcept {
+  LightGuard guard(lock_);
+  return static_cast<ssize_t>(slots_.room());
+}
+
+ssize_t SharedReceive::post_list(const iovec* iov, void* const* desc, size_t count, void* context,
+                                 uint64_t flags) noexcept {
+  ReceiveList<kMaxIov> list;
+  ReceiveWork work;
+  if (const int error = describe(list, work, iov, desc, count, context, flags); error != 0) return error;
+  LightGuard guard(lock_);
+  return post_locked(work);
+}
+
+ssize_t SharedReceive::recv(void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
+  const bool locked = may_go(len, desc) && lock_.try_lock();
+  if (!locked || !is_clear()) [[unlikely]]
+    return recv_slowly(buf, len, desc, context, locked);
+  const int error = post_straight(buf, len, desc, context);
+  return reload(*this).end_straight(error);
+}
+
+ssize_t SharedReceive::recv_slowly(void* buf, size_t len, void* desc, void* context, bool locked) noexcept {
+  if (locked) lock_.unlock();
+  const iovec iov{buf, len};
+  return post_list(&iov, &desc, 1, context, op_flags_);
+}
+
+ssize_t SharedReceive::recvv(const iovec* iov, void** desc, size_t count, fi_addr_t, void* context) noexcept {
+  return post_list(iov, desc, count, context, op_flags_);
+}
+ssize_t SharedReceive::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
+  if (msg == nullptr) return -FI_EINVAL;
+  if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) != 0) return -FI_EBADFLAGS;
+  return post_list(msg->msg_iov, msg->desc, msg->iov_count, msg->context, flags);
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The data side of a connected endpoint: the calls of fi_msg(3), fi_rma(3) and fi_atomic(3); bindings, queue sizes and
+// cancellation of fi_endpoint(3). The derived class manages the connection.
+//
+// Until enable_transfers() every slot returns -FI_EOPBADSTATE. After it receives may be posted, after start() messages
+// may be sent: the tables change with the state, so the calls check no state.
+//
+// Locks, in this order: the engine's mutex (control), that of the send queue, a channel's, that of the receive queue,
+// queues and counters.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+
+#include "abi/bridge.h"
+#include "base/status.h"
+#include "verbs/transfer/completion_routes.h"
+#include "verbs/transfer/queues.h"
+#include "verbs/transfer/receive_queue.h"
+#include "verbs/transfer/send_queue.h"
+#include "verbs/transfer/transfer_sizes.h"
+
+namespace weft::verbs {
+
+class DomainServices;
+struct AtomicWork;
+
+class TransferEndpoint : public Object<fid_ep>, protected TransferOwner {
+ public:
+  // fi_msg(3)
+  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
+  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
+  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
+  ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept;
+  ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept;
+  ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept;
+  ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept;
+  ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept;
+  ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
+
+  // fi_rma(3)
+  ssize_t read(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t addr, uint64_t key, void* context) noexcept;
+  ssize_t readv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t addr, uint64_t key,
+                void* context) noexcept;
+  ssize_t readmsg(const fi_msg_rma* msg, uint64_t flags) noexcept;
+  ssize_t write(const void* buf, size_t len, void* desc, fi_addr_t dest, uint64_t addr, uint64_t key,
+                void* context) noexcept;
+  ssize_t writev(const iovec* iov, void** desc, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
+                 void* context) noexcept;
+  ssize_t writemsg(const fi_msg_rma* msg, uint64_t flags) noexcept;
+  ssize_t rma_inject(const void* buf, size_t len, fi_addr_t dest, uint64_t addr, uint64_t key) noexcept;
+  ssize_t writedata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
+                    void* context) noexcept;
+  ssize_t rma_injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t addr,
+                         uint64_t key) noexcept;
+
+  // fi_atomic(3); the names are those of the public calls.
+  ssize_t atomic(const void* buf, size_t count, void* desc, fi_addr_t dest, uint64_t addr, uint64_t key,
+                 fi_datatype datatype, fi_op op, void* context) noexcept;
+  ssize_t atomicv(const fi_ioc* iov, void** desc, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
+                  fi_datatype datatype, fi_op op, void* context) noexcept;
+  ssize_t atomicmsg(const fi_msg_atomic* msg, uint64_t flags) noexcept;
+  ssize_t inject_atomic(const void* buf, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
+                        fi_datatype datatype, fi_op op) noexcept;
+  ssize_t fetch_atomic(const void* buf, size_t count, void* desc, void* result, void* result_desc, fi_addr_t dest,
+                       uint64_t addr, uint64_t key, fi_datatype datatype, fi_op op, void* context) noexcept;
+  ssize_t fetch_atomicv(const fi_ioc* iov, void** desc, size_t count, fi_ioc* resultv, void** result_desc,
+                        size_t result_count, fi_addr_t dest, uint64_t addr, uint64_t key, fi_datatype datatype,
+                        fi_op op, void* context) noexcept;
+  ssize_t fetch_atomicmsg(const fi_msg_atomic* msg, fi_ioc* resultv, void** result_desc, size_t result_count,
+                          uint64_t flags) noexcept;
+  ssize_t compare_atomic(const void* buf, size_t count, void* desc, const void* compare, void* compare_desc,
+                         void* result, void* result_desc, fi_addr_t dest, uint64_t addr, uint64_t key,
+                         fi_datatype datatype, fi_op op, void* context) noexcept;
+  ssize_t compare_atomicv(const fi_ioc* iov, void** desc, size_t count, const fi_ioc* comparev, void** compare_desc,
+                          size_t compare_count, fi_ioc* resultv, void** result_desc, size_t result_count,
+                          fi_addr_t dest, uint64_t addr, uint64_t key, fi_datatype datatype, fi_op op,
+                          void* context) noexcept;
+  ssize_t compare_atomicmsg(const fi_msg_atomic* msg, const fi_ioc* comparev, void** compare_desc, size_t compare_count,
+                            fi_ioc* resultv, void** result_desc, size_t result_count, uint64_t flags) noexcept;
+  int atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
+  int fetch_atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
+  int compare_atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
+
+  // fi_endpoint(3). cancel: -FI_ENOENT without such a receive, -FI_EBUSY when the device has it already.
+  ssize_t cancel(void* context) noexcept;
+  ssize_t rx_size_left() noexcept;
+  ssize_t tx_size_left() noexcept;
+
+  // Constant once the endpoint is enabled.
+  CompletionRoutes routes{*this};
+
+ protected:
+  TransferEndpoint(DomainServices& domain, const fi_info& info, void* context) noexcept;
+  virtual ~TransferEndpoint() = default;
+
+  // Everything below is called with the engine's mutex held.
+
+  // -FI_EINVAL for flags without a direction; -FI_EOPBADSTATE once enabled.
+  Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;
+  Status bind_counter(Counter& counter, uint64_t flags) noexcept;
+  Status bind_shared_receive(SharedReceive& shared, uint64_t flags) noexcept;
+  // -FI_ENOCQ when a direction of the endpoint's capabilities has neither queue nor counter; -FI_ENOMEM.
+  Status enable_transfers() noexcept;
+  bool transfers_enabled() const noexcept { return enabled_; }
+
+  // For ibv_create_qp. After enable_transfers().
+  ibv_qp_init_attr qp_attributes() const noexcept;
+  bool has_shared_receive() const noexcept { return receives_.shared() != nullptr; }
+  // The queue pair exists and accepts receives (INIT or later). The caller keeps ownership.
+  Status adopt_qp(ibv_qp* qp) noexcept;
+  // Connected: sends are allowed.
+  void start() noexcept;
+  // The queue pair, if there is one, is in its error state or about to enter it: accepts no more operations, and
+  // cancels receives that the device never got. Idempotent.
+  void stop() noexcept;
+  // The device has no posted operations of this endpoint. After stop().
+  bool idle() noexcept { return sends_.idle() && receives_.idle(); }
+  // Polls; true once every posted operation has completed. After stop(). Callers repeat it until it is true or their
+  // time-out expires.
+  bool drain() noexcept;
+  // The queue pair, if there was one, has been destroyed: completes all remaining operations with FI_ECANCELED and
+  // releases the queues. After stop(), and before this object is destroyed. Idempotent.
+  void abandon() noexcept;
+  bool probe() noexcept { return sends_.probe(); }
+
+  // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` names FI_TRANSMIT or FI_RECV, not both.
+  int control_flags(int command, uint64_t* flags) noexcept;
+  // -FI_ENOPROTOOPT for options that do not concern transfers. These two take no lock of the engine.
+  int getopt_transfer(int option, void* value, size_t* len) noexcept;
+  int setopt_transfer(int option, const void* value, size_t len) noexcept;
+
+  DomainServices& domain_;
+
+ private:
+  // The calls that may not go straight; `locked`: the caller holds the lock.
+  ssize_t send_slowly(const void* buf, size_t len, void* desc, void* context, bool locked) noexcept;
+  ssize_t inject_slowly(const void* buf, size_t len, bool locked) noexcept;
+  template <ibv_wr_opcode Opcode>
+  ssize_t access(const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key, void* context) noexcept;
+  ssize_t access_slowly(ibv_wr_opcode opcode, const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key,
+                        void* context) noexcept;
+  ssize_t rma_vector(ibv_wr_opcode opcode, const iovec* iov, void** desc, size_t count, uint64_t addr, uint64_t key,
+                     void* context) noexcept;
+  ssize_t rma_message(ibv_wr_opcode opcode, const fi_msg_rma* msg, uint64_t flags) noexcept;
+  ssize_t post_access(SendWork& work) noexcept;
+  ssize_t post_special_write(SendWork& work) noexcept;
+  ssize_t post_atomic(const AtomicWork& work) noexcept;
+
+  TransferSizes sizes_;
+  const uint64_t caps_;
+  const bool takes_cq_data_;  // writes may carry data: the peer posts receives for them (FI_RX_CQ_DATA)
+  bool enabled_ = false;
+  bool abandoned_ = false;
+  SendQueue sends_;
+  ReceiveQueue receives_;
+};
+
+}  // namespace weft::verbs

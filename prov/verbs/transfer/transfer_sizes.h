@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// How much an endpoint may have outstanding, and how large an operation may be: what its fi_info asks for, clamped to
+// the device; and the options of fi_endpoint(3) that report or change that.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <rdma/fabric.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "verbs/transfer/completion_routes.h"
+
+namespace weft::verbs {
+
+class DomainServices;
+
+struct TransferSizes {
+  TransferSizes(const DomainServices& domain, const fi_info& info) noexcept;
+
+  // For ibv_create_qp, without a shared receive queue.
+  ibv_qp_init_attr queue_pair(const CompletionRoutes& routes, ibv_qp_type type) const noexcept;
+
+  // -FI_ENOPROTOOPT for options that are not about sizes.
+  int getopt(int option, void* value, std::size_t* len) const noexcept;
+  // `enabled`: the sizes of queues are fixed.
+  int setopt(int option, const void* value, std::size_t len, bool enabled) noexcept;
+
+  std::uint32_t transmits;
+  std::uint32_t receives;
+  std::uint32_t transmit_iov;
+  std::uint32_t receive_iov;
+  std::uint32_t receive_sges;  // receive_iov, and one for spill if the device has room for it
+  std::uint32_t inline_bytes;
+  std::size_t most_operations;    // that the device allows for each direction
+  std::uint64_t longest_message;  // bytes
+};
+
+}  // namespace weft::verbs

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Handling of work completions: the entry in the completion queue, the counters, and room in the work queue. Everything
+// here runs with the channel's lock held. fi_cq(3), ibv_poll_cq(3).
+//
+// A reader's call goes through three tiers, each a function of its own, so that the frequent ones save no registers.
+// Cost in instructions, without those of the device's library:
+//   read_into             polls, and returns if there is nothing; 55
+//   deliver_plain_prefix  plain messages and sends at the front of a batch, in one loop without calls; 80 for one
+//   deliver_rest          everything else; 60, and a dispatch() of each work completion
+// progress_and_read() and unlock_and_read() serve readers that find staged chains, a taken lock or older entries.
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/reload_barrier.h"
+#include "verbs/cm/cm_engine.h"
+#include "verbs/transfer/completion_channel.h"
+#include "verbs/transfer/completion_sink.h"
+#include "verbs/transfer/completion_status.h"
+#include "verbs/transfer/datagram_receives.h"
+#include "verbs/transfer/receive_queue.h"
+#include "verbs/transfer/send_queue.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr unsigned kIdleReads = 4096;  // reads that find nothing between two looks at connections
+
+// A receive has taken a message that needs nothing beyond its length reported.
+bool is_plain_receive(const Posted& slot, const ibv_wc& wc) noexcept {
+  return slot.role == Posted::Role::kReceive && slot.flags == Posted::kReport && wc.status == IBV_WC_SUCCESS &&
+         (wc.wc_flags & IBV_WC_WITH_IMM) == 0 && wc.byte_len <= slot.len;
+}
+// The same for a receive of a shared context, as far as the record shows.
+bool is_plain_shared_receive(const Posted& slot, const ibv_wc& wc) noexcept {
+  return slot.role == Posted::Role::kSharedReceive && (slot.flags & FI_MULTI_RECV) == 0 &&
+         wc.status == IBV_WC_SUCCESS && (wc.wc_flags & IBV_WC_WITH_IMM) == 0 && wc.byte_len <= slot.len;
+}
+bool is_plain_send(const Posted& slot, const ibv_wc& wc) noexcept {
+  return slot.role == Posted::Role::kTransmit && wc.status == IBV_WC_SUCCESS && (slot.flags & Posted::kCount) == 0;
+}
+// Takes a datagram that needs nothing beyond its length reported; sets the context of its receive. False: not such a
+// datagram, nothing was taken.
+[[gnu::always_inline]] inline bool take_plain_datagram(const ibv_wc& wc, Posted& slot, void*& taker,
+                                                       size_t& len) noexcept {
+  return slot.role == Posted::Role::kDatagram && slot.datagrams->take_plain(wc, slot, taker, len);
+}
+Posted& slot_of(const ibv_wc& wc) noexcept {
+  return *reinterpret_cast<Posted*>(static_cast<uintptr_t>(wc.wr_id));
+}
+
+uint64_t received_flags(const ibv_wc& wc) noexcept {
+  const uint64_t data = (wc.wc_flags & IBV_WC_WITH_IMM) != 0 ? FI_REMOTE_CQ_DATA : 0;
+  if (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) return FI_RMA | FI_REMOTE_WRITE | data;
+  return FI_RECV | FI_MSG | data;
+}
+
+}  // namespace
+
+// One call of a reader, with the work completions polled for it.
+struct CompletionChannel::Reading {
+  static constexpr size_t kBatch = 16;
+  size_t room;  // entries, as passed by the reader
+  CompletionSink sink;
+  ibv_wc completions[kBatch];
+  int batch() const noexcept { return static_cast<int>(std::min(sink.limit - sink.count, kBatch)); }
+};
+
+// ---- Polling ----
+
+inline void CompletionChannel::take(const ibv_wc& wc, CompletionSink& sink) noexcept {
+  Posted& slot = slot_of(wc);
+  void* taker = nullptr;
+  size_t len = 0;
+  if (take_plain_datagram(wc, slot, taker, len)) return sink.put_plain(taker, FI_RECV | FI_MSG, len);
+  void* const context = slot.context;
+  if (!is_plain_receive(slot, wc)) return dispatch(wc, slot, sink);
+  slot.receives->give_back(slot);
+  sink.put_plain(context, FI_RECV | FI_MSG, wc.byte_len);
+}
+
+int CompletionChannel::poll_locked(CompletionSink& sink) noexcept {
+  ibv_wc completions[Reading::kBatch];
+  const int count = ibv_poll_cq(cq_.get(), Reading::kBatch, completions);
+  for (int i = 0; i < count; ++i) take(completions[i], sink);
+  return count;
+}
+
+// Rare: chains are staged, or another thread polls.
+[[gnu::noinline]] ssize_t CompletionChannel::progress_and_read(CompletionQueueCore& queue, void* buf, size_t count,
+                                                               fi_addr_t* sources) noexcept {
+  progress();
+  return queue.take_ready(buf, count, sources);
+}
+
+[[gnu::noinline]] ssize_t CompletionChannel::unlock_and_read(CompletionQueueCore& queue, void* buf, size_t count,
+                                                             fi_addr_t* sources) noexcept {
+  lock_.unlock();
+  return queue.take_ready(buf, count, sources);
+}
+
+[[gnu::noinline]] void CompletionChannel::drive_connections() noexcept {
+  if (cm_engine_ != nullptr) cm_engine_->drive();
+}
+
+// Handles the remaining work completions from `next` on, and polls more while the reader has room. Releases the lock.
+[[gnu::noinline]] ssize_t CompletionChannel::deliver_rest(Reading& reading, const ibv_wc* next, int polled) noexcept {
+  CompletionSink& sink = reading.sink;
+  sink.entry_size = sink.queue->entry_size();
+  int wanted = static_cast<int>(std::min(reading.room, Reading::kBatch));
+  for (;;) {
+    for (; next != reading.completions + polled; ++next) take(*next, sink);
+    if (polled < wanted || sink.count == sink.limit) break;
+    wanted = reading.batch();
+    polled = std::max(ibv_poll_cq(cq_.get(), wanted, reading.completions), 0);
+    next = reading.completions;
+  }
+  lock_.unlock();
+  if (sink.count == 0) return sink.queue->take_ready(sink.out, reading.room, sink.sources);
+  if (sink.sources != nullptr) std::fill_n(sink.sources, sink.count, FI_ADDR_NOTAVAIL);
+  return static_cast<ssize_t>(sink.count);
+}
+
+// Whether it is a message to a receive of role kReceives that needs nothing beyond its length reported. Takes
+// datagrams.
+template <Posted::Role kReceives>
+[[gnu::always_inline]] inline bool CompletionChannel::is_plain(const ibv_wc& wc, Posted& slot, void*& taker,
+                                                               size_t& len) noexcept {
+  if constexpr (kReceives == Posted::Role::kDatagram) return take_plain_datagram(wc, slot, taker, len);
+  if constexpr (kReceives == Posted::Role::kReceive) return is_plain_receive(slot, wc);
+  if (!is_plain_shared_receive(slot, wc)) return false;
+  const ReceiveQueue* const receiver = receiver_of(wc.qp_num);
+  return receiver != nullptr && receiver->is_plain();
+}
+
+// Delivers the leading plain ones of `polled` work completions, from `next` on; another tier handles the rest. Releases
+// the lock. Receives of shared contexts and datagrams have instances of their own, since their checks take more
+// registers.
+template <Posted::Role kReceives>
+[[gnu::noinline]] ssize_t CompletionChannel::deliver_plain_prefix(Reading& reading, const ibv_wc* next,
+                                                                  int polled) noexcept {
+  CompletionSink& sink = reading.sink;
+  const size_t size = sink.queue->entry_size();
+  std::byte* out = sink.out;
+  const ibv_wc* wc = next;
+  const ibv_wc* const end = reading.completions + polled;
+  do {
+    Posted& slot = slot_of(*wc);
+    void* taker = nullptr;
+    size_t len = 0;
+    if (is_plain<kReceives>(*wc, slot, taker, len)) {
+      constexpr bool kDatagrams = kReceives == Posted::Role::kDatagram;
+      CompletionSink::store_plain(out, size, kDatagrams ? taker : slot.context, FI_RECV | FI_MSG,
+                                  kDatagrams ? len : wc->byte_len);
+      if constexpr (kReceives == Posted::Role::kReceive) slot.receives->give_back(slot);
+      if constexpr (kReceives == Posted::Role::kSharedReceive) slot.shared->give_back(slot);
+      out += size;
+      ++sink.count;
+    } else if (is_plain_send(slot, *wc)) {
+      if ((slot.flags & Posted::kReport) != 0) {
+        CompletionSink::store_plain(out, size, slot.context, slot.flags & ~uint64_t{Posted::kOurs}, 0);
+        out += size;
+        ++sink.count;
+      }
+      slot.sends->complete_through(slot);
+    } else {
+      break;
+    }
+  } while (++wc != end);
+  if (wc != end || polled == reading.kBatch || sink.count == 0 || sink.sources != nullptr) [[unlikely]] {
+    sink.out = out;
+    if (kReceives == Posted::Role::kReceive && wc != end) {
+      if (slot_of(*wc).role == Posted::Role::kDatagram)
+        return deliver_plain_prefix<Posted::Role::kDatagram>(reading, wc, polled);
+      if (slot_of(*wc).role == Posted::Role::kSharedReceive)
+        return deliver_plain_prefix<Posted::Role::kSharedReceive>(reading, wc, polled);
+    }
+    return deliver_rest(reading, wc, polled);
+  }
+  lock_.unlock();
+  return static_cast<ssize_t>(sink.count);
+}
+
+ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept {
+  if (staged_count_.load(std::memory_order_relaxed) != 0 || !lock_.try_lock()) [[unlikely]]
+    return progress_and_read(queue, buf, count, sources);
+  // Entries in the queue were written under the lock: they are older.
+  if (queue.ready()) [[unlikely]]
+    return unlock_and_read(queue, buf, count, sources);
+  Reading reading;
+  reading.room = count;
+  reading.sink.queue = &queue;
+  reading.sink.out = static_cast<std::byte*>(buf);
+  reading.sink.limit = count;
+  reading.sink.count = 0;
+  reading.sink.sources = sources;
+  const int polled = ibv_poll_cq(cq_.get(), static_cast<int>(std::min(count, Reading::kBatch)), reading.completions);
+  if (polled > 0) return deliver_plain_prefix<Posted::Role::kReceive>(reading, reading.completions, polled);
+  CompletionChannel& self = reload(*this);
+  const bool look_around = self.idle_reads_++ % kIdleReads == 0;
+  self.lock_.unlock();
+  if (look_around) [[unlikely]]
+    self.drive_connections();
+  return -FI_EAGAIN;
+}
+
+// ---- One work completion ----
+
+namespace {
+
+void take_datagram(const ibv_wc& wc, Posted& slot, CompletionSink& sink) noexcept {
+  struct Routes {
+    void received(const Completion& completion, bool report) noexcept {
+      if (routes.receive) routes.receive->add(1);
+      if (report) sink.put(completion);
+    }
+    void receive_failed(const CompletionError& error) noexcept {
+      if (routes.receive) routes.receive->add_error(1);
+      sink.put_error(error);
+    }
+    CompletionRoutes& routes;
+    CompletionSink& sink;
+    const bool receive_selective = routes.receive_selective;
+  };
+  Routes to{slot.datagrams->routes(), sink};
+  slot.datagrams->on_completed(wc, slot, to);
+}
+
+template <class Receives>
+void fail_receive(const ibv_wc& wc, Posted& slot, Receives& from, ReceiveQueue* to, CompletionSink& sink) noexcept {
+  CompletionError failed;
+  failed.context = slot.context;
+  failed.flags = FI_RECV | FI_MSG | (slot.flags & FI_MULTI_RECV);
+  failed.err = from_wc_status(wc.status, true);
+  failed.prov_errno = wc.status;
+  from.give_back(slot);
+  if (to != nullptr) {
+    if (wc.status != IBV_WC_WR_FLUSH_ERR) to->routes().owner.on_transfer_failed(wc.status);
+    if (to->routes().receive) to->routes().receive->add_error(1);
+  }
+  sink.put_error(failed);
+}
+
+// A receive that was posted to `from` has completed. `to`: of the endpoint that got the message; null: it has ended.
+template <class Receives>
+void take_receive(const ibv_wc& wc, Posted& slot, Receives& from, ReceiveQueue* to, CompletionSink& sink) noexcept {
+  if (wc.status != IBV_WC_SUCCESS) [[unlikely]]
+    return fail_receive(wc, slot, from, to, sink);
+  Completion completion{.context = slot.context, .flags = received_flags(wc), .len = wc.byte_len};
+  if ((wc.wc_flags & IBV_WC_WITH_IMM) != 0) completion.data = ntohl(wc.imm_data);
+  const bool message = (completion.flags & FI_RECV) != 0;
+  bool report = (slot.flags & Posted::kReport) != 0 || !message;
+  // The binding of the receiving endpoint decides.
+  if (slot.role == Posted::Role::kSharedReceive && to != nullptr && !to->routes().receive_selective) report = true;
+  const uint32_t room = slot.len;
+  const bool truncated = message && wc.byte_len > room;
+
+  bool keeps_record = false;
+  if ((slot.flags & FI_MULTI_RECV) != 0) [[unlikely]] {
+    if (message) completion.buf = from.multi(slot).next;
+    // A write with immediate data used the work request and none of the buffer.
+    keeps_record = !truncated && from.post_rest(slot, wc.opcode == IBV_WC_RECV ? wc.byte_len : 0);
+    if (!keeps_record) completion.flags |= FI_MULTI_RECV;
+    report = report || !keeps_record;
+  }
+  if (!keeps_record) from.give_back(slot);
+  CounterCore* counter = nullptr;
+  if (to != nullptr) counter = message ? to->routes().receive.get() : to->routes().remote_write.get();
+  if (truncated) [[unlikely]] {
+    // The excess is in the domain's spill memory, and the connection survives.
+    CompletionError error;
+    static_cast<Completion&>(error) = completion;
+    error.len = room;
+    error.olen = wc.byte_len - room;
+    error.err = FI_ETRUNC;
+    error.prov_errno = IBV_WC_LOC_LEN_ERR;
+    if (counter != nullptr) counter->add_error(1);
+    return sink.put_error(error);
+  }
+  if (counter != nullptr) counter->add(1);
+  if (report) sink.put(completion);
+}
+
+}  // namespace
+
+void CompletionChannel::dispatch(const ibv_wc& wc, Posted& slot, CompletionSink& sink) noexcept {
+  switch (slot.role) {
+    case Posted::Role::kTransmit:
+      return slot.sends->on_completed(slot, wc.status, sink);
+    case Posted::Role::kMarker:
+    case Posted::Role::kProbe:
+      return slot.sends->on_own_completed(slot, wc.status);
+    case Posted::Role::kReceive:
+      return take_receive(wc, slot, *slot.receives, slot.receives, sink);
+    case Posted::Role::kSharedReceive:
+      return take_receive(wc, slot, *slot.shared, receiver_of(wc.qp_num), sink);
+    case Posted::Role::kDatagram:
+      return take_datagram(wc, slot, sink);
+  }
+}
+
+// Null: a queue pair that has ended.
+ReceiveQueue* CompletionChannel::receiver_of(std::uint32_t qp_number) noexcept {
+  if (last_receiver_ != nullptr && last_receiver_number_ == qp_number) return last_receiver_;
+  const auto found = receivers_.find(qp_number);
+  if (found == receivers_.end()) return nullptr;
+  last_receiver_number_ = qp_number;
+  return last_receiver_ = found->second;
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// A posted receive and the part of it that one message gets: fi_msg(3), fi_tagged(3), FI_MULTI_RECV.
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "objects/message_buffers.h"
+
+namespace weft::messages {
+
+inline constexpr std::size_t kIovLimit = kSoftwareIovLimit;
+inline constexpr std::size_t kDefaultMinMultiReceive = 64;
+
+// No source has this number: a receive for messages of every source.
+inline constexpr std::uint64_t kAnySource = ~std::uint64_t{0};
+
+// The messages that a receive matches. Untagged receives have tag and ignore 0.
+struct Wanted {
+  std::uint64_t source = kAnySource;
+  std::uint64_t tag = 0;
+  std::uint64_t ignore = 0;
+
+  bool takes(std::uint64_t from, std::uint64_t with) const noexcept {
+    return ((tag ^ with) & ~ignore) == 0 && (source == kAnySource || source == from);
+  }
+};
+
+// A call that posts a receive. The caller has checked the buffers: kIovLimit at most.
+struct ReceiveRequest {
+  std::span<const iovec> iov = {};
+  void* context = nullptr;
+  std::uint64_t flags = 0;  // FI_COMPLETION, FI_MULTI_RECV; tagged: FI_PEEK, FI_CLAIM, FI_DISCARD
+  bool tagged = false;
+  Wanted wanted = {};
+};
+
+// Base of the posted receives of a matcher, which adds its hooks and the part of Wanted that it uses.
+struct PostedReceive {
+  iovec iov[kIovLimit];
+  std::uint16_t iov_count = 0;
+  bool tagged = false;
+  bool retired = false;        // FI_MULTI_RECV: matches no further message
+  std::uint32_t arriving = 0;  // FI_MULTI_RECV: messages that have a part of it and are not complete
+  std::size_t len = 0;         // bytes in all of iov
+  std::size_t used = 0;        // FI_MULTI_RECV: bytes given to messages so far
+  void* context = nullptr;
+  std::uint64_t flags = 0;  // FI_COMPLETION, FI_MULTI_RECV
+
+  bool takes_many() const noexcept { return (flags & FI_MULTI_RECV) != 0; }
+};
+
+// The destination of one message: a whole receive, or with FI_MULTI_RECV the next part of one.
+class Delivery {
+ public:
+  Delivery() noexcept = default;
+  Delivery(PostedReceive& receive, const iovec& part) noexcept : receive_(&receive), part_(part) {}
+  explicit Delivery(PostedReceive& receive) noexcept : receive_(&receive), part_{nullptr, receive.len} {}
+
+  PostedReceive& receive() const noexcept { return *receive_; }
+  explicit operator bool() const noexcept { return receive_ != nullptr; }
+  std::size_t capacity() const noexcept { return part_.iov_len; }
+  void* piece() const noexcept { return part_.iov_base; }  // FI_MULTI_RECV only: the start of the part
+  std::span<const iovec> iov() const noexcept {
+    if (part_.iov_base != nullptr) return {&part_, 1};
+    return {receive_->iov, receive_->iov_count};
+  }
+
+ private:
+  PostedReceive* receive_ = nullptr;
+  iovec part_{};
+};
+
+}  // namespace weft::messages

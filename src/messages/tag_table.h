@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The matcher of endpoints with many peers: tags of many sources; fi_msg(3), fi_tagged(3).
+//
+// Receives that name a tag exactly, and messages, are hashed, so that matching costs the same with one entry as with a
+// hundred thousand. Receives that ignore bits of the tag have a list of their own; for such a receive the messages are
+// searched in order of arrival. The owner of an element removes it before destroying it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "base/list.h"
+#include "messages/matcher.h"
+
+namespace weft::messages {
+
+struct PostedTag;  // all posted receives of a kind
+
+// Lists of entries by the hash of (source, tag); entries of one bucket keep their order when the table grows.
+template <class T, class Tag>
+class Buckets {
+ public:
+  List<T, Tag>* at(std::uint64_t source, std::uint64_t tag) noexcept {
+    return lists_ == nullptr ? nullptr : &lists_[hash(source, tag) & (count_ - 1)];
+  }
+  // False when memory runs out and no table exists.
+  template <class Key>
+  bool insert(T& entry, Key key) noexcept {
+    if (size_ >= 2 * count_) grow(key);
+    if (lists_ == nullptr) return false;
+    const auto [source, tag] = key(entry);
+    at(source, tag)->push_back(entry);
+    ++size_;
+    return true;
+  }
+  void remove(T& entry) noexcept {
+    List<T, Tag>::unlink(entry);
+    --size_;
+  }
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+
+ private:
+  static std::size_t hash(std::uint64_t source, std::uint64_t tag) noexcept {
+    std::uint64_t mixed = (tag + 0x9e3779b97f4a7c15) ^ (source * 0xff51afd7ed558ccd);
+    mixed = (mixed ^ (mixed >> 32)) * 0xd6e8feb86659fd93;
+    return mixed ^ (mixed >> 29);
+  }
+  template <class Key>
+  void grow(Key key) noexcept {
+    const std::size_t count = count_ == 0 ? kFirst : 2 * count_;
+    std::unique_ptr<List<T, Tag>[]> lists(new (std::nothrow) List<T, Tag>[count]);
+    if (lists == nullptr) return;
+    for (std::size_t i = 0; i < count_; ++i) {
+      while (!lists_[i].empty()) {
+        T& entry = lists_[i].pop_front();
+        const auto [source, tag] = key(entry);
+        lists[hash(source, tag) & (count - 1)].push_back(entry);
+      }
+    }
+    lists_ = std::move(lists);
+    count_ = count;
+  }
+
+  static constexpr std::size_t kFirst = 64;
+  std::unique_ptr<List<T, Tag>[]> lists_;
+  std::size_t count_ = 0;
+  std::size_t size_ = 0;
+};
+
+struct HashedReceive : ListHook<PlaceTag>, ListHook<PostedTag>, PostedReceive {
+  Wanted wanted;
+  std::uint64_t sequence = 0;
+
+  std::uint64_t tag() const noexcept { return wanted.tag; }
+  bool names(std::uint64_t source, std::uint64_t tag) const noexcept {
+    return wanted.tag == tag && wanted.source == source;
+  }
+};
+
+// Receives of one kind, tagged or untagged.
+class HashedReceives {
+ public:
+  // False when memory runs out.
+  bool post(HashedReceive& receive, const Wanted& wanted) noexcept {
+    receive.wanted = wanted;
+    receive.sequence = next_++;
+    if (wanted.ignore != 0) {
+      wild_.push_back(receive);
+    } else {
+      if (!exact_.insert(receive, key_of)) return false;
+      if (wanted.source == kAnySource) ++any_source_;
+    }
+    order_.push_back(receive);
+    return true;
+  }
+
+  // The oldest receive that matches such a message; it stays posted. nullptr: none.
+  HashedReceive* match(std::uint64_t source, std::uint64_t tag) noexcept {
+    HashedReceive* best = nullptr;
+    if (!exact_.empty()) {
+      if (any_source_ != exact_.size()) best = first_in(source, tag);
+      if (any_source_ != 0) best = older(best, first_in(kAnySource, tag));
+    }
+    for (HashedReceive& receive : wild_) {
+      if (best != nullptr && best->sequence < receive.sequence) break;
+      if (receive.wanted.takes(source, tag)) return &receive;
+    }
+    return best;
+  }
+
+  void remove(HashedReceive& receive) noexcept {
+    order_.unlink(receive);
+    if (receive.wanted.ignore != 0) return wild_.unlink(receive);
+    exact_.remove(receive);
+    if (receive.wanted.source == kAnySource) --any_source_;
+  }
+
+  // In the order of posting.
+  List<HashedReceive, PostedTag>& all() noexcept { return order_; }
+
+ private:
+  struct Key {
+    std::uint64_t source, tag;
+  };
+  static Key key_of(const HashedReceive& receive) noexcept { return {receive.wanted.source, receive.wanted.tag}; }
+  static HashedReceive* older(HashedReceive* a, HashedReceive* b) noexcept {
+    if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
+    return a->sequence < b->sequence ? a : b;
+  }
+  HashedReceive* first_in(std::uint64_t source, std::uint64_t tag) noexcept {
+    for (HashedReceive& receive : *exact_.at(source, tag))
+      if (receive.names(source, tag)) return &receive;
+    return nullptr;
+  }
+
+  Buckets<HashedReceive, PlaceTag> exact_;
+  List<HashedReceive, PlaceTag> wild_;
+  List<HashedReceive, PostedTag> order_;
+  std::size_t any_source_ = 0;  // receives of exact_ for every source
+  std::uint64_t next_ = 0;
+};
+
+// Messages of one kind, tagged or untagged.
+class HashedMessages {
+ public:
+  bool empty() noexcept { return order_.empty(); }
+
+  // False when memory runs out.
+  bool keep(UnexpectedMessage& message) noexcept {
+    if (!exact_.insert(message, [](const UnexpectedMessage& m) {
+          return Key{m.envelope.source, m.envelope.matched_tag()};
+        }))
+      return false;
+    if (!by_tag_.insert(message, [](const UnexpectedMessage& m) {
+          return Key{kAnySource, m.envelope.matched_tag()};
+        })) {
+      exact_.remove(message);
+      return false;
+    }
+    order_.push_back(message);
+    return true;
+  }
+
+  // The oldest message that matches such a receive; it stays kept. nullptr: none.
+  UnexpectedMessage* find(const Wanted& wanted) noexcept {
+    if (empty()) return nullptr;
+    if (wanted.ignore != 0) return first_of(order_, wanted);
+    if (wanted.source == kAnySource) return first_of(*by_tag_.at(kAnySource, wanted.tag), wanted);
+    return first_of(*exact_.at(wanted.source, wanted.tag), wanted);
+  }
+
+  void remove(UnexpectedMessage& message) noexcept {
+    exact_.remove(message);
+    by_tag_.remove(message);
+    order_.unlink(message);
+  }
+
+  // In the order of arrival.
+  List<UnexpectedMessage, ArrivalTag>& all() noexcept { return order_; }
+
+ private:
+  struct Key {
+    std::uint64_t source, tag;
+  };
+  template <class Messages>
+  static UnexpectedMessage* first_of(Messages& messages, const Wanted& wanted) noexcept {
+    for (UnexpectedMessage& message : messages)
+      if (wanted.takes(message.envelope.source, message.envelope.matched_tag())) return &message;
+    return nullptr;
+  }
+
+  Buckets<UnexpectedMessage, PlaceTag> exact_;
+  Buckets<UnexpectedMessage, ByTagTag> by_tag_;
+  List<UnexpectedMessage, ArrivalTag> order_;
+};
+
+class TagTable {
+ public:
+  using Receive = HashedReceive;
+
+  bool post(Receive& receive, const Wanted& wanted) noexcept { return posted(receive.tagged).post(receive, wanted); }
+  Receive* match(const Envelope& envelope) noexcept {
+    return posted(envelope.matches_by_tag()).match(envelope.source, envelope.matched_tag());
+  }
+  void remove(Receive& receive) noexcept { posted(receive.tagged).remove(receive); }
+  Receive* first() noexcept {
+    for (HashedReceives* each : {&untagged_, &tagged_})
+      if (!each->all().empty()) return &each->all().front();
+    return nullptr;
+  }
+  Receive* find_context(void* context) noexcept {
+    for (HashedReceives* each : {&untagged_, &tagged_})
+      for (Receive& receive : each->all())
+        if (receive.context == context) return &receive;
+    return nullptr;
+  }
+
+  bool keep(UnexpectedMessage& message) noexcept { return kept(message.envelope.matches_by_tag()).keep(message); }
+  UnexpectedMessage* find(bool tagged, const Wanted& wanted) noexcept { return kept(tagged).find(wanted); }
+  void remove(UnexpectedMessage& message) noexcept { kept(message.envelope.matches_by_tag()).remove(message); }
+  bool has_messages(bool tagged) noexcept { return !kept(tagged).empty(); }
+  template <class Visit>
+  void for_each_message(Visit&& visit) noexcept {
+    untagged_messages_.all().for_each(visit);
+    tagged_messages_.all().for_each(visit);
+  }
+
+ private:
+  HashedReceives& posted(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
+  HashedMessages& kept(bool tagged) noexcept { return tagged ? tagged_messages_ : untagged_messages_; }
+
+  HashedReceives untagged_, tagged_;
+  HashedMessages untagged_messages_, tagged_messages_;
+};
+
+}  // namespace weft::messages

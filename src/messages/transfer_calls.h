@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The data transfer calls of endpoints: fi_msg(3), fi_tagged(3), fi_rma(3). Each builds a request for the endpoint.
+// `desc` is ignored: a provider that needs registered memory for messages registers it.
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include <cstdint>
+#include <span>
+
+#include "messages/receive_calls.h"
+#include "objects/message_buffers.h"
+#include "objects/one_buffer.h"
+
+namespace weft {
+struct CompletionRoutes;
+}
+
+namespace weft::messages {
+
+enum class Operation : std::uint8_t { kMessage, kTagged, kRead, kWrite, kUpdate, kFetch };
+
+// The flags of its completion.
+constexpr std::uint64_t completion_flags_of(Operation operation) noexcept {
+  switch (operation) {
+    case Operation::kMessage:
+      return FI_SEND | FI_MSG;
+    case Operation::kTagged:
+      return FI_SEND | FI_TAGGED;
+    case Operation::kRead:
+      return FI_READ | FI_RMA;
+    case Operation::kWrite:
+      break;
+    case Operation::kUpdate:
+      return FI_WRITE | FI_ATOMIC;
+    case Operation::kFetch:
+      return FI_READ | FI_ATOMIC;
+  }
+  return FI_WRITE | FI_RMA;
+}
+
+// A transfer call of the application.
+struct TransmitRequest {
+  Operation operation = Operation::kMessage;
+  std::span<const iovec> iov = {};
+  std::uint64_t flags = 0;  // FI_COMPLETION, FI_INJECT, FI_REMOTE_CQ_DATA, FI_..._COMPLETE, FI_MORE
+  fi_addr_t destination = FI_ADDR_UNSPEC;
+  void* context = nullptr;
+  std::uint64_t data = 0;
+  std::uint64_t tag = 0;
+  std::span<const fi_rma_iov> remote = {};
+  bool silent = false;                 // fi_inject: no completion on success
+  std::uint8_t receive_context = 0;    // the peer's
+  CompletionRoutes* routes = nullptr;  // a context's; null: the endpoint's
+  // kUpdate, kFetch: the arrays to send; `iov` is the destination of the results then, ranges are in elements.
+  std::span<const iovec> arrays = {};
+};
+
+constexpr std::uint64_t data_flags(std::uint64_t flags) noexcept {
+  return flags | FI_REMOTE_CQ_DATA;
+}
+
+// T: as for ReceiveCalls, with
+//   ssize_t transmit(TransmitRequest&&) noexcept   checks buffers and ranges
+template <class T>
+class TransferCalls : public ReceiveCalls<T> {
+ public:
+  // Messages.
+
+  ssize_t send(const void* buf, size_t len, void*, fi_addr_t dest, void* context) noexcept {
+    return self().transmit(
+        {.iov = OneBuffer(buf, len), .flags = transmit_flags_, .destination = dest, .context = context});
+  }
+  ssize_t sendv(const iovec* iov, void**, size_t count, fi_addr_t dest, void* context) noexcept {
+    return self().transmit({.iov = {iov, count}, .flags = transmit_flags_, .destination = dest, .context = context});
+  }
+  ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
+    if (msg == nullptr) return -FI_EINVAL;
+    return self().transmit({.iov = {msg->msg_iov, msg->iov_count},
+                            .flags = flags,
+                            .destination = msg->addr,
+                            .context = msg->context,
+                            .data = msg->data});
+  }
+  ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
+    return self().transmit(
+        {.iov = OneBuffer(buf, len), .flags = self().inject_flags(), .destination = dest, .silent = true});
+  }
+  ssize_t senddata(const void* buf, size_t len, void*, uint64_t data, fi_addr_t dest, void* context) noexcept {
+    return self().transmit({.iov = OneBuffer(buf, len),
+                            .flags = data_flags(transmit_flags_),
+                            .destination = dest,
+                            .context = context,
+                            .data = data});
+  }
+  ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept {
+    return self().transmit({.iov = OneBuffer(buf, len),
+                            .flags = data_flags(self().inject_flags()),
+                            .destination = dest,
+                            .data = data,
+                            .silent = true});
+  }
+
+  ssize_t tsend(const void* buf, size_t len, void*, fi_addr_t dest, uint64_t tag, void* context) noexcept {
+    return self().transmit({.operation = Operation::kTagged,
+                            .iov = OneBuffer(buf, len),
+                            .flags = transmit_flags_,
+                            .destination = dest,
+                            .context = context,
+                            .tag = tag});
+  }
+  ssize_t tsendv(const iovec* iov, void**, size_t count, fi_addr_t dest, uint64_t tag, void* context) noexcept {
+    return self().transmit({.operation = Operation::kTagged,
+                            .iov = {iov, count},
+                            .flags = transmit_flags_,
+                            .destination = dest,
+                            .context = context,
+                            .tag = tag});
+  }
+  ssize_t tsendmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept {
+    if (msg == nullptr) return -FI_EINVAL;
+    return self().transmit({.operation = Operation::kTagged,
+                            .iov = {msg->msg_iov, msg->iov_count},
+                            .flags = flags,
+                            .destination = msg->addr,
+                            .context = msg->context,
+                            .data = msg->data,
+                            .tag = msg->tag});
+  }
+  ssize_t tinject(const void* buf, size_t len, fi_addr_t dest, uint64_t tag) noexcept {
+    return self().transmit({.operation = Operation::kTagged,
+                            .iov = OneBuffer(buf, len),
+                            .flags = self().inject_flags(),
+                            .destination = dest,
+                            .tag = tag,
+                            .silent = true});
+  }
+  ssize_t tsenddata(const void* buf, size_t len, void*, uint64_t data, fi_addr_t dest, uint64_t tag,
+                    void* context) noexcept {
+    return self().transmit({.operation = Operation::kTagged,
+                            .iov = OneBuffer(buf, len),
+                            .flags = data_flags(transmit_flags_),
+                            .destination = dest,
+                            .context = context,
+                            .data = data,
+                            .tag = tag});
+  }
+  ssize_t tinjectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t tag) noexcept {
+    return self().transmit({.operation = Operation::kTagged,
+                            .iov = OneBuffer(buf, len),
+                            .flags = data_flags(self().inject_flags()),
+                            .destination = dest,
+                            .data = data,
+                            .tag = tag,
+                            .silent = true});
+  }
+
+  // Remote memory.
+
+  ssize_t read(void* buf, size_t len, void*, fi_addr_t src, uint64_t addr, uint64_t key, void* context) noexcept {
+    return access(Operation::kRead, OneBuffer(buf, len), src, addr, key, transmit_flags_ & ~kNotForReads, context);
+  }
+  ssize_t readv(const iovec* iov, void**, size_t count, fi_addr_t src, uint64_t addr, uint64_t key,
+                void* context) noexcept {
+    return access(Operation::kRead, {iov, count}, src, addr, key, transmit_flags_ & ~kNotForReads, context);
+  }
+  ssize_t readmsg(const fi_msg_rma* msg, uint64_t flags) noexcept {
+    return access(Operation::kRead, msg, flags & ~kNotForReads);
+  }
+  ssize_t write(const void* buf, size_t len, void*, fi_addr_t dest, uint64_t addr, uint64_t key,
+                void* context) noexcept {
+    return access(Operation::kWrite, OneBuffer(buf, len), dest, addr, key, transmit_flags_, context);
+  }
+  ssize_t writev(const iovec* iov, void**, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
+                 void* context) noexcept {
+    return access(Operation::kWrite, {iov, count}, dest, addr, key, transmit_flags_, context);
+  }
+  ssize_t writemsg(const fi_msg_rma* msg, uint64_t flags) noexcept { return access(Operation::kWrite, msg, flags); }
+  ssize_t rma_inject(const void* buf, size_t len, fi_addr_t dest, uint64_t addr, uint64_t key) noexcept {
+    return access(Operation::kWrite, OneBuffer(buf, len), dest, addr, key, self().inject_flags(), nullptr, 0, true);
+  }
+  ssize_t writedata(const void* buf, size_t len, void*, uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
+                    void* context) noexcept {
+    return access(Operation::kWrite, OneBuffer(buf, len), dest, addr, key, data_flags(transmit_flags_), context, data);
+  }
+  ssize_t rma_injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t addr,
+                         uint64_t key) noexcept {
+    return access(Operation::kWrite, OneBuffer(buf, len), dest, addr, key, data_flags(self().inject_flags()), nullptr,
+                  data, true);
+  }
+
+ protected:
+  explicit TransferCalls(const fi_info& info) noexcept
+      : ReceiveCalls<T>(info.rx_attr), transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0) {}
+
+  // For calls that copy the buffer and report no success.
+  uint64_t inject_flags() const noexcept {
+    return (transmit_flags_ & ~(FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) | FI_INJECT;
+  }
+
+  uint64_t transmit_flags_;  // for calls without flags (tx_attr->op_flags)
+
+ private:
+  // Flags of outgoing data; an endpoint's default flags apply to reads as well.
+  static constexpr uint64_t kNotForReads = FI_INJECT | FI_REMOTE_CQ_DATA;
+
+  T& self() noexcept { return static_cast<T&>(*this); }
+
+  ssize_t access(Operation operation, std::span<const iovec> iov, fi_addr_t peer, uint64_t addr, uint64_t key,
+                 uint64_t flags, void* context, uint64_t data = 0, bool silent = false) noexcept {
+    if (!valid_buffers(iov, kIovLimit)) return -FI_EINVAL;
+    const fi_rma_iov remote{addr, total_length(iov), key};
+    return self().transmit({.operation = operation,
+                            .iov = iov,
+                            .flags = flags,
+                            .destination = peer,
+                            .context = context,
+                            .data = data,
+                            .remote = {&remote, 1},
+                            .silent = silent});
+  }
+  ssize_t access(Operation operation, const fi_msg_rma* msg, uint64_t flags) noexcept {
+    if (msg == nullptr || msg->rma_iov == nullptr || msg->rma_iov_count == 0) return -FI_EINVAL;
+    return self().transmit({.operation = operation,
+                            .iov = {msg->msg_iov, msg->iov_count},
+                            .flags = flags,
+                            .destination = msg->addr,
+                            .context = msg->context,
+                            .data = msg->data,
+                            .remote = {msg->rma_iov, msg->rma_iov_count}});
+  }
+};
+
+}  // namespace weft::messages

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Parameters of providers; see parameter_rows.h.
+#include "objects/parameter_rows.h"
+
+#include <rdma/providers/fi_log.h>
+
+#include <sstream>
+
+namespace weft {
+namespace {
+
+// One parameter while it is read.
+struct Reading {
+  fi_provider& provider;
+  const char* name;
+  int lowest;
+  int highest;
+
+  bool read_number(int& given) const {
+    const int result = fi_param_get_int(&provider, name, &given);
+    if (result == -FI_ENODATA) return false;
+    if (result == 0 && given >= lowest && given <= highest) return true;
+    FI_WARN(&provider, FI_LOG_CORE, "parameter %s must be a number from %d to %d; it is ignored\n", name, lowest,
+            highest);
+    return false;
+  }
+  template <class T>
+  void operator()(T* value) const {
+    if (int given = 0; read_number(given)) *value = static_cast<T>(given);
+  }
+  void operator()(bool* value) const {
+    int given = 0;
+    if (fi_param_get_bool(&provider, name, &given) == 0) *value = given != 0;
+  }
+  void operator()(std::string* value) const {
+    char* given = nullptr;
+    if (fi_param_get_str(&provider, name, &given) == 0 && given != nullptr) *value = given;
+  }
+  void operator()(std::vector<std::string>* value) const {
+    std::string given;
+    (*this)(&given);
+    std::istringstream words(given);
+    for (std::string word; std::getline(words, word, ',');)
+      if (!word.empty()) value->push_back(word);
+  }
+};
+
+// One parameter while it is defined.
+struct Definition {
+  const fi_provider& provider;
+  const char* name;
+  const char* help;
+  const char* otherwise;
+
+  void define(fi_param_type type, const char* value) const {
+    fi_param_define(&provider, name, type, "%s (default: %s)", help, otherwise != nullptr ? otherwise : value);
+  }
+  template <class T>
+  void operator()(T* value) const {
+    define(FI_PARAM_INT, std::to_string(*value).c_str());
+  }
+  void operator()(bool* value) const { define(FI_PARAM_BOOL, *value ? "yes" : "no"); }
+  void operator()(std::string*) const { define(FI_PARAM_STRING, "all"); }
+  void operator()(std::vector<std::string>*) const { define(FI_PARAM_STRING, "all"); }
+};
+
+}  // namespace
+
+void define_parameter(const fi_provider& provider, const char* name, ParameterValue value, const char* help,
+                      const char* otherwise) {
+  std::visit(Definition{provider, name, help, otherwise}, value);
+}
+
+void read_parameter(fi_provider& provider, const char* name, ParameterValue value, int lowest, int highest) {
+  std::visit(Reading{provider, name, lowest, highest}, value);
+}
+
+}  // namespace weft

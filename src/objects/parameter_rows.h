@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Parameters of providers: one row of a table gives the definition, the default, the help text and the reading of each;
+// fi_provider(3), fi_param_define and fi_param_get.
+#pragma once
+
+#include <rdma/providers/fi_prov.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace weft {
+
+inline constexpr int kMaxInt = std::numeric_limits<int>::max();
+
+// P: the struct with a provider's values; its member initialisers are the defaults. An empty text or list means "all".
+template <class P>
+struct ParameterRow {
+  const char* name;  // without the provider's prefix, in lower case
+  std::variant<int P::*, std::size_t P::*, std::uint8_t P::*, std::uint16_t P::*, std::uint32_t P::*, bool P::*,
+               std::string P::*, std::vector<std::string> P::*>
+      member;
+  const char* help;
+  int lowest = 0;  // of numbers
+  int highest = kMaxInt;
+  const char* otherwise = nullptr;  // describes the default if its value does not
+};
+
+using ParameterValue = std::variant<int*, std::size_t*, std::uint8_t*, std::uint16_t*, std::uint32_t*, bool*,
+                                    std::string*, std::vector<std::string>*>;
+
+// `value` has the default; the help text ends with it, or with `otherwise`.
+void define_parameter(const fi_provider& provider, const char* name, ParameterValue value, const char* help,
+                      const char* otherwise);
+// A parameter that is not set leaves the value unchanged; so does a wrong one, which is logged. Lists are separated by
+// commas.
+void read_parameter(fi_provider& provider, const char* name, ParameterValue value, int lowest, int highest);
+
+// Called once, when the provider is loaded.
+template <class P, std::size_t N>
+void define_parameters(const fi_provider& provider, const ParameterRow<P> (&rows)[N]) {
+  P defaults;
+  for (const ParameterRow<P>& row : rows) {
+    const auto value = std::visit([&](auto member) { return ParameterValue(&(defaults.*member)); }, row.member);
+    define_parameter(provider, row.name, value, row.help, row.otherwise);
+  }
+}
+
+template <class P, std::size_t N>
+P read_parameters(fi_provider& provider, const ParameterRow<P> (&rows)[N]) {
+  P values;
+  for (const ParameterRow<P>& row : rows) {
+    const auto value = std::visit([&](auto member) { return ParameterValue(&(values.*member)); }, row.member);
+    read_parameter(provider, row.name, value, row.lowest, row.highest);
+  }
+  return values;
+}
+
+}  // namespace weft

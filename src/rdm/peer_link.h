@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The life of the link to a peer of reliable datagrams as a pure function: when a connection is requested, accepted,
+// rejected, replaced or closed, and what becomes of the operations that wait for it; fi_cm(3). The peer's record stores
+// the state, its endpoint executes the actions in the order below, and a test walks every state against every event.
+//
+// When the requests of both ends cross, that of the end with the greater address stays: that end rejects the other
+// request, and the other end drops its own and accepts. A request from the endpoint's own address is the accepted end
+// of a loopback connection, which has no state of its own.
+//
+// Promise: after crossed requests both ends have the same one connection. An operation that waits for the peer is
+// started or fails: a connection is being made or closed, or a timer runs.
+#pragma once
+
+#include <rdma/fi_errno.h>
+
+#include <cstdint>
+
+#include "rdm/idle_close.h"
+
+namespace weft::rdm {
+
+enum class LinkState : std::uint8_t {
+  kNone,
+  kRequesting,  // our request is under way
+  kRejected,    // our request was rejected: the peer's own arrives, or ours is repeated
+  kAccepting,   // the peer's request was accepted
+  kOpen,
+  kClosing,  // an idle close is pending
+  kAgreed,   // the same, agreed to by this end: the peer will close
+};
+
+enum class LinkEvent : std::uint8_t {
+  kOperation,   // needs a connection
+  kRequest,     // from the peer
+  kOwnRequest,  // from our own address
+  kRejected,
+  kOpened,
+  kFailed,     // an attempt to connect, or the protocol
+  kEnded,      // closed by the peer, by the network or after an idle close
+  kAbandoned,  // to be closed because of its operations; those that wait are not affected
+  kRetry,      // the timer of kRejected, or of a reconnection
+  kDeadline,   // for connecting
+};
+
+// A request of the peer.
+struct LinkRequest {
+  bool from_greater = false;  // the peer's address is greater than ours
+  bool restarted = false;     // from another process than the connected one
+  bool duplicate = false;     // kOwnRequest: the loopback connection has its accepted end
+};
+
+using LinkActions = std::uint16_t;
+inline constexpr LinkActions kLinkReject = 1 << 0;          // the request
+inline constexpr LinkActions kLinkClose = 1 << 1;           // the connection; its operations fail
+inline constexpr LinkActions kLinkConnect = 1 << 2;         // start the deadline unless it runs; send a request
+inline constexpr LinkActions kLinkAccept = 1 << 3;          // start the deadline unless it runs; accept the request
+inline constexpr LinkActions kLinkAcceptLoopback = 1 << 4;  // accept the request without a deadline
+inline constexpr LinkActions kLinkRetryLater = 1 << 5;      // start the timer of kRejected
+inline constexpr LinkActions kLinkFlush = 1 << 6;           // stop the timers, start the operations that wait
+inline constexpr LinkActions kLinkFail = 1 << 7;            // stop the timers, fail the operations that wait
+inline constexpr LinkActions kLinkReconnect = 1 << 8;       // if operations wait, kOperation follows
+
+struct LinkStep {
+  LinkState state;
+  LinkActions actions = 0;
+  int error = 0;         // kLinkClose of a request: positive
+  bool crossed = false;  // a request that crossed ours, for the log
+};
+
+// The state of an open link, in which `idle_close` may be pending.
+inline LinkState open_link(const IdleClose& idle_close) noexcept {
+  if (idle_close.agreed()) return LinkState::kAgreed;
+  return idle_close.holds() ? LinkState::kClosing : LinkState::kOpen;
+}
+
+namespace link_detail {
+
+constexpr LinkStep next_request(LinkState state, const LinkRequest& request) noexcept {
+  constexpr LinkActions kReplace = kLinkClose | kLinkAccept;
+  switch (state) {
+    case LinkState::kNone:
+    case LinkState::kRejected:
+      return {LinkState::kAccepting, kLinkAccept};
+    case LinkState::kRequesting:
+      if (!request.from_greater) return {state, kLinkReject, 0, true};
+      return {LinkState::kAccepting, kReplace, FI_EALREADY, true};
+    case LinkState::kAgreed:  // the peer has closed the connection already
+      return {LinkState::kAccepting, kReplace, FI_ECANCELED};
+    default:
+      if (!request.restarted) return {state, kLinkReject, 0, true};
+      return {LinkState::kAccepting, kReplace, FI_ECONNRESET};
+  }
+}
+
+}  // namespace link_detail
+
+constexpr LinkStep next(LinkState state, LinkEvent event, const LinkRequest& request = {}) noexcept {
+  const bool connected = state >= LinkState::kAccepting, closing = state >= LinkState::kClosing;
+  const LinkActions close = connected || state == LinkState::kRequesting ? kLinkClose : 0;
+  switch (event) {
+    case LinkEvent::kOperation:
+      if (state != LinkState::kNone) break;
+      return {LinkState::kRequesting, kLinkConnect};
+    case LinkEvent::kRequest:
+      return link_detail::next_request(state, request);
+    case LinkEvent::kOwnRequest:
+      return {state, request.duplicate ? kLinkReject : kLinkAcceptLoopback};
+    case LinkEvent::kRejected:
+      if (state != LinkState::kRequesting) break;
+      return {LinkState::kRejected, kLinkClose | kLinkRetryLater};
+    case LinkEvent::kOpened:
+      if (close == 0) break;
+      return {closing ? state : LinkState::kOpen, kLinkFlush};
+    case LinkEvent::kEnded:
+      if (closing) return {LinkState::kNone, kLinkClose | kLinkReconnect};
+      [[fallthrough]];
+    case LinkEvent::kFailed:
+      return {LinkState::kNone, static_cast<LinkActions>(close | kLinkFail)};
+    case LinkEvent::kAbandoned:
+      return {LinkState::kNone, static_cast<LinkActions>(close | kLinkReconnect)};
+    case LinkEvent::kRetry:
+      if (state != LinkState::kRejected && state != LinkState::kNone) break;
+      return {LinkState::kNone, kLinkReconnect};
+    case LinkEvent::kDeadline:
+      if (state == LinkState::kNone || state >= LinkState::kOpen) break;
+      return {LinkState::kNone, static_cast<LinkActions>(close | kLinkFail)};
+  }
+  return {state};
+}
+
+}  // namespace weft::rdm

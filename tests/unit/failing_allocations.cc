@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The failing allocator of tests; see failing_allocations.h.
+#include "failing_allocations.h"
+
+#include <cerrno>
+#include <cstdlib>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WEFT_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define WEFT_SANITIZED 1
+#endif
+#endif
+
+namespace weft::test {
+namespace {
+
+// In static TLS, because malloc itself must not allocate.
+struct Plan {
+  std::size_t until_failure;  // 0: none planned
+  bool all;
+  bool failed;
+};
+__attribute__((tls_model("initial-exec"))) thread_local Plan plan{};
+
+}  // namespace
+
+FailingAllocation::FailingAllocation(std::size_t nth, bool all) noexcept {
+  plan = {nth, all, false};
+}
+FailingAllocation::~FailingAllocation() {
+  plan = {};
+}
+
+bool FailingAllocation::failed() const noexcept {
+  return plan.failed;
+}
+
+#ifdef WEFT_SANITIZED
+bool FailingAllocation::supported() noexcept {
+  return false;
+}
+}  // namespace weft::test
+#else
+bool FailingAllocation::supported() noexcept {
+  return true;
+}
+
+namespace {
+
+bool fails_now() noexcept {
+  if (plan.until_failure == 0) return false;
+  if (--plan.until_failure != 0) return false;
+  plan.failed = true;
+  if (plan.all) plan.until_failure = 1;
+  errno = ENOMEM;
+  return true;
+}
+
+}  // namespace
+}  // namespace weft::test
+
+extern "C" {
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* old, std::size_t size);
+
+void* malloc(std::size_t size) {
+  return weft::test::fails_now() ? nullptr : __libc_malloc(size);
+}
+void* calloc(std::size_t count, std::size_t size) {
+  return weft::test::fails_now() ? nullptr : __libc_calloc(count, size);
+}
+void* realloc(void* old, std::size_t size) {
+  return weft::test::fails_now() ? nullptr : __libc_realloc(old, size);
+}
+}
+#endif

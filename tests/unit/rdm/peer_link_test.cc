@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Every state of a link against every event, and two ends in every order of what may happen: the promises of
+// peer_link.h.
+#include "rdm/peer_link.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace weft::rdm {
+namespace {
+
+constexpr LinkState kStates[] = {LinkState::kNone, LinkState::kRequesting, LinkState::kRejected, LinkState::kAccepting,
+                                 LinkState::kOpen, LinkState::kClosing,    LinkState::kAgreed};
+constexpr LinkEvent kEvents[] = {
+    LinkEvent::kOperation, LinkEvent::kRequest, LinkEvent::kOwnRequest, LinkEvent::kRejected, LinkEvent::kOpened,
+    LinkEvent::kFailed,    LinkEvent::kEnded,   LinkEvent::kAbandoned,  LinkEvent::kRetry,    LinkEvent::kDeadline};
+
+constexpr bool has_connection(LinkState state) {
+  return state != LinkState::kNone && state != LinkState::kRejected;
+}
+
+void check(LinkState state, LinkEvent event, const LinkRequest& request) {
+  const LinkStep step = next(state, event, request);
+  const auto has = [&](LinkActions action) { return (step.actions & action) != 0; };
+  const bool is_request = event == LinkEvent::kRequest || event == LinkEvent::kOwnRequest;
+  EXPECT_EQ(has(kLinkReject | kLinkAccept | kLinkAcceptLoopback), is_request) << "each request has one answer";
+  EXPECT_EQ(has(kLinkAccept), event == LinkEvent::kRequest && !has(kLinkReject));
+  if (has(kLinkReject | kLinkAcceptLoopback)) {
+    EXPECT_EQ(step.actions & ~(kLinkReject | kLinkAcceptLoopback), 0);
+    EXPECT_EQ(step.state, state);
+  }
+  // A connection is closed exactly when the link leaves it, and never silently.
+  const bool leaves = has_connection(state) && (!has_connection(step.state) || has(kLinkAccept));
+  EXPECT_EQ(has(kLinkClose), leaves);
+  EXPECT_EQ(step.error != 0, is_request && leaves);
+  EXPECT_EQ(has(kLinkConnect), state == LinkState::kNone && step.state == LinkState::kRequesting);
+  EXPECT_EQ(has(kLinkConnect), state == LinkState::kNone && event == LinkEvent::kOperation);
+  EXPECT_EQ(has(kLinkRetryLater), state == LinkState::kRequesting && step.state == LinkState::kRejected);
+  EXPECT_EQ(has(kLinkFlush), event == LinkEvent::kOpened && has_connection(state));
+  // Operations that wait fail or have a connection made for them.
+  EXPECT_EQ(step.state == LinkState::kNone && state != LinkState::kNone,
+            state != LinkState::kNone && has(kLinkFail | kLinkReconnect));
+  EXPECT_FALSE(has(kLinkFail) && has(kLinkReconnect));
+  EXPECT_LE(state >= LinkState::kClosing && event == LinkEvent::kEnded, has(kLinkReconnect));
+  EXPECT_LE(step.crossed, is_request);
+}
+
+TEST(PeerLink, EveryStateAgainstEveryEvent) {
+  for (const LinkState state : kStates)
+    for (const LinkEvent event : kEvents)
+      for (unsigned bits = 0; bits < 8; ++bits) {
+        SCOPED_TRACE(testing::Message() << "state " << static_cast<int>(state) << " event " << static_cast<int>(event)
+                                        << " request " << bits);
+        check(state, event, {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0});
+      }
+}
+
+TEST(PeerLink, RequestOfTheGreaterAddressStays) {
+  EXPECT_EQ(next(LinkState::kRequesting, LinkEvent::kRequest).actions, kLinkReject);
+  const LinkStep step = next(LinkState::kRequesting, LinkEvent::kRequest, {.from_greater = true});
+  EXPECT_EQ(step.actions, kLinkClose | kLinkAccept);
+  EXPECT_EQ(step.error, FI_EALREADY);
+}
+
+TEST(PeerLink, RestartedPeerReplacesItsConnection) {
+  for (const LinkState state : {LinkState::kAccepting, LinkState::kOpen, LinkState::kClosing}) {
+    EXPECT_EQ(next(state, LinkEvent::kRequest, {.restarted = true}).actions, kLinkClose | kLinkAccept);
+    EXPECT_EQ(next(state, LinkEvent::kRequest).actions, kLinkReject) << "a duplicate";
+  }
+}
+
+TEST(PeerLink, PeerThatHasClosedByAgreementConnectsAgain) {
+  const LinkStep step = next(LinkState::kAgreed, LinkEvent::kRequest);
+  EXPECT_EQ(step.actions, kLinkClose | kLinkAccept);
+  EXPECT_EQ(step.error, FI_ECANCELED);
+}
+
+TEST(PeerLink, SecondLoopbackConnectionIsRejected) {
+  EXPECT_EQ(next(LinkState::kRequesting, LinkEvent::kOwnRequest).actions, kLinkAcceptLoopback);
+  EXPECT_EQ(next(LinkState::kOpen, LinkEvent::kOwnRequest, {.duplicate = true}).actions, kLinkReject);
+}
+
+// ---- Two ends ----
+
+struct End {
+  LinkState state = LinkState::kNone;
+  int connection = 0;  // 0: none
+  int process = 1;     // changes when it restarts
+  int known = 0;       // the process at the other end of `connection`; 0: unknown
+  bool waiting = false;
+  int failures = 0;
+};
+
+struct Event {
+  enum class Kind { kRequest, kAccept, kReject, kEstablished, kEnd } kind;
+  int to, connection, process;
+};
+
+struct Rules {
+  int operations = 2;            // for each end
+  int restarts = 0;              // of either end, which has an operation more then
+  bool loses_ends = false;       // a restart is that of a host: its connections end unnoticed
+  bool opens_on_accept = false;  // the acceptor does not wait until its answer has arrived
+};
+
+// Everything under way between two ends; the second one has the greater address.
+class World {
+ public:
+  explicit World(const Rules& rules)
+      : rules_(rules), operations_{rules.operations, rules.operations}, restarts_(rules.restarts) {}
+
+  // Visits each world that one thing more leads to.
+  template <class Visit>
+  void for_each_next(Visit visit) const {
+    const auto with = [&](auto change) {
+      World copy = *this;
+      change(copy);
+      visit(copy);
+    };
+    for (std::size_t i = 0; i < events_.size(); ++i)
+      if (is_first(i)) with([&](World& world) { world.deliver(i); });
+    for (int end = 0; end < 2; ++end) {
+      if (operations_[end] != 0) with([&](World& world) { world.operate(end); });
+      if (restarts_ != 0) with([&](World& world) { world.restart(end); });
+      // A retry may always be first; but a deadline ends before many of them.
+      if (ends_[end].state == LinkState::kRejected && (retries_ < 2 || (events_.empty() && !may_expire(1 - end))))
+        with([&](World& world) { world.retry(end); });
+      if (events_.empty() && may_expire(end)) with([&](World& world) { world.raise(end, LinkEvent::kDeadline); });
+    }
+  }
+
+  void check_invariants() const {
+    for (const End& end : ends_) {
+      ASSERT_EQ(end.connection != 0, has_connection(end.state));
+      ASSERT_LE(end.waiting, end.state != LinkState::kNone) << "an operation that nothing will start";
+      ASSERT_LE(end.failures, rules_.restarts == 0 ? 0 : 2) << "requests that cross fail no operation";
+    }
+    ASSERT_LT(connections_, 20) << "the ends never settle";
+  }
+  // Nothing can happen any more.
+  void check_settled() const {
+    ASSERT_EQ(ends_[0].connection, ends_[1].connection);
+    for (const End& end : ends_) {
+      EXPECT_FALSE(end.waiting);
+      EXPECT_TRUE(end.state == LinkState::kOpen || (end.state == LinkState::kNone && rules_.restarts != 0));
+    }
+  }
+
+  std::string key() const {
+    std::string text;
+    const auto add = [&](int number) { text += std::to_string(number) += ' '; };
+    for (const End& end : ends_)
+      for (const int number :
+           {static_cast<int>(end.state), end.connection, end.process, end.known, int{end.waiting}, end.failures})
+        add(number);
+    for (const Event& event : events_)
+      for (const int number : {static_cast<int>(event.kind), event.to, event.connection, event.process}) add(number);
+    for (const int number : {operations_[0], operations_[1], restarts_, connections_, retries_}) add(number);
+    return text;
+  }
+
+ private:
+  // Events of one connection arrive in order, others in any order.
+  bool is_first(std::size_t index) const {
+    const Event& event = events_[index];
+    return std::none_of(
+        events_.begin(), events_.begin() + static_cast<std::ptrdiff_t>(index),
+        [&](const Event& before) { return before.to == event.to && before.connection == event.connection; });
+  }
+  bool may_expire(int end) const {
+    return ends_[end].state == LinkState::kRequesting || ends_[end].state == LinkState::kAccepting;
+  }
+  void send(int from, Event::Kind kind, int connection) {
+    events_.push_back({kind, 1 - from, connection, ends_[from].process});
+  }
+
+  void operate(int at) {
+    --operations_[at];
+    End& end = ends_[at];
+    if (end.state == LinkState::kOpen) return;
+    end.waiting = true;
+    raise(at, LinkEvent::kOperation);
+  }
+  void retry(int at) {
+    ++retries_;
+    raise(at, LinkEvent::kRetry);
+  }
+  void restart(int at) {
+    --restarts_;
+    ++operations_[at];
+    End& end = ends_[at];
+    if (end.connection != 0 && !rules_.loses_ends) send(at, Event::Kind::kEnd, end.connection);
+    end = {.process = end.process + 1, .failures = end.failures};
+    // All that was sent to the former process is lost, and all that a crashed host sent.
+    std::erase_if(events_, [&](const Event& event) { return event.to == at || rules_.loses_ends; });
+  }
+
+  void raise(int at, LinkEvent event) { execute(at, next(ends_[at].state, event), 0, 0); }
+  void execute(int at, const LinkStep& step, int requested, int process) {
+    End& end = ends_[at];
+    if ((step.actions & kLinkReject) != 0) send(at, Event::Kind::kReject, requested);
+    if ((step.actions & kLinkClose) != 0) {
+      send(at, Event::Kind::kEnd, end.connection);
+      end.connection = end.known = 0;
+    }
+    end.state = step.state;
+    if ((step.actions & kLinkConnect) != 0) send(at, Event::Kind::kRequest, end.connection = ++connections_);
+    if ((step.actions & kLinkAccept) != 0) {
+      end.connection = requested;
+      end.known = process;
+      send(at, Event::Kind::kAccept, requested);
+      if (rules_.opens_on_accept) raise(at, LinkEvent::kOpened);
+    }
+    if ((step.actions & kLinkFlush) != 0) end.waiting = false;
+    if ((step.actions & kLinkFail) != 0) {
+      end.failures += end.waiting;
+      end.waiting = false;
+    }
+    if ((step.actions & kLinkReconnect) != 0 && end.waiting) raise(at, LinkEvent::kOperation);
+  }
+
+  void deliver(std::size_t index) {
+    const Event event = events_[index];
+    events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(index));
+    End& end = ends_[event.to];
+    if (event.kind == Event::Kind::kRequest) {
+      const LinkRequest request{.from_greater = event.to == 0,
+                                .restarted = end.known != 0 && end.known != event.process};
+      return execute(event.to, next(end.state, LinkEvent::kRequest, request), event.connection, event.process);
+    }
+    if (end.connection != event.connection) return;
+    switch (event.kind) {
+      case Event::Kind::kAccept:
+        end.known = event.process;
+        if (!rules_.opens_on_accept) send(event.to, Event::Kind::kEstablished, event.connection);
+        return raise(event.to, LinkEvent::kOpened);
+      case Event::Kind::kEstablished:
+        return raise(event.to, LinkEvent::kOpened);
+      case Event::Kind::kReject:
+        return raise(event.to, LinkEvent::kRejected);
+      default:
+        return raise(event.to, LinkEvent::kEnded);
+    }
+  }
+
+  Rules rules_;
+  End ends_[2];
+  std::vector<Event> events_;
+  int operations_[2];
+  int restarts_;
+  int connections_ = 0;
+  int retries_ = 0;
+};
+
+// Returns how many worlds there are.
+std::size_t explore(const Rules& rules) {
+  std::set<std::string> seen;
+  std::vector<World> left{World(rules)};
+  while (!left.empty() && !testing::Test::HasFailure()) {
+    const World world = left.back();
+    left.pop_back();
+    if (!seen.insert(world.key()).second) continue;
+    world.check_invariants();
+    bool settled = true;
+    world.for_each_next([&](const World& following) {
+      settled = false;
+      left.push_back(following);
+    });
+    if (settled) world.check_settled();
+  }
+  return seen.size();
+}
+
+TEST(PeerLink, CrossedRequestsSettleOnOneConnectionInEveryOrder) {
+  for (const bool opens_on_accept : {false, true}) EXPECT_GT(explore({.opens_on_accept = opens_on_accept}), 100u);
+}
+
+TEST(PeerLink, RestartedEndsSettleInEveryOrder) {
+  for (const bool opens_on_accept : {false, true})
+    for (const bool loses_ends : {false, true})
+      EXPECT_GT(explore({.operations = 1, .restarts = 1, .loses_ends = loses_ends, .opens_on_accept = opens_on_accept}),
+                1000u);
+}
+
+}  // namespace
+}  // namespace weft::rdm
