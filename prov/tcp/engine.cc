@@ -72,7 +72,8 @@ void Engine::expect_sleepers() noexcept {
   begin_round();
   const bool woken = std::exchange(waiting_, false);
   run_ready();
-  if (!crowded_ && poll_hot()) return;
+  // Hot sockets that always have data must not starve the others.
+  if (!crowded_ && poll_hot() && round_ % kRoundsPerHarvest != 0) return;
   const std::int64_t tick = net::tick();
   const bool unread = hot_[0] == nullptr && (registered_ != 0 || sleepers_);
   if (woken || crowded_ || unread || round_ % kRoundsPerHarvest == 0 || tick != harvested_) {

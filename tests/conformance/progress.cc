@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// FI_PROGRESS_AUTO: operations complete without reading a queue; fi_domain(3).
+// FI_PROGRESS_AUTO: operations complete without reading a queue; fi_domain(3). With manual progress, every endpoint of
+// a domain advances when a queue is read.
 #include <rdma/fi_rma.h>
 
 #include <thread>
@@ -130,6 +131,26 @@ TEST_P(Progress, ManualIsGrantedOnRequest) {
   Fabric fabric(target(), manual);
   Pair pair(fabric);
   expect_exchange(pair);
+}
+
+// Each reading of a queue finds a message of the busy pair. An atomic operation that a process polls on itself looks
+// like that, and the message it waits for comes from another one.
+TEST_P(Progress, BusyEndpointsDoNotStarveOthers) {
+  Fabric fabric(target());
+  Pair quiet(fabric), busy(fabric);
+  expect_exchange(quiet);
+  Buffer in(fabric, 64), out(fabric, 64, 'x'), ball(fabric, 8);
+  Context received, sent, caught;
+  ASSERT_EQ(quiet.b().recv(in, 64, &received), 0);
+  const auto pass = [&](Node& from, Node& to) {
+    require_ok(static_cast<int>(to.recv(ball, 8, &caught)), "fi_recv");
+    ASSERT_EQ(retry([&] { return fi_inject(from.ep(), "12345678", 8, from.peer); }), 0);
+    for (Completion got = to.rx().read(); got.context() != &caught; got = to.rx().read()) ASSERT_EQ(got.rc, -FI_EAGAIN);
+  };
+  for (int i = 0; i < 100; ++i) pass(busy.node(i % 2), busy.node((i + 1) % 2));
+  ASSERT_EQ(fi_send(quiet.a().ep(), out.data(), 64, out.desc(), quiet.a().peer, &sent), 0);
+  for (int i = 0; i < 20'000 && peek(in.data() + 63) != 'x'; ++i) pass(busy.node(i % 2), busy.node((i + 1) % 2));
+  EXPECT_EQ(peek(in.data() + 63), 'x');
 }
 
 }  // namespace progress

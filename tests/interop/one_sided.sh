@@ -28,7 +28,7 @@ fi
 # Open MPI takes the first provider whose name begins as asked, and btl/ofi none of ofi_rxm: that one is left out.
 # run BTLS: leaves in the file "output" what it said.
 run() {
-  timeout 400 mpirun --allow-run-as-root $where -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER=^ofi_rxm \
+  timeout 100 mpirun --allow-run-as-root $where -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER=^ofi_rxm \
     --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp \
     --mca btl "$1" --mca btl_ofi_provider_include tcp --mca osc rdma --mca osc_rdma_btls ofi \
     --mca btl_base_verbose 10 "$scratch/program" >"$scratch/output" 2>&1
