@@ -142,11 +142,14 @@ struct World {
            fi_domain(fabric, info, &domain, nullptr) == 0 && sender.open(fabric, domain, info, av_flags) &&
            receiver.open(fabric, domain, info, av_flags);
   }
-  ~World() {
+  void close() {
     sender.close();
     receiver.close();
     close_one(domain, "domain");
     close_one(fabric, "fabric");
+  }
+  ~World() {
+    close();
     fi_freeinfo(info);
   }
 };

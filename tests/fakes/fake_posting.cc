@@ -2,6 +2,7 @@
 // ibv_post_send(3), ibv_post_recv(3), and shared receive queues: ibv_create_srq(3), ibv_post_srq_recv(3).
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "fake_queue_pair.h"
 
@@ -65,7 +66,7 @@ int post_one(Qp& qp, const ibv_send_wr& request) {
   slot.request.sg_list = qp.send_sges.data() + at * qp.init.cap.max_send_sge;
   std::copy_n(request.sg_list, request.num_sge, slot.request.sg_list);
   ++qp.posted;
-  if (qp.state == IBV_QPS_ERR) push_send_completion(qp, IBV_WC_WR_FLUSH_ERR, 0);
+  if (qp.state == IBV_QPS_ERR && !World::get().flush_late) push_send_completion(qp, IBV_WC_WR_FLUSH_ERR, 0);
   return 0;
 }
 
@@ -73,8 +74,9 @@ int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad) {
   Entry entry(Call::ibv_post_send);
   Qp& own = qp_of(qp, entry.name());
   int error = entry.error();
-  for (; requests && !error; requests = requests->next) {
-    error = post_one(own, *requests);
+  for (const ibv_send_wr* const first = requests; requests && !error; requests = requests->next) {
+    if (requests != first) error = std::exchange(entry.world.second_refusal, 0);
+    if (!error) error = post_one(own, *requests);
     if (error) break;
   }
   if (error) *bad = requests;
@@ -90,7 +92,7 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad) {
   for (; requests && !error; requests = requests->next) {
     error = own.receives.push(*requests);
     if (error) break;
-    if (own.state == IBV_QPS_ERR)
+    if (own.state == IBV_QPS_ERR && !entry.world.flush_late)
       push_receive_completion(own, own.receives.take(), failure(IBV_WC_WR_FLUSH_ERR), false);
   }
   if (error) *bad = requests;

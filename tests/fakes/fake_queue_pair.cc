@@ -90,7 +90,15 @@ void forget_work(Qp& qp) {
   if (qp.recv_cq != qp.send_cq) forget_completions_of(qp.recv_cq, &qp);
 }
 
+// One by one: first the sends, then the receives.
+void flush(Qp& qp) {
+  while (qp.done < qp.posted) push_send_completion(qp, IBV_WC_WR_FLUSH_ERR, 0);
+  while (!qp.srq && !qp.receives.empty())
+    push_receive_completion(qp, qp.receives.take(), failure(IBV_WC_WR_FLUSH_ERR), false);
+}
+
 void return_to_reset(Qp& qp) {
+  if (qp.state == IBV_QPS_ERR) flush(qp);
   forget_work(qp);
   qp.posted = qp.done = qp.freed = 0;
   qp.receives.posted = qp.receives.taken = qp.receives.freed = 0;
@@ -113,14 +121,18 @@ int make_qp(ibv_pd* pd, ibv_qp_init_attr* attr, Qp** result, const char* call) {
   if (!take(device, Kind::kQp, device.config.max_qp)) return ENOMEM;
   auto* qp = new Qp{};
   register_object(qp->tag, Kind::kQp);
-  static uint32_t next_number = 16;  // guarded by the world's mutex, like everything here
+  constexpr uint32_t kFirstNumber = 16;
+  static uint32_t next_number = kFirstNumber;  // guarded by the world's mutex, like everything here
+  uint32_t number = world.reuse_numbers ? kFirstNumber : next_number;
+  while (world.queue_pairs.count(number) != 0) ++number;
+  next_number = std::max(next_number, number + 1);
   qp->context = pd->context;
   qp->qp_context = attr->qp_context;
   qp->pd = pd;
   qp->send_cq = attr->send_cq;
   qp->recv_cq = attr->recv_cq;
   qp->srq = attr->srq;
-  qp->handle = qp->qp_num = next_number++;
+  qp->handle = qp->qp_num = number;
   qp->state = IBV_QPS_RESET;
   qp->qp_type = attr->qp_type;
   pthread_mutex_init(&qp->mutex, nullptr);
@@ -198,17 +210,14 @@ int apply(Qp& qp, const ibv_qp_attr& attr, int mask) {
   return 0;
 }
 
-// Flushes one by one: first the sends, then the receives. With a shared receive queue the receives stay there, and an
-// event reports that this queue pair takes no more of them.
+// With a shared receive queue the receives stay there, and an event reports that this queue pair takes no more of them.
 void enter_error(Qp& qp) {
   if (qp.state == IBV_QPS_ERR) return;
   const bool used = qp.state != IBV_QPS_RESET;
   qp.state = IBV_QPS_ERR;
   qp.wait = Qp::Wait::kNo;
   qp.doomed = false;
-  while (qp.done < qp.posted) push_send_completion(qp, IBV_WC_WR_FLUSH_ERR, 0);
-  while (!qp.srq && !qp.receives.empty())
-    push_receive_completion(qp, qp.receives.take(), failure(IBV_WC_WR_FLUSH_ERR), false);
+  if (!World::get().flush_late) flush(qp);
   if (qp.srq && used) {
     ibv_async_event event = {};
     event.element.qp = &qp;

@@ -137,5 +137,11 @@ std::vector<ibv_qp*> queue_pairs();                                // live ones,
 
 // Whether completions of a destroyed queue pair stay in the completion queue (rxe) or vanish (mlx5, the default here).
 void keep_completions_of_destroyed(bool keep);
+// The work requests of a broken queue pair stay outstanding until it is reset or destroyed.
+void flush_late(bool late);
+// The next work request that is not the first of its call of ibv_post_send is refused.
+void refuse_second_request(int error);
+// New queue pairs get the numbers of destroyed ones.
+void reuse_numbers(bool reuse);
 
 }  // namespace fake

@@ -141,6 +141,8 @@ void World::forget_scripts() {
   lost_messages.clear();
   lost_acknowledgements.clear();
   keep_completions = false;
+  flush_late = reuse_numbers = false;
+  second_refusal = 0;
 }
 
 std::map<std::string, int> live_objects() {
@@ -252,6 +254,24 @@ void keep_completions_of_destroyed(bool keep) {
   World& world = World::get();
   std::lock_guard<std::mutex> guard(world.mutex);
   world.keep_completions = keep;
+}
+
+void flush_late(bool late) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  world.flush_late = late;
+}
+
+void refuse_second_request(int error) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  world.second_refusal = error;
+}
+
+void reuse_numbers(bool reuse) {
+  World& world = World::get();
+  std::lock_guard<std::mutex> guard(world.mutex);
+  world.reuse_numbers = reuse;
 }
 
 }  // namespace fake

@@ -89,6 +89,9 @@ class World {
   std::map<int, int> lost;  // by Message
   bool data_held = false;
   bool keep_completions = false;
+  bool flush_late = false;
+  bool reuse_numbers = false;
+  int second_refusal = 0;
 
   // Scripts for the next send request of a queue; 0 is any queue. `scripted` saves the look-up on the data path.
   bool scripted = false;

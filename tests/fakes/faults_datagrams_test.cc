@@ -320,4 +320,33 @@ TEST_F(FaultsDatagrams, ThreadsSendWhileOthersJoinAndLeave) {
   listener.join();
 }
 
+// Mainly for ASan and TSan: the reader of a queue posts the chains (FI_MORE) of all endpoints that are bound to it.
+TEST_F(FaultsDatagrams, EndpointsCloseWhileAnotherThreadPostsTheirChains) {
+  constexpr int kRounds = 200;
+  World world;
+  ASSERT_TRUE(world.open());
+  Member& sender = world.sender;
+  fi_addr_t peer = FI_ADDR_NOTAVAIL;
+  ASSERT_EQ(fi_av_insert(sender.av, &world.receiver.name, 1, &peer, 0, nullptr), 1);
+  const iovec iov{sender.out, sizeof "hello"};
+  const fi_msg message{&iov, nullptr, 1, peer, nullptr, 0};
+  std::atomic<bool> over{false};
+  std::thread reader([&] {
+    while (!over) sender.drain();
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    fid_ep* ep = nullptr;
+    EXPECT_EQ(fi_endpoint(world.domain, world.info, &ep, nullptr), 0);
+    EXPECT_EQ(fi_ep_bind(ep, &sender.eq->fid, 0) + fi_ep_bind(ep, &sender.cq->fid, FI_TRANSMIT | FI_RECV) +
+                  fi_ep_bind(ep, &sender.av->fid, 0) + fi_enable(ep),
+              0);
+    EXPECT_EQ(fi_sendmsg(ep, &message, FI_MORE | FI_INJECT), 0);
+    for (std::atomic<int> pause{i % 40 * 50}; pause > 0; --pause) {
+    }
+    EXPECT_EQ(fi_close(&ep->fid), 0);
+  }
+  over = true;
+  reader.join();
+}
+
 }  // namespace faults_datagrams_test

@@ -244,6 +244,7 @@ void DatagramEndpoint::find_own_gids() {
 // reset and used again.
 void DatagramEndpoint::restart_queue_pair() noexcept {
   LightGuard guard(sends_.lock());
+  receives_.detach();
   ibv_qp* const qp = qp_handle_.get();
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
@@ -256,9 +257,13 @@ void DatagramEndpoint::restart_queue_pair() noexcept {
   while (!all_flushed() && Clock::now() < limit) std::this_thread::sleep_for(kFlushPoll);
   attr.qp_state = IBV_QPS_RESET;
   Status status = modify_queue_pair(qp, attr, IBV_QP_STATE);
-  sends_.cancel_left();
-  if (status.ok()) status = ready_queue_pair();
-  if (status.ok()) status = receives_.post();
+  if (status.ok()) {
+    // Some devices keep the work completions of a queue pair that is reset: all must be polled before their records go.
+    routes_.poll_all();
+    sends_.cancel_left();
+    status = ready_queue_pair();
+  }
+  if (status.ok()) status = receives_.restart(*qp);
   if (status.ok()) return;
   FI_WARN(&provider(), FI_LOG_EP_CTRL, "a datagram queue pair of %s broke and cannot be restarted: %s\n",
           domain_.device().name(), fi_strerror(status.error()));

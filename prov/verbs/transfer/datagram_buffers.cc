@@ -91,6 +91,15 @@ Status DatagramBuffers::post(ibv_qp* qp) noexcept {
   return {};
 }
 
+void DatagramBuffers::reclaim() noexcept {
+  for (std::uint32_t i = 0; i < count_; ++i) slots_[i].busy = true;
+  for (std::uint32_t i = 0; i < free_count_; ++i) slots_[free_[i]].busy = false;
+  for (std::uint32_t i = 0; i < kept_count_; ++i) slots_[kept_[(first_kept_ + i) % count_].slot].busy = false;
+  for (std::uint32_t i = 0; i < count_; ++i)
+    if (slots_[i].busy) free_[free_count_++] = i;
+  with_device_ = 0;
+}
+
 RouteHeader RouteHeader::read(const std::byte* header) noexcept {
   RouteHeader route{};
   const std::byte* const v4 = header + 20;

@@ -45,6 +45,8 @@ class DatagramBuffers {
 
   // Posts all free slots to the queue pair; errno if it refuses them.
   Status post(ibv_qp* qp) noexcept;
+  // The queue pair was reset: frees the slots that the device did not return.
+  void reclaim() noexcept;
   // The device returned the slot, with a message or without.
   std::uint32_t take(const Posted& slot) noexcept {
     --with_device_;

@@ -37,8 +37,10 @@ Status DatagramReceives::use(ibv_qp& qp, const PeerTable* sources) noexcept {
   return buffers_.post(qp_);
 }
 
-Status DatagramReceives::post() noexcept {
+Status DatagramReceives::restart(ibv_qp& qp) noexcept {
   LightGuard guard(lock_);
+  buffers_.reclaim();
+  qp_ = &qp;
   return buffers_.post(qp_);
 }
 

@@ -39,12 +39,12 @@ class DatagramReceives {
   Status open(ibv_pd* pd, std::size_t longest) noexcept;
   // `sources`: names the sources of messages, null: no one wants to know (FI_SOURCE).
   Status use(ibv_qp& qp, const PeerTable* sources) noexcept;
-  // Posts the free buffers.
-  Status post() noexcept;
+  // The queue pair was reset, after detach(), and its work completions were polled: posts all buffers that are free.
+  Status restart(ibv_qp& qp) noexcept;
   void set_own_gids(std::vector<ibv_gid> gids) noexcept;
   // All buffers have come back from the device.
   bool flushed() noexcept;
-  // The queue pair is about to be destroyed.
+  // The queue pair is about to be destroyed or reset.
   void detach() noexcept;
   // No more work completions can arrive: cancels the receives, gives the entries back.
   void end() noexcept;

@@ -105,8 +105,12 @@ bool SendQueue::drained() noexcept {
   return marker_posted_ ? marker_seen_.load(std::memory_order_acquire) : ring_.outstanding() == 0;
 }
 
-// Silent transmissions may have succeeded, and are not reported.
+// Silent transmissions may have succeeded, and are not reported. Those of a chain were never posted.
 void SendQueue::cancel_left() noexcept {
+  if (chain_ != nullptr && !chain_->empty()) {
+    routes_.transmit_channel->unstage(*this);
+    chain_->clear();
+  }
   if (marker_seen_.load(std::memory_order_acquire)) ring_.complete_all();
   while (Posted* slot = ring_.take_oldest()) {
     if ((slot->flags & Posted::kFirstHalf) != 0 || (slot->flags & (Posted::kCount | Posted::kReport)) == 0) continue;
@@ -244,9 +248,10 @@ void SendQueue::flush_chain() noexcept {
 }
 
 void SendQueue::flush_staged() noexcept {
-  if (chain_ == nullptr || chain_->empty()) return;
+  if (chain_ == nullptr) return;
+  // An empty one, too: the thread that has posted it may still have to unlink it.
   routes_.transmit_channel->unstage(*this);
-  flush_chain();
+  if (!chain_->empty()) flush_chain();
 }
 
 bool SendQueue::try_flush() noexcept {
