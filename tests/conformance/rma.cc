@@ -274,6 +274,29 @@ TEST_P(Rma, DeliveryCompleteWriteIsVisibleAtTheTarget) {
   }
 }
 
+// The region grants FI_REMOTE_WRITE only. The lengths reach every protocol of a layered provider.
+TEST_P(Rma, DeliveryCompleteWriteNeedsNoRightToRead) {
+  NEEDS(kRma, "FI_RMA");
+  Fabric fabric(target(), kRma);
+  Pair pair(fabric);
+  constexpr size_t kLong = 300'000;
+  Buffer local(fabric, kLong, 0, FI_WRITE), remote(fabric, kLong, 0, FI_REMOTE_WRITE);
+  Context context;
+  for (const size_t length : {size_t{1}, size_t{64}, size_t{300}, size_t{20'000}, kLong}) {
+    const auto seed = static_cast<unsigned>(length);
+    local.fill_pattern(seed);
+    const iovec iov{local.data(), length};
+    void* desc = local.desc();
+    const fi_rma_iov range{remote.remote_address(kLong - length), length, remote.key()};
+    const fi_msg_rma message{&iov, &desc, 1, pair.a().peer, &range, 1, &context, 0};
+    ASSERT_EQ(retry([&] { return fi_writemsg(pair.a().ep(), &message, FI_DELIVERY_COMPLETE); }), 0);
+    const Completion completion = pair.a().tx().wait();
+    ASSERT_TRUE(completion.ok()) << length << ": " << completion;
+    EXPECT_EQ(std::memcmp(remote.data() + kLong - length, local.data(), length), 0) << length;
+  }
+  expect_exchange(pair);
+}
+
 TEST_P(Rma, ZeroLengthOperationsComplete) {
   RMA_SCENE();
   ASSERT_EQ(scene.write(0, 0, scene.remote.key()), 0);

@@ -121,6 +121,20 @@ TEST_F(FaultsTransfer, FullQueuesAnswerTryAgain) {
   });
 }
 
+// FI_DELIVERY_COMPLETE: the device takes the write and refuses the read behind it.
+TEST_F(FaultsTransfer, DeliveredWriteWithoutItsReadFailsOnce) {
+  with_connection("half", {}, [&](ends::TwoEnds& both) {
+    uint64_t flags = FI_TRANSMIT | FI_DELIVERY_COMPLETE;
+    ASSERT_EQ(fi_control(&both.client.ep->fid, FI_SETOPSFLAG, &flags), 0);
+    fake::refuse_second_request(ENOMEM);
+    ASSERT_TRUE(both.client.post_rma(both.server, false)) << "the device has the write, so it is not to be repeated";
+    ASSERT_TRUE(both.wait([&] { return both.client.failed == 1; }));
+    EXPECT_TRUE(both.client.established());
+    ASSERT_TRUE(both.client.post_rma(both.server, false));
+    EXPECT_TRUE(both.wait([&] { return both.client.completed == 1; }));
+  });
+}
+
 TEST_F(FaultsTransfer, CompletionQueuesGrowWithTheFirstOperation) {
   with_connection("growing", {.queue_entries = 8}, [&](ends::TwoEnds& both) {
     const auto resizes = [] { return fake::calls()["ibv_resize_cq"]; };

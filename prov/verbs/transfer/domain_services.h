@@ -43,7 +43,7 @@ class DomainServices : public RefCounted {
   bool progresses_by_itself() const noexcept { return progresses_by_itself_; }
   // Memory for the part of a message that exceeds its receive buffer; length 0: none.
   const ibv_sge& spill() const noexcept { return spill_; }
-  // Memory for unneeded results of atomics and for the reads of delivery checks; length 0: none.
+  // Memory for unneeded results of atomics; length 0: none.
   const ibv_sge& discard() const noexcept { return discard_; }
 
   // The channel of endpoints without a completion queue; CompletionChannel::without_queue() opens it.

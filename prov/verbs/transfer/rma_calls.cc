@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Remote memory access: the calls of fi_rma(3). One remote range per operation; reads and writes are those of the
 // device.
-#include "verbs/transfer/domain_services.h"
 #include "verbs/transfer/send_path.h"
 #include "verbs/transfer/send_work.h"
 #include "verbs/transfer/transfer_endpoint.h"
@@ -34,17 +33,15 @@ ssize_t TransferEndpoint::post_access(SendWork& work) noexcept {
 
 // Immediate data with a write uses up a receive of the peer, which expects that only if it agreed to FI_RX_CQ_DATA.
 //
-// A write is acknowledged when the peer's device has it, not when memory has it; FI_DELIVERY_COMPLETE also reads a byte
-// back. A write with immediate data ends in a completion at the peer, which follows the data.
+// A write is acknowledged when the peer's device has it, not when memory has it; with FI_DELIVERY_COMPLETE a read
+// follows. A write with immediate data ends in a completion at the peer, which follows the data.
 ssize_t TransferEndpoint::post_special_write(SendWork& work) noexcept {
   if ((work.flags & FI_REMOTE_CQ_DATA) != 0) {
     if (!takes_cq_data_) return -FI_EOPNOTSUPP;
     work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     return sends_.post(work);
   }
-  if (work.len == 0) return sends_.post(work);
-  if (domain_.discard().length == 0) return -FI_EOPNOTSUPP;
-  return sends_.post_delivered_write(work, domain_.discard());
+  return work.len == 0 ? sends_.post(work) : sends_.post_delivered_write(work);
 }
 
 ssize_t TransferEndpoint::rma_message(ibv_wr_opcode opcode, const fi_msg_rma* msg, uint64_t flags) noexcept {

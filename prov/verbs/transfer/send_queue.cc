@@ -167,10 +167,11 @@ ssize_t SendQueue::on_no_room() noexcept {
   return -FI_EAGAIN;
 }
 
-// Two work requests with two records. The first is silent, and passes its failure to the second.
-ssize_t SendQueue::post_delivered_write(const SendWork& work, ibv_sge sink) noexcept {
+// Two work requests with two records. The first is silent, and passes its failure to the second. A read of no bytes
+// needs no right of the region: the peer's device does not check its key (IBA C9-88). The write's key goes along for
+// devices that look for the region when they repeat an answer.
+ssize_t SendQueue::post_delivered_write(const SendWork& work) noexcept {
   if (const ssize_t refusal = check(work); refusal != 0) return refusal;
-  sink.length = 1;
   LightGuard guard(lock_);
   flush_staged();
   Posted* const first = next_record();
@@ -182,24 +183,23 @@ ssize_t SendQueue::post_delivered_write(const SendWork& work, ibv_sge sink) noex
   wr[0].next = &wr[1];
   wr[0].send_flags = fill(*first, work) & ~unsigned{IBV_SEND_SIGNALED};
   first->flags = work.kind | Posted::kFirstHalf;
-  SendWork read_back = work;
-  read_back.opcode = IBV_WR_RDMA_READ;
-  read_back.address = work.address + work.len - 1;
-  read_back.sges = &sink;
-  read_back.count = 1;
-  read_back.len = 1;
-  build(wr[1], read_back);
+  SendWork read = work;
+  read.opcode = IBV_WR_RDMA_READ;
+  read.count = 0;
+  read.len = 0;
+  build(wr[1], read);
   wr[1].wr_id = reinterpret_cast<uintptr_t>(second);
   wr[1].next = nullptr;
-  wr[1].send_flags = fill(*second, read_back) | IBV_SEND_SIGNALED;
+  wr[1].send_flags = fill(*second, read) | IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  if (const int error = ibv_post_send(qp_, wr, &bad); error != 0) {
-    // If the first was posted, its record waits for a work completion; the operation itself has failed.
-    if (bad == &wr[1]) ring_.push(false);
-    return refused(error);
-  }
+  const int error = ibv_post_send(qp_, wr, &bad);
+  if (error != 0 && bad != &wr[1]) return refused(error);
   ring_.push(false);
-  ring_.push(true);
+  // Without the read the write is under way and nothing proves it: it was accepted, and fails.
+  if (error != 0)
+    routes_.transmit_failed(work.kind, work.context, error, IBV_WC_GENERAL_ERR);
+  else
+    ring_.push(true);
   return 0;
 }
 

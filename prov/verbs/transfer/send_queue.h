@@ -70,8 +70,8 @@ class SendQueue final : public StagedRequests {
   ssize_t post_locked(const SendWork& work) noexcept;
   // check() and post_locked().
   ssize_t post(const SendWork& work) noexcept;
-  // A write of at least a byte, and a read of its last one into `sink`: completes when the peer's memory has the data.
-  ssize_t post_delivered_write(const SendWork& work, ibv_sge sink) noexcept;
+  // A write, and a read of no bytes behind it: completes when the peer's device has executed the write.
+  ssize_t post_delivered_write(const SendWork& work) noexcept;
 
   // Calls without flags for one buffer go straight to the device if may_go(), if the lock is free and while is_clear().
   // may_go() is the short form of check(), for data that travels inside the work request or has a descriptor.
