@@ -68,21 +68,26 @@ void* End::take_context() {
   return open_[at] ? nullptr : &contexts_[at];
 }
 
-void End::post_receive() {
+void End::post_receive(uint64_t flags, bool without_buffer) {
   void* context = take_context();
   if (!ep || !context) return;
   fid_ep* where = srx ? srx : ep;
-  if (fi_recv(where, memory_.data() + 4096, 256, description(*this), FI_ADDR_UNSPEC, context)) return;
+  const iovec buffer{without_buffer ? nullptr : memory_.data() + 4096, 256};
+  void* desc = without_buffer ? nullptr : description(*this);
+  const fi_msg message{&buffer, &desc, 1, FI_ADDR_UNSPEC, context, 0};
+  if (flags ? fi_recvmsg(where, &message, flags)
+            : fi_recv(where, buffer.iov_base, buffer.iov_len, desc, FI_ADDR_UNSPEC, context))
+    return;
   open_[next_context_++ % open_.size()] = 1;
   ++posted;
   if (srx) ++shared;
 }
 
-bool End::post_send(bool inject) {
+bool End::post_send(bool inject, size_t length) {
   void* context = take_context();
   if (!ep || !context) return false;
   if (inject) return injected = !fi_inject(ep, memory_.data(), 8, FI_ADDR_UNSPEC);
-  if (fi_send(ep, memory_.data(), 64, description(*this), FI_ADDR_UNSPEC, context)) return false;
+  if (fi_send(ep, memory_.data(), length, description(*this), FI_ADDR_UNSPEC, context)) return false;
   open_[next_context_++ % open_.size()] = 1;
   ++posted;
   return true;
@@ -121,7 +126,9 @@ void End::read_completions(TwoEnds& all) {
       settle(all, entry.op_context, true);
     } else if (rc == -FI_EAVAIL) {
       fi_cq_err_entry failure{};
-      if (fi_cq_readerr(cq, &failure, 0) == 1) settle(all, failure.op_context, false);
+      if (fi_cq_readerr(cq, &failure, 0) != 1) continue;
+      failed_flags = failure.flags;
+      settle(all, failure.op_context, false);
     } else {
       return;
     }
@@ -179,7 +186,7 @@ bool TwoEnds::connect() {
   fi_freeinfo(wanted);
   if (!opened) return false;
   fi_setopt(&client.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &options_.connect_timeout_ms, sizeof(int));
-  for (int i = 0; i < options_.receives; ++i) client.post_receive();
+  for (int i = 0; i < options_.receives; ++i) client.post_receive(options_.receive_flags);
   client.started = !fi_connect(client.ep, address.data(), "hello", 5);
   return client.started;
 }
@@ -191,7 +198,7 @@ void TwoEnds::answer(fi_info* request) {
     if (listener) fi_reject(listener, handle, "no", 2);  // fails if an endpoint has taken it over
   } else {
     fi_setopt(&server.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &options_.connect_timeout_ms, sizeof(int));
-    for (int i = 0; i < options_.receives; ++i) server.post_receive();
+    for (int i = 0; i < options_.receives; ++i) server.post_receive(options_.receive_flags);
     server.started = !fi_accept(server.ep, "welcome", 7);
     if (!server.started) server.close_endpoint(*this);
   }

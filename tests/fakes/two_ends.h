@@ -28,6 +28,7 @@ struct Options {
   bool native = false;         // InfiniBand addresses: FI_SOCKADDR_IB
   size_t queue_entries = 256;  // of each completion queue
   int receives = 4;            // posted at each end before it connects
+  uint64_t receive_flags = 0;  // of those
 };
 
 class TwoEnds;
@@ -48,6 +49,7 @@ class End {
   int connected = 0, terminals = 0;
   int error = 0;  // of an error event
   size_t posted = 0, completed = 0, failed = 0;
+  uint64_t failed_flags = 0;         // of the last completion with an error
   size_t shared = 0;                 // receives of the shared context; unused ones are reported in no queue
   std::string data;                  // the peer's, with FI_CONNECTED or its rejection
   std::string sentence;              // of an error event
@@ -59,8 +61,8 @@ class End {
   size_t outstanding() const { return posted - completed - failed; }
 
   bool open_endpoint(TwoEnds& all, fi_info* info);
-  void post_receive();
-  bool post_send(bool inject = false);
+  void post_receive(uint64_t flags = 0, bool without_buffer = false);
+  bool post_send(bool inject = false, size_t length = 64);
   bool post_rma(End& target, bool read);
   void read_completions(TwoEnds& all);
   void close_endpoint(TwoEnds& all);

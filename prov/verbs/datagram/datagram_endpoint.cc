@@ -81,6 +81,8 @@ DatagramEndpoint::DatagramEndpoint(DomainServices& domain, const fi_info& info, 
   abi.ops = slots(kEpOps);
   abi.cm = slots(kCmOps);
   install(abi, kClosed);
+  size_t& minimum = receives_.posted().min_multi_receive;
+  minimum = std::min<size_t>(minimum, sizes_.longest_message);
 }
 
 const fi_ops* DatagramEndpoint::fid_ops() noexcept {

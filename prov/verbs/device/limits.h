@@ -18,7 +18,6 @@ inline constexpr std::size_t kMaxInjectSize = 1024;
 // Datagram endpoints are few and a message may arrive at any time, so each has more inline bytes and receives.
 inline constexpr std::size_t kDatagramInjectSize = 256;
 inline constexpr std::size_t kDatagramReceives = 512;
-inline constexpr std::size_t kDefaultMinMultiReceive = 64;
 inline constexpr std::size_t kCqDataSize = 4;  // bytes of immediate data
 
 // The part of a message that exceeds its receive buffer is written to spill memory shared by the domain's endpoints, so

@@ -146,14 +146,17 @@ void CompletionChannel::give_back(const SharedReceive& shared) noexcept {
 Status CompletionChannel::add_receiver(std::uint32_t qp_number, ReceiveQueue& receiver) noexcept try {
   LightGuard guard(lock_);
   receivers_[qp_number] = &receiver;
+  last_receiver_ = nullptr;
   return {};
 } catch (const std::bad_alloc&) {
   return Status(-FI_ENOMEM);
 }
 
-void CompletionChannel::remove_receiver(std::uint32_t qp_number) noexcept {
+void CompletionChannel::remove_receiver(std::uint32_t qp_number, const ReceiveQueue& receiver) noexcept {
   LightGuard guard(lock_);
-  receivers_.erase(qp_number);
+  const auto found = receivers_.find(qp_number);
+  if (found == receivers_.end() || found->second != &receiver) return;
+  receivers_.erase(found);
   last_receiver_ = nullptr;
 }
 

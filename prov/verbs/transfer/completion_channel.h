@@ -79,7 +79,8 @@ class CompletionChannel final : public DrivenChannel, public OverrunHandler {
 
   // Registers the endpoint of a queue pair, to which its completions of shared receives belong.
   Status add_receiver(std::uint32_t qp_number, ReceiveQueue& receiver) noexcept;
-  void remove_receiver(std::uint32_t qp_number) noexcept;
+  // Unless another endpoint has the number by now.
+  void remove_receiver(std::uint32_t qp_number, const ReceiveQueue& receiver) noexcept;
 
   // Meets ProgressEngine. drive() also drives connections, unless a thread does that.
   void drive() noexcept;

@@ -7,6 +7,7 @@
 
 #include "base/light_lock.h"
 #include "base/within.h"
+#include "messages/posted_receive.h"
 #include "verbs/transfer/receive_work.h"
 
 namespace weft::verbs {
@@ -42,8 +43,8 @@ class PostedReceives {
   ssize_t post_locked(const ReceiveWork& work) noexcept;
 
   // A receive of one buffer goes straight to the device if may_go(), if the lock is free, and if is_clear().
-  bool may_go(size_t len, const void* desc) const noexcept {
-    return lkey_of(desc) != 0 && within(len, limits_.longest_message);
+  bool may_go(const void* buf, size_t len, const void* desc) const noexcept {
+    return buf != nullptr && lkey_of(desc) != 0 && within(len, limits_.longest_message);
   }
   bool is_clear() const noexcept { return straight_.allowed && slots_.is_clear(); }
   // Returns an errno or 0 for end_straight(), which releases the lock. Callers reload() their object between the two.
@@ -63,7 +64,7 @@ class PostedReceives {
   Queue queue_;
   ReceiveSlots slots_;
   StraightReceive straight_;
-  std::atomic<size_t> min_multi_receive_{kDefaultMinMultiReceive};
+  std::atomic<size_t> min_multi_receive_{messages::kDefaultMinMultiReceive};
 
  private:
   ssize_t refuse_straight(int error) noexcept;
@@ -75,7 +76,7 @@ int PostedReceives<Queue>::describe(ReceiveList<kMaxIov>& list, ReceiveWork& wor
                                     size_t count, void* context, uint64_t flags) const noexcept {
   if (count > limits_.iov || (iov == nullptr && count != 0)) return -FI_EINVAL;
   const bool multi = (flags & FI_MULTI_RECV) != 0;
-  if (multi && (count != 1 || iov->iov_len == 0)) return -FI_EINVAL;
+  if (multi && (count != 1 || iov->iov_len == 0 || iov->iov_base == nullptr)) return -FI_EINVAL;
   for (size_t i = 0; i < count; ++i)
     if (list.add(iov[i].iov_base, iov[i].iov_len, lkey_of(desc != nullptr ? desc[i] : nullptr), limits_) != 0)
       return -FI_EINVAL;

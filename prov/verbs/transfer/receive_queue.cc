@@ -75,7 +75,7 @@ Status ReceiveQueue::use(ibv_qp& qp) noexcept {
 
 void ReceiveQueue::post_kept() noexcept {
   for (const KeptReceive& kept : std::exchange(kept_, {}))
-    if (post_locked(kept.work) != 0) report_cancelled(kept.work.context, 0);
+    if (post_locked(kept.work) != 0) report_cancelled(kept.work.context, kept.work.flags);
 }
 
 void ReceiveQueue::stop() noexcept {
@@ -100,7 +100,7 @@ void ReceiveQueue::cancel_left() noexcept {
 }
 
 void ReceiveQueue::release() noexcept {
-  if (shared_ && qp_number_ != 0) routes_.receive_channel->remove_receiver(qp_number_);
+  if (shared_) routes_.receive_channel->remove_receiver(qp_number_, *this);
   if (std::exchange(reserved_, 0) == 0) return;
   if (shared_)
     routes_.receive_channel->give_back(*shared_);

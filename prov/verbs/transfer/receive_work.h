@@ -42,9 +42,9 @@ struct ReceiveList {
   int count = 0;
   std::uint64_t len = 0;
 
-  // -FI_EINVAL for a buffer without descriptor.
+  // -FI_EINVAL for a buffer without descriptor. NULL with a length has room for no byte.
   int add(void* buf, std::size_t size, std::uint32_t lkey, const ReceiveLimits& limits) noexcept {
-    if (size == 0) return 0;  // some devices take a length of 0 for 2 GiB
+    if (size == 0 || buf == nullptr) return 0;  // some devices take a length of 0 for 2 GiB
     if (lkey == 0) [[unlikely]]
       return -FI_EINVAL;
     const auto taken = static_cast<std::uint32_t>(std::min<std::uint64_t>(size, limits.longest_message));

@@ -12,13 +12,15 @@ namespace weft::verbs {
 inline constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
 
 [[gnu::always_inline]] inline ssize_t SendQueue::check(const SendWork& work) const noexcept {
+  if ((work.flags & kUnsupportedLevels) != 0) [[unlikely]]
+    return -FI_EBADFLAGS;
   if (work.len <= inline_bytes_ && carries_data(work.opcode)) [[likely]]
-    return (work.flags & kUnsupportedLevels) != 0 ? -FI_EBADFLAGS : 0;
+    return 0;
   if (work.len > longest_message_) return -FI_EMSGSIZE;
   if ((work.flags & FI_INJECT) != 0 && carries_data(work.opcode)) return -FI_EMSGSIZE;
   for (int i = 0; i < work.count; ++i)
     if (work.sges[i].lkey == 0) return -FI_EINVAL;  // FI_MR_LOCAL: the buffer needs a descriptor
-  return (work.flags & kUnsupportedLevels) != 0 ? -FI_EBADFLAGS : 0;
+  return 0;
 }
 
 [[gnu::always_inline]] inline unsigned SendQueue::fill(Posted& slot, const SendWork& work) const noexcept {

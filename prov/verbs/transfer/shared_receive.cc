@@ -119,7 +119,7 @@ ssize_t SharedReceive::post_list(const iovec* iov, void* const* desc, size_t cou
 }
 
 ssize_t SharedReceive::recv(void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
-  const bool locked = may_go(len, desc) && lock_.try_lock();
+  const bool locked = may_go(buf, len, desc) && lock_.try_lock();
   if (!locked || !is_clear()) [[unlikely]]
     return recv_slowly(buf, len, desc, context, locked);
   const int error = post_straight(buf, len, desc, context);

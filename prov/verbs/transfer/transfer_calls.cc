@@ -81,7 +81,7 @@ ssize_t TransferEndpoint::injectdata(const void* buf, size_t len, uint64_t data,
 // ---- Receiving ----
 
 ssize_t TransferEndpoint::recv(void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
-  const bool locked = receives_.may_go(len, desc) && receives_.lock().try_lock();
+  const bool locked = receives_.may_go(buf, len, desc) && receives_.lock().try_lock();
   if (!locked || !receives_.is_clear()) [[unlikely]]
     return receives_.recv_slowly(buf, len, desc, context, locked);
   const int error = receives_.post_straight(buf, len, desc, context);
