@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Datagram endpoints (FI_EP_DGRAM) on unreliable datagram queue pairs: bindings and options of fi_endpoint(3), names
-// and groups of fi_cm(3), messages of fi_msg(3) (datagram_calls.cc).
+// and groups of fi_cm(3), messages of fi_msg(3) (message_calls.h, datagram_groups.cc).
 //
 // Owner: its C handle; close returns -FI_EBUSY while the endpoint is a member of groups. The mutex of the fabric's
 // engine guards control; the queues have locks for the data path.
@@ -22,6 +22,7 @@
 #include "verbs/transfer/completion_routes.h"
 #include "verbs/transfer/datagram_receives.h"
 #include "verbs/transfer/domain_services.h"
+#include "verbs/transfer/message_calls.h"
 #include "verbs/transfer/queues.h"
 #include "verbs/transfer/send_queue.h"
 #include "verbs/transfer/transfer_sizes.h"
@@ -30,7 +31,10 @@ namespace weft::verbs {
 
 class MulticastGroup;
 
-class DatagramEndpoint final : public Object<fid_ep>, public RefCounted, private TransferOwner, private CmHandler {
+class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
+                               public RefCounted,
+                               private TransferOwner,
+                               private CmHandler {
  public:
   static int open(DomainServices& domain, const fi_info* info, fid_ep** ep, void* context);
   static const fi_ops* fid_ops() noexcept;
@@ -52,16 +56,11 @@ class DatagramEndpoint final : public Object<fid_ep>, public RefCounted, private
   int getname(void* name, size_t* len);
   int join(const void* addr, uint64_t flags, fid_mc** mc, void* context);
 
-  // Slots of fi_ops_msg.
-  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
-  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
-  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
-  ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept;
-  ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept;
-  ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept;
-  ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept;
-  ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept;
-  ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
+  // Slot of fi_ops_msg, beside those of SendCalls and ReceiveCalls: receives are matched here, and need no descriptor.
+  ssize_t recv(void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {
+    const iovec one{buf, len};
+    return receives_.post_list(&one, nullptr, 1, context, receives_.flags());
+  }
 
   // For groups, with the engine's mutex held.
   CmEngine& engine() const noexcept { return domain_.engine(); }
@@ -120,11 +119,17 @@ class DatagramEndpoint final : public Object<fid_ep>, public RefCounted, private
   void on_qp_event(ibv_event_type type) noexcept override;
   void on_transfer_failed(int wc_status) noexcept override;
 
-  // datagram_calls.cc
-  ssize_t transmit(const SendWork& work, fi_addr_t destination) noexcept;
-  // The calls that may not go straight; `locked`: the caller holds the lock.
-  ssize_t send_slowly(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context, bool locked) noexcept;
-  ssize_t inject_slowly(const void* buf, size_t len, fi_addr_t dest, bool locked) noexcept;
+  // Messages. `aim` and `destination_of`: with the send queue's lock held.
+  friend SendCalls;
+  friend ReceiveCalls;
+  SendQueue& sends() noexcept { return sends_; }
+  DatagramReceives& receives() noexcept { return receives_; }
+  bool aim(fi_addr_t dest) noexcept {
+    const Destination* const to = sends_.is_clear() && vector_ ? vector_->find(dest) : nullptr;
+    if (to != nullptr) sends_.set_destination(*to);
+    return to != nullptr;
+  }
+  ssize_t transmit(const SendWork& work, fi_addr_t dest) noexcept;
   const Destination* destination_of(fi_addr_t name, uint64_t flags) const noexcept;
 
   DomainServices& domain_;

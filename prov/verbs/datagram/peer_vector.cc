@@ -27,16 +27,6 @@ Status check_attr(const fi_av_attr* attr) noexcept {
   return {};
 }
 
-// Runs in a background thread, which no exception may leave.
-void finish_asynchronously(InsertionReport& report, const std::function<void()>& work) noexcept {
-  try {
-    work();
-  } catch (const std::bad_alloc&) {
-    while (!report.done()) report.failed(Status(-FI_ENOMEM));
-  }
-  report.finish();
-}
-
 }  // namespace
 
 int PeerVector::open(DomainServices& domain, uint32_t addr_format, fi_av_attr* attr, fid_av** av, void* context) {
@@ -157,6 +147,25 @@ void PeerVector::look_up(InsertionReport& report, const Addresses& addresses) {
   }
 }
 
+// `work` reports each insertion; with FI_EVENT in a background thread, which no exception may leave.
+template <class Work>
+int PeerVector::run(InsertionReport&& report, Work work) {
+  if (!asynchronous_) {
+    work(report);
+    return report.finish();
+  }
+  return lookups_
+      .add([report = std::move(report), work = std::move(work)]() mutable {
+        try {
+          work(report);
+        } catch (const std::bad_alloc&) {
+          while (!report.done()) report.failed(Status(-FI_ENOMEM));
+        }
+        report.finish();
+      })
+      .code();
+}
+
 int PeerVector::insert(const void* addr, size_t count, fi_addr_t* handles, uint64_t flags, void* context) {
   const Insertion call{&abi.fid, handles, flags, context};
   if (Status status = InsertionReport::check(call, asynchronous_, static_cast<bool>(events_)); !status.ok())
@@ -167,15 +176,8 @@ int PeerVector::insert(const void* addr, size_t count, fi_addr_t* handles, uint6
   Addresses addresses;
   const auto* next = static_cast<const std::byte*>(addr);
   for (size_t i = 0; i < count; ++i) addresses.push_back(read_address(addr_format_, next));
-  if (!asynchronous_) {
-    look_up(report, addresses);
-    return report.finish();
-  }
-  return lookups_
-      .add([this, report = std::move(report), addresses = std::move(addresses)]() mutable {
-        finish_asynchronously(report, [&] { look_up(report, addresses); });
-      })
-      .code();
+  return run(std::move(report),
+             [this, addresses = std::move(addresses)](InsertionReport& to) { look_up(to, addresses); });
 }
 
 int PeerVector::insertsvc(const char* node, const char* service, fi_addr_t* handles, uint64_t flags, void* context) {
@@ -191,20 +193,11 @@ int PeerVector::insertsym(const char* node, size_t nodes, const char* service, s
     return status.code();
   if (names.empty()) return -FI_EINVAL;
   InsertionReport report(call, asynchronous_ ? events_.get() : nullptr, table_.reserve(names.count()));
-  const auto resolve_and_look_up = [this, names](InsertionReport& to) {
+  return run(std::move(report), [this, names](InsertionReport& to) {
     Addresses addresses;
     resolve_names(names, addr_format_, [&](const Result<Address>& a) { addresses.push_back(a); });
     look_up(to, addresses);
-  };
-  if (!asynchronous_) {
-    resolve_and_look_up(report);
-    return report.finish();
-  }
-  return lookups_
-      .add([resolve_and_look_up, report = std::move(report)]() mutable {
-        finish_asynchronously(report, [&] { resolve_and_look_up(report); });
-      })
-      .code();
+  });
 }
 
 // ---- The rest ----

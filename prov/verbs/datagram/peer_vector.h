@@ -67,6 +67,8 @@ class PeerVector final : public Object<fid_av>, public RefCounted {
   void insert_one(InsertionReport& report, Peer& peer, ibv_ah_attr& path, const Status& found,
                   const std::string& sentence);
   void look_up(InsertionReport& report, const Addresses& addresses);
+  template <class Work>
+  int run(InsertionReport&& report, Work work);
 
   DomainServices& domain_;
   const Ref<DomainServices> domain_ref_;

@@ -4,8 +4,6 @@
 // of 40 bytes (ibv_grh) in front of the message. ibv_post_recv(3).
 //
 // Owner: a datagram endpoint; its lock for receives guards everything.
-//
-// Owner: a datagram endpoint; its lock for receives guards everything.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -56,7 +56,7 @@ class DatagramReceives {
   messages::DatagramQueue& posted() noexcept { return receives_; }  // with the lock held
   std::atomic<bool>& loopback() noexcept { return loopback_; }  // whether messages return that we send to our groups
 
-  ssize_t post_receive(const iovec* iov, size_t count, void* context, uint64_t flags) noexcept;
+  ssize_t post_list(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
   ssize_t cancel(void* context) noexcept;
   ssize_t rx_size_left() noexcept;
 
@@ -95,8 +95,8 @@ class DatagramReceives {
   DatagramBuffers buffers_;
 };
 
-[[gnu::always_inline]] inline ssize_t DatagramReceives::post_receive(const iovec* iov, size_t count, void* context,
-                                                                     uint64_t flags) noexcept {
+[[gnu::always_inline]] inline ssize_t DatagramReceives::post_list(const iovec* iov, void* const*, size_t count,
+                                                                  void* context, uint64_t flags) noexcept {
   const std::span<const iovec> pieces{iov, count};
   if (!valid_buffers(pieces, messages::kIovLimit)) [[unlikely]]
     return -FI_EINVAL;

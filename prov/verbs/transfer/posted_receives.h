@@ -8,6 +8,7 @@
 #include "base/light_lock.h"
 #include "base/within.h"
 #include "messages/posted_receive.h"
+#include "objects/endpoint_options.h"
 #include "verbs/transfer/receive_work.h"
 
 namespace weft::verbs {
@@ -17,30 +18,20 @@ namespace weft::verbs {
 template <class Queue>
 class PostedReceives {
  public:
-  // ---- Completions, with the channel's lock held ----
+  // ---- Posting ----
 
-  void give_back(Posted& slot) noexcept {
-    if constexpr (Queue::kManyCompleters) {
-      LightGuard guard(lock_);
-      slots_.give_back(slot);
-    } else {
-      slots_.give_back(slot);
-    }
+  LightLock& lock() noexcept { return lock_; }
+  uint64_t& flags() noexcept { return flags_; }  // of calls without flags; with the lock held
+  // FI_OPT_MIN_MULTI_RECV.
+  int get_minimum(void* value, size_t* len) const noexcept {
+    return report_option(min_multi_receive_.load(), value, len);
   }
-  MultiReceive& multi(const Posted& slot) noexcept { return slots_.multi(slot); }
-  // A message has taken `used` bytes of a multi-receive buffer. true: the rest is large enough, and was posted again
-  // under the same record.
-  bool post_rest(Posted& slot, std::uint32_t used) noexcept;
-
- protected:
-  explicit PostedReceives(const ReceiveLimits& limits) noexcept : limits_(limits) {}
-  ~PostedReceives() = default;
-
-  // The scatter list and record of any receive; -FI_EINVAL.
-  int describe(ReceiveList<kMaxIov>& list, ReceiveWork& work, const iovec* iov, void* const* desc, size_t count,
-               void* context, uint64_t flags) const noexcept;
-  // With the lock held.
-  ssize_t post_locked(const ReceiveWork& work) noexcept;
+  int set_minimum(const void* value, size_t len) noexcept {
+    size_t minimum = 0;
+    const int result = read_option(value, len, minimum);
+    if (result == 0) min_multi_receive_ = minimum;
+    return result;
+  }
 
   // A receive of one buffer goes straight to the device if may_go(), if the lock is free, and if is_clear().
   bool may_go(const void* buf, size_t len, const void* desc) const noexcept {
@@ -59,7 +50,33 @@ class PostedReceives {
     return 0;
   }
 
+  // ---- Completions, with the channel's lock held ----
+
+  void give_back(Posted& slot) noexcept {
+    if constexpr (Queue::kManyCompleters) {
+      LightGuard guard(lock_);
+      slots_.give_back(slot);
+    } else {
+      slots_.give_back(slot);
+    }
+  }
+  MultiReceive& multi(const Posted& slot) noexcept { return slots_.multi(slot); }
+  // A message has taken `used` bytes of a multi-receive buffer. true: the rest is large enough, and was posted again
+  // under the same record.
+  bool post_rest(Posted& slot, std::uint32_t used) noexcept;
+
+ protected:
+  PostedReceives(const ReceiveLimits& limits, uint64_t flags) noexcept : limits_(limits), flags_(flags) {}
+  ~PostedReceives() = default;
+
+  // The scatter list and record of any receive; -FI_EINVAL.
+  int describe(ReceiveList<kMaxIov>& list, ReceiveWork& work, const iovec* iov, void* const* desc, size_t count,
+               void* context, uint64_t flags) const noexcept;
+  // With the lock held.
+  ssize_t post_locked(const ReceiveWork& work) noexcept;
+
   ReceiveLimits limits_;
+  uint64_t flags_;
   LightLock lock_;
   Queue queue_;
   ReceiveSlots slots_;

@@ -13,10 +13,10 @@ ReceiveQueue::ReceiveQueue(CompletionRoutes& routes, const TransferSizes& sizes,
     : PostedReceives({.iov = sizes.receive_iov,
                       .sges = sizes.receive_sges,
                       .longest_message = sizes.longest_message,
-                      .spill = spill}),
+                      .spill = spill},
+                     flags),
       routes_(routes),
-      sizes_(sizes),
-      flags_(flags) {}
+      sizes_(sizes) {}
 
 // ---- Life ----
 
@@ -154,29 +154,6 @@ ssize_t ReceiveQueue::keep(const ReceiveWork& work) noexcept try {
   return 0;
 } catch (const std::bad_alloc&) {
   return -FI_EAGAIN;
-}
-
-ssize_t ReceiveQueue::recv_slowly(void* buf, size_t len, void* desc, void* context, bool locked) noexcept {
-  if (locked) lock_.unlock();
-  if ((flags_ & FI_MULTI_RECV) != 0) [[unlikely]] {
-    const iovec iov{buf, len};
-    return post_list(&iov, &desc, 1, context, flags_);
-  }
-  ReceiveList<1> list;
-  if (list.add(buf, len, lkey_of(desc), limits_) != 0) [[unlikely]]
-    return -FI_EINVAL;
-  ReceiveWork work = list.work(limits_, flags_, context);
-  return post(work);
-}
-
-ssize_t ReceiveQueue::recvv(const iovec* iov, void** desc, size_t count, void* context) noexcept {
-  return post_list(iov, desc, count, context, flags_);
-}
-
-ssize_t ReceiveQueue::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
-  if (msg == nullptr) return -FI_EINVAL;
-  if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) != 0) return -FI_EBADFLAGS;
-  return post_list(msg->msg_iov, msg->desc, msg->iov_count, msg->context, flags);
 }
 
 ssize_t ReceiveQueue::post_list(const iovec* iov, void* const* desc, size_t count, void* context,

@@ -61,21 +61,10 @@ class ReceiveQueue final : public PostedReceives<QueuePairReceives> {
 
   // ---- Posting ----
 
-  LightLock& lock() noexcept { return lock_; }
-  uint64_t& flags() noexcept { return flags_; }  // with the lock held, choose_way() follows a change
-  void choose_way() noexcept;
-  std::atomic<size_t>& min_multi_receive() noexcept { return min_multi_receive_; }
+  void choose_way() noexcept;  // follows a change of flags(), with the lock held
+  ssize_t post_list(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
 
-  using PostedReceives::end_straight;
-  using PostedReceives::is_clear;
-  using PostedReceives::may_go;
-  using PostedReceives::post_straight;
-  // A receive of one buffer that may not go straight. `locked`: the caller holds the lock.
-  ssize_t recv_slowly(void* buf, size_t len, void* desc, void* context, bool locked) noexcept;
-
-  // Slots of fi_ops_msg and fi_ops_ep.
-  ssize_t recvv(const iovec* iov, void** desc, size_t count, void* context) noexcept;
-  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
+  // Slots of fi_ops_ep.
   ssize_t cancel(void* context) noexcept;
   ssize_t rx_size_left() noexcept;
 
@@ -88,7 +77,6 @@ class ReceiveQueue final : public PostedReceives<QueuePairReceives> {
  private:
   // Room for the receives, made with the first post. Without locks. Succeeds without effect if the queue has stopped.
   Status prepare() noexcept;
-  ssize_t post_list(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
   ssize_t post(ReceiveWork& work) noexcept;
   ssize_t keep(const ReceiveWork& work) noexcept;
   void post_kept() noexcept;  // with the lock held
@@ -98,7 +86,6 @@ class ReceiveQueue final : public PostedReceives<QueuePairReceives> {
 
   CompletionRoutes& routes_;
   const TransferSizes& sizes_;
-  uint64_t flags_;
   bool plain_ = false;
   Ref<SharedReceive> shared_;
   std::vector<KeptReceive> kept_;

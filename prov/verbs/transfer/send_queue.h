@@ -66,6 +66,8 @@ class SendQueue final : public StagedRequests {
 
   // The validation that needs no queue state.
   ssize_t check(const SendWork& work) const noexcept;
+  // Buffers of a call.
+  std::size_t iov_limit() const noexcept { return sizes_.transmit_iov; }
   // Posts any transmission, after check(). With the lock held.
   ssize_t post_locked(const SendWork& work) noexcept;
   // check() and post_locked().

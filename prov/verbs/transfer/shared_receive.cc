@@ -8,8 +8,6 @@
 #include "abi/ep_ops.h"
 #include "abi/fid_ops.h"
 #include "abi/msg_ops.h"
-#include "base/reload_barrier.h"
-#include "objects/endpoint_options.h"
 #include "verbs/device/device.h"
 #include "verbs/device/limits.h"
 #include "verbs/device/logging.h"
@@ -39,10 +37,10 @@ int SharedReceive::open(DomainServices& domain, const fi_rx_attr* attr, fid_ep**
 SharedReceive::SharedReceive(DomainServices& domain, const fi_rx_attr* attr, void* context) noexcept
     : PostedReceives({.iov = attr != nullptr && attr->iov_limit != 0 ? attr->iov_limit : kDefaultIovLimit,
                       .longest_message = kLargestMessage,
-                      .spill = domain.spill()}),
+                      .spill = domain.spill()},
+                     attr != nullptr ? attr->op_flags : 0),
       domain_(domain),
-      domain_ref_(domain),
-      op_flags_(attr != nullptr ? attr->op_flags : 0) {
+      domain_ref_(domain) {
   static constexpr fi_ops_ep kEpOps = make_ep_ops<SharedReceive>();
   static constexpr fi_ops_msg kMsgOps = make_msg_ops<SharedReceive>();
   abi.fid = {FI_CLASS_SRX_CTX, context, slots(*fid_ops())};
@@ -65,8 +63,8 @@ Status SharedReceive::create(size_t size) noexcept {
   if (Status status = slots_.open(size, *this); !status.ok()) return status;
   straight_.prepare(limits_);
   // The receiving endpoint's binding decides whether completions are selective.
-  straight_.flags = static_cast<uint32_t>(op_flags_ & FI_COMPLETION);
-  straight_.allowed = (op_flags_ & FI_MULTI_RECV) == 0;
+  straight_.flags = static_cast<uint32_t>(flags_ & FI_COMPLETION);
+  straight_.allowed = (flags_ & FI_MULTI_RECV) == 0;
   static_assert(Posted::kReport == FI_COMPLETION);
   ibv_srq_init_attr attr{};
   attr.attr.max_wr = static_cast<uint32_t>(size);
@@ -92,16 +90,11 @@ ssize_t SharedReceive::cancel(void* context) noexcept {
 }
 
 int SharedReceive::getopt(int level, int option, void* value, size_t* len) noexcept {
-  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  return report_option(min_multi_receive_.load(), value, len);
+  return level == FI_OPT_ENDPOINT && option == FI_OPT_MIN_MULTI_RECV ? get_minimum(value, len) : -FI_ENOPROTOOPT;
 }
 
 int SharedReceive::setopt(int level, int option, const void* value, size_t len) noexcept {
-  size_t minimum = 0;
-  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  if (int result = read_option(value, len, minimum); result != 0) return result;
-  min_multi_receive_ = minimum;
-  return 0;
+  return level == FI_OPT_ENDPOINT && option == FI_OPT_MIN_MULTI_RECV ? set_minimum(value, len) : -FI_ENOPROTOOPT;
 }
 
 ssize_t SharedReceive::rx_size_left() noexcept {
@@ -116,29 +109,6 @@ ssize_t SharedReceive::post_list(const iovec* iov, void* const* desc, size_t cou
   if (const int error = describe(list, work, iov, desc, count, context, flags); error != 0) return error;
   LightGuard guard(lock_);
   return post_locked(work);
-}
-
-ssize_t SharedReceive::recv(void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
-  const bool locked = may_go(buf, len, desc) && lock_.try_lock();
-  if (!locked || !is_clear()) [[unlikely]]
-    return recv_slowly(buf, len, desc, context, locked);
-  const int error = post_straight(buf, len, desc, context);
-  return reload(*this).end_straight(error);
-}
-
-ssize_t SharedReceive::recv_slowly(void* buf, size_t len, void* desc, void* context, bool locked) noexcept {
-  if (locked) lock_.unlock();
-  const iovec iov{buf, len};
-  return post_list(&iov, &desc, 1, context, op_flags_);
-}
-
-ssize_t SharedReceive::recvv(const iovec* iov, void** desc, size_t count, fi_addr_t, void* context) noexcept {
-  return post_list(iov, desc, count, context, op_flags_);
-}
-ssize_t SharedReceive::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
-  if (msg == nullptr) return -FI_EINVAL;
-  if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) != 0) return -FI_EBADFLAGS;
-  return post_list(msg->msg_iov, msg->desc, msg->iov_count, msg->context, flags);
 }
 
 }  // namespace weft::verbs

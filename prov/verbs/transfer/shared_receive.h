@@ -11,6 +11,7 @@
 #include "base/ref.h"
 #include "base/status.h"
 #include "verbs/device/verbs_handles.h"
+#include "verbs/transfer/message_calls.h"
 #include "verbs/transfer/posted_receives.h"
 
 namespace weft::verbs {
@@ -28,7 +29,9 @@ struct SharedReceives {
 };
 
 // Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. Thread-safe.
-class SharedReceive final : public Object<fid_ep>, public RefCounted, public PostedReceives<SharedReceives> {
+class SharedReceive final : public ReceiveCalls<SharedReceive>,
+                            public RefCounted,
+                            public PostedReceives<SharedReceives> {
  public:
   // -FI_ENOSYS when the device has no shared receive queues.
   static int open(DomainServices& domain, const fi_rx_attr* attr, fid_ep** srx, void* context);
@@ -39,25 +42,22 @@ class SharedReceive final : public Object<fid_ep>, public RefCounted, public Pos
   ibv_srq* srq() const noexcept { return queue_.srq.get(); }
   size_t size() const noexcept { return slots_.size(); }
 
-  // Slots.
+  // Slots, beside those of ReceiveCalls.
   int close();
   ssize_t cancel(void* context) noexcept;  // -FI_ENOENT, or -FI_EBUSY: the device has it
   int getopt(int level, int option, void* value, size_t* len) noexcept;
   int setopt(int level, int option, const void* value, size_t len) noexcept;
   ssize_t rx_size_left() noexcept;
-  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
-  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
-  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
 
  private:
+  friend ReceiveCalls;
   SharedReceive(DomainServices& domain, const fi_rx_attr* attr, void* context) noexcept;
   Status create(size_t size) noexcept;
   ssize_t post_list(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
-  ssize_t recv_slowly(void* buf, size_t len, void* desc, void* context, bool locked) noexcept;
+  SharedReceive& receives() noexcept { return *this; }
 
   DomainServices& domain_;
   const Ref<DomainServices> domain_ref_;
-  const uint64_t op_flags_;
 };
 
 }  // namespace weft::verbs

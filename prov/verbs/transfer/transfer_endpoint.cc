@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Bindings, enabling, options and the end of transfers; the calls are in transfer_calls.cc, rma_calls.cc and
-// atomics.cc.
+// Bindings, enabling, options and the end of transfers; the calls are in message_calls.h, rma_calls.cc and atomics.cc.
 #include "verbs/transfer/transfer_endpoint.h"
 
 #include "objects/binding_check.h"
@@ -154,17 +153,14 @@ int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
 }
 
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
-  if (option == FI_OPT_MIN_MULTI_RECV) return report_option(receives_.min_multi_receive().load(), value, len);
+  if (option == FI_OPT_MIN_MULTI_RECV) return receives_.get_minimum(value, len);
   if (option == FI_OPT_RX_SIZE && has_shared_receive()) return report_option(receives_.shared()->size(), value, len);
   return sizes_.getopt(option, value, len);
 }
 
 int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len) noexcept {
-  if (option != FI_OPT_MIN_MULTI_RECV) return sizes_.setopt(option, value, len, enabled_);
-  size_t minimum = 0;
-  if (read_option(value, len, minimum) != 0) return -FI_EINVAL;
-  receives_.min_multi_receive() = minimum;
-  return 0;
+  if (option == FI_OPT_MIN_MULTI_RECV) return receives_.set_minimum(value, len);
+  return sizes_.setopt(option, value, len, enabled_);
 }
 
 }  // namespace weft::verbs

@@ -17,6 +17,7 @@
 #include "abi/bridge.h"
 #include "base/status.h"
 #include "verbs/transfer/completion_routes.h"
+#include "verbs/transfer/message_calls.h"
 #include "verbs/transfer/queues.h"
 #include "verbs/transfer/receive_queue.h"
 #include "verbs/transfer/send_queue.h"
@@ -27,19 +28,8 @@ namespace weft::verbs {
 class DomainServices;
 struct AtomicWork;
 
-class TransferEndpoint : public Object<fid_ep>, protected TransferOwner {
+class TransferEndpoint : public SendCalls<TransferEndpoint>, protected TransferOwner {
  public:
-  // fi_msg(3)
-  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
-  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
-  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
-  ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept;
-  ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept;
-  ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept;
-  ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept;
-  ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept;
-  ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
-
   // fi_rma(3)
   ssize_t read(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t addr, uint64_t key, void* context) noexcept;
   ssize_t readv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t addr, uint64_t key,
@@ -135,9 +125,13 @@ class TransferEndpoint : public Object<fid_ep>, protected TransferOwner {
   DomainServices& domain_;
 
  private:
-  // The calls that may not go straight; `locked`: the caller holds the lock.
-  ssize_t send_slowly(const void* buf, size_t len, void* desc, void* context, bool locked) noexcept;
-  ssize_t inject_slowly(const void* buf, size_t len, bool locked) noexcept;
+  friend SendCalls;
+  friend ReceiveCalls;
+  SendQueue& sends() noexcept { return sends_; }
+  ReceiveQueue& receives() noexcept { return receives_; }
+  bool aim(fi_addr_t) const noexcept { return sends_.is_clear(); }
+  ssize_t transmit(const SendWork& work, fi_addr_t) noexcept { return sends_.post(work); }
+
   template <ibv_wr_opcode Opcode>
   ssize_t access(const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key, void* context) noexcept;
   ssize_t access_slowly(ibv_wr_opcode opcode, const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key,

@@ -4,9 +4,6 @@
 //
 // One thread posts at a time and one thread completes at a time (under the endpoint's and the channel's locks); the two
 // sides share one atomic, so neither takes the other's lock.
-//
-// One thread posts at a time and one thread completes at a time (under the endpoint's and the channel's locks); the
-// two sides meet in one atomic, so neither takes the other's lock.
 #pragma once
 
 #include <rdma/fabric.h>

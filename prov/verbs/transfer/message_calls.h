@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The calls of fi_msg(3) of connected endpoints, datagram endpoints and shared receive contexts. Those for one buffer
+// go straight to the device if they can. Included by the sources that make the tables of calls.
+#pragma once
+
+#include "abi/bridge.h"
+#include "verbs/transfer/posted_receives.h"
+#include "verbs/transfer/send_path.h"
+#include "verbs/transfer/send_work.h"
+
+namespace weft::verbs {
+
+// T: an endpoint or a context, which befriends this class, with receives(): the queue, which has
+//   flags()
+//   post_list(iov, desc, count, context, flags)
+// and, for recv(), the straight calls of PostedReceives.
+template <class T>
+class ReceiveCalls : public Object<fid_ep> {
+ public:
+  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t, void* context) noexcept {
+    const bool locked = receives().may_go(buf, len, desc) && receives().lock().try_lock();
+    if (!locked || !receives().is_clear()) [[unlikely]]
+      return recv_slowly(buf, len, desc, context, locked);
+    const int error = receives().post_straight(buf, len, desc, context);
+    return reload(self()).receives().end_straight(error);
+  }
+  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t, void* context) noexcept {
+    return receives().post_list(iov, desc, count, context, receives().flags());
+  }
+  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
+    if (msg == nullptr) return -FI_EINVAL;
+    if ((flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) != 0) return -FI_EBADFLAGS;
+    return receives().post_list(msg->msg_iov, msg->desc, msg->iov_count, msg->context, flags);
+  }
+
+ private:
+  [[gnu::noinline]] ssize_t recv_slowly(void* buf, size_t len, void* desc, void* context, bool locked) noexcept {
+    if (locked) receives().lock().unlock();
+    const iovec one{buf, len};
+    return receives().post_list(&one, &desc, 1, context, receives().flags());
+  }
+
+  T& self() noexcept { return static_cast<T&>(*this); }
+  auto& receives() noexcept { return self().receives(); }
+};
+
+// T: an endpoint, which befriends this class and its base, with
+//   sends()                a SendQueue
+//   aim(dest)              whether a message may go straight, with the lock held; sets its destination
+//   transmit(work, dest)   posts any message
+template <class T>
+class SendCalls : public ReceiveCalls<T> {
+ public:
+  ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept {
+    const bool locked = sends().may_go(len, desc) && sends().lock().try_lock();
+    if (!locked || !self().aim(dest)) [[unlikely]]
+      return send_slowly(buf, len, desc, dest, context, locked);
+    const int error = sends().post_straight(buf, len, desc, IBV_WR_SEND, kMessage, context, false);
+    return reload(self()).sends().end_straight(error, false);
+  }
+  ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept {
+    const fi_msg message{iov, desc, count, dest, context, 0};
+    return sendmsg(&message, sends().flags() & ~FI_REMOTE_CQ_DATA);
+  }
+  ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
+    if (msg == nullptr) return -FI_EINVAL;
+    ManySges many(msg->msg_iov, msg->desc, msg->iov_count, sends().iov_limit());
+    if (many.count < 0) return -FI_EINVAL;
+    const ibv_wr_opcode opcode = (flags & FI_REMOTE_CQ_DATA) != 0 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+    SendWork work = work_with(many, opcode, kMessage, flags, msg->context);
+    work.data = msg->data;
+    return self().transmit(work, msg->addr);
+  }
+  ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
+    const bool locked = sends().may_go(len, nullptr) && sends().lock().try_lock();
+    if (!locked || !self().aim(dest)) [[unlikely]]
+      return inject_slowly(buf, len, dest, locked);
+    const int error = sends().post_straight(buf, len, nullptr, IBV_WR_SEND, kMessage, nullptr, true);
+    return reload(self()).sends().end_straight(error, true);
+  }
+  ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept {
+    OneSge one(buf, len, desc);
+    SendWork work = work_with(one, IBV_WR_SEND_WITH_IMM, kMessage, sends().flags(), context);
+    work.data = data;
+    return self().transmit(work, dest);
+  }
+  ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept {
+    OneSge one(buf, len, nullptr);
+    SendWork work = work_with(one, IBV_WR_SEND_WITH_IMM, kMessage, sends().flags() | FI_INJECT, nullptr);
+    work.data = data;
+    work.silent = true;
+    return self().transmit(work, dest);
+  }
+
+ private:
+  static constexpr uint32_t kMessage = FI_SEND | FI_MSG;
+
+  // `locked`: the caller holds the lock.
+  [[gnu::noinline]] ssize_t send_slowly(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context,
+                                        bool locked) noexcept {
+    if (locked) sends().lock().unlock();
+    OneSge one(buf, len, desc);
+    return self().transmit(work_with(one, IBV_WR_SEND, kMessage, sends().flags(), context), dest);
+  }
+  [[gnu::noinline]] ssize_t inject_slowly(const void* buf, size_t len, fi_addr_t dest, bool locked) noexcept {
+    if (locked) sends().lock().unlock();
+    OneSge one(buf, len, nullptr);
+    SendWork work = work_with(one, IBV_WR_SEND, kMessage, sends().flags() | FI_INJECT, nullptr);
+    work.silent = true;
+    return self().transmit(work, dest);
+  }
+
+  T& self() noexcept { return static_cast<T&>(*this); }
+  SendQueue& sends() noexcept { return self().sends(); }
+};
+
+}  // namespace weft::verbs
