@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace weft::core {
 namespace {
@@ -43,7 +46,47 @@ const char* name_of(const fi_provider* provider) noexcept {
   return provider != nullptr && provider->name != nullptr ? provider->name : "core";
 }
 
+// Writes the text if that is possible at once. O_NONBLOCK would be set for everyone who shares a pipe or terminal, so
+// it is opened again.
+void write_at_once(int fd, const char* text, std::size_t size) noexcept {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return;
+  // A failed write cannot be reported anywhere.
+  [[maybe_unused]] ssize_t written = 0;
+  if (S_ISREG(status.st_mode)) {
+    written = ::write(fd, text, size);
+  } else if (S_ISSOCK(status.st_mode)) {
+    written = ::send(fd, text, size, MSG_DONTWAIT);
+  } else {
+    char path[32];
+    *fmt::format_to_n(path, sizeof path - 1, "/proc/self/fd/{}", fd).out = '\0';
+    const UniqueFd own(::open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    // Without permission to open it: another process may fill it between these two calls.
+    pollfd room{fd, POLLOUT, 0};
+    if (own)
+      written = ::write(own.get(), text, size);
+    else if (::poll(&room, 1, 0) > 0)
+      written = ::write(fd, text, size);
+  }
+}
+
 }  // namespace
+
+LineLimit::Verdict LineLimit::admit(const char* function, int line, uint64_t now_ms, uint64_t interval_ms) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto index = (reinterpret_cast<std::uintptr_t>(function) >> 3) + static_cast<std::size_t>(line);
+  Place& place = places_[index % kPlaces];
+  if (now_ms - place.since_ms >= interval_ms) {
+    place.since_ms = now_ms;
+    place.shown = 0;
+  }
+  if (place.shown == kLines) {
+    ++place.left_out;
+    return {false, 0};
+  }
+  ++place.shown;
+  return {true, std::exchange(place.left_out, 0)};
+}
 
 const char* log_level_name(fi_log_level level) noexcept {
   return static_cast<unsigned>(level) < FI_LOG_MAX ? kLevels[level] : "Unknown";
@@ -133,6 +176,18 @@ void Log::write(const fi_provider* provider, fi_log_level level, fi_log_subsys s
     handler->log(provider, level, subsys, function, line, message);
     return;
   }
+  const auto [shown, left_out] = limit_.admit(function, line, now_ms(), interval_ms_);
+  if (!shown) return;
+  if (left_out != 0) {
+    char count[64];
+    *fmt::format_to_n(count, sizeof count - 1, "{} lines like the next one were left out", left_out).out = '\0';
+    put(provider, level, subsys, function, line, count);
+  }
+  put(provider, level, subsys, function, line, message);
+}
+
+void Log::put(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys, const char* function, int line,
+              const char* message) const noexcept {
   constexpr std::size_t kPrefixSize = 256;
   char text[kPrefixSize + kLogMessageSize];
   // The empty field held a prefix that applications could set in early releases; scripts count the colons.
@@ -141,8 +196,7 @@ void Log::write(const fi_provider* provider, fi_log_level level, fi_log_subsys s
                        name_of(provider), log_subsys_name(subsys), function, line, log_level_name(level), message);
   std::size_t size = static_cast<std::size_t>(end.out - text);
   if (text[size - 1] != '\n') text[size++] = '\n';
-  // A failed write cannot be reported anywhere.
-  [[maybe_unused]] const ssize_t written = ::write(destination_, text, size);
+  write_at_once(destination_, text, size);
 }
 
 }  // namespace weft::core

@@ -7,8 +7,10 @@
 #include <rdma/providers/fi_log.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 
 #include "base/unique_fd.h"
 #include "core/name_list.h"
@@ -22,6 +24,27 @@ inline constexpr std::size_t kLogMessageSize = 1024;
 const char* log_level_name(fi_log_level level) noexcept;
 const char* log_subsys_name(fi_log_subsys subsys) noexcept;
 
+// The limit for lines of one place in the code: peers may cause any number of them. Thread-safe.
+class LineLimit {
+ public:
+  static constexpr unsigned kLines = 100;  // per interval
+  struct Verdict {
+    bool shown;
+    unsigned left_out;  // lines since the last one that was shown
+  };
+  Verdict admit(const char* function, int line, uint64_t now_ms, uint64_t interval_ms) noexcept;
+
+ private:
+  struct Place {
+    uint64_t since_ms = 0;
+    unsigned shown = 0;
+    unsigned left_out = 0;
+  };
+  static constexpr std::size_t kPlaces = 256;  // places with the same index share a limit
+  std::mutex mutex_;
+  std::array<Place, kPlaces> places_;
+};
+
 // Thread-safe. The constructor reads the settings once.
 class Log {
  public:
@@ -33,7 +56,8 @@ class Log {
   bool enabled(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys) const noexcept;
   // enabled(), but only once per interval for one `showtime` (a time in ms, 0 at first, owned by the call site).
   bool ready(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys, uint64_t* showtime) const noexcept;
-  // One line in one write, so that lines of several threads and processes never mix.
+  // One line in one write, so that lines of several threads and processes never mix. Never waits, because callers hold
+  // locks that the data path needs: a line for a full pipe is lost, and so are the lines of a place beyond LineLimit.
   void write(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys, const char* function, int line,
              const char* message) const noexcept;
 
@@ -45,6 +69,8 @@ class Log {
  private:
   bool provider_filtered(const fi_provider* provider) const noexcept;
   void open_destination(const char* path, int mode);
+  void put(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys, const char* function, int line,
+           const char* message) const noexcept;
 
   int level_ = -1;  // the most verbose level shown; -1 shows nothing
   unsigned subsystems_ = ~0U;
@@ -52,6 +78,7 @@ class Log {
   uint64_t interval_ms_ = 0;
   UniqueFd file_;  // empty: a standard stream
   int destination_ = STDERR_FILENO;
+  mutable LineLimit limit_;
   std::atomic<const fi_ops_log*> handler_{nullptr};
 };
 

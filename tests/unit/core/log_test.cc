@@ -2,9 +2,12 @@
 // The log: levels, filters, rate limit, destinations, and an application's handler; fabric(7).
 #include "core/log.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <regex>
 #include <thread>
@@ -120,6 +123,62 @@ TEST_F(LogTest, RateLimitLetsOneOfManyThreadsThrough) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(through, 1);
+}
+
+TEST_F(LogTest, FloodFromOnePlaceIsCutAndCounted) {
+  set("FI_LOG_LEVEL", "warn");
+  set("FI_LOG_INTERVAL", "200");
+  const auto flood = [&](int count) {
+    for (int i = 0; i < count; ++i) fi_log(&tcp_, FI_LOG_WARN, FI_LOG_EP_CTRL, "accept", 7, "bad connection %d\n", i);
+  };
+  constexpr std::size_t kFlood = 100'000;
+  const auto begun = std::chrono::steady_clock::now();
+  flood(kFlood);
+  fi_log(&tcp_, FI_LOG_WARN, FI_LOG_EP_CTRL, "accept", 8, "from another place\n");
+  const auto lasted = std::chrono::steady_clock::now() - begun;
+  const auto intervals = static_cast<std::size_t>(lasted / std::chrono::milliseconds(200)) + 2;
+  std::vector<std::string> all = written();
+  EXPECT_GE(all.size(), LineLimit::kLines + 1u);
+  EXPECT_LE(all.size(), intervals * (LineLimit::kLines + 1u) + 1);
+  EXPECT_TRUE(all.back().ends_with("from another place"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  flood(1);
+  all = written();
+  std::size_t shown = 0, left_out = 0;
+  for (const std::string& line : all) {
+    std::smatch found;
+    if (std::regex_search(line, found, std::regex("> ([0-9]+) lines like the next one were left out$")))
+      left_out += std::stoul(found[1]);
+    else
+      shown += line.find("bad connection") != std::string::npos;
+  }
+  EXPECT_NE(left_out, 0u);
+  EXPECT_EQ(shown + left_out, kFlood + 1);
+}
+
+// Callers hold locks that the data path needs.
+TEST_F(LogTest, FullPipesAndSocketsLoseLinesInsteadOfBlocking) {
+  set("FI_LOG_LEVEL", "warn");
+  set("FI_LOG_INTERVAL", "0");  // no other limit
+  set("FI_LOG_LOCATION", "stderr");
+  const std::string line(1000, 'x');
+  for (const bool socket : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(socket ? ::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : ::pipe(ends), 0);
+    const int own = ::dup(STDERR_FILENO);
+    ::dup2(ends[1], STDERR_FILENO);
+    for (int i = 0; i < 3000; ++i) FI_WARN(&tcp_, FI_LOG_CORE, "%s\n", line.c_str());
+    ::dup2(own, STDERR_FILENO);
+    ::close(own);
+    EXPECT_EQ(::fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0) << "the mode of the application's descriptor has changed";
+    ::close(ends[1]);
+    std::string text;
+    char bytes[4096];
+    for (ssize_t got; (got = ::read(ends[0], bytes, sizeof bytes)) > 0;) text.append(bytes, static_cast<size_t>(got));
+    ::close(ends[0]);
+    EXPECT_GE(text.size(), 10 * line.size());
+    EXPECT_TRUE(text.ends_with("xxx\n")) << "only whole lines are written";
+  }
 }
 
 TEST_F(LogTest, FileModeIsOctalAndPrivateByDefault) {
