@@ -39,8 +39,9 @@ inline constexpr std::size_t kDirectRead = 2 * 1024;
 inline constexpr std::size_t kMaxUnexpectedBytes = 64 * 1024 * 1024;
 inline constexpr std::size_t kMaxUnexpectedUntagged = 256 * 1024;
 
-// Responses queued for one peer; beyond it nothing is read from that peer.
-inline constexpr std::size_t kMaxResponses = 1024;
+// Bytes of responses queued for one peer; beyond it nothing is read from that peer. Two ends that stop reading at once
+// never continue, so it is more than a peer's operations of the default queue size need (2048 fetching atomics).
+inline constexpr std::size_t kMaxResponseBytes = 40 * 1024 * 1024;
 
 // After a peer closed, FI_SHUTDOWN waits this long for receives of its unexpected messages.
 inline constexpr std::chrono::milliseconds kDrainGrace{1000};

@@ -49,6 +49,8 @@ bool Stream::begin(const DataHeader& header) noexcept {
       break;
     case Op::kAnnouncement:
     case Op::kIdleClose:
+      taken = has_room_for_response();
+      if (!taken) break;
       set_sink(Sink::kNone);
       sink_.on_control(header);
       break;

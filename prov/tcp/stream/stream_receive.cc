@@ -13,8 +13,9 @@
 namespace weft::tcp {
 namespace {
 
-// After this many bytes the engine's other sockets get their turn.
+// After this many bytes, or reads, the engine's other sockets get their turn. A read may bring thousands of messages.
 constexpr std::size_t kBytesPerTurn = 8 * 1024 * 1024;
+constexpr int kReadsPerTurn = 16;
 
 constexpr std::size_t kLargePayload = 16 * 1024;
 constexpr std::size_t kReadAhead = 512;  // bytes read behind a large payload
@@ -84,8 +85,8 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
   if (blocked_ && std::exchange(retry_, false)) [[unlikely]]
     replay_stash();
   std::size_t turn = 0;
-  while (state_ == State::kOpen && readable && !blocked_) {
-    if (turn >= kBytesPerTurn) return resume();
+  for (int reads = 0; state_ == State::kOpen && readable && !blocked_; ++reads) {
+    if (turn >= kBytesPerTurn || reads == kReadsPerTurn) return resume();
     const std::size_t got = read_some();
     if (got == 0) break;
     turn += got;

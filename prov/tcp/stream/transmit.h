@@ -47,6 +47,7 @@ struct Transmit : ListHook<Transmit> {
   iovec copied{};
   std::byte inlined[kInlineSize];
 
+  std::size_t memory() const noexcept { return sizeof *this + (copy != nullptr ? copied.iov_len : 0); }
   // False when memory runs out.
   bool make_copy(std::size_t bytes) noexcept {
     copy.reset(new (std::nothrow) std::byte[bytes]);

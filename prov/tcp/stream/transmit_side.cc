@@ -70,7 +70,7 @@ ssize_t TransmitSide::transmit(const messages::TransmitRequest& request) noexcep
 
 bool TransmitSide::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
   if (!writable || (flags & (FI_MORE | FI_FENCE))) return false;
-  if (!queue_.empty() || !sending_.empty() || !responses_.empty()) return false;
+  if (!queue_.empty() || !sending_.empty() || !responses_.empty() || acks_due_ != 0) return false;
   return !continues_burst() || len > (engine_.comes_back_at_once() ? kGatherLongPayload : kGatherPayload);
 }
 
@@ -232,14 +232,42 @@ bool TransmitSide::gather(Gather& batch) noexcept {
   for (Transmit& record : sending_)
     if (batch.full() || !add_to(batch, record)) break;
   while (state_ == State::kOpen && !batch.full()) {
-    const bool respond = !responses_.empty();
-    if (!respond && (queue_.empty() || fence_holds(queue_.front()))) break;
-    Transmit& record = respond ? responses_.pop_front() : pop_queued();
-    record.inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
-    sending_.push_back(record);
-    add_to(batch, record);
+    Transmit* record = next_to_send();
+    if (record == nullptr) break;
+    sending_.push_back(*record);
+    add_to(batch, *record);
   }
   return state_ == State::kOpen;
+}
+
+// Responses overtake the application's messages. nullptr: nothing may be sent now.
+Transmit* TransmitSide::next_to_send() noexcept {
+  if (acks_due_ != 0) return make_acks();
+  const bool respond = !responses_.empty();
+  if (!respond && (queue_.empty() || fence_holds(queue_.front()))) return nullptr;
+  Transmit& record = respond ? responses_.pop_front() : pop_queued();
+  record.inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
+  return &record;
+}
+
+// As many of the acknowledgements that are due as a record holds. nullptr: memory has run out, which ends the stream.
+Transmit* TransmitSide::make_acks() noexcept {
+  Transmit* record = records_.take();
+  if (record == nullptr) {
+    end(ENOMEM);
+    return nullptr;
+  }
+  record->then = Then::kRespond;
+  DataHeader ack;
+  ack.op_data = kOpDataAck;
+  for (; acks_due_ != 0 && record->len + kBaseHeaderSize <= kInlineSize; --acks_due_) {
+    std::byte* const at = record->inlined + record->len;
+    record->len += encode(ack, at);
+    at[kIdOffset] = static_cast<std::byte>(next_id_++);
+  }
+  record->inline_len = static_cast<std::uint16_t>(record->len);
+  response_bytes_ += record->memory();
+  return record;
 }
 
 // Adds the unsent rest of `record`. False when its memory was deregistered, which ends the stream.
@@ -281,11 +309,14 @@ void TransmitSide::on_written(Transmit& record) noexcept {
   switch (record.then) {
     case Then::kComplete:
       return complete(record);
-    case Then::kRespond:
+    case Then::kRespond: {
+      const bool held_back = !has_room_for_response();
+      response_bytes_ -= record.memory();
       records_.give_back(&record);
       // The peer's next requests were held back until now.
-      if (response_count_-- == kMaxResponses) resume();
+      if (held_back && has_room_for_response()) resume();
       return;
+    }
     default:
       return awaiting(record.then).push_back(record);
   }
@@ -363,7 +394,8 @@ void TransmitSide::send_announced(std::uint8_t ticket) noexcept {
 
 void TransmitSide::acknowledge(std::uint64_t sequence) noexcept {
   if (state_ != State::kOpen) return;
-  for (unsigned count = acks_.deliver(sequence); count != 0; --count) send_control(Op::kMessage, kOpDataAck);
+  acks_due_ += acks_.deliver(sequence);
+  if (acks_due_ != 0) resume();
 }
 
 void TransmitSide::send_control(Op op, std::uint8_t op_data) noexcept {
@@ -390,7 +422,7 @@ void TransmitSide::respond(const DataHeader& header, std::span<const iovec> payl
 }
 
 void TransmitSide::respond_with(Transmit& record) noexcept {
-  ++response_count_;
+  response_bytes_ += record.memory();
   responses_.push_back(record);
   resume();
 }
@@ -460,7 +492,8 @@ void TransmitSide::cancel_transmits(int error, int answered_error, int native) n
   fail_all(queue_);
   while (!responses_.empty()) records_.give_back(&responses_.pop_front());
   gathered_ = 0;
-  response_count_ = 0;
+  response_bytes_ = 0;
+  acks_due_ = 0;
   if (answered_ != nullptr) fail_record(take_answered(), answered_error, native);
 }
 

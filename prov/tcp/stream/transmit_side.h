@@ -82,10 +82,10 @@ class TransmitSide : public Watch {
   ~TransmitSide() = default;
 
   void flush() noexcept {
-    if (!sending_.empty() || !queue_.empty() || !responses_.empty()) flush_queued();
+    if (!sending_.empty() || !queue_.empty() || !responses_.empty() || acks_due_ != 0) flush_queued();
   }
   void acknowledge_newest() noexcept { acknowledge(acks_.newest()); }
-  bool has_room_for_response() const noexcept { return response_count_ < kMaxResponses; }
+  bool has_room_for_response() const noexcept { return response_bytes_ < kMaxResponseBytes; }
   // `payload` of a response to a read was granted for `granted`, which is checked again if a registration is closed.
   void respond(const DataHeader& header, std::span<const iovec> payload = {},
                std::span<const fi_rma_iov> granted = {}) noexcept;
@@ -107,7 +107,8 @@ class TransmitSide : public Watch {
   void cancel_transmits(int error, int answered_error, int native) noexcept;
   // Nothing is queued, and no acknowledgement is due.
   bool output_quiet() const noexcept {
-    return outstanding_ == 0 && response_count_ == 0 && sending_.empty() && queue_.empty() && acks_.empty();
+    return outstanding_ == 0 && response_bytes_ == 0 && sending_.empty() && queue_.empty() && acks_.empty() &&
+           acks_due_ == 0;
   }
 
   void end(int error) noexcept;  // the peer closed (0) or the connection broke
@@ -146,6 +147,8 @@ class TransmitSide : public Watch {
 
   void push_queued(Transmit& record) noexcept;
   Transmit& pop_queued() noexcept;
+  Transmit* make_acks() noexcept;
+  Transmit* next_to_send() noexcept;
   void flush_queued() noexcept;
   void on_send_error(int error) noexcept;
   bool gather(Gather& batch) noexcept;
@@ -156,9 +159,9 @@ class TransmitSide : public Watch {
   bool response_still_valid(Transmit& record) noexcept;
   List<Transmit>& awaiting(Then then) noexcept { return awaiting_[static_cast<std::size_t>(then)]; }
 
-  std::uint32_t next_id_ = 0;   // messages with a position on the wire; the low byte travels with each
-  std::uint32_t gathered_ = 0;  // bytes waiting in queue_
-  std::uint32_t response_count_ = 0;
+  std::uint32_t next_id_ = 0;       // messages with a position on the wire; the low byte travels with each
+  std::uint32_t gathered_ = 0;      // bytes waiting in queue_
+  std::size_t response_bytes_ = 0;  // memory of responses that are not sent
   std::size_t outstanding_ = 0;
   std::size_t queue_size_ = kDefaultQueueSize;
   std::uint64_t last_round_ = ~std::uint64_t{0};  // the engine's round of the last message sent
@@ -169,6 +172,7 @@ class TransmitSide : public Watch {
   List<Transmit> awaiting_[kAnswerKinds];  // by Then
   Transmit* answered_ = nullptr;           // its answer is arriving
   Acknowledgements acks_;
+  std::uint64_t acks_due_ = 0;  // acknowledgements to be sent: a count, which a peer may drive up at no cost
   std::unique_ptr<Tickets> tickets_;
   bool in_burst_ = false;  // the last message was not the first one of its round
 };
