@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "messages/unexpected_memory.h"
 #include "objects/software_domain.h"
 #include "rxm/engine.h"
 #include "rxm/fabric.h"
@@ -33,6 +34,8 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   Result<Lower<fid_cq>> open_lower_queue(std::optional<int> signaling_vector) noexcept;
   // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE: those that the lower provider supports.
   uint64_t levels() const noexcept { return levels_; }
+  // The engine's mutex guards it.
+  messages::UnexpectedMemory& unexpected() noexcept { return unexpected_; }
 
   // Registers memory of a message, or buffers of our own, with the lower provider. Any thread.
   Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access) noexcept;
@@ -70,6 +73,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   const bool registers_locally_;
   const bool virtual_addresses_;
   const bool chooses_keys_;
+  messages::UnexpectedMemory unexpected_;
   std::atomic<uint64_t> next_key_{0};
 };
 

@@ -52,7 +52,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
       receiver_(services_, packets_, posted_, sender_, rendezvous_, local_, receives_),
       receives_(receiver_, services_.routes),
       packets_(services_),
-      posted_(services_, receiver_),
+      posted_(services_),
       local_(services_, posted_, receiver_),
       sender_(services_, packets_, local_),
       rendezvous_(services_, packets_, sender_, local_, receives_),
@@ -225,7 +225,7 @@ void Endpoint::retry(Channel& channel) noexcept {
 
 bool Endpoint::has_pending_work() noexcept {
   if (!services_.retries.empty() || local_.has_news()) return true;
-  return (posted_.has_left_over() || local_.has_unread()) && !posted_.pushes_back();
+  return posted_.may_post_left_over() || local_.has_unread();
 }
 
 }  // namespace weft::rxm

@@ -32,11 +32,6 @@ inline constexpr std::size_t kBuffersPerSlab = 16;
 // Responses that wait for room at the lower provider; with this many, the peer's packets are not received.
 inline constexpr unsigned kMaxQueuedResponses = 4096;
 
-// An unexpected message of up to this size is copied out of its packet buffer.
-inline constexpr std::size_t kCopiedMessage = 1024;
-// Bytes of unexpected messages of an endpoint; beyond them peers wait.
-inline constexpr std::size_t kDefaultUnexpectedBytes = std::size_t{64} * 1024 * 1024;
-
 // Operations fail when their peer has not been reached for this long.
 inline constexpr int kDefaultConnectTimeoutMs = 30'000;
 // Our request, rejected in favour of the peer's own, is repeated if that request does not arrive in this time.

@@ -22,7 +22,10 @@ constexpr ParameterRow<P> kRows[] = {
      "8 times the buffer size"},
     {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kMaxQueueSize},
     {"rx_size", &P::rx_size, "Default size of receive queues", 1, kMaxQueueSize},
-    {"unexpected_bytes", &P::unexpected_bytes, "Bytes of unexpected messages that are kept; beyond them senders wait"},
+    {"unexpected_bytes", &P::unexpected_bytes,
+     "Bytes of unexpected messages that a domain keeps; beyond them senders wait, also with messages that have a "
+     "receive",
+     0, kMaxInt, "a quarter of the memory"},
     {"connect_timeout", &P::connect_timeout_ms, "Milliseconds after which a peer counts as unreachable", 1},
     {"idle_timeout", &P::idle_timeout_ms,
      "Milliseconds after which an idle connection is closed, if both ends have this set; 0: never"},

@@ -15,12 +15,12 @@ struct Parameters {
   std::size_t segment_limit = SIZE_MAX;          // FI_OFI_RXM_SAR_LIMIT; SIZE_MAX: kMaxSegments times the eager limit
   std::size_t tx_size = kDefaultQueueSize;       // FI_OFI_RXM_TX_SIZE, _RX_SIZE
   std::size_t rx_size = kDefaultQueueSize;
-  std::size_t unexpected_bytes = kDefaultUnexpectedBytes;  // FI_OFI_RXM_UNEXPECTED_BYTES
-  int connect_timeout_ms = kDefaultConnectTimeoutMs;       // FI_OFI_RXM_CONNECT_TIMEOUT
-  int idle_timeout_ms = 0;                                 // FI_OFI_RXM_IDLE_TIMEOUT; 0: never
-  bool rendezvous_write = false;                           // FI_OFI_RXM_USE_RNDV_WRITE
-  bool shared_receives = true;                             // FI_OFI_RXM_USE_SRX
-  bool direct_read = true;                                 // FI_OFI_RXM_DIRECT_READ
+  std::size_t unexpected_bytes = messages::quarter_of_memory();  // FI_OFI_RXM_UNEXPECTED_BYTES: of a domain
+  int connect_timeout_ms = kDefaultConnectTimeoutMs;             // FI_OFI_RXM_CONNECT_TIMEOUT
+  int idle_timeout_ms = 0;                                       // FI_OFI_RXM_IDLE_TIMEOUT; 0: never
+  bool rendezvous_write = false;                                 // FI_OFI_RXM_USE_RNDV_WRITE
+  bool shared_receives = true;                                   // FI_OFI_RXM_USE_SRX
+  bool direct_read = true;                                       // FI_OFI_RXM_DIRECT_READ
 
   // Called once, when the provider is loaded.
   static void define();

@@ -39,7 +39,8 @@ int Fabric::passive_ep(fi_info* info, fid_pep** pep, void* context) {
 
 Domain::Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engine, void* context)
     : SoftwareDomain(fabric, info, std::move(engine), context),
-      reliable_(info.ep_attr != nullptr && info.ep_attr->type == FI_EP_RDM) {
+      reliable_(info.ep_attr != nullptr && info.ep_attr->type == FI_EP_RDM),
+      pools_(fabric.parameters.unexpected_bytes) {
   this->engine().deferred().set_handles({.counter = Counter::in_domain, .routes = routes_of});
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "messages/unexpected_memory.h"
 #include "tcp/limits.h"
 
 namespace weft::tcp {
@@ -22,6 +23,7 @@ struct Parameters {
   int backlog = 4096;               // FI_TCP_BACKLOG: pending requests of a passive endpoint
   std::size_t tx_size = kDefaultQueueSize;  // FI_TCP_TX_SIZE, _RX_SIZE: default queue sizes
   std::size_t rx_size = kDefaultQueueSize;
+  std::size_t unexpected_bytes = messages::quarter_of_memory();  // FI_TCP_UNEXPECTED_BYTES: of a domain
 
   // Declares all of them; called once, when the provider is loaded.
   static void define();

@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "messages/posted_receive.h"
+#include "messages/unexpected_memory.h"
 
 namespace weft {
 struct CompletionRoutes;
@@ -42,12 +43,26 @@ struct ArrivalTag;  // all messages
 // be in the socket, or be at the sender.
 struct UnexpectedMessage : ListHook<PlaceTag>, ListHook<ByTagTag>, ListHook<ArrivalTag> {
   Envelope envelope;
-  std::size_t kept = 0;     // bytes of memory that it occupies
   void* claimer = nullptr;  // FI_CLAIM: the context that owns it
 
   // Set by ReceiveSide::keep().
   Protocol* protocol = nullptr;
   CompletionRoutes* routes = nullptr;  // where FI_PEEK reports it
+
+  UnexpectedMessage() noexcept = default;
+  ~UnexpectedMessage() {
+    if (peer_ != nullptr) peer_->release(kept_);
+  }
+  // The message occupies another `bytes`, for as long as it exists.
+  void charge(PeerMemory& peer, std::size_t bytes) noexcept {
+    peer_ = &peer;
+    kept_ += bytes;
+    peer.add(bytes);
+  }
+
+ private:
+  PeerMemory* peer_ = nullptr;
+  std::size_t kept_ = 0;
 };
 
 // The owner of unexpected messages: an endpoint, or a queue that several endpoints share.
@@ -58,21 +73,8 @@ class Protocol {
   // Likewise, but the payload is not needed.
   virtual void discard(UnexpectedMessage& message) noexcept = 0;
 
-  // The messages that wait for receives occupy so many bytes; a protocol stops reading at its limit.
-  std::size_t kept_bytes() const noexcept { return kept_bytes_; }
-  // The message, which waits for its receive, occupies another `bytes`.
-  void grow(UnexpectedMessage& message, std::size_t bytes) noexcept {
-    message.kept += bytes;
-    kept_bytes_ += bytes;
-  }
-
  protected:
   ~Protocol() = default;
-
- private:
-  template <class M>
-  friend class ReceiveSide;
-  std::size_t kept_bytes_ = 0;
 };
 
 }  // namespace weft::messages

@@ -2,8 +2,6 @@
 // Unexpected messages meet their receives; see receive_side.h.
 #include "messages/receive_side.h"
 
-#include <cassert>
-
 namespace weft::messages {
 
 template <class M>
@@ -103,7 +101,6 @@ bool ReceiveSide<M>::keep(UnexpectedMessage& message, Protocol& protocol, Comple
   if (!this->matcher_.keep(message)) return false;
   message.protocol = &protocol;
   message.routes = &routes;
-  protocol.kept_bytes_ += message.kept;
   return true;
 }
 
@@ -114,8 +111,6 @@ void ReceiveSide<M>::drop(UnexpectedMessage& message) noexcept {
   else
     this->matcher_.remove(message);
   message.claimer = nullptr;
-  assert(message.protocol->kept_bytes_ >= message.kept);
-  message.protocol->kept_bytes_ -= message.kept;
 }
 
 template <class M>
@@ -131,15 +126,6 @@ void ReceiveSide<M>::discard_all(const Protocol* protocol) noexcept {
   };
   this->matcher_.for_each_message(discard_matching);
   claimed_.for_each(discard_matching);
-}
-
-template <class M>
-bool ReceiveSide<M>::keeps_from(const Protocol& protocol) noexcept {
-  bool found = false;
-  const auto note = [&](const UnexpectedMessage& message) { found |= message.protocol == &protocol; };
-  this->matcher_.for_each_message(note);
-  claimed_.for_each(note);
-  return found;
 }
 
 template class ReceiveSide<TagList>;

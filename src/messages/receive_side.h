@@ -24,12 +24,11 @@ class ReceiveSide : public ReceiveQueue<M> {
   // in the receive queue: the description of the message, or FI_ENOMSG in `routes`.
   ssize_t peek_or_claim(const ReceiveRequest& request, CompletionRoutes& routes) noexcept;
 
-  // Keeps a message that match() found no receive for; its envelope and `kept` are set. `routes`: where it will
-  // complete. False when memory runs out.
+  // Keeps a message that match() found no receive for; its envelope is set. `routes`: where it will complete. False
+  // when memory runs out.
   bool keep(UnexpectedMessage& message, Protocol& protocol, CompletionRoutes& routes) noexcept;
   // The messages of `protocol`, or of all with nullptr, are discarded.
   void discard_all(const Protocol* protocol) noexcept;
-  bool keeps_from(const Protocol& protocol) noexcept;
   // The message leaves without a receive: its payload will not arrive.
   void drop(UnexpectedMessage& message) noexcept;
 

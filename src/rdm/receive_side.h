@@ -61,8 +61,7 @@ class ReceiveSide : private OwnReceivePool, public messages::ReceiveSide<message
     ReceiveSide& side = side_of(message.envelope);
     return side.Base::keep(message, *protocol_, routes_at(side));
   }
-  void grow(Message& message, std::size_t bytes) noexcept { protocol_->grow(message, bytes); }
-  std::size_t kept_bytes() const noexcept { return protocol_->kept_bytes(); }
+  void drop(Message& message) noexcept { side_of(message.envelope).Base::drop(message); }
   void complete(const Delivery& delivery, const Envelope& envelope) noexcept;
   void fail(const Delivery& delivery, const Envelope& envelope, int error, int native) noexcept;
 

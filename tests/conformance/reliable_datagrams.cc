@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fixture/driver.h"
+#include "fixture/intruder.h"
 #include "fixture/mesh.h"
 #include "fixture/parameter.h"
 #include "fixture/raw_peer.h"
@@ -369,7 +370,7 @@ TEST_P(ReliableDatagrams, MoreMessagesThanAnyQueueHoldsKeepTheirOrder) {
 
 TEST_P(ReliableDatagrams, SendersWaitForReceiversThatFallBehind) {
   RELIABLE_DATAGRAMS_ONLY();
-  const Parameter limit("FI_OFI_RXM_UNEXPECTED_BYTES", "1000000");
+  const Parameter rxm("FI_OFI_RXM_UNEXPECTED_BYTES", "1000000"), tcp("FI_TCP_UNEXPECTED_BYTES", "1000000");
   Fabric fabric(target());
   Pair pair(fabric);
   constexpr size_t kLength = 10'000;
@@ -418,67 +419,6 @@ TEST_P(ReliableDatagrams, SilentPeerFailsItsOperationsInTime) {
   EXPECT_TRUE(end->tx().stays_silent());
 }
 
-namespace {
-
-constexpr size_t kControlHeader = 32;
-
-// A peer at the lower level: it connects to an endpoint's name directly, and sends arbitrary packets.
-class Intruder {
- public:
-  Intruder(const Target& target, const Address& victim, uint32_t eager_limit = 16384)
-      : below_(Target{target.provider.substr(0, target.provider.rfind(';')), FI_EP_MSG, target.addr_format,
-                      target.address}),
-        node_(below_) {
-    const uint16_t port = 9;  // nobody's
-    std::string data = std::string("\x01\x02\x04\x03", 4);
-    data.append(reinterpret_cast<const char*>(&port), 2);
-    data += std::string("\x02\x00", 2);
-    data.append(reinterpret_cast<const char*>(&eager_limit), 4);
-    data += std::string("\x00\x10\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00", 12);
-    require_ok(node_.connect(victim, data), "fi_connect");
-    const auto event = node_.eq().wait();
-    accepted_ = event.type == FI_CONNECTED;
-    if (accepted_) answer_ = event.cm_text();
-  }
-  bool accepted() const { return accepted_; }
-  // The victim's own parameters.
-  const std::string& answer() const { return answer_; }
-  // An end that closes before it has seen the connection cannot report that over verbs: then nothing arrives.
-  bool cut_off() {
-    if (below_.target().provider == "tcp") return node_.eq().wait().type == FI_SHUTDOWN;
-    if (node_.eq().wait(after(std::chrono::seconds(1))).type == FI_SHUTDOWN) return true;
-    Buffer out(below_, 1);
-    return node_.send(out, 1, nullptr) != 0 || !node_.tx().wait(after(std::chrono::seconds(30))).ok();
-  }
-  // As a packet for the connection, if it is long enough to name it.
-  void say(std::string bytes) {
-    constexpr size_t kWhere = 8, kNumber = 4;
-    if (bytes.size() >= kControlHeader) std::copy_n(answer_.begin(), kNumber, bytes.begin() + kWhere);
-    Buffer out(below_, std::max<size_t>(bytes.size(), 1));
-    std::copy(bytes.begin(), bytes.end(), out.data());
-    require_ok(node_.send(out, bytes.size(), nullptr), "fi_send");
-    node_.tx().wait();
-  }
-
- private:
-  Fabric below_;
-  Node node_;
-  bool accepted_ = false;
-  std::string answer_;
-};
-
-std::string packet(uint8_t type, uint8_t op, uint64_t size, size_t payload, uint8_t version = 4) {
-  std::string bytes(64 + payload, '\0');
-  bytes[0] = static_cast<char>(version);
-  bytes[1] = static_cast<char>(type);
-  bytes[32] = 2;
-  bytes[34] = static_cast<char>(op);
-  std::memcpy(bytes.data() + 40, &size, sizeof size);
-  return bytes;
-}
-
-}  // namespace
-
 // A peer whose request crossed another one needs it: otherwise it takes the late one for that of a new process.
 TEST_P(ReliableDatagrams, AnswersNameTheirProcess) {
   PACKETS_ONLY();
@@ -501,19 +441,19 @@ void expect_nonsense_to_end_its_connection(const Target& target, bool shared) {
   Pair pair(fabric);
   expect_exchange(pair);
   const Address victim = Address::local_name(pair.b().fid());
-  std::string ranges_overflow = packet(2, 1, 5, 104);
+  std::string ranges_overflow = packet_of(2, 1, 5, 104);
   std::memset(ranges_overflow.data() + 64, 0xff, 96);
   ranges_overflow[64 + 96] = 4;
-  std::string too_many = packet(2, 0, 0, 104);
+  std::string too_many = packet_of(2, 0, 0, 104);
   too_many[64 + 96] = 5;
-  std::string middle_first = packet(1, 0, 20, 10);
+  std::string middle_first = packet_of(1, 0, 20, 10);
   middle_first[24] = 2;
-  std::string endless = packet(1, 0, ~0ull, 10);
+  std::string endless = packet_of(1, 0, ~0ull, 10);
   endless[2] = 10;
   endless[24] = 1;
   // Atomic operations: no range, too many, unknown operation, unknown type, missing elements, answers.
   const auto atomic = [](uint8_t op, uint8_t type, uint8_t operation, uint8_t count, uint64_t elements) {
-    std::string bytes = packet(4, op, 96 + 8, 96 + 8);
+    std::string bytes = packet_of(4, op, 96 + 8, 96 + 8);
     bytes[56] = static_cast<char>(type);
     bytes[57] = static_cast<char>(operation);
     bytes[58] = static_cast<char>(count);
@@ -528,17 +468,17 @@ void expect_nonsense_to_end_its_connection(const Target& target, bool shared) {
         atomic(6, 99, FI_SUM, 1, 1), atomic(6, FI_UINT64, FI_CSWAP, 1, 1), atomic(7, FI_UINT64, FI_SUM, 1, 2),
         atomic(8, FI_UINT64, FI_CSWAP, 1, 1), atomic(7, FI_UINT64, FI_ATOMIC_READ, 1, 60'000),
         atomic(6, FI_UINT64, FI_SUM, 1, ~0ull), atomic(6, FI_UINT64, FI_SUM, 1, (1ull << 61) + 1),
-        atomic(1, FI_UINT64, FI_SUM, 1, 1), cut, packet(5, 7, 8, 8), packet(5, 7, 4, 4)}) {
+        atomic(1, FI_UINT64, FI_SUM, 1, 1), cut, packet_of(5, 7, 8, 8), packet_of(5, 7, 4, 4)}) {
     Intruder intruder(target, victim);
     ASSERT_TRUE(intruder.accepted());
     intruder.say(bytes);
     EXPECT_TRUE(intruder.cut_off()) << bytes.size();
   }
   for (const std::string& bytes :
-       {std::string(), std::string("x"), std::string(31, '\x04'), packet(0, 0, 8, 8, 9), packet(0, 0, 9, 8),
-        packet(0, 6, 8, 8), packet(99, 0, 0, 0), packet(0, 0, 0, 0).substr(0, 40), packet(2, 0, 100, 8),
-        packet(3, 0, 0, 0), packet(7, 0, 0, 0), packet(7, 0, 0, 104), packet(8, 0, 0, 0), ranges_overflow, too_many,
-        middle_first, endless, std::string(100'000, '\x04')}) {
+       {std::string(), std::string("x"), std::string(31, '\x04'), packet_of(0, 0, 8, 8, 9), packet_of(0, 0, 9, 8),
+        packet_of(0, 6, 8, 8), packet_of(99, 0, 0, 0), packet_of(0, 0, 0, 0).substr(0, 40), packet_of(2, 0, 100, 8),
+        packet_of(3, 0, 0, 0), packet_of(7, 0, 0, 0), packet_of(7, 0, 0, 104), packet_of(8, 0, 0, 0), ranges_overflow,
+        too_many, middle_first, endless, std::string(100'000, '\x04')}) {
     Intruder intruder(target, victim);
     ASSERT_TRUE(intruder.accepted());
     intruder.say(bytes);

@@ -61,7 +61,8 @@ class LocalHost {
   void read_final_messages(Channel& channel) noexcept;
 
   bool has_news() const noexcept { return board_.has_news(); }
-  bool has_unread() const noexcept { return unread_slots_ != 0; }
+  // Notices are left that may be read now.
+  bool has_unread() noexcept;
   // From now on threads may sleep. Returns a descriptor to sleep on; -1: none.
   int expect_sleepers() noexcept {
     board_.expect_sleepers();

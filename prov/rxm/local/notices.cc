@@ -90,7 +90,7 @@ std::size_t LocalHost::read_slots() noexcept {
     bool more = false;
     if (channel != nullptr) {
       const std::size_t done = read_done_messages(*channel);
-      const bool waits = channel->slot != kNoSlot && (posted_.pushes_back() || channel->is_throttled());
+      const bool waits = channel->slot != kNoSlot && (posted_.pushes_back(*channel->peer) || channel->is_throttled());
       const std::size_t notices = waits ? 0 : read_notices(*channel);
       more = channel->slot != kNoSlot && (waits || done == NoticeBoard::kDone || notices == NoticeBoard::kNotices);
       found += done + notices;
@@ -98,6 +98,14 @@ std::size_t LocalHost::read_slots() noexcept {
     if (!more) unread_slots_ &= ~(std::uint64_t{1} << slot);
   }
   return found;
+}
+
+bool LocalHost::has_unread() noexcept {
+  for (std::uint64_t left = unread_slots_; left != 0; left &= left - 1)
+    if (Channel* channel = by_slot_[static_cast<std::size_t>(std::countr_zero(left))];
+        channel == nullptr || !posted_.pushes_back(*channel->peer))
+      return true;
+  return false;
 }
 
 std::size_t LocalHost::read_done_messages(Channel& channel) noexcept {

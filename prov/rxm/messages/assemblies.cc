@@ -11,6 +11,8 @@ namespace {
 
 // Bytes of a message in segments. An unexpected one is kept whole, so its size must be bounded.
 constexpr std::size_t kMaxAssembled = std::size_t{16} * 1024 * 1024;
+// Messages of a peer whose segments arrive at once. Senders send one message after the other.
+constexpr unsigned kMaxAssemblies = 64;
 
 }  // namespace
 
@@ -18,9 +20,13 @@ void Receiver::on_segment(PostedBuffer& posted, const PacketHeader& header, std:
   Channel& channel = *posted.channel;
   const std::uint64_t part = header.control.data & kPartBits;
   Assembly* assembly = nullptr;
-  for (Assembly& each : channel.assemblies)
+  unsigned pending = 0;
+  for (Assembly& each : channel.assemblies) {
     if (each.message == header.control.message) assembly = &each;
-  if ((part == kFirstPart) != (assembly == nullptr) || header.control.segment_size != len)
+    ++pending;
+  }
+  if ((part == kFirstPart) != (assembly == nullptr) || header.control.segment_size != len ||
+      (assembly == nullptr && pending == kMaxAssemblies))
     return protocol_error(channel, "a segment of an unknown message");
   if (assembly == nullptr) assembly = begin_assembly(channel, header);
   if (assembly == nullptr) return;
@@ -30,7 +36,7 @@ void Receiver::on_segment(PostedBuffer& posted, const PacketHeader& header, std:
   if (assembly->delivery)
     scatter(assembly->delivery.iov(), assembly->arrived, payload, len);
   else if (assembly->unexpected != nullptr)
-    std::copy_n(payload, len, assembly->unexpected->storage.get() + assembly->arrived);
+    std::copy_n(payload, len, assembly->unexpected->payload.get() + assembly->arrived);
   assembly->arrived += len;
   ++assembly->next_segment;
   if (part != kLastPart) return;
@@ -40,38 +46,24 @@ void Receiver::on_segment(PostedBuffer& posted, const PacketHeader& header, std:
 
 // nullptr after a protocol error.
 Assembly* Receiver::begin_assembly(Channel& channel, const PacketHeader& header) noexcept {
-  if (header.op.size > kMaxAssembled) {
-    protocol_error(channel, "a message that is too long for segments");
+  const bool fits = header.op.size <= kMaxAssembled;
+  std::unique_ptr<Assembly> assembly(fits ? new (std::nothrow) Assembly : nullptr);
+  if (assembly == nullptr) {
+    protocol_error(channel, fits ? "no memory for a message in segments" : "a message that is too long for segments");
     return nullptr;
   }
-  std::unique_ptr<Assembly> assembly(new (std::nothrow) Assembly);
-  std::unique_ptr<Unexpected> message;
-  bool complete = assembly != nullptr;
-  if (complete) {
-    assembly->message = header.control.message;
-    assembly->envelope = envelope_of(*channel.peer, header.op);
-    assembly->delivery = receives_.match(assembly->envelope);
-    if (!assembly->delivery) {
-      message.reset(new (std::nothrow) Unexpected);
-      if (message != nullptr) message->storage.reset(new (std::nothrow) std::byte[header.op.size]);
-      complete = message != nullptr && message->storage != nullptr;
-    }
-  }
-  if (complete && message != nullptr) {
+  assembly->message = header.control.message;
+  assembly->envelope = envelope_of(*channel.peer, header.op);
+  assembly->delivery = receives_.match(assembly->envelope);
+  if (!assembly->delivery) {
+    Unexpected* const message = keep(channel, assembly->envelope, header.op.size);
+    if (message == nullptr) return nullptr;
     message->kind = Unexpected::Kind::kSegments;
     message->channel = &channel;
-    message->envelope = assembly->envelope;
-    message->payload = message->storage.get();
     message->assembly = assembly.get();
-    message->kept = sizeof *message + header.op.size;
-    assembly->unexpected = message.get();
-    complete = receives_.keep(*message);
+    assembly->unexpected = message;
+    channel.unexpected.push_back(*message);
   }
-  if (!complete) {
-    protocol_error(channel, "no memory for an unexpected message");
-    return nullptr;
-  }
-  if (message != nullptr) channel.unexpected.push_back(*message.release());
   channel.assemblies.push_back(*assembly);
   return assembly.release();
 }

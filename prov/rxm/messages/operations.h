@@ -140,11 +140,9 @@ struct Unexpected : rdm::Message, ListHook<Unexpected> {
   Kind kind = Kind::kWhole;
   bool dead = false;  // the connection ended before all of it arrived
   Channel* channel = nullptr;
-  Buffer* buffer = nullptr;  // the buffer that it arrived in ...
-  const std::byte* payload = nullptr;
-  std::unique_ptr<std::byte[]> storage;  // ... or memory of its own
-  Assembly* assembly = nullptr;          // kSegments: while they arrive; null: complete
-  std::uint64_t message = 0;             // kRendezvous
+  std::unique_ptr<std::byte[]> payload;
+  Assembly* assembly = nullptr;  // kSegments: while they arrive; null: complete
+  std::uint64_t message = 0;     // kRendezvous
   Notice notice;
 };
 

@@ -12,11 +12,16 @@
 
 namespace weft::rxm {
 
-PostedBuffers::PostedBuffers(EndpointServices& services, const rdm::Protocol& messages) noexcept
-    : services_(services),
-      messages_(messages),
-      packet_size_(services.buffers.size()),
-      unexpected_limit_(services.domain.fabric().parameters.unexpected_bytes) {}
+void Peer::on_room(PeerMemory& memory) noexcept {
+  static_cast<Peer&>(memory).posted->end_back_pressure();
+}
+
+PostedBuffers::PostedBuffers(EndpointServices& services) noexcept
+    : PeerMemory([](PeerMemory& memory) noexcept { static_cast<PostedBuffers&>(memory).end_back_pressure(); }),
+      services_(services),
+      packet_size_(services.buffers.size()) {
+  enter(services.domain.unexpected());
+}
 
 // Not over a byte stream: messages without a header may arrive there, and an idle buffer costs no memory.
 void PostedBuffers::open_shared(const fi_info& lower) noexcept {
@@ -49,6 +54,8 @@ bool PostedBuffers::assign_number(Channel& channel) noexcept {
 }
 
 bool PostedBuffers::post_for(Channel& channel) noexcept {
+  channel.peer->posted = this;
+  channel.peer->enter(services_.domain.unexpected());
   std::size_t count = kReceivesPerChannel;
   if (shared_ != nullptr) {
     count = std::max(count, kFewestSharedReceives - std::min(shared_count_, kFewestSharedReceives));
@@ -71,14 +78,14 @@ void PostedBuffers::post(PostedBuffer& posted) noexcept {
   ssize_t result = -FI_EAGAIN;
   if (channel.state == Channel::State::kClosed)
     result = -FI_ENOTCONN;
-  else if (posted.buffer != nullptr && !pushes_back() && !channel.is_throttled())
+  else if (posted.buffer != nullptr && !pushes_back(*channel.peer) && !channel.is_throttled())
     result =
         fi_recv(channel.ep, posted.buffer->bytes, packet_size_, posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
   if (result == 0) {
     ++channel.works;
   } else if (result == -FI_EAGAIN) {
     channel.unposted.push_back(posted);
-    if (!pushes_back()) services_.retry_later(channel);
+    if (!pushes_back(*channel.peer)) services_.retry_later(channel);
   } else {
     release(posted);
   }
@@ -87,7 +94,7 @@ void PostedBuffers::post(PostedBuffer& posted) noexcept {
 void PostedBuffers::post_shared(PostedBuffer& posted) noexcept {
   posted.channel = nullptr;
   ssize_t result = -FI_EAGAIN;
-  if (posted.buffer != nullptr && !pushes_back())
+  if (posted.buffer != nullptr && has_room(0))
     result =
         fi_recv(shared_.get(), posted.buffer->bytes, packet_size_, posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
   if (result == 0)
@@ -102,20 +109,17 @@ void PostedBuffers::release(PostedBuffer& posted) noexcept {
 }
 
 void PostedBuffers::retry() noexcept {
-  for (std::size_t tries = kSharedReceives; tries != 0 && !left_over_.empty() && !pushes_back(); --tries)
-    post(left_over_.pop_front());
+  for (std::size_t tries = kSharedReceives; tries != 0 && may_post_left_over(); --tries) post(left_over_.pop_front());
 }
 
 void PostedBuffers::retry(Channel& channel) noexcept {
   for (std::size_t count = kReceivesPerChannel; count > 0 && !channel.unposted.empty(); --count) {
-    if (pushes_back() || channel.is_throttled()) break;
+    if (pushes_back(*channel.peer) || channel.is_throttled()) break;
     post(channel.unposted.pop_front());
   }
 }
 
 void PostedBuffers::end_back_pressure() noexcept {
-  if (pushes_back()) return;
-  pushed_back_ = false;
   services_.engine.wake_sleepers();
   retry();
   for (Channel& channel : services_.channels)
@@ -134,6 +138,7 @@ void PostedBuffers::on_closed(Channel& channel) noexcept {
 }
 
 void PostedBuffers::close() noexcept {
+  stop_waiting();
   shared_.reset();
   left_over_.clear();
 }

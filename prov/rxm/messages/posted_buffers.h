@@ -15,10 +15,11 @@
 
 namespace weft::rxm {
 
-// Owner: the endpoint. The engine's mutex guards it.
-class PostedBuffers {
+// Owner: the endpoint. The engine's mutex guards it. As a base: the memory for unexpected messages of all peers, if
+// they share buffers, because then one peer alone cannot be made to wait.
+class PostedBuffers : private messages::PeerMemory {
  public:
-  PostedBuffers(EndpointServices& services, const rdm::Protocol& messages) noexcept;
+  explicit PostedBuffers(EndpointServices& services) noexcept;
 
   // Shared receives, if the lower provider supports them; otherwise every connection posts receives of its own.
   void open_shared(const fi_info& lower) noexcept;
@@ -31,20 +32,18 @@ class PostedBuffers {
   void post(PostedBuffer& posted) noexcept;
   void release(PostedBuffer& posted) noexcept;
 
-  // The limit of unexpected messages is reached: peers wait.
-  bool pushes_back() noexcept {
-    if (messages_.kept_bytes() <= unexpected_limit_) return false;
-    pushed_back_ = true;
-    return true;
+  messages::PeerMemory& memory_of(Peer& peer) noexcept {
+    return shared_ != nullptr ? static_cast<messages::PeerMemory&>(*this) : peer;
   }
-  // An unexpected message was released.
-  void on_room() noexcept {
-    if (pushed_back_) end_back_pressure();
-  }
+  // The limit of the peer's unexpected messages is reached: it waits.
+  bool pushes_back(Peer& peer) noexcept { return !memory_of(peer).has_room(0); }
+  // There is room again for messages of a peer that waited.
+  void end_back_pressure() noexcept;
   // Posts again after lack of memory or back-pressure.
   void retry() noexcept;
   void retry(Channel& channel) noexcept;
   bool has_left_over() noexcept { return !left_over_.empty(); }
+  bool may_post_left_over() noexcept { return has_left_over() && has_room(0); }
 
   // The lower provider has returned the operation.
   void returned(const Work& work) noexcept {
@@ -68,14 +67,10 @@ class PostedBuffers {
 
  private:
   void post_shared(PostedBuffer& posted) noexcept;
-  void end_back_pressure() noexcept;
   Channel* look_up(std::uint32_t number) noexcept;
 
   EndpointServices& services_;
-  const rdm::Protocol& messages_;
   const std::size_t packet_size_;
-  const std::size_t unexpected_limit_;
-  bool pushed_back_ = false;       // peers wait
   Lower<fid_ep> shared_;           // null: each connection has its own receives
   std::size_t shared_count_ = 0;   // all of the shared receives
   std::size_t shared_posted_ = 0;  // those that the lower provider has

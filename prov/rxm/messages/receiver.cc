@@ -48,7 +48,8 @@ inline void Receiver::deliver(PostedBuffer& posted, const rdm::Envelope& envelop
     scatter(delivery.iov(), {payload, std::min(envelope.len, delivery.capacity())});
     receives_.complete(delivery, envelope);
   } else {
-    keep(posted, envelope, payload);
+    Unexpected* const message = keep(*posted.channel, envelope, envelope.len);
+    if (message != nullptr) std::copy_n(payload, envelope.len, message->payload.get());
   }
 }
 
@@ -133,25 +134,17 @@ void Receiver::on_message_packet(PostedBuffer& posted, const PacketHeader& heade
   }
 }
 
-// Short messages are copied; a longer one keeps its packet buffer.
-void Receiver::keep(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept {
+// A message with memory for `payload` bytes; it is kept. nullptr after a protocol error: memory has run out.
+Unexpected* Receiver::keep(Channel& channel, const rdm::Envelope& envelope, std::size_t payload) noexcept {
   std::unique_ptr<Unexpected> message(new (std::nothrow) Unexpected);
-  if (message == nullptr) return protocol_error(*posted.channel, "no memory for an unexpected message");
-  message->envelope = envelope;
-  if (envelope.len > kCopiedMessage) {
-    message->buffer = posted.buffer;
-    message->payload = payload;
-    message->kept = sizeof *message + services_.buffers.size();
-  } else {
-    message->storage.reset(new (std::nothrow) std::byte[envelope.len]);
-    if (message->storage == nullptr) return protocol_error(*posted.channel, "no memory for an unexpected message");
-    std::copy_n(payload, envelope.len, message->storage.get());
-    message->payload = message->storage.get();
-    message->kept = sizeof *message + envelope.len;
+  if (message != nullptr && payload != 0) message->payload.reset(new (std::nothrow) std::byte[payload]);
+  if (message != nullptr) message->envelope = envelope;
+  if (message == nullptr || (payload != 0 && message->payload == nullptr) || !receives_.keep(*message)) {
+    protocol_error(channel, "no memory for an unexpected message");
+    return nullptr;
   }
-  if (!receives_.keep(*message)) return protocol_error(*posted.channel, "no memory for an unexpected message");
-  if (message->buffer != nullptr) posted.buffer = nullptr;
-  message.release();
+  message->charge(posted_.memory_of(*channel.peer), sizeof *message + payload);
+  return message.release();
 }
 
 // Handles a notice that did not come over the connection.
@@ -178,16 +171,13 @@ void Receiver::on_rendezvous(Channel& channel, const PacketHeader& header, const
   const rdm::Envelope envelope = envelope_of(*channel.peer, header.op);
   if (const rdm::Delivery delivery = receives_.match(envelope))
     return rendezvous_.fetch(channel, header.control.message, notice, envelope, delivery);
-  std::unique_ptr<Unexpected> message(new (std::nothrow) Unexpected);
-  if (message == nullptr) return protocol_error(channel, "no memory for an unexpected message");
+  Unexpected* const message = keep(channel, envelope, 0);
+  if (message == nullptr) return;
   message->kind = Unexpected::Kind::kRendezvous;
-  message->envelope = envelope;
   message->channel = &channel;
   message->message = header.control.message;
   message->notice = notice;
-  message->kept = sizeof *message;
-  if (!receives_.keep(*message)) return protocol_error(channel, "no memory for an unexpected message");
-  channel.unexpected.push_back(*message.release());
+  channel.unexpected.push_back(*message);
 }
 
 void Receiver::on_read_done(Channel& channel, const ControlHeader& header) noexcept {
@@ -207,12 +197,12 @@ void Receiver::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept
   } else if (Assembly* assembly = message.assembly; assembly != nullptr) {
     assembly->delivery = delivery;
     assembly->unexpected = nullptr;
-    scatter(delivery.iov(), 0, message.payload, std::min(assembly->arrived, delivery.capacity()));
+    scatter(delivery.iov(), 0, message.payload.get(), std::min(assembly->arrived, delivery.capacity()));
   } else {
-    scatter(delivery.iov(), 0, message.payload, std::min(envelope.len, delivery.capacity()));
+    scatter(delivery.iov(), 0, message.payload.get(), std::min(envelope.len, delivery.capacity()));
     receives_.complete(delivery, envelope);
   }
-  release(message);
+  delete &message;
 }
 
 void Receiver::discard(rdm::Message& discarded) noexcept {
@@ -220,7 +210,7 @@ void Receiver::discard(rdm::Message& discarded) noexcept {
   if (message.assembly != nullptr) message.assembly->unexpected = nullptr;
   if (message.kind == Unexpected::Kind::kRendezvous && !message.dead)
     packets_.post_control(*message.channel, PacketType::kReadDone, message.message);
-  release(message);
+  delete &message;
 }
 
 void Receiver::on_closed(Channel& channel, int error) noexcept {
@@ -228,15 +218,11 @@ void Receiver::on_closed(Channel& channel, int error) noexcept {
     Unexpected& message = channel.unexpected.pop_front();
     message.dead = true;
     message.channel = nullptr;
+    if (!posted_.pushes_back(*channel.peer)) continue;
+    receives_.drop(message);  // of a peer that reconnects again and again
+    discard(message);
   }
   while (!channel.assemblies.empty()) fail_assembly(channel.assemblies.front(), error);
-}
-
-// Peers that waited because of the limit may send again.
-void Receiver::release(Unexpected& message) noexcept {
-  if (message.buffer != nullptr) services_.buffers.give_back(*message.buffer);
-  delete &message;
-  posted_.on_room();
 }
 
 }  // namespace weft::rxm

@@ -43,7 +43,7 @@ class Receiver final : public rdm::Protocol, public LocalClient {
             .context = receives_.has_contexts() ? op.receive_index : std::uint8_t{0}};
   }
   void deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
-  void keep(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
+  Unexpected* keep(Channel& channel, const rdm::Envelope& envelope, std::size_t payload) noexcept;
   void on_rendezvous(Channel& channel, const PacketHeader& header, const std::byte* bytes, std::size_t len) noexcept;
   void on_read_done(Channel& channel, const ControlHeader& header) noexcept;
   void on_atomic(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
@@ -51,7 +51,6 @@ class Receiver final : public rdm::Protocol, public LocalClient {
   Assembly* begin_assembly(Channel& channel, const PacketHeader& header) noexcept;
   void finish_assembly(Assembly& assembly) noexcept;
   void fail_assembly(Assembly& assembly, int error) noexcept;
-  void release(Unexpected& message) noexcept;
   void protocol_error(Channel& channel, const char* what) noexcept { services_.links->protocol_error(channel, what); }
 
   EndpointServices& services_;

@@ -13,6 +13,8 @@
 
 namespace weft::rxm {
 
+class PostedBuffers;
+
 // Exists from the request on; after its end it stays until the lower provider has returned all operations.
 struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   enum class State : std::uint8_t { kConnecting, kAccepting, kOpen, kClosed };
@@ -56,7 +58,11 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
 };
 
 // A remote endpoint. Owner: the endpoint, until it closes.
-struct Peer : rdm::PeerBase, ListHook<Peer> {
+struct Peer : rdm::PeerBase, messages::PeerMemory, ListHook<Peer> {
+  Peer() noexcept : PeerMemory(on_room) {}
+  static void on_room(PeerMemory& memory) noexcept;
+
+  PostedBuffers* posted = nullptr;  // the endpoint's, once there was a connection
   std::uint32_t process = 0;
   rdm::LinkState link = rdm::LinkState::kNone;
   Channel* channel = nullptr;   // for sending

@@ -252,6 +252,7 @@ void PeerLinks::close_unreturned() noexcept {
     rendezvous_.abandon_unreturned(channel);
     delete &channel;
   }
+  services_.peers.for_each([](Peer& peer) { peer.stop_waiting(); });
   events_.reset();
 }
 

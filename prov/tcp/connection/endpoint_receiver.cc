@@ -34,10 +34,19 @@ std::optional<MessageSink::Destination> EndpointReceiver::begin(const DataHeader
   return Destination{delivery_.iov(), header.wants_ack()};
 }
 
+// Whether an unexpected message may be stored.
+bool EndpointReceiver::may_keep(const messages::Envelope& envelope) noexcept {
+  if (envelope.len > SIZE_MAX - sizeof(Unexpected)) return false;
+  const std::size_t bytes = sizeof(Unexpected) + envelope.len;
+  if (!envelope.matches_by_tag() && !queue_->receives_tagged())
+    return bytes <= kMaxUnexpectedUntagged && used() <= kMaxUnexpectedUntagged - bytes;
+  return has_room(bytes);
+}
+
 std::optional<MessageSink::Destination> EndpointReceiver::begin_unexpected(const DataHeader& header) noexcept {
   std::unique_ptr<Unexpected> message;
   const messages::Envelope envelope = envelope_of(header);
-  if (queue_->may_keep(envelope.matches_by_tag(), envelope.len)) {
+  if (may_keep(envelope)) {
     message.reset(new (std::nothrow) Unexpected);
     if (message) message->payload.reset(new (std::nothrow) std::byte[envelope.len]);
   }
@@ -49,6 +58,7 @@ std::optional<MessageSink::Destination> EndpointReceiver::begin_unexpected(const
   message->place = {message->payload.get(), envelope.len};
   message->wants_ack = header.wants_ack();
   if (message->wants_ack) message->ack_sequence = stream_.reserve_ack();
+  message->charge(*this, sizeof *message + envelope.len);
   unexpected_ = message.release();
   queue_->keep(*unexpected_, *this, routes);  // cannot fail: a TagList allocates nothing
   return Destination{{&unexpected_->place, 1}};
@@ -68,15 +78,14 @@ void EndpointReceiver::on_control(const DataHeader&) noexcept {
 // The partly received message is lost; complete unexpected messages can be received for a while.
 void EndpointReceiver::abandon(int error, int native) noexcept {
   ListHook<BlockedTag>::unlink();
+  stop_waiting();
   if (const messages::Delivery delivery = std::exchange(delivery_, {})) fail(delivery, error, native);
   if (unexpected_ == nullptr) return;
   Unexpected& partial = *std::exchange(unexpected_, nullptr);
-  if (partial.taken)
-    queue_->on_removed(partial);
-  else
-    queue_->drop(partial);
+  if (!partial.taken) queue_->drop(partial);
   if (partial.taker) fail(partial.taker, error, native);
   delete &partial;
+  queue_->resume_blocked();
 }
 
 // The completion describes the receive, because only a part of the message is known.
@@ -105,8 +114,8 @@ void EndpointReceiver::end_message(Unexpected& message) noexcept {
     queue_->complete(delivery, message.envelope, routes);
   }
   if (message.wants_ack) stream_.acknowledge(message.ack_sequence);
-  queue_->on_removed(message);
   delete &message;
+  queue_->resume_blocked();
   // A draining stream ends when its last unexpected message is taken.
   if (stream_.draining() && drained()) stream_.finish_end();
 }

@@ -11,7 +11,10 @@
 
 namespace weft::tcp {
 
-class EndpointReceiver : public MessageSink, public messages::Protocol, public ListHook<BlockedTag> {
+class EndpointReceiver : public MessageSink,
+                         public messages::Protocol,
+                         public messages::PeerMemory,
+                         public ListHook<BlockedTag> {
  public:
   void resume() noexcept { stream_.resume(); }
 
@@ -20,9 +23,12 @@ class EndpointReceiver : public MessageSink, public messages::Protocol, public L
  protected:
   EndpointReceiver(std::uint64_t caps, std::size_t queue_size, Engine& engine, MemoryRegions& regions,
                    TransferPools& pools) noexcept
-      : caps_(caps),
+      : PeerMemory([](PeerMemory& peer) noexcept { static_cast<EndpointReceiver&>(peer).resume(); }),
+        caps_(caps),
         own_receives_(pools.receives, queue_size),
-        stream_(*this, routes, engine, regions, pools.transmits) {}
+        stream_(*this, routes, engine, regions, pools.transmits) {
+    enter(pools.unexpected);
+  }
   ~EndpointReceiver() = default;
 
   // Drops the stream's messages and, unless they are a shared context's, cancels the posted receives.
@@ -40,7 +46,7 @@ class EndpointReceiver : public MessageSink, public messages::Protocol, public L
   void finish(const DataHeader& header) noexcept override;
   void on_control(const DataHeader& header) noexcept override;
   void abandon(int error, int native) noexcept override;
-  bool drained() noexcept override { return !queue_->keeps_from(*this); }
+  bool drained() noexcept override { return used() == 0; }
   int interrupted_error() const noexcept override { return FI_ECANCELED; }
 
   // messages::Protocol.
@@ -50,6 +56,7 @@ class EndpointReceiver : public MessageSink, public messages::Protocol, public L
   // An endpoint without FI_TAGGED matches tagged messages like untagged ones, in order with them: other implementations
   // do the same, and layers above rely on it.
   bool ignores_tags() const noexcept { return caps_ != 0 && (caps_ & FI_TAGGED) == 0; }
+  bool may_keep(const messages::Envelope& envelope) noexcept;
   messages::Envelope envelope_of(const DataHeader& header) const noexcept;
   std::optional<Destination> begin_unexpected(const DataHeader& header) noexcept;
   void fail(const messages::Delivery& delivery, int error, int native) noexcept;

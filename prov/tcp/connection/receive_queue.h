@@ -36,23 +36,14 @@ class ReceiveQueue : public messages::ReceiveSide<messages::TagList> {
   // 0; -FI_EAGAIN when the queue is full; -FI_EINVAL. `routes`: for FI_ENOMSG.
   ssize_t post(const messages::ReceiveRequest& request, CompletionRoutes& routes) noexcept;
 
-  // Whether an unexpected message of `len` bytes may be stored.
-  bool may_keep(bool tagged, std::size_t len) const noexcept;
-  bool keep(Unexpected& message, EndpointReceiver& receiver, CompletionRoutes& routes) noexcept;
-  // The message leaves without a receive: its payload will not arrive.
-  void drop(Unexpected& message) noexcept {
-    ReceiveSide::drop(message);
-    on_removed(message);
-  }
-  // The memory of the message is about to be freed: blocked streams may continue.
-  void on_removed(const Unexpected& message) noexcept;
+  // Whether receives for tagged messages were ever posted: one may wait for a message behind untagged ones.
+  bool receives_tagged() const noexcept { return receives_tagged_; }
   // The receiver's stream cannot continue before something is posted or leaves the queue.
   void block(EndpointReceiver& receiver) noexcept;
-
- private:
   void resume_blocked() noexcept;
 
-  std::size_t kept_bytes_ = 0;
+ private:
+  bool receives_tagged_ = false;
   List<EndpointReceiver, BlockedTag> blocked_;
 };
 

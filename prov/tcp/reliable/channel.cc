@@ -26,7 +26,13 @@ Peer::Timer::Timer(Peer& owner) noexcept
             }),
       peer(owner) {}
 
-Peer::Peer() noexcept : timer(*this) {}
+Peer::Peer() noexcept
+    : PeerMemory([](PeerMemory& memory) noexcept {
+        auto& peer = static_cast<Peer&>(memory);
+        for (Channel* each : {peer.channel, peer.loopback})
+          if (each != nullptr) each->stream().resume();
+      }),
+      timer(*this) {}
 
 Channel::Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept
     : endpoint_(endpoint),
@@ -192,7 +198,7 @@ std::optional<MessageSink::Destination> Channel::begin_unclaimed(const DataHeade
     message->where = Unclaimed::Where::kInSocket;
     message->channel = this;
     message->envelope = envelope_of(header, header.payload);
-    message->kept = sizeof *message;
+    message->charge(peer_, sizeof *message);
   }
   if (message == nullptr || !endpoint_.receives().keep(*message)) {
     out_of_memory();
@@ -212,10 +218,7 @@ std::optional<MessageSink::Destination> Channel::continue_blocked(const DataHead
     delete &message;
     return destination;
   }
-  if (!store(message)) {
-    if (!ListHook<CrowdedTag>::linked()) endpoint_.crowded().push_back(*this);
-    return {};
-  }
+  if (!store(message)) return {};
   blocked_ = nullptr;
   arriving_ = &message;
   message.place = {message.payload.get(), message.envelope.len};
@@ -224,10 +227,10 @@ std::optional<MessageSink::Destination> Channel::continue_blocked(const DataHead
 
 bool Channel::store(Unclaimed& message) noexcept {
   const std::size_t len = message.envelope.len;
-  if (!endpoint_.may_keep(len)) return false;
+  if (!peer_.has_room(len)) return false;
   message.payload.reset(new (std::nothrow) std::byte[len]);
   if (message.payload == nullptr) return false;
-  endpoint_.receives().grow(message, len);
+  message.charge(peer_, len);
   message.where = Unclaimed::Where::kArriving;
   return true;
 }
@@ -248,6 +251,8 @@ void Channel::finish(const DataHeader&) noexcept {
 
 void Channel::on_announcement(const DataHeader& header) noexcept {
   if (!check_context(header)) return;
+  if (announced_[header.op_data]) return stream_.protocol_error("announcement with a ticket that is in use");
+  announced_.set(header.op_data);
   const rdm::Envelope envelope = envelope_of(header, header.announced);
   if (const rdm::Delivery delivery = endpoint_.receives().match(envelope))
     return send_clearance(header.op_data, header.wants_ack(), delivery, envelope);
@@ -258,7 +263,7 @@ void Channel::on_announcement(const DataHeader& header) noexcept {
   message->envelope = envelope;
   message->ticket = header.op_data;
   message->wants_ack = header.wants_ack();
-  message->kept = sizeof *message;
+  message->charge(peer_, sizeof *message);
   if (!endpoint_.receives().keep(*message)) return out_of_memory();
   messages_.push_back(*message.release());
 }
@@ -272,6 +277,7 @@ std::optional<MessageSink::Destination> Channel::begin_announced(const DataHeade
   }
   const Cleared cleared = *found;
   cleared_.erase(found);
+  announced_.reset(cleared.ticket);
   if (cleared.envelope.len != header.payload) {
     if (cleared.delivery) endpoint_.receives().fail(cleared.delivery, cleared.envelope, EPROTO, EPROTO);
     stream_.protocol_error("announced message of a wrong length");
@@ -308,6 +314,8 @@ void Channel::abandon(int error, int) noexcept {
       endpoint_.take(message, message.taker);
     else if (message.taken)
       delete &message;
+    else if (!peer_.has_room(0))  // a peer that reconnects again and again
+      receives.drop(message), delete &message;
   }
   for (const Cleared& each : std::exchange(cleared_, {}))
     if (each.delivery) receives.fail(each.delivery, each.envelope, error, error);

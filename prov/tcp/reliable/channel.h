@@ -2,10 +2,11 @@
 // A connection between two ends of reliable datagrams (FI_EP_RDM): its handshake, its stream, and the messages that
 // arrive on it; fi_msg(3), fi_tagged(3).
 //
-// An unexpected message is stored, up to the endpoint's limit. Beyond the limit it stays in the socket: the application
-// can find it, but later messages do not arrive until it is taken or there is room again.
+// An unexpected message is stored, up to the peer's limit. Beyond the limit it stays in the socket: the application can
+// find it, but later messages do not arrive until it is taken or there is room again.
 #pragma once
 
+#include <bitset>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,7 +25,6 @@ namespace weft::tcp {
 
 class Channel;
 class ReliableEndpoint;
-struct CrowdedTag;
 
 // An unexpected message. The receive side holds it; its channel also lists it until the payload has arrived.
 struct Unclaimed : rdm::Message, ListHook<Unclaimed> {
@@ -41,7 +41,7 @@ struct Unclaimed : rdm::Message, ListHook<Unclaimed> {
 };
 
 // A remote endpoint, identified by its address. Owner: the local endpoint, until it closes.
-struct Peer : rdm::PeerBase {
+struct Peer : rdm::PeerBase, messages::PeerMemory {
   explicit Peer() noexcept;
 
   // Runs when a rejected request is to be repeated.
@@ -60,7 +60,7 @@ struct Peer : rdm::PeerBase {
 };
 
 // Owner: the endpoint. The engine's mutex guards it.
-class Channel final : public MessageSink, public ListHook<Channel>, public ListHook<CrowdedTag> {
+class Channel final : public MessageSink, public ListHook<Channel> {
  public:
   Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept;
   ~Channel();
@@ -141,8 +141,9 @@ class Channel final : public MessageSink, public ListHook<Channel>, public ListH
   rdm::Delivery delivery_;
   rdm::Envelope envelope_;
   Unclaimed* arriving_ = nullptr;
-  Unclaimed* blocked_ = nullptr;  // where the stream stopped
-  List<Unclaimed> messages_;      // their payload has not arrived
+  Unclaimed* blocked_ = nullptr;     // where the stream stopped
+  List<Unclaimed> messages_;         // their payload has not arrived
+  std::bitset<kTickets> announced_;  // tickets of announced messages that have not arrived
   std::vector<Cleared> cleared_;
 };
 

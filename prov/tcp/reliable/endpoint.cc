@@ -47,7 +47,6 @@ ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Ad
       domain_ref_(domain),
       addr_format_(info.addr_format),
       caps_(info.caps),
-      unexpected_limit_(kMaxUnexpectedBytes),
       process_(static_cast<std::uint32_t>(::getpid())),
       idle_timeout_(std::chrono::milliseconds(domain.fabric().parameters.idle_timeout_ms)),
       names_sources_((info.caps & FI_SOURCE) != 0),
@@ -88,6 +87,7 @@ int ReliableEndpoint::close() {
     peers_.for_each([this](Peer& peer) {
       fail_waiting(peer, FI_ECANCELED);
       engine().unwatch(peer.timer);
+      peer.stop_waiting();
     });
     engine().unwatch(idle_timer_);
     while (!channels_.empty()) close_channel(channels_.front(), FI_ECANCELED);
@@ -259,7 +259,6 @@ void ReliableEndpoint::take(rdm::Message& taken, const rdm::Delivery& delivery) 
     }
     delete &message;
   }
-  make_room();
 }
 
 void ReliableEndpoint::discard(rdm::Message& unwanted) noexcept {
@@ -268,13 +267,6 @@ void ReliableEndpoint::discard(rdm::Message& unwanted) noexcept {
     message.channel->discard(message);
   else
     delete &message;
-  make_room();
-}
-
-// Resumes the channels that found no room for an unexpected message, once half of the room is free.
-void ReliableEndpoint::make_room() noexcept {
-  if (receives_.kept_bytes() > unexpected_limit_ / 2) return;
-  while (!crowded_.empty()) crowded_.pop_front().stream().resume();
 }
 
 }  // namespace weft::tcp

@@ -58,16 +58,10 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   Domain& domain() noexcept { return domain_; }
   CompletionRoutes& routes() noexcept { return routes_; }
   rdm::ReceiveSide& receives() noexcept { return receives_; }
-  List<Channel, CrowdedTag>& crowded() noexcept { return crowded_; }
   std::size_t queue_size() const noexcept { return tx_size(); }
   std::uint32_t process() const noexcept { return process_; }
   const Address& own() const noexcept { return own_; }
   fi_addr_t name_of(Peer& peer) noexcept { return names_sources_ ? peers_.name_of(*vector_, peer) : FI_ADDR_NOTAVAIL; }
-  // Whether an unexpected message of `len` bytes may be stored.
-  bool may_keep(std::size_t len) const noexcept {
-    const std::size_t kept = receives_.kept_bytes();
-    return kept <= unexpected_limit_ && len <= unexpected_limit_ - kept;
-  }
   void take(rdm::Message& message, const rdm::Delivery& delivery) noexcept override;
   void discard(rdm::Message& message) noexcept override;
 
@@ -112,7 +106,6 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   ssize_t refuse_atomic(Peer& peer, const rdm::TransmitRequest& request) noexcept;
   ssize_t send_on(Channel& channel, const rdm::TransmitRequest& request) noexcept;
   ssize_t wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept;
-  void make_room() noexcept;
 
   // peers.cc
   Channel* make_channel(Peer& peer) noexcept;
@@ -136,7 +129,6 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   const Ref<Domain> domain_ref_;
   const uint32_t addr_format_;
   const uint64_t caps_;
-  const std::size_t unexpected_limit_;
   const std::uint32_t process_;
   const Clock::duration idle_timeout_;
   const bool names_sources_;  // FI_SOURCE
@@ -155,7 +147,6 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   } idle_timer_;
   List<Channel> channels_;
   List<Channel> dying_;  // deleted when none of their handlers can be running
-  List<Channel, CrowdedTag> crowded_;
   rdm::ReceiveSide receives_;
   rdm::SharedContexts<ReliableEndpoint> shared_;
 };

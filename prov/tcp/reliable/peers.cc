@@ -34,6 +34,7 @@ Channel* ReliableEndpoint::make_channel(Peer& peer) noexcept {
   auto* channel = new (std::nothrow) Channel(*this, peer);
   if (channel == nullptr) return nullptr;
   peer.endpoint = this;
+  peer.enter(domain_.pools().unexpected);
   channels_.push_back(*channel);
   return channel;
 }
@@ -52,7 +53,6 @@ void ReliableEndpoint::detach(Channel& channel) noexcept {
   }
   if (peer.loopback == &channel) peer.loopback = nullptr;
   List<Channel>::unlink(channel);
-  List<Channel, CrowdedTag>::unlink(channel);
   dying_.push_back(channel);
 }
 

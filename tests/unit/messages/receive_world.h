@@ -101,7 +101,7 @@ struct TestMessage : UnexpectedMessage {
 template <class Side>
 class TestProtocol final : public Protocol {
  public:
-  TestProtocol(Side& side, CompletionRoutes& routes) : side_(side), routes_(routes) {}
+  TestProtocol(Side& side, CompletionRoutes& routes) : side_(side), routes_(routes) { memory_.enter(all_); }
   ~TestProtocol() = default;
 
   TestMessage& keep(const Envelope& envelope, unsigned number, bool arriving) {
@@ -109,7 +109,7 @@ class TestProtocol final : public Protocol {
     message->envelope = envelope;
     message->number = number;
     message->arriving = arriving;
-    message->kept = sizeof(TestMessage) + envelope.len;
+    message->charge(memory_, bytes_of(*message));
     EXPECT_TRUE(side_.keep(*message, *this, routes_));
     messages_.push_back(std::move(message));
     return *messages_.back();
@@ -124,6 +124,13 @@ class TestProtocol final : public Protocol {
     if (message.taker || message.discarded) erase(message);
   }
   std::size_t count() const { return messages_.size(); }
+  // The memory that is accounted for, and that of the messages.
+  std::size_t kept_bytes() const { return memory_.used(); }
+  std::size_t message_bytes() const {
+    std::size_t bytes = 0;
+    for (const auto& each : messages_) bytes += bytes_of(*each);
+    return bytes;
+  }
 
   void take(UnexpectedMessage& taken, const Delivery& delivery) noexcept override {
     auto& message = static_cast<TestMessage&>(taken);
@@ -141,6 +148,7 @@ class TestProtocol final : public Protocol {
   }
 
  private:
+  static std::size_t bytes_of(const TestMessage& message) { return sizeof message + message.envelope.len; }
   void complete(TestMessage& message, const Delivery& delivery) {
     const auto bytes = payload_of(message.number, message.envelope.len);
     scatter(delivery.iov(), 0, bytes.data(), std::min(bytes.size(), delivery.capacity()));
@@ -152,6 +160,8 @@ class TestProtocol final : public Protocol {
 
   Side& side_;
   CompletionRoutes& routes_;
+  UnexpectedMemory all_{SIZE_MAX};
+  PeerMemory memory_{[](PeerMemory&) noexcept {}};
   std::vector<std::unique_ptr<TestMessage>> messages_;
 };
 

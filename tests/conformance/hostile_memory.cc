@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Peers that make an end keep as much as they can: the table of docs/limits.md, row by row. Memory stays bounded, no
+// call takes long, and other peers are served. The peers are bare sockets, or endpoints of the lower provider.
+#include <rdma/fi_atomic.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "fixture/driver.h"
+#include "fixture/intruder.h"
+#include "fixture/member.h"
+#include "fixture/parameter.h"
+#include "fixture/process.h"
+#include "fixture/raw_client.h"
+#include "fixture/raw_peer.h"
+
+namespace hostile_memory {
+
+CONFORMANCE_TOPIC(HostileMemory);
+
+#define RAW_TCP_ONLY() \
+  if (!speaks_tcp()) GTEST_SKIP() << "attacks the wire of tcp"
+#define RAW_RELIABLE_ONLY() \
+  if (!speaks_tcp() || target().ep_type != FI_EP_RDM) GTEST_SKIP() << "attacks tcp's own reliable datagrams"
+#define INTRUDERS_ONLY() \
+  if (target().provider.find(";ofi_rxm") == std::string::npos) GTEST_SKIP() << "attacks the packets of ofi_rxm"
+
+namespace {
+
+constexpr uint16_t kWantsAck = 4;
+constexpr uint8_t kAnnouncement = 5, kIdleClose = 64, kAtomic = 65;
+constexpr uint8_t kClientCloses = 0x20;
+
+std::string with_byte(std::string header, uint8_t byte) {
+  header[4] = static_cast<char>(byte);
+  return header;
+}
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+// Memory and the longest round of calls since it was made. Processor time, because other programs may interrupt a call.
+class Watch {
+ public:
+  void poke() {
+    const double begun = thread_seconds();
+    driver::poke();
+    longest_ = std::max(longest_, thread_seconds() - begun);
+  }
+  void expect_bounded(size_t mib) const {
+    if (kSanitized) return;
+    EXPECT_LE(resident_kib(), before_ + mib * 1024);
+    EXPECT_LE(longest_, 1.0) << "seconds in one call";
+  }
+
+ private:
+  const size_t before_ = resident_kib();
+  double longest_ = 0;
+};
+
+// An end whose attacker is a bare socket, with memory that the attacker may access.
+struct Victim {
+  explicit Victim(const Target& target, uint8_t features = 0)
+      : fabric(target, with_all(target)),
+        bystanders(fabric),
+        region(fabric, 16'384, 0, FI_REMOTE_READ | FI_REMOTE_WRITE) {
+    if (target.connected())
+      connect();
+    else
+      end = std::make_unique<DatagramEnd>(fabric), connect(9, 1, features);
+  }
+  static HintsEditor with_all(const Target& target) {
+    return
+        [&target](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED | FI_RMA | (target.connected() ? 0 : FI_ATOMIC); };
+  }
+  void connect(uint16_t port, uint32_t process, uint8_t features = 0) {
+    raw::RawClient client(end->address(), 1, port, process, features);
+    require(client.accepted, "accepted");
+    attacker = std::move(client.socket);
+  }
+  void connect() {
+    listener.emplace(fabric);
+    attacker = raw::Socket::connected_to(listener->address());
+    require(attacker.write(raw::cm_message(raw::kConnreq)), "write");
+    const InfoPtr request = listener->next_request();
+    node = std::make_unique<Node>(fabric, NodeOptions{}, request.get());
+    node->enable();
+    require_ok(node->accept(), "fi_accept");
+    require(attacker.read(raw::kCmHeader).size() == raw::kCmHeader, "no answer to the request");
+  }
+  Node& victim() { return node != nullptr ? *node : **end; }
+  std::string range(uint64_t length) {
+    return raw::word(region.remote_address()) + raw::word(length) + raw::word(region.key());
+  }
+
+  Fabric fabric;
+  Pair bystanders;
+  Buffer region;
+  std::optional<Listener> listener;
+  std::unique_ptr<Node> node;
+  std::unique_ptr<DatagramEnd> end;
+  raw::Socket attacker;
+  Watch watch;
+};
+
+// Writes the same bytes again and again: `enough` of them, or until none are taken for a while. Others are served
+// meanwhile. Returns the bytes taken; -1 after the connection was closed.
+ssize_t pour(Victim& victim, const std::string& unit, size_t enough) {
+  std::string batch;
+  while (batch.size() < 64 * 1024) batch += unit;
+  size_t taken = 0, at = 0;
+  auto last = Clock::now();
+  for (unsigned round = 0; taken < enough && elapsed_ms(last) < 300; ++round) {
+    const ssize_t sent =
+        ::send(victim.attacker.fd(), batch.data() + at, batch.size() - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) return -1;
+    if (sent > 0) {
+      taken += static_cast<size_t>(sent);
+      at = (at + static_cast<size_t>(sent)) % batch.size();
+      last = Clock::now();
+    }
+    victim.watch.poke();
+    if (round % 256 == 0) expect_exchange(victim.bystanders);
+  }
+  expect_exchange(victim.bystanders);
+  return static_cast<ssize_t>(taken);
+}
+
+}  // namespace
+
+TEST_P(HostileMemory, AcknowledgementsThatNobodyReadsAreCounted) {
+  RAW_TCP_ONLY();
+  Victim victim(target());
+  const std::string write = raw::data_header(raw::kWrite, 40 + 8, 40, kWantsAck, 1) + victim.range(8) + "contents";
+  EXPECT_NE(pour(victim, write, 60'000'000), -1);
+  victim.watch.expect_bounded(16);
+  // They are all sent when the peer reads after all.
+  std::string ack = victim.attacker.read(16);
+  ASSERT_EQ(ack.size(), 16u);
+  EXPECT_EQ(ack[4], 2);
+}
+
+TEST_P(HostileMemory, ReadsWhoseAnswersNobodyReadsAreHeldBack) {
+  RAW_TCP_ONLY();
+  Victim victim(target());
+  const std::string read = raw::data_header(raw::kReadReq, 40, 40, 0, 1) + victim.range(16'000);
+  EXPECT_LT(pour(victim, read, 60'000'000), 60'000'000);
+  victim.watch.expect_bounded(64);
+}
+
+TEST_P(HostileMemory, AtomicOperationsWhoseAnswersNobodyReadsAreHeldBack) {
+  RAW_RELIABLE_ONLY();
+  Victim victim(target(), raw::kClientHasAtomics);
+  const std::string fetch = raw::data_header(kAtomic, 48, 48, 0, 1) +
+                            raw::word(1 | uint64_t{FI_UINT64} << 8 | uint64_t{FI_ATOMIC_READ} << 16) +
+                            victim.range(2000);
+  EXPECT_LT(pour(victim, fetch, 60'000'000), 60'000'000);
+  victim.watch.expect_bounded(64);
+}
+
+TEST_P(HostileMemory, IdleCloseRequestsWhoseAnswersNobodyReadsAreHeldBack) {
+  RAW_RELIABLE_ONLY();
+  const Parameter closes("FI_TCP_IDLE_TIMEOUT", "60000");
+  Victim victim(target(), kClientCloses);
+  // Its message is on the way, so the end is not idle and declines.
+  ASSERT_TRUE(
+      victim.attacker.write(with_byte(raw::data_header(kAnnouncement, 32, 32), 1) + raw::word(1) + raw::word(8)));
+  EXPECT_LT(pour(victim, with_byte(raw::data_header(kIdleClose, 16), 1), 60'000'000), 60'000'000);
+  victim.watch.expect_bounded(64);
+}
+
+TEST_P(HostileMemory, AnnouncementsAreAsManyAsTickets) {
+  RAW_RELIABLE_ONLY();
+  Victim victim(target());
+  const auto announcement = [](unsigned ticket) {
+    return with_byte(raw::data_header(kAnnouncement, 32, 32), static_cast<uint8_t>(ticket)) + raw::word(1) +
+           raw::word(1 << 20);
+  };
+  for (unsigned ticket = 1; ticket < 256; ++ticket) ASSERT_TRUE(victim.attacker.write(announcement(ticket)));
+  expect_exchange(victim.bystanders);
+  EXPECT_FALSE(victim.attacker.closed_by_peer(milliseconds(50)));
+  ASSERT_TRUE(victim.attacker.write(announcement(77)));
+  EXPECT_TRUE(victim.attacker.closed_by_peer());
+  victim.connect(9, 2);
+  EXPECT_EQ(pour(victim, announcement(7), 200'000'000), -1);
+  victim.watch.expect_bounded(16);
+}
+
+TEST_P(HostileMemory, UnexpectedMessagesEndAtTheLimit) {
+  RAW_TCP_ONLY();
+  const Parameter limit("FI_TCP_UNEXPECTED_BYTES", "8000000");
+  for (const size_t length : {size_t{0}, size_t{8}, size_t{5000}, size_t{3'000'000}}) {
+    Victim victim(target());
+    const std::string message =
+        raw::data_header(raw::kTagged, 24 + length, 24) + raw::word(5) + std::string(length, 'u');
+    const ssize_t taken = pour(victim, message, 100'000'000);
+    EXPECT_LT(taken, 100'000'000) << length;
+    victim.watch.expect_bounded(48);
+    // The application takes them, and later ones follow.
+    Buffer in(victim.fabric, 8);
+    for (size_t left = std::min<size_t>(1000, static_cast<size_t>(taken) / message.size()); left != 0; --left) {
+      Context context;
+      ASSERT_EQ(victim.victim().trecv(in, 8, 5, 0, &context), 0);
+      EXPECT_EQ(victim.victim().rx().wait().context(), &context);
+    }
+  }
+}
+
+TEST_P(HostileMemory, AReconnectingPeerLeavesNoMoreThanTheLimit) {
+  RAW_RELIABLE_ONLY();
+  const Parameter limit("FI_TCP_UNEXPECTED_BYTES", "1000000");
+  Victim victim(target());
+  std::string said;
+  for (unsigned ticket = 1; ticket < 256; ++ticket)
+    said += with_byte(raw::data_header(kAnnouncement, 32, 32), static_cast<uint8_t>(ticket)) + raw::word(1) +
+            raw::word(1 << 20);
+  for (uint32_t process = 2; process < 300; ++process) {
+    victim.connect(9, process);
+    ASSERT_TRUE(victim.attacker.write(said));
+    victim.watch.poke();
+  }
+  expect_exchange(victim.bystanders);
+  victim.watch.expect_bounded(16);
+}
+
+// ---- ofi_rxm ----
+
+TEST_P(HostileMemory, AnnouncedAndEagerPacketsEndAtTheLimit) {
+  INTRUDERS_ONLY();
+  const Parameter limit("FI_OFI_RXM_UNEXPECTED_BYTES", "4000000"), separate("FI_OFI_RXM_USE_SRX", "0");
+  for (const uint8_t type : {0, 2}) {
+    Fabric fabric(target());
+    Pair pair(fabric);
+    expect_exchange(pair);
+    Intruder intruder(target(), Address::local_name(pair.b().fid()));
+    ASSERT_TRUE(intruder.accepted());
+    Watch watch;
+    const std::string packet = type == 0 ? packet_of(0, 1, 1000, 1000) : packet_of(2, 1, 0, 104);
+    EXPECT_LT(intruder.pour(packet, 100'000, [&] { watch.poke(); }), 100'000u) << int(type);
+    watch.expect_bounded(32);
+    expect_exchange(pair);
+  }
+}
+
+TEST_P(HostileMemory, SegmentsOfTooManyMessagesEndTheConnection) {
+  INTRUDERS_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  expect_exchange(pair);
+  Intruder intruder(target(), Address::local_name(pair.b().fid()));
+  ASSERT_TRUE(intruder.accepted());
+  Watch watch;
+  for (unsigned i = 0; i < 65; ++i) {
+    std::string first = packet_of(1, 1, 20, 10);
+    first[2] = 10;
+    first[16] = static_cast<char>(i + 1);
+    first[24] = 1;
+    intruder.say(first);
+    watch.poke();
+  }
+  EXPECT_TRUE(intruder.cut_off());
+  expect_exchange(pair);
+  watch.expect_bounded(16);
+}
+
+}  // namespace hostile_memory
