@@ -323,6 +323,25 @@ TEST_P(Rma, OperationsOfOneEndpointKeepTheirOrder) {
   EXPECT_EQ(scene.remote.data()[0], static_cast<char>(kCount - 1)) << "the last write wins";
 }
 
+// Both ends have answers to send and requests to read, more than sockets hold.
+TEST_P(Rma, ManyReadsInBothDirectionsComplete) {
+  NEEDS(kRma, "FI_RMA");
+  Fabric fabric(target(), kRma);
+  Pair pair(fabric);
+  expect_exchange(pair);
+  constexpr size_t kMost = 2048, kLength = 64 * 1024;
+  Buffer local(fabric, kLength, 0, FI_READ), remote(fabric, kLength, 'r', FI_REMOTE_READ);
+  std::vector<Context> contexts(kMost);
+  size_t posted[2] = {};
+  for (int i : {0, 1})
+    while (posted[i] < kMost && fi_read(pair.node(i).ep(), local.data(), kLength, local.desc(), pair.node(i).peer,
+                                        remote.remote_address(), remote.key(), &contexts[posted[i]]) == 0)
+      ++posted[i];
+  for (int i : {0, 1})
+    for (; posted[i] != 0; --posted[i]) ASSERT_TRUE(pair.node(i).tx().wait().ok()) << posted[i] << " are left";
+  EXPECT_EQ(local.data()[0], 'r');
+}
+
 TEST_P(Rma, AtomicsAreReportedCorrectly) {
   RMA_SCENE();
   if (!speaks_tcp() || !target().connected()) GTEST_SKIP() << "the wire of tcp's connections has no atomics";
