@@ -86,8 +86,7 @@ class TransferCalls : public ReceiveCalls<T> {
                             .data = msg->data});
   }
   ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
-    return self().transmit(
-        {.iov = OneBuffer(buf, len), .flags = self().inject_flags(), .destination = dest, .silent = true});
+    return self().transmit({.iov = OneBuffer(buf, len), .flags = inject_flags(), .destination = dest, .silent = true});
   }
   ssize_t senddata(const void* buf, size_t len, void*, uint64_t data, fi_addr_t dest, void* context) noexcept {
     return self().transmit({.iov = OneBuffer(buf, len),
@@ -98,7 +97,7 @@ class TransferCalls : public ReceiveCalls<T> {
   }
   ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept {
     return self().transmit({.iov = OneBuffer(buf, len),
-                            .flags = data_flags(self().inject_flags()),
+                            .flags = data_flags(inject_flags()),
                             .destination = dest,
                             .data = data,
                             .silent = true});
@@ -133,7 +132,7 @@ class TransferCalls : public ReceiveCalls<T> {
   ssize_t tinject(const void* buf, size_t len, fi_addr_t dest, uint64_t tag) noexcept {
     return self().transmit({.operation = Operation::kTagged,
                             .iov = OneBuffer(buf, len),
-                            .flags = self().inject_flags(),
+                            .flags = inject_flags(),
                             .destination = dest,
                             .tag = tag,
                             .silent = true});
@@ -151,7 +150,7 @@ class TransferCalls : public ReceiveCalls<T> {
   ssize_t tinjectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t tag) noexcept {
     return self().transmit({.operation = Operation::kTagged,
                             .iov = OneBuffer(buf, len),
-                            .flags = data_flags(self().inject_flags()),
+                            .flags = data_flags(inject_flags()),
                             .destination = dest,
                             .data = data,
                             .tag = tag,
@@ -180,7 +179,7 @@ class TransferCalls : public ReceiveCalls<T> {
   }
   ssize_t writemsg(const fi_msg_rma* msg, uint64_t flags) noexcept { return access(Operation::kWrite, msg, flags); }
   ssize_t rma_inject(const void* buf, size_t len, fi_addr_t dest, uint64_t addr, uint64_t key) noexcept {
-    return access(Operation::kWrite, OneBuffer(buf, len), dest, addr, key, self().inject_flags(), nullptr, 0, true);
+    return access(Operation::kWrite, OneBuffer(buf, len), dest, addr, key, inject_flags(), nullptr, 0, true);
   }
   ssize_t writedata(const void* buf, size_t len, void*, uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
                     void* context) noexcept {
@@ -188,18 +187,16 @@ class TransferCalls : public ReceiveCalls<T> {
   }
   ssize_t rma_injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t addr,
                          uint64_t key) noexcept {
-    return access(Operation::kWrite, OneBuffer(buf, len), dest, addr, key, data_flags(self().inject_flags()), nullptr,
-                  data, true);
+    return access(Operation::kWrite, OneBuffer(buf, len), dest, addr, key, data_flags(inject_flags()), nullptr, data,
+                  true);
   }
 
  protected:
   explicit TransferCalls(const fi_info& info) noexcept
       : ReceiveCalls<T>(info.rx_attr), transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0) {}
 
-  // For calls that copy the buffer and report no success.
-  uint64_t inject_flags() const noexcept {
-    return (transmit_flags_ & ~(FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) | FI_INJECT;
-  }
+  // For calls that copy the buffer and report no success. Their completion level holds: counters count them.
+  uint64_t inject_flags() const noexcept { return (transmit_flags_ & ~FI_COMPLETION) | FI_INJECT; }
 
   uint64_t transmit_flags_;  // for calls without flags (tx_attr->op_flags)
 

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "fixture/counter.h"
@@ -362,6 +364,136 @@ TEST_P(Counters, FailedOperationsIncrementTheErrorValue) {
   ASSERT_EQ(pair.b().rx().wait().err(), FI_ECANCELED);
   EXPECT_TRUE(error_reaches(receives.get(), 1));
   EXPECT_EQ(fi_cntr_read(receives.get()), 0u);
+}
+
+namespace {
+
+// Operations of the first node default to FI_DELIVERY_COMPLETE; it counts its sends and writes.
+class DeliveredScene {
+ public:
+  static HintsEditor hints(fi_progress progress) {
+    return [progress](fi_info& hints) {
+      hints.tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+      hints.domain_attr->control_progress = hints.domain_attr->data_progress = progress;
+    };
+  }
+  // The ends are in domains of their own, where the target permits it: progress of one is none of the other.
+  DeliveredScene(const Target& target, fi_progress progress)
+      : ours_(target, hints(progress)),
+        theirs_(target, hints(progress)),
+        sends_(open_counter(ours_)),
+        writes_(open_counter(ours_)) {
+    if (target.connected()) {
+      pair_ = std::make_unique<Pair>(ours_, counting_both(), NodeOptions{});
+    } else {
+      ends_[0] = std::make_unique<DatagramEnd>(ours_, counting_both());
+      ends_[1] = std::make_unique<DatagramEnd>(theirs_);
+      from().peer = ends_[0]->insert(ends_[1]->address());
+    }
+    remote_.emplace(to().fabric(), 64, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    in_.emplace(to().fabric(), 64);
+  }
+
+  bool has(uint64_t capability) const { return (ours_.info()->caps & capability) != 0; }
+  // A write without a completion at the target.
+  template <class Call>
+  void expect_write(const char* name, uint64_t value, Call call) {
+    put(*remote_, 0);
+    ASSERT_EQ(retry([&] { return call(from(), value, *remote_); }), 0) << name;
+    ASSERT_TRUE(counts(writes_.get(), ++written_)) << name;
+    ASSERT_EQ(get(*remote_), value) << name << " was counted before its data was there";
+  }
+  template <class Call>
+  void expect_write_with_data(uint64_t value, Call call) {
+    Context receive;
+    if (takes_receives()) ASSERT_EQ(to().recv(*in_, 64, &receive), 0);
+    expect_write("fi_inject_writedata", value, call);
+    ASSERT_TRUE(to().rx().wait().ok());
+  }
+  template <class Call>
+  void expect_message(bool tagged, uint64_t value, Call call) {
+    Context receive;
+    put(*in_, 0);
+    ASSERT_EQ(tagged ? to().trecv(*in_, 64, 1, 0, &receive) : to().recv(*in_, 64, &receive), 0);
+    ASSERT_EQ(retry([&] { return call(from(), value); }), 0);
+    ASSERT_TRUE(counts(sends_.get(), ++sent_));
+    // A message is at the endpoint at least, where progress finds it; a device may report its arrival later.
+    fi_cq_read(to().rx().get(), nullptr, 0);
+    if (ours_.target().provider != "verbs;ofi_rxm")
+      ASSERT_EQ(get(*in_), value) << "a message was counted before it arrived, tagged: " << tagged;
+    ASSERT_TRUE(to().rx().wait().ok());
+    ASSERT_EQ(get(*in_), value);
+  }
+  bool adds() {
+    size_t count = 0;
+    return has(FI_ATOMIC) && fi_atomicvalid(from().ep(), FI_UINT64, FI_SUM, &count) == 0;
+  }
+  bool has_data() const { return has(FI_RMA) && ours_.info()->domain_attr->cq_data_size != 0; }
+
+ private:
+  NodeOptions counting_both() {
+    NodeOptions options;
+    options.configure = [this](fid_ep* ep) {
+      require_ok(fi_ep_bind(ep, &sends_->fid, FI_SEND), "fi_ep_bind");
+      require_ok(fi_ep_bind(ep, &writes_->fid, FI_WRITE), "fi_ep_bind");
+    };
+    return options;
+  }
+  bool takes_receives() const { return (ours_.info()->mode & FI_RX_CQ_DATA) != 0; }
+  static void put(Buffer& buffer, uint64_t value) { std::memcpy(buffer.data(), &value, sizeof value); }
+  static uint64_t get(Buffer& buffer) {
+    uint64_t value = 0;
+    std::memcpy(&value, buffer.data(), sizeof value);
+    return value;
+  }
+
+  Node& from() { return pair_ != nullptr ? pair_->a() : **ends_[0]; }
+  Node& to() { return pair_ != nullptr ? pair_->b() : **ends_[1]; }
+  // The other end makes progress only while the counter has not reached the value.
+  static bool counts(fid_cntr* counter, uint64_t value) {
+    const auto deadline = after(kPatience);
+    while (fi_cntr_read(counter) < value && Clock::now() < deadline) driver::poke();
+    return fi_cntr_wait(counter, value, 0) == 0;
+  }
+
+  Fabric ours_, theirs_;
+  Handle<fid_cntr> sends_, writes_;
+  std::unique_ptr<Pair> pair_;
+  std::unique_ptr<DatagramEnd> ends_[2];
+  std::optional<Buffer> remote_, in_;
+  uint64_t sent_ = 0, written_ = 0;
+};
+
+}  // namespace
+
+// Injecting suppresses the entry in the queue, not the completion level.
+TEST_P(Counters, InjectedOperationsAreCountedWhenTheirDataIsThere) {
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "applies to reliable endpoints";
+  constexpr size_t kLen = sizeof(uint64_t);
+  for (const fi_progress progress : {FI_PROGRESS_MANUAL, FI_PROGRESS_AUTO}) {
+    if (!Fabric::offers(target(), DeliveredScene::hints(progress))) continue;
+    DeliveredScene scene(target(), progress);
+    for (uint64_t value = 1; value <= 100 && !HasFatalFailure(); ++value) {
+      SCOPED_TRACE(testing::Message() << "round " << value << ", automatic: " << (progress == FI_PROGRESS_AUTO));
+      scene.expect_message(false, value,
+                           [](Node& from, uint64_t sent) { return fi_inject(from.ep(), &sent, kLen, from.peer); });
+      if (scene.has(FI_TAGGED))
+        scene.expect_message(
+            true, value, [](Node& from, uint64_t sent) { return fi_tinject(from.ep(), &sent, kLen, from.peer, 1); });
+      if (scene.has(FI_RMA))
+        scene.expect_write("fi_inject_write", value, [](Node& from, uint64_t sent, Buffer& to) {
+          return fi_inject_write(from.ep(), &sent, kLen, from.peer, to.remote_address(), to.key());
+        });
+      if (scene.has_data())
+        scene.expect_write_with_data(value, [](Node& from, uint64_t sent, Buffer& to) {
+          return fi_inject_writedata(from.ep(), &sent, kLen, 1, from.peer, to.remote_address(), to.key());
+        });
+      if (scene.adds())
+        scene.expect_write("fi_inject_atomic", value, [](Node& from, uint64_t sent, Buffer& to) {
+          return fi_inject_atomic(from.ep(), &sent, 1, from.peer, to.remote_address(), to.key(), FI_UINT64, FI_SUM);
+        });
+    }
+  }
 }
 
 TEST_P(Counters, CloseWhileBoundAnswersBusy) {

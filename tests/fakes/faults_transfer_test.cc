@@ -3,6 +3,7 @@
 // outstanding at an end. The accounts balance (two_ends.h).
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 
 #include "fake_rdma.h"
 #include "log_capture.h"
@@ -132,6 +133,22 @@ TEST_F(FaultsTransfer, DeliveredWriteWithoutItsReadFailsOnce) {
     EXPECT_TRUE(both.client.established());
     ASSERT_TRUE(both.client.post_rma(both.server, false));
     EXPECT_TRUE(both.wait([&] { return both.client.completed == 1; }));
+  });
+}
+
+// FI_DELIVERY_COMPLETE: a write is followed by a read, an injected write too.
+TEST_F(FaultsTransfer, DeliveredWritesTakeTwoPlacesOfTheQueue) {
+  with_connection("delivered", {}, [&](ends::TwoEnds& both) {
+    uint64_t flags = FI_TRANSMIT | FI_DELIVERY_COMPLETE;
+    ASSERT_EQ(fi_control(&both.client.ep->fid, FI_SETOPSFLAG, &flags), 0);
+    ASSERT_TRUE(both.client.post_send());
+    fake::hold_data();
+    const ssize_t room = fi_tx_size_left(both.client.ep);
+    ASSERT_TRUE(both.client.post_rma(both.server, false));
+    EXPECT_EQ(fi_tx_size_left(both.client.ep), room - 2);
+    const auto address = reinterpret_cast<uint64_t>(both.server.memory());
+    ASSERT_EQ(fi_inject_write(both.client.ep, "x", 1, FI_ADDR_UNSPEC, address, fi_mr_key(both.server.mr)), 0);
+    EXPECT_EQ(fi_tx_size_left(both.client.ep), room - 4);
   });
 }
 

@@ -69,8 +69,6 @@ class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, publi
  private:
   friend ReceiveCalls;
   friend TransferCalls;
-  // Injected messages are acknowledged if tx_attr->op_flags ask for it.
-  uint64_t inject_flags() const noexcept { return (transmit_flags_ & ~FI_COMPLETION) | FI_INJECT; }
   [[gnu::always_inline]] ssize_t transmit(const messages::TransmitRequest& request) noexcept {
     if (!Stream::is_small(request)) [[unlikely]]
       return transmit_checked(request);

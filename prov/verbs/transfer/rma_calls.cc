@@ -110,8 +110,7 @@ ssize_t TransferEndpoint::writemsg(const fi_msg_rma* msg, uint64_t flags) noexce
 }
 ssize_t TransferEndpoint::rma_inject(const void* buf, size_t len, fi_addr_t, uint64_t addr, uint64_t key) noexcept {
   OneSge one(buf, len, nullptr);
-  const uint64_t flags = (sends_.flags() & ~FI_DELIVERY_COMPLETE) | FI_INJECT;
-  SendWork work = access_with(one, IBV_WR_RDMA_WRITE, flags, nullptr, addr, key);
+  SendWork work = access_with(one, IBV_WR_RDMA_WRITE, sends_.flags() | FI_INJECT, nullptr, addr, key);
   work.silent = true;
   return post_access(work);
 }
