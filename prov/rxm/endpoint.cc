@@ -65,6 +65,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
   abi.ops = slots(kEpOps);
   abi.cm = slots(kCmOps);
   services_.links = &links_;
+  services_.tx_size = tx_size();
   refuse_transfers();
   services_.routes.accept_triggers(caps_, engine().deferred());
   engine().on_endpoint_opened();
@@ -120,33 +121,38 @@ int Endpoint::bind(::fid* object, uint64_t flags) {
   if (auto* counter = Counter::from(object)) return bind_counter(*counter, flags).code();
   if (auto* vector = AddressVector::from(object))
     return shared_.bind_vector(*this, services_.domain, *vector, flags).code();
-  return shared_.bind(*this, services_.domain, object, flags).code();
+  const Status status = shared_.bind(*this, services_.domain, object, flags);
+  services_.tx_size = tx_size();
+  return status.code();
 }
 
 Status Endpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
-  if (Status status = check_binding({.same_domain = &queue.engine() == &engine(), .enabled = enabled_}); !status.ok())
-    return status;
-  if (!queue.signaling_vector()) return services_.routes.bind(queue, flags);
+  Lower<fid_cq> with_vector;
+  if (queue.signaling_vector()) {
+    auto lower = services_.domain.open_lower_queue(queue.signaling_vector());
+    if (!lower) return lower.error();
+    with_vector = std::move(*lower);
+  }
+  const Status status = bind_route(provider(), services_.routes, queue, flags, engine(), enabled_);
   // Nothing is bound to the lower queue before the endpoint is enabled, so it can be replaced.
-  auto lower = services_.domain.open_lower_queue(queue.signaling_vector());
-  if (!lower) return lower.error();
-  if (Status status = services_.routes.bind(queue, flags); !status.ok()) return status;
-  completions_.use(std::move(*lower));
-  return {};
+  if (status.ok() && with_vector != nullptr) completions_.use(std::move(with_vector));
+  return status;
 }
 
 // The lower provider serves accesses by peers; not every one can count them.
 Status Endpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
-  if (Status status = check_binding({.same_domain = &counter.engine() == &engine(), .enabled = enabled_}); !status.ok())
-    return status;
   const uint64_t remote = flags & (FI_REMOTE_READ | FI_REMOTE_WRITE);
   if (remote != 0 && !services_.domain.counts_accesses()) return Status(-FI_ENOSYS);
-  if (Status status = services_.routes.bind(counter, flags); !status.ok()) return status;
+  if (Status status = bind_route(provider(), services_.routes, counter, flags, engine(), enabled_); !status.ok())
+    return status;
+  shared_.on_counter_bound();
   for (const auto& [flag, place] :
        {std::pair(FI_REMOTE_READ, &services_.remote_reads), std::pair(FI_REMOTE_WRITE, &services_.remote_writes)}) {
     if ((remote & flag) == 0) continue;
     auto count = RemoteCount::open(services_.domain.lower(), counter);
     if (!count) return count.error();
+    for (Channel& channel : services_.channels)
+      if (const int error = fi_ep_bind(channel.ep, (*count)->all(), flag); error != 0) return Status(error);
     *place = std::move(*count);
     engine().add(**place);
   }
@@ -167,7 +173,6 @@ int Endpoint::enable_contexts() {
   if (enabled_) return 0;
   if (!vector()) return -FI_ENOAV;
   if (Status status = links_.listen(); !status.ok()) return status.code();
-  services_.tx_size = tx_size();
   enabled_ = true;
   engine().add(*this);
   take_transfers(caps_);

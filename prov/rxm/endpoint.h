@@ -19,6 +19,7 @@
 #include "rdm/endpoint_calls.h"
 #include "rdm/scalable_endpoint.h"
 #include "rdm/shared_contexts.h"
+#include "rxm/logging.h"
 #include "rxm/peers/peer_links.h"
 
 namespace weft::rxm {
@@ -33,6 +34,7 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven {
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
   static int open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context);
   static const fi_ops* fid_ops() noexcept;
+  static fi_provider& provider() noexcept { return rxm::provider(); }
 
   // Slots of fi_ops.
   int close();

@@ -54,7 +54,7 @@ struct EndpointServices {
   Engine& engine;                // the domain's
   LinkControl* links = nullptr;  // set by the endpoint
   const std::size_t eager_limit;
-  std::size_t tx_size = 0;   // operations that may be outstanding; set by fi_enable
+  std::size_t tx_size = 0;   // operations that may be outstanding
   const bool names_sources;  // FI_SOURCE
   CompletionRoutes routes;
   Ref<AddressVector> vector;

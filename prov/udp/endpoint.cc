@@ -21,6 +21,7 @@
 #include "objects/endpoint_options.h"
 #include "objects/event_binding.h"
 #include "udp/domain.h"
+#include "udp/logging.h"
 #include "udp/multicast_group.h"
 #include "udp/socket.h"
 
@@ -106,14 +107,17 @@ int Endpoint::close() {
 int Endpoint::bind(::fid* object, uint64_t flags) {
   if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
   Lock lock(engine().mutex());
-  if (auto* queue = CompletionQueue::from(object)) return bind_route(routes_, *queue, flags, engine(), enabled_).code();
-  if (auto* counter = Counter::from(object)) return bind_route(routes_, *counter, flags, engine(), enabled_).code();
+  if (auto* queue = CompletionQueue::from(object))
+    return bind_route(provider(), routes_, *queue, flags, engine(), enabled_).code();
+  if (auto* counter = Counter::from(object))
+    return bind_route(provider(), routes_, *counter, flags, engine(), enabled_).code();
   auto* vector = AddressVector::from(object);
   if (vector == nullptr) return -FI_EINVAL;
-  const Status status = check_binding({.same_domain = &vector->domain() == domain_.get(),
-                                       .enabled = enabled_,
-                                       .flags = flags,
-                                       .second = static_cast<bool>(vector_)});
+  const Status status = check_binding(provider(), {.object = vector->abi.fid,
+                                                   .same_domain = &vector->domain() == domain_.get(),
+                                                   .enabled = enabled_,
+                                                   .flags = flags,
+                                                   .second = static_cast<bool>(vector_)});
   if (status.ok()) vector_ = Ref<AddressVector>(*vector);
   return status.code();
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The order in which fi_ep_bind finds errors, the same for every endpoint and every object; fi_endpoint(3).
+// The order in which fi_ep_bind finds errors, the same for every endpoint and every object, and the objects that may be
+// bound late; fi_endpoint(3).
 #pragma once
 
 #include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
 
 #include <cstdint>
 
@@ -10,25 +12,38 @@
 
 namespace weft {
 
+// Whether an enabled endpoint may be bound to an object of this class. libfabric allows it, and runtimes do it.
+constexpr bool may_be_late(std::size_t fclass) noexcept {
+  return fclass == FI_CLASS_CNTR || fclass == FI_CLASS_STX_CTX;
+}
+
 // A call of fi_ep_bind for a known kind of object.
 struct Binding {
+  const ::fid& object;
   bool same_domain;         // the object belongs to the endpoint's domain
   bool enabled;             // the endpoint is
   std::uint64_t flags = 0;  // those that no binding of this kind has
   bool second = false;      // the endpoint has such an object already
 };
 
-constexpr Status check_binding(const Binding& binding) noexcept {
-  if (!binding.same_domain) return Status(-FI_EDOMAIN);
-  if (binding.enabled) return Status(-FI_EOPBADSTATE);
-  if (binding.flags != 0) return Status(-FI_EBADFLAGS);
-  return Status(binding.second ? -FI_EINVAL : 0);
+inline Status check_binding(const fi_provider& provider, const Binding& binding) noexcept {
+  const auto refuse = [&](int error, const char* why) {
+    FI_WARN(&provider, FI_LOG_EP_CTRL, "fi_ep_bind refused: %s\n", why);
+    return Status(-error);
+  };
+  if (!binding.same_domain) return refuse(FI_EDOMAIN, "the object belongs to another domain");
+  if (binding.enabled && !may_be_late(binding.object.fclass))
+    return refuse(FI_EOPBADSTATE, "the endpoint is enabled, and takes only counters and shared transmit contexts now");
+  if (binding.flags != 0) return refuse(FI_EBADFLAGS, "the object takes no such flags");
+  return binding.second ? refuse(FI_EINVAL, "the endpoint has such an object already") : Status();
 }
 
 // Binds a completion queue or a counter to `routes`, whose bind() checks the flags.
 template <class Routes, class Queue, class Engine>
-Status bind_route(Routes& routes, Queue& queue, std::uint64_t flags, const Engine& engine, bool enabled) noexcept {
-  const Status status = check_binding({.same_domain = &queue.engine() == &engine, .enabled = enabled});
+Status bind_route(const fi_provider& provider, Routes& routes, Queue& queue, std::uint64_t flags, const Engine& engine,
+                  bool enabled) noexcept {
+  const Status status =
+      check_binding(provider, {.object = queue.abi.fid, .same_domain = &queue.engine() == &engine, .enabled = enabled});
   return status.ok() ? routes.bind(queue, flags) : status;
 }
 

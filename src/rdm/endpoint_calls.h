@@ -111,7 +111,7 @@ class EndpointCalls : public TransferCalls<T> {
   ReceiveSide& receive_side() noexcept { return receive_side_; }
   bool directs() const noexcept { return directs_; }
   bool enabled() const noexcept { return enabled_; }
-  // Operations that may be outstanding. Fixed once the endpoint is enabled.
+  // Operations that may be outstanding.
   std::size_t tx_size() const noexcept { return tx_size_; }
   void set_tx_size(std::size_t size) noexcept { tx_size_ = size; }
 

@@ -16,6 +16,7 @@ concept ReliableEndpointCore = TransferTarget<Core> && std::derived_from<Core, E
     requires(Core& core, CompletionRoutes& routes, PeerTable<PeerBase>& numbers) {
   typename Core::EngineType;
   typename Core::VectorType;
+  { Core::provider() } -> std::same_as<fi_provider&>;  // for log lines
   // EndpointCalls<T>, or a class derived from it, for contexts.
   typename Core::template Calls<Core>;
   // Ends all operations that complete there.

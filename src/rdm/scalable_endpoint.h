@@ -145,7 +145,9 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
 
   template <class Queue>
   Status check_queue(Queue& queue) noexcept {
-    return check_binding({.same_domain = &queue.engine() == &engine(), .enabled = this->enabled_});
+    return check_binding(
+        Core::provider(),
+        {.object = queue.abi.fid, .same_domain = &queue.engine() == &engine(), .enabled = this->enabled_});
   }
 
   const Ref<ScalableEndpoint<Core>> parent_;

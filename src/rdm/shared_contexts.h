@@ -30,10 +30,11 @@ class SharedContexts {
     auto* const receive = object_if<SharedReceive<Core>>(object);
     if (transmit != nullptr) return bind(endpoint, domain, *transmit, flags);
     if (receive == nullptr) return Status(-FI_EINVAL);
-    Status status = check_binding({.same_domain = &receive->engine() == &endpoint.engine(),
-                                   .enabled = endpoint.enabled(),
-                                   .flags = flags,
-                                   .second = static_cast<bool>(receive_)});
+    Status status = check_binding(Core::provider(), {.object = *object,
+                                                     .same_domain = &receive->engine() == &endpoint.engine(),
+                                                     .enabled = endpoint.enabled(),
+                                                     .flags = flags,
+                                                     .second = static_cast<bool>(receive_)});
     if (status.ok()) status = receive->admit(endpoint);
     if (!status.ok()) return status;
     receive->add(endpoint);
@@ -43,10 +44,11 @@ class SharedContexts {
   // fi_ep_bind of an address vector.
   template <class Vector>
   Status bind_vector(Core& endpoint, const RefCounted& domain, Vector& vector, uint64_t flags) noexcept {
-    Status status = check_binding({.same_domain = &vector.domain() == &domain,
-                                   .enabled = endpoint.enabled(),
-                                   .flags = flags,
-                                   .second = static_cast<bool>(endpoint.vector())});
+    Status status = check_binding(Core::provider(), {.object = vector.abi.fid,
+                                                     .same_domain = &vector.domain() == &domain,
+                                                     .enabled = endpoint.enabled(),
+                                                     .flags = flags,
+                                                     .second = static_cast<bool>(endpoint.vector())});
     if (status.ok() && receive_) status = receive_->admit(vector);
     if (status.ok()) endpoint.vector() = Ref<Vector>(vector);
     return status;
@@ -60,7 +62,10 @@ class SharedContexts {
   void on_enabled(Core& endpoint) noexcept {
     if (!receive_) return;
     leave_receives_to_context(endpoint.abi, tables_);
-    receive_->on_enabled();
+    receive_->use_oldest_routes();
+  }
+  void on_counter_bound() noexcept {
+    if (receive_) receive_->use_oldest_routes();
   }
   // The endpoint closes; its receives and messages are gone.
   void leave(Core& endpoint) noexcept {
@@ -69,10 +74,11 @@ class SharedContexts {
 
  private:
   Status bind(Core& endpoint, const RefCounted& domain, SharedTransmit& transmit, uint64_t flags) noexcept {
-    const Status status = check_binding({.same_domain = &transmit.domain() == &domain,
-                                         .enabled = endpoint.enabled(),
-                                         .flags = flags,
-                                         .second = static_cast<bool>(transmit_)});
+    const Status status = check_binding(Core::provider(), {.object = transmit.abi.fid,
+                                                           .same_domain = &transmit.domain() == &domain,
+                                                           .enabled = endpoint.enabled(),
+                                                           .flags = flags,
+                                                           .second = static_cast<bool>(transmit_)});
     if (!status.ok()) return status;
     transmit_ = Ref<SharedTransmit>(transmit);
     endpoint.set_tx_size(transmit.size(endpoint.tx_size()));

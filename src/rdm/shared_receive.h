@@ -70,7 +70,14 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>>, public Re
     sources_.forget_handles();  // the next endpoints may have another vector
     use_oldest_routes();
   }
-  void on_enabled() noexcept { use_oldest_routes(); }
+  void use_oldest_routes() noexcept {
+    const auto oldest =
+        std::find_if(endpoints_.begin(), endpoints_.end(), [](const Core* each) { return each->enabled(); });
+    const CompletionRoutes none;
+    const CompletionRoutes& from = oldest != endpoints_.end() ? (*oldest)->routes() : none;
+    routes_.receive_queue = from.receive_queue;
+    routes_.receive = from.receive;
+  }
 
   // Slot of fi_ops. No queue is left where cancelled receives could be reported.
   int close() {
@@ -112,15 +119,6 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>>, public Re
     restrict_to_context(this->abi, tables_, false);
   }
   ~SharedReceive() = default;
-
-  void use_oldest_routes() noexcept {
-    const auto oldest =
-        std::find_if(endpoints_.begin(), endpoints_.end(), [](const Core* each) { return each->enabled(); });
-    const CompletionRoutes none;
-    const CompletionRoutes& from = oldest != endpoints_.end() ? (*oldest)->routes() : none;
-    routes_.receive_queue = from.receive_queue;
-    routes_.receive = from.receive;
-  }
 
   const Ref<RefCounted> domain_ref_;
   Engine& engine_;

@@ -496,6 +496,45 @@ TEST_P(Counters, InjectedOperationsAreCountedWhenTheirDataIsThere) {
   }
 }
 
+// Runtimes enable an endpoint first.
+TEST_P(Counters, EnabledEndpointTakesCounters) {
+  Fabric fabric(target());
+  const auto sends = open_counter(fabric), receives = open_counter(fabric), writes = open_counter(fabric);
+  Pair pair(fabric);
+  expect_round_trip(pair.a(), pair.b());
+  const int rc = fi_ep_bind(pair.a().ep(), &sends->fid, FI_SEND);
+  if (rc == -FI_EOPBADSTATE && target().provider == "verbs") GTEST_SKIP() << "the device's completions are counted";
+  ASSERT_EQ(rc, 0);
+  ASSERT_EQ(fi_ep_bind(pair.b().ep(), &receives->fid, FI_RECV), 0);
+  EXPECT_EQ(fi_close(&sends->fid), -FI_EBUSY);
+  for (uint64_t i = 1; i <= 3; ++i) {
+    expect_round_trip(pair.a(), pair.b());
+    EXPECT_TRUE(reaches(sends.get(), i));
+    EXPECT_TRUE(reaches(receives.get(), i));
+  }
+  CompletionQueue queue(fabric);
+  EXPECT_EQ(fi_ep_bind(pair.a().ep(), queue.fid(), FI_TRANSMIT), -FI_EOPBADSTATE) << "queues are bound in time";
+  if ((fabric.info()->caps & FI_RMA) == 0) return;
+  ASSERT_EQ(fi_ep_bind(pair.a().ep(), &writes->fid, FI_WRITE), 0);
+  Buffer remote(fabric, 64, 0, FI_REMOTE_WRITE), local(fabric, 64, 0, FI_WRITE);
+  write_one(pair.a(), local, remote);
+  EXPECT_TRUE(reaches(writes.get(), 1));
+}
+
+TEST_P(Counters, EnabledEndpointTakesCountersOfRemoteAccesses) {
+  if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
+  Fabric fabric(target(), kRemoteEvents);
+  const auto writes = open_counter(fabric), reads = open_counter(fabric);
+  Pair pair(fabric);
+  Buffer remote(fabric, 64, 0, FI_REMOTE_READ | FI_REMOTE_WRITE), local(fabric, 64, 0, FI_READ | FI_WRITE);
+  read_one(pair.a(), local, remote);  // it has ended at both ends
+  counting_remote(writes.get(), reads.get()).configure(pair.b().ep());
+  write_one(pair.a(), local, remote);
+  read_one(pair.a(), local, remote);
+  EXPECT_TRUE(reaches(writes.get(), 1));
+  EXPECT_TRUE(reaches(reads.get(), 1));
+}
+
 TEST_P(Counters, CloseWhileBoundAnswersBusy) {
   Fabric fabric(target());
   const auto counter = open_counter(fabric);

@@ -413,7 +413,14 @@ TEST_P(SharedBindings, TransmitContextsAreBoundOnceInTimeAndWithinTheirDomain) {
     ASSERT_EQ(fi_ep_bind(node.ep(), &stx->fid, 0), 0);
     EXPECT_EQ(fi_ep_bind(node.ep(), &second->fid, 0), -FI_EINVAL) << "one is enough";
     Pair pair(fabric, bound_to(&stx->fid));
-    EXPECT_EQ(fi_ep_bind(pair.a().ep(), &second->fid, 0), -FI_EOPBADSTATE) << "it is enabled";
+    EXPECT_EQ(fi_ep_bind(pair.a().ep(), &second->fid, 0), -FI_EINVAL) << "one is enough";
+  }
+  const Fabric plain(target());
+  const Handle<fid_stx> late = open_shared_transmit(plain);
+  {
+    Pair pair(plain);
+    ASSERT_EQ(fi_ep_bind(pair.a().ep(), &late->fid, 0), 0) << "it is enabled, with a queue of its own so far";
+    expect_exchange(pair);
   }
   EXPECT_EQ(fi_stx_context(fabric.domain(), fabric.info()->tx_attr, nullptr, nullptr), -FI_EINVAL);
   fid_stx* usual = nullptr;

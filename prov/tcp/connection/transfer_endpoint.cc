@@ -12,6 +12,7 @@
 #include "objects/triggers.h"
 #include "tcp/connection/shared_receive.h"
 #include "tcp/domain.h"
+#include "tcp/logging.h"
 
 namespace weft::tcp {
 namespace {
@@ -77,18 +78,19 @@ Engine& TransferEndpoint::engine() noexcept {
 }
 
 Status TransferEndpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
-  return bind_route(routes, queue, flags, engine(), enabled_);
+  return bind_route(provider(), routes, queue, flags, engine(), enabled_);
 }
 
 Status TransferEndpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
-  return bind_route(routes, counter, flags, engine(), enabled_);
+  return bind_route(provider(), routes, counter, flags, engine(), enabled_);
 }
 
 Status TransferEndpoint::bind_shared_receive(SharedReceive& shared, uint64_t flags) noexcept {
-  const Status status = check_binding({.same_domain = &shared.domain() == &domain_,
-                                       .enabled = enabled_,
-                                       .flags = flags,
-                                       .second = static_cast<bool>(shared_receive_)});
+  const Status status = check_binding(provider(), {.object = shared.abi.fid,
+                                                   .same_domain = &shared.domain() == &domain_,
+                                                   .enabled = enabled_,
+                                                   .flags = flags,
+                                                   .second = static_cast<bool>(shared_receive_)});
   if (!status.ok()) return status;
   shared_receive_ = Ref<SharedReceive>(shared);
   queue_ = &shared.queue();
@@ -96,10 +98,11 @@ Status TransferEndpoint::bind_shared_receive(SharedReceive& shared, uint64_t fla
 }
 
 Status TransferEndpoint::bind_shared_transmit(SharedTransmit& shared, uint64_t flags) noexcept {
-  const Status status = check_binding({.same_domain = &shared.domain() == &domain_,
-                                       .enabled = enabled_,
-                                       .flags = flags,
-                                       .second = static_cast<bool>(shared_transmit_)});
+  const Status status = check_binding(provider(), {.object = shared.abi.fid,
+                                                   .same_domain = &shared.domain() == &domain_,
+                                                   .enabled = enabled_,
+                                                   .flags = flags,
+                                                   .second = static_cast<bool>(shared_transmit_)});
   if (!status.ok()) return status;
   shared_transmit_ = Ref<SharedTransmit>(shared);
   stream_.set_queue_size(shared.size(stream_.queue_size()));

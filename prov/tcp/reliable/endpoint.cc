@@ -103,8 +103,13 @@ int ReliableEndpoint::close() {
 int ReliableEndpoint::bind(::fid* object, uint64_t flags) {
   if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
   Lock lock(engine().mutex());
-  if (auto* queue = CompletionQueue::from(object)) return bind_route(routes_, *queue, flags, engine(), enabled_).code();
-  if (auto* counter = Counter::from(object)) return bind_route(routes_, *counter, flags, engine(), enabled_).code();
+  if (auto* queue = CompletionQueue::from(object))
+    return bind_route(provider(), routes_, *queue, flags, engine(), enabled_).code();
+  if (auto* counter = Counter::from(object)) {
+    const Status status = bind_route(provider(), routes_, *counter, flags, engine(), enabled_);
+    shared_.on_counter_bound();
+    return status.code();
+  }
   if (auto* vector = AddressVector::from(object)) return shared_.bind_vector(*this, domain_, *vector, flags).code();
   return shared_.bind(*this, domain_, object, flags).code();
 }

@@ -22,6 +22,7 @@
 #include "rdm/shared_contexts.h"
 #include "tcp/connection/listener.h"
 #include "tcp/domain.h"
+#include "tcp/logging.h"
 #include "tcp/reliable/channel.h"
 #include "tcp/reliable/greeting.h"
 
@@ -39,6 +40,7 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
   static int open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context);
   static const fi_ops* fid_ops() noexcept;
+  static fi_provider& provider() noexcept { return tcp::provider(); }
 
   // Slots of fi_ops.
   int close();

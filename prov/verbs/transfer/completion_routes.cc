@@ -5,13 +5,15 @@
 #include <rdma/fi_errno.h>
 
 #include "objects/binding_check.h"
+#include "verbs/device/logging.h"
 #include "verbs/transfer/domain_services.h"
 
 namespace weft::verbs {
 
 Status CompletionRoutes::bind_queue(const DomainServices& domain, CompletionQueue& queue, uint64_t flags,
                                     bool enabled) noexcept {
-  Status status = check_binding({.same_domain = &queue.engine().domain() == &domain, .enabled = enabled});
+  Status status = check_binding(
+      provider(), {.object = queue.abi.fid, .same_domain = &queue.engine().domain() == &domain, .enabled = enabled});
   if (status.ok()) status = bind(queue, flags);
   if (!status.ok()) return status;
   if (flags & FI_TRANSMIT) transmit_channel = &queue.engine();
@@ -19,8 +21,11 @@ Status CompletionRoutes::bind_queue(const DomainServices& domain, CompletionQueu
   return {};
 }
 
+// Work completions are handled without the engine's mutex, so the counters of an enabled endpoint are fixed.
 Status CompletionRoutes::bind_counter(DomainServices& domain, Counter& counter, uint64_t flags, bool enabled) noexcept {
-  return bind_route(*this, counter, flags, domain.progress(), enabled);
+  if (!enabled) return bind_route(provider(), *this, counter, flags, domain.progress(), false);
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "fi_ep_bind refused: the endpoint is enabled\n");
+  return Status(-FI_EOPBADSTATE);
 }
 
 Status CompletionRoutes::open_channels(DomainServices& domain) noexcept {

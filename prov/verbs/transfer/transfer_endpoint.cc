@@ -4,6 +4,7 @@
 
 #include "objects/binding_check.h"
 #include "objects/endpoint_options.h"
+#include "verbs/device/logging.h"
 #include "verbs/transfer/domain_services.h"
 #include "verbs/transfer/transfer_tables.h"
 
@@ -62,10 +63,11 @@ Status TransferEndpoint::bind_counter(Counter& counter, uint64_t flags) noexcept
 }
 
 Status TransferEndpoint::bind_shared_receive(SharedReceive& shared, uint64_t flags) noexcept {
-  const Status status = check_binding({.same_domain = &shared.domain() == &domain_,
-                                       .enabled = enabled_,
-                                       .flags = flags,
-                                       .second = has_shared_receive()});
+  const Status status = check_binding(provider(), {.object = shared.abi.fid,
+                                                   .same_domain = &shared.domain() == &domain_,
+                                                   .enabled = enabled_,
+                                                   .flags = flags,
+                                                   .second = has_shared_receive()});
   if (status.ok()) receives_.share(shared);
   return status;
 }
