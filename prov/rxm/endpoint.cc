@@ -107,6 +107,8 @@ int Endpoint::close() {
     // A lower provider that has not returned its operations can no longer do so once its queue is closed.
     completions_.use(nullptr);
     links_.close_unreturned();
+    services_.remote_reads.reset();  // the engine lists them
+    services_.remote_writes.reset();
     shared_.leave(*this);
   }
   release_events(events_, engine(), abi.fid);

@@ -17,6 +17,11 @@ namespace {
 // flags.
 constexpr uint64_t kCoresOnly = (uint64_t{1} << 59) | (uint64_t{1} << 58);
 
+// Attributes are optional for plug-ins.
+bool is_complete(const fi_info& info) noexcept {
+  return info.tx_attr != nullptr && info.rx_attr != nullptr && info.ep_attr != nullptr && info.domain_attr != nullptr;
+}
+
 }  // namespace
 
 std::string lower_name(std::string_view prov_name) {
@@ -51,9 +56,9 @@ InfoPtr lower_hints(uint32_t version, const fi_info* hints) {
     if ((fabric->prov_name != nullptr && !set_name(lower->fabric_attr->prov_name, fabric->prov_name)) ||
         (fabric->name != nullptr && !set_name(lower->fabric_attr->name, fabric->name)))
       return nullptr;
-  const bool copied = (hints->src_addrlen == 0 ||
+  const bool copied = (hints->src_addr == nullptr || hints->src_addrlen == 0 ||
                        set_address(lower->src_addr, lower->src_addrlen, hints->src_addr, hints->src_addrlen)) &&
-                      (hints->dest_addrlen == 0 ||
+                      (hints->dest_addr == nullptr || hints->dest_addrlen == 0 ||
                        set_address(lower->dest_addr, lower->dest_addrlen, hints->dest_addr, hints->dest_addrlen));
   if (!copied) return nullptr;
   return lower;
@@ -64,6 +69,13 @@ Result<InfoPtr> find_lower(uint32_t version, const char* node, const char* servi
   fi_info* list = nullptr;
   if (const int error = fi_getinfo(lower_version(version), node, service, flags | kCoresOnly, hints, &list); error != 0)
     return failure(Status(error));
+  for (fi_info** place = &list; *place != nullptr;) {
+    if (is_complete(**place))
+      place = &(*place)->next;
+    else
+      free_info(std::exchange(*place, std::exchange((*place)->next, nullptr)));
+  }
+  if (list == nullptr) return failure(FI_ENODATA);
   return InfoPtr(list);
 }
 

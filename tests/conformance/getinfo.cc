@@ -317,6 +317,15 @@ TEST_P(Getinfo, DestinationOfTheHintsIsUsedWithoutANode) {
   EXPECT_EQ(Address::copied(answer.list->dest_addr, answer.list->dest_addrlen), wanted);
 }
 
+TEST_P(Getinfo, LengthsWithoutAddressesAreIgnored) {
+  const InfoPtr hints = hints_for(target(), [](fi_info& h) { h.src_addrlen = h.dest_addrlen = sizeof(sockaddr_in); });
+  const Answer answer = ask(hints.get());
+  ASSERT_EQ(answer.rc, 0);
+  const InfoPtr copy(fi_dupinfo(hints.get()));
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->src_addr, nullptr);
+}
+
 TEST_P(Getinfo, NumericHostRefusesNames) {
   const InfoPtr hints = hints_for(target());
   EXPECT_EQ(ask(hints.get(), target().address.c_str(), "1", FI_NUMERICHOST).rc, 0);

@@ -123,6 +123,9 @@ void PeerLinks::on_connected(Channel& channel, const void* data, std::size_t len
     if (len < sizeof accepted) return protocol_error(channel, "an acceptance without private data");
     std::memcpy(&accepted, data, sizeof accepted);
     channel.remote_id = accepted.id;
+    // Responses to packets that came before this event.
+    for (Packet& early : channel.packets)
+      std::memcpy(early.buffer->bytes + offsetof(ControlHeader, connection), &accepted.id, sizeof accepted.id);
     channel.peer->process = process_of(accepted.id);
     if (const auto offer = direct_offer(data, len, sizeof accepted)) local_.accept(channel, *offer);
     if (closes_idle() && has_idle_magic(data, len, sizeof accepted))
