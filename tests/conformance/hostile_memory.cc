@@ -7,7 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <thread>
 
+#include "fixture/child.h"
 #include "fixture/driver.h"
 #include "fixture/intruder.h"
 #include "fixture/member.h"
@@ -228,7 +232,50 @@ TEST_P(HostileMemory, AReconnectingPeerLeavesNoMoreThanTheLimit) {
   victim.watch.expect_bounded(16);
 }
 
+TEST_P(HostileMemory, ThePeersShareOfTheLogIsLimited) {
+  RAW_RELIABLE_ONLY();
+  const std::string log = testing::TempDir() + "weft_hostile_memory_" + std::to_string(getpid());
+  int status = -1;
+  child::output_of("refuse_requests",
+                   {{"FI_LOG_LEVEL", "warn"}, {"FI_LOG_LOCATION", log}, {"FI_LOG_INTERVAL", "600000"}}, &status);
+  EXPECT_EQ(status, 0);
+  std::ifstream file(log);
+  size_t lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  EXPECT_GT(lines, 0u);
+  EXPECT_LE(lines, 110u);
+  std::remove(log.c_str());
+}
+
+TEST_P(HostileMemory, AFullPipeForTheLogStopsNoTransfers) {
+  RAW_RELIABLE_ONLY();
+  child::Running victim("refuse_requests", {{"FI_LOG_LEVEL", "warn"}, {"WEFT_CONFORMANCE_FULL_PIPE", "1"}});
+  const auto deadline = after(std::chrono::minutes(1));
+  while (!victim.ended() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_EQ(victim.status(), 0);
+}
+
 // ---- ofi_rxm ----
+
+TEST_P(HostileMemory, AtomicPacketsWhoseAnswersNobodyReadsAreHeldBack) {
+  INTRUDERS_ONLY();
+  const Parameter separate("FI_OFI_RXM_USE_SRX", "0");
+  Fabric fabric(target(), Victim::with_all(target()));
+  Pair pair(fabric);
+  expect_exchange(pair);
+  Buffer region(fabric, 16'000, 'r', FI_REMOTE_READ);
+  Intruder intruder(target(), Address::local_name(pair.b().fid()));
+  ASSERT_TRUE(intruder.accepted());
+  Watch watch;
+  std::string fetch = packet_of(4, 7, 96, 96);
+  fetch[56] = static_cast<char>(FI_UINT64);
+  fetch[57] = static_cast<char>(FI_ATOMIC_READ);
+  fetch[58] = 1;
+  fetch.replace(64, 24, raw::word(region.remote_address()) + raw::word(2000) + raw::word(region.key()));
+  intruder.pour(fetch, 100'000, [&] { watch.poke(); });
+  watch.expect_bounded(128);
+  expect_exchange(pair);
+}
 
 TEST_P(HostileMemory, AnnouncedAndEagerPacketsEndAtTheLimit) {
   INTRUDERS_ONLY();
