@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The origin of an atomic operation of reliable datagrams, for every protocol: the check of the application's request
+// The origin of an atomic operation of reliable datagrams, for every protocol: the limits of the application's request
 // and the arrays that are sent; fi_atomic(3).
 #pragma once
 
@@ -10,30 +10,15 @@
 #include <cstdint>
 #include <span>
 
-#include "objects/completion_routes.h"
+#include "messages/atomic_request.h"
 #include "objects/message_buffers.h"
 #include "rdm/atomics.h"
 
 namespace weft::rdm {
 
-// Ranges of the peer's memory in one operation.
-inline constexpr std::size_t kMaxAtomicRanges = 4;
-
-// An atomic operation on a peer's memory.
-struct AtomicRequest {
-  AtomicKind kind;
-  fi_datatype datatype;
-  fi_op operation;
-  std::span<const fi_ioc> operands;
-  std::span<const fi_ioc> compares = {};
-  std::span<const fi_ioc> results = {};
-  std::span<const fi_rma_ioc> remote;
-  fi_addr_t peer;
-  std::uint64_t flags;
-  void* context = nullptr;
-  bool silent = false;
-  CompletionRoutes* routes = nullptr;  // see TransmitRequest
-};
+using messages::AtomicRequest;
+using messages::check_atomic;
+using messages::kMaxAtomicRanges;
 
 // Elements that an operation may have when `limit` bytes of arrays fit into a message; 0: no such operation.
 std::size_t atomic_count(std::size_t limit, AtomicKind kind, fi_datatype datatype, fi_op operation) noexcept;
@@ -41,9 +26,6 @@ std::size_t atomic_count(std::size_t limit, AtomicKind kind, fi_datatype datatyp
 // The slot of fi_ops_domain, for the same limit.
 int query_atomic(std::size_t limit, fi_datatype datatype, fi_op operation, fi_atomic_attr* attr,
                  std::uint64_t flags) noexcept;
-
-// 0, -FI_EOPNOTSUPP, -FI_EINVAL, -FI_EMSGSIZE or -FI_EBADFLAGS. `most`: atomic_count() of the request.
-int check_atomic(const AtomicRequest& request, std::size_t most) noexcept;
 
 // The buffers of a checked request: the arrays that are sent (operands, then comparands), and the destination of the
 // fetched results.

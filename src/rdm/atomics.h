@@ -10,10 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "messages/atomic_request.h"
+
 namespace weft::rdm {
 
-// fi_atomic, fi_fetch_atomic, fi_compare_atomic.
-enum class AtomicKind : std::uint8_t { kUpdate, kFetch, kCompare };
+using messages::AtomicKind;
 
 // Bytes of an element; 0: no such type.
 std::size_t element_size(fi_datatype datatype) noexcept;

@@ -11,13 +11,13 @@
 
 #include <rdma/fi_atomic.h>
 
-#include <cstdint>
+#include "messages/atomic_request.h"
 
 namespace weft::verbs {
 
 class DomainServices;
 
-enum class AtomicKind : std::uint8_t { kUpdate, kFetch, kCompare };
+using messages::AtomicKind;
 
 // The element count of every supported operation.
 inline constexpr std::size_t kAtomicCount = 1;

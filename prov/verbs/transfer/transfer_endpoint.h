@@ -16,6 +16,7 @@
 
 #include "abi/bridge.h"
 #include "base/status.h"
+#include "messages/atomic_calls.h"
 #include "verbs/transfer/completion_routes.h"
 #include "verbs/transfer/message_calls.h"
 #include "verbs/transfer/queues.h"
@@ -26,9 +27,9 @@
 namespace weft::verbs {
 
 class DomainServices;
-struct AtomicWork;
 
-class TransferEndpoint : public SendCalls<TransferEndpoint>, protected TransferOwner {
+class TransferEndpoint : public messages::AtomicCalls<TransferEndpoint, SendCalls<TransferEndpoint>>,
+                         protected TransferOwner {
  public:
   // fi_rma(3)
   ssize_t read(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t addr, uint64_t key, void* context) noexcept;
@@ -46,33 +47,10 @@ class TransferEndpoint : public SendCalls<TransferEndpoint>, protected TransferO
   ssize_t rma_injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t addr,
                          uint64_t key) noexcept;
 
-  // fi_atomic(3); the names are those of the public calls.
-  ssize_t atomic(const void* buf, size_t count, void* desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-                 fi_datatype datatype, fi_op op, void* context) noexcept;
-  ssize_t atomicv(const fi_ioc* iov, void** desc, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
-                  fi_datatype datatype, fi_op op, void* context) noexcept;
-  ssize_t atomicmsg(const fi_msg_atomic* msg, uint64_t flags) noexcept;
-  ssize_t inject_atomic(const void* buf, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
-                        fi_datatype datatype, fi_op op) noexcept;
-  ssize_t fetch_atomic(const void* buf, size_t count, void* desc, void* result, void* result_desc, fi_addr_t dest,
-                       uint64_t addr, uint64_t key, fi_datatype datatype, fi_op op, void* context) noexcept;
-  ssize_t fetch_atomicv(const fi_ioc* iov, void** desc, size_t count, fi_ioc* resultv, void** result_desc,
-                        size_t result_count, fi_addr_t dest, uint64_t addr, uint64_t key, fi_datatype datatype,
-                        fi_op op, void* context) noexcept;
-  ssize_t fetch_atomicmsg(const fi_msg_atomic* msg, fi_ioc* resultv, void** result_desc, size_t result_count,
-                          uint64_t flags) noexcept;
-  ssize_t compare_atomic(const void* buf, size_t count, void* desc, const void* compare, void* compare_desc,
-                         void* result, void* result_desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-                         fi_datatype datatype, fi_op op, void* context) noexcept;
-  ssize_t compare_atomicv(const fi_ioc* iov, void** desc, size_t count, const fi_ioc* comparev, void** compare_desc,
-                          size_t compare_count, fi_ioc* resultv, void** result_desc, size_t result_count,
-                          fi_addr_t dest, uint64_t addr, uint64_t key, fi_datatype datatype, fi_op op,
-                          void* context) noexcept;
-  ssize_t compare_atomicmsg(const fi_msg_atomic* msg, const fi_ioc* comparev, void** compare_desc, size_t compare_count,
-                            fi_ioc* resultv, void** result_desc, size_t result_count, uint64_t flags) noexcept;
-  int atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
-  int fetch_atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
-  int compare_atomicvalid(fi_datatype datatype, fi_op op, size_t* count) noexcept;
+  // For AtomicCalls.
+  ssize_t update(const messages::AtomicRequest& request) noexcept;
+  size_t atomic_count(messages::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
+  uint64_t default_flags() noexcept { return sends_.flags(); }
 
   // fi_endpoint(3). cancel: -FI_ENOENT without such a receive, -FI_EBUSY when the device has it already.
   ssize_t cancel(void* context) noexcept;
@@ -141,7 +119,6 @@ class TransferEndpoint : public SendCalls<TransferEndpoint>, protected TransferO
   ssize_t rma_message(ibv_wr_opcode opcode, const fi_msg_rma* msg, uint64_t flags) noexcept;
   ssize_t post_access(SendWork& work) noexcept;
   ssize_t post_special_write(SendWork& work) noexcept;
-  ssize_t post_atomic(const AtomicWork& work) noexcept;
 
   TransferSizes sizes_;
   const uint64_t caps_;
