@@ -34,8 +34,6 @@ inline constexpr unsigned kMaxQueuedResponses = 4096;
 
 // Operations fail when their peer has not been reached for this long.
 inline constexpr int kDefaultConnectTimeoutMs = 30'000;
-// Our request, rejected in favour of the peer's own, is repeated if that request does not arrive in this time.
-inline constexpr std::chrono::milliseconds kCrossedRequestTimeout{200};
 
 // Time, and number of polls, between reads of the connection events while the application polls.
 inline constexpr std::chrono::microseconds kCmInterval{1000};

@@ -27,6 +27,8 @@ constexpr ParameterRow<P> kRows[] = {
      "receive",
      0, kMaxInt, "a quarter of the memory"},
     {"connect_timeout", &P::connect_timeout_ms, "Milliseconds after which a peer counts as unreachable", 1},
+    {"start_timeout", &P::start_timeout_ms,
+     "Milliseconds in which a peer that has not started yet is tried again; 0: its operations fail at once"},
     {"idle_timeout", &P::idle_timeout_ms,
      "Milliseconds after which an idle connection is closed, if both ends have this set; 0: never"},
     {"use_rndv_write", &P::rendezvous_write,

@@ -21,6 +21,8 @@ constexpr ParameterRow<P> kRows[] = {
     {"keepalive", &P::keepalive_s, "Seconds of silence after which a connection probes its peer; 0: never", 0,
      kMaxKeepalive},
     {"connect_timeout", &P::connect_timeout_ms, "Milliseconds that setting up a connection may take; 0: no limit"},
+    {"start_timeout", &P::start_timeout_ms,
+     "Milliseconds in which reliable datagrams try again to reach a peer that has not started yet; 0: fail at once"},
     {"idle_timeout", &P::idle_timeout_ms,
      "Milliseconds after which reliable datagrams close an idle connection, if both ends support it; 0: never"},
     {"backlog", &P::backlog, "Connection requests that may be pending at a passive endpoint", 1},

@@ -19,6 +19,7 @@ struct Parameters {
   bool nodelay = true;              // FI_TCP_NODELAY
   int keepalive_s = 30;             // FI_TCP_KEEPALIVE: silence after which the peer is probed; 0: never
   int connect_timeout_ms = 30'000;  // FI_TCP_CONNECT_TIMEOUT: for the whole connection set-up; 0: none
+  int start_timeout_ms = 5000;      // FI_TCP_START_TIMEOUT: for reliable datagrams to peers that start later; 0: none
   int idle_timeout_ms = 0;          // FI_TCP_IDLE_TIMEOUT: reliable datagrams close idle connections; 0: never
   int backlog = 4096;               // FI_TCP_BACKLOG: pending requests of a passive endpoint
   std::size_t tx_size = kDefaultQueueSize;  // FI_TCP_TX_SIZE, _RX_SIZE: default queue sizes

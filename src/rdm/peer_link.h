@@ -7,14 +7,19 @@
 // request, and the other end drops its own and accepts. A request from the endpoint's own address is the accepted end
 // of a loopback connection, which has no state of its own.
 //
+// A request that finds no endpoint is refused. Programs start in any order, so refused first contacts are repeated for
+// a while; a peer that was reached before has ended.
+//
 // Promise: after crossed requests both ends have the same one connection. An operation that waits for the peer is
 // started or fails: a connection is being made or closed, or a timer runs.
 #pragma once
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <cstdint>
 
+#include "base/deadline.h"
 #include "rdm/idle_close.h"
 
 namespace weft::rdm {
@@ -22,7 +27,7 @@ namespace weft::rdm {
 enum class LinkState : std::uint8_t {
   kNone,
   kRequesting,  // our request is under way
-  kRejected,    // our request was rejected: the peer's own arrives, or ours is repeated
+  kRejected,    // our request was rejected or refused: the peer's own arrives, or ours is repeated
   kAccepting,   // the peer's request was accepted
   kOpen,
   kClosing,  // an idle close is pending
@@ -33,7 +38,8 @@ enum class LinkEvent : std::uint8_t {
   kOperation,   // needs a connection
   kRequest,     // from the peer
   kOwnRequest,  // from our own address
-  kRejected,
+  kRejected,    // our request, by the peer
+  kRefused,     // our request: the peer's address has no endpoint
   kOpened,
   kFailed,     // an attempt to connect, or the protocol
   kEnded,      // closed by the peer, by the network or after an idle close
@@ -42,11 +48,37 @@ enum class LinkEvent : std::uint8_t {
   kDeadline,   // for connecting
 };
 
-// A request of the peer.
+// Facts about a request: the peer's, or our refused one.
 struct LinkRequest {
   bool from_greater = false;  // the peer's address is greater than ours
   bool restarted = false;     // from another process than the connected one
   bool duplicate = false;     // kOwnRequest: the loopback connection has its accepted end
+  bool repeated = false;      // kRefused: FirstContact allows another one
+};
+
+// A rejected request is repeated after this time, unless the peer's own request arrives first.
+inline constexpr Clock::duration kCrossedRequestTimeout = std::chrono::milliseconds(200);
+
+// Whether a peer was ever reached, and how often it has refused. Belongs to the peer.
+class FirstContact {
+ public:
+  void reached() noexcept { reached_ = true; }
+  // A request was refused: the pause before the next one, growing from 10 ms to 500 ms; zero: there is none, because
+  // `patience` has passed since the first refusal, or it would come after `deadline`.
+  Clock::duration pause(Clock::time_point now, Clock::duration patience, Clock::time_point deadline) noexcept {
+    if (refusals_ == 0) end_ = now + patience;
+    const Clock::duration longest = std::min<Clock::duration>(std::chrono::milliseconds(500), end_ - now);
+    const Clock::duration pause =
+        std::min<Clock::duration>(std::chrono::milliseconds(10) * (1 << std::min(refusals_, 6)), longest);
+    const bool repeated = !reached_ && longest > Clock::duration::zero() && now + pause < deadline;
+    refusals_ = repeated ? refusals_ + 1 : 0;
+    return repeated ? pause : Clock::duration::zero();
+  }
+
+ private:
+  bool reached_ = false;
+  int refusals_ = 0;
+  Clock::time_point end_{};
 };
 
 using LinkActions = std::uint16_t;
@@ -108,6 +140,10 @@ constexpr LinkStep next(LinkState state, LinkEvent event, const LinkRequest& req
     case LinkEvent::kRejected:
       if (state != LinkState::kRequesting) break;
       return {LinkState::kRejected, kLinkClose | kLinkRetryLater};
+    case LinkEvent::kRefused:
+      if (state == LinkState::kRequesting && request.repeated)
+        return {LinkState::kRejected, kLinkClose | kLinkRetryLater};
+      return {LinkState::kNone, static_cast<LinkActions>(close | kLinkFail)};
     case LinkEvent::kOpened:
       if (close == 0) break;
       return {closing ? state : LinkState::kOpen, kLinkFlush};

@@ -199,6 +199,7 @@ TEST_P(ReliableDatagrams, EndpointReachesItself) {
 
 TEST_P(ReliableDatagrams, MissingPeerFailsItsOperationsOnceAndNoOthers) {
   RELIABLE_DATAGRAMS_ONLY();
+  const Parameter at_once(speaks_tcp() ? "FI_TCP_START_TIMEOUT" : "FI_OFI_RXM_START_TIMEOUT", "0");
   Fabric fabric(target());
   Pair pair(fabric);
   Address gone;

@@ -19,12 +19,19 @@ constexpr int kDeadlineMs = 1000;
 // Time above the deadline that a busy machine may need.
 constexpr int kSlackMs = 5000;
 
+// How long a peer that has not started yet is tried again.
+struct StartTimeout : Parameter {
+  StartTimeout(const Target& target, const char* ms)
+      : Parameter(target.provider == "tcp" ? "FI_TCP_START_TIMEOUT" : "FI_OFI_RXM_START_TIMEOUT", ms) {}
+};
+
 // An end with peers that never answer, and one that does.
 class Scene {
  public:
-  explicit Scene(const Target& target)
+  explicit Scene(const Target& target, const char* start_timeout_ms = "0")
       : deadline_(target.provider == "tcp" ? "FI_TCP_CONNECT_TIMEOUT" : "FI_OFI_RXM_CONNECT_TIMEOUT",
                   std::to_string(kDeadlineMs).c_str()),
+        start_timeout_(target, start_timeout_ms),
         fabric_(target),
         end_(fabric_),
         friend_(fabric_),
@@ -96,6 +103,7 @@ class Scene {
   }
 
   const Parameter deadline_;
+  const StartTimeout start_timeout_;
   Fabric fabric_;
   DatagramEnd end_, friend_;
   Buffer out_, in_;
@@ -146,6 +154,74 @@ TEST_P(UnreachablePeers, OperationsWithoutAListenerFailAtOnceWithAReason) {
   EXPECT_LT(elapsed_ms(start), kDeadlineMs);
   for (const Completion& failed : scene.failures()) EXPECT_EQ(failed.err(), FI_ECONNREFUSED) << failed.sentence;
   EXPECT_TRUE(scene.stays_silent());
+}
+
+TEST_P(UnreachablePeers, RefusedOperationsFailWhenTheStartTimeoutIsOver) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Scene scene(target(), "300");
+  const Address gone = scene.gone();
+  const auto start = Clock::now();
+  scene.send_to(gone);
+  scene.await_failures();
+  EXPECT_GE(elapsed_ms(start), 299);
+  EXPECT_EQ(scene.failures().size(), 2u);
+  for (const Completion& failed : scene.failures()) EXPECT_EQ(failed.err(), FI_ECONNREFUSED) << failed.sentence;
+  EXPECT_TRUE(scene.stays_silent());
+}
+
+TEST_P(UnreachablePeers, PeerThatStartsLaterReceivesWhatWasSentBefore) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const StartTimeout patience(target(), "60000");
+  Fabric fabric(target());
+  for (const int rounds : {0, 1, 300}) {
+    DatagramEnd end(fabric);
+    fi_av_attr attr{};
+    const auto av =
+        opened<fid_av>("fi_av_open", [&](fid_av** v) { return fi_av_open(fabric.domain(), &attr, v, nullptr); });
+    Node late(fabric);  // it has a name, and does not listen yet
+    ASSERT_EQ(fi_ep_bind(late.ep(), &av->fid, 0), 0);
+    end->peer = end.insert(Address::local_name(late.fid()));
+    Buffer out(fabric, 100'000), in(fabric, 100'000);
+    out.fill_pattern(7);
+    Context sent[2], received[2];
+    ASSERT_EQ(end->tsend(out, 64, 0, &sent[0]), 0);
+    ASSERT_EQ(end->tsend(out, 100'000, 1, &sent[1]), 0);
+    for (int i = 0; i < rounds; ++i) driver::poke_and_rest();
+    EXPECT_TRUE(end->tx().stays_silent(milliseconds(1)));
+    late.enable();
+    for (uint64_t tag = 0; tag < 2; ++tag) {
+      ASSERT_EQ(late.trecv(in, 100'000, tag, 0, &received[tag]), 0);
+      const Completion arrived = late.rx().wait();
+      ASSERT_TRUE(arrived.ok()) << arrived;
+      EXPECT_EQ(arrived.context(), &received[tag]);
+      EXPECT_TRUE(in.holds_pattern(7, tag == 0 ? 64 : 100'000));
+      const Completion done = end->tx().wait();
+      EXPECT_TRUE(done.ok()) << done;
+    }
+    late.close();
+  }
+}
+
+// It has ended, and is not going to start.
+TEST_P(UnreachablePeers, PeerThatWasReachedBeforeIsNotTriedAgain) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const StartTimeout patience(target(), "60000");
+  Fabric fabric(target());
+  DatagramEnd end(fabric);
+  auto other = std::make_unique<DatagramEnd>(fabric);
+  end->peer = end.insert(other->address());
+  expect_round_trip(*end, **other);
+  other.reset();
+  Buffer out(fabric, 100'000);
+  Context context;
+  const auto start = Clock::now();
+  int error = 0;
+  while (error != FI_ECONNREFUSED && elapsed_ms(start) < kSlackMs) {  // the first ones may find the old connection
+    ASSERT_EQ(end->tsend(out, 100'000, 1, &context), 0);
+    error = end->tx().wait().err();
+  }
+  EXPECT_EQ(error, FI_ECONNREFUSED);
+  EXPECT_LT(elapsed_ms(start), kSlackMs);
 }
 
 }  // namespace unreachable_peers

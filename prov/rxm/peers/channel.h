@@ -65,6 +65,7 @@ struct Peer : rdm::PeerBase, messages::PeerMemory, ListHook<Peer> {
   PostedBuffers* posted = nullptr;  // the endpoint's, once there was a connection
   std::uint32_t process = 0;
   rdm::LinkState link = rdm::LinkState::kNone;
+  rdm::FirstContact contact;
   Channel* channel = nullptr;   // for sending
   Channel* loopback = nullptr;  // the address is our own: the receiving end of `channel`
   Deadline deadline;            // for connecting

@@ -101,20 +101,21 @@ void PeerLinks::on_event_error() noexcept {
   if (fi_eq_readerr(events_.get(), &error, 0) <= 0) return;
   Channel* channel = channel_of(error.fid);
   if (channel == nullptr) return;
-  const std::string peer = channel->peer->address.to_string();
-  RejectData rejection;
-  if (channel->state == Channel::State::kConnecting && error.err_data_size >= sizeof rejection) {
-    std::memcpy(&rejection, error.err_data, sizeof rejection);
-    if (rejection.version == kCmVersion && rejection.reason == Reason::kAlready) {
-      FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s reports that its request crossed ours, which gives way\n", peer.c_str());
-      return end_channel(*channel, LinkEvent::kRejected, FI_EALREADY);
-    }
+  RejectData rejection{.version = 0};
+  if (error.err_data_size >= sizeof rejection) std::memcpy(&rejection, error.err_data, sizeof rejection);
+  const bool connecting = channel->state == Channel::State::kConnecting;
+  if (connecting && rejection.version == kCmVersion && rejection.reason == Reason::kAlready) {
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s reports that its request crossed ours, which gives way\n",
+            channel->peer->address.to_string().c_str());
+    return end_channel(*channel, LinkEvent::kRejected, FI_EALREADY);
   }
+  // A peer that rejects says so in data of its own.
+  const bool refused = connecting && rejection.version != kCmVersion && error.err == FI_ECONNREFUSED;
   char text[256];
   fi_eq_strerror(events_.get(), error.prov_errno, error.err_data, text, sizeof text);
-  FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection with %s: %s\n", peer.c_str(), text);
   read_final_messages(*channel);
-  if (channel->state != Channel::State::kClosed) end_channel(*channel, LinkEvent::kEnded, error.err, text);
+  if (channel->state == Channel::State::kClosed) return;
+  end_channel(*channel, refused ? LinkEvent::kRefused : LinkEvent::kEnded, error.err, text);
 }
 
 void PeerLinks::on_connected(Channel& channel, const void* data, std::size_t len) noexcept {

@@ -40,6 +40,7 @@ PeerLinks::PeerLinks(EndpointServices& services, fi_info& lower, Packets& packet
       completions_(completions),
       lower_info_(lower),
       connect_timeout_ms_(services.domain.fabric().parameters.connect_timeout_ms),
+      start_timeout_(std::chrono::milliseconds(services.domain.fabric().parameters.start_timeout_ms)),
       idle_timeout_(std::chrono::milliseconds(services.domain.fabric().parameters.idle_timeout_ms)) {}
 
 Status PeerLinks::open() noexcept {
@@ -81,12 +82,20 @@ LinkState PeerLinks::link_of(const Peer& peer) noexcept {
 
 // Executes what rdm/peer_link.h decides. `error` and `sentence`: of operations that fail by it.
 void PeerLinks::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
-  const rdm::LinkStep step = rdm::next(link_of(peer), event);
+  const Clock::duration pause = event == LinkEvent::kRefused
+                                    ? peer.contact.pause(Clock::now(), start_timeout_, peer.deadline.time())
+                                    : rdm::kCrossedRequestTimeout;
+  const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = pause != Clock::duration::zero()});
   if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
   peer.link = step.state;
-  if ((step.actions & rdm::kLinkRetryLater) != 0) peer.retry_at = Deadline(Clock::now() + kCrossedRequestTimeout);
+  if ((step.actions & rdm::kLinkRetryLater) != 0) peer.retry_at = Deadline(Clock::now() + pause);
+  if (!sentence.empty())
+    FI_LOG(&provider(), step.state == LinkState::kRejected ? FI_LOG_INFO : FI_LOG_WARN, FI_LOG_EP_CTRL,
+           "connection with %s: %.*s\n", peer.address.to_string().c_str(), static_cast<int>(sentence.size()),
+           sentence.data());
   if ((step.actions & rdm::kLinkFlush) != 0) {
     stop_timers(peer);
+    peer.contact.reached();
     sender_.flush(peer);
   }
   if ((step.actions & rdm::kLinkFail) != 0) fail_waiting(peer, error, sentence);
@@ -129,7 +138,6 @@ void PeerLinks::check_deadlines() noexcept {
       const std::string sentence =
           connect_failure(FI_ETIMEDOUT, nullptr, phase_name(peer.channel), own_, peer.address,
                           Clock::now() - peer.deadline.time() + std::chrono::milliseconds(connect_timeout_ms_));
-      FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", sentence.c_str());
       step(peer, LinkEvent::kDeadline, FI_ETIMEDOUT, sentence);
     } else if (peer.retry_at.expired()) {
       step(peer, LinkEvent::kRetry);

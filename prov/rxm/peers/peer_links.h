@@ -97,6 +97,7 @@ class PeerLinks final : public LinkControl {
   Completions& completions_;
   fi_info& lower_info_;
   const int connect_timeout_ms_;
+  const Clock::duration start_timeout_;
   const Clock::duration idle_timeout_;  // zero: idle connections stay open
   Address own_;
   Lower<fid_eq> events_;

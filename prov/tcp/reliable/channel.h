@@ -44,7 +44,7 @@ struct Unclaimed : rdm::Message, ListHook<Unclaimed> {
 struct Peer : rdm::PeerBase, messages::PeerMemory {
   explicit Peer() noexcept;
 
-  // Runs when a rejected request is to be repeated.
+  // Runs when a rejected or refused request is to be repeated.
   struct Timer : Watch {
     explicit Timer(Peer& owner) noexcept;
     Peer& peer;
@@ -52,6 +52,7 @@ struct Peer : rdm::PeerBase, messages::PeerMemory {
   ReliableEndpoint* endpoint = nullptr;
   std::uint32_t process = 0;  // 0: unknown
   rdm::LinkState link = rdm::LinkState::kNone;
+  rdm::FirstContact contact;
   Channel* channel = nullptr;            // for sending
   Channel* loopback = nullptr;           // the accepted end of a connection to the own address
   Clock::time_point connect_deadline{};  // waiting transfers fail then

@@ -24,9 +24,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A rejected request is repeated after this time, unless the peer's own request arrives first.
-constexpr Clock::duration kRetryDelay = 200ms;
-
 }  // namespace
 
 Channel* ReliableEndpoint::make_channel(Peer& peer) noexcept {
@@ -80,14 +77,18 @@ LinkState ReliableEndpoint::link_of(const Peer& peer) noexcept {
 // Executes what rdm/peer_link.h decides. `error` and `sentence`: of operations that fail by it. Reconnects by timer,
 // because a handler of the old connection may be running.
 void ReliableEndpoint::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
-  const rdm::LinkStep step = rdm::next(link_of(peer), event);
+  const auto now = net::now();
+  const auto deadline = parameters().connect_timeout_ms != 0 ? peer.connect_deadline : Clock::time_point::max();
+  const Clock::duration pause = event == LinkEvent::kRefused
+                                    ? peer.contact.pause(now, parameters().start_timeout_ms * 1ms, deadline)
+                                    : rdm::kCrossedRequestTimeout;
+  const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = pause != Clock::duration::zero()});
   if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
   peer.link = step.state;
-  if ((step.actions & rdm::kLinkRetryLater) != 0) {
-    auto again = net::now() + kRetryDelay;
-    if (parameters().connect_timeout_ms != 0) again = std::min(again, peer.connect_deadline);
-    engine().set_deadline(peer.timer, again);
-  }
+  if ((step.actions & rdm::kLinkRetryLater) != 0) engine().set_deadline(peer.timer, std::min(now + pause, deadline));
+  if (!sentence.empty())
+    FI_LOG(&provider(), step.state == LinkState::kRejected ? FI_LOG_INFO : FI_LOG_WARN, FI_LOG_EP_CTRL, "%.*s\n",
+           static_cast<int>(sentence.size()), sentence.data());
   if ((step.actions & rdm::kLinkFlush) != 0) flush(peer);
   if ((step.actions & rdm::kLinkFail) != 0) fail_waiting(peer, error, sentence);
   if ((step.actions & rdm::kLinkReconnect) == 0) return;
@@ -125,9 +126,8 @@ void ReliableEndpoint::on_open(Channel& channel) noexcept {
 
 void ReliableEndpoint::on_unreachable(Channel& channel, int error, const char* why) noexcept {
   const int reported = error == EPIPE ? FI_ECONNRESET : error;
-  const std::string sentence = channel.failure(reported, why);
-  FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", sentence.c_str());
-  step(channel.peer(), LinkEvent::kFailed, reported, sentence);
+  step(channel.peer(), error == FI_ECONNREFUSED ? LinkEvent::kRefused : LinkEvent::kFailed, reported,
+       channel.failure(reported, why));
 }
 
 void ReliableEndpoint::on_refused(Channel& channel) noexcept {
@@ -143,7 +143,6 @@ void ReliableEndpoint::on_peer_timer(Peer& peer) noexcept {
     const std::string sentence =
         connect_failure(FI_ECONNREFUSED, "the peer rejected every request", "waiting for the peer's request", own_,
                         peer.address, net::now() - peer.connect_deadline + parameters().connect_timeout_ms * 1ms);
-    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", sentence.c_str());
     return step(peer, LinkEvent::kDeadline, FI_ECONNREFUSED, sentence);
   }
   step(peer, LinkEvent::kRetry);
@@ -201,6 +200,7 @@ void ReliableEndpoint::abandon(CompletionRoutes& routes) noexcept {
 // The peer is connected: sends the waiting transfers, in order. The stream's queue is as long as the list may be.
 void ReliableEndpoint::flush(Peer& peer) noexcept {
   stop_timers(peer);
+  peer.contact.reached();
   while (!peer.waiting.empty() && peer.channel != nullptr) {
     WaitingTransmit& waiting = peer.waiting.pop_front();
     --peer.waiting_count;

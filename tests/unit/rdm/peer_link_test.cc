@@ -15,9 +15,10 @@ namespace {
 
 constexpr LinkState kStates[] = {LinkState::kNone, LinkState::kRequesting, LinkState::kRejected, LinkState::kAccepting,
                                  LinkState::kOpen, LinkState::kClosing,    LinkState::kAgreed};
-constexpr LinkEvent kEvents[] = {
-    LinkEvent::kOperation, LinkEvent::kRequest, LinkEvent::kOwnRequest, LinkEvent::kRejected, LinkEvent::kOpened,
-    LinkEvent::kFailed,    LinkEvent::kEnded,   LinkEvent::kAbandoned,  LinkEvent::kRetry,    LinkEvent::kDeadline};
+constexpr LinkEvent kEvents[] = {LinkEvent::kOperation, LinkEvent::kRequest, LinkEvent::kOwnRequest,
+                                 LinkEvent::kRejected,  LinkEvent::kRefused, LinkEvent::kOpened,
+                                 LinkEvent::kFailed,    LinkEvent::kEnded,   LinkEvent::kAbandoned,
+                                 LinkEvent::kRetry,     LinkEvent::kDeadline};
 
 constexpr bool has_connection(LinkState state) {
   return state != LinkState::kNone && state != LinkState::kRejected;
@@ -52,10 +53,10 @@ void check(LinkState state, LinkEvent event, const LinkRequest& request) {
 TEST(PeerLink, EveryStateAgainstEveryEvent) {
   for (const LinkState state : kStates)
     for (const LinkEvent event : kEvents)
-      for (unsigned bits = 0; bits < 8; ++bits) {
+      for (unsigned bits = 0; bits < 16; ++bits) {
         SCOPED_TRACE(testing::Message() << "state " << static_cast<int>(state) << " event " << static_cast<int>(event)
                                         << " request " << bits);
-        check(state, event, {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0});
+        check(state, event, {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0});
       }
 }
 
@@ -84,6 +85,49 @@ TEST(PeerLink, SecondLoopbackConnectionIsRejected) {
   EXPECT_EQ(next(LinkState::kOpen, LinkEvent::kOwnRequest, {.duplicate = true}).actions, kLinkReject);
 }
 
+TEST(PeerLink, RefusedRequestIsRepeatedOrFails) {
+  const LinkStep again = next(LinkState::kRequesting, LinkEvent::kRefused, {.repeated = true});
+  EXPECT_EQ(again.state, LinkState::kRejected);
+  EXPECT_EQ(again.actions, kLinkClose | kLinkRetryLater);
+  const LinkStep over = next(LinkState::kRequesting, LinkEvent::kRefused);
+  EXPECT_EQ(over.state, LinkState::kNone);
+  EXPECT_EQ(over.actions, kLinkClose | kLinkFail);
+}
+
+using std::chrono::milliseconds;
+
+// The pauses until there is none, each beginning when the one before ends.
+std::vector<Clock::duration> pauses_of(FirstContact& contact, Clock::duration patience, Clock::time_point& now,
+                                       Clock::time_point deadline = Clock::time_point::max()) {
+  std::vector<Clock::duration> pauses;
+  for (;;) {
+    const Clock::duration pause = contact.pause(now, patience, deadline);
+    if (pause == Clock::duration::zero()) return pauses;
+    pauses.push_back(pause);
+    now += pause;
+  }
+}
+
+TEST(PeerLink, PausesOfTheFirstContactGrowUntilItsTimeIsOver) {
+  FirstContact contact;
+  Clock::time_point now{};
+  for (int period = 0; period < 2; ++period) {  // the next operation begins a new one
+    const Clock::time_point start = now;
+    const std::vector<Clock::duration> pauses = pauses_of(contact, milliseconds(5000), now);
+    ASSERT_GE(pauses.size(), 8u);
+    EXPECT_EQ(pauses.front(), milliseconds(10));
+    EXPECT_TRUE(std::is_sorted(pauses.begin(), pauses.end() - 1)) << "the last one is cut";
+    EXPECT_EQ(*std::max_element(pauses.begin(), pauses.end()), milliseconds(500));
+    EXPECT_EQ(now - start, milliseconds(5000));
+  }
+  EXPECT_TRUE(pauses_of(contact, {}, now).empty()) << "no patience";
+  const Clock::time_point start = now;
+  (void)pauses_of(contact, milliseconds(5000), now, now + milliseconds(100));
+  EXPECT_LT(now - start, milliseconds(100)) << "the deadline for connecting";
+  contact.reached();
+  EXPECT_TRUE(pauses_of(contact, milliseconds(5000), now).empty()) << "the peer has ended";
+}
+
 // ---- Two ends ----
 
 struct End {
@@ -93,10 +137,11 @@ struct End {
   int known = 0;       // the process at the other end of `connection`; 0: unknown
   bool waiting = false;
   int failures = 0;
+  bool started = true;
 };
 
 struct Event {
-  enum class Kind { kRequest, kAccept, kReject, kEstablished, kEnd } kind;
+  enum class Kind { kRequest, kAccept, kReject, kRefuse, kEstablished, kEnd } kind;
   int to, connection, process;
 };
 
@@ -104,6 +149,7 @@ struct Rules {
   int operations = 2;            // for each end
   int restarts = 0;              // of either end, which has an operation more then
   bool loses_ends = false;       // a restart is that of a host: its connections end unnoticed
+  bool starts_late = false;      // the second end
   bool opens_on_accept = false;  // the acceptor does not wait until its answer has arrived
 };
 
@@ -111,7 +157,9 @@ struct Rules {
 class World {
  public:
   explicit World(const Rules& rules)
-      : rules_(rules), operations_{rules.operations, rules.operations}, restarts_(rules.restarts) {}
+      : rules_(rules), operations_{rules.operations, rules.operations}, restarts_(rules.restarts) {
+    ends_[1].started = !rules.starts_late;
+  }
 
   // Visits each world that one thing more leads to.
   template <class Visit>
@@ -123,11 +171,13 @@ class World {
     };
     for (std::size_t i = 0; i < events_.size(); ++i)
       if (is_first(i)) with([&](World& world) { world.deliver(i); });
+    if (!ends_[1].started) with([&](World& world) { world.ends_[1].started = true; });
     for (int end = 0; end < 2; ++end) {
-      if (operations_[end] != 0) with([&](World& world) { world.operate(end); });
+      if (operations_[end] != 0 && ends_[end].started) with([&](World& world) { world.operate(end); });
       if (restarts_ != 0) with([&](World& world) { world.restart(end); });
       // A retry may always be first; but a deadline ends before many of them.
-      if (ends_[end].state == LinkState::kRejected && (retries_ < 2 || (events_.empty() && !may_expire(1 - end))))
+      if (ends_[end].state == LinkState::kRejected &&
+          (retries_ < 2 || (events_.empty() && ends_[1].started && !may_expire(1 - end))))
         with([&](World& world) { world.retry(end); });
       if (events_.empty() && may_expire(end)) with([&](World& world) { world.raise(end, LinkEvent::kDeadline); });
     }
@@ -154,8 +204,8 @@ class World {
     std::string text;
     const auto add = [&](int number) { text += std::to_string(number) += ' '; };
     for (const End& end : ends_)
-      for (const int number :
-           {static_cast<int>(end.state), end.connection, end.process, end.known, int{end.waiting}, end.failures})
+      for (const int number : {static_cast<int>(end.state), end.connection, end.process, end.known, int{end.waiting},
+                               end.failures, int{end.started}})
         add(number);
     for (const Event& event : events_)
       for (const int number : {static_cast<int>(event.kind), event.to, event.connection, event.process}) add(number);
@@ -199,7 +249,7 @@ class World {
     std::erase_if(events_, [&](const Event& event) { return event.to == at || rules_.loses_ends; });
   }
 
-  void raise(int at, LinkEvent event) { execute(at, next(ends_[at].state, event), 0, 0); }
+  void raise(int at, LinkEvent event) { execute(at, next(ends_[at].state, event, {.repeated = true}), 0, 0); }
   void execute(int at, const LinkStep& step, int requested, int process) {
     End& end = ends_[at];
     if ((step.actions & kLinkReject) != 0) send(at, Event::Kind::kReject, requested);
@@ -227,6 +277,8 @@ class World {
     const Event event = events_[index];
     events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(index));
     End& end = ends_[event.to];
+    if (event.kind == Event::Kind::kRequest && !end.started)
+      return send(event.to, Event::Kind::kRefuse, event.connection);
     if (event.kind == Event::Kind::kRequest) {
       const LinkRequest request{.from_greater = event.to == 0,
                                 .restarted = end.known != 0 && end.known != event.process};
@@ -242,6 +294,8 @@ class World {
         return raise(event.to, LinkEvent::kOpened);
       case Event::Kind::kReject:
         return raise(event.to, LinkEvent::kRejected);
+      case Event::Kind::kRefuse:
+        return raise(event.to, LinkEvent::kRefused);
       default:
         return raise(event.to, LinkEvent::kEnded);
     }
@@ -277,6 +331,11 @@ std::size_t explore(const Rules& rules) {
 
 TEST(PeerLink, CrossedRequestsSettleOnOneConnectionInEveryOrder) {
   for (const bool opens_on_accept : {false, true}) EXPECT_GT(explore({.opens_on_accept = opens_on_accept}), 100u);
+}
+
+TEST(PeerLink, EndThatStartsLateIsReachedInEveryOrder) {
+  for (const bool opens_on_accept : {false, true})
+    EXPECT_GT(explore({.starts_late = true, .opens_on_accept = opens_on_accept}), 100u);
 }
 
 TEST(PeerLink, RestartedEndsSettleInEveryOrder) {
