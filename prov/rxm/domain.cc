@@ -25,7 +25,7 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
   fid_domain* lower = nullptr;
   if (const int error = fi_domain(fabric.lower(), lower_info->get(), &lower, nullptr); error != 0) return error;
   Lower<fid_domain> opened(lower);
-  auto engine = Engine::open(fabric.lower(), turns_of(*info->domain_attr));
+  auto engine = Engine::open(fabric.lower(), is_stream(**lower_info) ? lower : nullptr, turns_of(*info->domain_attr));
   if (!engine) return engine.error().code();
   if (info->domain_attr->progress == FI_PROGRESS_AUTO)
     if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
@@ -66,7 +66,7 @@ int Domain::control(int command, void* argument) {
   return maps_key ? fi_control(&lower_->fid, command, argument) : SoftwareDomain::control(command, argument);
 }
 
-Result<Lower<fid_cq>> Domain::open_lower_queue(std::optional<int> signaling_vector) noexcept {
+Result<Lower<fid_cq>> Domain::open_lower_queue(std::optional<int> signaling_vector, Driven* owner) noexcept {
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_TAGGED;
   attr.wait_obj = FI_WAIT_FD;
@@ -75,7 +75,7 @@ Result<Lower<fid_cq>> Domain::open_lower_queue(std::optional<int> signaling_vect
     attr.signaling_vector = *signaling_vector;
   }
   fid_cq* queue = nullptr;
-  if (const int error = fi_cq_open(lower_.get(), &attr, &queue, nullptr); error != 0) return failure(Status(error));
+  if (const int error = fi_cq_open(lower_.get(), &attr, &queue, owner); error != 0) return failure(Status(error));
   return Lower<fid_cq>(queue);
 }
 
@@ -83,7 +83,7 @@ Result<Lower<fid_cq>> Domain::open_lower_queue(std::optional<int> signaling_vect
 int Domain::cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
   if (cq == nullptr) return -FI_EINVAL;
   if (attr != nullptr && (attr->flags & FI_AFFINITY) != 0)
-    if (const auto tried = open_lower_queue(attr->signaling_vector); !tried) return tried.error().code();
+    if (const auto tried = open_lower_queue(attr->signaling_vector, nullptr); !tried) return tried.error().code();
   return SoftwareDomain::cq_open(attr, cq, context);
 }
 

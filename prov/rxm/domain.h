@@ -30,8 +30,8 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   // FI_RMA_EVENT: the lower provider counts accesses by peers.
   bool counts_accesses() const noexcept { return (lower_info_->caps & FI_RMA_EVENT) != 0; }
 
-  // A queue of the lower provider, with FI_AFFINITY if a vector is given.
-  Result<Lower<fid_cq>> open_lower_queue(std::optional<int> signaling_vector) noexcept;
+  // A queue of the lower provider for that endpoint, with FI_AFFINITY if a vector is given.
+  Result<Lower<fid_cq>> open_lower_queue(std::optional<int> signaling_vector, Driven* owner) noexcept;
   // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE: those that the lower provider supports.
   uint64_t levels() const noexcept { return levels_; }
   // The engine's mutex guards it.

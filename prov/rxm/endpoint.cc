@@ -86,7 +86,7 @@ const fi_ops* Endpoint::fid_ops() noexcept {
 }
 
 Status Endpoint::open_lower() noexcept {
-  auto queue = services_.domain.open_lower_queue(std::nullopt);
+  auto queue = services_.domain.open_lower_queue(std::nullopt, this);
   if (!queue) return queue.error();
   completions_.use(std::move(*queue));
   posted_.open_shared(*lower_info_);
@@ -131,7 +131,7 @@ int Endpoint::bind(::fid* object, uint64_t flags) {
 Status Endpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
   Lower<fid_cq> with_vector;
   if (queue.signaling_vector()) {
-    auto lower = services_.domain.open_lower_queue(queue.signaling_vector());
+    auto lower = services_.domain.open_lower_queue(queue.signaling_vector(), this);
     if (!lower) return lower.error();
     with_vector = std::move(*lower);
   }
@@ -204,16 +204,14 @@ int Endpoint::getname(void* name, size_t* len) {
   return report_name(links_.own(), name, len);
 }
 
-void Endpoint::progress() noexcept {
-  std::size_t found = local_.progress();
-  found += completions_.read_inline();
-  found += local_.read_awaited_wakeups();
+void Endpoint::progress(bool in_turn) noexcept {
+  local_.progress();
   while (!services_.retries.empty()) {
     Channel& channel = services_.retries.front();
     retry(channel);
     if (services_.retries.linked(channel)) break;  // still no room
   }
-  links_.progress(found == 0);
+  links_.progress(in_turn);
   if (posted_.has_left_over()) posted_.retry();
   links_.reap();
 }

@@ -57,7 +57,6 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven {
   Ref<AddressVector>& vector() noexcept { return services_.vector; }
   void share_numbers_of(rdm::PeerTable<rdm::PeerBase>& numbers) noexcept { services_.peers.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return services_.peer_of(handle); }
-  void progress() noexcept override;
   void abandon(CompletionRoutes& routes) noexcept { links_.abandon(routes); }
   ssize_t transmit(TransmitRequest&& request) noexcept { return sender_.transmit(std::move(request)); }
   ssize_t update(const rdm::AtomicRequest& request) noexcept { return sender_.update(request); }
@@ -73,6 +72,8 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven {
   Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;
   Status bind_counter(Counter& counter, uint64_t flags) noexcept;
   // Driven.
+  bool read_lower_queue() noexcept override { return completions_.read_inline() != 0; }
+  void progress(bool in_turn) noexcept override;
   fid_cq* lower_queue() noexcept override { return completions_.queue(); }
   fid_eq* lower_events() noexcept override { return links_.events(); }
   int on_watched() noexcept override { return local_.expect_sleepers(); }

@@ -3,14 +3,17 @@
 #include "rxm/engine.h"
 
 #include <rdma/fi_errno.h>
+
 #include <cerrno>
+#include <utility>
 
 #include "base/readiness.h"
+#include "rxm/limits.h"
 
 namespace weft::rxm {
 
-Result<std::unique_ptr<Engine>> Engine::open(fid_fabric* lower, Turns turns) {
-  std::unique_ptr<Engine> engine(new Engine(lower, turns));
+Result<std::unique_ptr<Engine>> Engine::open(fid_fabric* lower, fid_domain* shared, Turns turns) {
+  std::unique_ptr<Engine> engine(new Engine(lower, shared, turns));
   if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
   const int timer = net::timer_open();
   if (timer < 0) return failure(Status(timer));
@@ -21,12 +24,21 @@ Result<std::unique_ptr<Engine>> Engine::open(fid_fabric* lower, Turns turns) {
 
 void Engine::add(Driven& driven) noexcept {
   driven_.push_back(driven);
+  ++count_;
+  fi_poll_attr attr{};
+  fid_poll* opened = nullptr;
+  if (shared_ != nullptr && poll_set_ == nullptr && fi_poll_open(shared_, &attr, &opened) == 0) poll_set_.reset(opened);
+  driven.polled_ = poll_set_ != nullptr && fi_poll_add(poll_set_.get(), &driven.lower_queue()->fid, 0) == 0;
   if (automatic_) wake();  // the service thread sleeps on the descriptors of the others only
 }
 
 void Engine::remove(Driven& driven) noexcept {
+  if (!List<Driven>::linked(driven)) return;
   List<Driven>::unlink(driven);
   driven.watched_ = false;
+  if (std::exchange(driven.polled_, false) && poll_set_ != nullptr)
+    fi_poll_del(poll_set_.get(), &driven.lower_queue()->fid, 0);
+  if (--count_ == 0) poll_set_.reset();
 }
 
 bool Engine::pass_on_counts() noexcept {
@@ -35,8 +47,36 @@ bool Engine::pass_on_counts() noexcept {
   return news;
 }
 
-inline void Engine::progress() noexcept {
+// One call for the queues of all endpoints, however many are idle.
+bool Engine::read_poll_set() noexcept {
+  constexpr int kBatch = 32;
+  void* ready[kBatch];
+  bool any = false;
+  int count = kBatch;
+  for (unsigned i = 0; i <= count_ / kBatch && count == kBatch; ++i) {
+    count = fi_poll(poll_set_.get(), ready, kBatch);
+    for (int each = 0; each < count; ++each) any |= static_cast<Driven*>(ready[each])->read_lower_queue();
+  }
+  if (count < 0) poll_set_.reset();  // each queue is read from now on
+  return any;
+}
+
+// The endpoint whose connection events are read in this round; null: none. With many endpoints each round reads those
+// of one.
+Driven* Engine::next_turn(bool idle) noexcept {
+  if (driven_.empty() || (++rounds_ < kCmPolls && !idle)) return nullptr;
+  const auto now = Clock::now();
+  if (rounds_ < kCmPolls && now - turn_at_ < kCmInterval / count_) return nullptr;
+  turn_at_ = now;
+  rounds_ = 0;
+  Driven& next = driven_.pop_front();
+  driven_.push_back(next);
+  return &next;
+}
+
+void Engine::progress() noexcept {
   if (waiting_) {
+    all_in_turn_ = true;
     waiting_ = false;
     net::event_drain(wake_.get());
     if (armed_ <= Clock::now()) {
@@ -45,11 +85,13 @@ inline void Engine::progress() noexcept {
     }
   }
   injected_.store(false, std::memory_order_relaxed);
-  for (auto it = driven_.begin(); it != driven_.end();) {
-    Driven& each = *it;
-    ++it;
-    each.progress();
-  }
+  const bool all = std::exchange(all_in_turn_, false);
+  const bool polls = poll_set_ != nullptr && count_ > 1;
+  bool found = polls && read_poll_set();
+  for (Driven& each : driven_)
+    if (!polls || !each.polled_) found |= each.read_lower_queue();
+  const Driven* const turn = next_turn(!found);
+  for (Driven& each : driven_) each.progress(all || &each == turn);
   pass_on_counts();
 }
 
@@ -88,7 +130,9 @@ bool Engine::prepare() noexcept {
   for (Driven& each : driven_) {
     if (!watch(each) || each.has_pending_work()) return false;
     ::fid* fids[] = {&each.lower_queue()->fid, &each.lower_events()->fid};
-    if (fi_trywait(lower_, fids, 2) != 0) return false;
+    if (fi_trywait(lower_, fids, 2) == 0) continue;
+    all_in_turn_ = true;
+    return false;
   }
   if (pass_on_counts() || !set_timer()) return false;
   waiting_ = true;

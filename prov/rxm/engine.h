@@ -25,7 +25,10 @@ namespace weft::rxm {
 // An object that the engine drives: a base of the endpoint, which removes itself before it is destroyed.
 class Driven : public ListHook<Driven> {
  public:
-  virtual void progress() noexcept = 0;
+  // Returns whether there was an entry.
+  virtual bool read_lower_queue() noexcept = 0;
+  // The rest of a round. Connection events are read in turn, or if some are awaited.
+  virtual void progress(bool in_turn) noexcept = 0;
   // The lower queues on which a thread may sleep.
   virtual fid_cq* lower_queue() noexcept = 0;
   virtual fid_eq* lower_events() noexcept = 0;
@@ -42,11 +45,13 @@ class Driven : public ListHook<Driven> {
  private:
   friend class Engine;
   bool watched_ = false;
+  bool polled_ = false;  // its queue is in the engine's poll set
 };
 
 class Engine : public EngineBase {
  public:
-  static Result<std::unique_ptr<Engine>> open(fid_fabric* lower, Turns turns);
+  // `shared`: the lower domain if reading a queue of it makes progress for all of them; else null.
+  static Result<std::unique_ptr<Engine>> open(fid_fabric* lower, fid_domain* shared, Turns turns);
   ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
@@ -60,6 +65,7 @@ class Engine : public EngineBase {
   Status start_service_thread();
 
   // From here on the caller holds the mutex.
+  void progress() noexcept;
   void add(Driven& driven) noexcept;
   void remove(Driven& driven) noexcept;
   void add(RemoteCount& count) noexcept { remote_counts_.push_back(count); }
@@ -71,17 +77,25 @@ class Engine : public EngineBase {
   }
 
  private:
-  Engine(fid_fabric* lower, Turns turns) noexcept : EngineBase(turns), lower_(lower) {}
+  Engine(fid_fabric* lower, fid_domain* shared, Turns turns) noexcept
+      : EngineBase(turns), lower_(lower), shared_(shared) {}
+  bool read_poll_set() noexcept;
+  Driven* next_turn(bool idle) noexcept;
   bool watch(Driven& driven) noexcept;
   bool set_timer() noexcept;
-  void progress() noexcept;
   bool prepare() noexcept;
   bool pass_on_counts() noexcept;
 
   fid_fabric* const lower_;
+  fid_domain* const shared_;
   UniqueFd timer_;
   Clock::time_point armed_ = Clock::time_point::max();
   List<Driven> driven_;
+  unsigned count_ = 0;         // of driven_
+  Lower<fid_poll> poll_set_;   // null: every lower queue is read
+  bool all_in_turn_ = true;    // events may wait at any endpoint
+  unsigned rounds_ = 0;        // since the last turn
+  Clock::time_point turn_at_;  // the last turn
   List<RemoteCount> remote_counts_;
   std::atomic<bool> injected_{false};
 };

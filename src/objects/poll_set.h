@@ -90,11 +90,12 @@ template <class E, class CounterEngine>
 int PollSet<E, CounterEngine>::poll(void** context, int count) noexcept {
   std::lock_guard lock(mutex_);
   int found = 0;
+  const void* driven = nullptr;  // an engine of several members is driven once
   for (const Member& member : members_) {
     if (found == count) break;
     std::visit(
         [&](const auto& queue) {
-          queue->drive();
+          if (std::exchange(driven, &queue->engine()) != &queue->engine()) queue->drive();
           if (!queue->ready()) return;
           context[found++] = queue->abi.fid.context;
           queue->mark_reported();

@@ -39,7 +39,7 @@ concept TransferTarget = requires(T& target, TransmitRequest& request, fi_addr_t
   noexcept->std::same_as<ssize_t>;
   // Its mutex guards everything; what follows is called with it held.
   target.engine().mutex();
-  { target.progress() }
+  { target.engine().progress() }
   noexcept;
   // A pointer to a peer; null: unknown.
   { target.peer_of(handle)->id } -> std::convertible_to<std::uint64_t>;
@@ -65,7 +65,7 @@ class EndpointCalls : public TransferCalls<T> {
     if ((request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) return receive_side_.post(request);
     // FI_PEEK is about the messages of now, and an application that polls with it may read its queue without making
     // progress, because the answer to the last peek is there: no other call may drive progress.
-    if ((request.flags & FI_PEEK) != 0) self().progress();
+    if ((request.flags & FI_PEEK) != 0) self().engine().progress();
     return receive_side_.peek_or_claim(request);
   }
 

@@ -110,7 +110,6 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
 
   // TransferTarget.
   Engine& engine() noexcept { return core_.engine(); }
-  void progress() noexcept { core_.progress(); }
   auto* peer_of(fi_addr_t handle) noexcept { return core_.peer_of(handle); }
 
   int enable() {

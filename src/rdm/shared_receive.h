@@ -92,9 +92,6 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>>, public Re
   // TransferTarget.
   int enable() noexcept { return 0; }  // enabled from the beginning
   ssize_t transmit(TransmitRequest&&) noexcept { return -FI_ENOSYS; }
-  void progress() noexcept {
-    for (Core* each : endpoints_) each->progress();
-  }
   // No source has a number before an endpoint with an address vector is bound.
   const PeerBase* peer_of(fi_addr_t handle) noexcept {
     for (Core* each : endpoints_)

@@ -3,9 +3,12 @@
 #include <rdma/fi_domain.h>
 #include <sys/resource.h>
 
+#include <memory>
 #include <thread>
+#include <vector>
 
-#include "fixture/node.h"
+#include "fixture/member.h"
+#include "fixture/mortal.h"
 
 namespace idle_cpu {
 
@@ -101,6 +104,26 @@ TEST_P(IdleCpu, UnreadMessagesDoNotSpinAnotherWait) {
     fi_cq_tagged_entry entry;
     EXPECT_EQ(fi_cq_sread(pair.b().rx().get(), &entry, 1, nullptr, kIdleMs), -FI_EAGAIN);
   });
+}
+
+// Reading a queue makes progress for all endpoints of the domain, but its system calls do not multiply.
+TEST_P(IdleCpu, ReadMakesAsFewCallsForManyEndpointsAsForOne) {
+  if (target().connected() || !mortal::polls()) GTEST_SKIP() << "connections have no progress in common";
+  if (target().provider.starts_with("verbs")) GTEST_SKIP() << "devices are read without system calls";
+  Fabric fabric(target());
+  std::vector<std::unique_ptr<DatagramEnd>> ends;
+  constexpr size_t kEnds = 40, kReads = 2000, kCallsPerRead = 4;
+  for (size_t i = 0; i < kEnds; ++i) {
+    ends.push_back(std::make_unique<DatagramEnd>(fabric));
+    if (i == 0) continue;
+    (*ends[i])->peer = ends[i]->insert(ends[0]->address());
+    expect_round_trip(**ends[i], **ends[0]);
+  }
+  const auto read = [&] { EXPECT_EQ(fi_cq_read((*ends[1])->rx().get(), nullptr, 0), -FI_EAGAIN); };
+  for (size_t i = 0; i < kReads; ++i) read();  // the last connections come to rest
+  const unsigned before = *mortal::polls();
+  for (size_t i = 0; i < kReads; ++i) read();
+  EXPECT_LE(*mortal::polls() - before, kReads * kCallsPerRead);
 }
 
 TEST_P(IdleCpu, OpenFabricWithoutWaiters) {

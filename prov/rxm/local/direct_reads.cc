@@ -105,21 +105,20 @@ bool LocalHost::post_read_done(Channel& channel, std::uint64_t message) noexcept
   return mailbox_.post(channel.direct.mailbox(), {.proof = channel.direct.expected(), .message = message});
 }
 
-std::size_t LocalHost::drain_mailbox() noexcept {
+bool LocalHost::drain_mailbox() noexcept {
   Wakeup wakeup;
   std::size_t found = 0;
   for (; found < kWakeups && mailbox_.take(wakeup); ++found) {
     Transmit* transmit = client_.find_rendezvous(wakeup.message);
     if (transmit != nullptr && transmit->channel->direct.keeps(wakeup.proof)) client_.on_acknowledged(*transmit);
   }
-  return found;
+  return found != 0;
 }
 
 // A wakeup may belong to news on the board. It is consumed now and wakes no other sleeper, so the board is read as
 // well.
-std::size_t LocalHost::read_mailbox() noexcept {
-  const std::size_t found = drain_mailbox();
-  return found != 0 && board_.has_news() ? found + read_slots() : found;
+void LocalHost::read_mailbox() noexcept {
+  if (drain_mailbox() && board_.has_news()) read_slots();
 }
 
 }  // namespace weft::rxm

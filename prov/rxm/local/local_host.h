@@ -53,10 +53,14 @@ class LocalHost {
     if (channel.slot != kNoSlot) board_.publish_received(channel.slot, ++channel.received);
   }
 
-  // Progress; each returns the number of entries found.
-  std::size_t progress() noexcept { return unread_slots_ != 0 || board_.has_news() ? read_board() : 0; }
-  std::size_t read_awaited_wakeups() noexcept { return awaited_wakeups_ != 0 ? read_mailbox() : 0; }
-  std::size_t read_mailbox() noexcept;
+  void progress() noexcept {
+    if (unread_slots_ != 0 || board_.has_news()) read_board();
+    if (awaited_wakeups_ != 0) read_mailbox();
+  }
+  // A wakeup that was not awaited must not keep sleepers awake.
+  void read_stray_wakeups() noexcept {
+    if (board_.sleepers()) read_mailbox();
+  }
   // The peer closed the connection: reads the notices and acknowledgements that it sent before.
   void read_final_messages(Channel& channel) noexcept;
 
@@ -71,12 +75,13 @@ class LocalHost {
 
  private:
   bool may_read_directly(Channel& channel) noexcept;
-  std::size_t drain_mailbox() noexcept;
+  void read_mailbox() noexcept;
+  bool drain_mailbox() noexcept;
   void offer_board(Channel& channel, DirectOffer& offer) noexcept;
   bool put_notice(Channel& channel, const RendezvousPacket& notice) noexcept;
   bool put_done(Channel& channel, PeerBoard& board, std::uint64_t message) noexcept;
-  std::size_t read_board() noexcept;
-  std::size_t read_slots() noexcept;
+  void read_board() noexcept;
+  void read_slots() noexcept;
   std::size_t read_notices(Channel& channel) noexcept;
   std::size_t read_done_messages(Channel& channel) noexcept;
   void wake_reader(Channel& channel, const PeerBoard& board) noexcept;

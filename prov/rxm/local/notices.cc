@@ -74,16 +74,15 @@ bool LocalHost::put_done(Channel& channel, PeerBoard& board, std::uint64_t messa
 }
 
 // Consumes the wakeups of the news first. A wakeup is sent after its entry, so the slots read next contain all entries.
-std::size_t LocalHost::read_board() noexcept {
+void LocalHost::read_board() noexcept {
   if (board_.sleepers()) drain_mailbox();
-  return read_slots();
+  read_slots();
 }
 
 // Peers take turns, however fast one writes. Notices wait while unexpected messages reach their limit, and while the
 // peer does not read our responses.
-std::size_t LocalHost::read_slots() noexcept {
+void LocalHost::read_slots() noexcept {
   if (board_.has_news()) unread_slots_ |= board_.take_news();
-  std::size_t found = 0;
   for (std::uint64_t left = unread_slots_; left != 0; left &= left - 1) {
     const auto slot = static_cast<std::size_t>(std::countr_zero(left));
     Channel* const channel = by_slot_[slot];
@@ -93,11 +92,9 @@ std::size_t LocalHost::read_slots() noexcept {
       const bool waits = channel->slot != kNoSlot && (posted_.pushes_back(*channel->peer) || channel->is_throttled());
       const std::size_t notices = waits ? 0 : read_notices(*channel);
       more = channel->slot != kNoSlot && (waits || done == NoticeBoard::kDone || notices == NoticeBoard::kNotices);
-      found += done + notices;
     }
     if (!more) unread_slots_ &= ~(std::uint64_t{1} << slot);
   }
-  return found;
 }
 
 bool LocalHost::has_unread() noexcept {

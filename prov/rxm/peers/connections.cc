@@ -50,8 +50,6 @@ std::size_t append_idle_magic(Introduction<Data>& introduction, std::size_t len)
 }  // namespace
 
 void PeerLinks::read_events() noexcept {
-  polls_ = 0;
-  polled_at_ = Clock::now();
   alignas(fi_eq_cm_entry) std::byte bytes[kEventBytes];
   for (int i = 0; i < kMaxEvents; ++i) {
     uint32_t event = 0;
@@ -66,7 +64,7 @@ void PeerLinks::read_events() noexcept {
   }
   check_deadlines();
   if (closes_idle()) check_idle();
-  local_.read_mailbox();  // a wakeup that was not awaited must not keep sleepers awake
+  local_.read_stray_wakeups();
 }
 
 Channel* PeerLinks::channel_of(const ::fid* fid) noexcept {

@@ -30,10 +30,9 @@ class PeerLinks final : public LinkControl {
   fid_pep* listener() const noexcept { return listener_.get(); }
   fid_eq* events() const noexcept { return events_.get(); }
 
-  // Reads connection events, if some are expected or a while has passed. `idle`: progress found nothing else.
-  void progress(bool idle) noexcept {
-    const bool expected = !connecting_.empty() || ++polls_ >= kCmPolls;
-    if (expected || (idle && Clock::now() - polled_at_ >= kCmInterval)) read_events();
+  // Reads connection events in turn, or if some are expected.
+  void progress(bool in_turn) noexcept {
+    if (in_turn || !connecting_.empty()) read_events();
   }
   Deadline next_deadline() noexcept;
   // Frees the connections whose operations the lower provider has returned.
@@ -105,8 +104,6 @@ class PeerLinks final : public LinkControl {
   std::unordered_map<const ::fid*, Channel*> channels_by_fid_;
   List<Peer> connecting_;  // peers without an open connection, for deadlines
   List<Channel> dying_;
-  unsigned polls_ = 0;
-  Clock::time_point polled_at_{};
   Deadline idle_check_;
 };
 

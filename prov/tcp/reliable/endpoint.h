@@ -87,7 +87,6 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   Ref<AddressVector>& vector() noexcept { return vector_; }
   void share_numbers_of(rdm::PeerTable<rdm::PeerBase>& numbers) noexcept { peers_.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
-  void progress() noexcept { engine().progress(); }
   void abandon(CompletionRoutes& routes) noexcept;
   ssize_t transmit(rdm::TransmitRequest&& request) noexcept;
   ssize_t update(const rdm::AtomicRequest& request) noexcept;
