@@ -2,7 +2,9 @@
 // Peers that break the data protocol of the tcp wire once connected: they close at any byte of a message, send garbage,
 // or announce wrong lengths. The endpoint gets exactly one terminal event after its last completion, and other
 // connections are not affected. The peers are bare sockets.
+#include <linux/sockios.h>
 #include <rdma/fi_rma.h>
+#include <sys/ioctl.h>
 
 #include "fixture/driver.h"
 #include "fixture/node.h"
@@ -254,6 +256,35 @@ TEST_P(HostileData, PeerThatNeverReadsOnlyBlocksItself) {
   scene.attacker.close();
   EXPECT_NE(scene.victim->tx().wait().err(), 0);
   scene.expect_ended();
+}
+
+// Messages without a receive are kept, up to a limit; the stream then stops in the middle. A send that fails meanwhile
+// must not discard those that have arrived.
+TEST_P(HostileData, SendErrorLosesNoMessageThatHasArrived) {
+  TCP_WIRE_ONLY();
+  constexpr size_t kCount = 72;  // a few more than are kept
+  const std::string large(4000, 'm');
+  for (bool done = false; !done;) {
+    Attacked scene(target(), false);
+    for (size_t i = 0; i < kCount; ++i) ASSERT_TRUE(scene.attacker.write(message(large)));
+    for (int unsent = 1; unsent != 0;) {
+      driver::poke();
+      ASSERT_EQ(ioctl(scene.attacker.fd(), SIOCOUTQ, &unsent), 0);
+    }
+    scene.attacker.close();
+    const auto closed = Clock::now();
+    Context sent[4], received;
+    for (Context& context : sent) {  // the first is refused by the closed socket, later ones fail
+      scene.victim->send(scene.in, 4, &context);
+      driver::poke();
+    }
+    size_t arrived = 0;
+    for (; arrived < kCount && scene.victim->recv(scene.in, kSize, &received) == 0; ++arrived)
+      if (!scene.victim->rx().wait().ok()) break;
+    // What waits for a receive is dropped a second after the end.
+    done = Clock::now() - closed < milliseconds(900) || arrived == kCount;
+    if (done) EXPECT_EQ(arrived, kCount);
+  }
 }
 
 }  // namespace hostile_data

@@ -57,7 +57,7 @@ void Stream::on_deadline_passed() noexcept {
             "connection closed by the peer; %u bytes without a posted receive are dropped\n", stash_len_);
     blocked_ = false;
     stash_.reset();
-    end(0);
+    end(send_error_);
   }
   if (state_ == State::kDraining) finish_end();
 }

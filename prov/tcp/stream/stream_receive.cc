@@ -103,7 +103,8 @@ void Stream::run() noexcept {
   if (state_ != State::kOpen) return;
   flush();
   receive();
-  if (state_ == State::kOpen && send_error_ != 0) end(send_error_);
+  // Bytes that arrived before the error are handled first.
+  if (state_ == State::kOpen && send_error_ != 0 && !readable && !blocked_) end(send_error_);
   if (state_ == State::kOpen) flush();
 }
 
