@@ -57,7 +57,7 @@ std::optional<MessageSink::Destination> EndpointReceiver::begin_unexpected(const
   message->envelope = envelope;
   message->place = {message->payload.get(), envelope.len};
   message->wants_ack = header.wants_ack();
-  if (message->wants_ack) message->ack_sequence = stream_.reserve_ack();
+  if (message->wants_ack) stream_.reserve_ack(message->ack);
   message->charge(*this, sizeof *message + envelope.len);
   unexpected_ = message.release();
   queue_->keep(*unexpected_, *this, routes);  // cannot fail: a TagList allocates nothing
@@ -82,6 +82,7 @@ void EndpointReceiver::abandon(int error, int native) noexcept {
   if (const messages::Delivery delivery = std::exchange(delivery_, {})) fail(delivery, error, native);
   if (unexpected_ == nullptr) return;
   Unexpected& partial = *std::exchange(unexpected_, nullptr);
+  if (partial.wants_ack) stream_.acknowledge(partial.ack);
   if (!partial.taken) queue_->drop(partial);
   if (partial.taker) fail(partial.taker, error, native);
   delete &partial;
@@ -113,7 +114,7 @@ void EndpointReceiver::end_message(Unexpected& message) noexcept {
     scatter(delivery.iov(), 0, message.payload.get(), std::min(message.envelope.len, delivery.capacity()));
     queue_->complete(delivery, message.envelope, routes);
   }
-  if (message.wants_ack) stream_.acknowledge(message.ack_sequence);
+  if (message.wants_ack) stream_.acknowledge(message.ack);
   delete &message;
   queue_->resume_blocked();
   // A draining stream ends when its last unexpected message is taken.

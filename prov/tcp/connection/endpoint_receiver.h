@@ -11,10 +11,13 @@
 
 namespace weft::tcp {
 
+struct SharingTag;  // the endpoints of a shared receive context
+
 class EndpointReceiver : public MessageSink,
                          public messages::Protocol,
                          public messages::PeerMemory,
-                         public ListHook<BlockedTag> {
+                         public ListHook<BlockedTag>,
+                         public ListHook<SharingTag> {
  public:
   void resume() noexcept { stream_.resume(); }
 

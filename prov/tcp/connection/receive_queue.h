@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "messages/receive_side.h"
 #include "tcp/limits.h"
+#include "tcp/stream/acknowledgements.h"
 
 namespace weft::tcp {
 
@@ -22,7 +23,7 @@ struct Unexpected : messages::UnexpectedMessage {
   bool complete = false;
   bool taken = false;  // before it was complete: by `taker`, or discarded if that is empty
   bool wants_ack = false;
-  std::uint64_t ack_sequence = 0;
+  Acknowledgement ack;  // if wants_ack
   std::unique_ptr<std::byte[]> payload;
   iovec place{};  // `payload`, while it arrives
   messages::Delivery taker;

@@ -2,8 +2,6 @@
 // Shared receive contexts; see shared_receive.h.
 #include "tcp/connection/shared_receive.h"
 
-#include <algorithm>
-
 #include "abi/ep_ops.h"
 #include "abi/fid_ops.h"
 #include "abi/msg_ops.h"
@@ -47,16 +45,12 @@ int SharedReceive::close() {
   return 0;
 }
 
-void SharedReceive::add(EndpointReceiver& endpoint) {
-  endpoints_.push_back(&endpoint);
-}
-
-void SharedReceive::remove(EndpointReceiver& endpoint) noexcept {
-  std::erase(endpoints_, &endpoint);
+void SharedReceive::add(EndpointReceiver& endpoint) noexcept {
+  endpoints_.push_back(endpoint);
 }
 
 CompletionRoutes& SharedReceive::routes() noexcept {
-  return endpoints_.empty() ? no_routes_ : endpoints_.front()->routes;
+  return endpoints_.empty() ? no_routes_ : endpoints_.front().routes;
 }
 
 ssize_t SharedReceive::cancel(void* context) noexcept {

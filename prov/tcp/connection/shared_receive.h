@@ -7,8 +7,6 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_tagged.h>
 
-#include <vector>
-
 #include "base/ref.h"
 #include "messages/receive_calls.h"
 #include "objects/completion_routes.h"
@@ -18,6 +16,7 @@ namespace weft::tcp {
 
 class Domain;
 class EndpointReceiver;
+struct SharingTag;
 
 // Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. Thread-safe (the engine's mutex).
 class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public RefCounted {
@@ -29,8 +28,7 @@ class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public
   ReceiveQueue& queue() noexcept { return queue_; }
   // Enabled endpoints, with the engine's mutex held. Completions that belong to no endpoint (cancelled receives,
   // FI_PEEK without a message) go to the oldest one's queue.
-  void add(EndpointReceiver& endpoint);
-  void remove(EndpointReceiver& endpoint) noexcept;
+  void add(EndpointReceiver& endpoint) noexcept;
 
   // Slots, beside those of ReceiveCalls.
   int close();
@@ -49,7 +47,7 @@ class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public
   const Ref<Domain> domain_ref_;
   ReceiveQueue queue_;
   CompletionRoutes no_routes_;
-  std::vector<EndpointReceiver*> endpoints_;
+  List<EndpointReceiver, SharingTag> endpoints_;
 };
 
 }  // namespace weft::tcp

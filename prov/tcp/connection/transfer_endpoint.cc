@@ -70,7 +70,7 @@ TransferEndpoint::TransferEndpoint(Domain& domain, const fi_info& info, void* co
 TransferEndpoint::~TransferEndpoint() {
   Lock lock(engine().mutex());
   stop(0);
-  if (shared_receive_) shared_receive_->remove(*this);
+  ListHook<SharingTag>::unlink();
 }
 
 Engine& TransferEndpoint::engine() noexcept {

@@ -3,33 +3,36 @@
 // the peer matches them first in, first out (docs/decisions/0003).
 #pragma once
 
-#include <cstdint>
-
-#include "base/ring.h"
-
 namespace weft::tcp {
+
+// The place of one message in that order, from reserve() to deliver(). Owner: the message. Must not move.
+struct Acknowledgement {
+  Acknowledgement* earlier = nullptr;
+  Acknowledgement* later = nullptr;
+  unsigned held_back = 0;  // acknowledgements of delivered messages that follow this one at once
+};
 
 class Acknowledgements {
  public:
-  bool empty() const noexcept { return delivered_.empty(); }
-  // A message has arrived that is to be acknowledged. Returns its sequence number.
-  std::uint64_t reserve() {
-    delivered_.push_back(false);
-    return newest();
+  bool empty() const noexcept { return newest_ == nullptr; }
+  // A message has arrived that is to be acknowledged.
+  void reserve(Acknowledgement& place) noexcept {
+    place = {.earlier = newest_};
+    if (newest_ != nullptr) newest_->later = &place;
+    newest_ = &place;
   }
-  // Sequence number of the last reserve().
-  std::uint64_t newest() const noexcept { return first_ + delivered_.size() - 1; }
   // The message is delivered. Returns how many acknowledgements may be sent now.
-  unsigned deliver(std::uint64_t sequence) noexcept {
-    delivered_[sequence - first_] = true;
-    unsigned count = 0;
-    for (; !delivered_.empty() && delivered_.front(); ++count, ++first_) delivered_.pop_front();
-    return count;
+  unsigned deliver(Acknowledgement& place) noexcept {
+    const unsigned count = 1 + place.held_back;
+    (place.later != nullptr ? place.later->earlier : newest_) = place.earlier;
+    if (place.earlier == nullptr) return count;
+    place.earlier->later = place.later;
+    place.earlier->held_back += count;
+    return 0;
   }
 
  private:
-  Ring<bool> delivered_;
-  std::uint64_t first_ = 0;  // sequence number of delivered_[0]
+  Acknowledgement* newest_ = nullptr;
 };
 
 }  // namespace weft::tcp

@@ -87,12 +87,13 @@ class Stream final : public TransmitSide {
   // The message that is arriving; afterwards header_.payload remains, the length of the last one.
   DataHeader header_;
   Sink sink_kind_ = Sink::kNone;
-  bool ack_due_ = false;  // when the payload is complete
+  bool ack_due_ = false;  // `ack_`, when the payload is complete
   std::uint8_t sink_count_ = 0;
   std::uint8_t header_have_ = 0;
   std::uint32_t sink_generation_ = 0;
   std::uint32_t stash_len_ = 0;
   std::uint64_t payload_left_ = 0;
+  Acknowledgement ack_;
   iovec sink_iov_[kIovLimit];
   std::byte partial_header_[kMaxHeaderSize];
   std::unique_ptr<std::byte[]> stash_;

@@ -75,7 +75,7 @@ bool Stream::begin_message() noexcept {
   const auto destination = sink_.begin(header_);
   if (!destination) return false;
   ack_due_ = destination->acknowledge;
-  if (ack_due_) reserve_ack();
+  if (ack_due_) reserve_ack(ack_);
   set_sink(Sink::kMessage, destination->iov);
   return true;
 }
@@ -113,7 +113,7 @@ void Stream::begin_write() noexcept {
   if (!len) return protocol_error("write to memory that is not exposed");
   if (*len != header_.payload) return protocol_error("write whose length differs from its target's");
   ack_due_ = header_.wants_ack();
-  if (ack_due_) reserve_ack();
+  if (ack_due_) reserve_ack(ack_);
   set_sink(Sink::kRmaWrite, std::span(iov, header_.rma_count));
 }
 
@@ -128,11 +128,11 @@ void Stream::finish() noexcept {
   switch (kind) {
     case Sink::kMessage:
       sink_.finish(header_);
-      if (ack_due_) acknowledge_newest();
+      if (ack_due_) acknowledge(ack_);
       break;
     case Sink::kRmaWrite:
       finish_write();
-      if (ack_due_) acknowledge_newest();
+      if (ack_due_) acknowledge(ack_);
       break;
     case Sink::kReadResponse:
       complete(take_answered());

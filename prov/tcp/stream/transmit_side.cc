@@ -392,13 +392,13 @@ void TransmitSide::send_announced(std::uint8_t ticket) noexcept {
 
 // ---- Responses to the peer ----
 
-void TransmitSide::acknowledge(std::uint64_t sequence) noexcept {
-  if (state_ != State::kOpen) return;
-  acks_due_ += acks_.deliver(sequence);
-  if (acks_due_ != 0) resume();
+void TransmitSide::acknowledge(Acknowledgement& place) noexcept {
+  acks_due_ += acks_.deliver(place);
+  if (acks_due_ != 0 && state_ == State::kOpen) resume();
 }
 
 void TransmitSide::send_control(Op op, std::uint8_t op_data) noexcept {
+  if (state_ != State::kOpen) return;
   DataHeader header;
   header.op = op;
   header.op_data = op_data;

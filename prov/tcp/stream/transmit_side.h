@@ -47,8 +47,8 @@ class TransmitSide : public Watch {
   void enable_announcements() noexcept { tickets_.reset(new (std::nothrow) Tickets); }
 
   // For the sink: messages that it acknowledges itself, because they are delivered later than they arrive.
-  std::uint64_t reserve_ack() noexcept { return acks_.reserve(); }
-  void acknowledge(std::uint64_t sequence) noexcept;
+  void reserve_ack(Acknowledgement& place) noexcept { acks_.reserve(place); }
+  void acknowledge(Acknowledgement& place) noexcept;
   // The peer violated the protocol: the connection ends.
   void protocol_error(const char* what) noexcept;
   // The sink can handle the message that begin() refused. Also runs the stream for queued messages.
@@ -84,7 +84,6 @@ class TransmitSide : public Watch {
   void flush() noexcept {
     if (!sending_.empty() || !queue_.empty() || !responses_.empty() || acks_due_ != 0) flush_queued();
   }
-  void acknowledge_newest() noexcept { acknowledge(acks_.newest()); }
   bool has_room_for_response() const noexcept { return response_bytes_ < kMaxResponseBytes; }
   // `payload` of a response to a read was granted for `granted`, which is checked again if a registration is closed.
   void respond(const DataHeader& header, std::span<const iovec> payload = {},
