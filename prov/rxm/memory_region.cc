@@ -36,6 +36,7 @@ MemoryRegion::MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> at
 }
 
 int MemoryRegion::close() {
+  atomics_.reset();  // first: the lower provider may give the key to another region at once
   if (const int error = fi_close(&lower_->fid); error != 0) return error;
   lower_.release();
   if (!counts_.empty()) {

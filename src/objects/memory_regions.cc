@@ -135,6 +135,7 @@ int MemoryRegions::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) 
     if (!key) return key.error().code();
     regions_.emplace(*key, region.get());
     region->abi.key = *key;
+    region->generation_ = generation();
     events = events_;
   }
   MemoryRegion* made = region.release();
@@ -184,11 +185,13 @@ int MemoryRegions::unmap_key(const uint64_t* key) noexcept {
   return key != nullptr ? 0 : -FI_EINVAL;
 }
 
-Result<void*> MemoryRegions::check(uint64_t key, uint64_t addr, size_t len, uint64_t access) noexcept {
+Result<void*> MemoryRegions::check(uint64_t key, uint64_t addr, size_t len, uint64_t access,
+                                   std::uint64_t since) noexcept {
   Lock lock(mutex_);
   const auto found = regions_.find(key);
-  if (found == regions_.end() || !found->second->enabled_) return failure(FI_ENOKEY);
+  if (found == regions_.end()) return failure(FI_ENOKEY);
   const MemoryRegion& region = *found->second;
+  if (!region.enabled_ || region.generation_ > since) return failure(FI_ENOKEY);
   if ((region.access_ & access) != access) return failure(FI_EACCES);
   const auto base = reinterpret_cast<uintptr_t>(region.memory_.iov_base);
   // Wraps for addresses below the base, and is then larger than any length.

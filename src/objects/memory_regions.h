@@ -45,6 +45,7 @@ class MemoryRegion final : public Object<fid_mr> {
   const uint64_t access_;
   // Under the registry's lock:
   bool enabled_;
+  std::uint64_t generation_ = 0;  // the registry's at the registration
   ::fid* endpoint_ = nullptr;
   Ref<CounterCore> on_write_;
   Ref<CounterCore> on_read_;
@@ -81,16 +82,18 @@ class MemoryRegions : public RefCounted {
 
   // Translates a peer's access of `len` bytes at `addr` of region `key`. `access` is FI_REMOTE_READ or FI_REMOTE_WRITE.
   // -FI_ENOKEY: unknown key or not enabled, -FI_EACCES: right or range missing. The pointer is valid until quiesce()
-  // may run.
-  Result<void*> check(uint64_t key, uint64_t addr, size_t len, uint64_t access) noexcept;
+  // may run. Regions that were registered after the generation `since` do not count.
+  Result<void*> check(uint64_t key, uint64_t addr, size_t len, uint64_t access, std::uint64_t since = kLatest) noexcept;
   // An access has finished: counters bound to the region count it. A closed region counts nothing.
   void count_access(uint64_t key, uint64_t access) noexcept;
   // A region was bound to a counter at some time; otherwise count_access has no effect.
   bool has_counters() const noexcept { return has_counters_.load(std::memory_order_relaxed); }
 
-  // Changes whenever a region is closed: a provider that keeps a pointer from check() between two critical sections
-  // compares it to find out whether it must check again.
-  std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+  // Changes whenever a region is closed. A provider that keeps a pointer from check() between two critical sections
+  // reads it before the check, and compares it later: when it has changed, the pointer is valid if check() with that
+  // generation succeeds again, because a closed region's key may be in use for another region.
+  std::uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+  static constexpr std::uint64_t kLatest = ~std::uint64_t{0};
 
  private:
   friend class MemoryRegion;
@@ -101,7 +104,7 @@ class MemoryRegions : public RefCounted {
   const uint64_t max_key_;
   const uint64_t seed_;  // provider-chosen keys are hard to guess
   std::atomic<bool> has_counters_{false};
-  std::atomic<std::uint32_t> generation_{0};
+  std::atomic<std::uint64_t> generation_{0};
   Mutex mutex_;  // guards the rest and the regions' mutable members
   uint64_t next_key_ = 0;
   std::unordered_map<uint64_t, MemoryRegion*> regions_;

@@ -28,11 +28,12 @@ bool ReceivedAtomic::read(const Words& words, std::span<const AtomicRange> where
   return arrays * bytes_ == len;
 }
 
-int ReceivedAtomic::find_targets(MemoryRegions& regions, void* (&targets)[kMaxAtomicRanges]) const noexcept {
+int ReceivedAtomic::find_targets(MemoryRegions& regions, std::uint64_t since,
+                                 void* (&targets)[kMaxAtomicRanges]) const noexcept {
   const std::uint64_t access = atomic_access(kind_, operation_);
   for (std::size_t i = 0; i < ranges_; ++i) {
     const AtomicRange& range = where_[i];
-    const auto target = regions.check(range.key, range.addr, range.count * size_, access);
+    const auto target = regions.check(range.key, range.addr, range.count * size_, access, since);
     if (!target) return target.error().code();
     targets[i] = *target;
   }
@@ -48,9 +49,9 @@ void ReceivedAtomic::count(MemoryRegions& regions, CompletionRoutes& routes) con
 }
 
 int ReceivedAtomic::execute(MemoryRegions& regions, CompletionRoutes& routes, const std::byte* arrays,
-                            std::byte* results) const noexcept {
+                            std::byte* results, std::uint64_t since) const noexcept {
   void* targets[kMaxAtomicRanges];
-  if (const int error = find_targets(regions, targets); error != 0) return error;
+  if (const int error = find_targets(regions, since, targets); error != 0) return error;
   std::size_t offset = 0;
   for (std::size_t i = 0; i < ranges_; ++i) {
     apply_atomic(datatype_, operation_,

@@ -38,12 +38,13 @@ class ReceivedAtomic {
   std::size_t result_len() const noexcept { return kind_ == AtomicKind::kUpdate ? 0 : bytes_; }
 
   // `arrays`: the operands, then the comparands. Executes the whole operation, or returns a negative error and changes
-  // nothing. The caller holds the lock that makes it atomic.
-  int execute(MemoryRegions& regions, CompletionRoutes& routes, const std::byte* arrays,
-              std::byte* results) const noexcept;
+  // nothing. Regions that were registered after `since`, when the request began to arrive, do not count. The caller
+  // holds the lock that makes it atomic.
+  int execute(MemoryRegions& regions, CompletionRoutes& routes, const std::byte* arrays, std::byte* results,
+              std::uint64_t since = MemoryRegions::kLatest) const noexcept;
 
  private:
-  int find_targets(MemoryRegions& regions, void* (&targets)[kMaxAtomicRanges]) const noexcept;
+  int find_targets(MemoryRegions& regions, std::uint64_t since, void* (&targets)[kMaxAtomicRanges]) const noexcept;
   void count(MemoryRegions& regions, CompletionRoutes& routes) const noexcept;
 
   AtomicKind kind_ = AtomicKind::kUpdate;

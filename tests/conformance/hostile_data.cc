@@ -281,7 +281,7 @@ TEST_P(HostileData, SendErrorLosesNoMessageThatHasArrived) {
     size_t arrived = 0;
     for (; arrived < kCount && scene.victim->recv(scene.in, kSize, &received) == 0; ++arrived)
       if (!scene.victim->rx().wait().ok()) break;
-    // What waits for a receive is dropped a second after the end.
+    // Messages without a receive are dropped a second after the end.
     done = Clock::now() - closed < milliseconds(900) || arrived == kCount;
     if (done) EXPECT_EQ(arrived, kCount);
   }

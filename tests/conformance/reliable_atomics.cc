@@ -225,6 +225,32 @@ TEST_P(ReliableAtomics, ForbiddenMemoryIsNotTouched) {
   EXPECT_EQ(uncounted(peer.socket.read(32)), answer(0, word(5))) << "all else goes on";
 }
 
+// A request that began to arrive before fi_close(mr) does not reach the region that has the key next.
+TEST_P(ReliableAtomics, RequestDoesNotReachALaterRegionOfTheKey) {
+  RELIABLE_TCP_ONLY();
+  Scene scene(target());
+  RawClient peer = partner(scene);
+  uint64_t values[2] = {5, 5};
+  const auto expose = [&](uint64_t& value) {
+    return opened<fid_mr>("fi_mr_reg", [&](fid_mr** mr) {
+      return fi_mr_reg(scene.fabric.domain(), &value, sizeof value, FI_REMOTE_WRITE, 0, 0x4711, 0, mr, nullptr);
+    });
+  };
+  auto region = expose(values[0]);
+  const uint64_t sum = words(kUpdate, FI_UINT64, FI_SUM);
+  const std::string bytes = request(sum, {{0, 1, 0x4711}}, word(1));
+  const std::string before = request(sum, {scene.range()}, word(1));
+  ASSERT_TRUE(peer.socket.write(before + bytes.substr(0, bytes.size() - 1)));
+  ASSERT_EQ(uncounted(peer.socket.read(24)), answer(0)) << "the first request shows that the second began to arrive";
+  region.reset();
+  region = expose(values[1]);
+  ASSERT_TRUE(peer.socket.write(bytes.substr(bytes.size() - 1) + bytes));
+  EXPECT_EQ(uncounted(peer.socket.read(24)), answer(FI_ENOKEY));
+  EXPECT_EQ(uncounted(peer.socket.read(24)), answer(0)) << "a request for the new region";
+  EXPECT_EQ(values[0], 5u);
+  EXPECT_EQ(values[1], 6u);
+}
+
 TEST_P(ReliableAtomics, MalformedPacketsEndTheirConnectionAndTouchNothing) {
   RELIABLE_TCP_ONLY();
   Scene scene(target());

@@ -90,8 +90,8 @@ class Stream final : public TransmitSide {
   bool ack_due_ = false;  // `ack_`, when the payload is complete
   std::uint8_t sink_count_ = 0;
   std::uint8_t header_have_ = 0;
-  std::uint32_t sink_generation_ = 0;
   std::uint32_t stash_len_ = 0;
+  std::uint64_t sink_generation_ = 0;  // a write or an atomic operation accesses registrations up to this one
   std::uint64_t payload_left_ = 0;
   Acknowledgement ack_;
   iovec sink_iov_[kIovLimit];

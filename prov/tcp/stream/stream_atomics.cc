@@ -33,6 +33,7 @@ bool Stream::begin_atomic() noexcept {
   }
   const iovec iov{atomic_->arrays, static_cast<std::size_t>(header_.payload)};
   set_sink(Sink::kAtomic, {&iov, 1});
+  sink_generation_ = regions_.generation();
   return true;
 }
 
@@ -48,7 +49,7 @@ void Stream::finish_atomic() noexcept {
     return end(ENOMEM);
   }
   std::byte* const results = len > kInjectSize ? record->copy.get() : record->inlined + head;
-  const int status = atomic_->demand.execute(regions_, routes_, atomic_->arrays, results);
+  const int status = atomic_->demand.execute(regions_, routes_, atomic_->arrays, results, sink_generation_);
   answer.tag = static_cast<std::uint64_t>(-status);
   answer.payload = status == 0 ? len : 0;
   if (status != 0) record->copy.reset();

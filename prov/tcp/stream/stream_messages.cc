@@ -83,7 +83,8 @@ bool Stream::begin_message() noexcept {
 bool Stream::begin_read_request() noexcept {
   if (!has_room_for_response()) return false;
   iovec iov[kMaxRmaIov];
-  Result<std::size_t> len = translate(ranges(), FI_REMOTE_READ, iov);
+  std::uint64_t generation = MemoryRegions::kLatest;
+  Result<std::size_t> len = translate(ranges(), FI_REMOTE_READ, iov, generation);
   if (!len) {
     protocol_error("read request for memory that is not exposed");
     return true;
@@ -92,7 +93,7 @@ bool Stream::begin_read_request() noexcept {
   DataHeader response;
   response.op = Op::kReadResponse;
   response.payload = *len;
-  respond(response, std::span(iov, header_.rma_count), ranges());
+  respond(response, std::span(iov, header_.rma_count), ranges(), generation);
   if (routes_.remote_read) routes_.remote_read->add(1);
   count_regions(FI_REMOTE_READ);
   return true;
@@ -109,7 +110,8 @@ void Stream::begin_read_response() noexcept {
 
 void Stream::begin_write() noexcept {
   iovec iov[kMaxRmaIov];
-  Result<std::size_t> len = translate(ranges(), FI_REMOTE_WRITE, iov);
+  sink_generation_ = MemoryRegions::kLatest;
+  Result<std::size_t> len = translate(ranges(), FI_REMOTE_WRITE, iov, sink_generation_);
   if (!len) return protocol_error("write to memory that is not exposed");
   if (*len != header_.payload) return protocol_error("write whose length differs from its target's");
   ack_due_ = header_.wants_ack();

@@ -212,7 +212,6 @@ void Stream::set_sink(Sink sink, std::span<const iovec> iov) noexcept {
   sink_kind_ = sink;
   std::copy(iov.begin(), iov.end(), sink_iov_);
   sink_count_ = static_cast<std::uint8_t>(iov.size());
-  sink_generation_ = regions_.generation();
 }
 
 // Skips `len` bytes of the sink; bytes beyond its end are discarded.
@@ -231,10 +230,7 @@ void Stream::advance_sink(std::size_t len) noexcept {
 
 // A remote write continues only while the registrations that granted it exist.
 bool Stream::sink_still_valid() noexcept {
-  if (sink_kind_ != Sink::kRmaWrite || sink_generation_ == regions_.generation()) return true;
-  sink_generation_ = regions_.generation();
-  iovec iov[kMaxRmaIov];
-  if (translate(ranges(), FI_REMOTE_WRITE, iov)) return true;
+  if (sink_kind_ != Sink::kRmaWrite || still_granted(ranges(), FI_REMOTE_WRITE, sink_generation_)) return true;
   protocol_error("a memory region was closed while a peer was writing to it");
   return false;
 }

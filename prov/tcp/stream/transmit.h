@@ -35,7 +35,7 @@ struct Transmit : ListHook<Transmit> {
   std::uint8_t iov_count = 0;
   std::uint8_t ticket = 0;              // announced messages; 0: none
   std::uint16_t inline_len = 0;         // bytes in `inlined`: the header, and a small payload
-  std::uint32_t region_generation = 0;  // kRespond: generation of the registrations when `iov` was checked
+  std::uint64_t region_generation = 0;  // kRespond: of the registrations that granted `iov`
   std::uint64_t completion_flags = 0;
   void* context = nullptr;
   CompletionRoutes* routes = nullptr;

@@ -406,13 +406,13 @@ void TransmitSide::send_control(Op op, std::uint8_t op_data) noexcept {
 }
 
 void TransmitSide::respond(const DataHeader& header, std::span<const iovec> payload,
-                           std::span<const fi_rma_iov> granted) noexcept {
+                           std::span<const fi_rma_iov> granted, std::uint64_t generation) noexcept {
   Transmit* record = records_.take();
   if (record == nullptr) return end(ENOMEM);
   record->then = Then::kRespond;
   record->inline_len = static_cast<std::uint16_t>(encode(header, record->inlined));
   record->len = record->inline_len + header.payload;
-  record->region_generation = regions_.generation();
+  record->region_generation = generation;
   std::copy(payload.begin(), payload.end(), record->iov);
   record->iov_count = static_cast<std::uint8_t>(payload.size());
   // The granted ranges of a read are kept behind the header, to be checked again if a registration is closed meanwhile.
@@ -428,26 +428,31 @@ void TransmitSide::respond_with(Transmit& record) noexcept {
 }
 
 bool TransmitSide::response_still_valid(Transmit& record) noexcept {
-  if (record.iov_count == 0 || record.region_generation == regions_.generation()) return true;
-  record.region_generation = regions_.generation();
+  if (record.iov_count == 0) return true;
   fi_rma_iov ranges[kMaxRmaIov];
-  iovec iov[kMaxRmaIov];
   std::memcpy(ranges, record.inlined + kBaseHeaderSize, sizeof ranges);
-  if (translate(std::span(ranges, record.iov_count), FI_REMOTE_READ, iov)) return true;
+  if (still_granted(std::span(ranges, record.iov_count), FI_REMOTE_READ, record.region_generation)) return true;
   protocol_error("memory region closed while the peer was reading it");
   return false;
 }
 
-Result<std::size_t> TransmitSide::translate(std::span<const fi_rma_iov> ranges, std::uint64_t access,
-                                            iovec* out) noexcept {
+Result<std::size_t> TransmitSide::translate(std::span<const fi_rma_iov> ranges, std::uint64_t access, iovec* out,
+                                            std::uint64_t& generation) noexcept {
+  const std::uint64_t since = std::exchange(generation, regions_.generation());
   std::size_t total = 0;
   for (const fi_rma_iov& range : ranges) {
-    Result<void*> address = regions_.check(range.key, range.addr, range.len, access);
+    Result<void*> address = regions_.check(range.key, range.addr, range.len, access, since);
     if (!address) return failure(address.error());
     *out++ = {*address, range.len};
     if (__builtin_add_overflow(total, range.len, &total)) return failure(EPROTO);
   }
   return total;
+}
+
+bool TransmitSide::still_granted(std::span<const fi_rma_iov> ranges, std::uint64_t access,
+                                 std::uint64_t& generation) noexcept {
+  iovec iov[kMaxRmaIov];
+  return generation == regions_.generation() || translate(ranges, access, iov, generation);
 }
 
 // ---- The end ----

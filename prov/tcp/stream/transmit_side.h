@@ -86,8 +86,8 @@ class TransmitSide : public Watch {
   }
   bool has_room_for_response() const noexcept { return response_bytes_ < kMaxResponseBytes; }
   // `payload` of a response to a read was granted for `granted`, which is checked again if a registration is closed.
-  void respond(const DataHeader& header, std::span<const iovec> payload = {},
-               std::span<const fi_rma_iov> granted = {}) noexcept;
+  void respond(const DataHeader& header, std::span<const iovec> payload = {}, std::span<const fi_rma_iov> granted = {},
+               std::uint64_t generation = 0) noexcept;
   void respond_with(Transmit& record) noexcept;
   void send_announced(std::uint8_t ticket) noexcept;
   // The oldest operation that waits for such an answer; null: none.
@@ -111,7 +111,11 @@ class TransmitSide : public Watch {
   }
 
   void end(int error) noexcept;  // the peer closed (0) or the connection broke
-  Result<std::size_t> translate(std::span<const fi_rma_iov> ranges, std::uint64_t access, iovec* out) noexcept;
+  // Grants an access: kLatest in `generation` is replaced by the generation of its registrations. The access may
+  // continue at a later time only if they are still_granted().
+  Result<std::size_t> translate(std::span<const fi_rma_iov> ranges, std::uint64_t access, iovec* out,
+                                std::uint64_t& generation) noexcept;
+  bool still_granted(std::span<const fi_rma_iov> ranges, std::uint64_t access, std::uint64_t& generation) noexcept;
 
   MessageSink& sink_;
   CompletionRoutes& routes_;

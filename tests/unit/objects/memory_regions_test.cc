@@ -238,6 +238,27 @@ TEST_F(MemoryRegionsTest, RegistrationsReportToABoundQueue) {
   EXPECT_EQ(fi_close(&queue->abi.fid), 0);
 }
 
+// A transfer may continue after fi_close of another region, but not into a region that has got the key of its own.
+TEST_F(MemoryRegionsTest, AccessOfAnOlderGenerationFindsOlderRegionsOnly) {
+  open(0);
+  fid_mr *mr = nullptr, *other = nullptr;
+  ASSERT_EQ(reg(kRemote, 1, &mr), 0);
+  ASSERT_EQ(reg(kRemote, 2, &other), 0);
+  const uint64_t granted = regions->generation();
+  const auto access = [&](uint64_t since) { return static_cast<bool>(regions->check(1, 0, 8, kRemote, since)); };
+  EXPECT_TRUE(access(granted));
+  fi_close(&other->fid);
+  EXPECT_NE(regions->generation(), granted);
+  EXPECT_TRUE(access(granted));
+  fi_close(&mr->fid);
+  EXPECT_FALSE(access(granted));
+  ASSERT_EQ(reg(kRemote, 1, &mr), 0);
+  EXPECT_FALSE(access(granted));
+  EXPECT_TRUE(access(regions->generation()));
+  EXPECT_TRUE(access(MemoryRegions::kLatest));
+  fi_close(&mr->fid);
+}
+
 // As tcp does: check and copy under one lock, which close takes before it returns. ASan detects a failure.
 TEST_F(MemoryRegionsTest, NoWriteAfterCloseReturned) {
   std::mutex engine_mutex;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The end of a registration while peers access it: a transfer belongs to the registration that granted it, not to its
+// key. When fi_close(mr) has returned, the memory may be freed, and the key may be that of another region; fi_mr(3).
+#include <rdma/fi_rma.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fixture/driver.h"
+#include "fixture/node.h"
+
+namespace closed_regions {
+
+CONFORMANCE_TOPIC(ClosedRegions);
+
+namespace {
+
+const HintsEditor kRma = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA; };
+constexpr size_t kLong = size_t{32} << 20;  // many rounds of progress
+constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
+constexpr uint64_t kKey = 4711;
+
+bool all_are(const char* bytes, size_t size, char byte) {
+  return bytes[0] == byte && std::memcmp(bytes, bytes + 1, size - 1) == 0;
+}
+
+// Memory that peers access, under a key that is used again where the application may choose it.
+struct Exposed {
+  Exposed(const Fabric& fabric, size_t size, char fill)
+      : bytes(size, fill), mr(opened<fid_mr>("fi_mr_reg", [&](fid_mr** region) {
+          return fi_mr_reg(fabric.domain(), bytes.data(), size, kRemote, 0, kKey, 0, region, nullptr);
+        })) {}
+  bool holds_only(char byte) const { return all_are(bytes.data(), bytes.size(), byte); }
+  std::vector<char> bytes;
+  Handle<fid_mr> mr;
+};
+
+// A long transfer between a pair, stopped somewhere in the middle: nobody drives the queues.
+struct Scene {
+  Scene(const Target& target, bool reads)
+      : is_read(reads),
+        fabric(target, kRma),
+        bystanders(fabric),
+        pair(fabric),
+        local(fabric, fabric.length_up_to(kLong), 'l', FI_READ | FI_WRITE),
+        remote(fabric, local.size(), 'r') {
+    const bool virtual_addresses = fabric.has(FI_MR_VIRT_ADDR) || fabric.has(FI_MR_BASIC);
+    const uint64_t at = virtual_addresses ? reinterpret_cast<uintptr_t>(remote.bytes.data()) : 0;
+    const uint64_t key = fi_mr_key(remote.mr.get());
+    Node& a = pair.a();
+    require_ok(static_cast<int>(retry([&] {
+                 return is_read ? fi_read(a.ep(), local.data(), local.size(), local.desc(), a.peer, at, key, &context)
+                                : fi_write(a.ep(), local.data(), local.size(), local.desc(), a.peer, at, key, &context);
+               })),
+               "fi_read or fi_write");
+    // Where a device or a fake transfers everything at once, the transfer is over before the close.
+    const auto limit = after(kPatience);
+    while (!under_way() && !over() && Clock::now() < limit) outcome = a.tx().read();
+  }
+  char* destination() { return is_read ? local.data() : remote.bytes.data(); }
+  char fresh() const { return is_read ? 'r' : 'l'; }
+  bool under_way() {
+    return destination()[0] == fresh() && destination()[local.size() - 1] != fresh() && outcome.rc == -FI_EAGAIN;
+  }
+  bool over() { return outcome.rc != -FI_EAGAIN; }
+  // The transfer's only completion.
+  const Completion& end() {
+    if (!over()) outcome = pair.a().tx().wait();
+    EXPECT_EQ(outcome.context(), &context) << outcome;
+    return outcome;
+  }
+
+  const bool is_read;
+  Fabric fabric;
+  Pair bystanders, pair;
+  Buffer local;
+  Exposed remote;
+  Context context;
+  Completion outcome;
+};
+
+void expect_region_is_left(const Target& target, bool is_read) {
+  Scene scene(target, is_read);
+  const bool under_way = scene.under_way();
+  if (target.provider.starts_with("tcp")) {
+    ASSERT_TRUE(under_way) << "the transfer cannot be stopped in the middle";
+  }
+  scene.remote.mr.reset();
+  std::fill(scene.remote.bytes.begin(), scene.remote.bytes.end(), 'o');  // as if it had been freed and used again
+  Exposed next(scene.fabric, scene.local.size(), 'n');
+  const Completion& end = scene.end();
+  if (under_way) {
+    EXPECT_NE(end.err(), 0) << end;
+  }
+  expect_exchange(scene.bystanders);
+  EXPECT_TRUE(scene.remote.holds_only('o')) << "written after fi_close returned";
+  EXPECT_TRUE(next.holds_only('n')) << "a transfer of the former registration";
+  for (const char later : {'o', 'n'})
+    EXPECT_EQ(std::memchr(scene.local.data(), later, scene.local.size()), nullptr) << "read after fi_close returned";
+  if (!under_way) return;
+  if (target.connected())
+    scene.pair.b().eq().expect(FI_SHUTDOWN, scene.pair.b().fid());
+  else
+    expect_exchange(scene.pair);  // over a new connection
+}
+
+void expect_transfer_survives(const Target& target, bool is_read) {
+  Scene scene(target, is_read);
+  for (int i = 0; i < 3; ++i) {
+    Buffer another(scene.fabric, 64, 'a', kRemote);
+    if (!scene.over()) scene.outcome = scene.pair.a().tx().read();
+  }
+  EXPECT_TRUE(scene.end().ok()) << scene.outcome;
+  if (!is_read) expect_exchange(scene.pair);  // the write has arrived
+  EXPECT_TRUE(all_are(scene.destination(), scene.local.size(), scene.fresh()));
+}
+
+}  // namespace
+
+TEST_P(ClosedRegions, WriteUnderWayEndsWithTheRegistration) {
+  NEEDS(kRma, "FI_RMA");
+  expect_region_is_left(target(), false);
+}
+
+TEST_P(ClosedRegions, ReadUnderWayEndsWithTheRegistration) {
+  NEEDS(kRma, "FI_RMA");
+  expect_region_is_left(target(), true);
+}
+
+TEST_P(ClosedRegions, TransferContinuesWhenOtherRegionsAreClosed) {
+  NEEDS(kRma, "FI_RMA");
+  expect_transfer_survives(target(), false);
+  expect_transfer_survives(target(), true);
+}
+
+}  // namespace closed_regions
