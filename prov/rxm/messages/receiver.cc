@@ -219,7 +219,7 @@ void Receiver::on_closed(Channel& channel, int error) noexcept {
     message.dead = true;
     message.channel = nullptr;
     if (!posted_.pushes_back(*channel.peer)) continue;
-    receives_.drop(message);  // of a peer that reconnects again and again
+    receives_.drop(message);  // or a peer that reconnects again and again fills memory
     discard(message);
   }
   while (!channel.assemblies.empty()) fail_assembly(channel.assemblies.front(), error);

@@ -314,7 +314,7 @@ void Channel::abandon(int error, int) noexcept {
       endpoint_.take(message, message.taker);
     else if (message.taken)
       delete &message;
-    else if (!peer_.has_room(0))  // a peer that reconnects again and again
+    else if (!peer_.has_room(0))  // a peer that reconnects again and again fills memory
       receives.drop(message), delete &message;
   }
   for (const Cleared& each : std::exchange(cleared_, {}))

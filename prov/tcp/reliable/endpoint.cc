@@ -87,11 +87,11 @@ int ReliableEndpoint::close() {
     peers_.for_each([this](Peer& peer) {
       fail_waiting(peer, FI_ECANCELED);
       engine().unwatch(peer.timer);
-      peer.stop_waiting();
     });
     engine().unwatch(idle_timer_);
     while (!channels_.empty()) close_channel(channels_.front(), FI_ECANCELED);
     receives_.cancel_all();
+    peers_.for_each([](Peer& peer) { peer.stop_waiting(); });
     reap();
     shared_.leave(*this);
   }
