@@ -122,6 +122,27 @@ TEST_F(FaultsTransfer, FullQueuesAnswerTryAgain) {
   });
 }
 
+TEST_F(FaultsTransfer, LengthsWithoutABufferAreRefused) {
+  with_connection("no buffer", {}, [&](ends::TwoEnds& both) {
+    fid_ep* const ep = both.client.ep;
+    const auto address = reinterpret_cast<uint64_t>(both.server.memory());
+    const uint64_t key = fi_mr_key(both.server.mr);
+    const iovec none{nullptr, 8};
+    for (const size_t length : {size_t{8}, size_t{1000}}) {
+      for (void* desc : {static_cast<void*>(nullptr), fi_mr_desc(both.client.mr)}) {
+        EXPECT_EQ(fi_send(ep, nullptr, length, desc, FI_ADDR_UNSPEC, nullptr), -FI_EINVAL);
+        EXPECT_EQ(fi_read(ep, nullptr, length, desc, FI_ADDR_UNSPEC, address, key, nullptr), -FI_EINVAL);
+        EXPECT_EQ(fi_write(ep, nullptr, length, desc, FI_ADDR_UNSPEC, address, key, nullptr), -FI_EINVAL);
+      }
+    }
+    EXPECT_EQ(fi_sendv(ep, &none, nullptr, 1, FI_ADDR_UNSPEC, nullptr), -FI_EINVAL);
+    EXPECT_EQ(fi_inject(ep, nullptr, 8, FI_ADDR_UNSPEC), -FI_EINVAL);
+    EXPECT_EQ(fi_inject_write(ep, nullptr, 8, FI_ADDR_UNSPEC, address, key), -FI_EINVAL);
+    ASSERT_TRUE(both.client.post_send());
+    EXPECT_TRUE(both.wait([&] { return both.client.completed == 1; }));
+  });
+}
+
 // FI_DELIVERY_COMPLETE: the device takes the write and refuses the read behind it.
 TEST_F(FaultsTransfer, DeliveredWriteWithoutItsReadFailsOnce) {
   with_connection("half", {}, [&](ends::TwoEnds& both) {

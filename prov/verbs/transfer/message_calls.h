@@ -52,7 +52,7 @@ template <class T>
 class SendCalls : public ReceiveCalls<T> {
  public:
   ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept {
-    const bool locked = sends().may_go(len, desc) && sends().lock().try_lock();
+    const bool locked = sends().may_go(buf, len, desc) && sends().lock().try_lock();
     if (!locked || !self().aim(dest)) [[unlikely]]
       return send_slowly(buf, len, desc, dest, context, locked);
     const int error = sends().post_straight(buf, len, desc, IBV_WR_SEND, kMessage, context, false);
@@ -72,7 +72,7 @@ class SendCalls : public ReceiveCalls<T> {
     return self().transmit(work, msg->addr);
   }
   ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
-    const bool locked = sends().may_go(len, nullptr) && sends().lock().try_lock();
+    const bool locked = sends().may_go(buf, len, nullptr) && sends().lock().try_lock();
     if (!locked || !self().aim(dest)) [[unlikely]]
       return inject_slowly(buf, len, dest, locked);
     const int error = sends().post_straight(buf, len, nullptr, IBV_WR_SEND, kMessage, nullptr, true);

@@ -21,7 +21,7 @@ class PostedReceives {
   // ---- Posting ----
 
   LightLock& lock() noexcept { return lock_; }
-  uint64_t& flags() noexcept { return flags_; }  // of calls without flags; with the lock held
+  uint64_t& flags() noexcept { return flags_; }  // for calls without flags; with the lock held
   // FI_OPT_MIN_MULTI_RECV.
   int get_minimum(void* value, size_t* len) const noexcept {
     return report_option(min_multi_receive_.load(), value, len);

@@ -35,16 +35,22 @@ struct ReceiveWork {
   MultiReceive multi;  // FI_MULTI_RECV
 };
 
-// The scatter list of a receive of up to N buffers, with the spill element last.
+// The scatter list of a receive of up to N buffers, with the spill element last. Buffers that are NULL hold nothing:
+// the spill element is repeated for their lengths, as often as the queue has room.
 template <std::size_t N>
 struct ReceiveList {
   ibv_sge sges[N + 1];
   int count = 0;
   std::uint64_t len = 0;
+  std::uint64_t dropped = 0;  // bytes of NULL buffers
 
-  // -FI_EINVAL for a buffer without descriptor. NULL with a length has room for no byte.
+  // -FI_EINVAL for a buffer without descriptor.
   int add(void* buf, std::size_t size, std::uint32_t lkey, const ReceiveLimits& limits) noexcept {
-    if (size == 0 || buf == nullptr) return 0;  // some devices take a length of 0 for 2 GiB
+    if (buf == nullptr) [[unlikely]] {
+      dropped += size;
+      return 0;
+    }
+    if (size == 0) return 0;  // some devices take a length of 0 for 2 GiB
     if (lkey == 0) [[unlikely]]
       return -FI_EINVAL;
     const auto taken = static_cast<std::uint32_t>(std::min<std::uint64_t>(size, limits.longest_message));
@@ -54,7 +60,11 @@ struct ReceiveList {
   }
   // After the buffers. `flags`: FI_COMPLETION and FI_MULTI_RECV count.
   ReceiveWork work(const ReceiveLimits& limits, std::uint64_t flags, void* context) noexcept {
-    if (limits.spill.length != 0 && static_cast<std::uint32_t>(count) < limits.sges) sges[count++] = limits.spill;
+    std::uint64_t spilled = 0;
+    while (spilled <= dropped && limits.spill.length != 0 && static_cast<std::uint32_t>(count) < limits.sges) {
+      sges[count++] = limits.spill;
+      spilled += limits.spill.length;
+    }
     ReceiveWork result;
     result.sges = sges;
     result.count = count;

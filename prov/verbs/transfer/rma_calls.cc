@@ -73,7 +73,7 @@ template <ibv_wr_opcode Opcode>
 [[gnu::always_inline]] inline ssize_t TransferEndpoint::access(const void* buf, size_t len, void* desc, uint64_t addr,
                                                                uint64_t key, void* context) noexcept {
   constexpr uint32_t kKind = Opcode == IBV_WR_RDMA_READ ? kRead : kWrite;
-  const bool fits = Opcode == IBV_WR_RDMA_READ ? sends_.may_be_long(len, desc) : sends_.may_go(len, desc);
+  const bool fits = Opcode == IBV_WR_RDMA_READ ? sends_.may_be_long(buf, len, desc) : sends_.may_go(buf, len, desc);
   const bool locked = fits && key <= kMaxKey && sends_.lock().try_lock();
   if (!locked || !sends_.is_clear()) [[unlikely]] {
     if (locked) sends_.lock().unlock();

@@ -12,6 +12,9 @@ namespace weft::verbs {
 inline constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
 
 [[gnu::always_inline]] inline ssize_t SendQueue::check(const SendWork& work) const noexcept {
+  for (int i = 0; i < work.count; ++i)
+    if (work.sges[i].addr == 0) [[unlikely]]
+      return -FI_EINVAL;
   if ((work.flags & kUnsupportedLevels) != 0) [[unlikely]]
     return -FI_EBADFLAGS;
   if (work.len <= inline_bytes_ && carries_data(work.opcode)) [[likely]]
@@ -60,11 +63,12 @@ inline constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COM
 }
 
 // Empty buffers do not qualify: some devices take a length of 0 for 2 GiB.
-[[gnu::always_inline]] inline bool SendQueue::may_be_long(size_t len, const void* desc) const noexcept {
-  return lkey_of(desc) != 0 && within(len, longest_message_);
+[[gnu::always_inline]] inline bool SendQueue::may_be_long(const void* buf, size_t len,
+                                                          const void* desc) const noexcept {
+  return buf != nullptr && lkey_of(desc) != 0 && within(len, longest_message_);
 }
-[[gnu::always_inline]] inline bool SendQueue::may_go(size_t len, const void* desc) const noexcept {
-  return within(len, inline_bytes_) || may_be_long(len, desc);
+[[gnu::always_inline]] inline bool SendQueue::may_go(const void* buf, size_t len, const void* desc) const noexcept {
+  return buf != nullptr && (within(len, inline_bytes_) || (lkey_of(desc) != 0 && within(len, longest_message_)));
 }
 
 [[gnu::always_inline]] inline int SendQueue::post_straight(const void* buf, size_t len, const void* desc,

@@ -77,8 +77,8 @@ class SendQueue final : public StagedRequests {
 
   // Calls without flags for one buffer go straight to the device if may_go(), if the lock is free and while is_clear().
   // may_go() is the short form of check(), for data that travels inside the work request or has a descriptor.
-  bool may_be_long(size_t len, const void* desc) const noexcept;
-  bool may_go(size_t len, const void* desc) const noexcept;
+  bool may_be_long(const void* buf, size_t len, const void* desc) const noexcept;
+  bool may_go(const void* buf, size_t len, const void* desc) const noexcept;
   bool is_clear() const noexcept { return ring_.is_clear(); }
   // The part of the work request that belongs to the opcode: the remote range of a read or write, or the destination of
   // a datagram.
