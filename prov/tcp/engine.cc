@@ -29,10 +29,10 @@ Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
   return engine;
 }
 
-Engine::Engine(Turns turns)
-    : EngineBase(turns),
-      receive_scratch_(new std::byte[kScratchSize]),
-      transmit_scratch_(new std::byte[kScratchSize]) {}
+Status Engine::open_scratch() noexcept {
+  if (scratch_ == nullptr) scratch_.reset(new (std::nothrow) std::byte[2 * kScratchSize]);
+  return Status(scratch_ != nullptr ? 0 : -FI_ENOMEM);
+}
 
 bool Engine::prepare_wait() noexcept {
   Lock lock(mutex_);

@@ -87,12 +87,14 @@ class Engine : public EngineBase {
   void cool_down(Watch& watch) noexcept;  // reads would find nothing: wait for readiness
 
   // Streams read here while the destination of the next bytes is unknown. Shared: contents do not outlive a handler.
+  // Each stream calls open_scratch() first, so an engine without streams is small.
   static constexpr std::size_t kScratchSize = 64 * 1024;
-  std::byte* receive_scratch() noexcept { return receive_scratch_.get(); }
-  std::byte* transmit_scratch() noexcept { return transmit_scratch_.get(); }
+  Status open_scratch() noexcept;
+  std::byte* receive_scratch() noexcept { return scratch_.get(); }
+  std::byte* transmit_scratch() noexcept { return scratch_.get() + kScratchSize; }
 
  private:
-  explicit Engine(Turns turns);
+  using EngineBase::EngineBase;
   void begin_round() noexcept {
     ++round_;
     if (progress_habit_.pending()) progress_habit_.came_back(net::now());
@@ -123,8 +125,7 @@ class Engine : public EngineBase {
   DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_;
   std::array<Watch*, kHotSockets> hot_{};
   std::int64_t harvested_ = 0;  // the tick
-  std::unique_ptr<std::byte[]> receive_scratch_;
-  std::unique_ptr<std::byte[]> transmit_scratch_;
+  std::unique_ptr<std::byte[]> scratch_;
 };
 
 }  // namespace weft::tcp

@@ -46,7 +46,8 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
     return status.code();
   }
   std::unique_ptr<Domain> opened(new Domain(fabric, std::move(*device), std::move(pd), *info, context));
-  if (Status status = opened->start(); !status.ok()) return status.code();
+  if (opened->progresses_by_itself())
+    if (Status status = fabric.engine().start_service_thread(); !status.ok()) return status.code();
   *domain = &opened.release()->abi;
   return 0;
 }
@@ -102,6 +103,7 @@ int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* 
                     : (flags & FI_FETCH_ATOMIC) != 0 ? AtomicKind::kFetch
                                                      : AtomicKind::kUpdate;
   if ((flags & FI_COMPARE_ATOMIC) != 0 && (flags & FI_FETCH_ATOMIC) != 0) return -FI_EINVAL;
+  spill();  // registers the memory that atomics need
   if (!has_atomic(*this, kind, datatype, operation)) return -FI_EOPNOTSUPP;
   *attr = {.count = kAtomicCount, .size = sizeof(uint64_t)};
   return 0;

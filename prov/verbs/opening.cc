@@ -47,6 +47,8 @@ int Domain::cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
 
 int Domain::cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context) {
   if (cntr == nullptr) return -FI_EINVAL;
+  if (attr != nullptr && attr->wait_obj != FI_WAIT_NONE)
+    if (Status status = progress().open_descriptor(); !status.ok()) return status.code();
   return release_to(Counter::open(Ref<RefCounted>(*this), attr, progress(), true, context), cntr);
 }
 

@@ -118,6 +118,9 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   // the queue does not use the engine any more. Not to be called with an engine's lock held.
   Status attach(E& engine);
   void detach(E& engine) noexcept;
+  // One for the objects that belong to no domain, such as listeners; from its opening to the queue's end.
+  Status open_own_engine();
+  E& own_engine() noexcept { return *own_engine_; }
 
   // For wait sets, fi_trywait and sleepers.
   static constexpr bool kShowsAllWork = shows_all_work<E>;
@@ -149,12 +152,15 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   struct Attached {
     E* engine;
     unsigned count;
+    bool watched;  // else a thread drives it
   };
   EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept;
   Status open_wait_object(const fi_eq_attr& attr);
+  Status attach_locked(E& engine);
 
   MutexLock engines_mutex_;  // guards engines_; held while driving them, so that detach waits for readers
   std::vector<Attached> engines_;
+  std::unique_ptr<E> own_engine_;
   bool sleepers_ = false;  // see expect_sleepers()
   WaitMembership membership_;
 };
@@ -180,15 +186,34 @@ Status EventQueue<E>::open_wait_object(const fi_eq_attr& attr) {
 template <class E>
 Status EventQueue<E>::attach(E& engine) {
   std::lock_guard lock(engines_mutex_);
+  return attach_locked(engine);
+}
+
+template <class E>
+Status EventQueue<E>::open_own_engine() {
+  std::lock_guard lock(engines_mutex_);
+  if (own_engine_ != nullptr) return {};
+  auto engine = E::open();
+  if (!engine) return engine.error();
+  Status status = attach_locked(**engine);
+  if (status.ok()) own_engine_ = std::move(*engine);
+  return status;
+}
+
+template <class E>
+Status EventQueue<E>::attach_locked(E& engine) {
   for (Attached& attached : engines_) {
     if (attached.engine != &engine) continue;
     ++attached.count;
     return {};
   }
   expect_others(engine);
-  engines_.reserve(engines_.size() + 1);
-  if (Status status = wait_.attach(engine.wait_fd()); !status.ok()) return status;
-  engines_.push_back({&engine, 1});
+  engines_.push_back({&engine, 1, wait_.kind() != FI_WAIT_NONE && admit_watcher(engine)});
+  if (Status status = engines_.back().watched ? wait_.attach(engine.wait_fd()) : Status(); !status.ok()) {
+    dismiss_watcher(engine);
+    engines_.pop_back();
+    return status;
+  }
   if (sleepers_ || wait_.kind() == FI_WAIT_SET) expect_sleepers(engine);
   return {};
 }
@@ -199,8 +224,11 @@ void EventQueue<E>::detach(E& engine) noexcept {
   const auto attached =
       std::find_if(engines_.begin(), engines_.end(), [&](Attached& a) { return a.engine == &engine; });
   if (attached == engines_.end() || --attached->count != 0) return;
+  const bool watched = attached->watched;
   engines_.erase(attached);
+  if (!watched) return;
   wait_.detach(engine.wait_fd());
+  dismiss_watcher(engine);
 }
 
 template <class E>
@@ -221,6 +249,7 @@ template <class E>
 int EventQueue<E>::close() {
   if (in_use()) return -FI_EBUSY;
   wait_.stop_driver();
+  if (own_engine_ != nullptr) detach(*own_engine_);
   delete this;
   return 0;
 }

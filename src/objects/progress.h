@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <concepts>
 
 namespace weft {
@@ -45,6 +46,26 @@ void expect_sleepers(E& engine) noexcept {
 template <class E>
 void expect_others(E& engine) {
   if constexpr (requires { engine.expect_others(); }) engine.expect_others();
+}
+
+// Whether one more queue may watch the engine's descriptor, until dismiss_watcher(). The kernel wakes all of them, and
+// limits the paths from a descriptor through an engine's and a queue's to an application's epoll set to 100 (EINVAL);
+// epoll_ctl(2). Beyond kMostWatchers the answer is false, and a thread drives the engine from then on.
+inline constexpr unsigned kMostWatchers = 64;
+template <class E>
+void dismiss_watcher(E& engine) noexcept {
+  if constexpr (requires { engine.watchers; }) engine.watchers.fetch_sub(1, std::memory_order_relaxed);
+}
+template <class E>
+bool admit_watcher(E& engine) {
+  if constexpr (requires { engine.watchers; }) {
+    if (engine.watchers.fetch_add(1, std::memory_order_relaxed) < kMostWatchers) return true;
+    expect_others(engine);
+    if (!engine.start_service_thread().ok()) return true;
+    dismiss_watcher(engine);
+    return false;
+  }
+  return true;
 }
 
 // An application that reads a completion may make no further call for long. An engine has this hook if a completion can

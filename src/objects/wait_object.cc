@@ -85,12 +85,14 @@ Status WaitObject::attach(int fd) {
     ++attached.count;
     return {};
   }
-  attached_.reserve(attached_.size() + 1);
+  attached_.push_back({fd, 1});
   if (epoll_) {
     epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Status::last_errno();
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      attached_.pop_back();
+      return Status::last_errno();
+    }
   }
-  attached_.push_back({fd, 1});
   ++change_index_;
   if (sleepers_ != 0 || driver_) wake_locked();
   return {};

@@ -45,7 +45,7 @@ bool concerns_one_connection(int error) noexcept {
 }  // namespace
 
 Listener::Listener(Engine& engine, UniqueFd socket, const Address& local, const Parameters& parameters,
-                   int backlog) noexcept
+                   std::size_t backlog) noexcept
     : Watch([](Watch& watch) noexcept { static_cast<Listener&>(watch).accept_connections(); },
             [](Watch& watch) noexcept { static_cast<Listener&>(watch).accept_connections(); }),
       local_(local),
@@ -53,7 +53,7 @@ Listener::Listener(Engine& engine, UniqueFd socket, const Address& local, const 
       socket_(std::move(socket)),
       request_timeout_(parameters.connect_timeout_ms != 0 ? std::chrono::milliseconds(parameters.connect_timeout_ms)
                                                           : kDefaultRequestTimeout),
-      backlog_(static_cast<std::size_t>(backlog)) {}
+      backlog_(backlog) {}
 
 Status Listener::start() noexcept {
   // The kernel reports a connection only when its request has arrived too.
@@ -63,9 +63,9 @@ Status Listener::start() noexcept {
   return engine_.watch(*this, socket_.get());
 }
 
-void Listener::set_backlog(int backlog) noexcept {
-  backlog_ = static_cast<std::size_t>(backlog);
-  net::listen(socket_.get(), backlog);
+void Listener::set_backlog(std::size_t backlog) noexcept {
+  backlog_ = backlog;
+  net::listen(socket_.get(), static_cast<int>(backlog));
   engine_.make_ready(*this);
 }
 
@@ -167,14 +167,14 @@ void Listener::leave_half_open(ConnectRequest& request) noexcept {
   if (paused_ && socket_) engine_.make_ready(*this);
 }
 
-EventListener::EventListener(std::unique_ptr<Engine> engine, Fabric& fabric, ::fid* endpoint, EventQueueCore& events,
-                             InfoPtr prototype, UniqueFd socket, const Address& local, int backlog) noexcept
-    : Listener(*engine, std::move(socket), local, fabric.parameters, backlog),
-      own_engine_(std::move(engine)),
+EventListener::EventListener(Engine& engine, Fabric& fabric, ::fid& endpoint, EventQueueCore& events,
+                             const fi_info& prototype, UniqueFd socket, const Address& local,
+                             std::size_t backlog) noexcept
+    : Listener(engine, std::move(socket), local, fabric.parameters, backlog),
       fabric_(fabric),
       endpoint_(endpoint),
       events_(events),
-      prototype_(std::move(prototype)) {}
+      prototype_(prototype) {}
 
 void EventListener::close() noexcept {
   Lock lock(engine().mutex());
@@ -193,13 +193,13 @@ void EventListener::release(ConnectRequest& request) noexcept {
 }
 
 void EventListener::on_quiet() noexcept {
-  if (spare_ == nullptr) spare_.reset(duplicate_info(prototype_.get()));
+  if (spare_ == nullptr) spare_.reset(duplicate_info(&prototype_));
 }
 
 void EventListener::on_request(ConnectRequest& request) noexcept {
   // A wildcard listener learns from the socket which of the host's addresses the peer connected to.
   request.local = local_.is_any() ? name_of(request.socket(), local_) : local_;
-  InfoPtr info = spare_ != nullptr ? std::move(spare_) : InfoPtr(duplicate_info(prototype_.get()));
+  InfoPtr info = spare_ != nullptr ? std::move(spare_) : InfoPtr(duplicate_info(&prototype_));
   const bool complete = info != nullptr &&
                         set_address(info->src_addr, info->src_addrlen, request.local.data(), request.local.size()) &&
                         set_address(info->dest_addr, info->dest_addrlen, request.peer().data(), request.peer().size());
@@ -215,7 +215,7 @@ void EventListener::on_request(ConnectRequest& request) noexcept {
   pending_.push_back(request);
   add_pending();
   const auto data = request.message().data();
-  events_->post_cm(FI_CONNREQ, endpoint_, info.release(), data.data(), data.size());
+  events_->post_cm(FI_CONNREQ, &endpoint_, info.release(), data.data(), data.size());
 }
 
 }  // namespace weft::tcp

@@ -23,12 +23,13 @@ class Listener : public Watch {
 
   // With the engine's mutex held.
   Status start() noexcept;
-  void set_backlog(int backlog) noexcept;
+  void set_backlog(std::size_t backlog) noexcept;
   // Stops accepting; half-open connections are dropped.
   void close() noexcept;
 
  protected:
-  Listener(Engine& engine, UniqueFd socket, const Address& local, const Parameters& parameters, int backlog) noexcept;
+  Listener(Engine& engine, UniqueFd socket, const Address& local, const Parameters& parameters,
+           std::size_t backlog) noexcept;
   virtual ~Listener() = default;
 
   // The request is complete. The override keeps it after leave_half_open(), or calls drop().
@@ -63,12 +64,12 @@ class Listener : public Watch {
 };
 
 // The listener of a passive endpoint: reports requests as FI_CONNREQ. Shared by the endpoint and by the requests that
-// the application still holds; has an engine of its own.
+// the application still holds; its engine is the event queue's own.
 class EventListener final : public Listener, public std::enable_shared_from_this<EventListener> {
  public:
-  // `prototype`: the passive endpoint's info; requests' infos are copies of it.
-  EventListener(std::unique_ptr<Engine> engine, Fabric& fabric, ::fid* endpoint, EventQueueCore& events,
-                InfoPtr prototype, UniqueFd socket, const Address& local, int backlog) noexcept;
+  // `prototype`: the passive endpoint's info; requests' infos are copies of it, made until close().
+  EventListener(Engine& engine, Fabric& fabric, ::fid& endpoint, EventQueueCore& events, const fi_info& prototype,
+                UniqueFd socket, const Address& local, std::size_t backlog) noexcept;
   ~EventListener() override = default;
 
   // Takes the engine's mutex. Rejects pending requests and stops accepting.
@@ -80,11 +81,10 @@ class EventListener final : public Listener, public std::enable_shared_from_this
   void on_request(ConnectRequest& request) noexcept override;
   void on_quiet() noexcept override;
 
-  const std::unique_ptr<Engine> own_engine_;
   Fabric& fabric_;
-  ::fid* const endpoint_;
+  ::fid& endpoint_;
   const Ref<EventQueueCore> events_;
-  const InfoPtr prototype_;
+  const fi_info& prototype_;
   InfoPtr spare_;  // a copy made in advance for the next request
   List<ConnectRequest, RequestTag> pending_;
 };

@@ -3,51 +3,50 @@
 // Owner: its C handle. Thread-safe.
 #pragma once
 
-#include <rdma/fi_cm.h>
-#include <rdma/fi_endpoint.h>
-
 #include <memory>
 #include <mutex>
 
-#include "abi/bridge.h"
 #include "base/unique_fd.h"
 #include "objects/endpoint_names.h"
 #include "objects/passive_endpoint_base.h"
 #include "tcp/connection/listener.h"
 #include "tcp/fabric.h"
-#include "tcp/queues.h"
+#include "tcp/names.h"
 
 namespace weft::tcp {
 
-class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Fabric, Address> {
+// The types that PassiveEndpointBase is instantiated with.
+struct PassiveTypes {
+  using Fabric = tcp::Fabric;
+  using Address = weft::Address;
+  using Engine = tcp::Engine;
+  using ConnectRequest = tcp::ConnectRequest;
+  using Bound = UniqueFd;
+  static constexpr std::size_t kCmDataSize = tcp::kCmDataSize;
+  static constexpr auto read_name = [](auto... name) { return weft::read_name(name...); };
+};
+
+class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, PassiveTypes> {
  public:
-  // The bound socket and its name, for an active endpoint that inherits them (fi_info.handle). Afterwards only close()
-  // remains. -FI_EOPBADSTATE when listening.
-  Result<UniqueFd> give_away(Address& local);
-
-  // Slots of fi_ops. `control`: FI_BACKLOG.
+  // Slots of fi_ops and fi_ops_cm, beside those of PassiveEndpointBase.
   int close();
-  int bind(::fid* object, uint64_t flags);
-  int control(int command, void* argument);
-
-  // Slots of fi_ops_cm.
-  int setname(void* name, size_t len);
-  int getname(void* name, size_t* len);
   int listen();
-  int reject(::fid* handle, const void* data, size_t len);
 
  private:
   friend PassiveEndpointBase;
-  static constexpr std::size_t kDataSize = kCmDataSize;
+  using PassiveEndpointBase::PassiveEndpointBase;
   static Result<Address> source(const fi_info& info) noexcept { return source_name(info); }
-  PassiveEndpoint(Fabric& fabric, InfoPtr info, const Address& local, void* context);
-  Status bind_socket_locked() noexcept;
+  static Status attach(Events& queue) { return queue.open_own_engine(); }
+  static void detach(Events&) noexcept {}
+  static void release(ConnectRequest& request) noexcept { EventListener::release(request); }
+  std::unique_lock<std::mutex> guard() { return std::unique_lock(mutex_); }
+  Result<UniqueFd> open_bound() noexcept { return tcp::open_bound(local_, fabric_->parameters, true); }
+  bool announced(const ConnectRequest& request) const noexcept {
+    return listener_ != nullptr && request.keep_listener == listener_;
+  }
+  void on_backlog() noexcept;
 
-  std::mutex mutex_;  // guards the rest
-  UniqueFd socket_;   // bound; until it listens or is given away
-  bool given_away_ = false;
-  int backlog_;
-  Ref<EventQueue> events_;
+  std::mutex mutex_;  // guards the base's members and the rest; taken before the engine's
   std::shared_ptr<EventListener> listener_;
 };
 

@@ -23,8 +23,10 @@ void Stream::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept 
   swap_ = swap_bytes;
   state_ = State::kOpen;
   writable = true;  // registration reports whether it is readable
-  const Status watched = handshake != nullptr && handshake->fd >= 0 ? engine_.replace(*handshake, *this)
-                                                                    : engine_.watch_hot(*this, socket_.get());
+  Status watched = engine_.open_scratch();
+  if (watched.ok())
+    watched = handshake != nullptr && handshake->fd >= 0 ? engine_.replace(*handshake, *this)
+                                                         : engine_.watch_hot(*this, socket_.get());
   if (!watched.ok()) send_error_ = watched.error();
   if (send_error_ != 0) resume();  // the end must follow the caller's FI_CONNECTED
 }

@@ -20,7 +20,6 @@ constexpr int kBatch = 16;
 constexpr unsigned kLoneEvents = 32;  // after so many single events, try to read more than one at a time
 constexpr unsigned kMostEvents = 256;
 constexpr unsigned kMostRoundsWithoutPoll = 16;  // bounds the delay of the other sources
-constexpr unsigned kMostWatchers = 32;
 
 // The kernel repeats the message every few seconds.
 constexpr std::chrono::seconds kIdleCloseTimeout{30};
@@ -93,9 +92,6 @@ class CmEngine::IdleClose final : public CmHandler, public ListHook<IdleClose> {
 
   void on_cm_event(const RdmaEvent&) noexcept override { engine_.end_idle_close(*this); }
   void on_deadline() noexcept override { engine_.end_idle_close(*this); }
-  void on_note() noexcept override {}
-  void on_device_event(ibv_event_type, int) noexcept override {}
-  void on_qp_event(ibv_event_type) noexcept override {}
 
  private:
   CmEngine& engine_;
@@ -243,13 +239,6 @@ Status CmEngine::start_service_thread() {
   Lock lock(mutex_);
   if (service_.running()) return Status();
   return service_.start(epoll_.get(), [this]() noexcept { drive(); });
-}
-
-bool CmEngine::admit_watcher() noexcept {
-  if (watchers_.fetch_add(1, std::memory_order_relaxed) < kMostWatchers) return true;
-  if (!start_service_thread().ok()) return true;
-  dismiss_watcher();
-  return false;
 }
 
 // ---- Asynchronous events of devices ----

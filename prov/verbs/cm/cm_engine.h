@@ -43,15 +43,15 @@ class CmHandler : public ListHook<CmDeadlineTag>,
                   public ListHook<CmKeepaliveTag> {
  public:
   virtual void on_cm_event(const RdmaEvent& event) noexcept = 0;
-  virtual void on_deadline() noexcept = 0;
+  virtual void on_deadline() noexcept {}
   virtual void on_keepalive() noexcept {}  // the time given to set_keepalive() has passed
   // note() was called, or a turn became free (take_turn()).
-  virtual void on_note() noexcept = 0;
+  virtual void on_note() noexcept {}
   // The device or one of its ports changed: IBV_EVENT_DEVICE_FATAL, _PORT_ERR, _PORT_ACTIVE.
-  virtual void on_device_event(ibv_event_type type, int port) noexcept = 0;
+  virtual void on_device_event(ibv_event_type, int /*port*/) noexcept {}
   // IBV_EVENT_QP_FATAL or another event of a queue pair whose qp_context is this handler. Called from any thread, under
   // another engine's mutex: an override may only call note().
-  virtual void on_qp_event(ibv_event_type type) noexcept = 0;
+  virtual void on_qp_event(ibv_event_type) noexcept {}
 
  protected:
   ~CmHandler() = default;
@@ -83,10 +83,7 @@ class CmEngine {
   }
   int wait_fd() const noexcept { return epoll_.get(); }
 
-  // Whether one more queue may watch wait_fd(). The kernel limits the nesting paths of epoll descriptors (EINVAL) and
-  // wakes every one of them. Beyond kMostWatchers the answer is false, and a thread drives from then on.
-  bool admit_watcher() noexcept;
-  void dismiss_watcher() noexcept { watchers_.fetch_sub(1, std::memory_order_relaxed); }
+  std::atomic<unsigned> watchers{0};  // see objects/progress.h
 
   // Starts the thread of FI_PROGRESS_AUTO; it ends with the engine.
   Status start_service_thread();
@@ -159,7 +156,6 @@ class CmEngine {
   List<CmHandler, CmNoteTag> notes_;
   std::vector<DeviceEvent> device_events_;
 
-  std::atomic<unsigned> watchers_{0};
   ServiceThread service_;
 };
 

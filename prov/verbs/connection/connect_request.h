@@ -41,10 +41,6 @@ class ConnectRequest final : public Object<::fid>, public CmHandler, public List
   bool announced = false;
 
   void on_cm_event(const RdmaEvent& event) noexcept override;
-  void on_deadline() noexcept override {}
-  void on_note() noexcept override {}
-  void on_device_event(ibv_event_type, int) noexcept override {}
-  void on_qp_event(ibv_event_type) noexcept override {}
 
  private:
   CmEngine& engine_;

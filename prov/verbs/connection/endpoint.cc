@@ -35,12 +35,11 @@ int Endpoint::open(DomainServices& domain, const fi_info* info, fid_ep** ep, voi
       endpoint->local_ = request.local();
       endpoint->peer_ = request.peer();
     } else if (fabric.passive_endpoints.contains(handle)) {
-      Lock lock(fabric.engine().mutex());
-      auto id = object<PassiveEndpoint>(handle).give_away();
+      auto id = object<PassiveEndpoint>(handle).give_away(endpoint->local_);
       if (!id) return id.error().code();
+      Lock lock(fabric.engine().mutex());
       endpoint->id_ = std::move(*id);
       endpoint->id_->context = static_cast<CmHandler*>(endpoint.get());
-      endpoint->local_ = CmAddress::from(rdma_get_local_addr(endpoint->id_.get()));
     } else {
       return -FI_EINVAL;
     }

@@ -27,10 +27,6 @@ Status PassiveEndpoint::prepare(FabricServices& fabric, const fi_info& info) {
   return automatic ? fabric.engine().start_service_thread() : Status();
 }
 
-PassiveEndpoint::PassiveEndpoint(FabricServices& fabric, InfoPtr info, const CmAddress& local, void* context)
-    : PassiveEndpointBase(fabric, std::move(info), local, context),
-      backlog_(static_cast<std::size_t>(fabric.parameters.backlog)) {}
-
 int PassiveEndpoint::close() {
   fabric_->passive_endpoints.remove(&abi.fid);
   {
@@ -41,99 +37,28 @@ int PassiveEndpoint::close() {
       request.listener = nullptr;
       if (fabric_->requests.remove(&request.abi)) delete &request;  // otherwise another thread is answering it
     }
-    id_.reset();
+    bound_.reset();
     engine().forget(*this);
   }
   if (events_) {
-    events_->detach(engine());
+    detach(*events_);
     events_->remove(&abi.fid, free_info);
   }
   delete this;
   return 0;
 }
 
-int PassiveEndpoint::bind(::fid* object, uint64_t flags) {
-  auto* queue = EventQueue::from(object);
-  if (queue == nullptr) return -FI_EINVAL;
-  if (flags != 0) return -FI_EBADFLAGS;
-  if (given_away_ || listening_) return -FI_EOPBADSTATE;
-  if (events_) return -FI_EINVAL;
-  if (Status status = queue->attach(engine()); !status.ok()) return status.code();
-  Lock lock(engine().mutex());
-  events_ = Ref<EventQueue>(*queue);
-  return 0;
-}
-
-int PassiveEndpoint::control(int command, void* argument) {
-  if (command != FI_BACKLOG) return -FI_ENOSYS;
-  if (argument == nullptr || *static_cast<const int*>(argument) <= 0) return -FI_EINVAL;
-  Lock lock(engine().mutex());
-  backlog_ = static_cast<std::size_t>(*static_cast<const int*>(argument));
-  announce_waiting();
-  return 0;
-}
-
-int PassiveEndpoint::setname(void* name, size_t len) {
-  auto wanted = CmAddress::from(info_->addr_format, name, len);
-  if (!wanted) return wanted.error().code();
-  Lock lock(engine().mutex());
-  if (given_away_ || listening_) return -FI_EOPBADSTATE;
-  // A port that was assigned before stays unless the name has another.
-  if (wanted->port() == 0) wanted->set_port(local_.port());
-  const CmAddress before = std::exchange(local_, *wanted);
-  id_.reset();
-  Status status = bind_id();
-  if (!status.ok()) local_ = before;
-  return status.code();
-}
-
-int PassiveEndpoint::getname(void* name, size_t* len) {
-  Lock lock(engine().mutex());
-  if (Status status = bind_id(); !status.ok()) return status.code();
-  return local_.report(name, len);
-}
-
-// Does nothing if an id is bound already.
-Status PassiveEndpoint::bind_id() noexcept {
-  if (id_ != nullptr) return Status();
-  if (given_away_) return Status(-FI_EOPBADSTATE);
-  auto id = engine().create_bound_id(*this, local_);
-  if (!id) return id.error();
-  id_ = std::move(*id);
-  return Status();
-}
-
 int PassiveEndpoint::listen() {
   Lock lock(engine().mutex());
-  if (!events_) return -FI_ENOEQ;
-  if (given_away_ || listening_) return -FI_EOPBADSTATE;
-  if (Status status = bind_id(); !status.ok()) return status.code();
+  if (Status status = prepare_to_listen(); !status.ok()) return status.code();
   // The kernel's backlog counts requests that have not been read from the event channel, so it is at least
   // kMostWaiting.
-  if (rdma_listen(id_.get(), static_cast<int>(std::min<std::size_t>(std::max(backlog_, kMostWaiting), INT_MAX))) != 0)
+  if (rdma_listen(bound_.get(), static_cast<int>(std::min<std::size_t>(std::max(backlog_, kMostWaiting), INT_MAX))) !=
+      0)
     return Status::last_errno().code();
-  local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
+  local_ = CmAddress::from(rdma_get_local_addr(bound_.get()));
   listening_ = true;
   return 0;
-}
-
-int PassiveEndpoint::reject(::fid* handle, const void* data, size_t len) {
-  if (data == nullptr && len != 0) return -FI_EINVAL;
-  Lock lock(engine().mutex());
-  if (!fabric_->requests.contains(handle)) return -FI_EINVAL;
-  auto& request = object<ConnectRequest>(handle);
-  if (request.listener != this || !fabric_->requests.remove(handle)) return -FI_EINVAL;
-  release(request);
-  request.reject(data, len);
-  delete &request;
-  return 0;
-}
-
-Result<CmIdHandle> PassiveEndpoint::give_away() noexcept {
-  if (listening_) return failure(FI_EOPBADSTATE);
-  if (Status status = bind_id(); !status.ok()) return failure(status);
-  given_away_ = true;
-  return std::move(id_);
 }
 
 void PassiveEndpoint::release(ConnectRequest& request) noexcept {
@@ -216,8 +141,8 @@ void PassiveEndpoint::report_failure(const RdmaEvent& event) noexcept {
   } catch (const std::exception&) {
     // Without memory for a sentence fi_eq_strerror falls back to fi_strerror.
   }
-  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) id_.reset();
-  events_->post_error(std::move(failure));
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) bound_.reset();
+  if (events_) events_->post_error(std::move(failure));
 }
 
 }  // namespace weft::verbs

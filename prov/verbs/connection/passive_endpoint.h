@@ -6,69 +6,60 @@
 // Owner: its C handle. The mutex of the fabric's engine guards everything.
 #pragma once
 
-#include <rdma/fi_cm.h>
-#include <rdma/fi_endpoint.h>
-
-#include "abi/bridge.h"
 #include "base/list.h"
+#include "base/mutex.h"
 #include "objects/passive_endpoint_base.h"
 #include "verbs/cm/fabric_services.h"
 #include "verbs/cm/private_data.h"
 #include "verbs/connection/connect_request.h"
-#include "verbs/transfer/queues.h"
 
 namespace weft::verbs {
 
-class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, FabricServices, CmAddress>,
-                              private CmHandler {
+// The types that PassiveEndpointBase is instantiated with.
+struct PassiveTypes {
+  using Fabric = FabricServices;
+  using Address = CmAddress;
+  using Engine = CmEngine;
+  using ConnectRequest = verbs::ConnectRequest;
+  using Bound = CmIdHandle;
+  static constexpr std::size_t kCmDataSize = verbs::kCmDataSize;
+  static constexpr auto read_name = [](auto... name) { return CmAddress::from(name...); };
+};
+
+class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, PassiveTypes>, private CmHandler {
  public:
-  // With the engine's mutex held. Hands the bound id to an active endpoint that inherits the address (fi_info.handle);
-  // afterwards this object can only be closed. -FI_EOPBADSTATE: listening.
-  Result<CmIdHandle> give_away() noexcept;
   // With the engine's mutex held. Passes a request that the application has decided on to the caller.
   static void release(ConnectRequest& request) noexcept;
 
-  // Slots of fi_ops. `control`: FI_BACKLOG.
+  // Slots of fi_ops and fi_ops_cm, beside those of PassiveEndpointBase.
   int close();
-  int bind(::fid* object, uint64_t flags);
-  int control(int command, void* argument);
-
-  // Slots of fi_ops_cm.
-  int setname(void* name, size_t len);
-  int getname(void* name, size_t* len);
   int listen();
-  int reject(::fid* handle, const void* data, size_t len);
 
  private:
   friend PassiveEndpointBase;
-  static constexpr std::size_t kDataSize = kCmDataSize;
+  using PassiveEndpointBase::PassiveEndpointBase;
+  ~PassiveEndpoint() = default;
   static Result<CmAddress> source(const fi_info& info) noexcept { return CmAddress::source(info); }
   static Status prepare(FabricServices& fabric, const fi_info& info);
-  PassiveEndpoint(FabricServices& fabric, InfoPtr info, const CmAddress& local, void* context);
-  ~PassiveEndpoint() = default;
   CmEngine& engine() const noexcept { return fabric_->engine(); }
+  Status attach(Events& queue) { return queue.attach(engine()); }
+  void detach(Events& queue) noexcept { queue.detach(engine()); }
+  UniqueLock guard() { return UniqueLock(engine().mutex()); }
+  Result<CmIdHandle> open_bound() noexcept { return engine().create_bound_id(*this, local_); }
+  bool announced(const ConnectRequest& request) const noexcept { return request.listener == this; }
+  void on_backlog() noexcept { announce_waiting(); }
 
   void on_cm_event(const RdmaEvent& event) noexcept override;
-  void on_deadline() noexcept override {}
-  void on_note() noexcept override {}
-  void on_device_event(ibv_event_type, int) noexcept override {}
-  void on_qp_event(ibv_event_type) noexcept override {}
 
-  Status bind_id() noexcept;
   void take_request(const RdmaEvent& event) noexcept;
   void announce_waiting() noexcept;
   bool announce(ConnectRequest& request) noexcept;
   void report_failure(const RdmaEvent& event) noexcept;
 
-  CmIdHandle id_;
-  bool given_away_ = false;
-  bool listening_ = false;
-  std::size_t backlog_;
   std::size_t pending_count_ = 0;
   std::size_t waiting_count_ = 0;
   List<ConnectRequest> pending_;  // announced
   List<ConnectRequest> waiting_;  // not announced, oldest first
-  Ref<EventQueue> events_;
 };
 
 }  // namespace weft::verbs

@@ -113,7 +113,6 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   void report_failure(int error, const std::string& sentence) noexcept;
 
   void on_cm_event(const RdmaEvent& event) noexcept override;
-  void on_deadline() noexcept override {}
   void on_note() noexcept override;
   void on_device_event(ibv_event_type type, int port) noexcept override;
   void on_qp_event(ibv_event_type type) noexcept override;

@@ -50,9 +50,6 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
 
   void on_cm_event(const RdmaEvent& event) noexcept override;
   void on_deadline() noexcept override;
-  void on_note() noexcept override {}
-  void on_device_event(ibv_event_type, int) noexcept override {}
-  void on_qp_event(ibv_event_type) noexcept override {}
 
   Status join() noexcept;
   Status take_id() noexcept;

@@ -39,9 +39,6 @@ class PeerLookup final : private CmHandler {
  private:
   void on_cm_event(const RdmaEvent& event) noexcept override;
   void on_deadline() noexcept override;
-  void on_note() noexcept override {}
-  void on_device_event(ibv_event_type, int) noexcept override {}
-  void on_qp_event(ibv_event_type) noexcept override {}
   void fail(const CmFailure& why) noexcept;
   void finish() noexcept;
 

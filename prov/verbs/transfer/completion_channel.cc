@@ -47,7 +47,7 @@ Result<CompletionChannel*> CompletionChannel::without_queue(DomainServices& doma
 }
 
 CompletionChannel::~CompletionChannel() {
-  if (watches_connections_) cm_engine_->dismiss_watcher();
+  if (watches_connections_) dismiss_watcher(*cm_engine_);
   domain_.progress().remove(*this);
   // Destroying the device queue would wait for unacknowledged events.
   if (cq_ != nullptr && unacknowledged_ != 0) ibv_ack_cq_events(cq_.get(), unacknowledged_);
@@ -77,7 +77,7 @@ Status CompletionChannel::open_descriptors(const fi_cq_attr* attr) {
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return Status::last_errno();
   wait_fds_[0] = fd;
   if (cm_engine_ == nullptr || attr == nullptr || attr->wait_obj == FI_WAIT_NONE) return {};
-  watches_connections_ = cm_engine_->admit_watcher();
+  watches_connections_ = admit_watcher(*cm_engine_);
   if (watches_connections_)
     wait_fds_[1] = cm_engine_->wait_fd();
   else

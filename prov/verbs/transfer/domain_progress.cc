@@ -6,29 +6,35 @@
 
 #include <algorithm>
 
+#include "base/readiness.h"
+#include "objects/progress.h"
 #include "verbs/cm/cm_engine.h"
 
 namespace weft::verbs {
 
-Status DomainProgress::open(CmEngine* cm_engine) noexcept {
-  cm_engine_ = cm_engine;
-  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return Status::last_errno();
-  return cm_engine_ != nullptr ? watch(cm_engine_->wait_fd()) : Status();
+DomainProgress::~DomainProgress() {
+  if (watches_connections_) dismiss_watcher(*cm_engine_);
 }
 
-Status DomainProgress::watch(int fd) noexcept {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0 ? Status() : Status::last_errno();
+Status DomainProgress::open_descriptor() {
+  std::lock_guard opening(opening_mutex_);
+  if (wait_fd() >= 0) return Status();
+  UniqueFd epoll(net::epoll_create());
+  if (!epoll) return Status(epoll.get());  // -errno
+  if (cm_engine_ != nullptr && !watches_connections_) watches_connections_ = admit_watcher(*cm_engine_);
+  int result = watches_connections_ ? net::epoll_add(epoll.get(), cm_engine_->wait_fd(), EPOLLIN, nullptr) : 0;
+  std::lock_guard lock(mutex_);
+  for (const DrivenChannel* channel : channels_)
+    if (result >= 0) result = net::epoll_add(epoll.get(), channel->wait_fd(), EPOLLIN, nullptr);
+  if (result >= 0) epoll_ = std::move(epoll);
+  return Status(std::min(0, result));
 }
 
 Status DomainProgress::add(DrivenChannel& channel) {
   std::lock_guard lock(mutex_);
-  channels_.push_back(&channel);
-  Status status = watch(channel.wait_fd());
-  if (!status.ok()) channels_.pop_back();
-  return status;
+  const int result = epoll_ ? net::epoll_add(epoll_.get(), channel.wait_fd(), EPOLLIN, nullptr) : 0;
+  if (result >= 0) channels_.push_back(&channel);
+  return Status(std::min(0, result));
 }
 
 void DomainProgress::remove(DrivenChannel& channel) noexcept {
@@ -36,7 +42,7 @@ void DomainProgress::remove(DrivenChannel& channel) noexcept {
   const auto found = std::find(channels_.begin(), channels_.end(), &channel);
   if (found == channels_.end()) return;
   channels_.erase(found);
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, channel.wait_fd(), nullptr);
+  if (epoll_) net::epoll_remove(epoll_.get(), channel.wait_fd());
 }
 
 void DomainProgress::drive() noexcept {

@@ -24,24 +24,30 @@ class DrivenChannel {
   ~DrivenChannel() = default;
 };
 
-// Owner: the domain. Thread-safe; its lock is taken after the connection engine's mutex and before those of channels.
+// Owner: the domain. Thread-safe; mutex_ is taken after the connection engine's mutex and before those of channels.
 class DomainProgress {
  public:
   // `cm_engine`: drives connections; null: a thread does.
-  Status open(CmEngine* cm_engine) noexcept;
+  explicit DomainProgress(CmEngine* cm_engine) noexcept : cm_engine_(cm_engine) {}
+  ~DomainProgress();
+  // Opens the descriptor, which only counters that threads sleep on need, unless it is open.
+  Status open_descriptor();
   Status add(DrivenChannel& channel);
   void remove(DrivenChannel& channel) noexcept;
 
   void drive() noexcept;
   bool prepare_wait() noexcept;
-  int wait_fd() const noexcept { return epoll_.get(); }
+  int wait_fd() noexcept {
+    std::lock_guard lock(mutex_);
+    return epoll_.get();
+  }
 
  private:
-  Status watch(int fd) noexcept;
-
-  CmEngine* cm_engine_ = nullptr;
+  CmEngine* const cm_engine_;
+  std::mutex opening_mutex_;  // taken before the connection engine's mutex
+  bool watches_connections_ = false;
+  std::mutex mutex_;  // guards the rest
   UniqueFd epoll_;
-  std::mutex mutex_;  // guards channels_
   std::vector<DrivenChannel*> channels_;
 };
 

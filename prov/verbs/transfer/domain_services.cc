@@ -41,10 +41,6 @@ DatagramPort find_port(const Device& device, const fi_info& info, const Paramete
 
 }  // namespace
 
-void DomainServices::Unmap::operator()(void* memory) const noexcept {
-  ::munmap(memory, kScratchSize);
-}
-
 DomainServices::DomainServices(FabricServices& fabric, Ref<Device> device, ProtectionDomainHandle pd,
                                const fi_info& info)
     : fabric_(fabric),
@@ -53,21 +49,14 @@ DomainServices::DomainServices(FabricServices& fabric, Ref<Device> device, Prote
       datagram_port_(info.addr_format == FI_ADDR_IB_UD ? find_port(*device_, info, fabric.parameters) : DatagramPort()),
       progresses_by_itself_(info.domain_attr->control_progress == FI_PROGRESS_AUTO ||
                             info.domain_attr->progress == FI_PROGRESS_AUTO),
-      pd_(std::move(pd)) {}
+      pd_(std::move(pd)),
+      progress_(progresses_by_itself_ ? nullptr : &engine()) {}
 
-Status DomainServices::start() noexcept {
-  if (progresses_by_itself_)
-    if (Status status = engine().start_service_thread(); !status.ok()) return status;
-  if (Status status = progress_.open(progresses_by_itself_ ? nullptr : &engine()); !status.ok()) return status;
-  register_scratch();
-  return {};
-}
-
-// Without the memory (a low limit of locked memory) the domain lacks only spill and discard.
+// Without the memory (a low limit of locked memory) the domain lacks only spill and discard. All domains of the process
+// share it: nothing reads it.
 void DomainServices::register_scratch() noexcept {
-  void* memory = ::mmap(nullptr, kScratchSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  static void* const memory = ::mmap(nullptr, kScratchSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return;
-  scratch_.reset(memory);
   scratch_region_.reset(ibv_reg_mr(pd(), memory, kScratchSize, IBV_ACCESS_LOCAL_WRITE));
   if (scratch_region_ == nullptr) {
     FI_INFO(&provider(), FI_LOG_DOMAIN,

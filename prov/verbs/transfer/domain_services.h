@@ -41,9 +41,12 @@ class DomainServices : public RefCounted {
   DomainProgress& progress() noexcept { return progress_; }
   // FI_PROGRESS_AUTO: a thread drives connections.
   bool progresses_by_itself() const noexcept { return progresses_by_itself_; }
-  // Memory for the part of a message that exceeds its receive buffer; length 0: none.
-  const ibv_sge& spill() const noexcept { return spill_; }
-  // Memory for unneeded results of atomics; length 0: none.
+  // Memory for the part of a message that exceeds its receive buffer; length 0: none. Registered by the first call.
+  const ibv_sge& spill() noexcept {
+    std::call_once(scratch_once_, [this] { register_scratch(); });
+    return spill_;
+  }
+  // Memory for unneeded results of atomics; length 0: none, or spill() was not called yet.
   const ibv_sge& discard() const noexcept { return discard_; }
 
   // The channel of endpoints without a completion queue; CompletionChannel::without_queue() opens it.
@@ -56,13 +59,8 @@ class DomainServices : public RefCounted {
  protected:
   DomainServices(FabricServices& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info);
   ~DomainServices() = default;
-  // Must precede the opening of children.
-  Status start() noexcept;
 
  private:
-  struct Unmap {
-    void operator()(void* memory) const noexcept;
-  };
   void register_scratch() noexcept;
 
   const Ref<FabricServices> fabric_;
@@ -71,7 +69,7 @@ class DomainServices : public RefCounted {
   const DatagramPort datagram_port_;
   const bool progresses_by_itself_;
   ProtectionDomainHandle pd_;
-  std::unique_ptr<void, Unmap> scratch_;
+  std::once_flag scratch_once_;
   MemoryRegionHandle scratch_region_;
   ibv_sge spill_{};
   ibv_sge discard_{};

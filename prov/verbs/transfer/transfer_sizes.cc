@@ -31,7 +31,7 @@ uint64_t max_message(const fi_info& info) noexcept {
 
 }  // namespace
 
-TransferSizes::TransferSizes(const DomainServices& domain, const fi_info& info) noexcept
+TransferSizes::TransferSizes(DomainServices& domain, const fi_info& info) noexcept
     : longest_message(max_message(info)) {
   const ibv_device_attr& device = domain.device().attr().orig_attr;
   const fi_tx_attr none_tx{};

@@ -16,7 +16,7 @@ namespace weft::verbs {
 class DomainServices;
 
 struct TransferSizes {
-  TransferSizes(const DomainServices& domain, const fi_info& info) noexcept;
+  TransferSizes(DomainServices& domain, const fi_info& info) noexcept;
 
   // For ibv_create_qp, without a shared receive queue.
   ibv_qp_init_attr queue_pair(const CompletionRoutes& routes, ibv_qp_type type) const noexcept;

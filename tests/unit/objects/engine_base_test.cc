@@ -19,6 +19,9 @@ class TurnsEngine : public EngineBase {
   ~TurnsEngine() { stop_service(); }
   void drive() noexcept {}
   bool prepare_wait() noexcept { return true; }
+  Status start_service_thread() {
+    return start_service([]() noexcept {});
+  }
 
   // Enables an endpoint with `bound` queues and counters.
   void enable_endpoint(std::size_t bound) {
@@ -37,6 +40,29 @@ struct EngineBaseTest : testing::Test {
   }
   FakeParent parent;
 };
+
+// The kernel refuses the 501st epoll descriptor that watches another one. Each queue is one of the application's, too.
+TEST_F(EngineBaseTest, AnyNumberOfEventQueuesHasADescriptor) {
+  using Events = EventQueue<TurnsEngine>;
+  TurnsEngine engine(Turns::kDomain);
+  fi_eq_attr attr{};
+  attr.wait_obj = FI_WAIT_FD;
+  const UniqueFd own(::epoll_create1(EPOLL_CLOEXEC));
+  std::vector<Events*> queues;
+  for (int i = 0; i < 600; ++i) {
+    queues.push_back(Events::open(parent.ref(), &attr, FI_VERSION(2, 6), nullptr).value());
+    ASSERT_TRUE(queues.back()->attach(engine).ok()) << i;
+    int fd = -1;
+    ASSERT_EQ(queues.back()->control(FI_GETWAIT, &fd), 0) << i;
+    epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+    ASSERT_EQ(::epoll_ctl(own.get(), EPOLL_CTL_ADD, fd, &event), 0) << i;
+  }
+  for (Events* queue : queues) {
+    queue->detach(engine);
+    EXPECT_EQ(queue->close(), 0);
+  }
+  EXPECT_EQ(engine.watchers, 0u);
+}
 
 TEST_F(EngineBaseTest, ThreadingModelsSelectTurns) {
   fi_domain_attr attr{};

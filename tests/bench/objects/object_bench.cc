@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The cost of objects: opens many of each kind of one provider and prints time, memory and descriptors of one; then the
+// time of fi_getinfo with hints. Linked with the distribution's library, which LD_LIBRARY_PATH replaces. With --check
+// it fails unless the cost stays flat: the last objects take no longer than the first, and the memory is bounded.
+//   object_bench [--check] PROVIDER TYPE COUNT [ADDRESS]        e.g. object_bench tcp msg 5000
+#include <dirent.h>
+#include <malloc.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool failed = false;
+
+struct Refused {
+  const char* what;
+  int error;  // positive
+};
+void require(int result, const char* what) {
+  if (result != 0) throw Refused{what, -result};
+}
+
+std::size_t private_bytes() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  std::string word;
+  std::size_t kib = 0, sum = 0;
+  while (file >> word)
+    if (word == "Private_Clean:" || word == "Private_Dirty:") {
+      file >> kib;
+      sum += kib * 1024;
+    }
+  return sum;
+}
+
+int descriptors() {
+  DIR* folder = opendir("/proc/self/fd");
+  int count = 0;
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+// One kind of object. `open` opens what one of them needs too, if that is not shared, and returns all handles in the
+// order of their opening.
+struct Kind {
+  const char* name;
+  std::size_t most_bytes;  // of one
+  std::function<std::vector<fid*>()> open;
+  double most_growth = 4;  // of the median time, from the first tenth to the last
+};
+
+class Bench {
+ public:
+  Bench(const char* provider, const char* type, const char* address) {
+    fi_info* hints = fi_allocinfo();
+    hints->fabric_attr->prov_name = strdup(provider);
+    connected_ = std::strcmp(type, "msg") == 0;
+    reliable_ = std::strcmp(type, "rdm") == 0;
+    hints->ep_attr->type = connected_ ? FI_EP_MSG : reliable_ ? FI_EP_RDM : FI_EP_DGRAM;
+    hints->mode = ~0ul;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    hints->addr_format = FI_SOCKADDR_IN;
+    hints_ = hints;
+    device_ = std::strcmp(provider, "verbs") == 0;
+    address_ = address;
+    if (int result = query(&info_); result != 0) {
+      std::printf("SKIP: no %s %s: %s\n", provider, type, fi_strerror(-result));
+      std::exit(77);
+    }
+    require(fi_fabric(info_->fabric_attr, &fabric_, nullptr), "fi_fabric");
+    require(fi_domain(fabric_, info_, &domain_, nullptr), "fi_domain");
+    fi_eq_attr eq{};
+    eq.wait_obj = FI_WAIT_FD;
+    require(fi_eq_open(fabric_, &eq, &eq_, nullptr), "fi_eq_open");
+    fi_cq_attr cq{};
+    require(fi_cq_open(domain_, &cq, &cq_, nullptr), "fi_cq_open");
+    fi_av_attr av{};
+    av.type = FI_AV_TABLE;
+    require(fi_av_open(domain_, &av, &av_, nullptr), "fi_av_open");
+  }
+  ~Bench() {
+    for (fid* each : {&av_->fid, &cq_->fid, &eq_->fid, &domain_->fid, &fabric_->fid}) fi_close(each);
+    fi_freeinfo(info_);
+    fi_freeinfo(hints_);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  std::vector<Kind> kinds();
+  void run(const Kind& kind, std::size_t count, bool check);
+  void time_getinfo();
+
+ private:
+  int query(fi_info** info) { return fi_getinfo(FI_VERSION(1, 17), address_, nullptr, FI_SOURCE, hints_, info); }
+  fid* domain_of_its_own() {
+    fid_domain* domain;
+    require(fi_domain(fabric_, info_, &domain, nullptr), "fi_domain");
+    return &domain->fid;
+  }
+  fid* endpoint(fid_domain* domain) {
+    fid_ep* ep;
+    require(fi_endpoint(domain, info_, &ep, nullptr), "fi_endpoint");
+    return &ep->fid;
+  }
+  fid* queue(fi_wait_obj wait) {
+    fi_cq_attr attr{};
+    attr.wait_obj = wait;
+    fid_cq* cq;
+    require(fi_cq_open(domain_, &attr, &cq, nullptr), "fi_cq_open");
+    return &cq->fid;
+  }
+  fid* counter(fi_wait_obj wait) {
+    fi_cntr_attr attr{};
+    attr.wait_obj = wait;
+    fid_cntr* cntr;
+    require(fi_cntr_open(domain_, &attr, &cntr, nullptr), "fi_cntr_open");
+    return &cntr->fid;
+  }
+  fid* events() {
+    fi_eq_attr attr{};
+    attr.wait_obj = FI_WAIT_FD;
+    fid_eq* eq;
+    require(fi_eq_open(fabric_, &attr, &eq, nullptr), "fi_eq_open");
+    return &eq->fid;
+  }
+  fid* passive(fid_eq* eq) {
+    fid_pep* pep;
+    require(fi_passive_ep(fabric_, info_, &pep, nullptr), "fi_passive_ep");
+    if (eq == nullptr) return &pep->fid;
+    require(fi_pep_bind(pep, &eq->fid, 0), "fi_pep_bind");
+    require(fi_listen(pep), "fi_listen");
+    return &pep->fid;
+  }
+  fid* region() {
+    fid_mr* mr;
+    require(fi_mr_reg(domain_, memory_, sizeof memory_, FI_SEND | FI_RECV, 0, ++key_, 0, &mr, nullptr), "fi_mr_reg");
+    return &mr->fid;
+  }
+
+  const char* address_;
+  bool connected_ = false, reliable_ = false, device_ = false;
+  fi_info* hints_ = nullptr;
+  fi_info* info_ = nullptr;
+  fid_fabric* fabric_ = nullptr;
+  fid_domain* domain_ = nullptr;
+  fid_eq* eq_ = nullptr;
+  fid_cq* cq_ = nullptr;
+  fid_av* av_ = nullptr;
+  uint64_t key_ = 0;
+  char memory_[64]{};
+};
+
+// The fakes of a device store its queues in this process, and search a list for a port.
+std::vector<Kind> Bench::kinds() {
+  const std::size_t queue_bytes = device_ ? 32768 : 2048;
+  const double listener_growth = device_ ? 200 : 4;
+  std::vector<Kind> all = {
+      {"fabric", 2048,
+       [this] {
+         fid_fabric* fabric;
+         require(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric");
+         return std::vector{&fabric->fid};
+       }},
+      {"domain", 6144, [this] { return std::vector{domain_of_its_own()}; }},
+      {"event queue", 1024, [this] { return std::vector{events()}; }},
+      {"completion queue", queue_bytes, [this] { return std::vector{queue(FI_WAIT_NONE)}; }},
+      {"the same with a descriptor", queue_bytes, [this] { return std::vector{queue(FI_WAIT_FD)}; }},
+      {"counter", 1024, [this] { return std::vector{counter(FI_WAIT_NONE)}; }},
+      {"the same with a descriptor", 1024, [this] { return std::vector{counter(FI_WAIT_FD)}; }},
+      {"address vector", 2048,
+       [this] {
+         fi_av_attr attr{};
+         attr.type = FI_AV_TABLE;
+         fid_av* av;
+         require(fi_av_open(domain_, &attr, &av, nullptr), "fi_av_open");
+         return std::vector{&av->fid};
+       }},
+      {"memory region", 1024, [this] { return std::vector{region()}; }},
+      {"endpoint", 8192, [this] { return std::vector{endpoint(domain_)}; }},
+      {"domain with an endpoint", 16384,
+       [this] {
+         fid* const domain = domain_of_its_own();
+         return std::vector{domain, endpoint(reinterpret_cast<fid_domain*>(domain))};
+       }},
+  };
+  if (connected_) {
+    all.push_back({"passive endpoint", 2048, [this] { return std::vector{passive(nullptr)}; }});
+    all.push_back(
+        {"listener, all on one event queue", 2048, [this] { return std::vector{passive(eq_)}; }, listener_growth});
+    all.push_back({"endpoint with an event queue", 4096, [this] {
+                     fid* const eq = events();
+                     fid* const ep = endpoint(domain_);
+                     int fd = -1;
+                     require(fi_ep_bind(reinterpret_cast<fid_ep*>(ep), eq, 0), "fi_ep_bind");
+                     require(fi_control(eq, FI_GETWAIT, &fd), "FI_GETWAIT");
+                     return std::vector{eq, ep};
+                   }});
+    all.push_back({"listener with an event queue", 4096,
+                   [this] {
+                     fid* const eq = events();
+                     return std::vector{eq, passive(reinterpret_cast<fid_eq*>(eq))};
+                   },
+                   listener_growth});
+  }
+  return all;
+}
+
+void Bench::run(const Kind& kind, std::size_t count, bool check) {
+  std::vector<fid*> open;
+  std::vector<double> times;
+  open.reserve(2 * count);
+  times.reserve(count);
+  malloc_trim(0);  // memory that earlier rows left would count as free
+  const std::size_t bytes_before = private_bytes();
+  const int descriptors_before = descriptors();
+  const int spare = dup(0);  // for counting when none is left
+  try {
+    while (times.size() < count) {
+      const auto start = Clock::now();
+      const std::vector<fid*> handles = kind.open();
+      times.push_back(microseconds_since(start));
+      open.insert(open.end(), handles.begin(), handles.end());
+    }
+  } catch (const Refused& refused) {
+    std::printf("%-34s %zu, then %s: %s\n", kind.name, times.size(), refused.what, fi_strerror(refused.error));
+    failed |= refused.error != FI_EMFILE;
+    if (times.size() < 10) return;
+  }
+  close(spare);
+  const double each = static_cast<double>(times.size());
+  const double bytes = (static_cast<double>(private_bytes()) - static_cast<double>(bytes_before)) / each;
+  const double fds = (descriptors() - descriptors_before) / each;
+  const auto part = static_cast<long>(times.size() / 10);
+  const double first = median({times.begin(), times.begin() + part});
+  const double last = median({times.end() - part, times.end()});
+  const auto start = Clock::now();
+  for (auto handle = open.rbegin(); handle != open.rend(); ++handle) require(fi_close(*handle), "fi_close");
+  std::printf("%-34s %9.1f %9.1f %9.1f %9.0f %6.1f\n", kind.name, first, last, microseconds_since(start) / each, bytes,
+              fds);
+  if (!check) return;
+  if (last > kind.most_growth * first + 5) {
+    std::printf("FAILED: the last ones take longer than the first\n");
+    failed = true;
+  }
+  if (bytes > static_cast<double>(kind.most_bytes)) {
+    std::printf("FAILED: more than %zu bytes\n", kind.most_bytes);
+    failed = true;
+  }
+}
+
+void Bench::time_getinfo() {
+  std::vector<double> times;
+  for (int i = 0; i < 200; ++i) {
+    fi_info* info = nullptr;
+    const auto start = Clock::now();
+    require(query(&info), "fi_getinfo");
+    times.push_back(microseconds_since(start));
+    fi_freeinfo(info);
+  }
+  std::printf("%-34s %9.1f\n", "fi_getinfo with hints, us", median(times));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const bool check = argc > 1 && std::strcmp(argv[1], "--check") == 0;
+  if (check) ++argv, --argc;
+  if (argc < 4) {
+    std::printf("usage: object_bench [--check] PROVIDER TYPE COUNT [ADDRESS]\n");
+    return 2;
+  }
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  const std::size_t count = std::max(std::strtoul(argv[3], nullptr, 10), 10ul);
+  Bench bench(argv[1], argv[2], argc > 4 ? argv[4] : "127.0.0.1");
+  std::printf("%zu of each; %s\n%-34s %9s %9s %9s %9s %6s\n", count, argv[1], "", "first us", "last us", "close us",
+              "bytes", "fds");
+  for (const Kind& kind : bench.kinds()) bench.run(kind, count, check);
+  bench.time_getinfo();
+  return check && failed ? 1 : 0;
+} catch (const Refused& refused) {
+  std::printf("%s: %s\n", refused.what, fi_strerror(refused.error));
+  return 1;
+}
