@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <ctime>
 #include <filesystem>
 #include <list>
 #include <memory>
@@ -24,6 +25,8 @@ namespace {
 struct Devices {
   std::mutex mutex;
   std::list<Device> known;
+  std::vector<Ref<Device>> listed;  // the last answer of open_devices(), valid while ...
+  timespec changed{};               // ... /dev/infiniband has not changed
 };
 Devices& devices() noexcept {
   static Devices all;
@@ -46,6 +49,13 @@ Result<Ref<Device>> known_device(ibv_context* context) {
 bool exists(const char* path) noexcept {
   struct stat ignored;
   return ::stat(path, &ignored) == 0;
+}
+
+// Devices come and go with their nodes. Zero: unknown, or so recent that the next change may have the same time.
+timespec last_change() noexcept {
+  struct stat folder {};
+  if (::stat("/dev/infiniband", &folder) != 0 || ::time(nullptr) - folder.st_mtim.tv_sec < 2) return {};
+  return folder.st_mtim;
 }
 
 constexpr const char* kCmNode = "/dev/infiniband/rdma_cm";
@@ -129,6 +139,11 @@ std::uint32_t Device::max_inline() noexcept {
 }
 
 Result<std::vector<Ref<Device>>> open_devices(std::string* why) {
+  Devices& all = devices();
+  const timespec changed = last_change();
+  if (std::lock_guard lock(all.mutex);
+      changed.tv_sec != 0 && changed.tv_sec == all.changed.tv_sec && changed.tv_nsec == all.changed.tv_nsec)
+    return all.listed;
   int count = 0;
   errno = 0;
   ibv_context** list = rdma_get_devices(&count);
@@ -137,7 +152,12 @@ Result<std::vector<Ref<Device>>> open_devices(std::string* why) {
   std::vector<Ref<Device>> found;
   for (int i = 0; list != nullptr && i < count; ++i)
     if (auto device = known_device(list[i])) found.push_back(std::move(*device));
-  if (!found.empty()) return found;
+  if (!found.empty()) {
+    std::lock_guard lock(all.mutex);
+    all.listed = found;
+    all.changed = changed;
+    return found;
+  }
   if (why != nullptr) *why = absence(error);
   return failure(forbidden() ? FI_EACCES : FI_ENODEV);
 }

@@ -59,7 +59,7 @@ class Device : public RefCounted {
   std::uint32_t max_inline_ = 0;
 };
 
-// Every device of the host, listed anew by each call, so that one plugged in later is found. -FI_ENODEV, -FI_EACCES
+// Every device of the host; one that is plugged in later is found. -FI_ENODEV, -FI_EACCES
 // ...: none can be used; `why` (may be null) says what to do about it.
 Result<std::vector<Ref<Device>>> open_devices(std::string* why);
 // By its exact name; -FI_ENODEV.

@@ -43,27 +43,64 @@ bool locate(rdma_event_channel* channel, Source& source) {
   return true;
 }
 
+// The ports that know the addresses of their interfaces, so that no call of librdmacm is needed for each address.
+class RocePorts {
+ public:
+  explicit RocePorts(const std::vector<Ref<Device>>& devices) {
+    for (const Ref<Device>& device : devices)
+      for (std::uint8_t number = 1; number <= device->port_count(); ++number) {
+        auto port = device->port(number);
+        if (port && port->transport == Transport::kRoce)
+          ports_.push_back({device, *port, GidTable::of(*device, number)});
+        else
+          are_all_ = false;
+      }
+  }
+  // Fills in the device and port that have the source's address.
+  bool locate(Source& source) const {
+    for (const Entry& entry : ports_) {
+      const auto index = entry.gids.index_of(gid_of(source.address.ip()));
+      if (!index) continue;
+      source.device = entry.device;
+      source.port = entry.port;
+      source.gid_index = static_cast<int>(*index);
+      return true;
+    }
+    return false;
+  }
+  bool are_all() const noexcept { return are_all_; }
+
+ private:
+  struct Entry {
+    Ref<Device> device;
+    Device::Port port;
+    GidTable gids;
+  };
+  std::vector<Entry> ports_;
+  bool are_all_ = true;
+};
+
 // One source for each IP address of an interface.
-std::vector<Source> ip_sources(rdma_event_channel* channel, const Parameters& parameters) {
+std::vector<Source> ip_sources(rdma_event_channel* channel, const std::vector<Ref<Device>>& devices,
+                               const Parameters& parameters) {
   std::vector<Source> found;
   const auto interfaces = local_interfaces();
   if (!interfaces) return found;
+  const RocePorts ports(devices);
   for (const Interface& interface : *interfaces) {
     if (!selected(parameters.interfaces, interface.name)) continue;
     Source source;
     source.address = interface.address;
     source.interface = interface.name;
     source.routable = !interface.address.is_link_local();
-    if (!locate(channel, source) || !selected(parameters.devices, source.device->name())) continue;
+    if (!ports.locate(source) && (ports.are_all() || !locate(channel, source))) continue;
+    if (!selected(parameters.devices, source.device->name())) continue;
     if (!source.port.active()) {
       FI_INFO(&provider(), FI_LOG_FABRIC, "%s (%s) is left out: port %d of %s is down\n",
               interface.address.host_string().c_str(), interface.name.c_str(), source.port.number,
               source.device->name());
       continue;
     }
-    if (source.port.transport == Transport::kRoce)
-      source.gid_index = static_cast<int>(
-          GidTable::of(*source.device, source.port.number).index_of(gid_of(interface.address)).value_or(-1));
     if (parameters.gid_index >= 0 && source.gid_index != parameters.gid_index) continue;
     found.push_back(std::move(source));
   }
@@ -118,7 +155,7 @@ Result<std::vector<Source>> discover(const Parameters& parameters, std::string& 
     return failure(error);
   }
   ::fcntl(channel->fd, F_SETFL, O_NONBLOCK);
-  std::vector<Source> found = ip_sources(channel.get(), parameters);
+  std::vector<Source> found = ip_sources(channel.get(), *devices, parameters);
   if (parameters.interfaces.empty()) add_native_sources(parameters, *devices, found);
   if (found.empty()) {
     why = fmt::format("none of this host's addresses belongs to an active port of {}: give its interface an address{}",
