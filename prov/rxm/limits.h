@@ -33,7 +33,7 @@ inline constexpr std::size_t kBuffersPerSlab = 16;
 inline constexpr unsigned kMaxQueuedResponses = 4096;
 
 // Operations fail when their peer has not been reached for this long.
-inline constexpr int kDefaultConnectTimeoutMs = 30'000;
+inline constexpr int kDefaultConnectTimeoutMs = 150'000;  // the lower provider's limits in all
 
 // Time, and number of polls, between reads of the connection events while the application polls.
 inline constexpr std::chrono::microseconds kCmInterval{1000};

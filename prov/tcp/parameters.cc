@@ -2,7 +2,6 @@
 // The tcp provider's parameters; see parameters.h.
 #include "tcp/parameters.h"
 
-#include "objects/parameter_rows.h"
 #include "tcp/logging.h"
 
 namespace weft::tcp {
@@ -20,7 +19,10 @@ constexpr ParameterRow<P> kRows[] = {
     {"nodelay", &P::nodelay, "Send small messages at once, TCP_NODELAY"},
     {"keepalive", &P::keepalive_s, "Seconds of silence after which a connection probes its peer; 0: never", 0,
      kMaxKeepalive},
-    {"connect_timeout", &P::connect_timeout_ms, "Milliseconds that setting up a connection may take; 0: no limit"},
+    {"connect_timeout", &P::connect_timeout_ms,
+     "Milliseconds that a request to connect may take to the peer's host; 0: no limit"},
+    {"answer_timeout", &P::answer_timeout_ms,
+     "Milliseconds that the peer's application may take to answer a request; 0: no limit"},
     {"start_timeout", &P::start_timeout_ms,
      "Milliseconds in which reliable datagrams try again to reach a peer that has not started yet; 0: fail at once"},
     {"idle_timeout", &P::idle_timeout_ms,

@@ -65,12 +65,13 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
   int setopt(int level, int option, const void* value, size_t len) {
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     if (option != FI_OPT_WEFT_CONNECT_TIMEOUT) return this->setopt_transfer(option, value, len);
+    Lock lock(driver().mutex());
+    if (!unconnected()) return -FI_EOPBADSTATE;
     int timeout_ms = 0;
     if (int result = read_option(value, len, timeout_ms); result != 0) return result;
     if (timeout_ms < 0) return -FI_EINVAL;
-    Lock lock(driver().mutex());
-    if (!unconnected()) return -FI_EOPBADSTATE;
     connect_timeout_ms_ = timeout_ms;
+    answer_timeout_ms_ = kNoClock;
     return 0;
   }
 
@@ -90,6 +91,7 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
         domain_ref_(domain),
         addr_format_(info.addr_format),
         connect_timeout_ms_(domain.fabric().parameters.connect_timeout_ms),
+        answer_timeout_ms_(domain.fabric().parameters.answer_timeout_ms),
         local_(local) {
     static constexpr fi_ops_ep kEpOps = make_ep_ops<T>();
     static constexpr fi_ops_cm kCmOps = make_cm_ops<T>();
@@ -104,6 +106,7 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
   };
   using Owner = std::unique_ptr<T, Delete>;
 
+  static constexpr int kNoClock = -1;
   // The rest with the engine's mutex held.
   bool unconnected() const noexcept { return state_ == CmState::kIdle || state_ == CmState::kEnabled; }
   // Whether this endpoint may make the call: an endpoint opened with a connection request accepts, any other connects.
@@ -126,6 +129,7 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
   const uint32_t addr_format_;
   CmState state_ = CmState::kIdle;
   int connect_timeout_ms_;
+  int answer_timeout_ms_;  // for the peer's application; kNoClock: the application set one deadline for all
   Address local_;
   Address peer_;
   std::unique_ptr<typename Types::ConnectRequest> request_;  // the request that it was opened to accept

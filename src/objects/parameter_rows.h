@@ -16,6 +16,14 @@ namespace weft {
 
 inline constexpr int kMaxInt = std::numeric_limits<int>::max();
 
+// The parameters of all providers with connected endpoints, in FI_TCP_, FI_VERBS_ ...
+struct ConnectionParameters {
+  int connect_timeout_ms = 30'000;  // CONNECT_TIMEOUT: until a request is on its way to the peer's host; 0: no limit
+  int answer_timeout_ms = 120'000;  // ANSWER_TIMEOUT: from then on, for the peer's application; 0: no limit
+  int backlog = 4096;               // BACKLOG: requests that may be pending at a passive endpoint
+  int keepalive_s = 30;             // KEEPALIVE: silence after which the peer is probed; 0: never
+};
+
 // P: the struct with a provider's values; its member initialisers are the defaults. An empty text or list means "all".
 template <class P>
 struct ParameterRow {

@@ -6,6 +6,7 @@
 #include "fixture/black_hole.h"
 #include "fixture/child.h"
 #include "fixture/node.h"
+#include "fixture/parameter.h"
 #include "fixture/raw_peer.h"
 
 namespace cm_deadline {
@@ -19,6 +20,13 @@ constexpr int kSlackMs = kPromptMs;  // a busy machine may be that late
 
 int set_timeout(Node& node, int timeout_ms) {
   return fi_setopt(node.fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+}
+
+// FI_TCP_CONNECT_TIMEOUT and the like.
+std::string variable_of(const Target& target, const std::string& name) {
+  std::string variable = "FI_" + target.provider + "_" + name;
+  for (char& letter : variable) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  return variable;
 }
 
 void expect_timed_out(Node& node, Clock::time_point start) {
@@ -167,11 +175,52 @@ TEST_P(CmDeadline, OptionIsFixedOnceConnecting) {
 
 TEST_P(CmDeadline, ParameterSetsTheDefault) {
   CONNECTED_ONLY();
-  std::string variable = "FI_" + target().provider + "_CONNECT_TIMEOUT";
-  for (char& letter : variable) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
   int status = -1;
+  const std::string variable = variable_of(target(), "CONNECT_TIMEOUT");
   EXPECT_EQ(child::output_of("show_connect_timeout", {{variable, "4321"}}, &status), "4321\n");
   EXPECT_EQ(status, 0);
+}
+
+// A server may do something else before it accepts, for longer than a client searches its host. The second client's
+// request waits for the first one's, where they are sent one after the other.
+TEST_P(CmDeadline, TimeOfABusyServerIsNotTheClients) {
+  CONNECTED_ONLY();
+  const std::string connect_timeout = variable_of(target(), "CONNECT_TIMEOUT");
+  const std::string most_connecting = variable_of(target(), "MAX_CONNECTING");
+  const Parameter limit(connect_timeout.c_str(), "2000"), turns(most_connecting.c_str(), "1");
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node clients[] = {Node(fabric), Node(fabric)};
+  for (Node& client : clients) ASSERT_EQ(client.connect(listener.address()), 0);
+  InfoPtr request = listener.next_request();
+  for (Node& client : clients) EXPECT_TRUE(client.eq().stays_silent(milliseconds(1500)));
+  Node first(fabric, {}, request.get());
+  ASSERT_EQ(first.accept(), 0);
+  request = listener.next_request();
+  Node second(fabric, {}, request.get());
+  ASSERT_EQ(second.accept(), 0);
+  for (Node& client : clients) client.eq().expect(FI_CONNECTED, client.fid());
+}
+
+TEST_P(CmDeadline, ServerThatNeverAnswersHasATimeOfItsOwn) {
+  CONNECTED_ONLY();
+  const std::string variable = variable_of(target(), "ANSWER_TIMEOUT");
+  const Parameter limit(variable.c_str(), std::to_string(kTimeoutMs).c_str());
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node client(fabric);
+  const auto start = Clock::now();
+  ASSERT_EQ(client.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  expect_timed_out(client, start);
+}
+
+TEST_P(CmDeadline, StateOfTheEndpointIsCheckedBeforeTheValue) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  EXPECT_EQ(set_timeout(pair.a(), -1), -FI_EOPBADSTATE);
+  EXPECT_EQ(fi_setopt(pair.a().fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, nullptr, 0), -FI_EOPBADSTATE);
 }
 
 }  // namespace cm_deadline

@@ -8,6 +8,7 @@
 
 #include "fixture/driver.h"
 #include "fixture/member.h"
+#include "fixture/parameter.h"
 #include "fixture/raw_client.h"
 #include "fixture/raw_peer.h"
 
@@ -104,9 +105,8 @@ TEST_P(ReliableWire, GreaterAddressWinsWhenRequestsCross) {
 
 TEST_P(ReliableWire, RefusedRequestIsRepeatedUntilTheDeadline) {
   RELIABLE_TCP_ONLY();
-  setenv("FI_TCP_CONNECT_TIMEOUT", "700", 1);
+  const Parameter deadline("FI_TCP_CONNECT_TIMEOUT", "700"), answer("FI_TCP_ANSWER_TIMEOUT", "700");
   Scene scene(target());
-  unsetenv("FI_TCP_CONNECT_TIMEOUT");
   raw::Socket listener = raw::Socket::listening(target().address);
   scene.end->peer = scene.end.insert(listener.address());
   Buffer out(scene.fabric, 64);

@@ -32,6 +32,7 @@ class Scene {
       : deadline_(target.provider == "tcp" ? "FI_TCP_CONNECT_TIMEOUT" : "FI_OFI_RXM_CONNECT_TIMEOUT",
                   std::to_string(kDeadlineMs).c_str()),
         start_timeout_(target, start_timeout_ms),
+        answer_("FI_TCP_ANSWER_TIMEOUT", std::to_string(kDeadlineMs).c_str()),
         fabric_(target),
         end_(fabric_),
         friend_(fabric_),
@@ -104,6 +105,7 @@ class Scene {
 
   const Parameter deadline_;
   const StartTimeout start_timeout_;
+  const Parameter answer_;
   Fabric fabric_;
   DatagramEnd end_, friend_;
   Buffer out_, in_;

@@ -267,6 +267,38 @@ TEST(SimulatedListener, ComesBackWhenDescriptorsRunOut) {
   EXPECT_EQ(open_sockets(), 0u);
 }
 
+// Its application may take its time. A host that does not answer ends sooner.
+TEST(SimulatedConnection, ABusyServerKeepsItsClients) {
+  reset({});
+  Side client, server;
+  server.listen();
+  client.connect(server.listening_at());
+  Event event, request;
+  EXPECT_FALSE(client.poll(event));
+  ASSERT_TRUE(server.poll(request));
+  for (int seconds = 0; seconds < 119; ++seconds) {
+    advance(1s);
+    ASSERT_FALSE(client.poll(event)) << event.sentence << " after " << seconds;
+  }
+  server.accept(request);
+  for (int i = 0; i < kQuiet && !client.poll(event); ++i) server.poll(request);
+  EXPECT_EQ(event.number, static_cast<uint32_t>(FI_CONNECTED)) << event.sentence;
+}
+
+TEST(SimulatedConnection, ServersWithoutAnAnswerEnd) {
+  for (const bool host_answers : {true, false}) {
+    reset({.slow_connect = !host_answers});
+    Side client, server;
+    server.listen();
+    client.connect(server.listening_at());
+    Event event;
+    int seconds = 0;
+    for (; !client.poll(event) && seconds < 200; ++seconds) advance(1s);
+    EXPECT_EQ(event.error, FI_ETIMEDOUT) << event.sentence;
+    EXPECT_NEAR(seconds, host_answers ? 120 : 30, 1) << event.sentence;
+  }
+}
+
 TEST(SimulatedListener, SilentPeersAreDroppedInTime) {
   reset({});
   Side server;

@@ -12,15 +12,23 @@
 #include "tcp/socket.h"
 
 namespace weft::tcp {
+namespace {
+
+Clock::time_point limit_from(Clock::time_point start, int timeout_ms) noexcept {
+  return timeout_ms != 0 ? start + std::chrono::milliseconds(timeout_ms) : Clock::time_point::max();
+}
+
+}  // namespace
 
 Handshake::Handshake(Watch::Handler ready, Watch::Handler expired, Engine& engine, UniqueFd opened,
-                     const Parameters& parameters, int timeout_ms) noexcept
+                     const Parameters& parameters, int timeout_ms, int answer_timeout_ms) noexcept
     : Watch(ready, expired),
       socket(std::move(opened)),
       started_at(net::now()),
       engine_(engine),
       parameters_(parameters),
-      timeout_ms_(timeout_ms) {}
+      answer_timeout_ms_(answer_timeout_ms),
+      limit_(limit_from(started_at, timeout_ms)) {}
 
 Handshake::Step Handshake::failed(int what, const char* sentence) noexcept {
   error = what;
@@ -61,18 +69,26 @@ Handshake::Step Handshake::await_answer() noexcept {
   message = CmMessage();
   // Done here, while the peer works: the request was sent first, so Nagle's algorithm could not delay it.
   prepare_stream(socket.get(), parameters_);
+  // The peer's system took the connection.
+  if (answer_timeout_ms_ >= 0) limit_ = limit_from(net::now(), answer_timeout_ms_);
   return wait(true);
 }
 
-// Waits for readiness; the first call sets the deadline.
+// Waits for readiness, until the limit.
 Handshake::Step Handshake::wait(bool for_answer) noexcept {
   writable = false;
-  if (fd >= 0) return for_answer && readable ? receive_answer() : Step::kWaiting;
-  // On the loopback the answer often arrives within microseconds; before it, the socket must become writable.
-  const Status status = for_answer ? engine_.watch_hot(*this, socket.get()) : engine_.watch(*this, socket.get(), true);
-  if (!status.ok()) return failed(status.error());
-  if (timeout_ms_ != 0) engine_.set_deadline(*this, started_at + std::chrono::milliseconds(timeout_ms_));
-  return Step::kWaiting;
+  const bool watched = fd >= 0;
+  if (!watched) {
+    // On the loopback the answer often arrives within microseconds; before it, the socket must become writable.
+    const Status status =
+        for_answer ? engine_.watch_hot(*this, socket.get()) : engine_.watch(*this, socket.get(), true);
+    if (!status.ok()) return failed(status.error());
+  }
+  if (limit_ == Clock::time_point::max())
+    engine_.clear_deadline(*this);
+  else if (limit_ != deadline)
+    engine_.set_deadline(*this, limit_);
+  return watched && for_answer && readable ? receive_answer() : Step::kWaiting;
 }
 
 Handshake::Step Handshake::receive_answer() noexcept {

@@ -19,9 +19,10 @@ class Handshake : public Watch {
   // Result of a step. kWaiting: `ready` is called when the step can continue, `expired` when the time is over.
   enum class Step { kWaiting, kConnected, kSent, kAnswered, kFailed };
 
-  // `timeout_ms`: for the whole handshake; 0: none.
+  // `timeout_ms`: until the peer's host has the request; 0: no limit. From then on its application has
+  // `answer_timeout_ms`; 0: no limit; negative: `timeout_ms` is for both.
   Handshake(Watch::Handler ready, Watch::Handler expired, Engine& engine, UniqueFd opened, const Parameters& parameters,
-            int timeout_ms) noexcept;
+            int timeout_ms, int answer_timeout_ms) noexcept;
   ~Handshake() { engine_.unwatch(*this); }
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
@@ -47,7 +48,8 @@ class Handshake : public Watch {
 
   Engine& engine_;
   const Parameters& parameters_;
-  const int timeout_ms_;
+  const int answer_timeout_ms_;
+  Clock::time_point limit_;
   bool dialled_ = false;
 };
 

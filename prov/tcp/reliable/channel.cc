@@ -56,7 +56,8 @@ Channel::OwnHandshake::OwnHandshake(Channel& owner, UniqueFd opened, int timeout
                   Channel& late = static_cast<OwnHandshake&>(watch).channel;
                   late.endpoint_.on_unreachable(late, FI_ETIMEDOUT, nullptr);
                 },
-                owner.endpoint_.engine(), std::move(opened), owner.endpoint_.parameters(), timeout_ms),
+                owner.endpoint_.engine(), std::move(opened), owner.endpoint_.parameters(), timeout_ms,
+                owner.endpoint_.parameters().answer_timeout_ms),
       channel(owner) {}
 
 Status Channel::connect(const Address& own, UniqueFd socket, int timeout_ms) noexcept {

@@ -79,6 +79,8 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   Status connect(const Address& own, UniqueFd socket, int timeout_ms) noexcept;
   // A sentence about a failed handshake; callable until the channel is open.
   std::string failure(int error, const char* why) const noexcept;
+  // Since the own request began.
+  Clock::duration time_of_request() const noexcept { return net::now() - handshake_->started_at; }
   void start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept;
   // Local end: everything outstanding fails with `reason`.
   void close(int reason) noexcept;

@@ -134,6 +134,7 @@ void ReliableEndpoint::on_refused(Channel& channel) noexcept {
   Peer& peer = channel.peer();
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "request rejected by %s: its own request crossed ours, or it is not ready\n",
           peer.address.to_string().c_str());
+  peer.connect_deadline += channel.time_of_request();  // the peer took that time
   step(peer, LinkEvent::kRejected, FI_ECONNREFUSED);
 }
 

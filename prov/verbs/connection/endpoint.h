@@ -63,7 +63,8 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   // State of a connection attempt. It exists only during the attempt, so that an idle endpoint stays small.
   struct Attempt {
     const Clock::time_point started_at = Clock::now();
-    Clock::time_point deadline = Clock::time_point::max();
+    Clock::time_point deadline = Clock::time_point::max();  // of the present step, or of all
+    Clock::time_point last_try = Clock::time_point::max();  // later there is no other try
     CmPhase phase = CmPhase::kWaiting;
     unsigned tries = 0;
     bool paused = false;                // until the next try
@@ -98,6 +99,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   void enter(CmEvent event, EqError* failure = nullptr) noexcept;
   Status bind_id() noexcept;
   Status start_attempt(const void* data, size_t len) noexcept;
+  void limit_attempt(int timeout_ms) noexcept;
   void dial() noexcept;
   void set_options() noexcept;
   int step_timeout_ms() const noexcept;

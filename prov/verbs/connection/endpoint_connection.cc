@@ -54,6 +54,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   if (id_ == nullptr && local_.port() != 0)
     if (Status status = bind_id(); !status.ok()) return status.code();
   if (Status status = start_attempt(data, len); !status.ok()) return status.code();
+  if (answer_timeout_ms_ == kNoClock) limit_attempt(connect_timeout_ms_);
   peer_ = *address;
   enter(CmEvent::kConnect);
   // A program that connects many endpoints reads no events meanwhile, so earlier connects make their next step here.
@@ -68,6 +69,7 @@ int Endpoint::accept(const void* data, size_t len) {
   if (request_ != nullptr && request_->id()->verbs != domain_.device().context()) return -FI_EDOMAIN;
   if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();
   if (Status status = start_attempt(data, len); !status.ok()) return status.code();
+  limit_attempt(answer_timeout_ms_ == kNoClock ? connect_timeout_ms_ : answer_timeout_ms_);
   enter(CmEvent::kAccept);
   return 0;
 }
@@ -76,11 +78,16 @@ Status Endpoint::start_attempt(const void* data, size_t len) noexcept {
   attempt_.reset(new (std::nothrow) Attempt);
   if (attempt_ == nullptr) return Status(-FI_ENOMEM);
   attempt_->message.compose(data, len);
-  if (connect_timeout_ms_ != 0) {
-    attempt_->deadline = attempt_->started_at + std::chrono::milliseconds(connect_timeout_ms_);
-    engine().set_deadline(*this, attempt_->deadline);
-  }
   return Status();
+}
+
+void Endpoint::limit_attempt(int timeout_ms) noexcept {
+  attempt_->deadline =
+      timeout_ms != 0 ? Clock::now() + std::chrono::milliseconds(timeout_ms) : Clock::time_point::max();
+  if (timeout_ms != 0)
+    engine().set_deadline(*this, attempt_->deadline);
+  else
+    engine().clear_deadline(*this);
 }
 
 // ---- The state machine's actions ----
@@ -107,7 +114,10 @@ void Endpoint::dial() noexcept {
   attempt_->phase = CmPhase::kWaiting;
   if (!engine().take_turn(*this)) return;
   attempt_->phase = CmPhase::kAddress;
-  ++attempt_->tries;
+  if (attempt_->tries++ == 0) {  // waiting for the turn took none of the time, unless the application set one deadline
+    if (answer_timeout_ms_ != kNoClock) limit_attempt(connect_timeout_ms_);
+    attempt_->last_try = attempt_->deadline;
+  }
   if (id_ == nullptr) {
     if (local_.port() != 0) {
       if (Status status = bind_id(); !status.ok()) return fail(explain_errno(CmPhase::kAddress, status.error()));
@@ -191,7 +201,11 @@ void Endpoint::send_message(bool accepting) noexcept {
   param.qp_num = qp_->qp_num;
   const int result = accepting ? rdma_accept(id_.get(), &param) : rdma_connect(id_.get(), &param);
   if (result != 0) return fail(explain_errno(attempt.phase, errno));
-  if (!accepting) enter(CmEvent::kMessageSent);
+  if (accepting) return;
+  // No event shows that the peer's host has the request: the kernel repeats it, and reports a host that does not
+  // answer.
+  if (answer_timeout_ms_ != kNoClock) limit_attempt(answer_timeout_ms_);
+  enter(CmEvent::kMessageSent);
 }
 
 // The peer accepted. On InfiniBand the provider makes the queue pair ready and confirms.
@@ -309,13 +323,15 @@ void Endpoint::on_failed_event(const RdmaEvent& event) noexcept {
 
 void Endpoint::retry_or_fail(const CmFailure& why) noexcept {
   if (!why.retryable || state_ == CmState::kAnswering) return fail(why);
+  if (Clock::now() >= attempt_->last_try) return fail(why);
   const auto next_try = Clock::now() + pause_before(attempt_->tries);
+  attempt_->deadline = attempt_->last_try;
   if (next_try >= attempt_->deadline) {
     // No time is left for another try; the deadline reports the failure.
     attempt_->last_reason = why.reason;
     id_.reset();
     engine().end_turn(*this);
-    return;
+    return engine().set_deadline(*this, attempt_->deadline);
   }
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection attempt %u failed: %s; retrying\n", attempt_->tries, why.reason);
   attempt_->last_reason = why.reason;

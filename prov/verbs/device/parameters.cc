@@ -2,7 +2,6 @@
 // The verbs provider's parameters; see parameters.h.
 #include "verbs/device/parameters.h"
 
-#include "objects/parameter_rows.h"
 #include "verbs/device/logging.h"
 
 namespace weft::verbs {
@@ -28,7 +27,9 @@ constexpr ParameterRow<P> kRows[] = {
     {"dgram_qkey", &P::dgram_qkey, "Queue key of datagram endpoints that have no IP address and of their peers", 0,
      kMaxQkey},
     {"connect_timeout", &P::connect_timeout_ms,
-     "Milliseconds that setting up a connection may take in total; 0: no limit"},
+     "Milliseconds that finding the peer may take until a request is sent, all tries together; 0: no limit"},
+    {"answer_timeout", &P::answer_timeout_ms,
+     "Milliseconds that the peer's application may take to answer a request; 0: no limit"},
     {"resolve_timeout", &P::resolve_timeout_ms, "Milliseconds of one attempt to resolve an address or a route", 1},
     {"backlog", &P::backlog, "Connection requests that may be pending at a passive endpoint", 1},
     {"max_connecting", &P::max_connecting, "Connection attempts of one fabric that may run at once; others wait", 1},

@@ -8,12 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "objects/parameter_rows.h"
 #include "verbs/device/limits.h"
 
 namespace weft::verbs {
 
 // The values of one fabric, read when it is opened. Invalid values are logged and replaced by the default.
-struct Parameters {
+struct Parameters : ConnectionParameters {
   // Devices and addresses that fi_getinfo offers.
   std::vector<std::string> interfaces;  // FI_VERBS_IFACE: names or prefixes; empty: all
   std::vector<std::string> devices;     // FI_VERBS_DEVICE_NAME: likewise
@@ -34,9 +35,7 @@ struct Parameters {
   bool fork_safe = false;  // FI_VERBS_FORK_SAFE: the parent keeps registered memory when it forks (ibv_fork_init)
 
   // Connections.
-  int connect_timeout_ms = 30'000;         // FI_VERBS_CONNECT_TIMEOUT: resolve, route and connect together; 0: none
   int resolve_timeout_ms = 2'000;          // FI_VERBS_RESOLVE_TIMEOUT: one try to resolve an address or a route
-  int backlog = 4096;                      // FI_VERBS_BACKLOG: requests that may be pending at a passive endpoint
   int max_connecting = 128;                // FI_VERBS_MAX_CONNECTING: requests of a fabric on the wire at once
   std::uint8_t responder_resources = 255;  // FI_VERBS_RESPONDER_RESOURCES, _INITIATOR_DEPTH: reads and atomics
   std::uint8_t initiator_depth = 255;      //   served for the peer, outstanding at the peer; 255: the device's limit
@@ -47,7 +46,6 @@ struct Parameters {
   int type_of_service = -1;                // FI_VERBS_TOS: 0..255; -1: from fi_tx_attr::tclass
   int ack_timeout = -1;                    // FI_VERBS_ACK_TIMEOUT: code 0..31; -1: from the route
   int port_down_grace_ms = 3'000;          // FI_VERBS_PORT_DOWN_GRACE: then connections over a down port end
-  int keepalive_s = 30;                    // FI_VERBS_KEEPALIVE: idle connections probe their peers; 0: never
 
   // Defines all parameters; called once, when the provider is loaded.
   static void define();
