@@ -63,7 +63,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   // State of a connection attempt. It exists only during the attempt, so that an idle endpoint stays small.
   struct Attempt {
     const Clock::time_point started_at = Clock::now();
-    Clock::time_point deadline = Clock::time_point::max();  // of the present step, or of all
+    Clock::time_point deadline = Clock::time_point::max();  // the present step's, or that of all
     Clock::time_point last_try = Clock::time_point::max();  // later there is no other try
     CmPhase phase = CmPhase::kWaiting;
     unsigned tries = 0;
