@@ -25,7 +25,7 @@ constexpr ParameterRow<P> kRows[] = {
     {"unexpected_bytes", &P::unexpected_bytes,
      "Bytes of unexpected messages that a domain keeps; beyond them senders wait, also with messages that have a "
      "receive",
-     0, kMaxInt, "a quarter of the memory"},
+     0, kMaxInt, "1/4 of the memory"},
     {"connect_timeout", &P::connect_timeout_ms, "Milliseconds after which a peer counts as unreachable", 1},
     {"start_timeout", &P::start_timeout_ms,
      "Milliseconds in which a peer that has not started yet is tried again; 0: its operations fail at once"},
