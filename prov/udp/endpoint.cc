@@ -113,11 +113,7 @@ int Endpoint::bind(::fid* object, uint64_t flags) {
     return bind_route(provider(), routes_, *counter, flags, engine(), enabled_).code();
   auto* vector = AddressVector::from(object);
   if (vector == nullptr) return -FI_EINVAL;
-  const Status status = check_binding(provider(), {.object = vector->abi.fid,
-                                                   .same_domain = &vector->domain() == domain_.get(),
-                                                   .enabled = enabled_,
-                                                   .flags = flags,
-                                                   .second = static_cast<bool>(vector_)});
+  const Status status = check_binding(provider(), *vector, *domain_, enabled_, flags, static_cast<bool>(vector_));
   if (status.ok()) vector_ = Ref<AddressVector>(*vector);
   return status.code();
 }

@@ -38,12 +38,18 @@ inline Status check_binding(const fi_provider& provider, const Binding& binding)
   return binding.second ? refuse(FI_EINVAL, "the endpoint has such an object already") : Status();
 }
 
+// The same for an object that an endpoint has at most one of.
+template <class Object, class Domain>
+Status check_binding(const fi_provider& provider, const Object& object, const Domain& domain, bool enabled,
+                     std::uint64_t flags, bool second) noexcept {
+  return check_binding(provider, {object.abi.fid, &object.domain() == &domain, enabled, flags, second});
+}
+
 // Binds a completion queue or a counter to `routes`, whose bind() checks the flags.
 template <class Routes, class Queue, class Engine>
 Status bind_route(const fi_provider& provider, Routes& routes, Queue& queue, std::uint64_t flags, const Engine& engine,
                   bool enabled) noexcept {
-  const Status status =
-      check_binding(provider, {.object = queue.abi.fid, .same_domain = &queue.engine() == &engine, .enabled = enabled});
+  const Status status = check_binding(provider, {queue.abi.fid, &queue.engine() == &engine, enabled});
   return status.ok() ? routes.bind(queue, flags) : status;
 }
 

@@ -44,11 +44,8 @@ class SharedContexts {
   // fi_ep_bind of an address vector.
   template <class Vector>
   Status bind_vector(Core& endpoint, const RefCounted& domain, Vector& vector, uint64_t flags) noexcept {
-    Status status = check_binding(Core::provider(), {.object = vector.abi.fid,
-                                                     .same_domain = &vector.domain() == &domain,
-                                                     .enabled = endpoint.enabled(),
-                                                     .flags = flags,
-                                                     .second = static_cast<bool>(endpoint.vector())});
+    Status status = check_binding(Core::provider(), vector, domain, endpoint.enabled(), flags,
+                                  static_cast<bool>(endpoint.vector()));
     if (status.ok() && receive_) status = receive_->admit(vector);
     if (status.ok()) endpoint.vector() = Ref<Vector>(vector);
     return status;
@@ -74,11 +71,8 @@ class SharedContexts {
 
  private:
   Status bind(Core& endpoint, const RefCounted& domain, SharedTransmit& transmit, uint64_t flags) noexcept {
-    const Status status = check_binding(Core::provider(), {.object = transmit.abi.fid,
-                                                           .same_domain = &transmit.domain() == &domain,
-                                                           .enabled = endpoint.enabled(),
-                                                           .flags = flags,
-                                                           .second = static_cast<bool>(transmit_)});
+    const Status status =
+        check_binding(Core::provider(), transmit, domain, endpoint.enabled(), flags, static_cast<bool>(transmit_));
     if (!status.ok()) return status;
     transmit_ = Ref<SharedTransmit>(transmit);
     endpoint.set_tx_size(transmit.size(endpoint.tx_size()));

@@ -126,11 +126,7 @@ int DatagramEndpoint::bind(::fid* object, uint64_t flags) {
   if (auto* counter = Counter::from(object)) return routes_.bind_counter(domain_, *counter, flags, enabled_).code();
   auto* vector = PeerVector::from(object);
   if (vector == nullptr) return -FI_EINVAL;
-  const Status status = check_binding(provider(), {.object = vector->abi.fid,
-                                                   .same_domain = &vector->domain() == &domain_,
-                                                   .enabled = ready_,
-                                                   .flags = flags,
-                                                   .second = static_cast<bool>(vector_)});
+  const Status status = check_binding(provider(), *vector, domain_, ready_, flags, static_cast<bool>(vector_));
   if (status.ok()) vector_ = Ref<PeerVector>(*vector);
   return status.code();
 }
