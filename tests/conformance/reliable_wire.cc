@@ -75,6 +75,20 @@ TEST_P(ReliableWire, RestartedProcessReplacesItsConnection) {
   EXPECT_TRUE(first.socket.closed_by_peer());
 }
 
+TEST_P(ReliableWire, RequestOfADeadProcessLeavesTheConnection) {
+  RELIABLE_TCP_ONLY();
+  Scene scene(target());
+  RawClient first(scene.name, 1, 9, 100);
+  ASSERT_TRUE(first.accepted);
+  {
+    raw::Socket dead = raw::Socket::connected_to(scene.name);
+    ASSERT_TRUE(dead.write(raw::cm_message(raw::kConnreq, greeting(1, 9, 101))));
+  }
+  for (int i = 0; i < 200; ++i) driver::poke_and_rest();
+  EXPECT_FALSE(first.socket.closed_by_peer(milliseconds(1)));
+  EXPECT_FALSE(RawClient(scene.name, 1, 9, 100).accepted) << "it is connected";
+}
+
 TEST_P(ReliableWire, GreaterAddressWinsWhenRequestsCross) {
   RELIABLE_TCP_ONLY();
   bool lost = false, won = false;

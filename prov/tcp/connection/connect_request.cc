@@ -38,6 +38,11 @@ Result<bool> ConnectRequest::receive() noexcept {
   }
 }
 
+bool ConnectRequest::ended() const noexcept {
+  std::byte next;
+  return net::recv(socket_.get(), &next, sizeof next) != -EAGAIN;
+}
+
 void ConnectRequest::reject(const void* data, std::size_t len) noexcept {
   if (!whole_) return socket_.reset();
   CmMessage refusal;

@@ -37,6 +37,9 @@ class ConnectRequest final : public Object<::fid>, public Watch, public ListHook
   // Gives the connected socket to the accepting endpoint.
   UniqueFd answer() noexcept { return std::move(socket_); }
 
+  // The peer has closed the connection. It sends nothing before the answer.
+  bool ended() const noexcept;
+
   int socket() const noexcept { return socket_.get(); }
   const CmMessage& message() const noexcept { return message_; }
   const Address& peer() const noexcept { return peer_; }

@@ -276,7 +276,7 @@ void ReliableEndpoint::on_request(ConnectRequest& request) noexcept {
   const std::uint32_t process = ntohl(greeting.process);
   const rdm::LinkStep step = rdm::next(link_of(*peer), from == own ? LinkEvent::kOwnRequest : LinkEvent::kRequest,
                                        {.from_greater = own < from,
-                                        .restarted = peer->process != 0 && peer->process != process,
+                                        .restarted = peer->process != 0 && peer->process != process && !request.ended(),
                                         .duplicate = peer->loopback != nullptr});
   const bool rejects = (step.actions & rdm::kLinkReject) != 0;
   if (step.crossed)
