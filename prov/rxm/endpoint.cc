@@ -7,22 +7,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "abi/cm_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
 #include "objects/attributes.h"
-#include "objects/binding_check.h"
 #include "objects/endpoint_names.h"
-#include "objects/event_binding.h"
 
 namespace weft::rxm {
-namespace {
-
-std::size_t queue_size(std::size_t asked, std::size_t usual) noexcept {
-  return asked != 0 ? asked : usual;
-}
-
-}  // namespace
 
 int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
   if (info == nullptr || ep == nullptr || info->handle != nullptr ||
@@ -43,46 +31,19 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
 }
 
 Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context)
-    : AtomicCalls(info, receives_, (info.caps & FI_DIRECTED_RECV) != 0,
-                  queue_size(info.tx_attr != nullptr ? info.tx_attr->size : 0, domain.fabric().parameters.tx_size)),
-      domain_ref_(domain),
-      caps_(info.caps),
+    : EndpointBase(domain, info, receives_, domain.fabric().parameters.tx_size, context),
       lower_info_(std::move(lower)),
-      services_(domain, (info.caps & FI_SOURCE) != 0),
+      services_(domain, routes_, vector_, tx_size(), (info.caps & FI_SOURCE) != 0),
       receiver_(services_, packets_, posted_, sender_, rendezvous_, local_, receives_),
-      receives_(receiver_, services_.routes),
+      receives_(receiver_, routes_),
       packets_(services_),
       posted_(services_),
       local_(services_, posted_, receiver_),
       sender_(services_, packets_, local_),
       rendezvous_(services_, packets_, sender_, local_, receives_),
       completions_(services_, posted_, sender_, rendezvous_, receiver_),
-      links_(services_, *lower_info_, packets_, posted_, sender_, rendezvous_, receiver_, local_, completions_),
-      shared_(info) {
-  static constexpr fi_ops_ep kEpOps = make_ep_ops<Endpoint>();
-  static constexpr fi_ops_cm kCmOps = make_cm_ops<Endpoint>();
-  abi.fid = {FI_CLASS_EP, context, slots(*fid_ops())};
-  abi.ops = slots(kEpOps);
-  abi.cm = slots(kCmOps);
+      links_(services_, *lower_info_, packets_, posted_, sender_, rendezvous_, receiver_, local_, completions_) {
   services_.links = &links_;
-  services_.tx_size = tx_size();
-  refuse_transfers();
-  services_.routes.accept_triggers(caps_, engine().deferred());
-  engine().on_endpoint_opened();
-}
-
-Endpoint::~Endpoint() {
-  engine().on_endpoint_closed();
-}
-
-int Endpoint::open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context) {
-  return rdm::ScalableEndpoint<Endpoint>::open(
-      info, sep, context, [&](const fi_info* plain, fid_ep** behind) { return open(domain, plain, behind, nullptr); });
-}
-
-const fi_ops* Endpoint::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<Endpoint>();
-  return &kOps;
 }
 
 Status Endpoint::open_lower() noexcept {
@@ -95,9 +56,7 @@ Status Endpoint::open_lower() noexcept {
 }
 
 int Endpoint::close() {
-  services_.routes.drop_triggered(abi);
-  {
-    Lock lock(engine().mutex());
+  return close_after([this] {
     engine().remove(*this);
     links_.close();
     receives_.cancel_all();
@@ -109,33 +68,17 @@ int Endpoint::close() {
     links_.close_unreturned();
     services_.remote_reads.reset();  // the engine lists them
     services_.remote_writes.reset();
-    shared_.leave(*this);
-  }
-  release_events(events_, engine(), abi.fid);
-  delete this;
-  return 0;
+  });
 }
 
-int Endpoint::bind(::fid* object, uint64_t flags) {
-  if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
-  Lock lock(engine().mutex());
-  if (auto* queue = CompletionQueue::from(object)) return bind_cq(*queue, flags).code();
-  if (auto* counter = Counter::from(object)) return bind_counter(*counter, flags).code();
-  if (auto* vector = AddressVector::from(object))
-    return shared_.bind_vector(*this, services_.domain, *vector, flags).code();
-  const Status status = shared_.bind(*this, services_.domain, object, flags);
-  services_.tx_size = tx_size();
-  return status.code();
-}
-
-Status Endpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
+Status Endpoint::bind_queue(CompletionQueue& queue, uint64_t flags) noexcept {
   Lower<fid_cq> with_vector;
   if (queue.signaling_vector()) {
     auto lower = services_.domain.open_lower_queue(queue.signaling_vector(), this);
     if (!lower) return lower.error();
     with_vector = std::move(*lower);
   }
-  const Status status = bind_route(provider(), services_.routes, queue, flags, engine(), enabled_);
+  const Status status = EndpointBase::bind_queue(queue, flags);
   // Nothing is bound to the lower queue before the endpoint is enabled, so it can be replaced.
   if (status.ok() && with_vector != nullptr) completions_.use(std::move(with_vector));
   return status;
@@ -145,9 +88,7 @@ Status Endpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
 Status Endpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
   const uint64_t remote = flags & (FI_REMOTE_READ | FI_REMOTE_WRITE);
   if (remote != 0 && !services_.domain.counts_accesses()) return Status(-FI_ENOSYS);
-  if (Status status = bind_route(provider(), services_.routes, counter, flags, engine(), enabled_); !status.ok())
-    return status;
-  shared_.on_counter_bound();
+  if (Status status = EndpointBase::bind_counter(counter, flags); !status.ok()) return status;
   for (const auto& [flag, place] :
        {std::pair(FI_REMOTE_READ, &services_.remote_reads), std::pair(FI_REMOTE_WRITE, &services_.remote_writes)}) {
     if ((remote & flag) == 0) continue;
@@ -161,19 +102,9 @@ Status Endpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
   return {};
 }
 
-int Endpoint::enable() {
-  if (enabled_) return 0;
-  if (Status status = services_.routes.check(caps_); !status.ok()) return status.code();
-  if (Status status = shared_.check(); !status.ok()) return status.code();
-  if (const int error = enable_contexts(); error != 0) return error;
-  shared_.on_enabled(*this);
-  engine().on_enabled(services_.routes.bound());
-  return 0;
-}
-
 int Endpoint::enable_contexts() {
   if (enabled_) return 0;
-  if (!vector()) return -FI_ENOAV;
+  if (!vector_) return -FI_ENOAV;
   if (Status status = links_.listen(); !status.ok()) return status.code();
   enabled_ = true;
   engine().add(*this);

@@ -7,54 +7,31 @@
 // state. Owner: its C handle. The mutex of the domain's engine guards everything.
 #pragma once
 
-#include <rdma/fi_atomic.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_rma.h>
-#include <rdma/fi_tagged.h>
-
-#include "abi/bridge.h"
-#include "base/ref.h"
-#include "rdm/atomic_calls.h"
-#include "rdm/endpoint_calls.h"
-#include "rdm/scalable_endpoint.h"
-#include "rdm/shared_contexts.h"
+#include "rdm/endpoint_base.h"
 #include "rxm/logging.h"
 #include "rxm/peers/peer_links.h"
 
 namespace weft::rxm {
 
-class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven {
+class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Driven {
  public:
-  using EngineType = Engine;
-  using VectorType = AddressVector;
-  template <class T>
-  using Calls = rdm::AtomicCalls<T>;
-
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
-  static int open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context);
-  static const fi_ops* fid_ops() noexcept;
   static fi_provider& provider() noexcept { return rxm::provider(); }
 
-  // Slots of fi_ops.
+  // Slot of fi_ops.
   int close();
-  int bind(::fid* object, uint64_t flags);
 
   // Slots of fi_ops_ep.
   ssize_t rx_size_left() noexcept;
   ssize_t tx_size_left() noexcept;
-
-  CompletionRoutes& routes() noexcept { return services_.routes; }
 
   // Slots of fi_ops_cm.
   int setname(void* name, size_t len);
   int getname(void* name, size_t* len);
 
   // rdm::ReliableEndpointCore and rdm::AtomicTarget, with the mutex of engine() held but for transmit() and update().
-  Engine& engine() noexcept { return services_.engine; }
-  int enable();
   int enable_contexts();
-  Ref<AddressVector>& vector() noexcept { return services_.vector; }
+  void set_tx_size(std::size_t size) noexcept { EndpointBase::set_tx_size(services_.tx_size = size); }
   void share_numbers_of(rdm::PeerTable<rdm::PeerBase>& numbers) noexcept { services_.peers.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return services_.peer_of(handle); }
   void abandon(CompletionRoutes& routes) noexcept { links_.abandon(routes); }
@@ -65,11 +42,13 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven {
   }
 
  private:
+  friend EndpointBase;
+
   Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context);
-  ~Endpoint();
+  ~Endpoint() = default;
 
   Status open_lower() noexcept;
-  Status bind_cq(CompletionQueue& queue, uint64_t flags) noexcept;
+  Status bind_queue(CompletionQueue& queue, uint64_t flags) noexcept;
   Status bind_counter(Counter& counter, uint64_t flags) noexcept;
   // Driven.
   bool read_lower_queue() noexcept override { return completions_.read_inline() != 0; }
@@ -81,9 +60,6 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven {
   bool has_pending_work() noexcept override;
   void retry(Channel& channel) noexcept;
 
-  const Ref<RefCounted> domain_ref_;
-  const uint64_t caps_;
-  Ref<EventQueue> events_;
   const InfoPtr lower_info_;
 
   EndpointServices services_;
@@ -96,7 +72,6 @@ class Endpoint final : public rdm::AtomicCalls<Endpoint>, private Driven {
   Rendezvous rendezvous_;
   Completions completions_;
   PeerLinks links_;
-  rdm::SharedContexts<Endpoint> shared_;
 };
 
 }  // namespace weft::rxm

@@ -27,11 +27,15 @@ class LinkControl {
 };
 
 struct EndpointServices {
-  EndpointServices(Domain& domain_of, bool names_senders) noexcept
+  EndpointServices(Domain& domain_of, CompletionRoutes& bound, Ref<AddressVector>& peers_of, std::size_t transmits,
+                   bool names_senders) noexcept
       : domain(domain_of),
         engine(domain.engine()),
         eager_limit(domain.fabric().parameters.eager_limit),
+        tx_size(transmits),
         names_sources(names_senders),
+        routes(bound),
+        vector(peers_of),
         buffers(domain, sizeof(RendezvousPacket) + eager_limit) {}
 
   Peer* peer_of(fi_addr_t handle) noexcept { return peers.find(*vector, handle); }
@@ -54,10 +58,10 @@ struct EndpointServices {
   Engine& engine;                // the domain's
   LinkControl* links = nullptr;  // set by the endpoint
   const std::size_t eager_limit;
-  std::size_t tx_size = 0;   // operations that may be outstanding
+  std::size_t tx_size;       // operations that may be outstanding
   const bool names_sources;  // FI_SOURCE
-  CompletionRoutes routes;
-  Ref<AddressVector> vector;
+  CompletionRoutes& routes;  // the endpoint's, as the vector is
+  Ref<AddressVector>& vector;
   std::unique_ptr<RemoteCount> remote_reads, remote_writes;  // accesses by peers; null: not counted
   Buffers buffers;
   rdm::PeerTable<Peer> peers;

@@ -91,7 +91,7 @@ class Engine : public EngineBase {
   UniqueFd timer_;
   Clock::time_point armed_ = Clock::time_point::max();
   List<Driven> driven_;
-  unsigned count_ = 0;         // of driven_
+  unsigned count_ = 0;         // the length of driven_
   Lower<fid_poll> poll_set_;   // null: every lower queue is read
   bool all_in_turn_ = true;    // events may wait at any endpoint
   unsigned rounds_ = 0;        // since the last turn

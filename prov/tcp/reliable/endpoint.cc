@@ -9,13 +9,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "abi/cm_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
 #include "objects/attributes.h"
-#include "objects/binding_check.h"
 #include "objects/endpoint_names.h"
-#include "objects/event_binding.h"
 #include "tcp/logging.h"
 #include "tcp/names.h"
 
@@ -41,48 +36,19 @@ int ReliableEndpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, voi
 
 ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket,
                                    void* context)
-    : AtomicCalls(info, receives_, (info.caps & FI_DIRECTED_RECV) != 0,
-                  info.tx_attr != nullptr && info.tx_attr->size != 0 ? info.tx_attr->size : kReliableQueueSize),
+    : EndpointBase(domain, info, receives_, kReliableQueueSize, context),
       domain_(domain),
-      domain_ref_(domain),
       addr_format_(info.addr_format),
-      caps_(info.caps),
       process_(static_cast<std::uint32_t>(::getpid())),
       idle_timeout_(std::chrono::milliseconds(domain.fabric().parameters.idle_timeout_ms)),
       names_sources_((info.caps & FI_SOURCE) != 0),
       own_(own),
       socket_(std::move(socket)),
       idle_timer_(*this),
-      receives_(*this, routes_),
-      shared_(info) {
-  static constexpr fi_ops_ep kEpOps = make_ep_ops<ReliableEndpoint>();
-  static constexpr fi_ops_cm kCmOps = make_cm_ops<ReliableEndpoint>();
-  abi.fid = {FI_CLASS_EP, context, slots(*fid_ops())};
-  abi.ops = slots(kEpOps);
-  abi.cm = slots(kCmOps);
-  refuse_transfers();
-  routes_.accept_triggers(caps_, engine().deferred());
-  engine().on_endpoint_opened();
-}
-
-ReliableEndpoint::~ReliableEndpoint() {
-  engine().on_endpoint_closed();
-}
-
-int ReliableEndpoint::open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context) {
-  return rdm::ScalableEndpoint<ReliableEndpoint>::open(
-      info, sep, context, [&](const fi_info* plain, fid_ep** behind) { return open(domain, plain, behind, nullptr); });
-}
-
-const fi_ops* ReliableEndpoint::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<ReliableEndpoint>();
-  return &kOps;
-}
+      receives_(*this, routes_) {}
 
 int ReliableEndpoint::close() {
-  routes_.drop_triggered(abi);
-  {
-    Lock lock(engine().mutex());
+  return close_after([this] {
     if (listener_ != nullptr) listener_->close();
     peers_.for_each([this](Peer& peer) {
       fail_waiting(peer, FI_ECANCELED);
@@ -93,35 +59,7 @@ int ReliableEndpoint::close() {
     receives_.cancel_all();
     peers_.for_each([](Peer& peer) { peer.stop_waiting(); });
     reap();
-    shared_.leave(*this);
-  }
-  release_events(events_, engine(), abi.fid);
-  delete this;
-  return 0;
-}
-
-int ReliableEndpoint::bind(::fid* object, uint64_t flags) {
-  if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
-  Lock lock(engine().mutex());
-  if (auto* queue = CompletionQueue::from(object))
-    return bind_route(provider(), routes_, *queue, flags, engine(), enabled_).code();
-  if (auto* counter = Counter::from(object)) {
-    const Status status = bind_route(provider(), routes_, *counter, flags, engine(), enabled_);
-    shared_.on_counter_bound();
-    return status.code();
-  }
-  if (auto* vector = AddressVector::from(object)) return shared_.bind_vector(*this, domain_, *vector, flags).code();
-  return shared_.bind(*this, domain_, object, flags).code();
-}
-
-int ReliableEndpoint::enable() {
-  if (enabled_) return 0;
-  if (Status status = routes_.check(caps_); !status.ok()) return status.code();
-  if (Status status = shared_.check(); !status.ok()) return status.code();
-  if (const int error = enable_contexts(); error != 0) return error;
-  shared_.on_enabled(*this);
-  engine().on_enabled(routes_.bound());
-  return 0;
+  });
 }
 
 int ReliableEndpoint::enable_contexts() {

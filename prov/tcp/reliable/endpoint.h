@@ -14,12 +14,7 @@
 #include <string_view>
 
 #include "base/pool.h"
-#include "objects/completion_routes.h"
-#include "rdm/atomic_calls.h"
-#include "rdm/peer_table.h"
-#include "rdm/receive_side.h"
-#include "rdm/scalable_endpoint.h"
-#include "rdm/shared_contexts.h"
+#include "rdm/endpoint_base.h"
 #include "tcp/connection/listener.h"
 #include "tcp/domain.h"
 #include "tcp/logging.h"
@@ -30,21 +25,13 @@ namespace weft::tcp {
 
 class PeerListener;
 
-class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, private rdm::Protocol {
+class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine>, private rdm::Protocol {
  public:
-  using EngineType = Engine;
-  using VectorType = AddressVector;
-  template <class T>
-  using Calls = rdm::AtomicCalls<T>;
-
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
-  static int open_scalable(Domain& domain, const fi_info* info, fid_ep** sep, void* context);
-  static const fi_ops* fid_ops() noexcept;
   static fi_provider& provider() noexcept { return tcp::provider(); }
 
-  // Slots of fi_ops.
+  // Slot of fi_ops.
   int close();
-  int bind(::fid* object, uint64_t flags);
 
   // Slots of fi_ops_ep.
   ssize_t rx_size_left() noexcept;
@@ -55,10 +42,8 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   int getname(void* name, size_t* len);
 
   // For channels, with the engine's mutex held.
-  Engine& engine() noexcept { return domain_.engine(); }
   const Parameters& parameters() const noexcept { return domain_.fabric().parameters; }
   Domain& domain() noexcept { return domain_; }
-  CompletionRoutes& routes() noexcept { return routes_; }
   rdm::ReceiveSide& receives() noexcept { return receives_; }
   std::size_t queue_size() const noexcept { return tx_size(); }
   std::uint32_t process() const noexcept { return process_; }
@@ -82,9 +67,7 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   Clock::duration idle_timeout() const noexcept { return idle_timeout_; }
 
   // ReliableEndpointCore and AtomicTarget, with the mutex of engine() held but for transmit() and update().
-  int enable();
   int enable_contexts();
-  Ref<AddressVector>& vector() noexcept { return vector_; }
   void share_numbers_of(rdm::PeerTable<rdm::PeerBase>& numbers) noexcept { peers_.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
   void abandon(CompletionRoutes& routes) noexcept;
@@ -95,10 +78,11 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   }
 
  private:
+  friend EndpointBase;
   friend PeerListener;
 
   ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket, void* context);
-  ~ReliableEndpoint();
+  ~ReliableEndpoint() = default;
 
   CompletionRoutes& routes_of(const rdm::TransmitRequest& request) noexcept {
     return request.routes != nullptr ? *request.routes : routes_;
@@ -127,15 +111,10 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   void accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool loopback) noexcept;
 
   Domain& domain_;
-  const Ref<Domain> domain_ref_;
   const uint32_t addr_format_;
-  const uint64_t caps_;
   const std::uint32_t process_;
   const Clock::duration idle_timeout_;
   const bool names_sources_;  // FI_SOURCE
-  CompletionRoutes routes_;
-  Ref<EventQueue> events_;
-  Ref<AddressVector> vector_;
   Address own_;
   UniqueFd socket_;  // bound to own_; the listener's once enabled
   std::unique_ptr<PeerListener> listener_;
@@ -149,7 +128,6 @@ class ReliableEndpoint final : public rdm::AtomicCalls<ReliableEndpoint>, privat
   List<Channel> channels_;
   List<Channel> dying_;  // deleted when none of their handlers can be running
   rdm::ReceiveSide receives_;
-  rdm::SharedContexts<ReliableEndpoint> shared_;
 };
 
 // Listens for connection requests of an endpoint's peers.
