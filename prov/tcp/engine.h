@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -56,6 +57,7 @@ class Engine : public EngineBase {
   void drive() noexcept;
   bool prepare_wait() noexcept;
   void expect_sleepers() noexcept;
+  std::atomic<unsigned> watchers{0};
 
   // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
   Status start_service_thread();

@@ -53,6 +53,7 @@ class Engine : public EngineBase {
   void drive() noexcept;
   bool prepare_wait() noexcept;
   void expect_sleepers() noexcept;
+  std::atomic<unsigned> watchers{0};
 
   // Progress without the application's calls: FI_PROGRESS_AUTO. Idempotent.
   Status start_service_thread();

@@ -45,7 +45,6 @@ class EngineBase : public RefCounted {
   int wait_fd() const noexcept { return epoll_.get(); }
   void stop_service() noexcept { service_.stop(wake_.get()); }
   DeferredWork& deferred() noexcept { return deferred_; }
-  std::atomic<unsigned> watchers{0};  // see objects/progress.h
 
   // False while all users are serialised.
   bool locking() const noexcept { return mutex_.enabled(); }

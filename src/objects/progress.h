@@ -50,7 +50,8 @@ void expect_others(E& engine) {
 
 // Whether one more queue may watch the engine's descriptor, until dismiss_watcher(). The kernel wakes all of them, and
 // limits the paths from a descriptor through an engine's and a queue's to an application's epoll set to 100 (EINVAL);
-// epoll_ctl(2). Beyond kMostWatchers the answer is false, and a thread drives the engine from then on.
+// epoll_ctl(2). Beyond kMostWatchers the answer is false, and a thread drives the engine from then on. For engines that
+// have sockets; a layer above them sleeps on the queues below, and these are counted.
 inline constexpr unsigned kMostWatchers = 64;
 template <class E>
 void dismiss_watcher(E& engine) noexcept {
