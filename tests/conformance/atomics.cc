@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "fixture/driver.h"
-#include "fixture/node.h"
+#include "fixture/member.h"
 
 namespace atomics {
 
@@ -406,6 +406,78 @@ TEST_P(Atomics, ClosedOrTooShortMemoryIsNotUpdated) {
   ASSERT_EQ(scene.fetch(FI_SUM), 0) << "all else goes on";
   scene.expect_done();
   EXPECT_EQ(scene.target_value(), 2u);
+}
+
+namespace {
+
+// An end in a domain of its own, which makes progress apart from the others of the fabric.
+class ApartEnd {
+ public:
+  explicit ApartEnd(const Fabric& fabric)
+      : domain_(opened<fid_domain>(
+            "fi_domain", [&](fid_domain** d) { return fi_domain(fabric.fabric(), fabric.info(), d, nullptr); })),
+        cq_(opened<fid_cq>("fi_cq_open",
+                           [&](fid_cq** q) {
+                             fi_cq_attr attr{};
+                             return fi_cq_open(domain_.get(), &attr, q, nullptr);
+                           })),
+        av_(opened<fid_av>("fi_av_open",
+                           [&](fid_av** v) {
+                             fi_av_attr attr{};
+                             return fi_av_open(domain_.get(), &attr, v, nullptr);
+                           })),
+        ep_(opened<fid_ep>("fi_endpoint",
+                           [&](fid_ep** e) { return fi_endpoint(domain_.get(), fabric.info(), e, nullptr); })) {
+    require_ok(fi_ep_bind(ep(), &cq_->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+    require_ok(fi_ep_bind(ep(), &av_->fid, 0), "fi_ep_bind");
+    require_ok(fi_enable(ep()), "fi_enable");
+  }
+  fid_ep* ep() const { return ep_.get(); }
+  fi_addr_t insert(const Address& peer) {
+    fi_addr_t handle = FI_ADDR_UNSPEC;
+    require(fi_av_insert(av_.get(), peer.get(), 1, &handle, 0, nullptr) == 1, "fi_av_insert");
+    return handle;
+  }
+  // Makes progress; whether an operation has completed.
+  bool done() {
+    fi_cq_tagged_entry entry;
+    return fi_cq_read(cq_.get(), &entry, 1) == 1;
+  }
+
+ private:
+  Handle<fid_domain> domain_;
+  Handle<fid_cq> cq_;
+  Handle<fid_av> av_;
+  Handle<fid_ep> ep_;
+};
+
+}  // namespace
+
+// A packet of the peer may arrive before the event that the connection is there.
+TEST_P(Atomics, RequestsThatComeBeforeTheConnectionAreAnswered) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const HintsEditor with_atomics = [](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC; };
+  NEEDS(with_atomics, "FI_ATOMIC");
+  Fabric fabric(target(), with_atomics);
+  for (int pokes = 1; pokes < 40; ++pokes) {
+    DatagramEnd a(fabric);
+    ApartEnd b(fabric);
+    Buffer memory(fabric, 8, 0, FI_REMOTE_READ | FI_REMOTE_WRITE), out(fabric, 8);
+    Context sent, fetched;
+    uint64_t operand = 1, result = 0;
+    a->peer = a.insert(Address::local_name(&b.ep()->fid));
+    const fi_addr_t peer = b.insert(a.address());
+    ASSERT_EQ(a->tsend(out, 8, 1, &sent), 0);
+    for (int i = 0; i < pokes; ++i) b.done();
+    ASSERT_EQ(fi_fetch_atomic(b.ep(), &operand, 1, nullptr, &result, nullptr, peer, memory.remote_address(),
+                              memory.key(), FI_UINT64, FI_SUM, &fetched),
+              0);
+    bool done = false;
+    for (int i = 0; i < 300 && !done; ++i) done = b.done();
+    for (const auto deadline = after(kPatience); !done && Clock::now() < deadline; done = b.done())
+      driver::poke_and_rest();
+    ASSERT_TRUE(done) << "not answered, posted after " << pokes;
+  }
 }
 
 }  // namespace atomics
