@@ -170,6 +170,8 @@ TEST_F(FaultsTransfer, DeliveredWritesTakeTwoPlacesOfTheQueue) {
     const auto address = reinterpret_cast<uint64_t>(both.server.memory());
     ASSERT_EQ(fi_inject_write(both.client.ep, "x", 1, FI_ADDR_UNSPEC, address, fi_mr_key(both.server.mr)), 0);
     EXPECT_EQ(fi_tx_size_left(both.client.ep), room - 4);
+    ASSERT_EQ(fi_inject_writedata(both.client.ep, "x", 1, 5, FI_ADDR_UNSPEC, address, fi_mr_key(both.server.mr)), 0);
+    EXPECT_EQ(fi_tx_size_left(both.client.ep), room - 6);
   });
 }
 

@@ -34,14 +34,14 @@ ssize_t TransferEndpoint::post_access(SendWork& work) noexcept {
 // Immediate data with a write uses up a receive of the peer, which expects that only if it agreed to FI_RX_CQ_DATA.
 //
 // A write is acknowledged when the peer's device has it, not when memory has it; with FI_DELIVERY_COMPLETE a read
-// follows. A write with immediate data ends in a completion at the peer, which follows the data.
+// follows.
 ssize_t TransferEndpoint::post_special_write(SendWork& work) noexcept {
   if ((work.flags & FI_REMOTE_CQ_DATA) != 0) {
     if (!takes_cq_data_) return -FI_EOPNOTSUPP;
     work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    return sends_.post(work);
   }
-  return work.len == 0 ? sends_.post(work) : sends_.post_delivered_write(work);
+  const bool delivered = (work.flags & FI_DELIVERY_COMPLETE) != 0 && work.len != 0;
+  return delivered ? sends_.post_delivered_write(work) : sends_.post(work);
 }
 
 ssize_t TransferEndpoint::rma_message(ibv_wr_opcode opcode, const fi_msg_rma* msg, uint64_t flags) noexcept {
