@@ -11,8 +11,6 @@
 #include <atomic>
 #include <cstring>
 
-#include "rxm/local/socket_owner.h"
-
 namespace weft::rxm {
 namespace {
 
@@ -53,12 +51,20 @@ void DirectLink::accept(const DirectOffer& offer) noexcept {
   slot_ = offer.slot;
 }
 
-Status DirectLink::prove(const Address& ours, const Address& theirs) noexcept {
-  const Status status = holds_connection(static_cast<pid_t>(process_), theirs, ours);
-  state_ = status.ok() ? State::kProven : State::kRefused;
-  if (status.ok() && board_descriptor_ != 0)
+void DirectLink::on_consent(const Wakeup& consent, pid_t sender) noexcept {
+  if (!offered_ || consent.proof != expected_) return;
+  consenting_ = sender;
+  consents_from_ = consent.from;
+  consents_to_ = consent.to;
+}
+
+void DirectLink::prove(const Address& ours, const Address& theirs) noexcept {
+  if (state_ != State::kUnproven || consenting_ == 0) return;
+  const bool proven = static_cast<std::uint32_t>(consenting_) == process_ && ours && theirs &&
+                      consents_from_ == theirs && consents_to_ == ours;
+  state_ = proven ? State::kProven : State::kRefused;
+  if (proven && board_descriptor_ != 0)
     (void)board_.open(static_cast<pid_t>(process_), board_descriptor_, slot_);  // else the connection is used
-  return status;
 }
 
 Status DirectLink::read(std::span<const iovec> to, std::span<const iovec> from) noexcept {

@@ -4,8 +4,9 @@
 //
 // Each end chooses sixteen bytes, the proof, that the peer keeps in its memory. A read is one system call that reads
 // the proof last: if it is right, the bytes before it are those of a process whose connection was open, even if another
-// process has that number by now. Before the first read the system confirms that the process holds the other end of our
-// connection, so a peer cannot direct us to the memory of a third process.
+// process has that number by now. Before the first read the process has to consent: it names both ends of the
+// connection in a datagram, to which the system adds its number. So a peer cannot direct us to the memory of a third
+// process, even if it hands that process the socket or relays its consent to another connection.
 #pragma once
 
 #include <sys/uio.h>
@@ -16,6 +17,7 @@
 
 #include "base/status.h"
 #include "objects/address.h"
+#include "rxm/local/mailbox.h"
 #include "rxm/local/notice_board.h"
 #include "rxm/messages/packet.h"
 
@@ -41,8 +43,12 @@ class DirectLink {
   // Both ends made offers: each sends addresses of its memory, and may read at those that it receives.
   bool mutual() const noexcept { return offered_ && process_ != 0; }
 
-  // Checks that the process that made the offer is the peer; `ours` and `theirs` are the connection's addresses.
-  Status prove(const Address& ours, const Address& theirs) noexcept;
+  // A process consents to be read over some connection.
+  void on_consent(const Wakeup& consent, pid_t sender) noexcept;
+  // Checks that the process that made the offer has consented for the connection between `ours` and `theirs`. Without
+  // any consent the state stays kUnproven.
+  void prove(const Address& ours, const Address& theirs) noexcept;
+  bool consented = false;  // the peer has our consent
   enum class State { kUnproven, kProven, kRefused };
   State state() const noexcept { return state_; }
 
@@ -70,6 +76,8 @@ class DirectLink {
   std::uint32_t process_ = 0;
   std::uint64_t place_ = 0;
   MailboxName mailbox_{};
+  pid_t consenting_ = 0;
+  Address consents_from_, consents_to_;
   int board_descriptor_ = 0;
   std::uint8_t slot_ = kNoSlot;
   PeerBoard board_;

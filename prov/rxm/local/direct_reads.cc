@@ -41,8 +41,7 @@ LocalHost::LocalHost(EndpointServices& services, PostedBuffers& posted, LocalCli
     : services_(services), posted_(posted), client_(client) {}
 
 void LocalHost::open(const fi_info& lower) noexcept {
-  direct_reads_ = services_.domain.fabric().parameters.direct_read && is_stream(lower);
-  if (direct_reads_) (void)mailbox_.open();  // without it messages are acknowledged over the connection
+  direct_reads_ = services_.domain.fabric().parameters.direct_read && is_stream(lower) && mailbox_.open().ok();
 }
 
 std::size_t LocalHost::offer(Channel& channel, DirectOffer& offer) noexcept {
@@ -61,18 +60,24 @@ void LocalHost::accept(Channel& channel, const DirectOffer& offer) noexcept {
 }
 
 bool LocalHost::may_read_directly(Channel& channel) noexcept {
-  if (channel.direct.state() == DirectLink::State::kUnproven) {
-    const Address ours =
-        name_by([](fid_ep* ep, void* name, std::size_t* len) { return fi_getname(&ep->fid, name, len); }, channel.ep);
-    const Status status = channel.direct.prove(ours, name_by(fi_getpeer, channel.ep));
+  using State = DirectLink::State;
+  DirectLink& direct = channel.direct;
+  if (direct.consented && direct.state() != State::kUnproven) return direct.state() == State::kProven;
+  const Address ours =
+      name_by([](fid_ep* ep, void* name, std::size_t* len) { return fi_getname(&ep->fid, name, len); }, channel.ep);
+  const Address theirs = name_by(fi_getpeer, channel.ep);
+  if (!direct.consented) direct.consented = mailbox_.post(direct.mailbox(), {direct.kept(), kConsent, ours, theirs});
+  if (direct.state() != State::kUnproven) return direct.state() == State::kProven;
+  direct.prove(ours, theirs);
+  if (direct.state() != State::kUnproven)
     FI_INFO(&provider(), FI_LOG_EP_CTRL, "long messages of %s are read %s\n", channel.peer->address.to_string().c_str(),
-            status.ok() ? "directly" : "over the connection: the process is not proven to be the peer");
-  }
-  return channel.direct.state() == DirectLink::State::kProven;
+            direct.state() == State::kProven ? "directly" : "over the connection: another process consented");
+  return direct.state() == State::kProven;
 }
 
 bool LocalHost::read_directly(RemoteCopy& copy) noexcept {
   Channel& channel = *copy.channel;
+  if (channel.direct.state() == DirectLink::State::kUnproven) drain_mailbox();  // the consent precedes the message
   copy.direct = may_read_directly(channel);
   if (!copy.direct) return false;
   iovec to[RemoteCopy::kMaxPieces], from[RemoteCopy::kMaxPieces];
@@ -107,8 +112,11 @@ bool LocalHost::post_read_done(Channel& channel, std::uint64_t message) noexcept
 
 bool LocalHost::drain_mailbox() noexcept {
   Wakeup wakeup;
+  pid_t sender = 0;
   std::size_t found = 0;
-  for (; found < kWakeups && mailbox_.take(wakeup); ++found) {
+  for (; found < kWakeups && mailbox_.take(wakeup, sender); ++found) {
+    if (wakeup.message == kConsent)
+      for (Channel& each : services_.channels) each.direct.on_consent(wakeup, sender);
     Transmit* transmit = client_.find_rendezvous(wakeup.message);
     if (transmit != nullptr && transmit->channel->direct.keeps(wakeup.proof)) client_.on_acknowledged(*transmit);
   }

@@ -54,8 +54,8 @@ class LocalHost {
   }
 
   void progress() noexcept {
-    if (unread_slots_ != 0 || board_.has_news()) read_board();
     if (awaited_wakeups_ != 0) read_mailbox();
+    if (unread_slots_ != 0 || board_.has_news()) read_board();
   }
   // A wakeup that was not awaited must not keep sleepers awake.
   void read_stray_wakeups() noexcept {

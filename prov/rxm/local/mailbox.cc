@@ -30,6 +30,8 @@ Status Mailbox::open() noexcept {
   if (const int error = net::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &len); error < 0)
     return Status(error);
   if (len != kNameLen) return Status(-EADDRNOTAVAIL);
+  const int on = 1;
+  if (::setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) return Status::last_errno();
   std::memcpy(name_.data(), own.sun_path, kNameLen - offsetof(sockaddr_un, sun_path));
   fd_ = std::move(fd);
   return {};
@@ -44,12 +46,25 @@ bool Mailbox::post(const MailboxName& to, const Wakeup& wakeup) noexcept {
                   kNameLen) == static_cast<ssize_t>(sizeof wakeup);
 }
 
-bool Mailbox::take(Wakeup& wakeup) noexcept {
+bool Mailbox::take(Wakeup& wakeup, pid_t& sender) noexcept {
   if (!fd_) return false;
   for (;;) {
-    const auto got = net::checked([&] { return ::recv(fd_.get(), &wakeup, sizeof wakeup, MSG_TRUNC); });
+    iovec bytes{&wakeup, sizeof wakeup};
+    alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(ucred))];
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const auto got = net::checked([&] { return ::recvmsg(fd_.get(), &message, MSG_TRUNC | MSG_CMSG_CLOEXEC); });
     if (got < 0) return false;
-    if (got == static_cast<ssize_t>(sizeof wakeup)) return true;
+    if (got != static_cast<ssize_t>(sizeof wakeup)) continue;
+    ucred credentials{};
+    const cmsghdr* const added = CMSG_FIRSTHDR(&message);
+    if (added != nullptr && added->cmsg_level == SOL_SOCKET && added->cmsg_type == SCM_CREDENTIALS)
+      std::memcpy(&credentials, CMSG_DATA(added), sizeof credentials);
+    sender = credentials.pid;
+    return true;
   }
 }
 

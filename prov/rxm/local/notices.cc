@@ -48,7 +48,8 @@ void LocalHost::wake_reader(Channel& channel, const PeerBoard& board) noexcept {
 // The sender.
 
 bool LocalHost::announce(Channel& channel, Transmit& transmit) noexcept {
-  const bool by_wakeup = channel.slot == kNoSlot || !board_.is_used(channel.slot);
+  const bool by_wakeup = channel.slot == kNoSlot || !board_.is_used(channel.slot) ||
+                         channel.direct.state() == DirectLink::State::kUnproven;  // its consent comes the same way
   if (by_wakeup && !std::exchange(transmit.awaits_wakeup, true)) ++awaited_wakeups_;
   return put_notice(channel, transmit.packet);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Direct reads reach only the memory of the process that holds the other end of the connection, and only while that
+// Direct reads reach only the memory of the process that consents to them for this very connection, and only while that
 // process keeps our proof. The other end is a forked child.
 #include "rxm/local/direct_link.h"
 
@@ -12,12 +12,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "rxm/local/socket_owner.h"
 
 namespace weft::rxm {
 namespace {
@@ -54,6 +55,8 @@ class DirectLinkTest : public ::testing::Test {
     theirs_offer_ = theirs_.offer().value();
     theirs_.accept(ours_offer_);
     std::fill(source_.begin(), source_.end(), 'p');
+    EXPECT_TRUE(box_.open().ok());
+    EXPECT_TRUE(childs_box_.open().ok());
   }
   ~DirectLinkTest() override { kill(); }
 
@@ -85,7 +88,20 @@ class DirectLinkTest : public ::testing::Test {
     child_ = -1;
   }
 
-  Status prove() { return ours_.prove(connection_.local, connection_.remote); }
+  using State = DirectLink::State;
+  // For the other end: consents to reads over a connection, `own` being the caller's end of it.
+  void consent(const Address& own, const Address& peer) {
+    EXPECT_TRUE(childs_box_.post(box_.name(), {theirs_.kept(), kConsent, own, peer}));
+  }
+  void consent() { consent(connection_.remote, connection_.local); }
+  // Takes what was posted before the child reported that it is ready.
+  State prove() {
+    Wakeup wakeup;
+    for (pid_t sender = 0; box_.take(wakeup, sender);)
+      if (wakeup.message == kConsent) ours_.on_consent(wakeup, sender);
+    ours_.prove(connection_.local, connection_.remote);
+    return ours_.state();
+  }
   Status read(std::size_t len = kBytes) {
     const iovec to[] = {{target_.data(), len / 3}, {target_.data() + len / 3, len - len / 3}};
     const iovec from{source_.data(), len};
@@ -94,6 +110,7 @@ class DirectLinkTest : public ::testing::Test {
   bool arrived() const { return std::count(target_.begin(), target_.end(), 'c') == static_cast<long>(kBytes); }
 
   Connection connection_{AF_INET};
+  Mailbox box_, childs_box_;
   DirectLink ours_, theirs_;
   DirectOffer ours_offer_, theirs_offer_;
   std::vector<char> source_ = std::vector<char>(kBytes), target_ = source_;
@@ -101,46 +118,91 @@ class DirectLinkTest : public ::testing::Test {
 };
 
 TEST_F(DirectLinkTest, ReadsTheMemoryOfTheProcessAtTheOtherEnd) {
-  fork_other_end([] {});
+  fork_other_end([this] { consent(); });
   EXPECT_TRUE(ours_.mutual());
-  ASSERT_EQ(prove().code(), 0);
+  ASSERT_EQ(prove(), State::kProven);
   ASSERT_EQ(read().code(), 0);
   EXPECT_TRUE(arrived());
   EXPECT_EQ(ours_.state(), DirectLink::State::kProven);
 }
 
 TEST_F(DirectLinkTest, ReadsNothingBeforeTheProof) {
-  fork_other_end([] {});
+  fork_other_end([this] { consent(); });
   EXPECT_EQ(read().code(), -FI_EINVAL);
   EXPECT_EQ(std::count(target_.begin(), target_.end(), 'c'), 0);
 }
 
-TEST_F(DirectLinkTest, AProcessWithoutTheConnectionIsRefused) {
-  fork_other_end([this] { connection_.theirs.reset(); });
-  // No process holds the other end any more.
-  EXPECT_EQ(prove().code(), -FI_ENOENT);
-  EXPECT_EQ(ours_.state(), DirectLink::State::kRefused);
+TEST_F(DirectLinkTest, WithoutConsentNothingIsProven) {
+  fork_other_end([] {});
+  EXPECT_EQ(prove(), State::kUnproven);
   EXPECT_EQ(read().code(), -FI_EINVAL);
 }
 
-TEST_F(DirectLinkTest, AProcessThatNamesAnotherProcessIsRefused) {
+// The peer, which is this process, names a third process: the child, which has the peer's socket and proof.
+TEST_F(DirectLinkTest, ProcessThatWasHandedTheSocketIsRefused) {
+  int channel[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM, 0, channel), 0);
+  const auto message_with = [](iovec& byte, std::array<std::byte, CMSG_SPACE(sizeof(int))>& space) {
+    msghdr message{};
+    message.msg_iov = &byte;
+    message.msg_iovlen = 1;
+    message.msg_control = space.data();
+    message.msg_controllen = space.size();
+    return message;
+  };
+  char text = 's';
+  iovec byte{&text, 1};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> space{};
+  msghdr message = message_with(byte, space);
+  cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof(int));
+  const int socket = connection_.theirs.get();
+  std::memcpy(CMSG_DATA(rights), &socket, sizeof socket);
+  ASSERT_EQ(::sendmsg(channel[0], &message, 0), 1);
+  consent();  // by this process
+  fork_other_end([&] {
+    connection_.theirs.reset();
+    msghdr arrived = message_with(byte, space);
+    if (::recvmsg(channel[1], &arrived, 0) != 1 || CMSG_FIRSTHDR(&arrived) == nullptr) ::_exit(1);
+  });
+  EXPECT_EQ(prove(), State::kRefused);
+  EXPECT_EQ(read().code(), -FI_EINVAL);
+  EXPECT_EQ(std::count(target_.begin(), target_.end(), 'c'), 0);
+  for (const int fd : channel) ::close(fd);
+}
+
+// The peer relays our proof to another process, which consents to reads over its own connection.
+TEST_F(DirectLinkTest, ConsentForAnotherConnectionIsRefused) {
   Connection other(AF_INET);
-  fork_other_end([&] { other.theirs.reset(); });
-  EXPECT_EQ(ours_.prove(other.local, other.remote).code(), -FI_EACCES);  // this process holds that end
-  EXPECT_EQ(ours_.state(), DirectLink::State::kRefused);
+  fork_other_end([&] { consent(other.remote, other.local); });
+  EXPECT_EQ(prove(), State::kRefused);
+  EXPECT_EQ(read().code(), -FI_EINVAL);
+}
+
+TEST_F(DirectLinkTest, ConsentWithAnotherProofIsIgnored) {
+  fork_other_end([this] {
+    EXPECT_TRUE(childs_box_.post(box_.name(), {Proof{1}, kConsent, connection_.remote, connection_.local}));
+    EXPECT_TRUE(childs_box_.post(box_.name(), {Proof{}, kConsent, connection_.remote, connection_.local}));
+  });
+  EXPECT_EQ(prove(), State::kUnproven);
 }
 
 TEST_F(DirectLinkTest, FailsWhenTheOtherEndKeepsAnotherProof) {
-  fork_other_end([this] { theirs_.end(); });
-  ASSERT_EQ(prove().code(), 0);
+  fork_other_end([this] {
+    consent();
+    theirs_.end();
+  });
+  ASSERT_EQ(prove(), State::kProven);
   EXPECT_EQ(read().code(), -FI_ECONNRESET);
   EXPECT_EQ(ours_.state(), DirectLink::State::kRefused);
   EXPECT_EQ(read().code(), -FI_EINVAL);
 }
 
 TEST_F(DirectLinkTest, FailsWhenTheProcessHasEnded) {
-  fork_other_end([] {});
-  ASSERT_EQ(prove().code(), 0);
+  fork_other_end([this] { consent(); });
+  ASSERT_EQ(prove(), State::kProven);
   kill();
   EXPECT_EQ(read().code(), -ESRCH);
   EXPECT_EQ(ours_.state(), DirectLink::State::kRefused);
@@ -150,8 +212,11 @@ TEST_F(DirectLinkTest, FailsWhenPartOfTheMemoryIsNotMapped) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* pages = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(pages, MAP_FAILED);
-  fork_other_end([&] { ::munmap(static_cast<char*>(pages) + page, page); });
-  ASSERT_EQ(prove().code(), 0);
+  fork_other_end([&] {
+    consent();
+    ::munmap(static_cast<char*>(pages) + page, page);
+  });
+  ASSERT_EQ(prove(), State::kProven);
   const iovec to{target_.data(), 2 * page}, from{pages, 2 * page};
   EXPECT_EQ(ours_.read({&to, 1}, {&from, 1}).code(), -FI_EFAULT);
   EXPECT_EQ(ours_.state(), DirectLink::State::kRefused);
@@ -182,24 +247,6 @@ TEST(DirectOffers, AreMutualWhenBothEndsMadeOne) {
   EXPECT_FALSE(other.mutual());
   EXPECT_NE(other.offer()->proof, offer.proof);
   EXPECT_TRUE(other.mutual());
-}
-
-TEST(SocketOwner, IsThisProcessForItsOwnConnections) {
-  for (const int family : {AF_INET, AF_INET6}) {
-    if (family == AF_INET6 && ::access("/proc/net/if_inet6", F_OK) != 0) continue;
-    const Connection connection(family);
-    EXPECT_EQ(holds_connection(::getpid(), connection.remote, connection.local).code(), 0);
-    EXPECT_EQ(holds_connection(::getpid(), connection.local, connection.remote).code(), 0);
-  }
-}
-
-TEST(SocketOwner, IsNotFoundWithoutAConnectionEvenIfAProcessListens) {
-  const Connection connection(AF_INET);
-  Address elsewhere = connection.local;
-  elsewhere.set_port(1);
-  EXPECT_EQ(holds_connection(::getpid(), connection.remote, elsewhere).code(), -FI_ENOENT);
-  EXPECT_EQ(holds_connection(::getpid(), elsewhere, connection.local).code(), -FI_ENOENT);
-  EXPECT_EQ(holds_connection(0, connection.remote, connection.local).code(), -FI_EINVAL);
 }
 
 }  // namespace

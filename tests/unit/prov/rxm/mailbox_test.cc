@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -16,15 +17,17 @@ TEST(Mailbox, TakesWakeupsInOrder) {
   ASSERT_TRUE(to.open().ok());
   EXPECT_NE(from.name(), to.name());
   Wakeup wakeup;
-  EXPECT_FALSE(to.take(wakeup));
+  pid_t sender = 0;
+  EXPECT_FALSE(to.take(wakeup, sender));
   ASSERT_TRUE(from.post(to.name(), {.proof = {1, 2, 3}, .message = 7}));
   ASSERT_TRUE(from.post(to.name(), {.proof = {4}, .message = 8}));
-  ASSERT_TRUE(to.take(wakeup));
+  ASSERT_TRUE(to.take(wakeup, sender));
+  EXPECT_EQ(sender, ::getpid());
   EXPECT_EQ(wakeup.proof, (Proof{1, 2, 3}));
   EXPECT_EQ(wakeup.message, 7u);
-  ASSERT_TRUE(to.take(wakeup));
+  ASSERT_TRUE(to.take(wakeup, sender));
   EXPECT_EQ(wakeup.message, 8u);
-  EXPECT_FALSE(to.take(wakeup));
+  EXPECT_FALSE(to.take(wakeup, sender));
 }
 
 TEST(Mailbox, PostFailsWithoutRoomOrDestination) {
@@ -55,7 +58,8 @@ TEST(Mailbox, SkipsDatagramsOfAnotherSize) {
     ASSERT_GE(::sendto(from.fd(), junk, size, 0, reinterpret_cast<sockaddr*>(&name), len), 0);
   ASSERT_TRUE(from.post(to.name(), {.message = 9}));
   Wakeup wakeup;
-  ASSERT_TRUE(to.take(wakeup));
+  pid_t sender = 0;
+  ASSERT_TRUE(to.take(wakeup, sender));
   EXPECT_EQ(wakeup.message, 9u);
 }
 
