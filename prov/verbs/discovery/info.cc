@@ -256,8 +256,11 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   std::vector<Candidate> candidates;
   const bool native_only = hints != nullptr && hints->addr_format == FI_ADDR_IB_UD;
   if (wants(hints, FI_EP_MSG) && !native_only) candidates = query.candidates();
-  const std::vector<NativeSource> natives = discover_native(parameters);
-  if (wants(hints, FI_EP_DGRAM)) add_datagrams(query, natives, hints, node != nullptr, candidates);
+  std::vector<NativeSource> natives;
+  if (wants(hints, FI_EP_DGRAM)) {
+    natives = discover_native(parameters);
+    add_datagrams(query, natives, hints, node != nullptr, candidates);
+  }
   InfoList list(version, hints, &provider());
   for (const Candidate& candidate : candidates) {
     InfoPtr info = make_info(candidate, version, hints, parameters);
