@@ -19,6 +19,7 @@ class TurnsEngine : public EngineBase {
   ~TurnsEngine() { stop_service(); }
   void drive() noexcept {}
   bool prepare_wait() noexcept { return true; }
+  std::atomic<unsigned> watchers{0};
   Status start_service_thread() {
     return start_service([]() noexcept {});
   }
