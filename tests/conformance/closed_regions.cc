@@ -98,10 +98,13 @@ void expect_region_is_left(const Target& target, bool is_read) {
   for (const char later : {'o', 'n'})
     EXPECT_EQ(std::memchr(scene.local.data(), later, scene.local.size()), nullptr) << "read after fi_close returned";
   if (!under_way) return;
-  if (target.connected())
+  if (target.connected()) {
     scene.pair.b().eq().expect(FI_SHUTDOWN, scene.pair.b().fid());
-  else
-    expect_exchange(scene.pair);  // over a new connection
+    return;
+  }
+  // Over a new connection, once both ends have noticed that the old one has ended.
+  EXPECT_TRUE(scene.pair.b().rx().stays_silent(milliseconds(100)));
+  expect_exchange(scene.pair);
 }
 
 void expect_transfer_survives(const Target& target, bool is_read) {
