@@ -4,8 +4,7 @@
 
 #include <utility>
 
-#include "abi/fid_ops.h"
-#include "abi/mr_ops.h"
+#include "abi/ops.h"
 #include "rxm/domain.h"
 
 namespace weft::rxm {
@@ -29,8 +28,7 @@ int MemoryRegion::open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, f
 
 MemoryRegion::MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> atomics) noexcept
     : domain_(domain), domain_ref_(domain), lower_(std::move(lower)), atomics_(std::move(atomics)) {
-  static constexpr fi_ops kOps = make_fid_ops<MemoryRegion>();
-  abi.fid = {FI_CLASS_MR, nullptr, slots(kOps)};
+  abi.fid = {FI_CLASS_MR, nullptr, ops_of<MemoryRegion>};
   abi.mem_desc = fi_mr_desc(lower_.get());
   abi.key = fi_mr_key(lower_.get());
 }

@@ -10,10 +10,7 @@
 #include <memory>
 #include <utility>
 
-#include "abi/cm_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
-#include "abi/msg_ops.h"
+#include "abi/ops.h"
 #include "objects/attributes.h"
 #include "objects/binding_check.h"
 #include "objects/datagram_bindings.h"
@@ -29,8 +26,6 @@ namespace weft::udp {
 namespace {
 
 struct Nothing {};
-constexpr fi_ops_msg kClosed = make_msg_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_msg kOpen = make_msg_ops<Endpoint>();
 
 std::size_t queue_size(std::size_t requested) noexcept {
   return requested != 0 ? requested : kDefaultQueueSize;
@@ -70,19 +65,12 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, vo
       receiver_(domain.engine(), domain.receive_pool(), queue_size(info.rx_attr != nullptr ? info.rx_attr->size : 0),
                 routes_),
       socket_(receiver_, false) {
-  static constexpr fi_ops_ep kEpOps = make_ep_ops<Endpoint>();
-  static constexpr fi_ops_cm kCmOps = make_cm_ops<Endpoint>();
-  abi.fid = {FI_CLASS_EP, context, slots(*fid_ops())};
-  abi.ops = slots(kEpOps);
-  abi.cm = slots(kCmOps);
-  abi.msg = slots(kClosed);
+  abi.fid = {FI_CLASS_EP, context, ops_of<Endpoint>};
+  abi.ops = ops_of<Endpoint>;
+  abi.cm = ops_of<Endpoint>;
+  abi.msg = ops_of<Nothing, FI_EOPBADSTATE>;
   const std::size_t usual = kEthernetMtu - header_size(local_.family());
   max_message_ = std::min(max_message_ != 0 ? max_message_ : usual, longest_datagram(local_.family()));
-}
-
-const fi_ops* Endpoint::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<Endpoint>();
-  return &kOps;
 }
 
 Engine& Endpoint::engine() noexcept {
@@ -144,7 +132,7 @@ int Endpoint::enable() {
   if (caps_ & FI_SOURCE) receiver_.set_vector(vector_.get());
   if (Status status = socket_.open(std::move(bound_), segments); !status.ok()) return status.code();
   enabled_ = true;
-  abi.msg = slots(kOpen);
+  abi.msg = ops_of<Endpoint>;
   return 0;
 }
 

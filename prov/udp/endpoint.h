@@ -32,7 +32,6 @@ class MulticastGroup;
 class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender {
  public:
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
-  static const fi_ops* fid_ops() noexcept;
 
   // Slots of fi_ops.
   int close();

@@ -9,20 +9,15 @@
 #include <memory>
 #include <utility>
 
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "udp/domain.h"
 #include "udp/socket.h"
 
 namespace weft::udp {
 
-const fi_ops* MulticastGroup::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<MulticastGroup>();
-  return &kOps;
-}
-
 MulticastGroup::MulticastGroup(Endpoint& endpoint, const Address& group, JoinRole role, void* context) noexcept
     : endpoint_(endpoint), address_(group), role_(role) {
-  abi.fid = {FI_CLASS_MC, context, slots(*fid_ops())};
+  abi.fid = {FI_CLASS_MC, context, ops_of<MulticastGroup>};
   abi.fi_addr = FI_ADDR_NOTAVAIL;
 }
 

@@ -24,7 +24,6 @@ class MulticastGroup final : public Object<fid_mc> {
  public:
   // Becomes a member and posts the result to the endpoint's event queue. With the engine's mutex held.
   static fid_mc* join(Endpoint& endpoint, const Address& group, JoinRole role, fi_addr_t name, void* context);
-  static const fi_ops* fid_ops() noexcept;
 
   // Slot of fi_ops: leaves the group.
   int close();

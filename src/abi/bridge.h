@@ -3,7 +3,7 @@
 // class that has a method named like a slot fills that slot, at no cost per call; there is no other dispatch.
 //
 //   struct Endpoint : Object<fid_ep> { ssize_t send(const void*, size_t, void*, fi_addr_t, void*) noexcept; ... };
-//   constexpr fi_ops_msg kMsgOps = make_msg_ops<Endpoint>();
+//   endpoint.abi.msg = ops_of<Endpoint>;  // src/abi/ops.h
 //
 // Beware: a slot method that is misspelt, private or overloaded silently counts as absent; static_assert beside the
 // class on the slots that it needs.
@@ -47,13 +47,6 @@ template <class T>
 T& object(const void* handle) noexcept {
   static_assert(std::is_standard_layout_v<Object<typename T::Abi>>);
   return static_cast<T&>(*static_cast<Object<typename T::Abi>*>(const_cast<void*>(handle)));
-}
-
-// The object of `fid` if it is a T of this provider, else nullptr: a NULL handle, a handle of another class or of
-// another provider (its ops table differs). Every class returns its table from `static const fi_ops* fid_ops()`.
-template <class T>
-T* object_if(const ::fid* fid) noexcept {
-  return fid != nullptr && fid->ops == T::fid_ops() ? &object<T>(fid) : nullptr;
 }
 
 // The error code for an exception of the standard library that left a control-path method. Called in a catch block.
@@ -118,9 +111,3 @@ struct always {
 };
 
 }  // namespace weft
-
-// One line a slot of a make_*_ops() function: the method if T has it, else the answer `Missing`.
-#define WEFT_SLOT_AS(slot, method)                \
-  table.slot = ::weft::always<Missing>{};         \
-  if constexpr (requires { &T::method; }) table.slot = ::weft::op<&T::method> {}
-#define WEFT_SLOT(name) WEFT_SLOT_AS(name, name)

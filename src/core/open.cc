@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "core/boundary.h"
 #include "core/core_provider.h"
 #include "core/state.h"
@@ -25,7 +25,6 @@ class LoggingObject : public Object<fid> {
   int bind(fid* imported, uint64_t flags);
 };
 
-constexpr fi_ops kLoggingOps = make_fid_ops<LoggingObject>();
 static_assert(
     requires { &LoggingObject::bind; } && requires { &LoggingObject::close; });
 
@@ -41,7 +40,7 @@ constexpr always<FI_ENOSYS> kNone;
 constexpr fi_ops kImportedOps{sizeof(fi_ops), end_import, kNone, kNone, kNone, kNone, kNone};
 
 LoggingObject::LoggingObject(void* context) {
-  abi = {FI_CLASS_LOG, context, slots(kLoggingOps)};
+  abi = {FI_CLASS_LOG, context, ops_of<LoggingObject>};
 }
 
 int LoggingObject::close() {
@@ -52,7 +51,7 @@ int LoggingObject::close() {
 // fi_import_fid.
 int LoggingObject::bind(fid* imported, uint64_t flags) {
   if (flags != 0) return -FI_EBADFLAGS;
-  if (imported == nullptr || imported->fclass != FI_CLASS_LOG || imported->ops == &kLoggingOps) return -FI_EINVAL;
+  if (imported == nullptr || imported->fclass != FI_CLASS_LOG || imported->ops == &kOps<fi_ops, LoggingObject>) return -FI_EINVAL;
   const fi_ops_log* ops = reinterpret_cast<fid_logging*>(imported)->ops;
   if (ops == nullptr || ops->size < sizeof(fi_ops_log) || !ops->enabled || !ops->ready || !ops->log) return -FI_EINVAL;
   if (imported->ops == nullptr) imported->ops = slots(kImportedOps);

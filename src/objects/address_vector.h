@@ -4,9 +4,7 @@
 
 #include <rdma/fi_domain.h>
 
-#include "abi/av_ops.h"
-#include "abi/bridge.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/ref.h"
 #include "base/status.h"
 #include "objects/address.h"
@@ -70,10 +68,6 @@ class AddressVector final : public Object<fid_av>, public AddressVectorCore {
     if (attr->type == FI_AV_UNSPEC) attr->type = FI_AV_TABLE;
     return new AddressVector(std::move(parent), addr_format, *attr, context);
   }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<AddressVector>();
-    return &kOps;
-  }
   static AddressVector* from(const ::fid* fid) noexcept { return object_if<AddressVector>(fid); }
 
   // Slots of fi_ops.
@@ -112,9 +106,8 @@ class AddressVector final : public Object<fid_av>, public AddressVectorCore {
  private:
   AddressVector(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr, void* context) noexcept
       : AddressVectorCore(std::move(parent), addr_format, attr) {
-    static constexpr fi_ops_av kOps = make_av_ops<AddressVector>();
-    abi.fid = {FI_CLASS_AV, context, slots(*fid_ops())};
-    abi.ops = slots(kOps);
+    abi.fid = {FI_CLASS_AV, context, ops_of<AddressVector>};
+    abi.ops = ops_of<AddressVector>;
   }
 };
 

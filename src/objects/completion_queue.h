@@ -20,9 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "abi/bridge.h"
-#include "abi/cq_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/deadline.h"
 #include "base/mutex.h"
 #include "base/ref.h"
@@ -185,10 +183,6 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   ~CompletionQueue() {
     if constexpr (requires { engine_.on_closed(&lock()); }) engine_.on_closed(&lock());
   }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<CompletionQueue>();
-    return &kOps;
-  }
   // The queue of a handle of this class and engine, else null.
   static CompletionQueue* from(const ::fid* fid) noexcept { return object_if<CompletionQueue>(fid); }
 
@@ -257,9 +251,8 @@ template <class E>
 CompletionQueue<E>::CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version,
                                     bool locking, StrerrorFn error_text, void* context)
     : CompletionQueueCore(std::move(parent), attr, api_version, locking, error_text), engine_(engine) {
-  static constexpr fi_ops_cq kOps = make_cq_ops<CompletionQueue>();
-  abi.fid = {FI_CLASS_CQ, context, slots(*fid_ops())};
-  abi.ops = slots(kOps);
+  abi.fid = {FI_CLASS_CQ, context, ops_of<CompletionQueue>};
+  abi.ops = ops_of<CompletionQueue>;
   if constexpr (requires { engine.on_opened(&lock()); }) engine.on_opened(&lock());
 }
 

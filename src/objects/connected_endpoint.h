@@ -10,10 +10,7 @@
 
 #include <memory>
 
-#include "abi/bridge.h"
-#include "abi/cm_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/mutex.h"
 #include "base/ref.h"
 #include "objects/cm_state.h"
@@ -29,10 +26,6 @@ namespace weft {
 template <class T, class Types>
 class ConnectedEndpoint : public Types::TransferEndpoint {
  public:
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<T>();
-    return &kOps;
-  }
 
   // Slots of fi_ops.
   int bind(::fid* object, uint64_t flags) {
@@ -93,11 +86,9 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
         connect_timeout_ms_(domain.fabric().parameters.connect_timeout_ms),
         answer_timeout_ms_(domain.fabric().parameters.answer_timeout_ms),
         local_(local) {
-    static constexpr fi_ops_ep kEpOps = make_ep_ops<T>();
-    static constexpr fi_ops_cm kCmOps = make_cm_ops<T>();
-    this->abi.fid.ops = slots(*fid_ops());
-    this->abi.ops = slots(kEpOps);
-    this->abi.cm = slots(kCmOps);
+    this->abi.fid.ops = ops_of<T>;
+    this->abi.ops = ops_of<T>;
+    this->abi.cm = ops_of<T>;
   }
   ~ConnectedEndpoint() override = default;
 

@@ -8,9 +8,7 @@
 #include <atomic>
 #include <memory>
 
-#include "abi/bridge.h"
-#include "abi/cntr_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/deadline.h"
 #include "base/ref.h"
 #include "base/status.h"
@@ -115,10 +113,6 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
   ~Counter() {
     if constexpr (requires { engine_.on_closed(nullptr); }) engine_.on_closed(nullptr);
   }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<Counter>();
-    return &kOps;
-  }
   static Counter* from(const ::fid* fid) noexcept { return object_if<Counter>(fid); }
   // The same, only for a counter of the domain that has this deferred work.
   static CounterCore* in_domain(const ::fid* fid, const DeferredWork& domain) noexcept {
@@ -188,9 +182,8 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
 template <class E>
 Counter<E>::Counter(Ref<RefCounted> parent, E& engine, void* context)
     : CounterCore(std::move(parent)), engine_(engine) {
-  static constexpr fi_ops_cntr kOps = make_cntr_ops<Counter>();
-  abi.fid = {FI_CLASS_CNTR, context, slots(*fid_ops())};
-  abi.ops = slots(kOps);
+  abi.fid = {FI_CLASS_CNTR, context, ops_of<Counter>};
+  abi.ops = ops_of<Counter>;
   if constexpr (requires { engine.on_opened(nullptr); }) engine.on_opened(nullptr);
 }
 

@@ -10,10 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "abi/bridge.h"
-#include "abi/domain_ops.h"
-#include "abi/fid_ops.h"
-#include "abi/mr_ops.h"
+#include "abi/ops.h"
 #include "base/ref.h"
 
 namespace weft {
@@ -23,10 +20,6 @@ namespace weft {
 template <class T, class F, class Services = RefCounted>
 class DomainBase : public Object<fid_domain>, public Services {
  public:
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<T>();
-    return &kOps;
-  }
 
   F& fabric() const noexcept { return *fabric_; }
   // The attributes that it was opened with; the name is never null, keys are left out.
@@ -76,11 +69,9 @@ class DomainBase : public Object<fid_domain>, public Services {
         }()),
         addr_format_(info.addr_format),
         caps_(info.caps) {
-    static constexpr fi_ops_domain kOps = make_domain_ops<T>();
-    static constexpr fi_ops_mr kRegionOps = make_mr_ops<T>();
-    abi.fid = {FI_CLASS_DOMAIN, context, slots(*fid_ops())};
-    abi.ops = slots(kOps);
-    abi.mr = slots(kRegionOps);
+    abi.fid = {FI_CLASS_DOMAIN, context, ops_of<T>};
+    abi.ops = ops_of<T>;
+    abi.mr = ops_of<T>;
   }
   ~DomainBase() = default;
 

@@ -14,9 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "abi/bridge.h"
-#include "abi/eq_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/deadline.h"
 #include "base/list.h"
 #include "base/mutex.h"
@@ -108,10 +106,6 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     if (Status status = queue->open_wait_object(*attr); !status.ok()) return failure(status);
     return queue.release();
   }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<EventQueue>();
-    return &kOps;
-  }
   static EventQueue* from(const ::fid* fid) noexcept { return object_if<EventQueue>(fid); }
 
   // The engines that a read drives. Attaching is counted: once for each bound object. After the last detach returns,
@@ -168,9 +162,8 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
 template <class E>
 EventQueue<E>::EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept
     : EventQueueCore(std::move(parent), attr, api_version) {
-  static constexpr fi_ops_eq kOps = make_eq_ops<EventQueue>();
-  abi.fid = {FI_CLASS_EQ, context, slots(*fid_ops())};
-  abi.ops = slots(kOps);
+  abi.fid = {FI_CLASS_EQ, context, ops_of<EventQueue>};
+  abi.ops = ops_of<EventQueue>;
 }
 
 template <class E>

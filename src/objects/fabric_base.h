@@ -10,9 +10,7 @@
 
 #include <utility>
 
-#include "abi/bridge.h"
-#include "abi/fabric_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/ref.h"
 #include "objects/event_queue.h"
 #include "objects/poll_set.h"
@@ -30,10 +28,6 @@ class FabricBase : public Object<fid_fabric>, public Services {
   static int open(fi_fabric_attr* attr, fid_fabric** fabric, void* context) {
     if (attr == nullptr || fabric == nullptr || attr->name == nullptr) return -FI_EINVAL;
     return release_to(T::make(*attr, context), fabric);
-  }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<T>();
-    return &kOps;
   }
 
   // Slots of fi_ops.
@@ -61,9 +55,8 @@ class FabricBase : public Object<fid_fabric>, public Services {
   template <class... Args>
   FabricBase(const fi_fabric_attr& attr, void* context, Args&&... services) noexcept
       : Services(std::forward<Args>(services)...) {
-    static constexpr fi_ops_fabric kOps = make_fabric_ops<T>();
-    abi.fid = {FI_CLASS_FABRIC, context, slots(*fid_ops())};
-    abi.ops = slots(kOps);
+    abi.fid = {FI_CLASS_FABRIC, context, ops_of<T>};
+    abi.ops = ops_of<T>;
     abi.api_version = attr.api_version;
   }
   ~FabricBase() = default;

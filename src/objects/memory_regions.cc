@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "abi/mr_ops.h"
+#include "abi/ops.h"
 #include "objects/device_memory.h"
 
 namespace weft {
@@ -47,14 +47,9 @@ MemoryRegion::MemoryRegion(MemoryRegions& registry, const iovec& memory, uint64_
   const int mode = registry.options_.mr_mode;
   const bool counted = (mode & FI_MR_RMA_EVENT) != 0 && (flags & FI_RMA_EVENT) != 0;
   enabled_ = !counted && (mode & FI_MR_ENDPOINT) == 0;
-  abi.fid = {FI_CLASS_MR, context, slots(*fid_ops())};
+  abi.fid = {FI_CLASS_MR, context, ops_of<MemoryRegion>};
   abi.mem_desc = this;
   abi.key = FI_KEY_NOTAVAIL;
-}
-
-const fi_ops* MemoryRegion::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<MemoryRegion>();
-  return &kOps;
 }
 
 int MemoryRegion::close() {

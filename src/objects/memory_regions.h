@@ -10,8 +10,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "abi/bridge.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/mutex.h"
 #include "base/ref.h"
 #include "base/status.h"
@@ -28,7 +27,6 @@ int effective_mr_mode(int mr_mode, uint64_t info_mode) noexcept;
 // One registration. Owner: its C handle.
 class MemoryRegion final : public Object<fid_mr> {
  public:
-  static const fi_ops* fid_ops() noexcept;
 
   // Slots of fi_ops. `bind` takes a counter (FI_REMOTE_WRITE, FI_REMOTE_READ) or, in FI_MR_ENDPOINT mode, an endpoint.
   int close();

@@ -9,10 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "abi/bridge.h"
-#include "abi/cm_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/ref.h"
 #include "objects/attributes.h"
 #include "objects/endpoint_options.h"
@@ -46,10 +43,6 @@ class PassiveEndpointBase : public Object<fid_pep> {
     fabric.passive_endpoints.insert(&endpoint->abi.fid);
     *pep = &endpoint.release()->abi;
     return 0;
-  }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<T>();
-    return &kOps;
   }
 
   // The bound socket or id and its name, for an active endpoint that inherits them (fi_info.handle). Then only close()
@@ -135,11 +128,9 @@ class PassiveEndpointBase : public Object<fid_pep> {
         info_(std::move(info)),
         local_(local),
         backlog_(static_cast<std::size_t>(fabric.parameters.backlog)) {
-    static constexpr fi_ops_ep kEpOps = make_ep_ops<T>();
-    static constexpr fi_ops_cm kCmOps = make_cm_ops<T>();
-    abi.fid = {FI_CLASS_PEP, context, slots(*fid_ops())};
-    abi.ops = slots(kEpOps);
-    abi.cm = slots(kCmOps);
+    abi.fid = {FI_CLASS_PEP, context, ops_of<T>};
+    abi.ops = ops_of<T>;
+    abi.cm = ops_of<T>;
   }
   ~PassiveEndpointBase() = default;
 

@@ -10,9 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "abi/bridge.h"
-#include "abi/fid_ops.h"
-#include "abi/poll_ops.h"
+#include "abi/ops.h"
 #include "base/ref.h"
 #include "base/status.h"
 #include "objects/completion_queue.h"
@@ -53,10 +51,6 @@ class PollSet final : public Object<fid_poll> {
     if (attr != nullptr && attr->flags != 0) return failure(FI_EBADFLAGS);
     return new PollSet(std::move(parent));
   }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<PollSet>();
-    return &kOps;
-  }
 
   // Slots of fi_ops.
   int close() {
@@ -81,9 +75,8 @@ class PollSet final : public Object<fid_poll> {
 
 template <class E, class CounterEngine>
 PollSet<E, CounterEngine>::PollSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
-  static constexpr fi_ops_poll kOps = make_poll_ops<PollSet>();
-  abi.fid = {FI_CLASS_POLL, nullptr, slots(*fid_ops())};
-  abi.ops = slots(kOps);
+  abi.fid = {FI_CLASS_POLL, nullptr, ops_of<PollSet>};
+  abi.ops = ops_of<PollSet>;
 }
 
 template <class E, class CounterEngine>

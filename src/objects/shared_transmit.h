@@ -7,9 +7,7 @@
 
 #include <cstddef>
 
-#include "abi/bridge.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/ref.h"
 
 namespace weft {
@@ -21,10 +19,6 @@ class SharedTransmit final : public Object<fid_stx>, public RefCounted {
     if (stx == nullptr) return -FI_EINVAL;
     *stx = &(new SharedTransmit(domain, attr, context))->abi;
     return 0;
-  }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<SharedTransmit>();
-    return &kOps;
   }
 
   const RefCounted& domain() const noexcept { return *domain_; }
@@ -41,9 +35,8 @@ class SharedTransmit final : public Object<fid_stx>, public RefCounted {
  private:
   SharedTransmit(RefCounted& domain, const fi_tx_attr* attr, void* context) noexcept
       : domain_(domain), size_(attr != nullptr ? attr->size : 0) {
-    static constexpr fi_ops_ep kEpOps = make_ep_ops<SharedTransmit>();
-    abi.fid = {FI_CLASS_STX_CTX, context, slots(*fid_ops())};
-    abi.ops = slots(kEpOps);
+    abi.fid = {FI_CLASS_STX_CTX, context, ops_of<SharedTransmit>};
+    abi.ops = ops_of<SharedTransmit>;
   }
   ~SharedTransmit() = default;
 

@@ -6,10 +6,7 @@
 
 #include <new>
 
-#include "abi/atomic_ops.h"
-#include "abi/msg_ops.h"
-#include "abi/rma_ops.h"
-#include "abi/tagged_ops.h"
+#include "abi/ops.h"
 #include "objects/completion_routes.h"
 #include "objects/deferred_work.h"
 
@@ -21,25 +18,25 @@ template <class T>
 class Triggers {
  public:
   static constexpr fi_ops_msg msg() noexcept {
-    fi_ops_msg table = make_msg_ops<T>();
+    fi_ops_msg table = kOps<fi_ops_msg, T>;
     table.recvmsg = &call<FI_OP_RECV, &T::recvmsg, fi_msg>;
     table.sendmsg = &call<FI_OP_SEND, &T::sendmsg, fi_msg>;
     return table;
   }
   static constexpr fi_ops_tagged tagged() noexcept {
-    fi_ops_tagged table = make_tagged_ops<T>();
+    fi_ops_tagged table = kOps<fi_ops_tagged, T>;
     table.recvmsg = &call<FI_OP_TRECV, &T::trecvmsg, fi_msg_tagged>;
     table.sendmsg = &call<FI_OP_TSEND, &T::tsendmsg, fi_msg_tagged>;
     return table;
   }
   static constexpr fi_ops_rma rma() noexcept {
-    fi_ops_rma table = make_rma_ops<T>();
+    fi_ops_rma table = kOps<fi_ops_rma, T>;
     table.readmsg = &call<FI_OP_READ, &T::readmsg, fi_msg_rma>;
     table.writemsg = &call<FI_OP_WRITE, &T::writemsg, fi_msg_rma>;
     return table;
   }
   static constexpr fi_ops_atomic atomic() noexcept {
-    fi_ops_atomic table = make_atomic_ops<T>();
+    fi_ops_atomic table = kOps<fi_ops_atomic, T>;
     table.writemsg = &call<FI_OP_ATOMIC, &T::atomicmsg, fi_msg_atomic>;
     table.readwritemsg = [](fid_ep* ep, const fi_msg_atomic* message, fi_ioc* results, void** desc, size_t count,
                             uint64_t flags) -> ssize_t {

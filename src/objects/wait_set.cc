@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "abi/fid_ops.h"
-#include "abi/wait_ops.h"
+#include "abi/ops.h"
 
 namespace weft {
 
@@ -31,14 +30,8 @@ struct WaitSet::Source {
 };
 
 WaitSet::WaitSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
-  static constexpr fi_ops_wait kOps = make_wait_ops<WaitSet>();
-  abi.fid = {FI_CLASS_WAIT, nullptr, slots(*fid_ops())};
-  abi.ops = slots(kOps);
-}
-
-const fi_ops* WaitSet::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<WaitSet>();
-  return &kOps;
+  abi.fid = {FI_CLASS_WAIT, nullptr, ops_of<WaitSet>};
+  abi.ops = ops_of<WaitSet>;
 }
 
 Result<WaitSet*> WaitSet::open(Ref<RefCounted> parent, const fi_wait_attr* attr) {

@@ -35,7 +35,6 @@ class WaitSet : public Object<fid_wait>, public RefCounted {
  public:
   // `parent` is the fabric. -FI_EINVAL for a wait object that a set cannot have.
   static Result<WaitSet*> open(Ref<RefCounted> parent, const fi_wait_attr* attr);
-  static const fi_ops* fid_ops() noexcept;
 
   WaitObject& wait_object() noexcept { return wait_; }
   void add(const WaitMember& member);

@@ -6,7 +6,7 @@
 
 #include <concepts>
 
-#include "abi/atomic_ops.h"
+#include "abi/ops.h"
 #include "messages/atomic_calls.h"
 #include "rdm/atomic_origin.h"
 #include "rdm/endpoint_calls.h"
@@ -36,15 +36,13 @@ class AtomicCalls : public messages::AtomicCalls<T, EndpointCalls<T>> {
   }
 
   void refuse_transfers() noexcept {
-    static constexpr fi_ops_atomic kAtomic = make_atomic_ops<NoCalls, FI_EOPBADSTATE>();
     EndpointCalls<T>::refuse_transfers();
-    this->abi.atomic = slots(kAtomic);
+    this->abi.atomic = ops_of<NoCalls, FI_EOPBADSTATE>;
   }
   void take_transfers(uint64_t caps) noexcept {
     static constexpr fi_ops_atomic kAtomic = Triggers<T>::atomic();
-    static constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<NoCalls>();
     EndpointCalls<T>::take_transfers(caps);
-    this->abi.atomic = slots((caps & FI_ATOMIC) != 0 || caps == 0 ? kAtomic : kNoAtomic);
+    this->abi.atomic = slots((caps & FI_ATOMIC) != 0 || caps == 0 ? kAtomic : kOps<fi_ops_atomic, NoCalls>);
   }
 };
 

@@ -2,21 +2,12 @@
 // The tables of scalable endpoints and of contexts; see context_tables.h.
 #include "rdm/context_tables.h"
 
-#include "abi/atomic_ops.h"
-#include "abi/msg_ops.h"
-#include "abi/rma_ops.h"
-#include "abi/tagged_ops.h"
+#include "abi/ops.h"
 
 namespace weft::rdm {
 namespace {
 
 struct Nothing {};
-constexpr fi_ops_msg kNoMsg = make_msg_ops<Nothing>();
-constexpr fi_ops_tagged kNoTagged = make_tagged_ops<Nothing>();
-constexpr fi_ops_msg kMsgElsewhere = make_msg_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_tagged kTaggedElsewhere = make_tagged_ops<Nothing, FI_EOPBADSTATE>();
-constexpr fi_ops_rma kNoRma = make_rma_ops<Nothing>();
-constexpr fi_ops_atomic kNoAtomic = make_atomic_ops<Nothing>();
 
 // `from` with the receive calls of `receives`. The slots of fi_ops_msg and fi_ops_tagged have the same names.
 template <class Table>
@@ -31,26 +22,19 @@ Table merged(const Table& from, const Table& receives) noexcept {
 }  // namespace
 
 void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmits) noexcept {
-  tables.msg = transmits ? merged(*ep.msg, kNoMsg) : merged(kNoMsg, *ep.msg);
-  tables.tagged = transmits ? merged(*ep.tagged, kNoTagged) : merged(kNoTagged, *ep.tagged);
+  tables.msg = transmits ? merged(*ep.msg, kOps<fi_ops_msg, Nothing>) : merged(kOps<fi_ops_msg, Nothing>, *ep.msg);
+  tables.tagged = transmits ? merged(*ep.tagged, kOps<fi_ops_tagged, Nothing>) : merged(kOps<fi_ops_tagged, Nothing>, *ep.tagged);
   ep.msg = &tables.msg;
   ep.tagged = &tables.tagged;
   if (transmits) return;
-  ep.rma = slots(kNoRma);
-  ep.atomic = slots(kNoAtomic);
+  ep.rma = ops_of<Nothing>;
+  ep.atomic = ops_of<Nothing>;
 }
 
 void leave_receives_to_context(fid_ep& ep, ContextTables& tables) noexcept {
-  tables = {merged(*ep.msg, kMsgElsewhere), merged(*ep.tagged, kTaggedElsewhere)};
+  tables = {merged(*ep.msg, kOps<fi_ops_msg, Nothing, FI_EOPBADSTATE>), merged(*ep.tagged, kOps<fi_ops_tagged, Nothing, FI_EOPBADSTATE>)};
   ep.msg = &tables.msg;
   ep.tagged = &tables.tagged;
-}
-
-void refuse_everything(fid_ep& ep) noexcept {
-  ep.msg = slots(kNoMsg);
-  ep.tagged = slots(kNoTagged);
-  ep.rma = slots(kNoRma);
-  ep.atomic = slots(kNoAtomic);
 }
 
 }  // namespace weft::rdm

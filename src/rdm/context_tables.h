@@ -21,7 +21,4 @@ void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmits) noex
 // Receive calls of `ep` return -FI_EOPBADSTATE from now on, because receives are posted to a shared context.
 void leave_receives_to_context(fid_ep& ep, ContextTables& tables) noexcept;
 
-// Every transfer call of `ep` returns -FI_ENOSYS.
-void refuse_everything(fid_ep& ep) noexcept;
-
 }  // namespace weft::rdm

@@ -3,9 +3,7 @@
 // fi_endpoint(3).
 #pragma once
 
-#include "abi/cm_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "objects/binding_check.h"
 #include "objects/event_binding.h"
 #include "rdm/scalable_endpoint.h"
@@ -27,10 +25,6 @@ class EndpointBase : public AtomicCalls<T> {
     return ScalableEndpoint<T>::open(info, sep, context, [&](const fi_info* plain, fid_ep** behind) {
       return T::open(domain, plain, behind, nullptr);
     });
-  }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<T>();
-    return &kOps;
   }
 
   // Slot of fi_ops. T may have bind_queue() and bind_counter() of its own.
@@ -67,11 +61,9 @@ class EndpointBase : public AtomicCalls<T> {
         engine_(domain.engine()),
         caps_(info.caps),
         shared_(info) {
-    static constexpr fi_ops_ep kEpOps = make_ep_ops<T>();
-    static constexpr fi_ops_cm kCmOps = make_cm_ops<T>();
-    this->abi.fid = {FI_CLASS_EP, context, slots(*fid_ops())};
-    this->abi.ops = slots(kEpOps);
-    this->abi.cm = slots(kCmOps);
+    this->abi.fid = {FI_CLASS_EP, context, ops_of<T>};
+    this->abi.ops = ops_of<T>;
+    this->abi.cm = ops_of<T>;
     this->refuse_transfers();
     routes_.accept_triggers(caps_, engine_.deferred());
     engine_.on_endpoint_opened();

@@ -7,9 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "abi/msg_ops.h"
-#include "abi/rma_ops.h"
-#include "abi/tagged_ops.h"
+#include "abi/ops.h"
 #include "base/mutex.h"
 #include "messages/transfer_calls.h"
 #include "objects/address_vector.h"
@@ -126,27 +124,22 @@ class EndpointCalls : public TransferCalls<T> {
 
   // Until the endpoint is enabled every transfer call returns -FI_EOPBADSTATE.
   void refuse_transfers() noexcept {
-    static constexpr fi_ops_msg kMsg = make_msg_ops<NoCalls, FI_EOPBADSTATE>();
-    static constexpr fi_ops_tagged kTagged = make_tagged_ops<NoCalls, FI_EOPBADSTATE>();
-    static constexpr fi_ops_rma kRma = make_rma_ops<NoCalls, FI_EOPBADSTATE>();
-    install(kMsg, kTagged, kRma);
+    this->abi.msg = ops_of<NoCalls, FI_EOPBADSTATE>;
+    this->abi.tagged = ops_of<NoCalls, FI_EOPBADSTATE>;
+    this->abi.rma = ops_of<NoCalls, FI_EOPBADSTATE>;
   }
   // The calls for remote memory need one of its capabilities, or no capabilities at all (the default).
   void take_transfers(uint64_t caps) noexcept {
     static constexpr fi_ops_msg kMsg = Triggers<T>::msg();
     static constexpr fi_ops_tagged kTagged = Triggers<T>::tagged();
     static constexpr fi_ops_rma kRma = Triggers<T>::rma();
-    static constexpr fi_ops_rma kNoRma = make_rma_ops<NoCalls>();
     constexpr uint64_t kRmaCaps = FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-    install(kMsg, kTagged, (caps & kRmaCaps) != 0 || caps == 0 ? kRma : kNoRma);
+    this->abi.msg = slots(kMsg);
+    this->abi.tagged = slots(kTagged);
+    this->abi.rma = slots((caps & kRmaCaps) != 0 || caps == 0 ? kRma : kOps<fi_ops_rma, NoCalls>);
   }
 
  private:
-  void install(const fi_ops_msg& msg, const fi_ops_tagged& tagged, const fi_ops_rma& rma) noexcept {
-    this->abi.msg = slots(msg);
-    this->abi.tagged = slots(tagged);
-    this->abi.rma = slots(rma);
-  }
   T& self() noexcept { return static_cast<T&>(*this); }
 
   ReceiveSide& receive_side_;

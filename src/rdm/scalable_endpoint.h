@@ -15,9 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "abi/cm_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/ref.h"
 #include "objects/attributes.h"
 #include "objects/binding_check.h"
@@ -59,16 +57,11 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
         transmits_(transmits),
         reports_writes_(!transmits && index == 0),
         caps_(info.caps) {
-    static constexpr fi_ops_ep kEpOps = make_ep_ops<EndpointContext>();
-    this->abi.fid = {static_cast<size_t>(transmits ? FI_CLASS_TX_CTX : FI_CLASS_RX_CTX), context, slots(*fid_ops())};
-    this->abi.ops = slots(kEpOps);
+    this->abi.fid = {static_cast<size_t>(transmits ? FI_CLASS_TX_CTX : FI_CLASS_RX_CTX), context, ops_of<EndpointContext>};
+    this->abi.ops = ops_of<EndpointContext>;
     place_.open = true;
     this->refuse_transfers();
     place_.routes.accept_triggers(caps_, engine().deferred());
-  }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<EndpointContext>();
-    return &kOps;
   }
 
   CompletionRoutes& routes() noexcept { return place_.routes; }
@@ -187,10 +180,6 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
     }
     return 0;
   }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<ScalableEndpoint>();
-    return &kOps;
-  }
 
   // Slots of fi_ops. `bind` takes the address vector, for all contexts, and an event queue.
   int close() {
@@ -228,8 +217,6 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
 
   ScalableEndpoint(Core& core, InfoPtr info, std::size_t transmits, std::size_t receives, void* context)
       : core_(core), info_(std::move(info)) {
-    static constexpr fi_ops_ep kEpOps = make_ep_ops<ScalableEndpoint>();
-    static constexpr fi_ops_cm kCmOps = make_cm_ops<ScalableEndpoint>();
     for (std::size_t i = 0; i < transmits; ++i) transmits_.push_back(std::make_unique<ContextPlace>());
     std::vector<ReceiveSide*> sides;
     for (std::size_t i = 0; i < receives; ++i) {
@@ -237,10 +224,9 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
       sides.push_back(&receives_.back()->receives);
     }
     core.receive_side().set_contexts(std::move(sides));
-    abi.fid = {FI_CLASS_SEP, context, slots(*fid_ops())};
-    abi.ops = slots(kEpOps);
-    abi.cm = slots(kCmOps);
-    refuse_everything(abi);  // transfers belong to the contexts
+    abi.fid = {FI_CLASS_SEP, context, ops_of<ScalableEndpoint>};
+    abi.ops = ops_of<ScalableEndpoint>;
+    abi.cm = ops_of<ScalableEndpoint>;
   }
   ~ScalableEndpoint() = default;
 

@@ -11,8 +11,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "base/ref.h"
 #include "objects/attributes.h"
 #include "rdm/context_tables.h"
@@ -40,10 +39,6 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>>, public Re
     info.rx_attr = &actual;
     *srx = &(new SharedReceive(domain, domain.engine(), info, context))->abi;
     return 0;
-  }
-  static const fi_ops* fid_ops() noexcept {
-    static constexpr fi_ops kOps = make_fid_ops<SharedReceive>();
-    return &kOps;
   }
 
   Engine& engine() noexcept { return engine_; }
@@ -108,9 +103,8 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>>, public Re
         engine_(engine),
         receives_(routes_) {
     static_assert(ReliableEndpointCore<Core>);
-    static constexpr fi_ops_ep kEpOps = make_ep_ops<SharedReceive>();
-    this->abi.fid = {FI_CLASS_SRX_CTX, context, slots(*fid_ops())};
-    this->abi.ops = slots(kEpOps);
+    this->abi.fid = {FI_CLASS_SRX_CTX, context, ops_of<SharedReceive>};
+    this->abi.ops = ops_of<SharedReceive>;
     routes_.accept_triggers(info.rx_attr->caps, engine.deferred());
     this->take_transfers(info.rx_attr->caps);
     restrict_to_context(this->abi, tables_, false);

@@ -2,7 +2,7 @@
 // A peer's connection request; see connect_request.h.
 #include "tcp/connection/connect_request.h"
 
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "tcp/names.h"
 #include "tcp/socket.h"
 
@@ -11,8 +11,7 @@ namespace weft::tcp {
 ConnectRequest::ConnectRequest(Watch::Handler ready, Watch::Handler deadline_passed, UniqueFd socket,
                                const Address& peer, Listener& listener) noexcept
     : Watch(ready, deadline_passed), listener_(listener), peer_(peer), socket_(std::move(socket)) {
-  static constexpr fi_ops kOps = make_fid_ops<ConnectRequest>();
-  abi = {FI_CLASS_CONNREQ, nullptr, slots(kOps)};
+  abi = {FI_CLASS_CONNREQ, nullptr, ops_of<ConnectRequest>};
 }
 
 ConnectRequest::~ConnectRequest() {

@@ -2,31 +2,20 @@
 // Shared receive contexts; see shared_receive.h.
 #include "tcp/connection/shared_receive.h"
 
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
-#include "abi/msg_ops.h"
-#include "abi/tagged_ops.h"
+#include "abi/ops.h"
 #include "objects/endpoint_options.h"
 #include "tcp/connection/endpoint_receiver.h"
 #include "tcp/domain.h"
 
 namespace weft::tcp {
 
-const fi_ops* SharedReceive::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<SharedReceive>();
-  return &kOps;
-}
-
 int SharedReceive::open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context) {
-  static constexpr fi_ops_ep kEpOps = make_ep_ops<SharedReceive>();
-  static constexpr fi_ops_msg kMsgOps = make_msg_ops<SharedReceive>();
-  static constexpr fi_ops_tagged kTaggedOps = make_tagged_ops<SharedReceive>();
   if (srx == nullptr) return -FI_EINVAL;
   auto* shared = new SharedReceive(domain, attr, context);
-  shared->abi.fid = {FI_CLASS_SRX_CTX, context, slots(*fid_ops())};
-  shared->abi.ops = slots(kEpOps);
-  shared->abi.msg = slots(kMsgOps);
-  shared->abi.tagged = slots(kTaggedOps);
+  shared->abi.fid = {FI_CLASS_SRX_CTX, context, ops_of<SharedReceive>};
+  shared->abi.ops = ops_of<SharedReceive>;
+  shared->abi.msg = ops_of<SharedReceive>;
+  shared->abi.tagged = ops_of<SharedReceive>;
   *srx = &shared->abi;
   return 0;
 }

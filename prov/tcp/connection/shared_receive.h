@@ -22,7 +22,6 @@ struct SharingTag;
 class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public RefCounted {
  public:
   static int open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context);
-  static const fi_ops* fid_ops() noexcept;
 
   const Domain& domain() const noexcept { return domain_; }
   ReceiveQueue& queue() noexcept { return queue_; }

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 
-#include "abi/msg_ops.h"
-#include "abi/rma_ops.h"
-#include "abi/tagged_ops.h"
+#include "abi/ops.h"
 #include "objects/binding_check.h"
 #include "objects/endpoint_options.h"
 #include "objects/triggers.h"
@@ -26,8 +24,8 @@ struct Tables {
 
 struct Nothing {};
 
-constexpr Tables kClosed = {make_msg_ops<Nothing, FI_EOPBADSTATE>(), make_tagged_ops<Nothing, FI_EOPBADSTATE>(),
-                            make_rma_ops<Nothing, FI_EOPBADSTATE>()};
+constexpr Tables kClosed = {kOps<fi_ops_msg, Nothing, FI_EOPBADSTATE>, kOps<fi_ops_tagged, Nothing, FI_EOPBADSTATE>,
+                            kOps<fi_ops_rma, Nothing, FI_EOPBADSTATE>};
 constexpr Tables kOpen = {Triggers<TransferEndpoint>::msg(), Triggers<TransferEndpoint>::tagged(),
                           Triggers<TransferEndpoint>::rma()};
 

@@ -2,15 +2,14 @@
 // A connection request of a peer; see connect_request.h.
 #include "verbs/connection/connect_request.h"
 
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "verbs/cm/private_data.h"
 
 namespace weft::verbs {
 
 ConnectRequest::ConnectRequest(CmEngine& engine, const RdmaEvent& event, PassiveEndpoint& owner) noexcept
     : listener(&owner), engine_(engine), id_(event.id), event_(event) {
-  static constexpr fi_ops kOps = make_fid_ops<ConnectRequest>();
-  abi = {FI_CLASS_CONNREQ, nullptr, slots(kOps)};
+  abi = {FI_CLASS_CONNREQ, nullptr, ops_of<ConnectRequest>};
   id_->context = static_cast<CmHandler*>(this);
 }
 

@@ -11,9 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "abi/cm_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "objects/binding_check.h"
 #include "objects/datagram_bindings.h"
 #include "objects/endpoint_options.h"
@@ -31,7 +29,7 @@ using namespace std::chrono_literals;
 
 struct Nothing {};
 constexpr TransferTables kClosed = make_tables<Nothing, FI_EOPBADSTATE>();
-constexpr TransferTables kOpen{make_msg_ops<DatagramEndpoint>(), make_rma_ops<Nothing>(), make_atomic_ops<Nothing>()};
+constexpr TransferTables kOpen{kOps<fi_ops_msg, DatagramEndpoint>, kOps<fi_ops_rma, Nothing>, kOps<fi_ops_atomic, Nothing>};
 
 constexpr Clock::duration kFlushPatience = 100ms;  // for the flush of a broken queue pair
 constexpr std::chrono::microseconds kFlushPoll{50};
@@ -75,19 +73,12 @@ DatagramEndpoint::DatagramEndpoint(DomainServices& domain, const fi_info& info, 
       sends_(routes_, sizes_, info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
       receives_(routes_, sizes_.receives, (info.mode & FI_MSG_PREFIX) != 0 ? DatagramBuffers::kHeader : 0,
                 info.rx_attr != nullptr ? info.rx_attr->op_flags : 0) {
-  static constexpr fi_ops_ep kEpOps = make_ep_ops<DatagramEndpoint>();
-  static constexpr fi_ops_cm kCmOps = make_cm_ops<DatagramEndpoint>();
-  abi.fid = {FI_CLASS_EP, context, slots(*fid_ops())};
-  abi.ops = slots(kEpOps);
-  abi.cm = slots(kCmOps);
+  abi.fid = {FI_CLASS_EP, context, ops_of<DatagramEndpoint>};
+  abi.ops = ops_of<DatagramEndpoint>;
+  abi.cm = ops_of<DatagramEndpoint>;
   install(abi, kClosed);
   size_t& minimum = receives_.posted().min_multi_receive;
   minimum = std::min<size_t>(minimum, sizes_.longest_message);
-}
-
-const fi_ops* DatagramEndpoint::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<DatagramEndpoint>();
-  return &kOps;
 }
 
 int DatagramEndpoint::close() {

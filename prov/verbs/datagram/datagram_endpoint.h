@@ -37,7 +37,6 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
                                private CmHandler {
  public:
   static int open(DomainServices& domain, const fi_info* info, fid_ep** ep, void* context);
-  static const fi_ops* fid_ops() noexcept;
 
   // Slots of fi_ops.
   int close();

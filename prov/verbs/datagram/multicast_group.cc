@@ -14,7 +14,7 @@
 #include <cstring>
 #include <utility>
 
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "verbs/datagram/datagram_endpoint.h"
 #include "verbs/device/device.h"
 #include "verbs/device/logging.h"
@@ -40,15 +40,10 @@ bool means_unsupported(int error) noexcept {
 
 }  // namespace
 
-const fi_ops* MulticastGroup::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<MulticastGroup>();
-  return &kOps;
-}
-
 MulticastGroup::MulticastGroup(DatagramEndpoint& endpoint, const CmAddress& group, JoinRole role, fi_addr_t name,
                                void* context) noexcept
     : endpoint_(endpoint), address_(group), role_(role), name_(name), full_member_(role.receives) {
-  abi.fid = {FI_CLASS_MC, context, slots(*fid_ops())};
+  abi.fid = {FI_CLASS_MC, context, ops_of<MulticastGroup>};
   abi.fi_addr = FI_ADDR_NOTAVAIL;
 }
 

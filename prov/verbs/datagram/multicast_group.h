@@ -32,7 +32,6 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   MulticastGroup(DatagramEndpoint& endpoint, const CmAddress& group, JoinRole role, fi_addr_t name,
                  void* context) noexcept;
   ~MulticastGroup();
-  static const fi_ops* fid_ops() noexcept;
 
   // Joins the group; the result is an event.
   void start() noexcept;

@@ -8,8 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "abi/av_ops.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "verbs/datagram/peer_lookup.h"
 #include "verbs/transfer/domain_services.h"
 
@@ -42,14 +41,8 @@ PeerVector::PeerVector(DomainServices& domain, uint32_t addr_format, const fi_av
       addr_format_(addr_format),
       index_mask_(attr.rx_ctx_bits == 0 ? ~uint64_t{0} : (uint64_t{1} << (64 - attr.rx_ctx_bits)) - 1),
       asynchronous_((attr.flags & FI_EVENT) != 0) {
-  static constexpr fi_ops_av kOps = make_av_ops<PeerVector>();
-  abi.fid = {FI_CLASS_AV, context, slots(*fid_ops())};
-  abi.ops = slots(kOps);
-}
-
-const fi_ops* PeerVector::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<PeerVector>();
-  return &kOps;
+  abi.fid = {FI_CLASS_AV, context, ops_of<PeerVector>};
+  abi.ops = ops_of<PeerVector>;
 }
 
 bool PeerVector::is_native() const noexcept {

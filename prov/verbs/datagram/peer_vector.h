@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "abi/bridge.h"
+#include "abi/ops.h"
 #include "base/ref.h"
 #include "base/status.h"
 #include "objects/background_tasks.h"
@@ -32,7 +32,6 @@ class PeerLookup;
 class PeerVector final : public Object<fid_av>, public RefCounted {
  public:
   static int open(DomainServices& domain, uint32_t addr_format, fi_av_attr* attr, fid_av** av, void* context);
-  static const fi_ops* fid_ops() noexcept;
   static PeerVector* from(const ::fid* fid) noexcept { return object_if<PeerVector>(fid); }
 
   DomainServices& domain() const noexcept { return domain_; }

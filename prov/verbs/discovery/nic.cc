@@ -13,8 +13,7 @@
 #include <new>
 #include <string>
 
-#include "abi/bridge.h"
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 
 namespace weft::verbs {
 namespace {
@@ -70,7 +69,6 @@ char* copy_of(const char* text, char*& to) noexcept {
 }
 
 fid_nic* Nic::make(const fi_device_attr& device, const fi_bus_attr& bus, const fi_link_attr& link) noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<Nic>();
   std::size_t size = sizeof(Card);
   for (const char* text : {device.name, device.device_id, device.device_version, device.vendor_id, device.driver,
                            device.firmware, link.address, link.network_type})
@@ -84,7 +82,7 @@ fid_nic* Nic::make(const fi_device_attr& device, const fi_bus_attr& bus, const f
                  copy_of(device.driver, texts),         copy_of(device.firmware, texts)};
   card.bus = bus;
   card.link = {copy_of(link.address, texts), link.mtu, link.speed, link.state, copy_of(link.network_type, texts)};
-  card.nic.abi.fid = {FI_CLASS_NIC, nullptr, slots(kOps)};
+  card.nic.abi.fid = {FI_CLASS_NIC, nullptr, ops_of<Nic>};
   card.nic.abi.device_attr = &card.device;
   card.nic.abi.bus_attr = &card.bus;
   card.nic.abi.link_attr = &card.link;

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "abi/fid_ops.h"
+#include "abi/ops.h"
 #include "verbs/device/device.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/domain_services.h"
@@ -81,11 +81,6 @@ int access_of(uint64_t access, const AccessRules& rules) noexcept {
   return rights;
 }
 
-const fi_ops* MemoryRegion::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<MemoryRegion>();
-  return &kOps;
-}
-
 // Without FI_MR_DMABUF, members of `attr` behind `context` are not read: programs of API < 1.5 do not have them.
 int MemoryRegion::open(DomainServices& domain, uint64_t caps, const fi_mr_attr* attr, uint64_t flags, fid_mr** out) {
   if (attr == nullptr || out == nullptr || attr->mr_iov == nullptr) return -FI_EINVAL;
@@ -107,7 +102,7 @@ int MemoryRegion::open(DomainServices& domain, uint64_t caps, const fi_mr_attr* 
 
 MemoryRegion::MemoryRegion(DomainServices& domain, MemoryRegionHandle mr, uint64_t base, void* context) noexcept
     : domain_(domain), mr_(std::move(mr)), base_(base) {
-  abi.fid = {FI_CLASS_MR, context, slots(*fid_ops())};
+  abi.fid = {FI_CLASS_MR, context, ops_of<MemoryRegion>};
   abi.mem_desc = reinterpret_cast<void*>(static_cast<uintptr_t>(mr_->lkey));
   abi.key = mr_->rkey;
 }

@@ -31,7 +31,6 @@ class MemoryRegion final : public Object<fid_mr> {
   // (the limit of locked memory), -FI_EFAULT (not mapped), -FI_EACCES (read-only memory registered for writing).
   // `caps`: of the domain.
   static int open(DomainServices& domain, uint64_t caps, const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
-  static const fi_ops* fid_ops() noexcept;
 
   // Slots of fi_ops.
   int close();

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "abi/ep_ops.h"
-#include "abi/fid_ops.h"
-#include "abi/msg_ops.h"
+#include "abi/ops.h"
 #include "verbs/device/device.h"
 #include "verbs/device/limits.h"
 #include "verbs/device/logging.h"
@@ -19,11 +17,6 @@ namespace {
 constexpr uint64_t kLargestMessage = uint64_t{1} << 31;
 
 }  // namespace
-
-const fi_ops* SharedReceive::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<SharedReceive>();
-  return &kOps;
-}
 
 int SharedReceive::open(DomainServices& domain, const fi_rx_attr* attr, fid_ep** srx, void* context) {
   if (srx == nullptr) return -FI_EINVAL;
@@ -41,11 +34,9 @@ SharedReceive::SharedReceive(DomainServices& domain, const fi_rx_attr* attr, voi
                      attr != nullptr ? attr->op_flags : 0),
       domain_(domain),
       domain_ref_(domain) {
-  static constexpr fi_ops_ep kEpOps = make_ep_ops<SharedReceive>();
-  static constexpr fi_ops_msg kMsgOps = make_msg_ops<SharedReceive>();
-  abi.fid = {FI_CLASS_SRX_CTX, context, slots(*fid_ops())};
-  abi.ops = slots(kEpOps);
-  abi.msg = slots(kMsgOps);
+  abi.fid = {FI_CLASS_SRX_CTX, context, ops_of<SharedReceive>};
+  abi.ops = ops_of<SharedReceive>;
+  abi.msg = ops_of<SharedReceive>;
 }
 
 // The queue goes before its domain is released.

@@ -36,7 +36,6 @@ class SharedReceive final : public ReceiveCalls<SharedReceive>,
   // -FI_ENOSYS when the device has no shared receive queues.
   static int open(DomainServices& domain, const fi_rx_attr* attr, fid_ep** srx, void* context);
   ~SharedReceive();
-  static const fi_ops* fid_ops() noexcept;
 
   DomainServices& domain() const noexcept { return domain_; }
   ibv_srq* srq() const noexcept { return queue_.srq.get(); }

@@ -2,9 +2,7 @@
 // The tables of transfer calls that an endpoint carries in each of its states, so that no call checks the state.
 #pragma once
 
-#include "abi/atomic_ops.h"
-#include "abi/msg_ops.h"
-#include "abi/rma_ops.h"
+#include "abi/ops.h"
 
 namespace weft::verbs {
 
@@ -15,7 +13,7 @@ struct TransferTables {
 };
 template <class T, int Missing>
 constexpr TransferTables make_tables() noexcept {
-  return {make_msg_ops<T, Missing>(), make_rma_ops<T, Missing>(), make_atomic_ops<T, Missing>()};
+  return {kOps<fi_ops_msg, T, Missing>, kOps<fi_ops_rma, T, Missing>, kOps<fi_ops_atomic, T, Missing>};
 }
 
 inline void install(fid_ep& ep, const TransferTables& tables) noexcept {

@@ -1,28 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The bridge: methods fill the slots of their name, other slots return a constant, no exception passes.
-#include "abi/bridge.h"
+#include "abi/ops.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <new>
 #include <stdexcept>
-
-#include "abi/av_ops.h"
-#include "abi/cm_ops.h"
-#include "abi/cntr_ops.h"
-#include "abi/cq_ops.h"
-#include "abi/domain_ops.h"
-#include "abi/ep_ops.h"
-#include "abi/eq_ops.h"
-#include "abi/fabric_ops.h"
-#include "abi/fid_ops.h"
-#include "abi/mr_ops.h"
-#include "abi/msg_ops.h"
-#include "abi/poll_ops.h"
-#include "abi/rma_ops.h"
-#include "abi/tagged_ops.h"
-#include "abi/wait_ops.h"
 
 namespace weft {
 namespace {
@@ -34,11 +18,9 @@ struct Before {
 
 struct Endpoint : Object<fid_ep>, Before {
   Endpoint() {
-    abi.fid.ops = slots(*fid_ops());
-    abi.msg = slots(kMsgOps);
+    abi.fid.ops = ops_of<Endpoint>;
+    abi.msg = ops_of<Endpoint>;
   }
-  static const fi_ops* fid_ops() noexcept;
-  static const fi_ops_msg kMsgOps;
 
   int close() {
     ++closed;
@@ -58,12 +40,6 @@ struct Endpoint : Object<fid_ep>, Before {
   }
   int closed = 0;
 };
-const fi_ops* Endpoint::fid_ops() noexcept {
-  static constexpr fi_ops kOps = make_fid_ops<Endpoint>();
-  return &kOps;
-}
-constexpr fi_ops_msg Endpoint::kMsgOps = make_msg_ops<Endpoint>();
-
 struct Nothing : Object<fid_ep> {};
 
 TEST(Bridge, MethodsFillTheirSlots) {
@@ -76,8 +52,8 @@ TEST(Bridge, MethodsFillTheirSlots) {
 
 TEST(Bridge, SlotsOfOtherNamesAreMapped) {
   Endpoint endpoint;
-  EXPECT_EQ(make_tagged_ops<Endpoint>().send(&endpoint.abi, nullptr, 0, nullptr, 0, 5, nullptr), 5);
-  EXPECT_EQ(make_rma_ops<Endpoint>().inject(&endpoint.abi, nullptr, 0, 0, 0, 6), 6);
+  EXPECT_EQ((kOps<fi_ops_tagged, Endpoint>).send(&endpoint.abi, nullptr, 0, nullptr, 0, 5, nullptr), 5);
+  EXPECT_EQ((kOps<fi_ops_rma, Endpoint>).inject(&endpoint.abi, nullptr, 0, 0, 0, 6), 6);
 }
 
 TEST(Bridge, ExceptionsBecomeErrors) {
@@ -90,10 +66,10 @@ TEST(Bridge, ExceptionsBecomeErrors) {
 TEST(Bridge, MissingMethodsAnswerAConstant) {
   Endpoint endpoint;
   EXPECT_EQ(fi_recv(&endpoint.abi, nullptr, 0, nullptr, 0, nullptr), -FI_ENOSYS);
-  constexpr fi_ops_msg disabled = make_msg_ops<Nothing, FI_EOPBADSTATE>();
+  constexpr fi_ops_msg disabled = kOps<fi_ops_msg, Nothing, FI_EOPBADSTATE>;
   EXPECT_EQ(disabled.send(&endpoint.abi, nullptr, 0, nullptr, 0, nullptr), -FI_EOPBADSTATE);
-  EXPECT_EQ(make_cntr_ops<Nothing>().read(nullptr), 0u) << "an unsigned count cannot carry an error";
-  EXPECT_EQ(make_cq_ops<Nothing>().strerror(nullptr, 0, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ((kOps<fi_ops_cntr, Nothing>).read(nullptr), 0u) << "an unsigned count cannot carry an error";
+  EXPECT_EQ((kOps<fi_ops_cq, Nothing>).strerror(nullptr, 0, nullptr, nullptr, 0), nullptr);
 }
 
 TEST(Bridge, ForeignHandlesAreRecognised) {
@@ -114,21 +90,23 @@ void expect_full(const Table& table) {
 }
 
 TEST(Bridge, NoSlotIsNull) {
-  expect_full(make_fid_ops<Nothing>());
-  expect_full(make_fabric_ops<Nothing>());
-  expect_full(make_domain_ops<Nothing>());
-  expect_full(make_mr_ops<Nothing>());
-  expect_full(make_ep_ops<Nothing>());
-  expect_full(make_cm_ops<Nothing>());
-  expect_full(make_msg_ops<Nothing>());
-  expect_full(make_tagged_ops<Nothing>());
-  expect_full(make_rma_ops<Nothing>());
-  expect_full(make_eq_ops<Nothing>());
-  expect_full(make_cq_ops<Nothing>());
-  expect_full(make_cntr_ops<Nothing>());
-  expect_full(make_av_ops<Nothing>());
-  expect_full(make_poll_ops<Nothing>());
-  expect_full(make_wait_ops<Nothing>());
+  expect_full(kOps<fi_ops, Nothing>);
+  expect_full(kOps<fi_ops_fabric, Nothing>);
+  expect_full(kOps<fi_ops_domain, Nothing>);
+  expect_full(kOps<fi_ops_mr, Nothing>);
+  expect_full(kOps<fi_ops_ep, Nothing>);
+  expect_full(kOps<fi_ops_cm, Nothing>);
+  expect_full(kOps<fi_ops_msg, Nothing>);
+  expect_full(kOps<fi_ops_tagged, Nothing>);
+  expect_full(kOps<fi_ops_rma, Nothing>);
+  expect_full(kOps<fi_ops_atomic, Nothing>);
+  expect_full(kOps<fi_ops_collective, Nothing>);
+  expect_full(kOps<fi_ops_eq, Nothing>);
+  expect_full(kOps<fi_ops_cq, Nothing>);
+  expect_full(kOps<fi_ops_cntr, Nothing>);
+  expect_full(kOps<fi_ops_av, Nothing>);
+  expect_full(kOps<fi_ops_poll, Nothing>);
+  expect_full(kOps<fi_ops_wait, Nothing>);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "abi/mr_ops.h"
+#include "abi/ops.h"
 #include "fake_engine.h"
 
 namespace weft {

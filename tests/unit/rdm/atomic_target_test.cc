@@ -9,7 +9,7 @@
 #include <array>
 #include <vector>
 
-#include "abi/mr_ops.h"
+#include "abi/ops.h"
 
 namespace weft::rdm {
 namespace {
