@@ -19,7 +19,6 @@ inline constexpr std::size_t kAnnounceSize = 128 * 1024;
 inline constexpr std::size_t kMaxAtomicBytes = 16 * 1024;
 inline constexpr std::size_t kDefaultQueueSize = 256;    // operations outstanding per direction
 inline constexpr std::size_t kReliableQueueSize = 2048;  // reliable datagrams, per peer
-inline constexpr std::size_t kDefaultMinMultiReceive = 64;
 
 // A message of up to kInjectSize bytes lies in one piece behind its header.
 inline constexpr std::size_t kInlineSize = kMaxHeaderSize + kInjectSize;

@@ -9,7 +9,6 @@
 #include "objects/software_domain.h"
 #include "udp/engine.h"
 #include "udp/fabric.h"
-#include "udp/queues.h"
 
 namespace weft::udp {
 

@@ -53,14 +53,13 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
 }
 
 Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, void* context)
-    : Sender([](Sender& sender) noexcept { static_cast<Endpoint&>(sender).flush(); }),
+    : TransferCalls(info),
+      Sender([](Sender& sender) noexcept { static_cast<Endpoint&>(sender).flush(); }),
       domain_(domain),
       addr_format_(info.addr_format),
       caps_(info.caps),
       max_message_(info.ep_attr != nullptr ? info.ep_attr->max_msg_size : 0),
       tx_size_(queue_size(info.tx_attr != nullptr ? info.tx_attr->size : 0)),
-      transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
-      receive_flags_(info.rx_attr != nullptr ? info.rx_attr->op_flags : 0),
       local_(local),
       receiver_(domain.engine(), domain.receive_pool(), queue_size(info.rx_attr != nullptr ? info.rx_attr->size : 0),
                 routes_),
@@ -71,6 +70,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, vo
   abi.msg = ops_of<Nothing, FI_EOPBADSTATE>;
   const std::size_t usual = kEthernetMtu - header_size(local_.family());
   max_message_ = std::min(max_message_ != 0 ? max_message_ : usual, longest_datagram(local_.family()));
+  receiver_.queue.min_multi_receive = std::min(receiver_.queue.min_multi_receive, max_message_);
 }
 
 Engine& Endpoint::engine() noexcept {
@@ -322,7 +322,7 @@ void Endpoint::find_own_addresses() {
   }
 }
 
-const Address* Endpoint::destination_of(const Message& message) const noexcept {
+const Address* Endpoint::destination_of(const messages::TransmitRequest& message) const noexcept {
   if (!(message.flags & FI_MULTICAST)) return vector_ ? vector_->find(message.destination) : nullptr;
   const fi_addr_t index = message.destination & kGroupIndexMask;
   if (index >= groups_.size()) return nullptr;

@@ -10,17 +10,14 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "abi/bridge.h"
 #include "base/ref.h"
+#include "messages/transfer_calls.h"
 #include "objects/address.h"
 #include "objects/completion_routes.h"
 #include "udp/datagram_socket.h"
-#include "udp/queues.h"
 #include "udp/receiver.h"
 #include "udp/transmit_batch.h"
 
@@ -29,7 +26,7 @@ namespace weft::udp {
 class Domain;
 class MulticastGroup;
 
-class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender {
+class Endpoint final : public messages::TransferCalls<Endpoint>, public RefCounted, private Sender {
  public:
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
 
@@ -50,16 +47,9 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   int getname(void* name, size_t* len);
   int join(const void* addr, uint64_t flags, fid_mc** mc, void* context);
 
-  // Slots of fi_ops_msg. Plain datagrams carry no completion data: those two answer -FI_EOPNOTSUPP.
-  ssize_t recv(void* buf, size_t len, void* desc, fi_addr_t src, void* context) noexcept;
-  ssize_t recvv(const iovec* iov, void** desc, size_t count, fi_addr_t src, void* context) noexcept;
-  ssize_t recvmsg(const fi_msg* msg, uint64_t flags) noexcept;
-  ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept;
-  ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept;
-  ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept;
-  ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept;
-  ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept;
-  ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept;
+  // Slots of fi_ops_msg, beside those of TransferCalls. Plain datagrams carry no completion data.
+  ssize_t senddata(const void*, size_t, void*, uint64_t, fi_addr_t, void*) noexcept { return -FI_EOPNOTSUPP; }
+  ssize_t injectdata(const void*, size_t, uint64_t, fi_addr_t) noexcept { return -FI_EOPNOTSUPP; }
 
   // With the engine's mutex held:
   Engine& engine() noexcept;
@@ -74,13 +64,8 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   void remove_group(const MulticastGroup& group) noexcept;
 
  private:
-  struct Message {
-    std::span<const iovec> iov;
-    uint64_t flags;  // FI_COMPLETION, FI_INJECT, FI_MORE, FI_MULTICAST
-    fi_addr_t destination;
-    void* context = nullptr;
-    bool silent = false;  // fi_inject: no completion on success
-  };
+  friend ReceiveCalls;
+  friend TransferCalls;
   // A place in groups_; the use count makes names of groups that were left invalid.
   struct GroupSlot {
     MulticastGroup* group = nullptr;
@@ -99,11 +84,11 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   bool is_member(const Address& group) const noexcept;
 
   // transfer_calls.cc
-  ssize_t transmit(const Message& message) noexcept;
-  ssize_t send_now(const Message& message, const Address& to) noexcept;
-  ssize_t gather(const Message& message, const Address& to, std::size_t len) noexcept;
-  const Address* destination_of(const Message& message) const noexcept;
-  ssize_t post(std::span<const iovec> iov, void* context, uint64_t flags) noexcept;
+  ssize_t transmit(const messages::TransmitRequest& message) noexcept;
+  ssize_t send_now(const messages::TransmitRequest& message, const Address& to) noexcept;
+  ssize_t gather(const messages::TransmitRequest& message, const Address& to, std::size_t len) noexcept;
+  const Address* destination_of(const messages::TransmitRequest& message) const noexcept;
+  ssize_t post_receive(const messages::ReceiveRequest& request, fi_addr_t source) noexcept;
   void flush() noexcept;
 
   const Ref<Domain> domain_;
@@ -111,8 +96,6 @@ class Endpoint final : public Object<fid_ep>, public RefCounted, private Sender 
   const uint64_t caps_;
   std::size_t max_message_;
   std::size_t tx_size_;
-  uint64_t transmit_flags_;  // the default of calls without flags (tx_attr->op_flags)
-  uint64_t receive_flags_;
   bool enabled_ = false;
   unsigned interface_ = 0;  // that group messages leave by; 0: chosen by the system
   std::size_t mtu_ = 0;     // of that interface; 0: unknown

@@ -17,7 +17,11 @@
 
 #include "base/list.h"
 #include "base/status.h"
+#include "objects/address_vector.h"
+#include "objects/completion_queue.h"
+#include "objects/counter.h"
 #include "objects/engine_base.h"
+#include "objects/event_queue.h"
 
 namespace weft::udp {
 
@@ -89,5 +93,11 @@ class Engine : public EngineBase {
   List<Sender, UnsentTag> unsent_;
   std::unique_ptr<std::byte[]> slots_;
 };
+
+// The shared queue objects, driven by this engine.
+using AddressVector = weft::AddressVector<Engine>;
+using CompletionQueue = weft::CompletionQueue<Engine>;
+using Counter = weft::Counter<Engine>;
+using EventQueue = weft::EventQueue<Engine>;
 
 }  // namespace weft::udp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The udp provider's offer to fi_getinfo(3); objects/ip_info.h finds the addresses.
-#include "udp/info.h"
+#include "udp/entry.h"
 
 #include <algorithm>
 

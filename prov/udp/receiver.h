@@ -12,7 +12,6 @@
 #include "objects/address.h"
 #include "objects/completion_routes.h"
 #include "udp/kept_datagrams.h"
-#include "udp/queues.h"
 
 namespace weft::udp {
 
@@ -25,8 +24,18 @@ class Receiver {
   Engine& engine() noexcept { return engine_; }
 
   // Posts a receive, and delivers datagrams that waited for one.
-  ssize_t post(std::span<const iovec> iov, void* context, uint64_t flags) noexcept;
-  void received(std::span<const std::byte> datagram, const Address& source, fi_addr_t name, const void* from) noexcept;
+  ssize_t post(const messages::ReceiveRequest& request) noexcept {
+    if (const ssize_t result = queue.post(request); result != 0) return result;
+    while (!kept_.empty() && !queue.empty()) {
+      const KeptDatagrams::Kept kept = kept_.first();
+      queue.deliver(kept.datagram, {.len = kept.datagram.size(), .name = name_of(kept.source)}, routes_);
+      kept_.drop_first();
+    }
+    return 0;
+  }
+  void received(std::span<const std::byte> datagram, const Address& source, fi_addr_t name, const void* from) noexcept {
+    if (!queue.deliver(datagram, {.len = datagram.size(), .name = name}, routes_)) kept_.push(datagram, source, from);
+  }
   // The next datagram, already in queue.lone_buffer().
   void received_in_place(std::size_t len, const Address& source) noexcept {
     const messages::Envelope envelope{.len = len, .name = name_of(source)};

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The data transfer calls of a datagram endpoint; fi_msg(3). `desc` and the source address of receives are ignored.
+// Transfers of a datagram endpoint; fi_msg(3). The source address of receives is ignored.
 #include <rdma/fi_errno.h>
 
-#include <utility>
-
 #include "objects/message_buffers.h"
-#include "objects/one_buffer.h"
 #include "udp/domain.h"
 #include "udp/endpoint.h"
 #include "udp/multicast_group.h"
@@ -21,7 +18,7 @@ constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI
 
 // The first message of a round is sent at once; later ones are gathered until the application makes progress: it cannot
 // read a completion before. Injected messages have left when the call returns.
-ssize_t Endpoint::transmit(const Message& message) noexcept {
+ssize_t Endpoint::transmit(const messages::TransmitRequest& message) noexcept {
   if (!valid_buffers(message.iov, kIovLimit)) return -FI_EINVAL;
   if (message.flags & kUnsupported) return -FI_EBADFLAGS;
   const std::size_t len = total_length(message.iov);
@@ -46,7 +43,7 @@ ssize_t Endpoint::transmit(const Message& message) noexcept {
   return inject ? -FI_EAGAIN : gather(message, *to, len);
 }
 
-ssize_t Endpoint::send_now(const Message& message, const Address& to) noexcept {
+ssize_t Endpoint::send_now(const messages::TransmitRequest& message, const Address& to) noexcept {
   ssize_t result = 0;
   if (message.iov.size() == 1) {  // the cheaper call
     result = net::send(socket_.fd, message.iov[0].iov_base, message.iov[0].iov_len, to.data(), to.size());
@@ -64,7 +61,7 @@ ssize_t Endpoint::send_now(const Message& message, const Address& to) noexcept {
   return 0;
 }
 
-ssize_t Endpoint::gather(const Message& message, const Address& to, std::size_t len) noexcept {
+ssize_t Endpoint::gather(const messages::TransmitRequest& message, const Address& to, std::size_t len) noexcept {
   if (batch_.full()) flush();
   if (batch_.full()) return -FI_EAGAIN;
   Outgoing& outgoing = batch_.push();
@@ -85,51 +82,16 @@ void Endpoint::flush() noexcept {
   engine().add_unsent(*this);
 }
 
-ssize_t Endpoint::send(const void* buf, size_t len, void*, fi_addr_t dest, void* context) noexcept {
-  return transmit({.iov = OneBuffer(buf, len), .flags = transmit_flags_, .destination = dest, .context = context});
-}
-ssize_t Endpoint::sendv(const iovec* iov, void**, size_t count, fi_addr_t dest, void* context) noexcept {
-  return transmit({.iov = {iov, count}, .flags = transmit_flags_, .destination = dest, .context = context});
-}
-ssize_t Endpoint::sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
-  if (msg == nullptr) return -FI_EINVAL;
-  return transmit(
-      {.iov = {msg->msg_iov, msg->iov_count}, .flags = flags, .destination = msg->addr, .context = msg->context});
-}
-ssize_t Endpoint::inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
-  return transmit({.iov = OneBuffer(buf, len),
-                   .flags = (transmit_flags_ & ~FI_COMPLETION) | FI_INJECT,
-                   .destination = dest,
-                   .silent = true});
-}
-ssize_t Endpoint::senddata(const void*, size_t, void*, uint64_t, fi_addr_t, void*) noexcept {
-  return -FI_EOPNOTSUPP;
-}
-ssize_t Endpoint::injectdata(const void*, size_t, uint64_t, fi_addr_t) noexcept {
-  return -FI_EOPNOTSUPP;
-}
-
-ssize_t Endpoint::post(std::span<const iovec> iov, void* context, uint64_t flags) noexcept {
-  if (!valid_buffers(iov, kIovLimit)) return -FI_EINVAL;
+ssize_t Endpoint::post_receive(const messages::ReceiveRequest& request, fi_addr_t) noexcept {
+  if (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) return -FI_EBADFLAGS;
+  if (!valid_vector(request.iov)) return -FI_EINVAL;
   Lock lock(engine().mutex());
-  if (const ssize_t result = receiver_.post(iov, context, flags); result != 0) return result;
+  if (const ssize_t result = receiver_.post(request); result != 0) return result;
   // Sockets are not read while no receive is posted, so `readable` may be old.
   if (socket_.readable) engine().make_ready(socket_);
   for (const GroupSlot& slot : groups_)
     if (slot.group != nullptr) slot.group->receive_posted();
   return 0;
-}
-
-ssize_t Endpoint::recv(void* buf, size_t len, void*, fi_addr_t, void* context) noexcept {
-  return post(OneBuffer(buf, len), context, receive_flags_);
-}
-ssize_t Endpoint::recvv(const iovec* iov, void**, size_t count, fi_addr_t, void* context) noexcept {
-  return post({iov, count}, context, receive_flags_);
-}
-ssize_t Endpoint::recvmsg(const fi_msg* msg, uint64_t flags) noexcept {
-  if (msg == nullptr) return -FI_EINVAL;
-  if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) return -FI_EBADFLAGS;
-  return post({msg->msg_iov, msg->iov_count}, msg->context, flags);
 }
 
 }  // namespace weft::udp

@@ -90,10 +90,8 @@ struct op<Method> {
   template <class Handle>
   using Function = R (*)(Handle*, A...);
   template <class Handle>
-    requires std::is_same_v<std::remove_const_t<Handle>, ::fid> || std::is_same_v<Handle, typename T::Abi>
-  constexpr operator Function<Handle>() const noexcept {
-    return &call<Handle>;
-  }
+  requires std::is_same_v<std::remove_const_t<Handle>, ::fid> || std::is_same_v<Handle, typename T::Abi>
+  constexpr operator Function<Handle>() const noexcept { return &call<Handle>; }
 };
 
 // always<FI_ENOSYS>: fills any slot with a function that returns a constant.

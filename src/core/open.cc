@@ -51,7 +51,8 @@ int LoggingObject::close() {
 // fi_import_fid.
 int LoggingObject::bind(fid* imported, uint64_t flags) {
   if (flags != 0) return -FI_EBADFLAGS;
-  if (imported == nullptr || imported->fclass != FI_CLASS_LOG || imported->ops == &kOps<fi_ops, LoggingObject>) return -FI_EINVAL;
+  if (imported == nullptr || imported->fclass != FI_CLASS_LOG || imported->ops == &kOps<fi_ops, LoggingObject>)
+    return -FI_EINVAL;
   const fi_ops_log* ops = reinterpret_cast<fid_logging*>(imported)->ops;
   if (ops == nullptr || ops->size < sizeof(fi_ops_log) || !ops->enabled || !ops->ready || !ops->log) return -FI_EINVAL;
   if (imported->ops == nullptr) imported->ops = slots(kImportedOps);

@@ -14,7 +14,9 @@
 namespace weft::messages {
 
 inline constexpr std::size_t kIovLimit = kSoftwareIovLimit;
-inline constexpr std::size_t kDefaultMinMultiReceive = 64;
+// The least room that an FI_MULTI_RECV buffer keeps, unless the application sets another or no message is as long
+// (FI_OPT_MIN_MULTI_RECV). Programs rely on it for whole messages.
+inline constexpr std::size_t kDefaultMinMultiReceive = 16 * 1024;
 
 // No source has this number: a receive for messages of every source.
 inline constexpr std::uint64_t kAnySource = ~std::uint64_t{0};
@@ -30,7 +32,7 @@ struct Wanted {
   }
 };
 
-// A call that posts a receive. The caller has checked the buffers: kIovLimit at most.
+// A call that posts a receive. The caller has checked the vector: kIovLimit buffers at most. NULL ones hold nothing.
 struct ReceiveRequest {
   std::span<const iovec> iov = {};
   void* context = nullptr;

@@ -152,12 +152,13 @@ class ReceiveQueue {
     Receive* receive = pool_.take();
     if (receive == nullptr) [[unlikely]]
       return nullptr;
-    if (request.iov.size() == 1) [[likely]]
-      receive->iov[0] = request.iov[0];
-    else
-      std::copy(request.iov.begin(), request.iov.end(), receive->iov);
-    receive->iov_count = static_cast<std::uint16_t>(request.iov.size());
-    receive->len = total_length(request.iov);
+    for (const iovec& piece : request.iov) {
+      iovec& own = receive->iov[receive->iov_count++];
+      own = piece;
+      if (piece.iov_base == nullptr) [[unlikely]]
+        own.iov_len = 0;  // programs post such buffers for messages without a payload
+      receive->len += own.iov_len;
+    }
     receive->context = request.context;
     receive->flags = request.flags & (FI_COMPLETION | FI_MULTI_RECV);
     receive->tagged = request.tagged;

@@ -26,7 +26,6 @@ namespace weft {
 template <class T, class Types>
 class ConnectedEndpoint : public Types::TransferEndpoint {
  public:
-
   // Slots of fi_ops.
   int bind(::fid* object, uint64_t flags) {
     if (auto* queue = EventQueue<Engine>::from(object)) return bind_events(*queue, flags, driver(), events_).code();

@@ -20,7 +20,6 @@ namespace weft {
 template <class T, class F, class Services = RefCounted>
 class DomainBase : public Object<fid_domain>, public Services {
  public:
-
   F& fabric() const noexcept { return *fabric_; }
   // The attributes that it was opened with; the name is never null, keys are left out.
   const fi_domain_attr& attr() const noexcept { return attr_; }

@@ -27,7 +27,6 @@ int effective_mr_mode(int mr_mode, uint64_t info_mode) noexcept;
 // One registration. Owner: its C handle.
 class MemoryRegion final : public Object<fid_mr> {
  public:
-
   // Slots of fi_ops. `bind` takes a counter (FI_REMOTE_WRITE, FI_REMOTE_READ) or, in FI_MR_ENDPOINT mode, an endpoint.
   int close();
   int bind(::fid* object, uint64_t flags);

@@ -21,11 +21,16 @@ inline std::size_t total_length(std::span<const iovec> iov) noexcept {
   return len;
 }
 
-// Whether a caller's buffers are ones to work with: not too many, and none of them NULL with a length.
+// Whether a caller's vector is one to work with: a list of not too many buffers.
+constexpr bool valid_vector(std::span<const iovec> iov, std::size_t limit = kSoftwareIovLimit) noexcept {
+  return iov.size() <= limit && (iov.empty() || iov.data() != nullptr);
+}
+
+// The same for buffers that are read: none of them is NULL with a length.
 [[gnu::always_inline]] inline bool valid_buffers(std::span<const iovec> iov,
                                                  std::size_t limit = kSoftwareIovLimit) noexcept {
   if (iov.size() == 1 && iov.data() != nullptr) return iov[0].iov_base != nullptr || iov[0].iov_len == 0;
-  if (iov.size() > limit || (!iov.empty() && iov.data() == nullptr)) return false;
+  if (!valid_vector(iov, limit)) return false;
   for (const iovec& piece : iov)
     if (piece.iov_base == nullptr && piece.iov_len != 0) return false;
   return true;

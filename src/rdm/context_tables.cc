@@ -23,7 +23,8 @@ Table merged(const Table& from, const Table& receives) noexcept {
 
 void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmits) noexcept {
   tables.msg = transmits ? merged(*ep.msg, kOps<fi_ops_msg, Nothing>) : merged(kOps<fi_ops_msg, Nothing>, *ep.msg);
-  tables.tagged = transmits ? merged(*ep.tagged, kOps<fi_ops_tagged, Nothing>) : merged(kOps<fi_ops_tagged, Nothing>, *ep.tagged);
+  tables.tagged =
+      transmits ? merged(*ep.tagged, kOps<fi_ops_tagged, Nothing>) : merged(kOps<fi_ops_tagged, Nothing>, *ep.tagged);
   ep.msg = &tables.msg;
   ep.tagged = &tables.tagged;
   if (transmits) return;
@@ -32,7 +33,8 @@ void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmits) noex
 }
 
 void leave_receives_to_context(fid_ep& ep, ContextTables& tables) noexcept {
-  tables = {merged(*ep.msg, kOps<fi_ops_msg, Nothing, FI_EOPBADSTATE>), merged(*ep.tagged, kOps<fi_ops_tagged, Nothing, FI_EOPBADSTATE>)};
+  tables = {merged(*ep.msg, kOps<fi_ops_msg, Nothing, FI_EOPBADSTATE>),
+            merged(*ep.tagged, kOps<fi_ops_tagged, Nothing, FI_EOPBADSTATE>)};
   ep.msg = &tables.msg;
   ep.tagged = &tables.tagged;
 }

@@ -52,7 +52,7 @@ class EndpointCalls : public TransferCalls<T> {
  public:
   // For ReceiveCalls.
   [[gnu::always_inline]] ssize_t post_receive(ReceiveRequest request, fi_addr_t source) noexcept {
-    if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
+    if (!valid_vector(request.iov)) return -FI_EINVAL;
     Lock lock(self().engine().mutex());
     request.wanted.tag &= ~request.wanted.ignore;
     if (directs_ && source != FI_ADDR_UNSPEC) {

@@ -57,7 +57,8 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
         transmits_(transmits),
         reports_writes_(!transmits && index == 0),
         caps_(info.caps) {
-    this->abi.fid = {static_cast<size_t>(transmits ? FI_CLASS_TX_CTX : FI_CLASS_RX_CTX), context, ops_of<EndpointContext>};
+    this->abi.fid = {static_cast<size_t>(transmits ? FI_CLASS_TX_CTX : FI_CLASS_RX_CTX), context,
+                     ops_of<EndpointContext>};
     this->abi.ops = ops_of<EndpointContext>;
     place_.open = true;
     this->refuse_transfers();

@@ -223,7 +223,12 @@ TEST_P(Datagrams, BurstsAndSingleMessagesTakeTurns) {
 TEST_P(Datagrams, BurstFillsAMultiReceiveBuffer) {
   DATAGRAMS_ONLY();
   Fabric fabric(target());
-  Pair pair(fabric);
+  NodeOptions options;
+  options.configure = [](fid_ep* ep) {
+    const size_t minimum = 64;
+    ASSERT_EQ(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &minimum, sizeof minimum), 0);
+  };
+  Pair pair(fabric, options);
   constexpr size_t kCount = 100, kSize = 100;
   Buffer in(fabric, kCount * kSize), out(fabric, kCount * kSize);
   out.fill_pattern(2);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The nine calls of fi_msg(3) and their messages: contents, boundaries, order, limits.
 #include <climits>
+#include <functional>
 
 #include "fixture/driver.h"
 #include "fixture/node.h"
@@ -175,6 +176,70 @@ TEST_P(Message, ZeroLengthMessagesAreMessages) {
   scene.post();
   ASSERT_EQ(retry([&] { return fi_injectdata(scene.ep(), nullptr, 0, 9, scene.peer()); }), 0);
   EXPECT_EQ(scene.expect_received(0).entry.data, 9u);
+}
+
+// Some programs post such receives for messages without a payload.
+TEST_P(Message, ReceiveOfALengthWithoutABufferTakesEmptyMessages) {
+  Ready scene(target());
+  fid_ep* const ep = scene.pair.b().ep();
+  const iovec none{nullptr, 64}, two[] = {{nullptr, 64}, {nullptr, 1}};
+  const fi_msg one{&none, nullptr, 1, FI_ADDR_UNSPEC, &scene.received, 0};
+  const std::function<ssize_t()> calls[] = {
+      [&] { return fi_recv(ep, nullptr, 64, nullptr, FI_ADDR_UNSPEC, &scene.received); },
+      [&] { return fi_recvv(ep, &none, nullptr, 1, FI_ADDR_UNSPEC, &scene.received); },
+      [&] { return fi_recvmsg(ep, &one, 0); },
+      [&] {
+        return fi_recvv(ep, two, nullptr, std::min<size_t>(2, scene.fabric.info()->rx_attr->iov_limit), FI_ADDR_UNSPEC,
+                        &scene.received);
+      }};
+  for (const auto& call : calls) {
+    ASSERT_EQ(retry(call), 0);
+    ASSERT_EQ(retry([&] { return fi_send(scene.ep(), nullptr, 0, nullptr, scene.peer(), &scene.sent); }), 0);
+    scene.expect_received(0);
+    scene.expect_sent();
+  }
+}
+
+TEST_P(Message, MessageForAReceiveWithoutABufferIsTruncated) {
+  for (const size_t wanted : {size_t{8}, kSize, size_t{300'000}}) {
+    if (wanted > kSize && !speaks_tcp() && target().ep_type == FI_EP_MSG) break;  // more than a device truncates
+    Ready scene(target(), wanted);
+    const size_t length = scene.fabric.length_up_to(wanted);
+    ASSERT_EQ(
+        retry([&] { return fi_recv(scene.pair.b().ep(), nullptr, wanted, nullptr, FI_ADDR_UNSPEC, &scene.received); }),
+        0);
+    ASSERT_EQ(scene.pair.a().send(scene.out, length, &scene.sent), 0);
+    const Completion completion = scene.pair.b().rx().wait();
+    EXPECT_EQ(completion.err(), FI_ETRUNC) << completion;
+    EXPECT_EQ(completion.context(), &scene.received);
+    EXPECT_EQ(completion.error.len, 0u);
+    EXPECT_EQ(completion.error.olen, length);
+    scene.expect_sent();
+    expect_exchange(scene.pair);
+  }
+}
+
+TEST_P(Message, BuffersWithoutAnAddressAreOmittedFromAVector) {
+  Ready scene(target());
+  if (scene.fabric.info()->rx_attr->iov_limit < 3) GTEST_SKIP() << "needs three buffers";
+  const iovec to[] = {{nullptr, 50}, {scene.in.data(), kSize}, {nullptr, 1}};
+  void* desc[] = {nullptr, scene.in.desc(), nullptr};
+  ASSERT_EQ(retry([&] { return fi_recvv(scene.pair.b().ep(), to, desc, 3, FI_ADDR_UNSPEC, &scene.received); }), 0);
+  ASSERT_EQ(scene.pair.a().send(scene.out, kSize, &scene.sent), 0);
+  scene.expect_received(kSize);
+  scene.expect_sent();
+}
+
+TEST_P(Message, SendOfALengthWithoutABufferIsRefused) {
+  if (target().provider == "verbs") GTEST_SKIP() << "a device reads the buffer unchecked";
+  Ready scene(target());
+  const iovec none{nullptr, 8};
+  const fi_msg message{&none, nullptr, 1, scene.peer(), &scene.sent, 0};
+  EXPECT_EQ(fi_send(scene.ep(), nullptr, 8, nullptr, scene.peer(), &scene.sent), -FI_EINVAL);
+  EXPECT_EQ(fi_sendv(scene.ep(), &none, nullptr, 1, scene.peer(), &scene.sent), -FI_EINVAL);
+  EXPECT_EQ(fi_sendmsg(scene.ep(), &message, 0), -FI_EINVAL);
+  EXPECT_EQ(fi_inject(scene.ep(), nullptr, 8, scene.peer()), -FI_EINVAL);
+  expect_exchange(scene.pair);
 }
 
 TEST_P(Message, BoundariesAreKeptAtEverySize) {

@@ -93,6 +93,54 @@ TEST_P(MultiReceive, MinimumIsReadBack) {
   EXPECT_EQ(minimum, 333u);
 }
 
+TEST_P(MultiReceive, MessagesOfModerateLengthAreWholeByDefault) {
+  NEEDS(kWithMultiRecv, "FI_MULTI_RECV");
+  Fabric fabric(target(), kWithMultiRecv);
+  Pair pair(fabric);
+  const size_t length = fabric.length_up_to(12'000);
+  Buffer in(fabric, 64 * 1024), out(fabric, length);
+  Context received, sent;
+  unsigned buffers = 0;
+  for (unsigned i = 0; buffers < 3; ++i) {
+    if (i == 0) ASSERT_EQ(post(pair.b(), in, &received), 0);
+    out.fill_pattern(i);
+    ASSERT_EQ(pair.a().send(out, length, &sent), 0);
+    Completion completion = pair.b().rx().wait();
+    if (completion.ok() && (completion.entry.flags & FI_RECV) == 0) {  // a release that is an entry of its own
+      ASSERT_EQ(post(pair.b(), in, &received), 0);
+      ++buffers;
+      completion = pair.b().rx().wait();
+    }
+    ASSERT_TRUE(completion.ok()) << completion << " of message " << i;
+    EXPECT_EQ(completion.entry.len, length);
+    EXPECT_TRUE(in.holds_pattern(i, length, static_cast<size_t>(static_cast<char*>(completion.entry.buf) - in.data())));
+    if ((completion.entry.flags & FI_MULTI_RECV) == 0) continue;
+    ASSERT_EQ(post(pair.b(), in, &received), 0);
+    ++buffers;
+  }
+}
+
+TEST_P(MultiReceive, BufferShorterThanTheMinimumTakesOneMessage) {
+  NEEDS(kWithMultiRecv, "FI_MULTI_RECV");
+  Fabric fabric(target(), kWithMultiRecv);
+  Pair pair(fabric);
+  Buffer in(fabric, 100), out(fabric, 60);
+  out.fill_pattern(3);
+  Context contexts[2], sent;
+  for (Context& context : contexts) ASSERT_EQ(post(pair.b(), in, &context), 0);
+  for (Context& context : contexts) {
+    ASSERT_EQ(pair.a().send(out, out.size(), &sent), 0);
+    const Completion completion = pair.b().rx().wait();
+    ASSERT_TRUE(completion.ok()) << completion;
+    EXPECT_EQ(completion.context(), &context);
+    EXPECT_TRUE(in.holds_pattern(3, out.size()));
+    if ((completion.entry.flags & FI_MULTI_RECV) != 0) continue;
+    const Completion release = pair.b().rx().wait();
+    EXPECT_EQ(release.context(), &context);
+    EXPECT_EQ(release.entry.flags, FI_MULTI_RECV);
+  }
+}
+
 TEST_P(MultiReceive, BufferCanBeCanceled) {
   NEEDS(kWithMultiRecv, "FI_MULTI_RECV");
   Fabric fabric(target(), kWithMultiRecv);

@@ -73,6 +73,28 @@ TEST_P(Tagged, MessageGoesToTheReceiveOfItsTag) {
   EXPECT_EQ(scene.arrival().context(), &other_context);
 }
 
+TEST_P(Tagged, ReceiveOfALengthWithoutABufferTakesEmptyMessages) {
+  TAGGED_SCENE();
+  fid_ep* const ep = scene.pair.b().ep();
+  const iovec none{nullptr, 64};
+  const fi_msg_tagged message{&none, nullptr, 1, FI_ADDR_UNSPEC, kTag, 0, &scene.received, 0};
+  const std::function<ssize_t()> calls[] = {
+      [&] { return fi_trecv(ep, nullptr, 64, nullptr, FI_ADDR_UNSPEC, kTag, 0, &scene.received); },
+      [&] { return fi_trecvv(ep, &none, nullptr, 1, FI_ADDR_UNSPEC, kTag, 0, &scene.received); },
+      [&] { return fi_trecvmsg(ep, &message, 0); }};
+  for (const size_t length : {0, 100}) {
+    for (const auto& call : calls) {
+      ASSERT_EQ(retry(call), 0);
+      ASSERT_EQ(scene.pair.a().tsend(scene.out, length, kTag, &scene.sent), 0);
+      const Completion completion = scene.arrival();
+      EXPECT_EQ(completion.context(), &scene.received);
+      EXPECT_EQ(completion.err(), length == 0 ? 0 : FI_ETRUNC) << completion;
+      EXPECT_EQ(length == 0 ? completion.entry.len : completion.error.olen, length);
+      EXPECT_EQ(scene.pair.a().tx().wait().context(), &scene.sent);
+    }
+  }
+}
+
 TEST_P(Tagged, IgnoredBitsMatchAnything) {
   TAGGED_SCENE();
   ASSERT_EQ(scene.pair.b().trecv(scene.in, kSize, 0xab00, 0xff, &scene.received), 0);

@@ -65,7 +65,7 @@ ssize_t SharedReceive::rx_size_left() noexcept {
 
 ssize_t SharedReceive::post_receive(const messages::ReceiveRequest& request, fi_addr_t) noexcept {
   if (!request.tagged && (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))) return -FI_EBADFLAGS;
-  if (!valid_buffers(request.iov)) return -FI_EINVAL;
+  if (!valid_vector(request.iov)) return -FI_EINVAL;
   Lock lock(domain_.engine().mutex());
   return queue_.post(request, routes());
 }

@@ -139,7 +139,7 @@ ssize_t TransferEndpoint::transmit_checked(const messages::TransmitRequest& requ
 
 ssize_t TransferEndpoint::post_receive(const messages::ReceiveRequest& request, fi_addr_t) noexcept {
   if (!request.tagged && (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))) return -FI_EBADFLAGS;
-  if (!valid_buffers(request.iov)) return -FI_EINVAL;
+  if (!valid_vector(request.iov)) return -FI_EINVAL;
   if (shared_receive_) return -FI_EOPBADSTATE;  // receives are posted to the shared context
   Lock lock(engine().mutex());
   return stream_.ended() ? -FI_ENOTCONN : own_receives_.post(request, routes);

@@ -29,7 +29,8 @@ using namespace std::chrono_literals;
 
 struct Nothing {};
 constexpr TransferTables kClosed = make_tables<Nothing, FI_EOPBADSTATE>();
-constexpr TransferTables kOpen{kOps<fi_ops_msg, DatagramEndpoint>, kOps<fi_ops_rma, Nothing>, kOps<fi_ops_atomic, Nothing>};
+constexpr TransferTables kOpen{kOps<fi_ops_msg, DatagramEndpoint>, kOps<fi_ops_rma, Nothing>,
+                               kOps<fi_ops_atomic, Nothing>};
 
 constexpr Clock::duration kFlushPatience = 100ms;  // for the flush of a broken queue pair
 constexpr std::chrono::microseconds kFlushPoll{50};

@@ -98,7 +98,7 @@ class DatagramReceives {
 [[gnu::always_inline]] inline ssize_t DatagramReceives::post_list(const iovec* iov, void* const*, size_t count,
                                                                   void* context, uint64_t flags) noexcept {
   const std::span<const iovec> pieces{iov, count};
-  if (!valid_buffers(pieces, messages::kIovLimit)) [[unlikely]]
+  if (!valid_vector(pieces)) [[unlikely]]
     return -FI_EINVAL;
   LightGuard guard(lock_);
   if (const ssize_t result = receives_.post({.iov = pieces, .context = context, .flags = flags}); result != 0)

@@ -125,6 +125,7 @@ TYPED_TEST(ReceiveSideTest, CancelledReceiveIsAnErrorEntry) {
 }
 
 TYPED_TEST(ReceiveSideTest, CancelledBufferEndsWithTheMessageThatArrivesInIt) {
+  this->side.min_multi_receive = 64;
   this->post(1, 200, FI_MULTI_RECV);
   const Delivery delivery = this->side.match(this->envelope(30));
   ASSERT_TRUE(delivery);
