@@ -14,6 +14,7 @@
 #include "objects/attributes.h"
 #include "objects/binding_check.h"
 #include "objects/datagram_bindings.h"
+#include "objects/endpoint_alias.h"
 #include "objects/endpoint_names.h"
 #include "objects/endpoint_options.h"
 #include "objects/event_binding.h"
@@ -109,6 +110,7 @@ int Endpoint::bind(::fid* object, uint64_t flags) {
 int Endpoint::control(int command, void* argument) {
   if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
     return control_flags(command, static_cast<uint64_t*>(argument));
+  if (command == FI_ALIAS) return open_alias(abi, *this, argument);
   if (command != FI_ENABLE) return -FI_ENOSYS;
   Lock lock(engine().mutex());
   return enable();

@@ -3,8 +3,8 @@
 // fi_msg(3) (transfer_calls.cc).
 //
 // Until it is enabled every transfer call answers -FI_EOPBADSTATE: enabling replaces the tables, so the calls check no
-// state. Owner: its C handle; close answers -FI_EBUSY while it is a member of groups. The mutex of the domain's engine
-// guards everything.
+// state. Owner: its C handle; close answers -FI_EBUSY while it has aliases or is a member of groups. The mutex of the
+// domain's engine guards everything.
 #pragma once
 
 #include <rdma/fi_cm.h>

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "messages/atomic_request.h"
+#include "objects/endpoint_alias.h"
 
 namespace weft::messages {
 
@@ -165,7 +166,8 @@ class AtomicCalls : public Base {
             .remote = {msg.rma_iov, msg.rma_iov_count},
             .peer = msg.addr,
             .flags = flags,
-            .context = msg.context};
+            .context = msg.context,
+            .silent = (flags & kSilent) != 0};
   }
 
   int answer(AtomicKind kind, fi_datatype datatype, fi_op op, size_t* count) noexcept {

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "messages/receive_calls.h"
+#include "objects/endpoint_alias.h"
 #include "objects/message_buffers.h"
 #include "objects/one_buffer.h"
 
@@ -83,7 +84,8 @@ class TransferCalls : public ReceiveCalls<T> {
                             .flags = flags,
                             .destination = msg->addr,
                             .context = msg->context,
-                            .data = msg->data});
+                            .data = msg->data,
+                            .silent = (flags & kSilent) != 0});
   }
   ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
     return self().transmit({.iov = OneBuffer(buf, len), .flags = inject_flags(), .destination = dest, .silent = true});
@@ -127,7 +129,8 @@ class TransferCalls : public ReceiveCalls<T> {
                             .destination = msg->addr,
                             .context = msg->context,
                             .data = msg->data,
-                            .tag = msg->tag});
+                            .tag = msg->tag,
+                            .silent = (flags & kSilent) != 0});
   }
   ssize_t tinject(const void* buf, size_t len, fi_addr_t dest, uint64_t tag) noexcept {
     return self().transmit({.operation = Operation::kTagged,
@@ -227,7 +230,8 @@ class TransferCalls : public ReceiveCalls<T> {
                             .destination = msg->addr,
                             .context = msg->context,
                             .data = msg->data,
-                            .remote = {msg->rma_iov, msg->rma_iov_count}});
+                            .remote = {msg->rma_iov, msg->rma_iov_count},
+                            .silent = (flags & kSilent) != 0});
   }
 };
 

@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "base/ref.h"
 #include "objects/cm_state.h"
+#include "objects/endpoint_alias.h"
 #include "objects/endpoint_options.h"
 #include "objects/event_binding.h"
 #include "objects/shared_transmit.h"
@@ -24,7 +25,7 @@ namespace weft {
 // TransferEndpoint, Domain, Address (with report_name), ConnectRequest, Engine, CompletionQueue, Counter and
 // SharedReceive, kSharesTransmits and kCmDataSize. Owner: the C handle of T.
 template <class T, class Types>
-class ConnectedEndpoint : public Types::TransferEndpoint {
+class ConnectedEndpoint : public Types::TransferEndpoint, public RefCounted {
  public:
   // Slots of fi_ops.
   int bind(::fid* object, uint64_t flags) {
@@ -41,6 +42,7 @@ class ConnectedEndpoint : public Types::TransferEndpoint {
   int control(int command, void* argument) {
     if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
       return this->control_flags(command, static_cast<uint64_t*>(argument));
+    if (command == FI_ALIAS) return open_alias(this->abi, *this, argument);
     if (command != FI_ENABLE) return -FI_ENOSYS;
     Lock lock(driver().mutex());
     return admit(CmEvent::kEnable).code();

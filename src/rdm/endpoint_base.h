@@ -73,6 +73,7 @@ class EndpointBase : public AtomicCalls<T> {
   // fi_close: `end` ends everything, with the mutex held; then the endpoint is destroyed.
   template <class End>
   int close_after(End end) {
+    if (this->in_use()) return -FI_EBUSY;
     routes_.drop_triggered(this->abi);
     {
       Lock lock(engine_.mutex());

@@ -48,7 +48,7 @@ concept TransferTarget = requires(T& target, TransmitRequest& request, fi_addr_t
 
 // T: the TransferTarget that derives from this.
 template <class T>
-class EndpointCalls : public TransferCalls<T> {
+class EndpointCalls : public TransferCalls<T>, public RefCounted {
  public:
   // For ReceiveCalls.
   [[gnu::always_inline]] ssize_t post_receive(ReceiveRequest request, fi_addr_t source) noexcept {
@@ -69,6 +69,7 @@ class EndpointCalls : public TransferCalls<T> {
 
   // Slot of fi_ops.
   int control(int command, void* argument) {
+    if (command == FI_ALIAS) return open_alias(this->abi, *this, argument);
     Lock lock(self().engine().mutex());
     if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
       return control_default_flags(command, static_cast<uint64_t*>(argument), this->transmit_flags_,

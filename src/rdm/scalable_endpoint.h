@@ -69,6 +69,7 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
 
   // Slots of fi_ops.
   int close() {
+    if (this->in_use()) return -FI_EBUSY;
     place_.routes.drop_triggered(this->abi);
     {
       Lock lock(engine().mutex());

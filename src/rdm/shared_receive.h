@@ -22,7 +22,7 @@ namespace weft::rdm {
 // Core: a ReliableEndpointCore.
 // Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. The engine's mutex guards it.
 template <class Core>
-class SharedReceive final : public EndpointCalls<SharedReceive<Core>>, public RefCounted {
+class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
   using Base = EndpointCalls<SharedReceive<Core>>;
 
  public:
@@ -76,7 +76,7 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>>, public Re
 
   // Slot of fi_ops. No queue is left where cancelled receives could be reported.
   int close() {
-    if (in_use()) return -FI_EBUSY;
+    if (this->in_use()) return -FI_EBUSY;
     routes_.drop_triggered(this->abi);
     delete this;
     return 0;

@@ -38,6 +38,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, vo
     : ConnectedEndpoint(domain, info, local, context) {}
 
 int Endpoint::close() {
+  if (in_use()) return -FI_EBUSY;
   routes.drop_triggered(abi);
   {
     Lock lock(engine().mutex());

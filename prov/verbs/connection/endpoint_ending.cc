@@ -44,6 +44,7 @@ int Endpoint::shutdown(uint64_t flags) {
 // The kernel may take long to destroy the queue pair and the id. That happens without the mutex, when nothing refers to
 // the endpoint any more.
 int Endpoint::close() {
+  if (in_use()) return -FI_EBUSY;
   CmIdHandle id;
   QueuePairHandle queue_pair;
   {

@@ -14,6 +14,7 @@
 #include "abi/ops.h"
 #include "objects/binding_check.h"
 #include "objects/datagram_bindings.h"
+#include "objects/endpoint_alias.h"
 #include "objects/endpoint_options.h"
 #include "objects/event_binding.h"
 #include "verbs/datagram/multicast_group.h"
@@ -126,6 +127,7 @@ int DatagramEndpoint::bind(::fid* object, uint64_t flags) {
 int DatagramEndpoint::control(int command, void* argument) {
   if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
     return control_flags(command, static_cast<uint64_t*>(argument));
+  if (command == FI_ALIAS) return open_alias(abi, *this, argument);
   if (command != FI_ENABLE) return -FI_ENOSYS;
   Lock lock(engine().mutex());
   return enable().code();

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "objects/endpoint_alias.h"
 #include "verbs/device/limits.h"
 #include "verbs/transfer/memory_region.h"
 
@@ -94,7 +95,8 @@ template <class Sges>
           .sges = buffers.list(),
           .count = buffers.count,
           .len = buffers.len,
-          .context = context};
+          .context = context,
+          .silent = (flags & kSilent) != 0};
 }
 
 // A work request of `work`; `wr_id`, `next` and the rest of `send_flags` are left to the caller.
