@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "core/text.h"
+#include "core/names.h"
 #include "objects/address.h"
 
 namespace weft::core {

@@ -37,46 +37,17 @@ struct Request {
   }
 };
 
-// Owns a growing result.
-class InfoList {
- public:
-  void append(InfoPtr info) noexcept {
-    *tail_ = info.release();
-    while (*tail_ != nullptr) tail_ = &(*tail_)->next;
-  }
-  bool empty() const noexcept { return head_ == nullptr; }
-  template <class Test>
-  bool any(Test test) const noexcept {
-    for (const fi_info* each = head_; each != nullptr; each = each->next)
-      if (test(*each)) return true;
-    return false;
-  }
-  // Moves the entries that pass the test behind the others; both keep their order.
-  template <class Test>
-  void move_back_if(Test test) {
-    std::vector<fi_info*> kept, moved;
-    for (fi_info* each = head_; each != nullptr; each = each->next) (test(*each) ? moved : kept).push_back(each);
-    kept.insert(kept.end(), moved.begin(), moved.end());
-    tail_ = &head_;
-    for (fi_info* each : kept) {
-      *tail_ = each;
-      tail_ = &each->next;
-    }
-    *tail_ = nullptr;
-  }
-  fi_info* release() noexcept {
-    tail_ = &head_;
-    return std::exchange(head_, nullptr);
-  }
-  InfoList() = default;
-  InfoList(const InfoList&) = delete;
-  InfoList& operator=(const InfoList&) = delete;
-  ~InfoList() { free_info(head_); }
+using Infos = std::vector<InfoPtr>;
 
- private:
-  fi_info* head_ = nullptr;
-  fi_info** tail_ = &head_;
-};
+// The entries as the list of fi_getinfo.
+fi_info* linked(Infos& infos) noexcept {
+  fi_info* list = nullptr;
+  for (auto each = infos.rbegin(); each != infos.rend(); ++each) {
+    (*each)->next = list;
+    list = each->release();
+  }
+  return list;
+}
 
 // Reports to the caller of a nested fi_getinfo, or to the log: when a layered provider finds no core, only the
 // outermost call logs the reasons.
@@ -117,13 +88,12 @@ bool takes_part(const Provider& provider, uint64_t flags) noexcept {
 // out.
 InfoPtr to_current_layout(InfoPtr old, const AbiLayout& layout) {
   if (layout == kAbi1_9) return old;
-  InfoList list;
+  Infos copies;
   for (const fi_info* each = old.get(); each != nullptr; each = each->next) {
-    InfoPtr copy(duplicate_info(UpgradedInfo(each, layout).get()));
-    if (!copy) return nullptr;
-    list.append(std::move(copy));
+    copies.emplace_back(duplicate_info(UpgradedInfo(each, layout).get()));
+    if (!copies.back()) return nullptr;
   }
-  return InfoPtr(list.release());
+  return InfoPtr(linked(copies));
 }
 
 // Sets the names and versions, which are the core's task. A layered provider leaves the name of its core in prov_name,
@@ -149,14 +119,14 @@ Status complete(fi_info& info, const fi_provider& provider, uint32_t version) {
 // Appends the entries of `list` that FI_PROVIDER allows; false if none. Entries that a layer finds below itself are
 // filtered later, under the complete name: "tcp;ofi_rxm" allows tcp only under that layer.
 Result<bool> take(InfoPtr list, const fi_provider& provider, const Request& request, const NameFilter& filter,
-                  InfoList& all) {
+                  Infos& all) {
   const bool below_a_layer = (request.flags & (kCoresOnly | kOffloadsOnly)) != 0;
   bool taken = false;
   while (list) {
     InfoPtr rest(std::exchange(list->next, nullptr));
     if (const Status status = complete(*list, provider, request.version); !status.ok()) return failure(status);
     if (below_a_layer || filter.allows(list->fabric_attr->prov_name)) {
-      all.append(std::move(list));
+      all.push_back(std::move(list));
       taken = true;
     }
     list = std::move(rest);
@@ -165,8 +135,7 @@ Result<bool> take(InfoPtr list, const fi_provider& provider, const Request& requ
 }
 
 // Appends the provider's entries and returns an empty text; without entries returns the reason.
-Result<std::string> query(const fi_provider& provider, const Request& request, const NameFilter& filter,
-                          InfoList& all) {
+Result<std::string> query(const fi_provider& provider, const Request& request, const NameFilter& filter, Infos& all) {
   const Capture capture;
   fi_info* list = nullptr;
   const int error =
@@ -206,20 +175,21 @@ void report(const Request& request, const ProviderHint& hint, const Registry& re
 // Where a core provider has reliable datagrams itself, its entries come before those of a layer over it; except for
 // atomic operations, which the reference's core providers leave to the layer. So the first entry of every
 // implementation speaks the same protocol.
-void put_own_first(const Request& request, InfoList& all) {
+void put_own_first(const Request& request, Infos& all) {
   if (request.hints != nullptr && (request.hints->caps & FI_ATOMIC) != 0) return;
-  const auto is_reliable_of = [](const fi_info& info, std::string_view core) {
-    return info.ep_attr != nullptr && info.ep_attr->type == FI_EP_RDM &&
-           equal_ignoring_case(info.fabric_attr->prov_name, core);
-  };
-  all.move_back_if([&](const fi_info& info) {
-    const std::string_view name = info.fabric_attr->prov_name;
+  std::vector<std::string> reliable;
+  for (const InfoPtr& info : all)
+    if (info->ep_attr != nullptr && info->ep_attr->type == FI_EP_RDM)
+      reliable.emplace_back(info->fabric_attr->prov_name);
+  std::ranges::stable_partition(all, [&](const InfoPtr& info) {
+    const std::string_view name = info->fabric_attr->prov_name;
     const std::string_view core = name.substr(0, name.find(';'));
-    return core.size() != name.size() && all.any([&](const fi_info& other) { return is_reliable_of(other, core); });
+    return core.size() == name.size() ||
+           std::ranges::none_of(reliable, [&](const std::string& own) { return equal_ignoring_case(own, core); });
   });
 }
 
-int get_info(const Request& request, InfoList& all) {
+int get_info(const Request& request, Infos& all) {
   if ((request.flags & FI_SOURCE) != 0 && request.node == nullptr && request.service == nullptr) {
     log_reason("FI_SOURCE needs a node or a service");
     return -FI_ENODATA;
@@ -248,7 +218,7 @@ int get_info(const Request& request, InfoList& all) {
 }
 
 // FI_PROV_ATTR_ONLY: the names and versions of all providers, without regard to hints and FI_PROVIDER.
-int get_provider_names(InfoList& all) {
+int get_provider_names(Infos& all) {
   Registry& registry = state().registry;
   if (const Status status = registry.load(); !status.ok()) return status.code();
   for (const Provider* provider : registry.providers()) {
@@ -258,7 +228,7 @@ int get_provider_names(InfoList& all) {
     info->fabric_attr->prov_name = ::strdup(provider->abi->name);
     if (info->fabric_attr->prov_name == nullptr) return -FI_ENOMEM;
     info->fabric_attr->prov_version = provider->abi->version;
-    all.append(std::move(info));
+    all.push_back(std::move(info));
   }
   return all.empty() ? -FI_ENODATA : 0;
 }
@@ -282,10 +252,10 @@ WEFT_EXPORT int fi_getinfo(uint32_t version, const char* node, const char* servi
       log_reason(fmt::format("unknown flags {:#x}", flags & ~(kPublicFlags | kInternalFlags)));
       return -FI_EBADFLAGS;
     }
-    InfoList all;
+    Infos all;
     const int error = (flags & FI_PROV_ATTR_ONLY) != 0 ? get_provider_names(all)
                                                        : get_info({version, node, service, flags, hints}, all);
-    if (error == 0) *info = all.release();
+    if (error == 0) *info = linked(all);
     return error;
   });
 }

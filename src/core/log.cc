@@ -16,14 +16,12 @@
 #include <string_view>
 #include <utility>
 
+#include "core/names.h"
+
 namespace weft::core {
 namespace {
 
-constexpr const char* kLevels[] = {"warn", "trace", "info", "debug"};
-static_assert(std::size(kLevels) == FI_LOG_MAX);
-constexpr const char* kSubsystems[] = {"core", "fabric", "domain", "ep_ctrl", "ep_data",
-                                       "av",   "cq",     "eq",     "mr",      "cntr"};
-static_assert(std::size(kSubsystems) == FI_LOG_SUBSYS_MAX);
+static_assert(std::size(names::kLogLevel) == FI_LOG_MAX && std::size(names::kLogSubsys) == FI_LOG_SUBSYS_MAX);
 
 constexpr int kDefaultIntervalMs = 2000;
 constexpr int kDefaultMode = 0600;
@@ -31,9 +29,8 @@ constexpr int kDefaultMode = 0600;
 // "none" and an unset level mean no log. An unknown level means warnings: the user wants a log.
 int level_of(const char* text) noexcept {
   if (text == nullptr || equal_ignoring_case(text, "none")) return -1;
-  for (int level = FI_LOG_WARN; level < FI_LOG_MAX; ++level) {
-    if (equal_ignoring_case(text, kLevels[level])) return level;
-  }
+  for (const Name& level : names::kLogLevel)
+    if (equal_ignoring_case(text, level.text)) return static_cast<int>(level.value);
   return FI_LOG_WARN;
 }
 
@@ -42,7 +39,7 @@ uint64_t now_ms() noexcept {
   return static_cast<uint64_t>(duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count());
 }
 
-const char* name_of(const fi_provider* provider) noexcept {
+const char* provider_name(const fi_provider* provider) noexcept {
   return provider != nullptr && provider->name != nullptr ? provider->name : "core";
 }
 
@@ -88,14 +85,6 @@ LineLimit::Verdict LineLimit::admit(const char* function, int line, uint64_t now
   return {true, std::exchange(place.left_out, 0)};
 }
 
-const char* log_level_name(fi_log_level level) noexcept {
-  return static_cast<unsigned>(level) < FI_LOG_MAX ? kLevels[level] : "Unknown";
-}
-
-const char* log_subsys_name(fi_log_subsys subsys) noexcept {
-  return static_cast<unsigned>(subsys) < FI_LOG_SUBSYS_MAX ? kSubsystems[subsys] : "Unknown";
-}
-
 void Log::define(Parameters& parameters) {
   parameters.define("FI_LOG_LEVEL", FI_PARAM_STRING,
                     "Log messages up to this level: none, warn, trace, info, debug (default: none)");
@@ -115,9 +104,8 @@ void Log::define(Parameters& parameters) {
 Log::Log(const Parameters& parameters)
     : level_(level_of(parameters.text("FI_LOG_LEVEL"))), providers_(parameters.text("FI_LOG_PROV")) {
   const NameFilter subsystems(parameters.text("FI_LOG_SUBSYS"));
-  for (unsigned subsys = 0; subsys < FI_LOG_SUBSYS_MAX; ++subsys) {
-    if (!subsystems.allows(kSubsystems[subsys])) subsystems_ &= ~(1U << subsys);
-  }
+  for (const Name& subsys : names::kLogSubsys)
+    if (!subsystems.allows(subsys.text)) subsystems_ &= ~(1U << subsys.value);
   const long interval = parameters.integer("FI_LOG_INTERVAL", kDefaultIntervalMs);
   interval_ms_ = static_cast<uint64_t>(interval < 0 ? kDefaultIntervalMs : interval);
   if (const char* path = parameters.text("FI_LOG_LOCATION"); path != nullptr && *path != '\0') {
@@ -146,7 +134,7 @@ void Log::open_destination(const char* path, int mode) {
 }
 
 bool Log::provider_filtered(const fi_provider* provider) const noexcept {
-  return !providers_.allows(name_of(provider));
+  return !providers_.allows(provider_name(provider));
 }
 
 bool Log::enabled(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys) const noexcept {
@@ -191,9 +179,9 @@ void Log::put(const fi_provider* provider, fi_log_level level, fi_log_subsys sub
   constexpr std::size_t kPrefixSize = 256;
   char text[kPrefixSize + kLogMessageSize];
   // The empty field held a prefix that applications could set in early releases; scripts count the colons.
-  const auto end =
-      fmt::format_to_n(text, sizeof text - 1, "libfabric:{}:{}::{}:{}:{}():{}<{}> {}", ::getpid(), std::time(nullptr),
-                       name_of(provider), log_subsys_name(subsys), function, line, log_level_name(level), message);
+  const auto end = fmt::format_to_n(text, sizeof text - 1, "libfabric:{}:{}::{}:{}:{}():{}<{}> {}", ::getpid(),
+                                    std::time(nullptr), provider_name(provider), name_of(names::kLogSubsys, subsys),
+                                    function, line, name_of(names::kLogLevel, level), message);
   std::size_t size = static_cast<std::size_t>(end.out - text);
   if (text[size - 1] != '\n') text[size++] = '\n';
   write_at_once(destination_, text, size);

@@ -21,9 +21,6 @@ namespace weft::core {
 // Messages are cut to this many bytes, the final NUL included.
 inline constexpr std::size_t kLogMessageSize = 1024;
 
-const char* log_level_name(fi_log_level level) noexcept;
-const char* log_subsys_name(fi_log_subsys subsys) noexcept;
-
 // The limit for lines of one place in the code: peers may cause any number of them. Thread-safe.
 class LineLimit {
  public:

@@ -10,7 +10,6 @@
 #include <new>
 
 #include "core/core_provider.h"
-#include "core/unused_variables.h"
 
 namespace weft::core {
 namespace {
@@ -45,6 +44,26 @@ constexpr uint32_t kOldestProviderApi = FI_VERSION(1, 3);
 
 std::size_t rank_of(std::string_view name) noexcept {
   return static_cast<std::size_t>(std::ranges::find(kOrder, name) - std::begin(kOrder));
+}
+
+// libfabric's own variables, and prefixes of those (with a final '_'), that weft's core does not define.
+constexpr std::string_view kCore[] = {"FI_ADDR_FORMAT",           "FI_HMEM",     "FI_HMEM_", "FI_MR_CACHE_",
+                                      "FI_OFFLOAD_COLL_PROVIDER", "FI_PERF_CNTR"};
+
+// Providers of libfabric that weft does not know.
+constexpr std::string_view kOtherProviders[] = {"lnx", "ofi_mrail", "ofi_hook", "sm2", "psm", "gni", "mlx", "coll"};
+
+bool covers_variable(std::string_view entry, std::string_view name) noexcept {
+  return entry.ends_with('_') ? name.starts_with(entry) : name == entry;
+}
+
+// Other names that begin with FI_ belong to other libraries.
+bool is_of_libfabric(std::string_view name) {
+  if (std::ranges::any_of(kCore, [&](std::string_view entry) { return covers_variable(entry, name); })) return true;
+  const auto owns = [&](std::string_view provider) {
+    return name.starts_with(Parameters::variable(nullptr, std::string(provider) + "_"));
+  };
+  return std::ranges::any_of(kOrder, owns) || std::ranges::any_of(kOtherProviders, owns);
 }
 
 }  // namespace
@@ -194,10 +213,11 @@ void Registry::warn_of_unknown_names() const {
   }
 }
 
+// Variables for libfabric's core, or for a provider that weft or libfabric has, that no loaded code defined.
 void Registry::warn_of_unused_variables() const {
   std::string names;
-  for (const std::string& name : unused_variables(parameters_, known_providers()))
-    names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& name : parameters_.set_by_user("FI_"))
+    if (parameters_.find(name) == nullptr && is_of_libfabric(name)) names += (names.empty() ? "" : ", ") + name;
   if (names.empty()) return;
   FI_WARN(&core_provider(), FI_LOG_CORE, "variables without effect, no loaded provider defines them: %s\n",
           names.c_str());

@@ -12,73 +12,18 @@
 #include <span>
 #include <string>
 
+#include "objects/bit_names.h"
+
 namespace weft {
 
 namespace {
 
-struct BitName {
-  uint64_t bit;
-  const char* name;
-};
-#define WEFT_BIT(name) \
-  { name, #name }
-constexpr BitName kCapNames[] = {WEFT_BIT(FI_MSG),
-                                 WEFT_BIT(FI_RMA),
-                                 WEFT_BIT(FI_TAGGED),
-                                 WEFT_BIT(FI_ATOMIC),
-                                 WEFT_BIT(FI_MULTICAST),
-                                 WEFT_BIT(FI_COLLECTIVE),
-                                 WEFT_BIT(FI_READ),
-                                 WEFT_BIT(FI_WRITE),
-                                 WEFT_BIT(FI_RECV),
-                                 WEFT_BIT(FI_SEND),
-                                 WEFT_BIT(FI_REMOTE_READ),
-                                 WEFT_BIT(FI_REMOTE_WRITE),
-                                 WEFT_BIT(FI_MULTI_RECV),
-                                 WEFT_BIT(FI_TRIGGER),
-                                 WEFT_BIT(FI_FENCE),
-                                 WEFT_BIT(FI_AV_USER_ID),
-                                 WEFT_BIT(FI_PEER),
-                                 WEFT_BIT(FI_XPU_TRIGGER),
-                                 WEFT_BIT(FI_HMEM),
-                                 WEFT_BIT(FI_RMA_PMEM),
-                                 WEFT_BIT(FI_SOURCE_ERR),
-                                 WEFT_BIT(FI_LOCAL_COMM),
-                                 WEFT_BIT(FI_REMOTE_COMM),
-                                 WEFT_BIT(FI_SHARED_AV),
-                                 WEFT_BIT(FI_RMA_EVENT),
-                                 WEFT_BIT(FI_SOURCE),
-                                 WEFT_BIT(FI_NAMED_RX_CTX),
-                                 WEFT_BIT(FI_DIRECTED_RECV),
-                                 WEFT_BIT(FI_TAGGED_DIRECTED_RECV),
-                                 WEFT_BIT(FI_TAGGED_MULTI_RECV),
-                                 WEFT_BIT(FI_EXACT_DIRECTED_RECV)};
-constexpr BitName kFlagNames[] = {
-    WEFT_BIT(FI_MULTI_RECV),      WEFT_BIT(FI_REMOTE_CQ_DATA),    WEFT_BIT(FI_MORE),
-    WEFT_BIT(FI_FENCE),           WEFT_BIT(FI_COMPLETION),        WEFT_BIT(FI_INJECT),
-    WEFT_BIT(FI_INJECT_COMPLETE), WEFT_BIT(FI_TRANSMIT_COMPLETE), WEFT_BIT(FI_DELIVERY_COMPLETE),
-    WEFT_BIT(FI_COMMIT_COMPLETE), WEFT_BIT(FI_MATCH_COMPLETE),    WEFT_BIT(FI_MULTICAST)};
-constexpr BitName kModeNames[] = {WEFT_BIT(FI_CONTEXT),    WEFT_BIT(FI_MSG_PREFIX), WEFT_BIT(FI_ASYNC_IOV),
-                                  WEFT_BIT(FI_RX_CQ_DATA), WEFT_BIT(FI_LOCAL_MR),   WEFT_BIT(FI_CONTEXT2)};
-constexpr BitName kMrModeNames[] = {WEFT_BIT(FI_MR_LOCAL),     WEFT_BIT(FI_MR_RAW),      WEFT_BIT(FI_MR_VIRT_ADDR),
-                                    WEFT_BIT(FI_MR_ALLOCATED), WEFT_BIT(FI_MR_PROV_KEY), WEFT_BIT(FI_MR_MMU_NOTIFY),
-                                    WEFT_BIT(FI_MR_RMA_EVENT), WEFT_BIT(FI_MR_ENDPOINT), WEFT_BIT(FI_MR_HMEM),
-                                    WEFT_BIT(FI_MR_COLLECTIVE)};
-constexpr BitName kOrderNames[] = {
-    WEFT_BIT(FI_ORDER_RAR),        WEFT_BIT(FI_ORDER_RAW),        WEFT_BIT(FI_ORDER_RAS),
-    WEFT_BIT(FI_ORDER_WAR),        WEFT_BIT(FI_ORDER_WAW),        WEFT_BIT(FI_ORDER_WAS),
-    WEFT_BIT(FI_ORDER_SAR),        WEFT_BIT(FI_ORDER_SAW),        WEFT_BIT(FI_ORDER_SAS),
-    WEFT_BIT(FI_ORDER_DATA),       WEFT_BIT(FI_ORDER_RMA_RAR),    WEFT_BIT(FI_ORDER_RMA_RAW),
-    WEFT_BIT(FI_ORDER_RMA_WAR),    WEFT_BIT(FI_ORDER_RMA_WAW),    WEFT_BIT(FI_ORDER_ATOMIC_RAR),
-    WEFT_BIT(FI_ORDER_ATOMIC_RAW), WEFT_BIT(FI_ORDER_ATOMIC_WAR), WEFT_BIT(FI_ORDER_ATOMIC_WAW)};
-#undef WEFT_BIT
-
-std::string names_of(uint64_t bits, std::span<const BitName> names) {
+std::string names_of(uint64_t bits, std::span<const Name> names) {
   std::string text;
-  for (const BitName& entry : names) {
-    if ((bits & entry.bit) == 0) continue;
-    text += (text.empty() ? "" : "|") + std::string(entry.name);
-    bits &= ~entry.bit;
+  for (const Name& entry : names) {
+    if ((bits & entry.value) == 0) continue;
+    text += (text.empty() ? "" : "|") + std::string(entry.text);
+    bits &= ~entry.value;
   }
   if (bits != 0) text += fmt::format("{}{:#x}", text.empty() ? "" : "|", bits);
   return text;
@@ -172,11 +117,11 @@ class Matcher {
     const auto name = [&](uint64_t value) { return value < names.size() ? names[value] : "an unknown value"; };
     refuse(fmt::format("hints request {} {}, {} offers {}", field, name(wanted), name_, name(offered)));
   }
-  void within(const char* field, uint64_t wanted, uint64_t offered, std::span<const BitName> names) {
+  void within(const char* field, uint64_t wanted, uint64_t offered, std::span<const Name> names) {
     if (const uint64_t missing = wanted & ~offered; missing != 0)
       refuse(fmt::format("hints request {} {}, which {} does not offer", field, names_of(missing, names), name_));
   }
-  void accepted(const char* field, uint64_t required, uint64_t allowed, std::span<const BitName> names) {
+  void accepted(const char* field, uint64_t required, uint64_t allowed, std::span<const Name> names) {
     if (const uint64_t missing = required & ~allowed; missing != 0)
       refuse(fmt::format("{} needs {} {}, which hints do not allow", name_, field, names_of(missing, names)));
   }
@@ -194,11 +139,11 @@ class Matcher {
 };
 
 void check_tx(Matcher& match, const fi_tx_attr& offer, const fi_tx_attr& hints, uint64_t mode) {
-  match.within("tx_attr->caps", hints.caps, offer.caps, kCapNames);
-  match.accepted("tx_attr->mode", offer.mode, hints.mode | mode, kModeNames);
-  match.within("tx_attr->op_flags", hints.op_flags, offer.op_flags, kFlagNames);
-  match.within("tx_attr->msg_order", hints.msg_order, offer.msg_order, kOrderNames);
-  match.within("tx_attr->comp_order", hints.comp_order, offer.comp_order, kOrderNames);
+  match.within("tx_attr->caps", hints.caps, offer.caps, names::kCaps);
+  match.accepted("tx_attr->mode", offer.mode, hints.mode | mode, names::kMode);
+  match.within("tx_attr->op_flags", hints.op_flags, offer.op_flags, names::kOpFlags);
+  match.within("tx_attr->msg_order", hints.msg_order, offer.msg_order, names::kMsgOrder);
+  match.within("tx_attr->comp_order", hints.comp_order, offer.comp_order, names::kMsgOrder);
   match.at_most("tx_attr->inject_size", hints.inject_size, offer.inject_size);
   match.at_most("tx_attr->size", hints.size, offer.size);
   match.at_most("tx_attr->iov_limit", hints.iov_limit, offer.iov_limit);
@@ -207,11 +152,11 @@ void check_tx(Matcher& match, const fi_tx_attr& offer, const fi_tx_attr& hints, 
 
 // total_buffered_recv is a hint that a provider may ignore (fi_endpoint(3)).
 void check_rx(Matcher& match, const fi_rx_attr& offer, const fi_rx_attr& hints, uint64_t mode) {
-  match.within("rx_attr->caps", hints.caps, offer.caps, kCapNames);
-  match.accepted("rx_attr->mode", offer.mode, hints.mode | mode, kModeNames);
-  match.within("rx_attr->op_flags", hints.op_flags, offer.op_flags, kFlagNames);
-  match.within("rx_attr->msg_order", hints.msg_order, offer.msg_order, kOrderNames);
-  match.within("rx_attr->comp_order", hints.comp_order, offer.comp_order, kOrderNames);
+  match.within("rx_attr->caps", hints.caps, offer.caps, names::kCaps);
+  match.accepted("rx_attr->mode", offer.mode, hints.mode | mode, names::kMode);
+  match.within("rx_attr->op_flags", hints.op_flags, offer.op_flags, names::kOpFlags);
+  match.within("rx_attr->msg_order", hints.msg_order, offer.msg_order, names::kMsgOrder);
+  match.within("rx_attr->comp_order", hints.comp_order, offer.comp_order, names::kMsgOrder);
   match.at_most("rx_attr->size", hints.size, offer.size);
   match.at_most("rx_attr->iov_limit", hints.iov_limit, offer.iov_limit);
 }
@@ -262,7 +207,7 @@ void check_mr_mode(Matcher& match, const fi_info& offer, const fi_info& hints, u
                                     FI_MAJOR(version), FI_MINOR(version)));
   }
   match.accepted("domain_attr->mr_mode", static_cast<unsigned>(needed_mr_mode(offer.domain_attr->mr_mode, &hints)),
-                 static_cast<unsigned>(allowed), kMrModeNames);
+                 static_cast<unsigned>(allowed), names::kMrMode);
 }
 
 // cq_cnt, ep_cnt and max_group_id are answers: programs leave large numbers in them, and other implementations ignore
@@ -294,8 +239,8 @@ void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted,
   if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return;  // the fields below did not exist
   match.at_most("domain_attr->cntr_cnt", hints.cntr_cnt, offer.cntr_cnt);
   match.at_most("domain_attr->mr_iov_limit", hints.mr_iov_limit, offer.mr_iov_limit);
-  match.within("domain_attr->caps", hints.caps, offer.caps, kCapNames);
-  match.accepted("domain_attr->mode", offer.mode, hints.mode | wanted.mode, kModeNames);
+  match.within("domain_attr->caps", hints.caps, offer.caps, names::kCaps);
+  match.accepted("domain_attr->mode", offer.mode, hints.mode | wanted.mode, names::kMode);
   match.at_most("domain_attr->auth_key_size", hints.auth_key_size, offer.auth_key_size);
   match.at_most("domain_attr->max_err_data", hints.max_err_data, offer.max_err_data);
   match.at_most("domain_attr->mr_cnt", hints.mr_cnt, offer.mr_cnt);
@@ -329,8 +274,8 @@ void apply_domain(fi_domain_attr& domain, const fi_domain_attr& hints) noexcept 
 Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, const fi_provider* provider) {
   if (hints == nullptr) return {};
   Matcher match(provider);
-  match.within("caps", hints->caps, offer.caps, kCapNames);
-  match.accepted("mode", offer.mode, hints->mode, kModeNames);
+  match.within("caps", hints->caps, offer.caps, names::kCaps);
+  match.accepted("mode", offer.mode, hints->mode, names::kMode);
   if (hints->addr_format != FI_FORMAT_UNSPEC && !same_format(hints->addr_format, offer.addr_format))
     match.equal("addr_format", hints->addr_format, offer.addr_format);
   if (hints->tx_attr != nullptr) check_tx(match, *offer.tx_attr, *hints->tx_attr, hints->mode);
