@@ -17,7 +17,6 @@
 #include "objects/endpoint_alias.h"
 #include "objects/endpoint_names.h"
 #include "objects/endpoint_options.h"
-#include "objects/event_binding.h"
 #include "udp/domain.h"
 #include "udp/logging.h"
 #include "udp/multicast_group.h"

@@ -17,10 +17,6 @@ fi_provider& provider() noexcept {
   return udp;
 }
 
-Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
-  return new Fabric(attr, context);
-}
-
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
   return Domain::open(*this, info, domain, context);
 }

@@ -14,8 +14,6 @@ class Engine;
 
 class Fabric final : public FabricBase<Fabric, Engine> {
  public:
-  static Result<Fabric*> make(const fi_fabric_attr& attr, void* context);
-
   const Parameters parameters = Parameters::read();
 
   // Slots of fi_ops_fabric, beside those of FabricBase.

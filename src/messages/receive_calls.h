@@ -8,7 +8,6 @@
 
 #include "abi/bridge.h"
 #include "messages/posted_receive.h"
-#include "objects/one_buffer.h"
 
 namespace weft::messages {
 

@@ -14,7 +14,6 @@
 #include "messages/receive_calls.h"
 #include "objects/endpoint_alias.h"
 #include "objects/message_buffers.h"
-#include "objects/one_buffer.h"
 
 namespace weft {
 struct CompletionRoutes;

@@ -34,7 +34,8 @@ void AddressVectorCore::insert_one(InsertionReport& report, const Result<Address
   }
 }
 
-int AddressVectorCore::insert_raw(const Insertion& call, const void* addresses, size_t count) {
+int AddressVectorCore::insert(const void* addresses, size_t count, fi_addr_t* handles, uint64_t flags, void* context) {
+  const Insertion call{&abi.fid, handles, flags, context};
   if (Status status = InsertionReport::check(call, asynchronous_, static_cast<bool>(events_)); !status.ok())
     return status.code();
   if (addresses == nullptr && count != 0) return -FI_EINVAL;
@@ -44,7 +45,10 @@ int AddressVectorCore::insert_raw(const Insertion& call, const void* addresses, 
   return report.finish();
 }
 
-int AddressVectorCore::insert_names(const Insertion& call, const PeerNames& names) {
+int AddressVectorCore::insertsym(const char* node, size_t nodes, const char* service, size_t services,
+                                 fi_addr_t* handles, uint64_t flags, void* context) {
+  const Insertion call{&abi.fid, handles, flags, context};
+  const PeerNames names{node != nullptr ? node : "", service != nullptr ? service : "", nodes, services};
   if (Status status = InsertionReport::check(call, asynchronous_, static_cast<bool>(events_)); !status.ok())
     return status.code();
   if (names.empty()) return -FI_EINVAL;
@@ -66,7 +70,7 @@ int AddressVectorCore::insert_names(const Insertion& call, const PeerNames& name
       .code();
 }
 
-int AddressVectorCore::remove_handles(const fi_addr_t* handles, size_t count, uint64_t flags) {
+int AddressVectorCore::remove(fi_addr_t* handles, size_t count, uint64_t flags) {
   if (flags != 0) return -FI_EBADFLAGS;
   if (handles == nullptr && count != 0) return -FI_EINVAL;
   int result = 0;
@@ -75,7 +79,7 @@ int AddressVectorCore::remove_handles(const fi_addr_t* handles, size_t count, ui
   return result;
 }
 
-int AddressVectorCore::lookup_address(fi_addr_t handle, void* address, size_t* length) const noexcept {
+int AddressVectorCore::lookup(fi_addr_t handle, void* address, size_t* length) noexcept {
   if (length == nullptr || (address == nullptr && *length != 0)) return -FI_EINVAL;
   const Address* found = find(handle);
   if (found == nullptr) return -FI_EINVAL;
@@ -84,11 +88,11 @@ int AddressVectorCore::lookup_address(fi_addr_t handle, void* address, size_t* l
   return 0;
 }
 
-const char* AddressVectorCore::address_text(const void* address, char* buf, size_t* length) const noexcept {
+const char* AddressVectorCore::straddr(const void* address, char* buf, size_t* length) noexcept {
   return report_text([&] { return uri_of(address); }, buf, length);
 }
 
-int AddressVectorCore::assign_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept {
+int AddressVectorCore::set_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept {
   if (flags != 0) return -FI_EBADFLAGS;
   return table_.set_user_id(handle & index_mask_, user_id) ? 0 : -FI_EINVAL;
 }

@@ -17,7 +17,7 @@
 namespace weft {
 
 // The part that does not depend on the engine; endpoints hold a Ref to it. Thread-safe.
-class AddressVectorCore : public RefCounted {
+class AddressVectorCore : public Object<fid_av>, public RefCounted {
  public:
   // The peer of a handle (its receive-context bits are ignored), null if unknown. No lock: the data path uses it.
   const Address* find(fi_addr_t handle) const noexcept { return table_.find(handle & index_mask_); }
@@ -32,17 +32,22 @@ class AddressVectorCore : public RefCounted {
   const RefCounted& domain() const noexcept { return *parent_; }
   fi_addr_t without_context(fi_addr_t handle) const noexcept { return handle & index_mask_; }
 
+  // Slots of fi_ops_av.
+  int insert(const void* addr, size_t count, fi_addr_t* handles, uint64_t flags, void* context);
+  int insertsvc(const char* node, const char* service, fi_addr_t* handles, uint64_t flags, void* context) {
+    return insertsym(node, 1, service, 1, handles, flags, context);
+  }
+  int insertsym(const char* node, size_t nodes, const char* service, size_t services, fi_addr_t* handles,
+                uint64_t flags, void* context);
+  int remove(fi_addr_t* handles, size_t count, uint64_t flags);
+  int lookup(fi_addr_t handle, void* addr, size_t* length) noexcept;
+  const char* straddr(const void* addr, char* buf, size_t* length) noexcept;
+  int set_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept;
+
  protected:
   AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr) noexcept;
   ~AddressVectorCore() = default;
   static Status check(const fi_av_attr* attr);
-
-  int insert_raw(const Insertion& call, const void* addresses, size_t count);
-  int insert_names(const Insertion& call, const PeerNames& names);
-  int remove_handles(const fi_addr_t* handles, size_t count, uint64_t flags);
-  int lookup_address(fi_addr_t handle, void* address, size_t* length) const noexcept;
-  const char* address_text(const void* address, char* buf, size_t* length) const noexcept;
-  int assign_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept;
 
   Ref<EventQueueCore> events_;
 
@@ -60,7 +65,7 @@ class AddressVectorCore : public RefCounted {
 
 // Owner: its C handle; close answers -FI_EBUSY while endpoints use it.
 template <class E>
-class AddressVector final : public Object<fid_av>, public AddressVectorCore {
+class AddressVector final : public AddressVectorCore {
  public:
   // `parent` is the domain; `addr_format` comes from the info that opened it. attr->type is set if it was FI_AV_UNSPEC.
   static Result<AddressVector*> open(Ref<RefCounted> parent, fi_av_attr* attr, uint32_t addr_format, void* context) {
@@ -82,25 +87,6 @@ class AddressVector final : public Object<fid_av>, public AddressVectorCore {
     if (flags != 0) return -FI_EBADFLAGS;
     events_ = Ref<EventQueueCore>(*queue);
     return 0;
-  }
-
-  // Slots of fi_ops_av.
-  int insert(const void* addr, size_t count, fi_addr_t* handles, uint64_t flags, void* context) {
-    return insert_raw({&abi.fid, handles, flags, context}, addr, count);
-  }
-  int insertsvc(const char* node, const char* service, fi_addr_t* handles, uint64_t flags, void* context) {
-    return insertsym(node, 1, service, 1, handles, flags, context);
-  }
-  int insertsym(const char* node, size_t nodes, const char* service, size_t services, fi_addr_t* handles,
-                uint64_t flags, void* context) {
-    return insert_names({&abi.fid, handles, flags, context},
-                        {node != nullptr ? node : "", service != nullptr ? service : "", nodes, services});
-  }
-  int remove(fi_addr_t* handles, size_t count, uint64_t flags) { return remove_handles(handles, count, flags); }
-  int lookup(fi_addr_t handle, void* addr, size_t* length) noexcept { return lookup_address(handle, addr, length); }
-  const char* straddr(const void* addr, char* buf, size_t* length) noexcept { return address_text(addr, buf, length); }
-  int set_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept {
-    return assign_user_id(handle, user_id, flags);
   }
 
  private:

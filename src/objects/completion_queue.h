@@ -193,12 +193,7 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   void drive() noexcept { make_progress(engine_); }
   bool prepare_wait() noexcept { return may_sleep(engine_); }
   bool must_not_sleep() noexcept { return satisfies(1); }
-  int trywait() noexcept {
-    if (ready()) return -FI_EAGAIN;
-    wait_.arm();
-    if (must_not_sleep()) return -FI_EAGAIN;
-    return wait_.has_driver() || prepare_wait() ? 0 : -FI_EAGAIN;
-  }
+  int trywait() noexcept { return ready() ? -FI_EAGAIN : wait_.trywait(*this); }
 
   // Slots of fi_ops.
   int close();

@@ -13,10 +13,10 @@
 #include "abi/ops.h"
 #include "base/mutex.h"
 #include "base/ref.h"
+#include "objects/binding_check.h"
 #include "objects/cm_state.h"
 #include "objects/endpoint_alias.h"
 #include "objects/endpoint_options.h"
-#include "objects/event_binding.h"
 #include "objects/shared_transmit.h"
 
 namespace weft {

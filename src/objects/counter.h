@@ -68,7 +68,12 @@ class CounterCore : public RefCounted {
  protected:
   explicit CounterCore(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {}
   ~CounterCore() = default;
-  static Status check(const fi_cntr_attr* attr, bool locking);
+  static Status check(const fi_cntr_attr* attr, bool locking) {
+    if (attr == nullptr) return Status(-FI_EINVAL);
+    if (attr->flags != 0) return Status(-FI_EBADFLAGS);
+    if (attr->events != FI_CNTR_EVENTS_COMP) return Status(-FI_ENOSYS);
+    return Status(attr->wait_obj == FI_WAIT_MUTEX_COND && !locking ? -FI_ENOSYS : 0);
+  }
 
   void change(std::atomic<uint64_t>& value, uint64_t count) noexcept {
     value.fetch_add(count);
@@ -126,11 +131,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
   void drive() noexcept { make_progress(engine_); }
   bool prepare_wait() noexcept { return may_sleep(engine_); }
   bool must_not_sleep() noexcept { return ready(); }
-  int trywait() noexcept {
-    wait_.arm();
-    if (ready()) return -FI_EAGAIN;
-    return wait_.has_driver() || prepare_wait() ? 0 : -FI_EAGAIN;
-  }
+  int trywait() noexcept { return wait_.trywait(*this); }
 
   // Slots of fi_ops.
   int close() {

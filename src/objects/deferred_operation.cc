@@ -5,75 +5,6 @@
 #include <rdma/fi_errno.h>
 
 namespace weft {
-namespace {
-
-template <class T>
-void copy(std::vector<T>& to, const T* from, size_t count) {
-  if (from != nullptr && count != 0) to.assign(from, from + count);
-}
-
-}  // namespace
-
-DeferredOperation::DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg& message, uint64_t flags)
-    : ep_(ep), type_(type), flags_(flags), context_(message.context), peer_(message.addr), data_(message.data) {
-  set_buffers(message.msg_iov, message.desc, message.iov_count);
-}
-
-DeferredOperation::DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_tagged& message, uint64_t flags)
-    : ep_(ep),
-      type_(type),
-      flags_(flags),
-      context_(message.context),
-      peer_(message.addr),
-      tag_(message.tag),
-      ignore_(message.ignore),
-      data_(message.data) {
-  set_buffers(message.msg_iov, message.desc, message.iov_count);
-}
-
-DeferredOperation::DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_rma& message, uint64_t flags)
-    : ep_(ep), type_(type), flags_(flags), context_(message.context), peer_(message.addr), data_(message.data) {
-  set_buffers(message.msg_iov, message.desc, message.iov_count);
-  copy(ranges_, message.rma_iov, message.rma_iov_count);
-}
-
-// Descriptors of operands and results are dropped: no provider with deferred work uses them.
-DeferredOperation::DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_atomic& message, uint64_t flags,
-                                     const fi_msg_fetch& fetch, const fi_msg_compare& compare)
-    : ep_(ep),
-      type_(type),
-      flags_(flags),
-      context_(message.context),
-      peer_(message.addr),
-      data_(message.data),
-      datatype_(message.datatype),
-      operation_(message.op) {
-  copy(operands_, message.msg_iov, message.iov_count);
-  copy(targets_, message.rma_iov, message.rma_iov_count);
-  copy(results_, static_cast<const fi_ioc*>(fetch.msg_iov), fetch.iov_count);
-  copy(compares_, compare.msg_iov, compare.iov_count);
-}
-
-void DeferredOperation::set_buffers(const iovec* iov, void** desc, size_t count) {
-  copy(buffers_, iov, count);
-  copy(descriptors_, desc, count);
-}
-
-bool DeferredOperation::possible() const noexcept {
-  switch (type_) {
-    case FI_OP_RECV:
-    case FI_OP_SEND:
-      return ep_->msg != nullptr;
-    case FI_OP_TRECV:
-    case FI_OP_TSEND:
-      return ep_->tagged != nullptr;
-    case FI_OP_READ:
-    case FI_OP_WRITE:
-      return ep_->rma != nullptr;
-    default:
-      return ep_->atomic != nullptr;
-  }
-}
 
 uint64_t DeferredOperation::completion_flags() const noexcept {
   switch (type_) {
@@ -97,7 +28,7 @@ uint64_t DeferredOperation::completion_flags() const noexcept {
 }
 
 ssize_t DeferredOperation::start(void* context) noexcept {
-  void** const desc = const_cast<void**>(descriptors());
+  void** const desc = descriptors_.empty() ? nullptr : descriptors_.data();
   const fi_msg message{buffers_.data(), desc, buffers_.size(), peer_, context, data_};
   const fi_msg_tagged tagged{buffers_.data(), desc, buffers_.size(), peer_, tag_, ignore_, context, data_};
   const fi_msg_rma access{buffers_.data(), desc,           buffers_.size(), peer_,

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 namespace weft {
@@ -14,11 +15,28 @@ namespace weft {
 class DeferredOperation {
  public:
   DeferredOperation() noexcept = default;
-  DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg& message, uint64_t flags);
-  DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_tagged& message, uint64_t flags);
-  DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_rma& message, uint64_t flags);
-  DeferredOperation(fid_ep* ep, fi_op_type type, const fi_msg_atomic& message, uint64_t flags,
-                    const fi_msg_fetch& fetch = {}, const fi_msg_compare& compare = {});
+  // Descriptors of atomic operands and results are dropped: no provider with deferred work uses them.
+  template <class Message>
+  DeferredOperation(fid_ep* ep, fi_op_type type, const Message& message, uint64_t flags, const fi_msg_fetch& fetch = {},
+                    const fi_msg_compare& compare = {})
+      : ep_(ep), type_(type), flags_(flags), context_(message.context), peer_(message.addr), data_(message.data) {
+    if constexpr (requires { message.datatype; }) {
+      datatype_ = message.datatype;
+      operation_ = message.op;
+      copy(operands_, message.msg_iov, message.iov_count);
+      copy(targets_, message.rma_iov, message.rma_iov_count);
+      copy(results_, fetch.msg_iov, fetch.iov_count);
+      copy(compares_, compare.msg_iov, compare.iov_count);
+    } else {
+      copy(buffers_, message.msg_iov, message.iov_count);
+      copy(descriptors_, message.desc, message.iov_count);
+    }
+    if constexpr (requires { message.tag; }) {
+      tag_ = message.tag;
+      ignore_ = message.ignore;
+    }
+    if constexpr (std::is_same_v<Message, fi_msg_rma>) copy(ranges_, message.rma_iov, message.rma_iov_count);
+  }
 
   fid_ep* ep() const noexcept { return ep_; }
   uint64_t flags() const noexcept { return flags_; }
@@ -27,8 +45,6 @@ class DeferredOperation {
   void* context() const noexcept { return context_; }
 
   bool receives() const noexcept { return type_ == FI_OP_RECV || type_ == FI_OP_TRECV; }
-  // Whether the endpoint has a table for this operation.
-  bool possible() const noexcept;
   // FI_SEND and so on, as in completions.
   uint64_t completion_flags() const noexcept;
 
@@ -36,8 +52,10 @@ class DeferredOperation {
   ssize_t start(void* context) noexcept;
 
  private:
-  void set_buffers(const iovec* iov, void** desc, size_t count);
-  void* const* descriptors() const noexcept { return descriptors_.empty() ? nullptr : descriptors_.data(); }
+  template <class T>
+  static void copy(std::vector<T>& to, const T* from, size_t count) {
+    if (from != nullptr && count != 0) to.assign(from, from + count);
+  }
   ssize_t start_atomic(void* context) noexcept;
 
   fid_ep* ep_ = nullptr;

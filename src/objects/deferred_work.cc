@@ -129,9 +129,7 @@ Status DeferredWork::prepare_transfer(const fi_deferred_work& work, Job& job) co
   if (job.routes == nullptr) return Status(-FI_EINVAL);
   if (job.routes->deferred == nullptr) return Status(-FI_ENOSYS);  // opened without FI_TRIGGER
   if (job.routes->deferred != this) return Status(-FI_EDOMAIN);
-  if (!operation.possible() || (operation.receives() && (operation.flags() & kManyResults) != 0))
-    return Status(-FI_ENOSYS);
-  return Status();
+  return Status(operation.receives() && (operation.flags() & kManyResults) != 0 ? -FI_ENOSYS : 0);
 }
 
 ssize_t DeferredWork::post(DeferredOperation&& operation) noexcept {

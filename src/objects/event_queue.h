@@ -121,12 +121,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   void drive() noexcept;
   bool prepare_wait() noexcept;
   bool must_not_sleep() const noexcept { return ready(); }
-  int trywait() noexcept {
-    if (ready()) return -FI_EAGAIN;
-    wait_.arm();
-    if (ready()) return -FI_EAGAIN;
-    return wait_.has_driver() || prepare_wait() ? 0 : -FI_EAGAIN;
-  }
+  int trywait() noexcept { return ready() ? -FI_EAGAIN : wait_.trywait(*this); }
 
   // Slots of fi_ops.
   int close();

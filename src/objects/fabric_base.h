@@ -18,9 +18,9 @@
 
 namespace weft {
 
-// T: the provider's fabric, with `static Result<T*> make(const fi_fabric_attr& attr, void* context)`. Its completion
-// queues drive an E, its counters a CounterEngine, its event queues an EventEngine. Services: a RefCounted with what
-// the fabric's children need of it, so that they need not know T; built from the arguments behind `context`.
+// T: the provider's fabric, which may have a make() of its own. Its completion queues drive an E, its counters a
+// CounterEngine, its event queues an EventEngine. Services: a RefCounted with what the fabric's children need of it, so
+// that they need not know T; built from the arguments behind `context`.
 template <class T, class E, class CounterEngine = E, class EventEngine = E, class Services = RefCounted>
 class FabricBase : public Object<fid_fabric>, public Services {
  public:
@@ -29,6 +29,7 @@ class FabricBase : public Object<fid_fabric>, public Services {
     if (attr == nullptr || fabric == nullptr || attr->name == nullptr) return -FI_EINVAL;
     return release_to(T::make(*attr, context), fabric);
   }
+  static Result<T*> make(const fi_fabric_attr& attr, void* context) { return new T(attr, context); }
 
   // Slots of fi_ops.
   int close() {

@@ -21,6 +21,13 @@ inline std::size_t total_length(std::span<const iovec> iov) noexcept {
   return len;
 }
 
+// The buffer of a transfer call with one buffer, in the form of calls with a vector. Lives as long as the call.
+struct OneBuffer {
+  iovec iov;
+  OneBuffer(const void* buf, std::size_t len) noexcept : iov{const_cast<void*>(buf), len} {}
+  operator std::span<const iovec>() const noexcept { return {&iov, 1}; }
+};
+
 // Whether a caller's vector is one to work with: a list of not too many buffers.
 constexpr bool valid_vector(std::span<const iovec> iov, std::size_t limit = kSoftwareIovLimit) noexcept {
   return iov.size() <= limit && (iov.empty() || iov.data() != nullptr);

@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -71,6 +72,14 @@ class WaitObject {
 
   // fi_trywait: the caller checks the queue once more, then sleeps on the native object.
   void arm() noexcept;
+
+  // fi_trywait of `source`, see wait().
+  template <class Source>
+  int trywait(Source&& source) noexcept {
+    arm();
+    if (source.must_not_sleep()) return -FI_EAGAIN;
+    return has_driver() || source.prepare_wait() ? 0 : -FI_EAGAIN;
+  }
 
   // fi_cq_signal: every thread in wait() returns, or the next one that enters.
   void interrupt() noexcept;

@@ -67,10 +67,7 @@ int WaitSet::close() {
 }
 
 int WaitSet::trywait() noexcept {
-  Source source{*this};
-  wait_.arm();
-  if (source.must_not_sleep()) return -FI_EAGAIN;
-  return wait_.has_driver() || source.prepare_wait() ? 0 : -FI_EAGAIN;
+  return wait_.trywait(Source{*this});
 }
 
 int WaitSet::wait(int timeout_ms) noexcept {

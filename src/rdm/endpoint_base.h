@@ -5,7 +5,6 @@
 
 #include "abi/ops.h"
 #include "objects/binding_check.h"
-#include "objects/event_binding.h"
 #include "rdm/scalable_endpoint.h"
 #include "rdm/shared_contexts.h"
 

@@ -16,7 +16,6 @@
 #include "objects/datagram_bindings.h"
 #include "objects/endpoint_alias.h"
 #include "objects/endpoint_options.h"
-#include "objects/event_binding.h"
 #include "verbs/datagram/multicast_group.h"
 #include "verbs/device/device.h"
 #include "verbs/device/limits.h"
