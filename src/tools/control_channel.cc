@@ -27,22 +27,6 @@ constexpr std::size_t kCountBytes = 10;
 constexpr std::size_t kLongestName = 4096;  // far above every address format; a longer one is not from a fi_pingpong
 constexpr auto kRetryPause = std::chrono::milliseconds(50);
 
-// Closes a socket unless take() moved it out.
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  int take() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 void set_option(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof value);
 }
@@ -92,7 +76,7 @@ uint16_t port_of(int fd) {
 }
 
 // A listening socket, for both address families where the host has IPv6.
-Result<int> listening_socket(uint16_t port, bool only_ipv6) {
+Result<Socket> listening_socket(uint16_t port, bool only_ipv6) {
   int family = AF_INET6;
   int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0 && !only_ipv6) fd = socket(family = AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -101,7 +85,7 @@ Result<int> listening_socket(uint16_t port, bool only_ipv6) {
   if (family == AF_INET6) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, only_ipv6);
   WEFT_TRY(bind_to(fd, family, port));
   if (listen(fd, 1) != 0) return fail(errno, "control port {}: listen: {}", port, std::strerror(errno));
-  return listener.take();
+  return listener;
 }
 
 struct AddrInfoDeleter {
@@ -109,7 +93,7 @@ struct AddrInfoDeleter {
 };
 
 // Tries one address once.
-Result<int> connect_socket(const addrinfo& to, uint16_t source_port, Watch& watch) {
+Result<Socket> connect_socket(const addrinfo& to, uint16_t source_port, Watch& watch) {
   const int fd = socket(to.ai_family, to.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to.ai_protocol);
   if (fd < 0) return fail(errno, "{}", std::strerror(errno));
   Socket connection(fd);
@@ -121,36 +105,30 @@ Result<int> connect_socket(const addrinfo& to, uint16_t source_port, Watch& watc
     getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
   }
   if (error) return fail(error, "{}", std::strerror(error));
-  return connection.take();
+  return connection;
 }
 
 }  // namespace
 
-ControlChannel::ControlChannel(int fd, Watch& watch) : fd_(fd), watch_(&watch) {
-  detect_dead_peer(fd_);
-  watch_->follow_socket(fd_);
+ControlChannel::ControlChannel(Socket socket, Watch& watch) : socket_(std::move(socket)), watch_(&watch) {
+  detect_dead_peer(socket_.get());
+  watch_->follow_socket(socket_.get());
 }
 
-ControlChannel::ControlChannel(ControlChannel&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), watch_(other.watch_) {}
-
 ControlChannel::~ControlChannel() {
-  if (fd_ < 0) return;
-  watch_->follow_socket(-1);
-  close(fd_);
+  if (socket_.get() >= 0) watch_->follow_socket(-1);
 }
 
 Result<ControlChannel> ControlChannel::accept_one(uint16_t port, bool only_ipv6, Watch& watch,
                                                   const std::function<void(uint16_t)>& listening) {
-  Result<int> fd = listening_socket(port, only_ipv6);
-  if (!fd) return tl::unexpected(fd.error());
-  Socket listener(*fd);
-  listening(port_of(listener.get()));
+  Result<Socket> listener = listening_socket(port, only_ipv6);
+  if (!listener) return tl::unexpected(listener.error());
+  listening(port_of(listener->get()));
   watch.step("waiting for a client", Watch::Peer::kMayIdle);
-  WEFT_TRY(wait_for(listener.get(), POLLIN, watch));
-  const int client = accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (client < 0) return fail(errno, "accepting the client: {}", std::strerror(errno));
-  return ControlChannel(client, watch);
+  WEFT_TRY(wait_for(listener->get(), POLLIN, watch));
+  Socket client(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (client.get() < 0) return fail(errno, "accepting the client: {}", std::strerror(errno));
+  return ControlChannel(std::move(client), watch);
 }
 
 Result<ControlChannel> ControlChannel::connect_to(const std::string& host, uint16_t port, uint16_t source_port,
@@ -168,9 +146,9 @@ Result<ControlChannel> ControlChannel::connect_to(const std::string& host, uint1
   while (true) {
     Failure last{FI_EHOSTUNREACH, "no address found"};
     for (const addrinfo* to = found; to; to = to->ai_next) {
-      Result<int> fd = connect_socket(*to, source_port, watch);
-      if (fd) return ControlChannel(*fd, watch);
-      last = fd.error();
+      Result<Socket> socket = connect_socket(*to, source_port, watch);
+      if (socket) return ControlChannel(std::move(*socket), watch);
+      last = socket.error();
     }
     WEFT_TRY(watch.check());
     if (Clock::now() >= give_up) {
@@ -183,11 +161,11 @@ Result<ControlChannel> ControlChannel::connect_to(const std::string& host, uint1
 
 Status ControlChannel::send_all(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t size = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t size = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (size > 0)
       bytes = bytes.subspan(static_cast<std::size_t>(size));
     else if (errno == EAGAIN)
-      WEFT_TRY(wait_for(fd_, POLLOUT, *watch_));
+      WEFT_TRY(wait_for(socket_.get(), POLLOUT, *watch_));
     else if (errno != EINTR)
       return fail(errno, "control connection: {}", std::strerror(errno));
   }
@@ -196,14 +174,14 @@ Status ControlChannel::send_all(std::span<const std::byte> bytes) {
 
 Status ControlChannel::receive_all(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t size = recv(fd_, bytes.data(), bytes.size(), 0);
+    const ssize_t size = recv(socket_.get(), bytes.data(), bytes.size(), 0);
     if (size > 0) {
       bytes = bytes.subspan(static_cast<std::size_t>(size));
       watch_->peer_active();
     } else if (size == 0) {
       return fail(FI_ECONNRESET, "control connection closed by the peer, which should have printed the reason");
     } else if (errno == EAGAIN) {
-      WEFT_TRY(wait_for(fd_, POLLIN, *watch_));
+      WEFT_TRY(wait_for(socket_.get(), POLLIN, *watch_));
     } else if (errno != EINTR) {
       return fail(errno, "control connection: {}", std::strerror(errno));
     }
@@ -277,7 +255,7 @@ Result<std::string> ControlChannel::local_address() const {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   char text[NI_MAXHOST];
-  getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size);
+  getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size);
   if (int error =
           getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST))
     return fail(FI_EIO, "control connection: {}", gai_strerror(error));

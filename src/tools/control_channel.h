@@ -10,12 +10,14 @@
 #pragma once
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "failure.h"
@@ -31,6 +33,21 @@ struct EndpointName {
   std::vector<std::byte> bytes;
 };
 
+// Owner of a socket; -1: none.
+class Socket {
+ public:
+  explicit Socket(int fd) noexcept : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const noexcept { return fd_; }
+
+ private:
+  int fd_;
+};
+
 // Owns the socket; `watch` must outlive it. Movable, not copyable, not thread-safe.
 class ControlChannel {
  public:
@@ -42,8 +59,7 @@ class ControlChannel {
   static Result<ControlChannel> connect_to(const std::string& host, uint16_t port, uint16_t source_port, bool only_ipv6,
                                            std::chrono::seconds patience, Watch& watch);
 
-  ControlChannel(ControlChannel&& other) noexcept;
-  ControlChannel& operator=(ControlChannel&&) = delete;
+  ControlChannel(ControlChannel&&) noexcept = default;
   ~ControlChannel();
 
   Status send_name(const EndpointName& name);
@@ -60,12 +76,12 @@ class ControlChannel {
   Result<std::string> local_address() const;
 
  private:
-  ControlChannel(int fd, Watch& watch);
+  ControlChannel(Socket socket, Watch& watch);
 
   Status send_all(std::span<const std::byte> bytes);
   Status receive_all(std::span<std::byte> bytes);
 
-  int fd_;
+  Socket socket_;
   Watch* watch_;
 };
 

@@ -95,44 +95,51 @@ Status FabricLink::find(const char* local_address, const EndpointName* peer) {
 }
 
 Status open_fabric(const fi_info& info, FidPtr<fid_fabric>& fabric, FidPtr<fid_eq>& events) {
-  fid_fabric* opened = nullptr;
-  WEFT_TRY(check(fi_fabric(info.fabric_attr, &opened, nullptr), "fi_fabric({})", info.fabric_attr->prov_name));
-  fabric.reset(opened);
+  WEFT_TRY(take(fabric, fmt::format("fi_fabric({})", info.fabric_attr->prov_name),
+                [&](auto** opened) { return fi_fabric(info.fabric_attr, opened, nullptr); }));
   fi_eq_attr attr{};
   attr.wait_obj = FI_WAIT_UNSPEC;
-  fid_eq* eq = nullptr;
-  WEFT_TRY(check(fi_eq_open(opened, &attr, &eq, nullptr), "fi_eq_open"));
-  events.reset(eq);
-  return {};
+  return take(events, "fi_eq_open", [&](auto** eq) { return fi_eq_open(fabric.get(), &attr, eq, nullptr); });
+}
+
+Status open_domain(fi_info& info, fid_fabric& fabric, std::size_t completions, fi_wait_obj wait,
+                   FidPtr<fid_domain>& domain, FidPtr<fid_cq>& queue) {
+  WEFT_TRY(take(domain, fmt::format("fi_domain({})", info.domain_attr->name),
+                [&](auto** opened) { return fi_domain(&fabric, &info, opened, nullptr); }));
+  fi_cq_attr attr{};
+  attr.size = completions;
+  attr.format = FI_CQ_FORMAT_MSG;
+  attr.wait_obj = wait;
+  return take(queue, "fi_cq_open", [&](auto** cq) { return fi_cq_open(domain.get(), &attr, cq, nullptr); });
+}
+
+Result<void*> register_buffer(const fi_info& info, fid_domain& domain, fid_ep& ep, std::span<std::byte> buffer,
+                              FidPtr<fid_mr>& region) {
+  const int mr_mode = info.domain_attr->mr_mode;
+  if (!(mr_mode & FI_MR_LOCAL)) return nullptr;
+  WEFT_TRY(take(region, "fi_mr_reg", [&](auto** mr) {
+    return fi_mr_reg(&domain, buffer.data(), buffer.size(), FI_SEND | FI_RECV, 0, 0, 0, mr, nullptr);
+  }));
+  if (mr_mode & FI_MR_ENDPOINT) {
+    WEFT_TRY(check(fi_mr_bind(region.get(), &ep.fid, 0), "fi_mr_bind"));
+    WEFT_TRY(check(fi_mr_enable(region.get()), "fi_mr_enable"));
+  }
+  return fi_mr_desc(region.get());
 }
 
 Status FabricLink::open_endpoint() {
-  fid_domain* domain = nullptr;
-  WEFT_TRY(check(fi_domain(fabric_.get(), info_.get(), &domain, nullptr), "fi_domain({})", info_->domain_attr->name));
-  domain_.reset(domain);
-
-  fi_cq_attr cq_attr{};
-  cq_attr.size = kQueueSize;
-  cq_attr.format = FI_CQ_FORMAT_MSG;
-  cq_attr.wait_obj = FI_WAIT_NONE;
-  fid_cq* cq = nullptr;
-  WEFT_TRY(check(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open"));
-  cq_.reset(cq);
-
-  fid_ep* ep = nullptr;
-  WEFT_TRY(check(fi_endpoint(domain, info_.get(), &ep, nullptr), "fi_endpoint"));
-  ep_.reset(ep);
-  WEFT_TRY(check(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)"));
+  WEFT_TRY(open_domain(*info_, *fabric_, kQueueSize, FI_WAIT_NONE, domain_, cq_));
+  WEFT_TRY(take(ep_, "fi_endpoint", [&](auto** ep) { return fi_endpoint(domain_.get(), info_.get(), ep, nullptr); }));
+  fid_ep* const ep = ep_.get();
+  WEFT_TRY(check(fi_ep_bind(ep, &cq_->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)"));
   if (options_.type == FI_EP_MSG) {
     WEFT_TRY(check(fi_ep_bind(ep, &eq_->fid, 0), "fi_ep_bind(eq)"));
   } else {
     fi_av_attr av_attr{};
     av_attr.type = info_->domain_attr->av_type;
     av_attr.count = 1;
-    fid_av* av = nullptr;
-    WEFT_TRY(check(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open"));
-    av_.reset(av);
-    WEFT_TRY(check(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind(av)"));
+    WEFT_TRY(take(av_, "fi_av_open", [&](auto** av) { return fi_av_open(domain_.get(), &av_attr, av, nullptr); }));
+    WEFT_TRY(check(fi_ep_bind(ep, &av_->fid, 0), "fi_ep_bind(av)"));
   }
   WEFT_TRY(check(fi_enable(ep), "fi_enable"));
   WEFT_TRY(register_buffers());
@@ -149,16 +156,9 @@ Status FabricLink::register_buffers() {
   if (!memory_) return fail(FI_ENOMEM, "message buffers of {} bytes", size);
   std::memset(memory_.get(), 0, size);  // also takes the page faults before the measurement
 
-  const int mr_mode = info_->domain_attr->mr_mode;
-  if (!(mr_mode & FI_MR_LOCAL)) return {};
-  fid_mr* mr = nullptr;
-  WEFT_TRY(check(fi_mr_reg(domain_.get(), memory_.get(), size, FI_SEND | FI_RECV, 0, 0, 0, &mr, nullptr), "fi_mr_reg"));
-  mr_.reset(mr);
-  if (mr_mode & FI_MR_ENDPOINT) {
-    WEFT_TRY(check(fi_mr_bind(mr, &ep_->fid, 0), "fi_mr_bind"));
-    WEFT_TRY(check(fi_mr_enable(mr), "fi_mr_enable"));
-  }
-  descriptor_ = fi_mr_desc(mr);
+  Result<void*> descriptor = register_buffer(*info_, *domain_, *ep_, {memory_.get(), size}, mr_);
+  if (!descriptor) return tl::unexpected(descriptor.error());
+  descriptor_ = *descriptor;
   return {};
 }
 
@@ -205,9 +205,9 @@ Result<InfoPtr> FabricLink::next_event(uint32_t wanted) {
 }
 
 Status FabricLink::listen_and_accept(ControlChannel& control) {
-  fid_pep* pep = nullptr;
-  WEFT_TRY(check(fi_passive_ep(fabric_.get(), info_.get(), &pep, nullptr), "fi_passive_ep"));
-  pep_.reset(pep);
+  WEFT_TRY(
+      take(pep_, "fi_passive_ep", [&](auto** pep) { return fi_passive_ep(fabric_.get(), info_.get(), pep, nullptr); }));
+  fid_pep* const pep = pep_.get();
   WEFT_TRY(check(fi_pep_bind(pep, &eq_->fid, 0), "fi_pep_bind"));
   WEFT_TRY(check(fi_listen(pep), "fi_listen"));
   Result<EndpointName> name = name_of(pep->fid);

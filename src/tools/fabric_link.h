@@ -32,8 +32,22 @@ struct FidCloser {
 template <class Fid>
 using FidPtr = std::unique_ptr<Fid, FidCloser>;
 
-// Opens the fabric that `info` names, and an event queue with a wait object.
+// Makes `object` own the one that `open` stores; `what` names the call.
+template <class Fid, class Open>
+Status take(FidPtr<Fid>& object, std::string_view what, Open open) {
+  Fid* opened = nullptr;
+  WEFT_TRY(check(open(&opened), "{}", what));
+  object.reset(opened);
+  return {};
+}
+
+// Opens the fabric that `info` names, an event queue with a wait object, the domain, and a completion queue.
 Status open_fabric(const fi_info& info, FidPtr<fid_fabric>& fabric, FidPtr<fid_eq>& events);
+Status open_domain(fi_info& info, fid_fabric& fabric, std::size_t completions, fi_wait_obj wait,
+                   FidPtr<fid_domain>& domain, FidPtr<fid_cq>& queue);
+// Registers a buffer for messages if the domain requires it, and returns its descriptor.
+Result<void*> register_buffer(const fi_info& info, fid_domain& domain, fid_ep& ep, std::span<std::byte> buffer,
+                              FidPtr<fid_mr>& region);
 
 struct LinkOptions {
   fi_ep_type type = FI_EP_UNSPEC;  // unspecified: dgram, msg or rdm, the first that the provider has

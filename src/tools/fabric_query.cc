@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "fabric_names.h"
+#include "names.h"
 
 namespace weft::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "error_names.h"
+#include "names.h"
 
 namespace weft::tools {
 namespace {

@@ -72,27 +72,14 @@ Status GroupLink::find() {
 
 Status GroupLink::open_queues() {
   WEFT_TRY(open_fabric(*info_, fabric_, eq_));
-  fid_domain* domain = nullptr;
-  WEFT_TRY(check(fi_domain(fabric_.get(), info_.get(), &domain, nullptr), "fi_domain({})", info_->domain_attr->name));
-  domain_.reset(domain);
-  fi_cq_attr cq_attr{};
-  cq_attr.size = kReceives + kSends;
-  cq_attr.format = FI_CQ_FORMAT_MSG;
-  cq_attr.wait_obj = FI_WAIT_UNSPEC;
-  fid_cq* cq = nullptr;
-  WEFT_TRY(check(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open"));
-  cq_.reset(cq);
-  fi_av_attr av_attr{};
-  fid_av* av = nullptr;
-  WEFT_TRY(check(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open"));
-  av_.reset(av);
-  return {};
+  WEFT_TRY(open_domain(*info_, *fabric_, kReceives + kSends, FI_WAIT_UNSPEC, domain_, cq_));
+  fi_av_attr attr{};
+  return take(av_, "fi_av_open", [&](auto** av) { return fi_av_open(domain_.get(), &attr, av, nullptr); });
 }
 
 Status GroupLink::open_endpoint() {
-  fid_ep* ep = nullptr;
-  WEFT_TRY(check(fi_endpoint(domain_.get(), info_.get(), &ep, nullptr), "fi_endpoint"));
-  ep_.reset(ep);
+  WEFT_TRY(take(ep_, "fi_endpoint", [&](auto** ep) { return fi_endpoint(domain_.get(), info_.get(), ep, nullptr); }));
+  fid_ep* const ep = ep_.get();
   WEFT_TRY(check(fi_ep_bind(ep, &eq_->fid, 0), "fi_ep_bind(eq)"));
   WEFT_TRY(check(fi_ep_bind(ep, &cq_->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)"));
   WEFT_TRY(check(fi_ep_bind(ep, &av_->fid, 0), "fi_ep_bind(av)"));
@@ -110,13 +97,9 @@ Status GroupLink::register_buffers() {
   stride_ = options_.sends ? options_.message : info_->ep_attr->max_msg_size;
   memory_.resize(count * stride_);
   contexts_.resize(count);
-  if (info_->domain_attr->mr_mode & FI_MR_LOCAL) {
-    fid_mr* mr = nullptr;
-    WEFT_TRY(check(fi_mr_reg(domain_.get(), memory_.data(), memory_.size(), FI_SEND | FI_RECV, 0, 0, 0, &mr, nullptr),
-                   "fi_mr_reg"));
-    mr_.reset(mr);
-    descriptor_ = fi_mr_desc(mr);
-  }
+  Result<void*> descriptor = register_buffer(*info_, *domain_, *ep_, memory_, mr_);
+  if (!descriptor) return tl::unexpected(descriptor.error());
+  descriptor_ = *descriptor;
   if (options_.sends) return {};
   for (std::size_t slot = 0; slot < count; ++slot) WEFT_TRY(post_receive(slot));
   return {};

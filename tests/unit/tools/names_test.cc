@@ -4,8 +4,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
-#include "tools/error_names.h"
-#include "tools/fabric_names.h"
+#include "tools/names.h"
 
 namespace weft::tools {
 namespace {

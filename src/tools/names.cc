@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The names of the error codes; see error_names.h.
-#include "error_names.h"
+// Names and values; see names.h.
+#include "names.h"
 
 #include <rdma/fi_errno.h>
 #include <strings.h>
@@ -32,12 +32,20 @@ constexpr ErrorName kNames[] = {
 #undef NAMED
 
 constexpr std::string_view kPrefix = "FI_";
+constexpr uint32_t kEnumValues = 64;  // every enumeration of the API is dense and shorter
 
-}  // namespace
-
+// Equal in any letter case.
 bool same_name(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
+
+bool is_called(const char* official, std::string_view name, std::string_view prefix) {
+  if (official == nullptr) return false;
+  std::string_view full(official);
+  return same_name(full, name) || (full.starts_with(prefix) && same_name(full.substr(prefix.size()), name));
+}
+
+}  // namespace
 
 std::span<const ErrorName> error_names() {
   return kNames;
@@ -64,6 +72,22 @@ std::optional<int> error_number(std::string_view text) {
   auto [stop, error] = std::from_chars(text.data(), end, number, base);
   if (text.empty() || error != std::errc() || stop != end || number > 0x7fffffffU) return std::nullopt;
   return static_cast<int>(number);
+}
+
+std::optional<uint64_t> flag_named(std::string_view name, fi_type type) {
+  if (name.empty()) return std::nullopt;
+  for (int bit = 0; bit < 64; ++bit) {
+    const uint64_t flag = uint64_t{1} << bit;
+    if (is_called(fi_tostr(&flag, type), name, kPrefix)) return flag;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint32_t> value_named(std::string_view name, fi_type type, std::string_view prefix) {
+  if (name.empty()) return std::nullopt;
+  for (uint32_t value = 0; value < kEnumValues; ++value)
+    if (is_called(fi_tostr(&value, type), name, prefix)) return value;
+  return std::nullopt;
 }
 
 }  // namespace weft::tools
