@@ -9,8 +9,10 @@
 
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "objects/bit_names.h"
 
@@ -67,20 +69,10 @@ bool is_legacy(int mr_mode) noexcept {
 
 // Ranks the models by the concurrency that they let the application have, and so require of the provider.
 int concurrency(fi_threading threading) noexcept {
-  switch (threading) {
-    case FI_THREAD_SAFE:
-      return 5;
-    case FI_THREAD_FID:
-      return 4;
-    case FI_THREAD_ENDPOINT:
-      return 3;
-    case FI_THREAD_COMPLETION:
-      return 2;
-    case FI_THREAD_DOMAIN:
-      return 1;
-    default:
-      return 0;
-  }
+  constexpr int kRanks[] = {0, 5, 4, 1, 2, 3};
+  static_assert(FI_THREAD_SAFE == 1 && FI_THREAD_FID == 2 && FI_THREAD_DOMAIN == 3 && FI_THREAD_COMPLETION == 4 &&
+                FI_THREAD_ENDPOINT == 5);
+  return static_cast<unsigned>(threading) < std::size(kRanks) ? kRanks[threading] : 0;
 }
 
 bool same_format(uint32_t wanted, uint32_t offered) noexcept {
@@ -91,6 +83,7 @@ bool same_format(uint32_t wanted, uint32_t offered) noexcept {
   return wants_ip && (wanted == FI_SOCKADDR_IP ? offers_ip : offered == FI_SOCKADDR_IP || offered == FI_SOCKADDR);
 }
 
+constexpr Name kCompletionOrders[] = {WEFT_NAME(FI_ORDER_STRICT), WEFT_NAME(FI_ORDER_DATA)};
 constexpr const char* kEndpointTypeNames[] = {"FI_EP_UNSPEC", "FI_EP_MSG", "FI_EP_DGRAM", "FI_EP_RDM"};
 static_assert(FI_EP_MSG == 1 && FI_EP_DGRAM == 2 && FI_EP_RDM == 3);
 
@@ -104,28 +97,28 @@ class Matcher {
     matched_ = false;
     FI_INFO(provider_, FI_LOG_CORE, "%s\n", sentence.c_str());
   }
-  void at_most(const char* field, uint64_t wanted, uint64_t offered) {
+  void at_most(std::string_view field, uint64_t wanted, uint64_t offered) {
     if (wanted > offered) refuse(fmt::format("hints request {} {}, {} offers {}", field, wanted, name_, offered));
   }
-  void equal(const char* field, uint64_t wanted, uint64_t offered) {
+  void equal(std::string_view field, uint64_t wanted, uint64_t offered) {
     if (wanted != 0 && wanted != offered)
       refuse(fmt::format("hints request {} {}, {} offers {}", field, wanted, name_, offered));
   }
   // The same for a value that has a name; `names` is indexed by it.
-  void equal(const char* field, uint64_t wanted, uint64_t offered, std::span<const char* const> names) {
+  void equal(std::string_view field, uint64_t wanted, uint64_t offered, std::span<const char* const> names) {
     if (wanted == 0 || wanted == offered) return;
     const auto name = [&](uint64_t value) { return value < names.size() ? names[value] : "an unknown value"; };
     refuse(fmt::format("hints request {} {}, {} offers {}", field, name(wanted), name_, name(offered)));
   }
-  void within(const char* field, uint64_t wanted, uint64_t offered, std::span<const Name> names) {
+  void within(std::string_view field, uint64_t wanted, uint64_t offered, std::span<const Name> names) {
     if (const uint64_t missing = wanted & ~offered; missing != 0)
       refuse(fmt::format("hints request {} {}, which {} does not offer", field, names_of(missing, names), name_));
   }
-  void accepted(const char* field, uint64_t required, uint64_t allowed, std::span<const Name> names) {
+  void accepted(std::string_view field, uint64_t required, uint64_t allowed, std::span<const Name> names) {
     if (const uint64_t missing = required & ~allowed; missing != 0)
       refuse(fmt::format("{} needs {} {}, which hints do not allow", name_, field, names_of(missing, names)));
   }
-  void same_text(const char* field, const char* wanted, const char* offered) {
+  void same_text(std::string_view field, const char* wanted, const char* offered) {
     if (wanted != nullptr && (offered == nullptr || std::strcmp(wanted, offered) != 0))
       refuse(fmt::format("hints request {} \"{}\", {} offers \"{}\"", field, wanted, name_,
                          offered != nullptr ? offered : ""));
@@ -138,31 +131,21 @@ class Matcher {
   bool matched_ = true;
 };
 
-void check_tx(Matcher& match, const fi_tx_attr& offer, const fi_tx_attr& hints, uint64_t mode) {
-  match.within("tx_attr->caps", hints.caps, offer.caps, names::kCaps);
-  match.accepted("tx_attr->mode", offer.mode, hints.mode | mode, names::kMode);
-  match.within("tx_attr->op_flags", hints.op_flags, offer.op_flags, names::kOpFlags);
-  match.within("tx_attr->msg_order", hints.msg_order, offer.msg_order, names::kMsgOrder);
-  match.within("tx_attr->comp_order", hints.comp_order, offer.comp_order, names::kMsgOrder);
-  match.at_most("tx_attr->inject_size", hints.inject_size, offer.inject_size);
-  match.at_most("tx_attr->size", hints.size, offer.size);
-  match.at_most("tx_attr->iov_limit", hints.iov_limit, offer.iov_limit);
-  match.at_most("tx_attr->rma_iov_limit", hints.rma_iov_limit, offer.rma_iov_limit);
-}
-
-// total_buffered_recv is a hint that a provider may ignore (fi_endpoint(3)).
-void check_rx(Matcher& match, const fi_rx_attr& offer, const fi_rx_attr& hints, uint64_t mode) {
-  match.within("rx_attr->caps", hints.caps, offer.caps, names::kCaps);
-  match.accepted("rx_attr->mode", offer.mode, hints.mode | mode, names::kMode);
-  match.within("rx_attr->op_flags", hints.op_flags, offer.op_flags, names::kOpFlags);
-  match.within("rx_attr->msg_order", hints.msg_order, offer.msg_order, names::kMsgOrder);
-  match.within("rx_attr->comp_order", hints.comp_order, offer.comp_order, names::kMsgOrder);
-  match.at_most("rx_attr->size", hints.size, offer.size);
-  match.at_most("rx_attr->iov_limit", hints.iov_limit, offer.iov_limit);
+// The attributes that both directions have; `name` is "tx_attr" or "rx_attr". total_buffered_recv is a hint that a
+// provider may ignore (fi_endpoint(3)).
+template <class Attr>
+void check_direction(Matcher& match, const std::string& name, const Attr& offer, const Attr& hints, uint64_t mode) {
+  match.within(name + "->caps", hints.caps, offer.caps, names::kCaps);
+  match.accepted(name + "->mode", offer.mode, hints.mode | mode, names::kMode);
+  match.within(name + "->op_flags", hints.op_flags, offer.op_flags, names::kOpFlags);
+  match.within(name + "->msg_order", hints.msg_order, offer.msg_order, names::kMsgOrder);
+  match.within(name + "->comp_order", hints.comp_order, offer.comp_order, kCompletionOrders);
+  match.at_most(name + "->size", hints.size, offer.size);
+  match.at_most(name + "->iov_limit", hints.iov_limit, offer.iov_limit);
 }
 
 // Scalable endpoints have contexts of their own; other endpoints have one, or share one.
-void check_contexts(Matcher& match, const char* field, size_t wanted, size_t per_endpoint, size_t shareable) {
+void check_contexts(Matcher& match, std::string_view field, size_t wanted, size_t per_endpoint, size_t shareable) {
   if (wanted != FI_SHARED_CONTEXT) {
     match.at_most(field, wanted, per_endpoint);
   } else if (shareable == 0) {
@@ -258,6 +241,15 @@ uint64_t granted_caps(uint64_t offered, uint64_t asked) noexcept {
   return offered & granted;
 }
 
+template <class Attr>
+void apply_direction(Attr& offer, const Attr* hints) noexcept {
+  if (hints == nullptr) return;
+  offer.caps = granted_caps(offer.caps, hints->caps);
+  if (hints->msg_order != 0) offer.msg_order = hints->msg_order;
+  if (hints->comp_order != 0) offer.comp_order = hints->comp_order;
+  if (hints->size != 0) offer.size = hints->size;
+}
+
 void apply_domain(fi_domain_attr& domain, const fi_domain_attr& hints) noexcept {
   if (hints.threading != FI_THREAD_UNSPEC) domain.threading = hints.threading;
   if (hints.control_progress != FI_PROGRESS_UNSPEC) domain.control_progress = hints.control_progress;
@@ -278,8 +270,12 @@ Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, 
   match.accepted("mode", offer.mode, hints->mode, names::kMode);
   if (hints->addr_format != FI_FORMAT_UNSPEC && !same_format(hints->addr_format, offer.addr_format))
     match.equal("addr_format", hints->addr_format, offer.addr_format);
-  if (hints->tx_attr != nullptr) check_tx(match, *offer.tx_attr, *hints->tx_attr, hints->mode);
-  if (hints->rx_attr != nullptr) check_rx(match, *offer.rx_attr, *hints->rx_attr, hints->mode);
+  if (const fi_tx_attr* tx = hints->tx_attr; tx != nullptr) {
+    check_direction(match, "tx_attr", *offer.tx_attr, *tx, hints->mode);
+    match.at_most("tx_attr->inject_size", tx->inject_size, offer.tx_attr->inject_size);
+    match.at_most("tx_attr->rma_iov_limit", tx->rma_iov_limit, offer.tx_attr->rma_iov_limit);
+  }
+  if (hints->rx_attr != nullptr) check_direction(match, "rx_attr", *offer.rx_attr, *hints->rx_attr, hints->mode);
   if (hints->ep_attr != nullptr) check_ep(match, offer, *hints->ep_attr, version);
   if (hints->domain_attr != nullptr) check_domain(match, offer, *hints, version);
   if (hints->fabric_attr != nullptr) {
@@ -309,19 +305,10 @@ void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcep
   offer.caps = granted_caps(offer.caps, hints->caps);
   offer.tx_attr->caps &= offer.caps;
   offer.rx_attr->caps &= offer.caps;
-  if (const fi_tx_attr* tx = hints->tx_attr; tx != nullptr) {
-    offer.tx_attr->caps = granted_caps(offer.tx_attr->caps, tx->caps);
-    if (tx->msg_order != 0) offer.tx_attr->msg_order = tx->msg_order;
-    if (tx->comp_order != 0) offer.tx_attr->comp_order = tx->comp_order;
-    if (tx->size != 0) offer.tx_attr->size = tx->size;
-    if (tx->tclass != FI_TC_UNSPEC) offer.tx_attr->tclass = tx->tclass;
-  }
-  if (const fi_rx_attr* rx = hints->rx_attr; rx != nullptr) {
-    offer.rx_attr->caps = granted_caps(offer.rx_attr->caps, rx->caps);
-    if (rx->msg_order != 0) offer.rx_attr->msg_order = rx->msg_order;
-    if (rx->comp_order != 0) offer.rx_attr->comp_order = rx->comp_order;
-    if (rx->size != 0) offer.rx_attr->size = rx->size;
-  }
+  apply_direction(*offer.tx_attr, hints->tx_attr);
+  apply_direction(*offer.rx_attr, hints->rx_attr);
+  if (hints->tx_attr != nullptr && hints->tx_attr->tclass != FI_TC_UNSPEC)
+    offer.tx_attr->tclass = hints->tx_attr->tclass;
   if (const fi_ep_attr* ep = hints->ep_attr; ep != nullptr) {
     if (ep->tx_ctx_cnt != 0) offer.ep_attr->tx_ctx_cnt = ep->tx_ctx_cnt;
     if (ep->rx_ctx_cnt != 0) offer.ep_attr->rx_ctx_cnt = ep->rx_ctx_cnt;

@@ -96,30 +96,30 @@ Status DeferredWork::prepare_transfer(const fi_deferred_work& work, Job& job) co
     job.completion = Ref<CounterCore>(*completion);
   }
   if (work.op.msg == nullptr) return Status(-FI_EINVAL);
+  const auto copy = [&](const auto& op, const auto&... more) {
+    job.operation = DeferredOperation(op.ep, work.op_type, op.msg, op.flags, more...);
+  };
   switch (work.op_type) {
     case FI_OP_RECV:
     case FI_OP_SEND:
-      job.operation = {work.op.msg->ep, work.op_type, work.op.msg->msg, work.op.msg->flags};
+      copy(*work.op.msg);
       break;
     case FI_OP_TRECV:
     case FI_OP_TSEND:
-      job.operation = {work.op.tagged->ep, work.op_type, work.op.tagged->msg, work.op.tagged->flags};
+      copy(*work.op.tagged);
       break;
     case FI_OP_READ:
     case FI_OP_WRITE:
-      job.operation = {work.op.rma->ep, work.op_type, work.op.rma->msg, work.op.rma->flags};
+      copy(*work.op.rma);
       break;
     case FI_OP_ATOMIC:
-      job.operation = {work.op.atomic->ep, work.op_type, work.op.atomic->msg, work.op.atomic->flags};
+      copy(*work.op.atomic);
       break;
     case FI_OP_FETCH_ATOMIC:
-      job.operation = {work.op.fetch_atomic->ep, work.op_type, work.op.fetch_atomic->msg, work.op.fetch_atomic->flags,
-                       work.op.fetch_atomic->fetch};
+      copy(*work.op.fetch_atomic, work.op.fetch_atomic->fetch);
       break;
     case FI_OP_COMPARE_ATOMIC:
-      job.operation = {work.op.compare_atomic->ep,    work.op_type,
-                       work.op.compare_atomic->msg,   work.op.compare_atomic->flags,
-                       work.op.compare_atomic->fetch, work.op.compare_atomic->compare};
+      copy(*work.op.compare_atomic, work.op.compare_atomic->fetch, work.op.compare_atomic->compare);
       break;
     default:
       return Status(-FI_ENOSYS);

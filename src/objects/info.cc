@@ -10,23 +10,14 @@ namespace {
 
 // Every copy_... leaves `to` null or owned, so that free_info may follow a failure. False: out of memory.
 template <class T>
-bool copy_struct(T*& to, const T* from) noexcept {
-  to = nullptr;
-  if (from == nullptr) return true;
-  to = static_cast<T*>(std::malloc(sizeof(T)));
-  if (to == nullptr) return false;
-  *to = *from;
-  return true;
+bool copy(T*& to, const T* from, std::size_t size) noexcept {
+  to = from != nullptr && size != 0 ? static_cast<T*>(std::malloc(size)) : nullptr;
+  if (to != nullptr) std::memcpy(to, from, size);
+  return to != nullptr || from == nullptr || size == 0;
 }
-
 template <class T>
-bool copy_bytes(T*& to, const void* from, std::size_t size) noexcept {
-  to = nullptr;
-  if (from == nullptr || size == 0) return true;
-  to = static_cast<T*>(std::malloc(size));
-  if (to == nullptr) return false;
-  std::memcpy(to, from, size);
-  return true;
+bool copy_struct(T*& to, const T* from) noexcept {
+  return copy(to, from, sizeof(T));
 }
 
 bool copy_string(char*& to, const char* from) noexcept {
@@ -36,7 +27,7 @@ bool copy_string(char*& to, const char* from) noexcept {
 
 bool copy_auth_key(uint8_t*& to, const uint8_t* from, std::size_t size) noexcept {
   if (size == FI_AV_AUTH_KEY) size = 0;  // a mark, not a size: the keys live in the address vector
-  return copy_bytes(to, from, size);
+  return copy(to, from, size);
 }
 
 bool copy_ep_attr(fi_ep_attr*& to, const fi_ep_attr* from) noexcept {
@@ -93,8 +84,8 @@ fi_info* duplicate_info(const fi_info* from) noexcept {
   to->dest_addrlen = from->dest_addrlen;
   to->handle = from->handle;
   to->nic = copy_nic(from->nic);
-  const bool ok = copy_bytes(to->src_addr, from->src_addr, from->src_addrlen) &&
-                  copy_bytes(to->dest_addr, from->dest_addr, from->dest_addrlen) &&
+  const bool ok = copy(to->src_addr, static_cast<const void*>(from->src_addr), from->src_addrlen) &&
+                  copy(to->dest_addr, static_cast<const void*>(from->dest_addr), from->dest_addrlen) &&
                   copy_struct(to->tx_attr, from->tx_attr) && copy_struct(to->rx_attr, from->rx_attr) &&
                   copy_ep_attr(to->ep_attr, from->ep_attr) && copy_domain_attr(to->domain_attr, from->domain_attr) &&
                   copy_fabric_attr(to->fabric_attr, from->fabric_attr);
