@@ -20,9 +20,8 @@
 namespace weft::tools {
 namespace {
 
-constexpr std::array<char, 2> kStartRequest{'q', 0};
-constexpr std::array<char, 2> kStartReply{'a', 0};
-constexpr std::array<char, 7> kCountOk{'c', 'n', 't', ' ', 'o', 'k', 0};
+// Each with its NUL.
+constexpr std::string_view kStartRequest("q", 2), kStartReply("a", 2), kCountOk("cnt ok", 7);
 constexpr std::size_t kCountBytes = 10;
 constexpr std::size_t kLongestName = 4096;  // far above every address format; a longer one is not from a fi_pingpong
 constexpr auto kRetryPause = std::chrono::milliseconds(50);
@@ -51,15 +50,11 @@ Status wait_for(int fd, short events, Watch& watch) {
 }
 
 Status bind_to(int fd, int family, uint16_t port) {
-  sockaddr_storage any{};
-  any.ss_family = static_cast<sa_family_t>(family);
-  socklen_t size = sizeof(sockaddr_in6);
-  if (family == AF_INET) {
-    reinterpret_cast<sockaddr_in&>(any).sin_port = htons(port);
-    size = sizeof(sockaddr_in);
-  } else {
-    reinterpret_cast<sockaddr_in6&>(any).sin6_port = htons(port);
-  }
+  static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+  sockaddr_in6 any{};
+  any.sin6_family = static_cast<sa_family_t>(family);
+  any.sin6_port = htons(port);
+  const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof any;
   set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (bind(fd, reinterpret_cast<sockaddr*>(&any), size) == 0) return {};
   const int error = errno;
@@ -68,11 +63,10 @@ Status bind_to(int fd, int family, uint16_t port) {
 }
 
 uint16_t port_of(int fd) {
-  sockaddr_storage address{};
+  sockaddr_in6 address{};
   socklen_t size = sizeof address;
   getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(address).sin_port
-                                            : reinterpret_cast<sockaddr_in6&>(address).sin6_port);
+  return ntohs(address.sin6_port);
 }
 
 // A listening socket, for both address families where the host has IPv6.
@@ -210,21 +204,23 @@ Result<EndpointName> ControlChannel::receive_name() {
   return name;
 }
 
+// Waits for `text`; `fault` names what the peer did instead.
+Status ControlChannel::expect(std::string_view text, std::string_view fault) {
+  std::string answer(text.size(), '\0');
+  WEFT_TRY(receive_all(std::as_writable_bytes(std::span(answer))));
+  if (answer != text) return fail(FI_EIO, "{}", fault);
+  return {};
+}
+
 Status ControlChannel::request_start() {
   watch_->step("waiting for the server to start the test");
   WEFT_TRY(send_all(std::as_bytes(std::span(kStartRequest))));
-  std::array<char, kStartReply.size()> answer{};
-  WEFT_TRY(receive_all(std::as_writable_bytes(std::span(answer))));
-  if (answer != kStartReply) return fail(FI_EIO, "the server is out of step: it did not confirm the start of a test");
-  return {};
+  return expect(kStartReply, "the server is out of step: it did not confirm the start of a test");
 }
 
 Status ControlChannel::confirm_start() {
   watch_->step("waiting for the client to start the test");
-  std::array<char, kStartRequest.size()> question{};
-  WEFT_TRY(receive_all(std::as_writable_bytes(std::span(question))));
-  if (question != kStartRequest)
-    return fail(FI_EIO, "the client is out of step: it did not request the start of a test");
+  WEFT_TRY(expect(kStartRequest, "the client is out of step: it did not request the start of a test"));
   return send_all(std::as_bytes(std::span(kStartReply)));
 }
 
@@ -233,10 +229,7 @@ Status ControlChannel::report_count(uint64_t sent) {
   std::array<char, kCountBytes> text{};
   std::to_chars(text.data(), text.data() + text.size(), sent);
   WEFT_TRY(send_all(std::as_bytes(std::span(text))));
-  std::array<char, kCountOk.size()> answer{};
-  WEFT_TRY(receive_all(std::as_writable_bytes(std::span(answer))));
-  if (answer != kCountOk) return fail(FI_EIO, "the server is out of step: it did not confirm the test");
-  return {};
+  return expect(kCountOk, "the server is out of step: it did not confirm the test");
 }
 
 Result<uint64_t> ControlChannel::receive_count() {

@@ -17,6 +17,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,7 @@ class ControlChannel {
 
   Status send_all(std::span<const std::byte> bytes);
   Status receive_all(std::span<std::byte> bytes);
+  Status expect(std::string_view text, std::string_view fault);
 
   Socket socket_;
   Watch* watch_;

@@ -3,6 +3,8 @@
 #include "group_link.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <rdma/fi_ext.h>
 
 #include <algorithm>
@@ -165,16 +167,11 @@ Status GroupLink::check_membership() {
 std::string GroupLink::own_name() const {
   sockaddr_storage name{};
   std::size_t size = sizeof name;
-  char text[INET6_ADDRSTRLEN] = "?";
-  if (fi_getname(&ep_->fid, &name, &size) != 0) return text;
-  const auto* in = reinterpret_cast<const sockaddr_in*>(&name);
-  const auto* in6 = reinterpret_cast<const sockaddr_in6*>(&name);
-  if (name.ss_family == AF_INET) {
-    inet_ntop(AF_INET, &in->sin_addr, text, sizeof text);
-    return fmt::format("{}:{}", text, ntohs(in->sin_port));
-  }
-  inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text);
-  return fmt::format("[{}]:{}", text, ntohs(in6->sin6_port));
+  char host[INET6_ADDRSTRLEN + IF_NAMESIZE] = "?", port[8] = "";
+  if (fi_getname(&ep_->fid, &name, &size) != 0) return host;
+  getnameinfo(reinterpret_cast<sockaddr*>(&name), static_cast<socklen_t>(size), host, sizeof host, port, sizeof port,
+              NI_NUMERICHOST | NI_NUMERICSERV);
+  return name.ss_family == AF_INET ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
 }
 
 Status GroupLink::completion_failure() {
