@@ -237,7 +237,7 @@ TEST_F(WaitSetTest, PollSetReturnsQueuesAndCountersWithChanges) {
 
   std::array<void*, 4> contexts{};
   EXPECT_EQ(fi_poll(pollset, contexts.data(), 4), 0);
-  EXPECT_GE(engine.drives, 2);
+  EXPECT_EQ(engine.drives, 1) << "one engine, however many members";
   notify(0);
   notify(2);
   EXPECT_EQ(fi_poll(pollset, contexts.data(), 4), 2);
