@@ -134,12 +134,13 @@ Result<bool> take(InfoPtr list, const fi_provider& provider, const Request& requ
   return taken;
 }
 
-// Appends the provider's entries and returns an empty text; without entries returns the reason.
-Result<std::string> query(const fi_provider& provider, const Request& request, const NameFilter& filter, Infos& all) {
+// Appends the provider's entries and returns an empty text; without entries returns the reason, and `error` is not 0 if
+// it has one.
+Result<std::string> query(const fi_provider& provider, const Request& request, const NameFilter& filter, Infos& all,
+                          int& error) {
   const Capture capture;
   fi_info* list = nullptr;
-  const int error =
-      provider.getinfo(request.version, request.node, request.service, request.flags, request.hints, &list);
+  error = provider.getinfo(request.version, request.node, request.service, request.flags, request.hints, &list);
   if (error != 0 || list == nullptr) {
     if (std::string reason = capture.reason(); !reason.empty()) return reason;
     if (error == 0) return "it returned an empty list";
@@ -197,13 +198,16 @@ int get_info(const Request& request, Infos& all) {
   Registry& registry = state().registry;
   if (const Status status = registry.load(); !status.ok()) return status.code();
   const ProviderHint hint(request.prov_name());
+  int failure = -FI_ENODATA;
   std::vector<std::string> refusals, answers;  // answers: refusals of providers that were called
   for (const Provider* provider : registry.providers()) {
     if (!takes_part(*provider, request.flags)) continue;
     std::string refusal = refusal_by_core(*provider, hint, request);
     if (refusal.empty()) {
-      Result<std::string> answer = query(*provider->abi, request, registry.filter(), all);
+      int error = 0;
+      Result<std::string> answer = query(*provider->abi, request, registry.filter(), all, error);
       if (!answer) return answer.error().code();
+      if (error == -FI_ENOMEM) failure = error;  // unless another provider answers
       refusal = std::move(*answer);
       // A layer repeats the reason of its core, which is already listed.
       if (std::find(answers.begin(), answers.end(), refusal) != answers.end()) refusal = kNothingBelow;
@@ -214,7 +218,7 @@ int get_info(const Request& request, Infos& all) {
   put_own_first(request, all);
   if (!all.empty()) return 0;
   report(request, hint, registry, refusals, answers);
-  return -FI_ENODATA;
+  return failure;
 }
 
 // FI_PROV_ATTR_ONLY: the names and versions of all providers, without regard to hints and FI_PROVIDER.

@@ -8,7 +8,7 @@
 
 namespace weft {
 
-AddressVectorCore::AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr) noexcept
+AddressVectorCore::AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr)
     : parent_(std::move(parent)),
       addr_format_(addr_format),
       rx_ctx_bits_(attr.rx_ctx_bits),

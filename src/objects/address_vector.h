@@ -45,7 +45,7 @@ class AddressVectorCore : public Object<fid_av>, public RefCounted {
   int set_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept;
 
  protected:
-  AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr) noexcept;
+  AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr);
   ~AddressVectorCore() = default;
   static Status check(const fi_av_attr* attr);
 
@@ -90,7 +90,7 @@ class AddressVector final : public AddressVectorCore {
   }
 
  private:
-  AddressVector(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr, void* context) noexcept
+  AddressVector(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr, void* context)
       : AddressVectorCore(std::move(parent), addr_format, attr) {
     abi.fid = {FI_CLASS_AV, context, ops_of<AddressVector>};
     abi.ops = ops_of<AddressVector>;

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <new>
 
+#include "objects/info.h"
+
 namespace weft {
 
 EventQueueCore::EventQueueCore(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version) noexcept
@@ -81,6 +83,8 @@ void EventQueueCore::post_cm(uint32_t event, fid_t fid, fi_info* info, const voi
     const fi_eq_cm_entry head{.fid = fid, .info = info};
     std::memcpy(made->bytes, &head, kHead);
     if (len != 0) std::memcpy(made->bytes + kHead, data, len);
+  } else {
+    const InfoPtr lost(info);
   }
   append(std::move(made));
 }

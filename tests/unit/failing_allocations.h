@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Allocations that fail on demand, for tests of -FI_ENOMEM; fi_errno(3). A program that links failing_allocations.cc
-// gets malloc, calloc and realloc (and so operator new, strdup and the libraries) that fail where a test wants it.
+// gets malloc and its relatives (and so operator new, strdup and the libraries) that fail where a test wants it.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,25 @@ class FailingAllocation {
   // Sanitizers bring an allocator of their own: then nothing ever fails.
   static bool supported() noexcept;
 };
+
+// Allocations of this thread neither fail nor count while the sum of all changes is positive: those of a test, or of a
+// fake.
+void spare_allocations(int change) noexcept;
+
+// spare_allocations() with +1 or -1, to the end of a scope.
+template <int kChange>
+class ChangedAllocations {
+ public:
+  ChangedAllocations() noexcept { spare_allocations(kChange); }
+  ~ChangedAllocations() { spare_allocations(-kChange); }
+  ChangedAllocations(const ChangedAllocations&) = delete;
+  ChangedAllocations& operator=(const ChangedAllocations&) = delete;
+};
+using SparedAllocations = ChangedAllocations<1>;
+using ExposedAllocations = ChangedAllocations<-1>;  // within the other
+
+// Blocks that this thread has allocated and not freed; those that are spared do not count.
+long live_allocations() noexcept;
 
 // Calls `run(nth)` with an allocation that fails for nth = 1, 2, ... until a run makes fewer allocations.
 template <class Run>
