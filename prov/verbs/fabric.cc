@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A verbs fabric; see fabric.h.
+// A verbs fabric, see fabric.h; and the provider's table of calls, fi_provider(7), fi_verbs(7).
 #include "verbs/fabric.h"
 
 #include <rdma/providers/fi_log.h>
 
+#include "abi/provider.h"
 #include "verbs/device/logging.h"
+#include "verbs/discovery/offer.h"
 #include "verbs/transfer/queues.h"
 
 namespace weft::verbs {
+
+fi_provider& provider() noexcept {
+  static fi_provider verbs = make_provider<Fabric, &getinfo>("verbs");
+  return verbs;
+}
 
 Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
   Parameters parameters = Parameters::read();

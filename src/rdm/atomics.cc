@@ -5,6 +5,7 @@
 #include <atomic>
 #include <complex>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 namespace weft::rdm {
@@ -142,37 +143,53 @@ void apply(fi_op operation, const AtomicWork& work) noexcept {
   }
 }
 
-enum class TypeClass : std::uint8_t { kNone, kInteger, kReal, kComplex };
+struct Type {
+  std::size_t size = 0;
+  bool integer = false;
+  bool complex = false;
+  void (*apply)(fi_op operation, const AtomicWork& work) = nullptr;
+};
+template <class T>
+constexpr Type kType = {sizeof(T), kInteger<T>, kComplex<T>, &apply<T>};
 
-TypeClass class_of(fi_datatype datatype) noexcept {
-  switch (datatype) {
-    case FI_FLOAT:
-    case FI_DOUBLE:
-    case FI_LONG_DOUBLE:
-      return TypeClass::kReal;
-    case FI_FLOAT_COMPLEX:
-    case FI_DOUBLE_COMPLEX:
-    case FI_LONG_DOUBLE_COMPLEX:
-      return TypeClass::kComplex;
-    default:
-      return element_size(datatype) != 0 ? TypeClass::kInteger : TypeClass::kNone;
-  }
+// By fi_datatype.
+constexpr Type kTypes[] = {kType<std::int8_t>,
+                           kType<std::uint8_t>,
+                           kType<std::int16_t>,
+                           kType<std::uint16_t>,
+                           kType<std::int32_t>,
+                           kType<std::uint32_t>,
+                           kType<std::int64_t>,
+                           kType<std::uint64_t>,
+                           kType<float>,
+                           kType<double>,
+                           kType<std::complex<float>>,
+                           kType<std::complex<double>>,
+                           kType<long double>,
+                           kType<std::complex<long double>>,
+                           kType<Int128>,
+                           kType<Uint128>};
+static_assert(std::size(kTypes) == FI_UINT128 + 1 && FI_FLOAT == 8 && FI_LONG_DOUBLE == 12 && FI_INT128 == 14);
+
+const Type& type_of(fi_datatype datatype) noexcept {
+  static constexpr Type kUnknown;
+  return static_cast<std::size_t>(datatype) < std::size(kTypes) ? kTypes[datatype] : kUnknown;
 }
 
-bool fits_type(TypeClass type, fi_op operation) noexcept {
+bool fits_type(const Type& type, fi_op operation) noexcept {
   switch (operation) {
     case FI_BOR:
     case FI_BAND:
     case FI_BXOR:
     case FI_MSWAP:
-      return type == TypeClass::kInteger;
+      return type.integer;
     case FI_MIN:
     case FI_MAX:
     case FI_CSWAP_LE:
     case FI_CSWAP_LT:
     case FI_CSWAP_GE:
     case FI_CSWAP_GT:
-      return type != TypeClass::kComplex;
+      return !type.complex;
     default:
       return true;
   }
@@ -181,38 +198,12 @@ bool fits_type(TypeClass type, fi_op operation) noexcept {
 }  // namespace
 
 std::size_t element_size(fi_datatype datatype) noexcept {
-  switch (datatype) {
-    case FI_INT8:
-    case FI_UINT8:
-      return 1;
-    case FI_INT16:
-    case FI_UINT16:
-      return 2;
-    case FI_INT32:
-    case FI_UINT32:
-    case FI_FLOAT:
-      return 4;
-    case FI_INT64:
-    case FI_UINT64:
-    case FI_DOUBLE:
-    case FI_FLOAT_COMPLEX:
-      return 8;
-    case FI_INT128:
-    case FI_UINT128:
-    case FI_DOUBLE_COMPLEX:
-      return 16;
-    case FI_LONG_DOUBLE:
-      return sizeof(long double);
-    case FI_LONG_DOUBLE_COMPLEX:
-      return sizeof(std::complex<long double>);
-    default:
-      return 0;
-  }
+  return type_of(datatype).size;
 }
 
 bool has_atomic(AtomicKind kind, fi_datatype datatype, fi_op operation) noexcept {
-  const TypeClass type = class_of(datatype);
-  if (type == TypeClass::kNone || !fits_type(type, operation)) return false;
+  const Type& type = type_of(datatype);
+  if (type.size == 0 || !fits_type(type, operation)) return false;
   const bool compares = operation >= FI_CSWAP && operation <= FI_MSWAP;
   if (kind == AtomicKind::kCompare) return compares;
   if (operation == FI_ATOMIC_READ) return kind == AtomicKind::kFetch;
@@ -220,42 +211,7 @@ bool has_atomic(AtomicKind kind, fi_datatype datatype, fi_op operation) noexcept
 }
 
 void apply_atomic(fi_datatype datatype, fi_op operation, const AtomicWork& work) noexcept {
-  switch (datatype) {
-    case FI_INT8:
-      return apply<std::int8_t>(operation, work);
-    case FI_UINT8:
-      return apply<std::uint8_t>(operation, work);
-    case FI_INT16:
-      return apply<std::int16_t>(operation, work);
-    case FI_UINT16:
-      return apply<std::uint16_t>(operation, work);
-    case FI_INT32:
-      return apply<std::int32_t>(operation, work);
-    case FI_UINT32:
-      return apply<std::uint32_t>(operation, work);
-    case FI_INT64:
-      return apply<std::int64_t>(operation, work);
-    case FI_UINT64:
-      return apply<std::uint64_t>(operation, work);
-    case FI_FLOAT:
-      return apply<float>(operation, work);
-    case FI_DOUBLE:
-      return apply<double>(operation, work);
-    case FI_FLOAT_COMPLEX:
-      return apply<std::complex<float>>(operation, work);
-    case FI_DOUBLE_COMPLEX:
-      return apply<std::complex<double>>(operation, work);
-    case FI_LONG_DOUBLE:
-      return apply<long double>(operation, work);
-    case FI_LONG_DOUBLE_COMPLEX:
-      return apply<std::complex<long double>>(operation, work);
-    case FI_INT128:
-      return apply<Int128>(operation, work);
-    case FI_UINT128:
-      return apply<Uint128>(operation, work);
-    default:
-      return;
-  }
+  type_of(datatype).apply(operation, work);
 }
 
 }  // namespace weft::rdm

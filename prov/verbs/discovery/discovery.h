@@ -36,6 +36,9 @@ struct NativeSource {
 };
 std::vector<NativeSource> discover_native(const Parameters& parameters);
 
+// The network card for fi_info::nic, fi_nic(3); fi_freeinfo closes it. Null: out of memory. (nic.cc)
+fid_nic* make_nic(const Source& source) noexcept;
+
 // The subnet of a port, for example "IB-0xfe80000000000000"; with iWARP "Ethernet-iWARP".
 std::string fabric_name(const Device& device, const Device::Port& port);
 

@@ -3,8 +3,6 @@
 // the source that the system's routing table names. Nothing is sent: the route itself is resolved by fi_connect.
 //
 // No lock is held here, because resolving names may take long.
-#include "verbs/discovery/info.h"
-
 #include <fmt/format.h>
 #include <rdma/providers/fi_log.h>
 
@@ -36,101 +34,6 @@ void refuse(const std::string& reason) {
   FI_INFO(&provider(), FI_LOG_CORE, "%s\n", reason.c_str());
 }
 
-// The addresses of one fi_getinfo call.
-class Query {
- public:
-  Query(const std::vector<Source>& sources, const fi_info* hints, uint64_t flags)
-      : sources_(sources), hints_(hints), flags_(flags) {}
-
-  Status read(const char* node, const char* service);
-  bool knows_format() const;
-  std::vector<Candidate> candidates() const;
-
- private:
-  uint32_t format() const noexcept {
-    return hints_ != nullptr ? hints_->addr_format : static_cast<uint32_t>(FI_FORMAT_UNSPEC);
-  }
-  bool fits(const CmAddress& address) const noexcept;
-  const Source* source_of(const CmAddress& address) const;
-  void add_source(std::vector<Candidate>& list, const CmAddress& local, const CmAddress& destination) const;
-  void add_route(std::vector<Candidate>& list, const CmAddress& destination) const;
-  void add_each(std::vector<Candidate>& list, std::uint16_t port) const;
-
-  const std::vector<Source>& sources_;
-  const fi_info* const hints_;
-  const uint64_t flags_;
-  NamedAddresses<CmAddress> named_;
-};
-
-bool Query::fits(const CmAddress& address) const noexcept {
-  switch (format()) {
-    case FI_SOCKADDR_IN:
-      return address.family() == AF_INET;
-    case FI_SOCKADDR_IN6:
-      return address.family() == AF_INET6;
-    case FI_SOCKADDR_IP:
-      return !address.is_ib();
-    case FI_SOCKADDR_IB:
-      return address.is_ib();
-    default:
-      return true;
-  }
-}
-
-Status Query::read(const char* node, const char* service) {
-  const int family = format() == FI_SOCKADDR_IN ? AF_INET : format() == FI_SOCKADDR_IN6 ? AF_INET6 : AF_UNSPEC;
-  return named_.read(
-      node, service, flags_, format() == FI_ADDR_IB_UD ? nullptr : hints_, family,
-      [](const void* address, size_t len) { return CmAddress::from(FI_FORMAT_UNSPEC, address, len); },
-      [this](const CmAddress& address) { return fits(address); }, refuse);
-}
-
-// Whether any local address is of the format in the hints.
-bool Query::knows_format() const {
-  if (format() == FI_ADDR_IB_UD) return true;
-  if (std::ranges::any_of(sources_, [this](const Source& source) { return fits(source.address); })) return true;
-  refuse(format() == FI_SOCKADDR_IB
-             ? "hints request FI_SOCKADDR_IB, which only InfiniBand has, and no port here is one of it (or "
-               "FI_VERBS_IFACE is set): RoCE and iWARP take FI_SOCKADDR_IN and FI_SOCKADDR_IN6"
-             : "no active RDMA port has an address of the family that hints request");
-  return false;
-}
-
-const Source* Query::source_of(const CmAddress& address) const {
-  for (const Source& source : sources_) {
-    const bool same_partition = address.partition() == 0 || source.address.partition() == address.partition();
-    if (same_partition && source.address.same_host(address)) return &source;
-  }
-  return nullptr;
-}
-
-void Query::add_source(std::vector<Candidate>& list, const CmAddress& local, const CmAddress& destination) const {
-  if (local.is_any()) {
-    const auto first =
-        std::ranges::find_if(sources_, [&](const Source& source) { return source.address.family() == local.family(); });
-    if (first == sources_.end())
-      return refuse(fmt::format("no RDMA device has an address of the kind of {}", local.to_string()));
-    const bool one_device =
-        std::ranges::all_of(sources_, [&](const Source& source) { return source.device.get() == first->device.get(); });
-    return list.push_back({&*first, local, destination, !one_device});
-  }
-  if (const Source* source = source_of(local))
-    list.push_back({source, local, destination});
-  else
-    refuse(fmt::format("{} is not an address of an active RDMA port", local.to_string()));
-}
-
-void Query::add_each(std::vector<Candidate>& list, std::uint16_t port) const {
-  for (const Source& source : sources_) {
-    if (!fits(source.address)) continue;
-    // Native InfiniBand addresses are offered only if the hints request that format.
-    if (source.address.is_ib() && format() == FI_FORMAT_UNSPEC) continue;
-    CmAddress local = source.address;
-    if (port != 0) local.set_port(port);
-    list.push_back({&source, local, CmAddress()});
-  }
-}
-
 // The source address of packets to `destination`. Nothing is sent.
 Result<CmAddress> route_source(CmAddress destination) noexcept {
   if (destination.port() == 0) destination.set_port(1);  // any will do
@@ -144,32 +47,115 @@ Result<CmAddress> route_source(CmAddress destination) noexcept {
   return local;
 }
 
-void Query::add_route(std::vector<Candidate>& list, const CmAddress& destination) const {
-  if (destination.is_ib()) {
-    for (const Source& source : sources_)
-      if (source.address.is_ib()) list.push_back({&source, source.address, destination});
-    return;
-  }
-  const auto local = route_source(destination);
-  if (!local)
-    return refuse(fmt::format("no route to {}: {}", destination.to_string(), fi_strerror(local.error().error())));
-  if (const Source* source = source_of(*local)) return list.push_back({source, *local, destination});
-  // The route uses an interface without RDMA, or one that parameters exclude: another source may reach the peer too.
-  const auto other = std::ranges::find_if(sources_, [&](const Source& source) {
-    return source.address.family() == destination.family() && source.routable;
-  });
-  const bool restricted = hints_ != nullptr && hints_->domain_attr != nullptr && hints_->domain_attr->name != nullptr;
-  if (other != sources_.end() && restricted) return list.push_back({&*other, other->address, destination});
-  refuse(fmt::format("the route to {} leaves from {}, which is not an address of an active RDMA port",
-                     destination.to_string(), local->to_string()));
-}
+// The addresses of one fi_getinfo call.
+class Query {
+ public:
+  Query(const std::vector<Source>& sources, const fi_info* hints, uint64_t flags)
+      : sources_(sources), hints_(hints), flags_(flags) {}
 
-std::vector<Candidate> Query::candidates() const {
-  std::vector<Candidate> list;
-  named_.pair([&](const CmAddress& local, const CmAddress& destination) { add_source(list, local, destination); },
-              [&](const CmAddress& destination) { add_route(list, destination); }, [&] { add_each(list, 0); });
-  return list;
-}
+  Status read(const char* node, const char* service) {
+    const int family = format() == FI_SOCKADDR_IN ? AF_INET : format() == FI_SOCKADDR_IN6 ? AF_INET6 : AF_UNSPEC;
+    return named_.read(
+        node, service, flags_, format() == FI_ADDR_IB_UD ? nullptr : hints_, family,
+        [](const void* address, size_t len) { return CmAddress::from(FI_FORMAT_UNSPEC, address, len); },
+        [this](const CmAddress& address) { return fits(address); }, refuse);
+  }
+
+  // Whether any local address is of the format in the hints.
+  bool knows_format() const {
+    if (format() == FI_ADDR_IB_UD) return true;
+    if (std::ranges::any_of(sources_, [this](const Source& source) { return fits(source.address); })) return true;
+    refuse(format() == FI_SOCKADDR_IB
+               ? "hints request FI_SOCKADDR_IB, which only InfiniBand has, and no port here is one of it (or "
+                 "FI_VERBS_IFACE is set): RoCE and iWARP take FI_SOCKADDR_IN and FI_SOCKADDR_IN6"
+               : "no active RDMA port has an address of the family that hints request");
+    return false;
+  }
+
+  std::vector<Candidate> candidates() const {
+    std::vector<Candidate> list;
+    named_.pair([&](const CmAddress& local, const CmAddress& destination) { add_source(list, local, destination); },
+                [&](const CmAddress& destination) { add_route(list, destination); }, [&] { add_each(list); });
+    return list;
+  }
+
+ private:
+  uint32_t format() const noexcept {
+    return hints_ != nullptr ? hints_->addr_format : static_cast<uint32_t>(FI_FORMAT_UNSPEC);
+  }
+  bool fits(const CmAddress& address) const noexcept {
+    switch (format()) {
+      case FI_SOCKADDR_IN:
+        return address.family() == AF_INET;
+      case FI_SOCKADDR_IN6:
+        return address.family() == AF_INET6;
+      case FI_SOCKADDR_IP:
+        return !address.is_ib();
+      case FI_SOCKADDR_IB:
+        return address.is_ib();
+      default:
+        return true;
+    }
+  }
+
+  const Source* source_of(const CmAddress& address) const {
+    for (const Source& source : sources_) {
+      const bool same_partition = address.partition() == 0 || source.address.partition() == address.partition();
+      if (same_partition && source.address.same_host(address)) return &source;
+    }
+    return nullptr;
+  }
+
+  void add_source(std::vector<Candidate>& list, const CmAddress& local, const CmAddress& destination) const {
+    if (local.is_any()) {
+      const auto first = std::ranges::find_if(
+          sources_, [&](const Source& source) { return source.address.family() == local.family(); });
+      if (first == sources_.end())
+        return refuse(fmt::format("no RDMA device has an address of the kind of {}", local.to_string()));
+      const bool one_device = std::ranges::all_of(
+          sources_, [&](const Source& source) { return source.device.get() == first->device.get(); });
+      return list.push_back({&*first, local, destination, !one_device});
+    }
+    if (const Source* source = source_of(local))
+      list.push_back({source, local, destination});
+    else
+      refuse(fmt::format("{} is not an address of an active RDMA port", local.to_string()));
+  }
+
+  void add_each(std::vector<Candidate>& list) const {
+    for (const Source& source : sources_) {
+      if (!fits(source.address)) continue;
+      // Native InfiniBand addresses are offered only if the hints request that format.
+      if (source.address.is_ib() && format() == FI_FORMAT_UNSPEC) continue;
+      list.push_back({&source, source.address, CmAddress()});
+    }
+  }
+
+  void add_route(std::vector<Candidate>& list, const CmAddress& destination) const {
+    if (destination.is_ib()) {
+      for (const Source& source : sources_)
+        if (source.address.is_ib()) list.push_back({&source, source.address, destination});
+      return;
+    }
+    const auto local = route_source(destination);
+    if (!local)
+      return refuse(fmt::format("no route to {}: {}", destination.to_string(), fi_strerror(local.error().error())));
+    if (const Source* source = source_of(*local)) return list.push_back({source, *local, destination});
+    // The route uses an interface without RDMA, or one that parameters exclude: another source may reach the peer too.
+    const auto other = std::ranges::find_if(sources_, [&](const Source& source) {
+      return source.address.family() == destination.family() && source.routable;
+    });
+    const bool restricted = hints_ != nullptr && hints_->domain_attr != nullptr && hints_->domain_attr->name != nullptr;
+    if (other != sources_.end() && restricted) return list.push_back({&*other, other->address, destination});
+    refuse(fmt::format("the route to {} leaves from {}, which is not an address of an active RDMA port",
+                       destination.to_string(), local->to_string()));
+  }
+
+  const std::vector<Source>& sources_;
+  const fi_info* const hints_;
+  const uint64_t flags_;
+  NamedAddresses<CmAddress> named_;
+};
 
 // Null: out of memory.
 InfoPtr make_info(const Candidate& candidate, uint32_t version, const fi_info* hints, const Parameters& parameters) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The network card behind an fi_info; see nic.h.
-#include "verbs/discovery/nic.h"
-
+// The network card behind an fi_info; fi_nic(3).
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <new>
+#include <span>
 #include <string>
 
 #include "abi/ops.h"
+#include "verbs/discovery/discovery.h"
 
 namespace weft::verbs {
 namespace {
@@ -110,58 +110,19 @@ size_t bytes_of(ibv_mtu mtu) noexcept {
   return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? size_t{128} << mtu : 0;
 }
 
-// Megabits per second of one lane, by the code in port attributes.
-size_t lane_speed(std::uint8_t code) noexcept {
-  switch (code) {
-    case 1:
-      return 2'500;
-    case 2:
-      return 5'000;
-    case 4:
-    case 8:
-      return 10'000;
-    case 16:
-      return 14'000;
-    case 32:
-      return 25'000;
-    case 64:
-      return 50'000;
-    case 128:
-      return 100'000;
-    default:
-      return 0;
-  }
-}
+// Codes in port attributes have one bit; the tables are by its position.
+constexpr size_t kLaneSpeeds[] = {2'500,  5'000,  10'000, 10'000,
+                                  14'000, 25'000, 50'000, 100'000};  // megabits per second
+constexpr size_t kLanes[] = {1, 4, 8, 12, 2};
 
-size_t lanes(std::uint8_t code) noexcept {
-  switch (code) {
-    case 1:
-      return 1;
-    case 2:
-      return 4;
-    case 4:
-      return 8;
-    case 8:
-      return 12;
-    case 16:
-      return 2;
-    default:
-      return 0;
-  }
+size_t by_bit(std::span<const size_t> table, std::uint8_t code) noexcept {
+  const auto position = static_cast<size_t>(std::countr_zero(code));
+  return std::has_single_bit(code) && position < table.size() ? table[position] : 0;
 }
 
 fi_link_state state_of(ibv_port_state state) noexcept {
-  switch (state) {
-    case IBV_PORT_ACTIVE:
-    case IBV_PORT_ACTIVE_DEFER:
-      return FI_LINK_UP;
-    case IBV_PORT_DOWN:
-    case IBV_PORT_INIT:
-    case IBV_PORT_ARMED:
-      return FI_LINK_DOWN;
-    default:
-      return FI_LINK_UNKNOWN;
-  }
+  if (state == IBV_PORT_ACTIVE || state == IBV_PORT_ACTIVE_DEFER) return FI_LINK_UP;
+  return state >= IBV_PORT_DOWN && state <= IBV_PORT_ARMED ? FI_LINK_DOWN : FI_LINK_UNKNOWN;
 }
 
 std::string last_component(const std::filesystem::path& link) {
@@ -201,7 +162,7 @@ Facts facts_of(const Source& source) {
   char text[INET6_ADDRSTRLEN] = "";
   if (::inet_ntop(AF_INET6, gid.raw, text, sizeof text) != nullptr) facts.link_address = text;
   facts.mtu = bytes_of(port.active_mtu);
-  facts.speed = lane_speed(port.active_speed) * lanes(port.active_width) * 1'000'000;
+  facts.speed = by_bit(kLaneSpeeds, port.active_speed) * by_bit(kLanes, port.active_width) * 1'000'000;
   facts.state = state_of(port.state);
   facts.network_type = source.port.transport == Transport::kInfiniBand ? "InfiniBand" : "Ethernet";
   return facts;

@@ -6,14 +6,12 @@
 #include <rdma/fi_endpoint.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "messages/posted_receive.h"
 #include "objects/offer.h"
 #include "verbs/cm/private_data.h"
 #include "verbs/device/limits.h"
 #include "verbs/device/logging.h"
-#include "verbs/discovery/nic.h"
 
 namespace weft::verbs {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The provider's offer on one device and port for fi_getinfo(3). Every limit is the device's.
+// The provider's answer to fi_getinfo(3) (info.cc), and its offer on one device and port. Every limit is the device's.
 #pragma once
 
 #include <string>
@@ -9,6 +9,9 @@
 #include "verbs/discovery/discovery.h"
 
 namespace weft::verbs {
+
+int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
+            fi_info** info);
 
 // Names in passive infos that several devices can serve.
 inline constexpr const char* kAnyDomain = "verbs_any_domain";
