@@ -104,7 +104,7 @@ client() {
         retries=10000
       fi
       ;;
-    absent) export FI_VERBS_CONNECT_TIMEOUT=5000 ;;
+    absent) export FI_VERBS_ANSWER_TIMEOUT=5000 ;;  # the dead host's address still resolves
   esac
   case $case in
     orderly) start 60 ;;
@@ -140,7 +140,7 @@ for case in "$@"; do
   port=$((port + 1))
   : >log
   before=$failures
-  unset FI_VERBS_ACK_TIMEOUT FI_VERBS_RETRY_COUNT FI_VERBS_CONNECT_TIMEOUT FI_VERBS_KEEPALIVE
+  unset FI_VERBS_ACK_TIMEOUT FI_VERBS_RETRY_COUNT FI_VERBS_ANSWER_TIMEOUT FI_VERBS_KEEPALIVE
   case $case in idle*) export FI_VERBS_KEEPALIVE=1 ;; esac
   if [ "$RXE_HOST" = a ]; then server; else client; fi
   [ $failures -ne $before ] || echo "passed $case $(sed -n 's/^ended \(.*\)/(ended \1 ms after the last transfer)/p' log)"
