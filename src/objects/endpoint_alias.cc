@@ -251,9 +251,8 @@ class EndpointAlias final : public Object<fid_ep> {
  private:
   // Defaults for outgoing data apply to calls that fetch data as well.
   uint64_t for_reads() const noexcept { return transmit_ & ~(FI_INJECT | FI_REMOTE_CQ_DATA); }
-  uint64_t injected() const noexcept {
-    return (transmit_ & ~(FI_COMPLETION | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) | FI_INJECT | kSilent;
-  }
+  // The completion level holds: counters count by it.
+  uint64_t injected() const noexcept { return (transmit_ & ~FI_COMPLETION) | FI_INJECT | kSilent; }
 
   fid_ep* const ep_;
   const Ref<RefCounted> users_;

@@ -484,6 +484,13 @@ TEST_P(Counters, InjectedOperationsAreCountedWhenTheirDataIsThere) {
         scene.expect_write("fi_inject_write", value, [](Node& from, uint64_t sent, Buffer& to) {
           return fi_inject_write(from.ep(), &sent, kLen, from.peer, to.remote_address(), to.key());
         });
+      if (scene.has(FI_RMA))
+        scene.expect_write("fi_inject_write of an alias", value, [](Node& from, uint64_t sent, Buffer& to) {
+          fid_ep* alias = nullptr;
+          require_ok(fi_ep_alias(from.ep(), &alias, FI_TRANSMIT | FI_DELIVERY_COMPLETE), "fi_ep_alias");
+          const ssize_t rc = fi_inject_write(alias, &sent, kLen, from.peer, to.remote_address(), to.key());
+          return fi_close(&alias->fid) == 0 ? rc : ssize_t{-FI_EOTHER};
+        });
       if (scene.has_data())
         scene.expect_write_with_data(value, [](Node& from, uint64_t sent, Buffer& to) {
           return fi_inject_writedata(from.ep(), &sent, kLen, 1, from.peer, to.remote_address(), to.key());
