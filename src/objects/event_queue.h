@@ -196,7 +196,8 @@ Status EventQueue<E>::attach_locked(E& engine) {
     return {};
   }
   expect_others(engine);
-  engines_.push_back({&engine, 1, wait_.kind() != FI_WAIT_NONE && admit_watcher(engine)});
+  engines_.push_back({&engine, 1, false});
+  engines_.back().watched = wait_.kind() != FI_WAIT_NONE && admit_watcher(engine);
   if (Status status = engines_.back().watched ? wait_.attach(engine.wait_fd()) : Status(); !status.ok()) {
     dismiss_watcher(engine);
     engines_.pop_back();
