@@ -70,7 +70,9 @@ void write_at_once(int fd, const char* text, std::size_t size) noexcept {
 }  // namespace
 
 LineLimit::Verdict LineLimit::admit(const char* function, int line, uint64_t now_ms, uint64_t interval_ms) noexcept {
-  const std::lock_guard lock(mutex_);
+  // A thread that is counting may not exist in this process any more, after fork(2).
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return {true, 0};
   const auto index = (reinterpret_cast<std::uintptr_t>(function) >> 3) + static_cast<std::size_t>(line);
   Place& place = places_[index % kPlaces];
   if (now_ms - place.since_ms >= interval_ms) {
