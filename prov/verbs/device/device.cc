@@ -153,9 +153,12 @@ Result<std::vector<Ref<Device>>> open_devices(std::string* why) {
   for (int i = 0; list != nullptr && i < count; ++i)
     if (auto device = known_device(list[i])) found.push_back(std::move(*device));
   if (!found.empty()) {
-    std::lock_guard lock(all.mutex);
-    all.listed = found;
-    all.changed = changed;
+    // A device that failed for now or that this user may not open is tried again at the next call.
+    if (found.size() == static_cast<std::size_t>(count) && !forbidden()) {
+      std::lock_guard lock(all.mutex);
+      all.listed = found;
+      all.changed = changed;
+    }
     return found;
   }
   if (why != nullptr) *why = absence(error);
