@@ -182,7 +182,7 @@ void put_own_first(const Request& request, Infos& all) {
   for (const InfoPtr& info : all)
     if (info->ep_attr != nullptr && info->ep_attr->type == FI_EP_RDM)
       reliable.emplace_back(info->fabric_attr->prov_name);
-  std::ranges::stable_partition(all, [&](const InfoPtr& info) {
+  std::stable_partition(all.begin(), all.end(), [&](const InfoPtr& info) {
     const std::string_view name = info->fabric_attr->prov_name;
     const std::string_view core = name.substr(0, name.find(';'));
     return core.size() == name.size() ||
