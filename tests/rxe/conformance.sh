@@ -22,7 +22,9 @@ if [ -n "${FILTER:-}" ]; then
   exit
 fi
 slow=LargeMessage.*:CmStorm.CyclesLeave*:CmStorm.IdleConnections*
-suite "$RXE_ADDRESS" none "-$slow" || status=1
+# Soft-RoCE sends no answer to a read whose region is deregistered meanwhile, and the reader repeats it for ever.
+silent=ClosedRegions.Read*
+suite "$RXE_ADDRESS" none "-$slow:$silent" || status=1
 if [ -n "${RXE_ADDRESS6:-}" ]; then
   suite none "$RXE_ADDRESS6" "Cm*:-CmStorm.*" || status=1
 fi

@@ -35,7 +35,7 @@ theirs=Getinfo.ReasonIsLogged*
 others=Hostile*:DirectReads.*:Tagged.*:Datagrams.*:Multicast.*:Reliable*:IdleConnections.*
 # Too slow for a second run; conformance.sh has them, and they concern the device and the plug-in more than the core.
 slow=LargeMessage.*:CmStorm.*:CmDeadline.*:Integrity.*:RandomSchedules.*:Threads.ConnectAndClose*:Rma.WholeRegions*
-slow=$slow:Getinfo.ProviderFilter*:Accounting.Everything*:Accounting.Shutdown*
+slow=$slow:Getinfo.ProviderFilter*:Accounting.Everything*:Accounting.Shutdown*:ClosedRegions.Read*
 suite "-$theirs:$others:$slow"
 
 WEFT_CONFORMANCE=verbs:dgram
