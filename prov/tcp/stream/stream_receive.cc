@@ -134,7 +134,7 @@ std::size_t Stream::feed_payload(const std::byte* data, std::size_t len) noexcep
   std::size_t left = used;
   for (std::size_t i = 0; i < sink_count_ && left != 0; ++i) {
     const std::size_t part = std::min(left, sink_iov_[i].iov_len);
-    std::memcpy(sink_iov_[i].iov_base, data + (used - left), part);
+    if (part != 0) std::memcpy(sink_iov_[i].iov_base, data + (used - left), part);
     left -= part;
   }
   advance_sink(used);
