@@ -5,10 +5,14 @@
 //   reliable_bench peers N           bytes and descriptors for each of N peers
 //   reliable_bench posted N          microseconds a message with N receives for other tags posted
 //   reliable_bench unexpected N      ... with N messages of other tags waiting
+//   reliable_bench put N             microseconds an RMA write of N bytes to another process, each waited for
+//   reliable_bench put_delivered N   ... with FI_DELIVERY_COMPLETE
+//   reliable_bench get N             ... an RMA read
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 #include <dirent.h>
@@ -24,6 +28,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -41,9 +46,10 @@ void ok(ssize_t rc, const char* call) {
 struct Domain {
   Domain() {
     fi_info* hints = fi_allocinfo();
-    hints->caps = FI_TAGGED;
+    hints->caps = FI_TAGGED | FI_RMA;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     const char* provider = std::getenv("RELIABLE_PROVIDER");
     hints->fabric_attr->prov_name = strdup(provider != nullptr ? provider : "tcp;ofi_rxm");
     ok(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints, &info), "fi_getinfo");
@@ -202,6 +208,64 @@ int measure_matching(bool unexpected, size_t count) {
   _exit(0);  // posted receives and stored messages do not matter any more
 }
 
+// A region of one process that another one reads and writes.
+struct Target {
+  Name name;
+  uint64_t address;
+  uint64_t key;
+};
+
+fid_mr* registered(Domain& domain, std::vector<char>& bytes, uint64_t access) {
+  fid_mr* region = nullptr;
+  ok(fi_mr_reg(domain.domain, bytes.data(), bytes.size(), access, 0, 1, 0, &region, nullptr), "fi_mr_reg");
+  return region;
+}
+
+[[noreturn]] void be_target(size_t length, int out) {
+  Domain domain;
+  End end(domain);
+  std::vector<char> bytes(length);
+  fid_mr* const region = registered(domain, bytes, FI_REMOTE_READ | FI_REMOTE_WRITE);
+  const bool by_address = (domain.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
+  const Target target{end.name(), by_address ? reinterpret_cast<uint64_t>(bytes.data()) : 0, fi_mr_key(region)};
+  if (write(out, &target, sizeof target) != sizeof target) std::exit(1);
+  for (;;) domain.wait(1);
+}
+
+int measure_access(bool writes, uint64_t flags, size_t length) {
+  int targets[2];
+  if (pipe(targets) != 0) return 1;
+  const pid_t other = fork();
+  if (other == 0) be_target(length, targets[1]);
+  Domain domain;
+  End end(domain);
+  Target target{};
+  if (read(targets[0], &target, sizeof target) != sizeof target) return 1;
+  std::vector<char> bytes(length);
+  fid_mr* const region = registered(domain, bytes, FI_READ | FI_WRITE);
+  void* descriptor = fi_mr_desc(region);
+  const iovec here{bytes.data(), length};
+  const fi_rma_iov there{target.address, length, target.key};
+  fi_context2 context;
+  const fi_msg_rma message{&here, &descriptor, 1, end.insert(target.name), &there, 1, &context, 0};
+  const auto access = [&] {
+    ssize_t rc;
+    while ((rc = writes ? fi_writemsg(end.ep, &message, flags) : fi_readmsg(end.ep, &message, flags)) == -FI_EAGAIN)
+      fi_cq_read(domain.cq, nullptr, 0);
+    ok(rc, "an access");
+    domain.wait(1);
+  };
+  for (int i = 0; i < 100; ++i) access();
+  const auto start = Clock::now();
+  int done = 0;
+  for (; done < kMessages && Clock::now() - start < std::chrono::seconds(5); ++done) access();
+  const std::chrono::duration<double, std::micro> took = Clock::now() - start;
+  std::printf("%.2f\n", took.count() / done);
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -210,9 +274,13 @@ int main(int argc, char** argv) {
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
   const size_t count = argc == 3 ? std::strtoul(argv[2], nullptr, 10) : 0;
-  if (count != 0 && std::strcmp(argv[1], "peers") == 0) return measure_peers(count);
-  if (count != 0 && std::strcmp(argv[1], "posted") == 0) return measure_matching(false, count);
-  if (count != 0 && std::strcmp(argv[1], "unexpected") == 0) return measure_matching(true, count);
-  std::fprintf(stderr, "usage: reliable_bench peers | posted | unexpected COUNT\n");
+  const std::string_view mode = count != 0 ? argv[1] : "";
+  if (mode == "peers") return measure_peers(count);
+  if (mode == "posted") return measure_matching(false, count);
+  if (mode == "unexpected") return measure_matching(true, count);
+  if (mode == "put") return measure_access(true, FI_COMPLETION, count);
+  if (mode == "put_delivered") return measure_access(true, FI_COMPLETION | FI_DELIVERY_COMPLETE, count);
+  if (mode == "get") return measure_access(false, FI_COMPLETION, count);
+  std::fprintf(stderr, "usage: reliable_bench peers | posted | unexpected | put | put_delivered | get COUNT\n");
   return 2;
 }

@@ -40,7 +40,7 @@ row() {
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
 {
   cat <<END
-# Reliable datagrams: peers and matching
+# Reliable datagrams: peers, matching, remote memory
 
 \`tcp;ofi_rxm\` on weft and on Debian's libfabric, in turns; n/a: the library refused, or took longer than 30 s.
 \`tests/bench/reliable/run.sh\` writes this page.
@@ -73,6 +73,18 @@ receives or unexpected messages at the receiver, each with a tag of its own:
 END
   for mode in posted unexpected; do
     for count in 1 100 10000 100000; do row $mode $count "$count $mode"; done
+  done
+  cat <<END
+
+Microseconds for one RMA operation with another process, each waited for before the next one:
+
+| | weft | libfabric |
+|---|---|---|
+END
+  for bytes in 8 4096; do
+    row put $bytes "write of $bytes bytes"
+    row put_delivered $bytes "write of $bytes bytes, FI_DELIVERY_COMPLETE"
+    row get $bytes "read of $bytes bytes"
   done
 } >"$scratch/page"
 cp "$scratch/page" "$output"
