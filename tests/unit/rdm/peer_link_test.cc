@@ -108,6 +108,15 @@ std::vector<Clock::duration> pauses_of(FirstContact& contact, Clock::duration pa
   }
 }
 
+TEST(PeerLink, FirstContactThatEndedOtherwiseHasItsWholeTimeAgain) {
+  FirstContact contact;
+  const auto start = Clock::now();
+  EXPECT_GT(contact.pause(start, milliseconds(5000), Clock::time_point::max()), milliseconds(0));
+  const auto later = start + milliseconds(60000);  // the second request was not refused, for example it had no route
+  EXPECT_EQ(contact.pause(later, milliseconds(5000), Clock::time_point::max()), milliseconds(10));
+  EXPECT_GT(contact.pause(later + milliseconds(4000), milliseconds(5000), Clock::time_point::max()), milliseconds(0));
+}
+
 TEST(PeerLink, PausesOfTheFirstContactGrowUntilItsTimeIsOver) {
   FirstContact contact;
   Clock::time_point now{};
