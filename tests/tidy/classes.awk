@@ -3,25 +3,9 @@
 # defaulted functions included; methods that fill a slot of an ops table, named in `slots`, are not), and data members
 # (static constants are not). Prints "path<TAB>class<TAB>methods<TAB>members". `slots`: names between blanks.
 
-function start_file() { depth = 0; head = ""; comment = 0; continued = 0 }
-
-FNR == 1 { start_file() }
+FNR == 1 { depth = 0; head = "" }
 
 {
-  line = $0
-  if (comment) {
-    if (!index(line, "*/")) next
-    sub(/^.*\*\//, "", line)
-    comment = 0
-  }
-  gsub(/\\./, "", line)
-  gsub(/"[^"]*"/, "\"\"", line)
-  gsub(/'[^']*'/, "0", line)
-  sub(/\/\/.*/, "", line)
-  gsub(/\/\*[^*]*\*\//, "", line)
-  if (match(line, /\/\*/)) { line = substr(line, 1, RSTART - 1); comment = 1 }
-  if (continued) { continued = line ~ /\\$/; next }
-  if (line ~ /^[ \t]*#/) { continued = line ~ /\\$/; next }
   while (match(line, /[{};]/)) {
     mark = substr(line, RSTART, 1)
     head = head " " substr(line, 1, RSTART - 1)

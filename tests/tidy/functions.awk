@@ -3,24 +3,9 @@
 # parameter list and is neither a type, a namespace, nor an initialiser. Braces inside a function do not count.
 # Prints "path<TAB>lines<TAB>sentence" for those above 70 lines.
 
-FNR == 1 { depth = inside = 0; head = ""; head_line = 0; comment = 0; raw = 0 }
+FNR == 1 { depth = inside = 0; head = ""; head_line = 0 }
 
 {
-  line = $0
-  if (comment) {
-    if (!index(line, "*/")) next
-    sub(/^.*\*\//, "", line)
-    comment = 0
-  }
-  # Character and string literals, then comments, may hold braces.
-  gsub(/\\./, "", line)
-  gsub(/"[^"]*"/, "\"\"", line)
-  gsub(/'[^']*'/, "0", line)
-  sub(/\/\/.*/, "", line)
-  gsub(/\/\*[^*]*\*\//, "", line)
-  if (match(line, /\/\*/)) { line = substr(line, 1, RSTART - 1); comment = 1 }
-  if (continued) { continued = line ~ /\\$/; next }
-  if (line ~ /^[ \t]*#/) { continued = line ~ /\\$/; next }
   while (match(line, /[{};]/)) {
     mark = substr(line, RSTART, 1)
     add(substr(line, 1, RSTART - 1))
