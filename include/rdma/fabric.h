@@ -5,7 +5,7 @@
 // conversion. Governed by fabric(7), fi_getinfo(3), fi_fabric(3), fi_control(3), fi_nic(3),
 // fi_domain(3) and fi_endpoint(3) for the attributes, fi_provider(7).
 //
-// API level 2.6.0. Layouts are ABI: members are only ever appended. Deprecated names stay usable.
+// API level 2.7.0. Layouts are ABI: members are only ever appended. Deprecated names stay usable.
 //
 // Conventions of the whole interface, unless a call says otherwise:
 //   - int / ssize_t results are FI_SUCCESS (0) or a count on success, -FI_E... on failure;
@@ -56,7 +56,7 @@ extern "C" {
 // ---- Version: fi_version(3) -----------------------------------------------------------------
 
 #define FI_MAJOR_VERSION 2
-#define FI_MINOR_VERSION 6
+#define FI_MINOR_VERSION 7
 #define FI_REVISION_VERSION 0
 
 // An interface version is major << 16 | minor.
@@ -85,6 +85,10 @@ struct fid_pep;
 struct fid_stx;
 struct fid_mr;
 struct fid_nic;
+struct fid_xpu_ctx;
+struct fid_xpu_ep;
+struct fid_xpu_cq;
+struct fid_xpu_cntr;
 
 typedef struct fid* fid_t;
 
@@ -136,7 +140,8 @@ typedef struct fid* fid_t;
 #define FI_AV_USER_ID (1ULL << 41)            // CQ sources are ids set with fi_av_set_user_id
 #define FI_FIREWALL_ADDR (1ULL << 42)         // AV insert: the peer takes no connections, see FI_EFIREWALLADDR
 #define FI_PEER (1ULL << 43)                  // fi_peer(3): import and export of resources
-#define FI_XPU_TRIGGER (1ULL << 44)           // fi_trigger(3): device-triggered operations
+#define FI_XPU (1ULL << 44)                   // fi_xpu(3): an accelerator drives the object
+#define FI_XPU_TRIGGER FI_XPU                 // deprecated name, until 2.6
 #define FI_TAGGED_DIRECTED_RECV (1ULL << 45)  // FI_DIRECTED_RECV for tagged receives only
 #define FI_TAGGED_MULTI_RECV (1ULL << 46)     // FI_MULTI_RECV for tagged receives
 #define FI_HMEM (1ULL << 47)                  // transfers to and from device memory
@@ -219,6 +224,7 @@ enum fi_mr_mode {
 #define FI_MR_ENDPOINT (1 << 9)     // regions are bound to an endpoint, then enabled
 #define FI_MR_HMEM (1 << 10)        // device buffers need registration
 #define FI_MR_COLLECTIVE (1 << 11)  // collective buffers need registration
+#define FI_MR_XPU_DESC (1 << 12)    // accelerators use the descriptors of fi_mr_get_xpu_desc
 
 // The calls that drive a transfer forward; fi_domain(3) PROGRESS.
 enum fi_progress {
@@ -399,6 +405,7 @@ struct fi_ep_attr {
   size_t rx_ctx_cnt;
   size_t auth_key_size;  // since 1.5; overrides the domain's key
   uint8_t* auth_key;
+  struct fid_xpu_ctx* xpu_ctx;  // since 2.7; read only with FI_XPU in the flags of fi_endpoint2
 };
 
 // A domain; fi_domain(3) DOMAIN ATTRIBUTES.
@@ -437,6 +444,7 @@ struct fi_domain_attr {
   uint32_t max_group_id;    // since 2.0; largest peer group id, inclusive: fi_group_addr
   uint64_t max_cntr_value;  // since 2.5; a counter wraps or saturates past this
   uint64_t max_err_cntr_value;
+  size_t max_xpu_ctx_cnt;  // since 2.7; 0: no accelerator contexts
 };
 
 // A fabric; fi_fabric(3).
@@ -549,6 +557,7 @@ enum {
   FI_CLASS_PEER_AV_SET,
   FI_CLASS_PEER_CNTR,
   FI_CLASS_PROFILE,
+  FI_CLASS_XPU_CTX,
 };
 
 struct fi_eq_attr;
@@ -682,29 +691,37 @@ struct fi_mr_map_raw {
   uint64_t* key;
 };
 
+struct fi_mr_xpu_desc {
+  void* buf;
+  size_t len;  // bytes of room at buf
+  uint64_t flags;
+  struct fid_xpu_ctx* ctx;
+};
+
 // Control commands and their argument.
 enum {
-  FI_GETFIDFLAG,   // uint64_t *
-  FI_SETFIDFLAG,   // uint64_t *
-  FI_GETOPSFLAG,   // uint64_t *: FI_TRANSMIT or FI_RECV in, op_flags out
-  FI_SETOPSFLAG,   // uint64_t *: op_flags with FI_TRANSMIT or FI_RECV
-  FI_ALIAS,        // struct fi_alias *
-  FI_GETWAIT,      // int *, struct fi_mutex_cond * or struct fi_wait_pollfd *, by wait object
-  FI_ENABLE,       // NULL
-  FI_BACKLOG,      // int *: connection requests a passive endpoint may hold
-  FI_GET_RAW_MR,   // struct fi_mr_raw_attr *
-  FI_MAP_RAW_MR,   // struct fi_mr_map_raw *
-  FI_UNMAP_KEY,    // uint64_t *
-  FI_QUEUE_WORK,   // struct fi_deferred_work *
-  FI_CANCEL_WORK,  // struct fi_deferred_work *
-  FI_FLUSH_WORK,   // NULL
-  FI_REFRESH,      // struct fi_mr_modify *
-  FI_DUP,          // struct fid **
-  FI_GETWAITOBJ,   // enum fi_wait_obj *
-  FI_GET_VAL,      // struct fi_fid_var *
-  FI_SET_VAL,      // struct fi_fid_var *
-  FI_EXPORT_FID,   // struct fi_fid_export *
-  FI_GET_FD,       // int *
+  FI_GETFIDFLAG,       // uint64_t *
+  FI_SETFIDFLAG,       // uint64_t *
+  FI_GETOPSFLAG,       // uint64_t *: FI_TRANSMIT or FI_RECV in, op_flags out
+  FI_SETOPSFLAG,       // uint64_t *: op_flags with FI_TRANSMIT or FI_RECV
+  FI_ALIAS,            // struct fi_alias *
+  FI_GETWAIT,          // int *, struct fi_mutex_cond * or struct fi_wait_pollfd *, by wait object
+  FI_ENABLE,           // NULL
+  FI_BACKLOG,          // int *: connection requests a passive endpoint may hold
+  FI_GET_RAW_MR,       // struct fi_mr_raw_attr *
+  FI_MAP_RAW_MR,       // struct fi_mr_map_raw *
+  FI_UNMAP_KEY,        // uint64_t *
+  FI_QUEUE_WORK,       // struct fi_deferred_work *
+  FI_CANCEL_WORK,      // struct fi_deferred_work *
+  FI_FLUSH_WORK,       // NULL
+  FI_REFRESH,          // struct fi_mr_modify *
+  FI_DUP,              // struct fid **
+  FI_GETWAITOBJ,       // enum fi_wait_obj *
+  FI_GET_VAL,          // struct fi_fid_var *
+  FI_SET_VAL,          // struct fi_fid_var *
+  FI_EXPORT_FID,       // struct fi_fid_export *
+  FI_GET_FD,           // int *
+  FI_GET_MR_XPU_DESC,  // struct fi_mr_xpu_desc *
 };
 
 // fi_control: run one command. -FI_ENOSYS when the object does not support it.

@@ -73,6 +73,7 @@ struct fi_ops_av {
                          uint64_t flags);
   int (*lookup_auth_key)(struct fid_av* av, fi_addr_t fi_addr, void* auth_key, size_t* auth_key_size);
   int (*set_user_id)(struct fid_av* av, fi_addr_t fi_addr, fi_addr_t user_id, uint64_t flags);
+  int (*lookup2)(struct fid_av* av, fi_addr_t fi_addr, void* buf, size_t* len, uint64_t flags, struct fid_xpu_ctx* ctx);
 };
 
 struct fid_av {
@@ -244,6 +245,7 @@ struct fi_atomic_attr;
 struct fi_cq_attr;
 struct fi_cntr_attr;
 struct fi_collective_attr;
+struct fi_xpu_attr;
 
 // poll_open is deprecated and stays; query_atomic and later slots go through guarded inlines.
 struct fi_ops_domain {
@@ -261,6 +263,7 @@ struct fi_ops_domain {
   int (*query_collective)(struct fid_domain* domain, enum fi_collective_op coll, struct fi_collective_attr* attr,
                           uint64_t flags);
   int (*endpoint2)(struct fid_domain* domain, struct fi_info* info, struct fid_ep** ep, uint64_t flags, void* context);
+  int (*xpu_ctx)(struct fid_domain* domain, struct fi_xpu_attr* attr, struct fid_xpu_ctx** ctx, void* context);
 };
 
 // `fid` of these calls is the domain's.
@@ -392,6 +395,18 @@ static inline int fi_mr_map_raw(struct fid_domain* domain, uint64_t base_addr, u
   return domain->fid.ops->control(&domain->fid, FI_MAP_RAW_MR, &map);
 }
 
+// fi_mr_get_xpu_desc: descriptor of the region for an accelerator (FI_MR_XPU_DESC), `len` bytes at buf. flags FI_XPU.
+// -FI_ETOOSMALL; -FI_ENOSYS.
+static inline int fi_mr_get_xpu_desc(struct fid_mr* mr, void* buf, size_t len, uint64_t flags,
+                                     struct fid_xpu_ctx* ctx) {
+  struct fi_mr_xpu_desc desc;
+  desc.buf = buf;
+  desc.len = len;
+  desc.flags = flags;
+  desc.ctx = ctx;
+  return fi_control(&mr->fid, FI_GET_MR_XPU_DESC, &desc);
+}
+
 #pragma GCC diagnostic pop
 
 // fi_mr_unmap_key: release a key of fi_mr_map_raw.
@@ -469,6 +484,14 @@ static inline int fi_av_remove(struct fid_av* av, fi_addr_t* fi_addr, size_t cou
 // of the address. -FI_EINVAL unknown handle.
 static inline int fi_av_lookup(struct fid_av* av, fi_addr_t fi_addr, void* addr, size_t* addrlen) {
   return av->ops->lookup(av, fi_addr, addr, addrlen);
+}
+
+// fi_av_lookup2: with flags 0, fi_av_lookup. With FI_XPU, the address in the form for the accelerator of `ctx`. *len:
+// in, room; out, size. -FI_ETOOSMALL; -FI_ENOSYS flags or provider without it.
+static inline int fi_av_lookup2(struct fid_av* av, fi_addr_t fi_addr, void* buf, size_t* len, uint64_t flags,
+                                struct fid_xpu_ctx* ctx) {
+  return FI_CHECK_OP(av->ops, struct fi_ops_av, lookup2) ? av->ops->lookup2(av, fi_addr, buf, len, flags, ctx)
+                                                         : -FI_ENOSYS;
 }
 
 // fi_av_straddr: text of an address in buf, cut to *len bytes with the NUL; *len: out, bytes of the

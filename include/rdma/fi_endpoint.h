@@ -62,7 +62,7 @@ enum {
   FI_HMEM_P2P_DISABLED    // never
 };
 
-// rx_size_left and tx_size_left are deprecated and stay.
+// rx_size_left and tx_size_left are deprecated and stay; export_xpu goes through its guarded inline.
 struct fi_ops_ep {
   size_t size;
   ssize_t (*cancel)(fid_t fid, void* context);
@@ -72,6 +72,7 @@ struct fi_ops_ep {
   int (*rx_ctx)(struct fid_ep* sep, int index, struct fi_rx_attr* attr, struct fid_ep** rx_ep, void* context);
   ssize_t (*rx_size_left)(struct fid_ep* ep);
   ssize_t (*tx_size_left)(struct fid_ep* ep);
+  int (*export_xpu)(struct fid_ep* ep, uint64_t flags, struct fid_xpu_ep* xpu_ep);
 };
 
 struct fi_ops_msg {
@@ -236,6 +237,12 @@ static inline ssize_t fi_rx_size_left(struct fid_ep* ep) {
 
 static inline ssize_t fi_tx_size_left(struct fid_ep* ep) {
   return ep->ops->tx_size_left(ep);
+}
+
+// fi_ep_export_xpu: the handle with which an accelerator uses this endpoint, opened with FI_XPU and enabled; fi_xpu(3).
+// -FI_ENOSYS; -FI_EINVAL.
+static inline int fi_ep_export_xpu(struct fid_ep* ep, uint64_t flags, struct fid_xpu_ep* xpu_ep) {
+  return FI_CHECK_OP(ep->ops, struct fi_ops_ep, export_xpu) ? ep->ops->export_xpu(ep, flags, xpu_ep) : -FI_ENOSYS;
 }
 
 // fi_stx_context: transmit context for several endpoints, attached with fi_ep_bind.

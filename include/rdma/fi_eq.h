@@ -220,12 +220,13 @@ enum fi_cq_wait_cond {
 
 struct fi_cq_attr {
   size_t size;     // least capacity in entries; 0: provider's choice
-  uint64_t flags;  // FI_AFFINITY: vector valid
+  uint64_t flags;  // FI_AFFINITY: vector valid; FI_XPU: context valid
   enum fi_cq_format format;
   enum fi_wait_obj wait_obj;
   int signaling_vector;            // as in fi_eq_attr
   enum fi_cq_wait_cond wait_cond;  // optimisation: sread may return before it holds
   struct fid_wait* wait_set;       // with FI_WAIT_SET
+  struct fid_xpu_ctx* xpu_ctx;     // since 2.7; read only with FI_XPU in flags
 };
 
 struct fi_ops_cq {
@@ -237,6 +238,7 @@ struct fi_ops_cq {
   ssize_t (*sreadfrom)(struct fid_cq* cq, void* buf, size_t count, fi_addr_t* src_addr, const void* cond, int timeout);
   int (*signal)(struct fid_cq* cq);
   const char* (*strerror)(struct fid_cq* cq, int prov_errno, const void* err_data, char* buf, size_t len);
+  int (*export_xpu)(struct fid_cq* cq, uint64_t flags, struct fid_xpu_cq* xpu_cq);
 };
 
 struct fid_cq {
@@ -254,8 +256,9 @@ enum fi_cntr_events {
 struct fi_cntr_attr {
   enum fi_cntr_events events;
   enum fi_wait_obj wait_obj;
-  struct fid_wait* wait_set;  // with FI_WAIT_SET
-  uint64_t flags;             // 0
+  struct fid_wait* wait_set;    // with FI_WAIT_SET
+  uint64_t flags;               // 0 or FI_XPU
+  struct fid_xpu_ctx* xpu_ctx;  // since 2.7; read only with FI_XPU in flags
 };
 
 struct fi_ops_cntr {
@@ -267,6 +270,7 @@ struct fi_ops_cntr {
   int (*wait)(struct fid_cntr* cntr, uint64_t threshold, int timeout);
   int (*adderr)(struct fid_cntr* cntr, uint64_t value);
   int (*seterr)(struct fid_cntr* cntr, uint64_t value);
+  int (*export_xpu)(struct fid_cntr* cntr, uint64_t flags, struct fid_xpu_cntr* xpu_cntr);
 };
 
 // Two 64-bit values: successes and errors.
@@ -392,6 +396,12 @@ static inline int fi_cq_signal(struct fid_cq* cq) {
   return cq->ops->signal(cq);
 }
 
+// fi_cq_export_xpu: the handle with which an accelerator uses this CQ, opened with FI_XPU; fi_xpu(3). -FI_ENOSYS;
+// -FI_EINVAL.
+static inline int fi_cq_export_xpu(struct fid_cq* cq, uint64_t flags, struct fid_xpu_cq* xpu_cq) {
+  return FI_CHECK_OP(cq->ops, struct fi_ops_cq, export_xpu) ? cq->ops->export_xpu(cq, flags, xpu_cq) : -FI_ENOSYS;
+}
+
 // fi_cq_strerror: as fi_eq_strerror, for error entries of this CQ.
 static inline const char* fi_cq_strerror(struct fid_cq* cq, int prov_errno, const void* err_data, char* buf,
                                          size_t len) {
@@ -433,6 +443,12 @@ static inline int fi_cntr_seterr(struct fid_cntr* cntr, uint64_t value) {
 // (-FI_ENOSYS).
 static inline int fi_cntr_wait(struct fid_cntr* cntr, uint64_t threshold, int timeout) {
   return cntr->ops->wait(cntr, threshold, timeout);
+}
+
+// fi_cntr_export_xpu: as fi_cq_export_xpu, for a counter.
+static inline int fi_cntr_export_xpu(struct fid_cntr* cntr, uint64_t flags, struct fid_xpu_cntr* xpu_cntr) {
+  return FI_CHECK_OP(cntr->ops, struct fi_ops_cntr, export_xpu) ? cntr->ops->export_xpu(cntr, flags, xpu_cntr)
+                                                                : -FI_ENOSYS;
 }
 
 #ifdef __cplusplus

@@ -56,6 +56,7 @@ constexpr void fill(fi_ops_domain& table) noexcept {
   WEFT_SLOT(query_atomic);
   WEFT_SLOT(query_collective);
   WEFT_SLOT(endpoint2);
+  WEFT_SLOT(xpu_ctx);
 }
 
 template <class T, int Missing>
@@ -74,6 +75,7 @@ constexpr void fill(fi_ops_ep& table) noexcept {
   WEFT_SLOT(rx_ctx);
   WEFT_SLOT(rx_size_left);
   WEFT_SLOT(tx_size_left);
+  WEFT_SLOT(export_xpu);
 }
 
 template <class T, int Missing>
@@ -154,6 +156,7 @@ constexpr void fill(fi_ops_cq& table) noexcept {
   WEFT_SLOT(sreadfrom);
   WEFT_SLOT(signal);
   WEFT_SLOT(strerror);
+  WEFT_SLOT(export_xpu);
 }
 
 template <class T, int Missing>
@@ -174,6 +177,7 @@ constexpr void fill(fi_ops_cntr& table) noexcept {
   WEFT_SLOT(wait);
   WEFT_SLOT(adderr);
   WEFT_SLOT(seterr);
+  WEFT_SLOT(export_xpu);
 }
 
 template <class T, int Missing>
@@ -188,6 +192,7 @@ constexpr void fill(fi_ops_av& table) noexcept {
   WEFT_SLOT(insert_auth_key);
   WEFT_SLOT(lookup_auth_key);
   WEFT_SLOT(set_user_id);
+  WEFT_SLOT(lookup2);
 }
 
 template <class T, int Missing>

@@ -58,6 +58,12 @@ inline constexpr AbiLayout kAbi1_9 = [] {  // 2.5
   layout.domain = WEFT_THROUGH(fi_domain_attr, max_err_cntr_value);
   return layout;
 }();
+inline constexpr AbiLayout kAbi1_10 = [] {  // 2.7
+  AbiLayout layout = kAbi1_9;
+  layout.ep = WEFT_THROUGH(fi_ep_attr, xpu_ctx);
+  layout.domain = WEFT_THROUGH(fi_domain_attr, max_xpu_ctx_cnt);
+  return layout;
+}();
 #undef WEFT_THROUGH
 
 static_assert(kAbi1_0 == AbiLayout{112, 72, 64, 80, 120, 28});
@@ -67,8 +73,9 @@ static_assert(kAbi1_3 == AbiLayout{120, 76, 64, 96, 188, 32});
 static_assert(kAbi1_7 == AbiLayout{120, 76, 64, 96, 200, 32});
 static_assert(kAbi1_8 == AbiLayout{120, 76, 64, 96, 204, 32});
 static_assert(kAbi1_9 == AbiLayout{120, 76, 64, 96, 224, 32});
+static_assert(kAbi1_10 == AbiLayout{120, 76, 64, 104, 232, 32});
 static_assert(sizeof(fi_info) == 120 && sizeof(fi_tx_attr) == 80 && sizeof(fi_rx_attr) == 64 &&
-              sizeof(fi_ep_attr) == 96 && sizeof(fi_domain_attr) == 224 && sizeof(fi_fabric_attr) == 32);
+              sizeof(fi_ep_attr) == 104 && sizeof(fi_domain_attr) == 232 && sizeof(fi_fabric_attr) == 32);
 
 // The layout that code written for this API version allocates.
 constexpr const AbiLayout& layout_of_api(uint32_t version) noexcept {
@@ -78,7 +85,8 @@ constexpr const AbiLayout& layout_of_api(uint32_t version) noexcept {
   if (version < FI_VERSION(1, 20)) return kAbi1_3;
   if (version < FI_VERSION(2, 0)) return kAbi1_7;
   if (version < FI_VERSION(2, 5)) return kAbi1_8;
-  return kAbi1_9;
+  if (version < FI_VERSION(2, 7)) return kAbi1_9;
+  return kAbi1_10;
 }
 
 // A current-layout view of an fi_info of an older layout: members that the old layout lacks are zero. Strings, keys and

@@ -44,6 +44,7 @@ WEFT_GETINFO_AT("FABRIC_1.2", kAbi1_2)
 WEFT_GETINFO_AT("FABRIC_1.3", kAbi1_3)
 WEFT_GETINFO_AT("FABRIC_1.7", kAbi1_7)
 WEFT_GETINFO_AT("FABRIC_1.8", kAbi1_8)
+WEFT_GETINFO_AT("FABRIC_1.9", kAbi1_9)
 
 // fi_fabric_attr of that release has no api_version, and its callers are written for API 1.0.
 WEFT_EXPORT int weft_fabric_1_0(fi_fabric_attr* attr, fid_fabric** fabric, void* context);

@@ -87,7 +87,7 @@ bool takes_part(const Provider& provider, uint64_t flags) noexcept {
 // Copies the smaller structures of a plug-in built against earlier headers to current ones. nullptr when memory runs
 // out.
 InfoPtr to_current_layout(InfoPtr old, const AbiLayout& layout) {
-  if (layout == kAbi1_9) return old;
+  if (layout == kAbi1_10) return old;
   Infos copies;
   for (const fi_info* each = old.get(); each != nullptr; each = each->next) {
     copies.emplace_back(duplicate_info(UpgradedInfo(each, layout).get()));

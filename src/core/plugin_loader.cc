@@ -49,7 +49,7 @@ Status load_plugin(Registry& registry, const std::string& file, bool preferred =
     FI_WARN(&core_provider(), FI_LOG_CORE, "plug-in %s refused: %s\n", file.c_str(), why.c_str());
     if (why.find("FABRIC_") != std::string::npos) {
       FI_WARN(&core_provider(), FI_LOG_CORE,
-              "plug-in %s was built for a newer libfabric; this one is %d.%d and defines FABRIC_1.0 to FABRIC_1.9\n",
+              "plug-in %s was built for a newer libfabric; this one is %d.%d and defines FABRIC_1.0 to FABRIC_1.10\n",
               file.c_str(), FI_MAJOR_VERSION, FI_MINOR_VERSION);
     }
     return Status();

@@ -97,6 +97,7 @@ void append(std::string& text, const fi_ep_attr* attr, int depth) {
   lines.add("tx_ctx_cnt", context_count(attr->tx_ctx_cnt));
   lines.add("rx_ctx_cnt", context_count(attr->rx_ctx_cnt));
   lines.add("auth_key_size", attr->auth_key_size);
+  lines.add_pointer("xpu_ctx", attr->xpu_ctx);
 }
 
 void append(std::string& text, const fi_domain_attr* attr, int depth) {
@@ -131,6 +132,7 @@ void append(std::string& text, const fi_domain_attr* attr, int depth) {
   lines.add("max_group_id", attr->max_group_id);
   lines.add("max_cntr_value", attr->max_cntr_value);
   lines.add("max_err_cntr_value", attr->max_err_cntr_value);
+  lines.add("max_xpu_ctx_cnt", attr->max_xpu_ctx_cnt);
 }
 
 void append(std::string& text, const fi_fabric_attr* attr, int depth) {
@@ -232,6 +234,7 @@ void append(std::string& text, const fi_cq_attr& attr) {
   lines.add_enum("wait_obj", names::kWaitObj, attr.wait_obj);
   lines.add("signaling_vector", attr.signaling_vector);
   lines.add_enum("wait_cond", names::kCqWaitCond, attr.wait_cond);
+  lines.add_pointer("xpu_ctx", (attr.flags & FI_XPU) != 0 ? attr.xpu_ctx : nullptr);
   lines.add_pointer("wait_set", attr.wait_set);
 }
 
@@ -256,6 +259,7 @@ void append(std::string& text, const fi_cntr_attr& attr) {
   lines.add_enum("wait_obj", names::kWaitObj, attr.wait_obj);
   lines.add_pointer("wait_set", attr.wait_set);
   lines.add_hex("flags", attr.flags);
+  lines.add_pointer("xpu_ctx", (attr.flags & FI_XPU) != 0 ? attr.xpu_ctx : nullptr);
 }
 
 void append(std::string& text, const fi_cq_err_entry& entry) {

@@ -41,6 +41,9 @@ class AddressVectorCore : public Object<fid_av>, public RefCounted {
                 uint64_t flags, void* context);
   int remove(fi_addr_t* handles, size_t count, uint64_t flags);
   int lookup(fi_addr_t handle, void* addr, size_t* length) noexcept;
+  int lookup2(fi_addr_t handle, void* buf, size_t* length, uint64_t flags, fid_xpu_ctx*) noexcept {
+    return flags == 0 ? lookup(handle, buf, length) : -FI_ENOSYS;
+  }
   const char* straddr(const void* addr, char* buf, size_t* length) noexcept;
   int set_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept;
 

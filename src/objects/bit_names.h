@@ -49,7 +49,8 @@ inline constexpr Name kCaps[] = {WEFT_NAME(FI_MSG),
                                  WEFT_NAME(FI_AV_USER_ID),
                                  WEFT_NAME(FI_PEER),
                                  WEFT_NAME(FI_TAGGED_DIRECTED_RECV),
-                                 WEFT_NAME(FI_TAGGED_MULTI_RECV)};
+                                 WEFT_NAME(FI_TAGGED_MULTI_RECV),
+                                 WEFT_NAME(FI_XPU)};
 inline constexpr Name kOpFlags[] = {WEFT_NAME(FI_MULTICAST),
                                     WEFT_NAME(FI_MULTI_RECV),
                                     WEFT_NAME(FI_REMOTE_CQ_DATA),
@@ -81,7 +82,8 @@ inline constexpr Name kMode[] = {WEFT_NAME(FI_CONTEXT),      WEFT_NAME(FI_MSG_PR
 inline constexpr Name kMrMode[] = {WEFT_NAME(FI_MR_BASIC),    WEFT_NAME(FI_MR_SCALABLE),   WEFT_NAME(FI_MR_LOCAL),
                                    WEFT_NAME(FI_MR_RAW),      WEFT_NAME(FI_MR_VIRT_ADDR),  WEFT_NAME(FI_MR_ALLOCATED),
                                    WEFT_NAME(FI_MR_PROV_KEY), WEFT_NAME(FI_MR_MMU_NOTIFY), WEFT_NAME(FI_MR_RMA_EVENT),
-                                   WEFT_NAME(FI_MR_ENDPOINT), WEFT_NAME(FI_MR_HMEM),       WEFT_NAME(FI_MR_COLLECTIVE)};
+                                   WEFT_NAME(FI_MR_ENDPOINT), WEFT_NAME(FI_MR_HMEM),       WEFT_NAME(FI_MR_COLLECTIVE),
+                                   WEFT_NAME(FI_MR_XPU_DESC)};
 }  // namespace names
 
 }  // namespace weft

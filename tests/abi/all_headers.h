@@ -18,6 +18,10 @@
 #if __has_include(<rdma/fi_profile.h>)
 #include <rdma/fi_profile.h>
 #endif
+#if __has_include(<rdma/fi_xpu.h>)
+#include <rdma/fi_xpu.h>
+#include <rdma/fi_xpu_device.h>
+#endif
 #if __has_include(<rdma/providers/fi_peer.h>)
 #include <rdma/providers/fi_peer.h>
 #endif

@@ -55,8 +55,10 @@ static uint32_t api_version(void) {
       return VERSION(1, 22);
     case 18:
       return VERSION(2, 4);
-    default:
+    case 19:
       return VERSION(2, 6);
+    default:
+      return VERSION(2, 7);
   }
 }
 
@@ -120,6 +122,10 @@ static struct old_info* full_info(void) {
 #if NODE >= 19
   domain.max_err_cntr_value = 26;
 #endif
+#if NODE >= 110
+  ep.xpu_ctx = keys;
+  domain.max_xpu_ctx_cnt = 27;
+#endif
   info.tx_attr = AT_PAGE_END(tx);
   info.rx_attr = AT_PAGE_END(rx);
   info.ep_attr = AT_PAGE_END(ep);
@@ -167,6 +173,9 @@ static void duplicates(void) {
 #endif
 #if NODE >= 19
   CHECK(copy->domain_attr->max_err_cntr_value == 26);
+#endif
+#if NODE >= 110
+  CHECK(copy->ep_attr->xpu_ctx == info->ep_attr->xpu_ctx && copy->domain_attr->max_xpu_ctx_cnt == 27);
 #endif
   old_fi_freeinfo(copy);
 }

@@ -21,12 +21,15 @@ static void short_tables_answer_enosys(void) {
   struct fi_ops_av av_ops = TABLE_BEFORE(fi_ops_av, av_set);
   struct fi_ops_cntr cntr_ops = TABLE_BEFORE(fi_ops_cntr, adderr);
   struct fi_ops_cm cm_ops = TABLE_BEFORE(fi_ops_cm, join);
+  struct fi_ops_ep ep_ops = TABLE_BEFORE(fi_ops_ep, export_xpu);
+  struct fi_ops_cq cq_ops = TABLE_BEFORE(fi_ops_cq, export_xpu);
   struct fi_ops_collective collective_ops = TABLE_BEFORE(fi_ops_collective, barrier2);
   struct fid_fabric fabric = {.fid = {.ops = &fid_ops}, .ops = &fabric_ops};
   struct fid_domain domain = {.ops = &domain_ops};
   struct fid_av av = {.ops = &av_ops};
   struct fid_cntr cntr = {.ops = &cntr_ops};
-  struct fid_ep ep = {.cm = &cm_ops, .collective = &collective_ops};
+  struct fid_cq cq = {.ops = &cq_ops};
+  struct fid_ep ep = {.ops = &ep_ops, .cm = &cm_ops, .collective = &collective_ops};
   struct fi_atomic_attr atomic;
   struct fi_collective_attr collective;
   CHECK(fi_set_ops(&fabric.fid, "", 0, NULL, NULL) == -FI_ENOSYS);
@@ -42,6 +45,18 @@ static void short_tables_answer_enosys(void) {
   CHECK(fi_join(&ep, NULL, 0, NULL, NULL) == -FI_ENOSYS);
   CHECK(fi_join_collective(&ep, 0, NULL, 0, NULL, NULL) == -FI_ENOSYS);
   CHECK(fi_barrier2(&ep, 0, 1, NULL) == -FI_ENOSYS);
+  CHECK(fi_av_lookup2(&av, 0, NULL, NULL, 0, NULL) == -FI_ENOSYS);
+  CHECK(fi_xpu_ctx(&domain, NULL, NULL, NULL) == -FI_ENOSYS && fi_ep_export_xpu(&ep, 0, NULL) == -FI_ENOSYS);
+  CHECK(fi_cq_export_xpu(&cq, 0, NULL) == -FI_ENOSYS && fi_cntr_export_xpu(&cntr, 0, NULL) == -FI_ENOSYS);
+}
+
+static void accelerators_answer_enosys(void) {
+  struct fid_xpu_ep ep = {{FI_CLASS_EP, FI_XPU_PROV_EFA, 0}};
+  struct fid_xpu_cntr counter = {{FI_CLASS_CNTR, FI_XPU_PROV_EFA, 0}};
+  struct fid_xpu_cq cq = {{FI_CLASS_CQ, FI_XPU_PROV_EFA, 0}};
+  CHECK(fi_xpu_send(&ep, NULL, 0, NULL, 0, NULL, NULL, 0, FI_XPU_WORK_ITEM) == -FI_ENOSYS);
+  CHECK(fi_xpu_cntr_read(&counter, FI_XPU_DEVICE) == 0 && fi_xpu_cntr_add(&counter, 1, FI_XPU_DEVICE) == -FI_ENOSYS);
+  CHECK(fi_xpu_cq_read(&cq, NULL, 0, FI_XPU_SUBGROUP) == -FI_ENOSYS);
 }
 
 static ssize_t cq_readerr(struct fid_cq* cq, struct fi_cq_err_entry* entry, uint64_t flags) {
@@ -131,6 +146,7 @@ static void logging_macros_filter_and_keep_errno(void) {
 
 int main(void) {
   short_tables_answer_enosys();
+  accelerators_answer_enosys();
   newer_inlines_reach_their_slots();
   logging_macros_filter_and_keep_errno();
   puts("guarded calls, newer inlines and logging macros hold");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The attribute structures as programs of each version node were compiled with them. NODE is ten times the node: 10 for
-// FABRIC_1.0 up to 19 for FABRIC_1.9. Written from the growth table of the ABI, on purpose without <rdma/*>: only what
-// is new in a node's release is conditional, so that an old program's sizes and offsets come out.
+// FABRIC_1.0 up to 19 for FABRIC_1.9, and 110 for FABRIC_1.10. Written from the growth table of the ABI, on purpose
+// without <rdma/*>: only what is new in a node's release is conditional, so that an old program's sizes and offsets
+// come out.
 #ifndef WEFT_TESTS_ABI_OLD_LAYOUT_H
 #define WEFT_TESTS_ABI_OLD_LAYOUT_H
 
@@ -58,6 +59,9 @@ struct old_ep_attr {
   size_t auth_key_size;
   uint8_t* auth_key;
 #endif
+#if NODE >= 110
+  void* xpu_ctx;
+#endif
 };
 
 struct old_domain_attr {
@@ -83,6 +87,9 @@ struct old_domain_attr {
 #endif
 #if NODE >= 19
   uint64_t max_cntr_value, max_err_cntr_value;
+#endif
+#if NODE >= 110
+  size_t max_xpu_ctx_cnt;
 #endif
 };
 

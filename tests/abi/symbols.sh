@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # symbols.sh SOURCE_DIR OUR_LIBRARY [STOCK_LIBRARY]: our library exports exactly symbols.list, its version nodes form the
-# chain FABRIC_1.0 <- 1.1 <- ... <- 1.9, and it is built as a drop-in must be: SONAME, full RELRO, needed libraries. With
+# chain FABRIC_1.0 <- 1.1 <- ... <- 1.10, and it is built as a drop-in must be: SONAME, full RELRO, needed libraries. With
 # STOCK_LIBRARY instead: every versioned symbol that 1.17 exports is exported by ours as well.
 set -eu
 here=$1 library=$2 stock=${3:-}
@@ -32,7 +32,7 @@ readelf -VW "$library" | awk '/Name: FABRIC_/ { node = $NF; print node, "-" } /P
        END { for (i = 1; i <= n; i++) print node[i], parent[node[i]] }' >nodes.found
 {
   echo "FABRIC_1.0 -"
-  for minor in 1 2 3 4 5 6 7 8 9; do echo "FABRIC_1.$minor FABRIC_1.$((minor - 1))"; done
+  for minor in 1 2 3 4 5 6 7 8 9 10; do echo "FABRIC_1.$minor FABRIC_1.$((minor - 1))"; done
 } | diff - nodes.found || fail "version nodes differ (<: wanted, >: found)"
 
 dynamic=$(readelf -dW "$library")

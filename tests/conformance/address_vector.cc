@@ -117,6 +117,18 @@ TEST_P(AddressVector, LookupTruncatesAndReportsTheSize) {
   EXPECT_EQ(room[5], '#');
 }
 
+TEST_P(AddressVector, SecondFormOfLookupWithoutFlagsIsTheFirst) {
+  Scene scene(target());
+  const auto bytes = scene.addresses(1000, 1);
+  ASSERT_EQ(fi_av_insert(scene.av.get(), bytes.data(), 1, nullptr, 0, nullptr), 1);
+  if (!FI_CHECK_OP(scene.av->ops, fi_ops_av, lookup2)) GTEST_SKIP() << "a provider of an earlier release";
+  Address found;
+  found.size = sizeof found.storage;
+  ASSERT_EQ(fi_av_lookup2(scene.av.get(), 0, &found.storage, &found.size, 0, nullptr), 0);
+  EXPECT_EQ(found, scene.lookup(0));
+  EXPECT_EQ(fi_av_lookup2(scene.av.get(), 0, &found.storage, &found.size, FI_XPU, nullptr), -FI_ENOSYS);
+}
+
 TEST_P(AddressVector, LookupOfNothingIsRefused) {
   Scene scene(target());
   sockaddr_storage storage;

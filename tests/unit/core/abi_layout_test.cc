@@ -61,7 +61,7 @@ void expect_prefix(const T* current, std::size_t size) {
 }
 
 TEST(AbiLayout, OldLayoutsAreReadExactlyToTheirEnd) {
-  for (const AbiLayout& layout : {kAbi1_0, kAbi1_1, kAbi1_2, kAbi1_3, kAbi1_7, kAbi1_8, kAbi1_9}) {
+  for (const AbiLayout& layout : {kAbi1_0, kAbi1_1, kAbi1_2, kAbi1_3, kAbi1_7, kAbi1_8, kAbi1_9, kAbi1_10}) {
     OldInfo old(layout);
     const UpgradedInfo upgraded(old.info.as<fi_info>(), layout);
     const fi_info* info = upgraded.get();
@@ -93,7 +93,8 @@ TEST(AbiLayout, ApiVersionMapsToTheLayoutOfItsRelease) {
   EXPECT_EQ(layout_of_api(FI_VERSION(1, 22)), kAbi1_7);
   EXPECT_EQ(layout_of_api(FI_VERSION(2, 4)), kAbi1_8);
   EXPECT_EQ(layout_of_api(FI_VERSION(2, 6)), kAbi1_9);
-  EXPECT_EQ(layout_of_api(FI_VERSION(3, 0)), kAbi1_9);
+  EXPECT_EQ(layout_of_api(FI_VERSION(2, 7)), kAbi1_10);
+  EXPECT_EQ(layout_of_api(FI_VERSION(3, 0)), kAbi1_10);
 }
 
 }  // namespace

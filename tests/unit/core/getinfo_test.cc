@@ -188,9 +188,9 @@ TEST_F(GetInfoTest, ReasonOfACoreIsNotRepeatedForTheLayer) {
 TEST_F(GetInfoTest, VersionsAndFlagsAreChecked) {
   Tcp::install("tcp");
   record();
-  getinfo(nullptr, 0, FI_VERSION(2, 7));
+  getinfo(nullptr, 0, FI_VERSION(2, 8));
   EXPECT_EQ(error(), -FI_ENOSYS);
-  EXPECT_TRUE(logged("version 2.7 requested, this library has 2.6"));
+  EXPECT_TRUE(logged("version 2.8 requested, this library has 2.7"));
   getinfo(nullptr, 1ull << 2);
   EXPECT_EQ(error(), -FI_EBADFLAGS);
   getinfo(nullptr, FI_SOURCE);

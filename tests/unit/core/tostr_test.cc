@@ -60,6 +60,8 @@ TEST(ToStr, ValuesWithoutANamePrintAsUnknown) {
 TEST(ToStr, BitsPrintTheirNames) {
   EXPECT_EQ(text(uint64_t{0}, FI_TYPE_CAPS), "");
   EXPECT_EQ(text(uint64_t{FI_HMEM | FI_MSG | FI_DIRECTED_RECV}, FI_TYPE_CAPS), "FI_MSG, FI_DIRECTED_RECV, FI_HMEM");
+  EXPECT_EQ(text(uint64_t{FI_XPU | FI_HMEM}, FI_TYPE_CAPS), "FI_HMEM, FI_XPU");
+  EXPECT_EQ(text(int{FI_MR_XPU_DESC | FI_MR_COLLECTIVE}, FI_TYPE_MR_MODE), "FI_MR_COLLECTIVE, FI_MR_XPU_DESC");
   EXPECT_EQ(text(uint64_t{FI_COMPLETION | FI_AFFINITY | FI_MATCH_COMPLETE}, FI_TYPE_OP_FLAGS),
             "FI_COMPLETION, FI_MATCH_COMPLETE, FI_AFFINITY");
   EXPECT_EQ(text(uint64_t{FI_ORDER_SAS | FI_ORDER_RMA_RAR}, FI_TYPE_MSG_ORDER), "FI_ORDER_SAS, FI_ORDER_RMA_RAR");
@@ -70,7 +72,7 @@ TEST(ToStr, BitsPrintTheirNames) {
 }
 
 TEST(ToStr, VersionPrintsThreeNumbers) {
-  EXPECT_STREQ(fi_tostr(nullptr, FI_TYPE_VERSION), "2.6.0");
+  EXPECT_STREQ(fi_tostr(nullptr, FI_TYPE_VERSION), "2.7.0");
 }
 
 TEST(ToStr, TransmitAttributesPrintAsInLibfabric) {
@@ -135,7 +137,7 @@ TEST(ToStr, InfoPrintsNestedAttributes) {
             "        msg_order: [  ]\n"
             "        size: 0\n"
             "        iov_limit: 0\n");
-  EXPECT_EQ(lines_from(whole, "fi_ep_attr", 13),
+  EXPECT_EQ(lines_from(whole, "fi_ep_attr", 14),
             "    fi_ep_attr:\n"
             "        type: FI_EP_MSG\n"
             "        protocol: FI_PROTO_SOCK_TCP\n"
@@ -148,7 +150,8 @@ TEST(ToStr, InfoPrintsNestedAttributes) {
             "        mem_tag_format: 0xaaaaaaaaaaaaaaaa\n"
             "        tx_ctx_cnt: 0\n"
             "        rx_ctx_cnt: FI_SHARED_CONTEXT\n"
-            "        auth_key_size: 0\n");
+            "        auth_key_size: 0\n"
+            "        xpu_ctx: (nil)\n");
   EXPECT_EQ(lines_from(whole, "fi_domain_attr", 10),
             "    fi_domain_attr:\n"
             "        domain: (nil)\n"
@@ -283,6 +286,8 @@ TEST(ToStr, NewerAttributeTypes) {
   fi_cntr_attr counter{};
   counter.wait_obj = FI_WAIT_FD;
   EXPECT_NE(text(counter, FI_TYPE_CNTR_ATTR).find("wait_obj: FI_WAIT_FD\n"), std::string::npos);
+  EXPECT_NE(text(counter, FI_TYPE_CNTR_ATTR).find("xpu_ctx: (nil)\n"), std::string::npos);
+  EXPECT_NE(text(cq, FI_TYPE_CQ_ATTR).find("xpu_ctx: (nil)\n"), std::string::npos);
   fi_mr_attr mr{};
   mr.access = FI_REMOTE_READ;
   EXPECT_NE(text(mr, FI_TYPE_MR_ATTR).find("access: [ FI_REMOTE_READ ]\n"), std::string::npos);
