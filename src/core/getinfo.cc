@@ -15,6 +15,7 @@
 #include "core/boundary.h"
 #include "core/capture.h"
 #include "core/core_provider.h"
+#include "core/names.h"
 #include "core/provider_hint.h"
 #include "core/state.h"
 #include "objects/info.h"
@@ -221,6 +222,22 @@ int get_info(const Request& request, Infos& all) {
   return failure;
 }
 
+// Drops the entries whose addresses have another format than FI_ADDR_FORMAT names. -FI_ENODATA: none is left.
+int keep_address_format(Infos& all) {
+  const char* wanted = state().parameters.text("FI_ADDR_FORMAT");
+  if (wanted == nullptr) return 0;
+  const auto format = std::ranges::find_if(names::kAddressFormat,
+                                           [&](const Name& name) { return equal_ignoring_case(name.text, wanted); });
+  if (format == std::ranges::end(names::kAddressFormat)) {
+    log_reason(fmt::format("FI_ADDR_FORMAT={}: no address format has this name", wanted));
+    return 0;
+  }
+  std::erase_if(all, [&](const InfoPtr& info) { return info->addr_format != format->value; });
+  if (!all.empty()) return 0;
+  log_reason(fmt::format("FI_ADDR_FORMAT={} leaves no provider", wanted));
+  return -FI_ENODATA;
+}
+
 // FI_PROV_ATTR_ONLY: the names and versions of all providers, without regard to hints and FI_PROVIDER.
 int get_provider_names(Infos& all) {
   Registry& registry = state().registry;
@@ -257,8 +274,9 @@ WEFT_EXPORT int fi_getinfo(uint32_t version, const char* node, const char* servi
       return -FI_EBADFLAGS;
     }
     Infos all;
-    const int error = (flags & FI_PROV_ATTR_ONLY) != 0 ? get_provider_names(all)
-                                                       : get_info({version, node, service, flags, hints}, all);
+    const bool names_only = (flags & FI_PROV_ATTR_ONLY) != 0;
+    int error = names_only ? get_provider_names(all) : get_info({version, node, service, flags, hints}, all);
+    if (error == 0 && !names_only && (flags & kInternalCall) == 0) error = keep_address_format(all);
     if (error == 0) *info = linked(all);
     return error;
   });

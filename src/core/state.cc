@@ -33,6 +33,8 @@ void define_shared(Parameters& parameters) {
   parameters.define("FI_AV_REMOVE_CLEANUP", FI_PARAM_BOOL,
                     "Removing an address also releases what was set up to reach it, such as hidden connections "
                     "(default: no)");
+  parameters.define("FI_ADDR_FORMAT", FI_PARAM_STRING,
+                    "Offer only what has addresses of this format, such as FI_SOCKADDR_IN (default: all)");
 }
 
 }  // namespace

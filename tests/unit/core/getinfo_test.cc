@@ -185,6 +185,31 @@ TEST_F(GetInfoTest, ReasonOfACoreIsNotRepeatedForTheLayer) {
   EXPECT_TRUE(logged("provider ofi_rxm: no provider below it matches"));
 }
 
+TEST_F(GetInfoTest, AddressFormatFiltersTheAnswers) {
+  Tcp::install("tcp");
+  Tcp::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info** info) {
+    *info = fi_allocinfo();
+    (*info)->addr_format = FI_SOCKADDR_IN;
+    return 0;
+  };
+  Udp::install("udp");
+  Udp::getinfo = [](uint32_t, uint64_t, const fi_info*, fi_info** info) {
+    *info = fi_allocinfo();
+    (*info)->addr_format = FI_SOCKADDR_IN6;
+    return 0;
+  };
+  record();
+  set("FI_ADDR_FORMAT", "fi_sockaddr_in6");
+  EXPECT_EQ(getinfo(), list({"udp"}));
+  set("FI_ADDR_FORMAT", "FI_ADDR_STR");
+  EXPECT_EQ(getinfo(), list({}));
+  EXPECT_EQ(error(), -FI_ENODATA);
+  EXPECT_TRUE(logged("FI_ADDR_FORMAT=FI_ADDR_STR leaves no provider"));
+  set("FI_ADDR_FORMAT", "sockaddr");
+  EXPECT_EQ(getinfo(), list({"udp", "tcp"}));
+  EXPECT_TRUE(logged("FI_ADDR_FORMAT=sockaddr: no address format has this name"));
+}
+
 TEST_F(GetInfoTest, VersionsAndFlagsAreChecked) {
   Tcp::install("tcp");
   record();
