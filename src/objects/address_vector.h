@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Address vectors of IP addresses; fi_av(3) governs. A handle is an index for FI_AV_TABLE and FI_AV_MAP alike.
+// Address vectors; fi_av(3) governs. A handle is an index for FI_AV_TABLE and FI_AV_MAP alike.
 #pragma once
 
 #include <rdma/fi_domain.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <span>
 
 #include "abi/ops.h"
 #include "base/ref.h"
@@ -16,11 +21,119 @@
 
 namespace weft {
 
-// The part that does not depend on the engine; endpoints hold a Ref to it. Thread-safe.
-class AddressVectorCore : public Object<fid_av>, public RefCounted {
+// The arguments of fi_av_open that every address vector refuses.
+Status check_vector(const fi_av_attr* attr) noexcept;
+
+// Insertion in its forms, synchronous and with events, and handles. T: the vector; Peer: an entry of its table. Of T
+// these functions are called:
+//   insert_listed(report, addr, count)   inserts addresses of its format, and returns the result of the call
+//   insert_named(report, names)          inserts what the names resolve to; also in the background
+//   erase(index)                         removes the peer; false: no such peer
+//   bytes_of(peer)                       its address in the format of the vector
+// Owner: its C handle. Thread-safe.
+template <class T, class Peer>
+class AddressVectorBase : public Object<fid_av>, public RefCounted {
  public:
   // The peer of a handle (its receive-context bits are ignored), null if unknown. No lock: the data path uses it.
-  const Address* find(fi_addr_t handle) const noexcept { return table_.find(handle & index_mask_); }
+  const Peer* find(fi_addr_t handle) const noexcept { return table_.find(handle & index_mask_); }
+
+  // Slots of fi_ops_av, beside `straddr`.
+  int insert(const void* addr, size_t count, fi_addr_t* handles, uint64_t flags, void* context) {
+    const Insertion call{&abi.fid, handles, flags, context};
+    if (Status status = check(call); !status.ok()) return status.code();
+    if (addr == nullptr && count != 0) return -FI_EINVAL;
+    return self().insert_listed(begin(call, count), static_cast<const std::byte*>(addr), count);
+  }
+  int insertsvc(const char* node, const char* service, fi_addr_t* handles, uint64_t flags, void* context) {
+    return self().insertsym(node, 1, service, 1, handles, flags, context);
+  }
+  int insertsym(const char* node, size_t nodes, const char* service, size_t services, fi_addr_t* handles,
+                uint64_t flags, void* context) {
+    const Insertion call{&abi.fid, handles, flags, context};
+    const PeerNames names{node != nullptr ? node : "", service != nullptr ? service : "", nodes, services};
+    if (Status status = check(call); !status.ok()) return status.code();
+    if (names.empty()) return -FI_EINVAL;
+    return run(begin(call, names.count()), [this, names](InsertionReport& to) { self().insert_named(to, names); });
+  }
+  int remove(fi_addr_t* handles, size_t count, uint64_t flags) {
+    if (flags != 0) return -FI_EBADFLAGS;
+    if (handles == nullptr && count != 0) return -FI_EINVAL;
+    int result = 0;
+    for (size_t i = 0; i < count; ++i)
+      if (!self().erase(handles[i] & index_mask_)) result = -FI_EINVAL;
+    return result;
+  }
+  int lookup(fi_addr_t handle, void* addr, size_t* length) noexcept {
+    if (length == nullptr || (addr == nullptr && *length != 0)) return -FI_EINVAL;
+    const Peer* found = find(handle);
+    if (found == nullptr) return -FI_EINVAL;
+    const std::span<const std::byte> name = self().bytes_of(*found);
+    const size_t room = std::exchange(*length, name.size());
+    if (room != 0) std::memcpy(addr, name.data(), std::min(room, name.size()));
+    return 0;
+  }
+  int lookup2(fi_addr_t handle, void* buf, size_t* length, uint64_t flags, fid_xpu_ctx*) noexcept {
+    return flags == 0 ? lookup(handle, buf, length) : -FI_ENOSYS;
+  }
+  int set_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept {
+    if (flags != 0) return -FI_EBADFLAGS;
+    return table_.set_user_id(handle & index_mask_, user_id) ? 0 : -FI_EINVAL;
+  }
+
+ protected:
+  AddressVectorBase(uint32_t addr_format, const fi_av_attr& attr)
+      : addr_format_(addr_format),
+        rx_ctx_bits_(attr.rx_ctx_bits),
+        index_mask_(attr.rx_ctx_bits == 0 ? ~uint64_t{0} : (uint64_t{1} << (64 - attr.rx_ctx_bits)) - 1),
+        asynchronous_((attr.flags & FI_EVENT) != 0) {}
+  ~AddressVectorBase() = default;
+
+  int bind_events(EventQueueCore* queue, uint64_t flags) {
+    if (queue == nullptr) return -FI_EINVAL;
+    if (flags != 0) return -FI_EBADFLAGS;
+    events_ = Ref<EventQueueCore>(*queue);
+    return 0;
+  }
+  // `work` reports each insertion: slow work, which runs in a background thread with FI_EVENT.
+  template <class Work>
+  int run(InsertionReport&& report, Work work) {
+    if (!asynchronous_) {
+      work(report);
+      return report.finish();
+    }
+    return background_
+        .add([report = std::move(report), work = std::move(work)]() mutable {
+          try {
+            work(report);
+          } catch (const std::bad_alloc&) {
+            while (!report.done()) report.failed(Status(-FI_ENOMEM));
+          }
+          report.finish();
+        })
+        .code();
+  }
+
+  const uint32_t addr_format_;
+  const int rx_ctx_bits_;
+  const uint64_t index_mask_;
+  const bool asynchronous_;  // FI_EVENT
+  Ref<EventQueueCore> events_;
+  AddressTable<Peer> table_;
+  BackgroundTasks background_;  // T waits for it before its own members are destroyed
+
+ private:
+  T& self() noexcept { return static_cast<T&>(*this); }
+  Status check(const Insertion& call) const noexcept {
+    return InsertionReport::check(call, asynchronous_, static_cast<bool>(events_));
+  }
+  InsertionReport begin(const Insertion& call, size_t count) {
+    return {call, asynchronous_ ? events_.get() : nullptr, table_.reserve(count)};
+  }
+};
+
+// IP addresses, as far as they do not depend on the engine. Endpoints hold a Ref to the vector.
+class AddressVectorCore : public AddressVectorBase<AddressVectorCore, Address> {
+ public:
   // The source that completions report: the handle or the user's id; FI_ADDR_NOTAVAIL for an unknown address.
   fi_addr_t source_of(const Address& address) const noexcept { return table_.source(address); }
   // See AddressTable: lookups stay valid while it does not change.
@@ -32,38 +145,25 @@ class AddressVectorCore : public Object<fid_av>, public RefCounted {
   const RefCounted& domain() const noexcept { return *parent_; }
   fi_addr_t without_context(fi_addr_t handle) const noexcept { return handle & index_mask_; }
 
-  // Slots of fi_ops_av.
-  int insert(const void* addr, size_t count, fi_addr_t* handles, uint64_t flags, void* context);
-  int insertsvc(const char* node, const char* service, fi_addr_t* handles, uint64_t flags, void* context) {
-    return insertsym(node, 1, service, 1, handles, flags, context);
-  }
-  int insertsym(const char* node, size_t nodes, const char* service, size_t services, fi_addr_t* handles,
-                uint64_t flags, void* context);
-  int remove(fi_addr_t* handles, size_t count, uint64_t flags);
-  int lookup(fi_addr_t handle, void* addr, size_t* length) noexcept;
-  int lookup2(fi_addr_t handle, void* buf, size_t* length, uint64_t flags, fid_xpu_ctx*) noexcept {
-    return flags == 0 ? lookup(handle, buf, length) : -FI_ENOSYS;
-  }
+  // Slot of fi_ops_av, beside those of AddressVectorBase.
   const char* straddr(const void* addr, char* buf, size_t* length) noexcept;
-  int set_user_id(fi_addr_t handle, fi_addr_t user_id, uint64_t flags) noexcept;
 
  protected:
-  AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr);
-  ~AddressVectorCore() = default;
-  static Status check(const fi_av_attr* attr);
-
-  Ref<EventQueueCore> events_;
+  AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr)
+      : AddressVectorBase(addr_format, attr), parent_(std::move(parent)) {}
+  ~AddressVectorCore() { background_.wait(); }
 
  private:
+  friend AddressVectorBase;
+  int insert_listed(InsertionReport&& report, const std::byte* next, size_t count);
+  void insert_named(InsertionReport& report, const PeerNames& names);
   void insert_one(InsertionReport& report, const Result<Address>& address);
+  bool erase(uint64_t index) { return table_.remove(index); }
+  static std::span<const std::byte> bytes_of(const Address& address) noexcept {
+    return {reinterpret_cast<const std::byte*>(address.data()), address.size()};
+  }
 
   const Ref<RefCounted> parent_;
-  const uint32_t addr_format_;
-  const int rx_ctx_bits_;
-  const uint64_t index_mask_;
-  const bool asynchronous_;  // FI_EVENT
-  AddressTable<Address> table_;
-  BackgroundTasks resolver_;  // names to look up with FI_EVENT
 };
 
 // Owner: its C handle; close answers -FI_EBUSY while endpoints use it.
@@ -72,7 +172,7 @@ class AddressVector final : public AddressVectorCore {
  public:
   // `parent` is the domain; `addr_format` comes from the info that opened it. attr->type is set if it was FI_AV_UNSPEC.
   static Result<AddressVector*> open(Ref<RefCounted> parent, fi_av_attr* attr, uint32_t addr_format, void* context) {
-    if (Status status = check(attr); !status.ok()) return failure(status);
+    if (Status status = check_vector(attr); !status.ok()) return failure(status);
     if (attr->type == FI_AV_UNSPEC) attr->type = FI_AV_TABLE;
     return new AddressVector(std::move(parent), addr_format, *attr, context);
   }
@@ -84,13 +184,7 @@ class AddressVector final : public AddressVectorCore {
     delete this;
     return 0;
   }
-  int bind(::fid* object, uint64_t flags) {
-    auto* queue = EventQueue<E>::from(object);
-    if (queue == nullptr) return -FI_EINVAL;
-    if (flags != 0) return -FI_EBADFLAGS;
-    events_ = Ref<EventQueueCore>(*queue);
-    return 0;
-  }
+  int bind(::fid* object, uint64_t flags) { return bind_events(EventQueue<E>::from(object), flags); }
 
  private:
   AddressVector(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr, void* context)

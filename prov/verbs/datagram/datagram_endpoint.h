@@ -123,7 +123,7 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   SendQueue& sends() noexcept { return sends_; }
   DatagramReceives& receives() noexcept { return receives_; }
   bool aim(fi_addr_t dest) noexcept {
-    const Destination* const to = sends_.is_clear() && vector_ ? vector_->find(dest) : nullptr;
+    const Destination* const to = sends_.is_clear() && vector_ ? vector_->destination_of(dest) : nullptr;
     if (to != nullptr) sends_.set_destination(*to);
     return to != nullptr;
   }

@@ -19,7 +19,7 @@ namespace weft::verbs {
 
 const Destination* DatagramEndpoint::destination_of(fi_addr_t name, uint64_t flags) const noexcept {
   if ((flags & FI_MULTICAST) == 0) [[likely]]
-    return vector_ ? vector_->find(name) : nullptr;
+    return vector_ ? vector_->destination_of(name) : nullptr;
   const fi_addr_t index = name & kGroupIndexMask;
   if (index >= groups_.size()) return nullptr;
   const GroupSlot& slot = groups_[index];

@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "verbs/device/limits.h"
-#include "verbs/transfer/peer_table.h"
-
 namespace weft::verbs {
 
 DatagramReceives::DatagramReceives(CompletionRoutes& routes, std::size_t size, std::size_t prefix,
@@ -93,7 +90,10 @@ bool DatagramReceives::is_own_to_group(std::uint32_t slot) const noexcept {
 }
 
 fi_addr_t DatagramReceives::source_of(const std::byte* header, std::uint32_t qp_number) const noexcept {
-  return sources_->source_of(RouteHeader::read(header).source, qp_number);
+  Peer peer;
+  peer.gid = RouteHeader::read(header).source;
+  peer.to.qp_number = qp_number;
+  return sources_->source(peer);
 }
 
 }  // namespace weft::verbs

@@ -21,10 +21,9 @@
 #include "verbs/device/gids.h"
 #include "verbs/transfer/completion_routes.h"
 #include "verbs/transfer/datagram_buffers.h"
+#include "verbs/transfer/peer_table.h"
 
 namespace weft::verbs {
-
-class PeerTable;
 
 class DatagramReceives {
  public:

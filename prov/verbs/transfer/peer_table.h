@@ -26,6 +26,7 @@ struct Peer {
     return a.to.qp_number == b.to.qp_number && a.gid == b.gid;
   }
 };
+using PeerTable = AddressTable<Peer>;
 
 }  // namespace weft::verbs
 
@@ -35,18 +36,3 @@ struct std::hash<weft::verbs::Peer> {
     return peer.gid.global.interface_id * 0x9e3779b97f4a7c15 + peer.gid.global.subnet_prefix + peer.to.qp_number;
   }
 };
-
-namespace weft::verbs {
-
-class PeerTable : public AddressTable<Peer> {
- public:
-  // The source in a completion: the handle or the user's id; FI_ADDR_NOTAVAIL: not inserted.
-  fi_addr_t source_of(const ibv_gid& gid, std::uint32_t qp_number) const noexcept {
-    Peer peer;
-    peer.gid = gid;
-    peer.to.qp_number = qp_number;
-    return source(peer);
-  }
-};
-
-}  // namespace weft::verbs
