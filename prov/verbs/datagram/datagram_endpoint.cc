@@ -419,25 +419,4 @@ int DatagramEndpoint::setopt(int level, int option, const void* value, size_t le
   return result;
 }
 
-int DatagramEndpoint::control_flags(int command, uint64_t* flags) noexcept {
-  LightGuard sends(sends_.lock());
-  LightGuard receives(receives_.lock());
-  const int result =
-      control_default_flags(command, flags, sends_.flags(), receives_.flags(), [](uint64_t) { return 0; });
-  sends_.choose_way();
-  return result;
-}
-
-ssize_t DatagramEndpoint::cancel(void* context) noexcept {
-  return receives_.cancel(context);
-}
-
-ssize_t DatagramEndpoint::rx_size_left() noexcept {
-  return enabled_ ? receives_.rx_size_left() : -FI_EOPBADSTATE;
-}
-
-ssize_t DatagramEndpoint::tx_size_left() noexcept {
-  return enabled_ ? sends_.room() : -FI_EOPBADSTATE;
-}
-
 }  // namespace weft::verbs

@@ -43,12 +43,9 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   int bind(::fid* object, uint64_t flags);
   int control(int command, void* argument);
 
-  // Slots of fi_ops_ep.
-  ssize_t cancel(void* context) noexcept;
+  // Slots of fi_ops_ep, beside those of SendCalls.
   int getopt(int level, int option, void* value, size_t* len);
   int setopt(int level, int option, const void* value, size_t len);
-  ssize_t rx_size_left() noexcept;
-  ssize_t tx_size_left() noexcept;
 
   // Slots of fi_ops_cm.
   int setname(void* name, size_t len);
@@ -96,7 +93,6 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   DatagramEndpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context);
   ~DatagramEndpoint() = default;
 
-  int control_flags(int command, uint64_t* flags) noexcept;
   bool is_native() const noexcept { return addr_format_ == FI_ADDR_IB_UD; }
   Status bind_id() noexcept;
   Status enable();
@@ -120,6 +116,7 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   // Messages. `aim` and `destination_of`: with the send queue's lock held.
   friend SendCalls;
   friend ReceiveCalls;
+  bool is_enabled() const noexcept { return enabled_; }
   SendQueue& sends() noexcept { return sends_; }
   DatagramReceives& receives() noexcept { return receives_; }
   bool aim(fi_addr_t dest) noexcept {

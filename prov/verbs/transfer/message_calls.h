@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The calls of fi_msg(3) of connected endpoints, datagram endpoints and shared receive contexts. Those for one buffer
-// go straight to the device if they can. Included by the sources that make the tables of calls.
+// The calls of fi_msg(3) of connected endpoints, datagram endpoints and shared receive contexts, and those of
+// fi_endpoint(3) that concern only the queues. Calls for one buffer go straight to the device if they can. Included by
+// the sources that make the tables of calls.
 #pragma once
 
 #include "abi/bridge.h"
+#include "objects/endpoint_options.h"
 #include "verbs/transfer/posted_receives.h"
 #include "verbs/transfer/send_path.h"
 #include "verbs/transfer/send_work.h"
@@ -45,6 +47,7 @@ class ReceiveCalls : public Object<fid_ep> {
 };
 
 // T: an endpoint, which befriends this class and its base, with
+//   is_enabled()           whether the queues are
 //   sends()                a SendQueue
 //   aim(dest)              whether a message may go straight, with the lock held; sets its destination
 //   transmit(work, dest)   posts any message
@@ -86,14 +89,32 @@ class SendCalls : public ReceiveCalls<T> {
   }
   ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept {
     OneSge one(buf, len, nullptr);
-    SendWork work = work_with(one, IBV_WR_SEND_WITH_IMM, kMessage, sends().flags() | FI_INJECT, nullptr);
+    SendWork work = work_with(one, IBV_WR_SEND_WITH_IMM, kMessage, sends().flags() | kInjected, nullptr);
     work.data = data;
-    work.silent = true;
     return self().transmit(work, dest);
+  }
+
+  // Slots of fi_ops_ep. cancel: -FI_ENOENT without such a receive, -FI_EBUSY when the device has it already.
+  ssize_t cancel(void* context) noexcept { return self().receives().cancel(context); }
+  ssize_t rx_size_left() noexcept { return self().is_enabled() ? self().receives().rx_size_left() : -FI_EOPBADSTATE; }
+  ssize_t tx_size_left() noexcept { return self().is_enabled() ? sends().room() : -FI_EOPBADSTATE; }
+
+ protected:
+  // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` names FI_TRANSMIT or FI_RECV, not both.
+  int control_flags(int command, uint64_t* flags) noexcept {
+    auto& receives = self().receives();
+    LightGuard transmitting(sends().lock());
+    LightGuard receiving(receives.lock());
+    const int result =
+        control_default_flags(command, flags, sends().flags(), receives.flags(), [](uint64_t) { return 0; });
+    sends().choose_way();
+    if constexpr (requires { receives.choose_way(); }) receives.choose_way();
+    return result;
   }
 
  private:
   static constexpr uint32_t kMessage = FI_SEND | FI_MSG;
+  static constexpr uint64_t kInjected = FI_INJECT | kSilent;
 
   // `locked`: the caller holds the lock.
   [[gnu::noinline]] ssize_t send_slowly(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context,
@@ -105,9 +126,7 @@ class SendCalls : public ReceiveCalls<T> {
   [[gnu::noinline]] ssize_t inject_slowly(const void* buf, size_t len, fi_addr_t dest, bool locked) noexcept {
     if (locked) sends().lock().unlock();
     OneSge one(buf, len, nullptr);
-    SendWork work = work_with(one, IBV_WR_SEND, kMessage, sends().flags() | FI_INJECT, nullptr);
-    work.silent = true;
-    return self().transmit(work, dest);
+    return self().transmit(work_with(one, IBV_WR_SEND, kMessage, sends().flags() | kInjected, nullptr), dest);
   }
 
   T& self() noexcept { return static_cast<T&>(*this); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Bindings, enabling, options and the end of transfers; the calls are in message_calls.h, rma_calls.cc and atomics.cc.
+// Bindings, enabling, options and the end of transfers; the calls are in message_calls.h, rma_calls.h and atomics.cc.
 #include "verbs/transfer/transfer_endpoint.h"
 
 #include "objects/binding_check.h"
@@ -127,28 +127,6 @@ void TransferEndpoint::abandon() noexcept {
 }
 
 // ---- Options ----
-
-ssize_t TransferEndpoint::cancel(void* context) noexcept {
-  return receives_.cancel(context);
-}
-
-ssize_t TransferEndpoint::rx_size_left() noexcept {
-  return enabled_ ? receives_.rx_size_left() : -FI_EOPBADSTATE;
-}
-
-ssize_t TransferEndpoint::tx_size_left() noexcept {
-  return enabled_ ? sends_.room() : -FI_EOPBADSTATE;
-}
-
-int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
-  LightGuard sends(sends_.lock());
-  LightGuard receives(receives_.lock());
-  const int result =
-      control_default_flags(command, flags, sends_.flags(), receives_.flags(), [](uint64_t) { return 0; });
-  sends_.choose_way();
-  receives_.choose_way();
-  return result;
-}
 
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
   if (option == FI_OPT_MIN_MULTI_RECV) return receives_.get_minimum(value, len);

@@ -18,9 +18,9 @@
 #include "base/status.h"
 #include "messages/atomic_calls.h"
 #include "verbs/transfer/completion_routes.h"
-#include "verbs/transfer/message_calls.h"
 #include "verbs/transfer/queues.h"
 #include "verbs/transfer/receive_queue.h"
+#include "verbs/transfer/rma_calls.h"
 #include "verbs/transfer/send_queue.h"
 #include "verbs/transfer/transfer_sizes.h"
 
@@ -28,34 +28,13 @@ namespace weft::verbs {
 
 class DomainServices;
 
-class TransferEndpoint : public messages::AtomicCalls<TransferEndpoint, SendCalls<TransferEndpoint>>,
+class TransferEndpoint : public messages::AtomicCalls<TransferEndpoint, RmaCalls<TransferEndpoint>>,
                          protected TransferOwner {
  public:
-  // fi_rma(3)
-  ssize_t read(void* buf, size_t len, void* desc, fi_addr_t src, uint64_t addr, uint64_t key, void* context) noexcept;
-  ssize_t readv(const iovec* iov, void** desc, size_t count, fi_addr_t src, uint64_t addr, uint64_t key,
-                void* context) noexcept;
-  ssize_t readmsg(const fi_msg_rma* msg, uint64_t flags) noexcept;
-  ssize_t write(const void* buf, size_t len, void* desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-                void* context) noexcept;
-  ssize_t writev(const iovec* iov, void** desc, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
-                 void* context) noexcept;
-  ssize_t writemsg(const fi_msg_rma* msg, uint64_t flags) noexcept;
-  ssize_t rma_inject(const void* buf, size_t len, fi_addr_t dest, uint64_t addr, uint64_t key) noexcept;
-  ssize_t writedata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key,
-                    void* context) noexcept;
-  ssize_t rma_injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t addr,
-                         uint64_t key) noexcept;
-
   // For AtomicCalls.
   ssize_t update(const messages::AtomicRequest& request) noexcept;
   size_t atomic_count(messages::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
   uint64_t default_flags() noexcept { return sends_.flags(); }
-
-  // fi_endpoint(3). cancel: -FI_ENOENT without such a receive, -FI_EBUSY when the device has it already.
-  ssize_t cancel(void* context) noexcept;
-  ssize_t rx_size_left() noexcept;
-  ssize_t tx_size_left() noexcept;
 
   // Constant once the endpoint is enabled.
   CompletionRoutes routes{*this};
@@ -94,8 +73,6 @@ class TransferEndpoint : public messages::AtomicCalls<TransferEndpoint, SendCall
   void abandon() noexcept;
   bool probe() noexcept { return sends_.probe(); }
 
-  // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` names FI_TRANSMIT or FI_RECV, not both.
-  int control_flags(int command, uint64_t* flags) noexcept;
   // -FI_ENOPROTOOPT for options that do not concern transfers. These two take no lock of the engine.
   int getopt_transfer(int option, void* value, size_t* len) noexcept;
   int setopt_transfer(int option, const void* value, size_t len) noexcept;
@@ -103,26 +80,19 @@ class TransferEndpoint : public messages::AtomicCalls<TransferEndpoint, SendCall
   DomainServices& domain_;
 
  private:
+  friend RmaCalls;
   friend SendCalls;
   friend ReceiveCalls;
+  bool is_enabled() const noexcept { return enabled_; }
+  bool takes_cq_data() const noexcept { return takes_cq_data_; }
   SendQueue& sends() noexcept { return sends_; }
   ReceiveQueue& receives() noexcept { return receives_; }
   bool aim(fi_addr_t) const noexcept { return sends_.is_clear(); }
   ssize_t transmit(const SendWork& work, fi_addr_t) noexcept { return sends_.post(work); }
 
-  template <ibv_wr_opcode Opcode>
-  ssize_t access(const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key, void* context) noexcept;
-  ssize_t access_slowly(ibv_wr_opcode opcode, const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key,
-                        void* context) noexcept;
-  ssize_t rma_vector(ibv_wr_opcode opcode, const iovec* iov, void** desc, size_t count, uint64_t addr, uint64_t key,
-                     void* context) noexcept;
-  ssize_t rma_message(ibv_wr_opcode opcode, const fi_msg_rma* msg, uint64_t flags) noexcept;
-  ssize_t post_access(SendWork& work) noexcept;
-  ssize_t post_special_write(SendWork& work) noexcept;
-
   TransferSizes sizes_;
   const uint64_t caps_;
-  const bool takes_cq_data_;  // writes may carry data: the peer posts receives for them (FI_RX_CQ_DATA)
+  const bool takes_cq_data_;
   bool enabled_ = false;
   bool abandoned_ = false;
   SendQueue sends_;
