@@ -11,7 +11,6 @@
 
 #include "verbs/device/logging.h"
 #include "verbs/discovery/offer.h"
-#include "verbs/transfer/atomics.h"
 #include "verbs/transfer/queues.h"
 
 namespace weft::verbs {
@@ -99,12 +98,13 @@ int Domain::control(int command, void* argument) {
 int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags) {
   if (attr == nullptr) return -FI_EINVAL;
   if ((flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC)) != 0) return -FI_EOPNOTSUPP;
+  using messages::AtomicKind;
   const auto kind = (flags & FI_COMPARE_ATOMIC) != 0 ? AtomicKind::kCompare
                     : (flags & FI_FETCH_ATOMIC) != 0 ? AtomicKind::kFetch
                                                      : AtomicKind::kUpdate;
   if ((flags & FI_COMPARE_ATOMIC) != 0 && (flags & FI_FETCH_ATOMIC) != 0) return -FI_EINVAL;
   spill();  // registers the memory that atomics need
-  if (!has_atomic(*this, kind, datatype, operation)) return -FI_EOPNOTSUPP;
+  if (!has_atomic(kind, datatype, operation)) return -FI_EOPNOTSUPP;
   *attr = {.count = kAtomicCount, .size = sizeof(uint64_t)};
   return 0;
 }

@@ -18,7 +18,8 @@ inline constexpr std::size_t kMaxInjectSize = 1024;
 // Datagram endpoints are few and a message may arrive at any time, so each has more inline bytes and receives.
 inline constexpr std::size_t kDatagramInjectSize = 256;
 inline constexpr std::size_t kDatagramReceives = 512;
-inline constexpr std::size_t kCqDataSize = 4;  // bytes of immediate data
+inline constexpr std::size_t kCqDataSize = 4;   // bytes of immediate data
+inline constexpr std::size_t kAtomicCount = 1;  // elements of an atomic operation
 
 // The part of a message that exceeds its receive buffer is written to spill memory shared by the domain's endpoints, so
 // that the receive fails and the connection survives. A longer excess breaks the connection.

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Atomic operations of the device; see atomics.h.
-#include "verbs/transfer/atomics.h"
-
+// The supported atomic operations: those of the device on 64-bit integers, compare-and-swap and fetch-and-add, and no
+// emulated ones; fi_atomic(3), ibv_post_send(3).
+//
+//   update   FI_SUM                   fetch-and-add, the old value is discarded
+//   fetch    FI_SUM, FI_ATOMIC_READ   fetch-and-add, of zero for a read
+//   compare  FI_CSWAP                 compare-and-swap
+//
+// FI_ATOMIC_WRITE is not supported: a write is not atomic towards the device's atomics.
 #include <algorithm>
 
 #include "verbs/device/device.h"
@@ -10,6 +15,9 @@
 #include "verbs/transfer/transfer_endpoint.h"
 
 namespace weft::verbs {
+
+using messages::AtomicKind;
+
 namespace {
 
 uint64_t read_operand(const void* operand) noexcept {
@@ -26,12 +34,12 @@ const Ioc& element_of(std::span<const Ioc> list) noexcept {
 
 }  // namespace
 
-bool has_atomic(const DomainServices& domain, AtomicKind kind, fi_datatype datatype, fi_op operation) noexcept {
-  if (domain.device().attr().orig_attr.atomic_cap == IBV_ATOMIC_NONE) return false;
+bool DomainServices::has_atomic(AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
+  if (device().attr().orig_attr.atomic_cap == IBV_ATOMIC_NONE) return false;
   if (datatype != FI_INT64 && datatype != FI_UINT64) return false;
   switch (kind) {
     case AtomicKind::kUpdate:
-      return operation == FI_SUM && domain.discard().length != 0;
+      return operation == FI_SUM && discard().length != 0;
     case AtomicKind::kFetch:
       return operation == FI_SUM || operation == FI_ATOMIC_READ;
     case AtomicKind::kCompare:
@@ -41,7 +49,7 @@ bool has_atomic(const DomainServices& domain, AtomicKind kind, fi_datatype datat
 }
 
 size_t TransferEndpoint::atomic_count(AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
-  return has_atomic(domain_, kind, datatype, operation) ? kAtomicCount : 0;
+  return domain_.has_atomic(kind, datatype, operation) ? kAtomicCount : 0;
 }
 
 ssize_t TransferEndpoint::update(const messages::AtomicRequest& request) noexcept {

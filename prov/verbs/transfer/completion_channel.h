@@ -27,7 +27,6 @@
 #include "objects/completion_queue.h"
 #include "verbs/device/device.h"
 #include "verbs/device/verbs_handles.h"
-#include "verbs/transfer/domain_progress.h"
 #include "verbs/transfer/work_queue.h"
 
 namespace weft::verbs {
@@ -50,7 +49,7 @@ class StagedRequests : public ListHook<StagedRequests> {
 
 // Owner: its completion queue (release()), or the domain for the channel of endpoints without queues. Thread-safe.
 // Meets ProgressEngine and ReadsDirectly.
-class CompletionChannel final : public DrivenChannel, public OverrunHandler {
+class CompletionChannel final : public OverrunHandler {
  public:
   // `attr` may be null: no application reads it. -FI_EINVAL for a signalling vector that the device lacks.
   static Result<std::unique_ptr<CompletionChannel>> open(DomainServices& domain, const fi_cq_attr* attr);
@@ -84,9 +83,9 @@ class CompletionChannel final : public DrivenChannel, public OverrunHandler {
 
   // Meets ProgressEngine. drive() also drives connections, unless a thread does that.
   void drive() noexcept;
-  bool prepare_wait() noexcept override;
+  bool prepare_wait() noexcept;
   // The descriptor for transfers; wait_fds() adds that of connections where no thread drives them.
-  int wait_fd() const noexcept override { return wait_fds_[0]; }
+  int wait_fd() const noexcept { return wait_fds_[0]; }
   std::span<const int> wait_fds() const noexcept { return {wait_fds_.data(), watches_connections_ ? size_t{2} : 1}; }
 
   // Meets ReadsDirectly. The fast path of reading: up to `count` entries from the device into `buf` if the queue holds
@@ -98,7 +97,7 @@ class CompletionChannel final : public DrivenChannel, public OverrunHandler {
   void on_overrun() noexcept override;
 
   // Transfers only: posts staged chains, writes completions.
-  void progress() noexcept override;
+  void progress() noexcept;
   // Empties the device queue.
   void poll_all() noexcept;
   // A work queue is full: polls, unless the application's queue is full, too.

@@ -3,15 +3,19 @@
 #include "verbs/transfer/domain_services.h"
 
 #include <rdma/fi_domain.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "base/readiness.h"
+#include "objects/progress.h"
 #include "verbs/device/gids.h"
 #include "verbs/device/limits.h"
 #include "verbs/device/logging.h"
+#include "verbs/transfer/completion_channel.h"
 
 namespace weft::verbs {
 namespace {
@@ -68,6 +72,54 @@ void DomainServices::register_scratch() noexcept {
   const auto base = reinterpret_cast<uintptr_t>(memory);
   spill_ = {base, kSpillSize, scratch_region_->lkey};
   discard_ = {base + kSpillSize, kDiscardSize, scratch_region_->lkey};
+}
+
+// ---- Progress ----
+
+DomainProgress::~DomainProgress() {
+  if (watches_connections_) dismiss_watcher(*cm_engine_);
+}
+
+Status DomainProgress::open_descriptor() {
+  std::lock_guard opening(opening_mutex_);
+  if (wait_fd() >= 0) return Status();
+  UniqueFd epoll(net::epoll_create());
+  if (!epoll) return Status(epoll.get());  // -errno
+  if (cm_engine_ != nullptr && !watches_connections_) watches_connections_ = admit_watcher(*cm_engine_);
+  int result = watches_connections_ ? net::epoll_add(epoll.get(), cm_engine_->wait_fd(), EPOLLIN, nullptr) : 0;
+  std::lock_guard lock(mutex_);
+  for (const CompletionChannel* channel : channels_)
+    if (result >= 0) result = net::epoll_add(epoll.get(), channel->wait_fd(), EPOLLIN, nullptr);
+  if (result >= 0) epoll_ = std::move(epoll);
+  return Status(std::min(0, result));
+}
+
+Status DomainProgress::add(CompletionChannel& channel) {
+  std::lock_guard lock(mutex_);
+  const int result = epoll_ ? net::epoll_add(epoll_.get(), channel.wait_fd(), EPOLLIN, nullptr) : 0;
+  if (result >= 0) channels_.push_back(&channel);
+  return Status(std::min(0, result));
+}
+
+void DomainProgress::remove(CompletionChannel& channel) noexcept {
+  std::lock_guard lock(mutex_);
+  const auto found = std::find(channels_.begin(), channels_.end(), &channel);
+  if (found == channels_.end()) return;
+  channels_.erase(found);
+  if (epoll_) net::epoll_remove(epoll_.get(), channel.wait_fd());
+}
+
+void DomainProgress::drive() noexcept {
+  if (cm_engine_ != nullptr) cm_engine_->drive();
+  std::lock_guard lock(mutex_);
+  for (CompletionChannel* channel : channels_) channel->progress();
+}
+
+bool DomainProgress::prepare_wait() noexcept {
+  std::lock_guard lock(mutex_);
+  bool ready = true;
+  for (CompletionChannel* channel : channels_) ready = channel->prepare_wait() && ready;
+  return ready;
 }
 
 }  // namespace weft::verbs

@@ -8,14 +8,16 @@
 
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/ref.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
+#include "messages/atomic_request.h"
 #include "verbs/cm/cm_address.h"
 #include "verbs/cm/fabric_services.h"
 #include "verbs/device/device.h"
 #include "verbs/device/verbs_handles.h"
-#include "verbs/transfer/domain_progress.h"
 
 namespace weft::verbs {
 
@@ -25,6 +27,36 @@ class CompletionChannel;
 struct DatagramPort {
   std::uint8_t number = 1;
   ibv_gid gid{};
+};
+
+// The progress engine of a domain's counters: it drives every completion channel of the domain, because a counter may
+// count operations of endpoints with different completion queues, or with none. Satisfies ProgressEngine.
+//
+// Owner: the domain. Thread-safe; mutex_ is taken after the connection engine's mutex and before those of channels.
+class DomainProgress {
+ public:
+  // `cm_engine`: drives connections; null: a thread does.
+  explicit DomainProgress(CmEngine* cm_engine) noexcept : cm_engine_(cm_engine) {}
+  ~DomainProgress();
+  // Opens the descriptor, which only counters that threads sleep on need, unless it is open.
+  Status open_descriptor();
+  Status add(CompletionChannel& channel);
+  void remove(CompletionChannel& channel) noexcept;
+
+  void drive() noexcept;
+  bool prepare_wait() noexcept;
+  int wait_fd() noexcept {
+    std::lock_guard lock(mutex_);
+    return epoll_.get();
+  }
+
+ private:
+  CmEngine* const cm_engine_;
+  std::mutex opening_mutex_;  // taken before the connection engine's mutex
+  bool watches_connections_ = false;
+  std::mutex mutex_;  // guards the rest
+  UniqueFd epoll_;
+  std::vector<CompletionChannel*> channels_;
 };
 
 class DomainServices : public RefCounted {
@@ -48,6 +80,9 @@ class DomainServices : public RefCounted {
   }
   // Memory for unneeded results of atomics; length 0: none, or spill() was not called yet.
   const ibv_sge& discard() const noexcept { return discard_; }
+
+  // See atomics.cc.
+  bool has_atomic(messages::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
 
   // The channel of endpoints without a completion queue; CompletionChannel::without_queue() opens it.
   struct ChannelWithoutQueue {

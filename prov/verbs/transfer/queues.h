@@ -9,7 +9,7 @@
 #include "objects/poll_set.h"
 #include "verbs/cm/cm_engine.h"
 #include "verbs/transfer/completion_channel.h"
-#include "verbs/transfer/domain_progress.h"
+#include "verbs/transfer/domain_services.h"
 
 namespace weft::verbs {
 
