@@ -2,7 +2,6 @@
 // The connection engine; see cm_engine.h.
 #include "verbs/cm/cm_engine.h"
 
-#include <fcntl.h>
 #include <rdma/providers/fi_log.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -112,8 +111,7 @@ CmEngine::CmEngine(int max_connecting) noexcept : turns_left_(max_connecting) {}
 Status CmEngine::open_descriptors() noexcept {
   channel_.reset(rdma_create_event_channel());
   if (channel_ == nullptr) return Status::last_errno();
-  const int flags = ::fcntl(channel_->fd, F_GETFL);
-  if (flags < 0 || ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) < 0) return Status::last_errno();
+  if (Status status = set_nonblocking(channel_->fd); !status.ok()) return status;
   ::fcntl(channel_->fd, F_SETFD, FD_CLOEXEC);
   if (Status status = deadlines_.open(); !status.ok()) return status;
   if (Status status = keepalives_.open(); !status.ok()) return status;
@@ -294,8 +292,7 @@ Status CmEngine::watch_device(Device& device, CmHandler& handler) noexcept {
       std::find_if(watched_.begin(), watched_.end(), [&](const auto& each) { return each->device.get() == &device; });
   if (watched == watched_.end()) {
     const int fd = device.context()->async_fd;
-    const int flags = ::fcntl(fd, F_GETFL);
-    if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return Status::last_errno();
+    if (Status status = set_nonblocking(fd); !status.ok()) return status;
     try {
       auto added = std::make_unique<Watched>();
       added->device = Ref<Device>(device);

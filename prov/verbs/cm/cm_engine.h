@@ -10,9 +10,12 @@
 
 #include <rdma/rdma_cma.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/deadline.h"
@@ -23,10 +26,22 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "verbs/cm/cm_address.h"
-#include "verbs/cm/cm_event.h"
 #include "verbs/device/device.h"
+#include "verbs/device/verbs_handles.h"
 
 namespace weft::verbs {
+
+// An event of librdmacm; rdma_get_cm_event(3).
+struct RdmaEvent {
+  rdma_cm_event_type type;
+  int status;
+  rdma_cm_id* id;         // RDMA_CM_EVENT_CONNECT_REQUEST: a new one, owned by the handler from then on
+  rdma_conn_param param;  // its private data is below
+  rdma_ud_param ud;       // instead of `param` for datagram services and groups; without private data
+  std::array<std::byte, 256> private_data;
+
+  std::span<const std::byte> data() const noexcept { return {private_data.data(), param.private_data_len}; }
+};
 
 struct CmDeadlineTag;
 struct CmNoteTag;
@@ -135,10 +150,7 @@ class CmEngine {
 
   Mutex mutex_;
   UniqueFd epoll_, wake_;
-  struct DestroyChannel {
-    void operator()(rdma_event_channel* channel) const noexcept { rdma_destroy_event_channel(channel); }
-  };
-  std::unique_ptr<rdma_event_channel, DestroyChannel> channel_;
+  EventChannelHandle channel_;
   DeadlineQueue<CmHandler, CmDeadlineTag, &CmHandler::deadline_> deadlines_;
   DeadlineQueue<CmHandler, CmKeepaliveTag, &CmHandler::keepalive_> keepalives_;
   List<CmHandler, CmTurnTag> waiting_turns_;

@@ -131,7 +131,6 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   // queue_pair.cc: creates the queue pair and changes its state; a failure is the errno.
   Status create_queue_pair() noexcept;
   Status ready_queue_pair() noexcept;
-  void break_queue_pair() noexcept;
 
   const int type_of_service_;  // -1: the system's
   bool port_down_ = false;

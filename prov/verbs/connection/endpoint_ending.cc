@@ -62,7 +62,7 @@ int Endpoint::close() {
     if (id != nullptr) id->context = nullptr;
     if (transfers_enabled()) {
       stop();
-      if (!idle()) break_queue_pair();
+      if (!idle()) break_queue_pair(qp_.get());
       const auto limit = Clock::now() + kCallTimeout;
       while (!drain() && Clock::now() < limit) pause(lock);
     }
@@ -102,7 +102,7 @@ void Endpoint::stop_transfers(bool peer_left) noexcept {
   // Without posted operations there is nothing to flush; drain() flushes those that are posted until stop(). Then the
   // destruction of the queue pair stops the peer, unless the peer has disconnected already.
   const bool may_stand = closing_ || (peer_left && !has_shared_receive());
-  if (!may_stand || !idle()) break_queue_pair();
+  if (!may_stand || !idle()) break_queue_pair(qp_.get());
   // If disconnecting fails, destroying the id notifies the peer.
   if (id_ != nullptr && attempt_ == nullptr && qp_ != nullptr && rdma_disconnect(id_.get()) != 0) id_.reset();
   stop();

@@ -14,24 +14,24 @@ namespace {
 // Higher bits are for link addresses, which only old kernels took from user space.
 constexpr int kKnownAttributes = (IBV_QP_DEST_QPN << 1) - 1;
 
-Status failed(const char* call, ibv_qp_state state, int error) noexcept {
-  FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s for state %d: %s\n", call, static_cast<int>(state), fi_strerror(error));
-  return Status::from_errno(error);
+Status checked(const char* call, ibv_qp_state state, Status status) noexcept {
+  if (!status.ok())
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s for state %d: %s\n", call, static_cast<int>(state),
+            fi_strerror(status.error()));
+  return status;
 }
 
 // The attributes that the connection manager has for this transition.
 Status attributes_for(rdma_cm_id* id, ibv_qp_state state, ibv_qp_attr& attr, int& mask) noexcept {
   attr = {};
   attr.qp_state = state;
-  if (rdma_init_qp_attr(id, &attr, &mask) != 0) return failed("rdma_init_qp_attr", state, errno);
+  const Status status = checked("rdma_init_qp_attr", state, status_of(rdma_init_qp_attr(id, &attr, &mask)));
   mask &= kKnownAttributes;
-  return Status();
+  return status;
 }
 
 Status modify(ibv_qp* qp, ibv_qp_attr& attr, int mask) noexcept {
-  if (mask == 0) return Status();
-  const int error = ibv_modify_qp(qp, &attr, mask);
-  return error == 0 ? Status() : failed("ibv_modify_qp", attr.qp_state, error > 0 ? error : errno);
+  return mask == 0 ? Status() : checked("ibv_modify_qp", attr.qp_state, status_of(ibv_modify_qp(qp, &attr, mask)));
 }
 
 }  // namespace
@@ -75,14 +75,6 @@ Status Endpoint::ready_queue_pair() noexcept {
   if (mask & IBV_QP_MAX_QP_RD_ATOMIC) attempt_->initiator_depth = attr.max_rd_atomic;
   if (mask & IBV_QP_TIMEOUT) attempt_->ack_timeout = attr.timeout;
   return Status();
-}
-
-// Flushes everything that is posted.
-void Endpoint::break_queue_pair() noexcept {
-  if (qp_ == nullptr) return;
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  ibv_modify_qp(qp_.get(), &attr, IBV_QP_STATE);
 }
 
 }  // namespace weft::verbs

@@ -39,11 +39,6 @@ bool is_for_datagrams(const fi_info& info) noexcept {
   return info.ep_attr->tx_ctx_cnt <= 1 && info.ep_attr->rx_ctx_cnt <= 1 && info.handle == nullptr;
 }
 
-Status modify_queue_pair(ibv_qp* qp, ibv_qp_attr& attr, int mask) noexcept {
-  const int error = ibv_modify_qp(qp, &attr, mask);
-  return error == 0 ? Status() : Status::from_errno(error > 0 ? error : errno);
-}
-
 }  // namespace
 
 int DatagramEndpoint::open(DomainServices& domain, const fi_info* info, fid_ep** ep, void* context) {
@@ -91,9 +86,7 @@ int DatagramEndpoint::close() {
     install(abi, kClosed);
     sends_.stop();
     if (qp_handle_ != nullptr) {
-      ibv_qp_attr attr{};
-      attr.qp_state = IBV_QPS_ERR;
-      ibv_modify_qp(qp_handle_.get(), &attr, IBV_QP_STATE);
+      break_queue_pair(qp_handle_.get());
       routes_.transmit_channel->poll_all();
     }
     sends_.use(nullptr);
@@ -198,12 +191,12 @@ Status DatagramEndpoint::ready_queue_pair() noexcept {
   attr.pkey_index = *partition;
   attr.qkey = qkey_;
   constexpr int kInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
-  if (Status status = modify_queue_pair(qp_handle_.get(), attr, kInit); !status.ok()) return status;
+  if (Status status = status_of(ibv_modify_qp(qp_handle_.get(), &attr, kInit)); !status.ok()) return status;
   attr.qp_state = IBV_QPS_RTR;
-  if (Status status = modify_queue_pair(qp_handle_.get(), attr, IBV_QP_STATE); !status.ok()) return status;
+  if (Status status = status_of(ibv_modify_qp(qp_handle_.get(), &attr, IBV_QP_STATE)); !status.ok()) return status;
   attr.qp_state = IBV_QPS_RTS;
   attr.sq_psn = 0;
-  return modify_queue_pair(qp_handle_.get(), attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+  return status_of(ibv_modify_qp(qp_handle_.get(), &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
 }
 
 // The index of the partition in the port's table: for an IP address that of its interface, which the connection manager
@@ -238,17 +231,16 @@ void DatagramEndpoint::restart_queue_pair() noexcept {
   LightGuard guard(sends_.lock());
   receives_.detach();
   ibv_qp* const qp = qp_handle_.get();
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+  break_queue_pair(qp);
   const auto all_flushed = [&] {
     routes_.poll_all();
     return receives_.flushed();
   };
   const auto limit = Clock::now() + kFlushPatience;
   while (!all_flushed() && Clock::now() < limit) std::this_thread::sleep_for(kFlushPoll);
+  ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RESET;
-  Status status = modify_queue_pair(qp, attr, IBV_QP_STATE);
+  Status status = status_of(ibv_modify_qp(qp, &attr, IBV_QP_STATE));
   if (status.ok()) {
     // Some devices keep the work completions of a queue pair that is reset: all must be polled before their records go.
     routes_.poll_all();

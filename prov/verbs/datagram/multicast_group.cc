@@ -188,8 +188,8 @@ void MulticastGroup::on_joined(const rdma_ud_param& group) noexcept {
   lid_ = path.dlid;
   if (role_.receives) {
     step_ = "attaching the queue pair";
-    const int error = ibv_attach_mcast(endpoint_->queue_pair(), &gid_, lid_);
-    if (error != 0) return fail(explain_attach(error > 0 ? error : errno));
+    const Status status = status_of(ibv_attach_mcast(endpoint_->queue_pair(), &gid_, lid_));
+    if (!status.ok()) return fail(explain_attach(status.error()));
     attached_ = true;
   }
   if (role_.sends) {

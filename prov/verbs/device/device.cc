@@ -90,28 +90,14 @@ constexpr std::uint32_t kMostInline = 1024;
 
 }  // namespace
 
-const char* transport_name(Transport transport) noexcept {
-  switch (transport) {
-    case Transport::kInfiniBand:
-      return "InfiniBand";
-    case Transport::kRoce:
-      return "RoCE";
-    case Transport::kIwarp:
-      return "iWARP";
-  }
-  return "unknown";
-}
-
 Status Device::query() noexcept {
-  const int error = ibv_query_device_ex(context_, nullptr, &attr_);
-  return error == 0 ? Status() : Status::from_errno(error > 0 ? error : errno);
+  return status_of(ibv_query_device_ex(context_, nullptr, &attr_));
 }
 
 Result<Device::Port> Device::port(std::uint8_t number) const noexcept {
   if (number == 0 || number > port_count()) return failure(FI_ENODEV);
   Port port{number, {}, Transport::kInfiniBand};
-  if (const int error = ibv_query_port(context_, number, &port.attr); error != 0)
-    return failure(Status::from_errno(error > 0 ? error : errno));
+  if (Status status = status_of(ibv_query_port(context_, number, &port.attr)); !status.ok()) return failure(status);
   if (is_iwarp())
     port.transport = Transport::kIwarp;
   else if (port.attr.link_layer == IBV_LINK_LAYER_ETHERNET)

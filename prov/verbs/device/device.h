@@ -27,7 +27,6 @@ class OverrunHandler {
 };
 
 enum class Transport : std::uint8_t { kInfiniBand, kRoce, kIwarp };
-const char* transport_name(Transport transport) noexcept;
 
 // Owner: the process; a device that was unplugged keeps its object. Thread-safe: nothing changes after query().
 class Device : public RefCounted {

@@ -11,17 +11,12 @@
 #include <cstring>
 #include <memory>
 
-#include "verbs/cm/cm_event.h"
 #include "verbs/device/gids.h"
 #include "verbs/device/logging.h"
+#include "verbs/device/verbs_handles.h"
 
 namespace weft::verbs {
 namespace {
-
-struct DestroyChannel {
-  void operator()(rdma_event_channel* channel) const noexcept { rdma_destroy_event_channel(channel); }
-};
-using ChannelHandle = std::unique_ptr<rdma_event_channel, DestroyChannel>;
 
 bool selected(const std::vector<std::string>& prefixes, std::string_view name) noexcept {
   return prefixes.empty() ||
@@ -148,7 +143,7 @@ void add_native_sources(const Parameters& parameters, const std::vector<Ref<Devi
 Result<std::vector<Source>> discover(const Parameters& parameters, std::string& why) {
   const auto devices = open_devices(&why);
   if (!devices) return failure(devices.error());
-  const ChannelHandle channel(rdma_create_event_channel());
+  const EventChannelHandle channel(rdma_create_event_channel());
   if (channel == nullptr) {
     const int error = errno;
     why = fmt::format("/dev/infiniband/rdma_cm cannot be opened: {}", fi_strerror(error));

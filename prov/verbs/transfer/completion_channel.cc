@@ -2,7 +2,6 @@
 // Device completion queues: creation, size, polling, waiting; see completion_channel.h.
 #include "verbs/transfer/completion_channel.h"
 
-#include <fcntl.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -72,10 +71,8 @@ Status CompletionChannel::create(const fi_cq_attr* attr) {
 }
 
 Status CompletionChannel::open_descriptors(const fi_cq_attr* attr) {
-  const int fd = events_->fd;
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return Status::last_errno();
-  wait_fds_[0] = fd;
+  if (Status status = set_nonblocking(events_->fd); !status.ok()) return status;
+  wait_fds_[0] = events_->fd;
   if (cm_engine_ == nullptr || attr == nullptr || attr->wait_obj == FI_WAIT_NONE) return {};
   watches_connections_ = admit_watcher(*cm_engine_);
   if (watches_connections_)
@@ -206,33 +203,6 @@ bool CompletionChannel::prepare_wait() noexcept {
   // Completions before the request raise no event.
   poll_all_locked();
   return true;
-}
-
-// ---- Chains of work requests ----
-
-void CompletionChannel::stage(StagedRequests& chain) noexcept {
-  LightGuard guard(staged_lock_);
-  if (chain.linked()) return;
-  staged_.push_back(chain);
-  staged_count_.fetch_add(1, std::memory_order_relaxed);
-}
-
-void CompletionChannel::unstage(StagedRequests& chain) noexcept {
-  LightGuard guard(staged_lock_);
-  if (!chain.linked()) return;
-  chain.unlink();
-  staged_count_.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void CompletionChannel::flush_staged() noexcept {
-  LightGuard guard(staged_lock_);
-  for (auto at = staged_.begin(); at != staged_.end();) {
-    StagedRequests& chain = *at;
-    ++at;
-    if (!chain.try_flush()) continue;
-    chain.unlink();
-    staged_count_.fetch_sub(1, std::memory_order_relaxed);
-  }
 }
 
 }  // namespace weft::verbs

@@ -34,18 +34,9 @@ namespace weft::verbs {
 class CmEngine;
 class DomainServices;
 class ReceiveQueue;
+class SendQueue;
 class SharedReceive;
 struct CompletionSink;
-
-// A chain of work requests that waits for more (FI_MORE), until the next progress at the latest.
-class StagedRequests : public ListHook<StagedRequests> {
- public:
-  // false: another thread is posting. Its call, or the next progress, posts the chain.
-  virtual bool try_flush() noexcept = 0;
-
- protected:
-  ~StagedRequests() = default;
-};
 
 // Owner: its completion queue (release()), or the domain for the channel of endpoints without queues. Thread-safe.
 // Meets ProgressEngine and ReadsDirectly.
@@ -103,9 +94,10 @@ class CompletionChannel final : public OverrunHandler {
   // A work queue is full: polls, unless the application's queue is full, too.
   void make_room() noexcept;
 
-  // Progress posts the chain until it is taken back. Called with the lock for its queue held.
-  void stage(StagedRequests& chain) noexcept;
-  void unstage(StagedRequests& chain) noexcept;
+  // A chain of work requests waits for more (FI_MORE): the next progress posts it, unless it is taken back. Called with
+  // the queue's lock held.
+  void stage(SendQueue& queue) noexcept;
+  void unstage(SendQueue& queue) noexcept;
 
  private:
   struct Reading;
@@ -154,7 +146,7 @@ class CompletionChannel final : public OverrunHandler {
 
   std::atomic<unsigned> staged_count_{0};
   LightLock staged_lock_;  // after an endpoint's lock for sends, which is only tried under it
-  List<StagedRequests> staged_;
+  List<SendQueue> staged_;
 };
 
 }  // namespace weft::verbs

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "verbs/device/logging.h"
+#include "verbs/device/verbs_handles.h"
 #include "verbs/transfer/completion_sink.h"
 #include "verbs/transfer/completion_status.h"
 #include "verbs/transfer/send_path.h"
@@ -79,9 +80,7 @@ void SendQueue::mark_end() noexcept {
   LightGuard guard(lock_);
   if (marker_tried_ || qp_ == nullptr) return;
   // The caller may have done this already, but some devices flush late receives only then.
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  const bool broken = ibv_modify_qp(qp_, &attr, IBV_QP_STATE) == 0;
+  const bool broken = break_queue_pair(qp_);
   if (broken && probing_.load(std::memory_order_acquire)) return;  // the probe occupies own_ until it is flushed
   marker_tried_ = true;
   if (!broken || ring_.outstanding() == 0) return;

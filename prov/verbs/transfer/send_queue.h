@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/light_lock.h"
+#include "base/list.h"
 #include "base/status.h"
 #include "verbs/transfer/completion_channel.h"
 #include "verbs/transfer/completion_routes.h"
@@ -23,7 +24,7 @@ namespace weft::verbs {
 
 struct CompletionSink;
 
-class SendQueue final : public StagedRequests {
+class SendQueue final : public ListHook<SendQueue> {
  public:
   // `sizes` change until the queue is enabled. `flags`: of calls without flags (tx_attr->op_flags).
   SendQueue(CompletionRoutes& routes, const TransferSizes& sizes, uint64_t flags) noexcept;
@@ -105,7 +106,8 @@ class SendQueue final : public StagedRequests {
   // `slot`: the marker or a probe.
   void on_own_completed(const Posted& slot, ibv_wc_status status) noexcept;
 
-  bool try_flush() noexcept override;
+  // Posts the staged chain. False: another thread is posting; its call, or the next progress, posts the chain.
+  bool try_flush() noexcept;
 
  private:
   // is_clear() requires `allowed`: no counter, and no special default flags.

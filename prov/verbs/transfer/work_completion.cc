@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Handling of work completions: the entry in the completion queue, the counters, and room in the work queue. Everything
-// here runs with the channel's lock held. fi_cq(3), ibv_poll_cq(3).
+// Handling of work completions: the entry in the completion queue, the counters, and room in the work queue. It runs
+// with the channel's lock held. fi_cq(3), ibv_poll_cq(3).
 //
 // A reader's call goes through three tiers, each a function of its own, so that the frequent ones save no registers.
 // Cost in instructions, without those of the device's library:
@@ -203,6 +203,31 @@ ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size
   if (look_around) [[unlikely]]
     self.drive_connections();
   return -FI_EAGAIN;
+}
+
+// ---- Chains of work requests ----
+
+void CompletionChannel::stage(SendQueue& queue) noexcept {
+  LightGuard guard(staged_lock_);
+  if (queue.linked()) return;
+  staged_.push_back(queue);
+  staged_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void CompletionChannel::unstage(SendQueue& queue) noexcept {
+  LightGuard guard(staged_lock_);
+  if (!queue.linked()) return;
+  queue.unlink();
+  staged_count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void CompletionChannel::flush_staged() noexcept {
+  LightGuard guard(staged_lock_);
+  staged_.for_each([&](SendQueue& queue) noexcept {
+    if (!queue.try_flush()) return;
+    queue.unlink();
+    staged_count_.fetch_sub(1, std::memory_order_relaxed);
+  });
 }
 
 // ---- One work completion ----
