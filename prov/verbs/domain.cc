@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "verbs/device/logging.h"
-#include "verbs/discovery/offer.h"
+#include "verbs/discovery/discovery.h"
 #include "verbs/transfer/queues.h"
 
 namespace weft::verbs {

@@ -6,7 +6,7 @@
 
 #include "abi/provider.h"
 #include "verbs/device/logging.h"
-#include "verbs/discovery/offer.h"
+#include "verbs/discovery/discovery.h"
 #include "verbs/transfer/queues.h"
 
 namespace weft::verbs {

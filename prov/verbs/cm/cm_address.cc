@@ -26,21 +26,6 @@ std::size_t size_of(int family) noexcept {
   }
 }
 
-bool fits(std::uint32_t addr_format, int family) noexcept {
-  switch (addr_format) {
-    case FI_SOCKADDR_IN:
-      return family == AF_INET;
-    case FI_SOCKADDR_IN6:
-      return family == AF_INET6;
-    case FI_SOCKADDR_IB:
-      return family == AF_IB;
-    case FI_SOCKADDR_IP:
-      return family != AF_IB;
-    default:  // FI_SOCKADDR, FI_FORMAT_UNSPEC
-      return true;
-  }
-}
-
 // The service id of AF_IB: the port space above the port.
 constexpr std::uint64_t kServicePrefix = std::uint64_t{RDMA_PS_IB} << 16;
 
@@ -62,9 +47,10 @@ Result<CmAddress> CmAddress::from(std::uint32_t addr_format, const void* name, s
   if (name == nullptr || len < sizeof family) return failure(FI_EINVAL);
   std::memcpy(&family, name, sizeof family);
   const std::size_t size = size_of(family);
-  if (size == 0 || len < size || !fits(addr_format, family)) return failure(FI_EINVAL);
+  if (size == 0 || len < size) return failure(FI_EINVAL);
   CmAddress address;
   std::memcpy(&address.ib_, name, size);
+  if (!address.fits(addr_format)) return failure(FI_EINVAL);
   if (family == AF_INET) std::memset(address.in_.sin_zero, 0, sizeof address.in_.sin_zero);
   return address;
 }
@@ -118,6 +104,21 @@ void CmAddress::set_port(std::uint16_t port) noexcept {
 
 std::uint32_t CmAddress::format() const noexcept {
   return is_ib() ? std::uint32_t{FI_SOCKADDR_IB} : ip().format();
+}
+
+bool CmAddress::fits(std::uint32_t addr_format) const noexcept {
+  switch (addr_format) {
+    case FI_SOCKADDR_IN:
+      return family() == AF_INET;
+    case FI_SOCKADDR_IN6:
+      return family() == AF_INET6;
+    case FI_SOCKADDR_IB:
+      return is_ib();
+    case FI_SOCKADDR_IP:
+      return !is_ib();
+    default:  // FI_SOCKADDR, FI_FORMAT_UNSPEC
+      return true;
+  }
 }
 
 Address CmAddress::ip() const noexcept {

@@ -47,6 +47,8 @@ class CmAddress {
   std::uint16_t partition() const noexcept;  // the key of a native InfiniBand address; 0: open
   void set_port(std::uint16_t port) noexcept;
   std::uint32_t format() const noexcept;
+  // Whether it may be used where fi_info has this addr_format.
+  bool fits(std::uint32_t addr_format) const noexcept;
   rdma_port_space port_space() const noexcept { return is_ib() ? RDMA_PS_IB : RDMA_PS_TCP; }
   Address ip() const noexcept;  // empty for AF_IB
   std::string to_string() const;

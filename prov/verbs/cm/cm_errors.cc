@@ -119,21 +119,13 @@ CmFailure find(const Row (&table)[N], int status) noexcept {
 }  // namespace
 
 const char* phase_name(CmPhase phase) noexcept {
-  switch (phase) {
-    case CmPhase::kWaiting:
-      return "waiting for other connection attempts to finish";
-    case CmPhase::kAddress:
-      return "resolving the peer's address";
-    case CmPhase::kRoute:
-      return "resolving the route";
-    case CmPhase::kRequest:
-      return "waiting for the answer";
-    case CmPhase::kAnswer:
-      return "accepting";
-    case CmPhase::kListen:
-      return "listening";
-  }
-  return "connecting";
+  static constexpr const char* kNames[] = {"waiting for other connection attempts to finish",
+                                           "resolving the peer's address",
+                                           "resolving the route",
+                                           "waiting for the answer",
+                                           "accepting",
+                                           "listening"};
+  return kNames[static_cast<std::size_t>(phase)];
 }
 
 CmFailure explain(CmPhase phase, rdma_cm_event_type event, int status) noexcept {

@@ -11,7 +11,7 @@
 #include "verbs/cm/cm_errors.h"
 #include "verbs/cm/private_data.h"
 #include "verbs/device/logging.h"
-#include "verbs/discovery/offer.h"
+#include "verbs/discovery/discovery.h"
 
 namespace weft::verbs {
 namespace {

@@ -16,20 +16,18 @@ namespace {
 
 // Statuses in the answer to a service lookup (IBA 16.7.2), which arrive with RDMA_CM_EVENT_UNREACHABLE.
 CmFailure explain_answer(int status) noexcept {
-  switch (status) {
-    case 1:
-      return {FI_ECONNREFUSED, status, "no datagram endpoint has that address"};
-    case 2:
-      return {FI_ECONNREFUSED, status, "the peer rejects the lookup"};
-    case 3:
-      return {FI_EREMOTEIO, status, "the peer has no queue pair"};
-    case 4:
-      return {FI_EHOSTUNREACH, status, "the peer redirects the lookup"};
-    case 5:
-      return {FI_ENOPROTOOPT, status, "the peer uses another version of the lookup protocol"};
-    default:
-      return explain(CmPhase::kRequest, RDMA_CM_EVENT_UNREACHABLE, status);
-  }
+  static constexpr struct {
+    int error;
+    const char* reason;
+  } kAnswers[] = {{FI_ECONNREFUSED, "no datagram endpoint has that address"},
+                  {FI_ECONNREFUSED, "the peer rejects the lookup"},
+                  {FI_EREMOTEIO, "the peer has no queue pair"},
+                  {FI_EHOSTUNREACH, "the peer redirects the lookup"},
+                  {FI_ENOPROTOOPT, "the peer uses another version of the lookup protocol"}};
+  if (static_cast<std::size_t>(status) > std::size(kAnswers))
+    return explain(CmPhase::kRequest, RDMA_CM_EVENT_UNREACHABLE, status);
+  const auto& [error, reason] = kAnswers[status - 1];
+  return {error, status, reason};
 }
 
 constexpr int kPollMs = 20;  // limited, because another thread that drives the engine may take the event

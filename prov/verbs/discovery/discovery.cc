@@ -115,27 +115,38 @@ bool is_zero(const ibv_gid& gid) noexcept {
   return gid.global.subnet_prefix == 0 && gid.global.interface_id == 0;
 }
 
+// Calls visit(device, port) for each active port of the selected devices.
+template <class Visit>
+void for_each_port(const Parameters& parameters, const std::vector<Ref<Device>>& devices, Visit visit) {
+  for (const Ref<Device>& device : devices) {
+    if (!selected(parameters.devices, device->name())) continue;
+    for (std::uint8_t number = 1; number <= device->port_count(); ++number)
+      if (const auto port = device->port(number); port && port->active()) visit(device, *port);
+  }
+}
+
+// The GID at this index of the port's table; zero: none.
+ibv_gid gid_at(const Device& device, const Device::Port& port, int index) noexcept {
+  ibv_gid gid{};
+  return ibv_query_gid(device.context(), port.number, index, &gid) == 0 ? gid : ibv_gid{};
+}
+
 // One source for each GID and partition of an InfiniBand port.
 void add_native_sources(const Parameters& parameters, const std::vector<Ref<Device>>& devices,
                         std::vector<Source>& found) {
-  for (const Ref<Device>& device : devices) {
-    if (!selected(parameters.devices, device->name())) continue;
-    for (std::uint8_t number = 1; number <= device->port_count(); ++number) {
-      const auto port = device->port(number);
-      if (!port || !port->active() || port->transport != Transport::kInfiniBand) continue;
-      for (int index = 0; index < port->attr.gid_tbl_len; ++index) {
-        ibv_gid gid{};
-        if (parameters.gid_index >= 0 && index != parameters.gid_index) continue;
-        if (ibv_query_gid(device->context(), number, index, &gid) != 0 || is_zero(gid)) continue;
-        for (int key = 0; key < port->attr.pkey_tbl_len; ++key) {
-          std::uint16_t pkey = 0;
-          if (ibv_query_pkey(device->context(), number, key, &pkey) != 0 || pkey == 0) continue;
-          Source source{native_address(gid, pkey), "", device, *port, index, true};
-          found.push_back(std::move(source));
-        }
+  for_each_port(parameters, devices, [&](const Ref<Device>& device, const Device::Port& port) {
+    if (port.transport != Transport::kInfiniBand) return;
+    for (int index = 0; index < port.attr.gid_tbl_len; ++index) {
+      if (parameters.gid_index >= 0 && index != parameters.gid_index) continue;
+      const ibv_gid gid = gid_at(*device, port, index);
+      if (is_zero(gid)) continue;
+      for (int key = 0; key < port.attr.pkey_tbl_len; ++key) {
+        std::uint16_t pkey = 0;
+        if (ibv_query_pkey(device->context(), port.number, key, &pkey) != 0 || pkey == 0) continue;
+        found.push_back({native_address(gid, pkey), "", device, port, index});
       }
     }
-  }
+  });
 }
 
 }  // namespace
@@ -163,29 +174,22 @@ Result<std::vector<Source>> discover(const Parameters& parameters, std::string& 
   return found;
 }
 
-std::vector<NativeSource> discover_native(const Parameters& parameters) {
-  std::vector<NativeSource> found;
+std::vector<Source> discover_native(const Parameters& parameters) {
+  std::vector<Source> found;
   const auto devices = open_devices(nullptr);
   if (!devices) return found;
   const int index = std::max(parameters.gid_index, 0);
-  for (const Ref<Device>& device : *devices) {
-    if (!selected(parameters.devices, device->name())) continue;
-    for (std::uint8_t number = 1; number <= device->port_count(); ++number) {
-      const auto port = device->port(number);
-      if (!port || !port->active() || port->transport == Transport::kIwarp) continue;
-      ibv_gid gid{};
-      if (ibv_query_gid(device->context(), number, index, &gid) != 0 || is_zero(gid)) continue;
-      found.push_back({Source{CmAddress(), "", device, *port, index, true}, gid});
-    }
-  }
+  for_each_port(parameters, *devices, [&](const Ref<Device>& device, const Device::Port& port) {
+    if (port.transport == Transport::kIwarp) return;
+    const ibv_gid gid = gid_at(*device, port, index);
+    if (!is_zero(gid)) found.push_back({CmAddress(), "", device, port, index, true, gid});
+  });
   return found;
 }
 
 std::string fabric_name(const Device& device, const Device::Port& port) {
   if (port.transport == Transport::kIwarp) return "Ethernet-iWARP";
-  ibv_gid gid{};
-  ibv_query_gid(device.context(), port.number, 0, &gid);
-  return fmt::format("IB-0x{:x}", be64toh(gid.global.subnet_prefix));
+  return fmt::format("IB-0x{:x}", be64toh(gid_at(device, port, 0).global.subnet_prefix));
 }
 
 }  // namespace weft::verbs

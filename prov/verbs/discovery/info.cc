@@ -15,10 +15,13 @@
 #include "objects/named_addresses.h"
 #include "verbs/device/logging.h"
 #include "verbs/discovery/discovery.h"
-#include "verbs/discovery/offer.h"
 
 namespace weft::verbs {
 namespace {
+
+// Names in passive infos that several devices can serve.
+constexpr const char* kAnyDomain = "verbs_any_domain";
+constexpr const char* kAnyFabric = "verbs_any_fabric";
 
 // One possible result.
 struct Candidate {
@@ -27,7 +30,6 @@ struct Candidate {
   CmAddress destination;  // empty: none
   bool any_device = false;
   Service service = Service::kConnections;
-  ibv_gid gid{};  // for native datagrams
 };
 
 void refuse(const std::string& reason) {
@@ -58,13 +60,14 @@ class Query {
     return named_.read(
         node, service, flags_, format() == FI_ADDR_IB_UD ? nullptr : hints_, family,
         [](const void* address, size_t len) { return CmAddress::from(FI_FORMAT_UNSPEC, address, len); },
-        [this](const CmAddress& address) { return fits(address); }, refuse);
+        [this](const CmAddress& address) { return address.fits(format()); }, refuse);
   }
 
   // Whether any local address is of the format in the hints.
   bool knows_format() const {
     if (format() == FI_ADDR_IB_UD) return true;
-    if (std::ranges::any_of(sources_, [this](const Source& source) { return fits(source.address); })) return true;
+    if (std::ranges::any_of(sources_, [this](const Source& source) { return source.address.fits(format()); }))
+      return true;
     refuse(format() == FI_SOCKADDR_IB
                ? "hints request FI_SOCKADDR_IB, which only InfiniBand has, and no port here is one of it (or "
                  "FI_VERBS_IFACE is set): RoCE and iWARP take FI_SOCKADDR_IN and FI_SOCKADDR_IN6"
@@ -83,21 +86,6 @@ class Query {
   uint32_t format() const noexcept {
     return hints_ != nullptr ? hints_->addr_format : static_cast<uint32_t>(FI_FORMAT_UNSPEC);
   }
-  bool fits(const CmAddress& address) const noexcept {
-    switch (format()) {
-      case FI_SOCKADDR_IN:
-        return address.family() == AF_INET;
-      case FI_SOCKADDR_IN6:
-        return address.family() == AF_INET6;
-      case FI_SOCKADDR_IP:
-        return !address.is_ib();
-      case FI_SOCKADDR_IB:
-        return address.is_ib();
-      default:
-        return true;
-    }
-  }
-
   const Source* source_of(const CmAddress& address) const {
     for (const Source& source : sources_) {
       const bool same_partition = address.partition() == 0 || source.address.partition() == address.partition();
@@ -124,7 +112,7 @@ class Query {
 
   void add_each(std::vector<Candidate>& list) const {
     for (const Source& source : sources_) {
-      if (!fits(source.address)) continue;
+      if (!source.address.fits(format())) continue;
       // Native InfiniBand addresses are offered only if the hints request that format.
       if (source.address.is_ib() && format() == FI_FORMAT_UNSPEC) continue;
       list.push_back({&source, source.address, CmAddress()});
@@ -163,7 +151,7 @@ InfoPtr make_info(const Candidate& candidate, uint32_t version, const fi_info* h
   if (info == nullptr) return info;
   if (candidate.service == Service::kNativeDatagrams) {
     IbUdAddress name{};
-    name.gid = candidate.gid;
+    name.gid = candidate.source->gid;
     name.lid = candidate.source->port.attr.lid;
     const bool asked = hints != nullptr && hints->addr_format == FI_ADDR_IB_UD && hints->dest_addr != nullptr &&
                        hints->dest_addrlen == sizeof name;
@@ -190,21 +178,20 @@ bool wants(const fi_info* hints, fi_ep_type type) noexcept {
 }
 
 // Whether the GID is the one that the hints name as source.
-bool fits_native(const NativeSource& native, const fi_info* hints) noexcept {
+bool fits_native(const Source& native, const fi_info* hints) noexcept {
   if (hints == nullptr || hints->addr_format != FI_ADDR_IB_UD || hints->src_addr == nullptr) return true;
   return hints->src_addrlen >= sizeof native.gid && std::memcmp(hints->src_addr, &native.gid, sizeof native.gid) == 0;
 }
 
 // Datagram services: FI_ADDR_IB_UD, the format of other libraries, comes first unless an IP address is given.
-void add_datagrams(const Query& query, const std::vector<NativeSource>& natives, const fi_info* hints, bool named,
+void add_datagrams(const Query& query, const std::vector<Source>& natives, const fi_info* hints, bool named,
                    std::vector<Candidate>& list) {
   const uint32_t format = hints != nullptr ? hints->addr_format : static_cast<uint32_t>(FI_FORMAT_UNSPEC);
   named = named || (hints != nullptr && (hints->src_addr != nullptr || hints->dest_addr != nullptr));
   const bool native = format == FI_ADDR_IB_UD || (format == FI_FORMAT_UNSPEC && !named);
   if (native)
-    for (const NativeSource& each : natives)
-      if (fits_native(each, hints))
-        list.push_back({&each.source, CmAddress(), CmAddress(), false, Service::kNativeDatagrams, each.gid});
+    for (const Source& each : natives)
+      if (fits_native(each, hints)) list.push_back({&each, CmAddress(), CmAddress(), false, Service::kNativeDatagrams});
   if (format == FI_ADDR_IB_UD) return;
   for (Candidate candidate : query.candidates()) {
     const bool ip = !candidate.local.is_ib() && !candidate.destination.is_ib();
@@ -242,7 +229,7 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   std::vector<Candidate> candidates;
   const bool native_only = hints != nullptr && hints->addr_format == FI_ADDR_IB_UD;
   if (wants(hints, FI_EP_MSG) && !native_only) candidates = query.candidates();
-  std::vector<NativeSource> natives;
+  std::vector<Source> natives;
   if (wants(hints, FI_EP_DGRAM)) {
     natives = discover_native(parameters);
     add_datagrams(query, natives, hints, node != nullptr, candidates);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +33,7 @@ struct Facts {
 class Nic final : public Object<fid_nic> {
  public:
   // Null: out of memory.
-  static fid_nic* make(const fi_device_attr& device, const fi_bus_attr& bus, const fi_link_attr& link) noexcept;
+  static fid_nic* make(fi_device_attr device, const fi_bus_attr& bus, fi_link_attr link) noexcept;
 
   // Slots of fi_ops.
   int close() noexcept;
@@ -54,34 +55,28 @@ struct Card {
   fi_link_attr link;
 };
 
+// Every text of a card; null: none.
+std::array<char**, 8> texts_of(fi_device_attr& device, fi_link_attr& link) noexcept {
+  return {&device.name,   &device.device_id, &device.device_version, &device.vendor_id,
+          &device.driver, &device.firmware,  &link.address,          &link.network_type};
+}
+
 std::size_t room_for(const char* text) noexcept {
   return text != nullptr && *text != '\0' ? std::strlen(text) + 1 : 0;
 }
 
-// Null for an empty text. `to` moves behind the copy.
-char* copy_of(const char* text, char*& to) noexcept {
-  const std::size_t room = room_for(text);
-  if (room == 0) return nullptr;
-  char* const copy = to;
-  std::memcpy(copy, text, room);
-  to += room;
-  return copy;
-}
-
-fid_nic* Nic::make(const fi_device_attr& device, const fi_bus_attr& bus, const fi_link_attr& link) noexcept {
+fid_nic* Nic::make(fi_device_attr device, const fi_bus_attr& bus, fi_link_attr link) noexcept {
   std::size_t size = sizeof(Card);
-  for (const char* text : {device.name, device.device_id, device.device_version, device.vendor_id, device.driver,
-                           device.firmware, link.address, link.network_type})
-    size += room_for(text);
+  for (char** text : texts_of(device, link)) size += room_for(*text);
   void* const memory = std::malloc(size);
   if (memory == nullptr) return nullptr;
-  Card& card = *new (memory) Card{};
-  char* texts = reinterpret_cast<char*>(&card + 1);
-  card.device = {copy_of(device.name, texts),           copy_of(device.device_id, texts),
-                 copy_of(device.device_version, texts), copy_of(device.vendor_id, texts),
-                 copy_of(device.driver, texts),         copy_of(device.firmware, texts)};
-  card.bus = bus;
-  card.link = {copy_of(link.address, texts), link.mtu, link.speed, link.state, copy_of(link.network_type, texts)};
+  Card& card = *new (memory) Card{{}, device, bus, link};
+  char* copy = reinterpret_cast<char*>(&card + 1);
+  for (char** text : texts_of(card.device, card.link)) {
+    const std::size_t room = room_for(*text);
+    *text = room != 0 ? static_cast<char*>(std::memcpy(copy, *text, room)) : nullptr;
+    copy += room;
+  }
   card.nic.abi.fid = {FI_CLASS_NIC, nullptr, ops_of<Nic>};
   card.nic.abi.device_attr = &card.device;
   card.nic.abi.bus_attr = &card.bus;
@@ -92,12 +87,11 @@ fid_nic* Nic::make(const fi_device_attr& device, const fi_bus_attr& bus, const f
 int Nic::close() noexcept {
   const bool is_copy = abi.device_attr != &reinterpret_cast<Card*>(this)->device;
   if (is_copy) {
-    if (const fi_device_attr* device = abi.device_attr; device != nullptr)
-      for (char* text : {device->name, device->device_id, device->device_version, device->vendor_id, device->driver,
-                         device->firmware})
-        std::free(text);
-    if (const fi_link_attr* link = abi.link_attr; link != nullptr)
-      for (char* text : {link->address, link->network_type}) std::free(text);
+    fi_device_attr no_device{};
+    fi_link_attr no_link{};
+    for (char** text : texts_of(abi.device_attr != nullptr ? *abi.device_attr : no_device,
+                                abi.link_attr != nullptr ? *abi.link_attr : no_link))
+      std::free(*text);
     std::free(abi.device_attr);
     std::free(abi.bus_attr);
     std::free(abi.link_attr);

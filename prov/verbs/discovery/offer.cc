@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The provider's offer on a device; see offer.h.
-#include "verbs/discovery/offer.h"
+// The provider's offer on a device; see discovery.h.
+#include "verbs/discovery/discovery.h"
 
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -25,6 +25,9 @@ constexpr uint64_t kRxFlags = FI_COMPLETION | FI_MULTI_RECV;
 constexpr uint64_t kDatagramTxCaps = FI_MSG | FI_SEND | kLocality;
 constexpr uint64_t kDatagramRxCaps = FI_MSG | FI_RECV | FI_MULTI_RECV | FI_SOURCE | kLocality;
 constexpr uint64_t kDatagramTxFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
+
+// The domain of datagram endpoints is named after the device, with this suffix.
+constexpr const char* kDatagramSuffix = "-dgram";
 
 size_t positive(int value) noexcept {
   return static_cast<size_t>(std::max(value, 0));
