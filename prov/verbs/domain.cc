@@ -9,9 +9,17 @@
 #include <memory>
 #include <utility>
 
+#include "objects/address_vector.h"
+#include "objects/device_memory.h"
+#include "verbs/connection/endpoint.h"
+#include "verbs/datagram/datagram_endpoint.h"
+#include "verbs/datagram/peer_vector.h"
 #include "verbs/device/logging.h"
 #include "verbs/discovery/discovery.h"
+#include "verbs/transfer/completion_status.h"
+#include "verbs/transfer/memory_region.h"
 #include "verbs/transfer/queues.h"
+#include "verbs/transfer/shared_receive.h"
 
 namespace weft::verbs {
 namespace {
@@ -25,11 +33,11 @@ void prepare_for_fork(const Parameters& parameters) noexcept {
             error == EINVAL ? " (memory was registered before; set RDMAV_FORK_SAFE=1)" : "");
 }
 
-}  // namespace
-
 bool wants_datagrams(const fi_info* info) noexcept {
   return info != nullptr && info->ep_attr != nullptr && info->ep_attr->type == FI_EP_DGRAM;
 }
+
+}  // namespace
 
 int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context) {
   if (info == nullptr || domain == nullptr || info->domain_attr == nullptr || info->domain_attr->name == nullptr)
@@ -54,8 +62,6 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
 Domain::Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info, void* context)
     : DomainBase(fabric, info, context, fabric, std::move(device), std::move(pd), info),
       for_datagrams_(wants_datagrams(&info)) {}
-
-Domain::~Domain() = default;
 
 void Domain::report_registration(::fid* region, void* context) noexcept {
   std::unique_lock lock(mutex_);
@@ -106,6 +112,61 @@ int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* 
   spill();  // registers the memory that atomics need
   if (!has_atomic(kind, datatype, operation)) return -FI_EOPNOTSUPP;
   *attr = {.count = kAtomicCount, .size = sizeof(uint64_t)};
+  return 0;
+}
+
+// ---- Children ----
+
+// Connected endpoints use no address vector, but programs open one nevertheless.
+int Domain::av_open(fi_av_attr* attr, fid_av** av, void* context) {
+  if (av == nullptr) return -FI_EINVAL;
+  if (for_datagrams_) return PeerVector::open(*this, addr_format(), attr, av, context);
+  return release_to(AddressVector<CmEngine>::open(Ref<RefCounted>(*this), attr, addr_format(), context), av);
+}
+
+int Domain::cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
+  if (cq == nullptr || attr == nullptr) return -FI_EINVAL;
+  auto channel = CompletionChannel::open(*this, attr);
+  if (!channel) return channel.error().code();
+  auto queue = CompletionQueue::open(Ref<RefCounted>(*this), attr, **channel, api_version(), true,
+                                     &completion_error_text, context);
+  if (!queue) return queue.error().code();
+  channel->release()->serve(*queue);  // the queue destroys it
+  *cq = &(*queue)->abi;
+  return 0;
+}
+
+int Domain::cntr_open(fi_cntr_attr* attr, fid_cntr** cntr, void* context) {
+  if (cntr == nullptr) return -FI_EINVAL;
+  if (attr != nullptr && attr->wait_obj != FI_WAIT_NONE)
+    if (Status status = progress().open_descriptor(); !status.ok()) return status.code();
+  return release_to(Counter::open(Ref<RefCounted>(*this), attr, progress(), true, context), cntr);
+}
+
+int Domain::poll_open(fi_poll_attr* attr, fid_poll** set) {
+  if (set == nullptr) return -FI_EINVAL;
+  return release_to(PollSet::open(Ref<RefCounted>(*this), attr), set);
+}
+
+int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
+  return wants_datagrams(info) ? DatagramEndpoint::open(*this, info, ep, context)
+                               : Endpoint::open(*this, info, ep, context);
+}
+
+int Domain::srx_ctx(fi_rx_attr* attr, fid_ep** ep, void* context) {
+  return ep == nullptr ? -FI_EINVAL : SharedReceive::open(*this, attr, ep, context);
+}
+
+int Domain::regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key,
+                 uint64_t flags, fid_mr** mr, void* context) {
+  if ((flags & FI_MR_DMABUF) != 0) return -FI_EBADFLAGS;  // only fi_mr_regattr can describe one
+  return DomainBase::regv(iov, count, access, offset, requested_key, flags, mr, context);
+}
+
+int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
+  if (attr != nullptr && is_device_memory(*attr, flags, api_version())) return -FI_ENOSYS;
+  if (int result = MemoryRegion::open(*this, caps(), attr, flags, mr); result != 0) return result;
+  report_registration(&(*mr)->fid, attr->context);
   return 0;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A verbs domain: one device with a protection domain, its memory regions and its completion channels; fi_domain(3).
-// opening.cc has the calls that open its children. Owner: its C handle; close returns -FI_EBUSY while anything opened
-// in it lives. Thread-safe.
+// Owner: its C handle; close returns -FI_EBUSY while anything opened in it lives. Thread-safe.
 #pragma once
 
 #include <rdma/fi_atomic.h>
@@ -18,12 +17,9 @@
 
 namespace weft::verbs {
 
-bool wants_datagrams(const fi_info* info) noexcept;
-
 class Domain final : public DomainBase<Domain, Fabric, DomainServices> {
  public:
   static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
-  ~Domain();
 
   // Slots of fi_ops, beside those of DomainBase. `bind` takes an event queue; FI_REG_MR: registrations are posted to
   // it.

@@ -5,9 +5,10 @@
 #include <rdma/providers/fi_log.h>
 
 #include "abi/provider.h"
+#include "verbs/connection/passive_endpoint.h"
 #include "verbs/device/logging.h"
 #include "verbs/discovery/discovery.h"
-#include "verbs/transfer/queues.h"
+#include "verbs/domain.h"
 
 namespace weft::verbs {
 
@@ -27,7 +28,12 @@ Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
   return new Fabric(std::move(parameters), std::move(*engine), attr, context);
 }
 
-Fabric::Fabric(Parameters values, std::unique_ptr<CmEngine> engine, const fi_fabric_attr& attr, void* context) noexcept
-    : FabricBase(attr, context, std::move(values), std::move(engine)) {}
+int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
+  return Domain::open(*this, info, domain, context);
+}
+
+int Fabric::passive_ep(fi_info* info, fid_pep** pep, void* context) {
+  return PassiveEndpoint::open(*this, info, pep, context);
+}
 
 }  // namespace weft::verbs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A verbs fabric: one subnet; fi_fabric(3). opening.cc has the calls that open its children. Owner: its C handle; close
-// returns -FI_EBUSY while domains, passive endpoints, event queues or wait sets live. Thread-safe.
+// A verbs fabric: one subnet; fi_fabric(3). Owner: its C handle; close returns -FI_EBUSY while domains, passive
+// endpoints, event queues or wait sets live. Thread-safe.
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -9,11 +9,9 @@
 
 #include "objects/fabric_base.h"
 #include "verbs/cm/fabric_services.h"
+#include "verbs/transfer/queues.h"
 
 namespace weft::verbs {
-
-class CompletionChannel;
-class DomainProgress;
 
 class Fabric final : public FabricBase<Fabric, CompletionChannel, DomainProgress, CmEngine, FabricServices> {
  public:
@@ -25,7 +23,8 @@ class Fabric final : public FabricBase<Fabric, CompletionChannel, DomainProgress
 
  private:
   friend FabricBase;
-  Fabric(Parameters values, std::unique_ptr<CmEngine> engine, const fi_fabric_attr& attr, void* context) noexcept;
+  Fabric(Parameters values, std::unique_ptr<CmEngine> engine, const fi_fabric_attr& attr, void* context) noexcept
+      : FabricBase(attr, context, std::move(values), std::move(engine)) {}
   ~Fabric() = default;
 };
 
