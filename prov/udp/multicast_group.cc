@@ -55,13 +55,9 @@ void MulticastGroup::report(Status status, const std::string& step) {
     const fi_eq_entry entry{&abi.fid, abi.fid.context, 0};
     return events.post(FI_JOIN_COMPLETE, &entry, sizeof entry);
   }
-  EqError error;
-  error.fid = &abi.fid;
-  error.context = abi.fid.context;
-  error.err = error.prov_errno = status.error();
-  error.sentence = fmt::format("joining the group {} from {} failed while {}: {}", address_.to_string(),
-                               endpoint_->local_text(), step, fi_strerror(status.error()));
-  events.post_error(std::move(error));
+  events.post_error({abi.fid, status.error(), 0,
+                     fmt::format("joining the group {} from {} failed while {}: {}", address_.to_string(),
+                                 endpoint_->local_text(), step, fi_strerror(status.error()))});
 }
 
 int MulticastGroup::close() {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -28,12 +29,11 @@ Result<Address> checked(std::uint32_t addr_format, const Result<Address>& addres
 
 }  // namespace
 
-int report_name(const Address& address, void* buf, std::size_t* len) noexcept {
+int report_name(const void* name, std::size_t size, void* buf, std::size_t* len) noexcept {
   if (len == nullptr || (buf == nullptr && *len != 0)) return -FI_EINVAL;
-  const std::size_t room = *len;
-  *len = address.size();
-  if (room != 0) std::memcpy(buf, address.data(), std::min<std::size_t>(room, address.size()));
-  return room < address.size() ? -FI_ETOOSMALL : 0;
+  const std::size_t room = std::exchange(*len, size);
+  if (room != 0) std::memcpy(buf, name, std::min(room, size));
+  return room < size ? -FI_ETOOSMALL : 0;
 }
 
 Result<Address> read_name(std::uint32_t addr_format, const void* name, std::size_t len) noexcept {

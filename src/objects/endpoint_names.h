@@ -12,8 +12,11 @@
 
 namespace weft {
 
-// Copies as much of `address` as fits; *len becomes its full size. -FI_ETOOSMALL if it was cut, -FI_EINVAL for null.
-int report_name(const Address& address, void* buf, std::size_t* len) noexcept;
+// Copies as much of the name as fits; *len becomes its full size. -FI_ETOOSMALL if it was cut, -FI_EINVAL for null.
+int report_name(const void* name, std::size_t size, void* buf, std::size_t* len) noexcept;
+inline int report_name(const Address& address, void* buf, std::size_t* len) noexcept {
+  return report_name(address.data(), address.size(), buf, len);
+}
 
 // An address from the application, checked against the endpoint's addr_format; -FI_EINVAL.
 Result<Address> read_name(std::uint32_t addr_format, const void* name, std::size_t len) noexcept;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "abi/ops.h"
@@ -27,6 +28,15 @@
 namespace weft {
 
 struct EqError {
+  EqError() = default;
+  // About an object. `native` 0: there is no such number.
+  EqError(const ::fid& object, int error, int native = 0, std::string text = {}) noexcept
+      : fid(const_cast<::fid*>(&object)),
+        context(object.context),
+        err(error),
+        prov_errno(native != 0 ? native : error),
+        sentence(std::move(text)) {}
+
   fid_t fid = nullptr;
   void* context = nullptr;
   uint64_t data = 0;

@@ -209,11 +209,7 @@ void Endpoint::on_rejected() noexcept {
 
 // Builds the sentence for fi_eq_strerror: the failure, its phase, both addresses and the time it took.
 EqError Endpoint::describe(int error, const char* why) const noexcept {
-  EqError failure;
-  failure.fid = const_cast<::fid*>(&abi.fid);
-  failure.context = abi.fid.context;
-  failure.err = error == EPIPE ? FI_ECONNRESET : error;
-  failure.prov_errno = failure.err;
+  EqError failure(abi.fid, error == EPIPE ? FI_ECONNRESET : error);
   failure.sentence = connect_failure(error, why, phase_name(state_), name_of(handshake_->socket.get(), local_), peer_,
                                      net::now() - handshake_->started_at);
   FI_INFO(&tcp::provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());

@@ -132,12 +132,4 @@ std::string CmAddress::to_string() const {
   return "[ib:" + std::string(gid) + "]:" + std::to_string(port());
 }
 
-int CmAddress::report(void* buf, std::size_t* len) const noexcept {
-  if (len == nullptr || (buf == nullptr && *len != 0)) return -FI_EINVAL;
-  const std::size_t room = *len;
-  *len = size();
-  if (room != 0) std::memcpy(buf, &any_, std::min(room, size()));
-  return room < size() ? -FI_ETOOSMALL : 0;
-}
-
 }  // namespace weft::verbs

@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "objects/address.h"
+#include "objects/endpoint_names.h"
 
 namespace weft::verbs {
 
@@ -53,9 +54,6 @@ class CmAddress {
   Address ip() const noexcept;  // empty for AF_IB
   std::string to_string() const;
 
-  // Copies as much as fits and sets *len to the whole size. -FI_ETOOSMALL: cut; -FI_EINVAL: null.
-  int report(void* buf, std::size_t* len) const noexcept;
-
  private:
   union {
     sockaddr any_;
@@ -65,8 +63,8 @@ class CmAddress {
   };
 };
 
-inline int report_name(const CmAddress& address, void* buf, std::size_t* len) noexcept {
-  return address.report(buf, len);
+inline int report_name(CmAddress address, void* buf, std::size_t* len) noexcept {
+  return weft::report_name(address.data(), address.size(), buf, len);
 }
 
 }  // namespace weft::verbs

@@ -52,14 +52,6 @@ Endpoint::Endpoint(DomainServices& domain, const fi_info& info, const CmAddress&
     : ConnectedEndpoint(domain, info, local, context),
       type_of_service_(type_of_service(domain.fabric().parameters, info)) {}
 
-CmEngine& Endpoint::engine() const noexcept {
-  return domain_.fabric().engine();
-}
-
-const Parameters& Endpoint::parameters() const noexcept {
-  return domain_.fabric().parameters;
-}
-
 // An id can be bound only once, so another name needs another id.
 int Endpoint::setname(void* name, size_t len) {
   const auto wanted = CmAddress::from(addr_format_, name, len);
@@ -82,7 +74,7 @@ int Endpoint::getname(void* name, size_t* len) {
     const CmAddress now = CmAddress::from(rdma_get_local_addr(id_.get()));
     if (now) local_ = now;
   }
-  return local_.report(name, len);
+  return report_name(local_, name, len);
 }
 
 Status Endpoint::bind_id() noexcept {

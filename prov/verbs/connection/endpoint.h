@@ -84,8 +84,8 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
 
   Endpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context);
   ~Endpoint() override = default;
-  CmEngine& engine() const noexcept;
-  const Parameters& parameters() const noexcept;
+  CmEngine& engine() const noexcept { return domain_.engine(); }
+  const Parameters& parameters() const noexcept { return domain_.fabric().parameters; }
 
   void on_cm_event(const RdmaEvent& event) noexcept override;
   void on_deadline() noexcept override;
@@ -109,16 +109,13 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   void on_established(const RdmaEvent& event) noexcept;
   void on_failed_event(const RdmaEvent& event) noexcept;
   void retry_or_fail(const CmFailure& why) noexcept;
-  void store_answer(const RdmaEvent& event) noexcept;
   void start_transfers() noexcept;
   void log_connection(const Attempt& attempt) const noexcept;
   void fail(const CmFailure& why, std::span<const std::byte> peer_data = {}) noexcept;
   EqError describe(const CmFailure& why) const noexcept;
 
-  // keepalive.cc
-  void schedule_keepalive(Clock::duration pause) noexcept;
-
   // endpoint_ending.cc
+  void schedule_keepalive(Clock::duration pause) noexcept;
   void lose_connection(int error, const char* why) noexcept;
   void stop_transfers(bool peer_left = false) noexcept;
   void hang_up() noexcept;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Setting up connections: carries out the actions of cm_state.h; fi_cm(3), rdma_connect(3), rdma_accept(3).
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <rdma/providers/fi_log.h>
 
@@ -8,7 +7,7 @@
 #include <random>
 
 #include "verbs/connection/endpoint.h"
-#include "verbs/device/device.h"
+#include "verbs/device/gids.h"
 #include "verbs/device/logging.h"
 
 namespace weft::verbs {
@@ -28,11 +27,12 @@ Clock::duration pause_before(unsigned next_try) noexcept {
   return middle / 2 + middle * (random() % 1024) / 1024;
 }
 
-// A GID as text; on RoCE ::ffff:a.b.c.d or an IPv6 address.
-std::string gid_text(const ibv_gid& gid) {
-  char text[INET6_ADDRSTRLEN] = "unknown";
-  ::inet_ntop(AF_INET6, gid.raw, text, sizeof text);
-  return text;
+// Better a connection or a failure without the peer's data than none.
+void store(std::span<const std::byte> data, std::vector<std::byte>& to) noexcept {
+  try {
+    to.assign(data.begin(), data.end());
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 std::uint8_t at_most(std::uint8_t wanted, int limit) noexcept {
@@ -119,13 +119,10 @@ void Endpoint::dial() noexcept {
     attempt_->last_try = attempt_->deadline;
   }
   if (id_ == nullptr) {
-    if (local_.port() != 0) {
-      if (Status status = bind_id(); !status.ok()) return fail(explain_errno(CmPhase::kAddress, status.error()));
-    } else {
-      auto id = engine().create_id(*this, peer_.port_space());
-      if (!id) return fail(explain_errno(CmPhase::kAddress, id.error().error()));
-      id_ = std::move(*id);
-    }
+    auto id =
+        local_.port() != 0 ? engine().create_bound_id(*this, local_) : engine().create_id(*this, peer_.port_space());
+    if (!id) return fail(explain_errno(CmPhase::kAddress, id.error().error()));
+    id_ = std::move(*id);
   }
   set_options();
   sockaddr* source = local_.is_any() ? nullptr : local_.data();
@@ -217,7 +214,7 @@ void Endpoint::on_answer(const RdmaEvent& event) noexcept {
     rdma_reject(id_.get(), nullptr, 0);
     return fail(explain_errno(CmPhase::kRequest, status.error()));
   }
-  store_answer(event);
+  store(application_data(event.data()), attempt_->answer);
   enter(CmEvent::kAccepted);
 }
 
@@ -227,17 +224,8 @@ void Endpoint::on_established(const RdmaEvent& event) noexcept {
   // No response preceded: this is iWARP, whose kernel driver has made the queue pair ready.
   if (!domain_.device().is_iwarp())
     if (Status status = ready_queue_pair(); !status.ok()) return fail(explain_errno(CmPhase::kRequest, status.error()));
-  store_answer(event);
+  store(application_data(event.data()), attempt_->answer);
   enter(CmEvent::kAccepted);
-}
-
-void Endpoint::store_answer(const RdmaEvent& event) noexcept {
-  const auto data = application_data(event.data());
-  try {
-    attempt_->answer.assign(data.begin(), data.end());
-  } catch (const std::bad_alloc&) {
-    // Better a connection without the peer's data than none.
-  }
 }
 
 void Endpoint::start_transfers() noexcept {
@@ -358,21 +346,13 @@ void Endpoint::on_deadline() noexcept {
 
 void Endpoint::fail(const CmFailure& why, std::span<const std::byte> peer_data) noexcept {
   EqError failure = describe(why);
-  try {
-    failure.err_data.assign(peer_data.begin(), peer_data.end());
-  } catch (const std::bad_alloc&) {
-    // Better a failure without the peer's data than none.
-  }
+  store(peer_data, failure.err_data);
   enter(CmEvent::kFailed, &failure);
 }
 
 // The entry for fi_eq_readerr, with the sentence for fi_eq_strerror: reason, phase, addresses, device and duration.
 EqError Endpoint::describe(const CmFailure& why) const noexcept {
-  EqError failure;
-  failure.fid = const_cast<::fid*>(&abi.fid);
-  failure.context = abi.fid.context;
-  failure.err = why.error;
-  failure.prov_errno = why.native != 0 ? why.native : why.error;
+  EqError failure(abi.fid, why.error, why.native);
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - attempt_->started_at).count();
   try {
     std::string history;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The end of a connection: posted operations are flushed and reported, then FI_SHUTDOWN or an error is posted, once;
-// fi_cm(3) fi_shutdown. Nothing here waits for the peer, and waiting for the device is bounded.
+// fi_cm(3) fi_shutdown. Nothing here waits for the peer, and waiting for the device is bounded. Keepalive finds
+// connections that have ended unnoticed.
 #include <rdma/providers/fi_log.h>
 
 #include <thread>
@@ -17,6 +18,9 @@ using namespace std::chrono_literals;
 constexpr Clock::duration kFlushTimeout = 2s;  // for the device to flush posted operations
 constexpr Clock::duration kFlushCheck = 1ms;   // interval of looking whether it has
 constexpr Clock::duration kCallTimeout = 1s;   // of fi_shutdown and fi_close, which wait for the flush
+
+constexpr Clock::duration kProbeCheck = 1s;  // from a probe until its completion is looked for
+constexpr int kStepsPerPeriod = 16;          // the checks of all connections are aligned to this many times in a period
 
 // For calls that wait for the device. Releases the engine's mutex meanwhile.
 void pause(UniqueLock& lock) noexcept {
@@ -191,6 +195,25 @@ void Endpoint::check_port() noexcept {
   const auto port = domain_.device().port(id_->port_num);
   port_down_ = false;
   if (!port || !port->active()) lose_connection(FI_ENETDOWN, "the port is down");
+}
+
+// ---- Keepalive ----
+
+// Detects that the peer's host died or that the wire was cut on a connection that sends nothing. It probes the peer's
+// device now and then with an RDMA write of no bytes, which needs no memory there and which no application sees.
+// Without an answer the device breaks the queue pair after its retries. ibv_post_send(3).
+void Endpoint::on_keepalive() noexcept {
+  if (state_ != CmState::kConnected || ending_ != nullptr) return;
+  const Clock::duration period = std::chrono::seconds(parameters().keepalive_s);
+  schedule_keepalive(probe() ? std::min(period / 4, kProbeCheck) : period);
+}
+
+void Endpoint::schedule_keepalive(Clock::duration pause) noexcept {
+  const Clock::duration period = std::chrono::seconds(parameters().keepalive_s);
+  if (period == 0s) return;
+  const Clock::duration step = period / kStepsPerPeriod;
+  const Clock::time_point at = Clock::now() + pause;
+  engine().set_keepalive(*this, at + (step - at.time_since_epoch() % step));
 }
 
 }  // namespace weft::verbs

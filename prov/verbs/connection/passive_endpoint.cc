@@ -130,11 +130,7 @@ bool PassiveEndpoint::announce(ConnectRequest& request) noexcept {
 // The listener receives no requests from now on: an error of the listener, not of a connection.
 void PassiveEndpoint::report_failure(const RdmaEvent& event) noexcept {
   const CmFailure why = explain(CmPhase::kListen, event.type, event.status);
-  EqError failure;
-  failure.fid = &abi.fid;
-  failure.context = abi.fid.context;
-  failure.err = why.error;
-  failure.prov_errno = why.native != 0 ? why.native : why.error;
+  EqError failure(abi.fid, why.error, why.native);
   try {
     failure.sentence = fmt::format("{} while {} on {}", why.reason, phase_name(CmPhase::kListen), local_.to_string());
     FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());

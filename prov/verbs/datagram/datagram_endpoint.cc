@@ -256,13 +256,7 @@ void DatagramEndpoint::restart_queue_pair() noexcept {
 }
 
 void DatagramEndpoint::report_failure(int error, const std::string& sentence) noexcept {
-  if (!events_) return;
-  EqError entry;
-  entry.fid = &abi.fid;
-  entry.context = abi.fid.context;
-  entry.err = entry.prov_errno = error;
-  entry.sentence = sentence;
-  events_->post_error(std::move(entry));
+  if (events_) events_->post_error({abi.fid, error, 0, sentence});
 }
 
 void DatagramEndpoint::on_transfer_failed(int) noexcept {
@@ -359,13 +353,10 @@ int DatagramEndpoint::getname(void* name, size_t* len) {
   if (!is_native()) {
     if (id_ == nullptr)
       if (Status status = bind_id(); !status.ok()) return status.code();
-    return local_.report(name, len);
+    return report_name(local_, name, len);
   }
-  if (len == nullptr || (name == nullptr && *len != 0)) return -FI_EINVAL;
   const IbUdAddress own = native_name();
-  const size_t room = std::exchange(*len, sizeof own);
-  if (room != 0) std::memcpy(name, &own, std::min(room, sizeof own));
-  return room < sizeof own ? -FI_ETOOSMALL : 0;
+  return weft::report_name(&own, sizeof own, name, len);
 }
 
 // ---- Options ----

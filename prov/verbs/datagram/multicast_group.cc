@@ -267,11 +267,7 @@ void MulticastGroup::fail(const CmFailure& why) noexcept {
 }
 
 void MulticastGroup::report_error(int error, int native, std::string sentence) noexcept {
-  EqError entry;
-  entry.fid = &abi.fid;
-  entry.context = abi.fid.context;
-  entry.err = error;
-  entry.prov_errno = native;
+  EqError entry(abi.fid, error, native);
   const bool was_member = restoring_;
   entry.sentence =
       fmt::format("{} the group {} from {} {}: {}", was_member ? "membership in" : "joining", address_.to_string(),

@@ -26,6 +26,12 @@ bool same_kind(const ibv_gid& a, const ibv_gid& b) noexcept {
 
 }  // namespace
 
+std::string gid_text(const ibv_gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "?";
+  ::inet_ntop(AF_INET6, gid.raw, text, sizeof text);
+  return text;
+}
+
 ibv_gid gid_of(const Address& address) noexcept {
   ibv_gid gid{};
   if (address.family() == AF_INET) {
@@ -65,10 +71,8 @@ std::optional<std::uint32_t> GidTable::index_for(const ibv_gid& peer, const ibv_
 }
 
 std::string to_uri(const IbUdAddress& address) {
-  char gid[INET6_ADDRSTRLEN] = "?";
-  ::inet_ntop(AF_INET6, &address.gid, gid, sizeof gid);
-  return fmt::format("fi_addr_ib_ud://{}:{:x}/{:x}/{:x}/{:x}", gid, address.qp_number, address.lid, address.pkey,
-                     address.service_level);
+  return fmt::format("fi_addr_ib_ud://{}:{:x}/{:x}/{:x}/{:x}", gid_text(address.gid), address.qp_number, address.lid,
+                     address.pkey, address.service_level);
 }
 
 }  // namespace weft::verbs

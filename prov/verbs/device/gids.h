@@ -20,6 +20,9 @@ inline bool operator==(const ibv_gid& a, const ibv_gid& b) noexcept {
   return a.global.subnet_prefix == b.global.subnet_prefix && a.global.interface_id == b.global.interface_id;
 }
 
+// "fe80::1"; on RoCE also "::ffff:a.b.c.d".
+std::string gid_text(const ibv_gid& gid);
+
 // The GID of an IP address in a RoCE port's table: the address itself, IPv4 as ::ffff:a.b.c.d.
 ibv_gid gid_of(const Address& address) noexcept;
 

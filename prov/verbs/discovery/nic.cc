@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The network card behind an fi_info; fi_nic(3).
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -153,8 +152,7 @@ Facts facts_of(const Source& source) {
   facts.bus = bus_of(folder);
   ibv_gid gid{};
   ibv_query_gid(source.device->context(), source.port.number, std::max(source.gid_index, 0), &gid);
-  char text[INET6_ADDRSTRLEN] = "";
-  if (::inet_ntop(AF_INET6, gid.raw, text, sizeof text) != nullptr) facts.link_address = text;
+  facts.link_address = gid_text(gid);
   facts.mtu = bytes_of(port.active_mtu);
   facts.speed = by_bit(kLaneSpeeds, port.active_speed) * by_bit(kLanes, port.active_width) * 1'000'000;
   facts.state = state_of(port.state);
