@@ -3,7 +3,6 @@
 #include "verbs/connection/endpoint.h"
 
 #include "objects/attributes.h"
-#include "verbs/connection/passive_endpoint.h"
 
 namespace weft::verbs {
 namespace {

@@ -18,7 +18,7 @@
 #include "verbs/cm/cm_engine.h"
 #include "verbs/cm/cm_errors.h"
 #include "verbs/cm/private_data.h"
-#include "verbs/connection/connect_request.h"
+#include "verbs/connection/passive_endpoint.h"
 #include "verbs/device/parameters.h"
 #include "verbs/device/verbs_handles.h"
 #include "verbs/transfer/domain_services.h"
