@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
-#include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>

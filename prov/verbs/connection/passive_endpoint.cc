@@ -9,7 +9,6 @@
 #include <climits>
 
 #include "verbs/cm/cm_errors.h"
-#include "verbs/cm/private_data.h"
 #include "verbs/device/logging.h"
 #include "verbs/discovery/discovery.h"
 

@@ -3,7 +3,6 @@
 //
 // The endpoint owns it, not the id: a connection attempt that is repeated keeps it, with the receives posted there; and
 // it takes fewer transitions than librdmacm makes.
-#include <algorithm>
 
 #include "verbs/connection/endpoint.h"
 #include "verbs/device/logging.h"

@@ -7,9 +7,7 @@
 #include <rdma/providers/fi_log.h>
 
 #include <algorithm>
-#include <memory>
 #include <thread>
-#include <utility>
 
 #include "abi/ops.h"
 #include "objects/binding_check.h"
@@ -17,8 +15,6 @@
 #include "objects/endpoint_alias.h"
 #include "objects/endpoint_options.h"
 #include "verbs/datagram/multicast_group.h"
-#include "verbs/device/device.h"
-#include "verbs/device/limits.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/transfer_tables.h"
 

@@ -7,8 +7,6 @@
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
 
-#include <algorithm>
-
 #include "verbs/device/logging.h"
 
 namespace weft::verbs {

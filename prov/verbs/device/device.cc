@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <list>
 #include <memory>
-#include <mutex>
 
 #include "verbs/device/verbs_handles.h"
 

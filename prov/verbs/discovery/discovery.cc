@@ -9,9 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
-#include "verbs/device/gids.h"
 #include "verbs/device/logging.h"
 #include "verbs/device/verbs_handles.h"
 

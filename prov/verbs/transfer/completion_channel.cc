@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "verbs/device/device.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/completion_sink.h"
 #include "verbs/transfer/domain_services.h"

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "base/status.h"
 #include "verbs/device/verbs_handles.h"

@@ -5,7 +5,6 @@
 #include <infiniband/verbs.h>
 #include <rdma/fabric.h>
 
-#include <cstdint>
 #include <functional>
 
 #include "objects/address.h"

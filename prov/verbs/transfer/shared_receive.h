@@ -7,7 +7,6 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
-#include "abi/bridge.h"
 #include "base/ref.h"
 #include "base/status.h"
 #include "verbs/device/verbs_handles.h"

@@ -14,7 +14,6 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
 
-#include "abi/bridge.h"
 #include "base/status.h"
 #include "messages/atomic_calls.h"
 #include "verbs/transfer/completion_routes.h"

@@ -11,7 +11,6 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "base/reload_barrier.h"
 #include "verbs/cm/cm_engine.h"

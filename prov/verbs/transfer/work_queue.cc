@@ -2,8 +2,6 @@
 // The rare operations of work queues; see work_queue.h.
 #include "verbs/transfer/work_queue.h"
 
-#include <rdma/fi_errno.h>
-
 #include <algorithm>
 #include <bit>
 #include <new>
