@@ -6,7 +6,7 @@ set -eu
 
 build="g++ cmake make ninja-build libexpected-dev libfmt-dev pkg-config libibverbs-dev librdmacm-dev"
 test="ccache clang clang-format clang-tidy libclang-rt-14-dev libgtest-dev libgmock-dev libbenchmark-dev libcli11-dev
-  libfabric-dev libfabric-bin abigail-tools pkg-config openmpi-bin libopenmpi-dev netpipe-openmpi
+  libfabric-dev libfabric-bin abigail-tools mandoc man-db pkg-config openmpi-bin libopenmpi-dev netpipe-openmpi
   qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 rdmacm-utils ibverbs-providers valgrind"  # tests/rxe
 
 wanted=
