@@ -9,7 +9,7 @@ set -eu
 # Bytes that continue a character are no columns.
 export LC_ALL=C
 findings() {
-  scan '(\.(h|c|cc|cmake|sh|awk|list|1)$|CMakeLists\.txt$|^\.ci/run$|^tests/rxe/(lab|guest-)|^README\.md$|^docs/.*\.md$)' \
+  scan '(\.(h|c|cc|cmake|sh|awk|list|[137])$|CMakeLists\.txt$|^\.ci/run$|^tests/rxe/(lab|guest-)|^README\.md$|^docs/.*\.md$)' \
     -v places="${2:-}" '
     BEGIN {
       openings = " of who whose who" "ever what whatever "
@@ -35,7 +35,7 @@ findings() {
       text = tolower($0)
       for (name in phrase) if (text ~ phrase[name]) count(name)
     }
-    FILENAME !~ /\.(md|1)$/ {
+    FILENAME !~ /\.(md|[137])$/ {
       mark = FILENAME ~ /\.(h|c|cc)$/ ? "//" : "#"
       text = $0
       full = text ~ "^[ \t]*" mark
