@@ -293,7 +293,7 @@ static inline int fi_domain(struct fid_fabric* fabric, struct fi_info* info, str
 }
 
 // fi_domain2: fi_domain with flags (FI_PEER: context is a fi_peer_domain_context; fi_peer(3)).
-// -FI_ENOSYS when the provider takes no flags.
+// -FI_ENOSYS, -FI_EBADFLAGS when the provider takes no flags.
 static inline int fi_domain2(struct fid_fabric* fabric, struct fi_info* info, struct fid_domain** domain,
                              uint64_t flags, void* context) {
   if (!flags) return fi_domain(fabric, info, domain, context);
@@ -307,8 +307,8 @@ static inline int fi_domain_bind(struct fid_domain* domain, struct fid* fid, uin
   return domain->fid.ops->bind(&domain->fid, fid, flags);
 }
 
-// fi_cq_open: completion queue; fi_cq(3). attr NULL means all defaults; format is updated when it
-// was unspecified. -FI_EINVAL, -FI_ENOSYS format or wait object, -FI_ENOMEM.
+// fi_cq_open: completion queue; fi_cq(3). -FI_EINVAL without attr, or for an unknown format or wait
+// object; -FI_ENOSYS wait object; -FI_EBADFLAGS; -FI_ENOMEM.
 static inline int fi_cq_open(struct fid_domain* domain, struct fi_cq_attr* attr, struct fid_cq** cq, void* context) {
   return domain->ops->cq_open(domain, attr, cq, context);
 }

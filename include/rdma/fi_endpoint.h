@@ -143,8 +143,8 @@ static inline int fi_endpoint(struct fid_domain* domain, struct fi_info* info, s
   return domain->ops->endpoint(domain, info, ep, context);
 }
 
-// fi_endpoint2: fi_endpoint with flags (FI_PEER_TRANSFER: fi_peer(3)). -FI_ENOSYS when the provider
-// takes no flags.
+// fi_endpoint2: fi_endpoint with flags (FI_PEER_TRANSFER: fi_peer(3)). -FI_ENOSYS, -FI_EBADFLAGS when
+// the provider takes no flags.
 static inline int fi_endpoint2(struct fid_domain* domain, struct fi_info* info, struct fid_ep** ep, uint64_t flags,
                                void* context) {
   if (!flags) return fi_endpoint(domain, info, ep, context);

@@ -159,7 +159,7 @@ struct fid_eq {
 
 // The structure that fi_cq_read fills; each extends the one before.
 enum fi_cq_format {
-  FI_CQ_FORMAT_UNSPEC,  // provider's choice, written back to the attribute
+  FI_CQ_FORMAT_UNSPEC,  // FI_CQ_FORMAT_CONTEXT
   FI_CQ_FORMAT_CONTEXT,
   FI_CQ_FORMAT_MSG,
   FI_CQ_FORMAT_DATA,
@@ -215,7 +215,7 @@ struct fi_cq_err_entry {
 
 enum fi_cq_wait_cond {
   FI_CQ_COND_NONE,
-  FI_CQ_COND_THRESHOLD  // `cond` of sread is a size_t: entries to wait for
+  FI_CQ_COND_THRESHOLD  // `cond` of sread is a number of entries, cast to a pointer
 };
 
 struct fi_cq_attr {
@@ -313,8 +313,8 @@ static inline int fi_poll_del(struct fid_poll* pollset, struct fid* event_fid, u
 
 // ---- Calls: event queue, fi_eq(3) -----------------------------------------------------------
 
-// fi_eq_open: event queue of a fabric. attr NULL means all defaults. Closed after all objects bound
-// to it. -FI_EINVAL, -FI_ENOSYS wait object, -FI_ENOMEM.
+// fi_eq_open: event queue of a fabric. Closed after all objects bound to it. -FI_EINVAL without attr,
+// or for an unknown wait object; -FI_EBADFLAGS; -FI_ENOMEM.
 static inline int fi_eq_open(struct fid_fabric* fabric, struct fi_eq_attr* attr, struct fid_eq** eq, void* context) {
   return fabric->ops->eq_open(fabric, attr, eq, context);
 }
@@ -379,8 +379,8 @@ static inline ssize_t fi_cq_readerr(struct fid_cq* cq, struct fi_cq_err_entry* b
 }
 
 // fi_cq_sread: fi_cq_read that waits up to `timeout` ms for one entry or, with FI_CQ_COND_THRESHOLD,
-// for *(const size_t *)cond entries. -FI_EAGAIN after the time-out or fi_cq_signal. Not for CQs of
-// FI_WAIT_NONE or FI_WAIT_SET (-FI_ENOSYS).
+// for as many entries as `cond`, a number cast to a pointer. -FI_EAGAIN after the time-out or
+// fi_cq_signal. Not for CQs of FI_WAIT_NONE or FI_WAIT_SET (-FI_ENOSYS).
 static inline ssize_t fi_cq_sread(struct fid_cq* cq, void* buf, size_t count, const void* cond, int timeout) {
   return cq->ops->sread(cq, buf, count, cond, timeout);
 }

@@ -7,9 +7,9 @@
 // peer's virtual address) and `key` (its fi_mr_key). Every call posts one operation and returns 0,
 // or returns a negative fi_errno and has no effect: -FI_EAGAIN (full queue, read completions and
 // post again), -FI_EOPBADSTATE (not enabled or not connected), -FI_EINVAL, -FI_EMSGSIZE (longer than
-// max_msg_size, for inject longer than inject_size), -FI_ENOSYS (opened without FI_RMA). A refusal
-// by the peer is an error completion: FI_EACCES or FI_ENOKEY for a key or range that the peer did
-// not grant. `desc`, `context` and fi_addr_t arguments are those of fi_msg(3).
+// max_msg_size, for inject longer than inject_size), -FI_ENOSYS (opened without FI_RMA). An access
+// that the peer did not grant fails (verbs: FI_EACCES) or ends the connection (tcp). `desc`,
+// `context` and fi_addr_t arguments are those of fi_msg(3).
 #ifndef FI_RMA_H
 #define FI_RMA_H
 
