@@ -16,6 +16,7 @@
 #include "objects/endpoint_options.h"
 #include "verbs/datagram/multicast_group.h"
 #include "verbs/device/logging.h"
+#include "verbs/transfer/counter_binding.h"
 #include "verbs/transfer/transfer_tables.h"
 
 namespace weft::verbs {
@@ -104,7 +105,8 @@ int DatagramEndpoint::bind(::fid* object, uint64_t flags) {
   if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
   Lock lock(engine().mutex());
   if (auto* queue = CompletionQueue::from(object)) return routes_.bind_queue(domain_, *queue, flags, enabled_).code();
-  if (auto* counter = Counter::from(object)) return routes_.bind_counter(domain_, *counter, flags, enabled_).code();
+  if (auto* counter = Counter::from(object))
+    return bind_counter(routes_, domain_, *counter, flags, enabled_, sends_, receives_).code();
   auto* vector = PeerVector::from(object);
   if (vector == nullptr) return -FI_EINVAL;
   const Status status = check_binding(provider(), *vector, domain_, ready_, flags, static_cast<bool>(vector_));

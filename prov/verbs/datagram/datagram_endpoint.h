@@ -133,7 +133,7 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   const uint32_t qkey_;
   const uint64_t caps_;
   TransferSizes sizes_;
-  CompletionRoutes routes_{*this};  // constant once the endpoint is enabled
+  CompletionRoutes routes_{*this};  // constant once the endpoint is enabled, except for counters
   bool enabled_ = false;            // the queues are
   bool ready_ = false;              // the queue pair is
   std::atomic<bool> broken_{false};

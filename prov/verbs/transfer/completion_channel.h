@@ -52,6 +52,7 @@ class CompletionChannel final : public OverrunHandler {
 
   DomainServices& domain() const noexcept { return domain_; }
   ibv_cq* cq() const noexcept { return cq_.get(); }
+  LightLock& lock() noexcept { return lock_; }  // guards polling
   // Sets the queue for completions; null: they are only counted. (The thread of a wait set that the queue has joined
   // may poll already.)
   void serve(CompletionQueueCore* queue) noexcept {

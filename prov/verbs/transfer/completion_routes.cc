@@ -2,8 +2,6 @@
 // Bindings of endpoints; see completion_routes.h.
 #include "verbs/transfer/completion_routes.h"
 
-#include <rdma/fi_errno.h>
-
 #include "objects/binding_check.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/domain_services.h"
@@ -19,13 +17,6 @@ Status CompletionRoutes::bind_queue(const DomainServices& domain, CompletionQueu
   if (flags & FI_TRANSMIT) transmit_channel = &queue.engine();
   if (flags & FI_RECV) receive_channel = &queue.engine();
   return {};
-}
-
-// Work completions are handled without the engine's mutex, so the counters of an enabled endpoint are fixed.
-Status CompletionRoutes::bind_counter(DomainServices& domain, Counter& counter, uint64_t flags, bool enabled) noexcept {
-  if (!enabled) return bind_route(provider(), *this, counter, flags, domain.progress(), false);
-  FI_WARN(&provider(), FI_LOG_EP_CTRL, "fi_ep_bind refused: the endpoint is enabled\n");
-  return Status(-FI_EOPBADSTATE);
 }
 
 Status CompletionRoutes::open_channels(DomainServices& domain) noexcept {

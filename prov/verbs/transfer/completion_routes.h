@@ -27,7 +27,6 @@ struct CompletionRoutes : weft::CompletionRoutes {
 
   // fi_ep_bind. -FI_EDOMAIN for objects of another domain; see also weft::CompletionRoutes.
   Status bind_queue(const DomainServices& domain, CompletionQueue& queue, uint64_t flags, bool enabled) noexcept;
-  Status bind_counter(DomainServices& domain, Counter& counter, uint64_t flags, bool enabled) noexcept;
   // A direction without a queue gets the domain's channel for those.
   Status open_channels(DomainServices& domain) noexcept;
   void poll_all() noexcept;

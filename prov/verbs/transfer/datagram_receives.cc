@@ -30,7 +30,7 @@ Status DatagramReceives::use(ibv_qp& qp, const PeerTable* sources) noexcept {
   qp_ = &qp;
   qp_number_ = qp.qp_num;
   sources_ = sources;
-  plain_ = sources == nullptr && routes_.receive_queue && !routes_.receive && !routes_.receive_selective;
+  follow_bindings();
   return buffers_.post(qp_);
 }
 

@@ -67,6 +67,10 @@ class DatagramReceives {
   template <class Routes>
   void on_completed(const ibv_wc& wc, Posted& slot, Routes& to) noexcept;
   CompletionRoutes& routes() noexcept { return routes_; }
+  // Counts messages as the bindings say. With this queue's lock held, too.
+  void follow_bindings() noexcept {
+    plain_ = sources_ == nullptr && routes_.receive_queue && !routes_.receive && !routes_.receive_selective;
+  }
 
  private:
   static void copy_word(void* to, const std::byte* from) noexcept { std::memcpy(to, from, sizeof(uint64_t)); }

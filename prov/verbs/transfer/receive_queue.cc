@@ -27,10 +27,18 @@ Status ReceiveQueue::enable() noexcept {
     reserved_ = entries;
   }
   LightGuard guard(lock_);
-  plain_ = !routes_.receive_selective && !routes_.receive;
   straight_.prepare(limits_);
-  choose_way();
+  follow_bindings();
   return {};
+}
+
+void ReceiveQueue::follow_bindings() noexcept {
+  plain_ = !routes_.receive_selective && !routes_.receive;
+  if (routes_.receive) {
+    slots_.mark_posted(Posted::kCount);
+    for (KeptReceive& kept : kept_) kept.work.flags |= Posted::kCount;
+  }
+  choose_way();
 }
 
 void ReceiveQueue::choose_way() noexcept {
@@ -125,9 +133,10 @@ uint32_t ReceiveQueue::record_flags(uint64_t flags) const noexcept {
 }
 
 ssize_t ReceiveQueue::post(ReceiveWork& work) noexcept {
-  work.flags = record_flags(work.flags);
+  const uint64_t asked = work.flags;
   {
     LightGuard guard(lock_);
+    work.flags = record_flags(asked);
     if (!queue_.is_open()) [[unlikely]]
       return keep(work);
     if (shared_) [[unlikely]]
@@ -139,6 +148,7 @@ ssize_t ReceiveQueue::post(ReceiveWork& work) noexcept {
   }
   if (Status status = prepare(); !status.ok()) return status.code();
   LightGuard guard(lock_);
+  work.flags = record_flags(asked);
   return post_locked(work);
 }
 
@@ -167,15 +177,12 @@ ssize_t ReceiveQueue::post_list(const iovec* iov, void* const* desc, size_t coun
 // ---- fi_cancel ----
 
 ssize_t ReceiveQueue::cancel(void* context) noexcept {
-  KeptReceive removed;
-  {
-    LightGuard guard(lock_);
-    const auto found =
-        std::find_if(kept_.begin(), kept_.end(), [&](const KeptReceive& each) { return each.work.context == context; });
-    if (found == kept_.end()) return !shared_ && slots_.find(context) != nullptr ? -FI_EBUSY : -FI_ENOENT;
-    removed = std::move(*found);
-    kept_.erase(found);
-  }
+  LightGuard guard(lock_);
+  const auto found =
+      std::find_if(kept_.begin(), kept_.end(), [&](const KeptReceive& each) { return each.work.context == context; });
+  if (found == kept_.end()) return !shared_ && slots_.find(context) != nullptr ? -FI_EBUSY : -FI_ENOENT;
+  const KeptReceive removed = std::move(*found);
+  kept_.erase(found);
   report_cancelled(context, removed.work.flags);
   return 0;
 }

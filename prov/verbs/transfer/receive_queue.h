@@ -44,8 +44,11 @@ class ReceiveQueue final : public PostedReceives<QueuePairReceives> {
 
   void share(SharedReceive& shared) noexcept { shared_ = Ref<SharedReceive>(shared); }
   SharedReceive* shared() const noexcept { return shared_.get(); }
-  // The bindings are complete. A failure leaves entries reserved, for release() or another try.
+  // The bindings are complete, except for counters. A failure leaves entries reserved, for release() or another try.
   Status enable() noexcept;
+  // Counts messages as the bindings say, also those for receives that are posted already. With the channel's lock held,
+  // then this queue's.
+  void follow_bindings() noexcept;
   // The queue pair accepts receives (INIT or later): posts the kept ones. The caller keeps ownership.
   Status use(ibv_qp& qp) noexcept;
   // Accepts no more receives, and cancels the kept ones. Idempotent.

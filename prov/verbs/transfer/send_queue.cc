@@ -25,13 +25,17 @@ SendQueue::SendQueue(CompletionRoutes& routes, const TransferSizes& sizes, uint6
 
 void SendQueue::enable() noexcept {
   LightGuard guard(lock_);
+  straight_.request.sg_list = &straight_.piece;
+  straight_.request.num_sge = 1;
+  follow_bindings();
+}
+
+void SendQueue::follow_bindings() noexcept {
   may_report_ = routes_.transmit_queue ? Posted::kReport : 0;
   always_report_ = routes_.transmit_selective ? 0 : may_report_;
   if (routes_.send) counted_kinds_ |= FI_SEND;
   if (routes_.read) counted_kinds_ |= FI_READ;
   if (routes_.write) counted_kinds_ |= FI_WRITE;
-  straight_.request.sg_list = &straight_.piece;
-  straight_.request.num_sge = 1;
   choose_way();
 }
 

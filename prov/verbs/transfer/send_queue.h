@@ -31,8 +31,10 @@ class SendQueue final : public ListHook<SendQueue> {
 
   // ---- Life, with the engine's mutex held ----
 
-  // The bindings are complete.
+  // The bindings are complete, except for counters.
   void enable() noexcept;
+  // Counts what is posted from now on as the bindings say. With the lock held.
+  void follow_bindings() noexcept;
   // Allocates the records of outstanding operations, and their entries in the device's completion queue. The first post
   // does it, since most connections of a busy server are idle. -FI_ENOMEM; -FI_ENOSPC when the completion queue cannot
   // hold them. With the lock held.

@@ -5,7 +5,7 @@
 #include "objects/binding_check.h"
 #include "objects/endpoint_options.h"
 #include "verbs/device/logging.h"
-#include "verbs/transfer/domain_services.h"
+#include "verbs/transfer/counter_binding.h"
 #include "verbs/transfer/transfer_tables.h"
 
 namespace weft::verbs {
@@ -59,7 +59,7 @@ Status TransferEndpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcep
 }
 
 Status TransferEndpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
-  return routes.bind_counter(domain_, counter, flags, enabled_);
+  return verbs::bind_counter(routes, domain_, counter, flags, enabled_, sends_, receives_);
 }
 
 Status TransferEndpoint::bind_shared_receive(SharedReceive& shared, uint64_t flags) noexcept {

@@ -35,7 +35,7 @@ class TransferEndpoint : public messages::AtomicCalls<TransferEndpoint, RmaCalls
   size_t atomic_count(messages::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
   uint64_t default_flags() noexcept { return sends_.flags(); }
 
-  // Constant once the endpoint is enabled.
+  // Constant once the endpoint is enabled, except for counters.
   CompletionRoutes routes{*this};
 
  protected:

@@ -94,6 +94,11 @@ Posted* ReceiveSlots::find(const void* context) noexcept {
   return nullptr;
 }
 
+void ReceiveSlots::mark_posted(std::uint32_t flags) noexcept {
+  for (std::uint32_t i = 0; i < size_; ++i)
+    if (slots_[i].busy.load(std::memory_order_relaxed)) slots_[i].flags |= flags;
+}
+
 Posted* ReceiveSlots::take_left() noexcept {
   for (std::uint32_t i = 0; i < size_; ++i) {
     if (!slots_[i].busy.load(std::memory_order_relaxed)) continue;

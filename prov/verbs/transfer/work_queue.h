@@ -199,6 +199,8 @@ class ReceiveSlots {
     tail_.store(tail + 1, std::memory_order_release);
   }
 
+  // Both. Adds to the flags of those that are outstanding.
+  void mark_posted(std::uint32_t flags) noexcept;
   // Both, after the last work completion. Completes any outstanding one. Null: none.
   Posted* take_left() noexcept;
 
