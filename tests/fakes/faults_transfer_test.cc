@@ -157,6 +157,21 @@ TEST_F(FaultsTransfer, DeliveredWriteWithoutItsReadFailsOnce) {
   });
 }
 
+TEST_F(FaultsTransfer, StatusOfAWriteWithoutItsReadStaysWithTheWrite) {
+  with_connection("half and broken", {}, [&](ends::TwoEnds& both) {
+    uint64_t flags = FI_TRANSMIT | FI_DELIVERY_COMPLETE;
+    ASSERT_EQ(fi_control(&both.client.ep->fid, FI_SETOPSFLAG, &flags), 0);
+    fake::hold_data();
+    fake::script_status(0, IBV_WC_REM_ACCESS_ERR);
+    fake::refuse_second_request(ENOMEM);
+    ASSERT_TRUE(both.client.post_rma(both.server, false));
+    ASSERT_TRUE(both.client.post_send());
+    fake::deliver_data();
+    ASSERT_TRUE(both.wait([&] { return both.client.terminals == 1; }));
+    EXPECT_EQ(both.client.send_error, FI_ECANCELED) << "the send was flushed, the write was refused";
+  });
+}
+
 // FI_DELIVERY_COMPLETE: a write is followed by a read, an injected write too.
 TEST_F(FaultsTransfer, DeliveredWritesTakeTwoPlacesOfTheQueue) {
   with_connection("delivered", {}, [&](ends::TwoEnds& both) {

@@ -128,6 +128,7 @@ void End::read_completions(TwoEnds& all) {
       fi_cq_err_entry failure{};
       if (fi_cq_readerr(cq, &failure, 0) != 1) continue;
       failed_flags = failure.flags;
+      if ((failure.flags & FI_SEND) != 0) send_error = failure.err;
       settle(all, failure.op_context, false);
     } else {
       return;

@@ -50,6 +50,7 @@ class End {
   int error = 0;  // of an error event
   size_t posted = 0, completed = 0, failed = 0;
   uint64_t failed_flags = 0;         // of the last completion with an error
+  int send_error = 0;                // of the last send that failed
   size_t shared = 0;                 // receives of the shared context; unused ones are reported in no queue
   std::string data;                  // the peer's, with FI_CONNECTED or its rejection
   std::string sentence;              // of an error event

@@ -198,11 +198,12 @@ ssize_t SendQueue::post_delivered_write(const SendWork& work) noexcept {
   const int error = ibv_post_send(qp_, wr, &bad);
   if (error != 0 && bad != &wr[1]) return refused(error);
   ring_.push(false);
-  // Without the read the write is under way and nothing proves it: it was accepted, and fails.
-  if (error != 0)
-    routes_.transmit_failed(work.kind, work.context, error, IBV_WC_GENERAL_ERR);
-  else
-    ring_.push(true);
+  ring_.push(error == 0);
+  if (error == 0) return 0;
+  // Without the read the write is under way and nothing proves it: it was accepted, and fails. The second record stays,
+  // silent as well, because the first passes its status there.
+  second->flags = first->flags;
+  routes_.transmit_failed(work.kind, work.context, error, IBV_WC_GENERAL_ERR);
   return 0;
 }
 
