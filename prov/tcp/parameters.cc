@@ -33,7 +33,7 @@ constexpr ParameterRow<P> kRows[] = {
     {"unexpected_bytes", &P::unexpected_bytes,
      "Bytes of unexpected messages that a domain keeps; beyond them senders wait, also with messages that have a "
      "receive",
-     0, kMaxInt, "1/4 of the memory"},
+     0, kMaxBytes, "1/4 of the memory"},
 };
 
 }  // namespace

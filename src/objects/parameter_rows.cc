@@ -4,7 +4,10 @@
 
 #include <rdma/providers/fi_log.h>
 
+#include <cinttypes>
 #include <sstream>
+#include <type_traits>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -13,20 +16,19 @@ namespace {
 struct Reading {
   fi_provider& provider;
   const char* name;
-  int lowest;
-  int highest;
+  std::int64_t lowest;
+  std::int64_t highest;
 
-  bool read_number(int& given) const {
-    const int result = fi_param_get_int(&provider, name, &given);
-    if (result == -FI_ENODATA) return false;
-    if (result == 0 && given >= lowest && given <= highest) return true;
-    FI_WARN(&provider, FI_LOG_CORE, "parameter %s must be a number from %d to %d; it is ignored\n", name, lowest,
-            highest);
-    return false;
-  }
   template <class T>
   void operator()(T* value) const {
-    if (int given = 0; read_number(given)) *value = static_cast<T>(given);
+    std::conditional_t<std::is_same_v<T, std::size_t>, std::size_t, int> given = 0;  // as defined
+    const int result = fi_param_get(&provider, name, &given);
+    if (result == -FI_ENODATA) return;
+    if (result == 0 && std::cmp_greater_equal(given, lowest) && std::cmp_less_equal(given, highest))
+      *value = static_cast<T>(given);
+    else
+      FI_WARN(&provider, FI_LOG_CORE, "parameter %s must be a number from %" PRId64 " to %" PRId64 "; it is ignored\n",
+              name, lowest, highest);
   }
   void operator()(bool* value) const {
     int given = 0;
@@ -57,7 +59,7 @@ struct Definition {
   }
   template <class T>
   void operator()(T* value) const {
-    define(FI_PARAM_INT, std::to_string(*value).c_str());
+    define(std::is_same_v<T, std::size_t> ? FI_PARAM_SIZE_T : FI_PARAM_INT, std::to_string(*value).c_str());
   }
   void operator()(bool* value) const { define(FI_PARAM_BOOL, *value ? "yes" : "no"); }
   void operator()(std::string*) const { define(FI_PARAM_STRING, "all"); }
@@ -71,7 +73,8 @@ void define_parameter(const fi_provider& provider, const char* name, ParameterVa
   std::visit(Definition{provider, name, help, otherwise}, value);
 }
 
-void read_parameter(fi_provider& provider, const char* name, ParameterValue value, int lowest, int highest) {
+void read_parameter(fi_provider& provider, const char* name, ParameterValue value, std::int64_t lowest,
+                    std::int64_t highest) {
   std::visit(Reading{provider, name, lowest, highest}, value);
 }
 

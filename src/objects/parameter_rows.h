@@ -15,6 +15,7 @@
 namespace weft {
 
 inline constexpr int kMaxInt = std::numeric_limits<int>::max();
+inline constexpr std::int64_t kMaxBytes = std::numeric_limits<std::int64_t>::max();
 
 // The parameters of all providers with connected endpoints, in FI_TCP_, FI_VERBS_ ...
 struct ConnectionParameters {
@@ -32,8 +33,8 @@ struct ParameterRow {
                std::string P::*, std::vector<std::string> P::*>
       member;
   const char* help;
-  int lowest = 0;  // of numbers
-  int highest = kMaxInt;
+  std::int64_t lowest = 0;  // of numbers
+  std::int64_t highest = kMaxInt;
   const char* otherwise = nullptr;  // describes the default if its value does not
 };
 
@@ -45,7 +46,8 @@ void define_parameter(const fi_provider& provider, const char* name, ParameterVa
                       const char* otherwise);
 // A parameter that is not set leaves the value unchanged; so does a wrong one, which is logged. Lists are separated by
 // commas.
-void read_parameter(fi_provider& provider, const char* name, ParameterValue value, int lowest, int highest);
+void read_parameter(fi_provider& provider, const char* name, ParameterValue value, std::int64_t lowest,
+                    std::int64_t highest);
 
 // Called once, when the provider is loaded.
 template <class P, std::size_t N>
