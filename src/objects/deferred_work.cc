@@ -9,6 +9,7 @@
 
 #include "base/readiness.h"
 #include "objects/completion_routes.h"
+#include "objects/endpoint_alias.h"
 
 namespace weft {
 namespace {
@@ -96,8 +97,8 @@ Status DeferredWork::prepare_transfer(const fi_deferred_work& work, Job& job) co
     job.completion = Ref<CounterCore>(*completion);
   }
   if (work.op.msg == nullptr) return Status(-FI_EINVAL);
-  const auto copy = [&](const auto& op, const auto&... more) {
-    job.operation = DeferredOperation(op.ep, work.op_type, op.msg, op.flags, more...);
+  const auto copy = [&](const auto& op, const auto&... more) {  // the flags are the operation's, also for an alias
+    job.operation = DeferredOperation(without_alias(op.ep), work.op_type, op.msg, op.flags, more...);
   };
   switch (work.op_type) {
     case FI_OP_RECV:

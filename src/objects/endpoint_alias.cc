@@ -67,6 +67,8 @@ class EndpointAlias final : public Object<fid_ep> {
     abi.atomic = ops_of<EndpointAlias>;
   }
 
+  fid_ep* target() const noexcept { return ep_; }
+
   // fi_ops
   int close() noexcept {
     delete this;
@@ -278,6 +280,12 @@ int open_alias(fid_ep& endpoint, RefCounted& users, void* argument) {
     return error;
   *wanted->fid = &(new EndpointAlias(endpoint, users, defaults[0], defaults[1]))->abi.fid;
   return 0;
+}
+
+fid_ep* without_alias(fid_ep* ep) noexcept {
+  if (ep == nullptr) return nullptr;
+  const auto* alias = object_if<EndpointAlias>(&ep->fid);
+  return alias != nullptr ? without_alias(alias->target()) : ep;
 }
 
 }  // namespace weft

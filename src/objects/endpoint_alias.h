@@ -17,4 +17,7 @@ inline constexpr std::uint64_t kSilent = std::uint64_t{1} << 60;
 // while it is in use. Called without locks.
 int open_alias(fid_ep& endpoint, RefCounted& users, void* argument);
 
+// The endpoint itself, for an alias or any other endpoint; null stays null.
+fid_ep* without_alias(fid_ep* ep) noexcept;
+
 }  // namespace weft

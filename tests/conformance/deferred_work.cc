@@ -63,6 +63,29 @@ TEST_P(DeferredWork, CompletionsAreWrittenOnRequest) {
   EXPECT_EQ(scene.b().rx().wait().entry.tag, 7u);
 }
 
+TEST_P(DeferredWork, AliasesTakeWork) {
+  DEFERRED_WORK_ONLY();
+  Scene scene(target());
+  fid_ep *sender = nullptr, *receiver = nullptr, *again = nullptr;
+  ASSERT_EQ(fi_ep_alias(scene.a().ep(), &sender, FI_TRANSMIT | FI_COMPLETION), 0);
+  ASSERT_EQ(fi_ep_alias(sender, &again, FI_TRANSMIT), 0);
+  ASSERT_EQ(fi_ep_alias(scene.b().ep(), &receiver, FI_RECV), 0);
+  scene.out.fill_pattern(2);
+  DeferredMessage receive(receiver, FI_OP_TRECV, scene.in, 8, FI_ADDR_UNSPEC, 5, FI_COMPLETION, &scene.contexts[0]);
+  DeferredMessage quiet(sender, FI_OP_SEND, scene.out, 8, scene.a().peer);
+  DeferredMessage send(again, FI_OP_TSEND, scene.out, 8, scene.a().peer, 5, FI_COMPLETION, &scene.contexts[1]);
+  for (DeferredMessage* work : {&receive, &quiet, &send})
+    ASSERT_EQ(work->queue(scene.fabric, scene.trigger.get(), 1, scene.done.get()), 0);
+  for (fid_ep* alias : {sender, receiver, again}) ASSERT_EQ(fi_close(&alias->fid), 0);
+  ASSERT_EQ(fi_cntr_add(scene.trigger.get(), 1), 0);
+  const Completion sent = scene.a().tx().wait();
+  ASSERT_TRUE(sent.ok()) << sent;
+  EXPECT_EQ(sent.context(), &scene.contexts[1]) << "the flags are the work's, not the alias's";
+  EXPECT_EQ(scene.b().rx().wait().context(), &scene.contexts[0]);
+  EXPECT_TRUE(scene.in.holds_pattern(2, 8));
+  EXPECT_TRUE(reaches(scene.done.get(), 3));
+}
+
 TEST_P(DeferredWork, ReceivesWaitToo) {
   DEFERRED_WORK_ONLY();
   Scene scene(target());
