@@ -215,6 +215,31 @@ TEST_P(CmDeadline, ServerThatNeverAnswersHasATimeOfItsOwn) {
   expect_timed_out(client, start);
 }
 
+// A host that dies while its application may take any time is noticed by the kernel's probes.
+TEST_P(CmDeadline, PeerThatMayAnswerForEverIsProbed) {
+  if (!speaks_tcp() || target().ep_type == FI_EP_RDM) GTEST_SKIP() << "sockets are looked at";
+  const Parameter limit("FI_TCP_ANSWER_TIMEOUT", "0");
+  Fabric fabric(target());
+  Listener listener(fabric);
+  Node client(fabric);
+  ASSERT_EQ(client.connect(listener.address()), 0);
+  const InfoPtr request = listener.next_request();
+  const auto probes = [&] {
+    for (int fd = 0; fd < 1024; ++fd) {
+      sockaddr_storage peer{};
+      socklen_t len = sizeof peer, size = sizeof(int);
+      int enabled = 0;
+      if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &len) == 0 &&
+          Address{peer, len}.port() == listener.address().port() &&
+          getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &enabled, &size) == 0 && enabled == 1)
+        return true;
+    }
+    return false;
+  };
+  for (const auto end = after(kPatience); !probes() && Clock::now() < end;) client.eq().stays_silent(milliseconds(1));
+  EXPECT_TRUE(probes());
+}
+
 TEST_P(CmDeadline, StateOfTheEndpointIsCheckedBeforeTheValue) {
   CONNECTED_ONLY();
   Fabric fabric(target());

@@ -273,10 +273,10 @@ TEST_P(CmShutdown, EstablishedConnectionsProbeTheirPeers) {
   expect_both_ends_to_ask(target());
 }
 
-// Without a connect time-out the socket probes during the handshake too, with other options.
-TEST_P(CmShutdown, EstablishedConnectionsProbeTheirPeersWithoutAConnectTimeout) {
+// Without a limit for the answer the socket probes during the handshake too, with other options.
+TEST_P(CmShutdown, EstablishedConnectionsProbeTheirPeersWithoutATimeout) {
   if (target().provider != "tcp" || target().ep_type != FI_EP_MSG) GTEST_SKIP() << "sockets are looked at";
-  const Parameter forever("FI_TCP_CONNECT_TIMEOUT", "0");
+  const Parameter forever("FI_TCP_CONNECT_TIMEOUT", "0"), answer("FI_TCP_ANSWER_TIMEOUT", "0");
   expect_both_ends_to_ask(target());
 }
 

@@ -2,8 +2,6 @@
 // Establishes and ends connections: carries out the actions of cm_state.h; fi_cm(3).
 //
 // A function that may end the handshake returns right after, because the handshake's Watch is running.
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <rdma/providers/fi_log.h>
 
 #include "objects/connect_failure.h"
@@ -93,8 +91,6 @@ Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
     if (!opened) return opened;
     socket = std::move(*opened);
   }
-  // Without a deadline, the kernel's probes detect a peer host that dies during the handshake.
-  if (connect_timeout_ms_ == 0) keep_alive(socket.get(), 5, 2, 2);
   return socket;
 }
 
@@ -167,10 +163,8 @@ void Endpoint::start_transfers(bool answered) noexcept {
   // Kept until the end: it holds the answer's data, and its Watch may be running.
   const std::unique_ptr<OwnHandshake> done = std::move(handshake_);
   socket_ = done->socket.get();
-  // The handshake's probes end here; an accepted socket inherits its listener's keepalive settings.
-  if (answered && connect_timeout_ms_ == 0) net::set_option(socket_, SOL_SOCKET, SO_KEEPALIVE, 0);
   starting_ = true;
-  start(std::move(done->socket), swap_bytes_, done.get());
+  start(done->take_socket(), swap_bytes_, done.get());
   engine().unwatch(*done);
   if (answered) enable_keepalive();
   starting_ = false;

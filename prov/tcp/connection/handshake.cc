@@ -71,7 +71,15 @@ Handshake::Step Handshake::await_answer() noexcept {
   prepare_stream(socket.get(), parameters_);
   // The peer's system took the connection.
   if (answer_timeout_ms_ >= 0) limit_ = limit_from(net::now(), answer_timeout_ms_);
+  // Without a deadline, the kernel's probes detect a peer host that dies meanwhile.
+  probing_ = limit_ == Clock::time_point::max();
+  if (probing_) keep_alive(socket.get(), 5, 2, 2);
   return wait(true);
+}
+
+UniqueFd Handshake::take_socket() noexcept {
+  if (probing_) net::set_option(socket.get(), SOL_SOCKET, SO_KEEPALIVE, 0);
+  return std::move(socket);
 }
 
 // Waits for readiness, until the limit.

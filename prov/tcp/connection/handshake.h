@@ -35,6 +35,9 @@ class Handshake : public Watch {
   Step await_answer() noexcept;
   Step receive_answer() noexcept;
 
+  // For the stream, which has probes of its own.
+  UniqueFd take_socket() noexcept;
+
   UniqueFd socket;
   const Clock::time_point started_at;
   CmMessage message;
@@ -51,6 +54,7 @@ class Handshake : public Watch {
   const int answer_timeout_ms_;
   Clock::time_point limit_;
   bool dialled_ = false;
+  bool probing_ = false;
 };
 
 }  // namespace weft::tcp

@@ -122,7 +122,7 @@ void Channel::on_answer() noexcept {
       .version = version,
       .closes = endpoint_.closes_idle(peer_) && (greeting.features & kAcceptorCloses) != 0,
       .atomics = version >= 1 && !message.swapped() && (greeting.features & kAcceptorHasAtomics) != 0};
-  start(std::move(done->socket), message.swapped(), agreement, done.get());
+  start(done->take_socket(), message.swapped(), agreement, done.get());
   stream_.enable_keepalive(endpoint_.parameters().keepalive_s);
   endpoint_.on_open(*this);
 }
