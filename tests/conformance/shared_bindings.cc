@@ -401,6 +401,34 @@ TEST_P(SharedBindings, QueuesTakeAsManyOperationsAsTheContextHas) {
   }
 }
 
+TEST_P(SharedBindings, LateTransmitContextLengthensTheQueuesOfPeersInContact) {
+  NEEDS_SHARED_TRANSMITS();
+  if (target().connected()) GTEST_SKIP() << "a connection takes operations off its queue at once";
+  constexpr size_t kMany = 200, kLength = 100'000;
+  Fabric fabric(target(), [](fi_info& hints) { hints.tx_attr->size = 16; });
+  const Handle<fid_stx> stx = open_shared_transmit(fabric, kMany);
+  {
+    Pair pair(fabric);
+    Buffer out(fabric, kLength), in(fabric, kLength);
+    Context contexts[2];
+    for (size_t i = 0; i < kMany; ++i) {
+      ASSERT_EQ(fi_send(pair.a().ep(), out.data(), kLength, out.desc(), pair.a().peer, &contexts[0]), 0) << i;
+      if (i == 0) {  // the connection is being opened
+        ASSERT_EQ(fi_ep_bind(pair.a().ep(), &stx->fid, 0), 0);
+      }
+    }
+    for (size_t i = 0; i < kMany; ++i) {
+      ASSERT_EQ(pair.b().recv(in, kLength, &contexts[1]), 0);
+      const Completion received = pair.b().rx().wait();
+      ASSERT_TRUE(received.ok()) << received << " number " << i;
+    }
+    for (size_t i = 0; i < kMany; ++i) {
+      const Completion sent = pair.a().tx().wait();
+      ASSERT_TRUE(sent.ok()) << sent << " number " << i;
+    }
+  }
+}
+
 TEST_P(SharedBindings, TransmitContextsAreBoundOnceInTimeAndWithinTheirDomain) {
   NEEDS_SHARED_TRANSMITS();
   Fabric fabric(target(), with_shared_transmits), foreign(target(), with_shared_transmits);

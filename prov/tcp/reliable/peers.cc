@@ -40,6 +40,12 @@ void ReliableEndpoint::reap() noexcept {
   while (!dying_.empty()) delete &dying_.pop_front();
 }
 
+// Channels that exist already follow a context that is bound late.
+void ReliableEndpoint::set_tx_size(std::size_t size) noexcept {
+  EndpointBase::set_tx_size(size);
+  for (Channel& channel : channels_) channel.stream().set_queue_size(size);
+}
+
 // Takes the channel out of service.
 void ReliableEndpoint::detach(Channel& channel) noexcept {
   Peer& peer = channel.peer();
