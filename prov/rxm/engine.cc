@@ -4,7 +4,9 @@
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "base/readiness.h"
@@ -28,6 +30,11 @@ void Engine::add(Driven& driven) noexcept {
   fi_poll_attr attr{};
   fid_poll* opened = nullptr;
   if (shared_ != nullptr && poll_set_ == nullptr && fi_poll_open(shared_, &attr, &opened) == 0) poll_set_.reset(opened);
+  try {
+    ready_.resize(count_);
+  } catch (const std::bad_alloc&) {
+    drop_poll_set();
+  }
   driven.polled_ = poll_set_ != nullptr && fi_poll_add(poll_set_.get(), &driven.lower_queue()->fid, 0) == 0;
   if (automatic_) wake();  // the service thread sleeps on the descriptors of the others only
 }
@@ -47,31 +54,34 @@ bool Engine::pass_on_counts() noexcept {
   return news;
 }
 
-// One call for the queues of all endpoints, however many are idle.
+// Each queue is read from now on.
+void Engine::drop_poll_set() noexcept {
+  poll_set_.reset();
+  for (Driven& each : driven_) each.polled_ = false;
+}
+
+// One call for the queues of all endpoints, however many are idle, and however many always have entries.
 bool Engine::read_poll_set() noexcept {
-  constexpr int kBatch = 32;
-  void* ready[kBatch];
+  const int count = fi_poll(poll_set_.get(), ready_.data(), static_cast<int>(ready_.size()));
+  if (count < 0) drop_poll_set();
   bool any = false;
-  int count = kBatch;
-  for (unsigned i = 0; i <= count_ / kBatch && count == kBatch; ++i) {
-    count = fi_poll(poll_set_.get(), ready, kBatch);
-    for (int each = 0; each < count; ++each) any |= static_cast<Driven*>(ready[each])->read_lower_queue();
-  }
-  if (count < 0) poll_set_.reset();  // each queue is read from now on
+  for (int each = 0; each < count; ++each) any |= static_cast<Driven*>(ready_[each])->read_lower_queue();
   return any;
 }
 
-// The endpoint whose connection events are read in this round; null: none. With many endpoints each round reads those
-// of one.
-Driven* Engine::next_turn(bool idle) noexcept {
+// From this endpoint on connection events are read in this round; null: none. While the application polls often, one
+// endpoint each time: all get their turn within kCmInterval.
+Driven* Engine::next_turns(bool idle) noexcept {
   if (driven_.empty() || (++rounds_ < kCmPolls && !idle)) return nullptr;
   const auto now = Clock::now();
-  if (rounds_ < kCmPolls && now - turn_at_ < kCmInterval / count_) return nullptr;
+  const auto elapsed = now - turn_at_;
+  if (rounds_ < kCmPolls && elapsed < kCmInterval / count_) return nullptr;
   turn_at_ = now;
   rounds_ = 0;
-  Driven& next = driven_.pop_front();
-  driven_.push_back(next);
-  return &next;
+  Driven& first = driven_.front();
+  for (unsigned i = elapsed < kCmInterval ? 1 : std::min(count_, kMaxCmTurns); i != 0; --i)
+    driven_.push_back(driven_.pop_front());
+  return &first;
 }
 
 void Engine::progress() noexcept {
@@ -85,13 +95,16 @@ void Engine::progress() noexcept {
     }
   }
   injected_.store(false, std::memory_order_relaxed);
-  const bool all = std::exchange(all_in_turn_, false);
+  bool in_turn = std::exchange(all_in_turn_, false);
   const bool polls = poll_set_ != nullptr && count_ > 1;
   bool found = polls && read_poll_set();
   for (Driven& each : driven_)
     if (!polls || !each.polled_) found |= each.read_lower_queue();
-  const Driven* const turn = next_turn(!found);
-  for (Driven& each : driven_) each.progress(all || &each == turn);
+  const Driven* const first = next_turns(!found);
+  for (Driven& each : driven_) {
+    in_turn |= &each == first;
+    each.progress(in_turn);
+  }
   pass_on_counts();
 }
 

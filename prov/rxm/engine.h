@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/list.h"
@@ -71,6 +72,8 @@ class Engine : public EngineBase {
   void add(RemoteCount& count) noexcept { remote_counts_.push_back(count); }
   // The lower provider has copied a message that is to be sent.
   void note_injected() noexcept { injected_.store(true, std::memory_order_relaxed); }
+  // The next round reads the connection events of all endpoints.
+  void read_all_events() noexcept { all_in_turn_ = true; }
   // Called when an operation was queued, for example: sleeping threads make progress again.
   void wake_sleepers() noexcept {
     if (waiting_ || automatic_) wake();
@@ -80,7 +83,8 @@ class Engine : public EngineBase {
   Engine(fid_fabric* lower, fid_domain* shared, Turns turns) noexcept
       : EngineBase(turns), lower_(lower), shared_(shared) {}
   bool read_poll_set() noexcept;
-  Driven* next_turn(bool idle) noexcept;
+  void drop_poll_set() noexcept;
+  Driven* next_turns(bool idle) noexcept;
   bool watch(Driven& driven) noexcept;
   bool set_timer() noexcept;
   bool prepare() noexcept;
@@ -93,6 +97,7 @@ class Engine : public EngineBase {
   List<Driven> driven_;
   unsigned count_ = 0;         // the length of driven_
   Lower<fid_poll> poll_set_;   // null: every lower queue is read
+  std::vector<void*> ready_;   // room for the answer of the poll set
   bool all_in_turn_ = true;    // events may wait at any endpoint
   unsigned rounds_ = 0;        // since the last turn
   Clock::time_point turn_at_;  // the last turn

@@ -35,9 +35,11 @@ inline constexpr unsigned kMaxQueuedResponses = 4096;
 // Operations fail when their peer has not been reached for this long.
 inline constexpr int kDefaultConnectTimeoutMs = 150'000;  // the lower provider's limits in all
 
-// Time, and number of polls, between reads of the connection events while the application polls.
+// Time, and number of polls, between reads of the connection events while the application polls; and the number of
+// endpoints whose events one poll reads at most.
 inline constexpr std::chrono::microseconds kCmInterval{1000};
 inline constexpr unsigned kCmPolls = 1024;
+inline constexpr unsigned kMaxCmTurns = 32;
 
 // Keys of our own registrations, if the application chooses its keys.
 inline constexpr std::uint64_t kOwnKeys = std::uint64_t{1} << 63;

@@ -3,8 +3,10 @@
 // a domain advances when a queue is read.
 #include <rdma/fi_rma.h>
 
+#include <algorithm>
 #include <thread>
 
+#include "fixture/member.h"
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
 
@@ -151,6 +153,37 @@ TEST_P(Progress, BusyEndpointsDoNotStarveOthers) {
   ASSERT_EQ(fi_send(quiet.a().ep(), out.data(), 64, out.desc(), quiet.a().peer, &sent), 0);
   for (int i = 0; i < 20'000 && peek(in.data() + 63) != 'x'; ++i) pass(busy.node(i % 2), busy.node((i + 1) % 2));
   EXPECT_EQ(peek(in.data() + 63), 'x');
+}
+
+// Contact with every endpoint needs its connection events, and few polls read all of them.
+TEST_P(Progress, SeldomPollsReachEveryEndpoint) {
+  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "FI_EP_RDM only";
+  constexpr size_t kEnds = 24, kFewPolls = kEnds / 2;
+  Fabric fabric(target()), others(target());
+  DatagramEnd sender(others);
+  std::vector<std::unique_ptr<DatagramEnd>> ends;
+  std::vector<std::unique_ptr<Buffer>> in;
+  Buffer out(others, 8, 'x');
+  Context received[kEnds], sent[kEnds];
+  for (size_t i = 0; i < kEnds; ++i) {
+    ends.push_back(std::make_unique<DatagramEnd>(fabric));
+    in.push_back(std::make_unique<Buffer>(fabric, 8));
+    ASSERT_EQ((*ends[i])->recv(*in[i], 8, &received[i]), 0);
+  }
+  for (size_t i = 0; i < 2000; ++i) (*ends[0])->rx().read();  // all is quiet
+  for (size_t i = 0; i < kEnds; ++i) {
+    sender->peer = sender.insert(ends[i]->address());
+    ASSERT_EQ(fi_send(sender->ep(), out.data(), 8, out.desc(), sender->peer, &sent[i]), 0);
+  }
+  const auto all_have_it = [&] {
+    return std::all_of(in.begin(), in.end(), [](const auto& each) { return peek(each->data() + 7) == 'x'; });
+  };
+  size_t polls = 0;
+  for (; !all_have_it() && polls < 10 * kEnds; ++polls) {
+    for (const auto end = after(milliseconds(2)); Clock::now() < end;) sender->rx().read();
+    fi_cq_read((*ends[0])->rx().get(), nullptr, 0);
+  }
+  EXPECT_LE(polls, kFewPolls);
 }
 
 }  // namespace progress
