@@ -161,7 +161,7 @@ void Endpoint::retry(Channel& channel) noexcept {
 
 bool Endpoint::has_pending_work() noexcept {
   if (!services_.retries.empty() || local_.has_news()) return true;
-  return posted_.may_post_left_over() || local_.has_unread();
+  return posted_.may_post_left_over() || local_.has_unread() || links_.has_successor();
 }
 
 }  // namespace weft::rxm

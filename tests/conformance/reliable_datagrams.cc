@@ -434,6 +434,30 @@ TEST_P(ReliableDatagrams, AnswersNameTheirProcess) {
   EXPECT_EQ(process, static_cast<uint32_t>(getpid()));
 }
 
+TEST_P(ReliableDatagrams, ProcessThatLivesReplacesAConnectionAndADeadOneDoesNot) {
+  PACKETS_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  expect_exchange(pair);
+  const Address victim = Address::local_name(pair.b().fid());
+  Buffer in(fabric, 8);
+  Context received;
+  Intruder first(target(), victim, 16384, 100);
+  ASSERT_TRUE(first.accepted());
+  for (uint32_t process = 101; process < 104; ++process) Intruder::request_and_die(target(), victim, process);
+  for (int i = 0; i < 200; ++i) driver::poke_and_rest();
+  ASSERT_EQ(pair.b().recv(in, 8, &received), 0);
+  first.say(packet_of(0, 0, 8, 8));
+  EXPECT_EQ(pair.b().rx().wait().context(), &received);
+  Intruder restarted(target(), victim, 16384, 200);
+  ASSERT_TRUE(restarted.accepted());
+  EXPECT_TRUE(first.cut_off());
+  ASSERT_EQ(pair.b().recv(in, 8, &received), 0);
+  restarted.say(packet_of(0, 0, 8, 8));
+  EXPECT_EQ(pair.b().rx().wait().context(), &received);
+  expect_exchange(pair);
+}
+
 namespace {
 
 // `shared`: receive buffers of all connections lie in one queue.

@@ -20,7 +20,6 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   enum class State : std::uint8_t { kConnecting, kAccepting, kOpen, kClosed };
 
   State state = State::kConnecting;
-  bool loopback = false;  // the accepting end of a connection to ourselves
   fid_ep* ep = nullptr;
   Peer* peer = nullptr;
   std::uint64_t remote_id = 0;  // the number in packets to the peer
@@ -68,9 +67,13 @@ struct Peer : rdm::PeerBase, messages::PeerMemory, ListHook<Peer> {
   rdm::FirstContact contact;
   Channel* channel = nullptr;   // for sending
   Channel* loopback = nullptr;  // the address is our own: the receiving end of `channel`
-  Deadline deadline;            // for connecting
-  Deadline retry_at;            // LinkState::kRejected
-  List<Transmit> waiting;       // in order
+  // Requested by another process with the peer's address. It replaces `channel` once that process proves to live.
+  Channel* successor = nullptr;
+  std::uint32_t successor_process = 0;
+  bool successor_settled = false;  // it was open in an earlier round
+  Deadline deadline;               // for connecting
+  Deadline retry_at;               // LinkState::kRejected
+  List<Transmit> waiting;          // in order
 };
 
 }  // namespace weft::rxm

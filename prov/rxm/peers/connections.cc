@@ -62,6 +62,7 @@ void PeerLinks::read_events() noexcept {
     else
       break;
   }
+  if (successors_ != 0) settle_successors();
   check_deadlines();
   if (closes_idle()) check_idle();
   local_.read_stray_wakeups();
@@ -132,7 +133,36 @@ void PeerLinks::on_connected(Channel& channel, const void* data, std::size_t len
   }
   channel.state = Channel::State::kOpen;
   if (channel.has_retries()) services_.retry_later(channel);
-  if (!channel.loopback) step(*channel.peer, LinkEvent::kOpened);
+  if (channel.peer->channel == &channel) step(*channel.peer, LinkEvent::kOpened);
+}
+
+// ---- Successors ----
+
+bool PeerLinks::has_successor() const noexcept {
+  if (successors_ == 0) return false;
+  for (const Channel& channel : services_.channels)
+    if (channel.peer->successor == &channel && channel.state == Channel::State::kOpen) return true;
+  return false;
+}
+
+// A request of a process that has died meanwhile is accepted as well, but then its end follows at once. So a successor
+// replaces the connection when it is still open one round later. One in a round, because others may close with it.
+void PeerLinks::settle_successors() noexcept {
+  Channel* next = nullptr;
+  for (Channel& channel : services_.channels) {
+    if (channel.peer->successor != &channel || channel.state != Channel::State::kOpen) continue;
+    services_.engine.read_all_events();
+    if (std::exchange(channel.peer->successor_settled, true)) next = &channel;
+  }
+  if (next == nullptr) return;
+  Peer& peer = *next->peer;
+  peer.successor = nullptr;
+  --successors_;
+  if (peer.channel != nullptr) close_channel(*peer.channel, FI_ECONNRESET);
+  peer.channel = next;
+  peer.process = peer.successor_process;
+  peer.link = rdm::LinkState::kAccepting;
+  step(peer, LinkEvent::kOpened);
 }
 
 // ---- Requests ----
@@ -205,15 +235,21 @@ void PeerLinks::on_request(fi_info* info, const void* data, std::size_t len) noe
     FI_INFO(&provider(), FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", from->to_string().c_str(),
             rejects ? "stays" : "gives way");
   if (rejects) return reject(*info, Reason::kAlready);
-  if ((step.actions & rdm::kLinkClose) != 0) close_channel(*peer->channel, step.error);
-  peer->link = step.state;
   const bool loopback = (step.actions & rdm::kLinkAcceptLoopback) != 0;
-  if (!loopback) peer->process = process;
+  const bool succeeds = step.error == FI_ECONNRESET;  // another process
+  if (succeeds && peer->successor != nullptr) close_channel(*peer->successor, FI_ECONNRESET);
+  if (!succeeds) {
+    if ((step.actions & rdm::kLinkClose) != 0) close_channel(*peer->channel, step.error);
+    peer->link = step.state;
+    if (!loopback) peer->process = process;
+  }
   const Terms terms{.remote_id = request.id & 0xffff'ffff,
+                    .process = process,
                     .loopback = loopback,
+                    .succeeds = succeeds,
                     .closes_idle = !loopback && closes_idle() && has_idle_magic(data, len, sizeof request),
                     .offer = direct_offer(data, len, sizeof request)};
-  if (!accept(*peer, info, terms) && !loopback) this->step(*peer, LinkEvent::kAbandoned);
+  if (!accept(*peer, info, terms) && !loopback && !succeeds) this->step(*peer, LinkEvent::kAbandoned);
 }
 
 // False: the request was rejected, or the connection is closed.
@@ -222,7 +258,6 @@ bool PeerLinks::accept(Peer& peer, fi_info* info, const Terms& terms) noexcept {
   if (channel == nullptr) return false;
   channel->state = Channel::State::kAccepting;
   channel->remote_id = terms.remote_id;
-  channel->loopback = terms.loopback;
   Introduction<AcceptData> answer;
   answer.data.id = number_for(*channel);
   answer.data.receive_size = kReceivesPerChannel;
@@ -239,8 +274,14 @@ bool PeerLinks::accept(Peer& peer, fi_info* info, const Terms& terms) noexcept {
     close_channel(*channel, -error);
     return false;
   }
-  (terms.loopback ? peer.loopback : peer.channel) = channel;
-  if (terms.loopback) return true;
+  if (terms.succeeds) {
+    ++successors_;
+    peer.successor_process = terms.process;
+    peer.successor_settled = false;
+  }
+  Channel*& place = terms.loopback ? peer.loopback : terms.succeeds ? peer.successor : peer.channel;
+  place = channel;
+  if (place != peer.channel) return true;
   peer.retry_at = Deadline();
   start_deadline(peer);
   return true;

@@ -210,6 +210,10 @@ void PeerLinks::close_channel(Channel& channel, int error) noexcept {
     peer.process = 0;
   }
   if (peer.loopback == &channel) peer.loopback = nullptr;
+  if (peer.successor == &channel) {
+    peer.successor = nullptr;
+    --successors_;
+  }
   channels_by_fid_.erase(&channel.ep->fid);
   local_.on_closed(channel);
   fi_close(&std::exchange(channel.ep, nullptr)->fid);  // its operations complete with an error

@@ -35,6 +35,8 @@ class PeerLinks final : public LinkControl {
     if (in_turn || !connecting_.empty()) read_events();
   }
   Deadline next_deadline() noexcept;
+  // A successor is open: the next round lets it replace the peer's connection.
+  bool has_successor() const noexcept;
   // Frees the connections whose operations the lower provider has returned.
   void reap() noexcept {
     if (!dying_.empty()) free_unused();
@@ -54,7 +56,9 @@ class PeerLinks final : public LinkControl {
   // The terms of a request that is accepted.
   struct Terms {
     std::uint64_t remote_id;
+    std::uint32_t process;
     bool loopback;
+    bool succeeds;     // another process requested it: Peer::successor
     bool closes_idle;  // both ends close idle connections
     std::optional<DirectOffer> offer;
   };
@@ -83,6 +87,7 @@ class PeerLinks final : public LinkControl {
   bool accept(Peer& peer, fi_info* info, const Terms& terms) noexcept;
   Channel* channel_of(const ::fid* fid) noexcept;
 
+  void settle_successors() noexcept;
   bool closes_idle() const noexcept { return idle_timeout_ != Clock::duration::zero(); }
   void check_idle() noexcept;
 
@@ -98,6 +103,7 @@ class PeerLinks final : public LinkControl {
   const int connect_timeout_ms_;
   const Clock::duration start_timeout_;
   const Clock::duration idle_timeout_;  // zero: idle connections stay open
+  unsigned successors_ = 0;             // in all
   Address own_;
   Lower<fid_eq> events_;
   Lower<fid_pep> listener_;
