@@ -2,8 +2,10 @@
 // Peers that make an end keep as much as they can: the table of docs/limits.md, row by row. Memory stays bounded, no
 // call takes long, and other peers are served. The peers are bare sockets, or endpoints of the lower provider.
 #include <rdma/fi_atomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -255,6 +257,39 @@ TEST_P(HostileMemory, AFullPipeForTheLogStopsNoTransfers) {
   EXPECT_EQ(victim.status(), 0);
 }
 
+// The system refuses what is beyond; those that are connected are served, and new ones once there is room again.
+TEST_P(HostileMemory, ConnectionsEndAtTheLimitOfDescriptors) {
+  RAW_RELIABLE_ONLY();
+  constexpr size_t kAttackers = 100, kRoom = 20;
+  Victim victim(target());
+  expect_exchange(victim.bystanders);
+  std::vector<raw::Socket> attackers;
+  for (size_t i = 0; i < kAttackers; ++i) {
+    attackers.push_back(raw::Socket::connected_to(victim.end->address()));
+    ASSERT_TRUE(
+        attackers.back().write(raw::cm_message(raw::kConnreq, raw::greeting(1, static_cast<uint16_t>(10 + i), 1))));
+  }
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = dup(attackers.back().fd());
+  const rlimit low{static_cast<rlim_t>(next) + kRoom, limit.rlim_max};
+  close(next);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  for (int i = 0; i < 100; ++i) victim.watch.poke();
+  expect_exchange(victim.bystanders);
+  const auto answered = [&] {
+    return static_cast<size_t>(std::count_if(attackers.begin(), attackers.end(), [](const raw::Socket& each) {
+      char byte;
+      return ::recv(each.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+    }));
+  };
+  EXPECT_LE(answered(), kRoom);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  for (const auto end = after(kPatience); answered() < kAttackers && Clock::now() < end;) victim.watch.poke();
+  EXPECT_EQ(answered(), kAttackers);
+  victim.watch.expect_bounded(16);
+}
+
 // ---- ofi_rxm ----
 
 TEST_P(HostileMemory, AtomicPacketsWhoseAnswersNobodyReadsAreHeldBack) {
@@ -274,6 +309,43 @@ TEST_P(HostileMemory, AtomicPacketsWhoseAnswersNobodyReadsAreHeldBack) {
   fetch.replace(64, 24, raw::word(region.remote_address()) + raw::word(2000) + raw::word(region.key()));
   intruder.pour(fetch, 100'000, [&] { watch.poke(); });
   watch.expect_bounded(128);
+  expect_exchange(pair);
+}
+
+// One call takes 256 completions of the lower provider at most, however many packets wait.
+TEST_P(HostileMemory, PacketsOfOneCallAreLimited) {
+  INTRUDERS_ONLY();
+  if (target().provider.starts_with("verbs")) GTEST_SKIP() << "no more packets wait than receives are posted";
+  constexpr size_t kPackets = 4000, kMostOfACall = 256;
+  Fabric fabric(target());
+  Pair pair(fabric);
+  expect_exchange(pair);
+  Intruder intruder(target(), Address::local_name(pair.b().fid()));
+  ASSERT_TRUE(intruder.accepted());
+  Buffer in(fabric, 8);
+  Context context;
+  size_t receives = 0, taken = 0, most = 0;
+  fi_cq_tagged_entry entries[2 * kMostOfACall];
+  const auto poke = [&] {  // the queue is empty before each call
+    for (; receives < taken + 1024 && receives < kPackets; ++receives) ASSERT_EQ(pair.b().recv(in, 8, &context), 0);
+    const ssize_t count = fi_cq_read(pair.b().rx().get(), entries, 2 * kMostOfACall);
+    if (count == -FI_EAGAIN) return;
+    ASSERT_GT(count, 0);
+    most = std::max(most, static_cast<size_t>(count));
+    taken += static_cast<size_t>(count);
+  };
+  unsigned round = 0;
+  const size_t posted = intruder.pour(packet_of(0, 0, 8, 8), kPackets, [&] {
+    if (++round % 64 == 0) poke();  // many packets wait
+  });
+  EXPECT_GT(most, 1u);
+  EXPECT_LE(most, kMostOfACall);
+  const auto limit = after(kPatience);
+  while (taken < posted && Clock::now() < limit) {
+    poke();
+    driver::poke();  // several calls, from here on
+  }
+  EXPECT_EQ(taken, posted);
   expect_exchange(pair);
 }
 
