@@ -17,11 +17,13 @@ namespace weft::core {
 namespace {
 
 // Bypasses a Capture: a parameter's value is never the reason for which a provider refuses.
-void note(const fi_provider* provider, fi_log_level level, const std::string& message) {
+template <class... Arguments>
+void note(const fi_provider* provider, fi_log_level level, fmt::format_string<Arguments...> format,
+          Arguments&&... arguments) {
   const Log& log = state().log;
-  if (log.enabled(provider, level, FI_LOG_CORE)) {
-    log.write(provider, level, FI_LOG_CORE, "fi_param_get", __LINE__, message.c_str());
-  }
+  if (!log.enabled(provider, level, FI_LOG_CORE)) return;
+  const std::string message = fmt::format(format, std::forward<Arguments>(arguments)...);
+  log.write(provider, level, FI_LOG_CORE, "fi_param_get", __LINE__, message.c_str());
 }
 
 template <class To, class From>
@@ -55,14 +57,14 @@ int get(const fi_provider* provider, const char* name, void* value) {
   if (parameter == nullptr) return -FI_ENOENT;
   const char* text = parameters.text(parameter->name);
   if (text == nullptr) {
-    note(provider, FI_LOG_INFO, fmt::format("variable {}=<not set>", parameter->name));
+    note(provider, FI_LOG_INFO, "variable {}=<not set>", parameter->name);
     return -FI_ENODATA;
   }
   const int error = read(*parameter, text, value);
   if (error == 0) {
-    note(provider, FI_LOG_INFO, fmt::format("variable {}={}", parameter->name, text));
+    note(provider, FI_LOG_INFO, "variable {}={}", parameter->name, text);
   } else {
-    note(provider, FI_LOG_WARN, fmt::format("variable {}={} has the wrong type and is ignored", parameter->name, text));
+    note(provider, FI_LOG_WARN, "variable {}={} has the wrong type and is ignored", parameter->name, text);
   }
   return error;
 }
