@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <list>
@@ -37,12 +38,11 @@ Result<Ref<Device>> known_device(ibv_context* context) {
   std::lock_guard lock(all.mutex);
   for (Device& device : all.known)
     if (device.context() == context) return Ref<Device>(device);
-  Device& added = all.known.emplace_back(context);
-  if (Status status = added.query(); !status.ok()) {
-    all.known.pop_back();
-    return failure(status);
-  }
-  return Ref<Device>(added);
+  std::list<Device> added;
+  added.emplace_back(context);
+  if (Status status = added.back().query(); !status.ok()) return failure(status);
+  all.known.splice(all.known.end(), added);
+  return Ref<Device>(all.known.back());
 }
 
 bool exists(const char* path) noexcept {
@@ -85,11 +85,33 @@ std::string absence(int error) {
   return "there is no RDMA device: see rdma link";
 }
 
+std::string last_component(const std::filesystem::path& link) {
+  std::error_code error;
+  const auto target = std::filesystem::read_symlink(link, error);
+  return error ? "" : target.filename().string();
+}
+
+fi_bus_attr bus_of(const std::filesystem::path& folder) {
+  fi_bus_attr bus{};
+  unsigned domain, number, device, function;
+  const std::string name = last_component(folder);
+  if (last_component(folder / "subsystem") != "pci" ||
+      std::sscanf(name.c_str(), "%x:%x:%x.%x", &domain, &number, &device, &function) != 4)
+    return bus;
+  bus.bus_type = FI_BUS_PCI;
+  bus.attr.pci = {static_cast<uint16_t>(domain), static_cast<uint8_t>(number), static_cast<uint8_t>(device),
+                  static_cast<uint8_t>(function)};
+  return bus;
+}
+
 constexpr std::uint32_t kMostInline = 1024;
 
 }  // namespace
 
-Status Device::query() noexcept {
+Status Device::query() {
+  const std::filesystem::path folder = std::filesystem::path("/sys/class/infiniband") / name() / "device";
+  driver_ = last_component(folder / "driver");
+  bus_ = bus_of(folder);
   return status_of(ibv_query_device_ex(context_, nullptr, &attr_));
 }
 

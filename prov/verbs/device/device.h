@@ -5,6 +5,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <rdma/fabric.h>
 
 #include <cstdint>
 #include <mutex>
@@ -39,7 +40,7 @@ class Device : public RefCounted {
   };
 
   explicit Device(ibv_context* context) noexcept : context_(context) {}
-  Status query() noexcept;
+  Status query();
 
   ibv_context* context() const noexcept { return context_; }
   bool is_iwarp() const noexcept { return context_->device->transport_type == IBV_TRANSPORT_IWARP; }
@@ -47,6 +48,8 @@ class Device : public RefCounted {
   const ibv_device_attr_ex& attr() const noexcept { return attr_; }
   // As the device reports it now; -FI_ENODEV for a port it does not have.
   Result<Port> port(std::uint8_t number) const noexcept;
+  const std::string& driver() const noexcept { return driver_; }
+  const fi_bus_attr& bus() const noexcept { return bus_; }
   std::uint8_t port_count() const noexcept { return attr_.orig_attr.phys_port_cnt; }
   // Bytes that a work request may contain, up to 1024; 0: the device has no inline data.
   std::uint32_t max_inline() noexcept;
@@ -54,6 +57,8 @@ class Device : public RefCounted {
  private:
   ibv_context* const context_;
   ibv_device_attr_ex attr_{};
+  std::string driver_;
+  fi_bus_attr bus_{};
   std::once_flag inline_probed_;
   std::uint32_t max_inline_ = 0;
 };

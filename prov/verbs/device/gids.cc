@@ -44,14 +44,17 @@ ibv_gid gid_of(const Address& address) noexcept {
 }
 
 GidTable GidTable::of(const Device& device, std::uint8_t port) {
-  GidTable table;
   const auto info = device.port(port);
-  if (!info) return table;
-  const int per_port = std::max(info->attr.gid_tbl_len, 1);
+  return info ? of(device, *info) : GidTable();
+}
+
+GidTable GidTable::of(const Device& device, const Device::Port& port) {
+  GidTable table;
+  const int per_port = std::max(port.attr.gid_tbl_len, 1);
   table.entries_.resize(static_cast<std::size_t>(per_port) * device.port_count());
   const ssize_t count = ibv_query_gid_table(device.context(), table.entries_.data(), table.entries_.size(), 0);
   table.entries_.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-  std::erase_if(table.entries_, [&](const ibv_gid_entry& entry) { return entry.port_num != port; });
+  std::erase_if(table.entries_, [&](const ibv_gid_entry& entry) { return entry.port_num != port.number; });
   return table;
 }
 

@@ -30,6 +30,7 @@ ibv_gid gid_of(const Address& address) noexcept;
 class GidTable {
  public:
   static GidTable of(const Device& device, std::uint8_t port);
+  static GidTable of(const Device& device, const Device::Port& port);
 
   std::optional<std::uint32_t> index_of(const ibv_gid& gid) const noexcept;
   bool contains(const ibv_gid& gid) const noexcept { return index_of(gid).has_value(); }

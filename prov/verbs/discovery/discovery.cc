@@ -2,7 +2,6 @@
 // Local addresses and the devices behind them; see discovery.h.
 #include "verbs/discovery/discovery.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
@@ -10,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "objects/interface_watch.h"
 #include "verbs/device/logging.h"
 #include "verbs/device/verbs_handles.h"
 
@@ -21,7 +21,7 @@ bool selected(const std::vector<std::string>& prefixes, std::string_view name) n
          std::ranges::any_of(prefixes, [&](const std::string& prefix) { return name.starts_with(prefix); });
 }
 
-// Fills in the device and port that the kernel chooses for the address. false: none.
+// Fills in the device and port that the kernel chooses for the address. false: none. Binding waits for no event.
 bool locate(rdma_event_channel* channel, Source& source) {
   rdma_cm_id* raw = nullptr;
   if (rdma_create_id(channel, &raw, nullptr, source.address.port_space()) != 0) return false;
@@ -36,18 +36,28 @@ bool locate(rdma_event_channel* channel, Source& source) {
   return true;
 }
 
+struct DevicePort {
+  Ref<Device> device;
+  Device::Port port;
+};
+
+std::vector<DevicePort> ports_of(const std::vector<Ref<Device>>& devices) {
+  std::vector<DevicePort> found;
+  for (const Ref<Device>& device : devices)
+    for (int number = 1; number <= device->port_count(); ++number)
+      if (const auto port = device->port(static_cast<std::uint8_t>(number))) found.push_back({device, *port});
+  return found;
+}
+
 // The ports that know the addresses of their interfaces, so that no call of librdmacm is needed for each address.
 class RocePorts {
  public:
-  explicit RocePorts(const std::vector<Ref<Device>>& devices) {
-    for (const Ref<Device>& device : devices)
-      for (std::uint8_t number = 1; number <= device->port_count(); ++number) {
-        auto port = device->port(number);
-        if (port && port->transport == Transport::kRoce)
-          ports_.push_back({device, *port, GidTable::of(*device, number)});
-        else
-          are_all_ = false;
-      }
+  explicit RocePorts(const std::vector<DevicePort>& ports) {
+    for (const auto& [device, port] : ports)
+      if (port.transport == Transport::kRoce)
+        ports_.push_back({{device, port}, GidTable::of(*device, port)});
+      else
+        are_all_ = false;
   }
   // Fills in the device and port that have the source's address.
   bool locate(Source& source) const {
@@ -64,9 +74,7 @@ class RocePorts {
   bool are_all() const noexcept { return are_all_; }
 
  private:
-  struct Entry {
-    Ref<Device> device;
-    Device::Port port;
+  struct Entry : DevicePort {
     GidTable gids;
   };
   std::vector<Entry> ports_;
@@ -74,12 +82,13 @@ class RocePorts {
 };
 
 // One source for each IP address of an interface.
-std::vector<Source> ip_sources(rdma_event_channel* channel, const std::vector<Ref<Device>>& devices,
+std::vector<Source> ip_sources(rdma_event_channel* channel, const std::vector<DevicePort>& all,
                                const Parameters& parameters) {
   std::vector<Source> found;
-  const auto interfaces = local_interfaces();
+  static InterfaceWatch watch;
+  const auto interfaces = watch.interfaces();
   if (!interfaces) return found;
-  const RocePorts ports(devices);
+  const RocePorts ports(all);
   for (const Interface& interface : *interfaces) {
     if (!selected(parameters.interfaces, interface.name)) continue;
     Source source;
@@ -113,14 +122,8 @@ bool is_zero(const ibv_gid& gid) noexcept {
   return gid.global.subnet_prefix == 0 && gid.global.interface_id == 0;
 }
 
-// Calls visit(device, port) for each active port of the selected devices.
-template <class Visit>
-void for_each_port(const Parameters& parameters, const std::vector<Ref<Device>>& devices, Visit visit) {
-  for (const Ref<Device>& device : devices) {
-    if (!selected(parameters.devices, device->name())) continue;
-    for (std::uint8_t number = 1; number <= device->port_count(); ++number)
-      if (const auto port = device->port(number); port && port->active()) visit(device, *port);
-  }
+bool is_usable(const Parameters& parameters, const DevicePort& at) noexcept {
+  return selected(parameters.devices, at.device->name()) && at.port.active();
 }
 
 // The GID at this index of the port's table; zero: none.
@@ -130,10 +133,11 @@ ibv_gid gid_at(const Device& device, const Device::Port& port, int index) noexce
 }
 
 // One source for each GID and partition of an InfiniBand port.
-void add_native_sources(const Parameters& parameters, const std::vector<Ref<Device>>& devices,
+void add_native_sources(const Parameters& parameters, const std::vector<DevicePort>& ports,
                         std::vector<Source>& found) {
-  for_each_port(parameters, devices, [&](const Ref<Device>& device, const Device::Port& port) {
-    if (port.transport != Transport::kInfiniBand) return;
+  for (const DevicePort& at : ports) {
+    const auto& [device, port] = at;
+    if (!is_usable(parameters, at) || port.transport != Transport::kInfiniBand) continue;
     for (int index = 0; index < port.attr.gid_tbl_len; ++index) {
       if (parameters.gid_index >= 0 && index != parameters.gid_index) continue;
       const ibv_gid gid = gid_at(*device, port, index);
@@ -144,7 +148,7 @@ void add_native_sources(const Parameters& parameters, const std::vector<Ref<Devi
         found.push_back({native_address(gid, pkey), "", device, port, index});
       }
     }
-  });
+  }
 }
 
 }  // namespace
@@ -158,9 +162,9 @@ Result<std::vector<Source>> discover(const Parameters& parameters, std::string& 
     why = fmt::format("/dev/infiniband/rdma_cm cannot be opened: {}", fi_strerror(error));
     return failure(error);
   }
-  ::fcntl(channel->fd, F_SETFL, O_NONBLOCK);
-  std::vector<Source> found = ip_sources(channel.get(), *devices, parameters);
-  if (parameters.interfaces.empty()) add_native_sources(parameters, *devices, found);
+  const std::vector<DevicePort> ports = ports_of(*devices);
+  std::vector<Source> found = ip_sources(channel.get(), ports, parameters);
+  if (parameters.interfaces.empty()) add_native_sources(parameters, ports, found);
   if (found.empty()) {
     why = fmt::format("none of this host's addresses belongs to an active port of {}: give its interface an address{}",
                       devices->front()->name(),
@@ -177,11 +181,12 @@ std::vector<Source> discover_native(const Parameters& parameters) {
   const auto devices = open_devices(nullptr);
   if (!devices) return found;
   const int index = std::max(parameters.gid_index, 0);
-  for_each_port(parameters, *devices, [&](const Ref<Device>& device, const Device::Port& port) {
-    if (port.transport == Transport::kIwarp) return;
+  for (const DevicePort& at : ports_of(*devices)) {
+    const auto& [device, port] = at;
+    if (!is_usable(parameters, at) || port.transport == Transport::kIwarp) continue;
     const ibv_gid gid = gid_at(*device, port, index);
     if (!is_zero(gid)) found.push_back({CmAddress(), "", device, port, index, true, gid});
-  });
+  }
   return found;
 }
 

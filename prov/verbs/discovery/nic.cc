@@ -4,15 +4,14 @@
 
 #include <array>
 #include <bit>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <new>
 #include <span>
 #include <string>
 
 #include "abi/ops.h"
+#include "verbs/device/gids.h"
 #include "verbs/discovery/discovery.h"
 
 namespace weft::verbs {
@@ -118,40 +117,22 @@ fi_link_state state_of(ibv_port_state state) noexcept {
   return state >= IBV_PORT_DOWN && state <= IBV_PORT_ARMED ? FI_LINK_DOWN : FI_LINK_UNKNOWN;
 }
 
-std::string last_component(const std::filesystem::path& link) {
-  std::error_code error;
-  const auto target = std::filesystem::read_symlink(link, error);
-  return error ? "" : target.filename().string();
-}
-
-fi_bus_attr bus_of(const std::filesystem::path& folder) {
-  fi_bus_attr bus{};
-  unsigned domain, number, device, function;
-  const std::string name = last_component(folder);
-  if (last_component(folder / "subsystem") != "pci" ||
-      std::sscanf(name.c_str(), "%x:%x:%x.%x", &domain, &number, &device, &function) != 4)
-    return bus;
-  bus.bus_type = FI_BUS_PCI;
-  bus.attr.pci = {static_cast<uint16_t>(domain), static_cast<uint8_t>(number), static_cast<uint8_t>(device),
-                  static_cast<uint8_t>(function)};
-  return bus;
-}
-
 Facts facts_of(const Source& source) {
   const ibv_device_attr& attr = source.device->attr().orig_attr;
   const ibv_port_attr& port = source.port.attr;
-  const std::filesystem::path folder =
-      std::string("/sys/class/infiniband/") + ibv_get_device_name(source.device->context()->device) + "/device";
   Facts facts;
   facts.name = source.device->name();
   facts.device_id = fmt::format("{:#06x}", attr.vendor_part_id);
   facts.device_version = fmt::format("{}", attr.hw_ver);
   facts.vendor_id = fmt::format("{:#06x}", attr.vendor_id);
-  facts.driver = last_component(folder / "driver");
+  facts.driver = source.device->driver();
   facts.firmware = attr.fw_ver;
-  facts.bus = bus_of(folder);
+  facts.bus = source.device->bus();
   ibv_gid gid{};
-  ibv_query_gid(source.device->context(), source.port.number, std::max(source.gid_index, 0), &gid);
+  if (source.port.transport == Transport::kRoce && source.address && source.gid_index >= 0)
+    gid = gid_of(source.address.ip());
+  else
+    ibv_query_gid(source.device->context(), source.port.number, std::max(source.gid_index, 0), &gid);
   facts.link_address = gid_text(gid);
   facts.mtu = bytes_of(port.active_mtu);
   facts.speed = by_bit(kLaneSpeeds, port.active_speed) * by_bit(kLanes, port.active_width) * 1'000'000;
