@@ -14,7 +14,6 @@
 #include "objects/software_domain.h"
 #include "rxm/engine.h"
 #include "rxm/fabric.h"
-#include "rxm/queues.h"
 
 namespace weft::rxm {
 

@@ -8,7 +8,6 @@
 #include "rxm/domain.h"
 #include "rxm/messages/buffers.h"
 #include "rxm/peers/channel.h"
-#include "rxm/queues.h"
 #include "rxm/remote_count.h"
 
 namespace weft::rxm {

@@ -18,7 +18,11 @@
 #include "base/list.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "objects/address_vector.h"
+#include "objects/completion_queue.h"
+#include "objects/counter.h"
 #include "objects/engine_base.h"
+#include "objects/event_queue.h"
 #include "rxm/remote_count.h"
 
 namespace weft::rxm {
@@ -104,5 +108,11 @@ class Engine : public EngineBase {
   List<RemoteCount> remote_counts_;
   std::atomic<bool> injected_{false};
 };
+
+// The shared queue objects, driven by this engine.
+using AddressVector = weft::AddressVector<Engine>;
+using CompletionQueue = weft::CompletionQueue<Engine>;
+using Counter = weft::Counter<Engine>;
+using EventQueue = weft::EventQueue<Engine>;
 
 }  // namespace weft::rxm

@@ -26,7 +26,8 @@ class Fabric final : public FabricBase<Fabric, Engine> {
 
  private:
   friend FabricBase;
-  Fabric(const fi_fabric_attr& attr, Lower<fid_fabric> lower, void* context) noexcept;
+  Fabric(const fi_fabric_attr& attr, Lower<fid_fabric> lower, void* context) noexcept
+      : FabricBase(attr, context), lower_(std::move(lower)) {}
   ~Fabric() = default;
 
   const Lower<fid_fabric> lower_;

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The offer of ofi_rxm to fi_getinfo(3): an info for each connected endpoint that a lower provider offers.
-#include "rxm/info.h"
-
-#include <rdma/providers/fi_log.h>
-
+// The ofi_rxm provider, reliable datagrams (FI_EP_RDM) over the connected endpoints (FI_EP_MSG) of any other provider:
+// its entry point, and its offer to fi_getinfo(3), an info for each connected endpoint that a lower provider offers;
+// fi_provider(7), fi_rxm(7).
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "abi/provider.h"
 #include "objects/attributes.h"
 #include "objects/offer.h"
 #include "rdm/receive_side.h"
-#include "rxm/limits.h"
+#include "rxm/domain.h"
 #include "rxm/logging.h"
-#include "rxm/lower.h"
-#include "rxm/parameters.h"
 
 namespace weft::rxm {
 namespace {
@@ -116,8 +112,6 @@ InfoPtr make_offer(const fi_info& lower, uint32_t version, const fi_info* hints,
   return offer;
 }
 
-}  // namespace
-
 int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
             fi_info** result) {
   // Queries of the lower providers may take long, so requests that cannot be satisfied are refused first.
@@ -141,4 +135,16 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   return list.release_to(result);
 }
 
+}  // namespace
+
+fi_provider& provider() noexcept {
+  static fi_provider rxm = make_provider<Fabric, &getinfo>("ofi_rxm");
+  return rxm;
+}
+
 }  // namespace weft::rxm
+
+extern "C" fi_provider* weft_rxm_ini(void) {
+  weft::rxm::Parameters::define();
+  return &weft::rxm::provider();
+}

@@ -10,8 +10,7 @@
 
 #include "abi/bridge.h"
 #include "base/ref.h"
-#include "rxm/lower.h"
-#include "rxm/queues.h"
+#include "rxm/engine.h"
 
 namespace weft::rxm {
 

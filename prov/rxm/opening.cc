@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Opening the children of fabrics and domains: fi_domain of fi_fabric(3); endpoints, shared contexts and memory regions
-// of fi_domain(3). It is apart from the parents, so that the children may know them.
+// Opening fabrics, and the children of fabrics and domains: fi_fabric(3), fi_domain(3). It is apart from the parents,
+// so that the children may include them.
+#include <utility>
+
 #include "objects/shared_transmit.h"
 #include "rxm/domain.h"
 #include "rxm/endpoint.h"
@@ -8,6 +10,17 @@
 #include "rxm/memory_region.h"
 
 namespace weft::rxm {
+
+Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
+  if (attr.prov_name == nullptr) return failure(FI_EINVAL);
+  std::string core = lower_name(attr.prov_name);
+  fi_fabric_attr below = attr;
+  below.prov_name = core.data();
+  below.api_version = lower_version(attr.api_version);
+  fid_fabric* opened = nullptr;
+  if (const int error = fi_fabric(&below, &opened, nullptr); error != 0) return failure(Status(error));
+  return new Fabric(attr, Lower<fid_fabric>(opened), context);
+}
 
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
   const int error = Domain::open(*this, info, domain, context);

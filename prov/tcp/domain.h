@@ -8,7 +8,6 @@
 #include "objects/software_domain.h"
 #include "tcp/engine.h"
 #include "tcp/fabric.h"
-#include "tcp/queues.h"
 #include "tcp/spare_socket.h"
 #include "tcp/transfer_pools.h"
 

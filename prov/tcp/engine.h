@@ -20,7 +20,11 @@
 #include "base/deadline_queue.h"
 #include "base/list.h"
 #include "base/status.h"
+#include "objects/address_vector.h"
+#include "objects/completion_queue.h"
+#include "objects/counter.h"
 #include "objects/engine_base.h"
+#include "objects/event_queue.h"
 #include "tcp/progress_habit.h"
 #include "tcp/socket.h"
 
@@ -129,5 +133,11 @@ class Engine : public EngineBase {
   std::int64_t harvested_ = 0;  // the tick
   std::unique_ptr<std::byte[]> scratch_;
 };
+
+// The shared queue objects, driven by this engine.
+using AddressVector = weft::AddressVector<Engine>;
+using CompletionQueue = weft::CompletionQueue<Engine>;
+using Counter = weft::Counter<Engine>;
+using EventQueue = weft::EventQueue<Engine>;
 
 }  // namespace weft::tcp

@@ -15,8 +15,6 @@ class Engine;
 
 class Fabric final : public FabricBase<Fabric, Engine> {
  public:
-  static Result<Fabric*> make(const fi_fabric_attr& attr, void* context);
-
   const Parameters parameters = Parameters::read();
   LiveHandles requests;
   LiveHandles passive_endpoints;

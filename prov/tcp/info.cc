@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The tcp provider's answer to fi_getinfo(3); objects/ip_info.h finds the addresses.
-#include "tcp/info.h"
-
+// The tcp provider: its entry point, and its answer to fi_getinfo(3), for which objects/ip_info.h finds the addresses;
+// fi_provider(7), fi_tcp(7).
 #include <algorithm>
 
+#include "abi/provider.h"
 #include "objects/ip_info.h"
 #include "objects/offer.h"
 #include "rdm/receive_side.h"
 #include "tcp/connection/cm_message.h"
+#include "tcp/domain.h"
 #include "tcp/limits.h"
 #include "tcp/logging.h"
 #include "tcp/parameters.h"
@@ -98,8 +99,6 @@ InfoPtr make_offer(fi_ep_type type, uint32_t version, const fi_info* hints, cons
   return offer;
 }
 
-}  // namespace
-
 int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
             fi_info** result) {
   const Parameters parameters = Parameters::read();
@@ -136,4 +135,16 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   return error;
 }
 
+}  // namespace
+
+fi_provider& provider() noexcept {
+  static fi_provider tcp = make_provider<Fabric, &getinfo>("tcp");
+  return tcp;
+}
+
 }  // namespace weft::tcp
+
+extern "C" fi_provider* weft_tcp_ini(void) {
+  weft::tcp::Parameters::define();
+  return &weft::tcp::provider();
+}

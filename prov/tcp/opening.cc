@@ -23,10 +23,6 @@ CompletionRoutes* routes_of(const ::fid* fid) noexcept {
 
 // ---- Fabrics ----
 
-Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
-  return new Fabric(attr, context);
-}
-
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
   return Domain::open(*this, info, domain, context);
 }

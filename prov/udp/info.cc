@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The udp provider's offer to fi_getinfo(3); objects/ip_info.h finds the addresses.
-#include "udp/entry.h"
-
+// The udp provider: its entry point, its offer to fi_getinfo(3), for which objects/ip_info.h finds the addresses, and
+// the opening of the children of fabrics and domains, apart from the parents, so that the children may include them;
+// fi_provider(7), fi_udp(7), fi_fabric(3), fi_domain(3).
 #include <algorithm>
 
+#include "abi/provider.h"
 #include "objects/ip_info.h"
 #include "objects/offer.h"
-#include "udp/limits.h"
+#include "udp/domain.h"
+#include "udp/endpoint.h"
 #include "udp/logging.h"
-#include "udp/parameters.h"
 #include "udp/socket.h"
 
 namespace weft::udp {
@@ -60,8 +61,6 @@ size_t max_message(const IpCandidate& candidate, const fi_info* hints) {
   return std::min(most, std::max(usual, asked));
 }
 
-}  // namespace
-
 int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
             fi_info** result) {
   const Parameters parameters = Parameters::read();
@@ -81,4 +80,24 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   return answer_with_addresses(how, *offer, version, node, service, flags, hints, result);
 }
 
+}  // namespace
+
+fi_provider& provider() noexcept {
+  static fi_provider udp = make_provider<Fabric, &getinfo>("udp");
+  return udp;
+}
+
+int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
+  return Domain::open(*this, info, domain, context);
+}
+
+int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
+  return Endpoint::open(*this, info, ep, context);
+}
+
 }  // namespace weft::udp
+
+extern "C" fi_provider* weft_udp_ini(void) {
+  weft::udp::Parameters::define();
+  return &weft::udp::provider();
+}

@@ -10,7 +10,8 @@
 #include "core/registry.h"
 #include "input.h"
 #include "objects/info.h"
-#include "tcp/entry.h"
+
+extern "C" fi_provider* weft_tcp_ini(void);
 
 namespace weft::core {
 

@@ -8,6 +8,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <rdma/providers/fi_prov.h>
 #include <sys/socket.h>
 
 #include <span>
@@ -20,8 +21,9 @@
 #include "objects/info.h"
 #include "sim/network.h"
 #include "tcp/connection/cm_message.h"
-#include "tcp/entry.h"
 #include "tcp/socket.h"
+
+extern "C" fi_provider* weft_tcp_ini(void);
 
 namespace weft::fuzz {
 

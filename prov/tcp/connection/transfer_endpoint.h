@@ -17,7 +17,6 @@
 #include "objects/completion_routes.h"
 #include "objects/shared_transmit.h"
 #include "tcp/connection/endpoint_receiver.h"
-#include "tcp/queues.h"
 
 namespace weft::tcp {
 

@@ -10,13 +10,15 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <rdma/providers/fi_prov.h>
 
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "objects/info.h"
-#include "tcp/entry.h"
+
+extern "C" fi_provider* weft_tcp_ini(void);
 
 namespace weft::tcp::testing {
 
