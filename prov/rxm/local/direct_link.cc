@@ -12,16 +12,6 @@
 #include <cstring>
 
 namespace weft::rxm {
-namespace {
-
-std::uint64_t place_of(const void* memory) noexcept {
-  return reinterpret_cast<std::uintptr_t>(memory);
-}
-iovec memory_at(std::uint64_t place, std::size_t len) noexcept {
-  return {reinterpret_cast<void*>(static_cast<std::uintptr_t>(place)), len};
-}
-
-}  // namespace
 
 std::optional<DirectOffer> direct_offer(const void* data, std::size_t len, std::size_t behind) noexcept {
   DirectOffer offer;
@@ -37,18 +27,9 @@ std::optional<DirectOffer> DirectLink::offer() noexcept {
   offered_ = true;
   DirectOffer offer;
   offer.process = static_cast<std::uint32_t>(::getpid());
-  offer.place = place_of(kept_.data());
+  offer.place = reinterpret_cast<std::uintptr_t>(theirs_.proof.data());
   offer.proof = expected_;
   return offer;
-}
-
-void DirectLink::accept(const DirectOffer& offer) noexcept {
-  process_ = offer.process;
-  place_ = offer.place;
-  kept_ = offer.proof;
-  mailbox_ = offer.mailbox;
-  board_descriptor_ = offer.board;
-  slot_ = offer.slot;
 }
 
 void DirectLink::on_consent(const Wakeup& consent, pid_t sender) noexcept {
@@ -60,11 +41,11 @@ void DirectLink::on_consent(const Wakeup& consent, pid_t sender) noexcept {
 
 void DirectLink::prove(const Address& ours, const Address& theirs) noexcept {
   if (state_ != State::kUnproven || consenting_ == 0) return;
-  const bool proven = static_cast<std::uint32_t>(consenting_) == process_ && ours && theirs &&
+  const bool proven = static_cast<std::uint32_t>(consenting_) == theirs_.process && ours && theirs &&
                       consents_from_ == theirs && consents_to_ == ours;
   state_ = proven ? State::kProven : State::kRefused;
-  if (proven && board_descriptor_ != 0)
-    (void)board_.open(static_cast<pid_t>(process_), board_descriptor_, slot_);  // else the connection is used
+  if (proven && theirs_.board != 0)
+    (void)board_.open(static_cast<pid_t>(theirs_.process), theirs_.board, theirs_.slot);  // else the connection is used
 }
 
 Status DirectLink::read(std::span<const iovec> to, std::span<const iovec> from) noexcept {
@@ -72,11 +53,13 @@ Status DirectLink::read(std::span<const iovec> to, std::span<const iovec> from) 
   iovec local[kMaxPieces + 1], remote[kMaxPieces + 1];
   Proof found{};
   *std::copy(to.begin(), to.end(), local) = {found.data(), found.size()};
-  *std::copy(from.begin(), from.end(), remote) = memory_at(place_, found.size());  // last, so it covers all before it
+  // The proof is read last, so it covers all before it.
+  *std::copy(from.begin(), from.end(), remote) = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(theirs_.place)),
+                                                  found.size()};
   std::size_t len = found.size();
   for (const iovec& piece : to) len += piece.iov_len;
   const ssize_t got =
-      ::process_vm_readv(static_cast<pid_t>(process_), local, to.size() + 1, remote, from.size() + 1, 0);
+      ::process_vm_readv(static_cast<pid_t>(theirs_.process), local, to.size() + 1, remote, from.size() + 1, 0);
   Status status;
   if (got < 0)
     status = Status::last_errno();
@@ -89,7 +72,7 @@ Status DirectLink::read(std::span<const iovec> to, std::span<const iovec> from) 
 }
 
 void DirectLink::end() noexcept {
-  ::explicit_bzero(kept_.data(), kept_.size());
+  ::explicit_bzero(theirs_.proof.data(), theirs_.proof.size());
   std::atomic_thread_fence(std::memory_order_seq_cst);  // before memory is reused that the peer may be reading
   state_ = State::kRefused;
 }

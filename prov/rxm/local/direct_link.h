@@ -39,9 +39,9 @@ class DirectLink {
   // The offer for the peer; nullopt if the system has no random bytes.
   std::optional<DirectOffer> offer() noexcept;
   // Takes the peer's offer.
-  void accept(const DirectOffer& offer) noexcept;
+  void accept(const DirectOffer& offer) noexcept { theirs_ = offer; }
   // Both ends made offers: each sends addresses of its memory, and may read at those that it receives.
-  bool mutual() const noexcept { return offered_ && process_ != 0; }
+  bool mutual() const noexcept { return offered_ && theirs_.process != 0; }
 
   // A process consents to be read over some connection.
   void on_consent(const Wakeup& consent, pid_t sender) noexcept;
@@ -60,26 +60,21 @@ class DirectLink {
   // which this is null too, so an operation calls it once.
   PeerBoard* board() noexcept { return board_.is_ours(expected_) ? &board_ : nullptr; }
   // The peer recognises its slot on our board by this.
-  const Proof& kept() const noexcept { return kept_; }
+  const Proof& kept() const noexcept { return theirs_.proof; }
 
   // The destination of an acknowledgement to the peer, and the proof that it contains.
-  const MailboxName& mailbox() const noexcept { return mailbox_; }
+  const MailboxName& mailbox() const noexcept { return theirs_.mailbox; }
   const Proof& expected() const noexcept { return expected_; }
-  bool keeps(const Proof& proof) const noexcept { return mutual() && kept_ == proof && proof != Proof{}; }
+  bool keeps(const Proof& proof) const noexcept { return mutual() && kept() == proof && proof != Proof{}; }
 
   // From now on the peer's reads fail, including those under way.
   void end() noexcept;
 
  private:
-  Proof kept_{};      // the peer reads it
-  Proof expected_{};  // we read it in the peer's memory
-  std::uint32_t process_ = 0;
-  std::uint64_t place_ = 0;
-  MailboxName mailbox_{};
+  DirectOffer theirs_;  // the peer reads the proof in it
+  Proof expected_{};    // we read it in the peer's memory
   pid_t consenting_ = 0;
   Address consents_from_, consents_to_;
-  int board_descriptor_ = 0;
-  std::uint8_t slot_ = kNoSlot;
   PeerBoard board_;
   bool offered_ = false;
   State state_ = State::kUnproven;

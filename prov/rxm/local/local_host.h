@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// An endpoint's ways to peers on the same host: direct reads of long messages (direct_reads.cc), notices and
-// acknowledgements in shared memory (notices.cc), wakeups. After any failure the connection is used instead.
+// An endpoint's ways to peers on the same host: direct reads of long messages, notices and acknowledgements in shared
+// memory, wakeups. After any failure the connection is used instead.
 #pragma once
 
 #include <array>
@@ -26,7 +26,8 @@ class LocalClient {
 // Owner: the endpoint. The engine's mutex guards it.
 class LocalHost {
  public:
-  LocalHost(EndpointServices& services, PostedBuffers& posted, LocalClient& client) noexcept;
+  LocalHost(EndpointServices& services, PostedBuffers& posted, LocalClient& client) noexcept
+      : services_(services), posted_(posted), client_(client) {}
 
   // Opens the mailbox if direct reads are possible over `lower`.
   void open(const fi_info& lower) noexcept;
@@ -55,7 +56,11 @@ class LocalHost {
 
   void progress() noexcept {
     if (awaited_wakeups_ != 0) read_mailbox();
-    if (unread_slots_ != 0 || board_.has_news()) read_board();
+    if (unread_slots_ == 0 && !board_.has_news()) return;
+    // A wakeup is sent after its entry, so the slots that are read next contain the entries of all wakeups consumed
+    // here.
+    if (board_.sleepers()) drain_mailbox();
+    read_slots();
   }
   // A wakeup that was not awaited must not keep sleepers awake.
   void read_stray_wakeups() noexcept {
@@ -78,9 +83,6 @@ class LocalHost {
   void read_mailbox() noexcept;
   bool drain_mailbox() noexcept;
   void offer_board(Channel& channel, DirectOffer& offer) noexcept;
-  bool put_notice(Channel& channel, const RendezvousPacket& notice) noexcept;
-  bool put_done(Channel& channel, PeerBoard& board, std::uint64_t message) noexcept;
-  void read_board() noexcept;
   void read_slots() noexcept;
   std::size_t read_notices(Channel& channel) noexcept;
   std::size_t read_done_messages(Channel& channel) noexcept;

@@ -13,12 +13,13 @@
 // Thread-safety: the engine's mutex guards the objects; other processes access the memory at the same time.
 #pragma once
 
+#include <sys/mman.h>
 #include <sys/types.h>
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -26,33 +27,56 @@
 
 namespace weft::rxm {
 
-// The mapped pages of a file.
-class SharedPages {
- public:
-  SharedPages() noexcept = default;
-  SharedPages(const SharedPages&) = delete;
-  SharedPages& operator=(const SharedPages&) = delete;
-  ~SharedPages();
-
-  Status map(int fd, std::size_t size) noexcept;
-  void* get() const noexcept { return memory_; }
-
- private:
-  void* memory_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-struct BoardMemory;
-
 inline constexpr std::uint8_t kNoSlot = 0xff;
 
-// An endpoint's own board. Owner: the endpoint.
-class NoticeBoard {
- public:
+// The layout of the memory, which is all zeros at first.
+struct BoardMemory {
+  static constexpr std::size_t kLine = 64;  // bytes of a cache line
   static constexpr std::size_t kSlots = 64;
   // Places in a slot.
   static constexpr std::size_t kNotices = 3;
   static constexpr std::size_t kDone = 16;
+
+  enum class PlaceState : std::uint32_t { kFree, kBeingWritten, kWritten };
+  struct alignas(kLine) Posted {
+    std::atomic<PlaceState> state;
+    std::uint64_t number;
+    Proof proof;
+    RendezvousPacket notice;
+  };
+  struct alignas(kLine) Slot {
+    std::atomic<std::uint64_t> received;
+    std::atomic<std::uint64_t> mark[2];
+    std::atomic<bool> used;
+    alignas(kLine) std::atomic<std::uint64_t> done[kDone];  // numbers of messages; 0: free
+    Posted notices[kNotices];
+
+    void set_mark(const Proof& proof) noexcept;
+    bool has_mark(const Proof& proof) const noexcept;
+  };
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<PlaceState>::is_always_lock_free &&
+                std::atomic<bool>::is_always_lock_free);
+
+  alignas(kLine) std::atomic<std::uint64_t> news;  // a bit for each slot
+  std::atomic<bool> sleepers;
+  Slot slots[kSlots];
+
+  // A reader that sees the bit sees all that was written before. This and owner_sleeps() are sequentially consistent,
+  // as are expect_sleepers() and has_news(): the writer sees the sleeper, or the owner sees the news.
+  void tell(std::uint8_t slot) noexcept { news.fetch_or(std::uint64_t{1} << slot); }
+
+  struct Unmap {
+    void operator()(BoardMemory* memory) const noexcept { ::munmap(memory, sizeof *memory); }
+  };
+  using Mapping = std::unique_ptr<BoardMemory, Unmap>;
+};
+
+// An endpoint's own board. Owner: the endpoint.
+class NoticeBoard {
+ public:
+  static constexpr std::size_t kSlots = BoardMemory::kSlots;
+  static constexpr std::size_t kNotices = BoardMemory::kNotices;
+  static constexpr std::size_t kDone = BoardMemory::kDone;
 
   Status open() noexcept;
   bool opened() const noexcept { return memory_ != nullptr; }
@@ -63,31 +87,34 @@ class NoticeBoard {
   void give_back(std::uint8_t slot) noexcept;
   // The peer recognises its slot by the proof that it gave us to keep. Zeros, before that and after give_back(), match
   // no peer.
-  void mark(std::uint8_t slot, const Proof& kept) noexcept;
+  void mark(std::uint8_t slot, const Proof& kept) noexcept { memory_->slots[slot].set_mark(kept); }
 
   // A slot has a new entry. Called by every poll.
-  bool has_news() const noexcept { return news_ != nullptr && news_->load() != 0; }
+  bool has_news() const noexcept { return memory_ != nullptr && memory_->news.load() != 0; }
   // Returns and clears the bits of the slots with new entries.
-  std::uint64_t take_news() noexcept;
+  std::uint64_t take_news() noexcept { return memory_->news.exchange(0); }
   // The notice with that number, counted from 0 in each slot, if it has the slot's mark.
   bool take_notice(std::uint8_t slot, std::uint64_t number, RendezvousPacket& notice) noexcept;
   // The number of a message that was read; 0: none.
   std::uint64_t take_done(std::uint8_t slot) noexcept;
   // Publishes how many packets of the slot's connection were received.
-  void publish_received(std::uint8_t slot, std::uint64_t packets) noexcept;
+  void publish_received(std::uint8_t slot, std::uint64_t packets) noexcept {
+    memory_->slots[slot].received.store(packets, std::memory_order_release);
+  }
   // The peer posts its acknowledgements here only.
-  bool is_used(std::uint8_t slot) const noexcept;
+  bool is_used(std::uint8_t slot) const noexcept { return memory_->slots[slot].used.load(std::memory_order_acquire); }
 
   // From now on peers send a wakeup (mailbox.h) after each entry; has_news() reports those before. May be called before
   // open().
-  void expect_sleepers() noexcept;
+  void expect_sleepers() noexcept {
+    sleepers_ = true;
+    if (opened()) memory_->sleepers.store(true);
+  }
   bool sleepers() const noexcept { return sleepers_; }
 
  private:
   UniqueFd fd_;
-  SharedPages pages_;
-  BoardMemory* memory_ = nullptr;
-  std::atomic<std::uint64_t>* news_ = nullptr;
+  BoardMemory::Mapping memory_;
   std::uint64_t free_slots_ = ~std::uint64_t{0};
   bool sleepers_ = false;
 };
@@ -97,22 +124,24 @@ class PeerBoard {
  public:
   // `descriptor`: the process's.
   Status open(pid_t process, int descriptor, std::uint8_t slot) noexcept;
-  bool opened() const noexcept { return memory_ != nullptr; }
   // Whether the slot has the mark of our connection.
-  bool is_ours(const Proof& expected) const noexcept;
+  bool is_ours(const Proof& expected) const noexcept { return memory_ != nullptr && slot().has_mark(expected); }
   // is_used() there.
-  void use() noexcept;
+  void use() noexcept {
+    if (!slot().used.load(std::memory_order_relaxed)) slot().used.store(true, std::memory_order_release);
+  }
 
-  std::uint64_t received() const noexcept;
+  std::uint64_t received() const noexcept { return slot().received.load(std::memory_order_acquire); }
   // False if the slot is full.
   bool put_notice(std::uint64_t number, const Proof& expected, const RendezvousPacket& notice) noexcept;
   bool put_done(std::uint64_t message) noexcept;
   // Called after one of these: whether the owner needs a wakeup.
-  bool owner_sleeps() const noexcept;
+  bool owner_sleeps() const noexcept { return memory_->sleepers.load(); }
 
  private:
-  SharedPages pages_;
-  BoardMemory* memory_ = nullptr;
+  BoardMemory::Slot& slot() const noexcept { return memory_->slots[slot_]; }
+
+  BoardMemory::Mapping memory_;
   std::uint8_t slot_ = kNoSlot;
 };
 
