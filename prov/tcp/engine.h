@@ -65,7 +65,6 @@ class Engine : public EngineBase {
 
   // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
   Status start_service_thread();
-  bool automatic() const noexcept { return automatic_; }
   bool needs_progress() const noexcept { return progress_habit_.pending(); }
 
   // The caller of everything below holds the mutex.

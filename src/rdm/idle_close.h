@@ -28,7 +28,6 @@ class IdleClose {
     patience_ = patience;
     idle_since_ = now;
   }
-  bool allowed() const noexcept { return state_ != State::kImpossible; }
   // Operations wait for an answer, or for the end of the connection.
   bool holds() const noexcept { return state_ >= State::kRequested; }
   // This end has agreed to close: the other end sends nothing more.

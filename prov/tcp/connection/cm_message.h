@@ -33,7 +33,6 @@ class CmMessage {
 
   // `count` bytes of unsent() were sent, or of room() were filled.
   void advance(std::size_t count) noexcept { position_ += count; }
-  bool started() const noexcept { return position_ != 0; }
 
   // Incoming, after each advance(): true when the message is complete. -FI_ENOPROTOOPT: another version;
   // -FI_EREMOTEIO: not a connection message.

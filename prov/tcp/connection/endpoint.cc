@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connected endpoints: creation, bindings, options, names; see endpoint.h.
+// Connected endpoints: creation, names, and connections, for which it carries out the actions of cm_state.h; fi_cm(3).
+//
+// A function that may end the handshake returns right after, because the handshake's Watch is running.
 #include "tcp/connection/endpoint.h"
 
 #include "objects/attributes.h"
-#include "tcp/connection/listener.h"
+#include "objects/connect_failure.h"
 #include "tcp/connection/passive_endpoint.h"
-#include "tcp/names.h"
+#include "tcp/logging.h"
 
 namespace weft::tcp {
 
@@ -33,9 +35,6 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
   *ep = &endpoint.release()->abi;
   return 0;
 }
-
-Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, void* context)
-    : ConnectedEndpoint(domain, info, local, context) {}
 
 int Endpoint::close() {
   if (in_use()) return -FI_EBUSY;
@@ -73,6 +72,174 @@ int Endpoint::getname(void* name, size_t* len) {
     bound_ = std::move(*socket);
   }
   return report_name(local_, name, len);
+}
+
+// ---- The application's connection calls ----
+
+Endpoint::OwnHandshake::OwnHandshake(Endpoint& owner, UniqueFd opened) noexcept
+    : Handshake([](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).endpoint.proceed(); },
+                [](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).endpoint.fail(FI_ETIMEDOUT, nullptr); },
+                owner.engine(), std::move(opened), owner.domain_.fabric().parameters, owner.connect_timeout_ms_,
+                owner.answer_timeout_ms_),
+      endpoint(owner) {}
+
+int Endpoint::connect(const void* peer, const void* data, size_t len) {
+  const auto address = read_name(addr_format_, peer);
+  if (!address || (data == nullptr && len != 0)) return -FI_EINVAL;
+  Lock lock(engine().mutex());
+  if (Status status = check_role(CmEvent::kConnect); !status.ok()) return status.code();
+  if (Status status = admit(CmEvent::kConnect); !status.ok()) return status.code();
+  auto socket = open_active_socket(*address);
+  if (!socket) return socket.error().code();
+  if (address->family() != local_.family()) local_ = Address::any(address->family(), 0);
+  handshake_ = std::make_unique<OwnHandshake>(*this, std::move(*socket));
+  handshake_->message.compose(CmType::kRequest, data, len);
+  peer_ = *address;
+  enter(CmEvent::kConnect);
+  return 0;
+}
+
+int Endpoint::accept(const void* data, size_t len) {
+  if (data == nullptr && len != 0) return -FI_EINVAL;
+  Lock lock(engine().mutex());
+  if (Status status = check_role(CmEvent::kAccept); !status.ok()) return status.code();
+  if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();
+  handshake_ = std::make_unique<OwnHandshake>(*this, UniqueFd());
+  handshake_->message.compose(CmType::kAccept, data, len);
+  handshake_->socket = request_->answer();
+  swap_bytes_ = request_->message().swapped();
+  request_.reset();
+  enter(CmEvent::kAccept);
+  return 0;
+}
+
+int Endpoint::shutdown(uint64_t flags) {
+  if (flags != 0) return -FI_EBADFLAGS;
+  Lock lock(engine().mutex());
+  if (Status status = admit(CmEvent::kShutdown); !status.ok()) return status.code();
+  if (handshake_ != nullptr)
+    fail(FI_ECONNABORTED, "the application shut the endpoint down");
+  else
+    enter(CmEvent::kShutdown);
+  return 0;
+}
+
+Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
+  const Parameters& parameters = domain_.fabric().parameters;
+  UniqueFd socket = std::move(bound_);
+  if (!socket && (local_.port() != 0)) {
+    auto bound = open_bound(local_, parameters, false);
+    if (!bound) return bound;
+    socket = std::move(*bound);
+  }
+  if (!socket) {
+    auto opened = open_towards(peer, local_, domain_.spare_socket());
+    if (!opened) return opened;
+    socket = std::move(*opened);
+  }
+  return socket;
+}
+
+// ---- The state machine's actions ----
+
+void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
+  const CmState before = state_;
+  const CmStep step = next(before, event);
+  state_ = step.state;
+  if (step.actions & kCmDial) return settle(handshake_->dial(peer_));
+  if (step.actions & kCmSend) return settle(handshake_->send_message());
+  if (step.actions & kCmRefuse) request_.reset();
+  if (step.actions & kCmHangUp) handshake_.reset();
+  if (step.actions & kCmStart) start_transfers(before == CmState::kAwaiting);
+  if (step.actions & kCmStop) stop(failure != nullptr ? failure->err : 0);
+  if (step.actions & kCmReportFailure) events_->post_error(std::move(*failure));
+  if (step.actions & kCmReportShutdown) events_->post_cm(FI_SHUTDOWN, &abi.fid, nullptr, nullptr, 0);
+}
+
+// The handshake's socket became ready.
+void Endpoint::proceed() noexcept {
+  settle(handshake_->proceed(peer_));
+}
+
+void Endpoint::settle(Handshake::Step step) noexcept {
+  switch (step) {
+    case Handshake::Step::kWaiting:
+      return;
+    case Handshake::Step::kConnected:
+      return enter(CmEvent::kTransportUp);
+    case Handshake::Step::kSent:
+      enter(CmEvent::kMessageSent);
+      if (state_ != CmState::kAwaiting) return;
+      domain_.spare_socket().refill();
+      return settle(handshake_->await_answer());
+    case Handshake::Step::kAnswered:
+      return on_answer();
+    case Handshake::Step::kFailed:
+      return fail(handshake_->error, handshake_->why);
+  }
+}
+
+void Endpoint::on_answer() noexcept {
+  switch (handshake_->message.type()) {
+    case CmType::kAccept:
+      swap_bytes_ = handshake_->message.swapped();
+      return enter(CmEvent::kAccepted);
+    case CmType::kReject:
+      return on_rejected();
+    default:
+      return fail(FI_EREMOTEIO, "the peer answered with a request");
+  }
+}
+
+void Endpoint::start_transfers(bool answered) noexcept {
+  // Kept until the end: it holds the answer's data, and its Watch may be running.
+  const std::unique_ptr<OwnHandshake> done = std::move(handshake_);
+  socket_ = done->socket.get();
+  starting_ = true;
+  start(done->take_socket(), swap_bytes_, done.get());
+  engine().unwatch(*done);
+  if (answered) enable_keepalive();
+  starting_ = false;
+  const auto data = answered ? done->message.data() : std::span<const std::byte>();
+  events_->post_cm(FI_CONNECTED, &abi.fid, nullptr, data.data(), data.size());
+  if (ended_early_) enter(CmEvent::kStreamEnd);
+}
+
+void Endpoint::on_stream_end(int error) noexcept {
+  end_receives(error);
+  // FI_SHUTDOWN never precedes FI_CONNECTED.
+  if (starting_)
+    ended_early_ = true;
+  else
+    enter(CmEvent::kStreamEnd);
+}
+
+// ---- Failures ----
+
+// `why` may be null: then the error's own text suffices.
+void Endpoint::fail(int error, const char* why) noexcept {
+  EqError failure = describe(error, why);
+  enter(CmEvent::kFailed, &failure);
+}
+
+void Endpoint::on_rejected() noexcept {
+  EqError failure = describe(FI_ECONNREFUSED, "the peer rejected the request");
+  const auto data = handshake_->message.data();
+  try {
+    failure.err_data.assign(data.begin(), data.end());
+  } catch (const std::bad_alloc&) {
+    // The rejection is reported without its data.
+  }
+  enter(CmEvent::kRejected, &failure);
+}
+
+// Builds the sentence for fi_eq_strerror: the failure, its phase, both addresses and the time it took.
+EqError Endpoint::describe(int error, const char* why) const noexcept {
+  EqError failure(abi.fid, error == EPIPE ? FI_ECONNRESET : error);
+  failure.sentence = connect_failure(error, why, handshake_->phase_name(), name_of(handshake_->socket.get(), local_),
+                                     peer_, net::now() - handshake_->started_at);
+  FI_INFO(&tcp::provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
+  return failure;
 }
 
 }  // namespace weft::tcp

@@ -62,14 +62,12 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
     Endpoint& endpoint;
   };
 
-  Endpoint(Domain& domain, const fi_info& info, const Address& local, void* context);
+  using ConnectedEndpoint::ConnectedEndpoint;
   ~Endpoint() override = default;
 
-  // endpoint_connection.cc
   void enter(CmEvent event, EqError* failure = nullptr) noexcept;
   Result<UniqueFd> open_active_socket(const Address& peer) noexcept;
   void proceed() noexcept;
-  void send_message() noexcept;
   void settle(Handshake::Step step) noexcept;
   void on_answer() noexcept;
   void start_transfers(bool answered) noexcept;

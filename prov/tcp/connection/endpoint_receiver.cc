@@ -8,6 +8,24 @@
 
 namespace weft::tcp {
 
+// ---- Posted receives ----
+
+ssize_t ReceiveQueue::post(const messages::ReceiveRequest& request, CompletionRoutes& routes) noexcept {
+  receives_tagged_ |= request.tagged;
+  const bool searches = (request.flags & (FI_PEEK | FI_CLAIM)) != 0;
+  const ssize_t result = searches ? peek_or_claim(request, routes) : ReceiveSide::post(request);
+  if (result == 0) resume_blocked();
+  return result;
+}
+
+void ReceiveQueue::resume_blocked() noexcept {
+  while (!blocked_.empty()) blocked_.pop_front().resume();
+}
+
+void ReceiveQueue::block(EndpointReceiver& receiver) noexcept {
+  if (!blocked_.linked(receiver)) blocked_.push_back(receiver);
+}
+
 // ---- Messages that arrive ----
 
 bool EndpointReceiver::take_whole(bool tagged, std::uint64_t tag, std::span<const std::byte> payload) noexcept {
@@ -91,7 +109,7 @@ void EndpointReceiver::abandon(int error, int native) noexcept {
 
 // The completion describes the receive, because only a part of the message is known.
 void EndpointReceiver::fail(const messages::Delivery& delivery, int error, int native) noexcept {
-  const auto& receive = static_cast<const Receive&>(delivery.receive());
+  const auto& receive = static_cast<const ReceiveQueue::Receive&>(delivery.receive());
   queue_->fail(delivery, {.tag = receive.tag(), .tagged = receive.tagged}, error, native, routes);
 }
 

@@ -3,15 +3,49 @@
 // context's, and stores unexpected ones; fi_msg(3), fi_tagged(3). The engine's mutex guards everything.
 #pragma once
 
-#include "objects/completion_routes.h"
-#include "tcp/connection/receive_queue.h"
-#include "tcp/stream/message_sink.h"
+#include <cstddef>
+#include <memory>
+
+#include "messages/receive_side.h"
 #include "tcp/stream/stream.h"
 #include "tcp/transfer_pools.h"
 
 namespace weft::tcp {
 
+class EndpointReceiver;
+struct BlockedTag;
 struct SharingTag;  // the endpoints of a shared receive context
+
+// A message without a receive. Its payload may still be arriving.
+struct Unexpected : messages::UnexpectedMessage {
+  bool complete = false;
+  bool taken = false;  // before it was complete: by `taker`, or discarded if that is empty
+  bool wants_ack = false;
+  Acknowledgement ack;  // if wants_ack
+  std::unique_ptr<std::byte[]> payload;
+  iovec place{};  // `payload`, while it arrives
+  messages::Delivery taker;
+};
+
+// Posted receives and unexpected messages of a connected endpoint or of a shared receive context.
+class ReceiveQueue : public messages::ReceiveSide<messages::TagList> {
+ public:
+  using ReceiveSide::ReceiveSide;
+
+  // Posts a receive, or with FI_PEEK or FI_CLAIM searches the unexpected messages, and resumes blocked streams.
+  // 0; -FI_EAGAIN when the queue is full; -FI_EINVAL. `routes`: for FI_ENOMSG.
+  ssize_t post(const messages::ReceiveRequest& request, CompletionRoutes& routes) noexcept;
+
+  // Whether receives for tagged messages were ever posted: one may wait for a message behind untagged ones.
+  bool receives_tagged() const noexcept { return receives_tagged_; }
+  // The receiver's stream cannot continue before something is posted or leaves the queue.
+  void block(EndpointReceiver& receiver) noexcept;
+  void resume_blocked() noexcept;
+
+ private:
+  bool receives_tagged_ = false;
+  List<EndpointReceiver, BlockedTag> blocked_;
+};
 
 class EndpointReceiver : public MessageSink,
                          public messages::Protocol,

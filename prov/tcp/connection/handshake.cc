@@ -30,6 +30,17 @@ Handshake::Handshake(Watch::Handler ready, Watch::Handler expired, Engine& engin
       answer_timeout_ms_(answer_timeout_ms),
       limit_(limit_from(started_at, timeout_ms)) {}
 
+Handshake::Step Handshake::proceed(const Address& peer) noexcept {
+  if (phase_ == Phase::kConnecting) return dial(peer);
+  return phase_ == Phase::kSending ? send_message() : receive_answer();
+}
+
+const char* Handshake::phase_name() const noexcept {
+  if (phase_ == Phase::kConnecting) return "connecting";
+  if (phase_ == Phase::kAwaiting) return "waiting for the answer";
+  return message.type() == CmType::kAccept ? "sending the acceptance" : "sending the request";
+}
+
 Handshake::Step Handshake::failed(int what, const char* sentence) noexcept {
   error = what;
   why = sentence;
@@ -49,16 +60,17 @@ Handshake::Step Handshake::dial(const Address& peer) noexcept {
   // Over the loopback, or to a nearby peer, the connection is up already; otherwise send() answers -ENOTCONN.
   const auto unsent = message.unsent();
   const ssize_t sent = net::send(socket.get(), unsent.data(), unsent.size());
-  if (sent == -EAGAIN || sent == -ENOTCONN) return wait(false);
+  if (sent == -EAGAIN || sent == -ENOTCONN) return wait();
   if (sent < 0) return failed(static_cast<int>(-sent));
   message.advance(static_cast<std::size_t>(sent));
   return Step::kConnected;
 }
 
 Handshake::Step Handshake::send_message() noexcept {
+  phase_ = Phase::kSending;
   for (auto unsent = message.unsent(); !unsent.empty(); unsent = message.unsent()) {
     const ssize_t sent = net::send(socket.get(), unsent.data(), unsent.size());
-    if (sent == -EAGAIN) return wait(false);
+    if (sent == -EAGAIN) return wait();
     if (sent < 0) return failed(static_cast<int>(-sent));
     message.advance(static_cast<std::size_t>(sent));
   }
@@ -66,6 +78,7 @@ Handshake::Step Handshake::send_message() noexcept {
 }
 
 Handshake::Step Handshake::await_answer() noexcept {
+  phase_ = Phase::kAwaiting;
   message = CmMessage();
   // Done here, while the peer works: the request was sent first, so Nagle's algorithm could not delay it.
   prepare_stream(socket.get(), parameters_);
@@ -74,7 +87,7 @@ Handshake::Step Handshake::await_answer() noexcept {
   // Without a deadline, the kernel's probes detect a peer host that dies meanwhile.
   probing_ = limit_ == Clock::time_point::max();
   if (probing_) keep_alive(socket.get(), 5, 2, 2);
-  return wait(true);
+  return wait();
 }
 
 UniqueFd Handshake::take_socket() noexcept {
@@ -83,8 +96,9 @@ UniqueFd Handshake::take_socket() noexcept {
 }
 
 // Waits for readiness, until the limit.
-Handshake::Step Handshake::wait(bool for_answer) noexcept {
+Handshake::Step Handshake::wait() noexcept {
   writable = false;
+  const bool for_answer = phase_ == Phase::kAwaiting;
   const bool watched = fd >= 0;
   if (!watched) {
     // On the loopback the answer often arrives within microseconds; before it, the socket must become writable.

@@ -31,9 +31,12 @@ class Handshake : public Watch {
   Step dial(const Address& peer) noexcept;
   // Until kSent.
   Step send_message() noexcept;
-  // Once the message is sent, and then receive_answer() until kAnswered: `message` has the answer.
+  // Once the message is sent, until kAnswered: `message` has the answer.
   Step await_answer() noexcept;
-  Step receive_answer() noexcept;
+  // Continues the last of these.
+  Step proceed(const Address& peer) noexcept;
+  // The present phase, for sentences about failures.
+  const char* phase_name() const noexcept;
 
   // For the stream, which has probes of its own.
   UniqueFd take_socket() noexcept;
@@ -46,13 +49,17 @@ class Handshake : public Watch {
   const char* why = nullptr;
 
  private:
-  Step wait(bool for_answer) noexcept;
+  enum class Phase : std::uint8_t { kConnecting, kSending, kAwaiting };
+
+  Step receive_answer() noexcept;
+  Step wait() noexcept;
   Step failed(int what, const char* sentence = nullptr) noexcept;
 
   Engine& engine_;
   const Parameters& parameters_;
   const int answer_timeout_ms_;
   Clock::time_point limit_;
+  Phase phase_ = Phase::kConnecting;
   bool dialled_ = false;
   bool probing_ = false;
 };

@@ -29,8 +29,36 @@ struct PassiveTypes {
 class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, PassiveTypes> {
  public:
   // Slots of fi_ops and fi_ops_cm, beside those of PassiveEndpointBase.
-  int close();
-  int listen();
+  int close() {
+    fabric_->passive_endpoints.remove(&abi.fid);
+    if (listener_ != nullptr) {
+      listener_->close();
+      events_->remove(&abi.fid, free_info);
+    }
+    delete this;
+    return 0;
+  }
+  int listen() {
+    std::lock_guard lock(mutex_);
+    if (Status status = prepare_to_listen(); !status.ok()) return status.code();
+    Engine& engine = events_->own_engine();
+    if (info_->domain_attr != nullptr && info_->domain_attr->progress == FI_PROGRESS_AUTO)
+      if (Status status = engine.start_service_thread(); !status.ok()) return status.code();
+    prepare_listener(bound_.get(), fabric_->parameters);  // accepted sockets inherit the options
+    auto listener = std::make_shared<EventListener>(engine, *fabric_, abi.fid, *events_, *info_, std::move(bound_),
+                                                    local_, backlog_);
+    const auto started = [&] {
+      Lock driving(engine.mutex());
+      return listener->start();
+    };
+    if (Status status = started(); !status.ok()) {
+      listener->close();
+      return status.code();
+    }
+    listener_ = std::move(listener);
+    listening_ = true;
+    return 0;
+  }
 
  private:
   friend PassiveEndpointBase;
@@ -44,7 +72,11 @@ class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Passiv
   bool announced(const ConnectRequest& request) const noexcept {
     return listener_ != nullptr && request.keep_listener == listener_;
   }
-  void on_backlog() noexcept;
+  void on_backlog() noexcept {
+    if (listener_ == nullptr) return;
+    Lock driving(listener_->engine().mutex());
+    listener_->set_backlog(backlog_);
+  }
 
   std::mutex mutex_;  // guards the base's members and the rest; taken before the engine's
   std::shared_ptr<EventListener> listener_;

@@ -4,14 +4,13 @@
 
 #include "abi/ops.h"
 #include "objects/endpoint_options.h"
-#include "tcp/connection/endpoint_receiver.h"
 #include "tcp/domain.h"
 
 namespace weft::tcp {
 
 int SharedReceive::open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context) {
   if (srx == nullptr) return -FI_EINVAL;
-  auto* shared = new SharedReceive(domain, attr, context);
+  auto* shared = new SharedReceive(domain, attr);
   shared->abi.fid = {FI_CLASS_SRX_CTX, context, ops_of<SharedReceive>};
   shared->abi.ops = ops_of<SharedReceive>;
   shared->abi.msg = ops_of<SharedReceive>;
@@ -20,7 +19,7 @@ int SharedReceive::open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, vo
   return 0;
 }
 
-SharedReceive::SharedReceive(Domain& domain, const fi_rx_attr* attr, void*) noexcept
+SharedReceive::SharedReceive(Domain& domain, const fi_rx_attr* attr) noexcept
     : ReceiveCalls(attr),
       domain_(domain),
       domain_ref_(domain),
@@ -32,14 +31,6 @@ int SharedReceive::close() {
   Lock lock(keep->engine().mutex());     // posted receives return to the domain's pool
   delete this;
   return 0;
-}
-
-void SharedReceive::add(EndpointReceiver& endpoint) noexcept {
-  endpoints_.push_back(endpoint);
-}
-
-CompletionRoutes& SharedReceive::routes() noexcept {
-  return endpoints_.empty() ? no_routes_ : endpoints_.front().routes;
 }
 
 ssize_t SharedReceive::cancel(void* context) noexcept {

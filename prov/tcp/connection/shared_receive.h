@@ -9,14 +9,11 @@
 
 #include "base/ref.h"
 #include "messages/receive_calls.h"
-#include "objects/completion_routes.h"
-#include "tcp/connection/receive_queue.h"
+#include "tcp/connection/endpoint_receiver.h"
 
 namespace weft::tcp {
 
 class Domain;
-class EndpointReceiver;
-struct SharingTag;
 
 // Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. Thread-safe (the engine's mutex).
 class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public RefCounted {
@@ -27,7 +24,7 @@ class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public
   ReceiveQueue& queue() noexcept { return queue_; }
   // Enabled endpoints, with the engine's mutex held. Completions that belong to no endpoint (cancelled receives,
   // FI_PEEK without a message) go to the oldest one's queue.
-  void add(EndpointReceiver& endpoint) noexcept;
+  void add(EndpointReceiver& endpoint) noexcept { endpoints_.push_back(endpoint); }
 
   // Slots, beside those of ReceiveCalls.
   int close();
@@ -38,9 +35,9 @@ class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public
 
  private:
   friend ReceiveCalls;
-  SharedReceive(Domain& domain, const fi_rx_attr* attr, void* context) noexcept;
+  SharedReceive(Domain& domain, const fi_rx_attr* attr) noexcept;
   ssize_t post_receive(const messages::ReceiveRequest& request, fi_addr_t source) noexcept;
-  CompletionRoutes& routes() noexcept;
+  CompletionRoutes& routes() noexcept { return endpoints_.empty() ? no_routes_ : endpoints_.front().routes; }
 
   Domain& domain_;
   const Ref<Domain> domain_ref_;

@@ -110,7 +110,6 @@ Status TransferEndpoint::enable_transfers() noexcept {
 }
 
 void TransferEndpoint::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept {
-  started_ = true;
   install(abi, kOpen);
   stream_.start(std::move(socket), swap_bytes, handshake);
 }

@@ -47,15 +47,13 @@ class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, publi
   Status bind_shared_transmit(SharedTransmit& shared, uint64_t flags) noexcept;
   // -FI_ENOCQ when a direction of the endpoint's capabilities has neither queue nor counter.
   Status enable_transfers() noexcept;
-  bool transfers_enabled() const noexcept { return enabled_; }
 
   // With the engine's mutex held; see stream.h.
   void start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept;
   void stop(int error) noexcept;
   void enable_keepalive() noexcept;  // on the connecting side, after start()
-  bool started() const noexcept { return started_; }
 
-  // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` names FI_TRANSMIT or FI_RECV, not both.
+  // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control.
   int control_flags(int command, uint64_t* flags) noexcept;
 
   // -FI_ENOPROTOOPT for options that are not about transfers.
@@ -78,7 +76,6 @@ class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, publi
   ssize_t post_receive(const messages::ReceiveRequest& request, fi_addr_t source) noexcept;
 
   bool enabled_ = false;
-  bool started_ = false;
   Ref<SharedReceive> shared_receive_;
   Ref<SharedTransmit> shared_transmit_;
 };

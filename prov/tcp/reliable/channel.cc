@@ -74,21 +74,12 @@ Status Channel::connect(const Address& own, UniqueFd socket, int timeout_ms) noe
 
 std::string Channel::failure(int error, const char* why) const noexcept {
   const OwnHandshake& handshake = *handshake_;
-  const char* phase = handshake.sent        ? "waiting for the answer"
-                      : handshake.connected ? "sending the request"
-                                            : "connecting";
   const Address from = name_of(handshake.socket.get(), endpoint_.own());
-  return connect_failure(error, why, phase, from, peer_.address, net::now() - handshake.started_at);
+  return connect_failure(error, why, handshake.phase_name(), from, peer_.address, net::now() - handshake.started_at);
 }
 
 void Channel::proceed() noexcept {
-  OwnHandshake& handshake = *handshake_;
-  if (!handshake.connected)
-    settle(handshake.dial(peer_.address));
-  else if (!handshake.sent)
-    settle(handshake.send_message());
-  else
-    settle(handshake.receive_answer());
+  settle(handshake_->proceed(peer_.address));
 }
 
 void Channel::settle(Handshake::Step step) noexcept {
@@ -96,10 +87,8 @@ void Channel::settle(Handshake::Step step) noexcept {
     case Handshake::Step::kWaiting:
       return;
     case Handshake::Step::kConnected:
-      handshake_->connected = true;
       return settle(handshake_->send_message());
     case Handshake::Step::kSent:
-      handshake_->sent = true;
       endpoint_.domain().spare_socket().refill();
       return settle(handshake_->await_answer());
     case Handshake::Step::kAnswered:
@@ -325,25 +314,15 @@ void Channel::abandon(int error, int) noexcept {
 // ---- Unexpected messages that a receive takes ----
 
 void Channel::take(Unclaimed& message, const rdm::Delivery& delivery) noexcept {
-  switch (message.where) {
-    case Unclaimed::Where::kHere:
-      return;  // the endpoint delivers it
-    case Unclaimed::Where::kArriving:
-    case Unclaimed::Where::kInSocket:
-      message.taker = delivery;
-      message.taken = true;
-      if (blocked_ == &message) stream_.resume();
-      return;
-    case Unclaimed::Where::kAtSender:
-      message.ListHook<Unclaimed>::unlink();
-      send_clearance(message.ticket, message.wants_ack, delivery, message.envelope);
-      delete &message;
-      return;
+  if (message.where == Unclaimed::Where::kAtSender) {
+    message.ListHook<Unclaimed>::unlink();
+    send_clearance(message.ticket, message.wants_ack, delivery, message.envelope);
+    delete &message;
+  } else {
+    message.taker = delivery;
+    message.taken = true;
+    if (blocked_ == &message) stream_.resume();
   }
-}
-
-void Channel::discard(Unclaimed& message) noexcept {
-  take(message, {});
 }
 
 // ---- Closing while idle ----

@@ -85,9 +85,8 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   // Local end: everything outstanding fails with `reason`.
   void close(int reason) noexcept;
 
-  // For the receive side; see rdm::Protocol.
+  // The receive side took a message whose payload has not arrived; with an empty delivery, it discarded the message.
   void take(Unclaimed& message, const rdm::Delivery& delivery) noexcept;
-  void discard(Unclaimed& message) noexcept;
 
  private:
   // MessageSink, for the stream.
@@ -110,8 +109,6 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   struct OwnHandshake : Handshake {
     OwnHandshake(Channel& owner, UniqueFd socket, int timeout_ms) noexcept;
     Channel& channel;
-    bool connected = false;
-    bool sent = false;
   };
 
   void proceed() noexcept;

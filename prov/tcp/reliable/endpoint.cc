@@ -207,7 +207,7 @@ void ReliableEndpoint::take(rdm::Message& taken, const rdm::Delivery& delivery) 
 void ReliableEndpoint::discard(rdm::Message& unwanted) noexcept {
   auto& message = static_cast<Unclaimed&>(unwanted);
   if (!message.dead && message.where != Unclaimed::Where::kHere)
-    message.channel->discard(message);
+    message.channel->take(message, {});
   else
     delete &message;
 }

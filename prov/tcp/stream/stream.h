@@ -72,8 +72,6 @@ class Stream final : public TransmitSide {
   void finish_write() noexcept;
   void count_regions(std::uint64_t access) noexcept;
   std::span<const fi_rma_iov> ranges() const noexcept { return {header_.rma, header_.rma_count}; }
-
-  // stream_atomics.cc
   bool begin_atomic() noexcept;
   void finish_atomic() noexcept;
   void begin_atomic_answer() noexcept;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The record of an outgoing message while it cannot be sent or waits for an answer.
+// The record of an outgoing message while it cannot be sent or waits for an answer, and the tickets of announced ones.
 #pragma once
 
 #include <sys/uio.h>
 
-#include <algorithm>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -60,6 +60,30 @@ struct Transmit : ListHook<Transmit> {
     const bool bare = then == Then::kAwaitRead || then == Then::kAwaitAtomic || then == Then::kAwaitClear;
     return bare ? std::span<const iovec>() : std::span(iov, iov_count);
   }
+};
+
+// Tickets that name the announced messages of one sender until they are sent; see data_header.h.
+class Tickets {
+ public:
+  bool any_left() const noexcept { return left_ != 0; }
+  // Never 0. At least one is left.
+  std::uint8_t take() noexcept {
+    do {
+      if (++last_ == 0) last_ = 1;
+    } while (in_use_[last_]);
+    in_use_.set(last_);
+    --left_;
+    return last_;
+  }
+  void give_back(std::uint8_t ticket) noexcept {
+    in_use_.reset(ticket);
+    ++left_;
+  }
+
+ private:
+  std::bitset<kTickets> in_use_;
+  std::uint8_t last_ = 0;
+  std::uint16_t left_ = kTickets - 1;
 };
 
 }  // namespace weft::tcp

@@ -18,7 +18,6 @@
 #include "tcp/engine.h"
 #include "tcp/stream/acknowledgements.h"
 #include "tcp/stream/message_sink.h"
-#include "tcp/stream/tickets.h"
 #include "tcp/stream/transmit.h"
 
 namespace weft::tcp {
