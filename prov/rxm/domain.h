@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A domain of ofi_rxm: one domain of the lower provider, and the engine of its endpoints; fi_domain(3). The lower
-// provider registers the application's memory; regions() is for the peers' atomic operations. Owner: its C handle;
-// close answers -FI_EBUSY while an object opened in it exists. Thread-safe.
+// Fabrics and domains of ofi_rxm: fi_fabric(3), fi_domain(3).
 #pragma once
 
 #include <rdma/fi_domain.h>
@@ -11,12 +9,39 @@
 #include <optional>
 
 #include "messages/unexpected_memory.h"
+#include "objects/fabric_base.h"
 #include "objects/software_domain.h"
 #include "rxm/engine.h"
-#include "rxm/fabric.h"
+#include "rxm/lower.h"
+#include "rxm/parameters.h"
 
 namespace weft::rxm {
 
+// A fabric of ofi_rxm: one fabric of the lower provider. Owner: its C handle; close answers -FI_EBUSY while domains,
+// event queues or wait sets live. Thread-safe.
+class Fabric final : public FabricBase<Fabric, Engine> {
+ public:
+  static Result<Fabric*> make(const fi_fabric_attr& attr, void* context);
+
+  fid_fabric* lower() const noexcept { return lower_.get(); }
+
+  const Parameters parameters = Parameters::read();
+
+  // Slots of fi_ops_fabric, beside those of FabricBase.
+  int domain(fi_info* info, fid_domain** domain, void* context);
+
+ private:
+  friend FabricBase;
+  Fabric(const fi_fabric_attr& attr, Lower<fid_fabric> lower, void* context) noexcept
+      : FabricBase(attr, context), lower_(std::move(lower)) {}
+  ~Fabric() = default;
+
+  const Lower<fid_fabric> lower_;
+};
+
+// A domain of ofi_rxm: one domain of the lower provider, and the engine of its endpoints. The lower provider registers
+// the application's memory; regions() is for the peers' atomic operations. Owner: its C handle; close answers -FI_EBUSY
+// while an object opened in it exists. Thread-safe.
 class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
  public:
   static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <new>
+#include <vector>
 
 #include "objects/completion_routes.h"
 #include "rxm/domain.h"
-#include "rxm/messages/buffers.h"
 #include "rxm/peers/channel.h"
 #include "rxm/remote_count.h"
 
@@ -24,6 +25,59 @@ class LinkControl {
  protected:
   ~LinkControl() = default;
 };
+
+// The buffers of one endpoint; their memory is that of the largest number in use at once. The engine's mutex guards it.
+// The lower provider must have returned all of them before the end.
+class Buffers {
+ public:
+  Buffers(Domain& domain, std::size_t size) noexcept : domain_(domain), size_(size) {}
+
+  std::size_t size() const noexcept { return size_; }
+  // nullptr when memory runs out.
+  Buffer* take() noexcept {
+    if (free_.empty() && !grow()) return nullptr;
+    return &free_.pop_front();
+  }
+  void give_back(Buffer& buffer) noexcept { free_.push_front(buffer); }
+
+ private:
+  struct Slab {
+    std::unique_ptr<std::byte[]> bytes;
+    Lower<fid_mr> region;
+    std::unique_ptr<Buffer[]> buffers;
+  };
+  bool grow() noexcept;
+
+  Domain& domain_;
+  const std::size_t size_;
+  std::vector<Slab> slabs_;
+  List<Buffer> free_;
+};
+
+inline bool Buffers::grow() noexcept {
+  Slab slab;
+  slab.bytes.reset(new (std::nothrow) std::byte[size_ * kBuffersPerSlab]);
+  slab.buffers.reset(new (std::nothrow) Buffer[kBuffersPerSlab]);
+  if (slab.bytes == nullptr || slab.buffers == nullptr) return false;
+  void* desc = nullptr;
+  if (domain_.registers_locally()) {
+    auto region = domain_.register_memory(slab.bytes.get(), size_ * kBuffersPerSlab, FI_SEND | FI_RECV);
+    if (!region) return false;
+    slab.region = std::move(*region);
+    desc = fi_mr_desc(slab.region.get());
+  }
+  for (std::size_t i = 0; i < kBuffersPerSlab; ++i) {
+    slab.buffers[i].bytes = slab.bytes.get() + i * size_;
+    slab.buffers[i].desc = desc;
+  }
+  try {
+    slabs_.push_back(std::move(slab));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  for (std::size_t i = 0; i < kBuffersPerSlab; ++i) free_.push_back(slabs_.back().buffers[i]);
+  return true;
+}
 
 struct EndpointServices {
   EndpointServices(Domain& domain_of, CompletionRoutes& bound, Ref<AddressVector>& peers_of, std::size_t transmits,

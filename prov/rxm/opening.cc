@@ -4,9 +4,7 @@
 #include <utility>
 
 #include "objects/shared_transmit.h"
-#include "rxm/domain.h"
 #include "rxm/endpoint.h"
-#include "rxm/fabric.h"
 #include "rxm/memory_region.h"
 
 namespace weft::rxm {

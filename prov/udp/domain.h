@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A udp domain: one network interface, its progress engine and registered memory; fi_domain(3). Owner: its C handle;
-// close answers -FI_EBUSY while anything opened in it exists. Thread-safe.
+// Fabrics and domains of udp: fi_fabric(3), fi_domain(3).
 #pragma once
 
 #include <rdma/fi_domain.h>
 
 #include "messages/receive_queue.h"
+#include "objects/fabric_base.h"
 #include "objects/software_domain.h"
 #include "udp/engine.h"
-#include "udp/fabric.h"
+#include "udp/parameters.h"
 
 namespace weft::udp {
 
+// A udp fabric: one IP network. Owner: its C handle; close answers -FI_EBUSY while domains, event queues or wait sets
+// exist. Thread-safe.
+class Fabric final : public FabricBase<Fabric, Engine> {
+ public:
+  const Parameters parameters = Parameters::read();
+
+  // Slots of fi_ops_fabric, beside those of FabricBase.
+  int domain(fi_info* info, fid_domain** domain, void* context);
+
+ private:
+  friend FabricBase;
+  using FabricBase::FabricBase;
+  ~Fabric() = default;
+};
+
+// A udp domain: one network interface, its progress engine and registered memory. Owner: its C handle; close answers
+// -FI_EBUSY while anything opened in it exists. Thread-safe.
 class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
  public:
   messages::DatagramPool& receive_pool() noexcept { return receive_pool_; }  // with the engine's mutex held

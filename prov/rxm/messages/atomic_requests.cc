@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Atomic operations of the application, fi_atomic(3): a packet requests one, the peer's endpoint executes it when it
-// makes progress and sends a response (atomic_target.cc). The devices below are not used: an update by a device and one
+// makes progress and sends a response (receiver.cc). The devices below are not used: an update by a device and one
 // by the processor would not be atomic towards each other.
 #include <arpa/inet.h>
 #include <rdma/fi_errno.h>

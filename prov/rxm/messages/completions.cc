@@ -7,15 +7,6 @@
 #include <algorithm>
 
 namespace weft::rxm {
-namespace {
-
-constexpr char kTooLong[] = "a packet exceeds the packet size";
-
-}  // namespace
-
-std::size_t Completions::read() noexcept {
-  return read_inline();
-}
 
 // There are no more entries than operations outstanding. The bound matters because peers may send meanwhile.
 void Completions::drain() noexcept {
@@ -26,32 +17,21 @@ void Completions::drain() noexcept {
 
 void Completions::read_failure() noexcept {
   fi_cq_err_entry error{};
-  if (fi_cq_readerr(queue_.get(), &error, 0) == 1) on_failure(error);
-}
-
-void Completions::on_failure(const fi_cq_err_entry& error) noexcept {
+  if (fi_cq_readerr(queue_.get(), &error, 0) != 1) return;
   auto* work = static_cast<Work*>(error.op_context);
   if (work == nullptr) return;
   posted_.returned(*work);
+  if (work->kind == Work::Kind::kReceive) return on_failed_receive(static_cast<PostedBuffer&>(*work), error.err);
   // We did not cancel it: the connection ended. Operations that we cancel have their error already.
-  const int reason = error.err == FI_ECANCELED ? FI_ECONNRESET : error.err;
-  switch (work->kind) {
-    case Work::Kind::kReceive:
-      return on_failed_receive(static_cast<PostedBuffer&>(*work), error.err);
-    case Work::Kind::kTransmit:
-      return sender_.on_lower_completion(static_cast<Transmit&>(*work), reason);
-    case Work::Kind::kPacket:
-      return sender_.on_packet_completion(static_cast<Packet&>(*work), reason);
-    case Work::Kind::kCopy:
-      return rendezvous_.on_piece_completion(static_cast<RemoteCopy::Piece&>(*work), reason);
-  }
+  on_end(*work, error.err == FI_ECANCELED ? FI_ECONNRESET : error.err);
 }
 
 void Completions::on_failed_receive(PostedBuffer& posted, int error) noexcept {
   const bool shared = posted_.shared() != nullptr;
   Channel* sender = posted.channel;
   if (shared && error == FI_ETRUNC) sender = posted_.sender_of(posted, services_.buffers.size());
-  if (error == FI_ETRUNC && sender != nullptr) services_.links->protocol_error(*sender, kTooLong);
+  if (error == FI_ETRUNC && sender != nullptr)
+    services_.links->protocol_error(*sender, "a packet exceeds the packet size");
   shared ? posted_.post(posted) : posted_.release(posted);
 }
 

@@ -19,10 +19,8 @@ class Completions {
   void use(Lower<fid_cq> queue) noexcept { queue_ = std::move(queue); }
   fid_cq* queue() const noexcept { return queue_.get(); }
 
-  // Returns the number of entries found.
-  std::size_t read() noexcept;
-  // The same, for each round of progress.
-  [[gnu::always_inline]] std::size_t read_inline() noexcept {
+  // Returns the number of entries found. Inlined, for each round of progress.
+  [[gnu::always_inline]] std::size_t read() noexcept {
     fi_cq_tagged_entry entries[kBatch];
     std::size_t found = 0;
     for (int round = 0; round < kMaxRounds; ++round) {
@@ -48,7 +46,7 @@ class Completions {
 
   void on_completion(const fi_cq_tagged_entry& entry) noexcept;
   void read_failure() noexcept;
-  void on_failure(const fi_cq_err_entry& error) noexcept;
+  void on_end(Work& work, int error) noexcept;
   void on_failed_receive(PostedBuffer& posted, int error) noexcept;
 
   EndpointServices& services_;
@@ -70,16 +68,18 @@ inline void Completions::on_completion(const fi_cq_tagged_entry& entry) noexcept
     return posted_.post(static_cast<PostedBuffer&>(*work));
   }
   posted_.returned(*work);
-  switch (work->kind) {
-    case Work::Kind::kReceive:
-      return receiver_.on_packet(static_cast<PostedBuffer&>(*work), entry);
-    case Work::Kind::kTransmit:
-      return sender_.on_lower_completion(static_cast<Transmit&>(*work), 0);
-    case Work::Kind::kPacket:
-      return sender_.on_packet_completion(static_cast<Packet&>(*work), 0);
-    case Work::Kind::kCopy:
-      return rendezvous_.on_piece_completion(static_cast<RemoteCopy::Piece&>(*work), 0);
-  }
+  if (work->kind == Work::Kind::kReceive) return receiver_.on_packet(static_cast<PostedBuffer&>(*work), entry);
+  on_end(*work, 0);
+}
+
+// An operation other than a receive has ended. `error` is positive, or 0.
+inline void Completions::on_end(Work& work, int error) noexcept {
+  if (work.kind == Work::Kind::kTransmit)
+    sender_.on_lower_completion(static_cast<Transmit&>(work), error);
+  else if (work.kind == Work::Kind::kPacket)
+    sender_.on_packet_completion(static_cast<Packet&>(work), error);
+  else
+    rendezvous_.on_piece_completion(static_cast<RemoteCopy::Piece&>(work), error);
 }
 
 }  // namespace weft::rxm

@@ -12,7 +12,6 @@
 #include "rdm/receive_side.h"
 #include "rxm/limits.h"
 #include "rxm/lower.h"
-#include "rxm/messages/buffers.h"
 #include "rxm/messages/packet.h"
 
 namespace weft::rxm {
@@ -36,6 +35,12 @@ struct Work {
   fi_context2 space;  // the lower provider's, in its modes FI_CONTEXT and FI_CONTEXT2; first, as it must be
   const Kind kind;
   Channel* channel = nullptr;
+};
+
+// Memory for a header and an eager message, registered with the lower provider if it requires that.
+struct Buffer : ListHook<Buffer> {
+  std::byte* bytes = nullptr;
+  void* desc = nullptr;
 };
 
 // A buffer posted for a packet.

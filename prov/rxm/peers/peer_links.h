@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Peers and connections to them: opened for the first operation, accepted when the peer connects first; fi_cm(3).
 // rdm/peer_link.h decides about requests that cross, restarted peers and the ends of connections (peer_links.cc,
-// connections.cc). Idle connections are closed, and opened again by the next operation; rdm/idle_close.h
-// (idle_connections.cc).
+// connections.cc). Idle connections are closed, and opened again by the next operation; rdm/idle_close.h.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -39,7 +38,9 @@ class PeerLinks final : public LinkControl {
   bool has_successor() const noexcept;
   // Frees the connections whose operations the lower provider has returned.
   void reap() noexcept {
-    if (!dying_.empty()) free_unused();
+    dying_.for_each([](Channel& channel) {
+      if (channel.works == 0) delete &channel;
+    });
   }
   // A context closes: the application may free the memory of its operations, so connections that carry one are closed.
   void abandon(CompletionRoutes& routes) noexcept;
@@ -74,7 +75,6 @@ class PeerLinks final : public LinkControl {
   Channel* open_channel(Peer& peer, fi_info* info) noexcept;
   int open_endpoint(Channel& channel, fi_info* info) noexcept;
   void close_channel(Channel& channel, int error) noexcept;
-  void free_unused() noexcept;
   void end_channel(Channel& channel, rdm::LinkEvent event, int error, std::string_view sentence = {}) noexcept;
 
   void read_events() noexcept;
