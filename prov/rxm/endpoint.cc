@@ -112,11 +112,6 @@ int Endpoint::enable_contexts() {
   return 0;
 }
 
-// Deprecated calls; only memory bounds the receives.
-ssize_t Endpoint::rx_size_left() noexcept {
-  return enabled_ ? static_cast<ssize_t>(kDefaultQueueSize) : -FI_EOPBADSTATE;
-}
-
 ssize_t Endpoint::tx_size_left() noexcept {
   Lock lock(engine().mutex());
   return enabled_ ? static_cast<ssize_t>(tx_size() - std::min(sender_.outstanding(), tx_size())) : -FI_EOPBADSTATE;

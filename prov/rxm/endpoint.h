@@ -21,8 +21,7 @@ class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Drive
   // Slot of fi_ops.
   int close();
 
-  // Slots of fi_ops_ep.
-  ssize_t rx_size_left() noexcept;
+  // Slot of fi_ops_ep.
   ssize_t tx_size_left() noexcept;
 
   // Slots of fi_ops_cm.

@@ -46,38 +46,36 @@ class Buffers {
     Lower<fid_mr> region;
     std::unique_ptr<Buffer[]> buffers;
   };
-  bool grow() noexcept;
+  [[gnu::noinline]] bool grow() noexcept {
+    Slab slab;
+    slab.bytes.reset(new (std::nothrow) std::byte[size_ * kBuffersPerSlab]);
+    slab.buffers.reset(new (std::nothrow) Buffer[kBuffersPerSlab]);
+    if (slab.bytes == nullptr || slab.buffers == nullptr) return false;
+    void* desc = nullptr;
+    if (domain_.registers_locally()) {
+      auto region = domain_.register_memory(slab.bytes.get(), size_ * kBuffersPerSlab, FI_SEND | FI_RECV);
+      if (!region) return false;
+      slab.region = std::move(*region);
+      desc = fi_mr_desc(slab.region.get());
+    }
+    for (std::size_t i = 0; i < kBuffersPerSlab; ++i) {
+      slab.buffers[i].bytes = slab.bytes.get() + i * size_;
+      slab.buffers[i].desc = desc;
+    }
+    try {
+      slabs_.push_back(std::move(slab));
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    for (std::size_t i = 0; i < kBuffersPerSlab; ++i) free_.push_back(slabs_.back().buffers[i]);
+    return true;
+  }
 
   Domain& domain_;
   const std::size_t size_;
   std::vector<Slab> slabs_;
   List<Buffer> free_;
 };
-
-inline bool Buffers::grow() noexcept {
-  Slab slab;
-  slab.bytes.reset(new (std::nothrow) std::byte[size_ * kBuffersPerSlab]);
-  slab.buffers.reset(new (std::nothrow) Buffer[kBuffersPerSlab]);
-  if (slab.bytes == nullptr || slab.buffers == nullptr) return false;
-  void* desc = nullptr;
-  if (domain_.registers_locally()) {
-    auto region = domain_.register_memory(slab.bytes.get(), size_ * kBuffersPerSlab, FI_SEND | FI_RECV);
-    if (!region) return false;
-    slab.region = std::move(*region);
-    desc = fi_mr_desc(slab.region.get());
-  }
-  for (std::size_t i = 0; i < kBuffersPerSlab; ++i) {
-    slab.buffers[i].bytes = slab.bytes.get() + i * size_;
-    slab.buffers[i].desc = desc;
-  }
-  try {
-    slabs_.push_back(std::move(slab));
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-  for (std::size_t i = 0; i < kBuffersPerSlab; ++i) free_.push_back(slabs_.back().buffers[i]);
-  return true;
-}
 
 struct EndpointServices {
   EndpointServices(Domain& domain_of, CompletionRoutes& bound, Ref<AddressVector>& peers_of, std::size_t transmits,

@@ -149,26 +149,13 @@ struct Type {
   bool complex = false;
   void (*apply)(fi_op operation, const AtomicWork& work) = nullptr;
 };
-template <class T>
-constexpr Type kType = {sizeof(T), kInteger<T>, kComplex<T>, &apply<T>};
+template <class... T>
+constexpr Type kTypesOf[] = {{sizeof(T), kInteger<T>, kComplex<T>, &apply<T>}...};
 
 // By fi_datatype.
-constexpr Type kTypes[] = {kType<std::int8_t>,
-                           kType<std::uint8_t>,
-                           kType<std::int16_t>,
-                           kType<std::uint16_t>,
-                           kType<std::int32_t>,
-                           kType<std::uint32_t>,
-                           kType<std::int64_t>,
-                           kType<std::uint64_t>,
-                           kType<float>,
-                           kType<double>,
-                           kType<std::complex<float>>,
-                           kType<std::complex<double>>,
-                           kType<long double>,
-                           kType<std::complex<long double>>,
-                           kType<Int128>,
-                           kType<Uint128>};
+constexpr auto& kTypes = kTypesOf<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+                                  std::int64_t, std::uint64_t, float, double, std::complex<float>, std::complex<double>,
+                                  long double, std::complex<long double>, Int128, Uint128>;
 static_assert(std::size(kTypes) == FI_UINT128 + 1 && FI_FLOAT == 8 && FI_LONG_DOUBLE == 12 && FI_INT128 == 14);
 
 const Type& type_of(fi_datatype datatype) noexcept {

@@ -36,6 +36,9 @@ class EndpointBase : public AtomicCalls<T> {
     return shared_.bind(self(), *domain_, object, flags).code();
   }
 
+  // Slot of fi_ops_ep.
+  ssize_t rx_size_left() noexcept { return this->enabled_ ? kNominalReceives : -FI_EOPBADSTATE; }
+
   // For ReliableEndpointCore.
   E& engine() noexcept { return engine_; }
   CompletionRoutes& routes() noexcept { return routes_; }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The calls of reliable-datagram endpoints beside transfers: options, default flags and cancellation of fi_endpoint(3),
-// on top of messages/transfer_calls.h; receives from a source; the tables of transfer calls before and after fi_enable.
+// on top of messages/transfer_calls.h; receives from a source; atomic calls, fi_atomic(3); the tables of transfer calls
+// before and after fi_enable.
 #pragma once
+
+#include <rdma/fi_atomic.h>
 
 #include <concepts>
 #include <cstdint>
@@ -9,10 +12,12 @@
 
 #include "abi/ops.h"
 #include "base/mutex.h"
+#include "messages/atomic_calls.h"
 #include "messages/transfer_calls.h"
 #include "objects/address_vector.h"
 #include "objects/endpoint_options.h"
 #include "objects/triggers.h"
+#include "rdm/atomic_origin.h"
 #include "rdm/receive_side.h"
 
 namespace weft::rdm {
@@ -26,6 +31,8 @@ inline bool set_receive_context(TransmitRequest& request, const AddressVectorCor
   request.receive_context = static_cast<std::uint8_t>(context);
   return context < kMaxContexts;
 }
+
+inline constexpr ssize_t kNominalReceives = 2048;  // for the deprecated fi_rx_size_left; memory is the limit
 
 struct NoCalls {};
 
@@ -146,6 +153,39 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
   ReceiveSide& receive_side_;
   const bool directs_;
   std::size_t tx_size_;
+};
+
+template <class T>
+concept AtomicTarget = TransferTarget<T> &&
+    requires(T& target, const AtomicRequest& request, AtomicKind kind, fi_datatype datatype, fi_op operation) {
+  { target.update(request) }
+  noexcept->std::same_as<ssize_t>;
+  // Elements per operation; 0: not supported.
+  { target.atomic_count(kind, datatype, operation) }
+  noexcept->std::same_as<std::size_t>;
+};
+
+// T: the AtomicTarget that derives from this.
+template <class T>
+class AtomicCalls : public messages::AtomicCalls<T, EndpointCalls<T>> {
+ public:
+  uint64_t default_flags() const noexcept { return this->transmit_flags_; }
+
+ protected:
+  AtomicCalls(const fi_info& info, ReceiveSide& receives, bool directs, std::size_t tx_size) noexcept
+      : messages::AtomicCalls<T, EndpointCalls<T>>(info, receives, directs, tx_size) {
+    static_assert(AtomicTarget<T>);
+  }
+
+  void refuse_transfers() noexcept {
+    EndpointCalls<T>::refuse_transfers();
+    this->abi.atomic = ops_of<NoCalls, FI_EOPBADSTATE>;
+  }
+  void take_transfers(uint64_t caps) noexcept {
+    static constexpr fi_ops_atomic kAtomic = Triggers<T>::atomic();
+    EndpointCalls<T>::take_transfers(caps);
+    this->abi.atomic = slots((caps & FI_ATOMIC) != 0 || caps == 0 ? kAtomic : kOps<fi_ops_atomic, NoCalls>);
+  }
 };
 
 }  // namespace weft::rdm

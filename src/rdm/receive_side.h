@@ -5,7 +5,6 @@
 // Not thread-safe: the engine's mutex guards it.
 #pragma once
 
-#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -51,7 +50,12 @@ class ReceiveSide : private OwnReceivePool, public messages::ReceiveSide<message
   // 0 or -FI_ENOENT.
   ssize_t cancel(void* context) noexcept { return Base::cancel(context, routes_) ? 0 : -FI_ENOENT; }
   // The end of an endpoint or of a context. Receives that are posted to a shared context stay, for other endpoints.
-  void cancel_all() noexcept;
+  void cancel_all() noexcept {
+    if (shares_) return contexts_.front()->discard_all(protocol_);
+    for (ReceiveSide* context : contexts_) context->cancel_all();
+    Base::cancel_all(routes_);
+    discard_all(nullptr);
+  }
 
   // ---- The protocol's side ----
 
@@ -62,8 +66,14 @@ class ReceiveSide : private OwnReceivePool, public messages::ReceiveSide<message
     return side.Base::keep(message, *protocol_, routes_at(side));
   }
   void drop(Message& message) noexcept { side_of(message.envelope).Base::drop(message); }
-  void complete(const Delivery& delivery, const Envelope& envelope) noexcept;
-  void fail(const Delivery& delivery, const Envelope& envelope, int error, int native) noexcept;
+  [[gnu::noinline]] void complete(const Delivery& delivery, const Envelope& envelope) noexcept {
+    ReceiveSide& side = side_of(envelope);
+    side.Base::complete(delivery, envelope, routes_at(side));
+  }
+  void fail(const Delivery& delivery, const Envelope& envelope, int error, int native) noexcept {
+    ReceiveSide& side = side_of(envelope);
+    side.Base::fail(delivery, envelope, error, native, routes_at(side));
+  }
 
  private:
   using Base = messages::ReceiveSide<messages::TagTable>;

@@ -19,7 +19,6 @@
 #include "base/ref.h"
 #include "objects/attributes.h"
 #include "objects/binding_check.h"
-#include "rdm/atomic_calls.h"
 #include "rdm/context_tables.h"
 #include "rdm/endpoint_calls.h"
 #include "rdm/shared_contexts.h"

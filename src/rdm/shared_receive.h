@@ -9,15 +9,40 @@
 #include <rdma/fi_endpoint.h>
 
 #include <algorithm>
+#include <concepts>
 #include <vector>
 
 #include "abi/ops.h"
 #include "base/ref.h"
 #include "objects/attributes.h"
 #include "rdm/context_tables.h"
-#include "rdm/endpoint_core.h"
+#include "rdm/endpoint_calls.h"
+#include "rdm/peer_table.h"
 
 namespace weft::rdm {
+
+// The functions that scalable endpoints and shared contexts require of a provider's reliable-datagram endpoint;
+// templates on it call it directly. Beside bind(), setname(), getname() and close(), which take it, all are called with
+// the mutex of engine() held.
+template <class Core>
+concept ReliableEndpointCore = TransferTarget<Core> && std::derived_from<Core, EndpointCalls<Core>> &&
+    requires(Core& core, CompletionRoutes& routes, PeerTable<PeerBase>& numbers) {
+  typename Core::EngineType;
+  typename Core::VectorType;
+  { Core::provider() } -> std::same_as<fi_provider&>;  // for log lines
+  // EndpointCalls<T>, or a class derived from it, for contexts.
+  typename Core::template Calls<Core>;
+  // Ends all operations that complete there.
+  { core.abandon(routes) }
+  noexcept;
+  // As enable(), but without queues of its own. 0 or an error.
+  { core.enable_contexts() } -> std::same_as<int>;
+  // Its address vector; null until one is bound.
+  { core.vector() } -> std::same_as<Ref<typename Core::VectorType>&>;
+  // New peers get their numbers there; see PeerTable.
+  { core.share_numbers_of(numbers) }
+  noexcept;
+};
 
 // Core: a ReliableEndpointCore.
 // Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. The engine's mutex guards it.
@@ -82,7 +107,7 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
     return 0;
   }
   // Slot of fi_ops_ep.
-  ssize_t rx_size_left() noexcept { return kDefaultReceives; }
+  ssize_t rx_size_left() noexcept { return kNominalReceives; }
 
   // TransferTarget.
   int enable() noexcept { return 0; }  // enabled from the beginning
@@ -95,8 +120,6 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
   }
 
  private:
-  static constexpr ssize_t kDefaultReceives = 2048;  // for the deprecated fi_rx_size_left; memory is the limit
-
   SharedReceive(RefCounted& domain, Engine& engine, const fi_info& info, void* context) noexcept
       : Base(info, receives_, (info.rx_attr->caps & FI_DIRECTED_RECV) != 0, 0),
         domain_ref_(domain),

@@ -74,14 +74,6 @@ int ReliableEndpoint::enable_contexts() {
   return 0;
 }
 
-// Deprecated calls; receives are bounded by memory only, and every peer has a queue of its own.
-ssize_t ReliableEndpoint::rx_size_left() noexcept {
-  return enabled_ ? static_cast<ssize_t>(kReliableQueueSize) : -FI_EOPBADSTATE;
-}
-ssize_t ReliableEndpoint::tx_size_left() noexcept {
-  return enabled_ ? static_cast<ssize_t>(tx_size()) : -FI_EOPBADSTATE;
-}
-
 int ReliableEndpoint::setname(void* name, size_t len) {
   auto wanted = read_name(addr_format_, name, len);
   if (!wanted) return wanted.error().code();

@@ -33,9 +33,8 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   // Slot of fi_ops.
   int close();
 
-  // Slots of fi_ops_ep.
-  ssize_t rx_size_left() noexcept;
-  ssize_t tx_size_left() noexcept;
+  // Slot of fi_ops_ep: every peer has a queue of its own.
+  ssize_t tx_size_left() noexcept { return enabled_ ? static_cast<ssize_t>(tx_size()) : -FI_EOPBADSTATE; }
 
   // Slots of fi_ops_cm.
   int setname(void* name, size_t len);
