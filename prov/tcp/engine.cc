@@ -117,7 +117,7 @@ void Engine::harvest() noexcept {
       }
     }
     // Deadline handlers may destroy watches, so they run when no event of this batch is left to read.
-    if (timer) run_deadlines();
+    if (timer) deadlines_.run(net::now(), [](Watch& watch) noexcept { watch.on_deadline(watch); });
   } while (count == kBatch);
 }
 
@@ -129,10 +129,6 @@ void Engine::run_ready() noexcept {
     Watch& watch = now.pop_front();
     watch.on_ready(watch);  // may destroy the watch
   }
-}
-
-void Engine::run_deadlines() noexcept {
-  deadlines_.run(net::now(), [](Watch& watch) noexcept { watch.on_deadline(watch); });
 }
 
 Status Engine::watch(Watch& watch, int fd, bool output) noexcept {

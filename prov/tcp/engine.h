@@ -108,7 +108,6 @@ class Engine : public EngineBase {
   bool poll_hot() noexcept;
   void harvest() noexcept;
   void run_ready() noexcept;
-  void run_deadlines() noexcept;
   Status add(Watch& watch) noexcept;
   Status register_hot() noexcept;
   bool warm_up(Watch& watch) noexcept;

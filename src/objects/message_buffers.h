@@ -60,23 +60,36 @@ inline void scatter(std::span<const iovec> iov, std::span<const std::byte> bytes
   if (!bytes.empty()) std::memcpy(iov[0].iov_base, bytes.data(), bytes.size());
 }
 
-// Copies bytes into the buffers, from `offset` bytes into them on; those that do not fit are dropped. Returns how many
-// fitted.
-inline std::size_t scatter(std::span<const iovec> iov, std::size_t offset, const std::byte* from,
-                           std::size_t len) noexcept {
-  std::size_t copied = 0;
+// The `len` bytes of the buffers from `offset` bytes into them on, or as many as there are: calls copy(part, done,
+// size) for each contiguous part, behind the first `done` bytes. Returns how many there are.
+template <class Copy>
+std::size_t copy_parts(std::span<const iovec> iov, std::size_t offset, std::size_t len, Copy copy) noexcept {
+  std::size_t done = 0;
   for (const iovec& piece : iov) {
     if (offset >= piece.iov_len) {
       offset -= piece.iov_len;
       continue;
     }
-    const std::size_t size = std::min(piece.iov_len - offset, len - copied);
-    if (size != 0) std::memcpy(static_cast<std::byte*>(piece.iov_base) + offset, from + copied, size);
-    copied += size;
+    const std::size_t size = std::min(piece.iov_len - offset, len - done);
+    if (size != 0) copy(static_cast<std::byte*>(piece.iov_base) + offset, done, size);
+    done += size;
     offset = 0;
-    if (copied == len) break;
+    if (done == len) break;
   }
-  return copied;
+  return done;
+}
+
+// Copies bytes into the buffers, from `offset` bytes into them on; those that do not fit are dropped. Returns how many
+// fitted.
+inline std::size_t scatter(std::span<const iovec> iov, std::size_t offset, const std::byte* from,
+                           std::size_t len) noexcept {
+  return copy_parts(iov, offset, len,
+                    [&](std::byte* part, std::size_t done, std::size_t size) { std::memcpy(part, from + done, size); });
+}
+// The reverse.
+inline void gather(std::span<const iovec> iov, std::size_t offset, std::byte* to, std::size_t len) noexcept {
+  copy_parts(iov, offset, len,
+             [&](std::byte* part, std::size_t done, std::size_t size) { std::memcpy(to + done, part, size); });
 }
 
 // All bytes of the buffers, one after the other.

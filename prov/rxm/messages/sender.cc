@@ -19,22 +19,6 @@ namespace {
 
 constexpr std::size_t kStackPacket = 512;
 
-// Copies `len` bytes of `iov`, beginning `offset` bytes into it.
-void gather(std::span<const iovec> iov, std::size_t offset, std::byte* to, std::size_t len) noexcept {
-  for (const iovec& piece : iov) {
-    if (offset >= piece.iov_len) {
-      offset -= piece.iov_len;
-      continue;
-    }
-    const std::size_t size = std::min(piece.iov_len - offset, len);
-    if (size != 0) std::memcpy(to, static_cast<const std::byte*>(piece.iov_base) + offset, size);
-    to += size;
-    len -= size;
-    offset = 0;
-    if (len == 0) break;
-  }
-}
-
 void fill_header(const Channel& channel, const TransmitRequest& request, std::size_t len,
                  PacketHeader& header) noexcept {
   header.control.connection = channel.remote_id;
@@ -81,7 +65,7 @@ Sender::Sender(EndpointServices& services, Packets& packets, LocalHost& local) n
   if (len + sizeof(PacketHeader) > max_inject_) return false;
   alignas(PacketHeader) std::byte bytes[kStackPacket];
   fill_header(channel, request, len, *new (bytes) PacketHeader);
-  weft::gather(request.iov, bytes + sizeof(PacketHeader));
+  gather(request.iov, bytes + sizeof(PacketHeader));
   if (fi_inject(channel.ep, bytes, sizeof(PacketHeader) + len, FI_ADDR_UNSPEC) != 0) return false;
   services_.engine.note_injected();
   channel.count_sent();

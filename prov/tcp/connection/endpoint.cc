@@ -162,33 +162,24 @@ void Endpoint::proceed() noexcept {
 }
 
 void Endpoint::settle(Handshake::Step step) noexcept {
-  switch (step) {
-    case Handshake::Step::kWaiting:
-      return;
-    case Handshake::Step::kConnected:
-      return enter(CmEvent::kTransportUp);
-    case Handshake::Step::kSent:
-      enter(CmEvent::kMessageSent);
-      if (state_ != CmState::kAwaiting) return;
-      domain_.spare_socket().refill();
-      return settle(handshake_->await_answer());
-    case Handshake::Step::kAnswered:
-      return on_answer();
-    case Handshake::Step::kFailed:
-      return fail(handshake_->error, handshake_->why);
+  using Step = Handshake::Step;
+  if (step == Step::kConnected) return enter(CmEvent::kTransportUp);
+  if (step == Step::kSent) {
+    enter(CmEvent::kMessageSent);
+    if (state_ != CmState::kAwaiting) return;
+    domain_.spare_socket().refill();
+    step = handshake_->await_answer();
   }
+  if (step == Step::kAnswered) return on_answer();
+  if (step == Step::kFailed) fail(handshake_->error, handshake_->why);
 }
 
 void Endpoint::on_answer() noexcept {
-  switch (handshake_->message.type()) {
-    case CmType::kAccept:
-      swap_bytes_ = handshake_->message.swapped();
-      return enter(CmEvent::kAccepted);
-    case CmType::kReject:
-      return on_rejected();
-    default:
-      return fail(FI_EREMOTEIO, "the peer answered with a request");
-  }
+  const CmMessage& answer = handshake_->message;
+  if (answer.type() == CmType::kReject) return on_rejected();
+  if (answer.type() != CmType::kAccept) return fail(FI_EREMOTEIO, "the peer answered with a request");
+  swap_bytes_ = answer.swapped();
+  enter(CmEvent::kAccepted);
 }
 
 void Endpoint::start_transfers(bool answered) noexcept {
@@ -198,7 +189,7 @@ void Endpoint::start_transfers(bool answered) noexcept {
   starting_ = true;
   start(done->take_socket(), swap_bytes_, done.get());
   engine().unwatch(*done);
-  if (answered) enable_keepalive();
+  if (answered) stream_.enable_keepalive(domain_.fabric().parameters.keepalive_s);
   starting_ = false;
   const auto data = answered ? done->message.data() : std::span<const std::byte>();
   events_->post_cm(FI_CONNECTED, &abi.fid, nullptr, data.data(), data.size());

@@ -6,7 +6,8 @@
 #include <netinet/tcp.h>
 #include <rdma/providers/fi_log.h>
 
-#include <cstring>
+#include <algorithm>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -26,20 +27,9 @@ constexpr Clock::duration kRetryAccept = 100ms;  // when the process is out of d
 
 // Errors of one connection, which is closed already.
 bool concerns_one_connection(int error) noexcept {
-  switch (error) {
-    case ECONNABORTED:
-    case EPROTO:
-    case EPERM:
-    case ENETDOWN:
-    case ENETUNREACH:
-    case EHOSTDOWN:
-    case EHOSTUNREACH:
-    case ENOPROTOOPT:
-    case EOPNOTSUPP:
-      return true;
-    default:
-      return false;
-  }
+  constexpr int kThose[] = {ECONNABORTED, EPROTO,       EPERM,       ENETDOWN,  ENETUNREACH,
+                            EHOSTDOWN,    EHOSTUNREACH, ENOPROTOOPT, EOPNOTSUPP};
+  return std::find(std::begin(kThose), std::end(kThose), error) != std::end(kThose);
 }
 
 }  // namespace

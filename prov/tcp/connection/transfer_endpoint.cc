@@ -9,7 +9,6 @@
 #include "objects/endpoint_options.h"
 #include "objects/triggers.h"
 #include "tcp/connection/shared_receive.h"
-#include "tcp/domain.h"
 #include "tcp/logging.h"
 
 namespace weft::tcp {
@@ -71,10 +70,6 @@ TransferEndpoint::~TransferEndpoint() {
   ListHook<SharingTag>::unlink();
 }
 
-Engine& TransferEndpoint::engine() noexcept {
-  return domain_.engine();
-}
-
 Status TransferEndpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
   return bind_route(provider(), routes, queue, flags, engine(), enabled_);
 }
@@ -112,10 +107,6 @@ Status TransferEndpoint::enable_transfers() noexcept {
 void TransferEndpoint::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept {
   install(abi, kOpen);
   stream_.start(std::move(socket), swap_bytes, handshake);
-}
-
-void TransferEndpoint::enable_keepalive() noexcept {
-  stream_.enable_keepalive(domain_.fabric().parameters.keepalive_s);
 }
 
 void TransferEndpoint::stop(int error) noexcept {
@@ -167,65 +158,55 @@ int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
 }
 
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
-  std::size_t answer = 0;
   switch (option) {
     case FI_OPT_MIN_MULTI_RECV:
-      answer = queue_->min_multi_receive;
-      break;
+      return report_option(queue_->min_multi_receive, value, len);
     case FI_OPT_TX_SIZE:
-      answer = stream_.queue_size();
-      break;
+      return report_option(stream_.queue_size(), value, len);
     case FI_OPT_RX_SIZE:
-      answer = queue_->size();
-      break;
+      return report_option(queue_->size(), value, len);
     case FI_OPT_MAX_MSG_SIZE:
     case FI_OPT_MAX_TAGGED_SIZE:
     case FI_OPT_MAX_RMA_SIZE:
-      answer = SIZE_MAX;
-      break;
+      return report_option(std::size_t{SIZE_MAX}, value, len);
     case FI_OPT_MAX_ATOMIC_SIZE:
     case FI_OPT_INJECT_ATOMIC_SIZE:
-      answer = 0;
-      break;
+      return report_option(std::size_t{0}, value, len);
     case FI_OPT_INJECT_MSG_SIZE:
     case FI_OPT_INJECT_TAGGED_SIZE:
     case FI_OPT_INJECT_RMA_SIZE:
-      answer = kInjectSize;
-      break;
+      return report_option(kInjectSize, value, len);
     default:
       return -FI_ENOPROTOOPT;
   }
-  return report_option(answer, value, len);
 }
 
 int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len) noexcept {
   std::size_t wanted = 0;
-  auto read_value = [&] { return read_option(value, len, wanted) == 0; };
+  const bool readable = read_option(value, len, wanted) == 0;
   Lock lock(engine().mutex());
   switch (option) {
     case FI_OPT_MIN_MULTI_RECV:
-      if (!read_value()) return -FI_EINVAL;
+      if (!readable) return -FI_EINVAL;
       queue_->min_multi_receive = wanted;
       return 0;
     case FI_OPT_TX_SIZE:
     case FI_OPT_RX_SIZE:
       if (enabled_) return -FI_EOPBADSTATE;
-      if (!read_value() || wanted == 0) return -FI_EINVAL;
+      if (!readable || wanted == 0) return -FI_EINVAL;
       if (option == FI_OPT_TX_SIZE)
         stream_.set_queue_size(wanted);
       else
         own_receives_.set_size(wanted);
       return 0;
-    case FI_OPT_INJECT_MSG_SIZE:
+    case FI_OPT_INJECT_MSG_SIZE:  // the application announces its longest injected message
     case FI_OPT_INJECT_TAGGED_SIZE:
     case FI_OPT_INJECT_RMA_SIZE:
-      // The application announces its longest injected message.
-      if (!read_value()) return -FI_EINVAL;
-      return wanted <= kInjectSize ? 0 : -FI_EINVAL;
+      return readable && wanted <= kInjectSize ? 0 : -FI_EINVAL;
     case FI_OPT_MAX_MSG_SIZE:
     case FI_OPT_MAX_TAGGED_SIZE:
     case FI_OPT_MAX_RMA_SIZE:
-      return read_value() ? 0 : -FI_EINVAL;
+      return readable ? 0 : -FI_EINVAL;
     default:
       return -FI_ENOPROTOOPT;
   }

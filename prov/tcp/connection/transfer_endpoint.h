@@ -11,16 +11,14 @@
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_prov.h>
 
-#include <span>
-
 #include "messages/transfer_calls.h"
 #include "objects/completion_routes.h"
 #include "objects/shared_transmit.h"
 #include "tcp/connection/endpoint_receiver.h"
+#include "tcp/domain.h"
 
 namespace weft::tcp {
 
-class Domain;
 class SharedReceive;
 
 class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, public EndpointReceiver {
@@ -51,7 +49,6 @@ class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, publi
   // With the engine's mutex held; see stream.h.
   void start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept;
   void stop(int error) noexcept;
-  void enable_keepalive() noexcept;  // on the connecting side, after start()
 
   // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control.
   int control_flags(int command, uint64_t* flags) noexcept;
@@ -60,7 +57,7 @@ class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, publi
   int getopt_transfer(int option, void* value, size_t* len) noexcept;
   int setopt_transfer(int option, const void* value, size_t len) noexcept;
 
-  Engine& engine() noexcept;
+  Engine& engine() noexcept { return domain_.engine(); }
   Domain& domain_;
 
  private:

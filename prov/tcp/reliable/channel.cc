@@ -3,7 +3,6 @@
 #include "tcp/reliable/channel.h"
 
 #include <rdma/fi_errno.h>
-#include <rdma/providers/fi_log.h>
 
 #include <algorithm>
 #include <new>
@@ -79,23 +78,15 @@ std::string Channel::failure(int error, const char* why) const noexcept {
 }
 
 void Channel::proceed() noexcept {
-  settle(handshake_->proceed(peer_.address));
-}
-
-void Channel::settle(Handshake::Step step) noexcept {
-  switch (step) {
-    case Handshake::Step::kWaiting:
-      return;
-    case Handshake::Step::kConnected:
-      return settle(handshake_->send_message());
-    case Handshake::Step::kSent:
-      endpoint_.domain().spare_socket().refill();
-      return settle(handshake_->await_answer());
-    case Handshake::Step::kAnswered:
-      return on_answer();
-    case Handshake::Step::kFailed:
-      return endpoint_.on_unreachable(*this, handshake_->error, handshake_->why);
+  using Step = Handshake::Step;
+  Step step = handshake_->proceed(peer_.address);
+  if (step == Step::kConnected) step = handshake_->send_message();
+  if (step == Step::kSent) {
+    endpoint_.domain().spare_socket().refill();
+    step = handshake_->await_answer();
   }
+  if (step == Step::kAnswered) return on_answer();
+  if (step == Step::kFailed) endpoint_.on_unreachable(*this, handshake_->error, handshake_->why);
 }
 
 void Channel::on_answer() noexcept {
@@ -183,20 +174,27 @@ bool Channel::take_whole(bool tagged, std::uint64_t tag, std::span<const std::by
 }
 
 std::optional<MessageSink::Destination> Channel::begin_unclaimed(const DataHeader& header) noexcept {
+  blocked_ = keep(Unclaimed::Where::kInSocket, header, envelope_of(header, header.payload));
+  return blocked_ != nullptr ? continue_blocked(header) : std::nullopt;
+}
+
+// A message without a receive, before its payload arrives. nullptr: memory has run out, which ends the stream.
+Unclaimed* Channel::keep(Unclaimed::Where where, const DataHeader& header, const rdm::Envelope& envelope) noexcept {
   std::unique_ptr<Unclaimed> message(new (std::nothrow) Unclaimed);
   if (message != nullptr) {
-    message->where = Unclaimed::Where::kInSocket;
+    message->where = where;
     message->channel = this;
-    message->envelope = envelope_of(header, header.payload);
+    message->envelope = envelope;
+    message->ticket = header.op_data;
+    message->wants_ack = header.wants_ack();
     message->charge(peer_, sizeof *message);
   }
   if (message == nullptr || !endpoint_.receives().keep(*message)) {
     out_of_memory();
-    return {};
+    return nullptr;
   }
-  blocked_ = message.release();
-  messages_.push_back(*blocked_);
-  return continue_blocked(header);
+  messages_.push_back(*message);
+  return message.release();
 }
 
 // Nothing: the message stays in the socket.
@@ -246,16 +244,7 @@ void Channel::on_announcement(const DataHeader& header) noexcept {
   const rdm::Envelope envelope = envelope_of(header, header.announced);
   if (const rdm::Delivery delivery = endpoint_.receives().match(envelope))
     return send_clearance(header.op_data, header.wants_ack(), delivery, envelope);
-  std::unique_ptr<Unclaimed> message(new (std::nothrow) Unclaimed);
-  if (message == nullptr) return out_of_memory();
-  message->where = Unclaimed::Where::kAtSender;
-  message->channel = this;
-  message->envelope = envelope;
-  message->ticket = header.op_data;
-  message->wants_ack = header.wants_ack();
-  message->charge(peer_, sizeof *message);
-  if (!endpoint_.receives().keep(*message)) return out_of_memory();
-  messages_.push_back(*message.release());
+  keep(Unclaimed::Where::kAtSender, header, envelope);
 }
 
 std::optional<MessageSink::Destination> Channel::begin_announced(const DataHeader& header) noexcept {

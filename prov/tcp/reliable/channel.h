@@ -6,19 +6,21 @@
 // find it, but later messages do not arrive until it is taken or there is room again.
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/list.h"
+#include "rdm/endpoint_calls.h"
 #include "rdm/peer_link.h"
 #include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
 #include "tcp/connection/handshake.h"
 #include "tcp/reliable/greeting.h"
-#include "tcp/reliable/waiting_transmit.h"
 #include "tcp/stream/stream.h"
 
 namespace weft::tcp {
@@ -38,6 +40,43 @@ struct Unclaimed : rdm::Message, ListHook<Unclaimed> {
   std::unique_ptr<std::byte[]> payload;
   iovec place{};  // `payload`, while it arrives
   rdm::Delivery taker;
+};
+
+// A transfer to a peer that is not connected yet. Owner: a pool of the endpoint's.
+struct WaitingTransmit : ListHook<WaitingTransmit> {
+  // The request, with spans into this object.
+  rdm::TransmitRequest request;
+
+  // False when memory runs out.
+  bool keep(const rdm::TransmitRequest& asked, std::size_t len) noexcept {
+    request = asked;
+    std::copy(asked.remote.begin(), asked.remote.end(), remote_);
+    request.remote = {remote_, asked.remote.size()};
+    const bool atomic = asked.operation >= rdm::Operation::kUpdate;
+    if (!atomic && (asked.flags & FI_INJECT) != 0 && len != 0) {
+      iov_[0] = copied(asked.iov, len);
+      request.iov = {iov_, 1};
+      return iov_[0].iov_base != nullptr;
+    }
+    std::copy(asked.iov.begin(), asked.iov.end(), iov_);
+    request.iov = {iov_, asked.iov.size()};
+    if (asked.arrays.empty()) return true;
+    arrays_ = copied(asked.arrays, total_length(asked.arrays));
+    request.arrays = {&arrays_, 1};
+    return arrays_.iov_base != nullptr;
+  }
+
+ private:
+  iovec copied(std::span<const iovec> pieces, std::size_t len) noexcept {
+    copy_.reset(new (std::nothrow) std::byte[len]);
+    if (copy_ != nullptr) gather(pieces, copy_.get());
+    return {copy_.get(), len};
+  }
+
+  iovec iov_[kIovLimit];
+  iovec arrays_{};
+  fi_rma_iov remote_[kMaxRmaIov];
+  std::unique_ptr<std::byte[]> copy_;
 };
 
 // A remote endpoint, identified by its address. Owner: the local endpoint, until it closes.
@@ -112,13 +151,13 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   };
 
   void proceed() noexcept;
-  void settle(Handshake::Step step) noexcept;
   void on_answer() noexcept;
   rdm::Envelope envelope_of(const DataHeader& header, std::size_t len) noexcept;
   bool check_context(const DataHeader& header) noexcept;
   std::optional<Destination> begin_unclaimed(const DataHeader& header) noexcept;
   std::optional<Destination> begin_announced(const DataHeader& header) noexcept;
   std::optional<Destination> continue_blocked(const DataHeader& header) noexcept;
+  Unclaimed* keep(Unclaimed::Where where, const DataHeader& header, const rdm::Envelope& envelope) noexcept;
   bool store(Unclaimed& message) noexcept;
   Destination receive(const rdm::Delivery& delivery, const rdm::Envelope& envelope, bool acknowledge) noexcept;
   void on_announcement(const DataHeader& header) noexcept;

@@ -17,14 +17,8 @@
 
 namespace weft::tcp {
 
-using rdm::LinkEvent;
-using rdm::LinkState;
-
-namespace {
-
+using rdm::LinkEvent, rdm::LinkState;
 using namespace std::chrono_literals;
-
-}  // namespace
 
 Channel* ReliableEndpoint::make_channel(Peer& peer) noexcept {
   reap();
@@ -188,20 +182,16 @@ void ReliableEndpoint::fail(WaitingTransmit& waiting, int error, std::string_vie
 // A context closes: its operations' memory is about to be freed, so connections that carry such operations are closed.
 void ReliableEndpoint::abandon(CompletionRoutes& routes) noexcept {
   peers_.for_each([&](Peer& peer) {
-    for (auto it = peer.waiting.begin(); it != peer.waiting.end();) {
-      WaitingTransmit& each = *it;
-      ++it;
-      if (each.request.routes != &routes) continue;
+    peer.waiting.for_each([&](WaitingTransmit& each) {
+      if (each.request.routes != &routes) return;
       each.unlink();
       --peer.waiting_count;
       fail(each, FI_ECANCELED);
-    }
+    });
   });
-  for (auto it = channels_.begin(); it != channels_.end();) {
-    Channel& channel = *it;
-    ++it;
+  channels_.for_each([&](Channel& channel) {
     if (channel.stream().carries(routes)) close_channel(channel, FI_ECANCELED);
-  }
+  });
 }
 
 // The peer is connected: sends the waiting transfers, in order. The stream's queue is as long as the list may be.
@@ -241,11 +231,7 @@ ReliableEndpoint::IdleTimer::IdleTimer(ReliableEndpoint& owner) noexcept
 void ReliableEndpoint::check_idle() noexcept {
   if (idle_timeout_ == Clock::duration::zero()) return;
   const auto now = net::now();
-  for (auto it = channels_.begin(); it != channels_.end();) {
-    Channel& channel = *it;
-    ++it;
-    channel.check_idle(now);
-  }
+  channels_.for_each([&](Channel& channel) { channel.check_idle(now); });
   engine().set_deadline(idle_timer_, now + std::max<Clock::duration>(idle_timeout_ / 2, 1ms));
 }
 

@@ -163,7 +163,10 @@ void Stream::finish_write() noexcept {
 
 void Stream::on_ack() noexcept {
   set_sink(Sink::kNone);
-  if (!on_acknowledged()) protocol_error("acknowledgement without a message");
+  Transmit* const oldest = oldest_awaiting(Then::kAwaitAck);
+  if (oldest == nullptr) return protocol_error("acknowledgement without a message");
+  oldest->unlink();
+  complete(*oldest);
 }
 
 // ---- Atomic operations: arrays are collected, then the operation is carried out as a whole; responses keep the order

@@ -131,12 +131,7 @@ void Stream::parse(const std::byte* data, std::size_t len) noexcept {
 std::size_t Stream::feed_payload(const std::byte* data, std::size_t len) noexcept {
   if (!sink_still_valid()) return 0;
   const std::size_t used = std::min<std::uint64_t>(len, payload_left_);
-  std::size_t left = used;
-  for (std::size_t i = 0; i < sink_count_ && left != 0; ++i) {
-    const std::size_t part = std::min(left, sink_iov_[i].iov_len);
-    if (part != 0) std::memcpy(sink_iov_[i].iov_base, data + (used - left), part);
-    left -= part;
-  }
+  scatter({sink_iov_, sink_count_}, 0, data, used);
   advance_sink(used);
   payload_left_ -= used;
   if (payload_left_ == 0) finish();

@@ -366,13 +366,6 @@ bool TransmitSide::carries(const CompletionRoutes& routes) noexcept {
 
 // ---- The peer's answers ----
 
-bool TransmitSide::on_acknowledged() noexcept {
-  List<Transmit>& waiting = awaiting(Then::kAwaitAck);
-  if (waiting.empty()) return false;
-  complete(waiting.pop_front());
-  return true;
-}
-
 void TransmitSide::send_announced(std::uint8_t ticket) noexcept {
   for (Transmit& record : awaiting(Then::kAwaitClear)) {
     if (record.ticket != ticket) continue;

@@ -97,8 +97,6 @@ class TransmitSide : public Watch {
     answered_ = &record;
   }
   Transmit& take_answered() noexcept { return *std::exchange(answered_, nullptr); }
-  // The oldest message that waits for an acknowledgement has got it. False: none waits.
-  bool on_acknowledged() noexcept;
   void complete(Transmit& record) noexcept;
   void fail_record(Transmit& record, int error, int native) noexcept;
   // `answered_error`: for the operation whose answer is arriving.
