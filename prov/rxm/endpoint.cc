@@ -2,8 +2,6 @@
 // Reliable-datagram endpoints: creation, bindings, options, names, progress; see endpoint.h.
 #include "rxm/endpoint.h"
 
-#include <rdma/fi_ext.h>
-
 #include <algorithm>
 #include <utility>
 

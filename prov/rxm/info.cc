@@ -55,8 +55,7 @@ void describe_endpoint(fi_info& info, const fi_info& lower, const Parameters& pa
   ep.max_order_raw_size = lower.ep_attr->max_order_raw_size;
   ep.max_order_waw_size = lower.ep_attr->max_order_waw_size;
   ep.mem_tag_format = kAnyTag;
-  ep.tx_ctx_cnt = 1;
-  ep.rx_ctx_cnt = 1;
+  ep.tx_ctx_cnt = ep.rx_ctx_cnt = 1;
 }
 
 void describe_memory(fi_domain_attr& attr, const fi_info& lower, const fi_info* hints) {

@@ -53,12 +53,9 @@ void describe_endpoint(fi_info& info, uint32_t version, const Parameters& parame
   ep.type = FI_EP_MSG;
   // The protocol got a name of its own in 1.18; the bytes are the same.
   ep.protocol = FI_VERSION_GE(version, FI_VERSION(1, 18)) ? FI_PROTO_XNET : FI_PROTO_SOCK_TCP;
-  ep.max_msg_size = SIZE_MAX;
-  ep.max_order_raw_size = SIZE_MAX;
-  ep.max_order_waw_size = SIZE_MAX;
+  ep.max_msg_size = ep.max_order_raw_size = ep.max_order_waw_size = SIZE_MAX;
   ep.mem_tag_format = kAnyTag;
-  ep.tx_ctx_cnt = 1;
-  ep.rx_ctx_cnt = 1;
+  ep.tx_ctx_cnt = ep.rx_ctx_cnt = 1;
 }
 
 // Changes the attributes of describe_endpoint().

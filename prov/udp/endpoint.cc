@@ -3,11 +3,9 @@
 #include "udp/endpoint.h"
 
 #include <net/if.h>
-#include <netinet/in.h>
 #include <rdma/fi_ext.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "abi/ops.h"
@@ -17,7 +15,6 @@
 #include "objects/endpoint_alias.h"
 #include "objects/endpoint_names.h"
 #include "objects/endpoint_options.h"
-#include "udp/domain.h"
 #include "udp/logging.h"
 #include "udp/multicast_group.h"
 #include "udp/socket.h"
@@ -73,10 +70,6 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, vo
   receiver_.queue.min_multi_receive = std::min(receiver_.queue.min_multi_receive, max_message_);
 }
 
-Engine& Endpoint::engine() noexcept {
-  return domain_->engine();
-}
-
 int Endpoint::close() {
   if (in_use()) return -FI_EBUSY;
   {
@@ -108,16 +101,12 @@ int Endpoint::bind(::fid* object, uint64_t flags) {
 
 int Endpoint::control(int command, void* argument) {
   if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)
-    return control_flags(command, static_cast<uint64_t*>(argument));
+    return control_default_flags(command, static_cast<uint64_t*>(argument), transmit_flags_, receive_flags_,
+                                 [this](uint64_t) { return Lock(engine().mutex()); });
   if (command == FI_ALIAS) return open_alias(abi, *this, argument);
   if (command != FI_ENABLE) return -FI_ENOSYS;
   Lock lock(engine().mutex());
   return enable();
-}
-
-int Endpoint::control_flags(int command, uint64_t* flags) noexcept {
-  return control_default_flags(command, flags, transmit_flags_, receive_flags_,
-                               [this](uint64_t) { return Lock(engine().mutex()); });
 }
 
 int Endpoint::enable() {
@@ -141,10 +130,6 @@ int Endpoint::enable() {
 void Endpoint::tune(int fd) const noexcept {
   const Parameters& parameters = domain_->fabric().parameters;
   if (parameters.receive_buffer != 0) net::set_option(fd, SOL_SOCKET, SO_RCVBUF, parameters.receive_buffer);
-}
-
-bool Endpoint::coalesces_datagrams() const noexcept {
-  return domain_->fabric().parameters.segmentation;
 }
 
 Status Endpoint::open_socket() {

@@ -16,14 +16,13 @@
 #include "base/ref.h"
 #include "messages/transfer_calls.h"
 #include "objects/address.h"
-#include "objects/completion_routes.h"
 #include "udp/datagram_socket.h"
+#include "udp/domain.h"
 #include "udp/receiver.h"
 #include "udp/transmit_batch.h"
 
 namespace weft::udp {
 
-class Domain;
 class MulticastGroup;
 
 class Endpoint final : public messages::TransferCalls<Endpoint>, public RefCounted, private Sender {
@@ -51,16 +50,14 @@ class Endpoint final : public messages::TransferCalls<Endpoint>, public RefCount
   ssize_t senddata(const void*, size_t, void*, uint64_t, fi_addr_t, void*) noexcept { return -FI_EOPNOTSUPP; }
   ssize_t injectdata(const void*, size_t, uint64_t, fi_addr_t) noexcept { return -FI_EOPNOTSUPP; }
 
-  // With the engine's mutex held:
-  Engine& engine() noexcept;
-  Receiver& receiver() noexcept { return receiver_; }
-
+  Engine& engine() noexcept { return domain_->engine(); }
   // For groups, with the engine's mutex held.
+  Receiver& receiver() noexcept { return receiver_; }
   EventQueueCore& events() noexcept { return *events_; }
   unsigned interface() const noexcept { return interface_; }
   std::string local_text() const { return local_.to_string(); }
   void tune(int fd) const noexcept;
-  bool coalesces_datagrams() const noexcept;
+  bool coalesces_datagrams() const noexcept { return domain_->fabric().parameters.segmentation; }
   void remove_group(const MulticastGroup& group) noexcept;
 
  private:
@@ -75,7 +72,6 @@ class Endpoint final : public messages::TransferCalls<Endpoint>, public RefCount
   Endpoint(Domain& domain, const fi_info& info, const Address& local, void* context);
   ~Endpoint() = default;
 
-  int control_flags(int command, uint64_t* flags) noexcept;
   int enable();
   Status open_socket();
   void choose_interface();

@@ -28,9 +28,6 @@ Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
   return engine;
 }
 
-// Untouched memory costs nothing: most datagrams use the first page of their slot only.
-Engine::Engine(Turns turns) : EngineBase(turns), slots_(new std::byte[kReceiveBatch * kReceiveSlot]) {}
-
 void Engine::drive() noexcept {
   Lock lock(mutex_);
   progress();
@@ -99,8 +96,7 @@ bool Engine::prepare_wait() noexcept {
   if (!register_all()) return false;
   harvest();
   run_ready();
-  waiting_ = ready_.empty();
-  return waiting_;
+  return waiting_ = ready_.empty();
 }
 
 void Engine::expect_sleepers() noexcept {

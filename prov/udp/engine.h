@@ -22,6 +22,7 @@
 #include "objects/counter.h"
 #include "objects/engine_base.h"
 #include "objects/event_queue.h"
+#include "udp/limits.h"
 
 namespace weft::udp {
 
@@ -77,7 +78,8 @@ class Engine : public EngineBase {
   std::byte* receive_slots() noexcept { return slots_.get(); }
 
  private:
-  explicit Engine(Turns turns);
+  // Untouched memory costs nothing: most datagrams use the first page of their slot only.
+  explicit Engine(Turns turns) : EngineBase(turns), slots_(new std::byte[kReceiveBatch * kReceiveSlot]) {}
   void progress() noexcept;
   void flush() noexcept;
   void harvest() noexcept;

@@ -7,7 +7,6 @@
 #include "abi/provider.h"
 #include "objects/ip_info.h"
 #include "objects/offer.h"
-#include "udp/domain.h"
 #include "udp/endpoint.h"
 #include "udp/logging.h"
 #include "udp/socket.h"
@@ -31,8 +30,7 @@ void describe_endpoint(fi_info& info, const Parameters& parameters) {
   fi_ep_attr& ep = *info.ep_attr;
   ep.type = FI_EP_DGRAM;
   ep.protocol = FI_PROTO_UDP;
-  ep.tx_ctx_cnt = 1;
-  ep.rx_ctx_cnt = 1;
+  ep.tx_ctx_cnt = ep.rx_ctx_cnt = 1;
 }
 
 // Everything but addresses, names and the size of messages, which the interface decides. Null when memory runs out.
@@ -41,8 +39,7 @@ InfoPtr make_offer(uint32_t version, const fi_info* hints, const Parameters& par
   if (offer == nullptr) return offer;
   describe_endpoint(*offer, parameters);
   describe_domain(*offer->domain_attr);
-  offer->ep_attr->max_msg_size = longest_datagram(AF_INET6);
-  offer->tx_attr->inject_size = longest_datagram(AF_INET6);
+  offer->ep_attr->max_msg_size = offer->tx_attr->inject_size = longest_datagram(AF_INET6);
   adapt_software_offer(*offer, version, hints, provider());
   return offer;
 }

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "abi/ops.h"
-#include "udp/domain.h"
 #include "udp/socket.h"
 
 namespace weft::udp {

@@ -5,8 +5,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 
-#include <cerrno>
-
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29  // Linux 4.20
 #endif

@@ -3,8 +3,6 @@
 #include <rdma/fi_errno.h>
 
 #include "objects/message_buffers.h"
-#include "udp/domain.h"
-#include "udp/endpoint.h"
 #include "udp/multicast_group.h"
 #include "udp/socket.h"
 

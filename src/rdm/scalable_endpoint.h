@@ -7,7 +7,6 @@
 // completes them on the queues of the context; messages for a context are matched with the receives posted there.
 #pragma once
 
-#include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 
 #include <algorithm>

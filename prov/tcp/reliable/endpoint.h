@@ -7,7 +7,6 @@
 // state. Owner: its C handle. The mutex of the domain's engine guards everything.
 #pragma once
 
-#include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 
 #include <memory>

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <rdma/fabric.h>
-#include <rdma/fi_errno.h>
 #include <sys/uio.h>
 
 #include <cstdint>
