@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "rdm/atomic_origin.h"
+#include "rdm/atomics.h"
 #include "rxm/limits.h"
 #include "rxm/messages/packet.h"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Opening fabrics, and the children of fabrics and domains: fi_fabric(3), fi_domain(3). It is apart from the parents,
 // so that the children may include them.
-#include <utility>
-
 #include "objects/shared_transmit.h"
 #include "rxm/endpoint.h"
 #include "rxm/memory_region.h"

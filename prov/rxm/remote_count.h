@@ -9,6 +9,8 @@
 #include <rdma/fi_domain.h>
 
 #include <memory>
+#include <new>
+#include <utility>
 
 #include "base/list.h"
 #include "objects/counter.h"
@@ -19,15 +21,37 @@ namespace weft::rxm {
 // Owner: the endpoint or memory region that counts. The engine's mutex guards it; the engine calls pass_on().
 class RemoteCount : public ListHook<RemoteCount> {
  public:
-  static Result<std::unique_ptr<RemoteCount>> open(fid_domain* lower, CounterCore& counter) noexcept;
+  static Result<std::unique_ptr<RemoteCount>> open(fid_domain* lower, CounterCore& counter) noexcept {
+    auto all = open_lower(lower), hidden = open_lower(lower);
+    if (!all) return failure(all.error());
+    if (!hidden) return failure(hidden.error());
+    std::unique_ptr<RemoteCount> made(new (std::nothrow) RemoteCount(counter, std::move(*all), std::move(*hidden)));
+    if (made == nullptr) return failure(FI_ENOMEM);
+    return made;
+  }
 
   // The counters to be bound to lower objects: one for all accesses, one for those that move long messages.
   ::fid* all() noexcept { return &all_->fid; }
   ::fid* hidden() noexcept { return &hidden_->fid; }
-  // Whether accesses were added.
-  bool pass_on() noexcept;
+  // Whether accesses were added. Reading a counter may make progress at the lower provider. The hidden accesses are
+  // read last, so accesses in between make the difference too small for now, never too large.
+  bool pass_on() noexcept {
+    const std::uint64_t all = fi_cntr_read(all_.get()), hidden = fi_cntr_read(hidden_.get());
+    if (all <= hidden || all - hidden <= passed_) return false;
+    counter_->add(all - hidden - passed_);
+    passed_ = all - hidden;
+    return true;
+  }
 
  private:
+  static Result<Lower<fid_cntr>> open_lower(fid_domain* domain) noexcept {
+    fi_cntr_attr attr{};
+    attr.events = FI_CNTR_EVENTS_COMP;
+    attr.wait_obj = FI_WAIT_NONE;
+    fid_cntr* counter = nullptr;
+    if (const int error = fi_cntr_open(domain, &attr, &counter, nullptr); error != 0) return failure(Status(error));
+    return Lower<fid_cntr>(counter);
+  }
   RemoteCount(CounterCore& counter, Lower<fid_cntr> all, Lower<fid_cntr> hidden) noexcept
       : counter_(counter), all_(std::move(all)), hidden_(std::move(hidden)) {}
 

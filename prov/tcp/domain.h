@@ -1,18 +1,52 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A tcp domain: one network interface, its progress engine and its registered memory; fi_domain(3). Owner: its C
-// handle; close answers -FI_EBUSY while anything opened in it lives. Thread-safe.
+// Fabrics and domains of tcp: fi_fabric(3), fi_domain(3).
 #pragma once
 
 #include <rdma/fi_domain.h>
 
+#include "base/pool.h"
+#include "messages/tag_list.h"
+#include "messages/unexpected_memory.h"
+#include "objects/fabric_base.h"
+#include "objects/live_handles.h"
 #include "objects/software_domain.h"
 #include "tcp/engine.h"
-#include "tcp/fabric.h"
+#include "tcp/parameters.h"
 #include "tcp/spare_socket.h"
-#include "tcp/transfer_pools.h"
+#include "tcp/stream/transmit.h"
 
 namespace weft::tcp {
 
+// A tcp fabric: one IP network. Owner: its C handle; close answers -FI_EBUSY while domains, passive endpoints, event
+// queues or wait sets live. Thread-safe.
+class Fabric final : public FabricBase<Fabric, Engine> {
+ public:
+  const Parameters parameters = Parameters::read();
+  LiveHandles requests;
+  LiveHandles passive_endpoints;
+
+  // Slots of fi_ops_fabric, beside those of FabricBase.
+  int domain(fi_info* info, fid_domain** domain, void* context);
+  int passive_ep(fi_info* info, fid_pep** pep, void* context);
+
+ private:
+  friend FabricBase;
+  using FabricBase::FabricBase;
+  ~Fabric() = default;
+};
+
+// Records of transfers and the memory of unexpected messages, shared by the endpoints of a domain: an idle endpoint
+// owns none. The engine's mutex guards them.
+struct TransferPools {
+  explicit TransferPools(std::size_t unexpected_bytes) noexcept : unexpected(unexpected_bytes) {}
+
+  messages::UnexpectedMemory unexpected;
+  Pool<Transmit> transmits;
+  Pool<messages::TagList::Receive> receives;
+};
+
+// A tcp domain: one network interface, its progress engine and its registered memory. Owner: its C handle; close
+// answers -FI_EBUSY while anything opened in it lives. Thread-safe.
 class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
  public:
   // Under the engine's mutex.

@@ -39,8 +39,7 @@ bool Engine::prepare_wait() noexcept {
   begin_round();
   run_ready();
   // No poll of readiness is needed: wait_fd() is readable at once if a socket is ready.
-  waiting_ = ready_.empty() && register_hot().ok();
-  return waiting_;
+  return waiting_ = ready_.empty() && register_hot().ok();
 }
 
 void Engine::expect_sleepers() noexcept {

@@ -52,6 +52,15 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   Clock::time_point deadline{};
 };
 
+// A deadline, without a socket, that calls a method of its owner.
+template <class Owner, void (Owner::*expired)() noexcept>
+struct Timer : Watch {
+  explicit Timer(Owner& of) noexcept
+      : Watch([](Watch&) noexcept {}, [](Watch& watch) noexcept { (static_cast<Timer&>(watch).owner.*expired)(); }),
+        owner(of) {}
+  Owner& owner;
+};
+
 class Engine : public EngineBase {
  public:
   static Result<std::unique_ptr<Engine>> open(Turns turns = Turns::kNone);

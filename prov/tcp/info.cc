@@ -73,19 +73,16 @@ void make_reliable(fi_info& info, const Parameters& parameters) {
   info.domain_attr->max_ep_tx_ctx = info.domain_attr->max_ep_rx_ctx = rdm::kMaxContexts;
 }
 
-void describe_domain(fi_domain_attr& attr) {
-  weft::describe_domain(attr);
-  attr.cq_data_size = sizeof(uint64_t);
-  attr.max_ep_stx_ctx = attr.max_ep_srx_ctx = kPlentiful;
-  attr.max_err_data = kCmDataSize;
-}
-
 // Everything but addresses and names. Null when memory runs out.
 InfoPtr make_offer(fi_ep_type type, uint32_t version, const fi_info* hints, const Parameters& parameters) {
   InfoPtr offer(allocate_info());
   if (offer == nullptr) return offer;
   describe_endpoint(*offer, version, parameters);
-  describe_domain(*offer->domain_attr);
+  fi_domain_attr& domain = *offer->domain_attr;
+  describe_domain(domain);
+  domain.cq_data_size = sizeof(uint64_t);
+  domain.max_ep_stx_ctx = domain.max_ep_srx_ctx = kPlentiful;
+  domain.max_err_data = kCmDataSize;
   if (type == FI_EP_RDM) make_reliable(*offer, parameters);
   adapt_software_offer(*offer, version, hints, provider());
   if (hints == nullptr) return offer;

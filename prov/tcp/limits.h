@@ -23,6 +23,9 @@ inline constexpr std::size_t kReliableQueueSize = 2048;  // reliable datagrams, 
 // A message of up to kInjectSize bytes lies in one piece behind its header.
 inline constexpr std::size_t kInlineSize = kMaxHeaderSize + kInjectSize;
 
+// Completion levels that the wire cannot report.
+inline constexpr std::uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+
 // Small messages of one burst share a system call until this many bytes are queued.
 inline constexpr std::size_t kGatherBytes = 16 * 1024;
 inline constexpr std::size_t kGatherPayload = 2 * 1024;  // larger ones go to the kernel at once

@@ -6,8 +6,6 @@
 #include "tcp/connection/endpoint.h"
 #include "tcp/connection/passive_endpoint.h"
 #include "tcp/connection/shared_receive.h"
-#include "tcp/domain.h"
-#include "tcp/fabric.h"
 #include "tcp/reliable/endpoint.h"
 
 namespace weft::tcp {

@@ -72,10 +72,6 @@ int shutdown(int fd, int how) noexcept {
   return checked([&] { return ::shutdown(fd, how); });
 }
 
-int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept {
-  return checked([&] { return ::getpeername(fd, address, len); });
-}
-
 Clock::time_point now() noexcept {
   return Clock::now();
 }

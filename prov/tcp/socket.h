@@ -38,7 +38,6 @@ int accept(int fd, sockaddr* address, socklen_t* len) noexcept;
 // Whether accept would find a connection, at a tenth of the cost of an accept that finds none.
 bool acceptable(int fd) noexcept;
 int shutdown(int fd, int how) noexcept;
-int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept;
 
 Clock::time_point now() noexcept;
 // The kernel's coarse clock in nanoseconds, which advances every 1 to 10 ms and costs a fifth of now().

@@ -10,11 +10,8 @@
 #endif
 
 namespace weft::udp::net {
-namespace {
 
 constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
-
-}  // namespace
 
 int open_datagram(int family) noexcept {
   const int fd = checked([&] { return ::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });

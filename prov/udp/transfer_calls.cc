@@ -7,12 +7,9 @@
 #include "udp/socket.h"
 
 namespace weft::udp {
-namespace {
 
 // Datagrams are not acknowledged, and have no room for completion data.
 constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA;
-
-}  // namespace
 
 // The first message of a round is sent at once; later ones are gathered until the application makes progress: it cannot
 // read a completion before. Injected messages have left when the call returns.

@@ -9,16 +9,11 @@
 
 #include "objects/completion_routes.h"
 #include "objects/memory_regions.h"
-#include "rdm/atomic_origin.h"
+#include "rdm/atomics.h"
 
 namespace weft::rdm {
 
-// A range of the target's memory, in elements.
-struct AtomicRange {
-  std::uint64_t addr = 0;
-  std::uint64_t count = 0;
-  std::uint64_t key = 0;
-};
+using AtomicRange = fi_rma_ioc;  // of the target's memory
 
 // A peer's atomic operation.
 class ReceivedAtomic {

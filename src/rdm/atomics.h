@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Atomic operations executed by the processor: every operation of fi_atomic(3) on every type of the language. Aligned
-// elements of up to 8 bytes are updated by one atomic instruction, so they are atomic with respect to all code that
-// does the same. For other elements (128 bits, long double, unaligned ones) the lock of the caller is the only
-// protection.
+// Atomic operations of reliable datagrams, for every protocol; fi_atomic(3). At the origin: the limits of the
+// application's request and the arrays that are sent. At the target: execution by the processor of every operation on
+// every type of the language. Aligned elements of up to 8 bytes are updated by one atomic instruction, so they are
+// atomic with respect to all code that does the same. For other elements (128 bits, long double, unaligned ones) the
+// lock of the caller is the only protection.
 #pragma once
 
 #include <rdma/fi_atomic.h>
+#include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "messages/atomic_request.h"
+#include "objects/message_buffers.h"
 
 namespace weft::rdm {
 
-using messages::AtomicKind;
+using messages::AtomicKind, messages::AtomicRequest;
+using messages::check_atomic, messages::kMaxAtomicRanges;
 
 // Bytes of an element; 0: no such type.
 std::size_t element_size(fi_datatype datatype) noexcept;
@@ -38,5 +43,29 @@ struct AtomicWork {
 
 // has_atomic() must be true for some kind.
 void apply_atomic(fi_datatype datatype, fi_op operation, const AtomicWork& work) noexcept;
+
+// ---- The origin ----
+
+// Elements that an operation may have when `limit` bytes of arrays fit into a message; 0: no such operation.
+std::size_t atomic_count(std::size_t limit, AtomicKind kind, fi_datatype datatype, fi_op operation) noexcept;
+
+// The slot of fi_ops_domain, for the same limit.
+int query_atomic(std::size_t limit, fi_datatype datatype, fi_op operation, fi_atomic_attr* attr,
+                 std::uint64_t flags) noexcept;
+
+// The buffers of a checked request: the arrays that are sent (operands, then comparands), and the destination of the
+// fetched results.
+class AtomicBuffers {
+ public:
+  explicit AtomicBuffers(const AtomicRequest& request) noexcept;
+
+  std::span<const iovec> sent() const noexcept { return {sent_, sent_count_}; }
+  std::span<const iovec> results() const noexcept { return {results_, result_count_}; }
+
+ private:
+  iovec sent_[2 * kSoftwareIovLimit];
+  iovec results_[kSoftwareIovLimit];
+  std::size_t sent_count_ = 0, result_count_ = 0;
+};
 
 }  // namespace weft::rdm

@@ -17,7 +17,8 @@
 #include "objects/address_vector.h"
 #include "objects/endpoint_options.h"
 #include "objects/triggers.h"
-#include "rdm/atomic_origin.h"
+#include "rdm/atomics.h"
+#include "rdm/context_tables.h"
 #include "rdm/receive_side.h"
 
 namespace weft::rdm {
@@ -33,8 +34,6 @@ inline bool set_receive_context(TransmitRequest& request, const AddressVectorCor
 }
 
 inline constexpr ssize_t kNominalReceives = 2048;  // for the deprecated fi_rx_size_left; memory is the limit
-
-struct NoCalls {};
 
 // The requirements of the calls on an endpoint or a context, beside post_receive().
 template <class T>

@@ -1,19 +1,153 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The shared contexts that an endpoint of reliable datagrams is bound to, and their effect on its calls;
+// Shared receive contexts of reliable datagrams: receives for the messages of many endpoints, which keep names, peers
+// and completions of their own; and the shared contexts that an endpoint is bound to, with their effect on its calls;
 // fi_endpoint(3), SHARED CONTEXTS.
+//
+// Unexpected messages are kept here as well, each with the endpoint that received it. A cancelled receive, or FI_PEEK
+// without a match, concerns no endpoint in particular: it is reported on the queue of the oldest enabled endpoint.
 #pragma once
 
 #include <rdma/fi_endpoint.h>
 
+#include <algorithm>
+#include <concepts>
+#include <vector>
+
+#include "abi/ops.h"
 #include "base/ref.h"
+#include "objects/attributes.h"
 #include "objects/binding_check.h"
 #include "objects/shared_transmit.h"
 #include "rdm/context_tables.h"
-#include "rdm/shared_receive.h"
+#include "rdm/endpoint_calls.h"
+#include "rdm/peer_table.h"
 
 namespace weft::rdm {
 
-// Belongs to the endpoint, a Core of SharedReceive. The engine's mutex guards it.
+// The functions that scalable endpoints and shared contexts require of a provider's reliable-datagram endpoint;
+// templates on it call it directly. Beside bind(), setname(), getname() and close(), which take it, all are called with
+// the mutex of engine() held.
+template <class Core>
+concept ReliableEndpointCore = TransferTarget<Core> && std::derived_from<Core, EndpointCalls<Core>> &&
+    requires(Core& core, CompletionRoutes& routes, PeerTable<PeerBase>& numbers) {
+  typename Core::EngineType;
+  typename Core::VectorType;
+  { Core::provider() } -> std::same_as<fi_provider&>;  // for log lines
+  // EndpointCalls<T>, or a class derived from it, for contexts.
+  typename Core::template Calls<Core>;
+  // Ends all operations that complete there.
+  { core.abandon(routes) }
+  noexcept;
+  // As enable(), but without queues of its own. 0 or an error.
+  { core.enable_contexts() } -> std::same_as<int>;
+  // Its address vector; null until one is bound.
+  { core.vector() } -> std::same_as<Ref<typename Core::VectorType>&>;
+  // New peers get their numbers there; see PeerTable.
+  { core.share_numbers_of(numbers) }
+  noexcept;
+};
+
+// Core: a ReliableEndpointCore.
+// Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. The engine's mutex guards it.
+template <class Core>
+class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
+  using Base = EndpointCalls<SharedReceive<Core>>;
+
+ public:
+  using Engine = typename Core::EngineType;
+  using Vector = typename Core::VectorType;
+
+  // fi_srx_context. Without capabilities in `attr` the context gets those of the domain.
+  template <class Domain>
+  static int open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context) {
+    if (srx == nullptr) return -FI_EINVAL;
+    fi_rx_attr actual = attr != nullptr ? *attr : fi_rx_attr{};
+    if (actual.caps == 0) actual.caps = domain.caps();
+    fi_info info{};
+    info.rx_attr = &actual;
+    *srx = &(new SharedReceive(domain, domain.engine(), info, context))->abi;
+    return 0;
+  }
+
+  Engine& engine() noexcept { return engine_; }
+  CompletionRoutes& routes() noexcept { return routes_; }
+
+  // For endpoints, with the engine's mutex held.
+  // -FI_EINVAL unless they share their address vector too; FI_DIRECTED_RECV of an endpoint needs that of the context.
+  Status admit(Core& endpoint) const noexcept {
+    if (endpoint.directs() && !this->directs()) return Status(-FI_EINVAL);
+    return endpoint.vector() ? admit(*endpoint.vector()) : Status();
+  }
+  Status admit(const Vector& vector) const noexcept {
+    const bool all = std::all_of(endpoints_.begin(), endpoints_.end(),
+                                 [&](Core* each) { return !each->vector() || each->vector().get() == &vector; });
+    return Status(all ? 0 : -FI_EINVAL);
+  }
+  void add(Core& endpoint) {
+    endpoints_.push_back(&endpoint);
+    endpoint.share_numbers_of(sources_);
+    endpoint.receive_side().share(receives_);
+  }
+  void remove(Core& endpoint) noexcept {
+    std::erase(endpoints_, &endpoint);
+    sources_.forget_handles();  // the next endpoints may have another vector
+    use_oldest_routes();
+  }
+  void use_oldest_routes() noexcept {
+    const auto oldest =
+        std::find_if(endpoints_.begin(), endpoints_.end(), [](const Core* each) { return each->enabled(); });
+    const CompletionRoutes none;
+    const CompletionRoutes& from = oldest != endpoints_.end() ? (*oldest)->routes() : none;
+    routes_.receive_queue = from.receive_queue;
+    routes_.receive = from.receive;
+  }
+
+  // Slot of fi_ops. No queue is left where cancelled receives could be reported.
+  int close() {
+    if (this->in_use()) return -FI_EBUSY;
+    routes_.drop_triggered(this->abi);
+    delete this;
+    return 0;
+  }
+  // Slot of fi_ops_ep.
+  ssize_t rx_size_left() noexcept { return kNominalReceives; }
+
+  // TransferTarget.
+  int enable() noexcept { return 0; }  // enabled from the beginning
+  ssize_t transmit(TransmitRequest&&) noexcept { return -FI_ENOSYS; }
+  // No source has a number before an endpoint with an address vector is bound.
+  const PeerBase* peer_of(fi_addr_t handle) noexcept {
+    for (Core* each : endpoints_)
+      if (each->vector()) return sources_.find(*each->vector(), handle);
+    return nullptr;
+  }
+
+ private:
+  SharedReceive(RefCounted& domain, Engine& engine, const fi_info& info, void* context) noexcept
+      : Base(info, receives_, (info.rx_attr->caps & FI_DIRECTED_RECV) != 0, 0),
+        domain_ref_(domain),
+        engine_(engine),
+        receives_(routes_) {
+    static_assert(ReliableEndpointCore<Core>);
+    this->abi.fid = {FI_CLASS_SRX_CTX, context, ops_of<SharedReceive>};
+    this->abi.ops = ops_of<SharedReceive>;
+    routes_.accept_triggers(info.rx_attr->caps, engine.deferred());
+    this->take_transfers(info.rx_attr->caps);
+    restrict_to_context(this->abi, tables_, false);
+  }
+  ~SharedReceive() = default;
+
+  const Ref<RefCounted> domain_ref_;
+  Engine& engine_;
+  CompletionRoutes routes_;
+  PeerTable<PeerBase> sources_;  // all endpoints take the numbers of their peers here
+  std::vector<Core*> endpoints_;
+  ReceiveSide receives_;
+  ContextTables tables_;
+};
+
+// The shared contexts that an endpoint is bound to. Belongs to the endpoint, a Core of SharedReceive. The engine's
+// mutex guards it.
 template <class Core>
 class SharedContexts {
  public:

@@ -337,11 +337,6 @@ int shutdown(int fd, int how) noexcept {
   return 0;
 }
 
-int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept {
-  fill(sockets.at(fd).remote, address, len);
-  return 0;
-}
-
 Clock::time_point now() noexcept {
   return clock_now;
 }

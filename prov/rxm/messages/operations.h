@@ -141,13 +141,12 @@ struct Assembly : ListHook<Assembly> {
 
 // A message without a receive.
 struct Unexpected : rdm::Message, ListHook<Unexpected> {
-  enum class Kind : std::uint8_t { kWhole, kSegments, kRendezvous };
-  Kind kind = Kind::kWhole;
+  bool rendezvous = false;
   bool dead = false;  // the connection ended before all of it arrived
   Channel* channel = nullptr;
   std::unique_ptr<std::byte[]> payload;
-  Assembly* assembly = nullptr;  // kSegments: while they arrive; null: complete
-  std::uint64_t message = 0;     // kRendezvous
+  Assembly* assembly = nullptr;  // while segments arrive; null: complete
+  std::uint64_t message = 0;     // of a rendezvous
   Notice notice;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Packets of peers, delivery of their messages, and their atomic operations (receiver.cc); messages in segments
-// (assemblies.cc). Every field of a packet is checked before it is used.
+// Packets of peers, delivery of their messages, and their atomic operations. Every field of a packet is checked before
+// it is used.
 #pragma once
 
 #include "rxm/messages/rendezvous.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/pool.h"
-#include "rdm/atomic_origin.h"
+#include "rdm/atomics.h"
 #include "rxm/local/local_host.h"
 #include "rxm/messages/packets.h"
 

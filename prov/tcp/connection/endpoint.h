@@ -16,7 +16,6 @@
 #include "tcp/connection/handshake.h"
 #include "tcp/connection/shared_receive.h"
 #include "tcp/connection/transfer_endpoint.h"
-#include "tcp/domain.h"
 
 namespace weft::tcp {
 

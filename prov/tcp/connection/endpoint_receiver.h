@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "messages/receive_side.h"
+#include "tcp/domain.h"
 #include "tcp/stream/stream.h"
-#include "tcp/transfer_pools.h"
 
 namespace weft::tcp {
 

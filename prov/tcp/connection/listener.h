@@ -11,8 +11,7 @@
 #include "objects/event_queue.h"
 #include "objects/info.h"
 #include "tcp/connection/connect_request.h"
-#include "tcp/engine.h"
-#include "tcp/fabric.h"
+#include "tcp/domain.h"
 
 namespace weft::tcp {
 

@@ -10,7 +10,6 @@
 #include "objects/endpoint_names.h"
 #include "objects/passive_endpoint_base.h"
 #include "tcp/connection/listener.h"
-#include "tcp/fabric.h"
 #include "tcp/names.h"
 
 namespace weft::tcp {

@@ -4,7 +4,6 @@
 
 #include "abi/ops.h"
 #include "objects/endpoint_options.h"
-#include "tcp/domain.h"
 
 namespace weft::tcp {
 

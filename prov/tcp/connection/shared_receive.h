@@ -13,8 +13,6 @@
 
 namespace weft::tcp {
 
-class Domain;
-
 // Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. Thread-safe (the engine's mutex).
 class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public RefCounted {
  public:

@@ -115,7 +115,6 @@ void TransferEndpoint::stop(int error) noexcept {
 }
 
 ssize_t TransferEndpoint::transmit_checked(const messages::TransmitRequest& request) noexcept {
-  constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
   if (!valid_buffers(request.iov) || request.remote.size() > kMaxRmaIov) return -FI_EINVAL;
   std::size_t remote = 0;
   for (const fi_rma_iov& range : request.remote) remote += range.len;

@@ -15,7 +15,6 @@
 #include "objects/completion_routes.h"
 #include "objects/shared_transmit.h"
 #include "tcp/connection/endpoint_receiver.h"
-#include "tcp/domain.h"
 
 namespace weft::tcp {
 

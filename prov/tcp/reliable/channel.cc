@@ -17,21 +17,16 @@
 
 namespace weft::tcp {
 
-Peer::Timer::Timer(Peer& owner) noexcept
-    : Watch([](Watch&) noexcept {},
-            [](Watch& watch) noexcept {
-              Peer& late = static_cast<Timer&>(watch).peer;
-              late.endpoint->on_peer_timer(late);
-            }),
-      peer(owner) {}
-
 Peer::Peer() noexcept
     : PeerMemory([](PeerMemory& memory) noexcept {
         auto& peer = static_cast<Peer&>(memory);
         for (Channel* each : {peer.channel, peer.loopback})
           if (each != nullptr) each->stream().resume();
-      }),
-      timer(*this) {}
+      }) {}
+
+void Peer::on_timer() noexcept {
+  endpoint->on_peer_timer(*this);
+}
 
 Channel::Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept
     : endpoint_(endpoint),
@@ -40,8 +35,6 @@ Channel::Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept
               endpoint.domain().pools().transmits) {
   stream_.set_queue_size(endpoint.queue_size());
 }
-
-Channel::~Channel() = default;
 
 fi_addr_t Channel::source() noexcept {
   return endpoint_.name_of(peer_);

@@ -83,11 +83,9 @@ struct WaitingTransmit : ListHook<WaitingTransmit> {
 struct Peer : rdm::PeerBase, messages::PeerMemory {
   explicit Peer() noexcept;
 
-  // Runs when a rejected or refused request is to be repeated.
-  struct Timer : Watch {
-    explicit Timer(Peer& owner) noexcept;
-    Peer& peer;
-  } timer;
+  void on_timer() noexcept;
+
+  Timer<Peer, &Peer::on_timer> timer{*this};  // expires when a rejected or refused request is to be repeated
   ReliableEndpoint* endpoint = nullptr;
   std::uint32_t process = 0;  // 0: unknown
   rdm::LinkState link = rdm::LinkState::kNone;
@@ -103,7 +101,6 @@ struct Peer : rdm::PeerBase, messages::PeerMemory {
 class Channel final : public MessageSink, public ListHook<Channel> {
  public:
   Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept;
-  ~Channel();
 
   Peer& peer() noexcept { return peer_; }
   bool open() const noexcept { return stream_.open(); }

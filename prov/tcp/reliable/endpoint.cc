@@ -15,11 +15,6 @@
 #include "tcp/names.h"
 
 namespace weft::tcp {
-namespace {
-
-constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
-
-}  // namespace
 
 // The socket is bound at once, because applications exchange names before they enable their endpoints.
 int ReliableEndpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
@@ -44,7 +39,6 @@ ReliableEndpoint::ReliableEndpoint(Domain& domain, const fi_info& info, const Ad
       names_sources_((info.caps & FI_SOURCE) != 0),
       own_(own),
       socket_(std::move(socket)),
-      idle_timer_(*this),
       receives_(*this, routes_) {}
 
 int ReliableEndpoint::close() {
@@ -182,18 +176,16 @@ ssize_t ReliableEndpoint::wait_for(Peer& peer, const rdm::TransmitRequest& reque
 
 void ReliableEndpoint::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept {
   auto& message = static_cast<Unclaimed&>(taken);
-  if (!message.dead && message.where != Unclaimed::Where::kHere) {
-    message.channel->take(message, delivery);
+  const rdm::Envelope& envelope = message.envelope;
+  if (message.dead) {
+    receives_.fail(delivery, envelope, FI_ECONNRESET, FI_ECONNRESET);
+  } else if (message.where != Unclaimed::Where::kHere) {
+    return message.channel->take(message, delivery);
   } else {
-    const rdm::Envelope& envelope = message.envelope;
-    if (message.dead) {
-      receives_.fail(delivery, envelope, FI_ECONNRESET, FI_ECONNRESET);
-    } else {
-      scatter(delivery.iov(), 0, message.payload.get(), std::min(envelope.len, delivery.capacity()));
-      receives_.complete(delivery, envelope);
-    }
-    delete &message;
+    scatter(delivery.iov(), 0, message.payload.get(), std::min(envelope.len, delivery.capacity()));
+    receives_.complete(delivery, envelope);
   }
+  delete &message;
 }
 
 void ReliableEndpoint::discard(rdm::Message& unwanted) noexcept {

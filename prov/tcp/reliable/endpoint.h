@@ -120,10 +120,7 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   Pool<WaitingTransmit> waiting_;
   rdm::PeerTable<Peer> peers_;
   // Armed while the endpoint is enabled, if idle connections are to be closed.
-  struct IdleTimer : Watch {
-    explicit IdleTimer(ReliableEndpoint& owner) noexcept;
-    ReliableEndpoint& endpoint;
-  } idle_timer_;
+  Timer<ReliableEndpoint, &ReliableEndpoint::check_idle> idle_timer_{*this};
   List<Channel> channels_;
   List<Channel> dying_;  // deleted when none of their handlers can be running
   rdm::ReceiveSide receives_;

@@ -222,11 +222,6 @@ void ReliableEndpoint::on_channel_end(Channel& channel, int error) noexcept {
 
 // ---- Idle connections ----
 
-ReliableEndpoint::IdleTimer::IdleTimer(ReliableEndpoint& owner) noexcept
-    : Watch([](Watch&) noexcept {},
-            [](Watch& watch) noexcept { static_cast<IdleTimer&>(watch).endpoint.check_idle(); }),
-      endpoint(owner) {}
-
 // Runs now and after every half of the idle time-out.
 void ReliableEndpoint::check_idle() noexcept {
   if (idle_timeout_ == Clock::duration::zero()) return;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Start and end of a stream: every posted operation completes, fails or is cancelled before the owner is notified of
-// the end; fi_cm(3), fi_shutdown.
+// A stream: incoming messages by their operations, fi_msg(3), fi_rma(3), fi_atomic(3); start and end, fi_cm(3). Every
+// posted operation completes, fails or is cancelled before the owner is notified of the end.
 #include "tcp/stream/stream.h"
 
 #include <rdma/providers/fi_log.h>
 #include <sys/socket.h>
+
+#include <cstring>
 
 #include "tcp/logging.h"
 #include "tcp/names.h"
@@ -17,6 +19,8 @@ Stream::Stream(MessageSink& sink, CompletionRoutes& routes, Engine& engine, Memo
     : TransmitSide([](Watch& watch) noexcept { static_cast<Stream&>(watch).run(); },
                    [](Watch& watch) noexcept { static_cast<Stream&>(watch).on_deadline_passed(); }, sink, routes,
                    engine, regions, records) {}
+
+// ---- Start and end ----
 
 void Stream::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept {
   socket_ = std::move(socket);
@@ -79,6 +83,241 @@ void Stream::close_socket() noexcept {
   }
   engine_.unwatch(*this);
   socket_.reset();
+}
+
+// ---- Incoming messages ----
+
+// The common case, at little more than the cost of the copy: a complete message without optional words that the sink
+// takes at once. Returns the bytes of the message; 0: handle it the general way.
+std::size_t Stream::take_whole(const std::byte* data, std::size_t len) noexcept {
+  std::uint64_t words[2];
+  if (len < sizeof words || swap_) return 0;
+  std::memcpy(words, data, sizeof words);
+  const bool tagged = (words[0] & kPlainMask) == kPlainTagged;
+  if (!tagged && (words[0] & kPlainMask) != kPlainMessage) return 0;
+  const std::size_t header = tagged ? kTaggedHeaderSize : kBaseHeaderSize;
+  const std::uint64_t total = words[1];
+  if (total > len || total <= header) return 0;  // an empty message may have no buffer to copy to
+  std::uint64_t tag = 0;
+  if (tagged) std::memcpy(&tag, data + kBaseHeaderSize, sizeof tag);
+  const std::size_t payload = total - header;
+  if (!sink_.take_whole(tagged, tag, {data + header, payload})) return 0;
+  header_.payload = payload;
+  return total;
+}
+
+bool Stream::begin(const DataHeader& header) noexcept {
+  header_ = header;
+  payload_left_ = 0;
+  bool taken = true;
+  switch (header.op) {
+    case Op::kMessage:
+    case Op::kTagged:
+    case Op::kAnnounced:
+      if (header.is_ack())
+        on_ack();
+      else
+        taken = begin_message();
+      break;
+    case Op::kReadRequest:
+      taken = begin_read_request();
+      break;
+    case Op::kReadResponse:
+      begin_read_response();
+      break;
+    case Op::kWrite:
+      begin_write();
+      break;
+    case Op::kAnnouncement:
+    case Op::kIdleClose:
+      taken = has_room_for_response();
+      if (!taken) break;
+      set_sink(Sink::kNone);
+      sink_.on_control(header);
+      break;
+    case Op::kClearance:
+      set_sink(Sink::kNone);
+      send_announced(header.op_data);
+      break;
+    case Op::kAtomic:
+      taken = begin_atomic();
+      break;
+    case Op::kAtomicAnswer:
+      begin_atomic_answer();
+      break;
+  }
+  if (!taken || state_ != State::kOpen) return false;
+  payload_left_ = header_.payload;
+  if (payload_left_ == 0) finish();
+  return state_ == State::kOpen;
+}
+
+bool Stream::begin_message() noexcept {
+  const auto destination = sink_.begin(header_);
+  if (!destination) return false;
+  ack_due_ = destination->acknowledge;
+  if (ack_due_) reserve_ack(ack_);
+  set_sink(Sink::kMessage, destination->iov);
+  return true;
+}
+
+bool Stream::begin_read_request() noexcept {
+  if (!has_room_for_response()) return false;
+  iovec iov[kMaxRmaIov];
+  std::uint64_t generation = MemoryRegions::kLatest;
+  Result<std::size_t> len = translate(ranges(), FI_REMOTE_READ, iov, generation);
+  if (!len) {
+    protocol_error("read request for memory that is not exposed");
+    return true;
+  }
+  set_sink(Sink::kNone);
+  DataHeader response;
+  response.op = Op::kReadResponse;
+  response.payload = *len;
+  respond(response, std::span(iov, header_.rma_count), ranges(), generation);
+  if (routes_.remote_read) routes_.remote_read->add(1);
+  count_regions(FI_REMOTE_READ);
+  return true;
+}
+
+void Stream::begin_read_response() noexcept {
+  Transmit* request = oldest_awaiting(Then::kAwaitRead);
+  if (request == nullptr) return protocol_error("read response without a request");
+  const std::span<const iovec> results(request->iov, request->iov_count);
+  if (total_length(results) != header_.payload) return protocol_error("read response of a wrong length");
+  begin_answer(*request);
+  set_sink(Sink::kReadResponse, results);
+}
+
+void Stream::begin_write() noexcept {
+  iovec iov[kMaxRmaIov];
+  sink_generation_ = MemoryRegions::kLatest;
+  Result<std::size_t> len = translate(ranges(), FI_REMOTE_WRITE, iov, sink_generation_);
+  if (!len) return protocol_error("write to memory that is not exposed");
+  if (*len != header_.payload) return protocol_error("write whose length differs from its target's");
+  ack_due_ = header_.wants_ack();
+  if (ack_due_) reserve_ack(ack_);
+  set_sink(Sink::kRmaWrite, std::span(iov, header_.rma_count));
+}
+
+void Stream::count_regions(std::uint64_t access) noexcept {
+  if (!regions_.has_counters()) return;
+  for (const fi_rma_iov& range : ranges()) regions_.count_access(range.key, access);
+}
+
+void Stream::finish() noexcept {
+  const Sink kind = std::exchange(sink_kind_, Sink::kNone);
+  sink_count_ = 0;
+  switch (kind) {
+    case Sink::kMessage:
+      sink_.finish(header_);
+      if (ack_due_) acknowledge(ack_);
+      break;
+    case Sink::kRmaWrite:
+      finish_write();
+      if (ack_due_) acknowledge(ack_);
+      break;
+    case Sink::kReadResponse:
+      complete(take_answered());
+      break;
+    case Sink::kAtomic:
+      finish_atomic();
+      break;
+    case Sink::kAtomicAnswer:
+      finish_atomic_answer();
+      break;
+    case Sink::kNone:
+      break;
+  }
+}
+
+void Stream::finish_write() noexcept {
+  if (routes_.remote_write) routes_.remote_write->add(1);
+  count_regions(FI_REMOTE_WRITE);
+  if (header_.has_cq_data() && routes_.receive_queue)
+    routes_.receive_queue->write({.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+                                  .len = header_.payload,
+                                  .data = header_.cq_data,
+                                  .src_addr = sink_.source()});
+}
+
+void Stream::on_ack() noexcept {
+  set_sink(Sink::kNone);
+  Transmit* const oldest = oldest_awaiting(Then::kAwaitAck);
+  if (oldest == nullptr) return protocol_error("acknowledgement without a message");
+  oldest->unlink();
+  complete(*oldest);
+}
+
+// ---- Atomic operations: arrays are collected, then the operation is carried out as a whole; responses keep the order
+// ----
+
+// False: too many responses are queued for the peer.
+bool Stream::begin_atomic() noexcept {
+  if (!has_atomics_) {
+    protocol_error("atomic operation, although the handshake excluded them");
+    return true;
+  }
+  if (!has_room_for_response()) return false;
+  if (atomic_ == nullptr) atomic_.reset(new (std::nothrow) ArrivingAtomic);
+  if (atomic_ == nullptr) {
+    end(ENOMEM);
+    return true;
+  }
+  rdm::AtomicRange ranges[kMaxRmaIov];
+  for (std::size_t i = 0; i < header_.rma_count; ++i)
+    ranges[i] = {header_.rma[i].addr, header_.rma[i].len, header_.rma[i].key};
+  const AtomicWords words = AtomicWords::of(header_.tag);
+  if (words.packed() != header_.tag ||
+      !atomic_->demand.read({words.kind, words.datatype, words.operation}, {ranges, header_.rma_count}, header_.payload,
+                            kMaxAtomicBytes)) {
+    protocol_error("malformed atomic operation");
+    return true;
+  }
+  const iovec iov{atomic_->arrays, static_cast<std::size_t>(header_.payload)};
+  set_sink(Sink::kAtomic, {&iov, 1});
+  sink_generation_ = regions_.generation();
+  return true;
+}
+
+void Stream::finish_atomic() noexcept {
+  DataHeader answer;
+  answer.op = Op::kAtomicAnswer;
+  Transmit* record = records_.take();
+  if (record == nullptr) return end(ENOMEM);
+  record->then = Then::kRespond;
+  const std::size_t len = atomic_->demand.result_len(), head = answer.size();
+  if (len > kInjectSize && !record->make_copy(len)) {
+    records_.give_back(record);
+    return end(ENOMEM);
+  }
+  std::byte* const results = len > kInjectSize ? record->copy.get() : record->inlined + head;
+  const int status = atomic_->demand.execute(regions_, routes_, atomic_->arrays, results, sink_generation_);
+  answer.tag = static_cast<std::uint64_t>(-status);
+  answer.payload = status == 0 ? len : 0;
+  if (status != 0) record->copy.reset();
+  encode(answer, record->inlined);
+  record->len = head + answer.payload;
+  record->inline_len = static_cast<std::uint16_t>(record->copy != nullptr ? head : record->len);
+  respond_with(*record);
+}
+
+void Stream::begin_atomic_answer() noexcept {
+  Transmit* request = oldest_awaiting(Then::kAwaitAtomic);
+  if (request == nullptr) return protocol_error("atomic response without a request");
+  const std::span<const iovec> results(request->iov, request->iov_count);
+  constexpr std::uint64_t kGreatestStatus = 4095;
+  if (header_.tag > kGreatestStatus || header_.payload != (header_.tag == 0 ? total_length(results) : 0))
+    return protocol_error("atomic response that does not fit its request");
+  begin_answer(*request);
+  set_sink(Sink::kAtomicAnswer, results);
+}
+
+void Stream::finish_atomic_answer() noexcept {
+  Transmit& request = take_answered();
+  if (header_.tag == 0) return complete(request);
+  const int error = static_cast<int>(header_.tag);
+  fail_record(request, error, error);
 }
 
 }  // namespace weft::tcp

@@ -60,7 +60,7 @@ class Stream final : public TransmitSide {
   void replay_stash() noexcept;
   void block(const std::byte* data, std::size_t len) noexcept;
 
-  // stream_messages.cc
+  // Incoming messages.
   std::size_t take_whole(const std::byte* data, std::size_t len) noexcept;
   bool begin(const DataHeader& header) noexcept;  // false: blocked until resume(), or the stream ended
   bool begin_message() noexcept;

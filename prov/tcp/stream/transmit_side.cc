@@ -62,8 +62,15 @@ ssize_t TransmitSide::transmit(const messages::TransmitRequest& request) noexcep
     header.announced = std::exchange(header.payload, 0);
     then = Then::kAwaitClear;
   }
-  const bool at_once = then == Then::kComplete && may_go_at_once(request.flags, len);
-  const ssize_t result = at_once ? transmit_now(request, header, len) : enqueue(request, header, len, then);
+  ssize_t result = 0;
+  if (then == Then::kComplete && may_go_at_once(request.flags, len)) {
+    result = transmit_now(request, header, len);
+  } else if (Transmit* record = make_record(request, header, len, then); record != nullptr) {
+    push_queued(*record);
+    may_wait(request.flags, len) ? resume() : flush();
+  } else {
+    result = -FI_EAGAIN;
+  }
   if (in_burst_ && len > kGatherPayload && len <= kGatherLongPayload) engine_.posted_long();
   return result;
 }
@@ -155,18 +162,6 @@ ssize_t TransmitSide::keep_rest(const messages::TransmitRequest& request, const 
   record->sent = sent > 0 ? static_cast<std::size_t>(sent) : 0;
   record->inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
   sending_.push_back(*record);
-  return 0;
-}
-
-ssize_t TransmitSide::enqueue(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
-                              Then then) noexcept {
-  Transmit* record = make_record(request, header, len, then);
-  if (record == nullptr) return -FI_EAGAIN;
-  push_queued(*record);
-  if (may_wait(request.flags, len))
-    resume();
-  else
-    flush();
   return 0;
 }
 

@@ -129,8 +129,6 @@ class TransmitSide : public Watch {
   ssize_t transmit_now(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len) noexcept;
   ssize_t keep_rest(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
                     ssize_t sent) noexcept;
-  ssize_t enqueue(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
-                  Then then) noexcept;
   Transmit* make_record(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
                         Then then) noexcept;
   bool may_go_at_once(std::uint64_t flags, std::size_t len) noexcept;
