@@ -13,7 +13,7 @@
 
 namespace weft::rdm {
 
-using AtomicRange = fi_rma_ioc;  // of the target's memory
+using AtomicRange = fi_rma_ioc;  // the target's memory, in elements
 
 // A peer's atomic operation.
 class ReceivedAtomic {

@@ -146,7 +146,7 @@ struct Unexpected : rdm::Message, ListHook<Unexpected> {
   Channel* channel = nullptr;
   std::unique_ptr<std::byte[]> payload;
   Assembly* assembly = nullptr;  // while segments arrive; null: complete
-  std::uint64_t message = 0;     // of a rendezvous
+  std::uint64_t message = 0;     // the rendezvous, if it is one
   Notice notice;
 };
 
