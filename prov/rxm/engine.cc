@@ -2,8 +2,6 @@
 // The progress engine of a domain of ofi_rxm; see engine.h.
 #include "rxm/engine.h"
 
-#include <rdma/fi_errno.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <new>
