@@ -23,10 +23,19 @@ FNR == 1 { page = FILENAME ~ /\.[0-9]$/; inside = call = 0 }
 !page { sub(/\/\/.*/, "") }
 page && /^\.Ft / { type = $0; sub(/^\.Ft "?/, "", type); sub(/"$/, "", type) }
 page && /^\.Fo / { prototype = type " " $2 "("; comma = "" }
-page && /^\.Fa "/ && prototype { argument = $0; sub(/^\.Fa "/, "", argument); sub(/"$/, "", argument); prototype = prototype comma argument; comma = "," }
+page && /^\.Fa "/ && prototype {
+  argument = $0
+  sub(/^\.Fa "/, "", argument)
+  sub(/"$/, "", argument)
+  prototype = prototype comma argument
+  comma = ","
+}
 page && /^\.Fc/ { if (want == "calls") print spell(prototype ")"); prototype = "" }
 # A call of a header begins in the first column and ends with its body or a semicolon.
-!page && !inside && !call && /^(static inline |FI_XPU_CALL )?[a-z][a-z0-9_ ]*[ *]+fi_[a-z0-9_]+[(]/ { call = 1; text = "" }
+!page && !inside && !call && /^(static inline |FI_XPU_CALL )?[a-z][a-z0-9_ ]*[ *]+fi_[a-z0-9_]+[(]/ {
+  call = 1
+  text = ""
+}
 !page && /^#define [A-Za-z0-9_]+[(]/ && want == "names" { name = $2; sub(/[(].*/, "", name); print name }
 call {
   text = text " " $0

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# pages.sh HEADERS PAGES LINKS: the manual pages and the headers agree. Each function, macro with arguments, structure and
-# enumeration has a page or a link to one; prototypes and structures in the pages are those of the headers; each page that
-# a header or another page names exists.
+# pages.sh HEADERS PAGES LINKS: the manual pages and the headers agree. Each function, macro with arguments, structure
+# and enumeration has a page or a link to one, each constant is on a page; prototypes and structures in the pages are
+# those of the headers; each page that a header or another page names exists.
 set -eu
 headers=$1 pages=$2 links=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,6 +28,16 @@ for name in $(cat names); do
 done >missing
 complain missing 'declared in a header, and in the synopsis of no page'
 
+# Other constants are on some page. Not those without a meaning of their own, those of other providers and networks, and
+# error numbers: fi_errno(3) refers to errno(3).
+all | sed 's,//.*,,' | grep -ohE '\bFI_[A-Z0-9_]+\b' | LC_ALL=C sort -u |
+  grep -vE '_(UNSPEC|MAX|LAST|H)$|^FI_E[A-Z0-9]+$' |
+  grep -vE '^FI_(PROTO|CLASS|OPT_EFA|XPU_PROV|LIB|DEPRECATED|EP_SOCK|PROV_SPECIFIC)' |
+  grep -vxE 'FI_(SUCCESS|FORMAT_PRINTF|XPU_CALL|XPU_TRIGGER|BUS_UNKNOWN|REVISION_VERSION|AV_AUTH_KEY)' >constants
+cat "$pages"/*.[37] | grep -ohE '\bFI_[A-Z0-9_]+\b' | LC_ALL=C sort -u >described_constants
+LC_ALL=C comm -23 constants described_constants >missing
+complain missing 'constants that no page has'
+
 declared calls >declared_calls
 described calls >described_calls
 LC_ALL=C comm -23 declared_calls described_calls >missing
@@ -50,7 +60,9 @@ grep -ohE '^\.Xr (fi_[a-z0-9_]+|fabric) [1-8]' "$pages"/*.[137] | sort -u | whil
 done >missing
 complain missing 'pages that a page mentions'
 
-[ "$(wc -l <declared_calls)" -ge 170 ] && [ "$(wc -l <described_structures)" -ge 40 ] ||
+count() { wc -l <"$1"; }
+[ "$(count declared_calls)" -ge 170 ] && [ "$(count constants)" -ge 350 ] && [ "$(count described_structures)" -ge 40 ] ||
   { echo 'the declarations are not found'; failed=1; }
 [ $failed = 0 ] || exit 1
-echo "$(wc -l <names) names, $(wc -l <declared_calls) prototypes and $(wc -l <described_structures) structures agree"
+echo "$(count names) names, $(count constants) constants, $(count declared_calls) prototypes and" \
+  "$(count described_structures) structures agree"
