@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # debian.sh BUILD WORK_FOLDER: CPack makes Debian packages of a build. Each has its own files, the fields that let it take
 # libfabric's place, a licence, a changelog and compressed manual pages. The same build packed a second time gives the
-# same bytes, and lintian finds no errors.
+# same bytes, and lintian finds no errors. The page on packages quotes the Dockerfile.
 set -eu
+source=$(cd "$(dirname "$0")/../.." && pwd)
 build=$1 work=$2
 command -v dpkg-shlibdeps >/dev/null || { echo "SKIP: dpkg-dev is not installed"; exit 77; }
 rm -rf "$work"
@@ -62,6 +63,9 @@ fi
 if grep -q '^weft-conformance_' names; then
   contains weft-conformance /usr/bin/weft_conformance '/usr/share/man/man1/weft_conformance\.1\.gz'
 fi
+
+sed -n '/^```dockerfile/,/^```$/p' "$source/docs/packages.md" | grep -v '^```' >quoted
+grep -v '^#' "$source/cmake/packaging/Dockerfile" | diff quoted - || fail "docs/packages.md (<) quotes another Dockerfile (>)"
 
 # No file is in two packages.
 sort -- *.files | grep -v '/$' | uniq -d >twice
