@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# sh tests/nightly.sh [STEP...]: what takes too long for tests/run.sh, on Debian 12 as root. Steps (all of them unless some
+# are named): packages (cmake/package.sh), reproducible (the same bytes from another folder), debian (in a fresh Debian),
+# container (the Dockerfile), rpm, spack, compilers (each gcc and clang of Debian 12), arm64. The steps reproducible and
+# debian need the packages of the first step. Logs and builds stay in build/nightly. The last line counts the steps.
+#
+# Environment: JOBS (default: all processors), BUILD (the folder), PACKAGE_OPTIONS (for cmake/package.sh).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+BUILD=${BUILD:-$PWD/build/nightly}
+JOBS=${JOBS:-$(nproc)}
+export JOBS
+mkdir -p "$BUILD"
+tests=$PWD/tests/package
+sh cmake/install-dependencies.sh build nightly >"$BUILD/install.log" 2>&1 || { cat "$BUILD/install.log"; exit 1; }
+
+run_step() {
+  case $1 in
+    packages) BUILD="$BUILD/packages" sh cmake/package.sh ${PACKAGE_OPTIONS:-} && ls -l "$BUILD/packages"/*.deb ;;
+    reproducible) sh "$tests/reproducible.sh" . "$BUILD/packages" "$BUILD/reproducible" ${PACKAGE_OPTIONS:-} ;;
+    debian) sh "$tests/chroot.sh" "$BUILD/packages" "$BUILD/roots" ;;
+    container) sh "$tests/container.sh" . "$BUILD/roots" ;;
+    rpm) sh "$tests/rpm.sh" . "$BUILD/rpm" ;;
+    spack) python3 -c "import ast; ast.parse(open('cmake/packaging/spack/package.py').read())" ;;
+    compilers) sh "$tests/compilers.sh" . "$BUILD/compilers" ;;
+    arm64) sh "$tests/arm64.sh" . "$BUILD/arm64" ;;
+    *) echo "unknown step"; false ;;
+  esac
+}
+
+passed=0 failed=0 skipped=0
+for step in ${*:-packages reproducible debian container rpm spack compilers arm64}; do
+  printf '\n==== %s ====\n' "$step"
+  began=$(date +%s)
+  { run_step "$step" 2>&1; echo $? >"$BUILD/$step.status"; } | tee "$BUILD/$step.log" | tail -n 40
+  case $(cat "$BUILD/$step.status") in
+    0) passed=$((passed + 1)) result=passed ;;
+    77) skipped=$((skipped + 1)) result=skipped ;;
+    *) failed=$((failed + 1)) result=FAILED ;;
+  esac
+  echo "$step: $result after $(($(date +%s) - began)) s, log in $BUILD/$step.log"
+done
+printf '\n%d passed, %d failed, %d skipped\n' $passed $failed $skipped
+[ $failed -eq 0 ]
