@@ -32,7 +32,7 @@ target_compile_options(weft_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow
 target_compile_definitions(weft_settings INTERFACE _GNU_SOURCE)
 set(weft_static_runtime -static-libstdc++ -static-libgcc)
 if(WEFT_STATIC_RUNTIME)
-  target_link_options(weft_settings INTERFACE $<$<LINK_LANGUAGE:CXX>:${weft_static_runtime}>)
+  target_link_options(weft_settings INTERFACE "$<$<LINK_LANGUAGE:CXX>:${weft_static_runtime}>")
 endif()
 if(WEFT_SANITIZE)
   # Only the library is instrumented for the fuzzer; the code of tests would cost time.

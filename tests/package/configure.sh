@@ -35,4 +35,7 @@ configure build_packages "$(without GTest)" "$(without CLI11)"
 names 'tests with GoogleTest' benchmarks 'apt-get install libgtest-dev libcli11-dev'
 configure no_tests "$(without GTest)" "$(without CLI11)" -DWEFT_BUILD_TESTS=OFF
 case $line in *GoogleTest*) echo "FAIL: tests were not requested: $line"; exit 1 ;; esac
+configure static_runtime "$(without GTest)" "$(without CLI11)" -DWEFT_BUILD_TESTS=OFF -DWEFT_STATIC_RUNTIME=ON
+grep -rq -e '-static-libstdc++ -static-libgcc' --include=build.ninja --include=link.txt static_runtime ||
+  { echo "FAIL: WEFT_STATIC_RUNTIME links nothing in"; exit 1; }
 echo "configurations without GoogleTest, CLI11 and rdma-core succeed and name what they lack"
