@@ -35,7 +35,7 @@ class RemoteCount : public ListHook<RemoteCount> {
   ::fid* hidden() noexcept { return &hidden_->fid; }
   // Whether accesses were added. Reading a counter may make progress at the lower provider. The hidden accesses are
   // read last, so accesses in between make the difference too small for now, never too large.
-  bool pass_on() noexcept {
+  [[gnu::noinline]] bool pass_on() noexcept {
     const std::uint64_t all = fi_cntr_read(all_.get()), hidden = fi_cntr_read(hidden_.get());
     if (all <= hidden || all - hidden <= passed_) return false;
     counter_->add(all - hidden - passed_);

@@ -187,6 +187,12 @@ bool LocalHost::post_read_done(Channel& channel, std::uint64_t message) noexcept
   return true;
 }
 
+// Consumes the wakeups of the news first. A wakeup is sent after its entry, so the slots read next contain all entries.
+void LocalHost::read_board() noexcept {
+  if (board_.sleepers()) drain_mailbox();
+  read_slots();
+}
+
 // Peers take turns, however fast one writes. Notices wait while unexpected messages reach their limit, and while the
 // peer does not read our responses.
 void LocalHost::read_slots() noexcept {

@@ -56,11 +56,7 @@ class LocalHost {
 
   void progress() noexcept {
     if (awaited_wakeups_ != 0) read_mailbox();
-    if (unread_slots_ == 0 && !board_.has_news()) return;
-    // A wakeup is sent after its entry, so the slots that are read next contain the entries of all wakeups consumed
-    // here.
-    if (board_.sleepers()) drain_mailbox();
-    read_slots();
+    if (unread_slots_ != 0 || board_.has_news()) read_board();
   }
   // A wakeup that was not awaited must not keep sleepers awake.
   void read_stray_wakeups() noexcept {
@@ -83,6 +79,7 @@ class LocalHost {
   void read_mailbox() noexcept;
   bool drain_mailbox() noexcept;
   void offer_board(Channel& channel, DirectOffer& offer) noexcept;
+  void read_board() noexcept;
   void read_slots() noexcept;
   std::size_t read_notices(Channel& channel) noexcept;
   std::size_t read_done_messages(Channel& channel) noexcept;

@@ -8,11 +8,40 @@
 
 namespace weft::rxm {
 
+std::size_t Completions::read() noexcept {
+  return read_inline();
+}
+
 // There are no more entries than operations outstanding. The bound matters because peers may send meanwhile.
 void Completions::drain() noexcept {
   std::size_t most = posted_.shared_posted();
   for (Channel& channel : services_.channels) most += channel.works;
   for (std::size_t found = 1; found != 0 && most != 0; most -= std::min(most, found)) found = read();
+}
+
+void Completions::on_completion(const fi_cq_tagged_entry& entry) noexcept {
+  auto* work = static_cast<Work*>(entry.op_context);
+  if (work == nullptr || (entry.flags & FI_REMOTE_WRITE) != 0) {
+    // A peer wrote to our memory with completion data. Some providers consume a posted receive for that.
+    if ((entry.flags & FI_REMOTE_CQ_DATA) != 0)
+      services_.routes.received({.context = nullptr, .flags = entry.flags, .len = entry.len, .data = entry.data}, true);
+    if (work == nullptr || work->kind != Work::Kind::kReceive) return;
+    posted_.returned(*work);
+    return posted_.post(static_cast<PostedBuffer&>(*work));
+  }
+  posted_.returned(*work);
+  if (work->kind == Work::Kind::kReceive) return receiver_.on_packet(static_cast<PostedBuffer&>(*work), entry);
+  on_end(*work, 0);
+}
+
+// An operation other than a receive has ended. `error` is positive, or 0.
+void Completions::on_end(Work& work, int error) noexcept {
+  if (work.kind == Work::Kind::kTransmit)
+    sender_.on_lower_completion(static_cast<Transmit&>(work), error);
+  else if (work.kind == Work::Kind::kPacket)
+    sender_.on_packet_completion(static_cast<Packet&>(work), error);
+  else
+    rendezvous_.on_piece_completion(static_cast<RemoteCopy::Piece&>(work), error);
 }
 
 void Completions::read_failure() noexcept {

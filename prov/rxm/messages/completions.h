@@ -19,8 +19,10 @@ class Completions {
   void use(Lower<fid_cq> queue) noexcept { queue_ = std::move(queue); }
   fid_cq* queue() const noexcept { return queue_.get(); }
 
-  // Returns the number of entries found. Inlined, for each round of progress.
-  [[gnu::always_inline]] std::size_t read() noexcept {
+  // Returns the number of entries found.
+  std::size_t read() noexcept;
+  // The same, for each round of progress.
+  [[gnu::always_inline]] std::size_t read_inline() noexcept {
     fi_cq_tagged_entry entries[kBatch];
     std::size_t found = 0;
     for (int round = 0; round < kMaxRounds; ++round) {
@@ -56,30 +58,5 @@ class Completions {
   Receiver& receiver_;
   Lower<fid_cq> queue_;
 };
-
-inline void Completions::on_completion(const fi_cq_tagged_entry& entry) noexcept {
-  auto* work = static_cast<Work*>(entry.op_context);
-  if (work == nullptr || (entry.flags & FI_REMOTE_WRITE) != 0) {
-    // A peer wrote to our memory with completion data. Some providers consume a posted receive for that.
-    if ((entry.flags & FI_REMOTE_CQ_DATA) != 0)
-      services_.routes.received({.context = nullptr, .flags = entry.flags, .len = entry.len, .data = entry.data}, true);
-    if (work == nullptr || work->kind != Work::Kind::kReceive) return;
-    posted_.returned(*work);
-    return posted_.post(static_cast<PostedBuffer&>(*work));
-  }
-  posted_.returned(*work);
-  if (work->kind == Work::Kind::kReceive) return receiver_.on_packet(static_cast<PostedBuffer&>(*work), entry);
-  on_end(*work, 0);
-}
-
-// An operation other than a receive has ended. `error` is positive, or 0.
-inline void Completions::on_end(Work& work, int error) noexcept {
-  if (work.kind == Work::Kind::kTransmit)
-    sender_.on_lower_completion(static_cast<Transmit&>(work), error);
-  else if (work.kind == Work::Kind::kPacket)
-    sender_.on_packet_completion(static_cast<Packet&>(work), error);
-  else
-    rendezvous_.on_piece_completion(static_cast<RemoteCopy::Piece&>(work), error);
-}
 
 }  // namespace weft::rxm

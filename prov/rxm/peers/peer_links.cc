@@ -289,22 +289,16 @@ void PeerLinks::check_idle() noexcept {
 }
 
 void PeerLinks::on_idle_close(Channel& channel, std::uint64_t message) noexcept {
+  using Action = IdleClose::Action;
   const auto received = static_cast<IdleCloseMessage>(std::min<std::uint64_t>(message, UINT8_MAX));
-  switch (channel.idle_close.on_message(received, channel.activity, is_quiet(channel), Clock::now())) {
-    case IdleClose::Action::kSendAgree:
-      return send(packets_, channel, IdleCloseMessage::kAgree);
-    case IdleClose::Action::kSendDecline:
-      return send(packets_, channel, IdleCloseMessage::kDecline);
-    case IdleClose::Action::kClose:
-      FI_INFO(&provider(), FI_LOG_EP_CTRL, "idle connection closed: %s\n", channel.peer->address.to_string().c_str());
-      return end_channel(channel, LinkEvent::kEnded, FI_ECANCELED);
-    case IdleClose::Action::kResume:
-      return sender_.flush(*channel.peer);
-    case IdleClose::Action::kProtocolError:
-      return protocol_error(channel, "idle-close message out of order");
-    case IdleClose::Action::kNone:
-      return;
-  }
+  const Action action = channel.idle_close.on_message(received, channel.activity, is_quiet(channel), Clock::now());
+  if (action == Action::kSendAgree) send(packets_, channel, IdleCloseMessage::kAgree);
+  if (action == Action::kSendDecline) send(packets_, channel, IdleCloseMessage::kDecline);
+  if (action == Action::kResume) sender_.flush(*channel.peer);
+  if (action == Action::kProtocolError) protocol_error(channel, "idle-close message out of order");
+  if (action != Action::kClose) return;
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "idle connection closed: %s\n", channel.peer->address.to_string().c_str());
+  end_channel(channel, LinkEvent::kEnded, FI_ECANCELED);
 }
 
 }  // namespace weft::rxm

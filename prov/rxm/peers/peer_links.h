@@ -38,9 +38,7 @@ class PeerLinks final : public LinkControl {
   bool has_successor() const noexcept;
   // Frees the connections whose operations the lower provider has returned.
   void reap() noexcept {
-    dying_.for_each([](Channel& channel) {
-      if (channel.works == 0) delete &channel;
-    });
+    if (!dying_.empty()) free_unused();
   }
   // A context closes: the application may free the memory of its operations, so connections that carry one are closed.
   void abandon(CompletionRoutes& routes) noexcept;
@@ -77,6 +75,11 @@ class PeerLinks final : public LinkControl {
   void close_channel(Channel& channel, int error) noexcept;
   void end_channel(Channel& channel, rdm::LinkEvent event, int error, std::string_view sentence = {}) noexcept;
 
+  [[gnu::noinline]] void free_unused() noexcept {
+    dying_.for_each([](Channel& channel) {
+      if (channel.works == 0) delete &channel;
+    });
+  }
   void read_events() noexcept;
   void on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t data_len) noexcept;
   void on_event_error() noexcept;

@@ -147,8 +147,8 @@ ssize_t TransferEndpoint::rx_size_left() noexcept {
 
 ssize_t TransferEndpoint::tx_size_left() noexcept {
   Lock lock(engine().mutex());
-  if (!enabled_) return -FI_EOPBADSTATE;
-  return static_cast<ssize_t>(stream_.queue_size() - std::min(stream_.queue_size(), stream_.outstanding()));
+  const std::size_t size = stream_.queue_size();
+  return enabled_ ? static_cast<ssize_t>(size - std::min(size, stream_.outstanding())) : -FI_EOPBADSTATE;
 }
 
 int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {

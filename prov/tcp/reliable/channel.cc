@@ -315,8 +315,11 @@ bool Channel::quiet() noexcept {
 }
 
 void Channel::check_idle(Clock::time_point now) noexcept {
-  if (open() && idle_close_.should_request(activity(), quiet(), now))
-    stream_.send_control(Op::kIdleClose, static_cast<std::uint8_t>(rdm::IdleCloseMessage::kRequest));
+  if (open() && idle_close_.should_request(activity(), quiet(), now)) send(rdm::IdleCloseMessage::kRequest);
+}
+
+void Channel::send(rdm::IdleCloseMessage message) noexcept {
+  stream_.send_control(Op::kIdleClose, static_cast<std::uint8_t>(message));
 }
 
 void Channel::on_control(const DataHeader& header) noexcept {
@@ -325,22 +328,14 @@ void Channel::on_control(const DataHeader& header) noexcept {
   on_announcement(header);
 }
 
-void Channel::on_idle_close(rdm::IdleCloseMessage word) noexcept {
-  using rdm::IdleClose, rdm::IdleCloseMessage;
-  switch (idle_close_.on_message(word, activity(), quiet(), net::now())) {
-    case IdleClose::Action::kSendAgree:
-      return stream_.send_control(Op::kIdleClose, static_cast<std::uint8_t>(IdleCloseMessage::kAgree));
-    case IdleClose::Action::kSendDecline:
-      return stream_.send_control(Op::kIdleClose, static_cast<std::uint8_t>(IdleCloseMessage::kDecline));
-    case IdleClose::Action::kClose:
-      return endpoint_.on_idle(*this);
-    case IdleClose::Action::kResume:
-      return endpoint_.on_open(*this);
-    case IdleClose::Action::kProtocolError:
-      return stream_.protocol_error("idle-close message out of order");
-    case IdleClose::Action::kNone:
-      return;
-  }
+void Channel::on_idle_close(rdm::IdleCloseMessage received) noexcept {
+  using Action = rdm::IdleClose::Action;
+  const Action action = idle_close_.on_message(received, activity(), quiet(), net::now());
+  if (action == Action::kSendAgree) send(rdm::IdleCloseMessage::kAgree);
+  if (action == Action::kSendDecline) send(rdm::IdleCloseMessage::kDecline);
+  if (action == Action::kClose) endpoint_.on_idle(*this);
+  if (action == Action::kResume) endpoint_.on_open(*this);
+  if (action == Action::kProtocolError) stream_.protocol_error("idle-close message out of order");
 }
 
 }  // namespace weft::tcp

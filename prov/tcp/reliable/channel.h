@@ -158,7 +158,8 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   bool store(Unclaimed& message) noexcept;
   Destination receive(const rdm::Delivery& delivery, const rdm::Envelope& envelope, bool acknowledge) noexcept;
   void on_announcement(const DataHeader& header) noexcept;
-  void on_idle_close(rdm::IdleCloseMessage word) noexcept;
+  void send(rdm::IdleCloseMessage message) noexcept;
+  void on_idle_close(rdm::IdleCloseMessage received) noexcept;
   void send_clearance(std::uint8_t ticket, bool wants_ack, const rdm::Delivery& delivery,
                       const rdm::Envelope& envelope) noexcept;
   void out_of_memory() noexcept;
