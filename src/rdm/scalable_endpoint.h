@@ -190,7 +190,8 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
   int bind(::fid* object, uint64_t flags) {
     if (weft::CompletionQueue<Engine>::from(object) != nullptr || weft::Counter<Engine>::from(object) != nullptr)
       return -FI_EINVAL;  // queues and counters are bound to contexts
-    if (SharedContexts<Core>::is_context(object)) return -FI_EINVAL;
+    if (object_if<SharedTransmit>(object) != nullptr || object_if<SharedReceive<Core>>(object) != nullptr)
+      return -FI_EINVAL;
     return core_.bind(object, flags);
   }
   int control(int command, void*) {

@@ -155,9 +155,6 @@ class SharedContexts {
       : needs_transmit_(info.ep_attr != nullptr && info.ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT),
         needs_receive_(info.ep_attr != nullptr && info.ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT) {}
 
-  static bool is_context(const ::fid* object) noexcept {
-    return object_if<SharedTransmit>(object) != nullptr || object_if<SharedReceive<Core>>(object) != nullptr;
-  }
   // fi_ep_bind of a context; -FI_EINVAL for other objects, and for an endpoint that does not fit the context.
   Status bind(Core& endpoint, const RefCounted& domain, ::fid* object, uint64_t flags) {
     auto* const transmit = object_if<SharedTransmit>(object);

@@ -33,7 +33,7 @@ Channel::Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept
       peer_(peer),
       stream_(*this, endpoint.routes(), endpoint.engine(), endpoint.domain().regions(),
               endpoint.domain().pools().transmits) {
-  stream_.set_queue_size(endpoint.queue_size());
+  stream_.set_queue_size(endpoint.tx_size());
 }
 
 fi_addr_t Channel::source() noexcept {

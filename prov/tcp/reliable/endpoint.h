@@ -43,7 +43,6 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   const Parameters& parameters() const noexcept { return domain_.fabric().parameters; }
   Domain& domain() noexcept { return domain_; }
   rdm::ReceiveSide& receives() noexcept { return receives_; }
-  std::size_t queue_size() const noexcept { return tx_size(); }
   std::uint32_t process() const noexcept { return process_; }
   const Address& own() const noexcept { return own_; }
   fi_addr_t name_of(Peer& peer) noexcept { return names_sources_ ? peers_.name_of(*vector_, peer) : FI_ADDR_NOTAVAIL; }
