@@ -13,215 +13,53 @@
 #include <rdma/fi_tagged.h>
 
 #include "abi/bridge.h"
+#include "base/each.h"
 
 namespace weft {
 
-// One line a slot: the method if T has it, else the answer `Missing`. Methods for remote memory, tagged messages and
-// atomic operations carry the names of the public calls (without fi_), because one class fills several tables.
+// fill() sets each slot: to the method if T has it, else to the answer `Missing`. Methods for remote memory, tagged
+// messages and atomic operations carry the names of the public calls (without fi_), because one class fills several
+// tables: in `WEFT_RENAMED` such a name stands behind its slot.
 #define WEFT_SLOT_AS(slot, method)        \
   table.slot = ::weft::always<Missing>{}; \
-  if constexpr (requires { &T::method; }) table.slot = ::weft::op<&T::method> {}
+  if constexpr (requires { &T::method; }) table.slot = ::weft::op<&T::method>{};
 #define WEFT_SLOT(name) WEFT_SLOT_AS(name, name)
+#define WEFT_RENAMED(slot_and_method) WEFT_SLOT_AS slot_and_method
+#define WEFT_TABLE(Ops, EACH_SLOT, ...)      \
+  template <class T, int Missing>            \
+  constexpr void fill(Ops& table) noexcept { \
+    WEFT_EACH(EACH_SLOT, __VA_ARGS__)        \
+  }
 
-template <class T, int Missing>
-constexpr void fill(fi_ops& table) noexcept {
-  WEFT_SLOT(close);
-  WEFT_SLOT(bind);
-  WEFT_SLOT(control);
-  WEFT_SLOT(ops_open);
-  WEFT_SLOT(tostr);
-  WEFT_SLOT(ops_set);
-}
+WEFT_TABLE(fi_ops, WEFT_SLOT, close, bind, control, ops_open, tostr, ops_set)
+WEFT_TABLE(fi_ops_fabric, WEFT_SLOT, domain, passive_ep, eq_open, wait_open, trywait, domain2)
+WEFT_TABLE(fi_ops_domain, WEFT_SLOT, av_open, cq_open, endpoint, scalable_ep, cntr_open, poll_open, stx_ctx, srx_ctx,
+           query_atomic, query_collective, endpoint2, xpu_ctx)
+WEFT_TABLE(fi_ops_mr, WEFT_SLOT, reg, regv, regattr)
+WEFT_TABLE(fi_ops_ep, WEFT_SLOT, cancel, getopt, setopt, tx_ctx, rx_ctx, rx_size_left, tx_size_left, export_xpu)
+WEFT_TABLE(fi_ops_cm, WEFT_SLOT, setname, getname, getpeer, connect, listen, accept, reject, shutdown, join)
+WEFT_TABLE(fi_ops_msg, WEFT_SLOT, recv, recvv, recvmsg, send, sendv, sendmsg, inject, senddata, injectdata)
+WEFT_TABLE(fi_ops_tagged, WEFT_RENAMED, (recv, trecv), (recvv, trecvv), (recvmsg, trecvmsg), (send, tsend),
+           (sendv, tsendv), (sendmsg, tsendmsg), (inject, tinject), (senddata, tsenddata), (injectdata, tinjectdata))
+WEFT_TABLE(fi_ops_rma, WEFT_RENAMED, (read, read), (readv, readv), (readmsg, readmsg), (write, write), (writev, writev),
+           (writemsg, writemsg), (inject, rma_inject), (writedata, writedata), (injectdata, rma_injectdata))
+WEFT_TABLE(fi_ops_atomic, WEFT_RENAMED, (write, atomic), (writev, atomicv), (writemsg, atomicmsg),
+           (inject, inject_atomic), (readwrite, fetch_atomic), (readwritev, fetch_atomicv),
+           (readwritemsg, fetch_atomicmsg), (compwrite, compare_atomic), (compwritev, compare_atomicv),
+           (compwritemsg, compare_atomicmsg), (writevalid, atomicvalid), (readwritevalid, fetch_atomicvalid),
+           (compwritevalid, compare_atomicvalid))
+WEFT_TABLE(fi_ops_cq, WEFT_SLOT, read, readfrom, readerr, sread, sreadfrom, signal, strerror, export_xpu)
+WEFT_TABLE(fi_ops_eq, WEFT_SLOT, read, readerr, write, sread, strerror)
+WEFT_TABLE(fi_ops_cntr, WEFT_SLOT, read, readerr, add, set, wait, adderr, seterr, export_xpu)
+WEFT_TABLE(fi_ops_av, WEFT_SLOT, insert, insertsvc, insertsym, remove, lookup, straddr, av_set, insert_auth_key,
+           lookup_auth_key, set_user_id, lookup2)
+WEFT_TABLE(fi_ops_poll, WEFT_SLOT, poll, poll_add, poll_del)
+WEFT_TABLE(fi_ops_wait, WEFT_SLOT, wait)
+WEFT_TABLE(fi_ops_collective, WEFT_SLOT, barrier, broadcast, alltoall, allreduce, allgather, reduce_scatter, reduce,
+           scatter, gather, msg, barrier2)
 
-template <class T, int Missing>
-constexpr void fill(fi_ops_fabric& table) noexcept {
-  WEFT_SLOT(domain);
-  WEFT_SLOT(passive_ep);
-  WEFT_SLOT(eq_open);
-  WEFT_SLOT(wait_open);
-  WEFT_SLOT(trywait);
-  WEFT_SLOT(domain2);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_domain& table) noexcept {
-  WEFT_SLOT(av_open);
-  WEFT_SLOT(cq_open);
-  WEFT_SLOT(endpoint);
-  WEFT_SLOT(scalable_ep);
-  WEFT_SLOT(cntr_open);
-  WEFT_SLOT(poll_open);
-  WEFT_SLOT(stx_ctx);
-  WEFT_SLOT(srx_ctx);
-  WEFT_SLOT(query_atomic);
-  WEFT_SLOT(query_collective);
-  WEFT_SLOT(endpoint2);
-  WEFT_SLOT(xpu_ctx);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_mr& table) noexcept {
-  WEFT_SLOT(reg);
-  WEFT_SLOT(regv);
-  WEFT_SLOT(regattr);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_ep& table) noexcept {
-  WEFT_SLOT(cancel);
-  WEFT_SLOT(getopt);
-  WEFT_SLOT(setopt);
-  WEFT_SLOT(tx_ctx);
-  WEFT_SLOT(rx_ctx);
-  WEFT_SLOT(rx_size_left);
-  WEFT_SLOT(tx_size_left);
-  WEFT_SLOT(export_xpu);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_cm& table) noexcept {
-  WEFT_SLOT(setname);
-  WEFT_SLOT(getname);
-  WEFT_SLOT(getpeer);
-  WEFT_SLOT(connect);
-  WEFT_SLOT(listen);
-  WEFT_SLOT(accept);
-  WEFT_SLOT(reject);
-  WEFT_SLOT(shutdown);
-  WEFT_SLOT(join);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_msg& table) noexcept {
-  WEFT_SLOT(recv);
-  WEFT_SLOT(recvv);
-  WEFT_SLOT(recvmsg);
-  WEFT_SLOT(send);
-  WEFT_SLOT(sendv);
-  WEFT_SLOT(sendmsg);
-  WEFT_SLOT(inject);
-  WEFT_SLOT(senddata);
-  WEFT_SLOT(injectdata);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_tagged& table) noexcept {
-  WEFT_SLOT_AS(recv, trecv);
-  WEFT_SLOT_AS(recvv, trecvv);
-  WEFT_SLOT_AS(recvmsg, trecvmsg);
-  WEFT_SLOT_AS(send, tsend);
-  WEFT_SLOT_AS(sendv, tsendv);
-  WEFT_SLOT_AS(sendmsg, tsendmsg);
-  WEFT_SLOT_AS(inject, tinject);
-  WEFT_SLOT_AS(senddata, tsenddata);
-  WEFT_SLOT_AS(injectdata, tinjectdata);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_rma& table) noexcept {
-  WEFT_SLOT(read);
-  WEFT_SLOT(readv);
-  WEFT_SLOT(readmsg);
-  WEFT_SLOT(write);
-  WEFT_SLOT(writev);
-  WEFT_SLOT(writemsg);
-  WEFT_SLOT_AS(inject, rma_inject);
-  WEFT_SLOT(writedata);
-  WEFT_SLOT_AS(injectdata, rma_injectdata);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_atomic& table) noexcept {
-  WEFT_SLOT_AS(write, atomic);
-  WEFT_SLOT_AS(writev, atomicv);
-  WEFT_SLOT_AS(writemsg, atomicmsg);
-  WEFT_SLOT_AS(inject, inject_atomic);
-  WEFT_SLOT_AS(readwrite, fetch_atomic);
-  WEFT_SLOT_AS(readwritev, fetch_atomicv);
-  WEFT_SLOT_AS(readwritemsg, fetch_atomicmsg);
-  WEFT_SLOT_AS(compwrite, compare_atomic);
-  WEFT_SLOT_AS(compwritev, compare_atomicv);
-  WEFT_SLOT_AS(compwritemsg, compare_atomicmsg);
-  WEFT_SLOT_AS(writevalid, atomicvalid);
-  WEFT_SLOT_AS(readwritevalid, fetch_atomicvalid);
-  WEFT_SLOT_AS(compwritevalid, compare_atomicvalid);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_cq& table) noexcept {
-  WEFT_SLOT(read);
-  WEFT_SLOT(readfrom);
-  WEFT_SLOT(readerr);
-  WEFT_SLOT(sread);
-  WEFT_SLOT(sreadfrom);
-  WEFT_SLOT(signal);
-  WEFT_SLOT(strerror);
-  WEFT_SLOT(export_xpu);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_eq& table) noexcept {
-  WEFT_SLOT(read);
-  WEFT_SLOT(readerr);
-  WEFT_SLOT(write);
-  WEFT_SLOT(sread);
-  WEFT_SLOT(strerror);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_cntr& table) noexcept {
-  WEFT_SLOT(read);
-  WEFT_SLOT(readerr);
-  WEFT_SLOT(add);
-  WEFT_SLOT(set);
-  WEFT_SLOT(wait);
-  WEFT_SLOT(adderr);
-  WEFT_SLOT(seterr);
-  WEFT_SLOT(export_xpu);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_av& table) noexcept {
-  WEFT_SLOT(insert);
-  WEFT_SLOT(insertsvc);
-  WEFT_SLOT(insertsym);
-  WEFT_SLOT(remove);
-  WEFT_SLOT(lookup);
-  WEFT_SLOT(straddr);
-  WEFT_SLOT(av_set);
-  WEFT_SLOT(insert_auth_key);
-  WEFT_SLOT(lookup_auth_key);
-  WEFT_SLOT(set_user_id);
-  WEFT_SLOT(lookup2);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_poll& table) noexcept {
-  WEFT_SLOT(poll);
-  WEFT_SLOT(poll_add);
-  WEFT_SLOT(poll_del);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_wait& table) noexcept {
-  WEFT_SLOT(wait);
-}
-
-template <class T, int Missing>
-constexpr void fill(fi_ops_collective& table) noexcept {
-  WEFT_SLOT(barrier);
-  WEFT_SLOT(broadcast);
-  WEFT_SLOT(alltoall);
-  WEFT_SLOT(allreduce);
-  WEFT_SLOT(allgather);
-  WEFT_SLOT(reduce_scatter);
-  WEFT_SLOT(reduce);
-  WEFT_SLOT(scatter);
-  WEFT_SLOT(gather);
-  WEFT_SLOT(msg);
-  WEFT_SLOT(barrier2);
-}
-
+#undef WEFT_TABLE
+#undef WEFT_RENAMED
 #undef WEFT_SLOT
 #undef WEFT_SLOT_AS
 
