@@ -60,6 +60,16 @@ inline int error_from_current_exception() noexcept {
   }
 }
 
+// Calls `body`; an exception becomes the matching error code.
+template <class Body>
+auto guarded(Body&& body) noexcept -> decltype(body()) {
+  try {
+    return body();
+  } catch (...) {
+    return static_cast<decltype(body())>(error_from_current_exception());
+  }
+}
+
 // Passes a newly opened object to the application; `handle` stays untouched when it could not be opened.
 template <class T, class Handle>
 int release_to(Result<T*> opened, Handle** handle) noexcept {
@@ -77,15 +87,10 @@ template <class T, class R, class... A, bool NoThrow, R (T::*Method)(A...) noexc
 struct op<Method> {
   template <class Handle>
   static R call(Handle* handle, A... args) noexcept {
-    if constexpr (NoThrow) {
+    if constexpr (NoThrow)
       return (object<T>(handle).*Method)(args...);
-    } else {
-      try {
-        return (object<T>(handle).*Method)(args...);
-      } catch (...) {
-        return static_cast<R>(error_from_current_exception());
-      }
-    }
+    else
+      return guarded([&]() -> R { return (object<T>(handle).*Method)(args...); });
   }
   template <class Handle>
   using Function = R (*)(Handle*, A...);

@@ -21,19 +21,11 @@ fi_provider make_provider(const char* name) noexcept {
       .getinfo =
           [](uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
              fi_info** info) noexcept {
-            try {
-              return GetInfo(version, node, service, flags, hints, info);
-            } catch (...) {
-              return error_from_current_exception();
-            }
+            return guarded([&]() -> int { return GetInfo(version, node, service, flags, hints, info); });
           },
       .fabric =
           [](fi_fabric_attr* attr, fid_fabric** fabric, void* context) noexcept {
-            try {
-              return Fabric::open(attr, fabric, context);
-            } catch (...) {
-              return error_from_current_exception();
-            }
+            return guarded([&]() -> int { return Fabric::open(attr, fabric, context); });
           },
       .cleanup = [] {},
   };

@@ -10,15 +10,5 @@
 #define WEFT_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace weft::core {
-
-// Calls `body`; an exception becomes the matching error code.
-template <class Body>
-int guarded(Body&& body) noexcept {
-  try {
-    return body();
-  } catch (...) {
-    return error_from_current_exception();
-  }
+using weft::guarded;
 }
-
-}  // namespace weft::core

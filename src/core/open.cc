@@ -84,5 +84,5 @@ int open(uint32_t version, const char* name, const void* attr, std::size_t attr_
 
 WEFT_EXPORT int fi_open(uint32_t version, const char* name, void* attr, size_t attr_len, uint64_t flags, fid** fid,
                         void* context) {
-  return weft::core::guarded([&] { return weft::core::open(version, name, attr, attr_len, flags, fid, context); });
+  return weft::guarded([&] { return weft::core::open(version, name, attr, attr_len, flags, fid, context); });
 }
