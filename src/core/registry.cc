@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <new>
 
@@ -14,31 +15,16 @@
 namespace weft::core {
 namespace {
 
+template <class... Names>
+constexpr std::array<std::string_view, sizeof...(Names)> list_of(Names... names) noexcept {
+  return {names...};
+}
+
 // The order of fi_getinfo's answers. Other providers follow in the order of registration.
-constexpr std::string_view kOrder[] = {"efa",
-                                       "psm2",
-                                       "opx",
-                                       "usnic",
-                                       "verbs",
-                                       "cxi",
-                                       "psm3",
-                                       "ucx",
-                                       "ofi_rxm",
-                                       "ofi_rxd",
-                                       "shm",
-                                       "udp",
-                                       "tcp",
-                                       "sockets",
-                                       "net",
-                                       "ofi_hook_perf",
-                                       "ofi_hook_trace",
-                                       "ofi_hook_profile",
-                                       "ofi_hook_monitor",
-                                       "ofi_hook_debug",
-                                       "ofi_hook_noop",
-                                       "ofi_hook_hmem",
-                                       "ofi_hook_dmabuf_peer_mem",
-                                       "off_coll"};
+constexpr auto kOrder =
+    list_of("efa", "psm2", "opx", "usnic", "verbs", "cxi", "psm3", "ucx", "ofi_rxm", "ofi_rxd", "shm", "udp", "tcp",
+            "sockets", "net", "ofi_hook_perf", "ofi_hook_trace", "ofi_hook_profile", "ofi_hook_monitor",
+            "ofi_hook_debug", "ofi_hook_noop", "ofi_hook_hmem", "ofi_hook_dmabuf_peer_mem", "off_coll");
 
 constexpr uint32_t kOldestProviderApi = FI_VERSION(1, 3);
 

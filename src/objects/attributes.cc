@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/each.h"
 #include "objects/bit_names.h"
 
 namespace weft {
@@ -83,7 +84,7 @@ bool same_format(uint32_t wanted, uint32_t offered) noexcept {
   return wants_ip && (wanted == FI_SOCKADDR_IP ? offers_ip : offered == FI_SOCKADDR_IP || offered == FI_SOCKADDR);
 }
 
-constexpr Name kCompletionOrders[] = {WEFT_NAME(FI_ORDER_STRICT), WEFT_NAME(FI_ORDER_DATA)};
+constexpr auto kCompletionOrders = WEFT_NAMES(FI_ORDER_STRICT, FI_ORDER_DATA);
 constexpr const char* kEndpointTypeNames[] = {"FI_EP_UNSPEC", "FI_EP_MSG", "FI_EP_DGRAM", "FI_EP_RDM"};
 static_assert(FI_EP_MSG == 1 && FI_EP_DGRAM == 2 && FI_EP_RDM == 3);
 
@@ -153,16 +154,17 @@ void check_contexts(Matcher& match, std::string_view field, size_t wanted, size_
   }
 }
 
+// Members that may not exceed the offer's.
+#define WEFT_EP_LIMIT(member) match.at_most("ep_attr->" #member, hints.member, offer.member);
+#define WEFT_DOMAIN_LIMIT(member) match.at_most("domain_attr->" #member, hints.member, offer.member);
+
 void check_ep(Matcher& match, const fi_info& offered, const fi_ep_attr& hints, uint32_t version) {
   const fi_ep_attr& offer = *offered.ep_attr;
   match.equal("ep_attr->type", hints.type, offer.type, kEndpointTypeNames);
   match.equal("ep_attr->protocol", hints.protocol, offer.protocol);
   if (hints.protocol != FI_PROTO_UNSPEC)
     match.at_most("ep_attr->protocol_version", hints.protocol_version, offer.protocol_version);
-  match.at_most("ep_attr->max_msg_size", hints.max_msg_size, offer.max_msg_size);
-  match.at_most("ep_attr->max_order_raw_size", hints.max_order_raw_size, offer.max_order_raw_size);
-  match.at_most("ep_attr->max_order_war_size", hints.max_order_war_size, offer.max_order_war_size);
-  match.at_most("ep_attr->max_order_waw_size", hints.max_order_waw_size, offer.max_order_waw_size);
+  WEFT_EACH(WEFT_EP_LIMIT, max_msg_size, max_order_raw_size, max_order_war_size, max_order_waw_size)
   // Tag formats are masks, compared by the number of tag bits that they use. Small values are names of formats.
   if ((offer.mem_tag_format != 0 || (offered.caps & FI_TAGGED) != 0) && hints.mem_tag_format >= FI_TAG_MAX_FORMAT)
     match.at_most("ep_attr->mem_tag_format, bits", static_cast<uint64_t>(std::bit_width(hints.mem_tag_format)),
@@ -212,26 +214,17 @@ void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted,
   const bool uses_keys = wanted.caps == 0 || (wanted.caps & kMemoryCaps) != 0;
   if (uses_keys && (offer.mr_mode & FI_MR_PROV_KEY) == 0 && offer.mr_mode != FI_MR_BASIC)
     match.at_most("domain_attr->mr_key_size", hints.mr_key_size, offer.mr_key_size);
-  match.at_most("domain_attr->cq_data_size", hints.cq_data_size, offer.cq_data_size);
-  match.at_most("domain_attr->tx_ctx_cnt", hints.tx_ctx_cnt, offer.tx_ctx_cnt);
-  match.at_most("domain_attr->rx_ctx_cnt", hints.rx_ctx_cnt, offer.rx_ctx_cnt);
-  match.at_most("domain_attr->max_ep_tx_ctx", hints.max_ep_tx_ctx, offer.max_ep_tx_ctx);
-  match.at_most("domain_attr->max_ep_rx_ctx", hints.max_ep_rx_ctx, offer.max_ep_rx_ctx);
-  match.at_most("domain_attr->max_ep_stx_ctx", hints.max_ep_stx_ctx, offer.max_ep_stx_ctx);
-  match.at_most("domain_attr->max_ep_srx_ctx", hints.max_ep_srx_ctx, offer.max_ep_srx_ctx);
+  WEFT_EACH(WEFT_DOMAIN_LIMIT, cq_data_size, tx_ctx_cnt, rx_ctx_cnt, max_ep_tx_ctx, max_ep_rx_ctx, max_ep_stx_ctx,
+            max_ep_srx_ctx)
   if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return;  // the fields below did not exist
-  match.at_most("domain_attr->cntr_cnt", hints.cntr_cnt, offer.cntr_cnt);
-  match.at_most("domain_attr->mr_iov_limit", hints.mr_iov_limit, offer.mr_iov_limit);
+  WEFT_EACH(WEFT_DOMAIN_LIMIT, cntr_cnt, mr_iov_limit)
   match.within("domain_attr->caps", hints.caps, offer.caps, names::kCaps);
   match.accepted("domain_attr->mode", offer.mode, hints.mode | wanted.mode, names::kMode);
-  match.at_most("domain_attr->auth_key_size", hints.auth_key_size, offer.auth_key_size);
-  match.at_most("domain_attr->max_err_data", hints.max_err_data, offer.max_err_data);
-  match.at_most("domain_attr->mr_cnt", hints.mr_cnt, offer.mr_cnt);
+  WEFT_EACH(WEFT_DOMAIN_LIMIT, auth_key_size, max_err_data, mr_cnt)
   if (FI_VERSION_GE(version, FI_VERSION(1, 20)))
     match.at_most("domain_attr->max_ep_auth_key", hints.max_ep_auth_key, offer.max_ep_auth_key);
   if (FI_VERSION_LT(version, FI_VERSION(2, 5))) return;
-  match.at_most("domain_attr->max_cntr_value", hints.max_cntr_value, offer.max_cntr_value);
-  match.at_most("domain_attr->max_err_cntr_value", hints.max_err_cntr_value, offer.max_err_cntr_value);
+  WEFT_EACH(WEFT_DOMAIN_LIMIT, max_cntr_value, max_err_cntr_value)
 }
 
 uint64_t granted_caps(uint64_t offered, uint64_t asked) noexcept {

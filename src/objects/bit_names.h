@@ -6,84 +6,49 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace weft {
 
 struct Name {
   uint64_t value;
-  const char* text;
+  std::string_view text;
 };
 
-#define WEFT_NAME(name) \
-  { static_cast<uint64_t>(name), #name }
+// `text` is the names of the values, as the preprocessor writes them: separated by ", ".
+template <class... Values>
+consteval std::array<Name, sizeof...(Values)> named(std::string_view text, Values... values) noexcept {
+  std::array<Name, sizeof...(Values)> names{Name{static_cast<uint64_t>(values), {}}...};
+  for (Name& name : names) {
+    name.text = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), name.text.size() + 2));
+  }
+  return names;
+}
+#define WEFT_NAMES(...) ::weft::named(#__VA_ARGS__, __VA_ARGS__)
 
 namespace names {
-inline constexpr Name kCaps[] = {WEFT_NAME(FI_MSG),
-                                 WEFT_NAME(FI_RMA),
-                                 WEFT_NAME(FI_TAGGED),
-                                 WEFT_NAME(FI_ATOMIC),
-                                 WEFT_NAME(FI_MULTICAST),
-                                 WEFT_NAME(FI_COLLECTIVE),
-                                 WEFT_NAME(FI_READ),
-                                 WEFT_NAME(FI_WRITE),
-                                 WEFT_NAME(FI_RECV),
-                                 WEFT_NAME(FI_SEND),
-                                 WEFT_NAME(FI_REMOTE_READ),
-                                 WEFT_NAME(FI_REMOTE_WRITE),
-                                 WEFT_NAME(FI_MULTI_RECV),
-                                 WEFT_NAME(FI_REMOTE_CQ_DATA),
-                                 WEFT_NAME(FI_TRIGGER),
-                                 WEFT_NAME(FI_FENCE),
-                                 WEFT_NAME(FI_EXACT_DIRECTED_RECV),
-                                 WEFT_NAME(FI_RMA_PMEM),
-                                 WEFT_NAME(FI_SOURCE_ERR),
-                                 WEFT_NAME(FI_LOCAL_COMM),
-                                 WEFT_NAME(FI_REMOTE_COMM),
-                                 WEFT_NAME(FI_SHARED_AV),
-                                 WEFT_NAME(FI_RMA_EVENT),
-                                 WEFT_NAME(FI_SOURCE),
-                                 WEFT_NAME(FI_NAMED_RX_CTX),
-                                 WEFT_NAME(FI_DIRECTED_RECV),
-                                 WEFT_NAME(FI_HMEM),
-                                 WEFT_NAME(FI_AV_USER_ID),
-                                 WEFT_NAME(FI_PEER),
-                                 WEFT_NAME(FI_TAGGED_DIRECTED_RECV),
-                                 WEFT_NAME(FI_TAGGED_MULTI_RECV),
-                                 WEFT_NAME(FI_XPU)};
-inline constexpr Name kOpFlags[] = {WEFT_NAME(FI_MULTICAST),
-                                    WEFT_NAME(FI_MULTI_RECV),
-                                    WEFT_NAME(FI_REMOTE_CQ_DATA),
-                                    WEFT_NAME(FI_MORE),
-                                    WEFT_NAME(FI_PEEK),
-                                    WEFT_NAME(FI_TRIGGER),
-                                    WEFT_NAME(FI_FENCE),
-                                    WEFT_NAME(FI_COMPLETION),
-                                    WEFT_NAME(FI_INJECT),
-                                    WEFT_NAME(FI_INJECT_COMPLETE),
-                                    WEFT_NAME(FI_TRANSMIT_COMPLETE),
-                                    WEFT_NAME(FI_DELIVERY_COMPLETE),
-                                    WEFT_NAME(FI_MATCH_COMPLETE),
-                                    WEFT_NAME(FI_AFFINITY),
-                                    WEFT_NAME(FI_CLAIM),
-                                    WEFT_NAME(FI_DISCARD),
-                                    WEFT_NAME(FI_COMMIT_COMPLETE),
-                                    WEFT_NAME(FI_PEER_TRANSFER)};
-inline constexpr Name kMsgOrder[] = {
-    WEFT_NAME(FI_ORDER_RAR),        WEFT_NAME(FI_ORDER_RAW),        WEFT_NAME(FI_ORDER_RAS),
-    WEFT_NAME(FI_ORDER_WAR),        WEFT_NAME(FI_ORDER_WAW),        WEFT_NAME(FI_ORDER_WAS),
-    WEFT_NAME(FI_ORDER_SAR),        WEFT_NAME(FI_ORDER_SAW),        WEFT_NAME(FI_ORDER_SAS),
-    WEFT_NAME(FI_ORDER_RMA_RAR),    WEFT_NAME(FI_ORDER_RMA_RAW),    WEFT_NAME(FI_ORDER_RMA_WAR),
-    WEFT_NAME(FI_ORDER_RMA_WAW),    WEFT_NAME(FI_ORDER_ATOMIC_RAR), WEFT_NAME(FI_ORDER_ATOMIC_RAW),
-    WEFT_NAME(FI_ORDER_ATOMIC_WAR), WEFT_NAME(FI_ORDER_ATOMIC_WAW)};
-inline constexpr Name kMode[] = {WEFT_NAME(FI_CONTEXT),      WEFT_NAME(FI_MSG_PREFIX), WEFT_NAME(FI_ASYNC_IOV),
-                                 WEFT_NAME(FI_RX_CQ_DATA),   WEFT_NAME(FI_LOCAL_MR),   WEFT_NAME(FI_CONTEXT2),
-                                 WEFT_NAME(FI_BUFFERED_RECV)};
-inline constexpr Name kMrMode[] = {WEFT_NAME(FI_MR_BASIC),    WEFT_NAME(FI_MR_SCALABLE),   WEFT_NAME(FI_MR_LOCAL),
-                                   WEFT_NAME(FI_MR_RAW),      WEFT_NAME(FI_MR_VIRT_ADDR),  WEFT_NAME(FI_MR_ALLOCATED),
-                                   WEFT_NAME(FI_MR_PROV_KEY), WEFT_NAME(FI_MR_MMU_NOTIFY), WEFT_NAME(FI_MR_RMA_EVENT),
-                                   WEFT_NAME(FI_MR_ENDPOINT), WEFT_NAME(FI_MR_HMEM),       WEFT_NAME(FI_MR_COLLECTIVE),
-                                   WEFT_NAME(FI_MR_XPU_DESC)};
+inline constexpr auto kCaps = WEFT_NAMES(
+    FI_MSG, FI_RMA, FI_TAGGED, FI_ATOMIC, FI_MULTICAST, FI_COLLECTIVE, FI_READ, FI_WRITE, FI_RECV, FI_SEND,
+    FI_REMOTE_READ, FI_REMOTE_WRITE, FI_MULTI_RECV, FI_REMOTE_CQ_DATA, FI_TRIGGER, FI_FENCE, FI_EXACT_DIRECTED_RECV,
+    FI_RMA_PMEM, FI_SOURCE_ERR, FI_LOCAL_COMM, FI_REMOTE_COMM, FI_SHARED_AV, FI_RMA_EVENT, FI_SOURCE, FI_NAMED_RX_CTX,
+    FI_DIRECTED_RECV, FI_HMEM, FI_AV_USER_ID, FI_PEER, FI_TAGGED_DIRECTED_RECV, FI_TAGGED_MULTI_RECV, FI_XPU);
+inline constexpr auto kOpFlags =
+    WEFT_NAMES(FI_MULTICAST, FI_MULTI_RECV, FI_REMOTE_CQ_DATA, FI_MORE, FI_PEEK, FI_TRIGGER, FI_FENCE, FI_COMPLETION,
+               FI_INJECT, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE,
+               FI_AFFINITY, FI_CLAIM, FI_DISCARD, FI_COMMIT_COMPLETE, FI_PEER_TRANSFER);
+inline constexpr auto kMsgOrder =
+    WEFT_NAMES(FI_ORDER_RAR, FI_ORDER_RAW, FI_ORDER_RAS, FI_ORDER_WAR, FI_ORDER_WAW, FI_ORDER_WAS, FI_ORDER_SAR,
+               FI_ORDER_SAW, FI_ORDER_SAS, FI_ORDER_RMA_RAR, FI_ORDER_RMA_RAW, FI_ORDER_RMA_WAR, FI_ORDER_RMA_WAW,
+               FI_ORDER_ATOMIC_RAR, FI_ORDER_ATOMIC_RAW, FI_ORDER_ATOMIC_WAR, FI_ORDER_ATOMIC_WAW);
+inline constexpr auto kMode =
+    WEFT_NAMES(FI_CONTEXT, FI_MSG_PREFIX, FI_ASYNC_IOV, FI_RX_CQ_DATA, FI_LOCAL_MR, FI_CONTEXT2, FI_BUFFERED_RECV);
+inline constexpr auto kMrMode =
+    WEFT_NAMES(FI_MR_BASIC, FI_MR_SCALABLE, FI_MR_LOCAL, FI_MR_RAW, FI_MR_VIRT_ADDR, FI_MR_ALLOCATED, FI_MR_PROV_KEY,
+               FI_MR_MMU_NOTIFY, FI_MR_RMA_EVENT, FI_MR_ENDPOINT, FI_MR_HMEM, FI_MR_COLLECTIVE, FI_MR_XPU_DESC);
 }  // namespace names
 
 }  // namespace weft
