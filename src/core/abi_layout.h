@@ -5,18 +5,26 @@
 
 #include <rdma/fabric.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace weft::core {
 
 // Bytes of each structure that carry members; padding at the end does not count, as later members may lie in it.
 struct AbiLayout {
-  std::size_t info, tx, rx, ep, domain, fabric;
+  std::size_t info = 0, tx = 0, rx = 0, ep = 0, domain = 0, fabric = 0;
   friend constexpr bool operator==(const AbiLayout&, const AbiLayout&) = default;
 };
 
 #define WEFT_THROUGH(type, member) (offsetof(type, member) + sizeof(type::member))
+
+// `from` with structures that have grown; 0: this one has not.
+constexpr AbiLayout grown(const AbiLayout& from, const AbiLayout& to) noexcept {
+  return {std::max(from.info, to.info), std::max(from.tx, to.tx),         std::max(from.rx, to.rx),
+          std::max(from.ep, to.ep),     std::max(from.domain, to.domain), std::max(from.fabric, to.fabric)};
+}
 
 // One row per symbol version at which fi_getinfo changed; the number in the comment is its first release.
 inline constexpr AbiLayout kAbi1_0{.info = WEFT_THROUGH(fi_info, fabric_attr),  // 1.0
@@ -25,45 +33,18 @@ inline constexpr AbiLayout kAbi1_0{.info = WEFT_THROUGH(fi_info, fabric_attr),  
                                    .ep = WEFT_THROUGH(fi_ep_attr, rx_ctx_cnt),
                                    .domain = WEFT_THROUGH(fi_domain_attr, max_ep_srx_ctx),
                                    .fabric = WEFT_THROUGH(fi_fabric_attr, prov_version)};
-inline constexpr AbiLayout kAbi1_1 = [] {  // 1.5
-  AbiLayout layout = kAbi1_0;
-  layout.ep = WEFT_THROUGH(fi_ep_attr, auth_key);
-  layout.domain = WEFT_THROUGH(fi_domain_attr, mr_cnt);
-  layout.fabric = WEFT_THROUGH(fi_fabric_attr, api_version);
-  return layout;
-}();
-inline constexpr AbiLayout kAbi1_2 = [] {  // 1.7
-  AbiLayout layout = kAbi1_1;
-  layout.info = WEFT_THROUGH(fi_info, nic);
-  return layout;
-}();
-inline constexpr AbiLayout kAbi1_3 = [] {  // 1.9
-  AbiLayout layout = kAbi1_2;
-  layout.tx = WEFT_THROUGH(fi_tx_attr, tclass);
-  layout.domain = WEFT_THROUGH(fi_domain_attr, tclass);
-  return layout;
-}();
-inline constexpr AbiLayout kAbi1_7 = [] {  // 1.20
-  AbiLayout layout = kAbi1_3;
-  layout.domain = WEFT_THROUGH(fi_domain_attr, max_ep_auth_key);
-  return layout;
-}();
-inline constexpr AbiLayout kAbi1_8 = [] {  // 2.0
-  AbiLayout layout = kAbi1_7;
-  layout.domain = WEFT_THROUGH(fi_domain_attr, max_group_id);
-  return layout;
-}();
-inline constexpr AbiLayout kAbi1_9 = [] {  // 2.5
-  AbiLayout layout = kAbi1_8;
-  layout.domain = WEFT_THROUGH(fi_domain_attr, max_err_cntr_value);
-  return layout;
-}();
-inline constexpr AbiLayout kAbi1_10 = [] {  // 2.7
-  AbiLayout layout = kAbi1_9;
-  layout.ep = WEFT_THROUGH(fi_ep_attr, xpu_ctx);
-  layout.domain = WEFT_THROUGH(fi_domain_attr, max_xpu_ctx_cnt);
-  return layout;
-}();
+inline constexpr AbiLayout kAbi1_1 = grown(kAbi1_0, {.ep = WEFT_THROUGH(fi_ep_attr, auth_key),
+                                                     .domain = WEFT_THROUGH(fi_domain_attr, mr_cnt),
+                                                     .fabric = WEFT_THROUGH(fi_fabric_attr, api_version)});  // 1.5
+inline constexpr AbiLayout kAbi1_2 = grown(kAbi1_1, {.info = WEFT_THROUGH(fi_info, nic)});                   // 1.7
+inline constexpr AbiLayout kAbi1_3 =
+    grown(kAbi1_2, {.tx = WEFT_THROUGH(fi_tx_attr, tclass), .domain = WEFT_THROUGH(fi_domain_attr, tclass)});    // 1.9
+inline constexpr AbiLayout kAbi1_7 = grown(kAbi1_3, {.domain = WEFT_THROUGH(fi_domain_attr, max_ep_auth_key)});  // 1.20
+inline constexpr AbiLayout kAbi1_8 = grown(kAbi1_7, {.domain = WEFT_THROUGH(fi_domain_attr, max_group_id)});     // 2.0
+inline constexpr AbiLayout kAbi1_9 =
+    grown(kAbi1_8, {.domain = WEFT_THROUGH(fi_domain_attr, max_err_cntr_value)});  // 2.5
+inline constexpr AbiLayout kAbi1_10 = grown(kAbi1_9, {.ep = WEFT_THROUGH(fi_ep_attr, xpu_ctx),
+                                                      .domain = WEFT_THROUGH(fi_domain_attr, max_xpu_ctx_cnt)});  // 2.7
 #undef WEFT_THROUGH
 
 static_assert(kAbi1_0 == AbiLayout{112, 72, 64, 80, 120, 28});
@@ -93,7 +74,16 @@ constexpr const AbiLayout& layout_of_api(uint32_t version) noexcept {
 // addresses stay the original's, so the view must not outlive the original; `next` is NULL.
 class UpgradedInfo {
  public:
-  UpgradedInfo(const fi_info* old, const AbiLayout& layout) noexcept;
+  UpgradedInfo(const fi_info* old, const AbiLayout& layout) noexcept : present_(old != nullptr) {
+    if (!present_) return;
+    std::memcpy(&info_, old, layout.info);
+    info_.next = nullptr;
+    upgrade(info_.tx_attr, tx_, layout.tx);
+    upgrade(info_.rx_attr, rx_, layout.rx);
+    upgrade(info_.ep_attr, ep_, layout.ep);
+    upgrade(info_.domain_attr, domain_, layout.domain);
+    upgrade(info_.fabric_attr, fabric_, layout.fabric);
+  }
   UpgradedInfo(const UpgradedInfo&) = delete;
   UpgradedInfo& operator=(const UpgradedInfo&) = delete;
 
@@ -101,6 +91,15 @@ class UpgradedInfo {
   const fi_info* get() const noexcept { return present_ ? &info_ : nullptr; }
 
  private:
+  // Copies the `size` bytes of an older T behind `pointer` to `current` and redirects `pointer` there.
+  template <class T>
+  static void upgrade(T*& pointer, T& current, std::size_t size) noexcept {
+    if (pointer == nullptr) return;
+    std::memset(&current, 0, sizeof current);  // padding included: providers may copy or compare whole structures
+    std::memcpy(&current, pointer, size);
+    pointer = &current;
+  }
+
   bool present_;
   fi_info info_{};
   fi_tx_attr tx_{};
