@@ -8,7 +8,6 @@
 
 #include <rdma/fi_eq.h>
 
-#include <algorithm>
 #include <atomic>
 #include <concepts>
 #include <cstddef>
@@ -196,7 +195,15 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   int trywait() noexcept { return ready() ? -FI_EAGAIN : wait_.trywait(*this); }
 
   // Slots of fi_ops.
-  int close();
+  int close() {
+    if (in_use()) return -FI_EBUSY;
+    wait_.stop_driver();
+    for (const int fd : wait_fds_of(engine_)) wait_.detach(fd);
+    E& engine = engine_;
+    delete this;
+    if constexpr (requires { engine.release(); }) engine.release();
+    return 0;
+  }
   int control(int command, void* arg) noexcept {
     const int result = wait_.control(command, arg);
     if (command == FI_GETWAIT && result == 0) expect_sleepers(engine_);
@@ -219,7 +226,12 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   ssize_t sread(void* buf, size_t count, const void* cond, int timeout_ms) noexcept {
     return sreadfrom(buf, count, nullptr, cond, timeout_ms);
   }
-  ssize_t sreadfrom(void* buf, size_t count, fi_addr_t* src_addr, const void* cond, int timeout_ms) noexcept;
+  ssize_t sreadfrom(void* buf, size_t count, fi_addr_t* src_addr, const void* cond, int timeout_ms) noexcept {
+    if (!wait_.can_block()) return -FI_ENOSYS;
+    const auto enough = [this, threshold = threshold_of(cond)]() noexcept { return satisfies(threshold); };
+    if (!enough()) wait_.wait(Deadline::in_ms(timeout_ms), *this, enough);
+    return take(buf, count, src_addr);
+  }
   int signal() noexcept {
     if (!wait_.can_block()) return -FI_ENOSYS;
     wait_.interrupt();
@@ -235,65 +247,29 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
     return take_ready(buf, count, src_addr);
   }
   CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version, bool locking,
-                  StrerrorFn error_text, void* context);
-  Status open_wait_object(const fi_cq_attr& attr);
+                  StrerrorFn error_text, void* context)
+      : CompletionQueueCore(std::move(parent), attr, api_version, locking, error_text), engine_(engine) {
+    abi.fid = {FI_CLASS_CQ, context, ops_of<CompletionQueue>};
+    abi.ops = ops_of<CompletionQueue>;
+    if constexpr (requires { engine.on_opened(&lock()); }) engine.on_opened(&lock());
+  }
+  Status open_wait_object(const fi_cq_attr& attr) {
+    if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
+      return status;
+    const auto fds = wait_fds_of(engine_);
+    for (auto fd = fds.begin(); fd != fds.end(); ++fd) {
+      Status status = wait_.attach(*fd);
+      if (status.ok()) continue;
+      while (fd != fds.begin())
+        wait_.detach(*--fd);  // not the rest, which other queues of a wait set may have attached
+      return status;
+    }
+    if (attr.wait_obj == FI_WAIT_SET) expect_sleepers(engine_);
+    return wait_.start_driver(*this);
+  }
 
   E& engine_;
   WaitMembership membership_;
 };
-
-template <class E>
-CompletionQueue<E>::CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version,
-                                    bool locking, StrerrorFn error_text, void* context)
-    : CompletionQueueCore(std::move(parent), attr, api_version, locking, error_text), engine_(engine) {
-  abi.fid = {FI_CLASS_CQ, context, ops_of<CompletionQueue>};
-  abi.ops = ops_of<CompletionQueue>;
-  if constexpr (requires { engine.on_opened(&lock()); }) engine.on_opened(&lock());
-}
-
-template <class E>
-Status CompletionQueue<E>::open_wait_object(const fi_cq_attr& attr) {
-  if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
-    return status;
-  const auto fds = wait_fds_of(engine_);
-  for (auto fd = fds.begin(); fd != fds.end(); ++fd) {
-    Status status = wait_.attach(*fd);
-    if (status.ok()) continue;
-    while (fd != fds.begin()) wait_.detach(*--fd);  // not the rest, which other queues of a wait set may have attached
-    return status;
-  }
-  if (attr.wait_obj == FI_WAIT_SET) expect_sleepers(engine_);
-  return wait_.start_driver([this] {
-    drive();
-    return prepare_wait();
-  });
-}
-
-template <class E>
-int CompletionQueue<E>::close() {
-  if (in_use()) return -FI_EBUSY;
-  wait_.stop_driver();
-  for (const int fd : wait_fds_of(engine_)) wait_.detach(fd);
-  E& engine = engine_;
-  delete this;
-  if constexpr (requires { engine.release(); }) engine.release();
-  return 0;
-}
-
-template <class E>
-ssize_t CompletionQueue<E>::sreadfrom(void* buf, size_t count, fi_addr_t* src_addr, const void* cond,
-                                      int timeout_ms) noexcept {
-  if (!wait_.can_block()) return -FI_ENOSYS;
-  struct Source {
-    CompletionQueue& queue;
-    size_t threshold;
-    void drive() noexcept { queue.drive(); }
-    bool must_not_sleep() noexcept { return queue.satisfies(threshold); }
-    bool prepare_wait() noexcept { return queue.prepare_wait(); }
-  };
-  const size_t threshold = threshold_of(cond);
-  if (!satisfies(threshold)) wait_.wait(Deadline::in_ms(timeout_ms), Source{*this, threshold});
-  return take(buf, count, src_addr);
-}
 
 }  // namespace weft

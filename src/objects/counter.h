@@ -169,68 +169,45 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     assign(errors_, reported_errors_, to);
     return 0;
   }
-  int wait(uint64_t threshold, int timeout_ms) noexcept;
+  int wait(uint64_t threshold, int timeout_ms) noexcept {
+    if (!wait_.can_block()) return -FI_ENOSYS;
+    const uint64_t reported = reported_errors_.load();  // an error from before the call ends the wait too
+    const auto ended = [&]() noexcept { return value() >= threshold || errors() != reported; };
+    if (value() < threshold) wait_.wait(Deadline::in_ms(timeout_ms), *this, ended);
+    if (const uint64_t now = value(); now >= threshold) {
+      reported_value_.store(now);
+      return 0;
+    }
+    const uint64_t failed = errors();
+    reported_errors_.store(failed);
+    return failed != reported ? -FI_EAVAIL : -FI_ETIMEDOUT;
+  }
 
  private:
-  Counter(Ref<RefCounted> parent, E& engine, void* context);
-  Status open_wait_object(const fi_cntr_attr& attr);
-  uint64_t report(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported) noexcept;
+  Counter(Ref<RefCounted> parent, E& engine, void* context) : CounterCore(std::move(parent)), engine_(engine) {
+    abi.fid = {FI_CLASS_CNTR, context, ops_of<Counter>};
+    abi.ops = ops_of<Counter>;
+    if constexpr (requires { engine.on_opened(nullptr); }) engine.on_opened(nullptr);
+  }
+  Status open_wait_object(const fi_cntr_attr& attr) {
+    if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
+      return status;
+    if (Status status = wait_.attach(engine_.wait_fd()); !status.ok()) return status;
+    return wait_.start_driver(*this);
+  }
+  // A value that changed since it was last reported is returned at once; otherwise a caller that polls makes progress.
+  uint64_t report(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported) noexcept {
+    uint64_t now = value.load();
+    if (now == reported.load()) {
+      drive();
+      now = value.load();
+    }
+    reported.store(now);
+    return now;
+  }
 
   E& engine_;
   WaitMembership membership_;
 };
-
-template <class E>
-Counter<E>::Counter(Ref<RefCounted> parent, E& engine, void* context)
-    : CounterCore(std::move(parent)), engine_(engine) {
-  abi.fid = {FI_CLASS_CNTR, context, ops_of<Counter>};
-  abi.ops = ops_of<Counter>;
-  if constexpr (requires { engine.on_opened(nullptr); }) engine.on_opened(nullptr);
-}
-
-template <class E>
-Status Counter<E>::open_wait_object(const fi_cntr_attr& attr) {
-  if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
-    return status;
-  if (Status status = wait_.attach(engine_.wait_fd()); !status.ok()) return status;
-  return wait_.start_driver([this] {
-    drive();
-    return prepare_wait();
-  });
-}
-
-// A value that changed since it was last reported is returned at once; otherwise a caller that polls makes progress.
-template <class E>
-uint64_t Counter<E>::report(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported) noexcept {
-  uint64_t now = value.load();
-  if (now == reported.load()) {
-    drive();
-    now = value.load();
-  }
-  reported.store(now);
-  return now;
-}
-
-template <class E>
-int Counter<E>::wait(uint64_t threshold, int timeout_ms) noexcept {
-  if (!wait_.can_block()) return -FI_ENOSYS;
-  struct Source {
-    Counter& counter;
-    uint64_t threshold;
-    uint64_t errors;  // as last reported: an error from before the call ends the wait too
-    void drive() noexcept { counter.drive(); }
-    bool must_not_sleep() noexcept { return counter.value() >= threshold || counter.errors() != errors; }
-    bool prepare_wait() noexcept { return counter.prepare_wait(); }
-  };
-  Source source{*this, threshold, reported_errors_.load()};
-  if (value() < threshold) wait_.wait(Deadline::in_ms(timeout_ms), source);
-  if (const uint64_t now = value(); now >= threshold) {
-    reported_value_.store(now);
-    return 0;
-  }
-  const uint64_t failed = errors();
-  reported_errors_.store(failed);
-  return failed != source.errors ? -FI_EAVAIL : -FI_ETIMEDOUT;
-}
 
 }  // namespace weft

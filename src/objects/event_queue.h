@@ -120,28 +120,82 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
 
   // The engines that a read drives. Attaching is counted: once for each bound object. After the last detach returns,
   // the queue does not use the engine any more. Not to be called with an engine's lock held.
-  Status attach(E& engine);
-  void detach(E& engine) noexcept;
+  Status attach(E& engine) {
+    std::lock_guard lock(engines_mutex_);
+    return attach_locked(engine);
+  }
+  void detach(E& engine) noexcept {
+    std::lock_guard lock(engines_mutex_);
+    const auto attached =
+        std::find_if(engines_.begin(), engines_.end(), [&](Attached& a) { return a.engine == &engine; });
+    if (attached == engines_.end() || --attached->count != 0) return;
+    const bool watched = attached->watched;
+    engines_.erase(attached);
+    if (!watched) return;
+    wait_.detach(engine.wait_fd());
+    dismiss_watcher(engine);
+  }
   // One for the objects that belong to no domain, such as listeners; from its opening to the queue's end.
-  Status open_own_engine();
+  Status open_own_engine() {
+    std::lock_guard lock(engines_mutex_);
+    if (own_engine_ != nullptr) return {};
+    auto engine = E::open();
+    if (!engine) return engine.error();
+    Status status = attach_locked(**engine);
+    if (status.ok()) own_engine_ = std::move(*engine);
+    return status;
+  }
   E& own_engine() noexcept { return *own_engine_; }
 
   // For wait sets, fi_trywait and sleepers.
   static constexpr bool kShowsAllWork = shows_all_work<E>;
-  void drive() noexcept;
-  bool prepare_wait() noexcept;
+  void drive() noexcept {
+    std::lock_guard lock(engines_mutex_);
+    for (Attached& attached : engines_) make_progress(*attached.engine);
+  }
+  bool prepare_wait() noexcept {
+    std::lock_guard lock(engines_mutex_);
+    bool may_sleep = true;
+    for (Attached& attached : engines_) may_sleep &= weft::may_sleep(*attached.engine);
+    return may_sleep;
+  }
   bool must_not_sleep() const noexcept { return ready(); }
   int trywait() noexcept { return ready() ? -FI_EAGAIN : wait_.trywait(*this); }
 
   // Slots of fi_ops.
-  int close();
-  int control(int command, void* arg) noexcept;
+  int close() {
+    if (in_use()) return -FI_EBUSY;
+    wait_.stop_driver();
+    if (own_engine_ != nullptr) detach(*own_engine_);
+    delete this;
+    return 0;
+  }
+  int control(int command, void* arg) noexcept {
+    const int result = wait_.control(command, arg);
+    if (command != FI_GETWAIT || result != 0) return result;
+    std::lock_guard lock(engines_mutex_);
+    sleepers_ = true;
+    for (Attached& attached : engines_) expect_sleepers(*attached.engine);
+    return 0;
+  }
 
   // Slots of fi_ops_eq.
-  ssize_t read(uint32_t* event, void* buf, size_t len, uint64_t flags) noexcept;
-  ssize_t readerr(fi_eq_err_entry* buf, uint64_t flags) noexcept;
+  ssize_t read(uint32_t* event, void* buf, size_t len, uint64_t flags) noexcept {
+    if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
+    if (!ready()) drive();
+    return take(event, buf, len, (flags & FI_PEEK) != 0);
+  }
+  ssize_t readerr(fi_eq_err_entry* buf, uint64_t flags) noexcept {
+    if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
+    return take_error(buf, (flags & FI_PEEK) != 0);
+  }
   ssize_t write(uint32_t event, const void* buf, size_t len, uint64_t flags) { return insert(event, buf, len, flags); }
-  ssize_t sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) noexcept;
+  ssize_t sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) noexcept {
+    if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
+    if (!wait_.can_block()) return -FI_ENOSYS;
+    if (!ready()) wait_.wait(Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return ready(); });
+    return take(event, buf, len, (flags & FI_PEEK) != 0);
+  }
   const char* strerror(int prov_errno, const void* err_data, char* buf, size_t len) noexcept {
     (void)err_data;  // the sentence was made when the error happened
     return text_of(prov_errno, buf, len);
@@ -153,9 +207,33 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     unsigned count;
     bool watched;  // else a thread drives it
   };
-  EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept;
-  Status open_wait_object(const fi_eq_attr& attr);
-  Status attach_locked(E& engine);
+  EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept
+      : EventQueueCore(std::move(parent), attr, api_version) {
+    abi.fid = {FI_CLASS_EQ, context, ops_of<EventQueue>};
+    abi.ops = ops_of<EventQueue>;
+  }
+  Status open_wait_object(const fi_eq_attr& attr) {
+    if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
+      return status;
+    return wait_.start_driver(*this);
+  }
+  Status attach_locked(E& engine) {
+    for (Attached& attached : engines_) {
+      if (attached.engine != &engine) continue;
+      ++attached.count;
+      return {};
+    }
+    expect_others(engine);
+    engines_.push_back({&engine, 1, false});
+    engines_.back().watched = wait_.kind() != FI_WAIT_NONE && admit_watcher(engine);
+    if (Status status = engines_.back().watched ? wait_.attach(engine.wait_fd()) : Status(); !status.ok()) {
+      dismiss_watcher(engine);
+      engines_.pop_back();
+      return status;
+    }
+    if (sleepers_ || wait_.kind() == FI_WAIT_SET) expect_sleepers(engine);
+    return {};
+  }
 
   MutexLock engines_mutex_;  // guards engines_; held while driving them, so that detach waits for readers
   std::vector<Attached> engines_;
@@ -163,125 +241,5 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   bool sleepers_ = false;  // see expect_sleepers()
   WaitMembership membership_;
 };
-
-template <class E>
-EventQueue<E>::EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept
-    : EventQueueCore(std::move(parent), attr, api_version) {
-  abi.fid = {FI_CLASS_EQ, context, ops_of<EventQueue>};
-  abi.ops = ops_of<EventQueue>;
-}
-
-template <class E>
-Status EventQueue<E>::open_wait_object(const fi_eq_attr& attr) {
-  if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
-    return status;
-  return wait_.start_driver([this] {
-    drive();
-    return prepare_wait();
-  });
-}
-
-template <class E>
-Status EventQueue<E>::attach(E& engine) {
-  std::lock_guard lock(engines_mutex_);
-  return attach_locked(engine);
-}
-
-template <class E>
-Status EventQueue<E>::open_own_engine() {
-  std::lock_guard lock(engines_mutex_);
-  if (own_engine_ != nullptr) return {};
-  auto engine = E::open();
-  if (!engine) return engine.error();
-  Status status = attach_locked(**engine);
-  if (status.ok()) own_engine_ = std::move(*engine);
-  return status;
-}
-
-template <class E>
-Status EventQueue<E>::attach_locked(E& engine) {
-  for (Attached& attached : engines_) {
-    if (attached.engine != &engine) continue;
-    ++attached.count;
-    return {};
-  }
-  expect_others(engine);
-  engines_.push_back({&engine, 1, false});
-  engines_.back().watched = wait_.kind() != FI_WAIT_NONE && admit_watcher(engine);
-  if (Status status = engines_.back().watched ? wait_.attach(engine.wait_fd()) : Status(); !status.ok()) {
-    dismiss_watcher(engine);
-    engines_.pop_back();
-    return status;
-  }
-  if (sleepers_ || wait_.kind() == FI_WAIT_SET) expect_sleepers(engine);
-  return {};
-}
-
-template <class E>
-void EventQueue<E>::detach(E& engine) noexcept {
-  std::lock_guard lock(engines_mutex_);
-  const auto attached =
-      std::find_if(engines_.begin(), engines_.end(), [&](Attached& a) { return a.engine == &engine; });
-  if (attached == engines_.end() || --attached->count != 0) return;
-  const bool watched = attached->watched;
-  engines_.erase(attached);
-  if (!watched) return;
-  wait_.detach(engine.wait_fd());
-  dismiss_watcher(engine);
-}
-
-template <class E>
-void EventQueue<E>::drive() noexcept {
-  std::lock_guard lock(engines_mutex_);
-  for (Attached& attached : engines_) make_progress(*attached.engine);
-}
-
-template <class E>
-bool EventQueue<E>::prepare_wait() noexcept {
-  std::lock_guard lock(engines_mutex_);
-  bool may_sleep = true;
-  for (Attached& attached : engines_) may_sleep &= weft::may_sleep(*attached.engine);
-  return may_sleep;
-}
-
-template <class E>
-int EventQueue<E>::close() {
-  if (in_use()) return -FI_EBUSY;
-  wait_.stop_driver();
-  if (own_engine_ != nullptr) detach(*own_engine_);
-  delete this;
-  return 0;
-}
-
-template <class E>
-int EventQueue<E>::control(int command, void* arg) noexcept {
-  const int result = wait_.control(command, arg);
-  if (command != FI_GETWAIT || result != 0) return result;
-  std::lock_guard lock(engines_mutex_);
-  sleepers_ = true;
-  for (Attached& attached : engines_) expect_sleepers(*attached.engine);
-  return 0;
-}
-
-template <class E>
-ssize_t EventQueue<E>::read(uint32_t* event, void* buf, size_t len, uint64_t flags) noexcept {
-  if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
-  if (!ready()) drive();
-  return take(event, buf, len, (flags & FI_PEEK) != 0);
-}
-
-template <class E>
-ssize_t EventQueue<E>::readerr(fi_eq_err_entry* buf, uint64_t flags) noexcept {
-  if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
-  return take_error(buf, (flags & FI_PEEK) != 0);
-}
-
-template <class E>
-ssize_t EventQueue<E>::sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) noexcept {
-  if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
-  if (!wait_.can_block()) return -FI_ENOSYS;
-  if (!ready()) wait_.wait(Deadline::in_ms(timeout_ms), *this);
-  return take(event, buf, len, (flags & FI_PEEK) != 0);
-}
 
 }  // namespace weft

@@ -5,7 +5,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 
-#include <memory>
+#include <algorithm>
 #include <mutex>
 #include <variant>
 #include <vector>
@@ -60,68 +60,57 @@ class PollSet final : public Object<fid_poll> {
   }
 
   // Slots of fi_ops_poll.
-  int poll(void** context, int count) noexcept;
-  int poll_add(::fid* member, uint64_t flags);
-  int poll_del(::fid* member, uint64_t flags);
+  int poll(void** context, int count) noexcept {
+    std::lock_guard lock(mutex_);
+    int found = 0;
+    const void* driven = nullptr;  // an engine of several members is driven once
+    for (const Member& member : members_) {
+      if (found == count) break;
+      std::visit(
+          [&](const auto& queue) {
+            if (std::exchange(driven, &queue->engine()) != &queue->engine()) queue->drive();
+            if (!queue->ready()) return;
+            context[found++] = queue->abi.fid.context;
+            queue->mark_reported();
+          },
+          member);
+    }
+    return found;
+  }
+  int poll_add(::fid* fid, uint64_t flags) {
+    if (flags != 0) return -FI_EBADFLAGS;
+    std::lock_guard lock(mutex_);
+    if (std::any_of(members_.begin(), members_.end(), is_of(fid))) return 0;
+    if (auto* queue = CompletionQueue<E>::from(fid)) {
+      members_.emplace_back(Ref(*queue));
+    } else if (auto* counter = Counter<CounterEngine>::from(fid)) {
+      members_.emplace_back(Ref(*counter));
+    } else {
+      return -FI_EINVAL;
+    }
+    return 0;
+  }
+  int poll_del(::fid* fid, uint64_t flags) {
+    if (flags != 0) return -FI_EBADFLAGS;
+    std::lock_guard lock(mutex_);
+    return std::erase_if(members_, is_of(fid)) != 0 ? 0 : -FI_EINVAL;
+  }
 
  private:
   using Member = std::variant<Ref<CompletionQueue<E>>, Ref<Counter<CounterEngine>>>;
-  explicit PollSet(Ref<RefCounted> parent) noexcept;
+  explicit PollSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
+    abi.fid = {FI_CLASS_POLL, nullptr, ops_of<PollSet>};
+    abi.ops = ops_of<PollSet>;
+  }
+  static auto is_of(const ::fid* fid) noexcept {
+    return [fid](const Member& member) {
+      return std::visit([&](const auto& queue) { return &queue->abi.fid == fid; }, member);
+    };
+  }
 
   const Ref<RefCounted> parent_;
   std::mutex mutex_;  // guards members_
   std::vector<Member> members_;
 };
-
-template <class E, class CounterEngine>
-PollSet<E, CounterEngine>::PollSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
-  abi.fid = {FI_CLASS_POLL, nullptr, ops_of<PollSet>};
-  abi.ops = ops_of<PollSet>;
-}
-
-template <class E, class CounterEngine>
-int PollSet<E, CounterEngine>::poll(void** context, int count) noexcept {
-  std::lock_guard lock(mutex_);
-  int found = 0;
-  const void* driven = nullptr;  // an engine of several members is driven once
-  for (const Member& member : members_) {
-    if (found == count) break;
-    std::visit(
-        [&](const auto& queue) {
-          if (std::exchange(driven, &queue->engine()) != &queue->engine()) queue->drive();
-          if (!queue->ready()) return;
-          context[found++] = queue->abi.fid.context;
-          queue->mark_reported();
-        },
-        member);
-  }
-  return found;
-}
-
-template <class E, class CounterEngine>
-int PollSet<E, CounterEngine>::poll_add(::fid* fid, uint64_t flags) {
-  if (flags != 0) return -FI_EBADFLAGS;
-  std::lock_guard lock(mutex_);
-  for (const Member& member : members_)
-    if (std::visit([&](const auto& queue) { return &queue->abi.fid == fid; }, member)) return 0;
-  if (auto* queue = CompletionQueue<E>::from(fid)) {
-    members_.emplace_back(Ref(*queue));
-  } else if (auto* counter = Counter<CounterEngine>::from(fid)) {
-    members_.emplace_back(Ref(*counter));
-  } else {
-    return -FI_EINVAL;
-  }
-  return 0;
-}
-
-template <class E, class CounterEngine>
-int PollSet<E, CounterEngine>::poll_del(::fid* fid, uint64_t flags) {
-  if (flags != 0) return -FI_EBADFLAGS;
-  std::lock_guard lock(mutex_);
-  const size_t removed = std::erase_if(members_, [&](const Member& member) {
-    return std::visit([&](const auto& queue) { return &queue->abi.fid == fid; }, member);
-  });
-  return removed != 0 ? 0 : -FI_EINVAL;
-}
 
 }  // namespace weft

@@ -23,7 +23,6 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -57,9 +56,14 @@ class WaitObject {
   void detach(int fd) noexcept;
 
   // FI_WAIT_MUTEX_COND only, no effect for other kinds: an application that sleeps on a condition variable polls no
-  // descriptor, so a thread of the library makes progress and broadcasts. `progress` makes progress and returns whether
-  // sleeping is safe.
-  Status start_driver(std::function<bool()> progress);
+  // descriptor, so a thread of the library makes progress of `source`, see wait(), and broadcasts.
+  template <class Source>
+  Status start_driver(Source& source) {
+    return start_driver(std::function<bool()>([&source] {
+      source.drive();
+      return source.prepare_wait();
+    }));
+  }
   // Ends that thread; called before the objects that `progress` uses are destroyed.
   void stop_driver() noexcept;
   bool has_driver() const noexcept { return target_->driver_ != nullptr; }
@@ -75,7 +79,7 @@ class WaitObject {
 
   // fi_trywait of `source`, see wait().
   template <class Source>
-  int trywait(Source&& source) noexcept {
+  int trywait(Source& source) noexcept {
     arm();
     if (source.must_not_sleep()) return -FI_EAGAIN;
     return has_driver() || source.prepare_wait() ? 0 : -FI_EAGAIN;
@@ -84,13 +88,45 @@ class WaitObject {
   // fi_cq_signal: every thread in wait() returns, or the next one that enters.
   void interrupt() noexcept;
 
-  // Blocks until something can be read, an interrupt() or the deadline; true in the first case. `Source` has
+  // Blocks until `ready()`, an interrupt() or the deadline; true in the first case. `Source` has
   //   void drive()           all progress that is possible now
-  //   bool must_not_sleep()  something to read; exact, if what it looks at changed before arming
+  //   bool must_not_sleep()  something to read; exact, if what it looks at changed before arming, as `ready()` is
   //   bool prepare_wait()    see ProgressEngine
   // and may have kShowsAllWork, see shows_all_work: then drive() is not called before its descriptor is readable.
-  template <class Source>
-  bool wait(Deadline deadline, Source&& source) noexcept;
+  template <class Source, class Ready>
+  bool wait(Deadline deadline, Source& source, Ready ready) noexcept {
+    const Clock::time_point start = Clock::now();
+    const uint64_t answered = answered_interrupts_.load();
+    const bool spin = quick_waits_.load(std::memory_order_relaxed) >= kQuickWaits;
+    Waiter waiter(*this);
+    bool may_skip = shows_all_work<Source> && !spin && kind_ != FI_WAIT_YIELD && start < deadline.time();
+    for (;;) {
+      if (!std::exchange(may_skip, false)) source.drive();
+      if (ready()) {
+        note_wait(Clock::now() - start, spin);
+        return true;
+      }
+      if (const uint64_t interrupts = interrupts_.load(); interrupts != answered) {
+        answered_interrupts_.store(interrupts);
+        return false;
+      }
+      const Clock::time_point now = Clock::now();
+      if (now >= deadline.time()) {
+        note_wait(now - start, spin);
+        return false;
+      }
+      if (kind_ == FI_WAIT_YIELD) {
+        std::this_thread::yield();
+        continue;
+      }
+      if (spin && now - start < kSpin) continue;
+
+      Sleeper sleeper(waiter);
+      if (ready() || interrupts_.load() != answered) continue;
+      if (!has_driver() && !source.prepare_wait()) continue;  // armed: a completion made by this wakes the sleeper
+      sleeper.sleep(deadline);
+    }
+  }
 
   // FI_GETWAIT, FI_GETWAITOBJ; other commands are -FI_ENOSYS.
   int control(int command, void* arg) noexcept;
@@ -129,6 +165,8 @@ class WaitObject {
     unsigned count;
   };
 
+  // `progress` makes progress and returns whether sleeping is safe.
+  Status start_driver(std::function<bool()> progress);
   void wake() noexcept;
   void wake_locked() noexcept;
   void drain_locked() noexcept;
@@ -167,41 +205,5 @@ class WaitObject {
 
   std::unique_ptr<Driver> driver_;
 };
-
-template <class Source>
-bool WaitObject::wait(Deadline deadline, Source&& source) noexcept {
-  const Clock::time_point start = Clock::now();
-  const uint64_t answered = answered_interrupts_.load();
-  const bool spin = quick_waits_.load(std::memory_order_relaxed) >= kQuickWaits;
-  Waiter waiter(*this);
-  bool may_skip =
-      shows_all_work<std::remove_reference_t<Source>> && !spin && kind_ != FI_WAIT_YIELD && start < deadline.time();
-  for (;;) {
-    if (!std::exchange(may_skip, false)) source.drive();
-    if (source.must_not_sleep()) {
-      note_wait(Clock::now() - start, spin);
-      return true;
-    }
-    if (const uint64_t interrupts = interrupts_.load(); interrupts != answered) {
-      answered_interrupts_.store(interrupts);
-      return false;
-    }
-    const Clock::time_point now = Clock::now();
-    if (now >= deadline.time()) {
-      note_wait(now - start, spin);
-      return false;
-    }
-    if (kind_ == FI_WAIT_YIELD) {
-      std::this_thread::yield();
-      continue;
-    }
-    if (spin && now - start < kSpin) continue;
-
-    Sleeper sleeper(waiter);
-    if (source.must_not_sleep() || interrupts_.load() != answered) continue;
-    if (!has_driver() && !source.prepare_wait()) continue;  // armed: a completion made by this wakes the sleeper
-    sleeper.sleep(deadline);
-  }
-}
 
 }  // namespace weft

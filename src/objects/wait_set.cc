@@ -8,27 +8,6 @@
 
 namespace weft {
 
-// All members as one, for WaitObject::wait.
-struct WaitSet::Source {
-  WaitSet& set;
-
-  void drive() noexcept {
-    std::lock_guard lock(set.mutex_);
-    for (const WaitMember& member : set.members_) member.drive(member.queue);
-  }
-  bool must_not_sleep() noexcept {
-    std::lock_guard lock(set.mutex_);
-    return std::any_of(set.members_.begin(), set.members_.end(),
-                       [](const WaitMember& member) { return member.must_not_sleep(member.queue); });
-  }
-  bool prepare_wait() noexcept {
-    std::lock_guard lock(set.mutex_);
-    bool may_sleep = true;
-    for (const WaitMember& member : set.members_) may_sleep &= member.prepare_wait(member.queue);
-    return may_sleep;
-  }
-};
-
 WaitSet::WaitSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
   abi.fid = {FI_CLASS_WAIT, nullptr, ops_of<WaitSet>};
   abi.ops = ops_of<WaitSet>;
@@ -40,12 +19,7 @@ Result<WaitSet*> WaitSet::open(Ref<RefCounted> parent, const fi_wait_attr* attr)
   if (attr->wait_obj == FI_WAIT_NONE) return failure(FI_EINVAL);
   std::unique_ptr<WaitSet> set(new WaitSet(std::move(parent)));
   if (Status status = set->wait_.open(attr->wait_obj); !status.ok()) return failure(status);
-  const Status status = set->wait_.start_driver([&set = *set] {
-    Source source{set};
-    source.drive();
-    return source.prepare_wait();
-  });
-  if (!status.ok()) return failure(status);
+  if (Status status = set->wait_.start_driver(*set); !status.ok()) return failure(status);
   return set.release();
 }
 
@@ -66,12 +40,27 @@ int WaitSet::close() {
   return 0;
 }
 
-int WaitSet::trywait() noexcept {
-  return wait_.trywait(Source{*this});
+void WaitSet::drive() noexcept {
+  std::lock_guard lock(mutex_);
+  for (const WaitMember& member : members_) member.drive(member.queue);
+}
+
+bool WaitSet::must_not_sleep() noexcept {
+  std::lock_guard lock(mutex_);
+  return std::any_of(members_.begin(), members_.end(),
+                     [](const WaitMember& member) { return member.must_not_sleep(member.queue); });
+}
+
+bool WaitSet::prepare_wait() noexcept {
+  std::lock_guard lock(mutex_);
+  bool may_sleep = true;
+  for (const WaitMember& member : members_) may_sleep &= member.prepare_wait(member.queue);
+  return may_sleep;
 }
 
 int WaitSet::wait(int timeout_ms) noexcept {
-  return wait_.wait(Deadline::in_ms(timeout_ms), Source{*this}) ? 0 : -FI_ETIMEDOUT;
+  const bool ready = wait_.wait(Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return must_not_sleep(); });
+  return ready ? 0 : -FI_ETIMEDOUT;
 }
 
 Status WaitMembership::open(WaitObject& wait, fi_wait_obj kind, fid_wait* set, const WaitMember& member) {

@@ -40,7 +40,11 @@ class WaitSet : public Object<fid_wait>, public RefCounted {
   void add(const WaitMember& member);
   void remove(void* queue) noexcept;
 
-  int trywait() noexcept;
+  // All members as one, for WaitObject::wait().
+  void drive() noexcept;
+  bool must_not_sleep() noexcept;
+  bool prepare_wait() noexcept;
+  int trywait() noexcept { return wait_.trywait(*this); }
 
   // Slots.
   int close();
@@ -49,7 +53,6 @@ class WaitSet : public Object<fid_wait>, public RefCounted {
 
  private:
   explicit WaitSet(Ref<RefCounted> parent) noexcept;
-  struct Source;
 
   Ref<RefCounted> parent_;
   WaitObject wait_;
