@@ -116,28 +116,6 @@ socklen_t Address::size() const noexcept {
   }
 }
 
-static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
-uint16_t Address::port() const noexcept {
-  return ntohs(in_.sin_port);
-}
-void Address::set_port(uint16_t port) noexcept {
-  in_.sin_port = htons(port);
-}
-
-bool Address::is_any() const noexcept {
-  return family() == AF_INET ? in_.sin_addr.s_addr == INADDR_ANY : IN6_IS_ADDR_UNSPECIFIED(&in6_.sin6_addr);
-}
-bool Address::is_loopback() const noexcept {
-  return family() == AF_INET ? ntohl(in_.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
-                             : IN6_IS_ADDR_LOOPBACK(&in6_.sin6_addr);
-}
-bool Address::is_link_local() const noexcept {
-  return family() == AF_INET ? ntohl(in_.sin_addr.s_addr) >> 16 == 0xA9FE  // 169.254/16
-                             : IN6_IS_ADDR_LINKLOCAL(&in6_.sin6_addr);
-}
-bool Address::is_multicast() const noexcept {
-  return family() == AF_INET ? IN_MULTICAST(ntohl(in_.sin_addr.s_addr)) : IN6_IS_ADDR_MULTICAST(&in6_.sin6_addr);
-}
 uint32_t Address::format() const noexcept {
   return family() == AF_INET ? FI_SOCKADDR_IN : FI_SOCKADDR_IN6;
 }

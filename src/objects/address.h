@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -32,12 +33,22 @@ class Address {
   socklen_t size() const noexcept;  // of the sockaddr: 16, 28 or, if empty, 0
   int family() const noexcept { return any_.sa_family; }
   explicit operator bool() const noexcept { return size() != 0; }
-  uint16_t port() const noexcept;  // host byte order
-  void set_port(uint16_t port) noexcept;
-  bool is_any() const noexcept;  // wildcard
-  bool is_loopback() const noexcept;
-  bool is_link_local() const noexcept;
-  bool is_multicast() const noexcept;
+  uint16_t port() const noexcept { return ntohs(in_.sin_port); }  // host byte order
+  void set_port(uint16_t port) noexcept { in_.sin_port = htons(port); }
+  bool is_any() const noexcept {  // wildcard
+    return family() == AF_INET ? in_.sin_addr.s_addr == INADDR_ANY : IN6_IS_ADDR_UNSPECIFIED(&in6_.sin6_addr);
+  }
+  bool is_loopback() const noexcept {
+    return family() == AF_INET ? ntohl(in_.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+                               : IN6_IS_ADDR_LOOPBACK(&in6_.sin6_addr);
+  }
+  bool is_link_local() const noexcept {
+    return family() == AF_INET ? ntohl(in_.sin_addr.s_addr) >> 16 == 0xA9FE  // 169.254/16
+                               : IN6_IS_ADDR_LINKLOCAL(&in6_.sin6_addr);
+  }
+  bool is_multicast() const noexcept {
+    return family() == AF_INET ? IN_MULTICAST(ntohl(in_.sin_addr.s_addr)) : IN6_IS_ADDR_MULTICAST(&in6_.sin6_addr);
+  }
   // FI_SOCKADDR_IN or FI_SOCKADDR_IN6.
   uint32_t format() const noexcept;
   // Compares hosts; ports are ignored.
@@ -65,6 +76,7 @@ class Address {
     sockaddr_in in_;
     sockaddr_in6 in6_ = {};
   };
+  static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
 };
 
 // One address of an interface that is up.

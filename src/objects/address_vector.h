@@ -15,9 +15,9 @@
 #include "objects/address.h"
 #include "objects/address_table.h"
 #include "objects/background_tasks.h"
+#include "objects/endpoint_names.h"
 #include "objects/event_queue.h"
 #include "objects/insertion_report.h"
-#include "objects/peer_names.h"
 
 namespace weft {
 
