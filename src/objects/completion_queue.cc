@@ -35,29 +35,17 @@ size_t error_entry_size(uint32_t api_version) noexcept {
 static_assert(offsetof(fi_cq_err_entry, err_data_size) == 72 && offsetof(fi_cq_err_entry, src_addr) == 80 &&
               sizeof(fi_cq_err_entry) == 88);
 
-fi_cq_format format_of(const fi_cq_attr& attr) noexcept {
-  return attr.format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr.format;
-}
-
-size_t size_of(fi_cq_format format) noexcept {
-  switch (format) {
-    case FI_CQ_FORMAT_MSG:
-      return sizeof(fi_cq_msg_entry);
-    case FI_CQ_FORMAT_DATA:
-      return sizeof(fi_cq_data_entry);
-    case FI_CQ_FORMAT_TAGGED:
-      return sizeof(fi_cq_tagged_entry);
-    default:
-      return sizeof(fi_cq_entry);
-  }
-}
+// Bytes of an entry, by fi_cq_format.
+constexpr size_t kEntrySizes[] = {sizeof(fi_cq_entry), sizeof(fi_cq_entry), sizeof(fi_cq_msg_entry),
+                                  sizeof(fi_cq_data_entry), sizeof(fi_cq_tagged_entry)};
+static_assert(FI_CQ_FORMAT_UNSPEC == 0 && FI_CQ_FORMAT_MSG == 2 && FI_CQ_FORMAT_TAGGED == 4);
 
 }  // namespace
 
 CompletionQueueCore::CompletionQueueCore(Ref<RefCounted> parent, const fi_cq_attr& attr, uint32_t api_version,
                                          bool locking, StrerrorFn error_text)
     : parent_(std::move(parent)),
-      entry_size_(size_of(format_of(attr))),
+      entry_size_(kEntrySizes[attr.format]),
       size_(attr.size != 0 ? attr.size : kDefaultSize),
       api_version_(api_version),
       signaling_vector_((attr.flags & FI_AFFINITY) != 0 ? std::optional(attr.signaling_vector) : std::nullopt),

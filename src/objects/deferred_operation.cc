@@ -4,27 +4,17 @@
 
 #include <rdma/fi_errno.h>
 
+#include <iterator>
+
 namespace weft {
 
 uint64_t DeferredOperation::completion_flags() const noexcept {
-  switch (type_) {
-    case FI_OP_RECV:
-      return FI_RECV | FI_MSG;
-    case FI_OP_SEND:
-      return FI_SEND | FI_MSG;
-    case FI_OP_TRECV:
-      return FI_RECV | FI_TAGGED;
-    case FI_OP_TSEND:
-      return FI_SEND | FI_TAGGED;
-    case FI_OP_READ:
-      return FI_READ | FI_RMA;
-    case FI_OP_WRITE:
-      return FI_WRITE | FI_RMA;
-    case FI_OP_ATOMIC:
-      return FI_WRITE | FI_ATOMIC;
-    default:
-      return FI_READ | FI_ATOMIC;
-  }
+  static constexpr uint64_t kFlags[] = {FI_RECV | FI_MSG,     FI_SEND | FI_MSG,    FI_RECV | FI_TAGGED,
+                                        FI_SEND | FI_TAGGED,  FI_READ | FI_RMA,    FI_WRITE | FI_RMA,
+                                        FI_WRITE | FI_ATOMIC, FI_READ | FI_ATOMIC, FI_READ | FI_ATOMIC};
+  static_assert(std::size(kFlags) == FI_OP_COMPARE_ATOMIC + 1 && FI_OP_RECV == 0 && FI_OP_TSEND == 3 &&
+                FI_OP_ATOMIC == 6);
+  return kFlags[type_];
 }
 
 ssize_t DeferredOperation::start(void* context) noexcept {

@@ -9,29 +9,11 @@
 namespace weft {
 namespace {
 
-template <class Attr>
-void describe(Attr& attr, const DirectionOffer& offer) noexcept {
-  attr.caps = offer.caps;
-  attr.op_flags = offer.op_flags;
-  attr.msg_order = offer.msg_order;
-  attr.comp_order = FI_ORDER_STRICT;
-  attr.size = offer.size;
-  attr.iov_limit = offer.iov_limit;
-}
-
 void grow(size_t& size, size_t wanted) noexcept {
   size = std::max(size, std::min(wanted, kLongestSoftwareQueue));
 }
 
 }  // namespace
-
-void describe_direction(fi_tx_attr& attr, const DirectionOffer& offer) noexcept {
-  describe(attr, offer);
-}
-
-void describe_direction(fi_rx_attr& attr, const DirectionOffer& offer) noexcept {
-  describe(attr, offer);
-}
 
 void describe_domain(fi_domain_attr& attr) noexcept {
   attr.threading = FI_THREAD_SAFE;

@@ -28,8 +28,15 @@ struct DirectionOffer {
   size_t size;
   size_t iov_limit;
 };
-void describe_direction(fi_tx_attr& attr, const DirectionOffer& offer) noexcept;
-void describe_direction(fi_rx_attr& attr, const DirectionOffer& offer) noexcept;
+template <class Attr>
+void describe_direction(Attr& attr, const DirectionOffer& offer) noexcept {
+  attr.caps = offer.caps;
+  attr.op_flags = offer.op_flags;
+  attr.msg_order = offer.msg_order;
+  attr.comp_order = FI_ORDER_STRICT;
+  attr.size = offer.size;
+  attr.iov_limit = offer.iov_limit;
+}
 
 // A domain limited by memory only, with manual progress, plain endpoints and keys of 64 bits. Providers with hardware
 // limits set them afterwards.
