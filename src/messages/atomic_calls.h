@@ -28,31 +28,22 @@ class AtomicCalls : public Base {
 
   ssize_t atomicv(const fi_ioc* iov, void**, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
                   fi_datatype datatype, fi_op op, void* context) noexcept {
-    return self().update({.kind = AtomicKind::kUpdate,
-                          .datatype = datatype,
-                          .operation = op,
-                          .operands = list(iov, count),
-                          .remote = OneRange(addr, list(iov, count), key),
-                          .peer = dest,
-                          .flags = self().default_flags(),
-                          .context = context});
+    const OneRange range(addr, list(iov, count), key);
+    return self().update(request(AtomicKind::kUpdate, datatype, op, list(iov, count), range, dest, context));
   }
 
   ssize_t atomicmsg(const fi_msg_atomic* msg, uint64_t flags) noexcept {
-    return msg == nullptr ? -FI_EINVAL : self().update(atomic_request(AtomicKind::kUpdate, *msg, flags));
+    return msg == nullptr ? -FI_EINVAL : self().update(request(AtomicKind::kUpdate, *msg, flags));
   }
 
   ssize_t inject_atomic(const void* buf, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
                         fi_datatype datatype, fi_op op) noexcept {
     const OneIoc operand(buf, count);
-    return self().update({.kind = AtomicKind::kUpdate,
-                          .datatype = datatype,
-                          .operation = op,
-                          .operands = operand,
-                          .remote = OneRange(addr, operand, key),
-                          .peer = dest,
-                          .flags = self().default_flags() & ~FI_COMPLETION,
-                          .silent = true});
+    const OneRange range(addr, operand, key);
+    AtomicRequest made = request(AtomicKind::kUpdate, datatype, op, operand, range, dest, nullptr);
+    made.flags &= ~FI_COMPLETION;
+    made.silent = true;
+    return self().update(made);
   }
 
   ssize_t fetch_atomic(const void* buf, size_t count, void*, void* result, void* result_desc, fi_addr_t dest,
@@ -66,25 +57,20 @@ class AtomicCalls : public Base {
   ssize_t fetch_atomicv(const fi_ioc* iov, void**, size_t count, fi_ioc* resultv, void** result_desc,
                         size_t result_count, fi_addr_t dest, uint64_t addr, uint64_t key, fi_datatype datatype,
                         fi_op op, void* context) noexcept {
-    return self().update({.kind = AtomicKind::kFetch,
-                          .datatype = datatype,
-                          .operation = op,
-                          .operands = list(iov, count),
-                          .results = list(resultv, result_count),
-                          .result_desc = result_desc,
-                          .remote = OneRange(addr, list(resultv, result_count), key),
-                          .peer = dest,
-                          .flags = self().default_flags(),
-                          .context = context});
+    const OneRange range(addr, list(resultv, result_count), key);
+    AtomicRequest made = request(AtomicKind::kFetch, datatype, op, list(iov, count), range, dest, context);
+    made.results = list(resultv, result_count);
+    made.result_desc = result_desc;
+    return self().update(made);
   }
 
   ssize_t fetch_atomicmsg(const fi_msg_atomic* msg, fi_ioc* resultv, void** result_desc, size_t result_count,
                           uint64_t flags) noexcept {
     if (msg == nullptr) return -FI_EINVAL;
-    AtomicRequest request = atomic_request(AtomicKind::kFetch, *msg, flags);
-    request.results = list(resultv, result_count);
-    request.result_desc = result_desc;
-    return self().update(request);
+    AtomicRequest made = request(AtomicKind::kFetch, *msg, flags);
+    made.results = list(resultv, result_count);
+    made.result_desc = result_desc;
+    return self().update(made);
   }
 
   ssize_t compare_atomic(const void* buf, size_t count, void*, const void* compare, void*, void* result,
@@ -99,27 +85,22 @@ class AtomicCalls : public Base {
   ssize_t compare_atomicv(const fi_ioc* iov, void**, size_t count, const fi_ioc* comparev, void**, size_t compare_count,
                           fi_ioc* resultv, void** result_desc, size_t result_count, fi_addr_t dest, uint64_t addr,
                           uint64_t key, fi_datatype datatype, fi_op op, void* context) noexcept {
-    return self().update({.kind = AtomicKind::kCompare,
-                          .datatype = datatype,
-                          .operation = op,
-                          .operands = list(iov, count),
-                          .compares = list(comparev, compare_count),
-                          .results = list(resultv, result_count),
-                          .result_desc = result_desc,
-                          .remote = OneRange(addr, list(resultv, result_count), key),
-                          .peer = dest,
-                          .flags = self().default_flags(),
-                          .context = context});
+    const OneRange range(addr, list(resultv, result_count), key);
+    AtomicRequest made = request(AtomicKind::kCompare, datatype, op, list(iov, count), range, dest, context);
+    made.compares = list(comparev, compare_count);
+    made.results = list(resultv, result_count);
+    made.result_desc = result_desc;
+    return self().update(made);
   }
 
   ssize_t compare_atomicmsg(const fi_msg_atomic* msg, const fi_ioc* comparev, void**, size_t compare_count,
                             fi_ioc* resultv, void** result_desc, size_t result_count, uint64_t flags) noexcept {
     if (msg == nullptr) return -FI_EINVAL;
-    AtomicRequest request = atomic_request(AtomicKind::kCompare, *msg, flags);
-    request.compares = list(comparev, compare_count);
-    request.results = list(resultv, result_count);
-    request.result_desc = result_desc;
-    return self().update(request);
+    AtomicRequest made = request(AtomicKind::kCompare, *msg, flags);
+    made.compares = list(comparev, compare_count);
+    made.results = list(resultv, result_count);
+    made.result_desc = result_desc;
+    return self().update(made);
   }
 
   // Queries.
@@ -158,16 +139,24 @@ class AtomicCalls : public Base {
     return {iov, iov != nullptr ? count : 0};
   }
 
-  static AtomicRequest atomic_request(AtomicKind kind, const fi_msg_atomic& msg, uint64_t flags) noexcept {
+  // The request of a call without flags, and of one with flags.
+  AtomicRequest request(AtomicKind kind, fi_datatype datatype, fi_op op, std::span<const fi_ioc> operands,
+                        std::span<const fi_rma_ioc> remote, fi_addr_t dest, void* context) noexcept {
     return {.kind = kind,
-            .datatype = msg.datatype,
-            .operation = msg.op,
-            .operands = list(msg.msg_iov, msg.iov_count),
-            .remote = {msg.rma_iov, msg.rma_iov_count},
-            .peer = msg.addr,
-            .flags = flags,
-            .context = msg.context,
-            .silent = (flags & kSilent) != 0};
+            .datatype = datatype,
+            .operation = op,
+            .operands = operands,
+            .remote = remote,
+            .peer = dest,
+            .flags = self().default_flags(),
+            .context = context};
+  }
+  AtomicRequest request(AtomicKind kind, const fi_msg_atomic& msg, uint64_t flags) noexcept {
+    AtomicRequest made = request(kind, msg.datatype, msg.op, list(msg.msg_iov, msg.iov_count),
+                                 {msg.rma_iov, msg.rma_iov_count}, msg.addr, msg.context);
+    made.flags = flags;
+    made.silent = (flags & kSilent) != 0;
+    return made;
   }
 
   int answer(AtomicKind kind, fi_datatype datatype, fi_op op, size_t* count) noexcept {

@@ -18,6 +18,10 @@ namespace weft::messages {
 
 struct PostedTag;  // all posted receives of a kind
 
+struct Key {
+  std::uint64_t source, tag;
+};
+
 // Lists of entries by the hash of (source, tag); entries of one bucket keep their order when the table grows.
 template <class T, class Tag>
 class Buckets {
@@ -26,8 +30,8 @@ class Buckets {
     return lists_ == nullptr ? nullptr : &lists_[hash(source, tag) & (count_ - 1)];
   }
   // False when memory runs out and no table exists.
-  template <class Key>
-  bool insert(T& entry, Key key) noexcept {
+  template <class KeyOf>
+  bool insert(T& entry, KeyOf key) noexcept {
     if (size_ >= 2 * count_) grow(key);
     if (lists_ == nullptr) return false;
     const auto [source, tag] = key(entry);
@@ -48,8 +52,8 @@ class Buckets {
     mixed = (mixed ^ (mixed >> 32)) * 0xd6e8feb86659fd93;
     return mixed ^ (mixed >> 29);
   }
-  template <class Key>
-  void grow(Key key) noexcept {
+  template <class KeyOf>
+  void grow(KeyOf key) noexcept {
     const std::size_t count = count_ == 0 ? kFirst : 2 * count_;
     std::unique_ptr<List<T, Tag>[]> lists(new (std::nothrow) List<T, Tag>[count]);
     if (lists == nullptr) return;
@@ -122,9 +126,6 @@ class HashedReceives {
   List<HashedReceive, PostedTag>& all() noexcept { return order_; }
 
  private:
-  struct Key {
-    std::uint64_t source, tag;
-  };
   static Key key_of(const HashedReceive& receive) noexcept { return {receive.wanted.source, receive.wanted.tag}; }
   static HashedReceive* older(HashedReceive* a, HashedReceive* b) noexcept {
     if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
@@ -182,9 +183,6 @@ class HashedMessages {
   List<UnexpectedMessage, ArrivalTag>& all() noexcept { return order_; }
 
  private:
-  struct Key {
-    std::uint64_t source, tag;
-  };
   template <class Messages>
   static UnexpectedMessage* first_of(Messages& messages, const Wanted& wanted) noexcept {
     for (UnexpectedMessage& message : messages)

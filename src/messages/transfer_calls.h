@@ -25,21 +25,9 @@ enum class Operation : std::uint8_t { kMessage, kTagged, kRead, kWrite, kUpdate,
 
 // The flags of its completion.
 constexpr std::uint64_t completion_flags_of(Operation operation) noexcept {
-  switch (operation) {
-    case Operation::kMessage:
-      return FI_SEND | FI_MSG;
-    case Operation::kTagged:
-      return FI_SEND | FI_TAGGED;
-    case Operation::kRead:
-      return FI_READ | FI_RMA;
-    case Operation::kWrite:
-      break;
-    case Operation::kUpdate:
-      return FI_WRITE | FI_ATOMIC;
-    case Operation::kFetch:
-      return FI_READ | FI_ATOMIC;
-  }
-  return FI_WRITE | FI_RMA;
+  constexpr std::uint64_t kFlags[] = {FI_SEND | FI_MSG,  FI_SEND | FI_TAGGED,  FI_READ | FI_RMA,
+                                      FI_WRITE | FI_RMA, FI_WRITE | FI_ATOMIC, FI_READ | FI_ATOMIC};
+  return kFlags[static_cast<std::size_t>(operation)];
 }
 
 // A transfer call of the application.
@@ -71,92 +59,45 @@ class TransferCalls : public ReceiveCalls<T> {
   // Messages.
 
   ssize_t send(const void* buf, size_t len, void*, fi_addr_t dest, void* context) noexcept {
-    return self().transmit(
-        {.iov = OneBuffer(buf, len), .flags = transmit_flags_, .destination = dest, .context = context});
+    return message(OneBuffer(buf, len), transmit_flags_, dest, context);
   }
   ssize_t sendv(const iovec* iov, void**, size_t count, fi_addr_t dest, void* context) noexcept {
-    return self().transmit({.iov = {iov, count}, .flags = transmit_flags_, .destination = dest, .context = context});
+    return message({iov, count}, transmit_flags_, dest, context);
   }
   ssize_t sendmsg(const fi_msg* msg, uint64_t flags) noexcept {
     if (msg == nullptr) return -FI_EINVAL;
-    return self().transmit({.iov = {msg->msg_iov, msg->iov_count},
-                            .flags = flags,
-                            .destination = msg->addr,
-                            .context = msg->context,
-                            .data = msg->data,
-                            .silent = (flags & kSilent) != 0});
+    return message({msg->msg_iov, msg->iov_count}, flags, msg->addr, msg->context, msg->data, is_silent(flags));
   }
   ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
-    return self().transmit({.iov = OneBuffer(buf, len), .flags = inject_flags(), .destination = dest, .silent = true});
+    return message(OneBuffer(buf, len), inject_flags(), dest, nullptr, 0, true);
   }
   ssize_t senddata(const void* buf, size_t len, void*, uint64_t data, fi_addr_t dest, void* context) noexcept {
-    return self().transmit({.iov = OneBuffer(buf, len),
-                            .flags = data_flags(transmit_flags_),
-                            .destination = dest,
-                            .context = context,
-                            .data = data});
+    return message(OneBuffer(buf, len), data_flags(transmit_flags_), dest, context, data);
   }
   ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept {
-    return self().transmit({.iov = OneBuffer(buf, len),
-                            .flags = data_flags(inject_flags()),
-                            .destination = dest,
-                            .data = data,
-                            .silent = true});
+    return message(OneBuffer(buf, len), data_flags(inject_flags()), dest, nullptr, data, true);
   }
 
   ssize_t tsend(const void* buf, size_t len, void*, fi_addr_t dest, uint64_t tag, void* context) noexcept {
-    return self().transmit({.operation = Operation::kTagged,
-                            .iov = OneBuffer(buf, len),
-                            .flags = transmit_flags_,
-                            .destination = dest,
-                            .context = context,
-                            .tag = tag});
+    return tagged(OneBuffer(buf, len), transmit_flags_, dest, tag, context);
   }
   ssize_t tsendv(const iovec* iov, void**, size_t count, fi_addr_t dest, uint64_t tag, void* context) noexcept {
-    return self().transmit({.operation = Operation::kTagged,
-                            .iov = {iov, count},
-                            .flags = transmit_flags_,
-                            .destination = dest,
-                            .context = context,
-                            .tag = tag});
+    return tagged({iov, count}, transmit_flags_, dest, tag, context);
   }
   ssize_t tsendmsg(const fi_msg_tagged* msg, uint64_t flags) noexcept {
     if (msg == nullptr) return -FI_EINVAL;
-    return self().transmit({.operation = Operation::kTagged,
-                            .iov = {msg->msg_iov, msg->iov_count},
-                            .flags = flags,
-                            .destination = msg->addr,
-                            .context = msg->context,
-                            .data = msg->data,
-                            .tag = msg->tag,
-                            .silent = (flags & kSilent) != 0});
+    return tagged({msg->msg_iov, msg->iov_count}, flags, msg->addr, msg->tag, msg->context, msg->data,
+                  is_silent(flags));
   }
   ssize_t tinject(const void* buf, size_t len, fi_addr_t dest, uint64_t tag) noexcept {
-    return self().transmit({.operation = Operation::kTagged,
-                            .iov = OneBuffer(buf, len),
-                            .flags = inject_flags(),
-                            .destination = dest,
-                            .tag = tag,
-                            .silent = true});
+    return tagged(OneBuffer(buf, len), inject_flags(), dest, tag, nullptr, 0, true);
   }
   ssize_t tsenddata(const void* buf, size_t len, void*, uint64_t data, fi_addr_t dest, uint64_t tag,
                     void* context) noexcept {
-    return self().transmit({.operation = Operation::kTagged,
-                            .iov = OneBuffer(buf, len),
-                            .flags = data_flags(transmit_flags_),
-                            .destination = dest,
-                            .context = context,
-                            .data = data,
-                            .tag = tag});
+    return tagged(OneBuffer(buf, len), data_flags(transmit_flags_), dest, tag, context, data);
   }
   ssize_t tinjectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest, uint64_t tag) noexcept {
-    return self().transmit({.operation = Operation::kTagged,
-                            .iov = OneBuffer(buf, len),
-                            .flags = data_flags(inject_flags()),
-                            .destination = dest,
-                            .data = data,
-                            .tag = tag,
-                            .silent = true});
+    return tagged(OneBuffer(buf, len), data_flags(inject_flags()), dest, tag, nullptr, data, true);
   }
 
   // Remote memory.
@@ -207,7 +148,24 @@ class TransferCalls : public ReceiveCalls<T> {
   static constexpr uint64_t kNotForReads = FI_INJECT | FI_REMOTE_CQ_DATA;
 
   T& self() noexcept { return static_cast<T&>(*this); }
+  static constexpr bool is_silent(uint64_t flags) noexcept { return (flags & kSilent) != 0; }
 
+  [[gnu::always_inline]] ssize_t message(std::span<const iovec> iov, uint64_t flags, fi_addr_t dest, void* context,
+                                         uint64_t data = 0, bool silent = false) noexcept {
+    return self().transmit(
+        {.iov = iov, .flags = flags, .destination = dest, .context = context, .data = data, .silent = silent});
+  }
+  [[gnu::always_inline]] ssize_t tagged(std::span<const iovec> iov, uint64_t flags, fi_addr_t dest, uint64_t tag,
+                                        void* context, uint64_t data = 0, bool silent = false) noexcept {
+    return self().transmit({.operation = Operation::kTagged,
+                            .iov = iov,
+                            .flags = flags,
+                            .destination = dest,
+                            .context = context,
+                            .data = data,
+                            .tag = tag,
+                            .silent = silent});
+  }
   ssize_t access(Operation operation, std::span<const iovec> iov, fi_addr_t peer, uint64_t addr, uint64_t key,
                  uint64_t flags, void* context, uint64_t data = 0, bool silent = false) noexcept {
     if (!valid_buffers(iov, kIovLimit)) return -FI_EINVAL;
@@ -230,7 +188,7 @@ class TransferCalls : public ReceiveCalls<T> {
                             .context = msg->context,
                             .data = msg->data,
                             .remote = {msg->rma_iov, msg->rma_iov_count},
-                            .silent = (flags & kSilent) != 0});
+                            .silent = is_silent(flags)});
   }
 };
 
