@@ -82,10 +82,6 @@ Result<Socket> listening_socket(uint16_t port, bool only_ipv6) {
   return listener;
 }
 
-struct AddrInfoDeleter {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-
 // Tries one address once.
 Result<Socket> connect_socket(const addrinfo& to, uint16_t source_port, Watch& watch) {
   const int fd = socket(to.ai_family, to.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to.ai_protocol);
@@ -115,12 +111,11 @@ ControlChannel::~ControlChannel() {
 
 Result<ControlChannel> ControlChannel::accept_one(uint16_t port, bool only_ipv6, Watch& watch,
                                                   const std::function<void(uint16_t)>& listening) {
-  Result<Socket> listener = listening_socket(port, only_ipv6);
-  if (!listener) return tl::unexpected(listener.error());
-  listening(port_of(listener->get()));
+  WEFT_TRY_FOR(listener, listening_socket(port, only_ipv6));
+  listening(port_of(listener.get()));
   watch.step("waiting for a client", Watch::Peer::kMayIdle);
-  WEFT_TRY(wait_for(listener->get(), POLLIN, watch));
-  Socket client(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  WEFT_TRY(wait_for(listener.get(), POLLIN, watch));
+  Socket client(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (client.get() < 0) return fail(errno, "accepting the client: {}", std::strerror(errno));
   return ControlChannel(std::move(client), watch);
 }
@@ -133,7 +128,7 @@ Result<ControlChannel> ControlChannel::connect_to(const std::string& host, uint1
   addrinfo* found = nullptr;
   if (int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found); error != 0)
     return fail(FI_EHOSTUNREACH, "server {}: {}", host, gai_strerror(error));
-  const std::unique_ptr<addrinfo, AddrInfoDeleter> addresses(found);
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
 
   watch.step(fmt::format("connecting to {} port {}", host, port));
   const Clock::time_point give_up = Clock::now() + patience;

@@ -4,9 +4,8 @@
 //   endpoint name   4 bytes length (big-endian), 4 bytes address format (the sender's byte order), the name itself;
 //                   the server's first, then, unless the endpoint is of type msg, the client's
 //   start of a test "q\0" from the client, "a\0" from the server
-//   end of a test   the number of messages in decimal, 10 bytes filled up with NUL, from the client; "cnt ok\0" from
-//   the
-//                   server
+//   end of a test   the number of messages in decimal, 10 bytes filled up with NUL, from the client;
+//                   "cnt ok\0" from the server
 #pragma once
 
 #include <sys/socket.h>

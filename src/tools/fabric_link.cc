@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "library_log.h"
 
@@ -22,10 +21,6 @@ constexpr uint64_t kModes = FI_CONTEXT | FI_CONTEXT2 | FI_MSG_PREFIX;
 constexpr int kMrModes = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 
 }  // namespace
-
-void FabricLink::MemoryDeleter::operator()(std::byte* memory) const {
-  std::free(memory);
-}
 
 Result<InfoPtr> FabricLink::make_hints(const EndpointName* peer) const {
   InfoPtr hints(fi_allocinfo());
@@ -54,13 +49,11 @@ Result<InfoPtr> FabricLink::make_hints(const EndpointName* peer) const {
 // choose the same.
 Status FabricLink::choose_type() {
   if (options_.type != FI_EP_UNSPEC) return {};
-  Result<InfoPtr> hints = make_hints(nullptr);
-  if (!hints) return tl::unexpected(hints.error());
+  WEFT_TRY_FOR(hints, make_hints(nullptr));
   for (const fi_ep_type type : {FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM}) {
-    (*hints)->ep_attr->type = type;
-    fi_info* list = nullptr;
-    if (fi_getinfo(api_version(), nullptr, nullptr, 0, hints->get(), &list) != 0) continue;
-    fi_freeinfo(list);
+    hints->ep_attr->type = type;
+    InfoPtr unused;
+    if (get_info(nullptr, nullptr, 0, hints.get(), unused) != 0) continue;
     options_.type = type;
     return {};
   }
@@ -71,18 +64,16 @@ Status FabricLink::choose_type() {
 // Sets info_ to the first matching endpoint: one that reaches `peer`, or one at `local_address` if any exists.
 Status FabricLink::find(const char* local_address, const EndpointName* peer) {
   WEFT_TRY(choose_type());
-  Result<InfoPtr> hints = make_hints(peer);
-  if (!hints) return tl::unexpected(hints.error());
-  (*hints)->ep_attr->type = options_.type;
-  fi_info* list = nullptr;
+  WEFT_TRY_FOR(hints, make_hints(peer));
+  hints->ep_attr->type = options_.type;
   int error = -FI_ENODATA;
   if (options_.source && !peer) {
-    error = fi_getinfo(api_version(), options_.source, nullptr, FI_SOURCE, hints->get(), &list);
+    error = get_info(options_.source, nullptr, FI_SOURCE, hints.get(), info_);
   } else {
     // A device may not have the address to which the client connected; then any of its addresses is fine.
     if (local_address && !options_.domain && !options_.fabric)
-      error = fi_getinfo(api_version(), local_address, nullptr, FI_SOURCE, hints->get(), &list);
-    if (error) error = fi_getinfo(api_version(), nullptr, nullptr, 0, hints->get(), &list);
+      error = get_info(local_address, nullptr, FI_SOURCE, hints.get(), info_);
+    if (error) error = get_info(nullptr, nullptr, 0, hints.get(), info_);
   }
   if (error) {
     print_getinfo_failure(error);
@@ -90,7 +81,6 @@ Status FabricLink::find(const char* local_address, const EndpointName* peer) {
                 peer ? " that reaches the server" : "", options_.provider ? " of provider " : "",
                 options_.provider ? options_.provider : "");
   }
-  info_.reset(list);
   return {};
 }
 
@@ -156,9 +146,8 @@ Status FabricLink::register_buffers() {
   if (!memory_) return fail(FI_ENOMEM, "message buffers of {} bytes", size);
   std::memset(memory_.get(), 0, size);  // also takes the page faults before the measurement
 
-  Result<void*> descriptor = register_buffer(*info_, *domain_, *ep_, {memory_.get(), size}, mr_);
-  if (!descriptor) return tl::unexpected(descriptor.error());
-  descriptor_ = *descriptor;
+  WEFT_TRY_FOR(descriptor, register_buffer(*info_, *domain_, *ep_, {memory_.get(), size}, mr_));
+  descriptor_ = descriptor;
   return {};
 }
 
@@ -210,14 +199,12 @@ Status FabricLink::listen_and_accept(ControlChannel& control) {
   fid_pep* const pep = pep_.get();
   WEFT_TRY(check(fi_pep_bind(pep, &eq_->fid, 0), "fi_pep_bind"));
   WEFT_TRY(check(fi_listen(pep), "fi_listen"));
-  Result<EndpointName> name = name_of(pep->fid);
-  if (!name) return tl::unexpected(name.error());
-  WEFT_TRY(control.send_name(*name));
+  WEFT_TRY_FOR(name, name_of(pep->fid));
+  WEFT_TRY(control.send_name(name));
 
   watch_.step("waiting for the client's connection request");
-  Result<InfoPtr> request = next_event(FI_CONNREQ);
-  if (!request) return tl::unexpected(request.error());
-  info_ = std::move(*request);
+  WEFT_TRY_FOR(request, next_event(FI_CONNREQ));
+  info_ = std::move(request);
   if (Status opened = open_endpoint(); !opened) {
     fi_reject(pep, info_->handle, nullptr, 0);
     return opened;
@@ -255,31 +242,27 @@ Result<std::unique_ptr<FabricLink>> FabricLink::serve(const LinkOptions& options
     return link;
   }
   WEFT_TRY(link->open_endpoint());
-  Result<EndpointName> name = link->name_of(link->ep_->fid);
-  if (!name) return tl::unexpected(name.error());
-  WEFT_TRY(control.send_name(*name));
-  Result<EndpointName> peer = control.receive_name();
-  if (!peer) return tl::unexpected(peer.error());
-  WEFT_TRY(link->insert_peer(*peer));
+  WEFT_TRY_FOR(name, link->name_of(link->ep_->fid));
+  WEFT_TRY(control.send_name(name));
+  WEFT_TRY_FOR(peer, control.receive_name());
+  WEFT_TRY(link->insert_peer(peer));
   return link;
 }
 
 Result<std::unique_ptr<FabricLink>> FabricLink::join(const LinkOptions& options, ControlChannel& control,
                                                      Watch& watch) {
   std::unique_ptr<FabricLink> link(new FabricLink(options, watch));
-  Result<EndpointName> peer = control.receive_name();
-  if (!peer) return tl::unexpected(peer.error());
-  WEFT_TRY(link->find(nullptr, &*peer));
+  WEFT_TRY_FOR(peer, control.receive_name());
+  WEFT_TRY(link->find(nullptr, &peer));
   WEFT_TRY(open_fabric(*link->info_, link->fabric_, link->eq_));
   WEFT_TRY(link->open_endpoint());
   if (link->options_.type == FI_EP_MSG) {
-    WEFT_TRY(link->connect(*peer));
+    WEFT_TRY(link->connect(peer));
     return link;
   }
-  WEFT_TRY(link->insert_peer(*peer));
-  Result<EndpointName> name = link->name_of(link->ep_->fid);
-  if (!name) return tl::unexpected(name.error());
-  WEFT_TRY(control.send_name(*name));
+  WEFT_TRY(link->insert_peer(peer));
+  WEFT_TRY_FOR(name, link->name_of(link->ep_->fid));
+  WEFT_TRY(control.send_name(name));
   return link;
 }
 

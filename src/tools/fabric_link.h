@@ -11,10 +11,9 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "control_channel.h"
 #include "fabric_query.h"
@@ -115,13 +114,9 @@ class FabricLink {
   std::byte* buffer(std::size_t slot) { return memory_.get() + slot * stride_; }
   std::byte* payload(std::size_t slot) { return buffer(slot) + info_->ep_attr->msg_prefix_size; }
 
-  struct MemoryDeleter {
-    void operator()(std::byte* memory) const;
-  };
-
   LinkOptions options_;
   Watch& watch_;
-  std::unique_ptr<std::byte, MemoryDeleter> memory_;
+  std::unique_ptr<std::byte, decltype(&std::free)> memory_{nullptr, &std::free};
   std::size_t stride_ = 0;  // bytes from one buffer to the next
   // In order of creation; closed in reverse.
   InfoPtr info_;

@@ -32,6 +32,13 @@ Complaint add_flags(const char* text, fi_type type, const char* what, uint64_t& 
 
 }  // namespace
 
+int get_info(const char* node, const char* service, uint64_t flags, const fi_info* hints, InfoPtr& result) {
+  fi_info* list = nullptr;
+  const int error = fi_getinfo(api_version(), node, service, flags, hints, &list);
+  if (error == 0) result.reset(list);
+  return error;
+}
+
 uint32_t api_version() {
   return std::min<uint32_t>(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), fi_version());
 }
@@ -126,17 +133,11 @@ int FabricQuery::run(InfoPtr& result, uint64_t extra_flags) {
     node = source_;
     flags |= FI_SOURCE;
   }
-  fi_info* list = nullptr;
-  const int error = fi_getinfo(api_version(), node, port_, flags, narrowed_ ? hints_.get() : nullptr, &list);
-  if (error == 0) result.reset(list);
-  return error;
+  return get_info(node, port_, flags, narrowed_ ? hints_.get() : nullptr, result);
 }
 
 int FabricQuery::run_unfiltered(InfoPtr& result, uint64_t flags) {
-  fi_info* list = nullptr;
-  const int error = fi_getinfo(api_version(), nullptr, nullptr, flags, nullptr, &list);
-  if (error == 0) result.reset(list);
-  return error;
+  return get_info(nullptr, nullptr, flags, nullptr, result);
 }
 
 }  // namespace weft::tools

@@ -5,7 +5,6 @@
 #include <rdma/fabric.h>
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "command_line.h"
@@ -19,6 +18,8 @@ using InfoPtr = std::unique_ptr<fi_info, InfoDeleter>;
 
 // The newest API version that both this tool and the library support.
 uint32_t api_version();
+// fi_getinfo of that version. 0 and a list, or a negative fi_errno.
+int get_info(const char* node, const char* service, uint64_t flags, const fi_info* hints, InfoPtr& result);
 
 // Neither copied nor moved: the options point into it.
 class FabricQuery {

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <string>
+#include <iterator>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -13,10 +13,6 @@
 #include "command_line.h"
 #include "fabric_query.h"
 #include "library_log.h"
-
-#ifndef WEFT_VERSION
-#error "WEFT_VERSION comes from the build"
-#endif
 
 namespace weft::tools {
 namespace {
@@ -37,19 +33,9 @@ void print_version() {
   fmt::print("libfabric api: {}.{}\n", FI_MAJOR(version), FI_MINOR(version));
 }
 
-const char* type_name(fi_param_type type) {
-  switch (type) {
-    case FI_PARAM_STRING:
-      return "String";
-    case FI_PARAM_INT:
-      return "Integer";
-    case FI_PARAM_BOOL:
-      return "Boolean (0/1, on/off, true/false, yes/no)";
-    case FI_PARAM_SIZE_T:
-      return "size_t";
-  }
-  return "Unknown";
-}
+// By fi_param_type.
+constexpr const char* kTypeNames[] = {"String", "Integer", "Boolean (0/1, on/off, true/false, yes/no)", "size_t"};
+static_assert(FI_PARAM_STRING == 0 && FI_PARAM_INT == 1 && FI_PARAM_BOOL == 2 && FI_PARAM_SIZE_T == 3);
 
 int print_variables(const char* filter) {
   fi_param* params = nullptr;
@@ -60,7 +46,7 @@ int print_variables(const char* filter) {
   }
   for (const fi_param* param = params; param != params + count; ++param) {
     if (filter && std::string_view(param->name).find(filter) == std::string_view::npos) continue;
-    fmt::print("# {}: {}\n", param->name, type_name(param->type));
+    fmt::print("# {}: {}\n", param->name, param->type < std::size(kTypeNames) ? kTypeNames[param->type] : "Unknown");
     fmt::print("# {}\n", param->help_string ? param->help_string : "");
     if (param->value) fmt::print("{}={}\n", param->name, param->value);
     fmt::print("\n");

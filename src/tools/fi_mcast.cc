@@ -15,10 +15,6 @@
 #include "group_link.h"
 #include "sequence_log.h"
 
-#ifndef WEFT_VERSION
-#error "WEFT_VERSION comes from the build"
-#endif
-
 namespace weft::tools {
 namespace {
 
@@ -122,10 +118,9 @@ Status send_all(const Settings& s, GroupLink& link, Watch& watch, Outcome& outco
         std::this_thread::sleep_until(due);
       }
     }
-    auto message = link.outgoing();
-    if (!message) return tl::unexpected(message.error());
+    WEFT_TRY_FOR(message, link.outgoing());
     stamp.sent_ns = now_ns();
-    stamp.store(message->data());
+    stamp.store(message.data());
     WEFT_TRY(link.send());
     outcome.sent = stamp.sequence + 1;
     if (stamp.sequence % 64 == 0) {

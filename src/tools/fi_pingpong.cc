@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "command_line.h"
@@ -16,10 +15,6 @@
 #include "message_sizes.h"
 #include "ping_pong.h"
 #include "report.h"
-
-#ifndef WEFT_VERSION
-#error "WEFT_VERSION comes from the build"
-#endif
 
 namespace weft::tools {
 namespace {
@@ -143,11 +138,10 @@ class Run {
     report_step("control connection established");
     LinkOptions options = settings_.link;
     for (const std::size_t size : settings_.sizes) options.largest_message = std::max(options.largest_message, size);
-    Result<std::unique_ptr<FabricLink>> link = settings_.test.client ? FabricLink::join(options, *control, watch_)
-                                                                     : FabricLink::serve(options, *control, watch_);
-    if (!link) return tl::unexpected(link.error());
-    describe((*link)->info());
-    return test(**link, *control);
+    WEFT_TRY_FOR(link, settings_.test.client ? FabricLink::join(options, *control, watch_)
+                                             : FabricLink::serve(options, *control, watch_));
+    describe(link->info());
+    return test(*link, *control);
   }
 
   Status test(FabricLink& link, ControlChannel& control) {

@@ -63,12 +63,10 @@ Status GroupLink::find() {
   hints->ep_attr->max_msg_size = options_.message;
   if (options_.provider) set_string(hints->fabric_attr->prov_name, options_.provider);
   if (options_.domain) set_string(hints->domain_attr->name, options_.domain);
-  fi_info* list = nullptr;
   const uint64_t flags = options_.source ? FI_SOURCE : 0;
-  if (const int error = fi_getinfo(api_version(), options_.source, nullptr, flags, hints.get(), &list); error < 0)
+  if (const int error = get_info(options_.source, nullptr, flags, hints.get(), info_); error < 0)
     return fail(-error, "no provider offers multicast datagrams of {} bytes{}{}", options_.message,
                 options_.source ? " from " : "", options_.source ? options_.source : "");
-  info_.reset(list);
   return {};
 }
 
@@ -99,9 +97,8 @@ Status GroupLink::register_buffers() {
   stride_ = options_.sends ? options_.message : info_->ep_attr->max_msg_size;
   memory_.resize(count * stride_);
   contexts_.resize(count);
-  Result<void*> descriptor = register_buffer(*info_, *domain_, *ep_, memory_, mr_);
-  if (!descriptor) return tl::unexpected(descriptor.error());
-  descriptor_ = *descriptor;
+  WEFT_TRY_FOR(descriptor, register_buffer(*info_, *domain_, *ep_, memory_, mr_));
+  descriptor_ = descriptor;
   if (options_.sends) return {};
   for (std::size_t slot = 0; slot < count; ++slot) WEFT_TRY(post_receive(slot));
   return {};

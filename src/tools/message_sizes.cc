@@ -60,9 +60,8 @@ Result<std::vector<std::size_t>> parse_sizes(std::string_view text) {
   std::vector<std::size_t> sizes;
   while (true) {
     const std::string_view item = text.substr(0, text.find(','));
-    Result<std::size_t> size = parse_size(item);
-    if (!size) return tl::unexpected(size.error());
-    sizes.push_back(*size);
+    WEFT_TRY_FOR(size, parse_size(item));
+    sizes.push_back(size);
     if (item.size() == text.size()) return sizes;
     text.remove_prefix(item.size() + 1);
   }

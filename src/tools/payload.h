@@ -8,13 +8,26 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace weft::tools {
 
-// Fills a message; `number` counts the messages of one direction from 0.
-void fill_payload(std::span<std::byte> message, uint64_t number);
+// The byte at `offset` of a message; `number` counts the messages of one direction from 0.
+inline std::byte payload_byte(std::size_t offset, uint64_t number) {
+  constexpr std::string_view kCircle = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  constexpr uint64_t kStride = 7;
+  return static_cast<std::byte>(kCircle[(number * kStride + offset) % kCircle.size()]);
+}
+
+inline void fill_payload(std::span<std::byte> message, uint64_t number) {
+  for (std::size_t i = 0; i < message.size(); ++i) message[i] = payload_byte(i, number);
+}
 
 // The offset of the first byte that differs from fill_payload's; nothing when the message is right.
-std::optional<std::size_t> payload_fault(std::span<const std::byte> message, uint64_t number);
+inline std::optional<std::size_t> payload_fault(std::span<const std::byte> message, uint64_t number) {
+  for (std::size_t i = 0; i < message.size(); ++i)
+    if (message[i] != payload_byte(i, number)) return i;
+  return std::nullopt;
+}
 
 }  // namespace weft::tools

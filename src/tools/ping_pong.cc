@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "message_sizes.h"
 #include "payload.h"
 
 namespace weft::tools {
@@ -22,10 +21,9 @@ Status PingPong::run(std::size_t size, TestResult& result) {
   result.time = Clock::now() - result.start;
   if (!exchanged) return exchanged;
   if (options_.client) return control_.report_count(result.sent);
-  Result<uint64_t> count = control_.receive_count();
-  if (!count) return tl::unexpected(count.error());
-  if (*count != result.received)
-    return fail(FI_EIO, "the client sent {} messages of {} bytes, but {} arrived", *count, size, result.received);
+  WEFT_TRY_FOR(count, control_.receive_count());
+  if (count != result.received)
+    return fail(FI_EIO, "the client sent {} messages of {} bytes, but {} arrived", count, size, result.received);
   return {};
 }
 
@@ -58,14 +56,13 @@ Status PingPong::send_one(TestResult& result) {
 }
 
 Status PingPong::receive_one(TestResult& result) {
-  Result<std::span<const std::byte>> message = link_.receive();
-  if (!message) return tl::unexpected(message.error());
+  WEFT_TRY_FOR(message, link_.receive());
   ++result.received;
-  if (message->size() != result.size)
+  if (message.size() != result.size)
     return fail(FI_EIO, "message {} should have {} bytes, but has {}; -I and -S must be the same on both sides",
-                result.received, result.size, message->size());
+                result.received, result.size, message.size());
   if (!options_.check) return {};
-  if (auto fault = payload_fault(*message, checked_++))
+  if (auto fault = payload_fault(message, checked_++))
     return fail(FI_EIO, "message {} of {} bytes is corrupt from byte {} on (-c must be given on both sides)",
                 result.received, result.size, *fault);
   return {};
