@@ -50,11 +50,6 @@ class List {
 
   void push_back(T& value) noexcept { link(value, root_.previous_, &root_); }
   void push_front(T& value) noexcept { link(value, &root_, root_.next_); }
-  // `value` goes in front of `position`.
-  static void insert(T& position, T& value) noexcept {
-    Hook& hook = position;
-    link(value, hook.previous_, &hook);
-  }
   T& pop_front() noexcept {
     T& value = front();
     unlink(value);

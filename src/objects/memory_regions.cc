@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "abi/ops.h"
 #include "objects/device_memory.h"
 
 namespace weft {

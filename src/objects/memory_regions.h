@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <functional>
-#include <memory>
 #include <unordered_map>
 
 #include "abi/ops.h"

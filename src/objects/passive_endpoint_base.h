@@ -11,7 +11,6 @@
 
 #include "abi/ops.h"
 #include "base/ref.h"
-#include "objects/attributes.h"
 #include "objects/endpoint_options.h"
 #include "objects/event_queue.h"
 #include "objects/info.h"

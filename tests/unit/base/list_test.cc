@@ -50,15 +50,6 @@ TEST(List, ElementLeavesFromTheMiddleAndWhenDestroyed) {
   EXPECT_EQ(values(list), (std::vector{3}));
 }
 
-TEST(List, InsertGoesInFrontOfThePosition) {
-  Item a(1), b(2), c(3);
-  First list;
-  list.push_back(a);
-  list.push_back(c);
-  First::insert(c, b);
-  EXPECT_EQ(values(list), (std::vector{1, 2, 3}));
-}
-
 TEST(List, SpliceMovesAllAndLeavesTheOtherEmpty) {
   Item a(1), b(2), c(3);
   First list, other, empty;
