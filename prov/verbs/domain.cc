@@ -34,7 +34,7 @@ void prepare_for_fork(const Parameters& parameters) noexcept {
 }
 
 bool wants_datagrams(const fi_info* info) noexcept {
-  return info != nullptr && info->ep_attr != nullptr && info->ep_attr->type == FI_EP_DGRAM;
+  return info != nullptr && or_none(info->ep_attr).type == FI_EP_DGRAM;
 }
 
 }  // namespace

@@ -3,10 +3,8 @@
 #include "verbs/cm/cm_address.h"
 
 #include <arpa/inet.h>
-#include <endian.h>
 #include <rdma/fi_errno.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace weft::verbs {
@@ -54,10 +52,6 @@ Result<CmAddress> CmAddress::from(std::uint32_t addr_format, const void* name, s
   return address;
 }
 
-Result<CmAddress> CmAddress::from(std::uint32_t addr_format, const void* name) noexcept {
-  return from(addr_format, name, sizeof(sockaddr_ib));
-}
-
 CmAddress CmAddress::from(const sockaddr* name) noexcept {
   if (name == nullptr) return CmAddress();
   return from(FI_FORMAT_UNSPEC, name, size_of(name->sa_family)).value_or(CmAddress());
@@ -65,12 +59,6 @@ CmAddress CmAddress::from(const sockaddr* name) noexcept {
 
 std::size_t CmAddress::size() const noexcept {
   return size_of(any_.sa_family);
-}
-
-bool CmAddress::is_any() const noexcept {
-  if (!is_ib()) return ip().is_any();
-  const auto* bytes = reinterpret_cast<const unsigned char*>(&ib_.sib_addr);
-  return std::all_of(bytes, bytes + sizeof ib_.sib_addr, [](unsigned char byte) { return byte == 0; });
 }
 
 bool CmAddress::is_multicast() const noexcept {
@@ -88,10 +76,6 @@ std::uint16_t CmAddress::port() const noexcept {
   return is_ib() ? static_cast<std::uint16_t>(be64toh(ib_.sib_sid)) : ntohs(in_.sin_port);
 }
 
-std::uint16_t CmAddress::partition() const noexcept {
-  return is_ib() ? be16toh(ib_.sib_pkey) : 0;
-}
-
 void CmAddress::set_port(std::uint16_t port) noexcept {
   if (!is_ib()) {
     in_.sin_port = htons(port);
@@ -99,10 +83,6 @@ void CmAddress::set_port(std::uint16_t port) noexcept {
   }
   ib_.sib_sid = htobe64(kServicePrefix + port);
   ib_.sib_sid_mask = htobe64(port == 0 ? ~std::uint64_t{UINT16_MAX} : ~std::uint64_t{0});
-}
-
-std::uint32_t CmAddress::format() const noexcept {
-  return is_ib() ? std::uint32_t{FI_SOCKADDR_IB} : ip().format();
 }
 
 bool CmAddress::fits(std::uint32_t addr_format) const noexcept {
@@ -118,10 +98,6 @@ bool CmAddress::fits(std::uint32_t addr_format) const noexcept {
     default:  // FI_SOCKADDR, FI_FORMAT_UNSPEC
       return true;
   }
-}
-
-Address CmAddress::ip() const noexcept {
-  return is_ib() ? Address() : Address::from(&any_, size()).value_or(Address());
 }
 
 std::string CmAddress::to_string() const {

@@ -5,7 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
-#include <iterator>
+#include <span>
 
 namespace weft::verbs {
 namespace {
@@ -107,10 +107,18 @@ constexpr Row kCalls[] = {
     {0, 0, "the system refused the call"},
 };
 
-template <std::size_t N>
-CmFailure find(const Row (&table)[N], int status) noexcept {
-  const Row* row =
-      std::find_if(std::begin(table), std::end(table) - 1, [&](const Row& r) { return r.status == status; });
+constexpr struct {
+  rdma_cm_event_type event;
+  std::span<const Row> rows;
+} kTables[] = {
+    {RDMA_CM_EVENT_ADDR_ERROR, kAddressErrors},    {RDMA_CM_EVENT_ROUTE_ERROR, kRouteErrors},
+    {RDMA_CM_EVENT_CONNECT_ERROR, kConnectErrors}, {RDMA_CM_EVENT_UNREACHABLE, kUnreachable},
+    {RDMA_CM_EVENT_REJECTED, kRejections},         {RDMA_CM_EVENT_DEVICE_REMOVAL, kRemovals},
+    {RDMA_CM_EVENT_ADDR_CHANGE, kAddressChanges},  {RDMA_CM_EVENT_DISCONNECTED, kDisconnects},
+};
+
+CmFailure find(std::span<const Row> rows, int status) noexcept {
+  const auto row = std::find_if(rows.begin(), rows.end() - 1, [&](const Row& r) { return r.status == status; });
   int error = row->error;
   if (error == 0) error = status < 0 ? -status : FI_EOTHER;
   return {error, -status, row->reason, row->retryable};
@@ -129,26 +137,9 @@ const char* phase_name(CmPhase phase) noexcept {
 }
 
 CmFailure explain(CmPhase phase, rdma_cm_event_type event, int status) noexcept {
-  switch (event) {
-    case RDMA_CM_EVENT_ADDR_ERROR:
-      return find(kAddressErrors, status);
-    case RDMA_CM_EVENT_ROUTE_ERROR:
-      return find(kRouteErrors, status);
-    case RDMA_CM_EVENT_CONNECT_ERROR:
-      return find(kConnectErrors, status);
-    case RDMA_CM_EVENT_UNREACHABLE:
-      return find(kUnreachable, status);
-    case RDMA_CM_EVENT_REJECTED:
-      return find(kRejections, status);
-    case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      return find(kRemovals, status);
-    case RDMA_CM_EVENT_ADDR_CHANGE:
-      return find(kAddressChanges, status);
-    case RDMA_CM_EVENT_DISCONNECTED:
-      return find(kDisconnects, status);
-    default:
-      return explain_errno(phase, status < 0 ? -status : EIO);
-  }
+  for (const auto& [known, rows] : kTables)
+    if (event == known) return find(rows, status);
+  return explain_errno(phase, status < 0 ? -status : EIO);
 }
 
 CmFailure explain_errno(CmPhase phase, int error) noexcept {

@@ -122,10 +122,12 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   void settle() noexcept;
   void settle_within(Clock::duration timeout, UniqueLock& lock) noexcept;
   void report_end() noexcept;
-  void await_port() noexcept;
+  void await_port() noexcept {
+    engine().set_deadline(*this, Clock::now() + std::chrono::milliseconds(parameters().port_down_grace_ms));
+  }
   void check_port() noexcept;
 
-  // queue_pair.cc: creates the queue pair and changes its state; a failure is the errno.
+  // endpoint.cc: creates the queue pair and changes its state; a failure is the errno.
   Status create_queue_pair() noexcept;
   Status ready_queue_pair() noexcept;
 

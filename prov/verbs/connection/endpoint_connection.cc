@@ -313,21 +313,16 @@ void Endpoint::retry_or_fail(const CmFailure& why) noexcept {
   if (!why.retryable || state_ == CmState::kAnswering) return fail(why);
   if (Clock::now() >= attempt_->last_try) return fail(why);
   const auto next_try = Clock::now() + pause_before(attempt_->tries);
-  attempt_->deadline = attempt_->last_try;
-  if (next_try >= attempt_->deadline) {
-    // No time is left for another try; the deadline reports the failure.
-    attempt_->last_reason = why.reason;
-    id_.reset();
-    engine().end_turn(*this);
-    return engine().set_deadline(*this, attempt_->deadline);
-  }
-  FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection attempt %u failed: %s; retrying\n", attempt_->tries, why.reason);
   attempt_->last_reason = why.reason;
-  enter(CmEvent::kTryAgain);
+  attempt_->deadline = attempt_->last_try;
+  attempt_->paused = next_try < attempt_->deadline;  // otherwise the deadline reports the failure
+  if (attempt_->paused) {
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection attempt %u failed: %s; retrying\n", attempt_->tries, why.reason);
+    enter(CmEvent::kTryAgain);
+  }
   id_.reset();
   engine().end_turn(*this);
-  attempt_->paused = true;
-  engine().set_deadline(*this, next_try);
+  engine().set_deadline(*this, attempt_->paused ? next_try : attempt_->deadline);
 }
 
 void Endpoint::on_deadline() noexcept {

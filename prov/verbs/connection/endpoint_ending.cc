@@ -186,10 +186,6 @@ void Endpoint::on_device_event(ibv_event_type type, int port) noexcept {
   if (port_down_ && state_ == CmState::kConnected && ending_ == nullptr) await_port();
 }
 
-void Endpoint::await_port() noexcept {
-  engine().set_deadline(*this, Clock::now() + std::chrono::milliseconds(parameters().port_down_grace_ms));
-}
-
 // If the port is up again, nothing is lost: the device retries the transfers that were under way.
 void Endpoint::check_port() noexcept {
   const auto port = domain_.device().port(id_->port_num);

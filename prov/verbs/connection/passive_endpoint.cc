@@ -48,15 +48,11 @@ CmAddress ConnectRequest::peer() const noexcept {
   return peer;
 }
 
-void ConnectRequest::on_cm_event(const RdmaEvent& event) noexcept {
-  gone_ = Gone{event.type, event.status};
-}
-
 // ---- Listening ----
 
 // A listener with automatic progress accepts connections without calls of the application.
 Status PassiveEndpoint::prepare(FabricServices& fabric, const fi_info& info) {
-  const bool automatic = info.domain_attr != nullptr && info.domain_attr->progress == FI_PROGRESS_AUTO;
+  const bool automatic = or_none(info.domain_attr).progress == FI_PROGRESS_AUTO;
   return automatic ? fabric.engine().start_service_thread() : Status();
 }
 

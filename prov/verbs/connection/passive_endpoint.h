@@ -43,7 +43,7 @@ class ConnectRequest final : public Object<::fid>, public CmHandler, public List
   PassiveEndpoint* listener = nullptr;
   bool announced = false;
 
-  void on_cm_event(const RdmaEvent& event) noexcept override;
+  void on_cm_event(const RdmaEvent& event) noexcept override { gone_ = Gone{event.type, event.status}; }
 
  private:
   CmEngine& engine_;

@@ -17,14 +17,12 @@
 #include "verbs/datagram/multicast_group.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/counter_binding.h"
-#include "verbs/transfer/transfer_tables.h"
 
 namespace weft::verbs {
 namespace {
 
 using namespace std::chrono_literals;
 
-struct Nothing {};
 constexpr TransferTables kClosed = make_tables<Nothing, FI_EOPBADSTATE>();
 constexpr TransferTables kOpen{kOps<fi_ops_msg, DatagramEndpoint>, kOps<fi_ops_rma, Nothing>,
                                kOps<fi_ops_atomic, Nothing>};
@@ -40,32 +38,28 @@ bool is_for_datagrams(const fi_info& info) noexcept {
 
 int DatagramEndpoint::open(DomainServices& domain, const fi_info* info, fid_ep** ep, void* context) {
   if (info == nullptr || ep == nullptr || !is_for_datagrams(*info)) return -FI_EINVAL;
-  CmAddress local;
+  Result<CmAddress> local = CmAddress();
   if (info->addr_format != FI_ADDR_IB_UD) {
     local = domain.local_address(info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET);
-    if (info->src_addr != nullptr) {
-      const auto given = CmAddress::from(info->addr_format, info->src_addr, info->src_addrlen);
-      if (!given) return given.error().code();
-      local = *given;
-    }
-    if (!local) local = CmAddress::any(info->addr_format);
+    if (info->src_addr != nullptr) local = CmAddress::from(info->addr_format, info->src_addr, info->src_addrlen);
+    if (!local) return local.error().code();
+    if (!*local) *local = CmAddress::any(info->addr_format);
   }
-  *ep = &(new DatagramEndpoint(domain, *info, local, context))->abi;
+  *ep = &(new DatagramEndpoint(domain, *info, *local, context))->abi;
   return 0;
 }
 
 DatagramEndpoint::DatagramEndpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context)
     : domain_(domain),
-      domain_ref_(domain),
       addr_format_(info.addr_format),
       qkey_(is_native() ? domain.fabric().parameters.dgram_qkey : uint32_t{RDMA_UDP_QKEY}),
       caps_(info.caps),
       sizes_(domain, info),
       port_(domain.datagram_port()),
       local_(local),
-      sends_(routes_, sizes_, info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
+      sends_(routes_, sizes_, or_none(info.tx_attr).op_flags),
       receives_(routes_, sizes_.receives, (info.mode & FI_MSG_PREFIX) != 0 ? DatagramBuffers::kHeader : 0,
-                info.rx_attr != nullptr ? info.rx_attr->op_flags : 0) {
+                or_none(info.rx_attr).op_flags) {
   abi.fid = {FI_CLASS_EP, context, ops_of<DatagramEndpoint>};
   abi.ops = ops_of<DatagramEndpoint>;
   abi.cm = ops_of<DatagramEndpoint>;
@@ -104,12 +98,12 @@ int DatagramEndpoint::close() {
 int DatagramEndpoint::bind(::fid* object, uint64_t flags) {
   if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
   Lock lock(engine().mutex());
-  if (auto* queue = CompletionQueue::from(object)) return routes_.bind_queue(domain_, *queue, flags, enabled_).code();
+  if (auto* queue = CompletionQueue::from(object)) return routes_.bind_queue(*domain_, *queue, flags, enabled_).code();
   if (auto* counter = Counter::from(object))
-    return bind_counter(routes_, domain_, *counter, flags, enabled_, sends_, receives_).code();
+    return bind_counter(routes_, *domain_, *counter, flags, enabled_, sends_, receives_).code();
   auto* vector = PeerVector::from(object);
   if (vector == nullptr) return -FI_EINVAL;
-  const Status status = check_binding(provider(), *vector, domain_, ready_, flags, static_cast<bool>(vector_));
+  const Status status = check_binding(provider(), *vector, *domain_, ready_, flags, static_cast<bool>(vector_));
   if (status.ok()) vector_ = Ref<PeerVector>(*vector);
   return status.code();
 }
@@ -134,12 +128,12 @@ Status DatagramEndpoint::enable() {
   if (Status status = enable_queues(); !status.ok()) return status;
   find_own_gids();
   if (Status status = create_queue_pair(); !status.ok()) {
-    FI_WARN(&provider(), FI_LOG_EP_CTRL, "cannot create a datagram queue pair on %s: %s\n", domain_.device().name(),
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "cannot create a datagram queue pair on %s: %s\n", domain_->device().name(),
             fi_strerror(status.error()));
     return status;
   }
-  if (!is_native() && rdma_listen(id_.get(), domain_.fabric().parameters.backlog) != 0) return Status::last_errno();
-  if (Status status = engine().watch_device(domain_.device(), *this); !status.ok()) return status;
+  if (!is_native() && rdma_listen(id_.get(), domain_->fabric().parameters.backlog) != 0) return Status::last_errno();
+  if (Status status = engine().watch_device(domain_->device(), *this); !status.ok()) return status;
   ready_ = true;
   install(abi, kOpen);
   return {};
@@ -148,7 +142,7 @@ Status DatagramEndpoint::enable() {
 Status DatagramEndpoint::enable_queues() noexcept {
   if (enabled_) return {};
   if (Status status = routes_.check(caps_); !status.ok()) return status;
-  if (Status status = routes_.open_channels(domain_); !status.ok()) return status;
+  if (Status status = routes_.open_channels(*domain_); !status.ok()) return status;
   {
     LightGuard guard(sends_.lock());
     if (Status status = sends_.prepare(); !status.ok()) return status;
@@ -161,14 +155,14 @@ Status DatagramEndpoint::enable_queues() noexcept {
 
 Status DatagramEndpoint::create_queue_pair() noexcept {
   if (qp_handle_ == nullptr) {
-    const auto port = domain_.device().port(port_.number);
+    const auto port = domain_->device().port(port_.number);
     if (!port) return port.error();
     const std::size_t longest = std::size_t{128} << port->attr.active_mtu;
-    if (Status status = receives_.open(domain_.pd(), longest); !status.ok()) return status;
+    if (Status status = receives_.open(domain_->pd(), longest); !status.ok()) return status;
     ibv_qp_init_attr wanted = sizes_.queue_pair(routes_, IBV_QPT_UD);
     wanted.qp_context = static_cast<CmHandler*>(this);
     errno = 0;
-    qp_handle_.reset(ibv_create_qp(domain_.pd(), &wanted));
+    qp_handle_.reset(ibv_create_qp(domain_->pd(), &wanted));
     if (qp_handle_ == nullptr) return Status::last_errno();
     if (Status status = ready_queue_pair(); !status.ok()) {
       qp_handle_.reset();
@@ -201,23 +195,23 @@ Status DatagramEndpoint::ready_queue_pair() noexcept {
 // knows; otherwise that of the parameters, or the first. The highest bit, full or limited membership, is ignored.
 Result<std::uint16_t> DatagramEndpoint::pkey_index() const noexcept {
   constexpr std::uint16_t kPartition = 0x7fff;
-  const int asked = domain_.fabric().parameters.dgram_pkey;
+  const int asked = domain_->fabric().parameters.dgram_pkey;
   const int wanted = id_ != nullptr ? be16toh(id_->route.addr.addr.ibaddr.pkey) : is_native() ? asked : 0;
-  const auto port = domain_.device().port(port_.number);
+  const auto port = domain_->device().port(port_.number);
   for (int i = 0; port && wanted != 0 && i < port->attr.pkey_tbl_len; ++i) {
     __be16 pkey = 0;
-    if (ibv_query_pkey(domain_.device().context(), port_.number, i, &pkey) != 0) continue;
+    if (ibv_query_pkey(domain_->device().context(), port_.number, i, &pkey) != 0) continue;
     if ((be16toh(pkey) & kPartition) == (wanted & kPartition)) return static_cast<std::uint16_t>(i);
   }
   if (id_ != nullptr || wanted == 0) return std::uint16_t{0};
   FI_WARN(&provider(), FI_LOG_EP_CTRL, "port %u of %s is in no partition 0x%x (FI_VERBS_DGRAM_PKEY)\n", port_.number,
-          domain_.device().name(), wanted);
+          domain_->device().name(), wanted);
   return failure(FI_EINVAL);
 }
 
 // The source addresses of this endpoint's messages.
 void DatagramEndpoint::find_own_gids() {
-  const GidTable table = GidTable::of(domain_.device(), port_.number);
+  const GidTable table = GidTable::of(domain_->device(), port_.number);
   std::vector<ibv_gid> gids;
   for (const ibv_gid_entry& entry : table.entries()) gids.push_back(entry.gid);
   receives_.set_own_gids(std::move(gids));
@@ -248,9 +242,9 @@ void DatagramEndpoint::restart_queue_pair() noexcept {
   if (status.ok()) status = receives_.restart(*qp);
   if (status.ok()) return;
   FI_WARN(&provider(), FI_LOG_EP_CTRL, "a datagram queue pair of %s broke and cannot be restarted: %s\n",
-          domain_.device().name(), fi_strerror(status.error()));
+          domain_->device().name(), fi_strerror(status.error()));
   report_failure(status.error(), fmt::format("the queue pair broke, and {} cannot restart it: {}",
-                                             domain_.device().name(), fi_strerror(status.error())));
+                                             domain_->device().name(), fi_strerror(status.error())));
 }
 
 void DatagramEndpoint::report_failure(int error, const std::string& sentence) noexcept {
@@ -268,13 +262,9 @@ void DatagramEndpoint::on_qp_event(ibv_event_type type) noexcept {
   engine().note(*this);
 }
 
-void DatagramEndpoint::on_note() noexcept {
-  if (broken_.exchange(false) && ready_ && qp_handle_ != nullptr) restart_queue_pair();
-}
-
 void DatagramEndpoint::on_device_event(ibv_event_type type, int port) noexcept {
   if (type == IBV_EVENT_DEVICE_FATAL)
-    return report_failure(FI_EIO, fmt::format("{} reports a fatal error", domain_.device().name()));
+    return report_failure(FI_EIO, fmt::format("{} reports a fatal error", domain_->device().name()));
   if (port != port_.number) return;
   if (type == IBV_EVENT_PORT_ACTIVE) find_own_gids();
   for (const GroupSlot& slot : groups_)
@@ -287,7 +277,7 @@ Status DatagramEndpoint::bind_id() noexcept {
   auto id = engine().create_id(*this, RDMA_PS_UDP);
   if (!id) return id.error();
   if (rdma_bind_addr(id->get(), local_.data()) != 0) return Status::last_errno();
-  if ((*id)->verbs != domain_.device().context()) return Status(-FI_EADDRNOTAVAIL);
+  if ((*id)->verbs != domain_->device().context()) return Status(-FI_EADDRNOTAVAIL);
   id_ = std::move(*id);
   local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
   port_.number = id_->port_num;
@@ -307,7 +297,7 @@ void DatagramEndpoint::on_cm_event(const RdmaEvent& event) noexcept {
       return;
     }
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      return report_failure(FI_ENODEV, fmt::format("{} went away", domain_.device().name()));
+      return report_failure(FI_ENODEV, fmt::format("{} went away", domain_->device().name()));
     case RDMA_CM_EVENT_ADDR_CHANGE:
       return report_failure(FI_EADDRNOTAVAIL,
                             fmt::format("the hardware address of {}'s interface changed", local_.to_string()));
@@ -320,8 +310,8 @@ IbUdAddress DatagramEndpoint::native_name() const noexcept {
   IbUdAddress name{};
   name.gid = port_.gid;
   name.qp_number = qp_handle_ != nullptr ? qp_handle_->qp_num : 0;
-  if (const auto port = domain_.device().port(port_.number)) name.lid = port->attr.lid;
-  ibv_query_pkey(domain_.device().context(), port_.number, pkey_index().value_or(std::uint16_t{0}), &name.pkey);
+  if (const auto port = domain_->device().port(port_.number)) name.lid = port->attr.lid;
+  ibv_query_pkey(domain_->device().context(), port_.number, pkey_index().value_or(std::uint16_t{0}), &name.pkey);
   return name;
 }
 
@@ -334,7 +324,7 @@ int DatagramEndpoint::setname(void* name, size_t len) {
   if (wanted->family() != local_.family()) return -FI_EINVAL;
   if (wanted->is_any()) {  // a queue pair sends from one address: the domain's
     const std::uint16_t port = wanted->port();
-    *wanted = domain_.local_address(wanted->family());
+    *wanted = domain_->local_address(wanted->family());
     if (!*wanted) return -FI_EADDRNOTAVAIL;
     wanted->set_port(port);
   }

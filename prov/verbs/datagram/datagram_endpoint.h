@@ -59,8 +59,8 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   }
 
   // For groups, with the engine's mutex held.
-  CmEngine& engine() const noexcept { return domain_.engine(); }
-  DomainServices& domain() const noexcept { return domain_; }
+  CmEngine& engine() const noexcept { return domain_->engine(); }
+  DomainServices& domain() const noexcept { return *domain_; }
   EventQueueCore& events() noexcept { return *events_; }
   ibv_qp* queue_pair() const noexcept { return qp_handle_.get(); }
   const CmAddress& local() const noexcept { return local_; }
@@ -108,7 +108,9 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   void report_failure(int error, const std::string& sentence) noexcept;
 
   void on_cm_event(const RdmaEvent& event) noexcept override;
-  void on_note() noexcept override;
+  void on_note() noexcept override {
+    if (broken_.exchange(false) && ready_ && qp_handle_ != nullptr) restart_queue_pair();
+  }
   void on_device_event(ibv_event_type type, int port) noexcept override;
   void on_qp_event(ibv_event_type type) noexcept override;
   void on_transfer_failed(int wc_status) noexcept override;
@@ -127,8 +129,7 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   ssize_t transmit(const SendWork& work, fi_addr_t dest) noexcept;
   const Destination* destination_of(fi_addr_t name, uint64_t flags) const noexcept;
 
-  DomainServices& domain_;
-  const Ref<DomainServices> domain_ref_;
+  const Ref<DomainServices> domain_;
   const uint32_t addr_format_;
   const uint32_t qkey_;
   const uint64_t caps_;

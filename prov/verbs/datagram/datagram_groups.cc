@@ -11,7 +11,7 @@
 #include "verbs/datagram/datagram_endpoint.h"
 #include "verbs/datagram/multicast_group.h"
 #include "verbs/device/device.h"
-#include "verbs/transfer/send_path.h"
+#include "verbs/transfer/send_queue.h"
 
 namespace weft::verbs {
 
@@ -56,7 +56,7 @@ Status DatagramEndpoint::check_join(const void* addr, uint64_t flags, const Resu
 }
 
 bool DatagramEndpoint::is_on_infiniband() const noexcept {
-  const auto port = domain_.device().port(port_.number);
+  const auto port = domain_->device().port(port_.number);
   return port && port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 

@@ -67,10 +67,7 @@ int MulticastGroup::close() {
 
 void MulticastGroup::start() noexcept {
   state_ = State::kJoining;
-  const Status status = join();
-  if (status.ok()) return;
-  if (restoring_) return retry_later();
-  fail(explain_errno(CmPhase::kAddress, status.error()));
+  if (Status status = join(); !status.ok()) fail(explain_errno(CmPhase::kAddress, status.error()));
 }
 
 Status MulticastGroup::take_id() noexcept {
@@ -94,10 +91,8 @@ Status MulticastGroup::join() noexcept {
   if (Status status = take_id(); !status.ok()) return status;
   step_ = "requesting to join";
   CmAddress group = address_;
-  rdma_cm_join_mc_attr_ex attr{};
-  attr.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
-  attr.join_flags = full_member_ ? RDMA_MC_JOIN_FLAG_FULLMEMBER : RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
-  attr.addr = group.data();
+  const uint32_t flags = full_member_ ? RDMA_MC_JOIN_FLAG_FULLMEMBER : RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+  rdma_cm_join_mc_attr_ex attr{RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS, flags, group.data()};
   if (rdma_join_multicast_ex(id_.get(), &attr, nullptr) == 0) {
     step_ = "waiting for the group";
     cm_join_ = true;
@@ -211,9 +206,7 @@ void MulticastGroup::on_joined(const rdma_ud_param& group) noexcept {
 // The join was not answered, or the pause before the next try is over.
 void MulticastGroup::on_deadline() noexcept {
   if (state_ == State::kInterrupted) return start();
-  if (state_ != State::kJoining) return;
-  if (restoring_) return retry_later();
-  fail({FI_ETIMEDOUT, ETIMEDOUT, "no answer in time"});
+  if (state_ == State::kJoining) fail({FI_ETIMEDOUT, ETIMEDOUT, "no answer in time"});
 }
 
 // ---- Leaving and interruptions ----

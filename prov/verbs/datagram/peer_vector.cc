@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Datagram peers; see peer_vector.h.
+// Datagram peers, and how IP addresses become peers; see peer_vector.h.
 #include "verbs/datagram/peer_vector.h"
 
+#include <fmt/format.h>
+#include <poll.h>
 #include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
 
 #include <deque>
 #include <memory>
 
-#include "verbs/datagram/peer_lookup.h"
+#include "verbs/cm/cm_errors.h"
+#include "verbs/device/logging.h"
 #include "verbs/transfer/domain_services.h"
 
 namespace weft::verbs {
@@ -15,6 +19,124 @@ namespace {
 
 constexpr size_t kLookupsAtOnce = 64;
 constexpr std::uint8_t kPeerHopLimit = 64;
+constexpr int kPollMs = 20;  // limited, because another thread that drives the engine may take the event
+
+// Statuses in the answer to a service lookup (IBA 16.7.2), which arrive with RDMA_CM_EVENT_UNREACHABLE.
+CmFailure explain_answer(int status) noexcept {
+  static constexpr struct {
+    int error;
+    const char* reason;
+  } kAnswers[] = {{FI_ECONNREFUSED, "no datagram endpoint has that address"},
+                  {FI_ECONNREFUSED, "the peer rejects the lookup"},
+                  {FI_EREMOTEIO, "the peer has no queue pair"},
+                  {FI_EHOSTUNREACH, "the peer redirects the lookup"},
+                  {FI_ENOPROTOOPT, "the peer uses another version of the lookup protocol"}};
+  if (static_cast<std::size_t>(status) > std::size(kAnswers))
+    return explain(CmPhase::kRequest, RDMA_CM_EVENT_UNREACHABLE, status);
+  const auto& [error, reason] = kAnswers[status - 1];
+  return {error, status, reason};
+}
+
+// Lookup of the datagram endpoint at an IP address and port by rdma_cm's service lookup (RDMA_PS_UDP): resolves the
+// address and the route, then sends a request that the peer answers with its queue pair and key. rdma_connect(3).
+//
+// Owner: the caller that waits for the answer. Calls need the engine's mutex, except wait(), done() and destruction.
+class PeerLookup final : private CmHandler {
+ public:
+  PeerLookup(CmEngine& engine, const Parameters& parameters, const Device& device) noexcept
+      : engine_(engine), parameters_(parameters), device_(device) {}
+  // Cancels a lookup that is under way; takes the engine's mutex.
+  ~PeerLookup() {
+    Lock lock(engine_.mutex());
+    id_.reset();
+    engine_.forget(*this);
+  }
+
+  // `local`: the source address; empty: the system's choice. A failure is an answer too.
+  void start(const CmAddress& local, const Address& peer) noexcept {
+    peer_ = peer;
+    started_at_ = Clock::now();
+    auto id = engine_.create_id(*this, RDMA_PS_UDP);
+    if (!id) return fail(explain_errno(phase_, id.error().error()));
+    id_ = std::move(*id);
+    const int patience = parameters_.connect_timeout_ms;
+    if (patience != 0) engine_.set_deadline(*this, started_at_ + std::chrono::milliseconds(patience));
+    CmAddress from = local, to = peer;
+    from.set_port(0);
+    if (rdma_resolve_addr(id_.get(), local ? from.data() : nullptr, to.data(), parameters_.resolve_timeout_ms) != 0)
+      fail(explain_errno(phase_, errno));
+  }
+
+  bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  // Drives the engine until the answer or the deadline, or until `abandon` is set.
+  void wait(const std::atomic<bool>& abandon) noexcept {
+    while (!done() && !abandon) {
+      engine_.drive();
+      if (done()) return;
+      pollfd readiness{engine_.wait_fd(), POLLIN, 0};
+      ::poll(&readiness, 1, kPollMs);
+    }
+  }
+
+  // The answer.
+  Status status() const noexcept { return status_; }
+  const std::string& sentence() const noexcept { return sentence_; }
+  const rdma_ud_param& peer() const noexcept { return answer_; }
+
+ private:
+  void on_cm_event(const RdmaEvent& event) noexcept override {
+    if (event.type == RDMA_CM_EVENT_ADDR_RESOLVED && phase_ == CmPhase::kAddress) {
+      if (id_->verbs != device_.context())
+        return fail({FI_EHOSTUNREACH, ENODEV, "the route to the peer uses a device other than the domain's"});
+      phase_ = CmPhase::kRoute;
+      if (rdma_resolve_route(id_.get(), parameters_.resolve_timeout_ms) != 0) fail(explain_errno(phase_, errno));
+    } else if (event.type == RDMA_CM_EVENT_ROUTE_RESOLVED && phase_ == CmPhase::kRoute) {
+      phase_ = CmPhase::kRequest;
+      rdma_conn_param request{};
+      request.retry_count = 7;
+      if (rdma_connect(id_.get(), &request) != 0) fail(explain_errno(CmPhase::kRoute, errno));
+    } else if (event.type == RDMA_CM_EVENT_ESTABLISHED && phase_ == CmPhase::kRequest) {
+      answer_ = event.ud;
+      finish();
+    } else if (event.type == RDMA_CM_EVENT_UNREACHABLE && event.status > 0) {
+      fail(explain_answer(event.status));
+    } else {
+      fail(explain(phase_, event.type, event.status));
+    }
+  }
+  void on_deadline() noexcept override { fail({FI_ETIMEDOUT, ETIMEDOUT, "no answer in time"}); }
+
+  void fail(const CmFailure& why) noexcept {
+    status_ = Status(-why.error);
+    try {
+      const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_at_).count();
+      sentence_ = fmt::format("looking up the datagram endpoint {} on {} failed while {}: {} (after {} ms)",
+                              peer_.to_string(), device_.name(), phase_name(phase_), why.reason, took);
+      FI_INFO(&provider(), FI_LOG_AV, "%s\n", sentence_.c_str());
+    } catch (const std::bad_alloc&) {
+      sentence_.clear();
+    }
+    finish();
+  }
+  // The id is not needed after the answer.
+  void finish() noexcept {
+    id_.reset();
+    engine_.clear_deadline(*this);
+    done_.store(true, std::memory_order_release);
+  }
+
+  CmEngine& engine_;
+  const Parameters& parameters_;
+  const Device& device_;
+  CmIdHandle id_;
+  Address peer_;
+  CmPhase phase_ = CmPhase::kAddress;
+  Clock::time_point started_at_;
+  rdma_ud_param answer_{};
+  Status status_;
+  std::string sentence_;
+  std::atomic<bool> done_{false};
+};
 
 }  // namespace
 
@@ -105,9 +227,9 @@ void PeerVector::look_up(InsertionReport& report, const Addresses& addresses) {
     if (address) lookup.wait(closing_);
     const Status status = !address ? address.error() : lookup.done() ? lookup.status() : Status(-FI_ECANCELED);
     Peer peer;
-    ibv_ah_attr path = lookup.path();
-    peer.to.qp_number = lookup.qp_number();
-    peer.to.qkey = lookup.qkey();
+    ibv_ah_attr path = lookup.peer().ah_attr;
+    peer.to.qp_number = lookup.peer().qp_num;
+    peer.to.qkey = lookup.peer().qkey;
     if (address) peer.name = *address;
     insert_one(report, peer, path, status, lookup.sentence());
     under_way.pop_front();

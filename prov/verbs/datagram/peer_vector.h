@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Address vectors of datagram peers; fi_av(3). A peer is a queue pair with a GID: FI_ADDR_IB_UD names both, an IP
-// address and port are looked up (peer_lookup.h), which waits for the peer unless the vector was opened with FI_EVENT.
+// address and port are looked up, which waits for the peer unless the vector was opened with FI_EVENT.
 // A handle is an index for FI_AV_TABLE and FI_AV_MAP alike.
 #pragma once
 

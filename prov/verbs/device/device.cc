@@ -33,18 +33,6 @@ Devices& devices() noexcept {
   return all;
 }
 
-Result<Ref<Device>> known_device(ibv_context* context) {
-  Devices& all = devices();
-  std::lock_guard lock(all.mutex);
-  for (Device& device : all.known)
-    if (device.context() == context) return Ref<Device>(device);
-  std::list<Device> added;
-  added.emplace_back(context);
-  if (Status status = added.back().query(); !status.ok()) return failure(status);
-  all.known.splice(all.known.end(), added);
-  return Ref<Device>(all.known.back());
-}
-
 bool exists(const char* path) noexcept {
   struct stat ignored;
   return ::stat(path, &ignored) == 0;
@@ -158,7 +146,7 @@ Result<std::vector<Ref<Device>>> open_devices(std::string* why) {
   const int error = errno;
   std::vector<Ref<Device>> found;
   for (int i = 0; list != nullptr && i < count; ++i)
-    if (auto device = known_device(list[i])) found.push_back(std::move(*device));
+    if (auto device = device_of(list[i])) found.push_back(std::move(*device));
   if (!found.empty()) {
     // A device that failed for now or that this user may not open is tried again at the next call.
     if (found.size() == static_cast<std::size_t>(count) && !forbidden()) {
@@ -182,7 +170,15 @@ Result<Ref<Device>> open_device(const std::string& name) {
 
 Result<Ref<Device>> device_of(ibv_context* context) {
   if (context == nullptr) return failure(FI_ENODEV);
-  return known_device(context);
+  Devices& all = devices();
+  std::lock_guard lock(all.mutex);
+  for (Device& device : all.known)
+    if (device.context() == context) return Ref<Device>(device);
+  std::list<Device> added;
+  added.emplace_back(context);
+  if (Status status = added.back().query(); !status.ok()) return failure(status);
+  all.known.splice(all.known.end(), added);
+  return Ref<Device>(all.known.back());
 }
 
 std::string low_memlock() {

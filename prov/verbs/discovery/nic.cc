@@ -17,15 +17,6 @@
 namespace weft::verbs {
 namespace {
 
-struct Facts {
-  std::string name, device_id, device_version, vendor_id, driver, firmware;
-  std::string link_address, network_type;
-  fi_bus_attr bus{};
-  size_t mtu = 0;
-  size_t speed = 0;
-  fi_link_state state = FI_LINK_UNKNOWN;
-};
-
 // Owner: its C handle, usually an fi_info. One block of memory, because every connection request has a card. But
 // libfabric 1.x copies an info's card piece by piece with malloc, and calls close() on that copy.
 class Nic final : public Object<fid_nic> {
@@ -117,42 +108,31 @@ fi_link_state state_of(ibv_port_state state) noexcept {
   return state >= IBV_PORT_DOWN && state <= IBV_PORT_ARMED ? FI_LINK_DOWN : FI_LINK_UNKNOWN;
 }
 
-Facts facts_of(const Source& source) {
+}  // namespace
+
+fid_nic* make_nic(const Source& source) noexcept try {
   const ibv_device_attr& attr = source.device->attr().orig_attr;
   const ibv_port_attr& port = source.port.attr;
-  Facts facts;
-  facts.name = source.device->name();
-  facts.device_id = fmt::format("{:#06x}", attr.vendor_part_id);
-  facts.device_version = fmt::format("{}", attr.hw_ver);
-  facts.vendor_id = fmt::format("{:#06x}", attr.vendor_id);
-  facts.driver = source.device->driver();
-  facts.firmware = attr.fw_ver;
-  facts.bus = source.device->bus();
   ibv_gid gid{};
   if (source.port.transport == Transport::kRoce && source.address && source.gid_index >= 0)
     gid = gid_of(source.address.ip());
   else
     ibv_query_gid(source.device->context(), source.port.number, std::max(source.gid_index, 0), &gid);
-  facts.link_address = gid_text(gid);
-  facts.mtu = bytes_of(port.active_mtu);
-  facts.speed = by_bit(kLaneSpeeds, port.active_speed) * by_bit(kLanes, port.active_width) * 1'000'000;
-  facts.state = state_of(port.state);
-  facts.network_type = source.port.transport == Transport::kInfiniBand ? "InfiniBand" : "Ethernet";
-  return facts;
-}
 
-}  // namespace
-
-fid_nic* make_nic(const Source& source) noexcept {
-  try {
-    Facts facts = facts_of(source);
-    const fi_device_attr device{facts.name.data(),      facts.device_id.data(), facts.device_version.data(),
-                                facts.vendor_id.data(), facts.driver.data(),    facts.firmware.data()};
-    const fi_link_attr link{facts.link_address.data(), facts.mtu, facts.speed, facts.state, facts.network_type.data()};
-    return Nic::make(device, facts.bus, link);
-  } catch (const std::exception&) {
-    return nullptr;
-  }
+  std::string name = source.device->name();
+  std::string id = fmt::format("{:#06x}", attr.vendor_part_id);
+  std::string version = fmt::format("{}", attr.hw_ver);
+  std::string vendor = fmt::format("{:#06x}", attr.vendor_id);
+  std::string driver = source.device->driver();
+  std::string firmware = attr.fw_ver;
+  std::string address = gid_text(gid);
+  std::string network = source.port.transport == Transport::kInfiniBand ? "InfiniBand" : "Ethernet";
+  const size_t speed = by_bit(kLaneSpeeds, port.active_speed) * by_bit(kLanes, port.active_width) * 1'000'000;
+  return Nic::make({name.data(), id.data(), version.data(), vendor.data(), driver.data(), firmware.data()},
+                   source.device->bus(),
+                   {address.data(), bytes_of(port.active_mtu), speed, state_of(port.state), network.data()});
+} catch (const std::exception&) {
+  return nullptr;
 }
 
 }  // namespace weft::verbs

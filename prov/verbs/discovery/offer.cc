@@ -38,38 +38,62 @@ size_t chosen(size_t standard, size_t wanted, size_t limit) noexcept {
   return std::min(std::max(standard, wanted), limit);
 }
 
-void describe_queues(fi_info& info, Device& device, const fi_info* hints, const Parameters& parameters) {
+// The differences between the services.
+struct Traits {
+  uint64_t tx_caps, rx_caps, tx_flags, msg_order;
+  size_t inject_size, rx_size;  // defaults
+  size_t most_rx_iov;
+};
+
+Traits traits_of(Service service, const ibv_device_attr& limits, const Parameters& parameters) noexcept {
+  if (service == Service::kConnections) {
+    const uint64_t atomics = limits.atomic_cap != IBV_ATOMIC_NONE ? FI_ATOMIC : 0;
+    return {.tx_caps = kTxCaps | atomics,
+            .rx_caps = kRxCaps | atomics,
+            .tx_flags = kTxFlags,
+            .msg_order = kConnectionOrder,
+            .inject_size = parameters.inline_size,
+            .rx_size = parameters.rx_size,
+            .most_rx_iov = kMaxIov};
+  }
+  const uint64_t groups = service == Service::kDatagrams && limits.max_mcast_grp > 0 ? FI_MULTICAST : 0;
+  return {.tx_caps = kDatagramTxCaps | groups,
+          .rx_caps = kDatagramRxCaps | groups,
+          .tx_flags = kDatagramTxFlags | groups,
+          .msg_order = 0,
+          .inject_size = kDatagramInjectSize,
+          .rx_size = std::max(parameters.rx_size, kDatagramReceives),
+          .most_rx_iov = messages::kIovLimit};
+}
+
+void describe_queues(fi_info& info, Device& device, const fi_info& hints, const Parameters& parameters,
+                     const Traits& traits) {
   const ibv_device_attr& limits = device.attr().orig_attr;
-  const fi_tx_attr* tx_hints = hints != nullptr ? hints->tx_attr : nullptr;
-  const fi_rx_attr* rx_hints = hints != nullptr ? hints->rx_attr : nullptr;
+  const fi_tx_attr& tx_hints = or_none(hints.tx_attr);
+  const fi_rx_attr& rx_hints = or_none(hints.rx_attr);
   const size_t most_work = std::min(positive(limits.max_qp_wr), kMaxQueueSize);
   const size_t most_iov = std::min(positive(limits.max_sge), kMaxIov);
-  const uint64_t atomics = limits.atomic_cap != IBV_ATOMIC_NONE ? FI_ATOMIC : 0;
-  info.caps = kTxCaps | kRxCaps | atomics;
-  describe_direction(
-      *info.tx_attr,
-      {.caps = kTxCaps | atomics,
-       .op_flags = kTxFlags,
-       .msg_order = kConnectionOrder,
-       .size = chosen(parameters.tx_size, tx_hints != nullptr ? tx_hints->size : 0, most_work),
-       .iov_limit = chosen(parameters.tx_iov_limit, tx_hints != nullptr ? tx_hints->iov_limit : 0, most_iov)});
-  info.tx_attr->rma_iov_limit = 1;
-  info.tx_attr->inject_size = chosen(parameters.inline_size, tx_hints != nullptr ? tx_hints->inject_size : 0,
-                                     std::min<size_t>(device.max_inline(), kMaxInjectSize));
-  describe_direction(
-      *info.rx_attr,
-      {.caps = kRxCaps | atomics,
-       .op_flags = kRxFlags,
-       .msg_order = kConnectionOrder,
-       .size = chosen(parameters.rx_size, rx_hints != nullptr ? rx_hints->size : 0, most_work),
-       .iov_limit = chosen(parameters.rx_iov_limit, rx_hints != nullptr ? rx_hints->iov_limit : 0, most_iov)});
+  info.caps = traits.tx_caps | traits.rx_caps;
+  describe_direction(*info.tx_attr, {.caps = traits.tx_caps,
+                                     .op_flags = traits.tx_flags,
+                                     .msg_order = traits.msg_order,
+                                     .size = chosen(parameters.tx_size, tx_hints.size, most_work),
+                                     .iov_limit = chosen(parameters.tx_iov_limit, tx_hints.iov_limit, most_iov)});
+  info.tx_attr->rma_iov_limit = (traits.tx_caps & FI_RMA) != 0 ? 1 : 0;
+  info.tx_attr->inject_size =
+      chosen(traits.inject_size, tx_hints.inject_size, std::min<size_t>(device.max_inline(), kMaxInjectSize));
+  describe_direction(*info.rx_attr, {.caps = traits.rx_caps,
+                                     .op_flags = kRxFlags,
+                                     .msg_order = traits.msg_order,
+                                     .size = chosen(traits.rx_size, rx_hints.size, most_work),
+                                     .iov_limit = chosen(parameters.rx_iov_limit, rx_hints.iov_limit,
+                                                         std::min(most_iov, traits.most_rx_iov))});
 }
 
 // Immediate data consumes a posted receive at the peer. It is offered only to applications that accept FI_RX_CQ_DATA.
 void describe_immediate_data(fi_info& info, const Source& source, const fi_info* hints) {
   if (source.port.transport == Transport::kIwarp) return;
-  const uint64_t accepted =
-      hints == nullptr ? ~uint64_t{0} : hints->mode | (hints->rx_attr != nullptr ? hints->rx_attr->mode : 0);
+  const uint64_t accepted = hints == nullptr ? ~uint64_t{0} : hints->mode | or_none(hints->rx_attr).mode;
   if ((accepted & FI_RX_CQ_DATA) == 0) return;
   info.mode = info.rx_attr->mode = FI_RX_CQ_DATA;
   info.domain_attr->cq_data_size = kCqDataSize;
@@ -87,24 +111,7 @@ void describe_endpoint(fi_ep_attr& ep, const Source& source) {
 }
 
 // Datagram endpoints send messages only, of one packet each.
-void describe_datagrams(fi_info& info, const Source& source, const fi_info* hints, Service service) {
-  const ibv_device_attr& limits = source.device->attr().orig_attr;
-  const uint64_t groups = service == Service::kDatagrams && limits.max_mcast_grp > 0 ? FI_MULTICAST : 0;
-  info.caps = kDatagramTxCaps | kDatagramRxCaps | groups;
-  info.tx_attr->caps = kDatagramTxCaps | groups;
-  info.tx_attr->op_flags = kDatagramTxFlags | groups;
-  info.tx_attr->msg_order = 0;
-  info.tx_attr->rma_iov_limit = 0;
-  const size_t asked = hints != nullptr && hints->tx_attr != nullptr ? hints->tx_attr->inject_size : 0;
-  info.tx_attr->inject_size =
-      chosen(kDatagramInjectSize, asked, std::min<size_t>(source.device->max_inline(), kMaxInjectSize));
-  fi_rx_attr& rx = *info.rx_attr;
-  rx.caps = kDatagramRxCaps | groups;
-  rx.op_flags = kRxFlags;
-  rx.msg_order = 0;
-  rx.iov_limit = std::min(rx.iov_limit, messages::kIovLimit);
-  const size_t wanted = hints != nullptr && hints->rx_attr != nullptr ? hints->rx_attr->size : 0;
-  rx.size = chosen(std::max(rx.size, kDatagramReceives), wanted, std::min(positive(limits.max_qp_wr), kMaxQueueSize));
+void describe_datagrams(fi_info& info, const Source& source, const fi_info& hints) {
   fi_ep_attr& ep = *info.ep_attr;
   ep.type = FI_EP_DGRAM;
   ep.protocol = FI_PROTO_IB_UD;
@@ -112,7 +119,7 @@ void describe_datagrams(fi_info& info, const Source& source, const fi_info* hint
   ep.max_order_raw_size = ep.max_order_waw_size = 0;
   info.domain_attr->cq_data_size = kCqDataSize;
   info.domain_attr->max_ep_srx_ctx = 0;
-  if (hints == nullptr || (hints->mode & FI_MSG_PREFIX) == 0) return;
+  if ((hints.mode & FI_MSG_PREFIX) == 0) return;
   info.mode = info.rx_attr->mode = FI_MSG_PREFIX;  // not in tx_attr, as in libfabric
   ep.msg_prefix_size = sizeof(ibv_grh);
 }
@@ -140,13 +147,14 @@ InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* h
                    Service service) {
   InfoPtr offer(allocate_info());
   if (offer == nullptr) return offer;
-  describe_queues(*offer, *source.device, hints, parameters);
+  const ibv_device_attr& limits = source.device->attr().orig_attr;
+  describe_queues(*offer, *source.device, or_none(hints), parameters, traits_of(service, limits, parameters));
   describe_endpoint(*offer->ep_attr, source);
   describe_domain(*offer->domain_attr);
-  describe_limits(*offer->domain_attr, source.device->attr().orig_attr);
+  describe_limits(*offer->domain_attr, limits);
   const bool datagrams = service != Service::kConnections;
   if (datagrams)
-    describe_datagrams(*offer, source, hints, service);
+    describe_datagrams(*offer, source, or_none(hints));
   else
     describe_immediate_data(*offer, source, hints);
   offer->fabric_attr->api_version = version;

@@ -8,7 +8,6 @@
 #include <cerrno>
 
 #include "verbs/device/logging.h"
-#include "verbs/transfer/completion_sink.h"
 #include "verbs/transfer/domain_services.h"
 
 namespace weft::verbs {
@@ -26,22 +25,9 @@ CompletionChannel::CompletionChannel(DomainServices& domain, bool owned_by_queue
 
 Result<std::unique_ptr<CompletionChannel>> CompletionChannel::open(DomainServices& domain, const fi_cq_attr* attr) {
   std::unique_ptr<CompletionChannel> channel(new CompletionChannel(domain, attr != nullptr));
-  if (Status status = channel->create(attr); !status.ok()) return failure(status);
+  if (Status status = channel->create(or_none(attr)); !status.ok()) return failure(status);
   if (Status status = domain.progress().add(*channel); !status.ok()) return failure(status);
   return channel;
-}
-
-Result<CompletionChannel*> CompletionChannel::without_queue(DomainServices& domain) noexcept try {
-  auto& [mutex, channel] = domain.channel_without_queue();
-  std::lock_guard lock(mutex);
-  if (channel == nullptr) {
-    auto opened = open(domain, nullptr);
-    if (!opened) return failure(opened.error());
-    channel = std::move(*opened);
-  }
-  return channel.get();
-} catch (const std::bad_alloc&) {
-  return failure(FI_ENOMEM);
 }
 
 CompletionChannel::~CompletionChannel() {
@@ -51,28 +37,25 @@ CompletionChannel::~CompletionChannel() {
   if (cq_ != nullptr && unacknowledged_ != 0) ibv_ack_cq_events(cq_.get(), unacknowledged_);
 }
 
-Status CompletionChannel::create(const fi_cq_attr* attr) {
+Status CompletionChannel::create(const fi_cq_attr& attr) {
   ibv_context* const context = domain_.device().context();
-  int vector = 0;
-  if (attr != nullptr && (attr->flags & FI_AFFINITY) != 0) {
-    vector = attr->signaling_vector;
-    if (vector < 0 || vector >= context->num_comp_vectors) return Status(-FI_EINVAL);
-  }
+  const int vector = (attr.flags & FI_AFFINITY) != 0 ? attr.signaling_vector : 0;
+  if ((attr.flags & FI_AFFINITY) != 0 && (vector < 0 || vector >= context->num_comp_vectors)) return Status(-FI_EINVAL);
   events_.reset(ibv_create_comp_channel(context));
   if (events_ == nullptr) return Status::last_errno();
   if (Status status = open_descriptors(attr); !status.ok()) return status;
   const auto most = static_cast<unsigned>(std::max(domain_.device().attr().orig_attr.max_cqe, 1));
-  const size_t asked = attr != nullptr && attr->size != 0 ? attr->size : kFirstEntries;
+  const size_t asked = attr.size != 0 ? attr.size : kFirstEntries;
   const auto entries = static_cast<unsigned>(std::min<size_t>(asked, most));
   cq_.reset(
       ibv_create_cq(context, static_cast<int>(entries), static_cast<OverrunHandler*>(this), events_.get(), vector));
   return cq_ != nullptr ? Status() : Status::last_errno();
 }
 
-Status CompletionChannel::open_descriptors(const fi_cq_attr* attr) {
+Status CompletionChannel::open_descriptors(const fi_cq_attr& attr) {
   if (Status status = set_nonblocking(events_->fd); !status.ok()) return status;
   wait_fds_[0] = events_->fd;
-  if (cm_engine_ == nullptr || attr == nullptr || attr->wait_obj == FI_WAIT_NONE) return {};
+  if (cm_engine_ == nullptr || attr.wait_obj == FI_WAIT_NONE) return {};
   watches_connections_ = admit_watcher(*cm_engine_);
   if (watches_connections_)
     wait_fds_[1] = cm_engine_->wait_fd();

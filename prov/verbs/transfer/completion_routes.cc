@@ -22,7 +22,7 @@ Status CompletionRoutes::bind_queue(const DomainServices& domain, CompletionQueu
 Status CompletionRoutes::open_channels(DomainServices& domain) noexcept {
   for (CompletionChannel** channel : {&transmit_channel, &receive_channel}) {
     if (*channel != nullptr) continue;
-    auto silent = CompletionChannel::without_queue(domain);
+    auto silent = domain.channel_without_queue();
     if (!silent) return silent.error();
     *channel = *silent;
   }

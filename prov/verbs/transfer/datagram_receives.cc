@@ -21,10 +21,6 @@ Status DatagramReceives::reserve() noexcept {
   return status;
 }
 
-Status DatagramReceives::open(ibv_pd* pd, std::size_t longest) noexcept {
-  return buffers_.open(pd, receives_.size(), longest, *this);
-}
-
 Status DatagramReceives::use(ibv_qp& qp, const PeerTable* sources) noexcept {
   LightGuard guard(lock_);
   qp_ = &qp;

@@ -35,7 +35,7 @@ class DatagramReceives {
   // Reserves entries in the device's completion queue. A failure leaves them to release().
   Status reserve() noexcept;
   // Buffers for messages of up to `longest` bytes. Once.
-  Status open(ibv_pd* pd, std::size_t longest) noexcept;
+  Status open(ibv_pd* pd, std::size_t longest) noexcept { return buffers_.open(pd, receives_.size(), longest, *this); }
   // `sources`: names the sources of messages, null: no one wants to know (FI_SOURCE).
   Status use(ibv_qp& qp, const PeerTable* sources) noexcept;
   // The queue pair was reset, after detach(), and its work completions were polled: posts all buffers that are free.

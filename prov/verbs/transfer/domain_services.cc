@@ -74,6 +74,18 @@ void DomainServices::register_scratch() noexcept {
   discard_ = {base + kSpillSize, kDiscardSize, scratch_region_->lkey};
 }
 
+Result<CompletionChannel*> DomainServices::channel_without_queue() noexcept try {
+  std::lock_guard lock(channel_mutex_);
+  if (channel_without_queue_ == nullptr) {
+    auto opened = CompletionChannel::open(*this, nullptr);
+    if (!opened) return failure(opened.error());
+    channel_without_queue_ = std::move(*opened);
+  }
+  return channel_without_queue_.get();
+} catch (const std::bad_alloc&) {
+  return failure(FI_ENOMEM);
+}
+
 // ---- Progress ----
 
 DomainProgress::~DomainProgress() {

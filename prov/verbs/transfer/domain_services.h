@@ -84,12 +84,8 @@ class DomainServices : public RefCounted {
   // See atomics.cc.
   bool has_atomic(messages::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
 
-  // The channel of endpoints without a completion queue; CompletionChannel::without_queue() opens it.
-  struct ChannelWithoutQueue {
-    std::mutex mutex;
-    std::shared_ptr<CompletionChannel> channel;
-  };
-  ChannelWithoutQueue& channel_without_queue() noexcept { return channel_without_queue_; }
+  // The channel of endpoints that have a counter but no completion queue for a direction.
+  Result<CompletionChannel*> channel_without_queue() noexcept;
 
  protected:
   DomainServices(FabricServices& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info);
@@ -109,7 +105,8 @@ class DomainServices : public RefCounted {
   ibv_sge spill_{};
   ibv_sge discard_{};
   DomainProgress progress_;
-  ChannelWithoutQueue channel_without_queue_;
+  std::mutex channel_mutex_;  // guards the next
+  std::shared_ptr<CompletionChannel> channel_without_queue_;
 };
 
 }  // namespace weft::verbs

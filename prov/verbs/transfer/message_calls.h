@@ -4,10 +4,10 @@
 // the sources that make the tables of calls.
 #pragma once
 
-#include "abi/bridge.h"
+#include "abi/ops.h"
 #include "objects/endpoint_options.h"
 #include "verbs/transfer/posted_receives.h"
-#include "verbs/transfer/send_path.h"
+#include "verbs/transfer/send_queue.h"
 #include "verbs/transfer/send_work.h"
 
 namespace weft::verbs {
@@ -82,16 +82,10 @@ class SendCalls : public ReceiveCalls<T> {
     return reload(self()).sends().end_straight(error, true);
   }
   ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept {
-    OneSge one(buf, len, desc);
-    SendWork work = work_with(one, IBV_WR_SEND_WITH_IMM, kMessage, sends().flags(), context);
-    work.data = data;
-    return self().transmit(work, dest);
+    return send_one(OneSge(buf, len, desc), IBV_WR_SEND_WITH_IMM, sends().flags(), context, dest, data);
   }
   ssize_t injectdata(const void* buf, size_t len, uint64_t data, fi_addr_t dest) noexcept {
-    OneSge one(buf, len, nullptr);
-    SendWork work = work_with(one, IBV_WR_SEND_WITH_IMM, kMessage, sends().flags() | kInjected, nullptr);
-    work.data = data;
-    return self().transmit(work, dest);
+    return send_one(OneSge(buf, len, nullptr), IBV_WR_SEND_WITH_IMM, sends().flags() | kInjected, nullptr, dest, data);
   }
 
   // Slots of fi_ops_ep. cancel: -FI_ENOENT without such a receive, -FI_EBUSY when the device has it already.
@@ -120,17 +114,39 @@ class SendCalls : public ReceiveCalls<T> {
   [[gnu::noinline]] ssize_t send_slowly(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context,
                                         bool locked) noexcept {
     if (locked) sends().lock().unlock();
-    OneSge one(buf, len, desc);
-    return self().transmit(work_with(one, IBV_WR_SEND, kMessage, sends().flags(), context), dest);
+    return send_one(OneSge(buf, len, desc), IBV_WR_SEND, sends().flags(), context, dest);
   }
   [[gnu::noinline]] ssize_t inject_slowly(const void* buf, size_t len, fi_addr_t dest, bool locked) noexcept {
     if (locked) sends().lock().unlock();
-    OneSge one(buf, len, nullptr);
-    return self().transmit(work_with(one, IBV_WR_SEND, kMessage, sends().flags() | kInjected, nullptr), dest);
+    return send_one(OneSge(buf, len, nullptr), IBV_WR_SEND, sends().flags() | kInjected, nullptr, dest);
+  }
+  [[gnu::always_inline]] ssize_t send_one(OneSge one, ibv_wr_opcode opcode, uint64_t flags, void* context,
+                                          fi_addr_t dest, uint64_t data = 0) noexcept {
+    SendWork work = work_with(one, opcode, kMessage, flags, context);
+    work.data = data;
+    return self().transmit(work, dest);
   }
 
   T& self() noexcept { return static_cast<T&>(*this); }
   SendQueue& sends() noexcept { return self().sends(); }
 };
+
+// The tables of transfer calls that an endpoint carries in each of its states, so that no call checks the state.
+struct TransferTables {
+  fi_ops_msg msg;
+  fi_ops_rma rma;
+  fi_ops_atomic atomic;
+};
+struct Nothing {};  // has no calls
+template <class T, int Missing>
+constexpr TransferTables make_tables() noexcept {
+  return {kOps<fi_ops_msg, T, Missing>, kOps<fi_ops_rma, T, Missing>, kOps<fi_ops_atomic, T, Missing>};
+}
+
+inline void install(fid_ep& ep, const TransferTables& tables) noexcept {
+  ep.msg = slots(tables.msg);
+  ep.rma = slots(tables.rma);
+  ep.atomic = slots(tables.atomic);
+}
 
 }  // namespace weft::verbs

@@ -189,12 +189,10 @@ ssize_t ReceiveQueue::cancel(void* context) noexcept {
 
 // `flags`: of the record.
 void ReceiveQueue::report_cancelled(void* context, uint64_t flags) noexcept {
-  CompletionError cancelled;
-  cancelled.context = context;
-  cancelled.flags = FI_RECV | FI_MSG | (flags & FI_MULTI_RECV);
-  cancelled.err = FI_ECANCELED;
-  cancelled.prov_errno = IBV_WC_WR_FLUSH_ERR;
-  routes_.receive_failed(cancelled);
+  routes_.receive_failed({{.context = context, .flags = FI_RECV | FI_MSG | (flags & FI_MULTI_RECV)},
+                          0,
+                          FI_ECANCELED,
+                          IBV_WC_WR_FLUSH_ERR});
 }
 
 }  // namespace weft::verbs

@@ -8,9 +8,7 @@
 
 #include "verbs/device/logging.h"
 #include "verbs/device/verbs_handles.h"
-#include "verbs/transfer/completion_sink.h"
 #include "verbs/transfer/completion_status.h"
-#include "verbs/transfer/send_path.h"
 
 namespace weft::verbs {
 
@@ -286,11 +284,10 @@ void SendQueue::on_failed(Posted& slot, ibv_wc_status status, CompletionSink& si
     return;
   }
   if (slot.status != 0) status = static_cast<ibv_wc_status>(std::exchange(slot.status, uint8_t{0}));
-  CompletionError failed;
-  failed.context = slot.context;
-  failed.flags = slot.flags & ~uint64_t{Posted::kOurs};
-  failed.err = from_wc_status(status, false);
-  failed.prov_errno = status;
+  const CompletionError failed{{.context = slot.context, .flags = slot.flags & ~uint64_t{Posted::kOurs}},
+                               0,
+                               from_wc_status(status, false),
+                               status};
   const bool counted = (slot.flags & Posted::kCount) != 0;
   ring_.complete_through(slot);
   if (counted) routes_.transmit_counter(failed.flags)->add_error(1);

@@ -6,10 +6,8 @@
 #include <memory>
 
 #include "abi/ops.h"
-#include "verbs/device/device.h"
 #include "verbs/device/limits.h"
 #include "verbs/device/logging.h"
-#include "verbs/transfer/domain_services.h"
 
 namespace weft::verbs {
 namespace {
@@ -32,20 +30,14 @@ SharedReceive::SharedReceive(DomainServices& domain, const fi_rx_attr* attr, voi
                       .longest_message = kLargestMessage,
                       .spill = domain.spill()},
                      attr != nullptr ? attr->op_flags : 0),
-      domain_(domain),
-      domain_ref_(domain) {
+      domain_(domain) {
   abi.fid = {FI_CLASS_SRX_CTX, context, ops_of<SharedReceive>};
   abi.ops = ops_of<SharedReceive>;
   abi.msg = ops_of<SharedReceive>;
 }
 
-// The queue goes before its domain is released.
-SharedReceive::~SharedReceive() {
-  queue_.srq.reset();
-}
-
 Status SharedReceive::create(size_t size) noexcept {
-  const ibv_device_attr& device = domain_.device().attr().orig_attr;
+  const ibv_device_attr& device = domain_->device().attr().orig_attr;
   if (device.max_srq <= 0 || device.max_srq_wr <= 0) return Status(-FI_ENOSYS);
   size = std::min({size, static_cast<size_t>(device.max_srq_wr), kMaxQueueSize});
   const auto sges = static_cast<size_t>(std::clamp(device.max_srq_sge, 1, static_cast<int>(kMaxIov)));
@@ -60,11 +52,11 @@ Status SharedReceive::create(size_t size) noexcept {
   ibv_srq_init_attr attr{};
   attr.attr.max_wr = static_cast<uint32_t>(size);
   attr.attr.max_sge = limits_.sges;
-  queue_.srq.reset(ibv_create_srq(domain_.pd(), &attr));
+  queue_.srq.reset(ibv_create_srq(domain_->pd(), &attr));
   if (queue_.srq != nullptr) return {};
   const Status status = Status::last_errno();
   FI_WARN(&provider(), FI_LOG_EP_CTRL, "cannot create a shared receive queue of %zu on %s: %s\n", size,
-          domain_.device().name(), fi_strerror(status.error()));
+          domain_->device().name(), fi_strerror(status.error()));
   return status;
 }
 

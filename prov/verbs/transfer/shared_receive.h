@@ -10,12 +10,11 @@
 #include "base/ref.h"
 #include "base/status.h"
 #include "verbs/device/verbs_handles.h"
+#include "verbs/transfer/domain_services.h"
 #include "verbs/transfer/message_calls.h"
 #include "verbs/transfer/posted_receives.h"
 
 namespace weft::verbs {
-
-class DomainServices;
 
 struct SharedReceives {
   static constexpr bool kManyCompleters = true;
@@ -34,9 +33,9 @@ class SharedReceive final : public ReceiveCalls<SharedReceive>,
  public:
   // -FI_ENOSYS when the device has no shared receive queues.
   static int open(DomainServices& domain, const fi_rx_attr* attr, fid_ep** srx, void* context);
-  ~SharedReceive();
+  ~SharedReceive() { queue_.srq.reset(); }  // before the domain is released
 
-  DomainServices& domain() const noexcept { return domain_; }
+  DomainServices& domain() const noexcept { return *domain_; }
   ibv_srq* srq() const noexcept { return queue_.srq.get(); }
   size_t size() const noexcept { return slots_.size(); }
 
@@ -54,8 +53,7 @@ class SharedReceive final : public ReceiveCalls<SharedReceive>,
   ssize_t post_list(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
   SharedReceive& receives() noexcept { return *this; }
 
-  DomainServices& domain_;
-  const Ref<DomainServices> domain_ref_;
+  const Ref<DomainServices> domain_;
 };
 
 }  // namespace weft::verbs

@@ -6,12 +6,11 @@
 #include "objects/endpoint_options.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/counter_binding.h"
-#include "verbs/transfer/transfer_tables.h"
+#include "verbs/transfer/domain_services.h"
 
 namespace weft::verbs {
 namespace {
 
-struct Nothing {};
 constexpr TransferTables kOpen = make_tables<TransferEndpoint, FI_ENOSYS>();
 
 // Queries about atomics work in every state.
@@ -31,13 +30,6 @@ constexpr TransferTables kClosed = with_queries(make_tables<Nothing, FI_EOPBADST
 constexpr TransferTables kReceiving = with_receives(kClosed);
 constexpr TransferTables kEnded = with_queries(make_tables<Nothing, FI_ENOTCONN>());
 
-uint64_t transmit_flags(const fi_info& info) noexcept {
-  return info.tx_attr != nullptr ? info.tx_attr->op_flags : 0;
-}
-uint64_t receive_flags(const fi_info& info) noexcept {
-  return info.rx_attr != nullptr ? info.rx_attr->op_flags : 0;
-}
-
 }  // namespace
 
 TransferEndpoint::TransferEndpoint(DomainServices& domain, const fi_info& info, void* context) noexcept
@@ -45,8 +37,8 @@ TransferEndpoint::TransferEndpoint(DomainServices& domain, const fi_info& info, 
       sizes_(domain, info),
       caps_(info.caps),
       takes_cq_data_(info.domain_attr == nullptr || info.domain_attr->cq_data_size != 0),
-      sends_(routes, sizes_, transmit_flags(info)),
-      receives_(routes, sizes_, domain.spill(), receive_flags(info)) {
+      sends_(routes, sizes_, or_none(info.tx_attr).op_flags),
+      receives_(routes, sizes_, domain.spill(), or_none(info.rx_attr).op_flags) {
   abi.fid.fclass = FI_CLASS_EP;
   abi.fid.context = context;
   install(abi, kClosed);

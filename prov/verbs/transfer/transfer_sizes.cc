@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "objects/endpoint_options.h"
-#include "verbs/device/device.h"
 #include "verbs/device/limits.h"
 #include "verbs/transfer/domain_services.h"
 
@@ -25,7 +24,7 @@ size_t device_limit(int limit) noexcept {
 
 uint64_t max_message(const fi_info& info) noexcept {
   constexpr uint64_t kLargestEver = uint64_t{1} << 31;  // bytes; of reliable connections
-  const uint64_t said = info.ep_attr != nullptr ? info.ep_attr->max_msg_size : 0;
+  const uint64_t said = or_none(info.ep_attr).max_msg_size;
   return said != 0 ? std::min(said, kLargestEver) : kLargestEver;
 }
 
@@ -34,10 +33,8 @@ uint64_t max_message(const fi_info& info) noexcept {
 TransferSizes::TransferSizes(DomainServices& domain, const fi_info& info) noexcept
     : longest_message(max_message(info)) {
   const ibv_device_attr& device = domain.device().attr().orig_attr;
-  const fi_tx_attr none_tx{};
-  const fi_rx_attr none_rx{};
-  const fi_tx_attr& tx = info.tx_attr != nullptr ? *info.tx_attr : none_tx;
-  const fi_rx_attr& rx = info.rx_attr != nullptr ? *info.rx_attr : none_rx;
+  const fi_tx_attr& tx = or_none(info.tx_attr);
+  const fi_rx_attr& rx = or_none(info.rx_attr);
   // One work request is the marker at the end.
   most_operations = std::min(device_limit(device.max_qp_wr - 1), kMaxQueueSize);
   const size_t sges = std::min(device_limit(device.max_sge), kMaxIov);
@@ -54,70 +51,60 @@ ibv_qp_init_attr TransferSizes::queue_pair(const CompletionRoutes& routes, ibv_q
   ibv_qp_init_attr attr{};
   attr.send_cq = routes.transmit_channel->cq();
   attr.recv_cq = routes.receive_channel->cq();
-  attr.cap.max_send_wr = transmits + 1;  // the marker at the end
-  attr.cap.max_send_sge = transmit_iov;
-  attr.cap.max_inline_data = inline_bytes;
-  attr.cap.max_recv_wr = receives;
-  attr.cap.max_recv_sge = receive_sges;
+  attr.cap = {.max_send_wr = transmits + 1,  // the marker at the end
+              .max_recv_wr = receives,
+              .max_send_sge = transmit_iov,
+              .max_recv_sge = receive_sges,
+              .max_inline_data = inline_bytes};
   attr.qp_type = type;
-  attr.sq_sig_all = 0;
   return attr;
 }
 
-int TransferSizes::getopt(int option, void* value, std::size_t* len) const noexcept {
-  const auto report = [&](size_t answer) { return report_option(answer, value, len); };
+// The value of an option that only states a limit.
+std::optional<size_t> TransferSizes::limit(int option) const noexcept {
   switch (option) {
-    case FI_OPT_TX_SIZE:
-      return report(transmits);
-    case FI_OPT_RX_SIZE:
-      return report(receives);
     case FI_OPT_MAX_MSG_SIZE:
     case FI_OPT_MAX_RMA_SIZE:
-      return report(longest_message);
+      return longest_message;
     case FI_OPT_MAX_ATOMIC_SIZE:
     case FI_OPT_INJECT_ATOMIC_SIZE:
-      return report(sizeof(uint64_t));
+      return sizeof(uint64_t);
     case FI_OPT_INJECT_MSG_SIZE:
     case FI_OPT_INJECT_RMA_SIZE:
-      return report(inline_bytes);
+      return inline_bytes;
     case FI_OPT_MAX_TAGGED_SIZE:
     case FI_OPT_INJECT_TAGGED_SIZE:
-      return report(0);
+      return 0;
     default:
-      return -FI_ENOPROTOOPT;
+      return std::nullopt;
   }
+}
+
+int TransferSizes::getopt(int option, void* value, std::size_t* len) const noexcept {
+  if (option == FI_OPT_TX_SIZE) return report_option(size_t{transmits}, value, len);
+  if (option == FI_OPT_RX_SIZE) return report_option(size_t{receives}, value, len);
+  const auto answer = limit(option);
+  return answer ? report_option(*answer, value, len) : -FI_ENOPROTOOPT;
 }
 
 // Limits that the application states are accepted if the endpoint meets them.
 int TransferSizes::setopt(int option, const void* value, std::size_t len, bool enabled) noexcept {
   size_t wanted = 0;
   const bool readable = read_option(value, len, wanted) == 0;
-  const auto accept = [&](size_t most) { return readable && wanted <= most ? 0 : -FI_EINVAL; };
-  switch (option) {
-    case FI_OPT_TX_SIZE:
-    case FI_OPT_RX_SIZE:
-      if (enabled) return -FI_EOPBADSTATE;
-      if (wanted == 0 || accept(most_operations) != 0) return -FI_EINVAL;
-      if (option == FI_OPT_TX_SIZE)
-        transmits = std::max(static_cast<std::uint32_t>(wanted), 2u);
-      else
-        receives = static_cast<std::uint32_t>(wanted);
-      return 0;
-    case FI_OPT_INJECT_MSG_SIZE:
-    case FI_OPT_INJECT_RMA_SIZE:
-      return accept(inline_bytes);
-    case FI_OPT_INJECT_TAGGED_SIZE:
-      return accept(0);
-    case FI_OPT_INJECT_ATOMIC_SIZE:
-    case FI_OPT_MAX_ATOMIC_SIZE:
-      return accept(sizeof(uint64_t));
-    case FI_OPT_MAX_MSG_SIZE:
-    case FI_OPT_MAX_TAGGED_SIZE:
-    case FI_OPT_MAX_RMA_SIZE:
-      return accept(SIZE_MAX);
-    default:
-      return -FI_ENOPROTOOPT;
+  if (option == FI_OPT_TX_SIZE || option == FI_OPT_RX_SIZE) {
+    if (enabled) return -FI_EOPBADSTATE;
+    if (!readable || wanted == 0 || wanted > most_operations) return -FI_EINVAL;
+    const auto size = static_cast<std::uint32_t>(wanted);
+    if (option == FI_OPT_TX_SIZE)
+      transmits = std::max(size, 2u);
+    else
+      receives = size;
+    return 0;
   }
+  const auto most = limit(option);
+  if (!most) return -FI_ENOPROTOOPT;
+  const bool any = option == FI_OPT_MAX_MSG_SIZE || option == FI_OPT_MAX_TAGGED_SIZE || option == FI_OPT_MAX_RMA_SIZE;
+  return readable && (any || wanted <= *most) ? 0 : -FI_EINVAL;
 }
 
 }  // namespace weft::verbs

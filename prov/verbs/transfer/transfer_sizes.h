@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "verbs/transfer/completion_routes.h"
 
@@ -21,6 +22,7 @@ struct TransferSizes {
   // For ibv_create_qp, without a shared receive queue.
   ibv_qp_init_attr queue_pair(const CompletionRoutes& routes, ibv_qp_type type) const noexcept;
 
+  std::optional<std::size_t> limit(int option) const noexcept;
   // -FI_ENOPROTOOPT for options that are not about sizes.
   int getopt(int option, void* value, std::size_t* len) const noexcept;
   // `enabled`: the sizes of queues are fixed.

@@ -15,7 +15,6 @@
 #include "base/reload_barrier.h"
 #include "verbs/cm/cm_engine.h"
 #include "verbs/transfer/completion_channel.h"
-#include "verbs/transfer/completion_sink.h"
 #include "verbs/transfer/completion_status.h"
 #include "verbs/transfer/datagram_receives.h"
 #include "verbs/transfer/receive_queue.h"
@@ -253,11 +252,10 @@ void take_datagram(const ibv_wc& wc, Posted& slot, CompletionSink& sink) noexcep
 
 template <class Receives>
 void fail_receive(const ibv_wc& wc, Posted& slot, Receives& from, ReceiveQueue* to, CompletionSink& sink) noexcept {
-  CompletionError failed;
-  failed.context = slot.context;
-  failed.flags = FI_RECV | FI_MSG | (slot.flags & FI_MULTI_RECV);
-  failed.err = from_wc_status(wc.status, true);
-  failed.prov_errno = wc.status;
+  const CompletionError failed{{.context = slot.context, .flags = FI_RECV | FI_MSG | (slot.flags & FI_MULTI_RECV)},
+                               0,
+                               from_wc_status(wc.status, true),
+                               wc.status};
   from.give_back(slot);
   if (to != nullptr) {
     if (wc.status != IBV_WC_WR_FLUSH_ERR) to->routes().owner.on_transfer_failed(wc.status);
@@ -293,14 +291,9 @@ void take_receive(const ibv_wc& wc, Posted& slot, Receives& from, ReceiveQueue* 
   if (to != nullptr) counter = message ? to->routes().receive.get() : to->routes().remote_write.get();
   if (truncated) [[unlikely]] {
     // The excess is in the domain's spill memory, and the connection survives.
-    CompletionError error;
-    static_cast<Completion&>(error) = completion;
-    error.len = room;
-    error.olen = wc.byte_len - room;
-    error.err = FI_ETRUNC;
-    error.prov_errno = IBV_WC_LOC_LEN_ERR;
+    completion.len = room;
     if (counter != nullptr) counter->add_error(1);
-    return sink.put_error(error);
+    return sink.put_error({completion, wc.byte_len - room, FI_ETRUNC, IBV_WC_LOC_LEN_ERR});
   }
   if (counter != nullptr) counter->add(1);
   if (report) sink.put(completion);
