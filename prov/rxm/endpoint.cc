@@ -143,6 +143,7 @@ void Endpoint::progress(bool in_turn) noexcept {
 // Repeats the operations that the lower provider had no room for.
 void Endpoint::retry(Channel& channel) noexcept {
   services_.retries.unlink(channel);
+  receiver_.retry(channel);
   const bool open = channel.state == Channel::State::kOpen;
   if (open) packets_.retry(channel);
   posted_.retry(channel);

@@ -15,7 +15,8 @@ Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
   below.api_version = lower_version(attr.api_version);
   fid_fabric* opened = nullptr;
   if (const int error = fi_fabric(&below, &opened, nullptr); error != 0) return failure(Status(error));
-  return new Fabric(attr, Lower<fid_fabric>(opened), context);
+  Lower<fid_fabric> lower(opened);
+  return new Fabric(attr, std::move(lower), context);
 }
 
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {

@@ -18,6 +18,9 @@ constexpr std::uint32_t interest(bool output) noexcept {
   return EPOLLIN | EPOLLRDHUP | EPOLLET | (output ? std::uint32_t{EPOLLOUT} : 0);
 }
 
+// The scratch space, and the beginning of a header.
+constexpr std::size_t kStashSize = Engine::kScratchSize + 256;
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
@@ -31,7 +34,14 @@ Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
 
 Status Engine::open_scratch() noexcept {
   if (scratch_ == nullptr) scratch_.reset(new (std::nothrow) std::byte[2 * kScratchSize]);
-  return Status(scratch_ != nullptr ? 0 : -FI_ENOMEM);
+  if (spare_stash_ == nullptr) spare_stash_.reset(new (std::nothrow) std::byte[kStashSize]);
+  return Status(scratch_ != nullptr && spare_stash_ != nullptr ? 0 : -FI_ENOMEM);
+}
+
+Engine::Stash Engine::make_stash(std::size_t size) noexcept {
+  auto* const bytes = new (std::nothrow) std::byte[size];
+  if (bytes == nullptr) return {spare_stash_.release(), {this}};
+  return Stash(bytes);
 }
 
 bool Engine::prepare_wait() noexcept {

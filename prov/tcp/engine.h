@@ -101,11 +101,21 @@ class Engine : public EngineBase {
   void cool_down(Watch& watch) noexcept;  // reads would find nothing: wait for readiness
 
   // Streams read here while the destination of the next bytes is unknown. Shared: contents do not outlive a handler.
-  // Each stream calls open_scratch() first, so an engine without streams is small.
+  // Each endpoint calls open_scratch() when it is enabled, so an engine without streams is small.
   static constexpr std::size_t kScratchSize = 64 * 1024;
   Status open_scratch() noexcept;
   std::byte* receive_scratch() noexcept { return scratch_.get(); }
   std::byte* transmit_scratch() noexcept { return scratch_.get() + kScratchSize; }
+  // Memory for bytes that were read and cannot be handled yet. Without memory it is a spare one, which comes back.
+  struct FreeStash {
+    Engine* owner = nullptr;  // of the spare one
+    void operator()(std::byte* bytes) const noexcept {
+      owner != nullptr ? owner->spare_stash_.reset(bytes) : delete[] bytes;
+    }
+  };
+  using Stash = std::unique_ptr<std::byte[], FreeStash>;
+  // Null: there is no memory, and another stream has the spare one.
+  Stash make_stash(std::size_t size) noexcept;
 
  private:
   using EngineBase::EngineBase;
@@ -139,6 +149,7 @@ class Engine : public EngineBase {
   std::array<Watch*, kHotSockets> hot_{};
   std::int64_t harvested_ = 0;  // the tick
   std::unique_ptr<std::byte[]> scratch_;
+  std::unique_ptr<std::byte[]> spare_stash_;  // for a stream, when memory runs out
 };
 
 // The shared queue objects, driven by this engine.

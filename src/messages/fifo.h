@@ -13,10 +13,7 @@ class Fifo {
     static std::uint64_t tag() noexcept { return 0; }
   };
 
-  bool post(Receive& receive, const Wanted&) noexcept {
-    posted_.push_back(receive);
-    return true;
-  }
+  void post(Receive& receive, const Wanted&) noexcept { posted_.push_back(receive); }
   Receive* match(const Envelope&) noexcept { return first(); }
   void remove(Receive& receive) noexcept { receive.unlink(); }
   Receive* first() noexcept { return posted_.empty() ? nullptr : &posted_.front(); }

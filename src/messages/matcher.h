@@ -16,8 +16,8 @@ namespace weft::messages {
 template <class M>
 concept Matcher = std::derived_from<typename M::Receive, PostedReceive> &&
     requires(M& matcher, typename M::Receive& receive, const Wanted& wanted, const Envelope& envelope, void* context) {
-  { receive.tag() } -> std::same_as<std::uint64_t>;                   // for the completion of a cancelled receive
-  { matcher.post(receive, wanted) } -> std::same_as<bool>;            // false: memory runs out
+  { receive.tag() } -> std::same_as<std::uint64_t>;  // for the completion of a cancelled receive
+  {matcher.post(receive, wanted)};
   { matcher.match(envelope) } -> std::same_as<typename M::Receive*>;  // the oldest that matches; it stays posted
   {matcher.remove(receive)};                                          // takes a posted receive out
   { matcher.first() } -> std::same_as<typename M::Receive*>;          // any posted receive; nullptr: none
@@ -28,7 +28,7 @@ concept Matcher = std::derived_from<typename M::Receive, PostedReceive> &&
 template <class M>
 concept MessageMatcher = Matcher<M> && requires(M& matcher, UnexpectedMessage& message, const Wanted& wanted,
                                                 bool tagged, void (&visit)(UnexpectedMessage&)) {
-  { matcher.keep(message) } -> std::same_as<bool>;                       // false: memory runs out
+  {matcher.keep(message)};
   { matcher.find(tagged, wanted) } -> std::same_as<UnexpectedMessage*>;  // the oldest that matches; it stays kept
   {matcher.remove(message)};
   { matcher.has_messages(tagged) } -> std::same_as<bool>;

@@ -139,10 +139,7 @@ class ReceiveQueue {
     receive = make(request);
     if (receive == nullptr) [[unlikely]]
       return -FI_EAGAIN;
-    if (!matcher_.post(*receive, request.wanted)) [[unlikely]] {
-      pool_.give_back(receive);
-      return -FI_EAGAIN;
-    }
+    matcher_.post(*receive, request.wanted);
     ++count_;
     return 0;
   }

@@ -63,13 +63,11 @@ class ReceiveSide : public ReceiveQueue<M> {
     return 0;
   }
 
-  // Keeps a message that match() found no receive for; its envelope is set. `routes`: where it will complete. False
-  // when memory runs out.
-  [[gnu::noinline]] bool keep(UnexpectedMessage& message, Protocol& protocol, CompletionRoutes& routes) noexcept {
-    if (!this->matcher_.keep(message)) return false;
+  // Keeps a message that match() found no receive for; its envelope is set. `routes`: where it will complete.
+  [[gnu::noinline]] void keep(UnexpectedMessage& message, Protocol& protocol, CompletionRoutes& routes) noexcept {
+    this->matcher_.keep(message);
     message.protocol = &protocol;
     message.routes = &routes;
-    return true;
   }
   // The messages of `protocol`, or of all with nullptr, are discarded.
   [[gnu::noinline]] void discard_all(const Protocol* protocol) noexcept {

@@ -16,11 +16,10 @@ class TagList {
     std::uint64_t tag() const noexcept { return wanted_tag; }
   };
 
-  bool post(Receive& receive, const Wanted& wanted) noexcept {
+  void post(Receive& receive, const Wanted& wanted) noexcept {
     receive.wanted_tag = wanted.tag;
     receive.ignore = wanted.ignore;
     (receive.tagged ? tagged_ : untagged_).push_back(receive);
-    return true;
   }
   Receive* match(const Envelope& envelope) noexcept {
     if (!envelope.matches_by_tag()) return untagged_.empty() ? nullptr : &untagged_.front();
@@ -40,10 +39,7 @@ class TagList {
     return nullptr;
   }
 
-  bool keep(UnexpectedMessage& message) noexcept {
-    messages_.push_back(message);
-    return true;
-  }
+  void keep(UnexpectedMessage& message) noexcept { messages_.push_back(message); }
   UnexpectedMessage* find(bool tagged, const Wanted& wanted) noexcept {
     for (UnexpectedMessage& message : messages_)
       if (message.envelope.matches_by_tag() == tagged &&

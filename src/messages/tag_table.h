@@ -6,6 +6,7 @@
 // searched in order of arrival. The owner of an element removes it before destroying it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,22 +23,20 @@ struct Key {
   std::uint64_t source, tag;
 };
 
-// Lists of entries by the hash of (source, tag); entries of one bucket keep their order when the table grows.
+// Lists of entries by the hash of (source, tag); entries of one bucket keep their order when the table grows. Without
+// memory for a table, or for a larger one, the lists are longer.
 template <class T, class Tag>
 class Buckets {
  public:
   List<T, Tag>* at(std::uint64_t source, std::uint64_t tag) noexcept {
-    return lists_ == nullptr ? nullptr : &lists_[hash(source, tag) & (count_ - 1)];
+    return &lists()[hash(source, tag) & (count_ - 1)];
   }
-  // False when memory runs out and no table exists.
   template <class KeyOf>
-  bool insert(T& entry, KeyOf key) noexcept {
+  void insert(T& entry, KeyOf key) noexcept {
     if (size_ >= 2 * count_) grow(key);
-    if (lists_ == nullptr) return false;
     const auto [source, tag] = key(entry);
     at(source, tag)->push_back(entry);
     ++size_;
-    return true;
   }
   void remove(T& entry) noexcept {
     List<T, Tag>::unlink(entry);
@@ -54,23 +53,26 @@ class Buckets {
   }
   template <class KeyOf>
   void grow(KeyOf key) noexcept {
-    const std::size_t count = count_ == 0 ? kFirst : 2 * count_;
-    std::unique_ptr<List<T, Tag>[]> lists(new (std::nothrow) List<T, Tag>[count]);
-    if (lists == nullptr) return;
+    const std::size_t count = std::max(kFirst, 2 * count_);
+    std::unique_ptr<List<T, Tag>[]> table(new (std::nothrow) List<T, Tag>[count]);
+    if (table == nullptr) return;
     for (std::size_t i = 0; i < count_; ++i) {
-      while (!lists_[i].empty()) {
-        T& entry = lists_[i].pop_front();
+      while (!lists()[i].empty()) {
+        T& entry = lists()[i].pop_front();
         const auto [source, tag] = key(entry);
-        lists[hash(source, tag) & (count - 1)].push_back(entry);
+        table[hash(source, tag) & (count - 1)].push_back(entry);
       }
     }
-    lists_ = std::move(lists);
+    lists_ = std::move(table);
     count_ = count;
   }
 
+  List<T, Tag>* lists() noexcept { return lists_ == nullptr ? &only_ : lists_.get(); }
+
   static constexpr std::size_t kFirst = 64;
+  List<T, Tag> only_;  // until a table exists
   std::unique_ptr<List<T, Tag>[]> lists_;
-  std::size_t count_ = 0;
+  std::size_t count_ = 1;
   std::size_t size_ = 0;
 };
 
@@ -87,18 +89,16 @@ struct HashedReceive : ListHook<PlaceTag>, ListHook<PostedTag>, PostedReceive {
 // Receives of one kind, tagged or untagged.
 class HashedReceives {
  public:
-  // False when memory runs out.
-  bool post(HashedReceive& receive, const Wanted& wanted) noexcept {
+  void post(HashedReceive& receive, const Wanted& wanted) noexcept {
     receive.wanted = wanted;
     receive.sequence = next_++;
     if (wanted.ignore != 0) {
       wild_.push_back(receive);
     } else {
-      if (!exact_.insert(receive, key_of)) return false;
+      exact_.insert(receive, key_of);
       if (wanted.source == kAnySource) ++any_source_;
     }
     order_.push_back(receive);
-    return true;
   }
 
   // The oldest receive that matches such a message; it stays posted. nullptr: none.
@@ -149,20 +149,10 @@ class HashedMessages {
  public:
   bool empty() noexcept { return order_.empty(); }
 
-  // False when memory runs out.
-  bool keep(UnexpectedMessage& message) noexcept {
-    if (!exact_.insert(message, [](const UnexpectedMessage& m) {
-          return Key{m.envelope.source, m.envelope.matched_tag()};
-        }))
-      return false;
-    if (!by_tag_.insert(message, [](const UnexpectedMessage& m) {
-          return Key{kAnySource, m.envelope.matched_tag()};
-        })) {
-      exact_.remove(message);
-      return false;
-    }
+  void keep(UnexpectedMessage& message) noexcept {
+    exact_.insert(message, [](const UnexpectedMessage& m) { return Key{m.envelope.source, m.envelope.matched_tag()}; });
+    by_tag_.insert(message, [](const UnexpectedMessage& m) { return Key{kAnySource, m.envelope.matched_tag()}; });
     order_.push_back(message);
-    return true;
   }
 
   // The oldest message that matches such a receive; it stays kept. nullptr: none.
@@ -199,7 +189,7 @@ class TagTable {
  public:
   using Receive = HashedReceive;
 
-  bool post(Receive& receive, const Wanted& wanted) noexcept { return posted(receive.tagged).post(receive, wanted); }
+  void post(Receive& receive, const Wanted& wanted) noexcept { posted(receive.tagged).post(receive, wanted); }
   Receive* match(const Envelope& envelope) noexcept {
     return posted(envelope.matches_by_tag()).match(envelope.source, envelope.matched_tag());
   }
@@ -216,7 +206,7 @@ class TagTable {
     return nullptr;
   }
 
-  bool keep(UnexpectedMessage& message) noexcept { return kept(message.envelope.matches_by_tag()).keep(message); }
+  void keep(UnexpectedMessage& message) noexcept { kept(message.envelope.matches_by_tag()).keep(message); }
   UnexpectedMessage* find(bool tagged, const Wanted& wanted) noexcept { return kept(tagged).find(wanted); }
   void remove(UnexpectedMessage& message) noexcept { kept(message.envelope.matches_by_tag()).remove(message); }
   bool has_messages(bool tagged) noexcept { return !kept(tagged).empty(); }

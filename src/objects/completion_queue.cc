@@ -62,17 +62,20 @@ Status CompletionQueueCore::check(const fi_cq_attr* attr, bool locking) {
   return {};
 }
 
+Status CompletionQueueCore::reserve() noexcept {
+  Lock lock(mutex_);
+  return Status(capacity_ != 0 || grow_locked() ? 0 : -FI_ENOMEM);
+}
+
+// A queue that is half full grows, so that memory may be scarce for as long as the other half lasts.
 void CompletionQueueCore::write(const Completion& completion) noexcept {
   {
     Lock lock(mutex_);
-    try {
-      if (tail_ - head_ == capacity_) [[unlikely]]
-        grow_locked();
-      if (sources_ != nullptr || completion.src_addr != FI_ADDR_NOTAVAIL) [[unlikely]]
-        store_source_locked(completion.src_addr);
-    } catch (const std::bad_alloc&) {
+    const uint64_t count = tail_ - head_;
+    if (count >= capacity_ / 2 && !grow_locked() && count == capacity_) [[unlikely]]
       return overrun_locked();
-    }
+    if (sources_ != nullptr || completion.src_addr != FI_ADDR_NOTAVAIL) [[unlikely]]
+      if (!store_source_locked(completion.src_addr)) return overrun_locked();
     store_entry(slot(tail_), completion, entry_size_);
     ++tail_;
     unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -83,10 +86,15 @@ void CompletionQueueCore::write(const Completion& completion) noexcept {
 void CompletionQueueCore::write_error(const CompletionError& error) noexcept {
   {
     Lock lock(mutex_);
+    StoredError stored{.position = tail_, .entry = {}, .data = {}, .sentence = {}};
     try {
       const auto* data = static_cast<const std::byte*>(error.err_data);
-      StoredError stored{.position = tail_, .entry = {}, .data = {}, .sentence = std::string(error.sentence)};
+      stored.sentence = error.sentence;
       if (data != nullptr) stored.data.assign(data, data + error.err_data_size);
+    } catch (const std::bad_alloc&) {
+      // The error is reported without its details.
+    }
+    try {
       std::memcpy(&stored.entry, static_cast<const Completion*>(&error), sizeof(fi_cq_tagged_entry));
       stored.entry.olen = error.olen;
       stored.entry.err = error.err;
@@ -102,23 +110,23 @@ void CompletionQueueCore::write_error(const CompletionError& error) noexcept {
 }
 
 void CompletionQueueCore::overrun() noexcept {
-  {
-    Lock lock(mutex_);
-    overrun_locked();
-  }
-  wait_.signal();
+  Lock lock(mutex_);
+  overrun_locked();
 }
 
 // The -FI_EOVERRUN behind the last entry counts as one more unread entry, for ever.
 void CompletionQueueCore::overrun_locked() noexcept {
   if (!overrun_) unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   overrun_ = true;
+  wait_.signal();
 }
 
-void CompletionQueueCore::grow_locked() {
+// False when memory runs out.
+bool CompletionQueueCore::grow_locked() noexcept {
   const uint64_t bigger = capacity_ == 0 ? std::min(kFirstCapacity, uint64_t{std::bit_ceil(size_)}) : capacity_ * 2;
-  std::unique_ptr<std::byte[]> entries(new std::byte[bigger * entry_size_]);
-  std::unique_ptr<fi_addr_t[]> sources(sources_ != nullptr ? new fi_addr_t[bigger] : nullptr);
+  std::unique_ptr<std::byte[]> entries(new (std::nothrow) std::byte[bigger * entry_size_]);
+  std::unique_ptr<fi_addr_t[]> sources(sources_ != nullptr ? new (std::nothrow) fi_addr_t[bigger] : nullptr);
+  if (entries == nullptr || (sources == nullptr && sources_ != nullptr)) return false;
   for (uint64_t i = head_; i != tail_; ++i) {
     std::memcpy(&entries[(i & (bigger - 1)) * entry_size_], slot(i), entry_size_);
     if (sources != nullptr) sources[i & (bigger - 1)] = sources_[i & (capacity_ - 1)];
@@ -126,14 +134,17 @@ void CompletionQueueCore::grow_locked() {
   entries_ = std::move(entries);
   sources_ = std::move(sources);
   capacity_ = bigger;
+  return true;
 }
 
-void CompletionQueueCore::store_source_locked(fi_addr_t source) {
+bool CompletionQueueCore::store_source_locked(fi_addr_t source) noexcept {
   if (sources_ == nullptr) {
-    sources_.reset(new fi_addr_t[capacity_]);
+    sources_.reset(new (std::nothrow) fi_addr_t[capacity_]);
+    if (sources_ == nullptr) return false;
     std::fill_n(sources_.get(), capacity_, FI_ADDR_NOTAVAIL);
   }
   sources_[tail_ & (capacity_ - 1)] = source;
+  return true;
 }
 
 ssize_t CompletionQueueCore::take(void* buf, size_t count, fi_addr_t* sources) noexcept {

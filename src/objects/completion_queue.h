@@ -79,6 +79,8 @@ using StrerrorFn = const char* (*)(int prov_errno, const void* err_data, char* b
 // The part that does not depend on the engine; endpoints hold a Ref to it. Thread-safe when opened with locking.
 class CompletionQueueCore : public RefCounted {
  public:
+  // Memory for the first entries; before an endpoint is bound. -FI_ENOMEM.
+  Status reserve() noexcept;
   // Any thread, also under an engine's lock. If memory runs out the queue is overrun: -FI_EOVERRUN once it has been
   // read empty.
   void write(const Completion& completion) noexcept;
@@ -127,9 +129,9 @@ class CompletionQueueCore : public RefCounted {
   };
 
   ssize_t take_locked(void* buf, size_t count, fi_addr_t* sources) noexcept;
-  void grow_locked();
+  bool grow_locked() noexcept;
   void overrun_locked() noexcept;
-  void store_source_locked(fi_addr_t source);
+  bool store_source_locked(fi_addr_t source) noexcept;
   std::byte* slot(uint64_t position) noexcept { return entries_.get() + (position & (capacity_ - 1)) * entry_size_; }
 
   const Ref<RefCounted> parent_;

@@ -18,6 +18,7 @@ Status CompletionRoutes::bind(CompletionQueueCore& completions, std::uint64_t fl
   if ((flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) != 0) return Status(-FI_EBADFLAGS);
   if (!(flags & (FI_TRANSMIT | FI_RECV))) return Status(-FI_EINVAL);
   if (((flags & FI_TRANSMIT) && transmit_queue) || ((flags & FI_RECV) && receive_queue)) return Status(-FI_EINVAL);
+  if (Status status = completions.reserve(); !status.ok()) return status;
   if (flags & FI_TRANSMIT) {
     transmit_queue = Ref<CompletionQueueCore>(completions);
     transmit_selective = selective;

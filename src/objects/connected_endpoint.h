@@ -29,7 +29,10 @@ class ConnectedEndpoint : public Types::TransferEndpoint, public RefCounted {
  public:
   // Slots of fi_ops.
   int bind(::fid* object, uint64_t flags) {
-    if (auto* queue = EventQueue<Engine>::from(object)) return bind_events(*queue, flags, driver(), events_).code();
+    if (auto* queue = EventQueue<Engine>::from(object)) {
+      if (last_event_ == nullptr) last_event_ = EventQueueCore::reserve(0);
+      return last_event_ != nullptr ? bind_events(*queue, flags, driver(), events_).code() : -FI_ENOMEM;
+    }
     Lock lock(driver().mutex());
     if (auto* queue = Types::CompletionQueue::from(object)) return this->bind_cq(*queue, flags).code();
     if (auto* counter = Types::Counter::from(object)) return this->bind_counter(*counter, flags).code();
@@ -126,6 +129,7 @@ class ConnectedEndpoint : public Types::TransferEndpoint, public RefCounted {
   Address peer_;
   std::unique_ptr<typename Types::ConnectRequest> request_;  // the request that it was opened to accept
   Ref<EventQueue<Engine>> events_;
+  EventQueueCore::Reserved last_event_;  // FI_SHUTDOWN or the failure
 
  private:
   Engine& driver() noexcept { return static_cast<T*>(this)->engine(); }

@@ -43,6 +43,10 @@ std::unique_ptr<EventQueueCore::Entry> EventQueueCore::make_event(uint32_t numbe
   return entry;
 }
 
+EventQueueCore::Reserved EventQueueCore::reserve(size_t len) noexcept {
+  return make_event(0, sizeof(fi_eq_cm_entry) + len);
+}
+
 // A null entry (memory ran out) overruns the queue.
 void EventQueueCore::append(std::unique_ptr<Entry> entry) noexcept {
   if (entry == nullptr) return overrun();
@@ -73,30 +77,27 @@ void EventQueueCore::post(uint32_t event, const void* entry, size_t len) noexcep
   append(std::move(made));
 }
 
-void EventQueueCore::post_cm(uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept {
+void EventQueueCore::post_cm(Reserved entry, uint32_t event, fid_t fid, fi_info* info, const void* data,
+                             size_t len) noexcept {
   constexpr size_t kHead = sizeof(fi_eq_cm_entry);
-  auto made = make_event(event, kHead + len);
-  if (made != nullptr) {
-    made->fid = fid;
-    made->required = kHead;
-    made->info = info;
-    const fi_eq_cm_entry head{.fid = fid, .info = info};
-    std::memcpy(made->bytes, &head, kHead);
-    if (len != 0) std::memcpy(made->bytes + kHead, data, len);
-  } else {
-    const InfoPtr lost(info);
-  }
-  append(std::move(made));
+  assert(kHead + len <= entry->size);
+  entry->number = event;
+  entry->fid = fid;
+  entry->required = kHead;
+  entry->size = kHead + len;
+  entry->info = info;
+  const fi_eq_cm_entry head{.fid = fid, .info = info};
+  std::memcpy(entry->bytes, &head, kHead);
+  if (len != 0) std::memcpy(entry->bytes + kHead, data, len);
+  append(std::move(entry));
 }
 
-void EventQueueCore::post_error(EqError&& error) noexcept {
-  auto made = make_event(0, 0);
-  if (made != nullptr) {
-    made->fid = error.fid;
-    made->error.reset(new (std::nothrow) EqError(std::move(error)));
-    if (made->error == nullptr) made.reset();
+void EventQueueCore::post_error(EqError&& error, Reserved entry) noexcept {
+  if (entry != nullptr) {
+    entry->fid = error.fid;
+    entry->error = std::move(error);
   }
-  append(std::move(made));
+  append(std::move(entry));
 }
 
 ssize_t EventQueueCore::insert(uint32_t event, const void* buf, size_t len, uint64_t flags) {
@@ -135,7 +136,7 @@ ssize_t EventQueueCore::take(uint32_t* event, void* buf, size_t len, bool peek) 
   std::lock_guard lock(mutex_);
   if (entries_.empty()) return overrun_ ? -FI_EOVERRUN : -FI_EAGAIN;
   Entry& front = entries_.front();
-  if (front.error != nullptr) return -FI_EAVAIL;
+  if (front.error) return -FI_EAVAIL;
   if (len < front.required) return -FI_ETOOSMALL;
   const size_t size = std::min(len, front.size);
   if (event != nullptr) *event = front.number;
@@ -154,7 +155,7 @@ ssize_t EventQueueCore::take_error(fi_eq_err_entry* out, bool peek) noexcept {
   std::lock_guard lock(mutex_);
   // The application may read an error that stands behind unread events.
   auto found = entries_.begin();
-  while (found != entries_.end() && (*found).error == nullptr) ++found;
+  while (found != entries_.end() && !(*found).error) ++found;
   if (found == entries_.end()) return -FI_EAGAIN;
   EqError& error = *(*found).error;
   if (!peek) last_error_ = std::move(error);

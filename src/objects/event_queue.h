@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,14 +49,21 @@ struct EqError {
 
 // The part that does not depend on the engine; objects that post hold a Ref to it. Thread-safe. The post functions may
 // be called under an engine's lock; if memory runs out the queue is overrun: -FI_EOVERRUN once it has been read empty.
+// Events of connections are never lost: their memory is reserved before the connection is made.
 class EventQueueCore : public RefCounted {
+  struct Entry;
+
  public:
+  using Reserved = std::unique_ptr<Entry>;
+  // Memory for a connection event with `len` bytes of the peer's data, or for an error. Null: there is none.
+  static Reserved reserve(size_t len) noexcept;
+
   // An event of fixed size, such as an fi_eq_entry. A read into a smaller buffer answers -FI_ETOOSMALL.
   void post(uint32_t event, const void* entry, size_t len) noexcept;
   // A connection event: an fi_eq_cm_entry and the peer's `data`, which is cut to the reader's buffer. The queue owns
   // `info` (FI_CONNREQ, else null) until it is read or removed.
-  void post_cm(uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept;
-  void post_error(EqError&& error) noexcept;
+  void post_cm(Reserved entry, uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept;
+  void post_error(EqError&& error, Reserved entry = reserve(0)) noexcept;
   // Drops the unread events and errors of an object that is being closed; `drop` (may be null if there are no infos) is
   // called for each info, without the queue's lock.
   void remove(fid_t fid, void (*drop)(fi_info*) = nullptr) noexcept;
@@ -84,7 +92,7 @@ class EventQueueCore : public RefCounted {
     size_t required = 0;      // the least size of a reader's buffer, bytes
     fi_info* info = nullptr;  // owned
     size_t size = 0;
-    std::unique_ptr<EqError> error;  // null: an event
+    std::optional<EqError> error;  // none: an event
     std::unique_ptr<std::byte[]> beyond;
     std::array<std::byte, 64> within;
     std::byte* bytes = within.data();

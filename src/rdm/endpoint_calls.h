@@ -19,6 +19,7 @@
 #include "objects/triggers.h"
 #include "rdm/atomics.h"
 #include "rdm/context_tables.h"
+#include "rdm/peer_table.h"
 #include "rdm/receive_side.h"
 
 namespace weft::rdm {
@@ -47,6 +48,8 @@ concept TransferTarget = requires(T& target, TransmitRequest& request, fi_addr_t
   noexcept;
   // A pointer to a peer; null: unknown.
   { target.peer_of(handle)->id } -> std::convertible_to<std::uint64_t>;
+  // Where handles of peers are found; may be null.
+  *target.vector();
   { target.routes() } -> std::same_as<CompletionRoutes&>;
   // fi_enable: 0 or an error.
   { target.enable() } -> std::same_as<int>;
@@ -63,7 +66,7 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
     request.wanted.tag &= ~request.wanted.ignore;
     if (directs_ && source != FI_ADDR_UNSPEC) {
       const auto* peer = self().peer_of(source);
-      if (peer == nullptr) return -FI_EINVAL;
+      if (peer == nullptr) return self().vector() ? no_peer(*self().vector(), source) : -FI_EINVAL;
       request.wanted.source = peer->id;
     }
     if ((request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) == 0) return receive_side_.post(request);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -22,6 +23,12 @@ struct PeerBase {
   fi_addr_t name = FI_ADDR_NOTAVAIL;  // its name in completions, ...
   std::uint64_t named_at = 0;         // ... valid for this version of the vector; 0: never looked up
 };
+
+// The result of a call for which PeerTable::find() has no peer.
+template <class Vector>
+ssize_t no_peer(Vector& vector, fi_addr_t named) noexcept {
+  return vector.find(vector.without_context(named)) != nullptr ? -FI_EAGAIN : -FI_EINVAL;
+}
 
 // P derives from PeerBase. The owner's lock guards it; peers live as long as it does.
 template <class P>

@@ -60,10 +60,9 @@ class ReceiveSide : private OwnReceivePool, public messages::ReceiveSide<message
   // ---- The protocol's side ----
 
   Delivery match(const Envelope& envelope) noexcept { return side_of(envelope).Base::match(envelope); }
-  // False when memory runs out.
-  bool keep(Message& message) noexcept {
+  void keep(Message& message) noexcept {
     ReceiveSide& side = side_of(message.envelope);
-    return side.Base::keep(message, *protocol_, routes_at(side));
+    side.Base::keep(message, *protocol_, routes_at(side));
   }
   void drop(Message& message) noexcept { side_of(message.envelope).Base::drop(message); }
   [[gnu::noinline]] void complete(const Delivery& delivery, const Envelope& envelope) noexcept {

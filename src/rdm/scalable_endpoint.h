@@ -103,6 +103,7 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
   // TransferTarget.
   Engine& engine() noexcept { return core_.engine(); }
   auto* peer_of(fi_addr_t handle) noexcept { return core_.peer_of(handle); }
+  auto& vector() noexcept { return core_.vector(); }
 
   int enable() {
     if (this->enabled_) return 0;

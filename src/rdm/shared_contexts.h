@@ -117,8 +117,12 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
   ssize_t transmit(TransmitRequest&&) noexcept { return -FI_ENOSYS; }
   // No source has a number before an endpoint with an address vector is bound.
   const PeerBase* peer_of(fi_addr_t handle) noexcept {
+    auto* const found = vector();
+    return found != nullptr ? sources_.find(*found, handle) : nullptr;
+  }
+  typename Core::VectorType* vector() noexcept {
     for (Core* each : endpoints_)
-      if (each->vector()) return sources_.find(*each->vector(), handle);
+      if (each->vector()) return each->vector().get();
     return nullptr;
   }
 

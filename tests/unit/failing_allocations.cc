@@ -19,7 +19,7 @@ namespace {
 // In static TLS, because malloc itself must not allocate.
 struct Plan {
   std::size_t until_failure;  // 0: none planned
-  bool all;
+  std::size_t failures;       // left
   bool failed;
 };
 __attribute__((tls_model("initial-exec"))) thread_local Plan plan{};
@@ -28,8 +28,8 @@ __attribute__((tls_model("initial-exec"))) thread_local long live = 0;
 
 }  // namespace
 
-FailingAllocation::FailingAllocation(std::size_t nth, bool all) noexcept {
-  plan = {nth, all, false};
+FailingAllocation::FailingAllocation(std::size_t nth, std::size_t count) noexcept {
+  plan = {nth, count, false};
 }
 FailingAllocation::~FailingAllocation() {
   plan = {};
@@ -62,7 +62,7 @@ bool fails_now() noexcept {
   if (plan.until_failure == 0 || spared > 0) return false;
   if (--plan.until_failure != 0) return false;
   plan.failed = true;
-  if (plan.all) plan.until_failure = 1;
+  if (--plan.failures != 0) plan.until_failure = 1;
   errno = ENOMEM;
   return true;
 }

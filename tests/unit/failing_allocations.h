@@ -7,10 +7,11 @@
 
 namespace weft::test {
 
-// While one exists, the `nth` allocation of its thread fails (1: the first), and with `all` every one after it, too.
+// While one exists, `count` allocations of its thread fail, from the `nth` on (1: the first).
 class FailingAllocation {
  public:
-  explicit FailingAllocation(std::size_t nth, bool all = false) noexcept;
+  static constexpr std::size_t kAll = ~std::size_t{0};
+  explicit FailingAllocation(std::size_t nth, std::size_t count = 1) noexcept;
   ~FailingAllocation();
   FailingAllocation(const FailingAllocation&) = delete;
   FailingAllocation& operator=(const FailingAllocation&) = delete;
@@ -43,9 +44,9 @@ long live_allocations() noexcept;
 
 // Calls `run(nth)` with an allocation that fails for nth = 1, 2, ... until a run makes fewer allocations.
 template <class Run>
-void fail_each_allocation(Run run, bool all = false) {
+void fail_each_allocation(Run run, std::size_t count = 1) {
   for (std::size_t nth = 1; FailingAllocation::supported(); ++nth) {
-    if (!run(nth, all)) return;
+    if (!run(nth, count)) return;
   }
 }
 

@@ -52,7 +52,7 @@ ssize_t Sender::update(const rdm::AtomicRequest& request) noexcept {
   const rdm::AtomicBuffers buffers(request);
   Lock lock(services_.engine.mutex());
   Peer* peer = services_.peer_of(request.peer);
-  if (peer == nullptr) return -FI_EINVAL;
+  if (peer == nullptr) return rdm::no_peer(*services_.vector, request.peer);
   Buffer* buffer = make_atomic_packet(request, buffers.sent());
   if (buffer == nullptr) return -FI_EAGAIN;
   const ssize_t result =

@@ -135,6 +135,7 @@ void PostedBuffers::on_closed(Channel& channel) noexcept {
   channels_by_number_.erase(channel.number);
   if (last_sender_ == &channel) last_sender_ = nullptr;
   while (!channel.unposted.empty()) release(channel.unposted.pop_front());
+  while (!channel.stalled.empty()) post(channel.stalled.pop_front());
 }
 
 void PostedBuffers::close() noexcept {

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "objects/message_buffers.h"
 #include "rdm/atomic_target.h"
@@ -95,6 +96,17 @@ inline void Receiver::handle_packet(PostedBuffer& posted, const fi_cq_tagged_ent
   handle_other_packet(posted, entry);
 }
 
+// False when memory runs out: the packet must be handled again.
+inline bool Receiver::try_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+  Channel& channel = *posted.channel;
+  local_.before_packet(channel);
+  if (channel.state != Channel::State::kClosed) handle_packet(posted, entry);
+  if (std::exchange(starved_, false)) [[unlikely]]
+    return false;
+  local_.after_packet(channel);
+  return true;
+}
+
 void Receiver::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
   if (posted_.shared() != nullptr) {
     posted.channel = posted_.sender_of(posted, entry.len);
@@ -103,11 +115,27 @@ void Receiver::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) 
   }
   if (posted.channel != nullptr && posted.channel->state != Channel::State::kClosed) {
     Channel& channel = *posted.channel;
-    local_.before_packet(channel);
-    if (channel.state != Channel::State::kClosed) handle_packet(posted, entry);
-    local_.after_packet(channel);
+    if (!channel.stalled.empty() || !try_packet(posted, entry)) [[unlikely]] {
+      std::memcpy(&posted.space, &entry, sizeof entry);
+      channel.stalled.push_back(posted);
+      return services_.retry_later(channel);
+    }
   }
   posted_.post(posted);
+}
+
+void Receiver::retry(Channel& channel) noexcept {
+  while (!channel.stalled.empty()) {
+    PostedBuffer& posted = channel.stalled.pop_front();
+    fi_cq_tagged_entry entry;
+    static_assert(sizeof entry <= sizeof posted.space);
+    std::memcpy(&entry, &posted.space, sizeof entry);
+    if (!try_packet(posted, entry)) {
+      channel.stalled.push_front(posted);
+      return services_.retry_later(channel);
+    }
+    posted_.post(posted);
+  }
 }
 
 void Receiver::handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
@@ -158,16 +186,17 @@ void Receiver::on_message_packet(PostedBuffer& posted, const PacketHeader& heade
   }
 }
 
-// A message with memory for `payload` bytes; it is kept. nullptr after a protocol error: memory has run out.
+// A message with memory for `payload` bytes; it is kept. nullptr: memory has run out.
 Unexpected* Receiver::keep(Channel& channel, const rdm::Envelope& envelope, std::size_t payload) noexcept {
   std::unique_ptr<Unexpected> message(new (std::nothrow) Unexpected);
   if (message != nullptr && payload != 0) message->payload.reset(new (std::nothrow) std::byte[payload]);
-  if (message != nullptr) message->envelope = envelope;
-  if (message == nullptr || (payload != 0 && message->payload == nullptr) || !receives_.keep(*message)) {
-    protocol_error(channel, "no memory for an unexpected message");
+  if (message == nullptr || (payload != 0 && message->payload == nullptr)) {
+    starved_ = true;
     return nullptr;
   }
+  message->envelope = envelope;
   message->charge(posted_.memory_of(*channel.peer), sizeof *message + payload);
+  receives_.keep(*message);
   return message.release();
 }
 
@@ -179,6 +208,8 @@ void Receiver::on_notice(Channel& channel, const RendezvousPacket& notice) noexc
   if (may_be_message(channel, header.op))
     on_rendezvous(channel, header, reinterpret_cast<const std::byte*>(&notice.rendezvous),
                   sizeof notice - sizeof header);
+  // The sender has an operation that reports this.
+  if (std::exchange(starved_, false)) protocol_error(channel, "no memory for an unexpected message");
 }
 
 // `bytes`: the `len` bytes behind the header.
@@ -245,7 +276,10 @@ void Receiver::on_atomic(PostedBuffer& posted, const PacketHeader& header, std::
   if (!read_request(header, payload, len, services_.eager_limit, demand))
     return protocol_error(channel, "an invalid request for an atomic operation");
   Packet* packet = packets_.make(channel);
-  if (packet == nullptr) return protocol_error(channel, "no memory for a response");
+  if (packet == nullptr) {
+    starved_ = true;
+    return;
+  }
   std::byte* const results = packet->buffer->bytes + sizeof header + sizeof(AtomicResponse);
   const int status =
       demand.execute(services_.domain.regions(), services_.routes, payload + sizeof(AtomicHeader), results);
@@ -308,7 +342,10 @@ Assembly* Receiver::begin_assembly(Channel& channel, const PacketHeader& header)
   const bool fits = header.op.size <= kMaxAssembled;
   std::unique_ptr<Assembly> assembly(fits ? new (std::nothrow) Assembly : nullptr);
   if (assembly == nullptr) {
-    protocol_error(channel, fits ? "no memory for a message in segments" : "a message that is too long for segments");
+    if (fits)
+      starved_ = true;
+    else
+      protocol_error(channel, "a message that is too long for segments");
     return nullptr;
   }
   assembly->message = header.control.message;

@@ -15,6 +15,8 @@ class Receiver final : public rdm::Protocol, public LocalClient {
 
   // Handles a packet and posts its buffer again.
   void on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
+  // Handles packets that waited for memory.
+  void retry(Channel& channel) noexcept;
   void on_closed(Channel& channel, int error) noexcept;
 
   // rdm::Protocol, for the receive side.
@@ -27,6 +29,7 @@ class Receiver final : public rdm::Protocol, public LocalClient {
   void on_acknowledged(Transmit& transmit) noexcept override { sender_.on_acknowledged(transmit); }
 
  private:
+  bool try_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
   void handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
   void handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
   void on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
@@ -61,6 +64,7 @@ class Receiver final : public rdm::Protocol, public LocalClient {
   LocalHost& local_;
   rdm::ReceiveSide& receives_;
   const uint64_t data_mask_;  // for domain_attr->cq_data_size bytes
+  bool starved_ = false;      // the packet or notice that is being handled needs memory that there is not
 };
 
 }  // namespace weft::rxm

@@ -86,7 +86,7 @@ ssize_t Sender::transmit(TransmitRequest&& request) noexcept {
   if (len > max_message_ || ((request.flags & FI_INJECT) != 0 && len > services_.eager_limit)) return -FI_EMSGSIZE;
   Lock lock(services_.engine.mutex());
   Peer* peer = services_.peer_of(request.destination);
-  if (peer == nullptr) return -FI_EINVAL;
+  if (peer == nullptr) return rdm::no_peer(*services_.vector, request.destination);
   Channel* channel = peer->channel;
   const bool open = channel != nullptr && channel->can_send();
   if (open && peer->waiting.empty() && try_inject(*channel, request, len)) return 0;
@@ -213,6 +213,7 @@ ssize_t Sender::start_segments(Channel& channel, Transmit& transmit) noexcept {
     header.control.segment_size = static_cast<std::uint16_t>(size);
     header.control.segment = transmit.segment;
     header.control.message = numbers_.assign(transmit);
+    if (header.control.message == 0) return -FI_EAGAIN;
     header.control.data = transmit.sent == 0                     ? kFirstPart
                           : transmit.sent + size == transmit.len ? kLastPart
                                                                  : kMiddlePart;
@@ -230,6 +231,7 @@ ssize_t Sender::describe_rendezvous(Channel& channel, Transmit& transmit) noexce
   fill_header(channel, transmit.request, transmit.len, packet.header);
   packet.header.control.type = PacketType::kRendezvous;
   packet.header.control.message = numbers_.assign(transmit);
+  if (packet.header.control.message == 0) return -FI_EAGAIN;
   packet.rendezvous.count = static_cast<std::uint8_t>(transmit.buffers().size());
   for (std::size_t i = 0; i < transmit.buffers().size(); ++i) {
     const iovec& piece = transmit.iov[i];

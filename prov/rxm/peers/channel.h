@@ -36,6 +36,7 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   unsigned atomics = 0;                              // atomic operations without a response
   unsigned packet_count = 0;                         // entries of `packets`
   List<PostedBuffer> unposted;                       // refused by the lower provider, or held by back-pressure
+  List<PostedBuffer> stalled;                        // arrived packets that wait for memory, in order
   List<Packet> packets;                              // refused by the lower provider
   List<RemoteCopy, RetryTag> waiting_copies;         // refused by the lower provider, or another slice waits
   List<RemoteCopy> copies;

@@ -93,6 +93,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   if (!socket) return socket.error().code();
   if (address->family() != local_.family()) local_ = Address::any(address->family(), 0);
   handshake_ = std::make_unique<OwnHandshake>(*this, std::move(*socket));
+  if (handshake_->event == nullptr) return handshake_.reset(), -FI_ENOMEM;
   handshake_->message.compose(CmType::kRequest, data, len);
   peer_ = *address;
   enter(CmEvent::kConnect);
@@ -105,6 +106,7 @@ int Endpoint::accept(const void* data, size_t len) {
   if (Status status = check_role(CmEvent::kAccept); !status.ok()) return status.code();
   if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();
   handshake_ = std::make_unique<OwnHandshake>(*this, UniqueFd());
+  if (handshake_->event == nullptr) return handshake_.reset(), -FI_ENOMEM;
   handshake_->message.compose(CmType::kAccept, data, len);
   handshake_->socket = request_->answer();
   swap_bytes_ = request_->message().swapped();
@@ -152,8 +154,9 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   if (step.actions & kCmHangUp) handshake_.reset();
   if (step.actions & kCmStart) start_transfers(before == CmState::kAwaiting);
   if (step.actions & kCmStop) stop(failure != nullptr ? failure->err : 0);
-  if (step.actions & kCmReportFailure) events_->post_error(std::move(*failure));
-  if (step.actions & kCmReportShutdown) events_->post_cm(FI_SHUTDOWN, &abi.fid, nullptr, nullptr, 0);
+  if (step.actions & kCmReportFailure) events_->post_error(std::move(*failure), std::move(last_event_));
+  if (step.actions & kCmReportShutdown)
+    events_->post_cm(std::move(last_event_), FI_SHUTDOWN, &abi.fid, nullptr, nullptr, 0);
 }
 
 // The handshake's socket became ready.
@@ -192,7 +195,7 @@ void Endpoint::start_transfers(bool answered) noexcept {
   if (answered) stream_.enable_keepalive(domain_.fabric().parameters.keepalive_s);
   starting_ = false;
   const auto data = answered ? done->message.data() : std::span<const std::byte>();
-  events_->post_cm(FI_CONNECTED, &abi.fid, nullptr, data.data(), data.size());
+  events_->post_cm(std::move(done->event), FI_CONNECTED, &abi.fid, nullptr, data.data(), data.size());
   if (ended_early_) enter(CmEvent::kStreamEnd);
 }
 

@@ -78,7 +78,7 @@ std::optional<MessageSink::Destination> EndpointReceiver::begin_unexpected(const
   if (message->wants_ack) stream_.reserve_ack(message->ack);
   message->charge(*this, sizeof *message + envelope.len);
   unexpected_ = message.release();
-  queue_->keep(*unexpected_, *this, routes);  // cannot fail: a TagList allocates nothing
+  queue_->keep(*unexpected_, *this, routes);
   return Destination{{&unexpected_->place, 1}};
 }
 
@@ -89,8 +89,9 @@ void EndpointReceiver::finish(const DataHeader& header) noexcept {
   if (message.taken) end_message(message);
 }
 
-void EndpointReceiver::on_control(const DataHeader&) noexcept {
+bool EndpointReceiver::on_control(const DataHeader&) noexcept {
   stream_.protocol_error("message of the reliable-datagram protocol");
+  return false;
 }
 
 // The partly received message is lost; complete unexpected messages can be received for a while.

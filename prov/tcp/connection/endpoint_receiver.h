@@ -81,7 +81,7 @@ class EndpointReceiver : public MessageSink,
   bool take_whole(bool tagged, std::uint64_t tag, std::span<const std::byte> payload) noexcept override;
   std::optional<Destination> begin(const DataHeader& header) noexcept override;
   void finish(const DataHeader& header) noexcept override;
-  void on_control(const DataHeader& header) noexcept override;
+  bool on_control(const DataHeader& header) noexcept override;
   void abandon(int error, int native) noexcept override;
   bool drained() noexcept override { return used() == 0; }
   int interrupted_error() const noexcept override { return FI_ECANCELED; }

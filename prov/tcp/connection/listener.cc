@@ -190,7 +190,9 @@ void EventListener::on_request(ConnectRequest& request) noexcept {
   // A wildcard listener learns from the socket which of the host's addresses the peer connected to.
   request.local = local_.is_any() ? name_of(request.socket(), local_) : local_;
   InfoPtr info = spare_ != nullptr ? std::move(spare_) : InfoPtr(duplicate_info(&prototype_));
-  const bool complete = info != nullptr &&
+  const auto data = request.message().data();
+  auto event = EventQueueCore::reserve(data.size());
+  const bool complete = info != nullptr && event != nullptr &&
                         set_address(info->src_addr, info->src_addrlen, request.local.data(), request.local.size()) &&
                         set_address(info->dest_addr, info->dest_addrlen, request.peer().data(), request.peer().size());
   if (!complete) return drop(request, FI_ENOMEM);
@@ -204,8 +206,7 @@ void EventListener::on_request(ConnectRequest& request) noexcept {
   leave_half_open(request);
   pending_.push_back(request);
   add_pending();
-  const auto data = request.message().data();
-  events_->post_cm(FI_CONNREQ, &endpoint_, info.release(), data.data(), data.size());
+  events_->post_cm(std::move(event), FI_CONNREQ, &endpoint_, info.release(), data.data(), data.size());
 }
 
 }  // namespace weft::tcp

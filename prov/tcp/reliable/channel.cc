@@ -171,23 +171,22 @@ std::optional<MessageSink::Destination> Channel::begin_unclaimed(const DataHeade
   return blocked_ != nullptr ? continue_blocked(header) : std::nullopt;
 }
 
-// A message without a receive, before its payload arrives. nullptr: memory has run out, which ends the stream.
+// A message without a receive, before its payload arrives. nullptr: memory has run out; each round tries again.
 Unclaimed* Channel::keep(Unclaimed::Where where, const DataHeader& header, const rdm::Envelope& envelope) noexcept {
-  std::unique_ptr<Unclaimed> message(new (std::nothrow) Unclaimed);
-  if (message != nullptr) {
-    message->where = where;
-    message->channel = this;
-    message->envelope = envelope;
-    message->ticket = header.op_data;
-    message->wants_ack = header.wants_ack();
-    message->charge(peer_, sizeof *message);
-  }
-  if (message == nullptr || !endpoint_.receives().keep(*message)) {
-    out_of_memory();
+  auto* message = new (std::nothrow) Unclaimed;
+  if (message == nullptr) {
+    stream_.resume();
     return nullptr;
   }
+  message->where = where;
+  message->channel = this;
+  message->envelope = envelope;
+  message->ticket = header.op_data;
+  message->wants_ack = header.wants_ack();
+  message->charge(peer_, sizeof *message);
+  endpoint_.receives().keep(*message);
   messages_.push_back(*message);
-  return message.release();
+  return message;
 }
 
 // Nothing: the message stays in the socket.
@@ -210,7 +209,10 @@ bool Channel::store(Unclaimed& message) noexcept {
   const std::size_t len = message.envelope.len;
   if (!peer_.has_room(len)) return false;
   message.payload.reset(new (std::nothrow) std::byte[len]);
-  if (message.payload == nullptr) return false;
+  if (message.payload == nullptr) {
+    stream_.resume();
+    return false;
+  }
   message.charge(peer_, len);
   message.where = Unclaimed::Where::kArriving;
   return true;
@@ -230,14 +232,19 @@ void Channel::finish(const DataHeader&) noexcept {
     endpoint_.discard(message);
 }
 
-void Channel::on_announcement(const DataHeader& header) noexcept {
-  if (!check_context(header)) return;
-  if (announced_[header.op_data]) return stream_.protocol_error("announcement with a ticket that is in use");
-  announced_.set(header.op_data);
+// False when memory runs out; the next round tries again.
+bool Channel::on_announcement(const DataHeader& header) noexcept {
+  if (!check_context(header)) return true;
+  if (announced_[header.op_data]) {
+    stream_.protocol_error("announcement with a ticket that is in use");
+    return true;
+  }
   const rdm::Envelope envelope = envelope_of(header, header.announced);
-  if (const rdm::Delivery delivery = endpoint_.receives().match(envelope))
-    return send_clearance(header.op_data, header.wants_ack(), delivery, envelope);
-  keep(Unclaimed::Where::kAtSender, header, envelope);
+  const rdm::Delivery delivery = endpoint_.receives().match(envelope);
+  if (!delivery && keep(Unclaimed::Where::kAtSender, header, envelope) == nullptr) return false;
+  announced_.set(header.op_data);
+  if (delivery) send_clearance(header.op_data, header.wants_ack(), delivery, envelope);
+  return true;
 }
 
 std::optional<MessageSink::Destination> Channel::begin_announced(const DataHeader& header) noexcept {
@@ -265,13 +272,9 @@ void Channel::send_clearance(std::uint8_t ticket, bool wants_ack, const rdm::Del
     cleared_.push_back({ticket, wants_ack, delivery, envelope});
   } catch (const std::bad_alloc&) {
     if (delivery) endpoint_.receives().fail(delivery, envelope, FI_ENOMEM, FI_ENOMEM);
-    return out_of_memory();
+    return stream_.protocol_error("no memory for an announced message");
   }
   stream_.send_control(Op::kClearance, ticket);
-}
-
-void Channel::out_of_memory() noexcept {
-  stream_.protocol_error("no memory for an unexpected message");
 }
 
 void Channel::abandon(int error, int) noexcept {
@@ -322,10 +325,13 @@ void Channel::send(rdm::IdleCloseMessage message) noexcept {
   stream_.send_control(Op::kIdleClose, static_cast<std::uint8_t>(message));
 }
 
-void Channel::on_control(const DataHeader& header) noexcept {
-  if (header.op == Op::kIdleClose) return on_idle_close(static_cast<rdm::IdleCloseMessage>(header.op_data));
-  ++arrived_count_;
-  on_announcement(header);
+bool Channel::on_control(const DataHeader& header) noexcept {
+  if (header.op != Op::kIdleClose) {
+    ++arrived_count_;
+    return on_announcement(header);
+  }
+  on_idle_close(static_cast<rdm::IdleCloseMessage>(header.op_data));
+  return true;
 }
 
 void Channel::on_idle_close(rdm::IdleCloseMessage received) noexcept {

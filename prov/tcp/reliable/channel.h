@@ -129,7 +129,7 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   bool take_whole(bool tagged, std::uint64_t tag, std::span<const std::byte> payload) noexcept override;
   std::optional<Destination> begin(const DataHeader& header) noexcept override;
   void finish(const DataHeader& header) noexcept override;
-  void on_control(const DataHeader& header) noexcept override;
+  bool on_control(const DataHeader& header) noexcept override;
   void abandon(int error, int native) noexcept override;
   void on_stream_end(int error) noexcept override;
   int interrupted_error() const noexcept override { return FI_ECONNRESET; }
@@ -157,12 +157,11 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   Unclaimed* keep(Unclaimed::Where where, const DataHeader& header, const rdm::Envelope& envelope) noexcept;
   bool store(Unclaimed& message) noexcept;
   Destination receive(const rdm::Delivery& delivery, const rdm::Envelope& envelope, bool acknowledge) noexcept;
-  void on_announcement(const DataHeader& header) noexcept;
+  bool on_announcement(const DataHeader& header) noexcept;
   void send(rdm::IdleCloseMessage message) noexcept;
   void on_idle_close(rdm::IdleCloseMessage received) noexcept;
   void send_clearance(std::uint8_t ticket, bool wants_ack, const rdm::Delivery& delivery,
                       const rdm::Envelope& envelope) noexcept;
-  void out_of_memory() noexcept;
   std::uint64_t activity() const noexcept { return std::uint64_t{stream_.sent_count()} << 32 | arrived_count_; }
   bool quiet() noexcept;
 

@@ -59,6 +59,7 @@ int ReliableEndpoint::close() {
 int ReliableEndpoint::enable_contexts() {
   if (enabled_) return 0;
   if (!vector_) return -FI_ENOAV;
+  if (Status status = engine().open_scratch(); !status.ok()) return status.code();
   prepare_listener(socket_.get(), parameters());  // accepted sockets inherit the options
   listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters());
   if (Status status = listener_->start(); !status.ok()) return status.code();
@@ -132,7 +133,7 @@ ssize_t ReliableEndpoint::update(const rdm::AtomicRequest& request) noexcept {
 ssize_t ReliableEndpoint::submit(const rdm::TransmitRequest& request, std::size_t len) noexcept {
   Lock lock(engine().mutex());
   Peer* peer = peer_of(request.destination);
-  if (peer == nullptr) return -FI_EINVAL;
+  if (peer == nullptr) return rdm::no_peer(*vector_, request.destination);
   if (peer->channel != nullptr && peer->channel->can_send()) {
     const ssize_t result = send_on(*peer->channel, request);
     if (result != -FI_ENOTCONN) return result;

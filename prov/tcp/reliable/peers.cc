@@ -203,7 +203,7 @@ void ReliableEndpoint::flush(Peer& peer) noexcept {
     --peer.waiting_count;
     const ssize_t result = send_on(*peer.channel, waiting.request);
     if (result != 0)
-      fail(waiting, static_cast<int>(-result));
+      fail(waiting, result == -FI_EAGAIN ? FI_ENOMEM : static_cast<int>(-result));
     else
       waiting_.give_back(&waiting);
   }

@@ -29,8 +29,9 @@ class MessageSink {
   virtual std::optional<Destination> begin(const DataHeader& header) noexcept = 0;
   // The payload of the last begin(), which had this header, is complete.
   virtual void finish(const DataHeader& header) noexcept = 0;
-  // A header of the reliable-datagram protocol without payload: an announcement or an idle-close message.
-  virtual void on_control(const DataHeader& header) noexcept = 0;
+  // A header of the reliable-datagram protocol without payload: an announcement or an idle-close message. False: as
+  // begin().
+  virtual bool on_control(const DataHeader& header) noexcept = 0;
   // No more bytes will arrive: receives with a partly received message fail with `error`.
   virtual void abandon(int error, int native) noexcept = 0;
   // Whether the end of the stream may be reported at once; otherwise it is after kDrainGrace or the stream's

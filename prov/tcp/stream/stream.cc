@@ -133,7 +133,7 @@ bool Stream::begin(const DataHeader& header) noexcept {
       taken = has_room_for_response();
       if (!taken) break;
       set_sink(Sink::kNone);
-      sink_.on_control(header);
+      taken = sink_.on_control(header);
       break;
     case Op::kClearance:
       set_sink(Sink::kNone);

@@ -94,7 +94,7 @@ class Stream final : public TransmitSide {
   Acknowledgement ack_;
   iovec sink_iov_[kIovLimit];
   std::byte partial_header_[kMaxHeaderSize];
-  std::unique_ptr<std::byte[]> stash_;
+  Engine::Stash stash_;
   std::unique_ptr<ArrivingAtomic> atomic_;  // allocated by the first operation
 };
 

@@ -186,11 +186,10 @@ bool Stream::parse_header(const std::byte*& data, std::size_t& len) noexcept {
 
 // The current message cannot be handled: keeps its bytes and reads no more until resume().
 void Stream::block(const std::byte* data, std::size_t len) noexcept {
-  std::unique_ptr<std::byte[]> rest(new (std::nothrow) std::byte[header_have_ + len]);
-  if (rest == nullptr) return end(ENOMEM);
-  std::memcpy(rest.get(), partial_header_, header_have_);
-  if (len != 0) std::memcpy(rest.get() + header_have_, data, len);
-  stash_ = std::move(rest);
+  if (stash_ == nullptr) stash_ = engine_.make_stash(header_have_ + len);  // else they are in the stash
+  if (stash_ == nullptr) return end(ENOMEM);
+  if (len != 0) std::memmove(stash_.get() + header_have_, data, len);
+  std::memcpy(stash_.get(), partial_header_, header_have_);
   stash_len_ = static_cast<std::uint32_t>(header_have_ + len);
   header_have_ = 0;
   blocked_ = true;
@@ -198,9 +197,9 @@ void Stream::block(const std::byte* data, std::size_t len) noexcept {
 }
 
 void Stream::replay_stash() noexcept {
-  const std::unique_ptr<std::byte[]> stash = std::move(stash_);
   blocked_ = false;
-  parse(stash.get(), stash_len_);
+  parse(stash_.get(), stash_len_);
+  if (!blocked_) stash_.reset();
 }
 
 void Stream::set_sink(Sink sink, std::span<const iovec> iov) noexcept {

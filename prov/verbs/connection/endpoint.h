@@ -72,8 +72,9 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
     std::uint8_t responder_resources = 0;
     std::uint8_t initiator_depth = 0;
     std::uint8_t ack_timeout = 0;
-    PrivateData message;            // for the peer
-    std::vector<std::byte> answer;  // from the peer
+    PrivateData message;                                                  // for the peer
+    std::vector<std::byte> answer;                                        // from the peer
+    EventQueueCore::Reserved event = EventQueueCore::reserve(UINT8_MAX);  // FI_CONNECTED
   };
   // A terminal event that is held back until the last completion.
   struct Ending {
@@ -138,7 +139,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   CmIdHandle id_;               // bound, connecting or connected
   QueuePairHandle qp_;          // destroyed before the id
   std::unique_ptr<Attempt> attempt_;
-  std::unique_ptr<Ending> ending_;
+  std::optional<Ending> ending_;
   // Set by other threads for on_note().
   std::atomic<int> broken_{0};  // fi_errno of the queue pair's failure
   std::atomic<bool> peer_has_sent_{false};

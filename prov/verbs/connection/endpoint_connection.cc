@@ -76,7 +76,7 @@ int Endpoint::accept(const void* data, size_t len) {
 
 Status Endpoint::start_attempt(const void* data, size_t len) noexcept {
   attempt_.reset(new (std::nothrow) Attempt);
-  if (attempt_ == nullptr) return Status(-FI_ENOMEM);
+  if (attempt_ == nullptr || attempt_->event == nullptr) return attempt_.reset(), Status(-FI_ENOMEM);
   attempt_->message.compose(data, len);
   return Status();
 }
@@ -103,8 +103,7 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   if (step.actions & kCmStart) return start_transfers();
   if (step.actions & kCmStop) stop_transfers();
   if ((step.actions & (kCmReportFailure | kCmReportShutdown)) == 0) return;
-  if (ending_ == nullptr) ending_.reset(new (std::nothrow) Ending);
-  if (ending_ == nullptr) return events_->post_cm(FI_SHUTDOWN, &abi.fid, nullptr, nullptr, 0);
+  if (!ending_) ending_.emplace();
   ending_->failed = (step.actions & kCmReportFailure) != 0;
   if (ending_->failed) ending_->failure = std::move(*failure);
   settle();
@@ -239,7 +238,7 @@ void Endpoint::start_transfers() noexcept {
   start();
   schedule_keepalive(std::chrono::seconds(parameters().keepalive_s));
   if (port_down_) await_port();
-  events_->post_cm(FI_CONNECTED, &abi.fid, nullptr, done->answer.data(), done->answer.size());
+  events_->post_cm(std::move(done->event), FI_CONNECTED, &abi.fid, nullptr, done->answer.data(), done->answer.size());
 }
 
 void Endpoint::log_connection(const Attempt& attempt) const noexcept {
@@ -326,7 +325,7 @@ void Endpoint::retry_or_fail(const CmFailure& why) noexcept {
 }
 
 void Endpoint::on_deadline() noexcept {
-  if (ending_ != nullptr) return settle();
+  if (ending_) return settle();
   if (attempt_ == nullptr) {
     if (port_down_) check_port();
     return;

@@ -38,7 +38,7 @@ int Endpoint::shutdown(uint64_t flags) {
   if (Status status = admit(CmEvent::kShutdown); !status.ok()) return status.code();
   if (attempt_ != nullptr)
     fail({FI_ECONNABORTED, FI_ECONNABORTED, "the application shut the endpoint down"});
-  else if (ending_ == nullptr)
+  else if (!ending_)
     enter(CmEvent::kShutdown);
   // "All canceled completions will be written before fi_shutdown returns."
   settle_within(kCallTimeout, lock);
@@ -86,17 +86,16 @@ int Endpoint::close() {
 
 // An established connection has ended. `error` is a positive errno with its reason `why`; null: the peer closed it.
 void Endpoint::lose_connection(int error, const char* why) noexcept {
-  if (ending_ != nullptr) return;
+  if (ending_) return;
   if (why != nullptr)
     FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection over %s lost: %s\n", domain_.device().name(), why);
-  ending_.reset(new (std::nothrow) Ending);
+  ending_.emplace();
   stop_transfers(why == nullptr);
   if (error == FI_ENODEV) {  // the kernel waits until every object of the device is destroyed
     qp_.reset();
     abandon();
     id_.reset();
   }
-  if (ending_ == nullptr) return enter(CmEvent::kStreamEnd);
   settle();
 }
 
@@ -135,21 +134,23 @@ void Endpoint::settle() noexcept {
 
 void Endpoint::settle_within(Clock::duration timeout, UniqueLock& lock) noexcept {
   const Clock::time_point limit = Clock::now() + timeout;
-  while (ending_ != nullptr) {
+  while (ending_) {
     if (Clock::now() >= limit) ending_->limit = limit;
     settle();
-    if (ending_ != nullptr) pause(lock);
+    if (ending_) pause(lock);
   }
 }
 
 void Endpoint::report_end() noexcept {
-  const std::unique_ptr<Ending> ending = std::move(ending_);
+  EqError failure = std::move(ending_->failure);
+  const bool failed = ending_->failed;
+  ending_.reset();
   engine().clear_deadline(*this);
   state_ = next(state_, CmEvent::kStreamEnd).state;
-  if (ending->failed)
-    events_->post_error(std::move(ending->failure));
+  if (failed)
+    events_->post_error(std::move(failure), std::move(last_event_));
   else
-    events_->post_cm(FI_SHUTDOWN, &abi.fid, nullptr, nullptr, 0);
+    events_->post_cm(std::move(last_event_), FI_SHUTDOWN, &abi.fid, nullptr, nullptr, 0);
 }
 
 // ---- Notes from elsewhere ----
@@ -183,7 +184,7 @@ void Endpoint::on_device_event(ibv_event_type type, int port) noexcept {
   }
   if (id_ == nullptr || id_->port_num != port) return;
   port_down_ = type == IBV_EVENT_PORT_ERR;
-  if (port_down_ && state_ == CmState::kConnected && ending_ == nullptr) await_port();
+  if (port_down_ && state_ == CmState::kConnected && !ending_) await_port();
 }
 
 // If the port is up again, nothing is lost: the device retries the transfers that were under way.
@@ -199,7 +200,7 @@ void Endpoint::check_port() noexcept {
 // device now and then with an RDMA write of no bytes, which needs no memory there and which no application sees.
 // Without an answer the device breaks the queue pair after its retries. ibv_post_send(3).
 void Endpoint::on_keepalive() noexcept {
-  if (state_ != CmState::kConnected || ending_ != nullptr) return;
+  if (state_ != CmState::kConnected || ending_) return;
   const Clock::duration period = std::chrono::seconds(parameters().keepalive_s);
   schedule_keepalive(probe() ? std::min(period / 4, kProbeCheck) : period);
 }

@@ -146,10 +146,11 @@ bool PassiveEndpoint::announce(ConnectRequest& request) noexcept {
       headed ? application_data_behind_header(request.event().data()) : application_data(request.event().data());
   try {
     InfoPtr info = request_info(*info_, *request.id(), request.peer());
-    if (info == nullptr) return false;
+    auto event = EventQueueCore::reserve(data.size());
+    if (info == nullptr || event == nullptr) return false;
     fabric_->requests.insert(&request.abi);
     info->handle = &request.abi;
-    events_->post_cm(FI_CONNREQ, &abi.fid, info.release(), data.data(), data.size());
+    events_->post_cm(std::move(event), FI_CONNREQ, &abi.fid, info.release(), data.data(), data.size());
     return true;
   } catch (const std::bad_alloc&) {
     return false;

@@ -36,15 +36,15 @@ class MemoryTest : public CoreTest {
   // A failed call must be repeatable: afterwards it succeeds in the same process state.
   template <class Call>
   void expect_survival(Call call) {
-    for (const bool all : {false, true}) {
+    for (const std::size_t count : {std::size_t{1}, FailingAllocation::kAll}) {
       std::size_t runs = 0, failures = 0;
       fail_each_allocation(
-          [&](std::size_t nth, bool rest) {
+          [&](std::size_t nth, std::size_t failures_at_once) {
             set_up();
             bool failed = false;
             int error = 0;
             {
-              const FailingAllocation failing(nth, rest);
+              const FailingAllocation failing(nth, failures_at_once);
               error = call();
               failed = failing.failed();
             }
@@ -54,7 +54,7 @@ class MemoryTest : public CoreTest {
             EXPECT_EQ(call(), 0) << "once there is memory again, after allocation " << nth;
             return failed;
           },
-          all);
+          count);
       EXPECT_GT(runs, 1u) << "something was allocated";
       EXPECT_GT(failures, 0u) << "some failure shows";
     }

@@ -112,7 +112,7 @@ TEST_F(EventQueueTest, ConnectionDataIsCutToTheBuffer) {
   const auto* entry = reinterpret_cast<const fi_eq_cm_entry*>(bytes.data());
   uint32_t event = 0;
   for (auto [room, expected] : {std::pair{8, 5}, std::pair{3, 3}, std::pair{0, 0}}) {
-    queue->post_cm(FI_CONNECTED, &object, nullptr, "hello", 5);
+    queue->post_cm(EventQueueCore::reserve(5), FI_CONNECTED, &object, nullptr, "hello", 5);
     EXPECT_EQ(fi_eq_read(eq, &event, bytes.data(), sizeof(fi_eq_cm_entry) - 1, 0), -FI_ETOOSMALL);
     bytes.fill(0);
     EXPECT_EQ(fi_eq_read(eq, &event, bytes.data(), sizeof(fi_eq_cm_entry) + static_cast<size_t>(room), 0),
@@ -216,9 +216,9 @@ TEST_F(EventQueueTest, RemoveDropsTheEventsOfAClosedObject) {
   open();
   ::fid other{};
   fi_info info{};
-  queue->post_cm(FI_CONNREQ, &object, &info, "data", 4);
+  queue->post_cm(EventQueueCore::reserve(4), FI_CONNREQ, &object, &info, "data", 4);
   post_error(1);
-  queue->post_cm(FI_SHUTDOWN, &other, nullptr, nullptr, 0);
+  queue->post_cm(EventQueueCore::reserve(0), FI_SHUTDOWN, &other, nullptr, nullptr, 0);
   dropped_infos = 0;
   queue->remove(&object, [](fi_info*) { ++dropped_infos; });
   EXPECT_EQ(dropped_infos, 1);
