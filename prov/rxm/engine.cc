@@ -54,8 +54,9 @@ bool Engine::pass_on_counts() noexcept {
 
 // Each queue is read from now on.
 void Engine::drop_poll_set() noexcept {
-  poll_set_.reset();
-  for (Driven& each : driven_) each.polled_ = false;
+  for (Driven& each : driven_)
+    if (std::exchange(each.polled_, false)) fi_poll_del(poll_set_.get(), &each.lower_queue()->fid, 0);
+  poll_set_.reset();  // closing a set with members is refused
 }
 
 // One call for the queues of all endpoints, however many are idle, and however many always have entries.
