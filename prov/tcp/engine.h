@@ -108,7 +108,7 @@ class Engine : public EngineBase {
   std::byte* transmit_scratch() noexcept { return scratch_.get() + kScratchSize; }
   // Memory for bytes that were read and cannot be handled yet. Without memory it is a spare one, which comes back.
   struct FreeStash {
-    Engine* owner = nullptr;  // of the spare one
+    Engine* owner = nullptr;  // the spare one has it
     void operator()(std::byte* bytes) const noexcept {
       owner != nullptr ? owner->spare_stash_.reset(bytes) : delete[] bytes;
     }

@@ -94,7 +94,7 @@ class Endpoint final : public messages::TransferCalls<Endpoint>, public RefCount
   std::size_t tx_size_;
   bool enabled_ = false;
   unsigned interface_ = 0;  // that group messages leave by; 0: chosen by the system
-  std::size_t mtu_ = 0;     // of that interface; 0: unknown
+  std::size_t mtu_ = 0;     // that interface's; 0: unknown
   Address local_;
   UniqueFd bound_;  // holds local_ until the endpoint is enabled
   CompletionRoutes routes_;

@@ -23,7 +23,7 @@ struct Envelope {
   std::uint64_t tag = 0;
   std::uint64_t data = 0;
   std::size_t len = 0;
-  fi_addr_t name = FI_ADDR_NOTAVAIL;  // of the peer, for completions
+  fi_addr_t name = FI_ADDR_NOTAVAIL;  // the peer, for completions
   bool tagged = false;
   bool has_data = false;
   bool ignores_tag = false;  // matches untagged receives although it is tagged: the endpoint has no FI_TAGGED

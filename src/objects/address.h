@@ -30,7 +30,7 @@ class Address {
   static Result<Address> from(const void* sockaddr) noexcept;
 
   const sockaddr* data() const noexcept { return &any_; }
-  socklen_t size() const noexcept;  // of the sockaddr: 16, 28 or, if empty, 0
+  socklen_t size() const noexcept;  // bytes of the sockaddr: 16, 28 or, if empty, 0
   int family() const noexcept { return any_.sa_family; }
   explicit operator bool() const noexcept { return size() != 0; }
   uint16_t port() const noexcept { return ntohs(in_.sin_port); }  // host byte order

@@ -15,7 +15,7 @@ struct CompletionRoutes {
   bool transmit_selective = false;
   bool receive_selective = false;
   Ref<CounterCore> send, receive, read, write, remote_read, remote_write;
-  DeferredWork* deferred = nullptr;  // of endpoints with FI_TRIGGER
+  DeferredWork* deferred = nullptr;  // endpoints with FI_TRIGGER have it
 
   // fi_ep_bind, before the endpoint is enabled. -FI_EBADFLAGS; -FI_EINVAL for flags without a direction, or with a
   // direction that has a queue already.

@@ -22,7 +22,7 @@ constexpr uint64_t kManyResults = FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCAR
 // An operation that waits. Owner: jobs_, until it completes.
 struct DeferredWork::Job {
   DeferredOperation operation;
-  CompletionRoutes* routes = nullptr;      // of the operation's endpoint; null: a counter is changed
+  CompletionRoutes* routes = nullptr;      // where the operation completes; null: a counter is changed
   const fi_deferred_work* work = nullptr;  // null: posted with FI_TRIGGER
   Ref<CounterCore> trigger, completion, target;
   bool sets = false;  // sets `target` instead of adding to it

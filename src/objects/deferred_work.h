@@ -30,7 +30,7 @@ class DeferredWork final : private CounterWatch {
   // How a provider's handles become objects; null for handles of others, or a counter of another domain.
   struct Handles {
     CounterCore* (*counter)(const ::fid*, const DeferredWork& domain) = nullptr;
-    CompletionRoutes* (*routes)(const ::fid*) = nullptr;  // of an endpoint, or of one of its contexts
+    CompletionRoutes* (*routes)(const ::fid*) = nullptr;  // the routes of an endpoint or of one of its contexts
   };
 
   // `wake`: an event that wakes the thread that makes progress. `engine`: the mutex that guards bindings.

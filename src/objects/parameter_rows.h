@@ -33,7 +33,7 @@ struct ParameterRow {
                std::string P::*, std::vector<std::string> P::*>
       member;
   const char* help;
-  std::int64_t lowest = 0;  // of numbers
+  std::int64_t lowest = 0;  // the range of a number
   std::int64_t highest = kMaxInt;
   const char* otherwise = nullptr;  // describes the default if its value does not
 };

@@ -28,7 +28,7 @@ timespec to_timespec(Clock::duration left) noexcept {
 // library while they hold that mutex.
 struct WaitObject::Driver {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t condition = PTHREAD_COND_INITIALIZER;  // of the real-time clock, as applications expect
+  pthread_cond_t condition = PTHREAD_COND_INITIALIZER;  // uses the real-time clock, as applications expect
   std::atomic<bool> stop{false};
   std::function<bool()> progress;
   std::thread thread;

@@ -45,8 +45,8 @@ class ReceivedAtomic {
   AtomicKind kind_ = AtomicKind::kUpdate;
   fi_datatype datatype_ = FI_INT8;
   fi_op operation_ = FI_MIN;
-  std::size_t size_ = 0;   // of an element
-  std::size_t bytes_ = 0;  // of one array
+  std::size_t size_ = 0;   // bytes of an element
+  std::size_t bytes_ = 0;  // bytes of one array
   std::size_t ranges_ = 0;
   AtomicRange where_[kMaxAtomicRanges];
 };

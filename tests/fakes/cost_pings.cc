@@ -17,7 +17,7 @@ namespace {
 using namespace cost;
 
 constexpr size_t kSize = 8;
-constexpr size_t kEntries = 64;  // of each read
+constexpr size_t kEntries = 64;  // most entries of a read
 
 bool found(fid_cq* cq, void* context) {
   fi_cq_msg_entry entries[kEntries];

@@ -17,7 +17,7 @@ namespace {
 using namespace cost;
 
 constexpr size_t kSize = 8;
-constexpr size_t kEntries = 64;  // of each read
+constexpr size_t kEntries = 64;  // most entries of a read
 constexpr time_t kPatience = 60;
 
 // An endpoint in a domain of its own, as if it belonged to another process.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kRequestData = 56, kReplyData = 196, kRejectData = 148;
 constexpr size_t kNativeRequestData = 92;               // the kernel adds no header here
-constexpr size_t kLookupData = 180, kAnswerData = 136;  // of the datagram service
+constexpr size_t kLookupData = 180, kAnswerData = 136;  // limits of the datagram service
 constexpr int kLookupWithoutEndpoint = 1, kLookupRejected = 2;
 constexpr int kRejectTimeout = 4, kRejectNoListener = 8, kRejectConsumer = 28;
 

@@ -67,7 +67,7 @@ inline Id& id_of(const rdma_cm_id* id, const char* call) {
   return checked<Id>(const_cast<rdma_cm_id*>(id), Kind::kId, call);
 }
 Id* id_with_serial(uint64_t serial);
-uint8_t source_index(const Id& id);  // of its GID, in its device's table
+uint8_t source_index(const Id& id);  // its GID's, in its device's table
 Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, bool counted);
 void unmake_id(Id& id);
 
@@ -86,7 +86,7 @@ void push_request(Id& listener, Id& incoming, const void* data, size_t length, s
 void push_datagram_event(Id& id, rdma_cm_event_type type, int status, const rdma_ud_param& param, bool attach);
 void drop_events_of(Id& id);
 void move_events(Id& id, Channel& to);
-int wait_for_event(Entry& entry, Id& id);  // of a synchronous identifier: its status as errno, -1; or 0
+int wait_for_event(Entry& entry, Id& id);  // for a synchronous identifier: its status as errno, -1; or 0
 
 // fake_cm_connection.cc
 void handle_acknowledged_reply(Id& id);  // the passive side learns that the active side is ready

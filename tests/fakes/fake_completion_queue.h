@@ -29,7 +29,7 @@ struct Cq : ibv_cq_ex {
   enum class Notify { kNo, kSolicited, kAny } notify = Notify::kNo;
   int unacked = 0;
   bool overrun = false;
-  ibv_wc current;  // of start_poll and next_poll
+  ibv_wc current;  // for start_poll and next_poll
 };
 
 struct CompChannel : ibv_comp_channel {

@@ -37,7 +37,7 @@ struct Device : ibv_device {
 
 struct AsyncEvent {
   ibv_async_event event;
-  Tag* tag;  // of the object it concerns, or null
+  Tag* tag;  // the object it concerns, or null
 };
 
 struct Context : verbs_context {
@@ -57,7 +57,7 @@ inline Context& context_of(ibv_context* context, const char* call) {
 
 Port* port_of(Device& device, uint32_t number);                         // null: no such port
 Port* port_with_address(Device& device, const sockaddr* address);       // null: no port has it
-const sockaddr_storage* address_of_family(Device& device, int family);  // of any port; null: none
+const sockaddr_storage* address_of_family(Device& device, int family);  // an address of any port; null: none
 void ensure_devices();  // creates the default device if no device exists
 Context* cm_context_of(Device& device);
 Device* device_with_address(const sockaddr* address);

@@ -16,7 +16,7 @@ struct Mr : ibv_mr {
   unsigned int access = 0;
   uint64_t iova = 0;
   char* host = nullptr;
-  void* mapping = nullptr;  // of a dmabuf
+  void* mapping = nullptr;  // a dmabuf's
   size_t mapping_length = 0;
 };
 

@@ -80,8 +80,8 @@ struct IdState {
 };
 std::vector<IdState> ids();
 struct ConnectionState {
-  rdma_conn_param mine = {};                     // of rdma_connect or rdma_accept, clamped to the device; without data
-  uint8_t type_of_service = 0, ack_timeout = 0;  // of rdma_set_option
+  rdma_conn_param mine = {};  // from rdma_connect or rdma_accept, clamped to the device; without data
+  uint8_t type_of_service = 0, ack_timeout = 0;  // from rdma_set_option
 };
 ConnectionState connection(const rdma_cm_id* id);
 
@@ -118,12 +118,12 @@ struct HeldEvent {
 };
 void hold(const rdma_cm_id* id = nullptr, int event = -1);
 std::vector<HeldEvent> held();
-void deliver(size_t index);  // of held()
+void deliver(size_t index);  // an index of held()
 void deliver_all();          // in order, and stops holding
 
 // ---- data
 
-void script_status(uint32_t qp_num, ibv_wc_status status);  // of that queue's next send request (0: of any queue)
+void script_status(uint32_t qp_num, ibv_wc_status status);  // for that queue's next send request (0: for any queue)
 // The next messages do not arrive, or arrive with their acknowledgement lost: IBV_WC_RETRY_EXC_ERR in both cases.
 void lose_messages(uint32_t qp_num, int count = 1);
 void lose_acknowledgements(uint32_t qp_num, int count = 1);

@@ -23,12 +23,12 @@ struct Options {
   bool shared_receives = false;
   int connect_timeout_ms = 400;
   bool server_rejects = false;
-  uint8_t dscp = 0;            // of the traffic class; 0: none requested
+  uint8_t dscp = 0;            // the traffic class's; 0: none requested
   bool iwarp = false;          // the device uses iWARP
   bool native = false;         // InfiniBand addresses: FI_SOCKADDR_IB
-  size_t queue_entries = 256;  // of each completion queue
+  size_t queue_entries = 256;  // in each completion queue
   int receives = 4;            // posted at each end before it connects
-  uint64_t receive_flags = 0;  // of those
+  uint64_t receive_flags = 0;  // the flags of those receives
 };
 
 class TwoEnds;
@@ -47,13 +47,13 @@ class End {
   bool closed = false;   // by us
   bool injected = false;
   int connected = 0, terminals = 0;
-  int error = 0;  // of an error event
+  int error = 0;  // set in an error event
   size_t posted = 0, completed = 0, failed = 0;
-  uint64_t failed_flags = 0;         // of the last completion with an error
-  int send_error = 0;                // of the last send that failed
+  uint64_t failed_flags = 0;         // from the last completion with an error
+  int send_error = 0;                // the last failed send's
   size_t shared = 0;                 // receives of the shared context; unused ones are reported in no queue
   std::string data;                  // the peer's, with FI_CONNECTED or its rejection
-  std::string sentence;              // of an error event
+  std::string sentence;              // set in an error event
   int native_error = 0;              // likewise
   std::vector<std::string> history;  // events so far, for the verdict
 

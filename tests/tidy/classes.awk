@@ -47,7 +47,7 @@ function open_brace(   text) {
     methods[depth] = members[depth] = 0
   } else if (text ~ /^(enum|union)/) kind[depth] = "other"
   else if (depth > 1 && kind[depth - 1] == "class") {
-    if (is_unbalanced(text)) { kind[depth] = "initializer"; saved[depth] = head }  # of a default argument
+    if (is_unbalanced(text)) { kind[depth] = "initializer"; saved[depth] = head }  # a default argument
     else if (text == "" || text ~ /^,/) kind[depth] = "body"  # the rest of a constructor
     else if (text ~ /\(/ && text !~ /^[^(]*[^=!]=[^=]/) { count_method(text, depth - 1); kind[depth] = "body" }
     else { kind[depth] = "initializer"; saved[depth] = head }

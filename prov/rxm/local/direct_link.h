@@ -29,7 +29,7 @@ std::optional<DirectOffer> direct_offer(const void* data, std::size_t len, std::
 // One end of a connection. Owner: the channel. Must not move. The engine's mutex guards it.
 class DirectLink {
  public:
-  static constexpr std::size_t kMaxPieces = 8;  // of one read, on either side
+  static constexpr std::size_t kMaxPieces = 8;  // most pieces of one read, on either side
 
   DirectLink() noexcept = default;
   DirectLink(const DirectLink&) = delete;

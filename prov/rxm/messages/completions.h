@@ -44,7 +44,7 @@ class Completions {
 
  private:
   static constexpr std::size_t kBatch = 32;  // completions per lower read
-  static constexpr int kMaxRounds = 8;       // of such reads per call
+  static constexpr int kMaxRounds = 8;       // most such reads per call
 
   void on_completion(const fi_cq_tagged_entry& entry) noexcept;
   void read_failure() noexcept;

@@ -25,7 +25,7 @@ struct ConnectData {
   std::uint8_t byte_order = kByteOrder;
   std::uint8_t control_version = kControlVersion;
   std::uint8_t op_version = kOpVersion;
-  std::uint16_t port = 0;  // of the sender's listener
+  std::uint16_t port = 0;  // the sender's listener
   std::uint8_t flow_control = kNoFlowControl;
   std::uint8_t endpoint_index = 0;
   std::uint32_t eager_limit = 0;  // must be the same at both ends
@@ -112,7 +112,7 @@ struct OpHeader {
   PacketOp op = PacketOp::kMessage;
   std::uint8_t op_data = 0;
   std::uint32_t flags = 0;  // FI_REMOTE_CQ_DATA
-  std::uint64_t size = 0;   // of the whole message
+  std::uint64_t size = 0;   // bytes of the whole message
   std::uint64_t data = 0;
   std::uint64_t tag = 0;
 };
@@ -122,7 +122,7 @@ static_assert(sizeof(OpHeader) == 32);
 struct AtomicWords {
   std::uint8_t datatype = 0;   // fi_datatype
   std::uint8_t operation = 0;  // fi_op
-  std::uint8_t count = 0;      // of ranges
+  std::uint8_t count = 0;      // number of ranges
   std::uint8_t pad[5] = {};
 };
 static_assert(sizeof(AtomicWords) == sizeof OpHeader::tag);
@@ -169,7 +169,7 @@ static_assert(sizeof(AtomicHeader) == 96);
 // Behind the header of kAtomicResponse, before the fetched elements. Both fields are big-endian.
 struct AtomicResponse {
   std::uint32_t status = 0;  // 0 or a negative fabric errno
-  std::uint32_t len = 0;     // of the fetched elements, in bytes
+  std::uint32_t len = 0;     // bytes of the fetched elements
 };
 static_assert(sizeof(AtomicResponse) == 8);
 

@@ -161,7 +161,7 @@ class CmEngine {
   unsigned events_expected_ = 1;      // events of rdma_cm to read when its descriptor is readable
   unsigned lone_events_ = 0;          // reads in a row that found exactly one event
   std::atomic<bool> slept_{false};    // the next drive() follows a wake-up, most likely by an event of rdma_cm
-  unsigned rounds_without_poll_ = 0;  // of progress(), since it polled all sources
+  unsigned rounds_without_poll_ = 0;  // calls of progress() since it polled all sources
 
   MutexLock notes_mutex_;  // guards the next two; innermost
   List<CmHandler, CmNoteTag> notes_;

@@ -68,7 +68,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
     CmPhase phase = CmPhase::kWaiting;
     unsigned tries = 0;
     bool paused = false;                // until the next try
-    const char* last_reason = nullptr;  // of the previous try's failure
+    const char* last_reason = nullptr;  // why the previous try failed
     std::uint8_t responder_resources = 0;
     std::uint8_t initiator_depth = 0;
     std::uint8_t ack_timeout = 0;

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr Clock::duration kFlushTimeout = 2s;  // for the device to flush posted operations
 constexpr Clock::duration kFlushCheck = 1ms;   // interval of looking whether it has
-constexpr Clock::duration kCallTimeout = 1s;   // of fi_shutdown and fi_close, which wait for the flush
+constexpr Clock::duration kCallTimeout = 1s;   // fi_shutdown and fi_close wait for the flush
 
 constexpr Clock::duration kProbeCheck = 1s;  // from a probe until its completion is looked for
 constexpr int kStepsPerPeriod = 16;          // the checks of all connections are aligned to this many times in a period

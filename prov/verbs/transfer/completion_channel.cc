@@ -13,7 +13,7 @@
 namespace weft::verbs {
 namespace {
 
-constexpr unsigned kFirstEntries = 256;    // of a device queue without a requested size
+constexpr unsigned kFirstEntries = 256;    // for a device queue without a requested size
 constexpr unsigned kAcknowledgeAt = 1024;  // acknowledging takes a mutex inside libibverbs, so many at once
 
 }  // namespace

@@ -179,7 +179,7 @@ class CompletionChannel final : public OverrunHandler {
   CmEngine* cm_engine_ = nullptr;         // driven by readers of completions; null: by a thread
   CompletionQueueCore* queue_ = nullptr;
   bool watches_connections_ = false;
-  std::array<int, 2> wait_fds_{-1, -1};  // of events_ and cm_engine_
+  std::array<int, 2> wait_fds_{-1, -1};  // descriptors of events_ and cm_engine_
   CompletionChannelHandle events_;
   CompletionQueueHandle cq_;
 

@@ -35,7 +35,7 @@ struct ReceiveWork {
   ibv_sge* sges;
   int count;
   std::uint32_t len;    // bytes the application's buffers hold
-  std::uint32_t flags;  // of Posted
+  std::uint32_t flags;  // as in Posted
   void* context;
   MultiReceive multi;  // FI_MULTI_RECV
 };
@@ -84,7 +84,7 @@ struct ReceiveList {
 struct StraightReceive {
   ibv_recv_wr request{};
   ibv_sge pieces[2]{};      // the application's, and spill
-  std::uint32_t flags = 0;  // of Posted
+  std::uint32_t flags = 0;  // as in Posted
   bool allowed = false;
 
   void prepare(const ReceiveLimits& limits) noexcept {

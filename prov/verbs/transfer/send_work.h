@@ -28,10 +28,10 @@ struct Destination {
 struct SendWork {
   ibv_wr_opcode opcode;
   std::uint32_t kind = 0;   // the completion's flags
-  std::uint64_t flags = 0;  // of the operation
+  std::uint64_t flags = 0;  // the operation's
   ibv_sge* sges = nullptr;
-  int count = 0;          // of sges, none of length 0
-  std::uint64_t len = 0;  // of all sges
+  int count = 0;          // number of sges, none has length 0
+  std::uint64_t len = 0;  // bytes in all sges
   void* context = nullptr;
   std::uint64_t data = 0;  // FI_REMOTE_CQ_DATA
   std::uint64_t address = 0;

@@ -38,9 +38,9 @@ struct Posted {
   enum class Role : std::uint8_t {
     kTransmit,
     kMarker,         // the last work request of a closing endpoint: all others complete before it
-    kProbe,          // of an idle endpoint, to detect the loss of its peer
-    kReceive,        // of an endpoint
-    kSharedReceive,  // of a shared receive context
+    kProbe,          // from an idle endpoint, to detect the loss of its peer
+    kReceive,        // for an endpoint
+    kSharedReceive,  // for a shared receive context
     kDatagram,       // a receive of the provider, into the buffers of a datagram endpoint
   };
   // In `flags`, beside the flags of the completion (FI_SEND | FI_MSG ..., all below bit 31):

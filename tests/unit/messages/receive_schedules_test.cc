@@ -20,7 +20,7 @@ struct ModelReceive {
   bool tagged = false;
   Wanted wanted;
   std::vector<std::byte> memory;
-  std::vector<iovec> iov;  // of `memory`
+  std::vector<iovec> iov;  // pieces of `memory`
   std::size_t used = 0;
   unsigned arriving = 0;
   bool retired = false;

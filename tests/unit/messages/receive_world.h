@@ -24,7 +24,7 @@ struct Entry {
   const void* buf = nullptr;
   std::uint64_t data = 0;
   std::uint64_t tag = 0;
-  fi_addr_t source = FI_ADDR_NOTAVAIL;  // of successful ones
+  fi_addr_t source = FI_ADDR_NOTAVAIL;  // set in successful ones
   std::size_t olen = 0;
   int err = 0;
 

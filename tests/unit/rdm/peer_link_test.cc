@@ -156,7 +156,7 @@ struct Event {
 
 struct Rules {
   int operations = 2;            // for each end
-  int restarts = 0;              // of either end, which has an operation more then
+  int restarts = 0;              // either end restarted, and then has an operation more
   bool loses_ends = false;       // a restart is that of a host: its connections end unnoticed
   bool starts_late = false;      // the second end
   bool opens_on_accept = false;  // the acceptor does not wait until its answer has arrived
