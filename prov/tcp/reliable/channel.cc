@@ -289,8 +289,10 @@ void Channel::abandon(int error, int) noexcept {
       endpoint_.take(message, message.taker);
     else if (message.taken)
       delete &message;
-    else if (!peer_.has_room(0))  // a peer that reconnects again and again fills memory
-      receives.drop(message), delete &message;
+    else if (!peer_.has_room(0)) {  // a peer that reconnects again and again fills memory
+      receives.drop(message);
+      delete &message;
+    }
   }
   for (const Cleared& each : std::exchange(cleared_, {}))
     if (each.delivery) receives.fail(each.delivery, each.envelope, error, error);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/readiness.h"
 #include "objects/progress.h"
@@ -27,16 +28,15 @@ constexpr size_t kScratchSize = kSpillSize + kDiscardSize;
 DatagramPort find_port(const Device& device, const fi_info& info, const Parameters& parameters) {
   IbUdAddress source{};
   if (info.src_addr != nullptr && info.src_addrlen >= sizeof source) std::memcpy(&source, info.src_addr, sizeof source);
-  for (std::uint8_t number = 1; number <= device.port_count(); ++number)
-    if (GidTable::of(device, number).contains(source.gid)) return {number, source.gid};
+  std::vector<Device::Port> ports;  // a port's number may be the greatest that its type has
+  for (int number = 1; number <= device.port_count(); ++number)
+    if (const auto port = device.port(static_cast<std::uint8_t>(number))) ports.push_back(*port);
+  for (const Device::Port& port : ports)
+    if (GidTable::of(device, port).contains(source.gid)) return {port.number, source.gid};
   DatagramPort first;
   const auto index = static_cast<std::uint32_t>(std::max(parameters.gid_index, 0));
-  for (std::uint8_t number = 1; number <= device.port_count(); ++number) {
-    const auto port = device.port(number);
-    if (!port || !port->active()) continue;
-    first.number = number;
-    break;
-  }
+  const auto active = std::ranges::find_if(ports, &Device::Port::active);
+  if (active != ports.end()) first.number = active->number;
   const GidTable table = GidTable::of(device, first.number);
   for (const ibv_gid_entry& entry : table.entries())
     if (entry.gid_index == index) first.gid = entry.gid;
