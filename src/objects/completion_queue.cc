@@ -71,9 +71,8 @@ Status CompletionQueueCore::reserve() noexcept {
 void CompletionQueueCore::write(const Completion& completion) noexcept {
   {
     Lock lock(mutex_);
-    const uint64_t count = tail_ - head_;
-    if (count >= capacity_ / 2 && !grow_locked() && count == capacity_) [[unlikely]]
-      return overrun_locked();
+    if (tail_ - head_ >= grow_at_) [[unlikely]]
+      if (!grow_locked() && tail_ - head_ == capacity_) return overrun_locked();
     if (sources_ != nullptr || completion.src_addr != FI_ADDR_NOTAVAIL) [[unlikely]]
       if (!store_source_locked(completion.src_addr)) return overrun_locked();
     store_entry(slot(tail_), completion, entry_size_);
@@ -134,6 +133,7 @@ bool CompletionQueueCore::grow_locked() noexcept {
   entries_ = std::move(entries);
   sources_ = std::move(sources);
   capacity_ = bigger;
+  grow_at_ = bigger / 2;
   return true;
 }
 

@@ -147,6 +147,7 @@ class CompletionQueueCore : public RefCounted {
   std::unique_ptr<std::byte[]> entries_;
   std::unique_ptr<fi_addr_t[]> sources_;  // beside entries_; only once a completion had a source
   uint64_t capacity_ = 0;                 // in entries; a power of two or 0
+  uint64_t grow_at_ = 0;                  // entries at which a write allocates the next size
   uint64_t head_ = 0;                     // free-running positions
   uint64_t tail_ = 0;
   std::deque<StoredError> errors_;

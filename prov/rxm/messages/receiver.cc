@@ -97,7 +97,8 @@ inline void Receiver::handle_packet(PostedBuffer& posted, const fi_cq_tagged_ent
 }
 
 // False when memory runs out: the packet must be handled again.
-inline bool Receiver::try_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+[[gnu::always_inline]] inline bool Receiver::try_packet(PostedBuffer& posted,
+                                                        const fi_cq_tagged_entry& entry) noexcept {
   Channel& channel = *posted.channel;
   local_.before_packet(channel);
   if (channel.state != Channel::State::kClosed) handle_packet(posted, entry);
