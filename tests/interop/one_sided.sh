@@ -26,12 +26,13 @@ AGENT
 fi
 
 # Open MPI takes the first provider whose name begins as asked, and btl/ofi none of ofi_rxm: that one is left out.
-# run BTLS: leaves in the file "output" what it said.
+# run BTLS: leaves in the file "output" what it said. Ranks print their errors themselves, since mpirun loses some when
+# it collects them.
 run() {
   timeout 100 mpirun --allow-run-as-root $where -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER=^ofi_rxm \
     --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp \
     --mca btl "$1" --mca btl_ofi_provider_include tcp --mca osc rdma --mca osc_rdma_btls ofi \
-    --mca btl_base_verbose 10 "$scratch/program" >"$scratch/output" 2>&1
+    --mca btl_base_verbose 10 --mca orte_base_help_aggregate 0 "$scratch/program" >"$scratch/output" 2>&1
 }
 
 run ofi,self
