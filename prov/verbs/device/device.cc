@@ -2,6 +2,8 @@
 // RDMA devices; see device.h.
 #include "verbs/device/device.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <rdma/rdma_cma.h>
 #include <sys/resource.h>
@@ -14,6 +16,7 @@
 #include <filesystem>
 #include <list>
 #include <memory>
+#include <string_view>
 
 #include "verbs/device/verbs_handles.h"
 
@@ -48,15 +51,17 @@ timespec last_change() noexcept {
 constexpr const char* kCmNode = "/dev/infiniband/rdma_cm";
 
 // Whether the user lacks permission for a node of /dev/infiniband. librdmacm and libibverbs report no devices then.
-bool forbidden() {
-  std::error_code error;
-  for (std::filesystem::directory_iterator node("/dev/infiniband", error), end; !error && node != end;
-       node.increment(error)) {
-    const std::string name = node->path().filename();
-    if ((name.starts_with("uverbs") || node->path() == kCmNode) && ::access(node->path().c_str(), R_OK | W_OK) != 0)
+// readdir, because the iterators of std::filesystem end the process when memory runs out.
+bool forbidden() noexcept {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/dev/infiniband"), &::closedir);
+  if (folder == nullptr) return errno == EACCES;
+  while (const dirent* node = ::readdir(folder.get())) {
+    const std::string_view name = node->d_name;
+    if ((name.starts_with("uverbs") || name == "rdma_cm") &&
+        ::faccessat(::dirfd(folder.get()), node->d_name, R_OK | W_OK, 0) != 0)
       return true;
   }
-  return error == std::errc::permission_denied;
+  return false;
 }
 
 // Why no device was found, and what to do about it.
