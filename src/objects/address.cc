@@ -165,10 +165,12 @@ std::string Address::host_string() const {
   return text;
 }
 
-std::string Address::to_string() const {
+std::string Address::to_string() const noexcept try {
   if (size() == 0) return "(none)";
   const std::string host = family() == AF_INET6 ? "[" + host_string() + "]" : host_string();
   return host + ":" + std::to_string(port());
+} catch (const std::bad_alloc&) {
+  return "(no memory)";  // so short that it needs none
 }
 
 std::string Address::to_uri() const {

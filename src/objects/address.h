@@ -57,7 +57,7 @@ class Address {
   Address next_host(uint64_t steps) const noexcept;
 
   // "127.0.0.1:4711", "[::1]:4711", "[fe80::1%eth0]:4711"; "(none)" if empty.
-  std::string to_string() const;
+  std::string to_string() const noexcept;
   // The host alone: "127.0.0.1", "::1".
   std::string host_string() const;
   // Inverse of to_string, also "fi_sockaddr_in://127.0.0.1:4711" and "fi_sockaddr_in6://[::1]:4711" (FI_ADDR_STR).

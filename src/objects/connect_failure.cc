@@ -2,10 +2,9 @@
 // Describes why a connection failed; see connect_failure.h.
 #include "objects/connect_failure.h"
 
-#include <fmt/format.h>
 #include <rdma/fi_errno.h>
 
-#include <exception>
+#include "objects/sentence.h"
 
 namespace weft {
 namespace {
@@ -28,12 +27,8 @@ const char* plain_reason(int error) noexcept {
 
 std::string connect_failure(int error, const char* why, const char* phase, const Address& from, const Address& to,
                             std::chrono::duration<double, std::milli> after) noexcept {
-  try {
-    return fmt::format("{} while {} ({} to {}, after {:.1f} ms)", why != nullptr ? why : plain_reason(error), phase,
-                       from.to_string(), to.to_string(), after.count());
-  } catch (const std::exception&) {
-    return {};
-  }
+  return sentence("{} while {} ({} to {}, after {:.1f} ms)", why != nullptr ? why : plain_reason(error), phase,
+                  from.to_string(), to.to_string(), after.count());
 }
 
 }  // namespace weft

@@ -100,11 +100,13 @@ bool CmAddress::fits(std::uint32_t addr_format) const noexcept {
   }
 }
 
-std::string CmAddress::to_string() const {
+std::string CmAddress::to_string() const noexcept try {
   if (!is_ib()) return ip().to_string();
   char gid[INET6_ADDRSTRLEN] = "?";
   ::inet_ntop(AF_INET6, &ib_.sib_addr, gid, sizeof gid);
   return "[ib:" + std::string(gid) + "]:" + std::to_string(port());
+} catch (const std::bad_alloc&) {
+  return "(no memory)";
 }
 
 }  // namespace weft::verbs

@@ -55,7 +55,7 @@ class CmAddress {
   rdma_port_space port_space() const noexcept { return is_ib() ? RDMA_PS_IB : RDMA_PS_TCP; }
   // Empty for AF_IB.
   Address ip() const noexcept { return is_ib() ? Address() : Address::from(&any_, size()).value_or(Address()); }
-  std::string to_string() const;
+  std::string to_string() const noexcept;
 
  private:
   union {

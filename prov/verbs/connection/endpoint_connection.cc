@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 
+#include "objects/sentence.h"
 #include "verbs/connection/endpoint.h"
 #include "verbs/device/gids.h"
 #include "verbs/device/logging.h"
@@ -348,17 +349,13 @@ void Endpoint::fail(const CmFailure& why, std::span<const std::byte> peer_data) 
 EqError Endpoint::describe(const CmFailure& why) const noexcept {
   EqError failure(abi.fid, why.error, why.native);
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - attempt_->started_at).count();
-  try {
-    std::string history;
-    if (attempt_->last_reason != nullptr)
-      history = fmt::format(", {} tries, before: {}", attempt_->tries, attempt_->last_reason);
-    failure.sentence =
-        fmt::format("{} while {} ({} to {}, device {}, after {:.1f} ms{})", why.reason, phase_name(attempt_->phase),
-                    local_.to_string(), peer_.to_string(), domain_.device().name(), ms, history);
-    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
-  } catch (const std::exception&) {
-    // Without memory for a sentence fi_eq_strerror falls back to fi_strerror.
-  }
+  std::string history;
+  if (attempt_->last_reason != nullptr)
+    history = sentence(", {} tries, before: {}", attempt_->tries, attempt_->last_reason);
+  failure.sentence =
+      sentence("{} while {} ({} to {}, device {}, after {:.1f} ms{})", why.reason, phase_name(attempt_->phase),
+               local_.to_string(), peer_.to_string(), domain_.device().name(), ms, history);
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
   return failure;
 }
 

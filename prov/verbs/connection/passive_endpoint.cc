@@ -2,12 +2,12 @@
 // Passive endpoints; see passive_endpoint.h.
 #include "verbs/connection/passive_endpoint.h"
 
-#include <fmt/format.h>
 #include <rdma/providers/fi_log.h>
 
 #include <algorithm>
 #include <climits>
 
+#include "objects/sentence.h"
 #include "verbs/cm/cm_errors.h"
 #include "verbs/device/logging.h"
 #include "verbs/discovery/discovery.h"
@@ -161,12 +161,8 @@ bool PassiveEndpoint::announce(ConnectRequest& request) noexcept {
 void PassiveEndpoint::report_failure(const RdmaEvent& event) noexcept {
   const CmFailure why = explain(CmPhase::kListen, event.type, event.status);
   EqError failure(abi.fid, why.error, why.native);
-  try {
-    failure.sentence = fmt::format("{} while {} on {}", why.reason, phase_name(CmPhase::kListen), local_.to_string());
-    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
-  } catch (const std::exception&) {
-    // Without memory for a sentence fi_eq_strerror falls back to fi_strerror.
-  }
+  failure.sentence = sentence("{} while {} on {}", why.reason, phase_name(CmPhase::kListen), local_.to_string());
+  FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
   if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) bound_.reset();
   if (events_) events_->post_error(std::move(failure));
 }

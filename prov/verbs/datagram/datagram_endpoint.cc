@@ -2,7 +2,6 @@
 // Datagram endpoints: creation, bindings, the queue pair, names, answers to lookups; see datagram_endpoint.h.
 #include "verbs/datagram/datagram_endpoint.h"
 
-#include <fmt/format.h>
 #include <rdma/fi_ext.h>
 #include <rdma/providers/fi_log.h>
 
@@ -14,6 +13,7 @@
 #include "objects/datagram_bindings.h"
 #include "objects/endpoint_alias.h"
 #include "objects/endpoint_options.h"
+#include "objects/sentence.h"
 #include "verbs/datagram/multicast_group.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/counter_binding.h"
@@ -243,12 +243,12 @@ void DatagramEndpoint::restart_queue_pair() noexcept {
   if (status.ok()) return;
   FI_WARN(&provider(), FI_LOG_EP_CTRL, "a datagram queue pair of %s broke and cannot be restarted: %s\n",
           domain_->device().name(), fi_strerror(status.error()));
-  report_failure(status.error(), fmt::format("the queue pair broke, and {} cannot restart it: {}",
-                                             domain_->device().name(), fi_strerror(status.error())));
+  report_failure(status.error(), sentence("the queue pair broke, and {} cannot restart it: {}",
+                                          domain_->device().name(), fi_strerror(status.error())));
 }
 
-void DatagramEndpoint::report_failure(int error, const std::string& sentence) noexcept {
-  if (events_) events_->post_error({abi.fid, error, 0, sentence});
+void DatagramEndpoint::report_failure(int error, std::string why) noexcept {
+  if (events_) events_->post_error({abi.fid, error, 0, std::move(why)});
 }
 
 void DatagramEndpoint::on_transfer_failed(int) noexcept {
@@ -264,7 +264,7 @@ void DatagramEndpoint::on_qp_event(ibv_event_type type) noexcept {
 
 void DatagramEndpoint::on_device_event(ibv_event_type type, int port) noexcept {
   if (type == IBV_EVENT_DEVICE_FATAL)
-    return report_failure(FI_EIO, fmt::format("{} reports a fatal error", domain_->device().name()));
+    return report_failure(FI_EIO, sentence("{} reports a fatal error", domain_->device().name()));
   if (port != port_.number) return;
   if (type == IBV_EVENT_PORT_ACTIVE) find_own_gids();
   for (const GroupSlot& slot : groups_)
@@ -297,10 +297,10 @@ void DatagramEndpoint::on_cm_event(const RdmaEvent& event) noexcept {
       return;
     }
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      return report_failure(FI_ENODEV, fmt::format("{} went away", domain_->device().name()));
+      return report_failure(FI_ENODEV, sentence("{} went away", domain_->device().name()));
     case RDMA_CM_EVENT_ADDR_CHANGE:
       return report_failure(FI_EADDRNOTAVAIL,
-                            fmt::format("the hardware address of {}'s interface changed", local_.to_string()));
+                            sentence("the hardware address of {}'s interface changed", local_.to_string()));
     default:
       return;
   }

@@ -105,7 +105,7 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   bool is_on_infiniband() const noexcept;
   Status check_join(const void* addr, uint64_t flags, const Result<CmAddress>& group) const noexcept;
   void restart_queue_pair() noexcept;
-  void report_failure(int error, const std::string& sentence) noexcept;
+  void report_failure(int error, std::string why) noexcept;
 
   void on_cm_event(const RdmaEvent& event) noexcept override;
   void on_note() noexcept override {

@@ -2,7 +2,6 @@
 // Memberships in multicast groups; see multicast_group.h.
 #include "verbs/datagram/multicast_group.h"
 
-#include <fmt/format.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <rdma/fi_eq.h>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "abi/ops.h"
+#include "objects/sentence.h"
 #include "verbs/datagram/datagram_endpoint.h"
 #include "verbs/device/device.h"
 #include "verbs/device/logging.h"
@@ -256,15 +256,15 @@ void MulticastGroup::fail(const CmFailure& why) noexcept {
   if (restoring_) return retry_later();
   leave();
   state_ = State::kFailed;
-  report_error(why.error, why.native, fmt::format("while {}: {}", step_, why.reason));
+  report_error(why.error, why.native, sentence("while {}: {}", step_, why.reason));
 }
 
-void MulticastGroup::report_error(int error, int native, std::string sentence) noexcept {
+void MulticastGroup::report_error(int error, int native, std::string_view reason) noexcept {
   EqError entry(abi.fid, error, native);
   const bool was_member = restoring_;
   entry.sentence =
-      fmt::format("{} the group {} from {} {}: {}", was_member ? "membership in" : "joining", address_.to_string(),
-                  endpoint_->local().to_string(), was_member ? "is interrupted" : "failed", sentence);
+      sentence("{} the group {} from {} {}: {}", was_member ? "membership in" : "joining", address_.to_string(),
+               endpoint_->local().to_string(), was_member ? "is interrupted" : "failed", reason);
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", entry.sentence.c_str());
   endpoint_->events().post_error(std::move(entry));
 }

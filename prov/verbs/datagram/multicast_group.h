@@ -10,7 +10,7 @@
 
 #include <rdma/fi_cm.h>
 
-#include <string>
+#include <string_view>
 
 #include "abi/bridge.h"
 #include "base/deadline.h"
@@ -60,7 +60,7 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   void interrupt(int error, const char* why) noexcept;
   void retry_later() noexcept;
   void fail(const CmFailure& why) noexcept;
-  void report_error(int error, int native, std::string sentence) noexcept;
+  void report_error(int error, int native, std::string_view reason) noexcept;
   CmFailure explain_attach(int error) const noexcept;
 
   const Ref<DatagramEndpoint> endpoint_;

@@ -2,7 +2,6 @@
 // Datagram peers, and how IP addresses become peers; see peer_vector.h.
 #include "verbs/datagram/peer_vector.h"
 
-#include <fmt/format.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
@@ -10,6 +9,7 @@
 #include <deque>
 #include <memory>
 
+#include "objects/sentence.h"
 #include "verbs/cm/cm_errors.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/domain_services.h"
@@ -108,14 +108,10 @@ class PeerLookup final : private CmHandler {
 
   void fail(const CmFailure& why) noexcept {
     status_ = Status(-why.error);
-    try {
-      const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_at_).count();
-      sentence_ = fmt::format("looking up the datagram endpoint {} on {} failed while {}: {} (after {} ms)",
-                              peer_.to_string(), device_.name(), phase_name(phase_), why.reason, took);
-      FI_INFO(&provider(), FI_LOG_AV, "%s\n", sentence_.c_str());
-    } catch (const std::bad_alloc&) {
-      sentence_.clear();
-    }
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_at_).count();
+    sentence_ = weft::sentence("looking up the datagram endpoint {} on {} failed while {}: {} (after {} ms)",
+                               peer_.to_string(), device_.name(), phase_name(phase_), why.reason, took);
+    FI_INFO(&provider(), FI_LOG_AV, "%s\n", sentence_.c_str());
     finish();
   }
   // The id is not needed after the answer.
