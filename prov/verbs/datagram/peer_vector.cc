@@ -143,7 +143,7 @@ int PeerVector::open(DomainServices& domain, uint32_t addr_format, fi_av_attr* a
   return 0;
 }
 
-PeerVector::PeerVector(DomainServices& domain, uint32_t addr_format, const fi_av_attr& attr, void* context) noexcept
+PeerVector::PeerVector(DomainServices& domain, uint32_t addr_format, const fi_av_attr& attr, void* context)
     : AddressVectorBase(addr_format, attr), domain_(domain) {
   abi.fid = {FI_CLASS_AV, context, ops_of<PeerVector>};
   abi.ops = ops_of<PeerVector>;

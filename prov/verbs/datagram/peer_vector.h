@@ -46,7 +46,7 @@ class PeerVector final : public AddressVectorBase<PeerVector, Peer> {
  private:
   friend AddressVectorBase;
   using Addresses = std::vector<Result<Address>>;
-  PeerVector(DomainServices& domain, uint32_t addr_format, const fi_av_attr& attr, void* context) noexcept;
+  PeerVector(DomainServices& domain, uint32_t addr_format, const fi_av_attr& attr, void* context);
   ~PeerVector() = default;
 
   bool is_native() const noexcept { return addr_format_ == FI_ADDR_IB_UD; }
