@@ -42,6 +42,13 @@ struct ConnectedTypes {
   static constexpr std::size_t kCmDataSize = verbs::kCmDataSize;
 };
 
+// A terminal event that is held back until the last completion.
+struct Ending {
+  bool failed = false;  // an error entry; else FI_SHUTDOWN
+  EqError failure;
+  Clock::time_point limit;
+};
+
 class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, private CmHandler {
  public:
   // info->handle may name a connection request, or a passive endpoint whose address is inherited. -FI_EINVAL: another.
@@ -75,12 +82,6 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
     PrivateData message;                                                  // for the peer
     std::vector<std::byte> answer;                                        // from the peer
     EventQueueCore::Reserved event = EventQueueCore::reserve(UINT8_MAX);  // FI_CONNECTED
-  };
-  // A terminal event that is held back until the last completion.
-  struct Ending {
-    bool failed = false;  // an error entry; else FI_SHUTDOWN
-    EqError failure;
-    Clock::time_point limit;
   };
 
   Endpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context);
