@@ -59,7 +59,7 @@ int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo*
 
 void rdma_freeaddrinfo(rdma_addrinfo* info) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   --world.live[static_cast<int>(Kind::kAddrInfo)];
   delete reinterpret_cast<sockaddr_storage*>(info->ai_src_addr);
   delete reinterpret_cast<sockaddr_storage*>(info->ai_dst_addr);

@@ -212,7 +212,7 @@ void inject_request(Id& own, const std::string& data) {
 
 void inject_cm_event(const rdma_cm_id* id, rdma_cm_event_type type, int status, const std::string& data) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   Id& own = id_of(id, "fake::inject_cm_event");
   const std::vector<HoldRule> rules = std::exchange(world.hold_rules, {});
   if (type == RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -224,12 +224,12 @@ void inject_cm_event(const rdma_cm_id* id, rdma_cm_event_type type, int status, 
 
 void hold(const rdma_cm_id* id, int event) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.hold_rules.push_back({id, event});
 }
 std::vector<HeldEvent> held() {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   std::vector<HeldEvent> result;
   for (const CmEvent* event : world.held) result.push_back({event->owner, event->event});
   return result;
@@ -237,7 +237,7 @@ std::vector<HeldEvent> held() {
 
 void deliver(size_t index) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   if (index >= world.held.size()) fatal("fake::deliver", "no such held event");
   CmEvent* event = world.held[index];
   world.held.erase(world.held.begin() + static_cast<std::ptrdiff_t>(index));
@@ -246,7 +246,7 @@ void deliver(size_t index) {
 
 void deliver_all() {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.hold_rules.clear();
   for (CmEvent* event : world.held) enqueue(event);
   world.held.clear();
@@ -270,7 +270,7 @@ rdma_event_channel* rdma_create_event_channel() {
 
 void rdma_destroy_event_channel(rdma_event_channel* channel) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   Channel& own = checked<Channel>(channel, Kind::kChannel, "rdma_destroy_event_channel");
   if (own.tag.users && !world.destruction_failed)
     fatal("rdma_destroy_event_channel", std::to_string(own.tag.users) + " ids still use the channel");
@@ -294,7 +294,7 @@ int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** result) {
 
 int rdma_ack_cm_event(rdma_cm_event* event) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   CmEvent& own = checked<CmEvent>(event, Kind::kEvent, "rdma_ack_cm_event");
   --own.owner->unacked;
   destroy_object(&own);

@@ -218,7 +218,7 @@ std::vector<IdState> ids() {
       "reply received", "established", "disconnect sent", "disconnect received", "timewait",
       "failed"};
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   std::vector<IdState> result;
   for (auto& [serial, id] : world.ids)
     if (!id->tag.excused)
@@ -229,7 +229,7 @@ std::vector<IdState> ids() {
 
 ConnectionState connection(const rdma_cm_id* id) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   const Id& own = id_of(id, "fake::connection");
   return {own.mine, own.tos, own.ack_timeout};
 }

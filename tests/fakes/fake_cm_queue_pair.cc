@@ -141,6 +141,7 @@ int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* attr) {
 
 void rdma_destroy_qp(rdma_cm_id* id) {
   World& world = World::get();
+  const SparedAllocations spared;
   std::unique_lock<std::mutex> lock(world.mutex);
   Id& own = id_of(id, "rdma_destroy_qp");
   if (!own.qp) fatal("rdma_destroy_qp", "the id has no queue pair");

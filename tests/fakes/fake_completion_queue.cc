@@ -157,7 +157,7 @@ void forget_completions_of(ibv_cq* queue, const Qp* qp) {
 
 void raise(ibv_cq* cq, ibv_event_type event) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   Cq& own = cq_of(cq, "fake::raise");
   push_async_event(context_of(cq->context, "fake::raise"), {.element = {.cq = cq}, .event_type = event}, &own.tag);
 }
@@ -255,7 +255,7 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) 
 
 void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   Cq& own = cq_of(cq, "ibv_ack_cq_events");
   if (count > static_cast<unsigned int>(own.unacked)) fatal("ibv_ack_cq_events", "acknowledged more often than got");
   own.unacked -= static_cast<int>(count);

@@ -198,13 +198,13 @@ Device* default_device(int family) {
 
 void add_device(const DeviceConfig& config) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   make_device(config);
 }
 
 void remove_device(const std::string& name) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   for (Device* device : world.devices) {
     if (device->config.name != name || device->removed) continue;
     device->removed = true;
@@ -217,7 +217,7 @@ void remove_device(const std::string& name) {
 
 void set_port_state(const std::string& name, ibv_port_state state, uint8_t number) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   for (Device* device : world.devices) {
     if (device->config.name != name) continue;
     Port* port = port_of(*device, number);
@@ -231,7 +231,7 @@ void set_port_state(const std::string& name, ibv_port_state state, uint8_t numbe
 
 void raise_device(const std::string& name, ibv_event_type event) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   for (Device* device : world.devices) {
     if (device->config.name != name) continue;
     if (event == IBV_EVENT_DEVICE_FATAL) fail_queues_of(*device);
@@ -242,7 +242,7 @@ void raise_device(const std::string& name, ibv_event_type event) {
 
 void restore_device(const std::string& name) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   for (Device* device : world.devices)
     if (device->config.name == name) device->removed = false;
 }
@@ -251,13 +251,13 @@ void reset() {
   deliver_all();
   deliver_data();
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.forget_scripts();
 }
 
 void retire_devices() {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   // Programs may still hold their contexts, so devices are set aside and not destroyed.
   world.retired_devices.insert(world.retired_devices.end(), world.devices.begin(), world.devices.end());
   world.devices.clear();
@@ -285,7 +285,7 @@ ibv_device** ibv_get_device_list(int* count) {
 
 void ibv_free_device_list(ibv_device** list) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   --world.live[static_cast<int>(Kind::kList)];
   delete[] list;
 }
@@ -343,7 +343,7 @@ ibv_context** rdma_get_devices(int* count) {
 
 void rdma_free_devices(ibv_context** list) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   --world.live[static_cast<int>(Kind::kList)];
   delete[] list;
 }

@@ -188,7 +188,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
 
 void ibv_ack_async_event(ibv_async_event* event) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   if (Tag* tag = tag_of_event(*event)) {
     if (!tag->unacked_async) fatal("ibv_ack_async_event", "acknowledged more often than got");
     if (--tag->unacked_async == 0) world.changed.notify_all();

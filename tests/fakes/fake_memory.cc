@@ -122,7 +122,7 @@ bool take(Device& device, Kind kind, int limit) {
 }
 
 std::map<const ibv_pd*, uint64_t> registered_bytes() {
-  std::lock_guard<std::mutex> guard(World::get().mutex);
+  Guard guard(World::get().mutex);
   std::map<const ibv_pd*, uint64_t> bytes;
   for (const Slot& slot : keys())
     if (slot.region != nullptr) bytes[slot.region->pd] += slot.region->length;

@@ -270,7 +270,7 @@ Tag* tag_of_event(const ibv_async_event& event) {
 
 void raise(ibv_qp* qp, ibv_event_type type) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   Qp& own = qp_of(qp, "fake::raise");
   if (type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR || type == IBV_EVENT_QP_ACCESS_ERR) enter_error(own);
   push_async_event(context_of(qp->context, "fake::raise"), {.element = {.qp = qp}, .event_type = type}, &own.tag);
@@ -278,7 +278,7 @@ void raise(ibv_qp* qp, ibv_event_type type) {
 
 std::vector<ibv_qp*> queue_pairs() {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   std::vector<ibv_qp*> result;
   for (auto& [number, qp] : world.queue_pairs) result.push_back(qp);
   return result;

@@ -367,13 +367,13 @@ void copy(const Segments& to, const Segments& from, uint64_t skip) {
 
 void hold_data() {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.data_held = true;
 }
 
 void deliver_data() {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.data_held = false;
   for (auto& [number, qp] : world.queue_pairs) pump(*qp);
 }

@@ -147,7 +147,7 @@ void World::forget_scripts() {
 
 std::map<std::string, int> live_objects() {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   std::map<std::string, int> result;
   for (int kind = 0; kind < static_cast<int>(Kind::kCount); ++kind)
     if (world.live[kind]) result[kKinds[kind]] = world.live[kind];
@@ -163,13 +163,13 @@ std::string leaks() {
 
 uint64_t overruns() {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   return world.overruns;
 }
 
 std::map<std::string, uint64_t> calls() {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   std::map<std::string, uint64_t> result;
   for (int call = 0; call < static_cast<int>(Call::kCount); ++call)
     if (world.calls[call].count) result[kCallNames[call]] = world.calls[call].count;
@@ -188,7 +188,7 @@ CallState& call_with_name(const char* caller, const std::string& name) {
 
 void fail(const std::string& name, uint64_t nth, int error) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   CallState& state = call_with_name("fake::fail", name);
   state.fail_at = state.count + nth;
   state.error = error;
@@ -196,13 +196,13 @@ void fail(const std::string& name, uint64_t nth, int error) {
 }
 
 void slow(const std::string& name, int milliseconds) {
-  std::lock_guard<std::mutex> guard(World::get().mutex);
+  Guard guard(World::get().mutex);
   call_with_name("fake::slow", name).milliseconds = milliseconds;
 }
 
 bool failure_happened() {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   return world.failure_happened;
 }
 
@@ -213,64 +213,64 @@ bool is_destruction(const std::string& call) {
 
 void set_timing(const Timing& timing) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.timing = timing;
 }
 
 void set_reach(const std::string& address, Reach reach) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.reach[address] = reach;
 }
 
 void lose(Message message, int count) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.lost[static_cast<int>(message)] = count;
 }
 
 void script_status(uint32_t qp_num, ibv_wc_status status) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.scripted_status[qp_num] = status;
   world.scripted = true;
 }
 
 void lose_messages(uint32_t qp_num, int count) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.lost_messages[qp_num] = count;
   world.scripted = true;
 }
 
 void lose_acknowledgements(uint32_t qp_num, int count) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.lost_acknowledgements[qp_num] = count;
   world.scripted = true;
 }
 
 void keep_completions_of_destroyed(bool keep) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.keep_completions = keep;
 }
 
 void flush_late(bool late) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.flush_late = late;
 }
 
 void refuse_second_request(int error) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.second_refusal = error;
 }
 
 void reuse_numbers(bool reuse) {
   World& world = World::get();
-  std::lock_guard<std::mutex> guard(world.mutex);
+  Guard guard(world.mutex);
   world.reuse_numbers = reuse;
 }
 

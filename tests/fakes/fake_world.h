@@ -19,6 +19,10 @@
 #include "fake_calls.h"
 #include "fake_rdma.h"
 
+namespace weft::test {
+[[gnu::weak]] void spare_allocations(int change) noexcept;  // null: no test of that kind is linked
+}
+
 namespace fake {
 
 struct Device;
@@ -59,6 +63,24 @@ struct Tag {
   uint64_t serial = 0;
   int users = 0;          // objects that must be destroyed before this one
   int unacked_async = 0;  // asynchronous events that ibv_get_async_event returned
+};
+
+// Allocations of the fakes do not fail in a test that lets the library's fail (tests/unit/failing_allocations.h).
+class SparedAllocations {
+ public:
+  SparedAllocations() { change(1); }
+  ~SparedAllocations() { change(-1); }
+  SparedAllocations(const SparedAllocations&) = delete;
+  SparedAllocations& operator=(const SparedAllocations&) = delete;
+
+ private:
+  static void change(int by) {
+    if (weft::test::spare_allocations != nullptr) weft::test::spare_allocations(by);
+  }
+};
+
+struct Guard : SparedAllocations, std::lock_guard<std::mutex> {
+  using lock_guard::lock_guard;
 };
 
 struct HoldRule {
@@ -125,7 +147,7 @@ class World {
 };
 
 // One call of the program under test.
-class Entry {
+class Entry : SparedAllocations {
  public:
   explicit Entry(Call call) : world(World::get()), lock(world.mutex), call_(call) {
     CallState& state = world.calls[static_cast<int>(call)];
