@@ -32,11 +32,11 @@ int status_of_child(const std::function<bool()>& holds) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-#define EXPECT_IN_OWN_NETWORK(holds)                                   \
-  if (const int status = status_of_child(holds); status == kNoNetwork) \
-    GTEST_SKIP() << "no right to make a network namespace";            \
-  else                                                                 \
-    EXPECT_EQ(status, 0)
+#define EXPECT_IN_OWN_NETWORK(holds)                                     \
+  if (const int outcome = status_of_child(holds); outcome == kNoNetwork) \
+    GTEST_SKIP() << "no right to make a network namespace";              \
+  else                                                                   \
+    EXPECT_EQ(outcome, 0)
 
 bool set_loopback(bool up) {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM, 0));
