@@ -41,22 +41,6 @@ struct Exposed {
   Handle<fid_mr> mr;
 };
 
-// A read or write that waits for a counter.
-struct DeferredAccess : DeferredRequest {
-  DeferredAccess(Node& node, bool is_read, Buffer& local, uint64_t at, uint64_t key, void* context)
-      : iov{local.data(), local.size()}, desc(local.desc()), range{at, local.size(), key} {
-    access = {node.ep(), {&iov, &desc, 1, node.peer, &range, 1, context, 0}, FI_COMPLETION | FI_DELIVERY_COMPLETE};
-    work.op_type = is_read ? FI_OP_READ : FI_OP_WRITE;
-    work.op.rma = &access;
-  }
-  DeferredAccess(const DeferredAccess&) = delete;
-
-  iovec iov;
-  void* desc;
-  fi_rma_iov range;
-  fi_op_rma access;
-};
-
 // A long transfer between a pair, stopped somewhere in the middle: nobody drives the queues.
 struct Scene {
   Scene(const Target& target, bool reads, bool deferred = false)

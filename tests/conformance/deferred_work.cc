@@ -108,28 +108,16 @@ TEST_P(DeferredWork, RemoteMemoryIsWrittenAndRead) {
   Buffer remote(scene.fabric, 64, 0, FI_REMOTE_READ | FI_REMOTE_WRITE);
   Buffer local(scene.fabric, 64, 0, FI_READ | FI_WRITE), copy(scene.fabric, 64, 0, FI_READ | FI_WRITE);
   local.fill_pattern(8);
-  const fi_rma_iov range{remote.remote_address(), 64, remote.key()};
-  const auto access = [&](Buffer& buffer, fi_op_type type, fid_cntr* trigger, fid_cntr* done) {
-    struct Access : DeferredRequest {
-      iovec iov;
-      void* desc;
-      fi_op_rma rma;
-    };
-    auto request = std::make_unique<Access>();
-    request->iov = {buffer.data(), 64};
-    request->desc = buffer.desc();
-    request->rma = {scene.a().ep(),
-                    {&request->iov, &request->desc, 1, scene.a().peer, &range, 1, nullptr, 0},
-                    FI_DELIVERY_COMPLETE};
-    request->work.op_type = type;
-    request->work.op.rma = &request->rma;
+  const auto access = [&](Buffer& buffer, bool is_read, fid_cntr* trigger, fid_cntr* done) {
+    auto request = std::make_unique<DeferredAccess>(scene.a(), is_read, buffer, remote.remote_address(), remote.key(),
+                                                    nullptr, FI_DELIVERY_COMPLETE);
     EXPECT_EQ(request->queue(scene.fabric, trigger, 1, done), 0);
     return request;
   };
   const auto read_done = open_counter(scene.fabric);
   // The read waits for the write.
-  const auto read = access(copy, FI_OP_READ, scene.done.get(), read_done.get());
-  const auto write = access(local, FI_OP_WRITE, scene.trigger.get(), scene.done.get());
+  const auto read = access(copy, true, scene.done.get(), read_done.get());
+  const auto write = access(local, false, scene.trigger.get(), scene.done.get());
   ASSERT_EQ(fi_cntr_add(scene.trigger.get(), 1), 0);
   EXPECT_TRUE(reaches(read_done.get(), 1));
   EXPECT_EQ(fi_cntr_read(scene.done.get()), 1u);
