@@ -7,7 +7,7 @@
 # emulated machine):
 #   FILTER='Integrity.Stream*' WEFT_INTEGRITY_MIB=1024 sh tests/rxe/run.sh sh tests/rxe/conformance.sh FOLDER PROGRAM
 set -u
-program=$2
+program=$2 here=$(dirname "$0")
 export FI_PROVIDER_PATH="$1" WEFT_CONFORMANCE=verbs:msg
 # The amount that an emulated processor completes in a reasonable time.
 export WEFT_LARGEST_MIB="${WEFT_LARGEST_MIB:-64}" WEFT_INTEGRITY_MIB="${WEFT_INTEGRITY_MIB:-8}"
@@ -15,7 +15,7 @@ export WEFT_CONFORMANCE_CYCLES="${WEFT_CONFORMANCE_CYCLES:-100}"
 # A thousand connections on emulated processors, with a compiler beside them, may take longer than the default.
 export FI_VERBS_CONNECT_TIMEOUT=100000
 # suite IPV4 IPV6 FILTER
-suite() { env WEFT_CONFORMANCE_IPV4="$1" WEFT_CONFORMANCE_IPV6="$2" "$program" --gtest_brief=1 --gtest_filter="$3"; }
+suite() { env WEFT_CONFORMANCE_IPV4="$1" WEFT_CONFORMANCE_IPV6="$2" sh "$here/brief.sh" "$program" --gtest_filter="$3"; }
 status=0
 if [ -n "${FILTER:-}" ]; then
   suite "$RXE_ADDRESS" none "$FILTER"

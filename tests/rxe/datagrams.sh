@@ -6,13 +6,17 @@
 set -u
 export LD_LIBRARY_PATH="$1" FI_PROVIDER_PATH="$2" WEFT_CONFORMANCE=verbs:dgram
 conformance=$3 example=$4 mcast=$5
-. "$(dirname "$0")/log_functions.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/log_functions.sh"
 cd "$(mktemp -d)" || exit 1
 status=0
 wrong() { echo "FAILED: $*"; status=1; }
 
 # suite IPV4 IPV6 CYCLES FILTER
-suite() { env WEFT_CONFORMANCE_IPV4="$1" WEFT_CONFORMANCE_IPV6="$2" WEFT_CONFORMANCE_CYCLES="$3" "$conformance" --gtest_brief=1 --gtest_filter="$4"; }
+suite() {
+  env WEFT_CONFORMANCE_IPV4="$1" WEFT_CONFORMANCE_IPV6="$2" WEFT_CONFORMANCE_CYCLES="$3" \
+    sh "$here/brief.sh" "$conformance" --gtest_filter="$4"
+}
 suite "$RXE_ADDRESS" none "${CYCLES:-300}" 'Datagrams.*:Multicast.*:AddressVector.*:Message.*:Counters.*:WaitObjects.*' || status=1
 if [ -n "${RXE_ADDRESS6:-}" ]; then suite none "$RXE_ADDRESS6" 100 'Datagrams.*:Multicast.*' || status=1; fi
 

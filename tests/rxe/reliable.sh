@@ -6,9 +6,14 @@
 set -u
 library=$1 program=$3 mpi_program=${4:-}
 export FI_PROVIDER_PATH="$2" WEFT_CONFORMANCE="verbs;ofi_rxm:rdm"
+export WEFT_CONFORMANCE_IPV4="$RXE_ADDRESS" WEFT_CONFORMANCE_IPV6=none
 status=0
+
+# suite FILTER
+suite() { sh "$(dirname "$0")/brief.sh" "$program" --gtest_filter="$1"; }
+
 if [ -n "${FILTER:-}" ]; then
-  WEFT_CONFORMANCE_IPV4="$RXE_ADDRESS" WEFT_CONFORMANCE_IPV6=none "$program" --gtest_brief=1 --gtest_filter="$FILTER"
+  suite "$FILTER"
   exit
 fi
 # Tests left out: those that are too slow on an emulated processor (hundreds of connections at once, more memory than
@@ -17,7 +22,7 @@ fi
 slow="*Hundreds*:*SendersWaitForReceivers*:*Malformed*:*Deaths*:*OverTheConnection*:LargeMessage.*:Getinfo.ProviderFilter*"
 slow="$slow:ClosedRegions.Read*"  # as in conformance.sh
 export WEFT_CONFORMANCE_SEEDS=1 WEFT_CONFORMANCE_CYCLES=20 WEFT_INTEGRITY_MIB=8
-WEFT_CONFORMANCE_IPV4="$RXE_ADDRESS" WEFT_CONFORMANCE_IPV6=none "$program" --gtest_brief=1 --gtest_filter="-$slow" || status=1
+suite "-$slow" || status=1
 
 if [ -n "$mpi_program" ] && command -v mpirun >/dev/null; then
   timeout 200 mpirun --allow-run-as-root --oversubscribe -n 2 -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER_PATH \

@@ -11,7 +11,7 @@ export FI_VERBS_CONNECT_TIMEOUT=100000  # as in conformance.sh
 status=0
 
 # suite FILTER
-suite() { "$program" --gtest_brief=1 --gtest_filter="$1" || status=1; }
+suite() { sh "$(dirname "$0")/brief.sh" "$program" --gtest_filter="$1" || status=1; }
 
 if [ -n "${FILTER:-}" ]; then
   suite "$FILTER"
