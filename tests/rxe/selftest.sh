@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # selftest.sh CASE: whether run.sh keeps its promises.
 #   skips    without the emulator it skips and says why; REQUIRE=rxe makes that a failure
-#   output   words, folder, environment, both streams, RXE_OUT and the status pass unchanged; the host's files stay
+#   output   words, folder, environment, both streams, RXE_OUT and the status pass unchanged; the host's files stay;
+#            the clock is right
 #   ends     two runs at once; a signal's status; a hang ends at the limit with an explanation; SIGTERM leaves nothing
 #   native   inside a guest, which has a device, commands run without a virtual machine; root makes a missing device
 #   tools    rping, udaddy and mckey pass on one host
@@ -40,6 +41,7 @@ printf '<%s>' "$@"
 { pwd; echo "$TEXT"; ulimit -l; cat "a folder/file"; } >&2
 echo after >"a folder/file"
 echo "$RXE_LAB" >"$RXE_OUT/lab"
+date +%s >"$RXE_OUT/clock"
 (while :; do (sleep 1000; echo late) & sleep 0.01; done) &
 exit 43
 END
@@ -48,6 +50,7 @@ END
   cmp out expected || fail "the output differs from the words written"
   printf '%s\n' "$scratch" "a 'b' \"c\" \\d" unlimited before >lines
   cmp err lines || fail "folder, environment, memory limit or the host's files"
+  [ "$(cat results/clock)" -le $(($(date +%s) + 1)) ] || fail "the guest's clock is too fast"
   case $(cat results/lab) in
     vm) [ "$(cat "a folder/file")" = before ] || fail "the host's files were changed" ;;
     native) ;;
