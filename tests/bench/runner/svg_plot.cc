@@ -8,6 +8,7 @@
 #include <cmath>
 #include <iterator>
 #include <set>
+#include <string_view>
 
 namespace bench {
 namespace {
@@ -18,6 +19,13 @@ constexpr double kLeft = 80;
 constexpr double kRight = 24;
 constexpr double kTop = 76;
 constexpr double kBottom = 84;
+
+// The colours on a dark page. A rule precedes the attributes that the elements have.
+constexpr std::string_view kDark =
+    R"(<style>@media (prefers-color-scheme: dark) { svg { fill: #dde3e9 } rect { fill: #14181c } )"
+    R"([fill="#666"] { fill: #9aa5b1 } [stroke="#222"] { stroke: #dde3e9 } [stroke="#ccc"] { stroke: #4a535c } )"
+    R"([stroke="#eee"] { stroke: #2b3238 } [fill="#0b6bcb"] { fill: #6cb2f5 } [stroke="#0b6bcb"] { stroke: #6cb2f5 } )"
+    R"([fill="#777777"] { fill: #a3acb5 } [stroke="#777777"] { stroke: #a3acb5 } }</style>)";
 
 struct Range {
   double low;
@@ -72,6 +80,7 @@ class Drawing {
   std::string draw() {
     put(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" font-family="sans-serif" font-size="13" fill="#222">)",
         kWidth, kHeight);
+    put("{}", kDark);
     put(R"(<rect width="{}" height="{}" fill="#fff"/>)", kWidth, kHeight);
     text(kLeft, 26, "start", plot_.title, "font-size=\"17\" font-weight=\"bold\"");
     axes();
