@@ -1,26 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# sh cmake/install-dependencies.sh [build] [packages] [test] [nightly]: installs the packages of Debian 12 that are missing
-# to build weft (default), to make its packages, to test it, and for tests/nightly.sh. Prints and changes nothing when none
-# is missing. On other systems it only lists them.
+# sh cmake/install-dependencies.sh [build] [packages] [site] [test] [nightly]: installs the packages of Debian 12 that are
+# missing to build weft (default), to make its packages, to make its site, to test it, and for tests/nightly.sh. Prints and
+# changes nothing when none is missing. On other systems it only lists them.
 set -eu
 
 build="g++ cmake make ninja-build libexpected-dev libfmt-dev pkg-config libibverbs-dev librdmacm-dev"
 packages="dpkg-dev file"
-test="$packages lintian ccache clang clang-format clang-tidy libclang-rt-14-dev libgtest-dev libgmock-dev libbenchmark-dev libcli11-dev
-  libfabric-dev libfabric-bin abigail-tools mandoc man-db pkg-config openmpi-bin libopenmpi-dev netpipe-openmpi
+site="python3-sphinx python3-myst-parser furo mandoc"
+test="$packages $site lintian ccache clang clang-format clang-tidy libclang-rt-14-dev libgtest-dev libgmock-dev
+  libbenchmark-dev libcli11-dev libfabric-dev libfabric-bin abigail-tools man-db pkg-config openmpi-bin libopenmpi-dev netpipe-openmpi
   qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 rdmacm-utils ibverbs-providers valgrind"  # tests/rxe
 nightly="$packages debootstrap libgtest-dev googletest libopenmpi-dev g++-11 clang-13 clang-14 clang-15 clang-16 clang-19
-  g++-aarch64-linux-gnu qemu-user rpm rpmlint"
+  g++-aarch64-linux-gnu qemu-user rpm rpmlint chromium"
+# Node.js from elsewhere brings its npm, and excludes Debian's.
+command -v npm >/dev/null || nightly="$nightly npm"
 
 wanted=
 for set in "${@:-build}"; do
   case $set in
     build) wanted="$wanted $build" ;;
     packages) wanted="$wanted $packages" ;;
+    site) wanted="$wanted $site" ;;
     test) wanted="$wanted $test" ;;
     nightly) wanted="$wanted $nightly" ;;
-    *) echo "usage: $0 [build] [packages] [test] [nightly]" >&2; exit 2 ;;
+    *) echo "usage: $0 [build] [packages] [site] [test] [nightly]" >&2; exit 2 ;;
   esac
 done
 

@@ -18,5 +18,6 @@ cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFI
   -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" \
   -DWEFT_TEST_FOLDERS=conformance "$@"
 cmake --build "$BUILD" -j "$JOBS"
+if cmake --build "$BUILD" --target help | grep -q '^site'; then cmake --build "$BUILD" --target site; fi
 rm -f "$BUILD"/*.deb
 (cd "$BUILD" && cpack)

@@ -72,7 +72,7 @@ build() {
 }
 
 configure_release() {
-  configured release "unit;abi;conformance;fakes;sim;interop;package;bench;tidy;docs;rxe" -DCMAKE_BUILD_TYPE=Release \
+  configured release "unit;abi;conformance;fakes;sim;interop;package;bench;tidy;docs;site;rxe" -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" -DWEFT_TEST_OPTIONS=-O0
 }
 
@@ -115,7 +115,7 @@ run_tests() {
 
 run_step() {
   case $1 in
-    release) if release_build; then run_tests release release -j "$JOBS" -LE 'interop|bench|tidy|rxe'; fi ;;
+    release) if release_build; then run_tests release release -j "$JOBS" -LE 'interop|bench|tidy|rxe|browser'; fi ;;
     interop) if release_build; then run_tests interop release -j "$JOBS" -L interop; fi ;;
     bench) if release_build; then run_tests "bench smoke" release -L bench; fi ;;
     tidy) if release_build; then run_tests tidy release -j "$JOBS" -L tidy; fi ;;

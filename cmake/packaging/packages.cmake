@@ -136,7 +136,9 @@ the design, and examples."
 set(folder ${CMAKE_INSTALL_DATAROOTDIR}/doc/weft-doc)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${folder} COMPONENT doc EXCLUDE_FROM_ALL)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${folder} COMPONENT doc EXCLUDE_FROM_ALL
-        PATTERN man EXCLUDE PATTERN CMakeLists.txt EXCLUDE)
+        PATTERN man EXCLUDE PATTERN site EXCLUDE PATTERN CMakeLists.txt EXCLUDE)
+# The site where it was built, as cmake/package.sh does where its generator is installed.
+install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/site/html DESTINATION ${folder} COMPONENT doc EXCLUDE_FROM_ALL OPTIONAL)
 
 foreach(component library dev verbs)
   string(TOUPPER ${component} component)

@@ -6,7 +6,7 @@
 set -eu
 . "$(dirname "$0")/sources.sh"
 {
-  scan '(\.(h|c|cc|cmake|sh|awk|list|map|in|md|1|txt)|\.ci/run)$' '
+  scan '(\.(h|c|cc|cmake|sh|awk|py|css|svg|list|map|in|md|1|txt)|\.ci/run)$' '
     { text = tolower($0) }
     text ~ /[p]ypi\.|[n]pmjs\.|[c]rates\.io|[r]ubygems\.|[d]eb\.debian\.|[p]roxy\.golang|[c]onan\.io|[d]ocker\.io/ {
       printf "%s\t%d\tnames a package registry\n", FILENAME, FNR
