@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # sh tests/nightly.sh [STEP...]: what takes too long for tests/run.sh, on Debian 12 as root. Steps (all of them unless some
 # are named): packages (cmake/package.sh), reproducible (the same bytes from another folder), debian (in a fresh Debian),
-# container (the Dockerfile), rpm, spack, compilers (each gcc and clang of Debian 12), arm64. The steps reproducible and
-# debian need the packages of the first step. Logs and builds stay in build/nightly. The last line counts the steps.
+# readme (the commands of README.md, in a fresh Debian), site (its pages in Chromium), container (the Dockerfile), rpm,
+# spack, compilers (each gcc and clang of Debian 12), arm64. The steps reproducible and debian need the packages of the
+# first step. Logs and builds stay in build/nightly. The last line counts the steps.
 #
 # Environment: JOBS (default: all processors), BUILD (the folder), PACKAGE_OPTIONS (for cmake/package.sh).
 set -u
@@ -13,13 +14,22 @@ JOBS=${JOBS:-$(nproc)}
 export JOBS
 mkdir -p "$BUILD"
 tests=$PWD/tests/package
-sh cmake/install-dependencies.sh build nightly >"$BUILD/install.log" 2>&1 || { cat "$BUILD/install.log"; exit 1; }
+sh cmake/install-dependencies.sh build site nightly >"$BUILD/install.log" 2>&1 || { cat "$BUILD/install.log"; exit 1; }
+
+# The only part from the npm registry: the rules of axe-core, one file. Without it the other checks run.
+site_in_browser() {
+  axe=$BUILD/npm/node_modules/axe-core/axe.min.js
+  [ -e "$axe" ] || npm install --no-save --no-package-lock --prefix "$BUILD/npm" axe-core@4.10.3 || return 1
+  sh tests/site/browser.sh . "$BUILD/site" "$axe"
+}
 
 run_step() {
   case $1 in
     packages) BUILD="$BUILD/packages" sh cmake/package.sh ${PACKAGE_OPTIONS:-} && ls -l "$BUILD/packages"/*.deb ;;
     reproducible) sh "$tests/reproducible.sh" . "$BUILD/packages" "$BUILD/reproducible" ${PACKAGE_OPTIONS:-} ;;
     debian) sh "$tests/chroot.sh" "$BUILD/packages" "$BUILD/roots" ;;
+    readme) sh "$tests/readme.sh" . "$BUILD/roots" ;;
+    site) site_in_browser ;;
     container) sh "$tests/container.sh" . "$BUILD/roots" ;;
     rpm) sh "$tests/rpm.sh" . "$BUILD/rpm" ;;
     spack) python3 -c "import ast; ast.parse(open('cmake/packaging/spack/package.py').read())" ;;
@@ -30,7 +40,7 @@ run_step() {
 }
 
 passed=0 failed=0 skipped=0
-for step in ${*:-packages reproducible debian container rpm spack compilers arm64}; do
+for step in ${*:-packages reproducible debian readme site container rpm spack compilers arm64}; do
   printf '\n==== %s ====\n' "$step"
   began=$(date +%s)
   { run_step "$step" 2>&1; echo $? >"$BUILD/$step.status"; } | tee "$BUILD/$step.log" | tail -n 40
