@@ -33,13 +33,12 @@ class LightLock {
       state_.store(kHeld, std::memory_order_relaxed);
       return true;
     }
-    int state = kFree;
-    return state_.compare_exchange_strong(state, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
+    return (state_.fetch_or(kHeld, std::memory_order_acquire) & kHeld) == 0;  // two instructions on x86
   }
   void unlock() noexcept {
     if (alone()) return state_.store(kFree, std::memory_order_relaxed);
-    if (state_.exchange(kFree, std::memory_order_release) == kWanted) [[unlikely]]
-      futex(FUTEX_WAKE_PRIVATE, 1);
+    if (state_.fetch_sub(kHeld, std::memory_order_release) != kHeld) [[unlikely]]
+      futex(FUTEX_WAKE_PRIVATE, 1);  // may be destroyed by now: only its address is used
   }
 
  private:
@@ -55,11 +54,16 @@ class LightLock {
 
   static constexpr int kFree = 0;
   static constexpr int kHeld = 1;
-  static constexpr int kWanted = 2;  // held, and a waiter may be asleep
+  static constexpr int kWaiter = 2;  // for each thread that may be asleep
 
   // Out of line, so that callers of lock() and unlock() save no registers for the slow path.
   [[gnu::noinline, gnu::cold]] void wait() noexcept {
-    while (state_.exchange(kWanted, std::memory_order_acquire) != kFree) futex(FUTEX_WAIT_PRIVATE, kWanted);
+    int state = state_.fetch_add(kWaiter, std::memory_order_relaxed) + kWaiter;
+    while ((state & kHeld) != 0 ||
+           !state_.compare_exchange_weak(state, state - kWaiter + kHeld, std::memory_order_acquire)) {
+      if ((state & kHeld) != 0) futex(FUTEX_WAIT_PRIVATE, state);
+      state = state_.load(std::memory_order_relaxed);
+    }
   }
   // std::atomic's wait() would bring libstdc++'s table of sleepers into every object file.
   [[gnu::noinline, gnu::cold]] void futex(int what, int value) noexcept {

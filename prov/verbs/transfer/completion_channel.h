@@ -131,9 +131,9 @@ class CompletionChannel final : public OverrunHandler {
   int wait_fd() const noexcept { return wait_fds_[0]; }
   std::span<const int> wait_fds() const noexcept { return {wait_fds_.data(), watches_connections_ ? size_t{2} : 1}; }
 
-  // Meets ReadsDirectly. The fast path of reading: up to `count` entries from the device into `buf` if the queue holds
+  // Meets ReadsDirectly. The fast path of reading: up to `room` entries from the device into `buf` if the queue holds
   // no older ones.
-  ssize_t read_into(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
+  ssize_t read_into(CompletionQueueCore& queue, void* buf, size_t room, fi_addr_t* sources) noexcept;
   // The completion queue was closed.
   void release() noexcept { delete this; }
 
@@ -165,8 +165,9 @@ class CompletionChannel final : public OverrunHandler {
   template <Posted::Role kReceives>
   bool is_plain(const ibv_wc& wc, Posted& slot, void*& taker, size_t& len) noexcept;
   template <Posted::Role kReceives>
-  ssize_t deliver_plain_prefix(Reading& reading, const ibv_wc* next, int polled) noexcept;
-  ssize_t deliver_rest(Reading& reading, const ibv_wc* next, int polled) noexcept;
+  ssize_t deliver_plain_prefix(Reading& reading, const ibv_wc* wc) noexcept;
+  ssize_t deliver_others(Reading& reading, const ibv_wc* next) noexcept;
+  ssize_t deliver_rest(Reading& reading, const ibv_wc* next) noexcept;
   ssize_t progress_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
   ssize_t unlock_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
   void drive_connections() noexcept;
@@ -183,8 +184,8 @@ class CompletionChannel final : public OverrunHandler {
   CompletionChannelHandle events_;
   CompletionQueueHandle cq_;
 
-  LightLock lock_;  // guards cq_ and the rest up to staged_count_
-  unsigned idle_reads_ = 1;
+  LightLock lock_;                // guards cq_ and the rest up to staged_count_
+  unsigned idle_reads_left_ = 1;  // reads that find nothing, until the next look at connections
   unsigned reserved_ = 0;
   unsigned unacknowledged_ = 0;  // events
   struct SharedUse {

@@ -55,11 +55,11 @@ template <class T>
 class SendCalls : public ReceiveCalls<T> {
  public:
   ssize_t send(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context) noexcept {
-    const bool locked = sends().may_go(buf, len, desc) && sends().lock().try_lock();
+    const bool locked = sends().may_be_inline(buf, len) && sends().lock().try_lock();
     if (!locked || !self().aim(dest)) [[unlikely]]
       return send_slowly(buf, len, desc, dest, context, locked);
-    const int error = sends().post_straight(buf, len, desc, IBV_WR_SEND, kMessage, context, false);
-    return reload(self()).sends().end_straight(error, false);
+    const int error = sends().post_straight(buf, len, desc, IBV_WR_SEND, kMessage, context, false, true);
+    return reload(self()).sends().end_straight(error);
   }
   ssize_t sendv(const iovec* iov, void** desc, size_t count, fi_addr_t dest, void* context) noexcept {
     const fi_msg message{iov, desc, count, dest, context, 0};
@@ -75,11 +75,11 @@ class SendCalls : public ReceiveCalls<T> {
     return self().transmit(work, msg->addr);
   }
   ssize_t inject(const void* buf, size_t len, fi_addr_t dest) noexcept {
-    const bool locked = sends().may_go(buf, len, nullptr) && sends().lock().try_lock();
+    const bool locked = sends().may_be_inline(buf, len) && sends().lock().try_lock();
     if (!locked || !self().aim(dest)) [[unlikely]]
       return inject_slowly(buf, len, dest, locked);
-    const int error = sends().post_straight(buf, len, nullptr, IBV_WR_SEND, kMessage, nullptr, true);
-    return reload(self()).sends().end_straight(error, true);
+    const int error = sends().post_straight(buf, len, nullptr, IBV_WR_SEND, kMessage, nullptr, true, true);
+    return reload(self()).sends().end_straight(error);
   }
   ssize_t senddata(const void* buf, size_t len, void* desc, uint64_t data, fi_addr_t dest, void* context) noexcept {
     return send_one(OneSge(buf, len, desc), IBV_WR_SEND_WITH_IMM, sends().flags(), context, dest, data);
@@ -113,6 +113,11 @@ class SendCalls : public ReceiveCalls<T> {
   // `locked`: the caller holds the lock.
   [[gnu::noinline]] ssize_t send_slowly(const void* buf, size_t len, void* desc, fi_addr_t dest, void* context,
                                         bool locked) noexcept {
+    const bool inlined = locked;
+    if (!locked) locked = sends().may_be_long(buf, len, desc) && sends().lock().try_lock();
+    if (locked && sends().make_clear() && self().aim(dest))
+      return sends().end_straight(
+          sends().post_straight(buf, len, desc, IBV_WR_SEND, kMessage, context, false, inlined));
     if (locked) sends().lock().unlock();
     return send_one(OneSge(buf, len, desc), IBV_WR_SEND, sends().flags(), context, dest);
   }

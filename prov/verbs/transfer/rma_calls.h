@@ -55,24 +55,35 @@ class RmaCalls : public SendCalls<T> {
     return opcode == IBV_WR_RDMA_READ ? FI_RMA | FI_READ : FI_RMA | FI_WRITE;
   }
 
+  template <ibv_wr_opcode Opcode>
+  bool is_inline(const void* buf, size_t len) noexcept {
+    return carries_data(Opcode) && sends().may_be_inline(buf, len);
+  }
   // A read or a write of one buffer.
   template <ibv_wr_opcode Opcode>
   [[gnu::always_inline]] ssize_t access(const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key,
                                         void* context) noexcept {
-    const bool fits = Opcode == IBV_WR_RDMA_READ ? sends().may_be_long(buf, len, desc) : sends().may_go(buf, len, desc);
+    const bool fits = is_inline<Opcode>(buf, len) || sends().may_be_long(buf, len, desc);
     const bool locked = fits && key <= kMaxKey && sends().lock().try_lock();
-    if (!locked || !sends().is_clear()) [[unlikely]] {
-      if (locked) sends().lock().unlock();
-      return access_slowly(Opcode, buf, len, desc, addr, key, context);
-    }
-    sends().set_remote(addr, key);
-    const int error = sends().post_straight(buf, len, desc, Opcode, kind_of(Opcode), context, false);
-    return reload(self()).sends().end_straight(error, false);
+    if (!locked || !sends().is_clear()) [[unlikely]]
+      return access_slowly<Opcode>(buf, len, desc, addr, key, context, locked);
+    const int error = start_straight<Opcode>(buf, len, desc, addr, key, context);
+    return reload(self()).sends().end_straight(error);
   }
-  [[gnu::noinline]] ssize_t access_slowly(ibv_wr_opcode opcode, const void* buf, size_t len, void* desc, uint64_t addr,
-                                          uint64_t key, void* context) noexcept {
+  template <ibv_wr_opcode Opcode>
+  [[gnu::always_inline]] int start_straight(const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key,
+                                            void* context) noexcept {
+    sends().set_remote(addr, key);
+    return sends().post_straight(buf, len, desc, Opcode, kind_of(Opcode), context, false, is_inline<Opcode>(buf, len));
+  }
+  template <ibv_wr_opcode Opcode>
+  [[gnu::noinline]] ssize_t access_slowly(const void* buf, size_t len, void* desc, uint64_t addr, uint64_t key,
+                                          void* context, bool locked) noexcept {
+    if (locked && sends().make_clear())
+      return sends().end_straight(start_straight<Opcode>(buf, len, desc, addr, key, context));
+    if (locked) sends().lock().unlock();
     OneSge one(buf, len, desc);
-    return post_access(one, opcode, sends().flags(), context, addr, key);
+    return post_access(one, Opcode, sends().flags(), context, addr, key);
   }
   ssize_t access_vector(ibv_wr_opcode opcode, const iovec* iov, void** desc, size_t count, uint64_t addr, uint64_t key,
                         void* context) noexcept {

@@ -78,11 +78,20 @@ class SendQueue final : public ListHook<SendQueue> {
   // A write, and a read of no bytes behind it: completes when the peer's device has executed the write.
   ssize_t post_delivered_write(const SendWork& work) noexcept;
 
-  // Calls without flags for one buffer go straight to the device if may_go(), if the lock is free and while is_clear().
-  // may_go() is the short form of check(), for data that travels inside the work request or has a descriptor.
+  // Calls without flags for one buffer go straight to the device if may_be_inline() or may_be_long(), if the lock is
+  // free and while is_clear(). The first two are the short form of check(), for data that travels inside the work
+  // request
+  // (`inlined`) or has a descriptor.
   bool may_be_long(const void* buf, size_t len, const void* desc) const noexcept;
-  bool may_go(const void* buf, size_t len, const void* desc) const noexcept;
+  bool may_be_inline(const void* buf, size_t len) const noexcept {
+    return buf != nullptr && within(len, inline_bytes_);
+  }
   bool is_clear() const noexcept { return ring_.is_clear(); }
+  // Where every call requests a completion, is_clear() often fails only because the next signal is due.
+  bool make_clear() noexcept {
+    if (!is_clear() && straight_.allowed && straight_.signal != 0) ring_.clear(true);
+    return is_clear();
+  }
   // The part of the work request that belongs to the opcode: the remote range of a read or write, or the destination of
   // a datagram.
   [[gnu::always_inline]] void set_remote(uint64_t address, uint64_t key) noexcept {
@@ -93,8 +102,8 @@ class SendQueue final : public ListHook<SendQueue> {
   }
   // Returns an errno or 0 for end_straight(), which releases the lock. Callers reload() their object between the two.
   int post_straight(const void* buf, size_t len, const void* desc, ibv_wr_opcode opcode, uint32_t kind, void* context,
-                    bool silent) noexcept;
-  ssize_t end_straight(int error, bool silent) noexcept;
+                    bool silent, bool inlined) noexcept;
+  ssize_t end_straight(int error) noexcept;
   void choose_way() noexcept;
 
   // A position in the queue, and whether everything posted before it has completed. With the lock held.
@@ -116,7 +125,8 @@ class SendQueue final : public ListHook<SendQueue> {
   struct StraightSend {
     ibv_send_wr request{};
     ibv_sge piece{};
-    std::uint32_t report = 0;  // in Posted::flags, where a completion is wanted
+    std::uint32_t report = 0;  // in Posted::flags, where a completion is wanted ...
+    unsigned signal = 0;       // ... and in the work request
     bool allowed = false;
   };
 
@@ -223,20 +233,14 @@ inline constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COM
                                                           const void* desc) const noexcept {
   return buf != nullptr && lkey_of(desc) != 0 && within(len, longest_message_);
 }
-[[gnu::always_inline]] inline bool SendQueue::may_go(const void* buf, size_t len, const void* desc) const noexcept {
-  return buf != nullptr && (within(len, inline_bytes_) || (lkey_of(desc) != 0 && within(len, longest_message_)));
-}
 
 [[gnu::always_inline]] inline int SendQueue::post_straight(const void* buf, size_t len, const void* desc,
                                                            ibv_wr_opcode opcode, uint32_t kind, void* context,
-                                                           bool silent) noexcept {
+                                                           bool silent, bool inlined) noexcept {
   Posted& slot = ring_.front();
-  const uint32_t report = silent ? 0 : straight_.report;
   slot.context = context;
-  slot.flags = kind | report;
-  unsigned send_flags = report != 0 ? IBV_SEND_SIGNALED : 0;
-  // Injected data is known to fit.
-  if (carries_data(opcode) && (silent || len <= inline_bytes_)) send_flags |= IBV_SEND_INLINE;
+  slot.flags = kind | (silent ? 0 : straight_.report);
+  const unsigned send_flags = (silent ? 0 : straight_.signal) | (inlined ? IBV_SEND_INLINE : 0);
   ibv_send_wr& wr = straight_.request;
   straight_.piece = {reinterpret_cast<uintptr_t>(buf), static_cast<uint32_t>(len), lkey_of(desc)};
   wr.wr_id = reinterpret_cast<uintptr_t>(&slot);
@@ -246,10 +250,10 @@ inline constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COM
   return ibv_post_send(qp_, &wr, &bad);
 }
 
-[[gnu::always_inline]] inline ssize_t SendQueue::end_straight(int error, bool silent) noexcept {
+[[gnu::always_inline]] inline ssize_t SendQueue::end_straight(int error) noexcept {
   if (error != 0) [[unlikely]]
     return unlock_refused(lock_, error);
-  ring_.push(!silent && straight_.report != 0);
+  ring_.step();
   lock_.unlock();
   return 0;
 }

@@ -2,11 +2,10 @@
 // Handling of work completions: the entry in the completion queue, the counters, and room in the work queue. It runs
 // with the channel's lock held. fi_cq(3), ibv_poll_cq(3).
 //
-// A reader's call goes through three tiers, each a function of its own, so that the frequent ones save no registers.
-// Cost in instructions, without those of the device's library:
-//   read_into             polls, and returns if there is nothing; 55
-//   deliver_plain_prefix  plain messages and sends at the front of a batch, in one loop without calls; 80 for one
-//   deliver_rest          everything else; 60, and a dispatch() of each work completion
+// A reader's call goes through tiers, each a function of its own, so that the frequent ones save no registers:
+//   read_into              polls, and delivers plain messages and sends at the front of a batch, in a loop without
+//   calls deliver_plain_prefix   plain datagrams, and plain messages of many queue pairs that share receives
+//   deliver_rest           everything else, with a dispatch() of each work completion
 // progress_and_read() and unlock_and_read() serve readers that find staged chains, a taken lock or older entries.
 #include <arpa/inet.h>
 
@@ -25,18 +24,26 @@ namespace {
 
 constexpr unsigned kIdleReads = 4096;  // reads that find nothing between two looks at connections
 
-// A receive has taken a message that needs nothing beyond its length reported.
-bool is_plain_receive(const Posted& slot, const ibv_wc& wc) noexcept {
-  return slot.role == Posted::Role::kReceive && slot.flags == Posted::kReport && wc.status == IBV_WC_SUCCESS &&
-         (wc.wc_flags & IBV_WC_WITH_IMM) == 0 && wc.byte_len <= slot.len;
+// A message that needs nothing beyond its length reported has met a receive: of a queue pair; or of a shared context,
+// as far as the record shows.
+bool is_plain_message(const Posted& slot, const ibv_wc& wc) noexcept {
+  return wc.status == IBV_WC_SUCCESS && (wc.wc_flags & IBV_WC_WITH_IMM) == 0 && wc.byte_len <= slot.len;
 }
-// The same for a receive of a shared context, as far as the record shows.
+bool is_plain_receive(const Posted& slot, const ibv_wc& wc) noexcept {
+  return slot.role == Posted::Role::kReceive && slot.flags == Posted::kReport && is_plain_message(slot, wc);
+}
 bool is_plain_shared_receive(const Posted& slot, const ibv_wc& wc) noexcept {
-  return slot.role == Posted::Role::kSharedReceive && (slot.flags & FI_MULTI_RECV) == 0 &&
-         wc.status == IBV_WC_SUCCESS && (wc.wc_flags & IBV_WC_WITH_IMM) == 0 && wc.byte_len <= slot.len;
+  return slot.role == Posted::Role::kSharedReceive && (slot.flags & FI_MULTI_RECV) == 0 && is_plain_message(slot, wc);
 }
 bool is_plain_send(const Posted& slot, const ibv_wc& wc) noexcept {
   return slot.role == Posted::Role::kTransmit && wc.status == IBV_WC_SUCCESS && (slot.flags & Posted::kCount) == 0;
+}
+// False: its success is not reported.
+[[gnu::always_inline]] inline bool take_plain_send(const Posted& slot, std::byte* entry, size_t size) noexcept {
+  const bool report = (slot.flags & Posted::kReport) != 0;
+  if (report) CompletionSink::store_plain(entry, size, slot.context, slot.flags & ~uint64_t{Posted::kOurs}, 0);
+  slot.sends->complete_through(slot);
+  return report;
 }
 // Takes a datagram that needs nothing beyond its length reported; sets the context of its receive. False: not such a
 // datagram, nothing was taken.
@@ -59,10 +66,15 @@ uint64_t received_flags(const ibv_wc& wc) noexcept {
 // One call of a reader, with the work completions polled for it.
 struct CompletionChannel::Reading {
   static constexpr size_t kBatch = 16;
-  size_t room;  // entries, as passed by the reader
-  CompletionSink sink;
+  CompletionQueueCore* queue;
+  std::byte* out;  // next entry in the reader's buffer
+  size_t room;     // entries, as passed by the reader
+  size_t count;    // entries given to the reader
+  fi_addr_t* sources;
+  int polled;
   ibv_wc completions[kBatch];
-  int batch() const noexcept { return static_cast<int>(std::min(sink.limit - sink.count, kBatch)); }
+
+  const ibv_wc* end() const noexcept { return completions + polled; }
 };
 
 // ---- Polling ----
@@ -99,23 +111,27 @@ int CompletionChannel::poll_locked(CompletionSink& sink) noexcept {
 }
 
 [[gnu::noinline]] void CompletionChannel::drive_connections() noexcept {
+  {
+    LightGuard guard(lock_);
+    idle_reads_left_ = kIdleReads;
+  }
   if (cm_engine_ != nullptr) cm_engine_->drive();
 }
 
 // Handles the remaining work completions from `next` on, and polls more while the reader has room. Releases the lock.
-[[gnu::noinline]] ssize_t CompletionChannel::deliver_rest(Reading& reading, const ibv_wc* next, int polled) noexcept {
-  CompletionSink& sink = reading.sink;
-  sink.entry_size = sink.queue->entry_size();
+[[gnu::noinline]] ssize_t CompletionChannel::deliver_rest(Reading& reading, const ibv_wc* next) noexcept {
+  CompletionQueueCore& queue = *reading.queue;
+  CompletionSink sink{&queue, reading.out, queue.entry_size(), reading.room, reading.count, reading.sources};
   int wanted = static_cast<int>(std::min(reading.room, Reading::kBatch));
   for (;;) {
-    for (; next != reading.completions + polled; ++next) take(*next, sink);
-    if (polled < wanted || sink.count == sink.limit) break;
-    wanted = reading.batch();
-    polled = std::max(ibv_poll_cq(cq_.get(), wanted, reading.completions), 0);
+    for (; next != reading.end(); ++next) take(*next, sink);
+    if (reading.polled < wanted || sink.count == sink.limit) break;
+    wanted = static_cast<int>(std::min(sink.limit - sink.count, Reading::kBatch));
+    reading.polled = std::max(ibv_poll_cq(cq_.get(), wanted, reading.completions), 0);
     next = reading.completions;
   }
   lock_.unlock();
-  if (sink.count == 0) return sink.queue->take_ready(sink.out, reading.room, sink.sources);
+  if (sink.count == 0) return queue.take_ready(sink.out, reading.room, sink.sources);
   if (sink.sources != nullptr) std::fill_n(sink.sources, sink.count, FI_ADDR_NOTAVAIL);
   return static_cast<ssize_t>(sink.count);
 }
@@ -126,81 +142,100 @@ template <Posted::Role kReceives>
 [[gnu::always_inline]] inline bool CompletionChannel::is_plain(const ibv_wc& wc, Posted& slot, void*& taker,
                                                                size_t& len) noexcept {
   if constexpr (kReceives == Posted::Role::kDatagram) return take_plain_datagram(wc, slot, taker, len);
-  if constexpr (kReceives == Posted::Role::kReceive) return is_plain_receive(slot, wc);
   if (!is_plain_shared_receive(slot, wc)) return false;
   const ReceiveQueue* const receiver = receiver_of(wc.qp_num);
   return receiver != nullptr && receiver->is_plain();
 }
 
-// Delivers the leading plain ones of `polled` work completions, from `next` on; another tier handles the rest. Releases
-// the lock. Receives of shared contexts and datagrams have instances of their own, since their checks take more
-// registers.
+// Continues at `wc`, where the tier before stopped. Releases the lock. Receives of shared contexts and datagrams have
+// instances of their own, since their checks take more registers.
 template <Posted::Role kReceives>
-[[gnu::noinline]] ssize_t CompletionChannel::deliver_plain_prefix(Reading& reading, const ibv_wc* next,
-                                                                  int polled) noexcept {
-  CompletionSink& sink = reading.sink;
-  const size_t size = sink.queue->entry_size();
-  std::byte* out = sink.out;
-  const ibv_wc* wc = next;
-  const ibv_wc* const end = reading.completions + polled;
-  do {
+[[gnu::noinline]] ssize_t CompletionChannel::deliver_plain_prefix(Reading& reading, const ibv_wc* wc) noexcept {
+  const size_t size = reading.queue->entry_size();
+  std::byte* out = reading.out;
+  for (const ibv_wc* const end = reading.end(); wc != end; ++wc) {
     Posted& slot = slot_of(*wc);
-    void* taker = nullptr;
-    size_t len = 0;
+    void* taker = slot.context;
+    size_t len = wc->byte_len;
     if (is_plain<kReceives>(*wc, slot, taker, len)) {
-      constexpr bool kDatagrams = kReceives == Posted::Role::kDatagram;
-      CompletionSink::store_plain(out, size, kDatagrams ? taker : slot.context, FI_RECV | FI_MSG,
-                                  kDatagrams ? len : wc->byte_len);
-      if constexpr (kReceives == Posted::Role::kReceive) slot.receives->give_back(slot);
+      CompletionSink::store_plain(out, size, taker, FI_RECV | FI_MSG, len);
       if constexpr (kReceives == Posted::Role::kSharedReceive) slot.shared->give_back(slot);
-      out += size;
-      ++sink.count;
     } else if (is_plain_send(slot, *wc)) {
-      if ((slot.flags & Posted::kReport) != 0) {
-        CompletionSink::store_plain(out, size, slot.context, slot.flags & ~uint64_t{Posted::kOurs}, 0);
-        out += size;
-        ++sink.count;
-      }
-      slot.sends->complete_through(slot);
+      if (!take_plain_send(slot, out, size)) continue;
     } else {
       break;
     }
-  } while (++wc != end);
-  if (wc != end || polled == reading.kBatch || sink.count == 0 || sink.sources != nullptr) [[unlikely]] {
-    sink.out = out;
-    if (kReceives == Posted::Role::kReceive && wc != end) {
-      if (slot_of(*wc).role == Posted::Role::kDatagram)
-        return deliver_plain_prefix<Posted::Role::kDatagram>(reading, wc, polled);
-      if (slot_of(*wc).role == Posted::Role::kSharedReceive)
-        return deliver_plain_prefix<Posted::Role::kSharedReceive>(reading, wc, polled);
-    }
-    return deliver_rest(reading, wc, polled);
+    out += size;
+    ++reading.count;
   }
+  reading.out = out;
+  if (wc != reading.end() || reading.polled == Reading::kBatch || reading.count == 0 || reading.sources != nullptr)
+      [[unlikely]]
+    return deliver_rest(reading, wc);
   lock_.unlock();
-  return static_cast<ssize_t>(sink.count);
+  return static_cast<ssize_t>(reading.count);
 }
 
-ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept {
+[[gnu::noinline]] ssize_t CompletionChannel::deliver_others(Reading& reading, const ibv_wc* next) noexcept {
+  if (next == reading.end()) return deliver_rest(reading, next);
+  if (slot_of(*next).role == Posted::Role::kDatagram)
+    return deliver_plain_prefix<Posted::Role::kDatagram>(reading, next);
+  if (slot_of(*next).role == Posted::Role::kSharedReceive)
+    return deliver_plain_prefix<Posted::Role::kSharedReceive>(reading, next);
+  return deliver_rest(reading, next);
+}
+
+ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_t room, fi_addr_t* sources) noexcept {
   if (staged_count_.load(std::memory_order_relaxed) != 0 || !lock_.try_lock()) [[unlikely]]
-    return progress_and_read(queue, buf, count, sources);
+    return progress_and_read(queue, buf, room, sources);
   // Entries in the queue were written under the lock: they are older.
   if (queue.ready()) [[unlikely]]
-    return unlock_and_read(queue, buf, count, sources);
+    return unlock_and_read(queue, buf, room, sources);
   Reading reading;
-  reading.room = count;
-  reading.sink.queue = &queue;
-  reading.sink.out = static_cast<std::byte*>(buf);
-  reading.sink.limit = count;
-  reading.sink.count = 0;
-  reading.sink.sources = sources;
-  const int polled = ibv_poll_cq(cq_.get(), static_cast<int>(std::min(count, Reading::kBatch)), reading.completions);
-  if (polled > 0) return deliver_plain_prefix<Posted::Role::kReceive>(reading, reading.completions, polled);
+  reading.queue = &queue;
+  reading.out = static_cast<std::byte*>(buf);
+  reading.room = room;
+  reading.count = 0;
+  reading.sources = sources;
+  const int polled = ibv_poll_cq(cq_.get(), static_cast<int>(std::min(room, Reading::kBatch)), reading.completions);
   CompletionChannel& self = reload(*this);
-  const bool look_around = self.idle_reads_++ % kIdleReads == 0;
+  if (polled <= 0) {
+    const bool look_around = --self.idle_reads_left_ == 0;
+    self.lock_.unlock();
+    if (look_around) [[unlikely]]
+      self.drive_connections();
+    return -FI_EAGAIN;
+  }
+  Reading& read = reload(reading);
+  read.polled = polled;
+  const size_t size = read.queue->entry_size();
+  std::byte* out = read.out;
+  const auto stop_at = [&](const ibv_wc* wc) noexcept {
+    read.out = out;
+    return self.deliver_others(read, wc);
+  };
+  const ibv_wc* wc = read.completions;
+  const ibv_wc* const end = read.end();
+  do {
+    Posted& slot = slot_of(*wc);
+    if (slot.role == Posted::Role::kTransmit) {
+      if (!is_plain_send(slot, *wc)) [[unlikely]]
+        return stop_at(wc);
+      if (!take_plain_send(slot, out, size)) continue;
+    } else {
+      if (slot.role != Posted::Role::kReceive || slot.flags != Posted::kReport || !is_plain_message(slot, *wc))
+          [[unlikely]]
+        return stop_at(wc);
+      CompletionSink::store_plain(out, size, slot.context, FI_RECV | FI_MSG, wc->byte_len);
+      slot.receives->give_back(slot);
+    }
+    out += size;
+    ++read.count;
+  } while (++wc != end);
+  if (read.count == 0 || read.polled == Reading::kBatch || read.sources != nullptr) [[unlikely]]
+    return stop_at(wc);
   self.lock_.unlock();
-  if (look_around) [[unlikely]]
-    self.drive_connections();
-  return -FI_EAGAIN;
+  return static_cast<ssize_t>(read.count);
 }
 
 // ---- Chains of work requests ----

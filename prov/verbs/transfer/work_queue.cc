@@ -33,10 +33,11 @@ Status SendRing::open(std::size_t size, SendQueue& queue) noexcept {
   return {};
 }
 
-void SendRing::clear() noexcept {
+void SendRing::clear(bool signals) noexcept {
   known_tail_ = tail_.load(std::memory_order_acquire);
   const std::uint32_t used = head_ - known_tail_;
   const std::uint32_t free = limit_ > used ? limit_ - used : 0;
+  if (signals && free != 0) signalled_ = head_ + 1;
   const std::uint32_t next = head_ - signalled_ + 1;
   const std::uint32_t quiet = next < signal_every_ ? signal_every_ - next : 0;
   clear_end_ = head_ + std::min(free, quiet);

@@ -61,7 +61,10 @@ struct Posted {
   std::uint8_t status = 0;         // ibv_wc_status of the first half, if that failed
   std::atomic<bool> busy = false;  // receives: posted and not completed
   std::uint16_t number = 0;        // receives: of the record
-  std::uint32_t len = 0;           // receives: bytes of the application's buffer
+  union {
+    std::uint32_t len = 0;  // receives: bytes of the application's buffer
+    std::uint32_t end;      // transmissions: the queue's position behind it
+  };
 };
 
 // Transmissions complete in the order of their posts, so a signalled one releases the unsignalled ones before it.
@@ -76,13 +79,14 @@ class SendRing {
       known_tail_ = tail_.load(std::memory_order_acquire);
       if (head_ + ahead - known_tail_ >= limit_) return nullptr;
     }
-    return &slots_[(head_ + ahead) & mask_];
+    return &at(head_ + ahead);
   }
   // Whether the next work request must be signalled, so that room is noticed in time.
   bool must_signal() const noexcept { return head_ - signalled_ + 1 >= signal_every_; }
   // The work request of the record of next() was posted.
   void push(bool signalled) noexcept {
-    ++head_;
+    if (!is_clear()) ++clear_end_;
+    step();
     if (signalled) signalled_ = head_;
   }
   // Takes back the youngest `count`, which were not posted after all.
@@ -98,10 +102,12 @@ class SendRing {
   }
 
   // The straight way is clear: front() is a record whose work request needs no signal, and nothing else needs a check
-  // before it is posted. After clear() that holds for as many posts as there is room, until block().
-  bool is_clear() const noexcept { return static_cast<std::int32_t>(clear_end_ - head_) > 0; }
-  Posted& front() noexcept { return slots_[head_ & mask_]; }
-  void clear() noexcept;
+  // before it is posted; step() follows the post. After clear() that holds for as many posts as there is room, until
+  // block(). `signals`: the next one is signalled in any case.
+  bool is_clear() const noexcept { return clear_end_ != head_; }
+  Posted& front() noexcept { return at(head_); }
+  void step() noexcept { ++head_; }
+  void clear(bool signals = false) noexcept;
   void block() noexcept { clear_end_ = head_; }
 
   bool closed() const noexcept { return limit_ == 0; }
@@ -114,14 +120,8 @@ class SendRing {
   }
 
   // Completer. `slot` has a work completion: all before it have completed. Frees its record.
-  void complete_through(const Posted& slot) noexcept {
-    const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
-    const auto index = static_cast<std::uint32_t>(&slot - slots_.get());
-    tail_.store(tail + ((index - tail) & mask_) + 1, std::memory_order_release);
-  }
-  Posted& after(const Posted& slot) noexcept {
-    return slots_[(static_cast<std::uint32_t>(&slot - slots_.get()) + 1) & mask_];
-  }
+  void complete_through(const Posted& slot) noexcept { tail_.store(slot.end, std::memory_order_release); }
+  Posted& after(const Posted& slot) noexcept { return slots_[slot.end & mask_]; }
 
   // Both, after the last work completion. All have completed.
   void complete_all() noexcept { tail_.store(head_, std::memory_order_release); }
@@ -131,12 +131,19 @@ class SendRing {
   std::size_t size() const noexcept { return size_; }
 
  private:
+  // The record of the work request at a position, from its post on.
+  Posted& at(std::uint32_t position) noexcept {
+    Posted& slot = slots_[position & mask_];
+    slot.end = position + 1;
+    return slot;
+  }
+
   std::unique_ptr<Posted[]> slots_;
   std::uint32_t size_ = 0;
   std::uint32_t limit_ = 0;  // size_, or 0 once closed
   std::uint32_t mask_ = 0;
-  std::uint32_t head_ = 0;  // free-running, like the next three
-  std::uint32_t clear_end_ = 0;
+  std::uint32_t head_ = 0;       // free-running, like the next three
+  std::uint32_t clear_end_ = 0;  // never behind head_
   std::uint32_t known_tail_ = 0;
   std::uint32_t signalled_ = 0;  // one past the last signalled one
   std::uint32_t signal_every_ = 1;
