@@ -72,7 +72,7 @@ build() {
 }
 
 configure_release() {
-  configured release "unit;abi;conformance;fakes;sim;interop;package;bench;tidy;docs;site;rxe" -DCMAKE_BUILD_TYPE=Release \
+  configured release "unit;abi;conformance;fakes;sim;interop;package;kfi;bench;tidy;docs;site;rxe" -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_C_COMPILER=gcc -DCMAKE_CXX_COMPILER=g++ -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" -DWEFT_TEST_OPTIONS=-O0
 }
 
@@ -87,7 +87,7 @@ sanitized() {
 
 # These two test weft's own code; the ABI and the installed files are tested in the release build. With fuzzer-no-link
 # the fuzzers search (see tests/fuzz), and one build serves them and the tests.
-configure_asan() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;fakes;sim;fuzz;docs;rxe"; }
+configure_asan() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;fakes;sim;kfi;fuzz;docs;rxe"; }
 configure_tsan() { sanitized tsan thread "unit;conformance;fakes;sim"; }
 
 release_build() { build release "${1:-all}" configure_release; }

@@ -20,7 +20,7 @@ set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src/core)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src/core ${PROJECT_BINARY_DIR}/src/kfabric)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(version ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})
@@ -103,10 +103,18 @@ tcp, udp and ofi_rxm. It takes the place of the package libfabric1."
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${work}/symbols ${work}/shlibs ${work}/triggers)
 set(CPACK_WEFT_SYMBOLS ${work}/symbols)
 
+weft_package(kfabric weft-libkfabric1 libs "kernel's fabric interface in user space"
+"libkfabric.so.1 has kfabric, the kernel's spelling of libfabric's interface, so
+that code written for it runs in user space. It works over weft and over the
+distribution's libfabric1.")
+file(WRITE ${work}/kfabric/shlibs "libkfabric 1 weft-libkfabric1 (>= ${PROJECT_VERSION})\n")
+file(COPY ${work}/triggers DESTINATION ${work}/kfabric)
+set(CPACK_DEBIAN_KFABRIC_PACKAGE_CONTROL_EXTRA ${work}/kfabric/shlibs ${work}/kfabric/triggers)
+
 weft_package(dev weft-libfabric-dev libdevel "Development files of weft's libfabric.so.1"
 "Headers, pkg-config and CMake files, and the manual pages of the interface.
 Programs that are built with them run on weft and on libfabric."
-  DEPENDS "${library}" PROVIDES "libfabric-dev (= ${version})" CONFLICTS libfabric-dev REPLACES libfabric-dev)
+  DEPENDS "${library}, weft-libkfabric1 (= ${version})" PROVIDES "libfabric-dev (= ${version})" CONFLICTS libfabric-dev REPLACES libfabric-dev)
 
 weft_package(bin weft-libfabric-bin net "Tools of weft's libfabric.so.1"
 "fi_info lists what is available on a host, fi_pingpong measures latency and
@@ -140,7 +148,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${folder} COMPONENT doc
 # The site where it was built, as cmake/package.sh does where its generator is installed.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/site/html DESTINATION ${folder} COMPONENT doc EXCLUDE_FROM_ALL OPTIONAL)
 
-foreach(component library dev verbs)
+foreach(component library kfabric dev verbs)
   string(TOUPPER ${component} component)
   set(CPACK_DEBIAN_${component}_PACKAGE_MULTIARCH same)
 endforeach()

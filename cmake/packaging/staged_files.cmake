@@ -11,7 +11,7 @@ endforeach()
 
 # dpkg-shlibdeps reads the dependency on libfabric.so.1 here, as in a build of Debian's, and not from a libfabric1 that
 # this machine has or lacks. CPack removes the folder.
-foreach(component bin verbs conformance)
+foreach(component bin kfabric verbs conformance)
   if(EXISTS ${CPACK_TEMPORARY_DIRECTORY}/${component})
     file(COPY ${CPACK_WEFT_SYMBOLS} DESTINATION ${CPACK_TEMPORARY_DIRECTORY}/${component}/debian/weft-libfabric1/DEBIAN)
   endif()

@@ -38,7 +38,7 @@ inside 'dpkg -s libfabric1' >/dev/null 2>&1 && fail "libfabric1 is installed as 
 ranks
 
 echo "--- tools, plug-in, development files"
-install ./tmp/weft-libfabric-bin_*.deb ./tmp/weft-verbs_*.deb ./tmp/weft-libfabric-dev_*.deb ./tmp/weft-doc_*.deb
+install ./tmp/weft-libfabric-bin_*.deb ./tmp/weft-verbs_*.deb ./tmp/weft-libkfabric1_*.deb ./tmp/weft-libfabric-dev_*.deb ./tmp/weft-doc_*.deb
 inside 'fi_info --version'
 inside 'fi_info -p tcp -t FI_EP_MSG' | grep -m 1 'provider: tcp' || fail "fi_info shows no tcp"
 inside 'FI_LOG_LEVEL=info fi_info -l' 2>&1 | grep -m 1 'libverbs-fi\.so' || fail "the plug-in is not loaded"

@@ -51,7 +51,11 @@ field weft-libfabric1 Replaces libfabric1
 field weft-libfabric1 Depends 'libc6 (>= ' 'libstdc++6 (>= '
 contains weft-libfabric-dev '/usr/lib(/.*)?/libfabric\.so' '/usr/lib(/.*)?/pkgconfig/libfabric\.pc' \
   '/usr/share/man/man3/fi_connect\.3\.gz' '/usr/share/man/man7/fabric\.7\.gz' '/usr/include/rdma/fabric\.h' '/usr/lib(/.*)?/cmake/weft/weft-config\.cmake'
-field weft-libfabric-dev Depends "weft-libfabric1 (= $version)"
+contains weft-libfabric-dev '/usr/lib(/.*)?/libkfabric\.so' '/usr/lib(/.*)?/pkgconfig/libkfabric\.pc' \
+  '/usr/include/kfi/kfi_cm\.h'
+field weft-libfabric-dev Depends "weft-libfabric1 (= $version)" "weft-libkfabric1 (= $version)"
+contains weft-libkfabric1 '/usr/lib(/.*)?/libkfabric\.so\.1'
+field weft-libkfabric1 Depends 'libfabric1 (>= 1.17' 'libc6 (>= ' 'libstdc++6 (>= '
 contains weft-libfabric-bin /usr/bin/fi_info /usr/bin/fi_pingpong '/usr/share/man/man1/fi_info\.1\.gz'
 field weft-libfabric-bin Depends "weft-libfabric1 (= $version)" 'libc6 (>= '
 contains weft-doc /usr/share/doc/weft-doc/README.md /usr/share/doc/weft-doc/docs/limits.md

@@ -16,6 +16,7 @@ awk '
     may["weft_prov_verbs"] = " weft_objects PkgConfig::ibverbs PkgConfig::rdmacm "
     may["verbs-fi"] = " weft_prov_verbs fabric "
     may["fabric"] = " weft_core weft_prov_tcp weft_prov_udp weft_prov_rxm weft_objects "
+    may["kfabric"] = " fabric "
     may["weft_tools"] = " fabric CLI11::CLI11 "
     may["weft_conformance"] = " fabric GTest::gtest "
     may["fabric_bench"] = " bench_process CLI11::CLI11 "

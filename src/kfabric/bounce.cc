@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// Lists of memory in libfabric's form, and operations through one buffer.
+#include "kfabric/bounce.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::kfabric {
+namespace {
+
+// Bits of scatterlist::page_link.
+constexpr unsigned long kLink = 1;
+constexpr unsigned long kMarks = 3;
+
+}  // namespace
+
+Pieces::Pieces(const kvec* list, void* const* desc, size_t count) {
+  fill(KFI_KVEC, list, desc, count);
+}
+Pieces::Pieces(const bio_vec* list, void* const* desc, size_t count) {
+  fill(KFI_BVEC, list, desc, count);
+}
+Pieces::Pieces(const scatterlist* list, void* const* desc, size_t count) {
+  fill(KFI_SGL, list, desc, count);
+}
+Pieces::Pieces(kfi_iov_type type, const void* list, void* const* desc, size_t count) {
+  fill(type, list, desc, count);
+}
+
+void Pieces::fill(kfi_iov_type type, const void* list, void* const* desc, size_t count) {
+  has_desc_ = desc != nullptr;
+  valid_ = count <= kMaxPieces && (list != nullptr || count == 0);
+  const auto* entry = static_cast<const scatterlist*>(list);
+  for (size_t i = 0; i < count && valid_; i++) {
+    void* base = nullptr;
+    size_t len = 0;
+    switch (type) {
+      case KFI_KVEC:
+        base = static_cast<const kvec*>(list)[i].iov_base;
+        len = static_cast<const kvec*>(list)[i].iov_len;
+        break;
+      case KFI_BVEC: {
+        const bio_vec& piece = static_cast<const bio_vec*>(list)[i];
+        valid_ = piece.bv_page != nullptr;
+        base = reinterpret_cast<char*>(piece.bv_page) + piece.bv_offset;
+        len = piece.bv_len;
+        break;
+      }
+      case KFI_SGL:
+        if (entry->page_link & kLink) entry = reinterpret_cast<const scatterlist*>(entry->page_link & ~kMarks);
+        valid_ = entry->dma_address != 0;
+        base = reinterpret_cast<void*>(entry->dma_address);
+        len = entry->dma_length;
+        entry++;
+        break;
+      default:
+        valid_ = false;
+    }
+    if (valid_) add(base, len, has_desc_ ? desc[i] : nullptr);
+  }
+  if (type < KFI_KVEC || type > KFI_SGL) valid_ = false;
+}
+
+void Pieces::add(void* base, size_t len, void* desc) {
+  if (count_ > 0 && desc_[count_ - 1] == desc) {
+    iovec& last = iov_[count_ - 1];
+    if (static_cast<char*>(last.iov_base) + last.iov_len == base) {
+      last.iov_len += len;
+      return;
+    }
+  }
+  iov_[count_] = {base, len};
+  desc_[count_++] = desc;
+}
+
+size_t Pieces::bytes() const {
+  size_t sum = 0;
+  for (size_t i = 0; i < count_; i++) sum += iov_[i].iov_len;
+  return sum;
+}
+
+Bounce::~Bounce() {
+  if (region != nullptr) fi_close(&region->fid);
+}
+
+void Bounces::add(std::unique_ptr<Bounce> bounce) {
+  std::lock_guard lock(mutex_);
+  outstanding_++;
+  void* key = bounce.get();
+  map_[key] = std::move(bounce);
+}
+
+std::unique_ptr<Bounce> Bounces::take(void* context_below) {
+  std::lock_guard lock(mutex_);
+  auto found = map_.find(context_below);
+  if (found == map_.end()) return nullptr;
+  std::unique_ptr<Bounce> bounce = std::move(found->second);
+  map_.erase(found);
+  outstanding_--;
+  return bounce;
+}
+
+void* Bounces::context_below(void* context) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [below, bounce] : map_) {
+    if (bounce->context == context) return below;
+  }
+  return context;
+}
+
+void scatter(const Bounce& bounce, size_t bytes) {
+  const char* from = bounce.memory.get();
+  bytes = std::min(bytes, bounce.bytes);
+  for (const iovec& piece : bounce.pieces) {
+    const size_t part = std::min(bytes, piece.iov_len);
+    if (part != 0) std::memcpy(piece.iov_base, from, part);
+    from += part;
+    bytes -= part;
+  }
+}
+
+}  // namespace weft::kfabric

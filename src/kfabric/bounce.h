@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// Memory in pieces: the client's lists in libfabric's form, and operations whose pieces are more than the provider
+// takes at once. Those go through one buffer: gathered before a transmission, scattered at the completion of a receive
+// or read.
+#pragma once
+
+#include <kfi/kfi_eq.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "kfabric/object.h"
+
+namespace weft::kfabric {
+
+inline constexpr size_t kMaxPieces = 256;
+
+// A list of the client with neighbours merged.
+class Pieces {
+ public:
+  Pieces(const kvec* list, void* const* desc, size_t count);
+  Pieces(const bio_vec* list, void* const* desc, size_t count);
+  // Mapped lists only, as in a kernel.
+  Pieces(const scatterlist* list, void* const* desc, size_t count);
+  template <class Message>
+  explicit Pieces(const Message& message) : Pieces(message.type, message.msg_iov, message.desc, message.iov_count) {}
+  Pieces(kfi_iov_type type, const void* list, void* const* desc, size_t count);
+
+  bool valid() const { return valid_; }
+  size_t count() const { return count_; }
+  const iovec* iov() const { return iov_.data(); }
+  // NULL if the client gave none.
+  void** desc() { return has_desc_ ? desc_.data() : nullptr; }
+  size_t bytes() const;
+
+ private:
+  void fill(kfi_iov_type type, const void* list, void* const* desc, size_t count);
+  void add(void* base, size_t len, void* desc);
+
+  std::array<iovec, kMaxPieces> iov_;
+  std::array<void*, kMaxPieces> desc_;
+  size_t count_ = 0;
+  bool has_desc_ = false;
+  bool valid_ = true;
+};
+
+// One operation through a buffer. Its address is the context beneath.
+struct Bounce {
+  void* context = nullptr;    // the client's
+  bool silent = false;        // the client gets no completion
+  bool scatters = false;      // a receive or read
+  std::vector<iovec> pieces;  // the client's memory
+  std::unique_ptr<char[]> memory;
+  size_t bytes = 0;
+  fid_mr* region = nullptr;  // where the provider requires registration
+
+  ~Bounce();
+};
+
+// Those of a completion queue. Threads: any.
+class Bounces {
+ public:
+  bool any() const { return outstanding_.load(std::memory_order_relaxed) != 0; }
+  void add(std::unique_ptr<Bounce> bounce);
+  // Ends the one with this context beneath; NULL: none.
+  std::unique_ptr<Bounce> take(void* context_below);
+  // The context beneath for an operation of the client, or the client's own.
+  void* context_below(void* context);
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<void*, std::unique_ptr<Bounce>> map_;
+  std::atomic<size_t> outstanding_{0};
+};
+
+// Copies received bytes to their pieces.
+void scatter(const Bounce& bounce, size_t bytes);
+
+}  // namespace weft::kfabric

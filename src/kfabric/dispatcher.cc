@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// The thread that calls the handlers of a fabric's queues.
+#include "kfabric/dispatcher.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <vector>
+
+namespace weft::kfabric {
+
+Dispatcher::~Dispatcher() {
+  if (thread_.joinable()) {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake();
+    thread_.join();
+  }
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+int Dispatcher::add(Watch& watch) {
+  std::lock_guard lock(mutex_);
+  if (wake_fd_ < 0) {
+    wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_fd_ < 0) return -errno;
+  }
+  watches_.push_back(&watch);
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  wake();
+  return 0;
+}
+
+int Dispatcher::remove(Watch& watch) {
+  std::unique_lock lock(mutex_);
+  if (running_ == &watch && std::this_thread::get_id() == thread_.get_id()) return -KFI_EBUSY;
+  watches_.remove(&watch);
+  ended_.wait(lock, [&] { return running_ != &watch; });
+  return 0;
+}
+
+void Dispatcher::rearm(Watch& watch) {
+  if (!watch.armed.exchange(true)) wake();
+}
+
+void Dispatcher::wake() {
+  const uint64_t one = 1;
+  // A full counter wakes as well.
+  [[maybe_unused]] ssize_t ignored = write(wake_fd_, &one, sizeof one);
+}
+
+// Calls the handler of one armed queue that has entries. The lock is not held during the call.
+bool Dispatcher::call_ready(std::unique_lock<std::mutex>& lock) {
+  for (Watch* watch : watches_) {
+    if (!watch->armed || fi_trywait(fabric_, &watch->queue, 1) != -FI_EAGAIN) continue;
+    watch->armed = false;
+    running_ = watch;
+    // A queue that was called goes to the end, so that a busy one does not starve the others.
+    watches_.remove(watch);
+    watches_.push_back(watch);
+    lock.unlock();
+    watch->call();
+    lock.lock();
+    running_ = nullptr;
+    ended_.notify_all();
+    return true;
+  }
+  return false;
+}
+
+void Dispatcher::run() {
+  std::vector<pollfd> fds;
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (call_ready(lock)) continue;
+    fds.assign(1, pollfd{wake_fd_, POLLIN, 0});
+    for (Watch* watch : watches_) {
+      if (watch->armed) fds.push_back(pollfd{watch->fd, POLLIN, 0});
+    }
+    lock.unlock();
+    poll(fds.data(), fds.size(), -1);
+    uint64_t wakes;
+    [[maybe_unused]] ssize_t ignored = read(wake_fd_, &wakes, sizeof wakes);
+    lock.lock();
+  }
+}
+
+}  // namespace weft::kfabric

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// The thread of a fabric that calls the handlers of its queues; kfi_eq(3) HANDLERS. It starts with the first queue that
+// has a handler, and ends with the fabric.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "kfabric/object.h"
+
+namespace weft::kfabric {
+
+// One queue with a handler. Armed: the next entry causes a call. A call disarms it, a read of the empty queue arms it.
+struct Watch {
+  fid* queue;
+  int fd;  // the queue's wait object
+  std::function<void()> call;
+  std::atomic<bool> armed{true};
+};
+
+class Dispatcher {
+ public:
+  explicit Dispatcher(fid_fabric*& fabric) : fabric_(fabric) {}
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+  ~Dispatcher();
+
+  // The watch must stay where it is until remove().
+  int add(Watch& watch);
+  // Waits for a running call; -KFI_EBUSY from inside that call.
+  int remove(Watch& watch);
+  // After a read found the queue empty: the thread looks again, because an entry may have come in between.
+  void rearm(Watch& watch);
+
+ private:
+  void run();
+  bool call_ready(std::unique_lock<std::mutex>& lock);
+  void wake();
+
+  fid_fabric*& fabric_;
+  std::mutex mutex_;
+  std::condition_variable ended_;  // a call has
+  std::list<Watch*> watches_;
+  Watch* running_ = nullptr;
+  bool stop_ = false;
+  int wake_fd_ = -1;
+  std::thread thread_;
+};
+
+}  // namespace weft::kfabric

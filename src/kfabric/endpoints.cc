@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// Endpoints of all kinds and connections: kfi_cm(3).
+#include "kfabric/transfers.h"
+
+namespace weft::kfabric {
+namespace {
+
+constexpr uint64_t kHalves = KFI_READ | KFI_WRITE;
+
+// ---- Connections ----------------------------------------------------------------------------------------------------
+
+int connect(kfid_ep* ep, const void* address, const void* parameters, size_t size) {
+  auto* endpoint = static_cast<Endpoint*>(ep);
+  if (address == nullptr) {
+    if (endpoint->destination.empty()) return -KFI_EINVAL;
+    address = endpoint->destination.data();
+  }
+  return fi_connect(endpoint->fi, address, parameters, size);
+}
+
+int reject(kfid_pep* pep, kfid* handle, const void* parameters, size_t size) {
+  ConnectionRequest* request = request_of(handle);
+  if (request == nullptr) return -KFI_EINVAL;
+  const int result = fi_reject(fi_of(pep), request->fi, parameters, size);
+  if (result == 0) static_cast<PassiveEndpoint*>(pep)->taken(request);
+  return result;
+}
+
+int shut_down(kfid_ep* ep, uint64_t flags) {
+  auto* endpoint = static_cast<Endpoint*>(ep);
+  if (flags & ~kHalves) return -KFI_EBADFLAGS;
+  size_t size = 0;
+  const int named = fi_getpeer(endpoint->fi, nullptr, &size);
+  if (named != 0 && named != -FI_ETOOSMALL) return -KFI_ENOTCONN;
+  // The provider's part, where it has one: the peer is told, and receives end.
+  int (**half)(fid_ep*, uint64_t) = nullptr;
+  if (flags != 0 && flags != kHalves) {
+    void* table = nullptr;
+    if (fi_open_ops(&endpoint->fi->fid, "weft_half_shutdown_v1", 0, &table, nullptr) == 0) {
+      half = static_cast<int (**)(fid_ep*, uint64_t)>(table);
+    }
+  }
+  if (flags == KFI_WRITE) {
+    if (endpoint->no_transmit.exchange(true)) return 0;
+    return half == nullptr ? 0 : (*half)(endpoint->fi, FI_WRITE);
+  }
+  if (flags == KFI_READ) return half == nullptr ? -KFI_EOPNOTSUPP : (*half)(endpoint->fi, FI_READ);
+  return fi_shutdown(endpoint->fi, 0);
+}
+
+int join(kfid_ep* ep, const void* address, uint64_t flags, kfid_mc** mc, void* context) {
+  return open<Membership>(static_cast<Endpoint*>(ep)->fabric, KFI_CLASS_UNSPEC, mc, context, [&](Membership& member) {
+    const int result = fi_join(fi_of(ep), address, flags, &member.fi, context);
+    if (result == 0) member.addr = fi_mc_addr(member.fi);
+    return result;
+  });
+}
+
+// Names of any class, whose fid libfabric treats as an endpoint's.
+constexpr kfi_ops_cm kConnectionOps = {sizeof(kfi_ops_cm),
+                                       Forward<fi_setname>{},
+                                       Forward<fi_getname>{},
+                                       Forward<fi_getpeer>{},
+                                       connect,
+                                       Refuse{},
+                                       Forward<fi_accept>{},
+                                       Refuse{},
+                                       shut_down,
+                                       join};
+constexpr kfi_ops_cm kListenerOps = {sizeof(kfi_ops_cm),
+                                     Forward<fi_setname>{},
+                                     Forward<fi_getname>{},
+                                     Refuse{},
+                                     Refuse{},
+                                     Forward<fi_listen>{},
+                                     Refuse{},
+                                     reject,
+                                     Refuse{},
+                                     Refuse{}};
+
+// ---- Options, contexts ----------------------------------------------------------------------------------------------
+
+ssize_t cancel(kfid* handle, void* context) {
+  if (handle->fclass != KFI_CLASS_PEP && handle->fclass != KFI_CLASS_STX_CTX) {
+    auto* endpoint = of<Endpoint>(handle);
+    for (CompletionQueue* queue : {endpoint->transmit_queue, endpoint->receive_queue}) {
+      if (queue != nullptr && queue->bounces.any()) context = queue->bounces.context_below(context);
+    }
+  }
+  return fi_cancel(fi_of(handle), context);
+}
+
+int open_transmit_context(kfid_ep* sep, int index, kfi_tx_attr* attr, kfid_ep** ep, void* context);
+int open_receive_context(kfid_ep* sep, int index, kfi_rx_attr* attr, kfid_ep** ep, void* context);
+
+constexpr kfi_ops_ep kEndpointOps = {sizeof(kfi_ops_ep),         cancel,
+                                     Forward<fi_getopt>{},       Forward<fi_setopt>{},
+                                     open_transmit_context,      open_receive_context,
+                                     Forward<fi_rx_size_left>{}, Forward<fi_tx_size_left>{}};
+
+// An endpoint beneath may lack tables: those refuse.
+void set_tables(Endpoint& endpoint) {
+  const fid_ep& below = *endpoint.fi;
+  endpoint.ops = mutable_table(kEndpointOps);
+  endpoint.cm = mutable_table(below.cm != nullptr ? kConnectionOps : refused<kfi_ops_cm>);
+  endpoint.msg = mutable_table(below.msg != nullptr ? kMessageOps : refused<kfi_ops_msg>);
+  endpoint.rma = mutable_table(below.rma != nullptr ? kAccessOps : refused<kfi_ops_rma>);
+  endpoint.tagged = mutable_table(below.tagged != nullptr ? kTaggedOps : refused<kfi_ops_tagged>);
+  endpoint.atomic = mutable_table(below.atomic != nullptr ? kAtomicOps : refused<kfi_ops_atomic>);
+}
+
+void set_limits(Endpoint& endpoint, size_t transmit, size_t receive) {
+  if (transmit != 0) endpoint.transmit_limit = transmit;
+  if (receive != 0) endpoint.receive_limit = receive;
+}
+
+template <class Call>
+int open_endpoint_with(kfid_domain* handle, kfi_info* info, size_t fclass, kfid_ep** ep, void* context, Call call) {
+  auto* domain = static_cast<Domain*>(handle);
+  if (info == nullptr) return -KFI_EINVAL;
+  LowerInfo lower(*info, is_1_1(domain->fabric));
+  return open<Endpoint>(domain->fabric, fclass, ep, context, [&](Endpoint& endpoint) {
+    if (int result = call(domain->fi, lower.get(), &endpoint.fi, context)) return result;
+    endpoint.domain = domain;
+    set_limits(endpoint, lower.get()->tx_attr ? info->tx_attr->iov_limit : 0,
+               lower.get()->rx_attr ? info->rx_attr->iov_limit : 0);
+    if (info->dest_addr != nullptr) {
+      endpoint.destination.assign(static_cast<const char*>(info->dest_addr), info->dest_addrlen);
+    }
+    set_tables(endpoint);
+    return 0;
+  });
+}
+
+// Attributes of contexts have one layout on both sides, and capabilities of their own.
+template <class Lower, class Attr>
+struct LowerAttr {
+  Lower value{};
+  Lower* pointer = nullptr;
+
+  LowerAttr(const Attr* attr, const Fabric* fabric) {
+    static_assert(sizeof(Lower) == sizeof(Attr));
+    if (attr == nullptr) return;
+    value = *reinterpret_cast<const Lower*>(attr);
+    value.caps = lower_caps(attr->caps, is_1_1(fabric));
+    pointer = &value;
+  }
+};
+
+template <class Call>
+int open_context_with(Fabric* fabric, Domain* domain, size_t fclass, size_t limit, kfid_ep** ep, void* context,
+                      Call call) {
+  return open<Endpoint>(fabric, fclass, ep, context, [&](Endpoint& endpoint) {
+    if (int result = call(&endpoint.fi)) return result;
+    endpoint.domain = domain;
+    set_limits(endpoint, limit, limit);
+    set_tables(endpoint);
+    return 0;
+  });
+}
+
+int open_transmit_context(kfid_ep* sep, int index, kfi_tx_attr* attr, kfid_ep** ep, void* context) {
+  auto* scalable = static_cast<Endpoint*>(sep);
+  const LowerAttr<fi_tx_attr, kfi_tx_attr> lower(attr, scalable->fabric);
+  return open_context_with(
+      scalable->fabric, scalable->domain, KFI_CLASS_TX_CTX, attr ? attr->iov_limit : scalable->transmit_limit, ep,
+      context, [&](fid_ep** below) { return fi_tx_context(scalable->fi, index, lower.pointer, below, context); });
+}
+
+int open_receive_context(kfid_ep* sep, int index, kfi_rx_attr* attr, kfid_ep** ep, void* context) {
+  auto* scalable = static_cast<Endpoint*>(sep);
+  const LowerAttr<fi_rx_attr, kfi_rx_attr> lower(attr, scalable->fabric);
+  return open_context_with(
+      scalable->fabric, scalable->domain, KFI_CLASS_RX_CTX, attr ? attr->iov_limit : scalable->receive_limit, ep,
+      context, [&](fid_ep** below) { return fi_rx_context(scalable->fi, index, lower.pointer, below, context); });
+}
+
+}  // namespace
+
+PassiveEndpoint::~PassiveEndpoint() {
+  for (ConnectionRequest* request : requests) delete request;
+}
+
+ConnectionRequest* PassiveEndpoint::add(struct fid* below) {
+  auto* request = new ConnectionRequest{};
+  request->fclass = KFI_CLASS_CONNREQ;
+  request->fi = below;
+  request->listener = this;
+  std::lock_guard lock(mutex);
+  requests.insert(request);
+  return request;
+}
+
+void PassiveEndpoint::taken(ConnectionRequest* request) {
+  std::lock_guard lock(mutex);
+  if (requests.erase(request) != 0) delete request;
+}
+
+int open_passive_endpoint(kfid_fabric* handle, kfi_info* info, kfid_pep** pep, void* context) {
+  auto* fabric = static_cast<Fabric*>(handle);
+  if (info == nullptr) return -KFI_EINVAL;
+  LowerInfo lower(*info, is_1_1(fabric));
+  return open<PassiveEndpoint>(fabric, KFI_CLASS_PEP, pep, context, [&](PassiveEndpoint& endpoint) {
+    endpoint.ops = mutable_table(kEndpointOps);
+    endpoint.cm = mutable_table(kListenerOps);
+    return fi_passive_ep(fabric->fi, lower.get(), &endpoint.fi, context);
+  });
+}
+
+int open_endpoint(kfid_domain* domain, kfi_info* info, kfid_ep** ep, void* context) {
+  const int result = open_endpoint_with(domain, info, KFI_CLASS_EP, ep, context, fi_endpoint);
+  if (result == 0) {
+    if (ConnectionRequest* request = request_of(info->handle)) request->listener->taken(request);
+  }
+  return result;
+}
+
+int open_scalable_endpoint(kfid_domain* domain, kfi_info* info, kfid_ep** ep, void* context) {
+  return open_endpoint_with(domain, info, KFI_CLASS_SEP, ep, context, fi_scalable_ep);
+}
+
+int open_shared_transmit(kfid_domain* handle, kfi_tx_attr* attr, kfid_stx** stx, void* context) {
+  auto* domain = static_cast<Domain*>(handle);
+  const LowerAttr<fi_tx_attr, kfi_tx_attr> lower(attr, domain->fabric);
+  return open<SharedTransmit>(domain->fabric, KFI_CLASS_STX_CTX, stx, context, [&](SharedTransmit& shared) {
+    shared.ops = mutable_table(refused<kfi_ops_ep>);
+    return fi_stx_context(domain->fi, lower.pointer, &shared.fi, context);
+  });
+}
+
+int open_shared_receive(kfid_domain* handle, kfi_rx_attr* attr, kfid_ep** ep, void* context) {
+  auto* domain = static_cast<Domain*>(handle);
+  const LowerAttr<fi_rx_attr, kfi_rx_attr> lower(attr, domain->fabric);
+  return open_context_with(domain->fabric, domain, KFI_CLASS_SRX_CTX, attr ? attr->iov_limit : 1, ep, context,
+                           [&](fid_ep** below) { return fi_srx_context(domain->fi, lower.pointer, below, context); });
+}
+
+int open_alias(kfid* handle, struct kfi_alias* alias) {
+  if (handle->fclass != KFI_CLASS_EP) return -KFI_ENOSYS;
+  auto* endpoint = of<Endpoint>(handle);
+  kfid_ep* second = nullptr;
+  const int result = open_context_with(endpoint->fabric, endpoint->domain, KFI_CLASS_EP, 0, &second, handle->context,
+                                       [&](fid_ep** below) { return fi_ep_alias(endpoint->fi, below, alias->flags); });
+  if (result != 0) return result;
+  auto* object = static_cast<Endpoint*>(second);
+  object->transmit_queue = endpoint->transmit_queue;
+  object->receive_queue = endpoint->receive_queue;
+  object->selects_transmits = endpoint->selects_transmits;
+  object->selects_receives = endpoint->selects_receives;
+  set_limits(*object, endpoint->transmit_limit, endpoint->receive_limit);
+  *alias->fid = &second->fid;
+  return 0;
+}
+
+int note_binding(kfid* handle, kfid* other, uint64_t& flags) {
+  if (other == nullptr) return -KFI_EINVAL;
+  if (other->fclass != KFI_CLASS_CQ) return 0;
+  switch (handle->fclass) {
+    case KFI_CLASS_TX_CTX:
+      if (flags == 0) flags = FI_TRANSMIT;
+      break;
+    case KFI_CLASS_RX_CTX:
+    case KFI_CLASS_SRX_CTX:
+      if (flags == 0) flags = FI_RECV;
+      break;
+    case KFI_CLASS_EP:
+      break;
+    default:
+      return 0;
+  }
+  auto* endpoint = of<Endpoint>(handle);
+  const bool selective = flags & FI_SELECTIVE_COMPLETION;
+  if (flags & FI_TRANSMIT) {
+    endpoint->transmit_queue = of<CompletionQueue>(other);
+    endpoint->selects_transmits = selective;
+  }
+  if (flags & FI_RECV) {
+    endpoint->receive_queue = of<CompletionQueue>(other);
+    endpoint->selects_receives = selective;
+  }
+  return 0;
+}
+
+}  // namespace weft::kfabric

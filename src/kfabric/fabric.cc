@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// Fabrics, domains, address vectors, memory regions, poll sets, and the calls without an object.
+#include "kfabric/fabric.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::kfabric {
+namespace {
+
+// ---- Address vector, poll set ---------------------------------------------------------------------------------------
+
+constexpr kfi_ops_av kAddressOps = {sizeof(kfi_ops_av),         Forward<fi_av_insert>{}, Forward<fi_av_insertsvc>{},
+                                    Forward<fi_av_insertsym>{}, Forward<fi_av_remove>{}, Forward<fi_av_lookup>{},
+                                    Forward<fi_av_straddr>{}};
+
+int open_address_vector(kfid_domain* domain, kfi_av_attr* attr, kfid_av** av, void* context) {
+  return open<AddressVector>(static_cast<Domain*>(domain)->fabric, KFI_CLASS_AV, av, context,
+                             [&](AddressVector& vector) {
+                               vector.ops = mutable_table(kAddressOps);
+                               return fi_av_open(fi_of(domain), down(attr), &vector.fi, context);
+                             });
+}
+
+constexpr kfi_ops_poll kPollOps = {sizeof(kfi_ops_poll), Forward<fi_poll>{}, Forward<fi_poll_add>{},
+                                   Forward<fi_poll_del>{}};
+
+int open_poll_set(kfid_domain* domain, kfi_poll_attr* attr, kfid_poll** poll) {
+  return open<PollSet>(static_cast<Domain*>(domain)->fabric, KFI_CLASS_POLL, poll, nullptr, [&](PollSet& set) {
+    set.ops = mutable_table(kPollOps);
+    return fi_poll_open(fi_of(domain), down(attr), &set.fi);
+  });
+}
+
+// ---- Memory region --------------------------------------------------------------------------------------------------
+
+// Flags for memory that a program in user space does not have.
+constexpr uint64_t kPhysicalMemory = 1ull << 51 | 1ull << 52;
+
+int register_pieces(kfid* handle, Pieces pieces, fi_mr_attr attr, uint64_t flags, kfid_mr** mr) {
+  auto* domain = of<Domain>(handle);
+  if (!pieces.valid()) return -KFI_EINVAL;
+  if (is_1_1(domain->fabric) && flags & kPhysicalMemory) return -KFI_EBADFLAGS;
+  attr.mr_iov = pieces.iov();
+  attr.iov_count = pieces.count();
+  return open<MemoryRegion>(domain->fabric, KFI_CLASS_MR, mr, attr.context, [&](MemoryRegion& region) {
+    // Peers address a region, and a buffer in the middle cannot serve them: more pieces than the provider takes fail.
+    const int result = attr.iov_count == 1
+                           ? fi_mr_reg(domain->fi, pieces.iov()->iov_base, pieces.iov()->iov_len, attr.access,
+                                       attr.offset, attr.requested_key, flags, &region.fi, attr.context)
+                           : fi_mr_regattr(domain->fi, &attr, flags, &region.fi);
+    if (result != 0) return result == -FI_EINVAL && attr.iov_count > 1 ? -KFI_EOPNOTSUPP : result;
+    region.mem_desc = fi_mr_desc(region.fi);
+    region.key = fi_mr_key(region.fi);
+    region.iova = domain->virtual_addresses ? reinterpret_cast<uintptr_t>(pieces.iov()->iov_base) : 0;
+    return 0;
+  });
+}
+
+template <class List>
+int register_list(kfid* domain, const List* list, size_t count, uint64_t access, uint64_t offset, uint64_t key,
+                  uint64_t flags, kfid_mr** mr, void* context) {
+  fi_mr_attr attr{};
+  attr.access = access;
+  attr.offset = offset;
+  attr.requested_key = key;
+  attr.context = context;
+  return register_pieces(domain, Pieces(list, nullptr, count), attr, flags, mr);
+}
+
+int register_buffer(kfid* domain, const void* buffer, size_t len, uint64_t access, uint64_t offset, uint64_t key,
+                    uint64_t flags, kfid_mr** mr, void* context) {
+  const kvec piece{const_cast<void*>(buffer), len};
+  return register_list(domain, &piece, 1, access, offset, key, flags, mr, context);
+}
+
+int register_attributes(kfid* domain, const kfi_mr_attr* wanted, uint64_t flags, kfid_mr** mr) {
+  fi_mr_attr attr{};
+  attr.access = wanted->access;
+  attr.offset = wanted->offset;
+  attr.requested_key = wanted->requested_key;
+  attr.context = wanted->context;
+  attr.auth_key_size = wanted->auth_key_size;
+  attr.auth_key = wanted->auth_key;
+  return register_pieces(domain, Pieces(wanted->type, wanted->mr_iov, nullptr, wanted->iov_count), attr, flags, mr);
+}
+
+// ---- Domain ---------------------------------------------------------------------------------------------------------
+
+int query_atomic(kfid_domain* domain, kfi_datatype datatype, kfi_op op, kfi_atomic_attr* attr, uint64_t flags) {
+  return fi_query_atomic(fi_of(domain), down(datatype), down(op), down(attr), flags);
+}
+
+constexpr kfi_ops_domain kDomainOps = {
+    sizeof(kfi_ops_domain), open_address_vector, open_completion_queue, open_endpoint,       open_scalable_endpoint,
+    open_counter,           open_poll_set,       open_shared_transmit,  open_shared_receive, query_atomic};
+
+int open_domain(kfid_fabric* handle, kfi_info* info, kfid_domain** domain, void* context) {
+  auto* fabric = static_cast<Fabric*>(handle);
+  if (info == nullptr || info->domain_attr == nullptr) return -KFI_EINVAL;
+  LowerInfo lower(*info, is_1_1(fabric));
+  return open<Domain>(fabric, KFI_CLASS_DOMAIN, domain, context, [&](Domain& object) {
+    object.ops = mutable_table(kDomainOps);
+    object.mr = mutable_table(kMemoryOps);
+    object.local_registration = lower.get()->domain_attr->mr_mode & FI_MR_LOCAL;
+    object.virtual_addresses = lower.get()->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
+    return fi_domain(fabric->fi, lower.get(), &object.fi, context);
+  });
+}
+
+constexpr kfi_ops_fabric kFabricOps = {sizeof(kfi_ops_fabric), open_domain, open_passive_endpoint, open_event_queue,
+                                       open_wait_set};
+
+}  // namespace
+
+const kfi_ops_mr kMemoryOps = {sizeof(kfi_ops_mr),         register_buffer,
+                               register_list<kvec>,        register_list<bio_vec>,
+                               register_list<scatterlist>, register_attributes};
+
+int control_region(MemoryRegion* region, int command, void* argument) {
+  fid* below = &region->fi->fid;
+  if (command == FI_REFRESH) {
+    const auto* wanted = static_cast<const kfi_mr_modify*>(argument);
+    fi_mr_modify modify{};
+    modify.flags = wanted->flags;
+    modify.attr.mr_iov = down(wanted->attr.mr_iov);
+    modify.attr.iov_count = wanted->attr.iov_count;
+    return fi_control(below, command, &modify);
+  }
+  const int result = fi_control(below, command, argument);
+  // Some providers choose the key only now.
+  if (command == FI_ENABLE && result == 0) region->key = fi_mr_key(region->fi);
+  return result;
+}
+
+}  // namespace weft::kfabric
+
+using namespace weft::kfabric;
+
+KFI_EXPORT int kfi_fabric(kfi_fabric_attr* attr, kfid_fabric** fabric, void* context) {
+  if (attr == nullptr || attr->prov_name == nullptr || attr->name == nullptr) return -KFI_EINVAL;
+  fi_fabric_attr lower{};
+  lower.name = attr->name;
+  lower.prov_name = lower_provider(attr->prov_name);
+  lower.prov_version = attr->prov_version;
+  lower.api_version = lower_version();
+  const int result = open<Fabric>(nullptr, KFI_CLASS_FABRIC, fabric, context, [&](Fabric& object) {
+    object.ops = mutable_table(kFabricOps);
+    object.api = object.api_version = attr->api_version == 0 ? KFI_VERSION(1, 7) : attr->api_version;
+    return fi_fabric(&lower, &object.fi, context);
+  });
+  if (result == 0) static_cast<Fabric*>(*fabric)->fabric = static_cast<Fabric*>(*fabric);
+  return result;
+}
+
+KFI_EXPORT uint32_t kfi_version() {
+  return KFI_VERSION(1, 7);
+}
+
+KFI_EXPORT const char* kfi_strerror(int errnum) {
+  return fi_strerror(errnum);
+}
+
+KFI_EXPORT char* kfi_tostr(const void* data, kfi_type datatype) {
+  // The types whose numbers or members differ are shown as part of an info.
+  kfi_info info{};
+  switch (datatype) {
+    case KFI_TYPE_INFO:
+      return fi_tostr(LowerInfo(*static_cast<const kfi_info*>(data), false).get(), FI_TYPE_INFO);
+    case KFI_TYPE_EP_ATTR:
+      info.ep_attr = static_cast<kfi_ep_attr*>(const_cast<void*>(data));
+      return fi_tostr(LowerInfo(info, false).get()->ep_attr, FI_TYPE_EP_ATTR);
+    case KFI_TYPE_DOMAIN_ATTR:
+      info.domain_attr = static_cast<kfi_domain_attr*>(const_cast<void*>(data));
+      return fi_tostr(LowerInfo(info, false).get()->domain_attr, FI_TYPE_DOMAIN_ATTR);
+    case KFI_TYPE_CAPS:
+      info.caps = *static_cast<const uint64_t*>(data);
+      return fi_tostr(&LowerInfo(info, false).get()->caps, FI_TYPE_CAPS);
+    case KFI_TYPE_ADDR_FORMAT:
+      info.addr_format = *static_cast<const uint32_t*>(data);
+      return fi_tostr(&LowerInfo(info, false).get()->addr_format, FI_TYPE_ADDR_FORMAT);
+    case KFI_TYPE_PROTOCOL: {
+      kfi_ep_attr attr{};
+      attr.protocol = *static_cast<const uint32_t*>(data);
+      info.ep_attr = &attr;
+      return fi_tostr(&LowerInfo(info, false).get()->ep_attr->protocol, FI_TYPE_PROTOCOL);
+    }
+    case KFI_TYPE_MR_MODE: {
+      kfi_domain_attr attr{};
+      attr.mr_mode = *static_cast<const int*>(data);
+      info.domain_attr = &attr;
+      return fi_tostr(&LowerInfo(info, false).get()->domain_attr->mr_mode, FI_TYPE_MR_MODE);
+    }
+    default:
+      return fi_tostr(data, static_cast<fi_type>(datatype));
+  }
+}
+
+KFI_EXPORT int kfi_getparams(kfi_param** params, int* count) {
+  static_assert(sizeof(kfi_param) == sizeof(fi_param));
+  return fi_getparams(reinterpret_cast<fi_param**>(params), count);
+}
+
+KFI_EXPORT void kfi_freeparams(kfi_param* params) {
+  fi_freeparams(reinterpret_cast<fi_param*>(params));
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// The classes of kfabric's objects. They own the libfabric object beneath until kfi_close; a fabric outlives everything
+// opened in it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "kfabric/bounce.h"
+#include "kfabric/dispatcher.h"
+#include "kfabric/info.h"
+
+namespace weft::kfabric {
+
+char* lower_provider(char* name);
+
+struct Fabric : Object<kfid_fabric> {
+  uint32_t api = 0;
+  std::mutex mutex;                 // guards closed_early
+  std::vector<kfid*> closed_early;  // API 1.1: queues that the client closed before the objects bound to them
+  Dispatcher dispatcher{fi};
+};
+
+struct Domain : Object<kfid_domain> {
+  bool local_registration = false;  // FI_MR_LOCAL
+  bool virtual_addresses = false;   // FI_MR_VIRT_ADDR
+};
+
+// The part that queues, counters and wait sets share: waiting and the handler.
+struct Waiting {
+  std::atomic<int> bound{0};  // objects
+  bool microseconds = false;  // the unit of time-outs
+  std::unique_ptr<Watch> watch;
+};
+
+struct EventQueue : Object<kfid_eq>, Waiting {
+  ~EventQueue();
+  // A connection request that was read with KFI_PEEK: the next read gives the same info.
+  fi_info* peeked = nullptr;
+  kfi_info* peeked_info = nullptr;
+};
+
+struct CompletionQueue : Object<kfid_cq>, Waiting {
+  size_t entry_size = 0;  // bytes
+  bool has_flags = false;
+  Bounces bounces;
+};
+
+struct Counter : Object<kfid_cntr>, Waiting {};
+struct WaitSet : Object<kfid_wait>, Waiting {};
+struct PollSet : Object<kfid_poll> {};
+struct AddressVector : Object<kfid_av> {};
+struct MemoryRegion : Object<kfid_mr> {};
+struct SharedTransmit : Object<kfid_stx> {};
+struct Membership : Object<kfid_mc> {};
+
+struct PassiveEndpoint : Object<kfid_pep> {
+  std::mutex mutex;
+  std::unordered_set<ConnectionRequest*> requests;  // not yet accepted or rejected
+
+  ~PassiveEndpoint();
+  ConnectionRequest* add(struct fid* request);
+  void taken(ConnectionRequest* request);
+};
+
+struct Endpoint : Object<kfid_ep> {
+  std::atomic<bool> no_transmit{false};  // after kfi_shutdown(KFI_WRITE)
+  Domain* domain = nullptr;
+  CompletionQueue* transmit_queue = nullptr;
+  CompletionQueue* receive_queue = nullptr;
+  bool selects_transmits = false;  // bound with KFI_SELECTIVE_COMPLETION
+  bool selects_receives = false;
+  size_t transmit_limit = 1;  // pieces of memory in one operation
+  size_t receive_limit = 1;
+  std::string destination;  // the info's dest_addr
+};
+
+// The request behind a handle of an info; NULL: another handle.
+inline ConnectionRequest* request_of(kfid* handle) {
+  return handle != nullptr && handle->fclass == KFI_CLASS_CONNREQ ? static_cast<ConnectionRequest*>(handle) : nullptr;
+}
+
+// A queue leaves the dispatcher before it closes, and returns if it stays. One that is bound stays.
+template <class Queue>
+struct QueueHooks {
+  static int closing(Queue* queue) {
+    if (queue->bound != 0) return -KFI_EBUSY;
+    return queue->watch ? queue->fabric->dispatcher.remove(*queue->watch) : 0;
+  }
+  static void kept(Queue* queue) {
+    if (queue->watch) queue->fabric->dispatcher.add(*queue->watch);
+  }
+  static constexpr bool kDefers = true;
+};
+template <>
+struct Hooks<EventQueue> : QueueHooks<EventQueue> {};
+template <>
+struct Hooks<CompletionQueue> : QueueHooks<CompletionQueue> {};
+template <>
+struct Hooks<Counter> : QueueHooks<Counter> {
+  static constexpr bool kDefers = false;
+};
+
+int open_event_queue(kfid_fabric* fabric, kfi_eq_attr* attr, kfid_eq** eq, kfi_event_handler handler, void* context);
+int open_wait_set(kfid_fabric* fabric, kfi_wait_attr* attr, kfid_wait** set);
+int open_completion_queue(kfid_domain* domain, kfi_cq_attr* attr, kfid_cq** cq, kfi_comp_handler handler,
+                          void* context);
+int open_counter(kfid_domain* domain, kfi_cntr_attr* attr, kfid_cntr** counter, void* context);
+int open_passive_endpoint(kfid_fabric* fabric, kfi_info* info, kfid_pep** pep, void* context);
+int open_endpoint(kfid_domain* domain, kfi_info* info, kfid_ep** ep, void* context);
+int open_scalable_endpoint(kfid_domain* domain, kfi_info* info, kfid_ep** ep, void* context);
+int open_shared_transmit(kfid_domain* domain, kfi_tx_attr* attr, kfid_stx** stx, void* context);
+int open_shared_receive(kfid_domain* domain, kfi_rx_attr* attr, kfid_ep** ep, void* context);
+int control_region(MemoryRegion* region, int command, void* argument);
+int open_alias(kfid* handle, struct kfi_alias* alias);
+// An endpoint keeps its completion queues. Flags 0 become the direction of a context.
+int note_binding(kfid* handle, kfid* other, uint64_t& flags);
+extern const kfi_ops_mr kMemoryOps;
+
+}  // namespace weft::kfabric

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// What all objects of kfabric share: the map from libfabric's fids, binding and control.
+#include <mutex>
+#include <unordered_map>
+
+#include "kfabric/fabric.h"
+
+namespace weft::kfabric {
+namespace {
+
+struct Handles {
+  std::mutex mutex;
+  std::unordered_map<fid*, kfid*> map;
+};
+
+Handles& handles() {
+  static auto* all = new Handles;  // never destroyed: objects may outlive static destructors
+  return *all;
+}
+
+}  // namespace
+
+void remember(fid* below, kfid* handle) {
+  std::lock_guard lock(handles().mutex);
+  handles().map[below] = handle;
+}
+
+void forget(fid* below) {
+  std::lock_guard lock(handles().mutex);
+  handles().map.erase(below);
+}
+
+kfid* handle_of(fid* below) {
+  std::lock_guard lock(handles().mutex);
+  auto found = handles().map.find(below);
+  return found == handles().map.end() ? nullptr : found->second;
+}
+
+bool is_1_1(const Fabric* fabric) {
+  return fabric->api == KFI_VERSION(1, 1);
+}
+
+void close_later(Fabric* fabric, kfid* handle) {
+  std::lock_guard lock(fabric->mutex);
+  fabric->closed_early.push_back(handle);
+}
+
+void close_waiting(Fabric* fabric) {
+  std::lock_guard lock(fabric->mutex);
+  std::erase_if(fabric->closed_early, [](kfid* handle) {
+    return (handle->fclass == KFI_CLASS_EQ ? close_now<EventQueue>(handle) : close_now<CompletionQueue>(handle)) == 0;
+  });
+}
+
+int bind_below(kfid* handle, kfid* other, uint64_t flags) {
+  if (int result = note_binding(handle, other, flags)) return result;
+  fid* below = fi_of(handle);
+  return below->ops->bind(below, fi_of(other), flags);
+}
+
+std::atomic<int>* bound_count(kfid* queue) {
+  switch (queue->fclass) {
+    case KFI_CLASS_EQ:
+      return &of<EventQueue>(queue)->bound;
+    case KFI_CLASS_CQ:
+      return &of<CompletionQueue>(queue)->bound;
+    case KFI_CLASS_CNTR:
+      return &of<Counter>(queue)->bound;
+    default:
+      return nullptr;
+  }
+}
+
+int control(kfid* handle, int command, void* argument) {
+  if (handle->fclass == KFI_CLASS_MR) return control_region(of<MemoryRegion>(handle), command, argument);
+  switch (command) {
+    case FI_ALIAS:
+      return open_alias(handle, static_cast<struct kfi_alias*>(argument));
+    case FI_GETFIDFLAG:
+    case FI_SETFIDFLAG:
+    case FI_GETOPSFLAG:
+    case FI_SETOPSFLAG:
+    case FI_GETWAIT:
+    case FI_ENABLE:
+    case FI_BACKLOG:
+    case FI_GET_RAW_MR:
+    case FI_MAP_RAW_MR:
+    case FI_UNMAP_KEY:
+      return fi_control(fi_of(handle), command, argument);
+    default:
+      return -KFI_ENOSYS;
+  }
+}
+
+int no_ops(kfid*, const char*, uint64_t, void**, void*) {
+  return -KFI_ENOSYS;
+}
+
+}  // namespace weft::kfabric

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// Event queues, completion queues, counters and wait sets: kfi_eq(3).
+#include <poll.h>
+
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <ctime>
+
+#include "kfabric/fabric.h"
+
+namespace weft::kfabric {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kUnits = KFI_TIME_US | KFI_TIME_MS;
+// The flags of completions in kfabric.
+constexpr uint64_t kCompletionFlags = KFI_SEND | KFI_RECV | KFI_RMA | KFI_ATOMIC | KFI_MSG | KFI_TAGGED | KFI_READ |
+                                      KFI_WRITE | KFI_REMOTE_READ | KFI_REMOTE_WRITE | KFI_REMOTE_CQ_DATA |
+                                      KFI_MULTI_RECV;
+
+// Takes the unit of time from flags: microseconds?
+int take_unit(uint64_t& flags, bool& microseconds) {
+  if ((flags & kUnits) == kUnits) return -KFI_EBADFLAGS;
+  if (flags & kUnits) microseconds = flags & KFI_TIME_US;
+  flags &= ~kUnits;
+  return 0;
+}
+
+// Waiting is possible whatever the client chose.
+int lower_wait(kfi_wait_obj object, kfid_wait* set, fi_wait_obj& lower, fid_wait*& lower_set) {
+  switch (object) {
+    case KFI_WAIT_SET:
+      if (set == nullptr) return -KFI_EINVAL;
+      lower = FI_WAIT_SET;
+      lower_set = fi_of(set);
+      return 0;
+    case KFI_WAIT_NONE:
+    case KFI_WAIT_UNSPEC:
+    case KFI_WAIT_QUEUE:  // KFI_WAIT_FD in API 1.1
+      lower = FI_WAIT_FD;
+      return 0;
+    default:
+      lower = FI_WAIT_MUTEX_COND;  // in API 1.1
+      return static_cast<int>(object) == 4 ? 0 : -KFI_EINVAL;
+  }
+}
+
+// Negative: for ever.
+int lower_timeout(const Fabric* fabric, int timeout) {
+  return timeout < 0 || (timeout == 0 && is_1_1(fabric)) ? -1 : timeout;
+}
+
+int milliseconds(int timeout, bool microseconds) {
+  return timeout <= 0 || !microseconds ? timeout : timeout / 1000 + (timeout % 1000 != 0);
+}
+
+// Looks until there is something or the time is over. libfabric knows milliseconds only, so this waits for the wait
+// object itself.
+template <class Look>
+ssize_t wait_until(Fabric* fabric, fid* queue, int timeout, bool microseconds, Look look) {
+  timeout = lower_timeout(fabric, timeout);
+  const auto unit = microseconds ? std::chrono::nanoseconds(1000) : std::chrono::nanoseconds(1000000);
+  const auto deadline = Clock::now() + unit * timeout;
+  int fd = -1;
+  if (timeout != 0) {
+    if (int result = fi_control(queue, FI_GETWAIT, &fd)) return result;
+  }
+  for (;;) {
+    const ssize_t result = look();
+    if (result != -FI_EAGAIN) return result;
+    const std::chrono::nanoseconds left = timeout < 0 ? std::chrono::hours(1) : deadline - Clock::now();
+    if (left.count() <= 0) return -KFI_ETIMEDOUT;
+    if (fi_trywait(fabric->fi, &queue, 1) != 0) continue;
+    pollfd readable{fd, POLLIN, 0};
+    const timespec remaining{left.count() / 1000000000, left.count() % 1000000000};
+    ppoll(&readable, 1, &remaining, nullptr);
+  }
+}
+
+// ---- Event queue ----------------------------------------------------------------------------------------------------
+
+void rearm(EventQueue* queue) {
+  if (queue->watch) queue->fabric->dispatcher.rearm(*queue->watch);
+}
+
+// The client's form of a connection request's info. It is converted once, also if it is peeked at first.
+kfi_info* take_info(EventQueue* queue, fi_info* info, kfid* listener, bool peek) {
+  if (queue->peeked != info) {
+    queue->peeked = info;
+    queue->peeked_info = upper_info(*info, queue->fabric->api);
+    if (queue->peeked_info != nullptr) {
+      queue->peeked_info->handle = of<PassiveEndpoint>(listener)->add(info->handle);
+    }
+  }
+  kfi_info* result = queue->peeked_info;
+  if (!peek) {
+    queue->peeked = nullptr;
+    queue->peeked_info = nullptr;
+    fi_freeinfo(info);
+  }
+  return result;
+}
+
+// Every entry begins with the object beneath. One that the client wrote itself has another value there, which stays.
+ssize_t finish_event(EventQueue* queue, ssize_t result, uint32_t event, void* buffer, uint64_t flags) {
+  if (result == -FI_EAGAIN) rearm(queue);
+  if (result < static_cast<ssize_t>(sizeof(kfi_eq_cm_entry))) return result;
+  auto* entry = static_cast<kfi_eq_cm_entry*>(buffer);
+  kfid* handle = handle_of(reinterpret_cast<fid*>(entry->fid));
+  if (handle == nullptr) return result;
+  entry->fid = handle;
+  if (event == FI_CONNREQ) {
+    entry->info = take_info(queue, reinterpret_cast<fi_info*>(entry->info), handle, flags & KFI_PEEK);
+  }
+  return result;
+}
+
+ssize_t read_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, uint64_t flags) {
+  auto* queue = static_cast<EventQueue*>(eq);
+  const ssize_t result = fi_eq_read(queue->fi, event, buffer, len, flags);
+  return finish_event(queue, result, *event, buffer, flags);
+}
+
+ssize_t wait_for_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, int timeout, uint64_t flags) {
+  auto* queue = static_cast<EventQueue*>(eq);
+  if (queue->watch) return -KFI_ENOSYS;
+  bool microseconds = queue->microseconds;
+  if (int result = take_unit(flags, microseconds)) return result;
+  const ssize_t result = wait_until(queue->fabric, &queue->fi->fid, timeout, microseconds,
+                                    [&] { return fi_eq_read(queue->fi, event, buffer, len, flags); });
+  return finish_event(queue, result, *event, buffer, flags);
+}
+
+ssize_t read_event_error(kfid_eq* eq, kfi_eq_err_entry* entry, uint64_t flags) {
+  auto* queue = static_cast<EventQueue*>(eq);
+  const ssize_t result = fi_eq_readerr(queue->fi, down(entry), flags);
+  if (result == -FI_EAGAIN) rearm(queue);
+  if (result > 0) entry->fid = handle_of(reinterpret_cast<fid*>(entry->fid));
+  return result;
+}
+
+constexpr kfi_ops_eq kEventOps = {sizeof(kfi_ops_eq),     read_event,     read_event_error,
+                                  Forward<fi_eq_write>{}, wait_for_event, Forward<fi_eq_strerror>{}};
+
+// ---- Completion queue -----------------------------------------------------------------------------------------------
+
+// Gives an entry of an operation through a buffer its client's values. False: the client gets no completion.
+bool settle(CompletionQueue* queue, char* bytes) {
+  auto* entry = reinterpret_cast<kfi_cq_data_entry*>(bytes);
+  const std::unique_ptr<Bounce> bounce = queue->bounces.take(entry->op_context);
+  if (bounce == nullptr) return true;
+  entry->op_context = bounce->context;
+  if (bounce->scatters) {
+    // An entry without a length, and one of a read, is for all of the buffer, which began as a copy of the pieces.
+    const bool received = queue->has_flags && (entry->flags & KFI_RECV);
+    scatter(*bounce, received ? entry->len : bounce->bytes);
+  }
+  if (queue->entry_size >= sizeof(kfi_cq_data_entry)) entry->buf = nullptr;
+  return !bounce->silent;
+}
+
+// The number of entries for the client.
+ssize_t finish_completions(CompletionQueue* queue, ssize_t count, void* buffer, kfi_addr_t* sources) {
+  char* const entries = static_cast<char*>(buffer);
+  const size_t size = queue->entry_size;
+  ssize_t kept = 0;
+  const bool bounces = queue->bounces.any();
+  for (ssize_t i = 0; i < count; i++) {
+    char* entry = entries + i * size;
+    if (queue->has_flags) reinterpret_cast<kfi_cq_msg_entry*>(entry)->flags &= kCompletionFlags;
+    if (!bounces) {
+      kept++;
+      continue;
+    }
+    if (!settle(queue, entry)) continue;
+    if (kept != i) {
+      std::memcpy(entries + kept * size, entry, size);
+      if (sources != nullptr) sources[kept] = sources[i];
+    }
+    kept++;
+  }
+  return kept;
+}
+
+template <class Read>
+ssize_t read_with(CompletionQueue* queue, void* buffer, kfi_addr_t* sources, Read read) {
+  for (;;) {
+    ssize_t result = read();
+    if (result > 0) {
+      result = finish_completions(queue, result, buffer, sources);
+      if (result == 0) continue;
+    } else if (result == -FI_EAGAIN && queue->watch) {
+      queue->fabric->dispatcher.rearm(*queue->watch);
+    }
+    return result;
+  }
+}
+
+ssize_t read_completions(kfid_cq* cq, void* buffer, size_t count) {
+  auto* queue = static_cast<CompletionQueue*>(cq);
+  return read_with(queue, buffer, nullptr, [&] { return fi_cq_read(queue->fi, buffer, count); });
+}
+
+ssize_t read_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr_t* sources) {
+  auto* queue = static_cast<CompletionQueue*>(cq);
+  if (sources == nullptr) return -KFI_EINVAL;
+  return read_with(queue, buffer, sources, [&] { return fi_cq_readfrom(queue->fi, buffer, count, sources); });
+}
+
+// A time-out in milliseconds is libfabric's, which also ends a wait at kfi_cq_signal.
+template <class Sleep, class Look>
+ssize_t wait_for_completions(CompletionQueue* queue, int timeout, Sleep sleep, Look look) {
+  if (queue->watch) return -KFI_ENOSYS;
+  if (queue->microseconds) return wait_until(queue->fabric, &queue->fi->fid, timeout, true, look);
+  timeout = lower_timeout(queue->fabric, timeout);
+  const auto deadline = Clock::now() + std::chrono::milliseconds(timeout);
+  const ssize_t result = sleep(timeout);
+  return result == -FI_EAGAIN && timeout >= 0 && Clock::now() >= deadline ? -KFI_ETIMEDOUT : result;
+}
+
+ssize_t sread_completions(kfid_cq* cq, void* buffer, size_t count, const void* condition, int timeout) {
+  auto* queue = static_cast<CompletionQueue*>(cq);
+  return wait_for_completions(
+      queue, timeout,
+      [&](int ms) {
+        return read_with(queue, buffer, nullptr, [&] { return fi_cq_sread(queue->fi, buffer, count, condition, ms); });
+      },
+      [&] { return read_completions(cq, buffer, count); });
+}
+
+ssize_t sread_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr_t* sources, const void* condition,
+                               int timeout) {
+  auto* queue = static_cast<CompletionQueue*>(cq);
+  if (sources == nullptr) return -KFI_EINVAL;
+  return wait_for_completions(
+      queue, timeout,
+      [&](int ms) {
+        return read_with(queue, buffer, sources,
+                         [&] { return fi_cq_sreadfrom(queue->fi, buffer, count, sources, condition, ms); });
+      },
+      [&] { return read_completions_from(cq, buffer, count, sources); });
+}
+
+ssize_t read_completion_error(kfid_cq* cq, kfi_cq_err_entry* entry, uint64_t flags) {
+  auto* queue = static_cast<CompletionQueue*>(cq);
+  fi_cq_err_entry lower{};
+  lower.err_data = entry->err_data;
+  lower.err_data_size = entry->err_data_size;
+  const ssize_t result = fi_cq_readerr(queue->fi, &lower, flags);
+  if (result == -FI_EAGAIN && queue->watch) queue->fabric->dispatcher.rearm(*queue->watch);
+  if (result <= 0) return result;
+  // The structures agree up to err_data_size, where kfabric's ends.
+  static_assert(offsetof(fi_cq_err_entry, err_data_size) == offsetof(kfi_cq_err_entry, err_data_size));
+  std::memcpy(entry, &lower, sizeof *entry);
+  entry->flags &= kCompletionFlags;
+  if (queue->bounces.any()) {
+    const std::unique_ptr<Bounce> bounce = queue->bounces.take(entry->op_context);
+    if (bounce != nullptr) {
+      entry->op_context = bounce->context;
+      entry->buf = nullptr;
+      if (bounce->scatters) scatter(*bounce, entry->len);
+    }
+  }
+  return is_1_1(queue->fabric) ? static_cast<ssize_t>(sizeof *entry) : result;
+}
+
+constexpr kfi_ops_cq kCompletionOps = {sizeof(kfi_ops_cq),      read_completions,         read_completions_from,
+                                       read_completion_error,   sread_completions,        sread_completions_from,
+                                       Forward<fi_cq_signal>{}, Forward<fi_cq_strerror>{}};
+
+// ---- Counter, wait set ----------------------------------------------------------------------------------------------
+
+int wait_for_count(kfid_cntr* handle, uint64_t threshold, int timeout) {
+  auto* counter = static_cast<Counter*>(handle);
+  timeout = lower_timeout(counter->fabric, timeout);
+  return fi_cntr_wait(counter->fi, threshold, milliseconds(timeout, counter->microseconds));
+}
+
+constexpr kfi_ops_cntr kCounterOps = {sizeof(kfi_ops_cntr),      Forward<fi_cntr_read>{},  Forward<fi_cntr_readerr>{},
+                                      Forward<fi_cntr_add>{},    Forward<fi_cntr_set>{},   wait_for_count,
+                                      Forward<fi_cntr_adderr>{}, Forward<fi_cntr_seterr>{}};
+
+int wait_for_set(kfid_wait* handle, int timeout) {
+  auto* set = static_cast<WaitSet*>(handle);
+  return fi_wait(set->fi, milliseconds(lower_timeout(set->fabric, timeout), set->microseconds));
+}
+
+constexpr kfi_ops_wait kWaitOps = {sizeof(kfi_ops_wait), wait_for_set};
+
+// Starts the calls of a queue's handler.
+int watch(Fabric* fabric, Waiting* waiting, fid* queue, std::function<void()> call) {
+  int fd = -1;
+  if (int result = fi_control(queue, FI_GETWAIT, &fd)) return result;
+  waiting->watch.reset(new Watch{queue, fd, std::move(call)});
+  return fabric->dispatcher.add(*waiting->watch);
+}
+
+}  // namespace
+
+EventQueue::~EventQueue() {
+  kfi_freeinfo(peeked_info);
+}
+
+int open_event_queue(kfid_fabric* handle, kfi_eq_attr* attr, kfid_eq** eq, kfi_event_handler handler, void* context) {
+  auto* fabric = static_cast<Fabric*>(handle);
+  const kfi_eq_attr wanted = attr == nullptr ? kfi_eq_attr{} : *attr;
+  int result = open<EventQueue>(fabric, KFI_CLASS_EQ, eq, context, [&](EventQueue& queue) {
+    fi_eq_attr lower{wanted.size, wanted.flags, FI_WAIT_FD, wanted.signaling_vector, nullptr};
+    if (int bad = lower_wait(wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
+    if (int bad = take_unit(lower.flags, queue.microseconds)) return bad;
+    queue.ops = mutable_table(kEventOps);
+    queue.event_handler = handler;
+    return fi_eq_open(fabric->fi, &lower, &queue.fi, context);
+  });
+  if (result == 0 && handler != nullptr) {
+    auto* queue = static_cast<EventQueue*>(*eq);
+    result = watch(fabric, queue, &queue->fi->fid, [queue] { queue->event_handler(queue, queue->fid.context); });
+  }
+  return result;
+}
+
+int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, kfi_comp_handler handler,
+                          void* context) {
+  auto* domain = static_cast<Domain*>(handle);
+  Fabric* fabric = domain->fabric;
+  const kfi_cq_attr wanted = attr == nullptr ? kfi_cq_attr{} : *attr;
+  int result = open<CompletionQueue>(fabric, KFI_CLASS_CQ, cq, context, [&](CompletionQueue& queue) {
+    fi_cq_attr lower{};
+    lower.size = wanted.size;
+    lower.flags = wanted.flags;
+    lower.format = static_cast<fi_cq_format>(wanted.format);
+    lower.signaling_vector = wanted.signaling_vector;
+    lower.wait_cond = static_cast<fi_cq_wait_cond>(wanted.wait_cond);
+    if (is_1_1(fabric)) lower.flags &= ~(KFI_SEND | KFI_RECV);  // its clients set them without effect
+    if (int bad = lower_wait(wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
+    if (int bad = take_unit(lower.flags, queue.microseconds)) return bad;
+    constexpr size_t kSizes[] = {sizeof(kfi_cq_entry), sizeof(kfi_cq_entry), sizeof(kfi_cq_msg_entry),
+                                 sizeof(kfi_cq_data_entry), sizeof(kfi_cq_tagged_entry)};
+    if (wanted.format > KFI_CQ_FORMAT_TAGGED) return -KFI_EINVAL;
+    queue.entry_size = kSizes[wanted.format];
+    queue.has_flags = wanted.format >= KFI_CQ_FORMAT_MSG;
+    queue.ops = mutable_table(kCompletionOps);
+    queue.comp_handler = handler;
+    return fi_cq_open(domain->fi, &lower, &queue.fi, context);
+  });
+  if (result == 0 && handler != nullptr) {
+    auto* queue = static_cast<CompletionQueue*>(*cq);
+    result = watch(fabric, queue, &queue->fi->fid, [queue] { queue->comp_handler(queue, queue->fid.context); });
+  }
+  return result;
+}
+
+int open_counter(kfid_domain* handle, kfi_cntr_attr* attr, kfid_cntr** cntr, void* context) {
+  auto* domain = static_cast<Domain*>(handle);
+  const kfi_cntr_attr wanted = attr == nullptr ? kfi_cntr_attr{} : *attr;
+  return open<Counter>(domain->fabric, KFI_CLASS_CNTR, cntr, context, [&](Counter& counter) {
+    fi_cntr_attr lower{};
+    lower.events = static_cast<fi_cntr_events>(wanted.events);
+    lower.flags = wanted.flags;
+    if (int bad = lower_wait(wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
+    if (int bad = take_unit(lower.flags, counter.microseconds)) return bad;
+    counter.ops = mutable_table(kCounterOps);
+    return fi_cntr_open(domain->fi, &lower, &counter.fi, context);
+  });
+}
+
+int open_wait_set(kfid_fabric* handle, kfi_wait_attr* attr, kfid_wait** wait) {
+  auto* fabric = static_cast<Fabric*>(handle);
+  const kfi_wait_attr wanted = attr == nullptr ? kfi_wait_attr{} : *attr;
+  return open<WaitSet>(fabric, KFI_CLASS_WAIT, wait, nullptr, [&](WaitSet& set) {
+    fi_wait_attr lower{FI_WAIT_UNSPEC, wanted.flags};
+    if (int bad = take_unit(lower.flags, set.microseconds)) return bad;
+    set.ops = mutable_table(kWaitOps);
+    return fi_wait_open(fabric->fi, &lower, &set.fi);
+  });
+}
+
+}  // namespace weft::kfabric

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// What the server of the slides and its clients say to each other.
+#ifndef KFI_TESTS_TEXTS_H
+#define KFI_TESTS_TEXTS_H
+
+static const char kHello[] = "hello, server";
+static const char kWelcome[] = "welcome";
+static const char kRequest[] = "what is the answer?";
+static const char kAnswer[] = "forty-two";
+
+#endif  // KFI_TESTS_TEXTS_H
