@@ -19,7 +19,7 @@ complain() {
 }
 all() { find "$headers" -name '*.h' -exec cat {} +; }
 declared() { find "$headers" -name '*.h' -exec awk -v want="$1" -f "$here/pages.awk" {} + | LC_ALL=C sort -u; }
-described() { awk -v want="$1" -f "$here/pages.awk" "$pages"/*.3 | LC_ALL=C sort -u; }
+described() { awk -v want="$1" -f "$here/pages.awk" "$pages"/f*.3 | LC_ALL=C sort -u; }
 
 # container_of and count_of have nothing to do with fabrics; FI_FORMAT_PRINTF is the headers' own.
 declared names | grep -vxE 'container_of|count_of|FI_FORMAT_PRINTF' >names

@@ -18,7 +18,7 @@ contents = {
     "index": {
         "Guide": ["guide/first-connection", "guide/rma", "guide/tags", "guide/multicast", "runtimes", "guide/errors",
                   "guide/sleeping", "threading", "guide/migrating"],
-        "Using weft": ["packages", "providers/README", "tools", "limits", "performance/README"],
+        "Using weft": ["packages", "providers/README", "tools", "limits", "kfabric", "performance/README"],
         "Reference": ["man/index", "examples/index"],
         "Inside": ["architecture", "decisions/README", "testing", "soft-roce", "add-a-provider", "add-a-parameter",
                    "follow-a-release", "style", "contributing"],

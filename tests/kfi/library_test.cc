@@ -25,6 +25,17 @@ double seconds_of(const std::function<void()>& call) {
   return std::chrono::duration<double>(Clock::now() - started).count();
 }
 
+// Never shorter than `expected` seconds, and within 5 ms of it in one of many attempts: another program may have the
+// processor in the others.
+bool lasts(double expected, const std::function<void()>& call) {
+  for (int i = 0; i < 50; i++) {
+    const double seconds = seconds_of(call);
+    EXPECT_GE(seconds, expected - 0.001);
+    if (seconds < expected + 0.005) return true;
+  }
+  return false;
+}
+
 struct Connected {
   pair both{};
 
@@ -53,10 +64,10 @@ TEST(TimeOut, UnitIsAFlagOfTheCall) {
   const auto wait = [&](int timeout, uint64_t flags) {
     return kfi_eq_sread(pair.eq(0), &event, room, sizeof room, timeout, flags);
   };
-  EXPECT_NEAR(seconds_of([&] { EXPECT_EQ(wait(20000, KFI_TIME_US), -KFI_ETIMEDOUT); }), 0.02, 0.015);
-  EXPECT_NEAR(seconds_of([&] { EXPECT_EQ(wait(20, KFI_TIME_MS), -KFI_ETIMEDOUT); }), 0.02, 0.015);
-  EXPECT_NEAR(seconds_of([&] { EXPECT_EQ(wait(20, 0), -KFI_ETIMEDOUT); }), 0.02, 0.015);
-  EXPECT_NEAR(seconds_of([&] { EXPECT_EQ(wait(0, 0), -KFI_ETIMEDOUT); }), 0, 0.015);
+  EXPECT_TRUE(lasts(0.02, [&] { EXPECT_EQ(wait(20000, KFI_TIME_US), -KFI_ETIMEDOUT); }));
+  EXPECT_TRUE(lasts(0.02, [&] { EXPECT_EQ(wait(20, KFI_TIME_MS), -KFI_ETIMEDOUT); }));
+  EXPECT_TRUE(lasts(0.02, [&] { EXPECT_EQ(wait(20, 0), -KFI_ETIMEDOUT); }));
+  EXPECT_TRUE(lasts(0, [&] { EXPECT_EQ(wait(0, 0), -KFI_ETIMEDOUT); }));
   EXPECT_EQ(wait(20, KFI_TIME_US | KFI_TIME_MS), -KFI_EBADFLAGS);
   EXPECT_EQ(kfi_eq_read(pair.eq(0), &event, room, sizeof room, 0), -KFI_EAGAIN);
 }
@@ -68,8 +79,7 @@ TEST(TimeOut, UnitOfACompletionQueueIsAFlagOfItsAttributes) {
     Connected pair(wanted);
     kfi_cq_tagged_entry entry;
     const int timeout = unit == KFI_TIME_US ? 20000 : 20;
-    EXPECT_NEAR(seconds_of([&] { EXPECT_EQ(kfi_cq_sread(pair.cq(0), &entry, 1, nullptr, timeout), -KFI_ETIMEDOUT); }),
-                0.02, 0.015);
+    EXPECT_TRUE(lasts(0.02, [&] { EXPECT_EQ(kfi_cq_sread(pair.cq(0), &entry, 1, nullptr, timeout), -KFI_ETIMEDOUT); }));
     EXPECT_EQ(kfi_cq_sread(pair.cq(0), &entry, 1, nullptr, 0), -KFI_ETIMEDOUT);
     EXPECT_EQ(kfi_cq_read(pair.cq(0), &entry, 1), -KFI_EAGAIN);
     // An entry ends the wait.
