@@ -130,11 +130,12 @@ verbs that is linked into that library."
     DEPENDS ibverbs-providers)
 endif()
 
-if(TARGET weft_conformance)
+if(TARGET fi_conform)
   weft_package(conformance weft-conformance net "Tests of the promises of libfabric's manual pages"
-"weft_conformance checks, through the public interface only, that a provider of
-the installed libfabric.so.1 keeps the promises of the manual pages, and
-reports those that it breaks.")
+"fi_conform checks, through the public interface only, that a provider of any
+libfabric.so.1 keeps the sentences of the manual pages, on one host and on two,
+and reports those that do not hold."
+    DEPENDS libfabric1)
 endif()
 
 weft_package(doc weft-doc doc "Documents of weft"

@@ -19,7 +19,7 @@ contents = {
         "Guide": ["guide/first-connection", "guide/rma", "guide/tags", "guide/multicast", "runtimes", "guide/errors",
                   "guide/sleeping", "threading", "guide/migrating"],
         "Using weft": ["packages", "providers/README", "tools", "limits", "kfabric", "performance/README"],
-        "Reference": ["man/index", "examples/index"],
+        "Reference": ["man/index", "conformance", "examples/index"],
         "Inside": ["architecture", "decisions/README", "testing", "soft-roce", "add-a-provider", "add-a-parameter",
                    "follow-a-release", "style", "contributing"],
     },

@@ -44,8 +44,8 @@ inside 'fi_info -p tcp -t FI_EP_MSG' | grep -m 1 'provider: tcp' || fail "fi_inf
 inside 'FI_LOG_LEVEL=info fi_info -l' 2>&1 | grep -m 1 'libverbs-fi\.so' || fail "the plug-in is not loaded"
 if [ -e "$(echo "$packages"/weft-conformance_*.deb)" ]; then
   install ./tmp/weft-conformance_*.deb
-  inside 'weft_conformance --gtest_brief=1 --gtest_filter="Message.*:Getinfo.*"' >"$work/conformance.log" ||
-    { cat "$work/conformance.log"; fail "weft_conformance"; }
+  inside 'fi_conform --gtest_brief=1 --gtest_filter="Message.*:Getinfo.*"' >"$work/conformance.log" ||
+    { cat "$work/conformance.log"; fail "fi_conform"; }
   tail -n 2 "$work/conformance.log"
 fi
 

@@ -65,7 +65,7 @@ if grep -q '^weft-verbs_' names; then
   field weft-verbs Depends 'libfabric1 (>= 1.17' librdmacm1 libibverbs1
 fi
 if grep -q '^weft-conformance_' names; then
-  contains weft-conformance /usr/bin/weft_conformance '/usr/share/man/man1/weft_conformance\.1\.gz'
+  contains weft-conformance /usr/bin/fi_conform '/usr/share/man/man1/fi_conform\.1\.gz'
 fi
 
 sed -n '/^```dockerfile/,/^```$/p' "$source/docs/packages.md" | grep -v '^```' >quoted

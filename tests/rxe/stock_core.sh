@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # stock_core.sh PLUGIN_FOLDER PROGRAM: in the lab, the conformance suite on the distribution's libfabric with our verbs
-# plug-in loaded into it. PROGRAM is the suite linked with that library. FILTER in the environment chooses other tests of
+# plug-in loaded into it. FI_CONFORM_LIBRARY names that library. FILTER in the environment chooses other tests of
 # connections, and nothing but them.
 set -u
 program=$2

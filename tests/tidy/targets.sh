@@ -18,7 +18,7 @@ awk '
     may["fabric"] = " weft_core weft_prov_tcp weft_prov_udp weft_prov_rxm weft_objects "
     may["kfabric"] = " fabric "
     may["weft_tools"] = " fabric CLI11::CLI11 "
-    may["weft_conformance"] = " fabric GTest::gtest "
+    may["fi_conform"] = " CLI11::CLI11 GTest::gtest "
     may["fabric_bench"] = " bench_process CLI11::CLI11 "
   }
   !($1 in may) { next }
