@@ -87,7 +87,7 @@ class Browser:
             self.events.append(self.receive())
 
     def complaints(self):
-        """What the console, the log and the network say about the page that is open."""
+        """Errors and warnings of the console, the log and the network for the page that is open."""
         addresses = {}
         for event in self.events:
             method, params = event.get("method"), event.get("params")
