@@ -16,7 +16,7 @@ from sphinx.parsers import Parser
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.nodes import make_refnode
 
-REFERENCE = re.compile(r"\b(fi_\w+|fabric)\(([137])\)")
+REFERENCE = re.compile(r"\b(k?fi_\w+|fabric)\(([137])\)")
 # Macros of a synopsis that name something: those for which CMakeLists.txt of docs/man writes links.
 NAMED = re.compile(r'^\.(?:Nm|Fn|Fo|Vt "(?:struct|enum)) (\w+)', re.M)
 
