@@ -128,7 +128,8 @@ int Endpoint::getname(void* name, size_t* len) {
   return report_name(links_.own(), name, len);
 }
 
-void Endpoint::progress(bool in_turn) noexcept {
+bool Endpoint::progress(bool in_turn, bool reads) noexcept {
+  const bool found = reads && completions_.read() != 0;
   local_.progress();
   while (!services_.retries.empty()) {
     Channel& channel = services_.retries.front();
@@ -138,6 +139,7 @@ void Endpoint::progress(bool in_turn) noexcept {
   links_.progress(in_turn);
   if (posted_.has_left_over()) posted_.retry();
   links_.reap();
+  return found;
 }
 
 // Repeats the operations that the lower provider had no room for.

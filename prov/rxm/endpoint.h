@@ -50,8 +50,8 @@ class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Drive
   Status bind_queue(CompletionQueue& queue, uint64_t flags) noexcept;
   Status bind_counter(Counter& counter, uint64_t flags) noexcept;
   // Driven.
-  bool read_lower_queue() noexcept override { return completions_.read_inline() != 0; }
-  void progress(bool in_turn) noexcept override;
+  bool read_lower_queue() noexcept override { return completions_.read() != 0; }
+  bool progress(bool in_turn, bool reads) noexcept override;
   fid_cq* lower_queue() noexcept override { return completions_.queue(); }
   fid_eq* lower_events() noexcept override { return links_.events(); }
   int on_watched() noexcept override { return local_.expect_sleepers(); }

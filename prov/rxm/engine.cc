@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "base/readiness.h"
-#include "rxm/limits.h"
 
 namespace weft::rxm {
+
+constexpr unsigned kIdleLooks =
+    8;  // idle rounds of one look at the clock, at most; as long as an eighth of kCmInterval
 
 Result<std::unique_ptr<Engine>> Engine::open(fid_fabric* lower, fid_domain* shared, Turns turns) {
   std::unique_ptr<Engine> engine(new Engine(lower, shared, turns));
@@ -69,14 +71,16 @@ bool Engine::read_poll_set() noexcept {
 }
 
 // From this endpoint on connection events are read in this round; null: none. While the application polls often, one
-// endpoint each time: all get their turn within kCmInterval.
-Driven* Engine::next_turns(bool idle) noexcept {
-  if (driven_.empty() || (++rounds_ < kCmPolls && !idle)) return nullptr;
-  const auto now = Clock::now();
-  const auto elapsed = now - turn_at_;
-  if (rounds_ < kCmPolls && elapsed < kCmInterval / count_) return nullptr;
-  turn_at_ = now;
+// endpoint each time: all get their turn within kCmInterval. Idle rounds in quick succession do not look at the clock
+// each.
+Driven* Engine::take_turns() noexcept {
   rounds_ = 0;
+  if (driven_.empty()) return nullptr;
+  const auto now = Clock::now();
+  idle_step_ = now - std::exchange(look_at_, now) < kCmInterval / kIdleLooks ? kCmPolls / kIdleLooks : kCmPolls;
+  const auto elapsed = now - turn_at_;
+  if (elapsed < kCmInterval / count_) return nullptr;
+  turn_at_ = now;
   Driven& first = driven_.front();
   for (unsigned i = elapsed < kCmInterval ? 1 : std::min(count_, kMaxCmTurns); i != 0; --i)
     driven_.push_back(driven_.pop_front());
@@ -95,14 +99,13 @@ void Engine::progress() noexcept {
   }
   injected_.store(false, std::memory_order_relaxed);
   bool in_turn = std::exchange(all_in_turn_, false);
+  rounds_ += found_ ? 1 : idle_step_;
+  const Driven* const first = rounds_ >= kCmPolls ? take_turns() : nullptr;
   const bool polls = poll_set_ != nullptr && count_ > 1;
-  bool found = polls && read_poll_set();
-  for (Driven& each : driven_)
-    if (!polls || !each.polled_) found |= each.read_lower_queue();
-  const Driven* const first = next_turns(!found);
+  found_ = polls && read_poll_set();
   for (Driven& each : driven_) {
     in_turn |= &each == first;
-    each.progress(in_turn);
+    found_ |= each.progress(in_turn, !polls || !each.polled_);
   }
   pass_on_counts();
 }

@@ -23,6 +23,7 @@
 #include "objects/counter.h"
 #include "objects/engine_base.h"
 #include "objects/event_queue.h"
+#include "rxm/limits.h"
 #include "rxm/remote_count.h"
 
 namespace weft::rxm {
@@ -32,8 +33,8 @@ class Driven : public ListHook<Driven> {
  public:
   // Returns whether there was an entry.
   virtual bool read_lower_queue() noexcept = 0;
-  // The rest of a round. Connection events are read in turn, or if some are awaited.
-  virtual void progress(bool in_turn) noexcept = 0;
+  // A round, with read_lower_queue() if `reads`. Connection events are read in turn, or if some are awaited.
+  virtual bool progress(bool in_turn, bool reads) noexcept = 0;
   // The lower queues on which a thread may sleep.
   virtual fid_cq* lower_queue() noexcept = 0;
   virtual fid_eq* lower_events() noexcept = 0;
@@ -88,7 +89,7 @@ class Engine : public EngineBase {
       : EngineBase(turns), lower_(lower), shared_(shared) {}
   bool read_poll_set() noexcept;
   void drop_poll_set() noexcept;
-  Driven* next_turns(bool idle) noexcept;
+  Driven* take_turns() noexcept;
   bool watch(Driven& driven) noexcept;
   bool set_timer() noexcept;
   bool prepare() noexcept;
@@ -99,12 +100,15 @@ class Engine : public EngineBase {
   UniqueFd timer_;
   Clock::time_point armed_ = Clock::time_point::max();
   List<Driven> driven_;
-  unsigned count_ = 0;         // the length of driven_
-  Lower<fid_poll> poll_set_;   // null: every lower queue is read
-  std::vector<void*> ready_;   // room for the answer of the poll set
-  bool all_in_turn_ = true;    // events may wait at any endpoint
-  unsigned rounds_ = 0;        // since the last turn
-  Clock::time_point turn_at_;  // the last turn
+  unsigned count_ = 0;             // the length of driven_
+  Lower<fid_poll> poll_set_;       // null: every lower queue is read
+  std::vector<void*> ready_;       // room for the answer of the poll set
+  bool all_in_turn_ = true;        // events may wait at any endpoint
+  bool found_ = false;             // the last round found entries
+  unsigned idle_step_ = kCmPolls;  // rounds that an idle one counts for
+  unsigned rounds_ = 0;            // since the last look at the clock, ...
+  Clock::time_point look_at_;      // ... which was then
+  Clock::time_point turn_at_;      // the last turn
   List<RemoteCount> remote_counts_;
   std::atomic<bool> injected_{false};
 };

@@ -23,17 +23,18 @@ struct Key {
   std::uint64_t source, tag;
 };
 
-// Lists of entries by the hash of (source, tag); entries of one bucket keep their order when the table grows. Without
-// memory for a table, or for a larger one, the lists are longer.
+// Lists of entries by the hash of (source, tag); entries of one bucket keep their order when the table grows. A few
+// entries are one list. Without memory for a table, or for a larger one, the lists are longer.
 template <class T, class Tag>
 class Buckets {
  public:
   List<T, Tag>* at(std::uint64_t source, std::uint64_t tag) noexcept {
-    return &lists()[hash(source, tag) & (count_ - 1)];
+    return lists_ == nullptr ? &only_ : &lists_[hash(source, tag) & (count_ - 1)];
   }
   template <class KeyOf>
   void insert(T& entry, KeyOf key) noexcept {
-    if (size_ >= 2 * count_) grow(key);
+    if (size_ >= grow_at_) [[unlikely]]
+      grow(key);
     const auto [source, tag] = key(entry);
     at(source, tag)->push_back(entry);
     ++size_;
@@ -57,22 +58,23 @@ class Buckets {
     std::unique_ptr<List<T, Tag>[]> table(new (std::nothrow) List<T, Tag>[count]);
     if (table == nullptr) return;
     for (std::size_t i = 0; i < count_; ++i) {
-      while (!lists()[i].empty()) {
-        T& entry = lists()[i].pop_front();
+      List<T, Tag>& list = lists_ == nullptr ? only_ : lists_[i];
+      while (!list.empty()) {
+        T& entry = list.pop_front();
         const auto [source, tag] = key(entry);
         table[hash(source, tag) & (count - 1)].push_back(entry);
       }
     }
     lists_ = std::move(table);
     count_ = count;
+    grow_at_ = 2 * count;
   }
-
-  List<T, Tag>* lists() noexcept { return lists_ == nullptr ? &only_ : lists_.get(); }
 
   static constexpr std::size_t kFirst = 64;
   List<T, Tag> only_;  // until a table exists
   std::unique_ptr<List<T, Tag>[]> lists_;
   std::size_t count_ = 1;
+  std::size_t grow_at_ = 8;
   std::size_t size_ = 0;
 };
 
@@ -103,6 +105,9 @@ class HashedReceives {
 
   // The oldest receive that matches such a message; it stays posted. nullptr: none.
   HashedReceive* match(std::uint64_t source, std::uint64_t tag) noexcept {
+    if (order_.empty()) return nullptr;
+    if (order_.front().wanted.takes(source, tag)) [[likely]]
+      return &order_.front();
     HashedReceive* best = nullptr;
     if (!exact_.empty()) {
       if (any_source_ != exact_.size()) best = first_in(source, tag);

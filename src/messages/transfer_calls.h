@@ -24,10 +24,10 @@ namespace weft::messages {
 enum class Operation : std::uint8_t { kMessage, kTagged, kRead, kWrite, kUpdate, kFetch };
 
 // The flags of its completion.
+inline constexpr std::uint64_t kCompletionFlags[] = {FI_SEND | FI_MSG,  FI_SEND | FI_TAGGED,  FI_READ | FI_RMA,
+                                                     FI_WRITE | FI_RMA, FI_WRITE | FI_ATOMIC, FI_READ | FI_ATOMIC};
 constexpr std::uint64_t completion_flags_of(Operation operation) noexcept {
-  constexpr std::uint64_t kFlags[] = {FI_SEND | FI_MSG,  FI_SEND | FI_TAGGED,  FI_READ | FI_RMA,
-                                      FI_WRITE | FI_RMA, FI_WRITE | FI_ATOMIC, FI_READ | FI_ATOMIC};
-  return kFlags[static_cast<std::size_t>(operation)];
+  return kCompletionFlags[static_cast<std::size_t>(operation)];
 }
 
 // A transfer call of the application.

@@ -94,6 +94,10 @@ inline void gather(std::span<const iovec> iov, std::size_t offset, std::byte* to
 
 // All bytes of the buffers, one after the other.
 inline void gather(std::span<const iovec> iov, std::byte* to) noexcept {
+  if (iov.size() == 1) [[likely]] {
+    if (iov[0].iov_len != 0) std::memcpy(to, iov[0].iov_base, iov[0].iov_len);
+    return;
+  }
   for (const iovec& piece : iov) {
     if (piece.iov_len != 0) std::memcpy(to, piece.iov_base, piece.iov_len);
     to += piece.iov_len;

@@ -7,19 +7,14 @@
 #include <algorithm>
 
 namespace weft::rxm {
+namespace {
 
-std::size_t Completions::read() noexcept {
-  return read_inline();
-}
+constexpr ssize_t kBatch = 32;  // completions per lower read
+constexpr int kMaxRounds = 8;   // most such reads per call
 
-// There are no more entries than operations outstanding. The bound matters because peers may send meanwhile.
-void Completions::drain() noexcept {
-  std::size_t most = posted_.shared_posted();
-  for (Channel& channel : services_.channels) most += channel.works;
-  for (std::size_t found = 1; found != 0 && most != 0; most -= std::min(most, found)) found = read();
-}
+}  // namespace
 
-void Completions::on_completion(const fi_cq_tagged_entry& entry) noexcept {
+[[gnu::always_inline]] inline void Completions::on_completion(const fi_cq_tagged_entry& entry) noexcept {
   auto* work = static_cast<Work*>(entry.op_context);
   if (work == nullptr || (entry.flags & FI_REMOTE_WRITE) != 0) {
     // A peer wrote to our memory with completion data. Some providers consume a posted receive for that.
@@ -32,6 +27,31 @@ void Completions::on_completion(const fi_cq_tagged_entry& entry) noexcept {
   posted_.returned(*work);
   if (work->kind == Work::Kind::kReceive) return receiver_.on_packet(static_cast<PostedBuffer&>(*work), entry);
   on_end(*work, 0);
+}
+
+std::size_t Completions::read() noexcept {
+  fi_cq_tagged_entry entries[kBatch];
+  std::size_t found = 0;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
+    if (count == -FI_EAVAIL) {
+      read_failure();
+      ++found;
+      continue;
+    }
+    if (count <= 0) break;
+    found += static_cast<std::size_t>(count);
+    for (ssize_t i = 0; i < count; ++i) on_completion(entries[i]);
+    if (count < kBatch) break;
+  }
+  return found;
+}
+
+// There are no more entries than operations outstanding. The bound matters because peers may send meanwhile.
+void Completions::drain() noexcept {
+  std::size_t most = posted_.shared_posted();
+  for (Channel& channel : services_.channels) most += channel.works;
+  for (std::size_t found = 1; found != 0 && most != 0; most -= std::min(most, found)) found = read();
 }
 
 // An operation other than a receive has ended. `error` is positive, or 0.

@@ -2,8 +2,6 @@
 // The lower provider's completion queue of an endpoint: each entry goes to the part whose operation it was; fi_cq(3).
 #pragma once
 
-#include <rdma/fi_errno.h>
-
 #include "rxm/messages/receiver.h"
 
 namespace weft::rxm {
@@ -21,31 +19,10 @@ class Completions {
 
   // Returns the number of entries found.
   std::size_t read() noexcept;
-  // The same, for each round of progress.
-  [[gnu::always_inline]] std::size_t read_inline() noexcept {
-    fi_cq_tagged_entry entries[kBatch];
-    std::size_t found = 0;
-    for (int round = 0; round < kMaxRounds; ++round) {
-      const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
-      if (count == -FI_EAVAIL) {
-        read_failure();
-        ++found;
-        continue;
-      }
-      if (count <= 0) break;
-      found += static_cast<std::size_t>(count);
-      for (ssize_t i = 0; i < count; ++i) on_completion(entries[i]);
-      if (count < static_cast<ssize_t>(kBatch)) break;
-    }
-    return found;
-  }
   // Reads all that is in the queue now.
   void drain() noexcept;
 
  private:
-  static constexpr std::size_t kBatch = 32;  // completions per lower read
-  static constexpr int kMaxRounds = 8;       // most such reads per call
-
   void on_completion(const fi_cq_tagged_entry& entry) noexcept;
   void read_failure() noexcept;
   void on_end(Work& work, int error) noexcept;

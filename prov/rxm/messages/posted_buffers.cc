@@ -71,9 +71,25 @@ bool PostedBuffers::post_for(Channel& channel) noexcept {
   return true;
 }
 
+inline void PostedBuffers::post_shared(PostedBuffer& posted) noexcept {
+  posted.channel = nullptr;
+  ssize_t result = -FI_EAGAIN;
+  if (posted.buffer != nullptr && has_room(0))
+    result =
+        fi_recv(shared_.get(), posted.buffer->bytes, packet_size_, posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
+  if (result == 0)
+    ++shared_posted_;
+  else
+    left_over_.push_back(posted);
+}
+
 void PostedBuffers::post(PostedBuffer& posted) noexcept {
-  if (posted.buffer == nullptr) posted.buffer = services_.buffers.take();
-  if (shared_ != nullptr) return post_shared(posted);
+  if (posted.buffer == nullptr) [[unlikely]]
+    posted.buffer = services_.buffers.take();
+  shared_ != nullptr ? post_shared(posted) : post_own(posted);
+}
+
+void PostedBuffers::post_own(PostedBuffer& posted) noexcept {
   Channel& channel = *posted.channel;
   ssize_t result = -FI_EAGAIN;
   if (channel.state == Channel::State::kClosed)
@@ -89,18 +105,6 @@ void PostedBuffers::post(PostedBuffer& posted) noexcept {
   } else {
     release(posted);
   }
-}
-
-void PostedBuffers::post_shared(PostedBuffer& posted) noexcept {
-  posted.channel = nullptr;
-  ssize_t result = -FI_EAGAIN;
-  if (posted.buffer != nullptr && has_room(0))
-    result =
-        fi_recv(shared_.get(), posted.buffer->bytes, packet_size_, posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
-  if (result == 0)
-    ++shared_posted_;
-  else
-    left_over_.push_back(posted);
 }
 
 void PostedBuffers::release(PostedBuffer& posted) noexcept {

@@ -67,6 +67,7 @@ class PostedBuffers : private messages::PeerMemory {
 
  private:
   void post_shared(PostedBuffer& posted) noexcept;
+  void post_own(PostedBuffer& posted) noexcept;
   Channel* look_up(std::uint32_t number) noexcept;
 
   EndpointServices& services_;

@@ -79,7 +79,8 @@ inline void Receiver::deliver(PostedBuffer& posted, const rdm::Envelope& envelop
 }
 
 // Most packets are a header and a whole message; they are handled inline.
-inline void Receiver::handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
+[[gnu::always_inline]] inline void Receiver::handle_packet(PostedBuffer& posted,
+                                                           const fi_cq_tagged_entry& entry) noexcept {
   Channel& channel = *posted.channel;
   const std::byte* const bytes = posted.buffer->bytes;
   PacketHeader header;
