@@ -23,7 +23,15 @@ for header in *.h; do
   echo 'int kfi_header(void);' >>"$work/$header.c"
 done
 cat "$work"/kf*.h.c >"$work/all.c"
+# The system's <errno.h> and <sys/socket.h> have their contents beside the stand-ins.
+for header in kernel/linux/*.h; do
+  printf '#include <%s>\n#include <errno.h>\n#include <sys/socket.h>\nint kfi_number = ENOENT + AF_INET;\n' \
+    "${header#kernel/}" >"$work/stand_in_$(basename "$header").c"
+done
 for language in c99 c11 c++17; do
+  for header in kernel/linux/*.h; do
+    compiles $language "$work/stand_in_$(basename "$header").c" -D_GNU_SOURCE -I"$include/kfi/kernel"
+  done
   for api in 0x10001 0x10007; do
     for header in *.h; do compiles $language "$work/$header.c" -DKFI_API=$api; done
     for file in numbers layout; do compiles $language "$here/$file.c" -DKFI_API=$api; done

@@ -103,7 +103,7 @@ static inline void expect_event(struct kfid_eq* eq, uint32_t wanted, struct kfid
   CHECK(data == NULL || strcmp((const char*)event.entry.data, data) == 0);
 }
 
-static inline ssize_t wait_for_completion(struct kfid_cq* cq, void* entry) {
+static inline ssize_t next_completion(struct kfid_cq* cq, void* entry) {
   ssize_t count = -KFI_ETIMEDOUT;
   int i;
   for (i = 0; i < 2000 && count == -KFI_ETIMEDOUT; i++) {
@@ -115,7 +115,7 @@ static inline ssize_t wait_for_completion(struct kfid_cq* cq, void* entry) {
 
 static inline void expect_completion(struct kfid_cq* cq, void* context, uint64_t flags, size_t len) {
   struct kfi_cq_msg_entry entry;
-  ssize_t count = wait_for_completion(cq, &entry);
+  ssize_t count = next_completion(cq, &entry);
   if (count == -KFI_EAVAIL) {
     struct kfi_cq_err_entry error;
     memset(&error, 0, sizeof error);
