@@ -162,19 +162,12 @@ bool settle(CompletionQueue* queue, char* bytes) {
   return !bounce->silent;
 }
 
-// The number of entries for the client.
-ssize_t finish_completions(CompletionQueue* queue, ssize_t count, void* buffer, kfi_addr_t* sources) {
-  char* const entries = static_cast<char*>(buffer);
+// The number of entries for the client, without those of operations that are silent.
+ssize_t settle_all(CompletionQueue* queue, ssize_t count, char* entries, kfi_addr_t* sources) {
   const size_t size = queue->entry_size;
   ssize_t kept = 0;
-  const bool bounces = queue->bounces.any();
   for (ssize_t i = 0; i < count; i++) {
     char* entry = entries + i * size;
-    if (queue->has_flags) reinterpret_cast<kfi_cq_msg_entry*>(entry)->flags &= kCompletionFlags;
-    if (!bounces) {
-      kept++;
-      continue;
-    }
     if (!settle(queue, entry)) continue;
     if (kept != i) {
       std::memcpy(entries + kept * size, entry, size);
@@ -188,14 +181,21 @@ ssize_t finish_completions(CompletionQueue* queue, ssize_t count, void* buffer, 
 template <class Read>
 ssize_t read_with(CompletionQueue* queue, void* buffer, kfi_addr_t* sources, Read read) {
   for (;;) {
-    ssize_t result = read();
-    if (result > 0) {
-      result = finish_completions(queue, result, buffer, sources);
-      if (result == 0) continue;
-    } else if (result == -FI_EAGAIN && queue->watch) {
-      queue->fabric->dispatcher.rearm(*queue->watch);
+    const ssize_t result = read();
+    if (result <= 0) {
+      if (result == -FI_EAGAIN && queue->watch) queue->fabric->dispatcher.rearm(*queue->watch);
+      return result;
     }
-    return result;
+    char* const entries = static_cast<char*>(buffer);
+    if (queue->has_flags) {
+      char* const end = entries + result * queue->entry_size;
+      for (char* entry = entries; entry != end; entry += queue->entry_size) {
+        reinterpret_cast<kfi_cq_msg_entry*>(entry)->flags &= kCompletionFlags;
+      }
+    }
+    if (!queue->bounces.any()) return result;
+    const ssize_t kept = settle_all(queue, result, entries, sources);
+    if (kept != 0) return kept;
   }
 }
 

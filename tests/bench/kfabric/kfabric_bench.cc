@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause
+//
+// kfabric_bench fi|kfi ROUNDS: sends and reads of their completions, in libfabric's calls or in kfabric's, on a
+// datagram endpoint that sends to itself. A round has 64; the time printed is the one of the shortest round. cost.sh
+// counts instructions, because the calls of the system take a hundred times longer than kfabric.
+#include <kfi_cm.h>
+#include <kfi_endpoint.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+constexpr int kSends = 64;
+char received[kSends];
+char sent;
+
+void check(long result, const char* what) {
+  if (result >= 0) return;
+  std::fprintf(stderr, "%s: %s\n", what, kfi_strerror(static_cast<int>(-result)));
+  std::exit(1);
+}
+#define CHECK(call) check((call), #call)
+
+// Both ends have a descriptor for waiting, as kfabric's always have.
+struct Lower {
+  fid_ep* ep;
+  fid_cq *transmit, *receive;
+  fi_addr_t self;
+
+  Lower() {
+    fi_info *hints = fi_allocinfo(), *info;
+    fid_fabric* fabric;
+    fid_domain* domain;
+    fid_av* av;
+    hints->ep_attr->type = FI_EP_DGRAM;
+    hints->fabric_attr->prov_name = strdup("udp");
+    hints->domain_attr->control_progress = hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
+    hints->domain_attr->threading = FI_THREAD_SAFE;
+    CHECK(fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints, &info));
+    CHECK(fi_fabric(info->fabric_attr, &fabric, nullptr));
+    CHECK(fi_domain(fabric, info, &domain, nullptr));
+    fi_av_attr av_attr{};
+    CHECK(fi_av_open(domain, &av_attr, &av, nullptr));
+    fi_cq_attr attr{};
+    attr.format = FI_CQ_FORMAT_MSG;
+    attr.wait_obj = FI_WAIT_FD;
+    CHECK(fi_cq_open(domain, &attr, &transmit, nullptr));
+    CHECK(fi_cq_open(domain, &attr, &receive, nullptr));
+    CHECK(fi_endpoint(domain, info, &ep, nullptr));
+    CHECK(fi_ep_bind(ep, &av->fid, 0));
+    CHECK(fi_ep_bind(ep, &transmit->fid, FI_TRANSMIT));
+    CHECK(fi_ep_bind(ep, &receive->fid, FI_RECV));
+    CHECK(fi_enable(ep));
+    char name[64];
+    size_t size = sizeof name;
+    CHECK(fi_getname(&ep->fid, name, &size));
+    CHECK(fi_av_insert(av, name, 1, &self, 0, nullptr));
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+  }
+  long post(char* to) { return fi_recv(ep, to, 1, nullptr, FI_ADDR_UNSPEC, nullptr); }
+  long send() { return fi_send(ep, &sent, 1, nullptr, self, nullptr); }
+  long completed() {
+    fi_cq_msg_entry entry;
+    return fi_cq_read(transmit, &entry, 1);
+  }
+  long arrived() {
+    fi_cq_msg_entry entry;
+    return fi_cq_read(receive, &entry, 1);
+  }
+};
+
+struct Upper {
+  kfid_ep* ep;
+  kfid_cq *transmit, *receive;
+  kfi_addr_t self;
+
+  Upper() {
+    kfi_info *hints = kfi_allocinfo(), *info;
+    kfid_fabric* fabric;
+    kfid_domain* domain;
+    kfid_av* av;
+    hints->ep_attr->type = KFI_EP_DGRAM;
+    hints->fabric_attr->prov_name = strdup("udp");
+    CHECK(kfi_getinfo(0, "127.0.0.1", nullptr, KFI_SOURCE, hints, &info));
+    CHECK(kfi_fabric(info->fabric_attr, &fabric, nullptr));
+    CHECK(kfi_domain(fabric, info, &domain, nullptr));
+    kfi_av_attr av_attr{};
+    CHECK(kfi_av_open(domain, &av_attr, &av, nullptr));
+    kfi_cq_attr attr{};
+    attr.format = KFI_CQ_FORMAT_MSG;
+    CHECK(kfi_cq_open(domain, &attr, &transmit, nullptr, nullptr));
+    CHECK(kfi_cq_open(domain, &attr, &receive, nullptr, nullptr));
+    CHECK(kfi_endpoint(domain, info, &ep, nullptr));
+    CHECK(kfi_ep_bind(ep, &av->fid, 0));
+    CHECK(kfi_ep_bind(ep, &transmit->fid, KFI_SEND));
+    CHECK(kfi_ep_bind(ep, &receive->fid, KFI_RECV));
+    CHECK(kfi_enable(ep));
+    char name[64];
+    size_t size = sizeof name;
+    CHECK(kfi_getname(&ep->fid, name, &size));
+    CHECK(kfi_av_insert(av, name, 1, &self, 0, nullptr));
+    kfi_freeinfo(info);
+    kfi_freeinfo(hints);
+  }
+  long post(char* to) { return kfi_recv(ep, to, 1, nullptr, KFI_ADDR_UNSPEC, nullptr); }
+  long send() { return kfi_send(ep, &sent, 1, nullptr, self, nullptr); }
+  long completed() {
+    kfi_cq_msg_entry entry;
+    return kfi_cq_read(transmit, &entry, 1);
+  }
+  long arrived() {
+    kfi_cq_msg_entry entry;
+    return kfi_cq_read(receive, &entry, 1);
+  }
+};
+
+// Nanoseconds of a send and the read of its completion.
+template <class Level>
+double round_of(Level& level) {
+  for (char& byte : received) CHECK(level.post(&byte));
+  const auto started = std::chrono::steady_clock::now();
+  for (int i = 0; i < kSends; i++) {
+    CHECK(level.send());
+    while (level.completed() != 1) continue;
+  }
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - started;
+  for (int i = 0; i < kSends; i++) {
+    while (level.arrived() != 1) continue;
+  }
+  return took.count() / kSends;
+}
+
+template <class Level>
+double shortest(int rounds) {
+  Level level;
+  double result = 1e9;
+  for (int i = 0; i < rounds; i++) result = std::min(result, round_of(level));
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  const int rounds = std::atoi(argv[2]);
+  const double time = std::strcmp(argv[1], "kfi") == 0 ? shortest<Upper>(rounds) : shortest<Lower>(rounds);
+  std::printf("%s, send and read of its completion, udp: %.0f ns\n", argv[1], time);
+  return 0;
+}
