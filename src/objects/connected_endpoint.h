@@ -22,8 +22,8 @@
 namespace weft {
 
 // T: the provider's endpoint, whose engine() has the mutex that guards everything. Types names the provider's
-// TransferEndpoint, Domain, Address (with report_name), ConnectRequest, Engine, CompletionQueue, Counter and
-// SharedReceive, kSharesTransmits and kCmDataSize. Owner: the C handle of T.
+// TransferEndpoint, which holds a Ref to its Domain, Address (with report_name), ConnectRequest, Engine,
+// CompletionQueue, Counter and SharedReceive, kSharesTransmits and kCmDataSize. Owner: the C handle of T.
 template <class T, class Types>
 class ConnectedEndpoint : public Types::TransferEndpoint, public RefCounted {
  public:
@@ -85,7 +85,6 @@ class ConnectedEndpoint : public Types::TransferEndpoint, public RefCounted {
 
   ConnectedEndpoint(Domain& domain, const fi_info& info, const Address& local, void* context)
       : Types::TransferEndpoint(domain, info, context),
-        domain_ref_(domain),
         addr_format_(info.addr_format),
         connect_timeout_ms_(domain.fabric().parameters.connect_timeout_ms),
         answer_timeout_ms_(domain.fabric().parameters.answer_timeout_ms),
@@ -120,7 +119,6 @@ class ConnectedEndpoint : public Types::TransferEndpoint, public RefCounted {
     return Status();
   }
 
-  const Ref<Domain> domain_ref_;
   const uint32_t addr_format_;
   CmState state_ = CmState::kIdle;
   int connect_timeout_ms_;

@@ -19,7 +19,7 @@ EventQueueCore::EventQueueCore(Ref<RefCounted> parent, const fi_eq_attr& attr, u
 
 EventQueueCore::~EventQueueCore() {
   while (!entries_.empty()) {
-    const std::unique_ptr<Entry> entry(&entries_.pop_front());
+    const Reserved entry(&entries_.pop_front());
     assert(entry->info == nullptr);  // see remove()
   }
 }
@@ -30,25 +30,21 @@ Status EventQueueCore::check(const fi_eq_attr* attr) {
   return {};
 }
 
-std::unique_ptr<EventQueueCore::Entry> EventQueueCore::make_event(uint32_t number, size_t size) noexcept {
-  std::unique_ptr<Entry> entry(new (std::nothrow) Entry);
+EventQueueCore::Reserved EventQueueCore::make_event(uint32_t number, size_t size) noexcept {
+  if (size > UINT32_MAX) return nullptr;
+  Reserved entry(new (size) Entry);
   if (entry == nullptr) return entry;
-  if (size > entry->within.size()) {
-    entry->beyond.reset(new (std::nothrow) std::byte[size]);
-    entry->bytes = entry->beyond.get();
-    if (entry->bytes == nullptr) return nullptr;
-  }
   entry->number = number;
-  entry->required = entry->size = size;
+  entry->size = static_cast<uint32_t>(size);
   return entry;
 }
 
 EventQueueCore::Reserved EventQueueCore::reserve(size_t len) noexcept {
-  return make_event(0, sizeof(fi_eq_cm_entry) + len);
+  return make_event(0, len);
 }
 
 // A null entry (memory ran out) overruns the queue.
-void EventQueueCore::append(std::unique_ptr<Entry> entry) noexcept {
+void EventQueueCore::append(Reserved entry) noexcept {
   if (entry == nullptr) return overrun();
   {
     std::lock_guard lock(mutex_);
@@ -71,7 +67,7 @@ void EventQueueCore::overrun() noexcept {
 void EventQueueCore::post(uint32_t event, const void* entry, size_t len) noexcept {
   auto made = make_event(event, len);
   if (made != nullptr) {
-    std::memcpy(made->bytes, entry, len);
+    std::memcpy(made->bytes(), entry, len);
     if (len >= sizeof made->fid) std::memcpy(&made->fid, entry, sizeof made->fid);
   }
   append(std::move(made));
@@ -79,25 +75,30 @@ void EventQueueCore::post(uint32_t event, const void* entry, size_t len) noexcep
 
 void EventQueueCore::post_cm(Reserved entry, uint32_t event, fid_t fid, fi_info* info, const void* data,
                              size_t len) noexcept {
-  constexpr size_t kHead = sizeof(fi_eq_cm_entry);
-  assert(kHead + len <= entry->size);
+  assert(len <= entry->size);
   entry->number = event;
   entry->fid = fid;
-  entry->required = kHead;
-  entry->size = kHead + len;
   entry->info = info;
-  const fi_eq_cm_entry head{.fid = fid, .info = info};
-  std::memcpy(entry->bytes, &head, kHead);
-  if (len != 0) std::memcpy(entry->bytes + kHead, data, len);
+  entry->head = sizeof(fi_eq_cm_entry);
+  entry->size = static_cast<uint32_t>(len);
+  if (len != 0) std::memcpy(entry->bytes(), data, len);
   append(std::move(entry));
 }
 
+void EventQueueCore::hold(Entry& entry, EqError&& error) noexcept {
+  entry.fid = error.fid;
+  entry.err = error.err;
+  entry.error.reset(new (std::nothrow) EqError(std::move(error)));
+}
+
 void EventQueueCore::post_error(EqError&& error, Reserved entry) noexcept {
-  if (entry != nullptr) {
-    entry->fid = error.fid;
-    entry->error = std::move(error);
-  }
+  if (entry != nullptr) hold(*entry, std::move(error));
   append(std::move(entry));
+}
+
+void EventQueueCore::post_end(Reserved entry, fid_t fid) noexcept {
+  if (entry->err != 0) return append(std::move(entry));
+  post_cm(std::move(entry), FI_SHUTDOWN, fid, nullptr, nullptr, 0);
 }
 
 ssize_t EventQueueCore::insert(uint32_t event, const void* buf, size_t len, uint64_t flags) {
@@ -106,7 +107,7 @@ ssize_t EventQueueCore::insert(uint32_t event, const void* buf, size_t len, uint
   if (buf == nullptr && len != 0) return -FI_EINVAL;
   auto made = make_event(event, len);
   if (made == nullptr) return -FI_ENOMEM;
-  if (len != 0) std::memcpy(made->bytes, buf, len);
+  if (len != 0) std::memcpy(made->bytes(), buf, len);
   append(std::move(made));
   return static_cast<ssize_t>(len);
 }
@@ -125,22 +126,24 @@ void EventQueueCore::remove(fid_t fid, void (*drop)(fi_info*)) noexcept {
     }
   }
   while (!removed.empty()) {
-    const std::unique_ptr<Entry> entry(&removed.pop_front());
+    const Reserved entry(&removed.pop_front());
     if (entry->info != nullptr) drop(entry->info);
   }
 }
 
 ssize_t EventQueueCore::take(uint32_t* event, void* buf, size_t len, bool peek) noexcept {
   if (!ready()) return -FI_EAGAIN;
-  std::unique_ptr<Entry> taken;  // freed without the lock
+  Reserved taken;  // freed without the lock
   std::lock_guard lock(mutex_);
   if (entries_.empty()) return overrun_ ? -FI_EOVERRUN : -FI_EAGAIN;
   Entry& front = entries_.front();
-  if (front.error) return -FI_EAVAIL;
-  if (len < front.required) return -FI_ETOOSMALL;
-  const size_t size = std::min(len, front.size);
+  if (front.err != 0) return -FI_EAVAIL;
+  if (len < (front.head != 0 ? front.head : front.size)) return -FI_ETOOSMALL;
+  const fi_eq_cm_entry head{.fid = front.fid, .info = front.info};
+  const size_t size = std::min<size_t>(len, front.head + front.size);
   if (event != nullptr) *event = front.number;
-  if (size != 0) std::memcpy(buf, front.bytes, size);
+  if (front.head != 0) std::memcpy(buf, &head, front.head);
+  if (size != front.head) std::memcpy(static_cast<std::byte*>(buf) + front.head, front.bytes(), size - front.head);
   if (!peek) {
     front.unlink();
     taken.reset(&front);
@@ -151,13 +154,16 @@ ssize_t EventQueueCore::take(uint32_t* event, void* buf, size_t len, bool peek) 
 
 ssize_t EventQueueCore::take_error(fi_eq_err_entry* out, bool peek) noexcept {
   if (out == nullptr) return -FI_EINVAL;
-  std::unique_ptr<Entry> taken;
+  Reserved taken;
   std::lock_guard lock(mutex_);
   // The application may read an error that stands behind unread events.
   auto found = entries_.begin();
-  while (found != entries_.end() && !(*found).error) ++found;
+  while (found != entries_.end() && (*found).err == 0) ++found;
   if (found == entries_.end()) return -FI_EAGAIN;
-  EqError& error = *(*found).error;
+  Entry& entry = *found;
+  EqError bare;
+  if (entry.error == nullptr) bare = EqError(*entry.fid, entry.err);
+  EqError& error = entry.error != nullptr ? *entry.error : bare;
   if (!peek) last_error_ = std::move(error);
   EqError& given = peek ? error : last_error_;
 
@@ -175,7 +181,7 @@ ssize_t EventQueueCore::take_error(fi_eq_err_entry* out, bool peek) noexcept {
   out->prov_errno = given.prov_errno;
   out->err_data_size = size;
   if (!peek) {
-    taken.reset(&*found);
+    taken.reset(&entry);
     taken->unlink();
     unread_.fetch_sub(1);
   }

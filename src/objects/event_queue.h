@@ -6,12 +6,11 @@
 #include <rdma/fi_eq.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +54,8 @@ class EventQueueCore : public RefCounted {
 
  public:
   using Reserved = std::unique_ptr<Entry>;
-  // Memory for a connection event with `len` bytes of the peer's data, or for an error. Null: there is none.
+  // Memory for a connection event with `len` bytes of the peer's data, or for an error, which loses its sentence and
+  // data if there is no more. Null: there is none.
   static Reserved reserve(size_t len) noexcept;
 
   // An event of fixed size, such as an fi_eq_entry. A read into a smaller buffer answers -FI_ETOOSMALL.
@@ -64,6 +64,9 @@ class EventQueueCore : public RefCounted {
   // `info` (FI_CONNREQ, else null) until it is read or removed.
   void post_cm(Reserved entry, uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept;
   void post_error(EqError&& error, Reserved entry = reserve(0)) noexcept;
+  // The last event of a connection: FI_SHUTDOWN, or the error that hold() stored in its entry.
+  static void hold(Entry& entry, EqError&& error) noexcept;
+  void post_end(Reserved entry, fid_t fid) noexcept;
   // Drops the unread events and errors of an object that is being closed; `drop` (may be null if there are no infos) is
   // called for each info, without the queue's lock.
   void remove(fid_t fid, void (*drop)(fi_info*) = nullptr) noexcept;
@@ -85,21 +88,24 @@ class EventQueueCore : public RefCounted {
   WaitObject wait_;
 
  private:
-  // An event or an error. The data of most protocols' connection events fits without a second allocation.
+  // An event or an error. The bytes of an event are in the same memory, behind it. Every connection has reserved one
+  // for its last event, so it is small.
   struct Entry : ListHook<Entry> {
+    fid_t fid = nullptr;             // the object that it is about, for remove()
+    fi_info* info = nullptr;         // owned
+    std::unique_ptr<EqError> error;  // may be null although `err` is set: there was no memory
+    int err = 0;                     // 0: an event
     uint32_t number = 0;
-    fid_t fid = nullptr;      // the object that it is about, for remove()
-    size_t required = 0;      // the least size of a reader's buffer, bytes
-    fi_info* info = nullptr;  // owned
-    size_t size = 0;
-    std::optional<EqError> error;  // none: an event
-    std::unique_ptr<std::byte[]> beyond;
-    std::array<std::byte, 64> within;
-    std::byte* bytes = within.data();
+    uint32_t head = 0;  // bytes of an fi_eq_cm_entry without data, which is made of the members; 0: the bytes are all
+    uint32_t size = 0;  // of the bytes
+
+    std::byte* bytes() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
+    static void* operator new(size_t own, size_t bytes) noexcept { return ::operator new(own + bytes, std::nothrow); }
+    static void operator delete(void* entry) noexcept { ::operator delete(entry); }
   };
 
-  static std::unique_ptr<Entry> make_event(uint32_t number, size_t size) noexcept;
-  void append(std::unique_ptr<Entry> entry) noexcept;
+  static Reserved make_event(uint32_t number, size_t size) noexcept;
+  void append(Reserved entry) noexcept;
   void overrun() noexcept;
 
   const Ref<RefCounted> parent_;

@@ -54,7 +54,7 @@ int Endpoint::setname(void* name, size_t len) {
   Lock lock(engine().mutex());
   if (!unconnected() || request_ != nullptr) return -FI_EOPBADSTATE;
   bound_.reset();
-  auto socket = open_bound(*wanted, domain_.fabric().parameters, false);
+  auto socket = open_bound(*wanted, domain_->fabric().parameters, false);
   if (!socket) return socket.error().code();
   bound_ = std::move(*socket);
   local_ = *wanted;
@@ -67,7 +67,7 @@ int Endpoint::getname(void* name, size_t* len) {
   if (handshake_ != nullptr || state_ == CmState::kConnected) {
     local_ = name_of(handshake_ != nullptr ? handshake_->socket.get() : socket_, local_);
   } else if (state_ != CmState::kClosed && request_ == nullptr && !bound_) {
-    auto socket = open_bound(local_, domain_.fabric().parameters, false);
+    auto socket = open_bound(local_, domain_->fabric().parameters, false);
     if (!socket) return socket.error().code();
     bound_ = std::move(*socket);
   }
@@ -79,7 +79,7 @@ int Endpoint::getname(void* name, size_t* len) {
 Endpoint::OwnHandshake::OwnHandshake(Endpoint& owner, UniqueFd opened) noexcept
     : Handshake([](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).endpoint.proceed(); },
                 [](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).endpoint.fail(FI_ETIMEDOUT, nullptr); },
-                owner.engine(), std::move(opened), owner.domain_.fabric().parameters, owner.connect_timeout_ms_,
+                owner.engine(), std::move(opened), owner.domain_->fabric().parameters, owner.connect_timeout_ms_,
                 owner.answer_timeout_ms_),
       endpoint(owner) {}
 
@@ -127,7 +127,7 @@ int Endpoint::shutdown(uint64_t flags) {
 }
 
 Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
-  const Parameters& parameters = domain_.fabric().parameters;
+  const Parameters& parameters = domain_->fabric().parameters;
   UniqueFd socket = std::move(bound_);
   if (!socket && (local_.port() != 0)) {
     auto bound = open_bound(local_, parameters, false);
@@ -135,7 +135,7 @@ Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
     socket = std::move(*bound);
   }
   if (!socket) {
-    auto opened = open_towards(peer, local_, domain_.spare_socket());
+    auto opened = open_towards(peer, local_, domain_->spare_socket());
     if (!opened) return opened;
     socket = std::move(*opened);
   }
@@ -154,9 +154,8 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   if (step.actions & kCmHangUp) handshake_.reset();
   if (step.actions & kCmStart) start_transfers(before == CmState::kAwaiting);
   if (step.actions & kCmStop) stop(failure != nullptr ? failure->err : 0);
-  if (step.actions & kCmReportFailure) events_->post_error(std::move(*failure), std::move(last_event_));
-  if (step.actions & kCmReportShutdown)
-    events_->post_cm(std::move(last_event_), FI_SHUTDOWN, &abi.fid, nullptr, nullptr, 0);
+  if (step.actions & kCmReportFailure) EventQueueCore::hold(*last_event_, std::move(*failure));
+  if (step.actions & (kCmReportFailure | kCmReportShutdown)) events_->post_end(std::move(last_event_), &abi.fid);
 }
 
 // The handshake's socket became ready.
@@ -170,7 +169,7 @@ void Endpoint::settle(Handshake::Step step) noexcept {
   if (step == Step::kSent) {
     enter(CmEvent::kMessageSent);
     if (state_ != CmState::kAwaiting) return;
-    domain_.spare_socket().refill();
+    domain_->spare_socket().refill();
     step = handshake_->await_answer();
   }
   if (step == Step::kAnswered) return on_answer();
@@ -192,7 +191,7 @@ void Endpoint::start_transfers(bool answered) noexcept {
   starting_ = true;
   start(done->take_socket(), swap_bytes_, done.get());
   engine().unwatch(*done);
-  if (answered) stream_.enable_keepalive(domain_.fabric().parameters.keepalive_s);
+  if (answered) stream_.enable_keepalive(domain_->fabric().parameters.keepalive_s);
   starting_ = false;
   const auto data = answered ? done->message.data() : std::span<const std::byte>();
   events_->post_cm(std::move(done->event), FI_CONNECTED, &abi.fid, nullptr, data.data(), data.size());

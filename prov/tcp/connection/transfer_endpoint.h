@@ -56,8 +56,8 @@ class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, publi
   int getopt_transfer(int option, void* value, size_t* len) noexcept;
   int setopt_transfer(int option, const void* value, size_t len) noexcept;
 
-  Engine& engine() noexcept { return domain_.engine(); }
-  Domain& domain_;
+  Engine& engine() noexcept { return domain_->engine(); }
+  const Ref<Domain> domain_;
 
  private:
   friend ReceiveCalls;
@@ -71,9 +71,9 @@ class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, publi
   ssize_t transmit_checked(const messages::TransmitRequest& request) noexcept;
   ssize_t post_receive(const messages::ReceiveRequest& request, fi_addr_t source) noexcept;
 
-  bool enabled_ = false;
   Ref<SharedReceive> shared_receive_;
   Ref<SharedTransmit> shared_transmit_;
+  bool enabled_ = false;
 };
 
 }  // namespace weft::tcp

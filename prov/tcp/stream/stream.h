@@ -92,8 +92,10 @@ class Stream final : public TransmitSide {
   std::uint64_t sink_generation_ = 0;  // a write or an atomic operation accesses registrations up to this one
   std::uint64_t payload_left_ = 0;
   Acknowledgement ack_;
-  iovec sink_iov_[kIovLimit];
-  std::byte partial_header_[kMaxHeaderSize];
+  union {  // where the payload goes; before it is known, the part of the header that has arrived
+    iovec sink_iov_[kIovLimit];
+    std::byte partial_header_[kMaxHeaderSize];
+  };
   Engine::Stash stash_;
   std::unique_ptr<ArrivingAtomic> atomic_;  // allocated by the first operation
 };

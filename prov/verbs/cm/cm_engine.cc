@@ -379,7 +379,6 @@ void CmEngine::end_idle_close(IdleClose& idle_close) noexcept {
 void CmEngine::forget(CmHandler& handler) noexcept {
   end_turn(handler);
   clear_deadline(handler);
-  keepalives_.cancel(handler);
   handler.ListHook<CmDeviceTag>::unlink();
   std::lock_guard lock(notes_mutex_);
   handler.ListHook<CmNoteTag>::unlink();

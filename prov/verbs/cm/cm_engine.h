@@ -42,19 +42,17 @@ struct RdmaEvent {
   std::span<const std::byte> data() const noexcept { return {private_data.data(), param.private_data_len}; }
 };
 
-struct CmDeadlineTag;
+struct CmTimerTag;
 struct CmNoteTag;
 struct CmTurnTag;
 struct CmDeviceTag;
-struct CmKeepaliveTag;
 
 // An owner of an rdma_cm_id, such as an endpoint or a listener. Its functions are called with the engine's mutex held
 // and may destroy the handler.
-class CmHandler : public ListHook<CmDeadlineTag>,
+class CmHandler : public ListHook<CmTimerTag>,
                   public ListHook<CmNoteTag>,
                   public ListHook<CmTurnTag>,
-                  public ListHook<CmDeviceTag>,
-                  public ListHook<CmKeepaliveTag> {
+                  public ListHook<CmDeviceTag> {
  public:
   virtual void on_cm_event(const RdmaEvent& event) noexcept = 0;
   virtual void on_deadline() noexcept {}
@@ -72,8 +70,7 @@ class CmHandler : public ListHook<CmDeadlineTag>,
 
  private:
   friend class CmEngine;
-  Clock::time_point deadline_;
-  Clock::time_point keepalive_;
+  Clock::time_point timer_;  // the deadline, or the time of on_keepalive()
   bool has_turn_ = false;
 };
 
@@ -111,10 +108,11 @@ class CmEngine {
   Result<CmIdHandle> create_id(CmHandler& handler, rdma_port_space space) noexcept;
   // The same, bound to `local`, in which the chosen port is stored.
   Result<CmIdHandle> create_bound_id(CmHandler& handler, CmAddress& local) noexcept;
-  // One deadline per handler; a new one replaces it.
+  // One deadline per handler; a new one replaces it, and the keepalive as well.
   void set_deadline(CmHandler& handler, Clock::time_point at) noexcept { deadlines_.set(handler, at); }
   void clear_deadline(CmHandler& handler) noexcept { deadlines_.cancel(handler); }
-  // A queue apart from the deadlines: every connection has one, all about equally far ahead, so setting one is cheap.
+  // Replaces the deadline. A queue apart: every connection has one, all about equally far ahead, so setting one is
+  // cheap.
   void set_keepalive(CmHandler& handler, Clock::time_point at) noexcept { keepalives_.set(handler, at); }
   // Admission: at most max_connecting requests are on the wire at once. true: go ahead. false: on_note() will be
   // called.
@@ -150,8 +148,9 @@ class CmEngine {
   Mutex mutex_;
   UniqueFd epoll_, wake_;
   EventChannelHandle channel_;
-  DeadlineQueue<CmHandler, CmDeadlineTag, &CmHandler::deadline_> deadlines_;
-  DeadlineQueue<CmHandler, CmKeepaliveTag, &CmHandler::keepalive_> keepalives_;
+  // A handler is in one of the two at most.
+  DeadlineQueue<CmHandler, CmTimerTag, &CmHandler::timer_> deadlines_;
+  DeadlineQueue<CmHandler, CmTimerTag, &CmHandler::timer_> keepalives_;
   List<CmHandler, CmTurnTag> waiting_turns_;
   int turns_left_;
   List<IdleClose> idle_closes_;        // oldest first

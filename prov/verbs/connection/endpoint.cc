@@ -11,11 +11,11 @@ namespace {
 
 // The endpoint's traffic class as the field of the IP header. -1, the system's default, for labels: they have no agreed
 // code points.
-int type_of_service(const Parameters& parameters, const fi_info& info) noexcept {
-  if (parameters.type_of_service >= 0) return parameters.type_of_service;
+std::int16_t type_of_service(const Parameters& parameters, const fi_info& info) noexcept {
+  if (parameters.type_of_service >= 0) return static_cast<std::int16_t>(parameters.type_of_service);
   const uint32_t own = or_none(info.tx_attr).tclass;
   const uint32_t wanted = own != FI_TC_UNSPEC ? own : or_none(info.domain_attr).tclass;
-  return (wanted & FI_TC_DSCP) != 0 ? fi_tc_dscp_get(wanted) << 2 & 0xff : -1;
+  return (wanted & FI_TC_DSCP) != 0 ? static_cast<std::int16_t>(fi_tc_dscp_get(wanted) << 2 & 0xff) : -1;
 }
 
 // Higher bits are for link addresses, which only old kernels took from user space.
@@ -119,18 +119,19 @@ Status Endpoint::create_queue_pair() noexcept {
     ibv_qp_init_attr wanted = qp_attributes();
     wanted.qp_context = static_cast<CmHandler*>(this);
     errno = 0;
-    qp_.reset(ibv_create_qp(domain_.pd(), &wanted));
+    qp_.reset(ibv_create_qp(domain_->pd(), &wanted));
     if (qp_ == nullptr) return Status::last_errno();
   }
   ibv_qp_attr attr;
   int mask = 0;
   if (Status status = attributes_for(id_.get(), IBV_QPS_INIT, attr, mask); !status.ok()) return status;
   attr.qp_access_flags |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-  if (domain_.device().attr().orig_attr.atomic_cap != IBV_ATOMIC_NONE) attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+  if (domain_->device().attr().orig_attr.atomic_cap != IBV_ATOMIC_NONE)
+    attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
   if (Status status = modify(qp_.get(), attr, mask); !status.ok()) return status;
   if (!fresh) return Status();
   if (Status status = adopt_qp(qp_.get()); !status.ok()) return status;
-  return engine().watch_device(domain_.device(), *this);
+  return engine().watch_device(domain_->device(), *this);
 }
 
 // Both ends know each other: moves it from INIT to ready-to-send.

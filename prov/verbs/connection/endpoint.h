@@ -42,13 +42,6 @@ struct ConnectedTypes {
   static constexpr std::size_t kCmDataSize = verbs::kCmDataSize;
 };
 
-// A terminal event that is held back until the last completion.
-struct Ending {
-  bool failed = false;  // an error entry; else FI_SHUTDOWN
-  EqError failure;
-  Clock::time_point limit;
-};
-
 class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, private CmHandler {
  public:
   // info->handle may name a connection request, or a passive endpoint whose address is inherited. -FI_EINVAL: another.
@@ -86,8 +79,8 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
 
   Endpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context);
   ~Endpoint() override = default;
-  CmEngine& engine() const noexcept { return domain_.engine(); }
-  const Parameters& parameters() const noexcept { return domain_.fabric().parameters; }
+  CmEngine& engine() const noexcept { return domain_->engine(); }
+  const Parameters& parameters() const noexcept { return domain_->fabric().parameters; }
 
   void on_cm_event(const RdmaEvent& event) noexcept override;
   void on_deadline() noexcept override;
@@ -119,7 +112,9 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   // endpoint_ending.cc
   void schedule_keepalive(Clock::duration pause) noexcept;
   void lose_connection(int error, const char* why) noexcept;
-  void stop_transfers(bool peer_left = false) noexcept;
+  bool ending() const noexcept { return flush_limit_ != Clock::time_point(); }
+  void begin_ending() noexcept;
+  void stop_transfers(bool may_stand = false) noexcept;
   void hang_up() noexcept;
   void settle() noexcept;
   void settle_within(Clock::duration timeout, UniqueLock& lock) noexcept;
@@ -133,17 +128,17 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   Status create_queue_pair() noexcept;
   Status ready_queue_pair() noexcept;
 
-  const int type_of_service_;  // -1: the system's
   bool port_down_ = false;
-  bool closing_ = false;
   bool peer_may_wait_ = false;  // the connection was established, and the peer has not confirmed its end
-  CmIdHandle id_;               // bound, connecting or connected
-  QueuePairHandle qp_;          // destroyed before the id
-  std::unique_ptr<Attempt> attempt_;
-  std::optional<Ending> ending_;
   // Set by other threads for on_note().
-  std::atomic<int> broken_{0};  // fi_errno of the queue pair's failure
   std::atomic<bool> peer_has_sent_{false};
+  std::atomic<std::uint16_t> broken_{0};  // fi_errno of the queue pair's failure
+  const std::int16_t type_of_service_;    // -1: the system's
+  CmIdHandle id_;                         // bound, connecting or connected
+  QueuePairHandle qp_;                    // destroyed before the id
+  std::unique_ptr<Attempt> attempt_;
+  // Until then the last event is held back for the last completion; zero: the connection is not ending.
+  Clock::time_point flush_limit_;
 };
 
 }  // namespace weft::verbs

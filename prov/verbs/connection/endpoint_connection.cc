@@ -67,7 +67,7 @@ int Endpoint::accept(const void* data, size_t len) {
   if (data == nullptr && len != 0) return -FI_EINVAL;
   Lock lock(engine().mutex());
   if (Status status = check_role(CmEvent::kAccept); !status.ok()) return status.code();
-  if (request_ != nullptr && request_->id()->verbs != domain_.device().context()) return -FI_EDOMAIN;
+  if (request_ != nullptr && request_->id()->verbs != domain_->device().context()) return -FI_EDOMAIN;
   if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();
   if (Status status = start_attempt(data, len); !status.ok()) return status.code();
   limit_attempt(answer_timeout_ms_ == kNoClock ? connect_timeout_ms_ : answer_timeout_ms_);
@@ -102,11 +102,10 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   if (step.actions & kCmRefuse) request_.reset();
   if (step.actions & kCmHangUp) hang_up();
   if (step.actions & kCmStart) return start_transfers();
-  if (step.actions & kCmStop) stop_transfers();
+  if (step.actions & kCmStop) stop_transfers(event == CmEvent::kClose);
   if ((step.actions & (kCmReportFailure | kCmReportShutdown)) == 0) return;
-  if (!ending_) ending_.emplace();
-  ending_->failed = (step.actions & kCmReportFailure) != 0;
-  if (ending_->failed) ending_->failure = std::move(*failure);
+  if (step.actions & kCmReportFailure) EventQueueCore::hold(*last_event_, std::move(*failure));
+  begin_ending();
   settle();
 }
 
@@ -150,7 +149,7 @@ int Endpoint::step_timeout_ms() const noexcept {
 }
 
 void Endpoint::on_address_resolved() noexcept {
-  if (id_->verbs != domain_.device().context())
+  if (id_->verbs != domain_->device().context())
     return fail({FI_EHOSTUNREACH, FI_EHOSTUNREACH, "the route to the peer uses a device other than the domain's"});
   local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
   attempt_->phase = CmPhase::kRoute;
@@ -159,7 +158,7 @@ void Endpoint::on_address_resolved() noexcept {
 
 // Sends the acceptance if `accepting`, otherwise the request.
 void Endpoint::send_message(bool accepting) noexcept {
-  const ibv_device_attr& device = domain_.device().attr().orig_attr;
+  const ibv_device_attr& device = domain_->device().attr().orig_attr;
   const Parameters& values = parameters();
   Attempt& attempt = *attempt_;
   attempt.phase = accepting ? CmPhase::kAnswer : CmPhase::kRequest;
@@ -222,7 +221,7 @@ void Endpoint::on_established(const RdmaEvent& event) noexcept {
   if (state_ == CmState::kAnswering) return enter(CmEvent::kMessageSent);
   if (state_ != CmState::kAwaiting) return;  // on_answer() has handled it
   // No response preceded: this is iWARP, whose kernel driver has made the queue pair ready.
-  if (!domain_.device().is_iwarp())
+  if (!domain_->device().is_iwarp())
     if (Status status = ready_queue_pair(); !status.ok()) return fail(explain_errno(CmPhase::kRequest, status.error()));
   store(application_data(event.data()), attempt_->answer);
   enter(CmEvent::kAccepted);
@@ -250,7 +249,7 @@ void Endpoint::log_connection(const Attempt& attempt) const noexcept {
         "{} connected to {} on {} port {} GID {} queue pair {} after {:.1f} ms and {} tries; responder resources {}, "
         "initiator depth {}, retry count {}, RNR retry count {}, RNR timer {}, acknowledgement timeout {}, "
         "flow control {}, shared receives {}, type of service {}",
-        local_.to_string(), peer_.to_string(), domain_.device().name(), id_->port_num,
+        local_.to_string(), peer_.to_string(), domain_->device().name(), id_->port_num,
         gid_text(id_->route.addr.addr.ibaddr.sgid), qp_->qp_num,
         std::chrono::duration<double, std::milli>(Clock::now() - attempt.started_at).count(),
         std::max(attempt.tries, 1u), attempt.responder_resources, attempt.initiator_depth, values.retry_count,
@@ -326,11 +325,8 @@ void Endpoint::retry_or_fail(const CmFailure& why) noexcept {
 }
 
 void Endpoint::on_deadline() noexcept {
-  if (ending_) return settle();
-  if (attempt_ == nullptr) {
-    if (port_down_) check_port();
-    return;
-  }
+  if (ending()) return settle();
+  if (attempt_ == nullptr) return check_port();
   const bool expired = Clock::now() >= attempt_->deadline;
   if (std::exchange(attempt_->paused, false) && !expired) {
     if (attempt_->deadline != Clock::time_point::max()) engine().set_deadline(*this, attempt_->deadline);
@@ -354,7 +350,7 @@ EqError Endpoint::describe(const CmFailure& why) const noexcept {
     history = sentence(", {} tries, before: {}", attempt_->tries, attempt_->last_reason);
   failure.sentence =
       sentence("{} while {} ({} to {}, device {}, after {:.1f} ms{})", why.reason, phase_name(attempt_->phase),
-               local_.to_string(), peer_.to_string(), domain_.device().name(), ms, history);
+               local_.to_string(), peer_.to_string(), domain_->device().name(), ms, history);
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
   return failure;
 }

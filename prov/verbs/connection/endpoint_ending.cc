@@ -38,7 +38,7 @@ int Endpoint::shutdown(uint64_t flags) {
   if (Status status = admit(CmEvent::kShutdown); !status.ok()) return status.code();
   if (attempt_ != nullptr)
     fail({FI_ECONNABORTED, FI_ECONNABORTED, "the application shut the endpoint down"});
-  else if (!ending_)
+  else if (!ending())
     enter(CmEvent::kShutdown);
   // "All canceled completions will be written before fi_shutdown returns."
   settle_within(kCallTimeout, lock);
@@ -54,9 +54,8 @@ int Endpoint::close() {
   {
     UniqueLock lock(engine().mutex());
     if (attempt_ != nullptr) id = std::move(id_);  // destroying it notifies a peer that has the request
-    closing_ = true;
     enter(CmEvent::kClose);
-    ending_.reset();
+    flush_limit_ = {};
     request_.reset();
     engine().forget(*this);
     if (id_ != nullptr && peer_may_wait_)
@@ -86,11 +85,11 @@ int Endpoint::close() {
 
 // An established connection has ended. `error` is a positive errno with its reason `why`; null: the peer closed it.
 void Endpoint::lose_connection(int error, const char* why) noexcept {
-  if (ending_) return;
+  if (ending()) return;
   if (why != nullptr)
-    FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection over %s lost: %s\n", domain_.device().name(), why);
-  ending_.emplace();
-  stop_transfers(why == nullptr);
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection over %s lost: %s\n", domain_->device().name(), why);
+  begin_ending();
+  stop_transfers(why == nullptr && !has_shared_receive());
   if (error == FI_ENODEV) {  // the kernel waits until every object of the device is destroyed
     qp_.reset();
     abandon();
@@ -99,12 +98,11 @@ void Endpoint::lose_connection(int error, const char* why) noexcept {
   settle();
 }
 
-// Idempotent. The connection manager notifies the peer.
-void Endpoint::stop_transfers(bool peer_left) noexcept {
+// Idempotent. The connection manager notifies the peer. `may_stand`: the queue pair will be destroyed next, which stops
+// the peer, or the peer has disconnected already; without posted operations there is nothing to flush then, and drain()
+// flushes those that are posted until stop().
+void Endpoint::stop_transfers(bool may_stand) noexcept {
   if (!transfers_enabled()) return;
-  // Without posted operations there is nothing to flush; drain() flushes those that are posted until stop(). Then the
-  // destruction of the queue pair stops the peer, unless the peer has disconnected already.
-  const bool may_stand = closing_ || (peer_left && !has_shared_receive());
   if (!may_stand || !idle()) break_queue_pair(qp_.get());
   // If disconnecting fails, destroying the id notifies the peer.
   if (id_ != nullptr && attempt_ == nullptr && qp_ != nullptr && rdma_disconnect(id_.get()) != 0) id_.reset();
@@ -119,13 +117,16 @@ void Endpoint::hang_up() noexcept {
   id_.reset();
 }
 
+void Endpoint::begin_ending() noexcept {
+  if (!ending()) flush_limit_ = Clock::now() + kFlushTimeout;
+}
+
 // Reports the end once everything posted has completed; until then it sets a deadline to look again.
 void Endpoint::settle() noexcept {
   const Clock::time_point now = Clock::now();
-  if (ending_->limit == Clock::time_point()) ending_->limit = now + kFlushTimeout;
   if (transfers_enabled() && !drain()) {
-    if (now < ending_->limit) return engine().set_deadline(*this, now + kFlushCheck);
-    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s did not flush a queue pair in time\n", domain_.device().name());
+    if (now < flush_limit_) return engine().set_deadline(*this, now + kFlushCheck);
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s did not flush a queue pair in time\n", domain_->device().name());
     qp_.reset();
     abandon();
   }
@@ -134,23 +135,18 @@ void Endpoint::settle() noexcept {
 
 void Endpoint::settle_within(Clock::duration timeout, UniqueLock& lock) noexcept {
   const Clock::time_point limit = Clock::now() + timeout;
-  while (ending_) {
-    if (Clock::now() >= limit) ending_->limit = limit;
+  while (ending()) {
+    if (Clock::now() >= limit) flush_limit_ = limit;
     settle();
-    if (ending_) pause(lock);
+    if (ending()) pause(lock);
   }
 }
 
 void Endpoint::report_end() noexcept {
-  EqError failure = std::move(ending_->failure);
-  const bool failed = ending_->failed;
-  ending_.reset();
+  flush_limit_ = {};
   engine().clear_deadline(*this);
   state_ = next(state_, CmEvent::kStreamEnd).state;
-  if (failed)
-    events_->post_error(std::move(failure), std::move(last_event_));
-  else
-    events_->post_cm(std::move(last_event_), FI_SHUTDOWN, &abi.fid, nullptr, nullptr, 0);
+  events_->post_end(std::move(last_event_), &abi.fid);
 }
 
 // ---- Notes from elsewhere ----
@@ -184,14 +180,17 @@ void Endpoint::on_device_event(ibv_event_type type, int port) noexcept {
   }
   if (id_ == nullptr || id_->port_num != port) return;
   port_down_ = type == IBV_EVENT_PORT_ERR;
-  if (port_down_ && state_ == CmState::kConnected && !ending_) await_port();
+  if (port_down_ && state_ == CmState::kConnected && !ending()) await_port();
 }
 
 // If the port is up again, nothing is lost: the device retries the transfers that were under way.
 void Endpoint::check_port() noexcept {
-  const auto port = domain_.device().port(id_->port_num);
-  port_down_ = false;
-  if (!port || !port->active()) lose_connection(FI_ENETDOWN, "the port is down");
+  if (state_ != CmState::kConnected) return;
+  if (std::exchange(port_down_, false)) {
+    const auto port = domain_->device().port(id_->port_num);
+    if (!port || !port->active()) return lose_connection(FI_ENETDOWN, "the port is down");
+  }
+  schedule_keepalive(std::chrono::seconds(parameters().keepalive_s));  // the port's deadline has replaced it
 }
 
 // ---- Keepalive ----
@@ -200,7 +199,7 @@ void Endpoint::check_port() noexcept {
 // device now and then with an RDMA write of no bytes, which needs no memory there and which no application sees.
 // Without an answer the device breaks the queue pair after its retries. ibv_post_send(3).
 void Endpoint::on_keepalive() noexcept {
-  if (state_ != CmState::kConnected || ending_) return;
+  if (state_ != CmState::kConnected || ending()) return;
   const Clock::duration period = std::chrono::seconds(parameters().keepalive_s);
   schedule_keepalive(probe() ? std::min(period / 4, kProbeCheck) : period);
 }

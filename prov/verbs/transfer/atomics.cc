@@ -49,7 +49,7 @@ bool DomainServices::has_atomic(AtomicKind kind, fi_datatype datatype, fi_op ope
 }
 
 size_t TransferEndpoint::atomic_count(AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
-  return domain_.has_atomic(kind, datatype, operation) ? kAtomicCount : 0;
+  return domain_->has_atomic(kind, datatype, operation) ? kAtomicCount : 0;
 }
 
 ssize_t TransferEndpoint::update(const messages::AtomicRequest& request) noexcept {
@@ -58,7 +58,7 @@ ssize_t TransferEndpoint::update(const messages::AtomicRequest& request) noexcep
   const fi_rma_ioc& target = element_of(request.remote);
   if (target.addr % sizeof(uint64_t) != 0) return -FI_EINVAL;  // the device would break the connection
   if (target.key > UINT32_MAX) return -FI_EKEYREJECTED;
-  ibv_sge sink = domain_.discard();
+  ibv_sge sink = domain_->discard();
   sink.length = sizeof(uint64_t);
   if (request.kind != AtomicKind::kUpdate) {
     const fi_ioc& result = element_of(request.results);

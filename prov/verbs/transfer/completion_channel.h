@@ -34,7 +34,7 @@ namespace weft::verbs {
 class CmEngine;
 class DomainServices;
 class ReceiveQueue;
-class SendQueue;
+class SendChain;
 class SharedReceive;
 
 // The destination of polled completions: a reader's buffer while it has room and no error occurred, otherwise the
@@ -148,8 +148,8 @@ class CompletionChannel final : public OverrunHandler {
 
   // A chain of work requests waits for more (FI_MORE): the next progress posts it, unless it is taken back. Called with
   // the queue's lock held.
-  void stage(SendQueue& queue) noexcept;
-  void unstage(SendQueue& queue) noexcept;
+  void stage(SendChain& chain) noexcept;
+  void unstage(SendChain& chain) noexcept;
 
  private:
   struct Reading;
@@ -199,7 +199,7 @@ class CompletionChannel final : public OverrunHandler {
 
   std::atomic<unsigned> staged_count_{0};
   LightLock staged_lock_;  // after an endpoint's lock for sends, which is only tried under it
-  List<SendQueue> staged_;
+  List<SendChain> staged_;
 };
 
 }  // namespace weft::verbs

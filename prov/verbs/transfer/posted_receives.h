@@ -25,9 +25,33 @@ namespace weft::verbs {
 // The limits of receives in a queue.
 struct ReceiveLimits {
   std::size_t iov = 1;
-  std::uint32_t sges = 1;             // with the spill element
   std::uint64_t longest_message = 0;  // bytes
-  ibv_sge spill{};                    // the excess of long messages goes there; length 0: no such memory
+};
+
+// The prepared work request of a receive of one buffer; only the variable fields are written.
+struct StraightReceive {
+  ibv_recv_wr request{};
+  ibv_sge pieces[2]{};      // the application's, and that for the excess of long messages; length 0: no such memory
+  std::uint32_t flags = 0;  // as in Posted
+  std::uint16_t sges = 1;   // of any receive, with that for the excess
+  bool allowed = false;
+
+  const ibv_sge& spill() const noexcept { return pieces[1]; }
+  void prepare() noexcept {
+    request.sg_list = pieces;
+    request.num_sge = spill().length != 0 && sges > 1 ? 2 : 1;
+  }
+  // Writes the record, too.
+  [[gnu::always_inline]] ibv_recv_wr* fill(Posted& slot, void* buf, std::size_t len, const void* desc,
+                                           void* context) noexcept {
+    slot.context = context;
+    slot.flags = flags;
+    slot.len = static_cast<std::uint32_t>(len);
+    pieces[0] = {reinterpret_cast<std::uintptr_t>(buf), static_cast<std::uint32_t>(len), lkey_of(desc)};
+    slot.busy.store(true, std::memory_order_relaxed);
+    request.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
+    return &request;
+  }
 };
 
 // The parameters of a receive, fi_msg(3).
@@ -64,11 +88,12 @@ struct ReceiveList {
     return 0;
   }
   // After the buffers. `flags`: FI_COMPLETION and FI_MULTI_RECV count.
-  ReceiveWork work(const ReceiveLimits& limits, std::uint64_t flags, void* context) noexcept {
+  ReceiveWork work(const StraightReceive& straight, std::uint64_t flags, void* context) noexcept {
+    const ibv_sge& spill = straight.spill();
     std::uint64_t spilled = 0;
-    while (spilled <= dropped && limits.spill.length != 0 && static_cast<std::uint32_t>(count) < limits.sges) {
-      sges[count++] = limits.spill;
-      spilled += limits.spill.length;
+    while (spilled <= dropped && spill.length != 0 && count < straight.sges) {
+      sges[count++] = spill;
+      spilled += spill.length;
     }
     ReceiveWork result;
     result.sges = sges;
@@ -77,31 +102,6 @@ struct ReceiveList {
     result.flags = static_cast<std::uint32_t>(flags & (FI_COMPLETION | FI_MULTI_RECV));
     result.context = context;
     return result;
-  }
-};
-
-// The prepared work request of a receive of one buffer; only the variable fields are written.
-struct StraightReceive {
-  ibv_recv_wr request{};
-  ibv_sge pieces[2]{};      // the application's, and spill
-  std::uint32_t flags = 0;  // as in Posted
-  bool allowed = false;
-
-  void prepare(const ReceiveLimits& limits) noexcept {
-    pieces[1] = limits.spill;
-    request.sg_list = pieces;
-    request.num_sge = limits.spill.length != 0 && limits.sges > 1 ? 2 : 1;
-  }
-  // Writes the record, too.
-  [[gnu::always_inline]] ibv_recv_wr* fill(Posted& slot, void* buf, std::size_t len, const void* desc,
-                                           void* context) noexcept {
-    slot.context = context;
-    slot.flags = flags;
-    slot.len = static_cast<std::uint32_t>(len);
-    pieces[0] = {reinterpret_cast<std::uintptr_t>(buf), static_cast<std::uint32_t>(len), lkey_of(desc)};
-    slot.busy.store(true, std::memory_order_relaxed);
-    request.wr_id = reinterpret_cast<std::uintptr_t>(&slot);
-    return &request;
   }
 };
 
@@ -158,7 +158,8 @@ class PostedReceives {
   bool post_rest(Posted& slot, std::uint32_t used) noexcept;
 
  protected:
-  PostedReceives(const ReceiveLimits& limits, uint64_t flags) noexcept : limits_(limits), flags_(flags) {}
+  PostedReceives(const ReceiveLimits& limits, std::uint16_t sges, const ibv_sge& spill, uint64_t flags) noexcept
+      : limits_(limits), flags_(flags), straight_{.pieces = {{}, spill}, .sges = sges} {}
   ~PostedReceives() = default;
 
   // The scatter list and record of any receive; -FI_EINVAL.
@@ -169,11 +170,11 @@ class PostedReceives {
 
   ReceiveLimits limits_;
   uint64_t flags_;
-  LightLock lock_;
   Queue queue_;
   ReceiveSlots slots_;
   StraightReceive straight_;
   std::atomic<size_t> min_multi_receive_{messages::kDefaultMinMultiReceive};
+  LightLock lock_;
 
  private:
   ssize_t refuse_straight(int error) noexcept;
@@ -189,7 +190,7 @@ int PostedReceives<Queue>::describe(ReceiveList<kMaxIov>& list, ReceiveWork& wor
   for (size_t i = 0; i < count; ++i)
     if (list.add(iov[i].iov_base, iov[i].iov_len, lkey_of(desc != nullptr ? desc[i] : nullptr), limits_) != 0)
       return -FI_EINVAL;
-  work = list.work(limits_, flags, context);
+  work = list.work(straight_, flags, context);
   if (multi) work.multi = {static_cast<std::byte*>(iov->iov_base), iov->iov_len, lkey_of(desc[0])};
   return 0;
 }
@@ -238,7 +239,7 @@ bool PostedReceives<Queue>::post_rest(Posted& slot, std::uint32_t used) noexcept
   if (!queue_.is_open() || slots_.closed()) return false;
   ReceiveList<1> list;
   list.add(rest.next, rest.left, rest.lkey, limits_);
-  const ReceiveWork work = list.work(limits_, 0, nullptr);
+  const ReceiveWork work = list.work(straight_, 0, nullptr);
   slot.len = static_cast<std::uint32_t>(list.len);
   return post(slot, work) == 0;
 }

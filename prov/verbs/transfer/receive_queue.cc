@@ -10,10 +10,7 @@ namespace weft::verbs {
 
 ReceiveQueue::ReceiveQueue(CompletionRoutes& routes, const TransferSizes& sizes, const ibv_sge& spill,
                            uint64_t flags) noexcept
-    : PostedReceives({.iov = sizes.receive_iov,
-                      .sges = sizes.receive_sges,
-                      .longest_message = sizes.longest_message,
-                      .spill = spill},
+    : PostedReceives({.iov = sizes.receive_iov, .longest_message = sizes.longest_message}, sizes.receive_sges, spill,
                      flags),
       routes_(routes),
       sizes_(sizes) {}
@@ -27,7 +24,7 @@ Status ReceiveQueue::enable() noexcept {
     reserved_ = entries;
   }
   LightGuard guard(lock_);
-  straight_.prepare(limits_);
+  straight_.prepare();
   follow_bindings();
   return {};
 }
@@ -36,7 +33,7 @@ void ReceiveQueue::follow_bindings() noexcept {
   plain_ = !routes_.receive_selective && !routes_.receive;
   if (routes_.receive) {
     slots_.mark_posted(Posted::kCount);
-    for (KeptReceive& kept : kept_) kept.work.flags |= Posted::kCount;
+    for (size_t i = 0; i < kept_count(); ++i) (*kept_)[i].work.flags |= Posted::kCount;
   }
   choose_way();
 }
@@ -70,7 +67,7 @@ Status ReceiveQueue::use(ibv_qp& qp) noexcept {
   for (;;) {
     {
       LightGuard guard(lock_);
-      if (kept_.empty() || slots_.opened()) {
+      if (kept_count() == 0 || slots_.opened()) {
         queue_.qp = &qp;
         choose_way();
         post_kept();
@@ -81,15 +78,20 @@ Status ReceiveQueue::use(ibv_qp& qp) noexcept {
   }
 }
 
+std::vector<KeptReceive> ReceiveQueue::take_kept() noexcept {
+  const auto kept = std::move(kept_);
+  return kept != nullptr ? std::move(*kept) : std::vector<KeptReceive>();
+}
+
 void ReceiveQueue::post_kept() noexcept {
-  for (const KeptReceive& kept : std::exchange(kept_, {}))
+  for (const KeptReceive& kept : take_kept())
     if (post_locked(kept.work) != 0) report_cancelled(kept.work.context, kept.work.flags);
 }
 
 void ReceiveQueue::stop() noexcept {
   LightGuard guard(lock_);
   slots_.close();
-  for (const KeptReceive& kept : std::exchange(kept_, {})) report_cancelled(kept.work.context, kept.work.flags);
+  for (const KeptReceive& kept : take_kept()) report_cancelled(kept.work.context, kept.work.flags);
 }
 
 bool ReceiveQueue::idle() noexcept {
@@ -122,7 +124,7 @@ ssize_t ReceiveQueue::rx_size_left() noexcept {
   if (shared_) return shared_->rx_size_left();
   LightGuard guard(lock_);
   const size_t room = slots_.opened() || slots_.closed() ? slots_.room() : sizes_.receives;
-  return static_cast<ssize_t>(room - std::min(room, kept_.size()));
+  return static_cast<ssize_t>(room - std::min(room, kept_count()));
 }
 
 uint32_t ReceiveQueue::record_flags(uint64_t flags) const noexcept {
@@ -155,12 +157,13 @@ ssize_t ReceiveQueue::post(ReceiveWork& work) noexcept {
 ssize_t ReceiveQueue::keep(const ReceiveWork& work) noexcept try {
   if (shared_) return -FI_EOPBADSTATE;
   if (slots_.closed()) return -FI_ENOTCONN;
-  if (kept_.size() == sizes_.receives) return -FI_EAGAIN;
+  if (kept_count() == sizes_.receives) return -FI_EAGAIN;
+  if (kept_ == nullptr) kept_ = std::make_unique<std::vector<KeptReceive>>();
   const auto count = static_cast<size_t>(work.count);
   KeptReceive kept{work, std::make_unique<ibv_sge[]>(count)};
   kept.work.sges = kept.sges.get();
   std::copy_n(work.sges, count, kept.work.sges);
-  kept_.push_back(std::move(kept));
+  kept_->push_back(std::move(kept));
   return 0;
 } catch (const std::bad_alloc&) {
   return -FI_EAGAIN;
@@ -178,13 +181,14 @@ ssize_t ReceiveQueue::post_list(const iovec* iov, void* const* desc, size_t coun
 
 ssize_t ReceiveQueue::cancel(void* context) noexcept {
   LightGuard guard(lock_);
-  const auto found =
-      std::find_if(kept_.begin(), kept_.end(), [&](const KeptReceive& each) { return each.work.context == context; });
-  if (found == kept_.end()) return !shared_ && slots_.find(context) != nullptr ? -FI_EBUSY : -FI_ENOENT;
-  const KeptReceive removed = std::move(*found);
-  kept_.erase(found);
-  report_cancelled(context, removed.work.flags);
-  return 0;
+  for (size_t i = 0; i < kept_count(); ++i) {
+    const ReceiveWork& work = (*kept_)[i].work;
+    if (work.context != context) continue;
+    report_cancelled(context, work.flags);
+    kept_->erase(kept_->begin() + static_cast<ptrdiff_t>(i));
+    return 0;
+  }
+  return !shared_ && slots_.find(context) != nullptr ? -FI_EBUSY : -FI_ENOENT;
 }
 
 // `flags`: of the record.

@@ -82,18 +82,20 @@ class ReceiveQueue final : public PostedReceives<QueuePairReceives> {
   Status prepare() noexcept;
   ssize_t post(ReceiveWork& work) noexcept;
   ssize_t keep(const ReceiveWork& work) noexcept;
+  std::size_t kept_count() const noexcept { return kept_ != nullptr ? kept_->size() : 0; }
+  std::vector<KeptReceive> take_kept() noexcept;
   void post_kept() noexcept;  // with the lock held
   // The flags of Posted for a receive with these operation flags.
   uint32_t record_flags(uint64_t flags) const noexcept;
   void report_cancelled(void* context, uint64_t flags) noexcept;
 
+  unsigned reserved_ = 0;  // in the channel's device queue
   CompletionRoutes& routes_;
   const TransferSizes& sizes_;
-  bool plain_ = false;
   Ref<SharedReceive> shared_;
-  std::vector<KeptReceive> kept_;
-  unsigned reserved_ = 0;  // in the channel's device queue
+  std::unique_ptr<std::vector<KeptReceive>> kept_;
   std::uint32_t qp_number_ = 0;
+  bool plain_ = false;
 };
 
 }  // namespace weft::verbs

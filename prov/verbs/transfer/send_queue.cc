@@ -15,9 +15,9 @@ namespace weft::verbs {
 SendQueue::SendQueue(CompletionRoutes& routes, const TransferSizes& sizes, uint64_t flags) noexcept
     : routes_(routes),
       sizes_(sizes),
-      inline_bytes_(sizes.inline_bytes),
       longest_message_(sizes.longest_message),
-      flags_(flags) {}
+      flags_(flags),
+      inline_bytes_(sizes.inline_bytes) {}
 
 // ---- Life ----
 
@@ -110,7 +110,7 @@ bool SendQueue::drained() noexcept {
 // Silent transmissions may have succeeded, and are not reported. Those of a chain were never posted.
 void SendQueue::cancel_left() noexcept {
   if (chain_ != nullptr && !chain_->empty()) {
-    routes_.transmit_channel->unstage(*this);
+    routes_.transmit_channel->unstage(*chain_);
     chain_->clear();
   }
   if (marker_seen_.load(std::memory_order_acquire)) ring_.complete_all();
@@ -209,7 +209,7 @@ ssize_t SendQueue::post_delivered_write(const SendWork& work) noexcept {
 // ---- FI_MORE ----
 
 ssize_t SendQueue::post_in_chain(const SendWork& work) noexcept {
-  if (chain_ == nullptr) chain_ = SendChain::make(sizes_.transmit_iov, sizes_.inline_bytes);
+  if (chain_ == nullptr) chain_ = SendChain::make(*this, sizes_.transmit_iov, sizes_.inline_bytes);
   if (chain_ == nullptr) return -FI_EAGAIN;
   Posted* const slot = next_record();
   if (slot == nullptr) {
@@ -225,10 +225,10 @@ ssize_t SendQueue::post_in_chain(const SendWork& work) noexcept {
   wr.send_flags = fill(*slot, work);
   ring_.push((wr.send_flags & IBV_SEND_SIGNALED) != 0);
   if ((work.flags & FI_MORE) != 0 && !chain_->full()) {
-    if (was_empty) routes_.transmit_channel->stage(*this);
+    if (was_empty) routes_.transmit_channel->stage(*chain_);
     return 0;
   }
-  if (!was_empty) routes_.transmit_channel->unstage(*this);
+  if (!was_empty) routes_.transmit_channel->unstage(*chain_);
   flush_chain();
   return 0;
 }
@@ -253,7 +253,7 @@ void SendQueue::flush_chain() noexcept {
 void SendQueue::flush_staged() noexcept {
   if (chain_ == nullptr) return;
   // An empty one, too: the thread that has posted it may still have to unlink it.
-  routes_.transmit_channel->unstage(*this);
+  routes_.transmit_channel->unstage(*chain_);
   if (!chain_->empty()) flush_chain();
 }
 

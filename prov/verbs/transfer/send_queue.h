@@ -12,7 +12,6 @@
 #include <memory>
 
 #include "base/light_lock.h"
-#include "base/list.h"
 #include "base/reload_barrier.h"  // for callers of post_straight()
 #include "base/status.h"
 #include "base/within.h"
@@ -24,7 +23,7 @@
 
 namespace weft::verbs {
 
-class SendQueue final : public ListHook<SendQueue> {
+class SendQueue final {
  public:
   // `sizes` change until the queue is enabled. `flags`: of calls without flags (tx_attr->op_flags).
   SendQueue(CompletionRoutes& routes, const TransferSizes& sizes, uint64_t flags) noexcept;
@@ -147,29 +146,29 @@ class SendQueue final : public ListHook<SendQueue> {
 
   CompletionRoutes& routes_;
   const TransferSizes& sizes_;
-  const std::uint32_t inline_bytes_;
   const uint64_t longest_message_;  // bytes
   uint64_t flags_;
+  const std::uint32_t inline_bytes_;
   // Derived from the bindings, as flags of Posted: reported without a request, reported on request, and the kinds of
   // operations that are counted.
   std::uint32_t always_report_ = 0;
   std::uint32_t may_report_ = 0;
   std::uint32_t counted_kinds_ = 0;
   LightLock lock_;
+  int refusal_ = -FI_EAGAIN;  // while the ring is closed
   ibv_qp* qp_ = nullptr;
   SendRing ring_;
   StraightSend straight_;
-  int refusal_ = -FI_EAGAIN;  // while the ring is closed
   std::unique_ptr<SendChain> chain_;
-  unsigned reserved_ = 0;  // in the channel's device queue
   // The provider's own work request, the marker or, before it, probes; it has room of its own in the queue pair.
   Posted own_;
+  unsigned reserved_ = 0;                // in the channel's device queue
+  std::uint32_t position_at_probe_ = 0;  // at the last call of probe()
   bool marker_tried_ = false;
   bool marker_posted_ = false;
+  bool probe_reserved_ = false;  // its entry in the channel's device queue
   std::atomic<bool> marker_seen_{false};
   std::atomic<bool> probing_{false};
-  bool probe_reserved_ = false;          // its entry in the channel's device queue
-  std::uint32_t position_at_probe_ = 0;  // at the last call of probe()
 };
 
 // The path of every transmission to the device is inline, so that the compiler sees which kind of transmission a call

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/list.h"
 #include "objects/endpoint_alias.h"
 #include "verbs/device/limits.h"
 #include "verbs/transfer/memory_region.h"
@@ -123,12 +124,14 @@ inline void build(ibv_send_wr& wr, const SendWork& work) noexcept {
   }
 }
 
+class SendQueue;
+
 // Work requests that were accepted and are not posted yet, linked to each other. Guarded by the owner's lock for sends.
-class SendChain {
+class SendChain : public ListHook<SendChain> {
  public:
   // Null: no memory.
-  static std::unique_ptr<SendChain> make(std::size_t iov_limit, std::size_t inline_bytes) noexcept {
-    std::unique_ptr<SendChain> chain(new (std::nothrow) SendChain);
+  static std::unique_ptr<SendChain> make(SendQueue& owner, std::size_t iov_limit, std::size_t inline_bytes) noexcept {
+    std::unique_ptr<SendChain> chain(new (std::nothrow) SendChain(owner));
     if (chain == nullptr) return nullptr;
     chain->iov_limit_ = iov_limit;
     chain->inline_bytes_ = inline_bytes;
@@ -137,6 +140,7 @@ class SendChain {
     return chain->sges_ != nullptr && chain->copies_ != nullptr ? std::move(chain) : nullptr;
   }
 
+  SendQueue& owner() const noexcept { return owner_; }
   bool empty() const noexcept { return count_ == 0; }
   bool full() const noexcept { return count_ == kChainLength; }
   std::uint32_t count() const noexcept { return count_; }
@@ -171,6 +175,9 @@ class SendChain {
   }
 
  private:
+  explicit SendChain(SendQueue& owner) noexcept : owner_(owner) {}
+
+  SendQueue& owner_;
   ibv_send_wr requests_[kChainLength];
   std::size_t iov_limit_ = 1;
   std::size_t inline_bytes_ = 0;

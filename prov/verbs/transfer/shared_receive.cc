@@ -20,38 +20,36 @@ int SharedReceive::open(DomainServices& domain, const fi_rx_attr* attr, fid_ep**
   if (srx == nullptr) return -FI_EINVAL;
   std::unique_ptr<SharedReceive> shared(new SharedReceive(domain, attr, context));
   const size_t size = attr != nullptr && attr->size != 0 ? attr->size : kDefaultQueueSize;
-  if (Status status = shared->create(size); !status.ok()) return status.code();
+  const size_t iov = attr != nullptr && attr->iov_limit != 0 ? attr->iov_limit : kDefaultIovLimit;
+  if (Status status = shared->create(size, iov); !status.ok()) return status.code();
   *srx = &shared.release()->abi;
   return 0;
 }
 
 SharedReceive::SharedReceive(DomainServices& domain, const fi_rx_attr* attr, void* context) noexcept
-    : PostedReceives({.iov = attr != nullptr && attr->iov_limit != 0 ? attr->iov_limit : kDefaultIovLimit,
-                      .longest_message = kLargestMessage,
-                      .spill = domain.spill()},
-                     attr != nullptr ? attr->op_flags : 0),
+    : PostedReceives({.longest_message = kLargestMessage}, 1, domain.spill(), attr != nullptr ? attr->op_flags : 0),
       domain_(domain) {
   abi.fid = {FI_CLASS_SRX_CTX, context, ops_of<SharedReceive>};
   abi.ops = ops_of<SharedReceive>;
   abi.msg = ops_of<SharedReceive>;
 }
 
-Status SharedReceive::create(size_t size) noexcept {
+Status SharedReceive::create(size_t size, size_t iov) noexcept {
   const ibv_device_attr& device = domain_->device().attr().orig_attr;
   if (device.max_srq <= 0 || device.max_srq_wr <= 0) return Status(-FI_ENOSYS);
   size = std::min({size, static_cast<size_t>(device.max_srq_wr), kMaxQueueSize});
   const auto sges = static_cast<size_t>(std::clamp(device.max_srq_sge, 1, static_cast<int>(kMaxIov)));
-  limits_.iov = std::min(limits_.iov, sges);
-  limits_.sges = static_cast<uint32_t>(std::min(limits_.iov + (limits_.spill.length != 0 ? 1 : 0), sges));
+  limits_.iov = std::min(iov, sges);
+  straight_.sges = static_cast<uint16_t>(std::min(iov + (straight_.spill().length != 0 ? 1 : 0), sges));
   if (Status status = slots_.open(size, *this); !status.ok()) return status;
-  straight_.prepare(limits_);
+  straight_.prepare();
   // The receiving endpoint's binding decides whether completions are selective.
   straight_.flags = static_cast<uint32_t>(flags_ & FI_COMPLETION);
   straight_.allowed = (flags_ & FI_MULTI_RECV) == 0;
   static_assert(Posted::kReport == FI_COMPLETION);
   ibv_srq_init_attr attr{};
   attr.attr.max_wr = static_cast<uint32_t>(size);
-  attr.attr.max_sge = limits_.sges;
+  attr.attr.max_sge = straight_.sges;
   queue_.srq.reset(ibv_create_srq(domain_->pd(), &attr));
   if (queue_.srq != nullptr) return {};
   const Status status = Status::last_errno();

@@ -49,7 +49,7 @@ class SharedReceive final : public ReceiveCalls<SharedReceive>,
  private:
   friend ReceiveCalls;
   SharedReceive(DomainServices& domain, const fi_rx_attr* attr, void* context) noexcept;
-  Status create(size_t size) noexcept;
+  Status create(size_t size, size_t iov) noexcept;
   ssize_t post_list(const iovec* iov, void* const* desc, size_t count, void* context, uint64_t flags) noexcept;
   SharedReceive& receives() noexcept { return *this; }
 

@@ -36,9 +36,9 @@ TransferEndpoint::TransferEndpoint(DomainServices& domain, const fi_info& info, 
     : domain_(domain),
       sizes_(domain, info),
       caps_(info.caps),
-      takes_cq_data_(info.domain_attr == nullptr || info.domain_attr->cq_data_size != 0),
       sends_(routes, sizes_, or_none(info.tx_attr).op_flags),
-      receives_(routes, sizes_, domain.spill(), or_none(info.rx_attr).op_flags) {
+      receives_(routes, sizes_, domain.spill(), or_none(info.rx_attr).op_flags),
+      takes_cq_data_(info.domain_attr == nullptr || info.domain_attr->cq_data_size != 0) {
   abi.fid.fclass = FI_CLASS_EP;
   abi.fid.context = context;
   install(abi, kClosed);
@@ -47,15 +47,15 @@ TransferEndpoint::TransferEndpoint(DomainServices& domain, const fi_info& info, 
 // ---- Bindings ----
 
 Status TransferEndpoint::bind_cq(CompletionQueue& queue, uint64_t flags) noexcept {
-  return routes.bind_queue(domain_, queue, flags, enabled_);
+  return routes.bind_queue(*domain_, queue, flags, enabled_);
 }
 
 Status TransferEndpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
-  return verbs::bind_counter(routes, domain_, counter, flags, enabled_, sends_, receives_);
+  return verbs::bind_counter(routes, *domain_, counter, flags, enabled_, sends_, receives_);
 }
 
 Status TransferEndpoint::bind_shared_receive(SharedReceive& shared, uint64_t flags) noexcept {
-  const Status status = check_binding(provider(), shared, domain_, enabled_, flags, has_shared_receive());
+  const Status status = check_binding(provider(), shared, *domain_, enabled_, flags, has_shared_receive());
   if (status.ok()) receives_.share(shared);
   return status;
 }
@@ -63,7 +63,7 @@ Status TransferEndpoint::bind_shared_receive(SharedReceive& shared, uint64_t fla
 Status TransferEndpoint::enable_transfers() noexcept {
   if (enabled_) return Status();
   if (Status status = routes.check(caps_); !status.ok()) return status;
-  if (Status status = routes.open_channels(domain_); !status.ok()) return status;
+  if (Status status = routes.open_channels(*domain_); !status.ok()) return status;
   if (Status status = receives_.enable(); !status.ok()) return status;
   sends_.enable();
   enabled_ = true;

@@ -76,7 +76,7 @@ class TransferEndpoint : public messages::AtomicCalls<TransferEndpoint, RmaCalls
   int getopt_transfer(int option, void* value, size_t* len) noexcept;
   int setopt_transfer(int option, const void* value, size_t len) noexcept;
 
-  DomainServices& domain_;
+  const Ref<DomainServices> domain_;
 
  private:
   friend RmaCalls;
@@ -91,11 +91,11 @@ class TransferEndpoint : public messages::AtomicCalls<TransferEndpoint, RmaCalls
 
   TransferSizes sizes_;
   const uint64_t caps_;
+  SendQueue sends_;
+  ReceiveQueue receives_;
   const bool takes_cq_data_;
   bool enabled_ = false;
   bool abandoned_ = false;
-  SendQueue sends_;
-  ReceiveQueue receives_;
 };
 
 }  // namespace weft::verbs

@@ -14,8 +14,10 @@
 namespace weft::verbs {
 namespace {
 
-std::uint32_t choose(size_t asked, size_t otherwise, size_t most) noexcept {
-  return static_cast<std::uint32_t>(std::clamp<size_t>(asked != 0 ? asked : otherwise, 1, std::max<size_t>(most, 1)));
+// `most` tells the type.
+template <class T>
+T choose(size_t asked, size_t otherwise, T most) noexcept {
+  return static_cast<T>(std::clamp<size_t>(asked != 0 ? asked : otherwise, 1, std::max<T>(most, 1)));
 }
 
 size_t device_limit(int limit) noexcept {
@@ -36,14 +38,14 @@ TransferSizes::TransferSizes(DomainServices& domain, const fi_info& info) noexce
   const fi_tx_attr& tx = or_none(info.tx_attr);
   const fi_rx_attr& rx = or_none(info.rx_attr);
   // One work request is the marker at the end.
-  most_operations = std::min(device_limit(device.max_qp_wr - 1), kMaxQueueSize);
-  const size_t sges = std::min(device_limit(device.max_sge), kMaxIov);
+  most_operations = static_cast<std::uint32_t>(std::min(device_limit(device.max_qp_wr - 1), kMaxQueueSize));
+  const auto sges = static_cast<std::uint16_t>(std::min(device_limit(device.max_sge), kMaxIov));
   transmits = std::max(choose(tx.size, kDefaultQueueSize, most_operations), 2u);
   receives = choose(rx.size, kDefaultQueueSize, most_operations);
   transmit_iov = choose(tx.iov_limit, kDefaultIovLimit, sges);
   receive_iov = choose(rx.iov_limit, kDefaultIovLimit, sges);
   const bool spills = domain.spill().length != 0;
-  receive_sges = std::min<std::uint32_t>(receive_iov + (spills ? 1 : 0), static_cast<std::uint32_t>(sges));
+  receive_sges = std::min(static_cast<std::uint16_t>(receive_iov + (spills ? 1 : 0)), sges);
   inline_bytes = static_cast<std::uint32_t>(std::min(tx.inject_size, kMaxInjectSize));
 }
 

@@ -30,12 +30,12 @@ struct TransferSizes {
 
   std::uint32_t transmits;
   std::uint32_t receives;
-  std::uint32_t transmit_iov;
-  std::uint32_t receive_iov;
-  std::uint32_t receive_sges;  // receive_iov, and one for spill if the device has room for it
+  std::uint32_t most_operations;  // that the device allows for each direction
   std::uint32_t inline_bytes;
-  std::size_t most_operations;    // that the device allows for each direction
   std::uint64_t longest_message;  // bytes
+  std::uint16_t transmit_iov;
+  std::uint16_t receive_iov;
+  std::uint16_t receive_sges;  // receive_iov, and one for spill if the device has room for it
 };
 
 }  // namespace weft::verbs

@@ -240,25 +240,25 @@ ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size
 
 // ---- Chains of work requests ----
 
-void CompletionChannel::stage(SendQueue& queue) noexcept {
+void CompletionChannel::stage(SendChain& chain) noexcept {
   LightGuard guard(staged_lock_);
-  if (queue.linked()) return;
-  staged_.push_back(queue);
+  if (chain.linked()) return;
+  staged_.push_back(chain);
   staged_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void CompletionChannel::unstage(SendQueue& queue) noexcept {
+void CompletionChannel::unstage(SendChain& chain) noexcept {
   LightGuard guard(staged_lock_);
-  if (!queue.linked()) return;
-  queue.unlink();
+  if (!chain.linked()) return;
+  chain.unlink();
   staged_count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void CompletionChannel::flush_staged() noexcept {
   LightGuard guard(staged_lock_);
-  staged_.for_each([&](SendQueue& queue) noexcept {
-    if (!queue.try_flush()) return;
-    queue.unlink();
+  staged_.for_each([&](SendChain& chain) noexcept {
+    if (!chain.owner().try_flush()) return;
+    chain.unlink();
     staged_count_.fetch_sub(1, std::memory_order_relaxed);
   });
 }
