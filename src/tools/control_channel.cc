@@ -7,7 +7,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -15,7 +14,6 @@
 #include <cstring>
 #include <memory>
 #include <thread>
-#include <utility>
 
 namespace weft::tools {
 namespace {

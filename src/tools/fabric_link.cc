@@ -3,7 +3,6 @@
 #include "fabric_link.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "library_log.h"
@@ -84,70 +83,62 @@ Status FabricLink::find(const char* local_address, const EndpointName* peer) {
   return {};
 }
 
-Status open_fabric(const fi_info& info, FidPtr<fid_fabric>& fabric, FidPtr<fid_eq>& events) {
-  WEFT_TRY(take(fabric, fmt::format("fi_fabric({})", info.fabric_attr->prov_name),
-                [&](auto** opened) { return fi_fabric(info.fabric_attr, opened, nullptr); }));
+Status Link::open_fabric() {
+  WEFT_TRY(take(fabric_, fmt::format("fi_fabric({})", info_->fabric_attr->prov_name),
+                [&](auto** opened) { return fi_fabric(info_->fabric_attr, opened, nullptr); }));
   fi_eq_attr attr{};
   attr.wait_obj = FI_WAIT_UNSPEC;
-  return take(events, "fi_eq_open", [&](auto** eq) { return fi_eq_open(fabric.get(), &attr, eq, nullptr); });
+  return take(eq_, "fi_eq_open", [&](auto** eq) { return fi_eq_open(fabric_.get(), &attr, eq, nullptr); });
 }
 
-Status open_domain(fi_info& info, fid_fabric& fabric, std::size_t completions, fi_wait_obj wait,
-                   FidPtr<fid_domain>& domain, FidPtr<fid_cq>& queue) {
-  WEFT_TRY(take(domain, fmt::format("fi_domain({})", info.domain_attr->name),
-                [&](auto** opened) { return fi_domain(&fabric, &info, opened, nullptr); }));
+Status Link::open_endpoint(std::size_t completions, fi_wait_obj wait) {
+  WEFT_TRY(take(domain_, fmt::format("fi_domain({})", info_->domain_attr->name),
+                [&](auto** opened) { return fi_domain(fabric_.get(), info_.get(), opened, nullptr); }));
   fi_cq_attr attr{};
   attr.size = completions;
   attr.format = FI_CQ_FORMAT_MSG;
   attr.wait_obj = wait;
-  return take(queue, "fi_cq_open", [&](auto** cq) { return fi_cq_open(domain.get(), &attr, cq, nullptr); });
-}
-
-Result<void*> register_buffer(const fi_info& info, fid_domain& domain, fid_ep& ep, std::span<std::byte> buffer,
-                              FidPtr<fid_mr>& region) {
-  const int mr_mode = info.domain_attr->mr_mode;
-  if (!(mr_mode & FI_MR_LOCAL)) return nullptr;
-  WEFT_TRY(take(region, "fi_mr_reg", [&](auto** mr) {
-    return fi_mr_reg(&domain, buffer.data(), buffer.size(), FI_SEND | FI_RECV, 0, 0, 0, mr, nullptr);
-  }));
-  if (mr_mode & FI_MR_ENDPOINT) {
-    WEFT_TRY(check(fi_mr_bind(region.get(), &ep.fid, 0), "fi_mr_bind"));
-    WEFT_TRY(check(fi_mr_enable(region.get()), "fi_mr_enable"));
-  }
-  return fi_mr_desc(region.get());
-}
-
-Status FabricLink::open_endpoint() {
-  WEFT_TRY(open_domain(*info_, *fabric_, kQueueSize, FI_WAIT_NONE, domain_, cq_));
+  WEFT_TRY(take(cq_, "fi_cq_open", [&](auto** cq) { return fi_cq_open(domain_.get(), &attr, cq, nullptr); }));
   WEFT_TRY(take(ep_, "fi_endpoint", [&](auto** ep) { return fi_endpoint(domain_.get(), info_.get(), ep, nullptr); }));
-  fid_ep* const ep = ep_.get();
-  WEFT_TRY(check(fi_ep_bind(ep, &cq_->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)"));
-  if (options_.type == FI_EP_MSG) {
-    WEFT_TRY(check(fi_ep_bind(ep, &eq_->fid, 0), "fi_ep_bind(eq)"));
-  } else {
-    fi_av_attr av_attr{};
-    av_attr.type = info_->domain_attr->av_type;
-    av_attr.count = 1;
-    WEFT_TRY(take(av_, "fi_av_open", [&](auto** av) { return fi_av_open(domain_.get(), &av_attr, av, nullptr); }));
-    WEFT_TRY(check(fi_ep_bind(ep, &av_->fid, 0), "fi_ep_bind(av)"));
-  }
-  WEFT_TRY(check(fi_enable(ep), "fi_enable"));
-  WEFT_TRY(register_buffers());
-  for (std::size_t slot = 0; slot < kReceives; ++slot) WEFT_TRY(post_receive(slot));
-  return {};
+  return check(fi_ep_bind(ep_.get(), &cq_->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)");
 }
 
-Status FabricLink::register_buffers() {
-  options_.largest_message = std::min(options_.largest_message, info_->ep_attr->max_msg_size);
-  stride_ = std::max(options_.largest_message, kSmallestBuffer) + info_->ep_attr->msg_prefix_size;
-  stride_ = (stride_ + kPage - 1) / kPage * kPage;
-  const std::size_t size = stride_ * (kReceives + 1);
+Status Link::bind_vector() {
+  fi_av_attr attr{};
+  attr.type = info_->domain_attr->av_type;
+  attr.count = 1;
+  WEFT_TRY(take(av_, "fi_av_open", [&](auto** av) { return fi_av_open(domain_.get(), &attr, av, nullptr); }));
+  return check(fi_ep_bind(ep_.get(), &av_->fid, 0), "fi_ep_bind(av)");
+}
+
+Status Link::allocate_buffers(std::size_t count) {
+  const std::size_t size = (count * stride_ + kPage - 1) / kPage * kPage;
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, size)));
   if (!memory_) return fail(FI_ENOMEM, "message buffers of {} bytes", size);
   std::memset(memory_.get(), 0, size);  // also takes the page faults before the measurement
+  contexts_.resize(count);
+  const int mr_mode = info_->domain_attr->mr_mode;
+  if (!(mr_mode & FI_MR_LOCAL)) return {};
+  WEFT_TRY(take(mr_, "fi_mr_reg", [&](auto** mr) {
+    return fi_mr_reg(domain_.get(), memory_.get(), size, FI_SEND | FI_RECV, 0, 0, 0, mr, nullptr);
+  }));
+  if (mr_mode & FI_MR_ENDPOINT) {
+    WEFT_TRY(check(fi_mr_bind(mr_.get(), &ep_->fid, 0), "fi_mr_bind"));
+    WEFT_TRY(check(fi_mr_enable(mr_.get()), "fi_mr_enable"));
+  }
+  descriptor_ = fi_mr_desc(mr_.get());
+  return {};
+}
 
-  WEFT_TRY_FOR(descriptor, register_buffer(*info_, *domain_, *ep_, {memory_.get(), size}, mr_));
-  descriptor_ = descriptor;
+Status FabricLink::prepare() {
+  WEFT_TRY(open_endpoint(kQueueSize, FI_WAIT_NONE));
+  WEFT_TRY(options_.type == FI_EP_MSG ? bind_events() : bind_vector());
+  WEFT_TRY(check(fi_enable(ep_.get()), "fi_enable"));
+  options_.largest_message = std::min(options_.largest_message, info_->ep_attr->max_msg_size);
+  stride_ = std::max(options_.largest_message, kSmallestBuffer) + info_->ep_attr->msg_prefix_size;
+  stride_ = (stride_ + kPage - 1) / kPage * kPage;
+  WEFT_TRY(allocate_buffers(kReceives + 1));
+  for (std::size_t slot = 0; slot < kReceives; ++slot) WEFT_TRY(post_receive(slot));
   return {};
 }
 
@@ -205,7 +196,7 @@ Status FabricLink::listen_and_accept(ControlChannel& control) {
   watch_.step("waiting for the client's connection request");
   WEFT_TRY_FOR(request, next_event(FI_CONNREQ));
   info_ = std::move(request);
-  if (Status opened = open_endpoint(); !opened) {
+  if (Status opened = prepare(); !opened) {
     fi_reject(pep, info_->handle, nullptr, 0);
     return opened;
   }
@@ -236,12 +227,12 @@ Result<std::unique_ptr<FabricLink>> FabricLink::serve(const LinkOptions& options
   std::unique_ptr<FabricLink> link(new FabricLink(options, watch));
   Result<std::string> address = control.local_address();
   WEFT_TRY(link->find(address ? address->c_str() : nullptr, nullptr));
-  WEFT_TRY(open_fabric(*link->info_, link->fabric_, link->eq_));
+  WEFT_TRY(link->open_fabric());
   if (link->options_.type == FI_EP_MSG) {
     WEFT_TRY(link->listen_and_accept(control));
     return link;
   }
-  WEFT_TRY(link->open_endpoint());
+  WEFT_TRY(link->prepare());
   WEFT_TRY_FOR(name, link->name_of(link->ep_->fid));
   WEFT_TRY(control.send_name(name));
   WEFT_TRY_FOR(peer, control.receive_name());
@@ -254,8 +245,8 @@ Result<std::unique_ptr<FabricLink>> FabricLink::join(const LinkOptions& options,
   std::unique_ptr<FabricLink> link(new FabricLink(options, watch));
   WEFT_TRY_FOR(peer, control.receive_name());
   WEFT_TRY(link->find(nullptr, &peer));
-  WEFT_TRY(open_fabric(*link->info_, link->fabric_, link->eq_));
-  WEFT_TRY(link->open_endpoint());
+  WEFT_TRY(link->open_fabric());
+  WEFT_TRY(link->prepare());
   if (link->options_.type == FI_EP_MSG) {
     WEFT_TRY(link->connect(peer));
     return link;

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "control_channel.h"
 #include "fabric_query.h"
@@ -40,13 +41,41 @@ Status take(FidPtr<Fid>& object, std::string_view what, Open open) {
   return {};
 }
 
-// Opens the fabric that `info` names, an event queue with a wait object, the domain, and a completion queue.
-Status open_fabric(const fi_info& info, FidPtr<fid_fabric>& fabric, FidPtr<fid_eq>& events);
-Status open_domain(fi_info& info, fid_fabric& fabric, std::size_t completions, fi_wait_obj wait,
-                   FidPtr<fid_domain>& domain, FidPtr<fid_cq>& queue);
-// Registers a buffer for messages if the domain requires it, and returns its descriptor.
-Result<void*> register_buffer(const fi_info& info, fid_domain& domain, fid_ep& ep, std::span<std::byte> buffer,
-                              FidPtr<fid_mr>& region);
+// An endpoint with the objects that it needs, and the buffers of its messages. Neither copied nor moved; not
+// thread-safe. `watch` bounds every wait and must outlive the link.
+class Link {
+ public:
+  // Describes the open endpoint.
+  const fi_info& info() const { return *info_; }
+
+ protected:
+  explicit Link(Watch& watch) : watch_(watch) {}
+
+  // The fabric of info_, and an event queue with a wait object.
+  Status open_fabric();
+  // The domain, a completion queue, and the endpoint, bound to it.
+  Status open_endpoint(std::size_t completions, fi_wait_obj wait);
+  Status bind_events() { return check(fi_ep_bind(ep_.get(), &eq_->fid, 0), "fi_ep_bind(eq)"); }
+  Status bind_vector();
+  // `count` buffers of stride_ bytes, registered for messages if the domain requires it.
+  Status allocate_buffers(std::size_t count);
+  std::byte* buffer(std::size_t slot) { return memory_.get() + slot * stride_; }
+
+  Watch& watch_;
+  std::unique_ptr<std::byte, decltype(&std::free)> memory_{nullptr, &std::free};
+  std::size_t stride_ = 0;             // bytes from one buffer to the next
+  std::vector<fi_context2> contexts_;  // one for each buffer
+  // In order of creation; closed in reverse.
+  InfoPtr info_;
+  FidPtr<fid_fabric> fabric_;
+  FidPtr<fid_eq> eq_;
+  FidPtr<fid_domain> domain_;
+  FidPtr<fid_cq> cq_;
+  FidPtr<fid_av> av_;
+  FidPtr<fid_mr> mr_;
+  FidPtr<fid_ep> ep_;
+  void* descriptor_ = nullptr;
+};
 
 struct LinkOptions {
   fi_ep_type type = FI_EP_UNSPEC;  // unspecified: dgram, msg or rdm, the first that the provider has
@@ -58,15 +87,12 @@ struct LinkOptions {
   std::size_t largest_message = 0;  // the link reduces it to the endpoint's limit
 };
 
-// Neither copied nor moved; not thread-safe. `watch` bounds every wait and must outlive the link.
-class FabricLink {
+class FabricLink : public Link {
  public:
   // The two sides of one link; `control` is used during set-up.
   static Result<std::unique_ptr<FabricLink>> serve(const LinkOptions& options, ControlChannel& control, Watch& watch);
   static Result<std::unique_ptr<FabricLink>> join(const LinkOptions& options, ControlChannel& control, Watch& watch);
 
-  // Describes the open endpoint.
-  const fi_info& info() const { return *info_; }
   std::size_t largest_message() const { return options_.largest_message; }
 
   // The buffer of the next message. Valid after finish_send() until the next send.
@@ -85,13 +111,12 @@ class FabricLink {
   Status exchange_fin();
 
  private:
-  FabricLink(const LinkOptions& options, Watch& watch) : options_(options), watch_(watch) {}
+  FabricLink(const LinkOptions& options, Watch& watch) : Link(watch), options_(options) {}
 
   Result<InfoPtr> make_hints(const EndpointName* peer) const;
   Status find(const char* local_address, const EndpointName* peer);
   Status choose_type();
-  Status open_endpoint();
-  Status register_buffers();
+  Status prepare();
   Status listen_and_accept(ControlChannel& control);
   Status connect(const EndpointName& peer);
   Status insert_peer(const EndpointName& peer);
@@ -111,28 +136,11 @@ class FabricLink {
   static constexpr std::size_t kReceives = 2;  // one is examined while the other may be filled
   static constexpr std::size_t kSendBuffer = kReceives;
 
-  std::byte* buffer(std::size_t slot) { return memory_.get() + slot * stride_; }
   std::byte* payload(std::size_t slot) { return buffer(slot) + info_->ep_attr->msg_prefix_size; }
 
   LinkOptions options_;
-  Watch& watch_;
-  std::unique_ptr<std::byte, decltype(&std::free)> memory_{nullptr, &std::free};
-  std::size_t stride_ = 0;  // bytes from one buffer to the next
-  // In order of creation; closed in reverse.
-  InfoPtr info_;
-  FidPtr<fid_fabric> fabric_;
-  FidPtr<fid_eq> eq_;
   FidPtr<fid_pep> pep_;
-  FidPtr<fid_domain> domain_;
-  FidPtr<fid_cq> cq_;
-  FidPtr<fid_av> av_;
-  FidPtr<fid_mr> mr_;
-  FidPtr<fid_ep> ep_;
-
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
-  void* descriptor_ = nullptr;
-  fi_context2 send_context_{};
-  std::array<fi_context2, kReceives> receive_contexts_{};
   std::array<std::size_t, kReceives> received_sizes_{};
   uint64_t arrived_ = 0;  // messages received; message n is in slot n % kReceives
   uint64_t taken_ = 0;    // messages handed out by receive()

@@ -25,8 +25,9 @@ Failure FabricLink::completion_failure() {
   const ssize_t size = fi_cq_readerr(cq_.get(), &entry, 0);
   if (size < 0) return check(size, "fi_cq_readerr").error();
   const char* details = fi_cq_strerror(cq_.get(), entry.prov_errno, entry.err_data, nullptr, 0);
-  return {entry.err, fmt::format("{} a message: {} ({})", entry.op_context == &send_context_ ? "sending" : "receiving",
-                                 fi_strerror(entry.err), details ? details : "no details")};
+  return {entry.err,
+          fmt::format("{} a message: {} ({})", entry.op_context == &contexts_[kSendBuffer] ? "sending" : "receiving",
+                      fi_strerror(entry.err), details ? details : "no details")};
 }
 
 Status FabricLink::progress() {
@@ -35,7 +36,7 @@ Status FabricLink::progress() {
   if (count > 0) {
     for (ssize_t i = 0; i < count; ++i) {
       const fi_cq_msg_entry& entry = entries[static_cast<std::size_t>(i)];
-      if (entry.op_context == &send_context_)
+      if (entry.op_context == &contexts_[kSendBuffer])
         --sending_;
       else
         received_sizes_[arrived_++ % kReceives] = entry.len - info_->ep_attr->msg_prefix_size;
@@ -76,7 +77,7 @@ Status FabricLink::post(const char* what, Call call) {
 }
 
 Status FabricLink::post_receive(std::size_t slot) {
-  void* context = &receive_contexts_[slot];
+  void* context = &contexts_[slot];
   return post("posting a receive", [&] {
     return options_.tagged ? fi_trecv(ep_.get(), buffer(slot), stride_, descriptor_, FI_ADDR_UNSPEC, kTag, 0, context)
                            : fi_recv(ep_.get(), buffer(slot), stride_, descriptor_, FI_ADDR_UNSPEC, context);
@@ -92,8 +93,9 @@ Status FabricLink::send(std::size_t size) {
     });
   ++sending_;
   return post("sending", [&] {
-    return options_.tagged ? fi_tsend(ep_.get(), buffer(kSendBuffer), whole, descriptor_, peer_, kTag, &send_context_)
-                           : fi_send(ep_.get(), buffer(kSendBuffer), whole, descriptor_, peer_, &send_context_);
+    return options_.tagged
+               ? fi_tsend(ep_.get(), buffer(kSendBuffer), whole, descriptor_, peer_, kTag, &contexts_[kSendBuffer])
+               : fi_send(ep_.get(), buffer(kSendBuffer), whole, descriptor_, peer_, &contexts_[kSendBuffer]);
   });
 }
 
@@ -120,10 +122,10 @@ Status FabricLink::exchange_fin() {
   ++sending_;
   WEFT_TRY(post("exchanging the final messages", [&] {
     if (options_.tagged) {
-      const fi_msg_tagged message{&part, &descriptor_, 1, peer_, kTag, 0, &send_context_, 0};
+      const fi_msg_tagged message{&part, &descriptor_, 1, peer_, kTag, 0, &contexts_[kSendBuffer], 0};
       return fi_tsendmsg(ep_.get(), &message, FI_TRANSMIT_COMPLETE);
     }
-    const fi_msg message{&part, &descriptor_, 1, peer_, &send_context_, 0};
+    const fi_msg message{&part, &descriptor_, 1, peer_, &contexts_[kSendBuffer], 0};
     return fi_sendmsg(ep_.get(), &message, FI_TRANSMIT_COMPLETE);
   }));
   while (sending_ != 0 || taken_ == arrived_) WEFT_TRY(progress());

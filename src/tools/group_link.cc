@@ -41,8 +41,7 @@ bool is_temporary(int error) {
 Result<std::unique_ptr<GroupLink>> GroupLink::open(const GroupOptions& options, Watch& watch) {
   std::unique_ptr<GroupLink> link(new GroupLink(options, watch));
   WEFT_TRY(link->find());
-  WEFT_TRY(link->open_queues());
-  WEFT_TRY(link->open_endpoint());
+  WEFT_TRY(link->prepare());
   WEFT_TRY(link->join());
   return link;
 }
@@ -70,35 +69,20 @@ Status GroupLink::find() {
   return {};
 }
 
-Status GroupLink::open_queues() {
-  WEFT_TRY(open_fabric(*info_, fabric_, eq_));
-  WEFT_TRY(open_domain(*info_, *fabric_, kReceives + kSends, FI_WAIT_UNSPEC, domain_, cq_));
-  fi_av_attr attr{};
-  return take(av_, "fi_av_open", [&](auto** av) { return fi_av_open(domain_.get(), &attr, av, nullptr); });
-}
-
-Status GroupLink::open_endpoint() {
-  WEFT_TRY(take(ep_, "fi_endpoint", [&](auto** ep) { return fi_endpoint(domain_.get(), info_.get(), ep, nullptr); }));
-  fid_ep* const ep = ep_.get();
-  WEFT_TRY(check(fi_ep_bind(ep, &eq_->fid, 0), "fi_ep_bind(eq)"));
-  WEFT_TRY(check(fi_ep_bind(ep, &cq_->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind(cq)"));
-  WEFT_TRY(check(fi_ep_bind(ep, &av_->fid, 0), "fi_ep_bind(av)"));
-  WEFT_TRY(check(fi_enable(ep), "fi_enable"));
+Status GroupLink::prepare() {
+  WEFT_TRY(open_fabric());
+  WEFT_TRY(open_endpoint(kReceives + kSends, FI_WAIT_UNSPEC));
+  WEFT_TRY(bind_events());
+  WEFT_TRY(bind_vector());
+  WEFT_TRY(check(fi_enable(ep_.get()), "fi_enable"));
   if (options_.loopback) {
     const int on = 1;
-    WEFT_TRY(check(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_MULTICAST_LOOPBACK, &on, sizeof on),
+    WEFT_TRY(check(fi_setopt(&ep_->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_MULTICAST_LOOPBACK, &on, sizeof on),
                    "fi_setopt(FI_OPT_WEFT_MULTICAST_LOOPBACK)"));
   }
-  return register_buffers();
-}
-
-Status GroupLink::register_buffers() {
   const std::size_t count = options_.sends ? kSends : std::min(kReceives, info_->rx_attr->size);
   stride_ = options_.sends ? options_.message : info_->ep_attr->max_msg_size;
-  memory_.resize(count * stride_);
-  contexts_.resize(count);
-  WEFT_TRY_FOR(descriptor, register_buffer(*info_, *domain_, *ep_, memory_, mr_));
-  descriptor_ = descriptor;
+  WEFT_TRY(allocate_buffers(count));
   if (options_.sends) return {};
   for (std::size_t slot = 0; slot < count; ++slot) WEFT_TRY(post_receive(slot));
   return {};

@@ -31,12 +31,10 @@ struct GroupOptions {
   bool loopback = false;         // receive the messages of this process, too
 };
 
-// Neither copied nor moved; not thread-safe. `watch` bounds every wait and must outlive the link.
-class GroupLink {
+class GroupLink : public Link {
  public:
   static Result<std::unique_ptr<GroupLink>> open(const GroupOptions& options, Watch& watch);
 
-  const fi_info& info() const { return *info_; }
   std::string own_name() const;  // "192.0.2.1:40000"
 
   // Waits for room and returns the buffer of the next message.
@@ -52,12 +50,10 @@ class GroupLink {
   Status receive(int timeout_ms, const std::function<void(std::span<const std::byte>)>& show);
 
  private:
-  GroupLink(const GroupOptions& options, Watch& watch) : options_(options), watch_(watch) {}
+  GroupLink(const GroupOptions& options, Watch& watch) : Link(watch), options_(options) {}
 
   Status find();
-  Status open_endpoint();
-  Status open_queues();
-  Status register_buffers();
+  Status prepare();
   struct Membership {
     FidPtr<fid_mc> mc;
     bool joined = false;
@@ -73,25 +69,9 @@ class GroupLink {
   static constexpr std::size_t kReceives = 512;
   static constexpr std::size_t kSends = 64;
 
-  std::byte* buffer(std::size_t slot) { return memory_.data() + slot * stride_; }
-
   GroupOptions options_;
-  Watch& watch_;
-  std::vector<std::byte> memory_;
-  std::size_t stride_ = 0;
-  std::vector<fi_context2> contexts_;
-  // In order of creation; closed in reverse.
-  InfoPtr info_;
-  FidPtr<fid_fabric> fabric_;
-  FidPtr<fid_eq> eq_;
-  FidPtr<fid_domain> domain_;
-  FidPtr<fid_cq> cq_;
-  FidPtr<fid_av> av_;
-  FidPtr<fid_mr> mr_;
-  FidPtr<fid_ep> ep_;
   std::vector<Membership> memberships_;  // as options_.groups
   std::chrono::steady_clock::time_point next_check_{};
-  void* descriptor_ = nullptr;
   uint64_t posted_ = 0;    // sends so far
   uint64_t finished_ = 0;  // completed sends
 };

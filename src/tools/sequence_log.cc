@@ -29,12 +29,6 @@ bool Stamp::load(const std::byte* in, std::size_t len) noexcept {
   return true;
 }
 
-void SequenceLog::mark(uint64_t sequence, bool present) noexcept {
-  const uint64_t bit = uint64_t{1} << sequence % 64;
-  uint64_t& word = bits_[sequence % kWindow / 64];
-  word = present ? word | bit : word & ~bit;
-}
-
 void SequenceLog::record(const Stamp& stamp, std::size_t len, uint64_t now_ns) {
   const uint64_t sequence = stamp.sequence;
   if (received_ == 0) {
@@ -42,20 +36,20 @@ void SequenceLog::record(const Stamp& stamp, std::size_t len, uint64_t now_ns) {
     first_ns_ = now_ns;
   }
   if (sequence >= next_) {
-    if (sequence - next_ >= kWindow) bits_.fill(0);
+    if (sequence - next_ >= kWindow) seen_.reset();
     for (uint64_t missing = std::max(next_, sequence - std::min(sequence, kWindow - 1)); missing < sequence; ++missing)
-      mark(missing, false);
+      seen_.reset(missing % kWindow);
     next_ = sequence + 1;
   } else if (sequence < first_) {
     first_ = sequence;  // the receiver joined in the middle of a reordered burst
     ++reordered_;
-  } else if (next_ - sequence <= kWindow && seen(sequence)) {
+  } else if (next_ - sequence <= kWindow && seen_[sequence % kWindow]) {
     ++repeated_;
     return;
   } else {
     ++reordered_;
   }
-  mark(sequence, true);
+  seen_.set(sequence % kWindow);
   total_ = stamp.total;
   ++received_;
   bytes_ += len;

@@ -3,7 +3,7 @@
 // fi_mcast(1).
 #pragma once
 
-#include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 
@@ -47,15 +47,13 @@ class SequenceLog {
  private:
   // The last kWindow numbers, to distinguish repeated from late messages; older numbers count as late.
   static constexpr uint64_t kWindow = 1 << 16;
-  bool seen(uint64_t sequence) const noexcept { return (bits_[sequence % kWindow / 64] >> sequence % 64 & 1) != 0; }
-  void mark(uint64_t sequence, bool present) noexcept;
 
   uint64_t received_ = 0, repeated_ = 0, reordered_ = 0, bytes_ = 0;
   uint64_t first_ = 0;  // number
   uint64_t next_ = 0;   // one above the highest number
   uint64_t total_ = 0;
   uint64_t first_ns_ = 0, last_ns_ = 0;
-  std::array<uint64_t, kWindow / 64> bits_{};
+  std::bitset<kWindow> seen_;
   Histogram latencies_;  // nanoseconds
 };
 
