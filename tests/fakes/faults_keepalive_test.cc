@@ -157,6 +157,20 @@ TEST_F(FaultsKeepalive, ConnectionEndsDuringAProbe) {
   }
 }
 
+TEST_F(FaultsKeepalive, ProbesContinueAfterThePortWasDown) {
+  setenv("FI_VERBS_PORT_DOWN_GRACE", "100", 1);
+  ends::TwoEnds both;
+  ASSERT_NO_FATAL_FAILURE(connect(both));
+  unsetenv("FI_VERBS_PORT_DOWN_GRACE");
+  fake::set_port_state("fake0", IBV_PORT_DOWN);
+  both.poll();
+  fake::set_port_state("fake0", IBV_PORT_ACTIVE);
+  ASSERT_TRUE(wait_for_posts(both, 5)) << "at least two of one end";
+  EXPECT_TRUE(both.client.established() && both.server.established());
+  both.client.close_endpoint(both);
+  finish(both);
+}
+
 TEST_F(FaultsKeepalive, ZeroDisablesProbes) {
   setenv("FI_VERBS_KEEPALIVE", "0", 1);
   ends::TwoEnds both;

@@ -125,6 +125,24 @@ TEST_F(EventQueueTest, ConnectionDataIsCutToTheBuffer) {
   }
 }
 
+TEST_F(EventQueueTest, LastEventIsTheHeldErrorOrAShutdown) {
+  open();
+  auto entry = EventQueueCore::reserve(0);
+  ASSERT_NE(entry, nullptr);
+  EventQueueCore::hold(*entry, EqError(object, FI_EIO, 0, "the port is down"));
+  queue->post_end(std::move(entry), &object);
+  queue->post_end(EventQueueCore::reserve(0), &object);
+  fi_eq_err_entry error{};
+  ASSERT_GT(fi_eq_readerr(eq, &error, 0), 0);
+  EXPECT_EQ(error.err, FI_EIO);
+  EXPECT_STREQ(fi_eq_strerror(eq, error.prov_errno, error.err_data, nullptr, 0), "the port is down");
+  fi_eq_cm_entry last{};
+  uint32_t event = 0;
+  EXPECT_EQ(fi_eq_read(eq, &event, &last, sizeof last, 0), static_cast<ssize_t>(sizeof last));
+  EXPECT_EQ(event, static_cast<uint32_t>(FI_SHUTDOWN));
+  EXPECT_EQ(last.fid, &object);
+}
+
 TEST_F(EventQueueTest, HoldsAnyNumberOfErrorsInOrderWithEvents) {
   open();
   post(1);
