@@ -7,7 +7,6 @@
 
 #include "abi/provider.h"
 #include "objects/attributes.h"
-#include "objects/offer.h"
 #include "rdm/receive_side.h"
 #include "rxm/domain.h"
 #include "rxm/logging.h"

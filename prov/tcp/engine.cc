@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tcp/socket.h"
-
 namespace weft::tcp {
 namespace {
 

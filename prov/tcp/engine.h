@@ -25,7 +25,6 @@
 #include "objects/counter.h"
 #include "objects/engine_base.h"
 #include "objects/event_queue.h"
-#include "tcp/progress_habit.h"
 #include "tcp/socket.h"
 
 namespace weft::tcp {
@@ -59,6 +58,33 @@ struct Timer : Watch {
       : Watch([](Watch&) noexcept {}, [](Watch& watch) noexcept { (static_cast<Timer&>(watch).owner.*expired)(); }),
         owner(of) {}
   Owner& owner;
+};
+
+// Whether an application calls for progress as soon as it has posted a burst of long messages. Learned from its past
+// bursts: only then may such messages wait for each other (docs/decisions/0001). Callers pass the time in.
+class ProgressHabit {
+ public:
+  // The last bursts were all followed by a call for progress at once.
+  bool holds() const noexcept { return prompt_bursts_ == kBursts; }
+  // A long message that is not the first of its burst was posted.
+  void posted(Clock::time_point now) noexcept {
+    posted_ = now;
+    pending_.store(true, std::memory_order_relaxed);
+  }
+  // The application has made no progress since. For any thread.
+  bool pending() const noexcept { return pending_.load(std::memory_order_relaxed); }
+  void came_back(Clock::time_point now) noexcept {
+    prompt_bursts_ = now - posted_ > kAtOnce ? 0 : prompt_bursts_ + !holds();
+    pending_.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr unsigned kBursts = 4;
+  static constexpr Clock::duration kAtOnce = std::chrono::microseconds(10);
+
+  Clock::time_point posted_{};
+  unsigned prompt_bursts_ = 0;
+  std::atomic<bool> pending_{false};
 };
 
 class Engine : public EngineBase {

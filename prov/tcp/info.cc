@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "abi/provider.h"
+#include "objects/attributes.h"
 #include "objects/ip_info.h"
-#include "objects/offer.h"
 #include "rdm/receive_side.h"
 #include "tcp/connection/cm_message.h"
 #include "tcp/domain.h"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "abi/ops.h"
 #include "objects/attributes.h"
 #include "objects/binding_check.h"
 #include "objects/datagram_bindings.h"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "udp/limits.h"
 #include "udp/socket.h"
 
 namespace weft::udp {

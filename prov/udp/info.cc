@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "abi/provider.h"
+#include "objects/attributes.h"
 #include "objects/ip_info.h"
-#include "objects/offer.h"
 #include "udp/endpoint.h"
 #include "udp/logging.h"
 #include "udp/socket.h"

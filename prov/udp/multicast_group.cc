@@ -9,7 +9,6 @@
 #include <memory>
 #include <utility>
 
-#include "abi/ops.h"
 #include "udp/socket.h"
 
 namespace weft::udp {

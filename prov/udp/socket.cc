@@ -2,7 +2,6 @@
 // The system calls; see socket.h.
 #include "udp/socket.h"
 
-#include <netinet/in.h>
 #include <poll.h>
 
 #ifndef IPV6_MULTICAST_ALL

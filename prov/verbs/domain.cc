@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A verbs domain; see domain.h.
+// Fabrics and domains of verbs, see domain.h; and the provider's table of calls, fi_provider(7), fi_verbs(7).
 #include "verbs/domain.h"
 
 #include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <utility>
 
+#include "abi/provider.h"
 #include "objects/address_vector.h"
-#include "objects/device_memory.h"
 #include "verbs/connection/endpoint.h"
+#include "verbs/connection/passive_endpoint.h"
 #include "verbs/datagram/datagram_endpoint.h"
 #include "verbs/datagram/peer_vector.h"
 #include "verbs/device/logging.h"
 #include "verbs/discovery/discovery.h"
 #include "verbs/transfer/completion_status.h"
 #include "verbs/transfer/memory_region.h"
-#include "verbs/transfer/queues.h"
 #include "verbs/transfer/shared_receive.h"
 
 namespace weft::verbs {
@@ -81,24 +81,6 @@ int Domain::bind(::fid* object, uint64_t flags) {
   events_ = Ref<EventQueueCore>(*queue);
   if ((flags & FI_REG_MR) != 0) registrations_ = events_;
   return 0;
-}
-
-int Domain::control(int command, void* argument) {
-  if (argument == nullptr) return -FI_EINVAL;
-  switch (command) {
-    case FI_MAP_RAW_MR: {
-      const auto* map = static_cast<const struct fi_mr_map_raw*>(argument);
-      std::uint32_t key = 0;
-      if (map->raw_key == nullptr || map->key == nullptr || map->key_size != sizeof key) return -FI_EINVAL;
-      std::memcpy(&key, map->raw_key, sizeof key);
-      *map->key = key;
-      return 0;
-    }
-    case FI_UNMAP_KEY:
-      return 0;
-    default:
-      return -FI_ENOSYS;
-  }
 }
 
 int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags) {
@@ -168,6 +150,30 @@ int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
   if (int result = MemoryRegion::open(*this, caps(), attr, flags, mr); result != 0) return result;
   report_registration(&(*mr)->fid, attr->context);
   return 0;
+}
+
+fi_provider& provider() noexcept {
+  static fi_provider verbs = make_provider<Fabric, &getinfo>("verbs");
+  return verbs;
+}
+
+Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
+  Parameters parameters = Parameters::read();
+  auto engine = CmEngine::open(parameters.max_connecting);
+  if (!engine) {
+    FI_WARN(&provider(), FI_LOG_FABRIC, "cannot open the RDMA connection manager: %s\n",
+            fi_strerror(engine.error().error()));
+    return failure(engine.error());
+  }
+  return new Fabric(std::move(parameters), std::move(*engine), attr, context);
+}
+
+int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
+  return Domain::open(*this, info, domain, context);
+}
+
+int Fabric::passive_ep(fi_info* info, fid_pep** pep, void* context) {
+  return PassiveEndpoint::open(*this, info, pep, context);
 }
 
 }  // namespace weft::verbs

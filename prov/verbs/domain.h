@@ -1,22 +1,42 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A verbs domain: one device with a protection domain, its memory regions and its completion channels; fi_domain(3).
-// Owner: its C handle; close returns -FI_EBUSY while anything opened in it lives. Thread-safe.
+// Fabrics and domains of verbs: fi_fabric(3), fi_domain(3).
 #pragma once
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_domain.h>
 
+#include <memory>
 #include <mutex>
 
 #include "base/ref.h"
-#include "base/status.h"
 #include "objects/domain_base.h"
 #include "objects/event_queue.h"
-#include "verbs/fabric.h"
+#include "objects/fabric_base.h"
+#include "verbs/cm/cm_engine.h"
 #include "verbs/transfer/domain_services.h"
+#include "verbs/transfer/queues.h"
 
 namespace weft::verbs {
 
+// A verbs fabric: one subnet. Owner: its C handle; close returns -FI_EBUSY while domains, passive endpoints, event
+// queues or wait sets live. Thread-safe.
+class Fabric final : public FabricBase<Fabric, CompletionChannel, DomainProgress, CmEngine, FabricServices> {
+ public:
+  static Result<Fabric*> make(const fi_fabric_attr& attr, void* context);
+
+  // Slots of fi_ops_fabric, beside those of FabricBase.
+  int domain(fi_info* info, fid_domain** domain, void* context);
+  int passive_ep(fi_info* info, fid_pep** pep, void* context);
+
+ private:
+  friend FabricBase;
+  Fabric(Parameters values, std::unique_ptr<CmEngine> engine, const fi_fabric_attr& attr, void* context) noexcept
+      : FabricBase(attr, context, std::move(values), std::move(engine)) {}
+  ~Fabric() = default;
+};
+
+// A verbs domain: one device with a protection domain, its memory regions and its completion channels. Owner: its C
+// handle; close returns -FI_EBUSY while anything opened in it lives. Thread-safe.
 class Domain final : public DomainBase<Domain, Fabric, DomainServices> {
  public:
   static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
@@ -24,7 +44,7 @@ class Domain final : public DomainBase<Domain, Fabric, DomainServices> {
   // Slots of fi_ops, beside those of DomainBase. `bind` takes an event queue; FI_REG_MR: registrations are posted to
   // it.
   int bind(::fid* object, uint64_t flags);
-  int control(int command, void* argument);
+  int control(int command, void* argument) { return control_raw_keys<std::uint32_t>(command, argument); }
 
   // Slots of fi_ops_domain, beside that of DomainBase.
   int av_open(fi_av_attr* attr, fid_av** av, void* context);

@@ -19,10 +19,6 @@ namespace weft {
 // Meets Lockable.
 class LightLock {
  public:
-  LightLock() noexcept = default;
-  LightLock(const LightLock&) = delete;
-  LightLock& operator=(const LightLock&) = delete;
-
   void lock() noexcept {
     if (!try_lock()) [[unlikely]]
       wait();

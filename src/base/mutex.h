@@ -38,8 +38,6 @@ using MutexLock = LightLock;
 class Mutex {
  public:
   explicit Mutex(bool enabled = true) noexcept : mode_(enabled ? Mode::kOn : Mode::kOff) {}
-  Mutex(const Mutex&) = delete;
-  Mutex& operator=(const Mutex&) = delete;
 
   void lock() {
     if (mode() == Mode::kOff) return;

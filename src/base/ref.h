@@ -10,10 +10,6 @@ namespace weft {
 
 class RefCounted {
  public:
-  RefCounted() noexcept = default;
-  RefCounted(const RefCounted&) = delete;
-  RefCounted& operator=(const RefCounted&) = delete;
-
   bool in_use() const noexcept { return users_.load(std::memory_order_acquire) != 0; }
 
  private:

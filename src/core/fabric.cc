@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/boundary.h"
-#include "core/core_provider.h"
+#include "core/log.h"
 #include "core/state.h"
 
 namespace weft::core {

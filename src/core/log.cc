@@ -7,13 +7,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <ctime>
 #include <iterator>
-#include <string>
-#include <string_view>
+#include <new>
 #include <utility>
 
 #include "core/names.h"
@@ -187,6 +185,43 @@ void Log::put(const fi_provider* provider, fi_log_level level, fi_log_subsys sub
   std::size_t size = static_cast<std::size_t>(end.out - text);
   if (text[size - 1] != '\n') text[size++] = '\n';
   write_at_once(destination_, text, size);
+}
+
+namespace {
+
+// A provider logs its last candidate last: one line with its own value, one with the requested value.
+constexpr std::size_t kLines = 4;
+
+thread_local Capture* innermost = nullptr;
+
+}  // namespace
+
+Capture::Capture() noexcept : outer_(innermost) {
+  innermost = this;
+}
+Capture::~Capture() {
+  innermost = outer_;
+}
+Capture* Capture::current() noexcept {
+  return innermost;
+}
+
+void Capture::add(std::string_view line) noexcept try {
+  line = trim(line);
+  if (line.empty()) return;
+  std::erase(lines_, line);  // ten interfaces may give the same reason
+  if (lines_.size() == kLines) lines_.erase(lines_.begin());
+  lines_.emplace_back(line);
+} catch (const std::bad_alloc&) {
+}
+
+std::string Capture::reason() const {
+  std::string text;
+  for (const std::string& line : lines_) {
+    if (!text.empty()) text += "; ";
+    text += line;
+  }
+  return text;
 }
 
 }  // namespace weft::core

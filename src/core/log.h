@@ -5,12 +5,16 @@
 
 #include <rdma/fi_ext.h>
 #include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "core/name_list.h"
@@ -40,6 +44,33 @@ class LineLimit {
   static constexpr std::size_t kPlaces = 256;  // places with the same index share a limit
   std::mutex mutex_;
   std::array<Place, kPlaces> places_;
+};
+
+// The reason for which a provider refuses; fi_getinfo(3). While a provider answers fi_getinfo, the lines that it logs
+// on this thread are kept, whether or not the user enabled the log; the last lines are the reason. This works for every
+// plug-in, because fi_log is the only way in which a provider reports.
+//
+// Active on the constructing thread during its lifetime. Captures nest: a layered provider calls fi_getinfo itself, and
+// the report of the inner call is a line of the outer capture.
+class Capture {
+ public:
+  Capture() noexcept;
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  // The innermost capture of this thread, or nullptr.
+  static Capture* current() noexcept;
+  static bool wants(fi_log_level level) noexcept { return level <= FI_LOG_INFO && current() != nullptr; }
+
+  // Keeps the last few distinct lines; fewer when memory runs out.
+  void add(std::string_view line) noexcept;
+  // The lines joined, the oldest first; empty without lines.
+  std::string reason() const;
+
+ private:
+  std::vector<std::string> lines_;
+  Capture* const outer_;
 };
 
 // Thread-safe. The constructor reads the settings once.
@@ -78,5 +109,17 @@ class Log {
   mutable LineLimit limit_;
   std::atomic<const fi_ops_log*> handler_{nullptr};
 };
+
+// The name under which the core itself logs, for fi_log; neither registered nor callable.
+inline const fi_provider& core_provider() noexcept {
+  static constexpr fi_provider kCore{.version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+                                     .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+                                     .context = {},
+                                     .name = "core",
+                                     .getinfo = nullptr,
+                                     .fabric = nullptr,
+                                     .cleanup = nullptr};
+  return kCore;
+}
 
 }  // namespace weft::core

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "core/boundary.h"
-#include "core/capture.h"
+#include "core/log.h"
 #include "core/state.h"
 
 using namespace weft::core;

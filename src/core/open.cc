@@ -9,7 +9,7 @@
 
 #include "abi/ops.h"
 #include "core/boundary.h"
-#include "core/core_provider.h"
+#include "core/log.h"
 #include "core/state.h"
 
 namespace weft::core {

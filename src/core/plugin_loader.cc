@@ -14,7 +14,7 @@
 #include <memory>
 #include <string_view>
 
-#include "core/core_provider.h"
+#include "core/log.h"
 #include "core/registry.h"
 
 namespace weft::core {

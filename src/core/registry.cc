@@ -10,7 +10,7 @@
 #include <exception>
 #include <new>
 
-#include "core/core_provider.h"
+#include "core/log.h"
 
 namespace weft::core {
 namespace {

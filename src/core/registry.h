@@ -45,8 +45,6 @@ struct Provider {
 class Registry {
  public:
   explicit Registry(const Parameters& parameters);
-  Registry(const Registry&) = delete;
-  Registry& operator=(const Registry&) = delete;
 
   static void define(Parameters& parameters);
 

@@ -3,7 +3,6 @@
 #include "core/state.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 
 namespace weft::core {

@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/list.h"
 #include "base/pool.h"
-#include "messages/fifo.h"
 #include "messages/matcher.h"
 #include "objects/completion_queue.h"
 
@@ -227,6 +227,27 @@ class ReceiveQueue {
   Pool<Receive>& pool_;
   std::uint32_t size_ = 0;
   std::uint32_t count_ = 0;
+};
+
+// The matcher of datagrams: every message goes to the oldest receive.
+class Fifo {
+ public:
+  struct Receive : ListHook<Receive>, PostedReceive {
+    static std::uint64_t tag() noexcept { return 0; }
+  };
+
+  void post(Receive& receive, const Wanted&) noexcept { posted_.push_back(receive); }
+  Receive* match(const Envelope&) noexcept { return first(); }
+  void remove(Receive& receive) noexcept { receive.unlink(); }
+  Receive* first() noexcept { return posted_.empty() ? nullptr : &posted_.front(); }
+  Receive* find_context(void* context) noexcept {
+    for (Receive& receive : posted_)
+      if (receive.context == context) return &receive;
+    return nullptr;
+  }
+
+ private:
+  List<Receive> posted_;
 };
 
 using DatagramQueue = ReceiveQueue<Fifo>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Matching hints against an offer; fi_getinfo(3), fi_endpoint(3), fi_domain(3).
+// Matching hints against an offer, and the parts of offers; fi_getinfo(3), fi_endpoint(3), fi_domain(3).
 #include "objects/attributes.h"
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/providers/fi_log.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <iterator>
@@ -254,6 +255,10 @@ void apply_domain(fi_domain_attr& domain, const fi_domain_attr& hints) noexcept 
   if (hints.tclass != FI_TC_UNSPEC) domain.tclass = hints.tclass;
 }
 
+void grow(size_t& size, size_t wanted) noexcept {
+  size = std::max(size, std::min(wanted, kLongestSoftwareQueue));
+}
+
 }  // namespace
 
 Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, const fi_provider* provider) {
@@ -331,6 +336,39 @@ int InfoList::release_to(fi_info** result) noexcept {
   if (first_ == nullptr) return -FI_ENODATA;
   *result = first_.release();
   return 0;
+}
+
+// ---- Offers ----
+
+void describe_domain(fi_domain_attr& attr) noexcept {
+  attr.threading = FI_THREAD_SAFE;
+  attr.control_progress = FI_PROGRESS_MANUAL;
+  attr.progress = FI_PROGRESS_MANUAL;
+  attr.resource_mgmt = FI_RM_ENABLED;
+  attr.mr_key_size = sizeof(uint64_t);
+  attr.cq_cnt = kPlentiful;
+  attr.ep_cnt = kPlentiful;
+  attr.tx_ctx_cnt = kPlentiful;
+  attr.rx_ctx_cnt = kPlentiful;
+  attr.max_ep_tx_ctx = 1;
+  attr.max_ep_rx_ctx = 1;
+  attr.cntr_cnt = kPlentiful;
+  attr.mr_iov_limit = 1;
+  attr.caps = kLocality;
+  attr.mr_cnt = kPlentiful;
+  attr.max_cntr_value = UINT64_MAX;
+  attr.max_err_cntr_value = UINT64_MAX;
+}
+
+void adapt_software_offer(fi_info& offer, uint32_t version, const fi_info* hints,
+                          const fi_provider& provider) noexcept {
+  offer.fabric_attr->api_version = version;
+  offer.fabric_attr->prov_version = provider.version;
+  if (hints == nullptr) return;
+  // FI_SOCKADDR is answered with the family of each address: programs switch on it.
+  if (hints->addr_format == FI_SOCKADDR_IP) offer.addr_format = hints->addr_format;
+  if (hints->tx_attr != nullptr) grow(offer.tx_attr->size, hints->tx_attr->size);
+  if (hints->rx_attr != nullptr) grow(offer.rx_attr->size, hints->rx_attr->size);
 }
 
 }  // namespace weft

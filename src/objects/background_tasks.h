@@ -18,10 +18,7 @@ namespace weft {
 // Thread-safe. The destructor waits for the tasks; they must not throw.
 class BackgroundTasks {
  public:
-  BackgroundTasks() = default;
   ~BackgroundTasks() { wait(); }
-  BackgroundTasks(const BackgroundTasks&) = delete;
-  BackgroundTasks& operator=(const BackgroundTasks&) = delete;
 
   // -FI_ENOMEM: no thread could be started.
   Status add(std::function<void()> task) {

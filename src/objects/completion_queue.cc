@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <new>
+
+#include "objects/sentence.h"
 
 namespace weft {
 
@@ -219,11 +220,7 @@ const char* CompletionQueueCore::text_of(int prov_errno, const void* err_data, c
   Lock lock(mutex_);
   const bool known = !last_sentence_.empty() && prov_errno == last_prov_errno_;
   if (!known && error_text_ != nullptr) return error_text_(prov_errno, err_data, buf, len);
-  const char* text = known ? last_sentence_.c_str() : fi_strerror(prov_errno);
-  if (buf == nullptr || len == 0) return text;
-  std::strncpy(buf, text, len - 1);
-  buf[len - 1] = '\0';
-  return buf;
+  return copy_text(known ? last_sentence_.c_str() : fi_strerror(prov_errno), buf, len);
 }
 
 }  // namespace weft

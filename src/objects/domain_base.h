@@ -7,6 +7,7 @@
 
 #include <rdma/fi_domain.h>
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,39 @@
 #include "base/ref.h"
 
 namespace weft {
+
+// Whether `attr` names memory of an accelerator other than by a dmabuf. The manual page ignores `iface` without
+// FI_HMEM; a processor that copies from such an address ends the process, so the registration is refused instead.
+// Values that name no interface are ignored, and programs of API < 1.10 have no such member.
+inline bool is_device_memory(const fi_mr_attr& attr, uint64_t flags, uint32_t api_version) noexcept {
+  if (FI_VERSION_LT(api_version, FI_VERSION(1, 10)) || (flags & FI_MR_DMABUF) != 0) return false;
+  return attr.iface > FI_HMEM_SYSTEM && attr.iface <= FI_HMEM_SYNAPSEAI;
+}
+
+// FI_MAP_RAW_MR and FI_UNMAP_KEY of fi_control for domains whose raw keys are the keys themselves, of type Key.
+template <class Key>
+int control_raw_keys(int command, void* argument) noexcept {
+  if (argument == nullptr) return -FI_EINVAL;
+  if (command != FI_MAP_RAW_MR) return command == FI_UNMAP_KEY ? 0 : -FI_ENOSYS;
+  const auto& map = *static_cast<const struct fi_mr_map_raw*>(argument);
+  Key key = 0;
+  if (map.raw_key == nullptr || map.key == nullptr || map.key_size != sizeof key) return -FI_EINVAL;
+  std::memcpy(&key, map.raw_key, sizeof key);
+  *map.key = key;
+  return 0;
+}
+// FI_GET_RAW_MR of one of their regions; peers add their offset to `base`.
+template <class Key>
+int report_raw_key(const void* argument, Key key, uint64_t base) noexcept {
+  const auto* raw = static_cast<const struct fi_mr_raw_attr*>(argument);
+  if (raw == nullptr || raw->key_size == nullptr) return -FI_EINVAL;
+  const size_t room = std::exchange(*raw->key_size, sizeof key);
+  if (room < sizeof key) return -FI_ETOOSMALL;
+  if (raw->raw_key == nullptr || raw->base_addr == nullptr) return -FI_EINVAL;
+  std::memcpy(raw->raw_key, &key, sizeof key);
+  *raw->base_addr = base;
+  return 0;
+}
 
 // T: the provider's domain, F: its fabric. Services: a RefCounted with what the domain's children need of it, so that
 // they need not know T; built from the arguments behind `context`.

@@ -6,9 +6,8 @@
 
 #include <cassert>
 #include <cstring>
-#include <new>
 
-#include "objects/info.h"
+#include "objects/sentence.h"
 
 namespace weft {
 
@@ -191,11 +190,7 @@ ssize_t EventQueueCore::take_error(fi_eq_err_entry* out, bool peek) noexcept {
 const char* EventQueueCore::text_of(int prov_errno, char* buf, size_t len) noexcept {
   std::lock_guard lock(mutex_);
   const bool known = !last_error_.sentence.empty() && last_error_.prov_errno == prov_errno;
-  const char* text = known ? last_error_.sentence.c_str() : fi_strerror(prov_errno);
-  if (buf == nullptr || len == 0) return text;
-  std::strncpy(buf, text, len - 1);
-  buf[len - 1] = '\0';
-  return buf;
+  return copy_text(known ? last_error_.sentence.c_str() : fi_strerror(prov_errno), buf, len);
 }
 
 }  // namespace weft

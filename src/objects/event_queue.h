@@ -97,7 +97,7 @@ class EventQueueCore : public RefCounted {
     int err = 0;                     // 0: an event
     uint32_t number = 0;
     uint32_t head = 0;  // bytes of an fi_eq_cm_entry without data, which is made of the members; 0: the bytes are all
-    uint32_t size = 0;  // of the bytes
+    uint32_t size = 0;  // bytes behind the entry
 
     std::byte* bytes() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
     static void* operator new(size_t own, size_t bytes) noexcept { return ::operator new(own + bytes, std::nothrow); }

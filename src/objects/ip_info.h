@@ -12,7 +12,6 @@
 #include <functional>
 #include <string>
 
-#include "base/status.h"
 #include "objects/address.h"
 #include "objects/info.h"
 

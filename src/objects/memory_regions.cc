@@ -5,9 +5,8 @@
 #include <sys/random.h>
 
 #include <chrono>
-#include <cstring>
 
-#include "objects/device_memory.h"
+#include "objects/domain_base.h"
 
 namespace weft {
 
@@ -86,15 +85,8 @@ int MemoryRegion::control(int command, void* arg) {
     case FI_REFRESH:
       return 0;  // no page is cached
     case FI_GET_RAW_MR: {
-      const auto* raw = static_cast<const struct fi_mr_raw_attr*>(arg);
-      if (raw == nullptr || raw->key_size == nullptr) return -FI_EINVAL;
-      const size_t room = std::exchange(*raw->key_size, sizeof abi.key);
-      if (room < sizeof abi.key) return -FI_ETOOSMALL;
-      if (raw->raw_key == nullptr || raw->base_addr == nullptr) return -FI_EINVAL;
-      std::memcpy(raw->raw_key, &abi.key, sizeof abi.key);
       const bool virtual_addresses = (registry_.options_.mr_mode & FI_MR_VIRT_ADDR) != 0;
-      *raw->base_addr = virtual_addresses ? reinterpret_cast<uintptr_t>(memory_.iov_base) : 0;
-      return 0;
+      return report_raw_key(arg, abi.key, virtual_addresses ? reinterpret_cast<uintptr_t>(memory_.iov_base) : 0);
     }
     default:
       return -FI_ENOSYS;
@@ -166,17 +158,6 @@ void MemoryRegions::remove(MemoryRegion& region) noexcept {
 void MemoryRegions::report_to(EventQueueCore* queue) noexcept {
   Lock lock(mutex_);
   events_ = queue != nullptr ? Ref(*queue) : Ref<EventQueueCore>();
-}
-
-int MemoryRegions::map_raw(const struct fi_mr_map_raw* map) noexcept {
-  if (map == nullptr || map->raw_key == nullptr || map->key == nullptr || map->key_size != sizeof *map->key)
-    return -FI_EINVAL;
-  std::memcpy(map->key, map->raw_key, sizeof *map->key);
-  return 0;
-}
-
-int MemoryRegions::unmap_key(const uint64_t* key) noexcept {
-  return key != nullptr ? 0 : -FI_EINVAL;
 }
 
 Result<void*> MemoryRegions::check(uint64_t key, uint64_t addr, size_t len, uint64_t access,

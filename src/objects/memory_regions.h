@@ -72,9 +72,6 @@ class MemoryRegions : public RefCounted {
 
   // fi_domain_bind with FI_REG_MR: registrations also post FI_MR_COMPLETE there.
   void report_to(EventQueueCore* queue) noexcept;
-  // FI_MAP_RAW_MR and FI_UNMAP_KEY of the domain's control slot.
-  int map_raw(const struct fi_mr_map_raw* map) noexcept;
-  int unmap_key(const uint64_t* key) noexcept;
 
   // Translates a peer's access of `len` bytes at `addr` of region `key`. `access` is FI_REMOTE_READ or FI_REMOTE_WRITE.
   // -FI_ENOKEY: unknown key or not enabled, -FI_EACCES: right or range missing. The pointer is valid until quiesce()

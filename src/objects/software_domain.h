@@ -59,15 +59,7 @@ class SoftwareDomain : public DomainBase<T, F> {
       engine_->expect_groups();  // work starts in the thread that makes progress
       return engine_->deferred().control(command, argument);
     }
-    if (argument == nullptr) return -FI_EINVAL;
-    switch (command) {
-      case FI_MAP_RAW_MR:
-        return regions_.map_raw(static_cast<const struct fi_mr_map_raw*>(argument));
-      case FI_UNMAP_KEY:
-        return regions_.unmap_key(static_cast<const uint64_t*>(argument));
-      default:
-        return -FI_ENOSYS;
-    }
+    return control_raw_keys<uint64_t>(command, argument);
   }
 
   // Slots of fi_ops_domain. Queues lock if the engine does.

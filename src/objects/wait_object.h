@@ -38,8 +38,6 @@ class WaitObject {
  public:
   WaitObject() noexcept;
   ~WaitObject();
-  WaitObject(const WaitObject&) = delete;
-  WaitObject& operator=(const WaitObject&) = delete;
 
   // `kind` is any but FI_WAIT_SET; -FI_EINVAL for unknown values.
   Status open(fi_wait_obj kind);

@@ -16,9 +16,8 @@
 
 #include "abi/ops.h"
 #include "base/ref.h"
-#include "objects/attributes.h"
 #include "objects/binding_check.h"
-#include "rdm/context_tables.h"
+#include "objects/info.h"
 #include "rdm/endpoint_calls.h"
 #include "rdm/shared_contexts.h"
 

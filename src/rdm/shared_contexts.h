@@ -15,10 +15,8 @@
 
 #include "abi/ops.h"
 #include "base/ref.h"
-#include "objects/attributes.h"
 #include "objects/binding_check.h"
 #include "objects/shared_transmit.h"
-#include "rdm/context_tables.h"
 #include "rdm/endpoint_calls.h"
 #include "rdm/peer_table.h"
 

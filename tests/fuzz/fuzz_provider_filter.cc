@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "core/config_file.h"
+#include "core/parameters.h"
 #include "core/plugin_loader.h"
 #include "core/provider_hint.h"
 #include "input.h"

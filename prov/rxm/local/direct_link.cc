@@ -4,7 +4,6 @@
 
 #include <rdma/fi_errno.h>
 #include <sys/random.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -9,7 +9,6 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <cstdint>
 #include <type_traits>
 

@@ -2,8 +2,6 @@
 // Reading the lower provider's completion queue; see completions.h.
 #include "rxm/messages/completions.h"
 
-#include <rdma/fi_errno.h>
-
 #include <algorithm>
 
 namespace weft::rxm {

@@ -59,7 +59,7 @@ struct DirectOffer {
 };
 static_assert(sizeof(DirectOffer) == 48);
 
-// Behind that, from an end that closes idle connections (rdm/idle_close.h); in an acceptance if both ends do.
+// Behind that, from an end that closes idle connections (rdm/peer_link.h); in an acceptance if both ends do.
 inline constexpr std::uint64_t kIdleMagic = 0x9d31'6b1e'77e6'7403;
 
 template <class Data>
@@ -88,7 +88,7 @@ enum class PacketType : std::uint8_t {
   kCredit = 6,
   kWriteTarget = 7,  // where the sender shall write it
   kWriteDone = 8,
-  kIdleClose = 64,  // between ends that both sent kIdleMagic: `message` is one of rdm/idle_close.h
+  kIdleClose = 64,  // between ends that both sent kIdleMagic: `message` is one of rdm/peer_link.h
 };
 
 struct ControlHeader {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "objects/message_buffers.h"
-#include "rdm/atomic_target.h"
+#include "rdm/atomics.h"
 
 namespace weft::rxm {
 namespace {

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
-#include <utility>
 
 #include "objects/message_buffers.h"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/pool.h"
-#include "rdm/atomics.h"
 #include "rxm/local/local_host.h"
 #include "rxm/messages/packets.h"
 

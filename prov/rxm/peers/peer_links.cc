@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "objects/connect_failure.h"
+#include "objects/sentence.h"
 #include "rxm/logging.h"
 
 namespace weft::rxm {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Peers and connections to them: opened for the first operation, accepted when the peer connects first; fi_cm(3).
 // rdm/peer_link.h decides about requests that cross, restarted peers and the ends of connections (peer_links.cc,
-// connections.cc). Idle connections are closed, and opened again by the next operation; rdm/idle_close.h.
+// connections.cc). Idle connections are closed, and opened again by the next operation; rdm/peer_link.h.
 #pragma once
 
 #include <rdma/fi_cm.h>

@@ -2,7 +2,6 @@
 // A peer's connection request; see connect_request.h.
 #include "tcp/connection/connect_request.h"
 
-#include "abi/ops.h"
 #include "tcp/names.h"
 #include "tcp/socket.h"
 

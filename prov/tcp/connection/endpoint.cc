@@ -5,7 +5,7 @@
 #include "tcp/connection/endpoint.h"
 
 #include "objects/attributes.h"
-#include "objects/connect_failure.h"
+#include "objects/sentence.h"
 #include "tcp/connection/passive_endpoint.h"
 #include "tcp/logging.h"
 

@@ -2,7 +2,6 @@
 // Shared receive contexts; see shared_receive.h.
 #include "tcp/connection/shared_receive.h"
 
-#include "abi/ops.h"
 #include "objects/endpoint_options.h"
 
 namespace weft::tcp {

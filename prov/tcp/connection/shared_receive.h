@@ -8,7 +8,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "base/ref.h"
-#include "messages/receive_calls.h"
+#include "messages/transfer_calls.h"
 #include "tcp/connection/endpoint_receiver.h"
 
 namespace weft::tcp {

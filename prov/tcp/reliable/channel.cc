@@ -4,15 +4,11 @@
 
 #include <rdma/fi_errno.h>
 
-#include <algorithm>
-#include <new>
 #include <utility>
 
-#include "objects/connect_failure.h"
-#include "tcp/logging.h"
+#include "objects/sentence.h"
 #include "tcp/names.h"
 #include "tcp/reliable/endpoint.h"
-#include "tcp/reliable/greeting.h"
 #include "tcp/socket.h"
 
 namespace weft::tcp {

@@ -11,7 +11,6 @@
 
 #include "objects/attributes.h"
 #include "objects/endpoint_names.h"
-#include "tcp/logging.h"
 #include "tcp/names.h"
 
 namespace weft::tcp {

@@ -16,7 +16,7 @@ namespace weft::tcp {
 
 inline constexpr std::uint8_t kReliableVersion = 1;
 inline constexpr std::uint8_t kAnsweredVersion = 0x80;
-// In `features`: the requester closes idle connections (rdm/idle_close.h), and so does the acceptor. Two bits, because
+// In `features`: the requester closes idle connections (rdm/peer_link.h), and so does the acceptor. Two bits, because
 // release 1.17 repeats the request's bits in its answer.
 inline constexpr std::uint8_t kRequesterCloses = 0x20;
 inline constexpr std::uint8_t kAcceptorCloses = 0x40;

@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-#include "objects/connect_failure.h"
+#include "objects/sentence.h"
 #include "tcp/logging.h"
 #include "tcp/names.h"
 #include "tcp/reliable/endpoint.h"

@@ -26,7 +26,7 @@ enum class Op : std::uint8_t {
   kAnnouncement = 5,
   kClearance = 6,
   kAnnounced = 7,
-  // Only if both ends close idle connections (reliable/greeting.h): a message of rdm/idle_close.h.
+  // Only if both ends close idle connections (reliable/greeting.h): a message of rdm/peer_link.h.
   kIdleClose = 64,
   // Only if both ends support them: an atomic operation (AtomicWords in place of the tag, ranges in elements, arrays
   // behind the header) and its response, in order (a status in place of the tag, then the fetched elements). Elements

@@ -9,7 +9,7 @@
 #include <memory>
 #include <span>
 
-#include "rdm/atomic_target.h"
+#include "rdm/atomics.h"
 #include "tcp/stream/transmit_side.h"
 
 namespace weft::tcp {

@@ -5,8 +5,13 @@
 // Owner: a connected endpoint or a reliable-datagram channel, as part of its Stream. The engine's mutex guards it.
 #pragma once
 
+#include <rdma/fabric.h>
+#include <sys/uio.h>
+
+#include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -16,11 +21,79 @@
 #include "objects/completion_routes.h"
 #include "objects/memory_regions.h"
 #include "tcp/engine.h"
-#include "tcp/stream/acknowledgements.h"
-#include "tcp/stream/message_sink.h"
+#include "tcp/stream/data_header.h"
 #include "tcp/stream/transmit.h"
 
 namespace weft::tcp {
+
+// The place of one message in that order, from reserve() to deliver(). Owner: the message. Must not move.
+struct Acknowledgement {
+  Acknowledgement* earlier = nullptr;
+  Acknowledgement* later = nullptr;
+  unsigned held_back = 0;  // acknowledgements of delivered messages that follow this one at once
+};
+
+// Acknowledgements that a receiver must send (FI_DELIVERY_COMPLETE). They are sent in the order of the messages, since
+// the peer matches them first in, first out (docs/decisions/0003).
+class Acknowledgements {
+ public:
+  bool empty() const noexcept { return newest_ == nullptr; }
+  // A message has arrived that is to be acknowledged.
+  void reserve(Acknowledgement& place) noexcept {
+    place = {.earlier = newest_};
+    if (newest_ != nullptr) newest_->later = &place;
+    newest_ = &place;
+  }
+  // The message is delivered. Returns how many acknowledgements may be sent now.
+  unsigned deliver(Acknowledgement& place) noexcept {
+    const unsigned count = 1 + place.held_back;
+    (place.later != nullptr ? place.later->earlier : newest_) = place.earlier;
+    if (place.earlier == nullptr) return count;
+    place.earlier->later = place.later;
+    place.earlier->held_back += count;
+    return 0;
+  }
+
+ private:
+  Acknowledgement* newest_ = nullptr;
+};
+
+// The owner of a stream, as the stream sees it: the receiver of incoming messages, fi_msg(3), fi_tagged(3). A connected
+// endpoint's receiver and a reliable-datagram channel implement it. The engine's mutex is held during every call.
+class MessageSink {
+ public:
+  // Destination of a payload; bytes beyond it are discarded.
+  struct Destination {
+    std::span<const iovec> iov;  // read before the sink is called again
+    bool acknowledge = false;    // when the payload is complete
+  };
+
+  // A complete message without optional words. false: nothing was done, and begin() follows.
+  virtual bool take_whole(bool tagged, std::uint64_t tag, std::span<const std::byte> payload) noexcept = 0;
+  // A message, or an announced one. Nothing: it cannot be handled before the stream's resume(), after which begin() is
+  // called again; or the sink has ended the stream.
+  virtual std::optional<Destination> begin(const DataHeader& header) noexcept = 0;
+  // The payload of the last begin(), which had this header, is complete.
+  virtual void finish(const DataHeader& header) noexcept = 0;
+  // A header of the reliable-datagram protocol without payload: an announcement or an idle-close message. False: as
+  // begin().
+  virtual bool on_control(const DataHeader& header) noexcept = 0;
+  // No more bytes will arrive: receives with a partly received message fail with `error`.
+  virtual void abandon(int error, int native) noexcept = 0;
+  // Whether the end of the stream may be reported at once; otherwise it is after kDrainGrace or the stream's
+  // finish_end().
+  virtual bool drained() noexcept { return true; }
+  // Every operation of the stream has completed: the peer closed (0), or the connection broke (errno). Not called after
+  // the stream's stop().
+  virtual void on_stream_end(int error) noexcept = 0;
+  // Error of sends that the end of the stream cuts off.
+  virtual int interrupted_error() const noexcept = 0;
+  // The peer's address in completions.
+  virtual fi_addr_t source() noexcept { return FI_ADDR_NOTAVAIL; }
+
+ protected:
+  ~MessageSink() = default;
+};
 
 struct Gather;
 

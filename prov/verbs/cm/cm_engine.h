@@ -15,17 +15,21 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
 #include "base/deadline_queue.h"
 #include "base/list.h"
 #include "base/mutex.h"
+#include "base/ref.h"
 #include "base/service_thread.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "objects/live_handles.h"
 #include "verbs/cm/cm_address.h"
 #include "verbs/device/device.h"
+#include "verbs/device/parameters.h"
 #include "verbs/device/verbs_handles.h"
 
 namespace weft::verbs {
@@ -80,8 +84,6 @@ class CmEngine {
   // -FI_ENODEV: no /dev/infiniband/rdma_cm; -FI_EACCES: no permission to open it.
   static Result<std::unique_ptr<CmEngine>> open(int max_connecting);
   ~CmEngine();
-  CmEngine(const CmEngine&) = delete;
-  CmEngine& operator=(const CmEngine&) = delete;
 
   Mutex& mutex() noexcept { return mutex_; }
 
@@ -167,6 +169,25 @@ class CmEngine {
   std::vector<DeviceEvent> device_events_;
 
   ServiceThread service_;
+};
+
+// The part of a fabric that its children use: parameters, the connection engine, and the handles that an fi_info may
+// carry. Base of Fabric. Thread-safe.
+class FabricServices : public RefCounted {
+ public:
+  CmEngine& engine() const noexcept { return *engine_; }
+
+  const Parameters parameters;
+  LiveHandles requests;
+  LiveHandles passive_endpoints;
+
+ protected:
+  FabricServices(Parameters values, std::unique_ptr<CmEngine> engine) noexcept
+      : parameters(std::move(values)), engine_(std::move(engine)) {}
+  ~FabricServices() = default;
+
+ private:
+  const std::unique_ptr<CmEngine> engine_;
 };
 
 }  // namespace weft::verbs

@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "base/mutex.h"
 #include "objects/passive_endpoint_base.h"
-#include "verbs/cm/fabric_services.h"
+#include "verbs/cm/cm_engine.h"
 #include "verbs/cm/private_data.h"
 
 namespace weft::verbs {

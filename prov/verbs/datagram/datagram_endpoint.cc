@@ -16,7 +16,6 @@
 #include "objects/sentence.h"
 #include "verbs/datagram/multicast_group.h"
 #include "verbs/device/logging.h"
-#include "verbs/transfer/counter_binding.h"
 
 namespace weft::verbs {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "objects/address_vector.h"
 #include "verbs/device/verbs_handles.h"
-#include "verbs/transfer/peer_table.h"
+#include "verbs/transfer/datagram_receives.h"
 #include "verbs/transfer/queues.h"
 
 namespace weft::verbs {

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "objects/address.h"
 #include "verbs/device/device.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The provider's fi_provider for fi_log(3) and fi_param(3), apart from its table of calls, which fabric.cc fills.
+// The provider's fi_provider for fi_log(3) and fi_param(3), apart from its table of calls, which domain.cc fills.
 #pragma once
 
 #include <rdma/providers/fi_log.h>

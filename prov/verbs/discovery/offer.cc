@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The provider's offer on a device; see discovery.h.
-#include "verbs/discovery/discovery.h"
-
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
 #include <algorithm>
 
 #include "messages/posted_receive.h"
-#include "objects/offer.h"
+#include "objects/attributes.h"
 #include "verbs/cm/private_data.h"
 #include "verbs/device/limits.h"
 #include "verbs/device/logging.h"
+#include "verbs/discovery/discovery.h"
 
 namespace weft::verbs {
 namespace {

@@ -98,8 +98,6 @@ class CompletionChannel final : public OverrunHandler {
   // `attr` may be null: no application reads it. -FI_EINVAL for a signalling vector that the device lacks.
   static Result<std::unique_ptr<CompletionChannel>> open(DomainServices& domain, const fi_cq_attr* attr);
   ~CompletionChannel();
-  CompletionChannel(const CompletionChannel&) = delete;
-  CompletionChannel& operator=(const CompletionChannel&) = delete;
 
   DomainServices& domain() const noexcept { return domain_; }
   ibv_cq* cq() const noexcept { return cq_.get(); }

@@ -2,10 +2,6 @@
 // Bindings of endpoints; see completion_routes.h.
 #include "verbs/transfer/completion_routes.h"
 
-#include "objects/binding_check.h"
-#include "verbs/device/logging.h"
-#include "verbs/transfer/domain_services.h"
-
 namespace weft::verbs {
 
 Status CompletionRoutes::bind_queue(const DomainServices& domain, CompletionQueue& queue, uint64_t flags,

@@ -5,7 +5,8 @@
 #include <rdma/fi_errno.h>
 
 #include <cerrno>
-#include <cstring>
+
+#include "objects/sentence.h"
 
 namespace weft::verbs {
 namespace {
@@ -67,11 +68,7 @@ const char* wc_status_sentence(int status) noexcept {
 }
 
 const char* completion_error_text(int prov_errno, const void*, char* buf, std::size_t len) {
-  const char* text = wc_status_sentence(prov_errno);
-  if (buf == nullptr || len == 0) return text;
-  std::strncpy(buf, text, len - 1);
-  buf[len - 1] = '\0';
-  return buf;
+  return copy_text(wc_status_sentence(prov_errno), buf, len);
 }
 
 }  // namespace weft::verbs

@@ -15,7 +15,7 @@
 #include "base/unique_fd.h"
 #include "messages/atomic_request.h"
 #include "verbs/cm/cm_address.h"
-#include "verbs/cm/fabric_services.h"
+#include "verbs/cm/cm_engine.h"
 #include "verbs/device/device.h"
 #include "verbs/device/verbs_handles.h"
 

@@ -6,9 +6,9 @@
 #include <sys/resource.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "abi/ops.h"
+#include "objects/domain_base.h"
 #include "verbs/device/device.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/domain_services.h"
@@ -125,17 +125,8 @@ int MemoryRegion::control(int command, void* argument) {
     case FI_ENABLE:
     case FI_REFRESH:  // the pages are pinned and cannot have changed
       return 0;
-    case FI_GET_RAW_MR: {
-      const auto* raw = static_cast<const struct fi_mr_raw_attr*>(argument);
-      if (raw == nullptr || raw->key_size == nullptr) return -FI_EINVAL;
-      const std::uint32_t key = mr_->rkey;
-      const size_t room = std::exchange(*raw->key_size, sizeof key);
-      if (room < sizeof key) return -FI_ETOOSMALL;
-      if (raw->raw_key == nullptr || raw->base_addr == nullptr) return -FI_EINVAL;
-      std::memcpy(raw->raw_key, &key, sizeof key);
-      *raw->base_addr = base_;
-      return 0;
-    }
+    case FI_GET_RAW_MR:
+      return report_raw_key(argument, mr_->rkey, base_);
     default:
       return -FI_ENOSYS;
   }

@@ -10,7 +10,6 @@
 
 #include "abi/bridge.h"
 #include "base/ref.h"
-#include "base/status.h"
 #include "verbs/device/verbs_handles.h"
 
 namespace weft::verbs {

@@ -12,8 +12,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/data_path.h"
 #include "base/light_lock.h"
-#include "base/within.h"
 #include "messages/posted_receive.h"
 #include "objects/endpoint_options.h"
 #include "verbs/device/limits.h"
@@ -33,7 +33,7 @@ struct StraightReceive {
   ibv_recv_wr request{};
   ibv_sge pieces[2]{};      // the application's, and that for the excess of long messages; length 0: no such memory
   std::uint32_t flags = 0;  // as in Posted
-  std::uint16_t sges = 1;   // of any receive, with that for the excess
+  std::uint16_t sges = 1;   // a receive has at most so many, with that for the excess
   bool allowed = false;
 
   const ibv_sge& spill() const noexcept { return pieces[1]; }

@@ -41,7 +41,7 @@ void SendQueue::choose_way() noexcept {
   constexpr uint64_t kPlain = FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
   straight_.report = always_report_ | (static_cast<uint32_t>(flags_ & FI_COMPLETION) & may_report_);
   straight_.signal = straight_.report != 0 ? IBV_SEND_SIGNALED : 0;
-  straight_.allowed = (flags_ & ~kPlain) == 0 && counted_kinds_ == 0;
+  straight_allowed_ = (flags_ & ~kPlain) == 0 && counted_kinds_ == 0;
   ring_.block();
 }
 

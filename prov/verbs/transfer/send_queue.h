@@ -11,10 +11,9 @@
 #include <atomic>
 #include <memory>
 
+#include "base/data_path.h"
 #include "base/light_lock.h"
-#include "base/reload_barrier.h"  // for callers of post_straight()
 #include "base/status.h"
-#include "base/within.h"
 #include "verbs/transfer/completion_channel.h"
 #include "verbs/transfer/completion_routes.h"
 #include "verbs/transfer/send_work.h"
@@ -88,7 +87,7 @@ class SendQueue final {
   bool is_clear() const noexcept { return ring_.is_clear(); }
   // Where every call requests a completion, is_clear() often fails only because the next signal is due.
   bool make_clear() noexcept {
-    if (!is_clear() && straight_.allowed && straight_.signal != 0) ring_.clear(true);
+    if (!is_clear() && straight_allowed_ && straight_.signal != 0) ring_.clear(true);
     return is_clear();
   }
   // The part of the work request that belongs to the opcode: the remote range of a read or write, or the destination of
@@ -120,13 +119,11 @@ class SendQueue final {
   bool try_flush() noexcept;
 
  private:
-  // is_clear() requires `allowed`: no counter, and no special default flags.
   struct StraightSend {
     ibv_send_wr request{};
     ibv_sge piece{};
     std::uint32_t report = 0;  // in Posted::flags, where a completion is wanted ...
     unsigned signal = 0;       // ... and in the work request
-    bool allowed = false;
   };
 
   // The record of the next work request. Null: on_no_room() has the reason.
@@ -164,6 +161,7 @@ class SendQueue final {
   Posted own_;
   unsigned reserved_ = 0;                // in the channel's device queue
   std::uint32_t position_at_probe_ = 0;  // at the last call of probe()
+  bool straight_allowed_ = false;        // is_clear() requires it: no counter, and no special default flags
   bool marker_tried_ = false;
   bool marker_posted_ = false;
   bool probe_reserved_ = false;  // its entry in the channel's device queue
@@ -223,7 +221,7 @@ inline constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COM
   if (error != 0) [[unlikely]]
     return refused(error);
   ring_.push((wr.send_flags & IBV_SEND_SIGNALED) != 0);
-  if (straight_.allowed && !ring_.is_clear()) ring_.clear();
+  if (straight_allowed_ && !ring_.is_clear()) ring_.clear();
   return 0;
 }
 

@@ -5,7 +5,6 @@
 #include "objects/binding_check.h"
 #include "objects/endpoint_options.h"
 #include "verbs/device/logging.h"
-#include "verbs/transfer/counter_binding.h"
 #include "verbs/transfer/domain_services.h"
 
 namespace weft::verbs {

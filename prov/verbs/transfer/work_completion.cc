@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-#include "base/reload_barrier.h"
+#include "base/data_path.h"
 #include "verbs/cm/cm_engine.h"
 #include "verbs/transfer/completion_channel.h"
 #include "verbs/transfer/completion_status.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The lines of libfabric.conf that count and those that are skipped; fabric(7).
-#include "core/config_file.h"
+#include "core/parameters.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,6 @@
 #include <regex>
 #include <thread>
 
-#include "core/capture.h"
 #include "fake_provider.h"
 
 namespace weft::core {

@@ -11,6 +11,7 @@
 
 #include "abi/ops.h"
 #include "fake_engine.h"
+#include "objects/domain_base.h"
 
 namespace weft {
 namespace {
@@ -209,11 +210,13 @@ TEST_F(MemoryRegionsTest, RawKeysMapBack) {
   EXPECT_EQ(fi_mr_raw_attr(mr, &base, raw.data(), &size, 0), 0);
   EXPECT_EQ(base, address());
   uint64_t key = 0;
-  const struct fi_mr_map_raw map { 0, base, raw.data(), size, &key };
-  EXPECT_EQ(regions->map_raw(&map), 0);
+  struct fi_mr_map_raw map {
+    0, base, raw.data(), size, &key
+  };
+  EXPECT_EQ(control_raw_keys<uint64_t>(FI_MAP_RAW_MR, &map), 0);
   EXPECT_EQ(key, fi_mr_key(mr));
-  EXPECT_EQ(regions->unmap_key(&key), 0);
-  EXPECT_EQ(regions->map_raw(nullptr), -FI_EINVAL);
+  EXPECT_EQ(control_raw_keys<uint64_t>(FI_UNMAP_KEY, &key), 0);
+  EXPECT_EQ(control_raw_keys<uint64_t>(FI_MAP_RAW_MR, nullptr), -FI_EINVAL);
   EXPECT_EQ(fi_mr_refresh(mr, nullptr, 0, 0), 0);
   EXPECT_EQ(mr->fid.ops->control(&mr->fid, FI_BACKLOG, nullptr), -FI_ENOSYS);
   fi_close(&mr->fid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Atomic operations of a peer: a valid one is executed completely or not at all, and counted; others are refused.
-#include "rdm/atomic_target.h"
+#include "rdm/atomics.h"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_domain.h>

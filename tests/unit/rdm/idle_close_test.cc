@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Two ends of a connection that close it when it is idle, in random schedules: every message arrives once and in order,
 // whichever end sends its request when, and connections do close.
-#include "rdm/idle_close.h"
+#include "rdm/peer_link.h"
 
 #include <gtest/gtest.h>
 

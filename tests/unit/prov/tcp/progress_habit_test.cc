@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Learning whether an application that posts bursts of long messages calls for progress at once.
-#include "tcp/progress_habit.h"
+#include "tcp/engine.h"
 
 #include <gtest/gtest.h>
 

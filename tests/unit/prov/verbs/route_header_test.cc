@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The source of a datagram in its route header (transfer/datagram_buffers.h), and addresses of datagram queue pairs
+// The source of a datagram in its route header (transfer/datagram_receives.h), and addresses of datagram queue pairs
 // (device/gids.h).
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "verbs/device/gids.h"
-#include "verbs/transfer/datagram_buffers.h"
+#include "verbs/transfer/datagram_receives.h"
 
 namespace weft::verbs {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Acknowledgements leave in the order of the messages, whatever the order of their delivery; against a model.
-#include "tcp/stream/acknowledgements.h"
+#include "tcp/stream/transmit_side.h"
 
 #include <gtest/gtest.h>
 

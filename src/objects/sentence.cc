@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Describes why a connection failed; see connect_failure.h.
-#include "objects/connect_failure.h"
+// Why a connection failed; see sentence.h.
+#include "objects/sentence.h"
 
 #include <rdma/fi_errno.h>
-
-#include "objects/sentence.h"
 
 namespace weft {
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// An optimization barrier for functions of the data path where every saved register counts.
+// Help for functions of the data path where every saved register and branch counts.
 #pragma once
+
+#include <cstddef>
 
 namespace weft {
 
@@ -11,6 +13,11 @@ template <class T>
   T* address = &object;
   __asm__ volatile("" : "+r"(address));
   return *address;
+}
+
+// Whether a length `len` is in 1..most, with one comparison: 0 wraps around to the largest number.
+[[gnu::always_inline]] constexpr bool within(std::size_t len, std::size_t most) noexcept {
+  return len - 1 < most;
 }
 
 }  // namespace weft
