@@ -26,6 +26,7 @@ contents = {
     "providers/README": {"": ["tcp", "rxm", "udp", "verbs", "verbs-errors"]},
     "performance/README": {"": ["udp", "verbs", "rdm", "reliable", "ud", "mpi"]},
     "decisions/README": {"": ["0*"]},
+    "conformance": {"": ["beyond-the-manual"]},
 }
 
 # Anchors of headings are those that other renderers of Markdown make.
