@@ -318,6 +318,7 @@ int open_event_queue(kfid_fabric* handle, kfi_eq_attr* attr, kfid_eq** eq, kfi_e
   if (result == 0 && handler != nullptr) {
     auto* queue = static_cast<EventQueue*>(*eq);
     result = watch(fabric, queue, &queue->fi->fid, [queue] { queue->event_handler(queue, queue->fid.context); });
+    if (result != 0) kfi_close(&queue->fid);
   }
   return result;
 }
@@ -349,6 +350,7 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
   if (result == 0 && handler != nullptr) {
     auto* queue = static_cast<CompletionQueue*>(*cq);
     result = watch(fabric, queue, &queue->fi->fid, [queue] { queue->comp_handler(queue, queue->fid.context); });
+    if (result != 0) kfi_close(&queue->fid);
   }
   return result;
 }
