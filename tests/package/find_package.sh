@@ -14,9 +14,13 @@ foreach(language c cc)
   add_executable(consumer_${language} consumer.${language})
   target_link_libraries(consumer_${language} PRIVATE weft::fabric)
 endforeach()
+add_executable(kfabric kfabric.c)
+target_link_libraries(kfabric PRIVATE weft::kfabric)
 END
+cp "$here/../../docs/examples/kfabric.c" project/kfabric.c
 cmake -S project -B project/build -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
   >configure.log 2>&1 || { cat configure.log; exit 1; }
 cmake --build project/build >build.log 2>&1 || { cat build.log; exit 1; }
 run_consumer project/build/consumer_c
 run_consumer project/build/consumer_cc
+run_kfabric project/build/kfabric

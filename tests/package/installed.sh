@@ -16,6 +16,12 @@ skip() {
   exit 77
 }
 
+# run_kfabric PROGRAM: the example of kfabric runs with the installed libraries.
+run_kfabric() {
+  "$1" | grep -q 'hello, kernel' || { echo "$1 does not receive its message"; exit 1; }
+  ldd "$1" | grep -qF "$(dirname "$library")/libkfabric.so.1" || { ldd "$1"; exit 1; }
+}
+
 # run_consumer PROGRAM: it runs with the installed library.
 run_consumer() {
   LD_LIBRARY_PATH=$(dirname "$library")

@@ -21,3 +21,7 @@ pkg-config --atleast-version=1.17 libfabric || { echo "libfabric.pc has version 
 "$cxx" -std=c++20 -Wall -Wextra -Werror $(pkg-config --cflags libfabric) -o consumer_cc -x c++ "$here/consumer.c" -x none $(pkg-config --libs libfabric)
 run_consumer ./consumer_c
 run_consumer ./consumer_cc
+# shellcheck disable=SC2046
+"$cc" -std=gnu11 -Wall -Wextra -Werror $(pkg-config --cflags libkfabric) -o kfabric "$here/../../docs/examples/kfabric.c" \
+  $(pkg-config --libs libkfabric)
+run_kfabric ./kfabric
