@@ -160,11 +160,8 @@ class CompletionChannel final : public OverrunHandler {
 
   // work_completion.cc: handling of work completions.
   int poll_locked(CompletionSink& sink) noexcept;
-  template <Posted::Role kReceives>
   bool is_plain(const ibv_wc& wc, Posted& slot, void*& taker, size_t& len) noexcept;
-  template <Posted::Role kReceives>
-  ssize_t deliver_plain_prefix(Reading& reading, const ibv_wc* wc) noexcept;
-  ssize_t deliver_others(Reading& reading, const ibv_wc* next) noexcept;
+  ssize_t deliver_others(Reading& reading, const ibv_wc* wc) noexcept;
   ssize_t deliver_rest(Reading& reading, const ibv_wc* next) noexcept;
   ssize_t progress_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
   ssize_t unlock_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;

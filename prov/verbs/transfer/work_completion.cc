@@ -3,9 +3,9 @@
 // with the channel's lock held. fi_cq(3), ibv_poll_cq(3).
 //
 // A reader's call goes through tiers, each a function of its own, so that the frequent ones save no registers:
-//   read_into              polls, and delivers plain messages and sends at the front of a batch, in a loop without
-//   calls deliver_plain_prefix   plain datagrams, and plain messages of many queue pairs that share receives
-//   deliver_rest           everything else, with a dispatch() of each work completion
+// - read_into polls, and delivers plain messages and sends at the front of a batch, in a loop without calls;
+// - deliver_others goes on with plain datagrams, and plain messages of queue pairs that share receives;
+// - deliver_rest handles everything else, with a dispatch() of each work completion.
 // progress_and_read() and unlock_and_read() serve readers that find staged chains, a taken lock or older entries.
 #include <arpa/inet.h>
 
@@ -136,30 +136,26 @@ int CompletionChannel::poll_locked(CompletionSink& sink) noexcept {
   return static_cast<ssize_t>(sink.count);
 }
 
-// Whether it is a message to a receive of role kReceives that needs nothing beyond its length reported. Takes
-// datagrams.
-template <Posted::Role kReceives>
+// Whether a message to a shared receive, or a datagram, needs nothing beyond its length reported. Takes the datagram.
 [[gnu::always_inline]] inline bool CompletionChannel::is_plain(const ibv_wc& wc, Posted& slot, void*& taker,
                                                                size_t& len) noexcept {
-  if constexpr (kReceives == Posted::Role::kDatagram) return take_plain_datagram(wc, slot, taker, len);
+  if (take_plain_datagram(wc, slot, taker, len)) return true;
   if (!is_plain_shared_receive(slot, wc)) return false;
   const ReceiveQueue* const receiver = receiver_of(wc.qp_num);
   return receiver != nullptr && receiver->is_plain();
 }
 
-// Continues at `wc`, where the tier before stopped. Releases the lock. Receives of shared contexts and datagrams have
-// instances of their own, since their checks take more registers.
-template <Posted::Role kReceives>
-[[gnu::noinline]] ssize_t CompletionChannel::deliver_plain_prefix(Reading& reading, const ibv_wc* wc) noexcept {
+// Continues at `wc`, where read_into() stopped. Releases the lock.
+[[gnu::noinline]] ssize_t CompletionChannel::deliver_others(Reading& reading, const ibv_wc* wc) noexcept {
   const size_t size = reading.queue->entry_size();
   std::byte* out = reading.out;
   for (const ibv_wc* const end = reading.end(); wc != end; ++wc) {
     Posted& slot = slot_of(*wc);
     void* taker = slot.context;
     size_t len = wc->byte_len;
-    if (is_plain<kReceives>(*wc, slot, taker, len)) {
+    if (is_plain(*wc, slot, taker, len)) {
       CompletionSink::store_plain(out, size, taker, FI_RECV | FI_MSG, len);
-      if constexpr (kReceives == Posted::Role::kSharedReceive) slot.shared->give_back(slot);
+      if (slot.role == Posted::Role::kSharedReceive) slot.shared->give_back(slot);
     } else if (is_plain_send(slot, *wc)) {
       if (!take_plain_send(slot, out, size)) continue;
     } else {
@@ -174,15 +170,6 @@ template <Posted::Role kReceives>
     return deliver_rest(reading, wc);
   lock_.unlock();
   return static_cast<ssize_t>(reading.count);
-}
-
-[[gnu::noinline]] ssize_t CompletionChannel::deliver_others(Reading& reading, const ibv_wc* next) noexcept {
-  if (next == reading.end()) return deliver_rest(reading, next);
-  if (slot_of(*next).role == Posted::Role::kDatagram)
-    return deliver_plain_prefix<Posted::Role::kDatagram>(reading, next);
-  if (slot_of(*next).role == Posted::Role::kSharedReceive)
-    return deliver_plain_prefix<Posted::Role::kSharedReceive>(reading, next);
-  return deliver_rest(reading, next);
 }
 
 ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_t room, fi_addr_t* sources) noexcept {
