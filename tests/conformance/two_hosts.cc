@@ -79,13 +79,13 @@ TEST_P(TwoHosts, MessagesArriveInTheirOrder) {
   End end(target(), session.control(), kClient, kPlain);
   session.control().expect("posted");
   std::vector<std::unique_ptr<Buffer>> buffers;
-  std::vector<Context> contexts(kMessages);
-  for (int i = 0; i < kMessages; ++i) {
+  std::vector<Context> contexts(kAtOnce);
+  for (int i = 0; i < kAtOnce; ++i) {
     buffers.push_back(std::make_unique<Buffer>(end.fabric(), kSize));
     buffers.back()->fill_pattern(static_cast<unsigned>(i));
     ASSERT_EQ(end.node().send(*buffers.back(), kSize, &contexts[static_cast<size_t>(i)]), 0);
   }
-  for (int i = 0; i < kMessages; ++i) end.expect_sent();
+  for (int i = 0; i < kAtOnce; ++i) end.expect_sent();
   session.finish();
 }
 

@@ -126,13 +126,13 @@ void messages(const Target& target, Control& control) {
 void stream(const Target& target, Control& control) {
   End end(target, control, End::Side::kServer, kPlain);
   std::vector<std::unique_ptr<Buffer>> buffers;
-  std::vector<Context> contexts(kMessages);
-  for (int i = 0; i < kMessages; ++i) {
+  std::vector<Context> contexts(kAtOnce);
+  for (int i = 0; i < kAtOnce; ++i) {
     buffers.push_back(std::make_unique<Buffer>(end.fabric(), kSize));
     require_ok(end.node().recv(*buffers.back(), kSize, &contexts[static_cast<size_t>(i)]), "fi_recv");
   }
   control.say("posted");
-  for (int i = 0; i < kMessages; ++i)
+  for (int i = 0; i < kAtOnce; ++i)
     end.expect_pattern(*buffers[static_cast<size_t>(i)], kSize, static_cast<unsigned>(i));
 }
 

@@ -13,6 +13,7 @@ namespace two_hosts {
 
 inline constexpr size_t kRegion = 100'000;
 inline constexpr int kMessages = 200;
+inline constexpr int kAtOnce = 50;  // receives that every provider queues
 inline constexpr uint64_t kFirstTag = 1, kSecondTag = 2, kData = 42;
 inline constexpr size_t kSize = 512;
 
