@@ -44,7 +44,8 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
       registers_locally_(needs_local_registration(*lower_info_)),
       virtual_addresses_(uses_virtual_addresses(*lower_info_)),
       chooses_keys_((lower_info_->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0),
-      unexpected_(fabric.parameters.unexpected_bytes) {}
+      unexpected_(fabric.parameters.unexpected_bytes),
+      copies_(fabric.parameters.unexpected_bytes) {}
 
 // Regions of the application keep the lower domain open.
 int Domain::close() {

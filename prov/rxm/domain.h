@@ -60,6 +60,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   uint64_t levels() const noexcept { return levels_; }
   // The engine's mutex guards it.
   messages::UnexpectedMemory& unexpected() noexcept { return unexpected_; }
+  messages::UnexpectedMemory& copies() noexcept { return copies_; }
 
   // Registers memory of a message, or buffers of our own, with the lower provider. Any thread.
   Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access) noexcept;
@@ -98,6 +99,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   const bool virtual_addresses_;
   const bool chooses_keys_;
   messages::UnexpectedMemory unexpected_;
+  messages::UnexpectedMemory copies_;  // messages that peers have not fetched
   std::atomic<uint64_t> next_key_{0};
 };
 

@@ -150,6 +150,8 @@ void Endpoint::retry(Channel& channel) noexcept {
   if (open) packets_.retry(channel);
   posted_.retry(channel);
   if (!open) return;
+  receiver_.report_scarcity(channel);
+  if (channel.state != Channel::State::kOpen) return;
   if (!channel.packets.empty()) return services_.retry_later(channel);
   rendezvous_.retry(channel);
   if (channel.peer->channel == &channel) sender_.flush(*channel.peer);

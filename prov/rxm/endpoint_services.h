@@ -21,6 +21,21 @@ namespace weft::rxm {
 
 class PostedBuffers;
 
+// They put packets and notices into one order.
+struct Counts {
+  std::uint64_t sent = 0;                            // packets given to the lower provider ...
+  std::uint64_t received = 0;                        // ... and received from it
+  std::uint64_t notices_put = 0, notices_taken = 0;  // on the boards
+};
+
+// Short messages of a connection whose receiver has little memory for unexpected ones; decision 0017.
+struct Scarcity {
+  bool supported = false;          // by the peer: PacketType::kScarce
+  bool reported = false;           // the peer was told that our memory is scarce
+  bool announces = false;          // the peer told us the same: our messages are announced ...
+  List<Transmit, FlightTag> kept;  // ... and these are complete for the application, but not fetched
+};
+
 // Exists from the request on; after its end it stays until the lower provider has returned all operations.
 struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   enum class State : std::uint8_t { kConnecting, kAccepting, kOpen, kClosed };
@@ -31,24 +46,23 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   std::uint64_t remote_id = 0;  // the number in packets to the peer
   std::uint32_t number = 0;     // the number in packets from the peer; 0: the posted buffer identifies the connection
   rdm::IdleClose idle_close;
-  std::uint64_t activity = 0;                        // operations and packets so far
-  DirectLink direct;                                 // each end may read the other's memory
-  std::uint8_t slot = kNoSlot;                       // the peer's, on our board
-  bool accesses = false;                             // the peer's memory was accessed since the last packet
-  std::uint64_t sent = 0;                            // packets given to the lower provider ...
-  std::uint64_t received = 0;                        // ... and received from it
-  std::uint64_t notices_put = 0, notices_taken = 0;  // on the boards
-  unsigned works = 0;                                // operations that the lower provider has
-  unsigned atomics = 0;                              // atomic operations without a response
-  unsigned packet_count = 0;                         // entries of `packets`
-  List<PostedBuffer> unposted;                       // refused by the lower provider, or held by back-pressure
-  List<PostedBuffer> stalled;                        // arrived packets that wait for memory, in order
-  List<Packet> packets;                              // refused by the lower provider
-  List<RemoteCopy, RetryTag> waiting_copies;         // refused by the lower provider, or another slice waits
+  std::uint64_t activity = 0;   // operations and packets so far
+  DirectLink direct;            // each end may read the other's memory
+  std::uint8_t slot = kNoSlot;  // the peer's, on our board
+  bool accesses = false;        // the peer's memory was accessed since the last packet
+  Counts counts;
+  unsigned works = 0;                         // operations that the lower provider has
+  unsigned atomics = 0;                       // atomic operations without a response
+  unsigned packet_count = 0;                  // entries of `packets`
+  List<PostedBuffer> unposted;                // refused by the lower provider, or held by back-pressure
+  List<PostedBuffer> stalled;                 // arrived packets that wait for memory, in order
+  List<Packet> packets;                       // refused by the lower provider
+  List<RemoteCopy, RetryTag> waiting_copies;  // refused by the lower provider, or another slice waits
   List<RemoteCopy> copies;
   List<WriteTarget> targets;
   List<Assembly> assemblies;
   List<Transmit, FlightTag> flight;
+  Scarcity scarcity;
   List<Unexpected> unexpected;  // those that need the connection
 
   // A peer that does not read our responses must not send more requests.
@@ -57,7 +71,7 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   bool can_send() const noexcept { return state == State::kOpen && !idle_close.holds(); }
   // The lower provider has accepted a packet; accesses before it have ended when it arrives.
   void count_sent() noexcept {
-    ++sent;
+    ++counts.sent;
     accesses = false;
   }
   bool has_retries() noexcept { return !unposted.empty() || !packets.empty() || !waiting_copies.empty(); }
@@ -72,8 +86,9 @@ struct Peer : rdm::PeerBase, messages::PeerMemory, ListHook<Peer> {
   std::uint32_t process = 0;
   rdm::LinkState link = rdm::LinkState::kNone;
   rdm::FirstContact contact;
-  Channel* channel = nullptr;   // for sending
-  Channel* loopback = nullptr;  // the address is our own: the receiving end of `channel`
+  messages::PeerMemory copies{nullptr};  // messages that the peer has not fetched
+  Channel* channel = nullptr;            // for sending
+  Channel* loopback = nullptr;           // the address is our own: the receiving end of `channel`
   // Requested by another process with the peer's address. It replaces `channel` once that process proves to live.
   Channel* successor = nullptr;
   std::uint32_t successor_process = 0;

@@ -29,6 +29,9 @@ inline constexpr std::size_t kSharedReceives = 256;
 inline constexpr std::size_t kFewestSharedReceives = 128;
 inline constexpr std::size_t kBuffersPerSlab = 16;
 
+// Shorter messages are never announced: the announcement needs as much memory at the peer.
+inline constexpr std::size_t kLeastAnnounced = 512;
+
 // Responses that wait for room at the lower provider; with this many, the peer's packets are not received.
 inline constexpr unsigned kMaxQueuedResponses = 4096;
 

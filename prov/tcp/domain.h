@@ -38,9 +38,11 @@ class Fabric final : public FabricBase<Fabric, Engine> {
 // Records of transfers and the memory of unexpected messages, shared by the endpoints of a domain: an idle endpoint
 // owns none. The engine's mutex guards them.
 struct TransferPools {
-  explicit TransferPools(std::size_t unexpected_bytes) noexcept : unexpected(unexpected_bytes) {}
+  explicit TransferPools(std::size_t unexpected_bytes) noexcept
+      : unexpected(unexpected_bytes), copies(unexpected_bytes) {}
 
   messages::UnexpectedMemory unexpected;
+  messages::UnexpectedMemory copies;  // messages that peers have not fetched
   Pool<Transmit> transmits;
   Pool<messages::TagList::Receive> receives;
 };

@@ -15,6 +15,8 @@ inline constexpr std::size_t kInjectSize = 128;  // payload bytes that fit into 
 inline constexpr std::size_t kReliableInjectSize = 16 * 1024;
 // Longer tagged messages of reliable datagrams are announced to peers that support it, and sent when a receive matches.
 inline constexpr std::size_t kAnnounceSize = 128 * 1024;
+// Shorter messages are never announced: the announcement needs as much memory at the peer.
+inline constexpr std::size_t kLeastAnnounced = 512;
 // Payload of one atomic operation: operands and compare values.
 inline constexpr std::size_t kMaxAtomicBytes = 16 * 1024;
 inline constexpr std::size_t kDefaultQueueSize = 256;    // operations outstanding per direction

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 
 #include "base/list.h"
@@ -20,6 +21,9 @@ inline std::size_t quarter_of_memory() noexcept {
   const long pages = ::sysconf(_SC_PHYS_PAGES), size = ::sysconf(_SC_PAGESIZE);
   return static_cast<std::size_t>(pages) * static_cast<std::size_t>(size) / 4;
 }
+
+// Bytes that buffers of the network, and queues of the sender, may hold.
+inline constexpr std::size_t kUnderWay = std::size_t{64} << 20;
 
 class UnexpectedMemory {
  public:
@@ -35,24 +39,42 @@ class UnexpectedMemory {
 };
 
 // One peer's part. All peers together may occupy the limit. Beyond it a peer is stopped that occupies more than an
-// equal share of the limit; so together they never occupy twice the limit.
+// equal share of the limit; so together they never occupy more than twice the limit, and kUnderWay.
 class PeerMemory : public ListHook<PeerMemory> {
  public:
   using OnRoom = void (*)(PeerMemory&) noexcept;
 
-  // `on_room` runs when half of the room that has_room() missed is free. It does not handle messages itself.
+  // `on_room` runs when half of the room that has_room() or is_scarce() missed is free. It does not handle messages
+  // itself.
   explicit PeerMemory(OnRoom on_room) noexcept : on_room_(on_room) {}
 
   // Before the first message.
-  void enter(UnexpectedMemory& all) noexcept { all_ = &all; }
+  void enter(UnexpectedMemory& all) noexcept {
+    all_ = &all;
+    limit_ = std::max(limit_, all.limit_);
+  }
+  // The peer follows is_scarce(): it gets memory beyond the limit for messages that are under way then.
+  void follows() noexcept { limit_ = all_->limit_ + std::min(all_->limit_, kUnderWay); }
   std::size_t used() const noexcept { return used_; }
-  // Whether another `bytes` may be occupied. If not, on_room() follows, unless stop_waiting() is called.
+  // Whether another `bytes` may be occupied.
+  bool takes(std::size_t bytes) const noexcept {
+    return fits(bytes, all_->used_, limit_) || fits(bytes, used_, share());
+  }
+  // The same; if not, on_room() follows, unless stop_waiting() is called.
   bool has_room(std::size_t bytes) noexcept {
-    if (fits(bytes, all_->used_, all_->limit_) || fits(bytes, used_, share())) [[likely]]
+    if (takes(bytes)) [[likely]]
       return true;
-    if (!linked()) all_->waiting_.push_back(*this);
+    await_room();
     return false;
   }
+  // Three quarters of the room are occupied, and on_room() follows as above.
+  bool is_scarce() noexcept {
+    if (all_->used_ / 3 <= all_->limit_ / 4 || used_ / 3 <= share() / 4) [[likely]]
+      return false;
+    await_room();
+    return true;
+  }
+  bool awaits_room() const noexcept { return linked(); }
   // Before the owner is destroyed.
   void stop_waiting() noexcept { unlink(); }
   void add(std::size_t bytes) noexcept {
@@ -77,11 +99,15 @@ class PeerMemory : public ListHook<PeerMemory> {
   static bool fits(std::size_t more, std::size_t used, std::size_t limit) noexcept {
     return used <= limit && more <= limit - used;
   }
+  void await_room() noexcept {
+    if (!linked()) all_->waiting_.push_back(*this);
+  }
   std::size_t share() const noexcept { return all_->limit_ / (all_->peers_ + (used_ == 0 ? 1 : 0)); }
 
   const OnRoom on_room_;
   UnexpectedMemory* all_ = nullptr;
   std::size_t used_ = 0;
+  std::size_t limit_ = 0;  // for what all peers occupy, as long as this one adds to it
 };
 
 }  // namespace weft::messages

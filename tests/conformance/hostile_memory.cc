@@ -36,7 +36,7 @@ CONFORMANCE_TOPIC(HostileMemory);
 namespace {
 
 constexpr uint16_t kWantsAck = 4;
-constexpr uint8_t kAnnouncement = 5, kIdleClose = 64, kAtomic = 65;
+constexpr uint8_t kAnnouncement = 5, kClearance = 6, kIdleClose = 64, kAtomic = 65, kScarce = 67;
 constexpr uint8_t kClientCloses = 0x20;
 
 std::string with_byte(std::string header, uint8_t byte) {
@@ -195,6 +195,41 @@ TEST_P(HostileMemory, AnnouncementsAreAsManyAsTickets) {
   victim.connect(9, 2);
   EXPECT_EQ(pour(victim, announcement(7), 200'000'000), -1);
   victim.watch.expect_bounded(16);
+}
+
+TEST_P(HostileMemory, AnnouncementsWithNumbersEndAtTheLimit) {
+  RAW_RELIABLE_ONLY();
+  const Parameter limit("FI_TCP_UNEXPECTED_BYTES", "8000000");
+  Victim victim(target(), raw::kClientHasNumbers);
+  const std::string announcement =
+      raw::data_header(kAnnouncement, 40, 40) + raw::word(1) + raw::word(1 << 20) + raw::word(7);
+  EXPECT_LT(pour(victim, announcement, 100'000'000), 100'000'000);
+  victim.watch.expect_bounded(48);
+}
+
+// The peer claims that its memory is scarce, and fetches nothing.
+TEST_P(HostileMemory, CopiesThatNobodyFetchesEndAtTheLimit) {
+  RAW_RELIABLE_ONLY();
+  const Parameter limit("FI_TCP_UNEXPECTED_BYTES", "8000000");
+  Victim victim(target(), raw::kClientHasNumbers);
+  (*victim.end)->peer = victim.end->insert(Address::numeric(target().address, 9));
+  ASSERT_TRUE(victim.attacker.write(with_byte(raw::data_header(kScarce, 16), 1)));
+  for (int i = 0; i < 100; ++i) victim.watch.poke();
+  Buffer out(victim.fabric, 10'000);
+  std::vector<Context> contexts(20'000);  // 200 MB
+  size_t sent = 0;
+  for (auto last = Clock::now(); sent < contexts.size() && elapsed_ms(last) < 300; victim.watch.poke()) {
+    if (fi_tsend(victim.victim().ep(), out.data(), out.size(), out.desc(), victim.victim().peer, 1, &contexts[sent]) !=
+        0)
+      continue;
+    ++sent;
+    last = Clock::now();
+  }
+  EXPECT_LT(sent, contexts.size());
+  victim.watch.expect_bounded(32);
+  expect_exchange(victim.bystanders);
+  ASSERT_TRUE(victim.attacker.write(raw::data_header(kClearance, 24, 24) + raw::word(uint64_t{1} << 40)));
+  EXPECT_TRUE(victim.attacker.closed_by_peer()) << "nothing has that number";
 }
 
 TEST_P(HostileMemory, UnexpectedMessagesEndAtTheLimit) {

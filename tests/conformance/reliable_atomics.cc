@@ -193,7 +193,7 @@ TEST_P(ReliableAtomics, WaitingOperationsFailWhenThePeerLacksThem) {
     raw::Socket asked = listener.accept();
     const std::string request = asked.read(raw::kCmHeader + raw::kGreeting);
     ASSERT_EQ(request.size(), raw::kCmHeader + raw::kGreeting);
-    EXPECT_EQ(static_cast<uint8_t>(request[raw::kCmHeader + 1]), raw::kClientHasAtomics);
+    EXPECT_EQ(static_cast<uint8_t>(request[raw::kCmHeader + 1]), raw::kClientHasAtomics | raw::kClientHasNumbers);
     const std::string said = echoes ? request.substr(raw::kCmHeader) : greeting(0x81, 9, 77);
     ASSERT_TRUE(asked.write(raw::cm_message(raw::kConnresp, said)));
     expect_no_atomics_there(scene, &context);

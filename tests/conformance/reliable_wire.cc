@@ -101,8 +101,8 @@ TEST_P(ReliableWire, GreaterAddressWinsWhenRequestsCross) {
     ASSERT_EQ(scene.end->tsend(out, 64, 5, &sent), 0);
     raw::Socket asked = listener.accept();
     const std::string request = asked.read(raw::kCmHeader + kGreeting);
-    ASSERT_EQ(request.substr(raw::kCmHeader),
-              greeting(1, scene.name.port(), static_cast<uint32_t>(getpid()), raw::kClientHasAtomics));
+    ASSERT_EQ(request.substr(raw::kCmHeader), greeting(1, scene.name.port(), static_cast<uint32_t>(getpid()),
+                                                       raw::kClientHasAtomics | raw::kClientHasNumbers));
     // The wire compares bytes in their order on the wire, so the most significant comes first.
     const bool greater = listener.address().port() > scene.name.port();
     (greater ? won : lost) = true;

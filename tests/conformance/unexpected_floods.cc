@@ -5,6 +5,7 @@
 #include "fixture/flood.h"
 #include "fixture/member.h"
 #include "fixture/parameter.h"
+#include "fixture/process.h"
 
 namespace unexpected_floods {
 
@@ -19,6 +20,11 @@ namespace {
 void with_tags(fi_info& hints) {
   hints.caps = FI_MSG | FI_TAGGED;
 }
+
+// 64 MiB for the messages of a domain, and as much for copies.
+struct Limit {
+  const Parameter tcp{"FI_TCP_UNEXPECTED_BYTES", "67108864"}, rxm{"FI_OFI_RXM_UNEXPECTED_BYTES", "67108864"};
+};
 
 struct Kind {
   bool tagged;
@@ -86,6 +92,41 @@ TEST_P(UnexpectedFloods, LetAnExchangeOfTwoProcessesThrough) {
                       {{"WEFT_CONFORMANCE_PEER", target().address + " " + std::to_string(end.address().port())}});
   end.meet_child();
   flood::exchange_behind_unexpected(*end);
+  while (!peer.ended()) driver::poke_and_rest();
+  EXPECT_EQ(peer.status(), 0);
+}
+
+// Beyond the limit messages stay with their sender, but their sends complete.
+TEST_P(UnexpectedFloods, BeyondTheLimitLetAnExchangeThrough) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const Limit limit;
+  Fabric fabrics[2] = {Fabric(target()), Fabric(target())};
+  DatagramEnd a(fabrics[0]), b(fabrics[1]);
+  a->peer = a.insert(b.address());
+  b->peer = b.insert(a.address());
+  flood::Rank ranks[] = {{*a, flood::kMessages, flood::kMessages}, {*b, flood::kMessages, flood::kMessages}};
+  for (flood::Rank& rank : ranks) rank.send();
+  for (flood::Rank& rank : ranks) rank.await_sent();
+  for (flood::Rank& rank : ranks) rank.await_exchange();
+  for (flood::Rank& rank : ranks) rank.receive();
+}
+
+TEST_P(UnexpectedFloods, BeyondTheLimitStayWithTheSenderOfTwoProcesses) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const Limit limit;
+  Fabric fabric(target());
+  DatagramEnd end(fabric);
+  child::Running peer("flood_parent",
+                      {{"WEFT_CONFORMANCE_PEER", target().address + " " + std::to_string(end.address().port())}});
+  end.meet_child();
+  const size_t before = resident_kib();
+  flood::Rank rank(*end, 0, flood::kManyMessages);
+  rank.await_exchange();
+  if (!kSanitized) {
+    EXPECT_LE(resident_kib(), before + (110 << 10)) << "the limit of 64 MiB, and what was under way";
+  }
+  rank.receive();
+  rank.send();
   while (!peer.ended()) driver::poke_and_rest();
   EXPECT_EQ(peer.status(), 0);
 }

@@ -167,9 +167,9 @@ bool LocalHost::announce(Channel& channel, Transmit& transmit) noexcept {
   if (!may_read_directly(channel)) return false;
   PeerBoard* const board = channel.direct.board();
   // An access to memory is not counted as a packet; it is known to have ended when a later packet has arrived.
-  if (board == nullptr || channel.accesses || board->received() != channel.sent) return false;
-  if (!board->put_notice(channel.notices_put, channel.direct.expected(), transmit.packet)) return false;
-  ++channel.notices_put;
+  if (board == nullptr || channel.accesses || board->received() != channel.counts.sent) return false;
+  if (!board->put_notice(channel.counts.notices_put, channel.direct.expected(), transmit.packet)) return false;
+  ++channel.counts.notices_put;
   wake_reader(channel, *board);
   return true;
 }
@@ -241,8 +241,8 @@ std::size_t LocalHost::read_notices(Channel& channel) noexcept {
   RendezvousPacket notice;
   std::size_t found = 0;
   for (; found < NoticeBoard::kNotices && channel.slot != kNoSlot; ++found) {
-    if (!board_.take_notice(channel.slot, channel.notices_taken, notice)) break;
-    ++channel.notices_taken;
+    if (!board_.take_notice(channel.slot, channel.counts.notices_taken, notice)) break;
+    ++channel.counts.notices_taken;
     ++channel.activity;
     client_.on_notice(channel, notice);
   }

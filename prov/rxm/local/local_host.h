@@ -51,7 +51,7 @@ class LocalHost {
     if (channel.slot != kNoSlot) read_notices(channel);  // these were posted before the packet was sent
   }
   void after_packet(Channel& channel) noexcept {
-    if (channel.slot != kNoSlot) board_.publish_received(channel.slot, ++channel.received);
+    if (channel.slot != kNoSlot) board_.publish_received(channel.slot, ++channel.counts.received);
   }
 
   void progress() noexcept {

@@ -61,6 +61,9 @@ struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
   TransmitRequest request;     // refers to `iov` and `remote`; `routes` is set; `silent`: no completion on success
   bool awaits_peer = false;    // a rendezvous or an atomic operation: the peer reports the end ...
   bool awaits_wakeup = false;  // ... perhaps by a wakeup
+  bool announced = false;      // a short message whose peer has little memory: a rendezvous
+  bool reported = false;       // it is complete for the application ...
+  std::size_t kept = 0;        // ... with a copy; bytes that it occupies among the peer's copies
   int error = 0;               // positive; reported when no lower operation is outstanding
   unsigned outstanding = 0;    // lower operations
   std::uint32_t segment = 0;   // the next one to be sent

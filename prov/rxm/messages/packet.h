@@ -62,11 +62,14 @@ static_assert(sizeof(DirectOffer) == 48);
 // Behind that, from an end that closes idle connections (rdm/peer_link.h); in an acceptance if both ends do.
 inline constexpr std::uint64_t kIdleMagic = 0x9d31'6b1e'77e6'7403;
 
+// Behind that, from an end that supports PacketType::kScarce; in an acceptance if both ends do.
+inline constexpr std::uint64_t kScarceMagic = 0x9d31'6b1e'77e6'7404;
+
 template <class Data>
 struct Introduction {
   Data data;
   DirectOffer offer;
-  std::uint64_t room;  // for kIdleMagic, which moves to `offer` if there is no offer
+  std::uint64_t room[2];  // for the magic numbers, which move to the front if one or the offer is not there
 };
 static_assert(offsetof(Introduction<ConnectData>, offer) == sizeof(ConnectData));
 static_assert(offsetof(Introduction<AcceptData>, offer) == sizeof(AcceptData));
@@ -89,6 +92,9 @@ enum class PacketType : std::uint8_t {
   kWriteTarget = 7,  // where the sender shall write it
   kWriteDone = 8,
   kIdleClose = 64,  // between ends that both sent kIdleMagic: `message` is one of rdm/peer_link.h
+  // Between ends that both sent kScarceMagic: whether the sender's memory for unexpected messages is scarce (`message`
+  // 1), so that its peer shall announce short messages as kRendezvous as well.
+  kScarce = 65,
 };
 
 struct ControlHeader {

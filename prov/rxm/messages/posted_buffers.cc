@@ -56,6 +56,7 @@ bool PostedBuffers::assign_number(Channel& channel) noexcept {
 bool PostedBuffers::post_for(Channel& channel) noexcept {
   channel.peer->posted = this;
   channel.peer->enter(services_.domain.unexpected());
+  channel.peer->copies.enter(services_.domain.copies());
   std::size_t count = kReceivesPerChannel;
   if (shared_ != nullptr) {
     count = std::max(count, kFewestSharedReceives - std::min(shared_count_, kFewestSharedReceives));
@@ -127,7 +128,7 @@ void PostedBuffers::end_back_pressure() noexcept {
   services_.engine.wake_sleepers();
   retry();
   for (Channel& channel : services_.channels)
-    if (!channel.unposted.empty()) services_.retry_later(channel);
+    if (!channel.unposted.empty() || channel.scarcity.reported) services_.retry_later(channel);
 }
 
 Channel* PostedBuffers::look_up(std::uint32_t number) noexcept {

@@ -35,6 +35,11 @@ class PostedBuffers : private messages::PeerMemory {
   messages::PeerMemory& memory_of(Peer& peer) noexcept {
     return shared_ != nullptr ? static_cast<messages::PeerMemory&>(*this) : peer;
   }
+  // The peer supports PacketType::kScarce.
+  void on_follower(Channel& channel) noexcept {
+    channel.scarcity.supported = true;
+    memory_of(*channel.peer).follows();
+  }
   // The limit of the peer's unexpected messages is reached: it waits.
   bool pushes_back(Peer& peer) noexcept { return !memory_of(peer).has_room(0); }
   // There is room again for messages of a peer that waited.

@@ -159,6 +159,10 @@ void Receiver::handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entr
   std::memcpy(&header, bytes, std::min(entry.len, sizeof header));
   const ControlHeader& control = header.control;
   if (control.version != kControlVersion) return protocol_error(channel, "a packet of another version");
+  if (control.type == PacketType::kScarce) {
+    channel.scarcity.announces = control.message != 0;
+    return;
+  }
   if (control.type == PacketType::kIdleClose) return services_.links->on_idle_close(channel, control.message);
   ++channel.activity;
   if (control.type == PacketType::kReadDone) return on_read_done(channel, control);
@@ -199,7 +203,17 @@ Unexpected* Receiver::keep(Channel& channel, const rdm::Envelope& envelope, std:
   message->envelope = envelope;
   message->charge(posted_.memory_of(*channel.peer), sizeof *message + payload);
   receives_.keep(*message);
+  if (channel.scarcity.supported && !channel.scarcity.reported && posted_.memory_of(*channel.peer).is_scarce())
+      [[unlikely]]
+    services_.retry_later(channel);
   return message.release();
+}
+
+void Receiver::report_scarcity(Channel& channel) noexcept {
+  const bool scarce = posted_.memory_of(*channel.peer).awaits_room();
+  if (!channel.scarcity.supported || channel.scarcity.reported == scarce) return;
+  channel.scarcity.reported = scarce;
+  packets_.post_control(channel, PacketType::kScarce, scarce ? 1 : 0);
 }
 
 // Handles a notice that did not come over the connection.

@@ -150,6 +150,8 @@ ssize_t Sender::start(Channel& channel, Transmit& transmit) noexcept {
   if (!channel.flight.linked(transmit)) channel.flight.push_back(transmit);
   if (transmit.request.operation >= Operation::kUpdate) return start_atomic(channel, transmit);
   if (transmit.request.operation > Operation::kTagged) return start_rma(channel, transmit);
+  if (channel.scarcity.announces && is_announced(channel, transmit)) [[unlikely]]
+    return start_announced(channel, transmit);
   if (transmit.len <= services_.eager_limit) return start_eager(channel, transmit);
   return transmit.len <= segment_limit_ ? start_segments(channel, transmit) : start_rendezvous(channel, transmit);
 }
@@ -265,6 +267,32 @@ ssize_t Sender::start_rendezvous(Channel& channel, Transmit& transmit) noexcept 
   return 0;
 }
 
+// Whether a message is announced that would be eager if the peer had more memory. Not when the application is waiting
+// for its delivery, not when a part of it is sent, and not when it cannot be registered.
+bool Sender::is_announced(Channel& channel, Transmit& transmit) noexcept {
+  if (transmit.announced) return true;
+  if (transmit.len < kLeastAnnounced || transmit.len > std::max(services_.eager_limit, segment_limit_)) return false;
+  if (transmit.has_flag(kLowerLevels) || transmit.sent != 0) return false;
+  const std::size_t size = sizeof transmit + transmit.len;
+  const bool keeps = transmit.peer->copies.takes(size) && (transmit.copy != nullptr || gather_copy(transmit));
+  if (describe_rendezvous(channel, transmit) != 0) return false;
+  transmit.announced = true;
+  if (keeps) transmit.peer->copies.add(transmit.kept = size);
+  return true;
+}
+
+// It completes as an eager one does, with a copy, as long as those of the peer occupy no more than its messages may
+// here; else when it is fetched.
+ssize_t Sender::start_announced(Channel& channel, Transmit& transmit) noexcept {
+  const ssize_t result = start_rendezvous(channel, transmit);
+  if (result != 0 || transmit.kept == 0) return result;
+  report(transmit);
+  transmit.reported = true;
+  List<Transmit, FlightTag>::unlink(transmit);
+  channel.scarcity.kept.push_back(transmit);
+  return 0;
+}
+
 ssize_t Sender::start_rma(Channel& channel, Transmit& transmit) noexcept {
   const bool reads = transmit.request.operation == Operation::kRead;
   Domain& domain = services_.domain;
@@ -325,20 +353,30 @@ void Sender::on_acknowledged(Transmit& transmit) noexcept {
   finish_if_done(transmit);
 }
 
-void Sender::finish(Transmit& transmit, std::string_view sentence) noexcept {
+inline void Sender::report(const Transmit& transmit, std::string_view sentence) noexcept {
   const TransmitRequest& request = transmit.request;
-  List<Transmit>::unlink(transmit);
-  List<Transmit, FlightTag>::unlink(transmit);
-  numbers_.release(transmit);
-  for (Lower<fid_mr>& region : transmit.regions) region.reset();
-  if (request.operation >= Operation::kUpdate) release_atomic(transmit);
-  --outstanding_;
-  local_.on_finished(transmit);
   const uint64_t flags = completion_flags_of(request.operation);
+  --outstanding_;
   if (transmit.error != 0)
     request.routes->transmit_failed(flags, request.context, transmit.error, transmit.error, sentence);
   else
     request.routes->transmitted(flags, request.context, !request.silent);
+}
+
+void Sender::finish(Transmit& transmit, std::string_view sentence) noexcept {
+  const TransmitRequest& request = transmit.request;
+  List<Transmit>::unlink(transmit);
+  List<Transmit, FlightTag>::unlink(transmit);
+  if (transmit.message != 0 || request.operation > Operation::kTagged) {  // others have no regions
+    numbers_.release(transmit);
+    for (Lower<fid_mr>& region : transmit.regions) region.reset();
+  }
+  if (request.operation >= Operation::kUpdate) release_atomic(transmit);
+  local_.on_finished(transmit);
+  if (transmit.kept != 0) [[unlikely]]
+    transmit.peer->copies.release(transmit.kept);
+  if (!transmit.reported) [[likely]]
+    report(transmit, sentence);
   Channel* const channel = transmit.channel;
   Peer& peer = *transmit.peer;
   transmits_.give_back(&transmit);
@@ -371,10 +409,12 @@ bool Sender::carries(Channel& channel, const CompletionRoutes& routes) noexcept 
 }
 
 void Sender::on_closed(Channel& channel, int error) noexcept {
-  channel.flight.for_each([&](Transmit& each) {
+  const auto fail = [&](Transmit& each) {
     if (each.error == 0) each.error = error;
     if (each.outstanding == 0) finish(each);
-  });
+  };
+  channel.flight.for_each(fail);
+  channel.scarcity.kept.for_each(fail);
 }
 
 void Sender::cancel_unreturned(Channel& channel, CompletionRoutes& routes) noexcept {
@@ -387,6 +427,7 @@ void Sender::cancel_unreturned(Channel& channel, CompletionRoutes& routes) noexc
 }
 
 void Sender::abandon_unreturned(Channel& channel) noexcept {
+  channel.flight.splice_back(channel.scarcity.kept);
   while (!channel.flight.empty()) {
     Transmit& transmit = channel.flight.front();
     transmit.error = FI_ECANCELED;

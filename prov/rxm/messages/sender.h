@@ -4,56 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <new>
-#include <utility>
-#include <vector>
 
 #include "base/pool.h"
+#include "messages/message_numbers.h"
 #include "rxm/local/local_host.h"
 #include "rxm/messages/packets.h"
 
 namespace weft::rxm {
-
-// The numbers by which a peer names our operations in its responses. A number is an index and a count of its uses, so
-// that a late response finds no other operation. The engine's mutex guards them.
-class MessageNumbers {
- public:
-  // The operation's number; 0, which is never used, when memory runs out.
-  std::uint64_t assign(Transmit& transmit) noexcept {
-    if (transmit.message != 0) return transmit.message;
-    if (free_.empty()) {
-      try {
-        holders_.emplace_back(nullptr, 0);
-        free_.reserve(holders_.size());
-        free_.push_back(static_cast<std::uint32_t>(holders_.size() - 1));
-      } catch (const std::bad_alloc&) {
-        return 0;
-      }
-    }
-    const std::uint32_t index = free_.back();
-    free_.pop_back();
-    auto& [holder, uses] = holders_[index];
-    holder = &transmit;
-    if (++uses == 0) ++uses;
-    return transmit.message = std::uint64_t{uses} << 32 | index;
-  }
-  void release(const Transmit& transmit) noexcept {
-    if (transmit.message == 0) return;
-    const auto index = static_cast<std::uint32_t>(transmit.message);
-    holders_[index].first = nullptr;
-    free_.push_back(index);  // has room since the number was assigned
-  }
-  // nullptr: the operation has ended, or never existed.
-  Transmit* find(std::uint64_t message) const noexcept {
-    const auto index = static_cast<std::uint32_t>(message);
-    if (index >= holders_.size() || holders_[index].second != message >> 32) return nullptr;
-    return holders_[index].first;
-  }
-
- private:
-  std::vector<std::pair<Transmit*, std::uint32_t>> holders_;
-  std::vector<std::uint32_t> free_;
-};
 
 // Owner: the endpoint. The engine's mutex guards it; transmit() and update() take it.
 class Sender {
@@ -92,6 +49,8 @@ class Sender {
   ssize_t start(Channel& channel, Transmit& transmit) noexcept;
   ssize_t start_eager(Channel& channel, Transmit& transmit) noexcept;
   ssize_t start_segments(Channel& channel, Transmit& transmit) noexcept;
+  bool is_announced(Channel& channel, Transmit& transmit) noexcept;
+  ssize_t start_announced(Channel& channel, Transmit& transmit) noexcept;
   ssize_t start_rendezvous(Channel& channel, Transmit& transmit) noexcept;
   ssize_t describe_rendezvous(Channel& channel, Transmit& transmit) noexcept;
   ssize_t start_rma(Channel& channel, Transmit& transmit) noexcept;
@@ -99,6 +58,7 @@ class Sender {
                     std::size_t len) noexcept;
   ssize_t send_for(Transmit& transmit, Packet& packet) noexcept;
   void count_started(Channel& channel, Transmit& transmit) noexcept;
+  void report(const Transmit& transmit, std::string_view sentence = {}) noexcept;
   void finish_if_done(Transmit& transmit) noexcept;
   void finish(Transmit& transmit, std::string_view sentence = {}) noexcept;
   Buffer* make_atomic_packet(const rdm::AtomicRequest& request, std::span<const iovec> arrays) noexcept;
@@ -113,7 +73,7 @@ class Sender {
   const std::size_t max_inject_;   // for header and message
   const std::size_t lower_iov_limit_;
   std::size_t outstanding_ = 0;
-  MessageNumbers numbers_;
+  messages::MessageNumbers<Transmit> numbers_;
   Pool<Transmit> transmits_;
 };
 

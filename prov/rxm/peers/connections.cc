@@ -29,22 +29,22 @@ constexpr std::uint32_t process_of(std::uint64_t number) noexcept {
   return static_cast<std::uint32_t>(number >> 32);
 }
 
-// Whether kIdleMagic is behind the offer of direct reads, or in place of it; both follow `behind` bytes.
-bool has_idle_magic(const void* data, std::size_t len, std::size_t behind) noexcept {
-  for (const std::size_t at : {behind, behind + sizeof(DirectOffer)}) {
+// Whether a magic number is behind the offer of direct reads, or in place of it; both follow `behind` bytes.
+bool has_magic(std::uint64_t wanted, const void* data, std::size_t len, std::size_t behind) noexcept {
+  for (std::size_t at = behind; at + sizeof wanted <= len; at += sizeof wanted) {
     std::uint64_t magic = 0;
-    if (len < at + sizeof magic) return false;
     std::memcpy(&magic, static_cast<const std::byte*>(data) + at, sizeof magic);
-    if (magic == kIdleMagic) return true;
+    if (magic == wanted) return true;
+    if (magic == kDirectMagic) at += sizeof(DirectOffer) - sizeof magic;
   }
   return false;
 }
 
-// Appends kIdleMagic to the first `len` bytes; returns the new length.
+// Appends a magic number to the first `len` bytes; returns the new length.
 template <class Data>
-std::size_t append_idle_magic(Introduction<Data>& introduction, std::size_t len) noexcept {
-  std::memcpy(reinterpret_cast<std::byte*>(&introduction) + len, &kIdleMagic, sizeof kIdleMagic);
-  return len + sizeof kIdleMagic;
+std::size_t append_magic(std::uint64_t magic, Introduction<Data>& introduction, std::size_t len) noexcept {
+  std::memcpy(reinterpret_cast<std::byte*>(&introduction) + len, &magic, sizeof magic);
+  return len + sizeof magic;
 }
 
 }  // namespace
@@ -128,7 +128,8 @@ void PeerLinks::on_connected(Channel& channel, const void* data, std::size_t len
       std::memcpy(early.buffer->bytes + offsetof(ControlHeader, connection), &accepted.id, sizeof accepted.id);
     channel.peer->process = process_of(accepted.id);
     if (const auto offer = direct_offer(data, len, sizeof accepted)) local_.accept(channel, *offer);
-    if (closes_idle() && has_idle_magic(data, len, sizeof accepted))
+    if (has_magic(kScarceMagic, data, len, sizeof accepted)) posted_.on_follower(channel);
+    if (closes_idle() && has_magic(kIdleMagic, data, len, sizeof accepted))
       channel.idle_close.allow(idle_timeout_, Clock::now());
   }
   channel.state = Channel::State::kOpen;
@@ -186,7 +187,8 @@ Status PeerLinks::connect(Peer& peer) noexcept {
   request.data.receive_size = kReceivesPerChannel;
   request.data.id = number_for(*channel);
   std::size_t len = sizeof request.data + local_.offer(*channel, request.offer);
-  if (closes_idle()) len = append_idle_magic(request, len);
+  if (closes_idle()) len = append_magic(kIdleMagic, request, len);
+  len = append_magic(kScarceMagic, request, len);
   if (const int error = fi_connect(channel->ep, peer.address.data(), &request, len); error != 0) {
     close_channel(*channel, -error);
     return Status(error);
@@ -247,7 +249,8 @@ void PeerLinks::on_request(fi_info* info, const void* data, std::size_t len) noe
                     .process = process,
                     .loopback = loopback,
                     .succeeds = succeeds,
-                    .closes_idle = !loopback && closes_idle() && has_idle_magic(data, len, sizeof request),
+                    .closes_idle = !loopback && closes_idle() && has_magic(kIdleMagic, data, len, sizeof request),
+                    .follows_scarcity = has_magic(kScarceMagic, data, len, sizeof request),
                     .offer = direct_offer(data, len, sizeof request)};
   if (!accept(*peer, info, terms) && !loopback && !succeeds) this->step(*peer, LinkEvent::kAbandoned);
 }
@@ -267,8 +270,12 @@ bool PeerLinks::accept(Peer& peer, fi_info* info, const Terms& terms) noexcept {
     local_.accept(*channel, *terms.offer);
   }
   if (terms.closes_idle) {
-    len = append_idle_magic(answer, len);
+    len = append_magic(kIdleMagic, answer, len);
     channel->idle_close.allow(idle_timeout_, Clock::now());
+  }
+  if (terms.follows_scarcity) {
+    len = append_magic(kScarceMagic, answer, len);
+    posted_.on_follower(*channel);
   }
   if (const int error = fi_accept(channel->ep, &answer, len); error != 0) {
     close_channel(*channel, -error);

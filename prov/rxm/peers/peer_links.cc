@@ -31,7 +31,8 @@ bool is_quiet(Channel& channel) noexcept {
   return channel.state == Channel::State::kOpen && peer.channel == &channel && peer.loopback == nullptr &&
          peer.waiting.empty() && channel.atomics == 0 && channel.packets.empty() && channel.stalled.empty() &&
          channel.waiting_copies.empty() && channel.copies.empty() && channel.targets.empty() &&
-         channel.assemblies.empty() && channel.flight.empty() && channel.unexpected.empty();
+         channel.assemblies.empty() && channel.flight.empty() && channel.scarcity.kept.empty() &&
+         channel.unexpected.empty();
 }
 
 void send(Packets& packets, Channel& channel, IdleCloseMessage message) noexcept {

@@ -59,6 +59,7 @@ class PeerLinks final : public LinkControl {
     bool loopback;
     bool succeeds;     // another process requested it: Peer::successor
     bool closes_idle;  // both ends close idle connections
+    bool follows_scarcity;
     std::optional<DirectOffer> offer;
   };
 

@@ -17,7 +17,7 @@ Peer::Peer() noexcept
     : PeerMemory([](PeerMemory& memory) noexcept {
         auto& peer = static_cast<Peer&>(memory);
         for (Channel* each : {peer.channel, peer.loopback})
-          if (each != nullptr) each->stream().resume();
+          if (each != nullptr) each->on_room();
       }) {}
 
 void Peer::on_timer() noexcept {
@@ -52,7 +52,7 @@ Status Channel::connect(const Address& own, UniqueFd socket, int timeout_ms) noe
   handshake_.reset(new (std::nothrow) OwnHandshake(*this, std::move(socket), timeout_ms));
   if (handshake_ == nullptr) return Status(-FI_ENOMEM);
   Greeting greeting = Greeting::of(own.port(), endpoint_.process());
-  greeting.features |= kRequesterHasAtomics;
+  greeting.features |= kRequesterHasAtomics | kRequesterHasNumbers;
   if (endpoint_.closes_idle(peer_)) greeting.features |= kRequesterCloses;
   handshake_->message.compose(CmType::kRequest, &greeting, sizeof greeting);
   // It may fail at once; the handler reports that to the endpoint when the caller is done with the channel.
@@ -90,6 +90,7 @@ void Channel::on_answer() noexcept {
   const Agreement agreement{
       .version = version,
       .closes = endpoint_.closes_idle(peer_) && (greeting.features & kAcceptorCloses) != 0,
+      .numbers = version >= 1 && (greeting.features & kAcceptorHasNumbers) != 0,
       .atomics = version >= 1 && !message.swapped() && (greeting.features & kAcceptorHasAtomics) != 0};
   start(done->take_socket(), message.swapped(), agreement, done.get());
   stream_.enable_keepalive(endpoint_.parameters().keepalive_s);
@@ -99,7 +100,9 @@ void Channel::on_answer() noexcept {
 void Channel::start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept {
   if (agreement.closes) idle_close_.allow(endpoint_.idle_timeout(), net::now());
   if (agreement.atomics) stream_.enable_atomics();
-  if (agreement.version >= 1) stream_.enable_announcements();
+  has_numbers_ = agreement.numbers;
+  if (has_numbers_) peer_.follows();
+  if (agreement.version >= 1) stream_.enable_announcements(agreement.numbers ? &peer_.copies : nullptr);
   stream_.start(std::move(socket), swap_bytes, handshake);
 }
 
@@ -115,7 +118,7 @@ void Channel::on_stream_end(int error) noexcept {
 // ---- Messages that arrive ----
 
 rdm::Envelope Channel::envelope_of(const DataHeader& header, std::size_t len) noexcept {
-  const bool tagged = header.has_tag();
+  const bool tagged = header.is_tagged();
   return {.source = peer_.id,
           .tag = tagged ? header.tag : 0,
           .data = header.cq_data,
@@ -163,12 +166,14 @@ bool Channel::take_whole(bool tagged, std::uint64_t tag, std::span<const std::by
 }
 
 std::optional<MessageSink::Destination> Channel::begin_unclaimed(const DataHeader& header) noexcept {
-  blocked_ = keep(Unclaimed::Where::kInSocket, header, envelope_of(header, header.payload));
-  return blocked_ != nullptr ? continue_blocked(header) : std::nullopt;
+  blocked_ = make(Unclaimed::Where::kInSocket, header, envelope_of(header, header.payload));
+  if (blocked_ == nullptr) return {};
+  keep(*blocked_);
+  return continue_blocked(header);
 }
 
-// A message without a receive, before its payload arrives. nullptr: memory has run out; each round tries again.
-Unclaimed* Channel::keep(Unclaimed::Where where, const DataHeader& header, const rdm::Envelope& envelope) noexcept {
+// A message whose payload has not arrived. nullptr: memory has run out; each round tries again.
+Unclaimed* Channel::make(Unclaimed::Where where, const DataHeader& header, const rdm::Envelope& envelope) noexcept {
   auto* message = new (std::nothrow) Unclaimed;
   if (message == nullptr) {
     stream_.resume();
@@ -178,11 +183,31 @@ Unclaimed* Channel::keep(Unclaimed::Where where, const DataHeader& header, const
   message->channel = this;
   message->envelope = envelope;
   message->ticket = header.op_data;
+  message->number = header.number;
   message->wants_ack = header.wants_ack();
   message->charge(peer_, sizeof *message);
-  endpoint_.receives().keep(*message);
-  messages_.push_back(*message);
   return message;
+}
+
+// The message has no receive.
+void Channel::keep(Unclaimed& message) noexcept {
+  endpoint_.receives().keep(message);
+  messages_.push_back(message);
+  if (peer_.is_scarce()) [[unlikely]]
+    report_scarcity(true);
+}
+
+// Asks the peer to announce short messages, or to send them again.
+void Channel::report_scarcity(bool scarce) noexcept {
+  DataHeader report;
+  report.op = Op::kScarce;
+  report.op_data = scarce ? 1 : 0;
+  if (has_numbers_ && scarce_ != scarce && stream_.try_respond(report)) scarce_ = scarce;
+}
+
+void Channel::on_room() noexcept {
+  report_scarcity(false);
+  stream_.resume();
 }
 
 // Nothing: the message stays in the socket.
@@ -228,49 +253,57 @@ void Channel::finish(const DataHeader&) noexcept {
     endpoint_.discard(message);
 }
 
-// False when memory runs out; the next round tries again.
+// False when memory runs out, or the peer has reached its limit.
 bool Channel::on_announcement(const DataHeader& header) noexcept {
   if (!check_context(header)) return true;
-  if (announced_[header.op_data]) {
+  const bool ticketed = header.op_data != 0;
+  if (ticketed && announced_[header.op_data]) {
     stream_.protocol_error("announcement with a ticket that is in use");
     return true;
   }
-  const rdm::Envelope envelope = envelope_of(header, header.announced);
-  const rdm::Delivery delivery = endpoint_.receives().match(envelope);
-  if (!delivery && keep(Unclaimed::Where::kAtSender, header, envelope) == nullptr) return false;
+  Unclaimed* const message = make(Unclaimed::Where::kAtSender, header, envelope_of(header, header.announced));
+  if (message == nullptr) return false;
+  const rdm::Delivery delivery = endpoint_.receives().match(message->envelope);
+  if (!delivery && !ticketed && !peer_.has_room(0)) {
+    delete message;
+    return false;
+  }
   announced_.set(header.op_data);
-  if (delivery) send_clearance(header.op_data, header.wants_ack(), delivery, envelope);
+  delivery ? clear(*message, delivery) : keep(*message);
   return true;
 }
 
 std::optional<MessageSink::Destination> Channel::begin_announced(const DataHeader& header) noexcept {
-  const auto found = std::find_if(cleared_.begin(), cleared_.end(),
-                                  [&](const Cleared& each) { return each.ticket == header.op_data; });
-  if (found == cleared_.end()) {
+  std::unique_ptr<Unclaimed> cleared;
+  for (Unclaimed& each : cleared_)  // nearly always the first one
+    if (each.ticket == header.op_data && each.number == header.number) {
+      cleared.reset(&each);
+      break;
+    }
+  if (cleared == nullptr) {
     stream_.protocol_error("announced message without a clearance");
     return {};
   }
-  const Cleared cleared = *found;
-  cleared_.erase(found);
-  announced_.reset(cleared.ticket);
-  if (cleared.envelope.len != header.payload) {
-    if (cleared.delivery) endpoint_.receives().fail(cleared.delivery, cleared.envelope, EPROTO, EPROTO);
+  cleared->ListHook<Unclaimed>::unlink();
+  announced_.reset(cleared->ticket);
+  if (cleared->envelope.len != header.payload) {
+    if (cleared->taker) endpoint_.receives().fail(cleared->taker, cleared->envelope, EPROTO, EPROTO);
     stream_.protocol_error("announced message of a wrong length");
     return {};
   }
-  return receive(cleared.delivery, cleared.envelope, cleared.wants_ack || header.wants_ack());
+  return receive(cleared->taker, cleared->envelope, cleared->wants_ack || header.wants_ack());
 }
 
 // Lets the peer send an announced message. Discarded messages are sent too: their sender must not wait for ever.
-void Channel::send_clearance(std::uint8_t ticket, bool wants_ack, const rdm::Delivery& delivery,
-                             const rdm::Envelope& envelope) noexcept {
-  try {
-    cleared_.push_back({ticket, wants_ack, delivery, envelope});
-  } catch (const std::bad_alloc&) {
-    if (delivery) endpoint_.receives().fail(delivery, envelope, FI_ENOMEM, FI_ENOMEM);
-    return stream_.protocol_error("no memory for an announced message");
-  }
-  stream_.send_control(Op::kClearance, ticket);
+void Channel::clear(Unclaimed& message, const rdm::Delivery& delivery) noexcept {
+  message.taker = delivery;
+  message.ListHook<Unclaimed>::unlink();
+  cleared_.push_back(message);
+  DataHeader clearance;
+  clearance.op = Op::kClearance;
+  clearance.op_data = message.ticket;
+  clearance.number = message.number;
+  stream_.send_control(clearance);
 }
 
 void Channel::abandon(int error, int) noexcept {
@@ -290,17 +323,17 @@ void Channel::abandon(int error, int) noexcept {
       delete &message;
     }
   }
-  for (const Cleared& each : std::exchange(cleared_, {}))
-    if (each.delivery) receives.fail(each.delivery, each.envelope, error, error);
+  while (!cleared_.empty()) {
+    const std::unique_ptr<Unclaimed> each(&cleared_.pop_front());
+    if (each->taker) receives.fail(each->taker, each->envelope, error, error);
+  }
 }
 
 // ---- Unexpected messages that a receive takes ----
 
 void Channel::take(Unclaimed& message, const rdm::Delivery& delivery) noexcept {
   if (message.where == Unclaimed::Where::kAtSender) {
-    message.ListHook<Unclaimed>::unlink();
-    send_clearance(message.ticket, message.wants_ack, delivery, message.envelope);
-    delete &message;
+    clear(message, delivery);
   } else {
     message.taker = delivery;
     message.taken = true;
@@ -320,7 +353,10 @@ void Channel::check_idle(Clock::time_point now) noexcept {
 }
 
 void Channel::send(rdm::IdleCloseMessage message) noexcept {
-  stream_.send_control(Op::kIdleClose, static_cast<std::uint8_t>(message));
+  DataHeader header;
+  header.op = Op::kIdleClose;
+  header.op_data = static_cast<std::uint8_t>(message);
+  stream_.send_control(header);
 }
 
 bool Channel::on_control(const DataHeader& header) noexcept {

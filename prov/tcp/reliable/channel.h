@@ -12,7 +12,6 @@
 #include <new>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/list.h"
 #include "rdm/endpoint_calls.h"
@@ -28,14 +27,16 @@ namespace weft::tcp {
 class Channel;
 class ReliableEndpoint;
 
-// An unexpected message. The receive side holds it; its channel also lists it until the payload has arrived.
+// An unexpected message, or an announced one. Without a receive the receive side holds it; its channel also lists it
+// until the payload has arrived.
 struct Unclaimed : rdm::Message, ListHook<Unclaimed> {
   enum class Where : std::uint8_t { kHere, kArriving, kInSocket, kAtSender };
   Where where = Where::kHere;
-  bool dead = false;   // the connection ended before the payload arrived
-  bool taken = false;  // before the payload arrived: by `taker`, or discarded if that is empty
-  std::uint8_t ticket = 0;
+  bool dead = false;        // the connection ended before the payload arrived
+  bool taken = false;       // before the payload arrived: by `taker`, or discarded if that is empty
+  std::uint8_t ticket = 0;  // kAtSender: names it; 0: `number` does
   bool wants_ack = false;
+  std::uint64_t number = 0;
   Channel* channel = nullptr;
   std::unique_ptr<std::byte[]> payload;
   iovec place{};  // `payload`, while it arrives
@@ -90,6 +91,7 @@ struct Peer : rdm::PeerBase, messages::PeerMemory {
   std::uint32_t process = 0;  // 0: unknown
   rdm::LinkState link = rdm::LinkState::kNone;
   rdm::FirstContact contact;
+  messages::PeerMemory copies{nullptr};  // messages that the peer has not fetched
   Channel* channel = nullptr;            // for sending
   Channel* loopback = nullptr;           // the accepted end of a connection to the own address
   Clock::time_point connect_deadline{};  // waiting transfers fail then
@@ -118,6 +120,8 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   // Since the own request began.
   Clock::duration time_of_request() const noexcept { return net::now() - handshake_->started_at; }
   void start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept;
+  // There is room for unexpected messages again.
+  void on_room() noexcept;
   // Local end: everything outstanding fails with `reason`.
   void close(int reason) noexcept;
 
@@ -135,13 +139,6 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   int interrupted_error() const noexcept override { return FI_ECONNRESET; }
   fi_addr_t source() noexcept override;
 
-  // An announced message that the peer may send.
-  struct Cleared {
-    std::uint8_t ticket;
-    bool wants_ack;
-    rdm::Delivery delivery;  // empty: discarded
-    rdm::Envelope envelope;
-  };
   struct OwnHandshake : Handshake {
     OwnHandshake(Channel& owner, UniqueFd socket, int timeout_ms) noexcept;
     Channel& channel;
@@ -154,14 +151,15 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   std::optional<Destination> begin_unclaimed(const DataHeader& header) noexcept;
   std::optional<Destination> begin_announced(const DataHeader& header) noexcept;
   std::optional<Destination> continue_blocked(const DataHeader& header) noexcept;
-  Unclaimed* keep(Unclaimed::Where where, const DataHeader& header, const rdm::Envelope& envelope) noexcept;
+  Unclaimed* make(Unclaimed::Where where, const DataHeader& header, const rdm::Envelope& envelope) noexcept;
+  void keep(Unclaimed& message) noexcept;
+  void report_scarcity(bool scarce) noexcept;
   bool store(Unclaimed& message) noexcept;
   Destination receive(const rdm::Delivery& delivery, const rdm::Envelope& envelope, bool acknowledge) noexcept;
   bool on_announcement(const DataHeader& header) noexcept;
   void send(rdm::IdleCloseMessage message) noexcept;
   void on_idle_close(rdm::IdleCloseMessage received) noexcept;
-  void send_clearance(std::uint8_t ticket, bool wants_ack, const rdm::Delivery& delivery,
-                      const rdm::Envelope& envelope) noexcept;
+  void clear(Unclaimed& message, const rdm::Delivery& delivery) noexcept;
   std::uint64_t activity() const noexcept { return std::uint64_t{stream_.sent_count()} << 32 | arrived_count_; }
   bool quiet() noexcept;
 
@@ -180,7 +178,9 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   Unclaimed* blocked_ = nullptr;     // where the stream stopped
   List<Unclaimed> messages_;         // their payload has not arrived
   std::bitset<kTickets> announced_;  // tickets of announced messages that have not arrived
-  std::vector<Cleared> cleared_;
+  List<Unclaimed> cleared_;          // the peer may send them; without a receive they are discarded
+  bool has_numbers_ = false;         // the handshake agreed on them
+  bool scarce_ = false;              // the peer was told that its room for unexpected messages is
 };
 
 }  // namespace weft::tcp

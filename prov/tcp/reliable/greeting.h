@@ -23,6 +23,9 @@ inline constexpr std::uint8_t kAcceptorCloses = 0x40;
 // The same for atomic operations (Op::kAtomic), which only weft has: none are sent to other peers.
 inline constexpr std::uint8_t kRequesterHasAtomics = 0x08;
 inline constexpr std::uint8_t kAcceptorHasAtomics = 0x10;
+// The same for announced messages with numbers, which tickets need not be left for, and for Op::kScarce.
+inline constexpr std::uint8_t kRequesterHasNumbers = 0x02;
+inline constexpr std::uint8_t kAcceptorHasNumbers = 0x04;
 
 struct Greeting {
   std::uint8_t version = kReliableVersion;
@@ -51,6 +54,7 @@ static_assert(sizeof(Greeting) == 8);
 struct Agreement {
   std::uint8_t version = 0;
   bool closes = false;   // idle connections
+  bool numbers = false;  // for announced messages
   bool atomics = false;  // elements are not converted, so never between ends of different byte orders
 };
 

@@ -26,6 +26,7 @@ Channel* ReliableEndpoint::make_channel(Peer& peer) noexcept {
   if (channel == nullptr) return nullptr;
   peer.endpoint = this;
   peer.enter(domain_.pools().unexpected);
+  peer.copies.enter(domain_.pools().copies);
   channels_.push_back(*channel);
   return channel;
 }
@@ -284,8 +285,10 @@ void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greetin
   const Agreement agreement{
       .version = version,
       .closes = version >= 1 && !loopback && closes_idle(peer) && (greeting.features & kRequesterCloses) != 0,
+      .numbers = version >= 1 && (greeting.features & kRequesterHasNumbers) != 0,
       .atomics = version >= 1 && !request.message().swapped() && (greeting.features & kRequesterHasAtomics) != 0};
   if (agreement.closes) answer.features |= kAcceptorCloses;
+  if (agreement.numbers) answer.features |= kAcceptorHasNumbers;
   if (agreement.atomics) answer.features |= kAcceptorHasAtomics;
   CmMessage message;
   message.compose(CmType::kAccept, &answer, sizeof answer);

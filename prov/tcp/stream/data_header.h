@@ -33,6 +33,9 @@ enum class Op : std::uint8_t {
   // are in the byte order that both ends share.
   kAtomic = 65,
   kAtomicAnswer = 66,
+  // Only if both ends have numbers for announced messages: whether the sender's memory for unexpected messages is
+  // scarce (op_data 1), so that its peer shall announce short messages as well.
+  kScarce = 67,
 };
 
 inline constexpr std::uint8_t kDataVersion = 3;
@@ -42,9 +45,11 @@ inline constexpr std::uint16_t kFlagDeliveryComplete = 1 << 2;  // the sender wa
 // endpoints have contexts other than 0.
 inline constexpr unsigned kContextShift = 8;
 inline constexpr std::uint16_t kFlagTagged = 1 << 7;  // on kMessage: release 1.17 sends some tagged messages so
-// In op_data of announcement, clearance and announced message: the ticket, from 1 on, chosen by the sender.
+// In op_data of announcement, clearance and announced message: the ticket, from 1 on, chosen by the sender. 0: a word
+// with a number has its place, if both ends agreed on that (reliable/greeting.h).
 inline constexpr std::size_t kTickets = 256;
-inline constexpr std::uint8_t kOpDataAck = 2;  // on kMessage without payload: the acknowledgement
+inline constexpr std::uint16_t kFlagUntagged = 1 << 1;  // on an announcement with a number: the tag means nothing
+inline constexpr std::uint8_t kOpDataAck = 2;           // on kMessage without payload: the acknowledgement
 inline constexpr std::size_t kMaxRmaIov = 4;
 
 // An atomic operation's kind and element type, packed from the lowest byte on.
@@ -78,6 +83,7 @@ struct DataHeader {
   std::uint64_t cq_data = 0;
   std::uint64_t tag = 0;
   std::uint64_t announced = 0;  // kAnnouncement: bytes of the message
+  std::uint64_t number = 0;     // an announced message's, in place of a ticket
   fi_rma_iov rma[kMaxRmaIov];
 
   std::uint8_t receive_context() const noexcept { return static_cast<std::uint8_t>(flags >> kContextShift); }
@@ -86,10 +92,12 @@ struct DataHeader {
   bool wants_ack() const noexcept { return (flags & kFlagDeliveryComplete) != 0; }
   bool is_atomic() const noexcept { return op == Op::kAtomic || op == Op::kAtomicAnswer; }
   bool has_tag() const noexcept { return op == Op::kTagged || op == Op::kAnnouncement || is_atomic(); }
+  bool is_tagged() const noexcept { return has_tag() && !(has_number() && (flags & kFlagUntagged) != 0); }
+  bool has_number() const noexcept { return op >= Op::kAnnouncement && op <= Op::kAnnounced && op_data == 0; }
   bool is_ack() const noexcept { return op == Op::kMessage && op_data == kOpDataAck; }
   std::size_t size() const noexcept {
     return kBaseHeaderSize + (has_cq_data() ? 8 : 0) + (has_tag() ? 8 : 0) + (op == Op::kAnnouncement ? 8 : 0) +
-           rma_count * sizeof(fi_rma_iov);
+           (has_number() ? 8 : 0) + rma_count * sizeof(fi_rma_iov);
   }
 };
 
@@ -117,6 +125,7 @@ inline std::size_t encode(const DataHeader& header, std::byte* out) noexcept {
   if (header.has_cq_data()) put(header.cq_data);
   if (header.has_tag()) put(header.tag);
   if (header.op == Op::kAnnouncement) put(header.announced);
+  if (header.has_number()) put(header.number);
   if (header.rma_count != 0) std::memcpy(next, header.rma, header.rma_count * sizeof(fi_rma_iov));
   return size;
 }
@@ -156,7 +165,7 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   DataHeader header;
   const auto op = static_cast<std::uint8_t>(in[1]);
   header.op = static_cast<Op>(op);
-  if (header.op > Op::kAnnounced && header.op != Op::kIdleClose && !header.is_atomic()) return failure(EPROTO);
+  if (header.op > Op::kAnnounced && (header.op < Op::kIdleClose || header.op > Op::kScarce)) return failure(EPROTO);
   std::memcpy(&header.flags, in + 2, 2);
   if (swap) header.flags = __builtin_bswap16(header.flags);
   header.op_data = static_cast<std::uint8_t>(in[4]);
@@ -172,12 +181,13 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   if (size != static_cast<std::uint8_t>(in[kHeaderSizeOffset]) || total < size) return failure(EPROTO);
   header.payload = total - size;
   const bool bare = header.op == Op::kReadRequest || header.op == Op::kAnnouncement || header.op == Op::kClearance ||
-                    header.op == Op::kIdleClose;
+                    header.op == Op::kIdleClose || header.op == Op::kScarce;
   if ((bare || header.is_ack()) && header.payload != 0) return failure(EPROTO);
   const std::byte* next = in + kBaseHeaderSize;
   if (header.has_cq_data()) header.cq_data = word(next), next += 8;
   if (header.has_tag()) header.tag = word(next), next += 8;
   if (header.op == Op::kAnnouncement) header.announced = word(next), next += 8;
+  if (header.has_number()) header.number = word(next), next += 8;
   for (std::size_t i = 0; i < header.rma_count; ++i, next += sizeof(fi_rma_iov))
     header.rma[i] = {word(next), word(next + 8), word(next + 16)};
   return header;

@@ -137,7 +137,11 @@ bool Stream::begin(const DataHeader& header) noexcept {
       break;
     case Op::kClearance:
       set_sink(Sink::kNone);
-      send_announced(header.op_data);
+      send_announced(header);
+      break;
+    case Op::kScarce:
+      set_sink(Sink::kNone);
+      if (announcements_ != nullptr && announcements_->copies != nullptr) announcements_->scarce = header.op_data != 0;
       break;
     case Op::kAtomic:
       taken = begin_atomic();
@@ -174,7 +178,7 @@ bool Stream::begin_read_request() noexcept {
   DataHeader response;
   response.op = Op::kReadResponse;
   response.payload = *len;
-  respond(response, std::span(iov, header_.rma_count), ranges(), generation);
+  if (!try_respond(response, std::span(iov, header_.rma_count), ranges(), generation)) return end(ENOMEM), true;
   if (routes_.remote_read) routes_.remote_read->add(1);
   count_regions(FI_REMOTE_READ);
   return true;

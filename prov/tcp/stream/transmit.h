@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The record of an outgoing message while it cannot be sent or waits for an answer, and the tickets of announced ones.
+// The record of an outgoing message while it cannot be sent or waits for an answer, and the names of announced ones.
 #pragma once
 
 #include <sys/uio.h>
@@ -11,6 +11,8 @@
 #include <span>
 
 #include "base/list.h"
+#include "messages/message_numbers.h"
+#include "messages/unexpected_memory.h"
 #include "objects/completion_routes.h"
 #include "objects/message_buffers.h"
 #include "tcp/limits.h"
@@ -23,17 +25,21 @@ enum class Then : std::uint8_t {
   kAwaitRead,    // report it when the peer's data has arrived: fi_read
   kAwaitAtomic,  // report it when the peer has carried it out
   kAwaitClear,   // send the announced message when the peer clears it
+  kKept,         // report it; then as kAwaitClear, with a copy of our own
   kComplete,     // report it
   kRespond,      // nothing: an acknowledgement, a response, or a control header
 };
-inline constexpr std::size_t kAnswerKinds = 4;  // the first of Then: what the peer answers
+inline constexpr std::size_t kAnswerKinds = 5;  // the first of Then: what the peer answers
 
 struct Transmit : ListHook<Transmit> {
   Then then = Then::kComplete;
   bool fence = false;
   bool report = true;  // write a completion on success; failures are always reported
   std::uint8_t iov_count = 0;
+  bool reported = false;                // it counts as complete already
   std::uint8_t ticket = 0;              // announced messages; 0: none
+  std::uint64_t message = 0;            // likewise, a number in place of a ticket
+  std::size_t kept = 0;                 // bytes that it occupies among the peer's copies
   std::uint16_t inline_len = 0;         // bytes in `inlined`: the header, and a small payload
   std::uint64_t region_generation = 0;  // kRespond: of the registrations that granted `iov`
   std::uint64_t completion_flags = 0;
@@ -54,10 +60,20 @@ struct Transmit : ListHook<Transmit> {
     copied = {copy.get(), bytes};
     return copy != nullptr;
   }
+  // Replaces the application's memory by a copy. False when memory runs out.
+  bool copy_payload() noexcept {
+    const std::span<const iovec> pieces(iov, iov_count);
+    if (copy != nullptr) return true;
+    if (!make_copy(total_length(pieces))) return false;
+    gather(pieces, copy.get());
+    iov_count = 0;
+    return true;
+  }
   // The payload iovecs that follow the inlined bytes on the wire; read requests and announcements have none.
   std::span<const iovec> payload() const noexcept {
+    if (then == Then::kAwaitClear || then == Then::kKept) return {};
     if (copy != nullptr) return {&copied, 1};
-    const bool bare = then == Then::kAwaitRead || then == Then::kAwaitAtomic || then == Then::kAwaitClear;
+    const bool bare = then == Then::kAwaitRead || then == Then::kAwaitAtomic;
     return bare ? std::span<const iovec>() : std::span(iov, iov_count);
   }
 };
@@ -85,5 +101,16 @@ class Tickets {
   std::uint8_t last_ = 0;
   std::uint16_t left_ = kTickets - 1;
 };
+
+// The names of announced messages.
+struct Announcements {
+  Tickets tickets;
+  messages::MessageNumbers<Transmit> numbers;
+  messages::PeerMemory* copies = nullptr;  // null: the peer has tickets only
+  bool scarce = false;                     // Op::kScarce of the peer: short messages are announced as well
+};
+inline bool is_scarce(const std::unique_ptr<Announcements>& announcements) noexcept {
+  return announcements != nullptr && announcements->scarce;
+}
 
 }  // namespace weft::tcp

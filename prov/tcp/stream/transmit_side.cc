@@ -98,7 +98,7 @@ ssize_t TransmitSide::transmit(const messages::TransmitRequest& request) noexcep
     then = Then::kAwaitClear;
   }
   ssize_t result = 0;
-  if (then == Then::kComplete && may_go_at_once(request.flags, len)) {
+  if (then == Then::kComplete && !is_scarce(announcements_) && may_go_at_once(request.flags, len)) {
     result = transmit_now(request, header, len);
   } else if (Transmit* record = make_record(request, header, len, then); record != nullptr) {
     push_queued(*record);
@@ -136,7 +136,7 @@ bool TransmitSide::may_wait(std::uint64_t flags, std::size_t len) noexcept {
 // are not announced, because peers differ in whether they acknowledge the announcement or the message.
 bool TransmitSide::announces(const messages::TransmitRequest& request, std::size_t len, Then then) const noexcept {
   return len > kAnnounceSize && then == Then::kComplete && request.operation == messages::Operation::kTagged &&
-         tickets_ != nullptr && tickets_->any_left();
+         announcements_ != nullptr && announcements_->tickets.any_left();
 }
 
 // Most messages are small and plain, with none queued before them: they need no full header or record unless the kernel
@@ -205,7 +205,7 @@ Transmit* TransmitSide::make_record(const messages::TransmitRequest& request, co
   Transmit* record = records_.take();
   if (record == nullptr) return nullptr;
   DataHeader header = what;
-  if (then == Then::kAwaitClear) header.op_data = record->ticket = tickets_->take();
+  if (then == Then::kAwaitClear) header.op_data = record->ticket = announcements_->tickets.take();
   record->then = then;
   record->fence = (request.flags & FI_FENCE) != 0;
   record->report = wants_completion(request);
@@ -276,6 +276,8 @@ Transmit* TransmitSide::next_to_send() noexcept {
   const bool respond = !responses_.empty();
   if (!respond && (queue_.empty() || fence_holds(queue_.front()))) return nullptr;
   Transmit& record = respond ? responses_.pop_front() : pop_queued();
+  if (is_scarce(announcements_)) [[unlikely]]
+    announce(record);
   record.inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
   return &record;
 }
@@ -330,6 +332,7 @@ void TransmitSide::account(std::size_t sent) noexcept {
       return;
     }
     sent -= left;
+    record.sent = record.len;
     record.unlink();
     on_written(record);
   }
@@ -347,16 +350,42 @@ void TransmitSide::on_written(Transmit& record) noexcept {
       if (held_back && has_room_for_response()) resume();
       return;
     }
+    case Then::kKept:
+      awaiting(Then::kKept).push_back(record);
+      return report_sent(record);
     default:
       return awaiting(record.then).push_back(record);
   }
 }
 
+// The peer's memory for unexpected messages is scarce: an eager message that is about to be sent is announced instead.
+// It completes as before, with a copy, as long as those of the peer occupy no more than its messages may here; else
+// when it is fetched.
+void TransmitSide::announce(Transmit& record) noexcept {
+  if (record.then != Then::kComplete || static_cast<Op>(record.inlined[1]) > Op::kTagged) return;
+  DataHeader header = *decode(record.inlined, false);
+  const std::size_t len = std::exchange(header.payload, 0);
+  if (len < kLeastAnnounced || announcements_->numbers.assign(record) == 0) return;
+  const std::size_t size = sizeof record + len;
+  if (len <= kAnnounceSize && announcements_->copies->takes(size) && record.copy_payload()) {
+    announcements_->copies->add(record.kept = size);
+    record.then = Then::kKept;
+  } else {
+    record.then = Then::kAwaitClear;
+  }
+  if (header.op == Op::kMessage) header.flags |= kFlagUntagged;
+  header.op = Op::kAnnouncement;
+  header.announced = len;
+  header.number = record.message;
+  record.len = record.inline_len = static_cast<std::uint16_t>(encode(header, record.inlined));
+}
+
 // FI_FENCE: earlier operations must be complete before the message is sent.
 bool TransmitSide::fence_holds(const Transmit& record) noexcept {
   if (!record.fence) return false;
+  constexpr auto kKept = static_cast<std::size_t>(Then::kKept);  // the last ones, which are complete
   return answered_ != nullptr || !sending_.empty() ||
-         !std::all_of(std::begin(awaiting_), std::end(awaiting_), [](auto& list) { return list.empty(); });
+         !std::all_of(awaiting_, awaiting_ + kKept, [](auto& list) { return list.empty(); });
 }
 
 void TransmitSide::push_queued(Transmit& record) noexcept {
@@ -371,15 +400,29 @@ Transmit& TransmitSide::pop_queued() noexcept {
 }
 
 void TransmitSide::complete(Transmit& record) noexcept {
-  if (record.ticket != 0) tickets_->give_back(record.ticket);
+  report_sent(record);
+  release(record);
+}
+
+void TransmitSide::report_sent(Transmit& record) noexcept {
+  if (std::exchange(record.reported, true)) return;
   routes_of(record).transmitted(record.completion_flags, record.context, record.report);
+  record.routes = nullptr;  // they may end before the record
   --outstanding_;
-  records_.give_back(&record);
 }
 
 void TransmitSide::fail_record(Transmit& record, int error, int native) noexcept {
-  routes_of(record).transmit_failed(record.completion_flags, record.context, error, native);
-  --outstanding_;
+  if (!record.reported) {
+    routes_of(record).transmit_failed(record.completion_flags, record.context, error, native);
+    --outstanding_;
+  }
+  release(record);
+}
+
+void TransmitSide::release(Transmit& record) noexcept {
+  if (record.ticket != 0) announcements_->tickets.give_back(record.ticket);
+  if (record.message != 0) announcements_->numbers.release(record);
+  if (record.kept != 0) announcements_->copies->release(record.kept);
   records_.give_back(&record);
 }
 
@@ -396,21 +439,28 @@ bool TransmitSide::carries(const CompletionRoutes& routes) noexcept {
 
 // ---- The peer's answers ----
 
-void TransmitSide::send_announced(std::uint8_t ticket) noexcept {
-  for (Transmit& record : awaiting(Then::kAwaitClear)) {
-    if (record.ticket != ticket) continue;
-    record.unlink();
-    DataHeader header;
-    header.op = Op::kAnnounced;
-    header.op_data = ticket;
-    header.payload = total_length(std::span(record.iov, record.iov_count));
-    record.then = Then::kComplete;
-    record.inline_len = static_cast<std::uint16_t>(encode(header, record.inlined));
-    record.len = record.inline_len + header.payload;
-    record.sent = 0;
-    return push_queued(record);
+void TransmitSide::send_announced(const DataHeader& clearance) noexcept {
+  Transmit* record = nullptr;
+  if (!clearance.has_number()) {
+    for (Transmit& each : awaiting(Then::kAwaitClear))
+      if (each.ticket == clearance.op_data) record = &each;
+  } else if (announcements_ != nullptr) {
+    record = announcements_->numbers.find(clearance.number);
   }
-  protocol_error("clearance for an unknown ticket");
+  // Only if the announcement is sent, and only once.
+  if (record == nullptr || record->then == Then::kComplete || record->sent != record->len)
+    return protocol_error("clearance for an unknown message");
+  record->unlink();
+  record->then = Then::kComplete;
+  DataHeader header;
+  header.op = Op::kAnnounced;
+  header.op_data = clearance.op_data;
+  header.number = clearance.number;
+  header.payload = total_length(record->payload());
+  record->inline_len = static_cast<std::uint16_t>(encode(header, record->inlined));
+  record->len = record->inline_len + header.payload;
+  record->sent = 0;
+  push_queued(*record);
 }
 
 // ---- Responses to the peer ----
@@ -420,18 +470,11 @@ void TransmitSide::acknowledge(Acknowledgement& place) noexcept {
   if (acks_due_ != 0 && state_ == State::kOpen) resume();
 }
 
-void TransmitSide::send_control(Op op, std::uint8_t op_data) noexcept {
-  if (state_ != State::kOpen) return;
-  DataHeader header;
-  header.op = op;
-  header.op_data = op_data;
-  respond(header);
-}
-
-void TransmitSide::respond(const DataHeader& header, std::span<const iovec> payload,
-                           std::span<const fi_rma_iov> granted, std::uint64_t generation) noexcept {
+bool TransmitSide::try_respond(const DataHeader& header, std::span<const iovec> payload,
+                               std::span<const fi_rma_iov> granted, std::uint64_t generation) noexcept {
+  if (state_ != State::kOpen) return true;
   Transmit* record = records_.take();
-  if (record == nullptr) return end(ENOMEM);
+  if (record == nullptr) return false;
   record->then = Then::kRespond;
   record->inline_len = static_cast<std::uint16_t>(encode(header, record->inlined));
   record->len = record->inline_len + header.payload;
@@ -442,6 +485,7 @@ void TransmitSide::respond(const DataHeader& header, std::span<const iovec> payl
   static_assert(kBaseHeaderSize + sizeof header.rma <= kInlineSize);
   if (!granted.empty()) std::memcpy(record->inlined + kBaseHeaderSize, granted.data(), granted.size_bytes());
   respond_with(*record);
+  return true;
 }
 
 void TransmitSide::respond_with(Transmit& record) noexcept {

@@ -113,10 +113,20 @@ class TransmitSide : public Watch {
            request.iov.size() == 1 && request.iov[0].iov_len != 0 && request.iov[0].iov_len <= kInjectSize &&
            request.iov[0].iov_base != nullptr && request.receive_context == 0;
   }
-  // Sends a header without payload, ahead of the application's messages.
-  void send_control(Op op, std::uint8_t op_data) noexcept;
+  // Sends a header without payload, ahead of the application's messages. Without memory the stream ends.
+  void send_control(const DataHeader& header) noexcept {
+    if (!try_respond(header)) end(ENOMEM);
+  }
+  // The same for a response, whose `payload` was granted for `granted`: that is checked again if a registration is
+  // closed. False when memory runs out.
+  bool try_respond(const DataHeader& header, std::span<const iovec> payload = {},
+                   std::span<const fi_rma_iov> granted = {}, std::uint64_t generation = 0) noexcept;
   // Long tagged messages are announced from now on: the peer supports it. Without memory for tickets, none is.
-  void enable_announcements() noexcept { tickets_.reset(new (std::nothrow) Tickets); }
+  // `copies`: the peer supports numbers as well; the memory of messages that complete before it fetches them.
+  void enable_announcements(messages::PeerMemory* copies) noexcept {
+    announcements_.reset(new (std::nothrow) Announcements);
+    if (announcements_ != nullptr) announcements_->copies = copies;
+  }
 
   // For the sink: messages that it acknowledges itself, because they are delivered later than they arrive.
   void reserve_ack(Acknowledgement& place) noexcept { acks_.reserve(place); }
@@ -157,11 +167,8 @@ class TransmitSide : public Watch {
     if (!sending_.empty() || !queue_.empty() || !responses_.empty() || acks_due_ != 0) flush_queued();
   }
   bool has_room_for_response() const noexcept { return response_bytes_ < kMaxResponseBytes; }
-  // `payload` of a response to a read was granted for `granted`, which is checked again if a registration is closed.
-  void respond(const DataHeader& header, std::span<const iovec> payload = {}, std::span<const fi_rma_iov> granted = {},
-               std::uint64_t generation = 0) noexcept;
   void respond_with(Transmit& record) noexcept;
-  void send_announced(std::uint8_t ticket) noexcept;
+  void send_announced(const DataHeader& clearance) noexcept;
   // The oldest operation that waits for such an answer; null: none.
   Transmit* oldest_awaiting(Then then) noexcept { return awaiting(then).empty() ? nullptr : &awaiting(then).front(); }
   // Its answer is arriving, until take_answered().
@@ -171,13 +178,15 @@ class TransmitSide : public Watch {
   }
   Transmit& take_answered() noexcept { return *std::exchange(answered_, nullptr); }
   void complete(Transmit& record) noexcept;
+  void report_sent(Transmit& record) noexcept;
+  void release(Transmit& record) noexcept;
   void fail_record(Transmit& record, int error, int native) noexcept;
   // `answered_error`: for the operation whose answer is arriving.
   void cancel_transmits(int error, int answered_error, int native) noexcept;
   // Nothing is queued, and no acknowledgement is due.
   bool output_quiet() const noexcept {
-    return outstanding_ == 0 && response_bytes_ == 0 && sending_.empty() && queue_.empty() && acks_.empty() &&
-           acks_due_ == 0;
+    return outstanding_ == 0 && awaiting_[static_cast<std::size_t>(Then::kKept)].empty() && response_bytes_ == 0 &&
+           sending_.empty() && queue_.empty() && acks_.empty() && acks_due_ == 0;
   }
 
   void end(int error) noexcept;  // the peer closed (0) or the connection broke
@@ -194,6 +203,7 @@ class TransmitSide : public Watch {
   Pool<Transmit>& records_;
   UniqueFd socket_;
   State state_ = State::kIdle;
+  std::unique_ptr<Announcements> announcements_;
   bool retry_ = false;  // resume() was called
   int send_error_ = 0;
   int end_error_ = 0;  // errno behind the cancellations
@@ -208,6 +218,7 @@ class TransmitSide : public Watch {
   bool continues_burst() noexcept;
   bool may_wait(std::uint64_t flags, std::size_t len) noexcept;
   bool announces(const messages::TransmitRequest& request, std::size_t len, Then then) const noexcept;
+  void announce(Transmit& record) noexcept;
   bool wants_completion(const messages::TransmitRequest& request) const noexcept {
     return !request.silent && routes_of(request).reports_sent(request.flags);
   }
@@ -244,8 +255,7 @@ class TransmitSide : public Watch {
   Transmit* answered_ = nullptr;           // its answer is arriving
   Acknowledgements acks_;
   std::uint64_t acks_due_ = 0;  // acknowledgements to be sent: a count, which a peer may drive up at no cost
-  std::unique_ptr<Tickets> tickets_;
-  bool in_burst_ = false;  // the last message was not the first one of its round
+  bool in_burst_ = false;       // the last message was not the first one of its round
 };
 
 }  // namespace weft::tcp
