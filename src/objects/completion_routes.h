@@ -80,6 +80,13 @@ struct CompletionRoutes {
     if (report && receive_queue) receive_queue->write(completion);
   }
   void receive_failed(const CompletionError& error) noexcept;
+  // Completions are lost: queues report -FI_EOVERRUN from now on, and each counter an error.
+  void overrun() noexcept {
+    for (Ref<CompletionQueueCore>* queue : {&transmit_queue, &receive_queue})
+      if (*queue) (*queue)->overrun();
+    for (Ref<CounterCore>* counter : {&send, &receive, &read, &write})
+      if (*counter) (*counter)->add_error(1);
+  }
 
  private:
   bool may_be_deferred() const noexcept { return deferred != nullptr && deferred->any_started(); }

@@ -10,6 +10,7 @@
 
 #include "call_failures.h"
 #include "fake_rdma.h"
+#include "log_capture.h"
 #include "reliable_end.h"
 
 namespace faults_reliable_test {
@@ -71,6 +72,20 @@ TEST_F(FaultsReliable, LongMessageThatCannotBeReceivedEndsAtItsSender) {
   EXPECT_NE(end.sent(), -1) << "the sender waits for ever";
   exchange(end, 64, 4);
   exchange(end, kLong, 5);
+  end.close();
+}
+
+// Operations whose ends are lost must not just stay away.
+TEST_F(FaultsReliable, OverrunOfTheLowerQueueOverrunsTheApplications) {
+  ReliableEnd end;
+  ASSERT_TRUE(end.open());
+  exchange(end, 64, 1);
+  const LogCapture log;
+  fake::raise(fake::queue_pairs().back()->send_cq, IBV_EVENT_CQ_ERR);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (end.read() != -FI_EOVERRUN && std::chrono::steady_clock::now() < until) end.progress();
+  EXPECT_EQ(end.read(), -FI_EOVERRUN);
+  EXPECT_TRUE(log.has("the lower provider's completion queue cannot be read")) << log.text();
   end.close();
 }
 

@@ -3,6 +3,9 @@
 #include "rxm/messages/completions.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "rxm/logging.h"
 
 namespace weft::rxm {
 namespace {
@@ -32,12 +35,16 @@ std::size_t Completions::read() noexcept {
   std::size_t found = 0;
   for (int round = 0; round < kMaxRounds; ++round) {
     const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
+    if (count == -FI_EAGAIN) break;
     if (count == -FI_EAVAIL) {
       read_failure();
       ++found;
       continue;
     }
-    if (count <= 0) break;
+    if (count <= 0) [[unlikely]] {
+      on_unreadable(static_cast<int>(-count));
+      break;
+    }
     found += static_cast<std::size_t>(count);
     for (ssize_t i = 0; i < count; ++i) on_completion(entries[i]);
     if (count < kBatch) break;
@@ -71,6 +78,17 @@ void Completions::read_failure() noexcept {
   if (work->kind == Work::Kind::kReceive) return on_failed_receive(static_cast<PostedBuffer&>(*work), error.err);
   // We did not cancel it: the connection ended. Operations that we cancel have their error already.
   on_end(*work, error.err == FI_ECANCELED ? FI_ECONNRESET : error.err);
+}
+
+// The queue was overrun, for ever: the ends of operations and arrived packets are lost.
+void Completions::on_unreadable(int error) noexcept {
+  if (std::exchange(unreadable_, true)) return;
+  FI_WARN(&provider(), FI_LOG_CQ, "the lower provider's completion queue cannot be read, completions are lost: %s\n",
+          fi_strerror(error));
+  services_.routes.overrun();
+  for (Channel& channel : services_.channels)
+    for (Transmit& transmit : channel.flight)
+      if (transmit.request.routes != &services_.routes) transmit.request.routes->overrun();
 }
 
 void Completions::on_failed_receive(PostedBuffer& posted, int error) noexcept {

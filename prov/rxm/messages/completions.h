@@ -25,6 +25,7 @@ class Completions {
  private:
   void on_completion(const fi_cq_tagged_entry& entry) noexcept;
   void read_failure() noexcept;
+  void on_unreadable(int error) noexcept;
   void on_end(Work& work, int error) noexcept;
   void on_failed_receive(PostedBuffer& posted, int error) noexcept;
 
@@ -34,6 +35,7 @@ class Completions {
   Rendezvous& rendezvous_;
   Receiver& receiver_;
   Lower<fid_cq> queue_;
+  bool unreadable_ = false;
 };
 
 }  // namespace weft::rxm
