@@ -5,6 +5,7 @@
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/providers/fi_log.h>
 
 #include <memory>
 #include <utility>
@@ -68,7 +69,10 @@ class PassiveEndpointBase : public Object<fid_pep> {
       events_ = Ref<Events>(*queue);
       return 0;
     }();
-    if (refusal != 0) self().detach(*queue);
+    if (refusal == 0) return 0;
+    FI_WARN(&Types::provider(), FI_LOG_EP_CTRL, "fi_pep_bind refused: the endpoint %s\n",
+            refusal == -FI_EINVAL ? "has an event queue already" : "is listening, or its address was given away");
+    self().detach(*queue);
     return refusal;
   }
   int control(int command, void* argument) {

@@ -204,6 +204,14 @@ TEST_F(FaultsTransfer, CompletionQueuesGrowWithTheFirstOperation) {
   });
 }
 
+TEST_F(FaultsTransfer, LateBindingOfAPassiveEndpointIsLogged) {
+  with_connection("late binding", {}, [&](ends::TwoEnds& both) {
+    const LogCapture log;
+    EXPECT_EQ(fi_pep_bind(both.listener, &both.client.eq->fid, 0), -FI_EOPBADSTATE);
+    EXPECT_TRUE(log.has("fi_pep_bind refused: the endpoint is listening")) << log.text();
+  });
+}
+
 // The device reports it with an asynchronous event; a reader of the queue must learn that completions are missing.
 TEST_F(FaultsTransfer, OverrunQueuesAreReported) {
   with_connection("overrun", {}, [&](ends::TwoEnds& both) {

@@ -10,6 +10,7 @@
 #include "objects/endpoint_names.h"
 #include "objects/passive_endpoint_base.h"
 #include "tcp/connection/listener.h"
+#include "tcp/logging.h"
 #include "tcp/names.h"
 
 namespace weft::tcp {
@@ -22,6 +23,7 @@ struct PassiveTypes {
   using ConnectRequest = tcp::ConnectRequest;
   using Bound = UniqueFd;
   static constexpr std::size_t kCmDataSize = tcp::kCmDataSize;
+  static fi_provider& provider() noexcept { return tcp::provider(); }
   static constexpr auto read_name = [](auto... name) { return weft::read_name(name...); };
 };
 

@@ -10,6 +10,7 @@
 #include "objects/passive_endpoint_base.h"
 #include "verbs/cm/cm_engine.h"
 #include "verbs/cm/private_data.h"
+#include "verbs/device/logging.h"
 
 namespace weft::verbs {
 
@@ -60,6 +61,7 @@ struct PassiveTypes {
   using ConnectRequest = verbs::ConnectRequest;
   using Bound = CmIdHandle;
   static constexpr std::size_t kCmDataSize = verbs::kCmDataSize;
+  static fi_provider& provider() noexcept { return verbs::provider(); }
   static constexpr auto read_name = [](auto... name) { return CmAddress::from(name...); };
 };
 
