@@ -39,6 +39,19 @@ TEST_P(TransferErrors, BufferWithoutDescriptorIsRefusedAtOnce) {
   expect_exchange(pair);
 }
 
+TEST_P(TransferErrors, LevelsThatNothingReportsAreRefused) {
+  Fabric fabric(target());
+  Pair pair(fabric);
+  expect_exchange(pair);
+  Buffer out(fabric, 64);
+  const iovec iov{out.data(), out.size()};
+  void* desc = out.desc();
+  Context context;
+  const fi_msg message{&iov, &desc, 1, pair.a().peer, &context, 0};
+  for (const uint64_t level : {FI_COMMIT_COMPLETE, FI_MATCH_COMPLETE})
+    EXPECT_EQ(fi_sendmsg(pair.a().ep(), &message, level), -FI_EBADFLAGS) << level;
+}
+
 TEST_P(TransferErrors, ClosedRegionOfTheSenderIsABadAddress) {
   CONNECTED_ONLY();
   Fabric fabric(target());

@@ -49,6 +49,7 @@ ssize_t Sender::update(const rdm::AtomicRequest& request) noexcept {
   const std::size_t most =
       rdm::atomic_count(services_.domain.atomic_limit(), request.kind, request.datatype, request.operation);
   if (const int wrong = rdm::check_atomic(request, most); wrong != 0) return wrong;
+  if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   const rdm::AtomicBuffers buffers(request);
   Lock lock(services_.engine.mutex());
   Peer* peer = services_.peer_of(request.peer);

@@ -59,7 +59,8 @@ Sender::Sender(EndpointServices& services, Packets& packets, LocalHost& local) n
 // Sends the message with a copy at the lower provider, so that it completes at once. False: it must be queued.
 [[gnu::always_inline]] inline bool Sender::try_inject(Channel& channel, const TransmitRequest& request,
                                                       std::size_t len) noexcept {
-  if ((request.flags & (kLowerLevels | FI_FENCE)) != 0 || request.operation > Operation::kTagged) return false;
+  if ((request.flags & (kLowerLevels | kUnsupportedLevels | FI_FENCE)) != 0 || request.operation > Operation::kTagged)
+    return false;
   if (len + sizeof(PacketHeader) > max_inject_) return false;
   alignas(PacketHeader) std::byte bytes[kStackPacket];
   fill_header(channel, request, len, *new (bytes) PacketHeader);
@@ -88,6 +89,7 @@ ssize_t Sender::transmit(TransmitRequest&& request) noexcept {
   Channel* channel = peer->channel;
   const bool open = channel != nullptr && channel->can_send();
   if (open && peer->waiting.empty() && try_inject(*channel, request, len)) return 0;
+  if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   return queue(*peer, request, len, nullptr);
 }
 
