@@ -3,8 +3,10 @@
 // (FI_EP_RDM), fi_av(3).
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "fixture/child.h"
 #include "fixture/driver.h"
@@ -166,6 +168,56 @@ TEST_P(ReliablePeers, PeerRemovedMeanwhileReceivesSentMessages) {
     }
     EXPECT_TRUE(end->tx().stays_silent(milliseconds(1)));
   }
+}
+
+// One round of progress reads the events of 32 endpoints at most; all of these have messages in every round.
+TEST_P(ReliablePeers, MoreEndpointsThanOneRoundServesConnectWhileAllAreBusy) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr size_t kEnds = 40;
+  constexpr uint64_t kRing = 1, kLate = 2;
+  Fabric fabric(target());
+  Buffer out(fabric, 8), in(fabric, 8);
+  std::vector<std::unique_ptr<DatagramEnd>> ends(kEnds);
+  for (auto& end : ends) end = std::make_unique<DatagramEnd>(fabric);
+  std::vector<Context> ring(kEnds), late(kEnds), sent(kEnds), sent_late(kEnds);
+  std::vector<fi_addr_t> next(kEnds), behind(kEnds);
+  std::vector<size_t> turns(kEnds), pending(kEnds, 2);
+  const auto pass_on = [&](size_t i) {
+    ASSERT_EQ((*ends[i])->trecv(in, 8, kRing, 0, &ring[i]), 0);
+    (*ends[i])->peer = next[i];
+    ASSERT_EQ((*ends[i])->tsend(out, 8, kRing, &sent[i]), 0);
+  };
+  size_t arrived = 0;
+  const auto round = [&] {
+    for (size_t i = 0; i < kEnds; ++i) {
+      for (CompletionQueue* queue : {&(*ends[i])->tx(), &(*ends[i])->rx()}) {
+        const Completion done = queue->read();
+        if (done.rc == -FI_EAGAIN) continue;
+        ASSERT_TRUE(done.ok()) << done;
+        arrived += done.context() == &late[i];
+        pending[i] -= done.context() == &ring[i] || done.context() == &sent[i];
+      }
+      if (pending[i] != 0) continue;
+      pending[i] = 2;
+      ++turns[i];
+      pass_on(i);
+    }
+  };
+  for (size_t i = 0; i < kEnds; ++i) {
+    next[i] = ends[i]->insert(ends[(i + 1) % kEnds]->address());
+    behind[i] = ends[i]->insert(ends[(i + 7) % kEnds]->address());
+  }
+  for (size_t i = 0; i < kEnds; ++i) pass_on(i);
+  const auto all_turned = [&] { return *std::min_element(turns.begin(), turns.end()) >= 10; };
+  for (const auto limit = after(kPatience); !all_turned() && Clock::now() < limit;) round();
+  ASSERT_TRUE(all_turned());
+  for (size_t i = 0; i < kEnds; ++i) {
+    ASSERT_EQ((*ends[i])->trecv(in, 8, kLate, 0, &late[i]), 0);
+    (*ends[i])->peer = behind[i];
+    ASSERT_EQ((*ends[i])->tsend(out, 8, kLate, &sent_late[i]), 0);
+  }
+  for (const auto limit = after(kPatience); arrived < kEnds && Clock::now() < limit;) round();
+  EXPECT_EQ(arrived, kEnds);
 }
 
 }  // namespace reliable_peers
