@@ -42,7 +42,7 @@ def table(kind):
 
 def reason(result):
     line = re.sub(r"^(over IPv6: )?(Expected equality of these values:|Value of:|Expected:) ", r"\1",
-                  " ".join(re.split(r"\[\w+\.(?:cc|h):\d+\]", result["reason"])[0].split()))
+                  " ".join(re.split(r"\[\w+\.(?:cc|h):\d+\]|Google Test trace:", result["reason"])[0].split()))
     return (line if len(line) <= 110 else line[:107] + "...").replace("`", "'")
 
 
