@@ -52,7 +52,8 @@ struct AttributesTest : testing::Test {
                        .tx_ctx_cnt = 1,
                        .rx_ctx_cnt = 1,
                        .auth_key_size = 0,
-                       .auth_key = nullptr};
+                       .auth_key = nullptr,
+                       .xpu_ctx = nullptr};
     fi_domain_attr& domain = *offer->domain_attr;
     domain.name = ::strdup("lo");
     domain.threading = FI_THREAD_SAFE;

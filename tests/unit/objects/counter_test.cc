@@ -155,7 +155,8 @@ TEST_F(CounterTest, RefusesInvalidArgumentsAndClosesOnlyUnused) {
   attr.flags = 1;
   EXPECT_EQ(TestCounter::open(parent.ref(), &attr, engine, true, nullptr).error().code(), -FI_EBADFLAGS);
   EXPECT_EQ(TestCounter::open(parent.ref(), nullptr, engine, true, nullptr).error().code(), -FI_EINVAL);
-  attr = {.events = FI_CNTR_EVENTS_BYTES, .wait_obj = FI_WAIT_NONE, .wait_set = nullptr, .flags = 0};
+  attr = {
+      .events = FI_CNTR_EVENTS_BYTES, .wait_obj = FI_WAIT_NONE, .wait_set = nullptr, .flags = 0, .xpu_ctx = nullptr};
   EXPECT_EQ(TestCounter::open(parent.ref(), &attr, engine, true, nullptr).error().code(), -FI_ENOSYS);
   open();
   const Ref<CounterCore> user(*counter);
