@@ -83,8 +83,10 @@ struct DataHeader {
   std::uint64_t cq_data = 0;
   std::uint64_t tag = 0;
   std::uint64_t announced = 0;  // kAnnouncement: bytes of the message
-  std::uint64_t number = 0;     // an announced message's, in place of a ticket
-  fi_rma_iov rma[kMaxRmaIov];
+  union {
+    std::uint64_t number = 0;  // of an announced message, in place of a ticket: it has no ranges
+    fi_rma_iov rma[kMaxRmaIov];
+  };
 
   std::uint8_t receive_context() const noexcept { return static_cast<std::uint8_t>(flags >> kContextShift); }
   void set_receive_context(std::uint8_t index) noexcept { flags |= static_cast<std::uint16_t>(index << kContextShift); }

@@ -29,7 +29,7 @@ enum class Then : std::uint8_t {
   kComplete,     // report it
   kRespond,      // nothing: an acknowledgement, a response, or a control header
 };
-inline constexpr std::size_t kAnswerKinds = 5;  // the first of Then: what the peer answers
+inline constexpr std::size_t kAnswerKinds = 4;  // the first of Then: what the peer answers
 
 struct Transmit : ListHook<Transmit> {
   Then then = Then::kComplete;
@@ -107,6 +107,7 @@ struct Announcements {
   Tickets tickets;
   messages::MessageNumbers<Transmit> numbers;
   messages::PeerMemory* copies = nullptr;  // null: the peer has tickets only
+  List<Transmit> kept;                     // complete: the peer has not fetched them
   bool scarce = false;                     // Op::kScarce of the peer: short messages are announced as well
 };
 inline bool is_scarce(const std::unique_ptr<Announcements>& announcements) noexcept {

@@ -351,7 +351,7 @@ void TransmitSide::on_written(Transmit& record) noexcept {
       return;
     }
     case Then::kKept:
-      awaiting(Then::kKept).push_back(record);
+      announcements_->kept.push_back(record);
       return report_sent(record);
     default:
       return awaiting(record.then).push_back(record);
@@ -383,9 +383,8 @@ void TransmitSide::announce(Transmit& record) noexcept {
 // FI_FENCE: earlier operations must be complete before the message is sent.
 bool TransmitSide::fence_holds(const Transmit& record) noexcept {
   if (!record.fence) return false;
-  constexpr auto kKept = static_cast<std::size_t>(Then::kKept);  // the last ones, which are complete
   return answered_ != nullptr || !sending_.empty() ||
-         !std::all_of(awaiting_, awaiting_ + kKept, [](auto& list) { return list.empty(); });
+         !std::all_of(std::begin(awaiting_), std::end(awaiting_), [](auto& list) { return list.empty(); });
 }
 
 void TransmitSide::push_queued(Transmit& record) noexcept {
@@ -554,6 +553,7 @@ void TransmitSide::cancel_transmits(int error, int answered_error, int native) n
     while (!list.empty()) fail_record(list.pop_front(), error, native);
   };
   for (List<Transmit>& list : awaiting_) fail_all(list);
+  if (announcements_ != nullptr) fail_all(announcements_->kept);
   while (!sending_.empty()) {
     Transmit& record = sending_.pop_front();
     if (record.then == Then::kRespond)

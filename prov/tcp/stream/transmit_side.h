@@ -185,7 +185,7 @@ class TransmitSide : public Watch {
   void cancel_transmits(int error, int answered_error, int native) noexcept;
   // Nothing is queued, and no acknowledgement is due.
   bool output_quiet() const noexcept {
-    return outstanding_ == 0 && awaiting_[static_cast<std::size_t>(Then::kKept)].empty() && response_bytes_ == 0 &&
+    return outstanding_ == 0 && (announcements_ == nullptr || announcements_->kept.empty()) && response_bytes_ == 0 &&
            sending_.empty() && queue_.empty() && acks_.empty() && acks_due_ == 0;
   }
 
@@ -201,9 +201,9 @@ class TransmitSide : public Watch {
   Engine& engine_;
   MemoryRegions& regions_;
   Pool<Transmit>& records_;
+  std::unique_ptr<Announcements> announcements_;
   UniqueFd socket_;
   State state_ = State::kIdle;
-  std::unique_ptr<Announcements> announcements_;
   bool retry_ = false;  // resume() was called
   int send_error_ = 0;
   int end_error_ = 0;  // errno behind the cancellations
