@@ -135,6 +135,8 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
 
   // Slots of fi_ops.
   int close() {
+    if constexpr (requires { engine_.deferred(); })
+      if (in_use()) engine_.deferred().settle();
     if (in_use()) return -FI_EBUSY;
     wait_.stop_driver();
     wait_.detach(engine_.wait_fd());

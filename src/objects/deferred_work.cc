@@ -398,21 +398,24 @@ void DeferredWork::report_failure(Job& job, int error) noexcept {
 
 // By default deferred work is counted by its own counter only, and reported nowhere else unless it fails.
 void DeferredWork::redirect(void*& context, bool& report, CounterCore*& counter, bool failed) noexcept {
-  std::unique_ptr<Job> job;
-  Ref<CounterCore> completion;
-  {
+  Lock lock(mutex_);
+  const auto found = jobs_.find(context);
+  if (found == jobs_.end()) return;
+  std::unique_ptr<Job> job = take_out(*found->second);
+  --started_;
+  context = job->operation.context();
+  report = (job->operation.flags() & FI_COMPLETION) != 0;
+  if (!report || counter == job->completion.get()) counter = nullptr;
+  // The application may close the counters once it sees the count: see settle().
+  if (job->completion) failed ? job->completion->add_error(1) : job->completion->add(1);
+  if (job.get() == starting_) completed_early_ = std::move(job);
+}
+
+void DeferredWork::settle() noexcept {
+  for (;; std::this_thread::yield()) {
     Lock lock(mutex_);
-    const auto found = jobs_.find(context);
-    if (found == jobs_.end()) return;
-    job = take_out(*found->second);
-    --started_;
-    context = job->operation.context();
-    report = (job->operation.flags() & FI_COMPLETION) != 0;
-    completion = job->completion;
-    if (!report || counter == completion.get()) counter = nullptr;
-    if (job.get() == starting_) completed_early_ = std::move(job);
+    if (!running_) return;
   }
-  if (completion) failed ? completion->add_error(1) : completion->add(1);
 }
 
 }  // namespace weft

@@ -129,6 +129,9 @@ class DeferredWork final : private CounterWatch {
   }
   bool due() const noexcept { return due_.load(std::memory_order_acquire); }
 
+  // Waits until work that the application has seen complete uses its counters no more: they may be closed then.
+  void settle() noexcept;
+
   // For each completion while deferred work is under way: if the operation is deferred work, replaces its context and
   // counter, and decides whether it is reported.
   bool any_started() const noexcept { return started_.load(std::memory_order_acquire) != 0; }

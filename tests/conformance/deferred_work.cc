@@ -384,6 +384,24 @@ TEST_P(DeferredWork, ServiceThreadNeedsNoCalls) {
   EXPECT_TRUE(scene.b().rx().wait().ok());
 }
 
+TEST_P(DeferredWork, CountersCloseOnceTheirCountIsSeen) {
+  const HintsEditor automatic = [](fi_info& hints) {
+    with_triggers(hints);
+    hints.domain_attr->progress = hints.domain_attr->control_progress = FI_PROGRESS_AUTO;
+  };
+  NEEDS_TRIGGERS(automatic);
+  Scene scene(target(), automatic);
+  for (int round = 0; round < 300; ++round) {
+    const auto trigger = open_counter(scene.fabric), total = open_counter(scene.fabric);
+    DeferredCount count(FI_OP_CNTR_ADD, total.get(), 1);
+    ASSERT_EQ(count.queue(scene.fabric, trigger.get(), 1, nullptr), 0);
+    ASSERT_EQ(fi_cntr_add(trigger.get(), 1), 0);
+    const auto deadline = after(kPatience);
+    while (fi_cntr_read(total.get()) == 0 && Clock::now() < deadline) continue;
+    ASSERT_EQ(fi_cntr_read(total.get()), 1u);
+  }
+}
+
 TEST_P(DeferredWork, ThreadsMayQueueCountAndCancelConcurrently) {
   DEFERRED_WORK_ONLY();
   constexpr size_t kThreads = 4, kEach = 100;
