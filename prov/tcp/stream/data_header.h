@@ -84,7 +84,7 @@ struct DataHeader {
   std::uint64_t tag = 0;
   std::uint64_t announced = 0;  // kAnnouncement: bytes of the message
   union {
-    std::uint64_t number = 0;  // of an announced message, in place of a ticket: it has no ranges
+    std::uint64_t number = 0;  // an announced message's, in place of a ticket: it has no ranges
     fi_rma_iov rma[kMaxRmaIov];
   };
 
