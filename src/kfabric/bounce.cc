@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // Lists of memory in libfabric's form, and operations through one buffer.
 #include "kfabric/bounce.h"
 

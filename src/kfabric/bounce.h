@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // Memory in pieces: the client's lists in libfabric's form, and operations whose pieces are more than the provider
 // takes at once. Those go through one buffer: gathered before a transmission, scattered at the completion of a receive
 // or read.
@@ -62,7 +61,7 @@ struct Bounce {
   ~Bounce();
 };
 
-// Those of a completion queue. Threads: any.
+// The operations of a completion queue that go through buffers. Thread-safe.
 class Bounces {
  public:
   bool any() const { return outstanding_.load(std::memory_order_relaxed) != 0; }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // The thread that calls the handlers of a fabric's queues.
 #include "kfabric/dispatcher.h"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // The thread of a fabric that calls the handlers of its queues; kfi_eq(3) HANDLERS. It starts with the first queue that
 // has a handler, and ends with the fabric.
 #pragma once
@@ -44,7 +43,7 @@ class Dispatcher {
 
   fid_fabric*& fabric_;
   std::mutex mutex_;
-  std::condition_variable ended_;  // a call has
+  std::condition_variable ended_;  // a handler returned
   std::list<Watch*> watches_;
   Watch* running_ = nullptr;
   bool stop_ = false;

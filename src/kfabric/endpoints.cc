@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // Endpoints of all kinds and connections: kfi_cm(3).
 #include "kfabric/transfers.h"
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // Fabrics, domains, address vectors, memory regions, poll sets, and the calls without an object.
 #include "kfabric/fabric.h"
 

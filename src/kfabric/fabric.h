@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // The classes of kfabric's objects. They own the libfabric object beneath until kfi_close; a fabric outlives everything
 // opened in it.
 #pragma once

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // kfi_info to fi_info and back.
 #pragma once
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // libfabric's interface as libkfabric uses it. The calls with structures bind to the version node of release 1.8, which
 // every later libfabric exports, so that one libkfabric.so.1 runs over weft and over the distribution's library. That
 // node's fi_info has all members of kfi_info. An asm label would bind to the newest node.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // The objects of kfabric: each begins with the structure that clients see and has the libfabric object beneath. Slots
 // of the tables are made from libfabric's calls. Any thread may use an object; a client closes it once.
 #pragma once
@@ -141,7 +140,7 @@ struct Forward {
   }
 };
 
-// A slot of what an object lacks.
+// A slot that answers -KFI_ENOSYS: the object lacks the call.
 struct Refuse {
   template <class R, class K, class... A>
   constexpr operator Slot<R, K, A...>() const {
@@ -167,14 +166,14 @@ void remember(fid* below, kfid* handle);
 void forget(fid* below);
 kfid* handle_of(fid* below);  // NULL: none
 
-// Where a client's message of API 1.1 would wait for ever, and close twice.
+// Whether the client uses API 1.1 and not 1.7.
 bool is_1_1(const Fabric* fabric);
 
 // close() of an object that is busy until the last object bound to it goes: 0 at once in API 1.1.
 void close_later(Fabric* fabric, kfid* handle);
 void close_waiting(Fabric* fabric);
 
-// Hooks of a class around its close and binding: see the classes that have their own.
+// Hooks around the close of an object. These are the defaults; queues and counters have their own (fabric.h).
 template <class T>
 struct Hooks {
   static int closing(T*) { return 0; }  // not 0: refused

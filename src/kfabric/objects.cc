@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
-// What all objects of kfabric share: the map from libfabric's fids, binding and control.
+// The parts that all objects of kfabric share: the map from libfabric's fids, binding and control.
 #include <mutex>
 #include <unordered_map>
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // Messages, remote memory access, tagged messages and atomic operations: libfabric's calls, with a check for endpoints
 // whose transmit side was shut down, and with buffers for lists of more pieces than the provider takes.
 #include "kfabric/transfers.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // The tables of an endpoint's transfers.
 #pragma once
 

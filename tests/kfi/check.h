@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // Checks of the programs in C: a failed one prints itself and ends the program.
 #ifndef KFI_TESTS_CHECK_H
 #define KFI_TESTS_CHECK_H

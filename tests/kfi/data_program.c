@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // Every kind of transfer between two connected endpoints, as the kernel's test of connected data has them: compiled for
 // API 1.1 and 1.7.
 #include "pair.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // An assertion at compile time for C99, C11 and C++17.
 #ifndef KFI_TESTS_EQUAL_H
 #define KFI_TESTS_EQUAL_H

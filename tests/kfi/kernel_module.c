@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // A kernel module's code on the stand-ins: pages, a chained and mapped scatter list, bio_vec, and a handler that
 // completes a completion.
 #include <linux/atomic.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // The sizes and the order of members of kfabric's structures, at compile time. headers.sh compiles it.
 #include <kfi_atomic.h>
 #include <kfi_cm.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // The numbers of kfabric, at compile time: API 1.7, and 1.1 with KFI_API. headers.sh compiles it.
 #include <kfi_atomic.h>
 #include <kfi_cm.h>

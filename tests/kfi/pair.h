@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // Two connected endpoints in one program, for C and C++, in both generations.
 #ifndef KFI_TESTS_PAIR_H
 #define KFI_TESTS_PAIR_H

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
-// What the server of the slides and its client in kfi share. The texts are the exchange with every client.
+// The parts that the server of the slides and its client in kfi share. All clients share the messages in texts.h.
 #ifndef KFI_TESTS_SLIDES_H
 #define KFI_TESTS_SLIDES_H
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // slides_client PORT [PROVIDER [ADDRESS]]: the client of the slides' server, in kfi. It connects without naming the
 // address again, as the kernel's clients do.
 #include "slides.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // slides_fi_client PORT [PROVIDER [ADDRESS]]: the client of the slides' server in plain libfabric; linked with weft,
 // and with the distribution's library.
 #include <rdma/fabric.h>

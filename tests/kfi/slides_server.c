@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // slides_server [PROVIDER [ADDRESS]]: the server of the slides on setting up a kernel's server endpoint, in their
 // order, then connection, one message each way, and the end. Prints its port. Compiled for API 1.7 and for 1.1.
 #include <arpa/inet.h>

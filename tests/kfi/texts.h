@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
-// What the server of the slides and its clients say to each other.
+// The messages between the server of the slides and its clients.
 #ifndef KFI_TESTS_TEXTS_H
 #define KFI_TESTS_TEXTS_H
 

@@ -40,14 +40,16 @@ findings() {
       text = $0
       full = text ~ "^[ \t]*" mark
       if (!full) gsub(/"[^"]*"/, "", text)
-      # The first line of a comment, or a comment behind code.
+      opening = text
+      sub("^[ \t]*" mark "+ *", "", opening)
+      # The first line of a comment or of its paragraph, or a comment behind code.
       if (full ? !above : match(text, "[ \t]" mark " ")) {
-        if (full) sub("^[ \t]*" mark "+ *", "", text)
+        if (full) text = opening
         else text = substr(text, RSTART + length(mark) + 2)
         split(tolower(text), word, /[^a-z]+/)
         if (word[1] != "" && index(openings, " " word[1] " ")) count("opens-with-" word[1])
       }
-      above = full
+      above = full && opening != ""
     }
     END {
       if (places != "") exit

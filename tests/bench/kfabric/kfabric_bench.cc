@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // kfabric_bench fi|kfi ROUNDS: sends and reads of their completions, in libfabric's calls or in kfabric's, on a
 // datagram endpoint that sends to itself. A round has 64; the time printed is the one of the shortest round. cost.sh
 // counts instructions, because the calls of the system take a hundred times longer than kfabric.
