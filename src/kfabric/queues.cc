@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // Event queues, completion queues, counters and wait sets: kfi_eq(3).
 #include <poll.h>
 
@@ -21,7 +20,7 @@ constexpr uint64_t kCompletionFlags = KFI_SEND | KFI_RECV | KFI_RMA | KFI_ATOMIC
                                       KFI_WRITE | KFI_REMOTE_READ | KFI_REMOTE_WRITE | KFI_REMOTE_CQ_DATA |
                                       KFI_MULTI_RECV;
 
-// Takes the unit of time from flags: microseconds?
+// Removes the unit of time from the flags. `microseconds` stays as it is if they name none.
 int take_unit(uint64_t& flags, bool& microseconds) {
   if ((flags & kUnits) == kUnits) return -KFI_EBADFLAGS;
   if (flags & kUnits) microseconds = flags & KFI_TIME_US;
@@ -290,12 +289,18 @@ int wait_for_set(kfid_wait* handle, int timeout) {
 
 constexpr kfi_ops_wait kWaitOps = {sizeof(kfi_ops_wait), wait_for_set};
 
-// Starts the calls of a queue's handler.
-int watch(Fabric* fabric, Waiting* waiting, fid* queue, std::function<void()> call) {
+// Starts the calls of the queue's handler, or closes the queue.
+template <class Queue>
+int watch(Queue* queue, std::function<void()> call) {
+  fid* below = &queue->fi->fid;
   int fd = -1;
-  if (int result = fi_control(queue, FI_GETWAIT, &fd)) return result;
-  waiting->watch.reset(new Watch{queue, fd, std::move(call)});
-  return fabric->dispatcher.add(*waiting->watch);
+  int result = fi_control(below, FI_GETWAIT, &fd);
+  if (result == 0) {
+    queue->watch.reset(new Watch{below, fd, std::move(call)});
+    result = queue->fabric->dispatcher.add(*queue->watch);
+  }
+  if (result != 0) kfi_close(&queue->fid);
+  return result;
 }
 
 }  // namespace
@@ -317,8 +322,7 @@ int open_event_queue(kfid_fabric* handle, kfi_eq_attr* attr, kfid_eq** eq, kfi_e
   });
   if (result == 0 && handler != nullptr) {
     auto* queue = static_cast<EventQueue*>(*eq);
-    result = watch(fabric, queue, &queue->fi->fid, [queue] { queue->event_handler(queue, queue->fid.context); });
-    if (result != 0) kfi_close(&queue->fid);
+    result = watch(queue, [queue] { queue->event_handler(queue, queue->fid.context); });
   }
   return result;
 }
@@ -349,8 +353,7 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
   });
   if (result == 0 && handler != nullptr) {
     auto* queue = static_cast<CompletionQueue*>(*cq);
-    result = watch(fabric, queue, &queue->fi->fid, [queue] { queue->comp_handler(queue, queue->fid.context); });
-    if (result != 0) kfi_close(&queue->fid);
+    result = watch(queue, [queue] { queue->comp_handler(queue, queue->fid.context); });
   }
   return result;
 }
