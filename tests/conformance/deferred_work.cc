@@ -29,6 +29,10 @@ struct Scene : TriggeredPair {
 };
 
 const HintsEditor kWithAtomics = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_TRIGGER; };
+const HintsEditor kAutomatic = [](fi_info& hints) {
+  with_triggers(hints);
+  hints.domain_attr->progress = hints.domain_attr->control_progress = FI_PROGRESS_AUTO;
+};
 
 }  // namespace
 
@@ -365,12 +369,8 @@ TEST_P(DeferredWork, SleeperIsWokenByItsWork) {
 }
 
 TEST_P(DeferredWork, ServiceThreadNeedsNoCalls) {
-  const HintsEditor automatic = [](fi_info& hints) {
-    with_triggers(hints);
-    hints.domain_attr->progress = hints.domain_attr->control_progress = FI_PROGRESS_AUTO;
-  };
-  NEEDS_TRIGGERS(automatic);
-  Scene scene(target(), automatic);
+  NEEDS_TRIGGERS(kAutomatic);
+  Scene scene(target(), kAutomatic);
   ASSERT_EQ(scene.b().recv(scene.in, 8, &scene.contexts[0]), 0);
   DeferredMessage send(scene.a().ep(), FI_OP_SEND, scene.out, 8, scene.a().peer);
   DeferredCount count(FI_OP_CNTR_ADD, scene.done.get(), 1);
@@ -385,12 +385,8 @@ TEST_P(DeferredWork, ServiceThreadNeedsNoCalls) {
 }
 
 TEST_P(DeferredWork, CountersCloseOnceTheirCountIsSeen) {
-  const HintsEditor automatic = [](fi_info& hints) {
-    with_triggers(hints);
-    hints.domain_attr->progress = hints.domain_attr->control_progress = FI_PROGRESS_AUTO;
-  };
-  NEEDS_TRIGGERS(automatic);
-  Scene scene(target(), automatic);
+  NEEDS_TRIGGERS(kAutomatic);
+  Scene scene(target(), kAutomatic);
   for (int round = 0; round < 300; ++round) {
     const auto trigger = open_counter(scene.fabric), total = open_counter(scene.fabric);
     DeferredCount count(FI_OP_CNTR_ADD, total.get(), 1);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
 // libkfabric's own promises: time-outs, handlers, lists of memory, half shutdown, objects that are in use. kfi_cm(3),
 // kfi_eq(3).
 #include <gtest/gtest.h>
@@ -118,6 +117,14 @@ void count_calls(kfid_cq* cq, void* context) {
   called->calls++;  // last: the test may read the queue from here on
 }
 
+// A pair whose completion queues have that handler.
+struct pair counting(Called& called) {
+  struct pair wanted {};
+  wanted.handler = count_calls;
+  wanted.handler_context = &called;
+  return wanted;
+}
+
 template <class Condition>
 bool becomes(Condition condition) {
   for (int i = 0; i < 20000 && !condition(); i++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -127,10 +134,7 @@ bool becomes(Condition condition) {
 TEST(Handler, NoCallUntilAReadFoundTheQueueEmpty) {
   Called called;
   called.drains = false;
-  struct pair wanted {};
-  wanted.handler = count_calls;
-  wanted.handler_context = &called;
-  Connected pair(wanted);
+  Connected pair(counting(called));
   char byte = 0;
   // The sender's own completion calls first: that queue stays full, so it is silent from then on.
   ASSERT_EQ(kfi_recv(pair.ep(1), &byte, 1, nullptr, 0, nullptr), 0);
@@ -159,10 +163,7 @@ TEST(Handler, NoCallUntilAReadFoundTheQueueEmpty) {
 
 TEST(Handler, NoEntryIsLeftWithoutACall) {
   Called called;
-  struct pair wanted {};
-  wanted.handler = count_calls;
-  wanted.handler_context = &called;
-  Connected pair(wanted);
+  Connected pair(counting(called));
   constexpr int kRounds = 3200;
   std::vector<char> bytes(kRounds);
   char byte = 1;
@@ -179,10 +180,7 @@ TEST(Handler, NoEntryIsLeftWithoutACall) {
 
 TEST(Handler, QueueWithHandlerHasNoSread) {
   Called called;
-  struct pair wanted {};
-  wanted.handler = count_calls;
-  wanted.handler_context = &called;
-  Connected pair(wanted);
+  Connected pair(counting(called));
   kfi_cq_tagged_entry entry;
   EXPECT_EQ(kfi_cq_sread(pair.cq(0), &entry, 1, nullptr, 0), -KFI_ENOSYS);
 }
@@ -190,10 +188,7 @@ TEST(Handler, QueueWithHandlerHasNoSread) {
 TEST(Handler, CloseFromInsideIsBusy) {
   Called called;
   called.close_inside = true;
-  struct pair wanted {};
-  wanted.handler = count_calls;
-  wanted.handler_context = &called;
-  Connected pair(wanted);
+  Connected pair(counting(called));
   char byte = 0;
   ASSERT_EQ(kfi_recv(pair.ep(1), &byte, 1, nullptr, 0, nullptr), 0);
   ASSERT_EQ(kfi_send(pair.ep(0), &byte, 1, nullptr, 0, nullptr), 0);
