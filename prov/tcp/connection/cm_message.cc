@@ -2,6 +2,7 @@
 // The connection messages of the tcp wire; see cm_message.h.
 #include "tcp/connection/cm_message.h"
 
+#include <arpa/inet.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -15,6 +16,15 @@ constexpr std::size_t kTypeAt = 1;
 constexpr std::size_t kDataSizeAt = 2;
 constexpr std::size_t kMarkAt = 24;
 constexpr std::uint64_t kMark = 1;
+constexpr std::size_t kRequesterAt = 8;
+constexpr std::size_t kAcceptorAt = 16;
+constexpr char kOurs[] = {'w', 'e', 'f', 't'};
+
+// Where the extensions of the message's sender are; 0: a rejection has none.
+std::size_t extensions_at(CmType type) noexcept {
+  if (type == CmType::kReject) return 0;
+  return type == CmType::kRequest ? kRequesterAt : kAcceptorAt;
+}
 
 }  // namespace
 
@@ -26,6 +36,11 @@ void CmMessage::compose(CmType type, const void* data, std::size_t len) noexcept
   bytes_[kDataSizeAt] = static_cast<std::byte>(len >> 8);
   bytes_[kDataSizeAt + 1] = static_cast<std::byte>(len);
   std::memcpy(&bytes_[kMarkAt], &kMark, sizeof kMark);
+  if (const std::size_t at = extensions_at(type); at != 0) {
+    const std::uint32_t bits = htonl(kOwnExtensions);
+    std::memcpy(&bytes_[at], kOurs, sizeof kOurs);
+    std::memcpy(&bytes_[at + sizeof kOurs], &bits, sizeof bits);
+  }
   if (len != 0) std::memcpy(&bytes_[kCmHeaderSize], data, len);
   size_ = kCmHeaderSize + len;
   position_ = 0;
@@ -45,6 +60,14 @@ Result<bool> CmMessage::complete() noexcept {
 
 bool CmMessage::swapped() const noexcept {
   return std::memcmp(&bytes_[kMarkAt], &kMark, sizeof kMark) != 0;
+}
+
+std::uint32_t CmMessage::extensions() const noexcept {
+  const std::size_t at = extensions_at(type());
+  if (at == 0 || std::memcmp(&bytes_[at], kOurs, sizeof kOurs) != 0) return 0;
+  std::uint32_t bits;
+  std::memcpy(&bits, &bytes_[at + sizeof kOurs], sizeof bits);
+  return ntohl(bits);
 }
 
 }  // namespace weft::tcp

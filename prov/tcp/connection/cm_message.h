@@ -2,8 +2,11 @@
 // The connection messages of the tcp wire: a header of 32 bytes and up to 256 bytes of the application's data. Any two
 // peers that speak FI_PROTO_SOCK_TCP or FI_PROTO_XNET exchange exactly one request and one answer; fi_cm(3) governs.
 //
-//   0 version u8 = 3 | 1 type u8 | 2 data size u16 big-endian | 4 zero, 20 bytes | 24 mark u64 | 32 data
+//   0 version u8 = 3 | 1 type u8 | 2 data size u16 big-endian | 4 zero, 4 bytes
+//   8 the requester's extensions u64 | 16 the acceptor's extensions u64 | 24 mark u64 | 32 data
 // The mark is 1 in the byte order of the sender's machine: a reader that sees it swapped swaps data headers both ways.
+// Extensions are "weft" and a u32, big-endian, of Extension bits. Other implementations send zeros in their place and
+// ignore them. Each role has a place of its own: an answer that repeats the request's bytes announces nothing.
 #pragma once
 
 #include <array>
@@ -16,6 +19,10 @@
 namespace weft::tcp {
 
 enum class CmType : std::uint8_t { kRequest = 0, kAccept = 1, kReject = 6 };
+
+// Parts of the protocol that not every peer has. An end uses one if it has it and the peer's message announced() it.
+enum class Extension : std::uint32_t {};
+inline constexpr std::uint32_t kOwnExtensions = 0;  // all of them
 
 inline constexpr std::size_t kCmHeaderSize = 32;
 inline constexpr std::size_t kCmDataSize = 256;  // FI_OPT_CM_DATA_SIZE
@@ -40,6 +47,11 @@ class CmMessage {
 
   CmType type() const noexcept { return static_cast<CmType>(bytes_[1]); }
   bool swapped() const noexcept;
+  // Incoming, complete: the sender has the extension.
+  bool announced(Extension extension) const noexcept {
+    return (extensions() & static_cast<std::uint32_t>(extension)) != 0;
+  }
+  std::uint32_t extensions() const noexcept;
   std::span<const std::byte> data() const noexcept { return {bytes_.data() + kCmHeaderSize, size_ - kCmHeaderSize}; }
   unsigned version() const noexcept { return static_cast<unsigned>(bytes_[0]); }
 

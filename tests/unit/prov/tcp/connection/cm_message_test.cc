@@ -34,7 +34,7 @@ TEST(CmMessage, MatchesTheReferencesBytes) {
   EXPECT_EQ(bytes[1], std::byte{1});
   EXPECT_EQ(bytes[2], std::byte{0});  // size, big-endian
   EXPECT_EQ(bytes[3], std::byte{3});
-  for (std::size_t i = 4; i < 24; ++i) EXPECT_EQ(bytes[i], std::byte{0}) << i;
+  for (std::size_t i = 4; i < 16; ++i) EXPECT_EQ(bytes[i], std::byte{0}) << i;
   std::uint64_t mark = 0;
   std::memcpy(&mark, &bytes[24], sizeof mark);
   EXPECT_EQ(mark, 1u);
@@ -65,6 +65,39 @@ TEST(CmMessage, SwappedMarkMeansTheOtherByteOrder) {
   CmMessage received;
   EXPECT_TRUE(collect(received, bytes, sizeof bytes).value_or(false));
   EXPECT_TRUE(received.swapped());
+}
+
+// A message of `type` with `bits` announced in the place at `at`, as it arrives.
+CmMessage announcing(CmType type, std::size_t at, const char* name, std::uint8_t bits) {
+  CmMessage sent;
+  sent.compose(type, nullptr, 0);
+  std::byte bytes[kCmHeaderSize];
+  std::memcpy(bytes, sent.unsent().data(), sizeof bytes);
+  std::memset(bytes + 8, 0, 16);
+  std::memcpy(bytes + at, name, 4);
+  bytes[at + 7] = std::byte{bits};
+  CmMessage received;
+  EXPECT_TRUE(collect(received, bytes, sizeof bytes).value_or(false));
+  return received;
+}
+
+TEST(CmMessage, EachRoleAnnouncesItsExtensionsInItsPlace) {
+  for (CmType type : {CmType::kRequest, CmType::kAccept}) {
+    const bool request = type == CmType::kRequest;
+    const CmMessage good = announcing(type, request ? 8 : 16, "weft", 6);
+    EXPECT_EQ(good.extensions(), 6u);
+    EXPECT_TRUE(good.announced(Extension{2}));
+    EXPECT_FALSE(good.announced(Extension{1}));
+    // An answer that repeats the request's bytes, and another implementation's use of the place.
+    EXPECT_EQ(announcing(type, request ? 16 : 8, "weft", 6).extensions(), 0u);
+    EXPECT_EQ(announcing(type, request ? 8 : 16, "fewt", 6).extensions(), 0u);
+    CmMessage own;
+    own.compose(type, nullptr, 0);
+    EXPECT_EQ(own.extensions(), kOwnExtensions);
+    EXPECT_EQ(std::memcmp(own.unsent().data() + (request ? 8 : 16), "weft", 4), 0);
+  }
+  EXPECT_EQ(announcing(CmType::kReject, 8, "weft", 6).extensions(), 0u);
+  EXPECT_EQ(announcing(CmType::kReject, 16, "weft", 6).extensions(), 0u);
 }
 
 TEST(CmMessage, OtherBytesAreRejected) {
