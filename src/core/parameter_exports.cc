@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // fi_param_define, fi_param_get, fi_getparams, fi_freeparams; fi_provider(3).
-#include <fmt/format.h>
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_prov.h>
 
@@ -11,17 +10,19 @@
 
 #include "core/boundary.h"
 #include "core/state.h"
+#include "objects/sentence.h"
 
 namespace weft::core {
 namespace {
 
-// Bypasses a Capture: a parameter's value is never the reason for which a provider refuses.
+// Bypasses a Capture: a parameter's value is never the reason for which a provider refuses. Without memory only the
+// line is lost.
 template <class... Arguments>
 void note(const fi_provider* provider, fi_log_level level, fmt::format_string<Arguments...> format,
-          Arguments&&... arguments) {
+          Arguments&&... arguments) noexcept {
   const Log& log = state().log;
   if (!log.enabled(provider, level, FI_LOG_CORE)) return;
-  const std::string message = fmt::format(format, std::forward<Arguments>(arguments)...);
+  const std::string message = sentence(format, std::forward<Arguments>(arguments)...);
   log.write(provider, level, FI_LOG_CORE, "fi_param_get", __LINE__, message.c_str());
 }
 
@@ -52,7 +53,7 @@ int read(const Parameter& parameter, const char* text, void* value) {
 
 int get(const fi_provider* provider, const char* name, void* value) {
   const Parameters& parameters = state().parameters;
-  const Parameter* parameter = parameters.find(Parameters::variable(provider, name));
+  const Parameter* parameter = parameters.find(provider, name);
   if (parameter == nullptr) return -FI_ENOENT;
   const char* text = parameters.text(parameter->name);
   if (text == nullptr) {

@@ -38,9 +38,18 @@ void Parameters::define(std::string variable, fi_param_type type, std::string he
   if (!known) defined_.push_back({std::move(variable), type, std::move(help)});
 }
 
-const Parameter* Parameters::find(std::string_view variable) const {
+const Parameter* Parameters::find(const fi_provider* provider, std::string_view name) const noexcept {
+  const auto is_wanted = [&](std::string_view variable) {
+    const auto skip = [&](std::string_view part) {
+      const bool starts = equal_ignoring_case(variable.substr(0, part.size()), part);
+      if (starts) variable.remove_prefix(part.size());
+      return starts;
+    };
+    const bool core = provider == nullptr || provider->name == nullptr;
+    return skip("FI_") && (core || (skip(provider->name) && skip("_"))) && equal_ignoring_case(variable, name);
+  };
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(defined_, variable, &Parameter::name);
+  const auto found = std::ranges::find_if(defined_, is_wanted, &Parameter::name);
   return found == defined_.end() ? nullptr : &*found;
 }
 

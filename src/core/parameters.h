@@ -57,8 +57,8 @@ class Parameters {
   // Keeps the first definition of a name.
   void define(std::string variable, fi_param_type type, std::string help);
 
-  // The definition, or nullptr. Valid as long as this object.
-  const Parameter* find(std::string_view variable) const;
+  // The definition, or nullptr. Valid as long as this object. Needs no memory: a setting is not lost for lack of it.
+  const Parameter* find(const fi_provider* provider, std::string_view name) const noexcept;
   std::vector<const Parameter*> all() const;
 
   // The user's current setting, or nullptr. Points into the environment or the file.

@@ -202,8 +202,10 @@ void Registry::warn_of_unknown_names() const {
 // Variables for libfabric's core, or for a provider that weft or libfabric has, that no loaded code defined.
 void Registry::warn_of_unused_variables() const {
   std::string names;
-  for (const std::string& name : parameters_.set_by_user("FI_"))
-    if (parameters_.find(name) == nullptr && is_of_libfabric(name)) names += (names.empty() ? "" : ", ") + name;
+  constexpr std::string_view kPrefix = "FI_";
+  for (const std::string& name : parameters_.set_by_user(kPrefix))
+    if (parameters_.find(nullptr, name.substr(kPrefix.size())) == nullptr && is_of_libfabric(name))
+      names += (names.empty() ? "" : ", ") + name;
   if (names.empty()) return;
   FI_WARN(&core_provider(), FI_LOG_CORE, "variables without effect, no loaded provider defines them: %s\n",
           names.c_str());

@@ -125,6 +125,16 @@ TEST_F(MemoryTest, ParametersReportNoMemory) {
   });
 }
 
+TEST_F(MemoryTest, SettingsNeedNoMemory) {
+  set("FI_UDP_MEMORY_TEST", "7");
+  ASSERT_EQ(fi_param_define(&Fake<1>::abi, "memory_test", FI_PARAM_INT, "help"), 0);
+  const FailingAllocation failing(1, FailingAllocation::kAll);
+  int value = 0;
+  const int error = fi_param_get_int(&Fake<1>::abi, "memory_test", &value);
+  EXPECT_EQ(error, 0) << fi_strerror(-error);
+  EXPECT_EQ(value, 7);
+}
+
 TEST_F(MemoryTest, ObjectsAndCopiesReportNoMemory) {
   expect_survival([] {
     fid* log = nullptr;
