@@ -52,6 +52,34 @@ enum {
   // messages to the group; 0, the default: it does not. Settable at any time; other values and
   // sizes are -FI_EINVAL.
   FI_OPT_WEFT_MULTICAST_LOOPBACK = 0x77000002,
+  // Properties of one connection of the verbs provider; rdma_connect(3), rdma_accept(3). int, level
+  // FI_OPT_ENDPOINT. Settable at an endpoint until fi_connect or fi_accept, afterwards
+  // -FI_EOPBADSTATE; at a passive endpoint at any time, for the endpoints that accept requests which
+  // arrive later. Other values and sizes are -FI_EINVAL. fi_getopt returns what will be used, and
+  // from FI_CONNECTED on what is in force at this end. The default is the parameter's of that name.
+  FI_OPT_WEFT_RESPONDER_RESOURCES = 0x77000003,  // reads and atomics served for the peer at once,
+                                                 // 0-255; 255: as many as the device can
+  FI_OPT_WEFT_INITIATOR_DEPTH,                   // the same outstanding at the peer
+  FI_OPT_WEFT_RETRY_COUNT,                       // 0-7: transport retries of both ends; the requesting end decides
+  FI_OPT_WEFT_RNR_RETRY_COUNT,                   // 0-7: the peer's retries without a receive here; 7: for ever
+  FI_OPT_WEFT_FLOW_CONTROL,                      // 0 or 1: reported to the peer
+  FI_OPT_WEFT_MIN_RNR_TIMER_US,                  // microseconds that the peer pauses before such a retry, 0-655360
+  FI_OPT_WEFT_ACK_TIMEOUT_US,                    // microseconds before a transfer is retried; 0: never; -1: the route's
+  FI_OPT_WEFT_TYPE_OF_SERVICE,                   // 0-255: field of the IP header; -1: the traffic class of the info
+  // struct fi_weft_connection_request, fi_getopt at an endpoint of the verbs provider: the properties
+  // in the request that it was opened to accept, until fi_accept; otherwise -FI_EOPBADSTATE.
+  FI_OPT_WEFT_REQUEST,
+};
+
+// As seen from the accepting end: responder_resources is what the peer wants served, initiator_depth
+// what it serves.
+struct fi_weft_connection_request {
+  int responder_resources;
+  int initiator_depth;
+  int retry_count;
+  int rnr_retry_count;
+  int flow_control;
+  int shared_receives;  // 1: the peer's receives come from a shared context
 };
 
 // The argument of control FI_EXPORT_FID.

@@ -178,7 +178,17 @@ bool TwoEnds::open() {
 bool TwoEnds::connect() {
   std::array<char, 256> address{};
   size_t length = address.size();
-  if (fi_getname(&listener->fid, address.data(), &length)) return false;
+  return !fi_getname(&listener->fid, address.data(), &length) && connect_to(address.data());
+}
+
+bool TwoEnds::connect_to(const char* ipv4, uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  return inet_pton(AF_INET, ipv4, &address.sin_addr) == 1 && connect_to(&address);
+}
+
+bool TwoEnds::connect_to(const void* address) {
   fi_info* wanted = fi_dupinfo(info);
   std::free(wanted->src_addr);
   wanted->src_addr = nullptr;
@@ -188,7 +198,8 @@ bool TwoEnds::connect() {
   if (!opened) return false;
   fi_setopt(&client.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &options_.connect_timeout_ms, sizeof(int));
   for (int i = 0; i < options_.receives; ++i) client.post_receive(options_.receive_flags);
-  client.started = !fi_connect(client.ep, address.data(), "hello", 5);
+  if (options_.before_connect) options_.before_connect(client.ep);
+  client.started = !fi_connect(client.ep, address, "hello", 5);
   return client.started;
 }
 
@@ -200,6 +211,7 @@ void TwoEnds::answer(fi_info* request) {
   } else {
     fi_setopt(&server.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &options_.connect_timeout_ms, sizeof(int));
     for (int i = 0; i < options_.receives; ++i) server.post_receive(options_.receive_flags);
+    if (options_.before_accept) options_.before_accept(server.ep);
     server.started = !fi_accept(server.ep, "welcome", 7);
     if (!server.started) server.close_endpoint(*this);
   }

@@ -29,6 +29,7 @@ struct Options {
   size_t queue_entries = 256;  // in each completion queue
   int receives = 4;            // posted at each end before it connects
   uint64_t receive_flags = 0;  // the flags of those receives
+  std::function<void(fid_ep*)> before_connect = {}, before_accept = {};
 };
 
 class TwoEnds;
@@ -87,8 +88,9 @@ class TwoEnds {
   TwoEnds& operator=(const TwoEnds&) = delete;
 
   // The parts of a conversation. Each returns whether to continue.
-  bool open();     // fabric, domain, queues, a listener
-  bool connect();  // the client's endpoint, receives, fi_connect
+  bool open();                                       // fabric, domain, queues, a listener
+  bool connect();                                    // the client's endpoint, receives, fi_connect
+  bool connect_to(const char* ipv4, uint16_t port);  // the same to another address than the listener's
   void transfer();
   void close();  // everything, in order; balances the accounts
 
@@ -120,6 +122,7 @@ class TwoEnds {
 
  private:
   bool open_end(End& end);
+  bool connect_to(const void* address);
   void read_events(End& end);
   void read_listener();
   void close_end(End& end);

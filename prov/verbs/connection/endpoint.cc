@@ -11,11 +11,10 @@ namespace {
 
 // The endpoint's traffic class as the field of the IP header. -1, the system's default, for labels: they have no agreed
 // code points.
-std::int16_t type_of_service(const Parameters& parameters, const fi_info& info) noexcept {
-  if (parameters.type_of_service >= 0) return static_cast<std::int16_t>(parameters.type_of_service);
+int type_of_service(const fi_info& info) noexcept {
   const uint32_t own = or_none(info.tx_attr).tclass;
   const uint32_t wanted = own != FI_TC_UNSPEC ? own : or_none(info.domain_attr).tclass;
-  return (wanted & FI_TC_DSCP) != 0 ? static_cast<std::int16_t>(fi_tc_dscp_get(wanted) << 2 & 0xff) : -1;
+  return (wanted & FI_TC_DSCP) != 0 ? fi_tc_dscp_get(wanted) << 2 & 0xff : -1;
 }
 
 // Higher bits are for link addresses, which only old kernels took from user space.
@@ -57,6 +56,7 @@ int Endpoint::open(DomainServices& domain, const fi_info* info, fid_ep** ep, voi
       endpoint->request_.reset(&request);
       endpoint->local_ = request.local();
       endpoint->peer_ = request.peer();
+      endpoint->properties_ = request.properties();
     } else if (fabric.passive_endpoints.contains(handle)) {
       auto id = object<PassiveEndpoint>(handle).give_away(endpoint->local_);
       if (!id) return id.error().code();
@@ -67,13 +67,29 @@ int Endpoint::open(DomainServices& domain, const fi_info* info, fid_ep** ep, voi
       return -FI_EINVAL;
     }
   }
+  if (endpoint->properties_.type_of_service() < 0) endpoint->properties_.set_type_of_service(type_of_service(*info));
   *ep = &endpoint.release()->abi;
   return 0;
 }
 
 Endpoint::Endpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context)
-    : ConnectedEndpoint(domain, info, local, context),
-      type_of_service_(type_of_service(domain.fabric().parameters, info)) {}
+    : ConnectedEndpoint(domain, info, local, context), properties_(domain.fabric().parameters) {}
+
+int Endpoint::getopt(int level, int option, void* value, size_t* len) {
+  if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+  const bool request = option == FI_OPT_WEFT_REQUEST;
+  if (!request && !ConnectionProperties::has(option)) return ConnectedEndpoint::getopt(level, option, value, len);
+  Lock lock(engine().mutex());
+  if (!request) return properties_.get(option, value, len);
+  return request_ != nullptr ? get_request(request_->event().param, value, len) : -FI_EOPBADSTATE;
+}
+
+int Endpoint::setopt(int level, int option, const void* value, size_t len) {
+  if (level != FI_OPT_ENDPOINT || !ConnectionProperties::has(option))
+    return ConnectedEndpoint::setopt(level, option, value, len);
+  Lock lock(engine().mutex());
+  return unconnected() ? properties_.set(option, value, len) : -FI_EOPBADSTATE;
+}
 
 // An id can be bound only once, so another name needs another id.
 int Endpoint::setname(void* name, size_t len) {
@@ -136,20 +152,21 @@ Status Endpoint::create_queue_pair() noexcept {
 
 // Both ends know each other: moves it from INIT to ready-to-send.
 Status Endpoint::ready_queue_pair() noexcept {
-  const Parameters& values = parameters();
   const bool accepting = state_ == CmState::kAnswering;
   ibv_qp_attr attr;
   int mask = 0;
   if (Status status = attributes_for(id_.get(), IBV_QPS_RTR, attr, mask); !status.ok()) return status;
-  if (mask & IBV_QP_MIN_RNR_TIMER) attr.min_rnr_timer = values.min_rnr_timer;
-  if (accepting && (mask & IBV_QP_MAX_DEST_RD_ATOMIC)) attr.max_dest_rd_atomic = attempt_->responder_resources;
+  if (mask & IBV_QP_MIN_RNR_TIMER) attr.min_rnr_timer = properties_.min_rnr_timer;
+  if (accepting && (mask & IBV_QP_MAX_DEST_RD_ATOMIC)) attr.max_dest_rd_atomic = properties_.responder_resources;
   if (Status status = modify(qp_.get(), attr, mask); !status.ok()) return status;
-  if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) attempt_->responder_resources = attr.max_dest_rd_atomic;
+  if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) properties_.responder_resources = attr.max_dest_rd_atomic;
   if (Status status = attributes_for(id_.get(), IBV_QPS_RTS, attr, mask); !status.ok()) return status;
-  if (accepting && (mask & IBV_QP_MAX_QP_RD_ATOMIC)) attr.max_rd_atomic = attempt_->initiator_depth;
+  if (accepting && (mask & IBV_QP_MAX_QP_RD_ATOMIC)) attr.max_rd_atomic = properties_.initiator_depth;
+  if (properties_.ack_timeout >= 0) attr.timeout = static_cast<std::uint8_t>(properties_.ack_timeout);
   if (Status status = modify(qp_.get(), attr, mask); !status.ok()) return status;
-  if (mask & IBV_QP_MAX_QP_RD_ATOMIC) attempt_->initiator_depth = attr.max_rd_atomic;
-  if (mask & IBV_QP_TIMEOUT) attempt_->ack_timeout = attr.timeout;
+  if (mask & IBV_QP_MAX_QP_RD_ATOMIC) properties_.initiator_depth = attr.max_rd_atomic;
+  if (mask & IBV_QP_TIMEOUT) properties_.ack_timeout = static_cast<std::int8_t>(attr.timeout);
+  if (mask & IBV_QP_RETRY_CNT) properties_.retry_count = attr.retry_cnt & 7;
   return Status();
 }
 

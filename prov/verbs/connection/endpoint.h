@@ -18,6 +18,7 @@
 #include "verbs/cm/cm_engine.h"
 #include "verbs/cm/cm_errors.h"
 #include "verbs/cm/private_data.h"
+#include "verbs/connection/connection_properties.h"
 #include "verbs/connection/passive_endpoint.h"
 #include "verbs/device/parameters.h"
 #include "verbs/device/verbs_handles.h"
@@ -50,6 +51,10 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   // Slots of fi_ops, beside those of ConnectedEndpoint.
   int close();
 
+  // Slots of fi_ops_ep, beside those of ConnectedEndpoint.
+  int getopt(int level, int option, void* value, size_t* len);
+  int setopt(int level, int option, const void* value, size_t len);
+
   // Slots of fi_ops_cm, beside those of ConnectedEndpoint.
   int setname(void* name, size_t len);
   int getname(void* name, size_t* len);
@@ -65,13 +70,12 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
     const Clock::time_point started_at = Clock::now();
     Clock::time_point deadline = Clock::time_point::max();  // the present step's, or that of all
     Clock::time_point last_try = Clock::time_point::max();  // later there is no other try
+    // The same while the address, then the route, is resolved; zero: not begun, or done.
+    Clock::time_point address_limit, route_limit;
     CmPhase phase = CmPhase::kWaiting;
     unsigned tries = 0;
-    bool paused = false;                // until the next try
-    const char* last_reason = nullptr;  // why the previous try failed
-    std::uint8_t responder_resources = 0;
-    std::uint8_t initiator_depth = 0;
-    std::uint8_t ack_timeout = 0;
+    bool paused = false;                                                  // until the next try
+    const char* last_reason = nullptr;                                    // why the previous try failed
     PrivateData message;                                                  // for the peer
     std::vector<std::byte> answer;                                        // from the peer
     EventQueueCore::Reserved event = EventQueueCore::reserve(UINT8_MAX);  // FI_CONNECTED
@@ -97,7 +101,8 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   void limit_attempt(int timeout_ms) noexcept;
   void dial() noexcept;
   void set_options() noexcept;
-  int step_timeout_ms() const noexcept;
+  Clock::time_point begin_phase(CmPhase phase) noexcept;
+  int step_timeout_ms(Clock::time_point limit) const noexcept;
   void send_message(bool accepting) noexcept;
   void on_address_resolved() noexcept;
   void on_answer(const RdmaEvent& event) noexcept;
@@ -133,9 +138,9 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   // Set by other threads for on_note().
   std::atomic<bool> peer_has_sent_{false};
   std::atomic<std::uint16_t> broken_{0};  // fi_errno of the queue pair's failure
-  const std::int16_t type_of_service_;    // -1: the system's
-  CmIdHandle id_;                         // bound, connecting or connected
-  QueuePairHandle qp_;                    // destroyed before the id
+  ConnectionProperties properties_;
+  CmIdHandle id_;       // bound, connecting or connected
+  QueuePairHandle qp_;  // destroyed before the id
   std::unique_ptr<Attempt> attempt_;
   // Until then the last event is held back for the last completion; zero: the connection is not ending.
   Clock::time_point flush_limit_;

@@ -112,11 +112,11 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
 void Endpoint::dial() noexcept {
   attempt_->phase = CmPhase::kWaiting;
   if (!engine().take_turn(*this)) return;
-  attempt_->phase = CmPhase::kAddress;
   if (attempt_->tries++ == 0) {  // waiting for the turn took none of the time, unless the application set one deadline
     if (answer_timeout_ms_ != kNoClock) limit_attempt(connect_timeout_ms_);
     attempt_->last_try = attempt_->deadline;
   }
+  const auto limit = begin_phase(CmPhase::kAddress);
   if (id_ == nullptr) {
     auto id =
         local_.port() != 0 ? engine().create_bound_id(*this, local_) : engine().create_id(*this, peer_.port_space());
@@ -125,51 +125,63 @@ void Endpoint::dial() noexcept {
   }
   set_options();
   sockaddr* source = local_.is_any() ? nullptr : local_.data();
-  if (rdma_resolve_addr(id_.get(), source, peer_.data(), step_timeout_ms()) != 0)
+  if (rdma_resolve_addr(id_.get(), source, peer_.data(), step_timeout_ms(limit)) != 0)
     retry_or_fail(explain_errno(CmPhase::kAddress, errno));
 }
 
 // Options are best effort: not every system supports them.
 void Endpoint::set_options() noexcept {
-  if (type_of_service_ >= 0) {
-    auto tos = static_cast<std::uint8_t>(type_of_service_);
+  if (properties_.type_of_service() >= 0) {
+    auto tos = static_cast<std::uint8_t>(properties_.type_of_service());
     rdma_set_option(id_.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos);
   }
-  if (parameters().ack_timeout >= 0) {
-    auto timeout = static_cast<std::uint8_t>(parameters().ack_timeout);
+  if (properties_.ack_timeout >= 0) {
+    auto timeout = static_cast<std::uint8_t>(properties_.ack_timeout);
     rdma_set_option(id_.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
   }
 }
 
+// Tries that fail in one phase share its time. Returns when it ends.
+Clock::time_point Endpoint::begin_phase(CmPhase phase) noexcept {
+  const bool address = phase == CmPhase::kAddress;
+  const int patience_ms = address ? parameters().address_timeout_ms : parameters().route_timeout_ms;
+  Clock::time_point& limit = address ? attempt_->address_limit : attempt_->route_limit;
+  attempt_->phase = phase;
+  if (limit == Clock::time_point())
+    limit = patience_ms != 0 ? Clock::now() + std::chrono::milliseconds(patience_ms) : Clock::time_point::max();
+  return std::min(limit, attempt_->last_try);
+}
+
 // Milliseconds that one step of one try may take.
-int Endpoint::step_timeout_ms() const noexcept {
+int Endpoint::step_timeout_ms(Clock::time_point limit) const noexcept {
   const int one_step = parameters().resolve_timeout_ms;
-  if (attempt_->deadline == Clock::time_point::max()) return one_step;
-  return std::clamp(Deadline(attempt_->deadline).remaining_ms(), 1, one_step);
+  if (limit == Clock::time_point::max()) return one_step;
+  return std::clamp(Deadline(limit).remaining_ms(), 1, one_step);
 }
 
 void Endpoint::on_address_resolved() noexcept {
   if (id_->verbs != domain_->device().context())
     return fail({FI_EHOSTUNREACH, FI_EHOSTUNREACH, "the route to the peer uses a device other than the domain's"});
   local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
-  attempt_->phase = CmPhase::kRoute;
-  if (rdma_resolve_route(id_.get(), step_timeout_ms()) != 0) retry_or_fail(explain_errno(CmPhase::kRoute, errno));
+  attempt_->address_limit = {};
+  if (rdma_resolve_route(id_.get(), step_timeout_ms(begin_phase(CmPhase::kRoute))) != 0)
+    retry_or_fail(explain_errno(CmPhase::kRoute, errno));
 }
 
 // Sends the acceptance if `accepting`, otherwise the request.
 void Endpoint::send_message(bool accepting) noexcept {
   const ibv_device_attr& device = domain_->device().attr().orig_attr;
-  const Parameters& values = parameters();
   Attempt& attempt = *attempt_;
+  ConnectionProperties& properties = properties_;
   attempt.phase = accepting ? CmPhase::kAnswer : CmPhase::kRequest;
-  attempt.responder_resources = at_most(values.responder_resources, device.max_qp_rd_atom);
-  attempt.initiator_depth = at_most(values.initiator_depth, device.max_qp_init_rd_atom);
+  properties.responder_resources = at_most(properties.responder_resources, device.max_qp_rd_atom);
+  properties.initiator_depth = at_most(properties.initiator_depth, device.max_qp_init_rd_atom);
   rdma_conn_param param{};
   if (accepting) {
     // No more than the peer offers.
     const rdma_conn_param& offered = request_->event().param;
-    attempt.responder_resources = at_most(attempt.responder_resources, offered.responder_resources);
-    attempt.initiator_depth = at_most(attempt.initiator_depth, offered.initiator_depth);
+    properties.responder_resources = at_most(properties.responder_resources, offered.responder_resources);
+    properties.initiator_depth = at_most(properties.initiator_depth, offered.initiator_depth);
     if (const ConnectRequest::Gone* gone = request_->gone(); gone != nullptr)
       return fail(explain(CmPhase::kAnswer, gone->type, gone->status));
     id_ = request_->answer();
@@ -188,11 +200,11 @@ void Endpoint::send_message(bool accepting) noexcept {
   const bool headed = !accepting && peer_.is_ib();
   param.private_data = headed ? attempt.message.with_header(local_, peer_) : attempt.message.bytes();
   param.private_data_len = headed ? attempt.message.size_with_header() : attempt.message.size();
-  param.responder_resources = attempt.responder_resources;
-  param.initiator_depth = attempt.initiator_depth;
-  param.flow_control = values.flow_control ? 1 : 0;
-  param.retry_count = values.retry_count;
-  param.rnr_retry_count = values.rnr_retry_count;
+  param.responder_resources = properties.responder_resources;
+  param.initiator_depth = properties.initiator_depth;
+  param.flow_control = properties.flow_control ? 1 : 0;
+  param.retry_count = properties.retry_count;
+  param.rnr_retry_count = properties.rnr_retry_count;
   param.srq = has_shared_receive() ? 1 : 0;
   param.qp_num = qp_->qp_num;
   const int result = accepting ? rdma_accept(id_.get(), &param) : rdma_connect(id_.get(), &param);
@@ -243,7 +255,6 @@ void Endpoint::start_transfers() noexcept {
 
 void Endpoint::log_connection(const Attempt& attempt) const noexcept {
   if (!fi_log_enabled(&provider(), FI_LOG_INFO, FI_LOG_EP_CTRL)) return;
-  const Parameters& values = parameters();
   try {
     const auto text = fmt::format(
         "{} connected to {} on {} port {} GID {} queue pair {} after {:.1f} ms and {} tries; responder resources {}, "
@@ -252,9 +263,9 @@ void Endpoint::log_connection(const Attempt& attempt) const noexcept {
         local_.to_string(), peer_.to_string(), domain_->device().name(), id_->port_num,
         gid_text(id_->route.addr.addr.ibaddr.sgid), qp_->qp_num,
         std::chrono::duration<double, std::milli>(Clock::now() - attempt.started_at).count(),
-        std::max(attempt.tries, 1u), attempt.responder_resources, attempt.initiator_depth, values.retry_count,
-        values.rnr_retry_count, values.min_rnr_timer, attempt.ack_timeout, values.flow_control, has_shared_receive(),
-        type_of_service_);
+        std::max(attempt.tries, 1u), properties_.responder_resources, properties_.initiator_depth,
+        +properties_.retry_count, +properties_.rnr_retry_count, properties_.min_rnr_timer, properties_.ack_timeout,
+        bool{properties_.flow_control}, has_shared_receive(), properties_.type_of_service());
     FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", text.c_str());
   } catch (const std::exception&) {
     // Only a log line is lost.
@@ -269,7 +280,9 @@ void Endpoint::on_cm_event(const RdmaEvent& event) noexcept {
       if (state_ == CmState::kConnecting && attempt_->phase == CmPhase::kAddress) on_address_resolved();
       return;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-      if (state_ == CmState::kConnecting && attempt_->phase == CmPhase::kRoute) enter(CmEvent::kTransportUp);
+      if (state_ != CmState::kConnecting || attempt_->phase != CmPhase::kRoute) return;
+      attempt_->route_limit = {};
+      enter(CmEvent::kTransportUp);
       return;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
       return on_answer(event);
@@ -312,6 +325,8 @@ void Endpoint::retry_or_fail(const CmFailure& why) noexcept {
   if (!why.retryable || state_ == CmState::kAnswering) return fail(why);
   if (Clock::now() >= attempt_->last_try) return fail(why);
   const auto next_try = Clock::now() + pause_before(attempt_->tries);
+  for (const auto limit : {attempt_->address_limit, attempt_->route_limit})
+    if (limit != Clock::time_point() && next_try >= limit) return fail(why);
   attempt_->last_reason = why.reason;
   attempt_->deadline = attempt_->last_try;
   attempt_->paused = next_try < attempt_->deadline;  // otherwise the deadline reports the failure

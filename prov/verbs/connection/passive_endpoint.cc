@@ -22,8 +22,9 @@ constexpr std::size_t kMostWaiting = 4096;
 
 // ---- Requests ----
 
-ConnectRequest::ConnectRequest(CmEngine& engine, const RdmaEvent& event, PassiveEndpoint& owner) noexcept
-    : listener(&owner), engine_(engine), id_(event.id), event_(event) {
+ConnectRequest::ConnectRequest(CmEngine& engine, const RdmaEvent& event, PassiveEndpoint& owner,
+                               const ConnectionProperties& properties) noexcept
+    : listener(&owner), engine_(engine), id_(event.id), event_(event), properties_(properties) {
   abi = {FI_CLASS_CONNREQ, nullptr, ops_of<ConnectRequest>};
   id_->context = static_cast<CmHandler*>(this);
 }
@@ -77,6 +78,19 @@ int PassiveEndpoint::close() {
   return 0;
 }
 
+int PassiveEndpoint::getopt(int level, int option, void* value, size_t* len) {
+  if (level != FI_OPT_ENDPOINT || !ConnectionProperties::has(option))
+    return PassiveEndpointBase::getopt(level, option, value, len);
+  Lock lock(engine().mutex());
+  return properties_.get(option, value, len);
+}
+
+int PassiveEndpoint::setopt(int level, int option, const void* value, size_t len) {
+  if (level != FI_OPT_ENDPOINT || !ConnectionProperties::has(option)) return -FI_ENOPROTOOPT;
+  Lock lock(engine().mutex());
+  return properties_.set(option, value, len);
+}
+
 int PassiveEndpoint::listen() {
   Lock lock(engine().mutex());
   if (Status status = prepare_to_listen(); !status.ok()) return status.code();
@@ -113,7 +127,7 @@ void PassiveEndpoint::on_cm_event(const RdmaEvent& event) noexcept {
 }
 
 void PassiveEndpoint::take_request(const RdmaEvent& event) noexcept {
-  auto* request = new (std::nothrow) ConnectRequest(engine(), event, *this);
+  auto* request = new (std::nothrow) ConnectRequest(engine(), event, *this, properties_);
   if (request == nullptr) {
     const CmIdHandle dropped(event.id);  // destroying it rejects the peer
     return;

@@ -10,6 +10,7 @@
 #include "objects/passive_endpoint_base.h"
 #include "verbs/cm/cm_engine.h"
 #include "verbs/cm/private_data.h"
+#include "verbs/connection/connection_properties.h"
 #include "verbs/device/logging.h"
 
 namespace weft::verbs {
@@ -22,7 +23,8 @@ class PassiveEndpoint;
 // passive endpoint. A request that is destroyed without answer() is rejected. The engine's mutex guards it.
 class ConnectRequest final : public Object<::fid>, public CmHandler, public ListHook<ConnectRequest> {
  public:
-  ConnectRequest(CmEngine& engine, const RdmaEvent& event, PassiveEndpoint& listener) noexcept;
+  ConnectRequest(CmEngine& engine, const RdmaEvent& event, PassiveEndpoint& listener,
+                 const ConnectionProperties& properties) noexcept;
   ~ConnectRequest();
 
   void reject(const void* data, std::size_t len) noexcept;
@@ -31,6 +33,8 @@ class ConnectRequest final : public Object<::fid>, public CmHandler, public List
 
   const RdmaEvent& event() const noexcept { return event_; }
   rdma_cm_id* id() const noexcept { return id_.get(); }
+  // The listener's when the request arrived.
+  const ConnectionProperties& properties() const noexcept { return properties_; }
   struct Gone {
     rdma_cm_event_type type;
     int status;
@@ -50,6 +54,7 @@ class ConnectRequest final : public Object<::fid>, public CmHandler, public List
   CmEngine& engine_;
   CmIdHandle id_;
   const RdmaEvent event_;
+  const ConnectionProperties properties_;
   std::optional<Gone> gone_;
 };
 
@@ -74,8 +79,10 @@ class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Passiv
   // With the engine's mutex held. Passes a request that the application has decided on to the caller.
   static void release(ConnectRequest& request) noexcept;
 
-  // Slots of fi_ops and fi_ops_cm, beside those of PassiveEndpointBase.
+  // Slots of fi_ops, fi_ops_ep and fi_ops_cm, beside those of PassiveEndpointBase.
   int close();
+  int getopt(int level, int option, void* value, size_t* len);
+  int setopt(int level, int option, const void* value, size_t len);
   int listen();
 
  private:
@@ -99,6 +106,7 @@ class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Passiv
   bool announce(ConnectRequest& request) noexcept;
   void report_failure(const RdmaEvent& event) noexcept;
 
+  ConnectionProperties properties_{fabric_->parameters};
   std::size_t pending_count_ = 0;
   std::size_t waiting_count_ = 0;
   List<ConnectRequest> pending_;  // announced

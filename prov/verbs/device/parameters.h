@@ -35,6 +35,8 @@ struct Parameters : ConnectionParameters {
   bool fork_safe = false;  // FI_VERBS_FORK_SAFE: the parent keeps registered memory when it forks (ibv_fork_init)
 
   // Connections.
+  int address_timeout_ms = 3'000;          // FI_VERBS_ADDRESS_TIMEOUT, _ROUTE_TIMEOUT: all tries to resolve the
+  int route_timeout_ms = 0;                //   peer's address, the route to it; 0: the connect time-out only
   int resolve_timeout_ms = 2'000;          // FI_VERBS_RESOLVE_TIMEOUT: one try to resolve an address or a route
   int max_connecting = 128;                // FI_VERBS_MAX_CONNECTING: requests of a fabric on the wire at once
   std::uint8_t responder_resources = 255;  // FI_VERBS_RESPONDER_RESOURCES, _INITIATOR_DEPTH: reads and atomics

@@ -13,11 +13,7 @@
 namespace weft::verbs {
 
 SendQueue::SendQueue(CompletionRoutes& routes, const TransferSizes& sizes, uint64_t flags) noexcept
-    : routes_(routes),
-      sizes_(sizes),
-      longest_message_(sizes.longest_message),
-      flags_(flags),
-      inline_bytes_(sizes.inline_bytes) {}
+    : routes_(routes), sizes_(sizes), flags_(flags), inline_bytes_(sizes.inline_bytes) {}
 
 // ---- Life ----
 

@@ -143,7 +143,6 @@ class SendQueue final {
 
   CompletionRoutes& routes_;
   const TransferSizes& sizes_;
-  const uint64_t longest_message_;  // bytes
   uint64_t flags_;
   const std::uint32_t inline_bytes_;
   // Derived from the bindings, as flags of Posted: reported without a request, reported on request, and the kinds of
@@ -182,7 +181,7 @@ inline constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COM
     return -FI_EBADFLAGS;
   if (work.len <= inline_bytes_ && carries_data(work.opcode)) [[likely]]
     return 0;
-  if (work.len > longest_message_) return -FI_EMSGSIZE;
+  if (work.len > sizes_.longest_message) return -FI_EMSGSIZE;
   if ((work.flags & FI_INJECT) != 0 && carries_data(work.opcode)) return -FI_EMSGSIZE;
   for (int i = 0; i < work.count; ++i)
     if (work.sges[i].lkey == 0) return -FI_EINVAL;  // FI_MR_LOCAL: the buffer needs a descriptor
@@ -228,7 +227,7 @@ inline constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COM
 // Empty buffers do not qualify: some devices take a length of 0 for 2 GiB.
 [[gnu::always_inline]] inline bool SendQueue::may_be_long(const void* buf, size_t len,
                                                           const void* desc) const noexcept {
-  return buf != nullptr && lkey_of(desc) != 0 && within(len, longest_message_);
+  return buf != nullptr && lkey_of(desc) != 0 && within(len, sizes_.longest_message);
 }
 
 [[gnu::always_inline]] inline int SendQueue::post_straight(const void* buf, size_t len, const void* desc,
