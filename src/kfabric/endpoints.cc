@@ -26,26 +26,28 @@ int reject(kfid_pep* pep, kfid* handle, const void* parameters, size_t size) {
   return result;
 }
 
+// One half, of an endpoint whose other half is open. The provider's part, where it has one: receives end, and the peer
+// is told.
+int shut_half(Endpoint* endpoint, uint64_t half) {
+  void* table = nullptr;
+  if (fi_open_ops(&endpoint->fi->fid, "weft_half_shutdown_v1", 0, &table, nullptr) != 0) {
+    return half == KFI_WRITE ? 0 : -KFI_EOPNOTSUPP;
+  }
+  return (*static_cast<int (**)(fid_ep*, uint64_t)>(table))(endpoint->fi, half);
+}
+
 int shut_down(kfid_ep* ep, uint64_t flags) {
   auto* endpoint = static_cast<Endpoint*>(ep);
   if (flags & ~kHalves) return -KFI_EBADFLAGS;
   size_t size = 0;
   const int named = fi_getpeer(endpoint->fi, nullptr, &size);
   if (named != 0 && named != -FI_ETOOSMALL) return -KFI_ENOTCONN;
-  // The provider's part, where it has one: the peer is told, and receives end.
-  int (**half)(fid_ep*, uint64_t) = nullptr;
-  if (flags != 0 && flags != kHalves) {
-    void* table = nullptr;
-    if (fi_open_ops(&endpoint->fi->fid, "weft_half_shutdown_v1", 0, &table, nullptr) == 0) {
-      half = static_cast<int (**)(fid_ep*, uint64_t)>(table);
-    }
-  }
-  if (flags == KFI_WRITE) {
-    if (endpoint->no_transmit.exchange(true)) return 0;
-    return half == nullptr ? 0 : (*half)(endpoint->fi, FI_WRITE);
-  }
-  if (flags == KFI_READ) return half == nullptr ? -KFI_EOPNOTSUPP : (*half)(endpoint->fi, FI_READ);
-  return fi_shutdown(endpoint->fi, 0);
+  const uint64_t before = endpoint->shut.fetch_or(flags);
+  if (flags == 0 || (before | flags) == kHalves) return fi_shutdown(endpoint->fi, 0);
+  if (before != 0) return 0;
+  const int result = shut_half(endpoint, flags);
+  if (result != 0) endpoint->shut &= ~flags;
+  return result;
 }
 
 int join(kfid_ep* ep, const void* address, uint64_t flags, kfid_mc** mc, void* context) {

@@ -67,7 +67,7 @@ struct PassiveEndpoint : Object<kfid_pep> {
 };
 
 struct Endpoint : Object<kfid_ep> {
-  std::atomic<bool> no_transmit{false};  // after kfi_shutdown(KFI_WRITE)
+  std::atomic<uint64_t> shut{0};  // KFI_READ, KFI_WRITE: halves that were shut down
   Domain* domain = nullptr;
   CompletionQueue* transmit_queue = nullptr;
   CompletionQueue* receive_queue = nullptr;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// libkfabric's own promises: time-outs, handlers, lists of memory, half shutdown, objects that are in use. kfi_cm(3),
-// kfi_eq(3).
+// libkfabric's own promises: time-outs, handlers, lists of memory, objects that are in use. kfi_cm(3), kfi_eq(3).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "pair.h"
+#include "connected.h"
 
 namespace {
 
@@ -33,25 +32,6 @@ bool lasts(double expected, const std::function<void()>& call) {
     if (seconds < expected + 0.005) return true;
   }
   return false;
-}
-
-struct Connected {
-  pair both{};
-
-  explicit Connected(const pair& wanted = {}, uint64_t caps = KFI_MSG | KFI_RMA) : both(wanted) {
-    if (both.cq_attr.format == 0) both.cq_attr.format = KFI_CQ_FORMAT_TAGGED;
-    open_pair(&both, caps);
-  }
-  ~Connected() { close_pair(&both); }
-  kfid_ep* ep(int i) { return both.ends[i].ep; }
-  kfid_cq* cq(int i) { return both.ends[i].cq; }
-  kfid_eq* eq(int i) { return both.ends[i].eq; }
-};
-
-kfi_cq_tagged_entry next(kfid_cq* cq) {
-  kfi_cq_tagged_entry entry{};
-  EXPECT_EQ(next_completion(cq, &entry), 1);
-  return entry;
 }
 
 // ---- Time-outs ------------------------------------------------------------------------------------------------------
@@ -123,12 +103,6 @@ struct pair counting(Called& called) {
   wanted.handler = count_calls;
   wanted.handler_context = &called;
   return wanted;
-}
-
-template <class Condition>
-bool becomes(Condition condition) {
-  for (int i = 0; i < 20000 && !condition(); i++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return condition();
 }
 
 TEST(Handler, NoCallUntilAReadFoundTheQueueEmpty) {
@@ -407,43 +381,6 @@ TEST(Lists, CancelFindsAnOperationThroughABuffer) {
   ASSERT_EQ(kfi_cq_readerr(pair.cq(1), &error, 0), 1);
   EXPECT_EQ(error.err, KFI_ECANCELED);
   EXPECT_EQ(error.op_context, &to);
-}
-
-// ---- Half shutdown --------------------------------------------------------------------------------------------------
-
-TEST(HalfShutdown, TransmissionsEndAndReceivesGoOn) {
-  Connected pair;
-  char byte = 7, other = 0;
-  ASSERT_EQ(kfi_recv(pair.ep(1), &other, 1, nullptr, 0, nullptr), 0);
-  ASSERT_EQ(kfi_send(pair.ep(0), &byte, 1, nullptr, 0, &byte), 0);
-  ASSERT_EQ(kfi_shutdown(pair.ep(0), KFI_WRITE), 0);
-  EXPECT_EQ(kfi_shutdown(pair.ep(0), KFI_WRITE), 0) << "a second time";
-  EXPECT_EQ(kfi_send(pair.ep(0), &byte, 1, nullptr, 0, nullptr), -KFI_ESHUTDOWN);
-  EXPECT_EQ(kfi_inject(pair.ep(0), &byte, 1, 0), -KFI_ESHUTDOWN);
-  EXPECT_EQ(kfi_read(pair.ep(0), &byte, 1, nullptr, 0, 0, 1, nullptr), -KFI_ESHUTDOWN);
-  const kvec piece{&byte, 1};
-  EXPECT_EQ(kfi_writev(pair.ep(0), &piece, nullptr, 1, 0, 0, 1, nullptr), -KFI_ESHUTDOWN);
-  // Operations posted before complete, and the peer still sends.
-  EXPECT_EQ(next(pair.cq(0)).op_context, &byte);
-  next(pair.cq(1));
-  EXPECT_EQ(other, 7);
-  ASSERT_EQ(kfi_recv(pair.ep(0), &byte, 1, nullptr, 0, nullptr), 0);
-  other = 8;
-  ASSERT_EQ(kfi_send(pair.ep(1), &other, 1, nullptr, 0, nullptr), 0);
-  next(pair.cq(0));
-  EXPECT_EQ(byte, 8);
-  // The rest of it.
-  ASSERT_EQ(kfi_shutdown(pair.ep(0), 0), 0);
-  next(pair.cq(1));
-  expect_event(pair.eq(1), KFI_SHUTDOWN, &pair.ep(1)->fid, nullptr);
-}
-
-TEST(HalfShutdown, OtherFlagsAreBad) {
-  Connected pair;
-  EXPECT_EQ(kfi_shutdown(pair.ep(0), KFI_SEND), -KFI_EBADFLAGS);
-  EXPECT_EQ(kfi_shutdown(pair.ep(0), KFI_READ | KFI_PEEK), -KFI_EBADFLAGS);
-  EXPECT_EQ(kfi_shutdown(pair.ep(0), KFI_READ | KFI_WRITE), 0);
-  expect_event(pair.eq(1), KFI_SHUTDOWN, &pair.ep(1)->fid, nullptr);
 }
 
 // ---- Objects --------------------------------------------------------------------------------------------------------

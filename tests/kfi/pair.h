@@ -53,9 +53,12 @@ static inline void open_end(struct pair* pair, struct end* end, struct kfi_info*
   OK(kfi_enable(end->ep));
 }
 
-// Members that are not zero stay: cq_attr, handler, cq_bind_flags.
+// Members that are not zero stay: cq_attr, handler, cq_bind_flags. Over KFI_PROVIDER at KFI_ADDRESS, or tcp at
+// 127.0.0.1.
 static inline void open_pair(struct pair* pair, uint64_t caps) {
-  struct kfi_info* hints = hints_for("tcp");
+  const char* provider = getenv("KFI_PROVIDER");
+  const char* address = getenv("KFI_ADDRESS");
+  struct kfi_info* hints = hints_for(provider ? provider : "tcp");
   struct kfid_eq* listening;
   struct sockaddr_in name;
   size_t size = sizeof name;
@@ -63,7 +66,7 @@ static inline void open_pair(struct pair* pair, uint64_t caps) {
   union event event;
   int i;
   hints->caps = caps;
-  hints->src_addr = address_of("127.0.0.1", "0");
+  hints->src_addr = address_of(address ? address : "127.0.0.1", "0");
   hints->src_addrlen = sizeof name;
   pair->info = find(hints);
   OK(kfi_fabric(pair->info->fabric_attr, &pair->fabric, NULL));

@@ -41,8 +41,16 @@ int main(int argc, char** argv) {
   OK(kfi_recv(ep, buf, sizeof buf, kfi_mr_desc(mr), KFI_ADDR_UNSPEC, buf));
   expect_completion(cq, buf, KFI_MSG | KFI_RECV, sizeof kAnswer);
   CHECK(strcmp(buf, kAnswer) == 0);
+  memcpy(buf, kThanks, sizeof kThanks);
+  OK(kfi_send(ep, buf, sizeof kThanks, kfi_mr_desc(mr), KFI_ADDR_UNSPEC, &attr));
   CHECK(kfi_shutdown(ep, 1) == -KFI_EBADFLAGS);
-  OK(kfi_shutdown(ep, 0));
+  OK(kfi_shutdown(ep, KFI_WRITE));
+  expect_completion(cq, &attr, KFI_MSG | KFI_SEND, 0);
+  {
+    // The server closes as soon as it gets KFI_SHUTDOWN, which the half shutdown may have caused.
+    int result = kfi_shutdown(ep, 0);
+    CHECK(result == 0 || result == -KFI_ENOTCONN);
+  }
   OK(kfi_close(&ep->fid));
   OK(kfi_close(&mr->fid));
   OK(kfi_close(&cq->fid));

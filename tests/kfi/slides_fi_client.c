@@ -62,6 +62,9 @@ int main(int argc, char** argv) {
   OK(fi_recv(ep, buf, sizeof buf, fi_mr_desc(mr), 0, buf));
   expect_completion(cq, buf);
   CHECK(strcmp(buf, kAnswer) == 0);
+  memcpy(buf, kThanks, sizeof kThanks);
+  OK(fi_send(ep, buf, sizeof kThanks, fi_mr_desc(mr), 0, &attr));
+  expect_completion(cq, &attr);
   OK(fi_shutdown(ep, 0));
   OK(fi_close(&ep->fid));
   OK(fi_close(&mr->fid));

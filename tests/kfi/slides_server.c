@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // slides_server [PROVIDER [ADDRESS]]: the server of the slides on setting up a kernel's server endpoint, in their
-// order, then connection, one message each way, and the end. Prints its port. Compiled for API 1.7 and for 1.1.
+// order, then connection, messages, half shutdown after the answer, and the end. Prints its port. Compiled for API 1.7
+// and for 1.1.
 #include <arpa/inet.h>
 #include <kfi_cm.h>
 #include <kfi_endpoint.h>
@@ -81,6 +82,7 @@ int main(int argc, char** argv) {
   struct kfi_info* hints = hints_for(argc > 1 ? argv[1] : "tcp");
   struct sockaddr_in name;
   size_t size = sizeof name;
+  char* thanks = ctx.buf + 32;
   hints->src_addr = address_of(argc > 2 ? argv[2] : "127.0.0.1", "0");
   hints->src_addrlen = sizeof name;
   ctx.prov = find(hints);
@@ -93,9 +95,14 @@ int main(int argc, char** argv) {
 
   expect_completion(ctx.recv_cq, ctx.buf, KFI_MSG | KFI_RECV, sizeof kRequest);
   CHECK(memcmp(ctx.buf, kRequest, sizeof kRequest) == 0);
+  OK(kfi_recv(ctx.ep, thanks, 32, kfi_mr_desc(ctx.mr), KFI_ADDR_UNSPEC, thanks));
   memcpy(ctx.buf, kAnswer, sizeof kAnswer);
   OK(kfi_send(ctx.ep, ctx.buf, sizeof kAnswer, kfi_mr_desc(ctx.mr), KFI_ADDR_UNSPEC, ctx.buf));
+  OK(kfi_shutdown(ctx.ep, KFI_WRITE));
   expect_completion(ctx.send_cq, ctx.buf, KFI_MSG | KFI_SEND, 0);
+  // Any client still sends.
+  expect_completion(ctx.recv_cq, thanks, KFI_MSG | KFI_RECV, sizeof kThanks);
+  CHECK(strcmp(thanks, kThanks) == 0);
   expect_event(ctx.eq, KFI_SHUTDOWN, &ctx.ep->fid, NULL);
 
 #if KFI_API < 0x10007

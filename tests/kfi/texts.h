@@ -7,5 +7,6 @@ static const char kHello[] = "hello, server";
 static const char kWelcome[] = "welcome";
 static const char kRequest[] = "what is the answer?";
 static const char kAnswer[] = "forty-two";
+static const char kThanks[] = "thanks";
 
 #endif  // KFI_TESTS_TEXTS_H

@@ -4,6 +4,8 @@
 // A function that may end the handshake returns right after, because the handshake's Watch is running.
 #include "tcp/connection/endpoint.h"
 
+#include <cstring>
+
 #include "objects/attributes.h"
 #include "objects/sentence.h"
 #include "tcp/connection/passive_endpoint.h"
@@ -45,6 +47,15 @@ int Endpoint::close() {
   }
   release_events(events_, engine(), abi.fid);
   delete this;
+  return 0;
+}
+
+// The table of kfi_shutdown(KFI_READ or KFI_WRITE), kfi_cm(3), which libfabric's interface has no call for.
+int Endpoint::ops_open(const char* name, uint64_t, void** ops, void*) {
+  using Call = int (*)(fid_ep*, uint64_t);
+  static constexpr Call kHalf = [](fid_ep* ep, uint64_t half) { return object<Endpoint>(ep).shut_down_half(half); };
+  if (name == nullptr || ops == nullptr || std::strcmp(name, "weft_half_shutdown_v1") != 0) return -FI_ENOSYS;
+  *ops = const_cast<Call*>(&kHalf);
   return 0;
 }
 
@@ -110,6 +121,7 @@ int Endpoint::accept(const void* data, size_t len) {
   handshake_->message.compose(CmType::kAccept, data, len);
   handshake_->socket = request_->answer();
   swap_bytes_ = request_->message().swapped();
+  if (request_->message().announced(Extension::kHalfShutdown)) stream_.enable_half_shutdown();
   request_.reset();
   enter(CmEvent::kAccept);
   return 0;
@@ -123,6 +135,15 @@ int Endpoint::shutdown(uint64_t flags) {
     fail(FI_ECONNABORTED, "the application shut the endpoint down");
   else
     enter(CmEvent::kShutdown);
+  return 0;
+}
+
+int Endpoint::shut_down_half(uint64_t half) noexcept {
+  Lock lock(engine().mutex());
+  if (state_ != CmState::kConnected) return -FI_ENOTCONN;
+  if (half == FI_WRITE) return stream_.shut_down_half() ? 0 : -FI_ENOMEM;
+  if (half != FI_READ) return -FI_EBADFLAGS;
+  stop_receiving();
   return 0;
 }
 
@@ -155,7 +176,12 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   if (step.actions & kCmStart) start_transfers(before == CmState::kAwaiting);
   if (step.actions & kCmStop) stop(failure != nullptr ? failure->err : 0);
   if (step.actions & kCmReportFailure) EventQueueCore::hold(*last_event_, std::move(*failure));
-  if (step.actions & (kCmReportFailure | kCmReportShutdown)) events_->post_end(std::move(last_event_), &abi.fid);
+  if (step.actions & (kCmReportFailure | kCmReportShutdown)) report_end();
+}
+
+// Once: the peer's half shutdown is reported as FI_SHUTDOWN already.
+void Endpoint::report_end() noexcept {
+  if (last_event_ != nullptr) events_->post_end(std::move(last_event_), &abi.fid);
 }
 
 // The handshake's socket became ready.
@@ -181,6 +207,7 @@ void Endpoint::on_answer() noexcept {
   if (answer.type() == CmType::kReject) return on_rejected();
   if (answer.type() != CmType::kAccept) return fail(FI_EREMOTEIO, "the peer answered with a request");
   swap_bytes_ = answer.swapped();
+  if (answer.announced(Extension::kHalfShutdown)) stream_.enable_half_shutdown();
   enter(CmEvent::kAccepted);
 }
 
@@ -205,6 +232,10 @@ void Endpoint::on_stream_end(int error) noexcept {
     ended_early_ = true;
   else
     enter(CmEvent::kStreamEnd);
+}
+
+void Endpoint::on_half_shutdown() noexcept {
+  report_end();
 }
 
 // ---- Failures ----

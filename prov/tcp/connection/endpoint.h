@@ -41,6 +41,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
 
   // Slots of fi_ops, beside those of ConnectedEndpoint.
   int close();
+  int ops_open(const char* name, uint64_t flags, void** ops, void* context);
 
   // Slots of fi_ops_cm, beside those of ConnectedEndpoint.
   int setname(void* name, size_t len);
@@ -50,6 +51,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
   int shutdown(uint64_t flags);
 
   void on_stream_end(int error) noexcept override;
+  void on_half_shutdown() noexcept override;
 
  private:
   friend ConnectedEndpoint;
@@ -65,7 +67,9 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
   ~Endpoint() override = default;
 
   void enter(CmEvent event, EqError* failure = nullptr) noexcept;
+  void report_end() noexcept;
   Result<UniqueFd> open_active_socket(const Address& peer) noexcept;
+  int shut_down_half(uint64_t half) noexcept;
   void proceed() noexcept;
   void settle(Handshake::Step step) noexcept;
   void on_answer() noexcept;

@@ -11,6 +11,8 @@ namespace weft::tcp {
 // ---- Posted receives ----
 
 ssize_t ReceiveQueue::post(const messages::ReceiveRequest& request, CompletionRoutes& routes) noexcept {
+  if (shut_down_) [[unlikely]]
+    return -FI_ESHUTDOWN;
   receives_tagged_ |= request.tagged;
   const bool searches = (request.flags & (FI_PEEK | FI_CLAIM)) != 0;
   const ssize_t result = searches ? peek_or_claim(request, routes) : ReceiveSide::post(request);
@@ -62,6 +64,7 @@ bool EndpointReceiver::may_keep(const messages::Envelope& envelope) noexcept {
 }
 
 std::optional<MessageSink::Destination> EndpointReceiver::begin_unexpected(const DataHeader& header) noexcept {
+  if (queue_->is_shut_down()) return Destination{{}, header.wants_ack()};
   std::unique_ptr<Unexpected> message;
   const messages::Envelope envelope = envelope_of(header);
   if (may_keep(envelope)) {
@@ -83,7 +86,11 @@ std::optional<MessageSink::Destination> EndpointReceiver::begin_unexpected(const
 }
 
 void EndpointReceiver::finish(const DataHeader& header) noexcept {
-  if (unexpected_ == nullptr) return queue_->complete(std::exchange(delivery_, {}), envelope_of(header), routes);
+  if (unexpected_ == nullptr) {
+    const messages::Delivery delivery = std::exchange(delivery_, {});
+    if (delivery) queue_->complete(delivery, envelope_of(header), routes);
+    return;
+  }
   Unexpected& message = *std::exchange(unexpected_, nullptr);
   message.complete = true;
   if (message.taken) end_message(message);
@@ -141,6 +148,23 @@ void EndpointReceiver::end_message(Unexpected& message) noexcept {
 }
 
 // ---- The end ----
+
+// A shared context's receives go on to serve its other endpoints.
+void EndpointReceiver::stop_receiving() noexcept {
+  constexpr int kWhy = FI_ECANCELED;
+  if (const messages::Delivery delivery = std::exchange(delivery_, {})) {
+    stream_.discard_rest();
+    fail(delivery, kWhy, kWhy);
+  }
+  if (unexpected_ != nullptr)
+    if (const messages::Delivery taker = std::exchange(unexpected_->taker, {})) fail(taker, kWhy, kWhy);
+  end_receives(kWhy);
+  ListHook<BlockedTag>::unlink();
+  stop_waiting();
+  queue_ = &own_receives_;
+  own_receives_.shut_down();
+  resume();
+}
 
 void EndpointReceiver::end_receives(int native) noexcept {
   queue_->discard_all(this);

@@ -36,6 +36,9 @@ class ReceiveQueue : public messages::ReceiveSide<messages::TagList> {
   // 0; -FI_EAGAIN when the queue is full; -FI_EINVAL. `routes`: for FI_ENOMSG.
   ssize_t post(const messages::ReceiveRequest& request, CompletionRoutes& routes) noexcept;
 
+  // From now on nothing can be posted: -FI_ESHUTDOWN.
+  void shut_down() noexcept { shut_down_ = true; }
+  bool is_shut_down() const noexcept { return shut_down_; }
   // Whether receives for tagged messages were ever posted: one may wait for a message behind untagged ones.
   bool receives_tagged() const noexcept { return receives_tagged_; }
   // The receiver's stream cannot continue before something is posted or leaves the queue.
@@ -44,6 +47,7 @@ class ReceiveQueue : public messages::ReceiveSide<messages::TagList> {
 
  private:
   bool receives_tagged_ = false;
+  bool shut_down_ = false;
   List<EndpointReceiver, BlockedTag> blocked_;
 };
 
@@ -68,6 +72,8 @@ class EndpointReceiver : public MessageSink,
   }
   ~EndpointReceiver() = default;
 
+  // Half shutdown: cancels the posted receives; messages of the stream are acknowledged and dropped from now on.
+  void stop_receiving() noexcept;
   // Drops the stream's messages and, unless they are a shared context's, cancels the posted receives.
   void end_receives(int native) noexcept;
 

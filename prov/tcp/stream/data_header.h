@@ -36,6 +36,8 @@ enum class Op : std::uint8_t {
   // Only if both ends have numbers for announced messages: whether the sender's memory for unexpected messages is
   // scarce (op_data 1), so that its peer shall announce short messages as well.
   kScarce = 67,
+  // Only if both ends announced Extension::kHalfShutdown: the sender's last message lies before it.
+  kHalfShutdown = 68,
 };
 
 inline constexpr std::uint8_t kDataVersion = 3;
@@ -167,7 +169,8 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   DataHeader header;
   const auto op = static_cast<std::uint8_t>(in[1]);
   header.op = static_cast<Op>(op);
-  if (header.op > Op::kAnnounced && (header.op < Op::kIdleClose || header.op > Op::kScarce)) return failure(EPROTO);
+  if (header.op > Op::kAnnounced && (header.op < Op::kIdleClose || header.op > Op::kHalfShutdown))
+    return failure(EPROTO);
   std::memcpy(&header.flags, in + 2, 2);
   if (swap) header.flags = __builtin_bswap16(header.flags);
   header.op_data = static_cast<std::uint8_t>(in[4]);
@@ -183,7 +186,7 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   if (size != static_cast<std::uint8_t>(in[kHeaderSizeOffset]) || total < size) return failure(EPROTO);
   header.payload = total - size;
   const bool bare = header.op == Op::kReadRequest || header.op == Op::kAnnouncement || header.op == Op::kClearance ||
-                    header.op == Op::kIdleClose || header.op == Op::kScarce;
+                    header.op == Op::kIdleClose || header.op >= Op::kScarce;
   if ((bare || header.is_ack()) && header.payload != 0) return failure(EPROTO);
   const std::byte* next = in + kBaseHeaderSize;
   if (header.has_cq_data()) header.cq_data = word(next), next += 8;

@@ -73,6 +73,12 @@ bool Stream::quiet() const noexcept {
          send_error_ == 0;
 }
 
+bool Stream::shut_down_half() noexcept {
+  DataHeader last;
+  last.op = Op::kHalfShutdown;
+  return (agreed_ & kHalfShutdown) == 0 || try_respond(last);
+}
+
 // Closes with FIN instead of RST: unread input would make close() discard output that is still on its way.
 void Stream::close_socket() noexcept {
   constexpr int kMostReads = 64;
@@ -142,6 +148,11 @@ bool Stream::begin(const DataHeader& header) noexcept {
     case Op::kScarce:
       set_sink(Sink::kNone);
       if (announcements_ != nullptr && announcements_->copies != nullptr) announcements_->scarce = header.op_data != 0;
+      break;
+    case Op::kHalfShutdown:
+      set_sink(Sink::kNone);
+      (agreed_ & kHalfShutdown) != 0 ? sink_.on_half_shutdown()
+                                     : protocol_error("half shutdown, although nobody announced it");
       break;
     case Op::kAtomic:
       taken = begin_atomic();
@@ -258,7 +269,7 @@ void Stream::on_ack() noexcept {
 
 // False: too many responses are queued for the peer.
 bool Stream::begin_atomic() noexcept {
-  if (!has_atomics_) {
+  if (!has_atomics()) {
     protocol_error("atomic operation, although the handshake excluded them");
     return true;
   }

@@ -33,12 +33,19 @@ class Stream final : public TransmitSide {
   // takes four system calls, which short connections save. 0: never.
   void enable_keepalive(int idle_s) noexcept;
   // The handshake agreed on atomic operations.
-  void enable_atomics() noexcept { has_atomics_ = true; }
-  bool has_atomics() const noexcept { return has_atomics_; }
+  void enable_atomics() noexcept { agreed_ |= kAtomics; }
+  bool has_atomics() const noexcept { return (agreed_ & kAtomics) != 0; }
+  // The handshake agreed on half shutdown.
+  void enable_half_shutdown() noexcept { agreed_ |= kHalfShutdown; }
+  // Reports the end of the application's messages behind them, if the peer supports that. False when memory runs out.
+  bool shut_down_half() noexcept;
+  // The rest of the message that is arriving is discarded.
+  void discard_rest() noexcept { sink_count_ = 0; }
   // Nothing is on its way in either direction, and no acknowledgement is due.
   bool quiet() const noexcept;
 
  private:
+  static constexpr std::uint8_t kAtomics = 1, kHalfShutdown = 2;
   enum class Sink : std::uint8_t { kNone, kMessage, kRmaWrite, kReadResponse, kAtomic, kAtomicAnswer };
 
   void run() noexcept;
@@ -79,7 +86,7 @@ class Stream final : public TransmitSide {
 
   bool swap_ = false;
   bool blocked_ = false;  // the stash holds bytes that cannot be handled yet
-  bool has_atomics_ = false;
+  std::uint8_t agreed_ = 0;
   int keepalive_s_ = 0;  // not 0: the deadline is that of enable_keepalive()
 
   // The message that is arriving; afterwards header_.payload remains, the length of the last one.

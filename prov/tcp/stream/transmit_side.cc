@@ -489,7 +489,9 @@ bool TransmitSide::try_respond(const DataHeader& header, std::span<const iovec> 
 
 void TransmitSide::respond_with(Transmit& record) noexcept {
   response_bytes_ += record.memory();
-  responses_.push_back(record);
+  // A half shutdown follows the application's messages.
+  record.reported = static_cast<Op>(record.inlined[1]) == Op::kHalfShutdown;
+  record.reported ? push_queued(record) : responses_.push_back(record);
   resume();
 }
 

@@ -88,6 +88,8 @@ class MessageSink {
   virtual void on_stream_end(int error) noexcept = 0;
   // Error of sends that the end of the stream cuts off.
   virtual int interrupted_error() const noexcept = 0;
+  // The peer sends no more messages.
+  virtual void on_half_shutdown() noexcept {}
   // The peer's address in completions.
   virtual fi_addr_t source() noexcept { return FI_ADDR_NOTAVAIL; }
 

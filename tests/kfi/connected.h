@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The pair of pair.h for tests in C++.
+#ifndef KFI_TESTS_CONNECTED_H
+#define KFI_TESTS_CONNECTED_H
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "pair.h"
+
+struct Connected {
+  pair both{};
+
+  explicit Connected(const pair& wanted = {}, uint64_t caps = KFI_MSG | KFI_RMA) : both(wanted) {
+    if (both.cq_attr.format == 0) both.cq_attr.format = KFI_CQ_FORMAT_TAGGED;
+    open_pair(&both, caps);
+  }
+  ~Connected() { close_pair(&both); }
+  kfid_ep* ep(int i) { return both.ends[i].ep; }
+  kfid_cq* cq(int i) { return both.ends[i].cq; }
+  kfid_eq* eq(int i) { return both.ends[i].eq; }
+};
+
+inline kfi_cq_tagged_entry next(kfid_cq* cq) {
+  kfi_cq_tagged_entry entry{};
+  EXPECT_EQ(next_completion(cq, &entry), 1);
+  return entry;
+}
+
+// Within 20 seconds.
+template <class Condition>
+bool becomes(Condition condition) {
+  for (int i = 0; i < 20000 && !condition(); i++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return condition();
+}
+
+#endif  // KFI_TESTS_CONNECTED_H
