@@ -85,9 +85,9 @@ Bounce::~Bounce() {
 
 void Bounces::add(std::unique_ptr<Bounce> bounce) {
   std::lock_guard lock(mutex_);
-  outstanding_++;
   void* key = bounce.get();
-  map_[key] = std::move(bounce);
+  map_.emplace(key, std::move(bounce));
+  outstanding_++;
 }
 
 std::unique_ptr<Bounce> Bounces::take(void* context_below) {

@@ -2,12 +2,11 @@
 // The thread that calls the handlers of a fabric's queues.
 #include "kfabric/dispatcher.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <vector>
 
 namespace weft::kfabric {
 
@@ -23,22 +22,34 @@ Dispatcher::~Dispatcher() {
   if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
-int Dispatcher::add(Watch& watch) {
-  std::lock_guard lock(mutex_);
-  if (wake_fd_ < 0) {
-    wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+int Dispatcher::add(Watch& watch) noexcept {
+  return guarded<int>([&] {
+    std::lock_guard lock(mutex_);
+    if (wake_fd_ < 0) wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd_ < 0) return -errno;
-  }
-  watches_.push_back(&watch);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    larger_.reserve(known_ + 2);
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    ++known_;
+    enter(watch);
+    return 0;
+  });
+}
+
+void Dispatcher::add_again(Watch& watch) noexcept {
+  std::lock_guard lock(mutex_);
+  enter(watch);
+}
+
+void Dispatcher::enter(Watch& watch) noexcept {
+  watches_.splice(watches_.end(), watch.place);
   wake();
-  return 0;
 }
 
 int Dispatcher::remove(Watch& watch) {
   std::unique_lock lock(mutex_);
   if (running_ == &watch && std::this_thread::get_id() == thread_.get_id()) return -KFI_EBUSY;
-  watches_.remove(&watch);
+  const auto place = std::find(watches_.begin(), watches_.end(), &watch);
+  if (place != watches_.end()) watch.place.splice(watch.place.end(), watches_, place);
   ended_.wait(lock, [&] { return running_ != &watch; });
   return 0;
 }
@@ -55,13 +66,13 @@ void Dispatcher::wake() {
 
 // Calls the handler of one armed queue that has entries. The lock is not held during the call.
 bool Dispatcher::call_ready(std::unique_lock<std::mutex>& lock) {
-  for (Watch* watch : watches_) {
+  for (auto place = watches_.begin(); place != watches_.end(); ++place) {
+    Watch* const watch = *place;
     if (!watch->armed || fi_trywait(fabric_, &watch->queue, 1) != -FI_EAGAIN) continue;
     watch->armed = false;
     running_ = watch;
     // A queue that was called goes to the end, so that a busy one does not starve the others.
-    watches_.remove(watch);
-    watches_.push_back(watch);
+    watches_.splice(watches_.end(), watches_, place);
     lock.unlock();
     watch->call();
     lock.lock();
@@ -77,6 +88,7 @@ void Dispatcher::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     if (call_ready(lock)) continue;
+    if (fds.capacity() <= watches_.size()) fds.swap(larger_);
     fds.assign(1, pollfd{wake_fd_, POLLIN, 0});
     for (Watch* watch : watches_) {
       if (watch->armed) fds.push_back(pollfd{watch->fd, POLLIN, 0});

@@ -3,12 +3,15 @@
 // has a handler, and ends with the fabric.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <list>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "kfabric/object.h"
 
@@ -20,6 +23,7 @@ struct Watch {
   int fd;  // the queue's wait object
   std::function<void()> call;
   std::atomic<bool> armed{true};
+  std::list<Watch*> place{this};  // while the dispatcher does not have it: entering needs no memory
 };
 
 class Dispatcher {
@@ -29,8 +33,10 @@ class Dispatcher {
   Dispatcher& operator=(const Dispatcher&) = delete;
   ~Dispatcher();
 
-  // The watch must stay where it is until remove().
-  int add(Watch& watch);
+  // The watch must stay where it is until remove(). Fails without memory, descriptors or threads.
+  int add(Watch& watch) noexcept;
+  // The same after a remove(), of which no failure is possible.
+  void add_again(Watch& watch) noexcept;
   // Waits for a running call; -KFI_EBUSY from inside that call.
   int remove(Watch& watch);
   // After a read found the queue empty: the thread looks again, because an entry may have come in between.
@@ -39,12 +45,15 @@ class Dispatcher {
  private:
   void run();
   bool call_ready(std::unique_lock<std::mutex>& lock);
+  void enter(Watch& watch) noexcept;
   void wake();
 
   fid_fabric*& fabric_;
   std::mutex mutex_;
   std::condition_variable ended_;  // a handler returned
   std::list<Watch*> watches_;
+  size_t known_ = 0;            // watches, with those that are to be added again
+  std::vector<pollfd> larger_;  // for the thread, when it has more watches
   Watch* running_ = nullptr;
   bool stop_ = false;
   int wake_fd_ = -1;

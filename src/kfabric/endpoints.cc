@@ -68,7 +68,7 @@ constexpr kfi_ops_cm kConnectionOps = {sizeof(kfi_ops_cm),
                                        Forward<fi_accept>{},
                                        Refuse{},
                                        shut_down,
-                                       join};
+                                       Guarded<join>{}};
 constexpr kfi_ops_cm kListenerOps = {sizeof(kfi_ops_cm),
                                      Forward<fi_setname>{},
                                      Forward<fi_getname>{},
@@ -95,10 +95,14 @@ ssize_t cancel(kfid* handle, void* context) {
 int open_transmit_context(kfid_ep* sep, int index, kfi_tx_attr* attr, kfid_ep** ep, void* context);
 int open_receive_context(kfid_ep* sep, int index, kfi_rx_attr* attr, kfid_ep** ep, void* context);
 
-constexpr kfi_ops_ep kEndpointOps = {sizeof(kfi_ops_ep),         cancel,
-                                     Forward<fi_getopt>{},       Forward<fi_setopt>{},
-                                     open_transmit_context,      open_receive_context,
-                                     Forward<fi_rx_size_left>{}, Forward<fi_tx_size_left>{}};
+constexpr kfi_ops_ep kEndpointOps = {sizeof(kfi_ops_ep),
+                                     cancel,
+                                     Forward<fi_getopt>{},
+                                     Forward<fi_setopt>{},
+                                     Guarded<open_transmit_context>{},
+                                     Guarded<open_receive_context>{},
+                                     Forward<fi_rx_size_left>{},
+                                     Forward<fi_tx_size_left>{}};
 
 // An endpoint beneath may lack tables: those refuse.
 void set_tables(Endpoint& endpoint) {
@@ -122,13 +126,13 @@ int open_endpoint_with(kfid_domain* handle, kfi_info* info, size_t fclass, kfid_
   if (info == nullptr) return -KFI_EINVAL;
   LowerInfo lower(*info, is_1_1(domain->fabric));
   return open<Endpoint>(domain->fabric, fclass, ep, context, [&](Endpoint& endpoint) {
+    if (info->dest_addr != nullptr) {
+      endpoint.destination.assign(static_cast<const char*>(info->dest_addr), info->dest_addrlen);
+    }
     if (int result = call(domain->fi, lower.get(), &endpoint.fi, context)) return result;
     endpoint.domain = domain;
     set_limits(endpoint, lower.get()->tx_attr ? info->tx_attr->iov_limit : 0,
                lower.get()->rx_attr ? info->rx_attr->iov_limit : 0);
-    if (info->dest_addr != nullptr) {
-      endpoint.destination.assign(static_cast<const char*>(info->dest_addr), info->dest_addrlen);
-    }
     set_tables(endpoint);
     return 0;
   });
@@ -184,13 +188,13 @@ PassiveEndpoint::~PassiveEndpoint() {
 }
 
 ConnectionRequest* PassiveEndpoint::add(struct fid* below) {
-  auto* request = new ConnectionRequest{};
+  auto request = std::make_unique<ConnectionRequest>();
   request->fclass = KFI_CLASS_CONNREQ;
   request->fi = below;
   request->listener = this;
   std::lock_guard lock(mutex);
-  requests.insert(request);
-  return request;
+  requests.insert(request.get());
+  return request.release();
 }
 
 void PassiveEndpoint::taken(ConnectionRequest* request) {

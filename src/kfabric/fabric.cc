@@ -91,9 +91,16 @@ int query_atomic(kfid_domain* domain, kfi_datatype datatype, kfi_op op, kfi_atom
   return fi_query_atomic(fi_of(domain), down(datatype), down(op), down(attr), flags);
 }
 
-constexpr kfi_ops_domain kDomainOps = {
-    sizeof(kfi_ops_domain), open_address_vector, open_completion_queue, open_endpoint,       open_scalable_endpoint,
-    open_counter,           open_poll_set,       open_shared_transmit,  open_shared_receive, query_atomic};
+constexpr kfi_ops_domain kDomainOps = {sizeof(kfi_ops_domain),
+                                       Guarded<open_address_vector>{},
+                                       Guarded<open_completion_queue>{},
+                                       Guarded<open_endpoint>{},
+                                       Guarded<open_scalable_endpoint>{},
+                                       Guarded<open_counter>{},
+                                       Guarded<open_poll_set>{},
+                                       Guarded<open_shared_transmit>{},
+                                       Guarded<open_shared_receive>{},
+                                       query_atomic};
 
 int open_domain(kfid_fabric* handle, kfi_info* info, kfid_domain** domain, void* context) {
   auto* fabric = static_cast<Fabric*>(handle);
@@ -108,14 +115,17 @@ int open_domain(kfid_fabric* handle, kfi_info* info, kfid_domain** domain, void*
   });
 }
 
-constexpr kfi_ops_fabric kFabricOps = {sizeof(kfi_ops_fabric), open_domain, open_passive_endpoint, open_event_queue,
-                                       open_wait_set};
+constexpr kfi_ops_fabric kFabricOps = {sizeof(kfi_ops_fabric), Guarded<open_domain>{}, Guarded<open_passive_endpoint>{},
+                                       Guarded<open_event_queue>{}, Guarded<open_wait_set>{}};
 
 }  // namespace
 
-const kfi_ops_mr kMemoryOps = {sizeof(kfi_ops_mr),         register_buffer,
-                               register_list<kvec>,        register_list<bio_vec>,
-                               register_list<scatterlist>, register_attributes};
+const kfi_ops_mr kMemoryOps = {sizeof(kfi_ops_mr),
+                               Guarded<register_buffer>{},
+                               Guarded<register_list<kvec>>{},
+                               Guarded<register_list<bio_vec>>{},
+                               Guarded<register_list<scatterlist>>{},
+                               Guarded<register_attributes>{}};
 
 int control_region(MemoryRegion* region, int command, void* argument) {
   fid* below = &region->fi->fid;
@@ -144,13 +154,13 @@ KFI_EXPORT int kfi_fabric(kfi_fabric_attr* attr, kfid_fabric** fabric, void* con
   lower.prov_name = lower_provider(attr->prov_name);
   lower.prov_version = attr->prov_version;
   lower.api_version = lower_version();
-  const int result = open<Fabric>(nullptr, KFI_CLASS_FABRIC, fabric, context, [&](Fabric& object) {
-    object.ops = mutable_table(kFabricOps);
-    object.api = object.api_version = attr->api_version == 0 ? KFI_VERSION(1, 7) : attr->api_version;
-    return fi_fabric(&lower, &object.fi, context);
+  return guarded<int>([&] {
+    return open<Fabric>(nullptr, KFI_CLASS_FABRIC, fabric, context, [&](Fabric& object) {
+      object.ops = mutable_table(kFabricOps);
+      object.api = object.api_version = attr->api_version == 0 ? KFI_VERSION(1, 7) : attr->api_version;
+      return fi_fabric(&lower, &object.fi, context);
+    });
   });
-  if (result == 0) static_cast<Fabric*>(*fabric)->fabric = static_cast<Fabric*>(*fabric);
-  return result;
 }
 
 KFI_EXPORT uint32_t kfi_version() {

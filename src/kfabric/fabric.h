@@ -38,6 +38,7 @@ struct Waiting {
 
 struct EventQueue : Object<kfid_eq>, Waiting {
   ~EventQueue();
+  std::mutex reading;  // guards the rest
   // A connection request that was read with KFI_PEEK: the next read gives the same info.
   fi_info* peeked = nullptr;
   kfi_info* peeked_info = nullptr;
@@ -91,7 +92,7 @@ struct QueueHooks {
     return queue->watch ? queue->fabric->dispatcher.remove(*queue->watch) : 0;
   }
   static void kept(Queue* queue) {
-    if (queue->watch) queue->fabric->dispatcher.add(*queue->watch);
+    if (queue->watch) queue->fabric->dispatcher.add_again(*queue->watch);
   }
   static constexpr bool kDefers = true;
 };

@@ -72,16 +72,28 @@ uint64_t upper_caps(uint64_t caps) {
 }
 
 // Copies for the client's info, in malloc's memory.
-char* copy(const char* text) {
-  return text == nullptr ? nullptr : strdup(text);
-}
+class Copies {
+ public:
+  // Without memory for one of them.
+  bool failed() const { return failed_; }
+  template <class T>
+  T* make(const T* bytes, size_t size) {
+    if (bytes == nullptr || size == 0) return nullptr;
+    void* result = std::malloc(size);
+    if (result == nullptr) {
+      failed_ = true;
+    } else {
+      std::memcpy(result, bytes, size);
+    }
+    return static_cast<T*>(result);
+  }
+  char* make(const char* text) {
+    return text == nullptr ? nullptr : make(const_cast<char*>(text), std::strlen(text) + 1);
+  }
 
-template <class T>
-T* copy(const T* bytes, size_t size) {
-  void* result = bytes == nullptr || size == 0 ? nullptr : std::malloc(size);
-  if (result != nullptr) std::memcpy(result, bytes, size);
-  return static_cast<T*>(result);
-}
+ private:
+  bool failed_ = false;
+};
 
 template <class T>
 T* zeroed() {
@@ -238,6 +250,7 @@ char* lower_provider(char* name) {
 }
 
 kfi_info* upper_info(const fi_info& info, uint32_t api) {
+  Copies copies;
   kfi_info* result = kfi_allocinfo();
   if (result == nullptr) return nullptr;
   const bool is_1_1 = api == KFI_VERSION(1, 1);
@@ -246,8 +259,8 @@ kfi_info* upper_info(const fi_info& info, uint32_t api) {
   for (const Pair& pair : kFormats) {
     if (pair.fi == info.addr_format) result->addr_format = pair.kfi;
   }
-  result->src_addr = copy(static_cast<char*>(info.src_addr), info.src_addrlen);
-  result->dest_addr = copy(static_cast<char*>(info.dest_addr), info.dest_addrlen);
+  result->src_addr = copies.make(static_cast<char*>(info.src_addr), info.src_addrlen);
+  result->dest_addr = copies.make(static_cast<char*>(info.dest_addr), info.dest_addrlen);
   if (info.tx_attr != nullptr) {
     carry_transmit(*info.tx_attr, *result->tx_attr);
     result->tx_attr->caps = upper_caps(info.tx_attr->caps);
@@ -259,7 +272,7 @@ kfi_info* upper_info(const fi_info& info, uint32_t api) {
   if (info.ep_attr != nullptr) {
     carry_endpoint<kfi_ep_type>(*info.ep_attr, *result->ep_attr);
     result->ep_attr->protocol = upper_protocol(info.ep_attr->protocol, is_1_1);
-    result->ep_attr->auth_key = copy(info.ep_attr->auth_key, info.ep_attr->auth_key_size);
+    result->ep_attr->auth_key = copies.make(info.ep_attr->auth_key, info.ep_attr->auth_key_size);
   }
   if (info.domain_attr != nullptr) {
     const fi_domain_attr& domain = *info.domain_attr;
@@ -268,19 +281,21 @@ kfi_info* upper_info(const fi_info& info, uint32_t api) {
     result->domain_attr->mr_mode = !is_1_1                            ? upper_mr_mode(domain.mr_mode)
                                    : domain.mr_mode & FI_MR_VIRT_ADDR ? 1
                                                                       : 2;  // BASIC, SCALABLE
-    result->domain_attr->auth_key = copy(domain.auth_key, domain.auth_key_size);
-    result->domain_attr->name = copy(domain.name);
+    result->domain_attr->auth_key = copies.make(domain.auth_key, domain.auth_key_size);
+    result->domain_attr->name = copies.make(domain.name);
     if (domain.domain != nullptr) result->domain_attr->domain = of<kfid_domain>(handle_of(&domain.domain->fid));
   }
   if (info.fabric_attr != nullptr) {
     const fi_fabric_attr& fabric = *info.fabric_attr;
     if (fabric.fabric != nullptr) result->fabric_attr->fabric = of<kfid_fabric>(handle_of(&fabric.fabric->fid));
-    result->fabric_attr->name = copy(fabric.name);
-    result->fabric_attr->prov_name = copy(fabric.prov_name);
+    result->fabric_attr->name = copies.make(fabric.name);
+    result->fabric_attr->prov_name = copies.make(fabric.prov_name);
     result->fabric_attr->prov_version = fabric.prov_version;
     result->fabric_attr->api_version = api;
   }
-  return result;
+  if (!copies.failed()) return result;
+  kfi_freeinfo(result);
+  return nullptr;
 }
 
 namespace {
@@ -349,29 +364,32 @@ KFI_EXPORT kfi_info* kfi_allocinfo() {
 }
 
 KFI_EXPORT kfi_info* kfi_dupinfo(const kfi_info* info) {
+  Copies copies;
   kfi_info* result = kfi_allocinfo();
   if (result == nullptr || info == nullptr) return result;
   kfi_info blank = *result;
   *result = *info;
   result->next = nullptr;
-  result->src_addr = copy(static_cast<char*>(info->src_addr), info->src_addrlen);
-  result->dest_addr = copy(static_cast<char*>(info->dest_addr), info->dest_addrlen);
+  result->src_addr = copies.make(static_cast<char*>(info->src_addr), info->src_addrlen);
+  result->dest_addr = copies.make(static_cast<char*>(info->dest_addr), info->dest_addrlen);
   if (info->tx_attr != nullptr) *blank.tx_attr = *info->tx_attr;
   if (info->rx_attr != nullptr) *blank.rx_attr = *info->rx_attr;
   result->tx_attr = blank.tx_attr;
   result->rx_attr = blank.rx_attr;
   if (info->ep_attr != nullptr) *blank.ep_attr = *info->ep_attr;
   result->ep_attr = blank.ep_attr;
-  result->ep_attr->auth_key = copy(result->ep_attr->auth_key, result->ep_attr->auth_key_size);
+  result->ep_attr->auth_key = copies.make(result->ep_attr->auth_key, result->ep_attr->auth_key_size);
   if (info->domain_attr != nullptr) *blank.domain_attr = *info->domain_attr;
   result->domain_attr = blank.domain_attr;
-  result->domain_attr->name = copy(result->domain_attr->name);
-  result->domain_attr->auth_key = copy(result->domain_attr->auth_key, result->domain_attr->auth_key_size);
+  result->domain_attr->name = copies.make(result->domain_attr->name);
+  result->domain_attr->auth_key = copies.make(result->domain_attr->auth_key, result->domain_attr->auth_key_size);
   if (info->fabric_attr != nullptr) *blank.fabric_attr = *info->fabric_attr;
   result->fabric_attr = blank.fabric_attr;
-  result->fabric_attr->name = copy(result->fabric_attr->name);
-  result->fabric_attr->prov_name = copy(result->fabric_attr->prov_name);
-  return result;
+  result->fabric_attr->name = copies.make(result->fabric_attr->name);
+  result->fabric_attr->prov_name = copies.make(result->fabric_attr->prov_name);
+  if (!copies.failed()) return result;
+  kfi_freeinfo(result);
+  return nullptr;
 }
 
 KFI_EXPORT void kfi_freeinfo(kfi_info* info) {

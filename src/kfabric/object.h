@@ -8,7 +8,10 @@
 #include <kfi/kfi_tagged.h>
 
 #include <atomic>
+#include <map>
+#include <memory>
 #include <new>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -63,6 +66,20 @@ WEFT_TWIN(kfi_op, fi_op);
 
 struct Fabric;
 
+// The bridge to C: an exception of the standard library becomes an error number.
+template <class R, class Call>
+R guarded(Call call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return -KFI_ENOMEM;
+  } catch (const std::system_error& error) {
+    return -error.code().value();
+  } catch (...) {
+    return -KFI_EOTHER;
+  }
+}
+
 // The queues and counters that an object is bound to. They stay open until it closes: that is checked here, because
 // libfabric before 2.0 takes parts of a bound queue down when it refuses to close it.
 class Bindings {
@@ -73,7 +90,9 @@ class Bindings {
   ~Bindings() {
     for (std::atomic<int>* count : counts_) --*count;
   }
-  void add(std::atomic<int>& count) {
+  // Memory for one more.
+  void reserve() { counts_.reserve(counts_.size() + 1); }
+  void add(std::atomic<int>& count) noexcept {
     counts_.push_back(&count);
     ++count;
   }
@@ -140,6 +159,15 @@ struct Forward {
   }
 };
 
+// A slot that is a function of this library, which may throw.
+template <auto Call>
+struct Guarded {
+  template <class R, class K, class... A>
+  constexpr operator Slot<R, K, A...>() const {
+    return [](K* handle, A... arguments) -> R { return guarded<R>([&] { return Call(handle, arguments...); }); };
+  }
+};
+
 // A slot that answers -KFI_ENOSYS: the object lacks the call.
 struct Refuse {
   template <class R, class K, class... A>
@@ -161,10 +189,13 @@ Table* mutable_table(const Table& table) {
   return const_cast<Table*>(&table);
 }
 
-// The live objects, by the fid beneath: events name those.
-void remember(fid* below, kfid* handle);
-void forget(fid* below);
-kfid* handle_of(fid* below);  // NULL: none
+// The live objects, by the fid beneath: events name those. A place is made before the object, so that an open object
+// can always be entered.
+using Handles = std::map<fid*, kfid*>;
+Handles::node_type make_place();
+void remember(Handles::node_type place, fid* below, kfid* handle) noexcept;
+Handles::node_type forget(fid* below) noexcept;
+kfid* handle_of(fid* below) noexcept;  // NULL: none
 
 // Whether the client uses API 1.1 and not 1.7.
 bool is_1_1(const Fabric* fabric);
@@ -186,9 +217,9 @@ int close_now(kfid* handle) {
   T* object = of<T>(handle);
   if (int result = Hooks<T>::closing(object)) return result;
   fid* below = &object->fi->fid;
-  forget(below);
+  Handles::node_type place = forget(below);
   if (int result = fi_close(below)) {
-    remember(below, handle);
+    remember(std::move(place), below, handle);
     Hooks<T>::kept(object);
     return result;
   }
@@ -213,6 +244,7 @@ std::atomic<int>* bound_count(kfid* queue);  // NULL: neither a queue nor a coun
 
 template <class T>
 int bind(kfid* handle, kfid* other, uint64_t flags) {
+  of<T>(handle)->bindings.reserve();
   const int result = bind_below(handle, other, flags);
   std::atomic<int>* count = result == 0 ? bound_count(other) : nullptr;
   if (count != nullptr) of<T>(handle)->bindings.add(*count);
@@ -228,25 +260,26 @@ fid* below(kfid* handle) {
 }
 
 template <class T>
-constexpr Ops ops_of = {{sizeof(kfi_ops), close<T>, bind<T>, control, no_ops}, below<T>};
+constexpr Ops ops_of = {{sizeof(kfi_ops), Guarded<close<T>>{}, Guarded<bind<T>>{}, Guarded<control>{}, no_ops},
+                        below<T>};
 
 // Opens what `call(T&)` opens beneath, and gives the client its handle. Out-parameters stay untouched on failure.
 template <class T, class K, class Call>
-int open(Fabric* fabric, size_t fclass, K** out, void* context, Call call) noexcept {
-  auto* object = new (std::nothrow) T{};
-  if (object == nullptr) return -KFI_ENOMEM;
-  int result = call(*object);
-  if (result != 0) {
-    delete object;
-    return result;
-  }
-  kfid* handle = fid_of(static_cast<K*>(object));
+int open(Fabric* fabric, size_t fclass, K** out, void* context, Call call) {
+  auto object = std::make_unique<T>();
+  Handles::node_type place = make_place();
+  if (int result = call(*object)) return result;
+  kfid* handle = fid_of(static_cast<K*>(object.get()));
   handle->fclass = fclass;
   handle->context = context;
   handle->ops = mutable_table<kfi_ops>(ops_of<T>);
-  object->fabric = fabric;
-  remember(&object->fi->fid, handle);
-  *out = object;
+  if constexpr (std::is_same_v<T, Fabric>) {
+    object->fabric = object.get();
+  } else {
+    object->fabric = fabric;
+  }
+  remember(std::move(place), &object->fi->fid, handle);
+  *out = object.release();
   return 0;
 }
 

@@ -1,39 +1,47 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The parts that all objects of kfabric share: the map from libfabric's fids, binding and control.
 #include <mutex>
-#include <unordered_map>
 
 #include "kfabric/fabric.h"
 
 namespace weft::kfabric {
 namespace {
 
-struct Handles {
+struct Live {
   std::mutex mutex;
-  std::unordered_map<fid*, kfid*> map;
+  Handles map;
 };
 
-Handles& handles() {
-  static auto* all = new Handles;  // never destroyed: objects may outlive static destructors
+// Never destroyed, because objects may outlive static destructors. Without memory of its own.
+Live& live() {
+  alignas(Live) static char room[sizeof(Live)];
+  static auto* all = new (room) Live;
   return *all;
 }
 
 }  // namespace
 
-void remember(fid* below, kfid* handle) {
-  std::lock_guard lock(handles().mutex);
-  handles().map[below] = handle;
+Handles::node_type make_place() {
+  Handles one;
+  return one.extract(one.emplace(nullptr, nullptr).first);
 }
 
-void forget(fid* below) {
-  std::lock_guard lock(handles().mutex);
-  handles().map.erase(below);
+void remember(Handles::node_type place, fid* below, kfid* handle) noexcept {
+  place.key() = below;
+  place.mapped() = handle;
+  std::lock_guard lock(live().mutex);
+  live().map.insert(std::move(place));
 }
 
-kfid* handle_of(fid* below) {
-  std::lock_guard lock(handles().mutex);
-  auto found = handles().map.find(below);
-  return found == handles().map.end() ? nullptr : found->second;
+Handles::node_type forget(fid* below) noexcept {
+  std::lock_guard lock(live().mutex);
+  return live().map.extract(below);
+}
+
+kfid* handle_of(fid* below) noexcept {
+  std::lock_guard lock(live().mutex);
+  auto found = live().map.find(below);
+  return found == live().map.end() ? nullptr : found->second;
 }
 
 bool is_1_1(const Fabric* fabric) {

@@ -85,42 +85,60 @@ void rearm(EventQueue* queue) {
   if (queue->watch) queue->fabric->dispatcher.rearm(*queue->watch);
 }
 
-// The client's form of a connection request's info. It is converted once, also if it is peeked at first.
-kfi_info* take_info(EventQueue* queue, fi_info* info, kfid* listener, bool peek) {
-  if (queue->peeked != info) {
-    queue->peeked = info;
-    queue->peeked_info = upper_info(*info, queue->fabric->api);
-    if (queue->peeked_info != nullptr) {
-      queue->peeked_info->handle = of<PassiveEndpoint>(listener)->add(info->handle);
-    }
+// Makes the client's form of a connection request's info before the event is taken, so that no memory leaves the event
+// in the queue. It is made once, also if it is peeked at first.
+int prepare_info(EventQueue* queue, fi_info* info, kfid* listener) {
+  if (queue->peeked == info) return 0;
+  std::unique_ptr<kfi_info, decltype(&kfi_freeinfo)> made(upper_info(*info, queue->fabric->api), kfi_freeinfo);
+  if (made == nullptr) return -KFI_ENOMEM;
+  made->handle = of<PassiveEndpoint>(listener)->add(info->handle);
+  kfi_freeinfo(queue->peeked_info);
+  queue->peeked = info;
+  queue->peeked_info = made.release();
+  return 0;
+}
+
+kfi_info* take_info(EventQueue* queue, fi_info* info, bool peek) {
+  if (peek) return queue->peeked_info;
+  queue->peeked = nullptr;
+  fi_freeinfo(info);
+  return std::exchange(queue->peeked_info, nullptr);
+}
+
+// fi_eq_read, with the queue's lock held.
+ssize_t read_prepared(EventQueue* queue, uint32_t* event, void* buffer, size_t len, uint64_t flags) {
+  union {
+    fi_eq_cm_entry entry;
+    char room[sizeof(fi_eq_cm_entry) + 1024];
+  } next;
+  uint32_t number = 0;
+  const ssize_t size = fi_eq_read(queue->fi, &number, &next, sizeof next, FI_PEEK);
+  if (size >= static_cast<ssize_t>(sizeof next.entry) && number == FI_CONNREQ) {
+    kfid* const listener = handle_of(next.entry.fid);
+    const int result = listener == nullptr ? 0 : prepare_info(queue, next.entry.info, listener);
+    if (result != 0) return result;
   }
-  kfi_info* result = queue->peeked_info;
-  if (!peek) {
-    queue->peeked = nullptr;
-    queue->peeked_info = nullptr;
-    fi_freeinfo(info);
-  }
-  return result;
+  return size == -FI_EAGAIN ? size : fi_eq_read(queue->fi, event, buffer, len, flags);
 }
 
 // Every entry begins with the object beneath. One that the client wrote itself has another value there, which stays.
-ssize_t finish_event(EventQueue* queue, ssize_t result, uint32_t event, void* buffer, uint64_t flags) {
+ssize_t take_event(EventQueue* queue, uint32_t* event, void* buffer, size_t len, uint64_t flags) {
+  std::lock_guard lock(queue->reading);
+  const ssize_t result = read_prepared(queue, event, buffer, len, flags);
   if (result == -FI_EAGAIN) rearm(queue);
   if (result < static_cast<ssize_t>(sizeof(kfi_eq_cm_entry))) return result;
   auto* entry = static_cast<kfi_eq_cm_entry*>(buffer);
   kfid* handle = handle_of(reinterpret_cast<fid*>(entry->fid));
   if (handle == nullptr) return result;
   entry->fid = handle;
-  if (event == FI_CONNREQ) {
-    entry->info = take_info(queue, reinterpret_cast<fi_info*>(entry->info), handle, flags & KFI_PEEK);
+  if (*event == FI_CONNREQ) {
+    entry->info = take_info(queue, reinterpret_cast<fi_info*>(entry->info), flags & KFI_PEEK);
   }
   return result;
 }
 
 ssize_t read_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, uint64_t flags) {
-  auto* queue = static_cast<EventQueue*>(eq);
-  const ssize_t result = fi_eq_read(queue->fi, event, buffer, len, flags);
-  return finish_event(queue, result, *event, buffer, flags);
+  return take_event(static_cast<EventQueue*>(eq), event, buffer, len, flags);
 }
 
 ssize_t wait_for_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, int timeout, uint64_t flags) {
@@ -128,9 +146,8 @@ ssize_t wait_for_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, i
   if (queue->watch) return -KFI_ENOSYS;
   bool microseconds = queue->microseconds;
   if (int result = take_unit(flags, microseconds)) return result;
-  const ssize_t result = wait_until(queue->fabric, &queue->fi->fid, timeout, microseconds,
-                                    [&] { return fi_eq_read(queue->fi, event, buffer, len, flags); });
-  return finish_event(queue, result, *event, buffer, flags);
+  return wait_until(queue->fabric, &queue->fi->fid, timeout, microseconds,
+                    [&] { return take_event(queue, event, buffer, len, flags); });
 }
 
 ssize_t read_event_error(kfid_eq* eq, kfi_eq_err_entry* entry, uint64_t flags) {
@@ -141,8 +158,8 @@ ssize_t read_event_error(kfid_eq* eq, kfi_eq_err_entry* entry, uint64_t flags) {
   return result;
 }
 
-constexpr kfi_ops_eq kEventOps = {sizeof(kfi_ops_eq),     read_event,     read_event_error,
-                                  Forward<fi_eq_write>{}, wait_for_event, Forward<fi_eq_strerror>{}};
+constexpr kfi_ops_eq kEventOps = {sizeof(kfi_ops_eq),     Guarded<read_event>{},     read_event_error,
+                                  Forward<fi_eq_write>{}, Guarded<wait_for_event>{}, Forward<fi_eq_strerror>{}};
 
 // ---- Completion queue -----------------------------------------------------------------------------------------------
 
@@ -289,17 +306,16 @@ int wait_for_set(kfid_wait* handle, int timeout) {
 
 constexpr kfi_ops_wait kWaitOps = {sizeof(kfi_ops_wait), wait_for_set};
 
-// Starts the calls of the queue's handler, or closes the queue.
+// Starts the calls of the queue's handler, before the client has the queue; on failure the queue closes.
 template <class Queue>
-int watch(Queue* queue, std::function<void()> call) {
-  fid* below = &queue->fi->fid;
-  int fd = -1;
-  int result = fi_control(below, FI_GETWAIT, &fd);
-  if (result == 0) {
-    queue->watch.reset(new Watch{below, fd, std::move(call)});
-    result = queue->fabric->dispatcher.add(*queue->watch);
-  }
-  if (result != 0) kfi_close(&queue->fid);
+int start_handler(Queue* queue) {
+  if (!queue->watch) return 0;
+  queue->watch->queue = &queue->fi->fid;
+  int result = fi_control(queue->watch->queue, FI_GETWAIT, &queue->watch->fd);
+  if (result == 0) result = queue->fabric->dispatcher.add(*queue->watch);
+  if (result == 0) return 0;
+  queue->watch.reset();
+  kfi_close(&queue->fid);
   return result;
 }
 
@@ -312,18 +328,20 @@ EventQueue::~EventQueue() {
 int open_event_queue(kfid_fabric* handle, kfi_eq_attr* attr, kfid_eq** eq, kfi_event_handler handler, void* context) {
   auto* fabric = static_cast<Fabric*>(handle);
   const kfi_eq_attr wanted = attr == nullptr ? kfi_eq_attr{} : *attr;
-  int result = open<EventQueue>(fabric, KFI_CLASS_EQ, eq, context, [&](EventQueue& queue) {
+  kfid_eq* opened = nullptr;
+  int result = open<EventQueue>(fabric, KFI_CLASS_EQ, &opened, context, [&](EventQueue& queue) {
     fi_eq_attr lower{wanted.size, wanted.flags, FI_WAIT_FD, wanted.signaling_vector, nullptr};
     if (int bad = lower_wait(wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
     if (int bad = take_unit(lower.flags, queue.microseconds)) return bad;
     queue.ops = mutable_table(kEventOps);
     queue.event_handler = handler;
+    if (handler != nullptr) {
+      queue.watch.reset(new Watch{nullptr, -1, [to = &queue] { to->event_handler(to, to->fid.context); }});
+    }
     return fi_eq_open(fabric->fi, &lower, &queue.fi, context);
   });
-  if (result == 0 && handler != nullptr) {
-    auto* queue = static_cast<EventQueue*>(*eq);
-    result = watch(queue, [queue] { queue->event_handler(queue, queue->fid.context); });
-  }
+  if (result == 0) result = start_handler(static_cast<EventQueue*>(opened));
+  if (result == 0) *eq = opened;
   return result;
 }
 
@@ -332,7 +350,8 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
   auto* domain = static_cast<Domain*>(handle);
   Fabric* fabric = domain->fabric;
   const kfi_cq_attr wanted = attr == nullptr ? kfi_cq_attr{} : *attr;
-  int result = open<CompletionQueue>(fabric, KFI_CLASS_CQ, cq, context, [&](CompletionQueue& queue) {
+  kfid_cq* opened = nullptr;
+  int result = open<CompletionQueue>(fabric, KFI_CLASS_CQ, &opened, context, [&](CompletionQueue& queue) {
     fi_cq_attr lower{};
     lower.size = wanted.size;
     lower.flags = wanted.flags;
@@ -349,12 +368,13 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
     queue.has_flags = wanted.format >= KFI_CQ_FORMAT_MSG;
     queue.ops = mutable_table(kCompletionOps);
     queue.comp_handler = handler;
+    if (handler != nullptr) {
+      queue.watch.reset(new Watch{nullptr, -1, [to = &queue] { to->comp_handler(to, to->fid.context); }});
+    }
     return fi_cq_open(domain->fi, &lower, &queue.fi, context);
   });
-  if (result == 0 && handler != nullptr) {
-    auto* queue = static_cast<CompletionQueue*>(*cq);
-    result = watch(queue, [queue] { queue->comp_handler(queue, queue->fid.context); });
-  }
+  if (result == 0) result = start_handler(static_cast<CompletionQueue*>(opened));
+  if (result == 0) *cq = opened;
   return result;
 }
 

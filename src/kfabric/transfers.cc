@@ -83,7 +83,7 @@ int prepare(Endpoint* endpoint, Direction direction, Pieces& pieces, Bounce& bou
 
 // Posts through a buffer. The completion is always written beneath, and passed on if the client's flags request it.
 template <auto Post, class Message>
-ssize_t post_bounced(Endpoint* endpoint, Direction direction, Pieces& pieces, Message message, uint64_t flags) {
+ssize_t post_with_memory(Endpoint* endpoint, Direction direction, Pieces& pieces, Message message, uint64_t flags) {
   CompletionQueue* queue = direction == Direction::kReceive ? endpoint->receive_queue : endpoint->transmit_queue;
   if (queue == nullptr || flags & FI_MULTI_RECV) return -KFI_ENOSYS;
   auto bounce = std::make_unique<Bounce>();
@@ -102,6 +102,11 @@ ssize_t post_bounced(Endpoint* endpoint, Direction direction, Pieces& pieces, Me
   const ssize_t result = Post(endpoint->fi, &message, (flags | FI_COMPLETION) & ~FI_INJECT);
   if (result != 0) queue->bounces.take(message.context);
   return result;
+}
+
+template <auto Post, class Message>
+ssize_t post_bounced(Endpoint* endpoint, Direction direction, Pieces& pieces, Message message, uint64_t flags) {
+  return guarded<ssize_t>([&] { return post_with_memory<Post>(endpoint, direction, pieces, message, flags); });
 }
 
 // A slot of a call with a list.
