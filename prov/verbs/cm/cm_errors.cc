@@ -82,7 +82,7 @@ constexpr Row kRejections[] = {
     {33, FI_EINVAL, "the peer does not accept the alternate flow label (reason 33)"},
     {35, FI_EOPNOTSUPP, "the peer does not support a vendor's option (reason 35)"},
     {-ECONNREFUSED, FI_ECONNREFUSED, "no listener at that address, or the peer rejected the request"},
-    {-ECONNRESET, FI_ECONNRESET, "the peer reset the connection"},
+    {-ECONNRESET, FI_ECONNREFUSED, "the peer rejected the request, or reset the connection"},  // siw: both
     {-ETIMEDOUT, FI_ETIMEDOUT, "the peer did not answer", true},
     {-EPROTO, FI_EREMOTEIO, "the peer's answer is invalid"},
     {0, FI_ECONNREFUSED, "the peer rejected the request for an unknown reason"},

@@ -120,6 +120,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   bool ending() const noexcept { return flush_limit_ != Clock::time_point(); }
   void begin_ending() noexcept;
   void stop_transfers(bool may_stand = false) noexcept;
+  bool id_lingers() const noexcept;
   void hang_up() noexcept;
   void settle() noexcept;
   void settle_within(Clock::duration timeout, UniqueLock& lock) noexcept;

@@ -53,7 +53,7 @@ int Endpoint::close() {
   QueuePairHandle queue_pair;
   {
     UniqueLock lock(engine().mutex());
-    if (attempt_ != nullptr) id = std::move(id_);  // destroying it notifies a peer that has the request
+    if (attempt_ != nullptr && !id_lingers()) id = std::move(id_);  // a peer that has the request is notified
     enter(CmEvent::kClose);
     flush_limit_ = {};
     request_.reset();
@@ -109,12 +109,21 @@ void Endpoint::stop_transfers(bool may_stand) noexcept {
   stop();
 }
 
+// On iWARP the kernel destroys the id of a request only once it is answered, which may take ten seconds.
+bool Endpoint::id_lingers() const noexcept {
+  return attempt_ != nullptr && attempt_->phase == CmPhase::kRequest && domain_->device().is_iwarp();
+}
+
 // Drops an unfinished connection. Destroying the id notifies a peer that has the request.
 void Endpoint::hang_up() noexcept {
+  const bool lingers = id_lingers();
   attempt_.reset();
   engine().end_turn(*this);
   engine().clear_deadline(*this);
-  id_.reset();
+  if (lingers && id_ != nullptr)
+    engine().send_idle_close(std::move(id_));
+  else
+    id_.reset();
 }
 
 void Endpoint::begin_ending() noexcept {

@@ -77,7 +77,7 @@ constexpr Row kRows[] = {
     {kRejected, 35, FI_EOPNOTSUPP, false},
     {kRejected, 99, FI_ECONNREFUSED, false},
     {kRejected, -ECONNREFUSED, FI_ECONNREFUSED, false},
-    {kRejected, -ECONNRESET, FI_ECONNRESET, false},
+    {kRejected, -ECONNRESET, FI_ECONNREFUSED, false},
     {kRejected, -ETIMEDOUT, FI_ETIMEDOUT, true},
     {kRejected, -EPROTO, FI_EREMOTEIO, false},
     {RDMA_CM_EVENT_DEVICE_REMOVAL, 0, FI_ENODEV, false},
