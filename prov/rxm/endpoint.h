@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable-datagram endpoints (FI_EP_RDM) over connections: bindings and options of fi_endpoint(3), progress, and the
-// calls of fi_msg(3), fi_tagged(3), fi_rma(3) (messages/transfer_calls.h) and fi_atomic(3) (rdm/atomic_calls.h). Its
+// calls of fi_msg(3), fi_tagged(3), fi_rma(3) (objects/transfer_calls.h) and fi_atomic(3) (objects/atomic_calls.h). Its
 // parts do the work: messages/sender.h and messages/receiver.h, peers/peer_links.h, local/local_host.h.
 //
 // Before the endpoint is enabled every transfer call answers -FI_EOPBADSTATE: the tables change, so the calls check no
@@ -35,8 +35,8 @@ class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Drive
   Peer* peer_of(fi_addr_t handle) noexcept { return services_.peer_of(handle); }
   void abandon(CompletionRoutes& routes) noexcept { links_.abandon(routes); }
   ssize_t transmit(TransmitRequest&& request) noexcept { return sender_.transmit(std::move(request)); }
-  ssize_t update(const rdm::AtomicRequest& request) noexcept { return sender_.update(request); }
-  std::size_t atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
+  ssize_t update(const AtomicRequest& request) noexcept { return sender_.update(request); }
+  std::size_t atomic_count(AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
     return rdm::atomic_count(services_.domain.atomic_limit(), kind, datatype, operation);
   }
 

@@ -10,7 +10,6 @@
 
 namespace weft::rxm {
 
-inline constexpr std::size_t kIovLimit = rdm::kIovLimit;
 inline constexpr std::size_t kDefaultQueueSize = 2048;  // operations outstanding per direction
 
 // Messages of up to this size are sent eagerly, behind their header; both ends of a connection must agree on it.

@@ -9,7 +9,6 @@
 
 namespace weft::tcp {
 
-inline constexpr std::size_t kIovLimit = 4;
 inline constexpr std::size_t kInjectSize = 128;  // payload bytes that fit into a transfer record
 // The inject limit of reliable datagrams; payloads longer than kInjectSize that must wait are copied to the heap.
 inline constexpr std::size_t kReliableInjectSize = 16 * 1024;

@@ -307,7 +307,7 @@ void Endpoint::find_own_addresses() {
   }
 }
 
-const Address* Endpoint::destination_of(const messages::TransmitRequest& message) const noexcept {
+const Address* Endpoint::destination_of(const TransmitRequest& message) const noexcept {
   if (!(message.flags & FI_MULTICAST)) return vector_ ? vector_->find(message.destination) : nullptr;
   const fi_addr_t index = message.destination & kGroupIndexMask;
   if (index >= groups_.size()) return nullptr;

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/ref.h"
-#include "messages/transfer_calls.h"
 #include "objects/address.h"
+#include "objects/transfer_calls.h"
 #include "udp/datagram_socket.h"
 #include "udp/domain.h"
 #include "udp/receiver.h"
@@ -25,7 +25,7 @@ namespace weft::udp {
 
 class MulticastGroup;
 
-class Endpoint final : public messages::TransferCalls<Endpoint>, public RefCounted, private Sender {
+class Endpoint final : public TransferCalls<Endpoint>, public RefCounted, private Sender {
  public:
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
 
@@ -80,11 +80,11 @@ class Endpoint final : public messages::TransferCalls<Endpoint>, public RefCount
   bool is_member(const Address& group) const noexcept;
 
   // transfer_calls.cc
-  ssize_t transmit(const messages::TransmitRequest& message) noexcept;
-  ssize_t send_now(const messages::TransmitRequest& message, const Address& to) noexcept;
-  ssize_t gather(const messages::TransmitRequest& message, const Address& to, std::size_t len) noexcept;
-  const Address* destination_of(const messages::TransmitRequest& message) const noexcept;
-  ssize_t post_receive(const messages::ReceiveRequest& request, fi_addr_t source) noexcept;
+  ssize_t transmit(const TransmitRequest& message) noexcept;
+  ssize_t send_now(const TransmitRequest& message, const Address& to) noexcept;
+  ssize_t gather(const TransmitRequest& message, const Address& to, std::size_t len) noexcept;
+  const Address* destination_of(const TransmitRequest& message) const noexcept;
+  ssize_t post_receive(const ReceiveRequest& request, fi_addr_t source) noexcept;
   void flush() noexcept;
 
   const Ref<Domain> domain_;

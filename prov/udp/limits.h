@@ -6,11 +6,10 @@
 
 #include <cstddef>
 
-#include "messages/posted_receive.h"
+#include "objects/message_buffers.h"
 
 namespace weft::udp {
 
-using messages::kIovLimit;
 inline constexpr std::size_t kDefaultQueueSize = 1024;  // operations outstanding per direction
 
 // Headers of IP and UDP in front of a datagram, and the longest datagram that IP can carry at all.

@@ -77,7 +77,7 @@ class Receiver {
   Engine& engine() noexcept { return engine_; }
 
   // Posts a receive, and delivers datagrams that waited for one.
-  ssize_t post(const messages::ReceiveRequest& request) noexcept {
+  ssize_t post(const ReceiveRequest& request) noexcept {
     if (const ssize_t result = queue.post(request); result != 0) return result;
     while (!kept_.empty() && !queue.empty()) {
       const KeptDatagrams::Kept kept = kept_.first();

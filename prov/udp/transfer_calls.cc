@@ -13,7 +13,7 @@ constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI
 
 // The first message of a round is sent at once; later ones are gathered until the application makes progress: it cannot
 // read a completion before. Injected messages have left when the call returns.
-ssize_t Endpoint::transmit(const messages::TransmitRequest& message) noexcept {
+ssize_t Endpoint::transmit(const TransmitRequest& message) noexcept {
   if (!valid_buffers(message.iov, kIovLimit)) return -FI_EINVAL;
   if (message.flags & kUnsupported) return -FI_EBADFLAGS;
   const std::size_t len = total_length(message.iov);
@@ -38,7 +38,7 @@ ssize_t Endpoint::transmit(const messages::TransmitRequest& message) noexcept {
   return inject ? -FI_EAGAIN : gather(message, *to, len);
 }
 
-ssize_t Endpoint::send_now(const messages::TransmitRequest& message, const Address& to) noexcept {
+ssize_t Endpoint::send_now(const TransmitRequest& message, const Address& to) noexcept {
   ssize_t result = 0;
   if (message.iov.size() == 1) {  // the cheaper call
     result = net::send(socket_.fd, message.iov[0].iov_base, message.iov[0].iov_len, to.data(), to.size());
@@ -56,7 +56,7 @@ ssize_t Endpoint::send_now(const messages::TransmitRequest& message, const Addre
   return 0;
 }
 
-ssize_t Endpoint::gather(const messages::TransmitRequest& message, const Address& to, std::size_t len) noexcept {
+ssize_t Endpoint::gather(const TransmitRequest& message, const Address& to, std::size_t len) noexcept {
   if (batch_.full()) flush();
   if (batch_.full()) return -FI_EAGAIN;
   Outgoing& outgoing = batch_.push();
@@ -77,7 +77,7 @@ void Endpoint::flush() noexcept {
   engine().add_unsent(*this);
 }
 
-ssize_t Endpoint::post_receive(const messages::ReceiveRequest& request, fi_addr_t) noexcept {
+ssize_t Endpoint::post_receive(const ReceiveRequest& request, fi_addr_t) noexcept {
   if (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD)) return -FI_EBADFLAGS;
   if (!valid_vector(request.iov)) return -FI_EINVAL;
   Lock lock(engine().mutex());

@@ -86,7 +86,6 @@ int Domain::bind(::fid* object, uint64_t flags) {
 int Domain::query_atomic(fi_datatype datatype, fi_op operation, fi_atomic_attr* attr, uint64_t flags) {
   if (attr == nullptr) return -FI_EINVAL;
   if ((flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC)) != 0) return -FI_EOPNOTSUPP;
-  using messages::AtomicKind;
   const auto kind = (flags & FI_COMPARE_ATOMIC) != 0 ? AtomicKind::kCompare
                     : (flags & FI_FETCH_ATOMIC) != 0 ? AtomicKind::kFetch
                                                      : AtomicKind::kUpdate;

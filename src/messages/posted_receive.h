@@ -9,37 +9,13 @@
 #include <cstdint>
 #include <span>
 
-#include "objects/message_buffers.h"
+#include "objects/transfer_calls.h"
 
 namespace weft::messages {
 
-inline constexpr std::size_t kIovLimit = kSoftwareIovLimit;
 // The least room that an FI_MULTI_RECV buffer keeps, unless the application sets another or no message is as long
 // (FI_OPT_MIN_MULTI_RECV). Programs rely on it for whole messages.
 inline constexpr std::size_t kDefaultMinMultiReceive = 16 * 1024;
-
-// No source has this number: a receive for messages of every source.
-inline constexpr std::uint64_t kAnySource = ~std::uint64_t{0};
-
-// The messages that a receive matches. Untagged receives have tag and ignore 0.
-struct Wanted {
-  std::uint64_t source = kAnySource;
-  std::uint64_t tag = 0;
-  std::uint64_t ignore = 0;
-
-  bool takes(std::uint64_t from, std::uint64_t with) const noexcept {
-    return ((tag ^ with) & ~ignore) == 0 && (source == kAnySource || source == from);
-  }
-};
-
-// A call that posts a receive. The caller has checked the vector: kIovLimit buffers at most. NULL ones hold nothing.
-struct ReceiveRequest {
-  std::span<const iovec> iov = {};
-  void* context = nullptr;
-  std::uint64_t flags = 0;  // FI_COMPLETION, FI_MULTI_RECV; tagged: FI_PEEK, FI_CLAIM, FI_DISCARD
-  bool tagged = false;
-  Wanted wanted = {};
-};
 
 // Base of the posted receives of a matcher, which adds its hooks and the part of Wanted that it uses.
 struct PostedReceive {

@@ -4,14 +4,9 @@
 
 #include <rdma/fi_endpoint.h>
 
-#include <cstdint>
-
 #include "base/ref.h"
 
 namespace weft {
-
-// A flag of the calls that end in `msg`, which no application has: success writes no completion. Aliases inject so.
-inline constexpr std::uint64_t kSilent = std::uint64_t{1} << 60;
 
 // FI_ALIAS of fi_control: `argument` is a fi_alias. `users` counts the aliases: the endpoint's close answers -FI_EBUSY
 // while it is in use. Called without locks.

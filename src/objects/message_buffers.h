@@ -12,7 +12,7 @@
 namespace weft {
 
 // Buffers that providers without hardware take in one call.
-inline constexpr std::size_t kSoftwareIovLimit = 4;
+inline constexpr std::size_t kIovLimit = 4;
 
 inline std::size_t total_length(std::span<const iovec> iov) noexcept {
   if (iov.size() == 1) return iov[0].iov_len;
@@ -29,13 +29,12 @@ struct OneBuffer {
 };
 
 // Whether a caller's vector is one to work with: a list of not too many buffers.
-constexpr bool valid_vector(std::span<const iovec> iov, std::size_t limit = kSoftwareIovLimit) noexcept {
+constexpr bool valid_vector(std::span<const iovec> iov, std::size_t limit = kIovLimit) noexcept {
   return iov.size() <= limit && (iov.empty() || iov.data() != nullptr);
 }
 
 // The same for buffers that are read: none of them is NULL with a length.
-[[gnu::always_inline]] inline bool valid_buffers(std::span<const iovec> iov,
-                                                 std::size_t limit = kSoftwareIovLimit) noexcept {
+[[gnu::always_inline]] inline bool valid_buffers(std::span<const iovec> iov, std::size_t limit = kIovLimit) noexcept {
   if (iov.size() == 1 && iov.data() != nullptr) return iov[0].iov_base != nullptr || iov[0].iov_len == 0;
   if (!valid_vector(iov, limit)) return false;
   for (const iovec& piece : iov)

@@ -13,15 +13,12 @@
 #include <cstdint>
 #include <span>
 
-#include "messages/atomic_request.h"
+#include "objects/atomic_request.h"
 #include "objects/completion_routes.h"
 #include "objects/memory_regions.h"
 #include "objects/message_buffers.h"
 
 namespace weft::rdm {
-
-using messages::AtomicKind, messages::AtomicRequest;
-using messages::check_atomic, messages::kMaxAtomicRanges;
 
 // Bytes of an element; 0: no such type.
 std::size_t element_size(fi_datatype datatype) noexcept;
@@ -65,8 +62,8 @@ class AtomicBuffers {
   std::span<const iovec> results() const noexcept { return {results_, result_count_}; }
 
  private:
-  iovec sent_[2 * kSoftwareIovLimit];
-  iovec results_[kSoftwareIovLimit];
+  iovec sent_[2 * kIovLimit];
+  iovec results_[kIovLimit];
   std::size_t sent_count_ = 0, result_count_ = 0;
 };
 

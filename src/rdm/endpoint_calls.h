@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The calls of reliable-datagram endpoints beside transfers: options, default flags and cancellation of fi_endpoint(3),
-// on top of messages/transfer_calls.h; receives from a source; atomic calls, fi_atomic(3); the tables of transfer calls
+// on top of objects/transfer_calls.h; receives from a source; atomic calls, fi_atomic(3); the tables of transfer calls
 // before and after fi_enable.
 #pragma once
 
@@ -14,10 +14,11 @@
 
 #include "abi/ops.h"
 #include "base/mutex.h"
-#include "messages/atomic_calls.h"
-#include "messages/transfer_calls.h"
 #include "objects/address_vector.h"
+#include "objects/atomic_calls.h"
+#include "objects/endpoint_alias.h"
 #include "objects/endpoint_options.h"
+#include "objects/transfer_calls.h"
 #include "objects/triggers.h"
 #include "rdm/atomics.h"
 #include "rdm/peer_table.h"
@@ -64,8 +65,6 @@ inline void leave_receives_to_context(fid_ep& ep, ContextTables& tables) noexcep
   ep.tagged = &tables.tagged;
 }
 
-using messages::Operation, messages::TransferCalls, messages::TransmitRequest, messages::completion_flags_of;
-
 // Sets the receive context that the destination of a message names (fi_rx_addr); false: no such context can exist.
 inline bool set_receive_context(TransmitRequest& request, const AddressVectorCore& vector) noexcept {
   if (request.operation > Operation::kTagged) return true;
@@ -100,7 +99,7 @@ template <class T>
 class EndpointCalls : public TransferCalls<T>, public RefCounted {
  public:
   // For ReceiveCalls.
-  [[gnu::always_inline]] ssize_t post_receive(ReceiveRequest request, fi_addr_t source) noexcept {
+  [[gnu::always_inline]] ssize_t post_receive(ReceiveRequest&& request, fi_addr_t source) noexcept {
     if (!valid_vector(request.iov)) return -FI_EINVAL;
     Lock lock(self().engine().mutex());
     request.wanted.tag &= ~request.wanted.ignore;
@@ -209,13 +208,13 @@ concept AtomicTarget = TransferTarget<T> &&
 
 // T: the AtomicTarget that derives from this.
 template <class T>
-class AtomicCalls : public messages::AtomicCalls<T, EndpointCalls<T>> {
+class AtomicCalls : public weft::AtomicCalls<T, EndpointCalls<T>> {
  public:
   uint64_t default_flags() const noexcept { return this->transmit_flags_; }
 
  protected:
   AtomicCalls(const fi_info& info, ReceiveSide& receives, bool directs, std::size_t tx_size) noexcept
-      : messages::AtomicCalls<T, EndpointCalls<T>>(info, receives, directs, tx_size) {
+      : weft::AtomicCalls<T, EndpointCalls<T>>(info, receives, directs, tx_size) {
     static_assert(AtomicTarget<T>);
   }
 

@@ -12,9 +12,8 @@
 
 namespace weft::rdm {
 
-using messages::Delivery, messages::Envelope, messages::Protocol, messages::ReceiveRequest;
+using messages::Delivery, messages::Envelope, messages::Protocol;
 using Message = messages::UnexpectedMessage;
-using messages::kAnySource, messages::kIovLimit;
 
 // Receive contexts of an endpoint: on both wires their index has eight bits.
 inline constexpr std::size_t kMaxContexts = 256;

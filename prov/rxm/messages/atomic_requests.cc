@@ -14,8 +14,6 @@
 namespace weft::rxm {
 namespace {
 
-using rdm::AtomicKind;
-
 constexpr PacketOp packet_op(AtomicKind kind) noexcept {
   return static_cast<PacketOp>(static_cast<int>(PacketOp::kAtomic) + static_cast<int>(kind));
 }
@@ -25,7 +23,7 @@ static_assert(packet_op(AtomicKind::kFetch) == PacketOp::kFetch &&
 }  // namespace
 
 // The packet without the fields that depend on the connection; nullptr when memory runs out.
-Buffer* Sender::make_atomic_packet(const rdm::AtomicRequest& request, std::span<const iovec> arrays) noexcept {
+Buffer* Sender::make_atomic_packet(const AtomicRequest& request, std::span<const iovec> arrays) noexcept {
   Buffer* buffer = services_.buffers.take();
   if (buffer == nullptr) return nullptr;
   AtomicHeader where;
@@ -45,10 +43,10 @@ Buffer* Sender::make_atomic_packet(const rdm::AtomicRequest& request, std::span<
   return buffer;
 }
 
-ssize_t Sender::update(const rdm::AtomicRequest& request) noexcept {
+ssize_t Sender::update(const AtomicRequest& request) noexcept {
   const std::size_t most =
       rdm::atomic_count(services_.domain.atomic_limit(), request.kind, request.datatype, request.operation);
-  if (const int wrong = rdm::check_atomic(request, most); wrong != 0) return wrong;
+  if (const int wrong = check_atomic(request, most); wrong != 0) return wrong;
   if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   const rdm::AtomicBuffers buffers(request);
   Lock lock(services_.engine.mutex());

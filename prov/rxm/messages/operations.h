@@ -21,9 +21,6 @@ struct Peer;
 struct FlightTag;
 struct RetryTag;
 
-using rdm::Operation;
-using rdm::TransmitRequest;
-
 // The context of an operation given to the lower provider. A channel outlives all of its operations.
 struct Work {
   enum class Kind : std::uint8_t { kReceive, kTransmit, kPacket, kCopy };

@@ -11,8 +11,6 @@
 
 namespace weft::rxm {
 
-using rdm::completion_flags_of;
-
 namespace {
 
 constexpr std::size_t kStackPacket = 512;

@@ -18,7 +18,7 @@ class Sender {
   Sender(EndpointServices& services, Packets& packets, LocalHost& local) noexcept;
 
   ssize_t transmit(TransmitRequest&& request) noexcept;
-  ssize_t update(const rdm::AtomicRequest& request) noexcept;
+  ssize_t update(const AtomicRequest& request) noexcept;
   std::size_t outstanding() const noexcept { return outstanding_; }
 
   // Starts the operations that wait for the peer, in order, until the lower provider has no room.
@@ -61,7 +61,7 @@ class Sender {
   void report(const Transmit& transmit, std::string_view sentence = {}) noexcept;
   void finish_if_done(Transmit& transmit) noexcept;
   void finish(Transmit& transmit, std::string_view sentence = {}) noexcept;
-  Buffer* make_atomic_packet(const rdm::AtomicRequest& request, std::span<const iovec> arrays) noexcept;
+  Buffer* make_atomic_packet(const AtomicRequest& request, std::span<const iovec> arrays) noexcept;
   ssize_t start_atomic(Channel& channel, Transmit& transmit) noexcept;
   void release_atomic(Transmit& transmit) noexcept;
 

@@ -10,7 +10,7 @@ namespace weft::tcp {
 
 // ---- Posted receives ----
 
-ssize_t ReceiveQueue::post(const messages::ReceiveRequest& request, CompletionRoutes& routes) noexcept {
+ssize_t ReceiveQueue::post(const ReceiveRequest& request, CompletionRoutes& routes) noexcept {
   if (shut_down_) [[unlikely]]
     return -FI_ESHUTDOWN;
   receives_tagged_ |= request.tagged;

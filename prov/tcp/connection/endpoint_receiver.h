@@ -34,7 +34,7 @@ class ReceiveQueue : public messages::ReceiveSide<messages::TagList> {
 
   // Posts a receive, or with FI_PEEK or FI_CLAIM searches the unexpected messages, and resumes blocked streams.
   // 0; -FI_EAGAIN when the queue is full; -FI_EINVAL. `routes`: for FI_ENOMSG.
-  ssize_t post(const messages::ReceiveRequest& request, CompletionRoutes& routes) noexcept;
+  ssize_t post(const ReceiveRequest& request, CompletionRoutes& routes) noexcept;
 
   // From now on nothing can be posted: -FI_ESHUTDOWN.
   void shut_down() noexcept { shut_down_ = true; }

@@ -52,7 +52,7 @@ ssize_t SharedReceive::rx_size_left() noexcept {
   return static_cast<ssize_t>(queue_.room());
 }
 
-ssize_t SharedReceive::post_receive(const messages::ReceiveRequest& request, fi_addr_t) noexcept {
+ssize_t SharedReceive::post_receive(const ReceiveRequest& request, fi_addr_t) noexcept {
   if (!request.tagged && (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))) return -FI_EBADFLAGS;
   if (!valid_vector(request.iov)) return -FI_EINVAL;
   Lock lock(domain_.engine().mutex());

@@ -8,13 +8,13 @@
 #include <rdma/fi_tagged.h>
 
 #include "base/ref.h"
-#include "messages/transfer_calls.h"
+#include "objects/transfer_calls.h"
 #include "tcp/connection/endpoint_receiver.h"
 
 namespace weft::tcp {
 
 // Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. Thread-safe (the engine's mutex).
-class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public RefCounted {
+class SharedReceive final : public ReceiveCalls<SharedReceive>, public RefCounted {
  public:
   static int open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context);
 
@@ -34,7 +34,7 @@ class SharedReceive final : public messages::ReceiveCalls<SharedReceive>, public
  private:
   friend ReceiveCalls;
   SharedReceive(Domain& domain, const fi_rx_attr* attr) noexcept;
-  ssize_t post_receive(const messages::ReceiveRequest& request, fi_addr_t source) noexcept;
+  ssize_t post_receive(const ReceiveRequest& request, fi_addr_t source) noexcept;
   CompletionRoutes& routes() noexcept { return endpoints_.empty() ? no_routes_ : endpoints_.front().routes; }
 
   Domain& domain_;

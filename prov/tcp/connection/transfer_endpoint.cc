@@ -116,7 +116,7 @@ void TransferEndpoint::stop(int error) noexcept {
   end_receives(error);
 }
 
-ssize_t TransferEndpoint::transmit_checked(const messages::TransmitRequest& request) noexcept {
+ssize_t TransferEndpoint::transmit_checked(const TransmitRequest& request) noexcept {
   if (!valid_buffers(request.iov) || request.remote.size() > kMaxRmaIov) return -FI_EINVAL;
   std::size_t remote = 0;
   for (const fi_rma_iov& range : request.remote) remote += range.len;
@@ -128,7 +128,7 @@ ssize_t TransferEndpoint::transmit_checked(const messages::TransmitRequest& requ
   return stream_.transmit(request);
 }
 
-ssize_t TransferEndpoint::post_receive(const messages::ReceiveRequest& request, fi_addr_t) noexcept {
+ssize_t TransferEndpoint::post_receive(const ReceiveRequest& request, fi_addr_t) noexcept {
   if (!request.tagged && (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))) return -FI_EBADFLAGS;
   if (!valid_vector(request.iov)) return -FI_EINVAL;
   if (shared_receive_) return -FI_EOPBADSTATE;  // receives are posted to the shared context

@@ -11,16 +11,16 @@
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_prov.h>
 
-#include "messages/transfer_calls.h"
 #include "objects/completion_routes.h"
 #include "objects/shared_transmit.h"
+#include "objects/transfer_calls.h"
 #include "tcp/connection/endpoint_receiver.h"
 
 namespace weft::tcp {
 
 class SharedReceive;
 
-class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, public EndpointReceiver {
+class TransferEndpoint : public TransferCalls<TransferEndpoint>, public EndpointReceiver {
  public:
   // Beside TransferCalls: completion data of a read has no receiver.
   ssize_t readmsg(const fi_msg_rma* msg, uint64_t flags) noexcept {
@@ -62,14 +62,14 @@ class TransferEndpoint : public messages::TransferCalls<TransferEndpoint>, publi
  private:
   friend ReceiveCalls;
   friend TransferCalls;
-  [[gnu::always_inline]] ssize_t transmit(const messages::TransmitRequest& request) noexcept {
+  [[gnu::always_inline]] ssize_t transmit(const TransmitRequest& request) noexcept {
     if (!Stream::is_small(request)) [[unlikely]]
       return transmit_checked(request);
     Lock lock(engine().mutex());
     return stream_.send_small(request);
   }
-  ssize_t transmit_checked(const messages::TransmitRequest& request) noexcept;
-  ssize_t post_receive(const messages::ReceiveRequest& request, fi_addr_t source) noexcept;
+  ssize_t transmit_checked(const TransmitRequest& request) noexcept;
+  ssize_t post_receive(const ReceiveRequest& request, fi_addr_t source) noexcept;
 
   Ref<SharedReceive> shared_receive_;
   Ref<SharedTransmit> shared_transmit_;

@@ -46,14 +46,14 @@ struct Unclaimed : rdm::Message, ListHook<Unclaimed> {
 // A transfer to a peer that is not connected yet. Owner: a pool of the endpoint's.
 struct WaitingTransmit : ListHook<WaitingTransmit> {
   // The request, with spans into this object.
-  rdm::TransmitRequest request;
+  TransmitRequest request;
 
   // False when memory runs out.
-  bool keep(const rdm::TransmitRequest& asked, std::size_t len) noexcept {
+  bool keep(const TransmitRequest& asked, std::size_t len) noexcept {
     request = asked;
     std::copy(asked.remote.begin(), asked.remote.end(), remote_);
     request.remote = {remote_, asked.remote.size()};
-    const bool atomic = asked.operation >= rdm::Operation::kUpdate;
+    const bool atomic = asked.operation >= Operation::kUpdate;
     if (!atomic && (asked.flags & FI_INJECT) != 0 && len != 0) {
       iov_[0] = copied(asked.iov, len);
       request.iov = {iov_, 1};

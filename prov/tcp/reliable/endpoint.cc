@@ -90,7 +90,7 @@ int ReliableEndpoint::getname(void* name, size_t* len) {
 
 // ---- Transfers ----
 
-ssize_t ReliableEndpoint::transmit(rdm::TransmitRequest&& request) noexcept {
+ssize_t ReliableEndpoint::transmit(TransmitRequest&& request) noexcept {
   if (!rdm::set_receive_context(request, *vector_)) return -FI_EINVAL;
   if (!valid_buffers(request.iov) || request.remote.size() > kMaxRmaIov) return -FI_EINVAL;
   if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
@@ -102,9 +102,9 @@ ssize_t ReliableEndpoint::transmit(rdm::TransmitRequest&& request) noexcept {
   return submit(request, len);
 }
 
-ssize_t ReliableEndpoint::update(const rdm::AtomicRequest& request) noexcept {
+ssize_t ReliableEndpoint::update(const AtomicRequest& request) noexcept {
   const std::size_t most = atomic_count(request.kind, request.datatype, request.operation);
-  if (const int wrong = rdm::check_atomic(request, most); wrong != 0) return wrong;
+  if (const int wrong = check_atomic(request, most); wrong != 0) return wrong;
   if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   const rdm::AtomicBuffers buffers(request);
   fi_rma_iov ranges[kMaxRmaIov];
@@ -114,8 +114,8 @@ ssize_t ReliableEndpoint::update(const rdm::AtomicRequest& request) noexcept {
   const AtomicWords words{.kind = static_cast<std::uint8_t>(request.kind),
                           .datatype = static_cast<std::uint8_t>(request.datatype),
                           .operation = static_cast<std::uint8_t>(request.operation)};
-  const bool fetches = request.kind != rdm::AtomicKind::kUpdate;
-  return submit({.operation = fetches ? rdm::Operation::kFetch : rdm::Operation::kUpdate,
+  const bool fetches = request.kind != AtomicKind::kUpdate;
+  return submit({.operation = fetches ? Operation::kFetch : Operation::kUpdate,
                  .iov = buffers.results(),
                  .flags = request.flags,
                  .destination = request.peer,
@@ -129,7 +129,7 @@ ssize_t ReliableEndpoint::update(const rdm::AtomicRequest& request) noexcept {
 }
 
 // The request is valid, except perhaps for its peer.
-ssize_t ReliableEndpoint::submit(const rdm::TransmitRequest& request, std::size_t len) noexcept {
+ssize_t ReliableEndpoint::submit(const TransmitRequest& request, std::size_t len) noexcept {
   Lock lock(engine().mutex());
   Peer* peer = peer_of(request.destination);
   if (peer == nullptr) return rdm::no_peer(*vector_, request.destination);
@@ -140,24 +140,24 @@ ssize_t ReliableEndpoint::submit(const rdm::TransmitRequest& request, std::size_
   return wait_for(*peer, request, len);
 }
 
-ssize_t ReliableEndpoint::send_on(Channel& channel, const rdm::TransmitRequest& request) noexcept {
+ssize_t ReliableEndpoint::send_on(Channel& channel, const TransmitRequest& request) noexcept {
   if (Stream::is_small(request)) return channel.stream().send_small(request);
-  if (request.operation >= rdm::Operation::kUpdate && !channel.stream().has_atomics())
+  if (request.operation >= Operation::kUpdate && !channel.stream().has_atomics())
     return refuse_atomic(channel.peer(), request);
   return channel.stream().transmit(request);
 }
 
 // The peer does not support the operation. It fails asynchronously: the peer's features are unknown until it is
 // connected.
-ssize_t ReliableEndpoint::refuse_atomic(Peer& peer, const rdm::TransmitRequest& request) noexcept {
+ssize_t ReliableEndpoint::refuse_atomic(Peer& peer, const TransmitRequest& request) noexcept {
   constexpr const char* kWhy = "the peer does not support weft's atomic operations on tcp, or has another byte order";
   FI_INFO(&provider(), FI_LOG_EP_DATA, "atomic operation to %s failed: %s\n", peer.address.to_string().c_str(), kWhy);
-  routes_of(request).transmit_failed(rdm::completion_flags_of(request.operation), request.context, FI_EOPNOTSUPP,
+  routes_of(request).transmit_failed(completion_flags_of(request.operation), request.context, FI_EOPNOTSUPP,
                                      FI_EOPNOTSUPP, kWhy);
   return 0;
 }
 
-ssize_t ReliableEndpoint::wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept {
+ssize_t ReliableEndpoint::wait_for(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept {
   if (peer.waiting_count >= tx_size()) return -FI_EAGAIN;
   WaitingTransmit* waiting = waiting_.take();
   if (waiting == nullptr) return -FI_EAGAIN;

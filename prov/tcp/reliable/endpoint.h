@@ -69,9 +69,9 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   void share_numbers_of(rdm::PeerTable<rdm::PeerBase>& numbers) noexcept { peers_.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
   void abandon(CompletionRoutes& routes) noexcept;
-  ssize_t transmit(rdm::TransmitRequest&& request) noexcept;
-  ssize_t update(const rdm::AtomicRequest& request) noexcept;
-  std::size_t atomic_count(rdm::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
+  ssize_t transmit(TransmitRequest&& request) noexcept;
+  ssize_t update(const AtomicRequest& request) noexcept;
+  std::size_t atomic_count(AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {
     return rdm::atomic_count(kMaxAtomicBytes, kind, datatype, operation);
   }
 
@@ -82,13 +82,13 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   ReliableEndpoint(Domain& domain, const fi_info& info, const Address& own, UniqueFd socket, void* context);
   ~ReliableEndpoint() = default;
 
-  CompletionRoutes& routes_of(const rdm::TransmitRequest& request) noexcept {
+  CompletionRoutes& routes_of(const TransmitRequest& request) noexcept {
     return request.routes != nullptr ? *request.routes : routes_;
   }
-  ssize_t submit(const rdm::TransmitRequest& request, std::size_t len) noexcept;
-  ssize_t refuse_atomic(Peer& peer, const rdm::TransmitRequest& request) noexcept;
-  ssize_t send_on(Channel& channel, const rdm::TransmitRequest& request) noexcept;
-  ssize_t wait_for(Peer& peer, const rdm::TransmitRequest& request, std::size_t len) noexcept;
+  ssize_t submit(const TransmitRequest& request, std::size_t len) noexcept;
+  ssize_t refuse_atomic(Peer& peer, const TransmitRequest& request) noexcept;
+  ssize_t send_on(Channel& channel, const TransmitRequest& request) noexcept;
+  ssize_t wait_for(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept;
 
   // peers.cc
   Channel* make_channel(Peer& peer) noexcept;

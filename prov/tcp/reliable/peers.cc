@@ -174,9 +174,8 @@ void ReliableEndpoint::fail_waiting(Peer& peer, int error, std::string_view sent
 
 // Fails a transfer that was waiting. `error` is positive.
 void ReliableEndpoint::fail(WaitingTransmit& waiting, int error, std::string_view sentence) noexcept {
-  const rdm::TransmitRequest& request = waiting.request;
-  routes_of(request).transmit_failed(rdm::completion_flags_of(request.operation), request.context, error, error,
-                                     sentence);
+  const TransmitRequest& request = waiting.request;
+  routes_of(request).transmit_failed(completion_flags_of(request.operation), request.context, error, error, sentence);
   waiting_.give_back(&waiting);
 }
 

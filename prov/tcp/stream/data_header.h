@@ -56,7 +56,7 @@ inline constexpr std::size_t kMaxRmaIov = 4;
 
 // An atomic operation's kind and element type, packed from the lowest byte on.
 struct AtomicWords {
-  std::uint8_t kind = 0;       // rdm::AtomicKind
+  std::uint8_t kind = 0;       // AtomicKind
   std::uint8_t datatype = 0;   // fi_datatype
   std::uint8_t operation = 0;  // fi_op
 

@@ -53,21 +53,21 @@ struct Gather {
 
 namespace {
 
-constexpr Op op_of(messages::Operation operation) noexcept {
+constexpr Op op_of(Operation operation) noexcept {
   constexpr Op kOps[] = {Op::kMessage, Op::kTagged, Op::kReadRequest, Op::kWrite, Op::kAtomic, Op::kAtomic};
   return kOps[static_cast<std::size_t>(operation)];
 }
 
 // The buffers to send; of a read, they are the destination.
-std::span<const iovec> sent_by(const messages::TransmitRequest& request) noexcept {
-  return request.operation >= messages::Operation::kUpdate ? request.arrays : request.iov;
+std::span<const iovec> sent_by(const TransmitRequest& request) noexcept {
+  return request.operation >= Operation::kUpdate ? request.arrays : request.iov;
 }
 
 }  // namespace
 
 // ---- Requests ----
 
-ssize_t TransmitSide::transmit(const messages::TransmitRequest& request) noexcept {
+ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
   if (state_ != State::kOpen) return -FI_ENOTCONN;
   if (outstanding_ >= queue_size_) {
     flush();
@@ -134,14 +134,14 @@ bool TransmitSide::may_wait(std::uint64_t flags, std::size_t len) noexcept {
 
 // Long messages of reliable datagrams wait at their sender until a receive matches. Messages with an acknowledgement
 // are not announced, because peers differ in whether they acknowledge the announcement or the message.
-bool TransmitSide::announces(const messages::TransmitRequest& request, std::size_t len, Then then) const noexcept {
-  return len > kAnnounceSize && then == Then::kComplete && request.operation == messages::Operation::kTagged &&
+bool TransmitSide::announces(const TransmitRequest& request, std::size_t len, Then then) const noexcept {
+  return len > kAnnounceSize && then == Then::kComplete && request.operation == Operation::kTagged &&
          announcements_ != nullptr && announcements_->tickets.any_left();
 }
 
 // Most messages are small and plain, with none queued before them: they need no full header or record unless the kernel
 // takes only a part.
-ssize_t TransmitSide::send_small(const messages::TransmitRequest& request) noexcept {
+ssize_t TransmitSide::send_small(const TransmitRequest& request) noexcept {
   const iovec payload = request.iov[0];
   if (state_ != State::kOpen || outstanding_ >= queue_size_ || !may_go_at_once(0, payload.iov_len))
     return transmit(request);
@@ -160,8 +160,7 @@ ssize_t TransmitSide::send_small(const messages::TransmitRequest& request) noexc
   return 0;
 }
 
-ssize_t TransmitSide::transmit_now(const messages::TransmitRequest& request, const DataHeader& header,
-                                   std::size_t len) noexcept {
+ssize_t TransmitSide::transmit_now(const TransmitRequest& request, const DataHeader& header, std::size_t len) noexcept {
   std::byte inlined[kInlineSize];
   std::size_t inline_len = encode(header, inlined);
   inlined[kIdOffset] = static_cast<std::byte>(next_id_);
@@ -184,7 +183,7 @@ ssize_t TransmitSide::transmit_now(const messages::TransmitRequest& request, con
 }
 
 // The kernel took only `sent` bytes, or returned an error.
-ssize_t TransmitSide::keep_rest(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
+ssize_t TransmitSide::keep_rest(const TransmitRequest& request, const DataHeader& header, std::size_t len,
                                 ssize_t sent) noexcept {
   if (sent < 0 && sent != -EAGAIN) on_send_error(static_cast<int>(-sent));
   Transmit* record = make_record(request, header, len, Then::kComplete);
@@ -200,7 +199,7 @@ ssize_t TransmitSide::keep_rest(const messages::TransmitRequest& request, const 
   return 0;
 }
 
-Transmit* TransmitSide::make_record(const messages::TransmitRequest& request, const DataHeader& what, std::size_t len,
+Transmit* TransmitSide::make_record(const TransmitRequest& request, const DataHeader& what, std::size_t len,
                                     Then then) noexcept {
   Transmit* record = records_.take();
   if (record == nullptr) return nullptr;

@@ -17,9 +17,9 @@
 
 #include "base/pool.h"
 #include "base/unique_fd.h"
-#include "messages/transfer_calls.h"
 #include "objects/completion_routes.h"
 #include "objects/memory_regions.h"
+#include "objects/transfer_calls.h"
 #include "tcp/engine.h"
 #include "tcp/stream/data_header.h"
 #include "tcp/stream/transmit.h"
@@ -105,15 +105,15 @@ class TransmitSide : public Watch {
   bool ended() const noexcept { return state_ == State::kEnded; }
 
   // 0, or -FI_EAGAIN when the queue is full, -FI_ENOTCONN when the stream ended.
-  ssize_t transmit(const messages::TransmitRequest& request) noexcept;
+  ssize_t transmit(const TransmitRequest& request) noexcept;
   // The same for a request that is_small().
-  ssize_t send_small(const messages::TransmitRequest& request) noexcept;
+  ssize_t send_small(const TransmitRequest& request) noexcept;
   // A message of 1 to kInjectSize bytes, whose header has nothing optional but a tag.
-  static bool is_small(const messages::TransmitRequest& request) noexcept {
+  static bool is_small(const TransmitRequest& request) noexcept {
     constexpr std::uint64_t kPlainFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
-    return request.operation <= messages::Operation::kTagged && (request.flags & ~kPlainFlags) == 0 &&
-           request.iov.size() == 1 && request.iov[0].iov_len != 0 && request.iov[0].iov_len <= kInjectSize &&
-           request.iov[0].iov_base != nullptr && request.receive_context == 0;
+    return request.operation <= Operation::kTagged && (request.flags & ~kPlainFlags) == 0 && request.iov.size() == 1 &&
+           request.iov[0].iov_len != 0 && request.iov[0].iov_len <= kInjectSize && request.iov[0].iov_base != nullptr &&
+           request.receive_context == 0;
   }
   // Sends a header without payload, ahead of the application's messages. Without memory the stream ends.
   void send_control(const DataHeader& header) noexcept {
@@ -211,17 +211,15 @@ class TransmitSide : public Watch {
   int end_error_ = 0;  // errno behind the cancellations
 
  private:
-  ssize_t transmit_now(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len) noexcept;
-  ssize_t keep_rest(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
-                    ssize_t sent) noexcept;
-  Transmit* make_record(const messages::TransmitRequest& request, const DataHeader& header, std::size_t len,
-                        Then then) noexcept;
+  ssize_t transmit_now(const TransmitRequest& request, const DataHeader& header, std::size_t len) noexcept;
+  ssize_t keep_rest(const TransmitRequest& request, const DataHeader& header, std::size_t len, ssize_t sent) noexcept;
+  Transmit* make_record(const TransmitRequest& request, const DataHeader& header, std::size_t len, Then then) noexcept;
   bool may_go_at_once(std::uint64_t flags, std::size_t len) noexcept;
   bool continues_burst() noexcept;
   bool may_wait(std::uint64_t flags, std::size_t len) noexcept;
-  bool announces(const messages::TransmitRequest& request, std::size_t len, Then then) const noexcept;
+  bool announces(const TransmitRequest& request, std::size_t len, Then then) const noexcept;
   void announce(Transmit& record) noexcept;
-  bool wants_completion(const messages::TransmitRequest& request) const noexcept {
+  bool wants_completion(const TransmitRequest& request) const noexcept {
     return !request.silent && routes_of(request).reports_sent(request.flags);
   }
   template <class Operation>

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "messages/posted_receive.h"
 #include "objects/attributes.h"
+#include "objects/message_buffers.h"
 #include "verbs/cm/private_data.h"
 #include "verbs/device/limits.h"
 #include "verbs/device/logging.h"
@@ -62,7 +62,7 @@ Traits traits_of(Service service, const ibv_device_attr& limits, const Parameter
           .msg_order = 0,
           .inject_size = kDatagramInjectSize,
           .rx_size = std::max(parameters.rx_size, kDatagramReceives),
-          .most_rx_iov = messages::kIovLimit};
+          .most_rx_iov = kIovLimit};
 }
 
 void describe_queues(fi_info& info, Device& device, const fi_info& hints, const Parameters& parameters,

@@ -16,8 +16,6 @@
 
 namespace weft::verbs {
 
-using messages::AtomicKind;
-
 namespace {
 
 uint64_t read_operand(const void* operand) noexcept {
@@ -52,7 +50,7 @@ size_t TransferEndpoint::atomic_count(AtomicKind kind, fi_datatype datatype, fi_
   return domain_->has_atomic(kind, datatype, operation) ? kAtomicCount : 0;
 }
 
-ssize_t TransferEndpoint::update(const messages::AtomicRequest& request) noexcept {
+ssize_t TransferEndpoint::update(const AtomicRequest& request) noexcept {
   const size_t most = atomic_count(request.kind, request.datatype, request.operation);
   if (const int wrong = check_atomic(request, most); wrong != 0) return wrong;
   const fi_rma_ioc& target = element_of(request.remote);

@@ -13,7 +13,7 @@
 #include "base/ref.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "messages/atomic_request.h"
+#include "objects/atomic_request.h"
 #include "verbs/cm/cm_address.h"
 #include "verbs/cm/cm_engine.h"
 #include "verbs/device/device.h"
@@ -82,7 +82,7 @@ class DomainServices : public RefCounted {
   const ibv_sge& discard() const noexcept { return discard_; }
 
   // See atomics.cc.
-  bool has_atomic(messages::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
+  bool has_atomic(AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
 
   // The channel of endpoints that have a counter but no completion queue for a direction.
   Result<CompletionChannel*> channel_without_queue() noexcept;

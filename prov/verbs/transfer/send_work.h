@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "base/list.h"
-#include "objects/endpoint_alias.h"
+#include "objects/transfer_calls.h"
 #include "verbs/device/limits.h"
 #include "verbs/transfer/memory_region.h"
 

@@ -15,7 +15,7 @@
 #include <rdma/fi_rma.h>
 
 #include "base/status.h"
-#include "messages/atomic_calls.h"
+#include "objects/atomic_calls.h"
 #include "verbs/transfer/completion_routes.h"
 #include "verbs/transfer/queues.h"
 #include "verbs/transfer/receive_queue.h"
@@ -27,12 +27,11 @@ namespace weft::verbs {
 
 class DomainServices;
 
-class TransferEndpoint : public messages::AtomicCalls<TransferEndpoint, RmaCalls<TransferEndpoint>>,
-                         protected TransferOwner {
+class TransferEndpoint : public AtomicCalls<TransferEndpoint, RmaCalls<TransferEndpoint>>, protected TransferOwner {
  public:
   // For AtomicCalls.
-  ssize_t update(const messages::AtomicRequest& request) noexcept;
-  size_t atomic_count(messages::AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
+  ssize_t update(const AtomicRequest& request) noexcept;
+  size_t atomic_count(AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept;
   uint64_t default_flags() noexcept { return sends_.flags(); }
 
   // Constant once the endpoint is enabled, except for counters.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The check of atomic requests; see atomic_request.h.
-#include "messages/atomic_request.h"
+#include "objects/atomic_request.h"
 
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
@@ -9,7 +9,7 @@
 
 #include "objects/message_buffers.h"
 
-namespace weft::messages {
+namespace weft {
 namespace {
 
 // Elements of the whole list; more than `limit` for an invalid list.
@@ -24,7 +24,7 @@ std::size_t total_count(std::span<const Ioc> list, std::size_t limit) noexcept {
 }
 
 bool holds(std::span<const fi_ioc> list, std::size_t count) noexcept {
-  return list.size() <= kSoftwareIovLimit && total_count(list, count) == count &&
+  return list.size() <= kIovLimit && total_count(list, count) == count &&
          std::all_of(list.begin(), list.end(),
                      [](const fi_ioc& each) { return each.addr != nullptr || each.count == 0; });
 }
@@ -43,4 +43,4 @@ int check_atomic(const AtomicRequest& request, std::size_t most) noexcept {
   return (request.flags & FI_REMOTE_CQ_DATA) != 0 ? -FI_EBADFLAGS : 0;
 }
 
-}  // namespace weft::messages
+}  // namespace weft

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <span>
 
-#include "messages/atomic_request.h"
-#include "objects/endpoint_alias.h"
+#include "objects/atomic_request.h"
+#include "objects/transfer_calls.h"
 
-namespace weft::messages {
+namespace weft {
 
 // T: the endpoint, whose base Base is behind this one, with
 //   ssize_t update(const AtomicRequest&) noexcept
@@ -169,4 +169,4 @@ class AtomicCalls : public Base {
   T& self() noexcept { return static_cast<T&>(*this); }
 };
 
-}  // namespace weft::messages
+}  // namespace weft

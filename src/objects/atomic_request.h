@@ -9,10 +9,8 @@
 #include <span>
 
 namespace weft {
-struct CompletionRoutes;
-}
 
-namespace weft::messages {
+struct CompletionRoutes;
 
 // fi_atomic, fi_fetch_atomic, fi_compare_atomic.
 enum class AtomicKind : std::uint8_t { kUpdate, kFetch, kCompare };
@@ -41,4 +39,4 @@ struct AtomicRequest {
 // have; 0: no such operation.
 int check_atomic(const AtomicRequest& request, std::size_t most) noexcept;
 
-}  // namespace weft::messages
+}  // namespace weft
