@@ -112,6 +112,7 @@ ssize_t EventQueueCore::insert(uint32_t event, const void* buf, size_t len, uint
 }
 
 void EventQueueCore::remove(fid_t fid, void (*drop)(fi_info*)) noexcept {
+  if (!ready()) return;
   List<Entry> removed;
   {
     std::lock_guard lock(mutex_);

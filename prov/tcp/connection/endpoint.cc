@@ -104,7 +104,6 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   if (!socket) return socket.error().code();
   if (address->family() != local_.family()) local_ = Address::any(address->family(), 0);
   handshake_ = std::make_unique<OwnHandshake>(*this, std::move(*socket));
-  if (handshake_->event == nullptr) return handshake_.reset(), -FI_ENOMEM;
   handshake_->message.compose(CmType::kRequest, data, len);
   peer_ = *address;
   enter(CmEvent::kConnect);
@@ -117,6 +116,7 @@ int Endpoint::accept(const void* data, size_t len) {
   if (Status status = check_role(CmEvent::kAccept); !status.ok()) return status.code();
   if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();
   handshake_ = std::make_unique<OwnHandshake>(*this, UniqueFd());
+  handshake_->event = EventQueueCore::reserve(0);
   if (handshake_->event == nullptr) return handshake_.reset(), -FI_ENOMEM;
   handshake_->message.compose(CmType::kAccept, data, len);
   handshake_->socket = request_->answer();
@@ -206,6 +206,8 @@ void Endpoint::on_answer() noexcept {
   const CmMessage& answer = handshake_->message;
   if (answer.type() == CmType::kReject) return on_rejected();
   if (answer.type() != CmType::kAccept) return fail(FI_EREMOTEIO, "the peer answered with a request");
+  handshake_->event = EventQueueCore::reserve(answer.data().size());
+  if (handshake_->event == nullptr) return fail(FI_ENOMEM, nullptr);
   swap_bytes_ = answer.swapped();
   if (answer.announced(Extension::kHalfShutdown)) stream_.enable_half_shutdown();
   enter(CmEvent::kAccepted);

@@ -60,7 +60,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
   struct OwnHandshake : Handshake {
     OwnHandshake(Endpoint& owner, UniqueFd opened) noexcept;
     Endpoint& endpoint;
-    EventQueueCore::Reserved event = EventQueueCore::reserve(tcp::kCmDataSize);  // FI_CONNECTED
+    EventQueueCore::Reserved event;  // FI_CONNECTED
   };
 
   using ConnectedEndpoint::ConnectedEndpoint;
