@@ -160,17 +160,17 @@ inline std::size_t encode_plain(Op op, std::uint64_t tag, std::uint64_t payload,
 
 // Reads the complete header at `in`, whose byte kHeaderSizeOffset gives its size. `swap`: the peer's byte order
 // differs. -EPROTO when the fields contradict each other; nothing a peer sends is trusted.
-inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
+inline Status decode(const std::byte* in, bool swap, DataHeader& header) noexcept {
   auto word = [swap](const std::byte* at) {
     std::uint64_t value;
     std::memcpy(&value, at, 8);
     return swap ? __builtin_bswap64(value) : value;
   };
-  DataHeader header;
+  header = DataHeader();
   const auto op = static_cast<std::uint8_t>(in[1]);
   header.op = static_cast<Op>(op);
   if (header.op > Op::kAnnounced && (header.op < Op::kIdleClose || header.op > Op::kHalfShutdown))
-    return failure(EPROTO);
+    return Status(-EPROTO);
   std::memcpy(&header.flags, in + 2, 2);
   if (swap) header.flags = __builtin_bswap16(header.flags);
   header.op_data = static_cast<std::uint8_t>(in[4]);
@@ -178,16 +178,16 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   // Other operations carry no ranges, whatever the count: the reference copies a request's count into its response.
   if (header.op == Op::kReadRequest || header.op == Op::kWrite || header.op == Op::kAtomic) {
     header.rma_count = static_cast<std::uint8_t>(in[5]);
-    if (header.rma_count == 0 || header.rma_count > kMaxRmaIov) return failure(EPROTO);
+    if (header.rma_count == 0 || header.rma_count > kMaxRmaIov) return Status(-EPROTO);
   }
-  if (header.is_atomic() && header.flags != 0) return failure(EPROTO);
+  if (header.is_atomic() && header.flags != 0) return Status(-EPROTO);
   const std::size_t size = header.size();
   const std::uint64_t total = word(in + 8);
-  if (size != static_cast<std::uint8_t>(in[kHeaderSizeOffset]) || total < size) return failure(EPROTO);
+  if (size != static_cast<std::uint8_t>(in[kHeaderSizeOffset]) || total < size) return Status(-EPROTO);
   header.payload = total - size;
   const bool bare = header.op == Op::kReadRequest || header.op == Op::kAnnouncement || header.op == Op::kClearance ||
                     header.op == Op::kIdleClose || header.op >= Op::kScarce;
-  if ((bare || header.is_ack()) && header.payload != 0) return failure(EPROTO);
+  if ((bare || header.is_ack()) && header.payload != 0) return Status(-EPROTO);
   const std::byte* next = in + kBaseHeaderSize;
   if (header.has_cq_data()) header.cq_data = word(next), next += 8;
   if (header.has_tag()) header.tag = word(next), next += 8;
@@ -195,7 +195,12 @@ inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
   if (header.has_number()) header.number = word(next), next += 8;
   for (std::size_t i = 0; i < header.rma_count; ++i, next += sizeof(fi_rma_iov))
     header.rma[i] = {word(next), word(next + 8), word(next + 16)};
-  return header;
+  return Status();
+}
+inline Result<DataHeader> decode(const std::byte* in, bool swap) noexcept {
+  DataHeader header;
+  const Status status = decode(in, swap, header);
+  return status.ok() ? Result<DataHeader>(header) : failure(status);
 }
 
 }  // namespace weft::tcp

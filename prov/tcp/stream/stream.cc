@@ -112,15 +112,14 @@ std::size_t Stream::take_whole(const std::byte* data, std::size_t len) noexcept 
   return total;
 }
 
-bool Stream::begin(const DataHeader& header) noexcept {
-  header_ = header;
+bool Stream::begin() noexcept {
   payload_left_ = 0;
   bool taken = true;
-  switch (header.op) {
+  switch (header_.op) {
     case Op::kMessage:
     case Op::kTagged:
     case Op::kAnnounced:
-      if (header.is_ack())
+      if (header_.is_ack())
         on_ack();
       else
         taken = begin_message();
@@ -139,15 +138,15 @@ bool Stream::begin(const DataHeader& header) noexcept {
       taken = has_room_for_response();
       if (!taken) break;
       set_sink(Sink::kNone);
-      taken = sink_.on_control(header);
+      taken = sink_.on_control(header_);
       break;
     case Op::kClearance:
       set_sink(Sink::kNone);
-      send_announced(header);
+      send_announced(header_);
       break;
     case Op::kScarce:
       set_sink(Sink::kNone);
-      if (announcements_ != nullptr && announcements_->copies != nullptr) announcements_->scarce = header.op_data != 0;
+      if (announcements_ != nullptr && announcements_->copies != nullptr) announcements_->scarce = header_.op_data != 0;
       break;
     case Op::kHalfShutdown:
       set_sink(Sink::kNone);

@@ -65,11 +65,11 @@ class Stream final : public TransmitSide {
   void set_sink(Sink sink, std::span<const iovec> iov = {}) noexcept;
   bool sink_still_valid() noexcept;
   void replay_stash() noexcept;
-  void block(const std::byte* data, std::size_t len) noexcept;
+  void block(const std::byte* header, const std::byte* data, std::size_t len) noexcept;
 
   // Incoming messages.
   std::size_t take_whole(const std::byte* data, std::size_t len) noexcept;
-  bool begin(const DataHeader& header) noexcept;  // false: blocked until resume(), or the stream ended
+  bool begin() noexcept;  // false: blocked until resume(), or the stream ended
   bool begin_message() noexcept;
   bool begin_read_request() noexcept;
   void begin_read_response() noexcept;
@@ -89,6 +89,12 @@ class Stream final : public TransmitSide {
   std::uint8_t agreed_ = 0;
   int keepalive_s_ = 0;  // not 0: the deadline is that of enable_keepalive()
 
+  // The part of a header that has arrived is collected in the place of its optional words.
+  std::byte* partial_header() noexcept {
+    static_assert(sizeof header_ - offsetof(DataHeader, cq_data) == kMaxHeaderSize);
+    return reinterpret_cast<std::byte*>(&header_.cq_data);
+  }
+
   // The message that is arriving; afterwards header_.payload remains, the length of the last one.
   DataHeader header_;
   Sink sink_kind_ = Sink::kNone;
@@ -99,10 +105,7 @@ class Stream final : public TransmitSide {
   std::uint64_t sink_generation_ = 0;  // a write or an atomic operation accesses registrations up to this one
   std::uint64_t payload_left_ = 0;
   Acknowledgement ack_;
-  union {  // where the payload goes; before it is known, the part of the header that has arrived
-    iovec sink_iov_[kIovLimit];
-    std::byte partial_header_[kMaxHeaderSize];
-  };
+  iovec sink_iov_[kIovLimit];  // where the payload goes
   Engine::Stash stash_;
   std::unique_ptr<ArrivingAtomic> atomic_;  // allocated by the first operation
 };

@@ -142,17 +142,17 @@ std::size_t Stream::feed_payload(const std::byte* data, std::size_t len) noexcep
 bool Stream::parse_header(const std::byte*& data, std::size_t& len) noexcept {
   // Collect the fixed part, then as many bytes as it names; in place if they are contiguous.
   const std::byte* header = data;
+  std::byte* const partial = partial_header();
   std::size_t have = len;
   if (header_have_ != 0) {
-    const std::size_t known = header_have_ < kBaseHeaderSize
-                                  ? kBaseHeaderSize
-                                  : static_cast<std::uint8_t>(partial_header_[kHeaderSizeOffset]);
+    const std::size_t known =
+        header_have_ < kBaseHeaderSize ? kBaseHeaderSize : static_cast<std::uint8_t>(partial[kHeaderSizeOffset]);
     const std::size_t part = std::min(len, known - header_have_);
-    std::memcpy(partial_header_ + header_have_, data, part);
+    std::memcpy(partial + header_have_, data, part);
     header_have_ = static_cast<std::uint8_t>(header_have_ + part);
     data += part;
     len -= part;
-    header = partial_header_;
+    header = partial;
     have = header_have_;
   }
   std::size_t size = kBaseHeaderSize;
@@ -161,21 +161,22 @@ bool Stream::parse_header(const std::byte*& data, std::size_t& len) noexcept {
     if (size < kBaseHeaderSize || size > kMaxHeaderSize) return protocol_error("impossible header size"), false;
   }
   if (have < size || have < kBaseHeaderSize) {
-    if (header != partial_header_) {
-      std::memcpy(partial_header_, data, len);
+    if (header != partial) {
+      std::memcpy(partial, data, len);
       header_have_ = static_cast<std::uint8_t>(len);
       data += len;
       len = 0;
     }
     return len != 0;  // the fixed part may be complete only now, with more bytes at hand
   }
-  Result<DataHeader> parsed = decode(header, swap_);
-  if (!parsed) return protocol_error("malformed header"), false;
-  if (!begin(*parsed)) {
-    if (state_ == State::kOpen) block(data, len);
+  std::byte collected[kMaxHeaderSize];
+  if (header == partial) header = static_cast<std::byte*>(std::memcpy(collected, partial, size));
+  if (!decode(header, swap_, header_).ok()) return protocol_error("malformed header"), false;
+  if (!begin()) {
+    if (state_ == State::kOpen) block(header, data, len);
     return false;
   }
-  if (header == partial_header_) {
+  if (header == collected) {
     header_have_ = 0;
   } else {
     data += size;
@@ -184,12 +185,13 @@ bool Stream::parse_header(const std::byte*& data, std::size_t& len) noexcept {
   return true;
 }
 
-// The current message cannot be handled: keeps its bytes and reads no more until resume().
-void Stream::block(const std::byte* data, std::size_t len) noexcept {
+// The current message cannot be handled: keeps its bytes and reads no more until resume(). `header`: the bytes of it
+// that are not in `data`.
+void Stream::block(const std::byte* header, const std::byte* data, std::size_t len) noexcept {
   if (stash_ == nullptr) stash_ = engine_.make_stash(header_have_ + len);  // else they are in the stash
   if (stash_ == nullptr) return end(ENOMEM);
   if (len != 0) std::memmove(stash_.get() + header_have_, data, len);
-  std::memcpy(stash_.get(), partial_header_, header_have_);
+  std::memcpy(stash_.get(), header, header_have_);
   stash_len_ = static_cast<std::uint32_t>(header_have_ + len);
   header_have_ = 0;
   blocked_ = true;

@@ -14,7 +14,7 @@
 #include "messages/message_numbers.h"
 #include "messages/unexpected_memory.h"
 #include "objects/completion_routes.h"
-#include "objects/message_buffers.h"
+#include "objects/transfer_calls.h"
 #include "tcp/limits.h"
 
 namespace weft::tcp {
@@ -53,6 +53,13 @@ struct Transmit : ListHook<Transmit> {
   iovec copied{};
   std::byte inlined[kInlineSize];
 
+  // The completion of `request`.
+  void describe(const TransmitRequest& request, bool reports) noexcept {
+    report = reports;
+    completion_flags = completion_flags_of(request.operation);
+    context = request.context;
+    routes = request.routes;
+  }
   std::size_t memory() const noexcept { return sizeof *this + (copy != nullptr ? copied.iov_len : 0); }
   // False when memory runs out.
   bool make_copy(std::size_t bytes) noexcept {

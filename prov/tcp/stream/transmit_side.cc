@@ -143,16 +143,28 @@ bool TransmitSide::announces(const TransmitRequest& request, std::size_t len, Th
 // takes only a part.
 ssize_t TransmitSide::send_small(const TransmitRequest& request) noexcept {
   const iovec payload = request.iov[0];
-  if (state_ != State::kOpen || outstanding_ >= queue_size_ || !may_go_at_once(0, payload.iov_len))
+  if (state_ != State::kOpen || outstanding_ >= queue_size_) [[unlikely]]
     return transmit(request);
   const Op op = op_of(request.operation);
+  if (!may_go_at_once(0, payload.iov_len)) {
+    Transmit* const record = records_.take();
+    if (record == nullptr) return -FI_EAGAIN;
+    record->describe(request, wants_completion(request));
+    const std::size_t header = encode_plain(op, request.tag, payload.iov_len, 0, record->inlined);
+    std::memcpy(record->inlined + header, payload.iov_base, payload.iov_len);
+    record->len = record->inline_len = static_cast<std::uint16_t>(header + payload.iov_len);
+    ++outstanding_;
+    push_queued(*record);
+    may_wait(0, payload.iov_len) ? resume() : flush();
+    return 0;
+  }
   std::byte message[kTaggedHeaderSize + kInjectSize];
   const std::size_t header =
       encode_plain(op, request.tag, payload.iov_len, static_cast<std::uint8_t>(next_id_), message);
   std::memcpy(message + header, payload.iov_base, payload.iov_len);
   const ssize_t sent = net::send(fd, message, header + payload.iov_len);
   if (sent != static_cast<ssize_t>(header + payload.iov_len)) [[unlikely]] {
-    const DataHeader full{.op = op, .payload = payload.iov_len, .tag = request.tag, .rma = {}};
+    DataHeader full{.op = op, .payload = payload.iov_len, .tag = request.tag, .rma = {}};
     return keep_rest(request, full, payload.iov_len, sent);
   }
   ++next_id_;
@@ -160,7 +172,7 @@ ssize_t TransmitSide::send_small(const TransmitRequest& request) noexcept {
   return 0;
 }
 
-ssize_t TransmitSide::transmit_now(const TransmitRequest& request, const DataHeader& header, std::size_t len) noexcept {
+ssize_t TransmitSide::transmit_now(const TransmitRequest& request, DataHeader& header, std::size_t len) noexcept {
   std::byte inlined[kInlineSize];
   std::size_t inline_len = encode(header, inlined);
   inlined[kIdOffset] = static_cast<std::byte>(next_id_);
@@ -183,7 +195,7 @@ ssize_t TransmitSide::transmit_now(const TransmitRequest& request, const DataHea
 }
 
 // The kernel took only `sent` bytes, or returned an error.
-ssize_t TransmitSide::keep_rest(const TransmitRequest& request, const DataHeader& header, std::size_t len,
+ssize_t TransmitSide::keep_rest(const TransmitRequest& request, DataHeader& header, std::size_t len,
                                 ssize_t sent) noexcept {
   if (sent < 0 && sent != -EAGAIN) on_send_error(static_cast<int>(-sent));
   Transmit* record = make_record(request, header, len, Then::kComplete);
@@ -199,18 +211,14 @@ ssize_t TransmitSide::keep_rest(const TransmitRequest& request, const DataHeader
   return 0;
 }
 
-Transmit* TransmitSide::make_record(const TransmitRequest& request, const DataHeader& what, std::size_t len,
+Transmit* TransmitSide::make_record(const TransmitRequest& request, DataHeader& header, std::size_t len,
                                     Then then) noexcept {
   Transmit* record = records_.take();
   if (record == nullptr) return nullptr;
-  DataHeader header = what;
+  record->describe(request, wants_completion(request));
   if (then == Then::kAwaitClear) header.op_data = record->ticket = announcements_->tickets.take();
   record->then = then;
   record->fence = (request.flags & FI_FENCE) != 0;
-  record->report = wants_completion(request);
-  record->completion_flags = completion_flags_of(request.operation);
-  record->context = request.context;
-  record->routes = request.routes;
   std::size_t inline_len = encode(header, record->inlined);
   record->len = inline_len + header.payload;
   // A payload that is copied leaves only references to result buffers in the application's memory.
@@ -418,9 +426,11 @@ void TransmitSide::fail_record(Transmit& record, int error, int native) noexcept
 }
 
 void TransmitSide::release(Transmit& record) noexcept {
-  if (record.ticket != 0) announcements_->tickets.give_back(record.ticket);
-  if (record.message != 0) announcements_->numbers.release(record);
-  if (record.kept != 0) announcements_->copies->release(record.kept);
+  if ((record.ticket | record.message | record.kept) != 0) [[unlikely]] {
+    if (record.ticket != 0) announcements_->tickets.give_back(record.ticket);
+    if (record.message != 0) announcements_->numbers.release(record);
+    if (record.kept != 0) announcements_->copies->release(record.kept);
+  }
   records_.give_back(&record);
 }
 

@@ -211,9 +211,9 @@ class TransmitSide : public Watch {
   int end_error_ = 0;  // errno behind the cancellations
 
  private:
-  ssize_t transmit_now(const TransmitRequest& request, const DataHeader& header, std::size_t len) noexcept;
-  ssize_t keep_rest(const TransmitRequest& request, const DataHeader& header, std::size_t len, ssize_t sent) noexcept;
-  Transmit* make_record(const TransmitRequest& request, const DataHeader& header, std::size_t len, Then then) noexcept;
+  ssize_t transmit_now(const TransmitRequest& request, DataHeader& header, std::size_t len) noexcept;
+  ssize_t keep_rest(const TransmitRequest& request, DataHeader& header, std::size_t len, ssize_t sent) noexcept;
+  Transmit* make_record(const TransmitRequest& request, DataHeader& header, std::size_t len, Then then) noexcept;
   bool may_go_at_once(std::uint64_t flags, std::size_t len) noexcept;
   bool continues_burst() noexcept;
   bool may_wait(std::uint64_t flags, std::size_t len) noexcept;
