@@ -103,30 +103,18 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
                        .interface_parameter = "FI_TCP_IFACE",
                        .route = net::route};
   const fi_ep_type wanted = hints != nullptr && hints->ep_attr != nullptr ? hints->ep_attr->type : FI_EP_UNSPEC;
-  InfoPtr found;
-  int error = -FI_ENODATA;
+  InfoList list(version, hints, &provider());
+  Status status;
   // Connected endpoints come first: the list is in order of preference.
   for (const fi_ep_type type : {FI_EP_MSG, FI_EP_RDM}) {
     // Other types than the wanted one are tried only where the attempt logs why the hints do not match.
     if (type == FI_EP_RDM ? wanted == FI_EP_MSG : wanted == FI_EP_RDM) continue;
     const InfoPtr offer = make_offer(type, version, hints, parameters);
     if (offer == nullptr) return -FI_ENOMEM;
-    fi_info* answer = nullptr;
-    const int failed = answer_with_addresses(how, *offer, version, node, service, flags, hints, &answer);
-    if (failed != 0) {
-      error = found == nullptr ? failed : error;
-      continue;
-    }
-    error = 0;
-    fi_info* last = found.get();
-    while (last != nullptr && last->next != nullptr) last = last->next;
-    if (last != nullptr)
-      last->next = answer;
-    else
-      found.reset(answer);
+    status = answer_with_addresses(how, *offer, node, service, flags, list);
   }
-  if (error == 0) *result = found.release();
-  return error;
+  const int error = list.release_to(result);
+  return error != 0 && !status.ok() ? status.code() : error;
 }
 
 }  // namespace

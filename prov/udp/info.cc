@@ -74,7 +74,9 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
                          info.ep_attr->max_msg_size = max_message(candidate, hints);
                          info.tx_attr->inject_size = info.ep_attr->max_msg_size;  // the kernel copies all of them
                        }};
-  return answer_with_addresses(how, *offer, version, node, service, flags, hints, result);
+  InfoList list(version, hints, &provider());
+  const Status status = answer_with_addresses(how, *offer, node, service, flags, list);
+  return status.ok() ? list.release_to(result) : status.code();
 }
 
 }  // namespace

@@ -43,6 +43,8 @@ class InfoList {
   InfoList(uint32_t version, const fi_info* hints, const fi_provider* provider) noexcept
       : version_(version), hints_(hints), provider_(provider) {}
 
+  uint32_t version() const noexcept { return version_; }
+  const fi_info* hints() const noexcept { return hints_; }
   // Appends `offer`, adapted to the hints, if it satisfies them.
   void add(InfoPtr offer);
   // 0 and the list, or -FI_ENODATA.

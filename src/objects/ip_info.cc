@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "objects/attributes.h"
 #include "objects/named_addresses.h"
 
 namespace weft {
@@ -175,21 +174,19 @@ InfoPtr make_info(const fi_info& offer, const IpCandidate& candidate) {
 
 }  // namespace
 
-int answer_with_addresses(const IpProvider& how, const fi_info& offer, uint32_t version, const char* node,
-                          const char* service, uint64_t flags, const fi_info* hints, fi_info** result) {
-  if (Status status = check_attributes(how, offer, version, hints); !status.ok()) return status.code();
-  Query query(how, hints, flags);
-  if (Status status = query.prepare(); !status.ok()) return status.code();
-  if (Status status = query.read(node, service); !status.ok()) return status.code();
-
-  InfoList list(version, hints, how.provider);
+Status answer_with_addresses(const IpProvider& how, const fi_info& offer, const char* node, const char* service,
+                             uint64_t flags, InfoList& list) {
+  if (Status status = check_attributes(how, offer, list.version(), list.hints()); !status.ok()) return status;
+  Query query(how, list.hints(), flags);
+  if (Status status = query.prepare(); !status.ok()) return status;
+  if (Status status = query.read(node, service); !status.ok()) return status;
   for (const IpCandidate& candidate : query.candidates()) {
     InfoPtr info = make_info(offer, candidate);
-    if (info == nullptr) return -FI_ENOMEM;
+    if (info == nullptr) return Status(-FI_ENOMEM);
     if (how.adjust) how.adjust(*info, candidate);
     list.add(std::move(info));
   }
-  return list.release_to(result);
+  return {};
 }
 
 }  // namespace weft

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "objects/address.h"
-#include "objects/info.h"
+#include "objects/attributes.h"
 
 namespace weft {
 
@@ -42,8 +42,8 @@ struct IpProvider {
   std::function<void(fi_info& info, const IpCandidate& candidate)> adjust = {};
 };
 
-// `offer` has everything but addresses and names. 0, or the negative error of fi_getinfo.
-int answer_with_addresses(const IpProvider& how, const fi_info& offer, uint32_t version, const char* node,
-                          const char* service, uint64_t flags, const fi_info* hints, fi_info** result);
+// Adds the infos to `list`. `offer` has everything but addresses and names. An error is that of fi_getinfo.
+Status answer_with_addresses(const IpProvider& how, const fi_info& offer, const char* node, const char* service,
+                             uint64_t flags, InfoList& list);
 
 }  // namespace weft
