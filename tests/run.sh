@@ -90,7 +90,7 @@ sanitized() {
 # These two test weft's own code; the ABI and the installed files are tested in the release build. With fuzzer-no-link
 # the fuzzers search (see tests/fuzz), and one build serves them and the tests.
 configure_asan() { sanitized asan fuzzer-no-link,address,undefined "unit;conformance;fakes;sim;kfi;fuzz;docs;rxe"; }
-configure_tsan() { sanitized tsan thread "unit;conformance;fakes;sim"; }
+configure_tsan() { sanitized tsan thread "unit;conformance;fakes;sim;kfi"; }
 
 release_build() { build release "${1:-all}" configure_release; }
 asan_build() { build asan "${1:-tests/all}" configure_asan; }

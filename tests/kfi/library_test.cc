@@ -159,6 +159,30 @@ TEST(Handler, QueueWithHandlerHasNoSread) {
   EXPECT_EQ(kfi_cq_sread(pair.cq(0), &entry, 1, nullptr, 0), -KFI_ENOSYS);
 }
 
+TEST(Handler, CloseWaitsForARunningCall) {
+  Connected pair;
+  struct Running {
+    std::atomic<bool> inside{false}, leaves{false}, left{false};
+  } running;
+  kfi_eq_attr attr{};
+  attr.flags = KFI_WRITE;
+  kfid_eq* eq = nullptr;
+  const kfi_event_handler handler = [](kfid_eq*, void* context) {
+    auto* self = static_cast<Running*>(context);
+    self->inside = true;
+    while (!self->leaves) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    self->left = true;
+  };
+  ASSERT_EQ(kfi_eq_open(pair.both.fabric, &attr, &eq, handler, &running), 0);
+  const kfi_eq_entry entry{&pair.ep(0)->fid, nullptr, 1};
+  ASSERT_EQ(kfi_eq_write(eq, KFI_NOTIFY, &entry, sizeof entry, 0), static_cast<ssize_t>(sizeof entry));
+  ASSERT_TRUE(becomes([&] { return running.inside.load(); }));
+  running.leaves = true;
+  EXPECT_EQ(kfi_close(&eq->fid), 0);
+  EXPECT_TRUE(running.left) << "the call was still running";
+}
+
 TEST(Handler, CloseFromInsideIsBusy) {
   Called called;
   called.close_inside = true;
