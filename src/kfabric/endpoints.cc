@@ -26,27 +26,26 @@ int reject(kfid_pep* pep, kfid* handle, const void* parameters, size_t size) {
   return result;
 }
 
-// One half, of an endpoint whose other half is open. The provider's part, where it has one: receives end, and the peer
-// is told.
-int shut_half(Endpoint* endpoint, uint64_t half) {
+// One half, where the other half is open. The provider's part, where it has one: receives end, and the peer is told.
+int shut_half(fid_ep* below, uint64_t half) {
   void* table = nullptr;
-  if (fi_open_ops(&endpoint->fi->fid, "weft_half_shutdown_v1", 0, &table, nullptr) != 0) {
+  if (fi_open_ops(&below->fid, "weft_half_shutdown_v1", 0, &table, nullptr) != 0) {
     return half == KFI_WRITE ? 0 : -KFI_EOPNOTSUPP;
   }
-  return (*static_cast<int (**)(fid_ep*, uint64_t)>(table))(endpoint->fi, half);
+  return (*static_cast<int (**)(fid_ep*, uint64_t)>(table))(below, half);
 }
 
 int shut_down(kfid_ep* ep, uint64_t flags) {
-  auto* endpoint = static_cast<Endpoint*>(ep);
+  Connection& connection = *static_cast<Endpoint*>(ep)->connection;
   if (flags & ~kHalves) return -KFI_EBADFLAGS;
   size_t size = 0;
-  const int named = fi_getpeer(endpoint->fi, nullptr, &size);
+  const int named = fi_getpeer(connection.fi, nullptr, &size);
   if (named != 0 && named != -FI_ETOOSMALL) return -KFI_ENOTCONN;
-  const uint64_t before = endpoint->shut.fetch_or(flags);
-  if (flags == 0 || (before | flags) == kHalves) return fi_shutdown(endpoint->fi, 0);
+  const uint64_t before = connection.shut.fetch_or(flags);
+  if (flags == 0 || (before | flags) == kHalves) return fi_shutdown(connection.fi, 0);
   if (before != 0) return 0;
-  const int result = shut_half(endpoint, flags);
-  if (result != 0) endpoint->shut &= ~flags;
+  const int result = shut_half(connection.fi, flags);
+  if (result != 0) connection.shut &= ~flags;
   return result;
 }
 
@@ -107,6 +106,7 @@ constexpr kfi_ops_ep kEndpointOps = {sizeof(kfi_ops_ep),
 // An endpoint beneath may lack tables: those refuse.
 void set_tables(Endpoint& endpoint) {
   const fid_ep& below = *endpoint.fi;
+  endpoint.connection->fi = endpoint.fi;
   endpoint.ops = mutable_table(kEndpointOps);
   endpoint.cm = mutable_table(below.cm != nullptr ? kConnectionOps : refused<kfi_ops_cm>);
   endpoint.msg = mutable_table(below.msg != nullptr ? kMessageOps : refused<kfi_ops_msg>);
@@ -249,6 +249,7 @@ int open_alias(kfid* handle, struct kfi_alias* alias) {
                                        [&](fid_ep** below) { return fi_ep_alias(endpoint->fi, below, alias->flags); });
   if (result != 0) return result;
   auto* object = static_cast<Endpoint*>(second);
+  object->connection = endpoint->connection;
   object->transmit_queue = endpoint->transmit_queue;
   object->receive_queue = endpoint->receive_queue;
   object->selects_transmits = endpoint->selects_transmits;

@@ -67,8 +67,14 @@ struct PassiveEndpoint : Object<kfid_pep> {
   void taken(ConnectionRequest* request);
 };
 
-struct Endpoint : Object<kfid_ep> {
+// The connection of an endpoint and of its aliases.
+struct Connection {
+  fid_ep* fi = nullptr;           // the endpoint, not an alias
   std::atomic<uint64_t> shut{0};  // KFI_READ, KFI_WRITE: halves that were shut down
+};
+
+struct Endpoint : Object<kfid_ep> {
+  std::shared_ptr<Connection> connection = std::make_shared<Connection>();
   Domain* domain = nullptr;
   CompletionQueue* transmit_queue = nullptr;
   CompletionQueue* receive_queue = nullptr;

@@ -11,7 +11,7 @@ namespace {
 enum class Direction { kTransmit, kReceive, kRead };
 
 bool is_shut(kfid_ep* ep) {
-  return static_cast<Endpoint*>(ep)->shut.load(std::memory_order_relaxed) & KFI_WRITE;
+  return static_cast<Endpoint*>(ep)->connection->shut.load(std::memory_order_relaxed) & KFI_WRITE;
 }
 
 // A slot of a transmission with one buffer, or of an atomic operation.

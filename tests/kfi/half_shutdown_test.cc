@@ -228,6 +228,18 @@ TEST_F(HalfShutdown, BothFlagsAreAFullShutdown) {
   EXPECT_EQ(kfi_shutdown(pair.ep(0), KFI_WRITE), -KFI_ENOTCONN);
 }
 
+TEST_F(HalfShutdown, AliasesShareTheConnection) {
+  kfid_ep* alias = nullptr;
+  const int made = kfi_ep_alias(pair.ep(0), &alias, KFI_SEND);
+  if (made != 0) GTEST_SKIP() << "the provider has no aliases";
+  ASSERT_EQ(kfi_shutdown(alias, KFI_WRITE), 0);
+  EXPECT_EQ(send(0, 1), -KFI_ESHUTDOWN);
+  EXPECT_EQ(kfi_send(alias, room(0), 1, kfi_mr_desc(region), 0, nullptr), -KFI_ESHUTDOWN);
+  if (has_all()) expect_shutdown(1);
+  EXPECT_EQ(kfi_shutdown(pair.ep(0), KFI_WRITE), 0);
+  EXPECT_EQ(kfi_close(&alias->fid), 0);
+}
+
 // Each end closes its own half: no half closes the connection.
 TEST_F(HalfShutdown, HalvesOfBothEndsLeaveTheConnection) {
   for (int i : {0, 1}) ASSERT_EQ(kfi_shutdown(pair.ep(i), KFI_WRITE), 0);
