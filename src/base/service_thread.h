@@ -9,6 +9,8 @@
 #include <poll.h>
 
 #include <atomic>
+#include <cerrno>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -35,6 +37,8 @@ class ServiceThread {
       });
     } catch (const std::system_error& error) {
       return Status::from_errno(error.code().value());
+    } catch (const std::bad_alloc&) {
+      return Status::from_errno(ENOMEM);
     }
     return Status();
   }

@@ -5,9 +5,9 @@
 #include <rdma/fi_errno.h>
 
 #include <deque>
+#include <exception>
 #include <functional>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -20,7 +20,7 @@ class BackgroundTasks {
  public:
   ~BackgroundTasks() { wait(); }
 
-  // -FI_ENOMEM: no thread could be started.
+  // -FI_ENOMEM: no thread could be started; the task will not run.
   Status add(std::function<void()> task) {
     std::lock_guard lock(mutex_);
     pending_.push_back(std::move(task));
@@ -28,7 +28,7 @@ class BackgroundTasks {
     if (thread_.joinable()) thread_.join();  // it is past its last task
     try {
       thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // the system refuses, or memory ran out
       pending_.pop_back();
       return Status(-FI_ENOMEM);
     }
