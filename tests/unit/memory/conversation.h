@@ -55,7 +55,9 @@ struct End {
   std::vector<char> memory = std::vector<char>(2 * kLong, 'm');  // sent from the first half, received into the second
   std::deque<Operation> operations;
   fi_addr_t peer = FI_ADDR_UNSPEC;
-  bool connected = false, refused = false, ended = false, joined = false, inserted = false;
+  bool connected = false, refused = false, ended = false, joined = false;
+  int insertions = 0;                      // reported by events
+  fi_addr_t late_peer = FI_ADDR_NOTAVAIL;  // written in the background
 
   char* out() { return memory.data(); }
   char* in() { return memory.data() + kLong; }
@@ -98,6 +100,7 @@ class Conversation {
     }
     note_failure();
     if (usual < 0 && result == usual) return result;
+    overrun_ |= result == -FI_EOVERRUN;
     const bool expected = result >= 0 || result == -FI_EAGAIN || result == -FI_EAVAIL ||
                           (failed_ && (result == -FI_ENOMEM || result == -FI_EOVERRUN ||
                                        (before && (trouble_ || result == -FI_ENOTCONN))));
@@ -130,6 +133,7 @@ class Conversation {
   void knock(End& end, const void* name, const char* greeting);
   void join();
   void shut_down();
+  void open_automatic();
   void close();
   void close_end(End& end);
   template <class Fid>
@@ -155,6 +159,7 @@ class Conversation {
   std::optional<FailingAllocation> failing_;
   bool failed_ = false;   // the allocation has failed
   bool trouble_ = false;  // and a call or an event has reported it
+  bool overrun_ = false;  // by -FI_EOVERRUN
   bool ending_ = false;   // FI_SHUTDOWN is expected
   std::string complaints_;
   fi_info* infos_ = nullptr;
