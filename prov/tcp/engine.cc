@@ -24,8 +24,10 @@ constexpr std::size_t kStashSize = Engine::kScratchSize + 256;
 Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
   std::unique_ptr<Engine> engine(new Engine(turns));
   Status status = engine->open_descriptors();
-  if (status.ok()) status = engine->deadlines_.open();
-  if (status.ok()) status = engine->add_descriptor(engine->deadlines_.fd(), &engine->deadlines_);
+  for (auto* queue : {&engine->deadlines_, &engine->keepalives_}) {
+    if (status.ok()) status = queue->open();
+    if (status.ok()) status = engine->add_descriptor(queue->fd(), queue);
+  }
   if (!status.ok()) return failure(status);
   return engine;
 }
@@ -110,7 +112,7 @@ void Engine::harvest() noexcept {
     bool timer = false;
     for (int i = 0; i < count; ++i) {
       void* source = events[i].data.ptr;
-      if (source == &deadlines_) {
+      if (source == &deadlines_ || source == &keepalives_) {
         timer = true;
       } else if (source == &wake_) {
         net::event_drain(wake_.get());
@@ -124,7 +126,8 @@ void Engine::harvest() noexcept {
       }
     }
     // Deadline handlers may destroy watches, so they run when no event of this batch is left to read.
-    if (timer) deadlines_.run(net::now(), [](Watch& watch) noexcept { watch.on_deadline(watch); });
+    for (auto* queue : {&deadlines_, &keepalives_})
+      if (timer) queue->run(net::now(), [](Watch& watch) noexcept { watch.on_deadline(watch); });
   } while (count == kBatch);
 }
 

@@ -114,6 +114,8 @@ class Engine : public EngineBase {
   void unwatch(Watch& watch) noexcept;  // also drops its deadline and queued work; the descriptor stays open
   void make_ready(Watch& watch) noexcept;
   void set_deadline(Watch& watch, Clock::time_point at) noexcept { deadlines_.set(watch, at); }
+  // A deadline of nearly all sockets, kept apart from those of pending requests: each queue gets its own in order.
+  void set_keepalive(Watch& watch, Clock::time_point at) noexcept { keepalives_.set(watch, at); }
   void clear_deadline(Watch& watch) noexcept { deadlines_.cancel(watch); }
   // The handler received data: the socket is read first next time.
   void mark_hot(Watch& watch) noexcept {
@@ -171,7 +173,7 @@ class Engine : public EngineBase {
   std::size_t registered_ = 0;  // sockets in the epoll set
   bool crowded_ = false;        // more sockets are active than can be hot: epoll finds them sooner
   List<Watch, ReadyTag> ready_;
-  DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_;
+  DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_, keepalives_;
   std::array<Watch*, kHotSockets> hot_{};
   std::int64_t harvested_ = 0;  // the tick
   std::unique_ptr<std::byte[]> scratch_;

@@ -50,7 +50,7 @@ void Stream::stop(int error, int reason) noexcept {
 void Stream::enable_keepalive(int idle_s) noexcept {
   if (idle_s == 0 || state_ != State::kOpen) return;
   keepalive_s_ = idle_s;
-  engine_.set_deadline(*this, net::now() + std::chrono::seconds(idle_s));
+  engine_.set_keepalive(*this, net::now() + std::chrono::seconds(idle_s));
 }
 
 // Either the connection is old enough for keepalive, or the grace period after the peer's close is over and the
