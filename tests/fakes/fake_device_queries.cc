@@ -24,7 +24,8 @@ void fill_attributes(const Device& device, ibv_device_attr* attr) {
   attr->max_qp = config.max_qp;
   attr->max_qp_wr = config.max_qp_wr;
   attr->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE;
-  attr->max_sge = attr->max_sge_rd = config.max_sge;
+  attr->max_sge = config.max_sge;
+  attr->max_sge_rd = config.max_sge_rd;
   attr->max_cq = config.max_cq;
   attr->max_cqe = config.max_cqe;
   attr->max_mr = config.max_mr;

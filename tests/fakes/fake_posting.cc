@@ -55,6 +55,7 @@ int post_one(Qp& qp, const ibv_send_wr& request) {
   if (qp.posted - qp.freed >= qp.sends.size()) return ENOMEM;
   if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > qp.init.cap.max_send_sge) return EINVAL;
   if (!has_opcode(qp.qp_type, request.opcode)) return EINVAL;
+  if (request.opcode == IBV_WR_RDMA_READ && request.num_sge > qp.device->config.max_sge_rd) return EINVAL;
   if (qp.qp_type == IBV_QPT_UD && !request.wr.ud.ah) return EINVAL;
   const size_t at = qp.posted % qp.sends.size();
   if (request.send_flags & IBV_SEND_INLINE) {

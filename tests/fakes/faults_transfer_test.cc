@@ -190,6 +190,30 @@ TEST_F(FaultsTransfer, DeliveredWritesTakeTwoPlacesOfTheQueue) {
   });
 }
 
+// The device reads into two buffers at most.
+TEST_F(FaultsTransfer, ReadsIntoMoreBuffersThanTheDeviceHasTakeSeveralRequests) {
+  with_connection("split", {}, [&](ends::TwoEnds& both) {
+    ASSERT_TRUE(both.client.post_send());
+    for (int i = 0; i < 64; ++i) both.server.memory()[i] = static_cast<char>(i + 1);
+    fake::hold_data();
+    const ssize_t room = fi_tx_size_left(both.client.ep);
+    ASSERT_TRUE(both.client.post_read_of(both.server, 3));
+    EXPECT_EQ(fi_tx_size_left(both.client.ep), room - 2);
+    fake::deliver_data();
+    ASSERT_TRUE(both.wait([&] { return both.client.completed == 2; })) << "one completion for the operation";
+    for (int i = 0; i < 48; ++i) EXPECT_EQ(both.client.memory()[1024 + i / 16 * 32 + i % 16], i + 1) << i;
+  });
+}
+
+TEST_F(FaultsTransfer, SplitReadThatTheDeviceTakesInPartFailsOnceWithTheConnection) {
+  with_connection("split and refused", {}, [&](ends::TwoEnds& both) {
+    fake::refuse_second_request(ENOMEM);
+    ASSERT_TRUE(both.client.post_read_of(both.server, 4)) << "a part is under way, so it is not to be repeated";
+    ASSERT_TRUE(both.wait([&] { return both.client.terminals == 1; }));
+    EXPECT_GE(both.client.failed, 1U);
+  });
+}
+
 TEST_F(FaultsTransfer, CompletionQueuesGrowWithTheFirstOperation) {
   with_connection("growing", {.queue_entries = 8}, [&](ends::TwoEnds& both) {
     const auto resizes = [] { return fake::calls()["ibv_resize_cq"]; };

@@ -107,6 +107,21 @@ bool End::post_rma(End& target, bool read) {
   return true;
 }
 
+bool End::post_read_of(End& target, size_t buffers) {
+  void* context = take_context();
+  if (!ep || !context || !target.mr) return false;
+  constexpr size_t kBytes = 16;
+  std::vector<iovec> iov;
+  for (size_t i = 0; i < buffers; ++i) iov.push_back({memory_.data() + 1024 + 2 * i * kBytes, kBytes});
+  std::vector<void*> descriptions(buffers, description(*this));
+  const auto address = reinterpret_cast<uint64_t>(target.memory_.data());
+  if (fi_readv(ep, iov.data(), descriptions.data(), buffers, FI_ADDR_UNSPEC, address, fi_mr_key(target.mr), context))
+    return false;
+  open_[next_context_++ % open_.size()] = 1;
+  ++posted;
+  return true;
+}
+
 void End::settle(TwoEnds& all, void* context, bool success) {
   if (!context && !success && injected) return;  // fi_inject has no context, but its failure is reported
   const auto at = static_cast<fi_context2*>(context) - contexts_.data();

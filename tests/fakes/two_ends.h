@@ -66,6 +66,7 @@ class End {
   void post_receive(uint64_t flags = 0, bool without_buffer = false);
   bool post_send(bool inject = false, size_t length = 64);
   bool post_rma(End& target, bool read);
+  bool post_read_of(End& target, size_t buffers);  // 16 bytes for each
   void read_completions(TwoEnds& all);
   void close_endpoint(TwoEnds& all);
   char* memory() { return memory_.data(); }  // registered as `mr`

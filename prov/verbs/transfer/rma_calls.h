@@ -108,6 +108,8 @@ class RmaCalls : public SendCalls<T> {
     work.data = data;
     if ((flags & kSpecial) != 0 && opcode == IBV_WR_RDMA_WRITE) [[unlikely]]
       return post_special_write(work);
+    if (opcode == IBV_WR_RDMA_READ && sends().must_split(work)) [[unlikely]]
+      return sends().post_split_read(work);
     return sends().post(work);
   }
   // Immediate data with a write uses up a receive of the peer, which expects that only if it agreed to FI_RX_CQ_DATA.

@@ -202,6 +202,48 @@ ssize_t SendQueue::post_delivered_write(const SendWork& work) noexcept {
   return 0;
 }
 
+// A work request for each `read_sges` buffers. All but the last are silent, and pass their failures on to the next.
+ssize_t SendQueue::post_split_read(const SendWork& work) noexcept {
+  if (const ssize_t refusal = check(work); refusal != 0) return refusal;
+  LightGuard guard(lock_);
+  flush_staged();
+  if (next_record() == nullptr) return on_no_room();
+  const int per_request = sizes_.read_sges;
+  const auto parts = static_cast<std::uint32_t>((work.count + per_request - 1) / per_request);
+  if (ring_.next(parts - 1) == nullptr) return on_no_room();
+  ibv_send_wr wr[kMaxIov];
+  SendWork part = work;
+  for (std::uint32_t i = 0; i < parts; ++i) {
+    const bool last = i + 1 == parts;
+    part.count = std::min(per_request, work.count - static_cast<int>(i) * per_request);
+    part.len = 0;
+    for (int piece = 0; piece < part.count; ++piece) part.len += part.sges[piece].length;
+    Posted* const slot = ring_.next(i);
+    build(wr[i], part);
+    wr[i].wr_id = reinterpret_cast<uintptr_t>(slot);
+    wr[i].next = last ? nullptr : &wr[i + 1];
+    wr[i].send_flags = fill(*slot, part) | IBV_SEND_SIGNALED;
+    if (!last) {
+      wr[i].send_flags &= ~unsigned{IBV_SEND_SIGNALED};
+      slot->flags = work.kind | Posted::kFirstHalf;
+    }
+    part.sges += part.count;
+    part.address += part.len;
+    part.flags &= ~FI_FENCE;
+  }
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(qp_, wr, &bad);
+  if (error != 0 && bad == wr) return refused(error);
+  for (std::uint32_t i = 0; i < parts; ++i) ring_.push(error == 0 && i + 1 == parts);
+  if (error == 0) return 0;
+  // Some parts are under way, and must not reach the buffers once the failure is reported: the connection ends.
+  ring_.youngest(0).flags = work.kind | Posted::kFirstHalf;
+  break_queue_pair(qp_);
+  routes_.transmit_failed(work.kind, work.context, error, IBV_WC_GENERAL_ERR);
+  routes_.owner.on_transfer_failed(IBV_WC_GENERAL_ERR);
+  return 0;
+}
+
 // ---- FI_MORE ----
 
 ssize_t SendQueue::post_in_chain(const SendWork& work) noexcept {

@@ -75,6 +75,9 @@ class SendQueue final {
   ssize_t post(const SendWork& work) noexcept;
   // A write, and a read of no bytes behind it: completes when the peer's device has executed the write.
   ssize_t post_delivered_write(const SendWork& work) noexcept;
+  // A read into more buffers than the device's reads have.
+  bool must_split(const SendWork& read) const noexcept { return read.count > sizes_.read_sges; }
+  ssize_t post_split_read(const SendWork& work) noexcept;
 
   // Calls without flags for one buffer go straight to the device if may_be_inline() or may_be_long(), if the lock is
   // free and while is_clear(). The first two are the short form of check(), for data that travels inside the work

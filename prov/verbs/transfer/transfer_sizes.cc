@@ -44,6 +44,8 @@ TransferSizes::TransferSizes(DomainServices& domain, const fi_info& info) noexce
   receives = choose(rx.size, kDefaultQueueSize, most_operations);
   transmit_iov = choose(tx.iov_limit, kDefaultIovLimit, sges);
   receive_iov = choose(rx.iov_limit, kDefaultIovLimit, sges);
+  read_sges = device.max_sge_rd > 0 ? static_cast<std::uint16_t>(std::min(device.max_sge_rd, int{sges})) : sges;
+  transmits = std::max(transmits, std::uint32_t{transmit_iov});  // a read may take a request for each buffer
   const bool spills = domain.spill().length != 0;
   receive_sges = std::min(static_cast<std::uint16_t>(receive_iov + (spills ? 1 : 0)), sges);
   inline_bytes = static_cast<std::uint32_t>(std::min(tx.inject_size, kMaxInjectSize));
