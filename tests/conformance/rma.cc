@@ -204,6 +204,7 @@ TEST_P(Rma, SeveralRemoteRegionsInOneOperation) {
 }
 
 TEST_P(Rma, WriteWithDataIsReportedAtTheTarget) {
+  NEEDS(with_remote_data, "completion data");
   RMA_SCENE();
   Buffer posted(scene.fabric, 64);
   Context receive;
@@ -229,6 +230,7 @@ TEST_P(Rma, WriteWithDataIsReportedAtTheTarget) {
 }
 
 TEST_P(Rma, WriteWithDataLeavesPostedReceivesAlone) {
+  NEEDS(with_remote_data, "completion data");
   RMA_SCENE();
   if (scene.fabric.info()->mode & FI_RX_CQ_DATA) GTEST_SKIP() << "this provider consumes a receive";
   Buffer posted(scene.fabric, 64), out(scene.fabric, 64);
