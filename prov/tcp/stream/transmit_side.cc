@@ -492,15 +492,18 @@ bool TransmitSide::try_respond(const DataHeader& header, std::span<const iovec> 
   // The granted ranges of a read are kept behind the header, to be checked again if a registration is closed meanwhile.
   static_assert(kBaseHeaderSize + sizeof header.rma <= kInlineSize);
   if (!granted.empty()) std::memcpy(record->inlined + kBaseHeaderSize, granted.data(), granted.size_bytes());
+  record->reported = header.op == Op::kHalfShutdown;
   respond_with(*record);
   return true;
 }
 
+// A half shutdown waits behind the application's messages, as one that is reported already.
 void TransmitSide::respond_with(Transmit& record) noexcept {
   response_bytes_ += record.memory();
-  // A half shutdown follows the application's messages.
-  record.reported = static_cast<Op>(record.inlined[1]) == Op::kHalfShutdown;
-  record.reported ? push_queued(record) : responses_.push_back(record);
+  if (record.reported)
+    push_queued(record);
+  else
+    responses_.push_back(record);
   resume();
 }
 
