@@ -25,8 +25,7 @@ constexpr std::int64_t ack_timeout_ns(int code) noexcept {
   return std::int64_t{4096} << code;
 }
 
-}  // namespace
-
+// Times in microseconds as the device's codes, the next longer one if there is none, and back.
 std::uint8_t rnr_timer_code(int microseconds) noexcept {
   const auto enough = [&](int timer) { return timer * kRnrUnitUs >= microseconds; };
   const int* code = std::find_if(std::begin(kRnrTimers) + 1, std::end(kRnrTimers), enough);
@@ -37,6 +36,7 @@ int rnr_timer_us(std::uint8_t code) noexcept {
   return kRnrTimers[code % kCodes] * kRnrUnitUs;
 }
 
+// Without a limit: 0.
 std::int8_t ack_timeout_code(int microseconds) noexcept {
   if (microseconds <= 0) return static_cast<std::int8_t>(microseconds);
   std::int8_t code = 1;
@@ -48,6 +48,8 @@ int ack_timeout_us(std::int8_t code) noexcept {
   if (code <= 0) return code;
   return static_cast<int>(std::min<std::int64_t>(ack_timeout_ns(code) / 1000, INT_MAX));
 }
+
+}  // namespace
 
 ConnectionProperties::ConnectionProperties(const Parameters& parameters) noexcept
     : responder_resources(parameters.responder_resources),

@@ -49,11 +49,4 @@ class ConnectionProperties {
 // The result of fi_getopt with FI_OPT_WEFT_REQUEST.
 int get_request(const rdma_conn_param& requested, void* value, std::size_t* len) noexcept;
 
-// Times in microseconds as the device's codes, the next longer one if there is none, and back.
-std::uint8_t rnr_timer_code(int microseconds) noexcept;
-int rnr_timer_us(std::uint8_t code) noexcept;
-// 0: no limit.
-std::int8_t ack_timeout_code(int microseconds) noexcept;
-int ack_timeout_us(std::int8_t code) noexcept;
-
 }  // namespace weft::verbs
