@@ -57,6 +57,17 @@ struct Connection {
   }
 };
 
+// The request of an end that chose the values below, by parameters or by options.
+void expect_chosen_request(const fake::ConnectionState& client) {
+  EXPECT_EQ(client.mine.responder_resources, 4);
+  EXPECT_EQ(client.mine.initiator_depth, 3);
+  EXPECT_EQ(client.mine.retry_count, 5);
+  EXPECT_EQ(client.mine.rnr_retry_count, 2);
+  EXPECT_EQ(client.mine.flow_control, 0);
+  EXPECT_EQ(client.type_of_service, 104);
+  EXPECT_EQ(client.ack_timeout, 17);
+}
+
 }  // namespace
 
 class FaultsProperties : public testing::Test {
@@ -114,13 +125,7 @@ TEST_F(FaultsProperties, ParametersSetEachOfThem) {
                                 {"FI_VERBS_TOS", "104"},
                                 {"FI_VERBS_ACK_TIMEOUT", "17"}};
   Connection connection;
-  EXPECT_EQ(connection.client.mine.responder_resources, 4);
-  EXPECT_EQ(connection.client.mine.initiator_depth, 3);
-  EXPECT_EQ(connection.client.mine.retry_count, 5);
-  EXPECT_EQ(connection.client.mine.rnr_retry_count, 2);
-  EXPECT_EQ(connection.client.mine.flow_control, 0);
-  EXPECT_EQ(connection.client.type_of_service, 104);
-  EXPECT_EQ(connection.client.ack_timeout, 17);
+  expect_chosen_request(connection.client);
   EXPECT_EQ(connection.client_qp.min_rnr_timer, 9);
   EXPECT_EQ(connection.server_qp.min_rnr_timer, 9);
   EXPECT_EQ(connection.server.mine.responder_resources, 3) << "at most what the requesting end has outstanding";
@@ -192,13 +197,7 @@ TEST_F(FaultsProperties, OptionsOfTheRequestingEndpointAreSentAndInForce) {
     set_all(&ep->fid, kChosen);
     expect_all(&ep->fid, kChosen);
   }});
-  EXPECT_EQ(connection.client.mine.responder_resources, 4);
-  EXPECT_EQ(connection.client.mine.initiator_depth, 3);
-  EXPECT_EQ(connection.client.mine.retry_count, 5);
-  EXPECT_EQ(connection.client.mine.rnr_retry_count, 2);
-  EXPECT_EQ(connection.client.mine.flow_control, 0);
-  EXPECT_EQ(connection.client.type_of_service, 104);
-  EXPECT_EQ(connection.client.ack_timeout, 17);
+  expect_chosen_request(connection.client);
   EXPECT_EQ(connection.client_qp.timeout, 17);
   EXPECT_EQ(connection.client_qp.min_rnr_timer, 8);
   EXPECT_EQ(connection.server_qp.min_rnr_timer, 12) << "the other end has the defaults";

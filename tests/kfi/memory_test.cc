@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Every allocation of a conversation in kfabric fails once: set-up, connection, lists of memory, handlers, the end.
-// Each call works, or returns an error and leaves its out-parameter alone; everything can be closed, and nothing is
-// lost.
+// Each call works, or returns an error and leaves its out-parameter alone; everything can be closed.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
