@@ -105,6 +105,7 @@ void World::cancel_timers(const void* owner) {
 }
 
 void World::run_timers() {
+  const SparedAllocations spared;
   std::unique_lock<std::mutex> lock(mutex);
   for (;;) {
     if (timers_.empty()) {

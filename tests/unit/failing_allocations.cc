@@ -2,8 +2,13 @@
 // The failing allocator of tests; see failing_allocations.h.
 #include "failing_allocations.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define WEFT_SANITIZED 1
@@ -12,6 +17,11 @@
 #define WEFT_SANITIZED 1
 #endif
 #endif
+
+extern "C" {
+void* __libc_memalign(std::size_t alignment, std::size_t size);
+void __libc_free(void* block);
+}
 
 namespace weft::test {
 namespace {
@@ -24,7 +34,7 @@ struct Plan {
 };
 __attribute__((tls_model("initial-exec"))) thread_local Plan plan{};
 __attribute__((tls_model("initial-exec"))) thread_local int spared = 0;
-__attribute__((tls_model("initial-exec"))) thread_local long live = 0;
+std::atomic<long> live{0};
 
 }  // namespace
 
@@ -67,11 +77,27 @@ bool fails_now() noexcept {
   return true;
 }
 
-void count(long blocks) noexcept {
-  if (spared <= 0) live += blocks;
+// In front of each block: the thread that frees a block need not be the one that allocated it, and either may be
+// spared.
+struct alignas(std::max_align_t) Header {
+  void* start;
+  std::size_t size;
+  bool counts;
+};
+
+Header& header_of(void* block) noexcept {
+  return static_cast<Header*>(block)[-1];
 }
-void* counted(void* block) noexcept {
-  count(block != nullptr ? 1 : 0);
+
+void* allocate(std::size_t size, std::size_t alignment = alignof(Header)) noexcept {
+  const std::size_t room = std::max(alignment, sizeof(Header));
+  if (fails_now() || size > SIZE_MAX - room) return nullptr;
+  void* const start = __libc_memalign(alignment, room + size);
+  if (start == nullptr) return nullptr;
+  void* const block = static_cast<std::byte*>(start) + room;
+  Header& header = header_of(block);
+  header = {start, size, spared <= 0};
+  if (header.counts) ++live;
   return block;
 }
 
@@ -79,27 +105,18 @@ void* counted(void* block) noexcept {
 }  // namespace weft::test
 
 extern "C" {
-void* __libc_malloc(std::size_t size);
-void* __libc_calloc(std::size_t count, std::size_t size);
-void* __libc_realloc(void* old, std::size_t size);
-void* __libc_memalign(std::size_t alignment, std::size_t size);
-void __libc_free(void* block);
-
-using weft::test::counted, weft::test::fails_now;
+using weft::test::allocate, weft::test::header_of;
 
 void* malloc(std::size_t size) {
-  return fails_now() ? nullptr : counted(__libc_malloc(size));
+  return allocate(size);
 }
 void* calloc(std::size_t count, std::size_t size) {
-  return fails_now() ? nullptr : counted(__libc_calloc(count, size));
-}
-void* realloc(void* old, std::size_t size) {
-  if (fails_now()) return nullptr;
-  void* const block = __libc_realloc(old, size);
-  return old == nullptr ? counted(block) : block;
+  std::size_t bytes = 0;
+  void* const block = __builtin_mul_overflow(count, size, &bytes) ? nullptr : allocate(bytes);
+  return block != nullptr ? std::memset(block, 0, bytes) : nullptr;
 }
 void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  return fails_now() ? nullptr : counted(__libc_memalign(alignment, size));
+  return allocate(size, std::max(alignment, alignof(weft::test::Header)));
 }
 void* memalign(std::size_t alignment, std::size_t size) {
   return aligned_alloc(alignment, size);
@@ -109,8 +126,16 @@ int posix_memalign(void** block, std::size_t alignment, std::size_t size) {
   return *block != nullptr ? 0 : ENOMEM;
 }
 void free(void* block) {
-  if (block != nullptr) weft::test::count(-1);
-  __libc_free(block);
+  if (block == nullptr) return;
+  if (header_of(block).counts) --weft::test::live;
+  __libc_free(header_of(block).start);
+}
+void* realloc(void* old, std::size_t size) {
+  void* const block = allocate(size);
+  if (old == nullptr || block == nullptr) return block;
+  std::memcpy(block, old, std::min(size, header_of(old).size));
+  free(old);
+  return block;
 }
 }
 #endif

@@ -39,7 +39,7 @@ class ChangedAllocations {
 using SparedAllocations = ChangedAllocations<1>;
 using ExposedAllocations = ChangedAllocations<-1>;  // within the other
 
-// Blocks that this thread has allocated and not freed; those that are spared do not count.
+// Blocks that are allocated and not freed, by all threads; those do not count that a spared thread has allocated.
 long live_allocations() noexcept;
 
 // Calls `run(nth)` with an allocation that fails for nth = 1, 2, ... until a run makes fewer allocations.
