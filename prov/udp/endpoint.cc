@@ -284,8 +284,10 @@ int Endpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* context)
   ++slot->uses;
   const auto index = static_cast<uint64_t>(slot - groups_.begin());
   const fi_addr_t name = group_name(slot->uses, index);
-  *mc = MulticastGroup::join(*this, *group, role, name, context);
-  slot->group = &object<MulticastGroup>(*mc);
+  fid_mc* const joined = MulticastGroup::join(*this, *group, role, name, context);
+  if (joined == nullptr) return -FI_ENOMEM;
+  *mc = joined;
+  slot->group = &object<MulticastGroup>(joined);
   return 0;
 }
 

@@ -21,11 +21,13 @@ MulticastGroup::MulticastGroup(Endpoint& endpoint, const Address& group, JoinRol
 
 fid_mc* MulticastGroup::join(Endpoint& endpoint, const Address& group, JoinRole role, fi_addr_t name, void* context) {
   std::unique_ptr<MulticastGroup> member(new MulticastGroup(endpoint, group, role, context));
+  EventQueueCore::Reserved event = EventQueueCore::reserve_result();
+  if (event == nullptr) return nullptr;
   std::string step;
   const Status status = role.receives ? member->open_socket(step) : Status();
   member->joined_ = status.ok();
   if (status.ok()) member->abi.fi_addr = name;
-  member->report(status, step);
+  member->report(std::move(event), status, step);
   return &member.release()->abi;
 }
 
@@ -47,15 +49,13 @@ Status MulticastGroup::open_socket(std::string& step) {
   return socket_->open(std::move(socket), endpoint_->coalesces_datagrams());
 }
 
-void MulticastGroup::report(Status status, const std::string& step) {
+void MulticastGroup::report(EventQueueCore::Reserved event, Status status, const std::string& step) {
   EventQueueCore& events = endpoint_->events();
-  if (status.ok()) {
-    const fi_eq_entry entry{&abi.fid, abi.fid.context, 0};
-    return events.post(FI_JOIN_COMPLETE, &entry, sizeof entry);
-  }
-  events.post_error({abi.fid, status.error(), 0,
-                     fmt::format("joining the group {} from {} failed while {}: {}", address_.to_string(),
-                                 endpoint_->local_text(), step, fi_strerror(status.error()))});
+  if (status.ok()) return events.post(std::move(event), FI_JOIN_COMPLETE, {&abi.fid, abi.fid.context, 0});
+  EqError error(abi.fid, status.error(), 0,
+                fmt::format("joining the group {} from {} failed while {}: {}", address_.to_string(),
+                            endpoint_->local_text(), step, fi_strerror(status.error())));
+  events.post_error(std::move(error), std::move(event));
 }
 
 int MulticastGroup::close() {

@@ -22,7 +22,7 @@ namespace weft::udp {
 // Owner: its C handle. The endpoint's close answers -FI_EBUSY while it exists.
 class MulticastGroup final : public Object<fid_mc> {
  public:
-  // Becomes a member and posts the result to the endpoint's event queue. With the engine's mutex held.
+  // Becomes a member and posts the result to the endpoint's event queue. With the engine's mutex held. Null: no memory.
   static fid_mc* join(Endpoint& endpoint, const Address& group, JoinRole role, fi_addr_t name, void* context);
 
   // Slot of fi_ops: leaves the group.
@@ -39,7 +39,7 @@ class MulticastGroup final : public Object<fid_mc> {
  private:
   MulticastGroup(Endpoint& endpoint, const Address& group, JoinRole role, void* context) noexcept;
   Status open_socket(std::string& step);
-  void report(Status status, const std::string& step);
+  void report(EventQueueCore::Reserved event, Status status, const std::string& step);
 
   const Ref<Endpoint> endpoint_;
   const Address address_;  // with the port in use

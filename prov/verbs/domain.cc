@@ -63,15 +63,6 @@ Domain::Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, co
     : DomainBase(fabric, info, context, fabric, std::move(device), std::move(pd), info),
       for_datagrams_(wants_datagrams(&info)) {}
 
-void Domain::report_registration(::fid* region, void* context) noexcept {
-  std::unique_lock lock(mutex_);
-  const Ref<EventQueueCore> events = registrations_;
-  lock.unlock();
-  if (!events) return;
-  const fi_eq_entry entry{region, context, 0};
-  events->post(FI_MR_COMPLETE, &entry, sizeof entry);
-}
-
 int Domain::bind(::fid* object, uint64_t flags) {
   auto* queue = EventQueue::from(object);
   if (queue == nullptr) return -FI_EINVAL;
@@ -146,8 +137,13 @@ int Domain::regv(const iovec* iov, size_t count, uint64_t access, uint64_t offse
 
 int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
   if (attr != nullptr && is_device_memory(*attr, flags, api_version())) return -FI_ENOSYS;
+  std::unique_lock lock(mutex_);
+  const Ref<EventQueueCore> events = registrations_;
+  lock.unlock();
+  EventQueueCore::Reserved event = events ? EventQueueCore::reserve_result() : nullptr;
+  if (events && event == nullptr) return -FI_ENOMEM;
   if (int result = MemoryRegion::open(*this, caps(), attr, flags, mr); result != 0) return result;
-  report_registration(&(*mr)->fid, attr->context);
+  if (events) events->post(std::move(event), FI_MR_COMPLETE, {&(*mr)->fid, attr->context, 0});
   return 0;
 }
 

@@ -62,8 +62,6 @@ class Domain final : public DomainBase<Domain, Fabric, DomainServices> {
 
  private:
   Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info, void* context);
-  // FI_MR_COMPLETE of a registration, if an event queue was bound for them.
-  void report_registration(::fid* region, void* context) noexcept;
 
   const bool for_datagrams_;
   std::mutex mutex_;  // guards the rest

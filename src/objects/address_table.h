@@ -3,6 +3,7 @@
 // takes no lock, because the data path does it for every datagram.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -10,29 +11,51 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <queue>
 #include <unordered_map>
 #include <vector>
 
 namespace weft {
 
+// The indices of a table. Thread-safe.
+class AddressIndices {
+ public:
+  // An index that was reserved and will not be filled.
+  void release(uint64_t index) noexcept {
+    std::lock_guard lock(mutex_);
+    release_locked(index);
+  }
+
+ protected:
+  ~AddressIndices() = default;
+  void release_locked(uint64_t index) noexcept {
+    unused_.push_back(index);
+    std::ranges::push_heap(unused_, std::greater<>());
+  }
+
+  mutable std::mutex mutex_;      // guards all but reading chunks_, used slots and version_
+  uint64_t end_ = 0;              // lowest index never reserved
+  std::vector<uint64_t> unused_;  // a heap, the lowest first; it has room for all indices
+};
+
 // Entries live in chunks that double in size and never move, so a pointer from find() is good until that index is
 // removed. Thread-safe; removing an index while another thread uses it is the application's error, as fi_av(3) says.
 template <class A>
-class AddressTable {
+class AddressTable : public AddressIndices {
  public:
   // Reserves the `count` lowest unused indices, in order. Each is then filled, or returned with release().
   std::vector<uint64_t> reserve(size_t count) {
     std::lock_guard lock(mutex_);
     std::vector<uint64_t> indices(count);
+    // First the memory: without it nothing is reserved.
+    for (uint64_t i = unused_.size(); i < count; ++i) make_chunk_locked(end_ + i - unused_.size());
     for (uint64_t& index : indices) {
       if (unused_.empty()) {
         index = end_++;
       } else {
-        index = unused_.top();
-        unused_.pop();
+        std::ranges::pop_heap(unused_, std::greater<>());
+        index = unused_.back();
+        unused_.pop_back();
       }
-      make_chunk_locked(index);
     }
     return indices;
   }
@@ -45,17 +68,13 @@ class AddressTable {
     slot.used.store(true, std::memory_order_release);
     note_change_locked();
   }
-  void release(uint64_t index) {
-    std::lock_guard lock(mutex_);
-    unused_.push(index);
-  }
 
   // False if the index is not in use.
   bool remove(uint64_t index) {
     std::lock_guard lock(mutex_);
     Slot* slot = used_slot(index);
     if (slot == nullptr) return false;
-    unused_.push(index);
+    release_locked(index);
     auto [first, last] = by_address_.equal_range(slot->address);
     for (auto it = first; it != last; ++it) {
       if (it->second != index) continue;
@@ -134,16 +153,14 @@ class AddressTable {
   void make_chunk_locked(uint64_t index) {
     const unsigned chunk = chunk_of(index);
     if (owners_[chunk] != nullptr) return;
+    unused_.reserve(kFirst << (chunk + 1));
     owners_[chunk].reset(new Slot[size_t{1} << (chunk + kFirstBits)]);
     chunks_[chunk].store(owners_[chunk].get(), std::memory_order_release);
   }
 
-  mutable std::mutex mutex_;  // guards all but reading chunks_, used slots and version_
   std::array<std::atomic<Slot*>, kChunks> chunks_{};
   std::array<std::unique_ptr<Slot[]>, kChunks> owners_;
   std::atomic<uint64_t> version_{1};  // written under mutex_
-  uint64_t end_ = 0;                  // lowest index never reserved
-  std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> unused_;
   std::unordered_multimap<A, uint64_t> by_address_;
 };
 

@@ -13,19 +13,18 @@ Status check_vector(const fi_av_attr* attr) noexcept {
 }
 
 void AddressVectorCore::insert_one(InsertionReport& report, const Result<Address>& address) {
-  const uint64_t index = report.index();
   if (address) {
-    table_.fill(index, *address, report.user_id());
+    table_.fill(report.index(), *address, report.user_id());
     report.inserted();
   } else {
-    table_.release(index);
     report.failed(address.error());
   }
 }
 
 int AddressVectorCore::insert_listed(InsertionReport&& report, const std::byte* next, size_t count) {
-  for (size_t i = 0; i < count; ++i) insert_one(report, read_address(addr_format_, next));
-  return report.finish();
+  return perform(report, [&](InsertionReport& to) {
+    for (size_t i = 0; i < count; ++i) insert_one(to, read_address(addr_format_, next));
+  });
 }
 
 void AddressVectorCore::insert_named(InsertionReport& report, const PeerNames& names) {

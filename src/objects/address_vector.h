@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <span>
 #include <utility>
@@ -34,12 +35,21 @@ struct Insertion {
 // Reports the results of one insertion, in order: handles, FI_SYNC_ERR's array or the event queue.
 class InsertionReport {
  public:
-  // `events`: null for a synchronous call. `indices`: the handles of the addresses, in their order.
-  InsertionReport(const Insertion& call, EventQueueCore* events, std::vector<uint64_t> indices) noexcept
+  // `events`: null for a synchronous call. `count`: addresses.
+  InsertionReport(const Insertion& call, EventQueueCore* events, AddressIndices& table, size_t count)
       : call_(call),
         events_(events),
         errors_((call.flags & FI_SYNC_ERR) != 0 ? static_cast<int*>(call.context) : nullptr),
-        indices_(std::move(indices)) {}
+        table_(table),
+        results_(events != nullptr ? count + 1 : 0) {
+    for (EventQueueCore::Reserved& result : results_) result = EventQueueCore::reserve_result();
+  }
+  InsertionReport(InsertionReport&&) = default;
+  // The handles of the addresses, in their order, reserved in the table. Those without a result are released.
+  void use(std::vector<uint64_t> indices) noexcept { indices_ = std::move(indices); }
+  ~InsertionReport() {
+    for (; done_ < indices_.size(); ++done_) table_.release(indices_[done_]);
+  }
 
   static constexpr uint64_t kFlags = FI_MORE | FI_SYNC_ERR | FI_AV_USER_ID;
   // Checks the arguments of a call. `asynchronous`: the vector was opened with FI_EVENT; `bound`: it has an event
@@ -51,6 +61,10 @@ class InsertionReport {
     return {};
   }
 
+  // False: no memory for the events.
+  bool can_report() const noexcept {
+    return std::ranges::all_of(results_, [](const auto& result) { return result != nullptr; });
+  }
   // About the address that is inserted next.
   bool done() const noexcept { return done_ == indices_.size(); }
   uint64_t index() const noexcept { return indices_[done_]; }
@@ -66,6 +80,8 @@ class InsertionReport {
   }
   // `sentence`: for fi_eq_strerror; may be empty.
   void failed(Status status, std::string sentence = {}) noexcept {
+    table_.release(index());
+    starved_ |= status.error() == FI_ENOMEM;
     if (call_.handles != nullptr) call_.handles[done_] = FI_ADDR_NOTAVAIL;
     if (errors_ != nullptr) errors_[done_] = status.error();
     if (events_ != nullptr) {
@@ -75,15 +91,15 @@ class InsertionReport {
       error.data = done_;
       error.err = error.prov_errno = status.error();
       error.sentence = std::move(sentence);
-      events_->post_error(std::move(error));
+      events_->post_error(std::move(error), std::move(results_[done_]));
     }
     ++done_;
   }
   // Returns the result of the insertion call.
   int finish() noexcept {
-    if (events_ == nullptr) return inserted_;
+    if (events_ == nullptr) return inserted_ == 0 && starved_ ? -FI_ENOMEM : inserted_;
     const fi_eq_entry entry{call_.fid, call_.context, static_cast<uint64_t>(inserted_)};
-    events_->post(FI_AV_COMPLETE, &entry, sizeof entry);
+    events_->post(std::move(results_.back()), FI_AV_COMPLETE, entry);
     return 0;
   }
 
@@ -91,9 +107,12 @@ class InsertionReport {
   const Insertion call_;
   EventQueueCore* const events_;
   int* const errors_;
-  const std::vector<uint64_t> indices_;
+  AddressIndices& table_;
+  std::vector<uint64_t> indices_;
+  std::vector<EventQueueCore::Reserved> results_;  // for each address, and for the call
   size_t done_ = 0;
   int inserted_ = 0;
+  bool starved_ = false;  // memory ran out
 };
 
 // The arguments of fi_av_open that every address vector refuses.
@@ -117,7 +136,9 @@ class AddressVectorBase : public Object<fid_av>, public RefCounted {
     const Insertion call{&abi.fid, handles, flags, context};
     if (Status status = check(call); !status.ok()) return status.code();
     if (addr == nullptr && count != 0) return -FI_EINVAL;
-    return self().insert_listed(begin(call, count), static_cast<const std::byte*>(addr), count);
+    InsertionReport report = begin(call, count);
+    if (!report.can_report()) return -FI_ENOMEM;
+    return self().insert_listed(std::move(report), static_cast<const std::byte*>(addr), count);
   }
   int insertsvc(const char* node, const char* service, fi_addr_t* handles, uint64_t flags, void* context) {
     return self().insertsym(node, 1, service, 1, handles, flags, context);
@@ -128,7 +149,9 @@ class AddressVectorBase : public Object<fid_av>, public RefCounted {
     const PeerNames names{node != nullptr ? node : "", service != nullptr ? service : "", nodes, services};
     if (Status status = check(call); !status.ok()) return status.code();
     if (names.empty()) return -FI_EINVAL;
-    return run(begin(call, names.count()), [this, names](InsertionReport& to) { self().insert_named(to, names); });
+    InsertionReport report = begin(call, names.count());
+    if (!report.can_report()) return -FI_ENOMEM;
+    return run(std::move(report), [this, names](InsertionReport& to) { self().insert_named(to, names); });
   }
   int remove(fi_addr_t* handles, size_t count, uint64_t flags) {
     if (flags != 0) return -FI_EBADFLAGS;
@@ -172,20 +195,22 @@ class AddressVectorBase : public Object<fid_av>, public RefCounted {
   // `work` reports each insertion: slow work, which runs in a background thread with FI_EVENT.
   template <class Work>
   int run(InsertionReport&& report, Work work) {
-    if (!asynchronous_) {
-      work(report);
-      return report.finish();
-    }
+    if (!asynchronous_) return perform(report, work);
     return background_
-        .add([report = std::move(report), work = std::move(work)]() mutable {
-          try {
-            work(report);
-          } catch (const std::bad_alloc&) {
-            while (!report.done()) report.failed(Status(-FI_ENOMEM));
-          }
-          report.finish();
+        .add([report = std::make_shared<InsertionReport>(std::move(report)), work = std::move(work)] {
+          perform(*report, work);
         })
         .code();
+  }
+  // Without memory the addresses that are left fail. Returns the result of the insertion call.
+  template <class Work>
+  static int perform(InsertionReport& report, const Work& work) {
+    try {
+      work(report);
+    } catch (const std::bad_alloc&) {
+      while (!report.done()) report.failed(Status(-FI_ENOMEM));
+    }
+    return report.finish();
   }
 
   const uint32_t addr_format_;
@@ -202,7 +227,9 @@ class AddressVectorBase : public Object<fid_av>, public RefCounted {
     return InsertionReport::check(call, asynchronous_, static_cast<bool>(events_));
   }
   InsertionReport begin(const Insertion& call, size_t count) {
-    return {call, asynchronous_ ? events_.get() : nullptr, table_.reserve(count)};
+    InsertionReport report(call, asynchronous_ ? events_.get() : nullptr, table_, count);
+    if (report.can_report()) report.use(table_.reserve(count));
+    return report;
   }
 };
 

@@ -42,6 +42,12 @@ EventQueueCore::Reserved EventQueueCore::reserve(size_t len) noexcept {
   return make_event(0, len);
 }
 
+EventQueueCore::Reserved EventQueueCore::reserve_result() noexcept {
+  auto entry = make_event(0, sizeof(fi_eq_entry));
+  if (entry != nullptr) entry->error.reset(new (std::nothrow) EqError);
+  return entry != nullptr && entry->error != nullptr ? std::move(entry) : nullptr;
+}
+
 // A null entry (memory ran out) overruns the queue.
 void EventQueueCore::append(Reserved entry) noexcept {
   if (entry == nullptr) return overrun();
@@ -63,13 +69,15 @@ void EventQueueCore::overrun() noexcept {
   wait_.signal();
 }
 
-void EventQueueCore::post(uint32_t event, const void* entry, size_t len) noexcept {
-  auto made = make_event(event, len);
-  if (made != nullptr) {
-    std::memcpy(made->bytes(), entry, len);
-    if (len >= sizeof made->fid) std::memcpy(&made->fid, entry, sizeof made->fid);
+void EventQueueCore::post(Reserved entry, uint32_t event, const fi_eq_entry& result) noexcept {
+  if (entry != nullptr) {
+    assert(entry->size >= sizeof result);
+    entry->number = event;
+    entry->fid = result.fid;
+    entry->size = sizeof result;
+    std::memcpy(entry->bytes(), &result, sizeof result);
   }
-  append(std::move(made));
+  append(std::move(entry));
 }
 
 void EventQueueCore::post_cm(Reserved entry, uint32_t event, fid_t fid, fi_info* info, const void* data,
@@ -87,7 +95,8 @@ void EventQueueCore::post_cm(Reserved entry, uint32_t event, fid_t fid, fi_info*
 void EventQueueCore::hold(Entry& entry, EqError&& error) noexcept {
   entry.fid = error.fid;
   entry.err = error.err;
-  entry.error.reset(new (std::nothrow) EqError(std::move(error)));
+  if (entry.error == nullptr) entry.error.reset(new (std::nothrow) EqError);
+  if (entry.error != nullptr) *entry.error = std::move(error);
 }
 
 void EventQueueCore::post_error(EqError&& error, Reserved entry) noexcept {

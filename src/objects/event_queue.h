@@ -48,7 +48,7 @@ struct EqError {
 
 // The part that does not depend on the engine; objects that post hold a Ref to it. Thread-safe. The post functions may
 // be called under an engine's lock; if memory runs out the queue is overrun: -FI_EOVERRUN once it has been read empty.
-// Events of connections are never lost: their memory is reserved before the connection is made.
+// Events of connections and results of calls are never lost: their memory is reserved before the call succeeds.
 class EventQueueCore : public RefCounted {
   struct Entry;
 
@@ -57,9 +57,11 @@ class EventQueueCore : public RefCounted {
   // Memory for a connection event with `len` bytes of the peer's data, or for an error, which loses its sentence and
   // data if there is no more. Null: there is none.
   static Reserved reserve(size_t len) noexcept;
+  // Memory for the result of a call: an fi_eq_entry, or an error and its data. Null: there is none.
+  static Reserved reserve_result() noexcept;
 
-  // An event of fixed size, such as an fi_eq_entry. A read into a smaller buffer answers -FI_ETOOSMALL.
-  void post(uint32_t event, const void* entry, size_t len) noexcept;
+  // The result of a call. A read into a smaller buffer answers -FI_ETOOSMALL.
+  void post(Reserved entry, uint32_t event, const fi_eq_entry& result) noexcept;
   // A connection event: an fi_eq_cm_entry and the peer's `data`, which is cut to the reader's buffer. The queue owns
   // `info` (FI_CONNREQ, else null) until it is read or removed.
   void post_cm(Reserved entry, uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept;

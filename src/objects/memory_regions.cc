@@ -115,20 +115,22 @@ int MemoryRegions::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) 
 
   std::unique_ptr<MemoryRegion> region(new MemoryRegion(*this, memory, attr->access, flags, attr->context));
   Ref<EventQueueCore> events;
+  EventQueueCore::Reserved event;
   {
     Lock lock(mutex_);
+    events = events_;
+    if (events && (event = EventQueueCore::reserve_result()) == nullptr) return -FI_ENOMEM;
     const auto key = choose_key_locked(attr->requested_key);
     if (!key) return key.error().code();
     regions_.emplace(*key, region.get());
     region->abi.key = *key;
     region->generation_ = generation();
-    events = events_;
   }
   MemoryRegion* made = region.release();
   *mr = &made->abi;
   if (events) {
     const fi_eq_entry entry{&made->abi.fid, attr->context, 0};
-    events->post(FI_MR_COMPLETE, &entry, sizeof entry);
+    events->post(std::move(event), FI_MR_COMPLETE, entry);
   }
   return 0;
 }

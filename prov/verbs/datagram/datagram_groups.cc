@@ -87,6 +87,7 @@ int DatagramEndpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* 
   }
   const fi_addr_t name = group_name(slot->uses, static_cast<uint64_t>(slot - groups_.begin()));
   auto member = std::make_unique<MulticastGroup>(*this, *group, role, name, context);
+  if (!member->reserve()) return -FI_ENOMEM;
   slot->group = member.get();
   member->start();
   *mc = &member.release()->abi;

@@ -199,8 +199,8 @@ void MulticastGroup::on_joined(const rdma_ud_param& group) noexcept {
   pause_ = {};
   restoring_ = true;
   abi.fi_addr = name_;
-  const fi_eq_entry entry{&abi.fid, abi.fid.context, 0};
-  endpoint_->events().post(FI_JOIN_COMPLETE, &entry, sizeof entry);
+  auto event = event_ != nullptr ? std::move(event_) : EventQueueCore::reserve_result();
+  endpoint_->events().post(std::move(event), FI_JOIN_COMPLETE, {&abi.fid, abi.fid.context, 0});
 }
 
 // The join was not answered, or the pause before the next try is over.
@@ -266,7 +266,8 @@ void MulticastGroup::report_error(int error, int native, std::string_view reason
       sentence("{} the group {} from {} {}: {}", was_member ? "membership in" : "joining", address_.to_string(),
                endpoint_->local().to_string(), was_member ? "is interrupted" : "failed", reason);
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", entry.sentence.c_str());
-  endpoint_->events().post_error(std::move(entry));
+  auto event = event_ != nullptr ? std::move(event_) : EventQueueCore::reserve_result();
+  endpoint_->events().post_error(std::move(entry), std::move(event));
 }
 
 // Devices report two limits by one error. If an unused group can be attached, this group has too many members.

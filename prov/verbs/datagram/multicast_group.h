@@ -18,6 +18,7 @@
 #include "base/unique_fd.h"
 #include "objects/address.h"
 #include "objects/datagram_bindings.h"
+#include "objects/event_queue.h"
 #include "verbs/cm/cm_engine.h"
 #include "verbs/cm/cm_errors.h"
 #include "verbs/device/verbs_handles.h"
@@ -33,6 +34,8 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
                  void* context) noexcept;
   ~MulticastGroup();
 
+  // Before start(); false: no memory for the result.
+  bool reserve() noexcept { return (event_ = EventQueueCore::reserve_result()) != nullptr; }
   // Joins the group; the result is an event.
   void start() noexcept;
   // The device's port went down, or is active again.
@@ -68,7 +71,8 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   const JoinRole role_;
   const fi_addr_t name_;
   State state_ = State::kJoining;
-  bool restoring_ = false;  // was a member before
+  bool restoring_ = false;          // was a member before
+  EventQueueCore::Reserved event_;  // the result of fi_join
   bool full_member_ = true;
   const char* step_ = "";
   Clock::duration pause_{};

@@ -162,16 +162,10 @@ int PeerVector::close() {
 void PeerVector::insert_one(InsertionReport& report, Peer& peer, ibv_ah_attr& path, const Status& found,
                             const std::string& sentence) {
   const uint64_t index = report.index();
-  if (!found.ok()) {
-    table_.release(index);
-    return report.failed(found, sentence);
-  }
+  if (!found.ok()) return report.failed(found, sentence);
   errno = 0;
   AddressHandle handle(ibv_create_ah(domain_->pd(), &path));
-  if (handle == nullptr) {
-    table_.release(index);
-    return report.failed(Status::last_errno(), "the device has no room for an address handle");
-  }
+  if (handle == nullptr) return report.failed(Status::last_errno(), "the device has no room for an address handle");
   peer.gid = path.grh.dgid;
   peer.to.handle = handle.get();
   {
@@ -182,7 +176,7 @@ void PeerVector::insert_one(InsertionReport& report, Peer& peer, ibv_ah_attr& pa
   report.inserted();
 }
 
-int PeerVector::insert_native(InsertionReport& report, const std::byte* next, size_t count) {
+void PeerVector::insert_native(InsertionReport& report, const std::byte* next, size_t count) {
   const DatagramPort& port = domain_->datagram_port();
   const GidTable gids = GidTable::of(domain_->device(), port.number);
   for (size_t i = 0; i < count; ++i, next += sizeof(IbUdAddress)) {
@@ -201,7 +195,6 @@ int PeerVector::insert_native(InsertionReport& report, const std::byte* next, si
     path.grh.sgid_index = static_cast<std::uint8_t>(source.value_or(0));
     insert_one(report, peer, path, source ? Status() : Status(-FI_EADDRNOTAVAIL), {});
   }
-  return report.finish();
 }
 
 // Several at a time, so that many peers do not take many round trips. Results are reported in order.
@@ -233,7 +226,7 @@ void PeerVector::look_up(InsertionReport& report, const Addresses& addresses) {
 }
 
 int PeerVector::insert_listed(InsertionReport&& report, const std::byte* next, size_t count) {
-  if (is_native()) return insert_native(report, next, count);
+  if (is_native()) return perform(report, [&](InsertionReport& to) { insert_native(to, next, count); });
   Addresses addresses;
   for (size_t i = 0; i < count; ++i) addresses.push_back(read_address(addr_format_, next));
   return run(std::move(report),

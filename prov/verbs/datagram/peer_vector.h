@@ -51,7 +51,7 @@ class PeerVector final : public AddressVectorBase<PeerVector, Peer> {
 
   bool is_native() const noexcept { return addr_format_ == FI_ADDR_IB_UD; }
   int insert_listed(InsertionReport&& report, const std::byte* next, size_t count);
-  int insert_native(InsertionReport& report, const std::byte* next, size_t count);
+  void insert_native(InsertionReport& report, const std::byte* next, size_t count);
   void insert_named(InsertionReport& report, const PeerNames& names);
   void insert_one(InsertionReport& report, Peer& peer, ibv_ah_attr& path, const Status& found,
                   const std::string& sentence);

@@ -100,7 +100,6 @@ class Conversation {
     }
     note_failure();
     if (usual < 0 && result == usual) return result;
-    overrun_ |= result == -FI_EOVERRUN;
     const bool expected = result >= 0 || result == -FI_EAGAIN || result == -FI_EAVAIL ||
                           (failed_ && (result == -FI_ENOMEM || result == -FI_EOVERRUN ||
                                        (before && (trouble_ || result == -FI_ENOTCONN))));
@@ -159,7 +158,6 @@ class Conversation {
   std::optional<FailingAllocation> failing_;
   bool failed_ = false;   // the allocation has failed
   bool trouble_ = false;  // and a call or an event has reported it
-  bool overrun_ = false;  // by -FI_EOVERRUN
   bool ending_ = false;   // FI_SHUTDOWN is expected
   std::string complaints_;
   fi_info* infos_ = nullptr;

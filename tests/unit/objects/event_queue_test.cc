@@ -39,7 +39,7 @@ struct EventQueueTest : testing::Test {
   }
   void post(uint64_t data) {
     const fi_eq_entry entry{&object, &context, data};
-    queue->post(FI_MR_COMPLETE, &entry, sizeof entry);
+    queue->post(EventQueueCore::reserve_result(), FI_MR_COMPLETE, entry);
   }
   void post_error(int err, std::string sentence = {}, std::vector<std::byte> data = {}) {
     EqError error;

@@ -53,7 +53,7 @@ struct WaitSetTest : testing::Test {
   void notify(int which) {
     const fi_eq_entry entry{};
     if (which == 0) cq->write({});
-    if (which == 1) eq->post(FI_NOTIFY, &entry, sizeof entry);
+    if (which == 1) eq->post(EventQueueCore::reserve_result(), FI_NOTIFY, entry);
     if (which == 2) counter->CounterCore::add(1);
   }
   void consume(int which) {
