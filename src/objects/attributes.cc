@@ -102,6 +102,9 @@ class Matcher {
   void at_most(std::string_view field, uint64_t wanted, uint64_t offered) {
     if (wanted > offered) refuse(fmt::format("hints request {} {}, {} offers {}", field, wanted, name_, offered));
   }
+  void known(std::string_view field, unsigned wanted, unsigned last) {
+    if (wanted > last) refuse(fmt::format("hints request {} {}, which does not exist", field, wanted));
+  }
   void equal(std::string_view field, uint64_t wanted, uint64_t offered) {
     if (wanted != 0 && wanted != offered)
       refuse(fmt::format("hints request {} {}, {} offers {}", field, wanted, name_, offered));
@@ -158,14 +161,28 @@ void check_contexts(Matcher& match, std::string_view field, size_t wanted, size_
 // Members that may not exceed the offer's.
 #define WEFT_EP_LIMIT(member) match.at_most("ep_attr->" #member, hints.member, offer.member);
 #define WEFT_DOMAIN_LIMIT(member) match.at_most("domain_attr->" #member, hints.member, offer.member);
+// Members that have no values behind `last`.
+#define WEFT_ENUMERATION(member, last) match.known("domain_attr->" #member, hints.member, last);
 
-void check_ep(Matcher& match, const fi_info& offered, const fi_ep_attr& hints, uint32_t version) {
+// A size is a request only of a caller that requests its order.
+void check_ordered_sizes(Matcher& match, const fi_ep_attr& offer, const fi_info& wanted) {
+  const fi_ep_attr& hints = *wanted.ep_attr;
+  uint64_t order = wanted.tx_attr != nullptr ? wanted.tx_attr->msg_order : 0;
+  if (wanted.rx_attr != nullptr) order |= wanted.rx_attr->msg_order;
+  if ((order & (FI_ORDER_RAW | FI_ORDER_RMA_RAW | FI_ORDER_ATOMIC_RAW)) != 0) WEFT_EP_LIMIT(max_order_raw_size)
+  if ((order & (FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR)) != 0) WEFT_EP_LIMIT(max_order_war_size)
+  if ((order & (FI_ORDER_WAW | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_WAW)) != 0) WEFT_EP_LIMIT(max_order_waw_size)
+}
+
+void check_ep(Matcher& match, const fi_info& offered, const fi_info& wanted, uint32_t version) {
   const fi_ep_attr& offer = *offered.ep_attr;
+  const fi_ep_attr& hints = *wanted.ep_attr;
   match.equal("ep_attr->type", hints.type, offer.type, kEndpointTypeNames);
   match.equal("ep_attr->protocol", hints.protocol, offer.protocol);
   if (hints.protocol != FI_PROTO_UNSPEC)
     match.at_most("ep_attr->protocol_version", hints.protocol_version, offer.protocol_version);
-  WEFT_EACH(WEFT_EP_LIMIT, max_msg_size, max_order_raw_size, max_order_war_size, max_order_waw_size)
+  WEFT_EP_LIMIT(max_msg_size)
+  check_ordered_sizes(match, offer, wanted);
   // Tag formats are masks, compared by the number of tag bits that they use. Small values are names of formats.
   if ((offer.mem_tag_format != 0 || (offered.caps & FI_TAGGED) != 0) && hints.mem_tag_format >= FI_TAG_MAX_FORMAT)
     match.at_most("ep_attr->mem_tag_format, bits", static_cast<uint64_t>(std::bit_width(hints.mem_tag_format)),
@@ -196,14 +213,19 @@ void check_mr_mode(Matcher& match, const fi_info& offer, const fi_info& hints, u
                  static_cast<unsigned>(allowed), names::kMrMode);
 }
 
-// cq_cnt, ep_cnt and max_group_id are answers: programs leave large numbers in them, and other implementations ignore
-// those.
+// cq_cnt, ep_cnt, max_group_id and max_ep_..._ctx are answers: programs leave large numbers in them, and other
+// implementations ignore those.
 void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted, uint32_t version) {
   const fi_domain_attr& offer = *offered.domain_attr;
   const fi_domain_attr& hints = *wanted.domain_attr;
   match.same_text("domain_attr->name", hints.name, offer.name);
   if (hints.domain != nullptr && offer.domain != nullptr && hints.domain != offer.domain)
     match.refuse(fmt::format("hints request another open domain than {}'s {}", match.name(), offer.name));
+  WEFT_ENUMERATION(threading, FI_THREAD_ENDPOINT)
+  WEFT_ENUMERATION(control_progress, FI_PROGRESS_CONTROL_UNIFIED)
+  WEFT_ENUMERATION(progress, FI_PROGRESS_CONTROL_UNIFIED)
+  WEFT_ENUMERATION(resource_mgmt, FI_RM_ENABLED)
+  WEFT_ENUMERATION(av_type, FI_AV_TABLE)
   if (concurrency(hints.threading) > concurrency(offer.threading))
     match.refuse(fmt::format("hints request domain_attr->threading {}, {} offers {}", static_cast<int>(hints.threading),
                              match.name(), static_cast<int>(offer.threading)));
@@ -215,8 +237,7 @@ void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted,
   const bool uses_keys = wanted.caps == 0 || (wanted.caps & kMemoryCaps) != 0;
   if (uses_keys && (offer.mr_mode & FI_MR_PROV_KEY) == 0 && offer.mr_mode != FI_MR_BASIC)
     match.at_most("domain_attr->mr_key_size", hints.mr_key_size, offer.mr_key_size);
-  WEFT_EACH(WEFT_DOMAIN_LIMIT, cq_data_size, tx_ctx_cnt, rx_ctx_cnt, max_ep_tx_ctx, max_ep_rx_ctx, max_ep_stx_ctx,
-            max_ep_srx_ctx)
+  WEFT_EACH(WEFT_DOMAIN_LIMIT, cq_data_size, tx_ctx_cnt, rx_ctx_cnt)
   if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return;  // the fields below did not exist
   WEFT_EACH(WEFT_DOMAIN_LIMIT, cntr_cnt, mr_iov_limit)
   match.within("domain_attr->caps", hints.caps, offer.caps, names::kCaps);
@@ -274,7 +295,7 @@ Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, 
     match.at_most("tx_attr->rma_iov_limit", tx->rma_iov_limit, offer.tx_attr->rma_iov_limit);
   }
   if (hints->rx_attr != nullptr) check_direction(match, "rx_attr", *offer.rx_attr, *hints->rx_attr, hints->mode);
-  if (hints->ep_attr != nullptr) check_ep(match, offer, *hints->ep_attr, version);
+  if (hints->ep_attr != nullptr) check_ep(match, offer, *hints, version);
   if (hints->domain_attr != nullptr) check_domain(match, offer, *hints, version);
   if (hints->fabric_attr != nullptr) {
     match.same_text("fabric_attr->name", hints->fabric_attr->name, offer.fabric_attr->name);

@@ -110,11 +110,23 @@ TEST_P(Getinfo, DirectionsHaveOnlyTheirOwnCapabilities) {
 TEST_P(Getinfo, NumbersThatAreAnswersAreNoRequests) {
   const InfoPtr hints = hints_for(target(), [](fi_info& h) {
     h.caps = FI_MSG;
-    h.domain_attr->cq_cnt = h.domain_attr->ep_cnt = 1'000'000;
+    fi_domain_attr& domain = *h.domain_attr;
+    domain.cq_cnt = domain.ep_cnt = domain.max_ep_tx_ctx = domain.max_ep_rx_ctx = 1'000'000;
+    domain.max_ep_stx_ctx = domain.max_ep_srx_ctx = 1'000'000;
+    h.ep_attr->max_order_raw_size = h.ep_attr->max_order_war_size = h.ep_attr->max_order_waw_size = 1'000'000;
     if (FI_VERSION_GE(fi_version(), FI_VERSION(2, 0)))
-      h.domain_attr->max_group_id = 1'000'000;  // an older core has no such member
+      domain.max_group_id = 1'000'000;  // an older core has no such member
   });
   EXPECT_EQ(ask(hints.get()).rc, 0);
+}
+
+TEST_P(Getinfo, UnknownModelsOfThreadingAndProgressAreRefused) {
+  EXPECT_EQ(ask(hints_for(target(), [](fi_info& h) { h.domain_attr->threading = fi_threading(99); }).get()).rc,
+            -FI_ENODATA);
+  EXPECT_EQ(ask(hints_for(target(), [](fi_info& h) { h.domain_attr->progress = fi_progress(99); }).get()).rc,
+            -FI_ENODATA);
+  EXPECT_EQ(ask(hints_for(target(), [](fi_info& h) { h.domain_attr->resource_mgmt = fi_resource_mgmt(99); }).get()).rc,
+            -FI_ENODATA);
 }
 
 TEST_P(Getinfo, AnyInternetAddressIsAnsweredWithItsFamily) {

@@ -130,9 +130,6 @@ TEST_F(AttributesTest, EachLimitIsRefusedBeyondAndGrantedWithin) {
   LIMIT(rx_attr->size, 256);
   LIMIT(rx_attr->iov_limit, 4);
   LIMIT(ep_attr->max_msg_size, 1000);
-  LIMIT(ep_attr->max_order_raw_size, 10);
-  LIMIT(ep_attr->max_order_war_size, 0);
-  LIMIT(ep_attr->max_order_waw_size, 20);
   LIMIT(ep_attr->tx_ctx_cnt, 1);
   LIMIT(ep_attr->rx_ctx_cnt, 1);
   LIMIT(ep_attr->auth_key_size, 0);
@@ -140,10 +137,6 @@ TEST_F(AttributesTest, EachLimitIsRefusedBeyondAndGrantedWithin) {
   LIMIT(domain_attr->cq_data_size, 8);
   LIMIT(domain_attr->tx_ctx_cnt, 100);
   LIMIT(domain_attr->rx_ctx_cnt, 100);
-  LIMIT(domain_attr->max_ep_tx_ctx, 1);
-  LIMIT(domain_attr->max_ep_rx_ctx, 1);
-  LIMIT(domain_attr->max_ep_stx_ctx, 0);
-  LIMIT(domain_attr->max_ep_srx_ctx, 10);
   LIMIT(domain_attr->cntr_cnt, 5);
   LIMIT(domain_attr->mr_iov_limit, 1);
   LIMIT(domain_attr->auth_key_size, 0);
@@ -154,6 +147,19 @@ TEST_F(AttributesTest, EachLimitIsRefusedBeyondAndGrantedWithin) {
   LIMIT(domain_attr->max_err_cntr_value, 1000);
   LIMIT(fabric_attr->prov_version, 206);
 #undef LIMIT
+}
+
+TEST_F(AttributesTest, UnknownValuesOfEnumerationsAreRefused) {
+#define UNKNOWN(member, last, value)                                                               \
+  expect_refused(FIELD(domain_attr->member, static_cast<decltype(fi_domain_attr::member)>(value)), \
+                 "hints request domain_attr->" #member " " #value ", which does not exist",        \
+                 FIELD(domain_attr->member, last))
+  UNKNOWN(threading, FI_THREAD_ENDPOINT, 6);
+  UNKNOWN(control_progress, FI_PROGRESS_CONTROL_UNIFIED, 4);
+  UNKNOWN(progress, FI_PROGRESS_CONTROL_UNIFIED, 4);
+  UNKNOWN(resource_mgmt, FI_RM_ENABLED, 3);
+  UNKNOWN(av_type, FI_AV_TABLE, 3);
+#undef UNKNOWN
 }
 
 TEST_F(AttributesTest, BitsThatAreNotOfferedAreNamed) {
@@ -327,8 +333,41 @@ TEST_F(AttributesTest, CapabilitiesAreNarrowedToTheRequest) {
 
 // Programs leave large numbers there.
 TEST_F(AttributesTest, NumbersThatAreAnswersDoNotLimit) {
-  hints->domain_attr->cq_cnt = hints->domain_attr->ep_cnt = hints->domain_attr->max_group_id = 1'000'000;
+  constexpr size_t kLarge = 1'000'000;
+  fi_domain_attr& domain = *hints->domain_attr;
+  domain.cq_cnt = domain.ep_cnt = kLarge;
+  domain.max_group_id = kLarge;
+  domain.max_ep_tx_ctx = domain.max_ep_rx_ctx = domain.max_ep_stx_ctx = domain.max_ep_srx_ctx = kLarge;
   EXPECT_TRUE(matches());
+  EXPECT_EQ(answer().domain_attr->max_ep_tx_ctx, 1u);
+}
+
+TEST_F(AttributesTest, SizesOfOrderedAccessLimitOnlyCallersThatRequestTheOrder) {
+  const struct {
+    size_t fi_ep_attr::*size;
+    uint64_t other, orders[3];
+  } rows[] = {
+      {&fi_ep_attr::max_order_raw_size, FI_ORDER_WAR, {FI_ORDER_RAW, FI_ORDER_RMA_RAW, FI_ORDER_ATOMIC_RAW}},
+      {&fi_ep_attr::max_order_war_size, FI_ORDER_WAW, {FI_ORDER_WAR, FI_ORDER_RMA_WAR, FI_ORDER_ATOMIC_WAR}},
+      {&fi_ep_attr::max_order_waw_size, FI_ORDER_RAW, {FI_ORDER_WAW, FI_ORDER_RMA_WAW, FI_ORDER_ATOMIC_WAW}},
+  };
+  offer->tx_attr->msg_order = offer->rx_attr->msg_order = ~uint64_t{0};
+  for (const auto& row : rows) {
+    const size_t offered = offer->ep_attr->*row.size;
+    const auto served = [&](uint64_t tx, uint64_t rx, size_t size) {
+      hints.reset(allocate_info());
+      hints->tx_attr->msg_order = tx;
+      hints->rx_attr->msg_order = rx;
+      hints->ep_attr->*row.size = size;
+      return matches();
+    };
+    EXPECT_TRUE(served(0, row.other, offered + 1));
+    for (const uint64_t order : row.orders) {
+      EXPECT_TRUE(served(order, order, offered));
+      EXPECT_FALSE(served(order, 0, offered + 1));
+      EXPECT_FALSE(served(0, order, offered + 1));
+    }
+  }
 }
 
 TEST_F(AttributesTest, KeyLengthLimitsOnlyCallersThatChooseKeys) {
