@@ -9,13 +9,18 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WEFT_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define WEFT_ADDRESSES 1
+#elif __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
 #define WEFT_SANITIZED 1
 #endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define WEFT_ADDRESSES 1
+#elif defined(__SANITIZE_THREAD__)
+#define WEFT_SANITIZED 1
 #endif
 
 extern "C" {
@@ -56,19 +61,25 @@ long live_allocations() noexcept {
   return live;
 }
 
+bool FailingAllocation::supported() noexcept {
 #ifdef WEFT_SANITIZED
-bool FailingAllocation::supported() noexcept {
   return false;
-}
-}  // namespace weft::test
 #else
-bool FailingAllocation::supported() noexcept {
   return true;
+#endif
+}
+
+bool FailingAllocation::complete() noexcept {
+#if defined(WEFT_SANITIZED) || defined(WEFT_ADDRESSES)
+  return false;
+#else
+  return true;
+#endif
 }
 
 namespace {
 
-bool fails_now() noexcept {
+[[maybe_unused]] bool fails_now() noexcept {
   if (plan.until_failure == 0 || spared > 0) return false;
   if (--plan.until_failure != 0) return false;
   plan.failed = true;
@@ -76,6 +87,55 @@ bool fails_now() noexcept {
   errno = ENOMEM;
   return true;
 }
+
+}  // namespace
+}  // namespace weft::test
+
+#if defined(WEFT_ADDRESSES)
+using weft::test::fails_now;
+
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return fails_now() ? nullptr : malloc(size);
+}
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  void* block = nullptr;
+  return !fails_now() && posix_memalign(&block, static_cast<std::size_t>(alignment), size) == 0 ? block : nullptr;
+}
+void* operator new(std::size_t size) {
+  void* const block = operator new(size, std::nothrow);
+  return block != nullptr ? block : throw std::bad_alloc();
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  void* const block = operator new(size, alignment, std::nothrow);
+  return block != nullptr ? block : throw std::bad_alloc();
+}
+void* operator new[](std::size_t size) {
+  return operator new(size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t& nothrow) noexcept {
+  return operator new(size, nothrow);
+}
+void operator delete(void* block) noexcept {
+  free(block);
+}
+void operator delete(void* block, std::size_t) noexcept {
+  free(block);
+}
+void operator delete(void* block, std::align_val_t) noexcept {
+  free(block);
+}
+void operator delete(void* block, std::size_t, std::align_val_t) noexcept {
+  free(block);
+}
+void operator delete[](void* block) noexcept {
+  free(block);
+}
+void operator delete[](void* block, std::size_t) noexcept {
+  free(block);
+}
+#elif !defined(WEFT_SANITIZED)
+namespace weft::test {
+namespace {
 
 // In front of each block: the thread that frees a block need not be the one that allocated it, and either may be
 // spared.

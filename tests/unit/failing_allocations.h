@@ -19,8 +19,10 @@ class FailingAllocation {
   // False while fewer than `nth` allocations have happened.
   bool failed() const noexcept;
 
-  // Sanitizers bring an allocator of their own: then nothing ever fails.
+  // Some sanitizers bring an allocator of their own: then nothing ever fails.
   static bool supported() noexcept;
+  // False with the address sanitizer: only operator new fails, and blocks are not counted.
+  static bool complete() noexcept;
 };
 
 // Allocations of this thread neither fail nor count while the sum of all changes is positive: those of a test, or of a

@@ -15,7 +15,7 @@ class MemoryTest : public CoreTest {
  protected:
   void SetUp() override {
     CoreTest::SetUp();
-    if (!FailingAllocation::supported()) GTEST_SKIP() << "a sanitizer has its own allocator";
+    if (!FailingAllocation::complete()) GTEST_SKIP() << "a sanitizer has its own allocator";
     set_up();
   }
   void set_up() {

@@ -61,6 +61,7 @@ TEST_P(MemoryFailures, EachAllocationFailsOnce) {
 }
 
 TEST_P(MemoryFailures, BurstsOfAllocationsFail) {
+  if (!FailingAllocation::complete()) GTEST_SKIP() << "slow with a sanitizer";
   for (const size_t count : {3, 20}) expect_survival(count);
 }
 
