@@ -10,6 +10,7 @@
 
 #include "fixture/driver.h"
 #include "fixture/intruder.h"
+#include "fixture/kept_address.h"
 #include "fixture/mesh.h"
 #include "fixture/parameter.h"
 #include "fixture/raw_peer.h"
@@ -257,17 +258,13 @@ TEST_P(ReliableDatagrams, RestartedPeerAtTheSameAddressIsReached) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());
   DatagramEnd stays(fabric);
-  Address address = DatagramEnd(fabric).address();  // free now
-  stays->peer = stays.insert(address);
+  const KeptAddress address(fabric);
+  stays->peer = stays.insert(*address);
   for (int life = 0; life < 5; ++life) {
     // Messages that are sent before the end of the previous incarnation is detected are lost with it.
     for (int i = 0; i < 50; ++i) driver::poke_and_rest();
-    NodeOptions options;
-    options.configure = [&](fid_ep* ep) {
-      require_ok(fi_setname(&ep->fid, &address.storage, address.size), "fi_setname");
-    };
-    DatagramEnd restarted(fabric, options);
-    EXPECT_EQ(restarted.address(), address);
+    DatagramEnd restarted(fabric, address.options());
+    EXPECT_EQ(restarted.address(), *address);
     const fi_addr_t back = restarted.insert(stays.address());
     if (life % 2 == 0) {
       expect_arrival(*stays, *restarted, stays->peer, 100, true, true);

@@ -14,6 +14,7 @@
 
 #include "fixture/child.h"
 #include "fixture/driver.h"
+#include "fixture/kept_address.h"
 #include "fixture/mortal.h"
 #include "fixture/parameter.h"
 #include "fixture/process.h"
@@ -27,15 +28,6 @@ namespace {
 using namespace mortal;
 
 constexpr std::chrono::seconds kLong{30};
-
-NodeOptions named(Address address) {
-  NodeOptions options;
-  options.configure = [address](fid_ep* ep) {
-    Address copy = address;
-    require_ok(fi_setname(&ep->fid, &copy.storage, copy.size), "fi_setname");
-  };
-  return options;
-}
 
 // Operations of one end, and their outcome.
 class Account {
@@ -209,7 +201,7 @@ void kill_at_every_step(const Target& target, bool calls) {
   const char* only = std::getenv("WEFT_CONFORMANCE_DIE_AT");
   Fabric fabric(target, with_memory);
   DatagramEnd other(fabric);
-  const Address address = DatagramEnd(fabric).address();  // free now
+  const KeptAddress address(fabric);
   constexpr unsigned kMost = 1000;
   const char* asked = std::getenv("WEFT_CONFORMANCE_STRIDE");
   const auto stride = asked != nullptr ? static_cast<unsigned>(std::atoi(asked)) : 1u;
@@ -217,11 +209,11 @@ void kill_at_every_step(const Target& target, bool calls) {
   unsigned step = only != nullptr ? static_cast<unsigned>(std::atoi(only)) : 1;
   for (; step < kMost && !lived && !testing::Test::HasFailure(); step += stride) {
     SCOPED_TRACE("WEFT_CONFORMANCE_DIE_AT=" + std::to_string(step));
-    Life life(fabric, target, address, calls, step);
+    Life life(fabric, target, *address, calls, step);
     const fi_addr_t same = life.end()->peer;
     lived = life.run() || only != nullptr;
     expect_greeting(life.end(), life.end().insert(other.address()), other);
-    DatagramEnd restarted(fabric, named(address));
+    DatagramEnd restarted(fabric, address.options());
     expect_greeting(life.end(), same, restarted);
   }
   EXPECT_TRUE(lived || testing::Test::HasFailure());
