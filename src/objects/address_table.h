@@ -153,7 +153,7 @@ class AddressTable : public AddressIndices {
   void make_chunk_locked(uint64_t index) {
     const unsigned chunk = chunk_of(index);
     if (owners_[chunk] != nullptr) return;
-    unused_.reserve(kFirst << (chunk + 1));
+    unused_.reserve((kFirst << (chunk + 1)) - kFirst);  // the indices of the chunks up to this one
     owners_[chunk].reset(new Slot[size_t{1} << (chunk + kFirstBits)]);
     chunks_[chunk].store(owners_[chunk].get(), std::memory_order_release);
   }
