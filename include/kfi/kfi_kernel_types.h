@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // The kernel's types that kfabric's own structures contain, for programs in user space: the pieces of scatter lists,
-// and two members of struct kfid. <kfi/linux/...> has the calls for them. A program that has such types of its own,
-// with these layouts, defines KFI_OWN_KERNEL_TYPES first.
+// two members of struct kfid, and the head of a wait queue. <kfi/linux/...> has the calls for them. A program that has
+// such types of its own, with these layouts, defines KFI_OWN_KERNEL_TYPES first.
 #ifndef KFI_KERNEL_TYPES_H
 #define KFI_KERNEL_TYPES_H
 
@@ -49,6 +49,11 @@ struct completion {
 typedef struct {
   int counter;
 } atomic_t;
+
+// KFI_WAIT_QUEUE: the word that sleepers watch. Each wake-up adds one.
+struct wait_queue_head {
+  unsigned int wakes;
+};
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,7 @@ struct Waiting {
   std::atomic<int> bound{0};  // objects
   bool microseconds = false;  // the unit of time-outs
   std::unique_ptr<Watch> watch;
+  std::unique_ptr<wait_queue_head> head;  // KFI_WAIT_QUEUE; the watch wakes it
 };
 
 struct EventQueue : Object<kfid_eq>, Waiting {

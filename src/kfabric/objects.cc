@@ -66,29 +66,39 @@ int bind_below(kfid* handle, kfid* other, uint64_t flags) {
   return below->ops->bind(below, fi_of(other), flags);
 }
 
-std::atomic<int>* bound_count(kfid* queue) {
+Waiting* waiting_of(kfid* queue) {
   switch (queue->fclass) {
     case KFI_CLASS_EQ:
-      return &of<EventQueue>(queue)->bound;
+      return of<EventQueue>(queue);
     case KFI_CLASS_CQ:
-      return &of<CompletionQueue>(queue)->bound;
+      return of<CompletionQueue>(queue);
     case KFI_CLASS_CNTR:
-      return &of<Counter>(queue)->bound;
+      return of<Counter>(queue);
     default:
       return nullptr;
   }
 }
 
+std::atomic<int>* bound_count(kfid* queue) {
+  Waiting* const waiting = waiting_of(queue);
+  return waiting == nullptr ? nullptr : &waiting->bound;
+}
+
 int control(kfid* handle, int command, void* argument) {
   if (handle->fclass == KFI_CLASS_MR) return control_region(of<MemoryRegion>(handle), command, argument);
   switch (command) {
+    case FI_GETWAIT:
+      if (Waiting* const waiting = waiting_of(handle); waiting != nullptr && waiting->head) {
+        *static_cast<wait_queue_head**>(argument) = waiting->head.get();
+        return 0;
+      }
+      return fi_control(fi_of(handle), command, argument);
     case FI_ALIAS:
       return open_alias(handle, static_cast<struct kfi_alias*>(argument));
     case FI_GETFIDFLAG:
     case FI_SETFIDFLAG:
     case FI_GETOPSFLAG:
     case FI_SETOPSFLAG:
-    case FI_GETWAIT:
     case FI_ENABLE:
     case FI_BACKLOG:
     case FI_GET_RAW_MR:

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Event queues, completion queues, counters and wait sets: kfi_eq(3).
+#include <linux/futex.h>
 #include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <climits>
@@ -143,7 +146,7 @@ ssize_t read_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, uint6
 
 ssize_t wait_for_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, int timeout, uint64_t flags) {
   auto* queue = static_cast<EventQueue*>(eq);
-  if (queue->watch) return -KFI_ENOSYS;
+  if (queue->event_handler != nullptr) return -KFI_ENOSYS;
   bool microseconds = queue->microseconds;
   if (int result = take_unit(flags, microseconds)) return result;
   return wait_until(queue->fabric, &queue->fi->fid, timeout, microseconds,
@@ -229,7 +232,7 @@ ssize_t read_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr_
 // A time-out in milliseconds is libfabric's, which also ends a wait at kfi_cq_signal.
 template <class Sleep, class Look>
 ssize_t wait_for_completions(CompletionQueue* queue, int timeout, Sleep sleep, Look look) {
-  if (queue->watch) return -KFI_ENOSYS;
+  if (queue->comp_handler != nullptr) return -KFI_ENOSYS;
   if (queue->microseconds) return wait_until(queue->fabric, &queue->fi->fid, timeout, true, look);
   timeout = lower_timeout(queue->fabric, timeout);
   const auto deadline = Clock::now() + std::chrono::milliseconds(timeout);
@@ -306,9 +309,26 @@ int wait_for_set(kfid_wait* handle, int timeout) {
 
 constexpr kfi_ops_wait kWaitOps = {sizeof(kfi_ops_wait), wait_for_set};
 
-// Starts the calls of the queue's handler, before the client has the queue; on failure the queue closes.
+// The sleepers on the head of a wait queue look again.
+void wake(wait_queue_head& head) {
+  __atomic_add_fetch(&head.wakes, 1u, __ATOMIC_SEQ_CST);
+  syscall(SYS_futex, &head.wakes, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// A queue with a handler or with the head of a wait queue is watched.
+template <class Queue, class Handler>
+void prepare_watch(Queue& queue, Fabric* fabric, kfi_wait_obj object, Handler handler) {
+  if (object == KFI_WAIT_QUEUE && !is_1_1(fabric)) queue.head = std::make_unique<wait_queue_head>();
+  if (handler == nullptr && queue.head == nullptr) return;
+  queue.watch.reset(new Watch{nullptr, -1, [to = &queue, handler] {
+                                if (handler != nullptr) handler(to, to->fid.context);
+                                if (to->head) wake(*to->head);
+                              }});
+}
+
+// Starts the watch of the queue, before the client has the queue; on failure the queue closes.
 template <class Queue>
-int start_handler(Queue* queue) {
+int start_watch(Queue* queue) {
   if (!queue->watch) return 0;
   queue->watch->queue = &queue->fi->fid;
   int result = fi_control(queue->watch->queue, FI_GETWAIT, &queue->watch->fd);
@@ -335,12 +355,10 @@ int open_event_queue(kfid_fabric* handle, kfi_eq_attr* attr, kfid_eq** eq, kfi_e
     if (int bad = take_unit(lower.flags, queue.microseconds)) return bad;
     queue.ops = mutable_table(kEventOps);
     queue.event_handler = handler;
-    if (handler != nullptr) {
-      queue.watch.reset(new Watch{nullptr, -1, [to = &queue] { to->event_handler(to, to->fid.context); }});
-    }
+    prepare_watch(queue, fabric, wanted.wait_obj, handler);
     return fi_eq_open(fabric->fi, &lower, &queue.fi, context);
   });
-  if (result == 0) result = start_handler(static_cast<EventQueue*>(opened));
+  if (result == 0) result = start_watch(static_cast<EventQueue*>(opened));
   if (result == 0) *eq = opened;
   return result;
 }
@@ -368,12 +386,10 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
     queue.has_flags = wanted.format >= KFI_CQ_FORMAT_MSG;
     queue.ops = mutable_table(kCompletionOps);
     queue.comp_handler = handler;
-    if (handler != nullptr) {
-      queue.watch.reset(new Watch{nullptr, -1, [to = &queue] { to->comp_handler(to, to->fid.context); }});
-    }
+    prepare_watch(queue, fabric, wanted.wait_obj, handler);
     return fi_cq_open(domain->fi, &lower, &queue.fi, context);
   });
-  if (result == 0) result = start_handler(static_cast<CompletionQueue*>(opened));
+  if (result == 0) result = start_watch(static_cast<CompletionQueue*>(opened));
   if (result == 0) *cq = opened;
   return result;
 }

@@ -88,6 +88,7 @@ class Conversation {
   bool open_end(int i, kfi_info* info) {
     kfi_cq_attr attr{};
     attr.format = KFI_CQ_FORMAT_TAGGED;
+    attr.wait_obj = KFI_WAIT_QUEUE;
     return open(eq_[i], [&](auto out) { return kfi_eq_open(fabric_, nullptr, out, nullptr, nullptr); }) &&
            open(cq_[i],
                 [&](auto out) { return kfi_cq_open(domain_, &attr, out, i == 0 ? nullptr : drain, nullptr); }) &&
