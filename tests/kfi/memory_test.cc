@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Every allocation of a conversation in kfabric fails once: set-up, connection, lists of memory, handlers, the end.
-// Each call works, or returns an error and leaves its out-parameter alone; everything can be closed.
+// Each call works, or returns an error and leaves its out-parameter alone; everything can be closed, and all memory is
+// free again.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -192,9 +193,15 @@ TEST(Memory, EachAllocationFailsOnce) {
   size_t nth = 1;
   for (bool failed = true; failed; nth++) {
     SCOPED_TRACE("allocation " + std::to_string(nth));
-    const Conversation conversation(nth);
-    failed = conversation.failed;
-    EXPECT_TRUE(failed || conversation.whole);
+    const long before = weft::test::live_allocations();
+    bool whole = false;
+    {
+      const Conversation conversation(nth);
+      failed = conversation.failed;
+      whole = conversation.whole;
+    }
+    EXPECT_EQ(weft::test::live_allocations(), before) << "blocks were lost";
+    EXPECT_TRUE(failed || whole);
     ASSERT_LT(nth, 5000u);
   }
   EXPECT_GT(nth, 60u) << "something was allocated";
