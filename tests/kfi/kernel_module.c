@@ -11,6 +11,9 @@
 #include <linux/types.h>
 #include <linux/uio.h>
 
+#define MODULE_NAME "kfi_test"
+#include <kfi_log.h>
+
 #include "pair.h"
 
 MODULE_LICENSE("Dual BSD/GPL");
@@ -81,7 +84,8 @@ static int __init start(void) {
 }
 
 static void __exit stop(void) {
-  pr_info("unloaded\n");
+  LOG_DEBUG("not written, but compiled: %d", kPages);
+  LOG_INFO("unloaded after %d pages", kPages);
 }
 
 module_init(start);
