@@ -3,6 +3,7 @@
 #include "kfabric/bounce.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace weft::kfabric {
@@ -79,8 +80,56 @@ size_t Pieces::bytes() const {
   return sum;
 }
 
-Bounce::~Bounce() {
+Buffer::~Buffer() {
   if (region != nullptr) fi_close(&region->fid);
+}
+
+std::unique_ptr<Buffer>& BufferPool::stack(size_t size) {
+  return stacks_[std::bit_width(size) - std::bit_width(kSmallest)];
+}
+
+int BufferPool::take(size_t bytes, fid_domain* registering, std::unique_ptr<Buffer>& buffer) {
+  const size_t size = bytes > kLargest ? bytes : std::bit_ceil(std::max(bytes, kSmallest));
+  if (size <= kLargest) {
+    std::lock_guard lock(mutex_);
+    if (std::unique_ptr<Buffer>& top = stack(size)) {
+      buffer = std::move(top);
+      top = std::move(buffer->next);
+      bytes_ -= size;
+      return 0;
+    }
+  }
+  auto made = std::make_unique<Buffer>();
+  made->memory.reset(new char[size]);
+  made->size = size;
+  if (registering != nullptr) {
+    const int result = fi_mr_reg(registering, made->memory.get(), size, FI_SEND | FI_RECV | FI_READ | FI_WRITE, 0,
+                                 reinterpret_cast<uintptr_t>(made.get()), 0, &made->region, nullptr);
+    if (result != 0) return result;
+  }
+  buffer = std::move(made);
+  return 0;
+}
+
+void BufferPool::give(std::unique_ptr<Buffer> buffer) noexcept {
+  std::lock_guard lock(mutex_);
+  if (buffer->size > kLargest || bytes_ + buffer->size > kMost) return;
+  std::unique_ptr<Buffer>& top = stack(buffer->size);
+  bytes_ += buffer->size;
+  buffer->next = std::move(top);
+  top = std::move(buffer);
+}
+
+void BufferPool::clear() noexcept {
+  std::lock_guard lock(mutex_);
+  for (std::unique_ptr<Buffer>& top : stacks_) {
+    while (top) top = std::move(top->next);
+  }
+  bytes_ = 0;
+}
+
+Bounce::~Bounce() {
+  if (buffer) pool.give(std::move(buffer));
 }
 
 void Bounces::add(std::unique_ptr<Bounce> bounce) {
@@ -109,7 +158,7 @@ void* Bounces::context_below(void* context) {
 }
 
 void scatter(const Bounce& bounce, size_t bytes) {
-  const char* from = bounce.memory.get();
+  const char* from = bounce.buffer->memory.get();
   bytes = std::min(bytes, bounce.bytes);
   for (const iovec& piece : bounce.pieces) {
     const size_t part = std::min(bytes, piece.iov_len);

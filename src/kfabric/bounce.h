@@ -48,16 +48,54 @@ class Pieces {
   bool valid_ = true;
 };
 
+// Memory that takes the place of pieces.
+struct Buffer {
+  std::unique_ptr<char[]> memory;
+  size_t size = 0;               // bytes
+  fid_mr* region = nullptr;      // where the provider requires registration
+  std::unique_ptr<Buffer> next;  // in the pool
+
+  ~Buffer();
+};
+
+// The buffers of a domain that no operation uses. They stay registered, because a registration takes longer than a
+// message. Thread-safe.
+class BufferPool {
+ public:
+  BufferPool() = default;
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+  ~BufferPool() { clear(); }
+  // `registering`: the domain to register new memory with; NULL: none.
+  int take(size_t bytes, fid_domain* registering, std::unique_ptr<Buffer>& buffer);
+  void give(std::unique_ptr<Buffer> buffer) noexcept;
+  // Before the domain closes, which the registrations would keep open.
+  void clear() noexcept;
+
+ private:
+  static constexpr size_t kSmallest = 1 << 12, kLargest = 1 << 20;  // bytes of a buffer that stays, a power of two
+  static constexpr size_t kMost = 1 << 24;                          // bytes of all of them
+
+  std::unique_ptr<Buffer>& stack(size_t size);
+
+  std::mutex mutex_;
+  std::array<std::unique_ptr<Buffer>, 9> stacks_;  // for each size
+  size_t bytes_ = 0;
+};
+
 // One operation through a buffer. Its address is the context beneath.
 struct Bounce {
+  BufferPool& pool;
   void* context = nullptr;    // the client's
   bool silent = false;        // the client gets no completion
   bool scatters = false;      // a receive or read
   std::vector<iovec> pieces;  // the client's memory
-  std::unique_ptr<char[]> memory;
+  std::unique_ptr<Buffer> buffer;
   size_t bytes = 0;
-  fid_mr* region = nullptr;  // where the provider requires registration
 
+  explicit Bounce(BufferPool& from) : pool(from) {}
+  Bounce(const Bounce&) = delete;
+  Bounce& operator=(const Bounce&) = delete;
   ~Bounce();
 };
 

@@ -27,6 +27,7 @@ struct Fabric : Object<kfid_fabric> {
 struct Domain : Object<kfid_domain> {
   bool local_registration = false;  // FI_MR_LOCAL
   bool virtual_addresses = false;   // FI_MR_VIRT_ADDR
+  BufferPool buffers;
 };
 
 // The part that queues, counters and wait sets share: waiting and the handler.
@@ -90,6 +91,16 @@ struct Endpoint : Object<kfid_ep> {
 inline ConnectionRequest* request_of(kfid* handle) {
   return handle != nullptr && handle->fclass == KFI_CLASS_CONNREQ ? static_cast<ConnectionRequest*>(handle) : nullptr;
 }
+
+template <>
+struct Hooks<Domain> {
+  static int closing(Domain* domain) {
+    domain->buffers.clear();
+    return 0;
+  }
+  static void kept(Domain*) {}
+  static constexpr bool kDefers = false;
+};
 
 // A queue leaves the dispatcher before it closes, and returns if it stays. One that is bound stays.
 template <class Queue>

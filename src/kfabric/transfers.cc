@@ -66,19 +66,18 @@ size_t limit(const Endpoint* endpoint, Direction direction) {
 // Gives the operation a buffer in place of its pieces.
 int prepare(Endpoint* endpoint, Direction direction, Pieces& pieces, Bounce& bounce) {
   bounce.bytes = pieces.bytes();
-  bounce.memory.reset(new (std::nothrow) char[bounce.bytes + 1]);
-  if (bounce.memory == nullptr) return -KFI_ENOMEM;
+  Domain* const domain = endpoint->domain;
+  const int result =
+      domain->buffers.take(bounce.bytes, domain->local_registration ? domain->fi : nullptr, bounce.buffer);
+  if (result != 0) return result;
   bounce.scatters = direction != Direction::kTransmit;
   bounce.pieces.assign(pieces.iov(), pieces.iov() + pieces.count());
-  char* to = bounce.memory.get();
+  char* to = bounce.buffer->memory.get();
   for (const iovec& piece : bounce.pieces) {
     if (piece.iov_len != 0) std::memcpy(to, piece.iov_base, piece.iov_len);
     to += piece.iov_len;
   }
-  if (!endpoint->domain->local_registration) return 0;
-  constexpr uint64_t kAccess[] = {FI_SEND | FI_WRITE, FI_RECV, FI_READ};
-  return fi_mr_reg(endpoint->domain->fi, bounce.memory.get(), bounce.bytes, kAccess[static_cast<int>(direction)], 0,
-                   reinterpret_cast<uintptr_t>(&bounce), 0, &bounce.region, nullptr);
+  return 0;
 }
 
 // Posts through a buffer. The completion is always written beneath, and passed on if the client's flags request it.
@@ -86,14 +85,14 @@ template <auto Post, class Message>
 ssize_t post_with_memory(Endpoint* endpoint, Direction direction, Pieces& pieces, Message message, uint64_t flags) {
   CompletionQueue* queue = direction == Direction::kReceive ? endpoint->receive_queue : endpoint->transmit_queue;
   if (queue == nullptr || flags & FI_MULTI_RECV) return -KFI_ENOSYS;
-  auto bounce = std::make_unique<Bounce>();
+  auto bounce = std::make_unique<Bounce>(endpoint->domain->buffers);
   if (int result = prepare(endpoint, direction, pieces, *bounce)) return result;
   const uint64_t selective =
       direction == Direction::kReceive ? endpoint->selects_receives : endpoint->selects_transmits;
   bounce->context = message.context;
   bounce->silent = selective && !(flags & FI_COMPLETION);
-  const iovec piece{bounce->memory.get(), bounce->bytes};
-  void* desc = bounce->region != nullptr ? fi_mr_desc(bounce->region) : nullptr;
+  const iovec piece{bounce->buffer->memory.get(), bounce->bytes};
+  void* desc = bounce->buffer->region != nullptr ? fi_mr_desc(bounce->buffer->region) : nullptr;
   message.msg_iov = &piece;
   message.desc = &desc;
   message.iov_count = 1;

@@ -393,6 +393,34 @@ TEST(Lists, OperationsWithoutACompletionStaySilent) {
   EXPECT_EQ(kfi_cq_read(pair.cq(0), &entry, 1), -KFI_EAGAIN);
 }
 
+// Three messages of each size at once, three times: also over verbs, which requires registered memory.
+TEST(Lists, MessagesOfAllSizesShareBuffers) {
+  Connected pair;
+  constexpr size_t kPieces = 100, kOutstanding = 3;
+  for (size_t len : {1, 50, 10000, 20000}) {  // bytes of a piece
+    std::vector<char> from(kOutstanding * kPieces * (len + 1)), to(from.size());
+    const auto pieces = [&](std::vector<char>& memory, size_t message) {
+      std::vector<kvec> result;
+      for (size_t i = 0; i < kPieces; i++) result.push_back({&memory[(message * kPieces + i) * (len + 1)], len});
+      return result;
+    };
+    for (char round : {1, 2, 3}) {
+      for (size_t i = 0; i < kOutstanding; i++) {
+        for (const kvec& piece : pieces(from, i)) memset(piece.iov_base, round * 10 + static_cast<char>(i), len);
+        ASSERT_EQ(kfi_recvv(pair.ep(1), pieces(to, i).data(), nullptr, kPieces, 0, nullptr), 0);
+      }
+      for (size_t i = 0; i < kOutstanding; i++) {
+        ASSERT_EQ(kfi_sendv(pair.ep(0), pieces(from, i).data(), nullptr, kPieces, 0, nullptr), 0);
+      }
+      for (size_t i = 0; i < kOutstanding; i++) {
+        next(pair.cq(0));
+        EXPECT_EQ(next(pair.cq(1)).len, kPieces * len);
+      }
+      EXPECT_TRUE(from == to) << len << " bytes, round " << static_cast<int>(round);
+    }
+  }
+}
+
 TEST(Lists, CancelFindsAnOperationThroughABuffer) {
   Connected pair;
   std::mt19937 random(4);
