@@ -50,7 +50,9 @@ int shut_down(kfid_ep* ep, uint64_t flags) {
 }
 
 int join(kfid_ep* ep, const void* address, uint64_t flags, kfid_mc** mc, void* context) {
-  return open<Membership>(static_cast<Endpoint*>(ep)->fabric, KFI_CLASS_UNSPEC, mc, context, [&](Membership& member) {
+  Fabric* const fabric = static_cast<Endpoint*>(ep)->fabric;
+  std::lock_guard opening(fabric->opening);
+  return open<Membership>(fabric, KFI_CLASS_UNSPEC, mc, context, [&](Membership& member) {
     const int result = fi_join(fi_of(ep), address, flags, &member.fi, context);
     if (result == 0) member.addr = fi_mc_addr(member.fi);
     return result;
@@ -261,6 +263,11 @@ int open_alias(kfid* handle, struct kfi_alias* alias) {
 
 int note_binding(kfid* handle, kfid* other, uint64_t& flags) {
   if (other == nullptr) return -KFI_EINVAL;
+  if (handle->fclass == KFI_CLASS_DOMAIN) {
+    auto* domain = of<Domain>(handle);
+    if (is_1_1(domain->fabric) && flags == 1) flags = KFI_REG_MR;
+    if (flags & KFI_REG_MR) domain->reports = true;
+  }
   if (other->fclass != KFI_CLASS_CQ) return 0;
   switch (handle->fclass) {
     case KFI_CLASS_TX_CTX:

@@ -43,6 +43,8 @@ int register_pieces(kfid* handle, Pieces pieces, fi_mr_attr attr, uint64_t flags
   if (is_1_1(domain->fabric) && flags & kPhysicalMemory) return -KFI_EBADFLAGS;
   attr.mr_iov = pieces.iov();
   attr.iov_count = pieces.count();
+  std::unique_lock opening(domain->fabric->opening, std::defer_lock);
+  if (domain->reports) opening.lock();
   return open<MemoryRegion>(domain->fabric, KFI_CLASS_MR, mr, attr.context, [&](MemoryRegion& region) {
     // Peers address a region, and a buffer in the middle cannot serve them: more pieces than the provider takes fail.
     const int result = attr.iov_count == 1

@@ -22,11 +22,14 @@ struct Fabric : Object<kfid_fabric> {
   std::mutex mutex;                 // guards closed_early
   std::vector<kfid*> closed_early;  // API 1.1: queues that the client closed before the objects bound to them
   Dispatcher dispatcher{fi};
+  // Held while an object opens whose opening is an event: a reader of the event waits until the object has its handle.
+  std::mutex opening;
 };
 
 struct Domain : Object<kfid_domain> {
   bool local_registration = false;  // FI_MR_LOCAL
   bool virtual_addresses = false;   // FI_MR_VIRT_ADDR
+  bool reports = false;             // registrations are events
   BufferPool buffers;
 };
 

@@ -131,7 +131,12 @@ ssize_t take_event(EventQueue* queue, uint32_t* event, void* buffer, size_t len,
   if (result == -FI_EAGAIN) rearm(queue);
   if (result < static_cast<ssize_t>(sizeof(kfi_eq_cm_entry))) return result;
   auto* entry = static_cast<kfi_eq_cm_entry*>(buffer);
-  kfid* handle = handle_of(reinterpret_cast<fid*>(entry->fid));
+  fid* const below = reinterpret_cast<fid*>(entry->fid);
+  kfid* handle = handle_of(below);
+  if (handle == nullptr && (*event == FI_MR_COMPLETE || *event == FI_JOIN_COMPLETE)) {
+    std::lock_guard opened(queue->fabric->opening);
+    handle = handle_of(below);
+  }
   if (handle == nullptr) return result;
   entry->fid = handle;
   if (*event == FI_CONNREQ) {

@@ -435,6 +435,41 @@ TEST_F(Calls, ScalableEndpointsAndSharedContexts) {
   }
 }
 
+// Also where a handler reads it before the call returns.
+TEST(Registration, EventNamesTheRegionOfTheClient) {
+  Connected pair;
+  char memory[64];
+  kfid_domain* reporting = nullptr;
+  ASSERT_EQ(kfi_domain(pair.both.fabric, pair.both.info, &reporting, nullptr), 0);
+  struct Seen {
+    std::atomic<int> events{0};
+    std::vector<kfi_eq_entry> entries = std::vector<kfi_eq_entry>(200);
+  } seen;
+  const kfi_event_handler handler = [](kfid_eq* queue, void* context) {
+    auto* all = static_cast<Seen*>(context);
+    uint32_t event = 99;
+    while (kfi_eq_read(queue, &event, &all->entries[all->events], sizeof(kfi_eq_entry), 0) > 0) {
+      EXPECT_EQ(event, static_cast<uint32_t>(KFI_MR_COMPLETE));
+      all->events++;
+    }
+  };
+  kfid_eq* eq = nullptr;
+  ASSERT_EQ(kfi_eq_open(pair.both.fabric, nullptr, &eq, handler, &seen), 0);
+  ASSERT_EQ(kfi_domain_bind(reporting, &eq->fid, KFI_REG_MR), 0);
+  std::vector<kfid_mr*> regions(seen.entries.size() - 1);
+  for (size_t i = 0; i < regions.size(); i++) {
+    ASSERT_EQ(kfi_mr_reg(reporting, memory, sizeof memory, KFI_SEND, 0, i, 0, &regions[i], &regions[i]), 0);
+  }
+  EXPECT_TRUE(becomes([&] { return seen.events == static_cast<int>(regions.size()); })) << seen.events;
+  for (size_t i = 0; i < regions.size(); i++) {
+    EXPECT_EQ(seen.entries[i].fid, &regions[i]->fid);
+    EXPECT_EQ(seen.entries[i].context, &regions[i]);
+    EXPECT_EQ(kfi_close(&regions[i]->fid), 0);
+  }
+  EXPECT_EQ(kfi_close(&reporting->fid), 0);
+  EXPECT_EQ(kfi_close(&eq->fid), 0);
+}
+
 // The listener's data arrives in an error entry.
 TEST(Listener, RejectedPeerReadsTheData) {
   kfi_info* hints = hints_for("tcp");
