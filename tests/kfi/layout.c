@@ -256,3 +256,55 @@ EQUAL(offsetof(struct scatterlist, offset) < offsetof(struct scatterlist, length
 EQUAL(offsetof(struct scatterlist, length) < offsetof(struct scatterlist, dma_address), 1);
 EQUAL(offsetof(struct scatterlist, dma_address) < offsetof(struct scatterlist, dma_length), 1);
 EQUAL(offsetof(struct scatterlist, page_link), 0);
+// The rest.
+EQUAL(offsetof(struct kfid_av, fid) < offsetof(struct kfid_av, ops), 1);
+EQUAL(offsetof(struct kfid_av, fid), 0);
+EQUAL(offsetof(struct kfid_cntr, fid) < offsetof(struct kfid_cntr, ops), 1);
+EQUAL(offsetof(struct kfid_cntr, fid), 0);
+EQUAL(offsetof(struct kfid_poll, fid) < offsetof(struct kfid_poll, ops), 1);
+EQUAL(offsetof(struct kfid_poll, fid), 0);
+EQUAL(offsetof(struct kfid_stx, fid) < offsetof(struct kfid_stx, ops), 1);
+EQUAL(offsetof(struct kfid_stx, fid), 0);
+EQUAL(offsetof(struct kfi_alias, fid) < offsetof(struct kfi_alias, flags), 1);
+EQUAL(offsetof(struct kfi_alias, fid), 0);
+EQUAL(offsetof(struct kfi_mr_raw_attr, flags) < offsetof(struct kfi_mr_raw_attr, base_addr), 1);
+EQUAL(offsetof(struct kfi_mr_raw_attr, base_addr) < offsetof(struct kfi_mr_raw_attr, raw_key), 1);
+EQUAL(offsetof(struct kfi_mr_raw_attr, raw_key) < offsetof(struct kfi_mr_raw_attr, key_size), 1);
+EQUAL(offsetof(struct kfi_mr_raw_attr, flags), 0);
+EQUAL(offsetof(struct kfi_mr_map_raw, flags) < offsetof(struct kfi_mr_map_raw, base_addr), 1);
+EQUAL(offsetof(struct kfi_mr_map_raw, base_addr) < offsetof(struct kfi_mr_map_raw, raw_key), 1);
+EQUAL(offsetof(struct kfi_mr_map_raw, raw_key) < offsetof(struct kfi_mr_map_raw, key_size), 1);
+EQUAL(offsetof(struct kfi_mr_map_raw, key_size) < offsetof(struct kfi_mr_map_raw, key), 1);
+EQUAL(offsetof(struct kfi_mr_map_raw, flags), 0);
+EQUAL(offsetof(struct kfi_mr_modify, flags) < offsetof(struct kfi_mr_modify, attr), 1);
+EQUAL(offsetof(struct kfi_mr_modify, flags), 0);
+EQUAL(offsetof(struct kfi_wait_attr, wait_obj) < offsetof(struct kfi_wait_attr, flags), 1);
+EQUAL(offsetof(struct kfi_wait_attr, wait_obj), 0);
+EQUAL(offsetof(struct kfi_poll_attr, flags), 0);
+EQUAL(offsetof(struct kfi_ioc, addr) < offsetof(struct kfi_ioc, count), 1);
+EQUAL(offsetof(struct kfi_ioc, addr), 0);
+EQUAL(offsetof(struct kfi_rma_ioc, addr) < offsetof(struct kfi_rma_ioc, count), 1);
+EQUAL(offsetof(struct kfi_rma_ioc, count) < offsetof(struct kfi_rma_ioc, key), 1);
+EQUAL(offsetof(struct kfi_rma_ioc, addr), 0);
+EQUAL(offsetof(struct kfi_msg_atomic, msg_iov) < offsetof(struct kfi_msg_atomic, desc), 1);
+EQUAL(offsetof(struct kfi_msg_atomic, desc) < offsetof(struct kfi_msg_atomic, iov_count), 1);
+EQUAL(offsetof(struct kfi_msg_atomic, iov_count) < offsetof(struct kfi_msg_atomic, addr), 1);
+EQUAL(offsetof(struct kfi_msg_atomic, addr) < offsetof(struct kfi_msg_atomic, rma_iov), 1);
+EQUAL(offsetof(struct kfi_msg_atomic, rma_iov) < offsetof(struct kfi_msg_atomic, rma_iov_count), 1);
+EQUAL(offsetof(struct kfi_msg_atomic, rma_iov_count) < offsetof(struct kfi_msg_atomic, datatype), 1);
+EQUAL(offsetof(struct kfi_msg_atomic, datatype) < offsetof(struct kfi_msg_atomic, op), 1);
+EQUAL(offsetof(struct kfi_msg_atomic, op) < offsetof(struct kfi_msg_atomic, context), 1);
+EQUAL(offsetof(struct kfi_msg_atomic, context) < offsetof(struct kfi_msg_atomic, data), 1);
+EQUAL(offsetof(struct kfi_msg_atomic, msg_iov), 0);
+EQUAL(sizeof(struct kfi_ioc), 16);
+EQUAL(sizeof(struct kfi_rma_ioc), 24);
+EQUAL(sizeof(struct kfi_msg_atomic), 72);
+EQUAL(sizeof(struct kfi_poll_attr), 8);
+EQUAL(sizeof(struct kfi_wait_attr), 16);
+#if KFI_API < 0x10007
+EQUAL(offsetof(struct kfid_wait, fid), 0);
+#else
+EQUAL(offsetof(struct kfid_wait, kfid), 0);
+EQUAL(offsetof(struct kfid_mc, fid), 0);
+EQUAL(sizeof(struct kfid_mc), sizeof(struct kfid) + sizeof(kfi_addr_t));
+#endif
