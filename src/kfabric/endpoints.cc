@@ -278,6 +278,7 @@ int note_binding(kfid* handle, kfid* other, uint64_t& flags) {
       if (flags == 0) flags = FI_RECV;
       break;
     case KFI_CLASS_EP:
+      if ((flags & (FI_TRANSMIT | FI_RECV)) == 0) return -KFI_EINVAL;
       break;
     default:
       return 0;

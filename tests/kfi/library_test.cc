@@ -482,6 +482,35 @@ TEST(Objects, InfosAreCopiedWhole) {
   EXPECT_EQ(kfi_fabric(nullptr, nullptr, nullptr), -KFI_EINVAL);
 }
 
+TEST(Objects, WhatCannotBeHadIsRefused) {
+  Connected pair;
+  kfid_ep* ep = nullptr;
+  ASSERT_EQ(kfi_endpoint(pair.both.domain, pair.both.info, &ep, nullptr), 0);
+  EXPECT_EQ(kfi_ep_bind(ep, &pair.cq(0)->fid, 0), -KFI_EINVAL) << "no direction";
+  EXPECT_EQ(kfi_connect(ep, nullptr, nullptr, 0), -KFI_EINVAL) << "no address";
+  EXPECT_EQ(kfi_close(&ep->fid), 0);
+  kfid_mr* mr = nullptr;
+  char bytes[2 * 256] = {};
+  const bio_vec nowhere{nullptr, 1, 0};
+  EXPECT_EQ(kfi_mr_regbv(pair.both.domain, &nowhere, 1, KFI_SEND, 0, 2, 0, &mr, nullptr), -KFI_EINVAL);
+  std::vector<kvec> pieces;
+  for (size_t i = 0; i < 256; i++) pieces.push_back({&bytes[2 * i], 1});
+  // The distribution's library takes any number.
+  const int listed = kfi_mr_regv(pair.both.domain, pieces.data(), 256, KFI_SEND, 0, 2, 0, &mr, nullptr);
+  EXPECT_EQ(listed, listed == 0 ? kfi_close(&mr->fid) : -KFI_EOPNOTSUPP);
+  kfi_msg_rma message{};
+  message.type = KFI_KVEC;
+  EXPECT_EQ(kfi_readmsg(pair.ep(0), &message, KFI_TAGGED_RMA), -KFI_EBADFLAGS);
+  kfi_fabric_attr attr{};
+  char nobody[] = "nobody";
+  attr.name = attr.prov_name = nobody;
+  kfid_fabric* fabric = nullptr;
+  EXPECT_EQ(kfi_fabric(&attr, &fabric, nullptr), -KFI_ENODEV);
+  uint64_t count = 0;
+  EXPECT_EQ(kfi_control(&pair.ep(0)->fid, 9999, &count), -KFI_ENOSYS);
+  EXPECT_EQ(fabric, nullptr);
+}
+
 TEST(Objects, ExtensionsOfAnotherProviderAreRefused) {
   Connected pair;
   void* table = nullptr;
