@@ -314,6 +314,25 @@ TEST_F(Calls, CountersCountAndWait) {
   EXPECT_EQ(kfi_cntr_read(counter), 1u);
 }
 
+TEST_F(Calls, CountersAndWaitSetsHaveAUnitOfTime) {
+  kfi_cntr_attr attr{};
+  attr.flags = KFI_TIME_US;
+  kfid_cntr* other = nullptr;
+  ASSERT_EQ(kfi_cntr_open(domain, &attr, &other, nullptr), 0);
+  const auto started = std::chrono::steady_clock::now();
+  EXPECT_EQ(kfi_cntr_wait(other, 1, 20000), -KFI_ETIMEDOUT);
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - started;
+  EXPECT_GE(waited.count(), 0.019);
+  EXPECT_LT(waited.count(), 10) << "milliseconds";
+  EXPECT_EQ(kfi_close(&other->fid), 0);
+  attr.flags = KFI_TIME_US | KFI_TIME_MS;
+  EXPECT_EQ(kfi_cntr_open(domain, &attr, &other, nullptr), -KFI_EBADFLAGS);
+  kfi_wait_attr wait_attr{};
+  wait_attr.flags = KFI_TIME_US | KFI_TIME_MS;
+  kfid_wait* set = nullptr;
+  EXPECT_EQ(kfi_wait_open(fabric, &wait_attr, &set), -KFI_EBADFLAGS);
+}
+
 TEST_F(Calls, SourcesSignalsAndTexts) {
   kfi_cq_tagged_entry entry{};
   for (const bool waits : {false, true}) {
