@@ -38,6 +38,8 @@ constexpr uint64_t kTaggedMultiRecv = KFI_TAGGED_MULTI_RECV;  // libfabric has i
 // Capabilities with one number in both.
 constexpr uint64_t kSameCaps = 0x7Full << 53 | 0xFull << 49 | 0x3Full << 16 | 0x3Full << 8 | 0x3Eull;
 
+constexpr uint64_t kDroppedCapsOf1_1 = 1ull << 29 | 1ull << 30;  // KFI_CANCEL, KFI_BUFFERED_RECV
+
 uint32_t lower_protocol(uint32_t protocol, bool is_1_1) {
   if (protocol & KFI_PROV_SPECIFIC || protocol <= (is_1_1 ? kSameProtocolsOf1_1 : kSameProtocols)) {
     return protocol & ~KFI_PROV_SPECIFIC;
@@ -194,7 +196,7 @@ LowerInfo::LowerInfo(const kfi_info& info, bool is_1_1) {
   carry_info(info, info_);
   info_.mode &= kNoModes;
   info_.caps = lower_caps(info.caps, is_1_1);
-  if (info.caps & KFI_TAGGED_RMA) status_ = -KFI_ENODATA;
+  if (info.caps & ~(kSameCaps | kTaggedMultiRecv | (is_1_1 ? kDroppedCapsOf1_1 : 0))) status_ = -KFI_ENODATA;
   const auto* format =
       std::find_if(std::begin(kFormats), std::end(kFormats), [&](Pair pair) { return pair.kfi == info.addr_format; });
   if (format == std::end(kFormats)) status_ = -KFI_ENODATA;

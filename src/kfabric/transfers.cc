@@ -144,7 +144,7 @@ struct Long {
     return [](kfid_ep* ep, const Message* message, uint64_t flags) -> R {
       auto* endpoint = static_cast<Endpoint*>(ep);
       if (kDirection != Direction::kReceive && is_shut(ep)) return -KFI_ESHUTDOWN;
-      if (flags & KFI_TAGGED_RMA) return -KFI_EBADFLAGS;
+      if (flags & (KFI_TAGGED_RMA | KFI_TAGGED_MULTI_RECV)) return -KFI_EBADFLAGS;
       Pieces pieces(*message);
       if (!pieces.valid()) return -KFI_EINVAL;
       Lower lower{};

@@ -500,7 +500,13 @@ TEST(Objects, WhatCannotBeHadIsRefused) {
   EXPECT_EQ(listed, listed == 0 ? kfi_close(&mr->fid) : -KFI_EOPNOTSUPP);
   kfi_msg_rma message{};
   message.type = KFI_KVEC;
-  EXPECT_EQ(kfi_readmsg(pair.ep(0), &message, KFI_TAGGED_RMA), -KFI_EBADFLAGS);
+  for (uint64_t capability : {KFI_TAGGED_RMA, KFI_TAGGED_MULTI_RECV}) {
+    EXPECT_EQ(kfi_readmsg(pair.ep(0), &message, capability), -KFI_EBADFLAGS) << "libfabric's flag with this bit";
+  }
+  kfi_info *hints = hints_for("tcp"), *info = nullptr;
+  hints->caps = 1ull << 40;
+  EXPECT_EQ(kfi_getinfo(0, nullptr, nullptr, 0, hints, &info), -KFI_ENODATA);
+  kfi_freeinfo(hints);
   kfi_fabric_attr attr{};
   char nobody[] = "nobody";
   attr.name = attr.prov_name = nobody;
