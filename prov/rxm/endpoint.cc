@@ -31,16 +31,15 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
 Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context)
     : EndpointBase(domain, info, receives_, domain.fabric().parameters.tx_size, context),
       lower_info_(std::move(lower)),
-      services_(domain, routes_, vector_, tx_size(), (info.caps & FI_SOURCE) != 0),
-      receiver_(services_, packets_, posted_, sender_, rendezvous_, local_, receives_),
+      services_(domain, routes_, vector_, tx_size(), (info.caps & FI_SOURCE) != 0, shares_memory()),
+      receiver_(services_, packets_, posted_, sender_, rendezvous_, receives_),
       receives_(receiver_, routes_),
       packets_(services_),
       posted_(services_),
-      local_(services_, posted_, receiver_),
-      sender_(services_, packets_, local_),
-      rendezvous_(services_, packets_, sender_, local_, receives_),
+      sender_(services_, packets_),
+      rendezvous_(services_, packets_, sender_, receives_),
       completions_(services_, posted_, sender_, rendezvous_, receiver_),
-      links_(services_, *lower_info_, packets_, posted_, sender_, rendezvous_, receiver_, local_, completions_) {
+      links_(services_, *lower_info_, packets_, posted_, sender_, rendezvous_, receiver_, completions_) {
   services_.links = &links_;
 }
 
@@ -49,7 +48,6 @@ Status Endpoint::open_lower() noexcept {
   if (!queue) return queue.error();
   completions_.use(std::move(*queue));
   posted_.open_shared(*lower_info_);
-  local_.open(*lower_info_);
   return links_.open();
 }
 
@@ -130,7 +128,6 @@ int Endpoint::getname(void* name, size_t* len) {
 
 bool Endpoint::progress(bool in_turn, bool reads) noexcept {
   const bool found = reads && completions_.read() != 0;
-  local_.progress();
   while (!services_.retries.empty()) {
     Channel& channel = services_.retries.front();
     retry(channel);
@@ -158,8 +155,7 @@ void Endpoint::retry(Channel& channel) noexcept {
 }
 
 bool Endpoint::has_pending_work() noexcept {
-  if (!services_.retries.empty() || local_.has_news()) return true;
-  return posted_.may_post_left_over() || local_.has_unread() || links_.has_successor();
+  return !services_.retries.empty() || posted_.may_post_left_over() || links_.has_successor();
 }
 
 }  // namespace weft::rxm

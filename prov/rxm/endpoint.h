@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable-datagram endpoints (FI_EP_RDM) over connections: bindings and options of fi_endpoint(3), progress, and the
 // calls of fi_msg(3), fi_tagged(3), fi_rma(3) (objects/transfer_calls.h) and fi_atomic(3) (objects/atomic_calls.h). Its
-// parts do the work: messages/sender.h and messages/receiver.h, peers/peer_links.h, local/local_host.h.
+// parts do the work: messages/sender.h and messages/receiver.h, peers/peer_links.h.
 //
 // Before the endpoint is enabled every transfer call answers -FI_EOPBADSTATE: the tables change, so the calls check no
 // state. Owner: its C handle. The mutex of the domain's engine guards everything.
@@ -54,7 +54,6 @@ class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Drive
   bool progress(bool in_turn, bool reads) noexcept override;
   fid_cq* lower_queue() noexcept override { return completions_.queue(); }
   fid_eq* lower_events() noexcept override { return links_.events(); }
-  int on_watched() noexcept override { return local_.expect_sleepers(); }
   Deadline next_deadline() noexcept override { return links_.next_deadline(); }
   bool has_pending_work() noexcept override;
   void retry(Channel& channel) noexcept;
@@ -66,7 +65,6 @@ class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Drive
   rdm::ReceiveSide receives_;
   Packets packets_;
   PostedBuffers posted_;
-  LocalHost local_;
   Sender sender_;
   Rendezvous rendezvous_;
   Completions completions_;

@@ -13,20 +13,12 @@
 #include "rdm/peer_link.h"
 #include "rdm/peer_table.h"
 #include "rxm/domain.h"
-#include "rxm/local/direct_link.h"
 #include "rxm/messages/operations.h"
 #include "rxm/remote_count.h"
 
 namespace weft::rxm {
 
 class PostedBuffers;
-
-// They put packets and notices into one order.
-struct Counts {
-  std::uint64_t sent = 0;                            // packets given to the lower provider ...
-  std::uint64_t received = 0;                        // ... and received from it
-  std::uint64_t notices_put = 0, notices_taken = 0;  // on the boards
-};
 
 // Short messages of a connection whose receiver has little memory for unexpected ones; decision 0017.
 struct Scarcity {
@@ -46,11 +38,7 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   std::uint64_t remote_id = 0;  // the number in packets to the peer
   std::uint32_t number = 0;     // the number in packets from the peer; 0: the posted buffer identifies the connection
   rdm::IdleClose idle_close;
-  std::uint64_t activity = 0;   // operations and packets so far
-  DirectLink direct;            // each end may read the other's memory
-  std::uint8_t slot = kNoSlot;  // the peer's, on our board
-  bool accesses = false;        // the peer's memory was accessed since the last packet
-  Counts counts;
+  std::uint64_t activity = 0;                 // operations and packets so far
   unsigned works = 0;                         // operations that the lower provider has
   unsigned atomics = 0;                       // atomic operations without a response
   unsigned packet_count = 0;                  // entries of `packets`
@@ -69,11 +57,6 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   bool is_throttled() const noexcept { return packet_count >= kMaxQueuedResponses; }
   // Operations of the application may start: the connection is open, and no idle close is under way.
   bool can_send() const noexcept { return state == State::kOpen && !idle_close.holds(); }
-  // The lower provider has accepted a packet; accesses before it have ended when it arrives.
-  void count_sent() noexcept {
-    ++counts.sent;
-    accesses = false;
-  }
   bool has_retries() noexcept { return !unposted.empty() || !packets.empty() || !waiting_copies.empty(); }
 };
 
@@ -164,12 +147,13 @@ class Buffers {
 
 struct EndpointServices {
   EndpointServices(Domain& domain_of, CompletionRoutes& bound, Ref<AddressVector>& peers_of, std::size_t transmits,
-                   bool names_senders) noexcept
+                   bool names_senders, const bool& may_share_memory) noexcept
       : domain(domain_of),
         engine(domain.engine()),
         eager_limit(domain.fabric().parameters.eager_limit),
         tx_size(transmits),
         names_sources(names_senders),
+        shares_memory(may_share_memory),
         routes(bound),
         vector(peers_of),
         buffers(domain, sizeof(RendezvousPacket) + eager_limit) {}
@@ -194,9 +178,10 @@ struct EndpointServices {
   Engine& engine;                // the domain's
   LinkControl* links = nullptr;  // set by the endpoint
   const std::size_t eager_limit;
-  std::size_t tx_size;       // operations that may be outstanding
-  const bool names_sources;  // FI_SOURCE
-  CompletionRoutes& routes;  // the endpoint's, as the vector is
+  std::size_t tx_size;        // operations that may be outstanding
+  const bool names_sources;   // FI_SOURCE
+  const bool& shares_memory;  // FI_OPT_SHARED_MEMORY_PERMITTED
+  CompletionRoutes& routes;   // the endpoint's, as the vector is
   Ref<AddressVector>& vector;
   std::unique_ptr<RemoteCount> remote_reads, remote_writes;  // accesses by peers; null: not counted
   Buffers buffers;

@@ -124,8 +124,6 @@ bool Engine::watch(Driven& driven) noexcept {
     if (fi_control(fid, FI_GETWAIT, &fd) != 0) return false;
     if (Status status = add_descriptor(fd, nullptr); !status.ok() && status.code() != -EEXIST) return false;
   }
-  if (const int fd = driven.on_watched(); fd >= 0)
-    if (Status status = add_descriptor(fd, nullptr); !status.ok() && status.code() != -EEXIST) return false;
   driven.watched_ = true;
   return true;
 }

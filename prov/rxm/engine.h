@@ -38,8 +38,6 @@ class Driven : public ListHook<Driven> {
   // The lower queues on which a thread may sleep.
   virtual fid_cq* lower_queue() noexcept = 0;
   virtual fid_eq* lower_events() noexcept = 0;
-  // From now on threads may sleep at any time. Returns another descriptor to sleep on; -1: none.
-  virtual int on_watched() noexcept = 0;
   // When progress() must run, even without an event.
   virtual Deadline next_deadline() noexcept = 0;
   // Work is left that no descriptor reports.

@@ -36,9 +36,6 @@ constexpr ParameterRow<P> kRows[] = {
      "must have the same value"},
     {"use_srx", &P::shared_receives,
      "All peers share the buffers for packets if the lower provider has shared receive queues; not over tcp"},
-    {"direct_read", &P::direct_read,
-     "Long messages of a process of the same host are read from its memory, without the connection, if the system "
-     "permits it"},
 };
 static_assert(kMaxSegments == 8, "as the default of sar_limit says");
 

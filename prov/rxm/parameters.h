@@ -20,7 +20,6 @@ struct Parameters {
   int idle_timeout_ms = 0;                                       // FI_OFI_RXM_IDLE_TIMEOUT; 0: never
   bool rendezvous_write = false;                                 // FI_OFI_RXM_USE_RNDV_WRITE
   bool shared_receives = true;                                   // FI_OFI_RXM_USE_SRX
-  bool direct_read = true;                                       // FI_OFI_RXM_DIRECT_READ
 
   // Called once, when the provider is loaded.
   static void define();

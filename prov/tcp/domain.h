@@ -11,6 +11,7 @@
 #include "objects/live_handles.h"
 #include "objects/software_domain.h"
 #include "tcp/engine.h"
+#include "tcp/local/local_host.h"
 #include "tcp/parameters.h"
 #include "tcp/spare_socket.h"
 #include "tcp/stream/transmit.h"
@@ -54,6 +55,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   // Under the engine's mutex.
   TransferPools& pools() noexcept { return pools_; }
   SpareSocket& spare_socket() noexcept { return spare_socket_; }
+  LocalHost& local_host() noexcept { return local_host_; }
 
   // Slots of fi_ops_domain, beside those of SoftwareDomain. Atomic operations and shared receive contexts are for
   // endpoints of the type that the domain was opened for; only reliable datagrams have atomic operations.
@@ -72,6 +74,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   const bool reliable_;  // opened for FI_EP_RDM
   TransferPools pools_;
   SpareSocket spare_socket_;
+  LocalHost local_host_;
 };
 
 }  // namespace weft::tcp

@@ -49,7 +49,22 @@ bool Engine::prepare_wait() noexcept {
   begin_round();
   run_ready();
   // No poll of readiness is needed: wait_fd() is readable at once if a socket is ready.
-  return waiting_ = ready_.empty() && register_hot().ok();
+  note_sleeper();
+  return waiting_ = ready_.empty() && register_hot().ok() && arm_wires();
+}
+
+void Engine::note_sleeper() noexcept {
+  const pthread_t self = ::pthread_self();
+  if (sleeping_ && ::pthread_equal(sleeper_, self) == 0) sleepers_ = true;
+  sleeping_ = true;
+  sleeper_ = self;
+}
+
+// This thread makes progress. Wake-ups are no longer needed unless another one sleeps.
+void Engine::note_awake() noexcept {
+  if (::pthread_equal(sleeper_, ::pthread_self()) == 0) return;
+  sleeping_ = false;
+  for (const Wired& wired : wires_) wired.wire->awake();
 }
 
 void Engine::expect_sleepers() noexcept {
@@ -77,19 +92,68 @@ void Engine::expect_sleepers() noexcept {
   return found;
 }
 
+[[gnu::always_inline]] inline bool Engine::poll_wires() noexcept {
+  bool found = false;
+  for (Wired& wired : wires_) {
+    if (!wired.has_news()) continue;
+    found = true;
+    wired.latest = harvested_;
+    Watch& watch = wired.watch;
+    if (wired.has_input()) watch.readable = true;
+    if (wired.awaits_room && wired.wire->has_room()) {
+      wired.awaits_room = false;
+      watch.writable = true;
+    }
+    if (!watch.ListHook<ReadyTag>::linked()) ready_.push_back(watch);
+  }
+  return found;
+}
+
 [[gnu::always_inline]] inline void Engine::one_round() noexcept {
   begin_round();
   const bool woken = std::exchange(waiting_, false);
+  if (sleeping_) note_awake();
+  bool found = poll_wires();
   run_ready();
-  // Hot sockets that always have data must not starve the others.
-  if (!crowded_ && poll_hot() && round_ % kRoundsPerHarvest != 0) return;
+  if (!crowded_) found |= poll_hot();
+  // Connections that always have data must not starve the others.
+  const bool due =
+      std::exchange(took_long_, false) || round_ % (registered_ == silent_ ? kRoundsOfSilence : kRoundsPerHarvest) == 0;
+  if (!found || due) look_around(woken || crowded_ || due);
+  if ((sleepers_ || sleeping_ || automatic_) && !arm_wires()) wake();
+}
+
+void Engine::look_around(bool due) noexcept {
   const std::int64_t tick = net::tick();
-  const bool unread = hot_[0] == nullptr && (registered_ != 0 || sleepers_);
-  if (woken || crowded_ || unread || round_ % kRoundsPerHarvest == 0 || tick != harvested_) {
-    harvested_ = tick;
-    harvest();
-    run_ready();
-  }
+  const bool unread = hot_[0] == nullptr && (registered_ != silent_ || sleepers_);
+  if (!due && !unread && tick == harvested_) return;
+  if (std::exchange(harvested_, tick) != tick) doze();
+  harvest();
+  run_ready();
+}
+
+void Engine::poll_wire(Wired& wired) noexcept {
+  wired.latest = harvested_;
+  if (!wired.linked()) wires_.push_back(wired);
+  if (!must_send_now() && !sleepers_ && !sleeping_) return;
+  wired.arm();
+  if (wired.has_news()) wake();
+}
+
+// False if one has news: a sleeper would not learn of it.
+bool Engine::arm_wires() noexcept {
+  for (const Wired& wired : wires_) wired.arm();
+  for (const Wired& wired : wires_)
+    if (wired.has_news()) return false;
+  return true;
+}
+
+void Engine::doze() noexcept {
+  wires_.for_each([this](Wired& wired) {
+    if (harvested_ - wired.latest < kDozeAfter) return;
+    wired.arm();
+    if (!wired.has_news()) wired.unlink();
+  });
 }
 
 void Engine::progress() noexcept {
@@ -119,7 +183,7 @@ void Engine::harvest() noexcept {
       } else {
         Watch& watch = *static_cast<Watch*>(source);
         const std::uint32_t what = events[i].events;
-        if (what & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) watch.readable = true;
+        if (what & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) watch.readable = watch.signalled = true;
         if (what & (EPOLLOUT | EPOLLHUP | EPOLLERR)) watch.writable = true;
         if (what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) watch.hung = true;
         if (!watch.ListHook<ReadyTag>::linked()) ready_.push_back(watch);
@@ -201,9 +265,10 @@ void Engine::unwatch(Watch& watch) noexcept {
   if (std::exchange(watch.registered, false)) {
     net::epoll_remove(epoll_.get(), watch.fd);
     --registered_;
+    silent_ -= std::exchange(watch.silent, false);
   }
   watch.fd = -1;
-  watch.readable = watch.writable = watch.hung = false;
+  watch.readable = watch.writable = watch.hung = watch.signalled = false;
   watch.ListHook<ReadyTag>::unlink();
   clear_deadline(watch);
   forget_hot(watch);
@@ -231,6 +296,11 @@ void Engine::cool_down(Watch& watch) noexcept {
     forget_hot(watch);
   else
     watch.misses = 0;
+}
+
+void Engine::silence(Watch& watch) noexcept {
+  cool_down(watch);
+  if (watch.registered && !std::exchange(watch.silent, true)) ++silent_;
 }
 
 void Engine::forget_hot(Watch& watch) noexcept {

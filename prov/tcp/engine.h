@@ -7,9 +7,14 @@
 // next message one system call earlier that way. A socket that is about to receive starts hot and is registered only
 // when a thread is going to sleep or another socket needs the place: a short connection never is.
 //
+// Connections whose bytes go through shared memory are polled there in every round. Before a thread sleeps they are
+// armed: the other end then wakes it through the socket.
+//
 // Thread-safety: drive(), prepare_wait() and start_service_thread() take the mutex; everything else is called with
 // the mutex held, and handlers run with it held. Lock order: engine, then the locks of queues, counters and regions.
 #pragma once
+
+#include <pthread.h>
 
 #include <array>
 #include <atomic>
@@ -25,6 +30,7 @@
 #include "objects/counter.h"
 #include "objects/engine_base.h"
 #include "objects/event_queue.h"
+#include "tcp/local/local_wire.h"
 #include "tcp/socket.h"
 
 namespace weft::tcp {
@@ -43,12 +49,32 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   int fd = -1;
   bool readable = false;  // set by the engine, cleared by the handler on EAGAIN
   bool writable = false;
-  bool hung = false;      // the peer closed its side, or the socket failed
-  bool received = false;  // set by mark_hot() while a handler runs
-  bool output = false;    // the engine reports when the socket becomes writable
+  bool hung = false;       // the peer closed its side, or the socket failed
+  bool signalled = false;  // as `readable`, for a conduit that reads memory
+  bool silent = false;     // set by silence()
+  bool received = false;   // set by mark_hot() while a handler runs
+  bool output = false;     // the engine reports when the socket becomes writable
   bool registered = false;
   std::uint16_t misses = 0;
   Clock::time_point deadline{};
+};
+
+// A connection whose bytes go through memory. Owner: its conduit. Must not move.
+struct Wired : ListHook<Wired> {
+  Wired(Watch& of, std::unique_ptr<LocalWire> made) noexcept : watch(of), wire(std::move(made)) {}
+
+  bool has_news() const noexcept { return has_input() || (awaits_room && wire->has_room()); }
+  bool has_input() const noexcept { return reads && !paused && wire->has_input(); }
+  void arm() const noexcept { wire->fall_asleep(reads && !paused, awaits_room); }
+
+  Watch& watch;
+  const std::unique_ptr<LocalWire> wire;
+  bool reads = false;        // bytes arrive through the memory
+  bool paused = false;       // they cannot be handled
+  bool awaits_room = false;  // the watch becomes writable when there is room
+  std::int64_t latest = 0;   // the tick of its last news
+  int end = -EAGAIN;         // the socket's: 0, or -errno
+  pid_t process = 0;         // the peer's
 };
 
 // A deadline, without a socket, that calls a method of its owner.
@@ -124,9 +150,17 @@ class Engine : public EngineBase {
   }
   // A long message that is not the first of its burst was posted.
   void posted_long() noexcept { progress_habit_.posted(net::now()); }
+  // The handler took long: the others' readiness is polled before the next one.
+  void took_long() noexcept { took_long_ = true; }
   // Whether long messages may wait for the next round.
   bool comes_back_at_once() const noexcept { return progress_habit_.holds(); }
   void cool_down(Watch& watch) noexcept;  // reads would find nothing: wait for readiness
+
+  // Polls the memory in every round, until it brings nothing for kDozeAfter. Called again when what it waits for
+  // changes.
+  void poll_wire(Wired& wired) noexcept;
+  // The descriptor of the watch is rarely ready: it need not be polled in every round.
+  void silence(Watch& watch) noexcept;
 
   // Streams read here while the destination of the next bytes is unknown. Shared: contents do not outlive a handler.
   // Each endpoint calls open_scratch() when it is enabled, so an engine without streams is small.
@@ -153,6 +187,12 @@ class Engine : public EngineBase {
   }
   void one_round() noexcept;
   bool poll_hot() noexcept;
+  bool poll_wires() noexcept;
+  bool arm_wires() noexcept;
+  void note_sleeper() noexcept;
+  void note_awake() noexcept;
+  void doze() noexcept;
+  void look_around(bool due) noexcept;
   void harvest() noexcept;
   void run_ready() noexcept;
   Status add(Watch& watch) noexcept;
@@ -163,16 +203,24 @@ class Engine : public EngineBase {
 
   static constexpr std::size_t kHotSockets = 2;  // read speculatively
   static_assert(kHotSockets == 2, "is_hot() looks at each");
-  static constexpr unsigned kRoundsPerHarvest = 32;   // the other sockets' readiness is polled every so many rounds,
-                                                      // and when the clock ticked, for applications that poll seldom
-  static constexpr std::uint16_t kHotMisses = 20000;  // empty reads until a hot socket cools down
-  static constexpr int kBatch = 64;                   // readiness events per system call
+  static constexpr unsigned kRoundsPerHarvest = 32;  // the other sockets' readiness is polled every so many rounds,
+                                                     // and when the clock ticked, for applications that poll seldom
+  static constexpr unsigned kRoundsOfSilence = 512;  // the same where all descriptors are silent
+  static constexpr std::int64_t kDozeAfter = 50'000'000;  // nanoseconds
+  static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down
+  static constexpr int kBatch = 64;                       // readiness events per system call
 
   ProgressHabit progress_habit_;
-  bool sleepers_ = false;       // threads may poll wait_fd() without prepare_wait(), from now on
+  bool sleepers_ = false;  // threads may poll wait_fd() without prepare_wait(), or several at once, from now on
+  // The thread that prepare_wait() let sleep, until it drives the engine again: others do so meanwhile.
+  bool sleeping_ = false;
+  pthread_t sleeper_{};
   std::size_t registered_ = 0;  // sockets in the epoll set
-  bool crowded_ = false;        // more sockets are active than can be hot: epoll finds them sooner
+  std::size_t silent_ = 0;      // those of them that are rarely ready
+  bool took_long_ = false;
+  bool crowded_ = false;  // more sockets are active than can be hot: epoll finds them sooner
   List<Watch, ReadyTag> ready_;
+  List<Wired> wires_;
   DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_, keepalives_;
   std::array<Watch*, kHotSockets> hot_{};
   std::int64_t harvested_ = 0;  // the tick

@@ -18,6 +18,7 @@ struct Parameters : ConnectionParameters {
   std::uint16_t port_low = 0;   // FI_TCP_PORT_LOW_RANGE, _HIGH_RANGE: ports of passive endpoints that name none;
   std::uint16_t port_high = 0;  //   0: the system chooses
   bool nodelay = true;          // FI_TCP_NODELAY
+  bool shared_memory = true;    // FI_TCP_SHARED_MEMORY: with peers of this host
   int start_timeout_ms = 5000;  // FI_TCP_START_TIMEOUT: for reliable datagrams to peers that start later; 0: none
   int idle_timeout_ms = 0;      // FI_TCP_IDLE_TIMEOUT: reliable datagrams close idle connections; 0: never
   std::size_t tx_size = kDefaultQueueSize;  // FI_TCP_TX_SIZE, _RX_SIZE: default queue sizes

@@ -3,6 +3,7 @@
 #include "tcp/socket.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -70,6 +71,17 @@ bool acceptable(int fd) noexcept {
 
 int shutdown(int fd, int how) noexcept {
   return checked([&] { return ::shutdown(fd, how); });
+}
+
+int open_mailbox() noexcept {
+  const int fd = checked([&] { return ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
+  if (fd < 0) return fd;
+  const sockaddr any{.sa_family = AF_UNIX, .sa_data = {}};
+  int result = set_option(fd, SOL_SOCKET, SO_PASSCRED, 1);
+  if (result >= 0) result = net::bind(fd, &any, sizeof any.sa_family);
+  if (result >= 0) return fd;
+  ::close(fd);
+  return result;
 }
 
 Clock::time_point now() noexcept {

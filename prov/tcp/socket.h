@@ -39,6 +39,9 @@ int accept(int fd, sockaddr* address, socklen_t* len) noexcept;
 bool acceptable(int fd) noexcept;
 int shutdown(int fd, int how) noexcept;
 
+// A datagram socket of unix(7), to which the system gives a name, and which names the sender of each datagram.
+int open_mailbox() noexcept;
+
 Clock::time_point now() noexcept;
 // The kernel's coarse clock in nanoseconds, which advances every 1 to 10 ms and costs a fifth of now().
 std::int64_t tick() noexcept;

@@ -141,17 +141,18 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
         return report_option(size_t{0}, value, len);
       case FI_OPT_TX_SIZE:
         return report_option(tx_size_, value, len);
+      case FI_OPT_SHARED_MEMORY_PERMITTED:
+        return report_option(shares_memory_, value, len);
       default:
         return -FI_ENOPROTOOPT;
     }
   }
   int setopt(int level, int option, const void* value, size_t len) {
-    if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-    size_t least = 0;
-    if (int result = read_option(value, len, least); result != 0) return result;
+    if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     Lock lock(self().engine().mutex());
-    receive_side_.min_multi_receive = least;
-    return 0;
+    if (option == FI_OPT_MIN_MULTI_RECV) return read_option(value, len, receive_side_.min_multi_receive);
+    if (option == FI_OPT_SHARED_MEMORY_PERMITTED) return read_option(value, len, shares_memory_);
+    return -FI_ENOPROTOOPT;
   }
 
   // For contexts, with the engine's mutex held.
@@ -161,6 +162,8 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
   // Operations that may be outstanding.
   std::size_t tx_size() const noexcept { return tx_size_; }
   void set_tx_size(std::size_t size) noexcept { tx_size_ = size; }
+  // FI_OPT_SHARED_MEMORY_PERMITTED: of connections made from now on.
+  const bool& shares_memory() const noexcept { return shares_memory_; }
 
  protected:
   // `receives` may still be under construction. `directs`: FI_DIRECTED_RECV.
@@ -194,6 +197,7 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
   ReceiveSide& receive_side_;
   const bool directs_;
   std::size_t tx_size_;
+  bool shares_memory_ = true;
 };
 
 template <class T>

@@ -300,7 +300,7 @@ TEST_P(Counters, LongMessagesAreNotCountedAsRemoteAccesses) {
   if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
   constexpr size_t kLength = 300'000;
   for (const char* by_write : {"0", "1"}) {
-    const Parameter reads_over_it("FI_OFI_RXM_DIRECT_READ", "0"), writes_it("FI_OFI_RXM_USE_RNDV_WRITE", by_write);
+    const Parameter writes_it("FI_OFI_RXM_USE_RNDV_WRITE", by_write);
     Fabric fabric(target(), kRemoteEvents);
     const auto writes = open_counter(fabric), reads = open_counter(fabric);
     Pair pair(fabric, counting_remote(writes.get(), reads.get()));

@@ -73,13 +73,13 @@ TEST_P(RandomSchedules, MessagesOfAllProtocolsEndOnceAndInOrder) {
 
 TEST_P(RandomSchedules, LongMessagesOverTheConnectionEndOnceAndInOrder) {
   RELIABLE_DATAGRAMS_ONLY();
-  const Parameter parameter("FI_OFI_RXM_DIRECT_READ", "0");
+  const Parameter memory("FI_TCP_SHARED_MEMORY", "0");
   run_all(target(), {.longest = 300'000, .steps = 300}, 3);
 }
 
 TEST_P(RandomSchedules, LongMessagesWrittenByTheirSenderEndOnceAndInOrder) {
   RELIABLE_DATAGRAMS_ONLY();
-  const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0"), writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
+  const Parameter writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
   run_all(target(), {.longest = 300'000, .steps = 300}, 3);
 }
 
@@ -105,7 +105,7 @@ TEST_P(RandomSchedules, SharedReceiveContextMatchesInTheOrderOfItsMessages) {
   run_all(target(), {.longest = 3000, .steps = 600, .shared = true}, 6);
   run_all(target(), {.longest = 300'000, .steps = 300, .shared = true}, 4);
   run_all(target(), {.longest = 300'000, .steps = 300, .automatic = true, .shared = true}, 2);
-  const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0"), room("FI_OFI_RXM_UNEXPECTED_BYTES", "20000");
+  const Parameter room("FI_OFI_RXM_UNEXPECTED_BYTES", "20000");
   run_all(target(), {.longest = 300'000, .steps = 300, .shared = true}, 4);
 }
 

@@ -76,9 +76,9 @@ TEST_P(ReliableDatagrams, LongestMessageArrivesOverEveryProtocol) {
   RELIABLE_DATAGRAMS_ONLY();
   const char* asked = std::getenv("WEFT_CONFORMANCE_LONGEST");
   if (asked == nullptr) GTEST_SKIP() << "WEFT_CONFORMANCE_LONGEST does not ask for it";
-  for (const char* read : {"1", "0"})
+  for (const char* memory : {"1", "0"})
     for (const char* write : {"0", "1"}) {
-      const Parameter reads("FI_OFI_RXM_DIRECT_READ", read), writes("FI_OFI_RXM_USE_RNDV_WRITE", write);
+      const Parameter shared("FI_TCP_SHARED_MEMORY", memory), writes("FI_OFI_RXM_USE_RNDV_WRITE", write);
       Fabric fabric(target());
       Pair pair(fabric);
       const size_t length = fabric.length_up_to(std::strtoull(asked, nullptr, 0));
@@ -89,7 +89,7 @@ TEST_P(ReliableDatagrams, LongestMessageArrivesOverEveryProtocol) {
 
 TEST_P(ReliableDatagrams, LongMessagesMayBeWrittenByTheirSender) {
   RELIABLE_DATAGRAMS_ONLY();
-  const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0"), writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
+  const Parameter writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
   Fabric fabric(target());
   Pair pair(fabric);
   for (const size_t length : {16384ul, 16385ul, 131072ul, 131073ul, 1ul << 20, (4ul << 20) + 1})

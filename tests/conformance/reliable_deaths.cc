@@ -228,12 +228,12 @@ TEST_P(ReliableDeaths, EveryStepOfAPeerThatAccepts) {
 }
 
 TEST_P(ReliableDeaths, EveryStepOfAPeerThatConnectsAndIsReadOverTheConnection) {
-  const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0");
+  const Parameter memory("FI_TCP_SHARED_MEMORY", "0");
   kill_at_every_step(target(), false);
 }
 
 TEST_P(ReliableDeaths, EveryStepOfAPeerThatWritesAndIsWrittenTo) {
-  const Parameter reads("FI_OFI_RXM_DIRECT_READ", "0"), writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
+  const Parameter writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
   kill_at_every_step(target(), true);
 }
 

@@ -179,8 +179,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tcp::sim::reset({.capacity = std::size_t{1} << 20});
   {
     WEFT_FUZZ_CHECK(setenv("FI_OFI_RXM_USE_RNDV_WRITE", size != 0 && (data[size - 1] & 1) != 0 ? "1" : "0", 1) == 0);
-    // Direct reads need two processes on one machine; here the peer and all sockets are simulated.
-    WEFT_FUZZ_CHECK(setenv("FI_OFI_RXM_DIRECT_READ", "0", 1) == 0);
     Victim victim("tcp;ofi_rxm", FI_ATOMIC);
     {
       auto attacker = std::make_unique<Attacker>(victim);

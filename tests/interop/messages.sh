@@ -93,6 +93,6 @@ for write in 0 1; do
   export FI_OFI_RXM_USE_RNDV_WRITE=$write
   for pair in ":" "$library:" ":$library" "$library:$library"; do run "${pair%:*}" "${pair#*:}"; done
 done
-# Between two weft ends too, without the shorter way within a host.
-export FI_OFI_RXM_DIRECT_READ=0
+# Between two weft ends too, over the connection.
+export FI_TCP_SHARED_MEMORY=0
 run "$library" "$library"

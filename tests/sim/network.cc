@@ -322,6 +322,11 @@ int accept(int fd, sockaddr* address, socklen_t* len) noexcept {
   return accepted;
 }
 
+// Memory is no part of this network.
+int open_mailbox() noexcept {
+  return -EOPNOTSUPP;
+}
+
 bool acceptable(int fd) noexcept {
   return !sockets.at(fd).waiting.empty();
 }

@@ -55,17 +55,16 @@ struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
   bool is_queued() const noexcept { return ListHook<Transmit>::linked(); }
 
   Peer* peer = nullptr;
-  TransmitRequest request;     // refers to `iov` and `remote`; `routes` is set; `silent`: no completion on success
-  bool awaits_peer = false;    // a rendezvous or an atomic operation: the peer reports the end ...
-  bool awaits_wakeup = false;  // ... perhaps by a wakeup
-  bool announced = false;      // a short message whose peer has little memory: a rendezvous
-  bool reported = false;       // it is complete for the application ...
-  std::size_t kept = 0;        // ... with a copy; bytes that it occupies among the peer's copies
-  int error = 0;               // positive; reported when no lower operation is outstanding
-  unsigned outstanding = 0;    // lower operations
-  std::uint32_t segment = 0;   // the next one to be sent
-  std::size_t sent = 0;        // bytes in the segments before it
-  std::uint64_t message = 0;   // its number on the wire; 0: none
+  TransmitRequest request;    // refers to `iov` and `remote`; `routes` is set; `silent`: no completion on success
+  bool awaits_peer = false;   // a rendezvous or an atomic operation: the peer reports the end
+  bool announced = false;     // a short message whose peer has little memory: a rendezvous
+  bool reported = false;      // it is complete for the application ...
+  std::size_t kept = 0;       // ... with a copy; bytes that it occupies among the peer's copies
+  int error = 0;              // positive; reported when no lower operation is outstanding
+  unsigned outstanding = 0;   // lower operations
+  std::uint32_t segment = 0;  // the next one to be sent
+  std::size_t sent = 0;       // bytes in the segments before it
+  std::uint64_t message = 0;  // its number on the wire; 0: none
   std::size_t len = 0;
   iovec iov[kIovLimit];
   fi_rma_iov remote[kMaxRanges];
@@ -92,7 +91,6 @@ struct RemoteCopy : ListHook<RemoteCopy>, ListHook<RetryTag> {
     iovec local{};
     void* desc = nullptr;
     RemoteRange remote{};
-    std::uint64_t place = 0;  // the same as an address of the peer's process
   };
   static constexpr std::size_t kMaxPieces = kIovLimit + kMaxRanges;
 
@@ -105,8 +103,6 @@ struct RemoteCopy : ListHook<RemoteCopy>, ListHook<RetryTag> {
   std::size_t piece_count = 0;
   std::size_t issued = 0;
   std::size_t outstanding = 0;
-  bool direct = false;     // read without the connection ...
-  std::size_t copied = 0;  // ... this many bytes so far
   Piece pieces[kMaxPieces];
   Lower<fid_mr> regions[kIovLimit];
 };
@@ -118,13 +114,6 @@ struct WriteTarget : ListHook<WriteTarget> {
   std::uint64_t message = 0;
   std::unique_ptr<std::byte[]> all;  // a message that is longer than its receive
   Lower<fid_mr> regions[kIovLimit];
-};
-
-// The location of a long message.
-struct Notice {
-  RendezvousHeader rendezvous;
-  DirectHeader direct;
-  bool has_direct = false;
 };
 
 struct Unexpected;
@@ -147,7 +136,7 @@ struct Unexpected : rdm::Message, ListHook<Unexpected> {
   std::unique_ptr<std::byte[]> payload;
   Assembly* assembly = nullptr;  // while segments arrive; null: complete
   std::uint64_t message = 0;     // the rendezvous, if it is one
-  Notice notice;
+  RendezvousHeader place;        // where that is
 };
 
 // The error for an operation that the lower provider refuses on an open channel: below, the end of the connection may

@@ -42,24 +42,8 @@ struct AcceptData {
 };
 static_assert(sizeof(AcceptData) == 16);
 
-// Behind ConnectData and AcceptData, from an end that lets its peer read its memory without the connection; see
-// docs/decisions/0012-direct-reads.md. Other implementations ignore it.
-using Proof = std::array<std::uint8_t, 16>;
-using MailboxName = std::array<char, 8>;  // see mailbox.h
-inline constexpr std::uint64_t kDirectMagic = 0x9d31'6b1e'77e6'7402;
-struct DirectOffer {
-  std::uint64_t magic = kDirectMagic;
-  std::uint32_t process = 0;
-  std::uint16_t board = 0;  // the descriptor of its notice_board.h; 0: none
-  std::uint8_t slot = 0;    // for the peer on that board
-  std::uint8_t pad = 0;
-  std::uint64_t place = 0;  // the address of the proof that the peer chose, in the sender's memory
-  Proof proof{};            // the peer shall keep it in its memory
-  MailboxName mailbox{};    // for acknowledgements of direct reads; zeros: none
-};
-static_assert(sizeof(DirectOffer) == 48);
-
-// Behind that, from an end that closes idle connections (rdm/peer_link.h); in an acceptance if both ends do.
+// Behind ConnectData and AcceptData, from an end that closes idle connections (rdm/peer_link.h); in an acceptance if
+// both ends do.
 inline constexpr std::uint64_t kIdleMagic = 0x9d31'6b1e'77e6'7403;
 
 // Behind that, from an end that supports PacketType::kScarce; in an acceptance if both ends do.
@@ -68,11 +52,10 @@ inline constexpr std::uint64_t kScarceMagic = 0x9d31'6b1e'77e6'7404;
 template <class Data>
 struct Introduction {
   Data data;
-  DirectOffer offer;
-  std::uint64_t room[2];  // for the magic numbers, which move to the front if one or the offer is not there
+  std::uint64_t room[2];  // for the magic numbers; the second moves to the front if the first is not there
 };
-static_assert(offsetof(Introduction<ConnectData>, offer) == sizeof(ConnectData));
-static_assert(offsetof(Introduction<AcceptData>, offer) == sizeof(AcceptData));
+static_assert(offsetof(Introduction<ConnectData>, room) == sizeof(ConnectData));
+static_assert(offsetof(Introduction<AcceptData>, room) == sizeof(AcceptData));
 
 enum class Reason : std::uint8_t { kRefused = 1, kAlready = 2 };  // kAlready: the request of the other direction stays
 struct RejectData {
@@ -160,12 +143,6 @@ constexpr std::optional<std::uint64_t> total_of(const RendezvousHeader& header) 
   return total;
 }
 
-// Behind that, between ends that both made a DirectOffer: the addresses of the ranges in the sender's memory.
-struct DirectHeader {
-  std::uint64_t places[kMaxRanges] = {};
-};
-static_assert(sizeof(DirectHeader) == 32);
-
 // Behind the header of kAtomic, before the operands and comparands; lengths are in elements.
 struct AtomicHeader {
   RemoteRange ranges[kMaxRanges] = {};
@@ -182,8 +159,7 @@ static_assert(sizeof(AtomicResponse) == 8);
 struct RendezvousPacket {
   PacketHeader header;
   RendezvousHeader rendezvous;
-  DirectHeader direct;
 };
-static_assert(sizeof(RendezvousPacket) == 168 + sizeof(DirectHeader));
+static_assert(sizeof(RendezvousPacket) == 168);
 
 }  // namespace weft::rxm

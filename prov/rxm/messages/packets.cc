@@ -32,7 +32,6 @@ ssize_t Packets::send(Packet& packet) noexcept {
   const fi_msg message{&iov, &desc, 1, FI_ADDR_UNSPEC, &packet.space, 0};
   const ssize_t result = fi_sendmsg(channel.ep, &message, packet.lower_flags | FI_COMPLETION);
   if (result != 0) return result;
-  channel.count_sent();
   ++channel.works;
   return 0;
 }
@@ -53,10 +52,8 @@ void Packets::post_control(Channel& channel, PacketType type, std::uint64_t mess
   if (channel.state == Channel::State::kClosed) return;
   const PacketHeader header = Packets::header(channel, type, message);
   if (channel.state == Channel::State::kOpen && channel.packets.empty() && sizeof header <= lower_inject_ &&
-      fi_inject(channel.ep, &header, sizeof header, FI_ADDR_UNSPEC) == 0) {
-    channel.count_sent();
+      fi_inject(channel.ep, &header, sizeof header, FI_ADDR_UNSPEC) == 0)
     return;
-  }
   Packet* packet = make(channel);
   if (packet == nullptr) return services_.links->protocol_error(channel, "no memory for a response");
   std::memcpy(packet->buffer->bytes, &header, sizeof header);

@@ -45,13 +45,12 @@ bool read_request(const PacketHeader& header, const std::byte* payload, std::siz
 }  // namespace
 
 Receiver::Receiver(EndpointServices& services, Packets& packets, PostedBuffers& posted, Sender& sender,
-                   Rendezvous& rendezvous, LocalHost& local, rdm::ReceiveSide& receives) noexcept
+                   Rendezvous& rendezvous, rdm::ReceiveSide& receives) noexcept
     : services_(services),
       packets_(packets),
       posted_(posted),
       sender_(sender),
       rendezvous_(rendezvous),
-      local_(local),
       receives_(receives),
       data_mask_(low_bytes(services.domain.attr().cq_data_size)) {}
 
@@ -100,13 +99,8 @@ inline void Receiver::deliver(PostedBuffer& posted, const rdm::Envelope& envelop
 // False when memory runs out: the packet must be handled again.
 [[gnu::always_inline]] inline bool Receiver::try_packet(PostedBuffer& posted,
                                                         const fi_cq_tagged_entry& entry) noexcept {
-  Channel& channel = *posted.channel;
-  local_.before_packet(channel);
-  if (channel.state != Channel::State::kClosed) handle_packet(posted, entry);
-  if (std::exchange(starved_, false)) [[unlikely]]
-    return false;
-  local_.after_packet(channel);
-  return true;
+  if (posted.channel->state != Channel::State::kClosed) handle_packet(posted, entry);
+  return !std::exchange(starved_, false);
 }
 
 void Receiver::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
@@ -216,38 +210,23 @@ void Receiver::report_scarcity(Channel& channel) noexcept {
   packets_.post_control(channel, PacketType::kScarce, scarce ? 1 : 0);
 }
 
-// Handles a notice that did not come over the connection.
-void Receiver::on_notice(Channel& channel, const RendezvousPacket& notice) noexcept {
-  const PacketHeader& header = notice.header;
-  if (header.control.version != kControlVersion || header.control.type != PacketType::kRendezvous)
-    return protocol_error(channel, "a notice that is not a rendezvous");
-  if (may_be_message(channel, header.op))
-    on_rendezvous(channel, header, reinterpret_cast<const std::byte*>(&notice.rendezvous),
-                  sizeof notice - sizeof header);
-  // The sender has an operation that reports this.
-  if (std::exchange(starved_, false)) protocol_error(channel, "no memory for an unexpected message");
-}
-
 // `bytes`: the `len` bytes behind the header.
 void Receiver::on_rendezvous(Channel& channel, const PacketHeader& header, const std::byte* bytes,
                              std::size_t len) noexcept {
-  Notice notice;
-  RendezvousHeader& rendezvous = notice.rendezvous;
+  RendezvousHeader rendezvous;
   if (len < sizeof rendezvous) return protocol_error(channel, "a truncated rendezvous");
   std::memcpy(&rendezvous, bytes, sizeof rendezvous);
-  notice.has_direct = channel.direct.mutual() && len >= sizeof rendezvous + sizeof notice.direct;
-  if (notice.has_direct) std::memcpy(&notice.direct, bytes + sizeof rendezvous, sizeof notice.direct);
   if (total_of(rendezvous) != header.op.size)
     return protocol_error(channel, "a rendezvous whose ranges differ from its length");
   const rdm::Envelope envelope = envelope_of(*channel.peer, header.op);
   if (const rdm::Delivery delivery = receives_.match(envelope))
-    return rendezvous_.fetch(channel, header.control.message, notice, envelope, delivery);
+    return rendezvous_.fetch(channel, header.control.message, rendezvous, envelope, delivery);
   Unexpected* const message = keep(channel, envelope, 0);
   if (message == nullptr) return;
   message->rendezvous = true;
   message->channel = &channel;
   message->message = header.control.message;
-  message->notice = notice;
+  message->place = rendezvous;
   channel.unexpected.push_back(*message);
 }
 
@@ -264,7 +243,7 @@ void Receiver::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept
   if (message.dead) {
     receives_.fail(delivery, envelope, FI_ECONNRESET, FI_ECONNRESET);
   } else if (message.rendezvous) {
-    rendezvous_.fetch(*message.channel, message.message, message.notice, envelope, delivery);
+    rendezvous_.fetch(*message.channel, message.message, message.place, envelope, delivery);
   } else if (Assembly* assembly = message.assembly; assembly != nullptr) {
     assembly->delivery = delivery;
     assembly->unexpected = nullptr;

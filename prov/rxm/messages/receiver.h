@@ -3,15 +3,16 @@
 // it is used.
 #pragma once
 
+#include "rxm/messages/posted_buffers.h"
 #include "rxm/messages/rendezvous.h"
 
 namespace weft::rxm {
 
 // Owner: the endpoint. The engine's mutex guards it.
-class Receiver final : public rdm::Protocol, public LocalClient {
+class Receiver final : public rdm::Protocol {
  public:
   Receiver(EndpointServices& services, Packets& packets, PostedBuffers& posted, Sender& sender, Rendezvous& rendezvous,
-           LocalHost& local, rdm::ReceiveSide& receives) noexcept;
+           rdm::ReceiveSide& receives) noexcept;
 
   // Handles a packet and posts its buffer again.
   void on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
@@ -24,11 +25,6 @@ class Receiver final : public rdm::Protocol, public LocalClient {
   // rdm::Protocol, for the receive side.
   void take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept override;
   void discard(rdm::Message& discarded) noexcept override;
-
-  // LocalClient.
-  void on_notice(Channel& channel, const RendezvousPacket& notice) noexcept override;
-  Transmit* find_rendezvous(std::uint64_t message) noexcept override { return sender_.find_rendezvous(message); }
-  void on_acknowledged(Transmit& transmit) noexcept override { sender_.on_acknowledged(transmit); }
 
  private:
   bool try_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
@@ -63,10 +59,9 @@ class Receiver final : public rdm::Protocol, public LocalClient {
   PostedBuffers& posted_;
   Sender& sender_;
   Rendezvous& rendezvous_;
-  LocalHost& local_;
   rdm::ReceiveSide& receives_;
   const uint64_t data_mask_;  // for domain_attr->cq_data_size bytes
-  bool starved_ = false;      // the packet or notice that is being handled needs memory that there is not
+  bool starved_ = false;      // the packet that is being handled needs memory that there is not
 };
 
 }  // namespace weft::rxm

@@ -12,14 +12,12 @@
 
 namespace weft::rxm {
 
-static_assert(RemoteCopy::kMaxPieces <= DirectLink::kMaxPieces);
-
 namespace {
 
 // Cuts `left` bytes into pieces that are contiguous at both ends. The ranges must hold exactly `left` bytes, `local` at
 // least as many.
-void cut(RemoteCopy& copy, std::span<const iovec> local, const RendezvousHeader& remote, const DirectHeader& direct,
-         const Lower<fid_mr>* regions, std::size_t left) noexcept {
+void cut(RemoteCopy& copy, std::span<const iovec> local, const RendezvousHeader& remote, const Lower<fid_mr>* regions,
+         std::size_t left) noexcept {
   std::size_t place = 0, offset = 0;   // in `local`
   std::size_t range = 0, skipped = 0;  // in `remote`
   while (left > 0) {
@@ -32,7 +30,6 @@ void cut(RemoteCopy& copy, std::span<const iovec> local, const RendezvousHeader&
       piece.local = {static_cast<std::byte*>(local[place].iov_base) + offset, len};
       piece.desc = regions[place] != nullptr ? fi_mr_desc(regions[place].get()) : nullptr;
       piece.remote = {there.addr + skipped, len, there.key};
-      piece.place = direct.places[range] + skipped;
     }
     left -= len;
     offset += len;
@@ -50,12 +47,11 @@ void cut(RemoteCopy& copy, std::span<const iovec> local, const RendezvousHeader&
 
 }  // namespace
 
-Rendezvous::Rendezvous(EndpointServices& services, Packets& packets, Sender& sender, LocalHost& local,
+Rendezvous::Rendezvous(EndpointServices& services, Packets& packets, Sender& sender,
                        rdm::ReceiveSide& receives) noexcept
     : services_(services),
       packets_(packets),
       sender_(sender),
-      local_(local),
       receives_(receives),
       invites_writes_(services.domain.fabric().parameters.rendezvous_write) {}
 
@@ -71,9 +67,9 @@ RemoteCopy* Rendezvous::make_copy(Channel& channel, std::uint64_t message) noexc
 
 // ---- The receiver ----
 
-void Rendezvous::fetch(Channel& channel, std::uint64_t message, const Notice& notice, const rdm::Envelope& envelope,
-                       const rdm::Delivery& delivery) noexcept {
-  if (invites_writes_ && !notice.has_direct) return invite(channel, message, envelope, delivery);
+void Rendezvous::fetch(Channel& channel, std::uint64_t message, const RendezvousHeader& place,
+                       const rdm::Envelope& envelope, const rdm::Delivery& delivery) noexcept {
+  if (invites_writes_) return invite(channel, message, envelope, delivery);
   RemoteCopy* copy = make_copy(channel, message);
   if (copy == nullptr) {
     receives_.fail(delivery, envelope, FI_ENOMEM, FI_ENOMEM);
@@ -81,13 +77,12 @@ void Rendezvous::fetch(Channel& channel, std::uint64_t message, const Notice& no
   }
   copy->delivery = delivery;
   copy->envelope = envelope;
-  if (Status status = plan_read(*copy, notice); !status.ok()) copy->error = status.error();
-  copy->direct = notice.has_direct;
+  if (Status status = plan_read(*copy, place); !status.ok()) copy->error = status.error();
   advance(*copy);
 }
 
 // Maps the sender's ranges to the receive buffers; bytes beyond the receive are not fetched.
-Status Rendezvous::plan_read(RemoteCopy& copy, const Notice& notice) noexcept {
+Status Rendezvous::plan_read(RemoteCopy& copy, const RendezvousHeader& place) noexcept {
   const std::span<const iovec> local = copy.delivery.iov();
   const std::size_t len = std::min(copy.envelope.len, copy.delivery.capacity());
   std::size_t before = 0;
@@ -97,7 +92,7 @@ Status Rendezvous::plan_read(RemoteCopy& copy, const Notice& notice) noexcept {
     if (!region) return region.error();
     copy.regions[i] = std::move(*region);
   }
-  cut(copy, local, notice.rendezvous, notice.direct, copy.regions, len);
+  cut(copy, local, place, copy.regions, len);
   return {};
 }
 
@@ -188,7 +183,7 @@ void Rendezvous::on_write_target(PostedBuffer& posted, const PacketHeader& heade
   copy->transmit = transmit;
   transmit->awaits_peer = false;
   ++transmit->outstanding;
-  cut(*copy, transmit->buffers(), where, {}, transmit->regions, transmit->len);
+  cut(*copy, transmit->buffers(), where, transmit->regions, transmit->len);
   advance(*copy);
 }
 
@@ -209,10 +204,6 @@ void Rendezvous::advance(RemoteCopy& copy) noexcept {
   const bool pending = copy.error == 0 && copy.issued < copy.piece_count;
   if (pending && channel.state == Channel::State::kAccepting)
     return channel.waiting_copies.push_back(copy);  // until it is open
-  if (pending && copy.direct && local_.read_directly(copy) && copy.issued < copy.piece_count) {
-    channel.waiting_copies.push_back(copy);  // behind the other copies
-    return services_.retry_later(channel);
-  }
   while (copy.error == 0 && copy.issued < copy.piece_count) {
     const ssize_t result = start(copy, copy.pieces[copy.issued]);
     if (result == -FI_EAGAIN) {
@@ -242,14 +233,12 @@ void Rendezvous::on_piece_completion(RemoteCopy::Piece& piece, int error) noexce
 void Rendezvous::end_read(RemoteCopy& copy) noexcept {
   Channel& channel = *copy.channel;
   const std::uint64_t message = copy.message;
-  const bool direct = copy.direct;
   if (copy.error == 0)
     receives_.complete(copy.delivery, copy.envelope);
   else
     receives_.fail(copy.delivery, copy.envelope, copy.error, copy.error);
   release(copy);
-  if (!direct || !local_.post_read_done(channel, message))
-    packets_.post_control(channel, PacketType::kReadDone, message);
+  packets_.post_control(channel, PacketType::kReadDone, message);
 }
 
 // The protocol reports a failed write only by closing the connection.

@@ -11,11 +11,10 @@ namespace weft::rxm {
 // Owner: the endpoint. The engine's mutex guards it.
 class Rendezvous {
  public:
-  Rendezvous(EndpointServices& services, Packets& packets, Sender& sender, LocalHost& local,
-             rdm::ReceiveSide& receives) noexcept;
+  Rendezvous(EndpointServices& services, Packets& packets, Sender& sender, rdm::ReceiveSide& receives) noexcept;
 
-  // Fetches a message for its receive. `notice` has been checked: its ranges are as long as the message.
-  void fetch(Channel& channel, std::uint64_t message, const Notice& notice, const rdm::Envelope& envelope,
+  // Fetches a message for its receive. `place` has been checked: its ranges are as long as the message.
+  void fetch(Channel& channel, std::uint64_t message, const RendezvousHeader& place, const rdm::Envelope& envelope,
              const rdm::Delivery& delivery) noexcept;
   void on_write_target(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   void on_write_done(Channel& channel, const ControlHeader& header) noexcept;
@@ -29,7 +28,7 @@ class Rendezvous {
 
  private:
   RemoteCopy* make_copy(Channel& channel, std::uint64_t message) noexcept;
-  Status plan_read(RemoteCopy& copy, const Notice& notice) noexcept;
+  Status plan_read(RemoteCopy& copy, const RendezvousHeader& place) noexcept;
   void invite(Channel& channel, std::uint64_t message, const rdm::Envelope& envelope,
               const rdm::Delivery& delivery) noexcept;
   Status open_target(WriteTarget& target, RendezvousHeader& where) noexcept;
@@ -43,7 +42,6 @@ class Rendezvous {
   EndpointServices& services_;
   Packets& packets_;
   Sender& sender_;
-  LocalHost& local_;
   rdm::ReceiveSide& receives_;
   const bool invites_writes_;  // FI_OFI_RXM_USE_RNDV_WRITE
   Pool<RemoteCopy> copies_;

@@ -44,10 +44,9 @@ bool waits_for_atomics(const Transmit& transmit) noexcept {
 
 }  // namespace
 
-Sender::Sender(EndpointServices& services, Packets& packets, LocalHost& local) noexcept
+Sender::Sender(EndpointServices& services, Packets& packets) noexcept
     : services_(services),
       packets_(packets),
-      local_(local),
       // Over a byte stream messages are not cut into segments.
       segment_limit_(is_stream(services.domain.lower_info()) ? 0 : services.domain.fabric().parameters.segment_limit),
       max_message_(services.domain.lower_info().ep_attr->max_msg_size),
@@ -65,7 +64,6 @@ Sender::Sender(EndpointServices& services, Packets& packets, LocalHost& local) n
   gather(request.iov, bytes + sizeof(PacketHeader));
   if (fi_inject(channel.ep, bytes, sizeof(PacketHeader) + len, FI_ADDR_UNSPEC) != 0) return false;
   services_.engine.note_injected();
-  channel.count_sent();
   ++channel.activity;
   CompletionRoutes& routes = request.routes != nullptr ? *request.routes : services_.routes;
   const bool report = !request.silent && routes.reports_sent(request.flags);
@@ -170,7 +168,6 @@ ssize_t Sender::start_eager(Channel& channel, Transmit& transmit) noexcept {
   const fi_msg message{iov, nullptr, count + 1, FI_ADDR_UNSPEC, &transmit.space, 0};
   const uint64_t levels = transmit.request.flags & services_.domain.levels();
   if (const ssize_t result = fi_sendmsg(channel.ep, &message, levels | FI_COMPLETION); result != 0) return result;
-  channel.count_sent();
   count_started(channel, transmit);
   return 0;
 }
@@ -242,7 +239,6 @@ ssize_t Sender::describe_rendezvous(Channel& channel, Transmit& transmit) noexce
     }
     packet.rendezvous.ranges[i] = {services_.domain.remote_address(piece.iov_base), piece.iov_len,
                                    fi_mr_key(transmit.regions[i].get())};
-    packet.direct.places[i] = reinterpret_cast<std::uintptr_t>(piece.iov_base);
   }
   return 0;
 }
@@ -250,19 +246,16 @@ ssize_t Sender::describe_rendezvous(Channel& channel, Transmit& transmit) noexce
 ssize_t Sender::start_rendezvous(Channel& channel, Transmit& transmit) noexcept {
   if (const ssize_t result = describe_rendezvous(channel, transmit); result != 0) return result;
   transmit.awaits_peer = true;
-  const bool direct = channel.direct.mutual();
-  if (direct && local_.announce(channel, transmit)) return 0;
-  const std::size_t len = sizeof transmit.packet - (direct ? 0 : sizeof transmit.packet.direct);
   if (services_.domain.registers_locally()) {
     Packet* copy = packets_.make(channel);
     if (copy == nullptr) return -FI_EAGAIN;
-    std::memcpy(copy->buffer->bytes, &transmit.packet, len);
-    copy->len = len;
+    std::memcpy(copy->buffer->bytes, &transmit.packet, sizeof transmit.packet);
+    copy->len = sizeof transmit.packet;
     return send_for(transmit, *copy);
   }
-  const ssize_t result = fi_send(channel.ep, &transmit.packet, len, nullptr, FI_ADDR_UNSPEC, &transmit.space);
+  const ssize_t result =
+      fi_send(channel.ep, &transmit.packet, sizeof transmit.packet, nullptr, FI_ADDR_UNSPEC, &transmit.space);
   if (result != 0) return result;
-  channel.count_sent();
   count_started(channel, transmit);
   return 0;
 }
@@ -318,7 +311,6 @@ ssize_t Sender::start_rma(Channel& channel, Transmit& transmit) noexcept {
   const uint64_t flags = (transmit.request.flags & (domain.levels() | FI_REMOTE_CQ_DATA)) | FI_COMPLETION;
   const ssize_t result = reads ? fi_readmsg(channel.ep, &message, flags) : fi_writemsg(channel.ep, &message, flags);
   if (result != 0) return result;
-  channel.accesses = true;
   count_started(channel, transmit);
   return 0;
 }
@@ -372,7 +364,6 @@ void Sender::finish(Transmit& transmit, std::string_view sentence) noexcept {
     for (Lower<fid_mr>& region : transmit.regions) region.reset();
   }
   if (request.operation >= Operation::kUpdate) release_atomic(transmit);
-  local_.on_finished(transmit);
   if (transmit.kept != 0) [[unlikely]]
     transmit.peer->copies.release(transmit.kept);
   if (!transmit.reported) [[likely]]

@@ -7,7 +7,6 @@
 
 #include "base/pool.h"
 #include "messages/message_numbers.h"
-#include "rxm/local/local_host.h"
 #include "rxm/messages/packets.h"
 
 namespace weft::rxm {
@@ -15,7 +14,7 @@ namespace weft::rxm {
 // Owner: the endpoint. The engine's mutex guards it; transmit() and update() take it.
 class Sender {
  public:
-  Sender(EndpointServices& services, Packets& packets, LocalHost& local) noexcept;
+  Sender(EndpointServices& services, Packets& packets) noexcept;
 
   ssize_t transmit(TransmitRequest&& request) noexcept;
   ssize_t update(const AtomicRequest& request) noexcept;
@@ -67,7 +66,6 @@ class Sender {
 
   EndpointServices& services_;
   Packets& packets_;
-  LocalHost& local_;
   const std::size_t segment_limit_;
   const std::size_t max_message_;  // the lower provider's, which may read a whole message at once
   const std::size_t max_inject_;   // for header and message

@@ -29,13 +29,12 @@ constexpr std::uint32_t process_of(std::uint64_t number) noexcept {
   return static_cast<std::uint32_t>(number >> 32);
 }
 
-// Whether a magic number is behind the offer of direct reads, or in place of it; both follow `behind` bytes.
+// Whether a magic number is behind the first `behind` bytes.
 bool has_magic(std::uint64_t wanted, const void* data, std::size_t len, std::size_t behind) noexcept {
   for (std::size_t at = behind; at + sizeof wanted <= len; at += sizeof wanted) {
     std::uint64_t magic = 0;
     std::memcpy(&magic, static_cast<const std::byte*>(data) + at, sizeof magic);
     if (magic == wanted) return true;
-    if (magic == kDirectMagic) at += sizeof(DirectOffer) - sizeof magic;
   }
   return false;
 }
@@ -65,7 +64,6 @@ void PeerLinks::read_events() noexcept {
   if (successors_ != 0) settle_successors();
   check_deadlines();
   if (closes_idle()) check_idle();
-  local_.read_stray_wakeups();
 }
 
 Channel* PeerLinks::channel_of(const ::fid* fid) noexcept {
@@ -82,17 +80,11 @@ void PeerLinks::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_
   if (channel == nullptr) return;
   if (event == FI_CONNECTED) return on_connected(*channel, entry.data, data_len);
   if (event != FI_SHUTDOWN) return;
-  read_final_messages(*channel);
+  completions_.drain();  // packets that the peer sent before are still handled
   if (channel->state == Channel::State::kClosed) return;
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection closed by the peer: %s\n",
           channel->peer->address.to_string().c_str());
   end_channel(*channel, LinkEvent::kEnded, FI_ECONNRESET);
-}
-
-// The connection has ended: packets and notices that the peer sent before are still handled.
-void PeerLinks::read_final_messages(Channel& channel) noexcept {
-  completions_.drain();
-  local_.read_final_messages(channel);
 }
 
 void PeerLinks::on_event_error() noexcept {
@@ -112,7 +104,7 @@ void PeerLinks::on_event_error() noexcept {
   const bool refused = connecting && rejection.version != kCmVersion && error.err == FI_ECONNREFUSED;
   char text[256];
   fi_eq_strerror(events_.get(), error.prov_errno, error.err_data, text, sizeof text);
-  read_final_messages(*channel);
+  completions_.drain();  // packets that the peer sent before are still handled
   if (channel->state == Channel::State::kClosed) return;
   end_channel(*channel, refused ? LinkEvent::kRefused : LinkEvent::kEnded, error.err, text);
 }
@@ -127,7 +119,6 @@ void PeerLinks::on_connected(Channel& channel, const void* data, std::size_t len
     for (Packet& early : channel.packets)
       std::memcpy(early.buffer->bytes + offsetof(ControlHeader, connection), &accepted.id, sizeof accepted.id);
     channel.peer->process = process_of(accepted.id);
-    if (const auto offer = direct_offer(data, len, sizeof accepted)) local_.accept(channel, *offer);
     if (has_magic(kScarceMagic, data, len, sizeof accepted)) posted_.on_follower(channel);
     if (closes_idle() && has_magic(kIdleMagic, data, len, sizeof accepted))
       channel.idle_close.allow(idle_timeout_, Clock::now());
@@ -186,7 +177,7 @@ Status PeerLinks::connect(Peer& peer) noexcept {
   request.data.eager_limit = static_cast<uint32_t>(services_.eager_limit);
   request.data.receive_size = kReceivesPerChannel;
   request.data.id = number_for(*channel);
-  std::size_t len = sizeof request.data + local_.offer(*channel, request.offer);
+  std::size_t len = sizeof request.data;
   if (closes_idle()) len = append_magic(kIdleMagic, request, len);
   len = append_magic(kScarceMagic, request, len);
   if (const int error = fi_connect(channel->ep, peer.address.data(), &request, len); error != 0) {
@@ -250,8 +241,7 @@ void PeerLinks::on_request(fi_info* info, const void* data, std::size_t len) noe
                     .loopback = loopback,
                     .succeeds = succeeds,
                     .closes_idle = !loopback && closes_idle() && has_magic(kIdleMagic, data, len, sizeof request),
-                    .follows_scarcity = has_magic(kScarceMagic, data, len, sizeof request),
-                    .offer = direct_offer(data, len, sizeof request)};
+                    .follows_scarcity = has_magic(kScarceMagic, data, len, sizeof request)};
   if (!accept(*peer, info, terms) && !loopback && !succeeds) this->step(*peer, LinkEvent::kAbandoned);
 }
 
@@ -265,10 +255,6 @@ bool PeerLinks::accept(Peer& peer, fi_info* info, const Terms& terms) noexcept {
   answer.data.id = number_for(*channel);
   answer.data.receive_size = kReceivesPerChannel;
   std::size_t len = sizeof answer.data;
-  if (terms.offer) {
-    len += local_.offer(*channel, answer.offer);
-    local_.accept(*channel, *terms.offer);
-  }
   if (terms.closes_idle) {
     len = append_magic(kIdleMagic, answer, len);
     channel->idle_close.allow(idle_timeout_, Clock::now());

@@ -42,15 +42,13 @@ void send(Packets& packets, Channel& channel, IdleCloseMessage message) noexcept
 }  // namespace
 
 PeerLinks::PeerLinks(EndpointServices& services, fi_info& lower, Packets& packets, PostedBuffers& posted,
-                     Sender& sender, Rendezvous& rendezvous, Receiver& receiver, LocalHost& local,
-                     Completions& completions) noexcept
+                     Sender& sender, Rendezvous& rendezvous, Receiver& receiver, Completions& completions) noexcept
     : services_(services),
       packets_(packets),
       posted_(posted),
       sender_(sender),
       rendezvous_(rendezvous),
       receiver_(receiver),
-      local_(local),
       completions_(completions),
       lower_info_(lower),
       connect_timeout_ms_(services.domain.fabric().parameters.connect_timeout_ms),
@@ -172,7 +170,11 @@ int PeerLinks::open_endpoint(Channel& channel, fi_info* info) noexcept {
   }
   const auto& reads = services_.remote_reads;
   const auto& writes = services_.remote_writes;
-  int error = fi_ep_bind(channel.ep, &events_->fid, 0);
+  const bool shares = services_.shares_memory;
+  int error =
+      shares ? 0 : fi_setopt(&channel.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &shares, sizeof shares);
+  if (error == -FI_ENOPROTOOPT) error = 0;  // a provider that never shares any
+  if (error == 0) error = fi_ep_bind(channel.ep, &events_->fid, 0);
   if (error == 0) error = fi_ep_bind(channel.ep, &completions_.queue()->fid, FI_TRANSMIT | FI_RECV);
   if (error == 0 && reads != nullptr) error = fi_ep_bind(channel.ep, reads->all(), FI_REMOTE_READ);
   if (error == 0 && writes != nullptr) error = fi_ep_bind(channel.ep, writes->all(), FI_REMOTE_WRITE);
@@ -229,7 +231,6 @@ void PeerLinks::close_channel(Channel& channel, int error) noexcept {
     --successors_;
   }
   channels_by_fid_.erase(&channel.ep->fid);
-  local_.on_closed(channel);
   fi_close(&std::exchange(channel.ep, nullptr)->fid);  // its operations complete with an error
   packets_.on_closed(channel);
   posted_.on_closed(channel);

@@ -19,7 +19,7 @@ namespace weft::rxm {
 class PeerLinks final : public LinkControl {
  public:
   PeerLinks(EndpointServices& services, fi_info& lower, Packets& packets, PostedBuffers& posted, Sender& sender,
-            Rendezvous& rendezvous, Receiver& receiver, LocalHost& local, Completions& completions) noexcept;
+            Rendezvous& rendezvous, Receiver& receiver, Completions& completions) noexcept;
 
   // Opens a listener at once, because applications exchange names before they enable the endpoint.
   Status open() noexcept;
@@ -60,7 +60,6 @@ class PeerLinks final : public LinkControl {
     bool succeeds;     // another process requested it: Peer::successor
     bool closes_idle;  // both ends close idle connections
     bool follows_scarcity;
-    std::optional<DirectOffer> offer;
   };
 
   static rdm::LinkState link_of(const Peer& peer) noexcept;
@@ -84,7 +83,6 @@ class PeerLinks final : public LinkControl {
   void read_events() noexcept;
   void on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t data_len) noexcept;
   void on_event_error() noexcept;
-  void read_final_messages(Channel& channel) noexcept;
   void on_connected(Channel& channel, const void* data, std::size_t len) noexcept;
   void on_request(fi_info* info, const void* data, std::size_t len) noexcept;
   void reject(const fi_info& info, Reason reason) noexcept;
@@ -101,7 +99,6 @@ class PeerLinks final : public LinkControl {
   Sender& sender_;
   Rendezvous& rendezvous_;
   Receiver& receiver_;
-  LocalHost& local_;
   Completions& completions_;
   fi_info& lower_info_;
   const int connect_timeout_ms_;

@@ -121,7 +121,7 @@ int Endpoint::accept(const void* data, size_t len) {
   handshake_->message.compose(CmType::kAccept, data, len);
   handshake_->socket = request_->answer();
   swap_bytes_ = request_->message().swapped();
-  if (request_->message().announced(Extension::kHalfShutdown)) stream_.enable_half_shutdown();
+  agree(request_->message(), false);
   request_.reset();
   enter(CmEvent::kAccept);
   return 0;
@@ -209,8 +209,14 @@ void Endpoint::on_answer() noexcept {
   handshake_->event = EventQueueCore::reserve(answer.data().size());
   if (handshake_->event == nullptr) return fail(FI_ENOMEM, nullptr);
   swap_bytes_ = answer.swapped();
-  if (answer.announced(Extension::kHalfShutdown)) stream_.enable_half_shutdown();
+  agree(answer, true);
   enter(CmEvent::kAccepted);
+}
+
+void Endpoint::agree(const CmMessage& theirs, bool active) noexcept {
+  if (theirs.announced(Extension::kHalfShutdown)) stream_.enable_half_shutdown();
+  if (theirs.announced(Extension::kLocalWire) && shares_memory_ && domain_->fabric().parameters.shared_memory)
+    stream_.allow_wire(active);
 }
 
 void Endpoint::start_transfers(bool answered) noexcept {

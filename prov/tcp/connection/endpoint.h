@@ -52,6 +52,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
 
   void on_stream_end(int error) noexcept override;
   void on_half_shutdown() noexcept override;
+  Neighbour neighbour() noexcept override { return {domain_->local_host(), peer_}; }
 
  private:
   friend ConnectedEndpoint;
@@ -73,6 +74,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
   void proceed() noexcept;
   void settle(Handshake::Step step) noexcept;
   void on_answer() noexcept;
+  void agree(const CmMessage& theirs, bool active) noexcept;
   void start_transfers(bool answered) noexcept;
   void fail(int error, const char* why) noexcept;
   EqError describe(int error, const char* why) const noexcept;

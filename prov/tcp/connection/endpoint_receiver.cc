@@ -54,11 +54,11 @@ std::optional<MessageSink::Destination> EndpointReceiver::begin(const DataHeader
   return Destination{delivery_.iov(), header.wants_ack()};
 }
 
-// Whether an unexpected message may be stored.
+// Whether an unexpected message may be stored. The peer may wait, unless we wait for an answer behind the message.
 bool EndpointReceiver::may_keep(const messages::Envelope& envelope) noexcept {
   if (envelope.len > SIZE_MAX - sizeof(Unexpected)) return false;
   const std::size_t bytes = sizeof(Unexpected) + envelope.len;
-  if (!envelope.matches_by_tag() && !queue_->receives_tagged())
+  if (!envelope.matches_by_tag() && !queue_->receives_tagged() && !stream_.awaits_answer())
     return bytes <= kMaxUnexpectedUntagged && used() <= kMaxUnexpectedUntagged - bytes;
   return has_room(bytes);
 }

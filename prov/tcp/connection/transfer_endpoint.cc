@@ -162,6 +162,8 @@ int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noex
   switch (option) {
     case FI_OPT_MIN_MULTI_RECV:
       return report_option(queue_->min_multi_receive, value, len);
+    case FI_OPT_SHARED_MEMORY_PERMITTED:
+      return report_option(shares_memory_, value, len);
     case FI_OPT_TX_SIZE:
       return report_option(stream_.queue_size(), value, len);
     case FI_OPT_RX_SIZE:
@@ -187,6 +189,8 @@ int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len)
   const bool readable = read_option(value, len, wanted) == 0;
   Lock lock(engine().mutex());
   switch (option) {
+    case FI_OPT_SHARED_MEMORY_PERMITTED:
+      return read_option(value, len, shares_memory_);
     case FI_OPT_MIN_MULTI_RECV:
       if (!readable) return -FI_EINVAL;
       queue_->min_multi_receive = wanted;

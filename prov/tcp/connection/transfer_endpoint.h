@@ -58,6 +58,7 @@ class TransferEndpoint : public TransferCalls<TransferEndpoint>, public Endpoint
 
   Engine& engine() noexcept { return domain_->engine(); }
   const Ref<Domain> domain_;
+  bool shares_memory_ = true;  // FI_OPT_SHARED_MEMORY_PERMITTED
 
  private:
   friend ReceiveCalls;

@@ -36,6 +36,10 @@ fi_addr_t Channel::source() noexcept {
   return endpoint_.name_of(peer_);
 }
 
+Neighbour Channel::neighbour() noexcept {
+  return {endpoint_.domain().local_host(), peer_.address};
+}
+
 // ---- Handshake ----
 
 Channel::OwnHandshake::OwnHandshake(Channel& owner, UniqueFd opened, int timeout_ms) noexcept
@@ -85,6 +89,7 @@ void Channel::on_answer() noexcept {
   if (message.type() != CmType::kAccept || !greeting.read(message.data()))
     return endpoint_.on_unreachable(*this, FI_EREMOTEIO, "the peer's acceptance is not one for reliable datagrams");
   peer_.process = ntohl(greeting.process);
+  agree(message, true);
   const std::unique_ptr<OwnHandshake> done = std::move(handshake_);
   const std::uint8_t version = greeting.answered();
   const Agreement agreement{
@@ -95,6 +100,11 @@ void Channel::on_answer() noexcept {
   start(done->take_socket(), message.swapped(), agreement, done.get());
   stream_.enable_keepalive(endpoint_.parameters().keepalive_s);
   endpoint_.on_open(*this);
+}
+
+void Channel::agree(const CmMessage& theirs, bool active) noexcept {
+  if (theirs.announced(Extension::kLocalWire) && endpoint_.shares_memory() && endpoint_.parameters().shared_memory)
+    stream_.allow_wire(active);
 }
 
 void Channel::start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept {

@@ -120,6 +120,8 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   // Since the own request began.
   Clock::duration time_of_request() const noexcept { return net::now() - handshake_->started_at; }
   void start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept;
+  // Memory may be shared with the peer, whose message this is.
+  void agree(const CmMessage& theirs, bool active) noexcept;
   // There is room for unexpected messages again.
   void on_room() noexcept;
   // Local end: everything outstanding fails with `reason`.
@@ -138,6 +140,7 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   void on_stream_end(int error) noexcept override;
   int interrupted_error() const noexcept override { return FI_ECONNRESET; }
   fi_addr_t source() noexcept override;
+  Neighbour neighbour() noexcept override;
 
   struct OwnHandshake : Handshake {
     OwnHandshake(Channel& owner, UniqueFd socket, int timeout_ms) noexcept;

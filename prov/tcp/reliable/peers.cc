@@ -301,6 +301,7 @@ void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greetin
   }
   (loopback ? peer.loopback : peer.channel) = channel;
   if (!loopback) peer.process = ntohl(greeting.process);
+  channel->agree(request.message(), false);
   channel->start(std::move(socket), request.message().swapped(), agreement, &request);
   if (!loopback) step(peer, LinkEvent::kOpened);
 }

@@ -38,6 +38,11 @@ enum class Op : std::uint8_t {
   kScarce = 67,
   // Only if both ends announced Extension::kHalfShutdown: the sender's last message lies before it.
   kHalfShutdown = 68,
+  // Only if both ends announced Extension::kLocalWire: the sender's mailbox (in place of the tag) and a token (in place
+  // of completion data; none: a letter is in the receiver's mailbox), see local/local_host.h; and the last bytes before
+  // the sender writes to shared memory.
+  kMailbox = 69,
+  kSwitch = 70,
 };
 
 inline constexpr std::uint8_t kDataVersion = 3;
@@ -95,7 +100,9 @@ struct DataHeader {
   bool has_cq_data() const noexcept { return (flags & kFlagCqData) != 0; }
   bool wants_ack() const noexcept { return (flags & kFlagDeliveryComplete) != 0; }
   bool is_atomic() const noexcept { return op == Op::kAtomic || op == Op::kAtomicAnswer; }
-  bool has_tag() const noexcept { return op == Op::kTagged || op == Op::kAnnouncement || is_atomic(); }
+  bool has_tag() const noexcept {
+    return op == Op::kTagged || op == Op::kAnnouncement || op == Op::kMailbox || is_atomic();
+  }
   bool is_tagged() const noexcept { return has_tag() && !(has_number() && (flags & kFlagUntagged) != 0); }
   bool has_number() const noexcept { return op >= Op::kAnnouncement && op <= Op::kAnnounced && op_data == 0; }
   bool is_ack() const noexcept { return op == Op::kMessage && op_data == kOpDataAck; }
@@ -169,8 +176,7 @@ inline Status decode(const std::byte* in, bool swap, DataHeader& header) noexcep
   header = DataHeader();
   const auto op = static_cast<std::uint8_t>(in[1]);
   header.op = static_cast<Op>(op);
-  if (header.op > Op::kAnnounced && (header.op < Op::kIdleClose || header.op > Op::kHalfShutdown))
-    return Status(-EPROTO);
+  if (header.op > Op::kAnnounced && (header.op < Op::kIdleClose || header.op > Op::kSwitch)) return Status(-EPROTO);
   std::memcpy(&header.flags, in + 2, 2);
   if (swap) header.flags = __builtin_bswap16(header.flags);
   header.op_data = static_cast<std::uint8_t>(in[4]);

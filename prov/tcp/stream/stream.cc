@@ -23,14 +23,15 @@ Stream::Stream(MessageSink& sink, CompletionRoutes& routes, Engine& engine, Memo
 // ---- Start and end ----
 
 void Stream::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept {
-  socket_ = std::move(socket);
+  const int fd = socket.get();
+  open_socket(std::move(socket));
   swap_ = swap_bytes;
   state_ = State::kOpen;
   writable = true;  // registration reports whether it is readable
   Status watched = engine_.open_scratch();
   if (watched.ok())
-    watched = handshake != nullptr && handshake->fd >= 0 ? engine_.replace(*handshake, *this)
-                                                         : engine_.watch_hot(*this, socket_.get());
+    watched =
+        handshake != nullptr && handshake->fd >= 0 ? engine_.replace(*handshake, *this) : engine_.watch_hot(*this, fd);
   if (!watched.ok()) send_error_ = watched.error();
   if (send_error_ != 0) resume();  // the end must follow the caller's FI_CONNECTED
 }
@@ -41,8 +42,9 @@ void Stream::stop(int error, int reason) noexcept {
   if (was_open) flush();
   if (state_ == State::kEnded) return;  // the flush failed
   state_ = State::kEnded;
-  if (was_open) close_socket();
+  if (was_open && sent_count() != 0) close_gently();
   engine_.unwatch(*this);
+  close();
   cancel_transmits(reason, reason, error);
   sink_.abandon(reason, error);
 }
@@ -77,18 +79,6 @@ bool Stream::shut_down_half() noexcept {
   DataHeader last;
   last.op = Op::kHalfShutdown;
   return (agreed_ & kHalfShutdown) == 0 || try_respond(last);
-}
-
-// Closes with FIN instead of RST: unread input would make close() discard output that is still on its way.
-void Stream::close_socket() noexcept {
-  constexpr int kMostReads = 64;
-  if (sent_count() != 0) {
-    net::shutdown(socket_.get(), SHUT_WR);
-    for (int i = 0; i < kMostReads; ++i)
-      if (net::recv(socket_.get(), engine_.receive_scratch(), Engine::kScratchSize) <= 0) break;
-  }
-  engine_.unwatch(*this);
-  socket_.reset();
 }
 
 // ---- Incoming messages ----
@@ -153,6 +143,14 @@ bool Stream::begin() noexcept {
       (agreed_ & kHalfShutdown) != 0 ? sink_.on_half_shutdown()
                                      : protocol_error("half shutdown, although nobody announced it");
       break;
+    case Op::kMailbox:
+      set_sink(Sink::kNone);
+      share_memory(on_mailbox(sink_.neighbour(), {header_.tag, header_.cq_data}));
+      break;
+    case Op::kSwitch:
+      set_sink(Sink::kNone);
+      share_memory(on_switch(sink_.neighbour()));
+      break;
     case Op::kAtomic:
       taken = begin_atomic();
       break;
@@ -164,6 +162,19 @@ bool Stream::begin() noexcept {
   payload_left_ = header_.payload;
   if (payload_left_ == 0) finish();
   return state_ == State::kOpen;
+}
+
+void Stream::share_memory(Step step) noexcept {
+  switch (step) {
+    case Step::kNothing:
+      break;
+    case Step::kAnnounceLetter:
+      return send_control({.op = Op::kMailbox, .rma = {}});
+    case Step::kSwitch:
+      return send_control({.op = Op::kSwitch, .rma = {}});
+    case Step::kFail:
+      return protocol_error("switch to memory that is not shared");
+  }
 }
 
 bool Stream::begin_message() noexcept {

@@ -50,12 +50,12 @@ class Stream final : public TransmitSide {
 
   void run() noexcept;
   void on_deadline_passed() noexcept;
-  void close_socket() noexcept;
 
   // stream_receive.cc
   void receive() noexcept;
   std::size_t read_some() noexcept;
   std::size_t read_direct(std::size_t ahead) noexcept;
+  void mark_hot() noexcept;
   std::size_t nothing_read(ssize_t result) noexcept;
   std::size_t read_on(std::size_t bytes, std::size_t wanted) noexcept;
   std::size_t feed_payload(const std::byte* data, std::size_t len) noexcept;
@@ -70,6 +70,7 @@ class Stream final : public TransmitSide {
   // Incoming messages.
   std::size_t take_whole(const std::byte* data, std::size_t len) noexcept;
   bool begin() noexcept;  // false: blocked until resume(), or the stream ended
+  void share_memory(Step step) noexcept;
   bool begin_message() noexcept;
   bool begin_read_request() noexcept;
   void begin_read_response() noexcept;
@@ -85,7 +86,6 @@ class Stream final : public TransmitSide {
   void finish_atomic_answer() noexcept;
 
   bool swap_ = false;
-  bool blocked_ = false;  // the stash holds bytes that cannot be handled yet
   std::uint8_t agreed_ = 0;
   int keepalive_s_ = 0;  // not 0: the deadline is that of enable_keepalive()
 

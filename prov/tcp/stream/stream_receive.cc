@@ -7,14 +7,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tcp/socket.h"
 #include "tcp/stream/stream.h"
 
 namespace weft::tcp {
 namespace {
 
 // After this many bytes, or reads, the engine's other sockets get their turn. A read may bring thousands of messages.
-constexpr std::size_t kBytesPerTurn = 8 * 1024 * 1024;
+constexpr std::size_t kBytesPerTurn = 1024 * 1024;
 constexpr int kReadsPerTurn = 16;
 
 constexpr std::size_t kLargePayload = 16 * 1024;
@@ -36,9 +35,16 @@ std::size_t Stream::nothing_read(ssize_t result) noexcept {
 // `bytes` of `wanted` were read; returns 0 when nothing more can be read now. A short read emptied the socket, and new
 // bytes raise an edge; after a hang-up no edge follows, so read to the end.
 [[gnu::always_inline]] inline std::size_t Stream::read_on(std::size_t bytes, std::size_t wanted) noexcept {
-  if (bytes == wanted || hung) return bytes;
+  if (bytes == wanted || hung || has_input()) return bytes;
   readable = false;
   return 0;
+}
+
+// Bytes have arrived.
+[[gnu::always_inline]] inline void Stream::mark_hot() noexcept {
+  if (!reads_wire()) return engine_.mark_hot(*this);
+  received = true;
+  settle();
 }
 
 // Reads the rest of the payload into its destination, and the bytes behind it into scratch.
@@ -54,9 +60,9 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
     left -= iov[count].iov_len;
   }
   iov[count++] = {scratch, ahead};
-  const ssize_t got = net::recvv(fd, iov, static_cast<int>(count));
+  const ssize_t got = Conduit::receive({iov, count});
   if (got <= 0) return nothing_read(got);
-  engine_.mark_hot(*this);
+  mark_hot();
   const auto bytes = static_cast<std::size_t>(got);
   const std::size_t sunk = std::min(bytes, into_sink);
   advance_sink(sunk);
@@ -74,9 +80,9 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
     if (state_ != State::kOpen) return 0;
   }
   std::byte* scratch = engine_.receive_scratch();
-  const ssize_t got = net::recv(fd, scratch, ahead);
+  const ssize_t got = Conduit::receive(scratch, ahead);
   if (got <= 0) return nothing_read(got);
-  engine_.mark_hot(*this);
+  mark_hot();
   parse(scratch, static_cast<std::size_t>(got));
   return read_on(static_cast<std::size_t>(got), ahead);
 }
@@ -86,7 +92,7 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
     replay_stash();
   std::size_t turn = 0;
   for (int reads = 0; state_ == State::kOpen && readable && !blocked_; ++reads) {
-    if (turn >= kBytesPerTurn || reads == kReadsPerTurn) return resume();
+    if (turn >= kBytesPerTurn || reads == kReadsPerTurn) return engine_.took_long(), resume();
     const std::size_t got = read_some();
     if (got == 0) break;
     turn += got;
@@ -101,10 +107,15 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
 
 void Stream::run() noexcept {
   if (state_ != State::kOpen) return;
+  attend();
   flush();
   receive();
   // Bytes that arrived before the error are handled first.
   if (state_ == State::kOpen && send_error_ != 0 && !readable && !blocked_) end(send_error_);
+  if (state_ == State::kOpen && received && may_propose()) [[unlikely]] {
+    if (const auto at = propose(sink_.neighbour()))
+      send_control({.op = Op::kMailbox, .flags = kFlagCqData, .cq_data = at->token, .tag = at->mailbox, .rma = {}});
+  }
   if (state_ == State::kOpen) flush();
 }
 
@@ -182,7 +193,7 @@ bool Stream::parse_header(const std::byte*& data, std::size_t& len) noexcept {
     data += size;
     len -= size;
   }
-  return true;
+  return header_.op != Op::kSwitch;  // wake-ups follow it
 }
 
 // The current message cannot be handled: keeps its bytes and reads no more until resume(). `header`: the bytes of it
@@ -195,11 +206,13 @@ void Stream::block(const std::byte* header, const std::byte* data, std::size_t l
   stash_len_ = static_cast<std::uint32_t>(header_have_ + len);
   header_have_ = 0;
   blocked_ = true;
+  pause_input(true);
   engine_.cool_down(*this);  // it is not read for now, so only readiness reports the peer's close
 }
 
 void Stream::replay_stash() noexcept {
   blocked_ = false;
+  pause_input(false);
   parse(stash_.get(), stash_len_);
   if (!blocked_) stash_.reset();
 }

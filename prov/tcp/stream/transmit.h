@@ -4,6 +4,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <bitset>
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,7 @@ enum class Then : std::uint8_t {
   kKept,         // report it; then as kAwaitClear, with a copy of our own
   kComplete,     // report it
   kRespond,      // nothing: an acknowledgement, a response, or a control header
+  kSwitch,       // the next bytes go through shared memory
 };
 inline constexpr std::size_t kAnswerKinds = 4;  // the first of Then: what the peer answers
 
@@ -83,6 +85,28 @@ struct Transmit : ListHook<Transmit> {
     const bool bare = then == Then::kAwaitRead || then == Then::kAwaitAtomic;
     return bare ? std::span<const iovec>() : std::span(iov, iov_count);
   }
+};
+
+// Messages that wait to be sent.
+class TransmitQueue : public List<Transmit> {
+ public:
+  void push_back(Transmit& record) noexcept {
+    List::push_back(record);
+    bytes_ += counted(record);
+  }
+  Transmit& pop_front() noexcept {
+    Transmit& record = List::pop_front();
+    bytes_ -= counted(record);
+    return record;
+  }
+  // Their bytes; a long message counts as kGatherLongBytes.
+  std::uint32_t bytes() const noexcept { return bytes_; }
+
+ private:
+  static std::uint32_t counted(const Transmit& record) noexcept {
+    return static_cast<std::uint32_t>(std::min(record.len, kGatherLongBytes));
+  }
+  std::uint32_t bytes_ = 0;
 };
 
 // Tickets that name the announced messages of one sender until they are sent; see data_header.h.

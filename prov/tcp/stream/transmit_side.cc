@@ -14,43 +14,9 @@
 
 #include "tcp/limits.h"
 #include "tcp/logging.h"
-#include "tcp/socket.h"
+#include "tcp/stream/gather.h"
 
 namespace weft::tcp {
-// One system call's worth of outgoing messages: small pieces copied into scratch space, large ones by reference.
-struct Gather {
-  static constexpr std::size_t kMaxPieces = 64;            // iovecs per system call
-  static constexpr std::size_t kBatchBytes = 1024 * 1024;  // stop gathering there, so that accounting stays cheap
-
-  std::byte* scratch;
-  std::size_t used = 0;  // bytes of scratch
-  iovec iov[kMaxPieces];
-  std::size_t count = 0;
-  std::size_t bytes = 0;
-
-  explicit Gather(std::byte* space) noexcept : scratch(space) {}
-  bool full() const noexcept {
-    return count + kIovLimit + 1 > kMaxPieces || used + kInlineSize > Engine::kScratchSize || bytes >= kBatchBytes;
-  }
-  void copy(const std::byte* data, std::size_t len) noexcept {
-    std::byte* to = scratch + used;
-    std::memcpy(to, data, len);
-    used += len;
-    bytes += len;
-    if (count != 0 && static_cast<std::byte*>(iov[count - 1].iov_base) + iov[count - 1].iov_len == to)
-      iov[count - 1].iov_len += len;
-    else
-      iov[count++] = {to, len};
-  }
-  void refer(const iovec& piece, std::size_t skip) noexcept {
-    iov[count++] = {static_cast<std::byte*>(piece.iov_base) + skip, piece.iov_len - skip};
-    bytes += piece.iov_len - skip;
-  }
-  ssize_t send(int fd) const noexcept {
-    return count == 1 ? net::send(fd, iov[0].iov_base, iov[0].iov_len) : net::sendv(fd, iov, static_cast<int>(count));
-  }
-};
-
 namespace {
 
 constexpr Op op_of(Operation operation) noexcept {
@@ -101,7 +67,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
   if (then == Then::kComplete && !is_scarce(announcements_) && may_go_at_once(request.flags, len)) {
     result = transmit_now(request, header, len);
   } else if (Transmit* record = make_record(request, header, len, then); record != nullptr) {
-    push_queued(*record);
+    queue_.push_back(*record);
     may_wait(request.flags, len) ? resume() : flush();
   } else {
     result = -FI_EAGAIN;
@@ -113,6 +79,8 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
 bool TransmitSide::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
   if (!writable || (flags & (FI_MORE | FI_FENCE))) return false;
   if (!queue_.empty() || !sending_.empty() || !responses_.empty() || acks_due_ != 0) return false;
+  // Without a system call there is nothing to share. A long message is offered, which takes a record.
+  if (writes_wire()) return len < LocalWire::kLeastOffered;
   return !continues_burst() || len > (engine_.comes_back_at_once() ? kGatherLongPayload : kGatherPayload);
 }
 
@@ -126,10 +94,11 @@ bool TransmitSide::continues_burst() noexcept {
 
 // Whether the gathered messages, of which the last has `len` bytes, may wait for more.
 bool TransmitSide::may_wait(std::uint64_t flags, std::size_t len) noexcept {
+  if (writes_wire()) return false;
   const bool more = (flags & FI_MORE) != 0;
   if (!continues_burst() && !more) return false;
-  if (len <= kGatherPayload) return gathered_ < kGatherBytes;
-  return (more || engine_.comes_back_at_once()) && len <= kGatherLongPayload && gathered_ < kGatherLongBytes;
+  if (len <= kGatherPayload) return queue_.bytes() < kGatherBytes;
+  return (more || engine_.comes_back_at_once()) && len <= kGatherLongPayload && queue_.bytes() < kGatherLongBytes;
 }
 
 // Long messages of reliable datagrams wait at their sender until a receive matches. Messages with an acknowledgement
@@ -154,7 +123,7 @@ ssize_t TransmitSide::send_small(const TransmitRequest& request) noexcept {
     std::memcpy(record->inlined + header, payload.iov_base, payload.iov_len);
     record->len = record->inline_len = static_cast<std::uint16_t>(header + payload.iov_len);
     ++outstanding_;
-    push_queued(*record);
+    queue_.push_back(*record);
     may_wait(0, payload.iov_len) ? resume() : flush();
     return 0;
   }
@@ -162,7 +131,7 @@ ssize_t TransmitSide::send_small(const TransmitRequest& request) noexcept {
   const std::size_t header =
       encode_plain(op, request.tag, payload.iov_len, static_cast<std::uint8_t>(next_id_), message);
   std::memcpy(message + header, payload.iov_base, payload.iov_len);
-  const ssize_t sent = net::send(fd, message, header + payload.iov_len);
+  const ssize_t sent = Conduit::send(message, header + payload.iov_len);
   if (sent != static_cast<ssize_t>(header + payload.iov_len)) [[unlikely]] {
     DataHeader full{.op = op, .payload = payload.iov_len, .tag = request.tag, .rma = {}};
     return keep_rest(request, full, payload.iov_len, sent);
@@ -186,7 +155,7 @@ ssize_t TransmitSide::transmit_now(const TransmitRequest& request, DataHeader& h
     count += request.iov.size();
   }
   iov[0] = {inlined, inline_len};
-  const ssize_t sent = count == 1 ? net::send(fd, inlined, inline_len) : net::sendv(fd, iov, static_cast<int>(count));
+  const ssize_t sent = count == 1 ? Conduit::send(inlined, inline_len) : Conduit::send({iov, count});
   if (sent != static_cast<ssize_t>(header.size() + len)) [[unlikely]]
     return keep_rest(request, header, len, sent);
   ++next_id_;
@@ -204,7 +173,7 @@ ssize_t TransmitSide::keep_rest(const TransmitRequest& request, DataHeader& head
     end(ENOMEM);  // half of the message was sent, and the other half cannot be stored
     return -FI_ENOTCONN;
   }
-  engine_.await_output(*this);
+  await_output();
   record->sent = sent > 0 ? static_cast<std::size_t>(sent) : 0;
   record->inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
   sending_.push_back(*record);
@@ -244,11 +213,14 @@ Transmit* TransmitSide::make_record(const TransmitRequest& request, DataHeader& 
 // ---- Sending ----
 
 void TransmitSide::flush_queued() noexcept {
-  while (state_ == State::kOpen && writable) {
-    Gather batch(engine_.transmit_scratch());
+  settle();
+  for (bool goes_on = true; goes_on && state_ == State::kOpen && (writable || may_offer());) {
+    Gather batch(writes_wire() ? nullptr : engine_.transmit_scratch());
     if (!gather(batch) || batch.count == 0) return;
-    const ssize_t sent = batch.send(fd);
-    if (sent < static_cast<ssize_t>(batch.bytes)) engine_.await_output(*this);
+    const ssize_t sent = batch.count == 1 ? Conduit::send(batch.iov[0].iov_base, batch.iov[0].iov_len)
+                                          : Conduit::send({batch.iov, batch.count});
+    goes_on = sent == static_cast<ssize_t>(batch.bytes);
+    if (!goes_on) await_output();
     if (sent >= 0) {
       account(static_cast<std::size_t>(sent));
     } else if (sent != -EAGAIN) {
@@ -268,7 +240,9 @@ void TransmitSide::on_send_error(int error) noexcept {
 bool TransmitSide::gather(Gather& batch) noexcept {
   for (Transmit& record : sending_)
     if (batch.full() || !add_to(batch, record)) break;
-  while (state_ == State::kOpen && !batch.full()) {
+  // Bytes behind Op::kSwitch do not go through the socket.
+  const auto switches = [&] { return !sending_.empty() && sending_.back().then == Then::kSwitch; };
+  while (state_ == State::kOpen && !batch.full() && !switches()) {
     Transmit* record = next_to_send();
     if (record == nullptr) break;
     sending_.push_back(*record);
@@ -282,7 +256,7 @@ Transmit* TransmitSide::next_to_send() noexcept {
   if (acks_due_ != 0) return make_acks();
   const bool respond = !responses_.empty();
   if (!respond && (queue_.empty() || fence_holds(queue_.front()))) return nullptr;
-  Transmit& record = respond ? responses_.pop_front() : pop_queued();
+  Transmit& record = respond ? responses_.pop_front() : queue_.pop_front();
   if (is_scarce(announcements_)) [[unlikely]]
     announce(record);
   record.inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
@@ -345,10 +319,19 @@ void TransmitSide::account(std::size_t sent) noexcept {
   }
 }
 
+void TransmitSide::settle() noexcept {
+  if (!has_fetched()) return;
+  const ssize_t fetched = take_fetched();
+  fetched < 0 ? on_send_error(static_cast<int>(-fetched)) : account(static_cast<std::size_t>(fetched));
+}
+
 void TransmitSide::on_written(Transmit& record) noexcept {
   switch (record.then) {
     case Then::kComplete:
       return complete(record);
+    case Then::kSwitch:
+      switch_output();
+      [[fallthrough]];
     case Then::kRespond: {
       const bool held_back = !has_room_for_response();
       response_bytes_ -= record.memory();
@@ -361,7 +344,9 @@ void TransmitSide::on_written(Transmit& record) noexcept {
       announcements_->kept.push_back(record);
       return report_sent(record);
     default:
-      return awaiting(record.then).push_back(record);
+      awaiting(record.then).push_back(record);
+      if (blocked_) resume();  // because of awaits_answer()
+      return;
   }
 }
 
@@ -390,19 +375,7 @@ void TransmitSide::announce(Transmit& record) noexcept {
 // FI_FENCE: earlier operations must be complete before the message is sent.
 bool TransmitSide::fence_holds(const Transmit& record) noexcept {
   if (!record.fence) return false;
-  return answered_ != nullptr || !sending_.empty() ||
-         !std::all_of(std::begin(awaiting_), std::end(awaiting_), [](auto& list) { return list.empty(); });
-}
-
-void TransmitSide::push_queued(Transmit& record) noexcept {
-  queue_.push_back(record);
-  gathered_ += static_cast<std::uint32_t>(std::min(record.len, kGatherLongBytes));
-}
-
-Transmit& TransmitSide::pop_queued() noexcept {
-  Transmit& record = queue_.pop_front();
-  gathered_ -= static_cast<std::uint32_t>(std::min(record.len, kGatherLongBytes));
-  return record;
+  return answered_ != nullptr || !sending_.empty() || awaits_answer();
 }
 
 void TransmitSide::complete(Transmit& record) noexcept {
@@ -468,7 +441,7 @@ void TransmitSide::send_announced(const DataHeader& clearance) noexcept {
   record->inline_len = static_cast<std::uint16_t>(encode(header, record->inlined));
   record->len = record->inline_len + header.payload;
   record->sent = 0;
-  push_queued(*record);
+  queue_.push_back(*record);
 }
 
 // ---- Responses to the peer ----
@@ -483,7 +456,7 @@ bool TransmitSide::try_respond(const DataHeader& header, std::span<const iovec> 
   if (state_ != State::kOpen) return true;
   Transmit* record = records_.take();
   if (record == nullptr) return false;
-  record->then = Then::kRespond;
+  record->then = header.op == Op::kSwitch ? Then::kSwitch : Then::kRespond;
   record->inline_len = static_cast<std::uint16_t>(encode(header, record->inlined));
   record->len = record->inline_len + header.payload;
   record->region_generation = generation;
@@ -501,7 +474,7 @@ bool TransmitSide::try_respond(const DataHeader& header, std::span<const iovec> 
 void TransmitSide::respond_with(Transmit& record) noexcept {
   response_bytes_ += record.memory();
   if (record.reported)
-    push_queued(record);
+    queue_.push_back(record);
   else
     responses_.push_back(record);
   resume();
@@ -547,7 +520,7 @@ void TransmitSide::end(int error) noexcept {
   state_ = State::kDraining;
   end_error_ = error;
   engine_.unwatch(*this);
-  socket_.reset();
+  close();
   cancel_transmits(sink_.interrupted_error(), FI_ECONNRESET, error);
   sink_.abandon(FI_ECONNRESET, error);
   if (sink_.drained())
@@ -563,21 +536,20 @@ void TransmitSide::finish_end() noexcept {
 }
 
 void TransmitSide::cancel_transmits(int error, int answered_error, int native) noexcept {
-  const auto fail_all = [&](List<Transmit>& list) {
+  const auto fail_all = [&](auto& list) {
     while (!list.empty()) fail_record(list.pop_front(), error, native);
   };
   for (List<Transmit>& list : awaiting_) fail_all(list);
   if (announcements_ != nullptr) fail_all(announcements_->kept);
   while (!sending_.empty()) {
     Transmit& record = sending_.pop_front();
-    if (record.then == Then::kRespond)
+    if (record.then >= Then::kRespond)
       records_.give_back(&record);
     else
       fail_record(record, error, native);
   }
   fail_all(queue_);
   while (!responses_.empty()) records_.give_back(&responses_.pop_front());
-  gathered_ = 0;
   response_bytes_ = 0;
   acks_due_ = 0;
   if (answered_ != nullptr) fail_record(take_answered(), answered_error, native);

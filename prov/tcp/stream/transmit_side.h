@@ -8,7 +8,9 @@
 #include <rdma/fabric.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <optional>
@@ -16,11 +18,11 @@
 #include <utility>
 
 #include "base/pool.h"
-#include "base/unique_fd.h"
 #include "objects/completion_routes.h"
 #include "objects/memory_regions.h"
 #include "objects/transfer_calls.h"
 #include "tcp/engine.h"
+#include "tcp/stream/conduit.h"
 #include "tcp/stream/data_header.h"
 #include "tcp/stream/transmit.h"
 
@@ -90,6 +92,8 @@ class MessageSink {
   virtual int interrupted_error() const noexcept = 0;
   // The peer sends no more messages.
   virtual void on_half_shutdown() noexcept {}
+  // Called if the stream allows_wire().
+  virtual Neighbour neighbour() noexcept = 0;
   // The peer's address in completions.
   virtual fi_addr_t source() noexcept { return FI_ADDR_NOTAVAIL; }
 
@@ -99,7 +103,7 @@ class MessageSink {
 
 struct Gather;
 
-class TransmitSide : public Watch {
+class TransmitSide : public Conduit {
  public:
   bool open() const noexcept { return state_ == State::kOpen; }
   bool ended() const noexcept { return state_ == State::kEnded; }
@@ -144,6 +148,11 @@ class TransmitSide : public Watch {
   void finish_end() noexcept;
   bool draining() const noexcept { return state_ == State::kDraining; }
 
+  // An operation waits for the peer's answer, which follows other bytes of the peer.
+  bool awaits_answer() noexcept {
+    return !std::all_of(std::begin(awaiting_), std::end(awaiting_), [](auto& list) { return list.empty(); });
+  }
+
   // The application's operations without a completion.
   std::size_t outstanding() const noexcept { return outstanding_; }
   // Whether a pending operation completes there.
@@ -157,17 +166,14 @@ class TransmitSide : public Watch {
 
   TransmitSide(Watch::Handler ready, Watch::Handler deadline_passed, MessageSink& sink, CompletionRoutes& routes,
                Engine& engine, MemoryRegions& regions, Pool<Transmit>& records) noexcept
-      : Watch(ready, deadline_passed),
-        sink_(sink),
-        routes_(routes),
-        engine_(engine),
-        regions_(regions),
-        records_(records) {}
+      : Conduit(ready, deadline_passed, engine), sink_(sink), routes_(routes), regions_(regions), records_(records) {}
   ~TransmitSide() = default;
 
   void flush() noexcept {
     if (!sending_.empty() || !queue_.empty() || !responses_.empty() || acks_due_ != 0) flush_queued();
   }
+  // Accounts for the bytes that the peer fetched from our memory.
+  void settle() noexcept;
   bool has_room_for_response() const noexcept { return response_bytes_ < kMaxResponseBytes; }
   void respond_with(Transmit& record) noexcept;
   void send_announced(const DataHeader& clearance) noexcept;
@@ -200,13 +206,12 @@ class TransmitSide : public Watch {
 
   MessageSink& sink_;
   CompletionRoutes& routes_;
-  Engine& engine_;
   MemoryRegions& regions_;
   Pool<Transmit>& records_;
   std::unique_ptr<Announcements> announcements_;
-  UniqueFd socket_;
   State state_ = State::kIdle;
-  bool retry_ = false;  // resume() was called
+  bool retry_ = false;    // resume() was called
+  bool blocked_ = false;  // bytes arrived that cannot be handled yet
   int send_error_ = 0;
   int end_error_ = 0;  // errno behind the cancellations
 
@@ -227,8 +232,6 @@ class TransmitSide : public Watch {
     return operation.routes != nullptr ? *operation.routes : routes_;
   }
 
-  void push_queued(Transmit& record) noexcept;
-  Transmit& pop_queued() noexcept;
   Transmit* make_acks() noexcept;
   Transmit* next_to_send() noexcept;
   void flush_queued() noexcept;
@@ -242,13 +245,12 @@ class TransmitSide : public Watch {
   List<Transmit>& awaiting(Then then) noexcept { return awaiting_[static_cast<std::size_t>(then)]; }
 
   std::uint32_t next_id_ = 0;       // messages with a position on the wire; the low byte travels with each
-  std::uint32_t gathered_ = 0;      // bytes waiting in queue_
   std::size_t response_bytes_ = 0;  // memory of responses that are not sent
   std::size_t outstanding_ = 0;
   std::size_t queue_size_ = kDefaultQueueSize;
   std::uint64_t last_round_ = ~std::uint64_t{0};  // the engine's round of the last message sent
   // Records move from queue_ (or responses_) to sending_, whose order is the order on the wire, and then to awaiting_.
-  List<Transmit> queue_;
+  TransmitQueue queue_;
   List<Transmit> responses_;
   List<Transmit> sending_;
   List<Transmit> awaiting_[kAnswerKinds];  // by Then

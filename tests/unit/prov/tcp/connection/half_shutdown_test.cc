@@ -73,8 +73,11 @@ class HalfShutdown : public ::testing::Test {
     }));
     return bytes;
   }
+  // This peer ignores offers to share memory.
   DataHeader read_header() {
-    const auto bytes = read(kBaseHeaderSize);
+    auto bytes = read(kBaseHeaderSize);
+    for (; static_cast<Op>(bytes[1]) == Op::kMailbox; bytes = read(kBaseHeaderSize))
+      read(static_cast<std::size_t>(bytes[kHeaderSizeOffset]) - kBaseHeaderSize);
     return decode(bytes.data(), false).value_or(header_of(Op::kScarce));
   }
   // Until `condition` holds, or 20 seconds have passed.

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Handing shared memory over; see local_host.h.
+#include "tcp/local/local_host.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
+
+#include "tcp/logging.h"
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+namespace {
+
+// The system chooses names of six bytes, the first of which is zero: they are not names of files.
+constexpr std::size_t kNameBytes = 6;
+constexpr socklen_t kNameLen = offsetof(sockaddr_un, sun_path) + kNameBytes;
+
+constexpr int kMostLetters = 64;  // read at once
+
+union Control {
+  cmsghdr first;
+  std::byte space[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))];
+};
+
+// The things that come with a letter.
+struct Enclosed {
+  ucred sender{};
+  UniqueFd memory;
+
+  explicit Enclosed(msghdr& message) noexcept {
+    for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) {
+      if (each->cmsg_level != SOL_SOCKET) continue;
+      if (each->cmsg_type == SCM_CREDENTIALS) std::memcpy(&sender, CMSG_DATA(each), sizeof sender);
+      if (each->cmsg_type != SCM_RIGHTS) continue;
+      for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= each->cmsg_len; at += sizeof(int)) {
+        int fd;
+        std::memcpy(&fd, reinterpret_cast<const std::byte*>(each) + at, sizeof fd);
+        memory.reset(fd);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+bool LocalHost::open() noexcept {
+  if (fd_ || failed_) return static_cast<bool>(fd_);
+  UniqueFd fd;
+  int error = net::open_mailbox();
+  if (error >= 0) {
+    fd.reset(error);
+    sockaddr_un own{};
+    socklen_t len = sizeof own;
+    error = net::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &len);
+    if (error >= 0 && len != kNameLen) error = -EADDRNOTAVAIL;
+    std::memcpy(&name_, own.sun_path, kNameBytes);
+  }
+  static std::atomic_flag logged;
+  failed_ = error < 0;
+  if (failed_) return log_once(logged, "no memory is shared with peers of this host", Status(error)), false;
+  fd_ = std::move(fd);
+  return true;
+}
+
+std::optional<Rendezvous> LocalHost::invite(Correspondent& correspondent) noexcept {
+  std::uint64_t token = 0;
+  if (!open() || ::getrandom(&token, sizeof token, GRND_NONBLOCK) != sizeof token || token == 0) return std::nullopt;
+  expect(correspondent, token);
+  return Rendezvous{name_, token};
+}
+
+void LocalHost::expect(Correspondent& correspondent, std::uint64_t token) noexcept {
+  correspondent.token = token;
+  if (!correspondent.linked()) expected_.push_back(correspondent);
+}
+
+int LocalHost::send(const Rendezvous& to, int memory) noexcept {
+  if (!open()) return -EOPNOTSUPP;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, &to.mailbox, kNameBytes);
+  std::uint64_t token = to.token;
+  iovec bytes{&token, sizeof token};
+  Control control{};
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = kNameLen;
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  if (memory >= 0) {
+    message.msg_control = &control;
+    message.msg_controllen = CMSG_SPACE(sizeof memory);
+    control.first.cmsg_level = SOL_SOCKET;
+    control.first.cmsg_type = SCM_RIGHTS;
+    control.first.cmsg_len = CMSG_LEN(sizeof memory);
+    std::memcpy(CMSG_DATA(&control.first), &memory, sizeof memory);
+  }
+  const auto sent = net::checked([&] { return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT); });
+  return static_cast<int>(sent < 0 ? sent : 0);
+}
+
+void LocalHost::read_letters() noexcept {
+  for (int i = 0; i < kMostLetters; ++i) {
+    std::uint64_t token = 0;
+    sockaddr_un from{};
+    iovec bytes{&token, sizeof token};
+    Control control{};
+    msghdr message{};
+    message.msg_name = &from;
+    message.msg_namelen = sizeof from;
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof control;
+    const auto got =
+        net::checked([&] { return ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC); });
+    if (got < 0) return;
+    Enclosed enclosed(message);
+    std::uint64_t name = 0;
+    if (message.msg_namelen == kNameLen) std::memcpy(&name, from.sun_path, kNameBytes);
+    if (got != sizeof token) continue;
+    static std::atomic_flag logged;
+    if (enclosed.sender.uid == ::geteuid())
+      deliver(token, std::move(enclosed.memory), enclosed.sender.pid, name);
+    else
+      log_once(logged, "a process of another user offers memory", Status(-FI_EPERM));
+  }
+}
+
+void LocalHost::deliver(std::uint64_t token, UniqueFd memory, pid_t process, std::uint64_t from) noexcept {
+  for (Correspondent& each : expected_) {
+    if (each.token != token) continue;
+    each.unlink();
+    return each.on_letter(std::move(memory), process, from);
+  }
+}
+
+}  // namespace weft::tcp

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// How two ends of a connection on one host come to share memory (local_wire.h): one end names its mailbox, a datagram
+// socket of unix(7), and a token over the connection; the other creates the memory, and sends its descriptor and the
+// token there, SCM_RIGHTS. So the owner of the memory hands it over, and nobody needs the right to trace anybody. A
+// message over the connection follows each letter, and has the mailbox read.
+//
+// Every process of the host may write to a mailbox: a letter counts only with the token, which only the two ends of the
+// connection know, and only from a process of our user. The system adds the sender's process and user to a letter.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "base/list.h"
+#include "base/unique_fd.h"
+
+namespace weft::tcp {
+
+// A mailbox's name in its network namespace, and the token of one connection; both are never 0.
+struct Rendezvous {
+  std::uint64_t mailbox = 0;
+  std::uint64_t token = 0;
+};
+
+// A connection that expects a letter. Owner: the conduit.
+class Correspondent : public ListHook<Correspondent> {
+ public:
+  // `memory`: none in an answer. `process`: the sender's; 0: it has no number here.
+  virtual void on_letter(UniqueFd memory, pid_t process, std::uint64_t from) noexcept = 0;
+  std::uint64_t token = 0;
+
+ protected:
+  ~Correspondent() = default;
+};
+
+// The mailbox of a domain, open from the first need on. Owner: the domain. The engine's mutex guards it.
+class LocalHost {
+ public:
+  LocalHost() noexcept = default;
+  LocalHost(const LocalHost&) = delete;
+  LocalHost& operator=(const LocalHost&) = delete;
+
+  // Expects a letter with the token in the result; nullopt: this system has no mailboxes, or no random bytes.
+  std::optional<Rendezvous> invite(Correspondent& correspondent) noexcept;
+  // Sends a letter, and expects an answer to it if `correspondent` has a token. 0 or -errno.
+  int send(const Rendezvous& to, int memory) noexcept;
+  void expect(Correspondent& correspondent, std::uint64_t token) noexcept;
+  void read_letters() noexcept;
+
+ private:
+  bool open() noexcept;
+  void deliver(std::uint64_t token, UniqueFd memory, pid_t process, std::uint64_t from) noexcept;
+
+  UniqueFd fd_;
+  std::uint64_t name_ = 0;
+  bool failed_ = false;
+  List<Correspondent> expected_;
+};
+
+}  // namespace weft::tcp

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The rings in shared memory; see local_wire.h.
+#include "tcp/local/local_wire.h"
+
+#include <fcntl.h>
+#include <rdma/fi_errno.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WEFT_THREAD_SANITIZER 1
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+#endif
+#endif
+
+namespace weft::tcp {
+namespace {
+
+constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+constexpr unsigned kNotExecutable = 0x0008;  // MFD_NOEXEC_SEAL, since Linux 6.3; some systems require it
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr std::size_t kSlice = std::size_t{1} << 20;  // bytes of one fetch, so that peers take turns
+constexpr std::size_t kMostPieces = 15;               // at the destination of one fetch
+
+// ThreadSanitizer knows memory by its address, and the two ends of a test in one process have two addresses for it.
+#if defined(WEFT_THREAD_SANITIZER)
+char the_memory;
+void published() noexcept {
+  __tsan_release(&the_memory);
+}
+void observed() noexcept {
+  __tsan_acquire(&the_memory);
+}
+#else
+void published() noexcept {}
+void observed() noexcept {}
+#endif
+
+// Copies to or from a ring, from `position` on.
+template <class Copy>
+void around(std::uint64_t position, std::size_t len, Copy copy) noexcept {
+  if (len == 0) return;
+  const std::size_t at = position % LocalMemory::kRing;
+  const std::size_t first = std::min(len, LocalMemory::kRing - at);
+  copy(at, 0, first);
+  if (first != len) copy(0, first, len - first);
+}
+
+}  // namespace
+
+LocalWire::LocalWire(Mapping&& memory, std::size_t end) noexcept
+    : memory_(std::move(memory)),
+      out_(memory_->lanes[end]),
+      in_(memory_->lanes[1 - end]),
+      own_(memory_->ends[end]),
+      other_(memory_->ends[1 - end]),
+      out_ring_(memory_->rings[end]),
+      in_ring_(memory_->rings[1 - end]) {}
+
+Result<std::unique_ptr<LocalWire>> LocalWire::map(int fd, std::size_t end) noexcept {
+  std::uint64_t proof = 0;
+  if (::getrandom(&proof, sizeof proof, GRND_NONBLOCK) != sizeof proof) return failure(Status::last_errno());
+  void* const memory = ::mmap(nullptr, kLocalMemorySize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return failure(Status::last_errno());
+  Mapping mapping(std::launder(static_cast<LocalMemory*>(memory)));
+  std::unique_ptr<LocalWire> wire(new (std::nothrow) LocalWire(std::move(mapping), end));
+  if (wire == nullptr) return failure(FI_ENOMEM);
+  wire->proof_ = proof;
+  wire->other_.proof.store(proof, std::memory_order_release);
+  return wire;
+}
+
+Result<std::unique_ptr<LocalWire>> LocalWire::create(UniqueFd& memory) noexcept {
+  memory.reset(::memfd_create("weft-wire", kFlags | kNotExecutable));
+  if (!memory && errno == EINVAL) memory.reset(::memfd_create("weft-wire", kFlags));
+  if (!memory || ::ftruncate(memory.get(), kLocalMemorySize) != 0 || ::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0)
+    return failure(Status::last_errno());
+  return map(memory.get(), 1);
+}
+
+Result<std::unique_ptr<LocalWire>> LocalWire::attach(const UniqueFd& memory) noexcept {
+  struct stat about {};
+  if (::fstat(memory.get(), &about) != 0) return failure(Status::last_errno());
+  // Access to a file that is truncated later would raise SIGBUS.
+  const int seals = ::fcntl(memory.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals || about.st_size != kLocalMemorySize) return failure(FI_EINVAL);
+  return map(memory.get(), 0);
+}
+
+void LocalWire::keep_proof() noexcept {
+  kept_ = own_.proof.load(std::memory_order_acquire);
+  own_.proof_at.store(reinterpret_cast<std::uintptr_t>(&kept_), std::memory_order_release);
+}
+
+Status LocalWire::meet(pid_t peer) noexcept {
+  peer_ = peer;
+  proof_at_ = other_.proof_at.load(std::memory_order_acquire);
+  const Status status = peer != 0 && proof_at_ != 0 ? read_memory({}, proof_at_, 0) : Status(-FI_EPERM);
+  if (status.ok()) own_.fetches.store(true, std::memory_order_release);
+  return status;
+}
+
+void LocalWire::close() noexcept {
+  ::explicit_bzero(&kept_, sizeof kept_);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // before memory is reused that the other end may be reading
+  own_.closed.store(true, std::memory_order_release);
+}
+
+// ---- Writing ----
+
+ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
+  if (offered_len_ != 0) return offer(pieces, offered_len_), -EAGAIN;
+  const std::uint64_t used = written_ - out_.read.load(std::memory_order_acquire);
+  if (used > kRing) return -EPROTO;
+  const bool fetches = other_.fetches.load(std::memory_order_relaxed);
+  std::size_t room = kRing - used, taken = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const iovec& piece = pieces[i];
+    if (fetches && piece.iov_len >= kLeastOffered) {
+      publish_written(taken);
+      pieces_offered_ = 0;
+      offer(pieces.subspan(i), 0);
+      return taken != 0 ? static_cast<ssize_t>(taken) : -EAGAIN;
+    }
+    const auto* const bytes = static_cast<const std::byte*>(piece.iov_base);
+    const std::size_t len = std::min(piece.iov_len, room);
+    around(written_ + taken, len, [&](std::size_t at, std::size_t from, std::size_t part) {
+      std::memcpy(out_ring_ + at, bytes + from, part);
+    });
+    taken += len;
+    room -= len;
+    if (len != piece.iov_len) break;
+  }
+  if (taken == 0) return -EAGAIN;
+  publish_written(taken);
+  return static_cast<ssize_t>(taken);
+}
+
+void LocalWire::publish_written(std::size_t taken) noexcept {
+  written_ += taken;
+  published();
+  out_.written.store(written_, std::memory_order_release);
+}
+
+// Offers the pieces behind the first `skip` bytes, which are offered.
+void LocalWire::offer(std::span<const iovec> pieces, std::size_t skip) noexcept {
+  for (const iovec& piece : pieces) {
+    if (skip >= piece.iov_len) {
+      skip -= piece.iov_len;
+      continue;
+    }
+    if (pieces_offered_ == LocalMemory::kOffers) break;
+    LocalMemory::Lane::Offer& place = out_.offered[offers_made_++ % LocalMemory::kOffers];
+    place.at.store(reinterpret_cast<std::uintptr_t>(piece.iov_base) + skip, std::memory_order_relaxed);
+    place.len.store(piece.iov_len - skip, std::memory_order_relaxed);
+    offered_len_ += piece.iov_len - skip;
+    skip = 0;
+    ++pieces_offered_;
+  }
+  published();
+  out_.offers.store(offers_made_, std::memory_order_release);
+}
+
+// An end that refuses never fetches again, so the rest goes through the ring.
+ssize_t LocalWire::settle() noexcept {
+  const bool refused = out_.refuses.load(std::memory_order_acquire);
+  const std::uint64_t fetched = out_.fetched.load(std::memory_order_acquire) - settled_;
+  observed();
+  if (fetched > offered_len_) return -EPROTO;
+  settled_ += fetched;
+  offered_len_ = refused ? 0 : offered_len_ - fetched;
+  return static_cast<ssize_t>(fetched);
+}
+
+// ---- Reading ----
+
+ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
+  // An offered piece follows the bytes that were written before it was offered.
+  const std::uint64_t offers = in_.offers.load(std::memory_order_acquire);
+  std::uint64_t left = in_.written.load(std::memory_order_acquire) - read_;
+  if (left == 0) return offers != offers_taken_ && !refuses_ ? fetch(pieces) : -EAGAIN;
+  if (left > kRing) return -EPROTO;
+  observed();
+  std::size_t taken = 0;
+  for (const iovec& piece : pieces) {
+    auto* const bytes = static_cast<std::byte*>(piece.iov_base);
+    const std::size_t len = std::min<std::uint64_t>(piece.iov_len, left);
+    around(read_ + taken, len,
+           [&](std::size_t at, std::size_t to, std::size_t part) { std::memcpy(bytes + to, in_ring_ + at, part); });
+    taken += len;
+    left -= len;
+    if (left == 0) break;
+  }
+  read_ += taken;
+  published();
+  in_.read.store(read_, std::memory_order_release);
+  return static_cast<ssize_t>(taken);
+}
+
+ssize_t LocalWire::fetch(std::span<const iovec> pieces) noexcept {
+  observed();
+  if (fetch_len_ == 0) {
+    const LocalMemory::Lane::Offer& place = in_.offered[offers_taken_ % LocalMemory::kOffers];
+    fetch_at_ = place.at.load(std::memory_order_relaxed);
+    fetch_len_ = place.len.load(std::memory_order_relaxed);
+    if (fetch_len_ == 0 || !own_.fetches.load(std::memory_order_relaxed)) return -EPROTO;
+  }
+  iovec to[kMostPieces];
+  std::size_t count = 0, len = 0;
+  const std::size_t most = std::min<std::uint64_t>(kSlice, fetch_len_);
+  for (const iovec& piece : pieces) {
+    if (len == most || count == kMostPieces) break;
+    to[count] = {piece.iov_base, std::min(piece.iov_len, most - len)};
+    len += to[count++].iov_len;
+  }
+  if (!read_memory({to, count}, fetch_at_, len).ok()) {
+    refuses_ = true;
+    own_.fetches.store(false, std::memory_order_relaxed);
+    in_.refuses.store(true, std::memory_order_release);
+    return -EAGAIN;
+  }
+  fetch_at_ += len;
+  fetch_len_ -= len;
+  if (fetch_len_ == 0) ++offers_taken_;
+  published();
+  in_.fetched.store(fetched_ += len, std::memory_order_release);
+  return static_cast<ssize_t>(len);
+}
+
+// The proof is read last.
+Status LocalWire::read_memory(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept {
+  std::uint64_t found = 0;
+  iovec local[kMostPieces + 1];
+  *std::copy(to.begin(), to.end(), local) = {&found, sizeof found};
+  iovec remote[] = {{reinterpret_cast<void*>(static_cast<std::uintptr_t>(from)), len},
+                    {reinterpret_cast<void*>(static_cast<std::uintptr_t>(proof_at_)), sizeof found}};
+  const ssize_t got = ::process_vm_readv(peer_, local, to.size() + 1, remote, 2, 0);
+  if (got < 0) return Status::last_errno();
+  if (static_cast<std::size_t>(got) != len + sizeof found) return Status(-FI_EFAULT);
+  return Status(found == proof_ ? 0 : -FI_ECONNRESET);
+}
+
+}  // namespace weft::tcp

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Two rings in memory that the two ends of a connection share: the bytes of the connection, one ring a direction;
+// docs/decisions/0012-local-wire.md.
+//
+// A ring is a queue of bytes with one writer and one reader, which publish how many bytes they have written and read.
+// Long pieces of messages do not go through the ring: their writer offers their addresses and lengths, behind the bytes
+// of the ring, and the reader fetches them from the writer's process, process_vm_readv(2). Until it has fetched all,
+// everything is offered, and nothing is written to the ring. A fetch ends with a proof: sixty-four bits that the reader
+// chose and the writer keeps until its end is closed. If they are right, the bytes before them are those of an open
+// connection.
+//
+// An end that is going to sleep says so in the memory. The other end then wakes it over the connection (conduit.h).
+//
+// The other process may write anything at any time: each number is read once and checked before it is used.
+//
+// Thread-safety: the engine's mutex guards the object; the other process accesses the memory at the same time.
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace weft::tcp {
+
+// The layout of the memory, which is all zeros at first. End 0 attaches to the memory that end 1 creates.
+struct LocalMemory {
+  static constexpr std::size_t kLine = 64;  // bytes of a cache line
+  static constexpr std::size_t kRing = 15'616;
+  static constexpr std::size_t kOffers = 16;
+  static constexpr std::uint32_t kAwaitsInput = 1, kAwaitsRoom = 2;
+
+  struct alignas(kLine) Lane {
+    // The writer's. Positions count all bytes since the beginning.
+    std::atomic<std::uint64_t> written;
+    std::atomic<std::uint64_t> offers;  // pieces offered so far
+    // The reader's.
+    alignas(kLine) std::atomic<std::uint64_t> read;
+    std::atomic<std::uint64_t> fetched;  // bytes of all offers so far
+    std::atomic<bool> refuses;           // it fetches nothing more
+    // The writer's. The piece of that number is at its remainder.
+    struct Offer {
+      std::atomic<std::uint64_t> at, len;
+    };
+    alignas(kLine) Offer offered[kOffers];
+  };
+  struct alignas(kLine) End {
+    std::atomic<std::uint32_t> asleep;    // for these, a wake-up is to be sent
+    std::atomic<bool> fetches;            // the end can read the other one's memory
+    std::atomic<bool> closed;             // in order: what follows is no error
+    std::atomic<std::uint64_t> proof;     // to be kept by this end; chosen by the other
+    std::atomic<std::uint64_t> proof_at;  // the address at which this end keeps it
+  };
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+  Lane lanes[2];  // lanes[i] is written by end i
+  End ends[2];
+  alignas(kLine) std::byte rings[2][kRing];
+};
+inline constexpr std::size_t kLocalMemorySize = 32 * 1024;  // bytes that two peers share
+static_assert(sizeof(LocalMemory) <= kLocalMemorySize);
+
+// One end. Owner: the conduit. Must not move.
+class LocalWire {
+ public:
+  // Longer pieces of messages are offered to an end that can fetch them.
+  static constexpr std::size_t kLeastOffered = 16 * 1024;
+
+  // End 1, and the descriptor of the memory for the other end.
+  static Result<std::unique_ptr<LocalWire>> create(UniqueFd& memory) noexcept;
+  // End 0. -FI_EINVAL if the memory is not of this kind, or may be truncated.
+  static Result<std::unique_ptr<LocalWire>> attach(const UniqueFd& memory) noexcept;
+  LocalWire(const LocalWire&) = delete;
+  LocalWire& operator=(const LocalWire&) = delete;
+  ~LocalWire() { close(); }
+
+  // The system says that the other end is this process; 0: one that cannot be named here. Finds out whether its memory
+  // may be read: 0, or an error because of which long messages are copied twice. Called once its proof_at is set.
+  Status meet(pid_t peer) noexcept;
+  // Keeps the proof that the other end chose.
+  void keep_proof() noexcept;
+
+  // Returns how many bytes were taken, at least 1; -EAGAIN if there is no room or pieces are offered: the same bytes,
+  // with or without more behind them, are to be written again unless settle() takes them; -EPROTO if the memory
+  // contains nonsense.
+  ssize_t write(std::span<const iovec> pieces) noexcept;
+  // Pieces are offered, and write() can offer more.
+  bool may_offer() const noexcept { return offered_len_ != 0 && pieces_offered_ < LocalMemory::kOffers; }
+  // The other end has fetched something. What it sends afterwards may refer to that, so settle() comes before such
+  // bytes are handled.
+  bool is_settled() const noexcept {
+    return offered_len_ != 0 &&
+           (out_.fetched.load(std::memory_order_relaxed) != settled_ || out_.refuses.load(std::memory_order_relaxed));
+  }
+  // Returns how many bytes the other end has fetched; -EPROTO.
+  ssize_t settle() noexcept;
+  // Returns how many bytes were read, at least 1; -EAGAIN, -EPROTO.
+  ssize_t read(std::span<const iovec> pieces) noexcept;
+
+  bool has_input() const noexcept {
+    return in_.written.load(std::memory_order_relaxed) != read_ ||
+           (in_.offers.load(std::memory_order_relaxed) != offers_taken_ && !refuses_);
+  }
+  // After -EAGAIN or a short write(): whether to try again.
+  bool has_room() const noexcept {
+    return offered_len_ != 0 ? is_settled() : written_ - out_.read.load(std::memory_order_relaxed) <= kRing / 2;
+  }
+
+  // Asks for a wake-up. From then on until awake() the caller checks for input or room once more before it sleeps.
+  void fall_asleep(bool input, bool room) noexcept {
+    const std::uint32_t what = (input ? LocalMemory::kAwaitsInput : 0) | (room ? LocalMemory::kAwaitsRoom : 0);
+    own_.asleep.store(what, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  void awake() noexcept {
+    if (own_.asleep.load(std::memory_order_relaxed) != 0) own_.asleep.store(0, std::memory_order_relaxed);
+  }
+  // After write() and read(): the other end sleeps and must be woken, by this call's caller.
+  bool must_wake_writer() noexcept { return must_wake(LocalMemory::kAwaitsRoom); }
+  bool must_wake_reader() noexcept { return must_wake(LocalMemory::kAwaitsInput); }
+  bool peer_closed() const noexcept { return other_.closed.load(std::memory_order_acquire); }
+
+  // From now on the other end fetches nothing more, and a fetch under way fails.
+  void close() noexcept;
+
+ private:
+  static constexpr std::size_t kRing = LocalMemory::kRing;
+  struct Unmap {
+    void operator()(LocalMemory* memory) const noexcept { ::munmap(memory, kLocalMemorySize); }
+  };
+  using Mapping = std::unique_ptr<LocalMemory, Unmap>;
+
+  LocalWire(Mapping&& memory, std::size_t end) noexcept;
+  static Result<std::unique_ptr<LocalWire>> map(int fd, std::size_t end) noexcept;
+
+  bool must_wake(std::uint32_t for_what) noexcept {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return (other_.asleep.load(std::memory_order_relaxed) & for_what) != 0 &&
+           (other_.asleep.exchange(0) & for_what) != 0;
+  }
+  void publish_written(std::size_t taken) noexcept;
+  void offer(std::span<const iovec> pieces, std::size_t skip) noexcept;
+  ssize_t fetch(std::span<const iovec> pieces) noexcept;
+  Status read_memory(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept;
+
+  const Mapping memory_;
+  LocalMemory::Lane& out_;
+  LocalMemory::Lane& in_;
+  LocalMemory::End& own_;
+  LocalMemory::End& other_;
+  std::byte* const out_ring_;
+  const std::byte* const in_ring_;
+  // Copies of what this end publishes, which the other end cannot change.
+  std::uint64_t written_ = 0, read_ = 0;
+  std::uint64_t offers_made_ = 0, offers_taken_ = 0;
+  std::uint64_t offered_len_ = 0, settled_ = 0;  // bytes that the other end is fetching, and has fetched so far
+  std::size_t pieces_offered_ = 0;               // since offered_len_ was 0
+  std::uint64_t fetch_at_ = 0, fetch_len_ = 0;   // the rest of the piece that this end is fetching; 0 long: none
+  std::uint64_t fetched_ = 0;
+  bool refuses_ = false;  // this end fetches nothing more
+  pid_t peer_ = 0;
+  std::uint64_t proof_ = 0;     // the other end keeps it
+  std::uint64_t proof_at_ = 0;  // there
+  std::uint64_t kept_ = 0;      // the other end reads it here
+};
+
+}  // namespace weft::tcp

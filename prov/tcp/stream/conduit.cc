@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The bytes of a connection; see conduit.h.
+#include "tcp/stream/conduit.h"
+
+#include <rdma/providers/fi_log.h>
+#include <sys/socket.h>
+
+#include <utility>
+
+#include "tcp/logging.h"
+#include "tcp/names.h"
+
+namespace weft::tcp {
+namespace {
+
+void log_unshared(Status status) noexcept {
+  static std::atomic_flag logged;
+  log_once(logged, "no memory is shared with a peer of this host", status);
+}
+
+}  // namespace
+
+void Conduit::close() noexcept {
+  letter_.reset();
+  wire_.reset();
+  reads_wire_ = writes_wire_ = false;
+  socket_.reset();
+}
+
+// Closes with FIN instead of RST: unread input would make close() discard output that is still on its way.
+void Conduit::close_gently() noexcept {
+  constexpr int kMostReads = 64;
+  if (wire_ != nullptr) wire_->wire->close();
+  net::shutdown(socket_.get(), SHUT_WR);
+  for (int i = 0; i < kMostReads; ++i)
+    if (net::recv(socket_.get(), engine_.receive_scratch(), Engine::kScratchSize) <= 0) break;
+}
+
+void Conduit::await_output() noexcept {
+  if (!writes_wire_) return engine_.await_output(*this);
+  writable = false;
+  wire_->awaits_room = true;
+  engine_.poll_wire(*wire_);
+}
+
+void Conduit::pause_input(bool paused) noexcept {
+  if (wire_ == nullptr) return;
+  wire_->paused = paused;
+  if (!paused) engine_.poll_wire(*wire_);
+}
+
+// ---- Bytes ----
+
+ssize_t Conduit::write_wire(std::span<const iovec> pieces) noexcept {
+  const ssize_t sent = wire_->wire->write(pieces);
+  if (wire_->wire->must_wake_reader()) wake_peer();
+  return sent;
+}
+
+// The other end may have closed, or died, behind its last bytes.
+ssize_t Conduit::read_wire(std::span<const iovec> pieces) noexcept {
+  ssize_t got = wire_->wire->read(pieces);
+  if (got == -EAGAIN && signalled) {
+    const ssize_t end = read_signals();
+    got = wire_->wire->read(pieces);
+    if (got == -EAGAIN) got = end;
+  }
+  if (got > 0 && wire_->wire->must_wake_writer()) wake_peer();
+  return got;
+}
+
+// Returns -EAGAIN unless the socket has come to its end. Behind a hang-up no further edge follows. An error is reported
+// by the system only once, so it is kept.
+ssize_t Conduit::read_signals() noexcept {
+  constexpr int kMostReads = 16;
+  std::byte signals[256];
+  for (int i = 0; i < kMostReads && wire_->end == -EAGAIN; ++i) {
+    const ssize_t got = net::recv(socket_.get(), signals, sizeof signals);
+    if (got <= 0 && got != -EAGAIN) wire_->end = wire_->wire->peer_closed() ? 0 : static_cast<int>(got);
+    if (got == -EAGAIN || (got > 0 && got < static_cast<ssize_t>(sizeof signals) && !hung)) {
+      signalled = false;
+      return -EAGAIN;
+    }
+  }
+  if (wire_->end == -EAGAIN) engine_.make_ready(*this);
+  return wire_->end;
+}
+
+// Before Op::kSwitch nothing else may be sent, and that wakes the peer as well. If the socket has no room, the peer has
+// enough wake-ups to read.
+void Conduit::wake_peer() noexcept {
+  const std::byte signal{};
+  if (writes_wire_) (void)net::send(socket_.get(), &signal, sizeof signal);
+}
+
+// ---- The agreement ----
+
+std::optional<Rendezvous> Conduit::propose(const Neighbour& neighbour) noexcept {
+  proposed_ = true;
+  if (wire_ != nullptr || !name_of(socket_.get(), {}).same_host(neighbour.peer)) return std::nullopt;
+  letter_.reset(new (std::nothrow) Letter(*this, neighbour.host));
+  return letter_ != nullptr ? neighbour.host.invite(*letter_) : std::nullopt;
+}
+
+// If both ends proposed, the active one's mailbox is used.
+Conduit::Step Conduit::on_mailbox(const Neighbour& neighbour, const Rendezvous& at) noexcept {
+  if (!allowed_) return Step::kNothing;
+  if (at.token == 0) {
+    if (letter_ == nullptr || wire_ != nullptr) return Step::kNothing;
+    neighbour.host.read_letters();
+    return wire_ != nullptr ? Step::kSwitch : Step::kNothing;
+  }
+  if (wire_ != nullptr || (letter_ != nullptr && active_)) return Step::kNothing;
+  proposed_ = true;
+  UniqueFd memory;
+  auto made = LocalWire::create(memory);
+  Status status = made ? Status(neighbour.host.send(at, memory.get())) : made.error();
+  if (!status.ok()) return log_unshared(status), Step::kNothing;
+  letter_.reset(new (std::nothrow) Letter(*this, neighbour.host));
+  if (letter_ == nullptr || !adopt(std::move(*made))) return Step::kNothing;
+  created_ = true;
+  neighbour.host.expect(*letter_, at.token);
+  return Step::kAnnounceLetter;
+}
+
+bool Conduit::adopt(std::unique_ptr<LocalWire> made) noexcept {
+  wire_.reset(new (std::nothrow) Wired(*this, std::move(made)));
+  return wire_ != nullptr;
+}
+
+void Conduit::on_letter(UniqueFd memory, pid_t process, std::uint64_t from, LocalHost& host) noexcept {
+  if (!created_) {
+    auto attached = LocalWire::attach(memory);
+    if (!attached) return log_unshared(attached.error());
+    if (!adopt(std::move(*attached))) return;
+    wire_->wire->keep_proof();
+    (void)host.send({from, letter_->token}, -1);
+  }
+  wire_->process = process;
+}
+
+Conduit::Step Conduit::on_switch(const Neighbour& neighbour) noexcept {
+  if (wire_ == nullptr || reads_wire_) return Step::kFail;
+  reads_wire_ = wire_->reads = true;
+  signalled = readable = true;
+  engine_.silence(*this);
+  engine_.poll_wire(*wire_);
+  if (created_) {
+    neighbour.host.read_letters();
+    wire_->wire->keep_proof();
+  }
+  letter_.reset();
+  meet();
+  return created_ ? Step::kSwitch : Step::kNothing;
+}
+
+void Conduit::switch_output() noexcept {
+  writes_wire_ = writable = true;
+  engine_.poll_wire(*wire_);
+}
+
+void Conduit::meet() noexcept {
+  static std::atomic_flag logged;
+  const Status status = wire_->wire->meet(wire_->process);
+  if (!status.ok()) log_once(logged, "long messages of peers on this host are copied twice", status);
+}
+
+}  // namespace weft::tcp

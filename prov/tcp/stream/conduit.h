@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The bytes of a connection: through its socket, or through memory that both ends share (local_wire.h), from the moment
+// on at which they agreed on it. The socket then carries wake-ups only, and shows when the peer closes or dies.
+//
+// The ends agree within the stream (data_header.h): one sends Op::kMailbox, the other hands the memory over, and each
+// sends Op::kSwitch as the last bytes of its direction that go through the socket.
+//
+// Owner: the stream, as its base. The engine's mutex guards it.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/unique_fd.h"
+#include "objects/address.h"
+#include "tcp/engine.h"
+#include "tcp/local/local_host.h"
+#include "tcp/local/local_wire.h"
+#include "tcp/socket.h"
+
+namespace weft::tcp {
+
+// The other end of a connection, as far as memory may be shared with it.
+struct Neighbour {
+  LocalHost& host;
+  const Address& peer;
+};
+
+class Conduit : public Watch {
+ public:
+  // Memory may be shared: the peer supports it. `active`: this end requested the connection.
+  void allow_wire(bool active) noexcept {
+    allowed_ = true;
+    active_ = active;
+  }
+
+ protected:
+  Conduit(Watch::Handler ready, Watch::Handler deadline_passed, Engine& engine) noexcept
+      : Watch(ready, deadline_passed), engine_(engine) {}
+  ~Conduit() = default;
+
+  void open_socket(UniqueFd socket) noexcept { socket_ = std::move(socket); }
+  // Before close(): nothing that was sent is lost.
+  void close_gently() noexcept;
+  void close() noexcept;
+
+  // Bytes sent, or -errno; -EAGAIN: await_output(), then the same bytes again.
+  ssize_t send(const void* data, std::size_t len) noexcept {
+    const iovec piece{const_cast<void*>(data), len};
+    return writes_wire_ ? write_wire({&piece, 1}) : net::send(socket_.get(), data, len);
+  }
+  ssize_t send(std::span<const iovec> pieces) noexcept {
+    return writes_wire_ ? write_wire(pieces)
+                        : net::sendv(socket_.get(), pieces.data(), static_cast<int>(pieces.size()));
+  }
+  // Bytes received, 0 at the end of the stream, or -errno.
+  ssize_t receive(void* data, std::size_t len) noexcept {
+    const iovec piece{data, len};
+    return reads_wire_ ? read_wire({&piece, 1}) : net::recv(socket_.get(), data, len);
+  }
+  ssize_t receive(std::span<const iovec> pieces) noexcept {
+    return reads_wire_ ? read_wire(pieces) : net::recvv(socket_.get(), pieces.data(), static_cast<int>(pieces.size()));
+  }
+  // The watch becomes writable when there is room again.
+  void await_output() noexcept;
+  // Something happened: the memory is polled again.
+  void attend() noexcept {
+    if (wire_ != nullptr && !wire_->linked()) [[unlikely]]
+      engine_.poll_wire(*wire_);
+  }
+  // Bytes that arrive do not count as readiness, since nobody can handle them.
+  void pause_input(bool paused) noexcept;
+
+  // Bytes go through memory, in this direction.
+  bool reads_wire() const noexcept { return reads_wire_; }
+  bool writes_wire() const noexcept { return writes_wire_; }
+  bool has_input() const noexcept { return reads_wire_ && wire_->wire->has_input(); }
+  // Although the watch is not writable; see LocalWire.
+  bool may_offer() const noexcept { return writes_wire_ && wire_->wire->may_offer(); }
+  // Bytes that were to be sent again have arrived; see LocalWire::settle().
+  bool has_fetched() const noexcept { return writes_wire_ && wire_->wire->is_settled(); }
+  ssize_t take_fetched() noexcept { return wire_->wire->settle(); }
+
+  // Bytes have arrived: whether to propose() now. True once.
+  bool may_propose() noexcept { return allowed_ && !proposed_ && ++runs_ == kRunsBeforeProposal; }
+  // Returns what to send in Op::kMailbox; nullopt: nothing.
+  std::optional<Rendezvous> propose(const Neighbour& neighbour) noexcept;
+  // Op::kMailbox arrived. The next step of this end:
+  enum class Step : std::uint8_t { kNothing, kAnnounceLetter, kSwitch, kFail };
+  Step on_mailbox(const Neighbour& neighbour, const Rendezvous& at) noexcept;
+  // Op::kSwitch arrived.
+  Step on_switch(const Neighbour& neighbour) noexcept;
+  // Op::kSwitch was sent.
+  void switch_output() noexcept;
+
+  Engine& engine_;
+
+ private:
+  static constexpr std::uint8_t kRunsBeforeProposal = 4;  // connections that exchange little stay as they are
+  struct Letter final : Correspondent {
+    Letter(Conduit& of, LocalHost& at) noexcept : conduit(of), host(at) {}
+    void on_letter(UniqueFd memory, pid_t process, std::uint64_t from) noexcept override {
+      conduit.on_letter(std::move(memory), process, from, host);
+    }
+    Conduit& conduit;
+    LocalHost& host;
+  };
+
+  void on_letter(UniqueFd memory, pid_t process, std::uint64_t from, LocalHost& host) noexcept;
+  bool adopt(std::unique_ptr<LocalWire> made) noexcept;
+  ssize_t write_wire(std::span<const iovec> pieces) noexcept;
+  ssize_t read_wire(std::span<const iovec> pieces) noexcept;
+  ssize_t read_signals() noexcept;
+  void wake_peer() noexcept;
+  void meet() noexcept;
+
+  UniqueFd socket_;
+  std::uint8_t runs_ = 0;
+  bool allowed_ : 1 = false;
+  bool active_ : 1 = false;
+  bool proposed_ : 1 = false;
+  bool created_ : 1 = false;  // this end created the memory
+  bool reads_wire_ = false;
+  bool writes_wire_ = false;
+  std::unique_ptr<Letter> letter_;  // it is expected
+  std::unique_ptr<Wired> wire_;
+};
+
+}  // namespace weft::tcp

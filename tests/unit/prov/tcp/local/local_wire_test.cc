@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Two ends of shared memory in one process: all bytes arrive once and in order, whichever way they take; an end is safe
+// from any contents of the memory.
+#include "tcp/local/local_wire.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace weft::tcp {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+struct Ends {
+  // `fetches`: each end reads the memory of the other.
+  explicit Ends(bool fetches) {
+    auto made = LocalWire::create(memory);
+    b = std::move(made.value());
+    a = std::move(LocalWire::attach(memory).value());
+    a->keep_proof();
+    b->keep_proof();
+    if (!fetches) return;
+    EXPECT_TRUE(a->meet(::getpid()).ok());
+    EXPECT_TRUE(b->meet(::getpid()).ok());
+  }
+
+  UniqueFd memory;
+  std::unique_ptr<LocalWire> a, b;
+};
+
+Bytes pattern(std::size_t size, unsigned seed) {
+  std::mt19937 random(seed);
+  Bytes bytes(size);
+  for (std::byte& each : bytes) each = static_cast<std::byte>(random());
+  return bytes;
+}
+
+// Writes what is left, in pieces of random lengths; returns how many bytes were taken.
+std::size_t write_some(LocalWire& to, const Bytes& all, std::size_t done, std::mt19937& random) {
+  if (to.is_settled()) return static_cast<std::size_t>(to.settle());
+  if (done == all.size()) return 0;
+  iovec pieces[3];
+  std::size_t count = 0, at = done;
+  for (; count < 3 && at < all.size(); ++count) {
+    const std::size_t len =
+        std::min<std::size_t>(all.size() - at, random() % 2 == 0 ? random() % 300 : random() % 60'000);
+    pieces[count] = {const_cast<std::byte*>(all.data()) + at, len};
+    at += len;
+  }
+  const ssize_t sent = to.write({pieces, count});
+  return sent > 0 ? static_cast<std::size_t>(sent) : 0;
+}
+
+void read_some(LocalWire& from, Bytes& all, std::mt19937& random) {
+  const std::size_t before = all.size(), room = 1 + random() % 50'000;
+  all.resize(before + room);
+  const std::size_t first = random() % room;
+  const iovec pieces[] = {{all.data() + before, first}, {all.data() + before + first, room - first}};
+  const ssize_t got = from.read(pieces);
+  all.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+}
+
+TEST(LocalWire, AllBytesArriveInOrder) {
+  for (const bool fetches : {false, true}) {
+    Ends ends(fetches);
+    std::mt19937 random(3);
+    const Bytes there = pattern(600'000, 1), back = pattern(400'000, 2);
+    Bytes at_b, at_a;
+    std::size_t sent_a = 0, sent_b = 0;
+    // Offered bytes have to come again until they are settled, in pieces of any lengths.
+    for (int i = 0; i < 1'000'000 && (at_b.size() < there.size() || at_a.size() < back.size()); ++i) {
+      sent_a += write_some(*ends.a, there, sent_a, random);
+      sent_b += write_some(*ends.b, back, sent_b, random);
+      if (random() % 2 == 0) read_some(*ends.b, at_b, random);
+      if (random() % 2 == 0) read_some(*ends.a, at_a, random);
+    }
+    EXPECT_TRUE(at_b == there);
+    EXPECT_TRUE(at_a == back);
+  }
+}
+
+TEST(LocalWire, ThreadsExchangeBytes) {
+  Ends ends(false);
+  const Bytes there = pattern(1'000'000, 1);
+  std::thread writer([&] {
+    std::mt19937 random(5);
+    for (std::size_t sent = 0; sent < there.size();) sent += write_some(*ends.a, there, sent, random);
+  });
+  std::mt19937 random(7);
+  Bytes at_b;
+  while (at_b.size() < there.size()) read_some(*ends.b, at_b, random);
+  writer.join();
+  EXPECT_TRUE(at_b == there);
+}
+
+TEST(LocalWire, NothingIsFetchedOnceTheWriterHasClosed) {
+  Ends ends(true);
+  Bytes secret = pattern(100'000, 1), into(100'000);
+  const iovec out{secret.data(), secret.size()}, in{into.data(), into.size()};
+  EXPECT_EQ(ends.a->write({&out, 1}), -EAGAIN);  // offered
+  ends.a->close();
+  std::fill(secret.begin(), secret.end(), std::byte{'s'});
+  EXPECT_EQ(ends.b->read({&in, 1}), -EAGAIN);
+  EXPECT_TRUE(ends.b->peer_closed());
+}
+
+TEST(LocalWire, AnEndThatSleepsIsWokenOnce) {
+  Ends ends(false);
+  std::byte byte{};
+  const iovec piece{&byte, 1};
+  ends.b->fall_asleep(true, false);
+  EXPECT_FALSE(ends.b->has_input());
+  EXPECT_EQ(ends.a->write({&piece, 1}), 1);
+  EXPECT_TRUE(ends.a->must_wake_reader());
+  EXPECT_FALSE(ends.a->must_wake_reader());
+  ends.a->fall_asleep(false, true);
+  EXPECT_EQ(ends.b->read({&piece, 1}), 1);
+  EXPECT_TRUE(ends.b->must_wake_writer());
+}
+
+TEST(LocalWire, MemoryThatMayBeTruncatedIsRefused) {
+  UniqueFd memory(::memfd_create("test", MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(memory.get(), kLocalMemorySize), 0);
+  EXPECT_FALSE(LocalWire::attach(memory));
+  ASSERT_EQ(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_TRUE(LocalWire::attach(memory));
+  UniqueFd small(::memfd_create("test", MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(small.get(), 4096), 0);
+  ASSERT_EQ(::fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  EXPECT_FALSE(LocalWire::attach(small));
+}
+
+// The other process writes random words into the memory, all the time. The buffers are on the heap, where a sanitizer
+// sees accesses beside them.
+TEST(LocalWire, GarbageInTheMemoryIsHarmless) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    Ends ends(seed % 2 == 0);
+    void* const mapped = ::mmap(nullptr, kLocalMemorySize, PROT_READ | PROT_WRITE, MAP_SHARED, ends.memory.get(), 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    auto* const words = static_cast<std::atomic<std::uint64_t>*>(mapped);
+    std::mt19937_64 random(seed);
+    std::mt19937 lengths(seed);
+    const Bytes there = pattern(200'000, seed);
+    std::size_t sent = 0;
+    for (int i = 0; i < 2000; ++i) {
+      if (random() % 4 == 0) {
+        const std::uint64_t values[] = {random(), random() % 70'000, ~std::uint64_t{0}, 0};
+        words[random() % (offsetof(LocalMemory, rings) / sizeof *words)].store(values[random() % std::size(values)]);
+      }
+      if (ends.a->is_settled() && ends.a->settle() < 0) break;
+      sent = std::min(there.size() - 1, sent + write_some(*ends.a, there, sent, lengths));
+      Bytes arrived;
+      read_some(*ends.b, arrived, lengths);
+      ASSERT_LE(arrived.size(), 50'000u);
+      (void)ends.b->has_room();
+      (void)ends.b->must_wake_writer();
+    }
+    ::munmap(mapped, kLocalMemorySize);
+  }
+}
+
+}  // namespace
+}  // namespace weft::tcp
