@@ -66,11 +66,11 @@ P
     expect '^holds'
     ;;
   two_hosts)
-    "$program" --serve --port 47999 >served 2>&1 &
+    "$program" --serve --port 17999 >served 2>&1 &
     server=$!
     wait_for_server
     for type in msg rdm; do
-      ends 0 "$program" -e $type --peer 127.0.0.1 --port 47999
+      ends 0 "$program" -e $type --peer 127.0.0.1 --port 17999
       ! grep -q '^all  *0 ' out || fail "nothing was checked"
     done
     ends 2 "$program" --peer 127.0.0.1 --port 1
