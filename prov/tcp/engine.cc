@@ -78,7 +78,7 @@ void Engine::expect_sleepers() noexcept {
   for (Watch* watch : hot_) {
     // An earlier handler may have unwatched this socket.
     if (watch == nullptr || !is_hot(*watch)) continue;
-    watch->readable = true;
+    watch->readable = watch->signalled = true;
     watch->received = false;
     watch->on_ready(*watch);
     if (!is_hot(*watch)) continue;

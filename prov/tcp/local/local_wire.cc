@@ -104,14 +104,14 @@ Status LocalWire::meet(pid_t peer) noexcept {
   peer_ = peer;
   proof_at_ = other_.proof_at.load(std::memory_order_acquire);
   const Status status = peer != 0 && proof_at_ != 0 ? read_memory({}, proof_at_, 0) : Status(-FI_EPERM);
-  if (status.ok()) own_.fetches.store(true, std::memory_order_release);
+  if (status.ok()) own_.fetches.store(1, std::memory_order_release);
   return status;
 }
 
 void LocalWire::close() noexcept {
   ::explicit_bzero(&kept_, sizeof kept_);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // before memory is reused that the other end may be reading
-  own_.closed.store(true, std::memory_order_release);
+  own_.closed.store(1, std::memory_order_release);
 }
 
 // ---- Writing ----
@@ -120,7 +120,7 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
   if (offered_len_ != 0) return offer(pieces, offered_len_), -EAGAIN;
   const std::uint64_t used = written_ - out_.read.load(std::memory_order_acquire);
   if (used > kRing) return -EPROTO;
-  const bool fetches = other_.fetches.load(std::memory_order_relaxed);
+  const bool fetches = other_.fetches.load(std::memory_order_relaxed) != 0;
   std::size_t room = kRing - used, taken = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const iovec& piece = pieces[i];
@@ -171,7 +171,7 @@ void LocalWire::offer(std::span<const iovec> pieces, std::size_t skip) noexcept 
 
 // An end that refuses never fetches again, so the rest goes through the ring.
 ssize_t LocalWire::settle() noexcept {
-  const bool refused = out_.refuses.load(std::memory_order_acquire);
+  const bool refused = out_.refuses.load(std::memory_order_acquire) != 0;
   const std::uint64_t fetched = out_.fetched.load(std::memory_order_acquire) - settled_;
   observed();
   if (fetched > offered_len_) return -EPROTO;
@@ -211,7 +211,7 @@ ssize_t LocalWire::fetch(std::span<const iovec> pieces) noexcept {
     const LocalMemory::Lane::Offer& place = in_.offered[offers_taken_ % LocalMemory::kOffers];
     fetch_at_ = place.at.load(std::memory_order_relaxed);
     fetch_len_ = place.len.load(std::memory_order_relaxed);
-    if (fetch_len_ == 0 || !own_.fetches.load(std::memory_order_relaxed)) return -EPROTO;
+    if (fetch_len_ == 0 || own_.fetches.load(std::memory_order_relaxed) == 0) return -EPROTO;
   }
   iovec to[kMostPieces];
   std::size_t count = 0, len = 0;
@@ -223,8 +223,8 @@ ssize_t LocalWire::fetch(std::span<const iovec> pieces) noexcept {
   }
   if (!read_memory({to, count}, fetch_at_, len).ok()) {
     refuses_ = true;
-    own_.fetches.store(false, std::memory_order_relaxed);
-    in_.refuses.store(true, std::memory_order_release);
+    own_.fetches.store(0, std::memory_order_relaxed);
+    in_.refuses.store(1, std::memory_order_release);
     return -EAGAIN;
   }
   fetch_at_ += len;

@@ -36,6 +36,7 @@ struct LocalMemory {
   static constexpr std::size_t kLine = 64;  // bytes of a cache line
   static constexpr std::size_t kRing = 15'616;
   static constexpr std::size_t kOffers = 16;
+  using Flag = std::atomic<std::uint32_t>;  // a bool must not have other values than two, and the peer writes any
   static constexpr std::uint32_t kAwaitsInput = 1, kAwaitsRoom = 2;
 
   struct alignas(kLine) Lane {
@@ -45,7 +46,7 @@ struct LocalMemory {
     // The reader's.
     alignas(kLine) std::atomic<std::uint64_t> read;
     std::atomic<std::uint64_t> fetched;  // bytes of all offers so far
-    std::atomic<bool> refuses;           // it fetches nothing more
+    Flag refuses;                        // it fetches nothing more
     // The writer's. The piece of that number is at its remainder.
     struct Offer {
       std::atomic<std::uint64_t> at, len;
@@ -54,12 +55,12 @@ struct LocalMemory {
   };
   struct alignas(kLine) End {
     std::atomic<std::uint32_t> asleep;    // for these, a wake-up is to be sent
-    std::atomic<bool> fetches;            // the end can read the other one's memory
-    std::atomic<bool> closed;             // in order: what follows is no error
+    Flag fetches;                         // the end can read the other one's memory
+    Flag closed;                          // in order: what follows is no error
     std::atomic<std::uint64_t> proof;     // to be kept by this end; chosen by the other
     std::atomic<std::uint64_t> proof_at;  // the address at which this end keeps it
   };
-  static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free && Flag::is_always_lock_free);
 
   Lane lanes[2];  // lanes[i] is written by end i
   End ends[2];
@@ -97,8 +98,8 @@ class LocalWire {
   // The other end has fetched something. What it sends afterwards may refer to that, so settle() comes before such
   // bytes are handled.
   bool is_settled() const noexcept {
-    return offered_len_ != 0 &&
-           (out_.fetched.load(std::memory_order_relaxed) != settled_ || out_.refuses.load(std::memory_order_relaxed));
+    return offered_len_ != 0 && (out_.fetched.load(std::memory_order_relaxed) != settled_ ||
+                                 out_.refuses.load(std::memory_order_relaxed) != 0);
   }
   // Returns how many bytes the other end has fetched; -EPROTO.
   ssize_t settle() noexcept;
@@ -126,7 +127,7 @@ class LocalWire {
   // After write() and read(): the other end sleeps and must be woken, by this call's caller.
   bool must_wake_writer() noexcept { return must_wake(LocalMemory::kAwaitsRoom); }
   bool must_wake_reader() noexcept { return must_wake(LocalMemory::kAwaitsInput); }
-  bool peer_closed() const noexcept { return other_.closed.load(std::memory_order_acquire); }
+  bool peer_closed() const noexcept { return other_.closed.load(std::memory_order_acquire) != 0; }
 
   // From now on the other end fetches nothing more, and a fetch under way fails.
   void close() noexcept;
