@@ -15,14 +15,11 @@
 #include <mutex>
 
 #include "base/light_lock.h"
+#include "base/thread_sanitizer.h"
 
 namespace weft {
 
-#if defined(__SANITIZE_THREAD__)
-using MutexLock = std::mutex;
-#elif !defined(__has_feature)
-using MutexLock = LightLock;
-#elif __has_feature(thread_sanitizer)
+#if defined(WEFT_THREAD_SANITIZER)
 using MutexLock = std::mutex;
 #else
 using MutexLock = LightLock;

@@ -13,12 +13,11 @@
 #include <new>
 #include <utility>
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define WEFT_THREAD_SANITIZER 1
+#include "base/thread_sanitizer.h"
+
+#if defined(WEFT_THREAD_SANITIZER)
 extern "C" void __tsan_acquire(void* address);
 extern "C" void __tsan_release(void* address);
-#endif
 #endif
 
 namespace weft::tcp {
