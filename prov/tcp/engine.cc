@@ -49,20 +49,22 @@ bool Engine::prepare_wait() noexcept {
   begin_round();
   run_ready();
   // No poll of readiness is needed: wait_fd() is readable at once if a socket is ready.
+  waiting_ = ready_.empty() && register_hot().ok();
+  if (!waiting_) return false;
   note_sleeper();
-  return waiting_ = ready_.empty() && register_hot().ok() && arm_wires();
+  return waiting_ = arm_wires();
 }
 
 void Engine::note_sleeper() noexcept {
   const pthread_t self = ::pthread_self();
-  if (sleeping_ && ::pthread_equal(sleeper_, self) == 0) sleepers_ = true;
+  if (sleeping_ && ::pthread_equal(sleeper_, self) == 0) many_sleep_ = true;
   sleeping_ = true;
   sleeper_ = self;
 }
 
 // This thread makes progress. Wake-ups are no longer needed unless another one sleeps.
 void Engine::note_awake() noexcept {
-  if (::pthread_equal(sleeper_, ::pthread_self()) == 0) return;
+  if (many_sleep_ || ::pthread_equal(sleeper_, ::pthread_self()) == 0) return;
   sleeping_ = false;
   for (const Wired& wired : wires_) wired.wire->awake();
 }

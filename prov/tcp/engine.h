@@ -211,9 +211,11 @@ class Engine : public EngineBase {
   static constexpr int kBatch = 64;                       // readiness events per system call
 
   ProgressHabit progress_habit_;
-  bool sleepers_ = false;  // threads may poll wait_fd() without prepare_wait(), or several at once, from now on
-  // The thread that prepare_wait() let sleep, until it drives the engine again: others do so meanwhile.
+  bool sleepers_ = false;  // threads may poll wait_fd() without prepare_wait(), from now on
+  // The thread that prepare_wait() let sleep, until it drives the engine again: others do so meanwhile. Once several
+  // have slept at a time, one is assumed to sleep always.
   bool sleeping_ = false;
+  bool many_sleep_ = false;
   pthread_t sleeper_{};
   std::size_t registered_ = 0;  // sockets in the epoll set
   std::size_t silent_ = 0;      // those of them that are rarely ready

@@ -330,6 +330,41 @@ TEST_P(LocalMessages, WakeASleeperBesideAThreadThatHasPolled) {
   }
 }
 
+// Two threads sleep on two queues of one endpoint; a message is for one of them.
+TEST_P(LocalMessages, WakeTheSleeperOnTheQueueOfTheMessage) {
+  LOCAL_MESSAGES_ONLY();
+  Ends ends(target(), with_wait(FI_WAIT_UNSPEC));
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
+  for (unsigned i = 0; i < 10; ++i) {
+    expect_message(ends.a, ends.b, out, in, kLong, i);
+    settle();
+  }
+  for (int round = 0; round < 5; ++round) {
+    Context sent, received;
+    ASSERT_EQ(ends.b->trecv(in, kLong, 3, 0, &received), 0);
+    ssize_t got = 0, none = 0;
+    Clock::time_point woken;
+    std::thread sleeper([&] {
+      fi_cq_tagged_entry entry;
+      got = fi_cq_sread(ends.b->rx().get(), &entry, 1, nullptr, 3000);
+      woken = Clock::now();
+    });
+    std::thread other([&] {
+      fi_cq_tagged_entry entry;
+      none = fi_cq_sread(ends.b->tx().get(), &entry, 1, nullptr, 100 * (round % 2));
+    });
+    std::this_thread::sleep_for(milliseconds(30));
+    const auto start = Clock::now();
+    EXPECT_EQ(ends.a->tsend(out, 64, 3, &sent), 0);
+    sleeper.join();
+    other.join();
+    EXPECT_EQ(got, 1);
+    EXPECT_EQ(none, -FI_EAGAIN);
+    EXPECT_LT(woken - start, std::chrono::seconds(1));
+    ASSERT_TRUE(ends.a->tx().wait(after(kPatient)).ok());
+  }
+}
+
 // No more than the event queues that may watch one engine.
 TEST_P(LocalMessages, ManyPeersComeAndGo) {
   LOCAL_MESSAGES_ONLY();
