@@ -184,7 +184,8 @@ ssize_t LocalWire::settle() noexcept {
 ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
   // An offered piece follows the bytes that were written before it was offered.
   const std::uint64_t offers = in_.offers.load(std::memory_order_acquire);
-  std::uint64_t left = in_.written.load(std::memory_order_acquire) - read_;
+  const std::uint64_t written = in_.written.load(std::memory_order_acquire);
+  std::uint64_t left = written - read_;
   if (left == 0) return offers != offers_taken_ && !refuses_ ? fetch(pieces) : -EAGAIN;
   if (left > kRing) return -EPROTO;
   observed();
@@ -199,6 +200,9 @@ ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
     if (left == 0) break;
   }
   read_ += taken;
+  // A writer sleeps for room only while more than half of the ring is behind the position that it sees, which is not
+  // before the one of the last check. So the fence of a check is not needed for each message.
+  must_check_writer_ = written - checked_ > kRing / 2 && written - read_ <= kRing / 2;
   published();
   in_.read.store(read_, std::memory_order_release);
   return static_cast<ssize_t>(taken);
@@ -206,6 +210,7 @@ ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
 
 ssize_t LocalWire::fetch(std::span<const iovec> pieces) noexcept {
   observed();
+  must_check_writer_ = true;
   if (fetch_len_ == 0) {
     const LocalMemory::Lane::Offer& place = in_.offered[offers_taken_ % LocalMemory::kOffers];
     fetch_at_ = place.at.load(std::memory_order_relaxed);

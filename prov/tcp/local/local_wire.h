@@ -125,8 +125,13 @@ class LocalWire {
     if (own_.asleep.load(std::memory_order_relaxed) != 0) own_.asleep.store(0, std::memory_order_relaxed);
   }
   // After write() and read(): the other end sleeps and must be woken, by this call's caller.
-  bool must_wake_writer() noexcept { return must_wake(LocalMemory::kAwaitsRoom); }
   bool must_wake_reader() noexcept { return must_wake(LocalMemory::kAwaitsInput); }
+  bool must_wake_writer() noexcept {
+    if (!must_check_writer_) return false;
+    must_check_writer_ = false;
+    checked_ = read_;
+    return must_wake(LocalMemory::kAwaitsRoom);
+  }
   bool peer_closed() const noexcept { return other_.closed.load(std::memory_order_acquire) != 0; }
 
   // From now on the other end fetches nothing more, and a fetch under way fails.
@@ -161,12 +166,14 @@ class LocalWire {
   const std::byte* const in_ring_;
   // Copies of what this end publishes, which the other end cannot change.
   std::uint64_t written_ = 0, read_ = 0;
+  std::uint64_t checked_ = 0;  // read_ when this end last checked whether the writer sleeps
   std::uint64_t offers_made_ = 0, offers_taken_ = 0;
   std::uint64_t offered_len_ = 0, settled_ = 0;  // bytes that the other end is fetching, and has fetched so far
   std::size_t pieces_offered_ = 0;               // since offered_len_ was 0
   std::uint64_t fetch_at_ = 0, fetch_len_ = 0;   // the rest of the piece that this end is fetching; 0 long: none
   std::uint64_t fetched_ = 0;
-  bool refuses_ = false;  // this end fetches nothing more
+  bool refuses_ = false;            // this end fetches nothing more
+  bool must_check_writer_ = false;  // it may be asleep
   pid_t peer_ = 0;
   std::uint64_t proof_ = 0;     // the other end keeps it
   std::uint64_t proof_at_ = 0;  // there

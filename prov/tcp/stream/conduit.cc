@@ -65,7 +65,7 @@ ssize_t Conduit::read_wire(std::span<const iovec> pieces) noexcept {
     got = wire_->wire->read(pieces);
     if (got == -EAGAIN) got = end;
   }
-  if (got > 0 && wire_->wire->must_wake_writer()) wake_peer();
+  if (wire_->wire->must_wake_writer()) wake_peer();
   return got;
 }
 

@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <random>
+#include <semaphore>
 #include <thread>
 #include <vector>
 
@@ -19,6 +21,7 @@ namespace weft::tcp {
 namespace {
 
 using Bytes = std::vector<std::byte>;
+constexpr std::chrono::seconds kPatience{20};
 
 struct Ends {
   // `fetches`: each end reads the memory of the other.
@@ -122,9 +125,57 @@ TEST(LocalWire, AnEndThatSleepsIsWokenOnce) {
   EXPECT_EQ(ends.a->write({&piece, 1}), 1);
   EXPECT_TRUE(ends.a->must_wake_reader());
   EXPECT_FALSE(ends.a->must_wake_reader());
+}
+
+TEST(LocalWire, AWriterThatAwaitsRoomIsWoken) {
+  Ends ends(false);
+  Bytes much(20'000);
+  const iovec piece{much.data(), much.size()};
+  EXPECT_LT(ends.a->write({&piece, 1}), 20'000);
+  EXPECT_FALSE(ends.a->has_room());
   ends.a->fall_asleep(false, true);
-  EXPECT_EQ(ends.b->read({&piece, 1}), 1);
+  EXPECT_GT(ends.b->read({&piece, 1}), 0);
   EXPECT_TRUE(ends.b->must_wake_writer());
+  EXPECT_FALSE(ends.b->must_wake_writer());
+  EXPECT_TRUE(ends.a->has_room());
+}
+
+// Both ends sleep whenever they can. The reader takes few bytes at a time.
+TEST(LocalWire, NoWakeUpIsLost) {
+  for (const std::size_t bytes_at_once : {8, 700, 5'000, 9'000}) {
+    Ends ends(false);
+    const std::size_t len = bytes_at_once * 2000;
+    std::counting_semaphore<> room{0}, input{0};
+    std::atomic<bool> lost = false;
+    std::thread writer([&] {
+      Bytes bytes(bytes_at_once);
+      for (std::size_t sent = 0; sent < len && !lost;) {
+        const iovec piece{bytes.data(), std::min(bytes.size(), len - sent)};
+        const ssize_t taken = ends.a->write({&piece, 1});
+        if (ends.a->must_wake_reader()) input.release();
+        if (taken > 0) sent += static_cast<std::size_t>(taken);
+        if (taken == static_cast<ssize_t>(piece.iov_len)) continue;
+        for (ends.a->fall_asleep(false, true); !ends.a->has_room() && !lost; ends.a->fall_asleep(false, true))
+          if (!room.try_acquire_for(kPatience)) lost = true;
+        ends.a->awake();
+      }
+    });
+    Bytes into(bytes_at_once * 3 / 2);
+    const iovec piece{into.data(), into.size()};
+    for (std::size_t got = 0; got < len && !lost;) {
+      const ssize_t taken = ends.b->read({&piece, 1});
+      if (ends.b->must_wake_writer()) room.release();
+      if (taken > 0) {
+        got += static_cast<std::size_t>(taken);
+        continue;
+      }
+      for (ends.b->fall_asleep(true, false); !ends.b->has_input() && !lost; ends.b->fall_asleep(true, false))
+        if (!input.try_acquire_for(kPatience)) lost = true;
+      ends.b->awake();
+    }
+    writer.join();
+    EXPECT_FALSE(lost) << bytes_at_once;
+  }
 }
 
 TEST(LocalWire, MemoryThatMayBeTruncatedIsRefused) {
