@@ -97,6 +97,7 @@ void Engine::expect_sleepers() noexcept {
 [[gnu::always_inline]] inline bool Engine::poll_wires() noexcept {
   bool found = false;
   for (Wired& wired : wires_) {
+    --polls_left_;
     if (!wired.has_news()) continue;
     found = true;
     wired.latest = harvested_;
@@ -119,16 +120,17 @@ void Engine::expect_sleepers() noexcept {
   run_ready();
   if (!crowded_) found |= poll_hot();
   // Connections that always have data must not starve the others.
-  const bool due =
-      std::exchange(took_long_, false) || round_ % (registered_ == silent_ ? kRoundsOfSilence : kRoundsPerHarvest) == 0;
+  const bool due = --polls_left_ <= 0 || took_long_;
   if (!found || due) look_around(woken || crowded_ || due);
   if ((sleepers_ || sleeping_ || automatic_) && !arm_wires()) wake();
 }
 
 void Engine::look_around(bool due) noexcept {
   const std::int64_t tick = net::tick();
-  const bool unread = hot_[0] == nullptr && (registered_ != silent_ || sleepers_);
+  const bool unread = hot_[0] == nullptr && (sleepers_ || (registered_ != silent_ && wires_.empty()));
   if (!due && !unread && tick == harvested_) return;
+  polls_left_ = registered_ == silent_ ? kPollsOfSilence : kPollsPerHarvest;
+  took_long_ = false;
   if (std::exchange(harvested_, tick) != tick) doze();
   harvest();
   run_ready();

@@ -203,9 +203,10 @@ class Engine : public EngineBase {
 
   static constexpr std::size_t kHotSockets = 2;  // read speculatively
   static_assert(kHotSockets == 2, "is_hot() looks at each");
-  static constexpr unsigned kRoundsPerHarvest = 32;  // the other sockets' readiness is polled every so many rounds,
-                                                     // and when the clock ticked, for applications that poll seldom
-  static constexpr unsigned kRoundsOfSilence = 512;  // the same where all descriptors are silent
+  // The other sockets' readiness is polled after so many polls of rounds and of connections in memory, and when the
+  // clock ticked, for applications that poll seldom.
+  static constexpr int kPollsPerHarvest = 64;
+  static constexpr int kPollsOfSilence = 1024;  // the same where all descriptors are silent
   static constexpr std::int64_t kDozeAfter = 50'000'000;  // nanoseconds
   static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                       // readiness events per system call
@@ -226,6 +227,7 @@ class Engine : public EngineBase {
   DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_, keepalives_;
   std::array<Watch*, kHotSockets> hot_{};
   std::int64_t harvested_ = 0;  // the tick
+  int polls_left_ = 0;          // until the next harvest
   std::unique_ptr<std::byte[]> scratch_;
   std::unique_ptr<std::byte[]> spare_stash_;  // for a stream, when memory runs out
 };
