@@ -26,8 +26,9 @@ namespace {
 constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 constexpr unsigned kNotExecutable = 0x0008;  // MFD_NOEXEC_SEAL, since Linux 6.3; some systems require it
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr std::size_t kSlice = std::size_t{1} << 20;  // bytes of one fetch, so that peers take turns
-constexpr std::size_t kMostPieces = 15;               // at the destination of one fetch
+constexpr std::size_t kSlice = std::size_t{1} << 20;   // bytes of one fetch, so that peers take turns
+constexpr std::size_t kMostPieces = 15;                // at the destination of one fetch
+constexpr std::size_t kStep = LocalMemory::kRing / 2;  // bytes after which the other end may begin to copy
 
 // ThreadSanitizer knows memory by its address, and the two ends of a test in one process have two addresses for it.
 #if defined(WEFT_THREAD_SANITIZER)
@@ -43,14 +44,9 @@ void published() noexcept {}
 void observed() noexcept {}
 #endif
 
-// Copies to or from a ring, from `position` on.
-template <class Copy>
-void around(std::uint64_t position, std::size_t len, Copy copy) noexcept {
-  if (len == 0) return;
-  const std::size_t at = position % LocalMemory::kRing;
-  const std::size_t first = std::min(len, LocalMemory::kRing - at);
-  copy(at, 0, first);
-  if (first != len) copy(0, first, len - first);
+// How many of `left` bytes are copied next to or from a ring, at a position.
+std::size_t step(std::uint64_t position, std::size_t left) noexcept {
+  return std::min({left, kStep, LocalMemory::kRing - static_cast<std::size_t>(position % LocalMemory::kRing)});
 }
 
 }  // namespace
@@ -120,31 +116,36 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
   const std::uint64_t used = written_ - out_.read.load(std::memory_order_acquire);
   if (used > kRing) return -EPROTO;
   const bool fetches = other_.fetches.load(std::memory_order_relaxed) != 0;
-  std::size_t room = kRing - used, taken = 0;
+  const std::uint64_t before = written_;
+  std::size_t room = kRing - used;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const iovec& piece = pieces[i];
     if (fetches && piece.iov_len >= kLeastOffered) {
-      publish_written(taken);
+      publish_written();
       pieces_offered_ = 0;
       offer(pieces.subspan(i), 0);
-      return taken != 0 ? static_cast<ssize_t>(taken) : -EAGAIN;
+      break;
     }
-    const auto* const bytes = static_cast<const std::byte*>(piece.iov_base);
+    const auto* from = static_cast<const std::byte*>(piece.iov_base);
     const std::size_t len = std::min(piece.iov_len, room);
-    around(written_ + taken, len, [&](std::size_t at, std::size_t from, std::size_t part) {
-      std::memcpy(out_ring_ + at, bytes + from, part);
-    });
-    taken += len;
+    for (std::size_t left = len; left != 0;) {
+      const std::size_t part = step(written_, left);
+      std::memcpy(out_ring_ + written_ % kRing, from, part);
+      from += part;
+      left -= part;
+      written_ += part;
+      if (written_ - published_ >= kStep) publish_written();
+    }
     room -= len;
     if (len != piece.iov_len) break;
   }
-  if (taken == 0) return -EAGAIN;
-  publish_written(taken);
-  return static_cast<ssize_t>(taken);
+  publish_written();
+  return written_ != before ? static_cast<ssize_t>(written_ - before) : -EAGAIN;
 }
 
-void LocalWire::publish_written(std::size_t taken) noexcept {
-  written_ += taken;
+void LocalWire::publish_written() noexcept {
+  if (published_ == written_) return;
+  published_ = written_;
   published();
   out_.written.store(written_, std::memory_order_release);
 }
@@ -189,23 +190,30 @@ ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
   if (left == 0) return offers != offers_taken_ && !refuses_ ? fetch(pieces) : -EAGAIN;
   if (left > kRing) return -EPROTO;
   observed();
-  std::size_t taken = 0;
+  const std::uint64_t before = read_;
   for (const iovec& piece : pieces) {
-    auto* const bytes = static_cast<std::byte*>(piece.iov_base);
-    const std::size_t len = std::min<std::uint64_t>(piece.iov_len, left);
-    around(read_ + taken, len,
-           [&](std::size_t at, std::size_t to, std::size_t part) { std::memcpy(bytes + to, in_ring_ + at, part); });
-    taken += len;
-    left -= len;
+    auto* to = static_cast<std::byte*>(piece.iov_base);
+    for (std::size_t room = std::min<std::uint64_t>(piece.iov_len, left); room != 0;) {
+      const std::size_t part = step(read_, room);
+      std::memcpy(to, in_ring_ + read_ % kRing, part);
+      to += part;
+      room -= part;
+      left -= part;
+      read_ += part;
+      if (part == kStep) publish_read();
+    }
     if (left == 0) break;
   }
-  read_ += taken;
   // A writer sleeps for room only while more than half of the ring is behind the position that it sees, which is not
   // before the one of the last check. So the fence of a check is not needed for each message.
   must_check_writer_ = written - checked_ > kRing / 2 && written - read_ <= kRing / 2;
+  publish_read();
+  return static_cast<ssize_t>(read_ - before);
+}
+
+void LocalWire::publish_read() noexcept {
   published();
   in_.read.store(read_, std::memory_order_release);
-  return static_cast<ssize_t>(taken);
 }
 
 ssize_t LocalWire::fetch(std::span<const iovec> pieces) noexcept {

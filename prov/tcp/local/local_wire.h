@@ -152,7 +152,8 @@ class LocalWire {
     return (other_.asleep.load(std::memory_order_relaxed) & for_what) != 0 &&
            (other_.asleep.exchange(0) & for_what) != 0;
   }
-  void publish_written(std::size_t taken) noexcept;
+  void publish_written() noexcept;
+  void publish_read() noexcept;
   void offer(std::span<const iovec> pieces, std::size_t skip) noexcept;
   ssize_t fetch(std::span<const iovec> pieces) noexcept;
   Status read_memory(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept;
@@ -166,7 +167,8 @@ class LocalWire {
   const std::byte* const in_ring_;
   // Copies of what this end publishes, which the other end cannot change.
   std::uint64_t written_ = 0, read_ = 0;
-  std::uint64_t checked_ = 0;  // read_ when this end last checked whether the writer sleeps
+  std::uint64_t published_ = 0;  // of written_
+  std::uint64_t checked_ = 0;    // read_ when this end last checked whether the writer sleeps
   std::uint64_t offers_made_ = 0, offers_taken_ = 0;
   std::uint64_t offered_len_ = 0, settled_ = 0;  // bytes that the other end is fetching, and has fetched so far
   std::size_t pieces_offered_ = 0;               // since offered_len_ was 0
