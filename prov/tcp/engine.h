@@ -206,7 +206,7 @@ class Engine : public EngineBase {
   // The other sockets' readiness is polled after so many polls of rounds and of connections in memory, and when the
   // clock ticked, for applications that poll seldom.
   static constexpr int kPollsPerHarvest = 64;
-  static constexpr int kPollsOfSilence = 1024;  // the same where all descriptors are silent
+  static constexpr int kPollsOfSilence = 1024;            // the same where all descriptors are silent
   static constexpr std::int64_t kDozeAfter = 50'000'000;  // nanoseconds
   static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                       // readiness events per system call

@@ -167,7 +167,7 @@ class LocalWire {
   const std::byte* const in_ring_;
   // Copies of what this end publishes, which the other end cannot change.
   std::uint64_t written_ = 0, read_ = 0;
-  std::uint64_t published_ = 0;  // of written_
+  std::uint64_t published_ = 0;  // as far as the other end sees written_
   std::uint64_t checked_ = 0;    // read_ when this end last checked whether the writer sleeps
   std::uint64_t offers_made_ = 0, offers_taken_ = 0;
   std::uint64_t offered_len_ = 0, settled_ = 0;  // bytes that the other end is fetching, and has fetched so far
