@@ -80,6 +80,22 @@ TEST_P(LocalMessages, PollersOfOneHostExchangeNoPackets) {
   EXPECT_EQ(mortal::sends(), before);
 }
 
+// The descriptors of an end need not be polled as often as its memory.
+TEST_P(LocalMessages, PollersOfOneHostMakeFewSystemCalls) {
+  LOCAL_MESSAGES_ONLY();
+  if (!mortal::polls()) GTEST_SKIP() << "calls are not counted here";
+  Ends ends(target());
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
+  for (unsigned i = 0; i < 10; ++i) {
+    expect_message(ends.a, ends.b, out, in, kLong, i);
+    settle();
+  }
+  constexpr unsigned kReads = 4000;
+  const unsigned before = *mortal::polls();
+  for (unsigned i = 0; i < kReads; ++i) ASSERT_EQ(fi_cq_read(ends.b->rx().get(), nullptr, 0), -FI_EAGAIN);
+  EXPECT_LE(*mortal::polls() - before, kReads / 8);
+}
+
 // Messages over the connection and beside it, alternating, arrive in one order.
 TEST_P(LocalMessages, MessagesOfAllLengthsStayInOrder) {
   LOCAL_MESSAGES_ONLY();
