@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds weft and the bench programs in release mode and measures weft, stock libfabric and plain sockets side by side:
-# connections over tcp, or with `udp` as the first word, datagrams. With `verbs` or `ud` (connections, datagrams) the verbs
+# connections over tcp; with `udp` as the first word, datagrams; with `local`, reliable datagrams within the host. With `verbs` or `ud` (connections, datagrams) the verbs
 # providers and raw verbs, in one boot of tests/rxe/run.sh; with `rdm`, reliable datagrams over verbs and connections. These
 # count instructions, unless RXE_MODE says otherwise.
-#   sh tests/bench/run.sh [udp | verbs | ud | rdm] [--quick | --full] [--output DIR] [--only PREFIX] [--rounds N]
+#   sh tests/bench/run.sh [udp | local | verbs | ud | rdm] [--quick | --full] [--output DIR] [--only PREFIX] [--rounds N]
 # The build folder is $BUILD, build-bench in the repository by default.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -13,7 +13,7 @@ command="sh tests/bench/run.sh $*"
 
 plan=tcp
 case ${1:-} in
-  udp | verbs | ud | rdm)
+  udp | local | verbs | ud | rdm)
     plan=$1
     shift
     ;;
@@ -23,7 +23,7 @@ cmake --build "$build" --target fabric bench_runner -j "$(nproc)" >/dev/null
 weft=$(find "$build" -name libfabric.so.1 | head -n 1)
 runner=$(find "$build" -type f -name bench_runner)
 case $plan in
-  tcp | udp) exec "$runner" --plan $plan --weft "$weft" --command "$command" "$@" ;;
+  tcp | udp | local) exec "$runner" --plan $plan --weft "$weft" --command "$command" "$@" ;;
 esac
 
 # Files written in the guest stay there, except in one folder.

@@ -40,8 +40,14 @@ void hint_groups(fi_info& hints) {
 }
 
 void hint_reliable(fi_info& hints) {
-  hints.caps = FI_MSG;
+  hints.caps = FI_MSG | FI_TAGGED;
   hints.ep_attr->type = FI_EP_RDM;
+}
+
+// For providers within the host, whose addresses are not those of IP.
+void hint_local(fi_info& hints) {
+  hint_reliable(hints);
+  hints.addr_format = FI_FORMAT_UNSPEC;
 }
 
 // Queue-pair addresses, and room for the route header in front of every message: some providers support nothing else.
@@ -58,7 +64,7 @@ DatagramNode::DatagramNode(const Measurement& m, Wait wait, Channel& channel) : 
   const auto hint = groups ? hint_groups : m.reliable ? hint_reliable : hint_datagrams;
   int result = query(m.address.c_str(), nullptr, FI_SOURCE, hint);
   if (result == -FI_ENODATA && groups) skip("no groups");
-  if (result == -FI_ENODATA && !m.reliable) result = query(nullptr, nullptr, 0, hint_queue_pairs);
+  if (result == -FI_ENODATA) result = query(nullptr, nullptr, 0, m.reliable ? hint_local : hint_queue_pairs);
   check("fi_getinfo", result);
   open_queues(wait == Wait::kBlock || m.waitable);
   open_addressed_endpoint();

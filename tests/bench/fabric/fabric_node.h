@@ -30,6 +30,7 @@ class FabricNode {
   std::size_t received_prefix() const { return prefix(info_->rx_attr->mode); }
   // Whether transfers have completions only with FI_COMPLETION, and after how many one is due.
   bool selective() const { return measurement_.selective; }
+  bool tagged() const { return measurement_.tagged; }
   unsigned completion_every() const { return measurement_.selective ? bench::completion_every(measurement_) : 1; }
 
   void check(const char* what, ssize_t result) const;  // negative results fail with fi_strerror

@@ -2,11 +2,14 @@
 // Messages over one endpoint; see messenger.h.
 #include "fabric/messenger.h"
 
+#include <rdma/fi_tagged.h>
+
 #include "process/process_pair.h"
 
 namespace bench {
 namespace {
 
+constexpr std::uint64_t kTag = 17;
 constexpr int kWaitMs = 1000;      // the time-out of one fi_cq_sread, which is repeated
 constexpr std::size_t kLine = 64;  // messages up to a cache line may be injected
 
@@ -22,6 +25,7 @@ Messenger::Messenger(const FabricNode& node, fid_ep* endpoint, std::size_t size,
       in_size_(in_prefix_ + size),
       depth_(depth),
       completion_every_(node.completion_every()),
+      tagged_(node.tagged()),
       inject_(size <= kLine && out_size_ <= node.info()->tx_attr->inject_size),
       outgoing_(node, out_size_, depth, FI_SEND),
       incoming_(node, in_size_, depth, FI_RECV) {
@@ -36,7 +40,9 @@ void Messenger::retry(ssize_t result, const char* what) {
 void Messenger::post_receive(std::size_t slot) {
   // The context is the slot itself; sends have none, which distinguishes their completions.
   for (std::byte* buffer = incoming_.slot(slot);;) {
-    const ssize_t result = fi_recv(endpoint_, buffer, in_size_, incoming_.descriptor(), FI_ADDR_UNSPEC, buffer);
+    void* const descriptor = incoming_.descriptor();
+    const ssize_t result = tagged_ ? fi_trecv(endpoint_, buffer, in_size_, descriptor, FI_ADDR_UNSPEC, kTag, 0, buffer)
+                                   : fi_recv(endpoint_, buffer, in_size_, descriptor, FI_ADDR_UNSPEC, buffer);
     if (result == 0) return;
     retry(result, "fi_recv");
   }
@@ -45,6 +51,7 @@ void Messenger::post_receive(std::size_t slot) {
 // With a completion, unless those of selected sends stand for all before them.
 ssize_t Messenger::post_send(std::size_t slot) {
   std::byte* const buffer = outgoing_.slot(slot);
+  if (tagged_) return fi_tsend(endpoint_, buffer, out_size_, outgoing_.descriptor(), peer_, kTag, nullptr);
   if (!node_.selective() || (sent_ + 1) % completion_every_ != 0)
     return fi_send(endpoint_, buffer, out_size_, outgoing_.descriptor(), peer_, nullptr);
   const iovec piece{buffer, out_size_};
@@ -72,7 +79,8 @@ void Messenger::send_alone(std::uint64_t word) {
   }
   outgoing_.set_word(0, word, out_prefix_);
   for (;;) {
-    const ssize_t result = fi_inject(endpoint_, outgoing_.slot(0), out_size_, peer_);
+    const ssize_t result = tagged_ ? fi_tinject(endpoint_, outgoing_.slot(0), out_size_, peer_, kTag)
+                                   : fi_inject(endpoint_, outgoing_.slot(0), out_size_, peer_);
     if (result == 0) return;
     retry(result, "fi_inject");
   }

@@ -49,6 +49,7 @@ class Messenger {
   std::size_t in_size_;
   std::size_t depth_;
   unsigned completion_every_;
+  bool tagged_;
   bool inject_;
   RegisteredBuffer outgoing_;
   RegisteredBuffer incoming_;

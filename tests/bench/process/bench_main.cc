@@ -20,7 +20,7 @@ int bench_main(int argc, char** argv, std::span<const Workload> workloads) {
   for (const Workload& w : workloads) names.emplace_back(w.name);
   app.add_option("workload", m.workload, "what to measure")->required()->check(CLI::IsMember(names));
   app.add_option("--library", m.library, "path of the libfabric.so.1 to measure");
-  app.add_option("--provider", m.provider, "provider of that library");
+  app.add_option("--provider", m.provider, "provider of that library")->take_last();
   app.add_option("--plugins", m.plugins, "folder of its plug-ins");
   app.add_option("--address", m.address, "IPv4 address of both sides");
   app.add_option("--size", m.size, "payload bytes of one message (8 or more)")->check(CLI::Range(8u, 1u << 30));
@@ -33,6 +33,8 @@ int bench_main(int argc, char** argv, std::span<const Workload> workloads) {
   app.add_flag("--selective", m.selective, "request completions only as often as the window needs them");
   app.add_flag("--waitable", m.waitable, "poll a completion queue that has a wait object");
   app.add_flag("--reliable", m.reliable, "use reliable datagrams in place of connections");
+  app.add_flag("--tagged", m.tagged, "send messages with a tag");
+  app.add_flag("--untraced", m.untraced, "deny the library to read another process's memory");
   app.add_option("--turns", m.turns, "number of turns, each started by a byte on standard input")
       ->check(CLI::Range(1, 1000));
   app.add_option("--seconds", m.seconds, "duration of the flow of messages");

@@ -29,6 +29,8 @@ struct Measurement {
   bool selective = false;    // only every completion_every()th transfer of a stream has a completion
   bool waitable = false;     // a spinning side polls a completion queue that could also be waited on
   bool reliable = false;     // messages over reliable datagrams, not connections
+  bool tagged = false;       // messages with a tag
+  bool untraced = false;     // the library must not read another process's memory
   unsigned turns = 1;        // turns.h
   double seconds = 0.2;      // how long messages flow, in each turn
 };

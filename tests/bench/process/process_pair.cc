@@ -3,20 +3,25 @@
 #include "process/process_pair.h"
 
 #include <fmt/format.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 
 namespace bench {
 namespace {
@@ -56,6 +61,19 @@ void set_priority(bool busy_kernel) {
     setpriority(PRIO_PROCESS, 0, kHighestPriority);
 }
 
+// As in a container that denies it: process_vm_readv(2) fails with EPERM.
+void deny_tracing() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{std::size(filter), filter};
+  check("prctl", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  check("prctl", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
 pid_t start(Role role, const Workload& workload, const Measurement& measurement, int fd, unsigned limit_seconds) {
   std::fflush(nullptr);
   const pid_t pid = static_cast<pid_t>(check("fork", fork()));
@@ -64,6 +82,7 @@ pid_t start(Role role, const Workload& workload, const Measurement& measurement,
   alarm(limit_seconds);  // survives all threads of the library under test
   pin(role);
   set_priority(measurement.busy_kernel);
+  if (measurement.untraced && !measurement.library.empty()) deny_tracing();
   Channel channel(fd);
   (role == Role::kServer ? workload.server : workload.client)(measurement, channel);
   std::fflush(nullptr);

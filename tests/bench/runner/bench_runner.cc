@@ -54,6 +54,7 @@ std::vector<std::string> command(const Options& options, const Plan& plan, const
   if (raw) add(plan.raw_arguments);
   if (raw && plan.raw_program != "fabric_bench") return arguments;
   if (!raw) add(plan.fabric_arguments);
+  if (contestant == Contestant::kStock) add(plan.stock_arguments);
   add({"--library", library});
   if (contestant != Contestant::kStock && !options.plugins.empty()) add({"--plugins", options.plugins});
   return arguments;
@@ -121,6 +122,7 @@ Plan make_plan(const Options& options, Effort effort) {
   if (options.plan == "verbs") return make_verbs_plan(effort, options.address, options.counted);
   if (options.plan == "ud") return make_ud_plan(effort, options.address, options.counted);
   if (options.plan == "rdm") return make_rdm_plan(effort, options.address);
+  if (options.plan == "local") return make_local_plan(effort);
   return options.plan == "udp" ? make_udp_plan(effort) : make_tcp_plan(effort);
 }
 
@@ -143,7 +145,7 @@ int main(int argc, char** argv) {
   if (const char* device_address = std::getenv("RXE_ADDRESS")) options.address = device_address;  // tests/rxe/run.sh
   CLI::App app{"Measures weft, stock libfabric and raw sockets or verbs side by side."};
   app.add_option("--plan", options.plan, "set of measurements")
-      ->check(CLI::IsMember({"tcp", "udp", "verbs", "ud", "rdm"}));
+      ->check(CLI::IsMember({"tcp", "udp", "local", "verbs", "ud", "rdm"}));
   app.add_option("--address", options.address, "verbs, ud: IPv4 address of the RDMA device");
   app.add_option("--weft", options.weft, "path of weft's libfabric.so.1; left out when not given");
   app.add_option("--plugins", options.plugins, "folder of weft's provider plug-ins, if not beside the library");

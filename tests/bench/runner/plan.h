@@ -71,6 +71,7 @@ struct Plan {
   std::vector<std::string> raw_arguments;     // for raw_program; if that is fabric_bench, it measures weft
   std::vector<std::string> common_arguments;  // for every program
   std::vector<std::string> fabric_arguments;  // for fabric_bench
+  std::vector<std::string> stock_arguments;   // for fabric_bench with the other library, behind those
   unsigned limit_seconds = 60;                // for one pair of processes; they stop by themselves before
   unsigned rounds = 1;
   std::vector<Run> runs;
@@ -82,6 +83,7 @@ std::string contestant_name(const Plan& plan, Contestant contestant);
 
 Plan make_tcp_plan(Effort effort);
 Plan make_udp_plan(Effort effort);
+Plan make_local_plan(Effort effort);
 // `address`: of the RDMA device that both sides use. verbs: connections; ud: datagrams; rdm: reliable ones. `counted`:
 // the clock counts the instructions of one processor, so that nothing is measured where one process waits for another.
 Plan make_verbs_plan(Effort effort, const std::string& address, bool counted);
