@@ -4,8 +4,8 @@
 // the object base. docs/kfabric.md says what differs from a kernel; kfi_cm(3) and kfi_eq(3) govern the calls that
 // libfabric has not.
 //
-// API 1.7 unless a program defines KFI_API as KFI_VERSION(1, 1) (0x10001) before the first include: then the calls and
-// message structures have the spelling of 2016, and the layouts of all other structures are those of 1.7.
+// API 1.7 unless a program defines KFI_API as KFI_VERSION(1, 1) (0x10001) before the first include: then calls, numbers
+// and structures are those of 2016 (kfi_layouts_1_1.h).
 #ifndef KFABRIC_H
 #define KFABRIC_H
 
@@ -65,6 +65,8 @@ struct kfid_pep;
 struct kfid_stx;
 struct kfid_mr;
 struct kfid_mc;
+struct kfi_info;
+struct kfi_fabric_attr;
 
 typedef struct kfid* kfid_t;
 typedef struct kfid* kfi_connreq_t;
@@ -174,9 +176,7 @@ typedef uint64_t kfi_addr_t;
 #endif
 
 // Domain attribute mr_mode. The bits differ from libfabric's.
-#if KFI_API < 0x10007
-enum kfi_mr_mode { KFI_MR_UNSPEC, KFI_MR_BASIC, KFI_MR_SCALABLE };
-#else
+#if KFI_API >= 0x10007
 #define KFI_MR_LOCAL (1 << 1)
 #define KFI_MR_RAW (1 << 2)
 #define KFI_MR_VIRT_ADDR (1 << 3)
@@ -284,6 +284,9 @@ enum kfi_iov_type { KFI_KVEC = 1, KFI_BVEC, KFI_SGL };
 // ---- Attributes -----------------------------------------------------------------------------------------------------
 // As hints, 0 and NULL are "any"; pointers belong to the kfi_info.
 
+#if KFI_API < 0x10007
+#include "kfi_layouts_1_1.h"
+#else
 struct kfi_tx_attr {
   uint64_t caps;
   uint64_t mode;
@@ -371,20 +374,14 @@ struct kfi_info {
   size_t dest_addrlen;
   void* src_addr;
   void* dest_addr;
-#if KFI_API < 0x10007
-  __extension__ union {
-    kfi_connreq_t connreq;
-    kfid_t handle;
-  };
-#else
   kfid_t handle;  // connection request, for kfi_endpoint and kfi_reject; or a passive endpoint
-#endif
   struct kfi_tx_attr* tx_attr;
   struct kfi_rx_attr* rx_attr;
   struct kfi_ep_attr* ep_attr;
   struct kfi_domain_attr* domain_attr;
   struct kfi_fabric_attr* fabric_attr;
 };
+#endif
 
 // ---- Objects --------------------------------------------------------------------------------------------------------
 
@@ -449,37 +446,39 @@ struct kfi_ops_fabric {
 struct kfid_fabric {
   struct kfid fid;
   struct kfi_ops_fabric* ops;
+#if KFI_API >= 0x10007
   uint32_t api_version;
+#endif
 };
 
 // ---- Calls ----------------------------------------------------------------------------------------------------------
 
-// kfi_getinfo: version 0 is the newest. -KFI_ENOSYS newer than the library; -KFI_ENODATA nothing matches. Progress
+// The calls that take structures of a generation have a symbol for each.
+#if KFI_API < 0x10007
+#define KFI_SYMBOL(name) __asm__(#name "_1_1")
+#else
+#define KFI_SYMBOL(name)
+#endif
+
+// kfi_getinfo: version 0 is the newest. -KFI_ENOSYS newer than the generation; -KFI_ENODATA nothing matches. Progress
 // without calls is requested where the provider has it.
 #if KFI_API < 0x10007
-int kfi_getinfo_of_1_7(uint32_t version, const char* node, const char* service, uint64_t flags, struct kfi_info* hints,
-                       struct kfi_info** info) __asm__("kfi_getinfo");
-// A macro, because the two calls of that name would be one for the linker.
-#define kfi_getinfo kfi_getinfo_of_1_1
-static inline int kfi_getinfo(uint32_t version, struct kfi_info* hints, struct kfi_info** info) {
-  // 0 would be 1.7, whose time-outs and closing differ.
-  return kfi_getinfo_of_1_7(version ? version : KFI_VERSION(1, 1), NULL, NULL, 0, hints, info);
-}
+int kfi_getinfo(uint32_t version, struct kfi_info* hints, struct kfi_info** info) KFI_SYMBOL(kfi_getinfo);
 #else
 int kfi_getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, struct kfi_info* hints,
                 struct kfi_info** info);
 #endif
 // kfi_freeinfo: also frees ep_attr->auth_key and domain_attr->auth_key.
-void kfi_freeinfo(struct kfi_info* info);
-struct kfi_info* kfi_allocinfo(void);
-struct kfi_info* kfi_dupinfo(const struct kfi_info* info);
+void kfi_freeinfo(struct kfi_info* info) KFI_SYMBOL(kfi_freeinfo);
+struct kfi_info* kfi_allocinfo(void) KFI_SYMBOL(kfi_allocinfo);
+struct kfi_info* kfi_dupinfo(const struct kfi_info* info) KFI_SYMBOL(kfi_dupinfo);
 #if KFI_API < 0x10007
 static inline void kfi_deallocinfo(const struct kfi_info* info) {
   kfi_freeinfo((struct kfi_info*)info);
 }
 #endif
 
-int kfi_fabric(struct kfi_fabric_attr* attr, struct kfid_fabric** fabric, void* context);
+int kfi_fabric(struct kfi_fabric_attr* attr, struct kfid_fabric** fabric, void* context) KFI_SYMBOL(kfi_fabric);
 
 struct kfi_alias {
   struct kfid** fid;
@@ -582,7 +581,7 @@ struct kfi_param {
 };
 
 // Declared in every kernel's headers, defined in none; here they are libfabric's.
-char* kfi_tostr(const void* data, enum kfi_type datatype);
+char* kfi_tostr(const void* data, enum kfi_type datatype) KFI_SYMBOL(kfi_tostr);
 int kfi_getparams(struct kfi_param** params, int* count);
 void kfi_freeparams(struct kfi_param* params);
 

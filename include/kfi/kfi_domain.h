@@ -91,9 +91,12 @@ struct kfid_mr {
   struct kfid fid;
   void* mem_desc;
   uint64_t key;
+#if KFI_API >= 0x10007
   uint64_t iova;  // the address for peers: the buffer's, or 0 where addresses are offsets
+#endif
 };
 
+#if KFI_API >= 0x10007
 struct kfi_mr_attr {
   KFI_MEMORY(mr);
   size_t iov_count;
@@ -123,6 +126,7 @@ struct kfi_ops_mr {
                 uint64_t requested_key, uint64_t flags, struct kfid_mr** mr, void* context);
   int (*regattr)(struct kfid* fid, const struct kfi_mr_attr* attr, uint64_t flags, struct kfid_mr** mr);
 };
+#endif
 
 // ---- Domain ---------------------------------------------------------------------------------------------------------
 
@@ -180,13 +184,11 @@ static inline int kfi_poll_open(struct kfid_domain* domain, struct kfi_poll_attr
 // ---- Memory region --------------------------------------------------------------------------------------------------
 
 #if KFI_API < 0x10007
-// *dma_addr: the address that peers use.
+// *dma_addr: the address that peers use: the buffer's, or 0 where addresses are offsets.
 static inline int kfi_mr_reg(struct kfid_domain* domain, const void* buf, size_t len, uint64_t access, uint64_t offset,
                              uint64_t requested_key, uint64_t flags, struct kfid_mr** mr, void* context,
                              uint64_t* dma_addr) {
-  int result = domain->mr->reg(&domain->fid, buf, len, access, offset, requested_key, flags, mr, context);
-  if (result == 0 && dma_addr) *dma_addr = (*mr)->iova;
-  return result;
+  return domain->mr->reg(&domain->fid, buf, len, access, offset, requested_key, flags, mr, context, dma_addr);
 }
 #else
 static inline int kfi_mr_reg(struct kfid_domain* domain, const void* buf, size_t len, uint64_t access, uint64_t offset,

@@ -12,37 +12,7 @@
 extern "C" {
 #endif
 
-#if KFI_API < 0x10007
-struct kfi_msg {
-  const struct kvec* msg_iov;
-  void** desc;
-  size_t iov_count;
-  kfi_addr_t addr;
-  void* context;
-  uint64_t data;
-};
-
-struct kfi_msg_of_1_7 {
-  KFI_MEMORY(msg);
-  void** desc;
-  size_t iov_count;
-  kfi_addr_t addr;
-  void* context;
-  uint64_t data;
-};
-
-static inline struct kfi_msg_of_1_7 kfi_msg_of(const struct kfi_msg* msg) {
-  struct kfi_msg_of_1_7 result;
-  result.type = KFI_KVEC;
-  result.msg_iov = msg->msg_iov;
-  result.desc = msg->desc;
-  result.iov_count = msg->iov_count;
-  result.addr = msg->addr;
-  result.context = msg->context;
-  result.data = msg->data;
-  return result;
-}
-#else
+#if KFI_API >= 0x10007
 struct kfi_msg {
   KFI_MEMORY(msg);
   void** desc;
@@ -51,7 +21,6 @@ struct kfi_msg {
   void* context;
   uint64_t data;
 };
-#define kfi_msg_of_1_7 kfi_msg
 #endif
 
 enum { KFI_OPT_ENDPOINT };
@@ -84,7 +53,7 @@ struct kfi_ops_msg {
                     void* context);
   ssize_t (*recvsgl)(struct kfid_ep* ep, const struct scatterlist* sgl, void** desc, size_t count, kfi_addr_t src_addr,
                      void* context);
-  ssize_t (*recvmsg)(struct kfid_ep* ep, const struct kfi_msg_of_1_7* msg, uint64_t flags);
+  ssize_t (*recvmsg)(struct kfid_ep* ep, const struct kfi_msg* msg, uint64_t flags);
   ssize_t (*send)(struct kfid_ep* ep, const void* buf, size_t len, void* desc, kfi_addr_t dest_addr, void* context);
   ssize_t (*sendv)(struct kfid_ep* ep, const struct kvec* iov, void** desc, size_t count, kfi_addr_t dest_addr,
                    void* context);
@@ -92,7 +61,7 @@ struct kfi_ops_msg {
                     void* context);
   ssize_t (*sendsgl)(struct kfid_ep* ep, const struct scatterlist* sgl, void** desc, size_t count, kfi_addr_t dest_addr,
                      void* context);
-  ssize_t (*sendmsg)(struct kfid_ep* ep, const struct kfi_msg_of_1_7* msg, uint64_t flags);
+  ssize_t (*sendmsg)(struct kfid_ep* ep, const struct kfi_msg* msg, uint64_t flags);
   ssize_t (*inject)(struct kfid_ep* ep, const void* buf, size_t len, kfi_addr_t dest_addr);
   ssize_t (*senddata)(struct kfid_ep* ep, const void* buf, size_t len, void* desc, uint64_t data, kfi_addr_t dest_addr,
                       void* context);
@@ -233,16 +202,9 @@ static inline ssize_t kfi_recvsgl(struct kfid_ep* ep, const struct scatterlist* 
 }
 #endif
 
-#if KFI_API < 0x10007
-static inline ssize_t kfi_recvmsg(struct kfid_ep* ep, const struct kfi_msg* msg, uint64_t flags) {
-  struct kfi_msg_of_1_7 form = kfi_msg_of(msg);
-  return ep->msg->recvmsg(ep, &form, flags);
-}
-#else
 static inline ssize_t kfi_recvmsg(struct kfid_ep* ep, const struct kfi_msg* msg, uint64_t flags) {
   return ep->msg->recvmsg(ep, msg, flags);
 }
-#endif
 
 static inline ssize_t kfi_send(struct kfid_ep* ep, const void* buf, size_t len, void* desc, kfi_addr_t dest_addr,
                                void* context) {
@@ -266,16 +228,9 @@ static inline ssize_t kfi_sendsgl(struct kfid_ep* ep, const struct scatterlist* 
 }
 #endif
 
-#if KFI_API < 0x10007
-static inline ssize_t kfi_sendmsg(struct kfid_ep* ep, const struct kfi_msg* msg, uint64_t flags) {
-  struct kfi_msg_of_1_7 form = kfi_msg_of(msg);
-  return ep->msg->sendmsg(ep, &form, flags);
-}
-#else
 static inline ssize_t kfi_sendmsg(struct kfid_ep* ep, const struct kfi_msg* msg, uint64_t flags) {
   return ep->msg->sendmsg(ep, msg, flags);
 }
-#endif
 
 static inline ssize_t kfi_inject(struct kfid_ep* ep, const void* buf, size_t len, kfi_addr_t dest_addr) {
   return ep->msg->inject(ep, buf, len, dest_addr);

@@ -87,6 +87,7 @@ struct kfi_eq_entry {
   uint64_t data;
 };
 
+#if KFI_API >= 0x10007
 struct kfi_eq_err_entry {
   kfid_t fid;
   void* context;
@@ -96,6 +97,7 @@ struct kfi_eq_err_entry {
   void* err_data;
   size_t err_data_size;
 };
+#endif
 
 #ifdef __clang__
 #pragma clang diagnostic push
@@ -122,7 +124,9 @@ struct kfi_ops_eq {
 struct kfid_eq {
   struct kfid fid;
   struct kfi_ops_eq* ops;
+#if KFI_API >= 0x10007
   kfi_event_handler event_handler;
+#endif
 };
 
 // ---- Completion queue -----------------------------------------------------------------------------------------------
@@ -162,6 +166,7 @@ struct kfi_cq_tagged_entry {
   uint64_t tag;
 };
 
+#if KFI_API >= 0x10007
 struct kfi_cq_err_entry {
   void* op_context;
   uint64_t flags;
@@ -175,6 +180,7 @@ struct kfi_cq_err_entry {
   void* err_data;
   size_t err_data_size;
 };
+#endif
 
 enum kfi_cq_wait_cond { KFI_CQ_COND_NONE, KFI_CQ_COND_THRESHOLD };
 
@@ -203,7 +209,9 @@ struct kfi_ops_cq {
 struct kfid_cq {
   struct kfid fid;
   struct kfi_ops_cq* ops;
+#if KFI_API >= 0x10007
   kfi_comp_handler comp_handler;
+#endif
 };
 
 // ---- Counter --------------------------------------------------------------------------------------------------------

@@ -23,43 +23,7 @@ struct kfi_rma_ioc {
   uint64_t key;
 };
 
-#if KFI_API < 0x10007
-struct kfi_msg_rma {
-  const struct kvec* msg_iov;
-  void** desc;
-  size_t iov_count;
-  kfi_addr_t addr;
-  const struct kfi_rma_iov* rma_iov;
-  size_t rma_iov_count;
-  void* context;
-  uint64_t data;
-};
-
-struct kfi_msg_rma_of_1_7 {
-  KFI_MEMORY(msg);
-  void** desc;
-  size_t iov_count;
-  kfi_addr_t addr;
-  const struct kfi_rma_iov* rma_iov;
-  size_t rma_iov_count;
-  void* context;
-  uint64_t data;
-};
-
-static inline struct kfi_msg_rma_of_1_7 kfi_msg_rma_of(const struct kfi_msg_rma* msg) {
-  struct kfi_msg_rma_of_1_7 result;
-  result.type = KFI_KVEC;
-  result.msg_iov = msg->msg_iov;
-  result.desc = msg->desc;
-  result.iov_count = msg->iov_count;
-  result.addr = msg->addr;
-  result.rma_iov = msg->rma_iov;
-  result.rma_iov_count = msg->rma_iov_count;
-  result.context = msg->context;
-  result.data = msg->data;
-  return result;
-}
-#else
+#if KFI_API >= 0x10007
 struct kfi_msg_rma {
   KFI_MEMORY(msg);
   void** desc;
@@ -70,7 +34,6 @@ struct kfi_msg_rma {
   void* context;
   uint64_t data;
 };
-#define kfi_msg_rma_of_1_7 kfi_msg_rma
 #endif
 
 struct kfi_ops_rma {
@@ -83,7 +46,7 @@ struct kfi_ops_rma {
                     uint64_t addr, uint64_t key, void* context);
   ssize_t (*readsgl)(struct kfid_ep* ep, const struct scatterlist* sgl, void** desc, size_t count, kfi_addr_t src_addr,
                      uint64_t addr, uint64_t key, void* context);
-  ssize_t (*readmsg)(struct kfid_ep* ep, const struct kfi_msg_rma_of_1_7* msg, uint64_t flags);
+  ssize_t (*readmsg)(struct kfid_ep* ep, const struct kfi_msg_rma* msg, uint64_t flags);
   ssize_t (*write)(struct kfid_ep* ep, const void* buf, size_t len, void* desc, kfi_addr_t dest_addr, uint64_t addr,
                    uint64_t key, void* context);
   ssize_t (*writev)(struct kfid_ep* ep, const struct kvec* iov, void** desc, size_t count, kfi_addr_t dest_addr,
@@ -92,7 +55,7 @@ struct kfi_ops_rma {
                      uint64_t addr, uint64_t key, void* context);
   ssize_t (*writesgl)(struct kfid_ep* ep, const struct scatterlist* sgl, void** desc, size_t count,
                       kfi_addr_t dest_addr, uint64_t addr, uint64_t key, void* context);
-  ssize_t (*writemsg)(struct kfid_ep* ep, const struct kfi_msg_rma_of_1_7* msg, uint64_t flags);
+  ssize_t (*writemsg)(struct kfid_ep* ep, const struct kfi_msg_rma* msg, uint64_t flags);
   ssize_t (*inject)(struct kfid_ep* ep, const void* buf, size_t len, kfi_addr_t dest_addr, uint64_t addr, uint64_t key);
   ssize_t (*writedata)(struct kfid_ep* ep, const void* buf, size_t len, void* desc, uint64_t data, kfi_addr_t dest_addr,
                        uint64_t addr, uint64_t key, void* context);
@@ -122,16 +85,9 @@ static inline ssize_t kfi_readsgl(struct kfid_ep* ep, const struct scatterlist* 
 }
 #endif
 
-#if KFI_API < 0x10007
-static inline ssize_t kfi_readmsg(struct kfid_ep* ep, const struct kfi_msg_rma* msg, uint64_t flags) {
-  struct kfi_msg_rma_of_1_7 form = kfi_msg_rma_of(msg);
-  return ep->rma->readmsg(ep, &form, flags);
-}
-#else
 static inline ssize_t kfi_readmsg(struct kfid_ep* ep, const struct kfi_msg_rma* msg, uint64_t flags) {
   return ep->rma->readmsg(ep, msg, flags);
 }
-#endif
 
 static inline ssize_t kfi_write(struct kfid_ep* ep, const void* buf, size_t len, void* desc, kfi_addr_t dest_addr,
                                 uint64_t addr, uint64_t key, void* context) {
@@ -155,16 +111,9 @@ static inline ssize_t kfi_writesgl(struct kfid_ep* ep, const struct scatterlist*
 }
 #endif
 
-#if KFI_API < 0x10007
-static inline ssize_t kfi_writemsg(struct kfid_ep* ep, const struct kfi_msg_rma* msg, uint64_t flags) {
-  struct kfi_msg_rma_of_1_7 form = kfi_msg_rma_of(msg);
-  return ep->rma->writemsg(ep, &form, flags);
-}
-#else
 static inline ssize_t kfi_writemsg(struct kfid_ep* ep, const struct kfi_msg_rma* msg, uint64_t flags) {
   return ep->rma->writemsg(ep, msg, flags);
 }
-#endif
 
 static inline ssize_t kfi_inject_write(struct kfid_ep* ep, const void* buf, size_t len, kfi_addr_t dest_addr,
                                        uint64_t addr, uint64_t key) {

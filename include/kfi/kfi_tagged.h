@@ -11,43 +11,7 @@
 extern "C" {
 #endif
 
-#if KFI_API < 0x10007
-struct kfi_msg_tagged {
-  const struct kvec* msg_iov;
-  void** desc;
-  size_t iov_count;
-  kfi_addr_t addr;
-  uint64_t tag;
-  uint64_t ignore;
-  void* context;
-  uint64_t data;
-};
-
-struct kfi_msg_tagged_of_1_7 {
-  KFI_MEMORY(msg);
-  void** desc;
-  size_t iov_count;
-  kfi_addr_t addr;
-  uint64_t tag;
-  uint64_t ignore;
-  void* context;
-  uint64_t data;
-};
-
-static inline struct kfi_msg_tagged_of_1_7 kfi_msg_tagged_of(const struct kfi_msg_tagged* msg) {
-  struct kfi_msg_tagged_of_1_7 result;
-  result.type = KFI_KVEC;
-  result.msg_iov = msg->msg_iov;
-  result.desc = msg->desc;
-  result.iov_count = msg->iov_count;
-  result.addr = msg->addr;
-  result.tag = msg->tag;
-  result.ignore = msg->ignore;
-  result.context = msg->context;
-  result.data = msg->data;
-  return result;
-}
-#else
+#if KFI_API >= 0x10007
 struct kfi_msg_tagged {
   KFI_MEMORY(msg);
   void** desc;
@@ -58,7 +22,6 @@ struct kfi_msg_tagged {
   void* context;
   uint64_t data;
 };
-#define kfi_msg_tagged_of_1_7 kfi_msg_tagged
 #endif
 
 struct kfi_ops_tagged {
@@ -71,7 +34,7 @@ struct kfi_ops_tagged {
                     uint64_t tag, uint64_t ignore, void* context);
   ssize_t (*recvsgl)(struct kfid_ep* ep, const struct scatterlist* sgl, void** desc, size_t count, kfi_addr_t src_addr,
                      uint64_t tag, uint64_t ignore, void* context);
-  ssize_t (*recvmsg)(struct kfid_ep* ep, const struct kfi_msg_tagged_of_1_7* msg, uint64_t flags);
+  ssize_t (*recvmsg)(struct kfid_ep* ep, const struct kfi_msg_tagged* msg, uint64_t flags);
   ssize_t (*send)(struct kfid_ep* ep, const void* buf, size_t len, void* desc, kfi_addr_t dest_addr, uint64_t tag,
                   void* context);
   ssize_t (*sendv)(struct kfid_ep* ep, const struct kvec* iov, void** desc, size_t count, kfi_addr_t dest_addr,
@@ -80,7 +43,7 @@ struct kfi_ops_tagged {
                     uint64_t tag, void* context);
   ssize_t (*sendsgl)(struct kfid_ep* ep, const struct scatterlist* sgl, void** desc, size_t count, kfi_addr_t dest_addr,
                      uint64_t tag, void* context);
-  ssize_t (*sendmsg)(struct kfid_ep* ep, const struct kfi_msg_tagged_of_1_7* msg, uint64_t flags);
+  ssize_t (*sendmsg)(struct kfid_ep* ep, const struct kfi_msg_tagged* msg, uint64_t flags);
   ssize_t (*inject)(struct kfid_ep* ep, const void* buf, size_t len, kfi_addr_t dest_addr, uint64_t tag);
   ssize_t (*senddata)(struct kfid_ep* ep, const void* buf, size_t len, void* desc, uint64_t data, kfi_addr_t dest_addr,
                       uint64_t tag, void* context);
@@ -110,16 +73,9 @@ static inline ssize_t kfi_trecvsgl(struct kfid_ep* ep, const struct scatterlist*
 }
 #endif
 
-#if KFI_API < 0x10007
-static inline ssize_t kfi_trecvmsg(struct kfid_ep* ep, const struct kfi_msg_tagged* msg, uint64_t flags) {
-  struct kfi_msg_tagged_of_1_7 form = kfi_msg_tagged_of(msg);
-  return ep->tagged->recvmsg(ep, &form, flags);
-}
-#else
 static inline ssize_t kfi_trecvmsg(struct kfid_ep* ep, const struct kfi_msg_tagged* msg, uint64_t flags) {
   return ep->tagged->recvmsg(ep, msg, flags);
 }
-#endif
 
 static inline ssize_t kfi_tsend(struct kfid_ep* ep, const void* buf, size_t len, void* desc, kfi_addr_t dest_addr,
                                 uint64_t tag, void* context) {
@@ -143,16 +99,9 @@ static inline ssize_t kfi_tsendsgl(struct kfid_ep* ep, const struct scatterlist*
 }
 #endif
 
-#if KFI_API < 0x10007
-static inline ssize_t kfi_tsendmsg(struct kfid_ep* ep, const struct kfi_msg_tagged* msg, uint64_t flags) {
-  struct kfi_msg_tagged_of_1_7 form = kfi_msg_tagged_of(msg);
-  return ep->tagged->sendmsg(ep, &form, flags);
-}
-#else
 static inline ssize_t kfi_tsendmsg(struct kfid_ep* ep, const struct kfi_msg_tagged* msg, uint64_t flags) {
   return ep->tagged->sendmsg(ep, msg, flags);
 }
-#endif
 
 static inline ssize_t kfi_tinject(struct kfid_ep* ep, const void* buf, size_t len, kfi_addr_t dest_addr, uint64_t tag) {
   return ep->tagged->inject(ep, buf, len, dest_addr, tag);

@@ -26,8 +26,6 @@ class Pieces {
   Pieces(const bio_vec* list, void* const* desc, size_t count);
   // Mapped lists only, as in a kernel.
   Pieces(const scatterlist* list, void* const* desc, size_t count);
-  template <class Message>
-  explicit Pieces(const Message& message) : Pieces(message.type, message.msg_iov, message.desc, message.iov_count) {}
   Pieces(kfi_iov_type type, const void* list, void* const* desc, size_t count);
 
   bool valid() const { return valid_; }

@@ -133,27 +133,14 @@ int open_endpoint_with(kfid_domain* handle, kfi_info* info, size_t fclass, kfid_
     }
     if (int result = call(domain->fi, lower.get(), &endpoint.fi, context)) return result;
     endpoint.domain = domain;
-    set_limits(endpoint, lower.get()->tx_attr ? info->tx_attr->iov_limit : 0,
-               lower.get()->rx_attr ? info->rx_attr->iov_limit : 0);
+    const fi_info& attributes = *lower.get();
+    set_limits(endpoint, attributes.tx_attr ? attributes.tx_attr->iov_limit : 0,
+               attributes.rx_attr ? attributes.rx_attr->iov_limit : 0);
     set_tables(endpoint);
+    if (lower.request() != nullptr) lower.request()->listener->taken(lower.request());
     return 0;
   });
 }
-
-// Attributes of contexts have one layout on both sides, and capabilities of their own.
-template <class Lower, class Attr>
-struct LowerAttr {
-  Lower value{};
-  Lower* pointer = nullptr;
-
-  LowerAttr(const Attr* attr, const Fabric* fabric) {
-    static_assert(sizeof(Lower) == sizeof(Attr));
-    if (attr == nullptr) return;
-    value = *reinterpret_cast<const Lower*>(attr);
-    value.caps = lower_caps(attr->caps, is_1_1(fabric));
-    pointer = &value;
-  }
-};
 
 template <class Call>
 int open_context_with(Fabric* fabric, Domain* domain, size_t fclass, size_t limit, kfid_ep** ep, void* context,
@@ -169,18 +156,18 @@ int open_context_with(Fabric* fabric, Domain* domain, size_t fclass, size_t limi
 
 int open_transmit_context(kfid_ep* sep, int index, kfi_tx_attr* attr, kfid_ep** ep, void* context) {
   auto* scalable = static_cast<Endpoint*>(sep);
-  const LowerAttr<fi_tx_attr, kfi_tx_attr> lower(attr, scalable->fabric);
-  return open_context_with(
-      scalable->fabric, scalable->domain, KFI_CLASS_TX_CTX, attr ? attr->iov_limit : scalable->transmit_limit, ep,
-      context, [&](fid_ep** below) { return fi_tx_context(scalable->fi, index, lower.pointer, below, context); });
+  LowerTransmit lower(attr, is_1_1(scalable->fabric));
+  const size_t limit = attr ? lower.get()->iov_limit : scalable->transmit_limit;
+  return open_context_with(scalable->fabric, scalable->domain, KFI_CLASS_TX_CTX, limit, ep, context,
+                           [&](auto below) { return fi_tx_context(scalable->fi, index, lower.get(), below, context); });
 }
 
 int open_receive_context(kfid_ep* sep, int index, kfi_rx_attr* attr, kfid_ep** ep, void* context) {
   auto* scalable = static_cast<Endpoint*>(sep);
-  const LowerAttr<fi_rx_attr, kfi_rx_attr> lower(attr, scalable->fabric);
-  return open_context_with(
-      scalable->fabric, scalable->domain, KFI_CLASS_RX_CTX, attr ? attr->iov_limit : scalable->receive_limit, ep,
-      context, [&](fid_ep** below) { return fi_rx_context(scalable->fi, index, lower.pointer, below, context); });
+  LowerReceive lower(attr, is_1_1(scalable->fabric));
+  const size_t limit = attr ? lower.get()->iov_limit : scalable->receive_limit;
+  return open_context_with(scalable->fabric, scalable->domain, KFI_CLASS_RX_CTX, limit, ep, context,
+                           [&](auto below) { return fi_rx_context(scalable->fi, index, lower.get(), below, context); });
 }
 
 }  // namespace
@@ -216,11 +203,7 @@ int open_passive_endpoint(kfid_fabric* handle, kfi_info* info, kfid_pep** pep, v
 }
 
 int open_endpoint(kfid_domain* domain, kfi_info* info, kfid_ep** ep, void* context) {
-  const int result = open_endpoint_with(domain, info, KFI_CLASS_EP, ep, context, fi_endpoint);
-  if (result == 0) {
-    if (ConnectionRequest* request = request_of(info->handle)) request->listener->taken(request);
-  }
-  return result;
+  return open_endpoint_with(domain, info, KFI_CLASS_EP, ep, context, fi_endpoint);
 }
 
 int open_scalable_endpoint(kfid_domain* domain, kfi_info* info, kfid_ep** ep, void* context) {
@@ -229,18 +212,19 @@ int open_scalable_endpoint(kfid_domain* domain, kfi_info* info, kfid_ep** ep, vo
 
 int open_shared_transmit(kfid_domain* handle, kfi_tx_attr* attr, kfid_stx** stx, void* context) {
   auto* domain = static_cast<Domain*>(handle);
-  const LowerAttr<fi_tx_attr, kfi_tx_attr> lower(attr, domain->fabric);
+  LowerTransmit lower(attr, is_1_1(domain->fabric));
   return open<SharedTransmit>(domain->fabric, KFI_CLASS_STX_CTX, stx, context, [&](SharedTransmit& shared) {
     shared.ops = mutable_table(refused<kfi_ops_ep>);
-    return fi_stx_context(domain->fi, lower.pointer, &shared.fi, context);
+    return fi_stx_context(domain->fi, lower.get(), &shared.fi, context);
   });
 }
 
 int open_shared_receive(kfid_domain* handle, kfi_rx_attr* attr, kfid_ep** ep, void* context) {
   auto* domain = static_cast<Domain*>(handle);
-  const LowerAttr<fi_rx_attr, kfi_rx_attr> lower(attr, domain->fabric);
-  return open_context_with(domain->fabric, domain, KFI_CLASS_SRX_CTX, attr ? attr->iov_limit : 1, ep, context,
-                           [&](fid_ep** below) { return fi_srx_context(domain->fi, lower.pointer, below, context); });
+  LowerReceive lower(attr, is_1_1(domain->fabric));
+  const size_t limit = attr ? lower.get()->iov_limit : 1;
+  return open_context_with(domain->fabric, domain, KFI_CLASS_SRX_CTX, limit, ep, context,
+                           [&](fid_ep** below) { return fi_srx_context(domain->fi, lower.get(), below, context); });
 }
 
 int open_alias(kfid* handle, struct kfi_alias* alias) {

@@ -34,13 +34,18 @@ int open_poll_set(kfid_domain* domain, kfi_poll_attr* attr, kfid_poll** poll) {
 
 // ---- Memory region --------------------------------------------------------------------------------------------------
 
-// Flags for memory that a program in user space does not have.
+// Flags of API 1.1 for memory that a program in user space does not have.
 constexpr uint64_t kPhysicalMemory = 1ull << 51 | 1ull << 52;
+// KFI_MR_OFFSET and KFI_MR_KEY of API 1.1: these arguments count, as they do without a flag today.
+constexpr uint64_t kUsesArguments = 1ull << 0 | 1ull << 1;
 
 int register_pieces(kfid* handle, Pieces pieces, fi_mr_attr attr, uint64_t flags, kfid_mr** mr) {
   auto* domain = of<Domain>(handle);
   if (!pieces.valid()) return -KFI_EINVAL;
-  if (is_1_1(domain->fabric) && flags & kPhysicalMemory) return -KFI_EBADFLAGS;
+  if (is_1_1(domain->fabric)) {
+    if (flags & kPhysicalMemory) return -KFI_EBADFLAGS;
+    flags &= ~kUsesArguments;
+  }
   attr.mr_iov = pieces.iov();
   attr.iov_count = pieces.count();
   std::unique_lock opening(domain->fabric->opening, std::defer_lock);
@@ -76,16 +81,45 @@ int register_buffer(kfid* domain, const void* buffer, size_t len, uint64_t acces
   return register_list(domain, &piece, 1, access, offset, key, flags, mr, context);
 }
 
-int register_attributes(kfid* domain, const kfi_mr_attr* wanted, uint64_t flags, kfid_mr** mr) {
+template <class Attr>
+fi_mr_attr lower_attributes(const Attr& wanted) {
   fi_mr_attr attr{};
-  attr.access = wanted->access;
-  attr.offset = wanted->offset;
-  attr.requested_key = wanted->requested_key;
-  attr.context = wanted->context;
+  attr.access = wanted.access;
+  attr.offset = wanted.offset;
+  attr.requested_key = wanted.requested_key;
+  attr.context = wanted.context;
+  return attr;
+}
+
+int register_attributes(kfid* domain, const kfi_mr_attr* wanted, uint64_t flags, kfid_mr** mr) {
+  fi_mr_attr attr = lower_attributes(*wanted);
   attr.auth_key_size = wanted->auth_key_size;
   attr.auth_key = wanted->auth_key;
   return register_pieces(domain, Pieces(wanted->type, wanted->mr_iov, nullptr, wanted->iov_count), attr, flags, mr);
 }
+
+constexpr kfi_ops_mr kMemoryOps = {sizeof(kfi_ops_mr),
+                                   Guarded<register_buffer>{},
+                                   Guarded<register_list<kvec>>{},
+                                   Guarded<register_list<bio_vec>>{},
+                                   Guarded<register_list<scatterlist>>{},
+                                   Guarded<register_attributes>{}};
+
+// API 1.1.
+int register_with_address(kfid* domain, const void* buffer, size_t len, uint64_t access, uint64_t offset, uint64_t key,
+                          uint64_t flags, kfid_mr** mr, void* context, uint64_t* dma_addr) {
+  const int result = register_buffer(domain, buffer, len, access, offset, key, flags, mr, context);
+  if (result == 0 && dma_addr != nullptr) *dma_addr = (*mr)->iova;
+  return result;
+}
+
+int register_attributes_of_1_1(kfid* domain, const kfi_mr_attr_1_1* wanted, uint64_t flags, kfid_mr** mr) {
+  return register_pieces(domain, Pieces(wanted->mr_iov, nullptr, wanted->iov_count), lower_attributes(*wanted), flags,
+                         mr);
+}
+
+constexpr kfi_ops_mr_1_1 kMemoryOpsOf1_1 = {sizeof(kfi_ops_mr_1_1), Guarded<register_with_address>{},
+                                            Guarded<register_list<kvec>>{}, Guarded<register_attributes_of_1_1>{}};
 
 // ---- Domain ---------------------------------------------------------------------------------------------------------
 
@@ -110,7 +144,8 @@ int open_domain(kfid_fabric* handle, kfi_info* info, kfid_domain** domain, void*
   LowerInfo lower(*info, is_1_1(fabric));
   return open<Domain>(fabric, KFI_CLASS_DOMAIN, domain, context, [&](Domain& object) {
     object.ops = mutable_table(kDomainOps);
-    object.mr = mutable_table(kMemoryOps);
+    object.mr =
+        is_1_1(fabric) ? reinterpret_cast<kfi_ops_mr*>(mutable_table(kMemoryOpsOf1_1)) : mutable_table(kMemoryOps);
     object.local_registration = lower.get()->domain_attr->mr_mode & FI_MR_LOCAL;
     object.virtual_addresses = lower.get()->domain_attr->mr_mode & FI_MR_VIRT_ADDR;
     return fi_domain(fabric->fi, lower.get(), &object.fi, context);
@@ -121,13 +156,6 @@ constexpr kfi_ops_fabric kFabricOps = {sizeof(kfi_ops_fabric), Guarded<open_doma
                                        Guarded<open_event_queue>{}, Guarded<open_wait_set>{}};
 
 }  // namespace
-
-const kfi_ops_mr kMemoryOps = {sizeof(kfi_ops_mr),
-                               Guarded<register_buffer>{},
-                               Guarded<register_list<kvec>>{},
-                               Guarded<register_list<bio_vec>>{},
-                               Guarded<register_list<scatterlist>>{},
-                               Guarded<register_attributes>{}};
 
 int control_region(MemoryRegion* region, int command, void* argument) {
   fid* below = &region->fi->fid;
@@ -149,8 +177,10 @@ int control_region(MemoryRegion* region, int command, void* argument) {
 
 using namespace weft::kfabric;
 
-KFI_EXPORT int kfi_fabric(kfi_fabric_attr* attr, kfid_fabric** fabric, void* context) {
-  if (attr == nullptr || attr->prov_name == nullptr || attr->name == nullptr) return -KFI_EINVAL;
+namespace {
+
+template <class Attr>
+int open_fabric(const Attr* attr, uint32_t version, bool is_1_1, kfid_fabric** fabric, void* context) {
   fi_fabric_attr lower{};
   lower.name = attr->name;
   lower.prov_name = lower_provider(attr->prov_name);
@@ -159,10 +189,27 @@ KFI_EXPORT int kfi_fabric(kfi_fabric_attr* attr, kfid_fabric** fabric, void* con
   return guarded<int>([&] {
     return open<Fabric>(nullptr, KFI_CLASS_FABRIC, fabric, context, [&](Fabric& object) {
       object.ops = mutable_table(kFabricOps);
-      object.api = object.api_version = attr->api_version == 0 ? KFI_VERSION(1, 7) : attr->api_version;
+      object.is_1_1 = is_1_1;
+      object.api_version = version;
       return fi_fabric(&lower, &object.fi, context);
     });
   });
+}
+
+template <class Attr>
+bool is_whole(const Attr* attr) {
+  return attr != nullptr && attr->prov_name != nullptr && attr->name != nullptr;
+}
+
+}  // namespace
+
+KFI_EXPORT int kfi_fabric(kfi_fabric_attr* attr, kfid_fabric** fabric, void* context) {
+  if (!is_whole(attr)) return -KFI_EINVAL;
+  return open_fabric(attr, attr->api_version != 0 ? attr->api_version : KFI_VERSION(1, 7), false, fabric, context);
+}
+KFI_EXPORT int kfi_fabric_1_1(kfi_fabric_attr_1_1* attr, kfid_fabric** fabric, void* context) {
+  if (!is_whole(attr)) return -KFI_EINVAL;
+  return open_fabric(attr, KFI_VERSION(1, 1), true, fabric, context);
 }
 
 KFI_EXPORT uint32_t kfi_version() {
@@ -171,41 +218,6 @@ KFI_EXPORT uint32_t kfi_version() {
 
 KFI_EXPORT const char* kfi_strerror(int errnum) {
   return fi_strerror(errnum);
-}
-
-KFI_EXPORT char* kfi_tostr(const void* data, kfi_type datatype) {
-  // The types whose numbers or members differ are shown as part of an info.
-  kfi_info info{};
-  switch (datatype) {
-    case KFI_TYPE_INFO:
-      return fi_tostr(LowerInfo(*static_cast<const kfi_info*>(data), false).get(), FI_TYPE_INFO);
-    case KFI_TYPE_EP_ATTR:
-      info.ep_attr = static_cast<kfi_ep_attr*>(const_cast<void*>(data));
-      return fi_tostr(LowerInfo(info, false).get()->ep_attr, FI_TYPE_EP_ATTR);
-    case KFI_TYPE_DOMAIN_ATTR:
-      info.domain_attr = static_cast<kfi_domain_attr*>(const_cast<void*>(data));
-      return fi_tostr(LowerInfo(info, false).get()->domain_attr, FI_TYPE_DOMAIN_ATTR);
-    case KFI_TYPE_CAPS:
-      info.caps = *static_cast<const uint64_t*>(data);
-      return fi_tostr(&LowerInfo(info, false).get()->caps, FI_TYPE_CAPS);
-    case KFI_TYPE_ADDR_FORMAT:
-      info.addr_format = *static_cast<const uint32_t*>(data);
-      return fi_tostr(&LowerInfo(info, false).get()->addr_format, FI_TYPE_ADDR_FORMAT);
-    case KFI_TYPE_PROTOCOL: {
-      kfi_ep_attr attr{};
-      attr.protocol = *static_cast<const uint32_t*>(data);
-      info.ep_attr = &attr;
-      return fi_tostr(&LowerInfo(info, false).get()->ep_attr->protocol, FI_TYPE_PROTOCOL);
-    }
-    case KFI_TYPE_MR_MODE: {
-      kfi_domain_attr attr{};
-      attr.mr_mode = *static_cast<const int*>(data);
-      info.domain_attr = &attr;
-      return fi_tostr(&LowerInfo(info, false).get()->domain_attr->mr_mode, FI_TYPE_MR_MODE);
-    }
-    default:
-      return fi_tostr(data, static_cast<fi_type>(datatype));
-  }
 }
 
 KFI_EXPORT int kfi_getparams(kfi_param** params, int* count) {

@@ -18,7 +18,7 @@ namespace weft::kfabric {
 char* lower_provider(char* name);
 
 struct Fabric : Object<kfid_fabric> {
-  uint32_t api = 0;
+  bool is_1_1 = false;              // the generation of the client
   std::mutex mutex;                 // guards closed_early
   std::vector<kfid*> closed_early;  // API 1.1: queues that the client closed before the objects bound to them
   Dispatcher dispatcher{fi};
@@ -46,7 +46,7 @@ struct EventQueue : Object<kfid_eq>, Waiting {
   std::mutex reading;  // guards the rest
   // A connection request that was read with KFI_PEEK: the next read gives the same info.
   fi_info* peeked = nullptr;
-  kfi_info* peeked_info = nullptr;
+  kfi_info* peeked_info = nullptr;  // in the client's generation
 };
 
 struct CompletionQueue : Object<kfid_cq>, Waiting {
@@ -89,11 +89,6 @@ struct Endpoint : Object<kfid_ep> {
   size_t receive_limit = 1;
   std::string destination;  // the info's dest_addr
 };
-
-// The request behind a handle of an info; NULL: another handle.
-inline ConnectionRequest* request_of(kfid* handle) {
-  return handle != nullptr && handle->fclass == KFI_CLASS_CONNREQ ? static_cast<ConnectionRequest*>(handle) : nullptr;
-}
 
 template <>
 struct Hooks<Domain> {
@@ -140,6 +135,5 @@ int control_region(MemoryRegion* region, int command, void* argument);
 int open_alias(kfid* handle, struct kfi_alias* alias);
 // An endpoint keeps its completion queues. Flags 0 become the direction of a context.
 int note_binding(kfid* handle, kfid* other, uint64_t& flags);
-extern const kfi_ops_mr kMemoryOps;
 
 }  // namespace weft::kfabric

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// kfi_info to fi_info and back; kfi_getinfo and its companions.
+// kfi_info to fi_info and back, in both generations.
 #include "kfabric/info.h"
 
 #include <algorithm>
@@ -26,6 +26,13 @@ constexpr Pair kFormats[] = {{KFI_FORMAT_UNSPEC, FI_FORMAT_UNSPEC},
                              {KFI_SOCKADDR_IB, FI_SOCKADDR_IB},
                              {KFI_ADDR_GNI, FI_ADDR_GNI},
                              {KFI_ADDR_CXI, FI_ADDR_CXI}};
+constexpr Pair kFormatsOf1_1[] = {{KFI_FORMAT_UNSPEC, FI_FORMAT_UNSPEC},
+                                  {KFI_SOCKADDR, FI_SOCKADDR},
+                                  {KFI_SOCKADDR_IN, FI_SOCKADDR_IN},
+                                  {KFI_SOCKADDR_IN6, FI_SOCKADDR_IN6},
+                                  {KFI_SOCKADDR_IB, FI_SOCKADDR_IB},
+                                  {5, FI_ADDR_PSMX},
+                                  {7, FI_ADDR_GNI}};
 constexpr Pair kProtocols[] = {{KFI_PROTO_UDP, FI_PROTO_UDP},
                                {KFI_PROTO_SOCK_TCP, FI_PROTO_SOCK_TCP},
                                {KFI_PROTO_IWARP_RDM, FI_PROTO_IWARP_RDM},
@@ -39,6 +46,14 @@ constexpr uint64_t kTaggedMultiRecv = KFI_TAGGED_MULTI_RECV;  // libfabric has i
 constexpr uint64_t kSameCaps = 0x7Full << 53 | 0xFull << 49 | 0x3Full << 16 | 0x3Full << 8 | 0x3Eull;
 
 constexpr uint64_t kDroppedCapsOf1_1 = 1ull << 29 | 1ull << 30;  // KFI_CANCEL, KFI_BUFFERED_RECV
+
+// NULL: kfabric has no number for the format.
+const Pair* format_of(uint32_t format, uint32_t Pair::*side, bool is_1_1) {
+  const Pair* const formats = is_1_1 ? kFormatsOf1_1 : kFormats;
+  const Pair* const end = formats + (is_1_1 ? std::size(kFormatsOf1_1) : std::size(kFormats));
+  const Pair* const found = std::find_if(formats, end, [&](const Pair& pair) { return pair.*side == format; });
+  return found == end ? nullptr : found;
+}
 
 uint32_t lower_protocol(uint32_t protocol, bool is_1_1) {
   if (protocol & KFI_PROV_SPECIFIC || protocol <= (is_1_1 ? kSameProtocolsOf1_1 : kSameProtocols)) {
@@ -62,7 +77,7 @@ int lower_mr_mode(int mode, bool is_1_1) {
   constexpr int kEverything = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
   // Memory of a kernel has its pages always.
   int result = FI_MR_ALLOCATED;
-  if (is_1_1) return result | (mode == 2 ? 0 : kEverything);  // KFI_MR_SCALABLE
+  if (is_1_1) return result | (mode == KFI_MR_SCALABLE ? 0 : kEverything);
   for (const Pair& pair : kMrModes) {
     if (mode & static_cast<int>(pair.kfi)) result |= static_cast<int>(pair.fi);
   }
@@ -97,10 +112,21 @@ class Copies {
   bool failed_ = false;
 };
 
+// Allocates what a pointer points to.
 template <class T>
-T* zeroed() {
-  return static_cast<T*>(std::calloc(1, sizeof(T)));
+void allocate(T*& pointer) {
+  pointer = static_cast<T*>(std::calloc(1, sizeof(T)));
 }
+
+// Whether an attribute structure has the members that came with API 1.7.
+template <class Attr>
+concept HasClass = requires(Attr attr) {
+  attr.tclass;
+};
+template <class Attr>
+concept HasKey = requires(Attr attr) {
+  attr.auth_key;
+};
 
 // The members with one name and meaning on both sides.
 template <class From, class To>
@@ -118,7 +144,7 @@ void carry_transmit(const From& from, To& to) {
   carry_context(from, to);
   to.inject_size = from.inject_size;
   to.rma_iov_limit = from.rma_iov_limit;
-  to.tclass = from.tclass;
+  if constexpr (HasClass<From> && HasClass<To>) to.tclass = from.tclass;
 }
 
 template <class From, class To>
@@ -139,7 +165,7 @@ void carry_endpoint(const From& from, To& to) {
   to.mem_tag_format = from.mem_tag_format;
   to.tx_ctx_cnt = from.tx_ctx_cnt;
   to.rx_ctx_cnt = from.rx_ctx_cnt;
-  to.auth_key_size = from.auth_key_size;
+  if constexpr (HasKey<From> && HasKey<To>) to.auth_key_size = from.auth_key_size;
 }
 
 template <class From, class To>
@@ -159,13 +185,15 @@ void carry_domain(const From& from, To& to) {
   to.max_ep_rx_ctx = from.max_ep_rx_ctx;
   to.max_ep_stx_ctx = from.max_ep_stx_ctx;
   to.max_ep_srx_ctx = from.max_ep_srx_ctx;
-  to.cntr_cnt = from.cntr_cnt;
-  to.mr_iov_limit = from.mr_iov_limit;
-  to.mode = from.mode;
-  to.auth_key_size = from.auth_key_size;
-  to.max_err_data = from.max_err_data;
-  to.mr_cnt = from.mr_cnt;
-  to.tclass = from.tclass;
+  if constexpr (HasClass<From> && HasClass<To>) {
+    to.cntr_cnt = from.cntr_cnt;
+    to.mr_iov_limit = from.mr_iov_limit;
+    to.mode = from.mode;
+    to.auth_key_size = from.auth_key_size;
+    to.max_err_data = from.max_err_data;
+    to.mr_cnt = from.mr_cnt;
+    to.tclass = from.tclass;
+  }
 }
 
 template <class From, class To>
@@ -177,8 +205,6 @@ void carry_info(const From& from, To& to) {
 
 // The modes with FI_CONTEXT need memory of each operation, which clients of a kernel do not give.
 constexpr uint64_t kNoModes = ~(FI_CONTEXT | FI_CONTEXT2);
-
-}  // namespace
 
 uint64_t lower_caps(uint64_t caps, bool is_1_1) {
   return (caps & kSameCaps) | (caps & kTaggedMultiRecv && !is_1_1 ? FI_TAGGED_MULTI_RECV : 0);
@@ -192,58 +218,103 @@ int upper_mr_mode(int mode) {
   return result;
 }
 
+template <class Attr>
+void lower_transmit(const Attr& attr, fi_tx_attr& lower, bool is_1_1) {
+  carry_transmit(attr, lower);
+  lower.caps = lower_caps(attr.caps, is_1_1);
+  lower.mode &= kNoModes;
+}
+
+template <class Attr>
+void lower_receive(const Attr& attr, fi_rx_attr& lower, bool is_1_1) {
+  carry_receive(attr, lower);
+  lower.caps = lower_caps(attr.caps, is_1_1);
+  lower.mode &= kNoModes;
+}
+
+kfid* handle_in(const kfi_info& info) {
+  return info.handle;
+}
+kfid* handle_in(const kfi_info_1_1& info) {
+  return info.handle != nullptr ? info.handle : info.connreq;
+}
+
+}  // namespace
+
 LowerInfo::LowerInfo(const kfi_info& info, bool is_1_1) {
+  is_1_1 ? fill(as_1_1(info), true) : fill(info, false);
+}
+
+LowerInfo::LowerInfo(const kfi_info_1_1& info) {
+  fill(info, true);
+}
+
+template <class Info>
+void LowerInfo::fill(const Info& info, bool is_1_1) {
   carry_info(info, info_);
   info_.mode &= kNoModes;
   info_.caps = lower_caps(info.caps, is_1_1);
   if (info.caps & ~(kSameCaps | kTaggedMultiRecv | (is_1_1 ? kDroppedCapsOf1_1 : 0))) status_ = -KFI_ENODATA;
-  const auto* format =
-      std::find_if(std::begin(kFormats), std::end(kFormats), [&](Pair pair) { return pair.kfi == info.addr_format; });
-  if (format == std::end(kFormats)) status_ = -KFI_ENODATA;
-  info_.addr_format = format == std::end(kFormats) ? 0 : format->fi;
+  const Pair* const format = format_of(info.addr_format, &Pair::kfi, is_1_1);
+  if (format == nullptr) status_ = -KFI_ENODATA;
+  info_.addr_format = format == nullptr ? 0 : format->fi;
   info_.src_addr = info.src_addr;
   info_.dest_addr = info.dest_addr;
-  if (info.handle != nullptr) {
-    info_.handle = info.handle->fclass == KFI_CLASS_CONNREQ ? static_cast<ConnectionRequest*>(info.handle)->fi
-                                                            : fi_of(info.handle);
-  }
+  kfid* const handle = handle_in(info);
+  request_ = request_of(handle);
+  if (handle != nullptr) info_.handle = request_ != nullptr ? request_->fi : fi_of(handle);
   if (info.tx_attr != nullptr) {
-    carry_transmit(*info.tx_attr, tx_);
-    tx_.caps = lower_caps(info.tx_attr->caps, is_1_1);
-    tx_.mode &= kNoModes;
+    lower_transmit(*info.tx_attr, tx_, is_1_1);
     info_.tx_attr = &tx_;
   }
   if (info.rx_attr != nullptr) {
-    carry_receive(*info.rx_attr, rx_);
-    rx_.caps = lower_caps(info.rx_attr->caps, is_1_1);
-    rx_.mode &= kNoModes;
+    lower_receive(*info.rx_attr, rx_, is_1_1);
     info_.rx_attr = &rx_;
   }
   if (info.ep_attr != nullptr) {
     carry_endpoint<fi_ep_type>(*info.ep_attr, ep_);
     ep_.protocol = lower_protocol(info.ep_attr->protocol, is_1_1);
-    ep_.auth_key = info.ep_attr->auth_key;
+    if constexpr (HasKey<decltype(*info.ep_attr)>) ep_.auth_key = info.ep_attr->auth_key;
     info_.ep_attr = &ep_;
   }
   domain_.mr_mode = lower_mr_mode(is_1_1 ? 0 : ~0, is_1_1);
-  if (info.domain_attr != nullptr) {
-    carry_domain(*info.domain_attr, domain_);
-    domain_.caps = lower_caps(info.domain_attr->caps, is_1_1);
-    domain_.mr_mode = lower_mr_mode(info.domain_attr->mr_mode, is_1_1);
-    domain_.auth_key = info.domain_attr->auth_key;
-    domain_.name = info.domain_attr->name;
-    if (info.domain_attr->domain != nullptr) domain_.domain = fi_of(info.domain_attr->domain);
-  }
+  if (info.domain_attr != nullptr) fill_domain(*info.domain_attr, is_1_1);
   info_.domain_attr = &domain_;
-  if (info.fabric_attr != nullptr) {
-    const kfi_fabric_attr& fabric = *info.fabric_attr;
-    if (fabric.fabric != nullptr) fabric_.fabric = fi_of(fabric.fabric);
-    fabric_.name = fabric.name;
-    fabric_.prov_name = lower_provider(fabric.prov_name);
-    fabric_.prov_version = fabric.prov_version;
-    fabric_.api_version = lower_version();
-    info_.fabric_attr = &fabric_;
+  if (info.fabric_attr != nullptr) fill_fabric(*info.fabric_attr);
+}
+
+template <class Attr>
+void LowerInfo::fill_domain(const Attr& attr, bool is_1_1) {
+  carry_domain(attr, domain_);
+  domain_.mr_mode = lower_mr_mode(attr.mr_mode, is_1_1);
+  domain_.name = attr.name;
+  if (attr.domain != nullptr) domain_.domain = fi_of(attr.domain);
+  if constexpr (HasKey<Attr>) {
+    domain_.caps = lower_caps(attr.caps, is_1_1);
+    domain_.auth_key = attr.auth_key;
   }
+}
+
+template <class Attr>
+void LowerInfo::fill_fabric(const Attr& attr) {
+  if (attr.fabric != nullptr) fabric_.fabric = fi_of(attr.fabric);
+  fabric_.name = attr.name;
+  fabric_.prov_name = lower_provider(attr.prov_name);
+  fabric_.prov_version = attr.prov_version;
+  fabric_.api_version = lower_version();
+  info_.fabric_attr = &fabric_;
+}
+
+LowerTransmit::LowerTransmit(const kfi_tx_attr* attr, bool is_1_1) {
+  if (attr == nullptr) return;
+  is_1_1 ? lower_transmit(as_1_1(*attr), value_, true) : lower_transmit(*attr, value_, false);
+  pointer_ = &value_;
+}
+
+LowerReceive::LowerReceive(const kfi_rx_attr* attr, bool is_1_1) {
+  if (attr == nullptr) return;
+  is_1_1 ? lower_receive(as_1_1(*attr), value_, true) : lower_receive(*attr, value_, false);
+  pointer_ = &value_;
 }
 
 char* lower_provider(char* name) {
@@ -251,16 +322,83 @@ char* lower_provider(char* name) {
   return name != nullptr && std::strcmp(name, "ibverbs") == 0 ? verbs : name;
 }
 
-kfi_info* upper_info(const fi_info& info, uint32_t api) {
+template <class Info>
+void release(Info* info) {
+  while (info != nullptr) {
+    Info* next = info->next;
+    std::free(info->src_addr);
+    std::free(info->dest_addr);
+    std::free(info->tx_attr);
+    std::free(info->rx_attr);
+    if constexpr (!kIs1_1<Info>) {
+      if (info->ep_attr != nullptr) std::free(info->ep_attr->auth_key);
+      if (info->domain_attr != nullptr) std::free(info->domain_attr->auth_key);
+    }
+    std::free(info->ep_attr);
+    if (info->domain_attr != nullptr) std::free(info->domain_attr->name);
+    std::free(info->domain_attr);
+    if (info->fabric_attr != nullptr) {
+      std::free(info->fabric_attr->name);
+      std::free(info->fabric_attr->prov_name);
+    }
+    std::free(info->fabric_attr);
+    std::free(info);
+    info = next;
+  }
+}
+
+template <class Info>
+Info* blank() {
+  Info* info = nullptr;
+  allocate(info);
+  if (info == nullptr) return nullptr;
+  allocate(info->tx_attr);
+  allocate(info->rx_attr);
+  allocate(info->ep_attr);
+  allocate(info->domain_attr);
+  allocate(info->fabric_attr);
+  if (info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr && info->fabric_attr) return info;
+  release(info);
+  return nullptr;
+}
+
+namespace {
+
+template <class Attr>
+void upper_domain(const fi_domain_attr& from, Attr& to, Copies& copies) {
+  carry_domain(from, to);
+  to.name = copies.make(from.name);
+  if (from.domain != nullptr) to.domain = of<kfid_domain>(handle_of(&from.domain->fid));
+  if constexpr (HasKey<Attr>) {
+    to.caps = upper_caps(from.caps);
+    to.mr_mode = upper_mr_mode(from.mr_mode);
+    to.auth_key = copies.make(from.auth_key, from.auth_key_size);
+  } else {
+    to.mr_mode = from.mr_mode & FI_MR_VIRT_ADDR ? KFI_MR_BASIC : KFI_MR_SCALABLE;
+  }
+}
+
+// `version` is the one that the client requested.
+template <class Attr>
+void upper_fabric(const fi_fabric_attr& from, Attr& to, Copies& copies, uint32_t version) {
+  if (from.fabric != nullptr) to.fabric = of<kfid_fabric>(handle_of(&from.fabric->fid));
+  to.name = copies.make(from.name);
+  to.prov_name = copies.make(from.prov_name);
+  to.prov_version = from.prov_version;
+  if constexpr (requires { to.api_version; }) to.api_version = version;
+}
+
+}  // namespace
+
+template <class Info>
+Info* upper_info(const fi_info& info, uint32_t version) {
   Copies copies;
-  kfi_info* result = kfi_allocinfo();
+  Info* result = blank<Info>();
   if (result == nullptr) return nullptr;
-  const bool is_1_1 = api == KFI_VERSION(1, 1);
   carry_info(info, *result);
   result->caps = upper_caps(info.caps);
-  for (const Pair& pair : kFormats) {
-    if (pair.fi == info.addr_format) result->addr_format = pair.kfi;
-  }
+  const Pair* const format = format_of(info.addr_format, &Pair::fi, kIs1_1<Info>);
+  if (format != nullptr) result->addr_format = format->kfi;
   result->src_addr = copies.make(static_cast<char*>(info.src_addr), info.src_addrlen);
   result->dest_addr = copies.make(static_cast<char*>(info.dest_addr), info.dest_addrlen);
   if (info.tx_attr != nullptr) {
@@ -273,147 +411,76 @@ kfi_info* upper_info(const fi_info& info, uint32_t api) {
   }
   if (info.ep_attr != nullptr) {
     carry_endpoint<kfi_ep_type>(*info.ep_attr, *result->ep_attr);
-    result->ep_attr->protocol = upper_protocol(info.ep_attr->protocol, is_1_1);
-    result->ep_attr->auth_key = copies.make(info.ep_attr->auth_key, info.ep_attr->auth_key_size);
-  }
-  if (info.domain_attr != nullptr) {
-    const fi_domain_attr& domain = *info.domain_attr;
-    carry_domain(domain, *result->domain_attr);
-    result->domain_attr->caps = upper_caps(domain.caps);
-    result->domain_attr->mr_mode = !is_1_1                            ? upper_mr_mode(domain.mr_mode)
-                                   : domain.mr_mode & FI_MR_VIRT_ADDR ? 1
-                                                                      : 2;  // BASIC, SCALABLE
-    result->domain_attr->auth_key = copies.make(domain.auth_key, domain.auth_key_size);
-    result->domain_attr->name = copies.make(domain.name);
-    if (domain.domain != nullptr) result->domain_attr->domain = of<kfid_domain>(handle_of(&domain.domain->fid));
-  }
-  if (info.fabric_attr != nullptr) {
-    const fi_fabric_attr& fabric = *info.fabric_attr;
-    if (fabric.fabric != nullptr) result->fabric_attr->fabric = of<kfid_fabric>(handle_of(&fabric.fabric->fid));
-    result->fabric_attr->name = copies.make(fabric.name);
-    result->fabric_attr->prov_name = copies.make(fabric.prov_name);
-    result->fabric_attr->prov_version = fabric.prov_version;
-    result->fabric_attr->api_version = api;
-  }
-  if (!copies.failed()) return result;
-  kfi_freeinfo(result);
-  return nullptr;
-}
-
-namespace {
-
-// The results of libfabric for a version of kfabric, without those whose addresses kfabric cannot name.
-int find(uint32_t api, const char* node, const char* service, uint64_t flags, fi_info* hints, kfi_info** info) {
-  fi_info* found = nullptr;
-  int result = fi_getinfo(lower_version(), node, service, flags, hints, &found);
-  if (result != 0) return result;
-  kfi_info** next = info;
-  for (fi_info* one = found; one != nullptr && result == 0; one = one->next) {
-    const bool named =
-        std::any_of(std::begin(kFormats), std::end(kFormats), [&](Pair pair) { return pair.fi == one->addr_format; });
-    if (!named) continue;
-    *next = upper_info(*one, api);
-    if (*next == nullptr) {
-      result = -KFI_ENOMEM;
-    } else {
-      next = &(*next)->next;
+    result->ep_attr->protocol = upper_protocol(info.ep_attr->protocol, kIs1_1<Info>);
+    if constexpr (!kIs1_1<Info>) {
+      result->ep_attr->auth_key = copies.make(info.ep_attr->auth_key, info.ep_attr->auth_key_size);
     }
   }
-  fi_freeinfo(found);
-  if (result == 0 && *info == nullptr) result = -KFI_ENODATA;
-  if (result != 0) {
-    kfi_freeinfo(*info);
-    *info = nullptr;
-  }
-  return result;
-}
-
-}  // namespace
-}  // namespace weft::kfabric
-
-using namespace weft::kfabric;
-
-KFI_EXPORT int kfi_getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, kfi_info* hints,
-                           kfi_info** info) {
-  constexpr uint32_t kNewest = KFI_VERSION(1, 7);
-  *info = nullptr;
-  if (version > kNewest) return -KFI_ENOSYS;
-  const uint32_t api = version == 0 ? kNewest : version;
-  LowerInfo lower(hints == nullptr ? kfi_info{} : *hints, api == KFI_VERSION(1, 1));
-  if (lower.status() != 0) return lower.status();
-  // A kernel makes progress by itself and locks; where no provider promises that, reading the queues does it.
-  fi_domain_attr& domain = *lower.get()->domain_attr;
-  const fi_domain_attr requested = domain;
-  domain.control_progress = domain.data_progress = FI_PROGRESS_AUTO;
-  domain.threading = FI_THREAD_SAFE;
-  int result = find(api, node, service, flags, lower.get(), info);
-  if (result != -KFI_ENODATA) return result;
-  domain = requested;
-  return find(api, node, service, flags, lower.get(), info);
-}
-
-KFI_EXPORT kfi_info* kfi_allocinfo() {
-  auto* info = zeroed<kfi_info>();
-  if (info == nullptr) return nullptr;
-  info->tx_attr = zeroed<kfi_tx_attr>();
-  info->rx_attr = zeroed<kfi_rx_attr>();
-  info->ep_attr = zeroed<kfi_ep_attr>();
-  info->domain_attr = zeroed<kfi_domain_attr>();
-  info->fabric_attr = zeroed<kfi_fabric_attr>();
-  if (info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr && info->fabric_attr) return info;
-  kfi_freeinfo(info);
+  if (info.domain_attr != nullptr) upper_domain(*info.domain_attr, *result->domain_attr, copies);
+  if (info.fabric_attr != nullptr) upper_fabric(*info.fabric_attr, *result->fabric_attr, copies, version);
+  if (!copies.failed()) return result;
+  release(result);
   return nullptr;
 }
 
-KFI_EXPORT kfi_info* kfi_dupinfo(const kfi_info* info) {
+template <class Info>
+Info* duplicate(const Info* info) {
   Copies copies;
-  kfi_info* result = kfi_allocinfo();
+  Info* result = blank<Info>();
   if (result == nullptr || info == nullptr) return result;
-  kfi_info blank = *result;
+  Info attributes = *result;
   *result = *info;
   result->next = nullptr;
   result->src_addr = copies.make(static_cast<char*>(info->src_addr), info->src_addrlen);
   result->dest_addr = copies.make(static_cast<char*>(info->dest_addr), info->dest_addrlen);
-  if (info->tx_attr != nullptr) *blank.tx_attr = *info->tx_attr;
-  if (info->rx_attr != nullptr) *blank.rx_attr = *info->rx_attr;
-  result->tx_attr = blank.tx_attr;
-  result->rx_attr = blank.rx_attr;
-  if (info->ep_attr != nullptr) *blank.ep_attr = *info->ep_attr;
-  result->ep_attr = blank.ep_attr;
-  result->ep_attr->auth_key = copies.make(result->ep_attr->auth_key, result->ep_attr->auth_key_size);
-  if (info->domain_attr != nullptr) *blank.domain_attr = *info->domain_attr;
-  result->domain_attr = blank.domain_attr;
+  if (info->tx_attr != nullptr) *attributes.tx_attr = *info->tx_attr;
+  if (info->rx_attr != nullptr) *attributes.rx_attr = *info->rx_attr;
+  if (info->ep_attr != nullptr) *attributes.ep_attr = *info->ep_attr;
+  if (info->domain_attr != nullptr) *attributes.domain_attr = *info->domain_attr;
+  if (info->fabric_attr != nullptr) *attributes.fabric_attr = *info->fabric_attr;
+  result->tx_attr = attributes.tx_attr;
+  result->rx_attr = attributes.rx_attr;
+  result->ep_attr = attributes.ep_attr;
+  result->domain_attr = attributes.domain_attr;
+  result->fabric_attr = attributes.fabric_attr;
+  if constexpr (!kIs1_1<Info>) {
+    result->ep_attr->auth_key = copies.make(result->ep_attr->auth_key, result->ep_attr->auth_key_size);
+    result->domain_attr->auth_key = copies.make(result->domain_attr->auth_key, result->domain_attr->auth_key_size);
+  }
   result->domain_attr->name = copies.make(result->domain_attr->name);
-  result->domain_attr->auth_key = copies.make(result->domain_attr->auth_key, result->domain_attr->auth_key_size);
-  if (info->fabric_attr != nullptr) *blank.fabric_attr = *info->fabric_attr;
-  result->fabric_attr = blank.fabric_attr;
   result->fabric_attr->name = copies.make(result->fabric_attr->name);
   result->fabric_attr->prov_name = copies.make(result->fabric_attr->prov_name);
   if (!copies.failed()) return result;
-  kfi_freeinfo(result);
+  release(result);
   return nullptr;
 }
 
-KFI_EXPORT void kfi_freeinfo(kfi_info* info) {
-  while (info != nullptr) {
-    kfi_info* next = info->next;
-    std::free(info->src_addr);
-    std::free(info->dest_addr);
-    std::free(info->tx_attr);
-    std::free(info->rx_attr);
-    if (info->ep_attr != nullptr) std::free(info->ep_attr->auth_key);
-    std::free(info->ep_attr);
-    if (info->domain_attr != nullptr) {
-      std::free(info->domain_attr->name);
-      std::free(info->domain_attr->auth_key);
-    }
-    std::free(info->domain_attr);
-    if (info->fabric_attr != nullptr) {
-      std::free(info->fabric_attr->name);
-      std::free(info->fabric_attr->prov_name);
-    }
-    std::free(info->fabric_attr);
-    std::free(info);
-    info = next;
-  }
+template kfi_info* blank();
+template kfi_info_1_1* blank();
+template void release(kfi_info*);
+template void release(kfi_info_1_1*);
+template kfi_info* duplicate(const kfi_info*);
+template kfi_info_1_1* duplicate(const kfi_info_1_1*);
+template kfi_info* upper_info(const fi_info&, uint32_t);
+template kfi_info_1_1* upper_info(const fi_info&, uint32_t);
+
+bool has_format(uint32_t lower, bool is_1_1) {
+  return format_of(lower, &Pair::fi, is_1_1) != nullptr;
 }
+
+kfi_info* upper_request(const fi_info& info, bool is_1_1) {
+  // The structures have one type for the slots of event queues.
+  if (is_1_1) return reinterpret_cast<kfi_info*>(upper_info<kfi_info_1_1>(info, 0));
+  return upper_info<kfi_info>(info, KFI_VERSION(1, 7));
+}
+
+void set_handle(kfi_info* info, kfid* handle, bool is_1_1) {
+  info->handle = handle;  // `connreq` in API 1.1
+  if (is_1_1) as_1_1(*info).handle = handle;
+}
+
+void free_info(kfi_info* info, bool is_1_1) {
+  is_1_1 ? release(reinterpret_cast<kfi_info_1_1*>(info)) : release(info);
+}
+
+}  // namespace weft::kfabric

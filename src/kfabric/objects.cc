@@ -45,7 +45,7 @@ kfid* handle_of(fid* below) noexcept {
 }
 
 bool is_1_1(const Fabric* fabric) {
-  return fabric->api == KFI_VERSION(1, 1);
+  return fabric->is_1_1;
 }
 
 void close_later(Fabric* fabric, kfid* handle) {

@@ -23,6 +23,9 @@ constexpr uint64_t kCompletionFlags = KFI_SEND | KFI_RECV | KFI_RMA | KFI_ATOMIC
                                       KFI_WRITE | KFI_REMOTE_READ | KFI_REMOTE_WRITE | KFI_REMOTE_CQ_DATA |
                                       KFI_MULTI_RECV;
 
+// Flags of completion queues that clients of API 1.1 set: the directions, and KFI_CQ_CAN_WAIT, as every queue can.
+constexpr uint64_t kNoEffectIn1_1 = KFI_SEND | KFI_RECV | 1ull << 53;
+
 // Removes the unit of time from the flags. `microseconds` stays as it is if they name none.
 int take_unit(uint64_t& flags, bool& microseconds) {
   if ((flags & kUnits) == kUnits) return -KFI_EBADFLAGS;
@@ -92,10 +95,12 @@ void rearm(EventQueue* queue) {
 // in the queue. It is made once, also if it is peeked at first.
 int prepare_info(EventQueue* queue, fi_info* info, kfid* listener) {
   if (queue->peeked == info) return 0;
-  std::unique_ptr<kfi_info, decltype(&kfi_freeinfo)> made(upper_info(*info, queue->fabric->api), kfi_freeinfo);
+  const bool older = is_1_1(queue->fabric);
+  const auto release = [&](kfi_info* made) { free_info(made, older); };
+  std::unique_ptr<kfi_info, decltype(release)> made(upper_request(*info, older), release);
   if (made == nullptr) return -KFI_ENOMEM;
-  made->handle = of<PassiveEndpoint>(listener)->add(info->handle);
-  kfi_freeinfo(queue->peeked_info);
+  set_handle(made.get(), of<PassiveEndpoint>(listener)->add(info->handle), older);
+  free_info(queue->peeked_info, older);
   queue->peeked = info;
   queue->peeked_info = made.release();
   return 0;
@@ -160,10 +165,14 @@ ssize_t wait_for_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, i
 
 ssize_t read_event_error(kfid_eq* eq, kfi_eq_err_entry* entry, uint64_t flags) {
   auto* queue = static_cast<EventQueue*>(eq);
-  const ssize_t result = fi_eq_readerr(queue->fi, down(entry), flags);
+  const bool older = is_1_1(queue->fabric);
+  kfi_eq_err_entry whole{};
+  const ssize_t result = fi_eq_readerr(queue->fi, down(older ? &whole : entry), flags);
   if (result == -FI_EAGAIN) rearm(queue);
-  if (result > 0) entry->fid = handle_of(reinterpret_cast<fid*>(entry->fid));
-  return result;
+  if (result <= 0) return result;
+  if (older) std::memcpy(entry, &whole, sizeof(kfi_eq_err_entry_1_1));
+  entry->fid = handle_of(reinterpret_cast<fid*>(entry->fid));
+  return older ? static_cast<ssize_t>(sizeof(kfi_eq_err_entry_1_1)) : result;
 }
 
 constexpr kfi_ops_eq kEventOps = {sizeof(kfi_ops_eq),     Guarded<read_event>{},     read_event_error,
@@ -271,14 +280,18 @@ ssize_t sread_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr
 ssize_t read_completion_error(kfid_cq* cq, kfi_cq_err_entry* entry, uint64_t flags) {
   auto* queue = static_cast<CompletionQueue*>(cq);
   fi_cq_err_entry lower{};
-  lower.err_data = entry->err_data;
-  lower.err_data_size = entry->err_data_size;
+  const bool older = is_1_1(queue->fabric);
+  const size_t size = older ? sizeof(kfi_cq_err_entry_1_1) : sizeof *entry;
+  if (!older) {
+    lower.err_data = entry->err_data;
+    lower.err_data_size = entry->err_data_size;
+  }
   const ssize_t result = fi_cq_readerr(queue->fi, &lower, flags);
   if (result == -FI_EAGAIN && queue->watch) queue->fabric->dispatcher.rearm(*queue->watch);
   if (result <= 0) return result;
   // The structures agree up to err_data_size, where kfabric's ends.
   static_assert(offsetof(fi_cq_err_entry, err_data_size) == offsetof(kfi_cq_err_entry, err_data_size));
-  std::memcpy(entry, &lower, sizeof *entry);
+  std::memcpy(entry, &lower, size);
   entry->flags &= kCompletionFlags;
   if (queue->bounces.any()) {
     const std::unique_ptr<Bounce> bounce = queue->bounces.take(entry->op_context);
@@ -288,7 +301,7 @@ ssize_t read_completion_error(kfid_cq* cq, kfi_cq_err_entry* entry, uint64_t fla
       if (bounce->scatters) scatter(*bounce, entry->len);
     }
   }
-  return is_1_1(queue->fabric) ? static_cast<ssize_t>(sizeof *entry) : result;
+  return older ? static_cast<ssize_t>(size) : result;
 }
 
 constexpr kfi_ops_cq kCompletionOps = {sizeof(kfi_ops_cq),      read_completions,         read_completions_from,
@@ -347,7 +360,7 @@ int start_watch(Queue* queue) {
 }  // namespace
 
 EventQueue::~EventQueue() {
-  kfi_freeinfo(peeked_info);
+  if (peeked_info != nullptr) free_info(peeked_info, is_1_1(fabric));
 }
 
 int open_event_queue(kfid_fabric* handle, kfi_eq_attr* attr, kfid_eq** eq, kfi_event_handler handler, void* context) {
@@ -381,7 +394,7 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
     lower.format = static_cast<fi_cq_format>(wanted.format);
     lower.signaling_vector = wanted.signaling_vector;
     lower.wait_cond = static_cast<fi_cq_wait_cond>(wanted.wait_cond);
-    if (is_1_1(fabric)) lower.flags &= ~(KFI_SEND | KFI_RECV);  // its clients set them without effect
+    if (is_1_1(fabric)) lower.flags &= ~kNoEffectIn1_1;
     if (int bad = lower_wait(wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
     if (int bad = take_unit(lower.flags, queue.microseconds)) return bad;
     constexpr size_t kSizes[] = {sizeof(kfi_cq_entry), sizeof(kfi_cq_entry), sizeof(kfi_cq_msg_entry),

@@ -49,14 +49,24 @@ void fill(fi_msg_tagged& message, fi_rma_iov& none, kfi_addr_t address, uint64_t
   message.ignore = ignore;
 }
 
-void carry(const kfi_msg&, fi_msg&) {}
-void carry(const kfi_msg_rma& from, fi_msg_rma& to) {
+// The members that only one kind of message has, in either generation.
+template <class Message>
+void carry(const Message&, fi_msg&) {}
+template <class Message>
+void carry(const Message& from, fi_msg_rma& to) {
   to.rma_iov = down(from.rma_iov);
   to.rma_iov_count = from.rma_iov_count;
 }
-void carry(const kfi_msg_tagged& from, fi_msg_tagged& to) {
+template <class Message>
+void carry(const Message& from, fi_msg_tagged& to) {
   to.tag = from.tag;
   to.ignore = from.ignore;
+}
+
+// KFI_CLAIM and KFI_DISCARD have other bits in API 1.1.
+uint64_t claims_of_1_1(uint64_t flags) {
+  constexpr uint64_t kClaim = 1ull << 0, kDiscard = 1ull << 29;
+  return (flags & ~(kClaim | kDiscard)) | (flags & kClaim ? FI_CLAIM : 0) | (flags & kDiscard ? FI_DISCARD : 0);
 }
 
 size_t limit(const Endpoint* endpoint, Direction direction) {
@@ -144,22 +154,33 @@ struct Long {
     return [](kfid_ep* ep, const Message* message, uint64_t flags) -> R {
       auto* endpoint = static_cast<Endpoint*>(ep);
       if (kDirection != Direction::kReceive && is_shut(ep)) return -KFI_ESHUTDOWN;
-      if (flags & (KFI_TAGGED_RMA | KFI_TAGGED_MULTI_RECV)) return -KFI_EBADFLAGS;
-      Pieces pieces(*message);
-      if (!pieces.valid()) return -KFI_EINVAL;
-      Lower lower{};
-      carry(*message, lower);
-      lower.addr = message->addr;
-      lower.context = message->context;
-      lower.data = message->data;
-      if (pieces.count() > limit(endpoint, kDirection)) {
-        return post_bounced<Post>(endpoint, kDirection, pieces, lower, flags);
+      if (is_1_1(endpoint->fabric)) {
+        const auto& older = as_1_1(*message);
+        if constexpr (std::is_same_v<Message, kfi_msg_tagged>) flags = claims_of_1_1(flags);
+        return post(endpoint, older, Pieces(older.msg_iov, older.desc, older.iov_count), flags);
       }
-      lower.msg_iov = pieces.iov();
-      lower.desc = pieces.desc();
-      lower.iov_count = pieces.count();
-      return Post(endpoint->fi, &lower, flags);
+      return post(endpoint, *message, Pieces(message->type, message->msg_iov, message->desc, message->iov_count),
+                  flags);
     };
+  }
+
+ private:
+  template <class Message>
+  static ssize_t post(Endpoint* endpoint, const Message& message, Pieces&& pieces, uint64_t flags) {
+    if (flags & (KFI_TAGGED_RMA | KFI_TAGGED_MULTI_RECV)) return -KFI_EBADFLAGS;
+    if (!pieces.valid()) return -KFI_EINVAL;
+    Lower lower{};
+    carry(message, lower);
+    lower.addr = message.addr;
+    lower.context = message.context;
+    lower.data = message.data;
+    if (pieces.count() > limit(endpoint, kDirection)) {
+      return post_bounced<Post>(endpoint, kDirection, pieces, lower, flags);
+    }
+    lower.msg_iov = pieces.iov();
+    lower.desc = pieces.desc();
+    lower.iov_count = pieces.count();
+    return Post(endpoint->fi, &lower, flags);
   }
 };
 
