@@ -59,6 +59,7 @@ int converse(const ends::Options& options, int at, const std::function<void()>& 
     while (step()) continue;
   }
   fake::deliver_all();
+  both.wait([&] { return both.client.over() || both.client.established(); }, 2000);  // an attempt may be repeated
   if (both.client.established()) fi_shutdown(both.client.ep, 0);
   both.wait([&] { return both.client.over(); }, 2000);
   if (!both.server.over() && !both.wait([&] { return both.server.over(); }, 150)) both.client.close_endpoint(both);
