@@ -136,12 +136,13 @@ class Matcher {
   bool matched_ = true;
 };
 
-// The attributes that both directions have; `name` is "tx_attr" or "rx_attr". total_buffered_recv is a hint that a
-// provider may ignore (fi_endpoint(3)).
+// The attributes that both directions have; `name` is "tx_attr" or "rx_attr". Programs copy the capabilities of the
+// whole endpoint to both. total_buffered_recv is a hint that a provider may ignore (fi_endpoint(3)).
 template <class Attr>
-void check_direction(Matcher& match, const std::string& name, const Attr& offer, const Attr& hints, uint64_t mode) {
-  match.within(name + "->caps", hints.caps, offer.caps, names::kCaps);
-  match.accepted(name + "->mode", offer.mode, hints.mode | mode, names::kMode);
+void check_direction(Matcher& match, const std::string& name, const Attr& offer, const Attr& hints,
+                     const fi_info& offered, const fi_info& wanted) {
+  match.within(name + "->caps", hints.caps, offer.caps | offered.caps, names::kCaps);
+  match.accepted(name + "->mode", offer.mode, hints.mode | wanted.mode, names::kMode);
   match.within(name + "->op_flags", hints.op_flags, offer.op_flags, names::kOpFlags);
   match.within(name + "->msg_order", hints.msg_order, offer.msg_order, names::kMsgOrder);
   match.within(name + "->comp_order", hints.comp_order, offer.comp_order, kCompletionOrders);
@@ -213,8 +214,8 @@ void check_mr_mode(Matcher& match, const fi_info& offer, const fi_info& hints, u
                  static_cast<unsigned>(allowed), names::kMrMode);
 }
 
-// cq_cnt, ep_cnt, max_group_id and max_ep_..._ctx are answers: programs leave large numbers in them, and other
-// implementations ignore those.
+// cq_cnt, ep_cnt, tx_ctx_cnt, rx_ctx_cnt, max_group_id and max_ep_..._ctx are answers: programs leave large numbers in
+// them, and other implementations ignore those. So they do with a default key for authorization, which is not used.
 void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted, uint32_t version) {
   const fi_domain_attr& offer = *offered.domain_attr;
   const fi_domain_attr& hints = *wanted.domain_attr;
@@ -233,16 +234,18 @@ void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted,
     match.equal("domain_attr->resource_mgmt", FI_RM_ENABLED, offer.resource_mgmt);
   if (offer.av_type != FI_AV_UNSPEC) match.equal("domain_attr->av_type", hints.av_type, offer.av_type);
   check_mr_mode(match, offered, wanted, version);
-  // The size of keys is a request only of a caller that chooses keys.
+  // The size of keys is a request only of a caller that chooses keys, which have 64 bits at most.
   const bool uses_keys = wanted.caps == 0 || (wanted.caps & kMemoryCaps) != 0;
   if (uses_keys && (offer.mr_mode & FI_MR_PROV_KEY) == 0 && offer.mr_mode != FI_MR_BASIC)
-    match.at_most("domain_attr->mr_key_size", hints.mr_key_size, offer.mr_key_size);
-  WEFT_EACH(WEFT_DOMAIN_LIMIT, cq_data_size, tx_ctx_cnt, rx_ctx_cnt)
+    match.at_most("domain_attr->mr_key_size", std::min(hints.mr_key_size, sizeof(uint64_t)), offer.mr_key_size);
+  WEFT_DOMAIN_LIMIT(cq_data_size)
   if (FI_VERSION_LT(version, FI_VERSION(1, 5))) return;  // the fields below did not exist
   WEFT_EACH(WEFT_DOMAIN_LIMIT, cntr_cnt, mr_iov_limit)
   match.within("domain_attr->caps", hints.caps, offer.caps, names::kCaps);
   match.accepted("domain_attr->mode", offer.mode, hints.mode | wanted.mode, names::kMode);
-  WEFT_EACH(WEFT_DOMAIN_LIMIT, auth_key_size, max_err_data, mr_cnt)
+  if (hints.auth_key_size == FI_AV_AUTH_KEY)
+    match.refuse(fmt::format("hints request FI_AV_AUTH_KEY, which {} does not offer", match.name()));
+  WEFT_EACH(WEFT_DOMAIN_LIMIT, max_err_data, mr_cnt)
   if (FI_VERSION_GE(version, FI_VERSION(1, 20)))
     match.at_most("domain_attr->max_ep_auth_key", hints.max_ep_auth_key, offer.max_ep_auth_key);
   if (FI_VERSION_LT(version, FI_VERSION(2, 5))) return;
@@ -290,11 +293,11 @@ Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, 
   if (hints->addr_format != FI_FORMAT_UNSPEC && !same_format(hints->addr_format, offer.addr_format))
     match.equal("addr_format", hints->addr_format, offer.addr_format);
   if (const fi_tx_attr* tx = hints->tx_attr; tx != nullptr) {
-    check_direction(match, "tx_attr", *offer.tx_attr, *tx, hints->mode);
+    check_direction(match, "tx_attr", *offer.tx_attr, *tx, offer, *hints);
     match.at_most("tx_attr->inject_size", tx->inject_size, offer.tx_attr->inject_size);
     match.at_most("tx_attr->rma_iov_limit", tx->rma_iov_limit, offer.tx_attr->rma_iov_limit);
   }
-  if (hints->rx_attr != nullptr) check_direction(match, "rx_attr", *offer.rx_attr, *hints->rx_attr, hints->mode);
+  if (hints->rx_attr != nullptr) check_direction(match, "rx_attr", *offer.rx_attr, *hints->rx_attr, offer, *hints);
   if (hints->ep_attr != nullptr) check_ep(match, offer, *hints, version);
   if (hints->domain_attr != nullptr) check_domain(match, offer, *hints, version);
   if (hints->fabric_attr != nullptr) {

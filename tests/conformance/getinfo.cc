@@ -107,12 +107,24 @@ TEST_P(Getinfo, DirectionsHaveOnlyTheirOwnCapabilities) {
   check(asked.list.get());
 }
 
+// Programs copy their capabilities to both directions.
+TEST_P(Getinfo, CapabilitiesMayStandInEachDirection) {
+  expect_all(
+      target(),
+      [](fi_info& hints) { hints.caps = hints.tx_attr->caps = hints.rx_attr->caps = FI_MSG | FI_SEND | FI_RECV; },
+      [](const fi_info& info) {
+        EXPECT_EQ(info.tx_attr->caps & (FI_MSG | FI_SEND | FI_RECV), FI_MSG | FI_SEND);
+        EXPECT_EQ(info.rx_attr->caps & (FI_MSG | FI_SEND | FI_RECV), FI_MSG | FI_RECV);
+      });
+}
+
 TEST_P(Getinfo, NumbersThatAreAnswersAreNoRequests) {
   const InfoPtr hints = hints_for(target(), [](fi_info& h) {
     h.caps = FI_MSG;
     fi_domain_attr& domain = *h.domain_attr;
     domain.cq_cnt = domain.ep_cnt = domain.max_ep_tx_ctx = domain.max_ep_rx_ctx = 1'000'000;
-    domain.max_ep_stx_ctx = domain.max_ep_srx_ctx = 1'000'000;
+    domain.max_ep_stx_ctx = domain.max_ep_srx_ctx = domain.tx_ctx_cnt = domain.rx_ctx_cnt = 1'000'000;
+    domain.auth_key_size = 16;
     h.ep_attr->max_order_raw_size = h.ep_attr->max_order_war_size = h.ep_attr->max_order_waw_size = 1'000'000;
     if (FI_VERSION_GE(fi_version(), FI_VERSION(2, 0)))
       domain.max_group_id = 1'000'000;  // an older core has no such member

@@ -133,13 +133,9 @@ TEST_F(AttributesTest, EachLimitIsRefusedBeyondAndGrantedWithin) {
   LIMIT(ep_attr->tx_ctx_cnt, 1);
   LIMIT(ep_attr->rx_ctx_cnt, 1);
   LIMIT(ep_attr->auth_key_size, 0);
-  LIMIT(domain_attr->mr_key_size, 8);
   LIMIT(domain_attr->cq_data_size, 8);
-  LIMIT(domain_attr->tx_ctx_cnt, 100);
-  LIMIT(domain_attr->rx_ctx_cnt, 100);
   LIMIT(domain_attr->cntr_cnt, 5);
   LIMIT(domain_attr->mr_iov_limit, 1);
-  LIMIT(domain_attr->auth_key_size, 0);
   LIMIT(domain_attr->max_err_data, 56);
   LIMIT(domain_attr->mr_cnt, 7);
   LIMIT(domain_attr->max_ep_auth_key, 0);
@@ -147,6 +143,32 @@ TEST_F(AttributesTest, EachLimitIsRefusedBeyondAndGrantedWithin) {
   LIMIT(domain_attr->max_err_cntr_value, 1000);
   LIMIT(fabric_attr->prov_version, 206);
 #undef LIMIT
+}
+
+TEST_F(AttributesTest, NumbersThatNothingDependsOnAreGranted) {
+  hints->domain_attr->tx_ctx_cnt = hints->domain_attr->rx_ctx_cnt = 1'000'000;
+  hints->domain_attr->auth_key_size = 16;
+  EXPECT_TRUE(matches());
+  EXPECT_EQ(answer().domain_attr->auth_key_size, 0u);
+  hints = InfoPtr(allocate_info());
+  expect_refused(FIELD(domain_attr->auth_key_size, FI_AV_AUTH_KEY),
+                 "hints request FI_AV_AUTH_KEY, which tcp does not offer", FIELD(domain_attr->auth_key_size, 16));
+}
+
+TEST_F(AttributesTest, KeysOfACallerHaveEightBytesAtMost) {
+  offer->domain_attr->mr_key_size = 4;
+  expect_refused(FIELD(domain_attr->mr_key_size, 64), "hints request domain_attr->mr_key_size 8, tcp offers 4",
+                 FIELD(domain_attr->mr_key_size, 4));
+  offer->domain_attr->mr_key_size = 8;
+  hints->domain_attr->mr_key_size = 64;
+  EXPECT_TRUE(matches());
+}
+
+TEST_F(AttributesTest, CapabilitiesOfTheEndpointMayStandInEachDirection) {
+  hints->caps = hints->tx_attr->caps = hints->rx_attr->caps = FI_MSG | FI_SEND | FI_RECV;
+  const fi_info& info = answer();
+  EXPECT_EQ(info.tx_attr->caps & (FI_MSG | FI_SEND | FI_RECV), FI_MSG | FI_SEND);
+  EXPECT_EQ(info.rx_attr->caps & (FI_MSG | FI_SEND | FI_RECV), FI_MSG | FI_RECV);
 }
 
 TEST_F(AttributesTest, UnknownValuesOfEnumerationsAreRefused) {
@@ -167,9 +189,9 @@ TEST_F(AttributesTest, BitsThatAreNotOfferedAreNamed) {
                  "hints request caps FI_TAGGED|FI_ATOMIC, which tcp does not offer", FIELD(caps, FI_MSG | FI_RMA));
   expect_refused(FIELD(caps, uint64_t{1} << 62), "hints request caps 0x4000000000000000, which tcp does not offer",
                  FIELD(caps, FI_SOURCE));
-  expect_refused(FIELD(tx_attr->caps, FI_RECV), "hints request tx_attr->caps FI_RECV, which tcp does not offer",
+  expect_refused(FIELD(tx_attr->caps, FI_TAGGED), "hints request tx_attr->caps FI_TAGGED, which tcp does not offer",
                  FIELD(tx_attr->caps, FI_SEND));
-  expect_refused(FIELD(rx_attr->caps, FI_SEND), "hints request rx_attr->caps FI_SEND, which tcp does not offer",
+  expect_refused(FIELD(rx_attr->caps, FI_TAGGED), "hints request rx_attr->caps FI_TAGGED, which tcp does not offer",
                  FIELD(rx_attr->caps, FI_RECV));
   expect_refused(FIELD(tx_attr->op_flags, FI_COMMIT_COMPLETE),
                  "hints request tx_attr->op_flags FI_COMMIT_COMPLETE, which tcp does not offer",
@@ -371,7 +393,8 @@ TEST_F(AttributesTest, SizesOfOrderedAccessLimitOnlyCallersThatRequestTheOrder) 
 }
 
 TEST_F(AttributesTest, KeyLengthLimitsOnlyCallersThatChooseKeys) {
-  hints->domain_attr->mr_key_size = 9;
+  offer->domain_attr->mr_key_size = 4;
+  hints->domain_attr->mr_key_size = 8;
   hints->caps = FI_MSG | FI_RMA;
   EXPECT_FALSE(matches());
   hints->caps = FI_MSG;
