@@ -48,9 +48,7 @@ EventQueueCore::Reserved EventQueueCore::reserve_result() noexcept {
   return entry != nullptr && entry->error != nullptr ? std::move(entry) : nullptr;
 }
 
-// A null entry (memory ran out) overruns the queue.
 void EventQueueCore::append(Reserved entry) noexcept {
-  if (entry == nullptr) return overrun();
   {
     std::lock_guard lock(mutex_);
     entries_.push_back(*entry.release());
@@ -59,24 +57,12 @@ void EventQueueCore::append(Reserved entry) noexcept {
   wait_.signal();
 }
 
-// The -FI_EOVERRUN behind the last event counts as one more unread event, for ever.
-void EventQueueCore::overrun() noexcept {
-  {
-    std::lock_guard lock(mutex_);
-    if (!overrun_) unread_.fetch_add(1);
-    overrun_ = true;
-  }
-  wait_.signal();
-}
-
 void EventQueueCore::post(Reserved entry, uint32_t event, const fi_eq_entry& result) noexcept {
-  if (entry != nullptr) {
-    assert(entry->size >= sizeof result);
-    entry->number = event;
-    entry->fid = result.fid;
-    entry->size = sizeof result;
-    std::memcpy(entry->bytes(), &result, sizeof result);
-  }
+  assert(entry->size >= sizeof result);
+  entry->number = event;
+  entry->fid = result.fid;
+  entry->size = sizeof result;
+  std::memcpy(entry->bytes(), &result, sizeof result);
   append(std::move(entry));
 }
 
@@ -100,7 +86,7 @@ void EventQueueCore::hold(Entry& entry, EqError&& error) noexcept {
 }
 
 void EventQueueCore::post_error(EqError&& error, Reserved entry) noexcept {
-  if (entry != nullptr) hold(*entry, std::move(error));
+  hold(*entry, std::move(error));
   append(std::move(entry));
 }
 
@@ -144,7 +130,7 @@ ssize_t EventQueueCore::take(uint32_t* event, void* buf, size_t len, bool peek) 
   if (!ready()) return -FI_EAGAIN;
   Reserved taken;  // freed without the lock
   std::lock_guard lock(mutex_);
-  if (entries_.empty()) return overrun_ ? -FI_EOVERRUN : -FI_EAGAIN;
+  if (entries_.empty()) return -FI_EAGAIN;
   Entry& front = entries_.front();
   if (front.err != 0) return -FI_EAVAIL;
   if (len < (front.head != 0 ? front.head : front.size)) return -FI_ETOOSMALL;

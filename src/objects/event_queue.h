@@ -47,8 +47,7 @@ struct EqError {
 };
 
 // The part that does not depend on the engine; objects that post hold a Ref to it. Thread-safe. The post functions may
-// be called under an engine's lock; if memory runs out the queue is overrun: -FI_EOVERRUN once it has been read empty.
-// Events of connections and results of calls are never lost: their memory is reserved before the call succeeds.
+// be called under an engine's lock. No event is lost when memory runs out: its memory is reserved before.
 class EventQueueCore : public RefCounted {
   struct Entry;
 
@@ -65,7 +64,7 @@ class EventQueueCore : public RefCounted {
   // A connection event: an fi_eq_cm_entry and the peer's `data`, which is cut to the reader's buffer. The queue owns
   // `info` (FI_CONNREQ, else null) until it is read or removed.
   void post_cm(Reserved entry, uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept;
-  void post_error(EqError&& error, Reserved entry = reserve(0)) noexcept;
+  void post_error(EqError&& error, Reserved entry) noexcept;
   // The last event of a connection: FI_SHUTDOWN, or the error that hold() stored in its entry.
   static void hold(Entry& entry, EqError&& error) noexcept;
   void post_end(Reserved entry, fid_t fid) noexcept;
@@ -108,7 +107,6 @@ class EventQueueCore : public RefCounted {
 
   static Reserved make_event(uint32_t number, size_t size) noexcept;
   void append(Reserved entry) noexcept;
-  void overrun() noexcept;
 
   const Ref<RefCounted> parent_;
   const bool writable_;            // FI_WRITE
@@ -117,7 +115,25 @@ class EventQueueCore : public RefCounted {
   MutexLock mutex_;                // guards the rest
   List<Entry> entries_;            // owned
   EqError last_error_;             // the error that readerr returned last, with its err_data and sentence
-  bool overrun_ = false;
+};
+
+// Errors of one object that may happen at any time, any number of times. The first one needs no memory when it happens;
+// without memory the ones behind it stay out of the queue.
+class FailureReports {
+ public:
+  // False: no memory. Before the first report, as the object is bound or starts.
+  bool reserve() noexcept {
+    if (spare_ == nullptr) spare_ = EventQueueCore::reserve(0);
+    return spare_ != nullptr;
+  }
+  void post(EventQueueCore& events, EqError&& error) noexcept {
+    if (!reserve()) return;
+    events.post_error(std::move(error), std::move(spare_));
+    reserve();
+  }
+
+ private:
+  EventQueueCore::Reserved spare_;
 };
 
 // Owner: its C handle; close answers -FI_EBUSY while objects are bound.

@@ -94,6 +94,7 @@ int PassiveEndpoint::setopt(int level, int option, const void* value, size_t len
 int PassiveEndpoint::listen() {
   Lock lock(engine().mutex());
   if (Status status = prepare_to_listen(); !status.ok()) return status.code();
+  if (!failures_.reserve()) return -FI_ENOMEM;
   // The kernel's backlog counts requests that have not been read from the event channel, so it is at least
   // kMostWaiting.
   if (rdma_listen(bound_.get(), static_cast<int>(std::min<std::size_t>(std::max(backlog_, kMostWaiting), INT_MAX))) !=
@@ -178,7 +179,7 @@ void PassiveEndpoint::report_failure(const RdmaEvent& event) noexcept {
   failure.sentence = sentence("{} while {} on {}", why.reason, phase_name(CmPhase::kListen), local_.to_string());
   FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s\n", failure.sentence.c_str());
   if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) bound_.reset();
-  if (events_) events_->post_error(std::move(failure));
+  if (events_) failures_.post(*events_, std::move(failure));
 }
 
 }  // namespace weft::verbs

@@ -107,6 +107,7 @@ class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Passiv
   void report_failure(const RdmaEvent& event) noexcept;
 
   ConnectionProperties properties_{fabric_->parameters};
+  FailureReports failures_;
   std::size_t pending_count_ = 0;
   std::size_t waiting_count_ = 0;
   List<ConnectRequest> pending_;  // announced

@@ -95,7 +95,8 @@ int DatagramEndpoint::close() {
 }
 
 int DatagramEndpoint::bind(::fid* object, uint64_t flags) {
-  if (auto* queue = EventQueue::from(object)) return bind_events(*queue, flags, engine(), events_).code();
+  if (auto* queue = EventQueue::from(object))
+    return failures_.reserve() ? bind_events(*queue, flags, engine(), events_).code() : -FI_ENOMEM;
   Lock lock(engine().mutex());
   if (auto* queue = CompletionQueue::from(object)) return routes_.bind_queue(*domain_, *queue, flags, enabled_).code();
   if (auto* counter = Counter::from(object))
@@ -247,7 +248,7 @@ void DatagramEndpoint::restart_queue_pair() noexcept {
 }
 
 void DatagramEndpoint::report_failure(int error, std::string why) noexcept {
-  if (events_) events_->post_error({abi.fid, error, 0, std::move(why)});
+  if (events_) failures_.post(*events_, {abi.fid, error, 0, std::move(why)});
 }
 
 void DatagramEndpoint::on_transfer_failed(int) noexcept {

@@ -144,6 +144,7 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   CmIdHandle spare_group_id_;
   QueuePairHandle qp_handle_;
   Ref<EventQueue> events_;
+  FailureReports failures_;
   Ref<PeerVector> vector_;
   SendQueue sends_;
   DatagramReceives receives_;

@@ -65,6 +65,12 @@ int MulticastGroup::close() {
 
 // ---- Joining ----
 
+bool MulticastGroup::reserve() noexcept {
+  for (EventQueueCore::Reserved* event : {&result_, &end_})
+    if (*event == nullptr) *event = EventQueueCore::reserve_result();
+  return result_ != nullptr && end_ != nullptr;
+}
+
 void MulticastGroup::start() noexcept {
   state_ = State::kJoining;
   if (Status status = join(); !status.ok()) fail(explain_errno(CmPhase::kAddress, status.error()));
@@ -199,13 +205,12 @@ void MulticastGroup::on_joined(const rdma_ud_param& group) noexcept {
   pause_ = {};
   restoring_ = true;
   abi.fi_addr = name_;
-  auto event = event_ != nullptr ? std::move(event_) : EventQueueCore::reserve_result();
-  endpoint_->events().post(std::move(event), FI_JOIN_COMPLETE, {&abi.fid, abi.fid.context, 0});
+  endpoint_->events().post(take_event(), FI_JOIN_COMPLETE, {&abi.fid, abi.fid.context, 0});
 }
 
 // The join was not answered, or the pause before the next try is over.
 void MulticastGroup::on_deadline() noexcept {
-  if (state_ == State::kInterrupted) return start();
+  if (state_ == State::kInterrupted) return reserve() ? start() : retry_later();
   if (state_ == State::kJoining) fail({FI_ETIMEDOUT, ETIMEDOUT, "no answer in time"});
 }
 
@@ -266,8 +271,7 @@ void MulticastGroup::report_error(int error, int native, std::string_view reason
       sentence("{} the group {} from {} {}: {}", was_member ? "membership in" : "joining", address_.to_string(),
                endpoint_->local().to_string(), was_member ? "is interrupted" : "failed", reason);
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s\n", entry.sentence.c_str());
-  auto event = event_ != nullptr ? std::move(event_) : EventQueueCore::reserve_result();
-  endpoint_->events().post_error(std::move(entry), std::move(event));
+  endpoint_->events().post_error(std::move(entry), take_event());
 }
 
 // Devices report two limits by one error. If an unused group can be attached, this group has too many members.

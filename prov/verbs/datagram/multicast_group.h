@@ -34,8 +34,8 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
                  void* context) noexcept;
   ~MulticastGroup();
 
-  // Before start(); false: no memory for the result.
-  bool reserve() noexcept { return (event_ = EventQueueCore::reserve_result()) != nullptr; }
+  // Before start(); false: no memory for the events.
+  bool reserve() noexcept;
   // Joins the group; the result is an event.
   void start() noexcept;
   // The device's port went down, or is active again.
@@ -63,6 +63,7 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   void interrupt(int error, const char* why) noexcept;
   void retry_later() noexcept;
   void fail(const CmFailure& why) noexcept;
+  EventQueueCore::Reserved take_event() noexcept { return std::move(result_ != nullptr ? result_ : end_); }
   void report_error(int error, int native, std::string_view reason) noexcept;
   CmFailure explain_attach(int error) const noexcept;
 
@@ -71,8 +72,9 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   const JoinRole role_;
   const fi_addr_t name_;
   State state_ = State::kJoining;
-  bool restoring_ = false;          // was a member before
-  EventQueueCore::Reserved event_;  // the result of fi_join
+  bool restoring_ = false;  // was a member before
+  // Both events that a join may lead to: its result, and the end of the membership.
+  EventQueueCore::Reserved result_, end_;
   bool full_member_ = true;
   const char* step_ = "";
   Clock::duration pause_{};

@@ -48,7 +48,7 @@ struct EventQueueTest : testing::Test {
     error.prov_errno = err + 1000;
     error.sentence = std::move(sentence);
     error.err_data = std::move(data);
-    queue->post_error(std::move(error));
+    queue->post_error(std::move(error), EventQueueCore::reserve(0));
   }
   uint64_t read_data() {
     fi_eq_entry entry{};
