@@ -11,6 +11,7 @@ namespace {
 
 // Bits of scatterlist::page_link.
 constexpr unsigned long kLink = 1;
+constexpr unsigned long kLast = 2;
 constexpr unsigned long kMarks = 3;
 
 }  // namespace
@@ -49,7 +50,8 @@ void Pieces::fill(kfi_iov_type type, const void* list, void* const* desc, size_t
       }
       case KFI_SGL:
         if (entry->page_link & kLink) entry = reinterpret_cast<const scatterlist*>(entry->page_link & ~kMarks);
-        valid_ = entry->dma_address != 0;
+        // The entries may end before the count.
+        valid_ = entry->dma_address != 0 && (i + 1 == count || (entry->page_link & kLast) == 0);
         base = reinterpret_cast<void*>(entry->dma_address);
         len = entry->dma_length;
         entry++;

@@ -11,19 +11,12 @@
 namespace weft::kfabric {
 
 Dispatcher::~Dispatcher() {
-  if (thread_.joinable()) {
-    {
-      std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake();
-    thread_.join();
-  }
   if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
 int Dispatcher::add(Watch& watch) noexcept {
   return guarded<int>([&] {
+    std::lock_guard starting(starting_);
     std::lock_guard lock(mutex_);
     if (wake_fd_ < 0) wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd_ < 0) return -errno;
@@ -52,6 +45,19 @@ int Dispatcher::remove(Watch& watch) {
   if (place != watches_.end()) watch.place.splice(watch.place.end(), watches_, place);
   ended_.wait(lock, [&] { return running_ != &watch; });
   return 0;
+}
+
+// No handler runs when the last watch is gone, so that none waits for this.
+void Dispatcher::removed() noexcept {
+  std::lock_guard starting(starting_);
+  {
+    std::lock_guard lock(mutex_);
+    if (--known_ != 0) return;
+    stop_ = true;
+  }
+  wake();
+  thread_.join();
+  stop_ = false;
 }
 
 void Dispatcher::rearm(Watch& watch) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The thread of a fabric that calls the handlers of its queues; kfi_eq(3) HANDLERS. It starts with the first queue that
-// has a handler, and ends with the fabric.
+// has a handler, and ends with the last one.
 #pragma once
 
 #include <poll.h>
@@ -39,6 +39,8 @@ class Dispatcher {
   void add_again(Watch& watch) noexcept;
   // Waits for a running call; -KFI_EBUSY from inside that call.
   int remove(Watch& watch);
+  // After a remove() that is not followed by add_again(). The thread ends with the last watch.
+  void removed() noexcept;
   // After a read found the queue empty: the thread looks again, because an entry may have come in between.
   void rearm(Watch& watch);
 
@@ -49,10 +51,11 @@ class Dispatcher {
   void wake();
 
   fid_fabric*& fabric_;
-  std::mutex mutex_;
+  std::mutex starting_;            // held while the thread starts or ends; before mutex_
+  std::mutex mutex_;               // guards the rest
   std::condition_variable ended_;  // a handler returned
   std::list<Watch*> watches_;
-  size_t known_ = 0;            // watches, with those that are to be added again
+  size_t known_ = 0;            // watches, with those that may be added again
   std::vector<pollfd> larger_;  // for the thread, when it has more watches
   Watch* running_ = nullptr;
   bool stop_ = false;

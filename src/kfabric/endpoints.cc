@@ -22,7 +22,7 @@ int reject(kfid_pep* pep, kfid* handle, const void* parameters, size_t size) {
   ConnectionRequest* request = request_of(handle);
   if (request == nullptr) return -KFI_EINVAL;
   const int result = fi_reject(fi_of(pep), request->fi, parameters, size);
-  if (result == 0) static_cast<PassiveEndpoint*>(pep)->taken(request);
+  if (result == 0) static_cast<PassiveEndpoint*>(pep)->fabric->end_request(request);
   return result;
 }
 
@@ -137,7 +137,7 @@ int open_endpoint_with(kfid_domain* handle, kfi_info* info, size_t fclass, kfid_
     set_limits(endpoint, attributes.tx_attr ? attributes.tx_attr->iov_limit : 0,
                attributes.rx_attr ? attributes.rx_attr->iov_limit : 0);
     set_tables(endpoint);
-    if (lower.request() != nullptr) lower.request()->listener->taken(lower.request());
+    if (lower.request() != nullptr) domain->fabric->end_request(lower.request());
     return 0;
   });
 }
@@ -172,23 +172,17 @@ int open_receive_context(kfid_ep* sep, int index, kfi_rx_attr* attr, kfid_ep** e
 
 }  // namespace
 
-PassiveEndpoint::~PassiveEndpoint() {
-  for (ConnectionRequest* request : requests) delete request;
-}
-
-ConnectionRequest* PassiveEndpoint::add(struct fid* below) {
+ConnectionRequest* Fabric::add_request(struct fid* below) {
   auto request = std::make_unique<ConnectionRequest>();
   request->fclass = KFI_CLASS_CONNREQ;
   request->fi = below;
-  request->listener = this;
   std::lock_guard lock(mutex);
-  requests.insert(request.get());
-  return request.release();
+  return requests.insert(std::move(request)).first->get();
 }
 
-void PassiveEndpoint::taken(ConnectionRequest* request) {
+void Fabric::end_request(ConnectionRequest* request) {
   std::lock_guard lock(mutex);
-  if (requests.erase(request) != 0) delete request;
+  std::erase_if(requests, [&](const auto& one) { return one.get() == request; });
 }
 
 int open_passive_endpoint(kfid_fabric* handle, kfi_info* info, kfid_pep** pep, void* context) {
@@ -251,6 +245,9 @@ int note_binding(kfid* handle, kfid* other, uint64_t& flags) {
     auto* domain = of<Domain>(handle);
     if (is_1_1(domain->fabric) && flags == 1) flags = KFI_REG_MR;
     if (flags & KFI_REG_MR) domain->reports = true;
+  }
+  if (handle->fclass == KFI_CLASS_PEP && other->fclass == KFI_CLASS_EQ) {
+    of<PassiveEndpoint>(handle)->queue = of<EventQueue>(other);
   }
   if (other->fclass != KFI_CLASS_CQ) return 0;
   switch (handle->fclass) {

@@ -15,6 +15,7 @@ constexpr kfi_ops_av kAddressOps = {sizeof(kfi_ops_av),         Forward<fi_av_in
                                     Forward<fi_av_straddr>{}};
 
 int open_address_vector(kfid_domain* domain, kfi_av_attr* attr, kfid_av** av, void* context) {
+  if (attr == nullptr) return -KFI_EINVAL;
   return open<AddressVector>(static_cast<Domain*>(domain)->fabric, KFI_CLASS_AV, av, context,
                              [&](AddressVector& vector) {
                                vector.ops = mutable_table(kAddressOps);

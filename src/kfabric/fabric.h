@@ -19,9 +19,13 @@ char* lower_provider(char* name);
 
 struct Fabric : Object<kfid_fabric> {
   bool is_1_1 = false;              // the generation of the client
-  std::mutex mutex;                 // guards closed_early
+  std::mutex mutex;                 // guards the next two
   std::vector<kfid*> closed_early;  // API 1.1: queues that the client closed before the objects bound to them
+  std::unordered_set<std::unique_ptr<ConnectionRequest>> requests;  // not yet accepted or rejected
   Dispatcher dispatcher{fi};
+
+  ConnectionRequest* add_request(struct fid* request);
+  void end_request(ConnectionRequest* request);
   // Held while an object opens whose opening is an event: a reader of the event waits until the object has its handle.
   std::mutex opening;
 };
@@ -44,7 +48,7 @@ struct Waiting {
 struct EventQueue : Object<kfid_eq>, Waiting {
   ~EventQueue();
   std::mutex reading;  // guards the rest
-  // A connection request that was read with KFI_PEEK: the next read gives the same info.
+  // A connection request that was read with KFI_PEEK: the next read gives the same info. NULL: none.
   fi_info* peeked = nullptr;
   kfi_info* peeked_info = nullptr;  // in the client's generation
 };
@@ -64,12 +68,7 @@ struct SharedTransmit : Object<kfid_stx> {};
 struct Membership : Object<kfid_mc> {};
 
 struct PassiveEndpoint : Object<kfid_pep> {
-  std::mutex mutex;
-  std::unordered_set<ConnectionRequest*> requests;  // not yet accepted or rejected
-
-  ~PassiveEndpoint();
-  ConnectionRequest* add(struct fid* request);
-  void taken(ConnectionRequest* request);
+  EventQueue* queue = nullptr;
 };
 
 // The connection of an endpoint and of its aliases.
@@ -97,6 +96,20 @@ struct Hooks<Domain> {
     return 0;
   }
   static void kept(Domain*) {}
+  static void closed(Domain*) {}
+  static constexpr bool kDefers = false;
+};
+
+// The provider drops the requests of a listener that closes, and another may have the address of a peeked one.
+template <>
+struct Hooks<PassiveEndpoint> {
+  static int closing(PassiveEndpoint*) { return 0; }
+  static void kept(PassiveEndpoint*) {}
+  static void closed(PassiveEndpoint* endpoint) {
+    if (endpoint->queue == nullptr) return;
+    std::lock_guard lock(endpoint->queue->reading);
+    endpoint->queue->peeked = nullptr;
+  }
   static constexpr bool kDefers = false;
 };
 
@@ -109,6 +122,9 @@ struct QueueHooks {
   }
   static void kept(Queue* queue) {
     if (queue->watch) queue->fabric->dispatcher.add_again(*queue->watch);
+  }
+  static void closed(Queue* queue) {
+    if (queue->watch) queue->fabric->dispatcher.removed();
   }
   static constexpr bool kDefers = true;
 };

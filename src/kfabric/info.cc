@@ -42,8 +42,8 @@ constexpr Pair kProtocols[] = {{KFI_PROTO_UDP, FI_PROTO_UDP},
 constexpr uint32_t kSameProtocols = KFI_PROTO_IB_UD;          // up to this one the numbers agree
 constexpr uint32_t kSameProtocolsOf1_1 = FI_PROTO_GNI;        // in API 1.1
 constexpr uint64_t kTaggedMultiRecv = KFI_TAGGED_MULTI_RECV;  // libfabric has it as another bit
-// Capabilities with one number in both.
-constexpr uint64_t kSameCaps = 0x7Full << 53 | 0xFull << 49 | 0x3Full << 16 | 0x3Full << 8 | 0x3Eull;
+// Capabilities with one number in both, without KFI_TRIGGER.
+constexpr uint64_t kSameCaps = 0x7Full << 53 | 0xFull << 49 | 0x2Full << 16 | 0x3Full << 8 | 0x3Eull;
 
 constexpr uint64_t kDroppedCapsOf1_1 = 1ull << 29 | 1ull << 30;  // KFI_CANCEL, KFI_BUFFERED_RECV
 

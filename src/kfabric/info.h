@@ -7,11 +7,9 @@
 
 namespace weft::kfabric {
 
-// A connection request: the handle of the infos that a listener reports. It belongs to its passive endpoint until
-// kfi_endpoint or kfi_reject takes it.
-struct PassiveEndpoint;
+// A connection request: the handle of the infos that a listener reports. It belongs to the fabric until kfi_endpoint or
+// kfi_reject takes it, also when its passive endpoint has closed.
 struct ConnectionRequest : kfid {
-  PassiveEndpoint* listener = nullptr;
   fid* fi = nullptr;
 };
 

@@ -209,6 +209,7 @@ template <class T>
 struct Hooks {
   static int closing(T*) { return 0; }  // not 0: refused
   static void kept(T*) {}               // libfabric refused to close it
+  static void closed(T*) {}             // libfabric closed it
   static constexpr bool kDefers = false;
 };
 
@@ -223,6 +224,7 @@ int close_now(kfid* handle) {
     Hooks<T>::kept(object);
     return result;
   }
+  Hooks<T>::closed(object);
   delete object;
   return 0;
 }

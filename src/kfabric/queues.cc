@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -26,6 +27,11 @@ constexpr uint64_t kCompletionFlags = KFI_SEND | KFI_RECV | KFI_RMA | KFI_ATOMIC
 // Flags of completion queues that clients of API 1.1 set: the directions, and KFI_CQ_CAN_WAIT, as every queue can.
 constexpr uint64_t kNoEffectIn1_1 = KFI_SEND | KFI_RECV | 1ull << 53;
 
+// The only flag of calls that read events, besides a unit of time.
+int check_reading(uint64_t flags) {
+  return flags & ~KFI_PEEK ? -KFI_EBADFLAGS : 0;
+}
+
 // Removes the unit of time from the flags. `microseconds` stays as it is if they name none.
 int take_unit(uint64_t& flags, bool& microseconds) {
   if ((flags & kUnits) == kUnits) return -KFI_EBADFLAGS;
@@ -34,8 +40,15 @@ int take_unit(uint64_t& flags, bool& microseconds) {
   return 0;
 }
 
+constexpr int kMutexAndCondition = 4;  // KFI_WAIT_MUTEX_COND of API 1.1
+
+bool is_wait_object(const Fabric* fabric, kfi_wait_obj object) {
+  return static_cast<unsigned>(object) < kMutexAndCondition + (is_1_1(fabric) ? 1u : 0u);
+}
+
 // Waiting is possible whatever the client chose.
-int lower_wait(kfi_wait_obj object, kfid_wait* set, fi_wait_obj& lower, fid_wait*& lower_set) {
+int lower_wait(const Fabric* fabric, kfi_wait_obj object, kfid_wait* set, fi_wait_obj& lower, fid_wait*& lower_set) {
+  if (!is_wait_object(fabric, object)) return -KFI_EINVAL;
   switch (object) {
     case KFI_WAIT_SET:
       if (set == nullptr) return -KFI_EINVAL;
@@ -48,8 +61,8 @@ int lower_wait(kfi_wait_obj object, kfid_wait* set, fi_wait_obj& lower, fid_wait
       lower = FI_WAIT_FD;
       return 0;
     default:
-      lower = FI_WAIT_MUTEX_COND;  // in API 1.1
-      return static_cast<int>(object) == 4 ? 0 : -KFI_EINVAL;
+      lower = FI_WAIT_MUTEX_COND;
+      return 0;
   }
 }
 
@@ -93,13 +106,13 @@ void rearm(EventQueue* queue) {
 
 // Makes the client's form of a connection request's info before the event is taken, so that no memory leaves the event
 // in the queue. It is made once, also if it is peeked at first.
-int prepare_info(EventQueue* queue, fi_info* info, kfid* listener) {
+int prepare_info(EventQueue* queue, fi_info* info) {
   if (queue->peeked == info) return 0;
   const bool older = is_1_1(queue->fabric);
   const auto release = [&](kfi_info* made) { free_info(made, older); };
   std::unique_ptr<kfi_info, decltype(release)> made(upper_request(*info, older), release);
   if (made == nullptr) return -KFI_ENOMEM;
-  set_handle(made.get(), of<PassiveEndpoint>(listener)->add(info->handle), older);
+  set_handle(made.get(), queue->fabric->add_request(info->handle), older);
   free_info(queue->peeked_info, older);
   queue->peeked = info;
   queue->peeked_info = made.release();
@@ -113,20 +126,27 @@ kfi_info* take_info(EventQueue* queue, fi_info* info, bool peek) {
   return std::exchange(queue->peeked_info, nullptr);
 }
 
-// fi_eq_read, with the queue's lock held.
+// fi_eq_read, with the queue's lock held. The requests of a listener that has closed are dropped, which some providers
+// leave to this.
 ssize_t read_prepared(EventQueue* queue, uint32_t* event, void* buffer, size_t len, uint64_t flags) {
   union {
     fi_eq_cm_entry entry;
     char room[sizeof(fi_eq_cm_entry) + 1024];
   } next;
-  uint32_t number = 0;
-  const ssize_t size = fi_eq_read(queue->fi, &number, &next, sizeof next, FI_PEEK);
-  if (size >= static_cast<ssize_t>(sizeof next.entry) && number == FI_CONNREQ) {
-    kfid* const listener = handle_of(next.entry.fid);
-    const int result = listener == nullptr ? 0 : prepare_info(queue, next.entry.info, listener);
-    if (result != 0) return result;
+  for (;;) {
+    uint32_t number = 0;
+    const ssize_t size = fi_eq_read(queue->fi, &number, &next, sizeof next, FI_PEEK);
+    if (size == -FI_EAGAIN) return size;
+    if (size > 0 && len < std::min(static_cast<size_t>(size), sizeof next.entry)) return -KFI_ETOOSMALL;
+    if (number == FI_CONNREQ && size >= static_cast<ssize_t>(sizeof next.entry)) {
+      if (handle_of(next.entry.fid) == nullptr) {
+        if (fi_eq_read(queue->fi, &number, &next, sizeof next, 0) > 0) fi_freeinfo(next.entry.info);
+        continue;
+      }
+      if (int result = prepare_info(queue, next.entry.info)) return result;
+    }
+    return fi_eq_read(queue->fi, event, buffer, len, flags);
   }
-  return size == -FI_EAGAIN ? size : fi_eq_read(queue->fi, event, buffer, len, flags);
 }
 
 // Every entry begins with the object beneath. One that the client wrote itself has another value there, which stays.
@@ -151,6 +171,7 @@ ssize_t take_event(EventQueue* queue, uint32_t* event, void* buffer, size_t len,
 }
 
 ssize_t read_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, uint64_t flags) {
+  if (int result = check_reading(flags)) return result;
   return take_event(static_cast<EventQueue*>(eq), event, buffer, len, flags);
 }
 
@@ -159,12 +180,19 @@ ssize_t wait_for_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, i
   if (queue->event_handler != nullptr) return -KFI_ENOSYS;
   bool microseconds = queue->microseconds;
   if (int result = take_unit(flags, microseconds)) return result;
+  if (int result = check_reading(flags)) return result;
   return wait_until(queue->fabric, &queue->fi->fid, timeout, microseconds,
                     [&] { return take_event(queue, event, buffer, len, flags); });
 }
 
+// A request of the program's own has an info that the library cannot take.
+ssize_t write_event(kfid_eq* eq, uint32_t event, const void* buffer, size_t len, uint64_t flags) {
+  return event == KFI_CONNREQ ? -KFI_EINVAL : fi_eq_write(fi_of(eq), event, buffer, len, flags);
+}
+
 ssize_t read_event_error(kfid_eq* eq, kfi_eq_err_entry* entry, uint64_t flags) {
   auto* queue = static_cast<EventQueue*>(eq);
+  if (int result = check_reading(flags)) return result;
   const bool older = is_1_1(queue->fabric);
   kfi_eq_err_entry whole{};
   const ssize_t result = fi_eq_readerr(queue->fi, down(older ? &whole : entry), flags);
@@ -175,8 +203,8 @@ ssize_t read_event_error(kfid_eq* eq, kfi_eq_err_entry* entry, uint64_t flags) {
   return older ? static_cast<ssize_t>(sizeof(kfi_eq_err_entry_1_1)) : result;
 }
 
-constexpr kfi_ops_eq kEventOps = {sizeof(kfi_ops_eq),     Guarded<read_event>{},     read_event_error,
-                                  Forward<fi_eq_write>{}, Guarded<wait_for_event>{}, Forward<fi_eq_strerror>{}};
+constexpr kfi_ops_eq kEventOps = {sizeof(kfi_ops_eq), Guarded<read_event>{},     read_event_error,
+                                  write_event,        Guarded<wait_for_event>{}, Forward<fi_eq_strerror>{}};
 
 // ---- Completion queue -----------------------------------------------------------------------------------------------
 
@@ -369,7 +397,7 @@ int open_event_queue(kfid_fabric* handle, kfi_eq_attr* attr, kfid_eq** eq, kfi_e
   kfid_eq* opened = nullptr;
   int result = open<EventQueue>(fabric, KFI_CLASS_EQ, &opened, context, [&](EventQueue& queue) {
     fi_eq_attr lower{wanted.size, wanted.flags, FI_WAIT_FD, wanted.signaling_vector, nullptr};
-    if (int bad = lower_wait(wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
+    if (int bad = lower_wait(fabric, wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
     if (int bad = take_unit(lower.flags, queue.microseconds)) return bad;
     queue.ops = mutable_table(kEventOps);
     queue.event_handler = handler;
@@ -395,11 +423,11 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
     lower.signaling_vector = wanted.signaling_vector;
     lower.wait_cond = static_cast<fi_cq_wait_cond>(wanted.wait_cond);
     if (is_1_1(fabric)) lower.flags &= ~kNoEffectIn1_1;
-    if (int bad = lower_wait(wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
+    if (int bad = lower_wait(fabric, wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
     if (int bad = take_unit(lower.flags, queue.microseconds)) return bad;
     constexpr size_t kSizes[] = {sizeof(kfi_cq_entry), sizeof(kfi_cq_entry), sizeof(kfi_cq_msg_entry),
                                  sizeof(kfi_cq_data_entry), sizeof(kfi_cq_tagged_entry)};
-    if (wanted.format > KFI_CQ_FORMAT_TAGGED) return -KFI_EINVAL;
+    if (static_cast<unsigned>(wanted.format) > KFI_CQ_FORMAT_TAGGED) return -KFI_EINVAL;
     queue.entry_size = kSizes[wanted.format];
     queue.has_flags = wanted.format >= KFI_CQ_FORMAT_MSG;
     queue.ops = mutable_table(kCompletionOps);
@@ -414,12 +442,13 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
 
 int open_counter(kfid_domain* handle, kfi_cntr_attr* attr, kfid_cntr** cntr, void* context) {
   auto* domain = static_cast<Domain*>(handle);
+  Fabric* const fabric = domain->fabric;
   const kfi_cntr_attr wanted = attr == nullptr ? kfi_cntr_attr{} : *attr;
-  return open<Counter>(domain->fabric, KFI_CLASS_CNTR, cntr, context, [&](Counter& counter) {
+  return open<Counter>(fabric, KFI_CLASS_CNTR, cntr, context, [&](Counter& counter) {
     fi_cntr_attr lower{};
     lower.events = static_cast<fi_cntr_events>(wanted.events);
     lower.flags = wanted.flags;
-    if (int bad = lower_wait(wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
+    if (int bad = lower_wait(fabric, wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
     if (int bad = take_unit(lower.flags, counter.microseconds)) return bad;
     counter.ops = mutable_table(kCounterOps);
     return fi_cntr_open(domain->fi, &lower, &counter.fi, context);
@@ -430,6 +459,7 @@ int open_wait_set(kfid_fabric* handle, kfi_wait_attr* attr, kfid_wait** wait) {
   auto* fabric = static_cast<Fabric*>(handle);
   const kfi_wait_attr wanted = attr == nullptr ? kfi_wait_attr{} : *attr;
   return open<WaitSet>(fabric, KFI_CLASS_WAIT, wait, nullptr, [&](WaitSet& set) {
+    if (wanted.wait_obj == KFI_WAIT_SET || !is_wait_object(fabric, wanted.wait_obj)) return -KFI_EINVAL;
     fi_wait_attr lower{FI_WAIT_UNSPEC, wanted.flags};
     if (int bad = take_unit(lower.flags, set.microseconds)) return bad;
     set.ops = mutable_table(kWaitOps);

@@ -4,6 +4,7 @@
 #include "kfabric/transfers.h"
 
 #include <cstring>
+#include <tuple>
 
 namespace weft::kfabric {
 namespace {
@@ -21,6 +22,22 @@ struct Transmit {
   constexpr operator Slot<R, kfid_ep, A...>() const {
     return [](kfid_ep* ep, A... arguments) -> R {
       if (is_shut(ep)) return -KFI_ESHUTDOWN;
+      return Call(fi_of(ep), down(arguments)...);
+    };
+  }
+};
+
+// Flags that no call takes: kfabric's triggers name its own counters, and the others are other flags in libfabric.
+constexpr uint64_t kRefusedFlags = KFI_TRIGGER | KFI_TAGGED_RMA | KFI_TAGGED_MULTI_RECV;
+
+// The same with flags, which come last.
+template <auto Call>
+struct TransmitFlagged {
+  template <class R, class... A>
+  constexpr operator Slot<R, kfid_ep, A...>() const {
+    return [](kfid_ep* ep, A... arguments) -> R {
+      if (is_shut(ep)) return -KFI_ESHUTDOWN;
+      if (std::get<sizeof...(A) - 1>(std::tie(arguments...)) & kRefusedFlags) return -KFI_EBADFLAGS;
       return Call(fi_of(ep), down(arguments)...);
     };
   }
@@ -167,7 +184,7 @@ struct Long {
  private:
   template <class Message>
   static ssize_t post(Endpoint* endpoint, const Message& message, Pieces&& pieces, uint64_t flags) {
-    if (flags & (KFI_TAGGED_RMA | KFI_TAGGED_MULTI_RECV)) return -KFI_EBADFLAGS;
+    if (flags & kRefusedFlags) return -KFI_EBADFLAGS;
     if (!pieces.valid()) return -KFI_EINVAL;
     Lower lower{};
     carry(message, lower);
@@ -241,12 +258,19 @@ constexpr kfi_ops_tagged kTaggedOps = {sizeof(kfi_ops_tagged),
                                        Transmit<fi_tsenddata>{},
                                        Transmit<fi_tinjectdata>{}};
 
-constexpr kfi_ops_atomic kAtomicOps = {sizeof(kfi_ops_atomic),           Transmit<fi_atomic>{},
-                                       Transmit<fi_atomicv>{},           Transmit<fi_atomicmsg>{},
-                                       Transmit<fi_inject_atomic>{},     Transmit<fi_fetch_atomic>{},
-                                       Transmit<fi_fetch_atomicv>{},     Transmit<fi_fetch_atomicmsg>{},
-                                       Transmit<fi_compare_atomic>{},    Transmit<fi_compare_atomicv>{},
-                                       Transmit<fi_compare_atomicmsg>{}, Forward<fi_atomicvalid>{},
-                                       Forward<fi_fetch_atomicvalid>{},  Forward<fi_compare_atomicvalid>{}};
+constexpr kfi_ops_atomic kAtomicOps = {sizeof(kfi_ops_atomic),
+                                       Transmit<fi_atomic>{},
+                                       Transmit<fi_atomicv>{},
+                                       TransmitFlagged<fi_atomicmsg>{},
+                                       Transmit<fi_inject_atomic>{},
+                                       Transmit<fi_fetch_atomic>{},
+                                       Transmit<fi_fetch_atomicv>{},
+                                       TransmitFlagged<fi_fetch_atomicmsg>{},
+                                       Transmit<fi_compare_atomic>{},
+                                       Transmit<fi_compare_atomicv>{},
+                                       TransmitFlagged<fi_compare_atomicmsg>{},
+                                       Forward<fi_atomicvalid>{},
+                                       Forward<fi_fetch_atomicvalid>{},
+                                       Forward<fi_compare_atomicvalid>{}};
 
 }  // namespace weft::kfabric
