@@ -34,7 +34,7 @@ wrong() {
 on() {
   case $1 in
     weft) export LD_LIBRARY_PATH="$weft" FI_PROVIDER_PATH="$plugins" ;;
-    stock) unset LD_LIBRARY_PATH FI_PROVIDER_PATH ;;
+    stock) unset LD_LIBRARY_PATH FI_PROVIDER_PATH FI_VERBS_ACK_TIMEOUT FI_VERBS_RETRY_COUNT ;;
   esac
   shift
   exec "$@"
@@ -44,7 +44,7 @@ on() {
 exchange() {
   name=$RXE_OUT/name.$case
   if [ "$RXE_HOST" = a ]; then
-    (on "$1" timeout 150 "$messages" server) >"$name" 2>log &
+    (on "$1" env "$patient" timeout 150 "$messages" server) >"$name" 2>log &
     tries=0
     until [ -s "$name" ] || [ $tries -ge 300 ]; do
       tries=$((tries + 1))
@@ -54,21 +54,19 @@ exchange() {
     wait $! || wrong "the server ended with $?"
   else
     lab meet named
-    (on "$2" timeout 150 "$messages" client "$(cat "$name")") >log 2>&1 || wrong "the client ended with $?"
+    (on "$2" env "$patient" timeout 150 "$messages" client "$(cat "$name")") >log 2>&1 || wrong "the client ended with $?"
   fi
   lab meet over
 }
 
 serve() {
-  # shellcheck disable=SC2086  # two assignments
-  (RELIABLE_PORT=$port on weft env $quick_end "$peer" serve) >log 2>&1 &
+  (RELIABLE_PORT=$port on weft "$peer" serve) >log 2>&1 &
   process=$!
   until_log_has log "^listening"
 }
 # talk [PAUSE]: returns a moment after its beginning, so that messages are in flight; or in the pause.
 talk() {
-  # shellcheck disable=SC2086
-  (on weft env $quick_end "$peer" talk "$RXE_PEER_ADDRESS" $port "$@") >log 2>&1 &
+  (on weft "$peer" talk "$RXE_PEER_ADDRESS" $port "$@") >log 2>&1 &
   process=$!
   until_log_has log "^talking"
 }
@@ -81,8 +79,9 @@ ended_within() {
   [ -n "${RELIABLE_LAST:-}" ] || grep -q '^back after' log || wrong "no peer was reached again"
 }
 
-# Retries end soon where a peer dies. Where frames are only lost, a slow host must not use them up.
-quick_end="FI_VERBS_ACK_TIMEOUT=14 FI_VERBS_RETRY_COUNT=6"  # 67 ms; to rxe, 7 retries mean for ever
+# Retries come soon. They end soon where a peer dies; where frames are only lost, a slow host must not use them up.
+export FI_VERBS_ACK_TIMEOUT=14 FI_VERBS_RETRY_COUNT=6  # 67 ms
+patient=FI_VERBS_RETRY_COUNT=7                         # to rxe, for ever
 
 for case in "$@"; do
   port=$((port + 1)) before=$failures
