@@ -24,7 +24,7 @@ contents = {
                    "follow-a-release", "style", "contributing"],
     },
     "providers/README": {"": ["tcp", "rxm", "udp", "verbs", "verbs-errors"]},
-    "performance/README": {"": ["udp", "verbs", "rdm", "reliable", "ud", "mpi"]},
+    "performance/README": {"": ["local", "udp", "verbs", "rdm", "reliable", "ud", "mpi"]},
     "decisions/README": {"": ["0*"]},
     "conformance": {"": ["beyond-the-manual"]},
 }
