@@ -206,7 +206,7 @@ ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
   }
   // A writer sleeps for room only while more than half of the ring is behind the position that it sees, which is not
   // before the one of the last check. So the fence of a check is not needed for each message.
-  must_check_writer_ = written - checked_ > kRing / 2 && written - read_ <= kRing / 2;
+  must_check_writer_ |= written - checked_ > kRing / 2 && written - read_ <= kRing / 2;
   publish_read();
   return static_cast<ssize_t>(read_ - before);
 }
