@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -74,6 +75,9 @@ Result<std::unique_ptr<LocalWire>> LocalWire::map(int fd, std::size_t end) noexc
 }
 
 Result<std::unique_ptr<LocalWire>> LocalWire::create(UniqueFd& memory) noexcept {
+  // Beyond that limit ftruncate(2) does not only fail: it raises SIGXFSZ.
+  rlimit longest{};
+  if (::getrlimit(RLIMIT_FSIZE, &longest) != 0 || longest.rlim_cur < kLocalMemorySize) return failure(EFBIG);
   memory.reset(::memfd_create("weft-wire", kFlags | kNotExecutable));
   if (!memory && errno == EINVAL) memory.reset(::memfd_create("weft-wire", kFlags));
   if (!memory || ::ftruncate(memory.get(), kLocalMemorySize) != 0 || ::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0)
