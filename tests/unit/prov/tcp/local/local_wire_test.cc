@@ -91,6 +91,24 @@ TEST(LocalWire, AllBytesArriveInOrder) {
   }
 }
 
+// From a random moment on, fetches fail, as those of a process that is no longer permitted to.
+TEST(LocalWire, BytesBehindARefusedPieceArriveInOrder) {
+  const Bytes there = pattern(400'000, 1);
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    Ends ends(true);
+    std::mt19937 random(seed);
+    Bytes at_b;
+    std::size_t sent = 0;
+    const unsigned last = random() % 60;
+    for (unsigned i = 0; i < 1'000'000 && at_b.size() < there.size(); ++i) {
+      if (i == last) ends.a->close();
+      sent += write_some(*ends.a, there, sent, random);
+      if (random() % 2 == 0) read_some(*ends.b, at_b, random);
+    }
+    EXPECT_TRUE(at_b == there) << seed;
+  }
+}
+
 TEST(LocalWire, ThreadsExchangeBytes) {
   Ends ends(false);
   const Bytes there = pattern(1'000'000, 1);
