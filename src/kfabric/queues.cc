@@ -271,15 +271,16 @@ ssize_t read_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr_
   return read_with(queue, buffer, sources, [&] { return fi_cq_readfrom(queue->fi, buffer, count, sources); });
 }
 
-// A time-out in milliseconds is libfabric's, which also ends a wait at kfi_cq_signal.
+// A time-out in milliseconds is libfabric's, which also ends a wait at kfi_cq_signal. Its clock may end up to one
+// before this one.
 template <class Sleep, class Look>
 ssize_t wait_for_completions(CompletionQueue* queue, int timeout, Sleep sleep, Look look) {
   if (queue->comp_handler != nullptr) return -KFI_ENOSYS;
   if (queue->microseconds) return wait_until(queue->fabric, &queue->fi->fid, timeout, true, look);
   timeout = lower_timeout(queue->fabric, timeout);
-  const auto deadline = Clock::now() + std::chrono::milliseconds(timeout);
+  const auto over = Clock::now() + std::chrono::milliseconds(timeout - 1);
   const ssize_t result = sleep(timeout);
-  return result == -FI_EAGAIN && timeout >= 0 && Clock::now() >= deadline ? -KFI_ETIMEDOUT : result;
+  return result == -FI_EAGAIN && timeout >= 0 && Clock::now() >= over ? -KFI_ETIMEDOUT : result;
 }
 
 ssize_t sread_completions(kfid_cq* cq, void* buffer, size_t count, const void* condition, int timeout) {
