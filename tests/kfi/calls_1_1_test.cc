@@ -199,12 +199,12 @@ TEST(Structures, RequestIsRejectedByEitherHandle) {
     OK(kfi_connect(ep, &name, nullptr, 0));
     uint32_t event_id = 99;
     union event event;
-    ASSERT_GT(kfi_eq_sread(listening, &event_id, &event, sizeof event, 20000, 0), 0);
+    ASSERT_GT(next_event(listening, &event_id, &event, eq), 0);
     ASSERT_NE(event.entry.info->handle, nullptr);
     EXPECT_EQ(event.entry.info->connreq, event.entry.info->handle);
     EXPECT_EQ(kfi_reject(pep, older ? event.entry.info->connreq : event.entry.info->handle, "no", 3), 0);
     kfi_freeinfo(event.entry.info);
-    EXPECT_EQ(kfi_eq_sread(eq, &event_id, &event, sizeof event, 20000, 0), -KFI_EAVAIL);
+    EXPECT_EQ(next_event(eq, &event_id, &event, listening), -KFI_EAVAIL);
     Guarded<kfi_eq_err_entry> error;
     ASSERT_EQ(kfi_eq_readerr(eq, &error.entry, 0), static_cast<ssize_t>(sizeof error.entry));
     EXPECT_EQ(error.entry.fid, &ep->fid);

@@ -36,4 +36,16 @@ bool becomes(Condition condition) {
   return condition();
 }
 
+// The next event, while the other end makes progress: the distribution's library does so as its queues are read.
+inline ssize_t next_event(kfid_eq* eq, uint32_t* event_id, union event* event, kfid_eq* other) {
+  ssize_t size = -KFI_ETIMEDOUT;
+  for (int i = 0; i < 20000 && size == -KFI_ETIMEDOUT; i++) {
+    uint32_t other_id;
+    union event other_event;
+    kfi_eq_read(other, &other_id, &other_event, sizeof other_event, KFI_PEEK);
+    size = kfi_eq_sread(eq, event_id, event, sizeof *event, 1, 0);
+  }
+  return size;
+}
+
 #endif  // KFI_TESTS_CONNECTED_H
