@@ -4,6 +4,7 @@
 #include <kfi_cm.h>
 #include <kfi_cxi_ext.h>
 #include <kfi_tagged.h>
+#include <kfi_trigger.h>
 
 #include "equal.h"
 
@@ -353,5 +354,83 @@ EQUAL(offsetof(struct kfid_wait, fid), 0);
 #else
 EQUAL(offsetof(struct kfid_wait, kfid), 0);
 EQUAL(offsetof(struct kfid_mc, fid), 0);
+EQUAL(offsetof(struct kfid_mc, addr), sizeof(struct kfid));
 EQUAL(sizeof(struct kfid_mc), sizeof(struct kfid) + sizeof(kfi_addr_t));
+#endif
+// Completions and arguments of operations, whose members all have 8 bytes.
+EQUAL(offsetof(struct kfi_cq_entry, op_context), 0);
+EQUAL(offsetof(struct kfi_cq_msg_entry, op_context), 0);
+EQUAL(offsetof(struct kfi_cq_msg_entry, flags), 8);
+EQUAL(offsetof(struct kfi_cq_msg_entry, len), 16);
+EQUAL(offsetof(struct kfi_cq_data_entry, op_context), 0);
+EQUAL(offsetof(struct kfi_cq_data_entry, flags), 8);
+EQUAL(offsetof(struct kfi_cq_data_entry, len), 16);
+EQUAL(offsetof(struct kfi_cq_data_entry, buf), 24);
+EQUAL(offsetof(struct kfi_cq_data_entry, data), 32);
+EQUAL(offsetof(struct kfi_cq_tagged_entry, op_context), 0);
+EQUAL(offsetof(struct kfi_cq_tagged_entry, flags), 8);
+EQUAL(offsetof(struct kfi_cq_tagged_entry, len), 16);
+EQUAL(offsetof(struct kfi_cq_tagged_entry, buf), 24);
+EQUAL(offsetof(struct kfi_cq_tagged_entry, data), 32);
+EQUAL(offsetof(struct kfi_cq_tagged_entry, tag), 40);
+EQUAL(offsetof(struct kfi_rma_iov, addr), 0);
+EQUAL(offsetof(struct kfi_rma_iov, len), 8);
+EQUAL(offsetof(struct kfi_rma_iov, key), 16);
+EQUAL(offsetof(struct kfi_msg_fetch, msg_iov), 0);
+EQUAL(offsetof(struct kfi_msg_fetch, desc), 8);
+EQUAL(offsetof(struct kfi_msg_fetch, iov_count), 16);
+EQUAL(sizeof(struct kfi_msg_fetch), 24);
+EQUAL(offsetof(struct kfi_msg_compare, msg_iov), 0);
+EQUAL(offsetof(struct kfi_msg_compare, desc), 8);
+EQUAL(offsetof(struct kfi_msg_compare, iov_count), 16);
+EQUAL(sizeof(struct kfi_msg_compare), 24);
+EQUAL(offsetof(struct kfi_atomic_attr, count), 0);
+EQUAL(offsetof(struct kfi_atomic_attr, size), 8);
+EQUAL(sizeof(struct kfi_atomic_attr), 16);
+
+// Triggered operations.
+EQUAL(offsetof(struct kfi_trigger_threshold, cntr), 0);
+EQUAL(offsetof(struct kfi_trigger_threshold, cntr) < offsetof(struct kfi_trigger_threshold, threshold), 1);
+EQUAL(offsetof(struct kfi_triggered_context, event_type), 0);
+EQUAL(offsetof(struct kfi_triggered_context, event_type) < offsetof(struct kfi_triggered_context, trigger), 1);
+EQUAL(sizeof(struct kfi_trigger_threshold), 16);
+EQUAL(sizeof(struct kfi_triggered_context), sizeof(struct kfi_context));
+EQUAL(offsetof(struct kfi_triggered_context, trigger), sizeof(void*));
+#if KFI_API >= 0x10007
+EQUAL(offsetof(struct kfi_triggered_context2, event_type), 0);
+EQUAL(offsetof(struct kfi_triggered_context2, event_type) < offsetof(struct kfi_triggered_context2, trigger), 1);
+EQUAL(offsetof(struct kfi_triggered_context2, trigger), sizeof(void*));
+EQUAL(sizeof(struct kfi_triggered_context2), sizeof(struct kfi_context2));
+EQUAL(offsetof(struct kfi_op_msg, ep), 0);
+EQUAL(offsetof(struct kfi_op_msg, ep) < offsetof(struct kfi_op_msg, msg), 1);
+EQUAL(offsetof(struct kfi_op_msg, msg) < offsetof(struct kfi_op_msg, flags), 1);
+EQUAL(sizeof(struct kfi_op_msg), sizeof(struct kfi_msg) + 16);
+EQUAL(offsetof(struct kfi_op_tagged, ep), 0);
+EQUAL(offsetof(struct kfi_op_tagged, ep) < offsetof(struct kfi_op_tagged, msg), 1);
+EQUAL(offsetof(struct kfi_op_tagged, msg) < offsetof(struct kfi_op_tagged, flags), 1);
+EQUAL(sizeof(struct kfi_op_tagged), sizeof(struct kfi_msg_tagged) + 16);
+EQUAL(offsetof(struct kfi_op_rma, ep), 0);
+EQUAL(offsetof(struct kfi_op_rma, ep) < offsetof(struct kfi_op_rma, msg), 1);
+EQUAL(offsetof(struct kfi_op_rma, msg) < offsetof(struct kfi_op_rma, flags), 1);
+EQUAL(sizeof(struct kfi_op_rma), sizeof(struct kfi_msg_rma) + 16);
+EQUAL(offsetof(struct kfi_op_atomic, ep), 0);
+EQUAL(offsetof(struct kfi_op_atomic, ep) < offsetof(struct kfi_op_atomic, msg), 1);
+EQUAL(offsetof(struct kfi_op_atomic, msg) < offsetof(struct kfi_op_atomic, flags), 1);
+EQUAL(sizeof(struct kfi_op_atomic), sizeof(struct kfi_msg_atomic) + 16);
+EQUAL(offsetof(struct kfi_op_fetch_atomic, ep), 0);
+EQUAL(offsetof(struct kfi_op_fetch_atomic, ep) < offsetof(struct kfi_op_fetch_atomic, msg), 1);
+EQUAL(offsetof(struct kfi_op_fetch_atomic, msg) < offsetof(struct kfi_op_fetch_atomic, fetch), 1);
+EQUAL(offsetof(struct kfi_op_fetch_atomic, fetch) < offsetof(struct kfi_op_fetch_atomic, flags), 1);
+EQUAL(sizeof(struct kfi_op_fetch_atomic), sizeof(struct kfi_msg_atomic) + sizeof(struct kfi_msg_fetch) + 16);
+EQUAL(offsetof(struct kfi_op_cntr, cntr), 0);
+EQUAL(offsetof(struct kfi_op_cntr, cntr) < offsetof(struct kfi_op_cntr, value), 1);
+EQUAL(sizeof(struct kfi_op_cntr), 16);
+EQUAL(offsetof(struct kfi_deferred_work, context), 0);
+EQUAL(offsetof(struct kfi_deferred_work, context) < offsetof(struct kfi_deferred_work, threshold), 1);
+EQUAL(offsetof(struct kfi_deferred_work, threshold) < offsetof(struct kfi_deferred_work, triggering_cntr), 1);
+EQUAL(offsetof(struct kfi_deferred_work, triggering_cntr) < offsetof(struct kfi_deferred_work, completion_cntr), 1);
+EQUAL(offsetof(struct kfi_deferred_work, completion_cntr) < offsetof(struct kfi_deferred_work, op_type), 1);
+EQUAL(offsetof(struct kfi_deferred_work, op_type) < offsetof(struct kfi_deferred_work, op), 1);
+EQUAL(sizeof(struct kfi_deferred_work), sizeof(struct kfi_context2) + 40);
+EQUAL(sizeof(struct kfi_context2), 64);
 #endif
