@@ -45,6 +45,14 @@ constexpr uint64_t kTaggedMultiRecv = KFI_TAGGED_MULTI_RECV;  // libfabric has i
 // Capabilities with one number in both, without KFI_TRIGGER.
 constexpr uint64_t kSameCaps = 0x7Full << 53 | 0xFull << 49 | 0x2Full << 16 | 0x3Full << 8 | 0x3Eull;
 
+// The orders and modes that kfabric has numbers for: libfabric's, which has more.
+constexpr uint64_t kOrders = KFI_ORDER_STRICT | KFI_ORDER_DATA;
+constexpr uint64_t kModes = 0xFFull << 52;
+constexpr uint64_t kModesOf1_1 = 0x1Full << 55;
+// Not granted: memory of each operation, which clients of a kernel do not give, and lists of pieces that outlive a
+// call.
+constexpr uint64_t kNotGranted = FI_CONTEXT | FI_CONTEXT2 | FI_ASYNC_IOV;
+
 constexpr uint64_t kDroppedCapsOf1_1 = 1ull << 29 | 1ull << 30;  // KFI_CANCEL, KFI_BUFFERED_RECV
 
 // NULL: kfabric has no number for the format.
@@ -132,9 +140,8 @@ concept HasKey = requires(Attr attr) {
 template <class From, class To>
 void carry_context(const From& from, To& to) {
   to.op_flags = from.op_flags;
-  to.mode = from.mode;
-  to.msg_order = from.msg_order;
-  to.comp_order = from.comp_order;
+  to.msg_order = from.msg_order & kOrders;
+  to.comp_order = from.comp_order & kOrders;
   to.size = from.size;
   to.iov_limit = from.iov_limit;
 }
@@ -188,7 +195,6 @@ void carry_domain(const From& from, To& to) {
   if constexpr (HasClass<From> && HasClass<To>) {
     to.cntr_cnt = from.cntr_cnt;
     to.mr_iov_limit = from.mr_iov_limit;
-    to.mode = from.mode;
     to.auth_key_size = from.auth_key_size;
     to.max_err_data = from.max_err_data;
     to.mr_cnt = from.mr_cnt;
@@ -198,16 +204,16 @@ void carry_domain(const From& from, To& to) {
 
 template <class From, class To>
 void carry_info(const From& from, To& to) {
-  to.mode = from.mode;
   to.src_addrlen = from.src_addrlen;
   to.dest_addrlen = from.dest_addrlen;
 }
 
-// The modes with FI_CONTEXT need memory of each operation, which clients of a kernel do not give.
-constexpr uint64_t kNoModes = ~(FI_CONTEXT | FI_CONTEXT2);
-
 uint64_t lower_caps(uint64_t caps, bool is_1_1) {
   return (caps & kSameCaps) | (caps & kTaggedMultiRecv && !is_1_1 ? FI_TAGGED_MULTI_RECV : 0);
+}
+
+uint64_t lower_mode(uint64_t mode, bool is_1_1) {
+  return mode & (is_1_1 ? kModesOf1_1 : kModes) & ~kNotGranted;
 }
 
 int upper_mr_mode(int mode) {
@@ -222,14 +228,14 @@ template <class Attr>
 void lower_transmit(const Attr& attr, fi_tx_attr& lower, bool is_1_1) {
   carry_transmit(attr, lower);
   lower.caps = lower_caps(attr.caps, is_1_1);
-  lower.mode &= kNoModes;
+  lower.mode = lower_mode(attr.mode, is_1_1);
 }
 
 template <class Attr>
 void lower_receive(const Attr& attr, fi_rx_attr& lower, bool is_1_1) {
   carry_receive(attr, lower);
   lower.caps = lower_caps(attr.caps, is_1_1);
-  lower.mode &= kNoModes;
+  lower.mode = lower_mode(attr.mode, is_1_1);
 }
 
 kfid* handle_in(const kfi_info& info) {
@@ -252,9 +258,10 @@ LowerInfo::LowerInfo(const kfi_info_1_1& info) {
 template <class Info>
 void LowerInfo::fill(const Info& info, bool is_1_1) {
   carry_info(info, info_);
-  info_.mode &= kNoModes;
+  info_.mode = lower_mode(info.mode, is_1_1);
   info_.caps = lower_caps(info.caps, is_1_1);
-  if (info.caps & ~(kSameCaps | kTaggedMultiRecv | (is_1_1 ? kDroppedCapsOf1_1 : 0))) status_ = -KFI_ENODATA;
+  const uint64_t caps = kSameCaps | kTaggedMultiRecv | (is_1_1 ? kDroppedCapsOf1_1 : 0);
+  require(info.caps, caps);
   const Pair* const format = format_of(info.addr_format, &Pair::kfi, is_1_1);
   if (format == nullptr) status_ = -KFI_ENODATA;
   info_.addr_format = format == nullptr ? 0 : format->fi;
@@ -265,10 +272,14 @@ void LowerInfo::fill(const Info& info, bool is_1_1) {
   if (handle != nullptr) info_.handle = request_ != nullptr ? request_->fi : fi_of(handle);
   if (info.tx_attr != nullptr) {
     lower_transmit(*info.tx_attr, tx_, is_1_1);
+    require(info.tx_attr->caps, caps);
+    require(info.tx_attr->msg_order | info.tx_attr->comp_order, kOrders);
     info_.tx_attr = &tx_;
   }
   if (info.rx_attr != nullptr) {
     lower_receive(*info.rx_attr, rx_, is_1_1);
+    require(info.rx_attr->caps, caps);
+    require(info.rx_attr->msg_order | info.rx_attr->comp_order, kOrders);
     info_.rx_attr = &rx_;
   }
   if (info.ep_attr != nullptr) {
@@ -283,6 +294,10 @@ void LowerInfo::fill(const Info& info, bool is_1_1) {
   if (info.fabric_attr != nullptr) fill_fabric(*info.fabric_attr);
 }
 
+void LowerInfo::require(uint64_t bits, uint64_t known) {
+  if (bits & ~known) status_ = -KFI_ENODATA;
+}
+
 template <class Attr>
 void LowerInfo::fill_domain(const Attr& attr, bool is_1_1) {
   carry_domain(attr, domain_);
@@ -291,6 +306,7 @@ void LowerInfo::fill_domain(const Attr& attr, bool is_1_1) {
   if (attr.domain != nullptr) domain_.domain = fi_of(attr.domain);
   if constexpr (HasKey<Attr>) {
     domain_.caps = lower_caps(attr.caps, is_1_1);
+    domain_.mode = lower_mode(attr.mode, is_1_1);
     domain_.auth_key = attr.auth_key;
   }
 }
@@ -371,6 +387,7 @@ void upper_domain(const fi_domain_attr& from, Attr& to, Copies& copies) {
   if (from.domain != nullptr) to.domain = of<kfid_domain>(handle_of(&from.domain->fid));
   if constexpr (HasKey<Attr>) {
     to.caps = upper_caps(from.caps);
+    to.mode = from.mode & kModes;
     to.mr_mode = upper_mr_mode(from.mr_mode);
     to.auth_key = copies.make(from.auth_key, from.auth_key_size);
   } else {
@@ -397,6 +414,7 @@ Info* upper_info(const fi_info& info, uint32_t version) {
   if (result == nullptr) return nullptr;
   carry_info(info, *result);
   result->caps = upper_caps(info.caps);
+  result->mode = info.mode & kModes;
   const Pair* const format = format_of(info.addr_format, &Pair::fi, kIs1_1<Info>);
   if (format != nullptr) result->addr_format = format->kfi;
   result->src_addr = copies.make(static_cast<char*>(info.src_addr), info.src_addrlen);
@@ -404,10 +422,12 @@ Info* upper_info(const fi_info& info, uint32_t version) {
   if (info.tx_attr != nullptr) {
     carry_transmit(*info.tx_attr, *result->tx_attr);
     result->tx_attr->caps = upper_caps(info.tx_attr->caps);
+    result->tx_attr->mode = info.tx_attr->mode & kModes;
   }
   if (info.rx_attr != nullptr) {
     carry_receive(*info.rx_attr, *result->rx_attr);
     result->rx_attr->caps = upper_caps(info.rx_attr->caps);
+    result->rx_attr->mode = info.rx_attr->mode & kModes;
   }
   if (info.ep_attr != nullptr) {
     carry_endpoint<kfi_ep_type>(*info.ep_attr, *result->ep_attr);

@@ -118,6 +118,7 @@ TEST(Structures, AttributesAreWhereThisGenerationHasThem) {
   EXPECT_GT(info.ep_attr->max_msg_size, 1u << 20);
   EXPECT_GT(info.domain_attr->max_ep_rx_ctx, 0u);
   EXPECT_EQ(info.domain_attr->mr_mode, KFI_MR_SCALABLE);
+  EXPECT_EQ((info.tx_attr->msg_order | info.rx_attr->msg_order) & ~(KFI_ORDER_STRICT | KFI_ORDER_DATA), 0u);
   kfi_info* copy = kfi_dupinfo(&info);
   ASSERT_NE(copy, nullptr);
   EXPECT_NE(copy->domain_attr->name, info.domain_attr->name);

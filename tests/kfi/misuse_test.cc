@@ -140,6 +140,43 @@ TEST(Unknown, RequestsAreNotWritten) {
   EXPECT_EQ(kfi_close(&eq->fid), 0);
 }
 
+// libfabric has more orders, modes and capabilities, with bits that mean nothing here: no info has them, and none of
+// them can be requested.
+TEST(Unknown, BitsOfInfosAreLibfabricsAlone) {
+  constexpr uint64_t kOrders = KFI_ORDER_STRICT | KFI_ORDER_DATA;
+  kfi_info* hints = hints_for("tcp");
+  for (const kfi_ep_type type : {KFI_EP_MSG, KFI_EP_RDM}) {
+    hints->ep_attr->type = type;
+    kfi_info* const infos = find(hints);
+    for (const kfi_info* info = infos; info != nullptr; info = info->next) {
+      EXPECT_EQ((info->tx_attr->msg_order | info->rx_attr->msg_order) & ~kOrders, 0u);
+      EXPECT_EQ((info->tx_attr->comp_order | info->rx_attr->comp_order) & ~kOrders, 0u);
+      EXPECT_NE(info->tx_attr->msg_order & KFI_ORDER_SAS, 0u);
+    }
+    kfi_freeinfo(infos);
+  }
+  kfi_info* info = nullptr;
+  const auto expect_none = [&](uint64_t& bits) {
+    for (const uint64_t bit : {1ull << 32, 1ull << 39}) {
+      bits = bit;
+      EXPECT_EQ(kfi_getinfo(0, nullptr, nullptr, 0, hints, &info), -KFI_ENODATA) << bit;
+    }
+    bits = 0;
+  };
+  for (uint64_t* bits : {&hints->tx_attr->msg_order, &hints->tx_attr->comp_order, &hints->tx_attr->caps}) {
+    expect_none(*bits);
+  }
+  for (uint64_t* bits : {&hints->rx_attr->msg_order, &hints->rx_attr->comp_order, &hints->rx_attr->caps}) {
+    expect_none(*bits);
+  }
+  // A program that accepts every mode.
+  hints->mode = hints->tx_attr->mode = hints->rx_attr->mode = hints->domain_attr->mode = ~0ull;
+  info = find(hints);
+  EXPECT_EQ(info->mode | info->tx_attr->mode | info->rx_attr->mode | info->domain_attr->mode, 0u);
+  kfi_freeinfo(info);
+  kfi_freeinfo(hints);
+}
+
 template <class T>
 T number(int value) {
   T result;
