@@ -272,23 +272,30 @@ ssize_t read_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr_
 }
 
 // A time-out in milliseconds is libfabric's, which also ends a wait at kfi_cq_signal. Its clock may end up to one
-// before this one.
+// before this one. `sleep` calls its argument for the time that is left.
 template <class Sleep, class Look>
 ssize_t wait_for_completions(CompletionQueue* queue, int timeout, Sleep sleep, Look look) {
+  using std::chrono::milliseconds;
   if (queue->comp_handler != nullptr) return -KFI_ENOSYS;
   if (queue->microseconds) return wait_until(queue->fabric, &queue->fi->fid, timeout, true, look);
   timeout = lower_timeout(queue->fabric, timeout);
-  const auto over = Clock::now() + std::chrono::milliseconds(timeout - 1);
-  const ssize_t result = sleep(timeout);
-  return result == -FI_EAGAIN && timeout >= 0 && Clock::now() >= over ? -KFI_ETIMEDOUT : result;
+  const auto deadline = Clock::now() + milliseconds(timeout);
+  const ssize_t result = sleep([&] {
+    if (timeout < 0) return timeout;
+    return static_cast<int>(
+        std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds(0)).count());
+  });
+  const bool over = timeout >= 0 && Clock::now() >= deadline - milliseconds(1);
+  return result == -FI_EAGAIN && over ? -KFI_ETIMEDOUT : result;
 }
 
 ssize_t sread_completions(kfid_cq* cq, void* buffer, size_t count, const void* condition, int timeout) {
   auto* queue = static_cast<CompletionQueue*>(cq);
   return wait_for_completions(
       queue, timeout,
-      [&](int ms) {
-        return read_with(queue, buffer, nullptr, [&] { return fi_cq_sread(queue->fi, buffer, count, condition, ms); });
+      [&](auto left) {
+        return read_with(queue, buffer, nullptr,
+                         [&] { return fi_cq_sread(queue->fi, buffer, count, condition, left()); });
       },
       [&] { return read_completions(cq, buffer, count); });
 }
@@ -299,9 +306,9 @@ ssize_t sread_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr
   if (sources == nullptr) return -KFI_EINVAL;
   return wait_for_completions(
       queue, timeout,
-      [&](int ms) {
+      [&](auto left) {
         return read_with(queue, buffer, sources,
-                         [&] { return fi_cq_sreadfrom(queue->fi, buffer, count, sources, condition, ms); });
+                         [&] { return fi_cq_sreadfrom(queue->fi, buffer, count, sources, condition, left()); });
       },
       [&] { return read_completions_from(cq, buffer, count, sources); });
 }

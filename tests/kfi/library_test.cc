@@ -400,6 +400,32 @@ TEST(Lists, OperationsWithoutACompletionStaySilent) {
   EXPECT_EQ(kfi_cq_read(pair.cq(0), &entry, 1), -KFI_EAGAIN);
 }
 
+TEST(Lists, SilentOperationsDoNotProlongAWait) {
+  struct pair wanted {};
+  wanted.cq_bind_flags = KFI_SELECTIVE_COMPLETION;
+  Connected pair(wanted);
+  std::mt19937 random(5);
+  Scattered from(50, random);
+  std::vector<char> whole(from.bytes);
+  kfi_msg message{};
+  message.type = KFI_KVEC;
+  message.msg_iov = from.pieces.data();
+  message.iov_count = 50;
+  std::atomic<bool> ends{false};
+  std::thread sender([&] {
+    for (int i = 0; i < 1000 && !ends; i++) {
+      ASSERT_EQ(kfi_recv(pair.ep(1), whole.data(), whole.size(), nullptr, 0, nullptr), 0);
+      ASSERT_EQ(kfi_sendmsg(pair.ep(0), &message, 0), 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  kfi_cq_tagged_entry entry;
+  const auto wait = [&] { EXPECT_EQ(kfi_cq_sread(pair.cq(0), &entry, 1, nullptr, 50), -KFI_ETIMEDOUT); };
+  EXPECT_LT(seconds_of(wait), 5) << "as long as operations complete";
+  ends = true;
+  sender.join();
+}
+
 // Three messages of each size at once, three times: also over verbs, which requires registered memory.
 TEST(Lists, MessagesOfAllSizesShareBuffers) {
   Connected pair;
