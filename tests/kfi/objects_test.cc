@@ -320,11 +320,33 @@ TEST_F(Calls, SharedContexts) {
   kfid_ep* srx = nullptr;
   kfid_stx* stx = nullptr;
   if (kfi_srx_context(domain, info->rx_attr, &srx, nullptr) == 0) {
+    std::vector<kvec> pieces;
+    for (size_t i = 0; i <= info->rx_attr->iov_limit; i++) pieces.push_back({&received[2 * i], 1});
+    EXPECT_EQ(kfi_recvv(srx, pieces.data(), nullptr, pieces.size(), KFI_ADDR_UNSPEC, nullptr), -KFI_ENOSYS);
     EXPECT_EQ(kfi_close(&srx->fid), 0);
   }
   if (kfi_stx_context(domain, info->tx_attr, &stx, nullptr) == 0) {
     EXPECT_EQ(kfi_close(&stx->fid), 0);
   }
+}
+
+// More pieces than the provider takes go through a buffer, whose end is a completion.
+TEST_F(Calls, EndpointWithoutACompletionQueueHasShortLists) {
+  kfid_ep* counted = nullptr;
+  ASSERT_EQ(kfi_endpoint(domain, info, &counted, nullptr), 0);
+  EXPECT_EQ(kfi_ep_bind(counted, &av->fid, 0), 0);
+  EXPECT_EQ(kfi_ep_bind(counted, &counter->fid, KFI_SEND | KFI_RECV), 0);
+  if (kfi_enable(counted) == 0) {
+    const size_t limit = info->tx_attr->iov_limit;
+    std::vector<kvec> pieces;
+    for (size_t i = 0; i <= limit; i++) pieces.push_back({&sent[2 * i], 1});
+    EXPECT_EQ(kfi_sendv(counted, pieces.data(), nullptr, limit + 1, self, nullptr), -KFI_ENOSYS);
+    EXPECT_EQ(kfi_recvv(counted, pieces.data(), nullptr, limit + 1, self, nullptr), -KFI_ENOSYS);
+    POSTED(kfi_recv(ep, received, sizeof received, nullptr, KFI_ADDR_UNSPEC, nullptr));
+    POSTED(kfi_sendv(counted, pieces.data(), nullptr, limit, self, nullptr));
+    EXPECT_EQ(next(cq).len, limit);
+  }
+  EXPECT_EQ(kfi_close(&counted->fid), 0);
 }
 
 // Also where a handler reads it before the call returns.
