@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// kfabric_bench fi|kfi|both|lists ROUNDS [PROVIDER]: sends and reads of their completions, in libfabric's calls, in
-// kfabric's, in turns in both, or in turns of one buffer and of a list of more pieces than the provider takes, on a
-// datagram endpoint that sends to itself. A round has 64; the time printed is the
-// one of the shortest round. cost.sh counts instructions as well, because a system call takes a hundred times longer
-// than kfabric.
+// kfabric_bench fi|kfi|both|large|lists ROUNDS [PROVIDER]: sends and reads of their completions, in libfabric's calls,
+// in kfabric's, in turns in both, the same with 1 MiB until they have arrived, or in turns of one buffer and of a list
+// of more pieces than the provider takes, on an endpoint that sends to itself: of datagrams, over tcp of reliable ones.
+// A round has 64, of large ones 8; the time printed is the one of the shortest round. cost.sh counts instructions as
+// well, because a system call takes a hundred times longer than kfabric.
 #include <kfi_cm.h>
 #include <kfi_endpoint.h>
 #include <rdma/fi_cm.h>
@@ -18,12 +18,17 @@
 
 namespace {
 
-constexpr int kSends = 64;
+constexpr size_t kLarge = 1 << 20;  // bytes
+int sends = 64;                     // in a round
+size_t room = 64, len = 1;          // bytes of a receive and of a message
 const char* provider = "udp";
-char memory[kSends * 64 + 64];
-char* const sent = memory + kSends * 64;
+char memory[9 * kLarge];
+char* const sent = memory + 8 * kLarge;
 char* received(int i) {
-  return memory + i * 64;
+  return memory + i * room;
+}
+bool reliable() {
+  return std::strcmp(provider, "tcp") == 0;
 }
 
 void check(long result, const char* what) {
@@ -45,7 +50,7 @@ struct Lower {
     fid_fabric* fabric;
     fid_domain* domain;
     fid_av* av;
-    hints->ep_attr->type = FI_EP_DGRAM;
+    hints->ep_attr->type = reliable() ? FI_EP_RDM : FI_EP_DGRAM;
     hints->fabric_attr->prov_name = strdup(provider);
     hints->domain_attr->control_progress = hints->domain_attr->data_progress = FI_PROGRESS_AUTO;
     hints->domain_attr->threading = FI_THREAD_SAFE;
@@ -73,8 +78,8 @@ struct Lower {
     fi_freeinfo(info);
     fi_freeinfo(hints);
   }
-  long post(char* to) { return fi_recv(ep, to, 64, fi_mr_desc(region), FI_ADDR_UNSPEC, nullptr); }
-  long send() { return fi_send(ep, sent, 1, fi_mr_desc(region), self, nullptr); }
+  long post(char* to) { return fi_recv(ep, to, room, fi_mr_desc(region), FI_ADDR_UNSPEC, nullptr); }
+  long send() { return fi_send(ep, sent, len, fi_mr_desc(region), self, nullptr); }
   long completed() {
     fi_cq_msg_entry entry;
     return fi_cq_read(transmit, &entry, 1);
@@ -96,7 +101,7 @@ struct Upper {
     kfid_fabric* fabric;
     kfid_domain* domain;
     kfid_av* av;
-    hints->ep_attr->type = KFI_EP_DGRAM;
+    hints->ep_attr->type = reliable() ? KFI_EP_RDM : KFI_EP_DGRAM;
     hints->fabric_attr->prov_name = strdup(provider);
     hints->domain_attr->mr_mode = KFI_MR_LOCAL | KFI_MR_VIRT_ADDR | KFI_MR_PROV_KEY;
     CHECK(kfi_getinfo(0, "127.0.0.1", nullptr, KFI_SOURCE, hints, &info));
@@ -121,8 +126,8 @@ struct Upper {
     kfi_freeinfo(info);
     kfi_freeinfo(hints);
   }
-  long post(char* to) { return kfi_recv(ep, to, 64, kfi_mr_desc(region), KFI_ADDR_UNSPEC, nullptr); }
-  long send() { return kfi_send(ep, sent, 1, kfi_mr_desc(region), self, nullptr); }
+  long post(char* to) { return kfi_recv(ep, to, room, kfi_mr_desc(region), KFI_ADDR_UNSPEC, nullptr); }
+  long send() { return kfi_send(ep, sent, len, kfi_mr_desc(region), self, nullptr); }
   long completed() {
     kfi_cq_msg_entry entry;
     return kfi_cq_read(transmit, &entry, 1);
@@ -147,17 +152,20 @@ struct Listed : Upper {
 // Nanoseconds of a send and the read of its completion.
 template <class Level>
 double round_of(Level& level) {
-  for (int i = 0; i < kSends; i++) CHECK(level.post(received(i)));
+  for (int i = 0; i < sends; i++) CHECK(level.post(received(i)));
   const auto started = std::chrono::steady_clock::now();
-  for (int i = 0; i < kSends; i++) {
+  for (int i = 0; i < sends; i++) {
     CHECK(level.send());
     while (level.completed() != 1) continue;
+    if (len == kLarge) {
+      while (level.arrived() != 1) continue;
+    }
   }
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - started;
-  for (int i = 0; i < kSends; i++) {
+  for (int i = 0; i < sends && len != kLarge; i++) {
     while (level.arrived() != 1) continue;
   }
-  return took.count() / kSends;
+  return took.count() / sends;
 }
 
 template <class... Level>
@@ -182,6 +190,15 @@ int main(int argc, char** argv) {
     shortest<Lower, Upper>(rounds, times);
     std::printf("send and read of its completion, %s: fi %.1f ns, kfi %.1f ns, kfabric adds %.1f ns\n", provider,
                 times[0], times[1], times[1] - times[0]);
+    return 0;
+  }
+  if (std::strcmp(what, "large") == 0) {
+    double times[2];
+    sends = 8;
+    room = len = kLarge;
+    shortest<Lower, Upper>(rounds, times);
+    std::printf("1 MiB, %s: fi %.0f MB/s, kfi %.0f MB/s, of libfabric's bandwidth kfabric has %.1f %%\n", provider,
+                1e3 * kLarge / times[0], 1e3 * kLarge / times[1], 100 * times[0] / times[1]);
     return 0;
   }
   if (std::strcmp(what, "lists") == 0) {
