@@ -14,7 +14,7 @@ status=0 count=0
 compiles() {
   language=$1 file=$2
   shift 2
-  case $language in c++*) compiler="$cxx -x c++" ;; *) compiler=$cc ;; esac
+  case $language in *++*) compiler="$cxx -x c++" ;; *) compiler=$cc ;; esac
   $compiler -std="$language" $warnings "$@" "$file" || { echo "FAIL: $(basename "$file") in $language $*"; status=1; }
 }
 for header in *.h; do
@@ -27,6 +27,12 @@ cat "$work"/kf*.h.c >"$work/all.c"
 for header in kernel/linux/*.h; do
   printf '#include <%s>\n#include <errno.h>\n#include <sys/socket.h>\nint kfi_number = ENOENT + AF_INET;\n' \
     "${header#kernel/}" >"$work/stand_in_$(basename "$header").c"
+done
+# Code of a kernel is in GNU's C.
+for language in gnu99 gnu11 gnu++17; do
+  for header in kernel/linux/*.h; do
+    compiles $language "$work/stand_in_$(basename "$header").c" -I"$include/kfi/kernel"
+  done
 done
 for language in c99 c11 c++17; do
   for header in kernel/linux/*.h; do

@@ -7,6 +7,10 @@
 #include <linux/types.h>
 #include <stdlib.h>
 
+#ifndef __cplusplus
+void* aligned_alloc(size_t alignment, size_t size);  // which <stdlib.h> leaves out before C11
+#endif
+
 #define PAGE_SHIFT 12
 #define PAGE_SIZE (1ul << PAGE_SHIFT)
 #define PAGE_MASK (~(PAGE_SIZE - 1))
