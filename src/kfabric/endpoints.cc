@@ -170,11 +170,15 @@ int open_receive_context(kfid_ep* sep, int index, kfi_rx_attr* attr, kfid_ep** e
                            [&](auto below) { return fi_rx_context(scalable->fi, index, lower.get(), below, context); });
 }
 
+// A request is no object: the two calls that take it are kfi_endpoint and kfi_reject.
+constexpr Ops kRequestOps = {refused<kfi_ops>, [](kfid*) -> fid* { return nullptr; }};
+
 }  // namespace
 
 ConnectionRequest* Fabric::add_request(struct fid* below) {
   auto request = std::make_unique<ConnectionRequest>();
   request->fclass = KFI_CLASS_CONNREQ;
+  request->ops = mutable_table<kfi_ops>(kRequestOps);
   request->fi = below;
   std::lock_guard lock(mutex);
   return requests.insert(std::move(request)).first->get();
@@ -239,31 +243,34 @@ int open_alias(kfid* handle, struct kfi_alias* alias) {
   return 0;
 }
 
-int note_binding(kfid* handle, kfid* other, uint64_t& flags) {
-  if (other == nullptr) return -KFI_EINVAL;
-  if (handle->fclass == KFI_CLASS_DOMAIN) {
-    auto* domain = of<Domain>(handle);
-    if (is_1_1(domain->fabric) && flags == 1) flags = KFI_REG_MR;
-    if (flags & KFI_REG_MR) domain->reports = true;
-  }
-  if (handle->fclass == KFI_CLASS_PEP && other->fclass == KFI_CLASS_EQ) {
-    of<PassiveEndpoint>(handle)->queue = of<EventQueue>(other);
-  }
-  if (other->fclass != KFI_CLASS_CQ) return 0;
+int lower_binding(const kfid* handle, const kfid* other, uint64_t& flags) {
+  constexpr uint64_t kDirections = FI_TRANSMIT | FI_RECV;
+  if (other == nullptr || other->fclass == KFI_CLASS_CONNREQ) return -KFI_EINVAL;
+  if (handle->fclass == KFI_CLASS_DOMAIN && is_1_1(of<Domain>(handle)->fabric) && flags == 1) flags = KFI_REG_MR;
+  if (other->fclass != KFI_CLASS_CQ || flags & kDirections) return 0;
+  if (handle->fclass == KFI_CLASS_EP) return -KFI_EINVAL;
+  if (handle->fclass == KFI_CLASS_TX_CTX) flags |= FI_TRANSMIT;
+  if (handle->fclass == KFI_CLASS_RX_CTX || handle->fclass == KFI_CLASS_SRX_CTX) flags |= FI_RECV;
+  return 0;
+}
+
+void note_binding(kfid* handle, kfid* other, uint64_t flags) {
   switch (handle->fclass) {
+    case KFI_CLASS_DOMAIN:
+      if (flags & KFI_REG_MR) of<Domain>(handle)->reports = true;
+      return;
+    case KFI_CLASS_PEP:
+      if (other->fclass == KFI_CLASS_EQ) of<PassiveEndpoint>(handle)->queue = of<EventQueue>(other);
+      return;
+    case KFI_CLASS_EP:
     case KFI_CLASS_TX_CTX:
-      if (flags == 0) flags = FI_TRANSMIT;
-      break;
     case KFI_CLASS_RX_CTX:
     case KFI_CLASS_SRX_CTX:
-      if (flags == 0) flags = FI_RECV;
-      break;
-    case KFI_CLASS_EP:
-      if ((flags & (FI_TRANSMIT | FI_RECV)) == 0) return -KFI_EINVAL;
       break;
     default:
-      return 0;
+      return;
   }
+  if (other->fclass != KFI_CLASS_CQ) return;
   auto* endpoint = of<Endpoint>(handle);
   const bool selective = flags & FI_SELECTIVE_COMPLETION;
   if (flags & FI_TRANSMIT) {
@@ -274,7 +281,6 @@ int note_binding(kfid* handle, kfid* other, uint64_t& flags) {
     endpoint->receive_queue = of<CompletionQueue>(other);
     endpoint->selects_receives = selective;
   }
-  return 0;
 }
 
 }  // namespace weft::kfabric

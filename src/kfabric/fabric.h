@@ -149,7 +149,9 @@ int open_shared_transmit(kfid_domain* domain, kfi_tx_attr* attr, kfid_stx** stx,
 int open_shared_receive(kfid_domain* domain, kfi_rx_attr* attr, kfid_ep** ep, void* context);
 int control_region(MemoryRegion* region, int command, void* argument);
 int open_alias(kfid* handle, struct kfi_alias* alias);
-// An endpoint keeps its completion queues. Flags 0 become the direction of a context.
-int note_binding(kfid* handle, kfid* other, uint64_t& flags);
+// Gives the flags of a binding in libfabric's form: without a direction they get the one of a context.
+int lower_binding(const kfid* handle, const kfid* other, uint64_t& flags);
+// After the binding: an endpoint keeps its completion queues.
+void note_binding(kfid* handle, kfid* other, uint64_t flags);
 
 }  // namespace weft::kfabric

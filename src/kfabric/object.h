@@ -122,6 +122,10 @@ template <class T>
 T* of(kfid* handle) {
   return static_cast<T*>(static_cast<void*>(handle));
 }
+template <class T>
+const T* of(const kfid* handle) {
+  return static_cast<const T*>(static_cast<const void*>(handle));
+}
 
 template <class K>
 auto* fi_of(K* handle) {

@@ -61,9 +61,11 @@ void close_waiting(Fabric* fabric) {
 }
 
 int bind_below(kfid* handle, kfid* other, uint64_t flags) {
-  if (int result = note_binding(handle, other, flags)) return result;
+  if (int result = lower_binding(handle, other, flags)) return result;
   fid* below = fi_of(handle);
-  return below->ops->bind(below, fi_of(other), flags);
+  const int result = below->ops->bind(below, fi_of(other), flags);
+  if (result == 0) note_binding(handle, other, flags);
+  return result;
 }
 
 Waiting* waiting_of(kfid* queue) {

@@ -96,6 +96,18 @@ TEST_F(Request, StaysWhenTheBufferIsTooSmall) {
   kfi_freeinfo(entry().info);
 }
 
+TEST_F(Request, HandleIsNoObject) {
+  ASSERT_GT(read(0), 0);
+  kfid* const handle = entry().info->handle;
+  void* table = nullptr;
+  EXPECT_EQ(kfi_close(handle), -KFI_ENOSYS);
+  EXPECT_EQ(kfi_control(handle, KFI_ENABLE, nullptr), -KFI_ENOSYS);
+  EXPECT_EQ(kfi_open_ops(handle, "any", 0, &table, nullptr), -KFI_ENOSYS);
+  EXPECT_EQ(kfi_ep_bind(client, handle, 0), -KFI_EINVAL);
+  EXPECT_EQ(kfi_reject(pep, handle, nullptr, 0), 0);
+  kfi_freeinfo(entry().info);
+}
+
 TEST_F(Request, AnotherListenerCannotRejectIt) {
   ASSERT_GT(read(0), 0);
   kfi_info* info = entry().info;
@@ -308,6 +320,26 @@ TEST(Order, ObjectsInUseStayUsable) {
     next(pair.cq(0));
   }
   EXPECT_EQ(kfi_close(&region->fid), 0);
+}
+
+TEST(Order, BindingThatFailedLeavesNothing) {
+  Connected pair;
+  kfid_cq* other = open_cq(pair.both.domain, &pair.both.cq_attr);
+  kfid_eq* eq = open_eq(pair.both.fabric);
+  EXPECT_NE(kfi_ep_bind(pair.ep(1), &other->fid, KFI_SEND | KFI_RECV), 0) << "it is enabled";
+  EXPECT_NE(kfi_domain_bind(pair.both.domain, &other->fid, KFI_REG_MR), 0);
+  for (kfid* queue : {&other->fid, &eq->fid}) EXPECT_EQ(kfi_close(queue), 0);
+  // A list through a buffer, whose completion comes to the queue that is bound, and a cancel that finds it there.
+  char bytes[64];
+  std::vector<kvec> pieces;
+  for (int i = 0; i < 20; i++) pieces.push_back({bytes + 2 * i, 1});
+  ASSERT_EQ(kfi_recvv(pair.ep(1), pieces.data(), nullptr, pieces.size(), 0, &pieces), 0);
+  ASSERT_EQ(kfi_cancel(&pair.ep(1)->fid, &pieces), 0);
+  kfi_cq_tagged_entry entry;
+  ASSERT_EQ(next_completion(pair.cq(1), &entry), -KFI_EAVAIL);
+  kfi_cq_err_entry error{};
+  ASSERT_EQ(kfi_cq_readerr(pair.cq(1), &error, 0), 1);
+  EXPECT_EQ(error.op_context, &pieces);
 }
 
 // ---- Handlers -------------------------------------------------------------------------------------------------------

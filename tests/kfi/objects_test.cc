@@ -316,6 +316,28 @@ TEST_F(Calls, ScalableEndpoints) {
   for (kfid_ep* context : {transmit, receive, sep}) EXPECT_EQ(kfi_close(&context->fid), 0);
 }
 
+// A binding without a direction has the one of the context.
+TEST_F(Calls, ContextsSelectTheirCompletions) {
+  kfid_ep *sep = nullptr, *transmit = nullptr;
+  if (kfi_scalable_ep(domain, info, &sep, nullptr) != 0) GTEST_SKIP() << "the provider has no scalable endpoints";
+  EXPECT_EQ(kfi_scalable_ep_bind(sep, &av->fid, 0), 0);
+  ASSERT_EQ(kfi_tx_context(sep, 0, nullptr, &transmit, nullptr), 0);
+  EXPECT_EQ(kfi_ep_bind(transmit, &cq->fid, KFI_SELECTIVE_COMPLETION), 0);
+  for (kfid_ep* context : {sep, transmit}) EXPECT_EQ(kfi_enable(context), 0);
+  const kvec piece{sent, sizeof sent};
+  kfi_msg message{};
+  message.type = KFI_KVEC;
+  message.msg_iov = &piece;
+  message.iov_count = 1;
+  message.addr = self;
+  for (const uint64_t flags : {0ull, KFI_COMPLETION}) {
+    POSTED(kfi_recv(ep, received, sizeof received, nullptr, KFI_ADDR_UNSPEC, nullptr));
+    POSTED(kfi_sendmsg(transmit, &message, flags));
+    expect_message(KFI_MSG, 0, flags == KFI_COMPLETION);
+  }
+  for (kfid_ep* context : {transmit, sep}) EXPECT_EQ(kfi_close(&context->fid), 0);
+}
+
 TEST_F(Calls, SharedContexts) {
   kfid_ep* srx = nullptr;
   kfid_stx* stx = nullptr;
