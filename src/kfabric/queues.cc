@@ -2,6 +2,7 @@
 // Event queues, completion queues, counters and wait sets: kfi_eq(3).
 #include <linux/futex.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,30 +41,29 @@ int take_unit(uint64_t& flags, bool& microseconds) {
   return 0;
 }
 
-constexpr int kMutexAndCondition = 4;  // KFI_WAIT_MUTEX_COND of API 1.1
-
-bool is_wait_object(const Fabric* fabric, kfi_wait_obj object) {
-  return static_cast<unsigned>(object) < kMutexAndCondition + (is_1_1(fabric) ? 1u : 0u);
+// The number, which may be one that the enumeration of API 1.7 does not have.
+template <class Enumeration>
+unsigned number_of(const Enumeration& value) {
+  unsigned number;
+  static_assert(sizeof number == sizeof value);
+  std::memcpy(&number, &value, sizeof number);
+  return number;
 }
 
-// Waiting is possible whatever the client chose.
-int lower_wait(const Fabric* fabric, kfi_wait_obj object, kfid_wait* set, fi_wait_obj& lower, fid_wait*& lower_set) {
+// API 1.1 has KFI_WAIT_MUTEX_COND, too.
+bool is_wait_object(const Fabric* fabric, const kfi_wait_obj& object) {
+  return number_of(object) <= KFI_WAIT_QUEUE + (is_1_1(fabric) ? 1u : 0u);
+}
+
+// Waiting is possible whatever the client chose, as every queue has a descriptor.
+int lower_wait(const Fabric* fabric, const kfi_wait_obj& object, kfid_wait* set, fi_wait_obj& lower,
+               fid_wait*& lower_set) {
   if (!is_wait_object(fabric, object)) return -KFI_EINVAL;
-  switch (object) {
-    case KFI_WAIT_SET:
-      if (set == nullptr) return -KFI_EINVAL;
-      lower = FI_WAIT_SET;
-      lower_set = fi_of(set);
-      return 0;
-    case KFI_WAIT_NONE:
-    case KFI_WAIT_UNSPEC:
-    case KFI_WAIT_QUEUE:  // KFI_WAIT_FD in API 1.1
-      lower = FI_WAIT_FD;
-      return 0;
-    default:
-      lower = FI_WAIT_MUTEX_COND;
-      return 0;
-  }
+  const bool in_set = number_of(object) == KFI_WAIT_SET;
+  if (in_set && set == nullptr) return -KFI_EINVAL;
+  lower = in_set ? FI_WAIT_SET : FI_WAIT_FD;
+  if (in_set) lower_set = fi_of(set);
+  return 0;
 }
 
 // Negative: for ever.
@@ -71,30 +71,56 @@ int lower_timeout(const Fabric* fabric, int timeout) {
   return timeout < 0 || (timeout == 0 && is_1_1(fabric)) ? -1 : timeout;
 }
 
-int milliseconds(int timeout, bool microseconds) {
-  return timeout <= 0 || !microseconds ? timeout : timeout / 1000 + (timeout % 1000 != 0);
+// A client's time-out in its unit, from now on.
+class Deadline {
+ public:
+  Deadline(const Fabric* fabric, int timeout, bool microseconds)
+      : timeout_(lower_timeout(fabric, timeout)),
+        at_(Clock::now() + std::chrono::nanoseconds(microseconds ? 1000 : 1000000) * timeout_) {}
+  bool is_for_ever() const { return timeout_ < 0; }
+  bool looks_once() const { return timeout_ == 0; }
+  // An hour where it never comes.
+  std::chrono::nanoseconds left() const {
+    return is_for_ever() ? std::chrono::hours(1) : std::max(at_ - Clock::now(), Clock::duration(0));
+  }
+  // As libfabric takes it.
+  int milliseconds() const {
+    return is_for_ever() ? -1 : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left()).count());
+  }
+  // libfabric's clock may end a wait up to a millisecond before this one.
+  bool is_over() const { return !is_for_ever() && left() <= std::chrono::milliseconds(1); }
+
+ private:
+  int timeout_;
+  Clock::time_point at_;
+};
+
+// A wait of libfabric's, which a Unix signal ends in some of its releases.
+template <class Wait>
+auto without_signals(const Deadline& deadline, Wait wait) {
+  auto result = wait(deadline.milliseconds());
+  while (result == -EINTR) result = wait(deadline.milliseconds());
+  return result;
 }
 
-// Looks until there is something or the time is over. libfabric knows milliseconds only, so this waits for the wait
-// object itself.
+// Looks until there is something, the time is over, or `end`, a descriptor, is written. libfabric knows milliseconds
+// only, so this waits for the wait object itself.
 template <class Look>
-ssize_t wait_until(Fabric* fabric, fid* queue, int timeout, bool microseconds, Look look) {
-  timeout = lower_timeout(fabric, timeout);
-  const auto unit = microseconds ? std::chrono::nanoseconds(1000) : std::chrono::nanoseconds(1000000);
-  const auto deadline = Clock::now() + unit * timeout;
-  int fd = -1;
-  if (timeout != 0) {
-    if (int result = fi_control(queue, FI_GETWAIT, &fd)) return result;
+ssize_t wait_until(Fabric* fabric, fid* queue, const Deadline& deadline, int end, Look look) {
+  pollfd fds[2] = {{-1, POLLIN, 0}, {end, POLLIN, 0}};
+  if (!deadline.looks_once()) {
+    if (int result = fi_control(queue, FI_GETWAIT, &fds[0].fd)) return result;
   }
   for (;;) {
     const ssize_t result = look();
     if (result != -FI_EAGAIN) return result;
-    const std::chrono::nanoseconds left = timeout < 0 ? std::chrono::hours(1) : deadline - Clock::now();
-    if (left.count() <= 0) return -KFI_ETIMEDOUT;
-    if (fi_trywait(fabric->fi, &queue, 1) != 0) continue;
-    pollfd readable{fd, POLLIN, 0};
+    const std::chrono::nanoseconds left = deadline.left();
+    if (left.count() == 0) return -KFI_ETIMEDOUT;
+    uint64_t ends = 0;
+    if (end >= 0 && read(end, &ends, sizeof ends) > 0) return -FI_EAGAIN;
+    if (fi_trywait(fabric->fi, &queue, 1) == -FI_EAGAIN) continue;
     const timespec remaining{left.count() / 1000000000, left.count() % 1000000000};
-    ppoll(&readable, 1, &remaining, nullptr);
+    ppoll(fds, 2, &remaining, nullptr);
   }
 }
 
@@ -181,7 +207,7 @@ ssize_t wait_for_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, i
   bool microseconds = queue->microseconds;
   if (int result = take_unit(flags, microseconds)) return result;
   if (int result = check_reading(flags)) return result;
-  return wait_until(queue->fabric, &queue->fi->fid, timeout, microseconds,
+  return wait_until(queue->fabric, &queue->fi->fid, Deadline(queue->fabric, timeout, microseconds), -1,
                     [&] { return take_event(queue, event, buffer, len, flags); });
 }
 
@@ -271,31 +297,31 @@ ssize_t read_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr_
   return read_with(queue, buffer, sources, [&] { return fi_cq_readfrom(queue->fi, buffer, count, sources); });
 }
 
-// A time-out in milliseconds is libfabric's, which also ends a wait at kfi_cq_signal. Its clock may end up to one
-// before this one. `sleep` calls its argument for the time that is left.
+// A time-out in milliseconds is libfabric's, except for queues in a wait set, where it may have none. kfi_cq_signal
+// ends either. `sleep` calls its argument for the time that is left.
 template <class Sleep, class Look>
 ssize_t wait_for_completions(CompletionQueue* queue, int timeout, Sleep sleep, Look look) {
-  using std::chrono::milliseconds;
   if (queue->comp_handler != nullptr) return -KFI_ENOSYS;
-  if (queue->microseconds) return wait_until(queue->fabric, &queue->fi->fid, timeout, true, look);
-  timeout = lower_timeout(queue->fabric, timeout);
-  const auto deadline = Clock::now() + milliseconds(timeout);
-  const ssize_t result = sleep([&] {
-    if (timeout < 0) return timeout;
-    return static_cast<int>(
-        std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds(0)).count());
-  });
-  const bool over = timeout >= 0 && Clock::now() >= deadline - milliseconds(1);
-  return result == -FI_EAGAIN && over ? -KFI_ETIMEDOUT : result;
+  const Deadline deadline(queue->fabric, timeout, queue->microseconds);
+  if (queue->signal) return wait_until(queue->fabric, &queue->fi->fid, deadline, queue->signal->fd(), look);
+  const ssize_t result = sleep(deadline);
+  return result == -FI_EAGAIN && deadline.is_over() ? -KFI_ETIMEDOUT : result;
+}
+
+int signal_queue(kfid_cq* cq) {
+  auto* queue = static_cast<CompletionQueue*>(cq);
+  return queue->signal ? queue->signal->give() : fi_cq_signal(queue->fi);
 }
 
 ssize_t sread_completions(kfid_cq* cq, void* buffer, size_t count, const void* condition, int timeout) {
   auto* queue = static_cast<CompletionQueue*>(cq);
   return wait_for_completions(
       queue, timeout,
-      [&](auto left) {
-        return read_with(queue, buffer, nullptr,
-                         [&] { return fi_cq_sread(queue->fi, buffer, count, condition, left()); });
+      [&](const Deadline& deadline) {
+        return read_with(queue, buffer, nullptr, [&] {
+          return without_signals(deadline,
+                                 [&](int ms) { return fi_cq_sread(queue->fi, buffer, count, condition, ms); });
+        });
       },
       [&] { return read_completions(cq, buffer, count); });
 }
@@ -306,9 +332,11 @@ ssize_t sread_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr
   if (sources == nullptr) return -KFI_EINVAL;
   return wait_for_completions(
       queue, timeout,
-      [&](auto left) {
-        return read_with(queue, buffer, sources,
-                         [&] { return fi_cq_sreadfrom(queue->fi, buffer, count, sources, condition, left()); });
+      [&](const Deadline& deadline) {
+        return read_with(queue, buffer, sources, [&] {
+          return without_signals(
+              deadline, [&](int ms) { return fi_cq_sreadfrom(queue->fi, buffer, count, sources, condition, ms); });
+        });
       },
       [&] { return read_completions_from(cq, buffer, count, sources); });
 }
@@ -340,16 +368,16 @@ ssize_t read_completion_error(kfid_cq* cq, kfi_cq_err_entry* entry, uint64_t fla
   return older ? static_cast<ssize_t>(size) : result;
 }
 
-constexpr kfi_ops_cq kCompletionOps = {sizeof(kfi_ops_cq),      read_completions,         read_completions_from,
-                                       read_completion_error,   sread_completions,        sread_completions_from,
-                                       Forward<fi_cq_signal>{}, Forward<fi_cq_strerror>{}};
+constexpr kfi_ops_cq kCompletionOps = {sizeof(kfi_ops_cq),    read_completions,         read_completions_from,
+                                       read_completion_error, sread_completions,        sread_completions_from,
+                                       signal_queue,          Forward<fi_cq_strerror>{}};
 
 // ---- Counter, wait set ----------------------------------------------------------------------------------------------
 
 int wait_for_count(kfid_cntr* handle, uint64_t threshold, int timeout) {
   auto* counter = static_cast<Counter*>(handle);
-  timeout = lower_timeout(counter->fabric, timeout);
-  return fi_cntr_wait(counter->fi, threshold, milliseconds(timeout, counter->microseconds));
+  return without_signals(Deadline(counter->fabric, timeout, counter->microseconds),
+                         [&](int ms) { return fi_cntr_wait(counter->fi, threshold, ms); });
 }
 
 constexpr kfi_ops_cntr kCounterOps = {sizeof(kfi_ops_cntr),      Forward<fi_cntr_read>{},  Forward<fi_cntr_readerr>{},
@@ -358,7 +386,8 @@ constexpr kfi_ops_cntr kCounterOps = {sizeof(kfi_ops_cntr),      Forward<fi_cntr
 
 int wait_for_set(kfid_wait* handle, int timeout) {
   auto* set = static_cast<WaitSet*>(handle);
-  return fi_wait(set->fi, milliseconds(lower_timeout(set->fabric, timeout), set->microseconds));
+  return without_signals(Deadline(set->fabric, timeout, set->microseconds),
+                         [&](int ms) { return fi_wait(set->fi, ms); });
 }
 
 constexpr kfi_ops_wait kWaitOps = {sizeof(kfi_ops_wait), wait_for_set};
@@ -371,8 +400,8 @@ void wake(wait_queue_head& head) {
 
 // A queue with a handler or with the head of a wait queue is watched.
 template <class Queue, class Handler>
-void prepare_watch(Queue& queue, Fabric* fabric, kfi_wait_obj object, Handler handler) {
-  if (object == KFI_WAIT_QUEUE && !is_1_1(fabric)) queue.head = std::make_unique<wait_queue_head>();
+void prepare_watch(Queue& queue, Fabric* fabric, const kfi_wait_obj& object, Handler handler) {
+  if (number_of(object) == KFI_WAIT_QUEUE && !is_1_1(fabric)) queue.head = std::make_unique<wait_queue_head>();
   if (handler == nullptr && queue.head == nullptr) return;
   queue.watch.reset(new Watch{nullptr, -1, [to = &queue, handler] {
                                 if (handler != nullptr) handler(to, to->fid.context);
@@ -393,7 +422,30 @@ int start_watch(Queue* queue) {
   return result;
 }
 
+// Opens a queue; a vector that the provider cannot use is none.
+template <class Open>
+int with_hint(uint64_t& flags, Open open) {
+  int result = open();
+  if (result != -FI_EINVAL || (flags & KFI_AFFINITY) == 0) return result;
+  flags &= ~KFI_AFFINITY;
+  return open();
+}
+
 }  // namespace
+
+int Signal::open() {
+  fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  return fd_ < 0 ? -errno : 0;
+}
+
+Signal::~Signal() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int Signal::give() {
+  const uint64_t one = 1;
+  return write(fd_, &one, sizeof one) == sizeof one || errno == EAGAIN ? 0 : -errno;
+}
 
 EventQueue::~EventQueue() {
   if (peeked_info != nullptr) free_info(peeked_info, is_1_1(fabric));
@@ -410,7 +462,7 @@ int open_event_queue(kfid_fabric* handle, kfi_eq_attr* attr, kfid_eq** eq, kfi_e
     queue.ops = mutable_table(kEventOps);
     queue.event_handler = handler;
     prepare_watch(queue, fabric, wanted.wait_obj, handler);
-    return fi_eq_open(fabric->fi, &lower, &queue.fi, context);
+    return with_hint(lower.flags, [&] { return fi_eq_open(fabric->fi, &lower, &queue.fi, context); });
   });
   if (result == 0) result = start_watch(static_cast<EventQueue*>(opened));
   if (result == 0) *eq = opened;
@@ -427,21 +479,25 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
     fi_cq_attr lower{};
     lower.size = wanted.size;
     lower.flags = wanted.flags;
-    lower.format = static_cast<fi_cq_format>(wanted.format);
     lower.signaling_vector = wanted.signaling_vector;
     lower.wait_cond = static_cast<fi_cq_wait_cond>(wanted.wait_cond);
     if (is_1_1(fabric)) lower.flags &= ~kNoEffectIn1_1;
     if (int bad = lower_wait(fabric, wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
     if (int bad = take_unit(lower.flags, queue.microseconds)) return bad;
+    if (queue.microseconds || lower.wait_obj == FI_WAIT_SET) {
+      queue.signal = std::make_unique<Signal>();
+      if (int bad = queue.signal->open()) return bad;
+    }
     constexpr size_t kSizes[] = {sizeof(kfi_cq_entry), sizeof(kfi_cq_entry), sizeof(kfi_cq_msg_entry),
                                  sizeof(kfi_cq_data_entry), sizeof(kfi_cq_tagged_entry)};
-    if (static_cast<unsigned>(wanted.format) > KFI_CQ_FORMAT_TAGGED) return -KFI_EINVAL;
+    if (number_of(wanted.format) > KFI_CQ_FORMAT_TAGGED) return -KFI_EINVAL;
+    lower.format = static_cast<fi_cq_format>(wanted.format);
     queue.entry_size = kSizes[wanted.format];
     queue.has_flags = wanted.format >= KFI_CQ_FORMAT_MSG;
     queue.ops = mutable_table(kCompletionOps);
     queue.comp_handler = handler;
     prepare_watch(queue, fabric, wanted.wait_obj, handler);
-    return fi_cq_open(domain->fi, &lower, &queue.fi, context);
+    return with_hint(lower.flags, [&] { return fi_cq_open(domain->fi, &lower, &queue.fi, context); });
   });
   if (result == 0) result = start_watch(static_cast<CompletionQueue*>(opened));
   if (result == 0) *cq = opened;
@@ -467,7 +523,7 @@ int open_wait_set(kfid_fabric* handle, kfi_wait_attr* attr, kfid_wait** wait) {
   auto* fabric = static_cast<Fabric*>(handle);
   const kfi_wait_attr wanted = attr == nullptr ? kfi_wait_attr{} : *attr;
   return open<WaitSet>(fabric, KFI_CLASS_WAIT, wait, nullptr, [&](WaitSet& set) {
-    if (wanted.wait_obj == KFI_WAIT_SET || !is_wait_object(fabric, wanted.wait_obj)) return -KFI_EINVAL;
+    if (number_of(wanted.wait_obj) == KFI_WAIT_SET || !is_wait_object(fabric, wanted.wait_obj)) return -KFI_EINVAL;
     fi_wait_attr lower{FI_WAIT_UNSPEC, wanted.flags};
     if (int bad = take_unit(lower.flags, set.microseconds)) return bad;
     set.ops = mutable_table(kWaitOps);

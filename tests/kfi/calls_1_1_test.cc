@@ -40,6 +40,30 @@ TEST(TimeOut, ZeroAndNegativeWaitForEver) {
   EXPECT_EQ(kfi_close(&eq->fid), 0);
 }
 
+TEST(TimeOut, EveryWaitObjectWaits) {
+  Connected pair({}, KFI_MSG);
+  for (const kfi_wait_obj object : {KFI_WAIT_NONE, KFI_WAIT_UNSPEC, KFI_WAIT_FD, KFI_WAIT_MUTEX_COND}) {
+    char room[64];
+    uint32_t event;
+    kfi_eq_attr eq_attr{};
+    eq_attr.wait_obj = object;
+    kfid_eq* eq = nullptr;
+    ASSERT_EQ(kfi_eq_open(pair.both.fabric, &eq_attr, &eq, nullptr), 0) << object;
+    EXPECT_EQ(kfi_eq_sread(eq, &event, room, sizeof room, 5, 0), -KFI_ETIMEDOUT) << object;
+    EXPECT_EQ(kfi_eq_sread(eq, &event, room, sizeof room, 5, KFI_TIME_US), -KFI_ETIMEDOUT) << object;
+    EXPECT_EQ(kfi_close(&eq->fid), 0);
+    for (const uint64_t unit : {0ull, KFI_TIME_US}) {
+      kfi_cq_attr cq_attr{};
+      cq_attr.wait_obj = object;
+      cq_attr.flags = unit;
+      kfid_cq* cq = nullptr;
+      ASSERT_EQ(kfi_cq_open(pair.both.domain, &cq_attr, &cq, nullptr), 0) << object;
+      EXPECT_EQ(kfi_cq_sread(cq, room, 1, nullptr, 5), -KFI_ETIMEDOUT) << object;
+      EXPECT_EQ(kfi_close(&cq->fid), 0);
+    }
+  }
+}
+
 // Looks for a message, which stays; nothing has another tag.
 TEST(Calls, SearchFindsATaggedMessage) {
   Connected pair({}, KFI_MSG | KFI_TAGGED);

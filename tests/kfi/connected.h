@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "pair.h"
@@ -27,6 +28,12 @@ inline kfi_cq_tagged_entry next(kfid_cq* cq) {
   kfi_cq_tagged_entry entry{};
   EXPECT_EQ(next_completion(cq, &entry), 1);
   return entry;
+}
+
+inline double seconds_of(const std::function<void()>& call) {
+  const auto started = std::chrono::steady_clock::now();
+  call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
 }
 
 // Within 20 seconds.

@@ -15,14 +15,6 @@
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_of(const std::function<void()>& call) {
-  const auto started = Clock::now();
-  call();
-  return std::chrono::duration<double>(Clock::now() - started).count();
-}
-
 // Never shorter than `expected` seconds, and within 5 ms of it in one of many attempts: another program may have the
 // processor in the others.
 bool lasts(double expected, const std::function<void()>& call) {
