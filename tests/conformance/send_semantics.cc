@@ -262,4 +262,56 @@ TEST_P(SendSemantics, FencedOperationsWaitForThoseBeforeThem) {
   for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(pair.a().tx().wait().ok());
 }
 
+// A message that waits for its receive goes before the fenced operations behind it, also once its receive is posted.
+TEST_P(SendSemantics, FencedOperationsArriveBehindTheMessageThatTheyWaitFor) {
+  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "one that waits for its receiver is needed: FI_EP_RDM";
+  const HintsEditor fences = [](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_FENCE; };
+  if (!Fabric::offers(target(), fences)) GTEST_SKIP() << "no FI_FENCE beside FI_TAGGED and FI_RMA";
+  Fabric fabric(target(), fences);
+  for (const bool writes : {false, true}) {
+    for (const bool early : {false, true}) {
+      SCOPED_TRACE(std::string(writes ? "write" : "message") + (early ? ", posted before the receive" : ", after it"));
+      Pair pair(fabric);
+      expect_exchange(pair);
+      constexpr size_t kLong = 400'000;
+      Buffer out(fabric, kLong, 'l', FI_SEND | FI_WRITE), in(fabric, kLong), short_in(fabric, 64);
+      Buffer remote(fabric, 64, 'r', FI_REMOTE_WRITE);
+      Context waits, received, fenced, behind;
+      ASSERT_EQ(pair.b().trecv(short_in, 64, 2, 0, &behind), 0);
+      ASSERT_EQ(pair.a().tsend(out, kLong, 1, &waits), 0);
+      if (!pair.a().tx().stays_silent()) GTEST_SKIP() << "long messages do not wait for their receiver here";
+      const auto post = [&] {
+        const iovec iov{out.data(), 64};
+        void* desc = out.desc();
+        const fi_rma_iov place{remote.remote_address(), 64, remote.key()};
+        const fi_msg_tagged message{&iov, &desc, 1, pair.a().peer, 2, 0, &fenced, 0};
+        const fi_msg_rma write{&iov, &desc, 1, pair.a().peer, &place, 1, &fenced, 7};
+        return retry([&] {
+          return writes ? fi_writemsg(pair.a().ep(), &write, FI_FENCE | FI_COMPLETION | FI_REMOTE_CQ_DATA)
+                        : fi_tsendmsg(pair.a().ep(), &message, FI_FENCE | FI_COMPLETION);
+        });
+      };
+      if (early) {
+        ASSERT_EQ(post(), 0);
+      }
+      EXPECT_TRUE(pair.b().rx().stays_silent()) << "the fence was passed";
+      ASSERT_EQ(pair.b().trecv(in, kLong, 1, 0, &received), 0);
+      if (!early) {
+        ASSERT_EQ(post(), 0);
+      }
+      const Completion first = pair.b().rx().wait(), second = pair.b().rx().wait();
+      ASSERT_TRUE(first.ok() && second.ok()) << first << second;
+      EXPECT_EQ(first.context(), &received) << "the fenced operation overtook the message";
+      EXPECT_EQ(first.entry.len, kLong);
+      if (writes) {
+        EXPECT_NE(second.entry.flags & FI_REMOTE_WRITE, 0u);
+      } else {
+        EXPECT_EQ(second.context(), &behind);
+      }
+      EXPECT_EQ(pair.a().tx().wait().context(), &waits);
+      EXPECT_EQ(pair.a().tx().wait().context(), &fenced);
+    }
+  }
+}
+
 }  // namespace send_semantics

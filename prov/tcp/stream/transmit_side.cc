@@ -251,7 +251,8 @@ bool TransmitSide::gather(Gather& batch) noexcept {
   return state_ == State::kOpen;
 }
 
-// Responses overtake the application's messages. nullptr: nothing may be sent now.
+// Responses, and announced messages that the peer cleared, overtake the application's messages: those were posted
+// later, and may be fenced. nullptr: nothing may be sent now.
 Transmit* TransmitSide::next_to_send() noexcept {
   if (acks_due_ != 0) return make_acks();
   const bool respond = !responses_.empty();
@@ -415,7 +416,7 @@ bool TransmitSide::carries(const CompletionRoutes& routes) noexcept {
   };
   return (answered_ != nullptr && answered_->routes == &routes) ||
          std::any_of(std::begin(awaiting_), std::end(awaiting_), completes_there) || completes_there(sending_) ||
-         completes_there(queue_);
+         completes_there(responses_) || completes_there(queue_);
 }
 
 // ---- The peer's answers ----
@@ -441,7 +442,7 @@ void TransmitSide::send_announced(const DataHeader& clearance) noexcept {
   record->inline_len = static_cast<std::uint16_t>(encode(header, record->inlined));
   record->len = record->inline_len + header.payload;
   record->sent = 0;
-  queue_.push_back(*record);
+  responses_.push_back(*record);
 }
 
 // ---- Responses to the peer ----
@@ -541,15 +542,16 @@ void TransmitSide::cancel_transmits(int error, int answered_error, int native) n
   };
   for (List<Transmit>& list : awaiting_) fail_all(list);
   if (announcements_ != nullptr) fail_all(announcements_->kept);
-  while (!sending_.empty()) {
-    Transmit& record = sending_.pop_front();
-    if (record.then >= Then::kRespond)
-      records_.give_back(&record);
-    else
-      fail_record(record, error, native);
+  for (List<Transmit>* list : {&sending_, &responses_}) {
+    while (!list->empty()) {
+      Transmit& record = list->pop_front();
+      if (record.then >= Then::kRespond)
+        records_.give_back(&record);
+      else
+        fail_record(record, error, native);
+    }
   }
   fail_all(queue_);
-  while (!responses_.empty()) records_.give_back(&responses_.pop_front());
   response_bytes_ = 0;
   acks_due_ = 0;
   if (answered_ != nullptr) fail_record(take_answered(), answered_error, native);

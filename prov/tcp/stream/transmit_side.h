@@ -194,7 +194,7 @@ class TransmitSide : public Conduit {
   // Nothing is queued, and no acknowledgement is due.
   bool output_quiet() const noexcept {
     return outstanding_ == 0 && (announcements_ == nullptr || announcements_->kept.empty()) && response_bytes_ == 0 &&
-           sending_.empty() && queue_.empty() && acks_.empty() && acks_due_ == 0;
+           responses_.empty() && sending_.empty() && queue_.empty() && acks_.empty() && acks_due_ == 0;
   }
 
   void end(int error) noexcept;  // the peer closed (0) or the connection broke
@@ -251,7 +251,7 @@ class TransmitSide : public Conduit {
   std::uint64_t last_round_ = ~std::uint64_t{0};  // the engine's round of the last message sent
   // Records move from queue_ (or responses_) to sending_, whose order is the order on the wire, and then to awaiting_.
   TransmitQueue queue_;
-  List<Transmit> responses_;
+  List<Transmit> responses_;  // and announced messages that the peer cleared
   List<Transmit> sending_;
   List<Transmit> awaiting_[kAnswerKinds];  // by Then
   Transmit* answered_ = nullptr;           // its answer is arriving
