@@ -33,7 +33,7 @@ class Fabric final : public FabricBase<Fabric, Engine> {
  private:
   friend FabricBase;
   using FabricBase::FabricBase;
-  ~Fabric() = default;
+  ~Fabric();
 };
 
 // Records of transfers and the memory of unexpected messages, shared by the endpoints of a domain: an idle endpoint

@@ -21,6 +21,10 @@ CompletionRoutes* routes_of(const ::fid* fid) noexcept {
 
 // ---- Fabrics ----
 
+Fabric::~Fabric() {
+  requests.remove_all([](::fid* handle) noexcept { delete &object<ConnectRequest>(handle); });
+}
+
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
   return Domain::open(*this, info, domain, context);
 }

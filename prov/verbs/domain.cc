@@ -163,6 +163,11 @@ Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
   return new Fabric(std::move(parameters), std::move(*engine), attr, context);
 }
 
+Fabric::~Fabric() {
+  Lock lock(engine().mutex());
+  requests.remove_all([](::fid* handle) noexcept { delete &object<ConnectRequest>(handle); });
+}
+
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
   return Domain::open(*this, info, domain, context);
 }

@@ -32,7 +32,7 @@ class Fabric final : public FabricBase<Fabric, CompletionChannel, DomainProgress
   friend FabricBase;
   Fabric(Parameters values, std::unique_ptr<CmEngine> engine, const fi_fabric_attr& attr, void* context) noexcept
       : FabricBase(attr, context, std::move(values), std::move(engine)) {}
-  ~Fabric() = default;
+  ~Fabric();
 };
 
 // A verbs domain: one device with a protection domain, its memory regions and its completion channels. Owner: its C

@@ -106,8 +106,9 @@ ssize_t EventQueueCore::insert(uint32_t event, const void* buf, size_t len, uint
   return static_cast<ssize_t>(len);
 }
 
-void EventQueueCore::remove(fid_t fid, void (*drop)(fi_info*)) noexcept {
-  if (!ready()) return;
+InfoPtr EventQueueCore::remove(fid_t fid) noexcept {
+  InfoPtr infos;
+  if (!ready()) return infos;
   List<Entry> removed;
   {
     std::lock_guard lock(mutex_);
@@ -122,8 +123,11 @@ void EventQueueCore::remove(fid_t fid, void (*drop)(fi_info*)) noexcept {
   }
   while (!removed.empty()) {
     const Reserved entry(&removed.pop_front());
-    if (entry->info != nullptr) drop(entry->info);
+    if (entry->info == nullptr) continue;
+    entry->info->next = infos.release();
+    infos.reset(entry->info);
   }
+  return infos;
 }
 
 ssize_t EventQueueCore::take(uint32_t* event, void* buf, size_t len, bool peek) noexcept {

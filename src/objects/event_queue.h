@@ -21,6 +21,7 @@
 #include "base/mutex.h"
 #include "base/ref.h"
 #include "base/status.h"
+#include "objects/info.h"
 #include "objects/progress.h"
 #include "objects/wait_object.h"
 #include "objects/wait_set.h"
@@ -68,9 +69,8 @@ class EventQueueCore : public RefCounted {
   // The last event of a connection: FI_SHUTDOWN, or the error that hold() stored in its entry.
   static void hold(Entry& entry, EqError&& error) noexcept;
   void post_end(Reserved entry, fid_t fid) noexcept;
-  // Drops the unread events and errors of an object that is being closed; `drop` (may be null if there are no infos) is
-  // called for each info, without the queue's lock.
-  void remove(fid_t fid, void (*drop)(fi_info*) = nullptr) noexcept;
+  // Drops the unread events and errors of an object that is being closed. Returns the list of their infos.
+  InfoPtr remove(fid_t fid) noexcept;
 
   bool ready() const noexcept { return unread_.load() != 0; }
   WaitObject& wait_object() noexcept { return wait_; }

@@ -8,6 +8,7 @@
 
 #include <mutex>
 #include <unordered_set>
+#include <utility>
 
 #include "base/mutex.h"
 
@@ -26,6 +27,18 @@ class LiveHandles {
   bool remove(const ::fid* handle) noexcept {
     std::lock_guard lock(mutex_);
     return handles_.erase(handle) != 0;
+  }
+  // Calls `change` unless somebody has removed the handle; meanwhile nobody can.
+  template <class F>
+  void change_if_live(const ::fid* handle, F change) noexcept {
+    std::lock_guard lock(mutex_);
+    if (handles_.contains(handle)) change();
+  }
+  // Removes all and calls `end` for each.
+  template <class F>
+  void remove_all(F end) noexcept {
+    std::lock_guard lock(mutex_);
+    for (const ::fid* handle : std::exchange(handles_, {})) end(const_cast<::fid*>(handle));
   }
 
  private:

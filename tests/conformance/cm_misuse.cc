@@ -196,21 +196,72 @@ TEST_P(CmMisuse, ShutdownWithoutAConnectionIsRefused) {
   EXPECT_TRUE(rc == -FI_EOPBADSTATE || rc == -FI_ENOTCONN) << rc;
 }
 
-TEST_P(CmMisuse, ClosingAListenerRejectsPendingRequests) {
+namespace {
+
+void expect_rejected(Node& client) {
+  const Event event = client.eq().expect(Event::kError, client.fid());
+  EXPECT_NE(event.err, 0) << event;
+  EXPECT_TRUE(client.eq().stays_silent(milliseconds(20)));
+}
+
+}  // namespace
+
+TEST_P(CmMisuse, ClosingAListenerRejectsUnreadRequests) {
   CONNECTED_ONLY();
   Fabric fabric(target());
-  auto listener = std::make_unique<Listener>(fabric);
-  Node read(fabric), unread(fabric);
-  ASSERT_EQ(read.connect(listener->address()), 0);
-  const InfoPtr request = listener->next_request();
-  ASSERT_EQ(unread.connect(listener->address()), 0);
-  EXPECT_FALSE(listener->eq().stays_silent()) << "the second request is queued";
-  listener->close();
-  for (Node* client : {&unread, &read}) {
-    const Event event = client->eq().expect(Event::kError, client->fid());
-    EXPECT_NE(event.err, 0) << event;
-    EXPECT_TRUE(client->eq().stays_silent(milliseconds(20)));
+  Listener listener(fabric);
+  Node clients[] = {Node(fabric), Node(fabric), Node(fabric)};
+  for (Node& client : clients) {
+    ASSERT_EQ(client.connect(listener.address()), 0);
+    EXPECT_TRUE(client.eq().stays_silent(milliseconds(20)));
   }
+  listener.close();
+  EXPECT_TRUE(listener.eq().stays_silent(milliseconds(20)));
+  for (Node& client : clients) expect_rejected(client);
+}
+
+// A request that was read belongs to the application, also without its listener and without the listener's queue.
+TEST_P(CmMisuse, RequestThatWasReadOutlivesItsListener) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Node accepted(fabric), closed(fabric), unread(fabric);
+  InfoPtr requests[2];
+  {
+    Listener listener(fabric);
+    ASSERT_EQ(accepted.connect(listener.address(), "hello"), 0);
+    requests[0] = listener.next_request();
+    ASSERT_EQ(closed.connect(listener.address()), 0);
+    requests[1] = listener.next_request();
+    ASSERT_EQ(unread.connect(listener.address()), 0);
+    EXPECT_FALSE(listener.eq().stays_silent()) << "the last request is queued";
+  }
+  expect_rejected(unread);
+  Listener another(fabric);
+  EXPECT_EQ(fi_reject(another.pep(), requests[0]->handle, nullptr, 0), -FI_EINVAL) << "a request of another listener";
+  Node answerer(fabric, {}, requests[0].get());
+  ASSERT_EQ(answerer.accept("welcome"), 0);
+  EXPECT_EQ(accepted.eq().expect(FI_CONNECTED, accepted.fid()).cm_text().substr(0, 7), "welcome");
+  answerer.eq().expect(FI_CONNECTED, answerer.fid());
+  expect_round_trip(accepted, answerer);
+  expect_round_trip(answerer, accepted);
+  { const Node never(fabric, {}, requests[1].get()); }
+  expect_rejected(closed);
+  fid_ep* ep = nullptr;
+  for (const InfoPtr& request : requests)
+    EXPECT_EQ(fi_endpoint(fabric.domain(), request.get(), &ep, nullptr), -FI_EINVAL) << "each is answered once";
+}
+
+TEST_P(CmMisuse, ClosingTheFabricRejectsRequestsWithoutAListener) {
+  CONNECTED_ONLY();
+  Fabric others(target());
+  Node client(others);
+  {
+    Fabric fabric(target());
+    Listener listener(fabric);
+    ASSERT_EQ(client.connect(listener.address()), 0);
+    const InfoPtr request = listener.next_request();
+  }
+  expect_rejected(client);
 }
 
 TEST_P(CmMisuse, DataTransferBeforeEnablingIsRefused) {

@@ -3,7 +3,8 @@
 // FI_CONNREQ; fi_cm(3), fi_eq(3).
 //
 // Owner: the listener while the request arrives, then the call that removes its handle from Fabric::requests:
-// fi_endpoint, fi_reject, or the listener's close. A request that is destroyed without answer() is rejected.
+// fi_endpoint, fi_reject, the listener's close if the application has not read FI_CONNREQ, or the fabric's close. A
+// request that is destroyed without answer() is rejected.
 #pragma once
 
 #include <memory>
@@ -45,7 +46,7 @@ class ConnectRequest final : public Object<::fid>, public Watch, public ListHook
   const Address& peer() const noexcept { return peer_; }
   Listener& listener() const noexcept { return listener_; }
 
-  // Set once FI_CONNREQ is posted: keeps the listener's engine alive for release().
+  // From FI_CONNREQ to the end of the listener: keeps its engine alive for release().
   std::shared_ptr<EventListener> keep_listener;
   Clock::time_point arrived_at;
   Address local;

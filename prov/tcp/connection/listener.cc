@@ -166,17 +166,31 @@ EventListener::EventListener(Engine& engine, Fabric& fabric, ::fid& endpoint, Ev
       events_(events),
       prototype_(prototype) {}
 
-void EventListener::close() noexcept {
+void EventListener::stop() noexcept {
   Lock lock(engine().mutex());
   Listener::close();
+}
+
+void EventListener::reject(InfoPtr unread) noexcept {
+  for (const fi_info* info = unread.get(); info != nullptr; info = info->next) {
+    if (!fabric_.requests.remove(info->handle)) continue;  // after FI_PEEK an endpoint may have it
+    auto& request = object<ConnectRequest>(info->handle);
+    release(request);
+    delete &request;
+  }
+}
+
+void EventListener::leave_requests() noexcept {
+  Lock lock(engine().mutex());
   while (!pending_.empty()) {
     ConnectRequest& request = pending_.pop_front();
-    if (fabric_.requests.remove(&request.abi)) delete &request;  // else another thread is answering it
+    fabric_.requests.change_if_live(&request.abi, [&]() noexcept { request.keep_listener.reset(); });
   }
 }
 
 void EventListener::release(ConnectRequest& request) noexcept {
   const std::shared_ptr<EventListener> self = std::move(request.keep_listener);
+  if (self == nullptr) return;
   Lock lock(self->engine().mutex());
   request.ListHook<RequestTag>::unlink();
   self->remove_pending();

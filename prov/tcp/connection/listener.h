@@ -66,13 +66,16 @@ class Listener : public Watch {
 // the application still holds; its engine is the event queue's own.
 class EventListener final : public Listener, public std::enable_shared_from_this<EventListener> {
  public:
-  // `prototype`: the passive endpoint's info; requests' infos are copies of it, made until close().
+  // `prototype`: the passive endpoint's info; requests' infos are copies of it, made until stop().
   EventListener(Engine& engine, Fabric& fabric, ::fid& endpoint, EventQueueCore& events, const fi_info& prototype,
                 UniqueFd socket, const Address& local, std::size_t backlog) noexcept;
   ~EventListener() override = default;
 
-  // Takes the engine's mutex. Rejects pending requests and stops accepting.
-  void close() noexcept;
+  // The end, in three steps, which take the engine's mutex: stops accepting; rejects the requests in `unread`; leaves
+  // the others to the application, which may still open endpoints for them, and to the fabric.
+  void stop() noexcept;
+  void reject(InfoPtr unread) noexcept;
+  void leave_requests() noexcept;
   // The application has decided on a request; the caller owns it from now on. Takes the engine's mutex.
   static void release(ConnectRequest& request) noexcept;
 

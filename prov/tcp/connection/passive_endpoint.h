@@ -33,8 +33,9 @@ class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Passiv
   int close() {
     fabric_->passive_endpoints.remove(&abi.fid);
     if (listener_ != nullptr) {
-      listener_->close();
-      events_->remove(&abi.fid, free_info);
+      listener_->stop();
+      listener_->reject(events_->remove(&abi.fid));
+      listener_->leave_requests();
     }
     delete this;
     return 0;
@@ -53,7 +54,7 @@ class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Passiv
       return listener->start();
     };
     if (Status status = started(); !status.ok()) {
-      listener->close();
+      listener->stop();
       return status.code();
     }
     listener_ = std::move(listener);

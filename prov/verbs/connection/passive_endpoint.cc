@@ -62,18 +62,15 @@ int PassiveEndpoint::close() {
   {
     Lock lock(engine().mutex());
     while (!waiting_.empty()) delete &waiting_.pop_front();
-    while (!pending_.empty()) {
-      ConnectRequest& request = pending_.pop_front();
-      request.listener = nullptr;
-      if (fabric_->requests.remove(&request.abi)) delete &request;  // otherwise another thread is answering it
-    }
+    const InfoPtr unread = events_ ? events_->remove(&abi.fid) : nullptr;
+    for (const fi_info* info = unread.get(); info != nullptr; info = info->next)
+      if (fabric_->requests.remove(info->handle)) delete &object<ConnectRequest>(info->handle);
+    // The others are left to the application, which may still open endpoints for them, and to the fabric.
+    while (!pending_.empty()) pending_.pop_front().listener = nullptr;
     bound_.reset();
     engine().forget(*this);
   }
-  if (events_) {
-    detach(*events_);
-    events_->remove(&abi.fid, free_info);
-  }
+  if (events_) detach(*events_);
   delete this;
   return 0;
 }

@@ -19,8 +19,9 @@ class PassiveEndpoint;
 
 // A connection request of a peer: the handle in the fi_info of FI_CONNREQ; fi_cm(3), fi_eq(3).
 //
-// Owner: the call that removes its handle from the fabric's live requests: fi_endpoint, fi_reject, or fi_close of the
-// passive endpoint. A request that is destroyed without answer() is rejected. The engine's mutex guards it.
+// Owner: the call that removes its handle from the fabric's live requests: fi_endpoint, fi_reject, fi_close of the
+// passive endpoint if the application has not read FI_CONNREQ, or fi_close of the fabric. A request that is destroyed
+// without answer() is rejected. The engine's mutex guards it.
 class ConnectRequest final : public Object<::fid>, public CmHandler, public ListHook<ConnectRequest> {
  public:
   ConnectRequest(CmEngine& engine, const RdmaEvent& event, PassiveEndpoint& listener,

@@ -17,8 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-int dropped_infos = 0;
-
 struct EventQueueTest : testing::Test {
   using Queue = EventQueue<FakeEngine>;
 
@@ -233,13 +231,15 @@ TEST_F(EventQueueTest, WriteInsertsUserEventsIfOpenedForWriting) {
 TEST_F(EventQueueTest, RemoveDropsTheEventsOfAClosedObject) {
   open();
   ::fid other{};
-  fi_info info{};
-  queue->post_cm(EventQueueCore::reserve(4), FI_CONNREQ, &object, &info, "data", 4);
+  fi_info* const infos[] = {allocate_info(), allocate_info()};
+  queue->post_cm(EventQueueCore::reserve(4), FI_CONNREQ, &object, infos[0], "data", 4);
   post_error(1);
+  queue->post_cm(EventQueueCore::reserve(0), FI_CONNREQ, &object, infos[1], nullptr, 0);
   queue->post_cm(EventQueueCore::reserve(0), FI_SHUTDOWN, &other, nullptr, nullptr, 0);
-  dropped_infos = 0;
-  queue->remove(&object, [](fi_info*) { ++dropped_infos; });
-  EXPECT_EQ(dropped_infos, 1);
+  const InfoPtr removed = queue->remove(&object);
+  ASSERT_EQ(removed.get(), infos[1]);
+  EXPECT_EQ(removed->next, infos[0]);
+  EXPECT_EQ(infos[0]->next, nullptr);
   fi_eq_cm_entry entry{};
   uint32_t event = 0;
   EXPECT_EQ(fi_eq_read(eq, &event, &entry, sizeof entry, 0), static_cast<ssize_t>(sizeof entry));
