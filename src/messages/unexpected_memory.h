@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/list.h"
 
@@ -53,8 +54,9 @@ class PeerMemory : public ListHook<PeerMemory> {
     all_ = &all;
     limit_ = std::max(limit_, all.limit_);
   }
-  // The peer follows is_scarce(): it gets memory beyond the limit for messages that are under way then.
-  void follows() noexcept { limit_ = all_->limit_ + std::min(all_->limit_, kUnderWay); }
+  // The peer follows is_scarce(): it gets memory beyond the limit for messages that are under way then. However low the
+  // limit is, the answers and the matched messages behind those must arrive.
+  void follows() noexcept { limit_ = all_->limit_ + std::min(kUnderWay, SIZE_MAX - all_->limit_); }
   std::size_t used() const noexcept { return used_; }
   // Whether another `bytes` may be occupied.
   bool takes(std::size_t bytes) const noexcept {

@@ -65,13 +65,14 @@ void expect_delivery_behind(const Target& target, const Kind& flood, const Kind&
 }
 
 // `completed`: also the sends of the floods, before their receives exist.
-void expect_exchange_behind_floods(const Target& target, const char* bytes, bool completed) {
+void expect_exchange_behind_floods(const Target& target, const char* bytes, bool completed,
+                                   size_t messages = flood::kMessages) {
   const Limit limit(bytes);
   Fabric fabrics[2] = {Fabric(target), Fabric(target)};
   DatagramEnd a(fabrics[0]), b(fabrics[1]);
   a->peer = a.insert(b.address());
   b->peer = b.insert(a.address());
-  flood::Rank ranks[] = {{*a, flood::kMessages, flood::kMessages}, {*b, flood::kMessages, flood::kMessages}};
+  flood::Rank ranks[] = {{*a, messages, messages}, {*b, messages, messages}};
   for (flood::Rank& rank : ranks) rank.send();
   if (completed)
     for (flood::Rank& rank : ranks) rank.await_sent();
@@ -125,6 +126,16 @@ TEST_P(UnexpectedFloods, BeyondTheLimitLetTheirSendsComplete) {
 TEST_P(UnexpectedFloods, BeyondTheLimitLetAnExchangeThrough) {
   RELIABLE_DATAGRAMS_ONLY();
   expect_exchange_behind_floods(target(), "33554432", false);
+}
+
+// However low the limit is, what is under way when it is reached has memory: matched messages are behind it.
+TEST_P(UnexpectedFloods, LimitsBelowAMessageLetAnExchangeThrough) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr size_t kLessThanAQueueHolds = 700;
+  for (const char* bytes : {"1", "400", "5000", "40000", "300000"}) {
+    SCOPED_TRACE(bytes);
+    expect_exchange_behind_floods(target(), bytes, false, kLessThanAQueueHolds);
+  }
 }
 
 TEST_P(UnexpectedFloods, BeyondTheLimitStayWithTheSenderOfTwoProcesses) {
