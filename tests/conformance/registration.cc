@@ -89,7 +89,9 @@ TEST_P(Registration, MemoryOfAcceleratorsIsRefused) {
   Fabric fabric(target());
   char bytes[64] = {};
   const iovec memory{bytes, sizeof bytes};
-  for (const fi_hmem_iface iface : {FI_HMEM_CUDA, FI_HMEM_ROCR, FI_HMEM_ZE, FI_HMEM_NEURON, FI_HMEM_SYNAPSEAI}) {
+  constexpr auto kOfALaterRelease = static_cast<fi_hmem_iface>(FI_HMEM_SYNAPSEAI + 1);
+  for (const fi_hmem_iface iface :
+       {FI_HMEM_CUDA, FI_HMEM_ROCR, FI_HMEM_ZE, FI_HMEM_NEURON, FI_HMEM_SYNAPSEAI, kOfALaterRelease}) {
     fi_mr_attr attr{};
     attr.mr_iov = &memory;
     attr.iov_count = 1;
