@@ -52,8 +52,14 @@ Status check_binding(const fi_provider& provider, const Object& object, const Do
 template <class Routes, class Queue, class Engine>
 Status bind_route(const fi_provider& provider, Routes& routes, Queue& queue, std::uint64_t flags, const Engine& engine,
                   bool enabled) noexcept {
-  const Status status = check_binding(provider, {queue.abi.fid, &queue.engine() == &engine, enabled});
-  return status.ok() ? routes.bind(queue, flags) : status;
+  if (Status status = check_binding(provider, {queue.abi.fid, &queue.engine() == &engine, enabled}); !status.ok())
+    return status;
+  const Status status = routes.bind(queue, flags);
+  if (!status.ok())
+    FI_WARN(&provider, FI_LOG_EP_CTRL, "fi_ep_bind refused: %s\n",
+            status.error() == FI_EBADFLAGS ? "the object takes no such flags"
+                                           : "the flags name no direction, or one that has such an object already");
+  return status;
 }
 
 // fi_ep_bind of an event queue, to which `engine` and holders of its mutex will post. -FI_EBADFLAGS; -FI_EINVAL when

@@ -32,7 +32,7 @@ Status CompletionRoutes::bind(CompletionQueueCore& completions, std::uint64_t fl
 
 Status CompletionRoutes::bind(CounterCore& counter, std::uint64_t flags, std::uint64_t counted) noexcept {
   if ((flags & ~kDirections) != 0) return Status(-FI_EBADFLAGS);
-  if (flags == 0) return Status(-FI_EINVAL);
+  if (flags == 0 || counts(flags & counted)) return Status(-FI_EINVAL);
   auto route = [&](std::uint64_t direction, Ref<CounterCore>& to) {
     if (flags & counted & direction) to = Ref<CounterCore>(counter);
   };
@@ -43,6 +43,12 @@ Status CompletionRoutes::bind(CounterCore& counter, std::uint64_t flags, std::ui
   route(FI_REMOTE_READ, remote_read);
   route(FI_REMOTE_WRITE, remote_write);
   return Status();
+}
+
+bool CompletionRoutes::counts(std::uint64_t directions) const noexcept {
+  return ((directions & FI_SEND) && send) || ((directions & FI_RECV) && receive) || ((directions & FI_READ) && read) ||
+         ((directions & FI_WRITE) && write) || ((directions & FI_REMOTE_READ) && remote_read) ||
+         ((directions & FI_REMOTE_WRITE) && remote_write);
 }
 
 Status CompletionRoutes::check(std::uint64_t caps) const noexcept {

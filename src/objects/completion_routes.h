@@ -18,10 +18,13 @@ struct CompletionRoutes {
   DeferredWork* deferred = nullptr;  // endpoints with FI_TRIGGER have it
 
   // fi_ep_bind, before the endpoint is enabled. -FI_EBADFLAGS; -FI_EINVAL for flags without a direction, or with a
-  // direction that has a queue already.
+  // direction that has such an object already.
   Status bind(CompletionQueueCore& completions, std::uint64_t flags) noexcept;
-  // `counted`: the operations that the endpoint supports; bindings for others are accepted and ignored.
+  // The same for a counter. `counted`: the operations that the endpoint supports; bindings for others are accepted and
+  // ignored.
   Status bind(CounterCore& counter, std::uint64_t flags, std::uint64_t counted = ~std::uint64_t{0}) noexcept;
+  // Whether one of these directions has a counter.
+  bool counts(std::uint64_t directions) const noexcept;
   // -FI_ENOCQ when a direction that the endpoint supports has neither queue nor counter. `caps` without any direction
   // stand for all.
   Status check(std::uint64_t caps) const noexcept;

@@ -533,6 +533,21 @@ TEST_P(Counters, EnabledEndpointTakesCounters) {
   EXPECT_TRUE(reaches(writes.get(), 1));
 }
 
+// A second one would replace the first, which would not count any more.
+TEST_P(Counters, EachDirectionHasOneCounter) {
+  Fabric fabric(target());
+  const auto first = open_counter(fabric), second = open_counter(fabric);
+  Node node(fabric, counting(first.get(), FI_SEND));
+  Pair pair(fabric, counting(first.get(), FI_SEND));
+  for (Node* each : {&node, &pair.a()}) {
+    SCOPED_TRACE(each == &node ? "before it is enabled" : "enabled");
+    EXPECT_EQ(fi_ep_bind(each->ep(), &second->fid, FI_SEND), -FI_EINVAL);
+    EXPECT_EQ(fi_ep_bind(each->ep(), &second->fid, FI_RECV | FI_SEND), -FI_EINVAL);
+    EXPECT_EQ(fi_ep_bind(each->ep(), &first->fid, FI_SEND), -FI_EINVAL);
+    EXPECT_EQ(fi_ep_bind(each->ep(), &second->fid, FI_RECV), 0) << "nothing of a refused call was bound";
+  }
+}
+
 TEST_P(Counters, EnabledEndpointTakesCountersOfRemoteAccesses) {
   if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
   Fabric fabric(target(), kRemoteEvents);

@@ -45,7 +45,7 @@ Status bind_counter(CompletionRoutes& routes, DomainServices& domain, Counter& c
   constexpr uint64_t kTransmits = FI_SEND | FI_READ | FI_WRITE;
   if (!enabled) return bind_route(provider(), routes, counter, flags, domain.progress(), false);
   const bool same_domain = &counter.engine() == &domain.progress();
-  Status status = check_binding(provider(), {counter.abi.fid, same_domain, enabled});
+  Status status = check_binding(provider(), {counter.abi.fid, same_domain, enabled, 0, routes.counts(flags)});
   if (!status.ok()) return status;
   {
     LightGuard posting(sends.lock());
