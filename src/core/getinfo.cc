@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "core/abi_layout.h"
+#include "core/answer_order.h"
 #include "core/boundary.h"
 #include "core/log.h"
 #include "core/names.h"
@@ -173,23 +174,6 @@ void report(const Request& request, const ProviderHint& hint, const Registry& re
   for (const std::string& refusal : refusals) log_reason(refusal);
 }
 
-// Where a core provider has reliable datagrams itself, its entries come before those of a layer over it; except for
-// atomic operations, which the reference's core providers leave to the layer. So the first entry of every
-// implementation speaks the same protocol.
-void put_own_first(const Request& request, Infos& all) {
-  if (request.hints != nullptr && (request.hints->caps & FI_ATOMIC) != 0) return;
-  std::vector<std::string> reliable;
-  for (const InfoPtr& info : all)
-    if (info->ep_attr != nullptr && info->ep_attr->type == FI_EP_RDM)
-      reliable.emplace_back(info->fabric_attr->prov_name);
-  std::stable_partition(all.begin(), all.end(), [&](const InfoPtr& info) {
-    const std::string_view name = info->fabric_attr->prov_name;
-    const std::string_view core = name.substr(0, name.find(';'));
-    return core.size() == name.size() ||
-           std::ranges::none_of(reliable, [&](const std::string& own) { return equal_ignoring_case(own, core); });
-  });
-}
-
 int get_info(const Request& request, Infos& all) {
   if ((request.flags & FI_SOURCE) != 0 && request.node == nullptr && request.service == nullptr) {
     log_reason("FI_SOURCE needs a node or a service");
@@ -215,7 +199,7 @@ int get_info(const Request& request, Infos& all) {
     }
     if (!refusal.empty()) refusals.push_back(fmt::format("provider {}: {}", provider->abi->name, refusal));
   }
-  put_own_first(request, all);
+  order_answers(request.hints, all);
   if (!all.empty()) return 0;
   report(request, hint, registry, refusals, answers);
   return failure;

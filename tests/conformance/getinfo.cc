@@ -220,6 +220,95 @@ TEST_P(Getinfo, FirstReliableDatagramsOverTcpAreThoseOfTheReference) {
   }
 }
 
+// The same for hints that leave the endpoint's type open, or that the reference's tcp does not serve, though weft's
+// does.
+TEST_P(Getinfo, FirstAnswerOverTcpIsThatOfTheReference) {
+  if (target().provider != "tcp" || target().ep_type != FI_EP_RDM) GTEST_SKIP() << "of tcp only";
+  const auto any_type = [](fi_info& h) { h.ep_attr->type = FI_EP_UNSPEC; };
+  const struct {
+    const char* hints;
+    HintsEditor edit;
+    const char* first;
+  } rows[] = {
+      {"no type", any_type, "tcp"},
+      {"no type, messages",
+       [&](fi_info& h) {
+         any_type(h);
+         h.caps = FI_MSG;
+       },
+       "tcp"},
+      {"no type, tagged",
+       [&](fi_info& h) {
+         any_type(h);
+         h.caps = FI_TAGGED;
+       },
+       "tcp"},
+      {"no type, atomic operations",
+       [&](fi_info& h) {
+         any_type(h);
+         h.caps = FI_ATOMIC;
+       },
+       "tcp;ofi_rxm"},
+      {"128 bytes injected", [](fi_info& h) { h.tx_attr->inject_size = 128; }, "tcp"},
+      {"129 bytes injected", [](fi_info& h) { h.tx_attr->inject_size = 129; }, "tcp;ofi_rxm"},
+      {"16 KiB injected", [](fi_info& h) { h.tx_attr->inject_size = 16384; }, "tcp;ofi_rxm"},
+      {"atomic operations of senders", [](fi_info& h) { h.tx_attr->caps = FI_ATOMIC; }, "tcp;ofi_rxm"},
+      {"atomic operations of receivers", [](fi_info& h) { h.rx_attr->caps = FI_ATOMIC; }, "tcp;ofi_rxm"},
+      {"writes after reads",
+       [](fi_info& h) {
+         h.caps = FI_RMA;
+         h.ep_attr->max_order_war_size = 8;
+       },
+       "tcp;ofi_rxm"},
+      {"a provider without a name", [](fi_info& h) { h.fabric_attr->prov_name = strdup(""); }, "tcp;ofi_rxm"},
+  };
+  for (const auto& row : rows) {
+    const InfoPtr hints = hints_for(target(), [&](fi_info& h) {
+      std::free(std::exchange(h.fabric_attr->prov_name, nullptr));
+      h.caps = 0;
+      row.edit(h);
+    });
+    const Answer answer = ask(hints.get());
+    ASSERT_EQ(answer.rc, 0) << row.hints;
+    const fi_info* first = answer.list.get();
+    while (first && std::string(first->fabric_attr->prov_name).find("verbs") == 0) first = first->next;
+    ASSERT_TRUE(first) << row.hints;
+    EXPECT_STREQ(first->fabric_attr->prov_name, row.first) << row.hints;
+    EXPECT_EQ(first->ep_attr->type, FI_EP_RDM) << row.hints;
+  }
+}
+
+// The reference's verbs demands modes that weft's does without: other providers come first where hints lack them.
+TEST_P(Getinfo, FirstAnswerOverDevicesIsThatOfTheReference) {
+  if (target().provider != "verbs" || target().ep_type != FI_EP_MSG) GTEST_SKIP() << "of devices only";
+  constexpr int kBasic = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  const struct {
+    fi_ep_type type;
+    uint64_t mode;
+    int mr_mode;
+    const char* first;
+  } rows[] = {
+      {FI_EP_MSG, 0, FI_MR_LOCAL | kBasic, "verbs"},   {FI_EP_MSG, FI_LOCAL_MR, FI_MR_UNSPEC, "verbs"},
+      {FI_EP_MSG, FI_LOCAL_MR, FI_MR_BASIC, "verbs"},  {FI_EP_MSG, 0, FI_MR_LOCAL, "tcp"},
+      {FI_EP_MSG, FI_LOCAL_MR, FI_MR_SCALABLE, "tcp"}, {FI_EP_DGRAM, FI_MSG_PREFIX, FI_MR_LOCAL | kBasic, "verbs"},
+      {FI_EP_DGRAM, 0, FI_MR_LOCAL | kBasic, "udp"},   {FI_EP_DGRAM, FI_MSG_PREFIX, FI_MR_LOCAL, "udp"},
+      {FI_EP_RDM, 0, kBasic, "verbs;ofi_rxm"},         {FI_EP_RDM, 0, FI_MR_UNSPEC, "verbs;ofi_rxm"},
+      {FI_EP_RDM, 0, FI_MR_SCALABLE, "tcp"},           {FI_EP_UNSPEC, 0, FI_MR_LOCAL | kBasic, "verbs"},
+      {FI_EP_UNSPEC, 0, FI_MR_LOCAL, "verbs;ofi_rxm"},
+  };
+  for (const auto& row : rows) {
+    const InfoPtr hints(fi_allocinfo());
+    hints->caps = FI_MSG;
+    hints->mode = row.mode;
+    hints->ep_attr->type = row.type;
+    hints->domain_attr->mr_mode = row.mr_mode;
+    const Answer answer = ask(hints.get());
+    ASSERT_EQ(answer.rc, 0) << row.type << ' ' << row.mr_mode;
+    EXPECT_STREQ(answer.list->fabric_attr->prov_name, row.first)
+        << "type " << row.type << ", mode " << row.mode << ", mr_mode " << row.mr_mode;
+  }
+}
+
 TEST_P(Getinfo, LocalRegistrationStandsForTheModeOfConnections) {
   CONNECTED_ONLY();
   const InfoPtr hints = hints_for(target(), [](fi_info& h) {

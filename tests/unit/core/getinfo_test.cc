@@ -49,7 +49,7 @@ TEST_F(GetInfoTest, OwnReliableDatagramsComeBeforeThoseOfALayer) {
   };
   Udp::install("udp");
   install_layer();
-  EXPECT_EQ(getinfo(), list({"udp;ofi_rxm", "udp", "tcp", "tcp;ofi_rxm"}));
+  EXPECT_EQ(getinfo(), list({"udp;ofi_rxm", "tcp", "tcp;ofi_rxm", "udp"}));
   EXPECT_EQ(getinfo_named("tcp"), list({"tcp", "tcp;ofi_rxm"}));
   fi_info* hints = fi_allocinfo();
   hints->caps = FI_ATOMIC;
