@@ -137,11 +137,12 @@ class Matcher {
 };
 
 // The attributes that both directions have; `name` is "tx_attr" or "rx_attr". Programs copy the capabilities of the
-// whole endpoint to both. total_buffered_recv is a hint that a provider may ignore (fi_endpoint(3)).
+// whole endpoint to both: those of the `other` direction request nothing. total_buffered_recv is a hint that a provider
+// may ignore (fi_endpoint(3)).
 template <class Attr>
 void check_direction(Matcher& match, const std::string& name, const Attr& offer, const Attr& hints,
-                     const fi_info& offered, const fi_info& wanted) {
-  match.within(name + "->caps", hints.caps, offer.caps | offered.caps, names::kCaps);
+                     const fi_info& offered, const fi_info& wanted, uint64_t other) {
+  match.within(name + "->caps", hints.caps & ~other, offer.caps | offered.caps, names::kCaps);
   match.accepted(name + "->mode", offer.mode, hints.mode | wanted.mode, names::kMode);
   match.within(name + "->op_flags", hints.op_flags, offer.op_flags, names::kOpFlags);
   match.within(name + "->msg_order", hints.msg_order, offer.msg_order, names::kMsgOrder);
@@ -293,11 +294,12 @@ Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, 
   if (hints->addr_format != FI_FORMAT_UNSPEC && !same_format(hints->addr_format, offer.addr_format))
     match.equal("addr_format", hints->addr_format, offer.addr_format);
   if (const fi_tx_attr* tx = hints->tx_attr; tx != nullptr) {
-    check_direction(match, "tx_attr", *offer.tx_attr, *tx, offer, *hints);
+    check_direction(match, "tx_attr", *offer.tx_attr, *tx, offer, *hints, kReceiveCaps & ~kTransmitCaps);
     match.at_most("tx_attr->inject_size", tx->inject_size, offer.tx_attr->inject_size);
     match.at_most("tx_attr->rma_iov_limit", tx->rma_iov_limit, offer.tx_attr->rma_iov_limit);
   }
-  if (hints->rx_attr != nullptr) check_direction(match, "rx_attr", *offer.rx_attr, *hints->rx_attr, offer, *hints);
+  if (const fi_rx_attr* rx = hints->rx_attr; rx != nullptr)
+    check_direction(match, "rx_attr", *offer.rx_attr, *rx, offer, *hints, kTransmitCaps & ~kReceiveCaps);
   if (hints->ep_attr != nullptr) check_ep(match, offer, *hints, version);
   if (hints->domain_attr != nullptr) check_domain(match, offer, *hints, version);
   if (hints->fabric_attr != nullptr) {

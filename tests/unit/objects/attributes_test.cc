@@ -171,6 +171,13 @@ TEST_F(AttributesTest, CapabilitiesOfTheEndpointMayStandInEachDirection) {
   EXPECT_EQ(info.rx_attr->caps & (FI_MSG | FI_SEND | FI_RECV), FI_MSG | FI_RECV);
 }
 
+TEST_F(AttributesTest, CapabilitiesOfTheOtherDirectionRequestNothing) {
+  hints->caps = FI_MSG;
+  hints->tx_attr->caps = FI_MSG | FI_SEND | FI_DIRECTED_RECV | FI_RMA_EVENT | FI_SOURCE_ERR;
+  hints->rx_attr->caps = FI_MSG | FI_RECV | FI_NAMED_RX_CTX | FI_FENCE | FI_MULTICAST;
+  EXPECT_TRUE(check_info(*offer, kApi, hints.get(), &provider).ok());
+}
+
 TEST_F(AttributesTest, UnknownValuesOfEnumerationsAreRefused) {
 #define UNKNOWN(member, last, value)                                                               \
   expect_refused(FIELD(domain_attr->member, static_cast<decltype(fi_domain_attr::member)>(value)), \
