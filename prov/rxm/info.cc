@@ -73,9 +73,11 @@ void describe_memory(fi_domain_attr& attr, const fi_info& lower, const fi_info* 
 
 // Hints with neither a capability nor a registration mode are a request for messages, for which we register the memory.
 void leave_memory_out(fi_info& offer, uint32_t version, const fi_info& hints) noexcept {
-  if (hints.caps != 0 || hints.domain_attr == nullptr || FI_VERSION_LT(version, FI_VERSION(1, 5))) return;
+  if (hints.domain_attr == nullptr || FI_VERSION_LT(version, FI_VERSION(1, 5))) return;
   const int allowed = hints.domain_attr->mr_mode;
   if (allowed == FI_MR_BASIC || (offer.domain_attr->mr_mode & ~allowed) == 0) return;
+  if (only_initiates(hints.caps, allowed)) offer.domain_attr->mr_mode = 0;
+  if (hints.caps != 0) return;
   constexpr uint64_t kMemory =
       FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT;
   offer.caps &= ~kMemory;

@@ -47,7 +47,7 @@ InfoPtr lower_hints(uint32_t version, const fi_info* hints) {
     // Without a word of it, an old program means FI_MR_BASIC.
     const bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
     const int asked = old && domain->mr_mode == FI_MR_UNSPEC ? static_cast<int>(FI_MR_BASIC) : domain->mr_mode;
-    const bool registers = (hints->caps & (FI_RMA | FI_ATOMIC)) != 0;
+    const bool registers = (hints->caps & (FI_RMA | FI_ATOMIC)) != 0 && !only_initiates(hints->caps, asked);
     if (registers && asked == FI_MR_BASIC) lower->domain_attr->mr_mode = FI_MR_BASIC;
     if (registers && asked != FI_MR_BASIC && (asked & FI_MR_PROV_KEY) == 0)
       lower->domain_attr->mr_mode = asked == FI_MR_SCALABLE ? FI_MR_LOCAL : (asked & ~FI_MR_SCALABLE) | FI_MR_LOCAL;

@@ -38,6 +38,13 @@ inline uint32_t lower_version(uint32_t version) noexcept {
   return FI_VERSION_LT(version, FI_VERSION(1, 5)) ? FI_VERSION(1, 5) : version;
 }
 
+// An endpoint that accesses memory of peers and lets none of them access its own needs no registration mode for that;
+// FI_MR_SCALABLE excludes providers that choose keys all the same.
+inline bool only_initiates(uint64_t caps, int mr_mode) noexcept {
+  return (caps & (FI_READ | FI_WRITE)) != 0 && (caps & (FI_REMOTE_READ | FI_REMOTE_WRITE)) == 0 &&
+         mr_mode != FI_MR_SCALABLE;
+}
+
 // The hints for lower providers that follow from the caller's (may be null). Null when memory runs out.
 InfoPtr lower_hints(uint32_t version, const fi_info* hints);
 

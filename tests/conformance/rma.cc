@@ -4,6 +4,7 @@
 #include <rdma/fi_rma.h>
 
 #include "fixture/driver.h"
+#include "fixture/member.h"
 #include "fixture/node.h"
 
 namespace rma {
@@ -277,6 +278,41 @@ TEST_P(Rma, DeliveryCompleteWriteIsVisibleAtTheTarget) {
 }
 
 // The region grants FI_REMOTE_WRITE only. The lengths reach every protocol of a layered provider.
+// The modes of registrations concern memory that peers access.
+TEST_P(Rma, InitiatorNeedsNoRegistrationModes) {
+  RELIABLE_DATAGRAMS_ONLY();
+  NEEDS(kRma, "FI_RMA");
+  const HintsEditor initiates = [](fi_info& hints) {
+    hints.caps = FI_MSG | FI_RMA | FI_READ | FI_WRITE;
+    hints.mode = 0;
+    hints.domain_attr->mr_mode = 0;
+  };
+  ASSERT_TRUE(Fabric::offers(target(), initiates));
+  Fabric active(target(), initiates), passive(target(), kRma);
+  DatagramEnd a(active), b(passive);
+  const fi_addr_t peer = a.insert(b.address());
+  for (const size_t length : {size_t{100}, size_t{100'000}}) {
+    Buffer local(active, length, 'l', FI_READ | FI_WRITE), remote(passive, length, 'r', kRemote);
+    Context context;
+    local.fill_pattern(1);
+    ASSERT_EQ(retry([&] {
+                return fi_write(a->ep(), local.data(), length, local.desc(), peer, remote.remote_address(),
+                                remote.key(), &context);
+              }),
+              0);
+    ASSERT_TRUE(a->tx().wait().ok());
+    local.fill_pattern(2);
+    ASSERT_EQ(retry([&] {
+                return fi_read(a->ep(), local.data(), length, local.desc(), peer, remote.remote_address(), remote.key(),
+                               &context);
+              }),
+              0);
+    ASSERT_TRUE(a->tx().wait().ok());
+    EXPECT_TRUE(remote.holds_pattern(1, length));
+    EXPECT_TRUE(local.holds_pattern(1, length));
+  }
+}
+
 TEST_P(Rma, DeliveryCompleteWriteNeedsNoRightToRead) {
   NEEDS(kRma, "FI_RMA");
   Fabric fabric(target(), kRma);
