@@ -69,6 +69,10 @@ inline constexpr auto kLinkState = WEFT_NAMES(FI_LINK_UNKNOWN, FI_LINK_DOWN, FI_
 inline constexpr auto kCqEventFlags =
     WEFT_NAMES(FI_SEND, FI_RECV, FI_RMA, FI_ATOMIC, FI_MSG, FI_TAGGED, FI_READ, FI_WRITE, FI_REMOTE_READ,
                FI_REMOTE_WRITE, FI_REMOTE_CQ_DATA, FI_MULTI_RECV, FI_MORE, FI_CLAIM);
+inline constexpr auto kAvFlags = WEFT_NAMES(FI_EVENT, FI_READ, FI_SYMMETRIC);
+inline constexpr auto kCqFlags = WEFT_NAMES(FI_AFFINITY);
+inline constexpr auto kMrAccess =
+    WEFT_NAMES(FI_RECV, FI_SEND, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_COLLECTIVE);
 }  // namespace names
 
 // "Unknown" for a value without a name, "Provider specific" for one with FI_PROV_SPECIFIC where that is allowed.

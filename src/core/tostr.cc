@@ -163,55 +163,51 @@ void describe(Lines& lines, const fi_info& info) {
 
 void describe(Lines& lines, const fi_av_attr& attr) {
   lines.add_enum("type", names::kAvType, attr.type);
-  WEFT_EACH(WEFT_NUMBER, rx_ctx_bits, count, ep_per_node)
+  WEFT_EACH(WEFT_NUMBER, count, ep_per_node)
   lines.add_string("name", attr.name);
-  lines.add_pointer("map_addr", attr.map_addr);
-  lines.add_hex("flags", attr.flags);
+  lines.add_bits("flags", names::kAvFlags, attr.flags);
 }
 
 void describe(Lines& lines, const fi_cq_attr& attr) {
   lines.add("size", attr.size);
-  lines.add_bits("flags", names::kOpFlags, attr.flags);
+  lines.add_bits("flags", names::kCqFlags, attr.flags);
   lines.add_enum("format", names::kCqFormat, attr.format);
   lines.add_enum("wait_obj", names::kWaitObj, attr.wait_obj);
   lines.add("signaling_vector", attr.signaling_vector);
   lines.add_enum("wait_cond", names::kCqWaitCond, attr.wait_cond);
   lines.add_pointer("xpu_ctx", (attr.flags & FI_XPU) != 0 ? attr.xpu_ctx : nullptr);
-  lines.add_pointer("wait_set", attr.wait_set);
 }
 
 void describe(Lines& lines, const fi_mr_attr& attr) {
   lines.add_pointer("mr_iov", attr.mr_iov);
   lines.add("iov_count", attr.iov_count);
-  lines.add_bits("access", names::kCaps, attr.access);
-  lines.add("offset", attr.offset);
+  lines.add_bits("access", names::kMrAccess, attr.access);
+  lines.add_hex("offset", attr.offset);
   lines.add_hex("requested_key", attr.requested_key);
   lines.add_pointer("context", attr.context);
   lines.add("auth_key_size", attr.auth_key_size);
   lines.add_enum("iface", names::kHmemIface, attr.iface);
-  lines.add("device", attr.device.reserved);
 }
 
 void describe(Lines& lines, const fi_cntr_attr& attr) {
   lines.add_enum("events", names::kCntrEvents, attr.events);
   lines.add_enum("wait_obj", names::kWaitObj, attr.wait_obj);
-  lines.add_pointer("wait_set", attr.wait_set);
   lines.add_hex("flags", attr.flags);
   lines.add_pointer("xpu_ctx", (attr.flags & FI_XPU) != 0 ? attr.xpu_ctx : nullptr);
 }
 
 void describe(Lines& lines, const fi_cq_err_entry& entry) {
   lines.add_pointer("op_context", entry.op_context);
-  lines.add_bits("flags", names::kCqEventFlags, entry.flags);
+  lines.add_hex("flags", entry.flags);
   lines.add("len", entry.len);
   lines.add_pointer("buf", entry.buf);
-  lines.add_hex("data", entry.data);
+  lines.add("data", entry.data);
   lines.add_hex("tag", entry.tag);
   lines.add("olen", entry.olen);
-  lines.add("err", fmt::format("{} ({})", entry.err, fi_strerror(entry.err)));
+  lines.add("err", entry.err);
   lines.add("prov_errno", entry.prov_errno);
+  lines.add_pointer("err_data", entry.err_data);
   lines.add("err_data_size", entry.err_data_size);
-  lines.add_hex("src_addr", entry.src_addr);
 }
 
 std::string fid_text(const fid& fid) {

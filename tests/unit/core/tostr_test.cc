@@ -60,7 +60,8 @@ TEST(ToStr, ValuesWithoutANamePrintAsUnknown) {
 TEST(ToStr, BitsPrintTheirNames) {
   EXPECT_EQ(text(uint64_t{0}, FI_TYPE_CAPS), "");
   EXPECT_EQ(text(uint64_t{FI_HMEM | FI_MSG | FI_DIRECTED_RECV}, FI_TYPE_CAPS), "FI_MSG, FI_DIRECTED_RECV, FI_HMEM");
-  EXPECT_EQ(text(uint64_t{FI_XPU | FI_HMEM}, FI_TYPE_CAPS), "FI_HMEM, FI_XPU");
+  EXPECT_EQ(text(uint64_t{FI_XPU | FI_HMEM | FI_PEER | FI_AV_USER_ID}, FI_TYPE_CAPS),
+            "FI_AV_USER_ID, FI_PEER, FI_HMEM, FI_XPU");
   EXPECT_EQ(text(int{FI_MR_XPU_DESC | FI_MR_COLLECTIVE}, FI_TYPE_MR_MODE), "FI_MR_COLLECTIVE, FI_MR_XPU_DESC");
   EXPECT_EQ(text(uint64_t{FI_COMPLETION | FI_AFFINITY | FI_MATCH_COMPLETE}, FI_TYPE_OP_FLAGS),
             "FI_COMPLETION, FI_MATCH_COMPLETE, FI_AFFINITY");
@@ -276,24 +277,42 @@ TEST(ToStr, ObjectMayProvideItsOwnText) {
   EXPECT_EQ(text(object, FI_TYPE_FID).substr(0, 7), "fid: 0x");
 }
 
-TEST(ToStr, NewerAttributeTypes) {
+TEST(ToStr, AttributesOfObjectsPrintAsInLibfabric) {
   fi_av_attr av{};
   av.type = FI_AV_TABLE;
-  EXPECT_NE(text(av, FI_TYPE_AV_ATTR).find("type: FI_AV_TABLE\n"), std::string::npos);
+  av.flags = FI_SYMMETRIC | FI_EVENT;
+  EXPECT_EQ(text(av, FI_TYPE_AV_ATTR),
+            "fi_av_attr:\n    type: FI_AV_TABLE\n    count: 0\n    ep_per_node: 0\n    name: (null)\n"
+            "    flags: [ FI_EVENT, FI_SYMMETRIC ]\n");
   fi_cq_attr cq{};
   cq.format = FI_CQ_FORMAT_DATA;
-  EXPECT_NE(text(cq, FI_TYPE_CQ_ATTR).find("format: FI_CQ_FORMAT_DATA\n"), std::string::npos);
+  cq.flags = FI_AFFINITY | FI_COMPLETION;
+  EXPECT_EQ(
+      text(cq, FI_TYPE_CQ_ATTR),
+      "fi_cq_attr:\n    size: 0\n    flags: [ FI_AFFINITY ]\n    format: FI_CQ_FORMAT_DATA\n"
+      "    wait_obj: FI_WAIT_NONE\n    signaling_vector: 0\n    wait_cond: FI_CQ_COND_NONE\n    xpu_ctx: (nil)\n");
   fi_cntr_attr counter{};
   counter.wait_obj = FI_WAIT_FD;
-  EXPECT_NE(text(counter, FI_TYPE_CNTR_ATTR).find("wait_obj: FI_WAIT_FD\n"), std::string::npos);
-  EXPECT_NE(text(counter, FI_TYPE_CNTR_ATTR).find("xpu_ctx: (nil)\n"), std::string::npos);
-  EXPECT_NE(text(cq, FI_TYPE_CQ_ATTR).find("xpu_ctx: (nil)\n"), std::string::npos);
+  counter.flags = 16;
+  EXPECT_EQ(text(counter, FI_TYPE_CNTR_ATTR),
+            "fi_cntr_attr:\n    events: FI_CNTR_EVENTS_COMP\n    wait_obj: FI_WAIT_FD\n    flags: 0x10\n"
+            "    xpu_ctx: (nil)\n");
   fi_mr_attr mr{};
-  mr.access = FI_REMOTE_READ;
-  EXPECT_NE(text(mr, FI_TYPE_MR_ATTR).find("access: [ FI_REMOTE_READ ]\n"), std::string::npos);
+  mr.access = FI_REMOTE_READ | FI_SEND | FI_MSG;
+  mr.offset = 10;
+  EXPECT_EQ(text(mr, FI_TYPE_MR_ATTR),
+            "fi_mr_attr:\n    mr_iov: (nil)\n    iov_count: 0\n    access: [ FI_SEND, FI_REMOTE_READ ]\n"
+            "    offset: 0xa\n    requested_key: 0x0\n    context: (nil)\n    auth_key_size: 0\n"
+            "    iface: FI_HMEM_SYSTEM\n");
   fi_cq_err_entry entry{};
+  entry.flags = FI_RECV | FI_TAGGED;
+  entry.data = 10;
+  entry.tag = 10;
   entry.err = FI_ETRUNC;
-  EXPECT_NE(text(entry, FI_TYPE_CQ_ERR_ENTRY).find("err: 265 (Truncation error)\n"), std::string::npos);
+  entry.prov_errno = 5;
+  EXPECT_EQ(text(entry, FI_TYPE_CQ_ERR_ENTRY),
+            "fi_cq_err_entry:\n    op_context: (nil)\n    flags: 0x408\n    len: 0\n    buf: (nil)\n    data: 10\n"
+            "    tag: 0xa\n    olen: 0\n    err: 265\n    prov_errno: 5\n    err_data: (nil)\n    err_data_size: 0\n");
 }
 
 TEST(ToStr, ReentrantFormCutsToFit) {
@@ -309,6 +328,25 @@ TEST(ToStr, ReentrantFormCutsToFit) {
   EXPECT_EQ(fi_tostr_r(nullptr, 9, &attr, FI_TYPE_TX_ATTR), nullptr);
   EXPECT_EQ(fi_tostr_r(buf, 9, nullptr, FI_TYPE_TX_ATTR), nullptr);
   EXPECT_EQ(fi_tostr(nullptr, FI_TYPE_TX_ATTR), nullptr);
+}
+
+// One call of printf with two of fi_tostr.
+TEST(ToStr, AnEarlierResultRemainsReadable) {
+  const InfoPtr info(allocate_info());
+  const fi_ep_type type = FI_EP_MSG;
+  const char* const first = fi_tostr(&type, FI_TYPE_EP_TYPE);
+  const char* const second = fi_tostr(info.get(), FI_TYPE_INFO);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(std::string(first).find("fi_info:"), 0u);
+}
+
+TEST(ToStr, LongTextIsCut) {
+  const std::string name(20'000, 'n');
+  fi_fabric_attr attr{};
+  attr.name = const_cast<char*>(name.c_str());
+  const std::string cut = text(attr, FI_TYPE_FABRIC_ATTR);
+  EXPECT_EQ(cut.size(), 8191u);
+  EXPECT_EQ(cut.find("fi_fabric_attr:\n    name: nnn"), 0u);
 }
 
 TEST(ToStr, ThreadsDoNotOverwriteEachOther) {
