@@ -109,6 +109,7 @@ TEST_F(RegistryTest, UnknownNamesInTheVariableAreLogged) {
 
 TEST_F(RegistryTest, VariablesWithoutEffectAreLoggedOnce) {
   set("FI_MR_CACHE_MAX_COUNT", "0");
+  set("FI_MR_CUDA_CACHE_MONITOR_ENABLED", "1");
   set("FI_OFI_RXM_MSG_TX_SIZE", "128");
   set("FI_TCP_NODELAY", "yes");
   set("FI_TCP_ZEROCOPY_SIZE", "1");
@@ -120,7 +121,8 @@ TEST_F(RegistryTest, VariablesWithoutEffectAreLoggedOnce) {
   getinfo();
   getinfo();
   EXPECT_EQ(log(), std::vector<std::string>{"variables without effect, no loaded provider defines them: "
-                                            "FI_MR_CACHE_MAX_COUNT, FI_OFI_RXM_MSG_TX_SIZE, FI_TCP_ZEROCOPY_SIZE\n"});
+                                            "FI_MR_CACHE_MAX_COUNT, FI_MR_CUDA_CACHE_MONITOR_ENABLED, "
+                                            "FI_OFI_RXM_MSG_TX_SIZE, FI_TCP_ZEROCOPY_SIZE\n"});
 }
 
 }  // namespace
