@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
 #include <string_view>
 #include <unordered_set>
@@ -45,7 +46,7 @@ int print_variables(const char* filter) {
     return -error;
   }
   for (const fi_param* param = params; param != params + count; ++param) {
-    if (filter && std::string_view(param->name).find(filter) == std::string_view::npos) continue;
+    if (filter && ::strcasestr(param->name, filter) == nullptr) continue;
     fmt::print("# {}: {}\n", param->name, param->type < std::size(kTypeNames) ? kTypeNames[param->type] : "Unknown");
     fmt::print("# {}\n", param->help_string ? param->help_string : "");
     if (param->value) fmt::print("{}={}\n", param->name, param->value);
@@ -78,8 +79,8 @@ void print_summary(const fi_info* list) {
 
 void print_everything(const fi_info* list, const char* filter) {
   for (const fi_info* info = list; info; info = info->next) {
-    const std::string_view text = fi_tostr(info, FI_TYPE_INFO);
-    if (filter && text.find(filter) == std::string_view::npos) continue;
+    const char* const text = fi_tostr(info, FI_TYPE_INFO);
+    if (text == nullptr || (filter && ::strcasestr(text, filter) == nullptr)) continue;
     fmt::print("---\n{}", text);
   }
 }

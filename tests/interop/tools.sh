@@ -6,8 +6,8 @@
 #   peer_killed       the client ends by itself, with what it measured, when the server is killed
 #   interrupted       SIGINT ends the client with what it measured
 #   calls             fi_getinfo of tcp reads no file of sysfs; needs strace
-#   options           fi_pingpong without -e takes a type that the provider has; -f and -s select fabric and address; -h ends
-#                     with the status of the distribution's programs
+#   options           fi_pingpong without -e takes a type that the provider has; -f and -s select fabric and address; -h
+#                     and wrong options end with the status of the distribution's programs
 set -u
 . "$(dirname "$0")/stock.sh"
 tools=$1 library=$2 case=$3
@@ -47,12 +47,13 @@ both() {
 msg="-e msg -p tcp -I 20 -c"
 case $case in
   summary)
-    for options in "" "-l" "-p tcp -n 127.0.0.1" "-s ::1 -t FI_EP_MSG" "-c FI_MSG|FI_RMA" "-g FI_TCP"; do
+    for options in "" "-l" "-p tcp -n 127.0.0.1" "-s ::1 -t FI_EP_MSG" "-c FI_MSG|FI_RMA" "-g FI_TCP" "-g iface" \
+      "-i Fi_Ep_Msg"; do
       "$tools/fi_info" $options >"$scratch/ours" || fail "fi_info $options"
       LD_LIBRARY_PATH=$library /usr/bin/fi_info $options >"$scratch/theirs" || fail "the distribution's fi_info $options"
       [ -s "$scratch/ours" ] || fail "fi_info $options prints nothing"
-      # The name of tcp's protocol depends on the version of the interface that the caller requests.
-      sed -i /protocol:/d "$scratch/ours" "$scratch/theirs"
+      # The version of the interface that the caller requests is printed, and decides the name of tcp's protocol.
+      sed -i "/protocol:/d; /api_version:/d" "$scratch/ours" "$scratch/theirs"
       diff "$scratch/theirs" "$scratch/ours" || fail "fi_info $options prints something else"
     done
     "$tools/fi_info" -p nosuch 2>"$scratch/reasons" && fail "fi_info finds a provider that is not there"
@@ -74,12 +75,14 @@ case $case in
     kill $background 2>/dev/null
     background=
     [ $status -eq 61 ] || { cat "$scratch/client"; fail "a client on an unknown fabric ended with $status, not 61"; }
-    for program in fi_info fi_pingpong; do
-      "$tools/$program" -h >/dev/null 2>&1
+    for command in "fi_info -h" "fi_pingpong -h" "fi_info -Z" "fi_pingpong -Z" "fi_info --nosuch" "fi_info -p" \
+      "fi_info -c FI_NOSUCH" "fi_info -t nosuch" "fi_info -m nosuch" "fi_info -a nosuch" "fi_info -p nosuch" \
+      "fi_info -n nosuch.invalid" "fi_info --version" "fi_info extra"; do
+      "$tools/"$command >/dev/null 2>&1
       ours=$?
-      "/usr/bin/$program" -h >/dev/null 2>&1
+      LD_LIBRARY_PATH=$library /usr/bin/$command >/dev/null 2>&1
       theirs=$?
-      [ $ours -eq $theirs ] || fail "$program -h ends with $ours, the distribution's with $theirs"
+      [ $ours -eq $theirs ] || fail "$command ends with $ours, the distribution's with $theirs"
     done
     ;;
   serve) both "$tools/fi_pingpong" $stock_ping $msg ;;
