@@ -236,7 +236,7 @@ void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted,
   if (offer.av_type != FI_AV_UNSPEC) match.equal("domain_attr->av_type", hints.av_type, offer.av_type);
   check_mr_mode(match, offered, wanted, version);
   // The size of keys is a request only of a caller that chooses keys, which have 64 bits at most.
-  const bool uses_keys = wanted.caps == 0 || (wanted.caps & kMemoryCaps) != 0;
+  const bool uses_keys = ((wanted.caps != 0 ? wanted.caps : offered.caps) & kMemoryCaps) != 0;
   if (uses_keys && (offer.mr_mode & FI_MR_PROV_KEY) == 0 && offer.mr_mode != FI_MR_BASIC)
     match.at_most("domain_attr->mr_key_size", std::min(hints.mr_key_size, sizeof(uint64_t)), offer.mr_key_size);
   WEFT_DOMAIN_LIMIT(cq_data_size)

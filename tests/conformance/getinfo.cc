@@ -168,6 +168,8 @@ TEST_P(Getinfo, ReliableDatagramsNeedNoRegistrationMode) {
   const Answer plain = ask(hints.get());
   ASSERT_EQ(plain.rc, 0);
   EXPECT_TRUE(plain.list->caps & FI_MSG);
+  hints->domain_attr->mr_key_size = 8;
+  EXPECT_EQ(ask(hints.get()).rc, 0);
   hints->caps = FI_MSG | FI_TAGGED;
   EXPECT_EQ(ask(hints.get()).rc, 0);
 }
