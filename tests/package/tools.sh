@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# tools.sh BUILD WORK_FOLDER: installed and moved tools run with the library and the plug-ins of their own installation,
-# without LD_LIBRARY_PATH; that variable still selects another library.
+# tools.sh BUILD WORK_FOLDER: installed and moved tools, and libkfabric, run with the library and the plug-ins of their
+# own installation, without LD_LIBRARY_PATH; that variable still selects another library.
 set -eu
 . "$(dirname "$0")/installed.sh"
 unset LD_LIBRARY_PATH FI_PROVIDER_PATH || :
 expected=$(readlink -f "$library")
-for tool in fi_info fi_mcast fi_pingpong fi_strerror; do
-  found=$(ldd "$prefix/bin/$tool" | sed -n 's/.*libfabric\.so\.1 => \([^ ]*\).*/\1/p')
+for tool in bin/fi_info bin/fi_mcast bin/fi_pingpong bin/fi_strerror "$(cd "$prefix" && find . -name libkfabric.so.1)"; do
+  found=$(ldd "$prefix/$tool" | sed -n 's/.*libfabric\.so\.1 => \([^ ]*\).*/\1/p')
   [ "$(readlink -f "$found")" = "$expected" ] || { echo "$tool takes ${found:-no library}, not $library"; exit 1; }
 done
 "$prefix/bin/fi_info" --version
