@@ -104,6 +104,22 @@ TEST_P(Registration, MemoryOfAcceleratorsIsRefused) {
   }
 }
 
+// fi_mr(3): the member has no meaning without FI_HMEM, so programs may leave anything there.
+TEST_P(Registration, WithoutAcceleratorsTheInterfaceMayBeAnything) {
+  REGISTRATION_SCENE();
+  char bytes[4096];
+  const iovec memory{bytes, sizeof bytes};
+  fi_mr_attr attr{};
+  attr.mr_iov = &memory;
+  attr.iov_count = 1;
+  attr.access = FI_SEND | FI_RECV;
+  attr.requested_key = 898;
+  std::memset(static_cast<void*>(&attr.iface), 0x5a, sizeof attr.iface);
+  fid_mr* mr = nullptr;
+  ASSERT_EQ(fi_mr_regattr(scene.fabric.domain(), &attr, 0, &mr), 0);
+  EXPECT_EQ(fi_close(&mr->fid), 0);
+}
+
 TEST_P(Registration, InvalidDmaBufferIsRefused) {
   REGISTRATION_SCENE();
   char bytes[4096];
