@@ -39,7 +39,10 @@ inline double seconds_of(const std::function<void()>& call) {
 // Within 20 seconds.
 template <class Condition>
 bool becomes(Condition condition) {
-  for (int i = 0; i < 20000 && !condition(); i++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 20000; i++) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   return condition();
 }
 

@@ -2,7 +2,9 @@
 // kfi_shutdown while messages go both ways, kfi_cm(3): sends wait for receives that are posted later, so that each call
 // finds some messages delivered, some under way and some queued.
 #include <algorithm>
+#include <atomic>
 #include <string>
+#include <thread>
 
 #include "half_shutdown.h"
 
@@ -138,6 +140,54 @@ TEST_P(WriteHalf, NoMessageIsLostInEitherDirection) {
 
 INSTANTIATE_TEST_SUITE_P(Calls, WriteHalf,
                          testing::Values(Calls{"Once", {KFI_WRITE}}, Calls{"Twice", {KFI_WRITE, KFI_WRITE}}), name_of);
+
+// Threads send until the call of another thread ends that: each message that was taken arrives, and none behind the
+// event.
+TEST(Senders, NoMessageFollowsTheEvent) {
+  if (!has_all()) GTEST_SKIP() << "the peer is told by weft's tcp only";
+  for (int round = 0; round < 10; round++) {
+    Connected pair;
+    std::atomic<int> taken{0};
+    int arrived = 0;
+    char rooms[64];
+    for (char& room : rooms) ASSERT_EQ(kfi_recv(pair.ep(1), &room, 1, nullptr, 0, &room), 0);
+    std::thread threads[3];
+    for (std::thread& thread : threads) {
+      thread = std::thread([&] {
+        ssize_t result = 0;
+        for (char byte = 0; result == 0 || result == -KFI_EAGAIN; taken += result == 0) {
+          result = kfi_inject(pair.ep(0), &byte, 1, 0);
+          if (result != 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
+        EXPECT_EQ(result, -KFI_ESHUTDOWN);
+      });
+    }
+    const auto take_all = [&] {
+      kfi_cq_tagged_entry entry;
+      while (kfi_cq_read(pair.cq(1), &entry, 1) == 1) {
+        arrived++;
+        EXPECT_EQ(kfi_recv(pair.ep(1), entry.op_context, 1, nullptr, 0, entry.op_context), 0);
+      }
+    };
+    std::thread closer([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(80 * round));
+      EXPECT_EQ(kfi_shutdown(pair.ep(0), KFI_WRITE), 0);
+    });
+    EXPECT_TRUE(becomes([&] {
+      uint32_t event;
+      union event entry;
+      take_all();
+      return kfi_eq_read(pair.eq(1), &event, &entry, sizeof entry, 0) > 0;
+    }));
+    take_all();
+    for (std::thread& thread : threads) thread.join();
+    closer.join();
+    EXPECT_EQ(arrived, taken) << "round " << round;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    take_all();
+    EXPECT_EQ(arrived, taken) << "behind the event";
+  }
+}
 
 // ---- The receive half -----------------------------------------------------------------------------------------------
 

@@ -78,7 +78,9 @@ bool Stream::quiet() const noexcept {
 bool Stream::shut_down_half() noexcept {
   DataHeader last;
   last.op = Op::kHalfShutdown;
-  return (agreed_ & kHalfShutdown) == 0 || try_respond(last);
+  if ((agreed_ & kHalfShutdown) != 0 && !try_respond(last)) return false;
+  set_queue_size(0);
+  return true;
 }
 
 // ---- Incoming messages ----

@@ -36,6 +36,7 @@ std::span<const iovec> sent_by(const TransmitRequest& request) noexcept {
 ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
   if (state_ != State::kOpen) return -FI_ENOTCONN;
   if (outstanding_ >= queue_size_) {
+    if (queue_size_ == 0) return -FI_ESHUTDOWN;
     flush();
     if (state_ != State::kOpen) return -FI_ENOTCONN;
     if (outstanding_ >= queue_size_) return -FI_EAGAIN;

@@ -108,7 +108,7 @@ class TransmitSide : public Conduit {
   bool open() const noexcept { return state_ == State::kOpen; }
   bool ended() const noexcept { return state_ == State::kEnded; }
 
-  // 0, or -FI_EAGAIN when the queue is full, -FI_ENOTCONN when the stream ended.
+  // 0, or -FI_EAGAIN when the queue is full, -FI_ESHUTDOWN behind a half shutdown, -FI_ENOTCONN when the stream ended.
   ssize_t transmit(const TransmitRequest& request) noexcept;
   // The same for a request that is_small().
   ssize_t send_small(const TransmitRequest& request) noexcept;
@@ -247,7 +247,7 @@ class TransmitSide : public Conduit {
   std::uint32_t next_id_ = 0;       // messages with a position on the wire; the low byte travels with each
   std::size_t response_bytes_ = 0;  // memory of responses that are not sent
   std::size_t outstanding_ = 0;
-  std::size_t queue_size_ = kDefaultQueueSize;
+  std::size_t queue_size_ = kDefaultQueueSize;    // 0: shut down
   std::uint64_t last_round_ = ~std::uint64_t{0};  // the engine's round of the last message sent
   // Records move from queue_ (or responses_) to sending_, whose order is the order on the wire, and then to awaiting_.
   TransmitQueue queue_;

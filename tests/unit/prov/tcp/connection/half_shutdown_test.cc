@@ -117,9 +117,26 @@ TEST_F(HalfShutdown, MarkerFollowsTheLastMessage) {
   EXPECT_EQ(read_header().op, Op::kHalfShutdown);
 }
 
+// Also if its call began before the half shutdown, on another thread.
+TEST_F(HalfShutdown, NothingFollowsTheMarker) {
+  connect(true);
+  ASSERT_EQ(shut(FI_WRITE), 0);
+  char bytes[5000] = "";
+  for (const std::size_t len : {1, 5000}) {
+    EXPECT_EQ(fi_send(side.ep, bytes, len, nullptr, 0, nullptr), -FI_ESHUTDOWN) << len;
+    EXPECT_EQ(fi_write(side.ep, bytes, len, nullptr, 0, 0, 1, nullptr), -FI_ESHUTDOWN) << len;
+  }
+  EXPECT_EQ(fi_inject(side.ep, bytes, 1, 0), -FI_ESHUTDOWN);
+  EXPECT_EQ(fi_read(side.ep, bytes, 1, nullptr, 0, 0, 1, nullptr), -FI_ESHUTDOWN);
+  EXPECT_EQ(read_header().op, Op::kHalfShutdown);
+  rounds();
+  EXPECT_EQ(::recv(peer.get(), bytes, 1, MSG_DONTWAIT), -1);
+}
+
 TEST_F(HalfShutdown, PeerThatAnnouncedNothingGetsNoMarker) {
   connect(false);
   ASSERT_EQ(shut(FI_WRITE), 0);
+  EXPECT_EQ(fi_inject(side.ep, "x", 1, 0), -FI_ESHUTDOWN);
   rounds();
   std::byte byte;
   EXPECT_EQ(::recv(peer.get(), &byte, 1, MSG_DONTWAIT), -1);
