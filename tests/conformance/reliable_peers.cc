@@ -220,4 +220,45 @@ TEST_P(ReliablePeers, MoreEndpointsThanOneRoundServesConnectWhileAllAreBusy) {
   EXPECT_EQ(arrived, kEnds);
 }
 
+// A program that posts an operation for each completion, and reads nothing else: its queue is never empty while
+// operations fail at once.
+TEST_P(ReliablePeers, AProgramThatReadsItsCompletionsOnlyReachesAPeerAgain) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const HintsEditor rma = [](fi_info& hints) {
+    hints.caps = FI_MSG | FI_RMA;
+    hints.tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+  };
+  Fabric here(target(), rma), there(target(), rma);  // apart, or driving one drives the other
+  DatagramEnd a(here), b(there);
+  a->peer = a.insert(b.address());
+  b->peer = b.insert(a.address());
+  expect_round_trip(*a, *b);
+  Buffer local(here, 64, 'l', FI_WRITE), remote(there, 64, 'r', FI_REMOTE_WRITE);
+  constexpr int kAtATime = 2;
+  Context contexts[kAtATime];
+  const auto write_at_once = [&](uint64_t key) {
+    int ended = 0, succeeded = 0;
+    for (Context& context : contexts)
+      while (fi_write(a->ep(), local.data(), 64, local.desc(), a->peer, remote.remote_address(), key, &context) ==
+             -FI_EAGAIN)
+        fi_cq_read(b->rx().get(), nullptr, 0);
+    for (const auto limit = after(kPatience); ended < kAtATime && Clock::now() < limit;) {
+      fi_cq_read(b->rx().get(), nullptr, 0);
+      const Completion completion = a->tx().read();
+      ended += completion.rc != -FI_EAGAIN;
+      succeeded += completion.ok();
+    }
+    EXPECT_EQ(ended, kAtATime);
+    return succeeded;
+  };
+  EXPECT_EQ(write_at_once(remote.key()), kAtATime);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(write_at_once(remote.key() + 1000), 0) << "no such key, which ends the connection";
+    int written = 0;
+    for (const auto limit = after(kPatience); written != kAtATime && Clock::now() < limit;)
+      written = write_at_once(remote.key());
+    ASSERT_EQ(written, kAtATime) << "the peer lives and is not reached";
+  }
+}
+
 }  // namespace reliable_peers
