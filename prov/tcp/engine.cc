@@ -24,10 +24,8 @@ constexpr std::size_t kStashSize = Engine::kScratchSize + 256;
 Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
   std::unique_ptr<Engine> engine(new Engine(turns));
   Status status = engine->open_descriptors();
-  for (auto* queue : {&engine->deadlines_, &engine->keepalives_}) {
-    if (status.ok()) status = queue->open();
-    if (status.ok()) status = engine->add_descriptor(queue->fd(), queue);
-  }
+  if (status.ok()) status = engine->timer_.open();
+  if (status.ok()) status = engine->add_descriptor(engine->timer_.fd(), &engine->timer_);
   if (!status.ok()) return failure(status);
   return engine;
 }
@@ -180,7 +178,7 @@ void Engine::harvest() noexcept {
     bool timer = false;
     for (int i = 0; i < count; ++i) {
       void* source = events[i].data.ptr;
-      if (source == &deadlines_ || source == &keepalives_) {
+      if (source == &timer_) {
         timer = true;
       } else if (source == &wake_) {
         net::event_drain(wake_.get());
@@ -194,8 +192,10 @@ void Engine::harvest() noexcept {
       }
     }
     // Deadline handlers may destroy watches, so they run when no event of this batch is left to read.
+    if (!timer) continue;
+    timer_.drain();
     for (auto* queue : {&deadlines_, &keepalives_})
-      if (timer) queue->run(net::now(), [](Watch& watch) noexcept { watch.on_deadline(watch); });
+      queue->run(net::now(), [](Watch& watch) noexcept { watch.on_deadline(watch); });
   } while (count == kBatch);
 }
 

@@ -224,7 +224,8 @@ class Engine : public EngineBase {
   bool crowded_ = false;  // more sockets are active than can be hot: epoll finds them sooner
   List<Watch, ReadyTag> ready_;
   List<Wired> wires_;
-  DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_, keepalives_;
+  DeadlineTimer timer_;
+  DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_{timer_}, keepalives_{timer_};
   std::array<Watch*, kHotSockets> hot_{};
   std::int64_t harvested_ = 0;  // the tick
   int polls_left_ = 0;          // until the next harvest

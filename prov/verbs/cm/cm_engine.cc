@@ -112,14 +112,12 @@ Status CmEngine::open_descriptors() noexcept {
   if (channel_ == nullptr) return Status::last_errno();
   if (Status status = set_nonblocking(channel_->fd); !status.ok()) return status;
   ::fcntl(channel_->fd, F_SETFD, FD_CLOEXEC);
-  if (Status status = deadlines_.open(); !status.ok()) return status;
-  if (Status status = keepalives_.open(); !status.ok()) return status;
+  if (Status status = timer_.open(); !status.ok()) return status;
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   wake_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!epoll_ || !wake_) return Status::last_errno();
   if (Status status = watch_descriptor(epoll_.get(), channel_->fd, channel_.get()); !status.ok()) return status;
-  if (Status status = watch_descriptor(epoll_.get(), deadlines_.fd(), &deadlines_); !status.ok()) return status;
-  if (Status status = watch_descriptor(epoll_.get(), keepalives_.fd(), &keepalives_); !status.ok()) return status;
+  if (Status status = watch_descriptor(epoll_.get(), timer_.fd(), &timer_); !status.ok()) return status;
   return watch_descriptor(epoll_.get(), wake_.get(), &wake_);
 }
 
@@ -160,9 +158,9 @@ void CmEngine::progress() noexcept {
     void* source = events[i].data.ptr;
     if (source == channel_.get()) {
       run_cm_events();
-    } else if (source == &deadlines_) {
+    } else if (source == &timer_) {
+      timer_.drain();
       deadlines_.run(Clock::now(), [](CmHandler& handler) noexcept { handler.on_deadline(); });
-    } else if (source == &keepalives_) {
       keepalives_.run(Clock::now(), [](CmHandler& handler) noexcept { handler.on_keepalive(); });
     } else if (source == &wake_) {
       net::event_drain(wake_.get());

@@ -151,8 +151,8 @@ class CmEngine {
   UniqueFd epoll_, wake_;
   EventChannelHandle channel_;
   // A handler is in one of the two at most.
-  DeadlineQueue<CmHandler, CmTimerTag, &CmHandler::timer_> deadlines_;
-  DeadlineQueue<CmHandler, CmTimerTag, &CmHandler::timer_> keepalives_;
+  DeadlineTimer timer_;
+  DeadlineQueue<CmHandler, CmTimerTag, &CmHandler::timer_> deadlines_{timer_}, keepalives_{timer_};
   List<CmHandler, CmTurnTag> waiting_turns_;
   int turns_left_;
   List<IdleClose> idle_closes_;        // oldest first
