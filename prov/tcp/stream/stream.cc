@@ -23,15 +23,15 @@ Stream::Stream(MessageSink& sink, CompletionRoutes& routes, Engine& engine, Memo
 // ---- Start and end ----
 
 void Stream::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept {
-  const int fd = socket.get();
+  const int opened = socket.get();
   open_socket(std::move(socket));
   swap_ = swap_bytes;
   state_ = State::kOpen;
   writable = true;  // registration reports whether it is readable
   Status watched = engine_.open_scratch();
   if (watched.ok())
-    watched =
-        handshake != nullptr && handshake->fd >= 0 ? engine_.replace(*handshake, *this) : engine_.watch_hot(*this, fd);
+    watched = handshake != nullptr && handshake->fd >= 0 ? engine_.replace(*handshake, *this)
+                                                         : engine_.watch_hot(*this, opened);
   if (!watched.ok()) send_error_ = watched.error();
   if (send_error_ != 0) resume();  // the end must follow the caller's FI_CONNECTED
 }
