@@ -114,6 +114,7 @@ int Endpoint::enable() {
     return status.code();
   if (!bound_)
     if (Status status = open_socket(); !status.ok()) return status.code();
+  if (Status status = engine().open_slots(); !status.ok()) return status.code();
   const std::size_t header = header_size(local_.family());
   const std::size_t carried = std::max(mtu_ != 0 ? mtu_ : kEthernetMtu, header) - header;
   const bool segments = coalesces_datagrams();

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "base/list.h"
@@ -74,12 +75,17 @@ class Engine : public EngineBase {
     if (!sender.linked()) unsent_.push_back(sender);
   }
 
+  // Each endpoint calls open_slots() when it is enabled, so an engine without endpoints is small. Untouched memory
+  // costs nothing: most datagrams use the first page of their slot only.
+  Status open_slots() noexcept {
+    if (slots_ == nullptr) slots_.reset(new (std::nothrow) std::byte[kReceiveBatch * kReceiveSlot]);
+    return Status(slots_ != nullptr ? 0 : -FI_ENOMEM);
+  }
   // kReceiveBatch slots of kReceiveSlot bytes. Contents do not outlive a handler.
   std::byte* receive_slots() noexcept { return slots_.get(); }
 
  private:
-  // Untouched memory costs nothing: most datagrams use the first page of their slot only.
-  explicit Engine(Turns turns) : EngineBase(turns), slots_(new std::byte[kReceiveBatch * kReceiveSlot]) {}
+  using EngineBase::EngineBase;
   void progress() noexcept;
   void flush() noexcept;
   void harvest() noexcept;

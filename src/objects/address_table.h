@@ -9,7 +9,6 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -42,6 +41,10 @@ class AddressIndices {
 template <class A>
 class AddressTable : public AddressIndices {
  public:
+  AddressTable() = default;
+  ~AddressTable() {
+    for (const std::atomic<Slot*>& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+  }
   // Reserves the `count` lowest unused indices, in order. Each is then filled, or returned with release().
   std::vector<uint64_t> reserve(size_t count) {
     std::lock_guard lock(mutex_);
@@ -152,15 +155,13 @@ class AddressTable : public AddressIndices {
   }
   void make_chunk_locked(uint64_t index) {
     const unsigned chunk = chunk_of(index);
-    if (owners_[chunk] != nullptr) return;
+    if (chunks_[chunk].load(std::memory_order_relaxed) != nullptr) return;
     unused_.reserve((kFirst << (chunk + 1)) - kFirst);  // the indices of the chunks up to this one
-    owners_[chunk].reset(new Slot[size_t{1} << (chunk + kFirstBits)]);
-    chunks_[chunk].store(owners_[chunk].get(), std::memory_order_release);
+    chunks_[chunk].store(new Slot[size_t{1} << (chunk + kFirstBits)], std::memory_order_release);
   }
 
-  std::array<std::atomic<Slot*>, kChunks> chunks_{};
-  std::array<std::unique_ptr<Slot[]>, kChunks> owners_;
-  std::atomic<uint64_t> version_{1};  // written under mutex_
+  std::array<std::atomic<Slot*>, kChunks> chunks_{};  // owned
+  std::atomic<uint64_t> version_{1};                  // written under mutex_
   std::unordered_multimap<A, uint64_t> by_address_;
 };
 

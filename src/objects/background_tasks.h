@@ -4,9 +4,9 @@
 
 #include <rdma/fi_errno.h>
 
-#include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -57,9 +57,9 @@ class BackgroundTasks {
     }
   }
 
-  std::mutex mutex_;  // guards the rest
-  std::deque<std::function<void()>> pending_;
-  bool running_ = false;  // false: the thread, if any, does not use mutex_ any more
+  std::mutex mutex_;                          // guards the rest
+  std::list<std::function<void()>> pending_;  // a deque occupies half a kilobyte while it is empty
+  bool running_ = false;                      // false: the thread, if any, does not use mutex_ any more
   std::thread thread_;
 };
 

@@ -12,7 +12,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstring>
-#include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -150,7 +150,7 @@ class CompletionQueueCore : public RefCounted {
   uint64_t grow_at_ = 0;                  // entries at which a write allocates the next size
   uint64_t head_ = 0;                     // free-running positions
   uint64_t tail_ = 0;
-  std::deque<StoredError> errors_;
+  std::list<StoredError> errors_;           // a deque occupies half a kilobyte while it is empty
   std::vector<std::byte> last_error_data_;  // readerr returned a pointer to it; valid until the next readerr
   std::string last_sentence_;               // the sentence of that error, if it has one, and ...
   int last_prov_errno_ = 0;                 // ... the number that fi_cq_strerror finds it by

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The cost of objects: opens many of each kind of one provider and prints time, memory and descriptors of one; then the
 // time of fi_getinfo with hints. Linked with the distribution's library, which LD_LIBRARY_PATH replaces. With --check
-// it fails unless the cost stays flat: the last objects take no longer than the first, and the memory is bounded.
+// it fails unless the cost stays flat: the last objects take no longer than the first, and the memory and the
+// descriptors of one are bounded.
 //   object_bench [--check] PROVIDER TYPE COUNT [ADDRESS]        e.g. object_bench tcp msg 5000
 #include <dirent.h>
 #include <malloc.h>
@@ -74,6 +75,7 @@ struct Kind {
   std::size_t most_bytes;  // one takes
   std::function<std::vector<fid*>()> open;
   double most_growth = 4;  // median time of the last tenth by that of the first
+  double most_descriptors = 16;
 };
 
 class Bench {
@@ -179,7 +181,8 @@ class Bench {
 
 // The fakes of a device store its queues in this process, and search a list for a port.
 std::vector<Kind> Bench::kinds() {
-  const std::size_t queue_bytes = device_ ? 32768 : 2048;
+  const std::size_t queue_bytes = device_ ? 32768 : 896, vector_bytes = device_ ? 2048 : 896;
+  const double domain_descriptors = std::strcmp(hints_->fabric_attr->prov_name, "tcp") == 0 ? 3 : 6;
   const double listener_growth = device_ ? 200 : 4;
   std::vector<Kind> all = {
       {"fabric", 2048,
@@ -188,13 +191,13 @@ std::vector<Kind> Bench::kinds() {
          require(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric");
          return std::vector{&fabric->fid};
        }},
-      {"domain", 6144, [this] { return std::vector{domain_of_its_own()}; }},
+      {"domain", 4096, [this] { return std::vector{domain_of_its_own()}; }, 4, domain_descriptors},
       {"event queue", 1024, [this] { return std::vector{events()}; }},
       {"completion queue", queue_bytes, [this] { return std::vector{queue(FI_WAIT_NONE)}; }},
       {"the same with a descriptor", queue_bytes, [this] { return std::vector{queue(FI_WAIT_FD)}; }},
       {"counter", 1024, [this] { return std::vector{counter(FI_WAIT_NONE)}; }},
       {"the same with a descriptor", 1024, [this] { return std::vector{counter(FI_WAIT_FD)}; }},
-      {"address vector", 2048,
+      {"address vector", vector_bytes,
        [this] {
          fi_av_attr attr{};
          attr.type = FI_AV_TABLE;
@@ -276,6 +279,10 @@ void Bench::run(const Kind& kind, std::size_t count, bool check) {
   }
   if (bytes > static_cast<double>(kind.most_bytes)) {
     std::printf("FAILED: more than %zu bytes\n", kind.most_bytes);
+    failed = true;
+  }
+  if (fds > kind.most_descriptors + 0.5) {
+    std::printf("FAILED: more than %.0f descriptors\n", kind.most_descriptors);
     failed = true;
   }
 }
