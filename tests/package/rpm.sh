@@ -14,9 +14,10 @@ rpmlint "$source/cmake/packaging/weft.spec" | grep -v 'mklibname' >"$work/rpmlin
 grep ': E:' "$work/rpmlint" && { echo 'FAIL: rpmlint'; exit 1; }
 tar -C "$source" --exclude='./build*' --exclude=./.git -cf - . | tar -C "$work/source" -xf -
 cd "$work/source"
+nothing='%{nil}'  # rpmbuild takes no empty macro
 # Macros that distributions with RPM define; no packages of debug symbols.
 rpmbuild -bb --build-in-place --nodeps --define "_topdir $work" --define "_smp_mflags -j${JOBS:-$(nproc)}" \
-  --define "debug_package %{nil}" --define "_libdir /usr/lib64" --define "weft_cmake_options ${RPM_CMAKE_OPTIONS:-}" \
+  --define "debug_package %{nil}" --define "_libdir /usr/lib64" --define "weft_cmake_options ${RPM_CMAKE_OPTIONS:-$nothing}" \
   cmake/packaging/weft.spec >"$work/log" 2>&1 || { tail -n 20 "$work/log"; exit 1; }
 cd "$work/RPMS"
 [ "$(find . -name '*.rpm' | wc -l)" -eq 4 ] || { echo "FAIL: not four packages"; find . -name '*.rpm'; exit 1; }
