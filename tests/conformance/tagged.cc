@@ -229,6 +229,29 @@ TEST_P(Tagged, PeekReportsAndLeavesTheMessage) {
   EXPECT_TRUE(scene.in.holds_pattern(1, 70));
 }
 
+// A program that polls with FI_PEEK makes no other call that drives progress: its queue always holds the last answer.
+TEST_P(Tagged, PollingWithPeekFindsTheMessage) {
+  TAGGED_SCENE();
+  for (const size_t length : {0u, 1u, 4096u, 70'000u, 500'000u}) {
+    SCOPED_TRACE(length);
+    Buffer out(scene.fabric, length), in(scene.fabric, length);
+    out.fill_pattern(5);
+    ASSERT_EQ(scene.pair.a().tsend(out, length, kTag, &scene.sent), 0);
+    Completion found;
+    const auto deadline = after(kPatience);
+    do {
+      ASSERT_EQ(scene.receive(kTag, 0, FI_PEEK, &scene.received), 0);
+      found = scene.pair.b().rx().read();
+    } while ((found.err() == FI_ENOMSG || found.rc == -FI_EAGAIN) && Clock::now() < deadline);
+    ASSERT_TRUE(found.ok()) << found;
+    EXPECT_EQ(found.entry.len, length);
+    ASSERT_EQ(scene.pair.b().trecv(in, length, kTag, 0, &scene.received), 0);
+    const Completion arrived = scene.arrival();
+    EXPECT_TRUE(arrived.ok()) << arrived;
+    EXPECT_TRUE(in.holds_pattern(5, length));
+  }
+}
+
 TEST_P(Tagged, PeekHonoursTagAndMask) {
   TAGGED_SCENE();
   ASSERT_EQ(scene.pair.a().tsend(scene.out, 8, 0x10, &scene.sent), 0);

@@ -56,6 +56,7 @@ ssize_t SharedReceive::post_receive(const ReceiveRequest& request, fi_addr_t) no
   if (!request.tagged && (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))) return -FI_EBADFLAGS;
   if (!valid_vector(request.iov)) return -FI_EINVAL;
   Lock lock(domain_.engine().mutex());
+  if ((request.flags & FI_PEEK) != 0) domain_.engine().progress();  // as in TransferEndpoint
   return queue_.post(request, routes());
 }
 

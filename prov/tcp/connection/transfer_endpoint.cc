@@ -133,6 +133,8 @@ ssize_t TransferEndpoint::post_receive(const ReceiveRequest& request, fi_addr_t)
   if (!valid_vector(request.iov)) return -FI_EINVAL;
   if (shared_receive_) return -FI_EOPBADSTATE;  // receives are posted to the shared context
   Lock lock(engine().mutex());
+  // A program that polls with FI_PEEK reads its queue without making progress: the answer to the last peek is there.
+  if ((request.flags & FI_PEEK) != 0) engine().progress();
   return stream_.ended() ? -FI_ENOTCONN : own_receives_.post(request, routes);
 }
 
