@@ -2,24 +2,15 @@
 // The thread that calls the handlers of a fabric's queues.
 #include "kfabric/dispatcher.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 namespace weft::kfabric {
-
-Dispatcher::~Dispatcher() {
-  if (wake_fd_ >= 0) ::close(wake_fd_);
-}
 
 int Dispatcher::add(Watch& watch) noexcept {
   return guarded<int>([&] {
     std::lock_guard starting(starting_);
     std::lock_guard lock(mutex_);
-    if (wake_fd_ < 0) wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (wake_fd_ < 0) return -errno;
+    if (int result = wakeup_.open()) return result;
     larger_.reserve(known_ + 2);
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     ++known_;
@@ -35,7 +26,7 @@ void Dispatcher::add_again(Watch& watch) noexcept {
 
 void Dispatcher::enter(Watch& watch) noexcept {
   watches_.splice(watches_.end(), watch.place);
-  wake();
+  wakeup_.give();
 }
 
 int Dispatcher::remove(Watch& watch) {
@@ -55,19 +46,13 @@ void Dispatcher::removed() noexcept {
     if (--known_ != 0) return;
     stop_ = true;
   }
-  wake();
+  wakeup_.give();
   thread_.join();
   stop_ = false;
 }
 
 void Dispatcher::rearm(Watch& watch) {
-  if (!watch.armed.exchange(true)) wake();
-}
-
-void Dispatcher::wake() {
-  const uint64_t one = 1;
-  // A full counter wakes as well.
-  [[maybe_unused]] ssize_t ignored = write(wake_fd_, &one, sizeof one);
+  if (!watch.armed.exchange(true)) wakeup_.give();
 }
 
 // Calls the handler of one armed queue that has entries. The lock is not held during the call.
@@ -95,14 +80,13 @@ void Dispatcher::run() {
   while (!stop_) {
     if (call_ready(lock)) continue;
     if (fds.capacity() <= watches_.size()) fds.swap(larger_);
-    fds.assign(1, pollfd{wake_fd_, POLLIN, 0});
+    fds.assign(1, pollfd{wakeup_.fd(), POLLIN, 0});
     for (Watch* watch : watches_) {
       if (watch->armed) fds.push_back(pollfd{watch->fd, POLLIN, 0});
     }
     lock.unlock();
     poll(fds.data(), fds.size(), -1);
-    uint64_t wakes;
-    [[maybe_unused]] ssize_t ignored = read(wake_fd_, &wakes, sizeof wakes);
+    wakeup_.take();
     lock.lock();
   }
 }

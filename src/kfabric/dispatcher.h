@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kfabric/object.h"
+#include "kfabric/wakeup.h"
 
 namespace weft::kfabric {
 
@@ -31,7 +32,6 @@ class Dispatcher {
   explicit Dispatcher(fid_fabric*& fabric) : fabric_(fabric) {}
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
-  ~Dispatcher();
 
   // The watch must stay where it is until remove(). Fails without memory, descriptors or threads.
   int add(Watch& watch) noexcept;
@@ -48,7 +48,6 @@ class Dispatcher {
   void run();
   bool call_ready(std::unique_lock<std::mutex>& lock);
   void enter(Watch& watch) noexcept;
-  void wake();
 
   fid_fabric*& fabric_;
   std::mutex starting_;            // held while the thread starts or ends; before mutex_
@@ -59,7 +58,7 @@ class Dispatcher {
   std::vector<pollfd> larger_;  // for the thread, when it has more watches
   Watch* running_ = nullptr;
   bool stop_ = false;
-  int wake_fd_ = -1;
+  Wakeup wakeup_;
   std::thread thread_;
 };
 

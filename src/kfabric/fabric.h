@@ -53,23 +53,8 @@ struct EventQueue : Object<kfid_eq>, Waiting {
   kfi_info* peeked_info = nullptr;  // in the client's generation
 };
 
-// kfi_cq_signal where the waits are not libfabric's.
-class Signal {
- public:
-  Signal() = default;
-  ~Signal();
-  Signal(const Signal&) = delete;
-  Signal& operator=(const Signal&) = delete;
-  int open();
-  int give();
-  int fd() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
-
 struct CompletionQueue : Object<kfid_cq>, Waiting {
-  std::unique_ptr<Signal> signal;  // NULL: libfabric waits
+  std::unique_ptr<Wakeup> signal;  // ends waits that are not libfabric's; NULL: all are
   size_t entry_size = 0;           // bytes
   bool has_flags = false;
   Bounces bounces;

@@ -2,7 +2,6 @@
 // Event queues, completion queues, counters and wait sets: kfi_eq(3).
 #include <linux/futex.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -103,11 +102,11 @@ auto without_signals(const Deadline& deadline, Wait wait) {
   return result;
 }
 
-// Looks until there is something, the time is over, or `end`, a descriptor, is written. libfabric knows milliseconds
-// only, so this waits for the wait object itself.
+// Looks until there is something, the time is over, or `end` (may be null) is given. libfabric knows milliseconds only,
+// so this waits for the wait object itself.
 template <class Look>
-ssize_t wait_until(Fabric* fabric, fid* queue, const Deadline& deadline, int end, Look look) {
-  pollfd fds[2] = {{-1, POLLIN, 0}, {end, POLLIN, 0}};
+ssize_t wait_until(Fabric* fabric, fid* queue, const Deadline& deadline, Wakeup* end, Look look) {
+  pollfd fds[2] = {{-1, POLLIN, 0}, {end != nullptr ? end->fd() : -1, POLLIN, 0}};
   if (!deadline.looks_once()) {
     if (int result = fi_control(queue, FI_GETWAIT, &fds[0].fd)) return result;
   }
@@ -116,8 +115,7 @@ ssize_t wait_until(Fabric* fabric, fid* queue, const Deadline& deadline, int end
     if (result != -FI_EAGAIN) return result;
     const std::chrono::nanoseconds left = deadline.left();
     if (left.count() == 0) return -KFI_ETIMEDOUT;
-    uint64_t ends = 0;
-    if (end >= 0 && read(end, &ends, sizeof ends) > 0) return -FI_EAGAIN;
+    if (end != nullptr && end->take()) return -FI_EAGAIN;
     if (fi_trywait(fabric->fi, &queue, 1) == -FI_EAGAIN) continue;
     const timespec remaining{left.count() / 1000000000, left.count() % 1000000000};
     ppoll(fds, 2, &remaining, nullptr);
@@ -207,7 +205,7 @@ ssize_t wait_for_event(kfid_eq* eq, uint32_t* event, void* buffer, size_t len, i
   bool microseconds = queue->microseconds;
   if (int result = take_unit(flags, microseconds)) return result;
   if (int result = check_reading(flags)) return result;
-  return wait_until(queue->fabric, &queue->fi->fid, Deadline(queue->fabric, timeout, microseconds), -1,
+  return wait_until(queue->fabric, &queue->fi->fid, Deadline(queue->fabric, timeout, microseconds), nullptr,
                     [&] { return take_event(queue, event, buffer, len, flags); });
 }
 
@@ -303,7 +301,7 @@ template <class Sleep, class Look>
 ssize_t wait_for_completions(CompletionQueue* queue, int timeout, Sleep sleep, Look look) {
   if (queue->comp_handler != nullptr) return -KFI_ENOSYS;
   const Deadline deadline(queue->fabric, timeout, queue->microseconds);
-  if (queue->signal) return wait_until(queue->fabric, &queue->fi->fid, deadline, queue->signal->fd(), look);
+  if (queue->signal) return wait_until(queue->fabric, &queue->fi->fid, deadline, queue->signal.get(), look);
   const ssize_t result = sleep(deadline);
   return result == -FI_EAGAIN && deadline.is_over() ? -KFI_ETIMEDOUT : result;
 }
@@ -433,20 +431,6 @@ int with_hint(uint64_t& flags, Open open) {
 
 }  // namespace
 
-int Signal::open() {
-  fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  return fd_ < 0 ? -errno : 0;
-}
-
-Signal::~Signal() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-int Signal::give() {
-  const uint64_t one = 1;
-  return write(fd_, &one, sizeof one) == sizeof one || errno == EAGAIN ? 0 : -errno;
-}
-
 EventQueue::~EventQueue() {
   if (peeked_info != nullptr) free_info(peeked_info, is_1_1(fabric));
 }
@@ -485,7 +469,7 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
     if (int bad = lower_wait(fabric, wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
     if (int bad = take_unit(lower.flags, queue.microseconds)) return bad;
     if (queue.microseconds || lower.wait_obj == FI_WAIT_SET) {
-      queue.signal = std::make_unique<Signal>();
+      queue.signal = std::make_unique<Wakeup>();
       if (int bad = queue.signal->open()) return bad;
     }
     constexpr size_t kSizes[] = {sizeof(kfi_cq_entry), sizeof(kfi_cq_entry), sizeof(kfi_cq_msg_entry),
