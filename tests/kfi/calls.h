@@ -21,6 +21,16 @@ ssize_t post(kfid_cq* cq, Call call) {
 }
 #define POSTED(call) EXPECT_EQ(post(cq, [&]() -> ssize_t { return call; }), 0)
 
+// For an endpoint without connections.
+inline void open_vector_and_queue(kfid_domain* domain, kfid_av** av, kfid_cq** cq) {
+  kfi_av_attr av_attr{};
+  av_attr.type = KFI_AV_TABLE;
+  OK(kfi_av_open(domain, &av_attr, av, nullptr));
+  kfi_cq_attr cq_attr{};
+  cq_attr.format = KFI_CQ_FORMAT_TAGGED;
+  *cq = open_cq(domain, &cq_attr);
+}
+
 // An endpoint whose peer is itself, and a region of memory that it may access.
 class Calls : public testing::Test {
  protected:
@@ -34,12 +44,7 @@ class Calls : public testing::Test {
     kfi_freeinfo(hints);
     OK(kfi_fabric(info->fabric_attr, &fabric, nullptr));
     OK(kfi_domain(fabric, info, &domain, nullptr));
-    kfi_av_attr av_attr{};
-    av_attr.type = KFI_AV_TABLE;
-    OK(kfi_av_open(domain, &av_attr, &av, nullptr));
-    kfi_cq_attr cq_attr{};
-    cq_attr.format = KFI_CQ_FORMAT_TAGGED;
-    cq = open_cq(domain, &cq_attr);
+    open_vector_and_queue(domain, &av, &cq);
     kfi_cntr_attr cntr_attr{};
     OK(kfi_cntr_open(domain, &cntr_attr, &counter, nullptr));
     OK(kfi_endpoint(domain, info, &ep, nullptr));

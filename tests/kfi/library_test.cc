@@ -365,17 +365,31 @@ TEST(Lists, BadOnesAreRefused) {
   EXPECT_EQ(kfi_sendv(pair.ep(0), many.data(), nullptr, many.size(), 0, nullptr), -KFI_EINVAL);
 }
 
-TEST(Lists, OperationsWithoutACompletionStaySilent) {
-  struct pair wanted {};
-  wanted.cq_bind_flags = KFI_SELECTIVE_COMPLETION;
-  Connected pair(wanted);
-  std::mt19937 random(3);
-  Scattered from(50, random);
-  std::vector<char> whole(from.bytes);
+// A list for a buffer, between ends that report completions on request only.
+struct SilentSender {
+  explicit SilentSender(unsigned seed) : random(seed) {
+    message.type = KFI_KVEC;
+    message.msg_iov = from.pieces.data();
+    message.iov_count = from.pieces.size();
+  }
+  static struct pair selective() {
+    struct pair wanted {};
+    wanted.cq_bind_flags = KFI_SELECTIVE_COMPLETION;
+    return wanted;
+  }
+
+  Connected ends{selective()};
+  std::mt19937 random;
+  Scattered from{50, random};
+  std::vector<char> whole = std::vector<char>(from.bytes);
   kfi_msg message{};
-  message.type = KFI_KVEC;
-  message.msg_iov = from.pieces.data();
-  message.iov_count = 50;
+};
+
+TEST(Lists, OperationsWithoutACompletionStaySilent) {
+  SilentSender scene(3);
+  Connected& pair = scene.ends;
+  std::vector<char>& whole = scene.whole;
+  kfi_msg& message = scene.message;
   for (int i = 0; i < 2; i++) {
     const kvec one{whole.data(), whole.size()};
     kfi_msg receive{};
@@ -393,16 +407,10 @@ TEST(Lists, OperationsWithoutACompletionStaySilent) {
 }
 
 TEST(Lists, SilentOperationsDoNotProlongAWait) {
-  struct pair wanted {};
-  wanted.cq_bind_flags = KFI_SELECTIVE_COMPLETION;
-  Connected pair(wanted);
-  std::mt19937 random(5);
-  Scattered from(50, random);
-  std::vector<char> whole(from.bytes);
-  kfi_msg message{};
-  message.type = KFI_KVEC;
-  message.msg_iov = from.pieces.data();
-  message.iov_count = 50;
+  SilentSender scene(5);
+  Connected& pair = scene.ends;
+  std::vector<char>& whole = scene.whole;
+  kfi_msg& message = scene.message;
   std::atomic<bool> ends{false};
   std::thread sender([&] {
     for (int i = 0; i < 1000 && !ends; i++) {
