@@ -2,7 +2,6 @@
 // Starts children and judges their ends; see run.h.
 #include "program/run.h"
 
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "fixture/own_program.h"
 #include "program/one_sentence.h"
 
 namespace conform {
@@ -102,10 +102,9 @@ Run::Run(const std::string& filter, const Variables& environment, std::chrono::s
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // its own children end with it
-  char self[] = "/proc/self/exe";
-  std::string option = "--gtest_filter=" + filter;
-  char* const argv[] = {self, filter.empty() ? nullptr : option.data(), nullptr};
-  const int error = posix_spawn(&pid_, self, &actions, &attributes, argv, envp.data());
+  std::vector<std::string> options;
+  if (!filter.empty()) options.push_back("--gtest_filter=" + filter);
+  const int error = spawn_own_program(pid_, actions, &attributes, options, envp);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) throw std::runtime_error(std::string("posix_spawn: ") + std::strerror(error));

@@ -4,7 +4,6 @@
 
 #include <netinet/in.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "fixture/handle.h"
+#include "fixture/own_program.h"
 #include "two_hosts/parts.h"
 
 namespace two_hosts {
@@ -59,10 +59,8 @@ pid_t start(const char* role, int fd, unsigned limit_s) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, fd, kInherited);
-  char self[] = "/proc/self/exe";
-  char* const argv[] = {self, nullptr};
   pid_t pid = -1;
-  if (posix_spawn(&pid, self, &actions, nullptr, argv, envp.data()) != 0) pid = -1;
+  if (spawn_own_program(pid, actions, nullptr, {}, envp) != 0) pid = -1;
   posix_spawn_file_actions_destroy(&actions);
   return pid;
 }
