@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# arm64.sh SOURCE WORK_FOLDER: weft for 64-bit ARM, compiled with Debian's cross compiler, without verbs; its unit tests,
-# and the conformance tests of some topics over tcp and udp, run in qemu's user mode.
+# arm64.sh SOURCE WORK_FOLDER: weft for 64-bit ARM, compiled with Debian's cross compiler, without verbs; its unit
+# and conformance tests over tcp, udp and ofi_rxm run in qemu's user mode.
 set -eu
 source=$(cd "$1" && pwd) work=$2
 triple=aarch64-linux-gnu
@@ -28,6 +28,11 @@ configure "$source" "$work/weft" -DGTest_ROOT="$work/prefix" -DWEFT_TEST_FOLDERS
   -Dfmt_DIR="$(found libfmt-dev fmt-config.cmake)" -Dtl-expected_DIR="$(found libexpected-dev expected-config.cmake)" \
   -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON -DWEFT_STOCK_LIBFABRIC= -DWEFT_TEST_OPTIONS=-O1
 make "$work/weft"
-export QEMU_LD_PREFIX=/usr/$triple
-ctest --test-dir "$work/weft" -j "${JOBS:-$(nproc)}" --timeout 600 --output-on-failure \
-  -R '^unit|^conformance\.(udp\.|reliable_tcp\.)?(message|getinfo|cm_connect|rma|tagged|atomics|counters|completion_queues)$'
+export QEMU_LD_PREFIX=/usr/$triple WEFT_CONFORMANCE_EMULATOR=qemu-aarch64
+run() { ctest --test-dir "$work/weft" -j "${JOBS:-$(nproc)}" --timeout 600 --output-on-failure "$@"; }
+# qemu's user mode has no IP_ADD_MEMBERSHIP with an interface's index, no process_vm_readv(2) and no filters for system
+# calls. Without the second, four messages of 16 KiB need the sender's progress; through sockets they do not. Scripts that
+# start fi_conform themselves are not run.
+GTEST_FILTER='-MemoryFailures.*/udp' run -R '^(unit|conformance)' \
+  -E 'conformance\.(.*\.)?(confined_peers|multicast|send_semantics|sentences)$|fi_conform\.'
+FI_TCP_SHARED_MEMORY=0 run -R 'conformance\.(.*\.)?send_semantics$'
