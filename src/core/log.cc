@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -41,27 +42,32 @@ const char* provider_name(const fi_provider* provider) noexcept {
   return provider != nullptr && provider->name != nullptr ? provider->name : "core";
 }
 
-// Writes the text if that is possible at once. O_NONBLOCK would be set for everyone who shares a pipe or terminal, so
-// it is opened again.
+// Beyond this limit write(2) raises SIGXFSZ.
+bool may_grow(off_t len, std::size_t size) noexcept {
+  rlimit longest{};
+  return ::getrlimit(RLIMIT_FSIZE, &longest) == 0 && static_cast<rlim_t>(len) + size <= longest.rlim_cur;
+}
+
+// Writes the text if that is possible at once, and without a signal: peers cause lines, and must not end the process
+// because the reader of a pipe has gone. O_NONBLOCK would be set for everyone who shares a pipe or terminal, so it is
+// opened again.
 void write_at_once(int fd, const char* text, std::size_t size) noexcept {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return;
   // A failed write cannot be reported anywhere.
   [[maybe_unused]] ssize_t written = 0;
   if (S_ISREG(status.st_mode)) {
-    written = ::write(fd, text, size);
+    if (may_grow(status.st_size, size)) written = ::write(fd, text, size);
   } else if (S_ISSOCK(status.st_mode)) {
-    written = ::send(fd, text, size, MSG_DONTWAIT);
+    written = ::send(fd, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
   } else {
     char path[32];
     *fmt::format_to_n(path, sizeof path - 1, "/proc/self/fd/{}", fd).out = '\0';
-    const UniqueFd own(::open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-    // Without permission to open it: another process may fill it between these two calls.
+    // Without permission to open it another process may fill it between these calls.
     pollfd room{fd, POLLOUT, 0};
-    if (own)
-      written = ::write(own.get(), text, size);
-    else if (::poll(&room, 1, 0) > 0)
-      written = ::write(fd, text, size);
+    if (::poll(&room, 1, 0) <= 0 || room.revents != POLLOUT) return;
+    const UniqueFd own(::open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    written = ::write(own ? own.get() : fd, text, size);
   }
 }
 

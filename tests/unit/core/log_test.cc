@@ -3,6 +3,7 @@
 #include "core/log.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -178,6 +179,36 @@ TEST_F(LogTest, FullPipesAndSocketsLoseLinesInsteadOfBlocking) {
     EXPECT_GE(text.size(), 10 * line.size());
     EXPECT_TRUE(text.ends_with("xxx\n")) << "only whole lines are written";
   }
+}
+
+// Peers cause lines: they must not end a process whose log has lost its reader, or reached the limit for files.
+TEST_F(LogTest, LinesThatNobodyCanReadRaiseNoSignal) {
+  set("FI_LOG_LEVEL", "warn");
+  set("FI_LOG_LOCATION", "stderr");
+  const auto log_to = [&](int fd) {
+    const int own = ::dup(STDERR_FILENO);
+    ::dup2(fd, STDERR_FILENO);
+    FI_WARN(&tcp_, FI_LOG_CORE, "lost\n");
+    ::dup2(own, STDERR_FILENO);
+    ::close(own);
+    ::close(fd);
+  };
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::close(ends[0]);
+  log_to(ends[1]);
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  ::close(ends[0]);
+  log_to(ends[1]);
+  const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  ASSERT_EQ(::write(file, "first\n", 6), 6);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit low{6, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
+  log_to(file);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  EXPECT_EQ(written(), std::vector<std::string>{"first"});
 }
 
 TEST_F(LogTest, FileModeIsOctalAndPrivateByDefault) {
