@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Messages between processes of one host go through memory that they share; fi_tcp(7). Long ones are read out of the
 // sender's memory with process_vm_readv(2): this binary interposes that call, so a test can observe it and let it fail.
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -9,12 +10,15 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <deque>
+#include <memory>
 #include <thread>
 
 #include "fixture/child.h"
 #include "fixture/driver.h"
 #include "fixture/member.h"
 #include "fixture/mortal.h"
+#include "fixture/raw_client.h"
 
 namespace shared_memory {
 
@@ -26,7 +30,8 @@ enum class Reads { kWork, kRefused, kCut, kOfAnotherProcess };
 std::atomic<Reads> reads{Reads::kWork};
 std::atomic<int> working{0};  // calls that succeed before `reads` applies
 std::atomic<int> calls{0};
-std::atomic<int> slow{0};  // number of next calls that take long
+std::atomic<int> memories{0};  // created
+std::atomic<int> slow{0};      // number of next calls that take long
 
 }  // namespace
 
@@ -52,6 +57,11 @@ extern "C" __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t
   if (now == Reads::kOfAnotherProcess)
     for (unsigned long i = 0; i < to_count; ++i) std::memset(to[i].iov_base, '!', to[i].iov_len);
   return got;
+}
+
+extern "C" __attribute__((visibility("default"))) int memfd_create(const char* name, unsigned flags) noexcept {
+  ++memories;
+  return static_cast<int>(::syscall(SYS_memfd_create, name, flags));
 }
 
 namespace {
@@ -191,6 +201,65 @@ TEST_P(SharedMemory, AnotherProcessIsReadInOneCopy) {
   const Disturbed none(Reads::kWork);
   expect_echoes(fabric, end);
   EXPECT_GE(calls, 2 + 4);  // one for each MiB
+}
+
+// The letters of many peers are in the mailbox at once; it often has room for ten only.
+TEST_P(SharedMemory, PeersThatGiveMemoryAtOnceAllShareIt) {
+  SHARED_MEMORY_ONLY();
+  constexpr size_t kPeers = 40;
+  Fabric fabric(target());
+  DatagramEnd hub(fabric);
+  std::vector<std::unique_ptr<Fabric>> fabrics;
+  std::vector<std::unique_ptr<DatagramEnd>> peers;
+  for (size_t i = 0; i < kPeers; ++i) {
+    fabrics.push_back(std::make_unique<Fabric>(target()));
+    DatagramEnd& peer = *peers.emplace_back(std::make_unique<DatagramEnd>(*fabrics.back()));
+    peer->peer = peer.insert(hub.address());
+  }
+  if (!mortal::sends()) GTEST_SKIP() << "system calls are not counted here";
+  const auto limit = after(kPatience);
+  int quiet = 0;  // rounds whose messages took no system call, one after the other
+  while (quiet < 20 && Clock::now() < limit) {
+    const auto before = mortal::sends();
+    std::vector<Context> sent(kPeers), received(kPeers);
+    std::deque<Buffer> buffers;
+    for (size_t i = 0; i < kPeers; ++i) {
+      ASSERT_EQ(hub->trecv(buffers.emplace_back(fabric, 64), 64, 1, 0, &received[i]), 0);
+      ASSERT_EQ((*peers[i])->tsend(buffers.emplace_back(*fabrics[i], 64), 64, 1, &sent[i]), 0);
+    }
+    for (size_t i = 0; i < kPeers; ++i) ASSERT_TRUE(hub->rx().wait(limit).ok());
+    for (auto& peer : peers) ASSERT_TRUE((*peer)->tx().wait(limit).ok());
+    quiet = mortal::sends() == before ? quiet + 1 : 0;
+  }
+  EXPECT_EQ(quiet, 20);
+}
+
+// A peer may propose again and again to share memory, with a mailbox that does not exist.
+TEST_P(SharedMemory, ItIsCreatedOnceForAConnection) {
+  if (target().provider != "tcp" || target().connected()) GTEST_SKIP() << "attacks tcp's own reliable datagrams";
+  constexpr uint8_t kMailbox = 69;
+  constexpr uint16_t kHasData = 1;
+  Fabric fabric(target());
+  DatagramEnd end(fabric);
+  raw::Socket peer = raw::Socket::connected_to(end.address());
+  std::string request = raw::cm_message(raw::kConnreq, raw::greeting(1, 9, 1));
+  request.replace(8, 8, std::string_view("weft\0\0\0\2", 8));
+  ASSERT_TRUE(peer.write(request));
+  ASSERT_EQ(peer.read(raw::kCmHeader + raw::kGreeting).size(), raw::kCmHeader + raw::kGreeting);
+  const std::string proposal =
+      raw::data_header(kMailbox, 32, 32, kHasData) + raw::word(7) + raw::word(0x31'3131'3131'00);
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += proposal;
+  memories = 0;
+  ASSERT_TRUE(peer.write(many));
+  // It has read all of them when the acknowledgement of a message behind them arrives.
+  constexpr uint16_t kWantsAck = 4;
+  Buffer in(fabric, 64);
+  Context received;
+  ASSERT_EQ(end->recv(in, 64, &received), 0);
+  ASSERT_TRUE(peer.write(raw::data_header(raw::kMsg, 20, 16, kWantsAck) + "text"));
+  ASSERT_EQ(peer.read(raw::kDataHeader).size(), raw::kDataHeader);
+  EXPECT_EQ(memories, 1);
 }
 
 TEST_P(SharedMemory, IsOffWhereOneEndDisablesIt) {

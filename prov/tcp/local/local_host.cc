@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kNameBytes = 6;
 constexpr socklen_t kNameLen = offsetof(sockaddr_un, sun_path) + kNameBytes;
 
-constexpr int kMostLetters = 64;  // read at once
+constexpr int kMostLetters = 1024;  // read at once; a mailbox holds net.unix.max_dgram_qlen of them
 
 union Control {
   cmsghdr first;

@@ -97,30 +97,44 @@ void Conduit::wake_peer() noexcept {
 
 std::optional<Rendezvous> Conduit::propose(const Neighbour& neighbour) noexcept {
   proposed_ = true;
-  if (wire_ != nullptr || !name_of(socket_.get(), {}).same_host(neighbour.peer)) return std::nullopt;
+  if (wire_ != nullptr || !on_host_of(neighbour)) return std::nullopt;
   letter_.reset(new (std::nothrow) Letter(*this, neighbour.host));
   return letter_ != nullptr ? neighbour.host.invite(*letter_) : std::nullopt;
 }
 
-// If both ends proposed, the active one's mailbox is used.
+// If both ends proposed, the active one's mailbox is used. A peer may send any number of these messages, and need not
+// be on this host.
 Conduit::Step Conduit::on_mailbox(const Neighbour& neighbour, const Rendezvous& at) noexcept {
-  if (!allowed_) return Step::kNothing;
-  if (at.token == 0) {
-    if (letter_ == nullptr || wire_ != nullptr) return Step::kNothing;
-    neighbour.host.read_letters();
-    return wire_ != nullptr ? Step::kSwitch : Step::kNothing;
-  }
-  if (wire_ != nullptr || (letter_ != nullptr && active_)) return Step::kNothing;
+  if (at.token == 0) return on_announced_letter(neighbour);
+  if (!allowed_ || wire_ != nullptr || (letter_ != nullptr && active_) || tries_ == kMostTries ||
+      !on_host_of(neighbour))
+    return Step::kNothing;
+  ++tries_;
   proposed_ = true;
   UniqueFd memory;
   auto made = LocalWire::create(memory);
   Status status = made ? Status(neighbour.host.send(at, memory.get())) : made.error();
-  if (!status.ok()) return log_unshared(status), Step::kNothing;
+  // The mailbox is full of other peers' letters. Its owner reads them, and proposes again.
+  if (status.code() == -EAGAIN) return Step::kAnnounceLetter;
+  if (!status.ok()) return tries_ = kMostTries, log_unshared(status), Step::kNothing;
   letter_.reset(new (std::nothrow) Letter(*this, neighbour.host));
   if (letter_ == nullptr || !adopt(std::move(*made))) return Step::kNothing;
   created_ = true;
   neighbour.host.expect(*letter_, at.token);
   return Step::kAnnounceLetter;
+}
+
+// The letter is in the mailbox, was already taken out together with those of other connections, or found no room.
+Conduit::Step Conduit::on_announced_letter(const Neighbour& neighbour) noexcept {
+  if (letter_ == nullptr || created_ || tries_ == kMostTries) return Step::kNothing;
+  if (wire_ == nullptr) neighbour.host.read_letters();
+  if (wire_ == nullptr) return ++tries_, Step::kProposeAgain;
+  tries_ = kMostTries;
+  return Step::kSwitch;
+}
+
+bool Conduit::on_host_of(const Neighbour& neighbour) const noexcept {
+  return name_of(socket_.get(), {}).same_host(neighbour.peer);
 }
 
 bool Conduit::adopt(std::unique_ptr<LocalWire> made) noexcept {

@@ -92,7 +92,7 @@ class Conduit : public Watch {
   // Returns what to send in Op::kMailbox; nullopt: nothing.
   std::optional<Rendezvous> propose(const Neighbour& neighbour) noexcept;
   // Op::kMailbox arrived. The next step of this end:
-  enum class Step : std::uint8_t { kNothing, kAnnounceLetter, kSwitch, kFail };
+  enum class Step : std::uint8_t { kNothing, kAnnounceLetter, kProposeAgain, kSwitch, kFail };
   Step on_mailbox(const Neighbour& neighbour, const Rendezvous& at) noexcept;
   // Op::kSwitch arrived.
   Step on_switch(const Neighbour& neighbour) noexcept;
@@ -103,6 +103,7 @@ class Conduit : public Watch {
 
  private:
   static constexpr std::uint8_t kRunsBeforeProposal = 4;  // connections that exchange little stay as they are
+  static constexpr std::uint8_t kMostTries = 64;
   struct Letter final : Correspondent {
     Letter(Conduit& of, LocalHost& at) noexcept : conduit(of), host(at) {}
     void on_letter(UniqueFd memory, pid_t process, std::uint64_t from) noexcept override {
@@ -113,6 +114,8 @@ class Conduit : public Watch {
   };
 
   void on_letter(UniqueFd memory, pid_t process, std::uint64_t from, LocalHost& host) noexcept;
+  Step on_announced_letter(const Neighbour& neighbour) noexcept;
+  bool on_host_of(const Neighbour& neighbour) const noexcept;
   bool adopt(std::unique_ptr<LocalWire> made) noexcept;
   ssize_t write_wire(std::span<const iovec> pieces) noexcept;
   ssize_t read_wire(std::span<const iovec> pieces) noexcept;
@@ -122,6 +125,7 @@ class Conduit : public Watch {
 
   UniqueFd socket_;
   std::uint8_t runs_ = 0;
+  std::uint8_t tries_ = 0;  // to share memory
   bool allowed_ : 1 = false;
   bool active_ : 1 = false;
   bool proposed_ : 1 = false;

@@ -166,12 +166,19 @@ bool Stream::begin() noexcept {
   return state_ == State::kOpen;
 }
 
+void Stream::propose_memory() noexcept {
+  if (const auto at = propose(sink_.neighbour()))
+    send_control({.op = Op::kMailbox, .flags = kFlagCqData, .cq_data = at->token, .tag = at->mailbox, .rma = {}});
+}
+
 void Stream::share_memory(Step step) noexcept {
   switch (step) {
     case Step::kNothing:
       break;
     case Step::kAnnounceLetter:
       return send_control({.op = Op::kMailbox, .rma = {}});
+    case Step::kProposeAgain:
+      return propose_memory();
     case Step::kSwitch:
       return send_control({.op = Op::kSwitch, .rma = {}});
     case Step::kFail:

@@ -70,6 +70,7 @@ class Stream final : public TransmitSide {
   // Incoming messages.
   std::size_t take_whole(const std::byte* data, std::size_t len) noexcept;
   bool begin() noexcept;  // false: blocked until resume(), or the stream ended
+  void propose_memory() noexcept;
   void share_memory(Step step) noexcept;
   bool begin_message() noexcept;
   bool begin_read_request() noexcept;

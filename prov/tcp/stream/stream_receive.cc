@@ -112,10 +112,8 @@ void Stream::run() noexcept {
   receive();
   // Bytes that arrived before the error are handled first.
   if (state_ == State::kOpen && send_error_ != 0 && !readable && !blocked_) end(send_error_);
-  if (state_ == State::kOpen && received && may_propose()) [[unlikely]] {
-    if (const auto at = propose(sink_.neighbour()))
-      send_control({.op = Op::kMailbox, .flags = kFlagCqData, .cq_data = at->token, .tag = at->mailbox, .rma = {}});
-  }
+  if (state_ == State::kOpen && received && may_propose()) [[unlikely]]
+    propose_memory();
   if (state_ == State::kOpen) flush();
 }
 
