@@ -134,15 +134,15 @@ class FirstContact {
  public:
   void reached() noexcept { reached_ = true; }
   // A request was refused: the pause before the next one, growing from 10 ms to 500 ms; zero: there is none, because
-  // `patience` has passed since the first refusal, or it would come after `deadline`.
-  Clock::duration pause(Clock::time_point now, Clock::duration patience, Clock::time_point deadline) noexcept {
+  // `patience` has passed since the first refusal.
+  Clock::duration pause(Clock::time_point now, Clock::duration patience) noexcept {
     constexpr Clock::duration kLongest = std::chrono::milliseconds(500);
     if (now - end_ > kLongest) refusals_ = 0;  // the requests before ended otherwise
     if (refusals_ == 0) end_ = now + patience;
     const Clock::duration longest = std::min(kLongest, end_ - now);
     const Clock::duration pause =
         std::min<Clock::duration>(std::chrono::milliseconds(10) * (1 << std::min(refusals_, 6)), longest);
-    const bool repeated = !reached_ && longest > Clock::duration::zero() && now + pause < deadline;
+    const bool repeated = !reached_ && longest > Clock::duration::zero();
     refusals_ = repeated ? refusals_ + 1 : 0;
     return repeated ? pause : Clock::duration::zero();
   }

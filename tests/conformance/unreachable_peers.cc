@@ -171,6 +171,18 @@ TEST_P(UnreachablePeers, RefusedOperationsFailWhenTheStartTimeoutIsOver) {
   EXPECT_TRUE(scene.stays_silent());
 }
 
+// Each request has a connect time-out of its own.
+TEST_P(UnreachablePeers, RefusedOperationsAreRepeatedBeyondTheConnectTimeout) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Scene scene(target(), "2500");
+  const Address gone = scene.gone();
+  const auto start = Clock::now();
+  scene.send_to(gone);
+  scene.await_failures();
+  EXPECT_GE(elapsed_ms(start), 2499);
+  for (const Completion& failed : scene.failures()) EXPECT_EQ(failed.err(), FI_ECONNREFUSED) << failed.sentence;
+}
+
 TEST_P(UnreachablePeers, PeerThatStartsLaterReceivesWhatWasSentBefore) {
   RELIABLE_DATAGRAMS_ONLY();
   const StartTimeout patience(target(), "60000");

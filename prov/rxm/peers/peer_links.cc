@@ -94,13 +94,14 @@ LinkState PeerLinks::link_of(const Peer& peer) noexcept {
 
 // Executes what rdm/peer_link.h decides. `error` and `sentence`: of operations that fail by it.
 void PeerLinks::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
-  const Clock::duration pause = event == LinkEvent::kRefused
-                                    ? peer.contact.pause(Clock::now(), start_timeout_, peer.deadline.time())
-                                    : rdm::kCrossedRequestTimeout;
+  const auto now = Clock::now();
+  const bool refused = event == LinkEvent::kRefused;
+  const Clock::duration pause = refused ? peer.contact.pause(now, start_timeout_) : rdm::kCrossedRequestTimeout;
+  if (refused) peer.deadline = Deadline(now + pause + std::chrono::milliseconds(connect_timeout_ms_));  // the next
   const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = pause != Clock::duration::zero()});
   if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
   peer.link = step.state;
-  if ((step.actions & rdm::kLinkRetryLater) != 0) peer.retry_at = Deadline(Clock::now() + pause);
+  if ((step.actions & rdm::kLinkRetryLater) != 0) peer.retry_at = Deadline(now + pause);
   if (!sentence.empty())
     FI_LOG(&provider(), step.state == LinkState::kRejected ? FI_LOG_INFO : FI_LOG_WARN, FI_LOG_EP_CTRL,
            "connection with %s: %.*s\n", peer.address.to_string().c_str(), static_cast<int>(sentence.size()),

@@ -79,10 +79,11 @@ LinkState ReliableEndpoint::link_of(const Peer& peer) noexcept {
 // because a handler of the old connection may be running.
 void ReliableEndpoint::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
   const auto now = net::now();
+  const bool refused = event == LinkEvent::kRefused;
+  const Clock::duration pause =
+      refused ? peer.contact.pause(now, parameters().start_timeout_ms * 1ms) : rdm::kCrossedRequestTimeout;
+  if (refused) peer.connect_deadline = now + pause + parameters().connect_timeout_ms * 1ms;  // of the next request
   const auto deadline = parameters().connect_timeout_ms != 0 ? peer.connect_deadline : Clock::time_point::max();
-  const Clock::duration pause = event == LinkEvent::kRefused
-                                    ? peer.contact.pause(now, parameters().start_timeout_ms * 1ms, deadline)
-                                    : rdm::kCrossedRequestTimeout;
   const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = pause != Clock::duration::zero()});
   if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
   peer.link = step.state;
