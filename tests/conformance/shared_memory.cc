@@ -69,6 +69,12 @@ namespace {
 #define SHARED_MEMORY_ONLY() \
   if (!target().provider.starts_with("tcp") || target().connected()) GTEST_SKIP() << "RDM over tcp only"
 
+// An emulator of another processor may lack the system call.
+#define FETCHES_ONLY()                                                                   \
+  SHARED_MEMORY_ONLY();                                                                  \
+  if (::syscall(SYS_process_vm_readv, ::getpid(), nullptr, 0UL, nullptr, 0UL, 0UL) != 0) \
+  GTEST_SKIP() << "without process_vm_readv"
+
 constexpr size_t kLongest = size_t{4} << 20;
 constexpr std::chrono::seconds kLong{60};
 constexpr size_t kWakeUps = 16;  // bytes; a ring without news for 50 ms needs one
@@ -165,7 +171,7 @@ std::string name_for_child(const Target& target, DatagramEnd& end) {
 }  // namespace
 
 TEST_P(SharedMemory, VectorsAndTruncatedMessagesArriveCorrectly) {
-  SHARED_MEMORY_ONLY();
+  FETCHES_ONLY();
   Fabric fabric(target());
   Pair pair(fabric);
   warm_up(pair);
@@ -175,7 +181,7 @@ TEST_P(SharedMemory, VectorsAndTruncatedMessagesArriveCorrectly) {
 }
 
 TEST_P(SharedMemory, UnreadableMessagesAreCopiedThroughIt) {
-  SHARED_MEMORY_ONLY();
+  FETCHES_ONLY();
   for (const Reads how : {Reads::kRefused, Reads::kCut, Reads::kOfAnotherProcess})
     for (const int after : {0, 2}) {
       Fabric fabric(target());
@@ -192,7 +198,7 @@ TEST_P(SharedMemory, UnreadableMessagesAreCopiedThroughIt) {
 }
 
 TEST_P(SharedMemory, AnotherProcessIsReadInOneCopy) {
-  SHARED_MEMORY_ONLY();
+  FETCHES_ONLY();
   Fabric fabric(target());
   DatagramEnd end(fabric);
   child::Running peer("echo", {{"WEFT_CONFORMANCE_PEER", name_for_child(target(), end)}});
@@ -288,7 +294,7 @@ TEST_P(SharedMemory, IsOffWhereOneEndDisablesIt) {
 
 // Other peers and the application's own calls proceed while a long message is copied.
 TEST_P(SharedMemory, ShortMessageOvertakesTheCopyOfALongOne) {
-  SHARED_MEMORY_ONLY();
+  FETCHES_ONLY();
   Fabric fabric(target());
   DatagramEnd hub(fabric), busy(fabric), quick(fabric);
   const fi_addr_t address_of_hub = busy.insert(hub.address());
