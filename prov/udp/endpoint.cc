@@ -159,7 +159,7 @@ void Endpoint::choose_interface() {
     const bool loopback = local_.is_loopback() && interface.loopback && interface.address.family() == local_.family();
     if (!ours && !loopback) continue;
     interface_ = ::if_nametoindex(interface.name.c_str());
-    mtu_ = interface_mtu(interface.name);
+    mtu_ = interface.mtu;
     return;
   }
 }

@@ -50,9 +50,8 @@ size_t max_message(const IpCandidate& candidate, const fi_info* hints) {
   const int family = candidate.source.family();
   const size_t header = header_size(family);
   const size_t usual = kEthernetMtu - header;
-  const size_t mtu = interface_mtu(candidate.domain);
-  if (mtu <= header) return usual;
-  const size_t most = std::min(mtu - header, longest_datagram(family));
+  if (candidate.mtu <= header) return usual;
+  const size_t most = std::min(candidate.mtu - header, longest_datagram(family));
   size_t asked = hints != nullptr && hints->ep_attr != nullptr ? hints->ep_attr->max_msg_size : 0;
   if (hints != nullptr && hints->tx_attr != nullptr) asked = std::max(asked, hints->tx_attr->inject_size);
   return std::min(most, std::max(usual, asked));

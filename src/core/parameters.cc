@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -39,13 +40,15 @@ void Parameters::define(std::string variable, fi_param_type type, std::string he
 }
 
 const Parameter* Parameters::find(const fi_provider* provider, std::string_view name) const noexcept {
+  const bool core = provider == nullptr || provider->name == nullptr;
+  const std::size_t size = sizeof "FI_" - 1 + (core ? 0 : std::strlen(provider->name) + 1) + name.size();
   const auto is_wanted = [&](std::string_view variable) {
+    if (variable.size() != size) return false;
     const auto skip = [&](std::string_view part) {
       const bool starts = equal_ignoring_case(variable.substr(0, part.size()), part);
       if (starts) variable.remove_prefix(part.size());
       return starts;
     };
-    const bool core = provider == nullptr || provider->name == nullptr;
     return skip("FI_") && (core || (skip(provider->name) && skip("_"))) && equal_ignoring_case(variable, name);
   };
   const std::lock_guard lock(mutex_);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// IP addresses: values, text, name resolution, interfaces; getaddrinfo(3), getifaddrs(3), fi_getinfo(3).
+// IP addresses: values, text, name resolution, interfaces; getaddrinfo(3), rtnetlink(7), netdevice(7),
+// fi_getinfo(3).
 #include "objects/address.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <rdma/fabric.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
-#include <bit>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <memory>
@@ -41,15 +42,54 @@ void store_be64(uint8_t* bytes, uint64_t value) noexcept {
   std::memcpy(bytes, &value, sizeof value);
 }
 
-unsigned prefix_length(const sockaddr* netmask) noexcept {
-  if (netmask == nullptr) return 0;
-  if (netmask->sa_family == AF_INET)
-    return static_cast<unsigned>(std::popcount(reinterpret_cast<const sockaddr_in*>(netmask)->sin_addr.s_addr));
-  unsigned bits = 0;
-  for (uint8_t byte : reinterpret_cast<const sockaddr_in6*>(netmask)->sin6_addr.s6_addr)
-    bits += static_cast<unsigned>(std::popcount(byte));
-  return bits;
+// Reads the properties that all addresses of a link share. False: the link is gone, or down.
+bool read_link(int socket, unsigned index, Interface& link) {
+  ifreq request{};
+  request.ifr_ifindex = static_cast<int>(index);
+  if (::ioctl(socket, SIOCGIFNAME, &request) != 0 || ::ioctl(socket, SIOCGIFFLAGS, &request) != 0) return false;
+  link.name = request.ifr_name;
+  link.loopback = (request.ifr_flags & IFF_LOOPBACK) != 0;
+  const bool up = (request.ifr_flags & IFF_UP) != 0;
+  if (up && ::ioctl(socket, SIOCGIFMTU, &request) == 0) link.mtu = static_cast<size_t>(request.ifr_mtu);
+  return up;
 }
+
+// The addresses of a dump come link by link, mostly: the last link is remembered.
+class InterfaceList {
+ public:
+  explicit InterfaceList(int socket) noexcept : socket_(socket) {}
+
+  void add(const nlmsghdr& header) {
+    const auto& message = *static_cast<const ifaddrmsg*>(NLMSG_DATA(&header));
+    if (message.ifa_family != AF_INET && message.ifa_family != AF_INET6) return;
+    if (message.ifa_index != index_) {
+      index_ = message.ifa_index;
+      link_ = Interface();
+      up_ = read_link(socket_, index_, link_);
+    }
+    if (!up_) return;
+    Interface interface = link_;
+    interface.prefix = message.ifa_prefixlen;
+    const rtattr* local = nullptr;
+    auto length = IFA_PAYLOAD(&header);
+    for (const rtattr* each = IFA_RTA(&message); RTA_OK(each, length); each = RTA_NEXT(each, length)) {
+      // With a peer, IFA_ADDRESS is the peer's.
+      if (each->rta_type == IFA_LOCAL || (each->rta_type == IFA_ADDRESS && local == nullptr)) local = each;
+      if (each->rta_type == IFA_LABEL) interface.name = static_cast<const char*>(RTA_DATA(each));
+    }
+    if (local == nullptr) return;
+    interface.address = Address::of_host(message.ifa_family, RTA_DATA(local), index_);
+    found_.push_back(std::move(interface));
+  }
+  std::vector<Interface> take() noexcept { return std::move(found_); }
+
+ private:
+  const int socket_;
+  unsigned index_ = 0;
+  bool up_ = false;
+  Interface link_;
+  std::vector<Interface> found_;
+};
 
 int rank(const Interface& interface) noexcept {
   if (interface.loopback) return 2;
@@ -85,6 +125,17 @@ Address Address::loopback(int family, uint16_t port) noexcept {
     address.in_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   else
     address.in6_.sin6_addr = in6addr_loopback;
+  return address;
+}
+
+Address Address::of_host(int family, const void* bytes, uint32_t link) noexcept {
+  Address address = any(family, 0);
+  if (family == AF_INET) {
+    std::memcpy(&address.in_.sin_addr, bytes, sizeof(in_addr));
+    return address;
+  }
+  std::memcpy(&address.in6_.sin6_addr, bytes, sizeof(in6_addr));
+  if (address.is_link_local()) address.in6_.sin6_scope_id = link;
   return address;
 }
 
@@ -222,33 +273,36 @@ std::string Interface::network() const {
   return masked.host_string() + "/" + std::to_string(prefix);
 }
 
+// getifaddrs(3) dumps the links too, with all their statistics, which takes longer than the rest.
 Result<std::vector<Interface>> local_interfaces() {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return failure(Status::last_errno());
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
-  std::vector<Interface> found;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
-    const int family = entry->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    Interface interface;
-    interface.name = entry->ifa_name;
-    interface.address = *Address::from(entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    interface.prefix = prefix_length(entry->ifa_netmask);
-    interface.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
-    found.push_back(std::move(interface));
+  const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  struct {
+    nlmsghdr header;
+    ifaddrmsg message;
+  } request{};
+  request.header.nlmsg_len = sizeof request;
+  request.header.nlmsg_type = RTM_GETADDR;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  if (!socket || ::send(socket.get(), &request, sizeof request, 0) < 0) return failure(Status::last_errno());
+  InterfaceList list(socket.get());
+  constexpr size_t kBytes = 32 * 1024;  // the kernel's largest piece of a dump
+  alignas(nlmsghdr) std::byte piece[kBytes];
+  for (bool done = false; !done;) {
+    const ssize_t bytes = ::recv(socket.get(), piece, sizeof piece, 0);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return failure(Status::last_errno());
+    auto left = static_cast<size_t>(bytes);
+    for (auto* each = reinterpret_cast<nlmsghdr*>(piece); NLMSG_OK(each, left); each = NLMSG_NEXT(each, left)) {
+      if (each->nlmsg_type == NLMSG_ERROR)
+        return failure(Status(static_cast<const nlmsgerr*>(NLMSG_DATA(each))->error));
+      if (each->nlmsg_type == RTM_NEWADDR) list.add(*each);
+      done |= each->nlmsg_type == NLMSG_DONE;
+    }
   }
+  std::vector<Interface> found = list.take();
   std::stable_sort(found.begin(), found.end(),
                    [](const Interface& a, const Interface& b) { return rank(a) < rank(b); });
   return found;
-}
-
-size_t interface_mtu(const std::string& interface) noexcept {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request{};
-  if (!socket || interface.size() >= sizeof request.ifr_name) return 0;
-  std::memcpy(request.ifr_name, interface.data(), interface.size());
-  return ::ioctl(socket.get(), SIOCGIFMTU, &request) == 0 ? static_cast<size_t>(request.ifr_mtu) : 0;
 }
 
 Result<std::vector<Address>> resolve(const char* node, const char* service, const Resolve& how) {

@@ -24,6 +24,8 @@ class Address {
   // The wildcard address of AF_INET or AF_INET6.
   static Address any(int family, uint16_t port) noexcept;
   static Address loopback(int family, uint16_t port) noexcept;
+  // `bytes` is an in_addr or an in6_addr; `link` is the scope of a link-local address.
+  static Address of_host(int family, const void* bytes, uint32_t link) noexcept;
   // Copies a sockaddr_in or sockaddr_in6 of at least its full length; -FI_EINVAL for null, short or of another family.
   static Result<Address> from(const void* sockaddr, size_t length) noexcept;
   // The same when the caller guarantees only the family's own length, as address vectors do.
@@ -84,6 +86,7 @@ struct Interface {
   std::string name;
   Address address;      // port 0
   unsigned prefix = 0;  // bits
+  size_t mtu = 0;       // bytes; 0 if unknown
   bool loopback = false;
 
   // "127.0.0.0/8": names the network, as fi_fabric_attr's name of IP providers does.
@@ -92,9 +95,6 @@ struct Interface {
 
 // Routable addresses first, link-local next, loopback last; within that the system's order.
 Result<std::vector<Interface>> local_interfaces();
-
-// The MTU of an interface in bytes; 0 if unknown. Not a member of Interface, because it costs system calls for each.
-size_t interface_mtu(const std::string& interface) noexcept;
 
 // Resolves the node and service of fi_getinfo; one of them may be null. `passive`: a null node is the wildcard, not the
 // loopback address. `numeric`: never queries a name server. `family`: AF_UNSPEC for both. May block unless numeric, so

@@ -117,7 +117,7 @@ void Query::add_source(std::vector<IpCandidate>& list, const Address& source, co
     return list.push_back({source, destination, how_.any_fabric, how_.any_domain});
   }
   if (const Interface* interface = interface_of(source))
-    list.push_back({source, destination, interface->network(), interface->name});
+    list.push_back({source, destination, interface->network(), interface->name, interface->mtu});
   else
     refuse(fmt::format("{} is not an address of this host or of the interface asked for", source.host_string()));
 }
@@ -127,7 +127,7 @@ void Query::add_each_interface(std::vector<IpCandidate>& list, int family, uint1
     if (family != AF_UNSPEC && interface.address.family() != family) continue;
     Address source = interface.address;
     source.set_port(port);
-    list.push_back({source, Address(), interface.network(), interface.name});
+    list.push_back({source, Address(), interface.network(), interface.name, interface.mtu});
   }
 }
 
@@ -141,13 +141,13 @@ void Query::add_route(std::vector<IpCandidate>& list, const Address& destination
   if (!source) return;
   source->set_port(0);
   if (const Interface* interface = interface_of(*source)) {
-    list.push_back({*source, destination, interface->network(), interface->name});
+    list.push_back({*source, destination, interface->network(), interface->name, interface->mtu});
     return;
   }
   // The route leaves by an interface that was not requested: the requested one may reach the destination as well.
   for (const Interface& interface : interfaces_)
     if (interface.address.family() == destination.family() && !interface.address.is_link_local())
-      return list.push_back({interface.address, destination, interface.network(), interface.name});
+      return list.push_back({interface.address, destination, interface.network(), interface.name, interface.mtu});
 }
 
 std::vector<IpCandidate> Query::candidates() const {

@@ -22,7 +22,8 @@ struct IpCandidate {
   Address source;
   Address destination;  // empty: none
   std::string fabric;
-  std::string domain;  // the name of the interface, if any
+  std::string domain;   // the name of the interface, if any
+  std::size_t mtu = 0;  // the interface's, in bytes; 0: none, or unknown
 };
 
 // The parts that differ between providers.

@@ -3,9 +3,14 @@
 #include "objects/address.h"
 
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstring>
 #include <set>
 
@@ -111,10 +116,36 @@ TEST(Interfaces, AreListedLoopbackLast) {
     loopback_seen |= interface.loopback;
     if (interface.address == Address::loopback(AF_INET, 0)) {
       EXPECT_EQ(interface.network(), "127.0.0.0/8");
-      EXPECT_GT(interface_mtu(interface.name), 0u);
+      EXPECT_GT(interface.mtu, 0u);
     }
   }
   EXPECT_TRUE(loopback_seen);
+}
+
+TEST(Interfaces, AreThoseOfGetifaddrs) {
+  const auto interfaces = local_interfaces().value();
+  ifaddrs* list = nullptr;
+  ASSERT_EQ(::getifaddrs(&list), 0);
+  std::size_t count = 0;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    const auto address = Address::from(entry->ifa_addr, sizeof(sockaddr_in6));
+    if (!address) continue;  // the address that the link itself has
+    ++count;
+    const auto found = std::ranges::find(interfaces, *address, &Interface::address);
+    ASSERT_NE(found, interfaces.end()) << address->to_string();
+    EXPECT_EQ(found->name, entry->ifa_name);
+    EXPECT_EQ(found->loopback, (entry->ifa_flags & IFF_LOOPBACK) != 0);
+    const std::size_t at =
+        address->family() == AF_INET ? offsetof(sockaddr_in, sin_addr) : offsetof(sockaddr_in6, sin6_addr);
+    const auto* mask = reinterpret_cast<const uint8_t*>(entry->ifa_netmask) + at;
+    unsigned bits = 0;
+    for (std::size_t i = 0; i < (address->family() == AF_INET ? 4u : 16u); ++i)
+      bits += static_cast<unsigned>(std::popcount(mask[i]));
+    EXPECT_EQ(found->prefix, bits);
+  }
+  ::freeifaddrs(list);
+  EXPECT_EQ(interfaces.size(), count);
 }
 
 TEST(Interfaces, NetworkKeepsThePrefixBits) {
