@@ -9,6 +9,7 @@
 #include "messages/unexpected_memory.h"
 #include "objects/fabric_base.h"
 #include "objects/live_handles.h"
+#include "objects/shared_info.h"
 #include "objects/software_domain.h"
 #include "tcp/engine.h"
 #include "tcp/local/local_host.h"
@@ -25,6 +26,7 @@ class Fabric final : public FabricBase<Fabric, Engine> {
   const Parameters parameters = Parameters::read();
   LiveHandles requests;
   LiveHandles passive_endpoints;
+  SharedInfo passive_infos;
 
   // Slots of fi_ops_fabric, beside those of FabricBase.
   int domain(fi_info* info, fid_domain** domain, void* context);

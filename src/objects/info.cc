@@ -56,6 +56,29 @@ fid_nic* copy_nic(fid_nic* from) noexcept {
   return fi_control(&from->fid, FI_DUP, &copy) == 0 ? copy : nullptr;
 }
 
+// Equal apart from `pointers`; padding is that of copies.
+template <class T, class... Pointers>
+bool same(const T* a, const T* b, Pointers T::*... pointers) noexcept {
+  if (a == nullptr || b == nullptr) return a == b;
+  T left, right;
+  std::memcpy(&left, a, sizeof left);
+  std::memcpy(&right, b, sizeof right);
+  ((left.*pointers = right.*pointers = nullptr), ...);
+  return std::memcmp(&left, &right, sizeof left) == 0;
+}
+bool same_text(const char* a, const char* b) noexcept {
+  return a == nullptr || b == nullptr ? a == b : std::strcmp(a, b) == 0;
+}
+
+bool same_domain_attr(const fi_domain_attr* a, const fi_domain_attr* b) noexcept {
+  if (!same(a, b, &fi_domain_attr::name)) return false;
+  return a == nullptr || (same_text(a->name, b->name) && a->auth_key == nullptr);
+}
+bool same_fabric_attr(const fi_fabric_attr* a, const fi_fabric_attr* b) noexcept {
+  if (!same(a, b, &fi_fabric_attr::name, &fi_fabric_attr::prov_name)) return false;
+  return a == nullptr || (same_text(a->name, b->name) && same_text(a->prov_name, b->prov_name));
+}
+
 template <class T>
 bool allocate(T*& to) noexcept {
   to = static_cast<T*>(std::calloc(1, sizeof(T)));
@@ -112,6 +135,15 @@ bool set_address(void*& address, size_t& len, const void* value, size_t value_le
   address = copy;
   len = value_len;
   return true;
+}
+
+bool same_attributes(const fi_info& a, const fi_info& b) noexcept {
+  using I = fi_info;
+  return same(&a, &b, &I::next, &I::src_addr, &I::dest_addr, &I::tx_attr, &I::rx_attr, &I::ep_attr, &I::domain_attr,
+              &I::fabric_attr) &&
+         a.nic == nullptr && same(a.tx_attr, b.tx_attr) && same(a.rx_attr, b.rx_attr) && same(a.ep_attr, b.ep_attr) &&
+         (a.ep_attr == nullptr || a.ep_attr->auth_key == nullptr) && same_domain_attr(a.domain_attr, b.domain_attr) &&
+         same_fabric_attr(a.fabric_attr, b.fabric_attr);
 }
 
 void free_info(fi_info* info) noexcept {

@@ -17,6 +17,9 @@ fi_info* allocate_info() noexcept;
 // structures stay absent. `handle` and the open fabric and domain are not owned and are copied as they are.
 fi_info* duplicate_info(const fi_info* info) noexcept;
 
+// Whether two infos without NICs and authorization keys are equal, apart from the addresses themselves.
+bool same_attributes(const fi_info& a, const fi_info& b) noexcept;
+
 // Releases a whole list; nullptr is allowed.
 void free_info(fi_info* info) noexcept;
 

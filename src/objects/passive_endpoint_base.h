@@ -14,14 +14,14 @@
 #include "base/ref.h"
 #include "objects/endpoint_options.h"
 #include "objects/event_queue.h"
-#include "objects/info.h"
+#include "objects/shared_info.h"
 
 namespace weft {
 
-// T: the provider's passive endpoint. Types names the provider's Fabric, which has lists of passive endpoints and
-// requests, its Address (with report_name), Engine and ConnectRequest, Bound, a socket or the like that has a name, and
-// kCmDataSize, the data that a request may carry (bytes). Of T the functions are called that the calls below name;
-// guard() locks what protects the members. Owner: the C handle of T. Thread-safe.
+// T: the provider's passive endpoint. Types names the provider's Fabric, which has lists of passive endpoints,
+// their infos and requests, its Address (with report_name), Engine and ConnectRequest, Bound, a socket or the like that
+// has a name, and kCmDataSize, the data that a request may carry (bytes). Of T the functions are called that the calls
+// below name; guard() locks what protects the members. Owner: the C handle of T. Thread-safe.
 template <class T, class Types>
 class PassiveEndpointBase : public Object<fid_pep> {
  public:
@@ -36,7 +36,7 @@ class PassiveEndpointBase : public Object<fid_pep> {
       return -FI_EINVAL;
     const Result<Address> local = T::source(*info);
     if (!local) return local.error().code();
-    InfoPtr own(duplicate_info(info));
+    std::shared_ptr<const fi_info> own = fabric.passive_infos.copy_of(*info);
     if (own == nullptr) return -FI_ENOMEM;
     if (Status status = T::prepare(fabric, *info); !status.ok()) return status.code();
     std::unique_ptr<T, Delete> endpoint(new T(fabric, std::move(own), *local, context));
@@ -126,7 +126,7 @@ class PassiveEndpointBase : public Object<fid_pep> {
   // Runs before the first passive endpoint is created; T may define its own.
   static Status prepare(Fabric&, const fi_info&) { return Status(); }
 
-  PassiveEndpointBase(Fabric& fabric, InfoPtr info, const Address& local, void* context)
+  PassiveEndpointBase(Fabric& fabric, std::shared_ptr<const fi_info> info, const Address& local, void* context)
       : fabric_(fabric),
         info_(std::move(info)),
         local_(local),
@@ -145,7 +145,7 @@ class PassiveEndpointBase : public Object<fid_pep> {
   }
 
   const Ref<Fabric> fabric_;
-  const InfoPtr info_;
+  const std::shared_ptr<const fi_info> info_;  // without regard to addresses
   Address local_;
   std::size_t backlog_;
   Bound bound_;  // until it listens or is given away

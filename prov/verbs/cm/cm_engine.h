@@ -27,6 +27,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "objects/live_handles.h"
+#include "objects/shared_info.h"
 #include "verbs/cm/cm_address.h"
 #include "verbs/device/device.h"
 #include "verbs/device/parameters.h"
@@ -180,6 +181,7 @@ class FabricServices : public RefCounted {
   const Parameters parameters;
   LiveHandles requests;
   LiveHandles passive_endpoints;
+  SharedInfo passive_infos;
 
  protected:
   FabricServices(Parameters values, std::unique_ptr<CmEngine> engine) noexcept
