@@ -277,7 +277,6 @@ TEST_P(Rma, DeliveryCompleteWriteIsVisibleAtTheTarget) {
   }
 }
 
-// The region grants FI_REMOTE_WRITE only. The lengths reach every protocol of a layered provider.
 // The modes of registrations concern memory that peers access.
 TEST_P(Rma, InitiatorNeedsNoRegistrationModes) {
   RELIABLE_DATAGRAMS_ONLY();
@@ -313,6 +312,7 @@ TEST_P(Rma, InitiatorNeedsNoRegistrationModes) {
   }
 }
 
+// The region grants FI_REMOTE_WRITE only. The lengths reach every protocol of a layered provider.
 TEST_P(Rma, DeliveryCompleteWriteNeedsNoRightToRead) {
   NEEDS(kRma, "FI_RMA");
   Fabric fabric(target(), kRma);
@@ -333,6 +333,58 @@ TEST_P(Rma, DeliveryCompleteWriteNeedsNoRightToRead) {
     EXPECT_EQ(std::memcmp(remote.data() + kLong - length, local.data(), length), 0) << length;
   }
   expect_exchange(pair);
+}
+
+// The peer is opened for writes only as well.
+TEST_P(Rma, DeliveredWritesOfEveryKindNeedNoRightToRead) {
+  NEEDS(kRma, "FI_RMA");
+  const HintsEditor writes_only = [](fi_info& hints) {
+    hints.caps = FI_MSG | FI_RMA | FI_WRITE | FI_REMOTE_WRITE;
+    hints.tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+  };
+  if (!Fabric::offers(target(), writes_only)) GTEST_SKIP() << "no writes without reads";
+  Fabric fabric(target(), writes_only);
+  Pair pair(fabric);
+  constexpr size_t kLong = 300'000, kPieces = 4;
+  Buffer local(fabric, kLong, 0, FI_WRITE), remote(fabric, kLong, 0, FI_REMOTE_WRITE), in(fabric, 64);
+  const bool has_data = fabric.info()->domain_attr->cq_data_size != 0;
+  const size_t pieces = std::min(kPieces, fabric.info()->tx_attr->iov_limit);
+  unsigned seed = 0;
+  for (const uint64_t flags : {uint64_t{0}, uint64_t{FI_INJECT}, uint64_t{FI_FENCE}, uint64_t{FI_REMOTE_CQ_DATA},
+                               uint64_t{FI_REMOTE_CQ_DATA | FI_FENCE}})
+    for (const size_t length : {size_t{0}, size_t{64}, size_t{20'000}, kLong}) {
+      if ((flags & FI_REMOTE_CQ_DATA) != 0 && !has_data) continue;
+      if ((flags & FI_INJECT) != 0 && length > fabric.info()->tx_attr->inject_size) continue;
+      local.fill_pattern(++seed);
+      std::vector<iovec> iov;
+      for (size_t i = 0; i < pieces; ++i)
+        iov.push_back({local.data() + length / pieces * i, length / pieces + (i + 1 == pieces ? length % pieces : 0)});
+      std::vector<void*> descs(pieces, local.desc());
+      const fi_rma_iov range{remote.remote_address(), length, remote.key()};
+      Context context, received;
+      if ((flags & FI_REMOTE_CQ_DATA) != 0) {
+        ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+      }
+      const fi_msg_rma message{iov.data(), descs.data(), pieces, pair.a().peer, &range, 1, &context, 5};
+      ASSERT_EQ(retry([&] { return fi_writemsg(pair.a().ep(), &message, flags | FI_DELIVERY_COMPLETE); }), 0);
+      const Completion completion = pair.a().tx().wait();
+      ASSERT_TRUE(completion.ok()) << flags << ", " << length << ": " << completion;
+      EXPECT_EQ(std::memcmp(remote.data(), local.data(), length), 0) << flags << ", " << length;
+      if ((flags & FI_REMOTE_CQ_DATA) == 0) continue;
+      const Completion arrival = pair.b().rx().wait();
+      ASSERT_TRUE(arrival.ok()) << arrival;
+      EXPECT_EQ(arrival.entry.data, 5u);
+      // A provider that needs no receive for the data leaves it posted.
+      if (arrival.context() != &received) {
+        ASSERT_EQ(fi_cancel(&pair.b().ep()->fid, &received), 0);
+        ASSERT_EQ(pair.b().rx().wait().err(), FI_ECANCELED);
+      }
+    }
+  const uint64_t address = remote.remote_address(), key = remote.key();
+  local.fill_pattern(++seed);
+  ASSERT_EQ(retry([&] { return fi_inject_write(pair.a().ep(), local.data(), 64, pair.a().peer, address, key); }), 0);
+  expect_exchange(pair);
+  EXPECT_EQ(std::memcmp(remote.data(), local.data(), 64), 0);
 }
 
 TEST_P(Rma, ZeroLengthOperationsComplete) {
