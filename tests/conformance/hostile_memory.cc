@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <deque>
 #include <fstream>
 #include <thread>
 
@@ -250,6 +251,32 @@ TEST_P(HostileMemory, UnexpectedMessagesEndAtTheLimit) {
       EXPECT_EQ(victim.victim().rx().wait().context(), &context);
     }
   }
+}
+
+// One read may bring bytes behind the message for which there is no room.
+TEST_P(HostileMemory, BytesBehindAMessageThatWaitsAreOneRead) {
+  RAW_RELIABLE_ONLY();
+  constexpr size_t kPeers = 200, kReadKib = 64;
+  const Parameter limit("FI_TCP_UNEXPECTED_BYTES", "1000000");
+  Victim victim(target());
+  expect_exchange(victim.bystanders);
+  std::string messages;
+  while (messages.size() < 300'000)
+    messages += raw::data_header(raw::kTagged, 5024, 24) + raw::word(5) + std::string(5000, 'u');
+  std::deque<raw::Socket> attackers;
+  for (uint16_t port = 10; port < 10 + kPeers; ++port) {
+    victim.connect(port, port);
+    attackers.push_back(std::move(victim.attacker));
+    for (size_t at = 0; at < messages.size();) {
+      const ssize_t sent =
+          ::send(attackers.back().fd(), messages.data() + at, messages.size() - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent <= 0) break;
+      at += static_cast<size_t>(sent);
+      victim.watch.poke();
+    }
+  }
+  expect_exchange(victim.bystanders);
+  victim.watch.expect_bounded(8 + kPeers * kReadKib / 1024);
 }
 
 TEST_P(HostileMemory, AReconnectingPeerLeavesNoMoreThanTheLimit) {
