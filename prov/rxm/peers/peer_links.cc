@@ -97,7 +97,8 @@ void PeerLinks::step(Peer& peer, LinkEvent event, int error, std::string_view se
   const auto now = Clock::now();
   const bool refused = event == LinkEvent::kRefused;
   const Clock::duration pause = refused ? peer.contact.pause(now, start_timeout_) : rdm::kCrossedRequestTimeout;
-  if (refused) peer.deadline = Deadline(now + pause + std::chrono::milliseconds(connect_timeout_ms_));  // the next
+  // The next request has a deadline of its own.
+  if (refused) peer.deadline = Deadline(now + pause + std::chrono::milliseconds(connect_timeout_ms_));
   const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = pause != Clock::duration::zero()});
   if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
   peer.link = step.state;

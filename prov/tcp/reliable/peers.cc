@@ -82,7 +82,8 @@ void ReliableEndpoint::step(Peer& peer, LinkEvent event, int error, std::string_
   const bool refused = event == LinkEvent::kRefused;
   const Clock::duration pause =
       refused ? peer.contact.pause(now, parameters().start_timeout_ms * 1ms) : rdm::kCrossedRequestTimeout;
-  if (refused) peer.connect_deadline = now + pause + parameters().connect_timeout_ms * 1ms;  // for the next request
+  // The next request has a deadline of its own.
+  if (refused) peer.connect_deadline = now + pause + parameters().connect_timeout_ms * 1ms;
   const auto deadline = parameters().connect_timeout_ms != 0 ? peer.connect_deadline : Clock::time_point::max();
   const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = pause != Clock::duration::zero()});
   if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
