@@ -124,8 +124,8 @@ class Conduit : public Watch {
   void meet() noexcept;
 
   UniqueFd socket_;
-  std::uint8_t runs_ = 0;
-  std::uint8_t tries_ = 0;  // to share memory
+  std::uint8_t tries_ = 0;     // to share memory
+  std::uint8_t runs_ : 3 = 0;  // with input, before a proposal
   bool allowed_ : 1 = false;
   bool active_ : 1 = false;
   bool proposed_ : 1 = false;
