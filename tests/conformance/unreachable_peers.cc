@@ -6,6 +6,7 @@
 
 #include "fixture/black_hole.h"
 #include "fixture/driver.h"
+#include "fixture/kept_address.h"
 #include "fixture/member.h"
 #include "fixture/parameter.h"
 
@@ -34,6 +35,7 @@ class Scene {
         start_timeout_(target, start_timeout_ms),
         answer_("FI_TCP_ANSWER_TIMEOUT", std::to_string(kDeadlineMs).c_str()),
         fabric_(target),
+        gone_(fabric_),
         end_(fabric_),
         friend_(fabric_),
         out_(fabric_, 100'000),
@@ -41,7 +43,7 @@ class Scene {
     friendly_ = end_.insert(friend_.address());
   }
   const Fabric& fabric() const { return fabric_; }
-  Address gone() const { return DatagramEnd(fabric_).address(); }  // no endpoint has it any more
+  const Address& gone() const { return *gone_; }  // no endpoint has it, nor will another program's
 
   // Exchanges so many messages with the reachable peer, one after the other; returns the time.
   double exchange(int count) {
@@ -107,6 +109,7 @@ class Scene {
   const StartTimeout start_timeout_;
   const Parameter answer_;
   Fabric fabric_;
+  const KeptAddress gone_;
   DatagramEnd end_, friend_;
   Buffer out_, in_;
   fi_addr_t friendly_ = FI_ADDR_UNSPEC;
