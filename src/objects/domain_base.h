@@ -22,8 +22,9 @@ namespace weft {
 // libfabric serves. Programs of API < 1.10 have no such member.
 inline bool is_device_memory(const fi_mr_attr& attr, uint64_t flags, uint32_t api_version) noexcept {
   if (FI_VERSION_LT(api_version, FI_VERSION(1, 10)) || (flags & FI_MR_DMABUF) != 0) return false;
-  constexpr int kMostInterfaces = 64;
-  return attr.iface > FI_HMEM_SYSTEM && attr.iface < kMostInterfaces;
+  constexpr unsigned kMostInterfaces = 64;
+  const auto iface = static_cast<unsigned>(attr.iface);
+  return iface > FI_HMEM_SYSTEM && iface < kMostInterfaces;
 }
 
 // FI_MAP_RAW_MR and FI_UNMAP_KEY of fi_control for domains whose raw keys are the keys themselves, of type Key.

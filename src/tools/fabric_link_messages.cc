@@ -31,7 +31,7 @@ Failure FabricLink::completion_failure() {
 }
 
 Status FabricLink::progress() {
-  std::array<fi_cq_msg_entry, kReceives + 2> entries;
+  std::array<fi_cq_msg_entry, kReceives + 2> entries{};
   const ssize_t count = fi_cq_read(cq_.get(), entries.data(), entries.size());
   if (count > 0) {
     for (ssize_t i = 0; i < count; ++i) {

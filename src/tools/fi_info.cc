@@ -47,7 +47,8 @@ int print_variables(const char* filter) {
   }
   for (const fi_param* param = params; param != params + count; ++param) {
     if (filter && ::strcasestr(param->name, filter) == nullptr) continue;
-    fmt::print("# {}: {}\n", param->name, param->type < std::size(kTypeNames) ? kTypeNames[param->type] : "Unknown");
+    const auto type = static_cast<std::size_t>(param->type);
+    fmt::print("# {}: {}\n", param->name, type < std::size(kTypeNames) ? kTypeNames[type] : "Unknown");
     fmt::print("# {}\n", param->help_string ? param->help_string : "");
     if (param->value) fmt::print("{}={}\n", param->name, param->value);
     fmt::print("\n");
