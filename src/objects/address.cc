@@ -284,7 +284,10 @@ Result<std::vector<Interface>> local_interfaces() {
   request.header.nlmsg_type = RTM_GETADDR;
   request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   if (!socket || ::send(socket.get(), &request, sizeof request, 0) < 0) return failure(Status::last_errno());
-  InterfaceList list(socket.get());
+  // Kernels that are emulated, as in a sandbox, may take no ioctl on a netlink socket.
+  const UniqueFd links(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!links) return failure(Status::last_errno());
+  InterfaceList list(links.get());
   constexpr size_t kBytes = 32 * 1024;  // the kernel's largest piece of a dump
   alignas(nlmsghdr) std::byte piece[kBytes];
   for (bool done = false; !done;) {
