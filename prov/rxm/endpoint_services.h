@@ -37,6 +37,7 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   Peer* peer = nullptr;
   std::uint64_t remote_id = 0;  // the number in packets to the peer
   std::uint32_t number = 0;     // the number in packets from the peer; 0: the posted buffer identifies the connection
+  bool has_answers = false;     // the peer supports PacketType::kAnsweredEager and kAnsweredSegment
   rdm::IdleClose idle_close;
   std::uint64_t activity = 0;                 // operations and packets so far
   unsigned works = 0;                         // operations that the lower provider has

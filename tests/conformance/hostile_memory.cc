@@ -374,6 +374,34 @@ TEST_P(HostileMemory, AtomicPacketsWhoseAnswersNobodyReadsAreHeldBack) {
   expect_exchange(pair);
 }
 
+TEST_P(HostileMemory, AnsweredMessagesWhoseAnswersNobodyReadsAreHeldBack) {
+  INTRUDERS_ONLY();
+  const Parameter separate("FI_OFI_RXM_USE_SRX", "0");
+  Fabric fabric(target(), Victim::with_all(target()));
+  Pair pair(fabric);
+  expect_exchange(pair);
+  Buffer many(fabric, 1 << 20);
+  Context receives;
+  const iovec iov{many.data(), many.size()};
+  void* desc = many.desc();
+  const fi_msg message{&iov, &desc, 1, FI_ADDR_UNSPEC, &receives, 0};
+  ASSERT_EQ(fi_recvmsg(pair.b().ep(), &message, FI_MULTI_RECV), 0);
+  Intruder intruder(target(), Address::local_name(pair.b().fid()));
+  ASSERT_TRUE(intruder.accepted());
+  Watch watch;
+  constexpr uint8_t kAnsweredEager = 66;
+  intruder.pour(packet_of(kAnsweredEager, 0, 0, 0), 100'000, [&] {
+    watch.poke();
+    while (pair.b().rx().read().ok()) {
+    }
+  });
+  watch.expect_bounded(128);
+  EXPECT_EQ(fi_cancel(pair.b().fid(), &receives), 0);
+  while (pair.b().rx().read().ok()) {
+  }
+  expect_exchange(pair);
+}
+
 // One call takes 256 completions of the lower provider at most, however many packets wait.
 TEST_P(HostileMemory, PacketsOfOneCallAreLimited) {
   INTRUDERS_ONLY();

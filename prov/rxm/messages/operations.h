@@ -56,7 +56,7 @@ struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
 
   Peer* peer = nullptr;
   TransmitRequest request;    // refers to `iov` and `remote`; `routes` is set; `silent`: no completion on success
-  bool awaits_peer = false;   // a rendezvous or an atomic operation: the peer reports the end
+  bool awaits_peer = false;   // the peer reports the end: of a rendezvous, a delivery or an atomic operation
   bool announced = false;     // a short message whose peer has little memory: a rendezvous
   bool reported = false;      // it is complete for the application ...
   std::size_t kept = 0;       // ... with a copy; bytes that it occupies among the peer's copies
@@ -121,6 +121,7 @@ struct Unexpected;
 // A message that arrives in segments.
 struct Assembly : ListHook<Assembly> {
   std::uint64_t message = 0;
+  bool answered = false;  // PacketType::kAnsweredSegment
   std::uint32_t next_segment = 0;
   std::size_t arrived = 0;
   rdm::Envelope envelope;

@@ -49,10 +49,13 @@ inline constexpr std::uint64_t kIdleMagic = 0x9d31'6b1e'77e6'7403;
 // Behind that, from an end that supports PacketType::kScarce; in an acceptance if both ends do.
 inline constexpr std::uint64_t kScarceMagic = 0x9d31'6b1e'77e6'7404;
 
+// Likewise for PacketType::kAnsweredEager and kAnsweredSegment.
+inline constexpr std::uint64_t kAnswersMagic = 0x9d31'6b1e'77e6'7405;
+
 template <class Data>
 struct Introduction {
   Data data;
-  std::uint64_t room[2];  // for the magic numbers; the second moves to the front if the first is not there
+  std::uint64_t room[3];  // for the magic numbers, without a gap where one is left out
 };
 static_assert(offsetof(Introduction<ConnectData>, room) == sizeof(ConnectData));
 static_assert(offsetof(Introduction<AcceptData>, room) == sizeof(AcceptData));
@@ -68,7 +71,7 @@ enum class PacketType : std::uint8_t {
   kEager = 0,
   kSegment = 1,
   kRendezvous = 2,  // location of a message to be read
-  kReadDone = 3,    // the receiver has read it
+  kReadDone = 3,    // the receiver has read it, or delivered a message that is to be answered
   kAtomic = 4,
   kAtomicResponse = 5,
   kCredit = 6,
@@ -78,6 +81,10 @@ enum class PacketType : std::uint8_t {
   // Between ends that both sent kScarceMagic: whether the sender's memory for unexpected messages is scarce (`message`
   // 1), so that its peer shall announce short messages as kRendezvous as well.
   kScarce = 65,
+  // Between ends that both sent kAnswersMagic, for FI_DELIVERY_COMPLETE: as kEager and kSegment, but the receiver sends
+  // kReadDone when the message is in its receive, or stored because it has none.
+  kAnsweredEager = 66,
+  kAnsweredSegment = 67,
 };
 
 struct ControlHeader {

@@ -77,20 +77,24 @@ inline void Receiver::deliver(PostedBuffer& posted, const rdm::Envelope& envelop
   }
 }
 
+// `len`: bytes after the header.
+[[gnu::always_inline]] inline void Receiver::on_eager(PostedBuffer& posted, const PacketHeader& header,
+                                                      std::size_t len) noexcept {
+  Channel& channel = *posted.channel;
+  if (!may_be_message(channel, header.op)) return;
+  if (header.op.size != len) return protocol_error(channel, "a message whose length differs from its header");
+  deliver(posted, envelope_of(*channel.peer, header.op), posted.buffer->bytes + sizeof header);
+}
+
 // Most packets are a header and a whole message; they are handled inline.
 [[gnu::always_inline]] inline void Receiver::handle_packet(PostedBuffer& posted,
                                                            const fi_cq_tagged_entry& entry) noexcept {
-  Channel& channel = *posted.channel;
-  const std::byte* const bytes = posted.buffer->bytes;
   PacketHeader header;
   if ((entry.flags & FI_TAGGED) == 0 && entry.len >= sizeof header) [[likely]] {
-    std::memcpy(&header, bytes, sizeof header);
+    std::memcpy(&header, posted.buffer->bytes, sizeof header);
     if (header.control.version == kControlVersion && header.control.type == PacketType::kEager) [[likely]] {
-      ++channel.activity;
-      if (!may_be_message(channel, header.op)) return;
-      if (header.op.size != entry.len - sizeof header)
-        return protocol_error(channel, "a message whose length differs from its header");
-      return deliver(posted, envelope_of(*channel.peer, header.op), bytes + sizeof header);
+      ++posted.channel->activity;
+      return on_eager(posted, header, entry.len - sizeof header);
     }
   }
   handle_other_packet(posted, entry);
@@ -175,7 +179,12 @@ void Receiver::on_message_packet(PostedBuffer& posted, const PacketHeader& heade
       return sender_.on_atomic_response(posted, header, len);
     case PacketType::kWriteTarget:
       return rendezvous_.on_write_target(posted, header, len);
+    case PacketType::kAnsweredEager:
+      on_eager(posted, header, len);
+      if (!starved_) packets_.post_control(channel, PacketType::kReadDone, header.control.message);
+      return;
     case PacketType::kSegment:
+    case PacketType::kAnsweredSegment:
       if (may_be_message(channel, header.op)) on_segment(posted, header, len);
       return;
     case PacketType::kRendezvous:
@@ -231,9 +240,8 @@ void Receiver::on_rendezvous(Channel& channel, const PacketHeader& header, const
 }
 
 void Receiver::on_read_done(Channel& channel, const ControlHeader& header) noexcept {
-  Transmit* transmit = sender_.find_rendezvous(header.message);
-  if (transmit == nullptr || transmit->channel != &channel)
-    return protocol_error(channel, "an acknowledgement of an unknown message");
+  Transmit* transmit = sender_.find_unacknowledged(channel, header.message);
+  if (transmit == nullptr) return protocol_error(channel, "an acknowledgement of an unknown message");
   sender_.on_acknowledged(*transmit);
 }
 
@@ -329,7 +337,9 @@ void Receiver::on_segment(PostedBuffer& posted, const PacketHeader& header, std:
   ++assembly->next_segment;
   if (part != kLastPart) return;
   if (assembly->arrived != assembly->envelope.len) return protocol_error(channel, "a message that lacks segments");
+  const bool answered = assembly->answered;
   finish_assembly(*assembly);
+  if (answered) packets_.post_control(channel, PacketType::kReadDone, header.control.message);
 }
 
 // nullptr after a protocol error.
@@ -344,6 +354,7 @@ Assembly* Receiver::begin_assembly(Channel& channel, const PacketHeader& header)
     return nullptr;
   }
   assembly->message = header.control.message;
+  assembly->answered = header.control.type == PacketType::kAnsweredSegment;
   assembly->envelope = envelope_of(*channel.peer, header.op);
   assembly->delivery = receives_.match(assembly->envelope);
   if (!assembly->delivery) {

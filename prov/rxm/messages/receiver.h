@@ -31,6 +31,7 @@ class Receiver final : public rdm::Protocol {
   void handle_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
   void handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
   void on_message_packet(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
+  void on_eager(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   bool may_be_message(Channel& channel, const OpHeader& op) noexcept;
   rdm::Envelope envelope_of(Peer& peer, const OpHeader& op) noexcept {
     const bool tagged = op.op == PacketOp::kTagged;

@@ -170,9 +170,9 @@ void Rendezvous::release(WriteTarget& target) noexcept {
 
 void Rendezvous::on_write_target(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept {
   Channel& channel = *posted.channel;
-  Transmit* transmit = sender_.find_rendezvous(header.control.message);
+  Transmit* transmit = sender_.find_unacknowledged(channel, header.control.message);
   RendezvousHeader where;
-  if (transmit == nullptr || transmit->channel != &channel || len < sizeof where)
+  if (transmit == nullptr || transmit->packet.header.control.type != PacketType::kRendezvous || len < sizeof where)
     return services_.links->protocol_error(channel, "an invitation to write an unknown message");
   std::memcpy(&where, posted.buffer->bytes + sizeof header, sizeof where);
   const auto room = total_of(where);

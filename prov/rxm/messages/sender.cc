@@ -150,26 +150,34 @@ ssize_t Sender::start(Channel& channel, Transmit& transmit) noexcept {
   if (!channel.flight.linked(transmit)) channel.flight.push_back(transmit);
   if (transmit.request.operation >= Operation::kUpdate) return start_atomic(channel, transmit);
   if (transmit.request.operation > Operation::kTagged) return start_rma(channel, transmit);
+  if (channel.has_answers && transmit.has_flag(FI_DELIVERY_COMPLETE)) transmit.awaits_peer = true;
   if (channel.scarcity.announces && is_announced(channel, transmit)) [[unlikely]]
     return start_announced(channel, transmit);
   if (transmit.len <= services_.eager_limit) return start_eager(channel, transmit);
   return transmit.len <= segment_limit_ ? start_segments(channel, transmit) : start_rendezvous(channel, transmit);
 }
 
+// False when memory runs out.
+bool Sender::describe(const Channel& channel, Transmit& transmit, PacketType type, PacketHeader& header) noexcept {
+  fill_header(channel, transmit.request, transmit.len, header);
+  header.control.type = type;
+  header.control.message = type != PacketType::kEager ? numbers_.assign(transmit) : 0;
+  return type == PacketType::kEager || header.control.message != 0;
+}
+
 ssize_t Sender::start_eager(Channel& channel, Transmit& transmit) noexcept {
   const std::size_t count = transmit.buffers().size();
-  if (services_.domain.registers_locally() || count >= lower_iov_limit_) {
-    PacketHeader header;
-    fill_header(channel, transmit.request, transmit.len, header);
+  PacketHeader& header = transmit.packet.header;
+  if (!describe(channel, transmit, transmit.awaits_peer ? PacketType::kAnsweredEager : PacketType::kEager, header))
+    return -FI_EAGAIN;
+  if (services_.domain.registers_locally() || count >= lower_iov_limit_)
     return send_part(channel, transmit, header, 0, transmit.len);
-  }
-  fill_header(channel, transmit.request, transmit.len, transmit.packet.header);
   iovec iov[kIovLimit + 1];
-  iov[0] = {&transmit.packet.header, sizeof(PacketHeader)};
+  iov[0] = {&header, sizeof header};
   std::copy_n(transmit.iov, count, iov + 1);
   const fi_msg message{iov, nullptr, count + 1, FI_ADDR_UNSPEC, &transmit.space, 0};
-  const uint64_t levels = transmit.request.flags & services_.domain.levels();
-  if (const ssize_t result = fi_sendmsg(channel.ep, &message, levels | FI_COMPLETION); result != 0) return result;
+  const ssize_t result = fi_sendmsg(channel.ep, &message, levels_below(transmit) | FI_COMPLETION);
+  if (result != 0) return result;
   count_started(channel, transmit);
   return 0;
 }
@@ -193,7 +201,7 @@ ssize_t Sender::send_part(Channel& channel, Transmit& transmit, const PacketHead
 // Sends a packet of an operation; on failure the packet is released.
 ssize_t Sender::send_for(Transmit& transmit, Packet& packet) noexcept {
   packet.owner = &transmit;
-  packet.lower_flags = transmit.request.flags & services_.domain.levels();
+  packet.lower_flags = levels_below(transmit);
   const ssize_t result = packets_.send(packet);
   if (result != 0) {
     packets_.release(packet);
@@ -206,13 +214,11 @@ ssize_t Sender::send_for(Transmit& transmit, Packet& packet) noexcept {
 ssize_t Sender::start_segments(Channel& channel, Transmit& transmit) noexcept {
   while (transmit.sent < transmit.len) {
     const std::size_t size = std::min(services_.eager_limit, transmit.len - transmit.sent);
+    const PacketType type = transmit.awaits_peer ? PacketType::kAnsweredSegment : PacketType::kSegment;
     PacketHeader header;
-    fill_header(channel, transmit.request, transmit.len, header);
-    header.control.type = PacketType::kSegment;
+    if (!describe(channel, transmit, type, header)) return -FI_EAGAIN;
     header.control.segment_size = static_cast<std::uint16_t>(size);
     header.control.segment = transmit.segment;
-    header.control.message = numbers_.assign(transmit);
-    if (header.control.message == 0) return -FI_EAGAIN;
     header.control.data = transmit.sent == 0                     ? kFirstPart
                           : transmit.sent + size == transmit.len ? kLastPart
                                                                  : kMiddlePart;
@@ -227,10 +233,7 @@ ssize_t Sender::describe_rendezvous(Channel& channel, Transmit& transmit) noexce
   // A read of several ranges is one access, but each region would count one.
   if (services_.remote_reads != nullptr && transmit.buffers().size() > 1 && !gather_copy(transmit)) return -FI_ENOMEM;
   RendezvousPacket& packet = transmit.packet;
-  fill_header(channel, transmit.request, transmit.len, packet.header);
-  packet.header.control.type = PacketType::kRendezvous;
-  packet.header.control.message = numbers_.assign(transmit);
-  if (packet.header.control.message == 0) return -FI_EAGAIN;
+  if (!describe(channel, transmit, PacketType::kRendezvous, packet.header)) return -FI_EAGAIN;
   packet.rendezvous.count = static_cast<std::uint8_t>(transmit.buffers().size());
   for (std::size_t i = 0; i < transmit.buffers().size(); ++i) {
     const iovec& piece = transmit.iov[i];
@@ -336,10 +339,10 @@ void Sender::on_packet_completion(Packet& packet, int error) noexcept {
   if (owner != nullptr) on_lower_completion(*owner, error);
 }
 
-Transmit* Sender::find_rendezvous(std::uint64_t message) noexcept {
+Transmit* Sender::find_unacknowledged(const Channel& channel, std::uint64_t message) noexcept {
   Transmit* transmit = numbers_.find(message);
-  if (transmit == nullptr || !transmit->awaits_peer || transmit->request.operation > Operation::kTagged) return nullptr;
-  return transmit;
+  if (transmit == nullptr || transmit->channel != &channel || !transmit->awaits_peer) return nullptr;
+  return transmit->request.operation <= Operation::kTagged ? transmit : nullptr;
 }
 
 void Sender::on_acknowledged(Transmit& transmit) noexcept {

@@ -36,8 +36,8 @@ class Sender {
   // `error` is positive, or 0.
   void on_lower_completion(Transmit& transmit, int error) noexcept;
   void on_packet_completion(Packet& packet, int error) noexcept;
-  // The rendezvous with that number that its receiver has not acknowledged; or nullptr.
-  Transmit* find_rendezvous(std::uint64_t message) noexcept;
+  // The message with that number that its receiver has not acknowledged; or nullptr.
+  Transmit* find_unacknowledged(const Channel& channel, std::uint64_t message) noexcept;
   void on_acknowledged(Transmit& transmit) noexcept;
   void on_atomic_response(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
 
@@ -57,6 +57,10 @@ class Sender {
                     std::size_t len) noexcept;
   ssize_t send_for(Transmit& transmit, Packet& packet) noexcept;
   void count_started(Channel& channel, Transmit& transmit) noexcept;
+  bool describe(const Channel& channel, Transmit& transmit, PacketType type, PacketHeader& header) noexcept;
+  std::uint64_t levels_below(const Transmit& transmit) const noexcept {
+    return transmit.awaits_peer ? 0 : transmit.request.flags & services_.domain.levels();
+  }
   void report(const Transmit& transmit, std::string_view sentence = {}) noexcept;
   void finish_if_done(Transmit& transmit) noexcept;
   void finish(Transmit& transmit, std::string_view sentence = {}) noexcept;

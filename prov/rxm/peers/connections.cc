@@ -120,6 +120,7 @@ void PeerLinks::on_connected(Channel& channel, const void* data, std::size_t len
       std::memcpy(early.buffer->bytes + offsetof(ControlHeader, connection), &accepted.id, sizeof accepted.id);
     channel.peer->process = process_of(accepted.id);
     if (has_magic(kScarceMagic, data, len, sizeof accepted)) posted_.on_follower(channel);
+    channel.has_answers = has_magic(kAnswersMagic, data, len, sizeof accepted);
     if (closes_idle() && has_magic(kIdleMagic, data, len, sizeof accepted))
       channel.idle_close.allow(idle_timeout_, Clock::now());
   }
@@ -180,6 +181,7 @@ Status PeerLinks::connect(Peer& peer) noexcept {
   std::size_t len = sizeof request.data;
   if (closes_idle()) len = append_magic(kIdleMagic, request, len);
   len = append_magic(kScarceMagic, request, len);
+  len = append_magic(kAnswersMagic, request, len);
   if (const int error = fi_connect(channel->ep, peer.address.data(), &request, len); error != 0) {
     close_channel(*channel, -error);
     return Status(error);
@@ -241,7 +243,8 @@ void PeerLinks::on_request(fi_info* info, const void* data, std::size_t len) noe
                     .loopback = loopback,
                     .succeeds = succeeds,
                     .closes_idle = !loopback && closes_idle() && has_magic(kIdleMagic, data, len, sizeof request),
-                    .follows_scarcity = has_magic(kScarceMagic, data, len, sizeof request)};
+                    .follows_scarcity = has_magic(kScarceMagic, data, len, sizeof request),
+                    .has_answers = has_magic(kAnswersMagic, data, len, sizeof request)};
   if (!accept(*peer, info, terms) && !loopback && !succeeds) this->step(*peer, LinkEvent::kAbandoned);
 }
 
@@ -263,6 +266,8 @@ bool PeerLinks::accept(Peer& peer, fi_info* info, const Terms& terms) noexcept {
     len = append_magic(kScarceMagic, answer, len);
     posted_.on_follower(*channel);
   }
+  if (terms.has_answers) len = append_magic(kAnswersMagic, answer, len);
+  channel->has_answers = terms.has_answers;
   if (const int error = fi_accept(channel->ep, &answer, len); error != 0) {
     close_channel(*channel, -error);
     return false;

@@ -60,6 +60,7 @@ class PeerLinks final : public LinkControl {
     bool succeeds;     // another process requested it: Peer::successor
     bool closes_idle;  // both ends close idle connections
     bool follows_scarcity;
+    bool has_answers;
   };
 
   static rdm::LinkState link_of(const Peer& peer) noexcept;
