@@ -191,7 +191,8 @@ int get_info(const Request& request, Infos& all) {
       int error = 0;
       Result<std::string> answer = query(*provider->abi, request, registry.filter(), all, error);
       if (!answer) return answer.error().code();
-      if (error == -FI_ENOMEM) failure = error;  // unless another provider answers
+      // A resource that ran out is the reason, unless another provider answers.
+      if (error == -FI_ENOMEM || error == -FI_EMFILE) failure = error;
       refusal = std::move(*answer);
       // A layer repeats the reason of its core, which is already listed.
       if (std::find(answers.begin(), answers.end(), refusal) != answers.end()) refusal = kNothingBelow;
