@@ -20,4 +20,9 @@ inline void log_once(std::atomic_flag& logged, const char* what, Status status) 
   if (!logged.test_and_set()) FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s: %s\n", what, fi_strerror(status.error()));
 }
 
+inline void log_unshared(Status status) noexcept {
+  static std::atomic_flag logged;
+  log_once(logged, "no memory is shared with peers of this host", status);
+}
+
 }  // namespace weft::tcp

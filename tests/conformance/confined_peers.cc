@@ -2,10 +2,13 @@
 // Processes of one host that may not do everything: calls that a container denies, other users and namespaces, small
 // limits; peers that are stopped; many of them. fi_tcp(7): messages then take another way, and nobody notices.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <thread>
 
 #include "fixture/child.h"
 #include "fixture/driver.h"
@@ -55,25 +58,68 @@ size_t shared_bytes() {
   return bytes;
 }
 
+// A file that has no name.
+class Scratch {
+ public:
+  Scratch() : file_(std::tmpfile()) { require(file_ != nullptr, "tmpfile"); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { std::fclose(file_); }
+  int fd() const { return fileno(file_); }
+  std::string text() const {
+    std::string text;
+    char chunk[4096];
+    std::rewind(file_);
+    for (size_t got; (got = std::fread(chunk, 1, sizeof chunk, file_)) > 0;) text.append(chunk, got);
+    return text;
+  }
+
+ private:
+  std::FILE* file_;
+};
+
+size_t occurrences(const std::string& sentence, const std::string& text) {
+  size_t count = 0;
+  for (size_t at = text.find(sentence); at != text.npos; at = text.find(sentence, at + 1)) ++count;
+  return count;
+}
+
+// A way, and the sentence of the child's log about it, if there is one.
+struct Confined {
+  const char* how;
+  const char* reason;
+};
+constexpr const char kUnshared[] = "no memory is shared with";
+constexpr const char kCopied[] = "long messages of peers on this host are copied twice";
+constexpr const char kForeign[] = "a process of another user offers memory";
+
 // Either end may be the one that gives the memory: the end that has received a few messages proposes to share some.
-void expect_service(const Fabric& fabric, const std::string& confinement) {
+void expect_service(const Fabric& fabric, const std::string& confinement, const char* reason) {
+  size_t logged = 0;
   for (const bool child_receives_first : {false, true}) {
     SCOPED_TRACE(confinement + (child_receives_first ? ", receives first" : ", sends first"));
     DatagramEnd end(fabric);
-    child::Running peer("echo", environment_of(fabric.target(), end, confinement));
+    const Scratch log;
+    child::Environment environment = environment_of(fabric.target(), end, confinement);
+    environment.emplace_back("FI_LOG_LEVEL", "info");
+    child::Running peer("echo", environment, log.fd());
     if (!end.meet_child([&] { return peer.ended(); })) {
-      ASSERT_EQ(peer.status(), child::kCannot) << "the child has failed";
-      continue;  // this process may not confine its children that way
+      ASSERT_EQ(peer.status(), child::kCannot) << "the child has failed:\n" << log.text();
+      return;  // this process may not confine its children that way
     }
     Buffer word(fabric, 8);
     for (int i = 0; child_receives_first && i < 8; ++i) {
       Context sent;
       ASSERT_EQ(end->tsend(word, 8, kUnread, &sent), 0);
       ASSERT_TRUE(end->tx().wait(after(kLong)).ok());
+      std::this_thread::sleep_for(milliseconds(3));  // it reads them one by one
     }
     for (int round = 0; round < 4; ++round)
       for (const size_t length : kLengths) expect_echo(end, length);
+    for (const char* each : {kUnshared, kCopied, kForeign}) EXPECT_LE(occurrences(each, log.text()), 1) << log.text();
+    logged += reason != nullptr ? occurrences(reason, log.text()) : 0;
   }
+  if (reason != nullptr) EXPECT_GE(logged, 1) << confinement;
 }
 
 }  // namespace
@@ -81,20 +127,25 @@ void expect_service(const Fabric& fabric, const std::string& confinement) {
 TEST_P(ConfinedPeers, SystemCallsMayBeDenied) {
   CONFINED_PEERS_ONLY();
   const Fabric fabric(target());
-  for (const char* call : {"process_vm_readv", "memfd_create", "getrandom", "ftruncate", "unix sockets", "seals",
-                           "reading of seals", "shared mappings"})
-    for (const char* how : {"deny ", "lacks "}) expect_service(fabric, std::string(how) + call);
+  constexpr Confined kCalls[] = {{"process_vm_readv", kCopied},   {"memfd_create", kUnshared},
+                                 {"getrandom", kUnshared},        {"ftruncate", kUnshared},
+                                 {"unix sockets", kUnshared},     {"seals", kUnshared},
+                                 {"reading of seals", kUnshared}, {"shared mappings", kUnshared}};
+  for (const auto& [call, reason] : kCalls)
+    for (const char* how : {"deny ", "lacks "}) expect_service(fabric, std::string(how) + call, reason);
 }
 
 TEST_P(ConfinedPeers, UsersNamespacesAndLimitsMayDiffer) {
   CONFINED_PEERS_ONLY();
   const Fabric fabric(target());
-  for (const char* how : {"untraceable", "other user", "user namespace", "process namespace", "small /dev/shm",
-                          "short files", "no locked memory"})
-    expect_service(fabric, how);
+  constexpr Confined kHow[] = {{"untraceable", nullptr},    {"no capabilities", kCopied},   {"other user", kForeign},
+                               {"user namespace", kCopied}, {"process namespace", kCopied}, {"small /dev/shm", nullptr},
+                               {"short files", kUnshared},  {"no locked memory", nullptr}};
+  for (const auto& [how, reason] : kHow) expect_service(fabric, how, reason);
 }
 
 // A peer may stop at any point of a long message. Others are served meanwhile, and nothing is lost.
+//   WEFT_CONFORMANCE_STOPPED_MS   once, so long
 TEST_P(ConfinedPeers, AStoppedPeerHarmsNobodyElse) {
   CONFINED_PEERS_ONLY();
   constexpr size_t kMessages = 12;
@@ -104,7 +155,9 @@ TEST_P(ConfinedPeers, AStoppedPeerHarmsNobodyElse) {
   ASSERT_TRUE(end.meet_child([&] { return peer.ended(); }));
   for (const size_t length : kLengths) expect_echo(end, length);
   Pair others(fabric);
-  for (int round = 0; round < 4; ++round) {
+  const char* const asked = std::getenv("WEFT_CONFORMANCE_STOPPED_MS");
+  const milliseconds stopped(asked != nullptr ? std::atoi(asked) : 200);
+  for (int round = 0; round < (asked != nullptr ? 1 : 4); ++round) {
     const size_t length = size_t{1} << 20;
     std::deque<Buffer> out, in;
     std::vector<Context> sent(kMessages), received(kMessages);
@@ -128,15 +181,58 @@ TEST_P(ConfinedPeers, AStoppedPeerHarmsNobodyElse) {
     const auto stop_at = after(milliseconds(round));
     while (Clock::now() < stop_at) go_on();
     peer.stop();
-    const auto resume_at = after(milliseconds(200));
+    const auto resume_at = after(stopped);
     for (int i = 0; Clock::now() < resume_at || i < 20; ++i) {
       go_on();
       expect_exchange(others);
+      if (asked != nullptr) std::this_thread::sleep_for(milliseconds(2));
     }
     peer.go_on();
     const auto deadline = after(kLong);
     while (arrived < kMessages && Clock::now() < deadline && !HasFailure()) go_on();
     ASSERT_EQ(arrived, kMessages);
+  }
+}
+
+// Both ends go on as before when one forks, and when the child becomes another program.
+TEST_P(ConfinedPeers, APeerMayFork) {
+  CONFINED_PEERS_ONLY();
+  const Fabric fabric(target());
+  DatagramEnd end(fabric);
+  child::Environment environment = environment_of(target(), end);
+  environment.emplace_back("WEFT_CONFORMANCE_FORKS", "1");
+  child::Running peer("echo", environment);
+  ASSERT_TRUE(end.meet_child([&] { return peer.ended(); }));
+  for (int round = 0; round < 10; ++round)
+    for (const size_t length : kLengths) expect_echo(end, length);
+}
+
+// Its process goes on without the connection, and keeps its number.
+TEST_P(ConfinedPeers, APeerThatBecomesAnotherProgramIsGone) {
+  CONFINED_PEERS_ONLY();
+  constexpr int kMessages = 12;
+  const Fabric fabric(target());
+  for (const size_t length : kLengths) {
+    DatagramEnd end(fabric);
+    child::Environment environment = environment_of(target(), end);
+    environment.emplace_back("WEFT_CONFORMANCE_EXECUTES", std::to_string(kMessages));
+    child::Running peer("echo", environment);
+    ASSERT_TRUE(end.meet_child([&] { return peer.ended(); }));
+    for (int message = 0; message < kMessages; ++message) expect_echo(end, length);
+    Buffer out(fabric, length);
+    const auto start = Clock::now();
+    ssize_t posted = 0;
+    Completion done;
+    done.rc = 1;
+    while (done.ok() && Clock::now() < start + kLong) {  // the first messages may be on their way
+      Context sent;
+      posted = retry([&] { return end->tsend(out, length, kToChild, &sent); });
+      if (posted != 0) break;
+      done = end->tx().wait(after(kLong));
+    }
+    EXPECT_TRUE(posted != 0 || done.err() != 0) << done;
+    EXPECT_LT(elapsed_ms(start), 10'000);
+    EXPECT_FALSE(peer.ended());
   }
 }
 

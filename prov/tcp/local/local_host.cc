@@ -60,16 +60,17 @@ bool LocalHost::open() noexcept {
     if (error >= 0 && len != kNameLen) error = -EADDRNOTAVAIL;
     std::memcpy(&name_, own.sun_path, kNameBytes);
   }
-  static std::atomic_flag logged;
   failed_ = error < 0;
-  if (failed_) return log_once(logged, "no memory is shared with peers of this host", Status(error)), false;
+  if (failed_) return log_unshared(Status(error)), false;
   fd_ = std::move(fd);
   return true;
 }
 
 std::optional<Rendezvous> LocalHost::invite(Correspondent& correspondent) noexcept {
   std::uint64_t token = 0;
-  if (!open() || ::getrandom(&token, sizeof token, GRND_NONBLOCK) != sizeof token || token == 0) return std::nullopt;
+  if (!open()) return std::nullopt;
+  if (::getrandom(&token, sizeof token, GRND_NONBLOCK) != sizeof token || token == 0)
+    return log_unshared(Status::last_errno()), std::nullopt;
   expect(correspondent, token);
   return Rendezvous{name_, token};
 }

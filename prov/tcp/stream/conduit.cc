@@ -11,14 +11,6 @@
 #include "tcp/names.h"
 
 namespace weft::tcp {
-namespace {
-
-void log_unshared(Status status) noexcept {
-  static std::atomic_flag logged;
-  log_once(logged, "no memory is shared with a peer of this host", status);
-}
-
-}  // namespace
 
 void Conduit::close() noexcept {
   letter_.reset();
