@@ -7,10 +7,13 @@
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <random>
 
 #include "fixture/child.h"
 #include "fixture/driver.h"
@@ -235,6 +238,77 @@ TEST_P(ReliableDeaths, EveryStepOfAPeerThatConnectsAndIsReadOverTheConnection) {
 TEST_P(ReliableDeaths, EveryStepOfAPeerThatWritesAndIsWrittenTo) {
   const Parameter writes("FI_OFI_RXM_USE_RNDV_WRITE", "1");
   kill_at_every_step(target(), true);
+}
+
+// Peers that share memory make no system call while they poll: this one is killed at random times, at both ends of
+// messages of all lengths. What it returned before is whole.
+TEST_P(ReliableDeaths, AnyInstantOfAPeerThatPolls) {
+  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "FI_EP_RDM only";
+  if (target().addr_format != FI_SOCKADDR_IN) GTEST_SKIP() << "the family makes no difference";
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "over tcp only";
+  constexpr int kLives = kSanitized ? 12 : 60;
+  constexpr size_t kUnderWay = 4, kLongest = 300'000;
+  constexpr size_t kSizes[] = {8, 4096, 20'000, kLongest};
+  constexpr uint64_t kToEcho = 2, kFromEcho = 3;
+  const Fabric fabric(target());
+  Pair others(fabric);
+  std::mt19937 random(16);
+  for (int life = 0; life < kLives && !HasFailure(); ++life) {
+    SCOPED_TRACE(life);
+    DatagramEnd end(fabric);
+    Account account(end);
+    child::Running peer("echo",
+                        {{"WEFT_CONFORMANCE_PEER", target().address + " " + std::to_string(end.address().port())}});
+    ASSERT_TRUE(end.meet_child([&] { return peer.ended(); }));
+    struct Message {
+      Buffer out, in;
+      size_t length = 0;
+      unsigned seed = 0;
+      Context* sent = nullptr;
+      Context* received = nullptr;
+    };
+    std::vector<Message> messages;
+    for (size_t i = 0; i < kUnderWay; ++i) messages.push_back({Buffer(fabric, kLongest), Buffer(fabric, kLongest)});
+    unsigned next = 0;
+    size_t whole = 0;
+    const auto begin = [&](Message& message) {
+      message.length = kSizes[random() % std::size(kSizes)];
+      message.out.fill_pattern(message.seed = next++);
+      message.received = account.open("a receive");
+      ASSERT_EQ(end->trecv(message.in, kLongest, kFromEcho, 0, message.received), 0);
+      message.sent = account.open("a send");
+      if (end->tsend(message.out, message.length, kToEcho, message.sent) != 0) account.forget(message.sent);
+    };
+    const auto check = [&](Message& message) {
+      if (account.error_of(message.received) != 0) return;
+      EXPECT_TRUE(message.in.holds_pattern(message.seed, message.length)) << message.seed;
+      ++whole;
+    };
+    for (Message& message : messages) begin(message);
+    auto kill_at = after(kLong);
+    while (Clock::now() < kill_at && !HasFailure()) {
+      account.read();
+      Message& message = messages[whole % kUnderWay];  // they return in order
+      if (account.is_open(message.sent) || account.is_open(message.received)) continue;
+      check(message);
+      begin(message);
+      if (whole == 20) kill_at = Clock::now() + std::chrono::microseconds(random() % 3000);
+    }
+    EXPECT_GE(whole, 20);
+    peer.kill();
+    const auto start = Clock::now();
+    account.wait("the sends", [&] {
+      return std::none_of(messages.begin(), messages.end(), [&](auto& each) { return account.is_open(each.sent); });
+    });
+    const auto soon = after(milliseconds(5));
+    while (Clock::now() < soon) account.read();
+    for (Message& message : messages)
+      if (account.is_open(message.received)) fi_cancel(end->fid(), message.received);
+    account.wait("the receives", [&] { return account.all_closed(); });
+    EXPECT_LT(elapsed_ms(start), 10'000);
+    for (size_t i = 0; i < kUnderWay; ++i) check(messages[i]);
+    expect_exchange(others);
+  }
 }
 
 }  // namespace reliable_deaths
