@@ -91,9 +91,19 @@ struct Confined {
 };
 constexpr const char kUnshared[] = "no memory is shared with";
 constexpr const char kCopied[] = "long messages of peers on this host are copied twice";
-constexpr const char kForeign[] = "a process of another user offers memory";
+constexpr const char kForeign[] = "a process of another user proposes to share memory";
 
 // Either end may be the one that gives the memory: the end that has received a few messages proposes to share some.
+void greet(const Fabric& fabric, DatagramEnd& end, bool child_receives_first) {
+  Buffer word(fabric, 8);
+  for (int i = 0; child_receives_first && i < 8; ++i) {
+    Context sent;
+    ASSERT_EQ(end->tsend(word, 8, kUnread, &sent), 0);
+    ASSERT_TRUE(end->tx().wait(after(kLong)).ok());
+    std::this_thread::sleep_for(milliseconds(3));  // it reads them one by one
+  }
+}
+
 void expect_service(const Fabric& fabric, const std::string& confinement, const char* reason) {
   size_t logged = 0;
   for (const bool child_receives_first : {false, true}) {
@@ -107,13 +117,7 @@ void expect_service(const Fabric& fabric, const std::string& confinement, const 
       ASSERT_EQ(peer.status(), child::kCannot) << "the child has failed:\n" << log.text();
       return;  // this process may not confine its children that way
     }
-    Buffer word(fabric, 8);
-    for (int i = 0; child_receives_first && i < 8; ++i) {
-      Context sent;
-      ASSERT_EQ(end->tsend(word, 8, kUnread, &sent), 0);
-      ASSERT_TRUE(end->tx().wait(after(kLong)).ok());
-      std::this_thread::sleep_for(milliseconds(3));  // it reads them one by one
-    }
+    greet(fabric, end, child_receives_first);
     for (int round = 0; round < 4; ++round)
       for (const size_t length : kLengths) expect_echo(end, length);
     for (const char* each : {kUnshared, kCopied, kForeign}) EXPECT_LE(occurrences(each, log.text()), 1) << log.text();
@@ -138,10 +142,33 @@ TEST_P(ConfinedPeers, SystemCallsMayBeDenied) {
 TEST_P(ConfinedPeers, UsersNamespacesAndLimitsMayDiffer) {
   CONFINED_PEERS_ONLY();
   const Fabric fabric(target());
-  constexpr Confined kHow[] = {{"untraceable", nullptr},    {"no capabilities", kCopied},   {"other user", kForeign},
-                               {"user namespace", kCopied}, {"process namespace", kCopied}, {"small /dev/shm", nullptr},
-                               {"short files", kUnshared},  {"no locked memory", nullptr}};
+  constexpr Confined kHow[] = {{"untraceable", nullptr},       {"no capabilities", kCopied},
+                               {"other user", kForeign},       {"user namespace", kForeign},
+                               {"process namespace", kCopied}, {"small /dev/shm", nullptr},
+                               {"short files", kUnshared},     {"no locked memory", nullptr}};
   for (const auto& [how, reason] : kHow) expect_service(fabric, how, reason);
+}
+
+// They are served through the socket: memory is neither given to them nor taken from them.
+TEST_P(ConfinedPeers, NothingIsSharedWithOtherUsers) {
+  CONFINED_PEERS_ONLY();
+  const Fabric fabric(target());
+  for (const char* how : {"other user", "other user's namespace"}) {
+    SCOPED_TRACE(how);
+    for (int attempt = 0; attempt < 6; ++attempt) {  // either end may be the one that would give the memory
+      DatagramEnd end(fabric);
+      child::Running peer("echo", environment_of(fabric.target(), end, how));
+      if (!end.meet_child([&] { return peer.ended(); })) {
+        ASSERT_EQ(peer.status(), child::kCannot) << "the child has failed";
+        continue;  // this process may not confine its children that way
+      }
+      greet(fabric, end, attempt % 3 != 0);
+      for (int round = 0; round < 4; ++round) {
+        for (const size_t length : kLengths) expect_echo(end, length);
+        EXPECT_EQ(shared_bytes(), 0u);
+      }
+    }
+  }
 }
 
 // A peer may stop at any point of a long message. Others are served meanwhile, and nothing is lost.

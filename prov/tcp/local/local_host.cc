@@ -46,6 +46,12 @@ struct Enclosed {
   }
 };
 
+// Users that have no number in this namespace share one.
+bool is_our_user(uid_t user) noexcept {
+  constexpr uid_t kWithoutNumber = 65534;
+  return user == ::geteuid() && user != kWithoutNumber;
+}
+
 }  // namespace
 
 bool LocalHost::open() noexcept {
@@ -126,10 +132,10 @@ void LocalHost::read_letters() noexcept {
     if (message.msg_namelen == kNameLen) std::memcpy(&name, from.sun_path, kNameBytes);
     if (got != sizeof token) continue;
     static std::atomic_flag logged;
-    if (enclosed.sender.uid == ::geteuid())
+    if (is_our_user(enclosed.sender.uid))
       deliver(token, std::move(enclosed.memory), enclosed.sender.pid, name);
     else
-      log_once(logged, "a process of another user offers memory", Status(-FI_EPERM));
+      log_once(logged, "a process of another user proposes to share memory", Status(-FI_EPERM));
   }
 }
 

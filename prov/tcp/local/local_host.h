@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // How two ends of a connection on one host come to share memory (local_wire.h): one end names its mailbox, a datagram
-// socket of unix(7), and a token over the connection; the other creates the memory, and sends its descriptor and the
-// token there, SCM_RIGHTS. So the owner of the memory hands it over, and nobody needs the right to trace anybody. A
-// message over the connection follows each letter, and has the mailbox read.
+// socket of unix(7), and a token over the connection; the other sends the token there; the first creates the memory,
+// and sends its descriptor to the mailbox that this letter came from, SCM_RIGHTS. So the owner of the memory hands it
+// over, and nobody needs the right to trace anybody. A message over the connection follows each letter, and has the
+// mailbox read.
 //
 // Every process of the host may write to a mailbox: a letter counts only with the token, which only the two ends of the
-// connection know, and only from a process of our user. The system adds the sender's process and user to a letter.
+// connection know, and only from a process of our user. The system adds the sender's process and user to a letter. So
+// memory is neither given to another user's process nor taken from it.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +29,8 @@ struct Rendezvous {
 // A connection that expects a letter. Owner: the conduit.
 class Correspondent : public ListHook<Correspondent> {
  public:
-  // `memory`: none in an answer. `process`: the sender's; 0: it has no number here.
+  // `memory`: none in the first letter. `process`: the sender's; 0: it has no number here. `from`: the sender's
+  // mailbox.
   virtual void on_letter(UniqueFd memory, pid_t process, std::uint64_t from) noexcept = 0;
   std::uint64_t token = 0;
 
@@ -44,7 +47,7 @@ class LocalHost {
 
   // Expects a letter with the token in the result; nullopt: this system has no mailboxes, or no random bytes.
   std::optional<Rendezvous> invite(Correspondent& correspondent) noexcept;
-  // Sends a letter, and expects an answer to it if `correspondent` has a token. 0 or -errno.
+  // Sends a letter; `memory` -1: without memory. 0 or -errno.
   int send(const Rendezvous& to, int memory) noexcept;
   void expect(Correspondent& correspondent, std::uint64_t token) noexcept;
   void read_letters() noexcept;

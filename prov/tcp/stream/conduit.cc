@@ -89,8 +89,9 @@ void Conduit::wake_peer() noexcept {
 
 std::optional<Rendezvous> Conduit::propose(const Neighbour& neighbour) noexcept {
   proposed_ = true;
+  invited_ = false;
   if (wire_ != nullptr || !on_host_of(neighbour)) return std::nullopt;
-  letter_.reset(new (std::nothrow) Letter(*this, neighbour.host));
+  letter_.reset(new (std::nothrow) Letter);
   return letter_ != nullptr ? neighbour.host.invite(*letter_) : std::nullopt;
 }
 
@@ -98,30 +99,46 @@ std::optional<Rendezvous> Conduit::propose(const Neighbour& neighbour) noexcept 
 // be on this host.
 Conduit::Step Conduit::on_mailbox(const Neighbour& neighbour, const Rendezvous& at) noexcept {
   if (at.token == 0) return on_announced_letter(neighbour);
-  if (!allowed_ || wire_ != nullptr || (letter_ != nullptr && active_) || tries_ == kMostTries ||
+  if (!allowed_ || wire_ != nullptr || (letter_ != nullptr && active_ && !invited_) || tries_ == kMostTries ||
       !on_host_of(neighbour))
     return Step::kNothing;
   ++tries_;
-  proposed_ = true;
-  UniqueFd memory;
-  auto made = LocalWire::create(memory);
-  Status status = made ? Status(neighbour.host.send(at, memory.get())) : made.error();
-  // The mailbox is full of other peers' letters. Its owner reads them, and proposes again.
-  if (status.code() == -EAGAIN) return Step::kAnnounceLetter;
-  if (!status.ok()) return tries_ = kMostTries, log_unshared(status), Step::kNothing;
-  letter_.reset(new (std::nothrow) Letter(*this, neighbour.host));
-  if (letter_ == nullptr || !adopt(std::move(*made))) return Step::kNothing;
-  created_ = true;
+  proposed_ = invited_ = true;
+  letter_.reset(new (std::nothrow) Letter);
+  if (letter_ == nullptr) return Step::kNothing;
   neighbour.host.expect(*letter_, at.token);
-  return Step::kAnnounceLetter;
+  const Status status(neighbour.host.send(at, -1));
+  // The mailbox is full of other peers' letters. Its owner reads them, and proposes again.
+  if (status.ok() || status.code() == -EAGAIN) return Step::kAnnounceLetter;
+  return tries_ = kMostTries, log_unshared(status), Step::kNothing;
 }
 
 // The letter is in the mailbox, was already taken out together with those of other connections, or found no room.
 Conduit::Step Conduit::on_announced_letter(const Neighbour& neighbour) noexcept {
   if (letter_ == nullptr || created_ || tries_ == kMostTries) return Step::kNothing;
-  if (wire_ == nullptr) neighbour.host.read_letters();
-  if (wire_ == nullptr) return ++tries_, Step::kProposeAgain;
+  if (letter_->from == 0) neighbour.host.read_letters();
+  if (letter_->from == 0) return invited_ ? Step::kNothing : (++tries_, Step::kProposeAgain);
+  return invited_ ? attach() : give_memory(neighbour);
+}
+
+Conduit::Step Conduit::give_memory(const Neighbour& neighbour) noexcept {
+  UniqueFd memory;
+  auto made = LocalWire::create(memory);
+  const Status status =
+      made ? Status(neighbour.host.send({letter_->from, letter_->token}, memory.get())) : made.error();
+  if (status.code() == -EAGAIN) return ++tries_, Step::kProposeAgain;
+  if (!status.ok()) return tries_ = kMostTries, log_unshared(status), Step::kNothing;
+  if (!adopt(std::move(*made))) return Step::kNothing;
+  created_ = true;
+  return Step::kAnnounceLetter;
+}
+
+Conduit::Step Conduit::attach() noexcept {
   tries_ = kMostTries;
+  auto attached = LocalWire::attach(letter_->memory);
+  if (!attached) return log_unshared(attached.error()), Step::kNothing;
+  if (!adopt(std::move(*attached))) return Step::kNothing;
+  wire_->wire->keep_proof();
   return Step::kSwitch;
 }
 
@@ -131,30 +148,17 @@ bool Conduit::on_host_of(const Neighbour& neighbour) const noexcept {
 
 bool Conduit::adopt(std::unique_ptr<LocalWire> made) noexcept {
   wire_.reset(new (std::nothrow) Wired(*this, std::move(made)));
+  if (wire_ != nullptr) wire_->process = letter_->process;
   return wire_ != nullptr;
 }
 
-void Conduit::on_letter(UniqueFd memory, pid_t process, std::uint64_t from, LocalHost& host) noexcept {
-  if (!created_) {
-    auto attached = LocalWire::attach(memory);
-    if (!attached) return log_unshared(attached.error());
-    if (!adopt(std::move(*attached))) return;
-    wire_->wire->keep_proof();
-    (void)host.send({from, letter_->token}, -1);
-  }
-  wire_->process = process;
-}
-
-Conduit::Step Conduit::on_switch(const Neighbour& neighbour) noexcept {
+Conduit::Step Conduit::on_switch() noexcept {
   if (wire_ == nullptr || reads_wire_) return Step::kFail;
   reads_wire_ = wire_->reads = true;
   signalled = readable = true;
   engine_.silence(*this);
   engine_.poll_wire(*wire_);
-  if (created_) {
-    neighbour.host.read_letters();
-    wire_->wire->keep_proof();
-  }
+  if (created_) wire_->wire->keep_proof();
   letter_.reset();
   meet();
   return created_ ? Step::kSwitch : Step::kNothing;

@@ -2,8 +2,9 @@
 // The bytes of a connection: through its socket, or through memory that both ends share (local_wire.h), from the moment
 // on at which they agreed on it. The socket then carries wake-ups only, and shows when the peer closes or dies.
 //
-// The ends agree within the stream (data_header.h): one sends Op::kMailbox, the other hands the memory over, and each
-// sends Op::kSwitch as the last bytes of its direction that go through the socket.
+// The ends agree within the stream (data_header.h): one sends Op::kMailbox, the other answers with a letter, so the
+// first knows that it is a process of the same user, and hands the memory over. Each sends Op::kSwitch as the last
+// bytes of its direction that go through the socket.
 //
 // Owner: the stream, as its base. The engine's mutex guards it.
 #pragma once
@@ -95,7 +96,7 @@ class Conduit : public Watch {
   enum class Step : std::uint8_t { kNothing, kAnnounceLetter, kProposeAgain, kSwitch, kFail };
   Step on_mailbox(const Neighbour& neighbour, const Rendezvous& at) noexcept;
   // Op::kSwitch arrived.
-  Step on_switch(const Neighbour& neighbour) noexcept;
+  Step on_switch() noexcept;
   // Op::kSwitch was sent.
   void switch_output() noexcept;
 
@@ -105,16 +106,19 @@ class Conduit : public Watch {
   static constexpr std::uint8_t kRunsBeforeProposal = 4;  // connections that exchange little stay as they are
   static constexpr std::uint8_t kMostTries = 64;
   struct Letter final : Correspondent {
-    Letter(Conduit& of, LocalHost& at) noexcept : conduit(of), host(at) {}
-    void on_letter(UniqueFd memory, pid_t process, std::uint64_t from) noexcept override {
-      conduit.on_letter(std::move(memory), process, from, host);
+    void on_letter(UniqueFd with, pid_t sender, std::uint64_t mailbox) noexcept override {
+      memory = std::move(with);
+      process = sender;
+      from = mailbox;
     }
-    Conduit& conduit;
-    LocalHost& host;
+    UniqueFd memory;
+    pid_t process = 0;
+    std::uint64_t from = 0;  // 0: no letter came
   };
 
-  void on_letter(UniqueFd memory, pid_t process, std::uint64_t from, LocalHost& host) noexcept;
   Step on_announced_letter(const Neighbour& neighbour) noexcept;
+  Step give_memory(const Neighbour& neighbour) noexcept;
+  Step attach() noexcept;
   bool on_host_of(const Neighbour& neighbour) const noexcept;
   bool adopt(std::unique_ptr<LocalWire> made) noexcept;
   ssize_t write_wire(std::span<const iovec> pieces) noexcept;
@@ -129,6 +133,7 @@ class Conduit : public Watch {
   bool allowed_ : 1 = false;
   bool active_ : 1 = false;
   bool proposed_ : 1 = false;
+  bool invited_ : 1 = false;  // letter_ is for the other end's proposal
   bool created_ : 1 = false;  // this end created the memory
   bool reads_wire_ = false;
   bool writes_wire_ = false;

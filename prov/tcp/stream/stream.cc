@@ -151,7 +151,7 @@ bool Stream::begin() noexcept {
       break;
     case Op::kSwitch:
       set_sink(Sink::kNone);
-      share_memory(on_switch(sink_.neighbour()));
+      share_memory(on_switch());
       break;
     case Op::kAtomic:
       taken = begin_atomic();
