@@ -39,6 +39,7 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
     : SoftwareDomain(fabric, info, std::move(engine), context,
                      uses_virtual_addresses(*lower_info) ? FI_MR_VIRT_ADDR : 0),
       lower_info_(std::move(lower_info)),
+      data_size_(info.domain_attr->cq_data_size),
       levels_(std::exchange(lower_info_->tx_attr->op_flags, 0)),
       lower_(std::move(lower)),
       registers_locally_(needs_local_registration(*lower_info_)),

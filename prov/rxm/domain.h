@@ -48,6 +48,8 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
 
   fid_domain* lower() const noexcept { return lower_.get(); }
   const fi_info& lower_info() const noexcept { return *lower_info_; }
+  // Bytes of completion data.
+  std::size_t data_size() const noexcept { return data_size_; }
   // Bytes of arrays that an atomic operation may carry.
   std::size_t atomic_limit() const noexcept;
   bool registers_locally() const noexcept { return registers_locally_; }
@@ -93,6 +95,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   ~Domain() = default;
 
   const InfoPtr lower_info_;
+  const std::size_t data_size_;
   const uint64_t levels_;
   Lower<fid_domain> lower_;
   const bool registers_locally_;

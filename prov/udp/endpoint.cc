@@ -32,7 +32,7 @@ Address default_address(const Domain& domain, uint32_t addr_format) {
   const Address any = unnamed(addr_format);
   if (auto interfaces = local_interfaces())
     for (const Interface& interface : *interfaces)
-      if (interface.name == domain.attr().name && interface.address.family() == any.family()) return interface.address;
+      if (interface.name == domain.name() && interface.address.family() == any.family()) return interface.address;
   return any;
 }
 
@@ -154,7 +154,7 @@ void Endpoint::choose_interface() {
   const auto interfaces = local_interfaces();
   if (!interfaces) return;
   for (const Interface& interface : *interfaces) {
-    const bool ours = local_.is_any() ? interface.name == domain_->attr().name : interface.address.same_host(local_);
+    const bool ours = local_.is_any() ? interface.name == domain_->name() : interface.address.same_host(local_);
     // All of 127.0.0.0/8 is local, not only the interface's address.
     const bool loopback = local_.is_loopback() && interface.loopback && interface.address.family() == local_.family();
     if (!ours && !loopback) continue;

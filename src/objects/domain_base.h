@@ -58,8 +58,7 @@ template <class T, class F, class Services = RefCounted>
 class DomainBase : public Object<fid_domain>, public Services {
  public:
   F& fabric() const noexcept { return *fabric_; }
-  // The attributes that it was opened with; the name is never null, keys are left out.
-  const fi_domain_attr& attr() const noexcept { return attr_; }
+  const std::string& name() const noexcept { return name_; }
   uint32_t addr_format() const noexcept { return addr_format_; }
   uint64_t caps() const noexcept { return caps_; }
   uint32_t api_version() const noexcept { return fabric_->abi.api_version; }
@@ -95,14 +94,6 @@ class DomainBase : public Object<fid_domain>, public Services {
       : Services(std::forward<Args>(services)...),
         fabric_(fabric),
         name_(info.domain_attr->name != nullptr ? info.domain_attr->name : ""),
-        attr_([&] {
-          fi_domain_attr attr = *info.domain_attr;
-          attr.domain = &abi;
-          attr.name = const_cast<char*>(name_.c_str());
-          attr.auth_key = nullptr;
-          attr.auth_key_size = 0;
-          return attr;
-        }()),
         addr_format_(info.addr_format),
         caps_(info.caps) {
     abi.fid = {FI_CLASS_DOMAIN, context, ops_of<T>};
@@ -114,7 +105,6 @@ class DomainBase : public Object<fid_domain>, public Services {
  private:
   const Ref<F> fabric_;
   const std::string name_;
-  const fi_domain_attr attr_;  // its name is name_
   const uint32_t addr_format_;
   const uint64_t caps_;
 };

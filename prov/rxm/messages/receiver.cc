@@ -52,7 +52,7 @@ Receiver::Receiver(EndpointServices& services, Packets& packets, PostedBuffers& 
       sender_(sender),
       rendezvous_(rendezvous),
       receives_(receives),
-      data_mask_(low_bytes(services.domain.attr().cq_data_size)) {}
+      data_mask_(low_bytes(services.domain.data_size())) {}
 
 // False after a protocol error.
 inline bool Receiver::may_be_message(Channel& channel, const OpHeader& op) noexcept {
