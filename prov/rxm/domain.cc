@@ -25,11 +25,11 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
   fid_domain* lower = nullptr;
   if (const int error = fi_domain(fabric.lower(), lower_info->get(), &lower, nullptr); error != 0) return error;
   Lower<fid_domain> opened(lower);
-  auto engine = Engine::open(fabric.lower(), is_stream(**lower_info) ? lower : nullptr, turns_of(*info->domain_attr));
-  if (!engine) return engine.error().code();
+  auto engine =
+      std::make_unique<Engine>(fabric.lower(), is_stream(**lower_info) ? lower : nullptr, turns_of(*info->domain_attr));
   if (info->domain_attr->progress == FI_PROGRESS_AUTO)
-    if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
-  *domain = &(new Domain(fabric, *info, std::move(*lower_info), std::move(opened), std::move(*engine), context))->abi;
+    if (Status status = engine->start_service_thread(); !status.ok()) return status.code();
+  *domain = &(new Domain(fabric, *info, std::move(*lower_info), std::move(opened), std::move(engine), context))->abi;
   return 0;
 }
 

@@ -101,6 +101,7 @@ Status Endpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
 int Endpoint::enable_contexts() {
   if (enabled_) return 0;
   if (!vector_) return -FI_ENOAV;
+  if (Status status = engine().open_timer(); !status.ok()) return status.code();
   if (Status status = links_.listen(); !status.ok()) return status.code();
   enabled_ = true;
   engine().add(*this);

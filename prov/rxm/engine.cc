@@ -14,14 +14,13 @@ namespace weft::rxm {
 constexpr unsigned kIdleLooks =
     8;  // idle rounds of one look at the clock, at most; as long as an eighth of kCmInterval
 
-Result<std::unique_ptr<Engine>> Engine::open(fid_fabric* lower, fid_domain* shared, Turns turns) {
-  std::unique_ptr<Engine> engine(new Engine(lower, shared, turns));
-  if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
-  const int timer = net::timer_open();
-  if (timer < 0) return failure(Status(timer));
-  engine->timer_.reset(timer);
-  if (Status status = engine->add_descriptor(timer, nullptr); !status.ok()) return failure(status);
-  return engine;
+Status Engine::open_timer() noexcept {
+  if (timer_) return {};
+  UniqueFd timer(net::timer_open());
+  if (!timer) return Status(timer.get());
+  if (Status status = add_descriptor(timer.get(), nullptr); !status.ok()) return status;
+  timer_ = std::move(timer);
+  return {};
 }
 
 void Engine::add(Driven& driven) noexcept {

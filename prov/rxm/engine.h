@@ -55,7 +55,8 @@ class Driven : public ListHook<Driven> {
 class Engine : public EngineBase {
  public:
   // `shared`: the lower domain if reading a queue of it makes progress for all of them; else null.
-  static Result<std::unique_ptr<Engine>> open(fid_fabric* lower, fid_domain* shared, Turns turns);
+  Engine(fid_fabric* lower, fid_domain* shared, Turns turns) noexcept
+      : EngineBase(turns), lower_(lower), shared_(shared) {}
   ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
@@ -69,6 +70,8 @@ class Engine : public EngineBase {
   Status start_service_thread();
 
   // From here on the caller holds the mutex.
+  // Called before add().
+  Status open_timer() noexcept;
   void progress() noexcept;
   void add(Driven& driven) noexcept;
   void remove(Driven& driven) noexcept;
@@ -83,8 +86,6 @@ class Engine : public EngineBase {
   }
 
  private:
-  Engine(fid_fabric* lower, fid_domain* shared, Turns turns) noexcept
-      : EngineBase(turns), lower_(lower), shared_(shared) {}
   bool read_poll_set() noexcept;
   void drop_poll_set() noexcept;
   Driven* take_turns() noexcept;

@@ -21,16 +21,17 @@ constexpr std::size_t kStashSize = Engine::kScratchSize + 256;
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
-  std::unique_ptr<Engine> engine(new Engine(turns));
-  Status status = engine->open_descriptors();
-  if (status.ok()) status = engine->timer_.open();
-  if (status.ok()) status = engine->add_descriptor(engine->timer_.fd(), &engine->timer_);
-  if (!status.ok()) return failure(status);
-  return engine;
+Status Engine::open_timer() noexcept {
+  if (timer_.fd() >= 0) return {};
+  DeadlineTimer opened;
+  if (Status status = opened.open(); !status.ok()) return status;
+  if (Status status = add_descriptor(opened.fd(), &timer_); !status.ok()) return status;
+  timer_ = std::move(opened);
+  return {};
 }
 
-Status Engine::open_scratch() noexcept {
+Status Engine::open_resources() noexcept {
+  if (Status status = open_timer(); !status.ok()) return status;
   if (scratch_ == nullptr) scratch_.reset(new (std::nothrow) std::byte[2 * kScratchSize]);
   if (spare_stash_ == nullptr) spare_stash_.reset(new (std::nothrow) std::byte[kStashSize]);
   return Status(scratch_ != nullptr && spare_stash_ != nullptr ? 0 : -FI_ENOMEM);

@@ -115,7 +115,7 @@ class ProgressHabit {
 
 class Engine : public EngineBase {
  public:
-  static Result<std::unique_ptr<Engine>> open(Turns turns = Turns::kNone);
+  explicit Engine(Turns turns = Turns::kNone) noexcept : EngineBase(turns) {}
   ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
@@ -129,6 +129,11 @@ class Engine : public EngineBase {
   bool needs_progress() const noexcept { return progress_habit_.pending(); }
 
   // The caller of everything below holds the mutex.
+
+  // Each listener calls open_timer() when it starts, each endpoint open_resources() when it is enabled, so an engine
+  // without them is small and has no descriptors.
+  Status open_timer() noexcept;
+  Status open_resources() noexcept;
   void progress() noexcept;
   Status watch(Watch& watch, int fd, bool output = false) noexcept;
   // For a socket that will soon have something to read: hot from the start.
@@ -163,9 +168,7 @@ class Engine : public EngineBase {
   void silence(Watch& watch) noexcept;
 
   // Streams read here while the destination of the next bytes is unknown. Shared: contents do not outlive a handler.
-  // Each endpoint calls open_scratch() when it is enabled, so an engine without streams is small.
   static constexpr std::size_t kScratchSize = 64 * 1024;
-  Status open_scratch() noexcept;
   std::byte* receive_scratch() noexcept { return scratch_.get(); }
   std::byte* transmit_scratch() noexcept { return scratch_.get() + kScratchSize; }
   // Memory for bytes that were read and cannot be handled yet. Without memory it is a spare one, which comes back.
@@ -180,7 +183,6 @@ class Engine : public EngineBase {
   Stash make_stash(std::size_t size) noexcept;
 
  private:
-  using EngineBase::EngineBase;
   void begin_round() noexcept {
     ++round_;
     if (progress_habit_.pending()) progress_habit_.came_back(net::now());

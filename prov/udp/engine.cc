@@ -21,12 +21,6 @@ constexpr std::uint32_t interest(bool output) noexcept {
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> Engine::open(Turns turns) {
-  std::unique_ptr<Engine> engine(new Engine(turns));
-  if (Status status = engine->open_descriptors(); !status.ok()) return failure(status);
-  return engine;
-}
-
 void Engine::drive() noexcept {
   Lock lock(mutex_);
   progress();
@@ -136,6 +130,7 @@ void Engine::await_output(Watch& watch) noexcept {
 
 // Registering reports the present state, so earlier datagrams are not missed.
 Status Engine::register_one(Watch& watch) noexcept {
+  if (Status status = open_descriptors(); !status.ok()) return status;
   const int result = net::epoll_add(epoll_.get(), watch.fd, interest(watch.output), &watch);
   watch.registered = result >= 0;
   return Status(std::min(0, result));

@@ -52,7 +52,7 @@ struct Sender : ListHook<UnsentTag> {
 
 class Engine : public EngineBase {
  public:
-  static Result<std::unique_ptr<Engine>> open(Turns turns = Turns::kNone);
+  explicit Engine(Turns turns = Turns::kNone) noexcept : EngineBase(turns) {}
   ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
@@ -85,7 +85,6 @@ class Engine : public EngineBase {
   std::byte* receive_slots() noexcept { return slots_.get(); }
 
  private:
-  using EngineBase::EngineBase;
   void progress() noexcept;
   void flush() noexcept;
   void harvest() noexcept;

@@ -201,7 +201,7 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   int close() {
     if (in_use()) return -FI_EBUSY;
     wait_.stop_driver();
-    for (const int fd : wait_fds_of(engine_)) wait_.detach(fd);
+    wait_.detach_from(engine_);
     E& engine = engine_;
     delete this;
     if constexpr (requires { engine.release(); }) engine.release();
@@ -259,14 +259,7 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   Status open_wait_object(const fi_cq_attr& attr) {
     if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
       return status;
-    const auto fds = wait_fds_of(engine_);
-    for (auto fd = fds.begin(); fd != fds.end(); ++fd) {
-      Status status = wait_.attach(*fd);
-      if (status.ok()) continue;
-      while (fd != fds.begin())
-        wait_.detach(*--fd);  // not the rest, which other queues of a wait set may have attached
-      return status;
-    }
+    if (Status status = wait_.attach_to(engine_); !status.ok()) return status;
     if (attr.wait_obj == FI_WAIT_SET) expect_sleepers(engine_);
     return wait_.start_driver(*this);
   }

@@ -139,7 +139,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
       if (in_use()) engine_.deferred().settle();
     if (in_use()) return -FI_EBUSY;
     wait_.stop_driver();
-    wait_.detach(engine_.wait_fd());
+    wait_.detach_from(engine_);
     delete this;
     return 0;
   }
@@ -194,7 +194,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
   Status open_wait_object(const fi_cntr_attr& attr) {
     if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())
       return status;
-    if (Status status = wait_.attach(engine_.wait_fd()); !status.ok()) return status;
+    if (Status status = wait_.attach_to(engine_); !status.ok()) return status;
     return wait_.start_driver(*this);
   }
   // A value that changed since it was last reported is returned at once; otherwise a caller that polls makes progress.

@@ -42,7 +42,12 @@ class EngineBase : public RefCounted {
  public:
   // Called without the mutex:
   Mutex& mutex() noexcept { return mutex_; }
-  int wait_fd() const noexcept { return epoll_.get(); }
+  // Opens the descriptors if nothing has needed them so far. Negative: an error of the system.
+  int wait_fd() noexcept {
+    Lock lock(mutex_);
+    const Status opened = open_descriptors();
+    return opened.ok() ? epoll_.get() : opened.code();
+  }
   void stop_service() noexcept { service_.stop(wake_.get()); }
   DeferredWork& deferred() noexcept { return deferred_; }
 
@@ -115,27 +120,33 @@ class EngineBase : public RefCounted {
       : mutex_(turns != Turns::kDomain), deferred_(mutex_.enabled(), wake_, mutex_), turns_(turns) {}
   ~EngineBase() = default;
 
+  // Called before the descriptors are used, with the mutex held: a domain without queues that wait, without enabled
+  // endpoints and without deferred work has none.
   Status open_descriptors() noexcept {
-    const int epoll = net::epoll_create();
-    if (epoll < 0) return Status(epoll);
-    epoll_.reset(epoll);
-    const int wake = net::event_open();
-    if (wake < 0) return Status(wake);
-    wake_.reset(wake);
-    return add_descriptor(wake, &wake_);
+    if (epoll_) return {};
+    UniqueFd epoll(net::epoll_create());
+    if (!epoll) return Status(epoll.get());
+    UniqueFd wake(net::event_open());
+    if (!wake) return Status(wake.get());
+    if (int result = net::epoll_add(epoll.get(), wake.get(), EPOLLIN, &wake_); result < 0) return Status(result);
+    wake_ = std::move(wake);
+    epoll_ = std::move(epoll);
+    return {};
   }
 
   // wait_fd() becomes readable when `fd` does; epoll_wait() reports it with `data`.
   Status add_descriptor(int fd, void* data) noexcept {
+    if (Status status = open_descriptors(); !status.ok()) return status;
     return Status(std::min(0, net::epoll_add(epoll_.get(), fd, EPOLLIN, data)));
   }
 
-  // Calls serve() with the mutex held, each time that wait_fd() is readable. Idempotent.
+  // With the mutex held. Calls serve() with the mutex held, each time that wait_fd() is readable. Idempotent.
   template <class Serve>
   Status start_service(Serve serve) {
     static_assert(noexcept(serve()));
     if (service_.running()) return Status();
     assert(locking());
+    if (Status status = open_descriptors(); !status.ok()) return status;
     const Status started = service_.start(epoll_.get(), [this, serve]() noexcept {
       {
         Lock serving(mutex_);

@@ -164,17 +164,16 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     const bool watched = attached->watched;
     engines_.erase(attached);
     if (!watched) return;
-    wait_.detach(engine.wait_fd());
+    wait_.detach_from(engine);
     dismiss_watcher(engine);
   }
   // One for the objects that belong to no domain, such as listeners; from its opening to the queue's end.
   Status open_own_engine() {
     std::lock_guard lock(engines_mutex_);
     if (own_engine_ != nullptr) return {};
-    auto engine = E::open();
-    if (!engine) return engine.error();
-    Status status = attach_locked(**engine);
-    if (status.ok()) own_engine_ = std::move(*engine);
+    auto engine = std::make_unique<E>();
+    Status status = attach_locked(*engine);
+    if (status.ok()) own_engine_ = std::move(engine);
     return status;
   }
   E& own_engine() noexcept { return *own_engine_; }
@@ -258,7 +257,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     expect_others(engine);
     engines_.push_back({&engine, 1, false});
     engines_.back().watched = wait_.kind() != FI_WAIT_NONE && admit_watcher(engine);
-    if (Status status = engines_.back().watched ? wait_.attach(engine.wait_fd()) : Status(); !status.ok()) {
+    if (Status status = engines_.back().watched ? wait_.attach_to(engine) : Status(); !status.ok()) {
       dismiss_watcher(engine);
       engines_.pop_back();
       return status;

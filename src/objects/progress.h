@@ -20,14 +20,14 @@ concept ProgressEngine = requires(E& engine) {
   // is left, sleeping now could hang.
   { engine.prepare_wait() }
   noexcept->std::same_as<bool>;
-  // Readable (poll, epoll) as soon as drive() has something to do.
+  // Readable (poll, epoll) as soon as drive() has something to do. Negative: -errno.
   { engine.wait_fd() } -> std::convertible_to<int>;
 };
 
 // All descriptors that become readable with work for an engine: most engines have one, those with wait_fds() several,
 // which they do not combine because the kernel limits how deep and how often epoll descriptors are nested.
 template <class E>
-auto wait_fds_of(const E& engine) noexcept {
+auto wait_fds_of(E& engine) noexcept {
   if constexpr (requires { engine.wait_fds(); })
     return engine.wait_fds();
   else

@@ -22,7 +22,7 @@
 
 namespace weft {
 
-// T: the provider's domain, F: its fabric, E: its engine, which has `open` and a mutex that its handlers hold. Owner:
+// T: the provider's domain, F: its fabric, E: its engine, with a mutex that its handlers hold. Owner:
 // the C handle of T. Thread-safe.
 template <class T, class F, class E>
 class SoftwareDomain : public DomainBase<T, F> {
@@ -32,11 +32,10 @@ class SoftwareDomain : public DomainBase<T, F> {
   // fi_domain.
   static int open(F& fabric, const fi_info* info, fid_domain** domain, void* context) {
     if (info == nullptr || domain == nullptr || info->domain_attr == nullptr) return -FI_EINVAL;
-    auto engine = E::open(turns_of(*info->domain_attr));
-    if (!engine) return engine.error().code();
+    auto engine = std::make_unique<E>(turns_of(*info->domain_attr));
     if (info->domain_attr->progress == FI_PROGRESS_AUTO)
-      if (Status status = (*engine)->start_service_thread(); !status.ok()) return status.code();
-    *domain = &(new T(fabric, *info, std::move(*engine), context))->abi;
+      if (Status status = engine->start_service_thread(); !status.ok()) return status.code();
+    *domain = &(new T(fabric, *info, std::move(engine), context))->abi;
     return 0;
   }
 
@@ -56,7 +55,8 @@ class SoftwareDomain : public DomainBase<T, F> {
   }
   int control(int command, void* argument) {
     if (DeferredWork::is_command(command)) {
-      engine_->expect_groups();  // work starts in the thread that makes progress
+      engine_->expect_groups();                                  // work starts in the thread that makes progress, ...
+      if (const int fd = engine_->wait_fd(); fd < 0) return fd;  // ... which it wakes
       return engine_->deferred().control(command, argument);
     }
     return control_raw_keys<uint64_t>(command, argument);

@@ -77,6 +77,7 @@ void WaitObject::join(WaitObject& set) noexcept {
 }
 
 Status WaitObject::attach(int fd) {
+  if (fd < 0) return Status(fd);
   if (target_ != this) return target_->attach(fd);
   if (!event_) return {};
   std::lock_guard lock(mutex_);

@@ -52,6 +52,24 @@ class WaitObject {
   // twice needs detaching twice. Sleepers notice at once.
   Status attach(int fd);
   void detach(int fd) noexcept;
+  // All descriptors of an engine, which opens them only if this object has a descriptor too.
+  template <class E>
+  Status attach_to(E& engine) {
+    if (!target_->event_) return {};
+    const auto fds = wait_fds_of(engine);
+    for (auto fd = fds.begin(); fd != fds.end(); ++fd) {
+      Status status = attach(*fd);
+      if (status.ok()) continue;
+      while (fd != fds.begin()) detach(*--fd);  // not the rest, which other queues of a wait set may have attached
+      return status;
+    }
+    return {};
+  }
+  template <class E>
+  void detach_from(E& engine) noexcept {
+    if (!target_->event_) return;
+    for (const int fd : wait_fds_of(engine)) detach(fd);
+  }
 
   // FI_WAIT_MUTEX_COND only, no effect for other kinds: an application that sleeps on a condition variable polls no
   // descriptor, so a thread of the library makes progress of `source`, see wait(), and broadcasts.

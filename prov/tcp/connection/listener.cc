@@ -46,6 +46,7 @@ Listener::Listener(Engine& engine, UniqueFd socket, const Address& local, const 
       backlog_(backlog) {}
 
 Status Listener::start() noexcept {
+  if (Status status = engine_.open_timer(); !status.ok()) return status;
   // The kernel reports a connection only when its request has arrived too.
   const auto timeout_s = std::chrono::ceil<std::chrono::seconds>(request_timeout_).count();
   net::set_option(socket_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, static_cast<int>(timeout_s));

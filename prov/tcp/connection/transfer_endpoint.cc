@@ -99,7 +99,7 @@ Status TransferEndpoint::bind_shared_transmit(SharedTransmit& shared, uint64_t f
 Status TransferEndpoint::enable_transfers() noexcept {
   if (enabled_) return Status();
   if (Status status = routes.check(caps_); !status.ok()) return status;
-  if (Status status = engine().open_scratch(); !status.ok()) return status;
+  if (Status status = engine().open_resources(); !status.ok()) return status;
   enabled_ = true;
   if (shared_receive_) shared_receive_->add(*this);
   install(abi, kReceiving);

@@ -58,7 +58,7 @@ int ReliableEndpoint::close() {
 int ReliableEndpoint::enable_contexts() {
   if (enabled_) return 0;
   if (!vector_) return -FI_ENOAV;
-  if (Status status = engine().open_scratch(); !status.ok()) return status.code();
+  if (Status status = engine().open_resources(); !status.ok()) return status.code();
   prepare_listener(socket_.get(), parameters());  // accepted sockets inherit the options
   listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters());
   if (Status status = listener_->start(); !status.ok()) return status.code();

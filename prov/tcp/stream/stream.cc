@@ -28,7 +28,7 @@ void Stream::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept 
   swap_ = swap_bytes;
   state_ = State::kOpen;
   writable = true;  // registration reports whether it is readable
-  Status watched = engine_.open_scratch();
+  Status watched = engine_.open_resources();
   if (watched.ok())
     watched = handshake != nullptr && handshake->fd >= 0 ? engine_.replace(*handshake, *this)
                                                          : engine_.watch_hot(*this, opened);

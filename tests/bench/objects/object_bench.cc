@@ -182,8 +182,12 @@ class Bench {
 
 // The fakes of a device store its queues in this process, and search a list for a port.
 std::vector<Kind> Bench::kinds() {
-  const std::size_t queue_bytes = device_ ? 32768 : 896, vector_bytes = device_ ? 2048 : 896;
-  const double domain_descriptors = std::strcmp(hints_->fabric_attr->prov_name, "tcp") == 0 ? 3 : 6;
+  const std::size_t queue_bytes = device_ ? 32768 : 640, vector_bytes = device_ ? 2048 : 640;
+  const bool layered = std::strchr(hints_->fabric_attr->prov_name, ';') != nullptr;
+  const std::size_t domain_bytes = device_ ? 4096 : layered ? 3072 : 1280;
+  const double domain_descriptors = device_ ? 6 : 0;
+  const double used_descriptors = device_ ? 16 : layered ? 6 : 1;  // with an endpoint; libfabric 1.17: 10, 1
+  const std::size_t counter_bytes = device_ ? 1024 : 448;
   const double listener_growth = device_ ? 200 : 4;
   const std::size_t listener_bytes = device_ ? 2048 : 640;  // libfabric 2.1: 680
   std::vector<Kind> all = {
@@ -193,12 +197,12 @@ std::vector<Kind> Bench::kinds() {
          require(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric");
          return std::vector{&fabric->fid};
        }},
-      {"domain", 4096, [this] { return std::vector{domain_of_its_own()}; }, 4, domain_descriptors},
-      {"event queue", 1024, [this] { return std::vector{events()}; }},
+      {"domain", domain_bytes, [this] { return std::vector{domain_of_its_own()}; }, 4, domain_descriptors},
+      {"event queue", 512, [this] { return std::vector{events()}; }, 4, 1},
       {"completion queue", queue_bytes, [this] { return std::vector{queue(FI_WAIT_NONE)}; }},
       {"the same with a descriptor", queue_bytes, [this] { return std::vector{queue(FI_WAIT_FD)}; }},
-      {"counter", 1024, [this] { return std::vector{counter(FI_WAIT_NONE)}; }},
-      {"the same with a descriptor", 1024, [this] { return std::vector{counter(FI_WAIT_FD)}; }},
+      {"counter", counter_bytes, [this] { return std::vector{counter(FI_WAIT_NONE)}; }},
+      {"the same with a descriptor", counter_bytes, [this] { return std::vector{counter(FI_WAIT_FD)}; }},
       {"address vector", vector_bytes,
        [this] {
          fi_av_attr attr{};
@@ -213,7 +217,8 @@ std::vector<Kind> Bench::kinds() {
        [this] {
          fid* const domain = domain_of_its_own();
          return std::vector{domain, endpoint(reinterpret_cast<fid_domain*>(domain))};
-       }},
+       },
+       4, used_descriptors},
   };
   if (connected_) {
     all.push_back({"passive endpoint", listener_bytes, [this] { return std::vector{passive(nullptr)}; }});
@@ -232,7 +237,7 @@ std::vector<Kind> Bench::kinds() {
                      fid* const eq = events();
                      return std::vector{eq, passive(reinterpret_cast<fid_eq*>(eq))};
                    },
-                   listener_growth});
+                   listener_growth, device_ ? 16.0 : 5.0});
   }
   return all;
 }
