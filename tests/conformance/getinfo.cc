@@ -314,6 +314,36 @@ TEST_P(Getinfo, FirstAnswerOverDevicesIsThatOfTheReference) {
   }
 }
 
+// fi_verbs(7): its connections have messages, remote access and atomic operations; fi_rxm(7) has the rest over them,
+// and fi_tcp(7) has tagged messages over connections.
+TEST_P(Getinfo, FirstAnswerOverDevicesIsThatOfTheReferenceForEachSetOfCapabilities) {
+  if (target().provider != "verbs" || target().ep_type != FI_EP_MSG) GTEST_SKIP() << "of devices only";
+  constexpr uint64_t kCaps[] = {FI_MSG, FI_RMA, FI_ATOMIC, FI_TAGGED, FI_MULTI_RECV, FI_SOURCE, FI_DIRECTED_RECV};
+  constexpr std::size_t kOfConnections = 4;
+  for (const fi_ep_type type : {FI_EP_MSG, FI_EP_RDM}) {
+    for (unsigned chosen = 0; chosen < 1u << (type == FI_EP_MSG ? kOfConnections : std::size(kCaps)); ++chosen) {
+      uint64_t caps = 0;
+      for (std::size_t i = 0; i < std::size(kCaps); ++i) caps |= (chosen >> i & 1) != 0 ? kCaps[i] : 0;
+      for (const char* named : {"", "verbs", "tcp"}) {
+        const InfoPtr hints(fi_allocinfo());
+        hints->caps = caps;
+        hints->ep_attr->type = type;
+        hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+        if (*named != 0) hints->fabric_attr->prov_name = strdup(named);
+        const bool by_device = *named != 't';
+        const bool layered = type == FI_EP_RDM && (by_device || (caps & FI_ATOMIC) != 0);
+        std::string first = by_device ? "verbs" : "tcp";
+        if (type == FI_EP_MSG && by_device && (caps & FI_TAGGED) != 0) first = *named != 0 ? "" : "tcp";
+        if (type == FI_EP_MSG && first == "tcp" && (caps & FI_ATOMIC) != 0) first = "";
+        if (layered) first += ";ofi_rxm";
+        const Answer answer = ask(hints.get());
+        EXPECT_EQ(answer.rc == 0 ? answer.list->fabric_attr->prov_name : "", first)
+            << "type " << type << ", caps " << std::hex << caps << ", provider \"" << named << '"';
+      }
+    }
+  }
+}
+
 TEST_P(Getinfo, LocalRegistrationStandsForTheModeOfConnections) {
   CONNECTED_ONLY();
   const InfoPtr hints = hints_for(target(), [](fi_info& h) {

@@ -33,6 +33,8 @@ CONFORMANCE_TOPIC(HostileMemory);
   if (!speaks_tcp() || target().ep_type != FI_EP_RDM) GTEST_SKIP() << "attacks tcp's own reliable datagrams"
 #define INTRUDERS_ONLY() \
   if (target().provider.find(";ofi_rxm") == std::string::npos) GTEST_SKIP() << "attacks the packets of ofi_rxm"
+#define DATAGRAMS_ONLY() \
+  if (target().ep_type != FI_EP_DGRAM) GTEST_SKIP() << "attacks datagram endpoints"
 
 namespace {
 
@@ -475,6 +477,59 @@ TEST_P(HostileMemory, SegmentsOfTooManyMessagesEndTheConnection) {
   EXPECT_TRUE(intruder.cut_off());
   expect_exchange(pair);
   watch.expect_bounded(16);
+}
+
+// ---- Datagrams ----
+
+// A flood finds no receive: what is stored has a limit, the rest is lost, and the receives that follow find the oldest.
+TEST_P(HostileMemory, DatagramsWithoutAReceiveEndAtALimit) {
+  DATAGRAMS_ONLY();
+  constexpr size_t kFlood = kSanitized ? 20'000 : 100'000, kLength = 1000, kMostStored = 8192;
+  Fabric fabric(target());
+  Pair bystanders(fabric), pair(fabric);
+  Node &attacker = pair.a(), &victim = pair.b();
+  expect_exchange(bystanders);
+  Buffer flood(fabric, kLength, 'x'), last(fabric, kLength, 'y'), in(fabric, kLength);
+  Context sent, received;
+  const auto send = [&](Buffer& what) {
+    ASSERT_EQ(retry([&] { return attacker.send(what, kLength, &sent); }), 0);
+    ASSERT_TRUE(attacker.tx().wait().ok());
+  };
+  Watch watch;
+  for (size_t i = 0; i < kFlood && !HasFailure(); ++i) {
+    send(flood);
+    if (i % 16 == 0) watch.poke();
+    if (i % 8192 == 0) expect_exchange(bystanders);
+  }
+  watch.expect_bounded(16);
+  size_t stored = 0;
+  for (; stored <= kMostStored && !HasFailure(); ++stored) {
+    ASSERT_EQ(victim.recv(in, kLength, &received), 0);
+    send(last);  // lost while the flood fills the queue
+    ASSERT_TRUE(victim.rx().wait().ok());
+    if (*in.data() == 'y') break;
+  }
+  EXPECT_LE(stored, kMostStored);
+  expect_exchange(bystanders);
+}
+
+// Looking an endpoint up leaves nothing there.
+TEST_P(HostileMemory, LookupsOfDatagramEndpointsLeaveNothing) {
+  DATAGRAMS_ONLY();
+  constexpr int kLookups = kSanitized ? 500 : 3000;
+  Fabric fabric(target());
+  Pair bystanders(fabric);
+  DatagramEnd victim(fabric), attacker(fabric);
+  const size_t descriptors = open_descriptors();
+  Watch watch;
+  for (int i = 0; i < kLookups; ++i) {
+    fi_addr_t found = attacker.insert(victim.address());
+    ASSERT_EQ(fi_av_remove(attacker.av(), &found, 1, 0), 0);
+    watch.poke();
+  }
+  watch.expect_bounded(8);
+  EXPECT_EQ(open_descriptors(), descriptors);
+  expect_exchange(bystanders);
 }
 
 }  // namespace hostile_memory
