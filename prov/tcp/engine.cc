@@ -143,6 +143,16 @@ void Engine::poll_wire(Wired& wired) noexcept {
   if (wired.has_news()) wake();
 }
 
+void Engine::on_region_closed() {
+  mutex_.wait_for_others();
+  if (!lends_.load(std::memory_order_relaxed)) return;
+  expect_groups();  // the caller need not be the thread that makes progress
+  Lock lock(mutex_);
+  for (Wired& wired : wires_)
+    if (wired.wire->lends() && !wired.watch.ListHook<ReadyTag>::linked()) ready_.push_back(wired.watch);
+  run_ready();
+}
+
 // False if one has news: a sleeper would not learn of it.
 bool Engine::arm_wires() noexcept {
   for (const Wired& wired : wires_) wired.arm();
@@ -153,7 +163,7 @@ bool Engine::arm_wires() noexcept {
 
 void Engine::doze() noexcept {
   wires_.for_each([this](Wired& wired) {
-    if (harvested_ - wired.latest < kDozeAfter) return;
+    if (harvested_ - wired.latest < kDozeAfter || wired.wire->lends()) return;
     wired.arm();
     if (!wired.has_news()) wired.unlink();
   });

@@ -127,6 +127,8 @@ class Engine : public EngineBase {
   // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
   Status start_service_thread();
   bool needs_progress() const noexcept { return progress_habit_.pending(); }
+  // Streams also end that offer such memory to a process of this host; what that is fetching then has no valid proof.
+  void on_region_closed();
 
   // The caller of everything below holds the mutex.
 
@@ -164,6 +166,8 @@ class Engine : public EngineBase {
   // Polls the memory in every round, until it brings nothing for kDozeAfter. Called again when what it waits for
   // changes.
   void poll_wire(Wired& wired) noexcept;
+  // Registered memory is offered through one.
+  void note_lent() noexcept { lends_.store(true, std::memory_order_relaxed); }
   // The descriptor of the watch is rarely ready: it need not be polled in every round.
   void silence(Watch& watch) noexcept;
 
@@ -214,7 +218,8 @@ class Engine : public EngineBase {
   static constexpr int kBatch = 64;                       // readiness events per system call
 
   ProgressHabit progress_habit_;
-  bool sleepers_ = false;  // threads may poll wait_fd() without prepare_wait(), from now on
+  std::atomic<bool> lends_{false};  // registered memory was offered at some time
+  bool sleepers_ = false;           // threads may poll wait_fd() without prepare_wait(), from now on
   // The thread that prepare_wait() let sleep, until it drives the engine again: others do so meanwhile. Once several
   // have slept at a time, one is assumed to sleep always.
   bool sleeping_ = false;

@@ -74,6 +74,9 @@ class EngineBase : public RefCounted {
     return locking();
   }
 
+  // A registration was closed: returns when no access to its memory is under way.
+  void on_region_closed() { mutex_.wait_for_others(); }
+
   // Adds a mutex that locks if the engine's does; with FI_THREAD_DOMAIN only, unless it is a queue's.
   void lock_along(Mutex& mutex) {
     std::lock_guard lock(turns_mutex_);

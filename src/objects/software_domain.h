@@ -101,7 +101,7 @@ class SoftwareDomain : public DomainBase<T, F> {
                   .api_version = this->api_version(),
                   .counter_from = [](const ::fid* fid) -> CounterCore* { return Counter<E>::from(fid); },
                   .locking = engine_->turns() != Turns::kDomain,
-                  .quiesce = [driven = engine_.get()] { driven->mutex().wait_for_others(); }}) {
+                  .quiesce = [driven = engine_.get()] { driven->on_region_closed(); }}) {
     if (engine_->turns() == Turns::kDomain) engine_->lock_along(regions_.lock());
   }
   ~SoftwareDomain() = default;

@@ -253,6 +253,7 @@ ssize_t LocalWire::fetch(std::span<const iovec> pieces) noexcept {
 
 // The proof is read last.
 Status LocalWire::read_memory(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept {
+  if (peer_closed()) return Status(-FI_ECONNRESET);
   std::uint64_t found = 0;
   iovec local[kMostPieces + 1];
   *std::copy(to.begin(), to.end(), local) = {&found, sizeof found};

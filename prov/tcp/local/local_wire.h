@@ -93,8 +93,10 @@ class LocalWire {
   // with or without more behind them, are to be written again unless settle() takes them; -EPROTO if the memory
   // contains nonsense.
   ssize_t write(std::span<const iovec> pieces) noexcept;
-  // Pieces are offered, and write() can offer more.
-  bool may_offer() const noexcept { return offered_len_ != 0 && pieces_offered_ < LocalMemory::kOffers; }
+  // Pieces are offered ...
+  bool lends() const noexcept { return offered_len_ != 0; }
+  // ... and write() can offer more.
+  bool may_offer() const noexcept { return lends() && pieces_offered_ < LocalMemory::kOffers; }
   // The other end has fetched something. What it sends afterwards may refer to that, so settle() comes before such
   // bytes are handled.
   bool is_settled() const noexcept {

@@ -82,6 +82,7 @@ class Conduit : public Watch {
   bool reads_wire() const noexcept { return reads_wire_; }
   bool writes_wire() const noexcept { return writes_wire_; }
   bool has_input() const noexcept { return reads_wire_ && wire_->wire->has_input(); }
+  bool lends() const noexcept { return writes_wire_ && wire_->wire->lends(); }
   // Although the watch is not writable; see LocalWire.
   bool may_offer() const noexcept { return writes_wire_ && wire_->wire->may_offer(); }
   // Bytes that were to be sent again have arrived; see LocalWire::settle().

@@ -215,6 +215,9 @@ Transmit* TransmitSide::make_record(const TransmitRequest& request, DataHeader& 
 
 void TransmitSide::flush_queued() noexcept {
   settle();
+  // The peer fetches what is lent without further calls of ours.
+  for (Transmit& record : sending_)
+    if (lends() && record.then == Then::kRespond && !response_still_valid(record)) return;
   for (bool goes_on = true; goes_on && state_ == State::kOpen && (writable || may_offer());) {
     Gather batch(writes_wire() ? nullptr : engine_.transmit_scratch());
     if (!gather(batch) || batch.count == 0) return;
@@ -484,6 +487,7 @@ void TransmitSide::respond_with(Transmit& record) noexcept {
 
 bool TransmitSide::response_still_valid(Transmit& record) noexcept {
   if (record.iov_count == 0) return true;
+  if (writes_wire()) engine_.note_lent();
   fi_rma_iov ranges[kMaxRmaIov];
   std::memcpy(ranges, record.inlined + kBaseHeaderSize, sizeof ranges);
   if (still_granted(std::span(ranges, record.iov_count), FI_REMOTE_READ, record.region_generation)) return true;
