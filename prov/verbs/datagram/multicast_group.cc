@@ -27,8 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 
 // Pauses between tries: a port that is up again has its addresses only some time later.
-constexpr Clock::duration kFirstPause = 50ms;
-constexpr Clock::duration kLongestPause = 2s;
+constexpr Clock::duration kFirstRejoinPause = 50ms;
+constexpr Clock::duration kLongestRejoinPause = 2s;
 
 constexpr std::uint32_t kMulticastQp = 0xffffff;  // IBA 10.5.1
 constexpr std::uint8_t kHopLimit = 64;
@@ -253,7 +253,7 @@ void MulticastGroup::interrupt(int error, const char* why) noexcept {
 void MulticastGroup::retry_later() noexcept {
   leave();
   state_ = State::kInterrupted;
-  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
+  pause_ = std::clamp(pause_ * 2, kFirstRejoinPause, kLongestRejoinPause);
   endpoint_->engine().set_deadline(*this, Clock::now() + pause_);
 }
 
