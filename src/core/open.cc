@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// fi_open: objects of the library itself, by name; fi_open(3). The only one is "logging", through which an application
-// replaces the log with its own functions.
+// fi_open: objects of the library itself, by name; fi_open(3). Through "logging" an application replaces the log with
+// its own functions, through "mr_cache" it reports changes of memory to the cache of registrations.
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
 
@@ -11,6 +11,7 @@
 #include "core/boundary.h"
 #include "core/log.h"
 #include "core/state.h"
+#include "objects/monitor_source.h"
 
 namespace weft::core {
 namespace {
@@ -23,6 +24,18 @@ class LoggingObject : public Object<fid> {
   explicit LoggingObject(void* context);
   int close();
   int bind(fid* imported, uint64_t flags);
+};
+
+// The same for memory monitors. `ops_open` gives the table of MonitorSource.
+class CacheObject : public Object<fid> {
+ public:
+  explicit CacheObject(void* context) { abi = {FI_CLASS_MR_CACHE, context, ops_of<CacheObject>}; }
+  int close() {
+    delete this;
+    return 0;
+  }
+  int bind(fid* imported, uint64_t flags);
+  int ops_open(const char* name, uint64_t flags, void** ops, void* context);
 };
 
 static_assert(
@@ -60,6 +73,27 @@ int LoggingObject::bind(fid* imported, uint64_t flags) {
   return 0;
 }
 
+int CacheObject::bind(fid* imported, uint64_t flags) {
+  if (flags != 0) return -FI_EBADFLAGS;
+  if (imported == nullptr || imported->fclass != FI_CLASS_MEM_MONITOR) return -FI_EINVAL;
+  return state().monitor.import(imported);
+}
+
+int CacheObject::ops_open(const char* name, uint64_t flags, void** ops, void*) {
+  if (name == nullptr || ops == nullptr) return -FI_EINVAL;
+  if (flags != 0) return -FI_EBADFLAGS;
+  if (std::string_view(name) != kMonitorSource) return -FI_ENOSYS;
+  static MonitorSource source{
+      .size = sizeof source,
+      .start = [](MonitorImport::Notice* on_notice, void* to) { return state().monitor.start(on_notice, to); },
+      .stop = [] { state().monitor.stop(); },
+      .subscribe = [](const void* addr, std::size_t len) { return state().monitor.subscribe(addr, len); },
+      .unsubscribe = [](const void* addr, std::size_t len) { state().monitor.unsubscribe(addr, len); },
+      .valid = [](const void* addr, std::size_t len) { return state().monitor.valid(addr, len); }};
+  *ops = &source;
+  return 0;
+}
+
 int open(uint32_t version, const char* name, const void* attr, std::size_t attr_len, uint64_t flags, fid** result,
          void* context) {
   if (name == nullptr || result == nullptr || attr != nullptr || attr_len != 0) return -FI_EINVAL;
@@ -71,11 +105,10 @@ int open(uint32_t version, const char* name, const void* attr, std::size_t attr_
     return 0;
   }
   if (std::string_view(name) == "mr_cache") {
-    FI_WARN(&core_provider(), FI_LOG_CORE,
-            "fi_open: \"mr_cache\" is not supported: no provider caches registrations\n");
-  } else {
-    FI_WARN(&core_provider(), FI_LOG_CORE, "fi_open: unknown name %s\n", name);
+    *result = &std::make_unique<CacheObject>(context).release()->abi;
+    return 0;
   }
+  FI_WARN(&core_provider(), FI_LOG_CORE, "fi_open: unknown name %s\n", name);
   return -FI_ENOSYS;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/log.h"
+#include "core/memory_monitor.h"
 #include "core/parameters.h"
 #include "core/registry.h"
 
@@ -54,6 +55,7 @@ struct State {
   Parameters parameters;
   Log log;
   Registry registry;
+  MonitorImport monitor;
   ThreadText last_text;  // returned by fi_tostr
 };
 

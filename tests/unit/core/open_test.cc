@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // fi_open and its objects; fi_open(3).
+#include <rdma/fi_ext.h>
+
 #include "fake_provider.h"
+#include "objects/monitor_source.h"
 
 namespace weft::core {
 namespace {
@@ -41,10 +44,83 @@ TEST_F(OpenTest, InvalidArgumentsAreRefused) {
 TEST_F(OpenTest, UnsupportedNamesAreLogged) {
   record();
   fid* fid = nullptr;
-  EXPECT_EQ(fi_open(FI_VERSION(1, 13), "mr_cache", nullptr, 0, 0, &fid, nullptr), -FI_ENOSYS);
-  EXPECT_TRUE(logged("fi_open: \"mr_cache\" is not supported: no provider caches registrations"));
   EXPECT_EQ(fi_open(FI_VERSION(1, 13), "zork", nullptr, 0, 0, &fid, nullptr), -FI_ENOSYS);
   EXPECT_TRUE(logged("unknown name zork"));
+}
+
+// ---- Memory monitors ----
+
+struct Watcher : fid_mem_monitor {
+  Watcher() : fid_mem_monitor{} {
+    fid.fclass = FI_CLASS_MEM_MONITOR;
+    export_ops = &calls;
+  }
+  static Watcher& of(fid_mem_monitor* monitor) { return *static_cast<Watcher*>(monitor); }
+  fi_ops_mem_monitor calls{sizeof calls,
+                           [](fid_mem_monitor* self) { return ++of(self).starts, 0; },
+                           [](fid_mem_monitor* self) { ++of(self).stops; },
+                           [](fid_mem_monitor* self, const void*, size_t len) { return of(self).watched += len, 0; },
+                           [](fid_mem_monitor* self, const void*, size_t len) { of(self).watched -= len; },
+                           [](fid_mem_monitor*, const void* addr, size_t) { return addr != nullptr; }};
+  int starts = 0, stops = 0;
+  size_t watched = 0;
+};
+
+const MonitorSource* source_of(fid* cache) {
+  void* table = nullptr;
+  EXPECT_EQ(fi_open_ops(cache, kMonitorSource, 0, &table, nullptr), 0);
+  return static_cast<const MonitorSource*>(table);
+}
+
+void count_bytes(void* context, const void*, size_t len) {
+  *static_cast<size_t*>(context) += len;
+}
+
+TEST_F(OpenTest, ImportedMonitorIsUsedUntilItIsClosed) {
+  fid* cache = nullptr;
+  ASSERT_EQ(fi_open(FI_VERSION(1, 13), "mr_cache", nullptr, 0, 0, &cache, nullptr), 0);
+  const MonitorSource& source = *source_of(cache);
+  size_t noticed = 0;
+  EXPECT_EQ(source.start(count_bytes, &noticed), -FI_ENODATA);
+  Watcher first, watcher;
+  ASSERT_EQ(fi_import_fid(cache, &first.fid, 0), 0);
+  ASSERT_EQ(fi_import_fid(cache, &watcher.fid, 0), 0);
+  ASSERT_EQ(source.start(count_bytes, &noticed), 0);
+  EXPECT_EQ(source.start(count_bytes, &noticed), -FI_EBUSY);
+  EXPECT_EQ(first.starts, 0) << "the last import is used";
+  EXPECT_EQ(watcher.starts, 1);
+  EXPECT_EQ(source.subscribe(&noticed, 8), 0);
+  EXPECT_EQ(watcher.watched, 8U);
+  source.unsubscribe(&noticed, 3);
+  EXPECT_EQ(watcher.watched, 5U);
+  EXPECT_TRUE(source.valid(&noticed, 1));
+  EXPECT_FALSE(source.valid(nullptr, 1));
+  watcher.import_ops->notify(&watcher, &noticed, 4);
+  EXPECT_EQ(noticed, 4U);
+  EXPECT_EQ(fi_close(&watcher.fid), 0);
+  EXPECT_EQ(watcher.stops, 1);
+  EXPECT_FALSE(source.valid(&noticed, 1));
+  EXPECT_LT(source.subscribe(&noticed, 8), 0);
+  source.stop();
+  EXPECT_EQ(watcher.stops, 1);
+  watcher.import_ops->notify(&watcher, &noticed, 4);
+  EXPECT_EQ(noticed, 4U) << "nobody is told any more";
+  EXPECT_EQ(fi_close(cache), 0);
+}
+
+TEST_F(OpenTest, MonitorsThatLackACallAreRefused) {
+  fid* cache = nullptr;
+  ASSERT_EQ(fi_open(FI_VERSION(1, 13), "mr_cache", nullptr, 0, 0, &cache, nullptr), 0);
+  Watcher watcher;
+  EXPECT_EQ(fi_import_fid(cache, &watcher.fid, 1), -FI_EBADFLAGS);
+  EXPECT_EQ(fi_import_fid(cache, cache, 0), -FI_EINVAL);
+  watcher.calls.valid = nullptr;
+  EXPECT_EQ(fi_import_fid(cache, &watcher.fid, 0), -FI_EINVAL);
+  watcher.export_ops = nullptr;
+  EXPECT_EQ(fi_import_fid(cache, &watcher.fid, 0), -FI_EINVAL);
+  void* table = nullptr;
+  EXPECT_EQ(fi_open_ops(cache, "zork", 0, &table, nullptr), -FI_ENOSYS);
+  EXPECT_EQ(fi_close(cache), 0);
 }
 
 TEST_F(OpenTest, ImportedLogReplacesTheLogUntilItIsClosed) {
