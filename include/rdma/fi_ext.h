@@ -105,6 +105,13 @@ static inline int fi_import_fid(struct fid* fid, struct fid* expfid, uint64_t fl
   return fid->ops->bind(fid, expfid, flags);
 }
 
+// fi_mr_regattr and its siblings: a registration outside of any cache. Other providers ignore it.
+#define FI_MR_WEFT_UNCACHED (1ULL << 60)
+
+// fi_set_val and fi_get_val at a domain: int, 0 or 1, whether registrations stay for the next use of the same memory
+// (default: 1). 0 ends those that are not in use. -FI_ENOSYS: the provider has no such cache. fi_mr(3) "Cache".
+enum { FI_VAL_WEFT_MR_CACHE = 0x77000001 };
+
 // Memory monitor: fi_open(..., "mr_cache") and import one of these. fi_mr(3) "MEMORY REGISTRATION
 // CACHE".
 struct fid_mem_monitor;

@@ -46,7 +46,11 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
       virtual_addresses_(uses_virtual_addresses(*lower_info_)),
       chooses_keys_((lower_info_->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0),
       unexpected_(fabric.parameters.unexpected_bytes),
-      copies_(fabric.parameters.unexpected_bytes) {}
+      copies_(fabric.parameters.unexpected_bytes) {
+  void* ops = nullptr;
+  if (registers_locally_ && fi_open_ops(&lower_->fid, kReusableRegions, 0, &ops, nullptr) == 0)
+    reusable_ = static_cast<const ReusableRegionOps*>(ops);
+}
 
 // Regions of the application keep the lower domain open.
 int Domain::close() {
@@ -64,8 +68,9 @@ int Domain::bind(::fid* object, uint64_t flags) {
 }
 
 int Domain::control(int command, void* argument) {
-  const bool maps_key = argument != nullptr && (command == FI_MAP_RAW_MR || command == FI_UNMAP_KEY);
-  return maps_key ? fi_control(&lower_->fid, command, argument) : SoftwareDomain::control(command, argument);
+  const bool is_lower = argument != nullptr && (command == FI_MAP_RAW_MR || command == FI_UNMAP_KEY ||
+                                                command == FI_SET_VAL || command == FI_GET_VAL);
+  return is_lower ? fi_control(&lower_->fid, command, argument) : SoftwareDomain::control(command, argument);
 }
 
 Result<Lower<fid_cq>> Domain::open_lower_queue(std::optional<int> signaling_vector, Driven* owner) noexcept {
@@ -99,10 +104,13 @@ std::size_t Domain::atomic_limit() const noexcept {
   return limit < sizeof(AtomicHeader) ? 0 : limit - sizeof(AtomicHeader);
 }
 
-Result<Lower<fid_mr>> Domain::register_memory(const void* buf, size_t len, uint64_t access) noexcept {
+Result<Lower<fid_mr>> Domain::register_memory(const void* buf, size_t len, uint64_t access, uint64_t flags) noexcept {
   const uint64_t key = chooses_keys_ ? kOwnKeys | next_key_.fetch_add(1, std::memory_order_relaxed) : 0;
   fid_mr* region = nullptr;
-  const int error = fi_mr_reg(lower_.get(), buf, len, access, 0, key, 0, &region, nullptr);
+  const iovec memory{const_cast<void*>(buf), len};
+  const fi_mr_attr attr = describe_region(&memory, 1, access, 0, key, nullptr);
+  const int error = reusable_ != nullptr ? reusable_->regattr(lower_.get(), &attr, flags, &region)
+                                         : fi_mr_regattr(lower_.get(), &attr, 0, &region);
   if (error != 0) return failure(Status(error));
   return Lower<fid_mr>(region);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <rdma/fi_domain.h>
+#include <rdma/fi_ext.h>
 
 #include <atomic>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "messages/unexpected_memory.h"
 #include "objects/fabric_base.h"
+#include "objects/reusable_regions.h"
 #include "objects/software_domain.h"
 #include "rxm/engine.h"
 #include "rxm/lower.h"
@@ -64,8 +66,9 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   messages::UnexpectedMemory& unexpected() noexcept { return unexpected_; }
   messages::UnexpectedMemory& copies() noexcept { return copies_; }
 
-  // Registers memory of a message, or buffers of our own, with the lower provider. Any thread.
-  Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access) noexcept;
+  // Registers memory of a message with the lower provider, which may keep the registration for the next message, or,
+  // with FI_MR_WEFT_UNCACHED, buffers of our own. Any thread.
+  Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access, uint64_t flags = 0) noexcept;
   // The address by which a peer accesses the beginning of such memory.
   uint64_t remote_address(const void* buf) const noexcept {
     return virtual_addresses_ ? reinterpret_cast<uint64_t>(buf) : 0;
@@ -101,6 +104,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   const bool registers_locally_;
   const bool virtual_addresses_;
   const bool chooses_keys_;
+  const ReusableRegionOps* reusable_ = nullptr;  // the lower provider keeps registrations for the next use
   messages::UnexpectedMemory unexpected_;
   messages::UnexpectedMemory copies_;  // messages that peers have not fetched
   std::atomic<uint64_t> next_key_{0};

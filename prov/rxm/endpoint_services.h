@@ -122,7 +122,8 @@ class Buffers {
     if (slab.bytes == nullptr || slab.buffers == nullptr) return false;
     void* desc = nullptr;
     if (domain_.registers_locally()) {
-      auto region = domain_.register_memory(slab.bytes.get(), size_ * kBuffersPerSlab, FI_SEND | FI_RECV);
+      auto region =
+          domain_.register_memory(slab.bytes.get(), size_ * kBuffersPerSlab, FI_SEND | FI_RECV, FI_MR_WEFT_UNCACHED);
       if (!region) return false;
       slab.region = std::move(*region);
       desc = fi_mr_desc(slab.region.get());

@@ -3,6 +3,7 @@
 #include "verbs/domain.h"
 
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
 #include <rdma/providers/fi_log.h>
 
 #include <cerrno>
@@ -11,6 +12,7 @@
 
 #include "abi/provider.h"
 #include "objects/address_vector.h"
+#include "objects/reusable_regions.h"
 #include "verbs/connection/endpoint.h"
 #include "verbs/connection/passive_endpoint.h"
 #include "verbs/datagram/datagram_endpoint.h"
@@ -71,6 +73,22 @@ int Domain::bind(::fid* object, uint64_t flags) {
   if (events_) return -FI_EINVAL;
   events_ = Ref<EventQueueCore>(*queue);
   if ((flags & FI_REG_MR) != 0) registrations_ = events_;
+  return 0;
+}
+
+// FI_VAL_WEFT_MR_CACHE, beside the commands for raw keys.
+int Domain::control(int command, void* argument) {
+  if (command != FI_SET_VAL && command != FI_GET_VAL) return control_raw_keys<std::uint32_t>(command, argument);
+  const auto* variable = static_cast<const fi_fid_var*>(argument);
+  if (variable == nullptr || variable->val == nullptr) return -FI_EINVAL;
+  if (variable->name != FI_VAL_WEFT_MR_CACHE) return -FI_ENOSYS;
+  int& value = *static_cast<int*>(variable->val);
+  if (command == FI_GET_VAL) {
+    value = caches() ? 1 : 0;
+    return 0;
+  }
+  if (value != 0 && value != 1) return -FI_EINVAL;
+  set_caches(value == 1);
   return 0;
 }
 
@@ -135,14 +153,26 @@ int Domain::regv(const iovec* iov, size_t count, uint64_t access, uint64_t offse
   return DomainBase::regv(iov, count, access, offset, requested_key, flags, mr, context);
 }
 
-int Domain::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
+int Domain::ops_open(const char* name, uint64_t flags, void** ops, void*) {
+  if (name == nullptr || ops == nullptr) return -FI_EINVAL;
+  if (flags != 0) return -FI_EBADFLAGS;
+  if (std::strcmp(name, kReusableRegions) != 0) return -FI_ENOSYS;
+  static constexpr auto kRegister = [](fid_domain* domain, const fi_mr_attr* attr, uint64_t mr_flags, fid_mr** mr) {
+    return guarded([&] { return object<Domain>(domain).register_memory(attr, mr_flags, Reuse::kAllRights, mr); });
+  };
+  static ReusableRegionOps table{sizeof table, kRegister};
+  *ops = &table;
+  return 0;
+}
+
+int Domain::register_memory(const fi_mr_attr* attr, uint64_t flags, Reuse reuse, fid_mr** mr) {
   if (attr != nullptr && is_device_memory(*attr, flags, api_version())) return -FI_ENOSYS;
   std::unique_lock lock(mutex_);
   const Ref<EventQueueCore> events = registrations_;
   lock.unlock();
   EventQueueCore::Reserved event = events ? EventQueueCore::reserve_result() : nullptr;
   if (events && event == nullptr) return -FI_ENOMEM;
-  if (int result = MemoryRegion::open(*this, caps(), attr, flags, mr); result != 0) return result;
+  if (int result = MemoryRegion::open(*this, caps(), attr, flags, reuse, mr); result != 0) return result;
   if (events) events->post(std::move(event), FI_MR_COMPLETE, {&(*mr)->fid, attr->context, 0});
   return 0;
 }

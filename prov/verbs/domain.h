@@ -14,6 +14,7 @@
 #include "objects/fabric_base.h"
 #include "verbs/cm/cm_engine.h"
 #include "verbs/transfer/domain_services.h"
+#include "verbs/transfer/memory_region.h"
 #include "verbs/transfer/queues.h"
 
 namespace weft::verbs {
@@ -44,7 +45,8 @@ class Domain final : public DomainBase<Domain, Fabric, DomainServices> {
   // Slots of fi_ops, beside those of DomainBase. `bind` takes an event queue; FI_REG_MR: registrations are posted to
   // it.
   int bind(::fid* object, uint64_t flags);
-  int control(int command, void* argument) { return control_raw_keys<std::uint32_t>(command, argument); }
+  int ops_open(const char* name, uint64_t flags, void** ops, void* context);
+  int control(int command, void* argument);
 
   // Slots of fi_ops_domain, beside that of DomainBase.
   int av_open(fi_av_attr* attr, fid_av** av, void* context);
@@ -58,9 +60,13 @@ class Domain final : public DomainBase<Domain, Fabric, DomainServices> {
   // Slots of fi_ops_mr, beside that of DomainBase.
   int regv(const iovec* iov, size_t count, uint64_t access, uint64_t offset, uint64_t requested_key, uint64_t flags,
            fid_mr** mr, void* context);
-  int regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
+  int regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
+    return register_memory(attr, flags, Reuse::kOwnRights, mr);
+  }
 
  private:
+  int register_memory(const fi_mr_attr* attr, uint64_t flags, Reuse reuse, fid_mr** mr);
+
   Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info, void* context);
 
   const bool for_datagrams_;

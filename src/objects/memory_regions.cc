@@ -2,6 +2,7 @@
 // Registration and the check of remote accesses; fi_mr(3).
 #include "objects/memory_regions.h"
 
+#include <rdma/fi_ext.h>
 #include <sys/random.h>
 
 #include <chrono>
@@ -13,9 +14,7 @@ namespace weft {
 namespace {
 
 constexpr uint64_t kAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
-// With bit 60 layered providers request a registration outside of any cache; weft has no cache.
-constexpr uint64_t kUncached = uint64_t{1} << 60;
-constexpr uint64_t kRegisterFlags = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | kUncached;
+constexpr uint64_t kRegisterFlags = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | FI_MR_WEFT_UNCACHED;
 
 uint64_t random_seed() noexcept {
   uint64_t seed;

@@ -21,5 +21,7 @@ int run_accesses();
 
 // cost_reliable.cc: a ping-pong between endpoints of ofi_rxm.
 int run_reliable();
+// Messages by rendezvous between the same, with cached registrations.
+int run_rendezvous();
 
 }  // namespace cost

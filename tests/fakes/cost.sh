@@ -6,7 +6,8 @@
 #   ping      an injection, a read that finds nothing, the read that finds the message, the next post of its receive
 #   access    a remote write or read with its completion
 #   reliable  the same as ping over ofi_rxm
-# Fails where a count exceeds its limit, or when anything is allocated. Instructions of the fakes and of the callers are
+#   rendezvous  a message of 1 MiB over ofi_rxm to both of its completions
+# Fails where a count exceeds its limit, or when anything is allocated (rendezvous: registered). Instructions of the fakes and of the callers are
 # not counted.
 set -eu
 binary=$1

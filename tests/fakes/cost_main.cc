@@ -111,11 +111,8 @@ int main(int argc, char** argv) {
   constexpr struct {
     const char* name;
     int (*run)();
-  } kParts[] = {{"message", run_messages},
-                {"datagram", run_datagrams},
-                {"ping", run_pings},
-                {"access", run_accesses},
-                {"reliable", run_reliable}};
+  } kParts[] = {{"message", run_messages}, {"datagram", run_datagrams}, {"ping", run_pings},
+                {"access", run_accesses},  {"reliable", run_reliable},  {"rendezvous", run_rendezvous}};
   int result = 0;
   for (const auto& part : kParts)
     if (argc < 2 || !std::strcmp(argv[1], part.name)) result |= part.run();

@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The cost of a reliable datagram from its injection to the receive that replaces its own, as in cost_pings.cc, in
-// ofi_rxm and the provider below it: the price of fi_rxm(7) over an application's own connection; see cost_main.cc.
+// ofi_rxm and the provider below it: the price of fi_rxm(7) over an application's own connection; and that of a long
+// message in memory that is registered already (decision 0018); see cost_main.cc.
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
 
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <utility>
+#include <vector>
 
 #include "cost.h"
+#include "fake_rdma.h"
 
 namespace {
 
 using namespace cost;
 
 constexpr size_t kSize = 8;
+constexpr size_t kLong = size_t{1} << 20;
 constexpr size_t kEntries = 64;  // most entries of a read
 constexpr time_t kPatience = 60;
 
@@ -27,6 +34,7 @@ class Talker {
   fid_cq* cq = nullptr;
   fi_addr_t peer = FI_ADDR_NOTAVAIL;
   char out[kSize] = {}, in[kSize] = {};
+  std::vector<char> long_out = std::vector<char>(kLong), long_in = std::vector<char>(kLong);
 
   bool open() {
     fi_info* hints = fi_allocinfo();
@@ -63,6 +71,8 @@ class Talker {
   }
 
   bool send() { return fi_inject(ep, out, kSize, peer) == 0; }
+  bool send_long() { return fi_send(ep, long_out.data(), kLong, nullptr, peer, this) == 0; }
+  bool receive_long() { return fi_recv(ep, long_in.data(), kLong, nullptr, FI_ADDR_UNSPEC, this) == 0; }
   bool receive() { return fi_recv(ep, in, kSize, nullptr, FI_ADDR_UNSPEC, this) == 0; }
   bool found() {
     fi_cq_entry entries[kEntries];
@@ -98,6 +108,14 @@ __attribute__((noinline)) int measured_reliable(Talker* from, Talker* to) {
   return kBatch;
 }
 
+__attribute__((noinline)) int measured_rendezvous(Talker* from, Talker* to) {
+  for (int i = 0; i < kBatch; ++i) {
+    if (!to->receive_long() || !from->send_long()) return -1;
+    if (!to->find(*from) || !from->find(*to)) return -1;
+  }
+  return kBatch;
+}
+
 }  // extern "C"
 
 namespace cost {
@@ -113,6 +131,34 @@ int run_reliable() {
   const long before = allocations;
   for (int batch = 0; batch < kBatches; ++batch) complete = complete && measured_reliable(&client, &server) == kBatch;
   return report("reliable", before, complete);
+}
+
+// The monitor reports nothing: none of the memory changes, and the tool that counts has no userfaultfd.
+int run_rendezvous() {
+  fi_ops_mem_monitor watch{.size = sizeof watch,
+                           .start = [](fid_mem_monitor*) { return 0; },
+                           .stop = [](fid_mem_monitor*) {},
+                           .subscribe = [](fid_mem_monitor*, const void*, size_t) { return 0; },
+                           .unsubscribe = [](fid_mem_monitor*, const void*, size_t) {},
+                           .valid = [](fid_mem_monitor*, const void*, size_t) { return true; }};
+  fid_mem_monitor monitor{};
+  monitor.fid.fclass = FI_CLASS_MEM_MONITOR;
+  monitor.export_ops = &watch;
+  if (fi_import(FI_VERSION(1, 17), "mr_cache", nullptr, 0, 0, &monitor.fid, nullptr) != 0) return 1;
+  bool complete = false;
+  constexpr int kRounds = 20;  // batches
+  uint64_t registered = 0;
+  {
+    Talker client, server;
+    if (!client.open() || !server.open() || !client.meet(server) || !server.meet(client)) return 1;
+    complete = measured_rendezvous(&client, &server) == kBatch;
+    const uint64_t before = fake::calls()["ibv_reg_mr"];
+    for (int i = 0; i < kRounds; ++i) complete = complete && measured_rendezvous(&client, &server) == kBatch;
+    registered = fake::calls()["ibv_reg_mr"] - before;
+  }
+  std::printf("rendezvous: %d operations, %d registrations%s\n", kBatch * (kRounds + 1), static_cast<int>(registered),
+              complete ? "" : ", something was lost");
+  return fi_close(&monitor.fid) == 0 && complete && registered == 0 ? 0 : 1;
 }
 
 }  // namespace cost

@@ -96,6 +96,7 @@ class ReliableEnd {
     return fi_cq_read(cq_, &entry, 1);
   }
   std::vector<char>& in() { return in_; }
+  fid* domain() { return &domain_->fid; }
   std::vector<char>& out() { return out_; }
 
  private:

@@ -55,6 +55,16 @@ DomainServices::DomainServices(FabricServices& fabric, Ref<Device> device, Prote
       pd_(std::move(pd)),
       progress_(progresses_by_itself_ ? nullptr : &engine()) {}
 
+DomainCache* DomainServices::cache() noexcept {
+  std::call_once(cache_once_, [this] { cache_ = DomainCache::open(*pd_); });
+  return cache_.get();
+}
+
+void DomainServices::set_caches(bool caches) noexcept {
+  caches_ = caches;
+  if (DomainCache* opened = caches ? nullptr : cache(); opened != nullptr) opened->trim();
+}
+
 // Without the memory (a low limit of locked memory) the domain lacks only spill and discard. All domains of the process
 // share it: nothing reads it.
 void DomainServices::register_scratch() noexcept {

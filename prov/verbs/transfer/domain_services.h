@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "objects/atomic_request.h"
+#include "verbs/cache/domain_cache.h"
 #include "verbs/cm/cm_address.h"
 #include "verbs/cm/cm_engine.h"
 #include "verbs/device/device.h"
@@ -65,6 +66,11 @@ class DomainServices : public RefCounted {
   CmEngine& engine() const noexcept { return fabric_->engine(); }
   Device& device() const noexcept { return *device_; }
   ibv_pd* pd() const noexcept { return pd_.get(); }
+  // Registrations that stay for the next use, from the first call on; nullptr: none do.
+  DomainCache* cache() noexcept;
+  bool caches() const noexcept { return caches_; }
+  // false: none stay any more.
+  void set_caches(bool caches) noexcept;
   // The address of this family that the domain was opened with, port 0; empty: none.
   CmAddress local_address(int family) const noexcept { return local_.family() == family ? local_ : CmAddress(); }
   // For FI_ADDR_IB_UD.
@@ -100,6 +106,9 @@ class DomainServices : public RefCounted {
   const DatagramPort datagram_port_;
   const bool progresses_by_itself_;
   ProtectionDomainHandle pd_;
+  std::atomic<bool> caches_{true};
+  std::once_flag cache_once_;
+  std::unique_ptr<DomainCache> cache_;
   std::once_flag scratch_once_;
   MemoryRegionHandle scratch_region_;
   ibv_sge spill_{};

@@ -3,9 +3,11 @@
 #include "verbs/transfer/memory_region.h"
 
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_ext.h>
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <new>
 
 #include "abi/ops.h"
 #include "objects/domain_base.h"
@@ -17,9 +19,9 @@ namespace weft::verbs {
 namespace {
 
 constexpr uint64_t kAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
-// Layered providers set bit 60 for a registration outside of any cache; verbs has no cache.
-constexpr uint64_t kUncached = uint64_t{1} << 60;
-constexpr uint64_t kFlags = FI_RMA_EVENT | FI_MR_SINGLE_USE | FI_HMEM_HOST_ALLOC | FI_MR_DMABUF | kUncached;
+constexpr uint64_t kOutside = FI_MR_WEFT_UNCACHED | FI_MR_SINGLE_USE | FI_RMA_EVENT | FI_MR_DMABUF;
+constexpr int kPeerRights = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr uint64_t kFlags = FI_RMA_EVENT | FI_MR_SINGLE_USE | FI_HMEM_HOST_ALLOC | FI_MR_DMABUF | FI_MR_WEFT_UNCACHED;
 
 // Advice for a failed registration; null: the error is clear.
 const char* advice_for(int error) noexcept {
@@ -52,8 +54,23 @@ Result<MemoryRegionHandle> register_host(DomainServices& domain, const iovec& me
   const auto base = reinterpret_cast<uintptr_t>(memory.iov_base);
   if (memory.iov_len == 0 || memory.iov_len - 1 > UINTPTR_MAX - base) return failure(FI_EINVAL);
   MemoryRegionHandle mr(ibv_reg_mr(domain.pd(), memory.iov_base, memory.iov_len, access));
+  // Cached registrations count against the same limits.
+  if (mr == nullptr && errno == ENOMEM && domain.cache() != nullptr && domain.cache()->trim())
+    mr.reset(ibv_reg_mr(domain.pd(), memory.iov_base, memory.iov_len, access));
   if (mr == nullptr) return failure(report_failure(errno, memory.iov_base, memory.iov_len));
   return mr;
+}
+
+// nullptr: this memory is not cached, or cannot be registered.
+CachedRegion* find_cached(DomainServices& domain, const iovec& memory, int access, uint64_t flags,
+                          Reuse reuse) noexcept {
+  const auto base = reinterpret_cast<uintptr_t>(memory.iov_base);
+  constexpr uintptr_t kLargestPage = uintptr_t{1} << 16;  // whole pages are registered
+  if (!domain.caches() || (flags & kOutside) != 0) return nullptr;
+  if ((access & kPeerRights) != 0 && reuse != Reuse::kAllRights) return nullptr;
+  if (memory.iov_len == 0 || base > UINTPTR_MAX - kLargestPage || memory.iov_len > UINTPTR_MAX - kLargestPage - base)
+    return nullptr;
+  return domain.cache() == nullptr ? nullptr : domain.cache()->acquire({base, base + memory.iov_len}, access);
 }
 
 Result<MemoryRegionHandle> register_dmabuf(DomainServices& domain, const fi_mr_dmabuf& buffer, int access) noexcept {
@@ -82,7 +99,8 @@ int access_of(uint64_t access, const AccessRules& rules) noexcept {
 }
 
 // Without FI_MR_DMABUF, members of `attr` behind `context` are not read: programs of API < 1.5 do not have them.
-int MemoryRegion::open(DomainServices& domain, uint64_t caps, const fi_mr_attr* attr, uint64_t flags, fid_mr** out) {
+int MemoryRegion::open(DomainServices& domain, uint64_t caps, const fi_mr_attr* attr, uint64_t flags, Reuse reuse,
+                       fid_mr** out) {
   if (attr == nullptr || out == nullptr || attr->mr_iov == nullptr) return -FI_EINVAL;
   if ((flags & FI_HMEM_DEVICE_ONLY) != 0 && (flags & FI_MR_DMABUF) == 0) return -FI_ENOSYS;
   if ((flags & ~(kFlags | FI_HMEM_DEVICE_ONLY)) != 0) return -FI_EBADFLAGS;
@@ -91,23 +109,36 @@ int MemoryRegion::open(DomainServices& domain, uint64_t caps, const fi_mr_attr* 
 
   const int access = access_of(attr->access, rules_of(domain.device(), caps));
   const bool dmabuf = (flags & FI_MR_DMABUF) != 0;
+  if (CachedRegion* cached = find_cached(domain, attr->mr_iov[0], access, flags, reuse); cached != nullptr) {
+    const auto base = reinterpret_cast<uintptr_t>(attr->mr_iov[0].iov_base);
+    auto* region = new (std::nothrow) MemoryRegion(domain, nullptr, cached, base, attr->context);
+    if (region == nullptr) {
+      domain.cache()->release(*cached);
+      return -FI_ENOMEM;
+    }
+    *out = &region->abi;
+    return 0;
+  }
   auto mr = dmabuf ? register_dmabuf(domain, *attr->dmabuf, access) : register_host(domain, attr->mr_iov[0], access);
   if (!mr) return mr.error().code();
   const uint64_t base = dmabuf ? reinterpret_cast<uintptr_t>(attr->dmabuf->base_addr) + attr->dmabuf->offset
                                : reinterpret_cast<uintptr_t>(attr->mr_iov[0].iov_base);
-  auto* region = new MemoryRegion(domain, std::move(*mr), base, attr->context);
+  auto* region = new MemoryRegion(domain, std::move(*mr), nullptr, base, attr->context);
   *out = &region->abi;
   return 0;
 }
 
-MemoryRegion::MemoryRegion(DomainServices& domain, MemoryRegionHandle mr, uint64_t base, void* context) noexcept
-    : domain_(domain), mr_(std::move(mr)), base_(base) {
+MemoryRegion::MemoryRegion(DomainServices& domain, MemoryRegionHandle mr, CachedRegion* cached, uint64_t base,
+                           void* context) noexcept
+    : domain_(domain), mr_(std::move(mr)), cached_(cached), base_(base) {
+  const ibv_mr& used = cached_ != nullptr ? *cached_->mr : *mr_;
   abi.fid = {FI_CLASS_MR, context, ops_of<MemoryRegion>};
-  abi.mem_desc = reinterpret_cast<void*>(static_cast<uintptr_t>(mr_->lkey));
-  abi.key = mr_->rkey;
+  abi.mem_desc = reinterpret_cast<void*>(static_cast<uintptr_t>(used.lkey));
+  abi.key = used.rkey;
 }
 
 int MemoryRegion::close() {
+  if (cached_ != nullptr) domain_->cache()->release(*cached_);
   delete this;
   return 0;
 }
@@ -126,7 +157,7 @@ int MemoryRegion::control(int command, void* argument) {
     case FI_REFRESH:  // the pages are pinned and cannot have changed
       return 0;
     case FI_GET_RAW_MR:
-      return report_raw_key(argument, mr_->rkey, base_);
+      return report_raw_key(argument, static_cast<uint32_t>(abi.key), base_);
     default:
       return -FI_ENOSYS;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Registered memory: one ibv_mr each, with exactly the requested access rights; fi_mr(3),
-// ibv_reg_mr(3). The key is the rkey, the descriptor is the lkey. Owner: its C handle.
+// ibv_reg_mr(3); or a use of a cached one (decision 0018). The key is the rkey, the descriptor is the lkey. Owner: its
+// C handle.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -15,6 +16,7 @@
 namespace weft::verbs {
 
 class DomainServices;
+struct CachedRegion;
 
 // The device's rules for access_of().
 struct AccessRules {
@@ -24,12 +26,17 @@ struct AccessRules {
 // The IBV_ACCESS_ flags that a registration for `access` (FI_SEND ... FI_REMOTE_WRITE) needs.
 int access_of(uint64_t access, const AccessRules& rules) noexcept;
 
+// Whether a registration may be one of the cache. One with rights for peers ends with fi_close, because peers keep the
+// rights as long as it lasts; except for a layered provider that says otherwise (reusable_regions.h).
+enum class Reuse : std::uint8_t { kOwnRights, kAllRights };
+
 class MemoryRegion final : public Object<fid_mr> {
  public:
   // -FI_EINVAL, -FI_EBADFLAGS, -FI_ENOSYS (device memory without a DMA buffer), and the kernel's errors: -FI_ENOMEM
   // (the limit of locked memory), -FI_EFAULT (not mapped), -FI_EACCES (read-only memory registered for writing).
   // `caps`: of the domain.
-  static int open(DomainServices& domain, uint64_t caps, const fi_mr_attr* attr, uint64_t flags, fid_mr** mr);
+  static int open(DomainServices& domain, uint64_t caps, const fi_mr_attr* attr, uint64_t flags, Reuse reuse,
+                  fid_mr** mr);
 
   // Slots of fi_ops.
   int close();
@@ -37,10 +44,13 @@ class MemoryRegion final : public Object<fid_mr> {
   int control(int command, void* argument);  // FI_ENABLE, FI_REFRESH, FI_GET_RAW_MR
 
  private:
-  MemoryRegion(DomainServices& domain, MemoryRegionHandle mr, uint64_t base, void* context) noexcept;
+  // One of `mr` and `cached`.
+  MemoryRegion(DomainServices& domain, MemoryRegionHandle mr, CachedRegion* cached, uint64_t base,
+               void* context) noexcept;
 
   const Ref<DomainServices> domain_;
   const MemoryRegionHandle mr_;
+  CachedRegion* const cached_;
   const uint64_t base_;  // peers add their offset to it
 };
 
