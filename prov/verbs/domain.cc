@@ -166,7 +166,10 @@ int Domain::ops_open(const char* name, uint64_t flags, void** ops, void*) {
 }
 
 int Domain::register_memory(const fi_mr_attr* attr, uint64_t flags, Reuse reuse, fid_mr** mr) {
-  if (attr != nullptr && is_device_memory(*attr, flags, api_version())) return -FI_ENOSYS;
+  const bool device_memory = attr != nullptr && is_device_memory(*attr, flags, api_version());
+  if (device_memory && (caps() & FI_HMEM) == 0) return -FI_ENOSYS;
+  // The kernel finds the driver of such addresses, if it has one for the purpose; /proc/self/maps does not tell them.
+  if (device_memory) flags |= FI_MR_WEFT_UNCACHED;
   std::unique_lock lock(mutex_);
   const Ref<EventQueueCore> events = registrations_;
   lock.unlock();

@@ -30,6 +30,24 @@ int read_option(const void* buf, std::size_t len, T& value) noexcept {
   return 0;
 }
 
+// The options of endpoints with FI_HMEM. Network devices access memory of accelerators themselves: the processor does
+// not, and no library of an accelerator is called.
+constexpr bool is_device_memory_option(int option) noexcept {
+  return option == FI_OPT_FI_HMEM_P2P || option == FI_OPT_CUDA_API_PERMITTED;
+}
+inline int set_device_memory_option(int option, const void* value, std::size_t len) noexcept {
+  bool may_call = false;
+  if (option == FI_OPT_CUDA_API_PERMITTED) return read_option(value, len, may_call);
+  int mode = 0;
+  if (const int result = read_option(value, len, mode); result != 0) return result;
+  if (mode == FI_HMEM_P2P_DISABLED) return -FI_EOPNOTSUPP;
+  return mode >= FI_HMEM_P2P_ENABLED && mode <= FI_HMEM_P2P_PREFERRED ? 0 : -FI_EINVAL;
+}
+inline int get_device_memory_option(int option, void* value, std::size_t* len) noexcept {
+  if (option == FI_OPT_CUDA_API_PERMITTED) return -FI_ENOPROTOOPT;  // fi_setopt only
+  return report_option(int{FI_HMEM_P2P_REQUIRED}, value, len);
+}
+
 // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` contains FI_TRANSMIT or FI_RECV, not both, which selects one
 // of the two defaults. `guard(direction)` returns an object that holds the lock of that default.
 template <class Guard>

@@ -186,6 +186,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t i
   Entry entry(Call::ibv_reg_dmabuf_mr);
   Pd& own = checked<Pd>(pd, Kind::kPd, entry.name());
   if (entry.error()) return null_error(entry.error());
+  if (!own.device->config.takes_dmabufs) return null_error(EOPNOTSUPP);
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t skipped = offset % page;
   void* mapping =

@@ -35,6 +35,7 @@ struct DeviceConfig {
   uint32_t max_msg_size = 1U << 31;
   ibv_mtu mtu = IBV_MTU_1024;
   ibv_atomic_cap atomic_cap = IBV_ATOMIC_HCA;
+  bool takes_dmabufs = true;
   uint64_t lockable_bytes = UINT64_MAX;  // registering more fails with ENOMEM, as with a low memlock limit
 };
 // Without a device, one with every address of this host appears at the first call that needs it; with FAKE_RDMA_PORT=2

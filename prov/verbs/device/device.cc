@@ -137,6 +137,18 @@ std::uint32_t Device::max_inline() noexcept {
   return max_inline_;
 }
 
+// Found by registering a descriptor that is none: only those that would register a real one look at it.
+bool Device::takes_dmabufs() noexcept {
+  std::call_once(dmabufs_probed_, [this]() noexcept {
+    const ProtectionDomainHandle pd(ibv_alloc_pd(context_));
+    if (pd == nullptr) return;
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const MemoryRegionHandle none(ibv_reg_dmabuf_mr(pd.get(), 0, page, 0, -1, IBV_ACCESS_LOCAL_WRITE));
+    takes_dmabufs_ = none != nullptr || errno == EBADF;
+  });
+  return takes_dmabufs_;
+}
+
 Result<std::vector<Ref<Device>>> open_devices(std::string* why) {
   Devices& all = devices();
   const timespec changed = last_change();

@@ -53,6 +53,8 @@ class Device : public RefCounted {
   std::uint8_t port_count() const noexcept { return attr_.orig_attr.phys_port_cnt; }
   // Bytes that a work request may contain, up to 1024; 0: the device has no inline data.
   std::uint32_t max_inline() noexcept;
+  // Whether device, driver and kernel register DMA buffers, by which memory of accelerators is named.
+  bool takes_dmabufs() noexcept;
 
  private:
   ibv_context* const context_;
@@ -61,6 +63,8 @@ class Device : public RefCounted {
   fi_bus_attr bus_{};
   std::once_flag inline_probed_;
   std::uint32_t max_inline_ = 0;
+  std::once_flag dmabufs_probed_;
+  bool takes_dmabufs_ = false;
 };
 
 // Every device of the host; one that is plugged in later is found. -FI_ENODEV, -FI_EACCES

@@ -2,6 +2,7 @@
 // The provider's offer on a device; see discovery.h.
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/providers/fi_log.h>
 
 #include <algorithm>
 
@@ -123,6 +124,19 @@ void describe_datagrams(fi_info& info, const Source& source, const fi_info& hint
   ep.msg_prefix_size = sizeof(ibv_grh);
 }
 
+// Only for a request: FI_HMEM brings the mode FI_MR_HMEM along. No inline data, which the processor copies.
+void describe_device_memory(fi_info& info, const Source& source, const fi_info& hints) {
+  if ((hints.caps & FI_HMEM) == 0) return;
+  if (!source.device->takes_dmabufs()) {
+    FI_INFO(&provider(), FI_LOG_CORE, "%s, its driver or the kernel registers no DMA buffers: no FI_HMEM\n",
+            source.device->name());
+    return;
+  }
+  for (uint64_t* caps : {&info.caps, &info.tx_attr->caps, &info.rx_attr->caps}) *caps |= FI_HMEM;
+  info.domain_attr->mr_mode |= FI_MR_HMEM;
+  info.tx_attr->inject_size = 0;
+}
+
 void describe_limits(fi_domain_attr& attr, const ibv_device_attr& limits) {
   attr.mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   attr.mr_key_size = sizeof(uint32_t);
@@ -156,6 +170,7 @@ InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* h
     describe_datagrams(*offer, source, or_none(hints));
   else
     describe_immediate_data(*offer, source, hints);
+  if (!datagrams) describe_device_memory(*offer, source, or_none(hints));
   offer->fabric_attr->api_version = version;
   offer->fabric_attr->prov_version = provider().version;
   offer->addr_format = service == Service::kNativeDatagrams ? uint32_t{FI_ADDR_IB_UD} : source.address.format();

@@ -29,7 +29,8 @@ const char* advice_for(int error) noexcept {
     case ENOMEM:
       return "the limit of locked memory is reached, or the device's of registrations; see ulimit -l";
     case EFAULT:
-      return "the range is not mapped, or it is read-only and was registered for writing";
+      return "the range is not mapped, or it is read-only and was registered for writing; memory of an accelerator is "
+             "registered as a DMA buffer (FI_MR_DMABUF)";
     case EACCES:
     case EPERM:
       return "this memory may not be registered for writing";
@@ -102,7 +103,7 @@ int access_of(uint64_t access, const AccessRules& rules) noexcept {
 int MemoryRegion::open(DomainServices& domain, uint64_t caps, const fi_mr_attr* attr, uint64_t flags, Reuse reuse,
                        fid_mr** out) {
   if (attr == nullptr || out == nullptr || attr->mr_iov == nullptr) return -FI_EINVAL;
-  if ((flags & FI_HMEM_DEVICE_ONLY) != 0 && (flags & FI_MR_DMABUF) == 0) return -FI_ENOSYS;
+  if ((flags & FI_HMEM_DEVICE_ONLY) != 0 && (flags & FI_MR_DMABUF) == 0 && (caps & FI_HMEM) == 0) return -FI_ENOSYS;
   if ((flags & ~(kFlags | FI_HMEM_DEVICE_ONLY)) != 0) return -FI_EBADFLAGS;
   if (attr->iov_count != 1 || attr->offset != 0) return -FI_EINVAL;  // mr_iov_limit is 1
   if ((attr->access & ~kAccess) != 0) return -FI_EINVAL;

@@ -48,7 +48,9 @@ TransferSizes::TransferSizes(DomainServices& domain, const fi_info& info) noexce
   transmits = std::max(transmits, std::uint32_t{transmit_iov});  // a read may take a request for each buffer
   const bool spills = domain.spill().length != 0;
   receive_sges = std::min(static_cast<std::uint16_t>(receive_iov + (spills ? 1 : 0)), sges);
-  inline_bytes = static_cast<std::uint32_t>(std::min(tx.inject_size, kMaxInjectSize));
+  device_memory = (info.caps & FI_HMEM) != 0;
+  // The processor copies inline data, and must not touch memory of a device.
+  inline_bytes = device_memory ? 0 : static_cast<std::uint32_t>(std::min(tx.inject_size, kMaxInjectSize));
 }
 
 ibv_qp_init_attr TransferSizes::queue_pair(const CompletionRoutes& routes, ibv_qp_type type) const noexcept {
@@ -87,12 +89,14 @@ std::optional<size_t> TransferSizes::limit(int option) const noexcept {
 int TransferSizes::getopt(int option, void* value, std::size_t* len) const noexcept {
   if (option == FI_OPT_TX_SIZE) return report_option(size_t{transmits}, value, len);
   if (option == FI_OPT_RX_SIZE) return report_option(size_t{receives}, value, len);
+  if (device_memory && is_device_memory_option(option)) return get_device_memory_option(option, value, len);
   const auto answer = limit(option);
   return answer ? report_option(*answer, value, len) : -FI_ENOPROTOOPT;
 }
 
 // Limits that the application states are accepted if the endpoint meets them.
 int TransferSizes::setopt(int option, const void* value, std::size_t len, bool enabled) noexcept {
+  if (device_memory && is_device_memory_option(option)) return set_device_memory_option(option, value, len);
   size_t wanted = 0;
   const bool readable = read_option(value, len, wanted) == 0;
   if (option == FI_OPT_TX_SIZE || option == FI_OPT_RX_SIZE) {

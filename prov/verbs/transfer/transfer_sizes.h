@@ -36,6 +36,7 @@ struct TransferSizes {
   std::uint16_t transmit_iov;
   std::uint16_t receive_iov;
   std::uint16_t receive_sges;  // receive_iov, and one for spill if the device has room for it
+  bool device_memory;          // FI_HMEM
   std::uint16_t read_sges;     // buffers of one read: iWARP devices have one
 };
 
