@@ -47,6 +47,7 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
       chooses_keys_((lower_info_->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0),
       unexpected_(fabric.parameters.unexpected_bytes),
       copies_(fabric.parameters.unexpected_bytes) {
+  if ((this->caps() & FI_HMEM) != 0) devices_.emplace();
   void* ops = nullptr;
   if (registers_locally_ && fi_open_ops(&lower_->fid, kReusableRegions, 0, &ops, nullptr) == 0)
     reusable_ = static_cast<const ReusableRegionOps*>(ops);
@@ -105,6 +106,8 @@ std::size_t Domain::atomic_limit() const noexcept {
 }
 
 Result<Lower<fid_mr>> Domain::register_memory(const void* buf, size_t len, uint64_t access, uint64_t flags) noexcept {
+  if (devices_)
+    if (Lower<fid_mr> device = devices_->use(buf, len); device != nullptr) return device;
   const uint64_t key = chooses_keys_ ? kOwnKeys | next_key_.fetch_add(1, std::memory_order_relaxed) : 0;
   fid_mr* region = nullptr;
   const iovec memory{const_cast<void*>(buf), len};

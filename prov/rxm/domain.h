@@ -13,6 +13,7 @@
 #include "objects/fabric_base.h"
 #include "objects/reusable_regions.h"
 #include "objects/software_domain.h"
+#include "rxm/device_memory.h"
 #include "rxm/engine.h"
 #include "rxm/lower.h"
 #include "rxm/parameters.h"
@@ -69,6 +70,8 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   // Registers memory of a message with the lower provider, which may keep the registration for the next message, or,
   // with FI_MR_WEFT_UNCACHED, buffers of our own. Any thread.
   Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access, uint64_t flags = 0) noexcept;
+  // The application's memory of accelerators; nullptr without FI_HMEM.
+  DeviceMemory* devices() noexcept { return devices_ ? &*devices_ : nullptr; }
   // The address by which a peer accesses the beginning of such memory.
   uint64_t remote_address(const void* buf) const noexcept {
     return virtual_addresses_ ? reinterpret_cast<uint64_t>(buf) : 0;
@@ -105,6 +108,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   const bool virtual_addresses_;
   const bool chooses_keys_;
   const ReusableRegionOps* reusable_ = nullptr;  // the lower provider keeps registrations for the next use
+  std::optional<DeviceMemory> devices_;
   messages::UnexpectedMemory unexpected_;
   messages::UnexpectedMemory copies_;  // messages that peers have not fetched
   std::atomic<uint64_t> next_key_{0};

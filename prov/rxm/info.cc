@@ -29,9 +29,10 @@ constexpr uint64_t kAtomicOrder = FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI
 constexpr uint64_t kAnyTag = 0xAAAA'AAAA'AAAA'AAAA;  // alternating bits: 64 fields of one bit each
 
 void describe_endpoint(fi_info& info, const fi_info& lower, const Parameters& parameters) {
-  const uint64_t rx_caps = kRxCaps | (lower.caps & FI_RMA_EVENT);
-  info.caps = kTxCaps | rx_caps;
-  describe_direction(*info.tx_attr, {.caps = kTxCaps,
+  const uint64_t tx_caps = kTxCaps | (lower.caps & FI_HMEM);
+  const uint64_t rx_caps = kRxCaps | (lower.caps & (FI_RMA_EVENT | FI_HMEM));
+  info.caps = tx_caps | rx_caps;
+  describe_direction(*info.tx_attr, {.caps = tx_caps,
                                      .op_flags = kTxFlags | (lower.tx_attr->op_flags & kLowerLevels),
                                      .msg_order = (lower.tx_attr->msg_order & kOrder) | kAtomicOrder,
                                      .size = parameters.tx_size,
@@ -63,7 +64,7 @@ void describe_memory(fi_domain_attr& attr, const fi_info& lower, const fi_info* 
   const bool registers = hints == nullptr || hints->caps == 0 || (hints->caps & (FI_RMA | FI_ATOMIC)) != 0;
   constexpr int kBasic = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   const int needed = below.mr_mode == FI_MR_BASIC ? kBasic : below.mr_mode & ~(FI_MR_LOCAL | FI_MR_SCALABLE);
-  attr.mr_mode = registers ? needed : 0;
+  attr.mr_mode = registers ? needed : needed & FI_MR_HMEM;
   attr.mr_key_size = below.mr_key_size;
   attr.cq_data_size = registers ? std::min(below.cq_data_size, sizeof(uint64_t)) : sizeof(uint64_t);
   attr.ep_cnt = std::min(attr.ep_cnt, below.ep_cnt);
@@ -76,7 +77,7 @@ void leave_memory_out(fi_info& offer, uint32_t version, const fi_info& hints) no
   if (hints.domain_attr == nullptr || FI_VERSION_LT(version, FI_VERSION(1, 5))) return;
   const int allowed = hints.domain_attr->mr_mode;
   if (allowed == FI_MR_BASIC || (offer.domain_attr->mr_mode & ~allowed) == 0) return;
-  if (only_initiates(hints.caps, allowed)) offer.domain_attr->mr_mode = 0;
+  if (only_initiates(hints.caps, allowed)) offer.domain_attr->mr_mode &= FI_MR_HMEM;
   if (hints.caps != 0) return;
   constexpr uint64_t kMemory =
       FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT;

@@ -39,6 +39,10 @@ InfoPtr lower_hints(uint32_t version, const fi_info* hints) {
   lower->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   if (hints == nullptr) return lower;
   lower->addr_format = hints->addr_format;
+  if ((hints->caps & FI_HMEM) != 0) {
+    lower->caps |= FI_HMEM;
+    lower->domain_attr->mr_mode |= FI_MR_HMEM;
+  }
   if (hints->tx_attr != nullptr) lower->tx_attr->op_flags = hints->tx_attr->op_flags & kLowerLevels;
   if (const fi_domain_attr* domain = hints->domain_attr; domain != nullptr) {
     lower->domain_attr->threading = domain->threading == FI_THREAD_SAFE ? FI_THREAD_SAFE : FI_THREAD_UNSPEC;

@@ -14,14 +14,21 @@ int MemoryRegion::open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, f
   fid_mr* region = nullptr;
   if (const int error = fi_mr_regattr(domain.lower(), attr, flags, &region); error != 0) return error;
   Lower<fid_mr> lower(region);
-  constexpr uint64_t kNotHere = FI_HMEM_DEVICE_ONLY | FI_MR_DMABUF;
+  // The processor executes atomic operations.
+  const bool on_device = DeviceMemory::describes(*attr, flags, domain.api_version());
   const uint64_t access = attr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE), key = fi_mr_key(lower.get());
   Lower<fid_mr> atomics;
-  if (access != 0 && attr->iov_count == 1 && attr->offset == 0 && (flags & kNotHere) == 0 && key != FI_KEY_NOTAVAIL) {
+  if (access != 0 && attr->iov_count == 1 && attr->offset == 0 && !on_device && key != FI_KEY_NOTAVAIL) {
     const fi_mr_attr same = describe_region(attr->mr_iov, 1, access, 0, key, nullptr);
     if (domain.regions().regattr(&same, 0, &region) == 0) atomics.reset(region);
   }
-  *mr = &(new MemoryRegion(domain, std::move(lower), std::move(atomics)))->abi;
+  auto made = std::unique_ptr<MemoryRegion>(new MemoryRegion(domain, std::move(lower), std::move(atomics)));
+  if (on_device && domain.devices() != nullptr) {
+    auto place = domain.devices()->add(domain.lower(), *attr, flags);
+    if (!place) return place.error().code();
+    made->device_ = *place;
+  }
+  *mr = &made.release()->abi;
   (*mr)->fid.context = attr->context;
   return 0;
 }
@@ -34,6 +41,7 @@ MemoryRegion::MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> at
 }
 
 int MemoryRegion::close() {
+  if (device_) domain_.devices()->remove(*std::exchange(device_, std::nullopt));
   atomics_.reset();  // first: the lower provider may give the key to another region at once
   if (const int error = fi_close(&lower_->fid); error != 0) return error;
   lower_.release();

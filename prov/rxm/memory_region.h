@@ -6,10 +6,12 @@
 #include <rdma/fi_domain.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "abi/bridge.h"
 #include "base/ref.h"
+#include "rxm/device_memory.h"
 #include "rxm/engine.h"
 
 namespace weft::rxm {
@@ -35,7 +37,8 @@ class MemoryRegion final : public Object<fid_mr> {
   const Ref<RefCounted> domain_ref_;
   std::vector<std::unique_ptr<RemoteCount>> counts_;
   Lower<fid_mr> lower_;
-  Lower<fid_mr> atomics_;  // in the domain's table; null: no remote access, or several ranges
+  std::optional<DeviceMemory::Place> device_;  // memory of an accelerator, for messages
+  Lower<fid_mr> atomics_;                      // in the domain's table; null: no remote access, or several ranges
 };
 
 }  // namespace weft::rxm

@@ -144,6 +144,7 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
       case FI_OPT_SHARED_MEMORY_PERMITTED:
         return report_option(shares_memory_, value, len);
       default:
+        if (device_memory_ && is_device_memory_option(option)) return get_device_memory_option(option, value, len);
         return -FI_ENOPROTOOPT;
     }
   }
@@ -152,6 +153,7 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
     Lock lock(self().engine().mutex());
     if (option == FI_OPT_MIN_MULTI_RECV) return read_option(value, len, receive_side_.min_multi_receive);
     if (option == FI_OPT_SHARED_MEMORY_PERMITTED) return read_option(value, len, shares_memory_);
+    if (device_memory_ && is_device_memory_option(option)) return set_device_memory_option(option, value, len);
     return -FI_ENOPROTOOPT;
   }
 
@@ -168,7 +170,11 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
  protected:
   // `receives` may still be under construction. `directs`: FI_DIRECTED_RECV.
   EndpointCalls(const fi_info& info, ReceiveSide& receives, bool directs, std::size_t tx_size) noexcept
-      : TransferCalls<T>(info), receive_side_(receives), directs_(directs), tx_size_(tx_size) {
+      : TransferCalls<T>(info),
+        receive_side_(receives),
+        directs_(directs),
+        device_memory_((info.caps & FI_HMEM) != 0),
+        tx_size_(tx_size) {
     static_assert(TransferTarget<T>);
   }
 
@@ -196,6 +202,7 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
 
   ReceiveSide& receive_side_;
   const bool directs_;
+  const bool device_memory_;  // FI_HMEM
   std::size_t tx_size_;
   bool shares_memory_ = true;
 };

@@ -49,6 +49,9 @@ ssize_t Sender::update(const AtomicRequest& request) noexcept {
   if (const int wrong = check_atomic(request, most); wrong != 0) return wrong;
   if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   const rdm::AtomicBuffers buffers(request);
+  if (DeviceMemory* devices = services_.domain.devices();
+      devices != nullptr && (devices->includes(buffers.sent()) || devices->includes(buffers.results())))
+    return -FI_EOPNOTSUPP;  // the processor executes it
   Lock lock(services_.engine.mutex());
   Peer* peer = services_.peer_of(request.peer);
   if (peer == nullptr) return rdm::no_peer(*services_.vector, request.peer);

@@ -13,6 +13,7 @@
 
 #include "objects/message_buffers.h"
 #include "rdm/atomics.h"
+#include "rxm/logging.h"
 
 namespace weft::rxm {
 namespace {
@@ -67,8 +68,23 @@ inline bool Receiver::may_be_message(Channel& channel, const OpHeader& op) noexc
   return false;
 }
 
+// False: the receive's memory is an accelerator's, and has failed. Peers with FI_HMEM send all messages by rendezvous.
+inline bool Receiver::may_copy(const rdm::Delivery& delivery, const rdm::Envelope& envelope) noexcept {
+  DeviceMemory* const devices = services_.domain.devices();
+  if (devices == nullptr || envelope.len == 0 || !devices->includes(delivery.iov())) [[likely]]
+    return true;
+  FI_WARN(
+      &provider(), FI_LOG_EP_DATA,
+      "a message of %zu bytes for device memory came from a peer without FI_HMEM, which sends it by the processor\n",
+      envelope.len);
+  receives_.fail(delivery, envelope, FI_EOPNOTSUPP, FI_EOPNOTSUPP);
+  return false;
+}
+
 inline void Receiver::deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept {
   if (const rdm::Delivery delivery = receives_.match(envelope)) [[likely]] {
+    if (!may_copy(delivery, envelope)) [[unlikely]]
+      return;
     scatter(delivery.iov(), {payload, std::min(envelope.len, delivery.capacity())});
     receives_.complete(delivery, envelope);
   } else {
@@ -253,10 +269,11 @@ void Receiver::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept
   } else if (message.rendezvous) {
     rendezvous_.fetch(*message.channel, message.message, message.place, envelope, delivery);
   } else if (Assembly* assembly = message.assembly; assembly != nullptr) {
-    assembly->delivery = delivery;
     assembly->unexpected = nullptr;
-    scatter(delivery.iov(), 0, message.payload.get(), std::min(assembly->arrived, delivery.capacity()));
-  } else {
+    if (may_copy(delivery, envelope)) assembly->delivery = delivery;
+    if (assembly->delivery)
+      scatter(delivery.iov(), 0, message.payload.get(), std::min(assembly->arrived, delivery.capacity()));
+  } else if (may_copy(delivery, envelope)) {
     scatter(delivery.iov(), 0, message.payload.get(), std::min(envelope.len, delivery.capacity()));
     receives_.complete(delivery, envelope);
   }
@@ -357,7 +374,9 @@ Assembly* Receiver::begin_assembly(Channel& channel, const PacketHeader& header)
   assembly->answered = header.control.type == PacketType::kAnsweredSegment;
   assembly->envelope = envelope_of(*channel.peer, header.op);
   assembly->delivery = receives_.match(assembly->envelope);
-  if (!assembly->delivery) {
+  if (assembly->delivery) {
+    if (!may_copy(assembly->delivery, assembly->envelope)) assembly->delivery = {};  // the rest is dropped
+  } else {
     Unexpected* const message = keep(channel, assembly->envelope, header.op.size);
     if (message == nullptr) return nullptr;
     message->channel = &channel;

@@ -44,6 +44,7 @@ class Receiver final : public rdm::Protocol {
             .has_data = (op.flags & FI_REMOTE_CQ_DATA) != 0,
             .context = receives_.has_contexts() ? op.receive_index : std::uint8_t{0}};
   }
+  bool may_copy(const rdm::Delivery& delivery, const rdm::Envelope& envelope) noexcept;
   void deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
   Unexpected* keep(Channel& channel, const rdm::Envelope& envelope, std::size_t payload) noexcept;
   void on_rendezvous(Channel& channel, const PacketHeader& header, const std::byte* bytes, std::size_t len) noexcept;

@@ -53,7 +53,8 @@ Rendezvous::Rendezvous(EndpointServices& services, Packets& packets, Sender& sen
       packets_(packets),
       sender_(sender),
       receives_(receives),
-      invites_writes_(services.domain.fabric().parameters.rendezvous_write) {}
+      // A message that is longer than its receive would be copied there by the processor.
+      invites_writes_(services.domain.fabric().parameters.rendezvous_write && services.domain.devices() == nullptr) {}
 
 // nullptr when memory runs out.
 RemoteCopy* Rendezvous::make_copy(Channel& channel, std::uint64_t message) noexcept {

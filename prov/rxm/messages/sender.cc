@@ -78,13 +78,16 @@ ssize_t Sender::transmit(TransmitRequest&& request) noexcept {
       request.remote.size() > std::min(services_.domain.lower_info().tx_attr->rma_iov_limit, kMaxRanges))
     return -FI_EINVAL;
   const std::size_t len = total_length(request.iov);
+  DeviceMemory* const devices = services_.domain.devices();
+  if (devices != nullptr && (request.flags & FI_INJECT) != 0 && devices->includes(request.iov))
+    return -FI_EOPNOTSUPP;  // the processor would copy it
   if (len > max_message_ || ((request.flags & FI_INJECT) != 0 && len > services_.eager_limit)) return -FI_EMSGSIZE;
   Lock lock(services_.engine.mutex());
   Peer* peer = services_.peer_of(request.destination);
   if (peer == nullptr) return rdm::no_peer(*services_.vector, request.destination);
   Channel* channel = peer->channel;
   const bool open = channel != nullptr && channel->can_send();
-  if (open && peer->waiting.empty() && try_inject(*channel, request, len)) return 0;
+  if (open && peer->waiting.empty() && devices == nullptr && try_inject(*channel, request, len)) return 0;
   if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   return queue(*peer, request, len, nullptr);
 }
@@ -150,6 +153,8 @@ ssize_t Sender::start(Channel& channel, Transmit& transmit) noexcept {
   if (!channel.flight.linked(transmit)) channel.flight.push_back(transmit);
   if (transmit.request.operation >= Operation::kUpdate) return start_atomic(channel, transmit);
   if (transmit.request.operation > Operation::kTagged) return start_rma(channel, transmit);
+  // With FI_HMEM the memory of either end may be an accelerator's: its device moves each byte.
+  if (services_.domain.devices() != nullptr && transmit.len != 0) return start_rendezvous(channel, transmit);
   if (channel.has_answers && transmit.has_flag(FI_DELIVERY_COMPLETE)) transmit.awaits_peer = true;
   if (channel.scarcity.announces && is_announced(channel, transmit)) [[unlikely]]
     return start_announced(channel, transmit);
