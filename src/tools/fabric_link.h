@@ -100,12 +100,15 @@ class FabricLink : public Link {
   // Posts `size` bytes of the outgoing buffer; small ones are injected.
   Status send(std::size_t size);
   // Waits until the last send is complete, so that the outgoing buffer may be written again.
-  Status finish_send();
+  Status finish_send() {
+    while (sending_ != 0) WEFT_TRY(progress());
+    return {};
+  }
 
   // Waits for the next message, which stays readable until release().
   Result<std::span<const std::byte>> receive();
   // Posts the buffer of the message that receive() returned again.
-  Status release();
+  Status release() { return post_receive((taken_ - 1) % kReceives); }
 
   // Exchanges "fin", so that neither side closes while the other still reads.
   Status exchange_fin();

@@ -99,19 +99,10 @@ Status FabricLink::send(std::size_t size) {
   });
 }
 
-Status FabricLink::finish_send() {
-  while (sending_ != 0) WEFT_TRY(progress());
-  return {};
-}
-
 Result<std::span<const std::byte>> FabricLink::receive() {
   while (taken_ == arrived_) WEFT_TRY(progress());
   const std::size_t slot = taken_++ % kReceives;
   return std::span<const std::byte>(payload(slot), received_sizes_[slot]);
-}
-
-Status FabricLink::release() {
-  return post_receive((taken_ - 1) % kReceives);
 }
 
 Status FabricLink::exchange_fin() {

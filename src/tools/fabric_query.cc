@@ -136,8 +136,4 @@ int FabricQuery::run(InfoPtr& result, uint64_t extra_flags) {
   return get_info(node, port_, flags, narrowed_ ? hints_.get() : nullptr, result);
 }
 
-int FabricQuery::run_unfiltered(InfoPtr& result, uint64_t flags) {
-  return get_info(nullptr, nullptr, flags, nullptr, result);
-}
-
 }  // namespace weft::tools

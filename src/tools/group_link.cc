@@ -212,10 +212,6 @@ Status GroupLink::finish() {
   return {};
 }
 
-Status GroupLink::post_receive(std::size_t slot) {
-  return check(fi_recv(ep_.get(), buffer(slot), stride_, descriptor_, FI_ADDR_UNSPEC, &contexts_[slot]), "fi_recv");
-}
-
 Status GroupLink::receive(int timeout_ms, const std::function<void(std::span<const std::byte>)>& show) {
   constexpr std::size_t kBatch = 64;
   fi_cq_msg_entry entries[kBatch];

@@ -62,7 +62,9 @@ class GroupLink : public Link {
   Status join();
   Status await_membership(const Membership& membership);
   Status read_event(int timeout_ms);
-  Status post_receive(std::size_t slot);
+  Status post_receive(std::size_t slot) {
+    return check(fi_recv(ep_.get(), buffer(slot), stride_, descriptor_, FI_ADDR_UNSPEC, &contexts_[slot]), "fi_recv");
+  }
   Status completion_failure();
   Status take_completions(int timeout_ms);
 

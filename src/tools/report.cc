@@ -123,8 +123,4 @@ void ProgressLine::show(const TestResult& so_far, Clock::time_point now) {
   visible_ = true;
 }
 
-void ProgressLine::clear() {
-  if (std::exchange(visible_, false)) fmt::print(stderr, "\r\033[K");
-}
-
 }  // namespace weft::tools

@@ -50,7 +50,9 @@ class ProgressLine {
     if (enabled_ && now >= next_) show(so_far, now);
   }
   // Call before any other output, and at the end of a test.
-  void clear();
+  void clear() {
+    if (std::exchange(visible_, false)) fmt::print(stderr, "\r\033[K");
+  }
 
  private:
   void show(const TestResult& so_far, Clock::time_point now);

@@ -25,7 +25,10 @@ bool Stamp::load(const std::byte* in, std::size_t len) noexcept {
   std::memcpy(words, in, sizeof words);
   for (uint64_t& word : words) word = le64toh(word);
   if (words[0] != kMagic) return false;
-  run = words[1], sequence = words[2], sent_ns = words[3], total = words[4];
+  run = words[1];
+  sequence = words[2];
+  sent_ns = words[3];
+  total = words[4];
   return true;
 }
 
