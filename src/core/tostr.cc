@@ -6,6 +6,7 @@
 #include <cstring>
 #include <iterator>
 #include <string>
+#include <type_traits>
 
 #include "base/each.h"
 #include "core/boundary.h"
@@ -17,6 +18,18 @@ namespace {
 
 constexpr int kIndent = 4;
 
+// A value as text; pointers that are null as printf prints them.
+template <class T>
+std::string text_of(const T& value) {
+  constexpr bool kString = std::is_convertible_v<T, const char*>;
+  if constexpr (std::is_pointer_v<T>)
+    if (value == nullptr) return kString ? "(null)" : "(nil)";
+  if constexpr (std::is_pointer_v<T> && !kString)
+    return fmt::format("{}", static_cast<const void*>(value));
+  else
+    return fmt::format("{}", value);
+}
+
 // Appends "<indent>name: value" lines of one structure.
 class Lines {
  public:
@@ -24,21 +37,13 @@ class Lines {
 
   template <class T>
   void add(const char* name, const T& value) {
-    fmt::format_to(std::back_inserter(text_), "{:{}}{}: {}\n", "", depth_ * kIndent, name, value);
+    fmt::format_to(std::back_inserter(text_), "{:{}}{}: {}\n", "", depth_ * kIndent, name, text_of(value));
   }
-  void add_string(const char* name, const char* value) { add(name, value == nullptr ? "(null)" : value); }
   void add_bits(const char* name, std::span<const Name> table, uint64_t bits) {
     add(name, fmt::format("[ {} ]", names_of(table, bits)));
   }
   void add_enum(const char* name, std::span<const Name> table, uint64_t value) { add(name, name_of(table, value)); }
   void add_hex(const char* name, uint64_t value) { add(name, fmt::format("{:#x}", value)); }
-  void add_pointer(const char* name, const void* value) {
-    if (value == nullptr) {
-      add(name, "(nil)");
-    } else {
-      add(name, value);
-    }
-  }
   void add_version(const char* name, uint32_t version) {
     add(name, fmt::format("{}.{}", FI_MAJOR(version), FI_MINOR(version)));
   }
@@ -55,72 +60,72 @@ class Lines {
   int depth_;
 };
 
-// Lines of members that are numbers, and of strings.
-#define WEFT_NUMBER(member) lines.add(#member, attr.member);
-#define WEFT_STRING(member) lines.add_string(#member, attr.member);
+// Lines of members that are numbers, strings and pointers.
+#define WEFT_MEMBER(member) lines.add(#member, attr.member);
 
 std::string context_count(std::size_t count) {
   return count == FI_SHARED_CONTEXT ? "FI_SHARED_CONTEXT" : fmt::format("{}", count);
 }
 
-void describe(Lines& lines, const fi_tx_attr& attr) {
+// The members that both directions begin with.
+template <class Attr>
+void describe_direction(Lines& lines, const Attr& attr) {
   lines.add_bits("caps", names::kCaps, attr.caps);
   lines.add_bits("mode", names::kMode, attr.mode);
   lines.add_bits("op_flags", names::kOpFlags, attr.op_flags);
   lines.add_bits("msg_order", names::kMsgOrder, attr.msg_order);
-  WEFT_EACH(WEFT_NUMBER, inject_size, size, iov_limit, rma_iov_limit)
+}
+
+void describe(Lines& lines, const fi_tx_attr& attr) {
+  describe_direction(lines, attr);
+  WEFT_EACH(WEFT_MEMBER, inject_size, size, iov_limit, rma_iov_limit)
   lines.add_hex("tclass", attr.tclass);
 }
 
 void describe(Lines& lines, const fi_rx_attr& attr) {
-  lines.add_bits("caps", names::kCaps, attr.caps);
-  lines.add_bits("mode", names::kMode, attr.mode);
-  lines.add_bits("op_flags", names::kOpFlags, attr.op_flags);
-  lines.add_bits("msg_order", names::kMsgOrder, attr.msg_order);
-  WEFT_EACH(WEFT_NUMBER, size, iov_limit)
+  describe_direction(lines, attr);
+  WEFT_EACH(WEFT_MEMBER, size, iov_limit)
 }
 
 void describe(Lines& lines, const fi_ep_attr& attr) {
   lines.add_enum("type", names::kEpType, attr.type);
   lines.add_enum("protocol", names::kProtocol, attr.protocol);
-  WEFT_EACH(WEFT_NUMBER, protocol_version, max_msg_size, msg_prefix_size, max_order_raw_size, max_order_war_size,
+  WEFT_EACH(WEFT_MEMBER, protocol_version, max_msg_size, msg_prefix_size, max_order_raw_size, max_order_war_size,
             max_order_waw_size)
   lines.add("mem_tag_format", fmt::format("{:#018x}", attr.mem_tag_format));
   lines.add("tx_ctx_cnt", context_count(attr.tx_ctx_cnt));
   lines.add("rx_ctx_cnt", context_count(attr.rx_ctx_cnt));
-  lines.add("auth_key_size", attr.auth_key_size);
-  lines.add_pointer("xpu_ctx", attr.xpu_ctx);
+  WEFT_EACH(WEFT_MEMBER, auth_key_size, xpu_ctx)
 }
 
 void describe(Lines& lines, const fi_domain_attr& attr) {
-  lines.add_pointer("domain", attr.domain);
-  lines.add_string("name", attr.name);
+  WEFT_EACH(WEFT_MEMBER, domain, name)
   lines.add_enum("threading", names::kThreading, attr.threading);
   lines.add_enum("progress", names::kProgress, attr.progress);
   lines.add_enum("resource_mgmt", names::kResourceMgmt, attr.resource_mgmt);
   lines.add_enum("av_type", names::kAvType, attr.av_type);
   lines.add_bits("mr_mode", names::kMrMode, static_cast<unsigned>(attr.mr_mode));
-  WEFT_EACH(WEFT_NUMBER, mr_key_size, cq_data_size, cq_cnt, ep_cnt, tx_ctx_cnt, rx_ctx_cnt, max_ep_tx_ctx,
+  WEFT_EACH(WEFT_MEMBER, mr_key_size, cq_data_size, cq_cnt, ep_cnt, tx_ctx_cnt, rx_ctx_cnt, max_ep_tx_ctx,
             max_ep_rx_ctx, max_ep_stx_ctx, max_ep_srx_ctx, cntr_cnt, mr_iov_limit)
   lines.add_bits("caps", names::kCaps, attr.caps);
   lines.add_bits("mode", names::kMode, attr.mode);
-  WEFT_EACH(WEFT_NUMBER, auth_key_size, max_err_data, mr_cnt)
+  WEFT_EACH(WEFT_MEMBER, auth_key_size, max_err_data, mr_cnt)
   lines.add_hex("tclass", attr.tclass);
-  WEFT_EACH(WEFT_NUMBER, max_ep_auth_key, max_group_id, max_cntr_value, max_err_cntr_value, max_xpu_ctx_cnt)
+  WEFT_EACH(WEFT_MEMBER, max_ep_auth_key, max_group_id, max_cntr_value, max_err_cntr_value, max_xpu_ctx_cnt)
 }
 
 void describe(Lines& lines, const fi_fabric_attr& attr) {
-  WEFT_EACH(WEFT_STRING, name, prov_name)
+  WEFT_EACH(WEFT_MEMBER, name, prov_name)
   lines.add_version("prov_version", attr.prov_version);
   lines.add_version("api_version", attr.api_version);
 }
 
 void describe(Lines& lines, const fi_device_attr& attr) {
-  WEFT_EACH(WEFT_STRING, name, device_id, device_version, vendor_id, driver, firmware)
+  WEFT_EACH(WEFT_MEMBER, name, device_id, device_version, vendor_id, driver, firmware)
 }
 
 void describe(Lines& lines, const fi_pci_attr& attr) {
-  WEFT_EACH(WEFT_NUMBER, domain_id, bus_id, device_id, function_id)
+  WEFT_EACH(WEFT_MEMBER, domain_id, bus_id, device_id, function_id)
 }
 
 void describe(Lines& lines, const fi_bus_attr& attr) {
@@ -129,10 +134,9 @@ void describe(Lines& lines, const fi_bus_attr& attr) {
 }
 
 void describe(Lines& lines, const fi_link_attr& attr) {
-  lines.add_string("address", attr.address);
-  WEFT_EACH(WEFT_NUMBER, mtu, speed)
+  WEFT_EACH(WEFT_MEMBER, address, mtu, speed)
   lines.add_enum("state", names::kLinkState, attr.state);
-  lines.add_string("network_type", attr.network_type);
+  lines.add("network_type", attr.network_type);
 }
 
 void describe(Lines& lines, const fid_nic& nic) {
@@ -149,22 +153,19 @@ void describe(Lines& lines, const fi_info& info) {
   lines.add("dest_addrlen", info.dest_addrlen);
   lines.add("src_addr", address_text(info.addr_format, info.src_addr, info.src_addrlen));
   lines.add("dest_addr", address_text(info.addr_format, info.dest_addr, info.dest_addrlen));
-  lines.add_pointer("handle", info.handle);
+  lines.add("handle", info.handle);
   lines.add_struct("fi_tx_attr", info.tx_attr);
   lines.add_struct("fi_rx_attr", info.rx_attr);
   lines.add_struct("fi_ep_attr", info.ep_attr);
   lines.add_struct("fi_domain_attr", info.domain_attr);
   lines.add_struct("fi_fabric_attr", info.fabric_attr);
-  if (info.nic != nullptr)
-    lines.add_struct("nic", info.nic);
-  else
-    lines.add_pointer("nic", nullptr);
+  info.nic != nullptr ? lines.add_struct("nic", info.nic) : lines.add("nic", info.nic);
 }
 
 void describe(Lines& lines, const fi_av_attr& attr) {
   lines.add_enum("type", names::kAvType, attr.type);
-  WEFT_EACH(WEFT_NUMBER, count, ep_per_node)
-  lines.add_string("name", attr.name);
+  WEFT_EACH(WEFT_MEMBER, count, ep_per_node)
+  lines.add("name", attr.name);
   lines.add_bits("flags", names::kAvFlags, attr.flags);
 }
 
@@ -175,17 +176,15 @@ void describe(Lines& lines, const fi_cq_attr& attr) {
   lines.add_enum("wait_obj", names::kWaitObj, attr.wait_obj);
   lines.add("signaling_vector", attr.signaling_vector);
   lines.add_enum("wait_cond", names::kCqWaitCond, attr.wait_cond);
-  lines.add_pointer("xpu_ctx", (attr.flags & FI_XPU) != 0 ? attr.xpu_ctx : nullptr);
+  lines.add("xpu_ctx", (attr.flags & FI_XPU) != 0 ? attr.xpu_ctx : nullptr);
 }
 
 void describe(Lines& lines, const fi_mr_attr& attr) {
-  lines.add_pointer("mr_iov", attr.mr_iov);
-  lines.add("iov_count", attr.iov_count);
+  WEFT_EACH(WEFT_MEMBER, mr_iov, iov_count)
   lines.add_bits("access", names::kMrAccess, attr.access);
   lines.add_hex("offset", attr.offset);
   lines.add_hex("requested_key", attr.requested_key);
-  lines.add_pointer("context", attr.context);
-  lines.add("auth_key_size", attr.auth_key_size);
+  WEFT_EACH(WEFT_MEMBER, context, auth_key_size)
   lines.add_enum("iface", names::kHmemIface, attr.iface);
 }
 
@@ -193,21 +192,15 @@ void describe(Lines& lines, const fi_cntr_attr& attr) {
   lines.add_enum("events", names::kCntrEvents, attr.events);
   lines.add_enum("wait_obj", names::kWaitObj, attr.wait_obj);
   lines.add_hex("flags", attr.flags);
-  lines.add_pointer("xpu_ctx", (attr.flags & FI_XPU) != 0 ? attr.xpu_ctx : nullptr);
+  lines.add("xpu_ctx", (attr.flags & FI_XPU) != 0 ? attr.xpu_ctx : nullptr);
 }
 
-void describe(Lines& lines, const fi_cq_err_entry& entry) {
-  lines.add_pointer("op_context", entry.op_context);
-  lines.add_hex("flags", entry.flags);
-  lines.add("len", entry.len);
-  lines.add_pointer("buf", entry.buf);
-  lines.add("data", entry.data);
-  lines.add_hex("tag", entry.tag);
-  lines.add("olen", entry.olen);
-  lines.add("err", entry.err);
-  lines.add("prov_errno", entry.prov_errno);
-  lines.add_pointer("err_data", entry.err_data);
-  lines.add("err_data_size", entry.err_data_size);
+void describe(Lines& lines, const fi_cq_err_entry& attr) {
+  lines.add("op_context", attr.op_context);
+  lines.add_hex("flags", attr.flags);
+  WEFT_EACH(WEFT_MEMBER, len, buf, data)
+  lines.add_hex("tag", attr.tag);
+  WEFT_EACH(WEFT_MEMBER, olen, err, prov_errno, err_data, err_data_size)
 }
 
 std::string fid_text(const fid& fid) {
@@ -231,6 +224,7 @@ template <class T>
 void add(Lines& lines, const char* name, const void* data) {
   lines.add_struct(name, &as<T>(data));
 }
+
 // The types of structures.
 struct Structure {
   fi_type type;
