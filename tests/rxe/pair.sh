@@ -102,11 +102,11 @@ host() {
   cp "$here/lab" "$scratch/$name/bin/lab"
   chmod 755 "$scratch/$name/bin/lab"
   cat >"$scratch/environment" <<END
-export RXE_LAB=pair RXE_HOST=$name RXE_DEVICE=rxe0 RXE_ADDRESS=192.168.77.$number RXE_ADDRESS6=fd77::$number
+export RXE_LAB=pair RXE_HOST=$name RXE_DEVICE=${driver}0 RXE_ADDRESS=192.168.77.$number RXE_ADDRESS6=fd77::$number
 export RXE_PEER_ADDRESS=192.168.77.$peer RXE_PEER_ADDRESS6=fd77::$peer PATH="/run/lab/bin:\$PATH"
 END
   cat >"$scratch/$name/settings" <<END
-name=$name wire=02:00:00:00:77:0$number address=192.168.77.$number address6=fd77::$number
+name=$name driver=$driver wire=02:00:00:00:77:0$number address=192.168.77.$number address6=fd77::$number
 limit=$limit out=$(quoted "$out")
 hosts='192.168.77.1 a
 fd77::1 a

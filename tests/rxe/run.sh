@@ -8,7 +8,8 @@
 #   -o FOLDER   a folder whose files survive the guest; the command finds it in RXE_OUT
 #   -m MB -c N  memory (2048) and processors (2) of the guest
 #   -v          say what happens, show the guest's dmesg
-# Environment: RXE_LIMIT RXE_OUT RXE_MEMORY RXE_CPUS for the above; RXE_MODE=auto|native|vm|kvm|tcg|count; RXE_CACHE (image.sh).
+# Environment: RXE_LIMIT RXE_OUT RXE_MEMORY RXE_CPUS for the above; RXE_MODE=auto|native|vm|kvm|tcg|count; RXE_DRIVER=siw:
+# software iWARP, in a virtual machine; RXE_CACHE (image.sh).
 # The command gets our folder, environment and arguments, and RXE_DEVICE, RXE_ADDRESS, RXE_ADDRESS6, RXE_PLAIN_ADDRESS.
 # Status: the command's; 77 the lab cannot run here (1 if REQUIRE names rxe); 124 out of time; 125 the lab failed.
 set -u
@@ -32,6 +33,7 @@ carry() {
 
 address=192.168.77.1 address6=fd77::1 plain_address=192.168.78.1
 open_scratch
+[ "$driver" = rxe ] || [ "$mode" != auto ] || mode=vm
 case $mode in
   auto) if run_native "$@"; then exit "$status"; fi ;;
   native) run_native "$@" || skip "no RDMA device, and none could be made"; exit "$status" ;;
@@ -41,10 +43,10 @@ esac
 need_vm
 mkdir "$scratch/rxe"
 cat >"$scratch/environment" <<END
-export RXE_LAB=vm RXE_DEVICE=rxe0 RXE_ADDRESS=$address RXE_ADDRESS6=$address6 RXE_PLAIN_ADDRESS=$plain_address
+export RXE_LAB=vm RXE_DEVICE=${driver}0 RXE_ADDRESS=$address RXE_ADDRESS6=$address6 RXE_PLAIN_ADDRESS=$plain_address
 END
 cat >"$scratch/rxe/settings" <<END
-name=rxe wire=none address=$address address6=$address6 plain_address=$plain_address limit=$limit out=$(quoted "$out")
+name=rxe driver=$driver wire=none address=$address address6=$address6 plain_address=$plain_address limit=$limit out=$(quoted "$out")
 hosts='$address rxe
 $address6 rxe'
 END

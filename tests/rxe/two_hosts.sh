@@ -32,7 +32,7 @@ cd "$(mktemp -d)" || exit 1
 failures=0
 wrong() {
   echo "FAILED $case: $*"
-  [ $failures -gt $before ] || { cat log; grep . /sys/class/infiniband/rxe0/ports/1/hw_counters/*; rdma resource show qp; } | sed 's/^/  /'
+  [ $failures -gt $before ] || { cat log; grep . /sys/class/infiniband/$RXE_DEVICE/ports/1/hw_counters/*; rdma resource show qp; } | sed 's/^/  /'
   failures=$((failures + 1))
 }
 

@@ -14,6 +14,7 @@ note() { [ -z "$verbose" ] || echo "rxe: $*" >&2; }
 
 # read_options OPTION...: sets the variables below; the caller uses the rest, from word $parsed on.
 memory=${RXE_MEMORY:-2048} cpus=${RXE_CPUS:-2} limit=${RXE_LIMIT:-600} out=${RXE_OUT:-} mode=${RXE_MODE:-auto} verbose=
+driver=${RXE_DRIVER:-rxe}
 read_options() {
   OPTIND=1
   while getopts m:c:t:o:v option; do
