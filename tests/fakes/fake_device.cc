@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Devices: their addresses, ibv_get_device_list(3), ibv_open_device(3), rdma_get_devices(3).
 #include "fake_device.h"
+#include "fake_iwarp.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -107,11 +108,21 @@ Context* make_context(Device& device, bool counted) {
 
 }  // namespace
 
+DeviceConfig iwarp_device() {
+  DeviceConfig config;
+  config.iwarp = true;
+  config.atomic_cap = IBV_ATOMIC_NONE;
+  config.max_sge_rd = 1;
+  return config;
+}
+
 void ensure_devices() {
   if (!World::get().devices.empty()) return;
   const char* port = std::getenv("FAKE_RDMA_PORT");
   DeviceConfig config;
   config.behind_a_dead_port = port && std::string_view(port) == "2";
+  if (const char* kind = std::getenv("FAKE_RDMA_DEVICE"); kind && std::string_view(kind) == "iwarp")
+    config = iwarp_device();
   make_device(config);
 }
 

@@ -28,9 +28,11 @@ int ReceiveRing::push(const ibv_recv_wr& request) {
 
 namespace {
 
-bool has_opcode(ibv_qp_type type, ibv_wr_opcode opcode) {
+bool has_opcode(const Qp& qp, ibv_wr_opcode opcode) {
+  const bool immediate = opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  if (qp.device->config.iwarp && (immediate || opcode >= IBV_WR_ATOMIC_CMP_AND_SWP)) return false;
   if (opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM) return true;
-  if (type != IBV_QPT_RC) return false;
+  if (qp.qp_type != IBV_QPT_RC) return false;
   return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM || opcode == IBV_WR_RDMA_READ ||
          opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
@@ -54,7 +56,7 @@ int post_one(Qp& qp, const ibv_send_wr& request) {
   if (qp.state == IBV_QPS_RESET || qp.state == IBV_QPS_INIT || qp.state == IBV_QPS_RTR) return EINVAL;
   if (qp.posted - qp.freed >= qp.sends.size()) return ENOMEM;
   if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > qp.init.cap.max_send_sge) return EINVAL;
-  if (!has_opcode(qp.qp_type, request.opcode)) return EINVAL;
+  if (!has_opcode(qp, request.opcode)) return EINVAL;
   if (request.opcode == IBV_WR_RDMA_READ && request.num_sge > qp.device->config.max_sge_rd) return EINVAL;
   if (qp.qp_type == IBV_QPT_UD && !request.wr.ud.ah) return EINVAL;
   const size_t at = qp.posted % qp.sends.size();

@@ -44,7 +44,11 @@ Step wait_for_peer(Qp& qp) {
   return wait_for(qp, Qp::Wait::kPeer, World::get().timing.retries_exceeded, IBV_WC_RETRY_EXC_ERR);
 }
 
-Step wait_for_receiver(Qp& qp, const Qp& peer) {
+Step wait_for_receiver(Qp& qp, const Qp& peer, ibv_wc_status* status) {
+  if (qp.device->config.iwarp) {
+    *status = IBV_WC_REM_ABORT_ERR;
+    return Step::kFailed;
+  }
   if (qp.attr.rnr_retry == kRnrForever) return wait_for(qp, Qp::Wait::kReceiver, -1, IBV_WC_SUCCESS);
   const int total = qp.attr.rnr_retry * kRnrMicroseconds[peer.attr.min_rnr_timer & 31];
   return wait_for(qp, Qp::Wait::kReceiver, (total + 999) / 1000, IBV_WC_RNR_RETRY_EXC_ERR);
@@ -86,7 +90,7 @@ ibv_wc arrival(const Qp& qp, const ibv_send_wr& request, uint64_t length) {
 
 Step send_message(Qp& qp, Qp& peer, const ibv_send_wr& request, const Segments& from, ibv_wc_status* status) {
   const ibv_recv_wr* receive = take_receive(peer);
-  if (!receive) return wait_for_receiver(qp, peer);
+  if (!receive) return wait_for_receiver(qp, peer, status);
   Segments to;
   if (!scatter_list(peer.srq ? peer.srq->pd : peer.pd, *receive, &to))
     return fail_receive(peer, *receive, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR, status);
@@ -113,7 +117,7 @@ Step write_remote(Qp& qp, Qp& peer, const ibv_send_wr& request, const Segments& 
     return Step::kDone;
   }
   const ibv_recv_wr* receive = take_receive(peer);
-  if (!receive) return wait_for_receiver(qp, peer);
+  if (!receive) return wait_for_receiver(qp, peer, status);
   copy(to, from);
   push_receive_completion(peer, *receive, arrival(qp, request, from.total), request.send_flags & IBV_SEND_SOLICITED);
   return Step::kDone;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "conformance/fixture/parameter.h"
+#include "fake_iwarp.h"
 #include "fake_rdma.h"
 #include "log_capture.h"
 
@@ -116,8 +117,9 @@ TEST_F(FaultsOffers, DeviceWithoutGroupsOffersNone) {
 }
 
 TEST_F(FaultsOffers, IwarpIsRecognised) {
-  fake::DeviceConfig config = device("warp", {"127.0.0.1"});
-  config.iwarp = true;
+  fake::DeviceConfig config = fake::iwarp_device();
+  config.name = "warp";
+  config.addresses = {"127.0.0.1"};
   fake::add_device(config);
   const Offers offers(nullptr, 0, FI_EP_MSG, FI_RX_CQ_DATA);
   ASSERT_EQ(offers.result, 0);

@@ -37,6 +37,12 @@ class ConnectionProperties {
   static bool has(int option) noexcept {
     return option >= FI_OPT_WEFT_RESPONDER_RESOURCES && option <= FI_OPT_WEFT_TYPE_OF_SERVICE;
   }
+  // Retries of InfiniBand and RoCE: the kernel's TCP does them for iWARP, and a message without a receive is not
+  // retried.
+  static bool needs_retries(int option) noexcept {
+    return option == FI_OPT_WEFT_RETRY_COUNT || option == FI_OPT_WEFT_RNR_RETRY_COUNT ||
+           option == FI_OPT_WEFT_MIN_RNR_TIMER_US || option == FI_OPT_WEFT_ACK_TIMEOUT_US;
+  }
   // The result of fi_getopt and fi_setopt.
   int get(int option, void* value, std::size_t* len) const noexcept;
   int set(int option, const void* value, std::size_t len) noexcept;

@@ -88,6 +88,12 @@ int Endpoint::setopt(int level, int option, const void* value, size_t len) {
   if (level != FI_OPT_ENDPOINT || !ConnectionProperties::has(option))
     return ConnectedEndpoint::setopt(level, option, value, len);
   Lock lock(engine().mutex());
+  if (domain_->device().is_iwarp() && ConnectionProperties::needs_retries(option)) {
+    FI_WARN(&provider(), FI_LOG_EP_CTRL,
+            "fi_setopt refused: iWARP (%s) has no retries of its own, TCP repeats what is lost\n",
+            domain_->device().name());
+    return -FI_EOPNOTSUPP;
+  }
   return unconnected() ? properties_.set(option, value, len) : -FI_EOPBADSTATE;
 }
 

@@ -233,6 +233,9 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   if (wants(hints, FI_EP_DGRAM)) {
     natives = discover_native(parameters);
     add_datagrams(query, natives, hints, node != nullptr, candidates);
+    if (candidates.empty() && sources->front().port.transport == Transport::kIwarp)
+      refuse(fmt::format("{} is an iWARP device, which has connections and no datagrams",
+                         sources->front().device->name()));
   }
   InfoList list(version, hints, &provider());
   for (const Candidate& candidate : candidates) {

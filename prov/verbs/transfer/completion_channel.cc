@@ -14,6 +14,7 @@ namespace weft::verbs {
 namespace {
 
 constexpr unsigned kFirstEntries = 256;    // for a device queue without a requested size
+constexpr unsigned kFixedEntries = 16384;  // at least, for a device queue that cannot be enlarged
 constexpr unsigned kAcknowledgeAt = 1024;  // acknowledging takes a mutex inside libibverbs, so many at once
 
 }  // namespace
@@ -47,9 +48,18 @@ Status CompletionChannel::create(const fi_cq_attr& attr) {
   const auto most = static_cast<unsigned>(std::max(domain_.device().attr().orig_attr.max_cqe, 1));
   const size_t asked = attr.size != 0 ? attr.size : kFirstEntries;
   const auto entries = static_cast<unsigned>(std::min<size_t>(asked, most));
-  cq_.reset(
-      ibv_create_cq(context, static_cast<int>(entries), static_cast<OverrunHandler*>(this), events_.get(), vector));
-  return cq_ != nullptr ? Status() : Status::last_errno();
+  const auto make = [&](unsigned size) {
+    cq_.reset(
+        ibv_create_cq(context, static_cast<int>(size), static_cast<OverrunHandler*>(this), events_.get(), vector));
+    return cq_ != nullptr ? Status() : Status::last_errno();
+  };
+  const Status made = make(entries);
+  // Many iWARP devices cannot enlarge a queue, so it has its size from the start.
+  const unsigned fixed = std::min(std::max(entries, kFixedEntries), most);
+  if (!made.ok() || !domain_.device().is_iwarp() || static_cast<unsigned>(cq_->cqe) >= fixed ||
+      ibv_resize_cq(cq_.get(), cq_->cqe) == 0)
+    return made;
+  return make(fixed);
 }
 
 Status CompletionChannel::open_descriptors(const fi_cq_attr& attr) {
