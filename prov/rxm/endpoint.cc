@@ -148,9 +148,10 @@ void Endpoint::retry(Channel& channel) noexcept {
   if (open) packets_.retry(channel);
   posted_.retry(channel);
   if (!open) return;
+  packets_.report_receives(channel);
   receiver_.report_scarcity(channel);
   if (channel.state != Channel::State::kOpen) return;
-  if (!channel.packets.empty()) return services_.retry_later(channel);
+  if (!channel.packets.empty()) return services_.retry_packets_later(channel);
   rendezvous_.retry(channel);
   if (channel.peer->channel == &channel) sender_.flush(*channel.peer);
 }

@@ -28,6 +28,21 @@ struct Scarcity {
   List<Transmit, FlightTag> kept;  // ... and these are complete for the application, but not fetched
 };
 
+// Packets that the peer has receives for, where a packet without one ends the connection; decision 0020.
+struct Credits {
+  bool counted = false;
+  std::uint64_t left = UINT64_MAX;  // not counted: never used up
+  std::uint32_t unreported = 0;     // receives posted here that the peer does not know of
+
+  bool may_send() const noexcept { return left > 1; }  // the last one is for a report
+  bool are_due() const noexcept { return counted && unreported >= kReportedReceives; }
+  void agree(std::uint8_t flow_control, std::uint32_t receives) noexcept {
+    if (flow_control != kFlowControl || receives < 2) return;
+    counted = true;
+    left = receives;
+  }
+};
+
 // Exists from the request on; after its end it stays until the lower provider has returned all operations.
 struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   enum class State : std::uint8_t { kConnecting, kAccepting, kOpen, kClosed };
@@ -52,13 +67,16 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   List<Assembly> assemblies;
   List<Transmit, FlightTag> flight;
   Scarcity scarcity;
+  Credits credits;
   List<Unexpected> unexpected;  // those that need the connection
 
   // A peer that does not read our responses must not send more requests.
   bool is_throttled() const noexcept { return packet_count >= kMaxQueuedResponses; }
   // Operations of the application may start: the connection is open, and no idle close is under way.
   bool can_send() const noexcept { return state == State::kOpen && !idle_close.holds(); }
-  bool has_retries() noexcept { return !unposted.empty() || !packets.empty() || !waiting_copies.empty(); }
+  bool has_retries() noexcept {
+    return !unposted.empty() || !packets.empty() || !waiting_copies.empty() || credits.are_due();
+  }
 };
 
 // A remote endpoint. Owner: the endpoint, until it closes.
@@ -164,6 +182,10 @@ struct EndpointServices {
   fi_addr_t name_of(Peer& peer) noexcept { return names_sources ? peers.name_of(*vector, peer) : FI_ADDR_NOTAVAIL; }
   void retry_later(Channel& channel) noexcept {
     if (!retries.linked(channel)) retries.push_back(channel);
+  }
+  // The same for packets that found no room, unless they wait for a report of the peer.
+  void retry_packets_later(Channel& channel) noexcept {
+    if (channel.credits.may_send()) retry_later(channel);
   }
   // Registers memory that a peer accesses to move a message. Such accesses do not count as remote accesses.
   Result<Lower<fid_mr>> register_message(const void* buf, std::size_t len, uint64_t access) noexcept {

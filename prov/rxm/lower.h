@@ -62,6 +62,12 @@ inline bool needs_local_registration(const fi_info& lower) noexcept {
          (lower.mode & FI_LOCAL_MR) != 0;
 }
 
+// Whether a packet that finds no receive ends the connection: iWARP has no retries. The ends count receives; decision
+// 0020. Such a provider requires registration, so every packet is one of Packets or injected.
+inline bool needs_credits(const fi_info& lower) noexcept {
+  return lower.ep_attr->protocol == FI_PROTO_IWARP && needs_local_registration(lower);
+}
+
 // Over a byte stream messages are not cut into segments: libfabric 1.17 does not expect segments there.
 inline bool is_stream(const fi_info& lower) noexcept {
   return lower.ep_attr->protocol == FI_PROTO_SOCK_TCP || lower.ep_attr->protocol == FI_PROTO_XNET;

@@ -269,6 +269,7 @@ TEST_P(SendSemantics, FencedOperationsArriveBehindTheMessageThatTheyWaitFor) {
   if (!Fabric::offers(target(), fences)) GTEST_SKIP() << "no FI_FENCE beside FI_TAGGED and FI_RMA";
   Fabric fabric(target(), fences);
   for (const bool writes : {false, true}) {
+    if (writes && fabric.info()->domain_attr->cq_data_size == 0) continue;
     for (const bool early : {false, true}) {
       SCOPED_TRACE(std::string(writes ? "write" : "message") + (early ? ", posted before the receive" : ", after it"));
       Pair pair(fabric);

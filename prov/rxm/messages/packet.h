@@ -18,6 +18,7 @@ inline constexpr std::uint8_t kOpVersion = 3;       // in connection requests
 inline constexpr std::uint8_t kControlVersion = 4;  // in connection requests and in each packet
 inline constexpr std::uint8_t kPacketOpVersion = 2;
 inline constexpr std::uint8_t kByteOrder = std::endian::native == std::endian::big ? 1 : 2;
+inline constexpr std::uint8_t kFlowControl = 1;  // both ends count receives: PacketType::kCredit
 inline constexpr std::uint8_t kNoFlowControl = 2;
 
 struct ConnectData {
@@ -74,7 +75,7 @@ enum class PacketType : std::uint8_t {
   kReadDone = 3,    // the receiver has read it, or delivered a message that is to be answered
   kAtomic = 4,
   kAtomicResponse = 5,
-  kCredit = 6,
+  kCredit = 6,       // `data`: receives that its sender has posted again
   kWriteTarget = 7,  // where the sender shall write it
   kWriteDone = 8,
   kIdleClose = 64,  // between ends that both sent kIdleMagic: `message` is one of rdm/peer_link.h
@@ -94,7 +95,7 @@ struct ControlHeader {
   std::uint32_t segment = 0;     // counts from 0
   std::uint64_t connection = 0;  // the number that the receiver chose when connecting
   std::uint64_t message = 0;
-  std::uint64_t data = 0;  // kSegment: a Part
+  std::uint64_t data = 0;  // kSegment: a Part; kCredit
 };
 static_assert(sizeof(ControlHeader) == 32);
 

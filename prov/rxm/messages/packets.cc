@@ -26,6 +26,10 @@ Packet* Packets::make(Channel& channel, Buffer& buffer) noexcept {
 }
 
 ssize_t Packets::send(Packet& packet) noexcept {
+  return packet.channel->credits.may_send() ? send_now(packet) : -FI_EAGAIN;
+}
+
+inline ssize_t Packets::send_now(Packet& packet) noexcept {
   Channel& channel = *packet.channel;
   const iovec iov{packet.buffer->bytes, packet.len};
   void* desc = packet.buffer->desc;
@@ -33,6 +37,7 @@ ssize_t Packets::send(Packet& packet) noexcept {
   const ssize_t result = fi_sendmsg(channel.ep, &message, packet.lower_flags | FI_COMPLETION);
   if (result != 0) return result;
   ++channel.works;
+  --channel.credits.left;
   return 0;
 }
 
@@ -45,20 +50,40 @@ void Packets::post(Packet& packet) noexcept {
   if (result != -FI_EAGAIN) return release(packet);  // the connection has failed
   channel.packets.push_back(packet);
   ++channel.packet_count;
-  if (channel.state == Channel::State::kOpen) services_.retry_later(channel);
+  if (channel.state == Channel::State::kOpen) services_.retry_packets_later(channel);
 }
 
 void Packets::post_control(Channel& channel, PacketType type, std::uint64_t message) noexcept {
   if (channel.state == Channel::State::kClosed) return;
   const PacketHeader header = Packets::header(channel, type, message);
   if (channel.state == Channel::State::kOpen && channel.packets.empty() && sizeof header <= lower_inject_ &&
-      fi_inject(channel.ep, &header, sizeof header, FI_ADDR_UNSPEC) == 0)
+      channel.credits.may_send() && fi_inject(channel.ep, &header, sizeof header, FI_ADDR_UNSPEC) == 0) {
+    --channel.credits.left;
     return;
+  }
   Packet* packet = make(channel);
   if (packet == nullptr) return services_.links->protocol_error(channel, "no memory for a response");
   std::memcpy(packet->buffer->bytes, &header, sizeof header);
   packet->len = sizeof header;
   post(*packet);
+}
+
+// Without a receive for it at the peer, that has one for us to read first: both ends never lack them at once.
+void Packets::report_receives(Channel& channel) noexcept {
+  Credits& credits = channel.credits;
+  if (!credits.are_due() || credits.left == 0 || channel.state != Channel::State::kOpen) return;
+  Packet* packet = make(channel);
+  if (packet == nullptr) return services_.retry_later(channel);
+  PacketHeader header = Packets::header(channel, PacketType::kCredit, 0);
+  header.control.data = credits.unreported;
+  std::memcpy(packet->buffer->bytes, &header, sizeof header);
+  packet->len = sizeof header;
+  if (send_now(*packet) == 0) {
+    credits.unreported = 0;
+    return;
+  }
+  release(*packet);
+  services_.retry_later(channel);
 }
 
 void Packets::release(Packet& packet) noexcept {

@@ -20,6 +20,8 @@ class Packets {
   // Sends the packet now or later.
   void post(Packet& packet) noexcept;
   void post_control(Channel& channel, PacketType type, std::uint64_t message) noexcept;
+  // Reports the receives that were posted again, if there are many and the peer has a receive for it.
+  void report_receives(Channel& channel) noexcept;
   // The header of a packet that belongs to no new message; `message`: the number of its message.
   static PacketHeader header(const Channel& channel, PacketType type, std::uint64_t message) noexcept {
     PacketHeader header;
@@ -37,6 +39,8 @@ class Packets {
   void on_closed(Channel& channel) noexcept;
 
  private:
+  ssize_t send_now(Packet& packet) noexcept;
+
   EndpointServices& services_;
   const std::size_t lower_inject_;
   Pool<Packet> packets_;

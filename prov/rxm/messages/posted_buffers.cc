@@ -26,7 +26,7 @@ PostedBuffers::PostedBuffers(EndpointServices& services) noexcept
 // Not over a byte stream: messages without a header may arrive there, and an idle buffer costs no memory.
 void PostedBuffers::open_shared(const fi_info& lower) noexcept {
   if (!services_.domain.fabric().parameters.shared_receives || is_stream(lower) ||
-      lower.domain_attr->max_ep_srx_ctx == 0)
+      lower.domain_attr->max_ep_srx_ctx == 0 || needs_credits(lower))
     return;
   fi_rx_attr attr = *lower.rx_attr;
   attr.size = kSharedReceives;
@@ -57,7 +57,7 @@ bool PostedBuffers::post_for(Channel& channel) noexcept {
   channel.peer->posted = this;
   channel.peer->enter(services_.domain.unexpected());
   channel.peer->copies.enter(services_.domain.copies());
-  std::size_t count = kReceivesPerChannel;
+  std::size_t count = needs_credits(services_.domain.lower_info()) ? kCountedReceives : kReceivesPerChannel;
   if (shared_ != nullptr) {
     count = std::max(count, kFewestSharedReceives - std::min(shared_count_, kFewestSharedReceives));
     count = std::min(count, kSharedReceives - shared_count_);
@@ -100,6 +100,9 @@ void PostedBuffers::post_own(PostedBuffer& posted) noexcept {
         fi_recv(channel.ep, posted.buffer->bytes, packet_size_, posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
   if (result == 0) {
     ++channel.works;
+    ++channel.credits.unreported;
+    if (channel.credits.are_due()) [[unlikely]]
+      services_.retry_later(channel);
   } else if (result == -FI_EAGAIN) {
     channel.unposted.push_back(posted);
     if (!pushes_back(*channel.peer)) services_.retry_later(channel);

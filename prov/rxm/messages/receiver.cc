@@ -177,6 +177,7 @@ void Receiver::handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entr
     channel.scarcity.announces = control.message != 0;
     return;
   }
+  if (control.type == PacketType::kCredit) return on_credits(channel, control.data);
   if (control.type == PacketType::kIdleClose) return services_.links->on_idle_close(channel, control.message);
   ++channel.activity;
   if (control.type == PacketType::kReadDone) return on_read_done(channel, control);
@@ -253,6 +254,12 @@ void Receiver::on_rendezvous(Channel& channel, const PacketHeader& header, const
   message->message = header.control.message;
   message->place = rendezvous;
   channel.unexpected.push_back(*message);
+}
+
+void Receiver::on_credits(Channel& channel, std::uint64_t count) noexcept {
+  if (!channel.credits.counted || count > UINT32_MAX) return protocol_error(channel, "an invalid report of receives");
+  channel.credits.left += count;
+  services_.retry_later(channel);
 }
 
 void Receiver::on_read_done(Channel& channel, const ControlHeader& header) noexcept {

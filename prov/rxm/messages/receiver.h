@@ -48,6 +48,7 @@ class Receiver final : public rdm::Protocol {
   void deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
   Unexpected* keep(Channel& channel, const rdm::Envelope& envelope, std::size_t payload) noexcept;
   void on_rendezvous(Channel& channel, const PacketHeader& header, const std::byte* bytes, std::size_t len) noexcept;
+  void on_credits(Channel& channel, std::uint64_t count) noexcept;
   void on_read_done(Channel& channel, const ControlHeader& header) noexcept;
   void on_atomic(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
   void on_segment(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;

@@ -58,12 +58,13 @@ Sender::Sender(EndpointServices& services, Packets& packets) noexcept
                                                       std::size_t len) noexcept {
   if ((request.flags & (kLowerLevels | kUnsupportedLevels | FI_FENCE)) != 0 || request.operation > Operation::kTagged)
     return false;
-  if (len + sizeof(PacketHeader) > max_inject_) return false;
+  if (len + sizeof(PacketHeader) > max_inject_ || !channel.credits.may_send()) return false;
   alignas(PacketHeader) std::byte bytes[kStackPacket];
   fill_header(channel, request, len, *new (bytes) PacketHeader);
   gather(request.iov, bytes + sizeof(PacketHeader));
   if (fi_inject(channel.ep, bytes, sizeof(PacketHeader) + len, FI_ADDR_UNSPEC) != 0) return false;
   services_.engine.note_injected();
+  --channel.credits.left;
   ++channel.activity;
   CompletionRoutes& routes = request.routes != nullptr ? *request.routes : services_.routes;
   const bool report = !request.silent && routes.reports_sent(request.flags);
@@ -138,7 +139,7 @@ void Sender::flush(Peer& peer) noexcept {
       const ssize_t result = start(*peer.channel, transmit);
       // -FI_ENOTCONN: the event of the connection's end follows and fails the operation. If it failed now, a program
       // that posts another one for each completion would never read that event.
-      if (result == -FI_EAGAIN || result == -FI_ENOTCONN) return services_.retry_later(*peer.channel);
+      if (result == -FI_EAGAIN || result == -FI_ENOTCONN) return services_.retry_packets_later(*peer.channel);
       if (result < 0) transmit.error = reason_of(result);
     }
     List<Transmit>::unlink(transmit);

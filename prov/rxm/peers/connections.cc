@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "rxm/logging.h"
 #include "rxm/peers/peer_links.h"
@@ -119,6 +120,7 @@ void PeerLinks::on_connected(Channel& channel, const void* data, std::size_t len
     for (Packet& early : channel.packets)
       std::memcpy(early.buffer->bytes + offsetof(ControlHeader, connection), &accepted.id, sizeof accepted.id);
     channel.peer->process = process_of(accepted.id);
+    if (needs_credits(lower_info_)) channel.credits.agree(accepted.flow_control, accepted.receive_size);
     if (has_magic(kScarceMagic, data, len, sizeof accepted)) posted_.on_follower(channel);
     channel.has_answers = has_magic(kAnswersMagic, data, len, sizeof accepted);
     if (closes_idle() && has_magic(kIdleMagic, data, len, sizeof accepted))
@@ -160,6 +162,15 @@ void PeerLinks::settle_successors() noexcept {
 
 // ---- Requests ----
 
+// Tells the peer how many packets have a receive here.
+template <class Data>
+void PeerLinks::describe_receives(Channel& channel, Data& data) noexcept {
+  data.receive_size = kReceivesPerChannel;
+  if (!needs_credits(lower_info_)) return;
+  data.receive_size = std::exchange(channel.credits.unreported, 0);
+  data.flow_control = kFlowControl;
+}
+
 // The outcome is an event.
 Status PeerLinks::connect(Peer& peer) noexcept {
   const rdm::LinkStep step = rdm::next(link_of(peer), LinkEvent::kOperation);
@@ -176,7 +187,7 @@ Status PeerLinks::connect(Peer& peer) noexcept {
   Introduction<ConnectData> request;
   request.data.port = own_.port();
   request.data.eager_limit = static_cast<uint32_t>(services_.eager_limit);
-  request.data.receive_size = kReceivesPerChannel;
+  describe_receives(*channel, request.data);
   request.data.id = number_for(*channel);
   std::size_t len = sizeof request.data;
   if (closes_idle()) len = append_magic(kIdleMagic, request, len);
@@ -239,6 +250,8 @@ void PeerLinks::on_request(fi_info* info, const void* data, std::size_t len) noe
     if (!loopback) peer->process = process;
   }
   const Terms terms{.remote_id = request.id & 0xffff'ffff,
+                    .receives = request.receive_size,
+                    .flow_control = request.flow_control,
                     .process = process,
                     .loopback = loopback,
                     .succeeds = succeeds,
@@ -254,9 +267,10 @@ bool PeerLinks::accept(Peer& peer, fi_info* info, const Terms& terms) noexcept {
   if (channel == nullptr) return false;
   channel->state = Channel::State::kAccepting;
   channel->remote_id = terms.remote_id;
+  if (needs_credits(lower_info_)) channel->credits.agree(terms.flow_control, terms.receives);
   Introduction<AcceptData> answer;
   answer.data.id = number_for(*channel);
-  answer.data.receive_size = kReceivesPerChannel;
+  describe_receives(*channel, answer.data);
   std::size_t len = sizeof answer.data;
   if (terms.closes_idle) {
     len = append_magic(kIdleMagic, answer, len);

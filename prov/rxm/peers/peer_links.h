@@ -55,6 +55,8 @@ class PeerLinks final : public LinkControl {
   // The terms of a request that is accepted.
   struct Terms {
     std::uint64_t remote_id;
+    std::uint32_t receives;  // posted by the peer for packets of ours
+    std::uint8_t flow_control;
     std::uint32_t process;
     bool loopback;
     bool succeeds;     // another process requested it: Peer::successor
@@ -87,6 +89,8 @@ class PeerLinks final : public LinkControl {
   void on_connected(Channel& channel, const void* data, std::size_t len) noexcept;
   void on_request(fi_info* info, const void* data, std::size_t len) noexcept;
   void reject(const fi_info& info, Reason reason) noexcept;
+  template <class Data>
+  void describe_receives(Channel& channel, Data& data) noexcept;
   bool accept(Peer& peer, fi_info* info, const Terms& terms) noexcept;
   Channel* channel_of(const ::fid* fid) noexcept;
 
