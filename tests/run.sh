@@ -126,9 +126,9 @@ run_step() {
     tsan) if tsan_build; then run_tests tsan tsan -j "$JOBS"; fi ;;
     # In a folder of its own: other runs proceed meanwhile. Late tests need more than the programs that are built first.
     rxe)
-      run_tests rxe release/tests -j 2 -L rxe -LE late
+      run_tests rxe release/tests -j 2 -L rxe -LE 'late|nightly'
       while [ ! -e "$BUILD/release.ended" ] && kill -0 $$; do sleep 1; done
-      if [ ! -e "$BUILD/release.build.log.broken" ]; then run_tests "rxe late" release/tests -j 2 -L rxe -L late; fi
+      if [ ! -e "$BUILD/release.build.log.broken" ]; then run_tests "rxe late" release/tests -j 2 -L rxe -L late -LE nightly; fi
       ;;
     rxe-asan) run_tests rxe-asan asan/tests -L rxe ;;
     *) echo "unknown step: $1" >&2; exit 2 ;;

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# weft_rxe_test(NAME name COMMAND word... [PAIR] [LIMIT seconds] [LABELS label...]): one ctest entry, rxe.NAME, that runs
-# the command on Soft-RoCE (see run.sh), or with PAIR two commands with :: between them on two hosts (see pair.sh). A boot
+# weft_rxe_test(NAME name COMMAND word... [PAIR] [IWARP] [LIMIT seconds] [LABELS label...]): one ctest entry, rxe.NAME,
+# that runs the command on Soft-RoCE (see run.sh), or with IWARP on the kernel's software iWARP, which only the nightly
+# tests do; with PAIR two commands with :: between them on two hosts (see pair.sh). A boot
 # takes about ten seconds, so a whole GoogleTest binary is one entry. Skipped where the lab cannot run; a failure there if
 # REQUIRE names rxe. Include this file where it is used: include(${PROJECT_SOURCE_DIR}/tests/rxe/rxe_test.cmake).
 include_guard()
 set(WEFT_RXE_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 
 function(weft_rxe_test)
-  cmake_parse_arguments(arg "PAIR" "NAME;LIMIT" "COMMAND;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "PAIR;IWARP" "NAME;LIMIT" "COMMAND;LABELS" ${ARGN})
   if(NOT arg_LIMIT)
     set(arg_LIMIT 300)
   endif()
@@ -15,7 +16,12 @@ function(weft_rxe_test)
   if(arg_PAIR)
     set(lab ${WEFT_RXE_FOLDER}/pair.sh)
   endif()
-  add_test(NAME rxe.${arg_NAME} COMMAND sh ${lab} -t ${arg_LIMIT} ${arg_COMMAND})
+  set(driver "")
+  if(arg_IWARP)
+    set(driver env RXE_DRIVER=siw)
+    list(APPEND arg_LABELS nightly)
+  endif()
+  add_test(NAME rxe.${arg_NAME} COMMAND ${driver} sh ${lab} -t ${arg_LIMIT} ${arg_COMMAND})
   weft_rxe_properties(rxe.${arg_NAME} ${arg_LIMIT} ${arg_LABELS})
 endfunction()
 
