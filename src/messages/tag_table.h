@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The matcher of endpoints with many peers: tags of many sources; fi_msg(3), fi_tagged(3).
 //
-// Receives that name a tag exactly, and messages, are hashed, so that matching costs the same with one entry as with a
-// hundred thousand. Receives that ignore bits of the tag have a list of their own; for such a receive the messages are
-// searched in order of arrival. The owner of an element removes it before destroying it.
+// Many receives that name a tag exactly, and messages, are hashed, so that matching costs the same with a few entries
+// as with a hundred thousand. Receives that ignore bits of the tag have a list of their own; for such a receive the
+// messages are searched in order of arrival. The owner of an element removes it before destroying it.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "base/list.h"
 #include "messages/matcher.h"
@@ -88,19 +89,17 @@ struct HashedReceive : ListHook<PlaceTag>, ListHook<PostedTag>, PostedReceive {
   }
 };
 
-// Receives of one kind, tagged or untagged.
+// Receives of one kind, tagged or untagged. A few are searched one by one. Once there are more, all of them are sorted
+// into the other lists, until none is left.
 class HashedReceives {
  public:
   void post(HashedReceive& receive, const Wanted& wanted) noexcept {
     receive.wanted = wanted;
     receive.sequence = next_++;
-    if (wanted.ignore != 0) {
-      wild_.push_back(receive);
-    } else {
-      exact_.insert(receive, key_of);
-      if (wanted.source == kAnySource) ++any_source_;
-    }
     order_.push_back(receive);
+    ++count_;
+    if (sorted_ || count_ > kFew) [[unlikely]]
+      sort_in(receive);
   }
 
   // The oldest receive that matches such a message; it stays posted. nullptr: none.
@@ -108,6 +107,33 @@ class HashedReceives {
     if (order_.empty()) return nullptr;
     if (order_.front().wanted.takes(source, tag)) [[likely]]
       return &order_.front();
+    return sorted_ ? match_sorted(source, tag) : match_unsorted(source, tag);
+  }
+
+  void remove(HashedReceive& receive) noexcept {
+    order_.unlink(receive);
+    --count_;
+    if (sorted_) [[unlikely]]
+      sort_out(receive);
+  }
+
+  // In the order of posting.
+  List<HashedReceive, PostedTag>& all() noexcept { return order_; }
+
+ private:
+  static constexpr std::size_t kFew = 8;
+
+  static Key key_of(const HashedReceive& receive) noexcept { return {receive.wanted.source, receive.wanted.tag}; }
+  static HashedReceive* older(HashedReceive* a, HashedReceive* b) noexcept {
+    if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
+    return a->sequence < b->sequence ? a : b;
+  }
+  HashedReceive* match_unsorted(std::uint64_t source, std::uint64_t tag) noexcept {
+    for (HashedReceive& receive : order_)
+      if (receive.wanted.takes(source, tag)) return &receive;
+    return nullptr;
+  }
+  [[gnu::noinline]] HashedReceive* match_sorted(std::uint64_t source, std::uint64_t tag) noexcept {
     HashedReceive* best = nullptr;
     if (!exact_.empty()) {
       if (any_source_ != exact_.size()) best = first_in(source, tag);
@@ -119,22 +145,24 @@ class HashedReceives {
     }
     return best;
   }
-
-  void remove(HashedReceive& receive) noexcept {
-    order_.unlink(receive);
-    if (receive.wanted.ignore != 0) return wild_.unlink(receive);
-    exact_.remove(receive);
-    if (receive.wanted.source == kAnySource) --any_source_;
+  // `youngest`: was posted last.
+  [[gnu::noinline]] void sort_in(HashedReceive& youngest) noexcept {
+    if (std::exchange(sorted_, true)) return add_sorted(youngest);
+    for (HashedReceive& receive : order_) add_sorted(receive);
   }
-
-  // In the order of posting.
-  List<HashedReceive, PostedTag>& all() noexcept { return order_; }
-
- private:
-  static Key key_of(const HashedReceive& receive) noexcept { return {receive.wanted.source, receive.wanted.tag}; }
-  static HashedReceive* older(HashedReceive* a, HashedReceive* b) noexcept {
-    if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
-    return a->sequence < b->sequence ? a : b;
+  void add_sorted(HashedReceive& receive) noexcept {
+    if (receive.wanted.ignore != 0) return wild_.push_back(receive);
+    exact_.insert(receive, key_of);
+    if (receive.wanted.source == kAnySource) ++any_source_;
+  }
+  [[gnu::noinline]] void sort_out(HashedReceive& receive) noexcept {
+    if (receive.wanted.ignore != 0) {
+      wild_.unlink(receive);
+    } else {
+      exact_.remove(receive);
+      if (receive.wanted.source == kAnySource) --any_source_;
+    }
+    sorted_ = count_ != 0;
   }
   HashedReceive* first_in(std::uint64_t source, std::uint64_t tag) noexcept {
     for (HashedReceive& receive : *exact_.at(source, tag))
@@ -142,9 +170,11 @@ class HashedReceives {
     return nullptr;
   }
 
+  List<HashedReceive, PostedTag> order_;
+  std::size_t count_ = 0;
+  bool sorted_ = false;  // all are in exact_ or wild_, too
   Buckets<HashedReceive, PlaceTag> exact_;
   List<HashedReceive, PlaceTag> wild_;
-  List<HashedReceive, PostedTag> order_;
   std::size_t any_source_ = 0;  // receives of exact_ for every source
   std::uint64_t next_ = 0;
 };
