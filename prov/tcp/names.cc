@@ -30,12 +30,14 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
   const int fd = net::open_stream(local.family());
   if (fd < 0) return failure(Status(fd));
   UniqueFd socket(fd);
-  // A service can restart at once although old connections of its port linger. Without a fixed port, a free one is
-  // better.
-  if (local.port() != 0)
-    if (int result = net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); result < 0) return failure(Status(result));
-  const bool ranged = passive && local.port() == 0 && parameters.port_low != 0;
-  const int result = ranged ? bind_in_range(fd, local, parameters) : net::bind(fd, local.data(), local.size());
+  // A service can restart at once although old connections of its port linger, if those have the option too. Without a
+  // fixed port, a free one is better, so the option is set behind bind().
+  const bool fixed = local.port() != 0;
+  const auto share_port = [fd] { return net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); };
+  int result = fixed ? share_port() : 0;
+  const bool ranged = passive && !fixed && parameters.port_low != 0;
+  if (result >= 0) result = ranged ? bind_in_range(fd, local, parameters) : net::bind(fd, local.data(), local.size());
+  if (result >= 0 && passive && !fixed) result = share_port();
   if (result < 0) return failure(Status(result));
   local = name_of(fd, local);
   return socket;

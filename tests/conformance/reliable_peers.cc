@@ -220,6 +220,22 @@ TEST_P(ReliablePeers, MoreEndpointsThanOneRoundServesConnectWhileAllAreBusy) {
   EXPECT_EQ(arrived, kEnds);
 }
 
+// The peer has not noticed the end of the connection.
+TEST_P(ReliablePeers, AnAddressIsFreeOnceItsEndpointIsClosed) {
+  RELIABLE_DATAGRAMS_ONLY();
+  Fabric ours(target()), theirs(target());
+  DatagramEnd peer(theirs);
+  auto first = std::make_unique<DatagramEnd>(ours);
+  Address name = first->address();
+  peer->peer = peer.insert(name);
+  expect_round_trip(*peer, **first);
+  first.reset();
+  NodeOptions same;
+  same.configure = [&](fid_ep* ep) { EXPECT_EQ(fi_setname(&ep->fid, &name.storage, name.size), 0); };
+  DatagramEnd second(ours, same);
+  EXPECT_EQ(second.address().port(), name.port());
+}
+
 // A program that posts an operation for each completion, and reads nothing else: its queue is never empty while
 // operations fail at once.
 TEST_P(ReliablePeers, AProgramThatReadsItsCompletionsOnlyReachesAPeerAgain) {
