@@ -69,6 +69,10 @@ enum {
   // struct fi_weft_connection_request, fi_getopt at an endpoint of the verbs provider: the properties
   // in the request that it was opened to accept, until fi_accept; otherwise -FI_EOPBADSTATE.
   FI_OPT_WEFT_REQUEST,
+  // int, milliseconds, level FI_OPT_ENDPOINT. The time of the peer's application to answer once its
+  // host was reached; FI_OPT_WEFT_CONNECT_TIMEOUT, set before, is then the time to reach the host.
+  // 0 means no limit; the other rules are those of FI_OPT_WEFT_CONNECT_TIMEOUT.
+  FI_OPT_WEFT_ANSWER_TIMEOUT,
 };
 
 // As seen from the accepting end: responder_resources is what the peer wants served, initiator_depth

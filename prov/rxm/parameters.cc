@@ -26,7 +26,10 @@ constexpr ParameterRow<P> kRows[] = {
      "Bytes of unexpected messages that a domain keeps; beyond them senders wait, also with messages that have a "
      "receive",
      0, kMaxBytes, "1/4 of the memory"},
-    {"connect_timeout", &P::connect_timeout_ms, "Milliseconds after which a peer counts as unreachable", 1},
+    {"connect_timeout", &P::connect_timeout_ms, "Milliseconds that a request to connect may take to the peer's host",
+     1},
+    {"answer_timeout", &P::answer_timeout_ms,
+     "Milliseconds that the peer's application may take to answer a request after that", 1},
     {"start_timeout", &P::start_timeout_ms,
      "Milliseconds in which a peer that has not started yet is tried again; 0: its operations fail at once"},
     {"idle_timeout", &P::idle_timeout_ms,

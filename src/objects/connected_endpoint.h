@@ -21,6 +21,10 @@
 
 namespace weft {
 
+constexpr bool is_connect_limit(int option) noexcept {
+  return option == FI_OPT_WEFT_CONNECT_TIMEOUT || option == FI_OPT_WEFT_ANSWER_TIMEOUT;
+}
+
 // T: the provider's endpoint, whose engine() has the mutex that guards everything. Types names the provider's
 // TransferEndpoint, which holds a Ref to its Domain, Address (with report_name), ConnectRequest, Engine,
 // CompletionQueue, Counter and SharedReceive, kSharesTransmits and kCmDataSize. Owner: the C handle of T.
@@ -55,20 +59,21 @@ class ConnectedEndpoint : public Types::TransferEndpoint, public RefCounted {
   int getopt(int level, int option, void* value, size_t* len) {
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     if (option == FI_OPT_CM_DATA_SIZE) return report_option(size_t{Types::kCmDataSize}, value, len);
-    if (option != FI_OPT_WEFT_CONNECT_TIMEOUT) return this->getopt_transfer(option, value, len);
+    if (!is_connect_limit(option)) return this->getopt_transfer(option, value, len);
     Lock lock(driver().mutex());
-    return report_option(connect_timeout_ms_, value, len);
+    return report_option(option == FI_OPT_WEFT_CONNECT_TIMEOUT ? connect_timeout_ms_ : answer_timeout_ms_, value, len);
   }
   int setopt(int level, int option, const void* value, size_t len) {
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
-    if (option != FI_OPT_WEFT_CONNECT_TIMEOUT) return this->setopt_transfer(option, value, len);
+    if (!is_connect_limit(option)) return this->setopt_transfer(option, value, len);
     Lock lock(driver().mutex());
     if (!unconnected()) return -FI_EOPBADSTATE;
     int timeout_ms = 0;
     if (int result = read_option(value, len, timeout_ms); result != 0) return result;
     if (timeout_ms < 0) return -FI_EINVAL;
-    connect_timeout_ms_ = timeout_ms;
-    answer_timeout_ms_ = kNoClock;
+    const bool answer = option == FI_OPT_WEFT_ANSWER_TIMEOUT;
+    if (!answer) connect_timeout_ms_ = timeout_ms;
+    answer_timeout_ms_ = answer ? timeout_ms : kNoClock;
     return 0;
   }
 

@@ -399,7 +399,7 @@ TEST_P(ReliableDatagrams, SendersWaitForReceiversThatFallBehind) {
 TEST_P(ReliableDatagrams, SilentPeerFailsItsOperationsInTime) {
   RELIABLE_DATAGRAMS_ONLY();
   if (target().provider != "tcp;ofi_rxm" && !speaks_tcp()) GTEST_SKIP() << "a silent peer is a bare socket here";
-  const Parameter limit(speaks_tcp() ? "FI_TCP_ANSWER_TIMEOUT" : "FI_OFI_RXM_CONNECT_TIMEOUT", "500");
+  const Parameter limit(speaks_tcp() ? "FI_TCP_ANSWER_TIMEOUT" : "FI_OFI_RXM_ANSWER_TIMEOUT", "500");
   Fabric fabric(target());
   const raw::Socket silent = raw::Socket::listening(target().address);
   DatagramEnd end(fabric);

@@ -33,7 +33,8 @@ class Scene {
       : deadline_(target.provider == "tcp" ? "FI_TCP_CONNECT_TIMEOUT" : "FI_OFI_RXM_CONNECT_TIMEOUT",
                   std::to_string(kDeadlineMs).c_str()),
         start_timeout_(target, start_timeout_ms),
-        answer_("FI_TCP_ANSWER_TIMEOUT", std::to_string(kDeadlineMs).c_str()),
+        answer_(target.provider == "tcp" ? "FI_TCP_ANSWER_TIMEOUT" : "FI_OFI_RXM_ANSWER_TIMEOUT",
+                std::to_string(kDeadlineMs).c_str()),
         fabric_(target),
         gone_(fabric_),
         end_(fabric_),
@@ -239,6 +240,27 @@ TEST_P(UnreachablePeers, PeerThatWasReachedBeforeIsNotTriedAgain) {
   }
   EXPECT_EQ(error, FI_ECONNREFUSED);
   EXPECT_LT(elapsed_ms(start), kSlackMs);
+}
+
+// The host of a peer is reached before its program, which is busy, makes progress.
+TEST_P(UnreachablePeers, TimeOfABusyPeerIsNotThatOfItsHost) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr int kHostMs = 400;
+  const Parameter host(target().provider == "tcp" ? "FI_TCP_CONNECT_TIMEOUT" : "FI_OFI_RXM_CONNECT_TIMEOUT",
+                       std::to_string(kHostMs).c_str());
+  Fabric ours(target()), theirs(target());
+  DatagramEnd end(ours), busy(theirs);
+  end->peer = end.insert(busy.address());
+  Buffer out(ours, 64), in(theirs, 64);
+  Context sent, received;
+  ASSERT_EQ(busy->recv(in, 64, &received), 0);
+  ASSERT_EQ(end->send(out, 64, &sent), 0);
+  for (const auto until = after(milliseconds(3 * kHostMs)); Clock::now() < until;) {
+    const Completion early = end->tx().read();
+    ASSERT_EQ(early.rc, -FI_EAGAIN) << early;
+  }
+  EXPECT_TRUE(busy->rx().wait().ok());
+  EXPECT_TRUE(end->tx().wait().ok());
 }
 
 }  // namespace unreachable_peers

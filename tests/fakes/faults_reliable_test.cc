@@ -40,10 +40,12 @@ class FaultsReliable : public testing::Test {
  protected:
   void SetUp() override {
     fake::reset();
-    setenv("FI_OFI_RXM_CONNECT_TIMEOUT", "1000", 1);
+    setenv("FI_OFI_RXM_CONNECT_TIMEOUT", "500", 1);
+    setenv("FI_OFI_RXM_ANSWER_TIMEOUT", "500", 1);
   }
   void TearDown() override {
     unsetenv("FI_OFI_RXM_CONNECT_TIMEOUT");
+    unsetenv("FI_OFI_RXM_ANSWER_TIMEOUT");
     unsetenv("FI_MR_CACHE_MONITOR");
     fake::reset();
     EXPECT_EQ(fake::leaks(), "");

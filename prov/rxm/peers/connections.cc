@@ -2,6 +2,7 @@
 // Requests for connections, ours and the peers', with their private data (messages/packet.h), and the events of
 // connections; fi_cm(3), fi_eq(3).
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -26,6 +27,20 @@ std::uint64_t number_for(const Channel& channel) noexcept {
   const auto number = channel.number != 0 ? channel.number : static_cast<std::uint32_t>(channel.peer->id);
   return static_cast<std::uint64_t>(::getpid()) << 32 | number;
 }
+// An endpoint of weft's divides the time of a request: its own limits stay where they are shorter. For those of other
+// providers only the sum is a limit.
+void limit_request(fid_ep* ep, int connect_ms, int answer_ms) noexcept {
+  int limits[] = {0, 0};
+  constexpr int kOptions[] = {FI_OPT_WEFT_CONNECT_TIMEOUT, FI_OPT_WEFT_ANSWER_TIMEOUT};
+  for (int i = 0; i < 2; ++i) {
+    std::size_t size = sizeof limits[i];
+    if (fi_getopt(&ep->fid, FI_OPT_ENDPOINT, kOptions[i], &limits[i], &size) != 0) return;
+  }
+  const auto shorter = [](int a, int b) { return a > 0 && a < b ? a : b; };  // 0: no limit
+  const int shortest[] = {shorter(limits[0], connect_ms), shorter(limits[1], answer_ms)};
+  for (int i = 0; i < 2; ++i) (void)fi_setopt(&ep->fid, FI_OPT_ENDPOINT, kOptions[i], &shortest[i], sizeof shortest[i]);
+}
+
 constexpr std::uint32_t process_of(std::uint64_t number) noexcept {
   return static_cast<std::uint32_t>(number >> 32);
 }
@@ -184,6 +199,8 @@ Status PeerLinks::connect(Peer& peer) noexcept {
     std::memcpy(info->src_addr, from.data(), from.size());
   Channel* channel = open_channel(peer, info.get());
   if (channel == nullptr) return Status(-FI_ENOMEM);
+  const Parameters& parameters = services_.domain.fabric().parameters;
+  limit_request(channel->ep, parameters.connect_timeout_ms, parameters.answer_timeout_ms);
   Introduction<ConnectData> request;
   request.data.port = own_.port();
   request.data.eager_limit = static_cast<uint32_t>(services_.eager_limit);

@@ -51,7 +51,8 @@ PeerLinks::PeerLinks(EndpointServices& services, fi_info& lower, Packets& packet
       receiver_(receiver),
       completions_(completions),
       lower_info_(lower),
-      connect_timeout_ms_(services.domain.fabric().parameters.connect_timeout_ms),
+      connect_timeout_(std::chrono::milliseconds(services.domain.fabric().parameters.connect_timeout_ms) +
+                       std::chrono::milliseconds(services.domain.fabric().parameters.answer_timeout_ms)),
       start_timeout_(std::chrono::milliseconds(services.domain.fabric().parameters.start_timeout_ms)),
       idle_timeout_(std::chrono::milliseconds(services.domain.fabric().parameters.idle_timeout_ms)) {}
 
@@ -98,7 +99,7 @@ void PeerLinks::step(Peer& peer, LinkEvent event, int error, std::string_view se
   const bool refused = event == LinkEvent::kRefused;
   const Clock::duration pause = refused ? peer.contact.pause(now, start_timeout_) : rdm::kCrossedRequestTimeout;
   // The next request has a deadline of its own.
-  if (refused) peer.deadline = Deadline(now + pause + std::chrono::milliseconds(connect_timeout_ms_));
+  if (refused) peer.deadline = Deadline(now + pause + connect_timeout_);
   const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = pause != Clock::duration::zero()});
   if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
   peer.link = step.state;
@@ -131,7 +132,7 @@ void PeerLinks::fail_waiting(Peer& peer, int error, std::string_view sentence) n
 // Unless it runs already.
 void PeerLinks::start_deadline(Peer& peer) noexcept {
   if (connecting_.linked(peer)) return;
-  peer.deadline = Deadline::in_ms(connect_timeout_ms_);
+  peer.deadline = Deadline(Clock::now() + connect_timeout_);
   connecting_.push_back(peer);
 }
 
@@ -149,9 +150,8 @@ Deadline PeerLinks::next_deadline() noexcept {
 void PeerLinks::check_deadlines() noexcept {
   connecting_.for_each([this](Peer& peer) {
     if (peer.deadline.expired()) {
-      const std::string sentence =
-          connect_failure(FI_ETIMEDOUT, nullptr, phase_name(peer.channel), own_, peer.address,
-                          Clock::now() - peer.deadline.time() + std::chrono::milliseconds(connect_timeout_ms_));
+      const std::string sentence = connect_failure(FI_ETIMEDOUT, nullptr, phase_name(peer.channel), own_, peer.address,
+                                                   Clock::now() - peer.deadline.time() + connect_timeout_);
       step(peer, LinkEvent::kDeadline, FI_ETIMEDOUT, sentence);
     } else if (peer.retry_at.expired()) {
       step(peer, LinkEvent::kRetry);
