@@ -32,7 +32,7 @@ std::uint8_t rnr_timer_code(int microseconds) noexcept {
   return code == std::end(kRnrTimers) ? 0 : static_cast<std::uint8_t>(code - kRnrTimers);
 }
 
-int rnr_timer_us(std::uint8_t code) noexcept {
+constexpr int rnr_timer_us(std::uint8_t code) noexcept {
   return kRnrTimers[code % kCodes] * kRnrUnitUs;
 }
 
@@ -49,6 +49,39 @@ int ack_timeout_us(std::int8_t code) noexcept {
   return static_cast<int>(std::min<std::int64_t>(ack_timeout_ns(code) / 1000, INT_MAX));
 }
 
+using P = ConnectionProperties;
+
+struct Property {
+  int option;
+  int lowest, highest;
+  int (*get)(const P& properties);
+  void (*set)(P& properties, int number);
+};
+constexpr Property kProperties[] = {
+    {FI_OPT_WEFT_RESPONDER_RESOURCES, 0, kMaxByte, [](const P& p) -> int { return p.responder_resources; },
+     [](P& p, int number) { p.responder_resources = static_cast<std::uint8_t>(number); }},
+    {FI_OPT_WEFT_INITIATOR_DEPTH, 0, kMaxByte, [](const P& p) -> int { return p.initiator_depth; },
+     [](P& p, int number) { p.initiator_depth = static_cast<std::uint8_t>(number); }},
+    {FI_OPT_WEFT_RETRY_COUNT, 0, kMaxRetries, [](const P& p) -> int { return p.retry_count; },
+     [](P& p, int number) { p.retry_count = number & kMaxRetries; }},
+    {FI_OPT_WEFT_RNR_RETRY_COUNT, 0, kMaxRetries, [](const P& p) -> int { return p.rnr_retry_count; },
+     [](P& p, int number) { p.rnr_retry_count = number & kMaxRetries; }},
+    {FI_OPT_WEFT_FLOW_CONTROL, 0, 1, [](const P& p) -> int { return p.flow_control; },
+     [](P& p, int number) { p.flow_control = number != 0; }},
+    {FI_OPT_WEFT_MIN_RNR_TIMER_US, 0, rnr_timer_us(0), [](const P& p) { return rnr_timer_us(p.min_rnr_timer); },
+     [](P& p, int number) { p.min_rnr_timer = rnr_timer_code(number); }},
+    {FI_OPT_WEFT_ACK_TIMEOUT_US, -1, INT_MAX, [](const P& p) { return ack_timeout_us(p.ack_timeout); },
+     [](P& p, int number) { p.ack_timeout = ack_timeout_code(number); }},
+    {FI_OPT_WEFT_TYPE_OF_SERVICE, -1, kMaxByte, [](const P& p) { return p.type_of_service(); },
+     [](P& p, int number) { p.set_type_of_service(number); }},
+};
+
+const Property* find(int option) noexcept {
+  const auto* const found = std::find_if(std::begin(kProperties), std::end(kProperties),
+                                         [&](const Property& each) { return each.option == option; });
+  return found != std::end(kProperties) ? found : nullptr;
+}
+
 }  // namespace
 
 ConnectionProperties::ConnectionProperties(const Parameters& parameters) noexcept
@@ -63,70 +96,18 @@ ConnectionProperties::ConnectionProperties(const Parameters& parameters) noexcep
 }
 
 int ConnectionProperties::get(int option, void* value, std::size_t* len) const noexcept {
-  const auto report = [&](int number) { return report_option(number, value, len); };
-  switch (option) {
-    case FI_OPT_WEFT_RESPONDER_RESOURCES:
-      return report(responder_resources);
-    case FI_OPT_WEFT_INITIATOR_DEPTH:
-      return report(initiator_depth);
-    case FI_OPT_WEFT_RETRY_COUNT:
-      return report(retry_count);
-    case FI_OPT_WEFT_RNR_RETRY_COUNT:
-      return report(rnr_retry_count);
-    case FI_OPT_WEFT_FLOW_CONTROL:
-      return report(flow_control);
-    case FI_OPT_WEFT_MIN_RNR_TIMER_US:
-      return report(rnr_timer_us(min_rnr_timer));
-    case FI_OPT_WEFT_ACK_TIMEOUT_US:
-      return report(ack_timeout_us(ack_timeout));
-    case FI_OPT_WEFT_TYPE_OF_SERVICE:
-      return report(type_of_service());
-    default:
-      return -FI_ENOPROTOOPT;
-  }
+  const Property* const property = find(option);
+  return property != nullptr ? report_option(property->get(*this), value, len) : -FI_ENOPROTOOPT;
 }
 
 int ConnectionProperties::set(int option, const void* value, std::size_t len) noexcept {
   int number = 0;
   if (const int result = read_option(value, len, number); result != 0) return result;
-  const auto within = [&](int lowest, int highest) { return number >= lowest && number <= highest; };
-  const auto byte = static_cast<std::uint8_t>(number);
-  switch (option) {
-    case FI_OPT_WEFT_RESPONDER_RESOURCES:
-      if (!within(0, kMaxByte)) return -FI_EINVAL;
-      responder_resources = byte;
-      return 0;
-    case FI_OPT_WEFT_INITIATOR_DEPTH:
-      if (!within(0, kMaxByte)) return -FI_EINVAL;
-      initiator_depth = byte;
-      return 0;
-    case FI_OPT_WEFT_RETRY_COUNT:
-      if (!within(0, kMaxRetries)) return -FI_EINVAL;
-      retry_count = byte & kMaxRetries;
-      return 0;
-    case FI_OPT_WEFT_RNR_RETRY_COUNT:
-      if (!within(0, kMaxRetries)) return -FI_EINVAL;
-      rnr_retry_count = byte & kMaxRetries;
-      return 0;
-    case FI_OPT_WEFT_FLOW_CONTROL:
-      if (!within(0, 1)) return -FI_EINVAL;
-      flow_control = number != 0;
-      return 0;
-    case FI_OPT_WEFT_MIN_RNR_TIMER_US:
-      if (!within(0, rnr_timer_us(0))) return -FI_EINVAL;
-      min_rnr_timer = rnr_timer_code(number);
-      return 0;
-    case FI_OPT_WEFT_ACK_TIMEOUT_US:
-      if (!within(-1, INT_MAX)) return -FI_EINVAL;
-      ack_timeout = ack_timeout_code(number);
-      return 0;
-    case FI_OPT_WEFT_TYPE_OF_SERVICE:
-      if (!within(-1, kMaxByte)) return -FI_EINVAL;
-      set_type_of_service(number);
-      return 0;
-    default:
-      return -FI_ENOPROTOOPT;
-  }
+  const Property* const property = find(option);
+  if (property == nullptr) return -FI_ENOPROTOOPT;
+  if (number < property->lowest || number > property->highest) return -FI_EINVAL;
+  property->set(*this, number);
+  return 0;
 }
 
 int get_request(const rdma_conn_param& requested, void* value, std::size_t* len) noexcept {
