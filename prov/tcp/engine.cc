@@ -210,7 +210,7 @@ void Engine::harvest() noexcept {
   } while (count == kBatch);
 }
 
-void Engine::run_ready() noexcept {
+void Engine::run_queued() noexcept {
   // Only what is queued now: an unfinished handler queues itself again, behind the others.
   List<Watch, ReadyTag> now;
   now.splice_back(ready_);

@@ -200,7 +200,10 @@ class Engine : public EngineBase {
   void doze() noexcept;
   void look_around(bool due) noexcept;
   void harvest() noexcept;
-  void run_ready() noexcept;
+  void run_ready() noexcept {
+    if (!ready_.empty()) run_queued();
+  }
+  void run_queued() noexcept;
   Status add(Watch& watch) noexcept;
   Status register_hot() noexcept;
   bool warm_up(Watch& watch) noexcept;

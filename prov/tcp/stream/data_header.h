@@ -195,10 +195,14 @@ inline Status decode(const std::byte* in, bool swap, DataHeader& header) noexcep
                     header.op == Op::kIdleClose || header.op >= Op::kScarce;
   if ((bare || header.is_ack()) && header.payload != 0) return Status(-EPROTO);
   const std::byte* next = in + kBaseHeaderSize;
-  if (header.has_cq_data()) header.cq_data = word(next), next += 8;
-  if (header.has_tag()) header.tag = word(next), next += 8;
-  if (header.op == Op::kAnnouncement) header.announced = word(next), next += 8;
-  if (header.has_number()) header.number = word(next), next += 8;
+  const auto take = [&](std::uint64_t& to) {
+    to = word(next);
+    next += sizeof to;
+  };
+  if (header.has_cq_data()) take(header.cq_data);
+  if (header.has_tag()) take(header.tag);
+  if (header.op == Op::kAnnouncement) take(header.announced);
+  if (header.has_number()) take(header.number);
   for (std::size_t i = 0; i < header.rma_count; ++i, next += sizeof(fi_rma_iov))
     header.rma[i] = {word(next), word(next + 8), word(next + 16)};
   return Status();

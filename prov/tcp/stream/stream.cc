@@ -208,7 +208,10 @@ bool Stream::begin_read_request() noexcept {
   DataHeader response;
   response.op = Op::kReadResponse;
   response.payload = *len;
-  if (!try_respond(response, std::span(iov, header_.rma_count), ranges(), generation)) return end(ENOMEM), true;
+  if (!try_respond(response, std::span(iov, header_.rma_count), ranges(), generation)) {
+    end(ENOMEM);
+    return true;
+  }
   if (routes_.remote_read) routes_.remote_read->add(1);
   count_regions(FI_REMOTE_READ);
   return true;

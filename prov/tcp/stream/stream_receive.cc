@@ -92,7 +92,10 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
     replay_stash();
   std::size_t turn = 0;
   for (int reads = 0; state_ == State::kOpen && readable && !blocked_; ++reads) {
-    if (turn >= kBytesPerTurn || reads == kReadsPerTurn) return engine_.took_long(), resume();
+    if (turn >= kBytesPerTurn || reads == kReadsPerTurn) {
+      engine_.took_long();
+      return resume();
+    }
     const std::size_t got = read_some();
     if (got == 0) break;
     turn += got;
@@ -167,7 +170,10 @@ bool Stream::parse_header(const std::byte*& data, std::size_t& len) noexcept {
   std::size_t size = kBaseHeaderSize;
   if (have >= kBaseHeaderSize) {
     size = static_cast<std::uint8_t>(header[kHeaderSizeOffset]);
-    if (size < kBaseHeaderSize || size > kMaxHeaderSize) return protocol_error("impossible header size"), false;
+    if (size < kBaseHeaderSize || size > kMaxHeaderSize) {
+      protocol_error("impossible header size");
+      return false;
+    }
   }
   if (have < size || have < kBaseHeaderSize) {
     if (header != partial) {
@@ -180,7 +186,10 @@ bool Stream::parse_header(const std::byte*& data, std::size_t& len) noexcept {
   }
   std::byte collected[kMaxHeaderSize];
   if (header == partial) header = static_cast<std::byte*>(std::memcpy(collected, partial, size));
-  if (!decode(header, swap_, header_).ok()) return protocol_error("malformed header"), false;
+  if (!decode(header, swap_, header_).ok()) {
+    protocol_error("malformed header");
+    return false;
+  }
   if (!begin()) {
     if (state_ == State::kOpen) block(header, data, len);
     return false;

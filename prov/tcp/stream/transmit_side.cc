@@ -78,8 +78,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
 }
 
 bool TransmitSide::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
-  if (!writable || (flags & (FI_MORE | FI_FENCE))) return false;
-  if (!queue_.empty() || !sending_.empty() || !responses_.empty() || acks_due_ != 0) return false;
+  if (!writable || (flags & (FI_MORE | FI_FENCE)) || has_output()) return false;
   // Without a system call there is nothing to share. A long message is offered, which takes a record.
   if (writes_wire()) return len < LocalWire::kLeastOffered;
   return !continues_burst() || len > (engine_.comes_back_at_once() ? kGatherLongPayload : kGatherPayload);
@@ -218,7 +217,7 @@ void TransmitSide::flush_queued() noexcept {
   // The peer fetches what is lent without further calls of ours.
   for (Transmit& record : sending_)
     if (lends() && record.then == Then::kRespond && !response_still_valid(record)) return;
-  for (bool goes_on = true; goes_on && state_ == State::kOpen && (writable || may_offer());) {
+  for (bool goes_on = true; goes_on && state_ == State::kOpen && (writable || may_offer()); goes_on &= has_output()) {
     Gather batch(writes_wire() ? nullptr : engine_.transmit_scratch());
     if (!gather(batch) || batch.count == 0) return;
     const ssize_t sent = batch.count == 1 ? Conduit::send(batch.iov[0].iov_base, batch.iov[0].iov_len)
@@ -259,8 +258,12 @@ bool TransmitSide::gather(Gather& batch) noexcept {
 // later, and may be fenced. nullptr: nothing may be sent now.
 Transmit* TransmitSide::next_to_send() noexcept {
   if (acks_due_ != 0) return make_acks();
+  // FI_FENCE: earlier operations must be complete before the message is sent.
+  const auto fenced = [&](const Transmit& record) {
+    return record.fence && (answered_ != nullptr || !sending_.empty() || awaits_answer());
+  };
   const bool respond = !responses_.empty();
-  if (!respond && (queue_.empty() || fence_holds(queue_.front()))) return nullptr;
+  if (!respond && (queue_.empty() || fenced(queue_.front()))) return nullptr;
   Transmit& record = respond ? responses_.pop_front() : queue_.pop_front();
   if (is_scarce(announcements_)) [[unlikely]]
     announce(record);
@@ -375,12 +378,6 @@ void TransmitSide::announce(Transmit& record) noexcept {
   header.announced = len;
   header.number = record.message;
   record.len = record.inline_len = static_cast<std::uint16_t>(encode(header, record.inlined));
-}
-
-// FI_FENCE: earlier operations must be complete before the message is sent.
-bool TransmitSide::fence_holds(const Transmit& record) noexcept {
-  if (!record.fence) return false;
-  return answered_ != nullptr || !sending_.empty() || awaits_answer();
 }
 
 void TransmitSide::complete(Transmit& record) noexcept {

@@ -169,8 +169,11 @@ class TransmitSide : public Conduit {
       : Conduit(ready, deadline_passed, engine), sink_(sink), routes_(routes), regions_(regions), records_(records) {}
   ~TransmitSide() = default;
 
+  bool has_output() const noexcept {
+    return !sending_.empty() || !queue_.empty() || !responses_.empty() || acks_due_ != 0;
+  }
   void flush() noexcept {
-    if (!sending_.empty() || !queue_.empty() || !responses_.empty() || acks_due_ != 0) flush_queued();
+    if (has_output()) flush_queued();
   }
   // Accounts for the bytes that the peer fetched from our memory.
   void settle() noexcept;
@@ -240,7 +243,6 @@ class TransmitSide : public Conduit {
   bool add_to(Gather& batch, Transmit& record) noexcept;
   void account(std::size_t sent) noexcept;
   void on_written(Transmit& record) noexcept;
-  bool fence_holds(const Transmit& record) noexcept;
   bool response_still_valid(Transmit& record) noexcept;
   List<Transmit>& awaiting(Then then) noexcept { return awaiting_[static_cast<std::size_t>(then)]; }
 
