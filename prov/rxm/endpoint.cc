@@ -156,8 +156,4 @@ void Endpoint::retry(Channel& channel) noexcept {
   if (channel.peer->channel == &channel) sender_.flush(*channel.peer);
 }
 
-bool Endpoint::has_pending_work() noexcept {
-  return !services_.retries.empty() || posted_.may_post_left_over() || links_.has_successor();
-}
-
 }  // namespace weft::rxm

@@ -116,8 +116,8 @@ InfoPtr make_offer(const fi_info& lower, uint32_t version, const fi_info* hints,
 int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
             fi_info** result) {
   // Queries of the lower providers may take long, so requests that cannot be satisfied are refused first.
-  if (hints != nullptr && hints->ep_attr != nullptr && hints->ep_attr->type != FI_EP_UNSPEC &&
-      hints->ep_attr->type != FI_EP_RDM) {
+  const fi_ep_type type = or_none(or_none(hints).ep_attr).type;
+  if (type != FI_EP_UNSPEC && type != FI_EP_RDM) {
     FI_INFO(&provider(), FI_LOG_FABRIC, "hints request another endpoint type, ofi_rxm offers FI_EP_RDM\n");
     return -FI_ENODATA;
   }

@@ -102,7 +102,7 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
                        .interface = parameters.interface,
                        .interface_parameter = "FI_TCP_IFACE",
                        .route = net::route};
-  const fi_ep_type wanted = hints != nullptr && hints->ep_attr != nullptr ? hints->ep_attr->type : FI_EP_UNSPEC;
+  const fi_ep_type wanted = or_none(or_none(hints).ep_attr).type;
   InfoList list(version, hints, &provider());
   Status status;
   // Connected endpoints come first: the list is in order of preference.

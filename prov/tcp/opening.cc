@@ -37,20 +37,19 @@ int Fabric::passive_ep(fi_info* info, fid_pep** pep, void* context) {
 
 Domain::Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engine, void* context)
     : SoftwareDomain(fabric, info, std::move(engine), context),
-      reliable_(info.ep_attr != nullptr && info.ep_attr->type == FI_EP_RDM),
+      reliable_(or_none(info.ep_attr).type == FI_EP_RDM),
       pools_(fabric.parameters.unexpected_bytes) {
   this->engine().deferred().set_handles({.counter = Counter::in_domain, .routes = routes_of});
 }
 
 int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
-  if (info != nullptr && info->ep_attr != nullptr && info->ep_attr->type == FI_EP_RDM)
-    return ReliableEndpoint::open(*this, info, ep, context);
+  if (or_none(or_none(info).ep_attr).type == FI_EP_RDM) return ReliableEndpoint::open(*this, info, ep, context);
   engine().expect_groups();
   return Endpoint::open(*this, info, ep, context);
 }
 
 int Domain::scalable_ep(fi_info* info, fid_ep** sep, void* context) {
-  if (info == nullptr || info->ep_attr == nullptr || info->ep_attr->type != FI_EP_RDM) return -FI_EINVAL;
+  if (or_none(or_none(info).ep_attr).type != FI_EP_RDM) return -FI_EINVAL;
   engine().expect_groups();
   return ReliableEndpoint::open_scalable(*this, info, sep, context);
 }

@@ -23,10 +23,6 @@ namespace {
 
 struct Nothing {};
 
-std::size_t queue_size(std::size_t requested) noexcept {
-  return requested != 0 ? requested : kDefaultQueueSize;
-}
-
 // The address of an endpoint opened without one: an address of the domain's interface.
 Address default_address(const Domain& domain, uint32_t addr_format) {
   const Address any = unnamed(addr_format);
@@ -54,15 +50,12 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, vo
       domain_(domain),
       addr_format_(info.addr_format),
       caps_(info.caps),
-      max_message_(info.ep_attr != nullptr ? info.ep_attr->max_msg_size : 0),
-      tx_size_(queue_size(info.tx_attr != nullptr ? info.tx_attr->size : 0)),
+      max_message_(or_none(info.ep_attr).max_msg_size),
+      tx_size_(queue_size(info.tx_attr, kDefaultQueueSize)),
       local_(local),
-      receiver_(domain.engine(), domain.receive_pool(), queue_size(info.rx_attr != nullptr ? info.rx_attr->size : 0),
-                routes_),
+      receiver_(domain.engine(), domain.receive_pool(), queue_size(info.rx_attr, kDefaultQueueSize), routes_),
       socket_(receiver_, false) {
-  abi.fid = {FI_CLASS_EP, context, ops_of<Endpoint>};
-  abi.ops = ops_of<Endpoint>;
-  abi.cm = ops_of<Endpoint>;
+  identify<Endpoint>(abi, FI_CLASS_EP, context);
   abi.msg = ops_of<Nothing, FI_EOPBADSTATE>;
   const std::size_t usual = kEthernetMtu - header_size(local_.family());
   max_message_ = std::min(max_message_ != 0 ? max_message_ : usual, longest_datagram(local_.family()));
@@ -169,57 +162,31 @@ ssize_t Endpoint::cancel(void* context) noexcept {
   return receiver_.queue.cancel(context, routes_) ? 0 : -FI_ENOENT;
 }
 
+// The value of an option that only states a limit.
+std::optional<std::size_t> Endpoint::limit_of(int option) const noexcept {
+  const bool limit = option == FI_OPT_MAX_MSG_SIZE || option == FI_OPT_INJECT_MSG_SIZE;
+  return limit ? std::optional(max_message_) : std::nullopt;
+}
+
 int Endpoint::getopt(int level, int option, void* value, size_t* len) {
   if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
   Lock lock(engine().mutex());
-  switch (option) {
-    case FI_OPT_MIN_MULTI_RECV:
-      return report_option(receiver_.queue.min_multi_receive, value, len);
-    case FI_OPT_TX_SIZE:
-      return report_option(tx_size_, value, len);
-    case FI_OPT_RX_SIZE:
-      return report_option(receiver_.queue.size(), value, len);
-    case FI_OPT_MAX_MSG_SIZE:
-    case FI_OPT_INJECT_MSG_SIZE:
-      return report_option(max_message_, value, len);
-    case FI_OPT_WEFT_MULTICAST_LOOPBACK:
-      return report_option(int{receiver_.loopback}, value, len);
-    default:
-      return -FI_ENOPROTOOPT;
-  }
+  if (option == FI_OPT_MIN_MULTI_RECV) return report_option(receiver_.queue.min_multi_receive, value, len);
+  if (option == FI_OPT_TX_SIZE) return report_option(tx_size_, value, len);
+  if (option == FI_OPT_RX_SIZE) return report_option(receiver_.queue.size(), value, len);
+  if (option == FI_OPT_WEFT_MULTICAST_LOOPBACK) return report_option(int{receiver_.loopback}, value, len);
+  return report_limit(limit_of(option), value, len);
 }
 
 int Endpoint::setopt(int level, int option, const void* value, size_t len) {
   if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
   Lock lock(engine().mutex());
-  std::size_t wanted = 0;
-  const bool readable = read_option(value, len, wanted) == 0;
-  switch (option) {
-    case FI_OPT_WEFT_MULTICAST_LOOPBACK: {
-      int loopback = 0;
-      if (read_option(value, len, loopback) != 0 || (loopback != 0 && loopback != 1)) return -FI_EINVAL;
-      receiver_.loopback = loopback == 1;
-      return 0;
-    }
-    case FI_OPT_MIN_MULTI_RECV:
-      if (!readable) return -FI_EINVAL;
-      receiver_.queue.min_multi_receive = wanted;
-      return 0;
-    case FI_OPT_TX_SIZE:
-    case FI_OPT_RX_SIZE:
-      if (enabled_) return -FI_EOPBADSTATE;
-      if (!readable || wanted == 0) return -FI_EINVAL;
-      if (option == FI_OPT_TX_SIZE)
-        tx_size_ = wanted;
-      else
-        receiver_.queue.set_size(wanted);
-      return 0;
-    case FI_OPT_MAX_MSG_SIZE:  // the application announces the longest message that it will send
-    case FI_OPT_INJECT_MSG_SIZE:
-      return readable && wanted <= max_message_ ? 0 : -FI_EINVAL;
-    default:
-      return -FI_ENOPROTOOPT;
-  }
+  if (option == FI_OPT_MIN_MULTI_RECV) return read_option(value, len, receiver_.queue.min_multi_receive);
+  if (option == FI_OPT_TX_SIZE) return set_queue_size(enabled_, value, len, [&](std::size_t size) { tx_size_ = size; });
+  if (option == FI_OPT_RX_SIZE)
+    return set_queue_size(enabled_, value, len, [&](std::size_t size) { receiver_.queue.set_size(size); });
+  if (option == FI_OPT_WEFT_MULTICAST_LOOPBACK) return read_switch(value, len, receiver_.loopback);
+  return accept_limit(limit_of(option), value, len);
 }
 
 ssize_t Endpoint::rx_size_left() noexcept {

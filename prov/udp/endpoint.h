@@ -10,6 +10,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,7 @@ class Endpoint final : public TransferCalls<Endpoint>, public RefCounted, privat
   ~Endpoint() = default;
 
   int enable();
+  std::optional<std::size_t> limit_of(int option) const noexcept;
   Status open_socket();
   void choose_interface();
   void find_own_addresses();

@@ -52,9 +52,8 @@ size_t max_message(const IpCandidate& candidate, const fi_info* hints) {
   const size_t usual = kEthernetMtu - header;
   if (candidate.mtu <= header) return usual;
   const size_t most = std::min(candidate.mtu - header, longest_datagram(family));
-  size_t asked = hints != nullptr && hints->ep_attr != nullptr ? hints->ep_attr->max_msg_size : 0;
-  if (hints != nullptr && hints->tx_attr != nullptr) asked = std::max(asked, hints->tx_attr->inject_size);
-  return std::min(most, std::max(usual, asked));
+  const fi_info& asked = or_none(hints);
+  return std::min(most, std::max({usual, or_none(asked.ep_attr).max_msg_size, or_none(asked.tx_attr).inject_size}));
 }
 
 int getinfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,

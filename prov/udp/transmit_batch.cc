@@ -109,14 +109,4 @@ ssize_t TransmitBatch::send_some(int fd, CompletionRoutes& routes) noexcept {
   return sent;
 }
 
-bool TransmitBatch::flush(int fd, CompletionRoutes& routes) noexcept {
-  while (!empty())
-    if (is_back_pressure(send_some(fd, routes))) return false;
-  return true;
-}
-
-void TransmitBatch::cancel(CompletionRoutes& routes) noexcept {
-  finish(size(), FI_ECANCELED, routes);
-}
-
 }  // namespace weft::udp

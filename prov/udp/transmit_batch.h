@@ -43,9 +43,13 @@ class TransmitBatch {
   Outgoing& push() noexcept { return slot(tail_++); }
 
   // Passes messages to the kernel and reports each. false: it accepts no more at present.
-  bool flush(int fd, CompletionRoutes& routes) noexcept;
+  bool flush(int fd, CompletionRoutes& routes) noexcept {
+    while (!empty())
+      if (is_back_pressure(send_some(fd, routes))) return false;
+    return true;
+  }
   // Reports the rest as cancelled.
-  void cancel(CompletionRoutes& routes) noexcept;
+  void cancel(CompletionRoutes& routes) noexcept { finish(size(), FI_ECANCELED, routes); }
 
   // The number of messages from `position` (0: the oldest) on that fit into one packet; at least 1.
   std::size_t run_at(std::size_t position) const noexcept;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Fabrics and domains of verbs, see domain.h; and the provider's table of calls, fi_provider(7), fi_verbs(7).
 #include "verbs/domain.h"
+#include "objects/info.h"
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>

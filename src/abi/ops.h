@@ -84,6 +84,24 @@ struct OpsOf {
 template <class T, int Missing = FI_ENOSYS>
 inline constexpr OpsOf<T, Missing> ops_of{};
 
+// Fills what every handle of this kind has: its class, its context, and the tables of T.
+template <class T, class Fid>
+void identify(Fid& abi, std::size_t fclass, void* context) noexcept {
+  abi.fid = {fclass, context, ops_of<T>};
+  if constexpr (requires { abi.ops; }) abi.ops = ops_of<T>;
+  if constexpr (requires { abi.cm; }) abi.cm = ops_of<T>;
+}
+
+// `from` with the receive calls of `receives`. The slots of fi_ops_msg and fi_ops_tagged have the same names.
+template <class Table>
+constexpr Table with_receives(const Table& from, const Table& receives) noexcept {
+  Table table = from;
+  table.recv = receives.recv;
+  table.recvv = receives.recvv;
+  table.recvmsg = receives.recvmsg;
+  return table;
+}
+
 // The object of `fid` if it is a T of this provider, else nullptr: a NULL handle, a handle of another class or of
 // another provider (its ops table differs).
 template <class T>

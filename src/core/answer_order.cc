@@ -17,13 +17,10 @@ namespace {
 // operations, more injected bytes than they take, an order of writes after reads, and an empty name of a provider.
 bool are_for_layers(const fi_info& hints) noexcept {
   constexpr size_t kCoreInjectSize = 128;
-  uint64_t caps = hints.caps;
-  if (hints.tx_attr != nullptr) caps |= hints.tx_attr->caps;
-  if (hints.rx_attr != nullptr) caps |= hints.rx_attr->caps;
-  if ((caps & FI_ATOMIC) != 0) return true;
-  if (hints.tx_attr != nullptr && hints.tx_attr->inject_size > kCoreInjectSize) return true;
-  if ((caps & FI_RMA) != 0 && hints.ep_attr != nullptr && hints.ep_attr->max_order_war_size != 0) return true;
-  const char* const name = hints.fabric_attr != nullptr ? hints.fabric_attr->prov_name : nullptr;
+  const uint64_t caps = hints.caps | or_none(hints.tx_attr).caps | or_none(hints.rx_attr).caps;
+  if ((caps & FI_ATOMIC) != 0 || or_none(hints.tx_attr).inject_size > kCoreInjectSize) return true;
+  if ((caps & FI_RMA) != 0 && or_none(hints.ep_attr).max_order_war_size != 0) return true;
+  const char* const name = or_none(hints.fabric_attr).prov_name;
   return name != nullptr && *name == '\0';
 }
 
@@ -43,7 +40,7 @@ void put_own_before_layers(std::vector<InfoPtr>& all) {
     if (core == name_of(**layered) || core == done) continue;
     done = core;
     layered = std::stable_partition(layered, all.end(), [&](const InfoPtr& info) {
-      return info->ep_attr != nullptr && info->ep_attr->type == FI_EP_RDM && equal_ignoring_case(name_of(*info), core);
+      return or_none(info->ep_attr).type == FI_EP_RDM && equal_ignoring_case(name_of(*info), core);
     });
   }
 }
@@ -57,7 +54,7 @@ bool demands_more(const fi_info& info, const fi_info& hints) noexcept {
   if (core_of(info) != name_of(info)) return allowed == FI_MR_SCALABLE;
   const bool legacy = allowed == FI_MR_UNSPEC || allowed == FI_MR_BASIC;
   if (legacy ? (hints.mode & FI_LOCAL_MR) == 0 : (allowed & kModes) != kModes) return true;
-  return info.ep_attr != nullptr && info.ep_attr->type == FI_EP_DGRAM && (hints.mode & FI_MSG_PREFIX) == 0;
+  return or_none(info.ep_attr).type == FI_EP_DGRAM && (hints.mode & FI_MSG_PREFIX) == 0;
 }
 
 }  // namespace

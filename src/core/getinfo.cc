@@ -33,9 +33,7 @@ struct Request {
   uint64_t flags;
   const fi_info* hints;
 
-  const char* prov_name() const noexcept {
-    return hints != nullptr && hints->fabric_attr != nullptr ? hints->fabric_attr->prov_name : nullptr;
-  }
+  const char* prov_name() const noexcept { return or_none(or_none(hints).fabric_attr).prov_name; }
 };
 
 using Infos = std::vector<InfoPtr>;

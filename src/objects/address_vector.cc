@@ -12,27 +12,10 @@ Status check_vector(const fi_av_attr* attr) noexcept {
   return {};
 }
 
-void AddressVectorCore::insert_one(InsertionReport& report, const Result<Address>& address) {
-  if (address) {
-    table_.fill(report.index(), *address, report.user_id());
-    report.inserted();
-  } else {
-    report.failed(address.error());
-  }
-}
-
 int AddressVectorCore::insert_listed(InsertionReport&& report, const std::byte* next, size_t count) {
   return perform(report, [&](InsertionReport& to) {
     for (size_t i = 0; i < count; ++i) insert_one(to, read_address(addr_format_, next));
   });
-}
-
-void AddressVectorCore::insert_named(InsertionReport& report, const PeerNames& names) {
-  resolve_names(names, addr_format_, [&](const Result<Address>& address) { insert_one(report, address); });
-}
-
-const char* AddressVectorCore::straddr(const void* address, char* buf, size_t* length) noexcept {
-  return report_text([&] { return uri_of(address); }, buf, length);
 }
 
 }  // namespace weft

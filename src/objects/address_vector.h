@@ -248,7 +248,9 @@ class AddressVectorCore : public AddressVectorBase<AddressVectorCore, Address> {
   fi_addr_t without_context(fi_addr_t handle) const noexcept { return handle & index_mask_; }
 
   // Slot of fi_ops_av, beside those of AddressVectorBase.
-  const char* straddr(const void* addr, char* buf, size_t* length) noexcept;
+  const char* straddr(const void* address, char* buf, size_t* length) noexcept {
+    return report_text([&] { return uri_of(address); }, buf, length);
+  }
 
  protected:
   AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr)
@@ -258,8 +260,17 @@ class AddressVectorCore : public AddressVectorBase<AddressVectorCore, Address> {
  private:
   friend AddressVectorBase;
   int insert_listed(InsertionReport&& report, const std::byte* next, size_t count);
-  void insert_named(InsertionReport& report, const PeerNames& names);
-  void insert_one(InsertionReport& report, const Result<Address>& address);
+  void insert_named(InsertionReport& report, const PeerNames& names) {
+    resolve_names(names, addr_format_, [&](const Result<Address>& address) { insert_one(report, address); });
+  }
+  void insert_one(InsertionReport& report, const Result<Address>& address) {
+    if (address) {
+      table_.fill(report.index(), *address, report.user_id());
+      report.inserted();
+    } else {
+      report.failed(address.error());
+    }
+  }
   bool erase(uint64_t index) { return table_.remove(index); }
   static std::span<const std::byte> bytes_of(const Address& address) noexcept {
     return {reinterpret_cast<const std::byte*>(address.data()), address.size()};
@@ -291,8 +302,7 @@ class AddressVector final : public AddressVectorCore {
  private:
   AddressVector(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr, void* context)
       : AddressVectorCore(std::move(parent), addr_format, attr) {
-    abi.fid = {FI_CLASS_AV, context, ops_of<AddressVector>};
-    abi.ops = ops_of<AddressVector>;
+    identify<AddressVector>(abi, FI_CLASS_AV, context);
   }
 };
 

@@ -169,8 +169,7 @@ void check_contexts(Matcher& match, std::string_view field, size_t wanted, size_
 // A size is a request only of a caller that requests its order.
 void check_ordered_sizes(Matcher& match, const fi_ep_attr& offer, const fi_info& wanted) {
   const fi_ep_attr& hints = *wanted.ep_attr;
-  uint64_t order = wanted.tx_attr != nullptr ? wanted.tx_attr->msg_order : 0;
-  if (wanted.rx_attr != nullptr) order |= wanted.rx_attr->msg_order;
+  const uint64_t order = or_none(wanted.tx_attr).msg_order | or_none(wanted.rx_attr).msg_order;
   if ((order & (FI_ORDER_RAW | FI_ORDER_RMA_RAW | FI_ORDER_ATOMIC_RAW)) != 0) WEFT_EP_LIMIT(max_order_raw_size)
   if ((order & (FI_ORDER_WAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR)) != 0) WEFT_EP_LIMIT(max_order_war_size)
   if ((order & (FI_ORDER_WAW | FI_ORDER_RMA_WAW | FI_ORDER_ATOMIC_WAW)) != 0) WEFT_EP_LIMIT(max_order_waw_size)
@@ -312,7 +311,7 @@ Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, 
 void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcept {
   fi_domain_attr& domain = *offer.domain_attr;
   const int needed = needed_mr_mode(domain.mr_mode, hints);
-  const int wanted = hints != nullptr && hints->domain_attr != nullptr ? hints->domain_attr->mr_mode : FI_MR_UNSPEC;
+  const int wanted = or_none(or_none(hints).domain_attr).mr_mode;
   const bool old = FI_VERSION_LT(version, FI_VERSION(1, 5));
   domain.mr_mode = needed;
   if (is_legacy(wanted) && (old || wanted != FI_MR_UNSPEC)) {
@@ -322,8 +321,8 @@ void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcep
   offer.fabric_attr->api_version = version;
   offer.tx_attr->caps &= kTransmitCaps;
   offer.rx_attr->caps &= kReceiveCaps;
-  offer.tx_attr->op_flags = hints != nullptr && hints->tx_attr != nullptr ? hints->tx_attr->op_flags : 0;
-  offer.rx_attr->op_flags = hints != nullptr && hints->rx_attr != nullptr ? hints->rx_attr->op_flags : 0;
+  offer.tx_attr->op_flags = or_none(or_none(hints).tx_attr).op_flags;
+  offer.rx_attr->op_flags = or_none(or_none(hints).rx_attr).op_flags;
   if (hints == nullptr) return;
 
   offer.caps = granted_caps(offer.caps, hints->caps);
@@ -393,8 +392,8 @@ void adapt_software_offer(fi_info& offer, uint32_t version, const fi_info* hints
   if (hints == nullptr) return;
   // FI_SOCKADDR is answered with the family of each address: programs switch on it.
   if (hints->addr_format == FI_SOCKADDR_IP) offer.addr_format = hints->addr_format;
-  if (hints->tx_attr != nullptr) grow(offer.tx_attr->size, hints->tx_attr->size);
-  if (hints->rx_attr != nullptr) grow(offer.rx_attr->size, hints->rx_attr->size);
+  grow(offer.tx_attr->size, or_none(hints->tx_attr).size);
+  grow(offer.rx_attr->size, or_none(hints->rx_attr).size);
 }
 
 }  // namespace weft

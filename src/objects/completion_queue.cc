@@ -63,11 +63,6 @@ Status CompletionQueueCore::check(const fi_cq_attr* attr, bool locking) {
   return {};
 }
 
-Status CompletionQueueCore::reserve() noexcept {
-  Lock lock(mutex_);
-  return Status(capacity_ != 0 || grow_locked() ? 0 : -FI_ENOMEM);
-}
-
 // A queue that is half full grows, so that memory may be scarce for as long as the other half lasts.
 void CompletionQueueCore::write(const Completion& completion) noexcept {
   {
@@ -107,11 +102,6 @@ void CompletionQueueCore::write_error(const CompletionError& error) noexcept {
     unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   wait_.signal();
-}
-
-void CompletionQueueCore::overrun() noexcept {
-  Lock lock(mutex_);
-  overrun_locked();
 }
 
 // The -FI_EOVERRUN behind the last entry counts as one more unread entry, for ever.
@@ -178,15 +168,6 @@ ssize_t CompletionQueueCore::take_locked(void* buf, size_t count, fi_addr_t* sou
   head_ += taken;
   unread_.store(unread_.load(std::memory_order_relaxed) - taken, std::memory_order_relaxed);
   return static_cast<ssize_t>(taken);
-}
-
-bool CompletionQueueCore::satisfies(size_t threshold) noexcept {
-  Lock lock(mutex_);
-  return !errors_.empty() || overrun_ || tail_ - head_ >= threshold;
-}
-
-size_t CompletionQueueCore::threshold_of(const void* cond) const noexcept {
-  return threshold_wait_ ? std::max<size_t>(reinterpret_cast<uintptr_t>(cond), 1) : 1;
 }
 
 ssize_t CompletionQueueCore::take_error(fi_cq_err_entry* out) noexcept {

@@ -80,13 +80,19 @@ using StrerrorFn = const char* (*)(int prov_errno, const void* err_data, char* b
 class CompletionQueueCore : public RefCounted {
  public:
   // Memory for the first entries; before an endpoint is bound. -FI_ENOMEM.
-  Status reserve() noexcept;
+  Status reserve() noexcept {
+    Lock lock(mutex_);
+    return Status(capacity_ != 0 || grow_locked() ? 0 : -FI_ENOMEM);
+  }
   // Any thread, also under an engine's lock. If memory runs out the queue is overrun: -FI_EOVERRUN once it has been
   // read empty.
   void write(const Completion& completion) noexcept;
   void write_error(const CompletionError& error) noexcept;
   // Completions were lost before they reached the queue.
-  void overrun() noexcept;
+  void overrun() noexcept {
+    Lock lock(mutex_);
+    overrun_locked();
+  }
 
   // An entry or an error can be read. A hint, because it takes no lock: not for the decision to sleep.
   bool ready() const noexcept { return unread_.load(std::memory_order_relaxed) != 0; }
@@ -112,10 +118,15 @@ class CompletionQueueCore : public RefCounted {
 
   ssize_t take(void* buf, size_t count, fi_addr_t* sources) noexcept;
   // At least `threshold` entries, or an error: a blocked reader returns.
-  bool satisfies(size_t threshold) noexcept;
+  bool satisfies(size_t threshold) noexcept {
+    Lock lock(mutex_);
+    return !errors_.empty() || overrun_ || tail_ - head_ >= threshold;
+  }
   ssize_t take_error(fi_cq_err_entry* out) noexcept;
   const char* text_of(int prov_errno, const void* err_data, char* buf, size_t len) noexcept;
-  size_t threshold_of(const void* cond) const noexcept;
+  size_t threshold_of(const void* cond) const noexcept {
+    return threshold_wait_ ? std::max<size_t>(reinterpret_cast<uintptr_t>(cond), 1) : 1;
+  }
   Mutex& lock() noexcept { return mutex_; }
 
   WaitObject wait_;
@@ -252,8 +263,7 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   CompletionQueue(Ref<RefCounted> parent, const fi_cq_attr& attr, E& engine, uint32_t api_version, bool locking,
                   StrerrorFn error_text, void* context)
       : CompletionQueueCore(std::move(parent), attr, api_version, locking, error_text), engine_(engine) {
-    abi.fid = {FI_CLASS_CQ, context, ops_of<CompletionQueue>};
-    abi.ops = ops_of<CompletionQueue>;
+    identify<CompletionQueue>(abi, FI_CLASS_CQ, context);
     if constexpr (requires { engine.on_opened(&lock()); }) engine.on_opened(&lock());
   }
   Status open_wait_object(const fi_cq_attr& attr) {

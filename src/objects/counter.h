@@ -187,8 +187,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
 
  private:
   Counter(Ref<RefCounted> parent, E& engine, void* context) : CounterCore(std::move(parent)), engine_(engine) {
-    abi.fid = {FI_CLASS_CNTR, context, ops_of<Counter>};
-    abi.ops = ops_of<Counter>;
+    identify<Counter>(abi, FI_CLASS_CNTR, context);
     if constexpr (requires { engine.on_opened(nullptr); }) engine.on_opened(nullptr);
   }
   Status open_wait_object(const fi_cntr_attr& attr) {

@@ -106,10 +106,6 @@ int DeferredWork::control(int command, void* argument) {
   return command == FI_QUEUE_WORK ? queue(work) : cancel(work);
 }
 
-CounterCore* DeferredWork::counter_of(const fid_cntr* counter) const noexcept {
-  return counter != nullptr ? handles_.counter(&counter->fid, *this) : nullptr;
-}
-
 int DeferredWork::queue(fi_deferred_work& work) {
   auto job = std::make_unique<Job>();
   if (Status status = prepare(work, *job); !status.ok()) return status.code();
@@ -409,13 +405,6 @@ void DeferredWork::redirect(void*& context, bool& report, CounterCore*& counter,
   // The application may close the counters once it sees the count: see settle().
   if (job->completion) failed ? job->completion->add_error(1) : job->completion->add(1);
   if (job.get() == starting_) completed_early_ = std::move(job);
-}
-
-void DeferredWork::settle() noexcept {
-  for (;; std::this_thread::yield()) {
-    Lock lock(mutex_);
-    if (!running_) return;
-  }
 }
 
 }  // namespace weft

@@ -130,7 +130,12 @@ class DeferredWork final : private CounterWatch {
   bool due() const noexcept { return due_.load(std::memory_order_acquire); }
 
   // Waits until work that the application has seen complete uses its counters no more: they may be closed then.
-  void settle() noexcept;
+  void settle() noexcept {
+    for (;; std::this_thread::yield()) {
+      Lock lock(mutex_);
+      if (!running_) return;
+    }
+  }
 
   // For each completion while deferred work is under way: if the operation is deferred work, replaces its context and
   // counter, and decides whether it is reported.
@@ -144,7 +149,9 @@ class DeferredWork final : private CounterWatch {
   using Waiting = std::multimap<std::pair<CounterCore*, uint64_t>, Job*>;
 
   void on_change(const CounterCore& counter) noexcept override;
-  CounterCore* counter_of(const fid_cntr* counter) const noexcept;
+  CounterCore* counter_of(const fid_cntr* counter) const noexcept {
+    return counter != nullptr ? handles_.counter(&counter->fid, *this) : nullptr;
+  }
   Status prepare(const fi_deferred_work& work, Job& job) const;
   Status prepare_transfer(const fi_deferred_work& work, Job& job) const;
   int queue(fi_deferred_work& work);

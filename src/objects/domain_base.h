@@ -96,8 +96,7 @@ class DomainBase : public Object<fid_domain>, public Services {
         name_(info.domain_attr->name != nullptr ? info.domain_attr->name : ""),
         addr_format_(info.addr_format),
         caps_(info.caps) {
-    abi.fid = {FI_CLASS_DOMAIN, context, ops_of<T>};
-    abi.ops = ops_of<T>;
+    identify<T>(abi, FI_CLASS_DOMAIN, context);
     abi.mr = ops_of<T>;
   }
   ~DomainBase() = default;

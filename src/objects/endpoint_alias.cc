@@ -15,9 +15,7 @@ class EndpointAlias final : public AtomicCalls<EndpointAlias, TransferCalls<Endp
  public:
   EndpointAlias(fid_ep& target, RefCounted& users, uint64_t transmit, uint64_t receive) noexcept
       : AtomicCalls(transmit, receive), ep_(&target), users_(users) {
-    abi.fid = {target.fid.fclass, target.fid.context, ops_of<EndpointAlias>};
-    abi.ops = ops_of<EndpointAlias>;
-    abi.cm = ops_of<EndpointAlias>;
+    identify<EndpointAlias>(abi, target.fid.fclass, target.fid.context);
     abi.msg = ops_of<EndpointAlias>;
     abi.rma = ops_of<EndpointAlias>;
     abi.tagged = ops_of<EndpointAlias>;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 namespace weft {
 
@@ -46,6 +47,36 @@ inline int set_device_memory_option(int option, const void* value, std::size_t l
 inline int get_device_memory_option(int option, void* value, std::size_t* len) noexcept {
   if (option == FI_OPT_CUDA_API_PERMITTED) return -FI_ENOPROTOOPT;  // fi_setopt only
   return report_option(int{FI_HMEM_P2P_REQUIRED}, value, len);
+}
+
+// An int that is 0 or 1.
+template <class Switch>
+int read_switch(const void* buf, std::size_t len, Switch& value) noexcept {
+  int wanted = 0;
+  if (read_option(buf, len, wanted) != 0 || (wanted != 0 && wanted != 1)) return -FI_EINVAL;
+  value = wanted == 1;
+  return 0;
+}
+
+// An option that only states a limit; without one there is no such option. An application may announce that it will
+// keep to less.
+inline int report_limit(std::optional<std::size_t> limit, void* buf, std::size_t* len) noexcept {
+  return limit ? report_option(*limit, buf, len) : -FI_ENOPROTOOPT;
+}
+inline int accept_limit(std::optional<std::size_t> limit, const void* buf, std::size_t len) noexcept {
+  std::size_t wanted = 0;
+  if (!limit) return -FI_ENOPROTOOPT;
+  return read_option(buf, len, wanted) == 0 && wanted <= *limit ? 0 : -FI_EINVAL;
+}
+
+// FI_OPT_TX_SIZE or FI_OPT_RX_SIZE of an endpoint, which must not be enabled; `set` takes a size.
+template <class Set>
+int set_queue_size(bool enabled, const void* buf, std::size_t len, Set set) noexcept {
+  std::size_t wanted = 0;
+  if (enabled) return -FI_EOPBADSTATE;
+  if (read_option(buf, len, wanted) != 0 || wanted == 0) return -FI_EINVAL;
+  set(wanted);
+  return 0;
 }
 
 // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` contains FI_TRANSMIT or FI_RECV, not both, which selects one

@@ -38,10 +38,6 @@ EventQueueCore::Reserved EventQueueCore::make_event(uint32_t number, size_t size
   return entry;
 }
 
-EventQueueCore::Reserved EventQueueCore::reserve(size_t len) noexcept {
-  return make_event(0, len);
-}
-
 EventQueueCore::Reserved EventQueueCore::reserve_result() noexcept {
   auto entry = make_event(0, sizeof(fi_eq_entry));
   if (entry != nullptr) entry->error.reset(new (std::nothrow) EqError);
@@ -83,11 +79,6 @@ void EventQueueCore::hold(Entry& entry, EqError&& error) noexcept {
   entry.err = error.err;
   if (entry.error == nullptr) entry.error.reset(new (std::nothrow) EqError);
   if (entry.error != nullptr) *entry.error = std::move(error);
-}
-
-void EventQueueCore::post_error(EqError&& error, Reserved entry) noexcept {
-  hold(*entry, std::move(error));
-  append(std::move(entry));
 }
 
 void EventQueueCore::post_end(Reserved entry, fid_t fid) noexcept {

@@ -56,7 +56,7 @@ class EventQueueCore : public RefCounted {
   using Reserved = std::unique_ptr<Entry>;
   // Memory for a connection event with `len` bytes of the peer's data, or for an error, which loses its sentence and
   // data if there is no more. Null: there is none.
-  static Reserved reserve(size_t len) noexcept;
+  static Reserved reserve(size_t len) noexcept { return make_event(0, len); }
   // Memory for the result of a call: an fi_eq_entry, or an error and its data. Null: there is none.
   static Reserved reserve_result() noexcept;
 
@@ -65,7 +65,10 @@ class EventQueueCore : public RefCounted {
   // A connection event: an fi_eq_cm_entry and the peer's `data`, which is cut to the reader's buffer. The queue owns
   // `info` (FI_CONNREQ, else null) until it is read or removed.
   void post_cm(Reserved entry, uint32_t event, fid_t fid, fi_info* info, const void* data, size_t len) noexcept;
-  void post_error(EqError&& error, Reserved entry) noexcept;
+  void post_error(EqError&& error, Reserved entry) noexcept {
+    hold(*entry, std::move(error));
+    append(std::move(entry));
+  }
   // The last event of a connection: FI_SHUTDOWN, or the error that hold() stored in its entry.
   static void hold(Entry& entry, EqError&& error) noexcept;
   void post_end(Reserved entry, fid_t fid) noexcept;
@@ -240,8 +243,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   };
   EventQueue(Ref<RefCounted> parent, const fi_eq_attr& attr, uint32_t api_version, void* context) noexcept
       : EventQueueCore(std::move(parent), attr, api_version) {
-    abi.fid = {FI_CLASS_EQ, context, ops_of<EventQueue>};
-    abi.ops = ops_of<EventQueue>;
+    identify<EventQueue>(abi, FI_CLASS_EQ, context);
   }
   Status open_wait_object(const fi_eq_attr& attr) {
     if (Status status = membership_.open(wait_, attr.wait_obj, attr.wait_set, wait_member(*this)); !status.ok())

@@ -56,8 +56,7 @@ class FabricBase : public Object<fid_fabric>, public Services {
   template <class... Args>
   FabricBase(const fi_fabric_attr& attr, void* context, Args&&... services) noexcept
       : Services(std::forward<Args>(services)...) {
-    abi.fid = {FI_CLASS_FABRIC, context, ops_of<T>};
-    abi.ops = ops_of<T>;
+    identify<T>(abi, FI_CLASS_FABRIC, context);
     abi.api_version = attr.api_version;
   }
   ~FabricBase() = default;

@@ -27,6 +27,19 @@ void free_info(fi_info* info) noexcept;
 bool set_name(char*& name, const char* value) noexcept;
 bool set_address(void*& address, size_t& len, const void* value, size_t value_len) noexcept;
 
+// The attributes in an fi_info, or others that are all zero for null.
+template <class Attributes>
+const Attributes& or_none(const Attributes* attributes) noexcept {
+  static constexpr Attributes kNone{};
+  return attributes != nullptr ? *attributes : kNone;
+}
+// The size of a queue, `usual` if the application requested none.
+template <class Attributes>
+std::size_t queue_size(const Attributes* attributes, std::size_t usual) noexcept {
+  const std::size_t asked = or_none(attributes).size;
+  return asked != 0 ? asked : usual;
+}
+
 struct FreeInfo {
   void operator()(fi_info* info) const noexcept { free_info(info); }
 };

@@ -15,10 +15,10 @@ namespace weft {
 namespace {
 
 const char* hinted_domain(const fi_info* hints) {
-  return hints != nullptr && hints->domain_attr != nullptr ? hints->domain_attr->name : nullptr;
+  return or_none(or_none(hints).domain_attr).name;
 }
 const char* hinted_fabric(const fi_info* hints) {
-  return hints != nullptr && hints->fabric_attr != nullptr ? hints->fabric_attr->name : nullptr;
+  return or_none(or_none(hints).fabric_attr).name;
 }
 
 // Checks the hints that do not depend on addresses first, so that no name is looked up in vain.

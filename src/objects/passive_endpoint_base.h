@@ -14,6 +14,7 @@
 #include "base/ref.h"
 #include "objects/endpoint_options.h"
 #include "objects/event_queue.h"
+#include "objects/info.h"
 #include "objects/shared_info.h"
 
 namespace weft {
@@ -32,8 +33,8 @@ class PassiveEndpointBase : public Object<fid_pep> {
 
   static int open(Fabric& fabric, const fi_info* info, fid_pep** pep, void* context) {
     if (info == nullptr || pep == nullptr) return -FI_EINVAL;
-    if (info->ep_attr != nullptr && info->ep_attr->type != FI_EP_MSG && info->ep_attr->type != FI_EP_UNSPEC)
-      return -FI_EINVAL;
+    const fi_ep_type type = or_none(info->ep_attr).type;
+    if (type != FI_EP_MSG && type != FI_EP_UNSPEC) return -FI_EINVAL;
     const Result<Address> local = T::source(*info);
     if (!local) return local.error().code();
     std::shared_ptr<const fi_info> own = fabric.passive_infos.copy_of(*info);
@@ -131,9 +132,7 @@ class PassiveEndpointBase : public Object<fid_pep> {
         info_(std::move(info)),
         local_(local),
         backlog_(static_cast<std::size_t>(fabric.parameters.backlog)) {
-    abi.fid = {FI_CLASS_PEP, context, ops_of<T>};
-    abi.ops = ops_of<T>;
-    abi.cm = ops_of<T>;
+    identify<T>(abi, FI_CLASS_PEP, context);
   }
   ~PassiveEndpointBase() = default;
 

@@ -99,8 +99,7 @@ class PollSet final : public Object<fid_poll> {
  private:
   using Member = std::variant<Ref<CompletionQueue<E>>, Ref<Counter<CounterEngine>>>;
   explicit PollSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
-    abi.fid = {FI_CLASS_POLL, nullptr, ops_of<PollSet>};
-    abi.ops = ops_of<PollSet>;
+    identify<PollSet>(abi, FI_CLASS_POLL, nullptr);
   }
   static auto is_of(const ::fid* fid) noexcept {
     return [fid](const Member& member) {

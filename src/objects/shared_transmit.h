@@ -9,6 +9,7 @@
 
 #include "abi/ops.h"
 #include "base/ref.h"
+#include "objects/info.h"
 
 namespace weft {
 
@@ -34,9 +35,8 @@ class SharedTransmit final : public Object<fid_stx>, public RefCounted {
 
  private:
   SharedTransmit(RefCounted& domain, const fi_tx_attr* attr, void* context) noexcept
-      : domain_(domain), size_(attr != nullptr ? attr->size : 0) {
-    abi.fid = {FI_CLASS_STX_CTX, context, ops_of<SharedTransmit>};
-    abi.ops = ops_of<SharedTransmit>;
+      : domain_(domain), size_(or_none(attr).size) {
+    identify<SharedTransmit>(abi, FI_CLASS_STX_CTX, context);
   }
   ~SharedTransmit() = default;
 

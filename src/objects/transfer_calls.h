@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "abi/bridge.h"
+#include "objects/info.h"
 #include "objects/message_buffers.h"
 
 namespace weft {
@@ -77,7 +78,7 @@ class ReceiveCalls : public Object<fid_ep> {
 
  protected:
   explicit ReceiveCalls(uint64_t flags) noexcept : receive_flags_(flags) {}
-  explicit ReceiveCalls(const fi_rx_attr* attr) noexcept : ReceiveCalls(attr != nullptr ? attr->op_flags : 0) {}
+  explicit ReceiveCalls(const fi_rx_attr* attr) noexcept : ReceiveCalls(or_none(attr).op_flags) {}
 
   uint64_t receive_flags_;  // for calls without flags (rx_attr->op_flags)
 
@@ -217,7 +218,7 @@ class TransferCalls : public ReceiveCalls<T> {
   TransferCalls(uint64_t transmit_flags, uint64_t receive_flags) noexcept
       : ReceiveCalls<T>(receive_flags), transmit_flags_(transmit_flags) {}
   explicit TransferCalls(const fi_info& info) noexcept
-      : ReceiveCalls<T>(info.rx_attr), transmit_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0) {}
+      : ReceiveCalls<T>(info.rx_attr), transmit_flags_(or_none(info.tx_attr).op_flags) {}
 
   // For calls that copy the buffer and report no success. Their completion level holds: counters count them.
   uint64_t inject_flags() const noexcept { return (transmit_flags_ & ~FI_COMPLETION) | FI_INJECT; }

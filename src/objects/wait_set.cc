@@ -9,8 +9,7 @@
 namespace weft {
 
 WaitSet::WaitSet(Ref<RefCounted> parent) noexcept : parent_(std::move(parent)) {
-  abi.fid = {FI_CLASS_WAIT, nullptr, ops_of<WaitSet>};
-  abi.ops = ops_of<WaitSet>;
+  identify<WaitSet>(abi, FI_CLASS_WAIT, nullptr);
 }
 
 Result<WaitSet*> WaitSet::open(Ref<RefCounted> parent, const fi_wait_attr* attr) {
@@ -21,46 +20,6 @@ Result<WaitSet*> WaitSet::open(Ref<RefCounted> parent, const fi_wait_attr* attr)
   if (Status status = set->wait_.open(attr->wait_obj); !status.ok()) return failure(status);
   if (Status status = set->wait_.start_driver(*set); !status.ok()) return failure(status);
   return set.release();
-}
-
-void WaitSet::add(const WaitMember& member) {
-  std::lock_guard lock(mutex_);
-  members_.push_back(member);
-}
-
-void WaitSet::remove(void* queue) noexcept {
-  std::lock_guard lock(mutex_);
-  std::erase_if(members_, [&](const WaitMember& member) { return member.queue == queue; });
-}
-
-int WaitSet::close() {
-  if (in_use()) return -FI_EBUSY;
-  wait_.stop_driver();
-  delete this;
-  return 0;
-}
-
-void WaitSet::drive() noexcept {
-  std::lock_guard lock(mutex_);
-  for (const WaitMember& member : members_) member.drive(member.queue);
-}
-
-bool WaitSet::must_not_sleep() noexcept {
-  std::lock_guard lock(mutex_);
-  return std::any_of(members_.begin(), members_.end(),
-                     [](const WaitMember& member) { return member.must_not_sleep(member.queue); });
-}
-
-bool WaitSet::prepare_wait() noexcept {
-  std::lock_guard lock(mutex_);
-  bool may_sleep = true;
-  for (const WaitMember& member : members_) may_sleep &= member.prepare_wait(member.queue);
-  return may_sleep;
-}
-
-int WaitSet::wait(int timeout_ms) noexcept {
-  const bool ready = wait_.wait(Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return must_not_sleep(); });
-  return ready ? 0 : -FI_ETIMEDOUT;
 }
 
 Status WaitMembership::open(WaitObject& wait, fi_wait_obj kind, fid_wait* set, const WaitMember& member) {

@@ -37,19 +37,45 @@ class WaitSet : public Object<fid_wait>, public RefCounted {
   static Result<WaitSet*> open(Ref<RefCounted> parent, const fi_wait_attr* attr);
 
   WaitObject& wait_object() noexcept { return wait_; }
-  void add(const WaitMember& member);
-  void remove(void* queue) noexcept;
+  void add(const WaitMember& member) {
+    std::lock_guard lock(mutex_);
+    members_.push_back(member);
+  }
+  void remove(void* queue) noexcept {
+    std::lock_guard lock(mutex_);
+    std::erase_if(members_, [&](const WaitMember& member) { return member.queue == queue; });
+  }
 
   // All members as one, for WaitObject::wait().
-  void drive() noexcept;
-  bool must_not_sleep() noexcept;
-  bool prepare_wait() noexcept;
+  void drive() noexcept {
+    std::lock_guard lock(mutex_);
+    for (const WaitMember& member : members_) member.drive(member.queue);
+  }
+  bool must_not_sleep() noexcept {
+    std::lock_guard lock(mutex_);
+    return std::any_of(members_.begin(), members_.end(),
+                       [](const WaitMember& member) { return member.must_not_sleep(member.queue); });
+  }
+  bool prepare_wait() noexcept {
+    std::lock_guard lock(mutex_);
+    bool may_sleep = true;
+    for (const WaitMember& member : members_) may_sleep &= member.prepare_wait(member.queue);
+    return may_sleep;
+  }
   int trywait() noexcept { return wait_.trywait(*this); }
 
   // Slots.
-  int close();
+  int close() {
+    if (in_use()) return -FI_EBUSY;
+    wait_.stop_driver();
+    delete this;
+    return 0;
+  }
   int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
-  int wait(int timeout_ms) noexcept;
+  int wait(int timeout_ms) noexcept {
+    const bool ready = wait_.wait(Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return must_not_sleep(); });
+    return ready ? 0 : -FI_ETIMEDOUT;
+  }
 
  private:
   explicit WaitSet(Ref<RefCounted> parent) noexcept;

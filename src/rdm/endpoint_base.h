@@ -57,15 +57,12 @@ class EndpointBase : public AtomicCalls<T> {
   // `receives` may still be under construction.
   template <class Domain>
   EndpointBase(Domain& domain, const fi_info& info, ReceiveSide& receives, std::size_t usual_tx_size, void* context)
-      : AtomicCalls<T>(info, receives, (info.caps & FI_DIRECTED_RECV) != 0,
-                       info.tx_attr != nullptr && info.tx_attr->size != 0 ? info.tx_attr->size : usual_tx_size),
+      : AtomicCalls<T>(info, receives, (info.caps & FI_DIRECTED_RECV) != 0, queue_size(info.tx_attr, usual_tx_size)),
         domain_(domain),
         engine_(domain.engine()),
         caps_(info.caps),
         shared_(info) {
-    this->abi.fid = {FI_CLASS_EP, context, ops_of<T>};
-    this->abi.ops = ops_of<T>;
-    this->abi.cm = ops_of<T>;
+    identify<T>(this->abi, FI_CLASS_EP, context);
     this->refuse_transfers();
     routes_.accept_triggers(caps_, engine_.deferred());
     engine_.on_endpoint_opened();

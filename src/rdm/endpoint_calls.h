@@ -35,21 +35,12 @@ struct ContextTables {
   fi_ops_tagged tagged;
 };
 
-// `from` with the receive calls of `receives`. The slots of fi_ops_msg and fi_ops_tagged have the same names.
-template <class Table>
-Table merged(const Table& from, const Table& receives) noexcept {
-  Table table = from;
-  table.recv = receives.recv;
-  table.recvv = receives.recvv;
-  table.recvmsg = receives.recvmsg;
-  return table;
-}
-
 // Replaces the endpoint tables of `ep` by those of a context; `tables` stores two of them.
 inline void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmits) noexcept {
-  tables.msg = transmits ? merged(*ep.msg, kOps<fi_ops_msg, NoCalls>) : merged(kOps<fi_ops_msg, NoCalls>, *ep.msg);
-  tables.tagged =
-      transmits ? merged(*ep.tagged, kOps<fi_ops_tagged, NoCalls>) : merged(kOps<fi_ops_tagged, NoCalls>, *ep.tagged);
+  tables.msg =
+      transmits ? with_receives(*ep.msg, kOps<fi_ops_msg, NoCalls>) : with_receives(kOps<fi_ops_msg, NoCalls>, *ep.msg);
+  tables.tagged = transmits ? with_receives(*ep.tagged, kOps<fi_ops_tagged, NoCalls>)
+                            : with_receives(kOps<fi_ops_tagged, NoCalls>, *ep.tagged);
   ep.msg = &tables.msg;
   ep.tagged = &tables.tagged;
   if (transmits) return;
@@ -59,8 +50,8 @@ inline void restrict_to_context(fid_ep& ep, ContextTables& tables, bool transmit
 
 // Receive calls of `ep` return -FI_EOPBADSTATE from now on, because receives are posted to a shared context.
 inline void leave_receives_to_context(fid_ep& ep, ContextTables& tables) noexcept {
-  tables = {merged(*ep.msg, kOps<fi_ops_msg, NoCalls, FI_EOPBADSTATE>),
-            merged(*ep.tagged, kOps<fi_ops_tagged, NoCalls, FI_EOPBADSTATE>)};
+  tables = {with_receives(*ep.msg, kOps<fi_ops_msg, NoCalls, FI_EOPBADSTATE>),
+            with_receives(*ep.tagged, kOps<fi_ops_tagged, NoCalls, FI_EOPBADSTATE>)};
   ep.msg = &tables.msg;
   ep.tagged = &tables.tagged;
 }
@@ -134,19 +125,12 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
   int getopt(int level, int option, void* value, size_t* len) {
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     Lock lock(self().engine().mutex());
-    switch (option) {
-      case FI_OPT_MIN_MULTI_RECV:
-        return report_option(receive_side_.min_multi_receive, value, len);
-      case FI_OPT_CM_DATA_SIZE:
-        return report_option(size_t{0}, value, len);
-      case FI_OPT_TX_SIZE:
-        return report_option(tx_size_, value, len);
-      case FI_OPT_SHARED_MEMORY_PERMITTED:
-        return report_option(shares_memory_, value, len);
-      default:
-        if (device_memory_ && is_device_memory_option(option)) return get_device_memory_option(option, value, len);
-        return -FI_ENOPROTOOPT;
-    }
+    if (option == FI_OPT_MIN_MULTI_RECV) return report_option(receive_side_.min_multi_receive, value, len);
+    if (option == FI_OPT_CM_DATA_SIZE) return report_option(size_t{0}, value, len);
+    if (option == FI_OPT_TX_SIZE) return report_option(tx_size_, value, len);
+    if (option == FI_OPT_SHARED_MEMORY_PERMITTED) return report_option(shares_memory_, value, len);
+    if (device_memory_ && is_device_memory_option(option)) return get_device_memory_option(option, value, len);
+    return -FI_ENOPROTOOPT;
   }
   int setopt(int level, int option, const void* value, size_t len) {
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;

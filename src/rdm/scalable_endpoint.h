@@ -53,9 +53,7 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
         transmits_(transmits),
         reports_writes_(!transmits && index == 0),
         caps_(info.caps) {
-    this->abi.fid = {static_cast<size_t>(transmits ? FI_CLASS_TX_CTX : FI_CLASS_RX_CTX), context,
-                     ops_of<EndpointContext>};
-    this->abi.ops = ops_of<EndpointContext>;
+    identify<EndpointContext>(this->abi, static_cast<size_t>(transmits ? FI_CLASS_TX_CTX : FI_CLASS_RX_CTX), context);
     place_.open = true;
     this->refuse_transfers();
     place_.routes.accept_triggers(caps_, engine().deferred());
@@ -224,9 +222,7 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
       sides.push_back(&receives_.back()->receives);
     }
     core.receive_side().set_contexts(std::move(sides));
-    abi.fid = {FI_CLASS_SEP, context, ops_of<ScalableEndpoint>};
-    abi.ops = ops_of<ScalableEndpoint>;
-    abi.cm = ops_of<ScalableEndpoint>;
+    identify<ScalableEndpoint>(abi, FI_CLASS_SEP, context);
   }
   ~ScalableEndpoint() = default;
 

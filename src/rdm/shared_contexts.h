@@ -59,7 +59,7 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
   template <class Domain>
   static int open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context) {
     if (srx == nullptr) return -FI_EINVAL;
-    fi_rx_attr actual = attr != nullptr ? *attr : fi_rx_attr{};
+    fi_rx_attr actual = or_none(attr);
     if (actual.caps == 0) actual.caps = domain.caps();
     fi_info info{};
     info.rx_attr = &actual;
@@ -131,8 +131,7 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
         engine_(engine),
         receives_(routes_) {
     static_assert(ReliableEndpointCore<Core>);
-    this->abi.fid = {FI_CLASS_SRX_CTX, context, ops_of<SharedReceive>};
-    this->abi.ops = ops_of<SharedReceive>;
+    identify<SharedReceive>(this->abi, FI_CLASS_SRX_CTX, context);
     routes_.accept_triggers(info.rx_attr->caps, engine.deferred());
     this->take_transfers(info.rx_attr->caps);
     restrict_to_context(this->abi, tables_, false);
@@ -154,8 +153,8 @@ template <class Core>
 class SharedContexts {
  public:
   explicit SharedContexts(const fi_info& info) noexcept
-      : needs_transmit_(info.ep_attr != nullptr && info.ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT),
-        needs_receive_(info.ep_attr != nullptr && info.ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT) {}
+      : needs_transmit_(or_none(info.ep_attr).tx_ctx_cnt == FI_SHARED_CONTEXT),
+        needs_receive_(or_none(info.ep_attr).rx_ctx_cnt == FI_SHARED_CONTEXT) {}
 
   // fi_ep_bind of a context; -FI_EINVAL for other objects, and for an endpoint that does not fit the context.
   Status bind(Core& endpoint, const RefCounted& domain, ::fid* object, uint64_t flags) {

@@ -134,11 +134,6 @@ void PostedBuffers::end_back_pressure() noexcept {
     if (!channel.unposted.empty() || channel.scarcity.reported) services_.retry_later(channel);
 }
 
-Channel* PostedBuffers::look_up(std::uint32_t number) noexcept {
-  const auto found = channels_by_number_.find(number);
-  return found == channels_by_number_.end() ? nullptr : last_sender_ = found->second;
-}
-
 void PostedBuffers::on_closed(Channel& channel) noexcept {
   channels_by_number_.erase(channel.number);
   if (last_sender_ == &channel) last_sender_ = nullptr;

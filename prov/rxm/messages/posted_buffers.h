@@ -73,7 +73,10 @@ class PostedBuffers : private messages::PeerMemory {
  private:
   void post_shared(PostedBuffer& posted) noexcept;
   void post_own(PostedBuffer& posted) noexcept;
-  Channel* look_up(std::uint32_t number) noexcept;
+  Channel* look_up(std::uint32_t number) noexcept {
+    const auto found = channels_by_number_.find(number);
+    return found == channels_by_number_.end() ? nullptr : last_sender_ = found->second;
+  }
 
   EndpointServices& services_;
   const std::size_t packet_size_;

@@ -89,10 +89,6 @@ Status PeerLinks::read_own_name() noexcept {
 
 // ---- Links ----
 
-LinkState PeerLinks::link_of(const Peer& peer) noexcept {
-  return peer.link < LinkState::kOpen ? peer.link : rdm::open_link(peer.channel->idle_close);
-}
-
 // Executes what rdm/peer_link.h decides. `error` and `sentence`: of operations that fail by it.
 void PeerLinks::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
   const auto now = Clock::now();

@@ -65,7 +65,9 @@ class PeerLinks final : public LinkControl {
     bool has_answers;
   };
 
-  static rdm::LinkState link_of(const Peer& peer) noexcept;
+  static rdm::LinkState link_of(const Peer& peer) noexcept {
+    return peer.link < rdm::LinkState::kOpen ? peer.link : rdm::open_link(peer.channel->idle_close);
+  }
   void step(Peer& peer, rdm::LinkEvent event, int error = 0, std::string_view sentence = {}) noexcept;
   void connect_or_fail(Peer& peer) noexcept;
   void start_deadline(Peer& peer) noexcept;

@@ -117,7 +117,10 @@ int Endpoint::accept(const void* data, size_t len) {
   if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();
   handshake_ = std::make_unique<OwnHandshake>(*this, UniqueFd());
   handshake_->event = EventQueueCore::reserve(0);
-  if (handshake_->event == nullptr) return handshake_.reset(), -FI_ENOMEM;
+  if (handshake_->event == nullptr) {
+    handshake_.reset();
+    return -FI_ENOMEM;
+  }
   handshake_->message.compose(CmType::kAccept, data, len);
   handshake_->socket = request_->answer();
   swap_bytes_ = request_->message().swapped();
@@ -179,16 +182,6 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   if (step.actions & (kCmReportFailure | kCmReportShutdown)) report_end();
 }
 
-// Once: the peer's half shutdown is reported as FI_SHUTDOWN already.
-void Endpoint::report_end() noexcept {
-  if (last_event_ != nullptr) events_->post_end(std::move(last_event_), &abi.fid);
-}
-
-// The handshake's socket became ready.
-void Endpoint::proceed() noexcept {
-  settle(handshake_->proceed(peer_));
-}
-
 void Endpoint::settle(Handshake::Step step) noexcept {
   using Step = Handshake::Step;
   if (step == Step::kConnected) return enter(CmEvent::kTransportUp);
@@ -240,10 +233,6 @@ void Endpoint::on_stream_end(int error) noexcept {
     ended_early_ = true;
   else
     enter(CmEvent::kStreamEnd);
-}
-
-void Endpoint::on_half_shutdown() noexcept {
-  report_end();
 }
 
 // ---- Failures ----

@@ -51,7 +51,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
   int shutdown(uint64_t flags);
 
   void on_stream_end(int error) noexcept override;
-  void on_half_shutdown() noexcept override;
+  void on_half_shutdown() noexcept override { report_end(); }
   Neighbour neighbour() noexcept override { return {domain_->local_host(), peer_}; }
 
  private:
@@ -68,10 +68,14 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
   ~Endpoint() override = default;
 
   void enter(CmEvent event, EqError* failure = nullptr) noexcept;
-  void report_end() noexcept;
+  // Once: the peer's half shutdown is reported as FI_SHUTDOWN already.
+  void report_end() noexcept {
+    if (last_event_ != nullptr) events_->post_end(std::move(last_event_), &abi.fid);
+  }
   Result<UniqueFd> open_active_socket(const Address& peer) noexcept;
   int shut_down_half(uint64_t half) noexcept;
-  void proceed() noexcept;
+  // The handshake's socket became ready.
+  void proceed() noexcept { settle(handshake_->proceed(peer_)); }
   void settle(Handshake::Step step) noexcept;
   void on_answer() noexcept;
   void agree(const CmMessage& theirs, bool active) noexcept;

@@ -130,10 +130,6 @@ void EndpointReceiver::take(messages::UnexpectedMessage& taken, const messages::
   if (message.complete) end_message(message);
 }
 
-void EndpointReceiver::discard(messages::UnexpectedMessage& message) noexcept {
-  take(message, {});
-}
-
 // The message is complete, and was taken or discarded.
 void EndpointReceiver::end_message(Unexpected& message) noexcept {
   if (const messages::Delivery& delivery = message.taker) {

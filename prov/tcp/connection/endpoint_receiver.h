@@ -94,7 +94,7 @@ class EndpointReceiver : public MessageSink,
 
   // messages::Protocol.
   void take(messages::UnexpectedMessage& message, const messages::Delivery& delivery) noexcept override;
-  void discard(messages::UnexpectedMessage& message) noexcept override;
+  void discard(messages::UnexpectedMessage& message) noexcept override { take(message, {}); }
 
   // An endpoint without FI_TAGGED matches tagged messages like untagged ones, in order with them: other implementations
   // do the same, and layers above rely on it.

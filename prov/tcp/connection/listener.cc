@@ -167,11 +167,6 @@ EventListener::EventListener(Engine& engine, Fabric& fabric, ::fid& endpoint, Ev
       events_(events),
       prototype_(prototype) {}
 
-void EventListener::stop() noexcept {
-  Lock lock(engine().mutex());
-  Listener::close();
-}
-
 void EventListener::reject(InfoPtr unread) noexcept {
   for (const fi_info* info = unread.get(); info != nullptr; info = info->next) {
     if (!fabric_.requests.remove(info->handle)) continue;  // after FI_PEEK an endpoint may have it
@@ -195,10 +190,6 @@ void EventListener::release(ConnectRequest& request) noexcept {
   Lock lock(self->engine().mutex());
   request.ListHook<RequestTag>::unlink();
   self->remove_pending();
-}
-
-void EventListener::on_quiet() noexcept {
-  if (spare_ == nullptr) spare_.reset(duplicate_info(&prototype_));
 }
 
 void EventListener::on_request(ConnectRequest& request) noexcept {

@@ -73,7 +73,10 @@ class EventListener final : public Listener, public std::enable_shared_from_this
 
   // The end, in three steps, which take the engine's mutex: stops accepting; rejects the requests in `unread`; leaves
   // the others to the application, which may still open endpoints for them, and to the fabric.
-  void stop() noexcept;
+  void stop() noexcept {
+    Lock lock(engine().mutex());
+    Listener::close();
+  }
   void reject(InfoPtr unread) noexcept;
   void leave_requests() noexcept;
   // The application has decided on a request; the caller owns it from now on. Takes the engine's mutex.
@@ -81,7 +84,9 @@ class EventListener final : public Listener, public std::enable_shared_from_this
 
  private:
   void on_request(ConnectRequest& request) noexcept override;
-  void on_quiet() noexcept override;
+  void on_quiet() noexcept override {
+    if (spare_ == nullptr) spare_.reset(duplicate_info(&prototype_));
+  }
 
   Fabric& fabric_;
   ::fid& endpoint_;

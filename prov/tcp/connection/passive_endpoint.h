@@ -44,7 +44,7 @@ class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Passiv
     std::lock_guard lock(mutex_);
     if (Status status = prepare_to_listen(); !status.ok()) return status.code();
     Engine& engine = events_->own_engine();
-    if (info_->domain_attr != nullptr && info_->domain_attr->progress == FI_PROGRESS_AUTO)
+    if (or_none(info_->domain_attr).progress == FI_PROGRESS_AUTO)
       if (Status status = engine.start_service_thread(); !status.ok()) return status.code();
     prepare_listener(bound_.get(), fabric_->parameters);  // accepted sockets inherit the options
     auto listener = std::make_shared<EventListener>(engine, *fabric_, abi.fid, *events_, *info_, std::move(bound_),

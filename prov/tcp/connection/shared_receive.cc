@@ -9,8 +9,7 @@ namespace weft::tcp {
 int SharedReceive::open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context) {
   if (srx == nullptr) return -FI_EINVAL;
   auto* shared = new SharedReceive(domain, attr);
-  shared->abi.fid = {FI_CLASS_SRX_CTX, context, ops_of<SharedReceive>};
-  shared->abi.ops = ops_of<SharedReceive>;
+  identify<SharedReceive>(shared->abi, FI_CLASS_SRX_CTX, context);
   shared->abi.msg = ops_of<SharedReceive>;
   shared->abi.tagged = ops_of<SharedReceive>;
   *srx = &shared->abi;
@@ -21,7 +20,7 @@ SharedReceive::SharedReceive(Domain& domain, const fi_rx_attr* attr) noexcept
     : ReceiveCalls(attr),
       domain_(domain),
       domain_ref_(domain),
-      queue_(domain.pools().receives, attr != nullptr && attr->size != 0 ? attr->size : kDefaultQueueSize) {}
+      queue_(domain.pools().receives, queue_size(attr, kDefaultQueueSize)) {}
 
 int SharedReceive::close() {
   if (in_use()) return -FI_EBUSY;

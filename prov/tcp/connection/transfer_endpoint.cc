@@ -27,18 +27,24 @@ constexpr Tables kClosed = {kOps<fi_ops_msg, Nothing, FI_EOPBADSTATE>, kOps<fi_o
                             kOps<fi_ops_rma, Nothing, FI_EOPBADSTATE>};
 constexpr Tables kOpen = {Triggers<TransferEndpoint>::msg(), Triggers<TransferEndpoint>::tagged(),
                           Triggers<TransferEndpoint>::rma()};
+constexpr Tables kReceiving = {with_receives(kClosed.msg, kOpen.msg), with_receives(kClosed.tagged, kOpen.tagged),
+                               kClosed.rma};
 
-constexpr Tables only_receives() noexcept {
-  Tables tables = kClosed;
-  tables.msg.recv = kOpen.msg.recv;
-  tables.msg.recvv = kOpen.msg.recvv;
-  tables.msg.recvmsg = kOpen.msg.recvmsg;
-  tables.tagged.recv = kOpen.tagged.recv;
-  tables.tagged.recvv = kOpen.tagged.recvv;
-  tables.tagged.recvmsg = kOpen.tagged.recvmsg;
-  return tables;
+// The value of an option that only states a limit.
+std::optional<std::size_t> limit_of(int option) noexcept {
+  switch (option) {
+    case FI_OPT_MAX_MSG_SIZE:
+    case FI_OPT_MAX_TAGGED_SIZE:
+    case FI_OPT_MAX_RMA_SIZE:
+      return SIZE_MAX;
+    case FI_OPT_INJECT_MSG_SIZE:
+    case FI_OPT_INJECT_TAGGED_SIZE:
+    case FI_OPT_INJECT_RMA_SIZE:
+      return kInjectSize;
+    default:
+      return std::nullopt;
+  }
 }
-constexpr Tables kReceiving = only_receives();
 
 void install(fid_ep& ep, const Tables& tables) noexcept {
   ep.msg = slots(tables.msg);
@@ -46,22 +52,18 @@ void install(fid_ep& ep, const Tables& tables) noexcept {
   ep.rma = slots(tables.rma);
 }
 
-std::size_t queue_size(std::size_t asked) noexcept {
-  return asked != 0 ? asked : kDefaultQueueSize;
-}
-
 }  // namespace
 
 TransferEndpoint::TransferEndpoint(Domain& domain, const fi_info& info, void* context) noexcept
     : TransferCalls(info),
-      EndpointReceiver(info.caps, queue_size(info.rx_attr != nullptr ? info.rx_attr->size : 0), domain.engine(),
-                       domain.regions(), domain.pools()),
+      EndpointReceiver(info.caps, queue_size(info.rx_attr, kDefaultQueueSize), domain.engine(), domain.regions(),
+                       domain.pools()),
       domain_(domain) {
   abi.fid.fclass = FI_CLASS_EP;
   abi.fid.context = context;
   routes.accept_triggers(caps_, domain.engine().deferred());
   install(abi, kClosed);
-  stream_.set_queue_size(queue_size(info.tx_attr != nullptr ? info.tx_attr->size : 0));
+  stream_.set_queue_size(queue_size(info.tx_attr, kDefaultQueueSize));
 }
 
 TransferEndpoint::~TransferEndpoint() {
@@ -161,62 +163,24 @@ int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
 }
 
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
-  switch (option) {
-    case FI_OPT_MIN_MULTI_RECV:
-      return report_option(queue_->min_multi_receive, value, len);
-    case FI_OPT_SHARED_MEMORY_PERMITTED:
-      return report_option(shares_memory_, value, len);
-    case FI_OPT_TX_SIZE:
-      return report_option(stream_.queue_size(), value, len);
-    case FI_OPT_RX_SIZE:
-      return report_option(queue_->size(), value, len);
-    case FI_OPT_MAX_MSG_SIZE:
-    case FI_OPT_MAX_TAGGED_SIZE:
-    case FI_OPT_MAX_RMA_SIZE:
-      return report_option(std::size_t{SIZE_MAX}, value, len);
-    case FI_OPT_MAX_ATOMIC_SIZE:
-    case FI_OPT_INJECT_ATOMIC_SIZE:
-      return report_option(std::size_t{0}, value, len);
-    case FI_OPT_INJECT_MSG_SIZE:
-    case FI_OPT_INJECT_TAGGED_SIZE:
-    case FI_OPT_INJECT_RMA_SIZE:
-      return report_option(kInjectSize, value, len);
-    default:
-      return -FI_ENOPROTOOPT;
-  }
+  if (option == FI_OPT_MIN_MULTI_RECV) return report_option(queue_->min_multi_receive, value, len);
+  if (option == FI_OPT_SHARED_MEMORY_PERMITTED) return report_option(shares_memory_, value, len);
+  if (option == FI_OPT_TX_SIZE) return report_option(stream_.queue_size(), value, len);
+  if (option == FI_OPT_RX_SIZE) return report_option(queue_->size(), value, len);
+  if (option == FI_OPT_MAX_ATOMIC_SIZE || option == FI_OPT_INJECT_ATOMIC_SIZE)
+    return report_option(std::size_t{0}, value, len);
+  return report_limit(limit_of(option), value, len);
 }
 
 int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len) noexcept {
-  std::size_t wanted = 0;
-  const bool readable = read_option(value, len, wanted) == 0;
   Lock lock(engine().mutex());
-  switch (option) {
-    case FI_OPT_SHARED_MEMORY_PERMITTED:
-      return read_option(value, len, shares_memory_);
-    case FI_OPT_MIN_MULTI_RECV:
-      if (!readable) return -FI_EINVAL;
-      queue_->min_multi_receive = wanted;
-      return 0;
-    case FI_OPT_TX_SIZE:
-    case FI_OPT_RX_SIZE:
-      if (enabled_) return -FI_EOPBADSTATE;
-      if (!readable || wanted == 0) return -FI_EINVAL;
-      if (option == FI_OPT_TX_SIZE)
-        stream_.set_queue_size(wanted);
-      else
-        own_receives_.set_size(wanted);
-      return 0;
-    case FI_OPT_INJECT_MSG_SIZE:  // the application announces its longest injected message
-    case FI_OPT_INJECT_TAGGED_SIZE:
-    case FI_OPT_INJECT_RMA_SIZE:
-      return readable && wanted <= kInjectSize ? 0 : -FI_EINVAL;
-    case FI_OPT_MAX_MSG_SIZE:
-    case FI_OPT_MAX_TAGGED_SIZE:
-    case FI_OPT_MAX_RMA_SIZE:
-      return readable ? 0 : -FI_EINVAL;
-    default:
-      return -FI_ENOPROTOOPT;
-  }
+  if (option == FI_OPT_SHARED_MEMORY_PERMITTED) return read_option(value, len, shares_memory_);
+  if (option == FI_OPT_MIN_MULTI_RECV) return read_option(value, len, queue_->min_multi_receive);
+  if (option == FI_OPT_TX_SIZE)
+    return weft::set_queue_size(enabled_, value, len, [&](std::size_t size) { stream_.set_queue_size(size); });
+  if (option == FI_OPT_RX_SIZE)
+    return weft::set_queue_size(enabled_, value, len, [&](std::size_t size) { own_receives_.set_size(size); });
+  return accept_limit(limit_of(option), value, len);
 }
 
 }  // namespace weft::tcp

@@ -116,11 +116,6 @@ void Channel::start(UniqueFd socket, bool swap_bytes, const Agreement& agreement
   stream_.start(std::move(socket), swap_bytes, handshake);
 }
 
-void Channel::close(int reason) noexcept {
-  handshake_.reset();
-  stream_.stop(0, reason);
-}
-
 void Channel::on_stream_end(int error) noexcept {
   endpoint_.on_channel_end(*this, error);
 }
@@ -356,10 +351,6 @@ void Channel::take(Unclaimed& message, const rdm::Delivery& delivery) noexcept {
 bool Channel::quiet() noexcept {
   return stream_.quiet() && messages_.empty() && cleared_.empty() && !delivery_ && arriving_ == nullptr &&
          blocked_ == nullptr && peer_.waiting.empty();
-}
-
-void Channel::check_idle(Clock::time_point now) noexcept {
-  if (open() && idle_close_.should_request(activity(), quiet(), now)) send(rdm::IdleCloseMessage::kRequest);
 }
 
 void Channel::send(rdm::IdleCloseMessage message) noexcept {

@@ -110,7 +110,9 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   bool can_send() const noexcept { return stream_.open() && !idle_close_.holds(); }
   const rdm::IdleClose& idle_close() const noexcept { return idle_close_; }
   // To be called periodically: proposes to the peer to close the connection if it is idle.
-  void check_idle(Clock::time_point now) noexcept;
+  void check_idle(Clock::time_point now) noexcept {
+    if (open() && idle_close_.should_request(activity(), quiet(), now)) send(rdm::IdleCloseMessage::kRequest);
+  }
   Stream& stream() noexcept { return stream_; }
 
   // Starts the handshake; the endpoint's on_open(), on_unreachable() or on_refused() reports the outcome.
@@ -125,7 +127,10 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   // There is room for unexpected messages again.
   void on_room() noexcept;
   // Local end: everything outstanding fails with `reason`.
-  void close(int reason) noexcept;
+  void close(int reason) noexcept {
+    handshake_.reset();
+    stream_.stop(0, reason);
+  }
 
   // The receive side took a message whose payload has not arrived; with an empty delivery, it discarded the message.
   void take(Unclaimed& message, const rdm::Delivery& delivery) noexcept;

@@ -50,7 +50,9 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   void discard(rdm::Message& message) noexcept override;
 
   // Events of a channel. They must not destroy it: its handlers are running. `why` may be null.
-  void on_open(Channel& channel) noexcept;
+  void on_open(Channel& channel) noexcept {
+    if (channel.peer().channel == &channel) step(channel.peer(), rdm::LinkEvent::kOpened);
+  }
   void on_unreachable(Channel& channel, int error, const char* why) noexcept;
   void on_refused(Channel& channel) noexcept;
   void on_channel_end(Channel& channel, int error) noexcept;
@@ -92,15 +94,23 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
 
   // peers.cc
   Channel* make_channel(Peer& peer) noexcept;
-  void close_channel(Channel& channel, int reason) noexcept;
+  void close_channel(Channel& channel, int reason) noexcept {
+    detach(channel);
+    channel.close(reason);
+  }
   void detach(Channel& channel) noexcept;
-  void reap() noexcept;
+  void reap() noexcept {
+    while (!dying_.empty()) delete &dying_.pop_front();
+  }
   static rdm::LinkState link_of(const Peer& peer) noexcept;
   void step(Peer& peer, rdm::LinkEvent event, int error = 0, std::string_view sentence = {}) noexcept;
   Status connect(Peer& peer) noexcept;
   int connect_time_left_ms(const Peer& peer) const noexcept;
   void flush(Peer& peer) noexcept;
-  void stop_timers(Peer& peer) noexcept;
+  void stop_timers(Peer& peer) noexcept {
+    peer.connect_deadline = {};
+    engine().clear_deadline(peer.timer);
+  }
   void fail_waiting(Peer& peer, int error, std::string_view sentence = {}) noexcept;
   void connect_or_fail(Peer& peer) noexcept;
   void check_idle() noexcept;

@@ -31,10 +31,6 @@ Channel* ReliableEndpoint::make_channel(Peer& peer) noexcept {
   return channel;
 }
 
-void ReliableEndpoint::reap() noexcept {
-  while (!dying_.empty()) delete &dying_.pop_front();
-}
-
 // Channels that exist already follow a context that is bound late.
 void ReliableEndpoint::set_tx_size(std::size_t size) noexcept {
   EndpointBase::set_tx_size(size);
@@ -52,11 +48,6 @@ void ReliableEndpoint::detach(Channel& channel) noexcept {
   if (peer.loopback == &channel) peer.loopback = nullptr;
   List<Channel>::unlink(channel);
   dying_.push_back(channel);
-}
-
-void ReliableEndpoint::close_channel(Channel& channel, int reason) noexcept {
-  detach(channel);
-  channel.close(reason);
 }
 
 // ---- Own requests ----
@@ -123,10 +114,6 @@ Status ReliableEndpoint::connect(Peer& peer) noexcept {
   return {};
 }
 
-void ReliableEndpoint::on_open(Channel& channel) noexcept {
-  if (channel.peer().channel == &channel) step(channel.peer(), LinkEvent::kOpened);
-}
-
 void ReliableEndpoint::on_unreachable(Channel& channel, int error, const char* why) noexcept {
   const int reported = error == EPIPE ? FI_ECONNRESET : error;
   step(channel.peer(), error == FI_ECONNREFUSED ? LinkEvent::kRefused : LinkEvent::kFailed, reported,
@@ -157,11 +144,6 @@ void ReliableEndpoint::connect_or_fail(Peer& peer) noexcept {
   if (status.ok()) return;
   fail_waiting(peer, status.error(),
                connect_failure(status.error(), nullptr, "opening a connection", own_, peer.address, 0ms));
-}
-
-void ReliableEndpoint::stop_timers(Peer& peer) noexcept {
-  peer.connect_deadline = {};
-  engine().clear_deadline(peer.timer);
 }
 
 // `error` is positive.

@@ -72,10 +72,6 @@ bool CmAddress::same_host(const CmAddress& other) const noexcept {
   return std::memcmp(&ib_.sib_addr, &other.ib_.sib_addr, sizeof ib_.sib_addr) == 0;
 }
 
-std::uint16_t CmAddress::port() const noexcept {
-  return is_ib() ? static_cast<std::uint16_t>(be64toh(ib_.sib_sid)) : ntohs(in_.sin_port);
-}
-
 void CmAddress::set_port(std::uint16_t port) noexcept {
   if (!is_ib()) {
     in_.sin_port = htons(port);

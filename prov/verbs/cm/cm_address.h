@@ -45,7 +45,9 @@ class CmAddress {
   bool is_any() const noexcept { return is_ib() ? ib_addr_any(&ib_.sib_addr) : ip().is_any(); }
   bool is_multicast() const noexcept;
   bool same_host(const CmAddress& other) const noexcept;  // or the same group; ports are ignored
-  std::uint16_t port() const noexcept;
+  std::uint16_t port() const noexcept {
+    return is_ib() ? static_cast<std::uint16_t>(be64toh(ib_.sib_sid)) : ntohs(in_.sin_port);
+  }
   // The key of a native InfiniBand address; 0: open.
   std::uint16_t partition() const noexcept { return is_ib() ? be16toh(ib_.sib_pkey) : 0; }
   void set_port(std::uint16_t port) noexcept;

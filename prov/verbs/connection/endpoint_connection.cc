@@ -77,7 +77,10 @@ int Endpoint::accept(const void* data, size_t len) {
 
 Status Endpoint::start_attempt(const void* data, size_t len) noexcept {
   attempt_.reset(new (std::nothrow) Attempt);
-  if (attempt_ == nullptr || attempt_->event == nullptr) return attempt_.reset(), Status(-FI_ENOMEM);
+  if (attempt_ == nullptr || attempt_->event == nullptr) {
+    attempt_.reset();
+    return Status(-FI_ENOMEM);
+  }
   attempt_->message.compose(data, len);
   return Status();
 }

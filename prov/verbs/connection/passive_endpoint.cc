@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Passive endpoints; see passive_endpoint.h.
 #include "verbs/connection/passive_endpoint.h"
+#include "objects/info.h"
 
 #include <rdma/providers/fi_log.h>
 

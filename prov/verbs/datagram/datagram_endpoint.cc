@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Datagram endpoints: creation, bindings, the queue pair, names, answers to lookups; see datagram_endpoint.h.
 #include "verbs/datagram/datagram_endpoint.h"
+#include "objects/info.h"
 
 #include <rdma/fi_ext.h>
 #include <rdma/providers/fi_log.h>
@@ -59,9 +60,7 @@ DatagramEndpoint::DatagramEndpoint(DomainServices& domain, const fi_info& info, 
       sends_(routes_, sizes_, or_none(info.tx_attr).op_flags),
       receives_(routes_, sizes_.receives, (info.mode & FI_MSG_PREFIX) != 0 ? DatagramBuffers::kHeader : 0,
                 or_none(info.rx_attr).op_flags) {
-  abi.fid = {FI_CLASS_EP, context, ops_of<DatagramEndpoint>};
-  abi.ops = ops_of<DatagramEndpoint>;
-  abi.cm = ops_of<DatagramEndpoint>;
+  identify<DatagramEndpoint>(abi, FI_CLASS_EP, context);
   install(abi, kClosed);
   size_t& minimum = receives_.posted().min_multi_receive;
   minimum = std::min<size_t>(minimum, sizes_.longest_message);
@@ -247,15 +246,6 @@ void DatagramEndpoint::restart_queue_pair() noexcept {
                                           domain_->device().name(), fi_strerror(status.error())));
 }
 
-void DatagramEndpoint::report_failure(int error, std::string why) noexcept {
-  if (events_) failures_.post(*events_, {abi.fid, error, 0, std::move(why)});
-}
-
-void DatagramEndpoint::on_transfer_failed(int) noexcept {
-  broken_ = true;
-  engine().note(*this);
-}
-
 void DatagramEndpoint::on_qp_event(ibv_event_type type) noexcept {
   if (type == IBV_EVENT_COMM_EST) return;
   broken_ = true;
@@ -351,13 +341,12 @@ int DatagramEndpoint::getname(void* name, size_t* len) {
 
 int DatagramEndpoint::getopt(int level, int option, void* value, size_t* len) {
   if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+  if (option == FI_OPT_WEFT_MULTICAST_LOOPBACK) return report_option(int{receives_.loopback()}, value, len);
+  if (option == FI_OPT_MIN_MULTI_RECV) {
+    LightGuard guard(receives_.lock());
+    return report_option(receives_.posted().min_multi_receive, value, len);
+  }
   switch (option) {
-    case FI_OPT_WEFT_MULTICAST_LOOPBACK:
-      return report_option(int{receives_.loopback()}, value, len);
-    case FI_OPT_MIN_MULTI_RECV: {
-      LightGuard guard(receives_.lock());
-      return report_option(receives_.posted().min_multi_receive, value, len);
-    }
     case FI_OPT_MAX_RMA_SIZE:
     case FI_OPT_INJECT_RMA_SIZE:
     case FI_OPT_MAX_ATOMIC_SIZE:
@@ -370,19 +359,10 @@ int DatagramEndpoint::getopt(int level, int option, void* value, size_t* len) {
 
 int DatagramEndpoint::setopt(int level, int option, const void* value, size_t len) {
   if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
-  if (option == FI_OPT_WEFT_MULTICAST_LOOPBACK) {
-    int wanted = 0;
-    if (int result = read_option(value, len, wanted); result != 0) return result;
-    if (wanted != 0 && wanted != 1) return -FI_EINVAL;
-    receives_.loopback() = wanted == 1;
-    return 0;
-  }
+  if (option == FI_OPT_WEFT_MULTICAST_LOOPBACK) return read_switch(value, len, receives_.loopback());
   if (option == FI_OPT_MIN_MULTI_RECV) {
-    size_t wanted = 0;
-    if (int result = read_option(value, len, wanted); result != 0) return result;
     LightGuard guard(receives_.lock());
-    receives_.posted().min_multi_receive = wanted;
-    return 0;
+    return read_option(value, len, receives_.posted().min_multi_receive);
   }
   const int result = sizes_.setopt(option, value, len, enabled_);
   LightGuard guard(receives_.lock());

@@ -105,7 +105,9 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   bool is_on_infiniband() const noexcept;
   Status check_join(const void* addr, uint64_t flags, const Result<CmAddress>& group) const noexcept;
   void restart_queue_pair() noexcept;
-  void report_failure(int error, std::string why) noexcept;
+  void report_failure(int error, std::string why) noexcept {
+    if (events_) failures_.post(*events_, {abi.fid, error, 0, std::move(why)});
+  }
 
   void on_cm_event(const RdmaEvent& event) noexcept override;
   void on_note() noexcept override {
@@ -113,7 +115,10 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   }
   void on_device_event(ibv_event_type type, int port) noexcept override;
   void on_qp_event(ibv_event_type type) noexcept override;
-  void on_transfer_failed(int wc_status) noexcept override;
+  void on_transfer_failed(int) noexcept override {
+    broken_ = true;
+    engine().note(*this);
+  }
 
   // Messages. `aim` and `destination_of`: with the send queue's lock held.
   friend SendCalls;

@@ -145,8 +145,7 @@ int PeerVector::open(DomainServices& domain, uint32_t addr_format, fi_av_attr* a
 
 PeerVector::PeerVector(DomainServices& domain, uint32_t addr_format, const fi_av_attr& attr, void* context)
     : AddressVectorBase(addr_format, attr), domain_(domain) {
-  abi.fid = {FI_CLASS_AV, context, ops_of<PeerVector>};
-  abi.ops = ops_of<PeerVector>;
+  identify<PeerVector>(abi, FI_CLASS_AV, context);
 }
 
 int PeerVector::close() {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The provider's own limits and defaults, as fi_getinfo(3) reports them; device.h has the device's limits. And the
-// reading of attributes that an application may leave out.
+// The provider's own limits and defaults, as fi_getinfo(3) reports them; device.h has the device's limits.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +26,5 @@ inline constexpr std::size_t kSpillSize = 64 * 1024;
 
 // Work requests that FI_MORE may gather before they are posted.
 inline constexpr std::size_t kChainLength = 16;
-
-// The attributes in an fi_info, or others that are all zero for null.
-template <class Attributes>
-const Attributes& or_none(const Attributes* attributes) noexcept {
-  static constexpr Attributes kNone{};
-  return attributes != nullptr ? *attributes : kNone;
-}
 
 }  // namespace weft::verbs

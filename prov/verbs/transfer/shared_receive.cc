@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Shared receive contexts; see shared_receive.h.
 #include "verbs/transfer/shared_receive.h"
+#include "objects/info.h"
 
 #include <algorithm>
 #include <memory>
@@ -19,18 +20,15 @@ constexpr uint64_t kLargestMessage = uint64_t{1} << 31;
 int SharedReceive::open(DomainServices& domain, const fi_rx_attr* attr, fid_ep** srx, void* context) {
   if (srx == nullptr) return -FI_EINVAL;
   std::unique_ptr<SharedReceive> shared(new SharedReceive(domain, attr, context));
-  const size_t size = attr != nullptr && attr->size != 0 ? attr->size : kDefaultQueueSize;
-  const size_t iov = attr != nullptr && attr->iov_limit != 0 ? attr->iov_limit : kDefaultIovLimit;
-  if (Status status = shared->create(size, iov); !status.ok()) return status.code();
+  const size_t iov = or_none(attr).iov_limit != 0 ? attr->iov_limit : kDefaultIovLimit;
+  if (Status status = shared->create(queue_size(attr, kDefaultQueueSize), iov); !status.ok()) return status.code();
   *srx = &shared.release()->abi;
   return 0;
 }
 
 SharedReceive::SharedReceive(DomainServices& domain, const fi_rx_attr* attr, void* context) noexcept
-    : PostedReceives({.longest_message = kLargestMessage}, 1, domain.spill(), attr != nullptr ? attr->op_flags : 0),
-      domain_(domain) {
-  abi.fid = {FI_CLASS_SRX_CTX, context, ops_of<SharedReceive>};
-  abi.ops = ops_of<SharedReceive>;
+    : PostedReceives({.longest_message = kLargestMessage}, 1, domain.spill(), or_none(attr).op_flags), domain_(domain) {
+  identify<SharedReceive>(abi, FI_CLASS_SRX_CTX, context);
   abi.msg = ops_of<SharedReceive>;
 }
 

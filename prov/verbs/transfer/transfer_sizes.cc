@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Sizes of queues and operations; see transfer_sizes.h.
 #include "verbs/transfer/transfer_sizes.h"
+#include "objects/info.h"
 
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
@@ -90,8 +91,7 @@ int TransferSizes::getopt(int option, void* value, std::size_t* len) const noexc
   if (option == FI_OPT_TX_SIZE) return report_option(size_t{transmits}, value, len);
   if (option == FI_OPT_RX_SIZE) return report_option(size_t{receives}, value, len);
   if (device_memory && is_device_memory_option(option)) return get_device_memory_option(option, value, len);
-  const auto answer = limit(option);
-  return answer ? report_option(*answer, value, len) : -FI_ENOPROTOOPT;
+  return report_limit(limit(option), value, len);
 }
 
 // Limits that the application states are accepted if the endpoint meets them.
