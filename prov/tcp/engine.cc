@@ -180,6 +180,7 @@ void Engine::drive() noexcept {
 }
 
 void Engine::harvest() noexcept {
+  if (!epoll_) return;  // nothing to watch yet
   epoll_event events[kBatch];
   int count;
   crowded_ = false;

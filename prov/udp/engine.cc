@@ -56,6 +56,7 @@ void Engine::harvest() noexcept {
     for (Watch* watch : watches_)
       if (!watch->linked()) ready_.push_back(*watch);
   }
+  if (!epoll_) return;  // nothing to watch yet
   epoll_event events[kBatch];
   int count;
   do {
