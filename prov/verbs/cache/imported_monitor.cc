@@ -2,6 +2,7 @@
 // Notices of the program's monitor; see imported_monitor.h.
 #include "verbs/cache/imported_monitor.h"
 
+#include <dlfcn.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
 #include <unistd.h>
@@ -19,10 +20,11 @@ const void* start_of(const MemoryRange& range) noexcept {
   return reinterpret_cast<const void*>(range.start);
 }
 
-// Null: not this library's.
+// Null: not this library's. Releases before 1.5 have no fi_open, and load this plug-in too.
 const MonitorSource* find_source() noexcept {
+  const auto open = reinterpret_cast<decltype(&fi_open)>(::dlsym(RTLD_DEFAULT, "fi_open"));
   fid* object = nullptr;
-  if (fi_open(FI_VERSION(1, 13), "mr_cache", nullptr, 0, 0, &object, nullptr) != 0) return nullptr;
+  if (open == nullptr || open(FI_VERSION(1, 13), "mr_cache", nullptr, 0, 0, &object, nullptr) != 0) return nullptr;
   void* table = nullptr;
   const int error = fi_open_ops(object, kMonitorSource, 0, &table, nullptr);
   fi_close(object);
