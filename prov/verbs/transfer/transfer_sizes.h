@@ -35,9 +35,9 @@ struct TransferSizes {
   std::uint64_t longest_message;  // bytes
   std::uint16_t transmit_iov;
   std::uint16_t receive_iov;
-  std::uint16_t receive_sges;  // receive_iov, and one for spill if the device has room for it
-  bool device_memory;          // FI_HMEM
-  std::uint16_t read_sges;     // buffers of one read: iWARP devices have one
+  std::uint16_t receive_sges;       // receive_iov, and one for spill if the device has room for it
+  std::uint16_t read_sges : 15;     // buffers of one read: iWARP devices have one
+  std::uint16_t device_memory : 1;  // FI_HMEM
 };
 
 }  // namespace weft::verbs
