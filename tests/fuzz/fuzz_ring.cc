@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Arbitrary words and bytes in the memory that a live endpoint of tcp's own reliable datagrams shares with a peer of
-// its host; spec: prov/tcp/local/local_wire.h, prov/tcp/stream/data_header.h. The peer asks for the memory over real
+// its host; spec: prov/tcp/local/local_wire.h, prov/tcp/stream/data_header.h. The peer gives the memory over real
 // sockets, and writes valid messages, messages with wrong headers, offers and garbage to it. No input may crash, write
 // outside the buffers, leak, or complete an operation never or twice.
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ constexpr int kMostSends = 8;
 constexpr std::size_t kOffered = 100'000;
 constexpr std::chrono::seconds kPatience{8};
 
-// The peer: a socket, and the end of the memory that asked for it.
+// The peer: a socket, and the end of the memory that created it.
 class Attacker final : tcp::Correspondent {
  public:
   explicit Attacker(Victim& victim) : victim_(victim) {
@@ -64,8 +64,10 @@ class Attacker final : tcp::Correspondent {
     hear(kControlSize);  // a letter is in the mailbox
     host_.read_letters();
     WEFT_FUZZ_CHECK(wire_ != nullptr);
+    send({.op = tcp::Op::kMailbox, .rma = {}});
+    hear(tcp::kBaseHeaderSize);  // Op::kSwitch
+    wire_->keep_proof();
     send({.op = tcp::Op::kSwitch, .rma = {}});
-    hear(tcp::kBaseHeaderSize);  // the same
   }
 
   void act(Input& input) {
@@ -103,15 +105,15 @@ class Attacker final : tcp::Correspondent {
   static constexpr std::size_t kControlSize = tcp::kBaseHeaderSize + sizeof(std::uint64_t);
   static constexpr std::size_t kWords = offsetof(tcp::LocalMemory, rings) / sizeof(std::uint64_t);
 
-  void on_letter(UniqueFd memory, pid_t, std::uint64_t from) noexcept override {
-    auto attached = tcp::LocalWire::attach(memory);
-    if (!attached) return;
-    wire_ = std::move(*attached);
-    wire_->keep_proof();
+  void on_letter(UniqueFd, pid_t, std::uint64_t from) noexcept override {
+    UniqueFd memory;
+    auto made = tcp::LocalWire::create(memory);
+    if (!made) return;
+    wire_ = std::move(*made);
     void* const mapped = ::mmap(nullptr, tcp::kLocalMemorySize, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
     WEFT_FUZZ_CHECK(mapped != MAP_FAILED);
     memory_ = static_cast<tcp::LocalMemory*>(mapped);
-    (void)host_.send({from, token}, -1);
+    (void)host_.send({from, token}, memory.get());
   }
 
   void hear(std::size_t len) {
