@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <utility>
@@ -135,6 +136,7 @@ int run_reliable() {
 
 // The monitor reports nothing: none of the memory changes, and the tool that counts has no userfaultfd.
 int run_rendezvous() {
+  setenv("FI_MR_CACHE_MONITOR", "imported", 1);
   fi_ops_mem_monitor watch{.size = sizeof watch,
                            .start = [](fid_mem_monitor*) { return 0; },
                            .stop = [](fid_mem_monitor*) {},

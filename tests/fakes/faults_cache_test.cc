@@ -34,7 +34,10 @@ uint64_t registrations() {
 
 class FaultsCache : public testing::Test {
  protected:
-  void SetUp() override { fake::reset(); }
+  void SetUp() override {
+    fake::reset();
+    setenv("FI_MR_CACHE_MONITOR", "imported", 1);
+  }
   void TearDown() override {
     for (const char* name : {"MONITOR", "MAX_COUNT", "MAX_SIZE"})
       unsetenv((std::string("FI_MR_CACHE_") + name).c_str());
@@ -91,6 +94,11 @@ TEST_F(FaultsCache, WithoutAMonitorEachMessageIsRegisteredAtBothEnds) {
   EXPECT_EQ(steady(end), 200U);
   end.close();
   unsetenv("FI_MR_CACHE_MONITOR");
+  ReliableEnd standard;
+  ASSERT_TRUE(standard.open());
+  EXPECT_EQ(steady(standard), 200U);
+  standard.close();
+  setenv("FI_MR_CACHE_MONITOR", "imported", 1);
   setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
   ReliableEnd none;
   ASSERT_TRUE(none.open());

@@ -54,7 +54,7 @@ std::shared_ptr<RegistrationCache> shared_cache(std::string_view requested, Cach
 void DomainCache::define_parameters() {
   fi_param_define(nullptr, kMonitor, FI_PARAM_STRING,
                   "Reports of changed memory, which end registrations that are kept for the next use: userfaultfd; "
-                  "disabled: none are kept (default: a monitor that the program has imported, else userfaultfd)");
+                  "imported: the program's monitor, else userfaultfd; disabled: none are kept (default: disabled)");
   fi_param_define(nullptr, kMaxCount, FI_PARAM_SIZE_T, "Registrations that are kept at most; 0: none (default: 1024)");
   fi_param_define(nullptr, kMaxSize, FI_PARAM_SIZE_T, "Bytes of memory that they hold at most (default: no limit)");
 }
@@ -66,9 +66,11 @@ std::unique_ptr<DomainCache> DomainCache::open(ibv_pd& pd) noexcept {
   CacheLimits limits;
   fi_param_get_size_t(nullptr, kMaxCount, &limits.count);
   fi_param_get_size_t(nullptr, kMaxSize, &limits.bytes);
-  if (monitor == "disabled" || limits.count == 0) return nullptr;
-  if (!monitor.empty() && monitor != kUserfaultfd)
-    FI_INFO(&provider(), FI_LOG_MR, "FI_MR_CACHE_MONITOR=%s is none of weft's, which takes the default\n", text);
+  if (monitor.empty() || monitor == "disabled" || limits.count == 0) return nullptr;
+  if (monitor != "imported" && monitor != kUserfaultfd) {
+    FI_INFO(&provider(), FI_LOG_MR, "FI_MR_CACHE_MONITOR=%s is none of weft's: no registrations are kept\n", text);
+    return nullptr;
+  }
   std::shared_ptr<RegistrationCache> cache = shared_cache(monitor, limits);
   return std::unique_ptr<DomainCache>(cache != nullptr ? new (std::nothrow) DomainCache(pd, std::move(cache))
                                                        : nullptr);
