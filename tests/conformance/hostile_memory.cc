@@ -117,6 +117,22 @@ struct Victim {
   Watch watch;
 };
 
+// Beside untagged messages of an intruder that are still on their way and would match any other receive.
+void expect_tagged_message(Pair& pair) {
+  constexpr size_t kLength = 64;
+  Buffer out(pair.a().fabric(), kLength), in(pair.b().fabric(), kLength);
+  Context sent, received;
+  out.fill_pattern(kLength);
+  ASSERT_EQ(pair.b().trecv(in, kLength, 1, 0, &received), 0);
+  ASSERT_EQ(pair.a().tsend(out, kLength, 1, &sent), 0);
+  const Completion arrival = pair.b().rx().wait();
+  ASSERT_TRUE(arrival.ok()) << arrival;
+  EXPECT_EQ(arrival.context(), &received);
+  EXPECT_EQ(arrival.entry.len, kLength);
+  EXPECT_TRUE(in.holds_pattern(kLength, kLength));
+  EXPECT_TRUE(pair.a().tx().wait().ok());
+}
+
 // Writes the same bytes again and again: `enough` of them, or until none are taken for a while. Others are served
 // meanwhile. Returns the bytes taken; -1 after the connection was closed.
 ssize_t pour(Victim& victim, const std::string& unit, size_t enough) {
@@ -401,7 +417,7 @@ TEST_P(HostileMemory, AnsweredMessagesWhoseAnswersNobodyReadsAreHeldBack) {
   EXPECT_EQ(fi_cancel(pair.b().fid(), &receives), 0);
   while (pair.b().rx().read().ok()) {
   }
-  expect_exchange(pair);
+  expect_tagged_message(pair);
 }
 
 // One call takes 256 completions of the lower provider at most, however many packets wait.
