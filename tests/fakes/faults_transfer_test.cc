@@ -190,6 +190,24 @@ TEST_F(FaultsTransfer, DeliveredWritesTakeTwoPlacesOfTheQueue) {
   });
 }
 
+TEST_F(FaultsTransfer, DeliveredSendsTakeTwoPlacesOfTheQueue) {
+  with_connection("delivered", {}, [&](ends::TwoEnds& both) {
+    ASSERT_TRUE(both.client.post_send());  // as the endpoint's flags say: acknowledged
+    uint64_t flags = FI_TRANSMIT | FI_DELIVERY_COMPLETE;
+    ASSERT_EQ(fi_control(&both.client.ep->fid, FI_SETOPSFLAG, &flags), 0);
+    fake::hold_data();
+    const ssize_t room = fi_tx_size_left(both.client.ep);
+    ASSERT_TRUE(both.client.post_send());
+    EXPECT_EQ(fi_tx_size_left(both.client.ep), room - 2);
+    ASSERT_EQ(fi_inject(both.client.ep, "x", 1, FI_ADDR_UNSPEC), 0);
+    EXPECT_EQ(fi_tx_size_left(both.client.ep), room - 4);
+    ASSERT_EQ(fi_inject(both.client.ep, nullptr, 0, FI_ADDR_UNSPEC), 0);
+    EXPECT_EQ(fi_tx_size_left(both.client.ep), room - 5) << "no bytes to deliver";
+    fake::deliver_data();
+    EXPECT_TRUE(both.wait([&] { return both.client.completed == 2; }));
+  });
+}
+
 // The device reads into two buffers at most.
 TEST_F(FaultsTransfer, ReadsIntoMoreBuffersThanTheDeviceHasTakeSeveralRequests) {
   with_connection("split", {}, [&](ends::TwoEnds& both) {

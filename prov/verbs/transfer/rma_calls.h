@@ -113,16 +113,12 @@ class RmaCalls : public SendCalls<T> {
     return sends().post(work);
   }
   // Immediate data with a write uses up a receive of the peer, which expects that only if it agreed to FI_RX_CQ_DATA.
-  //
-  // A write is acknowledged when the peer's device has it, not when memory has it; with FI_DELIVERY_COMPLETE a read
-  // follows.
   ssize_t post_special_write(SendWork& work) noexcept {
     if ((work.flags & FI_REMOTE_CQ_DATA) != 0) {
       if (!self().takes_cq_data()) return -FI_EOPNOTSUPP;
       work.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     }
-    const bool delivered = (work.flags & FI_DELIVERY_COMPLETE) != 0 && work.len != 0;
-    return delivered ? sends().post_delivered_write(work) : sends().post(work);
+    return work.must_be_delivered() ? sends().post_delivered(work) : sends().post(work);
   }
 
   T& self() noexcept { return static_cast<T&>(*this); }

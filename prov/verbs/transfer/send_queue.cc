@@ -166,9 +166,9 @@ ssize_t SendQueue::on_no_room() noexcept {
 }
 
 // Two work requests with two records. The first is silent, and passes its failure to the second. A read of no bytes
-// needs no right of the region: the peer's device does not check its key (IBA C9-88). The write's key goes along for
+// needs no right of the region: the peer's device does not check its key (IBA C9-88). A write's key goes along for
 // devices that look for the region when they repeat an answer.
-ssize_t SendQueue::post_delivered_write(const SendWork& work) noexcept {
+ssize_t SendQueue::post_delivered(const SendWork& work) noexcept {
   if (const ssize_t refusal = check(work); refusal != 0) return refusal;
   LightGuard guard(lock_);
   flush_staged();

@@ -73,8 +73,9 @@ class SendQueue final {
   ssize_t post_locked(const SendWork& work) noexcept;
   // check() and post_locked().
   ssize_t post(const SendWork& work) noexcept;
-  // A write, and a read of no bytes behind it: completes when the peer's device has executed the write.
-  ssize_t post_delivered_write(const SendWork& work) noexcept;
+  // A send or a write of some bytes, and a read of no bytes behind it: the peer's device acknowledges bytes when it has
+  // them, and answers the read when memory has them. FI_DELIVERY_COMPLETE, fi_cq(3).
+  ssize_t post_delivered(const SendWork& work) noexcept;
   // A read into more buffers than the device's reads have.
   bool must_split(const SendWork& read) const noexcept { return read.count > sizes_.read_sges; }
   ssize_t post_split_read(const SendWork& work) noexcept;

@@ -41,6 +41,8 @@ struct SendWork {
   std::uint64_t compare = 0;  // ... if memory holds this value
   bool silent = false;        // fi_inject and similar calls: no completion on success
   Destination to = {};        // datagrams
+
+  bool must_be_delivered() const noexcept { return (flags & FI_DELIVERY_COMPLETE) != 0 && len != 0; }
 };
 
 inline bool is_atomic(ibv_wr_opcode opcode) noexcept {

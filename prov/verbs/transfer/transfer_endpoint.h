@@ -86,7 +86,9 @@ class TransferEndpoint : public AtomicCalls<TransferEndpoint, RmaCalls<TransferE
   SendQueue& sends() noexcept { return sends_; }
   ReceiveQueue& receives() noexcept { return receives_; }
   bool aim(fi_addr_t) const noexcept { return sends_.is_clear(); }
-  ssize_t transmit(const SendWork& work, fi_addr_t) noexcept { return sends_.post(work); }
+  ssize_t transmit(const SendWork& work, fi_addr_t) noexcept {
+    return work.must_be_delivered() ? sends_.post_delivered(work) : sends_.post(work);
+  }
 
   TransferSizes sizes_;
   const uint64_t caps_;
