@@ -2,12 +2,14 @@
 # Sourced by run.sh: the lab without a virtual machine, on an RDMA device of this machine, or on an rxe device made for
 # the time of the run where the module and the rights are there.
 
-# use_device: takes the first active device that has a network interface with an IPv4 address, if this user may use it.
+# use_device: takes the first active device that has a network interface with an IPv4 address, if this user may use it;
+# RXE_ONLY in the environment names one.
 use_device() {
   [ -w /dev/infiniband/rdma_cm ] || return 1
   [ "$(id -u)" -eq 0 ] || [ "$(sh -c 'ulimit -l')" = unlimited ] || return 1
   rdma link 2>/dev/null | sed -n 's|^link \([^/]*\)/.* state ACTIVE .*netdev \([^ ]*\).*|\1 \2|p' >"$scratch/devices"
   while read -r device netdev; do
+    [ "${RXE_ONLY:-$device}" = "$device" ] || continue
     address=$(first_address -4)
     [ -n "$address" ] || continue
     export RXE_LAB=native RXE_DEVICE="$device" RXE_ADDRESS="$address"
