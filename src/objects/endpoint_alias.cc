@@ -111,11 +111,8 @@ int open_alias(fid_ep& endpoint, RefCounted& users, void* argument) {
   const auto* wanted = static_cast<const struct fi_alias*>(argument);
   if (wanted == nullptr || wanted->fid == nullptr) return -FI_EINVAL;
   std::uint64_t defaults[] = {FI_TRANSMIT, FI_RECV}, own = wanted->flags;
-  for (std::uint64_t& flags : defaults) {
-    const std::uint64_t direction = flags;
+  for (std::uint64_t& flags : defaults)
     if (const int error = fi_control(&endpoint.fid, FI_GETOPSFLAG, &flags); error != 0) return error;
-    flags &= ~direction;
-  }
   if (const int error =
           control_default_flags(FI_SETOPSFLAG, &own, defaults[0], defaults[1], [](uint64_t) { return 0; });
       error != 0)

@@ -80,7 +80,8 @@ int set_queue_size(bool enabled, const void* buf, std::size_t len, Set set) noex
 }
 
 // FI_GETOPSFLAG and FI_SETOPSFLAG of fi_control: `flags` contains FI_TRANSMIT or FI_RECV, not both, which selects one
-// of the two defaults. `guard(direction)` returns an object that holds the lock of that default.
+// of the two defaults; FI_GETOPSFLAG replaces it by the default. `guard(direction)` returns an object that holds the
+// lock of that default.
 template <class Guard>
 int control_default_flags(int command, std::uint64_t* flags, std::uint64_t& transmit, std::uint64_t& receive,
                           Guard guard) noexcept {
@@ -92,7 +93,7 @@ int control_default_flags(int command, std::uint64_t* flags, std::uint64_t& tran
   if (command == FI_SETOPSFLAG)
     defaults = *flags & ~direction;
   else
-    *flags = defaults | direction;
+    *flags = defaults;
   return 0;
 }
 

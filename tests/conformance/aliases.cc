@@ -115,21 +115,21 @@ TEST_P(Aliases, FlagsAreInheritedSetAndRead) {
   const auto alias = scene.alias(scene.pair.a(), FI_RECV);
   uint64_t flags = FI_TRANSMIT;
   ASSERT_EQ(fi_control(&alias->fid, FI_GETOPSFLAG, &flags), 0);
-  EXPECT_EQ(flags, FI_TRANSMIT | FI_COMPLETION) << "the endpoint's";
+  EXPECT_EQ(flags, FI_COMPLETION) << "the endpoint's";
   flags = FI_RECV;
   ASSERT_EQ(fi_control(&alias->fid, FI_GETOPSFLAG, &flags), 0);
-  EXPECT_EQ(flags, FI_RECV) << "the call's";
+  EXPECT_EQ(flags, 0U) << "the call's";
   flags = FI_TRANSMIT;
   ASSERT_EQ(fi_control(&alias->fid, FI_SETOPSFLAG, &flags), 0);
   flags = FI_TRANSMIT;
   ASSERT_EQ(fi_control(scene.pair.a().fid(), FI_GETOPSFLAG, &flags), 0);
-  EXPECT_EQ(flags, FI_TRANSMIT | FI_COMPLETION) << "the endpoint keeps its own";
+  EXPECT_EQ(flags, FI_COMPLETION) << "the endpoint keeps its own";
   fid_ep* second = nullptr;
   ASSERT_EQ(fi_ep_alias(alias.get(), &second, FI_RECV | FI_COMPLETION), 0) << "an alias of an alias";
   const Handle<fid_ep> owner(second);
   flags = FI_TRANSMIT;
   ASSERT_EQ(fi_control(&second->fid, FI_GETOPSFLAG, &flags), 0);
-  EXPECT_EQ(flags, FI_TRANSMIT);
+  EXPECT_EQ(flags, 0U);
 }
 
 TEST_P(Aliases, ExactlyOneDirectionIsNamed) {
