@@ -51,6 +51,12 @@ Result<Address> look_up(const std::string& node, const std::string& service, int
   return found->front();
 }
 
+// No endpoint has the wildcard address or port 0 as its name: they stand for any.
+Result<Address> peer_address(Result<Address> address) noexcept {
+  if (address && (address->is_any() || address->port() == 0)) return failure(FI_EINVAL);
+  return address;
+}
+
 }  // namespace
 
 int report_name(const void* name, std::size_t size, void* buf, std::size_t* len) noexcept {
@@ -86,7 +92,7 @@ void resolve_names(const PeerNames& names, uint32_t addr_format,
       const std::string service = count_up(names.service, s);
       const std::string node = numeric ? numeric->front().next_host(n).host_string() : count_up(names.node, n);
       const bool countable = (s == 0 || !service.empty()) && (n == 0 || !node.empty());
-      take(countable ? look_up(node, service, family) : failure(FI_EINVAL));
+      take(countable ? peer_address(look_up(node, service, family)) : failure(FI_EINVAL));
     }
   }
 }
@@ -119,7 +125,7 @@ Result<Address> read_address(uint32_t addr_format, const std::byte*& next) noexc
   const std::byte* address = next;
   next += v6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   if (family != (v6 ? AF_INET6 : AF_INET)) return failure(FI_EINVAL);
-  return Address::from(address);
+  return peer_address(Address::from(address));
 }
 
 }  // namespace weft

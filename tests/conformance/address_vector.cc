@@ -187,6 +187,19 @@ TEST_P(AddressVector, FailedInsertionsAreMarked) {
   EXPECT_EQ(scene.lookup(out[2]), scene.expected(1002));
 }
 
+TEST_P(AddressVector, WildcardsAreNoPeers) {
+  Scene scene(target());
+  const Address no_port = scene.expected(0);
+  const Address no_host = Address::numeric(no_port.storage.ss_family == AF_INET ? "0.0.0.0" : "::", 1000);
+  for (const Address& wildcard : {no_port, no_host}) {
+    fi_addr_t out = 0;
+    int status = 0;
+    EXPECT_EQ(fi_av_insert(scene.av.get(), wildcard.get(), 1, &out, FI_SYNC_ERR, &status), 0);
+    EXPECT_EQ(out, FI_ADDR_NOTAVAIL);
+    EXPECT_EQ(status, FI_EINVAL);
+  }
+}
+
 TEST_P(AddressVector, InsertsvcResolvesNodeAndService) {
   Scene scene(target());
   scene.inhabitants.settle(scene.expected(7471));
