@@ -66,7 +66,6 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
                        .any_domain = "udp",
                        .interface = parameters.interface,
                        .interface_parameter = "FI_UDP_IFACE",
-                       .each_interface = true,
                        .route = net::route,
                        .adjust = [hints](fi_info& info, const IpCandidate& candidate) {
                          info.ep_attr->max_msg_size = max_message(candidate, hints);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "objects/named_addresses.h"
 
@@ -49,6 +50,8 @@ class Query {
   void refuse(const std::string& reason) const { FI_INFO(how_.provider, FI_LOG_CORE, "%s\n", reason.c_str()); }
   bool family_fits(int family) const noexcept { return family_ == AF_UNSPEC || family == family_; }
   const Interface* interface_of(const Address& address) const;
+  void add(std::vector<IpCandidate>& list, const Address& source, const Address& destination,
+           const Interface& interface) const;
   void add_source(std::vector<IpCandidate>& list, const Address& source, const Address& destination) const;
   void add_route(std::vector<IpCandidate>& list, const Address& destination) const;
   void add_each_interface(std::vector<IpCandidate>& list, int family, uint16_t port) const;
@@ -58,7 +61,7 @@ class Query {
   const uint64_t flags_;
   int family_ = AF_UNSPEC;
   bool one_interface_ = false;  // named by the caller or the administrator
-  bool unnamed_ = false;        // a source without a host stands for each interface
+  bool any_names_ = false;      // the hints have the names of sources without an interface
   std::vector<Interface> interfaces_;
   NamedAddresses<Address> named_;
 };
@@ -86,14 +89,16 @@ Status Query::prepare() {
   std::erase_if(interfaces_, [&](const Interface& interface) {
     return !family_fits(interface.address.family()) || (!how_.interface.empty() && interface.name != how_.interface);
   });
-  one_interface_ = !how_.interface.empty() || hinted_domain(hints_) != nullptr || hinted_fabric(hints_) != nullptr;
+  const auto has = [](const char* hint, std::string_view name) { return hint != nullptr && hint == name; };
+  any_names_ = has(hinted_domain(hints_), how_.any_domain) || has(hinted_fabric(hints_), how_.any_fabric);
+  const bool named = hinted_domain(hints_) != nullptr || hinted_fabric(hints_) != nullptr;
+  one_interface_ = !how_.interface.empty() || (named && !any_names_);
   if (interfaces_.empty() && !how_.interface.empty())
     refuse(fmt::format("{} names {}, which has no usable address", how_.interface_parameter, how_.interface));
   return interfaces_.empty() ? Status(-FI_ENODATA) : Status();
 }
 
 Status Query::read(const char* node, const char* service) {
-  unnamed_ = how_.each_interface && (flags_ & FI_SOURCE) != 0 && node == nullptr;
   return named_.read(
       node, service, flags_, hints_, family_,
       [](const void* address, size_t len) { return Address::from(address, len); },
@@ -111,13 +116,20 @@ const Interface* Query::interface_of(const Address& address) const {
   return nullptr;
 }
 
+// An earlier answer that is repeated as hints has the names of any interface.
+void Query::add(std::vector<IpCandidate>& list, const Address& source, const Address& destination,
+                const Interface& interface) const {
+  list.push_back({source, destination, any_names_ ? how_.any_fabric : interface.network(),
+                  any_names_ ? how_.any_domain : interface.name, interface.mtu});
+}
+
 void Query::add_source(std::vector<IpCandidate>& list, const Address& source, const Address& destination) const {
   if (source.is_any()) {
-    if (one_interface_ || unnamed_) return add_each_interface(list, source.family(), source.port());
+    if (one_interface_) return add_each_interface(list, source.family(), source.port());
     return list.push_back({source, destination, how_.any_fabric, how_.any_domain});
   }
   if (const Interface* interface = interface_of(source))
-    list.push_back({source, destination, interface->network(), interface->name, interface->mtu});
+    add(list, source, destination, *interface);
   else
     refuse(fmt::format("{} is not an address of this host or of the interface asked for", source.host_string()));
 }
@@ -127,7 +139,7 @@ void Query::add_each_interface(std::vector<IpCandidate>& list, int family, uint1
     if (family != AF_UNSPEC && interface.address.family() != family) continue;
     Address source = interface.address;
     source.set_port(port);
-    list.push_back({source, Address(), interface.network(), interface.name, interface.mtu});
+    add(list, source, Address(), interface);
   }
 }
 
@@ -140,14 +152,11 @@ void Query::add_route(std::vector<IpCandidate>& list, const Address& destination
   auto source = Address::from(&name, len);
   if (!source) return;
   source->set_port(0);
-  if (const Interface* interface = interface_of(*source)) {
-    list.push_back({*source, destination, interface->network(), interface->name, interface->mtu});
-    return;
-  }
+  if (const Interface* interface = interface_of(*source)) return add(list, *source, destination, *interface);
   // The route leaves by an interface that was not requested: the requested one may reach the destination as well.
   for (const Interface& interface : interfaces_)
     if (interface.address.family() == destination.family() && !interface.address.is_link_local())
-      return list.push_back({interface.address, destination, interface.network(), interface.name, interface.mtu});
+      return add(list, interface.address, destination, interface);
 }
 
 std::vector<IpCandidate> Query::candidates() const {

@@ -35,8 +35,6 @@ struct IpProvider {
   // The only interface to use (empty: all) and the name of the parameter that sets it.
   std::string interface;
   const char* interface_parameter;
-  // A source without a host (FI_SOURCE and a service only) stands for each interface, not for the wildcard address.
-  bool each_interface = false;
   // Finds the source address of packets to `peer`: 0 or -errno.
   int (*route)(const sockaddr* peer, socklen_t peer_len, sockaddr* local, socklen_t* local_len) noexcept;
   // Completes the offer for one candidate, before it is compared with the hints; may be empty.

@@ -437,6 +437,27 @@ TEST_P(Getinfo, AnswerIsAGoodHint) {
   EXPECT_EQ(again.list->ep_attr->type, fabric.info()->ep_attr->type);
 }
 
+// A server that serves all interfaces; and each later call with its answer as hints.
+TEST_P(Getinfo, ServiceWithoutANodeIsAnyInterfaceAndAGoodHint) {
+  const InfoPtr hints = hints_for(target());
+  const Answer any = ask(hints.get(), nullptr, "7471", FI_SOURCE);
+  ASSERT_EQ(any.rc, 0);
+  const Address source = Address::copied(any.list->src_addr, any.list->src_addrlen);
+  if (target().provider.starts_with("verbs")) GTEST_SKIP() << "each device has addresses of its own";
+  EXPECT_EQ(source, Address::numeric(source.storage.ss_family == AF_INET ? "0.0.0.0" : "::", 7471));
+  EXPECT_EQ(ask(any.list.get()).rc, 0);
+  EXPECT_EQ(ask(any.list.get(), nullptr, "7472", FI_SOURCE).rc, 0);
+  const Answer client = ask(any.list.get(), target().address.c_str(), "7471");
+  ASSERT_EQ(client.rc, 0);
+  EXPECT_STREQ(client.list->domain_attr->name, any.list->domain_attr->name);
+  fid_fabric* fabric = nullptr;
+  ASSERT_EQ(fi_fabric(any.list->fabric_attr, &fabric, nullptr), 0);
+  const Handle<fid_fabric> fabric_owner(fabric);
+  fid_domain* domain = nullptr;
+  ASSERT_EQ(fi_domain(fabric, any.list.get(), &domain, nullptr), 0);
+  const Handle<fid_domain> domain_owner(domain);
+}
+
 TEST_P(Getinfo, NodeAndServiceBecomeTheDestination) {
   const InfoPtr hints = hints_for(target());
   const Answer answer = ask(hints.get(), target().address.c_str(), "7471");
