@@ -241,6 +241,7 @@ bool Endpoint::is_member(const Address& group) const noexcept {
 int Endpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* context) {
   if (mc == nullptr) return -FI_EINVAL;
   Result<Address> group = addr != nullptr ? read_name(addr_format_, addr) : failure(FI_EINVAL);
+  if (const int error = bind_default_events(*this, *domain_, events_); error != 0) return error;
   Lock lock(engine().mutex());
   if (Status status = check_join(addr, flags, group); !status.ok()) return status.code();
   if (group->port() == 0) group->set_port(local_.port());

@@ -72,8 +72,8 @@ int Domain::bind(::fid* object, uint64_t flags) {
   if ((flags & ~FI_REG_MR) != 0) return -FI_EBADFLAGS;
   std::lock_guard lock(mutex_);
   if (events_) return -FI_EINVAL;
-  events_ = Ref<EventQueueCore>(*queue);
-  if ((flags & FI_REG_MR) != 0) registrations_ = events_;
+  events_ = Ref<EventQueue>(*queue);
+  if ((flags & FI_REG_MR) != 0) registrations_ = Ref<EventQueueCore>(*queue);
   return 0;
 }
 

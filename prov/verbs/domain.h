@@ -70,9 +70,8 @@ class Domain final : public DomainBase<Domain, Fabric, DomainServices> {
   Domain(Fabric& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info, void* context);
 
   const bool for_datagrams_;
-  std::mutex mutex_;  // guards the rest
-  Ref<EventQueueCore> events_;
-  Ref<EventQueueCore> registrations_;  // the same if bound with FI_REG_MR
+  std::mutex mutex_;                   // guards the rest, and the binding of an event queue
+  Ref<EventQueueCore> registrations_;  // that queue if bound with FI_REG_MR
 };
 
 }  // namespace weft::verbs

@@ -74,6 +74,13 @@ Status bind_events(EventQueue<Engine>& queue, uint64_t flags, Engine& engine, Re
   return Status();
 }
 
+// fi_domain_bind(3): the domain's event queue serves an endpoint that is bound to none. Without the engine's mutex.
+template <class Endpoint, class Domain, class Queue>
+int bind_default_events(Endpoint& endpoint, Domain& domain, const Ref<Queue>& bound) {
+  Queue* const queue = bound ? nullptr : domain.default_events();
+  return queue != nullptr ? endpoint.bind(&queue->abi.fid, 0) : 0;
+}
+
 // Releases the queue when the endpoint closes: no unread event names the endpoint any more. Without the engine's mutex.
 template <class Engine>
 void release_events(const Ref<EventQueue<Engine>>& bound, Engine& engine, ::fid& endpoint) noexcept {

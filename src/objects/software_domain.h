@@ -41,15 +41,18 @@ class SoftwareDomain : public DomainBase<T, F> {
 
   E& engine() noexcept { return *engine_; }
   MemoryRegions& regions() noexcept { return regions_; }
+  // Of endpoints that are bound to none; null: none.
+  EventQueue<E>* default_events() noexcept { return events_.get(); }
 
-  // Slots of fi_ops. `bind` takes an event queue: with FI_REG_MR it gets an event for each registration.
+  // Slots of fi_ops. `bind` takes an event queue: endpoints without one of their own report there, and with FI_REG_MR
+  // it gets an event for each registration.
   int close() { return regions_.in_use() ? -FI_EBUSY : Base::close(); }
   int bind(::fid* object, uint64_t flags) {
     auto* queue = EventQueue<E>::from(object);
     if (queue == nullptr) return -FI_EINVAL;
     if ((flags & ~FI_REG_MR) != 0) return -FI_EBADFLAGS;
     if (events_) return -FI_EINVAL;
-    events_ = Ref<EventQueueCore>(*queue);
+    events_ = Ref<EventQueue<E>>(*queue);
     if (flags & FI_REG_MR) regions_.report_to(queue);
     return 0;
   }
@@ -109,7 +112,7 @@ class SoftwareDomain : public DomainBase<T, F> {
  private:
   const std::unique_ptr<E> engine_;
   MemoryRegions regions_;
-  Ref<EventQueueCore> events_;
+  Ref<EventQueue<E>> events_;
 };
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // fi_connect at the active side; fi_cm(3).
 #include "fixture/node.h"
+#include "fixture/one_queue.h"
 #include "fixture/raw_peer.h"
 
 namespace cm_connect {
@@ -164,6 +165,22 @@ TEST_P(CmConnect, ClosingTheListenerLeavesConnectionsAlone) {
   expect_round_trip(client, answerer);
   expect_round_trip(answerer, client);
   EXPECT_TRUE(client.eq().stays_silent());
+}
+
+TEST_P(CmConnect, DomainsQueueServesEndpointsThatAreBoundToNone) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Listener listener(fabric);
+  OneQueue ends(fabric);
+  fid_ep* const client = ends.open(fabric.info());
+  ASSERT_EQ(fi_connect(client, listener.address().get(), nullptr, 0), 0);
+  const InfoPtr request = listener.next_request();
+  fid_ep* const answerer = ends.open(request.get());
+  ASSERT_EQ(fi_accept(answerer, nullptr, 0), 0);
+  fid_t connected[2] = {};
+  for (fid_t& endpoint : connected) ASSERT_EQ(ends.next_event(endpoint), FI_CONNECTED);
+  EXPECT_NE(connected[0], connected[1]);
+  for (const fid_t endpoint : connected) EXPECT_TRUE(endpoint == &client->fid || endpoint == &answerer->fid);
 }
 
 TEST_P(CmConnect, ActiveEndpointMayInheritTheAddressOfAPassiveOne) {

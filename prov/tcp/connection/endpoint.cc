@@ -97,6 +97,7 @@ Endpoint::OwnHandshake::OwnHandshake(Endpoint& owner, UniqueFd opened) noexcept
 int Endpoint::connect(const void* peer, const void* data, size_t len) {
   const auto address = read_name(addr_format_, peer);
   if (!address || (data == nullptr && len != 0)) return -FI_EINVAL;
+  if (const int error = bind_default_events(*this, *domain_, events_); error != 0) return error;
   Lock lock(engine().mutex());
   if (Status status = check_role(CmEvent::kConnect); !status.ok()) return status.code();
   if (Status status = admit(CmEvent::kConnect); !status.ok()) return status.code();
@@ -112,6 +113,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
 
 int Endpoint::accept(const void* data, size_t len) {
   if (data == nullptr && len != 0) return -FI_EINVAL;
+  if (const int error = bind_default_events(*this, *domain_, events_); error != 0) return error;
   Lock lock(engine().mutex());
   if (Status status = check_role(CmEvent::kAccept); !status.ok()) return status.code();
   if (Status status = admit(CmEvent::kAccept); !status.ok()) return status.code();

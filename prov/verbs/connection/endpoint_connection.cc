@@ -47,6 +47,7 @@ std::uint8_t at_most(std::uint8_t wanted, int limit) noexcept {
 int Endpoint::connect(const void* peer, const void* data, size_t len) {
   const auto address = CmAddress::from(addr_format_, peer);
   if (!address || (data == nullptr && len != 0)) return -FI_EINVAL;
+  if (const int error = bind_default_events(*this, *domain_, events_); error != 0) return error;
   Lock lock(engine().mutex());
   if (Status status = check_role(CmEvent::kConnect); !status.ok()) return status.code();
   if (address->family() != local_.family() && id_ != nullptr) return -FI_EINVAL;
@@ -65,6 +66,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
 
 int Endpoint::accept(const void* data, size_t len) {
   if (data == nullptr && len != 0) return -FI_EINVAL;
+  if (const int error = bind_default_events(*this, *domain_, events_); error != 0) return error;
   Lock lock(engine().mutex());
   if (Status status = check_role(CmEvent::kAccept); !status.ok()) return status.code();
   if (request_ != nullptr && request_->id()->verbs != domain_->device().context()) return -FI_EDOMAIN;

@@ -70,6 +70,7 @@ int DatagramEndpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* 
   if (mc == nullptr) return -FI_EINVAL;
   // A GID (AF_IB) names a group, for endpoints of every address format.
   Result<CmAddress> group = addr != nullptr ? CmAddress::from(FI_FORMAT_UNSPEC, addr) : failure(FI_EINVAL);
+  if (const int error = bind_default_events(*this, *domain_, events_); error != 0) return error;
   Lock lock(engine().mutex());
   if (Status status = check_join(addr, flags, group); !status.ok()) return status.code();
   if (!group->is_ib() && group->port() == 0) group->set_port(local_.port());

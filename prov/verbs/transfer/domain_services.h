@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "objects/atomic_request.h"
+#include "objects/event_queue.h"
 #include "verbs/cache/domain_cache.h"
 #include "verbs/cm/cm_address.h"
 #include "verbs/cm/cm_engine.h"
@@ -76,6 +77,9 @@ class DomainServices : public RefCounted {
   // For FI_ADDR_IB_UD.
   const DatagramPort& datagram_port() const noexcept { return datagram_port_; }
 
+  // Of endpoints that are bound to none; null: none.
+  weft::EventQueue<CmEngine>* default_events() noexcept { return events_.get(); }
+
   DomainProgress& progress() noexcept { return progress_; }
   // FI_PROGRESS_AUTO: a thread drives connections.
   bool progresses_by_itself() const noexcept { return progresses_by_itself_; }
@@ -96,6 +100,8 @@ class DomainServices : public RefCounted {
  protected:
   DomainServices(FabricServices& fabric, Ref<Device> device, ProtectionDomainHandle pd, const fi_info& info);
   ~DomainServices() = default;
+
+  Ref<weft::EventQueue<CmEngine>> events_;
 
  private:
   void register_scratch() noexcept;
