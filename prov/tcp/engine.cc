@@ -48,7 +48,7 @@ bool Engine::prepare_wait() noexcept {
   begin_round();
   run_ready();
   // No poll of readiness is needed: wait_fd() is readable at once if a socket is ready.
-  waiting_ = ready_.empty() && register_hot().ok();
+  waiting_ = ready_.empty() && endings_.empty() && register_hot().ok();
   if (!waiting_) return false;
   note_sleeper();
   return waiting_ = arm_wires();
@@ -133,6 +133,7 @@ void Engine::look_around(bool due) noexcept {
   if (std::exchange(harvested_, tick) != tick) doze();
   harvest();
   run_ready();
+  while (!endings_.empty()) run_endings();
 }
 
 void Engine::poll_wire(Wired& wired) noexcept {
@@ -151,6 +152,7 @@ void Engine::on_region_closed() {
   for (Wired& wired : wires_)
     if (wired.wire->lends() && !wired.watch.ListHook<ReadyTag>::linked()) ready_.push_back(wired.watch);
   run_ready();
+  if (!endings_.empty()) look_around(true);
 }
 
 // False if one has news: a sleeper would not learn of it.
@@ -288,6 +290,25 @@ void Engine::unwatch(Watch& watch) noexcept {
   watch.ListHook<ReadyTag>::unlink();
   clear_deadline(watch);
   forget_hot(watch);
+}
+
+void Engine::end_later(Watch& watch) noexcept {
+  forget_hot(watch);
+  watch.ListHook<ReadyTag>::unlink();
+  endings_.push_back(watch);
+  took_long();
+}
+
+void Engine::run_endings() noexcept {
+  List<Watch, ReadyTag> now;
+  now.splice_back(endings_);
+  poll_hot();
+  poll_wires();
+  harvest();  // a socket that is no longer hot has been registered
+  run_ready();
+  now.for_each([](Watch& watch) { watch.may_end = watch.readable = watch.signalled = true; });
+  ready_.splice_back(now);
+  run_ready();
 }
 
 void Engine::make_ready(Watch& watch) noexcept {

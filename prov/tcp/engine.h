@@ -52,6 +52,7 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   bool hung = false;       // the peer closed its side, or the socket failed
   bool signalled = false;  // as `readable`, for a conduit that reads memory
   bool silent = false;     // set by silence()
+  bool may_end = false;    // set once what others had received before was handled; see end_later()
   bool received = false;   // set by mark_hot() while a handler runs
   bool output = false;     // the engine reports when the socket becomes writable
   bool registered = false;
@@ -146,6 +147,9 @@ class Engine : public EngineBase {
   Status replace(Watch& old, Watch& next) noexcept;
   void unwatch(Watch& watch) noexcept;  // also drops its deadline and queued work; the descriptor stays open
   void make_ready(Watch& watch) noexcept;
+  // The handler met the end of its input: it runs again, with may_end, once every other socket was read. So the end of
+  // one connection follows the messages that had arrived on others before.
+  void end_later(Watch& watch) noexcept;
   void set_deadline(Watch& watch, Clock::time_point at) noexcept { deadlines_.set(watch, at); }
   // A deadline of nearly all sockets, kept apart from those of pending requests: each queue gets its own in order.
   void set_keepalive(Watch& watch, Clock::time_point at) noexcept { keepalives_.set(watch, at); }
@@ -204,6 +208,7 @@ class Engine : public EngineBase {
     if (!ready_.empty()) run_queued();
   }
   void run_queued() noexcept;
+  void run_endings() noexcept;
   Status add(Watch& watch) noexcept;
   Status register_hot() noexcept;
   bool warm_up(Watch& watch) noexcept;
@@ -233,6 +238,7 @@ class Engine : public EngineBase {
   bool took_long_ = false;
   bool crowded_ = false;  // more sockets are active than can be hot: epoll finds them sooner
   List<Watch, ReadyTag> ready_;
+  List<Watch, ReadyTag> endings_;
   List<Wired> wires_;
   DeadlineTimer timer_;
   DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_{timer_}, keepalives_{timer_};

@@ -8,6 +8,7 @@
 #include "fixture/counter.h"
 #include "fixture/driver.h"
 #include "fixture/node.h"
+#include "fixture/one_queue.h"
 
 namespace endings {
 
@@ -161,6 +162,49 @@ TEST_P(Endings, ReceivesPostedBeforeTheConnectionAreFilledInOrder) {
     ASSERT_TRUE(answerer.tx().wait().ok());
   }
   for (char byte : std::string(in.data() + kSize, kSize)) ASSERT_EQ(byte, 0) << "the canceled one stays empty";
+}
+
+// A server sends a last message on each of its connections, and closes them.
+TEST_P(Endings, OneConnectionsEndFollowsTheMessagesThatOthersHadBefore) {
+  CONNECTED_ONLY();
+  constexpr size_t kEnds = 4, kSettle = 8;
+  Fabric fabric(target()), servers_fabric(target());
+  Listener listener(servers_fabric);
+  OneQueue ends(fabric);
+  std::vector<std::unique_ptr<Node>> servers;
+  fid_ep* clients[kEnds];
+  for (fid_ep*& client : clients) {
+    client = ends.open(fabric.info());
+    ASSERT_EQ(fi_connect(client, listener.address().get(), nullptr, 0), 0);
+    const InfoPtr request = listener.next_request();
+    servers.push_back(std::make_unique<Node>(servers_fabric, NodeOptions{}, request.get()));
+    ASSERT_EQ(servers.back()->accept(), 0);
+    fid_t connected = nullptr;
+    ASSERT_EQ(ends.next_event(connected), FI_CONNECTED);
+    servers.back()->eq().expect(FI_CONNECTED, servers.back()->fid());
+  }
+  Buffer out(servers_fabric, 64);
+  Context settling, last[kEnds], left, sent;
+  fi_cq_msg_entry entry{};
+  for (size_t i = 0; i < kSettle; ++i) {  // the first connection is the busy one
+    ASSERT_EQ(ends.receive(clients[0], &settling), 0);
+    ASSERT_EQ(servers[0]->send(out, 64, &sent), 0);
+    ASSERT_TRUE(servers[0]->tx().wait().ok());
+    ASSERT_EQ(retry([&] { return fi_cq_read(ends.cq(), &entry, 1); }), 1);
+  }
+  for (size_t i = 0; i < kEnds; ++i) ASSERT_EQ(ends.receive(clients[i], &last[i]), 0);
+  ASSERT_EQ(ends.receive(clients[0], &left), 0);
+  for (const auto& server : servers) {
+    ASSERT_EQ(server->send(out, 64, &sent), 0);
+    ASSERT_TRUE(server->tx().wait().ok());
+  }
+  for (const auto& server : servers) server->close();
+  for (size_t i = 0; i < kEnds; ++i)
+    ASSERT_EQ(retry([&] { return fi_cq_read(ends.cq(), &entry, 1); }), 1) << "message " << i;
+  EXPECT_EQ(retry([&] { return fi_cq_read(ends.cq(), &entry, 1); }), -FI_EAVAIL);
+  fi_cq_err_entry error{};
+  EXPECT_EQ(fi_cq_readerr(ends.cq(), &error, 0), 1);
+  EXPECT_EQ(error.op_context, &left);
 }
 
 TEST_P(Endings, OperationsAfterTheEndAreRefused) {

@@ -23,10 +23,12 @@ constexpr std::size_t kReadAhead = 512;  // bytes read behind a large payload
 
 // Functions of every poll are inlined into run(): after a system call, a jump costs more than the code it skips.
 
-// The read returned no bytes; returns 0.
+// The read returned no bytes; returns 0. The system reports an error only once, and the end each time.
 std::size_t Stream::nothing_read(ssize_t result) noexcept {
   if (result == -EAGAIN)
     readable = false;
+  else if (result == 0 && !may_end)
+    engine_.end_later(*this);
   else
     end(static_cast<int>(-result));
   return 0;
