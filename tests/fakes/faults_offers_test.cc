@@ -6,6 +6,8 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <set>
 
@@ -184,6 +186,27 @@ TEST_F(FaultsOffers, NoRouteIsResolvedBeforeAConnect) {
   EXPECT_EQ(fi_close(&ep->fid), 0);
   EXPECT_EQ(fi_close(&domain->fid), 0);
   EXPECT_EQ(fi_close(&fabric->fid), 0);
+}
+
+// librdmacm then reports no device and no error of its own.
+TEST_F(FaultsOffers, LackOfDescriptorsIsReportedAsSuch) {
+  fake::add_device(device("one", {"127.0.0.1"}));
+  ASSERT_EQ(Offers().result, 0);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = dup(0);
+  ASSERT_GE(next, 0);
+  close(next);
+  for (const unsigned free : {0u, 2u}) {
+    const rlimit few{static_cast<rlim_t>(next) + free, limit.rlim_max};
+    fake::fail("rdma_get_devices", 1, ENODEV);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const int result = Offers().result;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_EQ(result, -FI_EMFILE) << free << " free";
+  }
+  fake::fail("rdma_get_devices", 1, ENODEV);
+  EXPECT_EQ(Offers().result, -FI_ENODATA) << "without a device there is nothing to offer";
 }
 
 // A registration beyond the limit of locked memory fails with an error that names the limit.

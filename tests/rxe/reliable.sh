@@ -20,7 +20,7 @@ fi
 # the guest has, and peers that are cut off, which a broken queue pair takes seconds to detect; the test "deaths" has
 # those), and those of the core rather than the provider.
 slow="*Hundreds*:*SendersWaitForReceivers*:*Malformed*:*Deaths*:*OverTheConnection*:LargeMessage.*:Getinfo.ProviderFilter*"
-slow="$slow:ClosedRegions.Read*:Getinfo.LackOfDescriptors*"  # as in conformance.sh
+slow="$slow:ClosedRegions.Read*"  # as in conformance.sh
 export WEFT_CONFORMANCE_SEEDS=1 WEFT_CONFORMANCE_CYCLES=20 WEFT_INTEGRITY_MIB=8
 suite "-$slow" || status=1
 

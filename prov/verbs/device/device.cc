@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
@@ -17,6 +18,8 @@
 #include <memory>
 #include <string_view>
 
+#include "base/readiness.h"
+#include "base/unique_fd.h"
 #include "verbs/device/verbs_handles.h"
 
 namespace weft::verbs {
@@ -149,7 +152,7 @@ bool Device::takes_dmabufs() noexcept {
   return takes_dmabufs_;
 }
 
-Result<std::vector<Ref<Device>>> open_devices(std::string* why) {
+Result<std::vector<Ref<Device>>> open_devices(std::string& why) {
   Devices& all = devices();
   const timespec changed = last_change();
   if (std::lock_guard lock(all.mutex);
@@ -163,21 +166,36 @@ Result<std::vector<Ref<Device>>> open_devices(std::string* why) {
   std::vector<Ref<Device>> found;
   for (int i = 0; list != nullptr && i < count; ++i)
     if (auto device = device_of(list[i])) found.push_back(std::move(*device));
-  if (!found.empty()) {
-    // A device that failed for now or that this user may not open is tried again at the next call.
-    if (found.size() == static_cast<std::size_t>(count) && !forbidden()) {
-      std::lock_guard lock(all.mutex);
-      all.listed = found;
-      all.changed = changed;
-    }
-    return found;
+  if (found.empty()) {
+    if (lacks_descriptors(why)) return failure(FI_EMFILE);
+    why = absence(error);
+    return failure(forbidden() ? FI_EACCES : FI_ENODEV);
   }
-  if (why != nullptr) *why = absence(error);
-  return failure(forbidden() ? FI_EACCES : FI_ENODEV);
+  // A device that failed for now or that this user may not open is tried again at the next call.
+  const bool lasts = changed.tv_sec != 0 && found.size() == static_cast<std::size_t>(count);
+  if (lasts && !forbidden() && !lacks_descriptors(why)) {
+    std::lock_guard lock(all.mutex);
+    all.listed = found;
+    all.changed = changed;
+  }
+  return found;
+}
+
+bool lacks_descriptors(std::string& why) {
+  constexpr std::size_t kNeeded = 8;
+  std::array<UniqueFd, kNeeded> probes;
+  for (UniqueFd& probe : probes) {
+    probe.reset(net::event_open());
+    if (probe) continue;
+    why = "too few descriptors are free: raise the limit (ulimit -n)";
+    return true;
+  }
+  return false;
 }
 
 Result<Ref<Device>> open_device(const std::string& name) {
-  auto all = open_devices(nullptr);
+  std::string why;
+  auto all = open_devices(why);
   if (!all) return failure(all.error());
   for (Ref<Device>& device : *all)
     if (name == device->name()) return device;

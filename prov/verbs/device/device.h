@@ -67,9 +67,11 @@ class Device : public RefCounted {
   bool takes_dmabufs_ = false;
 };
 
-// Every device of the host; one that is plugged in later is found. -FI_ENODEV, -FI_EACCES
-// ...: none can be used; `why` (may be null) says what to do about it.
-Result<std::vector<Ref<Device>>> open_devices(std::string* why);
+// Every device of the host; one that is plugged in later is found. -FI_ENODEV, -FI_EACCES, -FI_EMFILE ...: none can be
+// used; `why` says what to do about it.
+Result<std::vector<Ref<Device>>> open_devices(std::string& why);
+// Whether so few descriptors are free that libibverbs and librdmacm may have missed devices: they report no error then.
+bool lacks_descriptors(std::string& why);
 // By its exact name; -FI_ENODEV.
 Result<Ref<Device>> open_device(const std::string& name);
 // The device of a librdmacm context.

@@ -32,6 +32,11 @@ std::string gid_text(const ibv_gid& gid) {
   return text;
 }
 
+ibv_gid query_gid(const Device& device, std::uint8_t port, int index) noexcept {
+  ibv_gid gid{};
+  return ibv_query_gid(device.context(), port, index, &gid) == 0 ? gid : ibv_gid{};
+}
+
 ibv_gid gid_of(const Address& address) noexcept {
   ibv_gid gid{};
   if (address.family() == AF_INET) {
@@ -63,6 +68,11 @@ std::optional<std::uint32_t> GidTable::index_of(const ibv_gid& gid) const noexce
   for (const ibv_gid_entry& entry : entries_)
     if (entry.gid == gid && (!found || entry.gid_type == IBV_GID_TYPE_ROCE_V2)) found = entry.gid_index;
   return found;
+}
+
+ibv_gid GidTable::at(std::uint32_t index) const noexcept {
+  const auto entry = std::ranges::find(entries_, index, &ibv_gid_entry::gid_index);
+  return entry != entries_.end() ? entry->gid : ibv_gid{};
 }
 
 std::optional<std::uint32_t> GidTable::index_for(const ibv_gid& peer, const ibv_gid& preferred) const noexcept {

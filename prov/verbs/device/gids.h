@@ -22,6 +22,9 @@ inline bool operator==(const ibv_gid& a, const ibv_gid& b) noexcept {
 // "fe80::1"; on RoCE also "::ffff:a.b.c.d".
 std::string gid_text(const ibv_gid& gid);
 
+// The GID at this index of the port's table; zero: none.
+ibv_gid query_gid(const Device& device, std::uint8_t port, int index) noexcept;
+
 // The GID of an IP address in a RoCE port's table: the address itself, IPv4 as ::ffff:a.b.c.d.
 ibv_gid gid_of(const Address& address) noexcept;
 
@@ -32,6 +35,8 @@ class GidTable {
   static GidTable of(const Device& device, const Device::Port& port);
 
   std::optional<std::uint32_t> index_of(const ibv_gid& gid) const noexcept;
+  // Zero: the entry is empty.
+  ibv_gid at(std::uint32_t index) const noexcept;
   bool contains(const ibv_gid& gid) const noexcept { return index_of(gid).has_value(); }
   // The source for packets to `peer`: `preferred` if it is of the peer's kind (IPv4, link-local, other), otherwise the
   // first entry of that kind.

@@ -25,25 +25,30 @@ struct Source {
   std::string interface;  // "eth0"; empty for addresses without IP
   Ref<Device> device;
   Device::Port port;
+  ibv_gid first_gid{};   // the port's; its prefix is the subnet
+  ibv_gid gid{};         // the address's; with IP over InfiniBand the port's first
   int gid_index = -1;    // in the port's table; -1: not found
   bool routable = true;  // else link-local
-  ibv_gid gid{};         // for FI_ADDR_IB_UD
 };
 
-// The kernel's choice of device and port is queried for each address; nothing is resolved and nothing waits. Routable
-// addresses first, link-local ones next, native InfiniBand addresses last; ports that are down are left out.
-// -FI_ENODEV, -FI_EACCES, -FI_ENODATA: none found; `why` says what to do about it.
-Result<std::vector<Source>> discover(const Parameters& parameters, std::string& why);
+// Ports that are down are left out.
+struct Sources {
+  std::vector<Source> addresses;  // routable ones first, link-local ones next, native InfiniBand addresses last
+  // For FI_ADDR_IB_UD: one for each port that carries datagrams, with the GID at FI_VERBS_GID_IDX, by default the
+  // first.
+  std::vector<Source> natives;
+};
 
-// For FI_ADDR_IB_UD: one source for each active port that carries datagrams, with the GID at FI_VERBS_GID_IDX, by
-// default the first.
-std::vector<Source> discover_native(const Parameters& parameters);
+// The table of a RoCE port has the addresses of its interfaces; for others the kernel's choice of device and port is
+// queried for each address. Nothing is resolved and nothing waits. -FI_ENODEV, -FI_EACCES, -FI_ENODATA: no address
+// found; `why` says what to do about it. -FI_EMFILE: too few descriptors are free to find one.
+Result<Sources> discover(const Parameters& parameters, std::string& why);
 
 // The network card for fi_info::nic, fi_nic(3); fi_freeinfo closes it. Null: out of memory. (nic.cc)
 fid_nic* make_nic(const Source& source) noexcept;
 
-// The subnet of a port, for example "IB-0xfe80000000000000"; with iWARP "Ethernet-iWARP".
-std::string fabric_name(const Device& device, const Device::Port& port);
+// The subnet of a port with that first GID, for example "IB-0xfe80000000000000"; with iWARP "Ethernet-iWARP".
+std::string fabric_name(Transport transport, const ibv_gid& first_gid);
 // The device in a domain's name.
 std::string device_name(const std::string& domain);
 

@@ -219,23 +219,21 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
   const auto sources = discover(parameters, why);
   if (!sources) {
     FI_INFO(&provider(), FI_LOG_CORE, "nothing to offer: %s\n", why.c_str());
-    return -FI_ENODATA;
+    return sources.error().error() == FI_EMFILE ? -FI_EMFILE : -FI_ENODATA;
   }
   if (const std::string low = low_memlock(); !low.empty()) FI_WARN(&provider(), FI_LOG_CORE, "%s\n", low.c_str());
-  Query query(*sources, hints, flags);
+  Query query(sources->addresses, hints, flags);
   if (Status status = query.read(node, service); !status.ok()) return status.code();
 
   if (!query.knows_format()) return -FI_ENODATA;
   std::vector<Candidate> candidates;
   const bool native_only = hints != nullptr && hints->addr_format == FI_ADDR_IB_UD;
   if (wants(hints, FI_EP_MSG) && !native_only) candidates = query.candidates();
-  std::vector<Source> natives;
   if (wants(hints, FI_EP_DGRAM)) {
-    natives = discover_native(parameters);
-    add_datagrams(query, natives, hints, node != nullptr, candidates);
-    if (candidates.empty() && sources->front().port.transport == Transport::kIwarp)
-      refuse(fmt::format("{} is an iWARP device, which has connections and no datagrams",
-                         sources->front().device->name()));
+    add_datagrams(query, sources->natives, hints, node != nullptr, candidates);
+    const Source& first = sources->addresses.front();
+    if (candidates.empty() && first.port.transport == Transport::kIwarp)
+      refuse(fmt::format("{} is an iWARP device, which has connections and no datagrams", first.device->name()));
   }
   InfoList list(version, hints, &provider());
   for (const Candidate& candidate : candidates) {

@@ -113,11 +113,6 @@ fi_link_state state_of(ibv_port_state state) noexcept {
 fid_nic* make_nic(const Source& source) noexcept try {
   const ibv_device_attr& attr = source.device->attr().orig_attr;
   const ibv_port_attr& port = source.port.attr;
-  ibv_gid gid{};
-  if (source.port.transport == Transport::kRoce && source.address && source.gid_index >= 0)
-    gid = gid_of(source.address.ip());
-  else
-    ibv_query_gid(source.device->context(), source.port.number, std::max(source.gid_index, 0), &gid);
 
   std::string name = source.device->name();
   std::string id = fmt::format("{:#06x}", attr.vendor_part_id);
@@ -125,7 +120,7 @@ fid_nic* make_nic(const Source& source) noexcept try {
   std::string vendor = fmt::format("{:#06x}", attr.vendor_id);
   std::string driver = source.device->driver();
   std::string firmware = attr.fw_ver;
-  std::string address = gid_text(gid);
+  std::string address = gid_text(source.gid);
   std::string network = source.port.transport == Transport::kInfiniBand ? "InfiniBand" : "Ethernet";
   const size_t speed = by_bit(kLaneSpeeds, port.active_speed) * by_bit(kLanes, port.active_width) * 1'000'000;
   return Nic::make({name.data(), id.data(), version.data(), vendor.data(), driver.data(), firmware.data()},

@@ -9,6 +9,7 @@
 #include "objects/attributes.h"
 #include "objects/message_buffers.h"
 #include "verbs/cm/private_data.h"
+#include "verbs/device/gids.h"
 #include "verbs/device/limits.h"
 #include "verbs/device/logging.h"
 #include "verbs/discovery/discovery.h"
@@ -177,7 +178,7 @@ InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* h
   offer->nic = make_nic(source);
   const std::string domain = std::string(source.device->name()) + (datagrams ? kDatagramSuffix : "");
   if (!set_name(offer->domain_attr->name, domain.c_str()) ||
-      !set_name(offer->fabric_attr->name, fabric_name(*source.device, source.port).c_str()))
+      !set_name(offer->fabric_attr->name, fabric_name(source.port.transport, source.first_gid).c_str()))
     return nullptr;
   if (hints == nullptr) return offer;
   offer->handle = hints->handle;
@@ -201,9 +202,10 @@ InfoPtr request_info(const fi_info& prototype, rdma_cm_id& request, const CmAddr
   // The listener was not bound to a device; the request has one.
   auto port = (*device)->port(request.port_num);
   if (!port || !set_name(info->domain_attr->name, name)) return nullptr;
-  if (info->fabric_attr != nullptr && !set_name(info->fabric_attr->name, fabric_name(**device, *port).c_str()))
-    return nullptr;
-  if (info->nic == nullptr) info->nic = make_nic({local, "", *device, *port});
+  const ibv_gid first_gid = query_gid(**device, port->number, 0);
+  const std::string fabric = fabric_name(port->transport, first_gid);
+  if (info->fabric_attr != nullptr && !set_name(info->fabric_attr->name, fabric.c_str())) return nullptr;
+  if (info->nic == nullptr) info->nic = make_nic({local, "", *device, *port, first_gid, first_gid});
   return info;
 }
 
