@@ -25,29 +25,24 @@ int Domain::open(Fabric& fabric, const fi_info* info, fid_domain** domain, void*
   fid_domain* lower = nullptr;
   if (const int error = fi_domain(fabric.lower(), lower_info->get(), &lower, nullptr); error != 0) return error;
   Lower<fid_domain> opened(lower);
-  auto engine =
-      std::make_unique<Engine>(fabric.lower(), is_stream(**lower_info) ? lower : nullptr, turns_of(*info->domain_attr));
-  if (info->domain_attr->progress == FI_PROGRESS_AUTO)
-    if (Status status = engine->start_service_thread(); !status.ok()) return status.code();
-  *domain = &(new Domain(fabric, *info, std::move(*lower_info), std::move(opened), std::move(engine), context))->abi;
-  return 0;
+  const uint64_t levels = std::exchange((*lower_info)->tx_attr->op_flags, 0);
+  std::shared_ptr<const fi_info> own = fabric.lower_infos.copy_of(**lower_info);
+  if (own == nullptr) return -FI_ENOMEM;
+  return release(Opened(new Domain(fabric, *info, std::move(own), levels, std::move(opened), context)), *info, domain);
 }
 
-Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fid_domain> lower,
-               std::unique_ptr<Engine> engine, void* context)
+Domain::Domain(Fabric& fabric, const fi_info& info, std::shared_ptr<const fi_info> lower_info, uint64_t levels,
+               Lower<fid_domain> lower, void* context)
     // The lower provider chooses the keys.
-    : SoftwareDomain(fabric, info, std::move(engine), context,
-                     uses_virtual_addresses(*lower_info) ? FI_MR_VIRT_ADDR : 0),
+    : SoftwareDomain(fabric, info, context, uses_virtual_addresses(*lower_info) ? FI_MR_VIRT_ADDR : 0),
       lower_info_(std::move(lower_info)),
       data_size_(info.domain_attr->cq_data_size),
-      levels_(std::exchange(lower_info_->tx_attr->op_flags, 0)),
+      levels_(levels),
       lower_(std::move(lower)),
       registers_locally_(needs_local_registration(*lower_info_)),
       virtual_addresses_(uses_virtual_addresses(*lower_info_)),
-      chooses_keys_((lower_info_->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0),
-      unexpected_(fabric.parameters.unexpected_bytes),
-      copies_(fabric.parameters.unexpected_bytes) {
-  if ((this->caps() & FI_HMEM) != 0) devices_.emplace();
+      chooses_keys_((lower_info_->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0) {
+  if ((this->caps() & FI_HMEM) != 0) devices_ = std::make_unique<DeviceMemory>();
   void* ops = nullptr;
   if (registers_locally_ && fi_open_ops(&lower_->fid, kReusableRegions, 0, &ops, nullptr) == 0)
     reusable_ = static_cast<const ReusableRegionOps*>(ops);
@@ -56,7 +51,7 @@ Domain::Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fi
 // Regions of the application keep the lower domain open.
 int Domain::close() {
   if (in_use()) return -FI_EBUSY;
-  engine().stop_service();
+  if (DomainParts* const made = made_parts(); made != nullptr) made->engine.stop_service();
   if (const int error = fi_close(&lower_->fid); error != 0) return error;
   lower_.release();
   delete this;
@@ -106,7 +101,7 @@ std::size_t Domain::atomic_limit() const noexcept {
 }
 
 Result<Lower<fid_mr>> Domain::register_memory(const void* buf, size_t len, uint64_t access, uint64_t flags) noexcept {
-  if (devices_)
+  if (devices_ != nullptr)
     if (Lower<fid_mr> device = devices_->use(buf, len); device != nullptr) return device;
   const uint64_t key = chooses_keys_ ? kOwnKeys | next_key_.fetch_add(1, std::memory_order_relaxed) : 0;
   fid_mr* region = nullptr;

@@ -12,6 +12,7 @@
 #include "messages/unexpected_memory.h"
 #include "objects/fabric_base.h"
 #include "objects/reusable_regions.h"
+#include "objects/shared_info.h"
 #include "objects/software_domain.h"
 #include "rxm/device_memory.h"
 #include "rxm/engine.h"
@@ -29,6 +30,7 @@ class Fabric final : public FabricBase<Fabric, Engine> {
   fid_fabric* lower() const noexcept { return lower_.get(); }
 
   const Parameters parameters = Parameters::read();
+  SharedInfo lower_infos{SharedInfo::Addresses::kMatter};  // for the domains
 
   // Slots of fi_ops_fabric, beside those of FabricBase.
   int domain(fi_info* info, fid_domain** domain, void* context);
@@ -42,10 +44,20 @@ class Fabric final : public FabricBase<Fabric, Engine> {
   const Lower<fid_fabric> lower_;
 };
 
+struct DomainParts : SoftwareParts<Engine> {
+  DomainParts(const MemoryRegions::Options& options, fid_fabric* lower, fid_domain* shared, Turns turns,
+              std::size_t unexpected_bytes)
+      : SoftwareParts(options, lower, shared, turns), unexpected(unexpected_bytes), copies(unexpected_bytes) {}
+
+  // The engine's mutex guards them.
+  messages::UnexpectedMemory unexpected;
+  messages::UnexpectedMemory copies;  // messages that peers have not fetched
+};
+
 // A domain of ofi_rxm: one domain of the lower provider, and the engine of its endpoints. The lower provider registers
 // the application's memory; regions() is for the peers' atomic operations. Owner: its C handle; close answers -FI_EBUSY
 // while an object opened in it exists. Thread-safe.
-class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
+class Domain final : public SoftwareDomain<Domain, Fabric, DomainParts> {
  public:
   static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
 
@@ -63,15 +75,12 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   Result<Lower<fid_cq>> open_lower_queue(std::optional<int> signaling_vector, Driven* owner) noexcept;
   // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE: those that the lower provider supports.
   uint64_t levels() const noexcept { return levels_; }
-  // The engine's mutex guards it.
-  messages::UnexpectedMemory& unexpected() noexcept { return unexpected_; }
-  messages::UnexpectedMemory& copies() noexcept { return copies_; }
 
   // Registers memory of a message with the lower provider, which may keep the registration for the next message, or,
   // with FI_MR_WEFT_UNCACHED, buffers of our own. Any thread.
   Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access, uint64_t flags = 0) noexcept;
   // The application's memory of accelerators; nullptr without FI_HMEM.
-  DeviceMemory* devices() noexcept { return devices_ ? &*devices_ : nullptr; }
+  DeviceMemory* devices() noexcept { return devices_.get(); }
   // The address by which a peer accesses the beginning of such memory.
   uint64_t remote_address(const void* buf) const noexcept {
     return virtual_addresses_ ? reinterpret_cast<uint64_t>(buf) : 0;
@@ -96,11 +105,12 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
  private:
   friend DomainBase;
   friend SoftwareDomain;
-  Domain(Fabric& fabric, const fi_info& info, InfoPtr lower_info, Lower<fid_domain> lower,
-         std::unique_ptr<Engine> engine, void* context);
+  Domain(Fabric& fabric, const fi_info& info, std::shared_ptr<const fi_info> lower_info, uint64_t levels,
+         Lower<fid_domain> lower, void* context);
   ~Domain() = default;
+  std::unique_ptr<DomainParts> make_parts();
 
-  const InfoPtr lower_info_;
+  const std::shared_ptr<const fi_info> lower_info_;
   const std::size_t data_size_;
   const uint64_t levels_;
   Lower<fid_domain> lower_;
@@ -108,9 +118,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   const bool virtual_addresses_;
   const bool chooses_keys_;
   const ReusableRegionOps* reusable_ = nullptr;  // the lower provider keeps registrations for the next use
-  std::optional<DeviceMemory> devices_;
-  messages::UnexpectedMemory unexpected_;
-  messages::UnexpectedMemory copies_;  // messages that peers have not fetched
+  std::unique_ptr<DeviceMemory> devices_;
   std::atomic<uint64_t> next_key_{0};
 };
 

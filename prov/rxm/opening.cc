@@ -20,12 +20,17 @@ Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
 }
 
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
-  const int error = Domain::open(*this, info, domain, context);
-  if (error != 0) return error;
-  object<Domain>(*domain).engine().deferred().set_handles(
+  return Domain::open(*this, info, domain, context);
+}
+
+std::unique_ptr<DomainParts> Domain::make_parts() {
+  fid_domain* const shared = is_stream(*lower_info_) ? lower() : nullptr;
+  auto parts = std::make_unique<DomainParts>(region_options(), fabric().lower(), shared, turns(),
+                                             fabric().parameters.unexpected_bytes);
+  parts->engine.deferred().set_handles(
       {.counter = Counter::in_domain,
        .routes = [](const ::fid* fid) -> CompletionRoutes* { return rdm::routes_of<Endpoint>(fid); }});
-  return 0;
+  return parts;
 }
 
 int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {

@@ -4,12 +4,12 @@
 
 #include <rdma/fi_domain.h>
 
+#include "base/on_demand.h"
 #include "base/pool.h"
 #include "messages/tag_list.h"
 #include "messages/unexpected_memory.h"
 #include "objects/fabric_base.h"
-#include "objects/live_handles.h"
-#include "objects/shared_info.h"
+#include "objects/passive_handles.h"
 #include "objects/software_domain.h"
 #include "tcp/engine.h"
 #include "tcp/local/local_host.h"
@@ -24,9 +24,9 @@ namespace weft::tcp {
 class Fabric final : public FabricBase<Fabric, Engine> {
  public:
   const Parameters parameters = Parameters::read();
-  LiveHandles requests;
-  LiveHandles passive_endpoints;
-  SharedInfo passive_infos;
+  PassiveHandles& passive() {
+    return passive_.get_or([] { return std::make_unique<PassiveHandles>(); });
+  }
 
   // Slots of fi_ops_fabric, beside those of FabricBase.
   int domain(fi_info* info, fid_domain** domain, void* context);
@@ -36,6 +36,8 @@ class Fabric final : public FabricBase<Fabric, Engine> {
   friend FabricBase;
   using FabricBase::FabricBase;
   ~Fabric();
+
+  OnDemand<PassiveHandles> passive_;
 };
 
 // Records of transfers and the memory of unexpected messages, shared by the endpoints of a domain: an idle endpoint
@@ -50,15 +52,20 @@ struct TransferPools {
   Pool<messages::TagList::Receive> receives;
 };
 
+struct DomainParts : SoftwareParts<Engine> {
+  DomainParts(const MemoryRegions::Options& options, Turns turns, std::size_t unexpected_bytes)
+      : SoftwareParts(options, turns), pools(unexpected_bytes) {}
+
+  // Under the engine's mutex.
+  TransferPools pools;
+  SpareSocket spare_socket;
+  LocalHost local_host;
+};
+
 // A tcp domain: one network interface, its progress engine and its registered memory. Owner: its C handle; close
 // answers -FI_EBUSY while anything opened in it lives. Thread-safe.
-class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
+class Domain final : public SoftwareDomain<Domain, Fabric, DomainParts> {
  public:
-  // Under the engine's mutex.
-  TransferPools& pools() noexcept { return pools_; }
-  SpareSocket& spare_socket() noexcept { return spare_socket_; }
-  LocalHost& local_host() noexcept { return local_host_; }
-
   // Slots of fi_ops_domain, beside those of SoftwareDomain. Atomic operations and shared receive contexts are for
   // endpoints of the type that the domain was opened for; only reliable datagrams have atomic operations.
   int endpoint(fi_info* info, fid_ep** ep, void* context);
@@ -70,13 +77,12 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
  private:
   friend DomainBase;
   friend SoftwareDomain;
-  Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engine, void* context);
+  Domain(Fabric& fabric, const fi_info& info, void* context)
+      : SoftwareDomain(fabric, info, context), reliable_(or_none(info.ep_attr).type == FI_EP_RDM) {}
   ~Domain() = default;
+  std::unique_ptr<DomainParts> make_parts();
 
   const bool reliable_;  // opened for FI_EP_RDM
-  TransferPools pools_;
-  SpareSocket spare_socket_;
-  LocalHost local_host_;
 };
 
 }  // namespace weft::tcp

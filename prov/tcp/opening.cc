@@ -22,7 +22,8 @@ CompletionRoutes* routes_of(const ::fid* fid) noexcept {
 // ---- Fabrics ----
 
 Fabric::~Fabric() {
-  requests.remove_all([](::fid* handle) noexcept { delete &object<ConnectRequest>(handle); });
+  if (PassiveHandles* const passive = passive_.get(); passive != nullptr)
+    passive->requests.remove_all([](::fid* handle) noexcept { delete &object<ConnectRequest>(handle); });
 }
 
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
@@ -35,11 +36,10 @@ int Fabric::passive_ep(fi_info* info, fid_pep** pep, void* context) {
 
 // ---- Domains ----
 
-Domain::Domain(Fabric& fabric, const fi_info& info, std::unique_ptr<Engine> engine, void* context)
-    : SoftwareDomain(fabric, info, std::move(engine), context),
-      reliable_(or_none(info.ep_attr).type == FI_EP_RDM),
-      pools_(fabric.parameters.unexpected_bytes) {
-  this->engine().deferred().set_handles({.counter = Counter::in_domain, .routes = routes_of});
+std::unique_ptr<DomainParts> Domain::make_parts() {
+  auto parts = std::make_unique<DomainParts>(region_options(), turns(), fabric().parameters.unexpected_bytes);
+  parts->engine.deferred().set_handles({.counter = Counter::in_domain, .routes = routes_of});
+  return parts;
 }
 
 int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {

@@ -27,12 +27,15 @@ class Fabric final : public FabricBase<Fabric, Engine> {
   ~Fabric() = default;
 };
 
+struct DomainParts : SoftwareParts<Engine> {
+  using SoftwareParts::SoftwareParts;
+  messages::DatagramPool receive_pool;  // the engine's mutex guards it
+};
+
 // A udp domain: one network interface, its progress engine and registered memory. Owner: its C handle; close answers
 // -FI_EBUSY while anything opened in it exists. Thread-safe.
-class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
+class Domain final : public SoftwareDomain<Domain, Fabric, DomainParts> {
  public:
-  messages::DatagramPool& receive_pool() noexcept { return receive_pool_; }  // with the engine's mutex held
-
   // Slots of fi_ops_domain, beside those of SoftwareDomain. Neither atomic operations nor shared contexts are
   // supported.
   int endpoint(fi_info* info, fid_ep** ep, void* context);
@@ -42,8 +45,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, Engine> {
   friend SoftwareDomain;
   using SoftwareDomain::SoftwareDomain;
   ~Domain() = default;
-
-  messages::DatagramPool receive_pool_;
+  std::unique_ptr<DomainParts> make_parts() { return std::make_unique<DomainParts>(region_options(), turns()); }
 };
 
 }  // namespace weft::udp

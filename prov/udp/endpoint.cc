@@ -53,7 +53,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, vo
       max_message_(or_none(info.ep_attr).max_msg_size),
       tx_size_(queue_size(info.tx_attr, kDefaultQueueSize)),
       local_(local),
-      receiver_(domain.engine(), domain.receive_pool(), queue_size(info.rx_attr, kDefaultQueueSize), routes_),
+      receiver_(domain.engine(), domain.parts().receive_pool, queue_size(info.rx_attr, kDefaultQueueSize), routes_),
       socket_(receiver_, false) {
   identify<Endpoint>(abi, FI_CLASS_EP, context);
   abi.msg = ops_of<Nothing, FI_EOPBADSTATE>;

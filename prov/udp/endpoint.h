@@ -51,7 +51,7 @@ class Endpoint final : public TransferCalls<Endpoint>, public RefCounted, privat
   ssize_t senddata(const void*, size_t, void*, uint64_t, fi_addr_t, void*) noexcept { return -FI_EOPNOTSUPP; }
   ssize_t injectdata(const void*, size_t, uint64_t, fi_addr_t) noexcept { return -FI_EOPNOTSUPP; }
 
-  Engine& engine() noexcept { return domain_->engine(); }
+  Engine& engine() noexcept { return receiver_.engine(); }
   // For groups, with the engine's mutex held.
   Receiver& receiver() noexcept { return receiver_; }
   EventQueueCore& events() noexcept { return *events_; }

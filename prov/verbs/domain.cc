@@ -199,7 +199,7 @@ Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
 
 Fabric::~Fabric() {
   Lock lock(engine().mutex());
-  requests.remove_all([](::fid* handle) noexcept { delete &object<ConnectRequest>(handle); });
+  passive().requests.remove_all([](::fid* handle) noexcept { delete &object<ConnectRequest>(handle); });
 }
 
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {

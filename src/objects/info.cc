@@ -70,6 +70,10 @@ bool same_text(const char* a, const char* b) noexcept {
   return a == nullptr || b == nullptr ? a == b : std::strcmp(a, b) == 0;
 }
 
+bool same_bytes(const void* a, const void* b, std::size_t len) noexcept {
+  return a == nullptr || b == nullptr ? a == b : std::memcmp(a, b, len) == 0;
+}
+
 bool same_domain_attr(const fi_domain_attr* a, const fi_domain_attr* b) noexcept {
   if (!same(a, b, &fi_domain_attr::name)) return false;
   return a == nullptr || (same_text(a->name, b->name) && a->auth_key == nullptr);
@@ -144,6 +148,10 @@ bool same_attributes(const fi_info& a, const fi_info& b) noexcept {
          a.nic == nullptr && same(a.tx_attr, b.tx_attr) && same(a.rx_attr, b.rx_attr) && same(a.ep_attr, b.ep_attr) &&
          (a.ep_attr == nullptr || a.ep_attr->auth_key == nullptr) && same_domain_attr(a.domain_attr, b.domain_attr) &&
          same_fabric_attr(a.fabric_attr, b.fabric_attr);
+}
+
+bool same_addresses(const fi_info& a, const fi_info& b) noexcept {
+  return same_bytes(a.src_addr, b.src_addr, a.src_addrlen) && same_bytes(a.dest_addr, b.dest_addr, a.dest_addrlen);
 }
 
 void free_info(fi_info* info) noexcept {

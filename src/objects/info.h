@@ -19,6 +19,8 @@ fi_info* duplicate_info(const fi_info* info) noexcept;
 
 // Whether two infos without NICs and authorization keys are equal, apart from the addresses themselves.
 bool same_attributes(const fi_info& a, const fi_info& b) noexcept;
+// Whether two infos with the same lengths of addresses have the same addresses.
+bool same_addresses(const fi_info& a, const fi_info& b) noexcept;
 
 // Releases a whole list; nullptr is allowed.
 void free_info(fi_info* info) noexcept;

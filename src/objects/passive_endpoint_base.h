@@ -15,12 +15,12 @@
 #include "objects/endpoint_options.h"
 #include "objects/event_queue.h"
 #include "objects/info.h"
-#include "objects/shared_info.h"
+#include "objects/passive_handles.h"
 
 namespace weft {
 
-// T: the provider's passive endpoint. Types names the provider's Fabric, which has lists of passive endpoints,
-// their infos and requests, its Address (with report_name), Engine and ConnectRequest, Bound, a socket or the like that
+// T: the provider's passive endpoint. Types names the provider's Fabric, which has PassiveHandles as passive(), its
+// Address (with report_name), Engine and ConnectRequest, Bound, a socket or the like that
 // has a name, and kCmDataSize, the data that a request may carry (bytes). Of T the functions are called that the calls
 // below name; guard() locks what protects the members. Owner: the C handle of T. Thread-safe.
 template <class T, class Types>
@@ -37,11 +37,11 @@ class PassiveEndpointBase : public Object<fid_pep> {
     if (type != FI_EP_MSG && type != FI_EP_UNSPEC) return -FI_EINVAL;
     const Result<Address> local = T::source(*info);
     if (!local) return local.error().code();
-    std::shared_ptr<const fi_info> own = fabric.passive_infos.copy_of(*info);
+    std::shared_ptr<const fi_info> own = fabric.passive().infos.copy_of(*info);
     if (own == nullptr) return -FI_ENOMEM;
     if (Status status = T::prepare(fabric, *info); !status.ok()) return status.code();
     std::unique_ptr<T, Delete> endpoint(new T(fabric, std::move(own), *local, context));
-    fabric.passive_endpoints.insert(&endpoint->abi.fid);
+    fabric.passive().endpoints.insert(&endpoint->abi.fid);
     *pep = &endpoint.release()->abi;
     return 0;
   }
@@ -114,9 +114,9 @@ class PassiveEndpointBase : public Object<fid_pep> {
   int reject(::fid* handle, const void* data, size_t len) {
     if (data == nullptr && len != 0) return -FI_EINVAL;
     const auto guard = self().guard();
-    if (!fabric_->requests.contains(handle)) return -FI_EINVAL;
+    if (!fabric_->passive().requests.contains(handle)) return -FI_EINVAL;
     auto& request = object<typename Types::ConnectRequest>(handle);
-    if (!self().announced(request) || !fabric_->requests.remove(handle)) return -FI_EINVAL;
+    if (!self().announced(request) || !fabric_->passive().requests.remove(handle)) return -FI_EINVAL;
     T::release(request);
     request.reject(data, len);
     delete &request;

@@ -140,6 +140,32 @@ TEST_P(Threads, ObjectsAreOpenedAndClosedInParallel) {
   });
 }
 
+// A domain may make what its children share when the first of them is opened.
+TEST_P(Threads, FirstChildrenOfADomainAreOpenedInParallel) {
+  NEEDS(kSafe, "FI_THREAD_SAFE");
+  for (int round = 0; round < 20; ++round) {
+    Fabric fabric(target(), kSafe);
+    fid_cq* cq = nullptr;
+    fid_cntr* counter = nullptr;
+    fid_ep* ep = nullptr;
+    std::atomic<int> missing{3};
+    run_threads(3, [&](int which) {
+      fi_cq_attr cq_attr{};
+      fi_cntr_attr counter_attr{};
+      for (--missing; missing != 0;) std::this_thread::yield();
+      if (which == 0) EXPECT_EQ(fi_cq_open(fabric.domain(), &cq_attr, &cq, nullptr), 0);
+      if (which == 1) EXPECT_EQ(fi_cntr_open(fabric.domain(), &counter_attr, &counter, nullptr), 0);
+      if (which == 2) EXPECT_EQ(fi_endpoint(fabric.domain(), fabric.info(), &ep, nullptr), 0);
+    });
+    const Handle<fid_cq> close_cq(cq);
+    const Handle<fid_cntr> close_counter(counter);
+    const Handle<fid_ep> close_ep(ep);
+    ASSERT_TRUE(cq != nullptr && counter != nullptr && ep != nullptr);
+    EXPECT_EQ(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0) << "one domain";
+    EXPECT_EQ(fi_ep_bind(ep, &counter->fid, FI_SEND), 0) << "one domain";
+  }
+}
+
 TEST_P(Threads, InformationIsQueriedInParallel) {
   run_threads(kThreads, [&](int) {
     for (int i = 0; i < 20; ++i) {

@@ -20,7 +20,7 @@ PostedBuffers::PostedBuffers(EndpointServices& services) noexcept
     : PeerMemory([](PeerMemory& memory) noexcept { static_cast<PostedBuffers&>(memory).end_back_pressure(); }),
       services_(services),
       packet_size_(services.buffers.size()) {
-  enter(services.domain.unexpected());
+  enter(services.domain.parts().unexpected);
 }
 
 // Not over a byte stream: messages without a header may arrive there, and an idle buffer costs no memory.
@@ -55,8 +55,8 @@ bool PostedBuffers::assign_number(Channel& channel) noexcept {
 
 bool PostedBuffers::post_for(Channel& channel) noexcept {
   channel.peer->posted = this;
-  channel.peer->enter(services_.domain.unexpected());
-  channel.peer->copies.enter(services_.domain.copies());
+  channel.peer->enter(services_.domain.parts().unexpected);
+  channel.peer->copies.enter(services_.domain.parts().copies);
   std::size_t count = needs_credits(services_.domain.lower_info()) ? kCountedReceives : kReceivesPerChannel;
   if (shared_ != nullptr) {
     count = std::max(count, kFewestSharedReceives - std::min(shared_count_, kFewestSharedReceives));

@@ -21,12 +21,12 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
   Fabric& fabric = domain.fabric();
   Owner endpoint(new Endpoint(domain, *info, *local, context));
   if (::fid* handle = info->handle; handle != nullptr) {
-    if (fabric.requests.remove(handle)) {
+    if (fabric.passive().requests.remove(handle)) {
       endpoint->request_.reset(&object<ConnectRequest>(handle));
       EventListener::release(*endpoint->request_);
       endpoint->local_ = endpoint->request_->local;
       endpoint->peer_ = endpoint->request_->peer();
-    } else if (fabric.passive_endpoints.contains(handle)) {
+    } else if (fabric.passive().endpoints.contains(handle)) {
       auto socket = object<PassiveEndpoint>(handle).give_away(endpoint->local_);
       if (!socket) return socket.error().code();
       endpoint->bound_ = std::move(*socket);
@@ -161,7 +161,7 @@ Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
     socket = std::move(*bound);
   }
   if (!socket) {
-    auto opened = open_towards(peer, local_, domain_->spare_socket());
+    auto opened = open_towards(peer, local_, domain_->parts().spare_socket);
     if (!opened) return opened;
     socket = std::move(*opened);
   }
@@ -190,7 +190,7 @@ void Endpoint::settle(Handshake::Step step) noexcept {
   if (step == Step::kSent) {
     enter(CmEvent::kMessageSent);
     if (state_ != CmState::kAwaiting) return;
-    domain_->spare_socket().refill();
+    domain_->parts().spare_socket.refill();
     step = handshake_->await_answer();
   }
   if (step == Step::kAnswered) return on_answer();

@@ -169,7 +169,7 @@ EventListener::EventListener(Engine& engine, Fabric& fabric, ::fid& endpoint, Ev
 
 void EventListener::reject(InfoPtr unread) noexcept {
   for (const fi_info* info = unread.get(); info != nullptr; info = info->next) {
-    if (!fabric_.requests.remove(info->handle)) continue;  // after FI_PEEK an endpoint may have it
+    if (!fabric_.passive().requests.remove(info->handle)) continue;  // after FI_PEEK an endpoint may have it
     auto& request = object<ConnectRequest>(info->handle);
     release(request);
     delete &request;
@@ -180,7 +180,7 @@ void EventListener::leave_requests() noexcept {
   Lock lock(engine().mutex());
   while (!pending_.empty()) {
     ConnectRequest& request = pending_.pop_front();
-    fabric_.requests.change_if_live(&request.abi, [&]() noexcept { request.keep_listener.reset(); });
+    fabric_.passive().requests.change_if_live(&request.abi, [&]() noexcept { request.keep_listener.reset(); });
   }
 }
 
@@ -203,7 +203,7 @@ void EventListener::on_request(ConnectRequest& request) noexcept {
                         set_address(info->dest_addr, info->dest_addrlen, request.peer().data(), request.peer().size());
   if (!complete) return drop(request, FI_ENOMEM);
   try {
-    fabric_.requests.insert(&request.abi);
+    fabric_.passive().requests.insert(&request.abi);
   } catch (const std::bad_alloc&) {
     return drop(request, FI_ENOMEM);
   }

@@ -31,7 +31,7 @@ class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Passiv
  public:
   // Slots of fi_ops and fi_ops_cm, beside those of PassiveEndpointBase.
   int close() {
-    fabric_->passive_endpoints.remove(&abi.fid);
+    fabric_->passive().endpoints.remove(&abi.fid);
     if (listener_ != nullptr) {
       listener_->stop();
       listener_->reject(events_->remove(&abi.fid));

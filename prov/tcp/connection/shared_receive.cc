@@ -16,22 +16,22 @@ int SharedReceive::open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, vo
   return 0;
 }
 
-SharedReceive::SharedReceive(Domain& domain, const fi_rx_attr* attr) noexcept
+SharedReceive::SharedReceive(Domain& domain, const fi_rx_attr* attr)
     : ReceiveCalls(attr),
       domain_(domain),
-      domain_ref_(domain),
-      queue_(domain.pools().receives, queue_size(attr, kDefaultQueueSize)) {}
+      engine_(domain.engine()),
+      queue_(domain.parts().pools.receives, queue_size(attr, kDefaultQueueSize)) {}
 
 int SharedReceive::close() {
   if (in_use()) return -FI_EBUSY;
-  const Ref<Domain> keep = domain_ref_;  // the mutex outlives the lock
-  Lock lock(keep->engine().mutex());     // posted receives return to the domain's pool
+  const Ref<Domain> keep = domain_;  // the mutex outlives the lock
+  Lock lock(engine_.mutex());        // posted receives return to the domain's pool
   delete this;
   return 0;
 }
 
 ssize_t SharedReceive::cancel(void* context) noexcept {
-  Lock lock(domain_.engine().mutex());
+  Lock lock(engine_.mutex());
   return queue_.cancel(context, routes()) ? 0 : -FI_ENOENT;
 }
 
@@ -42,20 +42,20 @@ int SharedReceive::getopt(int level, int option, void* value, size_t* len) noexc
 
 int SharedReceive::setopt(int level, int option, const void* value, size_t len) noexcept {
   if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  Lock lock(domain_.engine().mutex());
+  Lock lock(engine_.mutex());
   return read_option(value, len, queue_.min_multi_receive);
 }
 
 ssize_t SharedReceive::rx_size_left() noexcept {
-  Lock lock(domain_.engine().mutex());
+  Lock lock(engine_.mutex());
   return static_cast<ssize_t>(queue_.room());
 }
 
 ssize_t SharedReceive::post_receive(const ReceiveRequest& request, fi_addr_t) noexcept {
   if (!request.tagged && (request.flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))) return -FI_EBADFLAGS;
   if (!valid_vector(request.iov)) return -FI_EINVAL;
-  Lock lock(domain_.engine().mutex());
-  if ((request.flags & FI_PEEK) != 0) domain_.engine().progress();  // as in TransferEndpoint
+  Lock lock(engine_.mutex());
+  if ((request.flags & FI_PEEK) != 0) engine_.progress();  // as in TransferEndpoint
   return queue_.post(request, routes());
 }
 

@@ -18,7 +18,7 @@ class SharedReceive final : public ReceiveCalls<SharedReceive>, public RefCounte
  public:
   static int open(Domain& domain, const fi_rx_attr* attr, fid_ep** srx, void* context);
 
-  const Domain& domain() const noexcept { return domain_; }
+  const Domain& domain() const noexcept { return *domain_; }
   ReceiveQueue& queue() noexcept { return queue_; }
   // Enabled endpoints, with the engine's mutex held. Completions that belong to no endpoint (cancelled receives,
   // FI_PEEK without a message) go to the oldest one's queue.
@@ -33,12 +33,12 @@ class SharedReceive final : public ReceiveCalls<SharedReceive>, public RefCounte
 
  private:
   friend ReceiveCalls;
-  SharedReceive(Domain& domain, const fi_rx_attr* attr) noexcept;
+  SharedReceive(Domain& domain, const fi_rx_attr* attr);
   ssize_t post_receive(const ReceiveRequest& request, fi_addr_t source) noexcept;
   CompletionRoutes& routes() noexcept { return endpoints_.empty() ? no_routes_ : endpoints_.front().routes; }
 
-  Domain& domain_;
-  const Ref<Domain> domain_ref_;
+  const Ref<Domain> domain_;
+  Engine& engine_;
   ReceiveQueue queue_;
   CompletionRoutes no_routes_;
   List<EndpointReceiver, SharingTag> endpoints_;

@@ -54,10 +54,10 @@ void install(fid_ep& ep, const Tables& tables) noexcept {
 
 }  // namespace
 
-TransferEndpoint::TransferEndpoint(Domain& domain, const fi_info& info, void* context) noexcept
+TransferEndpoint::TransferEndpoint(Domain& domain, const fi_info& info, void* context)
     : TransferCalls(info),
       EndpointReceiver(info.caps, queue_size(info.rx_attr, kDefaultQueueSize), domain.engine(), domain.regions(),
-                       domain.pools()),
+                       domain.parts().pools),
       domain_(domain) {
   abi.fid.fclass = FI_CLASS_EP;
   abi.fid.context = context;

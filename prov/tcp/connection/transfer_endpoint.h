@@ -33,7 +33,7 @@ class TransferEndpoint : public TransferCalls<TransferEndpoint>, public Endpoint
   ssize_t tx_size_left() noexcept;
 
  protected:
-  TransferEndpoint(Domain& domain, const fi_info& info, void* context) noexcept;
+  TransferEndpoint(Domain& domain, const fi_info& info, void* context);
   virtual ~TransferEndpoint();
 
   // -FI_EDOMAIN for objects of another domain; -FI_EINVAL for flags that name no direction; -FI_EOPBADSTATE once
@@ -56,7 +56,7 @@ class TransferEndpoint : public TransferCalls<TransferEndpoint>, public Endpoint
   int getopt_transfer(int option, void* value, size_t* len) noexcept;
   int setopt_transfer(int option, const void* value, size_t len) noexcept;
 
-  Engine& engine() noexcept { return domain_->engine(); }
+  Engine& engine() noexcept { return stream_.engine(); }
   const Ref<Domain> domain_;
   bool shares_memory_ = true;  // FI_OPT_SHARED_MEMORY_PERMITTED
 

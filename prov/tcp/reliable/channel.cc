@@ -28,7 +28,7 @@ Channel::Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept
     : endpoint_(endpoint),
       peer_(peer),
       stream_(*this, endpoint.routes(), endpoint.engine(), endpoint.domain().regions(),
-              endpoint.domain().pools().transmits) {
+              endpoint.domain().parts().pools.transmits) {
   stream_.set_queue_size(endpoint.tx_size());
 }
 
@@ -37,7 +37,7 @@ fi_addr_t Channel::source() noexcept {
 }
 
 Neighbour Channel::neighbour() noexcept {
-  return {endpoint_.domain().local_host(), peer_.address};
+  return {endpoint_.domain().parts().local_host, peer_.address};
 }
 
 // ---- Handshake ----
@@ -75,7 +75,7 @@ void Channel::proceed() noexcept {
   Step step = handshake_->proceed(peer_.address);
   if (step == Step::kConnected) step = handshake_->send_message();
   if (step == Step::kSent) {
-    endpoint_.domain().spare_socket().refill();
+    endpoint_.domain().parts().spare_socket.refill();
     step = handshake_->await_answer();
   }
   if (step == Step::kAnswered) return on_answer();

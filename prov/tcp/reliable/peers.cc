@@ -25,8 +25,8 @@ Channel* ReliableEndpoint::make_channel(Peer& peer) noexcept {
   auto* channel = new (std::nothrow) Channel(*this, peer);
   if (channel == nullptr) return nullptr;
   peer.endpoint = this;
-  peer.enter(domain_.pools().unexpected);
-  peer.copies.enter(domain_.pools().copies);
+  peer.enter(domain_.parts().pools.unexpected);
+  peer.copies.enter(domain_.parts().pools.copies);
   channels_.push_back(*channel);
   return channel;
 }
@@ -101,7 +101,7 @@ Status ReliableEndpoint::connect(Peer& peer) noexcept {
   if ((step.actions & rdm::kLinkConnect) == 0) return {};
   if (peer.waiting.empty() || peer.connect_deadline == Clock::time_point())
     peer.connect_deadline = net::now() + parameters().connect_timeout_ms * 1ms;
-  auto socket = open_towards(peer.address, own_, domain_.spare_socket());
+  auto socket = open_towards(peer.address, own_, domain_.parts().spare_socket);
   if (!socket) return socket.error();
   Channel* channel = make_channel(peer);
   if (channel == nullptr) return Status(-FI_ENOMEM);

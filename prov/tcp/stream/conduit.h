@@ -40,6 +40,7 @@ class Conduit : public Watch {
     allowed_ = true;
     active_ = active;
   }
+  Engine& engine() const noexcept { return engine_; }
 
  protected:
   Conduit(Watch::Handler ready, Watch::Handler deadline_passed, Engine& engine) noexcept

@@ -26,8 +26,7 @@
 #include "base/service_thread.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "objects/live_handles.h"
-#include "objects/shared_info.h"
+#include "objects/passive_handles.h"
 #include "verbs/cm/cm_address.h"
 #include "verbs/device/device.h"
 #include "verbs/device/parameters.h"
@@ -179,9 +178,7 @@ class FabricServices : public RefCounted {
   CmEngine& engine() const noexcept { return *engine_; }
 
   const Parameters parameters;
-  LiveHandles requests;
-  LiveHandles passive_endpoints;
-  SharedInfo passive_infos;
+  PassiveHandles& passive() noexcept { return passive_; }
 
  protected:
   FabricServices(Parameters values, std::unique_ptr<CmEngine> engine) noexcept
@@ -189,6 +186,7 @@ class FabricServices : public RefCounted {
   ~FabricServices() = default;
 
  private:
+  PassiveHandles passive_;
   const std::unique_ptr<CmEngine> engine_;
 };
 

@@ -49,7 +49,7 @@ int Endpoint::open(DomainServices& domain, const fi_info* info, fid_ep** ep, voi
   FabricServices& fabric = domain.fabric();
   Owner endpoint(new Endpoint(domain, *info, *local, context));
   if (::fid* handle = info->handle; handle != nullptr) {
-    if (fabric.requests.remove(handle)) {
+    if (fabric.passive().requests.remove(handle)) {
       Lock lock(fabric.engine().mutex());
       auto& request = object<ConnectRequest>(handle);
       PassiveEndpoint::release(request);
@@ -57,7 +57,7 @@ int Endpoint::open(DomainServices& domain, const fi_info* info, fid_ep** ep, voi
       endpoint->local_ = request.local();
       endpoint->peer_ = request.peer();
       endpoint->properties_ = request.properties();
-    } else if (fabric.passive_endpoints.contains(handle)) {
+    } else if (fabric.passive().endpoints.contains(handle)) {
       auto id = object<PassiveEndpoint>(handle).give_away(endpoint->local_);
       if (!id) return id.error().code();
       Lock lock(fabric.engine().mutex());

@@ -59,13 +59,13 @@ Status PassiveEndpoint::prepare(FabricServices& fabric, const fi_info& info) {
 }
 
 int PassiveEndpoint::close() {
-  fabric_->passive_endpoints.remove(&abi.fid);
+  fabric_->passive().endpoints.remove(&abi.fid);
   {
     Lock lock(engine().mutex());
     while (!waiting_.empty()) delete &waiting_.pop_front();
     const InfoPtr unread = events_ ? events_->remove(&abi.fid) : nullptr;
     for (const fi_info* info = unread.get(); info != nullptr; info = info->next)
-      if (fabric_->requests.remove(info->handle)) delete &object<ConnectRequest>(info->handle);
+      if (fabric_->passive().requests.remove(info->handle)) delete &object<ConnectRequest>(info->handle);
     // The others are left to the application, which may still open endpoints for them, and to the fabric.
     while (!pending_.empty()) pending_.pop_front().listener = nullptr;
     bound_.reset();
@@ -161,7 +161,7 @@ bool PassiveEndpoint::announce(ConnectRequest& request) noexcept {
     InfoPtr info = request_info(*info_, *request.id(), request.peer());
     auto event = EventQueueCore::reserve(data.size());
     if (info == nullptr || event == nullptr) return false;
-    fabric_->requests.insert(&request.abi);
+    fabric_->passive().requests.insert(&request.abi);
     info->handle = &request.abi;
     events_->post_cm(std::move(event), FI_CONNREQ, &abi.fid, info.release(), data.data(), data.size());
     return true;

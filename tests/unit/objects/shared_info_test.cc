@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 
 namespace weft {
@@ -24,6 +25,14 @@ TEST(SharedInfo, EqualInfosAreKeptOnce) {
   EXPECT_EQ(infos.copy_of(*example()), first);
   EXPECT_EQ(infos.copy_of(*example("bbbb")), first);
   EXPECT_STREQ(first->domain_attr->name, "eth0");
+}
+
+TEST(SharedInfo, AddressesMayMatter) {
+  SharedInfo infos(SharedInfo::Addresses::kMatter);
+  const auto first = infos.copy_of(*example());
+  EXPECT_EQ(infos.copy_of(*example()), first);
+  const auto other = infos.copy_of(*example("bbbb"));
+  EXPECT_EQ(std::memcmp(other->src_addr, "bbbb", 4), 0);
 }
 
 TEST(SharedInfo, DifferentInfosAreNotShared) {
