@@ -24,6 +24,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "objects/deferred_work.h"
+#include "objects/wait_object.h"
 
 namespace weft {
 
@@ -42,6 +43,8 @@ class EngineBase : public RefCounted {
  public:
   // Called without the mutex:
   Mutex& mutex() noexcept { return mutex_; }
+  // Called first, for an engine of one queue only: its sleepers are woken through its wait object, not by a descriptor.
+  void serve_only(WaitObject& sleepers) noexcept { only_sleepers_ = &sleepers; }
   // Opens the descriptors if nothing has needed them so far. Negative: an error of the system.
   int wait_fd() noexcept {
     Lock lock(mutex_);
@@ -129,10 +132,8 @@ class EngineBase : public RefCounted {
     if (epoll_) return {};
     UniqueFd epoll(net::epoll_create());
     if (!epoll) return Status(epoll.get());
-    UniqueFd wake(net::event_open());
-    if (!wake) return Status(wake.get());
-    if (int result = net::epoll_add(epoll.get(), wake.get(), EPOLLIN, &wake_); result < 0) return Status(result);
-    wake_ = std::move(wake);
+    if (only_sleepers_ == nullptr)
+      if (Status status = open_wake(epoll.get()); !status.ok()) return status;
     epoll_ = std::move(epoll);
     return {};
   }
@@ -150,6 +151,7 @@ class EngineBase : public RefCounted {
     if (service_.running()) return Status();
     assert(locking());
     if (Status status = open_descriptors(); !status.ok()) return status;
+    if (Status status = open_wake(epoll_.get()); !status.ok()) return status;
     const Status started = service_.start(epoll_.get(), [this, serve]() noexcept {
       {
         Lock serving(mutex_);
@@ -163,17 +165,28 @@ class EngineBase : public RefCounted {
   }
 
   // With or without the mutex.
-  void wake() noexcept { net::event_signal(wake_.get()); }
+  void wake() noexcept {
+    if (wake_) net::event_signal(wake_.get());
+    if (only_sleepers_ != nullptr) only_sleepers_->signal();
+  }
 
   Mutex mutex_;
   UniqueFd epoll_;
-  UniqueFd wake_;         // wakes the threads that poll wait_fd()
+  UniqueFd wake_;         // wakes the threads that poll wait_fd(), unless they are those of `only_sleepers_`
   bool waiting_ = false;  // prepare_wait() let its caller sleep, and no progress was made since
   std::uint64_t round_ = 1;
   std::atomic<bool> automatic_{false};
   DeferredWork deferred_;  // used without the mutex
 
  private:
+  Status open_wake(int epoll) noexcept {
+    if (wake_) return {};
+    UniqueFd wake(net::event_open());
+    if (!wake) return Status(wake.get());
+    if (int result = net::epoll_add(epoll, wake.get(), EPOLLIN, &wake_); result < 0) return Status(result);
+    wake_ = std::move(wake);
+    return {};
+  }
   void lock_all() noexcept {
     mutex_.enable();
     deferred_.start_locking();
@@ -186,6 +199,7 @@ class EngineBase : public RefCounted {
   std::size_t endpoints_ = 0;
   std::vector<Mutex*> along_;
   ServiceThread service_;
+  WaitObject* only_sleepers_ = nullptr;
 };
 
 }  // namespace weft

@@ -175,6 +175,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     std::lock_guard lock(engines_mutex_);
     if (own_engine_ != nullptr) return {};
     auto engine = std::make_unique<E>();
+    engine->serve_only(wait_);
     Status status = attach_locked(*engine);
     if (status.ok()) own_engine_ = std::move(engine);
     return status;

@@ -44,6 +44,8 @@ struct WaitObject::Driver {
   }
 };
 
+WaitObject::State::~State() = default;
+
 WaitObject::WaitObject() noexcept = default;
 WaitObject::~WaitObject() {
   stop_driver();
@@ -65,8 +67,7 @@ Status WaitObject::open(fi_wait_obj kind) {
     default:
       return Status(-FI_EINVAL);
   }
-  event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!event_) return Status::last_errno();
+  state_ = std::make_unique<State>();
   kind_ = kind;
   return {};
 }
@@ -79,111 +80,121 @@ void WaitObject::join(WaitObject& set) noexcept {
 Status WaitObject::attach(int fd) {
   if (fd < 0) return Status(fd);
   if (target_ != this) return target_->attach(fd);
-  if (!event_) return {};
-  std::lock_guard lock(mutex_);
-  for (Attached& attached : attached_) {
+  if (state_ == nullptr) return {};
+  std::lock_guard lock(state_->mutex);
+  for (Attached& attached : state_->attached) {
     if (attached.fd != fd) continue;
     ++attached.count;
     return {};
   }
-  attached_.push_back({fd, 1});
-  if (epoll_) {
+  state_->attached.push_back({fd, 1});
+  if (state_->epoll) {
     epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-      attached_.pop_back();
+    if (::epoll_ctl(state_->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+      state_->attached.pop_back();
       return Status::last_errno();
     }
   }
-  ++change_index_;
-  if (sleepers_ != 0 || driver_) wake_locked();
+  ++state_->change_index;
+  if (state_->sleepers != 0 || state_->driver) wake_locked();
   return {};
 }
 
 void WaitObject::detach(int fd) noexcept {
   if (target_ != this) return target_->detach(fd);
-  if (!event_) return;
-  std::lock_guard lock(mutex_);
-  const auto attached = std::find_if(attached_.begin(), attached_.end(), [&](Attached& a) { return a.fd == fd; });
-  if (attached == attached_.end() || --attached->count != 0) return;
-  attached_.erase(attached);
-  if (epoll_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  ++change_index_;
-  if (sleepers_ != 0 || driver_) wake_locked();
+  if (state_ == nullptr) return;
+  std::lock_guard lock(state_->mutex);
+  const auto attached =
+      std::find_if(state_->attached.begin(), state_->attached.end(), [&](Attached& a) { return a.fd == fd; });
+  if (attached == state_->attached.end() || --attached->count != 0) return;
+  state_->attached.erase(attached);
+  if (state_->epoll) ::epoll_ctl(state_->epoll.get(), EPOLL_CTL_DEL, fd, nullptr);
+  ++state_->change_index;
+  if (state_->sleepers != 0 || state_->driver) wake_locked();
 }
 
 void WaitObject::wake() noexcept {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(state_->mutex);
   if (armed_.load(std::memory_order_relaxed)) wake_locked();
 }
 
 void WaitObject::wake_locked() noexcept {
   armed_.store(false);
-  ++wakes_;
-  if (sleepers_ != 0) followers_.notify_all();
-  stay_set_ = polling_;
-  if (event_set_) return;
-  event_set_ = true;
+  ++state_->wakes;
+  if (state_->sleepers != 0) state_->followers.notify_all();
+  state_->stay_set = state_->polling;
+  if (state_->event_set || !state_->event) return;
+  state_->event_set = true;
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = ::write(state_->event.get(), &one, sizeof one);
   assert(written == sizeof one);  // the event is drained in between, so its count cannot overflow
 }
 
 void WaitObject::drain_locked() noexcept {
-  if (!event_set_ || stay_set_) return;
-  event_set_ = false;
+  if (!state_->event_set || state_->stay_set) return;
+  state_->event_set = false;
   uint64_t count;
-  [[maybe_unused]] const ssize_t got = ::read(event_.get(), &count, sizeof count);
+  [[maybe_unused]] const ssize_t got = ::read(state_->event.get(), &count, sizeof count);
 }
 
 void WaitObject::arm() noexcept {
   if (target_ != this) return target_->arm();
-  if (!event_) return;
-  std::lock_guard lock(mutex_);
-  if (!driver_) drain_locked();  // otherwise the driver drains it
+  if (state_ == nullptr) return;
+  std::lock_guard lock(state_->mutex);
+  if (!state_->driver) drain_locked();  // otherwise the driver drains it
   armed_.store(true);
 }
 
 void WaitObject::interrupt() noexcept {
   interrupts_.fetch_add(1);
-  if (!event_) return;
-  std::lock_guard lock(mutex_);
+  if (state_ == nullptr) return;
+  std::lock_guard lock(state_->mutex);
   wake_locked();
 }
 
 WaitObject::Waiter::~Waiter() {
   if (!slept_) return;
-  std::lock_guard lock(wait_.mutex_);
-  if (leads_) wait_.has_leader_ = false;
-  if (!wait_.has_leader_ && wait_.sleepers_ != 0) wait_.followers_.notify_one();
+  std::lock_guard lock(wait_.state_->mutex);
+  if (leads_) wait_.state_->has_leader = false;
+  if (!wait_.state_->has_leader && wait_.state_->sleepers != 0) wait_.state_->followers.notify_one();
 }
 
 WaitObject::Sleeper::Sleeper(Waiter& waiter) noexcept : waiter_(waiter), wait_(waiter.wait_) {
-  std::lock_guard lock(wait_.mutex_);
+  std::lock_guard lock(wait_.state_->mutex);
   waiter.slept_ = true;
-  wakes_seen_ = wait_.wakes_;
-  ++wait_.sleepers_;
+  wakes_seen_ = wait_.state_->wakes;
+  ++wait_.state_->sleepers;
   wait_.armed_.store(true);
 }
 
 WaitObject::Sleeper::~Sleeper() {
-  std::lock_guard lock(wait_.mutex_);
-  if (--wait_.sleepers_ == 0 && !wait_.native_) wait_.armed_.store(false);
+  std::lock_guard lock(wait_.state_->mutex);
+  if (--wait_.state_->sleepers == 0 && !wait_.state_->native) wait_.armed_.store(false);
 }
 
 void WaitObject::Sleeper::sleep(Deadline deadline) noexcept {
-  std::unique_lock lock(wait_.mutex_);
-  const auto up = [this] { return wait_.wakes_ != wakes_seen_ || !wait_.has_leader_; };
-  if (!waiter_.leads_ && wait_.has_leader_) {
+  std::unique_lock lock(wait_.state_->mutex);
+  const auto up = [this] { return wait_.state_->wakes != wakes_seen_ || !wait_.state_->has_leader; };
+  if (!waiter_.leads_ && wait_.state_->has_leader) {
     if (deadline.infinite())
-      wait_.followers_.wait(lock, up);
+      wait_.state_->followers.wait(lock, up);
     else
-      wait_.followers_.wait_until(lock, deadline.time(), up);
+      wait_.state_->followers.wait_until(lock, deadline.time(), up);
     return;  // a new leader makes progress before it polls
   }
-  waiter_.leads_ = wait_.has_leader_ = true;
-  if (wait_.wakes_ != wakes_seen_) return;
+  waiter_.leads_ = wait_.state_->has_leader = true;
+  if (wait_.state_->wakes != wakes_seen_) return;
+  if (!wait_.open_event_locked().ok()) {  // no descriptor is left: progress continues without a sleep
+    lock.unlock();
+    return std::this_thread::yield();
+  }
   wait_.drain_locked();  // a wake-up from before this thread armed
   wait_.poll_descriptors(lock, deadline);
+}
+
+Status WaitObject::open_event_locked() noexcept {
+  if (!state_->event) state_->event = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  return state_->event ? Status() : Status::last_errno();
 }
 
 void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline) noexcept {
@@ -191,58 +202,59 @@ void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline d
   constexpr size_t kDirect = 8;
   std::array<pollfd, kDirect> fds;
   nfds_t count = 0;
-  if (attached_.size() < kDirect) {
-    fds[count++] = {event_.get(), POLLIN, 0};
-    for (const Attached& attached : attached_) fds[count++] = {attached.fd, POLLIN, 0};
+  if (state_->attached.size() < kDirect) {
+    fds[count++] = {state_->event.get(), POLLIN, 0};
+    for (const Attached& attached : state_->attached) fds[count++] = {attached.fd, POLLIN, 0};
   } else {
     // Without one (no descriptors left) sleep for a short time only, so that progress continues.
     if (get_epoll_locked() != 0) deadline = std::min(deadline, Deadline::in_ms(1));
-    fds[count++] = {epoll_.get(), POLLIN, 0};
+    fds[count++] = {state_->epoll.get(), POLLIN, 0};
   }
-  polling_ = true;
+  state_->polling = true;
   lock.unlock();
   const timespec left = to_timespec(deadline.infinite() ? Clock::duration() : deadline.time() - Clock::now());
   ::ppoll(fds.data(), count, deadline.infinite() ? nullptr : &left, nullptr);
   lock.lock();
-  polling_ = stay_set_ = false;
+  state_->polling = state_->stay_set = false;
 }
 
 Status WaitObject::start_driver(std::function<bool()> progress) {
   if (kind_ != FI_WAIT_MUTEX_COND) return {};
-  driver_ = std::make_unique<Driver>();
-  driver_->progress = std::move(progress);
-  has_leader_ = true;
+  if (Status status = open_event_locked(); !status.ok()) return status;  // there is no other thread yet
+  state_->driver = std::make_unique<Driver>();
+  state_->driver->progress = std::move(progress);
+  state_->has_leader = true;
   try {
-    driver_->thread = std::thread([this] { run_driver(); });
+    state_->driver->thread = std::thread([this] { run_driver(); });
   } catch (...) {
-    driver_.reset();
+    state_->driver.reset();
     return Status(-FI_ENOMEM);
   }
   return {};
 }
 
 void WaitObject::stop_driver() noexcept {
-  if (!driver_) return;
-  driver_->stop.store(true);
+  if (state_ == nullptr || !state_->driver) return;
+  state_->driver->stop.store(true);
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(state_->mutex);
     wake_locked();
   }
-  driver_->thread.join();
-  driver_.reset();
+  state_->driver->thread.join();
+  state_->driver.reset();
 }
 
 void WaitObject::run_driver() noexcept {
-  while (!driver_->stop.load()) {
-    const bool may_sleep = driver_->progress();
+  while (!state_->driver->stop.load()) {
+    const bool may_sleep = state_->driver->progress();
     bool woken;
     {
-      std::unique_lock lock(mutex_);
-      if (may_sleep && !event_set_) poll_descriptors(lock, Deadline());
-      woken = event_set_;
+      std::unique_lock lock(state_->mutex);
+      if (may_sleep && !state_->event_set) poll_descriptors(lock, Deadline());
+      woken = state_->event_set;
       drain_locked();
     }
-    if (woken) driver_->broadcast();
+    if (woken) state_->driver->broadcast();
   }
 }
 
@@ -254,45 +266,47 @@ int WaitObject::control(int command, void* arg) noexcept {
     return 0;
   }
   if (target_ != this) return target_->control(command, arg);
-  std::lock_guard lock(mutex_);
+  if (state_ == nullptr) return -FI_ENODATA;
+  std::lock_guard lock(state_->mutex);
+  if (Status status = open_event_locked(); !status.ok()) return status.code();
   int result = -FI_ENODATA;
   if (kind_ == FI_WAIT_FD) {
     result = get_epoll_locked();
-    if (result == 0) *static_cast<int*>(arg) = epoll_.get();
+    if (result == 0) *static_cast<int*>(arg) = state_->epoll.get();
   } else if (kind_ == FI_WAIT_POLLFD) {
     result = get_descriptors_locked(static_cast<fi_wait_pollfd*>(arg));
-  } else if (kind_ == FI_WAIT_MUTEX_COND && driver_) {
-    *static_cast<fi_mutex_cond*>(arg) = {&driver_->mutex, &driver_->condition};
+  } else if (kind_ == FI_WAIT_MUTEX_COND && state_->driver) {
+    *static_cast<fi_mutex_cond*>(arg) = {&state_->driver->mutex, &state_->driver->condition};
     result = 0;
   }
-  if (result == 0 && !native_) {
-    native_ = true;
+  if (result == 0 && !state_->native) {
+    state_->native = true;
     armed_.store(true);
   }
   return result;
 }
 
 int WaitObject::get_epoll_locked() noexcept {
-  if (epoll_) return 0;
+  if (state_->epoll) return 0;
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return -errno;
-  epoll_event event{.events = EPOLLIN, .data = {.fd = event_.get()}};
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, event_.get(), &event) != 0) return -errno;
-  for (const Attached& attached : attached_) {
+  epoll_event event{.events = EPOLLIN, .data = {.fd = state_->event.get()}};
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, state_->event.get(), &event) != 0) return -errno;
+  for (const Attached& attached : state_->attached) {
     event.data.fd = attached.fd;
     if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, attached.fd, &event) != 0) return -errno;
   }
-  epoll_ = std::move(epoll);
+  state_->epoll = std::move(epoll);
   return 0;
 }
 
-int WaitObject::get_descriptors_locked(fi_wait_pollfd* out) const noexcept {
+int WaitObject::get_descriptors_locked(fi_wait_pollfd* out) noexcept {
   const size_t room = out->nfds;
-  out->change_index = change_index_;
-  out->nfds = attached_.size() + 1;
+  out->change_index = state_->change_index;
+  out->nfds = state_->attached.size() + 1;
   if (room < out->nfds) return -FI_ETOOSMALL;
-  out->fd[0] = {event_.get(), POLLIN, 0};
-  for (size_t i = 0; i < attached_.size(); ++i) out->fd[i + 1] = {attached_[i].fd, POLLIN, 0};
+  out->fd[0] = {state_->event.get(), POLLIN, 0};
+  for (size_t i = 0; i < state_->attached.size(); ++i) out->fd[i + 1] = {state_->attached[i].fd, POLLIN, 0};
   return 0;
 }
 
@@ -305,7 +319,7 @@ void WaitObject::note_wait(Clock::duration length, bool spun) noexcept {
     next = std::min(quick + 1, kQuickWaits);
   else
     next = std::min(quick, 0);
-  if (next != quick) quick_waits_.store(next, std::memory_order_relaxed);
+  if (next != quick) quick_waits_.store(static_cast<std::int8_t>(next), std::memory_order_relaxed);
 }
 
 }  // namespace weft

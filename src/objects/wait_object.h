@@ -5,7 +5,8 @@
 // The idea: a producer signals after each write, a consumer arms before it sleeps.
 //   consumer: arm; look at the queue; sleep        producer: write to the queue; armed? then wake
 // Both are sequentially consistent (or meet in the queue's lock), so one of them sees the other. A signal costs one
-// atomic load unless a consumer is armed; only then, once, it writes an eventfd. So busy polling makes no system call.
+// atomic load unless a consumer is armed; only then, once, it writes an eventfd. So busy polling makes no system call,
+// and needs no descriptor.
 //
 // Many sleepers: one of them, the leader, polls the descriptors; the others wait on a condition variable. A wake-up
 // increments wakes_ and reaches all that armed before it, so each checks the queue for its own condition, and no
@@ -49,13 +50,13 @@ class WaitObject {
   bool can_block() const noexcept { return kind_ != FI_WAIT_NONE && kind_ != FI_WAIT_SET; }
 
   // Descriptors that become readable when there is progress to make; they count as part of this object. Attaching
-  // twice needs detaching twice. Sleepers notice at once.
+  // twice needs detaching twice. Sleepers notice at once. No effect on an object without descriptors.
   Status attach(int fd);
   void detach(int fd) noexcept;
   // All descriptors of an engine, which opens them only if this object has a descriptor too.
   template <class E>
   Status attach_to(E& engine) {
-    if (!target_->event_) return {};
+    if (target_->state_ == nullptr) return {};
     const auto fds = wait_fds_of(engine);
     for (auto fd = fds.begin(); fd != fds.end(); ++fd) {
       Status status = attach(*fd);
@@ -67,7 +68,7 @@ class WaitObject {
   }
   template <class E>
   void detach_from(E& engine) noexcept {
-    if (!target_->event_) return;
+    if (target_->state_ == nullptr) return;
     for (const int fd : wait_fds_of(engine)) detach(fd);
   }
 
@@ -82,7 +83,7 @@ class WaitObject {
   }
   // Ends that thread; called before the objects that `progress` uses are destroyed.
   void stop_driver() noexcept;
-  bool has_driver() const noexcept { return target_->driver_ != nullptr; }
+  bool has_driver() const noexcept { return target_->state_ != nullptr && target_->state_->driver != nullptr; }
 
   // Producer, after its write is visible. Never blocks; may be called under an engine's lock.
   void signal() noexcept {
@@ -180,16 +181,36 @@ class WaitObject {
     int fd;
     unsigned count;
   };
+  // The part of an object on whose descriptors threads sleep.
+  struct State {
+    ~State();
+
+    std::mutex mutex;         // guards the rest; nothing else is locked under it
+    UniqueFd event;           // eventfd, from the first sleeper on; readable from a wake to the next drain
+    bool event_set = false;   // `event` is readable
+    bool native = false;      // the application has fetched descriptors or the condition, and may sleep on them
+    uint64_t wakes = 0;       // so far
+    unsigned sleepers = 0;    // Sleepers alive
+    bool has_leader = false;  // a Waiter leads; with FI_WAIT_MUTEX_COND the driver always does
+    bool polling = false;     // the leader is in poll() ...
+    bool stay_set = false;    // ... and was woken there: `event` stays readable until it returns
+    std::condition_variable followers;
+    UniqueFd epoll;  // FI_WAIT_FD: `event` and `attached` as one descriptor, created when it is fetched
+    std::vector<Attached> attached;
+    uint64_t change_index = 0;
+    std::unique_ptr<Driver> driver;
+  };
 
   // `progress` makes progress and returns whether sleeping is safe.
   Status start_driver(std::function<bool()> progress);
   void wake() noexcept;
   void wake_locked() noexcept;
   void drain_locked() noexcept;
+  Status open_event_locked() noexcept;
   void poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline) noexcept;
   void run_driver() noexcept;
   int get_epoll_locked() noexcept;
-  int get_descriptors_locked(fi_wait_pollfd* out) const noexcept;
+  int get_descriptors_locked(fi_wait_pollfd* out) noexcept;
   void note_wait(Clock::duration length, bool spun) noexcept;
 
   // A wait may spin this long before it sleeps, provided that the last waits were as short.
@@ -198,28 +219,12 @@ class WaitObject {
   static constexpr int kFailedSpin = -30;  // short waits until the next attempt to spin
 
   fi_wait_obj kind_ = FI_WAIT_NONE;
-  WaitObject* target_ = this;  // the set's object with FI_WAIT_SET
-  UniqueFd event_;             // eventfd; readable from a wake to the next drain
-
-  std::atomic<bool> armed_{false};  // written under mutex_
-  std::atomic<int> quick_waits_{0};
+  std::atomic<bool> armed_{false};  // written under the mutex
+  std::atomic<std::int8_t> quick_waits_{0};
+  WaitObject* target_ = this;                     // the set's object with FI_WAIT_SET
   std::atomic<uint64_t> interrupts_{0};           // interrupt() calls so far
   std::atomic<uint64_t> answered_interrupts_{0};  // ... that made a thread leave wait()
-
-  std::mutex mutex_;         // guards the rest; nothing else is locked under it
-  bool event_set_ = false;   // event_ is readable
-  bool native_ = false;      // the application has fetched descriptors or the condition, and may sleep on them
-  uint64_t wakes_ = 0;       // so far
-  unsigned sleepers_ = 0;    // Sleepers alive
-  bool has_leader_ = false;  // a Waiter leads; with FI_WAIT_MUTEX_COND the driver always does
-  bool polling_ = false;     // the leader is in poll() ...
-  bool stay_set_ = false;    // ... and was woken there: event_ stays readable until it returns
-  std::condition_variable followers_;
-  UniqueFd epoll_;  // FI_WAIT_FD: event_ and attached_ as one descriptor, created when it is fetched
-  std::vector<Attached> attached_;
-  uint64_t change_index_ = 0;
-
-  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<State> state_;                  // null: no thread sleeps on this object
 };
 
 }  // namespace weft

@@ -3,6 +3,9 @@
 #include "objects/event_queue.h"
 
 #include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -301,6 +304,34 @@ TEST_F(EventQueueTest, SreadRespectsItsDeadlineAndItsWaitObject) {
   fi_mutex_cond pair{};
   EXPECT_EQ(fi_control(&eq->fid, FI_GETWAIT, &pair), 0);
   EXPECT_NE(pair.mutex, nullptr);
+}
+
+// The descriptor of a wait object is opened for the first sleeper.
+TEST_F(EventQueueTest, WithoutAFreeDescriptorEventsStillArrive) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  open();
+  const int next = dup(0);
+  ASSERT_GE(next, 0);
+  ::close(next);
+  const rlimit none{static_cast<rlim_t>(next), limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  int fd = -1;
+  EXPECT_EQ(fi_control(&eq->fid, FI_GETWAIT, &fd), -FI_EMFILE);
+  fi_eq_entry entry{};
+  uint32_t event = 0;
+  const auto start = Clock::now();
+  EXPECT_EQ(fi_eq_sread(eq, &event, &entry, sizeof entry, 30, 0), -FI_EAGAIN);
+  EXPECT_GE(Clock::now() - start, 30ms);
+  std::thread poster([&] {
+    std::this_thread::sleep_for(30ms);
+    post(7);
+  });
+  EXPECT_EQ(fi_eq_sread(eq, &event, &entry, sizeof entry, 10'000, 0), static_cast<ssize_t>(sizeof entry));
+  EXPECT_EQ(entry.data, 7u);
+  poster.join();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(fi_control(&eq->fid, FI_GETWAIT, &fd), 0);
 }
 
 TEST_F(EventQueueTest, CloseIsBusyWhileInUse) {
