@@ -9,9 +9,13 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
+
+#include "base/mutex.h"
+#include "base/on_demand.h"
 
 namespace weft {
 
@@ -31,7 +35,7 @@ class AddressIndices {
     std::ranges::push_heap(unused_, std::greater<>());
   }
 
-  mutable std::mutex mutex_;      // guards all but reading chunks_, used slots and version_
+  mutable MutexLock mutex_;       // guards all but reading chunks, used slots and version_
   uint64_t end_ = 0;              // lowest index never reserved
   std::vector<uint64_t> unused_;  // a heap, the lowest first; it has room for all indices
 };
@@ -43,7 +47,7 @@ class AddressTable : public AddressIndices {
  public:
   AddressTable() = default;
   ~AddressTable() {
-    for (const std::atomic<Slot*>& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+    for (unsigned chunk = 0; chunk < kChunks; ++chunk) delete[] slots_of(chunk);
   }
   // Reserves the `count` lowest unused indices, in order. Each is then filled, or returned with release().
   std::vector<uint64_t> reserve(size_t count) {
@@ -131,6 +135,9 @@ class AddressTable : public AddressIndices {
   };
   static constexpr unsigned kFirstBits = 6;  // chunk 0 holds 64 entries, chunk k 64 << k
   static constexpr unsigned kChunks = 40 - kFirstBits;
+  static constexpr unsigned kNear = 16;  // most vectors have no more
+  using Chunk = std::atomic<Slot*>;
+  using FarChunks = std::array<Chunk, kChunks - kNear>;
 
   // The highest bit of index + 64 selects the chunk; the bits below it are the place in the chunk.
   static constexpr uint64_t kFirst = uint64_t{1} << kFirstBits;
@@ -139,11 +146,17 @@ class AddressTable : public AddressIndices {
   }
   static uint64_t place_in(unsigned chunk, uint64_t index) noexcept { return (index + kFirst) ^ (kFirst << chunk); }
 
+  // Null: the chunk was not made.
+  Slot* slots_of(unsigned chunk) const noexcept {
+    if (chunk < kNear) [[likely]]
+      return near_[chunk].load(std::memory_order_acquire);
+    const FarChunks* const far = far_.get();
+    return far != nullptr && chunk < kChunks ? (*far)[chunk - kNear].load(std::memory_order_acquire) : nullptr;
+  }
   // Null if no chunk was made for that index.
   Slot* slot_at(uint64_t index) const noexcept {
     const unsigned chunk = chunk_of(index);
-    if (chunk >= kChunks) return nullptr;
-    Slot* slots = chunks_[chunk].load(std::memory_order_acquire);
+    Slot* slots = slots_of(chunk);
     return slots != nullptr ? &slots[place_in(chunk, index)] : nullptr;
   }
   Slot* used_slot(uint64_t index) const noexcept {
@@ -155,13 +168,16 @@ class AddressTable : public AddressIndices {
   }
   void make_chunk_locked(uint64_t index) {
     const unsigned chunk = chunk_of(index);
-    if (chunks_[chunk].load(std::memory_order_relaxed) != nullptr) return;
+    if (slots_of(chunk) != nullptr) return;
+    Chunk& place =
+        chunk < kNear ? near_[chunk] : far_.get_or([] { return std::make_unique<FarChunks>(); })[chunk - kNear];
     unused_.reserve((kFirst << (chunk + 1)) - kFirst);  // the indices of the chunks up to this one
-    chunks_[chunk].store(new Slot[size_t{1} << (chunk + kFirstBits)], std::memory_order_release);
+    place.store(new Slot[size_t{1} << (chunk + kFirstBits)], std::memory_order_release);
   }
 
-  std::array<std::atomic<Slot*>, kChunks> chunks_{};  // owned
-  std::atomic<uint64_t> version_{1};                  // written under mutex_
+  std::array<Chunk, kNear> near_{};   // owned
+  OnDemand<FarChunks> far_;           // the rest, owned
+  std::atomic<uint64_t> version_{1};  // written under mutex_
   std::unordered_multimap<A, uint64_t> by_address_;
 };
 

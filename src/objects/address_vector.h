@@ -183,7 +183,7 @@ class AddressVectorBase : public Object<fid_av>, public RefCounted {
       : addr_format_(addr_format),
         rx_ctx_bits_(attr.rx_ctx_bits),
         index_mask_(attr.rx_ctx_bits == 0 ? ~uint64_t{0} : (uint64_t{1} << (64 - attr.rx_ctx_bits)) - 1),
-        asynchronous_((attr.flags & FI_EVENT) != 0) {}
+        background_((attr.flags & FI_EVENT) != 0 ? std::make_unique<BackgroundTasks>() : nullptr) {}
   ~AddressVectorBase() = default;
 
   int bind_events(EventQueueCore* queue, uint64_t flags) {
@@ -195,9 +195,9 @@ class AddressVectorBase : public Object<fid_av>, public RefCounted {
   // `work` reports each insertion: slow work, which runs in a background thread with FI_EVENT.
   template <class Work>
   int run(InsertionReport&& report, Work work) {
-    if (!asynchronous_) return perform(report, work);
+    if (background_ == nullptr) return perform(report, work);
     return background_
-        .add([report = std::make_shared<InsertionReport>(std::move(report)), work = std::move(work)] {
+        ->add([report = std::make_shared<InsertionReport>(std::move(report)), work = std::move(work)] {
           perform(*report, work);
         })
         .code();
@@ -216,18 +216,17 @@ class AddressVectorBase : public Object<fid_av>, public RefCounted {
   const uint32_t addr_format_;
   const int rx_ctx_bits_;
   const uint64_t index_mask_;
-  const bool asynchronous_;  // FI_EVENT
   Ref<EventQueueCore> events_;
   AddressTable<Peer> table_;
-  BackgroundTasks background_;  // T waits for it before its own members are destroyed
+  std::unique_ptr<BackgroundTasks> background_;  // FI_EVENT; T ends it before its own members are destroyed
 
  private:
   T& self() noexcept { return static_cast<T&>(*this); }
   Status check(const Insertion& call) const noexcept {
-    return InsertionReport::check(call, asynchronous_, static_cast<bool>(events_));
+    return InsertionReport::check(call, background_ != nullptr, static_cast<bool>(events_));
   }
   InsertionReport begin(const Insertion& call, size_t count) {
-    InsertionReport report(call, asynchronous_ ? events_.get() : nullptr, table_, count);
+    InsertionReport report(call, background_ != nullptr ? events_.get() : nullptr, table_, count);
     if (report.can_report()) report.use(table_.reserve(count));
     return report;
   }
@@ -255,7 +254,7 @@ class AddressVectorCore : public AddressVectorBase<AddressVectorCore, Address> {
  protected:
   AddressVectorCore(Ref<RefCounted> parent, uint32_t addr_format, const fi_av_attr& attr)
       : AddressVectorBase(addr_format, attr), parent_(std::move(parent)) {}
-  ~AddressVectorCore() { background_.wait(); }
+  ~AddressVectorCore() { background_.reset(); }
 
  private:
   friend AddressVectorBase;

@@ -89,12 +89,12 @@ class CounterCore : public RefCounted {
     if (CounterWatch* const watch = watch_.load(); watch != nullptr) watch->on_change(*this);
   }
 
+  std::atomic<bool> errors_assigned_{false};  // by fi_cntr_adderr or fi_cntr_seterr, not reported yet
   WaitObject wait_;
   std::atomic<uint64_t> value_{0};
   std::atomic<uint64_t> errors_{0};
   std::atomic<uint64_t> reported_value_{0};
   std::atomic<uint64_t> reported_errors_{0};
-  std::atomic<bool> errors_assigned_{false};  // by fi_cntr_adderr or fi_cntr_seterr, not reported yet
   std::atomic<CounterWatch*> watch_{nullptr};
   std::atomic<uint64_t> watched_from_{UINT64_MAX};
 

@@ -26,10 +26,10 @@ Status WaitMembership::open(WaitObject& wait, fi_wait_obj kind, fid_wait* set, c
   if (kind != FI_WAIT_SET) return wait.open(kind);
   WaitSet* target = set != nullptr ? object_if<WaitSet>(&set->fid) : nullptr;
   if (target == nullptr) return Status(-FI_EINVAL);
+  auto place = std::unique_ptr<Place>(new Place{Ref(*target), member.queue});
   target->add(member);
   wait.join(target->wait_object());
-  queue_ = member.queue;
-  set_ = Ref(*target);
+  place_ = std::move(place);
   return {};
 }
 

@@ -5,6 +5,7 @@
 
 #include <rdma/fi_eq.h>
 
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -94,13 +95,16 @@ class WaitMembership {
   WaitMembership(const WaitMembership&) = delete;
   WaitMembership& operator=(const WaitMembership&) = delete;
   ~WaitMembership() {
-    if (set_) set_->remove(queue_);
+    if (place_ != nullptr) place_->set->remove(place_->queue);
   }
   Status open(WaitObject& wait, fi_wait_obj kind, fid_wait* set, const WaitMember& member);
 
  private:
-  Ref<WaitSet> set_;
-  void* queue_ = nullptr;
+  struct Place {
+    Ref<WaitSet> set;
+    void* queue;
+  };
+  std::unique_ptr<Place> place_;  // null: no member
 };
 
 }  // namespace weft

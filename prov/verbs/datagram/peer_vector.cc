@@ -151,7 +151,7 @@ PeerVector::PeerVector(DomainServices& domain, uint32_t addr_format, const fi_av
 int PeerVector::close() {
   if (in_use()) return -FI_EBUSY;
   closing_ = true;
-  background_.wait();
+  background_.reset();
   delete this;
   return 0;
 }
