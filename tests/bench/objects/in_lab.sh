@@ -2,11 +2,25 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # in_lab.sh PROGRAM WEFT PLUGINS: object_bench on the lab's device (docs/soft-roce.md), with the distribution's library
 # and with weft: the program's path, the folders of libfabric.so.1 and libverbs-fi.so. More domains than epoll sets may
-# watch one descriptor (500).
+# watch one descriptor (500). Then both in turn: fi_getinfo of weft must not take longer.
 set -u
 count=600
+program=$1 library=$2 plugins=$3
+stock() { env -u LD_LIBRARY_PATH -u FI_PROVIDER_PATH "$program" "$@" "$RXE_ADDRESS"; }
+weft() { LD_LIBRARY_PATH="$library" FI_PROVIDER_PATH="$plugins" "$program" "$@" "$RXE_ADDRESS"; }
 echo "the distribution's library:"
-env -u LD_LIBRARY_PATH -u FI_PROVIDER_PATH "$1" verbs msg $count "$RXE_ADDRESS"
+stock verbs msg $count
 echo "weft:"
-LD_LIBRARY_PATH="$2" FI_PROVIDER_PATH="$3" "$1" verbs msg $count "$RXE_ADDRESS" || exit 1
-LD_LIBRARY_PATH="$2" FI_PROVIDER_PATH="$3" "$1" verbs dgram $count "$RXE_ADDRESS"
+weft verbs msg $count || exit 1
+weft verbs dgram $count
+for round in 1 2 3; do
+  stock verbs msg 0 | sed -n 's/^fi_getinfo/stock &/p'
+  weft verbs msg 0 | sed -n 's/^fi_getinfo/weft &/p'
+done | awk '
+  { print; sub(/,$/, "", $6) }
+  !($1 in least) || $6 + 0 < least[$1] { least[$1] = $6 + 0 }
+  END {
+    if (least["weft"] > 0 && least["weft"] <= least["stock"]) exit
+    print "FAILED: fi_getinfo takes longer than with the other library"
+    exit 1
+  }'
