@@ -215,8 +215,9 @@ Transmit* TransmitSide::make_record(const TransmitRequest& request, DataHeader& 
 void TransmitSide::flush_queued() noexcept {
   settle();
   // The peer fetches what is lent without further calls of ours.
-  for (Transmit& record : sending_)
-    if (lends() && record.then == Then::kRespond && !response_still_valid(record)) return;
+  if (lends())
+    for (Transmit& record : sending_)
+      if (record.then == Then::kRespond && !response_still_valid(record)) return;
   for (bool goes_on = true; goes_on && state_ == State::kOpen && (writable || may_offer()); goes_on &= has_output()) {
     Gather batch(writes_wire() ? nullptr : engine_.transmit_scratch());
     if (!gather(batch) || batch.count == 0) return;
