@@ -10,8 +10,7 @@
 #include "base/deadline.h"
 #include "base/list.h"
 #include "objects/completion_routes.h"
-#include "rdm/peer_link.h"
-#include "rdm/peer_table.h"
+#include "rdm/linked_peer.h"
 #include "rxm/domain.h"
 #include "rxm/messages/operations.h"
 #include "rxm/remote_count.h"
@@ -80,22 +79,15 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
 };
 
 // A remote endpoint. Owner: the endpoint, until it closes.
-struct Peer : rdm::PeerBase, messages::PeerMemory, ListHook<Peer> {
-  Peer() noexcept : PeerMemory(on_room) {}
+struct Peer : rdm::LinkedPeer<Channel>, ListHook<Peer> {
+  Peer() noexcept : LinkedPeer(on_room) {}
   static void on_room(PeerMemory& memory) noexcept;
 
   PostedBuffers* posted = nullptr;  // the endpoint's, once there was a connection
-  std::uint32_t process = 0;
-  rdm::LinkState link = rdm::LinkState::kNone;
-  rdm::FirstContact contact;
-  messages::PeerMemory copies{nullptr};  // messages that the peer has not fetched
-  Channel* channel = nullptr;            // for sending
-  Channel* loopback = nullptr;           // the address is our own: the receiving end of `channel`
   // Requested by another process with the peer's address. It replaces `channel` once that process proves to live.
   Channel* successor = nullptr;
   std::uint32_t successor_process = 0;
   bool successor_settled = false;  // it was open in an earlier round
-  Deadline deadline;               // for connecting
   Deadline retry_at;               // LinkState::kRejected
   List<Transmit> waiting;          // in order
 };

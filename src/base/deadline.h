@@ -20,9 +20,18 @@ class Deadline {
     return timeout_ms < 0 ? Deadline() : Deadline(Clock::now() + std::chrono::milliseconds(timeout_ms));
   }
 
+  // `limit` zero: never.
+  static constexpr Deadline after(Clock::time_point start, Clock::duration limit) noexcept {
+    return limit == Clock::duration::zero() ? Deadline() : Deadline(start + limit);
+  }
+
   constexpr bool infinite() const noexcept { return at_ == Clock::time_point::max(); }
   bool expired() const noexcept { return !infinite() && Clock::now() >= at_; }
   constexpr Clock::time_point time() const noexcept { return at_; }
+
+  constexpr void postpone(Clock::duration by) noexcept {
+    if (!infinite()) at_ += by;
+  }
 
   // The timeout for poll(): -1 for ever, else rounded up so that poll() never returns early and spins.
   int remaining_ms() const noexcept {

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "base/deadline.h"
 
@@ -129,13 +130,30 @@ struct LinkRequest {
 // A rejected request is repeated after this time, unless the peer's own request arrives first.
 inline constexpr Clock::duration kCrossedRequestTimeout = std::chrono::milliseconds(200);
 
+// How long a peer that refuses is tried again, zero: not at all; and how long a request may take, zero: no limit.
+struct LinkTimeouts {
+  Clock::duration start{};
+  Clock::duration connect{};
+};
+
 // Whether a peer was ever reached, and how often it has refused. Belongs to the peer.
 class FirstContact {
  public:
   void reached() noexcept { reached_ = true; }
-  // A request was refused: the pause before the next one, growing from 10 ms to 500 ms; zero: there is none, because
-  // `patience` has passed since the first refusal.
-  Clock::duration pause(Clock::time_point now, Clock::duration patience) noexcept {
+  // When a request that was rejected or refused is repeated; nullopt: it is not. The request after a refusal gets a
+  // `deadline` of its own.
+  std::optional<Clock::time_point> retry_at(LinkEvent event, Clock::time_point now, const LinkTimeouts& timeouts,
+                                            Deadline& deadline) noexcept {
+    if (event != LinkEvent::kRefused) return now + kCrossedRequestTimeout;
+    const Clock::duration pause = next_pause(now, timeouts.start);
+    if (pause == Clock::duration::zero()) return std::nullopt;
+    deadline = Deadline::after(now + pause, timeouts.connect);
+    return now + pause;
+  }
+
+ private:
+  // It grows from 10 ms to 500 ms; zero: there is none, because `patience` has passed since the first refusal.
+  Clock::duration next_pause(Clock::time_point now, Clock::duration patience) noexcept {
     constexpr Clock::duration kLongest = std::chrono::milliseconds(500);
     if (now - end_ > kLongest) refusals_ = 0;  // the requests before ended otherwise
     if (refusals_ == 0) end_ = now + patience;
@@ -147,7 +165,6 @@ class FirstContact {
     return repeated ? pause : Clock::duration::zero();
   }
 
- private:
   bool reached_ = false;
   int refusals_ = 0;
   Clock::time_point end_{};

@@ -249,15 +249,9 @@ void PeerLinks::on_request(fi_info* info, const void* data, std::size_t len) noe
       own.set_port(own_.port());
     }
   const std::uint32_t process = process_of(request.id);
-  const rdm::LinkStep step = rdm::next(link_of(*peer), *from == own ? LinkEvent::kOwnRequest : LinkEvent::kRequest,
-                                       {.from_greater = own < *from,
-                                        .restarted = peer->process != 0 && peer->process != process,
-                                        .duplicate = peer->loopback != nullptr});
-  const bool rejects = (step.actions & rdm::kLinkReject) != 0;
-  if (step.crossed)
-    FI_INFO(&provider(), FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", from->to_string().c_str(),
-            rejects ? "stays" : "gives way");
-  if (rejects) return reject(*info, Reason::kAlready);
+  const bool restarted = peer->process != 0 && peer->process != process;
+  const rdm::LinkStep step = peer->on_request(link_of(*peer), own, restarted, provider());
+  if ((step.actions & rdm::kLinkReject) != 0) return reject(*info, Reason::kAlready);
   const bool loopback = (step.actions & rdm::kLinkAcceptLoopback) != 0;
   const bool succeeds = step.error == FI_ECONNRESET;  // another process
   if (succeeds && peer->successor != nullptr) close_channel(*peer->successor, FI_ECONNRESET);

@@ -19,6 +19,12 @@ using rdm::LinkEvent, rdm::LinkState;
 
 namespace {
 
+rdm::LinkTimeouts timeouts_of(const Parameters& parameters) noexcept {
+  using std::chrono::milliseconds;
+  return {.start = milliseconds(parameters.start_timeout_ms),
+          .connect = milliseconds(parameters.connect_timeout_ms) + milliseconds(parameters.answer_timeout_ms)};
+}
+
 // The phase in which the deadline expired; null: the peer has rejected our request.
 const char* phase_name(const Channel* channel) noexcept {
   if (channel == nullptr) return "waiting for a request of the peer's own";
@@ -51,9 +57,7 @@ PeerLinks::PeerLinks(EndpointServices& services, fi_info& lower, Packets& packet
       receiver_(receiver),
       completions_(completions),
       lower_info_(lower),
-      connect_timeout_(std::chrono::milliseconds(services.domain.fabric().parameters.connect_timeout_ms) +
-                       std::chrono::milliseconds(services.domain.fabric().parameters.answer_timeout_ms)),
-      start_timeout_(std::chrono::milliseconds(services.domain.fabric().parameters.start_timeout_ms)),
+      timeouts_(timeouts_of(services.domain.fabric().parameters)),
       idle_timeout_(std::chrono::milliseconds(services.domain.fabric().parameters.idle_timeout_ms)) {}
 
 Status PeerLinks::open() noexcept {
@@ -91,15 +95,11 @@ Status PeerLinks::read_own_name() noexcept {
 
 // Executes what rdm/peer_link.h decides. `error` and `sentence`: of operations that fail by it.
 void PeerLinks::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
-  const auto now = Clock::now();
-  const bool refused = event == LinkEvent::kRefused;
-  const Clock::duration pause = refused ? peer.contact.pause(now, start_timeout_) : rdm::kCrossedRequestTimeout;
-  // The next request has a deadline of its own.
-  if (refused) peer.deadline = Deadline(now + pause + connect_timeout_);
-  const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = pause != Clock::duration::zero()});
+  const auto retry_at = peer.contact.retry_at(event, Clock::now(), timeouts_, peer.deadline);
+  const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = retry_at.has_value()});
   if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
   peer.link = step.state;
-  if ((step.actions & rdm::kLinkRetryLater) != 0) peer.retry_at = Deadline(now + pause);
+  if ((step.actions & rdm::kLinkRetryLater) != 0) peer.retry_at = Deadline(*retry_at);
   if (!sentence.empty())
     FI_LOG(&provider(), step.state == LinkState::kRejected ? FI_LOG_INFO : FI_LOG_WARN, FI_LOG_EP_CTRL,
            "connection with %s: %.*s\n", peer.address.to_string().c_str(), static_cast<int>(sentence.size()),
@@ -128,7 +128,7 @@ void PeerLinks::fail_waiting(Peer& peer, int error, std::string_view sentence) n
 // Unless it runs already.
 void PeerLinks::start_deadline(Peer& peer) noexcept {
   if (connecting_.linked(peer)) return;
-  peer.deadline = Deadline(Clock::now() + connect_timeout_);
+  peer.deadline = Deadline(Clock::now() + timeouts_.connect);
   connecting_.push_back(peer);
 }
 
@@ -147,7 +147,7 @@ void PeerLinks::check_deadlines() noexcept {
   connecting_.for_each([this](Peer& peer) {
     if (peer.deadline.expired()) {
       const std::string sentence = connect_failure(FI_ETIMEDOUT, nullptr, phase_name(peer.channel), own_, peer.address,
-                                                   Clock::now() - peer.deadline.time() + connect_timeout_);
+                                                   Clock::now() - peer.deadline.time() + timeouts_.connect);
       step(peer, LinkEvent::kDeadline, FI_ETIMEDOUT, sentence);
     } else if (peer.retry_at.expired()) {
       step(peer, LinkEvent::kRetry);
@@ -218,12 +218,7 @@ void PeerLinks::close_channel(Channel& channel, int error) noexcept {
   services_.retries.unlink(channel);
   dying_.push_back(channel);
   Peer& peer = *channel.peer;
-  if (peer.channel == &channel) {
-    peer.channel = nullptr;
-    peer.link = LinkState::kNone;
-    peer.process = 0;
-  }
-  if (peer.loopback == &channel) peer.loopback = nullptr;
+  peer.detach(channel);
   if (peer.successor == &channel) {
     peer.successor = nullptr;
     --successors_;

@@ -108,8 +108,7 @@ class PeerLinks final : public LinkControl {
   Receiver& receiver_;
   Completions& completions_;
   fi_info& lower_info_;
-  const Clock::duration connect_timeout_;  // to reach a host and get its application's answer
-  const Clock::duration start_timeout_;
+  const rdm::LinkTimeouts timeouts_;    // `connect`: to reach a host and get its application's answer
   const Clock::duration idle_timeout_;  // zero: idle connections stay open
   unsigned successors_ = 0;             // in all
   Address own_;

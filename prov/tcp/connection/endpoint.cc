@@ -90,7 +90,8 @@ int Endpoint::getname(void* name, size_t* len) {
 Endpoint::OwnHandshake::OwnHandshake(Endpoint& owner, UniqueFd opened) noexcept
     : Handshake([](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).endpoint.proceed(); },
                 [](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).endpoint.fail(FI_ETIMEDOUT, nullptr); },
-                owner.engine(), std::move(opened), owner.domain_->fabric().parameters, owner.connect_timeout_ms_,
+                owner.engine(), std::move(opened), owner.domain_->fabric().parameters,
+                Deadline::after(net::now(), std::chrono::milliseconds(owner.connect_timeout_ms_)),
                 owner.answer_timeout_ms_),
       endpoint(owner) {}
 

@@ -12,23 +12,16 @@
 #include "tcp/socket.h"
 
 namespace weft::tcp {
-namespace {
-
-Clock::time_point limit_from(Clock::time_point start, int timeout_ms) noexcept {
-  return timeout_ms != 0 ? start + std::chrono::milliseconds(timeout_ms) : Clock::time_point::max();
-}
-
-}  // namespace
 
 Handshake::Handshake(Watch::Handler ready, Watch::Handler expired, Engine& engine, UniqueFd opened,
-                     const Parameters& parameters, int timeout_ms, int answer_timeout_ms) noexcept
+                     const Parameters& parameters, Deadline limit, int answer_timeout_ms) noexcept
     : Watch(ready, expired),
       socket(std::move(opened)),
       started_at(net::now()),
       engine_(engine),
       parameters_(parameters),
       answer_timeout_ms_(answer_timeout_ms),
-      limit_(limit_from(started_at, timeout_ms)) {}
+      limit_(limit) {}
 
 Handshake::Step Handshake::proceed(const Address& peer) noexcept {
   if (phase_ == Phase::kConnecting) return dial(peer);
@@ -83,9 +76,9 @@ Handshake::Step Handshake::await_answer() noexcept {
   // Done here, while the peer works: the request was sent first, so Nagle's algorithm could not delay it.
   prepare_stream(socket.get(), parameters_);
   // The peer's system took the connection.
-  if (answer_timeout_ms_ >= 0) limit_ = limit_from(net::now(), answer_timeout_ms_);
+  if (answer_timeout_ms_ >= 0) limit_ = Deadline::after(net::now(), std::chrono::milliseconds(answer_timeout_ms_));
   // Without a deadline, the kernel's probes detect a peer host that dies meanwhile.
-  probing_ = limit_ == Clock::time_point::max();
+  probing_ = limit_.infinite();
   if (probing_) keep_alive(socket.get(), 5, 2, 2);
   return wait();
 }
@@ -106,10 +99,10 @@ Handshake::Step Handshake::wait() noexcept {
         for_answer ? engine_.watch_hot(*this, socket.get()) : engine_.watch(*this, socket.get(), true);
     if (!status.ok()) return failed(status.error());
   }
-  if (limit_ == Clock::time_point::max())
+  if (limit_.infinite())
     engine_.clear_deadline(*this);
-  else if (limit_ != deadline)
-    engine_.set_deadline(*this, limit_);
+  else if (limit_.time() != deadline)
+    engine_.set_deadline(*this, limit_.time());
   return watched && for_answer && readable ? receive_answer() : Step::kWaiting;
 }
 

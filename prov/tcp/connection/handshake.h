@@ -19,10 +19,10 @@ class Handshake : public Watch {
   // Result of a step. kWaiting: `ready` is called when the step can continue, `expired` when the time is over.
   enum class Step { kWaiting, kConnected, kSent, kAnswered, kFailed };
 
-  // `timeout_ms`: until the peer's host has the request; 0: no limit. From then on its application has
-  // `answer_timeout_ms`; 0: no limit; negative: `timeout_ms` is for both.
+  // `limit`: until the peer's host has the request. From then on its application has `answer_timeout_ms`; 0: no limit;
+  // negative: `limit` is for both.
   Handshake(Watch::Handler ready, Watch::Handler expired, Engine& engine, UniqueFd opened, const Parameters& parameters,
-            int timeout_ms, int answer_timeout_ms) noexcept;
+            Deadline limit, int answer_timeout_ms) noexcept;
   ~Handshake() { engine_.unwatch(*this); }
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
@@ -58,7 +58,7 @@ class Handshake : public Watch {
   Engine& engine_;
   const Parameters& parameters_;
   const int answer_timeout_ms_;
-  Clock::time_point limit_;
+  Deadline limit_;
   Phase phase_ = Phase::kConnecting;
   bool dialled_ = false;
   bool probing_ = false;

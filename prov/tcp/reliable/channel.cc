@@ -14,7 +14,7 @@
 namespace weft::tcp {
 
 Peer::Peer() noexcept
-    : PeerMemory([](PeerMemory& memory) noexcept {
+    : LinkedPeer([](PeerMemory& memory) noexcept {
         auto& peer = static_cast<Peer&>(memory);
         for (Channel* each : {peer.channel, peer.loopback})
           if (each != nullptr) each->on_room();
@@ -42,18 +42,18 @@ Neighbour Channel::neighbour() noexcept {
 
 // ---- Handshake ----
 
-Channel::OwnHandshake::OwnHandshake(Channel& owner, UniqueFd opened, int timeout_ms) noexcept
+Channel::OwnHandshake::OwnHandshake(Channel& owner, UniqueFd opened) noexcept
     : Handshake([](Watch& watch) noexcept { static_cast<OwnHandshake&>(watch).channel.proceed(); },
                 [](Watch& watch) noexcept {
                   Channel& late = static_cast<OwnHandshake&>(watch).channel;
                   late.endpoint_.on_unreachable(late, FI_ETIMEDOUT, nullptr);
                 },
-                owner.endpoint_.engine(), std::move(opened), owner.endpoint_.parameters(), timeout_ms,
+                owner.endpoint_.engine(), std::move(opened), owner.endpoint_.parameters(), owner.peer_.deadline,
                 owner.endpoint_.parameters().answer_timeout_ms),
       channel(owner) {}
 
-Status Channel::connect(const Address& own, UniqueFd socket, int timeout_ms) noexcept {
-  handshake_.reset(new (std::nothrow) OwnHandshake(*this, std::move(socket), timeout_ms));
+Status Channel::connect(const Address& own, UniqueFd socket) noexcept {
+  handshake_.reset(new (std::nothrow) OwnHandshake(*this, std::move(socket)));
   if (handshake_ == nullptr) return Status(-FI_ENOMEM);
   Greeting greeting = Greeting::of(own.port(), endpoint_.process());
   greeting.features |= kRequesterHasAtomics | kRequesterHasNumbers;

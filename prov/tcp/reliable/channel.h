@@ -15,8 +15,7 @@
 
 #include "base/list.h"
 #include "rdm/endpoint_calls.h"
-#include "rdm/peer_link.h"
-#include "rdm/peer_table.h"
+#include "rdm/linked_peer.h"
 #include "rdm/receive_side.h"
 #include "tcp/connection/handshake.h"
 #include "tcp/reliable/greeting.h"
@@ -81,20 +80,13 @@ struct WaitingTransmit : ListHook<WaitingTransmit> {
 };
 
 // A remote endpoint, identified by its address. Owner: the local endpoint, until it closes.
-struct Peer : rdm::PeerBase, messages::PeerMemory {
+struct Peer : rdm::LinkedPeer<Channel> {
   explicit Peer() noexcept;
 
   void on_timer() noexcept;
 
   Timer<Peer, &Peer::on_timer> timer{*this};  // expires when a rejected or refused request is to be repeated
   ReliableEndpoint* endpoint = nullptr;
-  std::uint32_t process = 0;  // 0: unknown
-  rdm::LinkState link = rdm::LinkState::kNone;
-  rdm::FirstContact contact;
-  messages::PeerMemory copies{nullptr};  // messages that the peer has not fetched
-  Channel* channel = nullptr;            // for sending
-  Channel* loopback = nullptr;           // the accepted end of a connection to the own address
-  Clock::time_point connect_deadline{};  // waiting transfers fail then
   List<WaitingTransmit> waiting;
   std::size_t waiting_count = 0;
 };
@@ -116,7 +108,7 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   Stream& stream() noexcept { return stream_; }
 
   // Starts the handshake; the endpoint's on_open(), on_unreachable() or on_refused() reports the outcome.
-  Status connect(const Address& own, UniqueFd socket, int timeout_ms) noexcept;
+  Status connect(const Address& own, UniqueFd socket) noexcept;
   // A sentence about a failed handshake; callable until the channel is open.
   std::string failure(int error, const char* why) const noexcept;
   // Since the own request began.
@@ -148,7 +140,7 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   Neighbour neighbour() noexcept override;
 
   struct OwnHandshake : Handshake {
-    OwnHandshake(Channel& owner, UniqueFd socket, int timeout_ms) noexcept;
+    OwnHandshake(Channel& owner, UniqueFd socket) noexcept;
     Channel& channel;
   };
 

@@ -105,10 +105,14 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   static rdm::LinkState link_of(const Peer& peer) noexcept;
   void step(Peer& peer, rdm::LinkEvent event, int error = 0, std::string_view sentence = {}) noexcept;
   Status connect(Peer& peer) noexcept;
-  int connect_time_left_ms(const Peer& peer) const noexcept;
+  rdm::LinkTimeouts timeouts() const noexcept {
+    using std::chrono::milliseconds;
+    return {.start = milliseconds(parameters().start_timeout_ms),
+            .connect = milliseconds(parameters().connect_timeout_ms)};
+  }
   void flush(Peer& peer) noexcept;
   void stop_timers(Peer& peer) noexcept {
-    peer.connect_deadline = {};
+    peer.deadline = Deadline();
     engine().clear_deadline(peer.timer);
   }
   void fail_waiting(Peer& peer, int error, std::string_view sentence = {}) noexcept;

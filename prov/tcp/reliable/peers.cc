@@ -39,25 +39,12 @@ void ReliableEndpoint::set_tx_size(std::size_t size) noexcept {
 
 // Takes the channel out of service.
 void ReliableEndpoint::detach(Channel& channel) noexcept {
-  Peer& peer = channel.peer();
-  if (peer.channel == &channel) {
-    peer.channel = nullptr;
-    peer.link = LinkState::kNone;
-    peer.process = 0;
-  }
-  if (peer.loopback == &channel) peer.loopback = nullptr;
+  channel.peer().detach(channel);
   List<Channel>::unlink(channel);
   dying_.push_back(channel);
 }
 
 // ---- Own requests ----
-
-// Milliseconds until the connect deadline; 0: no deadline.
-int ReliableEndpoint::connect_time_left_ms(const Peer& peer) const noexcept {
-  if (parameters().connect_timeout_ms == 0) return 0;
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(peer.connect_deadline - net::now());
-  return static_cast<int>(std::max<std::int64_t>(left.count(), 1));
-}
 
 LinkState ReliableEndpoint::link_of(const Peer& peer) noexcept {
   if (peer.link < LinkState::kOpen) return peer.link;
@@ -69,17 +56,12 @@ LinkState ReliableEndpoint::link_of(const Peer& peer) noexcept {
 // Executes what rdm/peer_link.h decides. `error` and `sentence`: of operations that fail by it. Reconnects by timer,
 // because a handler of the old connection may be running.
 void ReliableEndpoint::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
-  const auto now = net::now();
-  const bool refused = event == LinkEvent::kRefused;
-  const Clock::duration pause =
-      refused ? peer.contact.pause(now, parameters().start_timeout_ms * 1ms) : rdm::kCrossedRequestTimeout;
-  // The next request has a deadline of its own.
-  if (refused) peer.connect_deadline = now + pause + parameters().connect_timeout_ms * 1ms;
-  const auto deadline = parameters().connect_timeout_ms != 0 ? peer.connect_deadline : Clock::time_point::max();
-  const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = pause != Clock::duration::zero()});
+  const auto retry_at = peer.contact.retry_at(event, net::now(), timeouts(), peer.deadline);
+  const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = retry_at.has_value()});
   if ((step.actions & rdm::kLinkClose) != 0 && peer.channel != nullptr) close_channel(*peer.channel, error);
   peer.link = step.state;
-  if ((step.actions & rdm::kLinkRetryLater) != 0) engine().set_deadline(peer.timer, std::min(now + pause, deadline));
+  if ((step.actions & rdm::kLinkRetryLater) != 0)
+    engine().set_deadline(peer.timer, std::min(*retry_at, peer.deadline.time()));
   if (!sentence.empty())
     FI_LOG(&provider(), step.state == LinkState::kRejected ? FI_LOG_INFO : FI_LOG_WARN, FI_LOG_EP_CTRL, "%.*s\n",
            static_cast<int>(sentence.size()), sentence.data());
@@ -99,13 +81,12 @@ void ReliableEndpoint::step(Peer& peer, LinkEvent event, int error, std::string_
 Status ReliableEndpoint::connect(Peer& peer) noexcept {
   const rdm::LinkStep step = rdm::next(link_of(peer), LinkEvent::kOperation);
   if ((step.actions & rdm::kLinkConnect) == 0) return {};
-  if (peer.waiting.empty() || peer.connect_deadline == Clock::time_point())
-    peer.connect_deadline = net::now() + parameters().connect_timeout_ms * 1ms;
+  if (peer.waiting.empty() || peer.deadline.infinite()) peer.deadline = Deadline::after(net::now(), timeouts().connect);
   auto socket = open_towards(peer.address, own_, domain_.parts().spare_socket);
   if (!socket) return socket.error();
   Channel* channel = make_channel(peer);
   if (channel == nullptr) return Status(-FI_ENOMEM);
-  if (Status status = channel->connect(own_, std::move(*socket), connect_time_left_ms(peer)); !status.ok()) {
+  if (Status status = channel->connect(own_, std::move(*socket)); !status.ok()) {
     close_channel(*channel, status.error());
     return status;
   }
@@ -124,16 +105,16 @@ void ReliableEndpoint::on_refused(Channel& channel) noexcept {
   Peer& peer = channel.peer();
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "request rejected by %s: its own request crossed ours, or it is not ready\n",
           peer.address.to_string().c_str());
-  peer.connect_deadline += channel.time_of_request();  // the peer took that time
+  peer.deadline.postpone(channel.time_of_request());  // the peer took that time
   step(peer, LinkEvent::kRejected, FI_ECONNREFUSED);
 }
 
 void ReliableEndpoint::on_peer_timer(Peer& peer) noexcept {
   const bool waits = peer.link == LinkState::kRejected && !peer.waiting.empty();
-  if (waits && parameters().connect_timeout_ms != 0 && net::now() >= peer.connect_deadline) {
+  if (const auto now = net::now(); waits && now >= peer.deadline.time()) {
     const std::string sentence =
         connect_failure(FI_ECONNREFUSED, "the peer rejected every request", "waiting for the peer's request", own_,
-                        peer.address, net::now() - peer.connect_deadline + parameters().connect_timeout_ms * 1ms);
+                        peer.address, now - peer.deadline.time() + timeouts().connect);
     return step(peer, LinkEvent::kDeadline, FI_ECONNREFUSED, sentence);
   }
   step(peer, LinkEvent::kRetry);
@@ -245,15 +226,9 @@ void ReliableEndpoint::on_request(ConnectRequest& request) noexcept {
   Peer* peer = peers_.at(from);
   if (peer == nullptr) return;
   const std::uint32_t process = ntohl(greeting.process);
-  const rdm::LinkStep step = rdm::next(link_of(*peer), from == own ? LinkEvent::kOwnRequest : LinkEvent::kRequest,
-                                       {.from_greater = own < from,
-                                        .restarted = peer->process != 0 && peer->process != process && !request.ended(),
-                                        .duplicate = peer->loopback != nullptr});
-  const bool rejects = (step.actions & rdm::kLinkReject) != 0;
-  if (step.crossed)
-    FI_INFO(&provider(), FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", from.to_string().c_str(),
-            rejects ? "stays" : "gives way");
-  if (rejects) return;
+  const bool restarted = peer->process != 0 && peer->process != process && !request.ended();
+  const rdm::LinkStep step = peer->on_request(link_of(*peer), own, restarted, provider());
+  if ((step.actions & rdm::kLinkReject) != 0) return;
   if ((step.actions & rdm::kLinkClose) != 0) close_channel(*peer->channel, step.error);
   peer->link = step.state;
   accept(*peer, request, greeting, (step.actions & rdm::kLinkAcceptLoopback) != 0);

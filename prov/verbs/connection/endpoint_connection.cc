@@ -88,12 +88,12 @@ Status Endpoint::start_attempt(const void* data, size_t len) noexcept {
 }
 
 void Endpoint::limit_attempt(int timeout_ms) noexcept {
-  attempt_->deadline =
-      timeout_ms != 0 ? Clock::now() + std::chrono::milliseconds(timeout_ms) : Clock::time_point::max();
-  if (timeout_ms != 0)
-    engine().set_deadline(*this, attempt_->deadline);
-  else
+  const Deadline limit = Deadline::after(Clock::now(), std::chrono::milliseconds(timeout_ms));
+  attempt_->deadline = limit.time();
+  if (limit.infinite())
     engine().clear_deadline(*this);
+  else
+    engine().set_deadline(*this, limit.time());
 }
 
 // ---- The state machine's actions ----
@@ -153,7 +153,7 @@ Clock::time_point Endpoint::begin_phase(CmPhase phase) noexcept {
   Clock::time_point& limit = address ? attempt_->address_limit : attempt_->route_limit;
   attempt_->phase = phase;
   if (limit == Clock::time_point())
-    limit = patience_ms != 0 ? Clock::now() + std::chrono::milliseconds(patience_ms) : Clock::time_point::max();
+    limit = Deadline::after(Clock::now(), std::chrono::milliseconds(patience_ms)).time();
   return std::min(limit, attempt_->last_try);
 }
 

@@ -33,6 +33,15 @@ TEST(Deadline, RemainingTimeIsRoundedUpAndBounded) {
   EXPECT_GT(Deadline::in_ms(INT_MAX).remaining_ms(), INT_MAX - 1000);
 }
 
+TEST(Deadline, LimitOfZeroNeverExpiresEvenIfPostponed) {
+  const auto start = Clock::now();
+  Deadline limited = Deadline::after(start, 2s), unlimited = Deadline::after(start, 0s);
+  limited.postpone(1s);
+  unlimited.postpone(1s);
+  EXPECT_EQ(limited.time(), start + 3s);
+  EXPECT_TRUE(unlimited.infinite());
+}
+
 TEST(Deadline, OrdersByTime) {
   EXPECT_LT(Deadline::in_ms(1000), Deadline());
 }

@@ -96,11 +96,18 @@ TEST(PeerLink, RefusedRequestIsRepeatedOrFails) {
 
 using std::chrono::milliseconds;
 
+// The pause before the next request, if the peer refuses one now; zero: there is none.
+Clock::duration pause_of(FirstContact& contact, Clock::time_point now, Clock::duration patience) {
+  Deadline deadline;
+  const auto next = contact.retry_at(LinkEvent::kRefused, now, {.start = patience}, deadline);
+  return next ? *next - now : Clock::duration::zero();
+}
+
 // The pauses until there is none, each beginning when the one before ends.
 std::vector<Clock::duration> pauses_of(FirstContact& contact, Clock::duration patience, Clock::time_point& now) {
   std::vector<Clock::duration> pauses;
   for (;;) {
-    const Clock::duration pause = contact.pause(now, patience);
+    const Clock::duration pause = pause_of(contact, now, patience);
     if (pause == Clock::duration::zero()) return pauses;
     pauses.push_back(pause);
     now += pause;
@@ -110,10 +117,27 @@ std::vector<Clock::duration> pauses_of(FirstContact& contact, Clock::duration pa
 TEST(PeerLink, FirstContactThatEndedOtherwiseHasItsWholeTimeAgain) {
   FirstContact contact;
   const auto start = Clock::now();
-  EXPECT_GT(contact.pause(start, milliseconds(5000)), milliseconds(0));
+  EXPECT_GT(pause_of(contact, start, milliseconds(5000)), milliseconds(0));
   const auto later = start + milliseconds(60000);  // the second request was not refused, for example it had no route
-  EXPECT_EQ(contact.pause(later, milliseconds(5000)), milliseconds(10));
-  EXPECT_GT(contact.pause(later + milliseconds(4000), milliseconds(5000)), milliseconds(0));
+  EXPECT_EQ(pause_of(contact, later, milliseconds(5000)), milliseconds(10));
+  EXPECT_GT(pause_of(contact, later + milliseconds(4000), milliseconds(5000)), milliseconds(0));
+}
+
+TEST(PeerLink, OnlyTheRequestAfterARefusalHasADeadlineOfItsOwn) {
+  FirstContact contact;
+  const auto now = Clock::now();
+  const LinkTimeouts timeouts{.start = milliseconds(5000), .connect = milliseconds(3000)};
+  Deadline deadline(now + milliseconds(700));
+  EXPECT_EQ(contact.retry_at(LinkEvent::kRejected, now, timeouts, deadline), now + kCrossedRequestTimeout);
+  EXPECT_EQ(deadline.time(), now + milliseconds(700)) << "the rejected request shares it with the next";
+  const auto next = contact.retry_at(LinkEvent::kRefused, now, timeouts, deadline);
+  EXPECT_EQ(deadline.time(), next.value() + timeouts.connect);
+  contact.reached();
+  EXPECT_FALSE(contact.retry_at(LinkEvent::kRefused, now, timeouts, deadline)) << "the peer has ended";
+  EXPECT_EQ(deadline.time(), next.value() + timeouts.connect);
+  FirstContact unlimited;
+  EXPECT_TRUE(unlimited.retry_at(LinkEvent::kRefused, now, {.start = timeouts.start}, deadline));
+  EXPECT_TRUE(deadline.infinite());
 }
 
 TEST(PeerLink, PausesOfTheFirstContactGrowUntilItsTimeIsOver) {

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The record of a peer as far as its link needs it, in every protocol of reliable datagrams; see peer_link.h.
+#pragma once
+
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <cstdint>
+
+#include "messages/unexpected_memory.h"
+#include "rdm/peer_link.h"
+#include "rdm/peer_table.h"
+
+namespace weft::rdm {
+
+// C: a connection. Owner: the endpoint, until it closes. The engine's mutex guards it.
+template <class C>
+struct LinkedPeer : PeerBase, messages::PeerMemory {
+  using PeerMemory::PeerMemory;
+
+  std::uint32_t process = 0;  // at the other end of `channel`; 0: unknown
+  LinkState link = LinkState::kNone;
+  FirstContact contact;
+  messages::PeerMemory copies{nullptr};  // messages that the peer has not fetched
+  C* channel = nullptr;                  // for sending
+  C* loopback = nullptr;                 // the address is our own: the accepted end of `channel`
+  Deadline deadline;                     // for connecting
+
+  // A request has come from the peer's address. `own`: our address; `restarted`: by another process.
+  LinkStep on_request(LinkState state, const Address& own, bool restarted, fi_provider& provider) const noexcept {
+    const LinkStep step =
+        next(state, address == own ? LinkEvent::kOwnRequest : LinkEvent::kRequest,
+             {.from_greater = own < address, .restarted = restarted, .duplicate = loopback != nullptr});
+    if (step.crossed)
+      FI_INFO(&provider, FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", address.to_string().c_str(),
+              (step.actions & kLinkReject) != 0 ? "stays" : "gives way");
+    return step;
+  }
+  // The connection has ended.
+  void detach(const C& connection) noexcept {
+    if (loopback == &connection) loopback = nullptr;
+    if (channel != &connection) return;
+    channel = nullptr;
+    link = LinkState::kNone;
+    process = 0;
+  }
+};
+
+}  // namespace weft::rdm
