@@ -36,7 +36,7 @@ class Attacker final : tcp::Correspondent {
     socket_.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     WEFT_FUZZ_CHECK(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
     tcp::Greeting greeting = tcp::Greeting::of(kNoListener, 4711);
-    greeting.features = tcp::kRequesterHasAtomics | tcp::kRequesterHasNumbers;
+    greeting.features = tcp::kHasAtomics | tcp::kHasNumbers;
     tcp::CmMessage request;
     request.compose(tcp::CmType::kRequest, &greeting, sizeof greeting);
     send(request.unsent());

@@ -56,8 +56,7 @@ Status Channel::connect(const Address& own, UniqueFd socket) noexcept {
   handshake_.reset(new (std::nothrow) OwnHandshake(*this, std::move(socket)));
   if (handshake_ == nullptr) return Status(-FI_ENOMEM);
   Greeting greeting = Greeting::of(own.port(), endpoint_.process());
-  greeting.features |= kRequesterHasAtomics | kRequesterHasNumbers;
-  if (endpoint_.closes_idle(peer_)) greeting.features |= kRequesterCloses;
+  greeting.features = features();
   handshake_->message.compose(CmType::kRequest, &greeting, sizeof greeting);
   // It may fail at once; the handler reports that to the endpoint when the caller is done with the channel.
   endpoint_.engine().make_ready(*handshake_);
@@ -91,15 +90,20 @@ void Channel::on_answer() noexcept {
   peer_.process = ntohl(greeting.process);
   agree(message, true);
   const std::unique_ptr<OwnHandshake> done = std::move(handshake_);
-  const std::uint8_t version = greeting.answered();
-  const Agreement agreement{
-      .version = version,
-      .closes = endpoint_.closes_idle(peer_) && (greeting.features & kAcceptorCloses) != 0,
-      .numbers = version >= 1 && (greeting.features & kAcceptorHasNumbers) != 0,
-      .atomics = version >= 1 && !message.swapped() && (greeting.features & kAcceptorHasAtomics) != 0};
-  start(done->take_socket(), message.swapped(), agreement, done.get());
+  const auto theirs = static_cast<std::uint8_t>(greeting.features >> 1);
+  start(done->take_socket(), message.swapped(), agree_on(greeting.answered(), theirs, message.swapped()), done.get());
   stream_.enable_keepalive(endpoint_.parameters().keepalive_s);
   endpoint_.on_open(*this);
+}
+
+std::uint8_t Channel::features() const noexcept {
+  return endpoint_.closes_idle(peer_) ? kHasAtomics | kHasNumbers | kCloses : kHasAtomics | kHasNumbers;
+}
+
+// Elements of atomic operations are not converted to another byte order.
+Agreement Channel::agree_on(std::uint8_t version, std::uint8_t theirs, bool swapped) const noexcept {
+  const int both = features() & theirs & ~(swapped ? kHasAtomics : 0);
+  return {.version = version, .features = static_cast<std::uint8_t>(both)};
 }
 
 void Channel::agree(const CmMessage& theirs, bool active) noexcept {
@@ -108,11 +112,11 @@ void Channel::agree(const CmMessage& theirs, bool active) noexcept {
 }
 
 void Channel::start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept {
-  if (agreement.closes) idle_close_.allow(endpoint_.idle_timeout(), net::now());
-  if (agreement.atomics) stream_.enable_atomics();
-  has_numbers_ = agreement.numbers;
+  if (agreement.has(kCloses)) idle_close_.allow(endpoint_.idle_timeout(), net::now());
+  if (agreement.has(kHasAtomics)) stream_.enable_atomics();
+  has_numbers_ = agreement.has(kHasNumbers);
   if (has_numbers_) peer_.follows();
-  if (agreement.version >= 1) stream_.enable_announcements(agreement.numbers ? &peer_.copies : nullptr);
+  if (agreement.version >= 1) stream_.enable_announcements(has_numbers_ ? &peer_.copies : nullptr);
   stream_.start(std::move(socket), swap_bytes, handshake);
 }
 

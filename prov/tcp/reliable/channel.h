@@ -114,6 +114,8 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   // Since the own request began.
   Clock::duration time_of_request() const noexcept { return net::now() - handshake_->started_at; }
   void start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept;
+  // With a peer of these features.
+  Agreement agree_on(std::uint8_t version, std::uint8_t theirs, bool swapped) const noexcept;
   // Memory may be shared with the peer, whose message this is.
   void agree(const CmMessage& theirs, bool active) noexcept;
   // There is room for unexpected messages again.
@@ -144,6 +146,7 @@ class Channel final : public MessageSink, public ListHook<Channel> {
     Channel& channel;
   };
 
+  std::uint8_t features() const noexcept;
   void proceed() noexcept;
   void on_answer() noexcept;
   rdm::Envelope envelope_of(const DataHeader& header, std::size_t len) noexcept;

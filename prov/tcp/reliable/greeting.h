@@ -16,16 +16,11 @@ namespace weft::tcp {
 
 inline constexpr std::uint8_t kReliableVersion = 1;
 inline constexpr std::uint8_t kAnsweredVersion = 0x80;
-// In `features`: the requester closes idle connections (rdm/peer_link.h), and so does the acceptor. Two bits, because
-// release 1.17 repeats the request's bits in its answer.
-inline constexpr std::uint8_t kRequesterCloses = 0x20;
-inline constexpr std::uint8_t kAcceptorCloses = 0x40;
-// The same for atomic operations (Op::kAtomic), which only weft has: none are sent to other peers.
-inline constexpr std::uint8_t kRequesterHasAtomics = 0x08;
-inline constexpr std::uint8_t kAcceptorHasAtomics = 0x10;
-// The same for announced messages with numbers, which tickets need not be left for, and for Op::kScarce.
-inline constexpr std::uint8_t kRequesterHasNumbers = 0x02;
-inline constexpr std::uint8_t kAcceptorHasNumbers = 0x04;
+// In `features` of a request. The acceptor has each of them one bit higher, because release 1.17 repeats the request's
+// bits in its answer.
+inline constexpr std::uint8_t kHasNumbers = 0x02;  // announced messages have numbers if no ticket is left; Op::kScarce
+inline constexpr std::uint8_t kHasAtomics = 0x08;  // Op::kAtomic, which only weft has
+inline constexpr std::uint8_t kCloses = 0x20;      // idle connections; rdm/peer_link.h
 
 struct Greeting {
   std::uint8_t version = kReliableVersion;
@@ -50,12 +45,12 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 8);
 
-// The features that both ends of a connection support.
+// The version and the features that both ends of a connection support.
 struct Agreement {
   std::uint8_t version = 0;
-  bool closes = false;   // idle connections
-  bool numbers = false;  // for announced messages
-  bool atomics = false;  // elements are not converted, so never between ends of different byte orders
+  std::uint8_t features = 0;
+
+  bool has(std::uint8_t feature) const noexcept { return version >= 1 && (features & feature) != 0; }
 };
 
 }  // namespace weft::tcp

@@ -240,14 +240,9 @@ void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greetin
   const std::uint8_t version = Greeting::common(greeting.version);
   Greeting answer = Greeting::of(own_.port(), process_);
   answer.version = version == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(version | kAnsweredVersion);
-  const Agreement agreement{
-      .version = version,
-      .closes = version >= 1 && !loopback && closes_idle(peer) && (greeting.features & kRequesterCloses) != 0,
-      .numbers = version >= 1 && (greeting.features & kRequesterHasNumbers) != 0,
-      .atomics = version >= 1 && !request.message().swapped() && (greeting.features & kRequesterHasAtomics) != 0};
-  if (agreement.closes) answer.features |= kAcceptorCloses;
-  if (agreement.numbers) answer.features |= kAcceptorHasNumbers;
-  if (agreement.atomics) answer.features |= kAcceptorHasAtomics;
+  const auto theirs = static_cast<std::uint8_t>(greeting.features & ~(loopback ? kCloses : 0));
+  const Agreement agreement = channel->agree_on(version, theirs, request.message().swapped());
+  if (version >= 1) answer.features = static_cast<std::uint8_t>(agreement.features << 1);
   CmMessage message;
   message.compose(CmType::kAccept, &answer, sizeof answer);
   const auto bytes = message.unsent();
