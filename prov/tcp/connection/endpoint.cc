@@ -55,7 +55,7 @@ int Endpoint::ops_open(const char* name, uint64_t, void** ops, void*) {
   using Call = int (*)(fid_ep*, uint64_t);
   static constexpr Call kHalf = [](fid_ep* ep, uint64_t half) { return object<Endpoint>(ep).shut_down_half(half); };
   if (name == nullptr || ops == nullptr || std::strcmp(name, "weft_half_shutdown_v1") != 0) return -FI_ENOSYS;
-  *ops = const_cast<Call*>(&kHalf);
+  *ops = slots(kHalf);
   return 0;
 }
 

@@ -67,7 +67,10 @@ bool LocalHost::open() noexcept {
     std::memcpy(&name_, own.sun_path, kNameBytes);
   }
   failed_ = error < 0;
-  if (failed_) return log_unshared(Status(error)), false;
+  if (failed_) {
+    log_unshared(Status(error));
+    return false;
+  }
   fd_ = std::move(fd);
   return true;
 }
@@ -75,8 +78,10 @@ bool LocalHost::open() noexcept {
 std::optional<Rendezvous> LocalHost::invite(Correspondent& correspondent) noexcept {
   std::uint64_t token = 0;
   if (!open()) return std::nullopt;
-  if (::getrandom(&token, sizeof token, GRND_NONBLOCK) != sizeof token || token == 0)
-    return log_unshared(Status::last_errno()), std::nullopt;
+  if (::getrandom(&token, sizeof token, GRND_NONBLOCK) != sizeof token || token == 0) {
+    log_unshared(Status::last_errno());
+    return std::nullopt;
+  }
   expect(correspondent, token);
   return Rendezvous{name_, token};
 }

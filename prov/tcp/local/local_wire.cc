@@ -116,7 +116,10 @@ void LocalWire::close() noexcept {
 // ---- Writing ----
 
 ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
-  if (offered_len_ != 0) return offer(pieces, offered_len_), -EAGAIN;
+  if (offered_len_ != 0) {
+    offer(pieces, offered_len_);
+    return -EAGAIN;
+  }
   const std::uint64_t used = written_ - out_.read.load(std::memory_order_acquire);
   if (used > kRing) return -EPROTO;
   const bool fetches = other_.fetches.load(std::memory_order_relaxed) != 0;

@@ -90,6 +90,7 @@ void Conduit::wake_peer() noexcept {
 std::optional<Rendezvous> Conduit::propose(const Neighbour& neighbour) noexcept {
   proposed_ = true;
   invited_ = false;
+  ++tries_;
   if (wire_ != nullptr || !on_host_of(neighbour)) return std::nullopt;
   letter_.reset(new (std::nothrow) Letter);
   return letter_ != nullptr ? neighbour.host.invite(*letter_) : std::nullopt;
@@ -110,15 +111,21 @@ Conduit::Step Conduit::on_mailbox(const Neighbour& neighbour, const Rendezvous& 
   const Status status(neighbour.host.send(at, -1));
   // The mailbox is full of other peers' letters. Its owner reads them, and proposes again.
   if (status.ok() || status.code() == -EAGAIN) return Step::kAnnounceLetter;
-  return tries_ = kMostTries, log_unshared(status), Step::kNothing;
+  return give_up(status);
 }
 
 // The letter is in the mailbox, was already taken out together with those of other connections, or found no room.
 Conduit::Step Conduit::on_announced_letter(const Neighbour& neighbour) noexcept {
   if (letter_ == nullptr || created_ || tries_ == kMostTries) return Step::kNothing;
   if (letter_->from == 0) neighbour.host.read_letters();
-  if (letter_->from == 0) return invited_ ? Step::kNothing : (++tries_, Step::kProposeAgain);
+  if (letter_->from == 0) return invited_ ? Step::kNothing : Step::kProposeAgain;
   return invited_ ? attach() : give_memory(neighbour);
+}
+
+Conduit::Step Conduit::give_up(Status why) noexcept {
+  tries_ = kMostTries;
+  log_unshared(why);
+  return Step::kNothing;
 }
 
 Conduit::Step Conduit::give_memory(const Neighbour& neighbour) noexcept {
@@ -126,8 +133,8 @@ Conduit::Step Conduit::give_memory(const Neighbour& neighbour) noexcept {
   auto made = LocalWire::create(memory);
   const Status status =
       made ? Status(neighbour.host.send({letter_->from, letter_->token}, memory.get())) : made.error();
-  if (status.code() == -EAGAIN) return ++tries_, Step::kProposeAgain;
-  if (!status.ok()) return tries_ = kMostTries, log_unshared(status), Step::kNothing;
+  if (status.code() == -EAGAIN) return Step::kProposeAgain;
+  if (!status.ok()) return give_up(status);
   if (!adopt(std::move(*made))) return Step::kNothing;
   created_ = true;
   return Step::kAnnounceLetter;
@@ -136,7 +143,7 @@ Conduit::Step Conduit::give_memory(const Neighbour& neighbour) noexcept {
 Conduit::Step Conduit::attach() noexcept {
   tries_ = kMostTries;
   auto attached = LocalWire::attach(letter_->memory);
-  if (!attached) return log_unshared(attached.error()), Step::kNothing;
+  if (!attached) return give_up(attached.error());
   if (!adopt(std::move(*attached))) return Step::kNothing;
   wire_->wire->keep_proof();
   return Step::kSwitch;

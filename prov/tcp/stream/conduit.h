@@ -121,6 +121,7 @@ class Conduit : public Watch {
   Step on_announced_letter(const Neighbour& neighbour) noexcept;
   Step give_memory(const Neighbour& neighbour) noexcept;
   Step attach() noexcept;
+  Step give_up(Status why) noexcept;
   bool on_host_of(const Neighbour& neighbour) const noexcept;
   bool adopt(std::unique_ptr<LocalWire> made) noexcept;
   ssize_t write_wire(std::span<const iovec> pieces) noexcept;
