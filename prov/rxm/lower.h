@@ -29,8 +29,6 @@ std::string lower_name(std::string_view prov_name);
 
 // Completion levels that the lower provider implements.
 inline constexpr uint64_t kLowerLevels = FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
-// Completion levels that no wire reports.
-inline constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
 
 // The interface level at which lower providers are used: from 1.5 on registration modes are bits. Programs of an older
 // level see FI_MR_BASIC or FI_MR_SCALABLE.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 
+#include "objects/transfer_calls.h"
 #include "tcp/stream/data_header.h"
 
 namespace weft::tcp {
@@ -24,8 +25,9 @@ inline constexpr std::size_t kReliableQueueSize = 2048;  // reliable datagrams, 
 // A message of up to kInjectSize bytes lies in one piece behind its header.
 inline constexpr std::size_t kInlineSize = kMaxHeaderSize + kInjectSize;
 
-// Completion levels that the wire cannot report.
-inline constexpr std::uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+constexpr TransmitLimits limits_of_transmits(std::size_t inject) noexcept {
+  return {.unsupported = kUnsupportedLevels, .ranges = kMaxRmaIov, .message = SIZE_MAX, .inject = inject};
+}
 
 // Small messages of one burst share a system call until this many bytes are queued.
 inline constexpr std::size_t kGatherBytes = 16 * 1024;

@@ -9,15 +9,15 @@
 namespace weft::udp {
 
 // Datagrams are not acknowledged, and have no room for completion data.
-constexpr uint64_t kUnsupported = FI_DELIVERY_COMPLETE | FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE | FI_REMOTE_CQ_DATA;
+constexpr uint64_t kUnsupported = kUnsupportedLevels | FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA;
 
 // The first message of a round is sent at once; later ones are gathered until the application makes progress: it cannot
 // read a completion before. Injected messages have left when the call returns.
 ssize_t Endpoint::transmit(const TransmitRequest& message) noexcept {
-  if (!valid_buffers(message.iov, kIovLimit)) return -FI_EINVAL;
-  if (message.flags & kUnsupported) return -FI_EBADFLAGS;
-  const std::size_t len = total_length(message.iov);
-  if (len > max_message_) return -FI_EMSGSIZE;
+  std::size_t len = 0;
+  const TransmitLimits limits{
+      .unsupported = kUnsupported, .ranges = 0, .message = max_message_, .inject = max_message_};
+  if (const int wrong = check_transmit(message, limits, len); wrong != 0) return wrong;
   Lock lock(engine().mutex());
   const Address* to = destination_of(message);
   if (to == nullptr) return -FI_EINVAL;

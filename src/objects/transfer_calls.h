@@ -123,6 +123,41 @@ struct TransmitRequest {
   std::span<const iovec> arrays = {};
 };
 
+// Completion levels that no wire reports.
+inline constexpr std::uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
+
+// The limits of an endpoint for its transfer calls.
+struct TransmitLimits {
+  std::uint64_t unsupported;  // flags
+  std::size_t ranges;         // most ranges of remote memory
+  std::size_t message;        // bytes
+  std::size_t inject;         // the same with FI_INJECT, not more
+};
+
+// -FI_EINVAL unless the ranges are as long as the buffers together.
+[[gnu::noinline]] inline int check_ranges(std::span<const fi_rma_iov> ranges, std::size_t most,
+                                          std::size_t len) noexcept {
+  if (ranges.size() > most) return -FI_EINVAL;
+  for (const fi_rma_iov& range : ranges) {
+    if (range.len > len) return -FI_EINVAL;
+    len -= range.len;
+  }
+  return len == 0 ? 0 : -FI_EINVAL;
+}
+
+// Whether an endpoint takes the call, before it looks for the peer: 0 and the length of the message. Of several errors
+// the first one is the same at all endpoints: -FI_EINVAL for buffers and ranges, -FI_EBADFLAGS, -FI_EMSGSIZE.
+[[gnu::always_inline]] inline int check_transmit(const TransmitRequest& request, const TransmitLimits& limits,
+                                                 std::size_t& len) noexcept {
+  if (!valid_buffers(request.iov)) return -FI_EINVAL;
+  len = total_length(request.iov);
+  if (!request.remote.empty())
+    if (const int wrong = check_ranges(request.remote, limits.ranges, len); wrong != 0) return wrong;
+  if ((request.flags & (limits.unsupported | FI_INJECT)) == 0) return len <= limits.message ? 0 : -FI_EMSGSIZE;
+  if ((request.flags & limits.unsupported) != 0) return -FI_EBADFLAGS;
+  return len <= limits.inject ? 0 : -FI_EMSGSIZE;
+}
+
 constexpr std::uint64_t data_flags(std::uint64_t flags) noexcept {
   return flags | FI_REMOTE_CQ_DATA;
 }

@@ -52,6 +52,42 @@ TEST_P(TransferErrors, LevelsThatNothingReportsAreRefused) {
     EXPECT_EQ(fi_sendmsg(pair.a().ep(), &message, level), -FI_EBADFLAGS) << level;
 }
 
+TEST_P(TransferErrors, BuffersComeBeforeFlagsAndFlagsBeforeLengthAndPeer) {
+  Fabric fabric(target());
+  Pair pair(fabric);
+  expect_exchange(pair);
+  const std::size_t too_long = fabric.info()->tx_attr->inject_size + 1;
+  Buffer out(fabric, too_long);
+  Context context;
+  const auto send = [&](void* buf, std::size_t len, fi_addr_t peer, uint64_t flags) {
+    const iovec iov{buf, len};
+    void* desc = out.desc();
+    const fi_msg message{&iov, &desc, 1, peer, &context, 0};
+    return fi_sendmsg(pair.a().ep(), &message, flags);
+  };
+  EXPECT_EQ(send(nullptr, 8, pair.a().peer, FI_COMMIT_COMPLETE), -FI_EINVAL);
+  EXPECT_EQ(send(out.data(), too_long, pair.a().peer, FI_INJECT | FI_COMMIT_COMPLETE), -FI_EBADFLAGS);
+  if (target().connected()) return;
+  constexpr fi_addr_t kNobody = 4711;
+  EXPECT_EQ(send(out.data(), 1, kNobody, FI_COMMIT_COMPLETE), -FI_EBADFLAGS);
+}
+
+TEST_P(TransferErrors, RangesOfAnotherLengthAreRefusedBeforeFlags) {
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "datagrams have no remote memory";
+  NEEDS(kRma, "FI_RMA");
+  Fabric fabric(target(), kRma);
+  Pair pair(fabric);
+  expect_exchange(pair);
+  Buffer local(fabric, 64, 'l', FI_WRITE | FI_SEND), remote(fabric, 64, 'r', FI_REMOTE_WRITE);
+  Context context;
+  const iovec iov{local.data(), 64};
+  void* desc = local.desc();
+  const fi_rma_iov half{remote.remote_address(), 32, remote.key()};
+  const fi_msg_rma write{&iov, &desc, 1, pair.a().peer, &half, 1, &context, 0};
+  for (const uint64_t flags : {uint64_t{0}, uint64_t{FI_COMMIT_COMPLETE}})
+    EXPECT_EQ(fi_writemsg(pair.a().ep(), &write, flags), -FI_EINVAL) << flags;
+}
+
 TEST_P(TransferErrors, ClosedRegionOfTheSenderIsABadAddress) {
   CONNECTED_ONLY();
   Fabric fabric(target());

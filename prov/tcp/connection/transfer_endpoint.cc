@@ -119,13 +119,8 @@ void TransferEndpoint::stop(int error) noexcept {
 }
 
 ssize_t TransferEndpoint::transmit_checked(const TransmitRequest& request) noexcept {
-  if (!valid_buffers(request.iov) || request.remote.size() > kMaxRmaIov) return -FI_EINVAL;
-  std::size_t remote = 0;
-  for (const fi_rma_iov& range : request.remote) remote += range.len;
-  const std::size_t len = total_length(request.iov);
-  if (!request.remote.empty() && remote != len) return -FI_EINVAL;
-  if (request.flags & kUnsupportedLevels) return -FI_EBADFLAGS;
-  if ((request.flags & FI_INJECT) && len > kInjectSize) return -FI_EMSGSIZE;
+  std::size_t len = 0;
+  if (const int wrong = check_transmit(request, limits_of_transmits(kInjectSize), len); wrong != 0) return wrong;
   Lock lock(engine().mutex());
   return stream_.transmit(request);
 }

@@ -92,14 +92,9 @@ int ReliableEndpoint::getname(void* name, size_t* len) {
 
 ssize_t ReliableEndpoint::transmit(TransmitRequest&& request) noexcept {
   if (!rdm::set_receive_context(request, *vector_)) return -FI_EINVAL;
-  if (!valid_buffers(request.iov) || request.remote.size() > kMaxRmaIov) return -FI_EINVAL;
-  if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
-  const std::size_t len = total_length(request.iov);
-  if ((request.flags & FI_INJECT) != 0 && len > kReliableInjectSize) return -FI_EMSGSIZE;
-  std::size_t remote = 0;
-  for (const fi_rma_iov& range : request.remote) remote += range.len;
-  if (!request.remote.empty() && remote != len) return -FI_EINVAL;
-  return submit(request, len);
+  std::size_t len = 0;
+  const int wrong = check_transmit(request, limits_of_transmits(kReliableInjectSize), len);
+  return wrong != 0 ? wrong : submit(request, len);
 }
 
 ssize_t ReliableEndpoint::update(const AtomicRequest& request) noexcept {

@@ -27,9 +27,8 @@ const Destination* DatagramEndpoint::destination_of(fi_addr_t name, uint64_t fla
 }
 
 ssize_t DatagramEndpoint::transmit(const SendWork& work, fi_addr_t destination) noexcept {
-  if ((work.flags & FI_DELIVERY_COMPLETE) != 0) [[unlikely]]
-    return -FI_EBADFLAGS;  // datagrams are not acknowledged
-  if (const ssize_t refusal = sends_.check(work); refusal != 0) [[unlikely]]
+  constexpr uint64_t kUnsupported = kUnsupportedLevels | FI_DELIVERY_COMPLETE;  // datagrams are not acknowledged
+  if (const ssize_t refusal = sends_.check(work, kUnsupported); refusal != 0) [[unlikely]]
     return refusal;
   LightGuard guard(sends_.lock());
   const Destination* to = destination_of(destination, work.flags);

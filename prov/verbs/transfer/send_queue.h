@@ -14,6 +14,7 @@
 #include "base/data_path.h"
 #include "base/light_lock.h"
 #include "base/status.h"
+#include "objects/transfer_calls.h"
 #include "verbs/transfer/completion_channel.h"
 #include "verbs/transfer/completion_routes.h"
 #include "verbs/transfer/send_work.h"
@@ -65,8 +66,8 @@ class SendQueue final {
   uint64_t& flags() noexcept { return flags_; }  // with the lock held, choose_way() follows a change
   ssize_t room() noexcept;
 
-  // The validation that needs no queue state.
-  ssize_t check(const SendWork& work) const noexcept;
+  // The validation that needs no queue state; its errors come in the order of check_transmit().
+  ssize_t check(const SendWork& work, uint64_t unsupported = kUnsupportedLevels) const noexcept;
   // Buffers of a call.
   std::size_t iov_limit() const noexcept { return sizes_.transmit_iov; }
   // Posts any transmission, after check(). With the lock held.
@@ -175,13 +176,11 @@ class SendQueue final {
 // The path of every transmission to the device is inline, so that the compiler sees which kind of transmission a call
 // makes and removes most of it.
 
-inline constexpr uint64_t kUnsupportedLevels = FI_COMMIT_COMPLETE | FI_MATCH_COMPLETE;
-
-[[gnu::always_inline]] inline ssize_t SendQueue::check(const SendWork& work) const noexcept {
+[[gnu::always_inline]] inline ssize_t SendQueue::check(const SendWork& work, uint64_t unsupported) const noexcept {
   for (int i = 0; i < work.count; ++i)
     if (work.sges[i].addr == 0) [[unlikely]]
       return -FI_EINVAL;
-  if ((work.flags & kUnsupportedLevels) != 0) [[unlikely]]
+  if ((work.flags & unsupported) != 0) [[unlikely]]
     return -FI_EBADFLAGS;
   if (work.len <= inline_bytes_ && carries_data(work.opcode)) [[likely]]
     return 0;
