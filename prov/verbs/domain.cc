@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Fabrics and domains of verbs, see domain.h; and the provider's table of calls, fi_provider(7), fi_verbs(7).
 #include "verbs/domain.h"
-#include "objects/info.h"
 
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
@@ -13,6 +12,7 @@
 
 #include "abi/provider.h"
 #include "objects/address_vector.h"
+#include "objects/info.h"
 #include "objects/reusable_regions.h"
 #include "verbs/connection/endpoint.h"
 #include "verbs/connection/passive_endpoint.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Passive endpoints; see passive_endpoint.h.
 #include "verbs/connection/passive_endpoint.h"
-#include "objects/info.h"
 
 #include <rdma/providers/fi_log.h>
 
 #include <algorithm>
 #include <climits>
 
+#include "objects/info.h"
 #include "objects/sentence.h"
 #include "verbs/cm/cm_errors.h"
 #include "verbs/device/logging.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Datagram endpoints: creation, bindings, the queue pair, names, answers to lookups; see datagram_endpoint.h.
 #include "verbs/datagram/datagram_endpoint.h"
-#include "objects/info.h"
 
 #include <rdma/fi_ext.h>
 #include <rdma/providers/fi_log.h>
@@ -14,6 +13,7 @@
 #include "objects/datagram_bindings.h"
 #include "objects/endpoint_alias.h"
 #include "objects/endpoint_options.h"
+#include "objects/info.h"
 #include "objects/sentence.h"
 #include "verbs/datagram/multicast_group.h"
 #include "verbs/device/logging.h"

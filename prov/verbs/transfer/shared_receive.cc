@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Shared receive contexts; see shared_receive.h.
 #include "verbs/transfer/shared_receive.h"
-#include "objects/info.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "abi/ops.h"
+#include "objects/info.h"
 #include "verbs/device/limits.h"
 #include "verbs/device/logging.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Sizes of queues and operations; see transfer_sizes.h.
 #include "verbs/transfer/transfer_sizes.h"
-#include "objects/info.h"
 
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
@@ -9,6 +8,7 @@
 #include <algorithm>
 
 #include "objects/endpoint_options.h"
+#include "objects/info.h"
 #include "verbs/device/limits.h"
 #include "verbs/transfer/domain_services.h"
 
