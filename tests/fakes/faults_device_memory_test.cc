@@ -21,6 +21,7 @@
 
 #include "fake_rdma.h"
 #include "log_capture.h"
+#include "without_devices.h"
 
 namespace faults_device_memory_test {
 
@@ -175,17 +176,8 @@ void fill(char* memory, size_t len, unsigned seed) {
 
 constexpr std::pair<int, int> kMoved{0, 0};
 
-class FaultsDeviceMemory : public testing::Test {
+class FaultsDeviceMemory : public WithoutDevices {
  protected:
-  void SetUp() override {
-    fake::reset();
-    fake::retire_devices();
-  }
-  void TearDown() override {
-    fake::reset();
-    fake::retire_devices();
-    EXPECT_EQ(fake::leaks(), "");
-  }
   static void add_device(bool takes_dmabufs) {
     fake::DeviceConfig config;
     config.name = "fabric0";

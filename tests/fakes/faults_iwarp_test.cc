@@ -13,19 +13,15 @@
 #include "log_capture.h"
 #include "reliable_end.h"
 #include "two_ends.h"
+#include "without_devices.h"
 
 namespace faults_iwarp_test {
 
-class FaultsIwarp : public testing::Test {
+class FaultsIwarp : public WithoutDevices {
  protected:
   void SetUp() override {
-    fake::reset();
-    fake::retire_devices();
+    WithoutDevices::SetUp();
     fake::add_device(fake::iwarp_device());
-  }
-  void TearDown() override {
-    fake::reset();
-    fake::retire_devices();
   }
 };
 

@@ -13,6 +13,7 @@
 #include "fake_rdma.h"
 #include "log_capture.h"
 #include "two_ends.h"
+#include "without_devices.h"
 
 namespace faults_native_test {
 
@@ -56,16 +57,11 @@ uint16_t port_of(const sockaddr_ib& name) {
 
 }  // namespace
 
-class FaultsNative : public testing::Test {
+class FaultsNative : public WithoutDevices {
  protected:
   void SetUp() override {
-    fake::reset();
+    WithoutDevices::SetUp();
     use_infiniband({0xffff});
-  }
-  void TearDown() override {
-    fake::reset();
-    fake::retire_devices();
-    EXPECT_EQ(fake::leaks(), "");
   }
   static void use_infiniband(const std::vector<uint16_t>& pkeys) {
     fake::retire_devices();

@@ -15,6 +15,7 @@
 #include "fake_iwarp.h"
 #include "fake_rdma.h"
 #include "log_capture.h"
+#include "without_devices.h"
 
 namespace faults_offers_test {
 
@@ -59,18 +60,7 @@ fake::DeviceConfig device(const std::string& name, const std::vector<std::string
 
 }  // namespace
 
-class FaultsOffers : public testing::Test {
- protected:
-  void SetUp() override {
-    fake::reset();
-    fake::retire_devices();
-  }
-  void TearDown() override {
-    fake::reset();
-    fake::retire_devices();
-    EXPECT_EQ(fake::leaks(), "");
-  }
-};
+class FaultsOffers : public WithoutDevices {};
 
 TEST_F(FaultsOffers, LimitsAreThoseOfTheDevice) {
   fake::DeviceConfig config = device("small", {"127.0.0.1"});

@@ -16,6 +16,7 @@
 #include "fake_rdma.h"
 #include "log_capture.h"
 #include "two_ends.h"
+#include "without_devices.h"
 
 namespace faults_properties_test {
 
@@ -70,19 +71,14 @@ void expect_chosen_request(const fake::ConnectionState& client) {
 
 }  // namespace
 
-class FaultsProperties : public testing::Test {
+class FaultsProperties : public WithoutDevices {
  protected:
   void SetUp() override {
-    fake::reset();
-    fake::retire_devices();
+    WithoutDevices::SetUp();
     fake::DeviceConfig device;
     device.max_qp_rd_atom = 16;
     device.max_qp_init_rd_atom = 8;
     fake::add_device(device);
-  }
-  void TearDown() override {
-    fake::reset();
-    fake::retire_devices();
   }
 };
 
