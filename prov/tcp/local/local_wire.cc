@@ -54,8 +54,8 @@ std::size_t step(std::uint64_t position, std::size_t left) noexcept {
 
 LocalWire::LocalWire(Mapping&& memory, std::size_t end) noexcept
     : memory_(std::move(memory)),
-      out_(memory_->lanes[end]),
-      in_(memory_->lanes[1 - end]),
+      out_(memory_->directions[end]),
+      in_(memory_->directions[1 - end]),
       own_(memory_->ends[end]),
       other_(memory_->ends[1 - end]),
       out_ring_(memory_->rings[end]),
@@ -165,7 +165,7 @@ void LocalWire::offer(std::span<const iovec> pieces, std::size_t skip) noexcept 
       continue;
     }
     if (pieces_offered_ == LocalMemory::kOffers) break;
-    LocalMemory::Lane::Offer& place = out_.offered[offers_made_++ % LocalMemory::kOffers];
+    LocalMemory::Direction::Offer& place = out_.offered[offers_made_++ % LocalMemory::kOffers];
     place.at.store(reinterpret_cast<std::uintptr_t>(piece.iov_base) + skip, std::memory_order_relaxed);
     place.len.store(piece.iov_len - skip, std::memory_order_relaxed);
     offered_len_ += piece.iov_len - skip;
@@ -227,7 +227,7 @@ ssize_t LocalWire::fetch(std::span<const iovec> pieces) noexcept {
   observed();
   must_check_writer_ = true;
   if (fetch_len_ == 0) {
-    const LocalMemory::Lane::Offer& place = in_.offered[offers_taken_ % LocalMemory::kOffers];
+    const LocalMemory::Direction::Offer& place = in_.offered[offers_taken_ % LocalMemory::kOffers];
     fetch_at_ = place.at.load(std::memory_order_relaxed);
     fetch_len_ = place.len.load(std::memory_order_relaxed);
     if (fetch_len_ == 0 || own_.fetches.load(std::memory_order_relaxed) == 0) return -EPROTO;

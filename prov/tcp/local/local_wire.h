@@ -39,7 +39,7 @@ struct LocalMemory {
   using Flag = std::atomic<std::uint32_t>;  // a bool must not have other values than two, and the peer writes any
   static constexpr std::uint32_t kAwaitsInput = 1, kAwaitsRoom = 2;
 
-  struct alignas(kLine) Lane {
+  struct alignas(kLine) Direction {
     // The writer's. Positions count all bytes since the beginning.
     std::atomic<std::uint64_t> written;
     std::atomic<std::uint64_t> offers;  // pieces offered so far
@@ -62,7 +62,7 @@ struct LocalMemory {
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && Flag::is_always_lock_free);
 
-  Lane lanes[2];  // lanes[i] is written by end i
+  Direction directions[2];  // directions[i] is written by end i
   End ends[2];
   alignas(kLine) std::byte rings[2][kRing];
 };
@@ -161,8 +161,8 @@ class LocalWire {
   Status read_memory(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept;
 
   const Mapping memory_;
-  LocalMemory::Lane& out_;
-  LocalMemory::Lane& in_;
+  LocalMemory::Direction& out_;
+  LocalMemory::Direction& in_;
   LocalMemory::End& own_;
   LocalMemory::End& other_;
   std::byte* const out_ring_;
