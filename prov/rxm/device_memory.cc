@@ -11,7 +11,7 @@
 namespace weft::rxm {
 namespace {
 
-// The application's registration as one of a message.
+// A reference to the application's registration, which a message closes like a registration of its own.
 class DeviceUse final : public Object<fid_mr> {
  public:
   explicit DeviceUse(std::shared_ptr<const DeviceRegion> region) noexcept : region_(std::move(region)) {
@@ -60,7 +60,7 @@ void DeviceMemory::remove(Place place) noexcept {
   lock.unlock();
 }
 
-// A region that has all of the range, else one that has a part of it.
+// A region that contains the whole range, otherwise one that overlaps it; nullptr: none.
 const std::shared_ptr<const DeviceRegion>* DeviceMemory::find_locked(std::uintptr_t start,
                                                                      std::uintptr_t end) const noexcept {
   const std::shared_ptr<const DeviceRegion>* part = nullptr;

@@ -37,9 +37,9 @@ class DeviceMemory {
   Result<Place> add(fid_domain* lower, const fi_mr_attr& attr, uint64_t flags);
   void remove(Place place) noexcept;
 
-  // Whether the processor must not touch a part of these buffers.
+  // Whether a part of these buffers is such memory.
   bool includes(std::span<const iovec> buffers) noexcept;
-  // A use of the registration that holds this memory; nullptr: none does, or memory runs out.
+  // A reference to the registration that contains this memory; nullptr: no such registration, or memory runs out.
   Lower<fid_mr> use(const void* buf, std::size_t len) noexcept;
 
  private:

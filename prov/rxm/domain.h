@@ -76,8 +76,8 @@ class Domain final : public SoftwareDomain<Domain, Fabric, DomainParts> {
   // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE: those that the lower provider supports.
   uint64_t levels() const noexcept { return levels_; }
 
-  // Registers memory of a message with the lower provider, which may keep the registration for the next message, or,
-  // with FI_MR_WEFT_UNCACHED, buffers of our own. Any thread.
+  // Registers memory with the lower provider: that of a message, whose registration the lower provider may keep for the
+  // next message; or buffers of our own, with FI_MR_WEFT_UNCACHED. Any thread.
   Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access, uint64_t flags = 0) noexcept;
   // The application's memory of accelerators; nullptr without FI_HMEM.
   DeviceMemory* devices() noexcept { return devices_.get(); }

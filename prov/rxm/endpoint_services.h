@@ -27,11 +27,11 @@ struct Scarcity {
   List<Transmit, FlightTag> kept;  // ... and these are complete for the application, but not fetched
 };
 
-// Packets that the peer has receives for, where a packet without one ends the connection; decision 0020.
+// The count of the peer's receives, where a packet without a receive ends the connection; decision 0020.
 struct Credits {
   bool counted = false;
   std::uint64_t left = UINT64_MAX;  // not counted: never used up
-  std::uint32_t unreported = 0;     // receives posted here that the peer does not know of
+  std::uint32_t unreported = 0;     // receives posted here that were not reported to the peer
 
   bool may_send() const noexcept { return left > 1; }  // the last one is for a report
   bool are_due() const noexcept { return counted && unreported >= kReportedReceives; }

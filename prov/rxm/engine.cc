@@ -11,8 +11,8 @@
 
 namespace weft::rxm {
 
-constexpr unsigned kIdleLooks =
-    8;  // idle rounds of one look at the clock, at most; as long as an eighth of kCmInterval
+// Idle rounds that share one look at the clock, while two looks are less than that part of kCmInterval apart.
+constexpr unsigned kIdleLooks = 8;
 
 Status Engine::open_timer() noexcept {
   if (timer_) return {};
@@ -69,9 +69,9 @@ bool Engine::read_poll_set() noexcept {
   return any;
 }
 
-// From this endpoint on connection events are read in this round; null: none. While the application polls often, one
-// endpoint each time: all get their turn within kCmInterval. Idle rounds in quick succession do not look at the clock
-// each.
+// The endpoint from which on this round reads connection events; null: it reads none. While the application polls
+// often, that is the last one: the endpoints take turns, all within kCmInterval. Of idle rounds in quick succession
+// only some look at the clock.
 Driven* Engine::take_turns() noexcept {
   rounds_ = 0;
   if (driven_.empty()) return nullptr;

@@ -61,7 +61,7 @@ inline bool needs_local_registration(const fi_info& lower) noexcept {
 }
 
 // Whether a packet that finds no receive ends the connection: iWARP has no retries. The ends count receives; decision
-// 0020. Such a provider requires registration, so every packet is one of Packets or injected.
+// 0020. Such a provider requires registration, so every packet is injected or sent from a buffer of Packets.
 inline bool needs_credits(const fi_info& lower) noexcept {
   return lower.ep_attr->protocol == FI_PROTO_IWARP && needs_local_registration(lower);
 }

@@ -155,7 +155,7 @@ void Engine::on_region_closed() {
   if (!endings_.empty()) look_around(true);
 }
 
-// False if one has news: a sleeper would not learn of it.
+// False if one has news, which would not wake a sleeper any more.
 bool Engine::arm_wires() noexcept {
   for (const Wired& wired : wires_) wired.arm();
   for (const Wired& wired : wires_)

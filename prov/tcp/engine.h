@@ -128,7 +128,7 @@ class Engine : public EngineBase {
   // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
   Status start_service_thread();
   bool needs_progress() const noexcept { return progress_habit_.pending(); }
-  // Streams also end that offer such memory to a process of this host; what that is fetching then has no valid proof.
+  // Also ends streams that offer such memory to a process of this host: bytes that it is fetching lack a valid proof.
   void on_region_closed();
 
   // The caller of everything below holds the mutex.
@@ -170,7 +170,7 @@ class Engine : public EngineBase {
   // Polls the memory in every round, until it brings nothing for kDozeAfter. Called again when what it waits for
   // changes.
   void poll_wire(Wired& wired) noexcept;
-  // Registered memory is offered through one.
+  // Registered memory is offered through a wire.
   void note_lent() noexcept { lends_.store(true, std::memory_order_relaxed); }
   // The descriptor of the watch is rarely ready: it need not be polled in every round.
   void silence(Watch& watch) noexcept;

@@ -30,8 +30,8 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
   const int fd = net::open_stream(local.family());
   if (fd < 0) return failure(Status(fd));
   UniqueFd socket(fd);
-  // A service can restart at once although old connections of its port linger, if those have the option too. Without a
-  // fixed port, a free one is better, so the option is set behind bind().
+  // With the option a service can restart at once, although connections of its port linger, if those have it too.
+  // Without a fixed port the system must choose a free one, so the option is set after bind().
   const bool fixed = local.port() != 0;
   const auto share_port = [fd] { return net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); };
   int result = fixed ? share_port() : 0;

@@ -169,7 +169,7 @@ int Domain::ops_open(const char* name, uint64_t flags, void** ops, void*) {
 int Domain::register_memory(const fi_mr_attr* attr, uint64_t flags, Reuse reuse, fid_mr** mr) {
   const bool device_memory = attr != nullptr && is_device_memory(*attr, flags, api_version());
   if (device_memory && (caps() & FI_HMEM) == 0) return -FI_ENOSYS;
-  // The kernel finds the driver of such addresses, if it has one for the purpose; /proc/self/maps does not tell them.
+  // The cache cannot recognise such an address by /proc/self/maps. The kernel may have a driver that registers it.
   if (device_memory) flags |= FI_MR_WEFT_UNCACHED;
   std::unique_lock lock(mutex_);
   const Ref<EventQueueCore> events = registrations_;

@@ -53,7 +53,7 @@ class WaitObject {
   // twice needs detaching twice. Sleepers notice at once. No effect on an object without descriptors.
   Status attach(int fd);
   void detach(int fd) noexcept;
-  // All descriptors of an engine, which opens them only if this object has a descriptor too.
+  // Attaches all descriptors of an engine, if this object has a descriptor; otherwise the engine need not open its own.
   template <class E>
   Status attach_to(E& engine) {
     if (target_->state_ == nullptr) return {};
@@ -61,7 +61,7 @@ class WaitObject {
     for (auto fd = fds.begin(); fd != fds.end(); ++fd) {
       Status status = attach(*fd);
       if (status.ok()) continue;
-      while (fd != fds.begin()) detach(*--fd);  // not the rest, which other queues of a wait set may have attached
+      while (fd != fds.begin()) detach(*--fd);  // other queues of a wait set may have attached the rest
       return status;
     }
     return {};

@@ -80,7 +80,7 @@ void Completions::read_failure() noexcept {
   on_end(*work, error.err == FI_ECANCELED ? FI_ECONNRESET : error.err);
 }
 
-// The queue was overrun, for ever: the ends of operations and arrived packets are lost.
+// The queue was overrun and stays unreadable: the ends of operations and arrived packets are lost.
 void Completions::on_unreadable(int error) noexcept {
   if (std::exchange(unreadable_, true)) return;
   FI_WARN(&provider(), FI_LOG_CQ, "the lower provider's completion queue cannot be read, completions are lost: %s\n",

@@ -68,7 +68,7 @@ void Packets::post_control(Channel& channel, PacketType type, std::uint64_t mess
   post(*packet);
 }
 
-// Without a receive for it at the peer, that has one for us to read first: both ends never lack them at once.
+// If the peer has no receive left, its own report arrives here first: both ends never lack receives at the same time.
 void Packets::report_receives(Channel& channel) noexcept {
   Credits& credits = channel.credits;
   if (!credits.are_due() || credits.left == 0 || channel.state != Channel::State::kOpen) return;

@@ -20,7 +20,7 @@ class Packets {
   // Sends the packet now or later.
   void post(Packet& packet) noexcept;
   void post_control(Channel& channel, PacketType type, std::uint64_t message) noexcept;
-  // Reports the receives that were posted again, if there are many and the peer has a receive for it.
+  // Reports the receives that were posted again, if they are enough for a report and the peer has a receive for it.
   void report_receives(Channel& channel) noexcept;
   // The header of a packet that belongs to no new message; `message`: the number of its message.
   static PacketHeader header(const Channel& channel, PacketType type, std::uint64_t message) noexcept {

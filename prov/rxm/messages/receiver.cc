@@ -68,7 +68,8 @@ inline bool Receiver::may_be_message(Channel& channel, const OpHeader& op) noexc
   return false;
 }
 
-// False: the receive's memory is an accelerator's, and has failed. Peers with FI_HMEM send all messages by rendezvous.
+// False: the receive has failed, because its memory is an accelerator's. Peers with FI_HMEM send all messages by
+// rendezvous.
 inline bool Receiver::may_copy(const rdm::Delivery& delivery, const rdm::Envelope& envelope) noexcept {
   DeviceMemory* const devices = services_.domain.devices();
   if (devices == nullptr || envelope.len == 0 || !devices->includes(delivery.iov())) [[likely]]

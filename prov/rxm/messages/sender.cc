@@ -278,8 +278,8 @@ ssize_t Sender::start_rendezvous(Channel& channel, Transmit& transmit) noexcept 
   return 0;
 }
 
-// Whether a message is announced that would be eager if the peer had more memory. Not when the application is waiting
-// for its delivery, not when a part of it is sent, and not when it cannot be registered.
+// Whether a message is announced because the peer's memory is scarce. Exceptions are messages whose delivery the
+// application waits for, those of which a part was sent, and those that cannot be registered.
 bool Sender::is_announced(Channel& channel, Transmit& transmit) noexcept {
   if (transmit.announced) return true;
   if (transmit.len < kLeastAnnounced || transmit.len > std::max(services_.eager_limit, segment_limit_)) return false;
@@ -292,8 +292,8 @@ bool Sender::is_announced(Channel& channel, Transmit& transmit) noexcept {
   return true;
 }
 
-// It completes as an eager one does, with a copy, as long as those of the peer occupy no more than its messages may
-// here; else when it is fetched.
+// The message completes at once, as an eager one does, if it can be copied: the copies for a peer may occupy as much as
+// the peer's messages may here. Otherwise it completes when it is fetched.
 ssize_t Sender::start_announced(Channel& channel, Transmit& transmit) noexcept {
   const ssize_t result = start_rendezvous(channel, transmit);
   if (result != 0 || transmit.kept == 0) return result;

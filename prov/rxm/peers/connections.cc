@@ -27,8 +27,8 @@ std::uint64_t number_for(const Channel& channel) noexcept {
   const auto number = channel.number != 0 ? channel.number : static_cast<std::uint32_t>(channel.peer->id);
   return static_cast<std::uint64_t>(::getpid()) << 32 | number;
 }
-// An endpoint of weft's divides the time of a request: its own limits stay where they are shorter. For those of other
-// providers only the sum is a limit.
+// Limits the time of a request in two parts, where the lower endpoint is weft's, unless its own limits are shorter. For
+// endpoints of other providers only the sum is a limit: the peer's deadline.
 void limit_request(fid_ep* ep, int connect_ms, int answer_ms) noexcept {
   int limits[] = {0, 0};
   constexpr int kOptions[] = {FI_OPT_WEFT_CONNECT_TIMEOUT, FI_OPT_WEFT_ANSWER_TIMEOUT};
@@ -116,7 +116,7 @@ void PeerLinks::on_event_error() noexcept {
             channel->peer->address.to_string().c_str());
     return end_channel(*channel, LinkEvent::kRejected, FI_EALREADY);
   }
-  // A peer that rejects says so in data of its own.
+  // A peer that rejects a request sends data with the rejection.
   const bool refused = connecting && rejection.version != kCmVersion && error.err == FI_ECONNREFUSED;
   char text[256];
   fi_eq_strerror(events_.get(), error.prov_errno, error.err_data, text, sizeof text);
@@ -155,8 +155,9 @@ bool PeerLinks::has_successor() const noexcept {
   return false;
 }
 
-// A request of a process that has died meanwhile is accepted as well, but then its end follows at once. So a successor
-// replaces the connection when it is still open one round later. One in a round, because others may close with it.
+// The process of a request may have died meanwhile; then the end of its connection follows at once. So a successor
+// replaces the connection only if it is still open one round later. One successor a round: others may close with the
+// connection that it replaces.
 void PeerLinks::settle_successors() noexcept {
   Channel* next = nullptr;
   for (Channel& channel : services_.channels) {
@@ -177,7 +178,7 @@ void PeerLinks::settle_successors() noexcept {
 
 // ---- Requests ----
 
-// Tells the peer how many packets have a receive here.
+// Reports how many receives are posted here for the peer's packets.
 template <class Data>
 void PeerLinks::describe_receives(Channel& channel, Data& data) noexcept {
   data.receive_size = kReceivesPerChannel;

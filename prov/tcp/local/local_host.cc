@@ -46,7 +46,7 @@ struct Enclosed {
   }
 };
 
-// Users that have no number in this namespace share one.
+// All users without a number in this user namespace appear under the same one.
 bool is_our_user(uid_t user) noexcept {
   constexpr uid_t kWithoutNumber = 65534;
   return user == ::geteuid() && user != kWithoutNumber;

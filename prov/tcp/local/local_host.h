@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How two ends of a connection on one host come to share memory (local_wire.h): one end names its mailbox, a datagram
-// socket of unix(7), and a token over the connection; the other sends the token there; the first creates the memory,
-// and sends its descriptor to the mailbox that this letter came from, SCM_RIGHTS. So the owner of the memory hands it
-// over, and nobody needs the right to trace anybody. A message over the connection follows each letter, and has the
-// mailbox read.
+// How two ends of a connection on one host begin to share memory (local_wire.h):
 //
-// Every process of the host may write to a mailbox: a letter counts only with the token, which only the two ends of the
-// connection know, and only from a process of our user. The system adds the sender's process and user to a letter. So
-// memory is neither given to another user's process nor taken from it.
+// 1. One end sends the name of its mailbox, a datagram socket of unix(7), and a token over the connection.
+// 2. The other end sends a letter with the token to that mailbox.
+// 3. The first end creates the memory, and sends a letter with its descriptor (SCM_RIGHTS) to the other end's mailbox.
+//
+// So the owner of the memory hands it over, and neither process needs the right to trace the other. After each letter a
+// message over the connection makes the receiver read its mailbox.
+//
+// Every process of the host may write to a mailbox. A letter counts only with the token, which is known to no third
+// process, and only from a process of our user: the system adds the sender's process and user to a letter. So memory is
+// neither given to another user's process nor taken from it.
 #pragma once
 
 #include <sys/types.h>

@@ -45,7 +45,7 @@ void published() noexcept {}
 void observed() noexcept {}
 #endif
 
-// How many of `left` bytes are copied next to or from a ring, at a position.
+// How many of `left` bytes the next copy moves to or from a ring, at a position.
 std::size_t step(std::uint64_t position, std::size_t left) noexcept {
   return std::min({left, kStep, LocalMemory::kRing - static_cast<std::size_t>(position % LocalMemory::kRing)});
 }

@@ -206,7 +206,7 @@ void Channel::keep(Unclaimed& message) noexcept {
     report_scarcity(true);
 }
 
-// Asks the peer to announce short messages, or to send them again.
+// Requests the peer to announce short messages, or to send them without announcements again.
 void Channel::report_scarcity(bool scarce) noexcept {
   DataHeader report;
   report.op = Op::kScarce;

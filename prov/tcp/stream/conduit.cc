@@ -114,7 +114,7 @@ Conduit::Step Conduit::on_mailbox(const Neighbour& neighbour, const Rendezvous& 
   return give_up(status);
 }
 
-// The letter is in the mailbox, was already taken out together with those of other connections, or found no room.
+// The letter is in the mailbox; or it was read already, with letters of other connections; or the mailbox was full.
 Conduit::Step Conduit::on_announced_letter(const Neighbour& neighbour) noexcept {
   if (letter_ == nullptr || created_ || tries_ == kMostTries) return Step::kNothing;
   if (letter_->from == 0) neighbour.host.read_letters();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The bytes of a connection: through its socket, or through memory that both ends share (local_wire.h), from the moment
-// on at which they agreed on it. The socket then carries wake-ups only, and shows when the peer closes or dies.
+// The bytes of a connection: through its socket, or, once the ends have agreed on that, through memory that both share
+// (local_wire.h). The socket then carries wake-ups only, and shows when the peer closes or dies.
 //
-// The ends agree within the stream (data_header.h): one sends Op::kMailbox, the other answers with a letter, so the
-// first knows that it is a process of the same user, and hands the memory over. Each sends Op::kSwitch as the last
-// bytes of its direction that go through the socket.
+// The ends agree within the stream (data_header.h): one sends Op::kMailbox, the other answers with a letter, which
+// proves that it is a process of the same user, and the first hands the memory over. Each end sends Op::kSwitch as the
+// last bytes of its direction that go through the socket.
 //
 // Owner: the stream, as its base. The engine's mutex guards it.
 #pragma once

@@ -286,9 +286,9 @@ void Stream::on_ack() noexcept {
   complete(*oldest);
 }
 
-// ---- Atomic operations: arrays are collected, then the operation is carried out as a whole; responses keep the order
-// ----
+// ---- Atomic operations ----
 
+// The arrays are collected, then the operation is carried out as a whole. Responses keep the order of the operations.
 // False: too many responses are queued for the peer.
 bool Stream::begin_atomic() noexcept {
   if (!has_atomics()) {

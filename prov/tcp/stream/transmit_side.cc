@@ -360,8 +360,8 @@ void TransmitSide::on_written(Transmit& record) noexcept {
 }
 
 // The peer's memory for unexpected messages is scarce: an eager message that is about to be sent is announced instead.
-// It completes as before, with a copy, as long as those of the peer occupy no more than its messages may here; else
-// when it is fetched.
+// It completes as before if it can be copied: the copies for a peer may occupy as much as the peer's messages may here.
+// Otherwise it completes when it is fetched.
 void TransmitSide::announce(Transmit& record) noexcept {
   if (record.then != Then::kComplete || static_cast<Op>(record.inlined[1]) > Op::kTagged) return;
   DataHeader header = *decode(record.inlined, false);

@@ -140,7 +140,7 @@ std::uint32_t Device::max_inline() noexcept {
   return max_inline_;
 }
 
-// Found by registering a descriptor that is none: only those that would register a real one look at it.
+// Registers an invalid descriptor: only where a valid one could be registered, EBADF is the answer.
 bool Device::takes_dmabufs() noexcept {
   std::call_once(dmabufs_probed_, [this]() noexcept {
     const ProtectionDomainHandle pd(ibv_alloc_pd(context_));

@@ -53,7 +53,7 @@ class Device : public RefCounted {
   std::uint8_t port_count() const noexcept { return attr_.orig_attr.phys_port_cnt; }
   // Bytes that a work request may contain, up to 1024; 0: the device has no inline data.
   std::uint32_t max_inline() noexcept;
-  // Whether device, driver and kernel register DMA buffers, by which memory of accelerators is named.
+  // Whether device, driver and kernel register DMA buffers, the form in which accelerators export their memory.
   bool takes_dmabufs() noexcept;
 
  private:

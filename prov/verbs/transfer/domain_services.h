@@ -67,10 +67,10 @@ class DomainServices : public RefCounted {
   CmEngine& engine() const noexcept { return fabric_->engine(); }
   Device& device() const noexcept { return *device_; }
   ibv_pd* pd() const noexcept { return pd_.get(); }
-  // Registrations that stay for the next use, from the first call on; nullptr: none do.
+  // The cache of registrations, which the first call opens; nullptr: there is none.
   DomainCache* cache() noexcept;
   bool caches() const noexcept { return caches_; }
-  // false: none stay any more.
+  // false: registrations are no longer cached.
   void set_caches(bool caches) noexcept;
   // The address of this family that the domain was opened with, port 0; empty: none.
   CmAddress local_address(int family) const noexcept { return local_.family() == family ? local_ : CmAddress(); }

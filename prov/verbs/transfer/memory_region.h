@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Registered memory: one ibv_mr each, with exactly the requested access rights; fi_mr(3),
-// ibv_reg_mr(3); or a use of a cached one (decision 0018). The key is the rkey, the descriptor is the lkey. Owner: its
-// C handle.
+// Registered memory, fi_mr(3): one ibv_mr each, with exactly the requested access rights, ibv_reg_mr(3); or a reference
+// to a cached one, decision 0018. The key is the rkey, the descriptor is the lkey. Owner: its C handle.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,8 +25,8 @@ struct AccessRules {
 // The IBV_ACCESS_ flags that a registration for `access` (FI_SEND ... FI_REMOTE_WRITE) needs.
 int access_of(uint64_t access, const AccessRules& rules) noexcept;
 
-// Whether a registration may be one of the cache. One with rights for peers ends with fi_close, because peers keep the
-// rights as long as it lasts; except for a layered provider that says otherwise (reusable_regions.h).
+// The registrations that may be cached: those without rights for peers, because fi_close must end such rights; or all,
+// for a layered provider whose peers may keep them (reusable_regions.h).
 enum class Reuse : std::uint8_t { kOwnRights, kAllRights };
 
 class MemoryRegion final : public Object<fid_mr> {
