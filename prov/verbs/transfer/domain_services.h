@@ -77,7 +77,7 @@ class DomainServices : public RefCounted {
   // For FI_ADDR_IB_UD.
   const DatagramPort& datagram_port() const noexcept { return datagram_port_; }
 
-  // Of endpoints that are bound to none; null: none.
+  // The queue that serves endpoints which are bound to none; null: none.
   weft::EventQueue<CmEngine>* default_events() noexcept { return events_.get(); }
 
   DomainProgress& progress() noexcept { return progress_; }
