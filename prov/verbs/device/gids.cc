@@ -11,6 +11,8 @@
 namespace weft::verbs {
 namespace {
 
+constexpr std::size_t kUsualEntries = 32;
+
 bool is_ipv4(const ibv_gid& gid) noexcept {
   static constexpr std::uint8_t kPrefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
   return std::memcmp(gid.raw, kPrefix, sizeof kPrefix) == 0;
@@ -55,9 +57,14 @@ GidTable GidTable::of(const Device& device, std::uint8_t port) {
 
 GidTable GidTable::of(const Device& device, const Device::Port& port) {
   GidTable table;
-  const int per_port = std::max(port.attr.gid_tbl_len, 1);
-  table.entries_.resize(static_cast<std::size_t>(per_port) * device.port_count());
-  const ssize_t count = ibv_query_gid_table(device.context(), table.entries_.data(), table.entries_.size(), 0);
+  const std::size_t all = static_cast<std::size_t>(std::max(port.attr.gid_tbl_len, 1)) * device.port_count();
+  ssize_t count = -1;
+  // The tables are long and hardly used: the query costs as much as the room for its answer.
+  for (std::size_t room : {std::min(all, kUsualEntries), all}) {
+    table.entries_.resize(room);
+    count = ibv_query_gid_table(device.context(), table.entries_.data(), room, 0);
+    if (count >= 0 && static_cast<std::size_t>(count) < room) break;
+  }
   table.entries_.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   std::erase_if(table.entries_, [&](const ibv_gid_entry& entry) { return entry.port_num != port.number; });
   return table;
