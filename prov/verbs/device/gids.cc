@@ -59,7 +59,7 @@ GidTable GidTable::of(const Device& device, const Device::Port& port) {
   GidTable table;
   const std::size_t all = static_cast<std::size_t>(std::max(port.attr.gid_tbl_len, 1)) * device.port_count();
   ssize_t count = -1;
-  // The tables are long and hardly used: the query costs as much as the room for its answer.
+  // Tables are long and hardly used, and a query costs as much as the room for its answer. It fails without enough.
   for (std::size_t room : {std::min(all, kUsualEntries), all}) {
     table.entries_.resize(room);
     count = ibv_query_gid_table(device.context(), table.entries_.data(), room, 0);
