@@ -48,10 +48,8 @@ if [ -z "$build" ]; then
     cmake --build "$build" -j "$(nproc)" || exit 1
 fi
 build=$(cd "$build" && pwd) || exit 2
-find_built() { find "$build/src" -name "$1" | head -n 1; }
-weft=$(find_built libfabric.so.1) plugin=$(find_built libverbs-fi.so) fi_info=$(find_built fi_info)
-bench=$(find "$build/tests" -type f -name bench_runner | head -n 1)
-if [ -z "$weft" ] || [ -z "$plugin" ]; then
+weft=$build/src/core/libfabric.so.1 plugin=$build/src/prov/verbs/libverbs-fi.so fi_info=$build/src/tools/fi_info
+if [ ! -e "$weft" ] || [ ! -e "$plugin" ]; then
   echo "$build has no verbs provider: install the headers of rdma-core (sh cmake/install-dependencies.sh build)" >&2
   exit 2
 fi
@@ -82,7 +80,8 @@ discovery() {
   shown discovery.txt on_weft "$fi_info" --version
   shown discovery.txt on_weft "$fi_info" -p verbs -v
   if [ -x /usr/bin/fi_info ]; then shown discovery.txt /usr/bin/fi_info -p verbs -v; fi
-  grep -q "provider: verbs" "$report/discovery.txt"
+  grep "prov_name: verbs" "$report/discovery.txt" | sort | uniq -c
+  grep -q "prov_name: verbs" "$report/discovery.txt"
 }
 
 # tests PATTERN: those tests of the lab that concern any device, on this one.
@@ -94,7 +93,7 @@ interop() { tests 'exchange|pingpong|kfi'; }
 
 bench() {
   for plan in verbs ud rdm; do
-    "$bench" --plan $plan --address "$RXE_ADDRESS" --weft "$weft" --plugins "${plugin%/*}" \
+    "$build/tests/bench/bench_runner" --plan $plan --address "$RXE_ADDRESS" --weft "$weft" --plugins "${plugin%/*}" \
       --output "$report/bench-$plan" ${ADAPTER_BENCH_OPTIONS:-} || return 1
   done
 }
