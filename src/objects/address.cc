@@ -54,7 +54,7 @@ bool read_link(int socket, unsigned index, Interface& link) {
   return up;
 }
 
-// The addresses of a dump come link by link, mostly: the last link is remembered.
+// A dump has the addresses of one family after those of the other: each link is read once.
 class InterfaceList {
  public:
   explicit InterfaceList(int socket) noexcept : socket_(socket) {}
@@ -62,13 +62,9 @@ class InterfaceList {
   void add(const nlmsghdr& header) {
     const auto& message = *static_cast<const ifaddrmsg*>(NLMSG_DATA(&header));
     if (message.ifa_family != AF_INET && message.ifa_family != AF_INET6) return;
-    if (message.ifa_index != index_) {
-      index_ = message.ifa_index;
-      link_ = Interface();
-      up_ = read_link(socket_, index_, link_);
-    }
-    if (!up_) return;
-    Interface interface = link_;
+    const Link& link = link_of(message.ifa_index);
+    if (!link.up) return;
+    Interface interface = link.shared;
     interface.prefix = message.ifa_prefixlen;
     const rtattr* local = nullptr;
     auto length = IFA_PAYLOAD(&header);
@@ -78,16 +74,27 @@ class InterfaceList {
       if (each->rta_type == IFA_LABEL) interface.name = static_cast<const char*>(RTA_DATA(each));
     }
     if (local == nullptr) return;
-    interface.address = Address::of_host(message.ifa_family, RTA_DATA(local), index_);
+    interface.address = Address::of_host(message.ifa_family, RTA_DATA(local), link.index);
     found_.push_back(std::move(interface));
   }
   std::vector<Interface> take() noexcept { return std::move(found_); }
 
  private:
+  struct Link {
+    unsigned index;
+    bool up;
+    Interface shared;  // without an address
+  };
+  const Link& link_of(unsigned index) {
+    const auto known = std::ranges::find(links_, index, &Link::index);
+    if (known != links_.end()) return *known;
+    Link link{.index = index, .up = false, .shared = {}};
+    link.up = read_link(socket_, index, link.shared);
+    return links_.emplace_back(std::move(link));
+  }
+
   const int socket_;
-  unsigned index_ = 0;
-  bool up_ = false;
-  Interface link_;
+  std::vector<Link> links_;
   std::vector<Interface> found_;
 };
 
