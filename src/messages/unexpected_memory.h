@@ -19,7 +19,7 @@ class PeerMemory;
 
 // Bytes that a domain's unexpected messages may occupy unless a parameter says less.
 inline std::size_t quarter_of_memory() noexcept {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), size = ::sysconf(_SC_PAGESIZE);
+  static const long pages = ::sysconf(_SC_PHYS_PAGES), size = ::sysconf(_SC_PAGESIZE);
   return static_cast<std::size_t>(pages) * static_cast<std::size_t>(size) / 4;
 }
 

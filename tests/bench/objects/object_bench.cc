@@ -301,7 +301,8 @@ void Bench::run(const Kind& kind, std::size_t count, bool check) {
   }
 }
 
-// Other implementations call getifaddrs(3) each time: that is their floor.
+// Other implementations call getifaddrs(3) each time: that is their floor. The ratio depends on the machine's system
+// calls, so the limit is above the usual 0.8 to 1.3.
 void Bench::time_getinfo(bool check) {
   std::vector<double> times, floor;
   for (int i = 0; i < 1000; ++i) {
@@ -318,7 +319,7 @@ void Bench::time_getinfo(bool check) {
   }
   std::printf("%-34s %9.1f, getifaddrs %.1f\n", "fi_getinfo with hints, us", median(times), median(floor));
   const bool two_answer = reliable_ && std::strcmp(hints_->fabric_attr->prov_name, "tcp") == 0;  // tcp and ofi_rxm
-  const double most = two_answer ? 2.4 : 1.2;
+  const double most = two_answer ? 2.8 : 1.4;
   if (!check || device_ || median(times) <= most * median(floor)) return;
   std::printf("FAILED: more than %.1f of getifaddrs\n", most);
   failed = true;
