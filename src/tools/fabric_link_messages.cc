@@ -48,6 +48,8 @@ Status FabricLink::progress() {
     // A peer that ended often shows here first; then the user needs that reason.
     Failure failure = completion_failure();
     if (Status watched = watch_.check(); !watched) return watched;
+    // A peer that was killed with nothing unread: its end cancels the receives, and its control connection ends later.
+    if (failure.error == FI_ECANCELED) return fail(FI_ECONNRESET, "the connection has ended");
     return tl::unexpected(std::move(failure));
   }
   if (count < 0 && count != -FI_EAGAIN) return check(count, "fi_cq_read");
