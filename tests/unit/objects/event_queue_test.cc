@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -311,6 +312,15 @@ TEST_F(EventQueueTest, WithoutAFreeDescriptorEventsStillArrive) {
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
   open();
+  // Started here, because a sanitizer opens descriptors of its own when a thread starts.
+  std::atomic<bool> started{false}, goes_on{false};
+  std::thread poster([&] {
+    started = true;
+    while (!goes_on) std::this_thread::yield();
+    std::this_thread::sleep_for(30ms);
+    post(7);
+  });
+  while (!started) std::this_thread::yield();
   const int next = dup(0);
   ASSERT_GE(next, 0);
   ::close(next);
@@ -323,10 +333,7 @@ TEST_F(EventQueueTest, WithoutAFreeDescriptorEventsStillArrive) {
   const auto start = Clock::now();
   EXPECT_EQ(fi_eq_sread(eq, &event, &entry, sizeof entry, 30, 0), -FI_EAGAIN);
   EXPECT_GE(Clock::now() - start, 30ms);
-  std::thread poster([&] {
-    std::this_thread::sleep_for(30ms);
-    post(7);
-  });
+  goes_on = true;
   EXPECT_EQ(fi_eq_sread(eq, &event, &entry, sizeof entry, 10'000, 0), static_cast<ssize_t>(sizeof entry));
   EXPECT_EQ(entry.data, 7u);
   poster.join();
