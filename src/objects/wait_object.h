@@ -9,8 +9,8 @@
 // and needs no descriptor.
 //
 // Many sleepers: one of them, the leader, polls the descriptors; the others wait on a condition variable. A wake-up
-// increments wakes_ and reaches all that armed before it, so each checks the queue for its own condition, and no
-// sleeper can consume another's wake-up. A leader that leaves makes a sleeper the next leader.
+// is counted (State::wakes) and reaches all that armed before it, so each checks the queue for its own condition, and
+// no sleeper can consume another's wake-up. A leader that leaves makes a sleeper the next leader.
 #pragma once
 
 #include <pthread.h>
