@@ -3,8 +3,9 @@
 # sh tests/nightly.sh [STEP...]: what takes too long for tests/run.sh, on Debian 12 as root. Steps (all of them unless some
 # are named): packages (cmake/package.sh), reproducible (the same bytes from another folder), debian (in a fresh Debian),
 # readme (the commands of README.md, in a fresh Debian), site (its pages in Chromium), container (the Dockerfile), rpm,
-# spack, compilers (each gcc and clang of Debian 12), arm64, lab (software iWARP: the ctest label
-# nightly). The steps reproducible and debian need the packages of the first step. Logs and builds stay in build/nightly.
+# spack, compilers (each gcc and clang of Debian 12), arm64, long (the ctest label nightly: virtual machines, software
+# iWARP, messages of gibibytes), sanitizers (all tests and both families of addresses). The steps reproducible and debian
+# need the packages of the first step. Logs and builds stay in build/nightly.
 # The last line counts the steps.
 #
 # Environment: JOBS (default: all processors), BUILD (the folder), PACKAGE_OPTIONS (for cmake/package.sh).
@@ -24,16 +25,20 @@ site_in_browser() {
   sh tests/site/browser.sh . "$BUILD/site" "$axe"
 }
 
-# The tests in virtual machines that are too long for tests/run.sh.
-lab() {
+# The tests that are too long for tests/run.sh.
+long() {
   sh cmake/install-dependencies.sh build test || return 1
-  cmake -S . -B "$BUILD/lab" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_TEST_FOLDERS="conformance;bench;rxe" &&
-    cmake --build "$BUILD/lab" -j "$JOBS" && REQUIRE=rxe ctest --test-dir "$BUILD/lab" -L nightly --output-on-failure
+  cmake -S . -B "$BUILD/long" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_TEST_FOLDERS="conformance;bench;docs;rxe" &&
+    cmake --build "$BUILD/long" -j "$JOBS" &&
+    REQUIRE=stock,rxe ctest --test-dir "$BUILD/long" -L nightly --output-on-failure
 }
 
 run_step() {
   case $1 in
-    packages) BUILD="$BUILD/packages" sh cmake/package.sh ${PACKAGE_OPTIONS:-} && ls -l "$BUILD/packages"/*.deb ;;
+    packages)
+      BUILD="$BUILD/packages" sh cmake/package.sh ${PACKAGE_OPTIONS:-} && ls -l "$BUILD/packages"/*.deb &&
+        LONG=yes sh "$tests/debian.sh" "$BUILD/packages" "$BUILD/packages/tested"
+      ;;
     reproducible) sh "$tests/reproducible.sh" . "$BUILD/packages" "$BUILD/reproducible" ${PACKAGE_OPTIONS:-} ;;
     debian) sh "$tests/chroot.sh" "$BUILD/packages" "$BUILD/roots" ;;
     readme) sh "$tests/readme.sh" . "$BUILD/roots" ;;
@@ -42,14 +47,15 @@ run_step() {
     rpm) sh "$tests/rpm.sh" . "$BUILD/rpm" ;;
     spack) python3 -c "import ast; ast.parse(open('cmake/packaging/spack/package.py').read())" ;;
     compilers) sh "$tests/compilers.sh" . "$BUILD/compilers" ;;
-    lab) lab ;;
+    long) long ;;
+    sanitizers) WHOLE=1 BUILD="$BUILD/sanitizers" sh tests/run.sh rxe-asan asan tsan ;;
     arm64) sh "$tests/arm64.sh" . "$BUILD/arm64" ;;
     *) echo "unknown step"; false ;;
   esac
 }
 
 passed=0 failed=0 skipped=0
-for step in ${*:-packages reproducible debian readme site container rpm spack compilers arm64 lab}; do
+for step in ${*:-packages reproducible debian readme site container rpm spack compilers arm64 long sanitizers}; do
   printf '\n==== %s ====\n' "$step"
   began=$(date +%s)
   { run_step "$step" 2>&1; echo $? >"$BUILD/$step.status"; } | tee "$BUILD/$step.log" | tail -n 40

@@ -5,7 +5,11 @@
 # undefined behaviour), tsan (clang, threads). Builds and logs stay in build/tests/; see docs/testing.md for how to run a
 # single test there.
 #
-# Environment: JOBS (default: all processors), BUILD (the folder), REQUIRE (default: stock,rxe, see docs/testing.md).
+# Tests with the label "nightly", and with the sanitizers IPv6 and part of the topics, take longer: tests/nightly.sh runs
+# them. WHOLE=1 does not leave them out here either.
+#
+# Environment: JOBS (default: all processors), BUILD (the folder), REQUIRE (default: stock,rxe, see docs/testing.md),
+# WHOLE.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-$PWD/build/tests}
@@ -115,20 +119,28 @@ run_tests() {
   sed -n "s/^ *\(.*SKIP: .*\)/$title: \1/p" "$folder/Testing/Temporary/LastTest.log" >>"$skips"
 }
 
+# A label and a name that are left out. tsan has the threads of ofi_rxm in the tests over verbs on the fakes.
+if [ -n "${WHOLE:-}" ]; then night=whole unchecked=none; else night=nightly unchecked='^conformance\.rxm\.'; fi
+sanitized_tests() {
+  if [ -z "${WHOLE:-}" ]; then export WEFT_CONFORMANCE_IPV6=none; fi
+  run_tests "$@" -j "$JOBS"
+  unset WEFT_CONFORMANCE_IPV6
+}
+
 run_step() {
   case $1 in
-    release) if release_build; then run_tests release release -j "$JOBS" -LE 'interop|bench|tidy|rxe|browser'; fi ;;
-    interop) if release_build; then run_tests interop release -j "$JOBS" -L interop; fi ;;
-    bench) if release_build; then run_tests "bench smoke" release -L bench; fi ;;
+    release) if release_build; then run_tests release release -j "$JOBS" -LE "interop|bench|tidy|rxe|browser|$night"; fi ;;
+    interop) if release_build; then run_tests interop release -j "$JOBS" -L interop -LE "$night"; fi ;;
+    bench) if release_build; then run_tests "bench smoke" release -L bench -LE "rxe|$night"; fi ;;
     tidy) if release_build; then run_tests tidy release -j "$JOBS" -L tidy; fi ;;
-    asan) if asan_build; then run_tests "asan ubsan" asan -j "$JOBS" -LE 'fuzz|rxe'; fi ;;
+    asan) if asan_build; then sanitized_tests "asan ubsan" asan -LE "fuzz|rxe|$night"; fi ;;
     fuzz) if asan_build; then run_tests fuzz asan -j "$JOBS" -L fuzz; fi ;;
-    tsan) if tsan_build; then run_tests tsan tsan -j "$JOBS"; fi ;;
+    tsan) if tsan_build; then sanitized_tests tsan tsan -LE "$night" -E "$unchecked"; fi ;;
     # In a folder of its own: other runs proceed meanwhile. Late tests need more than the programs that are built first.
     rxe)
-      run_tests rxe release/tests -j 2 -L rxe -LE 'late|nightly'
+      run_tests rxe release/tests -j 2 -L rxe -LE "late|$night"
       while [ ! -e "$BUILD/release.ended" ] && kill -0 $$; do sleep 1; done
-      if [ ! -e "$BUILD/release.build.log.broken" ]; then run_tests "rxe late" release/tests -j 2 -L rxe -L late -LE nightly; fi
+      if [ ! -e "$BUILD/release.build.log.broken" ]; then run_tests "rxe late" release/tests -j 2 -L rxe -L late -LE "$night"; fi
       ;;
     rxe-asan) run_tests rxe-asan asan/tests -L rxe ;;
     *) echo "unknown step: $1" >&2; exit 2 ;;

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# weft_rxe_test(NAME name COMMAND word... [PAIR] [IWARP] [LIMIT seconds] [LABELS label...]): one ctest entry, rxe.NAME,
-# that runs the command on Soft-RoCE (see run.sh), or with IWARP on the kernel's software iWARP, which only the nightly
-# tests do; with PAIR two commands with :: between them on two hosts (see pair.sh). A boot
-# takes about ten seconds, so a whole GoogleTest binary is one entry. Skipped where the lab cannot run; a failure there if
+# weft_rxe_test(NAME name COMMAND word... [PAIR] [IWARP] [NIGHTLY] [LIMIT seconds] [LABELS label...]): one ctest entry,
+# rxe.NAME, that runs the command on Soft-RoCE (see run.sh), or with IWARP on the kernel's software iWARP; with PAIR two
+# commands with :: between them on two hosts (see pair.sh). tests/nightly.sh runs those with NIGHTLY or IWARP, and
+# tests/run.sh the others. A boot takes about ten seconds, so a whole GoogleTest binary is one entry. Skipped where the lab cannot run; a failure there if
 # REQUIRE names rxe. Include this file where it is used: include(${PROJECT_SOURCE_DIR}/tests/rxe/rxe_test.cmake).
 include_guard()
 set(WEFT_RXE_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 
 function(weft_rxe_test)
-  cmake_parse_arguments(arg "PAIR;IWARP" "NAME;LIMIT" "COMMAND;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "PAIR;IWARP;NIGHTLY" "NAME;LIMIT" "COMMAND;LABELS" ${ARGN})
   if(NOT arg_LIMIT)
     set(arg_LIMIT 300)
   endif()
@@ -19,6 +19,8 @@ function(weft_rxe_test)
   set(driver "")
   if(arg_IWARP)
     set(driver env RXE_DRIVER=siw)
+  endif()
+  if(arg_IWARP OR arg_NIGHTLY)
     list(APPEND arg_LABELS nightly)
   endif()
   add_test(NAME rxe.${arg_NAME} COMMAND ${driver} sh ${lab} -t ${arg_LIMIT} ${arg_COMMAND})
