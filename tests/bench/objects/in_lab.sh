@@ -3,9 +3,9 @@
 # in_lab.sh PROGRAM WEFT PLUGINS: object_bench on the lab's device (docs/soft-roce.md), with the distribution's library
 # and with weft: the program's path, the folders of libfabric.so.1 and libverbs-fi.so. More domains than epoll sets may
 # watch one descriptor (500). Then both in turn: fi_getinfo of weft must not take longer, beyond the noise of a busy
-# machine. RXE_MODE=count shows the ratio itself.
+# machine. RXE_MODE=count shows the ratio itself. COUNT of each kind are opened.
 set -u
-count=600
+count=${COUNT:-5000}
 program=$1 library=$2 plugins=$3
 stock() { env -u LD_LIBRARY_PATH -u FI_PROVIDER_PATH "$program" "$@" "$RXE_ADDRESS"; }
 weft() { LD_LIBRARY_PATH="$library" FI_PROVIDER_PATH="$plugins" "$program" "$@" "$RXE_ADDRESS"; }
