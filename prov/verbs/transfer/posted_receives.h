@@ -64,28 +64,24 @@ struct ReceiveWork {
   MultiReceive multi;  // FI_MULTI_RECV
 };
 
-// The scatter list of a receive of up to N buffers, with the spill element last. Buffers that are NULL hold nothing:
-// the spill element is repeated for their lengths, as often as the queue has room.
+// The scatter list of a receive of up to N buffers, with the spill element last. Buffers that are NULL or have no
+// descriptor hold nothing: the spill element is repeated for their lengths, as often as the queue has room.
 template <std::size_t N>
 struct ReceiveList {
   ibv_sge sges[N + 1];
   int count = 0;
   std::uint64_t len = 0;
-  std::uint64_t dropped = 0;  // bytes of NULL buffers
+  std::uint64_t dropped = 0;  // bytes of buffers that hold nothing
 
-  // -FI_EINVAL for a buffer without descriptor.
-  int add(void* buf, std::size_t size, std::uint32_t lkey, const ReceiveLimits& limits) noexcept {
-    if (buf == nullptr) [[unlikely]] {
+  void add(void* buf, std::size_t size, std::uint32_t lkey, const ReceiveLimits& limits) noexcept {
+    if (buf == nullptr || lkey == 0) [[unlikely]] {
       dropped += size;
-      return 0;
+      return;
     }
-    if (size == 0) return 0;  // some devices take a length of 0 for 2 GiB
-    if (lkey == 0) [[unlikely]]
-      return -FI_EINVAL;
+    if (size == 0) return;  // some devices take a length of 0 for 2 GiB
     const auto taken = static_cast<std::uint32_t>(std::min<std::uint64_t>(size, limits.longest_message));
     sges[count++] = {reinterpret_cast<std::uintptr_t>(buf), taken, lkey};
     len += taken;
-    return 0;
   }
   // After the buffers. `flags`: FI_COMPLETION and FI_MULTI_RECV count.
   ReceiveWork work(const StraightReceive& straight, std::uint64_t flags, void* context) noexcept {
@@ -186,10 +182,9 @@ int PostedReceives<Queue>::describe(ReceiveList<kMaxIov>& list, ReceiveWork& wor
                                     size_t count, void* context, uint64_t flags) const noexcept {
   if (count > limits_.iov || (iov == nullptr && count != 0)) return -FI_EINVAL;
   const bool multi = (flags & FI_MULTI_RECV) != 0;
-  if (multi && (count != 1 || iov->iov_len == 0 || iov->iov_base == nullptr)) return -FI_EINVAL;
-  for (size_t i = 0; i < count; ++i)
-    if (list.add(iov[i].iov_base, iov[i].iov_len, lkey_of(desc != nullptr ? desc[i] : nullptr), limits_) != 0)
-      return -FI_EINVAL;
+  const auto lkey = [&](size_t i) { return lkey_of(desc != nullptr ? desc[i] : nullptr); };
+  if (multi && (count != 1 || iov->iov_len == 0 || iov->iov_base == nullptr || lkey(0) == 0)) return -FI_EINVAL;
+  for (size_t i = 0; i < count; ++i) list.add(iov[i].iov_base, iov[i].iov_len, lkey(i), limits_);
   work = list.work(straight_, flags, context);
   if (multi) work.multi = {static_cast<std::byte*>(iov->iov_base), iov->iov_len, lkey_of(desc[0])};
   return 0;
