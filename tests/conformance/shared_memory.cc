@@ -193,7 +193,9 @@ TEST_P(SharedMemory, UnreadableMessagesAreCopiedThroughIt) {
       EXPECT_EQ(calls, after + 1);  // and is not tried again
       expect_pieces(pair, 65536, 65536, false);
       EXPECT_EQ(calls, after + 1);
-      if (before) EXPECT_LE(*mortal::sent_bytes(), *before + kWakeUps);
+      if (before) {
+        EXPECT_LE(*mortal::sent_bytes(), *before + kWakeUps);
+      }
     }
 }
 

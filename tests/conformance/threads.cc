@@ -153,9 +153,15 @@ TEST_P(Threads, FirstChildrenOfADomainAreOpenedInParallel) {
       fi_cq_attr cq_attr{};
       fi_cntr_attr counter_attr{};
       for (--missing; missing != 0;) std::this_thread::yield();
-      if (which == 0) EXPECT_EQ(fi_cq_open(fabric.domain(), &cq_attr, &cq, nullptr), 0);
-      if (which == 1) EXPECT_EQ(fi_cntr_open(fabric.domain(), &counter_attr, &counter, nullptr), 0);
-      if (which == 2) EXPECT_EQ(fi_endpoint(fabric.domain(), fabric.info(), &ep, nullptr), 0);
+      if (which == 0) {
+        EXPECT_EQ(fi_cq_open(fabric.domain(), &cq_attr, &cq, nullptr), 0);
+      }
+      if (which == 1) {
+        EXPECT_EQ(fi_cntr_open(fabric.domain(), &counter_attr, &counter, nullptr), 0);
+      }
+      if (which == 2) {
+        EXPECT_EQ(fi_endpoint(fabric.domain(), fabric.info(), &ep, nullptr), 0);
+      }
     });
     const Handle<fid_cq> close_cq(cq);
     const Handle<fid_cntr> close_counter(counter);
