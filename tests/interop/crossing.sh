@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # crossing.sh PEER LIBRARY OTHER PROVIDER OTHER_PROVIDER: fifty fresh pairs of ends that send to each other at the same
 # moment (crossing_peer.cc), one end on the library in the folder and one on OTHER ("stock" for the distribution's), each
-# over its provider ("tcp+ofi_rxm" stands for "tcp;ofi_rxm"). The end that polls first detects that requests crossed;
-# weft logs it.
+# over its provider ("tcp+ofi_rxm" stands for "tcp;ofi_rxm", and "native" for the distribution's name of tcp's reliable
+# datagrams). The end that polls first detects that requests crossed; weft logs it.
 set -u
 . "$(dirname "$0")/stock.sh"
 peer=$1 library=$2 other=$3 provider=$(echo "$4" | tr + ";") other_provider=$(echo "$5" | tr + ";")
 [ -x "$peer" ] || skip "crossing_peer was not built: the distribution's libfabric is not installed (package libfabric1)"
+need_program /usr/bin/fi_info
+[ "$other_provider" != native ] || other_provider=$(stock_native)
 mkfifo "$scratch/there" "$scratch/back"
 
 # roles OURS THEIRS: the leading end chooses the moment.

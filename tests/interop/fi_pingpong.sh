@@ -4,7 +4,8 @@
 # same options, each on the library in the named folder ("stock" for its own). "tcp+ofi_rxm" stands for "tcp;ofi_rxm".
 set -u
 . "$(dirname "$0")/stock.sh"
-need_program /usr/bin/fi_pingpong
+need_program /usr/bin/fi_pingpong /usr/bin/fi_info
+native=$(stock_native)
 server_library=$1 client_library=$2
 shift 2
 for option in "$@"; do
@@ -22,7 +23,7 @@ on() {
   for word in "$@"; do
     shift
     case $word,$library in
-      native,stock) word=net ;;
+      native,stock) word=$native ;;
       native,*) word=tcp ;;
     esac
     set -- "$@" "$word"

@@ -1,19 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # messages.sh PEER LIBRARY [native|longest|verbs PLUGINS]: the messages of PEER (messages_peer, rma_peer), between two
-# ends
-# on the library in the folder and on the distribution's, each in both roles: over ofi_rxm with long messages read by
-# their receiver and written by their sender; with "native" over tcp itself, which the distribution's release 1.17 calls
-# net; with "verbs" over that, in the lab (RXE_ADDRESS), with PLUGINS the folder of ours. "longest": one of 256 MiB.
+# ends on the library in the folder and on the distribution's, each in both roles: over ofi_rxm with long messages read
+# by their receiver and written by their sender; with "native" over tcp itself; with "verbs" over that, in the lab
+# (RXE_ADDRESS), with PLUGINS the folder of ours. "longest": one of 256 MiB.
 set -u
 . "$(dirname "$0")/stock.sh"
 peer=$1 library=$2 mode=${3:-} plugins=${4:-}
 [ -x "$peer" ] || skip "$(basename "$peer") was not built: the distribution's libfabric is not installed (package libfabric1)"
+if [ "$mode" = native ]; then
+  need_program /usr/bin/fi_info
+  native=$(stock_native)
+fi
 
 provider() {
   case $mode,$1 in
     verbs,*) echo "verbs;ofi_rxm" ;;
-    native,) echo net ;;
+    native,) echo "$native" ;;
     native,*) echo tcp ;;
     *) echo "tcp;ofi_rxm" ;;
   esac

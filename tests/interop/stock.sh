@@ -22,6 +22,12 @@ need_program() {
   done
 }
 
+# stock_native: the name of the distribution's provider of reliable datagrams over tcp without ofi_rxm. libfabric 1.17
+# calls it net; release 2 has them in tcp, as weft has. Needs /usr/bin/fi_info.
+stock_native() {
+  if env -u LD_LIBRARY_PATH -u FI_PROVIDER /usr/bin/fi_info -p net >/dev/null 2>&1; then echo net; else echo tcp; fi
+}
+
 # await_line FILE ERRORS: the program in the background has printed a line; ERRORS is its output if it ends instead.
 await_line() {
   tries=0
