@@ -9,9 +9,14 @@ for program in mpicc mpirun; do
   command -v $program >/dev/null || skip "$program is not installed (packages openmpi-bin, libopenmpi-dev)"
 done
 library=$1 ranks=$2 where="--oversubscribe -n $2"
+# With Open MPI 5, btl/ofi belongs to pml/ob1 and is to carry messages, too; ranks that poll do not yield by themselves.
+ways="--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp"
+[ "$(open_mpi)" -le 4 ] || ways="--mca pml ob1 --mca btl_ofi_mode 2 --mca mpi_yield_when_idle 1"
 mpicc -Wall -o "$scratch/program" "$(dirname "$0")/one_sided_program.c" || fail "the program does not compile"
 
 if [ "${3:-}" = apart ]; then
+  # With btl/tcp, too.
+  [ "$(open_mpi)" -le 4 ] || { echo "SKIP: Open MPI 5 waits for ever where hosts are one"; exit 77; }
   # The replacement of ssh for mpirun. Hosts that are one may share neither scratch files nor the files of windows.
   cat >"$scratch/agent" <<AGENT
 #!/bin/sh
@@ -29,8 +34,7 @@ fi
 # run BTLS: leaves in the file "output" what it said. Ranks print their errors themselves, since mpirun loses some when
 # it collects them.
 run() {
-  timeout 100 mpirun --allow-run-as-root $where -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER=^ofi_rxm \
-    --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp \
+  timeout 100 mpirun --allow-run-as-root $where -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER=^ofi_rxm $ways \
     --mca btl "$1" --mca btl_ofi_provider_include tcp --mca osc rdma --mca osc_rdma_btls ofi \
     --mca btl_base_verbose 10 --mca orte_base_help_aggregate 0 "$scratch/program" >"$scratch/output" 2>&1
 }

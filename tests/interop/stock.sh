@@ -28,6 +28,11 @@ stock_native() {
   if env -u LD_LIBRARY_PATH -u FI_PROVIDER /usr/bin/fi_info -p net >/dev/null 2>&1; then echo net; else echo tcp; fi
 }
 
+# open_mpi: the major version of the distribution's.
+open_mpi() {
+  mpirun --version | sed -n 's/^mpirun (Open MPI) \([0-9]*\)\..*/\1/p'
+}
+
 # await_line FILE ERRORS: the program in the background has printed a line; ERRORS is its output if it ends instead.
 await_line() {
   tries=0
