@@ -35,7 +35,7 @@ constexpr uint64_t kReliableRxCaps = kRxCaps | FI_ATOMIC | FI_SOURCE | FI_DIRECT
 // Atomic operations are carried out one after the other, and fetched values are copied at once.
 constexpr uint64_t kReliableOrder = kConnectionOrder | FI_ORDER_ATOMIC_WAR;
 
-void describe_endpoint(fi_info& info, uint32_t version, const Parameters& parameters) {
+void describe_endpoint(fi_info& info, const Parameters& parameters) {
   info.caps = kTxCaps | kRxCaps;
   describe_direction(*info.tx_attr, {.caps = kTxCaps,
                                      .op_flags = kTxFlags,
@@ -51,8 +51,7 @@ void describe_endpoint(fi_info& info, uint32_t version, const Parameters& parame
                                      .iov_limit = kIovLimit});
   fi_ep_attr& ep = *info.ep_attr;
   ep.type = FI_EP_MSG;
-  // The protocol got a name of its own in 1.18; the bytes are the same.
-  ep.protocol = FI_VERSION_GE(version, FI_VERSION(1, 18)) ? FI_PROTO_XNET : FI_PROTO_SOCK_TCP;
+  ep.protocol = FI_PROTO_SOCK_TCP;
   ep.max_msg_size = ep.max_order_raw_size = ep.max_order_waw_size = SIZE_MAX;
   ep.mem_tag_format = kAnyTag;
   ep.tx_ctx_cnt = ep.rx_ctx_cnt = 1;
@@ -70,6 +69,7 @@ void make_reliable(fi_info& info, const Parameters& parameters) {
   info.rx_attr->size = std::max(parameters.rx_size, kReliableQueueSize);
   info.ep_attr->type = FI_EP_RDM;
   info.ep_attr->protocol = FI_PROTO_XNET;
+  info.ep_attr->protocol_version = 1;
   info.domain_attr->max_ep_tx_ctx = info.domain_attr->max_ep_rx_ctx = rdm::kMaxContexts;
 }
 
@@ -77,7 +77,7 @@ void make_reliable(fi_info& info, const Parameters& parameters) {
 InfoPtr make_offer(fi_ep_type type, uint32_t version, const fi_info* hints, const Parameters& parameters) {
   InfoPtr offer(allocate_info());
   if (offer == nullptr) return offer;
-  describe_endpoint(*offer, version, parameters);
+  describe_endpoint(*offer, parameters);
   fi_domain_attr& domain = *offer->domain_attr;
   describe_domain(domain);
   domain.cq_data_size = sizeof(uint64_t);
