@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # sh tests/nightly.sh [STEP...]: what takes too long for tests/run.sh, on Debian 12 as root. Steps (all of them unless some
 # are named): packages (cmake/package.sh), reproducible (the same bytes from another folder), debian (in a fresh Debian),
-# readme (the commands of README.md, in a fresh Debian), site (its pages in Chromium), container (the Dockerfile), rpm,
-# spack, compilers (each gcc and clang of Debian 12), arm64, long (the ctest label nightly: virtual machines, software
-# iWARP, messages of gibibytes), sanitizers (all tests and both families of addresses). The steps reproducible and debian
-# need the packages of the first step. Logs and builds stay in build/nightly.
+# readme (the commands of README.md, in a fresh Debian), newer (interop tests in a fresh Debian 13, with libfabric 2.1),
+# site (its pages in Chromium), container (the Dockerfile), rpm, spack, compilers (each gcc and clang of Debian 12),
+# arm64, long (the ctest label nightly: virtual machines, software iWARP, messages of gibibytes), sanitizers (all tests
+# and both families of addresses). The steps reproducible and debian need the packages of the first step. Logs and builds
+# stay in build/nightly.
 # The last line counts the steps.
 #
 # Environment: JOBS (default: all processors), BUILD (the folder), PACKAGE_OPTIONS (for cmake/package.sh).
@@ -33,6 +34,13 @@ long() {
     REQUIRE=stock,rxe ctest --test-dir "$BUILD/long" -L nightly --output-on-failure
 }
 
+# Debian 13's libfabric at the other end. Programs that were built on Debian 12 run there.
+newer() {
+  sh cmake/install-dependencies.sh build test || return 1
+  cmake -S . -B "$BUILD/newer" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_TEST_FOLDERS=interop &&
+    cmake --build "$BUILD/newer" -j "$JOBS" && sh tests/interop/newer.sh . "$BUILD/newer" "$BUILD/roots-newer"
+}
+
 run_step() {
   case $1 in
     packages)
@@ -42,6 +50,7 @@ run_step() {
     reproducible) sh "$tests/reproducible.sh" . "$BUILD/packages" "$BUILD/reproducible" ${PACKAGE_OPTIONS:-} ;;
     debian) sh "$tests/chroot.sh" "$BUILD/packages" "$BUILD/roots" ;;
     readme) sh "$tests/readme.sh" . "$BUILD/roots" ;;
+    newer) newer ;;
     site) site_in_browser ;;
     container) sh "$tests/container.sh" . "$BUILD/roots" ;;
     rpm) sh "$tests/rpm.sh" . "$BUILD/rpm" ;;
@@ -55,7 +64,7 @@ run_step() {
 }
 
 passed=0 failed=0 skipped=0
-for step in ${*:-packages reproducible debian readme site container rpm spack compilers arm64 long sanitizers}; do
+for step in ${*:-packages reproducible debian readme newer site container rpm spack compilers arm64 long sanitizers}; do
   printf '\n==== %s ====\n' "$step"
   began=$(date +%s)
   { run_step "$step" 2>&1; echo $? >"$BUILD/$step.status"; } | tee "$BUILD/$step.log" | tail -n 40

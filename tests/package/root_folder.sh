@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Sourced: fresh Debian 12 systems in folders, and commands inside them.
+# Sourced: fresh Debian systems in folders, and commands inside them. SUITE: the release (default: bookworm, Debian 12).
 # shellcheck disable=SC2034 # used by the sourcing scripts
 
 skip() {
@@ -16,7 +16,7 @@ fresh_root() {
   root=$1/$2
   if [ ! -e "$base/complete" ]; then
     rm -rf "$base"
-    debootstrap --variant=minbase bookworm "$base" >"$1/debootstrap.log" 2>&1 || { tail "$1/debootstrap.log"; exit 1; }
+    debootstrap --variant=minbase "${SUITE:-bookworm}" "$base" >"$1/debootstrap.log" 2>&1 || { tail "$1/debootstrap.log"; exit 1; }
     touch "$base/complete"
   fi
   rm -rf "$root"
