@@ -59,7 +59,7 @@ case $mode in
     exit 0
     ;;
   longest)
-    export MESSAGE_SIZES=268435456 MESSAGES_AT_ONCE=1
+    export MESSAGE_SIZES=268435456 MESSAGES_AT_ONCE=1 MESSAGES_LIMIT=100
     for write in 0 1; do
       export FI_OFI_RXM_USE_RNDV_WRITE=$write
       for pair in "$library:" ":$library"; do run "${pair%:*}" "${pair#*:}"; done
