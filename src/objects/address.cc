@@ -267,17 +267,18 @@ std::string Interface::network() const {
   uint8_t bytes[16];
   const size_t offset = v4 ? offsetof(sockaddr_in, sin_addr) : offsetof(sockaddr_in6, sin6_addr);
   const size_t size = v4 ? 4 : 16;
+  const auto bits = address.is_loopback() ? static_cast<unsigned>(8 * size) : prefix;
   sockaddr_in6 raw{};
   std::memcpy(&raw, masked.data(), masked.size());
   std::memcpy(bytes, reinterpret_cast<const uint8_t*>(&raw) + offset, size);
   for (size_t i = 0; i < size; ++i) {
-    const int kept = std::clamp(static_cast<int>(prefix) - static_cast<int>(8 * i), 0, 8);
+    const int kept = std::clamp(static_cast<int>(bits) - static_cast<int>(8 * i), 0, 8);
     bytes[i] &= static_cast<uint8_t>(0xFF00 >> kept);
   }
   std::memcpy(reinterpret_cast<uint8_t*>(&raw) + offset, bytes, size);
   raw.sin6_scope_id = v4 ? raw.sin6_scope_id : 0;
   masked = *Address::from(&raw);
-  return masked.host_string() + "/" + std::to_string(prefix);
+  return masked.host_string() + "/" + std::to_string(bits);
 }
 
 // getifaddrs(3) dumps the links too, with all their statistics, which takes longer than the rest.

@@ -89,7 +89,8 @@ struct Interface {
   size_t mtu = 0;       // bytes; 0 if unknown
   bool loopback = false;
 
-  // "127.0.0.0/8": names the network, as fi_fabric_attr's name of IP providers does.
+  // "192.0.2.0/24": names the network, as fi_fabric_attr's name of IP providers does. For a loopback address it is that
+  // address alone, "127.0.0.1/32", as in libfabric: ranks on both libraries may compare the names.
   std::string network() const;
 };
 

@@ -115,7 +115,7 @@ TEST(Interfaces, AreListedLoopbackLast) {
     }
     loopback_seen |= interface.loopback;
     if (interface.address == Address::loopback(AF_INET, 0)) {
-      EXPECT_EQ(interface.network(), "127.0.0.0/8");
+      EXPECT_EQ(interface.network(), "127.0.0.1/32");
       EXPECT_GT(interface.mtu, 0u);
     }
   }
