@@ -84,13 +84,10 @@ bool demands_more(const fi_info& info, const fi_info& hints) noexcept {
 
 // Offers that the reference lacks come after those that it has.
 void order_answers(const fi_info* hints, std::vector<InfoPtr>& all) {
-  auto end = all.end();
-  if (hints != nullptr) {
-    end = std::stable_partition(all.begin(), all.end(),
-                                [&](const InfoPtr& info) { return !exceeds_reference(*info, *hints); });
-  }
+  if (hints == nullptr) return put_own_before_layers(all);
+  const auto end = std::stable_partition(all.begin(), all.end(),
+                                         [&](const InfoPtr& info) { return !exceeds_reference(*info, *hints); });
   put_own_before_layers({all.begin(), end});
-  if (hints == nullptr) return;
   std::stable_partition(all.begin(), all.end(), [&](const InfoPtr& info) { return !demands_more(*info, *hints); });
 }
 
