@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # conformance.sh PLUGIN_FOLDER PROGRAM: in the lab, the conformance suite on the verbs provider: all of it over IPv4, and
-# connection management over IPv6. Tests that need 6 GiB and those of churn.sh are left out. LONG=no leaves out the
-# topics that take longest, LONG=only runs nothing else. FILTER in the environment chooses other tests. On its own, a gibibyte, byte by byte, in messages; Soft-RoCE has none longer than 8 MiB (minutes in an
-# emulated machine):
+# connection management over IPv6. Tests that need 6 GiB and those of churn.sh are left out. LONG in the environment: see
+# long_topics.sh. FILTER in the environment chooses other tests. On its own, a gibibyte, byte by byte, in messages;
+# Soft-RoCE has none longer than 8 MiB (minutes in an emulated machine):
 #   FILTER='Integrity.Stream*' WEFT_INTEGRITY_MIB=1024 sh tests/rxe/run.sh sh tests/rxe/conformance.sh FOLDER PROGRAM
 set -u
 program=$2 here=$(dirname "$0")
+. "$here/long_topics.sh"
 export FI_PROVIDER_PATH="$1" WEFT_CONFORMANCE=verbs:msg
 # The amount that an emulated processor completes in a reasonable time.
 export WEFT_LARGEST_MIB="${WEFT_LARGEST_MIB:-64}" WEFT_INTEGRITY_MIB="${WEFT_INTEGRITY_MIB:-8}"
@@ -24,12 +25,13 @@ slow=LargeMessage.*:CmStorm.CyclesLeave*:CmStorm.IdleConnections*
 # Soft-RoCE sends no answer to a read whose region is deregistered meanwhile, and the reader repeats it for ever.
 silent=ClosedRegions.Read*
 long=TwoHosts.*:CmStorm.*:CmDeadline.*:Threads.*:ThreadingModels.*:Getinfo.*:Accounting.*
-case ${LONG:-} in
-  no) suite "$RXE_ADDRESS" none "-$slow:$silent:$long" || status=1 ;;
-  only) suite "$RXE_ADDRESS" none "$long:-$slow:$silent" || status=1 ;;
-  *) suite "$RXE_ADDRESS" none "-$slow:$silent" || status=1 ;;
-esac
-if [ "${LONG:-}" != only ] && [ -n "${RXE_ADDRESS6:-}" ]; then
-  suite none "$RXE_ADDRESS6" "Cm*:-CmStorm.*:CmDeadline.*" || status=1
+suite "$RXE_ADDRESS" none "$(chosen_tests "$slow:$silent" "$long")" || status=1
+if [ -n "${RXE_ADDRESS6:-}" ]; then
+  case ${LONG:-} in
+    no) management="Cm*:-CmStorm.*:CmDeadline.*" ;;
+    only) management="CmDeadline.*" ;;
+    *) management="Cm*:-CmStorm.*" ;;
+  esac
+  suite none "$RXE_ADDRESS6" "$management" || status=1
 fi
 exit $status

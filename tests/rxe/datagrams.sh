@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # datagrams.sh LIBRARY_FOLDER PLUGIN_FOLDER CONFORMANCE EXAMPLE MCAST: in the lab, datagrams and multicast on verbs: the
-# conformance suite's topics over IPv4 and IPv6 with CYCLES joins and leaves (300 by default), the example of the
-# documents, and fi_mcast, which sends to itself. Before that, the port of the listener goes down and comes back.
-# LONG=no leaves out what takes longest, LONG=only runs nothing else.
+# conformance suite's topics over IPv4 and IPv6 with CYCLES joins and leaves (50 by default, 300 in the long part), the
+# example of the documents, and fi_mcast, which sends to itself. Before that, the port of the listener goes down and
+# comes back. LONG=no leaves out what takes longest, LONG=only runs nothing else.
 set -u
 export LD_LIBRARY_PATH="$1" FI_PROVIDER_PATH="$2" WEFT_CONFORMANCE=verbs:dgram
 conformance=$3 example=$4 mcast=$5

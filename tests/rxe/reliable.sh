@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # reliable.sh LIBRARY_FOLDER PLUGIN_FOLDER CONFORMANCE [MPI_PROGRAM]: in the lab, reliable datagrams over verbs: all that
 # the conformance suite has for them, and the distribution's Open MPI with two ranks, whose absence is a failure where
-# REQUIRE names stock. LONG=no leaves out the topics that take longest, LONG=only runs nothing else. FILTER in the
-# environment chooses other tests, and nothing but them.
+# REQUIRE names stock. LONG in the environment: see long_topics.sh. FILTER in the environment chooses other tests, and
+# nothing but them.
 set -u
 library=$1 program=$3 mpi_program=${4:-}
+. "$(dirname "$0")/long_topics.sh"
 export FI_PROVIDER_PATH="$2" WEFT_CONFORMANCE="verbs;ofi_rxm:rdm"
 export WEFT_CONFORMANCE_IPV4="$RXE_ADDRESS" WEFT_CONFORMANCE_IPV6=none
 status=0
@@ -25,11 +26,7 @@ slow="$slow:ClosedRegions.Read*"  # as in conformance.sh
 export WEFT_CONFORMANCE_SEEDS=1 WEFT_CONFORMANCE_CYCLES=20 WEFT_INTEGRITY_MIB=8
 long=UnexpectedFloods.*:ChangedMemory.*:TwoHosts.*:ReliablePeers.*:RandomSchedules.*:IdleConnections.*
 long="$long:Threads.*:ThreadingModels.*:Triggers.*:SharedContexts.*:Getinfo.*"
-case ${LONG:-} in
-  no) suite "-$slow:$long" || status=1 ;;
-  only) suite "$long:-$slow" || status=1 ;;
-  *) suite "-$slow" || status=1 ;;
-esac
+suite "$(chosen_tests "$slow" "$long")" || status=1
 [ "${LONG:-}" != only ] || exit $status
 
 if [ -n "$mpi_program" ] && command -v mpirun >/dev/null; then
