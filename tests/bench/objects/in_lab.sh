@@ -6,6 +6,7 @@
 # machine. RXE_MODE=count shows the ratio itself. COUNT of each kind are opened.
 set -u
 count=${COUNT:-5000}
+ulimit -n 65536 2>/dev/null || :  # a verbs fabric has four descriptors
 program=$1 library=$2 plugins=$3
 stock() { env -u LD_LIBRARY_PATH -u FI_PROVIDER_PATH "$program" "$@" "$RXE_ADDRESS"; }
 weft() { LD_LIBRARY_PATH="$library" FI_PROVIDER_PATH="$plugins" "$program" "$@" "$RXE_ADDRESS"; }
