@@ -423,16 +423,18 @@ TEST_P(ScalableEndpoints, ThreadsUseContextsConcurrently) {
     threads.emplace_back([&, i] {
       std::vector<Context> contexts(2 * kEach);
       Buffer in(scene.fabric, 8), out(scene.fabric, 8);
-      const auto deadline = after(2 * kPatience);
+      ProgressLimit limit;
       for (size_t n = 0; n < kEach; ++n)
         if (fi_trecv(scene.b.rx(i), in.data(), 8, in.desc(), FI_ADDR_UNSPEC, i, 0, &contexts[n]) != 0) return;
       size_t posted = 0;
-      while ((sent[i] < kEach || received[i] < kEach) && Clock::now() < deadline) {
+      while ((sent[i] < kEach || received[i] < kEach) && !limit.expired()) {
+        const size_t before = sent[i] + received[i];
         if (posted < kEach)
           posted +=
               fi_tsend(scene.a.tx(i), out.data(), 8, out.desc(), scene.b_context(i), i, &contexts[kEach + posted]) == 0;
         sent[i] += scene.a.tx_queue(i).read().ok();
         received[i] += scene.b.rx_queue(i).read().ok();
+        if (sent[i] + received[i] != before) limit.progressed();
       }
     });
   for (auto& thread : threads) thread.join();
