@@ -28,7 +28,7 @@ site_in_browser() {
 # The tests that are too long for tests/run.sh.
 long() {
   sh cmake/install-dependencies.sh build test || return 1
-  cmake -S . -B "$BUILD/long" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_TEST_FOLDERS="conformance;bench;docs;rxe" &&
+  cmake -S . -B "$BUILD/long" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_TEST_FOLDERS="conformance;interop;bench;docs;rxe" &&
     cmake --build "$BUILD/long" -j "$JOBS" &&
     REQUIRE=stock,rxe ctest --test-dir "$BUILD/long" -L nightly --output-on-failure
 }

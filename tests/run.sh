@@ -129,7 +129,7 @@ sanitized_tests() (
 run_step() {
   case $1 in
     release) if release_build; then run_tests release release -j "$JOBS" -LE "interop|bench|tidy|rxe|browser|$night"; fi ;;
-    interop) if release_build; then run_tests interop release -j "$JOBS" -L interop; fi ;;
+    interop) if release_build; then run_tests interop release -j "$JOBS" -L interop -LE "$night"; fi ;;
     bench) if release_build; then run_tests "bench smoke" release -L bench; fi ;;
     tidy) if release_build; then run_tests tidy release -j "$JOBS" -L tidy; fi ;;
     asan) if asan_build; then sanitized_tests "asan ubsan" asan -LE "fuzz|rxe|$night"; fi ;;

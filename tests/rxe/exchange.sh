@@ -3,11 +3,16 @@
 # exchange.sh PROGRAM WEFT PLUGINS [MESSAGES]: weft, the distribution's library, and the distribution's with weft's
 # plug-in exchange private data with each other (cm_exchange.cc), and messages of reliable datagrams with the program
 # MESSAGES (interop/messages_peer.cc). The programs are linked with the distribution's library; WEFT and PLUGINS are the
-# folders of libfabric.so.1 and libverbs-fi.so. Runs itself in the lab.
+# folders of libfabric.so.1 and libverbs-fi.so. LONG in the environment: "no" leaves the plug-in in the distribution's
+# library out, "only" runs nothing else.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-if [ "$1" != in_guest ]; then exec sh "$here/run.sh" -t 400 sh "$here/exchange.sh" in_guest "$@"; fi
-program=$2 weft=$3 plugins=$4 messages=${5:-}
+program=$1 weft=$2 plugins=$3 messages=${4:-}
+case ${LONG:-} in
+  no) pairs="weft:weft weft:stock stock:weft" ;;
+  only) pairs="plugin:stock stock:plugin plugin:weft" messages= ;;
+  *) pairs="weft:weft weft:stock stock:weft plugin:stock stock:plugin plugin:weft" ;;
+esac
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failures=0 port=4700
@@ -23,7 +28,7 @@ on() {
   esac
 }
 
-for pair in weft:weft weft:stock stock:weft plugin:stock stock:plugin plugin:weft; do
+for pair in $pairs; do
   port=$((port + 1))
   on "${pair%:*}" serve "$RXE_ADDRESS" $port >"$scratch/started" 2>"$scratch/server" &
   server=$!
