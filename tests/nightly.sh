@@ -4,9 +4,9 @@
 # are named): packages (cmake/package.sh), reproducible (the same bytes from another folder), debian (in a fresh Debian),
 # readme (the commands of README.md, in a fresh Debian), newer (interop tests in a fresh Debian 13, with libfabric 2.1),
 # site (its pages in Chromium), container (the Dockerfile), rpm, spack, compilers (each gcc and clang of Debian 12),
-# arm64, long (the ctest label nightly: virtual machines, software iWARP, messages of gibibytes), sanitizers (all tests
-# and both families of addresses). The steps reproducible and debian need the packages of the first step. Logs and builds
-# stay in build/nightly. The last line counts the steps.
+# arm64, long (the ctest label nightly: virtual machines, software iWARP, messages of gibibytes), whole (what run.sh leaves
+# out of its builds: IPv6, topics of tsan). The steps reproducible and debian need the packages of the first step. Logs and
+# builds stay in build/nightly. The last line counts the steps.
 #
 # Environment: JOBS (default: all processors), BUILD (the folder), PACKAGE_OPTIONS (for cmake/package.sh).
 set -u
@@ -56,14 +56,14 @@ run_step() {
     spack) python3 -c "import ast; ast.parse(open('cmake/packaging/spack/package.py').read())" ;;
     compilers) sh "$tests/compilers.sh" . "$BUILD/compilers" ;;
     long) long ;;
-    sanitizers) WHOLE=1 BUILD="$BUILD/sanitizers" sh tests/run.sh rxe-asan asan tsan ;;
+    whole) WHOLE=1 BUILD="$BUILD/whole" sh tests/run.sh release rxe-asan asan tsan ;;
     arm64) sh "$tests/arm64.sh" . "$BUILD/arm64" ;;
     *) echo "unknown step"; false ;;
   esac
 }
 
 passed=0 failed=0 skipped=0
-for step in ${*:-packages reproducible debian readme newer site container rpm spack compilers arm64 long sanitizers}; do
+for step in ${*:-packages reproducible debian readme newer site container rpm spack compilers arm64 long whole}; do
   printf '\n==== %s ====\n' "$step"
   began=$(date +%s)
   { run_step "$step" 2>&1; echo $? >"$BUILD/$step.status"; } | tee "$BUILD/$step.log" | tail -n 40
