@@ -406,7 +406,9 @@ class DeliveredScene {
   template <class Call>
   void expect_write_with_data(uint64_t value, Call call) {
     Context receive;
-    if (takes_receives()) ASSERT_EQ(to().recv(*in_, 64, &receive), 0);
+    if (takes_receives()) {
+      ASSERT_EQ(to().recv(*in_, 64, &receive), 0);
+    }
     expect_write("fi_inject_writedata", value, call);
     ASSERT_TRUE(to().rx().wait().ok());
   }

@@ -584,7 +584,9 @@ TEST_P(Getinfo, LackOfDescriptorsIsReportedAsSuch) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   EXPECT_TRUE(answer.rc == 0 || answer.rc == -FI_EMFILE) << answer.rc;
   EXPECT_TRUE(rc == 0 || rc == -FI_EMFILE) << rc;
-  if (rc == 0) EXPECT_EQ(fi_close(&domain->fid), 0);
+  if (rc == 0) {
+    EXPECT_EQ(fi_close(&domain->fid), 0);
+  }
 }
 
 }  // namespace getinfo

@@ -283,7 +283,9 @@ TEST_P(HostileData, SendErrorLosesNoMessageThatHasArrived) {
       if (!scene.victim->rx().wait().ok()) break;
     // Messages without a receive are dropped a second after the end.
     done = Clock::now() - closed < milliseconds(900) || arrived == kCount;
-    if (done) EXPECT_EQ(arrived, kCount);
+    if (done) {
+      EXPECT_EQ(arrived, kCount);
+    }
   }
 }
 

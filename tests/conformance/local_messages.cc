@@ -83,7 +83,9 @@ TEST_P(LocalMessages, PollersOfOneHostExchangeNoPackets) {
     const auto start = Clock::now();
     round_trip(10 + i);
     const bool polled = elapsed_ms(start) < kPromptMs;
-    if (polled) EXPECT_EQ(mortal::sends(), before) << "round " << i;
+    if (polled) {
+      EXPECT_EQ(mortal::sends(), before) << "round " << i;
+    }
     if (!polled) round_trip(10 + i);
     prompt += polled ? 1 : 0;
   }

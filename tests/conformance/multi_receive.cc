@@ -102,7 +102,9 @@ TEST_P(MultiReceive, MessagesOfModerateLengthAreWholeByDefault) {
   Context received, sent;
   unsigned buffers = 0;
   for (unsigned i = 0; buffers < 3; ++i) {
-    if (i == 0) ASSERT_EQ(post(pair.b(), in, &received), 0);
+    if (i == 0) {
+      ASSERT_EQ(post(pair.b(), in, &received), 0);
+    }
     out.fill_pattern(i);
     ASSERT_EQ(pair.a().send(out, length, &sent), 0);
     Completion completion = pair.b().rx().wait();
