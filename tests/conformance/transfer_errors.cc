@@ -3,7 +3,10 @@
 // operations posted behind it end as well; fi_cq(3), fi_msg(3), fi_mr(3).
 #include <rdma/fi_rma.h>
 
+#include "fixture/child.h"
 #include "fixture/driver.h"
+#include "fixture/injected.h"
+#include "fixture/member.h"
 #include "fixture/node.h"
 
 namespace transfer_errors {
@@ -19,6 +22,10 @@ std::string sentence(CompletionQueue& queue, const Completion& completion) {
   const char* answer =
       fi_cq_strerror(queue.get(), completion.error.prov_errno, completion.error.err_data, text, sizeof text);
   return answer != nullptr ? answer : "";
+}
+
+HintsEditor completing_at(uint64_t level) {
+  return [level](fi_info& hints) { hints.tx_attr->op_flags = level; };
 }
 
 bool needs_descriptors(const Fabric& fabric) {
@@ -228,6 +235,107 @@ TEST_P(TransferErrors, SelectiveEndpointsReportFailuresToo) {
   const Completion completion = pair.a().tx().wait();
   EXPECT_NE(completion.err(), 0) << completion;
   EXPECT_EQ(completion.context(), &quiet);
+}
+
+namespace {
+
+// The number of injected operations that fail when their peer is closed. It has made no progress meanwhile.
+size_t failed_injections(const Target& target, uint64_t level) {
+  const Fabric fabric(target, completing_at(level));
+  Injected injected(fabric);
+  Pair pair(fabric, injected.options(), {});
+  Buffer remote(fabric, 64, 0, FI_REMOTE_WRITE);
+  expect_exchange(pair);
+  injected.post(pair.a(), {remote.remote_address(), remote.key()});
+  injected.fill(pair.a());
+  pair.b().close();
+  return injected.ends(pair.a()).size();
+}
+
+}  // namespace
+
+TEST_P(TransferErrors, InjectedOperationsThatFailAreReportedOnceAndOthersAreNot) {
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "plain datagrams have no acknowledgement";
+  failed_injections(target(), 0);
+}
+
+TEST_P(TransferErrors, InjectedOperationsThatAreNotDeliveredFail) {
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "plain datagrams have no acknowledgement";
+  NEEDS(completing_at(FI_DELIVERY_COMPLETE), "FI_DELIVERY_COMPLETE");
+  EXPECT_GT(failed_injections(target(), FI_DELIVERY_COMPLETE), 0u);
+}
+
+TEST_P(TransferErrors, InjectedMessagesOfAnEndpointWithoutCountersFailToo) {
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "plain datagrams have no acknowledgement";
+  NEEDS(completing_at(FI_DELIVERY_COMPLETE), "FI_DELIVERY_COMPLETE");
+  const Fabric fabric(target(), completing_at(FI_DELIVERY_COMPLETE));
+  Pair pair(fabric);
+  expect_exchange(pair);
+  size_t posted = 0;
+  while (posted < 3000 && fi_inject(pair.a().ep(), "x", 1, pair.a().peer) == 0) ++posted;
+  pair.b().close();
+  for (size_t i = 0; i < posted; ++i) {
+    const Completion end = pair.a().tx().wait();
+    ASSERT_NE(end.err(), 0) << end << " after " << i << " of " << posted;
+    ASSERT_EQ(end.context(), nullptr) << end;
+  }
+  EXPECT_TRUE(pair.a().tx().stays_silent());
+}
+
+namespace {
+
+constexpr Injected::Remote kAnywhere{64, 64};
+
+child::Environment peer_is(const Target& target, const Address& own) {
+  return {{"WEFT_CONFORMANCE_PEER", target.address + " " + std::to_string(own.port())}};
+}
+
+void inject_over_a_connection_and_kill(const Fabric& fabric) {
+  Injected injected(fabric);
+  Listener listener(fabric);
+  child::Running peer("connect_and_stay", peer_is(fabric.target(), listener.address()));
+  const InfoPtr request = listener.next_request();
+  Node node(fabric, injected.options(), request.get());
+  ASSERT_EQ(node.accept(), 0);
+  node.eq().expect(FI_CONNECTED, node.fid());
+  peer.stop();
+  injected.post(node, kAnywhere);
+  injected.fill(node);
+  peer.kill();
+  injected.expect_failures(node);
+}
+
+// After some messages two ends of one host may share memory.
+void inject_after_messages_and_kill(const Fabric& fabric, int messages) {
+  SCOPED_TRACE(messages);
+  Injected injected(fabric);
+  DatagramEnd end(fabric, injected.options());
+  child::Running peer("echo", peer_is(fabric.target(), end.address()));
+  ASSERT_TRUE(end.meet_child([&] { return peer.ended(); }));
+  Buffer bytes(fabric, 8);
+  for (int i = 0; i < messages; ++i) {
+    Context sent, returned;
+    ASSERT_EQ(end->trecv(bytes, 8, 3, 0, &returned), 0);
+    ASSERT_EQ(end->tsend(bytes, 8, 2, &sent), 0);
+    ASSERT_TRUE(end->rx().wait().ok());
+    ASSERT_TRUE(end->tx().wait().ok());
+  }
+  peer.stop();
+  injected.post(*end, kAnywhere);
+  injected.fill(*end);
+  peer.kill();
+  injected.expect_failures(*end);
+}
+
+}  // namespace
+
+// The process that dies makes no progress any more when the operations are posted.
+TEST_P(TransferErrors, InjectedOperationsNameTheirKindAfterTheProcessIsKilled) {
+  if (target().ep_type == FI_EP_DGRAM) GTEST_SKIP() << "plain datagrams have no acknowledgement";
+  NEEDS(completing_at(FI_DELIVERY_COMPLETE), "FI_DELIVERY_COMPLETE");
+  const Fabric fabric(target(), completing_at(FI_DELIVERY_COMPLETE));
+  if (target().connected()) return inject_over_a_connection_and_kill(fabric);
+  for (const int messages : {0, 20}) inject_after_messages_and_kill(fabric, messages);
 }
 
 }  // namespace transfer_errors

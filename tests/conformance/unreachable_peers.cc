@@ -6,6 +6,7 @@
 
 #include "fixture/black_hole.h"
 #include "fixture/driver.h"
+#include "fixture/injected.h"
 #include "fixture/kept_address.h"
 #include "fixture/member.h"
 #include "fixture/parameter.h"
@@ -173,6 +174,19 @@ TEST_P(UnreachablePeers, RefusedOperationsFailWhenTheStartTimeoutIsOver) {
   EXPECT_EQ(scene.failures().size(), 2u);
   for (const Completion& failed : scene.failures()) EXPECT_EQ(failed.err(), FI_ECONNREFUSED) << failed.sentence;
   EXPECT_TRUE(scene.stays_silent());
+}
+
+TEST_P(UnreachablePeers, InjectedOperationsFailWithoutAContext) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const StartTimeout none(target(), "0");
+  Fabric fabric(target());
+  const KeptAddress gone(fabric);
+  Injected injected(fabric);
+  DatagramEnd end(fabric, injected.options());
+  end->peer = end.insert(*gone);
+  injected.post(*end, {64, 64});
+  injected.fill(*end);
+  injected.expect_failures(*end);
 }
 
 // Each request has a connect time-out of its own.
