@@ -16,7 +16,7 @@ ssize_t ReceiveQueue::post(const ReceiveRequest& request, CompletionRoutes& rout
   receives_tagged_ |= request.tagged;
   const bool searches = (request.flags & (FI_PEEK | FI_CLAIM)) != 0;
   const ssize_t result = searches ? peek_or_claim(request, routes) : ReceiveSide::post(request);
-  if (result == 0) resume_blocked();
+  if (result == 0 && !blocked_.empty()) resume_blocked();
   return result;
 }
 
