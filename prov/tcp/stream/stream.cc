@@ -85,25 +85,6 @@ bool Stream::shut_down_half() noexcept {
 
 // ---- Incoming messages ----
 
-// The common case, at little more than the cost of the copy: a complete message without optional words that the sink
-// takes at once. Returns the bytes of the message; 0: handle it the general way.
-std::size_t Stream::take_whole(const std::byte* data, std::size_t len) noexcept {
-  std::uint64_t words[2];
-  if (len < sizeof words || swap_) return 0;
-  std::memcpy(words, data, sizeof words);
-  const bool tagged = (words[0] & kPlainMask) == kPlainTagged;
-  if (!tagged && (words[0] & kPlainMask) != kPlainMessage) return 0;
-  const std::size_t header = tagged ? kTaggedHeaderSize : kBaseHeaderSize;
-  const std::uint64_t total = words[1];
-  if (total > len || total <= header) return 0;  // an empty message may have no buffer to copy to
-  std::uint64_t tag = 0;
-  if (tagged) std::memcpy(&tag, data + kBaseHeaderSize, sizeof tag);
-  const std::size_t payload = total - header;
-  if (!sink_.take_whole(tagged, tag, {data + header, payload})) return 0;
-  header_.payload = payload;
-  return total;
-}
-
 bool Stream::begin() noexcept {
   payload_left_ = 0;
   bool taken = true;
@@ -213,7 +194,7 @@ bool Stream::begin_read_request() noexcept {
     return true;
   }
   if (routes_.remote_read) routes_.remote_read->add(1);
-  count_regions(FI_REMOTE_READ);
+  if (regions_.has_counters()) count_regions(FI_REMOTE_READ);
   return true;
 }
 
@@ -238,7 +219,6 @@ void Stream::begin_write() noexcept {
 }
 
 void Stream::count_regions(std::uint64_t access) noexcept {
-  if (!regions_.has_counters()) return;
   for (const fi_rma_iov& range : ranges()) regions_.count_access(range.key, access);
 }
 
@@ -270,7 +250,7 @@ void Stream::finish() noexcept {
 
 void Stream::finish_write() noexcept {
   if (routes_.remote_write) routes_.remote_write->add(1);
-  count_regions(FI_REMOTE_WRITE);
+  if (regions_.has_counters()) count_regions(FI_REMOTE_WRITE);
   if (header_.has_cq_data() && routes_.receive_queue)
     routes_.receive_queue->write({.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
                                   .len = header_.payload,

@@ -59,6 +59,7 @@ class Stream final : public TransmitSide {
   std::size_t nothing_read(ssize_t result) noexcept;
   std::size_t read_on(std::size_t bytes, std::size_t wanted) noexcept;
   std::size_t feed_payload(const std::byte* data, std::size_t len) noexcept;
+  std::size_t take_whole(const std::byte* data, std::size_t len) noexcept;
   void parse(const std::byte* data, std::size_t len) noexcept;
   bool parse_header(const std::byte*& data, std::size_t& len) noexcept;
   void advance_sink(std::size_t len) noexcept;
@@ -68,7 +69,6 @@ class Stream final : public TransmitSide {
   void block(const std::byte* header, const std::byte* data, std::size_t len) noexcept;
 
   // Incoming messages.
-  std::size_t take_whole(const std::byte* data, std::size_t len) noexcept;
   bool begin() noexcept;  // false: blocked until resume(), or the stream ended
   void propose_memory() noexcept;
   void share_memory(Step step) noexcept;

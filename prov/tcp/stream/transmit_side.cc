@@ -19,8 +19,8 @@
 namespace weft::tcp {
 namespace {
 
+constexpr Op kOps[] = {Op::kMessage, Op::kTagged, Op::kReadRequest, Op::kWrite, Op::kAtomic, Op::kAtomic};
 constexpr Op op_of(Operation operation) noexcept {
-  constexpr Op kOps[] = {Op::kMessage, Op::kTagged, Op::kReadRequest, Op::kWrite, Op::kAtomic, Op::kAtomic};
   return kOps[static_cast<std::size_t>(operation)];
 }
 
@@ -46,8 +46,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
   header.op = op_of(request.operation);
   header.cq_data = request.data;
   header.tag = request.tag;
-  header.rma_count = static_cast<std::uint8_t>(request.remote.size());
-  std::copy(request.remote.begin(), request.remote.end(), header.rma);
+  for (const fi_rma_iov& range : request.remote) header.rma[header.rma_count++] = range;
   header.set_receive_context(request.receive_context);
   if (request.flags & FI_REMOTE_CQ_DATA) header.flags |= kFlagCqData;
   Then then = Then::kComplete;
@@ -77,7 +76,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
   return result;
 }
 
-bool TransmitSide::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
+[[gnu::always_inline]] inline bool TransmitSide::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
   if (!writable || (flags & (FI_MORE | FI_FENCE)) || has_output()) return false;
   // Without a system call there is nothing to share. A long message is offered, which takes a record.
   if (writes_wire()) return len < LocalWire::kLeastOffered;
@@ -257,7 +256,7 @@ bool TransmitSide::gather(Gather& batch) noexcept {
 
 // Responses, and announced messages that the peer cleared, overtake the application's messages: those were posted
 // later, and may be fenced. nullptr: nothing may be sent now.
-Transmit* TransmitSide::next_to_send() noexcept {
+[[gnu::always_inline]] inline Transmit* TransmitSide::next_to_send() noexcept {
   if (acks_due_ != 0) return make_acks();
   // FI_FENCE: earlier operations must be complete before the message is sent.
   const auto fenced = [&](const Transmit& record) {
@@ -334,7 +333,7 @@ void TransmitSide::settle() noexcept {
   fetched < 0 ? on_send_error(static_cast<int>(-fetched)) : account(static_cast<std::size_t>(fetched));
 }
 
-void TransmitSide::on_written(Transmit& record) noexcept {
+[[gnu::always_inline]] inline void TransmitSide::on_written(Transmit& record) noexcept {
   switch (record.then) {
     case Then::kComplete:
       return complete(record);
@@ -401,7 +400,7 @@ void TransmitSide::fail_record(Transmit& record, int error, int native) noexcept
   release(record);
 }
 
-void TransmitSide::release(Transmit& record) noexcept {
+[[gnu::always_inline]] inline void TransmitSide::release(Transmit& record) noexcept {
   if ((record.ticket | record.message | record.kept) != 0) [[unlikely]] {
     if (record.ticket != 0) announcements_->tickets.give_back(record.ticket);
     if (record.message != 0) announcements_->numbers.release(record);
