@@ -113,7 +113,8 @@ ssize_t Sender::queue(Peer& peer, const TransmitRequest& request, std::size_t le
   return 0;
 }
 
-Transmit* Sender::make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept {
+[[gnu::always_inline]] inline Transmit* Sender::make_transmit(Peer& peer, const TransmitRequest& request,
+                                                              std::size_t len) noexcept {
   Transmit* transmit = transmits_.take();
   if (transmit == nullptr) return nullptr;
   transmit->peer = &peer;
@@ -155,7 +156,7 @@ void Sender::flush(Peer& peer) noexcept {
 }
 
 // 0, -FI_EAGAIN, or the operation's error.
-ssize_t Sender::start(Channel& channel, Transmit& transmit) noexcept {
+[[gnu::always_inline]] inline ssize_t Sender::start(Channel& channel, Transmit& transmit) noexcept {
   transmit.channel = &channel;
   ++channel.activity;
   if (!channel.flight.linked(transmit)) channel.flight.push_back(transmit);
