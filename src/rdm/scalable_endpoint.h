@@ -229,14 +229,15 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
   template <class Attr>
   int open_context(Places& places, int index, Attr* wanted, Attr* usual, fid_ep** ep, bool transmits, void* context) {
     if (ep == nullptr || index < 0 || static_cast<std::size_t>(index) >= places.size()) return -FI_EINVAL;
-    if (wanted != nullptr && (wanted->caps & ~usual->caps) != 0) return -FI_EINVAL;
+    if (wanted != nullptr && (wanted->caps & ~(usual->caps | info_->caps)) != 0) return -FI_EINVAL;
     Lock lock(core_.engine().mutex());
     ContextPlace& place = *places[static_cast<std::size_t>(index)];
     if (place.open) return -FI_EBUSY;
-    // The attributes of the other direction do not matter.
+    // The attributes of the other direction do not matter, nor do its capabilities: MPICH asks a receive context for
+    // FI_NAMED_RX_CTX.
     Attr actual = *usual;
     if (wanted != nullptr) {
-      if (wanted->caps != 0) actual.caps = wanted->caps;
+      if (wanted->caps != 0) actual.caps = wanted->caps & usual->caps;
       actual.op_flags = wanted->op_flags;
     }
     fi_info info = *info_;

@@ -231,6 +231,20 @@ TEST_P(ScalableEndpoints, ReceiveContextsWithoutMessagesNeedNoQueue) {
   }
 }
 
+// MPICH asks receive contexts for FI_NAMED_RX_CTX, which only transmit attributes have.
+TEST_P(ScalableEndpoints, ContextsMayNameCapabilitiesOfTheOtherDirection) {
+  SCALABLE_ONLY();
+  Fabric fabric(target(), with_contexts(1, 1));
+  ScalableEnd end(fabric, 1, 0);
+  fi_rx_attr attr = *fabric.info()->rx_attr;
+  fid_ep* context = nullptr;
+  attr.caps = FI_TAGGED | FI_ATOMIC;
+  EXPECT_EQ(fi_rx_context(end.sep(), 0, &attr, &context, nullptr), -FI_EINVAL) << "the endpoint has no FI_ATOMIC";
+  attr.caps = FI_TAGGED | FI_NAMED_RX_CTX;
+  ASSERT_EQ(fi_rx_context(end.sep(), 0, &attr, &context, nullptr), 0);
+  const Handle<fid_ep> owner(context);
+}
+
 TEST_P(ScalableEndpoints, ContextsMatchInTheOrderOfTheirOwnMessages) {
   SCALABLE_ONLY();
   constexpr size_t kEach = 100;
