@@ -74,6 +74,7 @@ class EndpointBase : public AtomicCalls<T> {
   int close_after(End end) {
     if (this->in_use()) return -FI_EBUSY;
     routes_.drop_triggered(this->abi);
+    send_injected(self(), nullptr);
     {
       Lock lock(engine_.mutex());
       end();

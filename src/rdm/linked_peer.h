@@ -46,4 +46,17 @@ struct LinkedPeer : PeerBase, messages::PeerMemory {
   }
 };
 
+// Whether injected operations wait for a connection. `routes`: only those that complete there; null: all. P: a
+// LinkedPeer whose list `waiting` has the requests.
+template <class P>
+bool holds_injected(PeerTable<P>& peers, const CompletionRoutes* routes) noexcept {
+  bool found = false;
+  peers.for_each([&](P& peer) {
+    for (const auto& each : peer.waiting)
+      found |= each.request.silent && (each.request.flags & FI_INJECT) != 0 &&
+               (routes == nullptr || each.request.routes == routes);
+  });
+  return found;
+}
+
 }  // namespace weft::rdm

@@ -65,6 +65,7 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
   int close() {
     if (this->in_use()) return -FI_EBUSY;
     place_.routes.drop_triggered(this->abi);
+    if (transmits_) send_injected(core_, &place_.routes);
     {
       Lock lock(engine().mutex());
       if (transmits_) core_.abandon(place_.routes);

@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -63,6 +65,46 @@ TEST_P(ReliablePeers, HundredsOfPeersThatStartAtOnceAllConnect) {
     if (i % 2 == 0) continue;
     ASSERT_TRUE(hub->tx().wait().ok()) << i;
     ASSERT_TRUE((*ends[i])->rx().wait().ok()) << i;
+  }
+}
+
+// The receiver makes progress in a thread of its own, as another process does.
+TEST_P(ReliablePeers, InjectedMessagesArriveAlthoughTheirEndpointCloses) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
+  constexpr size_t kMessages = 20;
+  const HintsEditor safe = [](fi_info& hints) { hints.domain_attr->threading = FI_THREAD_SAFE; };
+  Fabric theirs(target(), safe);
+  DatagramEnd receiver(theirs);
+  Buffer in(theirs, 8);
+  for (const bool connected : {false, true}) {
+    SCOPED_TRACE(connected ? "connected before" : "a new peer");
+    std::vector<Context> contexts(kMessages + 1);
+    for (size_t i = 0; i < kMessages + connected; ++i) ASSERT_EQ(receiver->recv(in, 8, &contexts[i]), 0);
+    std::atomic<size_t> arrived{0};
+    std::jthread reader([&] {
+      for (const auto deadline = after(kPatience); arrived < kMessages + connected && Clock::now() < deadline;)
+        if (receiver->rx().read().ok()) ++arrived;
+    });
+    {
+      Fabric ours(target(), safe);
+      DatagramEnd sender(ours);
+      const fi_addr_t peer = sender.insert(receiver.address());
+      Buffer out(ours, 8);
+      Context sent;
+      ssize_t rc = 0;
+      if (connected) {
+        while ((rc = fi_send(sender->ep(), out.data(), 8, out.desc(), peer, &sent)) == -FI_EAGAIN) sender->tx().read();
+        ASSERT_EQ(rc, 0);
+        for (const auto deadline = after(kPatience); !sender->tx().read().ok();) ASSERT_LT(Clock::now(), deadline);
+      }
+      for (size_t i = 0; i < kMessages; ++i) {
+        while ((rc = fi_inject(sender->ep(), "message", 8, peer)) == -FI_EAGAIN) sender->tx().read();
+        ASSERT_EQ(rc, 0);
+      }
+    }
+    reader.join();
+    EXPECT_EQ(arrived, kMessages + connected);
   }
 }
 

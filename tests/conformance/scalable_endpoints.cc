@@ -245,6 +245,16 @@ TEST_P(ScalableEndpoints, ContextsMayNameCapabilitiesOfTheOtherDirection) {
   const Handle<fid_ep> owner(context);
 }
 
+TEST_P(ScalableEndpoints, InjectedMessagesArriveAlthoughTheirContextCloses) {
+  SCALABLE_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
+  Scene scene(target());
+  ASSERT_EQ(fi_trecv(scene.b.rx(1), scene.in.data(), 8, scene.in.desc(), FI_ADDR_UNSPEC, 3, 0, &scene.contexts[0]), 0);
+  ASSERT_EQ(fi_tinject(scene.a.tx(0), "message", 8, scene.b_context(1), 3), 0);
+  scene.a.close_tx(0);
+  EXPECT_EQ(scene.b.rx_queue(1).wait().context(), &scene.contexts[0]);
+}
+
 TEST_P(ScalableEndpoints, ContextsMatchInTheOrderOfTheirOwnMessages) {
   SCALABLE_ONLY();
   constexpr size_t kEach = 100;
