@@ -89,3 +89,12 @@ function(weft_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
 endfunction()
+
+# weft_memory_night(TEST PROGRAM): with a sanitizer by day every fifth allocation fails, at night each one.
+function(weft_memory_night test program)
+  if(WEFT_SANITIZE)
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT WEFT_MEMORY_STRIDE=5)
+    add_test(NAME ${test}.long COMMAND ${program} --gtest_brief=1)
+    set_tests_properties(${test}.long PROPERTIES LABELS "unit;nightly" TIMEOUT 600)
+  endif()
+endfunction()
