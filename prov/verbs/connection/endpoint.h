@@ -11,7 +11,7 @@
 
 #include <atomic>
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "objects/connected_endpoint.h"
 #include "verbs/cm/cm_address.h"
@@ -74,11 +74,11 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
     Clock::time_point address_limit, route_limit;
     CmPhase phase = CmPhase::kWaiting;
     unsigned tries = 0;
-    bool paused = false;                                                  // until the next try
-    const char* last_reason = nullptr;                                    // why the previous try failed
-    PrivateData message;                                                  // for the peer
-    std::vector<std::byte> answer;                                        // from the peer
-    EventQueueCore::Reserved event = EventQueueCore::reserve(UINT8_MAX);  // FI_CONNECTED
+    bool paused = false;                                          // until the next try
+    const char* last_reason = nullptr;                            // why the previous try failed
+    PrivateData message;                                          // for the peer
+    std::span<const std::byte> answer;                            // from the peer, in the event that is being handled
+    EventQueueCore::Reserved event = EventQueueCore::reserve(0);  // FI_CONNECTED, with room for the answer
   };
 
   Endpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context);
@@ -105,6 +105,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   int step_timeout_ms(Clock::time_point limit) const noexcept;
   void send_message(bool accepting) noexcept;
   void on_address_resolved() noexcept;
+  Status keep_answer(const RdmaEvent& event) noexcept;
   void on_answer(const RdmaEvent& event) noexcept;
   void on_established(const RdmaEvent& event) noexcept;
   void on_failed_event(const RdmaEvent& event) noexcept;

@@ -28,7 +28,7 @@ Clock::duration pause_before(unsigned next_try) noexcept {
   return middle / 2 + middle * (random() % 1024) / 1024;
 }
 
-// Better a connection or a failure without the peer's data than none.
+// Better a failure without the peer's data than none.
 void store(std::span<const std::byte> data, std::vector<std::byte>& to) noexcept {
   try {
     to.assign(data.begin(), data.end());
@@ -221,16 +221,27 @@ void Endpoint::send_message(bool accepting) noexcept {
   enter(CmEvent::kMessageSent);
 }
 
+// An attempt that waits has no memory for an answer, which few peers send. Without memory the attempt fails: the
+// application would miss the peer's data.
+Status Endpoint::keep_answer(const RdmaEvent& event) noexcept {
+  attempt_->answer = application_data(event.data());
+  if (attempt_->answer.empty()) return {};
+  auto larger = EventQueueCore::reserve(attempt_->answer.size());
+  if (larger == nullptr) return Status(-FI_ENOMEM);
+  attempt_->event = std::move(larger);
+  return {};
+}
+
 // The peer accepted. On InfiniBand the provider makes the queue pair ready and confirms.
 void Endpoint::on_answer(const RdmaEvent& event) noexcept {
   if (state_ != CmState::kAwaiting) return;
-  Status status = ready_queue_pair();
+  Status status = keep_answer(event);
+  if (status.ok()) status = ready_queue_pair();
   if (status.ok() && rdma_establish(id_.get()) != 0) status = Status::last_errno();
   if (!status.ok()) {
     rdma_reject(id_.get(), nullptr, 0);
     return fail(explain_errno(CmPhase::kRequest, status.error()));
   }
-  store(application_data(event.data()), attempt_->answer);
   enter(CmEvent::kAccepted);
 }
 
@@ -238,9 +249,9 @@ void Endpoint::on_established(const RdmaEvent& event) noexcept {
   if (state_ == CmState::kAnswering) return enter(CmEvent::kMessageSent);
   if (state_ != CmState::kAwaiting) return;  // on_answer() has handled it
   // No response preceded: this is iWARP, whose kernel driver has made the queue pair ready.
-  if (!domain_->device().is_iwarp())
-    if (Status status = ready_queue_pair(); !status.ok()) return fail(explain_errno(CmPhase::kRequest, status.error()));
-  store(application_data(event.data()), attempt_->answer);
+  Status status = keep_answer(event);
+  if (status.ok() && !domain_->device().is_iwarp()) status = ready_queue_pair();
+  if (!status.ok()) return fail(explain_errno(CmPhase::kRequest, status.error()));
   enter(CmEvent::kAccepted);
 }
 

@@ -4,6 +4,7 @@
 
 #include <rdma/providers/fi_log.h>
 
+#include <new>
 #include <utility>
 
 #include "verbs/device/logging.h"
@@ -19,8 +20,6 @@ SendQueue::SendQueue(CompletionRoutes& routes, const TransferSizes& sizes, uint6
 
 void SendQueue::enable() noexcept {
   LightGuard guard(lock_);
-  straight_.request.sg_list = &straight_.piece;
-  straight_.request.num_sge = 1;
   follow_bindings();
 }
 
@@ -35,8 +34,8 @@ void SendQueue::follow_bindings() noexcept {
 
 void SendQueue::choose_way() noexcept {
   constexpr uint64_t kPlain = FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
-  straight_.report = always_report_ | (static_cast<uint32_t>(flags_ & FI_COMPLETION) & may_report_);
-  straight_.signal = straight_.report != 0 ? IBV_SEND_SIGNALED : 0;
+  straight_report_ = always_report_ | (static_cast<uint32_t>(flags_ & FI_COMPLETION) & may_report_);
+  straight_signal_ = straight_report_ != 0 ? IBV_SEND_SIGNALED : 0;
   straight_allowed_ = (flags_ & ~kPlain) == 0 && counted_kinds_ == 0;
   ring_.block();
 }
@@ -46,7 +45,9 @@ Status SendQueue::prepare() noexcept {
   if (reserved_ != 0) return {};
   const unsigned entries = sizes_.transmits + 1;  // the marker at the end
   if (Status status = routes_.transmit_channel->reserve(entries); !status.ok()) return status;
-  if (Status status = ring_.open(sizes_.transmits, *this); !status.ok()) {
+  if (straight_ == nullptr) straight_.reset(new (std::nothrow) StraightSend);
+  Status status = straight_ != nullptr ? ring_.open(sizes_.transmits, *this) : Status(-FI_ENOMEM);
+  if (!status.ok()) {
     routes_.transmit_channel->give_back(entries);
     return status;
   }

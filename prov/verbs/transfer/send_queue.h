@@ -92,16 +92,16 @@ class SendQueue final {
   bool is_clear() const noexcept { return ring_.is_clear(); }
   // Where every call requests a completion, is_clear() often fails only because the next signal is due.
   bool make_clear() noexcept {
-    if (!is_clear() && straight_allowed_ && straight_.signal != 0) ring_.clear(true);
+    if (!is_clear() && straight_allowed_ && straight_signal_ != 0) ring_.clear(true);
     return is_clear();
   }
   // The part of the work request that belongs to the opcode: the remote range of a read or write, or the destination of
   // a datagram.
   [[gnu::always_inline]] void set_remote(uint64_t address, uint64_t key) noexcept {
-    straight_.request.wr.rdma = {address, static_cast<uint32_t>(key)};
+    straight_->request.wr.rdma = {address, static_cast<uint32_t>(key)};
   }
   [[gnu::always_inline]] void set_destination(const Destination& to) noexcept {
-    straight_.request.wr.ud = {to.handle, to.qp_number, to.qkey};
+    straight_->request.wr.ud = {to.handle, to.qp_number, to.qkey};
   }
   // Returns an errno or 0 for end_straight(), which releases the lock. Callers reload() their object between the two.
   int post_straight(const void* buf, size_t len, const void* desc, ibv_wr_opcode opcode, uint32_t kind, void* context,
@@ -124,11 +124,14 @@ class SendQueue final {
   bool try_flush() noexcept;
 
  private:
+  // The work request of a straight post, of which only the variable fields are written. prepare() allocates it.
   struct StraightSend {
+    StraightSend() noexcept {
+      request.sg_list = &piece;
+      request.num_sge = 1;
+    }
     ibv_send_wr request{};
     ibv_sge piece{};
-    std::uint32_t report = 0;  // in Posted::flags, where a completion is wanted ...
-    unsigned signal = 0;       // ... and in the work request
   };
 
   // The record of the next work request. Null: on_no_room() has the reason.
@@ -159,7 +162,10 @@ class SendQueue final {
   int refusal_ = -FI_EAGAIN;  // while the ring is closed
   ibv_qp* qp_ = nullptr;
   SendRing ring_;
-  StraightSend straight_;
+  std::unique_ptr<StraightSend> straight_;
+  // Flags for a straight post that wants a completion: in Posted::flags, and in the work request.
+  std::uint32_t straight_report_ = 0;
+  unsigned straight_signal_ = 0;
   std::unique_ptr<SendChain> chain_;
   // The provider's own work request, the marker or, before it, probes; it has room of its own in the queue pair.
   Posted own_;
@@ -238,10 +244,11 @@ class SendQueue final {
                                                            bool silent, bool inlined) noexcept {
   Posted& slot = ring_.front();
   slot.context = context;
-  slot.flags = kind | (silent ? 0 : straight_.report);
-  const unsigned send_flags = (silent ? 0 : straight_.signal) | (inlined ? IBV_SEND_INLINE : 0);
-  ibv_send_wr& wr = straight_.request;
-  straight_.piece = {reinterpret_cast<uintptr_t>(buf), static_cast<uint32_t>(len), lkey_of(desc)};
+  slot.flags = kind | (silent ? 0 : straight_report_);
+  const unsigned send_flags = (silent ? 0 : straight_signal_) | (inlined ? IBV_SEND_INLINE : 0);
+  StraightSend& straight = *straight_;
+  ibv_send_wr& wr = straight.request;
+  straight.piece = {reinterpret_cast<uintptr_t>(buf), static_cast<uint32_t>(len), lkey_of(desc)};
   wr.wr_id = reinterpret_cast<uintptr_t>(&slot);
   wr.opcode = opcode;
   wr.send_flags = send_flags;
