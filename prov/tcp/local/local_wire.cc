@@ -120,11 +120,8 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
     offer(pieces, offered_len_);
     return -EAGAIN;
   }
-  const std::uint64_t used = written_ - out_.read.load(std::memory_order_acquire);
-  if (used > kRing) return -EPROTO;
   const bool fetches = other_.fetches.load(std::memory_order_relaxed) != 0;
   const std::uint64_t before = written_;
-  std::size_t room = kRing - used;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const iovec& piece = pieces[i];
     if (fetches && piece.iov_len >= kLeastOffered) {
@@ -134,7 +131,8 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
       break;
     }
     const auto* from = static_cast<const std::byte*>(piece.iov_base);
-    const std::size_t len = std::min(piece.iov_len, room);
+    if (piece.iov_len > room() && !look_for_room()) return -EPROTO;
+    const std::size_t len = std::min(piece.iov_len, room());
     for (std::size_t left = len; left != 0;) {
       const std::size_t part = step(written_, left);
       std::memcpy(out_ring_ + written_ % kRing, from, part);
@@ -143,11 +141,18 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
       written_ += part;
       if (written_ - published_ >= kStep) publish_written();
     }
-    room -= len;
     if (len != piece.iov_len) break;
   }
   publish_written();
   return written_ != before ? static_cast<ssize_t>(written_ - before) : -EAGAIN;
+}
+
+// Not for each message: the reader has that cache line.
+bool LocalWire::look_for_room() noexcept {
+  const std::uint64_t read = out_.read.load(std::memory_order_acquire);
+  if (written_ - read > kRing) return false;
+  read_behind_ = read;
+  return true;
 }
 
 void LocalWire::publish_written() noexcept {

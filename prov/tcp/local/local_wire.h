@@ -154,6 +154,8 @@ class LocalWire {
     return (other_.asleep.load(std::memory_order_relaxed) & for_what) != 0 &&
            (other_.asleep.exchange(0) & for_what) != 0;
   }
+  std::size_t room() const noexcept { return kRing - static_cast<std::size_t>(written_ - read_behind_); }
+  bool look_for_room() noexcept;
   void publish_written() noexcept;
   void publish_read() noexcept;
   void offer(std::span<const iovec> pieces, std::size_t skip) noexcept;
@@ -169,8 +171,9 @@ class LocalWire {
   const std::byte* const in_ring_;
   // Copies of what this end publishes, which the other end cannot change.
   std::uint64_t written_ = 0, read_ = 0;
-  std::uint64_t published_ = 0;  // as far as the other end sees written_
-  std::uint64_t checked_ = 0;    // read_ when this end last checked whether the writer sleeps
+  std::uint64_t published_ = 0;    // as far as the other end sees written_
+  std::uint64_t read_behind_ = 0;  // the other end's read, when this end last needed room
+  std::uint64_t checked_ = 0;      // read_ when this end last checked whether the writer sleeps
   std::uint64_t offers_made_ = 0, offers_taken_ = 0;
   std::uint64_t offered_len_ = 0, settled_ = 0;  // bytes that the other end is fetching, and has fetched so far
   std::size_t pieces_offered_ = 0;               // since offered_len_ was 0
