@@ -128,7 +128,8 @@ void Engine::look_around(bool due) noexcept {
   const std::int64_t tick = net::tick();
   const bool unread = hot_[0] == nullptr && (sleepers_ || (registered_ != silent_ && wires_.empty()));
   if (!due && !unread && tick == harvested_) return;
-  polls_left_ = registered_ == silent_ ? kPollsOfSilence : kPollsPerHarvest;
+  const bool all_silent = registered_ == silent_ || (registered_ == silent_ + listening_ && !wires_.empty());
+  polls_left_ = all_silent ? kPollsOfSilence : kPollsPerHarvest;
   took_long_ = false;
   if (std::exchange(harvested_, tick) != tick) doze();
   harvest();
@@ -229,6 +230,13 @@ Status Engine::watch(Watch& watch, int fd, bool output) noexcept {
   return add(watch);
 }
 
+Status Engine::watch_listener(Watch& watch, int fd) noexcept {
+  const Status status = this->watch(watch, fd);
+  watch.listens = status.ok();
+  listening_ += watch.listens;
+  return status;
+}
+
 Status Engine::watch_hot(Watch& watch, int fd) noexcept {
   watch.fd = fd;
   watch.output = false;
@@ -284,6 +292,7 @@ void Engine::unwatch(Watch& watch) noexcept {
     net::epoll_remove(epoll_.get(), watch.fd);
     --registered_;
     silent_ -= std::exchange(watch.silent, false);
+    listening_ -= std::exchange(watch.listens, false);
   }
   watch.fd = -1;
   watch.readable = watch.writable = watch.hung = watch.signalled = false;

@@ -52,6 +52,7 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   bool hung = false;       // the peer closed its side, or the socket failed
   bool signalled = false;  // as `readable`, for a conduit that reads memory
   bool silent = false;     // set by silence()
+  bool listens = false;    // set by watch_listener()
   bool may_end = false;    // set once what others had received before was handled; see end_later()
   bool received = false;   // set by mark_hot() while a handler runs
   bool output = false;     // the engine reports when the socket becomes writable
@@ -139,6 +140,7 @@ class Engine : public EngineBase {
   Status open_resources() noexcept;
   void progress() noexcept;
   Status watch(Watch& watch, int fd, bool output = false) noexcept;
+  Status watch_listener(Watch& watch, int fd) noexcept;
   // For a socket that will soon have something to read: hot from the start.
   Status watch_hot(Watch& watch, int fd) noexcept;
   // The socket's buffer is full: on_ready runs when there is room. Stays registered for output from then on.
@@ -220,7 +222,8 @@ class Engine : public EngineBase {
   // The other sockets' readiness is polled after so many polls of rounds and of connections in memory, and when the
   // clock ticked, for applications that poll seldom.
   static constexpr int kPollsPerHarvest = 64;
-  static constexpr int kPollsOfSilence = 1024;            // the same where all descriptors are silent
+  // The same where all bytes go through memory: a request for a connection can wait for some microseconds.
+  static constexpr int kPollsOfSilence = 1024;
   static constexpr std::int64_t kDozeAfter = 50'000'000;  // nanoseconds
   static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                       // readiness events per system call
@@ -234,7 +237,8 @@ class Engine : public EngineBase {
   bool many_sleep_ = false;
   pthread_t sleeper_{};
   std::size_t registered_ = 0;  // sockets in the epoll set
-  std::size_t silent_ = 0;      // those of them that are rarely ready
+  std::size_t silent_ = 0;      // those of them that are rarely ready ...
+  std::size_t listening_ = 0;   // ... and those of listeners
   bool took_long_ = false;
   bool crowded_ = false;  // more sockets are active than can be hot: epoll finds them sooner
   List<Watch, ReadyTag> ready_;

@@ -51,7 +51,7 @@ Status Listener::start() noexcept {
   const auto timeout_s = std::chrono::ceil<std::chrono::seconds>(request_timeout_).count();
   net::set_option(socket_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, static_cast<int>(timeout_s));
   if (int result = net::listen(socket_.get(), static_cast<int>(backlog_)); result < 0) return Status(result);
-  return engine_.watch(*this, socket_.get());
+  return engine_.watch_listener(*this, socket_.get());
 }
 
 void Listener::set_backlog(std::size_t backlog) noexcept {
