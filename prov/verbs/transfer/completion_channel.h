@@ -160,8 +160,10 @@ class CompletionChannel final : public OverrunHandler {
 
   // work_completion.cc: handling of work completions.
   int poll_locked(CompletionSink& sink) noexcept;
-  bool is_plain(const ibv_wc& wc, Posted& slot, void*& taker, size_t& len) noexcept;
-  ssize_t deliver_others(Reading& reading, const ibv_wc* wc) noexcept;
+  ssize_t deliver_shared(Reading& reading, const ibv_wc* wc) noexcept;
+  ssize_t deliver_to_another(Reading& reading, const ibv_wc* wc) noexcept;
+  ssize_t deliver_datagrams(Reading& reading, const ibv_wc* wc) noexcept;
+  ssize_t end_tier(Reading& reading, std::byte* out, const ibv_wc* wc) noexcept;
   ssize_t deliver_rest(Reading& reading, const ibv_wc* next) noexcept;
   ssize_t progress_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
   ssize_t unlock_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;

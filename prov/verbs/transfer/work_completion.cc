@@ -4,7 +4,8 @@
 //
 // A reader's call goes through tiers, each a function of its own, so that the frequent ones save no registers:
 // - read_into polls, and delivers plain messages and sends at the front of a batch, in a loop without calls;
-// - deliver_others goes on with plain datagrams, and plain messages of queue pairs that share receives;
+// - deliver_shared goes on with plain messages of queue pairs that share receives, deliver_datagrams with plain
+//   datagrams;
 // - deliver_rest handles everything else, with a dispatch() of each work completion.
 // progress_and_read() and unlock_and_read() serve readers that find staged chains, a taken lock or older entries.
 #include <arpa/inet.h>
@@ -136,26 +137,37 @@ int CompletionChannel::poll_locked(CompletionSink& sink) noexcept {
   return static_cast<ssize_t>(sink.count);
 }
 
-// Whether a message to a shared receive, or a datagram, needs nothing beyond its length reported. Takes the datagram.
-[[gnu::always_inline]] inline bool CompletionChannel::is_plain(const ibv_wc& wc, Posted& slot, void*& taker,
-                                                               size_t& len) noexcept {
-  if (take_plain_datagram(wc, slot, taker, len)) return true;
-  if (!is_plain_shared_receive(slot, wc)) return false;
-  const ReceiveQueue* const receiver = receiver_of(wc.qp_num);
-  return receiver != nullptr && receiver->is_plain();
+// The end of a tier that has stopped at `wc`. Releases the lock.
+[[gnu::always_inline]] inline ssize_t CompletionChannel::end_tier(Reading& reading, std::byte* out,
+                                                                  const ibv_wc* wc) noexcept {
+  reading.out = out;
+  if (wc != reading.end() || reading.polled == Reading::kBatch || reading.count == 0 || reading.sources != nullptr)
+      [[unlikely]]
+    return deliver_rest(reading, wc);
+  lock_.unlock();
+  return static_cast<ssize_t>(reading.count);
 }
 
-// Continues at `wc`, where read_into() stopped. Releases the lock.
-[[gnu::noinline]] ssize_t CompletionChannel::deliver_others(Reading& reading, const ibv_wc* wc) noexcept {
+// The message at `wc` came to another queue pair than the last one.
+[[gnu::noinline]] ssize_t CompletionChannel::deliver_to_another(Reading& reading, const ibv_wc* wc) noexcept {
+  return receiver_of(wc->qp_num) != nullptr ? deliver_shared(reading, wc) : deliver_rest(reading, wc);
+}
+
+// Continues at `wc`, where read_into() stopped; makes no calls, as that one. Releases the lock.
+[[gnu::noinline]] ssize_t CompletionChannel::deliver_shared(Reading& reading, const ibv_wc* wc) noexcept {
   const size_t size = reading.queue->entry_size();
   std::byte* out = reading.out;
   for (const ibv_wc* const end = reading.end(); wc != end; ++wc) {
     Posted& slot = slot_of(*wc);
-    void* taker = slot.context;
-    size_t len = wc->byte_len;
-    if (is_plain(*wc, slot, taker, len)) {
-      CompletionSink::store_plain(out, size, taker, FI_RECV | FI_MSG, len);
-      if (slot.role == Posted::Role::kSharedReceive) slot.shared->give_back(slot);
+    if (is_plain_shared_receive(slot, *wc)) {
+      if (last_receiver_ == nullptr || last_receiver_number_ != wc->qp_num) [[unlikely]] {
+        reading.out = out;
+        return deliver_to_another(reading, wc);
+      }
+      if (!last_receiver_->is_plain()) [[unlikely]]
+        break;
+      CompletionSink::store_plain(out, size, slot.context, FI_RECV | FI_MSG, wc->byte_len);
+      slot.shared->give_back(slot);
     } else if (is_plain_send(slot, *wc)) {
       if (!take_plain_send(slot, out, size)) continue;
     } else {
@@ -164,12 +176,28 @@ int CompletionChannel::poll_locked(CompletionSink& sink) noexcept {
     out += size;
     ++reading.count;
   }
-  reading.out = out;
-  if (wc != reading.end() || reading.polled == Reading::kBatch || reading.count == 0 || reading.sources != nullptr)
-      [[unlikely]]
-    return deliver_rest(reading, wc);
-  lock_.unlock();
-  return static_cast<ssize_t>(reading.count);
+  return end_tier(reading, out, wc);
+}
+
+// The same for datagrams.
+[[gnu::noinline]] ssize_t CompletionChannel::deliver_datagrams(Reading& reading, const ibv_wc* wc) noexcept {
+  const size_t size = reading.queue->entry_size();
+  std::byte* out = reading.out;
+  for (const ibv_wc* const end = reading.end(); wc != end; ++wc) {
+    Posted& slot = slot_of(*wc);
+    void* taker = nullptr;
+    size_t len = 0;
+    if (take_plain_datagram(*wc, slot, taker, len)) {
+      CompletionSink::store_plain(out, size, taker, FI_RECV | FI_MSG, len);
+    } else if (is_plain_send(slot, *wc)) {
+      if (!take_plain_send(slot, out, size)) continue;
+    } else {
+      break;
+    }
+    out += size;
+    ++reading.count;
+  }
+  return end_tier(reading, out, wc);
 }
 
 ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_t room, fi_addr_t* sources) noexcept {
@@ -182,7 +210,6 @@ ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size
   reading.queue = &queue;
   reading.out = static_cast<std::byte*>(buf);
   reading.room = room;
-  reading.count = 0;
   reading.sources = sources;
   const int polled = ibv_poll_cq(cq_.get(), static_cast<int>(std::min(room, Reading::kBatch)), reading.completions);
   CompletionChannel& self = reload(*this);
@@ -193,36 +220,40 @@ ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size
       self.drive_connections();
     return -FI_EAGAIN;
   }
-  Reading& read = reload(reading);
-  read.polled = polled;
-  const size_t size = read.queue->entry_size();
-  std::byte* out = read.out;
-  const auto stop_at = [&](const ibv_wc* wc) noexcept {
-    read.out = out;
-    return self.deliver_others(read, wc);
+  reading.polled = polled;
+  const size_t size = reading.queue->entry_size();
+  std::byte* out = reading.out;
+  auto count = static_cast<size_t>(polled);
+  const ibv_wc* wc = reading.completions;
+  const ibv_wc* const end = reading.end();
+  const auto stop = [&]() noexcept {
+    reading.out = out;
+    reading.count = count - static_cast<size_t>(end - wc);
+    const bool shares = wc != end && slot_of(*wc).role == Posted::Role::kSharedReceive;
+    return shares ? self.deliver_shared(reading, wc) : self.deliver_datagrams(reading, wc);
   };
-  const ibv_wc* wc = read.completions;
-  const ibv_wc* const end = read.end();
   do {
     Posted& slot = slot_of(*wc);
     if (slot.role == Posted::Role::kTransmit) {
       if (!is_plain_send(slot, *wc)) [[unlikely]]
-        return stop_at(wc);
-      if (!take_plain_send(slot, out, size)) continue;
+        return stop();
+      if (!take_plain_send(slot, out, size)) {
+        --count;
+        continue;
+      }
     } else {
       if (slot.role != Posted::Role::kReceive || slot.flags != Posted::kReport || !is_plain_message(slot, *wc))
           [[unlikely]]
-        return stop_at(wc);
+        return stop();
       CompletionSink::store_plain(out, size, slot.context, FI_RECV | FI_MSG, wc->byte_len);
       slot.receives->give_back(slot);
     }
     out += size;
-    ++read.count;
   } while (++wc != end);
-  if (read.count == 0 || read.polled == Reading::kBatch || read.sources != nullptr) [[unlikely]]
-    return stop_at(wc);
+  if (count == 0 || reading.polled == Reading::kBatch || reading.sources != nullptr) [[unlikely]]
+    return stop();
   self.lock_.unlock();
-  return static_cast<ssize_t>(read.count);
+  return static_cast<ssize_t>(count);
 }
 
 // ---- Chains of work requests ----
