@@ -32,24 +32,29 @@ constexpr int kMaxRounds = 8;   // most such reads per call
 
 std::size_t Completions::read() noexcept {
   fi_cq_tagged_entry entries[kBatch];
+  const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
+  return count == -FI_EAGAIN ? 0 : handle(entries, count);
+}
+
+// `count`: the result of the read that filled `entries`; reads on while there is more. Out of line, so that a read that
+// finds nothing saves no registers.
+[[gnu::noinline]] std::size_t Completions::handle(fi_cq_tagged_entry* entries, ssize_t count) noexcept {
   std::size_t found = 0;
-  for (int round = 0; round < kMaxRounds; ++round) {
-    const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
-    if (count == -FI_EAGAIN) break;
+  for (int round = 1;; ++round) {
     if (count == -FI_EAVAIL) {
       read_failure();
       ++found;
-      continue;
+    } else if (count > 0) {
+      found += static_cast<std::size_t>(count);
+      for (ssize_t i = 0; i < count; ++i) on_completion(entries[i]);
+      if (count < kBatch) return found;
+    } else {
+      if (count != -FI_EAGAIN) on_unreadable(static_cast<int>(-count));
+      return found;
     }
-    if (count <= 0) [[unlikely]] {
-      on_unreadable(static_cast<int>(-count));
-      break;
-    }
-    found += static_cast<std::size_t>(count);
-    for (ssize_t i = 0; i < count; ++i) on_completion(entries[i]);
-    if (count < kBatch) break;
+    if (round == kMaxRounds) return found;
+    count = fi_cq_read(queue_.get(), entries, kBatch);
   }
-  return found;
 }
 
 // There are no more entries than operations outstanding. The bound matters because peers may send meanwhile.

@@ -23,6 +23,7 @@ class Completions {
   void drain() noexcept;
 
  private:
+  std::size_t handle(fi_cq_tagged_entry* entries, ssize_t count) noexcept;
   void on_completion(const fi_cq_tagged_entry& entry) noexcept;
   void read_failure() noexcept;
   void on_unreadable(int error) noexcept;
