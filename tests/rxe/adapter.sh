@@ -19,5 +19,7 @@ tar -xzf "$scratch"/adapter-report-"$RXE_DEVICE"-*.tar.gz -C "$scratch" || wrong
 cd "$scratch"/adapter-report-"$RXE_DEVICE"-*[0-9] || exit 1
 for step in ${STEPS:-discovery}; do grep -q "^$step	passed" summary.tsv || wrong "$step in the summary"; done
 grep -q "$RXE_DEVICE" machine.txt && grep -q 'node_guid' machine.txt || wrong "the device's description"
-grep -q "fi_sockaddr_in://$RXE_ADDRESS" discovery.txt || wrong "the offers"
+case " ${STEPS:-discovery} " in
+  *" discovery "*) grep -q "fi_sockaddr_in://$RXE_ADDRESS" discovery.txt || wrong "the offers" ;;
+esac
 exit $failures
