@@ -46,10 +46,10 @@ WEFT_BELOW(kfid_stx, fid_stx);
 WEFT_BELOW(kfid_mc, fid_mc);
 
 template <class K>
-struct Twin;
+struct Counterpart;
 #define WEFT_TWIN(kfi, fi)                                                 \
   template <>                                                              \
-  struct Twin<kfi> {                                                       \
+  struct Counterpart<kfi> {                                                \
     static_assert(sizeof(kfi) == sizeof(fi), "the layouts have to agree"); \
     using Type = fi;                                                       \
   }
@@ -139,11 +139,11 @@ inline fid* fi_of(kfid* handle) {
 template <class T>
 auto down(T argument) {
   using Bare = std::remove_cv_t<std::remove_pointer_t<T>>;
-  if constexpr (std::is_pointer_v<T> && requires { typename Twin<Bare>::Type; }) {
-    using To = typename Twin<Bare>::Type;
+  if constexpr (std::is_pointer_v<T> && requires { typename Counterpart<Bare>::Type; }) {
+    using To = typename Counterpart<Bare>::Type;
     return reinterpret_cast<std::conditional_t<std::is_const_v<std::remove_pointer_t<T>>, const To, To>*>(argument);
-  } else if constexpr (requires { typename Twin<T>::Type; }) {
-    return static_cast<typename Twin<T>::Type>(argument);
+  } else if constexpr (requires { typename Counterpart<T>::Type; }) {
+    return static_cast<typename Counterpart<T>::Type>(argument);
   } else if constexpr (std::is_same_v<T, kfid*>) {
     return fi_of(argument);
   } else {

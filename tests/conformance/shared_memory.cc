@@ -211,7 +211,7 @@ TEST_P(SharedMemory, AnotherProcessIsReadInOneCopy) {
   EXPECT_GE(calls, 2 + 4);  // one for each MiB
 }
 
-// The letters of many peers are in the mailbox at once; it often has room for ten only.
+// The datagrams of many peers are in the mailbox at once; it often has room for ten only.
 TEST_P(SharedMemory, PeersThatGiveMemoryAtOnceAllShareIt) {
   SHARED_MEMORY_ONLY();
   constexpr size_t kPeers = 40;

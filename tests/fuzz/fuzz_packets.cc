@@ -122,7 +122,7 @@ class Attacker {
       if (count == -FI_EAVAIL) {
         WEFT_FUZZ_CHECK(fi_cq_readerr(application_.cq, &error, 0) == 1);
       } else if (count == 1) {
-        hear(entry);
+        note(entry);
       } else {
         return;
       }
@@ -143,7 +143,7 @@ class Attacker {
     }
     return false;
   }
-  void hear(const fi_cq_tagged_entry& entry) {
+  void note(const fi_cq_tagged_entry& entry) {
     for (auto& buffer : incoming_) {
       if (entry.op_context != &buffer) continue;
       rxm::ControlHeader header;

@@ -90,7 +90,7 @@ class Attacker {
     send({bytes, tcp::encode(header, bytes)});
     send(std::vector<std::byte>(std::min<std::uint64_t>(header.payload, 20'000), std::byte{1}));
   }
-  void hear() {
+  void receive() {
     std::byte unwanted[4096];
     while (socket_ && tcp::net::recv(socket_.get(), unwanted, sizeof unwanted) > 0) {
     }
@@ -140,7 +140,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
       while (!input.empty()) {
         for (int i = 0; i < kRounds; ++i) victim.drive();
-        attacker.hear();
+        attacker.receive();
         if (input.take<std::uint8_t>() % 16 == 0) tcp::sim::advance(std::chrono::milliseconds(6));
         attacker.say_one(input);
       }

@@ -29,7 +29,7 @@ constexpr std::size_t kOffered = 100'000;
 constexpr std::chrono::seconds kPatience{8};
 
 // The peer: a socket, and the end of the memory that created it.
-class Attacker final : tcp::Correspondent {
+class Attacker final : tcp::Recipient {
  public:
   explicit Attacker(Victim& victim) : victim_(victim) {
     const sockaddr_in to = victim_.name();
@@ -40,7 +40,7 @@ class Attacker final : tcp::Correspondent {
     tcp::CmMessage request;
     request.compose(tcp::CmType::kRequest, &greeting, sizeof greeting);
     send(request.unsent());
-    hear(tcp::kCmHeaderSize + sizeof greeting);
+    receive(tcp::kCmHeaderSize + sizeof greeting);
   }
   ~Attacker() { ::munmap(memory_, tcp::kLocalMemorySize); }
 
@@ -61,11 +61,11 @@ class Attacker final : tcp::Correspondent {
           .cq_data = mailbox->token,
           .tag = mailbox->mailbox,
           .rma = {}});
-    hear(kControlSize);  // a letter is in the mailbox
-    host_.read_letters();
+    receive(kControlSize);  // a datagram is in the mailbox
+    host_.read_mailbox();
     WEFT_FUZZ_CHECK(wire_ != nullptr);
     send({.op = tcp::Op::kMailbox, .rma = {}});
-    hear(tcp::kBaseHeaderSize);  // Op::kSwitch
+    receive(tcp::kBaseHeaderSize);  // Op::kSwitch
     wire_->keep_proof();
     send({.op = tcp::Op::kSwitch, .rma = {}});
   }
@@ -105,7 +105,7 @@ class Attacker final : tcp::Correspondent {
   static constexpr std::size_t kControlSize = tcp::kBaseHeaderSize + sizeof(std::uint64_t);
   static constexpr std::size_t kWords = offsetof(tcp::LocalMemory, rings) / sizeof(std::uint64_t);
 
-  void on_letter(UniqueFd, pid_t, std::uint64_t from) noexcept override {
+  void on_datagram(UniqueFd, pid_t, std::uint64_t from) noexcept override {
     UniqueFd memory;
     auto made = tcp::LocalWire::create(memory);
     if (!made) return;
@@ -116,7 +116,7 @@ class Attacker final : tcp::Correspondent {
     (void)host_.send({from, token}, memory.get());
   }
 
-  void hear(std::size_t len) {
+  void receive(std::size_t len) {
     std::byte bytes[256];
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     for (std::size_t got = 0; got < len;) {

@@ -27,7 +27,7 @@ void tell(const std::string& line) {
   if (write(STDOUT_FILENO, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) fail("write", -FI_EIO);
 }
 // Makes progress meanwhile, because the other end may need this one.
-std::string hear(ReliableEnd& end, bool progress = true) {
+std::string receive(ReliableEnd& end, bool progress = true) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   std::string line;
   while (std::chrono::steady_clock::now() < deadline) {
@@ -49,12 +49,12 @@ std::string hear(ReliableEnd& end, bool progress = true) {
 void meet(ReliableEnd& end, bool leads, unsigned round) {
   uint64_t moment = 0;
   if (leads) {
-    hear(end);
+    receive(end);
     moment = now_ns() + 1'000'000;
     tell(std::to_string(moment));
   } else {
     tell("ready");
-    moment = std::stoull(hear(end)) + round % 5 * 20'000 - 40'000;
+    moment = std::stoull(receive(end)) + round % 5 * 20'000 - 40'000;
   }
   while (now_ns() < moment) continue;
 }
@@ -62,7 +62,7 @@ void meet(ReliableEnd& end, bool leads, unsigned round) {
 void run_round(ReliableEnd& end, bool leads, unsigned round) {
   end.open_endpoint();
   tell(end.name());
-  const fi_addr_t peer = end.insert(hear(end).c_str());
+  const fi_addr_t peer = end.insert(receive(end).c_str());
   std::vector<char> in[kCount], out[kCount];
   fi_context2 contexts[2 * kCount]{};
   for (size_t i = 0; i < kCount; ++i) {
@@ -80,7 +80,7 @@ void run_round(ReliableEnd& end, bool leads, unsigned round) {
     if (rc != 0 && rc != -FI_EAGAIN) fail("fi_tsend", rc);
     if (rc == 0) ++sent;
     tell("asked");
-    hear(end, false);
+    receive(end, false);
   }
   for (; sent < kCount; ++sent)
     if (const ssize_t rc = end.post([&] { return send(sent); }); rc != 0) fail("fi_tsend", rc);
@@ -95,7 +95,7 @@ void run_round(ReliableEnd& end, bool leads, unsigned round) {
     if (in[i] != std::vector<char>(kLengths[i], static_cast<char>(round + 2 * i + !leads)))
       fail("what arrived", -FI_EIO);
   tell("done");
-  hear(end);
+  receive(end);
   ok(fi_close(&end.ep->fid), "fi_close");
 }
 

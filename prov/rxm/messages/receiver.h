@@ -64,7 +64,7 @@ class Receiver final : public rdm::Protocol {
   Rendezvous& rendezvous_;
   rdm::ReceiveSide& receives_;
   const uint64_t data_mask_;  // for domain_attr->cq_data_size bytes
-  bool starved_ = false;      // the packet that is being handled needs memory that there is not
+  bool starved_ = false;      // the packet that is being handled needs memory, and there is none
 };
 
 }  // namespace weft::rxm

@@ -20,19 +20,19 @@ namespace {
 constexpr std::size_t kNameBytes = 6;
 constexpr socklen_t kNameLen = offsetof(sockaddr_un, sun_path) + kNameBytes;
 
-constexpr int kMostLetters = 1024;  // read at once; a mailbox holds net.unix.max_dgram_qlen of them
+constexpr int kMostDatagrams = 1024;  // read at once; a mailbox holds net.unix.max_dgram_qlen of them
 
 union Control {
   cmsghdr first;
   std::byte space[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))];
 };
 
-// The things that come with a letter.
-struct Enclosed {
+// The things that come with a datagram.
+struct Ancillary {
   ucred sender{};
   UniqueFd memory;
 
-  explicit Enclosed(msghdr& message) noexcept {
+  explicit Ancillary(msghdr& message) noexcept {
     for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) {
       if (each->cmsg_level != SOL_SOCKET) continue;
       if (each->cmsg_type == SCM_CREDENTIALS) std::memcpy(&sender, CMSG_DATA(each), sizeof sender);
@@ -75,23 +75,23 @@ bool LocalHost::open() noexcept {
   return true;
 }
 
-std::optional<Rendezvous> LocalHost::invite(Correspondent& correspondent) noexcept {
+std::optional<Invitation> LocalHost::invite(Recipient& recipient) noexcept {
   std::uint64_t token = 0;
   if (!open()) return std::nullopt;
   if (::getrandom(&token, sizeof token, GRND_NONBLOCK) != sizeof token || token == 0) {
     log_unshared(Status::last_errno());
     return std::nullopt;
   }
-  expect(correspondent, token);
-  return Rendezvous{name_, token};
+  expect(recipient, token);
+  return Invitation{name_, token};
 }
 
-void LocalHost::expect(Correspondent& correspondent, std::uint64_t token) noexcept {
-  correspondent.token = token;
-  if (!correspondent.linked()) expected_.push_back(correspondent);
+void LocalHost::expect(Recipient& recipient, std::uint64_t token) noexcept {
+  recipient.token = token;
+  if (!recipient.linked()) expected_.push_back(recipient);
 }
 
-int LocalHost::send(const Rendezvous& to, int memory) noexcept {
+int LocalHost::send(const Invitation& to, int memory) noexcept {
   if (!open()) return -EOPNOTSUPP;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -116,8 +116,8 @@ int LocalHost::send(const Rendezvous& to, int memory) noexcept {
   return static_cast<int>(sent < 0 ? sent : 0);
 }
 
-void LocalHost::read_letters() noexcept {
-  for (int i = 0; i < kMostLetters; ++i) {
+void LocalHost::read_mailbox() noexcept {
+  for (int i = 0; i < kMostDatagrams; ++i) {
     std::uint64_t token = 0;
     sockaddr_un from{};
     iovec bytes{&token, sizeof token};
@@ -132,23 +132,23 @@ void LocalHost::read_letters() noexcept {
     const auto got =
         net::checked([&] { return ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC); });
     if (got < 0) return;
-    Enclosed enclosed(message);
+    Ancillary ancillary(message);
     std::uint64_t name = 0;
     if (message.msg_namelen == kNameLen) std::memcpy(&name, from.sun_path, kNameBytes);
     if (got != sizeof token) continue;
     static std::atomic_flag logged;
-    if (is_our_user(enclosed.sender.uid))
-      deliver(token, std::move(enclosed.memory), enclosed.sender.pid, name);
+    if (is_our_user(ancillary.sender.uid))
+      deliver(token, std::move(ancillary.memory), ancillary.sender.pid, name);
     else
       log_once(logged, "a process of another user proposes to share memory", Status(-FI_EPERM));
   }
 }
 
 void LocalHost::deliver(std::uint64_t token, UniqueFd memory, pid_t process, std::uint64_t from) noexcept {
-  for (Correspondent& each : expected_) {
+  for (Recipient& each : expected_) {
     if (each.token != token) continue;
     each.unlink();
-    return each.on_letter(std::move(memory), process, from);
+    return each.on_datagram(std::move(memory), process, from);
   }
 }
 

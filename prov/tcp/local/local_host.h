@@ -2,15 +2,16 @@
 // How two ends of a connection on one host begin to share memory (local_wire.h):
 //
 // 1. One end sends the name of its mailbox, a datagram socket of unix(7), and a token over the connection.
-// 2. The other end sends a letter with the token to that mailbox.
-// 3. The first end creates the memory, and sends a letter with its descriptor (SCM_RIGHTS) to the other end's mailbox.
+// 2. The other end sends a datagram with the token to that mailbox.
+// 3. The first end creates the memory, and sends a datagram with its descriptor (SCM_RIGHTS) to the other end's
+// mailbox.
 //
-// So the owner of the memory hands it over, and neither process needs the right to trace the other. After each letter a
-// message over the connection makes the receiver read its mailbox.
+// So the owner of the memory hands it over, and neither process needs the right to trace the other. After each datagram
+// a message over the connection makes the receiver read its mailbox.
 //
-// Every process of the host may write to a mailbox. A letter counts only with the token, which is known to no third
-// process, and only from a process of our user: the system adds the sender's process and user to a letter. So memory is
-// neither given to another user's process nor taken from it.
+// Every process of the host may write to a mailbox. A datagram counts only with the token, which is known to no third
+// process, and only from a process of our user: the system adds the sender's process and user to a datagram. So memory
+// is neither given to another user's process nor taken from it.
 #pragma once
 
 #include <sys/types.h>
@@ -24,21 +25,21 @@
 namespace weft::tcp {
 
 // A mailbox's name in its network namespace, and the token of one connection; both are never 0.
-struct Rendezvous {
+struct Invitation {
   std::uint64_t mailbox = 0;
   std::uint64_t token = 0;
 };
 
-// A connection that expects a letter. Owner: the conduit.
-class Correspondent : public ListHook<Correspondent> {
+// A connection that expects a datagram. Owner: the conduit.
+class Recipient : public ListHook<Recipient> {
  public:
-  // `memory`: none in the first letter. `process`: the sender's; 0: it has no number here. `from`: the sender's
+  // `memory`: none in the first datagram. `process`: the sender's; 0: it has no number here. `from`: the sender's
   // mailbox.
-  virtual void on_letter(UniqueFd memory, pid_t process, std::uint64_t from) noexcept = 0;
+  virtual void on_datagram(UniqueFd memory, pid_t process, std::uint64_t from) noexcept = 0;
   std::uint64_t token = 0;
 
  protected:
-  ~Correspondent() = default;
+  ~Recipient() = default;
 };
 
 // The mailbox of a domain, open from the first need on. Owner: the domain. The engine's mutex guards it.
@@ -48,12 +49,12 @@ class LocalHost {
   LocalHost(const LocalHost&) = delete;
   LocalHost& operator=(const LocalHost&) = delete;
 
-  // Expects a letter with the token in the result; nullopt: this system has no mailboxes, or no random bytes.
-  std::optional<Rendezvous> invite(Correspondent& correspondent) noexcept;
-  // Sends a letter; `memory` -1: without memory. 0 or -errno.
-  int send(const Rendezvous& to, int memory) noexcept;
-  void expect(Correspondent& correspondent, std::uint64_t token) noexcept;
-  void read_letters() noexcept;
+  // Expects a datagram with the token in the result; nullopt: this system has no mailboxes, or no random bytes.
+  std::optional<Invitation> invite(Recipient& recipient) noexcept;
+  // Sends a datagram; `memory` -1: without memory. 0 or -errno.
+  int send(const Invitation& to, int memory) noexcept;
+  void expect(Recipient& recipient, std::uint64_t token) noexcept;
+  void read_mailbox() noexcept;
 
  private:
   bool open() noexcept;
@@ -62,7 +63,7 @@ class LocalHost {
   UniqueFd fd_;
   std::uint64_t name_ = 0;
   bool failed_ = false;
-  List<Correspondent> expected_;
+  List<Recipient> expected_;
 };
 
 }  // namespace weft::tcp

@@ -13,7 +13,7 @@
 namespace weft::tcp {
 
 void Conduit::close() noexcept {
-  letter_.reset();
+  handover_.reset();
   wire_.reset();
   reads_wire_ = writes_wire_ = false;
   socket_.reset();
@@ -87,38 +87,38 @@ void Conduit::wake_peer() noexcept {
 
 // ---- The agreement ----
 
-std::optional<Rendezvous> Conduit::propose(const Neighbour& neighbour) noexcept {
+std::optional<Invitation> Conduit::propose(const Neighbour& neighbour) noexcept {
   proposed_ = true;
   invited_ = false;
   ++tries_;
   if (wire_ != nullptr || !on_host_of(neighbour)) return std::nullopt;
-  letter_.reset(new (std::nothrow) Letter);
-  return letter_ != nullptr ? neighbour.host.invite(*letter_) : std::nullopt;
+  handover_.reset(new (std::nothrow) Handover);
+  return handover_ != nullptr ? neighbour.host.invite(*handover_) : std::nullopt;
 }
 
 // If both ends proposed, the active one's mailbox is used. A peer may send any number of these messages, and need not
 // be on this host.
-Conduit::Step Conduit::on_mailbox(const Neighbour& neighbour, const Rendezvous& at) noexcept {
-  if (at.token == 0) return on_announced_letter(neighbour);
-  if (!allowed_ || wire_ != nullptr || (letter_ != nullptr && active_ && !invited_) || tries_ == kMostTries ||
+Conduit::Step Conduit::on_mailbox(const Neighbour& neighbour, const Invitation& at) noexcept {
+  if (at.token == 0) return on_announced_datagram(neighbour);
+  if (!allowed_ || wire_ != nullptr || (handover_ != nullptr && active_ && !invited_) || tries_ == kMostTries ||
       !on_host_of(neighbour))
     return Step::kNothing;
   ++tries_;
   proposed_ = invited_ = true;
-  letter_.reset(new (std::nothrow) Letter);
-  if (letter_ == nullptr) return Step::kNothing;
-  neighbour.host.expect(*letter_, at.token);
+  handover_.reset(new (std::nothrow) Handover);
+  if (handover_ == nullptr) return Step::kNothing;
+  neighbour.host.expect(*handover_, at.token);
   const Status status(neighbour.host.send(at, -1));
-  // The mailbox is full of other peers' letters. Its owner reads them, and proposes again.
-  if (status.ok() || status.code() == -EAGAIN) return Step::kAnnounceLetter;
+  // The mailbox is full of other peers' datagrams. Its owner reads them, and proposes again.
+  if (status.ok() || status.code() == -EAGAIN) return Step::kAnnounceDatagram;
   return give_up(status);
 }
 
-// The letter is in the mailbox; or it was read already, with letters of other connections; or the mailbox was full.
-Conduit::Step Conduit::on_announced_letter(const Neighbour& neighbour) noexcept {
-  if (letter_ == nullptr || created_ || tries_ == kMostTries) return Step::kNothing;
-  if (letter_->from == 0) neighbour.host.read_letters();
-  if (letter_->from == 0) return invited_ ? Step::kNothing : Step::kProposeAgain;
+// The datagram is in the mailbox; or it was read already, with datagrams of other connections; or the mailbox was full.
+Conduit::Step Conduit::on_announced_datagram(const Neighbour& neighbour) noexcept {
+  if (handover_ == nullptr || created_ || tries_ == kMostTries) return Step::kNothing;
+  if (handover_->from == 0) neighbour.host.read_mailbox();
+  if (handover_->from == 0) return invited_ ? Step::kNothing : Step::kProposeAgain;
   return invited_ ? attach() : give_memory(neighbour);
 }
 
@@ -132,17 +132,17 @@ Conduit::Step Conduit::give_memory(const Neighbour& neighbour) noexcept {
   UniqueFd memory;
   auto made = LocalWire::create(memory);
   const Status status =
-      made ? Status(neighbour.host.send({letter_->from, letter_->token}, memory.get())) : made.error();
+      made ? Status(neighbour.host.send({handover_->from, handover_->token}, memory.get())) : made.error();
   if (status.code() == -EAGAIN) return Step::kProposeAgain;
   if (!status.ok()) return give_up(status);
   if (!adopt(std::move(*made))) return Step::kNothing;
   created_ = true;
-  return Step::kAnnounceLetter;
+  return Step::kAnnounceDatagram;
 }
 
 Conduit::Step Conduit::attach() noexcept {
   tries_ = kMostTries;
-  auto attached = LocalWire::attach(letter_->memory);
+  auto attached = LocalWire::attach(handover_->memory);
   if (!attached) return give_up(attached.error());
   if (!adopt(std::move(*attached))) return Step::kNothing;
   wire_->wire->keep_proof();
@@ -155,7 +155,7 @@ bool Conduit::on_host_of(const Neighbour& neighbour) const noexcept {
 
 bool Conduit::adopt(std::unique_ptr<LocalWire> made) noexcept {
   wire_.reset(new (std::nothrow) Wired(*this, std::move(made)));
-  if (wire_ != nullptr) wire_->process = letter_->process;
+  if (wire_ != nullptr) wire_->process = handover_->process;
   return wire_ != nullptr;
 }
 
@@ -166,7 +166,7 @@ Conduit::Step Conduit::on_switch() noexcept {
   engine_.silence(*this);
   engine_.poll_wire(*wire_);
   if (created_) wire_->wire->keep_proof();
-  letter_.reset();
+  handover_.reset();
   meet();
   return created_ ? Step::kSwitch : Step::kNothing;
 }

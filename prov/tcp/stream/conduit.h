@@ -2,7 +2,7 @@
 // The bytes of a connection: through its socket, or, once the ends have agreed on that, through memory that both share
 // (local_wire.h). The socket then carries wake-ups only, and shows when the peer closes or dies.
 //
-// The ends agree within the stream (data_header.h): one sends Op::kMailbox, the other answers with a letter, which
+// The ends agree within the stream (data_header.h): one sends Op::kMailbox, the other answers with a datagram, which
 // proves that it is a process of the same user, and the first hands the memory over. Each end sends Op::kSwitch as the
 // last bytes of its direction that go through the socket.
 //
@@ -93,10 +93,10 @@ class Conduit : public Watch {
   // Bytes have arrived: whether to propose() now. True once.
   bool may_propose() noexcept { return allowed_ && !proposed_ && ++runs_ == kRunsBeforeProposal; }
   // Returns what to send in Op::kMailbox; nullopt: nothing.
-  std::optional<Rendezvous> propose(const Neighbour& neighbour) noexcept;
+  std::optional<Invitation> propose(const Neighbour& neighbour) noexcept;
   // Op::kMailbox arrived. The next step of this end:
-  enum class Step : std::uint8_t { kNothing, kAnnounceLetter, kProposeAgain, kSwitch, kFail };
-  Step on_mailbox(const Neighbour& neighbour, const Rendezvous& at) noexcept;
+  enum class Step : std::uint8_t { kNothing, kAnnounceDatagram, kProposeAgain, kSwitch, kFail };
+  Step on_mailbox(const Neighbour& neighbour, const Invitation& at) noexcept;
   // Op::kSwitch arrived.
   Step on_switch() noexcept;
   // Op::kSwitch was sent.
@@ -107,18 +107,18 @@ class Conduit : public Watch {
  private:
   static constexpr std::uint8_t kRunsBeforeProposal = 4;  // connections that exchange little stay as they are
   static constexpr std::uint8_t kMostTries = 64;
-  struct Letter final : Correspondent {
-    void on_letter(UniqueFd with, pid_t sender, std::uint64_t mailbox) noexcept override {
+  struct Handover final : Recipient {
+    void on_datagram(UniqueFd with, pid_t sender, std::uint64_t mailbox) noexcept override {
       memory = std::move(with);
       process = sender;
       from = mailbox;
     }
     UniqueFd memory;
     pid_t process = 0;
-    std::uint64_t from = 0;  // 0: no letter came
+    std::uint64_t from = 0;  // 0: no datagram came
   };
 
-  Step on_announced_letter(const Neighbour& neighbour) noexcept;
+  Step on_announced_datagram(const Neighbour& neighbour) noexcept;
   Step give_memory(const Neighbour& neighbour) noexcept;
   Step attach() noexcept;
   Step give_up(Status why) noexcept;
@@ -136,11 +136,11 @@ class Conduit : public Watch {
   bool allowed_ : 1 = false;
   bool active_ : 1 = false;
   bool proposed_ : 1 = false;
-  bool invited_ : 1 = false;  // letter_ is for the other end's proposal
+  bool invited_ : 1 = false;  // handover_ is for the other end's proposal
   bool created_ : 1 = false;  // this end created the memory
   bool reads_wire_ = false;
   bool writes_wire_ = false;
-  std::unique_ptr<Letter> letter_;  // it is expected
+  std::unique_ptr<Handover> handover_;  // it is expected
   std::unique_ptr<Wired> wire_;
 };
 

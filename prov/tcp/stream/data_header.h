@@ -39,8 +39,8 @@ enum class Op : std::uint8_t {
   // Only if both ends announced Extension::kHalfShutdown: the sender's last message lies before it.
   kHalfShutdown = 68,
   // Only if both ends announced Extension::kLocalWire: the sender's mailbox (in place of the tag) and a token (in place
-  // of completion data; none: a letter is in the receiver's mailbox), see local/local_host.h; and the last bytes before
-  // the sender writes to shared memory.
+  // of completion data; none: a datagram is in the receiver's mailbox), see local/local_host.h; and the last bytes
+  // before the sender writes to shared memory.
   kMailbox = 69,
   kSwitch = 70,
 };

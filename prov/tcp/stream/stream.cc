@@ -156,7 +156,7 @@ void Stream::share_memory(Step step) noexcept {
   switch (step) {
     case Step::kNothing:
       break;
-    case Step::kAnnounceLetter:
+    case Step::kAnnounceDatagram:
       return send_control({.op = Op::kMailbox, .rma = {}});
     case Step::kProposeAgain:
       return propose_memory();
