@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # Builds weft and the bench programs in release mode and measures weft, stock libfabric and plain sockets side by side:
-# connections over tcp; with `udp` as the first word, datagrams; with `local`, reliable datagrams within the host. With `verbs` or `ud` (connections, datagrams) the verbs
-# providers and raw verbs, in one boot of tests/rxe/run.sh; with `rdm`, reliable datagrams over verbs and connections. These
-# count instructions, unless RXE_MODE says otherwise.
+# connections over tcp; with `udp` as the first word, datagrams; with `local`, reliable datagrams within the host. With
+# `verbs` or `ud` (connections, datagrams) the verbs providers and raw verbs, in one boot of tests/rxe/run.sh; with
+# `rdm`, reliable datagrams over verbs and connections. These count instructions, unless RXE_MODE says otherwise.
 #   sh tests/bench/run.sh [udp | local | verbs | ud | rdm] [--quick | --full] [--output DIR] [--only PREFIX] [--rounds N]
 # The build folder is $BUILD, build-bench in the repository by default.
 set -eu
