@@ -163,7 +163,9 @@ class CompletionChannel final : public OverrunHandler {
   ssize_t deliver_shared(Reading& reading, const ibv_wc* wc) noexcept;
   ssize_t deliver_to_another(Reading& reading, const ibv_wc* wc) noexcept;
   ssize_t deliver_datagrams(Reading& reading, const ibv_wc* wc) noexcept;
-  ssize_t end_tier(Reading& reading, std::byte* out, const ibv_wc* wc) noexcept;
+  template <class Store>
+  const ibv_wc* deliver_plain(Reading& reading, const ibv_wc* wc, Store store) noexcept;
+  ssize_t end_tier(Reading& reading, const ibv_wc* wc) noexcept;
   ssize_t deliver_rest(Reading& reading, const ibv_wc* next) noexcept;
   ssize_t progress_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;
   ssize_t unlock_and_read(CompletionQueueCore& queue, void* buf, size_t count, fi_addr_t* sources) noexcept;

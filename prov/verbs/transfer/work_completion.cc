@@ -138,9 +138,7 @@ int CompletionChannel::poll_locked(CompletionSink& sink) noexcept {
 }
 
 // The end of a tier that has stopped at `wc`. Releases the lock.
-[[gnu::always_inline]] inline ssize_t CompletionChannel::end_tier(Reading& reading, std::byte* out,
-                                                                  const ibv_wc* wc) noexcept {
-  reading.out = out;
+[[gnu::always_inline]] inline ssize_t CompletionChannel::end_tier(Reading& reading, const ibv_wc* wc) noexcept {
   if (wc != reading.end() || reading.polled == Reading::kBatch || reading.count == 0 || reading.sources != nullptr)
       [[unlikely]]
     return deliver_rest(reading, wc);
@@ -148,56 +146,57 @@ int CompletionChannel::poll_locked(CompletionSink& sink) noexcept {
   return static_cast<ssize_t>(reading.count);
 }
 
+// Delivers plain sends, and what `store` takes and writes to its second argument, from `wc` on, in a loop without
+// calls. Returns where it stopped.
+template <class Store>
+[[gnu::always_inline]] inline const ibv_wc* CompletionChannel::deliver_plain(Reading& reading, const ibv_wc* wc,
+                                                                             Store store) noexcept {
+  const size_t size = reading.queue->entry_size();
+  std::byte* out = reading.out;
+  for (const ibv_wc* const end = reading.end(); wc != end; ++wc) {
+    if (!store(*wc, out, size)) {
+      Posted& slot = slot_of(*wc);
+      if (!is_plain_send(slot, *wc)) break;
+      if (!take_plain_send(slot, out, size)) continue;
+    }
+    out += size;
+    ++reading.count;
+  }
+  reading.out = out;
+  return wc;
+}
+
 // The message at `wc` came to another queue pair than the last one.
 [[gnu::noinline]] ssize_t CompletionChannel::deliver_to_another(Reading& reading, const ibv_wc* wc) noexcept {
   return receiver_of(wc->qp_num) != nullptr ? deliver_shared(reading, wc) : deliver_rest(reading, wc);
 }
 
-// Continues at `wc`, where read_into() stopped; makes no calls, as that one. Releases the lock.
+// Continues at `wc`, where read_into() stopped. Releases the lock.
 [[gnu::noinline]] ssize_t CompletionChannel::deliver_shared(Reading& reading, const ibv_wc* wc) noexcept {
-  const size_t size = reading.queue->entry_size();
-  std::byte* out = reading.out;
-  for (const ibv_wc* const end = reading.end(); wc != end; ++wc) {
-    Posted& slot = slot_of(*wc);
-    if (is_plain_shared_receive(slot, *wc)) {
-      if (last_receiver_ == nullptr || last_receiver_number_ != wc->qp_num) [[unlikely]] {
-        reading.out = out;
-        return deliver_to_another(reading, wc);
-      }
-      if (!last_receiver_->is_plain()) [[unlikely]]
-        break;
-      CompletionSink::store_plain(out, size, slot.context, FI_RECV | FI_MSG, wc->byte_len);
-      slot.shared->give_back(slot);
-    } else if (is_plain_send(slot, *wc)) {
-      if (!take_plain_send(slot, out, size)) continue;
-    } else {
-      break;
-    }
-    out += size;
-    ++reading.count;
-  }
-  return end_tier(reading, out, wc);
+  bool to_another = false;
+  wc = deliver_plain(reading, wc, [&](const ibv_wc& each, std::byte* out, size_t size) noexcept {
+    Posted& slot = slot_of(each);
+    if (!is_plain_shared_receive(slot, each)) return false;
+    to_another = last_receiver_ == nullptr || last_receiver_number_ != each.qp_num;
+    if (to_another || !last_receiver_->is_plain()) [[unlikely]]
+      return false;
+    CompletionSink::store_plain(out, size, slot.context, FI_RECV | FI_MSG, each.byte_len);
+    slot.shared->give_back(slot);
+    return true;
+  });
+  return to_another ? deliver_to_another(reading, wc) : end_tier(reading, wc);
 }
 
 // The same for datagrams.
 [[gnu::noinline]] ssize_t CompletionChannel::deliver_datagrams(Reading& reading, const ibv_wc* wc) noexcept {
-  const size_t size = reading.queue->entry_size();
-  std::byte* out = reading.out;
-  for (const ibv_wc* const end = reading.end(); wc != end; ++wc) {
-    Posted& slot = slot_of(*wc);
+  wc = deliver_plain(reading, wc, [](const ibv_wc& each, std::byte* out, size_t size) noexcept {
     void* taker = nullptr;
     size_t len = 0;
-    if (take_plain_datagram(*wc, slot, taker, len)) {
-      CompletionSink::store_plain(out, size, taker, FI_RECV | FI_MSG, len);
-    } else if (is_plain_send(slot, *wc)) {
-      if (!take_plain_send(slot, out, size)) continue;
-    } else {
-      break;
-    }
-    out += size;
-    ++reading.count;
-  }
-  return end_tier(reading, out, wc);
+    if (!take_plain_datagram(each, slot_of(each), taker, len)) return false;
+    CompletionSink::store_plain(out, size, taker, FI_RECV | FI_MSG, len);
+    return true;
+  });
+  return end_tier(reading, wc);
 }
 
 ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size_t room, fi_addr_t* sources) noexcept {
