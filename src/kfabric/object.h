@@ -47,22 +47,22 @@ WEFT_BELOW(kfid_mc, fid_mc);
 
 template <class K>
 struct Counterpart;
-#define WEFT_TWIN(kfi, fi)                                                 \
+#define WEFT_COUNTERPART(kfi, fi)                                          \
   template <>                                                              \
   struct Counterpart<kfi> {                                                \
     static_assert(sizeof(kfi) == sizeof(fi), "the layouts have to agree"); \
     using Type = fi;                                                       \
   }
-WEFT_TWIN(kvec, iovec);
-WEFT_TWIN(kfi_ioc, fi_ioc);
-WEFT_TWIN(kfi_rma_iov, fi_rma_iov);
-WEFT_TWIN(kfi_msg_atomic, fi_msg_atomic);
-WEFT_TWIN(kfi_atomic_attr, fi_atomic_attr);
-WEFT_TWIN(kfi_av_attr, fi_av_attr);
-WEFT_TWIN(kfi_poll_attr, fi_poll_attr);
-WEFT_TWIN(kfi_eq_err_entry, fi_eq_err_entry);
-WEFT_TWIN(kfi_datatype, fi_datatype);
-WEFT_TWIN(kfi_op, fi_op);
+WEFT_COUNTERPART(kvec, iovec);
+WEFT_COUNTERPART(kfi_ioc, fi_ioc);
+WEFT_COUNTERPART(kfi_rma_iov, fi_rma_iov);
+WEFT_COUNTERPART(kfi_msg_atomic, fi_msg_atomic);
+WEFT_COUNTERPART(kfi_atomic_attr, fi_atomic_attr);
+WEFT_COUNTERPART(kfi_av_attr, fi_av_attr);
+WEFT_COUNTERPART(kfi_poll_attr, fi_poll_attr);
+WEFT_COUNTERPART(kfi_eq_err_entry, fi_eq_err_entry);
+WEFT_COUNTERPART(kfi_datatype, fi_datatype);
+WEFT_COUNTERPART(kfi_op, fi_op);
 
 struct Fabric;
 

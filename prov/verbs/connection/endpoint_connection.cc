@@ -221,8 +221,8 @@ void Endpoint::send_message(bool accepting) noexcept {
   enter(CmEvent::kMessageSent);
 }
 
-// An attempt that waits has no memory for an answer, which few peers send. Without memory the attempt fails: the
-// application would miss the peer's data.
+// Memory for the peer's data is allocated when they arrive, so that an attempt that waits is small. Without memory the
+// attempt fails: the application would miss the data.
 Status Endpoint::keep_answer(const RdmaEvent& event) noexcept {
   attempt_->answer = application_data(event.data());
   if (attempt_->answer.empty()) return {};

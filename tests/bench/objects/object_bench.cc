@@ -191,7 +191,7 @@ std::vector<Kind> Bench::kinds() {
   const std::size_t counter_bytes = device_ ? 1024 : 176, sleeper_bytes = device_ ? 1024 : 416;
   const double listener_growth = device_ ? 200 : 4;
   const std::size_t listener_bytes = device_ ? 2304 : 640;  // libfabric 2.1: 680
-  // A verbs connection that sends nothing; libfabric's own limits are far above.
+  // A connection over verbs allocates its work requests and records with the first of each.
   const std::size_t endpoint_bytes = layered ? 5120 : device_ && connected_ ? 960 : 2048;
   std::vector<Kind> all = {
       {"fabric", fabric_bytes,
