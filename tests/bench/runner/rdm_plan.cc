@@ -24,7 +24,8 @@ constexpr const char* kMethod = R"(
   processor to the other side. Untagged messages between two processes.
 - "connected endpoint" is FI_EP_MSG over verbs on weft: the choice of an application that makes its connections itself.
 - FI_UNIVERSE_SIZE is 16: by default libfabric requires a longer completion queue than Soft-RoCE has.
-- A message of reliable datagrams has a header of 64 bytes, and is copied out of its receive buffer.
+- A message of reliable datagrams has a header of 64 bytes, which may need one more packet: Soft-RoCE's hold 1024 bytes.
+  It is copied out of its receive buffer.
 - Contestants take turns within a round and rotate from round to round. All of them set up first, and then alternate
   many times within a round, each for a moment while the others sleep; the round's value is the median of these. A cell
   is the median over rounds, with the best round in brackets; a ratio is the median of the ratios within each round.
