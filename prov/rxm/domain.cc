@@ -11,8 +11,8 @@
 namespace weft::rxm {
 namespace {
 
-bool uses_virtual_addresses(const fi_info& lower) noexcept {
-  return (lower.domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC)) != 0;
+constexpr uint64_t low_bytes(std::size_t count) noexcept {
+  return count < sizeof(uint64_t) ? (uint64_t{1} << (8 * count)) - 1 : ~uint64_t{0};
 }
 
 }  // namespace
@@ -35,25 +35,17 @@ Domain::Domain(Fabric& fabric, const fi_info& info, std::shared_ptr<const fi_inf
                Lower<fid_domain> lower, void* context)
     // The lower provider chooses the keys.
     : SoftwareDomain(fabric, info, context, uses_virtual_addresses(*lower_info) ? FI_MR_VIRT_ADDR : 0),
-      lower_info_(std::move(lower_info)),
-      data_size_(info.domain_attr->cq_data_size),
-      levels_(levels),
-      lower_(std::move(lower)),
-      registers_locally_(needs_local_registration(*lower_info_)),
-      virtual_addresses_(uses_virtual_addresses(*lower_info_)),
-      chooses_keys_((lower_info_->domain_attr->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC)) == 0) {
+      data_mask_(low_bytes(info.domain_attr->cq_data_size)),
+      lower_(fabric.lower(), std::move(lower), std::move(lower_info), levels) {
   if ((this->caps() & FI_HMEM) != 0) devices_ = std::make_unique<DeviceMemory>();
-  void* ops = nullptr;
-  if (registers_locally_ && fi_open_ops(&lower_->fid, kReusableRegions, 0, &ops, nullptr) == 0)
-    reusable_ = static_cast<const ReusableRegionOps*>(ops);
 }
 
 // Regions of the application keep the lower domain open.
 int Domain::close() {
   if (in_use()) return -FI_EBUSY;
   if (DomainParts* const made = made_parts(); made != nullptr) made->engine.stop_service();
-  if (const int error = fi_close(&lower_->fid); error != 0) return error;
-  lower_.release();
+  if (const int error = fi_close(&lower_.domain->fid); error != 0) return error;
+  lower_.domain.release();
   delete this;
   return 0;
 }
@@ -66,27 +58,14 @@ int Domain::bind(::fid* object, uint64_t flags) {
 int Domain::control(int command, void* argument) {
   const bool is_lower = argument != nullptr && (command == FI_MAP_RAW_MR || command == FI_UNMAP_KEY ||
                                                 command == FI_SET_VAL || command == FI_GET_VAL);
-  return is_lower ? fi_control(&lower_->fid, command, argument) : SoftwareDomain::control(command, argument);
-}
-
-Result<Lower<fid_cq>> Domain::open_lower_queue(std::optional<int> signaling_vector, Driven* owner) noexcept {
-  fi_cq_attr attr{};
-  attr.format = FI_CQ_FORMAT_TAGGED;
-  attr.wait_obj = FI_WAIT_FD;
-  if (signaling_vector) {
-    attr.flags = FI_AFFINITY;
-    attr.signaling_vector = *signaling_vector;
-  }
-  fid_cq* queue = nullptr;
-  if (const int error = fi_cq_open(lower_.get(), &attr, &queue, owner); error != 0) return failure(Status(error));
-  return Lower<fid_cq>(queue);
+  return is_lower ? fi_control(&lower_.domain->fid, command, argument) : SoftwareDomain::control(command, argument);
 }
 
 // Endpoints open the lower queues; a queue is opened here only to check the interrupt vector.
 int Domain::cq_open(fi_cq_attr* attr, fid_cq** cq, void* context) {
   if (cq == nullptr) return -FI_EINVAL;
   if (attr != nullptr && (attr->flags & FI_AFFINITY) != 0)
-    if (const auto tried = open_lower_queue(attr->signaling_vector, nullptr); !tried) return tried.error().code();
+    if (const auto tried = lower_.open_queue(attr->signaling_vector, nullptr); !tried) return tried.error().code();
   return SoftwareDomain::cq_open(attr, cq, context);
 }
 
@@ -100,17 +79,11 @@ std::size_t Domain::atomic_limit() const noexcept {
   return limit < sizeof(AtomicHeader) ? 0 : limit - sizeof(AtomicHeader);
 }
 
-Result<Lower<fid_mr>> Domain::register_memory(const void* buf, size_t len, uint64_t access, uint64_t flags) noexcept {
+Result<Lower<fid_mr>> Domain::register_memory(LowerSide& side, const void* buf, size_t len, uint64_t access,
+                                              uint64_t flags) noexcept {
   if (devices_ != nullptr)
     if (Lower<fid_mr> device = devices_->use(buf, len); device != nullptr) return device;
-  const uint64_t key = chooses_keys_ ? kOwnKeys | next_key_.fetch_add(1, std::memory_order_relaxed) : 0;
-  fid_mr* region = nullptr;
-  const iovec memory{const_cast<void*>(buf), len};
-  const fi_mr_attr attr = describe_region(&memory, 1, access, 0, key, nullptr);
-  const int error = reusable_ != nullptr ? reusable_->regattr(lower_.get(), &attr, flags, &region)
-                                         : fi_mr_regattr(lower_.get(), &attr, 0, &region);
-  if (error != 0) return failure(Status(error));
-  return Lower<fid_mr>(region);
+  return side.register_memory(buf, len, access, flags);
 }
 
 }  // namespace weft::rxm

@@ -5,18 +5,15 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_ext.h>
 
-#include <atomic>
 #include <memory>
-#include <optional>
 
 #include "messages/unexpected_memory.h"
 #include "objects/fabric_base.h"
-#include "objects/reusable_regions.h"
 #include "objects/shared_info.h"
 #include "objects/software_domain.h"
 #include "rxm/device_memory.h"
 #include "rxm/engine.h"
-#include "rxm/lower.h"
+#include "rxm/lower_side.h"
 #include "rxm/parameters.h"
 
 namespace weft::rxm {
@@ -45,9 +42,8 @@ class Fabric final : public FabricBase<Fabric, Engine> {
 };
 
 struct DomainParts : SoftwareParts<Engine> {
-  DomainParts(const MemoryRegions::Options& options, fid_fabric* lower, fid_domain* shared, Turns turns,
-              std::size_t unexpected_bytes)
-      : SoftwareParts(options, lower, shared, turns), unexpected(unexpected_bytes), copies(unexpected_bytes) {}
+  DomainParts(const MemoryRegions::Options& options, Turns turns, std::size_t unexpected_bytes)
+      : SoftwareParts(options, turns), unexpected(unexpected_bytes), copies(unexpected_bytes) {}
 
   // The engine's mutex guards them.
   messages::UnexpectedMemory unexpected;
@@ -61,30 +57,20 @@ class Domain final : public SoftwareDomain<Domain, Fabric, DomainParts> {
  public:
   static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
 
-  fid_domain* lower() const noexcept { return lower_.get(); }
-  const fi_info& lower_info() const noexcept { return *lower_info_; }
-  // Bytes of completion data.
-  std::size_t data_size() const noexcept { return data_size_; }
+  LowerSide& lower() noexcept { return lower_; }
+  const fi_info& lower_info() const noexcept { return *lower_.info; }
+  // The bits of completion data.
+  uint64_t data_mask() const noexcept { return data_mask_; }
   // Bytes of arrays that an atomic operation may carry.
   std::size_t atomic_limit() const noexcept;
-  bool registers_locally() const noexcept { return registers_locally_; }
   // FI_RMA_EVENT: the lower provider counts accesses by peers.
-  bool counts_accesses() const noexcept { return (lower_info_->caps & FI_RMA_EVENT) != 0; }
+  bool counts_accesses() const noexcept { return (lower_info().caps & FI_RMA_EVENT) != 0; }
 
-  // A queue of the lower provider for that endpoint, with FI_AFFINITY if a vector is given.
-  Result<Lower<fid_cq>> open_lower_queue(std::optional<int> signaling_vector, Driven* owner) noexcept;
-  // FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE: those that the lower provider supports.
-  uint64_t levels() const noexcept { return levels_; }
-
-  // Registers memory with the lower provider: that of a message, whose registration the lower provider may keep for the
-  // next message; or buffers of our own, with FI_MR_WEFT_UNCACHED. Any thread.
-  Result<Lower<fid_mr>> register_memory(const void* buf, size_t len, uint64_t access, uint64_t flags = 0) noexcept;
+  // LowerSide::register_memory(); memory of an accelerator is registered already. Any thread.
+  Result<Lower<fid_mr>> register_memory(LowerSide& side, const void* buf, size_t len, uint64_t access,
+                                        uint64_t flags = 0) noexcept;
   // The application's memory of accelerators; nullptr without FI_HMEM.
   DeviceMemory* devices() noexcept { return devices_.get(); }
-  // The address by which a peer accesses the beginning of such memory.
-  uint64_t remote_address(const void* buf) const noexcept {
-    return virtual_addresses_ ? reinterpret_cast<uint64_t>(buf) : 0;
-  }
 
   // Slots of fi_ops. `bind` takes an event queue.
   int close();
@@ -110,16 +96,9 @@ class Domain final : public SoftwareDomain<Domain, Fabric, DomainParts> {
   ~Domain() = default;
   std::unique_ptr<DomainParts> make_parts();
 
-  const std::shared_ptr<const fi_info> lower_info_;
-  const std::size_t data_size_;
-  const uint64_t levels_;
-  Lower<fid_domain> lower_;
-  const bool registers_locally_;
-  const bool virtual_addresses_;
-  const bool chooses_keys_;
-  const ReusableRegionOps* reusable_ = nullptr;  // the lower provider keeps registrations for the next use
+  const uint64_t data_mask_;
+  LowerSide lower_;
   std::unique_ptr<DeviceMemory> devices_;
-  std::atomic<uint64_t> next_key_{0};
 };
 
 }  // namespace weft::rxm

@@ -30,6 +30,7 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
 
 Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* context)
     : EndpointBase(domain, info, receives_, domain.fabric().parameters.tx_size, context),
+      Driven(domain.lower().fabric, domain.lower().shared()),
       lower_info_(std::move(lower)),
       services_(domain, routes_, vector_, tx_size(), (info.caps & FI_SOURCE) != 0, shares_memory()),
       receiver_(services_, packets_, posted_, sender_, rendezvous_, receives_),
@@ -44,7 +45,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
 }
 
 Status Endpoint::open_lower() noexcept {
-  auto queue = services_.domain.open_lower_queue(std::nullopt, this);
+  auto queue = services_.domain.lower().open_queue(std::nullopt, static_cast<Driven*>(this));
   if (!queue) return queue.error();
   completions_.use(std::move(*queue));
   posted_.open_shared(*lower_info_);
@@ -70,7 +71,7 @@ int Endpoint::close() {
 Status Endpoint::bind_queue(CompletionQueue& queue, uint64_t flags) noexcept {
   Lower<fid_cq> with_vector;
   if (queue.signaling_vector()) {
-    auto lower = services_.domain.open_lower_queue(queue.signaling_vector(), this);
+    auto lower = services_.domain.lower().open_queue(queue.signaling_vector(), static_cast<Driven*>(this));
     if (!lower) return lower.error();
     with_vector = std::move(*lower);
   }
@@ -88,7 +89,7 @@ Status Endpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
   for (const auto& [flag, place] :
        {std::pair(FI_REMOTE_READ, &services_.remote_reads), std::pair(FI_REMOTE_WRITE, &services_.remote_writes)}) {
     if ((remote & flag) == 0) continue;
-    auto count = RemoteCount::open(services_.domain.lower(), counter);
+    auto count = RemoteCount::open(services_.domain.lower().domain.get(), counter);
     if (!count) return count.error();
     for (Channel& channel : services_.channels)
       if (const int error = fi_ep_bind(channel.ep, (*count)->all(), flag); error != 0) return Status(error);

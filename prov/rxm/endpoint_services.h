@@ -48,6 +48,7 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
 
   State state = State::kConnecting;
   fid_ep* ep = nullptr;
+  LowerSide* side = nullptr;  // the provider of `ep`
   Peer* peer = nullptr;
   std::uint64_t remote_id = 0;  // the number in packets to the peer
   std::uint32_t number = 0;     // the number in packets from the peer; 0: the posted buffer identifies the connection
@@ -109,7 +110,8 @@ class LinkControl {
 // The lower provider must have returned all of them before the end.
 class Buffers {
  public:
-  Buffers(Domain& domain, std::size_t size) noexcept : domain_(domain), size_(size) {}
+  // `side`: the buffers are for its packets.
+  Buffers(LowerSide& side, std::size_t size) noexcept : side_(side), size_(size) {}
 
   std::size_t size() const noexcept { return size_; }
   // nullptr when memory runs out.
@@ -131,9 +133,9 @@ class Buffers {
     slab.buffers.reset(new (std::nothrow) Buffer[kBuffersPerSlab]);
     if (slab.bytes == nullptr || slab.buffers == nullptr) return false;
     void* desc = nullptr;
-    if (domain_.registers_locally()) {
+    if (side_.registers) {
       auto region =
-          domain_.register_memory(slab.bytes.get(), size_ * kBuffersPerSlab, FI_SEND | FI_RECV, FI_MR_WEFT_UNCACHED);
+          side_.register_memory(slab.bytes.get(), size_ * kBuffersPerSlab, FI_SEND | FI_RECV, FI_MR_WEFT_UNCACHED);
       if (!region) return false;
       slab.region = std::move(*region);
       desc = fi_mr_desc(slab.region.get());
@@ -151,7 +153,7 @@ class Buffers {
     return true;
   }
 
-  Domain& domain_;
+  LowerSide& side_;
   const std::size_t size_;
   std::vector<Slab> slabs_;
   List<Buffer> free_;
@@ -168,7 +170,7 @@ struct EndpointServices {
         shares_memory(may_share_memory),
         routes(bound),
         vector(peers_of),
-        buffers(domain, sizeof(RendezvousPacket) + eager_limit) {}
+        buffers(domain.lower(), sizeof(RendezvousPacket) + eager_limit) {}
 
   Peer* peer_of(fi_addr_t handle) noexcept { return peers.find(*vector, handle); }
   fi_addr_t name_of(Peer& peer) noexcept { return names_sources ? peers.name_of(*vector, peer) : FI_ADDR_NOTAVAIL; }
@@ -180,8 +182,8 @@ struct EndpointServices {
     if (channel.credits.may_send()) retry_later(channel);
   }
   // Registers memory that a peer accesses to move a message. Such accesses do not count as remote accesses.
-  Result<Lower<fid_mr>> register_message(const void* buf, std::size_t len, uint64_t access) noexcept {
-    auto region = domain.register_memory(buf, len, access);
+  Result<Lower<fid_mr>> register_message(LowerSide& side, const void* buf, std::size_t len, uint64_t access) noexcept {
+    auto region = domain.register_memory(side, buf, len, access);
     RemoteCount* const count = ((access & FI_REMOTE_READ) != 0 ? remote_reads : remote_writes).get();
     if (!region || count == nullptr) return region;
     const uint64_t remote = access & (FI_REMOTE_READ | FI_REMOTE_WRITE);

@@ -28,13 +28,19 @@ void Engine::add(Driven& driven) noexcept {
   ++count_;
   fi_poll_attr attr{};
   fid_poll* opened = nullptr;
-  if (shared_ != nullptr && poll_set_ == nullptr && fi_poll_open(shared_, &attr, &opened) == 0) poll_set_.reset(opened);
+  if (driven.shared_ != nullptr && poll_set_ == nullptr && fi_poll_open(driven.shared_, &attr, &opened) == 0)
+    poll_set_.reset(opened);
   try {
     ready_.resize(count_);
   } catch (const std::bad_alloc&) {
     drop_poll_set();
   }
-  driven.polled_ = poll_set_ != nullptr && fi_poll_add(poll_set_.get(), &driven.lower_queue()->fid, 0) == 0;
+  bool sleepers = false;
+  for (const Driven& each : driven_) sleepers |= each.watched_;
+  if (sleepers) watch(driven);
+  driven.polled_ = driven.shared_ != nullptr && poll_set_ != nullptr &&
+                   fi_poll_add(poll_set_.get(), &driven.lower_queue()->fid, 0) == 0;
+  polled_ += driven.polled_;
   if (automatic_) wake();  // the service thread sleeps on the descriptors of the others only
 }
 
@@ -42,8 +48,10 @@ void Engine::remove(Driven& driven) noexcept {
   if (!List<Driven>::linked(driven)) return;
   List<Driven>::unlink(driven);
   driven.watched_ = false;
-  if (std::exchange(driven.polled_, false) && poll_set_ != nullptr)
+  if (std::exchange(driven.polled_, false) && poll_set_ != nullptr) {
     fi_poll_del(poll_set_.get(), &driven.lower_queue()->fid, 0);
+    --polled_;
+  }
   if (--count_ == 0) poll_set_.reset();
 }
 
@@ -58,6 +66,7 @@ void Engine::drop_poll_set() noexcept {
   for (Driven& each : driven_)
     if (std::exchange(each.polled_, false)) fi_poll_del(poll_set_.get(), &each.lower_queue()->fid, 0);
   poll_set_.reset();  // closing a set with members is refused
+  polled_ = 0;
 }
 
 // One call for the queues of all endpoints, however many are idle, and however many always have entries.
@@ -100,7 +109,7 @@ void Engine::progress() noexcept {
   bool in_turn = std::exchange(all_in_turn_, false);
   rounds_ += found_ ? 1 : idle_step_;
   const Driven* const first = rounds_ >= kCmPolls ? take_turns() : nullptr;
-  const bool polls = poll_set_ != nullptr && count_ > 1;
+  const bool polls = poll_set_ != nullptr && polled_ > 1;
   found_ = polls && read_poll_set();
   for (Driven& each : driven_) {
     in_turn |= &each == first;
@@ -142,7 +151,7 @@ bool Engine::prepare() noexcept {
   for (Driven& each : driven_) {
     if (!watch(each) || each.has_pending_work()) return false;
     ::fid* fids[] = {&each.lower_queue()->fid, &each.lower_events()->fid};
-    if (fi_trywait(lower_, fids, 2) == 0) continue;
+    if (fi_trywait(each.fabric_, fids, 2) == 0) continue;
     all_in_turn_ = true;
     return false;
   }

@@ -31,6 +31,9 @@ namespace weft::rxm {
 // An object that the engine drives: a base of the endpoint, which removes itself before it is destroyed.
 class Driven : public ListHook<Driven> {
  public:
+  // `fabric`: of the lower queues. `shared`: their domain if reading one of its queues makes progress for all of them;
+  // else null. All `shared` of an engine are the same.
+  Driven(fid_fabric* fabric, fid_domain* shared) noexcept : fabric_(fabric), shared_(shared) {}
   // Returns whether there was an entry.
   virtual bool read_lower_queue() noexcept = 0;
   // A round, with read_lower_queue() if `reads`. Connection events are read in turn, or if some are awaited.
@@ -48,15 +51,15 @@ class Driven : public ListHook<Driven> {
 
  private:
   friend class Engine;
+  fid_fabric* const fabric_;
+  fid_domain* const shared_;
   bool watched_ = false;
   bool polled_ = false;  // its queue is in the engine's poll set
 };
 
 class Engine : public EngineBase {
  public:
-  // `shared`: the lower domain if reading a queue of it makes progress for all of them; else null.
-  Engine(fid_fabric* lower, fid_domain* shared, Turns turns) noexcept
-      : EngineBase(turns), lower_(lower), shared_(shared) {}
+  explicit Engine(Turns turns) noexcept : EngineBase(turns) {}
   ~Engine() { stop_service(); }
 
   // ProgressEngine (objects/progress.h).
@@ -94,12 +97,11 @@ class Engine : public EngineBase {
   bool prepare() noexcept;
   bool pass_on_counts() noexcept;
 
-  fid_fabric* const lower_;
-  fid_domain* const shared_;
   UniqueFd timer_;
   Clock::time_point armed_ = Clock::time_point::max();
   List<Driven> driven_;
   unsigned count_ = 0;             // the length of driven_
+  unsigned polled_ = 0;            // those of it whose queues are in the poll set
   Lower<fid_poll> poll_set_;       // null: every lower queue is read
   std::vector<void*> ready_;       // room for the answer of the poll set
   bool all_in_turn_ = true;        // events may wait at any endpoint

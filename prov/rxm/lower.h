@@ -66,6 +66,11 @@ inline bool needs_credits(const fi_info& lower) noexcept {
   return lower.ep_attr->protocol == FI_PROTO_IWARP && needs_local_registration(lower);
 }
 
+// Peers name memory by its addresses, not by offsets.
+inline bool uses_virtual_addresses(const fi_info& lower) noexcept {
+  return (lower.domain_attr->mr_mode & (FI_MR_VIRT_ADDR | static_cast<int>(FI_MR_BASIC))) != 0;
+}
+
 // Over a byte stream messages are not cut into segments: libfabric 1.17 does not expect segments there.
 inline bool is_stream(const fi_info& lower) noexcept {
   return lower.ep_attr->protocol == FI_PROTO_SOCK_TCP || lower.ep_attr->protocol == FI_PROTO_XNET;

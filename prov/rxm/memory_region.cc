@@ -12,7 +12,7 @@ namespace weft::rxm {
 int MemoryRegion::open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
   if (attr == nullptr || mr == nullptr) return -FI_EINVAL;
   fid_mr* region = nullptr;
-  if (const int error = fi_mr_regattr(domain.lower(), attr, flags, &region); error != 0) return error;
+  if (const int error = fi_mr_regattr(domain.lower().domain.get(), attr, flags, &region); error != 0) return error;
   Lower<fid_mr> lower(region);
   // The processor executes atomic operations.
   const bool on_device = DeviceMemory::describes(*attr, flags, domain.api_version());
@@ -24,7 +24,7 @@ int MemoryRegion::open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, f
   }
   auto made = std::unique_ptr<MemoryRegion>(new MemoryRegion(domain, std::move(lower), std::move(atomics)));
   if (on_device && domain.devices() != nullptr) {
-    auto place = domain.devices()->add(domain.lower(), *attr, flags);
+    auto place = domain.devices()->add(domain.lower().domain.get(), *attr, flags);
     if (!place) return place.error().code();
     made->device_ = *place;
   }
@@ -58,7 +58,7 @@ int MemoryRegion::bind_counter(Counter& counter, uint64_t flags) {
   if (!domain_.counts_accesses()) return -FI_ENOSYS;
   if (&counter.engine() != &domain_.engine()) return -FI_EDOMAIN;
   if (flags == 0 || (flags & ~uint64_t{FI_REMOTE_READ | FI_REMOTE_WRITE}) != 0) return -FI_EBADFLAGS;
-  auto count = RemoteCount::open(domain_.lower(), counter);
+  auto count = RemoteCount::open(domain_.lower().domain.get(), counter);
   if (!count) return count.error().code();
   if (const int error = fi_mr_bind(lower_.get(), (*count)->all(), flags); error != 0) return error;
   if (atomics_ != nullptr)

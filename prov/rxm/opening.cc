@@ -24,9 +24,7 @@ int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {
 }
 
 std::unique_ptr<DomainParts> Domain::make_parts() {
-  fid_domain* const shared = is_stream(*lower_info_) ? lower() : nullptr;
-  auto parts = std::make_unique<DomainParts>(region_options(), fabric().lower(), shared, turns(),
-                                             fabric().parameters.unexpected_bytes);
+  auto parts = std::make_unique<DomainParts>(region_options(), turns(), fabric().parameters.unexpected_bytes);
   parts->engine.deferred().set_handles(
       {.counter = Counter::in_domain,
        .routes = [](const ::fid* fid) -> CompletionRoutes* { return rdm::routes_of<Endpoint>(fid); }});

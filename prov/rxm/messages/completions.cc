@@ -20,7 +20,11 @@ constexpr int kMaxRounds = 8;   // most such reads per call
   if (work == nullptr || (entry.flags & FI_REMOTE_WRITE) != 0) {
     // A peer wrote to our memory with completion data. Some providers consume a posted receive for that.
     if ((entry.flags & FI_REMOTE_CQ_DATA) != 0)
-      services_.routes.received({.context = nullptr, .flags = entry.flags, .len = entry.len, .data = entry.data}, true);
+      services_.routes.received({.context = nullptr,
+                                 .flags = entry.flags,
+                                 .len = entry.len,
+                                 .data = entry.data & services_.domain.data_mask()},
+                                true);
     if (work == nullptr || work->kind != Work::Kind::kReceive) return;
     posted_.returned(*work);
     return posted_.post(static_cast<PostedBuffer&>(*work));
@@ -97,12 +101,11 @@ void Completions::on_unreadable(int error) noexcept {
 }
 
 void Completions::on_failed_receive(PostedBuffer& posted, int error) noexcept {
-  const bool shared = posted_.shared() != nullptr;
   Channel* sender = posted.channel;
-  if (shared && error == FI_ETRUNC) sender = posted_.sender_of(posted, services_.buffers.size());
+  if (posted.shared && error == FI_ETRUNC) sender = posted_.sender_of(posted, services_.buffers.size());
   if (error == FI_ETRUNC && sender != nullptr)
     services_.links->protocol_error(*sender, "a packet exceeds the packet size");
-  shared ? posted_.post(posted) : posted_.release(posted);
+  posted.shared ? posted_.post(posted) : posted_.release(posted);
 }
 
 }  // namespace weft::rxm

@@ -44,6 +44,7 @@ struct Buffer : ListHook<Buffer> {
 struct PostedBuffer : Work, ListHook<PostedBuffer> {
   PostedBuffer() noexcept : Work(Kind::kReceive) {}
   Buffer* buffer = nullptr;
+  bool shared = false;  // by all connections to the device
 };
 
 // An operation of the application that has not completed.

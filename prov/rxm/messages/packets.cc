@@ -6,9 +6,6 @@
 
 namespace weft::rxm {
 
-Packets::Packets(EndpointServices& services) noexcept
-    : services_(services), lower_inject_(services.domain.lower_info().tx_attr->inject_size) {}
-
 Packet* Packets::make(Channel& channel) noexcept {
   Buffer* buffer = services_.buffers.take();
   if (buffer == nullptr) return nullptr;
@@ -56,7 +53,7 @@ void Packets::post(Packet& packet) noexcept {
 void Packets::post_control(Channel& channel, PacketType type, std::uint64_t message) noexcept {
   if (channel.state == Channel::State::kClosed) return;
   const PacketHeader header = Packets::header(channel, type, message);
-  if (channel.state == Channel::State::kOpen && channel.packets.empty() && sizeof header <= lower_inject_ &&
+  if (channel.state == Channel::State::kOpen && channel.packets.empty() && sizeof header <= channel.side->inject &&
       channel.credits.may_send() && fi_inject(channel.ep, &header, sizeof header, FI_ADDR_UNSPEC) == 0) {
     --channel.credits.left;
     return;

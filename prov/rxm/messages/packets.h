@@ -10,7 +10,7 @@ namespace weft::rxm {
 // Owner: the endpoint. The engine's mutex guards it.
 class Packets {
  public:
-  explicit Packets(EndpointServices& services) noexcept;
+  explicit Packets(EndpointServices& services) noexcept : services_(services) {}
 
   // nullptr when memory runs out. `buffer`: to be used for it.
   Packet* make(Channel& channel) noexcept;
@@ -42,7 +42,6 @@ class Packets {
   ssize_t send_now(Packet& packet) noexcept;
 
   EndpointServices& services_;
-  const std::size_t lower_inject_;
   Pool<Packet> packets_;
 };
 

@@ -33,7 +33,7 @@ void PostedBuffers::open_shared(const fi_info& lower) noexcept {
   attr.iov_limit = 1;
   attr.op_flags = 0;
   fid_ep* context = nullptr;
-  if (const int error = fi_srx_context(services_.domain.lower(), &attr, &context, nullptr); error != 0) {
+  if (const int error = fi_srx_context(services_.domain.lower().domain.get(), &attr, &context, nullptr); error != 0) {
     FI_INFO(&provider(), FI_LOG_EP_CTRL, "no shared receives, each peer has its own: %s\n", fi_strerror(-error));
     return;
   }
@@ -57,15 +57,16 @@ bool PostedBuffers::post_for(Channel& channel) noexcept {
   channel.peer->posted = this;
   channel.peer->enter(services_.domain.parts().unexpected);
   channel.peer->copies.enter(services_.domain.parts().copies);
-  std::size_t count = needs_credits(services_.domain.lower_info()) ? kCountedReceives : kReceivesPerChannel;
-  if (shared_ != nullptr) {
+  std::size_t count = channel.side->counts_receives ? kCountedReceives : kReceivesPerChannel;
+  const bool shared = shares(channel);
+  if (shared) {
     count = std::max(count, kFewestSharedReceives - std::min(shared_count_, kFewestSharedReceives));
     count = std::min(count, kSharedReceives - shared_count_);
   }
   for (std::size_t i = 0; i < count; ++i) {
     PostedBuffer* posted = pool_.take();
     if (posted == nullptr) return false;
-    if (shared_ != nullptr) ++shared_count_;
+    if (posted->shared = shared; shared) ++shared_count_;
     posted->channel = &channel;
     post(*posted);
   }
@@ -87,7 +88,7 @@ inline void PostedBuffers::post_shared(PostedBuffer& posted) noexcept {
 void PostedBuffers::post(PostedBuffer& posted) noexcept {
   if (posted.buffer == nullptr) [[unlikely]]
     posted.buffer = services_.buffers.take();
-  shared_ != nullptr ? post_shared(posted) : post_own(posted);
+  posted.shared ? post_shared(posted) : post_own(posted);
 }
 
 void PostedBuffers::post_own(PostedBuffer& posted) noexcept {
@@ -95,7 +96,7 @@ void PostedBuffers::post_own(PostedBuffer& posted) noexcept {
   ssize_t result = -FI_EAGAIN;
   if (channel.state == Channel::State::kClosed)
     result = -FI_ENOTCONN;
-  else if (posted.buffer != nullptr && !pushes_back(*channel.peer) && !channel.is_throttled())
+  else if (posted.buffer != nullptr && !pushes_back(channel) && !channel.is_throttled())
     result =
         fi_recv(channel.ep, posted.buffer->bytes, packet_size_, posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
   if (result == 0) {
@@ -105,7 +106,7 @@ void PostedBuffers::post_own(PostedBuffer& posted) noexcept {
       services_.retry_later(channel);
   } else if (result == -FI_EAGAIN) {
     channel.unposted.push_back(posted);
-    if (!pushes_back(*channel.peer)) services_.retry_later(channel);
+    if (!pushes_back(channel)) services_.retry_later(channel);
   } else {
     release(posted);
   }
@@ -122,7 +123,7 @@ void PostedBuffers::retry() noexcept {
 
 void PostedBuffers::retry(Channel& channel) noexcept {
   for (std::size_t count = kReceivesPerChannel; count > 0 && !channel.unposted.empty(); --count) {
-    if (pushes_back(*channel.peer) || channel.is_throttled()) break;
+    if (pushes_back(channel) || channel.is_throttled()) break;
     post(channel.unposted.pop_front());
   }
 }

@@ -24,6 +24,8 @@ class PostedBuffers : private messages::PeerMemory {
   // Shared receives, if the lower provider supports them; otherwise every connection posts receives of its own.
   void open_shared(const fi_info& lower) noexcept;
   fid_ep* shared() const noexcept { return shared_.get(); }
+  // Whether the connection's packets come in shared buffers.
+  static bool shares(const Channel& channel) noexcept { return channel.number != 0; }
   // The number for packets of the connection. False when the system has no random bytes, or memory runs out.
   bool assign_number(Channel& channel) noexcept;
   // False when memory runs out.
@@ -32,16 +34,16 @@ class PostedBuffers : private messages::PeerMemory {
   void post(PostedBuffer& posted) noexcept;
   void release(PostedBuffer& posted) noexcept;
 
-  messages::PeerMemory& memory_of(Peer& peer) noexcept {
-    return shared_ != nullptr ? static_cast<messages::PeerMemory&>(*this) : peer;
+  messages::PeerMemory& memory_of(Channel& channel) noexcept {
+    return shares(channel) ? static_cast<messages::PeerMemory&>(*this) : *channel.peer;
   }
   // The peer supports PacketType::kScarce.
   void on_follower(Channel& channel) noexcept {
     channel.scarcity.supported = true;
-    memory_of(*channel.peer).follows();
+    memory_of(channel).follows();
   }
   // The limit of the peer's unexpected messages is reached: it waits.
-  bool pushes_back(Peer& peer) noexcept { return !memory_of(peer).has_room(0); }
+  bool pushes_back(Channel& channel) noexcept { return !memory_of(channel).has_room(0); }
   // There is room again for messages of a peer that waited.
   void end_back_pressure() noexcept;
   // Posts again after lack of memory or back-pressure.

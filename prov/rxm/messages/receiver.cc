@@ -23,10 +23,6 @@ constexpr std::size_t kMaxAssembled = std::size_t{16} * 1024 * 1024;
 // Messages of a peer whose segments arrive at once. Senders send one message after the other.
 constexpr unsigned kMaxAssemblies = 64;
 
-constexpr uint64_t low_bytes(std::size_t count) noexcept {
-  return count < sizeof(uint64_t) ? (uint64_t{1} << (8 * count)) - 1 : ~uint64_t{0};
-}
-
 // False for an invalid packet. `payload` follows the packet header; `limit`: bytes that a response has room for.
 bool read_request(const PacketHeader& header, const std::byte* payload, std::size_t len, std::size_t limit,
                   rdm::ReceivedAtomic& demand) noexcept {
@@ -52,8 +48,7 @@ Receiver::Receiver(EndpointServices& services, Packets& packets, PostedBuffers& 
       posted_(posted),
       sender_(sender),
       rendezvous_(rendezvous),
-      receives_(receives),
-      data_mask_(low_bytes(services.domain.data_size())) {}
+      receives_(receives) {}
 
 // False after a protocol error.
 inline bool Receiver::may_be_message(Channel& channel, const OpHeader& op) noexcept {
@@ -125,7 +120,7 @@ inline void Receiver::deliver(PostedBuffer& posted, const rdm::Envelope& envelop
 }
 
 void Receiver::on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept {
-  if (posted_.shared() != nullptr) {
+  if (posted.shared) {
     posted.channel = posted_.sender_of(posted, entry.len);
     if (posted.channel != nullptr && posted.channel->is_throttled()) [[unlikely]]
       protocol_error(*posted.channel, "the peer does not read our responses");
@@ -222,16 +217,15 @@ Unexpected* Receiver::keep(Channel& channel, const rdm::Envelope& envelope, std:
     return nullptr;
   }
   message->envelope = envelope;
-  message->charge(posted_.memory_of(*channel.peer), sizeof *message + payload);
+  message->charge(posted_.memory_of(channel), sizeof *message + payload);
   receives_.keep(*message);
-  if (channel.scarcity.supported && !channel.scarcity.reported && posted_.memory_of(*channel.peer).is_scarce())
-      [[unlikely]]
+  if (channel.scarcity.supported && !channel.scarcity.reported && posted_.memory_of(channel).is_scarce()) [[unlikely]]
     services_.retry_later(channel);
   return message.release();
 }
 
 void Receiver::report_scarcity(Channel& channel) noexcept {
-  const bool scarce = posted_.memory_of(*channel.peer).awaits_room();
+  const bool scarce = posted_.memory_of(channel).awaits_room();
   if (!channel.scarcity.supported || channel.scarcity.reported == scarce) return;
   channel.scarcity.reported = scarce;
   packets_.post_control(channel, PacketType::kScarce, scarce ? 1 : 0);
@@ -328,7 +322,7 @@ void Receiver::on_closed(Channel& channel, int error) noexcept {
     Unexpected& message = channel.unexpected.pop_front();
     message.dead = true;
     message.channel = nullptr;
-    if (!posted_.pushes_back(*channel.peer)) continue;
+    if (!posted_.pushes_back(channel)) continue;
     receives_.drop(message);  // or a peer that reconnects again and again fills memory
     discard(message);
   }

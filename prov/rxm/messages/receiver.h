@@ -37,7 +37,7 @@ class Receiver final : public rdm::Protocol {
     const bool tagged = op.op == PacketOp::kTagged;
     return {.source = peer.id,
             .tag = tagged ? op.tag : 0,
-            .data = op.data & data_mask_,
+            .data = op.data & services_.domain.data_mask(),
             .len = op.size,
             .name = services_.name_of(peer),
             .tagged = tagged,
@@ -63,8 +63,7 @@ class Receiver final : public rdm::Protocol {
   Sender& sender_;
   Rendezvous& rendezvous_;
   rdm::ReceiveSide& receives_;
-  const uint64_t data_mask_;  // for domain_attr->cq_data_size bytes
-  bool starved_ = false;      // the packet that is being handled needs memory, and there is none
+  bool starved_ = false;  // the packet that is being handled needs memory, and there is none
 };
 
 }  // namespace weft::rxm

@@ -86,10 +86,11 @@ void Rendezvous::fetch(Channel& channel, std::uint64_t message, const Rendezvous
 Status Rendezvous::plan_read(RemoteCopy& copy, const RendezvousHeader& place) noexcept {
   const std::span<const iovec> local = copy.delivery.iov();
   const std::size_t len = std::min(copy.envelope.len, copy.delivery.capacity());
+  LowerSide& side = *copy.channel->side;
   std::size_t before = 0;
-  for (std::size_t i = 0; services_.domain.registers_locally() && before < len; before += local[i++].iov_len) {
+  for (std::size_t i = 0; side.registers && before < len; before += local[i++].iov_len) {
     if (local[i].iov_len == 0) continue;
-    auto region = services_.domain.register_memory(local[i].iov_base, local[i].iov_len, FI_READ);
+    auto region = services_.domain.register_memory(side, local[i].iov_base, local[i].iov_len, FI_READ);
     if (!region) return region.error();
     copy.regions[i] = std::move(*region);
   }
@@ -108,7 +109,7 @@ void Rendezvous::invite(Channel& channel, std::uint64_t message, const rdm::Enve
     target->delivery = delivery;
     target->envelope = envelope;
     target->message = message;
-    status = open_target(*target, where);
+    status = open_target(*channel.side, *target, where);
   }
   if (!status.ok()) {
     if (packet != nullptr) packets_.release(*packet);
@@ -127,7 +128,7 @@ void Rendezvous::invite(Channel& channel, std::uint64_t message, const rdm::Enve
 // Registers ranges as long as the message. A message that is longer than its receive is written to memory of our own
 // first, because the protocol has no way to refuse a part of it. So is a message for several buffers if writes are
 // counted: a write to all of them is one access, but each region would count one.
-Status Rendezvous::open_target(WriteTarget& target, RendezvousHeader& where) noexcept {
+Status Rendezvous::open_target(LowerSide& side, WriteTarget& target, RendezvousHeader& where) noexcept {
   std::span<const iovec> local = target.delivery.iov();
   iovec all{};
   if (target.envelope.len > target.delivery.capacity() || (services_.remote_writes != nullptr && local.size() > 1)) {
@@ -139,11 +140,11 @@ Status Rendezvous::open_target(WriteTarget& target, RendezvousHeader& where) noe
   std::size_t left = target.envelope.len;
   for (std::size_t i = 0; left > 0; ++i) {
     if (local[i].iov_len == 0) continue;
-    auto region = services_.register_message(local[i].iov_base, local[i].iov_len, FI_REMOTE_WRITE);
+    auto region = services_.register_message(side, local[i].iov_base, local[i].iov_len, FI_REMOTE_WRITE);
     if (!region) return region.error();
     const std::size_t len = std::min(local[i].iov_len, left);
     target.regions[where.count] = std::move(*region);
-    where.ranges[where.count] = {services_.domain.remote_address(local[i].iov_base), len,
+    where.ranges[where.count] = {side.remote_address(local[i].iov_base), len,
                                  fi_mr_key(target.regions[where.count].get())};
     ++where.count;
     left -= len;
@@ -197,7 +198,7 @@ ssize_t Rendezvous::start(RemoteCopy& copy, RemoteCopy::Piece& piece) noexcept {
     return fi_read(ep, piece.local.iov_base, piece.local.iov_len, piece.desc, FI_ADDR_UNSPEC, piece.remote.addr,
                    piece.remote.key, &piece.space);
   const fi_msg_rma message{&piece.local, &piece.desc, 1, FI_ADDR_UNSPEC, &piece.remote, 1, &piece.space, 0};
-  return fi_writemsg(ep, &message, (copy.transmit->request.flags & services_.domain.levels()) | FI_COMPLETION);
+  return fi_writemsg(ep, &message, (copy.transmit->request.flags & copy.channel->side->levels) | FI_COMPLETION);
 }
 
 void Rendezvous::advance(RemoteCopy& copy) noexcept {

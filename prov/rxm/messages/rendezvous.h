@@ -31,7 +31,7 @@ class Rendezvous {
   Status plan_read(RemoteCopy& copy, const RendezvousHeader& place) noexcept;
   void invite(Channel& channel, std::uint64_t message, const rdm::Envelope& envelope,
               const rdm::Delivery& delivery) noexcept;
-  Status open_target(WriteTarget& target, RendezvousHeader& where) noexcept;
+  Status open_target(LowerSide& side, WriteTarget& target, RendezvousHeader& where) noexcept;
   void advance(RemoteCopy& copy) noexcept;
   ssize_t start(RemoteCopy& copy, RemoteCopy::Piece& piece) noexcept;
   void end_read(RemoteCopy& copy) noexcept;

@@ -52,18 +52,16 @@ bool waits_for_atomics(const Transmit& transmit) noexcept {
 Sender::Sender(EndpointServices& services, Packets& packets) noexcept
     : services_(services),
       packets_(packets),
-      // Over a byte stream messages are not cut into segments.
-      segment_limit_(is_stream(services.domain.lower_info()) ? 0 : services.domain.fabric().parameters.segment_limit),
-      max_message_(services.domain.lower_info().ep_attr->max_msg_size),
-      max_inject_(std::min(services.domain.lower_info().tx_attr->inject_size, kStackPacket)),
-      lower_iov_limit_(std::max<std::size_t>(services.domain.lower_info().tx_attr->iov_limit, 1)) {}
+      segment_limit_(services.domain.fabric().parameters.segment_limit),
+      max_message_(services.domain.lower_info().ep_attr->max_msg_size) {}
 
 // Sends the message with a copy at the lower provider, so that it completes at once. False: it must be queued.
 [[gnu::always_inline]] inline bool Sender::try_inject(Channel& channel, const TransmitRequest& request,
                                                       std::size_t len) noexcept {
   if ((request.flags & (kLowerLevels | kUnsupportedLevels | FI_FENCE)) != 0 || request.operation > Operation::kTagged)
     return false;
-  if (len + sizeof(PacketHeader) > max_inject_ || !channel.credits.may_send()) return false;
+  if (len + sizeof(PacketHeader) > std::min(channel.side->inject, kStackPacket) || !channel.credits.may_send())
+    return false;
   alignas(PacketHeader) std::byte bytes[kStackPacket];
   fill_header(channel, request, len, *new (bytes) PacketHeader);
   gather(request.iov, bytes + sizeof(PacketHeader));
@@ -168,7 +166,9 @@ void Sender::flush(Peer& peer) noexcept {
   if (channel.scarcity.announces && is_announced(channel, transmit)) [[unlikely]]
     return start_announced(channel, transmit);
   if (transmit.len <= services_.eager_limit) return start_eager(channel, transmit);
-  return transmit.len <= segment_limit_ ? start_segments(channel, transmit) : start_rendezvous(channel, transmit);
+  // Over a byte stream messages are not cut into segments.
+  const bool cut = transmit.len <= segment_limit_ && !channel.side->stream;
+  return cut ? start_segments(channel, transmit) : start_rendezvous(channel, transmit);
 }
 
 // False when memory runs out.
@@ -184,7 +184,7 @@ ssize_t Sender::start_eager(Channel& channel, Transmit& transmit) noexcept {
   PacketHeader& header = transmit.packet.header;
   if (!describe(channel, transmit, transmit.awaits_peer ? PacketType::kAnsweredEager : PacketType::kEager, header))
     return -FI_EAGAIN;
-  if (services_.domain.registers_locally() || count >= lower_iov_limit_)
+  if (channel.side->registers || count >= channel.side->iov_limit)
     return send_part(channel, transmit, header, 0, transmit.len);
   iovec iov[kIovLimit + 1];
   iov[0] = {&header, sizeof header};
@@ -252,11 +252,11 @@ ssize_t Sender::describe_rendezvous(Channel& channel, Transmit& transmit) noexce
   for (std::size_t i = 0; i < transmit.buffers().size(); ++i) {
     const iovec& piece = transmit.iov[i];
     if (transmit.regions[i] == nullptr) {
-      auto region = services_.register_message(piece.iov_base, piece.iov_len, FI_REMOTE_READ | FI_WRITE);
+      auto region = services_.register_message(*channel.side, piece.iov_base, piece.iov_len, FI_REMOTE_READ | FI_WRITE);
       if (!region) return region.error().code();
       transmit.regions[i] = std::move(*region);
     }
-    packet.rendezvous.ranges[i] = {services_.domain.remote_address(piece.iov_base), piece.iov_len,
+    packet.rendezvous.ranges[i] = {channel.side->remote_address(piece.iov_base), piece.iov_len,
                                    fi_mr_key(transmit.regions[i].get())};
   }
   return 0;
@@ -265,7 +265,7 @@ ssize_t Sender::describe_rendezvous(Channel& channel, Transmit& transmit) noexce
 ssize_t Sender::start_rendezvous(Channel& channel, Transmit& transmit) noexcept {
   if (const ssize_t result = describe_rendezvous(channel, transmit); result != 0) return result;
   transmit.awaits_peer = true;
-  if (services_.domain.registers_locally()) {
+  if (channel.side->registers) {
     Packet* copy = packets_.make(channel);
     if (copy == nullptr) return -FI_EAGAIN;
     std::memcpy(copy->buffer->bytes, &transmit.packet, sizeof transmit.packet);
@@ -307,13 +307,13 @@ ssize_t Sender::start_announced(Channel& channel, Transmit& transmit) noexcept {
 
 ssize_t Sender::start_rma(Channel& channel, Transmit& transmit) noexcept {
   const bool reads = transmit.request.operation == Operation::kRead;
-  Domain& domain = services_.domain;
+  LowerSide& side = *channel.side;
   void* descs[kIovLimit] = {};
-  for (std::size_t i = 0; domain.registers_locally() && i < transmit.buffers().size(); ++i) {
+  for (std::size_t i = 0; side.registers && i < transmit.buffers().size(); ++i) {
     if (transmit.iov[i].iov_len == 0) continue;
     if (transmit.regions[i] == nullptr) {
-      auto region =
-          domain.register_memory(transmit.iov[i].iov_base, transmit.iov[i].iov_len, reads ? FI_READ : FI_WRITE);
+      auto region = services_.domain.register_memory(side, transmit.iov[i].iov_base, transmit.iov[i].iov_len,
+                                                     reads ? FI_READ : FI_WRITE);
       if (!region) return region.error().code();
       transmit.regions[i] = std::move(*region);
     }
@@ -327,7 +327,7 @@ ssize_t Sender::start_rma(Channel& channel, Transmit& transmit) noexcept {
                            transmit.request.remote.size(),
                            &transmit.space,
                            transmit.request.data};
-  const uint64_t flags = (transmit.request.flags & (domain.levels() | FI_REMOTE_CQ_DATA)) | FI_COMPLETION;
+  const uint64_t flags = (transmit.request.flags & (side.levels | FI_REMOTE_CQ_DATA)) | FI_COMPLETION;
   const ssize_t result = reads ? fi_readmsg(channel.ep, &message, flags) : fi_writemsg(channel.ep, &message, flags);
   if (result != 0) return result;
   count_started(channel, transmit);

@@ -58,8 +58,8 @@ class Sender {
   ssize_t send_for(Transmit& transmit, Packet& packet) noexcept;
   void count_started(Channel& channel, Transmit& transmit) noexcept;
   bool describe(const Channel& channel, Transmit& transmit, PacketType type, PacketHeader& header) noexcept;
-  std::uint64_t levels_below(const Transmit& transmit) const noexcept {
-    return transmit.awaits_peer ? 0 : transmit.request.flags & services_.domain.levels();
+  static std::uint64_t levels_below(const Transmit& transmit) noexcept {
+    return transmit.awaits_peer ? 0 : transmit.request.flags & transmit.channel->side->levels;
   }
   void report(const Transmit& transmit, std::string_view sentence = {}) noexcept;
   void finish_if_done(Transmit& transmit) noexcept;
@@ -72,8 +72,6 @@ class Sender {
   Packets& packets_;
   const std::size_t segment_limit_;
   const std::size_t max_message_;  // the lower provider's, which may read a whole message at once
-  const std::size_t max_inject_;   // for header and message
-  const std::size_t lower_iov_limit_;
   std::size_t outstanding_ = 0;
   messages::MessageNumbers<Transmit> numbers_;
   Pool<Transmit> transmits_;

@@ -135,7 +135,7 @@ void PeerLinks::on_connected(Channel& channel, const void* data, std::size_t len
     for (Packet& early : channel.packets)
       std::memcpy(early.buffer->bytes + offsetof(ControlHeader, connection), &accepted.id, sizeof accepted.id);
     channel.peer->process = process_of(accepted.id);
-    if (needs_credits(lower_info_)) channel.credits.agree(accepted.flow_control, accepted.receive_size);
+    if (channel.side->counts_receives) channel.credits.agree(accepted.flow_control, accepted.receive_size);
     if (has_magic(kScarceMagic, data, len, sizeof accepted)) posted_.on_follower(channel);
     channel.has_answers = has_magic(kAnswersMagic, data, len, sizeof accepted);
     if (closes_idle() && has_magic(kIdleMagic, data, len, sizeof accepted))
@@ -182,7 +182,7 @@ void PeerLinks::settle_successors() noexcept {
 template <class Data>
 void PeerLinks::describe_receives(Channel& channel, Data& data) noexcept {
   data.receive_size = kReceivesPerChannel;
-  if (!needs_credits(lower_info_)) return;
+  if (!channel.side->counts_receives) return;
   data.receive_size = std::exchange(channel.credits.unreported, 0);
   data.flow_control = kFlowControl;
 }
@@ -279,7 +279,7 @@ bool PeerLinks::accept(Peer& peer, fi_info* info, const Terms& terms) noexcept {
   if (channel == nullptr) return false;
   channel->state = Channel::State::kAccepting;
   channel->remote_id = terms.remote_id;
-  if (needs_credits(lower_info_)) channel->credits.agree(terms.flow_control, terms.receives);
+  if (channel->side->counts_receives) channel->credits.agree(terms.flow_control, terms.receives);
   Introduction<AcceptData> answer;
   answer.data.id = number_for(*channel);
   describe_receives(*channel, answer.data);

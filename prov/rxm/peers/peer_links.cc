@@ -161,7 +161,7 @@ void PeerLinks::check_deadlines() noexcept {
 int PeerLinks::open_endpoint(Channel& channel, fi_info* info) noexcept {
   fid_ep* const shared = posted_.shared();
   if (shared != nullptr) info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
-  if (const int error = fi_endpoint(services_.domain.lower(), info, &channel.ep, nullptr); error != 0) {
+  if (const int error = fi_endpoint(channel.side->domain.get(), info, &channel.ep, nullptr); error != 0) {
     channel.ep = nullptr;
     if (info->handle != nullptr) reject(*info, Reason::kRefused);
     return error;
@@ -192,7 +192,10 @@ int PeerLinks::open_endpoint(Channel& channel, fi_info* info) noexcept {
 // connects or accepts.
 Channel* PeerLinks::open_channel(Peer& peer, fi_info* info) noexcept {
   std::unique_ptr<Channel> channel(new (std::nothrow) Channel);
-  if (channel == nullptr && info->handle != nullptr) reject(*info, Reason::kRefused);
+  if (channel != nullptr)
+    channel->side = &services_.domain.lower();
+  else if (info->handle != nullptr)
+    reject(*info, Reason::kRefused);
   const int error = channel != nullptr ? open_endpoint(*channel, info) : -FI_ENOMEM;
   if (error != 0) {
     FI_WARN(&provider(), FI_LOG_EP_CTRL, "cannot open an endpoint for a connection: %s\n", fi_strerror(-error));
