@@ -38,6 +38,8 @@ Domain::Domain(Fabric& fabric, const fi_info& info, std::shared_ptr<const fi_inf
       data_mask_(low_bytes(info.domain_attr->cq_data_size)),
       lower_(fabric.lower(), std::move(lower), std::move(lower_info), levels) {
   if ((this->caps() & FI_HMEM) != 0) devices_ = std::make_unique<DeviceMemory>();
+  // The processor cannot access an accelerator's memory, and one provider alone counts accesses.
+  if (devices_ == nullptr && !counts_accesses()) local_ = open_local_side(*lower_.info, fabric.abi.api_version);
 }
 
 // Regions of the application keep the lower domain open.

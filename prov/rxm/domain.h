@@ -13,7 +13,7 @@
 #include "objects/software_domain.h"
 #include "rxm/device_memory.h"
 #include "rxm/engine.h"
-#include "rxm/lower_side.h"
+#include "rxm/local_side.h"
 #include "rxm/parameters.h"
 
 namespace weft::rxm {
@@ -58,6 +58,8 @@ class Domain final : public SoftwareDomain<Domain, Fabric, DomainParts> {
   static int open(Fabric& fabric, const fi_info* info, fid_domain** domain, void* context);
 
   LowerSide& lower() noexcept { return lower_; }
+  // For peers of this host; null: the lower provider serves them, too.
+  LowerSide* local() noexcept { return local_ != nullptr ? &local_->side : nullptr; }
   const fi_info& lower_info() const noexcept { return *lower_.info; }
   // The bits of completion data.
   uint64_t data_mask() const noexcept { return data_mask_; }
@@ -99,6 +101,7 @@ class Domain final : public SoftwareDomain<Domain, Fabric, DomainParts> {
   const uint64_t data_mask_;
   LowerSide lower_;
   std::unique_ptr<DeviceMemory> devices_;
+  std::unique_ptr<LocalSide> local_;
 };
 
 }  // namespace weft::rxm

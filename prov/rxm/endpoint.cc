@@ -57,7 +57,7 @@ int Endpoint::close() {
     engine().remove(*this);
     links_.close();
     receives_.cancel_all();
-    completions_.read();
+    links_.read_completions();
     links_.reap();
     posted_.close();
     // A lower provider that has not returned its operations can no longer do so once its queue is closed.

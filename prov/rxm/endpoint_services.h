@@ -53,6 +53,7 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   std::uint64_t remote_id = 0;  // the number in packets to the peer
   std::uint32_t number = 0;     // the number in packets from the peer; 0: the posted buffer identifies the connection
   bool has_answers = false;     // the peer supports PacketType::kAnsweredEager and kAnsweredSegment
+  bool offers_local = false;    // our request has local_mark()
   rdm::IdleClose idle_close;
   std::uint64_t activity = 0;                 // operations and packets so far
   unsigned works = 0;                         // operations that the lower provider has
@@ -119,7 +120,7 @@ class Buffers {
     if (free_.empty() && !grow()) return nullptr;
     return &free_.pop_front();
   }
-  void give_back(Buffer& buffer) noexcept { free_.push_front(buffer); }
+  static void give_back(Buffer& buffer) noexcept { buffer.pool->free_.push_front(buffer); }
 
  private:
   struct Slab {
@@ -143,6 +144,7 @@ class Buffers {
     for (std::size_t i = 0; i < kBuffersPerSlab; ++i) {
       slab.buffers[i].bytes = slab.bytes.get() + i * size_;
       slab.buffers[i].desc = desc;
+      slab.buffers[i].pool = this;
     }
     try {
       slabs_.push_back(std::move(slab));
@@ -170,10 +172,14 @@ struct EndpointServices {
         shares_memory(may_share_memory),
         routes(bound),
         vector(peers_of),
-        buffers(domain.lower(), sizeof(RendezvousPacket) + eager_limit) {}
+        buffers(domain.lower(), sizeof(RendezvousPacket) + eager_limit),
+        local_buffers(domain.local() != nullptr ? *domain.local() : domain.lower(), buffers.size()) {}
 
   Peer* peer_of(fi_addr_t handle) noexcept { return peers.find(*vector, handle); }
   fi_addr_t name_of(Peer& peer) noexcept { return names_sources ? peers.name_of(*vector, peer) : FI_ADDR_NOTAVAIL; }
+  Buffers& buffers_of(const Channel& channel) noexcept {
+    return channel.side == &domain.lower() ? buffers : local_buffers;
+  }
   void retry_later(Channel& channel) noexcept {
     if (!retries.linked(channel)) retries.push_back(channel);
   }
@@ -202,7 +208,7 @@ struct EndpointServices {
   CompletionRoutes& routes;   // the endpoint's, as the vector is
   Ref<AddressVector>& vector;
   std::unique_ptr<RemoteCount> remote_reads, remote_writes;  // accesses by peers; null: not counted
-  Buffers buffers;
+  Buffers buffers, local_buffers;                            // the latter for peers of this host
   rdm::PeerTable<Peer> peers;
   List<Channel> channels;
   List<Channel, RetryTag> retries;  // channels with operations that the lower provider had no room for

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The lower provider as a domain and its connections use it; fi_domain(3), fi_mr(3).
+// A lower provider as a domain and its connections use it: the device that the application chose, or tcp between ends
+// of one host; fi_domain(3), fi_mr(3).
 #pragma once
 
 #include <rdma/fi_domain.h>

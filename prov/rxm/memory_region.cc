@@ -17,12 +17,17 @@ int MemoryRegion::open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, f
   // The processor executes atomic operations.
   const bool on_device = DeviceMemory::describes(*attr, flags, domain.api_version());
   const uint64_t access = attr->access & (FI_REMOTE_READ | FI_REMOTE_WRITE), key = fi_mr_key(lower.get());
-  Lower<fid_mr> atomics;
+  Lower<fid_mr> local, atomics;
   if (access != 0 && attr->iov_count == 1 && attr->offset == 0 && !on_device && key != FI_KEY_NOTAVAIL) {
     const fi_mr_attr same = describe_region(attr->mr_iov, 1, access, 0, key, nullptr);
     if (domain.regions().regattr(&same, 0, &region) == 0) atomics.reset(region);
+    if (domain.local() != nullptr && attr->mr_iov->iov_len != 0) {
+      if (const int error = fi_mr_regattr(domain.local()->domain.get(), &same, 0, &region); error != 0) return error;
+      local.reset(region);
+    }
   }
-  auto made = std::unique_ptr<MemoryRegion>(new MemoryRegion(domain, std::move(lower), std::move(atomics)));
+  auto made =
+      std::unique_ptr<MemoryRegion>(new MemoryRegion(domain, std::move(lower), std::move(local), std::move(atomics)));
   if (on_device && domain.devices() != nullptr) {
     auto place = domain.devices()->add(domain.lower().domain.get(), *attr, flags);
     if (!place) return place.error().code();
@@ -33,8 +38,12 @@ int MemoryRegion::open(Domain& domain, const fi_mr_attr* attr, uint64_t flags, f
   return 0;
 }
 
-MemoryRegion::MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> atomics) noexcept
-    : domain_(domain), domain_ref_(domain), lower_(std::move(lower)), atomics_(std::move(atomics)) {
+MemoryRegion::MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> local, Lower<fid_mr> atomics) noexcept
+    : domain_(domain),
+      domain_ref_(domain),
+      lower_(std::move(lower)),
+      local_(std::move(local)),
+      atomics_(std::move(atomics)) {
   abi.fid = {FI_CLASS_MR, nullptr, ops_of<MemoryRegion>};
   abi.mem_desc = fi_mr_desc(lower_.get());
   abi.key = fi_mr_key(lower_.get());
@@ -42,6 +51,7 @@ MemoryRegion::MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> at
 
 int MemoryRegion::close() {
   if (device_) domain_.devices()->remove(*std::exchange(device_, std::nullopt));
+  local_.reset();
   atomics_.reset();  // first: the lower provider may give the key to another region at once
   if (const int error = fi_close(&lower_->fid); error != 0) return error;
   lower_.release();

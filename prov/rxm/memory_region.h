@@ -29,7 +29,7 @@ class MemoryRegion final : public Object<fid_mr> {
   int control(int command, void* argument);
 
  private:
-  MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> atomics) noexcept;
+  MemoryRegion(Domain& domain, Lower<fid_mr> lower, Lower<fid_mr> local, Lower<fid_mr> atomics) noexcept;
 
   int bind_counter(Counter& counter, uint64_t flags);
 
@@ -38,6 +38,7 @@ class MemoryRegion final : public Object<fid_mr> {
   std::vector<std::unique_ptr<RemoteCount>> counts_;
   Lower<fid_mr> lower_;
   std::optional<DeviceMemory::Place> device_;  // memory of an accelerator, for messages
+  Lower<fid_mr> local_;                        // for peers of this host, with the same key; null: as the next one
   Lower<fid_mr> atomics_;                      // in the domain's table; null: no remote access, or several ranges
 };
 

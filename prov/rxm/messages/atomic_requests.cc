@@ -66,7 +66,7 @@ ssize_t Sender::update(const AtomicRequest& request) noexcept {
              .silent = request.silent,
              .routes = request.routes},
             total_length(buffers.results()), buffer);
-  if (result != 0) services_.buffers.give_back(*buffer);
+  if (result != 0) Buffers::give_back(*buffer);
   return result;
 }
 
@@ -94,7 +94,7 @@ ssize_t Sender::start_atomic(Channel& channel, Transmit& transmit) noexcept {
 
 // The operation has ended: releases its packet, or resumes the operations that waited for the response.
 void Sender::release_atomic(Transmit& transmit) noexcept {
-  if (transmit.atomic != nullptr) return services_.buffers.give_back(*transmit.atomic);
+  if (transmit.atomic != nullptr) return Buffers::give_back(*transmit.atomic);
   Channel& channel = *transmit.channel;
   if (--channel.atomics == 0 && channel.state == Channel::State::kOpen && !transmit.peer->waiting.empty())
     services_.retry_later(channel);

@@ -16,6 +16,7 @@
 
 namespace weft::rxm {
 
+class Buffers;
 struct Channel;
 struct Peer;
 struct FlightTag;
@@ -38,6 +39,7 @@ struct Work {
 struct Buffer : ListHook<Buffer> {
   std::byte* bytes = nullptr;
   void* desc = nullptr;
+  Buffers* pool = nullptr;
 };
 
 // A buffer posted for a packet.

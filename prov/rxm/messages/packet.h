@@ -53,20 +53,34 @@ inline constexpr std::uint64_t kScarceMagic = 0x9d31'6b1e'77e6'7404;
 // Likewise for PacketType::kAnsweredEager and kAnsweredSegment.
 inline constexpr std::uint64_t kAnswersMagic = 0x9d31'6b1e'77e6'7405;
 
+// Behind these, in a request through a device to the sender's own address: local_mark() (4 bytes), from an end that can
+// talk to peers of its host through tcp. An acceptor with the same mark answers with Reason::kLocal, and the request
+// then comes through tcp, with the token (8 bytes) in this place.
+
 template <class Data>
 struct Introduction {
   Data data;
-  std::uint64_t room[3];  // for the magic numbers, without a gap where one is left out
+  std::uint64_t room[4];  // for the numbers above, without a gap where one is left out
 };
 static_assert(offsetof(Introduction<ConnectData>, room) == sizeof(ConnectData));
 static_assert(offsetof(Introduction<AcceptData>, room) == sizeof(AcceptData));
 
-enum class Reason : std::uint8_t { kRefused = 1, kAlready = 2 };  // kAlready: the request of the other direction stays
+// kAlready: the request of the other direction stays; kLocal: the data is a LocalPlace.
+enum class Reason : std::uint8_t { kRefused = 1, kAlready = 2, kLocal = 65 };
 struct RejectData {
   std::uint8_t version = kCmVersion;
   Reason reason = Reason::kRefused;
 };
 static_assert(sizeof(RejectData) == 2);
+
+// Where a process of the same host listens.
+struct LocalPlace {
+  RejectData rejection{.reason = Reason::kLocal};
+  std::uint16_t port = 0;  // at the loopback address
+  std::uint32_t pad = 0;
+  std::uint64_t token = 0;  // random; proves that the request was invited
+};
+static_assert(sizeof(LocalPlace) == 16);
 
 enum class PacketType : std::uint8_t {
   kEager = 0,

@@ -7,10 +7,10 @@
 namespace weft::rxm {
 
 Packet* Packets::make(Channel& channel) noexcept {
-  Buffer* buffer = services_.buffers.take();
+  Buffer* buffer = services_.buffers_of(channel).take();
   if (buffer == nullptr) return nullptr;
   Packet* packet = make(channel, *buffer);
-  if (packet == nullptr) services_.buffers.give_back(*buffer);
+  if (packet == nullptr) Buffers::give_back(*buffer);
   return packet;
 }
 
@@ -85,7 +85,7 @@ void Packets::report_receives(Channel& channel) noexcept {
 
 void Packets::release(Packet& packet) noexcept {
   List<Packet>::unlink(packet);
-  services_.buffers.give_back(*packet.buffer);
+  Buffers::give_back(*packet.buffer);
   drop(packet);
 }
 

@@ -87,7 +87,7 @@ inline void PostedBuffers::post_shared(PostedBuffer& posted) noexcept {
 
 void PostedBuffers::post(PostedBuffer& posted) noexcept {
   if (posted.buffer == nullptr) [[unlikely]]
-    posted.buffer = services_.buffers.take();
+    posted.buffer = (posted.shared ? services_.buffers : services_.buffers_of(*posted.channel)).take();
   posted.shared ? post_shared(posted) : post_own(posted);
 }
 
@@ -113,7 +113,7 @@ void PostedBuffers::post_own(PostedBuffer& posted) noexcept {
 }
 
 void PostedBuffers::release(PostedBuffer& posted) noexcept {
-  if (posted.buffer != nullptr) services_.buffers.give_back(*posted.buffer);
+  if (posted.buffer != nullptr) Buffers::give_back(*posted.buffer);
   pool_.give_back(&posted);
 }
 

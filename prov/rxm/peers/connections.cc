@@ -45,41 +45,47 @@ constexpr std::uint32_t process_of(std::uint64_t number) noexcept {
   return static_cast<std::uint32_t>(number >> 32);
 }
 
-// Whether a magic number is behind the first `behind` bytes.
-bool has_magic(std::uint64_t wanted, const void* data, std::size_t len, std::size_t behind) noexcept {
+// Whether a magic number, a mark or a token is behind the first `behind` bytes.
+template <class Number>
+bool has_magic(Number wanted, const void* data, std::size_t len, std::size_t behind) noexcept {
   for (std::size_t at = behind; at + sizeof wanted <= len; at += sizeof wanted) {
-    std::uint64_t magic = 0;
+    Number magic = 0;
     std::memcpy(&magic, static_cast<const std::byte*>(data) + at, sizeof magic);
     if (magic == wanted) return true;
   }
   return false;
 }
 
-// Appends a magic number to the first `len` bytes; returns the new length.
-template <class Data>
-std::size_t append_magic(std::uint64_t magic, Introduction<Data>& introduction, std::size_t len) noexcept {
-  std::memcpy(reinterpret_cast<std::byte*>(&introduction) + len, &magic, sizeof magic);
-  return len + sizeof magic;
+// Appends a magic number or a mark to the first `len` bytes; returns the new length.
+template <class Data, class Number>
+std::size_t append(Number number, Introduction<Data>& introduction, std::size_t len) noexcept {
+  std::memcpy(reinterpret_cast<std::byte*>(&introduction) + len, &number, sizeof number);
+  return len + sizeof number;
 }
 
 }  // namespace
 
 void PeerLinks::read_events() noexcept {
+  read_events(events_.get());
+  if (local_ != nullptr) read_events(local_->events());
+  if (successors_ != 0) settle_successors();
+  check_deadlines();
+  if (closes_idle()) check_idle();
+}
+
+void PeerLinks::read_events(fid_eq* queue) noexcept {
   alignas(fi_eq_cm_entry) std::byte bytes[kEventBytes];
   for (int i = 0; i < kMaxEvents; ++i) {
     uint32_t event = 0;
-    const ssize_t got = fi_eq_read(events_.get(), &event, bytes, sizeof bytes, 0);
+    const ssize_t got = fi_eq_read(queue, &event, bytes, sizeof bytes, 0);
     if (got == -FI_EAVAIL)
-      on_event_error();
+      on_event_error(queue);
     else if (got >= static_cast<ssize_t>(sizeof(fi_eq_cm_entry)))
       on_event(event, *reinterpret_cast<const fi_eq_cm_entry*>(bytes),
                static_cast<std::size_t>(got) - sizeof(fi_eq_cm_entry));
     else
       break;
   }
-  if (successors_ != 0) settle_successors();
-  check_deadlines();
-  if (closes_idle()) check_idle();
 }
 
 Channel* PeerLinks::channel_of(const ::fid* fid) noexcept {
@@ -89,38 +95,46 @@ Channel* PeerLinks::channel_of(const ::fid* fid) noexcept {
 
 void PeerLinks::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t data_len) noexcept {
   if (event == FI_CONNREQ) {
-    on_request(entry.info, entry.data, data_len);
+    const bool local = local_ != nullptr && entry.fid == &local_->listener()->fid;
+    on_request(local ? *services_.domain.local() : services_.domain.lower(), entry.info, entry.data, data_len);
     return fi_freeinfo(entry.info);
   }
   Channel* channel = channel_of(entry.fid);
   if (channel == nullptr) return;
   if (event == FI_CONNECTED) return on_connected(*channel, entry.data, data_len);
   if (event != FI_SHUTDOWN) return;
-  completions_.drain();  // packets that the peer sent before are still handled
+  completions_of(*channel).drain();  // packets that the peer sent before are still handled
   if (channel->state == Channel::State::kClosed) return;
   FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection closed by the peer: %s\n",
           channel->peer->address.to_string().c_str());
   end_channel(*channel, LinkEvent::kEnded, FI_ECONNRESET);
 }
 
-void PeerLinks::on_event_error() noexcept {
+void PeerLinks::on_event_error(fid_eq* queue) noexcept {
   fi_eq_err_entry error{};
-  if (fi_eq_readerr(events_.get(), &error, 0) <= 0) return;
+  if (fi_eq_readerr(queue, &error, 0) <= 0) return;
   Channel* channel = channel_of(error.fid);
   if (channel == nullptr) return;
   RejectData rejection{.version = 0};
   if (error.err_data_size >= sizeof rejection) std::memcpy(&rejection, error.err_data, sizeof rejection);
+  LocalPlace place;
   const bool connecting = channel->state == Channel::State::kConnecting;
   if (connecting && rejection.version == kCmVersion && rejection.reason == Reason::kAlready) {
     FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s reports that its request crossed ours, which gives way\n",
             channel->peer->address.to_string().c_str());
     return end_channel(*channel, LinkEvent::kRejected, FI_EALREADY);
   }
+  if (connecting && is_local(*channel->side)) return redirect(*channel, nullptr);
+  if (connecting && channel->offers_local && rejection.version == kCmVersion && rejection.reason == Reason::kLocal &&
+      error.err_data_size >= sizeof place) {
+    std::memcpy(&place, error.err_data, sizeof place);
+    return redirect(*channel, may_be_local(channel->peer->address) ? &place : nullptr);
+  }
   // A peer that rejects a request sends data with the rejection.
   const bool refused = connecting && rejection.version != kCmVersion && error.err == FI_ECONNREFUSED;
   char text[256];
-  fi_eq_strerror(events_.get(), error.prov_errno, error.err_data, text, sizeof text);
-  completions_.drain();  // packets that the peer sent before are still handled
+  fi_eq_strerror(queue, error.prov_errno, error.err_data, text, sizeof text);
+  completions_of(*channel).drain();  // packets that the peer sent before are still handled
   if (channel->state == Channel::State::kClosed) return;
   end_channel(*channel, refused ? LinkEvent::kRefused : LinkEvent::kEnded, error.err, text);
 }
@@ -192,13 +206,25 @@ Status PeerLinks::connect(Peer& peer) noexcept {
   const rdm::LinkStep step = rdm::next(link_of(peer), LinkEvent::kOperation);
   if ((step.actions & rdm::kLinkConnect) == 0) return {};
   peer.retry_at = Deadline();
-  InfoPtr info(duplicate_info(&lower_info_));
+  const bool loopback = peer.address == own_;
+  if (Status status = request(peer, nullptr, !loopback && may_be_local(peer.address)); !status.ok()) return status;
+  peer.link = step.state;
+  start_deadline(peer);
+  services_.engine.wake_sleepers();
+  return {};
+}
+
+// Sends a request to `place`; null: to the peer's device, and `offers` to continue on this host.
+Status PeerLinks::request(Peer& peer, const LocalPlace* place, bool offers) noexcept {
+  LowerSide& side = place != nullptr ? *services_.domain.local() : services_.domain.lower();
+  const Address to = place != nullptr ? Address::loopback(AF_INET, place->port) : peer.address;
+  InfoPtr info(duplicate_info(place != nullptr ? side.info.get() : &lower_info_));
   if (info == nullptr) return Status(-FI_ENOMEM);
   Address from = own_;
   from.set_port(0);
-  if (info->src_addr != nullptr && info->src_addrlen >= from.size())
+  if (place == nullptr && info->src_addr != nullptr && info->src_addrlen >= from.size())
     std::memcpy(info->src_addr, from.data(), from.size());
-  Channel* channel = open_channel(peer, info.get());
+  Channel* channel = open_channel(peer, side, info.get());
   if (channel == nullptr) return Status(-FI_ENOMEM);
   const Parameters& parameters = services_.domain.fabric().parameters;
   limit_request(channel->ep, parameters.connect_timeout_ms, parameters.answer_timeout_ms);
@@ -208,27 +234,26 @@ Status PeerLinks::connect(Peer& peer) noexcept {
   describe_receives(*channel, request.data);
   request.data.id = number_for(*channel);
   std::size_t len = sizeof request.data;
-  if (closes_idle()) len = append_magic(kIdleMagic, request, len);
-  len = append_magic(kScarceMagic, request, len);
-  len = append_magic(kAnswersMagic, request, len);
-  if (const int error = fi_connect(channel->ep, peer.address.data(), &request, len); error != 0) {
+  if (closes_idle()) len = append(kIdleMagic, request, len);
+  len = append(kScarceMagic, request, len);
+  len = append(kAnswersMagic, request, len);
+  if (place != nullptr) len = append(place->token, request, len);
+  if (channel->offers_local = offers; offers) len = append(local_mark(), request, len);
+  if (const int error = fi_connect(channel->ep, to.data(), &request, len); error != 0) {
     close_channel(*channel, -error);
     return Status(error);
   }
   peer.channel = channel;
-  peer.link = step.state;
-  start_deadline(peer);
-  services_.engine.wake_sleepers();
   return {};
 }
 
-void PeerLinks::reject(const fi_info& info, Reason reason) noexcept {
+void PeerLinks::reject(LowerSide& side, const fi_info& info, Reason reason) noexcept {
   RejectData data;
   data.reason = reason;
-  fi_reject(listener_.get(), info.handle, &data, sizeof data);
+  fi_reject(is_local(side) ? local_->listener() : listener_.get(), info.handle, &data, sizeof data);
 }
 
-void PeerLinks::on_request(fi_info* info, const void* data, std::size_t len) noexcept {
+void PeerLinks::on_request(LowerSide& side, fi_info* info, const void* data, std::size_t len) noexcept {
   ConnectData request;
   auto from = Address::from(info->dest_addr, info->dest_addrlen);
   const bool understood = from && len >= sizeof request;
@@ -238,21 +263,26 @@ void PeerLinks::on_request(fi_info* info, const void* data, std::size_t len) noe
       request.eager_limit != services_.eager_limit) {
     FI_WARN(&provider(), FI_LOG_EP_CTRL,
             "connection request rejected: its version or its FI_OFI_RXM_BUFFER_SIZE differs\n");
-    return reject(*info, Reason::kRefused);
+    return reject(side, *info, Reason::kRefused);
   }
+  const bool local = is_local(side);
+  if (local && !has_magic(local_->place().token, data, len, sizeof request))
+    return reject(side, *info, Reason::kRefused);
+  if (!local && may_be_local(*from) && has_magic(local_mark(), data, len, sizeof request) && invite(*info)) return;
+  if (local) *from = own_;
   from->set_port(request.port);
   Peer* peer = services_.peers.at(*from);
-  if (peer == nullptr) return reject(*info, Reason::kRefused);
+  if (peer == nullptr) return reject(side, *info, Reason::kRefused);
   Address own = own_;
   if (own.is_any())
-    if (auto local = Address::from(info->src_addr, info->src_addrlen)) {
-      own = *local;
+    if (auto reached = Address::from(info->src_addr, info->src_addrlen)) {
+      own = *reached;
       own.set_port(own_.port());
     }
   const std::uint32_t process = process_of(request.id);
   const bool restarted = peer->process != 0 && peer->process != process;
   const rdm::LinkStep step = peer->on_request(link_of(*peer), own, restarted, provider());
-  if ((step.actions & rdm::kLinkReject) != 0) return reject(*info, Reason::kAlready);
+  if ((step.actions & rdm::kLinkReject) != 0) return reject(side, *info, Reason::kAlready);
   const bool loopback = (step.actions & rdm::kLinkAcceptLoopback) != 0;
   const bool succeeds = step.error == FI_ECONNRESET;  // another process
   if (succeeds && peer->successor != nullptr) close_channel(*peer->successor, FI_ECONNRESET);
@@ -270,29 +300,29 @@ void PeerLinks::on_request(fi_info* info, const void* data, std::size_t len) noe
                     .closes_idle = !loopback && closes_idle() && has_magic(kIdleMagic, data, len, sizeof request),
                     .follows_scarcity = has_magic(kScarceMagic, data, len, sizeof request),
                     .has_answers = has_magic(kAnswersMagic, data, len, sizeof request)};
-  if (!accept(*peer, info, terms) && !loopback && !succeeds) this->step(*peer, LinkEvent::kAbandoned);
+  if (!accept(*peer, side, info, terms) && !loopback && !succeeds) this->step(*peer, LinkEvent::kAbandoned);
 }
 
 // False: the request was rejected, or the connection is closed.
-bool PeerLinks::accept(Peer& peer, fi_info* info, const Terms& terms) noexcept {
-  Channel* channel = open_channel(peer, info);
+bool PeerLinks::accept(Peer& peer, LowerSide& side, fi_info* info, const Terms& terms) noexcept {
+  Channel* channel = open_channel(peer, side, info);
   if (channel == nullptr) return false;
   channel->state = Channel::State::kAccepting;
   channel->remote_id = terms.remote_id;
-  if (channel->side->counts_receives) channel->credits.agree(terms.flow_control, terms.receives);
+  if (side.counts_receives) channel->credits.agree(terms.flow_control, terms.receives);
   Introduction<AcceptData> answer;
   answer.data.id = number_for(*channel);
   describe_receives(*channel, answer.data);
   std::size_t len = sizeof answer.data;
   if (terms.closes_idle) {
-    len = append_magic(kIdleMagic, answer, len);
+    len = append(kIdleMagic, answer, len);
     channel->idle_close.allow(idle_timeout_, Clock::now());
   }
   if (terms.follows_scarcity) {
-    len = append_magic(kScarceMagic, answer, len);
+    len = append(kScarceMagic, answer, len);
     posted_.on_follower(*channel);
   }
-  if (terms.has_answers) len = append_magic(kAnswersMagic, answer, len);
+  if (terms.has_answers) len = append(kAnswersMagic, answer, len);
   channel->has_answers = terms.has_answers;
   if (const int error = fi_accept(channel->ep, &answer, len); error != 0) {
     close_channel(*channel, -error);

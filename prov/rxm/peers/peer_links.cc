@@ -159,11 +159,13 @@ void PeerLinks::check_deadlines() noexcept {
 
 // Opens and binds the lower endpoint of a connection, or returns an error. The caller releases a partial one.
 int PeerLinks::open_endpoint(Channel& channel, fi_info* info) noexcept {
-  fid_ep* const shared = posted_.shared();
+  const bool local = is_local(*channel.side);
+  fid_ep* const shared = local ? nullptr : posted_.shared();
+  fid_eq* const events = local ? local_->events() : events_.get();
   if (shared != nullptr) info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
   if (const int error = fi_endpoint(channel.side->domain.get(), info, &channel.ep, nullptr); error != 0) {
     channel.ep = nullptr;
-    if (info->handle != nullptr) reject(*info, Reason::kRefused);
+    if (info->handle != nullptr) reject(*channel.side, *info, Reason::kRefused);
     return error;
   }
   const auto& reads = services_.remote_reads;
@@ -172,8 +174,8 @@ int PeerLinks::open_endpoint(Channel& channel, fi_info* info) noexcept {
   int error =
       shares ? 0 : fi_setopt(&channel.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &shares, sizeof shares);
   if (error == -FI_ENOPROTOOPT) error = 0;  // a provider that never shares any
-  if (error == 0) error = fi_ep_bind(channel.ep, &events_->fid, 0);
-  if (error == 0) error = fi_ep_bind(channel.ep, &completions_.queue()->fid, FI_TRANSMIT | FI_RECV);
+  if (error == 0) error = fi_ep_bind(channel.ep, &events->fid, 0);
+  if (error == 0) error = fi_ep_bind(channel.ep, &completions_of(channel).queue()->fid, FI_TRANSMIT | FI_RECV);
   if (error == 0 && reads != nullptr) error = fi_ep_bind(channel.ep, reads->all(), FI_REMOTE_READ);
   if (error == 0 && writes != nullptr) error = fi_ep_bind(channel.ep, writes->all(), FI_REMOTE_WRITE);
   if (error == 0 && shared != nullptr) error = fi_ep_bind(channel.ep, &shared->fid, 0);
@@ -190,12 +192,12 @@ int PeerLinks::open_endpoint(Channel& channel, fi_info* info) noexcept {
 
 // nullptr when the lower provider cannot, or memory runs out; a request that `info` names is then rejected. The caller
 // connects or accepts.
-Channel* PeerLinks::open_channel(Peer& peer, fi_info* info) noexcept {
+Channel* PeerLinks::open_channel(Peer& peer, LowerSide& side, fi_info* info) noexcept {
   std::unique_ptr<Channel> channel(new (std::nothrow) Channel);
   if (channel != nullptr)
-    channel->side = &services_.domain.lower();
+    channel->side = &side;
   else if (info->handle != nullptr)
-    reject(*info, Reason::kRefused);
+    reject(side, *info, Reason::kRefused);
   const int error = channel != nullptr ? open_endpoint(*channel, info) : -FI_ENOMEM;
   if (error != 0) {
     FI_WARN(&provider(), FI_LOG_EP_CTRL, "cannot open an endpoint for a connection: %s\n", fi_strerror(-error));
@@ -252,17 +254,27 @@ void PeerLinks::abandon(CompletionRoutes& routes) noexcept {
   services_.channels.for_each([&](Channel& channel) {
     if (sender_.carries(channel, routes)) end_channel(channel, LinkEvent::kAbandoned, FI_ECANCELED);
   });
-  completions_.read();
+  read_completions();
   for (Channel& channel : dying_) sender_.cancel_unreturned(channel, routes);
+}
+
+void PeerLinks::read_completions() noexcept {
+  completions_.read();
+  if (local_ != nullptr) local_->completions.read();
 }
 
 void PeerLinks::close() noexcept {
   listener_.reset();
+  if (local_ != nullptr) {
+    services_.engine.remove(*local_);
+    local_->stop_listening();
+  }
   services_.peers.for_each([this](Peer& peer) { fail_waiting(peer, FI_ECANCELED); });
   while (!services_.channels.empty()) close_channel(services_.channels.front(), FI_ECANCELED);
 }
 
 void PeerLinks::close_unreturned() noexcept {
+  if (local_ != nullptr) local_->completions.use(nullptr);
   while (!dying_.empty()) {
     Channel& channel = dying_.pop_front();
     sender_.abandon_unreturned(channel);
@@ -270,6 +282,7 @@ void PeerLinks::close_unreturned() noexcept {
     delete &channel;
   }
   services_.peers.for_each([](Peer& peer) { peer.stop_waiting(); });
+  local_.reset();
   events_.reset();
 }
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "rxm/messages/completions.h"
+#include "rxm/peers/local_end.h"
 
 namespace weft::rxm {
 
@@ -42,6 +42,8 @@ class PeerLinks final : public LinkControl {
   }
   // A context closes: the application may free the memory of its operations, so connections that carry one are closed.
   void abandon(CompletionRoutes& routes) noexcept;
+  // Reads the queues of all connections.
+  void read_completions() noexcept;
   // The endpoint closes.
   void close() noexcept;
   void close_unreturned() noexcept;
@@ -75,7 +77,7 @@ class PeerLinks final : public LinkControl {
   void fail_waiting(Peer& peer, int error, std::string_view sentence = {}) noexcept;
   void check_deadlines() noexcept;
 
-  Channel* open_channel(Peer& peer, fi_info* info) noexcept;
+  Channel* open_channel(Peer& peer, LowerSide& side, fi_info* info) noexcept;
   int open_endpoint(Channel& channel, fi_info* info) noexcept;
   void close_channel(Channel& channel, int error) noexcept;
   void end_channel(Channel& channel, rdm::LinkEvent event, int error, std::string_view sentence = {}) noexcept;
@@ -86,15 +88,30 @@ class PeerLinks final : public LinkControl {
     });
   }
   void read_events() noexcept;
+  void read_events(fid_eq* queue) noexcept;
   void on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_t data_len) noexcept;
-  void on_event_error() noexcept;
+  void on_event_error(fid_eq* queue) noexcept;
   void on_connected(Channel& channel, const void* data, std::size_t len) noexcept;
-  void on_request(fi_info* info, const void* data, std::size_t len) noexcept;
-  void reject(const fi_info& info, Reason reason) noexcept;
+  Status request(Peer& peer, const LocalPlace* place, bool offers) noexcept;
+  void on_request(LowerSide& side, fi_info* info, const void* data, std::size_t len) noexcept;
+  void reject(LowerSide& side, const fi_info& info, Reason reason) noexcept;
   template <class Data>
   void describe_receives(Channel& channel, Data& data) noexcept;
-  bool accept(Peer& peer, fi_info* info, const Terms& terms) noexcept;
+  bool accept(Peer& peer, LowerSide& side, fi_info* info, const Terms& terms) noexcept;
   Channel* channel_of(const ::fid* fid) noexcept;
+
+  // Peers of this host, whose requests change from the device to tcp.
+  bool is_local(const LowerSide& side) const noexcept { return &side == services_.domain.local(); }
+  bool may_be_local(const Address& peer) const noexcept {
+    return services_.domain.local() != nullptr && services_.shares_memory && !lacks_local_ && !own_.is_any() &&
+           peer.same_host(own_);
+  }
+  LocalEnd* local_end() noexcept;
+  bool invite(const fi_info& info) noexcept;
+  void redirect(Channel& channel, const LocalPlace* place) noexcept;
+  Completions& completions_of(const Channel& channel) noexcept {
+    return is_local(*channel.side) ? local_->completions : completions_;
+  }
 
   void settle_successors() noexcept;
   bool closes_idle() const noexcept { return idle_timeout_ != Clock::duration::zero(); }
@@ -114,6 +131,8 @@ class PeerLinks final : public LinkControl {
   Address own_;
   Lower<fid_eq> events_;
   Lower<fid_pep> listener_;
+  std::unique_ptr<LocalEnd> local_;  // null: no peer of this host was met
+  bool lacks_local_ = false;         // it cannot be opened
   std::unordered_map<const ::fid*, Channel*> channels_by_fid_;
   List<Peer> connecting_;  // peers without an open connection, for deadlines
   List<Channel> dying_;
