@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Messages between processes of one host go through memory that they share; fi_tcp(7). Long ones are read out of the
 // sender's memory with process_vm_readv(2): this binary interposes that call, so a test can observe it and let it fail.
+// Peers over a device do the same: ofi_rxm redirects their connections; fi_rxm(7).
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -66,8 +67,18 @@ extern "C" __attribute__((visibility("default"))) int memfd_create(const char* n
 
 namespace {
 
-#define SHARED_MEMORY_ONLY() \
-  if (!target().provider.starts_with("tcp") || target().connected()) GTEST_SKIP() << "RDM over tcp only"
+bool is_redirected(const Target& target) {
+  const char* const shares = std::getenv("FI_TCP_SHARED_MEMORY");
+  return target.provider == "verbs;ofi_rxm" && (shares == nullptr || std::strcmp(shares, "0") != 0);
+}
+
+#define SHARED_MEMORY_ONLY()                                                                      \
+  if (!(target().provider.starts_with("tcp") || is_redirected(target())) || target().connected()) \
+  GTEST_SKIP() << "RDM over tcp, or redirected to it, only"
+
+#define REDIRECTED_ONLY() \
+  FETCHES_ONLY();         \
+  if (!is_redirected(target())) GTEST_SKIP() << "RDM over a device only"
 
 // An emulator of another processor may lack the system call.
 #define FETCHES_ONLY()                                                                   \
@@ -335,6 +346,120 @@ TEST_P(SharedMemory, ShortMessageOvertakesTheCopyOfALongOne) {
   EXPECT_EQ(second.context(), &received[0]);
   EXPECT_TRUE(busy->tx().wait(after(kLong)).ok());
   EXPECT_TRUE(quick->tx().wait(after(kLong)).ok());
+}
+
+namespace {
+
+// Whether a long message is read out of the sender's memory, after enough short ones.
+bool is_shared(DatagramEnd& from, DatagramEnd& to) {
+  for (int i = 0; i < 20; ++i) {
+    expect_round_trip(*from, *to);
+    for (int round = 0; round < 64; ++round) driver::poke();
+  }
+  const Disturbed none(Reads::kWork);
+  expect_round_trip(*from, *to, size_t{1} << 20);
+  return calls > 0;
+}
+
+void introduce(DatagramEnd& a, DatagramEnd& b) {
+  a->peer = a.insert(b.address());
+  b->peer = b.insert(a.address());
+}
+
+}  // namespace
+
+TEST_P(SharedMemory, RedirectsRequestsThatCross) {
+  REDIRECTED_ONLY();
+  Fabric fabric(target());
+  for (int round = 0; round < 10; ++round) {
+    DatagramEnd first(fabric), second(fabric);
+    introduce(first, second);
+    Buffer out(fabric, 64), in(fabric, 64);
+    Context sent[2], received[2];
+    DatagramEnd* const ends[] = {&first, &second};
+    for (int i = 0; i < 2; ++i) ASSERT_EQ((*ends[i])->recv(in, 64, &received[i]), 0);
+    for (int i : {round % 2, 1 - round % 2}) ASSERT_EQ((*ends[i])->send(out, 64, &sent[i]), 0);
+    for (DatagramEnd* end : ends) {
+      ASSERT_TRUE((*end)->rx().wait().ok());
+      ASSERT_TRUE((*end)->tx().wait().ok());
+    }
+    EXPECT_TRUE(is_shared(first, second));
+    EXPECT_TRUE(is_shared(second, first));
+  }
+}
+
+TEST_P(SharedMemory, IsNotUsedOverADeviceWhereOneEndForbidsIt) {
+  REDIRECTED_ONLY();
+  NodeOptions forbids;
+  forbids.configure = [](fid_ep* ep) {
+    const bool permitted = false;
+    require_ok(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &permitted, sizeof permitted),
+               "fi_setopt");
+  };
+  Fabric fabric(target());
+  DatagramEnd permits(fabric), other(fabric, forbids), third(fabric);
+  introduce(permits, other);
+  EXPECT_FALSE(is_shared(permits, other));
+  introduce(other, third);
+  EXPECT_FALSE(is_shared(other, third));
+  introduce(permits, third);
+  EXPECT_TRUE(is_shared(permits, third));
+}
+
+TEST_P(SharedMemory, PeersWhoseConnectionFailsUseTheDevice) {
+  REDIRECTED_ONLY();
+  if (!mortal::sends()) GTEST_SKIP() << "system calls are not seen here";
+  Fabric fabric(target());
+  DatagramEnd first(fabric), second(fabric), third(fabric);
+  introduce(first, second);
+  mortal::refuse_connections(1);
+  expect_round_trip(*first, *second);
+  EXPECT_EQ(mortal::refuse_connections(0), 0);
+  EXPECT_FALSE(is_shared(first, second));
+  introduce(first, third);
+  EXPECT_TRUE(is_shared(first, third));
+  // One or both of the requests that cross fail.
+  for (const int failures : {1, 2})
+    for (int round = 0; round < 10; ++round) {
+      DatagramEnd left(fabric), right(fabric);
+      introduce(left, right);
+      Buffer out(fabric, 64), in(fabric, 64);
+      Context sent[2], received[2];
+      mortal::refuse_connections(failures);
+      DatagramEnd* const ends[] = {&left, &right};
+      for (int i = 0; i < 2; ++i) ASSERT_EQ((*ends[i])->recv(in, 64, &received[i]), 0);
+      for (int i : {round % 2, 1 - round % 2}) ASSERT_EQ((*ends[i])->send(out, 64, &sent[i]), 0);
+      for (DatagramEnd* end : ends) {
+        ASSERT_TRUE((*end)->rx().wait().ok());
+        ASSERT_TRUE((*end)->tx().wait().ok());
+      }
+      mortal::refuse_connections(0);
+      EXPECT_TRUE((*ends[0])->tx().stays_silent(milliseconds(1)));
+    }
+}
+
+TEST_P(SharedMemory, AnUninvitedRequestOverADeviceIsRejected) {
+  REDIRECTED_ONLY();
+  if (!mortal::sends()) GTEST_SKIP() << "system calls are not seen here";
+  Fabric fabric(target());
+  DatagramEnd first(fabric), second(fabric);
+  introduce(first, second);
+  expect_round_trip(*first, *second);
+  const uint16_t listener = mortal::last_port();
+  // In the name of the first end, by a process that seems to have replaced it.
+  std::string request("\1\2\4\3", 4);
+  const uint16_t port = first.address().port();
+  const uint32_t limits[] = {16384, 8};
+  request.append(reinterpret_cast<const char*>(&port), 2).append("\2\0", 2);
+  request.append(reinterpret_cast<const char*>(limits), 8) += raw::word(uint64_t{1} << 32 | 1);
+  for (const std::string& token : {std::string(), raw::word(0), raw::word(0x1234'5678'9abc'def0)}) {
+    raw::Socket stranger = raw::Socket::connected_to(Address::numeric("127.0.0.1", listener));
+    ASSERT_TRUE(stranger.write(raw::cm_message(raw::kConnreq, request + token)));
+    const std::string answer = stranger.read(raw::kCmHeader);
+    ASSERT_EQ(answer.size(), raw::kCmHeader);
+    EXPECT_EQ(answer[1], raw::kNack);
+    EXPECT_TRUE(is_shared(first, second));
+  }
 }
 
 }  // namespace shared_memory

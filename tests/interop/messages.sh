@@ -67,7 +67,8 @@ case $mode in
     exit 0
     ;;
   verbs)
-    export RELIABLE_ADDRESS="$RXE_ADDRESS" FI_PROVIDER=verbs,ofi_rxm MESSAGES_LIMIT=100
+    # With tcp: ends of weft on one host exchange messages through it, and their requests to libfabric offer that.
+    export RELIABLE_ADDRESS="$RXE_ADDRESS" FI_PROVIDER=verbs,tcp,ofi_rxm MESSAGES_LIMIT=100
     export FI_UNIVERSE_SIZE=4  # libfabric's completion queues grow in proportion, beyond the length that Soft-RoCE has
     # The number of sends that the device has carried out.
     sends() { cat "/sys/class/infiniband/$RXE_DEVICE/ports/1/hw_counters/rdma_sends"; }

@@ -3,11 +3,13 @@
 # reliable.sh LIBRARY_FOLDER PLUGIN_FOLDER CONFORMANCE [MPI_PROGRAM]: in the lab, reliable datagrams over verbs: all that
 # the conformance suite has for them, and the distribution's Open MPI with two ranks, whose absence is a failure where
 # REQUIRE names stock. LONG in the environment: see long_topics.sh. FILTER in the environment chooses other tests, and
-# nothing but them.
+# nothing but them. Peers use the device, although they are on one host, unless FI_TCP_SHARED_MEMORY is 1 in the
+# environment; a part of the suite is run that way, too.
 set -u
 library=$1 program=$3 mpi_program=${4:-}
 . "$(dirname "$0")/long_topics.sh"
 export FI_PROVIDER_PATH="$2" WEFT_CONFORMANCE="verbs;ofi_rxm:rdm"
+export FI_TCP_SHARED_MEMORY="${FI_TCP_SHARED_MEMORY:-0}"
 export WEFT_CONFORMANCE_IPV4="$RXE_ADDRESS" WEFT_CONFORMANCE_IPV6=none
 status=0
 
@@ -27,6 +29,16 @@ export WEFT_CONFORMANCE_SEEDS=1 WEFT_CONFORMANCE_CYCLES=20 WEFT_INTEGRITY_MIB=8
 long=UnexpectedFloods.*:ChangedMemory.*:TwoHosts.*:ReliablePeers.*:RandomSchedules.*:IdleConnections.*
 long="$long:Threads.*:ThreadingModels.*:Triggers.*:SharedContexts.*:Getinfo.*"
 suite "$(chosen_tests "$slow" "$long")" || status=1
+(
+  export FI_TCP_SHARED_MEMORY=1
+  short=SharedMemory.*:DeliveredMessages.*:TransferErrors.*IsKilled*:Rma.*
+  long=UnexpectedFloods.*TwoProcesses*:ReliablePeers.*:IdleConnections.*:UnreachablePeers.*
+  case ${LONG:-} in
+    no) suite "$short-*Hundreds*" ;;
+    only) suite "$long-*Hundreds*" ;;
+    *) suite "$short:$long-*Hundreds*" ;;
+  esac
+) || status=1
 [ "${LONG:-}" != only ] || exit $status
 
 if [ -n "$mpi_program" ] && command -v mpirun >/dev/null; then
