@@ -314,6 +314,7 @@ TEST_P(SharedMemory, ShortMessageOvertakesTheCopyOfALongOne) {
   busy->peer = address_of_hub;
   quick->peer = quick.insert(hub.address());
   const size_t length = size_t{64} << 20;
+  if (fabric.length_up_to(length) < length) GTEST_SKIP() << "the device limits messages to fewer bytes";
   Buffer out(fabric, length), in(fabric, length), small(fabric, 64), word(fabric, 64);
   Context sent[3], received[3];
   // Both are connected before the measurement.
