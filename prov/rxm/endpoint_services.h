@@ -10,6 +10,7 @@
 #include "base/deadline.h"
 #include "base/list.h"
 #include "objects/completion_routes.h"
+#include "objects/peer_memory.h"
 #include "rdm/linked_peer.h"
 #include "rxm/domain.h"
 #include "rxm/messages/operations.h"
@@ -48,7 +49,8 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
 
   State state = State::kConnecting;
   fid_ep* ep = nullptr;
-  LowerSide* side = nullptr;  // the provider of `ep`
+  LowerSide* side = nullptr;              // the provider of `ep`
+  const PeerMemoryOps* memory = nullptr;  // the table of `ep`; null: it has none
   Peer* peer = nullptr;
   std::uint64_t remote_id = 0;  // the number in packets to the peer
   std::uint32_t number = 0;     // the number in packets from the peer; 0: the posted buffer identifies the connection

@@ -306,6 +306,37 @@ TEST_P(SharedMemory, IsOffWhereOneEndDisablesIt) {
 }
 
 // Other peers and the application's own calls proceed while a long message is copied.
+TEST_P(SharedMemory, ALongMessageNeedsNoProgressOfItsSender) {
+  FETCHES_ONLY();
+  Fabric sends(target()), receives(target());
+  DatagramEnd sender(sends), receiver(receives);
+  sender->peer = sender.insert(receiver.address());
+  receiver->peer = receiver.insert(sender.address());
+  const size_t length = 65536;
+  Buffer out(sends, length), in(receives, length);
+  out.fill_pattern(1);
+  for (int i = 0; i < 20; ++i) {
+    expect_round_trip(*sender, *receiver);
+    for (int round = 0; round < 64; ++round) driver::poke();
+  }
+  // A receive that is posted before the message arrives, and one that is posted behind it.
+  for (const bool expected : {true, false}) {
+    std::memset(in.data(), '#', length);
+    const auto sent = std::make_unique<Context>(), received = std::make_unique<Context>();
+    if (expected) ASSERT_EQ(receiver->recv(in, length, received.get()), 0);
+    ASSERT_EQ(sender->send(out, length, sent.get()), 0);
+    fi_cq_read(receiver->rx().get(), nullptr, 0);
+    if (!expected) ASSERT_EQ(receiver->recv(in, length, received.get()), 0);
+    Completion arrival;
+    const auto deadline = after(kLong);
+    do arrival = receiver->rx().read();
+    while (arrival.rc == -FI_EAGAIN && Clock::now() < deadline);
+    ASSERT_TRUE(arrival.ok()) << arrival;
+    EXPECT_TRUE(in.holds_pattern(1, length));
+    EXPECT_TRUE(sender->tx().wait(after(kLong)).ok());
+  }
+}
+
 TEST_P(SharedMemory, ShortMessageOvertakesTheCopyOfALongOne) {
   FETCHES_ONLY();
   Fabric fabric(target());

@@ -152,7 +152,10 @@ inline constexpr std::size_t kMaxRanges = 4;
 struct RendezvousHeader {
   RemoteRange ranges[kMaxRanges] = {};
   std::uint8_t count = 0;
-  std::uint8_t pad[7] = {};
+  // 1: the address of the last of `ranges`, which is none of the `count` ones, is that of the whole message in the
+  // sender's process, where the receiver may read it by PeerMemoryOps.
+  std::uint8_t is_readable = 0;
+  std::uint8_t pad[6] = {};
 };
 static_assert(sizeof(RendezvousHeader) == 104);
 

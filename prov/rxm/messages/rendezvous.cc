@@ -71,6 +71,10 @@ RemoteCopy* Rendezvous::make_copy(Channel& channel, std::uint64_t message) noexc
 void Rendezvous::fetch(Channel& channel, std::uint64_t message, const RendezvousHeader& place,
                        const rdm::Envelope& envelope, const rdm::Delivery& delivery) noexcept {
   if (invites_writes_) return invite(channel, message, envelope, delivery);
+  if (read_at_once(channel, place, envelope, delivery)) {
+    receives_.complete(delivery, envelope);
+    return packets_.post_control(channel, PacketType::kReadDone, message);
+  }
   RemoteCopy* copy = make_copy(channel, message);
   if (copy == nullptr) {
     receives_.fail(delivery, envelope, FI_ENOMEM, FI_ENOMEM);
@@ -80,6 +84,15 @@ void Rendezvous::fetch(Channel& channel, std::uint64_t message, const Rendezvous
   copy->envelope = envelope;
   if (Status status = plan_read(*copy, place); !status.ok()) copy->error = status.error();
   advance(*copy);
+}
+
+// Reads the message without the sender's help. False: it must be asked for.
+bool Rendezvous::read_at_once(const Channel& channel, const RendezvousHeader& place, const rdm::Envelope& envelope,
+                              const rdm::Delivery& delivery) noexcept {
+  if (channel.memory == nullptr || place.is_readable != 1 || place.count == kMaxRanges) return false;
+  const std::span<const iovec> to = delivery.iov();
+  return channel.memory->read(channel.ep, to.data(), to.size(), place.ranges[kMaxRanges - 1].addr,
+                              std::min(envelope.len, delivery.capacity())) == 0;
 }
 
 // Maps the sender's ranges to the receive buffers; bytes beyond the receive are not fetched.

@@ -28,6 +28,8 @@ class Rendezvous {
 
  private:
   RemoteCopy* make_copy(Channel& channel, std::uint64_t message) noexcept;
+  bool read_at_once(const Channel& channel, const RendezvousHeader& place, const rdm::Envelope& envelope,
+                    const rdm::Delivery& delivery) noexcept;
   Status plan_read(RemoteCopy& copy, const RendezvousHeader& place) noexcept;
   void invite(Channel& channel, std::uint64_t message, const rdm::Envelope& envelope,
               const rdm::Delivery& delivery) noexcept;

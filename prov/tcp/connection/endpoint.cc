@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "objects/attributes.h"
+#include "objects/peer_memory.h"
 #include "objects/sentence.h"
 #include "tcp/connection/passive_endpoint.h"
 #include "tcp/logging.h"
@@ -50,13 +51,36 @@ int Endpoint::close() {
   return 0;
 }
 
-// The table of kfi_shutdown(KFI_READ or KFI_WRITE), kfi_cm(3), which libfabric's interface has no call for.
+// The tables of kfi_shutdown(KFI_READ or KFI_WRITE), kfi_cm(3), which libfabric's interface has no call for, and of
+// PeerMemoryOps.
 int Endpoint::ops_open(const char* name, uint64_t, void** ops, void*) {
   using Call = int (*)(fid_ep*, uint64_t);
   static constexpr Call kHalf = [](fid_ep* ep, uint64_t half) { return object<Endpoint>(ep).shut_down_half(half); };
-  if (name == nullptr || ops == nullptr || std::strcmp(name, "weft_half_shutdown_v1") != 0) return -FI_ENOSYS;
-  *ops = slots(kHalf);
+  static constexpr PeerMemoryOps kMemory{
+      .size = sizeof kMemory,
+      .is_readable = [](fid_ep* ep) { return object<Endpoint>(ep).is_readable(); },
+      .read =
+          [](fid_ep* ep, const iovec* to, std::size_t count, std::uint64_t from, std::size_t len) {
+            return object<Endpoint>(ep).read_peer({to, count}, from, len);
+          }};
+  if (name == nullptr || ops == nullptr) return -FI_ENOSYS;
+  if (std::strcmp(name, "weft_half_shutdown_v1") == 0)
+    *ops = slots(kHalf);
+  else if (std::strcmp(name, kPeerMemory) == 0)
+    *ops = slots(kMemory);
+  else
+    return -FI_ENOSYS;
   return 0;
+}
+
+bool Endpoint::is_readable() noexcept {
+  Lock lock(engine().mutex());
+  return stream_.is_readable();
+}
+
+int Endpoint::read_peer(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept {
+  Lock lock(engine().mutex());
+  return stream_.read_peer(to, from, len).code();
 }
 
 int Endpoint::setname(void* name, size_t len) {

@@ -74,6 +74,8 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
   }
   Result<UniqueFd> open_active_socket(const Address& peer) noexcept;
   int shut_down_half(uint64_t half) noexcept;
+  bool is_readable() noexcept;
+  int read_peer(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept;
   // The handshake's socket became ready.
   void proceed() noexcept { settle(handshake_->proceed(peer_)); }
   void settle(Handshake::Step step) noexcept;

@@ -28,7 +28,6 @@ constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 constexpr unsigned kNotExecutable = 0x0008;  // MFD_NOEXEC_SEAL, since Linux 6.3; some systems require it
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr std::size_t kSlice = std::size_t{1} << 20;   // bytes of one fetch, so that peers take turns
-constexpr std::size_t kMostPieces = 15;                // at the destination of one fetch
 constexpr std::size_t kStep = LocalMemory::kRing / 2;  // bytes after which the other end may begin to copy
 
 // ThreadSanitizer knows memory by its address, and the two ends of a test in one process have two addresses for it.
@@ -102,7 +101,7 @@ void LocalWire::keep_proof() noexcept {
 Status LocalWire::meet(pid_t peer) noexcept {
   peer_ = peer;
   proof_at_ = other_.proof_at.load(std::memory_order_acquire);
-  const Status status = peer != 0 && proof_at_ != 0 ? read_memory({}, proof_at_, 0) : Status(-FI_EPERM);
+  const Status status = peer != 0 && proof_at_ != 0 ? read_memory({}, proof_at_) : Status(-FI_EPERM);
   if (status.ok()) own_.fetches.store(1, std::memory_order_release);
   return status;
 }
@@ -237,39 +236,46 @@ ssize_t LocalWire::fetch(std::span<const iovec> pieces) noexcept {
     fetch_len_ = place.len.load(std::memory_order_relaxed);
     if (fetch_len_ == 0 || own_.fetches.load(std::memory_order_relaxed) == 0) return -EPROTO;
   }
-  iovec to[kMostPieces];
-  std::size_t count = 0, len = 0;
-  const std::size_t most = std::min<std::uint64_t>(kSlice, fetch_len_);
-  for (const iovec& piece : pieces) {
-    if (len == most || count == kMostPieces) break;
-    to[count] = {piece.iov_base, std::min(piece.iov_len, most - len)};
-    len += to[count++].iov_len;
-  }
-  if (!read_memory({to, count}, fetch_at_, len).ok()) {
+  const Pieces to(pieces, std::min<std::uint64_t>(kSlice, fetch_len_));
+  if (!read_memory(to, fetch_at_).ok()) {
     refuses_ = true;
     own_.fetches.store(0, std::memory_order_relaxed);
     in_.refuses.store(1, std::memory_order_release);
     return -EAGAIN;
   }
-  fetch_at_ += len;
-  fetch_len_ -= len;
+  fetch_at_ += to.len;
+  fetch_len_ -= to.len;
   if (fetch_len_ == 0) ++offers_taken_;
   published();
-  in_.fetched.store(fetched_ += len, std::memory_order_release);
-  return static_cast<ssize_t>(len);
+  in_.fetched.store(fetched_ += to.len, std::memory_order_release);
+  return static_cast<ssize_t>(to.len);
+}
+
+Status LocalWire::read_peer(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept {
+  if (own_.fetches.load(std::memory_order_relaxed) == 0 || len > kSlice) return Status(-FI_EOPNOTSUPP);
+  const Pieces pieces(to, len);
+  return pieces.len == len ? read_memory(pieces, from) : Status(-FI_EOPNOTSUPP);
+}
+
+LocalWire::Pieces::Pieces(std::span<const iovec> pieces, std::size_t most) noexcept {
+  for (const iovec& piece : pieces) {
+    if (len == most || count == kMost) break;
+    to[count] = {piece.iov_base, std::min(piece.iov_len, most - len)};
+    len += to[count++].iov_len;
+  }
 }
 
 // The proof is read last.
-Status LocalWire::read_memory(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept {
+Status LocalWire::read_memory(const Pieces& to, std::uint64_t from) noexcept {
   if (peer_closed()) return Status(-FI_ECONNRESET);
   std::uint64_t found = 0;
-  iovec local[kMostPieces + 1];
-  *std::copy(to.begin(), to.end(), local) = {&found, sizeof found};
-  iovec remote[] = {{reinterpret_cast<void*>(static_cast<std::uintptr_t>(from)), len},
+  iovec local[Pieces::kMost + 1];
+  *std::copy_n(to.to, to.count, local) = {&found, sizeof found};
+  iovec remote[] = {{reinterpret_cast<void*>(static_cast<std::uintptr_t>(from)), to.len},
                     {reinterpret_cast<void*>(static_cast<std::uintptr_t>(proof_at_)), sizeof found}};
-  const ssize_t got = ::process_vm_readv(peer_, local, to.size() + 1, remote, 2, 0);
+  const ssize_t got = ::process_vm_readv(peer_, local, to.count + 1, remote, 2, 0);
   if (got < 0) return Status::last_errno();
-  if (static_cast<std::size_t>(got) != len + sizeof found) return Status(-FI_EFAULT);
+  if (static_cast<std::size_t>(got) != to.len + sizeof found) return Status(-FI_EFAULT);
   return Status(found == proof_ ? 0 : -FI_ECONNRESET);
 }
 

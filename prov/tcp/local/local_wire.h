@@ -107,6 +107,10 @@ class LocalWire {
   ssize_t settle() noexcept;
   // Returns how many bytes were read, at least 1; -EAGAIN, -EPROTO.
   ssize_t read(std::span<const iovec> pieces) noexcept;
+  // Reads the memory of the other process apart from the rings; PeerMemoryOps.
+  Status read_peer(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept;
+  // Whether the other end may read this process.
+  bool is_readable() const noexcept { return other_.fetches.load(std::memory_order_relaxed) != 0; }
 
   bool has_input() const noexcept {
     return in_.written.load(std::memory_order_relaxed) != read_ ||
@@ -145,6 +149,15 @@ class LocalWire {
     void operator()(LocalMemory* memory) const noexcept { ::munmap(memory, kLocalMemorySize); }
   };
   using Mapping = std::unique_ptr<LocalMemory, Unmap>;
+  // The destination of one call to process_vm_readv(2).
+  struct Pieces {
+    static constexpr std::size_t kMost = 15;
+    Pieces() noexcept = default;
+    // The first of these, at most `most` bytes.
+    Pieces(std::span<const iovec> pieces, std::size_t most) noexcept;
+    iovec to[kMost];
+    std::size_t count = 0, len = 0;
+  };
 
   LocalWire(Mapping&& memory, std::size_t end) noexcept;
   static Result<std::unique_ptr<LocalWire>> map(int fd, std::size_t end) noexcept;
@@ -160,7 +173,7 @@ class LocalWire {
   void publish_read() noexcept;
   void offer(std::span<const iovec> pieces, std::size_t skip) noexcept;
   ssize_t fetch(std::span<const iovec> pieces) noexcept;
-  Status read_memory(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept;
+  Status read_memory(const Pieces& to, std::uint64_t from) noexcept;
 
   const Mapping memory_;
   LocalMemory::Direction& out_;

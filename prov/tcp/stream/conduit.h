@@ -41,6 +41,11 @@ class Conduit : public Watch {
     active_ = active;
   }
   Engine& engine() const noexcept { return engine_; }
+  // PeerMemoryOps.
+  bool is_readable() const noexcept { return writes_wire_ && wire_->wire->is_readable(); }
+  Status read_peer(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept {
+    return reads_wire_ ? wire_->wire->read_peer(to, from, len) : Status(-FI_EOPNOTSUPP);
+  }
 
  protected:
   Conduit(Watch::Handler ready, Watch::Handler deadline_passed, Engine& engine) noexcept

@@ -78,6 +78,27 @@ void read_some(LocalWire& from, Bytes& all, std::mt19937& random) {
   all.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
 }
 
+TEST(LocalWire, ReadsAnOpenEndAtOnce) {
+  const Bytes there = pattern(5'000, 1);
+  const auto from = reinterpret_cast<std::uintptr_t>(there.data());
+  Bytes here(6'000);
+  const iovec to[] = {{here.data(), 1'000}, {here.data() + 1'000, 5'000}};
+  Ends strangers(false);
+  EXPECT_FALSE(strangers.b->is_readable());
+  EXPECT_EQ(strangers.b->read_peer(to, from, there.size()).code(), -FI_EOPNOTSUPP);
+  if (!fetches_work()) GTEST_SKIP() << "without process_vm_readv";
+  Ends ends(true);
+  EXPECT_TRUE(ends.b->is_readable());
+  ASSERT_TRUE(ends.b->read_peer(to, from, there.size()).ok());
+  EXPECT_TRUE(std::equal(there.begin(), there.end(), here.begin()));
+  EXPECT_TRUE(std::all_of(here.begin() + 5'000, here.end(), [](std::byte each) { return each == std::byte{}; }));
+  EXPECT_EQ(ends.b->read_peer({to, 1}, from, there.size()).code(), -FI_EOPNOTSUPP);
+  EXPECT_EQ(ends.b->read_peer(to, from, std::size_t{1} << 30).code(), -FI_EOPNOTSUPP);
+  EXPECT_EQ(ends.b->read_peer(to, 8, 5).code(), -FI_EFAULT);
+  ends.a->close();
+  EXPECT_EQ(ends.b->read_peer(to, from, there.size()).code(), -FI_ECONNRESET);
+}
+
 TEST(LocalWire, AllBytesArriveInOrder) {
   for (const bool fetches : {false, true}) {
     if (fetches && !fetches_work()) GTEST_SKIP() << "without process_vm_readv";
