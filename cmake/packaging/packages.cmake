@@ -141,7 +141,8 @@ set(CPACK_DEBIAN_KFABRIC_PACKAGE_CONTROL_EXTRA ${work}/kfabric/shlibs ${work}/kf
 weft_package(dev weft-libfabric-dev libdevel "Development files of weft's libfabric.so.1"
 "Headers, pkg-config and CMake files, and the manual pages of the interface.
 Programs that are built with them run on weft and on libfabric."
-  DEPENDS "${library}, weft-libkfabric1 (= ${version})" PROVIDES "libfabric-dev (= ${version})" CONFLICTS libfabric-dev REPLACES libfabric-dev)
+  DEPENDS "${library}, weft-libkfabric1 (= ${version})" PROVIDES "libfabric-dev (= ${version})" CONFLICTS libfabric-dev REPLACES libfabric-dev
+  SHLIBDEPS OFF)  # no binaries
 
 weft_package(bin weft-libfabric-bin net "Tools of weft's libfabric.so.1"
 "fi_info lists what is available on a host, fi_pingpong measures latency and

@@ -5,9 +5,7 @@
 # depend on the text only.
 file(GLOB_RECURSE files LIST_DIRECTORIES OFF ${CPACK_TEMPORARY_DIRECTORY}/*/usr/share/man/*.[137]
      ${CPACK_TEMPORARY_DIRECTORY}/*/changelog.Debian)
-foreach(file IN LISTS files)
-  execute_process(COMMAND gzip -9n ${file} COMMAND_ERROR_IS_FATAL ANY)
-endforeach()
+execute_process(COMMAND gzip -9n ${files} COMMAND_ERROR_IS_FATAL ANY)
 
 # dpkg-shlibdeps reads the dependency on libfabric.so.1 here, as in a build of Debian's, and not from a libfabric1 that
 # this machine has or lacks. CPack removes the folder.
