@@ -39,7 +39,8 @@ suite "$(chosen_tests "$slow" "$long")" || status=1
     *) suite "$short:$long-*Hundreds*" ;;
   esac
 ) || status=1
-[ "${LONG:-}" != only ] || exit $status
+# At night Open MPI's ranks share memory.
+if [ "${LONG:-}" = only ]; then FI_TCP_SHARED_MEMORY=1; fi
 
 if [ -n "$mpi_program" ] && command -v mpirun >/dev/null; then
   timeout 200 mpirun --allow-run-as-root --oversubscribe -n 2 -x LD_LIBRARY_PATH="$library" -x FI_PROVIDER_PATH \
