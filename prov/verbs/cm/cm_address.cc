@@ -45,16 +45,20 @@ Result<CmAddress> CmAddress::from(std::uint32_t addr_format, const void* name, s
   std::memcpy(&family, name, sizeof family);
   const std::size_t size = size_of(family);
   if (size == 0 || len < size) return failure(FI_EINVAL);
-  CmAddress address;
-  std::memcpy(&address.ib_, name, size);
+  const CmAddress address = copy_of(name, size);
   if (!address.fits(addr_format)) return failure(FI_EINVAL);
-  if (family == AF_INET) std::memset(address.in_.sin_zero, 0, sizeof address.in_.sin_zero);
   return address;
 }
 
 CmAddress CmAddress::from(const sockaddr* name) noexcept {
-  if (name == nullptr) return CmAddress();
-  return from(FI_FORMAT_UNSPEC, name, size_of(name->sa_family)).value_or(CmAddress());
+  return name == nullptr ? CmAddress() : copy_of(name, size_of(name->sa_family));
+}
+
+CmAddress CmAddress::copy_of(const void* name, std::size_t size) noexcept {
+  CmAddress address;
+  std::memcpy(&address.ib_, name, size);
+  if (address.family() == AF_INET) std::memset(address.in_.sin_zero, 0, sizeof address.in_.sin_zero);
+  return address;
 }
 
 std::size_t CmAddress::size() const noexcept {

@@ -60,6 +60,9 @@ class CmAddress {
   std::string to_string() const noexcept;
 
  private:
+  // `size`: of the address's family.
+  static CmAddress copy_of(const void* name, std::size_t size) noexcept;
+
   union {
     sockaddr any_;
     sockaddr_in in_;
