@@ -113,21 +113,24 @@ class WaitObject {
   template <class Source, class Ready>
   bool wait(Deadline deadline, Source& source, Ready ready) noexcept {
     const Clock::time_point start = Clock::now();
+    Clock::time_point now = start;
     const uint64_t answered = answered_interrupts_.load();
     const bool spin = quick_waits_.load(std::memory_order_relaxed) >= kQuickWaits;
     Waiter waiter(*this);
     bool may_skip = shows_all_work<Source> && !spin && kind_ != FI_WAIT_YIELD && start < deadline.time();
     for (;;) {
-      if (!std::exchange(may_skip, false)) source.drive();
+      if (!std::exchange(may_skip, false)) {
+        source.drive();
+        now = Clock::now();
+      }
       if (ready()) {
-        note_wait(Clock::now() - start, spin);
+        note_wait(now - start, spin);
         return true;
       }
       if (const uint64_t interrupts = interrupts_.load(); interrupts != answered) {
         answered_interrupts_.store(interrupts);
         return false;
       }
-      const Clock::time_point now = Clock::now();
       if (now >= deadline.time()) {
         note_wait(now - start, spin);
         return false;
