@@ -101,8 +101,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   void limit_attempt(int timeout_ms) noexcept;
   void dial() noexcept;
   void set_options() noexcept;
-  Clock::time_point begin_phase(CmPhase phase) noexcept;
-  int step_timeout_ms(Clock::time_point limit) const noexcept;
+  int begin_phase(CmPhase phase) noexcept;
   void send_message(bool accepting) noexcept;
   void on_address_resolved() noexcept;
   Status keep_answer(const RdmaEvent& event) noexcept;

@@ -121,7 +121,7 @@ void Endpoint::dial() noexcept {
     if (answer_timeout_ms_ != kNoClock) limit_attempt(connect_timeout_ms_);
     attempt_->last_try = attempt_->deadline;
   }
-  const auto limit = begin_phase(CmPhase::kAddress);
+  const int timeout_ms = begin_phase(CmPhase::kAddress);
   if (id_ == nullptr) {
     auto id =
         local_.port() != 0 ? engine().create_bound_id(*this, local_) : engine().create_id(*this, peer_.port_space());
@@ -130,7 +130,7 @@ void Endpoint::dial() noexcept {
   }
   set_options();
   sockaddr* source = local_.is_any() ? nullptr : local_.data();
-  if (rdma_resolve_addr(id_.get(), source, peer_.data(), step_timeout_ms(limit)) != 0)
+  if (rdma_resolve_addr(id_.get(), source, peer_.data(), timeout_ms) != 0)
     retry_or_fail(explain_errno(CmPhase::kAddress, errno));
 }
 
@@ -146,22 +146,16 @@ void Endpoint::set_options() noexcept {
   }
 }
 
-// Tries that fail in one phase share its time. Returns when it ends.
-Clock::time_point Endpoint::begin_phase(CmPhase phase) noexcept {
+// Tries that fail in one phase share its time. Returns the milliseconds that this try may take.
+int Endpoint::begin_phase(CmPhase phase) noexcept {
   const bool address = phase == CmPhase::kAddress;
   const int patience_ms = address ? parameters().address_timeout_ms : parameters().route_timeout_ms;
   Clock::time_point& limit = address ? attempt_->address_limit : attempt_->route_limit;
+  const Clock::time_point now = Clock::now();
   attempt_->phase = phase;
-  if (limit == Clock::time_point())
-    limit = Deadline::after(Clock::now(), std::chrono::milliseconds(patience_ms)).time();
-  return std::min(limit, attempt_->last_try);
-}
-
-// Milliseconds that one step of one try may take.
-int Endpoint::step_timeout_ms(Clock::time_point limit) const noexcept {
-  const int one_step = parameters().resolve_timeout_ms;
-  if (limit == Clock::time_point::max()) return one_step;
-  return std::clamp(Deadline(limit).remaining_ms(), 1, one_step);
+  if (limit == Clock::time_point()) limit = Deadline::after(now, std::chrono::milliseconds(patience_ms)).time();
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(limit, attempt_->last_try) - now);
+  return static_cast<int>(std::clamp(left, 1ms, std::chrono::milliseconds(parameters().resolve_timeout_ms)).count());
 }
 
 void Endpoint::on_address_resolved() noexcept {
@@ -169,7 +163,7 @@ void Endpoint::on_address_resolved() noexcept {
     return fail({FI_EHOSTUNREACH, FI_EHOSTUNREACH, "the route to the peer uses a device other than the domain's"});
   local_ = CmAddress::from(rdma_get_local_addr(id_.get()));
   attempt_->address_limit = {};
-  if (rdma_resolve_route(id_.get(), step_timeout_ms(begin_phase(CmPhase::kRoute))) != 0)
+  if (rdma_resolve_route(id_.get(), begin_phase(CmPhase::kRoute)) != 0)
     retry_or_fail(explain_errno(CmPhase::kRoute, errno));
 }
 

@@ -66,8 +66,11 @@ int Endpoint::close() {
     if (transfers_enabled()) {
       stop();
       if (!idle()) break_queue_pair(qp_.get());
-      const auto limit = Clock::now() + kCallTimeout;
-      while (!drain() && Clock::now() < limit) pause(lock);
+      if (!drain()) {
+        const auto limit = Clock::now() + kCallTimeout;
+        do pause(lock);
+        while (!drain() && Clock::now() < limit);
+      }
     }
     queue_pair = std::move(qp_);
   }
@@ -132,8 +135,8 @@ void Endpoint::begin_ending() noexcept {
 
 // Reports the end once everything posted has completed; until then it sets a deadline to look again.
 void Endpoint::settle() noexcept {
-  const Clock::time_point now = Clock::now();
   if (transfers_enabled() && !drain()) {
+    const Clock::time_point now = Clock::now();
     if (now < flush_limit_) return engine().set_deadline(*this, now + kFlushCheck);
     FI_WARN(&provider(), FI_LOG_EP_CTRL, "%s did not flush a queue pair in time\n", domain_->device().name());
     qp_.reset();
