@@ -81,6 +81,7 @@ void DomainServices::register_scratch() noexcept {
   const auto base = reinterpret_cast<uintptr_t>(memory);
   spill_ = {base, kSpillSize, scratch_region_->lkey};
   discard_ = {base + kSpillSize, kDiscardSize, scratch_region_->lkey};
+  has_scratch_.store(true, std::memory_order_release);
 }
 
 Result<CompletionChannel*> DomainServices::channel_without_queue() noexcept try {

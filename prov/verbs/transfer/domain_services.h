@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/fabric.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -85,7 +86,8 @@ class DomainServices : public RefCounted {
   bool progresses_by_itself() const noexcept { return progresses_by_itself_; }
   // Memory for the part of a message that exceeds its receive buffer; length 0: none. Registered by the first call.
   const ibv_sge& spill() noexcept {
-    std::call_once(scratch_once_, [this] { register_scratch(); });
+    // Every endpoint comes here, and std::call_once is slow even when nothing is left to do.
+    if (!has_scratch_.load(std::memory_order_acquire)) std::call_once(scratch_once_, [this] { register_scratch(); });
     return spill_;
   }
   // Memory for unneeded results of atomics; length 0: none, or spill() was not called yet.
@@ -116,6 +118,7 @@ class DomainServices : public RefCounted {
   std::once_flag cache_once_;
   std::unique_ptr<DomainCache> cache_;
   std::once_flag scratch_once_;
+  std::atomic<bool> has_scratch_{false};
   MemoryRegionHandle scratch_region_;
   ibv_sge spill_{};
   ibv_sge discard_{};
