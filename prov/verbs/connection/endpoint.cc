@@ -21,9 +21,10 @@ int type_of_service(const fi_info& info) noexcept {
 constexpr int kKnownAttributes = (IBV_QP_DEST_QPN << 1) - 1;
 
 Status checked(const char* call, ibv_qp_state state, Status status) noexcept {
-  if (!status.ok())
-    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s for state %d: %s\n", call, static_cast<int>(state),
-            fi_strerror(status.error()));
+  if (status.ok()) [[likely]]
+    return status;
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s for state %d: %s\n", call, static_cast<int>(state),
+          fi_strerror(status.error()));
   return status;
 }
 
