@@ -46,7 +46,6 @@ if [ "${RXE_MODE:=count}" = count ]; then
   set -- --counted "$@"
 fi
 if [ $plan = rdm ]; then
-  export FI_TCP_SHARED_MEMORY=0  # the device is measured, although both ends are on one host
   export FI_UNIVERSE_SIZE=16  # otherwise libfabric requires a longer completion queue than Soft-RoCE has
 fi
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)

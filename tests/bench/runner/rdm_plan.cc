@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The measurements of reliable datagrams over verbs, against connected endpoints of the same library; see plan.h.
+#include <cstdlib>
+
 #include "runner/plan_maker.h"
 
 namespace bench {
@@ -23,6 +25,7 @@ constexpr const char* kMethod = R"(
   one completion queue for both directions, read with fi_cq_read without pause; a process that polls in vain yields the
   processor to the other side. Untagged messages between two processes.
 - "connected endpoint" is FI_EP_MSG over verbs on weft: the choice of an application that makes its connections itself.
+- Both processes are on one host; FI_TCP_SHARED_MEMORY=0 leaves their messages to the device.
 - FI_UNIVERSE_SIZE is 16: by default libfabric requires a longer completion queue than Soft-RoCE has.
 - A message of reliable datagrams has a header of 64 bytes, which may need one more packet: Soft-RoCE's hold 1024 bytes.
   It is copied out of its receive buffer.
@@ -68,6 +71,7 @@ class RdmPlanMaker : PlanMaker {
 }  // namespace
 
 Plan make_rdm_plan(Effort effort, const std::string& address) {
+  ::setenv("FI_TCP_SHARED_MEMORY", "0", 1);  // for the measured programs
   return RdmPlanMaker(effort, address).make();
 }
 
