@@ -398,6 +398,19 @@ void introduce(DatagramEnd& a, DatagramEnd& b) {
   b->peer = b.insert(a.address());
 }
 
+// Ends without a connection send to each other at the same time, `first` before the other one.
+void cross(const Fabric& fabric, DatagramEnd& first, DatagramEnd& second) {
+  Buffer out(fabric, 64), in(fabric, 64);
+  Context sent[2], received[2];
+  DatagramEnd* const ends[] = {&first, &second};
+  for (int i = 0; i < 2; ++i) ASSERT_EQ((*ends[i])->recv(in, 64, &received[i]), 0);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ((*ends[i])->send(out, 64, &sent[i]), 0);
+  for (DatagramEnd* end : ends) {
+    ASSERT_TRUE((*end)->rx().wait().ok());
+    ASSERT_TRUE((*end)->tx().wait().ok());
+  }
+}
+
 }  // namespace
 
 TEST_P(SharedMemory, RedirectsRequestsThatCross) {
@@ -406,15 +419,7 @@ TEST_P(SharedMemory, RedirectsRequestsThatCross) {
   for (int round = 0; round < 10; ++round) {
     DatagramEnd first(fabric), second(fabric);
     introduce(first, second);
-    Buffer out(fabric, 64), in(fabric, 64);
-    Context sent[2], received[2];
-    DatagramEnd* const ends[] = {&first, &second};
-    for (int i = 0; i < 2; ++i) ASSERT_EQ((*ends[i])->recv(in, 64, &received[i]), 0);
-    for (int i : {round % 2, 1 - round % 2}) ASSERT_EQ((*ends[i])->send(out, 64, &sent[i]), 0);
-    for (DatagramEnd* end : ends) {
-      ASSERT_TRUE((*end)->rx().wait().ok());
-      ASSERT_TRUE((*end)->tx().wait().ok());
-    }
+    ASSERT_NO_FATAL_FAILURE(round % 2 == 0 ? cross(fabric, first, second) : cross(fabric, second, first));
     EXPECT_TRUE(is_shared(first, second));
     EXPECT_TRUE(is_shared(second, first));
   }
@@ -455,18 +460,10 @@ TEST_P(SharedMemory, PeersWhoseConnectionFailsUseTheDevice) {
     for (int round = 0; round < 10; ++round) {
       DatagramEnd left(fabric), right(fabric);
       introduce(left, right);
-      Buffer out(fabric, 64), in(fabric, 64);
-      Context sent[2], received[2];
       mortal::refuse_connections(failures);
-      DatagramEnd* const ends[] = {&left, &right};
-      for (int i = 0; i < 2; ++i) ASSERT_EQ((*ends[i])->recv(in, 64, &received[i]), 0);
-      for (int i : {round % 2, 1 - round % 2}) ASSERT_EQ((*ends[i])->send(out, 64, &sent[i]), 0);
-      for (DatagramEnd* end : ends) {
-        ASSERT_TRUE((*end)->rx().wait().ok());
-        ASSERT_TRUE((*end)->tx().wait().ok());
-      }
+      ASSERT_NO_FATAL_FAILURE(round % 2 == 0 ? cross(fabric, left, right) : cross(fabric, right, left));
       mortal::refuse_connections(0);
-      EXPECT_TRUE((*ends[0])->tx().stays_silent(milliseconds(1)));
+      EXPECT_TRUE(left->tx().stays_silent(milliseconds(1)));
     }
 }
 
