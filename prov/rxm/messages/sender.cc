@@ -249,9 +249,10 @@ ssize_t Sender::describe_rendezvous(Channel& channel, Transmit& transmit) noexce
   RendezvousPacket& packet = transmit.packet;
   if (!describe(channel, transmit, PacketType::kRendezvous, packet.header)) return -FI_EAGAIN;
   packet.rendezvous.count = static_cast<std::uint8_t>(transmit.buffers().size());
-  packet.rendezvous.is_readable =
-      channel.memory != nullptr && transmit.buffers().size() == 1 && channel.memory->is_readable(channel.ep) ? 1 : 0;
-  if (packet.rendezvous.is_readable != 0)
+  const bool readable =
+      channel.memory != nullptr && transmit.buffers().size() == 1 && channel.memory->is_readable(channel.ep);
+  packet.rendezvous.is_readable = readable ? 1 : 0;
+  if (readable)
     packet.rendezvous.ranges[kMaxRanges - 1].addr = reinterpret_cast<std::uintptr_t>(transmit.iov[0].iov_base);
   for (std::size_t i = 0; i < transmit.buffers().size(); ++i) {
     const iovec& piece = transmit.iov[i];

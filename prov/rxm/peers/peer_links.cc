@@ -183,7 +183,7 @@ int PeerLinks::open_endpoint(Channel& channel, fi_info* info) noexcept {
   if (error == 0 && shared != nullptr && !posted_.assign_number(channel)) error = -FI_ENOMEM;
   if (error != 0) return error;
   void* memory = nullptr;
-  if (fi_open_ops(&channel.ep->fid, kPeerMemory, 0, &memory, nullptr) == 0)
+  if (channel.side->stream && fi_open_ops(&channel.ep->fid, kPeerMemory, 0, &memory, nullptr) == 0)
     channel.memory = static_cast<const PeerMemoryOps*>(memory);
   try {
     channels_by_fid_[&channel.ep->fid] = &channel;

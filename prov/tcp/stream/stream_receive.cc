@@ -38,8 +38,8 @@ std::size_t Stream::nothing_read(ssize_t result) noexcept {
 }
 
 // `bytes` of `wanted` were read; returns 0 when nothing more is read in this round. A short read emptied the socket,
-// and new bytes raise an edge; after a hang-up no edge follows, so read to the end. So after a signal beside shared
-// memory.
+// and new bytes raise an edge; after a hang-up no edge follows, so read to the end. Beside shared memory, a signal may
+// announce the end, which is behind all bytes there.
 [[gnu::always_inline]] inline std::size_t Stream::read_on(std::size_t bytes, std::size_t wanted) noexcept {
   if (reads_wire() ? signalled || payload_left_ != 0 : bytes == wanted || hung) return bytes;
   readable = false;
