@@ -31,8 +31,8 @@ long="$long:Threads.*:ThreadingModels.*:Triggers.*:SharedContexts.*:Getinfo.*"
 suite "$(chosen_tests "$slow" "$long")" || status=1
 (
   export FI_TCP_SHARED_MEMORY=1
-  short=SharedMemory.*:DeliveredMessages.*:TransferErrors.*IsKilled*:Rma.*
-  long=UnexpectedFloods.*TwoProcesses*:ReliablePeers.*:IdleConnections.*:UnreachablePeers.*
+  short=SharedMemory.*:TransferErrors.*IsKilled*
+  long=DeliveredMessages.*:Rma.*:UnexpectedFloods.*TwoProcesses*:ReliablePeers.*:IdleConnections.*:UnreachablePeers.*
   case ${LONG:-} in
     no) suite "$short-*Hundreds*" ;;
     only) suite "$long-*Hundreds*" ;;
