@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "base/standard_descriptors.h"
+
 namespace weft::tcp::net {
 namespace {
 
@@ -40,7 +42,7 @@ ssize_t recvv(int fd, const iovec* iov, int count) noexcept {
 }
 
 int open_stream(int family) noexcept {
-  return checked([&] { return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
+  return checked([&] { return above_standard(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); });
 }
 
 int connect(int fd, const sockaddr* address, socklen_t len) noexcept {
@@ -61,7 +63,7 @@ int listen(int fd, int backlog) noexcept {
 }
 
 int accept(int fd, sockaddr* address, socklen_t* len) noexcept {
-  return checked([&] { return ::accept4(fd, address, len, SOCK_NONBLOCK | SOCK_CLOEXEC); });
+  return checked([&] { return above_standard(::accept4(fd, address, len, SOCK_NONBLOCK | SOCK_CLOEXEC)); });
 }
 
 bool acceptable(int fd) noexcept {
@@ -74,7 +76,8 @@ int shutdown(int fd, int how) noexcept {
 }
 
 int open_mailbox() noexcept {
-  const int fd = checked([&] { return ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
+  const int fd =
+      checked([&] { return above_standard(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); });
   if (fd < 0) return fd;
   const sockaddr any{.sa_family = AF_UNIX, .sa_data = {}};
   int result = set_option(fd, SOL_SOCKET, SO_PASSCRED, 1);

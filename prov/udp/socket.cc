@@ -4,6 +4,8 @@
 
 #include <poll.h>
 
+#include "base/standard_descriptors.h"
+
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29  // Linux 4.20
 #endif
@@ -13,7 +15,8 @@ namespace weft::udp::net {
 constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
 
 int open_datagram(int family) noexcept {
-  const int fd = checked([&] { return ::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
+  const int fd =
+      checked([&] { return above_standard(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); });
   if (fd >= 0 && family == AF_INET6) set_value(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
   return fd;
 }

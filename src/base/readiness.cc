@@ -10,11 +10,12 @@
 #include <algorithm>
 
 #include "base/socket.h"
+#include "base/standard_descriptors.h"
 
 namespace weft::net {
 
 int epoll_create() noexcept {
-  return checked([&] { return ::epoll_create1(EPOLL_CLOEXEC); });
+  return checked([&] { return above_standard(::epoll_create1(EPOLL_CLOEXEC)); });
 }
 
 int epoll_add(int epoll_fd, int fd, std::uint32_t events, void* data) noexcept {
@@ -37,7 +38,7 @@ int epoll_wait(int epoll_fd, epoll_event* events, int max) noexcept {
 }
 
 int timer_open() noexcept {
-  return checked([&] { return ::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); });
+  return checked([&] { return above_standard(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)); });
 }
 
 int timer_arm(int fd, Clock::time_point at) noexcept {
@@ -53,7 +54,7 @@ void timer_drain(int fd) noexcept {
 }
 
 int event_open() noexcept {
-  return checked([&] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); });
+  return checked([&] { return above_standard(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); });
 }
 
 void event_signal(int fd) noexcept {

@@ -15,6 +15,7 @@
 #include <new>
 #include <utility>
 
+#include "base/standard_descriptors.h"
 #include "core/names.h"
 
 namespace weft::core {
@@ -117,6 +118,8 @@ Log::Log(const Parameters& parameters)
   if (const char* path = parameters.text("FI_LOG_LOCATION"); path != nullptr && *path != '\0') {
     open_destination(path, static_cast<int>(parameters.integer("FI_LOG_LOCATION_MODE", kDefaultMode, 8)));
   }
+  // Without it no line is written: another file may get its number later.
+  if (::fcntl(destination_, F_GETFD) < 0) level_ = -1;
 }
 
 void Log::open_destination(const char* path, int mode) {
@@ -128,7 +131,8 @@ void Log::open_destination(const char* path, int mode) {
   std::string file = path;
   struct stat status {};
   if (::stat(path, &status) == 0 && S_ISDIR(status.st_mode)) file += fmt::format("/ofi_{}.log", ::getpid());
-  file_.reset(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, static_cast<mode_t>(mode)));
+  file_.reset(above_standard(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, static_cast<mode_t>(mode))));
   if (file_) {
     destination_ = file_.get();
     return;

@@ -10,12 +10,14 @@
 
 #include <cerrno>
 
+#include "base/standard_descriptors.h"
+
 namespace weft {
 namespace {
 
 // Announcements beyond its small buffer are lost, and the next receive reports that: one is as good as many.
 UniqueFd subscribe() noexcept {
-  UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+  UniqueFd socket(above_standard(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)));
   sockaddr_nl name{};
   name.nl_family = AF_NETLINK;
   name.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;

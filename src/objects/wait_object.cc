@@ -11,6 +11,8 @@
 #include <array>
 #include <cassert>
 
+#include "base/standard_descriptors.h"
+
 namespace weft {
 
 namespace {
@@ -193,7 +195,7 @@ void WaitObject::Sleeper::sleep(Deadline deadline) noexcept {
 }
 
 Status WaitObject::open_event_locked() noexcept {
-  if (!state_->event) state_->event = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!state_->event) state_->event = UniqueFd(above_standard(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
   return state_->event ? Status() : Status::last_errno();
 }
 
@@ -288,7 +290,7 @@ int WaitObject::control(int command, void* arg) noexcept {
 
 int WaitObject::get_epoll_locked() noexcept {
   if (state_->epoll) return 0;
-  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  UniqueFd epoll(above_standard(::epoll_create1(EPOLL_CLOEXEC)));
   if (!epoll) return -errno;
   epoll_event event{.events = EPOLLIN, .data = {.fd = state_->event.get()}};
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, state_->event.get(), &event) != 0) return -errno;

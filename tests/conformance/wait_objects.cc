@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "fixture/child.h"
 #include "fixture/node.h"
 
 namespace wait_objects {
@@ -259,6 +260,13 @@ TEST_P(WaitObjects, MutexAndConditionWakeTheApplication) {
   writer.join();
   EXPECT_EQ(rc, 0);
   EXPECT_EQ(eq.read().type, 1);
+}
+
+// Otherwise what the program prints, and the log, would be sent to a peer.
+TEST_P(WaitObjects, StandardDescriptorsStayClosed) {
+  int status = -1;
+  child::output_of("close_standard_descriptors", {{"FI_LOG_LEVEL", "debug"}}, &status);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace wait_objects

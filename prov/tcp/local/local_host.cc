@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/standard_descriptors.h"
 #include "tcp/logging.h"
 #include "tcp/socket.h"
 
@@ -40,7 +41,7 @@ struct Ancillary {
       for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= each->cmsg_len; at += sizeof(int)) {
         int fd;
         std::memcpy(&fd, reinterpret_cast<const std::byte*>(each) + at, sizeof fd);
-        memory.reset(fd);
+        memory.reset(above_standard(fd));
       }
     }
   }

@@ -14,6 +14,7 @@
 #include <new>
 #include <utility>
 
+#include "base/standard_descriptors.h"
 #include "base/thread_sanitizer.h"
 
 #if defined(WEFT_THREAD_SANITIZER)
@@ -77,8 +78,8 @@ Result<std::unique_ptr<LocalWire>> LocalWire::create(UniqueFd& memory) noexcept 
   // Beyond that limit ftruncate(2) does not only fail: it raises SIGXFSZ.
   rlimit longest{};
   if (::getrlimit(RLIMIT_FSIZE, &longest) != 0 || longest.rlim_cur < kLocalMemorySize) return failure(EFBIG);
-  memory.reset(::memfd_create("weft-wire", kFlags | kNotExecutable));
-  if (!memory && errno == EINVAL) memory.reset(::memfd_create("weft-wire", kFlags));
+  memory.reset(above_standard(::memfd_create("weft-wire", kFlags | kNotExecutable)));
+  if (!memory && errno == EINVAL) memory.reset(above_standard(::memfd_create("weft-wire", kFlags)));
   if (!memory || ::ftruncate(memory.get(), kLocalMemorySize) != 0 || ::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0)
     return failure(Status::last_errno());
   return map(memory.get(), 1);

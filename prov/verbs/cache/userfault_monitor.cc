@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <new>
 
+#include "base/standard_descriptors.h"
 #include "base/unique_fd.h"
 #include "verbs/cache/memory_map.h"
 
@@ -55,7 +56,8 @@ MemoryRange range_of(std::uint64_t start, std::uint64_t end) noexcept {
 std::unique_ptr<MemoryMonitor> UserfaultMonitor::open(const char*& why) noexcept {
   why = "the kernel is older than 5.15";
   if (!counts_changes()) return nullptr;
-  UniqueFd descriptor(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | kUserModeOnly)));
+  UniqueFd descriptor(
+      above_standard(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | kUserModeOnly))));
   why = "userfaultfd is not permitted here";
   if (!descriptor) return nullptr;
   uffdio_api api{.api = UFFD_API, .features = kFeatures, .ioctls = 0};

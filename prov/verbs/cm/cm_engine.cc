@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/standard_descriptors.h"
 #include "verbs/device/logging.h"
 
 namespace weft::verbs {
@@ -108,6 +109,7 @@ Result<std::unique_ptr<CmEngine>> CmEngine::open(int max_connecting) {
 CmEngine::CmEngine(int max_connecting) noexcept : turns_left_(max_connecting) {}
 
 Status CmEngine::open_descriptors() noexcept {
+  const StandardDescriptors held;
   channel_.reset(rdma_create_event_channel());
   if (channel_ == nullptr) return Status::last_errno();
   if (Status status = set_nonblocking(channel_->fd); !status.ok()) return status;

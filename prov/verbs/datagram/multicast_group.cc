@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "abi/ops.h"
+#include "base/standard_descriptors.h"
 #include "objects/sentence.h"
 #include "verbs/datagram/datagram_endpoint.h"
 #include "verbs/device/device.h"
@@ -126,7 +127,7 @@ Status MulticastGroup::join_by_socket() noexcept {
       *interfaces, [&](const Interface& interface) { return interface.address.same_host(local.ip()); });
   if (own == interfaces->end()) return Status(-FI_EADDRNOTAVAIL);
   if (role_.receives) {
-    socket_.reset(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    socket_.reset(above_standard(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)));
     if (!socket_) return Status::last_errno();
     ipv6_mreq request{};
     request.ipv6mr_multiaddr = reinterpret_cast<const sockaddr_in6*>(group.data())->sin6_addr;

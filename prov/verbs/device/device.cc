@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "base/readiness.h"
+#include "base/standard_descriptors.h"
 #include "base/unique_fd.h"
 #include "verbs/device/verbs_handles.h"
 
@@ -158,6 +159,7 @@ Result<std::vector<Ref<Device>>> open_devices(std::string& why) {
   if (std::lock_guard lock(all.mutex);
       changed.tv_sec != 0 && changed.tv_sec == all.changed.tv_sec && changed.tv_nsec == all.changed.tv_nsec)
     return all.listed;
+  const StandardDescriptors held;
   int count = 0;
   errno = 0;
   ibv_context** list = rdma_get_devices(&count);

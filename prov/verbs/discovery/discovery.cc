@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/standard_descriptors.h"
 #include "objects/interface_watch.h"
 #include "verbs/device/gids.h"
 #include "verbs/device/logging.h"
@@ -63,6 +64,7 @@ class Locator {
   // The kernel's choice needs a channel, which is opened only if some port is not RoCE.
   Status open() noexcept {
     if (std::ranges::all_of(ports_, [](const auto& at) { return at.port.transport == Transport::kRoce; })) return {};
+    const StandardDescriptors held;
     channel_.reset(rdma_create_event_channel());
     return channel_ != nullptr ? Status() : Status::last_errno();
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/standard_descriptors.h"
 #include "verbs/device/logging.h"
 #include "verbs/transfer/domain_services.h"
 
@@ -42,6 +43,7 @@ Status CompletionChannel::create(const fi_cq_attr& attr) {
   ibv_context* const context = domain_.device().context();
   const int vector = (attr.flags & FI_AFFINITY) != 0 ? attr.signaling_vector : 0;
   if ((attr.flags & FI_AFFINITY) != 0 && (vector < 0 || vector >= context->num_comp_vectors)) return Status(-FI_EINVAL);
+  const StandardDescriptors held;
   events_.reset(ibv_create_comp_channel(context));
   if (events_ == nullptr) return Status::last_errno();
   if (Status status = open_descriptors(attr); !status.ok()) return status;

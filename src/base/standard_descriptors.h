@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Keeps descriptors of ours away from 0, 1 and 2 in a process that has closed those, as daemons do. What the process
+// prints, and the log, would otherwise be sent to a peer. stdin(3).
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace weft {
+
+// The same open file with a number above 2; `fd` is closed if it has another one. Negative: unchanged. -1 with errno:
+// no descriptor is left.
+inline int above_standard(int fd) noexcept {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return moved;
+}
+
+// While it exists, other libraries get descriptors above 2, too.
+class StandardDescriptors {
+ public:
+  StandardDescriptors() noexcept {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+      if (::fcntl(fd, F_GETFD) < 0) held_[fd] = ::open("/dev/null", O_RDWR | O_CLOEXEC) == fd;
+  }
+  StandardDescriptors(const StandardDescriptors&) = delete;
+  StandardDescriptors& operator=(const StandardDescriptors&) = delete;
+  ~StandardDescriptors() {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+      if (held_[fd]) ::close(fd);
+  }
+
+ private:
+  std::array<bool, STDERR_FILENO + 1> held_{};
+};
+
+}  // namespace weft
