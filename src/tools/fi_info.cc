@@ -14,6 +14,7 @@
 #include "command_line.h"
 #include "fabric_query.h"
 #include "library_log.h"
+#include "program.h"
 
 namespace weft::tools {
 namespace {
@@ -148,5 +149,5 @@ int run(int argc, char** argv) {
 }  // namespace weft::tools
 
 int main(int argc, char** argv) {
-  return weft::tools::run(argc, argv);
+  return weft::tools::run_program(weft::tools::run, argc, argv);
 }

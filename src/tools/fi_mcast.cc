@@ -13,6 +13,7 @@
 
 #include "command_line.h"
 #include "group_link.h"
+#include "program.h"
 #include "sequence_log.h"
 
 namespace weft::tools {
@@ -262,5 +263,5 @@ int run(int argc, char** argv) {
 }  // namespace weft::tools
 
 int main(int argc, char** argv) {
-  return weft::tools::run(argc, argv);
+  return weft::tools::run_program(weft::tools::run, argc, argv);
 }

@@ -14,6 +14,7 @@
 #include "library_log.h"
 #include "message_sizes.h"
 #include "ping_pong.h"
+#include "program.h"
 #include "report.h"
 
 namespace weft::tools {
@@ -223,5 +224,5 @@ int run(int argc, char** argv) {
 }  // namespace weft::tools
 
 int main(int argc, char** argv) {
-  return weft::tools::run(argc, argv);
+  return weft::tools::run_program(weft::tools::run, argc, argv);
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "names.h"
+#include "program.h"
 
 namespace weft::tools {
 namespace {
@@ -64,5 +65,5 @@ int run(int argc, char** argv) {
 }  // namespace weft::tools
 
 int main(int argc, char** argv) {
-  return weft::tools::run(argc, argv);
+  return weft::tools::run_program(weft::tools::run, argc, argv);
 }

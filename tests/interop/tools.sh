@@ -6,6 +6,7 @@
 #   peer_killed       the client ends by itself, with what it measured, when the server is killed
 #   interrupted       SIGINT ends the client with what it measured
 #   calls             fi_getinfo of tcp reads no file of sysfs; needs strace
+#   output            output that cannot be written is an error; both programs run with closed standard descriptors
 #   options           fi_pingpong without -e takes a type that the provider has; -f and -s select fabric and address; -h
 #                     and wrong options end with the status of the distribution's programs
 set -u
@@ -83,6 +84,32 @@ case $case in
       LD_LIBRARY_PATH=$library /usr/bin/$command >/dev/null 2>&1
       theirs=$?
       [ $ours -eq $theirs ] || fail "$command ends with $ours, the distribution's with $theirs"
+    done
+    ;;
+  output)
+    for command in fi_info "fi_info -e" "fi_info -h" "fi_pingpong -h" "fi_mcast -h" "fi_strerror -l" "fi_strerror 1"; do
+      "$tools/"$command >/dev/full 2>"$scratch/reasons" && fail "$command succeeds on a full device"
+      grep -q 'cannot write the output: No space left' "$scratch/reasons" || fail "$command does not say why it fails"
+      "$tools/"$command >/dev/full 2>&1
+      status=$?
+      [ $status -eq 1 ] || fail "$command ends with $status if it cannot say why, not 1"
+    done
+    # Connections have none of the three numbers: the log would be sent to the peer.
+    export FI_LOG_LEVEL=debug
+    for closed in "<&-" ">&-" "2>&-" "<&- >&- 2>&-"; do
+      for type in msg rdm; do
+        ends="$tools/fi_pingpong -p tcp -e $type -I 20 -c"
+        eval "timeout 100 $ends -B $control $closed" >"$scratch/server" 2>&1 &
+        background=$!
+        tries=0
+        until eval "timeout 100 $ends -P $control 127.0.0.1 $closed" >"$scratch/client" 2>&1; do
+          tries=$((tries + 1))
+          [ $tries -lt 20 ] || fail "the client with $closed ended with an error"
+          sleep 0.2
+        done
+        wait $background || fail "the server with $closed ended with an error"
+        background=
+      done
     done
     ;;
   serve) both "$tools/fi_pingpong" $stock_ping $msg ;;
