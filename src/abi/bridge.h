@@ -12,9 +12,12 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
+#include <cxxabi.h>
+
 #include <new>
 #include <type_traits>
 
+#include "base/cancellation.h"
 #include "base/status.h"
 
 namespace weft {
@@ -60,11 +63,24 @@ inline int error_from_current_exception() noexcept {
   }
 }
 
-// Calls `body`; an exception becomes the matching error code.
+// Calls `body`; an exception becomes the matching error code. The thread is not cancelled meanwhile.
 template <class Body>
 auto guarded(Body&& body) noexcept -> decltype(body()) {
+  const Uncancellable through;
   try {
     return body();
+  } catch (...) {
+    return static_cast<decltype(body())>(error_from_current_exception());
+  }
+}
+
+// The same for a body that blocks with an Uncancellable::Window.
+template <class Body>
+auto guarded_but_cancellable(Body&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const abi::__forced_unwind&) {
+    throw;
   } catch (...) {
     return static_cast<decltype(body())>(error_from_current_exception());
   }
@@ -78,19 +94,27 @@ int release_to(Result<T*> opened, Handle** handle) noexcept {
   return 0;
 }
 
-// op<&T::send> converts to the C function type of its table slot. noexcept methods (the data path) are inlined away;
-// the others are guarded, so that no exception crosses the ABI.
-template <auto Method>
+// op<&T::send> converts to the C function type of its table slot. noexcept methods are inlined away; the others are
+// guarded, so that no exception crosses the ABI. In a call of the control path the thread is not cancelled; on the data
+// path, methods that are not noexcept may block.
+template <auto Method, bool Control>
 struct op;
 
-template <class T, class R, class... A, bool NoThrow, R (T::*Method)(A...) noexcept(NoThrow)>
-struct op<Method> {
+template <class T, class R, class... A, bool NoThrow, R (T::*Method)(A...) noexcept(NoThrow), bool Control>
+struct op<Method, Control> {
   template <class Handle>
-  static R call(Handle* handle, A... args) noexcept {
-    if constexpr (NoThrow)
-      return (object<T>(handle).*Method)(args...);
-    else
-      return guarded([&]() -> R { return (object<T>(handle).*Method)(args...); });
+  static R call(Handle* handle, A... args) noexcept(NoThrow || Control) {
+    const auto body = [&]() noexcept(NoThrow) -> R { return (object<T>(handle).*Method)(args...); };
+    if constexpr (Control && NoThrow) {
+      const Uncancellable through;
+      return body();
+    } else if constexpr (Control) {
+      return guarded(body);
+    } else if constexpr (NoThrow) {
+      return body();
+    } else {
+      return guarded_but_cancellable(body);
+    }
   }
   template <class Handle>
   using Function = R (*)(Handle*, A...);

@@ -17,12 +17,34 @@
 
 namespace weft {
 
+// Tables whose calls belong to the control path: they are slow, and do not block for long; op<>.
+template <class Ops>
+inline constexpr bool kControls = true;
+template <>
+inline constexpr bool kControls<fi_ops_msg&> = false;
+template <>
+inline constexpr bool kControls<fi_ops_tagged&> = false;
+template <>
+inline constexpr bool kControls<fi_ops_rma&> = false;
+template <>
+inline constexpr bool kControls<fi_ops_atomic&> = false;
+template <>
+inline constexpr bool kControls<fi_ops_cq&> = false;
+template <>
+inline constexpr bool kControls<fi_ops_eq&> = false;
+template <>
+inline constexpr bool kControls<fi_ops_cntr&> = false;
+template <>
+inline constexpr bool kControls<fi_ops_poll&> = false;
+template <>
+inline constexpr bool kControls<fi_ops_wait&> = false;
+
 // fill() sets each slot: to the method if T has it, else to the answer `Missing`. Methods for remote memory, tagged
 // messages and atomic operations carry the names of the public calls (without fi_), because one class fills several
 // tables: in `WEFT_RENAMED` such a name stands behind its slot.
 #define WEFT_SLOT_AS(slot, method)        \
   table.slot = ::weft::always<Missing>{}; \
-  if constexpr (requires { &T::method; }) table.slot = ::weft::op<&T::method>{};
+  if constexpr (requires { &T::method; }) table.slot = ::weft::op<&T::method, kControls<decltype(table)>>{};
 #define WEFT_SLOT(name) WEFT_SLOT_AS(name, name)
 #define WEFT_RENAMED(slot_and_method) WEFT_SLOT_AS slot_and_method
 #define WEFT_TABLE(Ops, EACH_SLOT, ...)      \

@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "base/cancellation.h"
+
 namespace weft {
 
 class UniqueFd {
@@ -24,7 +26,10 @@ class UniqueFd {
   int release() noexcept { return std::exchange(fd_, -1); }
   void reset(int fd = -1) noexcept {
     // close() frees the descriptor even when it reports EINTR on Linux, so it is never repeated.
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) {
+      const Uncancellable through;
+      ::close(fd_);
+    }
     fd_ = fd;
   }
 

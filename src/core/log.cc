@@ -53,6 +53,7 @@ bool may_grow(off_t len, std::size_t size) noexcept {
 // because the reader of a pipe has gone. O_NONBLOCK would be set for everyone who shares a pipe or terminal, so it is
 // opened again.
 void write_at_once(int fd, const char* text, std::size_t size) noexcept {
+  const Uncancellable through;
   struct stat status {};
   if (::fstat(fd, &status) != 0) return;
   // A failed write cannot be reported anywhere.

@@ -296,14 +296,14 @@ Result<std::vector<Interface>> local_interfaces() {
   const UniqueFd links(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!links) return failure(Status::last_errno());
   InterfaceList list(links.get());
-  constexpr size_t kBytes = 32 * 1024;  // the kernel's largest piece of a dump
-  alignas(nlmsghdr) std::byte piece[kBytes];
+  constexpr size_t kBytes = 32 * 1024;                              // the kernel's largest piece of a dump
+  const std::unique_ptr<std::byte[]> piece(new std::byte[kBytes]);  // threads may have small stacks
   for (bool done = false; !done;) {
-    const ssize_t bytes = ::recv(socket.get(), piece, sizeof piece, 0);
+    const ssize_t bytes = ::recv(socket.get(), piece.get(), kBytes, 0);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes <= 0) return failure(Status::last_errno());
     auto left = static_cast<size_t>(bytes);
-    for (auto* each = reinterpret_cast<nlmsghdr*>(piece); NLMSG_OK(each, left); each = NLMSG_NEXT(each, left)) {
+    for (auto* each = reinterpret_cast<nlmsghdr*>(piece.get()); NLMSG_OK(each, left); each = NLMSG_NEXT(each, left)) {
       if (each->nlmsg_type == NLMSG_ERROR)
         return failure(Status(static_cast<const nlmsgerr*>(NLMSG_DATA(each))->error));
       if (each->nlmsg_type == RTM_NEWADDR) list.add(*each);

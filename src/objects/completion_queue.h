@@ -237,10 +237,10 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
     (void)flags;  // reserved
     return take_error(buf);
   }
-  ssize_t sread(void* buf, size_t count, const void* cond, int timeout_ms) noexcept {
+  ssize_t sread(void* buf, size_t count, const void* cond, int timeout_ms) {
     return sreadfrom(buf, count, nullptr, cond, timeout_ms);
   }
-  ssize_t sreadfrom(void* buf, size_t count, fi_addr_t* src_addr, const void* cond, int timeout_ms) noexcept {
+  ssize_t sreadfrom(void* buf, size_t count, fi_addr_t* src_addr, const void* cond, int timeout_ms) {
     if (!wait_.can_block()) return -FI_ENOSYS;
     const auto enough = [this, threshold = threshold_of(cond)]() noexcept { return satisfies(threshold); };
     if (!enough()) wait_.wait(Deadline::in_ms(timeout_ms), *this, enough);

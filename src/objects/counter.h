@@ -171,7 +171,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     assign(errors_, reported_errors_, to);
     return 0;
   }
-  int wait(uint64_t threshold, int timeout_ms) noexcept {
+  int wait(uint64_t threshold, int timeout_ms) {
     if (!wait_.can_block()) return -FI_ENOSYS;
     const uint64_t reported = reported_errors_.load();  // an error from before the call ends the wait too
     const auto ended = [&]() noexcept { return value() >= threshold || errors() != reported; };

@@ -225,7 +225,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     return take_error(buf, (flags & FI_PEEK) != 0);
   }
   ssize_t write(uint32_t event, const void* buf, size_t len, uint64_t flags) { return insert(event, buf, len, flags); }
-  ssize_t sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) noexcept {
+  ssize_t sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) {
     if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
     if (!wait_.can_block()) return -FI_ENOSYS;
     if (!ready()) wait_.wait(Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return ready(); });

@@ -128,6 +128,7 @@ void WaitObject::wake_locked() noexcept {
   if (state_->event_set || !state_->event) return;
   state_->event_set = true;
   const uint64_t one = 1;
+  const Uncancellable through;
   [[maybe_unused]] const ssize_t written = ::write(state_->event.get(), &one, sizeof one);
   assert(written == sizeof one);  // the event is drained in between, so its count cannot overflow
 }
@@ -136,6 +137,7 @@ void WaitObject::drain_locked() noexcept {
   if (!state_->event_set || state_->stay_set) return;
   state_->event_set = false;
   uint64_t count;
+  const Uncancellable through;
   [[maybe_unused]] const ssize_t got = ::read(state_->event.get(), &count, sizeof count);
 }
 
@@ -174,10 +176,11 @@ WaitObject::Sleeper::~Sleeper() {
   if (--wait_.state_->sleepers == 0 && !wait_.state_->native) wait_.armed_.store(false);
 }
 
-void WaitObject::Sleeper::sleep(Deadline deadline) noexcept {
+void WaitObject::Sleeper::sleep(Deadline deadline) {
   std::unique_lock lock(wait_.state_->mutex);
   const auto up = [this] { return wait_.state_->wakes != wakes_seen_ || !wait_.state_->has_leader; };
   if (!waiter_.leads_ && wait_.state_->has_leader) {
+    const Uncancellable::Window asleep(waiter_.awake_);
     if (deadline.infinite())
       wait_.state_->followers.wait(lock, up);
     else
@@ -191,7 +194,7 @@ void WaitObject::Sleeper::sleep(Deadline deadline) noexcept {
     return std::this_thread::yield();
   }
   wait_.drain_locked();  // a wake-up from before this thread armed
-  wait_.poll_descriptors(lock, deadline);
+  wait_.poll_descriptors(lock, deadline, waiter_.awake_);
 }
 
 Status WaitObject::open_event_locked() noexcept {
@@ -199,7 +202,21 @@ Status WaitObject::open_event_locked() noexcept {
   return state_->event ? Status() : Status::last_errno();
 }
 
-void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline) noexcept {
+void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake) {
+  // Also where the thread is cancelled.
+  struct Polling {
+    Polling(State& of, std::unique_lock<std::mutex>& lock) noexcept : state(of), held(lock) {
+      state.polling = true;
+      held.unlock();
+    }
+    ~Polling() {
+      held.lock();
+      state.polling = state.stay_set = false;
+    }
+    State& state;
+    std::unique_lock<std::mutex>& held;
+  };
+
   // With more than a few engines on one queue, poll the epoll descriptor that FI_WAIT_FD applications get.
   constexpr size_t kDirect = 8;
   std::array<pollfd, kDirect> fds;
@@ -212,12 +229,10 @@ void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline d
     if (get_epoll_locked() != 0) deadline = std::min(deadline, Deadline::in_ms(1));
     fds[count++] = {state_->epoll.get(), POLLIN, 0};
   }
-  state_->polling = true;
-  lock.unlock();
+  const Polling polling(*state_, lock);
   const timespec left = to_timespec(deadline.infinite() ? Clock::duration() : deadline.time() - Clock::now());
+  const Uncancellable::Window asleep(awake);
   ::ppoll(fds.data(), count, deadline.infinite() ? nullptr : &left, nullptr);
-  lock.lock();
-  state_->polling = state_->stay_set = false;
 }
 
 Status WaitObject::start_driver(std::function<bool()> progress) {
@@ -247,12 +262,13 @@ void WaitObject::stop_driver() noexcept {
 }
 
 void WaitObject::run_driver() noexcept {
+  const Uncancellable awake;
   while (!state_->driver->stop.load()) {
     const bool may_sleep = state_->driver->progress();
     bool woken;
     {
       std::unique_lock lock(state_->mutex);
-      if (may_sleep && !state_->event_set) poll_descriptors(lock, Deadline());
+      if (may_sleep && !state_->event_set) poll_descriptors(lock, Deadline(), awake);
       woken = state_->event_set;
       drain_locked();
     }

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cancellation.h"
 #include "base/deadline.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -110,8 +111,9 @@ class WaitObject {
   //   bool must_not_sleep()  something to read; exact, if what it looks at changed before arming, as `ready()` is
   //   bool prepare_wait()    see ProgressEngine
   // and may have kShowsAllWork, see shows_all_work: then drive() is not called before its descriptor is readable.
+  // A cancellation point only while it sleeps.
   template <class Source, class Ready>
-  bool wait(Deadline deadline, Source& source, Ready ready) noexcept {
+  bool wait(Deadline deadline, Source& source, Ready ready) {
     const Clock::time_point start = Clock::now();
     Clock::time_point now = start;
     const uint64_t answered = answered_interrupts_.load();
@@ -161,6 +163,7 @@ class WaitObject {
     Waiter& operator=(const Waiter&) = delete;
 
     WaitObject& wait_;
+    const Uncancellable awake_;
     bool slept_ = false;
     bool leads_ = false;
   };
@@ -172,7 +175,7 @@ class WaitObject {
     Sleeper(const Sleeper&) = delete;
     Sleeper& operator=(const Sleeper&) = delete;
     // Returns after a wake, when a descriptor is readable, at the deadline, or for no reason.
-    void sleep(Deadline deadline) noexcept;
+    void sleep(Deadline deadline);
 
    private:
     Waiter& waiter_;
@@ -210,7 +213,7 @@ class WaitObject {
   void wake_locked() noexcept;
   void drain_locked() noexcept;
   Status open_event_locked() noexcept;
-  void poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline) noexcept;
+  void poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake);
   void run_driver() noexcept;
   int get_epoll_locked() noexcept;
   int get_descriptors_locked(fi_wait_pollfd* out) noexcept;

@@ -73,7 +73,7 @@ class WaitSet : public Object<fid_wait>, public RefCounted {
     return 0;
   }
   int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
-  int wait(int timeout_ms) noexcept {
+  int wait(int timeout_ms) {
     const bool ready = wait_.wait(Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return must_not_sleep(); });
     return ready ? 0 : -FI_ETIMEDOUT;
   }

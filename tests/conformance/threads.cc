@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // FI_THREAD_SAFE: any thread may make any call; most telling under ThreadSanitizer. fi_domain(3).
+#include <pthread.h>
+
 #include <atomic>
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "fixture/node.h"
+#include "fixture/process.h"
 
 namespace threads {
 
@@ -34,6 +39,23 @@ void run_threads(int count, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i) threads.emplace_back(body, i);
   for (std::thread& thread : threads) thread.join();
+}
+
+// pthread_cancel(3) of threads that call `body` again and again, a moment after they have started.
+void expect_cancelled(int count, const std::function<void()>& body) {
+  std::vector<pthread_t> threads(static_cast<size_t>(count));
+  const auto run = [](void* argument) -> void* {
+    for (;;) (*static_cast<const std::function<void()>*>(argument))();
+  };
+  for (pthread_t& thread : threads)
+    ASSERT_EQ(pthread_create(&thread, nullptr, run, const_cast<std::function<void()>*>(&body)), 0);
+  std::this_thread::sleep_for(milliseconds(20));
+  for (const pthread_t thread : threads) pthread_cancel(thread);
+  for (const pthread_t thread : threads) {
+    void* result = nullptr;
+    ASSERT_EQ(pthread_join(thread, &result), 0);
+    EXPECT_EQ(result, PTHREAD_CANCELED);
+  }
 }
 
 }  // namespace
@@ -211,6 +233,50 @@ TEST_P(Threads, BothEndsBlockInThreadsOfTheirOwn) {
       ASSERT_TRUE(answered) << "round " << i;
     }
   });
+}
+
+TEST_P(Threads, BlockedThreadsAreCancelled) {
+  NEEDS(kSafe, "FI_THREAD_SAFE");
+  Fabric fabric(target(), kSafe);
+  NodeOptions blocking;
+  blocking.tx_cq.wait_obj = blocking.rx_cq.wait_obj = blocking.eq.wait_obj = FI_WAIT_UNSPEC;
+  Pair pair(fabric, blocking);
+  for (int round = 0; round < 5; ++round) {
+    expect_cancelled(2, [&] {  // one of them sleeps on descriptors, the other one on it
+      fi_cq_tagged_entry entry;
+      fi_cq_sread(pair.a().rx().get(), &entry, 1, nullptr, -1);
+    });
+    expect_cancelled(1, [&] {
+      fi_cq_tagged_entry entry;
+      fi_addr_t from = 0;
+      fi_cq_sreadfrom(pair.a().tx().get(), &entry, 1, &from, nullptr, 60'000);
+    });
+    expect_cancelled(2, [&] {
+      uint32_t event = 0;
+      char entry[256];
+      fi_eq_sread(pair.a().eq().get(), &event, entry, sizeof entry, -1, 0);
+    });
+    expect_exchange(pair);
+  }
+}
+
+// Runtimes with light threads give each a few pages.
+TEST_P(Threads, SmallStacksAreEnough) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's frames are larger";
+  pthread_attr_t attributes;
+  pthread_t thread;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 32 * 1024), 0);
+  const auto run = [](void* argument) -> void* {
+    const Target& target = *static_cast<const Target*>(argument);
+    Fabric fabric(target);
+    Pair pair(fabric);
+    expect_exchange(pair);
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<Target*>(&target())), 0);
+  EXPECT_EQ(pthread_join(thread, nullptr), 0);
+  pthread_attr_destroy(&attributes);
 }
 
 }  // namespace threads

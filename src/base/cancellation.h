@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Threads that the application cancels: pthread_cancel(3), pthreads(7). A cancellation unwinds the stack, which must
+// not happen amid a change of ours or behind noexcept. So in calls that block it waits until the thread sleeps, and in
+// those of the control path until they return.
+#pragma once
+
+#include <pthread.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
+
+namespace weft {
+
+// While it exists, this thread is not cancelled.
+class Uncancellable {
+ public:
+  Uncancellable() noexcept {
+    if (has_threads()) ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_);
+  }
+  Uncancellable(const Uncancellable&) = delete;
+  Uncancellable& operator=(const Uncancellable&) = delete;
+  ~Uncancellable() { set_if_enabled_before(PTHREAD_CANCEL_ENABLE); }
+
+  // While it exists, the thread is cancelled all the same, if that was possible before.
+  class Window {
+   public:
+    explicit Window(const Uncancellable& in) noexcept : in_(in) { in_.set_if_enabled_before(PTHREAD_CANCEL_ENABLE); }
+    Window(const Window&) = delete;
+    Window& operator=(const Window&) = delete;
+    ~Window() { in_.set_if_enabled_before(PTHREAD_CANCEL_DISABLE); }
+
+   private:
+    const Uncancellable& in_;
+  };
+
+ private:
+  // Nobody cancels the only thread of a process.
+  static bool has_threads() noexcept {
+#if __has_include(<sys/single_threaded.h>)
+    return __libc_single_threaded == 0;
+#else
+    return true;
+#endif
+  }
+  void set_if_enabled_before(int state) const noexcept {
+    if (before_ == PTHREAD_CANCEL_ENABLE) ::pthread_setcancelstate(state, nullptr);
+  }
+
+  int before_ = PTHREAD_CANCEL_DISABLE;
+};
+
+}  // namespace weft
