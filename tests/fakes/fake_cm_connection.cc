@@ -176,7 +176,9 @@ void answer_lookup(Id& id, const rdma_conn_param& param) {
   found.ah_attr.grh.dgid = gid_of(&active->route.addr.dst_addr);
   found.ah_attr.grh.sgid_index = source_index(*active);
   found.ah_attr.grh.hop_limit = 64;
-  push_datagram_event(*active, RDMA_CM_EVENT_ESTABLISHED, 0, found, false);
+  std::string data(kAnswerData, '\0');
+  if (param.private_data_len) std::memcpy(data.data(), param.private_data, param.private_data_len);
+  push_datagram_event(*active, RDMA_CM_EVENT_ESTABLISHED, 0, found, false, data);
 }
 
 void send_reply(Id& id, const void* data, size_t length) {

@@ -149,9 +149,11 @@ void push_request(Id& listener, Id& incoming, const void* data, size_t length, s
   submit(event);
 }
 
-void push_datagram_event(Id& id, rdma_cm_event_type type, int status, const rdma_ud_param& param, bool attach) {
+void push_datagram_event(Id& id, rdma_cm_event_type type, int status, const rdma_ud_param& param, bool attach,
+                         const std::string& data) {
   CmEvent* event = make_event(id, type, status);
   event->param.ud = param;
+  if (!data.empty()) set_data(*event, data.data(), data.size(), 0);
   event->attach = attach;
   submit(event);
 }

@@ -83,7 +83,8 @@ void cm_establish(Id& id);  // both at once, as the kernel does for iWARP
 void push_event(Id& id, rdma_cm_event_type type, int status, const void* data = nullptr, size_t length = 0,
                 size_t padded = 0);
 void push_request(Id& listener, Id& incoming, const void* data, size_t length, size_t padded);
-void push_datagram_event(Id& id, rdma_cm_event_type type, int status, const rdma_ud_param& param, bool attach);
+void push_datagram_event(Id& id, rdma_cm_event_type type, int status, const rdma_ud_param& param, bool attach,
+                         const std::string& data = {});
 void drop_events_of(Id& id);
 void move_events(Id& id, Channel& to);
 int wait_for_event(Entry& entry, Id& id);  // for a synchronous identifier: its status as errno, -1; or 0
