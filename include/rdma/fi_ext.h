@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include <rdma/fabric.h>
 #include <rdma/fi_endpoint.h>
@@ -73,6 +74,27 @@ enum {
   // host was reached; FI_OPT_WEFT_CONNECT_TIMEOUT, set before, is then the time to reach the host.
   // 0 means no limit; the other rules are those of FI_OPT_WEFT_CONNECT_TIMEOUT.
   FI_OPT_WEFT_ANSWER_TIMEOUT,
+  // Private data of lookups, at datagram endpoints of the verbs provider with IP addresses; level
+  // FI_OPT_ENDPOINT. At most FI_WEFT_LOOKUP_ANSWER_SIZE bytes that later answers to peers' lookups carry;
+  // settable at any time. Longer ones are -FI_EINVAL. fi_getopt returns all bytes, padded with zeros.
+  FI_OPT_WEFT_LOOKUP_ANSWER,
+  // struct fi_weft_lookup_data, fi_getopt only: takes the oldest of the last 64 lookups that carried data.
+  // -FI_EAGAIN: none is left.
+  FI_OPT_WEFT_LOOKUP_DATA,
+};
+
+// Bytes of private data with a lookup and with its answer. The wire carries all of them and no length:
+// shorter data ends with zeros, and zeros alone mean no data.
+enum { FI_WEFT_LOOKUP_DATA_SIZE = 180, FI_WEFT_LOOKUP_ANSWER_SIZE = 136 };
+
+struct fi_weft_lookup_data {
+  struct sockaddr_storage source;  // the peer that looked up; the port belongs to no endpoint
+  uint8_t data[FI_WEFT_LOOKUP_DATA_SIZE];
+};
+
+struct fi_weft_lookup_answer {
+  fi_addr_t peer;  // set by the caller
+  uint8_t data[FI_WEFT_LOOKUP_ANSWER_SIZE];
 };
 
 // As seen from the accepting end: responder_resources is what the peer wants served, initiator_depth
@@ -112,9 +134,18 @@ static inline int fi_import_fid(struct fid* fid, struct fid* expfid, uint64_t fl
 // fi_mr_regattr and its siblings: a registration outside of any cache. Other providers ignore it.
 #define FI_MR_WEFT_UNCACHED (1ULL << 60)
 
-// fi_set_val and fi_get_val at a domain: int, 0 or 1, whether registrations stay for the next use of the same memory
-// (default: 1). 0 ends those that are not in use. -FI_ENOSYS: the provider has no such cache. fi_mr(3) "Cache".
-enum { FI_VAL_WEFT_MR_CACHE = 0x77000001 };
+// Values of fi_set_val and fi_get_val.
+enum {
+  // At a domain: int, 0 or 1, whether registrations stay for the next use of the same memory (default: 1). 0 ends
+  // those that are not in use. -FI_ENOSYS: the provider has no such cache. fi_mr(3) "Cache".
+  FI_VAL_WEFT_MR_CACHE = 0x77000001,
+  // At an address vector of the verbs provider for datagrams with IP addresses; otherwise -FI_ENOSYS. fi_av(3).
+  // fi_set_val: struct iovec, at most FI_WEFT_LOOKUP_DATA_SIZE bytes that the lookups of later insertions carry.
+  // Longer ones are -FI_EINVAL.
+  FI_VAL_WEFT_LOOKUP_DATA,
+  // fi_get_val: struct fi_weft_lookup_answer, the data that the answer of that peer carried. -FI_EINVAL: no such peer.
+  FI_VAL_WEFT_LOOKUP_ANSWER,
+};
 
 // Memory monitor: fi_open(..., "mr_cache") and import one of these. fi_mr(3) "MEMORY REGISTRATION
 // CACHE".

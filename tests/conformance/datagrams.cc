@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Promises of FI_EP_DGRAM: bounded messages, sources, bursts, truncation, missing peers; fi_endpoint(3), fi_msg(3),
 // fi_cq(3), fi_av(3).
+#include <rdma/fi_ext.h>
+
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -118,6 +121,38 @@ TEST_P(Datagrams, ServiceNamesAreAddressesToo) {
   const std::string port = std::to_string(receiver.address().port());
   ASSERT_EQ(fi_av_insertsvc(speaker.av(), target().address.c_str(), port.c_str(), &speaker->peer, 0, nullptr), 1);
   expect_round_trip(*speaker, *receiver);
+}
+
+// Up to 180 bytes with a lookup and 136 with its answer.
+TEST_P(Datagrams, LookupsAndAnswersCarryPrivateData) {
+  DATAGRAMS_ONLY();
+  if (target().provider != "verbs") GTEST_SKIP() << "addresses are not looked up";
+  Fabric fabric(target());
+  DatagramEnd caller(fabric), called(fabric);
+  std::string data(FI_WEFT_LOOKUP_DATA_SIZE, '\0'), answer(FI_WEFT_LOOKUP_ANSWER_SIZE, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i + 1);
+  for (size_t i = 0; i < answer.size(); ++i) answer[i] = static_cast<char>(255 - i);
+  iovec value{data.data(), data.size()};
+  ASSERT_EQ(fi_set_val(&caller.av()->fid, FI_VAL_WEFT_LOOKUP_DATA, &value), 0);
+  ASSERT_EQ(fi_setopt(called->fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_LOOKUP_ANSWER, answer.data(), answer.size()), 0);
+  const fi_addr_t there = caller.insert(called.address()), back = called.insert(caller.address());
+
+  fi_weft_lookup_data lookup;
+  size_t size = sizeof lookup;
+  ASSERT_EQ(fi_getopt(called->fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_LOOKUP_DATA, &lookup, &size), 0);
+  EXPECT_EQ(std::memcmp(lookup.data, data.data(), data.size()), 0);
+  Address source;
+  source.storage = lookup.source;
+  EXPECT_EQ(source.family(), called.address().family());
+  EXPECT_EQ(fi_getopt(caller->fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_LOOKUP_DATA, &lookup, &size), -FI_EAGAIN);
+
+  fi_weft_lookup_answer found{};
+  found.peer = there;
+  ASSERT_EQ(fi_get_val(&caller.av()->fid, FI_VAL_WEFT_LOOKUP_ANSWER, &found), 0);
+  EXPECT_EQ(std::memcmp(found.data, answer.data(), answer.size()), 0);
+  found.peer = back;
+  ASSERT_EQ(fi_get_val(&called.av()->fid, FI_VAL_WEFT_LOOKUP_ANSWER, &found), 0);
+  EXPECT_EQ(std::count(found.data, std::end(found.data), 0), FI_WEFT_LOOKUP_ANSWER_SIZE) << "no answer was set";
 }
 
 TEST_P(Datagrams, MessagesWithoutAReceiverDoNoHarm) {

@@ -2,6 +2,7 @@
 // Peers that make an end keep as much as they can: the table of docs/limits.md, row by row. Memory stays bounded, no
 // call takes long, and other peers are served. The peers are bare sockets, or endpoints of the lower provider.
 #include <rdma/fi_atomic.h>
+#include <rdma/fi_ext.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -546,6 +547,29 @@ TEST_P(HostileMemory, LookupsOfDatagramEndpointsLeaveNothing) {
   watch.expect_bounded(8);
   EXPECT_EQ(open_descriptors(), descriptors);
   expect_exchange(bystanders);
+}
+
+// The private data of the last lookups is kept.
+TEST_P(HostileMemory, DataOfLookupsEndsAtALimit) {
+  if (target().provider != "verbs" || target().ep_type != FI_EP_DGRAM) GTEST_SKIP() << "attacks lookups of verbs";
+  constexpr int kLookups = 200, kKept = 64;
+  Fabric fabric(target());
+  DatagramEnd victim(fabric), attacker(fabric);
+  for (int i = 0; i < kLookups; ++i) {
+    char data[FI_WEFT_LOOKUP_DATA_SIZE];
+    std::memset(data, i + 1, sizeof data);
+    iovec value{data, sizeof data};
+    ASSERT_EQ(fi_set_val(&attacker.av()->fid, FI_VAL_WEFT_LOOKUP_DATA, &value), 0);
+    attacker.insert(victim.address());
+  }
+  fi_weft_lookup_data lookup;
+  size_t size = sizeof lookup;
+  const auto take = [&] { return fi_getopt(victim->fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_LOOKUP_DATA, &lookup, &size); };
+  for (int i = kLookups - kKept; i < kLookups; ++i) {
+    ASSERT_EQ(take(), 0) << i;
+    EXPECT_EQ(lookup.data[0], i + 1);
+  }
+  EXPECT_EQ(take(), -FI_EAGAIN);
 }
 
 }  // namespace hostile_memory

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Datagram endpoints and groups of the verbs provider at the limits of a device, and when the device or its address is
-// removed; partition and queue keys; private data of lookups. fi_cm(3) fi_join, rdma_connect(3), rdma_accept(3).
+// removed; partition and queue keys. fi_cm(3) fi_join.
 #include <infiniband/ib.h>
 
 #include "conformance/fixture/parameter.h"
 #include "datagram_world.h"
-#include "raw_end.h"
 
 namespace faults_datagram_limits_test {
 
@@ -198,71 +197,6 @@ TEST_F(FaultsDatagramLimits, PartitionIsTheFirstOneOrTheParameter) {
   World stranger;
   EXPECT_FALSE(stranger.open(0, FI_ADDR_IB_UD)) << "the port is in no such partition";
   EXPECT_EQ(fi_enable(stranger.sender.ep), -FI_EINVAL);
-}
-
-// Makes a lookup as another program does, with that many bytes of private data; returns whether it is answered.
-static bool is_answered(World& world, size_t bytes) {
-  raw::Events events;
-  rdma_cm_id* id = nullptr;
-  EXPECT_EQ(rdma_create_id(events.channel(), &id, nullptr, RDMA_PS_UDP), 0);
-  sockaddr_in peer = world.receiver.name;
-  EXPECT_EQ(rdma_resolve_addr(id, nullptr, raw::generic(peer), 1000), 0);
-  EXPECT_EQ(events.next().type, RDMA_CM_EVENT_ADDR_RESOLVED);
-  EXPECT_EQ(rdma_resolve_route(id, 1000), 0);
-  EXPECT_EQ(events.next().type, RDMA_CM_EVENT_ROUTE_RESOLVED);
-  const std::string data(bytes, 'q');
-  rdma_conn_param request{};
-  request.private_data = data.data();
-  request.private_data_len = static_cast<uint8_t>(data.size());
-  EXPECT_EQ(rdma_connect(id, &request), 0);
-  EXPECT_TRUE(wait([&] {
-    world.receiver.read();
-    return events.readable();
-  }));
-  const bool answered = events.next().type == RDMA_CM_EVENT_ESTABLISHED;
-  EXPECT_EQ(rdma_destroy_id(id), 0);
-  return answered;
-}
-
-// rdma_connect(3) allows 180 bytes with a lookup, rdma_accept(3) 136 with its answer. We send none and accept any.
-TEST_F(FaultsDatagramLimits, LookupsWithPrivateDataOfAnyLengthAreAnswered) {
-  World world;
-  ASSERT_TRUE(world.open());
-  for (size_t bytes = 0; bytes <= 180; ++bytes) ASSERT_TRUE(is_answered(world, bytes)) << bytes;
-}
-
-TEST_F(FaultsDatagramLimits, AnswersWithPrivateDataOfAnyLengthAreAccepted) {
-  World world;
-  ASSERT_TRUE(world.open());
-  raw::Events events;
-  rdma_cm_id* listener = nullptr;
-  ASSERT_EQ(rdma_create_id(events.channel(), &listener, nullptr, RDMA_PS_UDP), 0);
-  sockaddr_in any = ip("127.0.0.1", 0);
-  ASSERT_EQ(rdma_bind_addr(listener, raw::generic(any)), 0);
-  ASSERT_EQ(rdma_listen(listener, 1), 0);
-  const sockaddr_in name = ip("127.0.0.1", ntohs(rdma_get_src_port(listener)));
-  constexpr size_t kLongest = 136;
-  std::thread answerer([&] {
-    for (size_t bytes = 0; bytes <= kLongest; ++bytes) {
-      const raw::Seen asked = events.next();
-      EXPECT_EQ(asked.type, RDMA_CM_EVENT_CONNECT_REQUEST);
-      EXPECT_EQ(asked.data.find_first_not_of('\0'), std::string::npos) << "only padding: we send no private data";
-      const std::string data(bytes, 'a');
-      rdma_conn_param answer{};
-      answer.qp_num = 77;
-      answer.private_data = data.data();
-      answer.private_data_len = static_cast<uint8_t>(data.size());
-      EXPECT_EQ(rdma_accept(asked.id, &answer), 0);
-      EXPECT_EQ(rdma_destroy_id(asked.id), 0);
-    }
-  });
-  for (size_t bytes = 0; bytes <= kLongest; ++bytes) {
-    fi_addr_t peer = FI_ADDR_NOTAVAIL;
-    EXPECT_EQ(fi_av_insert(world.sender.av, &name, 1, &peer, 0, nullptr), 1) << bytes;
-    EXPECT_EQ(fi_av_remove(world.sender.av, &peer, 1, 0), 0);
-  }
-  answerer.join();
-  EXPECT_EQ(rdma_destroy_id(listener), 0);
 }
 
 // As in libfabric: room for the route header in front of received messages, none in front of sent ones.

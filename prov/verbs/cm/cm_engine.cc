@@ -61,11 +61,11 @@ void copy_event(const rdma_cm_event& from, RdmaEvent& to) noexcept {
   }
   if (from.id->ps == RDMA_PS_UDP) {
     to.ud = from.param.ud;
-    to.ud.private_data = nullptr;
-    to.ud.private_data_len = 0;
-    return;
+    to.param.private_data = std::exchange(to.ud.private_data, nullptr);
+    to.param.private_data_len = std::exchange(to.ud.private_data_len, std::uint8_t{0});
+  } else {
+    to.param = from.param.conn;
   }
-  to.param = from.param.conn;
   if (to.param.private_data == nullptr) to.param.private_data_len = 0;
   static_assert(std::tuple_size_v<decltype(to.private_data)> > UINT8_MAX);
   if (to.param.private_data_len != 0)

@@ -40,7 +40,7 @@ struct RdmaEvent {
   int status;
   rdma_cm_id* id;         // RDMA_CM_EVENT_CONNECT_REQUEST: a new one, owned by the handler from then on
   rdma_conn_param param;  // its private data is below
-  rdma_ud_param ud;       // instead of `param` for datagram services and groups; without private data
+  rdma_ud_param ud;       // instead of `param` for datagram services and groups; the same for its private data
   std::array<std::byte, 256> private_data;
 
   std::span<const std::byte> data() const noexcept { return {private_data.data(), param.private_data_len}; }

@@ -279,8 +279,8 @@ void DatagramEndpoint::on_cm_event(const RdmaEvent& event) noexcept {
   switch (event.type) {
     case RDMA_CM_EVENT_CONNECT_REQUEST: {
       const CmIdHandle request(event.id);
-      rdma_conn_param answer{};
-      answer.qp_num = ready_ ? qp_handle_->qp_num : 0;
+      lookup_data_.keep(*request, event.data());
+      rdma_conn_param answer = lookup_data_.answer(ready_ ? qp_handle_->qp_num : 0);
       if (!ready_ || rdma_accept(request.get(), &answer) != 0)
         FI_INFO(&provider(), FI_LOG_EP_CTRL, "cannot answer datagram endpoint lookups: %s\n",
                 fi_strerror(ready_ ? errno : FI_EOPBADSTATE));
@@ -346,6 +346,10 @@ int DatagramEndpoint::getopt(int level, int option, void* value, size_t* len) {
     LightGuard guard(receives_.lock());
     return report_option(receives_.posted().min_multi_receive, value, len);
   }
+  if (is_lookup_option(option) && !is_native()) {
+    Lock lock(engine().mutex());
+    return lookup_data_.get(option, value, len);
+  }
   switch (option) {
     case FI_OPT_MAX_RMA_SIZE:
     case FI_OPT_INJECT_RMA_SIZE:
@@ -363,6 +367,10 @@ int DatagramEndpoint::setopt(int level, int option, const void* value, size_t le
   if (option == FI_OPT_MIN_MULTI_RECV) {
     LightGuard guard(receives_.lock());
     return read_option(value, len, receives_.posted().min_multi_receive);
+  }
+  if (is_lookup_option(option) && !is_native()) {
+    Lock lock(engine().mutex());
+    return lookup_data_.set(option, value, len);
   }
   const int result = sizes_.setopt(option, value, len, enabled_);
   LightGuard guard(receives_.lock());

@@ -17,6 +17,7 @@
 #include "base/ref.h"
 #include "verbs/cm/cm_address.h"
 #include "verbs/cm/cm_engine.h"
+#include "verbs/datagram/lookup_data.h"
 #include "verbs/datagram/peer_vector.h"
 #include "verbs/device/gids.h"
 #include "verbs/transfer/completion_routes.h"
@@ -146,6 +147,7 @@ class DatagramEndpoint final : public SendCalls<DatagramEndpoint>,
   DatagramPort port_;
   CmAddress local_;
   CmIdHandle id_;  // answers lookups of this endpoint
+  LookupData lookup_data_;
   CmIdHandle spare_group_id_;
   QueuePairHandle qp_handle_;
   Ref<EventQueue> events_;

@@ -6,8 +6,11 @@
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
 
+#include <algorithm>
+#include <cstring>
 #include <deque>
 #include <memory>
+#include <string_view>
 
 #include "objects/sentence.h"
 #include "verbs/cm/cm_errors.h"
@@ -52,9 +55,11 @@ class PeerLookup final : private CmHandler {
     engine_.forget(*this);
   }
 
-  // `local`: the source address; empty: the system's choice. A failure is an answer too.
-  void start(const CmAddress& local, const Address& peer) noexcept {
+  // `local`: the source address; empty: the system's choice. `data`: for the request; stays. A failure is an answer
+  // too.
+  void start(const CmAddress& local, const Address& peer, const std::string& data) noexcept {
     peer_ = peer;
+    data_ = &data;
     started_at_ = Clock::now();
     auto id = engine_.create_id(*this, RDMA_PS_UDP);
     if (!id) return fail(explain_errno(phase_, id.error().error()));
@@ -82,6 +87,11 @@ class PeerLookup final : private CmHandler {
   Status status() const noexcept { return status_; }
   const std::string& sentence() const noexcept { return sentence_; }
   const rdma_ud_param& peer() const noexcept { return answer_; }
+  // The private data, without the zeros that fill it up.
+  std::string data() const {
+    const std::string_view all(answer_data_, sizeof answer_data_);
+    return std::string(all.substr(0, all.find_last_not_of('\0') + 1));
+  }
 
  private:
   void on_cm_event(const RdmaEvent& event) noexcept override {
@@ -94,9 +104,12 @@ class PeerLookup final : private CmHandler {
       phase_ = CmPhase::kRequest;
       rdma_conn_param request{};
       request.retry_count = 7;
+      request.private_data = data_->data();
+      request.private_data_len = static_cast<std::uint8_t>(data_->size());
       if (rdma_connect(id_.get(), &request) != 0) fail(explain_errno(CmPhase::kRoute, errno));
     } else if (event.type == RDMA_CM_EVENT_ESTABLISHED && phase_ == CmPhase::kRequest) {
       answer_ = event.ud;
+      std::memcpy(answer_data_, event.data().data(), std::min(event.data().size(), sizeof answer_data_));
       finish();
     } else if (event.type == RDMA_CM_EVENT_UNREACHABLE && event.status > 0) {
       fail(explain_answer(event.status));
@@ -126,9 +139,11 @@ class PeerLookup final : private CmHandler {
   const Device& device_;
   CmIdHandle id_;
   Address peer_;
+  const std::string* data_ = nullptr;
   CmPhase phase_ = CmPhase::kAddress;
   Clock::time_point started_at_;
   rdma_ud_param answer_{};
+  char answer_data_[FI_WEFT_LOOKUP_ANSWER_SIZE]{};
   Status status_;
   std::string sentence_;
   std::atomic<bool> done_{false};
@@ -159,7 +174,7 @@ int PeerVector::close() {
 // ---- Insertion ----
 
 void PeerVector::insert_one(InsertionReport& report, Peer& peer, ibv_ah_attr& path, const Status& found,
-                            const std::string& sentence) {
+                            const std::string& sentence, std::string answer) {
   const uint64_t index = report.index();
   if (!found.ok()) return report.failed(found, sentence);
   errno = 0;
@@ -169,7 +184,7 @@ void PeerVector::insert_one(InsertionReport& report, Peer& peer, ibv_ah_attr& pa
   peer.to.handle = handle.get();
   {
     std::lock_guard lock(mutex_);
-    handles_[index] = std::move(handle);
+    known_[index] = {std::move(handle), std::move(answer)};
   }
   table_.fill(index, peer, report.user_id());
   report.inserted();
@@ -192,18 +207,22 @@ void PeerVector::insert_native(InsertionReport& report, const std::byte* next, s
     path.grh.hop_limit = kPeerHopLimit;
     const auto source = gids.index_for(peer.raw.gid, port.gid);
     path.grh.sgid_index = static_cast<std::uint8_t>(source.value_or(0));
-    insert_one(report, peer, path, source ? Status() : Status(-FI_EADDRNOTAVAIL), {});
+    insert_one(report, peer, path, source ? Status() : Status(-FI_EADDRNOTAVAIL), {}, {});
   }
 }
 
 // Several at a time, so that many peers do not take many round trips. Results are reported in order.
 void PeerVector::look_up(InsertionReport& report, const Addresses& addresses) {
   CmEngine& engine = domain_->engine();
+  const std::string data = [this] {
+    std::lock_guard lock(mutex_);
+    return lookup_data_;
+  }();
   const auto start = [&](const Result<Address>& address) {
     auto lookup = std::make_unique<PeerLookup>(engine, domain_->fabric().parameters, domain_->device());
     if (address && !closing_) {
       Lock lock(engine.mutex());
-      lookup->start(domain_->local_address(address->family()), *address);
+      lookup->start(domain_->local_address(address->family()), *address, data);
     }
     return lookup;
   };
@@ -219,7 +238,7 @@ void PeerVector::look_up(InsertionReport& report, const Addresses& addresses) {
     peer.to.qp_number = lookup.peer().qp_num;
     peer.to.qkey = lookup.peer().qkey;
     if (address) peer.name = *address;
-    insert_one(report, peer, path, status, lookup.sentence());
+    insert_one(report, peer, path, status, lookup.sentence(), lookup.data());
     under_way.pop_front();
   }
 }
@@ -249,8 +268,43 @@ int PeerVector::insertsym(const char* node, size_t nodes, const char* service, s
 bool PeerVector::erase(uint64_t index) {
   std::lock_guard lock(mutex_);
   const bool removed = table_.remove(index);
-  if (removed) handles_.erase(index);
+  if (removed) known_.erase(index);
   return removed;
+}
+
+// FI_VAL_WEFT_LOOKUP_DATA and FI_VAL_WEFT_LOOKUP_ANSWER.
+int PeerVector::control(int command, void* argument) {
+  if (is_native() || (command != FI_SET_VAL && command != FI_GET_VAL)) return -FI_ENOSYS;
+  const auto* variable = static_cast<const fi_fid_var*>(argument);
+  if (variable == nullptr || variable->val == nullptr) return -FI_EINVAL;
+  if (command == FI_SET_VAL && variable->name == FI_VAL_WEFT_LOOKUP_DATA)
+    return set_lookup_data(*static_cast<const iovec*>(variable->val));
+  if (command == FI_GET_VAL && variable->name == FI_VAL_WEFT_LOOKUP_ANSWER)
+    return get_lookup_answer(*static_cast<fi_weft_lookup_answer*>(variable->val));
+  return -FI_ENOSYS;
+}
+
+// With FI_EVENT it waits for its turn behind earlier insertions.
+int PeerVector::set_lookup_data(const iovec& wanted) {
+  if (wanted.iov_len > FI_WEFT_LOOKUP_DATA_SIZE || (wanted.iov_base == nullptr && wanted.iov_len != 0))
+    return -FI_EINVAL;
+  auto set = [this, data = std::string(static_cast<const char*>(wanted.iov_base), wanted.iov_len)]() mutable {
+    std::lock_guard lock(mutex_);
+    lookup_data_.swap(data);
+  };
+  if (background_ != nullptr) return background_->add(std::move(set)).code();
+  set();
+  return 0;
+}
+
+int PeerVector::get_lookup_answer(fi_weft_lookup_answer& answer) {
+  std::lock_guard lock(mutex_);
+  const auto found = known_.find(answer.peer & index_mask_);
+  if (found == known_.end()) return -FI_EINVAL;
+  const std::string& data = found->second.answer;
+  std::memset(answer.data, 0, sizeof answer.data);
+  std::memcpy(answer.data, data.data(), data.size());
+  return 0;
 }
 
 std::span<const std::byte> PeerVector::bytes_of(const Peer& peer) const noexcept {

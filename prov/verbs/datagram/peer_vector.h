@@ -5,9 +5,11 @@
 #pragma once
 
 #include <rdma/fi_domain.h>
+#include <rdma/fi_ext.h>
 
 #include <atomic>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -37,6 +39,7 @@ class PeerVector final : public AddressVectorBase<PeerVector, Peer> {
   // Slots of fi_ops.
   int close();
   int bind(::fid* object, uint64_t flags) { return bind_events(EventQueue::from(object), flags); }
+  int control(int command, void* argument);
 
   // Slots of fi_ops_av, beside those of AddressVectorBase.
   int insertsym(const char* node, size_t nodes, const char* service, size_t services, fi_addr_t* handles,
@@ -54,14 +57,22 @@ class PeerVector final : public AddressVectorBase<PeerVector, Peer> {
   void insert_native(InsertionReport& report, const std::byte* next, size_t count);
   void insert_named(InsertionReport& report, const PeerNames& names);
   void insert_one(InsertionReport& report, Peer& peer, ibv_ah_attr& path, const Status& found,
-                  const std::string& sentence);
+                  const std::string& sentence, std::string answer);
   void look_up(InsertionReport& report, const Addresses& addresses);
   bool erase(uint64_t index);
+  int set_lookup_data(const iovec& wanted);
+  int get_lookup_answer(fi_weft_lookup_answer& answer);
   std::span<const std::byte> bytes_of(const Peer& peer) const noexcept;
 
   const Ref<DomainServices> domain_;
   std::mutex mutex_;  // guards the next
-  std::unordered_map<uint64_t, AddressHandle> handles_;
+  // Where messages to a peer go, and the private data of its answer, without the zeros at its end.
+  struct Known {
+    AddressHandle handle;
+    std::string answer;
+  };
+  std::unordered_map<uint64_t, Known> known_;
+  std::string lookup_data_;
   std::atomic<bool> closing_{false};
 };
 
