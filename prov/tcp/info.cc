@@ -42,6 +42,8 @@ void describe_endpoint(fi_info& info, const Parameters& parameters) {
                                      .msg_order = kConnectionOrder,
                                      .size = parameters.tx_size,
                                      .iov_limit = kIovLimit});
+  // Reads and acknowledged operations complete with the peer's answer, others when they are sent.
+  info.tx_attr->comp_order = FI_ORDER_NONE;
   info.tx_attr->inject_size = kInjectSize;
   info.tx_attr->rma_iov_limit = kIovLimit;
   describe_direction(*info.rx_attr, {.caps = kRxCaps,
@@ -63,7 +65,7 @@ void make_reliable(fi_info& info, const Parameters& parameters) {
   info.tx_attr->caps = kReliableTxCaps;
   info.rx_attr->caps = kReliableRxCaps;
   info.tx_attr->msg_order = info.rx_attr->msg_order = kReliableOrder;
-  info.tx_attr->comp_order = info.rx_attr->comp_order = FI_ORDER_NONE;
+  info.rx_attr->comp_order = FI_ORDER_NONE;
   info.tx_attr->inject_size = kReliableInjectSize;
   info.tx_attr->size = std::max(parameters.tx_size, kReliableQueueSize);
   info.rx_attr->size = std::max(parameters.rx_size, kReliableQueueSize);

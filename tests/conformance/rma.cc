@@ -413,6 +413,23 @@ TEST_P(Rma, OperationsOfOneEndpointKeepTheirOrder) {
   EXPECT_EQ(scene.remote.data()[0], static_cast<char>(kCount - 1)) << "the last write wins";
 }
 
+// A read needs an answer, and the write behind it may not.
+TEST_P(Rma, CompletionsComeInThePromisedOrder) {
+  RMA_SCENE();
+  if ((scene.fabric.info()->tx_attr->comp_order & FI_ORDER_STRICT) != FI_ORDER_STRICT)
+    GTEST_SKIP() << "no order of completions";
+  Buffer read(scene.fabric, kSize, 0, FI_READ);
+  Context read_context;
+  ASSERT_EQ(retry([&] {
+              return fi_read(scene.ep(), read.data(), kSize, read.desc(), scene.peer(), scene.at(), scene.remote.key(),
+                             &read_context);
+            }),
+            0);
+  ASSERT_EQ(scene.write(1, 0, scene.remote.key()), 0);
+  EXPECT_EQ(scene.pair.a().tx().wait().context(), &read_context);
+  EXPECT_EQ(scene.pair.a().tx().wait().context(), &scene.context);
+}
+
 // Both ends have answers to send and requests to read, more than sockets hold.
 TEST_P(Rma, ManyReadsInBothDirectionsComplete) {
   NEEDS(kRma, "FI_RMA");
