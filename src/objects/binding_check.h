@@ -20,6 +20,9 @@ constexpr bool may_be_late(std::size_t fclass) noexcept {
   return fclass == FI_CLASS_CNTR || fclass == FI_CLASS_STX_CTX;
 }
 
+// Directions that programs name with a shared context, which has but one; libfabric ignores them.
+inline constexpr std::uint64_t kContextDirections = FI_TRANSMIT | FI_RECV;
+
 // A call of fi_ep_bind for a known kind of object.
 struct Binding {
   const ::fid& object;
@@ -63,11 +66,11 @@ Status bind_route(const fi_provider& provider, Routes& routes, Queue& queue, std
 }
 
 // fi_ep_bind of an event queue, to which `engine` and holders of its mutex will post. -FI_EBADFLAGS; -FI_EINVAL when
-// one is bound already.
+// another one is bound already.
 template <class Engine>
 Status bind_events(EventQueue<Engine>& queue, uint64_t flags, Engine& engine, Ref<EventQueue<Engine>>& bound) {
   if (flags != 0) return Status(-FI_EBADFLAGS);
-  if (bound) return Status(-FI_EINVAL);
+  if (bound) return Status(bound.get() == &queue ? 0 : -FI_EINVAL);
   if (Status status = queue.attach(engine); !status.ok()) return status;
   Lock lock(engine.mutex());
   bound = Ref<EventQueue<Engine>>(queue);

@@ -44,7 +44,8 @@ class ConnectedEndpoint : public Types::TransferEndpoint, public RefCounted {
       return this->bind_shared_receive(*shared, flags).code();
     if constexpr (Types::kSharesTransmits)
       if (auto* shared = object_if<SharedTransmit>(object)) return this->bind_shared_transmit(*shared, flags).code();
-    return -FI_EINVAL;
+    // Programs bind one to endpoints of all types. A connection needs none.
+    return object != nullptr && object->fclass == FI_CLASS_AV && flags == 0 ? 0 : -FI_EINVAL;
   }
   int control(int command, void* argument) {
     if (command == FI_GETOPSFLAG || command == FI_SETOPSFLAG)

@@ -13,7 +13,10 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
+// Capabilities grant nothing here, but programs add them, and libfabric ignores them.
+constexpr uint64_t kCapabilities = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
+constexpr uint64_t kAccess =
+    FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE | kCapabilities;
 constexpr uint64_t kRegisterFlags = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | FI_MR_WEFT_UNCACHED;
 
 uint64_t random_seed() noexcept {

@@ -295,6 +295,20 @@ TEST_P(CmMisuse, BindingTheWrongKindOfObjectIsRefused) {
   }
 }
 
+TEST_P(CmMisuse, BindingsThatChangeNothingAreAccepted) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Node node(fabric);
+  fi_av_attr attr{};
+  attr.type = FI_AV_TABLE;
+  const Handle<fid_av> av =
+      opened<fid_av>("fi_av_open", [&](fid_av** a) { return fi_av_open(fabric.domain(), &attr, a, nullptr); });
+  EXPECT_EQ(fi_ep_bind(node.ep(), &av->fid, 0), 0) << "a connection needs none";
+  EXPECT_EQ(fi_ep_bind(node.ep(), node.eq().fid(), 0), 0) << "that queue is bound";
+  EventQueue other(fabric);
+  EXPECT_EQ(fi_ep_bind(node.ep(), other.fid(), 0), -FI_EINVAL) << "another one is bound";
+}
+
 TEST_P(CmMisuse, BindingASecondCompletionQueueForADirectionIsRefused) {
   Fabric fabric(target());
   Node node(fabric);

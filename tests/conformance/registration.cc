@@ -60,6 +60,15 @@ TEST_P(Registration, EmptyAndOversizedRangesAreRefused) {
   EXPECT_EQ(scene.reg(&byte, 1, FI_SEND), 0);
 }
 
+TEST_P(Registration, CapabilitiesMayStandAmongTheRights) {
+  REGISTRATION_SCENE();
+  char byte;
+  for (const uint64_t capability : {FI_MSG, FI_TAGGED, FI_RMA, FI_ATOMIC}) {
+    EXPECT_EQ(scene.reg(&byte, 1, capability), 0);
+    EXPECT_EQ(scene.reg(&byte, 1, FI_SEND | FI_RECV | capability), 0);
+  }
+}
+
 TEST_P(Registration, UnmappedMemoryIsABadAddress) {
   REGISTRATION_SCENE();
   if (!scene.pins()) GTEST_SKIP() << "memory is looked at when it is used";

@@ -18,7 +18,10 @@
 namespace weft::verbs {
 namespace {
 
-constexpr uint64_t kAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE;
+// Capabilities grant nothing here, but programs add them, and libfabric ignores them.
+constexpr uint64_t kCapabilities = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
+constexpr uint64_t kAccess =
+    FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE | kCapabilities;
 constexpr uint64_t kOutside = FI_MR_WEFT_UNCACHED | FI_MR_SINGLE_USE | FI_RMA_EVENT | FI_MR_DMABUF;
 constexpr int kPeerRights = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr uint64_t kFlags = FI_RMA_EVENT | FI_MR_SINGLE_USE | FI_HMEM_HOST_ALLOC | FI_MR_DMABUF | FI_MR_WEFT_UNCACHED;
