@@ -157,4 +157,14 @@ void Endpoint::retry(Channel& channel) noexcept {
   if (channel.peer->channel == &channel) sender_.flush(*channel.peer);
 }
 
+// Those that the lower provider has not sent yet, too.
+bool Endpoint::holds_injected(const CompletionRoutes* routes) noexcept {
+  for (Channel& channel : services_.channels)
+    for (const Transmit& each : channel.flight)
+      if (channel.state == Channel::State::kOpen && each.request.silent && each.has_flag(FI_INJECT) &&
+          (routes == nullptr || each.request.routes == routes))
+        return true;
+  return rdm::holds_injected(services_.peers, routes);
+}
+
 }  // namespace weft::rxm

@@ -34,7 +34,7 @@ class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Drive
   void share_numbers_of(rdm::PeerTable<rdm::PeerBase>& numbers) noexcept { services_.peers.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return services_.peer_of(handle); }
   void abandon(CompletionRoutes& routes) noexcept { links_.abandon(routes); }
-  bool holds_injected(const CompletionRoutes* routes) noexcept { return rdm::holds_injected(services_.peers, routes); }
+  bool holds_injected(const CompletionRoutes* routes) noexcept;
   ssize_t transmit(TransmitRequest&& request) noexcept { return sender_.transmit(std::move(request)); }
   ssize_t update(const AtomicRequest& request) noexcept { return sender_.update(request); }
   std::size_t atomic_count(AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {

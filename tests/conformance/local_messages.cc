@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <vector>
 
 #include "fixture/driver.h"
 #include "fixture/member.h"
@@ -90,6 +91,33 @@ TEST_P(LocalMessages, PollersOfOneHostExchangeNoPackets) {
     prompt += polled ? 1 : 0;
   }
   EXPECT_GT(prompt, 0U);
+}
+
+// The memory is shorter than a socket's buffer, and the reader busy.
+TEST_P(LocalMessages, InjectedMessagesArriveAlthoughTheirEndpointCloses) {
+  LOCAL_MESSAGES_ONLY();
+  Ends ends(target());
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
+  for (unsigned i = 0; i < 10; ++i) {
+    expect_message(ends.a, ends.b, out, in, kLong, i);
+    settle();
+  }
+  constexpr unsigned kMany = 500;
+  constexpr size_t kShort = 100;
+  std::vector<Context> contexts(kMany);
+  for (Context& context : contexts) ASSERT_EQ(ends.b->trecv(in, kShort, 3, 0, &context), 0);
+  unsigned taken = 0, arrived = 0;
+  while (taken < kMany && fi_tinject(ends.a->ep(), out.data(), kShort, ends.a->peer, 3) == 0) ++taken;
+  EXPECT_GT(taken, 0U);
+  std::thread closing([&] { ends.a->close(); });
+  Completion arrival;
+  for (const auto deadline = after(kPatience); arrived < taken && Clock::now() < deadline;) {
+    arrival = ends.b->rx().read();
+    if (arrival.rc != -FI_EAGAIN && !arrival.ok()) break;
+    arrived += arrival.ok() ? 1 : 0;
+  }
+  closing.join();
+  EXPECT_EQ(arrived, taken) << arrival;
 }
 
 // The descriptors of an end need not be polled as often as its memory.

@@ -263,7 +263,8 @@ void Rendezvous::end_write(RemoteCopy& copy) noexcept {
   const std::uint64_t message = copy.message;
   const int error = copy.error;
   release(copy);
-  if (error == 0) packets_.post_control(channel, PacketType::kWriteDone, message);
+  if (error == 0 && !sender_.announce_written(channel, transmit, message))
+    packets_.post_control(channel, PacketType::kWriteDone, message);
   sender_.on_lower_completion(transmit, error);
   if (error != 0) services_.links->protocol_error(channel, "a message cannot be written");
 }

@@ -364,6 +364,17 @@ Transmit* Sender::find_unacknowledged(const Channel& channel, std::uint64_t mess
   return transmit->request.operation <= Operation::kTagged ? transmit : nullptr;
 }
 
+bool Sender::announce_written(Channel& channel, Transmit& transmit, std::uint64_t message) noexcept {
+  const bool may_send = channel.state == Channel::State::kOpen && channel.packets.empty() && !channel.side->registers;
+  if (!may_send || !channel.credits.may_send() || transmit.outstanding != 1) return false;
+  PacketHeader& header = transmit.packet.header;
+  header = Packets::header(channel, PacketType::kWriteDone, message);
+  if (fi_send(channel.ep, &header, sizeof header, nullptr, FI_ADDR_UNSPEC, &transmit.space) != 0) return false;
+  --channel.credits.left;
+  count_started(channel, transmit);
+  return true;
+}
+
 void Sender::on_acknowledged(Transmit& transmit) noexcept {
   transmit.awaits_peer = false;
   finish_if_done(transmit);

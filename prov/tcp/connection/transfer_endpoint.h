@@ -64,7 +64,7 @@ class TransferEndpoint : public TransferCalls<TransferEndpoint>, public Endpoint
   friend ReceiveCalls;
   friend TransferCalls;
   [[gnu::always_inline]] ssize_t transmit(const TransmitRequest& request) noexcept {
-    if (!Stream::is_small(request)) [[unlikely]]
+    if (!is_small(request)) [[unlikely]]
       return transmit_checked(request);
     Lock lock(engine().mutex());
     return stream_.send_small(request);

@@ -136,7 +136,7 @@ ssize_t ReliableEndpoint::submit(const TransmitRequest& request, std::size_t len
 }
 
 ssize_t ReliableEndpoint::send_on(Channel& channel, const TransmitRequest& request) noexcept {
-  if (Stream::is_small(request)) return channel.stream().send_small(request);
+  if (is_small(request)) return channel.stream().send_small(request);
   if (request.operation >= Operation::kUpdate && !channel.stream().has_atomics())
     return refuse_atomic(channel.peer(), request);
   return channel.stream().transmit(request);

@@ -35,6 +35,12 @@ void Conduit::await_output() noexcept {
   engine_.poll_wire(*wire_);
 }
 
+void Conduit::look_for_room() noexcept {
+  if (!writes_wire_ || !wire_->awaits_room || !wire_->wire->has_room()) return;
+  wire_->awaits_room = false;
+  writable = true;
+}
+
 void Conduit::pause_input(bool paused) noexcept {
   if (wire_ == nullptr) return;
   wire_->paused = paused;

@@ -6,13 +6,22 @@
 #include <rdma/providers/fi_log.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "tcp/logging.h"
 #include "tcp/names.h"
 #include "tcp/socket.h"
 
 namespace weft::tcp {
+namespace {
+
+// A peer makes room in the memory for messages that are complete, before the connection closes.
+constexpr std::chrono::seconds kMostTimeForInjected{1};
+constexpr std::chrono::microseconds kPause{50};
+
+}  // namespace
 
 Stream::Stream(MessageSink& sink, CompletionRoutes& routes, Engine& engine, MemoryRegions& regions,
                Pool<Transmit>& records) noexcept
@@ -39,14 +48,25 @@ void Stream::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept 
 void Stream::stop(int error, int reason) noexcept {
   if (state_ == State::kEnded) return;
   const bool was_open = state_ == State::kOpen;
-  if (was_open) flush();
-  if (state_ == State::kEnded) return;  // the flush failed
+  if (was_open) send_injected();
+  if (state_ == State::kEnded) return;  // the connection broke
   state_ = State::kEnded;
   if (was_open && sent_count() != 0) close_gently();
   engine_.unwatch(*this);
   close();
   cancel_transmits(reason, reason, error);
   sink_.abandon(reason, error);
+}
+
+// The memory is shorter than a socket's buffer, where messages that are complete for the application go on without it.
+void Stream::send_injected() noexcept {
+  flush();
+  const auto limit = net::now() + kMostTimeForInjected;
+  while (state_ == State::kOpen && writes_wire() && holds_injected() && !is_abandoned() && net::now() < limit) {
+    std::this_thread::sleep_for(kPause);
+    look_for_room();
+    flush();
+  }
 }
 
 void Stream::enable_keepalive(int idle_s) noexcept {

@@ -70,6 +70,7 @@ class Stream final : public TransmitSide {
 
   // Incoming messages.
   bool begin() noexcept;  // false: blocked until resume(), or the stream ended
+  void send_injected() noexcept;
   void propose_memory() noexcept;
   void share_memory(Step step) noexcept;
   bool begin_message() noexcept;

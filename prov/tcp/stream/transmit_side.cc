@@ -41,6 +41,13 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
     if (state_ != State::kOpen) return -FI_ENOTCONN;
     if (outstanding_ >= queue_size_) return -FI_EAGAIN;
   }
+  // The process may end behind an injected message, as it may behind one that the system has: it does not wait here.
+  if ((request.flags & FI_INJECT) != 0 && !writable && !wants_completion(request)) [[unlikely]] {
+    writable = true;  // there may be room now
+    flush();
+    if (state_ != State::kOpen) return -FI_ENOTCONN;
+    if (!writable) return -FI_EAGAIN;
+  }
   const std::size_t len = total_length(sent_by(request));
   DataHeader header;
   header.op = op_of(request.operation);
@@ -115,6 +122,8 @@ ssize_t TransmitSide::send_small(const TransmitRequest& request) noexcept {
     return transmit(request);
   const Op op = op_of(request.operation);
   if (!may_go_at_once(0, payload.iov_len)) {
+    if (!writable && (request.flags & FI_INJECT) != 0) [[unlikely]]
+      return transmit(request);
     Transmit* const record = records_.take();
     if (record == nullptr) return -FI_EAGAIN;
     record->describe(request, wants_completion(request));
@@ -230,6 +239,15 @@ void TransmitSide::flush_queued() noexcept {
       on_send_error(static_cast<int>(-sent));
     }
   }
+}
+
+bool TransmitSide::holds_injected() noexcept {
+  const auto injected = [](const Transmit& record) { return record.then == Then::kComplete && !record.report; };
+  for (const Transmit& record : sending_)
+    if (injected(record)) return true;
+  for (const Transmit& record : queue_)
+    if (injected(record)) return true;
+  return false;
 }
 
 // The connection is broken, but bytes that arrived before are handled first; run() then ends the stream.

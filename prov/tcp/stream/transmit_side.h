@@ -103,6 +103,14 @@ class MessageSink {
 
 struct Gather;
 
+// A message of 1 to kInjectSize bytes, whose header has nothing optional but a tag.
+[[gnu::always_inline]] inline bool is_small(const TransmitRequest& request) noexcept {
+  constexpr std::uint64_t kPlainFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
+  return request.operation <= Operation::kTagged && (request.flags & ~kPlainFlags) == 0 && request.iov.size() == 1 &&
+         request.iov[0].iov_len != 0 && request.iov[0].iov_len <= kInjectSize && request.iov[0].iov_base != nullptr &&
+         request.receive_context == 0;
+}
+
 class TransmitSide : public Conduit {
  public:
   bool open() const noexcept { return state_ == State::kOpen; }
@@ -112,13 +120,6 @@ class TransmitSide : public Conduit {
   ssize_t transmit(const TransmitRequest& request) noexcept;
   // The same for a request that is_small().
   ssize_t send_small(const TransmitRequest& request) noexcept;
-  // A message of 1 to kInjectSize bytes, whose header has nothing optional but a tag.
-  static bool is_small(const TransmitRequest& request) noexcept {
-    constexpr std::uint64_t kPlainFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE;
-    return request.operation <= Operation::kTagged && (request.flags & ~kPlainFlags) == 0 && request.iov.size() == 1 &&
-           request.iov[0].iov_len != 0 && request.iov[0].iov_len <= kInjectSize && request.iov[0].iov_base != nullptr &&
-           request.receive_context == 0;
-  }
   // Sends a header without payload, ahead of the application's messages. Without memory the stream ends.
   void send_control(const DataHeader& header) noexcept {
     if (!try_respond(header)) end(ENOMEM);
@@ -175,6 +176,8 @@ class TransmitSide : public Conduit {
   void flush() noexcept {
     if (has_output()) flush_queued();
   }
+  // Messages are queued that are complete for the application.
+  bool holds_injected() noexcept;
   // Accounts for the bytes that the peer fetched from our memory.
   void settle() noexcept;
   bool has_room_for_response() const noexcept { return response_bytes_ < kMaxResponseBytes; }
