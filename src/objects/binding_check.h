@@ -20,8 +20,11 @@ constexpr bool may_be_late(std::size_t fclass) noexcept {
   return fclass == FI_CLASS_CNTR || fclass == FI_CLASS_STX_CTX;
 }
 
-// Directions that programs name with a shared context, which has but one; libfabric ignores them.
-inline constexpr std::uint64_t kContextDirections = FI_TRANSMIT | FI_RECV;
+// Flags that say nothing about such an object, but programs give them, and libfabric ignores them: the direction of a
+// shared context, which has but one.
+constexpr std::uint64_t ignored_flags(std::size_t fclass) noexcept {
+  return fclass == FI_CLASS_SRX_CTX || fclass == FI_CLASS_STX_CTX ? FI_TRANSMIT | FI_RECV : 0;
+}
 
 // A call of fi_ep_bind for a known kind of object.
 struct Binding {
@@ -40,7 +43,8 @@ inline Status check_binding(const fi_provider& provider, const Binding& binding)
   if (!binding.same_domain) return refuse(FI_EDOMAIN, "the object belongs to another domain");
   if (binding.enabled && !may_be_late(binding.object.fclass))
     return refuse(FI_EOPBADSTATE, "the endpoint is enabled, and takes only counters and shared transmit contexts now");
-  if (binding.flags != 0) return refuse(FI_EBADFLAGS, "the object takes no such flags");
+  if ((binding.flags & ~ignored_flags(binding.object.fclass)) != 0)
+    return refuse(FI_EBADFLAGS, "the object takes no such flags");
   return binding.second ? refuse(FI_EINVAL, "the endpoint has such an object already") : Status();
 }
 

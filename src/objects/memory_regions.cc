@@ -7,16 +7,13 @@
 
 #include <chrono>
 
+#include "objects/access_rights.h"
 #include "objects/domain_base.h"
 
 namespace weft {
 
 namespace {
 
-// Capabilities grant nothing here, but programs add them, and libfabric ignores them.
-constexpr uint64_t kCapabilities = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
-constexpr uint64_t kAccess =
-    FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE | kCapabilities;
 constexpr uint64_t kRegisterFlags = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | FI_MR_WEFT_UNCACHED;
 
 uint64_t random_seed() noexcept {
@@ -111,7 +108,7 @@ int MemoryRegions::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) 
   if ((flags & ~(kRegisterFlags | FI_HMEM_HOST_ALLOC)) != 0) return -FI_EBADFLAGS;
   if (attr->iov_count != 1 || attr->offset != 0) return -FI_EINVAL;  // mr_iov_limit is 1
   const iovec& memory = attr->mr_iov[0];
-  if (memory.iov_len == 0 || (attr->access & ~kAccess) != 0) return -FI_EINVAL;
+  if (memory.iov_len == 0 || (attr->access & ~kAccessRights) != 0) return -FI_EINVAL;
   const uintptr_t base = reinterpret_cast<uintptr_t>(memory.iov_base);
   if (memory.iov_len - 1 > UINTPTR_MAX - base) return -FI_EINVAL;  // wraps around the address space
 

@@ -184,7 +184,7 @@ class SharedContexts {
     Status status = check_binding(Core::provider(), {.object = *object,
                                                      .same_domain = &receive->engine() == &endpoint.engine(),
                                                      .enabled = endpoint.enabled(),
-                                                     .flags = flags & ~kContextDirections,
+                                                     .flags = flags,
                                                      .second = static_cast<bool>(receive_)});
     if (status.ok()) status = receive->admit(endpoint);
     if (!status.ok()) return status;
@@ -222,8 +222,8 @@ class SharedContexts {
 
  private:
   Status bind(Core& endpoint, const RefCounted& domain, SharedTransmit& transmit, uint64_t flags) noexcept {
-    const Status status = check_binding(Core::provider(), transmit, domain, endpoint.enabled(),
-                                        flags & ~kContextDirections, static_cast<bool>(transmit_));
+    const Status status =
+        check_binding(Core::provider(), transmit, domain, endpoint.enabled(), flags, static_cast<bool>(transmit_));
     if (!status.ok()) return status;
     transmit_ = Ref<SharedTransmit>(transmit);
     endpoint.set_tx_size(transmit.size(endpoint.tx_size()));

@@ -81,8 +81,8 @@ Status TransferEndpoint::bind_counter(Counter& counter, uint64_t flags) noexcept
 }
 
 Status TransferEndpoint::bind_shared_receive(SharedReceive& shared, uint64_t flags) noexcept {
-  const Status status = check_binding(provider(), shared, *domain_, enabled_, flags & ~kContextDirections,
-                                      static_cast<bool>(shared_receive_));
+  const Status status =
+      check_binding(provider(), shared, *domain_, enabled_, flags, static_cast<bool>(shared_receive_));
   if (!status.ok()) return status;
   shared_receive_ = Ref<SharedReceive>(shared);
   queue_ = &shared.queue();
@@ -90,8 +90,8 @@ Status TransferEndpoint::bind_shared_receive(SharedReceive& shared, uint64_t fla
 }
 
 Status TransferEndpoint::bind_shared_transmit(SharedTransmit& shared, uint64_t flags) noexcept {
-  const Status status = check_binding(provider(), shared, *domain_, enabled_, flags & ~kContextDirections,
-                                      static_cast<bool>(shared_transmit_));
+  const Status status =
+      check_binding(provider(), shared, *domain_, enabled_, flags, static_cast<bool>(shared_transmit_));
   if (!status.ok()) return status;
   shared_transmit_ = Ref<SharedTransmit>(shared);
   stream_.set_queue_size(shared.size(stream_.queue_size()));

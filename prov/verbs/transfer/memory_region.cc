@@ -10,6 +10,7 @@
 #include <new>
 
 #include "abi/ops.h"
+#include "objects/access_rights.h"
 #include "objects/domain_base.h"
 #include "verbs/device/device.h"
 #include "verbs/device/logging.h"
@@ -18,10 +19,6 @@
 namespace weft::verbs {
 namespace {
 
-// Capabilities grant nothing here, but programs add them, and libfabric ignores them.
-constexpr uint64_t kCapabilities = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
-constexpr uint64_t kAccess =
-    FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_COLLECTIVE | kCapabilities;
 constexpr uint64_t kOutside = FI_MR_WEFT_UNCACHED | FI_MR_SINGLE_USE | FI_RMA_EVENT | FI_MR_DMABUF;
 constexpr int kPeerRights = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr uint64_t kFlags = FI_RMA_EVENT | FI_MR_SINGLE_USE | FI_HMEM_HOST_ALLOC | FI_MR_DMABUF | FI_MR_WEFT_UNCACHED;
@@ -109,7 +106,7 @@ int MemoryRegion::open(DomainServices& domain, uint64_t caps, const fi_mr_attr* 
   if ((flags & FI_HMEM_DEVICE_ONLY) != 0 && (flags & FI_MR_DMABUF) == 0 && (caps & FI_HMEM) == 0) return -FI_ENOSYS;
   if ((flags & ~(kFlags | FI_HMEM_DEVICE_ONLY)) != 0) return -FI_EBADFLAGS;
   if (attr->iov_count != 1 || attr->offset != 0) return -FI_EINVAL;  // mr_iov_limit is 1
-  if ((attr->access & ~kAccess) != 0) return -FI_EINVAL;
+  if ((attr->access & ~kAccessRights) != 0) return -FI_EINVAL;
 
   const int access = access_of(attr->access, rules_of(domain.device(), caps));
   const bool dmabuf = (flags & FI_MR_DMABUF) != 0;

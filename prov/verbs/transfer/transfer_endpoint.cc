@@ -54,8 +54,7 @@ Status TransferEndpoint::bind_counter(Counter& counter, uint64_t flags) noexcept
 }
 
 Status TransferEndpoint::bind_shared_receive(SharedReceive& shared, uint64_t flags) noexcept {
-  const Status status =
-      check_binding(provider(), shared, *domain_, enabled_, flags & ~kContextDirections, has_shared_receive());
+  const Status status = check_binding(provider(), shared, *domain_, enabled_, flags, has_shared_receive());
   if (status.ok()) receives_.share(shared);
   return status;
 }
