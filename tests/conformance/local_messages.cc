@@ -54,6 +54,14 @@ void settle() {
   for (int i = 0; i < 64; ++i) driver::poke();
 }
 
+// Memory is shared after a few messages.
+void share_memory(Ends& ends, Buffer& out, Buffer& in) {
+  for (unsigned i = 0; i < 10; ++i) {
+    expect_message(ends.a, ends.b, out, in, kLong, i);
+    settle();
+  }
+}
+
 NodeOptions with_wait(fi_wait_obj wait_obj) {
   NodeOptions options;
   options.tx_cq.wait_obj = options.rx_cq.wait_obj = wait_obj;
@@ -98,10 +106,7 @@ TEST_P(LocalMessages, InjectedMessagesArriveAlthoughTheirEndpointCloses) {
   LOCAL_MESSAGES_ONLY();
   Ends ends(target());
   Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
-  for (unsigned i = 0; i < 10; ++i) {
-    expect_message(ends.a, ends.b, out, in, kLong, i);
-    settle();
-  }
+  share_memory(ends, out, in);
   constexpr unsigned kMany = 500;
   constexpr size_t kShort = 100;
   std::vector<Context> contexts(kMany);
@@ -126,10 +131,7 @@ TEST_P(LocalMessages, PollersOfOneHostMakeFewSystemCalls) {
   if (!mortal::polls()) GTEST_SKIP() << "calls are not counted here";
   Ends ends(target());
   Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
-  for (unsigned i = 0; i < 10; ++i) {
-    expect_message(ends.a, ends.b, out, in, kLong, i);
-    settle();
-  }
+  share_memory(ends, out, in);
   constexpr unsigned kReads = 4000;
   const unsigned before = *mortal::polls();
   for (unsigned i = 0; i < kReads; ++i) ASSERT_EQ(fi_cq_read(ends.b->rx().get(), nullptr, 0), -FI_EAGAIN);
@@ -362,10 +364,7 @@ TEST_P(LocalMessages, WakeASleeperBesideAThreadThatHasPolled) {
   LOCAL_MESSAGES_ONLY();
   Ends ends(target(), with_wait(FI_WAIT_UNSPEC));
   Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
-  for (unsigned i = 0; i < 10; ++i) {
-    expect_message(ends.a, ends.b, out, in, kLong, i);
-    settle();
-  }
+  share_memory(ends, out, in);
   for (int round = 0; round < 5; ++round) {
     Context sent, received;
     ASSERT_EQ(ends.b->trecv(in, kLong, 3, 0, &received), 0);
@@ -391,10 +390,7 @@ TEST_P(LocalMessages, WakeTheSleeperOnTheQueueOfTheMessage) {
   LOCAL_MESSAGES_ONLY();
   Ends ends(target(), with_wait(FI_WAIT_UNSPEC));
   Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
-  for (unsigned i = 0; i < 10; ++i) {
-    expect_message(ends.a, ends.b, out, in, kLong, i);
-    settle();
-  }
+  share_memory(ends, out, in);
   for (int round = 0; round < 5; ++round) {
     Context sent, received;
     ASSERT_EQ(ends.b->trecv(in, kLong, 3, 0, &received), 0);

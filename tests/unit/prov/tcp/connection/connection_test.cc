@@ -196,6 +196,8 @@ TEST_F(Connection, CallsInTheWrongStateFail) {
   EXPECT_EQ(fi_connect(client.ep, &to, nullptr, 0), -FI_ENOEQ);
   EXPECT_EQ(fi_shutdown(client.ep, 0), -FI_ENOTCONN);
   ASSERT_EQ(fi_ep_bind(client.ep, &client.eq->fid, 0), 0);
+  EXPECT_EQ(fi_ep_bind(client.ep, &client.eq->fid, 0), 0);
+  EXPECT_EQ(fi_ep_bind(client.ep, &server.eq->fid, 0), -FI_EINVAL);
   EXPECT_EQ(fi_connect(client.ep, &to, nullptr, 0), -FI_ENOCQ);
   EXPECT_EQ(fi_ep_bind(client.ep, &server.cq->fid, FI_TRANSMIT | FI_RECV), -FI_EDOMAIN);
   EXPECT_EQ(fi_ep_bind(client.ep, &client.domain->fid, 0), -FI_EINVAL);
