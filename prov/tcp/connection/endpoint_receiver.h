@@ -8,6 +8,7 @@
 
 #include "messages/receive_side.h"
 #include "tcp/domain.h"
+#include "tcp/grace_round.h"
 #include "tcp/stream/stream.h"
 
 namespace weft::tcp {
@@ -108,6 +109,7 @@ class EndpointReceiver : public MessageSink,
   // The arriving message: for a receive, or unexpected.
   messages::Delivery delivery_;
   Unexpected* unexpected_ = nullptr;
+  GraceRound grace_;
 };
 
 }  // namespace weft::tcp

@@ -228,6 +228,10 @@ std::optional<MessageSink::Destination> Channel::continue_blocked(const DataHead
     delete &message;
     return destination;
   }
+  if (grace_.covers(header.payload, endpoint_.engine().round())) {
+    stream_.resume();
+    return {};
+  }
   if (!store(message)) return {};
   blocked_ = nullptr;
   arriving_ = &message;
@@ -346,7 +350,9 @@ void Channel::take(Unclaimed& message, const rdm::Delivery& delivery) noexcept {
   } else {
     message.taker = delivery;
     message.taken = true;
-    if (blocked_ == &message) stream_.resume();
+    if (blocked_ != &message) return;
+    grace_.renew();
+    stream_.resume();
   }
 }
 

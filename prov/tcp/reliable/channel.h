@@ -18,6 +18,7 @@
 #include "rdm/linked_peer.h"
 #include "rdm/receive_side.h"
 #include "tcp/connection/handshake.h"
+#include "tcp/grace_round.h"
 #include "tcp/reliable/greeting.h"
 #include "tcp/stream/stream.h"
 
@@ -184,6 +185,7 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   List<Unclaimed> cleared_;          // the peer may send them; without a receive they are discarded
   bool has_numbers_ = false;         // the handshake agreed on them
   bool scarce_ = false;              // the peer was told that its room for unexpected messages is
+  GraceRound grace_;
 };
 
 }  // namespace weft::tcp

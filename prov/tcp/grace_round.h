@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Messages that arrive before their receives: when they are stored. An application that has read its completions
+// usually posts new receives before it makes progress again. So a message stays where it is for the rest of a round of
+// progress, and then goes into the application's buffer. To store it takes memory and a second copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::tcp {
+
+// Owner: what receives the messages of one peer.
+class GraceRound {
+ public:
+  // `len` bytes, in this round of the engine. False: they are to be stored, as all that follow in this round.
+  bool covers(std::size_t len, std::uint64_t round) noexcept {
+    if (len < kLeastCovered || since_ + 1 == round) return false;
+    since_ = round;
+    return true;
+  }
+  // A message met its receive: the application posts receives in time.
+  void renew() noexcept { since_ = 0; }
+
+ private:
+  static constexpr std::size_t kLeastCovered = 2048;  // shorter ones are stored sooner than they are read again
+
+  std::uint64_t since_ = 0;  // the round that covers messages, or covered the last ones
+};
+
+}  // namespace weft::tcp
