@@ -79,6 +79,11 @@ void Engine::expect_sleepers() noexcept {
   for (Watch* watch : hot_) {
     // An earlier handler may have unwatched this socket.
     if (watch == nullptr || !is_hot(*watch)) continue;
+    if (watch->awaited) {
+      took_long();
+      if (++watch->misses == kHotMisses) cool_down(*watch);
+      continue;
+    }
     watch->readable = watch->signalled = true;
     watch->received = false;
     watch->on_ready(*watch);
@@ -262,14 +267,16 @@ Status Engine::register_hot() noexcept {
 // Registering again reports the present state, so space that was freed meanwhile is not missed.
 void Engine::await_output(Watch& watch) noexcept {
   watch.writable = false;
-  if (std::exchange(watch.output, true)) return;
+  if (std::exchange(watch.output, true)) return read_when_ready(watch);
   if (watch.registered) {
     net::epoll_modify(epoll_.get(), watch.fd, interest(true), &watch);
   } else if (!add(watch).ok()) {
     watch.output = false;
     watch.writable = true;
     make_ready(watch);  // the handler retries every round
+    return;
   }
+  read_when_ready(watch);
 }
 
 Status Engine::replace(Watch& old, Watch& next) noexcept {
@@ -335,6 +342,12 @@ bool Engine::warm_up(Watch& watch) noexcept {
   hot_[0] = &watch;
   watch.misses = 0;
   return true;
+}
+
+void Engine::read_when_ready(Watch& watch) noexcept {
+  if (watch.awaited || !is_hot(watch) || (!watch.registered && !add(watch).ok())) return;
+  watch.awaited = true;
+  watch.misses = 0;
 }
 
 void Engine::cool_down(Watch& watch) noexcept {

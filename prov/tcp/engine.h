@@ -55,6 +55,7 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   bool listens = false;    // set by watch_listener()
   bool may_end = false;    // set once what others had received before was handled; see end_later()
   bool received = false;   // set by mark_hot() while a handler runs
+  bool awaited = false;    // set by read_when_ready(), cleared by mark_hot()
   bool output = false;     // the engine reports when the socket becomes writable
   bool registered = false;
   std::uint16_t misses = 0;
@@ -159,8 +160,12 @@ class Engine : public EngineBase {
   // The handler received data: the socket is read first next time.
   void mark_hot(Watch& watch) noexcept {
     watch.received = true;
+    watch.awaited = false;
     if (!is_hot(watch)) (void)warm_up(watch);
   }
+  // Until its next bytes, a hot socket is read when epoll reports it. Many bytes are on their way, and each read that
+  // finds none delays the processor that brings them.
+  void read_when_ready(Watch& watch) noexcept;
   // A long message that is not the first of its burst was posted.
   void posted_long() noexcept { progress_habit_.posted(net::now()); }
   // The handler took long: the others' readiness is polled before the next one.

@@ -9,6 +9,7 @@
 #include "sim/network.h"
 #include "tcp/connection/cm_message.h"
 #include "tcp/socket.h"
+#include "unit/failing_allocations.h"
 #include "unit/prov/tcp/side.h"
 
 namespace weft::tcp::sim {
@@ -242,6 +243,127 @@ TEST(SimulatedConnection, ANarrowPipeDeliversEverything) {
     Dialogue dialogue({.capacity = capacity});
     dialogue.run();
     expect_success(dialogue);
+  }
+}
+
+// ---- Long messages and late receives ----
+
+// Two endpoints that are connected.
+struct Pair {
+  Side client, server;
+  Pair() {
+    reset({});
+    server.listen();
+    client.connect(server.listening_at());
+    bool connected = false;
+    for (int i = 0; i < kQuiet && !connected; ++i) {
+      Event event;
+      connected = client.poll(event) && event.number == FI_CONNECTED;
+      if (server.poll(event) && event.number == FI_CONNREQ) server.accept(event);
+    }
+    EXPECT_TRUE(connected);
+  }
+  void send(const std::string& message) {
+    EXPECT_EQ(fi_send(client.ep, message.data(), message.size(), nullptr, FI_ADDR_UNSPEC, nullptr), 0);
+  }
+  void receive(std::string& message) {
+    EXPECT_EQ(fi_recv(server.ep, message.data(), message.size(), nullptr, FI_ADDR_UNSPEC, &message), 0);
+  }
+};
+
+// Each read that finds nothing takes the socket's lock from the processor that brings the bytes.
+TEST(SimulatedConnection, TheRestOfALongMessageIsReadWhenItIsReported) {
+  Pair pair;
+  const std::string sent(300'000, 's');
+  std::string received(sent.size(), '-');
+  pair.receive(received);
+  pair.send(sent);  // as much as the network holds
+  Done done;
+  for (int i = 0; i < kQuiet; ++i) EXPECT_FALSE(pair.server.poll(done));
+  ASSERT_EQ(received.front(), 's');
+  const std::size_t before = empty_reads();
+  for (int i = 0; i < kQuiet; ++i) EXPECT_FALSE(pair.server.poll(done));
+  EXPECT_LE(empty_reads() - before, 1u);
+  bool complete = false;
+  for (int i = 0; i < kManyRounds && !complete; ++i) {
+    pair.client.poll(done);
+    complete = pair.server.poll(done);
+  }
+  EXPECT_EQ(received, sent);
+}
+
+// The same end reads short messages without a report, as soon as they are there.
+TEST(SimulatedConnection, ShortMessagesAreReadAtOnceBehindALongOne) {
+  Pair pair;
+  const std::string sent(300'000, 's'), next(100, 'n');
+  std::string received(sent.size(), '-'), more(next.size(), '-');
+  pair.receive(received);
+  pair.send(sent);
+  Done done;
+  for (int i = 0; i < kManyRounds && done.context != &received; ++i) {
+    pair.client.poll(done);
+    pair.server.poll(done);
+  }
+  for (int i = 0; i < 3; ++i) {
+    pair.receive(more);
+    pair.send(next);
+    done = {};
+    for (int j = 0; j < kQuiet && done.context != &more; ++j) {
+      pair.client.poll(done);
+      pair.server.poll(done);
+    }
+    ASSERT_EQ(done.context, &more);
+  }
+  const std::size_t before = empty_reads();
+  for (int i = 0; i < kQuiet; ++i) EXPECT_FALSE(pair.server.poll(done));
+  EXPECT_GE(empty_reads() - before, static_cast<std::size_t>(kQuiet));
+}
+
+// A receive that is posted before the next call for progress gets its message without a copy in between.
+TEST(SimulatedConnection, AReceiverThatPostsInTimeStoresNothing) {
+  if (!test::FailingAllocation::complete()) GTEST_SKIP() << "allocations are not counted";
+  constexpr int kMessages = 14;
+  Pair pair;
+  const std::string sent(4096, 's');
+  std::string received(sent.size(), '-');
+  {
+    const test::SparedAllocations network;
+    for (int i = 0; i < kMessages; ++i) pair.send(sent);
+  }
+  Done done;
+  const long before = test::live_allocations();
+  for (int i = 0; i < kMessages; ++i) {
+    received.assign(sent.size(), '-');
+    pair.receive(received);
+    done = {};
+    for (int j = 0; j < kQuiet && done.context != &received; ++j) {
+      {
+        const test::SparedAllocations network;
+        pair.client.poll(done);
+      }
+      pair.server.poll(done);
+    }
+    ASSERT_EQ(received, sent) << i;
+    ASSERT_LE(test::live_allocations(), before + kMessages / 2) << i;  // one that is stored has two
+  }
+}
+
+// One that does not come in time finds its message all the same.
+TEST(SimulatedConnection, MessagesWithoutReceivesAreStored) {
+  Pair pair;
+  const std::string sent(4096, 's');
+  std::string received(sent.size(), '-');
+  for (int i = 0; i < 3; ++i) pair.send(sent);
+  Done done;
+  for (int i = 0; i < kQuiet; ++i) {
+    pair.client.poll(done);
+    EXPECT_FALSE(pair.server.poll(done));
+  }
+  for (int i = 0; i < 3; ++i) {
+    received.assign(sent.size(), '-');
+    pair.receive(received);
+    EXPECT_TRUE(pair.server.poll(done)) << i;
+    EXPECT_EQ(received, sent) << i;
   }
 }
 

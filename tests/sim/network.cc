@@ -63,6 +63,7 @@ std::map<int, bool> events;
 std::map<int, std::map<int, void*>> epolls;  // epoll descriptor -> timers and events in it
 std::size_t sent_bytes[2];
 std::size_t moves;
+std::size_t misses;
 std::uint16_t next_port;
 
 int fresh() {
@@ -187,6 +188,9 @@ std::size_t bytes_sent(Direction direction) {
 std::size_t transfers() {
   return moves;
 }
+std::size_t empty_reads() {
+  return misses;
+}
 void advance(Clock::duration by) {
   clock_now += by;
 }
@@ -257,7 +261,9 @@ ssize_t recvv(int fd, const iovec* iov, int count) noexcept {
   Pipe& pipe = socket.in;
   if (pipe.bytes.empty()) {
     if (socket.error != 0) return -std::exchange(socket.error, 0);
-    return socket.ended ? 0 : -EAGAIN;
+    if (socket.ended) return 0;
+    ++misses;
+    return -EAGAIN;
   }
   std::size_t len = 0;
   for (int i = 0; i < count; ++i) len += iov[i].iov_len;

@@ -43,6 +43,7 @@ void finish_connects();
 std::size_t open_sockets();
 std::size_t bytes_sent(Direction direction);  // on all connections
 std::size_t transfers();                      // calls that moved bytes
+std::size_t empty_reads();                    // calls that found no byte to read
 
 void advance(Clock::duration by);
 // Advances to the earliest armed timer; false when none is armed.

@@ -56,6 +56,7 @@ class Stream final : public TransmitSide {
   std::size_t read_some() noexcept;
   std::size_t read_direct(std::size_t ahead) noexcept;
   void mark_hot() noexcept;
+  void await_input() noexcept;
   std::size_t nothing_read(ssize_t result) noexcept;
   std::size_t read_on(std::size_t bytes, std::size_t wanted) noexcept;
   std::size_t feed_payload(const std::byte* data, std::size_t len) noexcept;

@@ -18,6 +18,7 @@ constexpr int kReadsPerTurn = 16;
 
 constexpr std::size_t kLargePayload = 16 * 1024;
 constexpr std::size_t kReadAhead = 512;  // bytes read behind a large payload
+constexpr std::size_t kLongPayload = 128 * 1024;  // the next bytes are worth a call that waits for them: epoll
 // Bytes read from shared memory in one round. The application then posts receives for what follows, and it costs no
 // system call to look there again.
 constexpr std::size_t kWireAhead = 8 * 1024;
@@ -26,10 +27,16 @@ constexpr std::size_t kWireAhead = 8 * 1024;
 
 // Functions of every poll are inlined into run(): after a system call, a jump costs more than the code it skips.
 
+[[gnu::always_inline]] inline void Stream::await_input() noexcept {
+  readable = false;
+  if (header_.payload >= kLongPayload && !reads_wire()) [[unlikely]]
+    engine_.read_when_ready(*this);
+}
+
 // The read returned no bytes; returns 0. The system reports an error only once, and the end each time.
 std::size_t Stream::nothing_read(ssize_t result) noexcept {
   if (result == -EAGAIN)
-    readable = false;
+    await_input();
   else if (result == 0 && !may_end)
     engine_.end_later(*this);
   else
@@ -42,7 +49,7 @@ std::size_t Stream::nothing_read(ssize_t result) noexcept {
 // announce the end, which is behind all bytes there.
 [[gnu::always_inline]] inline std::size_t Stream::read_on(std::size_t bytes, std::size_t wanted) noexcept {
   if (reads_wire() ? signalled || payload_left_ != 0 : bytes == wanted || hung) return bytes;
-  readable = false;
+  await_input();
   return 0;
 }
 
