@@ -5,7 +5,7 @@
 # readme (the commands of README.md, in a fresh Debian), newer (interop tests in a fresh Debian 13, with libfabric 2.1),
 # site (its pages in Chromium), container (the Dockerfile), rpm, spack, compilers (each gcc and clang of Debian 12),
 # arm64, long (the ctest label nightly: virtual machines, software iWARP, messages of gibibytes), whole (what run.sh leaves
-# out of its builds: IPv6, topics of tsan). The steps reproducible and debian need the packages of the first step. Logs and
+# out of its builds: IPv6, topics of some builds). The steps reproducible and debian need the packages of the first step. Logs and
 # builds stay in build/nightly. The last line counts the steps.
 #
 # Environment: JOBS (default: all processors), BUILD (the folder), PACKAGE_OPTIONS (for cmake/package.sh).
