@@ -54,8 +54,10 @@ struct EventQueue : Object<kfid_eq>, Waiting {
 };
 
 struct CompletionQueue : Object<kfid_cq>, Waiting {
-  std::unique_ptr<Wakeup> signal;  // ends waits that are not libfabric's; NULL: all are
-  size_t entry_size = 0;           // bytes
+  std::unique_ptr<Wakeup> signal;     // ends waits that are not libfabric's; NULL: all are
+  std::atomic<uint64_t> signals{0};   // kfi_cq_signal calls that end waits of libfabric's ...
+  std::atomic<uint64_t> answered{0};  // ... and those that have ended one
+  size_t entry_size = 0;              // bytes
   bool has_flags = false;
   Bounces bounces;
 };

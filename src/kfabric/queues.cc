@@ -296,19 +296,27 @@ ssize_t read_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr_
 }
 
 // A time-out in milliseconds is libfabric's, except for queues in a wait set, where it may have none. kfi_cq_signal
-// ends either. `sleep` calls its argument for the time that is left.
+// ends either. `sleep` waits for the time that is left; a Unix signal may end it as kfi_cq_signal does.
 template <class Sleep, class Look>
 ssize_t wait_for_completions(CompletionQueue* queue, int timeout, Sleep sleep, Look look) {
   if (queue->comp_handler != nullptr) return -KFI_ENOSYS;
   const Deadline deadline(queue->fabric, timeout, queue->microseconds);
   if (queue->signal) return wait_until(queue->fabric, &queue->fi->fid, deadline, queue->signal.get(), look);
-  const ssize_t result = sleep(deadline);
-  return result == -FI_EAGAIN && deadline.is_over() ? -KFI_ETIMEDOUT : result;
+  const uint64_t before = queue->signals;
+  for (;;) {
+    const ssize_t result = sleep(deadline);
+    if (result != -FI_EAGAIN) return result;
+    if (deadline.is_over()) return -KFI_ETIMEDOUT;
+    const uint64_t now = queue->signals;
+    if (queue->answered.exchange(now) != now || now != before) return -FI_EAGAIN;
+  }
 }
 
 int signal_queue(kfid_cq* cq) {
   auto* queue = static_cast<CompletionQueue*>(cq);
-  return queue->signal ? queue->signal->give() : fi_cq_signal(queue->fi);
+  if (queue->signal) return queue->signal->give();
+  ++queue->signals;
+  return fi_cq_signal(queue->fi);
 }
 
 ssize_t sread_completions(kfid_cq* cq, void* buffer, size_t count, const void* condition, int timeout) {
