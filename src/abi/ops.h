@@ -12,32 +12,19 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include <type_traits>
+
 #include "abi/bridge.h"
 #include "base/each.h"
 
 namespace weft {
 
-// Tables whose calls belong to the control path: they are slow, and do not block for long; op<>.
-template <class Ops>
-inline constexpr bool kControls = true;
-template <>
-inline constexpr bool kControls<fi_ops_msg&> = false;
-template <>
-inline constexpr bool kControls<fi_ops_tagged&> = false;
-template <>
-inline constexpr bool kControls<fi_ops_rma&> = false;
-template <>
-inline constexpr bool kControls<fi_ops_atomic&> = false;
-template <>
-inline constexpr bool kControls<fi_ops_cq&> = false;
-template <>
-inline constexpr bool kControls<fi_ops_eq&> = false;
-template <>
-inline constexpr bool kControls<fi_ops_cntr&> = false;
-template <>
-inline constexpr bool kControls<fi_ops_poll&> = false;
-template <>
-inline constexpr bool kControls<fi_ops_wait&> = false;
+template <class Table, class... Others>
+inline constexpr bool kIsNoneOf = !(std::is_same_v<Table, Others&> || ...);
+// The calls of a table belong to the control path: they are slow, and do not block for long; op<>.
+template <class Table>
+inline constexpr bool kControls = kIsNoneOf<Table, fi_ops_msg, fi_ops_tagged, fi_ops_rma, fi_ops_atomic, fi_ops_cq,
+                                            fi_ops_eq, fi_ops_cntr, fi_ops_poll, fi_ops_wait>;
 
 // fill() sets each slot: to the method if T has it, else to the answer `Missing`. Methods for remote memory, tagged
 // messages and atomic operations carry the names of the public calls (without fi_), because one class fills several

@@ -243,7 +243,7 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   ssize_t sreadfrom(void* buf, size_t count, fi_addr_t* src_addr, const void* cond, int timeout_ms) {
     if (!wait_.can_block()) return -FI_ENOSYS;
     const auto enough = [this, threshold = threshold_of(cond)]() noexcept { return satisfies(threshold); };
-    if (!enough()) wait_.wait(Deadline::in_ms(timeout_ms), *this, enough);
+    if (!enough()) (void)wait_.wait(Deadline::in_ms(timeout_ms), *this, enough);
     return take(buf, count, src_addr);
   }
   int signal() noexcept {

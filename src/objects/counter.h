@@ -175,14 +175,15 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     if (!wait_.can_block()) return -FI_ENOSYS;
     const uint64_t reported = reported_errors_.load();  // an error from before the call ends the wait too
     const auto ended = [&]() noexcept { return value() >= threshold || errors() != reported; };
-    if (value() < threshold) wait_.wait(Deadline::in_ms(timeout_ms), *this, ended);
+    Status waited;
+    if (value() < threshold) waited = wait_.wait(Deadline::in_ms(timeout_ms), *this, ended);
     if (const uint64_t now = value(); now >= threshold) {
       reported_value_.store(now);
       return 0;
     }
     const uint64_t failed = errors();
     reported_errors_.store(failed);
-    return failed != reported ? -FI_EAVAIL : -FI_ETIMEDOUT;
+    return failed != reported ? -FI_EAVAIL : waited.code();
   }
 
  private:

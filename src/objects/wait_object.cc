@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cerrno>
 
 #include "base/standard_descriptors.h"
 
@@ -194,7 +195,7 @@ void WaitObject::Sleeper::sleep(Deadline deadline) {
     return std::this_thread::yield();
   }
   wait_.drain_locked();  // a wake-up from before this thread armed
-  wait_.poll_descriptors(lock, deadline, waiter_.awake_);
+  waiter_.signalled_ = !wait_.poll_descriptors(lock, deadline, waiter_.awake_);
 }
 
 Status WaitObject::open_event_locked() noexcept {
@@ -202,7 +203,7 @@ Status WaitObject::open_event_locked() noexcept {
   return state_->event ? Status() : Status::last_errno();
 }
 
-void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake) {
+bool WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake) {
   // Also where the thread is cancelled.
   struct Polling {
     Polling(State& of, std::unique_lock<std::mutex>& lock) noexcept : state(of), held(lock) {
@@ -232,7 +233,7 @@ void WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline d
   const Polling polling(*state_, lock);
   const timespec left = to_timespec(deadline.infinite() ? Clock::duration() : deadline.time() - Clock::now());
   const Uncancellable::Window asleep(awake);
-  ::ppoll(fds.data(), count, deadline.infinite() ? nullptr : &left, nullptr);
+  return ::ppoll(fds.data(), count, deadline.infinite() ? nullptr : &left, nullptr) >= 0 || errno != EINTR;
 }
 
 Status WaitObject::start_driver(std::function<bool()> progress) {
@@ -268,7 +269,7 @@ void WaitObject::run_driver() noexcept {
     bool woken;
     {
       std::unique_lock lock(state_->mutex);
-      if (may_sleep && !state_->event_set) poll_descriptors(lock, Deadline(), awake);
+      if (may_sleep && !state_->event_set) (void)poll_descriptors(lock, Deadline(), awake);
       woken = state_->event_set;
       drain_locked();
     }

@@ -106,14 +106,15 @@ class WaitObject {
   // fi_cq_signal: every thread in wait() returns, or the next one that enters.
   void interrupt() noexcept;
 
-  // Blocks until `ready()`, an interrupt() or the deadline; true in the first case. `Source` has
+  // Blocks until `ready()`. -FI_ETIMEDOUT at the deadline; -FI_EINTR after an interrupt(), or after a signal that this
+  // thread handled while it slept. `Source` has
   //   void drive()           all progress that is possible now
   //   bool must_not_sleep()  something to read; exact, if what it looks at changed before arming, as `ready()` is
   //   bool prepare_wait()    see ProgressEngine
   // and may have kShowsAllWork, see shows_all_work: then drive() is not called before its descriptor is readable.
   // A cancellation point only while it sleeps.
   template <class Source, class Ready>
-  bool wait(Deadline deadline, Source& source, Ready ready) {
+  Status wait(Deadline deadline, Source& source, Ready ready) {
     const Clock::time_point start = Clock::now();
     Clock::time_point now = start;
     const uint64_t answered = answered_interrupts_.load();
@@ -127,15 +128,16 @@ class WaitObject {
       }
       if (ready()) {
         note_wait(now - start, spin);
-        return true;
+        return {};
       }
+      if (waiter.signalled_) return Status(-FI_EINTR);
       if (const uint64_t interrupts = interrupts_.load(); interrupts != answered) {
         answered_interrupts_.store(interrupts);
-        return false;
+        return Status(-FI_EINTR);
       }
       if (now >= deadline.time()) {
         note_wait(now - start, spin);
-        return false;
+        return Status(-FI_ETIMEDOUT);
       }
       if (kind_ == FI_WAIT_YIELD) {
         std::this_thread::yield();
@@ -166,6 +168,7 @@ class WaitObject {
     const Uncancellable awake_;
     bool slept_ = false;
     bool leads_ = false;
+    bool signalled_ = false;  // a signal ended its sleep
   };
   // The same thread from arming until it has slept.
   class Sleeper {
@@ -213,7 +216,8 @@ class WaitObject {
   void wake_locked() noexcept;
   void drain_locked() noexcept;
   Status open_event_locked() noexcept;
-  void poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake);
+  // False: a signal came.
+  bool poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake);
   void run_driver() noexcept;
   int get_epoll_locked() noexcept;
   int get_descriptors_locked(fi_wait_pollfd* out) noexcept;

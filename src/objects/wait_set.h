@@ -74,8 +74,8 @@ class WaitSet : public Object<fid_wait>, public RefCounted {
   }
   int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
   int wait(int timeout_ms) {
-    const bool ready = wait_.wait(Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return must_not_sleep(); });
-    return ready ? 0 : -FI_ETIMEDOUT;
+    const auto ready = [this]() noexcept { return must_not_sleep(); };
+    return wait_.wait(Deadline::in_ms(timeout_ms), *this, ready).code();
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "fixture/driver.h"
 #include "fixture/member.h"
 #include "fixture/parameter.h"
+#include "fixture/signals.h"
 
 namespace counters {
 
@@ -62,6 +63,13 @@ TEST_P(Counters, WaitTimesOutOnAnAbsoluteDeadline) {
   EXPECT_EQ(fi_cntr_wait(counter.get(), 1, 100), -FI_ETIMEDOUT);
   EXPECT_GE(elapsed_ms(start), 99);
   EXPECT_LE(elapsed_ms(start), kPromptMs);
+}
+
+TEST_P(Counters, ASignalEndsAnEndlessWait) {
+  Fabric fabric(target());
+  const auto counter = open_counter(fabric);
+  const Signals signals;
+  EXPECT_EQ(fi_cntr_wait(counter.get(), 1, -1), -FI_EINTR);
 }
 
 TEST_P(Counters, IncrementsBelowTheThresholdDoNotExtendTheWait) {

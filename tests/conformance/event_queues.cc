@@ -6,6 +6,7 @@
 
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
+#include "fixture/signals.h"
 
 namespace event_queues {
 
@@ -123,6 +124,15 @@ TEST_P(EventQueues, SreadTimesOutOnAnAbsoluteDeadline) {
   EXPECT_GE(elapsed_ms(start), 99);
   EXPECT_LE(elapsed_ms(start), kPromptMs);
   EXPECT_LE(quickest_ms([&] { EXPECT_EQ(fi_eq_sread(eq.get(), &type, entry, sizeof entry, 0, 0), -FI_EAGAIN); }), 50);
+}
+
+TEST_P(EventQueues, ASignalEndsAnEndlessWait) {
+  Fabric fabric(target());
+  EventQueue eq(fabric);
+  const Signals signals;
+  char entry[256];
+  uint32_t type = 0;
+  EXPECT_EQ(fi_eq_sread(eq.get(), &type, entry, sizeof entry, -1, 0), -FI_EAGAIN);
 }
 
 TEST_P(EventQueues, InternalWakeUpsDoNotExtendSread) {

@@ -6,6 +6,7 @@
 
 #include "fixture/driver.h"
 #include "fixture/node.h"
+#include "fixture/signals.h"
 
 namespace poll_and_wait_sets {
 
@@ -128,6 +129,15 @@ TEST_P(PollAndWaitSets, WaitTimesOutOnAnAbsoluteDeadline) {
     EXPECT_EQ(fi_wait(set.get(), 100), -FI_ETIMEDOUT) << "wait object " << wait_obj;
     EXPECT_GE(elapsed_ms(start), 99);
     EXPECT_LE(elapsed_ms(start), kPromptMs);
+  }
+}
+
+TEST_P(PollAndWaitSets, ASignalEndsAnEndlessWait) {
+  Fabric fabric(target());
+  for (fi_wait_obj wait_obj : {FI_WAIT_UNSPEC, FI_WAIT_FD}) {
+    const auto set = open_wait(fabric, wait_obj);
+    const Signals signals;
+    EXPECT_EQ(fi_wait(set.get(), -1), -FI_EINTR) << "wait object " << wait_obj;
   }
 }
 
