@@ -18,7 +18,7 @@ class GraceRound {
     since_ = round;
     return true;
   }
-  // A message met its receive: the application posts receives in time.
+  // A message has found its receive, so receives for those behind it may follow.
   void renew() noexcept { since_ = 0; }
 
  private:

@@ -3,6 +3,7 @@
 // case each side is notified once, each posted operation completes once, no descriptor is left and nothing hangs.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <rdma/fi_tagged.h>
 #include <sys/socket.h>
 
 #include "base/unique_fd.h"
@@ -365,6 +366,45 @@ TEST(SimulatedConnection, MessagesWithoutReceivesAreStored) {
     EXPECT_TRUE(pair.server.poll(done)) << i;
     EXPECT_EQ(received, sent) << i;
   }
+}
+
+// Every search is a call for progress, and none brings a receive for the message.
+TEST(SimulatedConnection, PollingWithPeekFindsALongMessage) {
+  constexpr std::uint64_t kTag = 7;
+  Pair pair;
+  const std::string sent(4096, 's');
+  ASSERT_EQ(fi_tsend(pair.client.ep, sent.data(), sent.size(), nullptr, FI_ADDR_UNSPEC, kTag, nullptr), 0);
+  Done done;
+  for (int i = 0; i < kQuiet; ++i) pair.client.poll(done);
+  fi_msg_tagged message{};
+  message.tag = kTag;
+  done.error = FI_ENOMSG;
+  for (int i = 0; i < kQuiet && done.error == FI_ENOMSG; ++i) {
+    ASSERT_EQ(fi_trecvmsg(pair.server.ep, &message, FI_PEEK), 0);
+    ASSERT_TRUE(pair.server.poll(done));
+  }
+  EXPECT_EQ(done.error, 0);
+}
+
+// Receives for other messages are posted in every round.
+TEST(SimulatedConnection, AMessageWithoutAReceiveHoldsNoneBackForLong) {
+  constexpr std::uint64_t kFirst = 1, kSecond = 2, kOther = 3;
+  Pair pair;
+  const std::string sent(4096, 's');
+  std::string received(sent.size(), '-');
+  const auto receive = [&](std::uint64_t tag, void* context) {
+    ASSERT_EQ(fi_trecv(pair.server.ep, received.data(), received.size(), nullptr, FI_ADDR_UNSPEC, tag, 0, context), 0);
+  };
+  for (const std::uint64_t tag : {kFirst, kSecond})
+    ASSERT_EQ(fi_tsend(pair.client.ep, sent.data(), sent.size(), nullptr, FI_ADDR_UNSPEC, tag, nullptr), 0);
+  receive(kSecond, &received);
+  Done done;
+  for (int i = 0; i < kQuiet && done.context != &received; ++i) {
+    receive(kOther, nullptr);
+    pair.client.poll(done);
+    pair.server.poll(done);
+  }
+  EXPECT_EQ(done.context, &received);
 }
 
 // ---- The listener ----
