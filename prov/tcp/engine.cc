@@ -330,7 +330,7 @@ void Engine::run_endings() noexcept {
 void Engine::make_ready(Watch& watch) noexcept {
   if (watch.ListHook<ReadyTag>::linked()) return;
   ready_.push_back(watch);
-  if (must_send_now()) wake();
+  if (must_send_now() || sleeping_ || sleepers_) wake();
   waiting_ = false;
 }
 
