@@ -433,6 +433,19 @@ TEST(SimulatedListener, ComesBackWhenDescriptorsRunOut) {
   EXPECT_EQ(open_sockets(), 0u);
 }
 
+// A seccomp filter or a security module refuses the call, and the connection stays where it is.
+TEST(SimulatedListener, RefusedAcceptsEndTheRound) {
+  constexpr int kRefused = 40;
+  reset({.failing_accepts = kRefused, .accept_error = EPERM});
+  Side client, server;
+  server.listen();
+  client.connect(server.listening_at());
+  Event event;
+  for (int i = 0; i < kQuiet; ++i) ASSERT_FALSE(server.poll(event));
+  for (int i = 0; i < kRefused && !server.poll(event); ++i) ASSERT_TRUE(advance_to_timer());
+  EXPECT_EQ(event.number, static_cast<uint32_t>(FI_CONNREQ));
+}
+
 // Its application may take its time. A host that does not answer ends sooner.
 TEST(SimulatedConnection, ABusyServerKeepsItsClients) {
   reset({});

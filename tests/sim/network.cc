@@ -320,7 +320,7 @@ int accept(int fd, sockaddr* address, socklen_t* len) noexcept {
   if (socket.waiting.empty()) return -EAGAIN;
   if (script.failing_accepts > 0) {
     --script.failing_accepts;
-    return -EMFILE;
+    return -script.accept_error;
   }
   const int accepted = socket.waiting.front();
   socket.waiting.pop_front();

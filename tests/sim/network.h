@@ -4,6 +4,7 @@
 // notices close(), and leaks are found.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,7 +32,8 @@ struct Script {
   Cut cut = Cut::kNone;
   Direction cut_direction = kToServer;
   std::size_t cut_at = kNever;
-  int failing_accepts = 0;           // the next calls of accept answer EMFILE
+  int failing_accepts = 0;           // the next calls of accept answer ...
+  int accept_error = EMFILE;         // ... this
   bool slow_connect = false;         // connections are established by finish_connects()
   std::size_t capacity = 64 * 1024;  // bytes on their way, per direction
 };

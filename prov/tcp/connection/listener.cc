@@ -24,6 +24,7 @@ constexpr std::size_t kMaxHalfOpen = 1024;  // connections that have not sent th
 constexpr Clock::duration kGrace = 1s;      // at that limit, connections silent for longer are dropped
 constexpr Clock::duration kDefaultRequestTimeout = 30s;
 constexpr Clock::duration kRetryAccept = 100ms;  // when the process is out of descriptors or memory
+constexpr int kMostFailures = 16;                // in one round: a security policy may refuse each call
 
 // Errors of one connection, which is closed already.
 bool concerns_one_connection(int error) noexcept {
@@ -85,7 +86,7 @@ bool Listener::has_room() noexcept {
 
 void Listener::accept_connections() noexcept {
   paused_ = false;
-  while (socket_) {
+  for (int failures = 0; socket_;) {
     if (!has_room()) {
       paused_ = true;
       return;
@@ -100,7 +101,7 @@ void Listener::accept_connections() noexcept {
       notified_ = false;
       admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()));
       if (notified_) return engine_.make_ready(*this);
-    } else if (!concerns_one_connection(-accepted)) {
+    } else if (!concerns_one_connection(-accepted) || ++failures == kMostFailures) {
       return pause(-accepted);
     }
   }
