@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Messages that arrive before their receives: which wait for the next round, and for how long.
 #include "tcp/grace_round.h"
 
 #include <gtest/gtest.h>
