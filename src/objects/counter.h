@@ -183,7 +183,8 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     }
     const uint64_t failed = errors();
     reported_errors_.store(failed);
-    return failed != reported ? -FI_EAVAIL : waited.code();
+    if (failed != reported) return -FI_EAVAIL;
+    return waited.ok() ? -FI_ETIMEDOUT : waited.code();  // another thread changed the counter back
   }
 
  private:
