@@ -296,7 +296,8 @@ ssize_t read_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr_
 }
 
 // A time-out in milliseconds is libfabric's, except for queues in a wait set, where it may have none. kfi_cq_signal
-// ends either. `sleep` waits for the time that is left; a Unix signal may end it as kfi_cq_signal does.
+// ends either. `sleep` waits for the time that is left. A Unix signal may end it, with the answer to kfi_cq_signal or,
+// in some releases of libfabric, with -FI_EINTR.
 template <class Sleep, class Look>
 ssize_t wait_for_completions(CompletionQueue* queue, int timeout, Sleep sleep, Look look) {
   if (queue->comp_handler != nullptr) return -KFI_ENOSYS;
@@ -305,7 +306,7 @@ ssize_t wait_for_completions(CompletionQueue* queue, int timeout, Sleep sleep, L
   const uint64_t before = queue->signals;
   for (;;) {
     const ssize_t result = sleep(deadline);
-    if (result != -FI_EAGAIN) return result;
+    if (result != -FI_EAGAIN && result != -FI_EINTR) return result;
     if (deadline.is_over()) return -KFI_ETIMEDOUT;
     const uint64_t now = queue->signals;
     if (queue->answered.exchange(now) != now || now != before) return -FI_EAGAIN;
@@ -324,10 +325,8 @@ ssize_t sread_completions(kfid_cq* cq, void* buffer, size_t count, const void* c
   return wait_for_completions(
       queue, timeout,
       [&](const Deadline& deadline) {
-        return read_with(queue, buffer, nullptr, [&] {
-          return without_signals(deadline,
-                                 [&](int ms) { return fi_cq_sread(queue->fi, buffer, count, condition, ms); });
-        });
+        return read_with(queue, buffer, nullptr,
+                         [&] { return fi_cq_sread(queue->fi, buffer, count, condition, deadline.milliseconds()); });
       },
       [&] { return read_completions(cq, buffer, count); });
 }
@@ -340,8 +339,7 @@ ssize_t sread_completions_from(kfid_cq* cq, void* buffer, size_t count, kfi_addr
       queue, timeout,
       [&](const Deadline& deadline) {
         return read_with(queue, buffer, sources, [&] {
-          return without_signals(
-              deadline, [&](int ms) { return fi_cq_sreadfrom(queue->fi, buffer, count, sources, condition, ms); });
+          return fi_cq_sreadfrom(queue->fi, buffer, count, sources, condition, deadline.milliseconds());
         });
       },
       [&] { return read_completions_from(cq, buffer, count, sources); });
