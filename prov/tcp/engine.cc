@@ -267,14 +267,14 @@ Status Engine::register_hot() noexcept {
 // Registering again reports the present state, so space that was freed meanwhile is not missed.
 void Engine::await_output(Watch& watch) noexcept {
   watch.writable = false;
-  if (std::exchange(watch.output, true)) return read_when_ready(watch);
-  if (watch.registered) {
-    net::epoll_modify(epoll_.get(), watch.fd, interest(true), &watch);
-  } else if (!add(watch).ok()) {
-    watch.output = false;
-    watch.writable = true;
-    make_ready(watch);  // the handler retries every round
-    return;
+  if (!std::exchange(watch.output, true)) {
+    if (watch.registered) {
+      net::epoll_modify(epoll_.get(), watch.fd, interest(true), &watch);
+    } else if (!add(watch).ok()) {
+      watch.output = false;
+      watch.writable = true;
+      return make_ready(watch);  // the handler retries every round
+    }
   }
   read_when_ready(watch);
 }
