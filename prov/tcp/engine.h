@@ -30,6 +30,8 @@
 #include "objects/counter.h"
 #include "objects/engine_base.h"
 #include "objects/event_queue.h"
+#include "objects/short_bursts.h"
+#include "tcp/limits.h"
 #include "tcp/local/local_wire.h"
 #include "tcp/socket.h"
 
@@ -129,7 +131,7 @@ class Engine : public EngineBase {
 
   // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
   Status start_service_thread();
-  bool needs_progress() const noexcept { return progress_habit_.pending(); }
+  bool needs_progress() const noexcept { return progress_habit_.pending() || short_bursts_.learns(); }
   // Also ends streams that offer such memory to a process of this host: bytes that it is fetching lack a valid proof.
   void on_region_closed();
 
@@ -166,12 +168,22 @@ class Engine : public EngineBase {
   // Until its next bytes, a hot socket is read when epoll reports it. Many bytes are on their way, and each read that
   // finds none delays the processor that brings them.
   void read_when_ready(Watch& watch) noexcept;
-  // A long message that is not the first of its burst was posted.
-  void posted_long() noexcept { progress_habit_.posted(net::now()); }
   // The handler took long: the others' readiness is polled before the next one.
   void took_long() noexcept { took_long_ = true; }
-  // Whether long messages may wait for the next round.
-  bool comes_back_at_once() const noexcept { return progress_habit_.holds(); }
+  // Whether a message that is not the first of its burst may wait for the next round.
+  bool may_gather(std::size_t len) noexcept {
+    if (len <= kGatherPayload) return short_bursts_.may_wait();
+    return len <= kGatherLongPayload && progress_habit_.holds();
+  }
+  // Such a message was posted; called behind the system call, if there was one.
+  void posted_in_burst(std::size_t len) noexcept {
+    if (len <= kGatherPayload)
+      short_bursts_.sent();
+    else if (len <= kGatherLongPayload)
+      progress_habit_.posted(net::now());
+  }
+  // Enough messages wait: they leave.
+  void end_burst() noexcept { short_bursts_.end(); }
   void cool_down(Watch& watch) noexcept;  // reads would find nothing: wait for readiness
 
   // Polls the memory in every round, until it brings nothing for kDozeAfter. Called again when what it waits for
@@ -201,6 +213,7 @@ class Engine : public EngineBase {
   void begin_round() noexcept {
     ++round_;
     if (progress_habit_.pending()) progress_habit_.came_back(net::now());
+    short_bursts_.end();
   }
   void one_round() noexcept;
   bool poll_hot() noexcept;
@@ -233,7 +246,8 @@ class Engine : public EngineBase {
   static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                       // readiness events per system call
 
-  ProgressHabit progress_habit_;
+  ProgressHabit progress_habit_;  // with long messages
+  ShortBursts short_bursts_;
   std::atomic<bool> lends_{false};  // registered memory was offered at some time
   bool sleepers_ = false;           // threads may poll wait_fd() without prepare_wait(), from now on
   // The thread that prepare_wait() let sleep, until it drives the engine again: others do so meanwhile. Once several

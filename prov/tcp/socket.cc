@@ -87,14 +87,4 @@ int open_mailbox() noexcept {
   return result;
 }
 
-Clock::time_point now() noexcept {
-  return Clock::now();
-}
-
-std::int64_t tick() noexcept {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
-
 }  // namespace weft::tcp::net

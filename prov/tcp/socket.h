@@ -12,7 +12,6 @@
 
 #include <cstddef>
 
-#include "base/deadline.h"
 #include "base/readiness.h"
 #include "base/socket.h"
 
@@ -41,9 +40,5 @@ int shutdown(int fd, int how) noexcept;
 
 // A datagram socket of unix(7), to which the system gives a name, and which names the sender of each datagram.
 int open_mailbox() noexcept;
-
-Clock::time_point now() noexcept;
-// The kernel's coarse clock in nanoseconds, which advances every 1 to 10 ms and costs a fifth of now().
-std::int64_t tick() noexcept;
 
 }  // namespace weft::tcp::net

@@ -27,7 +27,7 @@ void Engine::drive() noexcept {
 }
 
 void Engine::progress() noexcept {
-  ++round_;
+  begin_round();
   waiting_ = false;
   if (!unsent_.empty()) flush();
   if (watches_.size() > kPolledSockets) {
@@ -85,7 +85,7 @@ void Engine::run_ready() noexcept {
 
 bool Engine::prepare_wait() noexcept {
   Lock lock(mutex_);
-  ++round_;
+  begin_round();
   flush();
   if (!register_all()) return false;
   harvest();
@@ -146,7 +146,7 @@ bool Engine::register_all() noexcept {
 Status Engine::start_service_thread() {
   Lock lock(mutex_);
   const Status started = start_service([this]() noexcept {
-    ++round_;
+    begin_round();
     flush();
     harvest();
     run_ready();

@@ -23,6 +23,7 @@
 #include "objects/counter.h"
 #include "objects/engine_base.h"
 #include "objects/event_queue.h"
+#include "objects/short_bursts.h"
 #include "udp/limits.h"
 
 namespace weft::udp {
@@ -58,6 +59,7 @@ class Engine : public EngineBase {
   // ProgressEngine (objects/progress.h).
   void drive() noexcept;
   bool prepare_wait() noexcept;
+  bool needs_progress() const noexcept { return bursts_.learns(); }
   void expect_sleepers() noexcept;
   std::atomic<unsigned> watchers{0};
 
@@ -74,6 +76,7 @@ class Engine : public EngineBase {
   void add_unsent(Sender& sender) noexcept {
     if (!sender.linked()) unsent_.push_back(sender);
   }
+  ShortBursts& bursts() noexcept { return bursts_; }
 
   // Each endpoint calls open_slots() when it is enabled, so an engine without endpoints is small. Untouched memory
   // costs nothing: most datagrams use the first page of their slot only.
@@ -85,6 +88,10 @@ class Engine : public EngineBase {
   std::byte* receive_slots() noexcept { return slots_.get(); }
 
  private:
+  void begin_round() noexcept {
+    ++round_;
+    bursts_.end();
+  }
   void progress() noexcept;
   void flush() noexcept;
   void harvest() noexcept;
@@ -95,6 +102,7 @@ class Engine : public EngineBase {
   static constexpr int kBatch = 64;  // readiness events per system call
 
   bool registering_ = false;  // wait_fd() may be polled without prepare_wait(): every socket is registered at once
+  ShortBursts bursts_;
   std::vector<Watch*> watches_;
   List<Watch, ReadyTag> ready_;
   List<Sender, UnsentTag> unsent_;

@@ -11,8 +11,8 @@ namespace weft::udp {
 // Datagrams are not acknowledged, and have no room for completion data.
 constexpr uint64_t kUnsupported = kUnsupportedLevels | FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA;
 
-// The first message of a round is sent at once; later ones are gathered until the application makes progress: it cannot
-// read a completion before. Injected messages have left when the call returns.
+// The first message of a round is sent at once; later ones are gathered until the application makes progress, if it
+// always does so soon (docs/decisions/0001). Injected messages have left when the call returns.
 ssize_t Endpoint::transmit(const TransmitRequest& message) noexcept {
   std::size_t len = 0;
   const TransmitLimits limits{
@@ -22,13 +22,15 @@ ssize_t Endpoint::transmit(const TransmitRequest& message) noexcept {
   const Address* to = destination_of(message);
   if (to == nullptr) return -FI_EINVAL;
   const bool inject = (message.flags & FI_INJECT) != 0;
-  if (inject && !batch_.empty()) flush();
   const uint64_t round = engine().round();
-  if (batch_.empty()) {
-    const bool first = last_round_ != round && !(message.flags & FI_MORE);
-    if (inject || first || engine().must_send_now()) {
+  const bool first = last_round_ != round && batch_.empty();
+  const bool more = (message.flags & FI_MORE) != 0;
+  if (inject || engine().must_send_now() || (!more && (first || !engine().bursts().may_wait()))) {
+    flush();
+    if (batch_.empty()) {
       const ssize_t result = send_now(message, *to);
       if (!is_back_pressure(result)) {
+        if (!first && !inject) engine().bursts().sent();
         last_round_ = round;
         return result;
       }
@@ -57,7 +59,10 @@ ssize_t Endpoint::send_now(const TransmitRequest& message, const Address& to) no
 }
 
 ssize_t Endpoint::gather(const TransmitRequest& message, const Address& to, std::size_t len) noexcept {
-  if (batch_.full()) flush();
+  if (batch_.full()) {
+    engine().bursts().end();
+    flush();
+  }
   if (batch_.full()) return -FI_EAGAIN;
   Outgoing& outgoing = batch_.push();
   outgoing.destination = to;

@@ -68,4 +68,14 @@ void event_drain(int fd) noexcept {
   (void)checked([&] { return ::read(fd, &count, sizeof count); });
 }
 
+Clock::time_point now() noexcept {
+  return Clock::now();
+}
+
+std::int64_t tick() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 }  // namespace weft::net

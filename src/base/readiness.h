@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// How an engine learns that it has work: a set of descriptors, and the timers and events that can be in it; epoll(7),
-// timerfd_create(2), eventfd(2).
+// How an engine learns that it has work: a set of descriptors, the timers and events that can be in it, and the time;
+// epoll(7), timerfd_create(2), eventfd(2), clock_gettime(2).
 //
 // Functions with a result return a value >= 0 or -errno; none blocks or returns -EINTR.
 #pragma once
@@ -30,5 +30,9 @@ void timer_drain(int fd) noexcept;
 int event_open() noexcept;
 void event_signal(int fd) noexcept;
 void event_drain(int fd) noexcept;
+
+Clock::time_point now() noexcept;
+// The kernel's coarse clock in nanoseconds, which advances every 1 to 10 ms and costs a fifth of now().
+std::int64_t tick() noexcept;
 
 }  // namespace weft::net

@@ -8,6 +8,7 @@
 
 #include "base/unique_fd.h"
 #include "sim/network.h"
+#include "sim/pair.h"
 #include "tcp/connection/cm_message.h"
 #include "tcp/socket.h"
 #include "unit/failing_allocations.h"
@@ -24,7 +25,6 @@ using testing::Side;
 constexpr std::size_t kPing = 100;
 constexpr std::size_t kPong = 300;
 constexpr int kManyRounds = 50'000;
-constexpr int kQuiet = 100;  // rounds without an event; more than an engine needs to poll every socket
 
 // Events and completions of one side.
 struct Seen {
@@ -248,29 +248,6 @@ TEST(SimulatedConnection, ANarrowPipeDeliversEverything) {
 }
 
 // ---- Long messages and late receives ----
-
-// Two endpoints that are connected.
-struct Pair {
-  Side client, server;
-  Pair() {
-    reset({});
-    server.listen();
-    client.connect(server.listening_at());
-    bool connected = false;
-    for (int i = 0; i < kQuiet && !connected; ++i) {
-      Event event;
-      connected = client.poll(event) && event.number == FI_CONNECTED;
-      if (server.poll(event) && event.number == FI_CONNREQ) server.accept(event);
-    }
-    EXPECT_TRUE(connected);
-  }
-  void send(const std::string& message) {
-    EXPECT_EQ(fi_send(client.ep, message.data(), message.size(), nullptr, FI_ADDR_UNSPEC, nullptr), 0);
-  }
-  void receive(std::string& message) {
-    EXPECT_EQ(fi_recv(server.ep, message.data(), message.size(), nullptr, FI_ADDR_UNSPEC, &message), 0);
-  }
-};
 
 // Each read that finds nothing takes the socket's lock from the processor that brings the bytes.
 TEST(SimulatedConnection, TheRestOfALongMessageIsReadWhenItIsReported) {

@@ -348,14 +348,6 @@ int shutdown(int fd, int how) noexcept {
   return 0;
 }
 
-Clock::time_point now() noexcept {
-  return clock_now;
-}
-
-std::int64_t tick() noexcept {
-  return std::chrono::nanoseconds(now().time_since_epoch()).count();
-}
-
 }  // namespace net
 }  // namespace weft::tcp
 
@@ -457,6 +449,14 @@ void event_signal(int fd) noexcept {
 
 void event_drain(int fd) noexcept {
   tcp::sim::events[fd] = false;
+}
+
+Clock::time_point now() noexcept {
+  return clock_now;
+}
+
+std::int64_t tick() noexcept {
+  return std::chrono::nanoseconds(now().time_since_epoch()).count();
 }
 
 }  // namespace weft::net

@@ -79,7 +79,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
   } else {
     result = -FI_EAGAIN;
   }
-  if (in_burst_ && len > kGatherPayload && len <= kGatherLongPayload) engine_.posted_long();
+  if (in_burst_) engine_.posted_in_burst(len);
   return result;
 }
 
@@ -87,7 +87,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
   if (!writable || (flags & (FI_MORE | FI_FENCE)) || has_output()) return false;
   // Without a system call there is nothing to share. A long message is offered, which takes a record.
   if (writes_wire()) return len < LocalWire::kLeastOffered;
-  return !continues_burst() || len > (engine_.comes_back_at_once() ? kGatherLongPayload : kGatherPayload);
+  return !continues_burst() || !engine_.may_gather(len);
 }
 
 // Whether a message was sent in this round already. If no further round will start soon (must_send_now()), every
@@ -98,13 +98,16 @@ bool TransmitSide::continues_burst() noexcept {
   return in_burst_;
 }
 
-// Whether the gathered messages, of which the last has `len` bytes, may wait for more.
+// Whether the queued messages, of which the last has `len` bytes, may wait for more.
 bool TransmitSide::may_wait(std::uint64_t flags, std::size_t len) noexcept {
   if (writes_wire()) return false;
   const bool more = (flags & FI_MORE) != 0;
   if (!continues_burst() && !more) return false;
-  if (len <= kGatherPayload) return queue_.bytes() < kGatherBytes;
-  return (more || engine_.comes_back_at_once()) && len <= kGatherLongPayload && queue_.bytes() < kGatherLongBytes;
+  if (queue_.bytes() >= (len <= kGatherPayload ? kGatherBytes : kGatherLongBytes)) {
+    engine_.end_burst();
+    return false;
+  }
+  return (more && len <= kGatherLongPayload) || engine_.may_gather(len);
 }
 
 // Long messages of reliable datagrams wait at their sender until a receive matches. Messages with an acknowledgement
@@ -145,6 +148,7 @@ ssize_t TransmitSide::send_small(const TransmitRequest& request) noexcept {
     return keep_rest(request, full, payload.iov_len, sent);
   }
   ++next_id_;
+  if (in_burst_) engine_.posted_in_burst(payload.iov_len);
   routes_of(request).transmitted(completion_flags_of(request.operation), request.context, wants_completion(request));
   return 0;
 }
