@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace weft::rdm {
@@ -231,7 +231,7 @@ class World {
 
   std::string key() const {
     std::string text;
-    const auto add = [&](int number) { text += std::to_string(number) += ' '; };
+    const auto add = [&](int number) { text += static_cast<char>(number); };  // all are small
     for (const End& end : ends_)
       for (const int number : {static_cast<int>(end.state), end.connection, end.process, end.known, int{end.waiting},
                                end.failures, int{end.started}})
@@ -341,7 +341,7 @@ class World {
 
 // Returns how many worlds there are.
 std::size_t explore(const Rules& rules) {
-  std::set<std::string> seen;
+  std::unordered_set<std::string> seen;
   std::vector<World> left{World(rules)};
   while (!left.empty() && !testing::Test::HasFailure()) {
     const World world = left.back();
