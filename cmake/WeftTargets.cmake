@@ -90,11 +90,13 @@ function(weft_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
-# weft_memory_night(TEST PROGRAM): with a sanitizer by day every fifth allocation fails, at night each one.
+# weft_memory_night(TEST PROGRAM): by day every third allocation fails, with a sanitizer every fifth; at night each one.
 function(weft_memory_night test program)
+  set(stride 3)
   if(WEFT_SANITIZE)
-    set_tests_properties(${test} PROPERTIES ENVIRONMENT WEFT_MEMORY_STRIDE=5)
-    add_test(NAME ${test}.long COMMAND ${program} --gtest_brief=1)
-    set_tests_properties(${test}.long PROPERTIES LABELS "unit;nightly" TIMEOUT 600)
+    set(stride 5)
   endif()
+  set_tests_properties(${test} PROPERTIES ENVIRONMENT WEFT_MEMORY_STRIDE=${stride})
+  add_test(NAME ${test}.long COMMAND ${program} --gtest_brief=1)
+  set_tests_properties(${test}.long PROPERTIES LABELS "unit;nightly" TIMEOUT 600)
 endfunction()
