@@ -29,11 +29,11 @@ class AtomicCalls : public Base {
   ssize_t atomicv(const fi_ioc* iov, void**, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
                   fi_datatype datatype, fi_op op, void* context) noexcept {
     const OneRange range(addr, list(iov, count), key);
-    return self().update(request(AtomicKind::kUpdate, datatype, op, list(iov, count), range, dest, context));
+    return submit(request(AtomicKind::kUpdate, datatype, op, list(iov, count), range, dest, context));
   }
 
   ssize_t atomicmsg(const fi_msg_atomic* msg, uint64_t flags) noexcept {
-    return msg == nullptr ? -FI_EINVAL : self().update(request(AtomicKind::kUpdate, *msg, flags));
+    return msg == nullptr ? -FI_EINVAL : submit(request(AtomicKind::kUpdate, *msg, flags));
   }
 
   ssize_t inject_atomic(const void* buf, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
@@ -43,7 +43,7 @@ class AtomicCalls : public Base {
     AtomicRequest made = request(AtomicKind::kUpdate, datatype, op, operand, range, dest, nullptr);
     made.flags &= ~FI_COMPLETION;
     made.silent = true;
-    return self().update(made);
+    return submit(made);
   }
 
   ssize_t fetch_atomic(const void* buf, size_t count, void*, void* result, void* result_desc, fi_addr_t dest,
@@ -61,7 +61,7 @@ class AtomicCalls : public Base {
     AtomicRequest made = request(AtomicKind::kFetch, datatype, op, list(iov, count), range, dest, context);
     made.results = list(resultv, result_count);
     made.result_desc = result_desc;
-    return self().update(made);
+    return submit(made);
   }
 
   ssize_t fetch_atomicmsg(const fi_msg_atomic* msg, fi_ioc* resultv, void** result_desc, size_t result_count,
@@ -70,7 +70,7 @@ class AtomicCalls : public Base {
     AtomicRequest made = request(AtomicKind::kFetch, *msg, flags);
     made.results = list(resultv, result_count);
     made.result_desc = result_desc;
-    return self().update(made);
+    return submit(made);
   }
 
   ssize_t compare_atomic(const void* buf, size_t count, void*, const void* compare, void*, void* result,
@@ -90,7 +90,7 @@ class AtomicCalls : public Base {
     made.compares = list(comparev, compare_count);
     made.results = list(resultv, result_count);
     made.result_desc = result_desc;
-    return self().update(made);
+    return submit(made);
   }
 
   ssize_t compare_atomicmsg(const fi_msg_atomic* msg, const fi_ioc* comparev, void**, size_t compare_count,
@@ -100,7 +100,7 @@ class AtomicCalls : public Base {
     made.compares = list(comparev, compare_count);
     made.results = list(resultv, result_count);
     made.result_desc = result_desc;
-    return self().update(made);
+    return submit(made);
   }
 
   // Queries.
@@ -134,6 +134,14 @@ class AtomicCalls : public Base {
     }
     operator std::span<const fi_rma_ioc>() const noexcept { return {&ioc, 1}; }
   };
+
+  ssize_t submit(const AtomicRequest& request) noexcept {
+    const ssize_t result = self().update(request);
+    if constexpr (requires { this->make_progress(); })
+      if (result == -FI_EAGAIN) [[unlikely]]
+        this->make_progress();
+    return result;
+  }
 
   static std::span<const fi_ioc> list(const fi_ioc* iov, std::size_t count) noexcept {
     return {iov, iov != nullptr ? count : 0};

@@ -258,6 +258,11 @@ class TransferCalls : public ReceiveCalls<T> {
   // For calls that copy the buffer and report no success. Their completion level holds: counters count them.
   uint64_t inject_flags() const noexcept { return (transmit_flags_ & ~FI_COMPLETION) | FI_INJECT; }
 
+  // Some programs repeat a call until there is room and read no queue meanwhile.
+  [[gnu::noinline]] void make_progress() noexcept {
+    if constexpr (requires(T & t) { t.engine().drive(); }) self().engine().drive();
+  }
+
   uint64_t transmit_flags_;  // for calls without flags (tx_attr->op_flags)
 
  private:
@@ -266,10 +271,14 @@ class TransferCalls : public ReceiveCalls<T> {
 
   T& self() noexcept { return static_cast<T&>(*this); }
   [[gnu::always_inline]] ssize_t submit(TransmitRequest&& request, [[maybe_unused]] void** desc) noexcept {
-    if constexpr (requires(T & t) { t.transmit(request, desc); })
+    if constexpr (requires(T & t) { t.transmit(request, desc); }) {
       return self().transmit(request, desc);
-    else
-      return self().transmit(std::move(request));
+    } else {
+      const ssize_t result = self().transmit(std::move(request));
+      if (result == -FI_EAGAIN) [[unlikely]]
+        make_progress();
+      return result;
+    }
   }
   static constexpr bool is_silent(uint64_t flags) noexcept { return (flags & kSilent) != 0; }
 

@@ -6,6 +6,7 @@
 #include <rdma/providers/fi_prov.h>
 
 #include <cstdint>
+#include <thread>
 
 #include "messages/unexpected_memory.h"
 #include "rdm/peer_link.h"
@@ -45,6 +46,26 @@ struct LinkedPeer : PeerBase, messages::PeerMemory {
     process = 0;
   }
 };
+
+// How long a call without a completion makes progress for its connection.
+inline constexpr auto kMostTimeForContact = std::chrono::milliseconds(10);
+
+// An operation without a completion was queued for a connection. Its program may read no queue for long, so the call
+// makes progress. It may be the only call of its program: the first such operation makes progress until it has left,
+// for a while. E: an engine whose mutex is held; P: see holds_injected().
+template <class E, class P>
+void advance_contact(E& engine, P& peer) noexcept {
+  if (engine.must_send_now()) return;  // a thread that sleeps makes progress
+  const bool first = &peer.waiting.front() == &peer.waiting.back();
+  engine.progress();
+  if (!first) return;
+  const Deadline limit(Clock::now() + kMostTimeForContact);
+  while (!peer.waiting.empty() && peer.link != LinkState::kNone && peer.link != LinkState::kRejected &&
+         !limit.expired()) {
+    std::this_thread::yield();
+    engine.progress();
+  }
+}
 
 // Whether injected operations wait for a connection. `routes`: only those that complete there; null: all. P: a
 // LinkedPeer whose list `waiting` has the requests.

@@ -108,6 +108,55 @@ TEST_P(ReliablePeers, InjectedMessagesArriveAlthoughTheirEndpointCloses) {
   }
 }
 
+// Injected messages have no completions, so nothing reminds a program of its queue. Calls alone get ahead.
+TEST_P(ReliablePeers, SendersThatReadNoQueueReachTheirPeers) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr size_t kReceives = 16, kAlone = 20, kAtOnce = 3000;
+  const HintsEditor safe = [](fi_info& hints) { hints.domain_attr->threading = FI_THREAD_SAFE; };
+  Fabric theirs(target(), safe), ours(target(), safe);
+  DatagramEnd receiver(theirs), sender(ours);
+  const fi_addr_t peer = sender.insert(receiver.address());
+  Buffer in(theirs, 8), out(ours, 8);
+  std::vector<Context> receives(kReceives), sends(kAtOnce);
+  for (Context& context : receives) ASSERT_EQ(receiver->recv(in, 8, &context), 0);
+  std::atomic<size_t> arrived{0};
+  std::jthread reader([&](std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      const Completion received = receiver->rx().read();
+      if (!received.ok()) continue;
+      EXPECT_EQ(receiver->recv(in, 8, static_cast<Context*>(received.context())), 0);
+      ++arrived;
+    }
+  });
+  const auto arrives = [&](size_t count, std::chrono::milliseconds patience) {
+    for (const auto deadline = after(patience); arrived < count && Clock::now() < deadline;) std::this_thread::yield();
+    return arrived >= count;
+  };
+  size_t sent = 0;
+  for (const auto deadline = after(kPatience); arrived == 0;) {
+    ASSERT_LT(Clock::now(), deadline) << "no message arrives";
+    const ssize_t rc = fi_inject(sender->ep(), "message", 8, peer);
+    ASSERT_TRUE(rc == 0 || rc == -FI_EAGAIN) << rc;
+    sent += rc == 0;
+    (void)arrives(1, std::chrono::milliseconds(20));
+  }
+  for (size_t i = 0; i < kAlone; ++i) {
+    ASSERT_EQ(fi_inject(sender->ep(), "message", 8, peer), 0);
+    ASSERT_TRUE(arrives(++sent, kPatience)) << i;
+  }
+  // A program that repeats a call until there is room.
+  const auto deadline = after(kPatience);
+  for (Context& context : sends) {
+    ssize_t rc = 0;
+    while ((rc = fi_send(sender->ep(), out.data(), 8, out.desc(), peer, &context)) == -FI_EAGAIN)
+      ASSERT_LT(Clock::now(), deadline);
+    ASSERT_EQ(rc, 0);
+    ++sent;
+  }
+  for (size_t i = 0; i < kAtOnce; ++i) ASSERT_TRUE(sender->tx().wait().ok()) << i;
+  EXPECT_TRUE(arrives(sent, kPatience));
+}
+
 TEST_P(ReliablePeers, PeerThatIsKilledFailsItsOperationsAndNoOthers) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());

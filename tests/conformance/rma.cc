@@ -457,4 +457,21 @@ TEST_P(Rma, AtomicsAreReportedCorrectly) {
   EXPECT_LT(fi_query_atomic(scene.fabric.domain(), FI_UINT64, FI_SUM, &attr, 0), 0);
 }
 
+// A program may repeat a call until there is room, and read no queue meanwhile.
+TEST_P(Rma, RepeatedCallsFindRoom) {
+  RMA_SCENE();
+  constexpr uint64_t kTimes = 3000;
+  const auto deadline = after(kPatience);
+  for (uint64_t i = 1; i <= kTimes; ++i) {
+    ssize_t rc = 0;
+    while ((rc = fi_inject_write(scene.ep(), &i, sizeof i, scene.peer(), scene.at(), scene.remote.key())) == -FI_EAGAIN)
+      ASSERT_LT(Clock::now(), deadline) << i;
+    ASSERT_EQ(rc, 0) << i;
+  }
+  scene.flush();
+  uint64_t last = 0;
+  std::memcpy(&last, scene.remote.data(), sizeof last);
+  EXPECT_EQ(last, kTimes);
+}
+
 }  // namespace rma

@@ -107,7 +107,10 @@ ssize_t Sender::queue(Peer& peer, const TransmitRequest& request, std::size_t le
   if (record == nullptr) return -FI_EAGAIN;
   record->atomic = atomic;
   peer.waiting.push_back(*record);
-  if (peer.channel != nullptr && peer.channel->can_send()) flush(peer);
+  if (peer.channel != nullptr && peer.channel->can_send())
+    flush(peer);
+  else if (record->request.silent)
+    rdm::advance_contact(services_.engine, peer);
   return 0;
 }
 

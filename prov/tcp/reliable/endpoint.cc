@@ -166,6 +166,7 @@ ssize_t ReliableEndpoint::wait_for(Peer& peer, const TransmitRequest& request, s
   }
   peer.waiting.push_back(*waiting);
   ++peer.waiting_count;
+  if (request.silent || !routes_of(request).reports_sent(request.flags)) rdm::advance_contact(engine(), peer);
   return 0;
 }
 
