@@ -367,6 +367,23 @@ void Engine::forget_hot(Watch& watch) noexcept {
   std::fill(end, hot_.end(), nullptr);
 }
 
+// Messages that share a system call wait in handlers that are to run, others for room in memory. Those for which a
+// socket has no room are lost, as they are on a socket.
+LastSender::Left Engine::send_last() noexcept {
+  if (!mutex_.try_lock_last()) return Left::kBusy;
+  const std::lock_guard lock(mutex_, std::adopt_lock);
+  exits_ = true;
+  for (Watch& watch : ready_)
+    if (watch.sends) watch.on_ready(watch);
+  Left left = Left::kNothing;
+  for (const Wired& wired : wires_) {
+    if (wired.awaits_room) wired.watch.on_ready(wired.watch);
+    if (wired.awaits_room && !wired.wire->peer_closed()) left = Left::kWaitsForRoom;
+  }
+  exits_ = false;
+  return left;
+}
+
 Status Engine::start_service_thread() {
   Lock lock(mutex_);
   const Status started = start_service([this]() noexcept {

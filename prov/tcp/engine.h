@@ -33,6 +33,7 @@
 #include "objects/short_bursts.h"
 #include "tcp/limits.h"
 #include "tcp/local/local_wire.h"
+#include "tcp/process_exit.h"
 #include "tcp/socket.h"
 
 namespace weft::tcp {
@@ -59,6 +60,7 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   bool received = false;   // set by mark_hot() while a handler runs
   bool awaited = false;    // set by read_when_ready(), cleared by mark_hot()
   bool output = false;     // the engine reports when the socket becomes writable
+  bool sends = false;      // the handler sends messages; see Engine::exits()
   bool registered = false;
   std::uint16_t misses = 0;
   Clock::time_point deadline{};
@@ -118,7 +120,7 @@ class ProgressHabit {
   std::atomic<bool> pending_{false};
 };
 
-class Engine : public EngineBase {
+class Engine : public EngineBase, private LastSender {
  public:
   explicit Engine(Turns turns = Turns::kNone) noexcept : EngineBase(turns) {}
   ~Engine() { stop_service(); }
@@ -184,6 +186,8 @@ class Engine : public EngineBase {
   }
   // Enough messages wait: they leave.
   void end_burst() noexcept { short_bursts_.end(); }
+  // The process exits: handlers do nothing but send, as far as there is room.
+  bool exits() const noexcept { return exits_; }
   void cool_down(Watch& watch) noexcept;  // reads would find nothing: wait for readiness
 
   // Polls the memory in every round, until it brings nothing for kDozeAfter. Called again when what it waits for
@@ -215,6 +219,7 @@ class Engine : public EngineBase {
     if (progress_habit_.pending()) progress_habit_.came_back(net::now());
     short_bursts_.end();
   }
+  Left send_last() noexcept override;
   void one_round() noexcept;
   bool poll_hot() noexcept;
   bool poll_wires() noexcept;
@@ -259,6 +264,7 @@ class Engine : public EngineBase {
   std::size_t silent_ = 0;      // those of them that are rarely ready ...
   std::size_t listening_ = 0;   // ... and those of listeners
   bool took_long_ = false;
+  bool exits_ = false;
   bool crowded_ = false;  // more sockets are active than can be hot: epoll finds them sooner
   List<Watch, ReadyTag> ready_;
   List<Watch, ReadyTag> endings_;

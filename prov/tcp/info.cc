@@ -12,6 +12,7 @@
 #include "tcp/limits.h"
 #include "tcp/logging.h"
 #include "tcp/parameters.h"
+#include "tcp/process_exit.h"
 #include "tcp/socket.h"
 
 namespace weft::tcp {
@@ -122,7 +123,7 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
 }  // namespace
 
 fi_provider& provider() noexcept {
-  static fi_provider tcp = make_provider<Fabric, &getinfo>("tcp");
+  static fi_provider tcp = make_provider<Fabric, &getinfo, &send_last_messages>("tcp");
   return tcp;
 }
 

@@ -9,9 +9,9 @@
 namespace weft {
 
 // `GetInfo` answers fi_getinfo, `Fabric::open` opens a fabric; exceptions of either become error codes here. The name
-// is a literal. The result is constant except for `context`, where the core stores its marks, so a provider stores it
-// in a static variable.
-template <class Fabric, auto GetInfo>
+// is a literal. `Cleanup` runs before the library is unloaded, also at the exit of the process. The result is constant
+// except for `context`, where the core stores its marks, so a provider stores it in a static variable.
+template <class Fabric, auto GetInfo, auto Cleanup = [] {}>
 fi_provider make_provider(const char* name) noexcept {
   return {
       .version = FI_VERSION(FI_MAJOR_VERSION * 100 + FI_MINOR_VERSION, 0),
@@ -27,7 +27,7 @@ fi_provider make_provider(const char* name) noexcept {
           [](fi_fabric_attr* attr, fid_fabric** fabric, void* context) noexcept {
             return guarded([&]() -> int { return Fabric::open(attr, fabric, context); });
           },
-      .cleanup = [] {},
+      .cleanup = [] { Cleanup(); },
   };
 }
 

@@ -67,6 +67,13 @@ class Mutex {
     mode_.store(Mode::kBypassed, std::memory_order_relaxed);
     return true;
   }
+  // For a thread that ends the process, perhaps in a signal handler that interrupted a user. Turns the lock on. False
+  // if a user is inside, or if nobody knows: the lock has always been off.
+  bool try_lock_last() noexcept {
+    if (mode() == Mode::kOff) return false;
+    if (mode_.exchange(Mode::kOn, std::memory_order_relaxed) == Mode::kBypassed) impose_barrier();
+    return !entering_.load(std::memory_order_acquire) && mutex_.try_lock();
+  }
   // Returns after all users that were inside at the time of the call have left, even if it is off. Not called from
   // inside.
   void wait_for_others() {
@@ -94,8 +101,9 @@ class Mutex {
     entered_ = false;
     entering_.store(false, std::memory_order_release);
   }
+  static void impose_barrier() noexcept { ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); }
   [[gnu::noinline, gnu::cold]] void wait_until_left() noexcept {
-    ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    impose_barrier();
     while (entering_.load(std::memory_order_acquire)) ::sched_yield();
   }
 

@@ -12,6 +12,7 @@
 
 #include "fixture/child.h"
 #include "fixture/driver.h"
+#include "fixture/exit_burst.h"
 #include "fixture/member.h"
 
 namespace reliable_peers {
@@ -106,6 +107,42 @@ TEST_P(ReliablePeers, InjectedMessagesArriveAlthoughTheirEndpointCloses) {
     reader.join();
     EXPECT_EQ(arrived, kMessages + connected);
   }
+}
+
+// Calls that have returned 0 have taken the messages over, as the system takes over what is written to a socket.
+TEST_P(ReliablePeers, InjectedMessagesArriveAlthoughTheirProcessExits) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
+  using namespace exit_burst;
+  for (const char* shares : {"0", "1"})
+    for (const size_t length : {8ul, 2000ul, 10'000ul}) {
+      SCOPED_TRACE(std::string(shares) + " " + std::to_string(length));
+      Fabric fabric(target());
+      DatagramEnd stays(fabric);
+      Receives receives(stays, kLast, length);
+      Buffer out(fabric, 1);
+      child::Running leaves("inject_and_exit",
+                            {{"WEFT_CONFORMANCE_PEER", target().address + " " + std::to_string(stays.address().port())},
+                             {"WEFT_CONFORMANCE_LENGTH", std::to_string(length)},
+                             {"FI_TCP_SHARED_MEMORY", shares}});
+      stays.meet_child();
+      const auto expect = [&](size_t count) {
+        for (size_t i = 0; i < count; ++i) {
+          const Completion arrival = stays->rx().wait();
+          ASSERT_TRUE(arrival.ok()) << i << ": " << arrival;
+          ASSERT_TRUE(receives[i].holds_pattern(static_cast<unsigned>(i), length)) << i;
+        }
+      };
+      for (size_t burst = 0; burst < kBursts; ++burst) {
+        receives.post(kBurst, kToParent);
+        ASSERT_NO_FATAL_FAILURE(expect(kBurst)) << burst;
+        if (burst + 1 == kBursts) receives.post(kLast, kToParent);
+        Context answered;
+        ASSERT_EQ(stays->tsend(out, 1, kToChild, &answered), 0);
+        ASSERT_TRUE(stays->tx().wait().ok());
+      }
+      expect(kLast);
+    }
 }
 
 // Injected messages have no completions, so nothing reminds a program of its queue. Calls alone get ahead.

@@ -27,7 +27,9 @@ Stream::Stream(MessageSink& sink, CompletionRoutes& routes, Engine& engine, Memo
                Pool<Transmit>& records) noexcept
     : TransmitSide([](Watch& watch) noexcept { static_cast<Stream&>(watch).run(); },
                    [](Watch& watch) noexcept { static_cast<Stream&>(watch).on_deadline_passed(); }, sink, routes,
-                   engine, regions, records) {}
+                   engine, regions, records) {
+  sends = true;
+}
 
 // ---- Start and end ----
 

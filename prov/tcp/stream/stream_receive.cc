@@ -125,6 +125,10 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
 
 void Stream::run() noexcept {
   if (state_ != State::kOpen) return;
+  if (engine_.exits()) [[unlikely]] {
+    look_for_room();
+    return flush();
+  }
   attend();
   flush();
   receive();

@@ -356,6 +356,8 @@ void TransmitSide::settle() noexcept {
 }
 
 [[gnu::always_inline]] inline void TransmitSide::on_written(Transmit& record) noexcept {
+  if (engine_.exits() && record.then != Then::kSwitch) [[unlikely]]
+    return;  // nobody reads completions
   switch (record.then) {
     case Then::kComplete:
       return complete(record);
@@ -506,6 +508,7 @@ void TransmitSide::respond_with(Transmit& record) noexcept {
 
 bool TransmitSide::response_still_valid(Transmit& record) noexcept {
   if (record.iov_count == 0) return true;
+  if (engine_.exits()) return false;  // it takes a lock to find out
   if (writes_wire()) engine_.note_lent();
   fi_rma_iov ranges[kMaxRmaIov];
   std::memcpy(ranges, record.inlined + kBaseHeaderSize, sizeof ranges);

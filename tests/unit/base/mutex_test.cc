@@ -53,6 +53,34 @@ TEST(Mutex, UserOfADisabledMutexMayEnableIt) {
   mutex.unlock();
 }
 
+// The thread that ends the process may have interrupted a user, who never leaves.
+TEST(Mutex, LastLockIsRefusedAmidAUse) {
+  Mutex mutex;
+  mutex.lock();
+  EXPECT_FALSE(mutex.try_lock_last());
+  mutex.unlock();
+  EXPECT_TRUE(mutex.try_lock_last());
+  EXPECT_TRUE(taken_by_others(mutex));
+  mutex.unlock();
+}
+
+TEST(Mutex, LastLockIsRefusedAmidAUseWithoutTheLock) {
+  Mutex mutex;
+  ASSERT_TRUE(mutex.disable());
+  mutex.lock();
+  EXPECT_FALSE(mutex.try_lock_last());
+  EXPECT_FALSE(mutex.try_lock_last());
+  mutex.unlock();
+  EXPECT_TRUE(mutex.try_lock_last());
+  EXPECT_TRUE(taken_by_others(mutex));
+  mutex.unlock();
+}
+
+TEST(Mutex, LastLockOfAMutexThatWasNeverOnIsRefused) {
+  Mutex mutex(false);
+  EXPECT_FALSE(mutex.try_lock_last());
+}
+
 TEST(Mutex, MutexEnabledLaterExcludes) {
   Mutex mutex(false);
   mutex.lock();

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Exit of a process with endpoints that it has not closed. Messages whose calls have returned may still wait here: to
+// share a system call, or for room in shared memory. They are sent, as the system sends those in a socket's buffer.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "base/list.h"
+
+namespace weft::tcp {
+
+// A holder of such messages, for as long as it exists.
+class LastSender : public ListHook<LastSender> {
+ public:
+  LastSender(const LastSender&) = delete;
+  LastSender& operator=(const LastSender&) = delete;
+
+  // The exit may run in a signal handler that interrupted a call, so only bytes are sent: nothing is reported, and no
+  // lock is waited for.
+  enum class Left : std::uint8_t { kNothing, kBusy, kWaitsForRoom };
+  virtual Left send_last() noexcept = 0;
+
+  // Those of a forked child's parent are its parent's to send.
+  const pid_t process;
+
+ protected:
+  LastSender();
+  ~LastSender();
+};
+
+// At the exit, before the library's state is destroyed. Takes at most a second, while peers make room.
+void send_last_messages() noexcept;
+
+}  // namespace weft::tcp
