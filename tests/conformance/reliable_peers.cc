@@ -145,6 +145,37 @@ TEST_P(ReliablePeers, InjectedMessagesArriveAlthoughTheirProcessExits) {
     }
 }
 
+// Those of all peers have a second together.
+TEST_P(ReliablePeers, ClosingWaitsForManyStoppedPeersNoLongerThanForOne) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
+  constexpr size_t kPeers = 6, kMost = 5000;
+  constexpr std::chrono::seconds kTogether{4};
+  Fabric fabric(target());
+  DatagramEnd ours(fabric);
+  const std::string name = target().address + " " + std::to_string(ours.address().port());
+  Buffer bytes(fabric, 1000);
+  std::vector<std::unique_ptr<child::Running>> peers;
+  for (size_t i = 0; i < kPeers; ++i) {
+    peers.push_back(std::make_unique<child::Running>("echo", child::Environment{{"WEFT_CONFORMANCE_PEER", name}}));
+    ours.meet_child();
+    for (int round = 0; round < 12; ++round) {
+      Context sent, received;
+      ASSERT_EQ(ours->trecv(bytes, bytes.size(), 3, 0, &received), 0);
+      ASSERT_EQ(ours->tsend(bytes, bytes.size(), 2, &sent), 0);
+      ASSERT_TRUE(ours->tx().wait().ok());
+      ASSERT_TRUE(ours->rx().wait().ok());
+    }
+    peers.back()->stop();
+    size_t injected = 0;
+    while (injected < kMost && fi_tinject(ours->ep(), bytes.data(), bytes.size(), ours->peer, 2) == 0) ++injected;
+    EXPECT_GT(injected, 1u);
+  }
+  const auto start = Clock::now();
+  ours->close();
+  EXPECT_LT(Clock::now() - start, kTogether);
+}
+
 // Injected messages have no completions, so nothing reminds a program of its queue. Calls alone get ahead.
 TEST_P(ReliablePeers, SendersThatReadNoQueueReachTheirPeers) {
   RELIABLE_DATAGRAMS_ONLY();

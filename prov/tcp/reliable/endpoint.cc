@@ -123,6 +123,14 @@ ssize_t ReliableEndpoint::update(const AtomicRequest& request) noexcept {
                 total_length(buffers.results()));
 }
 
+// The connections are closed with the endpoint only, not with one of its contexts.
+bool ReliableEndpoint::holds_injected(const CompletionRoutes* routes) noexcept {
+  if (routes == nullptr)
+    for (Channel& channel : channels_)
+      if (channel.stream().must_send_injected()) return true;
+  return rdm::holds_injected(peers_, routes);
+}
+
 // The request is valid, except perhaps for its peer.
 ssize_t ReliableEndpoint::submit(const TransmitRequest& request, std::size_t len) noexcept {
   Lock lock(engine().mutex());

@@ -71,7 +71,7 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   void share_numbers_of(rdm::PeerTable<rdm::PeerBase>& numbers) noexcept { peers_.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
   void abandon(CompletionRoutes& routes) noexcept;
-  bool holds_injected(const CompletionRoutes* routes) noexcept { return rdm::holds_injected(peers_, routes); }
+  bool holds_injected(const CompletionRoutes* routes) noexcept;
   ssize_t transmit(TransmitRequest&& request) noexcept;
   ssize_t update(const AtomicRequest& request) noexcept;
   std::size_t atomic_count(AtomicKind kind, fi_datatype datatype, fi_op operation) const noexcept {

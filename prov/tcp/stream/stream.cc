@@ -50,7 +50,7 @@ void Stream::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept 
 void Stream::stop(int error, int reason) noexcept {
   if (state_ == State::kEnded) return;
   const bool was_open = state_ == State::kOpen;
-  if (was_open) send_injected();
+  if (was_open) flush();
   if (state_ == State::kEnded) return;  // the connection broke
   state_ = State::kEnded;
   if (was_open && sent_count() != 0) close_gently();
@@ -60,11 +60,14 @@ void Stream::stop(int error, int reason) noexcept {
   sink_.abandon(reason, error);
 }
 
-// The memory is shorter than a socket's buffer, where messages that are complete for the application go on without it.
+bool Stream::must_send_injected() noexcept {
+  return state_ == State::kOpen && writes_wire() && holds_injected() && !is_abandoned();
+}
+
 void Stream::send_injected() noexcept {
-  flush();
+  if (state_ == State::kOpen) flush();
   const auto limit = net::now() + kMostTimeForInjected;
-  while (state_ == State::kOpen && writes_wire() && holds_injected() && !is_abandoned() && net::now() < limit) {
+  while (must_send_injected() && net::now() < limit) {
     std::this_thread::sleep_for(kPause);
     look_for_room();
     flush();

@@ -29,6 +29,11 @@ class Stream final : public TransmitSide {
   void start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept;
   // Local end: sends gathered messages if the kernel takes them, closes, fails everything with `reason`. Idempotent.
   void stop(int error, int reason = FI_ECANCELED) noexcept;
+  // Before stop(). A peer makes room in the memory, which is shorter than a socket's buffer, for messages that are
+  // complete for the application.
+  bool must_send_injected() noexcept;
+  // Takes at most a second.
+  void send_injected() noexcept;
   // After start(), for a socket that did not inherit keepalive: enables it once the connection is that old, because it
   // takes four system calls, which short connections save. 0: never.
   void enable_keepalive(int idle_s) noexcept;
@@ -71,7 +76,6 @@ class Stream final : public TransmitSide {
 
   // Incoming messages.
   bool begin() noexcept;  // false: blocked until resume(), or the stream ended
-  void send_injected() noexcept;
   void propose_memory() noexcept;
   void share_memory(Step step) noexcept;
   bool begin_message() noexcept;
