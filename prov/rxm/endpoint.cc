@@ -89,7 +89,7 @@ Status Endpoint::bind_counter(Counter& counter, uint64_t flags) noexcept {
   for (const auto& [flag, place] :
        {std::pair(FI_REMOTE_READ, &services_.remote_reads), std::pair(FI_REMOTE_WRITE, &services_.remote_writes)}) {
     if ((remote & flag) == 0) continue;
-    auto count = RemoteCount::open(services_.domain.lower().domain.get(), counter);
+    auto count = RemoteCount::open(services_.domain.lower(), counter);
     if (!count) return count.error();
     for (Channel& channel : services_.channels)
       if (const int error = fi_ep_bind(channel.ep, (*count)->all(), flag); error != 0) return Status(error);

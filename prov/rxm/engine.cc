@@ -55,10 +55,8 @@ void Engine::remove(Driven& driven) noexcept {
   if (--count_ == 0) poll_set_.reset();
 }
 
-bool Engine::pass_on_counts() noexcept {
-  bool news = false;
-  for (RemoteCount& count : remote_counts_) news |= count.pass_on();
-  return news;
+void Engine::pass_on_counts() noexcept {
+  for (RemoteCount& count : remote_counts_) count.pass_on();
 }
 
 // Each queue is read from now on.
@@ -126,14 +124,25 @@ void Engine::drive() noexcept {
 // The lower queues' descriptors are added when a thread is about to sleep for the first time, because they cost system
 // calls from then on.
 bool Engine::watch(Driven& driven) noexcept {
-  if (driven.watched_) return true;
-  for (::fid* fid : {&driven.lower_queue()->fid, &driven.lower_events()->fid}) {
-    int fd = -1;
-    if (fi_control(fid, FI_GETWAIT, &fd) != 0) return false;
-    if (Status status = add_descriptor(fd, nullptr); !status.ok() && status.code() != -EEXIST) return false;
+  if (!driven.watched_) driven.watched_ = watch(driven.lower_queue()->fid) && watch(driven.lower_events()->fid);
+  return driven.watched_;
+}
+
+bool Engine::watch(::fid& waits) noexcept {
+  int fd = -1;
+  if (fi_control(&waits, FI_GETWAIT, &fd) != 0) return false;
+  const Status status = add_descriptor(fd, nullptr);
+  return status.ok() || status.code() == -EEXIST;
+}
+
+bool Engine::watch_all() noexcept {
+  bool all = true;
+  for (Driven& each : driven_) all &= watch(each);
+  for (RemoteCount& count : remote_counts_) {
+    count.watched = count.watched || watch(*count.all());
+    all &= count.watched;
   }
-  driven.watched_ = true;
-  return true;
+  return all;
 }
 
 // The timer is never disarmed: an early expiry costs one look.
@@ -148,14 +157,18 @@ bool Engine::set_timer() noexcept {
 
 bool Engine::prepare() noexcept {
   progress();
+  if (!watch_all()) return false;
   for (Driven& each : driven_) {
-    if (!watch(each) || each.has_pending_work()) return false;
+    if (each.has_pending_work()) return false;
     ::fid* fids[] = {&each.lower_queue()->fid, &each.lower_events()->fid};
     if (fi_trywait(each.fabric_, fids, 2) == 0) continue;
     all_in_turn_ = true;
     return false;
   }
-  if (pass_on_counts() || !set_timer()) return false;
+  // Looking for completions may have served accesses.
+  for (RemoteCount& count : remote_counts_)
+    if (!count.is_quiet()) return false;
+  if (!set_timer()) return false;
   waiting_ = true;
   return true;
 }
@@ -167,7 +180,7 @@ bool Engine::prepare_wait() noexcept {
 
 void Engine::expect_sleepers() noexcept {
   Lock lock(mutex_);
-  for (Driven& each : driven_) watch(each);
+  (void)watch_all();
 }
 
 Status Engine::start_service_thread() {

@@ -93,9 +93,11 @@ class Engine : public EngineBase {
   void drop_poll_set() noexcept;
   Driven* take_turns() noexcept;
   bool watch(Driven& driven) noexcept;
+  bool watch(::fid& waits) noexcept;
+  bool watch_all() noexcept;
   bool set_timer() noexcept;
   bool prepare() noexcept;
-  bool pass_on_counts() noexcept;
+  void pass_on_counts() noexcept;
 
   UniqueFd timer_;
   Clock::time_point armed_ = Clock::time_point::max();

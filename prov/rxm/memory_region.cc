@@ -68,7 +68,7 @@ int MemoryRegion::bind_counter(Counter& counter, uint64_t flags) {
   if (!domain_.counts_accesses()) return -FI_ENOSYS;
   if (&counter.engine() != &domain_.engine()) return -FI_EDOMAIN;
   if (flags == 0 || (flags & ~uint64_t{FI_REMOTE_READ | FI_REMOTE_WRITE}) != 0) return -FI_EBADFLAGS;
-  auto count = RemoteCount::open(domain_.lower().domain.get(), counter);
+  auto count = RemoteCount::open(domain_.lower(), counter);
   if (!count) return count.error().code();
   if (const int error = fi_mr_bind(lower_.get(), (*count)->all(), flags); error != 0) return error;
   if (atomics_ != nullptr)

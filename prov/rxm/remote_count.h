@@ -7,6 +7,7 @@
 #pragma once
 
 #include <rdma/fi_domain.h>
+#include <rdma/fi_eq.h>
 
 #include <memory>
 #include <new>
@@ -15,17 +16,19 @@
 #include "base/list.h"
 #include "objects/counter.h"
 #include "rxm/lower.h"
+#include "rxm/lower_side.h"
 
 namespace weft::rxm {
 
 // Owner: the endpoint or memory region that counts. The engine's mutex guards it; the engine calls pass_on().
 class RemoteCount : public ListHook<RemoteCount> {
  public:
-  static Result<std::unique_ptr<RemoteCount>> open(fid_domain* lower, CounterCore& counter) noexcept {
-    auto all = open_lower(lower), hidden = open_lower(lower);
+  static Result<std::unique_ptr<RemoteCount>> open(const LowerSide& lower, CounterCore& counter) noexcept {
+    auto all = open_lower(lower, FI_WAIT_FD), hidden = open_lower(lower, FI_WAIT_NONE);
     if (!all) return failure(all.error());
     if (!hidden) return failure(hidden.error());
-    std::unique_ptr<RemoteCount> made(new (std::nothrow) RemoteCount(counter, std::move(*all), std::move(*hidden)));
+    std::unique_ptr<RemoteCount> made(new (std::nothrow)
+                                          RemoteCount(counter, lower.fabric, std::move(*all), std::move(*hidden)));
     if (made == nullptr) return failure(FI_ENOMEM);
     return made;
   }
@@ -33,29 +36,36 @@ class RemoteCount : public ListHook<RemoteCount> {
   // The counters to be bound to lower objects: one for all accesses, one for those that move long messages.
   ::fid* all() noexcept { return &all_->fid; }
   ::fid* hidden() noexcept { return &hidden_->fid; }
-  // Whether accesses were added. Reading a counter may make progress at the lower provider. The hidden accesses are
-  // read last, so accesses in between make the difference too small for now, never too large.
-  [[gnu::noinline]] bool pass_on() noexcept {
+  // No access was counted behind pass_on(): a thread may sleep on the descriptor of all().
+  bool is_quiet() noexcept {
+    ::fid* counter = all();
+    return fi_trywait(fabric_, &counter, 1) == 0;
+  }
+  bool watched = false;  // set by the engine: it polls that descriptor
+  // Adds the accesses since the last call. Reading a counter may make progress at the lower provider. The hidden
+  // accesses are read last, so accesses in between make the difference too small for now, never too large.
+  [[gnu::noinline]] void pass_on() noexcept {
     const std::uint64_t all = fi_cntr_read(all_.get()), hidden = fi_cntr_read(hidden_.get());
-    if (all <= hidden || all - hidden <= passed_) return false;
+    if (all <= hidden || all - hidden <= passed_) return;
     counter_->add(all - hidden - passed_);
     passed_ = all - hidden;
-    return true;
   }
 
  private:
-  static Result<Lower<fid_cntr>> open_lower(fid_domain* domain) noexcept {
+  static Result<Lower<fid_cntr>> open_lower(const LowerSide& lower, fi_wait_obj wait) noexcept {
     fi_cntr_attr attr{};
     attr.events = FI_CNTR_EVENTS_COMP;
-    attr.wait_obj = FI_WAIT_NONE;
+    attr.wait_obj = wait;
     fid_cntr* counter = nullptr;
-    if (const int error = fi_cntr_open(domain, &attr, &counter, nullptr); error != 0) return failure(Status(error));
+    if (const int error = fi_cntr_open(lower.domain.get(), &attr, &counter, nullptr); error != 0)
+      return failure(Status(error));
     return Lower<fid_cntr>(counter);
   }
-  RemoteCount(CounterCore& counter, Lower<fid_cntr> all, Lower<fid_cntr> hidden) noexcept
-      : counter_(counter), all_(std::move(all)), hidden_(std::move(hidden)) {}
+  RemoteCount(CounterCore& counter, fid_fabric* fabric, Lower<fid_cntr> all, Lower<fid_cntr> hidden) noexcept
+      : counter_(counter), fabric_(fabric), all_(std::move(all)), hidden_(std::move(hidden)) {}
 
   const Ref<CounterCore> counter_;
+  fid_fabric* const fabric_;
   Lower<fid_cntr> all_, hidden_;
   std::uint64_t passed_ = 0;
 };
