@@ -2,13 +2,12 @@
 // Exit of a process with open endpoints; see process_exit.h.
 #include "tcp/process_exit.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <mutex>
 #include <thread>
 
 #include "base/readiness.h"
+#include "tcp/this_process.h"
 
 namespace weft::tcp {
 namespace {
@@ -33,7 +32,7 @@ Senders& senders() {
 
 }  // namespace
 
-LastSender::LastSender() : process(::getpid()) {
+LastSender::LastSender() : process(this_process()) {
   const std::lock_guard lock(senders().mutex);
   senders().list.push_back(*this);
 }
@@ -46,7 +45,7 @@ LastSender::~LastSender() {
 void send_last_messages() noexcept {
   const std::unique_lock lock(senders().mutex, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  const pid_t process = ::getpid();
+  const pid_t process = this_process();
   for (const auto start = net::now();; std::this_thread::sleep_for(kPause)) {
     const auto waited = net::now() - start;
     bool more = false;

@@ -237,6 +237,19 @@ TEST_P(ConfinedPeers, APeerMayFork) {
     for (const size_t length : kLengths) expect_echo(end, length);
 }
 
+// Nothing is read from its parent, whose memory has other bytes at the same address.
+TEST_P(ConfinedPeers, AForkedChildMayGoOn) {
+  CONFINED_PEERS_ONLY();
+  const Fabric fabric(target());
+  DatagramEnd end(fabric);
+  child::Environment environment = environment_of(target(), end);
+  environment.emplace_back("WEFT_CONFORMANCE_CONTINUES", "24");
+  child::Running peer("echo", environment);
+  ASSERT_TRUE(end.meet_child([&] { return peer.ended(); }));
+  for (int round = 0; round < 20; ++round)
+    for (const size_t length : kLengths) expect_echo(end, length);
+}
+
 // Its process goes on without the connection, and keeps its number.
 TEST_P(ConfinedPeers, APeerThatBecomesAnotherProgramIsGone) {
   CONFINED_PEERS_ONLY();

@@ -16,6 +16,7 @@
 
 #include "base/standard_descriptors.h"
 #include "base/thread_sanitizer.h"
+#include "tcp/this_process.h"
 
 #if defined(WEFT_THREAD_SANITIZER)
 extern "C" void __tsan_acquire(void* address);
@@ -59,7 +60,8 @@ LocalWire::LocalWire(Mapping&& memory, std::size_t end) noexcept
       own_(memory_->ends[end]),
       other_(memory_->ends[1 - end]),
       out_ring_(memory_->rings[end]),
-      in_ring_(memory_->rings[1 - end]) {}
+      in_ring_(memory_->rings[1 - end]),
+      process_(this_process()) {}
 
 Result<std::unique_ptr<LocalWire>> LocalWire::map(int fd, std::size_t end) noexcept {
   std::uint64_t proof = 0;
@@ -94,6 +96,11 @@ Result<std::unique_ptr<LocalWire>> LocalWire::attach(const UniqueFd& memory) noe
   return map(memory.get(), 0);
 }
 
+// The other end fetches from the process that it met. A forked child has another copy of the memory.
+bool LocalWire::in_its_process() const noexcept {
+  return process_ == this_process();
+}
+
 void LocalWire::keep_proof() noexcept {
   kept_ = own_.proof.load(std::memory_order_acquire);
   own_.proof_at.store(reinterpret_cast<std::uintptr_t>(&kept_), std::memory_order_release);
@@ -124,7 +131,7 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
   const std::uint64_t before = written_;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const iovec& piece = pieces[i];
-    if (fetches && piece.iov_len >= kLeastOffered) {
+    if (fetches && piece.iov_len >= kLeastOffered && in_its_process()) {
       publish_written();
       pieces_offered_ = 0;
       offer(pieces.subspan(i), 0);

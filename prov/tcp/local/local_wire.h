@@ -110,7 +110,7 @@ class LocalWire {
   // Reads the memory of the other process apart from the rings; PeerMemoryOps.
   Status read_peer(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept;
   // Whether the other end may read this process.
-  bool is_readable() const noexcept { return other_.fetches.load(std::memory_order_relaxed) != 0; }
+  bool is_readable() const noexcept { return other_.fetches.load(std::memory_order_relaxed) != 0 && in_its_process(); }
 
   bool has_input() const noexcept {
     return in_.written.load(std::memory_order_relaxed) != read_ ||
@@ -168,6 +168,7 @@ class LocalWire {
            (other_.asleep.exchange(0) & for_what) != 0;
   }
   std::size_t room() const noexcept { return kRing - static_cast<std::size_t>(written_ - read_behind_); }
+  bool in_its_process() const noexcept;
   bool look_for_room() noexcept;
   void publish_written() noexcept;
   void publish_read() noexcept;
@@ -182,6 +183,7 @@ class LocalWire {
   LocalMemory::End& other_;
   std::byte* const out_ring_;
   const std::byte* const in_ring_;
+  const pid_t process_;  // that made this end
   // Copies of what this end publishes, which the other end cannot change.
   std::uint64_t written_ = 0, read_ = 0;
   std::uint64_t published_ = 0;    // as far as the other end sees written_
