@@ -342,7 +342,10 @@ void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcep
 bool describes_endpoint(const fi_info& info, fi_ep_type type, Shareable shareable) noexcept {
   if (info.ep_attr == nullptr) return true;
   if (info.ep_attr->type != type && info.ep_attr->type != FI_EP_UNSPEC) return false;
-  const auto suits = [](size_t count, bool shared) { return count <= 1 || (shared && count == FI_SHARED_CONTEXT); };
+  const bool scalable = type == FI_EP_RDM;
+  const auto suits = [=](size_t count, bool shared) {
+    return count <= 1 || (count == FI_SHARED_CONTEXT ? shared : scalable);
+  };
   return suits(info.ep_attr->tx_ctx_cnt, shareable.transmit) && suits(info.ep_attr->rx_ctx_cnt, shareable.receive);
 }
 

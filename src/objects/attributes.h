@@ -30,7 +30,8 @@ Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, 
 void apply_hints(fi_info& offer, uint32_t version, const fi_info* hints) noexcept;
 
 // Whether fi_endpoint and fi_passive_ep may open an endpoint of `type` with this info: it requests no other type and at
-// most one context for each direction. `shareable`: the directions that also accept a shared context.
+// most one context for each direction; reliable datagrams ignore the number, so programs open plain endpoints with the
+// info of a scalable one, too. `shareable`: the directions that also accept a shared context.
 struct Shareable {
   bool transmit = false;
   bool receive = false;

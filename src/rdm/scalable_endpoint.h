@@ -83,9 +83,10 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
     Lock lock(engine().mutex());
     if (auto* queue = weft::CompletionQueue<Engine>::from(object)) {
       if (Status status = check_queue(*queue); !status.ok()) return status.code();
+      // Programs bind a queue for both directions, though a context has one.
       const uint64_t direction = transmits_ ? FI_TRANSMIT : FI_RECV;
-      if ((flags & (FI_TRANSMIT | FI_RECV)) != direction) return -FI_EINVAL;
-      Status bound = place_.routes.bind(*queue, flags);
+      if ((flags & direction) == 0) return -FI_EINVAL;
+      Status bound = place_.routes.bind(*queue, (flags & ~uint64_t{FI_TRANSMIT | FI_RECV}) | direction);
       if (bound.ok() && reports_writes_) core_.routes().receive_queue = Ref<CompletionQueueCore>(*queue);
       return bound.code();
     }

@@ -393,6 +393,14 @@ TEST_P(ScalableEndpoints, MisuseIsRefused) {
   ASSERT_EQ(fi_ep_bind(tx.get(), queue.fid(), FI_TRANSMIT), 0);
   EXPECT_EQ(fi_enable(tx.get()), -FI_ENOAV);
 
+  // A queue for both directions, and a plain endpoint with the same info: Chapel's runtime opens these.
+  const auto other =
+      opened<fid_ep>("fi_tx_context", [&](fid_ep** ep) { return fi_tx_context(sep.get(), 1, nullptr, ep, nullptr); });
+  EXPECT_EQ(fi_ep_bind(other.get(), queue.fid(), FI_TRANSMIT | FI_RECV), 0);
+  const auto plain =
+      opened<fid_ep>("fi_endpoint", [&](fid_ep** ep) { return fi_endpoint(fabric.domain(), info.get(), ep, nullptr); });
+  EXPECT_EQ(fi_ep_bind(plain.get(), queue.fid(), FI_TRANSMIT | FI_RECV), 0);
+
   // More contexts than the limit.
   info->ep_attr->rx_ctx_cnt = fabric.info()->domain_attr->max_ep_rx_ctx + 1;
   EXPECT_EQ(fi_scalable_ep(fabric.domain(), info.get(), &none, nullptr), -FI_EINVAL);
