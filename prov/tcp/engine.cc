@@ -51,6 +51,7 @@ bool Engine::prepare_wait() noexcept {
   waiting_ = ready_.empty() && endings_.empty() && register_hot().ok();
   if (!waiting_) return false;
   note_sleeper();
+  watch_for_stalls();
   return waiting_ = arm_wires();
 }
 
@@ -169,8 +170,30 @@ bool Engine::arm_wires() noexcept {
   return true;
 }
 
+void Engine::await_room(Wired& wired) noexcept {
+  if (!std::exchange(wired.awaits_room, true)) wired.awaits_since = net::tick();
+  poll_wire(wired);
+  if (must_send_now()) watch_for_stalls();
+}
+
+void Engine::watch_for_stalls() noexcept {
+  for (const Wired& wired : wires_)
+    if (wired.awaits_room) return set_deadline(stall_timer_, net::now() + std::chrono::nanoseconds(kStall));
+}
+
+void Engine::on_stall() noexcept {
+  for (Wired& wired : wires_) {
+    if (!wired.awaits_room) continue;
+    wired.wire->allow_overflow();
+    wired.awaits_room = false;
+    wired.watch.writable = true;
+    if (!wired.watch.ListHook<ReadyTag>::linked()) ready_.push_back(wired.watch);
+  }
+}
+
 void Engine::doze() noexcept {
   wires_.for_each([this](Wired& wired) {
+    if (wired.awaits_room && harvested_ - wired.awaits_since >= kStall) wired.wire->allow_overflow();
     if (harvested_ - wired.latest < kDozeAfter || wired.wire->lends()) return;
     wired.arm();
     if (!wired.has_news()) wired.unlink();
@@ -389,6 +412,7 @@ Status Engine::start_service_thread() {
   const Status started = start_service([this]() noexcept {
     waiting_ = true;  // this thread slept: the round polls readiness
     progress();       // handlers that queued themselves again have signalled wait_fd()
+    watch_for_stalls();
   });
   return started.ok() ? register_hot() : started;
 }

@@ -76,12 +76,13 @@ struct Wired : ListHook<Wired> {
 
   Watch& watch;
   const std::unique_ptr<LocalWire> wire;
-  bool reads = false;        // bytes arrive through the memory
-  bool paused = false;       // they cannot be handled
-  bool awaits_room = false;  // the watch becomes writable when there is room
-  std::int64_t latest = 0;   // the tick of its last news
-  int end = -EAGAIN;         // the socket's: 0, or -errno
-  pid_t process = 0;         // the peer's
+  bool reads = false;             // bytes arrive through the memory
+  bool paused = false;            // they cannot be handled
+  bool awaits_room = false;       // the watch becomes writable when there is room ...
+  std::int64_t awaits_since = 0;  // ... and has waited since that tick
+  std::int64_t latest = 0;        // the tick of its last news
+  int end = -EAGAIN;              // the socket's: 0, or -errno
+  pid_t process = 0;              // the peer's
 };
 
 // A deadline, without a socket, that calls a method of its owner.
@@ -193,6 +194,8 @@ class Engine : public EngineBase, private LastSender {
   // Polls the memory in every round, until it brings nothing for kDozeAfter. Called again when what it waits for
   // changes.
   void poll_wire(Wired& wired) noexcept;
+  // A wire has no room. Its reader may have none for long, while threads sleep that make progress here.
+  void await_room(Wired& wired) noexcept;
   // Registered memory is offered through a wire.
   void note_lent() noexcept { lends_.store(true, std::memory_order_relaxed); }
   // The descriptor of the watch is rarely ready: it need not be polled in every round.
@@ -227,6 +230,8 @@ class Engine : public EngineBase, private LastSender {
   void note_sleeper() noexcept;
   void note_awake() noexcept;
   void doze() noexcept;
+  void watch_for_stalls() noexcept;
+  void on_stall() noexcept;
   void look_around(bool due) noexcept;
   void harvest() noexcept;
   void run_ready() noexcept {
@@ -248,6 +253,7 @@ class Engine : public EngineBase, private LastSender {
   // The same where all bytes go through memory: a request for a connection can wait for some microseconds.
   static constexpr int kPollsOfSilence = 1024;
   static constexpr std::int64_t kDozeAfter = 50'000'000;  // nanoseconds
+  static constexpr std::int64_t kStall = 10'000'000;      // nanoseconds without room until the overflow is used
   static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                       // readiness events per system call
 
@@ -269,6 +275,7 @@ class Engine : public EngineBase, private LastSender {
   List<Watch, ReadyTag> ready_;
   List<Watch, ReadyTag> endings_;
   List<Wired> wires_;
+  Timer<Engine, &Engine::on_stall> stall_timer_{*this};
   DeadlineTimer timer_;
   DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_{timer_}, keepalives_{timer_};
   std::array<Watch*, kHotSockets> hot_{};

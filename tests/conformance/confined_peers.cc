@@ -47,16 +47,17 @@ void expect_echo(DatagramEnd& end, size_t length) {
   EXPECT_TRUE(in.holds_pattern(static_cast<unsigned>(length), length)) << length;
 }
 
-// Bytes of the mappings that this process shares with peers.
+// Bytes of memory that this process shares with peers: the mappings' pages that are in use.
 size_t shared_bytes() {
-  size_t bytes = 0;
-  std::ifstream maps("/proc/self/maps");
+  size_t kilobytes = 0;
+  bool counts = false;
+  std::ifstream maps("/proc/self/smaps");
   for (std::string line; std::getline(maps, line);) {
-    size_t from = 0, to = 0;
-    if (line.find("weft-wire") != std::string::npos && std::sscanf(line.c_str(), "%zx-%zx", &from, &to) == 2)
-      bytes += to - from;
+    size_t from = 0, to = 0, resident = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx ", &from, &to) == 2) counts = line.find("weft-wire") != std::string::npos;
+    if (counts && std::sscanf(line.c_str(), "Rss: %zu kB", &resident) == 1) kilobytes += resident;
   }
-  return bytes;
+  return kilobytes * 1024;
 }
 
 // A file that has no name.

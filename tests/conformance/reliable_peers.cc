@@ -176,6 +176,48 @@ TEST_P(ReliablePeers, ClosingWaitsForManyStoppedPeersNoLongerThanForOne) {
   EXPECT_LT(Clock::now() - start, kTogether);
 }
 
+// As much as a socket's buffer takes. A program may wait for its completions while the peer waits for something else.
+TEST_P(ReliablePeers, ShortMessagesCompleteAlthoughTheirPeerMakesNoProgress) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a device sends what the peer has receives for";
+  constexpr size_t kMessages = 500, kLength = 2000;
+  for (const bool sleeps : {false, true}) {
+    SCOPED_TRACE(sleeps);
+    Fabric fabric(target());
+    NodeOptions options;
+    options.tx_cq.wait_obj = FI_WAIT_UNSPEC;
+    DatagramEnd end(fabric, options);
+    child::Running peer("echo",
+                        {{"WEFT_CONFORMANCE_PEER", target().address + " " + std::to_string(end.address().port())}});
+    end.meet_child();
+    Buffer out(fabric, kLength), in(fabric, kLength);
+    for (int round = 0; round < 12; ++round) {
+      Context sent, received;
+      ASSERT_EQ(end->trecv(in, kLength, 3, 0, &received), 0);
+      ASSERT_EQ(end->tsend(out, kLength, 2, &sent), 0);
+      ASSERT_TRUE(end->tx().wait().ok());
+      ASSERT_TRUE(end->rx().wait().ok());
+    }
+    peer.stop();
+    std::vector<Context> sent(kMessages);
+    for (Context& context : sent) ASSERT_EQ(retry([&] { return end->tsend(out, kLength, 2, &context); }), 0);
+    for (size_t i = 0; i < kMessages; ++i) {
+      fi_cq_tagged_entry entry;
+      if (sleeps)
+        ASSERT_EQ(fi_cq_sread(end->tx().get(), &entry, 1, nullptr, kPatience.count()), 1) << i;
+      else
+        ASSERT_TRUE(end->tx().wait().ok()) << i;
+    }
+    // They arrive once it goes on.
+    std::vector<Context> received(kMessages);
+    peer.go_on();
+    for (Context& context : received) {
+      ASSERT_EQ(end->trecv(in, kLength, 3, 0, &context), 0);
+      ASSERT_TRUE(end->rx().wait().ok());
+    }
+  }
+}
+
 // Injected messages have no completions, so nothing reminds a program of its queue. Calls alone get ahead.
 TEST_P(ReliablePeers, SendersThatReadNoQueueReachTheirPeers) {
   RELIABLE_DATAGRAMS_ONLY();

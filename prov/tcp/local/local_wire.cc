@@ -61,6 +61,8 @@ LocalWire::LocalWire(Mapping&& memory, std::size_t end) noexcept
       other_(memory_->ends[1 - end]),
       out_ring_(memory_->rings[end]),
       in_ring_(memory_->rings[1 - end]),
+      out_overflow_(memory_->overflows[end]),
+      in_overflow_(memory_->overflows[1 - end]),
       process_(this_process()) {}
 
 Result<std::unique_ptr<LocalWire>> LocalWire::map(int fd, std::size_t end) noexcept {
@@ -127,6 +129,10 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
     offer(pieces, offered_len_);
     return -EAGAIN;
   }
+  if (may_overflow_) [[unlikely]] {
+    if (!enter_overflow()) return -EPROTO;
+    if (overflowing_) return write_overflow(pieces);
+  }
   const bool fetches = other_.fetches.load(std::memory_order_relaxed) != 0;
   const std::uint64_t before = written_;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -148,6 +154,35 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
       written_ += part;
       if (written_ - published_ >= kStep) publish_written();
     }
+    if (len != piece.iov_len) break;
+  }
+  publish_written();
+  return written_ != before ? static_cast<ssize_t>(written_ - before) : -EAGAIN;
+}
+
+// Once everything is read, bytes go through the ring again. False if the memory contains nonsense.
+bool LocalWire::enter_overflow() noexcept {
+  const std::uint64_t read = out_.read.load(std::memory_order_acquire);
+  if (written_ - read > kRing + kOverflow) return false;
+  if (read == written_) {
+    if (overflowing_) out_.overflows_until.store(written_, std::memory_order_release);
+    read_behind_ = read;
+    may_overflow_ = overflowing_ = false;
+  } else if (!overflowing_) {
+    overflows_from_ = written_;
+    overflowing_ = true;
+    out_.overflows_from.store(written_, std::memory_order_release);
+    out_.overflows_until.store(kOpen, std::memory_order_release);
+  }
+  return true;
+}
+
+ssize_t LocalWire::write_overflow(std::span<const iovec> pieces) noexcept {
+  const std::uint64_t before = written_;
+  for (const iovec& piece : pieces) {
+    const std::size_t len = std::min(piece.iov_len, overflow_room());
+    std::memcpy(out_overflow_ + (written_ - overflows_from_), piece.iov_base, len);
+    written_ += len;
     if (len != piece.iov_len) break;
   }
   publish_written();
@@ -207,6 +242,11 @@ ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
   const std::uint64_t written = in_.written.load(std::memory_order_acquire);
   std::uint64_t left = written - read_;
   if (left == 0) return offers != offers_taken_ && !refuses_ ? fetch(pieces) : -EAGAIN;
+  if (read_ < in_.overflows_until.load(std::memory_order_acquire)) [[unlikely]] {
+    const std::uint64_t from = in_.overflows_from.load(std::memory_order_acquire);
+    if (read_ >= from) return read_overflow(pieces, left, read_ - from);
+    left = std::min(left, from - read_);
+  }
   if (left > kRing) return -EPROTO;
   observed();
   const std::uint64_t before = read_;
@@ -228,6 +268,26 @@ ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
   must_check_writer_ |= written - checked_ > kRing / 2 && written - read_ <= kRing / 2;
   publish_read();
   return static_cast<ssize_t>(read_ - before);
+}
+
+// Whole pages that were read are given back before the writer may use them again.
+ssize_t LocalWire::read_overflow(std::span<const iovec> pieces, std::uint64_t left, std::uint64_t begin) noexcept {
+  if (begin > kOverflow || left > kOverflow - begin) return -EPROTO;
+  observed();
+  std::uint64_t at = begin;
+  for (const iovec& piece : pieces) {
+    const std::size_t len = std::min<std::uint64_t>(piece.iov_len, left);
+    std::memcpy(piece.iov_base, in_overflow_ + at, len);
+    at += len;
+    left -= len;
+  }
+  const std::size_t first = begin / LocalMemory::kPage * LocalMemory::kPage;
+  const std::size_t last = at / LocalMemory::kPage * LocalMemory::kPage;
+  if (last != first) (void)::madvise(in_overflow_ + first, last - first, MADV_REMOVE);
+  must_check_writer_ = true;
+  read_ += at - begin;
+  publish_read();
+  return static_cast<ssize_t>(at - begin);
 }
 
 void LocalWire::publish_read() noexcept {

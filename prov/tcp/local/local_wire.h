@@ -9,6 +9,9 @@
 // chose and the writer keeps until its end is closed. If they are right, the bytes before them are those of an open
 // connection.
 //
+// A reader that makes no progress does not stop its writer at once, as one of a socket does not: the writer may go on
+// in an overflow until the reader has read everything.
+//
 // An end that is going to sleep says so in the memory. The other end then wakes it over the connection (conduit.h).
 //
 // The other process may write anything at any time: each number is read once and checked before it is used.
@@ -35,6 +38,8 @@ namespace weft::tcp {
 struct LocalMemory {
   static constexpr std::size_t kLine = 64;  // bytes of a cache line
   static constexpr std::size_t kRing = 15'616;
+  static constexpr std::size_t kOverflow = std::size_t{8} << 20;
+  static constexpr std::size_t kPage = 4096;
   static constexpr std::size_t kOffers = 16;
   using Flag = std::atomic<std::uint32_t>;  // a bool must not have other values than two, and the peer writes any
   static constexpr std::uint32_t kAwaitsInput = 1, kAwaitsRoom = 2;
@@ -43,6 +48,9 @@ struct LocalMemory {
     // The writer's. Positions count all bytes since the beginning.
     std::atomic<std::uint64_t> written;
     std::atomic<std::uint64_t> offers;  // pieces offered so far
+    // Bytes from the first to the second position, which is behind all others while more follow, are in the overflow,
+    // from its beginning.
+    std::atomic<std::uint64_t> overflows_from, overflows_until;
     // The reader's.
     alignas(kLine) std::atomic<std::uint64_t> read;
     std::atomic<std::uint64_t> fetched;  // bytes of all offers so far
@@ -65,9 +73,10 @@ struct LocalMemory {
   Direction directions[2];  // directions[i] is written by end i
   End ends[2];
   alignas(kLine) std::byte rings[2][kRing];
+  alignas(kPage) std::byte overflows[2][kOverflow];  // takes no memory before it is used, nor once it was read
 };
-inline constexpr std::size_t kLocalMemorySize = 32 * 1024;  // bytes that two peers share
-static_assert(sizeof(LocalMemory) <= kLocalMemorySize);
+inline constexpr std::size_t kLocalMemorySize = sizeof(LocalMemory);
+static_assert(offsetof(LocalMemory, overflows) == 32 * 1024, "bytes that two peers usually share");
 
 // One end. Owner: the conduit. Must not move.
 class LocalWire {
@@ -118,8 +127,12 @@ class LocalWire {
   }
   // After -EAGAIN or a short write(): whether to try again.
   bool has_room() const noexcept {
-    return offered_len_ != 0 ? is_settled() : written_ - out_.read.load(std::memory_order_relaxed) <= kRing / 2;
+    if (offered_len_ != 0) return is_settled();
+    const std::uint64_t unread = written_ - out_.read.load(std::memory_order_relaxed);
+    return may_overflow_ ? unread == 0 || overflow_room() != 0 : unread <= kRing / 2;
   }
+  // The reader has made no room for long: write() may use the overflow until everything is read.
+  void allow_overflow() noexcept { may_overflow_ = true; }
 
   // Asks for a wake-up. From then on until awake() the caller checks for input or room once more before it sleeps.
   void fall_asleep(bool input, bool room) noexcept {
@@ -144,7 +157,8 @@ class LocalWire {
   void close() noexcept;
 
  private:
-  static constexpr std::size_t kRing = LocalMemory::kRing;
+  static constexpr std::size_t kRing = LocalMemory::kRing, kOverflow = LocalMemory::kOverflow;
+  static constexpr std::uint64_t kOpen = ~std::uint64_t{0};  // overflows_until
   struct Unmap {
     void operator()(LocalMemory* memory) const noexcept { ::munmap(memory, kLocalMemorySize); }
   };
@@ -167,6 +181,12 @@ class LocalWire {
     return (other_.asleep.load(std::memory_order_relaxed) & for_what) != 0 &&
            (other_.asleep.exchange(0) & for_what) != 0;
   }
+  std::size_t overflow_room() const noexcept {
+    return kOverflow - (overflowing_ ? static_cast<std::size_t>(written_ - overflows_from_) : 0);
+  }
+  bool enter_overflow() noexcept;
+  ssize_t write_overflow(std::span<const iovec> pieces) noexcept;
+  ssize_t read_overflow(std::span<const iovec> pieces, std::uint64_t left, std::uint64_t begin) noexcept;
   std::size_t room() const noexcept { return kRing - static_cast<std::size_t>(written_ - read_behind_); }
   bool in_its_process() const noexcept;
   bool look_for_room() noexcept;
@@ -183,6 +203,8 @@ class LocalWire {
   LocalMemory::End& other_;
   std::byte* const out_ring_;
   const std::byte* const in_ring_;
+  std::byte* const out_overflow_;
+  std::byte* const in_overflow_;
   const pid_t process_;  // that made this end
   // Copies of what this end publishes, which the other end cannot change.
   std::uint64_t written_ = 0, read_ = 0;
@@ -194,6 +216,9 @@ class LocalWire {
   std::size_t pieces_offered_ = 0;               // since offered_len_ was 0
   std::uint64_t fetch_at_ = 0, fetch_len_ = 0;   // the rest of the piece that this end is fetching; 0 long: none
   std::uint64_t fetched_ = 0;
+  std::uint64_t overflows_from_ = 0;
+  bool may_overflow_ = false;
+  bool overflowing_ = false;
   bool refuses_ = false;            // this end fetches nothing more
   bool must_check_writer_ = false;  // it may be asleep
   pid_t peer_ = 0;

@@ -31,8 +31,7 @@ void Conduit::close_gently() noexcept {
 void Conduit::await_output() noexcept {
   if (!writes_wire_) return engine_.await_output(*this);
   writable = false;
-  wire_->awaits_room = true;
-  engine_.poll_wire(*wire_);
+  engine_.await_room(*wire_);
 }
 
 void Conduit::look_for_room() noexcept {

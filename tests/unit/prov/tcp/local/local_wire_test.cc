@@ -5,6 +5,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -100,18 +102,20 @@ TEST(LocalWire, ReadsAnOpenEndAtOnce) {
 }
 
 TEST(LocalWire, AllBytesArriveInOrder) {
-  for (const bool fetches : {false, true}) {
+  for (const unsigned kind : {0, 1, 2, 3}) {
+    const bool fetches = kind % 2 != 0, overflows = kind >= 2;
     if (fetches && !fetches_work()) GTEST_SKIP() << "without process_vm_readv";
     Ends ends(fetches);
     std::mt19937 random(3);
-    const Bytes there = pattern(600'000, 1), back = pattern(400'000, 2);
+    const Bytes there = pattern(3'000'000, 1), back = pattern(400'000, 2);
     Bytes at_b, at_a;
     std::size_t sent_a = 0, sent_b = 0;
     // Offered bytes have to come again until they are settled, in pieces of any lengths.
     for (int i = 0; i < 1'000'000 && (at_b.size() < there.size() || at_a.size() < back.size()); ++i) {
+      if (overflows && !ends.a->has_room() && random() % 8 == 0) ends.a->allow_overflow();
       sent_a += write_some(*ends.a, there, sent_a, random);
       sent_b += write_some(*ends.b, back, sent_b, random);
-      if (random() % 2 == 0) read_some(*ends.b, at_b, random);
+      if (random() % (i % 1000 < 100 ? 50 : 2) == 0) read_some(*ends.b, at_b, random);
       if (random() % 2 == 0) read_some(*ends.a, at_a, random);
     }
     EXPECT_TRUE(at_b == there);
@@ -138,12 +142,53 @@ TEST(LocalWire, BytesBehindARefusedPieceArriveInOrder) {
   }
 }
 
+TEST(LocalWire, AReaderThatStopsLeavesRoomInTheOverflow) {
+  Ends ends(false);
+  constexpr std::size_t kRing = LocalMemory::kRing, kOverflow = LocalMemory::kOverflow;
+  const Bytes there = pattern(kRing + kOverflow + 100'000, 1);
+  Bytes at_b(there.size());
+  const auto send = [&](std::size_t from) {
+    const iovec rest{const_cast<std::byte*>(there.data()) + from, there.size() - from};
+    return ends.a->write({&rest, 1});
+  };
+  const auto memory = [&] {
+    struct stat about {};
+    EXPECT_EQ(::fstat(ends.memory.get(), &about), 0);
+    return static_cast<std::size_t>(about.st_blocks) * 512;
+  };
+  EXPECT_EQ(send(0), kRing);
+  EXPECT_FALSE(ends.a->has_room());
+  EXPECT_EQ(send(kRing), -EAGAIN);
+  EXPECT_LE(memory(), 32u * 1024);
+  ends.a->allow_overflow();
+  EXPECT_TRUE(ends.a->has_room());
+  EXPECT_EQ(send(kRing), kOverflow);
+  EXPECT_FALSE(ends.a->has_room());
+  EXPECT_EQ(send(kRing + kOverflow), -EAGAIN);
+  std::size_t got = 0;
+  for (int i = 0; i < 10'000 && got < kRing + kOverflow; ++i) {
+    const iovec room{at_b.data() + got, 5000};
+    const ssize_t more = ends.b->read({&room, 1});
+    ASSERT_GT(more, 0);
+    got += static_cast<std::size_t>(more);
+    EXPECT_EQ(ends.a->has_room(), got == kRing + kOverflow);
+  }
+  EXPECT_LE(memory(), 40u * 1024) << "pages that were read are given back";
+  EXPECT_EQ(send(got), kRing) << "the ring is used again";
+  const iovec room{at_b.data() + got, kRing};
+  EXPECT_EQ(ends.b->read({&room, 1}), kRing);
+  EXPECT_TRUE(std::equal(at_b.begin(), at_b.begin() + got + kRing, there.begin()));
+}
+
 TEST(LocalWire, ThreadsExchangeBytes) {
   Ends ends(false);
-  const Bytes there = pattern(1'000'000, 1);
+  const Bytes there = pattern(5'000'000, 1);
   std::thread writer([&] {
     std::mt19937 random(5);
-    for (std::size_t sent = 0; sent < there.size();) sent += write_some(*ends.a, there, sent, random);
+    for (std::size_t sent = 0; sent < there.size();) {
+      if (random() % 16 == 0) ends.a->allow_overflow();
+      sent += write_some(*ends.a, there, sent, random);
+    }
   });
   std::mt19937 random(7);
   Bytes at_b;
@@ -256,6 +301,7 @@ TEST(LocalWire, GarbageInTheMemoryIsHarmless) {
         words[random() % (offsetof(LocalMemory, rings) / sizeof *words)].store(values[random() % std::size(values)]);
       }
       if (ends.a->is_settled() && ends.a->settle() < 0) break;
+      if (random() % 64 == 0) ends.a->allow_overflow();
       sent = std::min(there.size() - 1, sent + write_some(*ends.a, there, sent, lengths));
       Bytes arrived;
       read_some(*ends.b, arrived, lengths);
