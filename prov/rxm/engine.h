@@ -78,7 +78,10 @@ class Engine : public EngineBase {
   void progress() noexcept;
   void add(Driven& driven) noexcept;
   void remove(Driven& driven) noexcept;
-  void add(RemoteCount& count) noexcept { remote_counts_.push_back(count); }
+  void add(RemoteCount& count) noexcept {
+    remote_counts_.push_back(count);
+    wake_sleepers();  // they do not poll its descriptor
+  }
   // The lower provider has copied a message that is to be sent.
   void note_injected() noexcept { injected_.store(true, std::memory_order_relaxed); }
   // The next round reads the connection events of all endpoints.
