@@ -194,7 +194,7 @@ void Engine::on_stall() noexcept {
 void Engine::doze() noexcept {
   wires_.for_each([this](Wired& wired) {
     if (wired.awaits_room && harvested_ - wired.awaits_since >= kStall) wired.wire->allow_overflow();
-    if (harvested_ - wired.latest < kDozeAfter || wired.wire->lends()) return;
+    if (harvested_ - wired.latest < kDozeAfter || wired.awaits_room || wired.wire->lends()) return;
     wired.arm();
     if (!wired.has_news()) wired.unlink();
   });
@@ -391,20 +391,18 @@ void Engine::forget_hot(Watch& watch) noexcept {
 }
 
 // Messages that share a system call wait in handlers that are to run, others for room in memory. Those for which a
-// socket has no room are lost, as they are on a socket.
-LastSender::Left Engine::send_last() noexcept {
-  if (!mutex_.try_lock_last()) return Left::kBusy;
+// socket has no room are lost, as they are on a socket. So are those of FI_THREAD_DOMAIN: nobody knows whether a call
+// was interrupted.
+bool Engine::send_last() noexcept {
+  if (turns() == Turns::kDomain && !locking()) return true;
+  if (!mutex_.try_lock_last()) return false;
   const std::lock_guard lock(mutex_, std::adopt_lock);
   exits_ = true;
+  on_stall();
   for (Watch& watch : ready_)
     if (watch.sends) watch.on_ready(watch);
-  Left left = Left::kNothing;
-  for (const Wired& wired : wires_) {
-    if (wired.awaits_room) wired.watch.on_ready(wired.watch);
-    if (wired.awaits_room && !wired.wire->peer_closed()) left = Left::kWaitsForRoom;
-  }
   exits_ = false;
-  return left;
+  return true;
 }
 
 Status Engine::start_service_thread() {

@@ -123,8 +123,11 @@ class ProgressHabit {
 
 class Engine : public EngineBase, private LastSender {
  public:
-  explicit Engine(Turns turns = Turns::kNone) noexcept : EngineBase(turns) {}
-  ~Engine() { stop_service(); }
+  explicit Engine(Turns turns = Turns::kNone) noexcept : EngineBase(turns) { join(); }
+  ~Engine() {
+    leave();
+    stop_service();
+  }
 
   // ProgressEngine (objects/progress.h).
   void drive() noexcept;
@@ -222,7 +225,7 @@ class Engine : public EngineBase, private LastSender {
     if (progress_habit_.pending()) progress_habit_.came_back(net::now());
     short_bursts_.end();
   }
-  Left send_last() noexcept override;
+  bool send_last() noexcept override;
   void one_round() noexcept;
   bool poll_hot() noexcept;
   bool poll_wires() noexcept;

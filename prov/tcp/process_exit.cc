@@ -14,7 +14,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kMostTimeForRoom{1000};
 constexpr milliseconds kMostTimeForCalls{10};  // of other threads; an interrupted one never ends
 constexpr std::chrono::microseconds kPause{50};
 
@@ -30,33 +29,33 @@ Senders& senders() {
   return *all;
 }
 
+// One look at each. True: no thread was inside a call.
+bool send_all(pid_t process) noexcept {
+  const std::unique_lock lock(senders().mutex, std::try_to_lock);
+  bool all = lock.owns_lock();
+  if (!all) return false;
+  for (LastSender& sender : senders().list)
+    if (sender.process == process) all &= sender.send_last();
+  return all;
+}
+
 }  // namespace
 
-LastSender::LastSender() : process(this_process()) {
+LastSender::LastSender() : process(this_process()) {}
+
+void LastSender::join() noexcept {
   const std::lock_guard lock(senders().mutex);
   senders().list.push_back(*this);
 }
 
-LastSender::~LastSender() {
+void LastSender::leave() noexcept {
   const std::lock_guard lock(senders().mutex);
   unlink();
 }
 
 void send_last_messages() noexcept {
-  const std::unique_lock lock(senders().mutex, std::try_to_lock);
-  if (!lock.owns_lock()) return;
-  const pid_t process = this_process();
-  for (const auto start = net::now();; std::this_thread::sleep_for(kPause)) {
-    const auto waited = net::now() - start;
-    bool more = false;
-    for (LastSender& sender : senders().list) {
-      if (sender.process != process) continue;
-      const LastSender::Left left = sender.send_last();
-      more |= left == LastSender::Left::kBusy && waited < kMostTimeForCalls;
-      more |= left == LastSender::Left::kWaitsForRoom && waited < kMostTimeForRoom;
-    }
-    if (!more) return;
-  }
+  const auto limit = net::now() + kMostTimeForCalls;
+  while (!send_all(this_process()) && net::now() < limit) std::this_thread::sleep_for(kPause);
 }
 
 }  // namespace weft::tcp

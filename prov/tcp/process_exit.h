@@ -11,26 +11,27 @@
 
 namespace weft::tcp {
 
-// A holder of such messages, for as long as it exists.
+// A holder of such messages, from join() to leave().
 class LastSender : public ListHook<LastSender> {
  public:
   LastSender(const LastSender&) = delete;
   LastSender& operator=(const LastSender&) = delete;
 
   // The exit may run in a signal handler that interrupted a call, so only bytes are sent: nothing is reported, and no
-  // lock is waited for.
-  enum class Left : std::uint8_t { kNothing, kBusy, kWaitsForRoom };
-  virtual Left send_last() noexcept = 0;
+  // lock is waited for. False: try again soon, because a thread is inside a call.
+  virtual bool send_last() noexcept = 0;
 
   // Those of a forked child's parent are its parent's to send.
   const pid_t process;
 
  protected:
   LastSender();
-  ~LastSender();
+  ~LastSender() = default;
+  void join() noexcept;
+  void leave() noexcept;
 };
 
-// At the exit, before the library's state is destroyed. Takes at most a second, while peers make room.
+// At the exit, before the library's state is destroyed.
 void send_last_messages() noexcept;
 
 }  // namespace weft::tcp

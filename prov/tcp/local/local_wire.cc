@@ -126,7 +126,7 @@ void LocalWire::close() noexcept {
 
 ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
   if (offered_len_ != 0) {
-    offer(pieces, offered_len_);
+    if (in_its_process()) offer(pieces, offered_len_);
     return -EAGAIN;
   }
   if (may_overflow_) [[unlikely]] {

@@ -123,12 +123,12 @@ ssize_t ReliableEndpoint::update(const AtomicRequest& request) noexcept {
                 total_length(buffers.results()));
 }
 
-// The connections are closed with the endpoint only, not with one of its contexts.
 bool ReliableEndpoint::holds_injected(const CompletionRoutes* routes) noexcept {
-  if (routes == nullptr)
-    for (Channel& channel : channels_)
-      if (channel.stream().must_send_injected()) return true;
-  return rdm::holds_injected(peers_, routes);
+  bool found = false;
+  channels_.for_each([&](Channel& channel) {
+    found |= channel.stream().must_send_injected() && (routes == nullptr || channel.stream().carries(*routes));
+  });
+  return rdm::holds_injected(peers_, routes) || found;
 }
 
 // The request is valid, except perhaps for its peer.

@@ -34,8 +34,10 @@ void Conduit::await_output() noexcept {
   engine_.await_room(*wire_);
 }
 
-void Conduit::look_for_room() noexcept {
-  if (!writes_wire_ || !wire_->awaits_room || !wire_->wire->has_room()) return;
+void Conduit::use_overflow() noexcept {
+  if (!writes_wire_ || !wire_->awaits_room) return;
+  wire_->wire->allow_overflow();
+  if (!wire_->wire->has_room()) return;
   wire_->awaits_room = false;
   writable = true;
 }

@@ -91,8 +91,8 @@ class Conduit : public Watch {
   bool lends() const noexcept { return writes_wire_ && wire_->wire->lends(); }
   // Although the watch is not writable; see LocalWire.
   bool may_offer() const noexcept { return writes_wire_ && wire_->wire->may_offer(); }
-  // Looks for room in the memory at once, as the engine does in each round.
-  void look_for_room() noexcept;
+  // Looks for room in the memory at once, in the overflow as well.
+  void use_overflow() noexcept;
   // The other end of the memory has closed or died.
   bool is_abandoned() noexcept { return wire_->wire->peer_closed() || read_signals() != -EAGAIN; }
   // Bytes that were to be sent again have arrived; see LocalWire::settle().

@@ -50,7 +50,7 @@ void Stream::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept 
 void Stream::stop(int error, int reason) noexcept {
   if (state_ == State::kEnded) return;
   const bool was_open = state_ == State::kOpen;
-  if (was_open) flush();
+  if (was_open) (void)must_send_injected();
   if (state_ == State::kEnded) return;  // the connection broke
   state_ = State::kEnded;
   if (was_open && sent_count() != 0) close_gently();
@@ -61,17 +61,15 @@ void Stream::stop(int error, int reason) noexcept {
 }
 
 bool Stream::must_send_injected() noexcept {
+  if (state_ != State::kOpen) return false;
+  use_overflow();
+  flush();
   return state_ == State::kOpen && writes_wire() && holds_injected() && !is_abandoned();
 }
 
 void Stream::send_injected() noexcept {
-  if (state_ == State::kOpen) flush();
   const auto limit = net::now() + kMostTimeForInjected;
-  while (must_send_injected() && net::now() < limit) {
-    std::this_thread::sleep_for(kPause);
-    look_for_room();
-    flush();
-  }
+  while (must_send_injected() && net::now() < limit) std::this_thread::sleep_for(kPause);
 }
 
 void Stream::enable_keepalive(int idle_s) noexcept {

@@ -29,8 +29,8 @@ class Stream final : public TransmitSide {
   void start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept;
   // Local end: sends gathered messages if the kernel takes them, closes, fails everything with `reason`. Idempotent.
   void stop(int error, int reason = FI_ECANCELED) noexcept;
-  // Before stop(). A peer makes room in the memory, which is shorter than a socket's buffer, for messages that are
-  // complete for the application.
+  // Before stop(): sends what there is room for. True: messages that are complete for the application wait for the peer
+  // to make room in the memory.
   bool must_send_injected() noexcept;
   // Takes at most a second.
   void send_injected() noexcept;

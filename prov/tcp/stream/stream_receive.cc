@@ -125,10 +125,8 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
 
 void Stream::run() noexcept {
   if (state_ != State::kOpen) return;
-  if (engine_.exits()) [[unlikely]] {
-    look_for_room();
+  if (engine_.exits()) [[unlikely]]
     return flush();
-  }
   attend();
   flush();
   receive();

@@ -263,15 +263,17 @@ void TransmitSide::on_send_error(int error) noexcept {
 
 // Fills `batch`, moving messages to sending_. False when the stream ended meanwhile.
 bool TransmitSide::gather(Gather& batch) noexcept {
-  for (Transmit& record : sending_)
-    if (batch.full() || !add_to(batch, record)) break;
+  for (Transmit& record : sending_) {
+    if (batch.full()) break;
+    if (!add_to(batch, record)) return state_ == State::kOpen;
+  }
   // Bytes behind Op::kSwitch do not go through the socket.
   const auto switches = [&] { return !sending_.empty() && sending_.back().then == Then::kSwitch; };
   while (state_ == State::kOpen && !batch.full() && !switches()) {
     Transmit* record = next_to_send();
     if (record == nullptr) break;
     sending_.push_back(*record);
-    add_to(batch, *record);
+    if (!add_to(batch, *record)) break;
   }
   return state_ == State::kOpen;
 }
@@ -313,9 +315,11 @@ Transmit* TransmitSide::make_acks() noexcept {
   return record;
 }
 
-// Adds the unsent rest of `record`. False when its memory was deregistered, which ends the stream.
+// Adds the unsent rest of `record`. False when its memory was deregistered, which ends the stream, or at the exit.
 bool TransmitSide::add_to(Gather& batch, Transmit& record) noexcept {
   if (record.then == Then::kRespond && !response_still_valid(record)) return false;
+  // At the exit the application's memory may be gone, or be used for something else.
+  if (engine_.exits() && record.copy == nullptr && !record.payload().empty()) return false;
   std::size_t skip = record.sent;
   if (skip < record.inline_len) {
     batch.copy(record.inlined + skip, record.inline_len - skip);
@@ -508,7 +512,7 @@ void TransmitSide::respond_with(Transmit& record) noexcept {
 
 bool TransmitSide::response_still_valid(Transmit& record) noexcept {
   if (record.iov_count == 0) return true;
-  if (engine_.exits()) return false;  // it takes a lock to find out
+  if (engine_.exits()) return true;  // see add_to()
   if (writes_wire()) engine_.note_lent();
   fi_rma_iov ranges[kMaxRmaIov];
   std::memcpy(ranges, record.inlined + kBaseHeaderSize, sizeof ranges);
