@@ -57,15 +57,15 @@ bool Engine::prepare_wait() noexcept {
 
 void Engine::note_sleeper() noexcept {
   const pthread_t self = ::pthread_self();
-  if (sleeping_ && ::pthread_equal(sleeper_, self) == 0) many_sleep_ = true;
-  sleeping_ = true;
-  sleeper_ = self;
+  if (asleep_.one && ::pthread_equal(asleep_.thread, self) == 0) asleep_.many = true;
+  asleep_.one = true;
+  asleep_.thread = self;
 }
 
 // This thread makes progress. Wake-ups are no longer needed unless another one sleeps.
 void Engine::note_awake() noexcept {
-  if (many_sleep_ || ::pthread_equal(sleeper_, ::pthread_self()) == 0) return;
-  sleeping_ = false;
+  if (asleep_.many || ::pthread_equal(asleep_.thread, ::pthread_self()) == 0) return;
+  asleep_.one = false;
   for (const Wired& wired : wires_) wired.wire->awake();
 }
 
@@ -120,14 +120,14 @@ void Engine::expect_sleepers() noexcept {
 [[gnu::always_inline]] inline void Engine::one_round() noexcept {
   begin_round();
   const bool woken = std::exchange(waiting_, false);
-  if (sleeping_) note_awake();
+  if (asleep_.one) note_awake();
   bool found = poll_wires();
   run_ready();
   if (!crowded_) found |= poll_hot();
   // Connections that always have data must not starve the others.
   const bool due = --polls_left_ <= 0 || took_long_;
   if (!found || due) look_around(woken || crowded_ || due);
-  if ((sleepers_ || sleeping_ || automatic_) && !arm_wires()) wake();
+  if ((sleepers_ || asleep_.one || automatic_) && !arm_wires()) wake();
 }
 
 void Engine::look_around(bool due) noexcept {
@@ -146,7 +146,7 @@ void Engine::look_around(bool due) noexcept {
 void Engine::poll_wire(Wired& wired) noexcept {
   wired.latest = harvested_;
   if (!wired.linked()) wires_.push_back(wired);
-  if (!must_send_now() && !sleepers_ && !sleeping_) return;
+  if (!must_send_now() && !sleepers_ && !asleep_.one) return;
   wired.arm();
   if (wired.has_news()) wake();
 }
@@ -353,7 +353,7 @@ void Engine::run_endings() noexcept {
 void Engine::make_ready(Watch& watch) noexcept {
   if (watch.ListHook<ReadyTag>::linked()) return;
   ready_.push_back(watch);
-  if (must_send_now() || sleeping_ || sleepers_) wake();
+  if (must_send_now() || asleep_.one || sleepers_) wake();
   waiting_ = false;
 }
 
@@ -391,8 +391,8 @@ void Engine::forget_hot(Watch& watch) noexcept {
 }
 
 // Messages that share a system call wait in handlers that are to run, others for room in memory. Those for which a
-// socket has no room are lost, as they are on a socket. So are those of FI_THREAD_DOMAIN: nobody knows whether a call
-// was interrupted.
+// socket has no room are lost, as they are on a socket. So are those of FI_THREAD_DOMAIN: without locks, an interrupted
+// call would not be noticed.
 bool Engine::send_last() noexcept {
   if (turns() == Turns::kDomain && !locking()) return true;
   if (!mutex_.try_lock_last()) return false;

@@ -266,9 +266,10 @@ class Engine : public EngineBase, private LastSender {
   bool sleepers_ = false;           // threads may poll wait_fd() without prepare_wait(), from now on
   // The thread that prepare_wait() let sleep, until it drives the engine again: others do so meanwhile. Once several
   // have slept at a time, one is assumed to sleep always.
-  bool sleeping_ = false;
-  bool many_sleep_ = false;
-  pthread_t sleeper_{};
+  struct {
+    bool one = false, many = false;
+    pthread_t thread{};
+  } asleep_;
   std::size_t registered_ = 0;  // sockets in the epoll set
   std::size_t silent_ = 0;      // those of them that are rarely ready ...
   std::size_t listening_ = 0;   // ... and those of listeners

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kMostTimeForCalls{10};  // of other threads; an interrupted one never ends
+constexpr milliseconds kMostTimeForCalls{10};  // in other threads; an interrupted one never ends
 constexpr std::chrono::microseconds kPause{50};
 
 struct Senders {

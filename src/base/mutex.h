@@ -68,7 +68,7 @@ class Mutex {
     return true;
   }
   // For a thread that ends the process, perhaps in a signal handler that interrupted a user. Turns the lock on. False
-  // if a user is inside, or if nobody knows: the lock has always been off.
+  // if a user is or may be inside; one may if the lock has always been off.
   bool try_lock_last() noexcept {
     if (mode() == Mode::kOff) return false;
     if (mode_.exchange(Mode::kOn, std::memory_order_relaxed) == Mode::kBypassed) impose_barrier();

@@ -303,40 +303,6 @@ TEST_P(Counters, RemoteAccessesWakeAWaitingThread) {
   EXPECT_EQ(fi_cntr_read(writes.get()), 2u);
 }
 
-// Each end waits for the other's write, so a wake-up that is lost stops both.
-TEST_P(Counters, NoRemoteAccessIsMissedBetweenALookAndASleep) {
-  if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
-  if (target().connected()) GTEST_SKIP() << "endpoints with addresses only";
-  constexpr uint64_t kRounds = 10'000;
-  struct End {
-    explicit End(const Target& target) : fabric(target, kRemoteEvents) {
-      for (Buffer* region : {&first, &second}) EXPECT_EQ(fi_mr_bind(region->mr(), &writes->fid, FI_REMOTE_WRITE), 0);
-    }
-    void run(Buffer& remote, bool starts) {
-      for (uint64_t round = 0; round < kRounds; ++round) {
-        if (!starts && fi_cntr_wait(writes.get(), round + 1, kWaitMs) != 0) FAIL() << round;
-        const auto inject = [&] {
-          return fi_inject_write(end->ep(), &round, sizeof round, end->peer, remote.remote_address(), remote.key());
-        };
-        ssize_t rc = inject();
-        for (; rc == -FI_EAGAIN; rc = inject()) end->tx().read();
-        ASSERT_EQ(rc, 0);
-        if (starts && fi_cntr_wait(writes.get(), round + 1, kWaitMs) != 0) FAIL() << round;
-      }
-    }
-    Fabric fabric;
-    Handle<fid_cntr> writes = open_counter(fabric);
-    DatagramEnd end{fabric};
-    Buffer first{fabric, 64, 0, FI_REMOTE_WRITE}, second{fabric, 64, 0, FI_REMOTE_WRITE};
-  };
-  End a(target()), b(target());
-  a.end->peer = a.end.insert(b.end.address());
-  b.end->peer = b.end.insert(a.end.address());
-  std::thread other([&] { b.run(a.second, false); });
-  a.run(b.first, true);
-  other.join();
-}
-
 // With every protocol.
 TEST_P(Counters, LongMessagesAreNotCountedAsRemoteAccesses) {
   if (!Fabric::offers(target(), kRemoteEvents)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "fixture/counter.h"
 #include "fixture/member.h"
 #include "fixture/node.h"
 #include "fixture/raw_peer.h"
@@ -185,6 +186,32 @@ TEST_P(Progress, SeldomPollsReachEveryEndpoint) {
     fi_cq_read((*ends[0])->rx().get(), nullptr, 0);
   }
   EXPECT_LE(polls, kFewPolls);
+}
+
+// Each end waits for the other's write, so a wake-up that is lost stops both.
+TEST_P(Progress, NoAccessIsMissedBetweenALookAndASleep) {
+  const HintsEditor events = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA | FI_RMA_EVENT; };
+  if (target().connected() || !Fabric::offers(target(), events)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
+  struct End {
+    End(const Target& target, const HintsEditor& events) : fabric(target, events) {
+      for (Buffer* each : {&first, &second}) require_ok(fi_mr_bind(each->mr(), &writes->fid, FI_REMOTE_WRITE), "bind");
+    }
+    void run(Buffer& to, uint64_t from) {
+      for (uint64_t round = from; round < 10'000; ++round) {
+        const auto write = [&] { return fi_inject_write(end->ep(), "", 1, end->peer, to.remote_address(), to.key()); };
+        ASSERT_EQ(repeat(write), 0);
+        ASSERT_EQ(fi_cntr_wait(writes.get(), round, kWaitMs), 0) << round;
+      }
+    }
+    Fabric fabric;
+    Handle<fid_cntr> writes = open_counter(fabric);
+    DatagramEnd end{fabric};
+    Buffer first{fabric, 8, 0, FI_REMOTE_WRITE}, second{fabric, 8, 0, FI_REMOTE_WRITE};
+  } a(target(), events), b(target(), events);
+  a.end->peer = a.end.insert(b.end.address());
+  b.end->peer = b.end.insert(a.end.address());
+  std::jthread other([&] { b.run(a.second, 0); });
+  a.run(b.first, 1);
 }
 
 }  // namespace progress

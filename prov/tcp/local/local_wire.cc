@@ -61,8 +61,7 @@ LocalWire::LocalWire(Mapping&& memory, std::size_t end) noexcept
       other_(memory_->ends[1 - end]),
       out_ring_(memory_->rings[end]),
       in_ring_(memory_->rings[1 - end]),
-      out_overflow_(memory_->overflows[end]),
-      in_overflow_(memory_->overflows[1 - end]),
+      end_(end),
       process_(this_process()) {}
 
 Result<std::unique_ptr<LocalWire>> LocalWire::map(int fd, std::size_t end) noexcept {
@@ -129,9 +128,9 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
     if (in_its_process()) offer(pieces, offered_len_);
     return -EAGAIN;
   }
-  if (may_overflow_) [[unlikely]] {
+  if (overflow_.allowed) [[unlikely]] {
     if (!enter_overflow()) return -EPROTO;
-    if (overflowing_) return write_overflow(pieces);
+    if (overflow_.open) return write_overflow(pieces);
   }
   const bool fetches = other_.fetches.load(std::memory_order_relaxed) != 0;
   const std::uint64_t before = written_;
@@ -165,12 +164,12 @@ bool LocalWire::enter_overflow() noexcept {
   const std::uint64_t read = out_.read.load(std::memory_order_acquire);
   if (written_ - read > kRing + kOverflow) return false;
   if (read == written_) {
-    if (overflowing_) out_.overflows_until.store(written_, std::memory_order_release);
+    if (overflow_.open) out_.overflows_until.store(written_, std::memory_order_release);
     read_behind_ = read;
-    may_overflow_ = overflowing_ = false;
-  } else if (!overflowing_) {
-    overflows_from_ = written_;
-    overflowing_ = true;
+    overflow_.allowed = overflow_.open = false;
+  } else if (!overflow_.open) {
+    overflow_.from = written_;
+    overflow_.open = true;
     out_.overflows_from.store(written_, std::memory_order_release);
     out_.overflows_until.store(kOpen, std::memory_order_release);
   }
@@ -181,7 +180,7 @@ ssize_t LocalWire::write_overflow(std::span<const iovec> pieces) noexcept {
   const std::uint64_t before = written_;
   for (const iovec& piece : pieces) {
     const std::size_t len = std::min(piece.iov_len, overflow_room());
-    std::memcpy(out_overflow_ + (written_ - overflows_from_), piece.iov_base, len);
+    std::memcpy(memory_->overflows[end_] + (written_ - overflow_.from), piece.iov_base, len);
     written_ += len;
     if (len != piece.iov_len) break;
   }
@@ -274,16 +273,17 @@ ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
 ssize_t LocalWire::read_overflow(std::span<const iovec> pieces, std::uint64_t left, std::uint64_t begin) noexcept {
   if (begin > kOverflow || left > kOverflow - begin) return -EPROTO;
   observed();
+  std::byte* const overflow = memory_->overflows[1 - end_];
   std::uint64_t at = begin;
   for (const iovec& piece : pieces) {
     const std::size_t len = std::min<std::uint64_t>(piece.iov_len, left);
-    std::memcpy(piece.iov_base, in_overflow_ + at, len);
+    std::memcpy(piece.iov_base, overflow + at, len);
     at += len;
     left -= len;
   }
   const std::size_t first = begin / LocalMemory::kPage * LocalMemory::kPage;
   const std::size_t last = at / LocalMemory::kPage * LocalMemory::kPage;
-  if (last != first) (void)::madvise(in_overflow_ + first, last - first, MADV_REMOVE);
+  if (last != first) (void)::madvise(overflow + first, last - first, MADV_REMOVE);
   must_check_writer_ = true;
   read_ += at - begin;
   publish_read();

@@ -129,10 +129,10 @@ class LocalWire {
   bool has_room() const noexcept {
     if (offered_len_ != 0) return is_settled();
     const std::uint64_t unread = written_ - out_.read.load(std::memory_order_relaxed);
-    return may_overflow_ ? unread == 0 || overflow_room() != 0 : unread <= kRing / 2;
+    return overflow_.allowed ? unread == 0 || overflow_room() != 0 : unread <= kRing / 2;
   }
   // The reader has made no room for long: write() may use the overflow until everything is read.
-  void allow_overflow() noexcept { may_overflow_ = true; }
+  void allow_overflow() noexcept { overflow_.allowed = true; }
 
   // Asks for a wake-up. From then on until awake() the caller checks for input or room once more before it sleeps.
   void fall_asleep(bool input, bool room) noexcept {
@@ -182,7 +182,7 @@ class LocalWire {
            (other_.asleep.exchange(0) & for_what) != 0;
   }
   std::size_t overflow_room() const noexcept {
-    return kOverflow - (overflowing_ ? static_cast<std::size_t>(written_ - overflows_from_) : 0);
+    return kOverflow - (overflow_.open ? static_cast<std::size_t>(written_ - overflow_.from) : 0);
   }
   bool enter_overflow() noexcept;
   ssize_t write_overflow(std::span<const iovec> pieces) noexcept;
@@ -203,8 +203,7 @@ class LocalWire {
   LocalMemory::End& other_;
   std::byte* const out_ring_;
   const std::byte* const in_ring_;
-  std::byte* const out_overflow_;
-  std::byte* const in_overflow_;
+  const std::size_t end_;
   const pid_t process_;  // that made this end
   // Copies of what this end publishes, which the other end cannot change.
   std::uint64_t written_ = 0, read_ = 0;
@@ -216,9 +215,10 @@ class LocalWire {
   std::size_t pieces_offered_ = 0;               // since offered_len_ was 0
   std::uint64_t fetch_at_ = 0, fetch_len_ = 0;   // the rest of the piece that this end is fetching; 0 long: none
   std::uint64_t fetched_ = 0;
-  std::uint64_t overflows_from_ = 0;
-  bool may_overflow_ = false;
-  bool overflowing_ = false;
+  struct {
+    std::uint64_t from = 0;
+    bool allowed = false, open = false;
+  } overflow_;
   bool refuses_ = false;            // this end fetches nothing more
   bool must_check_writer_ = false;  // it may be asleep
   pid_t peer_ = 0;
