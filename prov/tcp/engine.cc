@@ -108,10 +108,7 @@ void Engine::expect_sleepers() noexcept {
     wired.latest = harvested_;
     Watch& watch = wired.watch;
     if (wired.has_input()) watch.readable = true;
-    if (wired.awaits_room && wired.wire->has_room()) {
-      wired.awaits_room = false;
-      watch.writable = true;
-    }
+    (void)wired.take_room();
     if (!watch.ListHook<ReadyTag>::linked()) ready_.push_back(watch);
   }
   return found;
@@ -178,16 +175,15 @@ void Engine::await_room(Wired& wired) noexcept {
 
 void Engine::watch_for_stalls() noexcept {
   for (const Wired& wired : wires_)
-    if (wired.awaits_room) return set_deadline(stall_timer_, net::now() + std::chrono::nanoseconds(kStall));
+    if (wired.awaits_room && wired.wire->lacks_overflow())
+      return set_deadline(stall_timer_, net::now() + std::chrono::nanoseconds(kStall));
 }
 
 void Engine::on_stall() noexcept {
   for (Wired& wired : wires_) {
     if (!wired.awaits_room) continue;
     wired.wire->allow_overflow();
-    wired.awaits_room = false;
-    wired.watch.writable = true;
-    if (!wired.watch.ListHook<ReadyTag>::linked()) ready_.push_back(wired.watch);
+    if (wired.take_room() && !wired.watch.ListHook<ReadyTag>::linked()) ready_.push_back(wired.watch);
   }
 }
 

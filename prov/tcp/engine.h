@@ -72,6 +72,12 @@ struct Wired : ListHook<Wired> {
 
   bool has_news() const noexcept { return has_input() || (awaits_room && wire->has_room()); }
   bool has_input() const noexcept { return reads && !paused && wire->has_input(); }
+  // There is room that was awaited.
+  bool take_room() noexcept {
+    if (!awaits_room || !wire->has_room()) return false;
+    awaits_room = false;
+    return watch.writable = true;
+  }
   void arm() const noexcept { wire->fall_asleep(reads && !paused, awaits_room); }
 
   Watch& watch;

@@ -32,8 +32,8 @@ Senders& senders() {
 // One look at each. True: no thread was inside a call.
 bool send_all(pid_t process) noexcept {
   const std::unique_lock lock(senders().mutex, std::try_to_lock);
-  bool all = lock.owns_lock();
-  if (!all) return false;
+  if (!lock.owns_lock()) return false;
+  bool all = true;
   for (LastSender& sender : senders().list)
     if (sender.process == process) all &= sender.send_last();
   return all;

@@ -131,8 +131,10 @@ class LocalWire {
     const std::uint64_t unread = written_ - out_.read.load(std::memory_order_relaxed);
     return overflow_.allowed ? unread == 0 || overflow_room() != 0 : unread <= kRing / 2;
   }
+  // write() may not use the overflow yet, and could: offered pieces wait for the reader in any case.
+  bool lacks_overflow() const noexcept { return offered_len_ == 0 && !overflow_.allowed; }
   // The reader has made no room for long: write() may use the overflow until everything is read.
-  void allow_overflow() noexcept { overflow_.allowed = true; }
+  void allow_overflow() noexcept { overflow_.allowed |= lacks_overflow(); }
 
   // Asks for a wake-up. From then on until awake() the caller checks for input or room once more before it sleeps.
   void fall_asleep(bool input, bool room) noexcept {

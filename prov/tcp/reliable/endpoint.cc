@@ -126,7 +126,7 @@ ssize_t ReliableEndpoint::update(const AtomicRequest& request) noexcept {
 bool ReliableEndpoint::holds_injected(const CompletionRoutes* routes) noexcept {
   bool found = false;
   channels_.for_each([&](Channel& channel) {
-    found |= channel.stream().must_send_injected() && (routes == nullptr || channel.stream().carries(*routes));
+    found |= channel.stream().send_rest() && (routes == nullptr || channel.stream().carries(*routes));
   });
   return rdm::holds_injected(peers_, routes) || found;
 }

@@ -37,9 +37,7 @@ void Conduit::await_output() noexcept {
 void Conduit::use_overflow() noexcept {
   if (!writes_wire_ || !wire_->awaits_room) return;
   wire_->wire->allow_overflow();
-  if (!wire_->wire->has_room()) return;
-  wire_->awaits_room = false;
-  writable = true;
+  (void)wire_->take_room();
 }
 
 void Conduit::pause_input(bool paused) noexcept {

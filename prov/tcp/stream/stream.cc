@@ -50,7 +50,7 @@ void Stream::start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept 
 void Stream::stop(int error, int reason) noexcept {
   if (state_ == State::kEnded) return;
   const bool was_open = state_ == State::kOpen;
-  if (was_open) (void)must_send_injected();
+  if (was_open) (void)send_rest();
   if (state_ == State::kEnded) return;  // the connection broke
   state_ = State::kEnded;
   if (was_open && sent_count() != 0) close_gently();
@@ -60,7 +60,7 @@ void Stream::stop(int error, int reason) noexcept {
   sink_.abandon(reason, error);
 }
 
-bool Stream::must_send_injected() noexcept {
+bool Stream::send_rest() noexcept {
   if (state_ != State::kOpen) return false;
   use_overflow();
   flush();
@@ -69,7 +69,7 @@ bool Stream::must_send_injected() noexcept {
 
 void Stream::send_injected() noexcept {
   const auto limit = net::now() + kMostTimeForInjected;
-  while (must_send_injected() && net::now() < limit) std::this_thread::sleep_for(kPause);
+  while (send_rest() && net::now() < limit) std::this_thread::sleep_for(kPause);
 }
 
 void Stream::enable_keepalive(int idle_s) noexcept {

@@ -31,8 +31,8 @@ class Stream final : public TransmitSide {
   void stop(int error, int reason = FI_ECANCELED) noexcept;
   // Before stop(): sends what there is room for. True: messages that are complete for the application wait for the peer
   // to make room in the memory.
-  bool must_send_injected() noexcept;
-  // Takes at most a second.
+  bool send_rest() noexcept;
+  // Repeats send_rest() for at most a second, until nothing waits.
   void send_injected() noexcept;
   // After start(), for a socket that did not inherit keepalive: enables it once the connection is that old, because it
   // takes four system calls, which short connections save. 0: never.

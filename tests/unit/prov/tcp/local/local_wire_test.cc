@@ -160,7 +160,9 @@ TEST(LocalWire, AReaderThatStopsLeavesRoomInTheOverflow) {
   EXPECT_FALSE(ends.a->has_room());
   EXPECT_EQ(send(kRing), -EAGAIN);
   EXPECT_LE(memory(), 32u * 1024);
+  EXPECT_TRUE(ends.a->lacks_overflow());
   ends.a->allow_overflow();
+  EXPECT_FALSE(ends.a->lacks_overflow());
   EXPECT_TRUE(ends.a->has_room());
   EXPECT_EQ(send(kRing), kOverflow);
   EXPECT_FALSE(ends.a->has_room());
@@ -203,6 +205,7 @@ TEST(LocalWire, NothingIsFetchedOnceTheWriterHasClosed) {
   Bytes secret = pattern(100'000, 1), into(100'000);
   const iovec out{secret.data(), secret.size()}, in{into.data(), into.size()};
   EXPECT_EQ(ends.a->write({&out, 1}), -EAGAIN);  // offered
+  EXPECT_FALSE(ends.a->lacks_overflow()) << "no thread needs to wake for it";
   ends.a->close();
   std::fill(secret.begin(), secret.end(), std::byte{'s'});
   EXPECT_EQ(ends.b->read({&in, 1}), -EAGAIN);
