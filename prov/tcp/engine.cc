@@ -5,7 +5,10 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
+
+#include "tcp/lingering_sockets.h"
 
 namespace weft::tcp {
 namespace {
@@ -20,6 +23,16 @@ constexpr std::uint32_t interest(bool output) noexcept {
 constexpr std::size_t kStashSize = Engine::kScratchSize + 256;
 
 }  // namespace
+
+Engine::Engine(Turns turns) noexcept : EngineBase(turns) {
+  join();
+}
+
+Engine::~Engine() {
+  leave();
+  stop_service();
+  lingering_.reset();
+}
 
 Status Engine::open_timer() noexcept {
   if (timer_.fd() >= 0) return {};
@@ -325,6 +338,11 @@ void Engine::unwatch(Watch& watch) noexcept {
   watch.ListHook<ReadyTag>::unlink();
   clear_deadline(watch);
   forget_hot(watch);
+}
+
+void Engine::linger(UniqueFd socket) noexcept {
+  if (lingering_ == nullptr) lingering_.reset(new (std::nothrow) LingeringSockets(*this));
+  if (lingering_ != nullptr) lingering_->add(std::move(socket));
 }
 
 void Engine::end_later(Watch& watch) noexcept {

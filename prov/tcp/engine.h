@@ -38,6 +38,7 @@
 
 namespace weft::tcp {
 
+class LingeringSockets;
 struct ReadyTag;
 struct DeadlineTag;
 
@@ -127,13 +128,10 @@ class ProgressHabit {
   std::atomic<bool> pending_{false};
 };
 
-class Engine : public EngineBase, private LastSender {
+class Engine final : public EngineBase, private LastSender {
  public:
-  explicit Engine(Turns turns = Turns::kNone) noexcept : EngineBase(turns) { join(); }
-  ~Engine() {
-    leave();
-    stop_service();
-  }
+  explicit Engine(Turns turns = Turns::kNone) noexcept;
+  ~Engine();
 
   // ProgressEngine (objects/progress.h).
   void drive() noexcept;
@@ -207,6 +205,8 @@ class Engine : public EngineBase, private LastSender {
   void await_room(Wired& wired) noexcept;
   // Registered memory is offered through a wire.
   void note_lent() noexcept { lends_.store(true, std::memory_order_relaxed); }
+  // The socket, which nobody watches and whose sending side is shut down, closes when its last bytes have arrived.
+  void linger(UniqueFd socket) noexcept;
   // The descriptor of the watch is rarely ready: it need not be polled in every round.
   void silence(Watch& watch) noexcept;
 
@@ -292,6 +292,7 @@ class Engine : public EngineBase, private LastSender {
   std::int64_t harvested_ = 0;  // the tick
   int polls_left_ = 0;          // until the next harvest
   std::unique_ptr<std::byte[]> scratch_;
+  std::unique_ptr<LingeringSockets> lingering_;
   std::unique_ptr<std::byte[]> spare_stash_;  // for a stream, when memory runs out
 };
 

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kMostTimeForCalls{10};  // in other threads; an interrupted one never ends
-constexpr std::chrono::microseconds kPause{50};
+constexpr std::chrono::microseconds kBetweenLocks{50};
 
 struct Senders {
   std::mutex mutex;
@@ -55,7 +55,7 @@ void LastSender::leave() noexcept {
 
 void send_last_messages() noexcept {
   const auto limit = net::now() + kMostTimeForCalls;
-  while (!send_all(this_process()) && net::now() < limit) std::this_thread::sleep_for(kPause);
+  while (!send_all(this_process()) && net::now() < limit) std::this_thread::sleep_for(kBetweenLocks);
 }
 
 }  // namespace weft::tcp

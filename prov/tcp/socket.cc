@@ -2,7 +2,9 @@
 // The seam to Linux; see socket.h.
 #include "tcp/socket.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -73,6 +75,11 @@ bool acceptable(int fd) noexcept {
 
 int shutdown(int fd, int how) noexcept {
   return checked([&] { return ::shutdown(fd, how); });
+}
+
+bool is_delivered(int fd) noexcept {
+  int left = 0;
+  return ::ioctl(fd, SIOCOUTQ, &left) != 0 || left == 0;
 }
 
 int open_mailbox() noexcept {

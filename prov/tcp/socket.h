@@ -37,6 +37,8 @@ int accept(int fd, sockaddr* address, socklen_t* len) noexcept;
 // Whether accept would find a connection, at a tenth of the cost of an accept that finds none.
 bool acceptable(int fd) noexcept;
 int shutdown(int fd, int how) noexcept;
+// Whether the peer's system has acknowledged all bytes that were sent.
+bool is_delivered(int fd) noexcept;
 
 // A datagram socket of unix(7), to which the system gives a name, and which names the sender of each datagram.
 int open_mailbox() noexcept;

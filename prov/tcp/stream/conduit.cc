@@ -23,9 +23,11 @@ void Conduit::close() noexcept {
 void Conduit::close_gently() noexcept {
   constexpr int kMostReads = 64;
   if (wire_ != nullptr) wire_->wire->close();
+  const bool lingers = !net::is_delivered(socket_.get());
   net::shutdown(socket_.get(), SHUT_WR);
   for (int i = 0; i < kMostReads; ++i)
     if (net::recv(socket_.get(), engine_.receive_scratch(), Engine::kScratchSize) <= 0) break;
+  if (lingers) engine_.linger(std::move(socket_));
 }
 
 void Conduit::await_output() noexcept {

@@ -53,8 +53,8 @@ void Stream::stop(int error, int reason) noexcept {
   if (was_open) (void)send_rest();
   if (state_ == State::kEnded) return;  // the connection broke
   state_ = State::kEnded;
-  if (was_open && sent_count() != 0) close_gently();
   engine_.unwatch(*this);
+  if (was_open && sent_count() != 0) close_gently();
   close();
   cancel_transmits(reason, reason, error);
   sink_.abandon(reason, error);
