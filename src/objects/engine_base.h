@@ -14,7 +14,9 @@
 #include <atomic>
 #include <cassert>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "base/mutex.h"
@@ -24,6 +26,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "objects/deferred_work.h"
+#include "objects/polling_turns.h"
 #include "objects/wait_object.h"
 
 namespace weft {
@@ -50,6 +53,15 @@ class EngineBase : public RefCounted {
     Lock lock(mutex_);
     const Status opened = open_descriptors();
     return opened.ok() ? epoll_.get() : opened.code();
+  }
+  // Null without memory: then every sleeper polls the descriptor.
+  std::shared_ptr<PollingTurns> polling_turns() noexcept {
+    Lock lock(mutex_);
+    try {
+      if (polling_turns_ == nullptr) polling_turns_ = std::make_shared<PollingTurns>();
+    } catch (const std::bad_alloc&) {
+    }
+    return polling_turns_;
   }
   void stop_service() noexcept { service_.stop(wake_.get()); }
   DeferredWork& deferred() noexcept { return deferred_; }
@@ -177,6 +189,7 @@ class EngineBase : public RefCounted {
   std::uint64_t round_ = 1;
   std::atomic<bool> automatic_{false};
   DeferredWork deferred_;  // used without the mutex
+  std::shared_ptr<PollingTurns> polling_turns_;
 
  private:
   Status open_wake(int epoll) noexcept {

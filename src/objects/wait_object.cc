@@ -80,9 +80,9 @@ void WaitObject::join(WaitObject& set) noexcept {
   target_ = &set;
 }
 
-Status WaitObject::attach(int fd) {
+Status WaitObject::attach(int fd, std::shared_ptr<PollingTurns> turns) {
   if (fd < 0) return Status(fd);
-  if (target_ != this) return target_->attach(fd);
+  if (target_ != this) return target_->attach(fd, std::move(turns));
   if (state_ == nullptr) return {};
   std::lock_guard lock(state_->mutex);
   for (Attached& attached : state_->attached) {
@@ -90,7 +90,7 @@ Status WaitObject::attach(int fd) {
     ++attached.count;
     return {};
   }
-  state_->attached.push_back({fd, 1});
+  state_->attached.push_back({fd, 1, std::move(turns)});
   if (state_->epoll) {
     epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
     if (::epoll_ctl(state_->epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
@@ -152,10 +152,18 @@ void WaitObject::arm() noexcept {
 
 void WaitObject::interrupt() noexcept {
   interrupts_.fetch_add(1);
-  if (state_ == nullptr) return;
+  if (state_ != nullptr) wake_now();
+}
+
+void WaitObject::wake_now() noexcept {
   std::lock_guard lock(state_->mutex);
   wake_locked();
 }
+
+WaitObject::Turns::Turns(WaitObject& sleeper) noexcept
+    : array{PollingTurns::Turn(sleeper), PollingTurns::Turn(sleeper), PollingTurns::Turn(sleeper),
+            PollingTurns::Turn(sleeper), PollingTurns::Turn(sleeper), PollingTurns::Turn(sleeper),
+            PollingTurns::Turn(sleeper)} {}
 
 WaitObject::Waiter::~Waiter() {
   if (!slept_) return;
@@ -194,8 +202,11 @@ void WaitObject::Sleeper::sleep(Deadline deadline) {
     lock.unlock();
     return std::this_thread::yield();
   }
+  if (!waiter_.turns_) waiter_.turns_.emplace(wait_);
+  wait_.take_turns(lock, *waiter_.turns_);
+  if (wait_.state_->wakes != wakes_seen_) return;
   wait_.drain_locked();  // a wake-up from before this thread armed
-  waiter_.signalled_ = !wait_.poll_descriptors(lock, deadline, waiter_.awake_);
+  waiter_.signalled_ = !wait_.poll_descriptors(lock, deadline, waiter_.awake_, &*waiter_.turns_);
 }
 
 Status WaitObject::open_event_locked() noexcept {
@@ -203,7 +214,22 @@ Status WaitObject::open_event_locked() noexcept {
   return state_->event ? Status() : Status::last_errno();
 }
 
-bool WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake) {
+void WaitObject::take_turns(std::unique_lock<std::mutex>& lock, Turns& turns) noexcept {
+  const std::vector<Attached>& attached = state_->attached;
+  const auto wanted = [&](std::size_t i) {
+    return i < attached.size() && attached.size() <= kDirect ? attached[i].turns : nullptr;
+  };
+  for (std::size_t i = 0; i < kDirect; ++i) {
+    if (auto next = wanted(i); next.get() != turns[i].turns()) {
+      lock.unlock();
+      turns[i].take(std::move(next));
+      lock.lock();
+    }
+  }
+}
+
+bool WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake,
+                                  const Turns* turns) {
   // Also where the thread is cancelled.
   struct Polling {
     Polling(State& of, std::unique_lock<std::mutex>& lock) noexcept : state(of), held(lock) {
@@ -219,12 +245,13 @@ bool WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline d
   };
 
   // With more than a few engines on one queue, poll the epoll descriptor that FI_WAIT_FD applications get.
-  constexpr size_t kDirect = 8;
-  std::array<pollfd, kDirect> fds;
+  std::array<pollfd, kDirect + 1> fds;
   nfds_t count = 0;
-  if (state_->attached.size() < kDirect) {
+  if (state_->attached.size() <= kDirect) {
     fds[count++] = {state_->event.get(), POLLIN, 0};
-    for (const Attached& attached : state_->attached) fds[count++] = {attached.fd, POLLIN, 0};
+    for (std::size_t i = 0; i < state_->attached.size(); ++i)
+      if (turns == nullptr || state_->attached[i].turns == nullptr || (*turns)[i].has_come())
+        fds[count++] = {state_->attached[i].fd, POLLIN, 0};
   } else {
     // Without one (no descriptors left) sleep for a short time only, so that progress continues.
     if (get_epoll_locked() != 0) deadline = std::min(deadline, Deadline::in_ms(1));

@@ -10,19 +10,22 @@
 //
 // Many sleepers: one of them, the leader, polls the descriptors; the others wait on a condition variable. A wake-up
 // is counted (State::wakes) and reaches all that armed before it, so each checks the queue for its own condition, and
-// no sleeper can consume another's wake-up. A leader that leaves makes a sleeper the next leader.
+// no sleeper can consume another's wake-up. A leader that leaves makes a sleeper the next leader. Among the leaders of
+// many queues of one engine, a few poll that engine's descriptor (polling_turns.h).
 #pragma once
 
 #include <pthread.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -31,6 +34,7 @@
 #include "base/deadline.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "objects/polling_turns.h"
 #include "objects/progress.h"
 
 namespace weft {
@@ -51,8 +55,9 @@ class WaitObject {
   bool can_block() const noexcept { return kind_ != FI_WAIT_NONE && kind_ != FI_WAIT_SET; }
 
   // Descriptors that become readable when there is progress to make; they count as part of this object. Attaching
-  // twice needs detaching twice. Sleepers notice at once. No effect on an object without descriptors.
-  Status attach(int fd);
+  // twice needs detaching twice. Sleepers notice at once. No effect on an object without descriptors. With `turns`, a
+  // sleeper polls the descriptor in its turn only.
+  Status attach(int fd, std::shared_ptr<PollingTurns> turns = nullptr);
   void detach(int fd) noexcept;
   // Attaches all descriptors of an engine, if this object has a descriptor; otherwise the engine need not open its own.
   template <class E>
@@ -60,7 +65,7 @@ class WaitObject {
     if (target_->state_ == nullptr) return {};
     const auto fds = wait_fds_of(engine);
     for (auto fd = fds.begin(); fd != fds.end(); ++fd) {
-      Status status = attach(*fd);
+      Status status = attach(*fd, polling_turns_of(engine));
       if (status.ok()) continue;
       while (fd != fds.begin()) detach(*--fd);  // other queues of a wait set may have attached the rest
       return status;
@@ -105,6 +110,9 @@ class WaitObject {
 
   // fi_cq_signal: every thread in wait() returns, or the next one that enters.
   void interrupt() noexcept;
+
+  // The sleepers make progress, and poll what is attached now.
+  void wake_now() noexcept;
 
   // Blocks until `ready()`. -FI_ETIMEDOUT at the deadline; -FI_EINTR after an interrupt(), or after a signal that this
   // thread handled while it slept. `Source` has
@@ -156,6 +164,12 @@ class WaitObject {
   int control(int command, void* arg) noexcept;
 
  private:
+  // With more descriptors, one of epoll stands for all of them, and turns do not matter.
+  static constexpr std::size_t kDirect = 7;
+  // The turns of a sleeper, one for each attached descriptor.
+  struct Turns : std::array<PollingTurns::Turn, kDirect> {
+    explicit Turns(WaitObject& sleeper) noexcept;
+  };
   // A thread inside wait().
   class Waiter {
    public:
@@ -168,7 +182,8 @@ class WaitObject {
     const Uncancellable awake_;
     bool slept_ = false;
     bool leads_ = false;
-    bool signalled_ = false;  // a signal ended its sleep
+    bool signalled_ = false;      // a signal ended its sleep
+    std::optional<Turns> turns_;  // once it has slept as the leader
   };
   // The same thread from arming until it has slept.
   class Sleeper {
@@ -189,6 +204,7 @@ class WaitObject {
   struct Attached {
     int fd;
     unsigned count;
+    std::shared_ptr<PollingTurns> turns;  // may be null
   };
   // The part of an object on whose descriptors threads sleep.
   struct State {
@@ -216,8 +232,11 @@ class WaitObject {
   void wake_locked() noexcept;
   void drain_locked() noexcept;
   Status open_event_locked() noexcept;
-  // False: a signal came.
-  bool poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake);
+  // The lock is open for a while.
+  void take_turns(std::unique_lock<std::mutex>& lock, Turns& turns) noexcept;
+  // `turns`: null polls all descriptors. False: a signal came.
+  bool poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake,
+                        const Turns* turns = nullptr);
   void run_driver() noexcept;
   int get_epoll_locked() noexcept;
   int get_descriptors_locked(fi_wait_pollfd* out) noexcept;

@@ -8,9 +8,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "base/ref.h"
 #include "base/unique_fd.h"
+#include "objects/polling_turns.h"
 #include "objects/progress.h"
 
 namespace weft {
@@ -26,6 +28,7 @@ class FakeEngine {
     return may_sleep.load();
   }
   int wait_fd() const noexcept { return fd_.get(); }
+  const std::shared_ptr<PollingTurns>& polling_turns() const noexcept { return turns_; }
 
   // Makes wait_fd() readable, as traffic from the network would, until quiet().
   void stir() const {
@@ -43,6 +46,7 @@ class FakeEngine {
   std::atomic<bool> may_sleep{true};
 
  private:
+  const std::shared_ptr<PollingTurns> turns_ = std::make_shared<PollingTurns>();
   UniqueFd fd_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
 static_assert(ProgressEngine<FakeEngine>);
