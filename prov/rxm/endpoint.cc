@@ -125,7 +125,7 @@ int Endpoint::getname(void* name, size_t* len) {
   Lock lock(engine().mutex());
   if (!enabled_)
     if (Status status = links_.read_own_name(); !status.ok()) return status.code();
-  return report_name(links_.own(), name, len);
+  return report_name(reachable_name(links_.own()), name, len);
 }
 
 bool Endpoint::progress(bool in_turn, bool reads) noexcept {

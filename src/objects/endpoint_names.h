@@ -26,6 +26,10 @@ Result<Address> read_name(std::uint32_t addr_format, const void* name, std::size
 // The same when the size follows from the format only, as in fi_connect.
 Result<Address> read_name(std::uint32_t addr_format, const void* name) noexcept;
 
+// The name that peers of reliable datagrams insert: in place of the wildcard, the first interface's address. The
+// wildcard itself without such an interface.
+Address reachable_name(const Address& own) noexcept;
+
 // The source address in an info, or unnamed().
 Result<Address> source_name(const fi_info& info) noexcept;
 

@@ -85,7 +85,7 @@ int ReliableEndpoint::setname(void* name, size_t len) {
 
 int ReliableEndpoint::getname(void* name, size_t* len) {
   Lock lock(engine().mutex());
-  return report_name(own_, name, len);
+  return report_name(reachable_name(own_), name, len);
 }
 
 // ---- Transfers ----
