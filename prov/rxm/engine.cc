@@ -3,6 +3,7 @@
 #include "rxm/engine.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <new>
 #include <utility>
@@ -10,6 +11,25 @@
 #include "base/readiness.h"
 
 namespace weft::rxm {
+
+namespace {
+
+// The descriptors of a lower queue or counter; none if it cannot tell.
+class LowerDescriptors {
+ public:
+  explicit LowerDescriptors(::fid& waits) noexcept {
+    fi_wait_pollfd answer{.change_index = 0, .nfds = found_.size(), .fd = found_.data()};
+    if (fi_control(&waits, FI_GETWAIT, &answer) == 0) count_ = answer.nfds;
+  }
+  const pollfd* begin() const noexcept { return found_.data(); }
+  const pollfd* end() const noexcept { return found_.data() + count_; }
+
+ private:
+  std::array<pollfd, 8> found_;  // a queue has its own, its engine's, and that of connections
+  std::size_t count_ = 0;
+};
+
+}  // namespace
 
 // Idle rounds that share one look at the clock, while two looks are less than that part of kCmInterval apart.
 constexpr unsigned kIdleLooks = 8;
@@ -47,7 +67,7 @@ void Engine::add(Driven& driven) noexcept {
 void Engine::remove(Driven& driven) noexcept {
   if (!List<Driven>::linked(driven)) return;
   List<Driven>::unlink(driven);
-  driven.watched_ = false;
+  if (std::exchange(driven.watched_, false)) unwatch(driven);
   if (std::exchange(driven.polled_, false) && poll_set_ != nullptr) {
     fi_poll_del(poll_set_.get(), &driven.lower_queue()->fid, 0);
     --polled_;
@@ -129,10 +149,22 @@ bool Engine::watch(Driven& driven) noexcept {
 }
 
 bool Engine::watch(::fid& waits) noexcept {
-  int fd = -1;
-  if (fi_control(&waits, FI_GETWAIT, &fd) != 0) return false;
-  const Status status = add_descriptor(fd, nullptr);
-  return status.ok() || status.code() == -EEXIST;
+  const LowerDescriptors lower(waits);
+  return std::all_of(lower.begin(), lower.end(),
+                     [this](const pollfd& each) {
+                       const Status status = add_descriptor(each.fd, nullptr);
+                       return status.ok() || status.code() == -EEXIST;
+                     }) &&
+         lower.begin() != lower.end();
+}
+
+// Queues of one provider have the descriptor of its engine in common. Others drive that engine, unless this was the
+// last one; then nothing would ever be read there.
+void Engine::unwatch(Driven& driven) noexcept {
+  for (const Driven& each : driven_)
+    if (each.fabric_ == driven.fabric_) return;
+  for (::fid* waits : {&driven.lower_queue()->fid, &driven.lower_events()->fid})
+    for (const pollfd& each : LowerDescriptors(*waits)) net::epoll_remove(epoll_.get(), each.fd);
 }
 
 bool Engine::watch_all() noexcept {

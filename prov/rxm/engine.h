@@ -97,6 +97,7 @@ class Engine : public EngineBase {
   Driven* take_turns() noexcept;
   bool watch(Driven& driven) noexcept;
   bool watch(::fid& waits) noexcept;
+  void unwatch(Driven& driven) noexcept;
   bool watch_all() noexcept;
   bool set_timer() noexcept;
   bool prepare() noexcept;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <rdma/fabric.h>
+#include <rdma/fi_eq.h>
 
 #include <memory>
 #include <string>
@@ -23,6 +24,10 @@ struct CloseLower {
 };
 template <class Fid>
 using Lower = std::unique_ptr<Fid, CloseLower>;
+
+// The wait object of lower queues and counters: their descriptors go into our engine's epoll set one by one, because
+// the kernel nests five epoll sets at most, and applications have sets around ours.
+inline constexpr fi_wait_obj kLowerWait = FI_WAIT_POLLFD;
 
 // "tcp" of "tcp;ofi_rxm".
 std::string lower_name(std::string_view prov_name);

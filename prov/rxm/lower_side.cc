@@ -33,7 +33,7 @@ LowerSide::LowerSide(fid_fabric* provider, Lower<fid_domain> opened, std::shared
 Result<Lower<fid_cq>> LowerSide::open_queue(std::optional<int> signaling_vector, void* owner) const noexcept {
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_TAGGED;
-  attr.wait_obj = FI_WAIT_FD;
+  attr.wait_obj = kLowerWait;
   if (signaling_vector) {
     attr.flags = FI_AFFINITY;
     attr.signaling_vector = *signaling_vector;

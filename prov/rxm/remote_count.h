@@ -24,7 +24,7 @@ namespace weft::rxm {
 class RemoteCount : public ListHook<RemoteCount> {
  public:
   static Result<std::unique_ptr<RemoteCount>> open(const LowerSide& lower, CounterCore& counter) noexcept {
-    auto all = open_lower(lower, FI_WAIT_FD), hidden = open_lower(lower, FI_WAIT_NONE);
+    auto all = open_lower(lower, kLowerWait), hidden = open_lower(lower, FI_WAIT_NONE);
     if (!all) return failure(all.error());
     if (!hidden) return failure(hidden.error());
     std::unique_ptr<RemoteCount> made(new (std::nothrow)

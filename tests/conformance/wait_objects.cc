@@ -2,7 +2,11 @@
 // Wait objects that the application blocks on itself: FI_GETWAIT and fi_trywait; fi_poll(3), fi_cq(3), fi_eq(3).
 #include <poll.h>
 #include <pthread.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -33,6 +37,17 @@ bool block(const Fabric& fabric, fid_t fid, int timeout_ms) {
   pollfd entry{fd, POLLIN, 0};
   return poll(&entry, 1, timeout_ms) > 0;
 }
+
+// A set with one member.
+struct EpollSet {
+  explicit EpollSet(int member) {
+    epoll_event event{.events = EPOLLIN, .data = {}};
+    EXPECT_EQ(epoll_ctl(fd, EPOLL_CTL_ADD, member, &event), 0) << std::strerror(errno);
+  }
+  ~EpollSet() { close(fd); }
+
+  const int fd = epoll_create1(EPOLL_CLOEXEC);
+};
 
 // Waits for the completion of `node`'s queue by blocking on the descriptor only: nothing else is driven.
 Completion awaited(const Fabric& fabric, CompletionQueue& cq) {
@@ -81,6 +96,32 @@ TEST_P(WaitObjects, HundredsOfQueuesHaveDescriptors) {
     pollfd entry{fd, POLLIN, 0};
     EXPECT_GE(poll(&entry, 1, 0), 0);
   }
+}
+
+// Programs have an event loop in an event loop; the kernel allows five levels, and some are ours.
+TEST_P(WaitObjects, ADescriptorNestsInTwoEpollSetsOfTheApplication) {
+  Fabric fabric(target());
+  Pair pair(fabric, with_wait(FI_WAIT_FD));
+  int queue = -1;
+  ASSERT_EQ(fi_control(pair.b().rx().fid(), FI_GETWAIT, &queue), 0);
+  const EpollSet inner(queue), outer(inner.fd);
+  Buffer out(fabric, 64), in(fabric, 64);
+  Context sent, received;
+  ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+  std::thread reader([&] {
+    fid_t fids[] = {pair.b().rx().fid()};
+    Completion completion;
+    for (const auto limit = after(kPatience); !completion.ok() && Clock::now() < limit;
+         completion = pair.b().rx().read()) {
+      if (fi_trywait(fabric.fabric(), fids, 1) != 0) continue;
+      epoll_event event{};
+      EXPECT_EQ(epoll_wait(outer.fd, &event, 1, 10'000), 1);
+    }
+    EXPECT_TRUE(completion.ok()) << completion;
+  });
+  EXPECT_EQ(pair.a().send(out, 64, &sent), 0);
+  EXPECT_TRUE(pair.a().tx().wait().ok());
+  reader.join();
 }
 
 TEST_P(WaitObjects, PingPongByDescriptorsAlone) {

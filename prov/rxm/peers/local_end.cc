@@ -13,7 +13,7 @@ Status LocalEnd::open() noexcept {
   if (!queue) return queue.error();
   completions.use(std::move(*queue));
   fi_eq_attr attr{};
-  attr.wait_obj = FI_WAIT_FD;
+  attr.wait_obj = kLowerWait;
   fid_eq* events = nullptr;
   if (const int error = fi_eq_open(side_.fabric, &attr, &events, nullptr); error != 0) return Status(error);
   events_.reset(events);

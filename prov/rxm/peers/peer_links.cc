@@ -63,7 +63,7 @@ PeerLinks::PeerLinks(EndpointServices& services, fi_info& lower, Packets& packet
 Status PeerLinks::open() noexcept {
   fid_fabric* const fabric = services_.domain.fabric().lower();
   fi_eq_attr eq_attr{};
-  eq_attr.wait_obj = FI_WAIT_FD;
+  eq_attr.wait_obj = kLowerWait;
   fid_eq* eq = nullptr;
   if (const int error = fi_eq_open(fabric, &eq_attr, &eq, nullptr); error != 0) return Status(error);
   events_.reset(eq);
