@@ -54,8 +54,9 @@ class EngineBase : public RefCounted {
     const Status opened = open_descriptors();
     return opened.ok() ? epoll_.get() : opened.code();
   }
-  // Null without memory: then every sleeper polls the descriptor.
+  // Null for an engine of one queue, and without memory: then every sleeper polls the descriptor.
   std::shared_ptr<PollingTurns> polling_turns() noexcept {
+    if (only_sleepers_ != nullptr) return nullptr;
     Lock lock(mutex_);
     try {
       if (polling_turns_ == nullptr) polling_turns_ = std::make_shared<PollingTurns>();
