@@ -18,8 +18,14 @@ namespace {
 class LowerDescriptors {
  public:
   explicit LowerDescriptors(::fid& waits) noexcept {
-    fi_wait_pollfd answer{.change_index = 0, .nfds = found_.size(), .fd = found_.data()};
-    if (fi_control(&waits, FI_GETWAIT, &answer) == 0) count_ = answer.nfds;
+    fi_wait_obj kind = FI_WAIT_FD;
+    (void)fi_control(&waits, FI_GETWAITOBJ, &kind);
+    if (kind == FI_WAIT_POLLFD) {
+      fi_wait_pollfd answer{.change_index = 0, .nfds = found_.size(), .fd = found_.data()};
+      if (fi_control(&waits, FI_GETWAIT, &answer) == 0) count_ = answer.nfds;
+    } else if (fi_control(&waits, FI_GETWAIT, &found_[0].fd) == 0) {
+      count_ = 1;
+    }
   }
   const pollfd* begin() const noexcept { return found_.data(); }
   const pollfd* end() const noexcept { return found_.data() + count_; }
@@ -61,7 +67,7 @@ void Engine::add(Driven& driven) noexcept {
   driven.polled_ = driven.shared_ != nullptr && poll_set_ != nullptr &&
                    fi_poll_add(poll_set_.get(), &driven.lower_queue()->fid, 0) == 0;
   polled_ += driven.polled_;
-  if (automatic_) wake();  // the service thread sleeps on the descriptors of the others only
+  wake_sleepers();  // they do not poll its descriptors
 }
 
 void Engine::remove(Driven& driven) noexcept {
@@ -158,8 +164,8 @@ bool Engine::watch(::fid& waits) noexcept {
          lower.begin() != lower.end();
 }
 
-// Queues of one provider have the descriptor of its engine in common. Others drive that engine, unless this was the
-// last one; then nothing would ever be read there.
+// Queues of one provider share the descriptor of its engine. It stays while another endpoint drives that engine;
+// without one, nothing would be read there, and no thread could sleep.
 void Engine::unwatch(Driven& driven) noexcept {
   for (const Driven& each : driven_)
     if (each.fabric_ == driven.fabric_) return;

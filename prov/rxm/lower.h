@@ -25,9 +25,25 @@ struct CloseLower {
 template <class Fid>
 using Lower = std::unique_ptr<Fid, CloseLower>;
 
-// The wait object of lower queues and counters: their descriptors go into our engine's epoll set one by one, because
-// the kernel nests five epoll sets at most, and applications have sets around ours.
-inline constexpr fi_wait_obj kLowerWait = FI_WAIT_POLLFD;
+// Opens a lower queue or counter on which our engine sleeps; `open` gets its wait object. Its descriptors go into our
+// epoll set one by one, because the kernel nests five epoll sets at most, and applications have sets around ours. Some
+// providers do not list their descriptors.
+template <class Open>
+int open_waitable(Open open) noexcept {
+  const int error = open(FI_WAIT_POLLFD);
+  return error == 0 ? 0 : open(FI_WAIT_FD);
+}
+
+inline int open_events(fid_fabric* fabric, Lower<fid_eq>& opened) noexcept {
+  fid_eq* events = nullptr;
+  const int error = open_waitable([&](fi_wait_obj wait) {
+    fi_eq_attr attr{};
+    attr.wait_obj = wait;
+    return fi_eq_open(fabric, &attr, &events, nullptr);
+  });
+  if (error == 0) opened.reset(events);
+  return error;
+}
 
 // "tcp" of "tcp;ofi_rxm".
 std::string lower_name(std::string_view prov_name);

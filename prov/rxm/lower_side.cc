@@ -33,13 +33,16 @@ LowerSide::LowerSide(fid_fabric* provider, Lower<fid_domain> opened, std::shared
 Result<Lower<fid_cq>> LowerSide::open_queue(std::optional<int> signaling_vector, void* owner) const noexcept {
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_TAGGED;
-  attr.wait_obj = kLowerWait;
   if (signaling_vector) {
     attr.flags = FI_AFFINITY;
     attr.signaling_vector = *signaling_vector;
   }
   fid_cq* queue = nullptr;
-  if (const int error = fi_cq_open(domain.get(), &attr, &queue, owner); error != 0) return failure(Status(error));
+  const int error = open_waitable([&](fi_wait_obj wait) {
+    attr.wait_obj = wait;
+    return fi_cq_open(domain.get(), &attr, &queue, owner);
+  });
+  if (error != 0) return failure(Status(error));
   return Lower<fid_cq>(queue);
 }
 

@@ -24,11 +24,12 @@ namespace weft::rxm {
 class RemoteCount : public ListHook<RemoteCount> {
  public:
   static Result<std::unique_ptr<RemoteCount>> open(const LowerSide& lower, CounterCore& counter) noexcept {
-    auto all = open_lower(lower, kLowerWait), hidden = open_lower(lower, FI_WAIT_NONE);
-    if (!all) return failure(all.error());
-    if (!hidden) return failure(hidden.error());
+    Lower<fid_cntr> all, hidden;
+    int error = open_waitable([&](fi_wait_obj wait) { return open_lower(lower, wait, all); });
+    if (error == 0) error = open_lower(lower, FI_WAIT_NONE, hidden);
+    if (error != 0) return failure(Status(error));
     std::unique_ptr<RemoteCount> made(new (std::nothrow)
-                                          RemoteCount(counter, lower.fabric, std::move(*all), std::move(*hidden)));
+                                          RemoteCount(counter, lower.fabric, std::move(all), std::move(hidden)));
     if (made == nullptr) return failure(FI_ENOMEM);
     return made;
   }
@@ -52,14 +53,14 @@ class RemoteCount : public ListHook<RemoteCount> {
   }
 
  private:
-  static Result<Lower<fid_cntr>> open_lower(const LowerSide& lower, fi_wait_obj wait) noexcept {
+  static int open_lower(const LowerSide& lower, fi_wait_obj wait, Lower<fid_cntr>& opened) noexcept {
     fi_cntr_attr attr{};
     attr.events = FI_CNTR_EVENTS_COMP;
     attr.wait_obj = wait;
     fid_cntr* counter = nullptr;
-    if (const int error = fi_cntr_open(lower.domain.get(), &attr, &counter, nullptr); error != 0)
-      return failure(Status(error));
-    return Lower<fid_cntr>(counter);
+    const int error = fi_cntr_open(lower.domain.get(), &attr, &counter, nullptr);
+    if (error == 0) opened.reset(counter);
+    return error;
   }
   RemoteCount(CounterCore& counter, fid_fabric* fabric, Lower<fid_cntr> all, Lower<fid_cntr> hidden) noexcept
       : counter_(counter), fabric_(fabric), all_(std::move(all)), hidden_(std::move(hidden)) {}

@@ -189,6 +189,40 @@ TEST_P(Progress, SeldomPollsReachEveryEndpoint) {
 }
 
 // Each end waits for the other's write, so a wake-up that is lost stops both.
+// That thread sleeps on the descriptors of the endpoints that were there before.
+TEST_P(Progress, AnEndpointThatOpensWhileAThreadSleepsIsServed) {
+  RELIABLE_DATAGRAMS_ONLY();
+  const HintsEditor rma = [](fi_info& hints) {
+    hints.caps = FI_MSG | FI_RMA;
+    hints.tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+  };
+  Fabric here(target(), rma), there(target(), rma);
+  Buffer in(here, 64, 0, FI_REMOTE_WRITE), out(there, 64, 'x', FI_WRITE);
+  fi_cq_attr attr{};
+  attr.wait_obj = FI_WAIT_UNSPEC;
+  CompletionQueue queue(here, attr);
+  fi_av_attr plain{};
+  const auto vector =
+      opened<fid_av>("fi_av_open", [&](fid_av** av) { return fi_av_open(here.domain(), &plain, av, nullptr); });
+  std::jthread reader([&] {
+    fi_cq_tagged_entry entry{};
+    EXPECT_EQ(fi_cq_sread(queue.get(), &entry, 1, nullptr, kWaitMs), -FI_EAGAIN);
+  });
+  std::this_thread::sleep_for(milliseconds(100));
+  const auto late =
+      opened<fid_ep>("fi_endpoint", [&](fid_ep** ep) { return fi_endpoint(here.domain(), here.info(), ep, nullptr); });
+  ASSERT_EQ(fi_ep_bind(late.get(), &vector->fid, 0), 0);
+  ASSERT_EQ(fi_ep_bind(late.get(), queue.fid(), FI_TRANSMIT | FI_RECV), 0);
+  ASSERT_EQ(fi_enable(late.get()), 0);
+  DatagramEnd sender(there);
+  sender->peer = sender.insert(Address::local_name(&late->fid));
+  Context written;
+  ASSERT_EQ(fi_write(sender->ep(), out.data(), 64, out.desc(), sender->peer, in.remote_address(), in.key(), &written),
+            0);
+  EXPECT_TRUE(sender->tx().wait(after(milliseconds(kPromptMs))).ok());
+  EXPECT_EQ(fi_cq_signal(queue.get()), 0);
+}
+
 TEST_P(Progress, NoAccessIsMissedBetweenALookAndASleep) {
   const HintsEditor events = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA | FI_RMA_EVENT; };
   if (target().connected() || !Fabric::offers(target(), events)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";

@@ -12,11 +12,7 @@ Status LocalEnd::open() noexcept {
   auto queue = side_.open_queue(std::nullopt, static_cast<Driven*>(this));
   if (!queue) return queue.error();
   completions.use(std::move(*queue));
-  fi_eq_attr attr{};
-  attr.wait_obj = kLowerWait;
-  fid_eq* events = nullptr;
-  if (const int error = fi_eq_open(side_.fabric, &attr, &events, nullptr); error != 0) return Status(error);
-  events_.reset(events);
+  if (const int error = open_events(side_.fabric, events_); error != 0) return Status(error);
   fid_pep* listener = nullptr;
   InfoPtr info(duplicate_info(side_.info.get()));
   if (info == nullptr) return Status(-FI_ENOMEM);
@@ -24,7 +20,7 @@ Status LocalEnd::open() noexcept {
   listener_.reset(listener);
   sockaddr_storage name{};
   std::size_t len = sizeof name;
-  int error = fi_pep_bind(listener, &events->fid, 0);
+  int error = fi_pep_bind(listener, &events_->fid, 0);
   if (error == 0) error = fi_listen(listener);
   if (error == 0) error = fi_getname(&listener->fid, &name, &len);
   if (error != 0) return Status(error);

@@ -62,15 +62,11 @@ PeerLinks::PeerLinks(EndpointServices& services, fi_info& lower, Packets& packet
 
 Status PeerLinks::open() noexcept {
   fid_fabric* const fabric = services_.domain.fabric().lower();
-  fi_eq_attr eq_attr{};
-  eq_attr.wait_obj = kLowerWait;
-  fid_eq* eq = nullptr;
-  if (const int error = fi_eq_open(fabric, &eq_attr, &eq, nullptr); error != 0) return Status(error);
-  events_.reset(eq);
+  if (const int error = open_events(fabric, events_); error != 0) return Status(error);
   fid_pep* pep = nullptr;
   if (const int error = fi_passive_ep(fabric, &lower_info_, &pep, nullptr); error != 0) return Status(error);
   listener_.reset(pep);
-  if (const int error = fi_pep_bind(pep, &eq->fid, 0); error != 0) return Status(error);
+  if (const int error = fi_pep_bind(pep, &events_->fid, 0); error != 0) return Status(error);
   std::size_t private_data = 0, size = sizeof private_data;
   const int error = fi_getopt(&pep->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &private_data, &size);
   return error == 0 && private_data < sizeof(ConnectData) ? Status(-FI_ENOSYS) : Status();
