@@ -80,7 +80,7 @@ Address reachable_name(const Address& own) noexcept {
     const auto interfaces = local_interfaces();
     if (!interfaces) return own;
     for (const Interface& each : *interfaces) {
-      if (each.address.family() != own.family() || each.address.is_link_local()) continue;
+      if (each.address.family() != own.family()) continue;
       Address name = each.address;
       name.set_port(own.port());
       return name;
