@@ -21,6 +21,7 @@ bool LingeringSockets::Socket::is_done() noexcept {
   ssize_t got = 1;
   for (int i = 0; got > 0 && i < kMostReads; ++i)
     got = net::recv(socket.get(), engine.receive_scratch(), Engine::kScratchSize);
+  if (got > 0) engine.make_ready(*this);  // more input: no further edge announces it
   return (got <= 0 && got != -EAGAIN) || net::is_delivered(socket.get());
 }
 

@@ -232,7 +232,7 @@ class WaitObject {
   void wake_locked() noexcept;
   void drain_locked() noexcept;
   Status open_event_locked() noexcept;
-  // The lock is open for a while.
+  // Unlocks, and locks again.
   void take_turns(std::unique_lock<std::mutex>& lock, Turns& turns) noexcept;
   // `turns`: null polls all descriptors. False: a signal came.
   bool poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline deadline, const Uncancellable& awake,
