@@ -188,7 +188,6 @@ TEST_P(Progress, SeldomPollsReachEveryEndpoint) {
   EXPECT_LE(polls, kFewPolls);
 }
 
-// Each end waits for the other's write, so a wake-up that is lost stops both.
 // That thread sleeps on the descriptors of the endpoints that were there before.
 TEST_P(Progress, AnEndpointThatOpensWhileAThreadSleepsIsServed) {
   RELIABLE_DATAGRAMS_ONLY();
@@ -223,6 +222,7 @@ TEST_P(Progress, AnEndpointThatOpensWhileAThreadSleepsIsServed) {
   EXPECT_EQ(fi_cq_signal(queue.get()), 0);
 }
 
+// Each end waits for the other's write, so a wake-up that is lost stops both.
 TEST_P(Progress, NoAccessIsMissedBetweenALookAndASleep) {
   const HintsEditor events = [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA | FI_RMA_EVENT; };
   if (target().connected() || !Fabric::offers(target(), events)) GTEST_SKIP() << "FI_RMA_EVENT is not offered";
