@@ -7,20 +7,20 @@
 #include <thread>
 #include <utility>
 
+#include "tcp/names.h"
+
 namespace weft::tcp {
 
 LingeringSockets::Socket::Socket(LingeringSockets& of, UniqueFd opened) noexcept
     : Watch([](Watch& watch) noexcept { static_cast<Socket&>(watch).on_readable(); },
             [](Watch& watch) noexcept { static_cast<Socket&>(watch).wait_longer(); }),
       owner(of),
-      engine(of.engine_),
       socket(std::move(opened)) {}
 
 bool LingeringSockets::Socket::is_done() noexcept {
   constexpr int kMostReads = 16;
-  ssize_t got = 1;
-  for (int i = 0; got > 0 && i < kMostReads; ++i)
-    got = net::recv(socket.get(), engine.receive_scratch(), Engine::kScratchSize);
+  Engine& engine = owner.engine_;
+  const ssize_t got = discard_input(socket.get(), {engine.receive_scratch(), Engine::kScratchSize}, kMostReads);
   if (got > 0) engine.make_ready(*this);  // more input: no further edge announces it
   return (got <= 0 && got != -EAGAIN) || net::is_delivered(socket.get());
 }
@@ -31,13 +31,14 @@ void LingeringSockets::Socket::on_readable() noexcept {
 }
 
 void LingeringSockets::Socket::wait_longer() noexcept {
-  waited = waited == Clock::duration::zero() ? kFirstLook : 2 * waited;
   if (waited >= kLongest || is_done()) return close();
-  engine.set_deadline(*this, net::now() + std::min<Clock::duration>(waited, kLongest - waited));
+  const Clock::duration next = std::min<Clock::duration>(waited, kLongest - waited);
+  waited += next;
+  owner.engine_.set_deadline(*this, net::now() + next);
 }
 
 void LingeringSockets::Socket::close() noexcept {
-  engine.unwatch(*this);
+  owner.engine_.unwatch(*this);
   --owner.count_;
   delete this;
 }

@@ -20,6 +20,9 @@ class LingeringSockets {
   void add(UniqueFd socket) noexcept;
 
  private:
+  static constexpr std::size_t kMost = 64;  // an engine has no more: the oldest one closes
+  static constexpr std::chrono::milliseconds kFirstLook{50}, kLongest{1000}, kLast{10};
+
   struct Socket final : Watch, ListHook<Socket> {
     Socket(LingeringSockets& of, UniqueFd opened) noexcept;
     // Discards input. True: the peer has closed, or has everything.
@@ -29,13 +32,9 @@ class LingeringSockets {
     void close() noexcept;
 
     LingeringSockets& owner;
-    Engine& engine;
     const UniqueFd socket;
-    Clock::duration waited{};
+    Clock::duration waited{kFirstLook};  // when the next look is due
   };
-
-  static constexpr std::size_t kMost = 64;  // an engine has no more: the oldest one closes
-  static constexpr std::chrono::milliseconds kFirstLook{50}, kLongest{1000}, kLast{10};
 
   void close_done() noexcept;
 

@@ -85,12 +85,17 @@ Address name_of(int fd, const Address& otherwise) noexcept {
   return Address::from(&name, len).value_or(otherwise);
 }
 
+ssize_t discard_input(int fd, std::span<std::byte> scratch, int most) noexcept {
+  ssize_t got = 1;
+  for (int i = 0; i < most && got > 0; ++i) got = net::recv(fd, scratch.data(), scratch.size());
+  return got;
+}
+
 void close_gently(UniqueFd& socket) noexcept {
   constexpr int kMostReads = 16;  // an endless sender gets its reset
   std::byte unwanted[4096];
   net::shutdown(socket.get(), SHUT_WR);
-  for (int i = 0; i < kMostReads; ++i)
-    if (net::recv(socket.get(), unwanted, sizeof unwanted) <= 0) break;
+  (void)discard_input(socket.get(), unwanted, kMostReads);
   socket.reset();
 }
 

@@ -2,6 +2,8 @@
 // The sockets behind the addresses of active and passive endpoints; fi_cm(3).
 #pragma once
 
+#include <span>
+
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "objects/endpoint_names.h"
@@ -31,6 +33,9 @@ void keep_alive(int fd, int idle_s, int interval_s, int probes) noexcept;
 
 // The local address of a bound or connected socket; `otherwise` if the socket has none.
 Address name_of(int fd, const Address& otherwise) noexcept;
+
+// Reads into `scratch` and forgets, `most` times at most. The last result of net::recv(): 0 or an error ends the input.
+ssize_t discard_input(int fd, std::span<std::byte> scratch, int most) noexcept;
 
 // Sends FIN and discards the peer's input before closing: unread input would turn the close into a reset, which can
 // destroy output that the peer has not read yet.

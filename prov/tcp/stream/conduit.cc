@@ -25,8 +25,7 @@ void Conduit::close_gently() noexcept {
   if (wire_ != nullptr) wire_->wire->close();
   const bool lingers = !net::is_delivered(socket_.get());
   net::shutdown(socket_.get(), SHUT_WR);
-  for (int i = 0; i < kMostReads; ++i)
-    if (net::recv(socket_.get(), engine_.receive_scratch(), Engine::kScratchSize) <= 0) break;
+  (void)discard_input(socket_.get(), {engine_.receive_scratch(), Engine::kScratchSize}, kMostReads);
   if (lingers) engine_.linger(std::move(socket_));
 }
 
