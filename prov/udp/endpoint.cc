@@ -32,6 +32,21 @@ Address default_address(const Domain& domain, uint32_t addr_format) {
   return any;
 }
 
+// Binds an endpoint's own socket. Members of groups on this host do not exclude the wildcard address with their port;
+// an endpoint there does: it has the loopback address's port as well. The probe keeps that until the address is ours.
+int bind_own(int fd, const Address& local) noexcept {
+  const int result = net::bind(fd, local.data(), local.size());
+  if (result != -FI_EADDRINUSE || !local.is_any()) return result;
+  const Address loopback = Address::loopback(local.family(), local.port());
+  const UniqueFd probe(net::open_datagram(local.family()));
+  if (!probe || net::bind(probe.get(), loopback.data(), loopback.size()) < 0) return result;
+  net::share_address(probe.get(), true);
+  net::share_address(fd, true);
+  const int shared = net::bind(fd, local.data(), local.size());
+  net::share_address(fd, false);
+  return shared;
+}
+
 }  // namespace
 
 int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
@@ -129,7 +144,7 @@ Status Endpoint::open_socket() {
   const int fd = net::open_datagram(local_.family());
   if (fd < 0) return Status(fd);
   UniqueFd socket(fd);
-  if (int code = net::bind(fd, local_.data(), local_.size()); code < 0) return Status(code);
+  if (int code = bind_own(fd, local_); code < 0) return Status(code);
   sockaddr_storage name;
   socklen_t len = sizeof name;
   if (int code = net::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &len); code < 0) return Status(code);
@@ -138,6 +153,7 @@ Status Endpoint::open_socket() {
   choose_interface();
   if (interface_ != 0) net::set_multicast_interface(fd, local_.family(), interface_);
   net::set_multicast_hops(fd, local_.family(), domain_->fabric().parameters.multicast_hops);
+  net::refuse_groups_of_others(fd, local_.family());
   bound_ = std::move(socket);
   return Status();
 }
@@ -260,12 +276,22 @@ int Endpoint::join(const void* addr, uint64_t flags, fid_mc** mc, void* context)
   return 0;
 }
 
+void Endpoint::share_port(const MulticastGroup* joining) noexcept {
+  if (!local_.is_any()) return;
+  const auto has_port = [this](const MulticastGroup& group) { return group.address().port() == local_.port(); };
+  net::share_address(socket_.socket(), (joining != nullptr && has_port(*joining)) ||
+                                           std::any_of(groups_.begin(), groups_.end(), [&](const GroupSlot& slot) {
+                                             return slot.group != nullptr && has_port(*slot.group);
+                                           }));
+}
+
 void Endpoint::remove_group(const MulticastGroup& group) noexcept {
   for (GroupSlot& slot : groups_)
     if (slot.group == &group) slot.group = nullptr;
+  share_port(nullptr);
 }
 
-// A socket bound to the wildcard address may send from any address of the host; no other socket has its port.
+// A socket bound to the wildcard address may send from any address of the host.
 void Endpoint::find_own_addresses() {
   receiver_.own_addresses.assign(1, local_);
   if (!local_.is_any()) return;

@@ -58,6 +58,9 @@ class Endpoint final : public TransferCalls<Endpoint>, public RefCounted, privat
   unsigned interface() const noexcept { return interface_; }
   std::string local_text() const { return local_.to_string(); }
   void tune(int fd) const noexcept;
+  // An endpoint at the wildcard address and the port of one of its groups, of `joining` too (may be null), shares them:
+  // members on this host, which bind to the group's address and port, would be excluded otherwise.
+  void share_port(const MulticastGroup* joining) noexcept;
   bool coalesces_datagrams() const noexcept { return domain_->fabric().parameters.segmentation; }
   void remove_group(const MulticastGroup& group) noexcept;
 

@@ -24,6 +24,7 @@ fid_mc* MulticastGroup::join(Endpoint& endpoint, const Address& group, JoinRole 
   EventQueueCore::Reserved event = EventQueueCore::reserve_result();
   if (event == nullptr) return nullptr;
   std::string step;
+  endpoint.share_port(member.get());
   const Status status = role.receives ? member->open_socket(step) : Status();
   member->joined_ = status.ok();
   if (status.ok()) member->abi.fi_addr = name;
@@ -37,7 +38,7 @@ Status MulticastGroup::open_socket(std::string& step) {
   if (fd < 0) return Status(fd);
   UniqueFd socket(fd);
   step = "sharing the group's address";  // several members on one host
-  if (int code = net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); code < 0) return Status(code);
+  if (int code = net::share_address(fd, true); code < 0) return Status(code);
   endpoint_->tune(fd);
   step = "binding to the group's address";
   const unsigned interface = endpoint_->interface();

@@ -70,14 +70,21 @@ int bind_group(int fd, const sockaddr* group, socklen_t len, unsigned interface)
   return net::bind(fd, reinterpret_cast<const sockaddr*>(&scoped), sizeof scoped);
 }
 
+int share_address(int fd, bool shared) noexcept {
+  return set_value(fd, SOL_SOCKET, SO_REUSEADDR, static_cast<int>(shared));
+}
+
+int refuse_groups_of_others(int fd, int family) noexcept {
+  if (family == AF_INET6) return set_value(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+  return set_value(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+}
+
 int join_group(int fd, const sockaddr* group, unsigned interface) noexcept {
-  // Without this the memberships of every other socket of the host would apply as well.
+  refuse_groups_of_others(fd, group->sa_family);
   if (group->sa_family == AF_INET6) {
-    set_value(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
     const ipv6_mreq request{reinterpret_cast<const sockaddr_in6*>(group)->sin6_addr, interface};
     return set_value(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, request);
   }
-  set_value(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
   const ip_mreqn request{.imr_multiaddr = reinterpret_cast<const sockaddr_in*>(group)->sin_addr,
                          .imr_address = {},
                          .imr_ifindex = static_cast<int>(interface)};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Multicast groups of datagram endpoints: fi_join, fi_mc_addr and fi_close of fi_cm(3), FI_MULTICAST of fi_endpoint(3),
 // and FI_OPT_WEFT_MULTICAST_LOOPBACK of rdma/fi_ext.h.
+#include <netinet/in.h>
 #include <rdma/fi_ext.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <deque>
 #include <set>
@@ -71,6 +74,29 @@ int set_loopback(Member& member, int value) {
   return fi_setopt(member.end->fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_MULTICAST_LOOPBACK, &value, sizeof value);
 }
 
+Address wildcard(const Target& target) {
+  return Address::numeric(target.addr_format == FI_SOCKADDR_IN ? "0.0.0.0" : "::", 0);
+}
+int set_name(const Node& node, Address& name) {
+  return fi_setname(node.fid(), name.get(), name.size);
+}
+// A socket that shares addresses gets this one.
+bool can_share(const Address& name) {
+  const int fd = ::socket(name.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+  EXPECT_EQ(::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+  if (name.storage.ss_family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  const bool bound =
+      ::bind(fd, reinterpret_cast<const sockaddr*>(&name.storage), static_cast<socklen_t>(name.size)) == 0;
+  ::close(fd);
+  return bound;
+}
+// An endpoint gets the address that `name` has when it is opened.
+NodeOptions at_address(Address& name) {
+  NodeOptions options;
+  options.configure = [&name](fid_ep* ep) { EXPECT_EQ(fi_setname(&ep->fid, name.get(), name.size), 0); };
+  return options;
+}
+
 }  // namespace
 
 TEST_P(Multicast, JoinCompletesWithAnEvent) {
@@ -119,7 +145,7 @@ TEST_P(Multicast, LoopbackIsAnOption) {
 
 TEST_P(Multicast, WildcardAddressMakesNoDifference) {
   MULTICAST_FABRIC(fabric);
-  Address any = Address::numeric(here.addr_format == FI_SOCKADDR_IN ? "0.0.0.0" : "::", 0);
+  Address any = wildcard(here);
   bool possible = false;
   NodeOptions options;
   options.configure = [&](fid_ep* ep) { possible = fi_setname(&ep->fid, any.get(), any.size) == 0; };
@@ -361,6 +387,58 @@ TEST_P(Multicast, PortZeroIsTheEndpoints) {
   speaker.join(group_address(here, 0, receiver.end.address().port()));
   speaker.say(1);
   receiver.expect_message(1);
+}
+
+// As many programs have it: receivers at the wildcard address and the group's port. In whichever order they come.
+TEST_P(Multicast, MembersAtTheWildcardAddressMayHaveTheGroupsPort) {
+  MULTICAST_FABRIC(fabric);
+  if (target().provider == "verbs") GTEST_SKIP() << "an RDMA group is a GID, which has no port";
+  Address any = wildcard(here);
+  const NodeOptions at_wildcard = at_address(any);
+  auto receiver = std::make_unique<Member>(fabric, at_wildcard);
+  const uint16_t port = receiver->end.address().port();
+  any.set_port(port);
+  Member first(fabric), second(fabric);
+  const auto expect_delivery = [&](unsigned seed) {
+    ASSERT_EQ(receiver->post(), 0);
+    first.say(seed);
+    receiver->expect_message(seed);
+    second.say(seed + 1);
+    receiver->expect_message(seed + 1);
+  };
+  receiver->join(group_address(here, 0, 0));
+  first.join(group_address(here, 0, port));
+  second.join(group_address(here, 0, port));
+  expect_delivery(1);
+
+  EXPECT_EQ(set_name(Node(fabric), any), -FI_EADDRINUSE) << "the receiver has the port";
+  receiver.reset();
+  receiver = std::make_unique<Member>(fabric, at_wildcard);
+  EXPECT_EQ(receiver->end.address().port(), port) << "members of the group do not occupy it";
+  EXPECT_EQ(set_name(Node(fabric), any), -FI_EADDRINUSE) << "the receiver has the port";
+  receiver->join(group_address(here, 0, port));
+  expect_delivery(3);
+  EXPECT_EQ(set_name(Node(fabric), any), -FI_EADDRINUSE) << "the receiver has the port";
+  receiver->mc.reset();
+  EXPECT_FALSE(can_share(any)) << "the receiver is no member any more";
+}
+
+// The system delivers a group's messages to sockets at the wildcard address that have not joined it.
+TEST_P(Multicast, EndpointAtTheWildcardAddressReceivesNoGroupOfOthers) {
+  MULTICAST_FABRIC(fabric);
+  if (target().provider == "verbs") GTEST_SKIP() << "an RDMA group is a GID, which has no port";
+  Address any = wildcard(here);
+  const NodeOptions at_wildcard = at_address(any);
+  Member receiver(fabric), speaker(fabric);
+  receiver.join(group_address(here, 0, kPort));
+  any.set_port(kPort);
+  Member bystander(fabric, at_wildcard);
+  ASSERT_EQ(receiver.post(), 0);
+  ASSERT_EQ(bystander.post(), 0);
+  speaker.join(group_address(here, 0, kPort), FI_SEND);
+  speaker.say(1);
+  receiver.expect_message(1);
+  EXPECT_TRUE(bystander.receives_nothing());
 }
 
 TEST_P(Multicast, SourceIsReportedAndCanBeAnswered) {
