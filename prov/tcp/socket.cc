@@ -77,6 +77,11 @@ int shutdown(int fd, int how) noexcept {
   return checked([&] { return ::shutdown(fd, how); });
 }
 
+bool is_read_empty(int fd) noexcept {
+  std::byte next;
+  return checked([&] { return ::recv(fd, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT); }) == -EAGAIN;
+}
+
 bool is_delivered(int fd) noexcept {
   int left = 0;
   return ::ioctl(fd, SIOCOUTQ, &left) != 0 || left == 0;

@@ -39,6 +39,8 @@ bool acceptable(int fd) noexcept;
 int shutdown(int fd, int how) noexcept;
 // Whether the peer's system has acknowledged all bytes that were sent.
 bool is_delivered(int fd) noexcept;
+// Nothing has arrived that was not read, not even the peer's close.
+bool is_read_empty(int fd) noexcept;
 
 // A datagram socket of unix(7), to which the system gives a name, and which names the sender of each datagram.
 int open_mailbox() noexcept;

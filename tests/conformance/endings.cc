@@ -4,6 +4,8 @@
 #include <rdma/fi_rma.h>
 
 #include <map>
+#include <memory>
+#include <vector>
 
 #include "fixture/counter.h"
 #include "fixture/driver.h"
@@ -70,6 +72,42 @@ TEST_P(Endings, SilentSendsFailAtMostOnceAndOthersCompleteOnce) {
     EXPECT_LE(tally.of(&context), 1);
   }
   EXPECT_EQ(tally.of(nullptr), 0);
+}
+
+// As a program does that sends its results and exits. The peer is busy meanwhile, and reads afterwards. What it sends
+// by itself then, a proposal to share memory perhaps, must not make the system drop what is still on its way.
+TEST_P(Endings, CompletedMessagesArriveAlthoughTheirSenderHasClosed) {
+  CONNECTED_ONLY();
+  if (!speaks_tcp()) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
+  constexpr size_t kMessages = 20, kLong = 16'384;
+  Fabric theirs(target());
+  Listener listener(theirs);
+  std::unique_ptr<Node> receiver;
+  Buffer in(theirs, kLong);
+  {
+    Fabric ours(target());
+    Node sender(ours);
+    ASSERT_EQ(sender.connect(listener.address()), 0);
+    const InfoPtr request = listener.next_request();
+    receiver = std::make_unique<Node>(theirs, NodeOptions{}, request.get());
+    ASSERT_EQ(receiver->accept(), 0);
+    receiver->eq().expect(FI_CONNECTED, receiver->fid());
+    sender.eq().expect(FI_CONNECTED, sender.fid());
+    Buffer out(ours, kLong);
+    Context sent;
+    size_t posted = 0, completed = 0;
+    for (const auto deadline = after(kPatience); completed < kMessages; completed += sender.tx().read().ok()) {
+      ASSERT_LT(Clock::now(), deadline) << completed << " have completed";
+      while (posted < kMessages && fi_send(sender.ep(), out.data(), kLong, out.desc(), FI_ADDR_UNSPEC, &sent) == 0)
+        ++posted;
+    }
+  }
+  Context received;
+  for (size_t i = 0; i < kMessages; ++i) {
+    ASSERT_EQ(receiver->recv(in, kLong, &received), 0);
+    const Completion arrival = receiver->rx().wait();
+    ASSERT_TRUE(arrival.ok()) << i << ": " << arrival;
+  }
 }
 
 TEST_P(Endings, InjectedMessagesThatWereReceivedAreNotReported) {

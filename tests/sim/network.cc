@@ -337,6 +337,11 @@ bool acceptable(int fd) noexcept {
   return !sockets.at(fd).waiting.empty();
 }
 
+bool is_read_empty(int fd) noexcept {
+  const Socket& socket = sockets.at(fd);
+  return socket.in.bytes.empty() && !socket.ended;
+}
+
 bool is_delivered(int) noexcept {
   return true;
 }

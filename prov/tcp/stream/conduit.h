@@ -99,8 +99,13 @@ class Conduit : public Watch {
   bool has_fetched() const noexcept { return writes_wire_ && wire_->wire->is_settled(); }
   ssize_t take_fetched() noexcept { return wire_->wire->settle(); }
 
-  // Bytes have arrived: whether to propose() now. True once.
-  bool may_propose() noexcept { return allowed_ && !proposed_ && ++runs_ == kRunsBeforeProposal; }
+  // Bytes have arrived: whether to propose() now. Only when all of them were read: the peer may have closed behind
+  // them, and a proposal would make its system drop what it has not sent yet. If it closes now, its socket lingers.
+  bool may_propose() noexcept {
+    if (!allowed_ || proposed_) return false;
+    if (runs_ != kRunsBeforeProposal) ++runs_;
+    return runs_ == kRunsBeforeProposal && !readable && net::is_read_empty(socket_.get());
+  }
   // Returns what to send in Op::kMailbox; nullopt: nothing.
   std::optional<Invitation> propose(const Neighbour& neighbour) noexcept;
   // Op::kMailbox arrived. The next step of this end:
