@@ -3,6 +3,7 @@
 // fi_msg(3), fi_rma(3), fi_getinfo(3) MODE, fi_cq(3).
 #include <rdma/fi_rma.h>
 
+#include "fixture/counter.h"
 #include "fixture/driver.h"
 #include "fixture/node.h"
 
@@ -105,6 +106,28 @@ TEST_P(RemoteData, EmptyWriteIsADoorbell) {
   EXPECT_EQ(completion.entry.flags & kArrival, kArrival);
   EXPECT_EQ(scene.remote.data()[0], 'r');
   EXPECT_EQ(scene.pair.a().tx().wait().context(), &scene.written);
+}
+
+TEST_P(RemoteData, WritesAreNoMessagesForACounter) {
+  NEEDS(kRma, "FI_RMA");
+  Fabric fabric(target(), kRma);
+  if (fabric.info()->domain_attr->cq_data_size == 0) GTEST_SKIP() << "no completion data here";
+  const auto receives = open_counter(fabric);
+  Pair pair(fabric, {}, counting(receives.get(), FI_RECV));
+  Buffer remote(fabric, 64, 0, FI_REMOTE_WRITE), local(fabric, 64, 0, FI_WRITE), in(fabric, 64);
+  Context written, sent, received[2];
+  for (Context& each : received) ASSERT_EQ(pair.b().recv(in, 64, &each), 0);  // a write may consume one
+  ASSERT_EQ(retry([&] {
+              return fi_writedata(pair.a().ep(), local.data(), 64, local.desc(), 5, pair.a().peer,
+                                  remote.remote_address(), remote.key(), &written);
+            }),
+            0);
+  const Completion arrival = pair.b().rx().wait();
+  ASSERT_TRUE(arrival.ok()) << arrival;
+  EXPECT_EQ(arrival.entry.flags & kArrival, kArrival);
+  EXPECT_EQ(fi_cntr_read(receives.get()), 0u);
+  ASSERT_EQ(pair.a().send(local, 8, &sent), 0);
+  EXPECT_TRUE(reaches(receives.get(), 1));
 }
 
 TEST_P(RemoteData, InjectedWriteCarriesDataToo) {

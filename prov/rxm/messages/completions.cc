@@ -18,13 +18,10 @@ constexpr int kMaxRounds = 8;   // most such reads per call
 [[gnu::always_inline]] inline void Completions::on_completion(const fi_cq_tagged_entry& entry) noexcept {
   auto* work = static_cast<Work*>(entry.op_context);
   if (work == nullptr || (entry.flags & FI_REMOTE_WRITE) != 0) {
-    // A peer wrote to our memory with completion data. Some providers consume a posted receive for that.
-    if ((entry.flags & FI_REMOTE_CQ_DATA) != 0)
-      services_.routes.received({.context = nullptr,
-                                 .flags = entry.flags,
-                                 .len = entry.len,
-                                 .data = entry.data & services_.domain.data_mask()},
-                                true);
+    // A peer wrote to our memory with completion data, which is no message. Some providers consume a posted receive.
+    const Ref<CompletionQueueCore>& queue = services_.routes.receive_queue;
+    if ((entry.flags & FI_REMOTE_CQ_DATA) != 0 && queue)
+      queue->write({.flags = entry.flags, .len = entry.len, .data = entry.data & services_.domain.data_mask()});
     if (work == nullptr || work->kind != Work::Kind::kReceive) return;
     posted_.returned(*work);
     return posted_.post(static_cast<PostedBuffer&>(*work));
