@@ -202,7 +202,8 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
   E& engine() noexcept { return engine_; }
 
   // For poll sets, wait sets and fi_trywait.
-  void mark_reported() noexcept {}  // only counters keep a mark
+  void mark_reported() noexcept {}  // only counters keep marks
+  void mark_seen() noexcept {}
   void drive() noexcept { make_progress(engine_); }
   bool prepare_wait() noexcept { return may_sleep(engine_); }
   bool must_not_sleep() noexcept { return satisfies(1); }

@@ -44,7 +44,14 @@ class CounterCore : public RefCounted {
   bool ready() const noexcept {
     return errors_assigned_.load() || value() != reported_value_.load() || errors() != reported_errors_.load();
   }
+  // The same with changes by fi_cntr_add and fi_cntr_set, which another thread may have called: nobody may sleep before
+  // the application has looked at the counter.
+  bool has_unread_change() const noexcept { return assigned_.load() || ready(); }
+  void mark_seen() noexcept {
+    if (assigned_.load()) assigned_.store(false);
+  }
   void mark_reported() noexcept {
+    assigned_.store(false);
     errors_assigned_.store(false);
     reported_value_.store(value());
     reported_errors_.store(errors());
@@ -79,9 +86,19 @@ class CounterCore : public RefCounted {
     value.fetch_add(count);
     changed();
   }
-  void assign(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported, uint64_t to) noexcept {
+  // The mark comes last, so that a thread that has read an earlier value finds it.
+  void assign(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported, uint64_t to,
+              std::atomic<bool>& mark) noexcept {
     value.store(to);
     reported.store(to);
+    mark.store(true);
+    changed();
+  }
+  void increase(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported, uint64_t count,
+                std::atomic<bool>& mark) noexcept {
+    reported.fetch_add(count);
+    value.fetch_add(count);
+    mark.store(true);
     changed();
   }
   void changed() noexcept {
@@ -89,6 +106,7 @@ class CounterCore : public RefCounted {
     if (CounterWatch* const watch = watch_.load(); watch != nullptr) watch->on_change(*this);
   }
 
+  std::atomic<bool> assigned_{false};         // by fi_cntr_add or fi_cntr_set, not seen yet
   std::atomic<bool> errors_assigned_{false};  // by fi_cntr_adderr or fi_cntr_seterr, not reported yet
   WaitObject wait_;
   std::atomic<uint64_t> value_{0};
@@ -130,7 +148,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
   // For poll sets, wait sets and fi_trywait.
   void drive() noexcept { make_progress(engine_); }
   bool prepare_wait() noexcept { return may_sleep(engine_); }
-  bool must_not_sleep() noexcept { return ready(); }
+  bool must_not_sleep() noexcept { return has_unread_change(); }
   int trywait() noexcept { return wait_.trywait(*this); }
 
   // Slots of fi_ops.
@@ -146,29 +164,28 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
   int control(int command, void* arg) noexcept { return wait_.control(command, arg); }
 
   // Slots of fi_ops_cntr.
-  uint64_t read() noexcept { return report(value_, reported_value_); }
+  uint64_t read() noexcept {
+    mark_seen();
+    return report(value_, reported_value_);
+  }
   uint64_t readerr() noexcept {
     errors_assigned_.store(false);
     return report(errors_, reported_errors_);
   }
   int add(uint64_t count) noexcept {
-    reported_value_.fetch_add(count);  // the application made this change itself
-    change(value_, count);
+    increase(value_, reported_value_, count, assigned_);
     return 0;
   }
   int adderr(uint64_t count) noexcept {
-    reported_errors_.fetch_add(count);
-    errors_assigned_.store(true);
-    change(errors_, count);
+    increase(errors_, reported_errors_, count, errors_assigned_);
     return 0;
   }
   int set(uint64_t to) noexcept {
-    assign(value_, reported_value_, to);
+    assign(value_, reported_value_, to, assigned_);
     return 0;
   }
   int seterr(uint64_t to) noexcept {
-    errors_assigned_.store(true);
-    assign(errors_, reported_errors_, to);
+    assign(errors_, reported_errors_, to, errors_assigned_);
     return 0;
   }
   int wait(uint64_t threshold, int timeout_ms) {
@@ -177,6 +194,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     const auto ended = [&]() noexcept { return value() >= threshold || errors() != reported; };
     Status waited;
     if (value() < threshold) waited = wait_.wait(Deadline::in_ms(timeout_ms), *this, ended);
+    mark_seen();
     if (const uint64_t now = value(); now >= threshold) {
       reported_value_.store(now);
       return 0;

@@ -69,7 +69,7 @@ class PollSet final : public Object<fid_poll> {
       std::visit(
           [&](const auto& queue) {
             if (std::exchange(driven, &queue->engine()) != &queue->engine()) queue->drive();
-            if (!queue->ready()) return;
+            if (!queue->ready()) return queue->mark_seen();
             context[found++] = queue->abi.fid.context;
             queue->mark_reported();
           },

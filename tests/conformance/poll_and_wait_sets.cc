@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <set>
+#include <thread>
 
 #include "fixture/driver.h"
 #include "fixture/node.h"
@@ -161,6 +162,41 @@ TEST_P(PollAndWaitSets, WaitIsSatisfiedByAnyMember) {
       completion = pair.b().rx().read();
     }
     EXPECT_EQ(completion.context(), &received) << "wait object " << wait_obj;
+  }
+}
+
+// "When an event is added to the event counter, the corresponding wait set will be signaled": fi_cntr_add is one.
+TEST_P(PollAndWaitSets, CounterThatTheApplicationChangesEndsTheWait) {
+  Fabric fabric(target());
+  for (fi_wait_obj wait_obj : {FI_WAIT_UNSPEC, FI_WAIT_FD}) {
+    const auto set = open_wait(fabric, wait_obj);
+    fi_cntr_attr attr{};
+    attr.wait_obj = FI_WAIT_SET;
+    attr.wait_set = set.get();
+    const auto counter = opened<fid_cntr>(
+        "fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
+    for (auto* change : {&fi_cntr_add, &fi_cntr_set, &fi_cntr_adderr, &fi_cntr_seterr}) {
+      ASSERT_EQ(change(counter.get(), 1), 0);
+      EXPECT_EQ(fi_wait(set.get(), kWaitMs), 0) << "changed before";
+      fi_cntr_read(counter.get());
+      fi_cntr_readerr(counter.get());
+      EXPECT_EQ(fi_wait(set.get(), 20), -FI_ETIMEDOUT) << "the change has been read";
+      std::thread changer([&] {
+        std::this_thread::sleep_for(milliseconds(50));
+        EXPECT_EQ(change(counter.get(), 2), 0);
+      });
+      EXPECT_EQ(fi_wait(set.get(), kWaitMs), 0) << "changed meanwhile";
+      changer.join();
+      fi_cntr_read(counter.get());
+      fi_cntr_readerr(counter.get());
+    }
+    const auto polls = open_poll(fabric);
+    ASSERT_EQ(fi_poll_add(polls.get(), &counter->fid, 0), 0);
+    ASSERT_EQ(fi_cntr_add(counter.get(), 1), 0);
+    EXPECT_EQ(fi_wait(set.get(), kWaitMs), 0);
+    EXPECT_EQ(polled(polls.get(), milliseconds(0)), std::set<void*>());
+    EXPECT_EQ(fi_wait(set.get(), 20), -FI_ETIMEDOUT) << "fi_poll has seen the change";
+    ASSERT_EQ(fi_poll_del(polls.get(), &counter->fid, 0), 0);
   }
 }
 
