@@ -6,6 +6,7 @@
 
 #include <iterator>
 #include <thread>
+#include <utility>
 
 #include "base/readiness.h"
 #include "objects/completion_routes.h"
@@ -109,12 +110,13 @@ int DeferredWork::control(int command, void* argument) {
 int DeferredWork::queue(fi_deferred_work& work) {
   auto job = std::make_unique<Job>();
   if (Status status = prepare(work, *job); !status.ok()) return status.code();
-  {
-    Lock lock(mutex_);
-    if (find(work) != nullptr) return -FI_EBUSY;
+  void* const earlier = std::exchange(work.context.internal[0], job.get());
+  try {
+    add(std::move(job));
+  } catch (...) {
+    work.context.internal[0] = earlier;  // which waits, perhaps
+    throw;
   }
-  work.context.internal[0] = job.get();
-  add(std::move(job));
   run();
   return 0;
 }
@@ -142,8 +144,9 @@ Status DeferredWork::prepare_transfer(const fi_deferred_work& work, Job& job) co
     job.completion = Ref<CounterCore>(*completion);
   }
   if (work.op.msg == nullptr) return Status(-FI_EINVAL);
-  const auto copy = [&](const auto& op, const auto&... more) {  // the flags are the operation's, also for an alias
-    job.operation = DeferredOperation(without_alias(op.ep), work.op_type, op.msg, op.flags, more...);
+  // The flags are the operation's, also for an alias. FI_TRIGGER says that it is deferred, which it is.
+  const auto copy = [&](const auto& op, const auto&... more) {
+    job.operation = DeferredOperation(without_alias(op.ep), work.op_type, op.msg, op.flags & ~FI_TRIGGER, more...);
   };
   switch (work.op_type) {
     case FI_OP_RECV:
