@@ -24,7 +24,7 @@ extern "C" {
 // The wait object of a queue or counter. fi_control(fid, FI_GETWAIT, arg) returns it; the queue
 // keeps owning it.
 enum fi_wait_obj {
-  FI_WAIT_NONE,        // no waiting: sread and wait are not to be called. The default
+  FI_WAIT_NONE,        // for polling; sread and wait work, but occupy a processor. The default
   FI_WAIT_UNSPEC,      // only through sread and wait
   FI_WAIT_SET,         // deprecated: through the wait set in `wait_set`
   FI_WAIT_FD,          // arg: int *, for poll, epoll or select; see fi_trywait
@@ -342,7 +342,7 @@ static inline ssize_t fi_eq_write(struct fid_eq* eq, uint32_t event, const void*
 }
 
 // fi_eq_sread: fi_eq_read that waits up to `timeout` ms. -FI_EAGAIN after the time-out. Not for
-// EQs of FI_WAIT_NONE or FI_WAIT_SET (-FI_ENOSYS).
+// EQs of FI_WAIT_SET (-FI_ENOSYS).
 static inline ssize_t fi_eq_sread(struct fid_eq* eq, uint32_t* event, void* buf, size_t len, int timeout,
                                   uint64_t flags) {
   return eq->ops->sread(eq, event, buf, len, timeout, flags);
@@ -380,7 +380,7 @@ static inline ssize_t fi_cq_readerr(struct fid_cq* cq, struct fi_cq_err_entry* b
 
 // fi_cq_sread: fi_cq_read that waits up to `timeout` ms for one entry or, with FI_CQ_COND_THRESHOLD,
 // for as many entries as `cond`, a number cast to a pointer. -FI_EAGAIN after the time-out or
-// fi_cq_signal. Not for CQs of FI_WAIT_NONE or FI_WAIT_SET (-FI_ENOSYS).
+// fi_cq_signal. Not for CQs of FI_WAIT_SET (-FI_ENOSYS).
 static inline ssize_t fi_cq_sread(struct fid_cq* cq, void* buf, size_t count, const void* cond, int timeout) {
   return cq->ops->sread(cq, buf, count, cond, timeout);
 }
@@ -439,7 +439,7 @@ static inline int fi_cntr_seterr(struct fid_cntr* cntr, uint64_t value) {
 }
 
 // fi_cntr_wait: block up to `timeout` ms until successes reach `threshold`. -FI_ETIMEDOUT;
-// -FI_EAVAIL the error value changed meanwhile. Not for counters of FI_WAIT_NONE or FI_WAIT_SET
+// -FI_EAVAIL the error value changed meanwhile. Not for counters of FI_WAIT_SET
 // (-FI_ENOSYS).
 static inline int fi_cntr_wait(struct fid_cntr* cntr, uint64_t threshold, int timeout) {
   return cntr->ops->wait(cntr, threshold, timeout);

@@ -51,8 +51,9 @@ class WaitObject {
   void join(WaitObject& set) noexcept;
 
   fi_wait_obj kind() const noexcept { return kind_; }
-  // fi_cq_sread, fi_eq_sread, fi_cntr_wait are allowed: neither FI_WAIT_NONE nor FI_WAIT_SET.
-  bool can_block() const noexcept { return kind_ != FI_WAIT_NONE && kind_ != FI_WAIT_SET; }
+  // fi_cq_sread, fi_eq_sread, fi_cntr_wait are allowed. FI_WAIT_NONE forbids them to the application, but programs call
+  // them, and libfabric serves some: they yield the processor as with FI_WAIT_YIELD.
+  bool can_block() const noexcept { return kind_ != FI_WAIT_SET; }
 
   // Descriptors that become readable when there is progress to make; they count as part of this object. Attaching
   // twice needs detaching twice. Sleepers notice at once. No effect on an object without descriptors. With `turns`, a
@@ -128,7 +129,7 @@ class WaitObject {
     const uint64_t answered = answered_interrupts_.load();
     const bool spin = quick_waits_.load(std::memory_order_relaxed) >= kQuickWaits;
     Waiter waiter(*this);
-    bool may_skip = shows_all_work<Source> && !spin && kind_ != FI_WAIT_YIELD && start < deadline.time();
+    bool may_skip = shows_all_work<Source> && !spin && can_sleep() && start < deadline.time();
     for (;;) {
       if (!std::exchange(may_skip, false)) {
         source.drive();
@@ -147,7 +148,7 @@ class WaitObject {
         note_wait(now - start, spin);
         return Status(-FI_ETIMEDOUT);
       }
-      if (kind_ == FI_WAIT_YIELD) {
+      if (!can_sleep()) {
         std::this_thread::yield();
         continue;
       }
@@ -226,6 +227,7 @@ class WaitObject {
     std::unique_ptr<Driver> driver;
   };
 
+  bool can_sleep() const noexcept { return state_ != nullptr; }
   // `progress` makes progress and returns whether sleeping is safe.
   Status start_driver(std::function<bool()> progress);
   void wake() noexcept;
@@ -253,7 +255,7 @@ class WaitObject {
   WaitObject* target_ = this;                     // the set's object with FI_WAIT_SET
   std::atomic<uint64_t> interrupts_{0};           // interrupt() calls so far
   std::atomic<uint64_t> answered_interrupts_{0};  // ... that made a thread leave wait()
-  std::unique_ptr<State> state_;                  // null: no thread sleeps on this object
+  std::unique_ptr<State> state_;                  // null: no thread sleeps on this object: FI_WAIT_NONE, YIELD, SET
 };
 
 }  // namespace weft

@@ -286,15 +286,9 @@ TEST_F(CompletionQueueTest, CloseIsBusyWhileInUse) {
   }
 }
 
-TEST_F(CompletionQueueTest, WithoutWaitObjectNothingBlocks) {
-  open(FI_CQ_FORMAT_CONTEXT);
-  fi_cq_entry entry;
-  EXPECT_EQ(fi_cq_sread(cq, &entry, 1, nullptr, -1), -FI_ENOSYS);
-  EXPECT_EQ(fi_cq_signal(cq), -FI_ENOSYS);
-}
-
 TEST_F(CompletionQueueTest, SreadTimesOutAtOneDeadline) {
-  for (fi_wait_obj wait : {FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_POLLFD, FI_WAIT_MUTEX_COND, FI_WAIT_YIELD}) {
+  for (fi_wait_obj wait :
+       {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_POLLFD, FI_WAIT_MUTEX_COND, FI_WAIT_YIELD}) {
     open(FI_CQ_FORMAT_CONTEXT, wait);
     fi_cq_entry entry;
     EXPECT_EQ(fi_cq_sread(cq, &entry, 1, nullptr, 0), -FI_EAGAIN);
