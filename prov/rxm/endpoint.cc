@@ -122,10 +122,14 @@ int Endpoint::setname(void* name, size_t len) {
 }
 
 int Endpoint::getname(void* name, size_t* len) {
-  Lock lock(engine().mutex());
-  if (!enabled_)
-    if (Status status = links_.read_own_name(); !status.ok()) return status.code();
-  return report_name(reachable_name(links_.own()), name, len);
+  Address own;
+  {
+    Lock lock(engine().mutex());
+    if (!enabled_)
+      if (Status status = links_.read_own_name(); !status.ok()) return status.code();
+    own = links_.own();
+  }
+  return report_name(reachable_name(own), name, len);
 }
 
 bool Endpoint::progress(bool in_turn, bool reads) noexcept {

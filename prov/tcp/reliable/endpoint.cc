@@ -84,8 +84,12 @@ int ReliableEndpoint::setname(void* name, size_t len) {
 }
 
 int ReliableEndpoint::getname(void* name, size_t* len) {
-  Lock lock(engine().mutex());
-  return report_name(reachable_name(own_), name, len);
+  Address own;
+  {
+    Lock lock(engine().mutex());
+    own = own_;
+  }
+  return report_name(reachable_name(own), name, len);
 }
 
 // ---- Transfers ----
