@@ -7,6 +7,7 @@
 
 #include "objects/attributes.h"
 #include "objects/endpoint_names.h"
+#include "rdm/host_addresses.h"
 
 namespace weft::rxm {
 
@@ -129,7 +130,7 @@ int Endpoint::getname(void* name, size_t* len) {
       if (Status status = links_.read_own_name(); !status.ok()) return status.code();
     own = links_.own();
   }
-  return report_name(reachable_name(own), name, len);
+  return report_name(rdm::reachable_name(own), name, len);
 }
 
 bool Endpoint::progress(bool in_turn, bool reads) noexcept {

@@ -85,6 +85,13 @@ Address name_of(int fd, const Address& otherwise) noexcept {
   return Address::from(&name, len).value_or(otherwise);
 }
 
+Address peer_of(int fd) noexcept {
+  sockaddr_storage name;
+  socklen_t len = sizeof name;
+  if (fd < 0 || net::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &len) < 0) return {};
+  return Address::from(&name, len).value_or(Address());
+}
+
 ssize_t discard_input(int fd, std::span<std::byte> scratch, int most) noexcept {
   ssize_t got = 1;
   for (int i = 0; i < most && got > 0; ++i) got = net::recv(fd, scratch.data(), scratch.size());

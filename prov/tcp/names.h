@@ -33,6 +33,8 @@ void keep_alive(int fd, int idle_s, int interval_s, int probes) noexcept;
 
 // The local address of a bound or connected socket; `otherwise` if the socket has none.
 Address name_of(int fd, const Address& otherwise) noexcept;
+// The address at the other end of a connected socket; empty: none.
+Address peer_of(int fd) noexcept;
 
 // Reads into `scratch` and forgets, `most` times at most. The last result of net::recv(): 0 or an error ends the input.
 ssize_t discard_input(int fd, std::span<std::byte> scratch, int most) noexcept;

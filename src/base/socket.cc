@@ -14,6 +14,10 @@ int getsockname(int fd, sockaddr* address, socklen_t* len) noexcept {
   return checked([&] { return ::getsockname(fd, address, len); });
 }
 
+int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept {
+  return checked([&] { return ::getpeername(fd, address, len); });
+}
+
 int route(const sockaddr* peer, socklen_t peer_len, sockaddr* local, socklen_t* local_len) noexcept {
   UniqueFd datagram(::socket(peer->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!datagram) return -errno;

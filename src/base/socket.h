@@ -28,6 +28,7 @@ int set_value(int fd, int level, int name, const T& value) noexcept {
 
 int bind(int fd, const sockaddr* address, socklen_t len) noexcept;
 int getsockname(int fd, sockaddr* address, socklen_t* len) noexcept;
+int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept;
 // The source address that packets to `peer` would have; reads the routing table and sends nothing.
 int route(const sockaddr* peer, socklen_t peer_len, sockaddr* local, socklen_t* local_len) noexcept;
 int set_option(int fd, int level, int name, int value) noexcept;

@@ -74,22 +74,6 @@ Result<Address> read_name(std::uint32_t addr_format, const void* name) noexcept 
   return checked(addr_format, Address::from(name));
 }
 
-Address reachable_name(const Address& own) noexcept {
-  if (!own.is_any()) return own;
-  try {
-    const auto interfaces = local_interfaces();
-    if (!interfaces) return own;
-    for (const Interface& each : *interfaces) {
-      if (each.address.family() != own.family()) continue;
-      Address name = each.address;
-      name.set_port(own.port());
-      return name;
-    }
-  } catch (const std::bad_alloc&) {
-  }
-  return own;
-}
-
 Result<Address> source_name(const fi_info& info) noexcept {
   if (info.src_addr == nullptr) return unnamed(info.addr_format);
   return read_name(info.addr_format, info.src_addr, info.src_addrlen);

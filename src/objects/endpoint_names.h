@@ -26,10 +26,6 @@ Result<Address> read_name(std::uint32_t addr_format, const void* name, std::size
 // The same when the size follows from the format only, as in fi_connect.
 Result<Address> read_name(std::uint32_t addr_format, const void* name) noexcept;
 
-// The name that peers of reliable datagrams insert: in place of the wildcard, the address of an interface. A routable
-// one comes first, then one of a link, then loopback.
-Address reachable_name(const Address& own) noexcept;
-
 // The source address in an info, or unnamed().
 Result<Address> source_name(const fi_info& info) noexcept;
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "objects/address.h"
+#include "rdm/host_addresses.h"
 
 namespace weft::rdm {
 
@@ -22,6 +23,7 @@ struct PeerBase {
   std::uint64_t id = 0;
   fi_addr_t name = FI_ADDR_NOTAVAIL;  // its name in completions, ...
   std::uint64_t named_at = 0;         // ... valid for this version of the vector; 0: never looked up
+  bool everywhere = false;            // it is at each address of this host, with one port
 };
 
 // The result of a call for which PeerTable::find() has no peer.
@@ -51,8 +53,8 @@ class PeerTable {
 
   // nullptr when memory runs out.
   P* at(const Address& address) noexcept {
+    if (P* const found = known(address)) return found;
     try {
-      if (const auto known = peers_.find(address); known != peers_.end()) return known->second.get();
       const PeerBase* const numbered = numbers_ != nullptr ? numbers_->at(address) : nullptr;
       if (numbers_ != nullptr && numbered == nullptr) return nullptr;
       auto made = std::make_unique<P>();
@@ -64,11 +66,29 @@ class PeerTable {
     }
   }
 
+  // The peer that sent a request from that address; nullptr when memory runs out. `everywhere`: it is at the wildcard
+  // address. If it is on this host, all addresses of the host with its port lead to it from now on.
+  P* requester(const Address& from, bool everywhere) noexcept {
+    if (!everywhere || !is_of_this_host(from)) return at(from);
+    if (numbers_ != nullptr && numbers_->requester(from, true) == nullptr) return nullptr;
+    P* peer = known(from);
+    if (peer == nullptr) peer = known_elsewhere(from);
+    if (peer == nullptr) peer = at(from);
+    if (peer == nullptr) return nullptr;
+    try {
+      everywhere_[Address::any(from.family(), from.port())] = peer;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+    peer->everywhere = true;
+    return peer;
+  }
+
   template <class Vector>
   fi_addr_t name_of(Vector& vector, P& peer) noexcept {
     const std::uint64_t version = vector.version();
     if (peer.named_at != version) [[unlikely]] {
-      peer.name = vector.source_of(peer.address);
+      peer.name = source_of(vector, peer);
       peer.named_at = version;
     }
     return peer.name;
@@ -87,6 +107,28 @@ class PeerTable {
   };
   static constexpr std::size_t kCachedHandles = 1 << 20;  // greater ones are looked up each time
 
+  P* known(const Address& address) const noexcept {
+    if (const auto found = peers_.find(address); found != peers_.end()) return found->second.get();
+    if (everywhere_.empty()) [[likely]]
+      return nullptr;
+    const auto found = everywhere_.find(Address::any(address.family(), address.port()));
+    return found != everywhere_.end() && is_of_this_host(address) ? found->second : nullptr;
+  }
+  P* known_elsewhere(const Address& address) const noexcept {
+    for (const Address& each : same_port_on_this_host(address))
+      if (const auto found = peers_.find(each); found != peers_.end()) return found->second.get();
+    return nullptr;
+  }
+
+  template <class Vector>
+  static fi_addr_t source_of(Vector& vector, const P& peer) noexcept {
+    fi_addr_t name = vector.source_of(peer.address);
+    if (name != FI_ADDR_NOTAVAIL || !peer.everywhere) return name;
+    for (const Address& each : same_port_on_this_host(peer.address))
+      if (name = vector.source_of(each); name != FI_ADDR_NOTAVAIL) break;
+    return name;
+  }
+
   [[gnu::noinline]] P* find_uncached(const Address* address, fi_addr_t handle, std::uint64_t version) noexcept {
     if (address == nullptr) return nullptr;
     P* peer = handle < by_handle_.size() ? by_handle_[handle].peer : nullptr;
@@ -103,6 +145,7 @@ class PeerTable {
 
   PeerTable<PeerBase>* numbers_ = nullptr;  // null: numbered here
   std::unordered_map<Address, std::unique_ptr<P>> peers_;
+  std::unordered_map<Address, P*> everywhere_;  // peers on this host, by the wildcard address with their port
   std::vector<CachedPeer> by_handle_;
 };
 

@@ -553,24 +553,4 @@ TEST_P(ReliableDatagrams, DeliveryCompleteMeansThatDataIsInPlace) {
   }
 }
 
-TEST_P(ReliableDatagrams, AnEndpointAtAllInterfacesHasANameThatPeersReach) {
-  RELIABLE_DATAGRAMS_ONLY();
-  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair is at one address";
-  Fabric fabric(target());
-  NodeOptions everywhere;
-  everywhere.configure = [this](fid_ep* ep) {
-    Address any = Address::numeric(target().address.find(':') == std::string::npos ? "0.0.0.0" : "::", 0);
-    require_ok(fi_setname(&ep->fid, any.get(), any.size), "fi_setname");
-  };
-  DatagramEnd server(fabric, everywhere), client(fabric);
-  const Address name = server.address();
-  EXPECT_NE(name.port(), 0);
-  EXPECT_NE(name, Address::numeric(name.storage.ss_family == AF_INET ? "0.0.0.0" : "::", name.port()));
-  client->peer = client.insert(name);
-  server->peer = server.insert(client.address());
-  expect_round_trip(*client, *server);
-  server->peer = server.insert(name);  // itself
-  expect_round_trip(*server, *server);
-}
-
 }  // namespace reliable_datagrams

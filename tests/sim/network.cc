@@ -376,6 +376,11 @@ int getsockname(int fd, sockaddr* address, socklen_t* len) noexcept {
   return 0;
 }
 
+int getpeername(int fd, sockaddr* address, socklen_t* len) noexcept {
+  fill(sockets.at(fd).remote, address, len);
+  return 0;
+}
+
 int route(const sockaddr* peer, socklen_t peer_len, sockaddr* local, socklen_t* local_len) noexcept {
   std::memcpy(local, peer, peer_len);
   *local_len = peer_len;

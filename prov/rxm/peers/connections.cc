@@ -237,6 +237,7 @@ Status PeerLinks::request(Peer& peer, const LocalPlace* place, bool offers) noex
   if (closes_idle()) len = append(kIdleMagic, request, len);
   len = append(kScarceMagic, request, len);
   len = append(kAnswersMagic, request, len);
+  if (own_.is_any()) len = append(kEverywhereMagic, request, len);
   if (place != nullptr) len = append(place->token, request, len);
   if (channel->offers_local = offers; offers) len = append(local_mark(), request, len);
   if (const int error = fi_connect(channel->ep, to.data(), &request, len); error != 0) {
@@ -271,7 +272,7 @@ void PeerLinks::on_request(LowerSide& side, fi_info* info, const void* data, std
   if (!local && may_be_local(*from) && has_magic(local_mark(), data, len, sizeof request) && invite(*info)) return;
   if (local) *from = own_;
   from->set_port(request.port);
-  Peer* peer = services_.peers.at(*from);
+  Peer* peer = services_.peers.requester(*from, has_magic(kEverywhereMagic, data, len, sizeof request));
   if (peer == nullptr) return reject(side, *info, Reason::kRefused);
   Address own = own_;
   if (own.is_any())

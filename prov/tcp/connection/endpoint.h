@@ -52,7 +52,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
 
   void on_stream_end(int error) noexcept override;
   void on_half_shutdown() noexcept override { report_end(); }
-  Neighbour neighbour() noexcept override { return {domain_->parts().local_host, peer_}; }
+  LocalHost& local_host() noexcept override { return domain_->parts().local_host; }
 
  private:
   friend ConnectedEndpoint;

@@ -36,8 +36,8 @@ fi_addr_t Channel::source() noexcept {
   return endpoint_.name_of(peer_);
 }
 
-Neighbour Channel::neighbour() noexcept {
-  return {endpoint_.domain().parts().local_host, peer_.address};
+LocalHost& Channel::local_host() noexcept {
+  return endpoint_.domain().parts().local_host;
 }
 
 // ---- Handshake ----
@@ -57,6 +57,7 @@ Status Channel::connect(const Address& own, UniqueFd socket) noexcept {
   if (handshake_ == nullptr) return Status(-FI_ENOMEM);
   Greeting greeting = Greeting::of(own.port(), endpoint_.process());
   greeting.features = features();
+  if (own.is_any()) greeting.features |= kEverywhere;
   handshake_->message.compose(CmType::kRequest, &greeting, sizeof greeting);
   // It may fail at once; the handler reports that to the endpoint when the caller is done with the channel.
   endpoint_.engine().make_ready(*handshake_);

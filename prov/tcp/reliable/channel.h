@@ -140,7 +140,7 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   void on_stream_end(int error) noexcept override;
   int interrupted_error() const noexcept override { return FI_ECONNRESET; }
   fi_addr_t source() noexcept override;
-  Neighbour neighbour() noexcept override;
+  LocalHost& local_host() noexcept override;
 
   struct OwnHandshake : Handshake {
     OwnHandshake(Channel& owner, UniqueFd socket) noexcept;

@@ -11,6 +11,7 @@
 
 #include "objects/attributes.h"
 #include "objects/endpoint_names.h"
+#include "rdm/host_addresses.h"
 #include "tcp/names.h"
 
 namespace weft::tcp {
@@ -89,7 +90,7 @@ int ReliableEndpoint::getname(void* name, size_t* len) {
     Lock lock(engine().mutex());
     own = own_;
   }
-  return report_name(reachable_name(own), name, len);
+  return report_name(rdm::reachable_name(own), name, len);
 }
 
 // ---- Transfers ----

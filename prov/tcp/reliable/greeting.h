@@ -21,6 +21,8 @@ inline constexpr std::uint8_t kAnsweredVersion = 0x80;
 inline constexpr std::uint8_t kHasNumbers = 0x02;  // announced messages have numbers if no ticket is left; Op::kScarce
 inline constexpr std::uint8_t kHasAtomics = 0x08;  // Op::kAtomic, which only weft has
 inline constexpr std::uint8_t kCloses = 0x20;      // idle connections; rdm/peer_link.h
+// Only in a request, from an endpoint at the wildcard address; see rdm/host_addresses.h.
+inline constexpr std::uint8_t kEverywhere = 0x80;
 
 struct Greeting {
   std::uint8_t version = kReliableVersion;

@@ -93,39 +93,39 @@ void Conduit::wake_peer() noexcept {
 
 // ---- The agreement ----
 
-std::optional<Invitation> Conduit::propose(const Neighbour& neighbour) noexcept {
+std::optional<Invitation> Conduit::propose(LocalHost& host) noexcept {
   proposed_ = true;
   invited_ = false;
   ++tries_;
-  if (wire_ != nullptr || !on_host_of(neighbour)) return std::nullopt;
+  if (wire_ != nullptr || !is_within_host()) return std::nullopt;
   handover_.reset(new (std::nothrow) Handover);
-  return handover_ != nullptr ? neighbour.host.invite(*handover_) : std::nullopt;
+  return handover_ != nullptr ? host.invite(*handover_) : std::nullopt;
 }
 
 // If both ends proposed, the active one's mailbox is used. A peer may send any number of these messages, and need not
 // be on this host.
-Conduit::Step Conduit::on_mailbox(const Neighbour& neighbour, const Invitation& at) noexcept {
-  if (at.token == 0) return on_announced_datagram(neighbour);
+Conduit::Step Conduit::on_mailbox(LocalHost& host, const Invitation& at) noexcept {
+  if (at.token == 0) return on_announced_datagram(host);
   if (!allowed_ || wire_ != nullptr || (handover_ != nullptr && active_ && !invited_) || tries_ == kMostTries ||
-      !on_host_of(neighbour))
+      !is_within_host())
     return Step::kNothing;
   ++tries_;
   proposed_ = invited_ = true;
   handover_.reset(new (std::nothrow) Handover);
   if (handover_ == nullptr) return Step::kNothing;
-  neighbour.host.expect(*handover_, at.token);
-  const Status status(neighbour.host.send(at, -1));
+  host.expect(*handover_, at.token);
+  const Status status(host.send(at, -1));
   // The mailbox is full of other peers' datagrams. Its owner reads them, and proposes again.
   if (status.ok() || status.code() == -EAGAIN) return Step::kAnnounceDatagram;
   return give_up(status);
 }
 
 // The datagram is in the mailbox; or it was read already, with datagrams of other connections; or the mailbox was full.
-Conduit::Step Conduit::on_announced_datagram(const Neighbour& neighbour) noexcept {
+Conduit::Step Conduit::on_announced_datagram(LocalHost& host) noexcept {
   if (handover_ == nullptr || created_ || tries_ == kMostTries) return Step::kNothing;
-  if (handover_->from == 0) neighbour.host.read_mailbox();
+  if (handover_->from == 0) host.read_mailbox();
   if (handover_->from == 0) return invited_ ? Step::kNothing : Step::kProposeAgain;
-  return invited_ ? attach() : give_memory(neighbour);
+  return invited_ ? attach() : give_memory(host);
 }
 
 Conduit::Step Conduit::give_up(Status why) noexcept {
@@ -134,11 +134,10 @@ Conduit::Step Conduit::give_up(Status why) noexcept {
   return Step::kNothing;
 }
 
-Conduit::Step Conduit::give_memory(const Neighbour& neighbour) noexcept {
+Conduit::Step Conduit::give_memory(LocalHost& host) noexcept {
   UniqueFd memory;
   auto made = LocalWire::create(memory);
-  const Status status =
-      made ? Status(neighbour.host.send({handover_->from, handover_->token}, memory.get())) : made.error();
+  const Status status = made ? Status(host.send({handover_->from, handover_->token}, memory.get())) : made.error();
   if (status.code() == -EAGAIN) return Step::kProposeAgain;
   if (!status.ok()) return give_up(status);
   if (!adopt(std::move(*made))) return Step::kNothing;
@@ -155,8 +154,9 @@ Conduit::Step Conduit::attach() noexcept {
   return Step::kSwitch;
 }
 
-bool Conduit::on_host_of(const Neighbour& neighbour) const noexcept {
-  return name_of(socket_.get(), {}).same_host(neighbour.peer);
+bool Conduit::is_within_host() const noexcept {
+  const Address peer = peer_of(socket_.get());
+  return peer && name_of(socket_.get(), {}).same_host(peer);
 }
 
 bool Conduit::adopt(std::unique_ptr<LocalWire> made) noexcept {

@@ -27,12 +27,6 @@
 
 namespace weft::tcp {
 
-// The other end of a connection, as far as memory may be shared with it.
-struct Neighbour {
-  LocalHost& host;
-  const Address& peer;
-};
-
 class Conduit : public Watch {
  public:
   // Memory may be shared: the peer supports it. `active`: this end requested the connection.
@@ -107,10 +101,10 @@ class Conduit : public Watch {
     return runs_ == kRunsBeforeProposal && !readable && net::is_read_empty(socket_.get());
   }
   // Returns what to send in Op::kMailbox; nullopt: nothing.
-  std::optional<Invitation> propose(const Neighbour& neighbour) noexcept;
+  std::optional<Invitation> propose(LocalHost& host) noexcept;
   // Op::kMailbox arrived. The next step of this end:
   enum class Step : std::uint8_t { kNothing, kAnnounceDatagram, kProposeAgain, kSwitch, kFail };
-  Step on_mailbox(const Neighbour& neighbour, const Invitation& at) noexcept;
+  Step on_mailbox(LocalHost& host, const Invitation& at) noexcept;
   // Op::kSwitch arrived.
   Step on_switch() noexcept;
   // Op::kSwitch was sent.
@@ -132,11 +126,11 @@ class Conduit : public Watch {
     std::uint64_t from = 0;  // 0: no datagram came
   };
 
-  Step on_announced_datagram(const Neighbour& neighbour) noexcept;
-  Step give_memory(const Neighbour& neighbour) noexcept;
+  Step on_announced_datagram(LocalHost& host) noexcept;
+  Step give_memory(LocalHost& host) noexcept;
   Step attach() noexcept;
   Step give_up(Status why) noexcept;
-  bool on_host_of(const Neighbour& neighbour) const noexcept;
+  bool is_within_host() const noexcept;
   bool adopt(std::unique_ptr<LocalWire> made) noexcept;
   ssize_t write_wire(std::span<const iovec> pieces) noexcept;
   ssize_t read_wire(std::span<const iovec> pieces) noexcept;

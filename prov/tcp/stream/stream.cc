@@ -151,7 +151,7 @@ bool Stream::begin() noexcept {
       break;
     case Op::kMailbox:
       set_sink(Sink::kNone);
-      share_memory(on_mailbox(sink_.neighbour(), {header_.tag, header_.cq_data}));
+      share_memory(on_mailbox(sink_.local_host(), {header_.tag, header_.cq_data}));
       break;
     case Op::kSwitch:
       set_sink(Sink::kNone);
@@ -171,7 +171,7 @@ bool Stream::begin() noexcept {
 }
 
 void Stream::propose_memory() noexcept {
-  if (const auto at = propose(sink_.neighbour()))
+  if (const auto at = propose(sink_.local_host()))
     send_control({.op = Op::kMailbox, .flags = kFlagCqData, .cq_data = at->token, .tag = at->mailbox, .rma = {}});
 }
 

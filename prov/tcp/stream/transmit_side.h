@@ -93,7 +93,7 @@ class MessageSink {
   // The peer sends no more messages.
   virtual void on_half_shutdown() noexcept {}
   // Called if the stream allows_wire().
-  virtual Neighbour neighbour() noexcept = 0;
+  virtual LocalHost& local_host() noexcept = 0;
   // The peer's address in completions.
   virtual fi_addr_t source() noexcept { return FI_ADDR_NOTAVAIL; }
 

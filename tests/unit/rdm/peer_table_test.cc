@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "objects/address_table.h"
 
 namespace weft::rdm {
@@ -111,6 +113,72 @@ TEST_F(PeerTableTest, CachedHandlesOfAnotherVectorAreDropped) {
   ASSERT_NE(another, nullptr);
   EXPECT_NE(another, peer);
   EXPECT_EQ(another->address, at_port(2));
+}
+
+// ---- Peers at the wildcard address ----
+
+struct WildcardPeerTest : PeerTableTest {
+  static Address at(const char* host) { return *Address::parse(std::string(host) + ":1"); }
+  const Address from = at("127.0.0.1");   // of the requests
+  const Address other = at("127.0.0.2");  // in the vector
+};
+
+TEST_F(WildcardPeerTest, IsThatOfAnInsertedAddressOfThisHost) {
+  const fi_addr_t handle = vector.insert(other);
+  PeerBase* const peer = peers.requester(from, true);
+  ASSERT_NE(peer, nullptr);
+  EXPECT_EQ(find(handle), peer);
+  EXPECT_EQ(peers.at(from), peer);
+  EXPECT_EQ(peer->address, from);
+}
+
+TEST_F(WildcardPeerTest, IsThatOfAnAddressThatWasUsedBefore) {
+  const auto names = same_port_on_this_host(from);
+  if (names.front() == from) GTEST_SKIP() << "this host has the loopback interface only";
+  PeerBase* const peer = find(vector.insert(names.front()));
+  EXPECT_EQ(peers.requester(from, true), peer);
+  EXPECT_EQ(peers.at(from), peer);
+  EXPECT_EQ(peer->address, names.front());
+}
+
+TEST_F(WildcardPeerTest, HasTheNameThatWasInserted) {
+  const auto names = same_port_on_this_host(from);
+  PeerBase* const peer = peers.requester(from, true);
+  EXPECT_EQ(peers.name_of(vector, *peer), FI_ADDR_NOTAVAIL);
+  const fi_addr_t handle = vector.insert(names.front());
+  EXPECT_EQ(peers.name_of(vector, *peer), handle);
+  const fi_addr_t exact = vector.insert(from);
+  EXPECT_EQ(peers.name_of(vector, *peer), names.front() == from ? handle : exact)
+      << "the request's address comes first";
+}
+
+TEST_F(WildcardPeerTest, HasOnePortOnThisHost) {
+  PeerBase* const peer = peers.requester(from, true);
+  Address another_port = other;
+  another_port.set_port(2);
+  EXPECT_NE(peers.at(another_port), peer);
+  EXPECT_NE(peers.at(at("192.0.2.1")), peer) << "an address of another host";
+}
+
+TEST_F(WildcardPeerTest, PeersAtOneAddressStayApart) {
+  const fi_addr_t handle = vector.insert(other);
+  PeerBase* const peer = peers.requester(from, false);
+  EXPECT_NE(find(handle), peer);
+  EXPECT_EQ(peers.name_of(vector, *peer), FI_ADDR_NOTAVAIL);
+  PeerBase* const remote = peers.requester(at("192.0.2.1"), true);
+  EXPECT_NE(peers.at(at("192.0.2.2")), remote) << "its host is another one";
+}
+
+TEST_F(WildcardPeerTest, HasOneNumberInAllTablesThatShareNumbers) {
+  PeerTable<PeerBase> second;
+  PeerTable<PeerBase> numbers;
+  peers.share_numbers_of(numbers);
+  second.share_numbers_of(numbers);
+  const fi_addr_t handle = vector.insert(other);
+  const PeerBase* const peer = peers.requester(from, true);
+  EXPECT_EQ(numbers.find(vector, handle)->id, peer->id);
+  EXPECT_EQ(second.find(vector, handle)->id, peer->id);
+  EXPECT_EQ(second.requester(from, true)->id, peer->id);
 }
 
 }  // namespace

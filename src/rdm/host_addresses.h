@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The addresses of this host. An endpoint at the wildcard address has all of them, with one port. So its peers on this
+// host may know it by another one than that from which its requests come.
+#pragma once
+
+#include <vector>
+
+#include "objects/address.h"
+
+namespace weft::rdm {
+
+bool is_of_this_host(const Address& address) noexcept;
+
+// `address` with its host replaced by each of this host's, in its family: routable addresses first, then those of
+// links, then loopback. Empty when memory runs out. Asks the system.
+std::vector<Address> same_port_on_this_host(const Address& address) noexcept;
+
+// The name that peers insert for an endpoint: in place of the wildcard, the first of the above.
+Address reachable_name(const Address& own) noexcept;
+
+}  // namespace weft::rdm

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Reliable-datagram endpoints at all interfaces of a host, and their peers on that host, which may know them by another
+// address than that from which their connections come; fi_cm(3) fi_getname, fi_getinfo(3) FI_SOURCE, fi_endpoint(3)
+// FI_DIRECTED_RECV.
+#include "fixture/driver.h"
+#include "fixture/member.h"
+
+namespace wildcard_endpoints {
+
+CONFORMANCE_TOPIC(WildcardEndpoints);
+
+#define WILDCARDS_ONLY()     \
+  RELIABLE_DATAGRAMS_ONLY(); \
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair is at one address"
+
+namespace {
+
+constexpr uint64_t kTag = 9;
+constexpr size_t kLength = 64;
+
+void with_sources(fi_info& hints) {
+  hints.caps = FI_MSG | FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV;
+}
+
+const char* wildcard(const Target& target) {
+  return target.address.find(':') == std::string::npos ? "0.0.0.0" : "::";
+}
+
+NodeOptions everywhere(const Target& target) {
+  NodeOptions options;
+  options.configure = [&target](fid_ep* ep) {
+    Address any = Address::numeric(wildcard(target), 0);
+    require_ok(fi_setname(&ep->fid, any.get(), any.size), "fi_setname");
+  };
+  return options;
+}
+
+// The target's address with the end's port.
+Address reached_at_the_target(DatagramEnd& end, const Target& target) {
+  return Address::numeric(target.address, end.address().port());
+}
+
+// A message between the ends of a fabric, received from its source only.
+struct Directed {
+  explicit Directed(const Fabric& fabric) : out(fabric, kLength), in(fabric, kLength) {}
+
+  void post(DatagramEnd& receiver, fi_addr_t source) {
+    expected = source;
+    ASSERT_EQ(
+        retry([&] { return fi_trecv(receiver->ep(), in.data(), kLength, in.desc(), source, kTag, 0, &received); }), 0);
+  }
+  void send(DatagramEnd& sender, fi_addr_t to) {
+    sender->peer = to;
+    ASSERT_EQ(sender->tsend(out, kLength, kTag, &sent), 0);
+  }
+  // `source`: FI_SOURCE.
+  void expect_arrival(DatagramEnd& receiver) {
+    fi_cq_tagged_entry entry{};
+    fi_addr_t source = FI_ADDR_NOTAVAIL;
+    ssize_t got = -FI_EAGAIN;
+    for (const auto deadline = after(kPatience); got == -FI_EAGAIN && Clock::now() < deadline; driver::poke())
+      got = fi_cq_readfrom(receiver->rx().get(), &entry, 1, &source);
+    ASSERT_EQ(got, 1) << "the message has not arrived";
+    EXPECT_EQ(entry.op_context, &received);
+    EXPECT_EQ(source, expected);
+  }
+
+  Buffer out, in;
+  fi_addr_t expected = FI_ADDR_UNSPEC;
+  Context sent, received;
+};
+
+}  // namespace
+
+TEST_P(WildcardEndpoints, HaveANameThatPeersReach) {
+  WILDCARDS_ONLY();
+  Fabric fabric(target());
+  DatagramEnd server(fabric, everywhere(target())), client(fabric);
+  const Address name = server.address();
+  EXPECT_NE(name.port(), 0);
+  EXPECT_NE(name, Address::numeric(wildcard(target()), name.port()));
+  client->peer = client.insert(name);
+  server->peer = server.insert(client.address());
+  expect_round_trip(*client, *server);
+  server->peer = server.insert(name);  // itself
+  expect_round_trip(*server, *server);
+}
+
+// The connection comes from the address by which it was reached, which is not the name.
+TEST_P(WildcardEndpoints, AreKnownByTheirNamesWhereverTheirConnectionsComeFrom) {
+  WILDCARDS_ONLY();
+  NEEDS(with_sources, "FI_DIRECTED_RECV");
+  Fabric fabric(target(), with_sources);
+  for (const bool inserted_first : {true, false})
+    for (const bool posted_first : {true, false}) {
+      if (posted_first && !inserted_first) continue;
+      SCOPED_TRACE(std::string(inserted_first ? "inserted" : "connected") + " first");
+      SCOPED_TRACE(std::string(posted_first ? "posted" : "sent") + " first");
+      DatagramEnd sender(fabric, everywhere(target())), receiver(fabric);
+      Directed there(fabric), back(fabric);
+      fi_addr_t name = FI_ADDR_NOTAVAIL;
+      if (inserted_first) name = receiver.insert(sender.address());
+      if (posted_first) there.post(receiver, name);
+      there.send(sender, sender.insert(receiver.address()));
+      if (!posted_first)
+        for (const auto end = after(kSilence); Clock::now() < end;) driver::poke();
+      if (!inserted_first) name = receiver.insert(sender.address());
+      if (!posted_first) there.post(receiver, name);
+      there.expect_arrival(receiver);
+      back.post(sender, sender->peer);
+      back.send(receiver, name);
+      back.expect_arrival(sender);
+    }
+}
+
+TEST_P(WildcardEndpoints, ReachEachOtherByDifferentAddresses) {
+  WILDCARDS_ONLY();
+  NEEDS(with_sources, "FI_DIRECTED_RECV");
+  Fabric fabric(target(), with_sources);
+  DatagramEnd one(fabric, everywhere(target())), two(fabric, everywhere(target()));
+  const fi_addr_t to_one = two.insert(one.address());
+  const fi_addr_t to_two = one.insert(reached_at_the_target(two, target()));
+  Directed there(fabric), back(fabric);
+  there.post(two, to_one);
+  there.send(one, to_two);
+  there.expect_arrival(two);
+  back.post(one, to_two);
+  back.send(two, to_one);
+  back.expect_arrival(one);
+}
+
+TEST_P(WildcardEndpoints, ConnectOnceWhenTheirRequestsCross) {
+  WILDCARDS_ONLY();
+  NEEDS(with_sources, "FI_DIRECTED_RECV");
+  Fabric fabric(target(), with_sources);
+  for (int round = 0; round < 20; ++round) {
+    SCOPED_TRACE(round);
+    DatagramEnd one(fabric, everywhere(target()));
+    DatagramEnd two(fabric, round % 2 == 0 ? everywhere(target()) : NodeOptions());
+    const fi_addr_t to_one = two.insert(one.address());
+    const fi_addr_t to_two = one.insert(reached_at_the_target(two, target()));
+    Directed there(fabric), back(fabric);
+    there.post(two, to_one);
+    back.post(one, to_two);
+    there.send(one, to_two);
+    back.send(two, to_one);
+    there.expect_arrival(two);
+    back.expect_arrival(one);
+  }
+}
+
+// Only the wildcard address makes one endpoint of all addresses: two endpoints may have one port at two addresses.
+TEST_P(WildcardEndpoints, AreNotMistakenForEndpointsAtOneAddress) {
+  WILDCARDS_ONLY();
+  NEEDS(with_sources, "FI_DIRECTED_RECV");
+  if (target().address != "127.0.0.1") GTEST_SKIP() << "loopback has one address in IPv6";
+  Fabric fabric(target(), with_sources);
+  DatagramEnd receiver(fabric), sender(fabric);
+  NodeOptions beside;
+  beside.configure = [&](fid_ep* ep) {
+    Address same_port = Address::numeric("127.0.0.2", sender.address().port());
+    require_ok(fi_setname(&ep->fid, same_port.get(), same_port.size), "fi_setname");
+  };
+  DatagramEnd other(fabric, beside);
+  Directed from_other(fabric), from_sender(fabric);
+  from_other.post(receiver, receiver.insert(other.address()));
+  from_sender.post(receiver, receiver.insert(sender.address()));
+  from_sender.send(sender, sender.insert(receiver.address()));
+  from_sender.expect_arrival(receiver);
+  from_other.send(other, other.insert(receiver.address()));
+  from_other.expect_arrival(receiver);
+}
+
+}  // namespace wildcard_endpoints
