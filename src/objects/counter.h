@@ -30,36 +30,67 @@ class CounterWatch {
   ~CounterWatch() = default;
 };
 
+// One of a counter's two numbers.
+struct CounterValue {
+  std::atomic<uint64_t> now{0};
+  std::atomic<uint64_t> reported{0};  // to the application
+  std::atomic<bool> assigned{false};  // by the application, and not looked at yet
+
+  // By the application, which knows the result. The mark comes last, so that a thread that has read an earlier value
+  // finds it.
+  void add(uint64_t count) noexcept {
+    reported.fetch_add(count);
+    now.fetch_add(count);
+    assigned.store(true);
+  }
+  void set(uint64_t to) noexcept {
+    now.store(to);
+    reported.store(to);
+    assigned.store(true);
+  }
+
+  bool is_unreported() const noexcept { return now.load() != reported.load(); }
+  uint64_t report() noexcept {
+    const uint64_t value = now.load();
+    reported.store(value);
+    return value;
+  }
+};
+
 // The part that does not depend on the engine; endpoints and memory regions hold a Ref to it. Thread-safe.
 class CounterCore : public RefCounted {
  public:
   // Any thread, also under an engine's lock.
-  void add(uint64_t count) noexcept { change(value_, count); }
-  void add_error(uint64_t count) noexcept { change(errors_, count); }
+  void add(uint64_t count) noexcept {
+    value_.now.fetch_add(count);
+    changed();
+  }
+  void add_error(uint64_t count) noexcept {
+    errors_.now.fetch_add(count);
+    changed();
+  }
 
-  uint64_t value() const noexcept { return value_.load(); }
-  uint64_t errors() const noexcept { return errors_.load(); }
+  uint64_t value() const noexcept { return value_.now.load(); }
+  uint64_t errors() const noexcept { return errors_.now.load(); }
   // A value changed since the application last read it, or called fi_cntr_add or fi_cntr_set itself; fi_poll(3). Errors
   // that the application adds itself count as a change all the same.
-  bool ready() const noexcept {
-    return errors_assigned_.load() || value() != reported_value_.load() || errors() != reported_errors_.load();
-  }
+  bool ready() const noexcept { return errors_.assigned.load() || value_.is_unreported() || errors_.is_unreported(); }
   // The same with changes by fi_cntr_add and fi_cntr_set, which another thread may have called: nobody may sleep before
   // the application has looked at the counter.
-  bool has_unread_change() const noexcept { return assigned_.load() || ready(); }
+  bool has_unread_change() const noexcept { return value_.assigned.load() || ready(); }
   void mark_seen() noexcept {
-    if (assigned_.load()) assigned_.store(false);
+    if (value_.assigned.load()) value_.assigned.store(false);
   }
   void mark_reported() noexcept {
-    assigned_.store(false);
-    errors_assigned_.store(false);
-    reported_value_.store(value());
-    reported_errors_.store(errors());
+    for (CounterValue* each : {&value_, &errors_}) {
+      each->assigned.store(false);
+      each->report();
+    }
   }
 
   // A change that the application has not read, other than fi_cntr_set.
   void store(uint64_t to) noexcept {
-    value_.store(to);
+    value_.now.store(to);
     changed();
   }
 
@@ -82,37 +113,14 @@ class CounterCore : public RefCounted {
     return Status(attr->wait_obj == FI_WAIT_MUTEX_COND && !locking ? -FI_ENOSYS : 0);
   }
 
-  void change(std::atomic<uint64_t>& value, uint64_t count) noexcept {
-    value.fetch_add(count);
-    changed();
-  }
-  // The mark comes last, so that a thread that has read an earlier value finds it.
-  void assign(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported, uint64_t to,
-              std::atomic<bool>& mark) noexcept {
-    value.store(to);
-    reported.store(to);
-    mark.store(true);
-    changed();
-  }
-  void increase(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported, uint64_t count,
-                std::atomic<bool>& mark) noexcept {
-    reported.fetch_add(count);
-    value.fetch_add(count);
-    mark.store(true);
-    changed();
-  }
   void changed() noexcept {
     wait_.signal();
     if (CounterWatch* const watch = watch_.load(); watch != nullptr) watch->on_change(*this);
   }
 
-  std::atomic<bool> assigned_{false};         // by fi_cntr_add or fi_cntr_set, not seen yet
-  std::atomic<bool> errors_assigned_{false};  // by fi_cntr_adderr or fi_cntr_seterr, not reported yet
   WaitObject wait_;
-  std::atomic<uint64_t> value_{0};
-  std::atomic<uint64_t> errors_{0};
-  std::atomic<uint64_t> reported_value_{0};
-  std::atomic<uint64_t> reported_errors_{0};
+  CounterValue value_;   // assigned: by fi_cntr_add or fi_cntr_set
+  CounterValue errors_;  // by fi_cntr_adderr or fi_cntr_seterr
   std::atomic<CounterWatch*> watch_{nullptr};
   std::atomic<uint64_t> watched_from_{UINT64_MAX};
 
@@ -166,41 +174,45 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
   // Slots of fi_ops_cntr.
   uint64_t read() noexcept {
     mark_seen();
-    return report(value_, reported_value_);
+    return report(value_);
   }
   uint64_t readerr() noexcept {
-    errors_assigned_.store(false);
-    return report(errors_, reported_errors_);
+    errors_.assigned.store(false);
+    return report(errors_);
   }
   int add(uint64_t count) noexcept {
-    increase(value_, reported_value_, count, assigned_);
+    value_.add(count);
+    changed();
     return 0;
   }
   int adderr(uint64_t count) noexcept {
-    increase(errors_, reported_errors_, count, errors_assigned_);
+    errors_.add(count);
+    changed();
     return 0;
   }
   int set(uint64_t to) noexcept {
-    assign(value_, reported_value_, to, assigned_);
+    value_.set(to);
+    changed();
     return 0;
   }
   int seterr(uint64_t to) noexcept {
-    assign(errors_, reported_errors_, to, errors_assigned_);
+    errors_.set(to);
+    changed();
     return 0;
   }
   int wait(uint64_t threshold, int timeout_ms) {
     if (!wait_.can_block()) return -FI_ENOSYS;
-    const uint64_t reported = reported_errors_.load();  // an error from before the call ends the wait too
+    const uint64_t reported = errors_.reported.load();  // an error from before the call ends the wait too
     const auto ended = [&]() noexcept { return value() >= threshold || errors() != reported; };
     Status waited;
     if (value() < threshold) waited = wait_.wait(Deadline::in_ms(timeout_ms), *this, ended);
     mark_seen();
     if (const uint64_t now = value(); now >= threshold) {
-      reported_value_.store(now);
+      value_.reported.store(now);
       return 0;
     }
     const uint64_t failed = errors();
-    reported_errors_.store(failed);
+    errors_.reported.store(failed);
     if (failed != reported) return -FI_EAVAIL;
     return waited.ok() ? -FI_ETIMEDOUT : waited.code();  // another thread changed the counter back
   }
@@ -217,14 +229,9 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     return wait_.start_driver(*this);
   }
   // A value that changed since it was last reported is returned at once; otherwise a caller that polls makes progress.
-  uint64_t report(std::atomic<uint64_t>& value, std::atomic<uint64_t>& reported) noexcept {
-    uint64_t now = value.load();
-    if (now == reported.load()) {
-      drive();
-      now = value.load();
-    }
-    reported.store(now);
-    return now;
+  uint64_t report(CounterValue& value) noexcept {
+    if (!value.is_unreported()) drive();
+    return value.report();
   }
 
   E& engine_;
