@@ -31,7 +31,7 @@ class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Drive
   // rdm::ReliableEndpointCore and rdm::AtomicTarget, with the mutex of engine() held but for transmit() and update().
   int enable_contexts();
   void set_tx_size(std::size_t size) noexcept { EndpointBase::set_tx_size(services_.tx_size = size); }
-  void share_numbers_of(rdm::PeerTable<rdm::PeerBase>& numbers) noexcept { services_.peers.share_numbers_of(numbers); }
+  void share_numbers_of(rdm::PeerTable<rdm::PeerBase>* numbers) noexcept { services_.peers.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return services_.peer_of(handle); }
   void abandon(CompletionRoutes& routes) noexcept { links_.abandon(routes); }
   bool holds_injected(const CompletionRoutes* routes) noexcept;

@@ -73,6 +73,7 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   Credits credits;
   List<Unexpected> unexpected;  // those that need the connection
 
+  ~Channel();
   // A peer that does not read our responses must not send more requests.
   bool is_throttled() const noexcept { return packet_count >= kMaxQueuedResponses; }
   // Operations of the application may start: the connection is open, and no idle close is under way.
@@ -82,7 +83,7 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   }
 };
 
-// A remote endpoint. Owner: the endpoint, until it closes.
+// A remote endpoint. Owner: the endpoint, as long as it is in use.
 struct Peer : rdm::LinkedPeer<Channel>, ListHook<Peer> {
   Peer() noexcept : LinkedPeer(on_room) {}
   static void on_room(PeerMemory& memory) noexcept;
@@ -94,7 +95,13 @@ struct Peer : rdm::LinkedPeer<Channel>, ListHook<Peer> {
   bool successor_settled = false;  // it was open in an earlier round
   Deadline retry_at;               // LinkState::kRejected
   List<Transmit> waiting;          // in order
+
+  bool in_use() const noexcept { return LinkedPeer::in_use() || !waiting.empty() || ListHook<Peer>::linked(); }
 };
+
+inline Channel::~Channel() {
+  if (peer != nullptr) --peer->channels;
+}
 
 // The links to peers, as those see them who send and receive.
 class LinkControl {

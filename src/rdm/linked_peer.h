@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <thread>
 
-#include "messages/unexpected_memory.h"
+#include "messages/matcher.h"
 #include "rdm/peer_link.h"
 #include "rdm/peer_table.h"
 
@@ -26,6 +26,14 @@ struct LinkedPeer : PeerBase, messages::PeerMemory {
   C* channel = nullptr;                  // for sending
   C* loopback = nullptr;                 // the address is our own: the accepted end of `channel`
   Deadline deadline;                     // for connecting
+  std::uint32_t channels = 0;            // that exist, closed ones too
+  std::uint32_t messages = 0;            // unexpected ones that exist
+
+  // P has operations that wait, and timers.
+  bool in_use() const noexcept {
+    return channels != 0 || messages != 0 || link != LinkState::kNone || copies.used() != 0 || awaits_room() ||
+           copies.awaits_room();
+  }
 
   // A request has come from the peer's address. `own`: our address; `restarted`: by another process.
   LinkStep on_request(LinkState state, const Address& own, bool restarted, fi_provider& provider) const noexcept {
@@ -45,6 +53,21 @@ struct LinkedPeer : PeerBase, messages::PeerMemory {
     link = LinkState::kNone;
     process = 0;
   }
+};
+
+// An unexpected message of a peer, which stays in its table meanwhile. P: a LinkedPeer.
+template <class P>
+struct PeerMessage : messages::UnexpectedMessage {
+  PeerMessage() noexcept = default;
+  ~PeerMessage() {
+    if (peer != nullptr) --peer->messages;
+  }
+  void set_peer(P& sender) noexcept {
+    peer = &sender;
+    ++sender.messages;
+  }
+
+  P* peer = nullptr;
 };
 
 // How long a call without a completion makes progress for its connection.

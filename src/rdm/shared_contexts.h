@@ -29,7 +29,7 @@ namespace weft::rdm {
 // the mutex of engine() held.
 template <class Core>
 concept ReliableEndpointCore = TransferTarget<Core> && std::derived_from<Core, EndpointCalls<Core>> &&
-    requires(Core& core, CompletionRoutes& routes, PeerTable<PeerBase>& numbers) {
+    requires(Core& core, CompletionRoutes& routes, PeerTable<PeerBase>* numbers) {
   typename Core::EngineType;
   typename Core::VectorType;
   { Core::provider() } -> std::same_as<fi_provider&>;  // for log lines
@@ -44,7 +44,7 @@ concept ReliableEndpointCore = TransferTarget<Core> && std::derived_from<Core, E
   { core.enable_contexts() } -> std::same_as<int>;
   // Its address vector; null until one is bound.
   { core.vector() } -> std::same_as<Ref<typename Core::VectorType>&>;
-  // New peers get their numbers there; see PeerTable.
+  // New peers get their numbers there, or in its own table; see PeerTable.
   { core.share_numbers_of(numbers) }
   noexcept;
 };
@@ -102,11 +102,12 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
   }
   void add(Core& endpoint) {
     endpoints_.push_back(&endpoint);
-    endpoint.share_numbers_of(sources_);
+    endpoint.share_numbers_of(&sources_);
     endpoint.receive_side().share(receives_);
   }
   void remove(Core& endpoint) noexcept {
     std::erase(endpoints_, &endpoint);
+    endpoint.share_numbers_of(nullptr);
     sources_.forget_handles();  // the next endpoints may have another vector
     use_oldest_routes();
   }

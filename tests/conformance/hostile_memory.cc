@@ -315,6 +315,17 @@ TEST_P(HostileMemory, AReconnectingPeerLeavesNoMoreThanTheLimit) {
   victim.watch.expect_bounded(16);
 }
 
+// A server has other clients every day.
+TEST_P(HostileMemory, ClientsThatAreGoneLeaveNothing) {
+  RAW_RELIABLE_ONLY();
+  Victim victim(target());
+  for (uint16_t port = 10; port < 1500; ++port) victim.connect(port, 1);
+  Watch watch;
+  for (uint16_t port = 1500; port < 12'000; ++port) victim.connect(port, 1);
+  expect_exchange(victim.bystanders);
+  watch.expect_bounded(1);
+}
+
 TEST_P(HostileMemory, ThePeersShareOfTheLogIsLimited) {
   RAW_RELIABLE_ONLY();
   const std::string log = testing::TempDir() + "weft_hostile_memory_" + std::to_string(getpid());

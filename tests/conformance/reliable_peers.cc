@@ -14,6 +14,7 @@
 #include "fixture/driver.h"
 #include "fixture/exit_burst.h"
 #include "fixture/member.h"
+#include "fixture/process.h"
 
 namespace reliable_peers {
 
@@ -66,6 +67,31 @@ TEST_P(ReliablePeers, HundredsOfPeersThatStartAtOnceAllConnect) {
     if (i % 2 == 0) continue;
     ASSERT_TRUE(hub->tx().wait().ok()) << i;
     ASSERT_TRUE((*ends[i])->rx().wait().ok()) << i;
+  }
+}
+
+// Each client has another name.
+TEST_P(ReliablePeers, ClientsThatComeAndGoLeaveNoMemoryBehind) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr int kAtFirst = 1500, kThen = 4000;
+  constexpr size_t kMostKib = 768;  // 200 bytes a client
+  Fabric fabric(target());
+  DatagramEnd server(fabric);
+  const Address name = server.address();
+  Buffer out(fabric, 64), in(fabric, 64);
+  Context sent, received;
+  size_t before = 0;
+  for (int i = 0; i < kAtFirst + kThen; ++i) {
+    if (i == kAtFirst) before = allocated_kib();
+    DatagramEnd client(fabric);
+    client->peer = client.insert(name);
+    ASSERT_EQ(server->trecv(in, 64, 1, 0, &received), 0);
+    ASSERT_EQ(client->tsend(out, 64, 1, &sent), 0);
+    ASSERT_TRUE(server->rx().wait().ok()) << i;
+    ASSERT_TRUE(client->tx().wait().ok()) << i;
+  }
+  if (!kSanitized) {
+    EXPECT_LE(allocated_kib(), before + kMostKib);
   }
 }
 

@@ -133,7 +133,7 @@ struct Assembly : ListHook<Assembly> {
 };
 
 // A message without a receive.
-struct Unexpected : rdm::Message, ListHook<Unexpected> {
+struct Unexpected : rdm::PeerMessage<Peer>, ListHook<Unexpected> {
   bool rendezvous = false;
   bool dead = false;  // the connection ended before all of it arrived
   Channel* channel = nullptr;

@@ -217,6 +217,7 @@ Unexpected* Receiver::keep(Channel& channel, const rdm::Envelope& envelope, std:
     return nullptr;
   }
   message->envelope = envelope;
+  message->set_peer(*channel.peer);
   message->charge(posted_.memory_of(channel), sizeof *message + payload);
   receives_.keep(*message);
   if (channel.scarcity.supported && !channel.scarcity.reported && posted_.memory_of(channel).is_scarce()) [[unlikely]]

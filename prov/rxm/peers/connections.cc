@@ -272,7 +272,8 @@ void PeerLinks::on_request(LowerSide& side, fi_info* info, const void* data, std
   if (!local && may_be_local(*from) && has_magic(local_mark(), data, len, sizeof request) && invite(*info)) return;
   if (local) *from = own_;
   from->set_port(request.port);
-  Peer* peer = services_.peers.requester(*from, has_magic(kEverywhereMagic, data, len, sizeof request));
+  Peer* peer =
+      services_.peers.requester(*services_.vector, *from, has_magic(kEverywhereMagic, data, len, sizeof request));
   if (peer == nullptr) return reject(side, *info, Reason::kRefused);
   Address own = own_;
   if (own.is_any())

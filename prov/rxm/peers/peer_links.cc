@@ -206,6 +206,7 @@ Channel* PeerLinks::open_channel(Peer& peer, LowerSide& side, fi_info* info) noe
     return nullptr;
   }
   channel->peer = &peer;
+  ++peer.channels;
   services_.channels.push_back(*channel);
   if (!posted_.post_for(*channel)) {
     close_channel(*channel.release(), FI_ENOMEM);

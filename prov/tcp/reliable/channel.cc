@@ -30,6 +30,11 @@ Channel::Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept
       stream_(*this, endpoint.routes(), endpoint.engine(), endpoint.domain().regions(),
               endpoint.domain().parts().pools.transmits) {
   stream_.set_queue_size(endpoint.tx_size());
+  ++peer.channels;
+}
+
+Channel::~Channel() {
+  --peer_.channels;
 }
 
 fi_addr_t Channel::source() noexcept {
@@ -195,6 +200,7 @@ Unclaimed* Channel::make(Unclaimed::Where where, const DataHeader& header, const
   message->ticket = header.op_data;
   message->number = header.number;
   message->wants_ack = header.wants_ack();
+  message->set_peer(peer_);
   message->charge(peer_, sizeof *message);
   return message;
 }

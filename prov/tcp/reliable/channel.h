@@ -26,10 +26,11 @@ namespace weft::tcp {
 
 class Channel;
 class ReliableEndpoint;
+struct Peer;
 
 // An unexpected message, or an announced one. Without a receive the receive side holds it; its channel also lists it
 // until the payload has arrived.
-struct Unclaimed : rdm::Message, ListHook<Unclaimed> {
+struct Unclaimed : rdm::PeerMessage<Peer>, ListHook<Unclaimed> {
   enum class Where : std::uint8_t { kHere, kArriving, kInSocket, kAtSender };
   Where where = Where::kHere;
   bool dead = false;        // the connection ended before the payload arrived
@@ -80,7 +81,7 @@ struct WaitingTransmit : ListHook<WaitingTransmit> {
   std::unique_ptr<std::byte[]> copy_;
 };
 
-// A remote endpoint, identified by its address. Owner: the local endpoint, until it closes.
+// A remote endpoint, identified by its address. Owner: the local endpoint, as long as it is in use.
 struct Peer : rdm::LinkedPeer<Channel> {
   explicit Peer() noexcept;
 
@@ -90,12 +91,17 @@ struct Peer : rdm::LinkedPeer<Channel> {
   ReliableEndpoint* endpoint = nullptr;
   List<WaitingTransmit> waiting;
   std::size_t waiting_count = 0;
+
+  bool in_use() const noexcept {
+    return LinkedPeer::in_use() || !waiting.empty() || timer.ListHook<DeadlineTag>::linked();
+  }
 };
 
 // Owner: the endpoint. The engine's mutex guards it.
 class Channel final : public MessageSink, public ListHook<Channel> {
  public:
   Channel(ReliableEndpoint& endpoint, Peer& peer) noexcept;
+  ~Channel();
 
   Peer& peer() noexcept { return peer_; }
   bool open() const noexcept { return stream_.open(); }

@@ -68,7 +68,7 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   // ReliableEndpointCore and AtomicTarget, with the mutex of engine() held but for transmit() and update().
   int enable_contexts();
   void set_tx_size(std::size_t size) noexcept;
-  void share_numbers_of(rdm::PeerTable<rdm::PeerBase>& numbers) noexcept { peers_.share_numbers_of(numbers); }
+  void share_numbers_of(rdm::PeerTable<rdm::PeerBase>* numbers) noexcept { peers_.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
   void abandon(CompletionRoutes& routes) noexcept;
   bool holds_injected(const CompletionRoutes* routes) noexcept;

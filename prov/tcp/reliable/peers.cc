@@ -223,7 +223,7 @@ void ReliableEndpoint::on_request(ConnectRequest& request) noexcept {
     own = tcp::name_of(request.socket(), own);
     own.set_port(own_.port());
   }
-  Peer* peer = peers_.requester(from, greeting.version >= 1 && (greeting.features & kEverywhere) != 0);
+  Peer* peer = peers_.requester(*vector_, from, greeting.version >= 1 && (greeting.features & kEverywhere) != 0);
   if (peer == nullptr) return;
   const std::uint32_t process = ntohl(greeting.process);
   const bool restarted = peer->process != 0 && peer->process != process && !request.ended();

@@ -115,11 +115,107 @@ TEST_F(PeerTableTest, CachedHandlesOfAnotherVectorAreDropped) {
   EXPECT_EQ(another->address, at_port(2));
 }
 
+// ---- Peers that are gone ----
+
+struct ForgottenPeersTest : PeerTableTest {
+  struct Peer : PeerBase {
+    bool busy = false;
+    bool in_use() const { return busy; }
+    static inline int alive = 0;
+    Peer() { ++alive; }
+    ~Peer() { --alive; }
+  };
+  PeerTable<Peer> table;
+  static constexpr int kMany = 50'000;
+  static constexpr int kMostStrangers = 1024;
+
+  ForgottenPeersTest() { Peer::alive = 0; }
+  static Address client(int number) {
+    const in_addr host{htonl(0x0a00'0000u + static_cast<uint32_t>(number))};
+    Address address = Address::of_host(AF_INET, &host, 0);
+    address.set_port(1);
+    return address;
+  }
+  void let_strangers_come_and_go() {
+    for (int i = 0; i < kMany; ++i) ASSERT_NE(table.requester(vector, client(i), false), nullptr);
+  }
+};
+
+TEST_F(ForgottenPeersTest, StrangersAreForgotten) {
+  let_strangers_come_and_go();
+  EXPECT_LE(Peer::alive, kMostStrangers);
+}
+
+TEST_F(ForgottenPeersTest, ClientsThatTheProgramInsertedAndRemovedAreForgotten) {
+  for (int i = 0; i < kMany; ++i) {
+    const fi_addr_t handle = vector.insert(client(i));
+    ASSERT_NE(table.find(vector, handle), nullptr);
+    vector.remove(handle);
+  }
+  EXPECT_LE(Peer::alive, kMostStrangers);
+}
+
+TEST_F(ForgottenPeersTest, PeersOfTheVectorAndThoseInUseStay) {
+  const fi_addr_t handle = vector.insert(client(-1));
+  Peer* const inserted = table.find(vector, handle);
+  Peer* const busy = table.requester(vector, client(-2), false);
+  busy->busy = true;
+  let_strangers_come_and_go();
+  EXPECT_EQ(table.find(vector, handle), inserted);
+  EXPECT_EQ(table.at(client(-1)), inserted);
+  EXPECT_EQ(table.at(client(-2)), busy);
+}
+
+TEST_F(ForgottenPeersTest, NumbersAreNeverUsedTwice) {
+  Peer* const stays = table.requester(vector, client(-1), false);
+  stays->busy = true;
+  uint64_t last = stays->id;
+  for (int i = 0; i < kMany; ++i) {
+    const Peer* const next = table.requester(vector, client(i), false);
+    ASSERT_GT(next->id, last);
+    last = next->id;
+  }
+}
+
+TEST_F(ForgottenPeersTest, SharedNumbersAreForgottenWithTheLastPeer) {
+  PeerTable<Peer> numbered, also_numbered;
+  PeerTable<PeerBase> numbers;
+  numbered.share_numbers_of(&numbers);
+  also_numbered.share_numbers_of(&numbers);
+  Peer* const busy = also_numbered.requester(vector, client(0), false);
+  busy->busy = true;
+  const uint64_t id = busy->id;
+  for (int i = 0; i < kMany; ++i) ASSERT_NE(numbered.requester(vector, client(i), false), nullptr);
+  EXPECT_EQ(numbers.at(client(0))->id, id);
+  int kept = 0;
+  numbers.for_each([&](PeerBase&) { ++kept; });
+  EXPECT_LE(kept, 2 * kMostStrangers);
+  also_numbered.share_numbers_of(nullptr);
+  numbered.share_numbers_of(nullptr);
+  numbers.for_each([&](PeerBase& each) { EXPECT_FALSE(each.in_use()); });
+}
+
+TEST_F(ForgottenPeersTest, PeersAtTheWildcardAddressLeaveNothing) {
+  const Address from = at_port(7);
+  PeerBase* const first = table.requester(vector, from, true);
+  const uint64_t id = first->id;
+  let_strangers_come_and_go();
+  EXPECT_NE(table.at(*Address::parse("127.0.0.2:7"))->id, id);
+}
+
+TEST_F(ForgottenPeersTest, APeerWithAnotherAddressInTheVectorStays) {
+  const fi_addr_t handle = vector.insert(*Address::parse("127.0.0.2:7"));
+  Peer* const peer = table.requester(vector, at_port(7), true);
+  ASSERT_EQ(table.find(vector, handle), peer);
+  let_strangers_come_and_go();
+  EXPECT_EQ(table.find(vector, handle), peer);
+}
+
 // ---- Peers at the wildcard address ----
 
 struct WildcardPeerTest : PeerTableTest {
   static Address at(const char* host) { return *Address::parse(std::string(host) + ":1"); }
-  const Address from = at("127.0.0.1");   // of the requests
+  const Address from = at("127.0.0.1");   // where requests come from
   const Address other = at("127.0.0.2");  // in the vector
 };
 
@@ -172,8 +268,8 @@ TEST_F(WildcardPeerTest, PeersAtOneAddressStayApart) {
 TEST_F(WildcardPeerTest, HasOneNumberInAllTablesThatShareNumbers) {
   PeerTable<PeerBase> second;
   PeerTable<PeerBase> numbers;
-  peers.share_numbers_of(numbers);
-  second.share_numbers_of(numbers);
+  peers.share_numbers_of(&numbers);
+  second.share_numbers_of(&numbers);
   const fi_addr_t handle = vector.insert(other);
   const PeerBase* const peer = peers.requester(from, true);
   EXPECT_EQ(numbers.find(vector, handle)->id, peer->id);
