@@ -77,6 +77,8 @@ class Protocol {
   virtual void take(UnexpectedMessage& message, const Delivery& delivery) noexcept = 0;
   // Likewise, but the payload is not needed.
   virtual void discard(UnexpectedMessage& message) noexcept = 0;
+  // Its source in completions, which may have become known since it arrived.
+  virtual fi_addr_t source_of(const UnexpectedMessage& message) noexcept { return message.envelope.name; }
 
  protected:
   ~Protocol() = default;

@@ -49,9 +49,11 @@ class ReceiveSide : public ReceiveQueue<M> {
       Receive* receive = this->make(single);
       if (receive == nullptr) return -FI_EAGAIN;
       drop(*message);
+      name_source(*message);
       message->protocol->take(*message, Delivery(*receive));
       return 0;
     }
+    name_source(*message);
     report_found(request, *message);
     if (discard_it) {
       discard(*message);
@@ -94,10 +96,14 @@ class ReceiveSide : public ReceiveQueue<M> {
       UnexpectedMessage* message = this->matcher_.find(request.tagged, request.wanted);
       if (message == nullptr) return;
       drop(*message);
+      name_source(*message);
       const Delivery delivery = this->give(receive, message->envelope.len);
       takes_more = receive.takes_many() && !receive.retired;
       message->protocol->take(*message, delivery);  // may free the receive
     }
+  }
+  static void name_source(UnexpectedMessage& message) noexcept {
+    message.envelope.name = message.protocol->source_of(message);
   }
   UnexpectedMessage* claimed_by(void* context) noexcept {
     for (UnexpectedMessage& message : claimed_)

@@ -302,6 +302,30 @@ TEST_P(ReliableDatagrams, DirectedReceivesTakeTheirSourceOnlyAndSourcesAreReport
   }
 }
 
+// The message was unexpected.
+TEST_P(ReliableDatagrams, ASourceIsKnownOnceItsAddressIsInserted) {
+  RELIABLE_DATAGRAMS_ONLY();
+  NEEDS(with_sources, "FI_SOURCE");
+  Fabric fabric(target(), with_sources);
+  DatagramEnd sender(fabric), receiver(fabric);
+  for (const size_t length : {64ul, 100'000ul}) {
+    SCOPED_TRACE(length);
+    Buffer out(fabric, length), in(fabric, length);
+    Context sent, received;
+    sender->peer = sender.insert(receiver.address());
+    ASSERT_EQ(sender->tsend(out, length, 9, &sent), 0);
+    for (const auto end = after(kSilence); Clock::now() < end;) driver::poke();
+    fi_addr_t name = receiver.insert(sender.address());
+    ASSERT_EQ(receiver->trecv(in, length, 9, 0, &received), 0);
+    fi_cq_tagged_entry entry{};
+    fi_addr_t source = FI_ADDR_NOTAVAIL;
+    ASSERT_EQ(retry([&] { return fi_cq_readfrom(receiver->rx().get(), &entry, 1, &source); }), 1);
+    EXPECT_EQ(source, name);
+    EXPECT_TRUE(sender->tx().wait().ok());
+    ASSERT_EQ(fi_av_remove(receiver.av(), &name, 1, 0), 0);
+  }
+}
+
 TEST_P(ReliableDatagrams, LongMessagesArePeekedAtClaimedAndDiscarded) {
   RELIABLE_DATAGRAMS_ONLY();
   Fabric fabric(target());

@@ -25,6 +25,9 @@ class Receiver final : public rdm::Protocol {
   // rdm::Protocol, for the receive side.
   void take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept override;
   void discard(rdm::Message& discarded) noexcept override;
+  fi_addr_t source_of(const rdm::Message& message) noexcept override {
+    return services_.name_of(*static_cast<const Unexpected&>(message).peer);
+  }
 
  private:
   bool try_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;

@@ -48,6 +48,9 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   fi_addr_t name_of(Peer& peer) noexcept { return names_sources_ ? peers_.name_of(*vector_, peer) : FI_ADDR_NOTAVAIL; }
   void take(rdm::Message& message, const rdm::Delivery& delivery) noexcept override;
   void discard(rdm::Message& message) noexcept override;
+  fi_addr_t source_of(const rdm::Message& message) noexcept override {
+    return name_of(*static_cast<const Unclaimed&>(message).peer);
+  }
 
   // Events of a channel. They must not destroy it: its handlers are running. `why` may be null.
   void on_open(Channel& channel) noexcept {
