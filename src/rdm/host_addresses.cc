@@ -2,25 +2,21 @@
 // The addresses of this host; see host_addresses.h.
 #include "rdm/host_addresses.h"
 
-#include <algorithm>
 #include <new>
+
+#include "objects/interface_watch.h"
 
 namespace weft::rdm {
 
-bool is_of_this_host(const Address& address) noexcept {
-  if (address.is_loopback()) return true;
-  const auto own = same_port_on_this_host(address);
-  return std::any_of(own.begin(), own.end(), [&](const Address& each) { return each.same_host(address); });
-}
-
 std::vector<Address> same_port_on_this_host(const Address& address) noexcept {
+  static InterfaceWatch watch;  // each new peer at the wildcard address leads here, with the engine's mutex held
   try {
     std::vector<Address> found;
     const auto take = [&](Address host) {
       host.set_port(address.port());
       found.push_back(host);
     };
-    if (const auto interfaces = local_interfaces())
+    if (const auto interfaces = watch.interfaces())
       for (const Interface& each : *interfaces)
         if (each.address.family() == address.family()) take(each.address);
     take(Address::loopback(address.family(), 0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The addresses of this host. An endpoint at the wildcard address has all of them, with one port. So its peers on this
-// host may know it by another one than that from which its requests come.
+// host may have inserted another one than that from which its requests come.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,8 @@
 
 namespace weft::rdm {
 
-bool is_of_this_host(const Address& address) noexcept;
-
 // `address` with its host replaced by each of this host's, in its family: routable addresses first, then those of
-// links, then loopback. Empty when memory runs out. Asks the system.
+// links, then loopback. Only loopback if the system refuses the list; empty when memory runs out.
 std::vector<Address> same_port_on_this_host(const Address& address) noexcept;
 
 // The name that peers insert for an endpoint: in place of the wildcard, the first of the above.

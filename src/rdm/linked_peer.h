@@ -14,7 +14,7 @@
 
 namespace weft::rdm {
 
-// C: a connection. Owner: the endpoint, until it closes. The engine's mutex guards it.
+// C: a connection. Owner: the endpoint, as long as it is in use. The engine's mutex guards it.
 template <class C>
 struct LinkedPeer : PeerBase, messages::PeerMemory {
   using PeerMemory::PeerMemory;
@@ -31,10 +31,13 @@ struct LinkedPeer : PeerBase, messages::PeerMemory {
 
   // P has operations that wait, and timers.
   bool in_use() const noexcept {
-    return channels != 0 || messages != 0 || link != LinkState::kNone || copies.used() != 0 || awaits_room() ||
-           copies.awaits_room();
+    return channels != 0 || messages != 0 || link != LinkState::kNone || copies.used() != 0 || awaits_room();
   }
 
+  // A request of that process may be about this peer, although it comes from another address.
+  bool may_have_requested(std::uint32_t requester) const noexcept {
+    return link < LinkState::kAccepting || process != requester;
+  }
   // A request has come from the peer's address. `own`: our address; `restarted`: by another process.
   LinkStep on_request(LinkState state, const Address& own, bool restarted, fi_provider& provider) const noexcept {
     const LinkStep step =

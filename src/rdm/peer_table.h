@@ -19,18 +19,32 @@
 
 namespace weft::rdm {
 
+// The addresses of a peer at the wildcard address of this host; see host_addresses.h.
+struct PeerAliases {
+  std::vector<Address> addresses;
+  Address inserted;  // one of them, which a handle has; empty: none was used
+};
+
 struct PeerBase {
-  Address address;
+  Address address;  // its requests come from there, and ours go there
   std::uint64_t id = 0;
   fi_addr_t name = FI_ADDR_NOTAVAIL;  // its name in completions, ...
   std::uint64_t named_at = 0;         // ... valid for this version of the vector; 0: never looked up
-  bool everywhere = false;            // it is at each address of this host, with one port
-  bool has_alias = false;             // a handle leads to it whose address is another one
-  PeerBase* numbered = nullptr;       // in the table that `id` comes from; null: this is it
-  std::uint32_t numbers = 0;          // peers of other tables that are numbered here
+  std::unique_ptr<PeerAliases> aliases;
+  PeerBase* numbered = nullptr;  // in the table that `id` comes from; null: this is it
+  std::uint32_t numbers = 0;     // peers of other tables that are numbered here
 
   // P may have more reasons to stay.
   bool in_use() const noexcept { return numbers != 0; }
+  // Before a request of ours: the program may have inserted another address than that of the peer's last request.
+  void use_inserted_address() noexcept {
+    if (aliases != nullptr && aliases->inserted) address = aliases->inserted;
+  }
+};
+
+// For PeerTable::requester(): the number is that of one endpoint in any case.
+struct AnyRequest {
+  bool operator()(const PeerBase&) const noexcept { return true; }
 };
 
 // The result of a call for which PeerTable::find() has no peer.
@@ -63,42 +77,33 @@ class PeerTable {
 
   // nullptr when memory runs out.
   P* at(const Address& address) noexcept {
-    if (P* const found = known(address)) return found;
-    try {
-      PeerBase* const numbered = numbers_ != nullptr ? numbers_->at(address) : nullptr;
-      if (numbers_ != nullptr && numbered == nullptr) return nullptr;
-      auto made = std::make_unique<P>();
-      made->address = address;
-      made->id = numbered != nullptr ? numbered->id : ++last_id_;
-      P* const peer = (peers_[address] = std::move(made)).get();
-      peer->numbered = numbered;
-      if (numbered != nullptr) ++numbered->numbers;
-      return peer;
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    }
+    P* const found = known(address);
+    return found != nullptr ? found : make(address, nullptr);
   }
 
   // The peer that sent a request from that address; nullptr when memory runs out. `everywhere`: it is at the wildcard
-  // address. If it is on this host, all addresses of the host with its port lead to it from now on.
-  template <class Vector>
-  P* requester(Vector& vector, const Address& from, bool everywhere) noexcept {
+  // address. If it is on this host, all addresses of the host with its port lead to it from now on, except those that
+  // were used before. `serves`: whether the request may be about a peer that is known by another address. If not, that
+  // one and the result have the same number.
+  template <class Vector, class Serves>
+  P* requester(Vector& vector, const Address& from, bool everywhere, Serves serves) noexcept {
     forget_unused(vector);
-    return requester(from, everywhere);
+    return requester(from, everywhere, serves);
   }
-  P* requester(const Address& from, bool everywhere) noexcept {
-    if (!everywhere || !is_of_this_host(from)) return at(from);
-    if (numbers_ != nullptr && numbers_->requester(from, true) == nullptr) return nullptr;
-    P* peer = known(from);
-    if (peer == nullptr) peer = known_elsewhere(from);
-    if (peer == nullptr) peer = at(from);
-    if (peer == nullptr) return nullptr;
-    try {
-      everywhere_[Address::any(from.family(), from.port())] = peer;
-    } catch (const std::bad_alloc&) {
-      return nullptr;
+  template <class Serves>
+  P* requester(const Address& from, bool everywhere, Serves serves) noexcept {
+    P* peer = known_exactly(from);
+    if (peer != nullptr && (!everywhere || peer->aliases != nullptr)) return peer;
+    if (!everywhere) return make(from, nullptr);
+    std::vector<Address> addresses = same_port_on_this_host(from);
+    if (!from.is_loopback() && std::ranges::find(addresses, from) == addresses.end())
+      return peer != nullptr ? peer : make(from, nullptr);
+    if (numbers_ != nullptr) (void)numbers_->requester(from, true, AnyRequest());
+    if (peer == nullptr) {
+      P* const same = known_elsewhere(from, addresses);
+      peer = same != nullptr && serves(*same) ? same : make(from, same);
     }
-    peer->everywhere = true;
+    if (peer != nullptr) add_aliases(*peer, from, std::move(addresses));
     return peer;
   }
 
@@ -128,50 +133,6 @@ class PeerTable {
   };
   static constexpr std::size_t kCachedHandles = 1 << 20;  // greater ones are looked up each time
 
-  P* known(const Address& address) const noexcept {
-    if (const auto found = peers_.find(address); found != peers_.end()) return found->second.get();
-    if (everywhere_.empty()) [[likely]]
-      return nullptr;
-    const auto found = everywhere_.find(Address::any(address.family(), address.port()));
-    return found != everywhere_.end() && is_of_this_host(address) ? found->second : nullptr;
-  }
-  P* known_elsewhere(const Address& address) const noexcept {
-    for (const Address& each : same_port_on_this_host(address))
-      if (const auto found = peers_.find(each); found != peers_.end()) return found->second.get();
-    return nullptr;
-  }
-
-  // Runs when the table has doubled, so that each peer is looked at a few times at most.
-  template <class Vector>
-  void forget_unused(Vector& vector) noexcept {
-    if (numbers_ != nullptr) numbers_->forget_unused(vector);
-    if (peers_.size() < forgets_at_) [[likely]]
-      return;
-    const auto forgotten = [&](P& peer) {
-      return !peer.in_use() && !peer.has_alias && name_of(vector, peer) == FI_ADDR_NOTAVAIL;
-    };
-    by_handle_.clear();
-    std::erase_if(everywhere_, [&](const auto& each) { return forgotten(*each.second); });
-    std::erase_if(peers_, [&](const auto& each) {
-      const bool goes = forgotten(*each.second);
-      if (goes) return_number(*each.second);
-      return goes;
-    });
-    forgets_at_ = std::max(kFirstForgotten, 2 * peers_.size());
-  }
-  static void return_number(P& peer) noexcept {
-    if (peer.numbered != nullptr) --std::exchange(peer.numbered, nullptr)->numbers;
-  }
-
-  template <class Vector>
-  static fi_addr_t source_of(Vector& vector, const P& peer) noexcept {
-    fi_addr_t name = vector.source_of(peer.address);
-    if (name != FI_ADDR_NOTAVAIL || !peer.everywhere) return name;
-    for (const Address& each : same_port_on_this_host(peer.address))
-      if (name = vector.source_of(each); name != FI_ADDR_NOTAVAIL) break;
-    return name;
-  }
-
   template <class Vector>
   [[gnu::noinline]] P* find_uncached(Vector& vector, fi_addr_t handle, std::uint64_t version) noexcept {
     const Address* const address = vector.find(handle);
@@ -179,7 +140,7 @@ class PeerTable {
     forget_unused(vector);
     P* peer = handle < by_handle_.size() ? by_handle_[handle].peer : nullptr;
     if (peer == nullptr || peer->address != *address) peer = at(*address);
-    if (peer != nullptr) peer->has_alias |= peer->address != *address;
+    if (peer != nullptr && peer->aliases != nullptr) add_inserted(*peer, *address);
     if (peer == nullptr || handle >= kCachedHandles) return peer;
     try {
       if (handle >= by_handle_.size()) by_handle_.resize(std::max<std::size_t>(handle + 1, 2 * handle));
@@ -190,13 +151,107 @@ class PeerTable {
     return peer;
   }
 
+  P* known_exactly(const Address& address) const noexcept {
+    const auto found = peers_.find(address);
+    return found != peers_.end() ? found->second.get() : nullptr;
+  }
+  // All loopback addresses lead to the same peer as the usual one.
+  P* known(const Address& address) const noexcept {
+    if (P* const exact = known_exactly(address); exact != nullptr || aliases_.empty()) [[likely]]
+      return exact;
+    auto found = aliases_.find(address);
+    if (found == aliases_.end() && address.is_loopback())
+      found = aliases_.find(Address::loopback(address.family(), address.port()));
+    return found != aliases_.end() ? found->second : nullptr;
+  }
+  P* known_elsewhere(const Address& from, const std::vector<Address>& addresses) const noexcept {
+    P* found = known(from);
+    for (auto each = addresses.begin(); found == nullptr && each != addresses.end(); ++each)
+      found = known_exactly(*each);
+    return found;
+  }
+
+  // `same`: another record of the peer; null: the first one.
+  P* make(const Address& address, const P* same) noexcept {
+    try {
+      PeerBase* const numbered = numbers_ != nullptr ? numbers_->at(address) : nullptr;
+      if (numbers_ != nullptr && numbered == nullptr) return nullptr;
+      auto made = std::make_unique<P>();
+      made->address = address;
+      made->id = numbered != nullptr ? numbered->id : same != nullptr ? same->id : ++last_id_;
+      P* const peer = (peers_[address] = std::move(made)).get();
+      peer->numbered = numbered;
+      if (numbered != nullptr) ++numbered->numbers;
+      return peer;
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  }
+
+  // Without memory the peer has fewer of them.
+  void add_aliases(P& peer, const Address& from, std::vector<Address> addresses) noexcept {
+    try {
+      addresses.push_back(from);
+      peer.aliases.reset(new PeerAliases{std::move(addresses), {}});
+      for (const Address& each : peer.aliases->addresses) aliases_.emplace(each, &peer);
+      peer.named_at = 0;
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  void add_inserted(P& peer, const Address& address) noexcept {
+    peer.aliases->inserted = address;
+    if (aliases_.contains(address)) return;
+    try {
+      peer.aliases->addresses.push_back(address);
+      aliases_.emplace(address, &peer);
+      peer.named_at = 0;
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+  template <class Vector>
+  static fi_addr_t source_of(Vector& vector, const P& peer) noexcept {
+    fi_addr_t name = vector.source_of(peer.address);
+    if (peer.aliases == nullptr) return name;
+    for (auto each = peer.aliases->addresses.begin(); name == FI_ADDR_NOTAVAIL && each != peer.aliases->addresses.end();
+         ++each)
+      name = vector.source_of(*each);
+    return name;
+  }
+
+  // Runs when the table has doubled, so that each peer is looked at a few times at most.
+  template <class Vector>
+  void forget_unused(Vector& vector) noexcept {
+    if (numbers_ != nullptr) numbers_->forget_unused(vector);
+    if (peers_.size() < forgets_at_) [[likely]]
+      return;
+    by_handle_.clear();
+    std::erase_if(peers_, [&](const auto& each) {
+      P& peer = *each.second;
+      if (peer.in_use() || name_of(vector, peer) != FI_ADDR_NOTAVAIL) return false;
+      return_number(peer);
+      drop_aliases(peer);
+      return true;
+    });
+    forgets_at_ = std::max(kFirstForgotten, 2 * peers_.size());
+  }
+  void drop_aliases(const P& peer) noexcept {
+    if (peer.aliases == nullptr) return;
+    for (const Address& each : peer.aliases->addresses)
+      if (const auto found = aliases_.find(each); found != aliases_.end() && found->second == &peer)
+        aliases_.erase(found);
+  }
+  static void return_number(P& peer) noexcept {
+    if (peer.numbered != nullptr) --std::exchange(peer.numbered, nullptr)->numbers;
+  }
+
   static constexpr std::size_t kFirstForgotten = 1024;
 
   PeerTable<PeerBase>* numbers_ = nullptr;  // null: numbered here
   std::uint64_t last_id_ = 0;
   std::size_t forgets_at_ = kFirstForgotten;  // peers
   std::unordered_map<Address, std::unique_ptr<P>> peers_;
-  std::unordered_map<Address, P*> everywhere_;  // peers on this host, by the wildcard address with their port
+  std::unordered_map<Address, P*> aliases_;  // a peer's own address comes first, in peers_
   std::vector<CachedPeer> by_handle_;
 };
 

@@ -319,11 +319,22 @@ TEST_P(HostileMemory, AReconnectingPeerLeavesNoMoreThanTheLimit) {
 TEST_P(HostileMemory, ClientsThatAreGoneLeaveNothing) {
   RAW_RELIABLE_ONLY();
   Victim victim(target());
-  for (uint16_t port = 10; port < 1500; ++port) victim.connect(port, 1);
-  Watch watch;
-  for (uint16_t port = 1500; port < 12'000; ++port) victim.connect(port, 1);
-  expect_exchange(victim.bystanders);
-  watch.expect_bounded(1);
+  constexpr uint8_t kEverywhere = 0x80;
+  uint16_t port = 10;
+  const auto come_and_go = [&](int clients, uint8_t features, Watch& watch) {
+    for (int i = 0; i < clients; ++i) {
+      victim.connect(port++, 1, features);
+      watch.poke();
+    }
+  };
+  for (const uint8_t features : {uint8_t{0}, kEverywhere}) {
+    SCOPED_TRACE(features == 0 ? "at one address" : "at all interfaces");
+    come_and_go(1500, features, victim.watch);
+    Watch watch;
+    come_and_go(8000, features, watch);
+    expect_exchange(victim.bystanders);
+    watch.expect_bounded(1);
+  }
 }
 
 TEST_P(HostileMemory, ThePeersShareOfTheLogIsLimited) {

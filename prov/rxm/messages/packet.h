@@ -53,7 +53,8 @@ inline constexpr std::uint64_t kScarceMagic = 0x9d31'6b1e'77e6'7404;
 // Likewise for PacketType::kAnsweredEager and kAnsweredSegment.
 inline constexpr std::uint64_t kAnswersMagic = 0x9d31'6b1e'77e6'7405;
 
-// Behind these, in a request from an endpoint at the wildcard address; see rdm/host_addresses.h.
+// Behind these, in a request from an endpoint at the wildcard address; see rdm/host_addresses.h. Such an endpoint never
+// changes to tcp, so none of the below follows.
 inline constexpr std::uint64_t kEverywhereMagic = 0x9d31'6b1e'77e6'7406;
 
 // Behind these, in a request through a device to the sender's own address: local_mark() (4 bytes), from an end that can

@@ -273,6 +273,7 @@ void Receiver::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept
     rendezvous_.fetch(*message.channel, message.message, message.place, envelope, delivery);
   } else if (Assembly* assembly = message.assembly; assembly != nullptr) {
     assembly->unexpected = nullptr;
+    assembly->envelope.name = envelope.name;
     if (may_copy(delivery, envelope)) assembly->delivery = delivery;
     if (assembly->delivery)
       scatter(delivery.iov(), 0, message.payload.get(), std::min(assembly->arrived, delivery.capacity()));

@@ -206,6 +206,7 @@ Status PeerLinks::connect(Peer& peer) noexcept {
   const rdm::LinkStep step = rdm::next(link_of(peer), LinkEvent::kOperation);
   if ((step.actions & rdm::kLinkConnect) == 0) return {};
   peer.retry_at = Deadline();
+  peer.use_inserted_address();
   const bool loopback = peer.address == own_;
   if (Status status = request(peer, nullptr, !loopback && may_be_local(peer.address)); !status.ok()) return status;
   peer.link = step.state;
@@ -272,8 +273,10 @@ void PeerLinks::on_request(LowerSide& side, fi_info* info, const void* data, std
   if (!local && may_be_local(*from) && has_magic(local_mark(), data, len, sizeof request) && invite(*info)) return;
   if (local) *from = own_;
   from->set_port(request.port);
+  const std::uint32_t process = process_of(request.id);
   Peer* peer =
-      services_.peers.requester(*services_.vector, *from, has_magic(kEverywhereMagic, data, len, sizeof request));
+      services_.peers.requester(*services_.vector, *from, has_magic(kEverywhereMagic, data, len, sizeof request),
+                                [&](const Peer& same) { return same.may_have_requested(process); });
   if (peer == nullptr) return reject(side, *info, Reason::kRefused);
   Address own = own_;
   if (own.is_any())
@@ -281,7 +284,6 @@ void PeerLinks::on_request(LowerSide& side, fi_info* info, const void* data, std
       own = *reached;
       own.set_port(own_.port());
     }
-  const std::uint32_t process = process_of(request.id);
   const bool restarted = peer->process != 0 && peer->process != process;
   const rdm::LinkStep step = peer->on_request(link_of(*peer), own, restarted, provider());
   if ((step.actions & rdm::kLinkReject) != 0) return reject(side, *info, Reason::kAlready);

@@ -81,6 +81,7 @@ void ReliableEndpoint::step(Peer& peer, LinkEvent event, int error, std::string_
 Status ReliableEndpoint::connect(Peer& peer) noexcept {
   const rdm::LinkStep step = rdm::next(link_of(peer), LinkEvent::kOperation);
   if ((step.actions & rdm::kLinkConnect) == 0) return {};
+  peer.use_inserted_address();
   if (peer.waiting.empty() || peer.deadline.infinite()) peer.deadline = Deadline::after(net::now(), timeouts().connect);
   auto socket = open_towards(peer.address, own_, domain_.parts().spare_socket);
   if (!socket) return socket.error();
@@ -223,9 +224,10 @@ void ReliableEndpoint::on_request(ConnectRequest& request) noexcept {
     own = tcp::name_of(request.socket(), own);
     own.set_port(own_.port());
   }
-  Peer* peer = peers_.requester(*vector_, from, greeting.version >= 1 && (greeting.features & kEverywhere) != 0);
-  if (peer == nullptr) return;
   const std::uint32_t process = ntohl(greeting.process);
+  Peer* peer = peers_.requester(*vector_, from, greeting.version >= 1 && (greeting.features & kEverywhere) != 0,
+                                [&](const Peer& same) { return same.may_have_requested(process); });
+  if (peer == nullptr) return;
   const bool restarted = peer->process != 0 && peer->process != process && !request.ended();
   const rdm::LinkStep step = peer->on_request(link_of(*peer), own, restarted, provider());
   if ((step.actions & rdm::kLinkReject) != 0) return;

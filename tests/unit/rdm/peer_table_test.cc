@@ -46,6 +46,11 @@ struct PeerTableTest : testing::Test {
   Vector vector;
   PeerTable<PeerBase> peers;
   PeerBase* find(fi_addr_t handle) { return peers.find(vector, handle); }
+  // `serves`: the request may be about a peer that is known by another address.
+  template <class P>
+  P* request(PeerTable<P>& table, const Address& from, bool everywhere = false, bool serves = true) {
+    return table.requester(vector, from, everywhere, [&](const P&) { return serves; });
+  }
 };
 
 TEST_F(PeerTableTest, LooksAHandleUpOncePerChangeOfTheVector) {
@@ -137,7 +142,7 @@ struct ForgottenPeersTest : PeerTableTest {
     return address;
   }
   void let_strangers_come_and_go() {
-    for (int i = 0; i < kMany; ++i) ASSERT_NE(table.requester(vector, client(i), false), nullptr);
+    for (int i = 0; i < kMany; ++i) ASSERT_NE(request(table, client(i)), nullptr);
   }
 };
 
@@ -158,7 +163,7 @@ TEST_F(ForgottenPeersTest, ClientsThatTheProgramInsertedAndRemovedAreForgotten) 
 TEST_F(ForgottenPeersTest, PeersOfTheVectorAndThoseInUseStay) {
   const fi_addr_t handle = vector.insert(client(-1));
   Peer* const inserted = table.find(vector, handle);
-  Peer* const busy = table.requester(vector, client(-2), false);
+  Peer* const busy = request(table, client(-2));
   busy->busy = true;
   let_strangers_come_and_go();
   EXPECT_EQ(table.find(vector, handle), inserted);
@@ -167,11 +172,11 @@ TEST_F(ForgottenPeersTest, PeersOfTheVectorAndThoseInUseStay) {
 }
 
 TEST_F(ForgottenPeersTest, NumbersAreNeverUsedTwice) {
-  Peer* const stays = table.requester(vector, client(-1), false);
+  Peer* const stays = request(table, client(-1));
   stays->busy = true;
   uint64_t last = stays->id;
   for (int i = 0; i < kMany; ++i) {
-    const Peer* const next = table.requester(vector, client(i), false);
+    const Peer* const next = request(table, client(i));
     ASSERT_GT(next->id, last);
     last = next->id;
   }
@@ -182,10 +187,10 @@ TEST_F(ForgottenPeersTest, SharedNumbersAreForgottenWithTheLastPeer) {
   PeerTable<PeerBase> numbers;
   numbered.share_numbers_of(&numbers);
   also_numbered.share_numbers_of(&numbers);
-  Peer* const busy = also_numbered.requester(vector, client(0), false);
+  Peer* const busy = request(also_numbered, client(0));
   busy->busy = true;
   const uint64_t id = busy->id;
-  for (int i = 0; i < kMany; ++i) ASSERT_NE(numbered.requester(vector, client(i), false), nullptr);
+  for (int i = 0; i < kMany; ++i) ASSERT_NE(request(numbered, client(i)), nullptr);
   EXPECT_EQ(numbers.at(client(0))->id, id);
   int kept = 0;
   numbers.for_each([&](PeerBase&) { ++kept; });
@@ -197,7 +202,7 @@ TEST_F(ForgottenPeersTest, SharedNumbersAreForgottenWithTheLastPeer) {
 
 TEST_F(ForgottenPeersTest, PeersAtTheWildcardAddressLeaveNothing) {
   const Address from = at_port(7);
-  PeerBase* const first = table.requester(vector, from, true);
+  PeerBase* const first = request(table, from, true);
   const uint64_t id = first->id;
   let_strangers_come_and_go();
   EXPECT_NE(table.at(*Address::parse("127.0.0.2:7"))->id, id);
@@ -205,10 +210,25 @@ TEST_F(ForgottenPeersTest, PeersAtTheWildcardAddressLeaveNothing) {
 
 TEST_F(ForgottenPeersTest, APeerWithAnotherAddressInTheVectorStays) {
   const fi_addr_t handle = vector.insert(*Address::parse("127.0.0.2:7"));
-  Peer* const peer = table.requester(vector, at_port(7), true);
+  Peer* const peer = request(table, at_port(7), true);
   ASSERT_EQ(table.find(vector, handle), peer);
   let_strangers_come_and_go();
   EXPECT_EQ(table.find(vector, handle), peer);
+}
+
+TEST_F(ForgottenPeersTest, ClientsOfThisHostThatWereInsertedAndRemovedAreForgotten) {
+  for (int i = 0; i < kMany / 10; ++i) {
+    const auto port = static_cast<uint16_t>(i + 1);
+    Peer* const client = request(table, at_port(port), true);
+    client->busy = true;
+    Address name = *Address::parse("127.0.0.2:1");
+    name.set_port(port);
+    const fi_addr_t handle = vector.insert(name);
+    ASSERT_EQ(table.find(vector, handle), client);
+    client->busy = false;
+    vector.remove(handle);
+  }
+  EXPECT_LE(Peer::alive, kMostStrangers);
 }
 
 // ---- Peers at the wildcard address ----
@@ -221,7 +241,7 @@ struct WildcardPeerTest : PeerTableTest {
 
 TEST_F(WildcardPeerTest, IsThatOfAnInsertedAddressOfThisHost) {
   const fi_addr_t handle = vector.insert(other);
-  PeerBase* const peer = peers.requester(from, true);
+  PeerBase* const peer = request(peers, from, true);
   ASSERT_NE(peer, nullptr);
   EXPECT_EQ(find(handle), peer);
   EXPECT_EQ(peers.at(from), peer);
@@ -232,24 +252,24 @@ TEST_F(WildcardPeerTest, IsThatOfAnAddressThatWasUsedBefore) {
   const auto names = same_port_on_this_host(from);
   if (names.front() == from) GTEST_SKIP() << "this host has the loopback interface only";
   PeerBase* const peer = find(vector.insert(names.front()));
-  EXPECT_EQ(peers.requester(from, true), peer);
+  EXPECT_EQ(request(peers, from, true), peer);
   EXPECT_EQ(peers.at(from), peer);
   EXPECT_EQ(peer->address, names.front());
 }
 
 TEST_F(WildcardPeerTest, HasTheNameThatWasInserted) {
   const auto names = same_port_on_this_host(from);
-  PeerBase* const peer = peers.requester(from, true);
+  PeerBase* const peer = request(peers, from, true);
   EXPECT_EQ(peers.name_of(vector, *peer), FI_ADDR_NOTAVAIL);
   const fi_addr_t handle = vector.insert(names.front());
   EXPECT_EQ(peers.name_of(vector, *peer), handle);
+  if (names.front() == from) return;
   const fi_addr_t exact = vector.insert(from);
-  EXPECT_EQ(peers.name_of(vector, *peer), names.front() == from ? handle : exact)
-      << "the request's address comes first";
+  EXPECT_EQ(peers.name_of(vector, *peer), exact) << "the address of its requests comes first";
 }
 
 TEST_F(WildcardPeerTest, HasOnePortOnThisHost) {
-  PeerBase* const peer = peers.requester(from, true);
+  PeerBase* const peer = request(peers, from, true);
   Address another_port = other;
   another_port.set_port(2);
   EXPECT_NE(peers.at(another_port), peer);
@@ -258,11 +278,55 @@ TEST_F(WildcardPeerTest, HasOnePortOnThisHost) {
 
 TEST_F(WildcardPeerTest, PeersAtOneAddressStayApart) {
   const fi_addr_t handle = vector.insert(other);
-  PeerBase* const peer = peers.requester(from, false);
+  PeerBase* const peer = request(peers, from, false);
   EXPECT_NE(find(handle), peer);
   EXPECT_EQ(peers.name_of(vector, *peer), FI_ADDR_NOTAVAIL);
-  PeerBase* const remote = peers.requester(at("192.0.2.1"), true);
+  PeerBase* const remote = request(peers, at("192.0.2.1"), true);
   EXPECT_NE(peers.at(at("192.0.2.2")), remote) << "its host is another one";
+}
+
+TEST_F(WildcardPeerTest, HasANameAtOnceAlthoughItWasUnknownBefore) {
+  const auto names = same_port_on_this_host(from);
+  if (names.front() == from) GTEST_SKIP() << "this host has the loopback interface only";
+  const fi_addr_t handle = vector.insert(names.front());
+  PeerBase* const peer = request(peers, from);
+  EXPECT_EQ(peers.name_of(vector, *peer), FI_ADDR_NOTAVAIL);
+  ASSERT_EQ(request(peers, from, true), peer);
+  EXPECT_EQ(peers.name_of(vector, *peer), handle);
+}
+
+TEST_F(WildcardPeerTest, IsRequestedAtTheInsertedAddress) {
+  PeerBase* const peer = request(peers, from, true);
+  peer->use_inserted_address();
+  EXPECT_EQ(peer->address, from);
+  const fi_addr_t handle = vector.insert(other);
+  ASSERT_EQ(find(handle), peer);
+  EXPECT_EQ(peer->address, from) << "a connection may be open";
+  EXPECT_EQ(peers.name_of(vector, *peer), handle);
+  peer->use_inserted_address();
+  EXPECT_EQ(peer->address, other);
+  EXPECT_EQ(find(handle), peer);
+  EXPECT_EQ(request(peers, from, true), peer);
+}
+
+TEST_F(WildcardPeerTest, HasOneNumberIfItsRequestNeedsAnotherRecord) {
+  PeerBase* const peer = request(peers, from, true);
+  const fi_addr_t handle = vector.insert(other);
+  PeerBase* const second = request(peers, other, true, false);
+  EXPECT_NE(second, peer);
+  EXPECT_EQ(second->id, peer->id);
+  EXPECT_EQ(find(handle), second);
+  EXPECT_EQ(peers.name_of(vector, *second), handle);
+}
+
+TEST_F(WildcardPeerTest, GivesWayToAPeerAtOneAddress) {
+  PeerBase* const peer = request(peers, from, true);
+  const fi_addr_t handle = vector.insert(other);
+  ASSERT_EQ(find(handle), peer);
+  PeerBase* const another = request(peers, other);
+  EXPECT_NE(another->id, peer->id);
+  vector.insert(at_port(9));
+  EXPECT_EQ(find(handle), another);
 }
 
 TEST_F(WildcardPeerTest, HasOneNumberInAllTablesThatShareNumbers) {
@@ -271,10 +335,10 @@ TEST_F(WildcardPeerTest, HasOneNumberInAllTablesThatShareNumbers) {
   peers.share_numbers_of(&numbers);
   second.share_numbers_of(&numbers);
   const fi_addr_t handle = vector.insert(other);
-  const PeerBase* const peer = peers.requester(from, true);
+  const PeerBase* const peer = request(peers, from, true);
   EXPECT_EQ(numbers.find(vector, handle)->id, peer->id);
   EXPECT_EQ(second.find(vector, handle)->id, peer->id);
-  EXPECT_EQ(second.requester(from, true)->id, peer->id);
+  EXPECT_EQ(request(second, from, true)->id, peer->id);
 }
 
 }  // namespace
