@@ -181,8 +181,8 @@ TEST_P(CmDeadline, ParameterSetsTheDefault) {
   EXPECT_EQ(status, 0);
 }
 
-// A server may do something else before it accepts, for longer than a client searches its host. The second client's
-// request waits for the first one's, where they are sent one after the other.
+// The server accepts after 3 s, later than the time-out to connect. Where MAX_CONNECTING exists, the second client's
+// request is sent only after the first one's answer.
 TEST_P(CmDeadline, TimeOfABusyServerIsNotTheClients) {
   CONNECTED_ONLY();
   const std::string connect_timeout = variable_of(target(), "CONNECT_TIMEOUT");

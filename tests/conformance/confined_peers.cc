@@ -176,7 +176,7 @@ TEST_P(ConfinedPeers, NothingIsSharedWithOtherUsers) {
 }
 
 // A peer may stop at any point of a long message. Others are served meanwhile, and nothing is lost.
-//   WEFT_CONFORMANCE_STOPPED_MS   once, so long
+//   WEFT_CONFORMANCE_STOPPED_MS   the peer stops only once, for so many milliseconds
 TEST_P(ConfinedPeers, AStoppedPeerHarmsNobodyElse) {
   CONFINED_PEERS_ONLY();
   constexpr size_t kMessages = 12;

@@ -118,7 +118,8 @@ struct Victim {
   Watch watch;
 };
 
-// Beside untagged messages of an intruder that are still on their way and would match any other receive.
+// Exchanges a tagged message: untagged ones of an intruder may still be on their way, and would match an untagged
+// receive.
 void expect_tagged_message(Pair& pair) {
   constexpr size_t kLength = 64;
   Buffer out(pair.a().fabric(), kLength), in(pair.b().fabric(), kLength);

@@ -7,8 +7,8 @@
 #   access    a remote write or read with its completion
 #   reliable  the same as ping over ofi_rxm
 #   rendezvous  a message of 1 MiB over ofi_rxm to both of its completions
-# Fails where a count exceeds its limit, or when anything is allocated (rendezvous: registered). Instructions of the fakes and of the callers are
-# not counted.
+# Fails where a count exceeds its limit, or when anything is allocated (rendezvous: registered). Instructions of the
+# fakes and of the callers are not counted.
 set -eu
 binary=$1
 shift

@@ -44,16 +44,16 @@ size_t length_of(size_t size, uint64_t tag) {
   return size == 0 ? 0 : size - std::min<size_t>(size - 1, 7 * tag);
 }
 
-// Its completion is an additional one.
-void tell(ReliableEnd& end, fi_addr_t peer, uint64_t tag, const void* bytes, size_t len) {
+// The caller waits for the completion.
+void send(ReliableEnd& end, fi_addr_t peer, uint64_t tag, const void* bytes, size_t len) {
   const ssize_t rc = end.post([&] { return fi_tsend(end.ep, bytes, len, nullptr, peer, tag, &end.context); });
   if (rc != 0) fail("fi_tsend", rc);
 }
-size_t hear(ReliableEnd& end, uint64_t tag, void* bytes, size_t len) {
+size_t receive(ReliableEnd& end, uint64_t tag, void* bytes, size_t len) {
   if (const ssize_t rc = fi_trecv(end.ep, bytes, len, nullptr, FI_ADDR_UNSPEC, tag, 0, &end.context); rc != 0)
     fail("fi_trecv", rc);
   fi_cq_tagged_entry entry{};
-  if (const int error = end.next(entry); error != 0) fail("hearing", -error);
+  if (const int error = end.next(entry); error != 0) fail("a receive", -error);
   return entry.len;
 }
 
@@ -65,7 +65,7 @@ void wait_for_all(ReliableEnd& end, size_t count, const char* what) {
 
 void send_all(ReliableEnd& end, fi_addr_t peer, size_t size, bool expected) {
   std::vector<Slot> slots(kAtOnce);
-  if (expected) hear(end, kGo, nullptr, 0);
+  if (expected) receive(end, kGo, nullptr, 0);
   for (uint64_t tag = 0; tag < kAtOnce; ++tag) {
     Slot& slot = slots[tag];
     slot.bytes.resize(length_of(size, tag));
@@ -81,14 +81,14 @@ void send_all(ReliableEnd& end, fi_addr_t peer, size_t size, bool expected) {
     if (rc != 0) fail("fi_tsendmsg", rc);
     if (injected) std::fill(slot.bytes.begin(), slot.bytes.end(), '#');
   }
-  if (!expected) tell(end, peer, kGo, nullptr, 0);
+  if (!expected) send(end, peer, kGo, nullptr, 0);
   wait_for_all(end, kAtOnce + (expected ? 0 : 1), "a send");
 }
 
 // `expected`: the receives are posted first.
 void receive_all(ReliableEnd& end, fi_addr_t peer, size_t size, bool expected) {
   std::vector<Slot> slots(kAtOnce);
-  if (!expected) hear(end, kGo, nullptr, 0);
+  if (!expected) receive(end, kGo, nullptr, 0);
   for (uint64_t tag = kAtOnce; tag-- > 0;) {
     Slot& slot = slots[tag];
     slot.bytes.assign(length_of(size, tag) + 100, 'x');
@@ -97,7 +97,7 @@ void receive_all(ReliableEnd& end, fi_addr_t peer, size_t size, bool expected) {
     const fi_msg_tagged message{iov, nullptr, 2, FI_ADDR_UNSPEC, tag, 0, &slot.context, 0};
     if (const ssize_t rc = fi_trecvmsg(end.ep, &message, FI_COMPLETION); rc != 0) fail("fi_trecvmsg", rc);
   }
-  if (expected) tell(end, peer, kGo, nullptr, 0);
+  if (expected) send(end, peer, kGo, nullptr, 0);
   wait_for_all(end, kAtOnce + (expected ? 1 : 0), "a receive");
   for (uint64_t tag = 0; tag < kAtOnce; ++tag) {
     const size_t len = length_of(size, tag);
@@ -136,10 +136,10 @@ int serve() {
   std::printf("%s\n", end.name().c_str());
   std::fflush(stdout);
   char name[200]{};
-  hear(end, kIntroduction, name, sizeof name - 1);
+  receive(end, kIntroduction, name, sizeof name - 1);
   const fi_addr_t peer = end.insert(name);
   play(end, peer, false);
-  tell(end, peer, kGo, nullptr, 0);  // the last one to send: this end needs the other no more
+  send(end, peer, kGo, nullptr, 0);  // the last one to send: this end needs the other no more
   wait_for_all(end, 1, "the end");
   return 0;
 }
@@ -148,10 +148,10 @@ int ask(const char* name) {
   ReliableEnd end(FI_TAGGED, 0);
   const fi_addr_t peer = end.insert(name);
   const std::string own = end.name();
-  tell(end, peer, kIntroduction, own.c_str(), own.size() + 1);
+  send(end, peer, kIntroduction, own.c_str(), own.size() + 1);
   wait_for_all(end, 1, "the introduction");
   play(end, peer, true);
-  hear(end, kGo, nullptr, 0);
+  receive(end, kGo, nullptr, 0);
   return 0;
 }
 

@@ -4,12 +4,12 @@
 # fi_mcast, host b sends 400 messages at a time:
 #   plain    all arrive
 #   loss     1200 messages with 1 % of the frames lost: what is missing is counted, nothing is repeated or foreign
-#   killed   one of two listeners is killed: the other one hears everything
+#   killed   one of two listeners is killed: the other one receives everything
 #   cut      the wire loses everything for a while: what is sent afterwards arrives
 #   port     the cable is pulled and plugged in again: the members are told, and members again
-#   groups   one endpoint hears what another one sends to 64 groups
+#   groups   one endpoint receives what another one sends to 64 groups
 # and, only when asked for, because so many programs take minutes in emulated machines:
-#   members  each of 32 listeners hears 100 messages
+#   members  each of 32 listeners receives 100 messages
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "$1" != in_guest ]; then
