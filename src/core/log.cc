@@ -49,9 +49,9 @@ bool may_grow(off_t len, std::size_t size) noexcept {
   return ::getrlimit(RLIMIT_FSIZE, &longest) == 0 && static_cast<rlim_t>(len) + size <= longest.rlim_cur;
 }
 
-// Writes the text if that is possible at once, and without a signal: peers cause lines, and must not end the process
-// because the reader of a pipe has gone. O_NONBLOCK would be set for everyone who shares a pipe or terminal, so it is
-// opened again.
+// Writes the text if that is possible at once. A line that a peer causes must not raise SIGPIPE when the reader of a
+// pipe has gone. A pipe or terminal is opened again, because O_NONBLOCK on the shared description would affect every
+// process that uses it.
 void write_at_once(int fd, const char* text, std::size_t size) noexcept {
   const Uncancellable through;
   struct stat status {};

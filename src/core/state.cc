@@ -25,7 +25,7 @@ void define_shared(Parameters& parameters) {
                     "Let " WEFT_SYSCONFDIR "/libfabric.conf override the environment (default: no)");
   parameters.define("FI_HOOK", FI_PARAM_STRING, "Hook providers to put over every fabric, separated by semicolons");
   parameters.define("FI_UNIVERSE_SIZE", FI_PARAM_SIZE_T,
-                    "How many processes the application will consist of; providers size their tables with it "
+                    "Number of processes of the application, which providers may use to size their tables "
                     "(default: provider specific)");
   parameters.define("FI_FORK_UNSAFE", FI_PARAM_BOOL,
                     "Providers need not make fork safe, which may be faster (default: no)");

@@ -26,8 +26,8 @@ class ThreadText {
     ::pthread_key_delete(key_);
   }
 
-  // Returns a copy, cut to kSize, that lives until the thread's next call, and memory that lives until the thread's
-  // end: programs print two results with one call. nullptr when memory or keys run out.
+  // Returns a copy, cut to kSize. The text is valid until the thread's next call, the memory until the thread ends:
+  // programs print two results with one call. nullptr when memory or keys run out.
   char* keep(const std::string& text) noexcept {
     if (!ok_) return nullptr;
     char* copy = static_cast<char*>(::pthread_getspecific(key_));
