@@ -54,8 +54,8 @@ class PeerMemory : public ListHook<PeerMemory> {
     all_ = &all;
     limit_ = std::max(limit_, all.limit_);
   }
-  // The peer follows is_scarce(): it gets memory beyond the limit for messages that are under way then. However low the
-  // limit is, the answers and the matched messages behind those must arrive.
+  // The peer follows reports of is_scarce(), so it may exceed the limit by kUnderWay: by messages that it sent before
+  // the report arrived. Answers and matched messages queue behind those, and must arrive however low the limit is.
   void follows() noexcept { limit_ = all_->limit_ + std::min(kUnderWay, SIZE_MAX - all_->limit_); }
   std::size_t used() const noexcept { return used_; }
   // Whether another `bytes` may be occupied.

@@ -221,7 +221,8 @@ void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted,
   const fi_domain_attr& hints = *wanted.domain_attr;
   match.same_text("domain_attr->name", hints.name, offer.name);
   if (hints.domain != nullptr && offer.domain != nullptr && hints.domain != offer.domain)
-    match.refuse(fmt::format("hints request another open domain than {}'s {}", match.name(), offer.name));
+    match.refuse(
+        fmt::format("hints name an open domain (domain_attr->domain) that is not {}'s {}", match.name(), offer.name));
   WEFT_ENUMERATION(threading, FI_THREAD_ENDPOINT)
   WEFT_ENUMERATION(control_progress, FI_PROGRESS_CONTROL_UNIFIED)
   WEFT_ENUMERATION(progress, FI_PROGRESS_CONTROL_UNIFIED)

@@ -88,7 +88,7 @@ class CounterCore : public RefCounted {
     }
   }
 
-  // A change that the application has not read, other than fi_cntr_set.
+  // Sets the value for deferred work (FI_OP_CNTR_SET): unlike fi_cntr_set, a change that the application has not read.
   void store(uint64_t to) noexcept {
     value_.now.store(to);
     changed();

@@ -17,9 +17,9 @@
 namespace weft {
 
 // Whether `attr` names memory of an accelerator other than by a dmabuf. The manual page ignores `iface` without
-// FI_HMEM; a processor that copies from such an address ends the process, so the registration is refused instead, also
-// for interfaces of later releases. Greater values come from programs that leave the member as they found it, which
-// libfabric serves. Programs of API < 1.10 have no such member.
+// FI_HMEM; copying from such an address would crash the process, so the registration is refused, for interfaces of
+// later releases too. Values of 64 and above are uninitialised members, which libfabric accepts. Programs of API < 1.10
+// have no such member.
 inline bool is_device_memory(const fi_mr_attr& attr, uint64_t flags, uint32_t api_version) noexcept {
   if (FI_VERSION_LT(api_version, FI_VERSION(1, 10)) || (flags & FI_MR_DMABUF) != 0) return false;
   constexpr unsigned kMostInterfaces = 64;

@@ -93,7 +93,8 @@ class EngineBase : public RefCounted {
   // A registration was closed: returns when no access to its memory is under way.
   void on_region_closed() { mutex_.wait_for_others(); }
 
-  // Adds a mutex that locks if the engine's does; with FI_THREAD_DOMAIN only, unless it is a queue's.
+  // Registers a mutex that is turned on and off together with the engine's: with FI_THREAD_DOMAIN that of the memory
+  // regions. on_opened() registers those of queues.
   void lock_along(Mutex& mutex) {
     std::lock_guard lock(turns_mutex_);
     along_.push_back(&mutex);

@@ -55,9 +55,9 @@ class EventQueueCore : public RefCounted {
  public:
   using Reserved = std::unique_ptr<Entry>;
   // Memory for a connection event with `len` bytes of the peer's data, or for an error, which loses its sentence and
-  // data if there is no more. Null: there is none.
+  // data if memory runs out later. Null when memory runs out.
   static Reserved reserve(size_t len) noexcept { return make_event(0, len); }
-  // Memory for the result of a call: an fi_eq_entry, or an error and its data. Null: there is none.
+  // Memory for the result of a call: an fi_eq_entry, or an error and its data. Null when memory runs out.
   static Reserved reserve_result() noexcept;
 
   // The result of a call. A read into a smaller buffer answers -FI_ETOOSMALL.

@@ -145,8 +145,8 @@ struct TransmitLimits {
   return len == 0 ? 0 : -FI_EINVAL;
 }
 
-// Whether an endpoint takes the call, before it looks for the peer: 0 and the length of the message. Of several errors
-// the first one is the same at all endpoints: -FI_EINVAL for buffers and ranges, -FI_EBADFLAGS, -FI_EMSGSIZE.
+// Checks a call before its peer is looked up. 0, with the length of the message in `len`; else the first error in the
+// order that all endpoints share: -FI_EINVAL (buffers, ranges), -FI_EBADFLAGS, -FI_EMSGSIZE.
 [[gnu::always_inline]] inline int check_transmit(const TransmitRequest& request, const TransmitLimits& limits,
                                                  std::size_t& len) noexcept {
   if (!valid_buffers(request.iov)) return -FI_EINVAL;

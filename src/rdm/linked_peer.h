@@ -76,9 +76,9 @@ struct PeerMessage : messages::UnexpectedMessage {
 // How long a call without a completion makes progress for its connection.
 inline constexpr auto kMostTimeForContact = std::chrono::milliseconds(10);
 
-// An operation without a completion was queued for a connection. Its program may read no queue for long, so the call
-// makes progress. It may be the only call of its program: the first such operation makes progress until it has left,
-// for a while. E: an engine whose mutex is held; P: see holds_injected().
+// Makes progress for an operation that has no completion and waits for a connection, because its program may not read a
+// queue soon. The first operation that waits for a peer may be the program's only call: it makes progress until the
+// operation has left, for at most kMostTimeForContact. E: an engine whose mutex is held; P: see holds_injected().
 template <class E, class P>
 void advance_contact(E& engine, P& peer) noexcept {
   if (engine.must_send_now()) return;  // a thread that sleeps makes progress
