@@ -404,9 +404,8 @@ void Engine::forget_hot(Watch& watch) noexcept {
   std::fill(end, hot_.end(), nullptr);
 }
 
-// Messages that share a system call wait in handlers that are to run, others for room in memory. Those for which a
-// socket has no room are lost, as they are on a socket. So are those of FI_THREAD_DOMAIN: without locks, an interrupted
-// call would not be noticed.
+// Sends gathered messages, and messages that wait for room in shared memory. Messages that do not fit into a socket's
+// buffer are lost. Nothing is sent with FI_THREAD_DOMAIN: without locks, an interrupted call cannot be detected.
 bool Engine::send_last() noexcept {
   if (turns() == Turns::kDomain && !locking()) return true;
   if (!mutex_.try_lock_last()) return false;

@@ -201,7 +201,8 @@ class Engine final : public EngineBase, private LastSender {
   // Polls the memory in every round, until it brings nothing for kDozeAfter. Called again when what it waits for
   // changes.
   void poll_wire(Wired& wired) noexcept;
-  // A wire has no room. Its reader may have none for long, while threads sleep that make progress here.
+  // The wire is full. While the threads that make progress here sleep, a timer runs (kStall) after which the wire may
+  // use its overflow, because its reader may not read for long.
   void await_room(Wired& wired) noexcept;
   // Registered memory is offered through a wire.
   void note_lent() noexcept { lends_.store(true, std::memory_order_relaxed); }
@@ -270,8 +271,8 @@ class Engine final : public EngineBase, private LastSender {
   ShortBursts short_bursts_;
   std::atomic<bool> lends_{false};  // registered memory was offered at some time
   bool sleepers_ = false;           // threads may poll wait_fd() without prepare_wait(), from now on
-  // The thread that prepare_wait() let sleep, until it drives the engine again: others do so meanwhile. Once several
-  // have slept at a time, one is assumed to sleep always.
+  // Threads asleep between prepare_wait() and the next time that they drive the engine. `one`: `thread` sleeps. `many`:
+  // several have slept at once, and from then on a thread is always assumed to sleep.
   struct {
     bool one = false, many = false;
     pthread_t thread{};

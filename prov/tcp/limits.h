@@ -40,8 +40,8 @@ inline constexpr std::size_t kGatherLongPayload = 64 * 1024;
 // A payload with at least this much outstanding is read straight into the application's memory.
 inline constexpr std::size_t kDirectRead = 2 * 1024;
 
-// Bytes of unexpected messages that a connection stores while its endpoint receives no tagged ones: an untagged message
-// has no receive until those before it have theirs, so the peer may wait.
+// Most bytes of unexpected messages of a connection while its endpoint receives no tagged messages. Stopping the peer
+// is safe then: untagged messages match in their order.
 inline constexpr std::size_t kMaxUnexpectedUntagged = 256 * 1024;
 
 // Bytes of responses queued for one peer; beyond it nothing is read from that peer. Two ends that stop reading at once

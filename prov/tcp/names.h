@@ -36,7 +36,8 @@ Address name_of(int fd, const Address& otherwise) noexcept;
 // The address at the other end of a connected socket; empty: none.
 Address peer_of(int fd) noexcept;
 
-// Reads into `scratch` and forgets, `most` times at most. The last result of net::recv(): 0 or an error ends the input.
+// Reads into `scratch` and drops the bytes, `most` times at most. The last result of net::recv(): 0 or an error ends
+// the input.
 ssize_t discard_input(int fd, std::span<std::byte> scratch, int most) noexcept;
 
 // Sends FIN and discards the peer's input before closing: unread input would turn the close into a reset, which can

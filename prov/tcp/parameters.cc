@@ -15,7 +15,7 @@ constexpr int kMaxKeepalive = 32'767;  // the system's own limit
 constexpr ParameterRow<P> kRows[] = {
     {"iface", &P::interface, "The only network interface to use, e.g. eth0"},
     {"port_low_range", &P::port_low, "Lowest port of passive endpoints that name none", 0, kMaxPort, "the system's"},
-    {"port_high_range", &P::port_high, "Highest port of such endpoints", 0, kMaxPort, "the system's"},
+    {"port_high_range", &P::port_high, "Highest port of passive endpoints that name none", 0, kMaxPort, "the system's"},
     {"nodelay", &P::nodelay, "Send small messages at once, TCP_NODELAY"},
     {"shared_memory", &P::shared_memory, "Exchange messages with peers of this host through shared memory"},
     {"keepalive", &P::keepalive_s, "Seconds of silence after which a connection probes its peer; 0: never", 0,

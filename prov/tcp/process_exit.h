@@ -11,7 +11,7 @@
 
 namespace weft::tcp {
 
-// A holder of such messages, from join() to leave().
+// An engine with unsent messages, from join() to leave().
 class LastSender : public ListHook<LastSender> {
  public:
   LastSender(const LastSender&) = delete;
@@ -21,7 +21,7 @@ class LastSender : public ListHook<LastSender> {
   // lock is waited for. False: try again soon, because a thread is inside a call.
   virtual bool send_last() noexcept = 0;
 
-  // Those of a forked child's parent are its parent's to send.
+  // A forked child sends nothing: the messages are its parent's.
   const pid_t process;
 
  protected:

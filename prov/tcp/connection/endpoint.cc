@@ -51,8 +51,7 @@ int Endpoint::close() {
   return 0;
 }
 
-// The tables of kfi_shutdown(KFI_READ or KFI_WRITE), kfi_cm(3), which libfabric's interface has no call for, and of
-// PeerMemoryOps.
+// fi_open_ops: the half shutdown of kfi_shutdown, kfi_cm(3), for which libfabric has no call, and PeerMemoryOps.
 int Endpoint::ops_open(const char* name, uint64_t, void** ops, void*) {
   using Call = int (*)(fid_ep*, uint64_t);
   static constexpr Call kHalf = [](fid_ep* ep, uint64_t half) { return object<Endpoint>(ep).shut_down_half(half); };

@@ -121,7 +121,7 @@ Handshake::Step Handshake::receive_answer() noexcept {
     if (!complete)
       return failed(complete.error().error(), complete.error().error() == FI_ENOPROTOOPT
                                                   ? "the peer speaks another version of the protocol"
-                                                  : "the peer sent something else than a connection message");
+                                                  : "the peer's answer is not a connection message");
   }
   return Step::kAnswered;
 }

@@ -97,7 +97,7 @@ Result<std::unique_ptr<LocalWire>> LocalWire::attach(const UniqueFd& memory) noe
   return map(memory.get(), 0);
 }
 
-// The other end fetches from the process that it met. A forked child has another copy of the memory.
+// The other end fetches from the process that made this end. A forked child has another copy of the memory.
 bool LocalWire::in_its_process() const noexcept {
   return process_ == this_process();
 }
@@ -262,8 +262,8 @@ ssize_t LocalWire::read(std::span<const iovec> pieces) noexcept {
     }
     if (left == 0) break;
   }
-  // A writer sleeps for room only while more than half of the ring is behind the position that it sees, which is not
-  // before the one of the last check. So the fence of a check is not needed for each message.
+  // A writer sleeps for room only while it sees more than half of the ring unread, and it sees at least what was read
+  // at the last check. So the writer is checked once in half a ring, which saves a fence for each message.
   must_check_writer_ |= written - checked_ > kRing / 2 && written - read_ <= kRing / 2;
   publish_read();
   return static_cast<ssize_t>(read_ - before);

@@ -48,8 +48,8 @@ struct LocalMemory {
     // The writer's. Positions count all bytes since the beginning.
     std::atomic<std::uint64_t> written;
     std::atomic<std::uint64_t> offers;  // pieces offered so far
-    // Bytes from the first to the second position, which is behind all others while more follow, are in the overflow,
-    // from its beginning.
+    // The bytes at the positions from overflows_from to overflows_until are in the overflow, from its beginning;
+    // overflows_until is kOpen while the writer still adds bytes.
     std::atomic<std::uint64_t> overflows_from, overflows_until;
     // The reader's.
     alignas(kLine) std::atomic<std::uint64_t> read;
@@ -92,15 +92,15 @@ class LocalWire {
   LocalWire& operator=(const LocalWire&) = delete;
   ~LocalWire() { close(); }
 
-  // The system says that the other end is this process; 0: one that cannot be named here. Finds out whether its memory
-  // may be read: 0, or an error because of which long messages are copied twice. Called once its proof_at is set.
+  // Sets the process of the other end (0: it has no number in this namespace) and tests whether its memory can be read.
+  // On an error long messages are copied twice. Called once the other end's proof_at is set.
   Status meet(pid_t peer) noexcept;
   // Keeps the proof that the other end chose.
   void keep_proof() noexcept;
 
-  // Returns how many bytes were taken, at least 1; -EAGAIN if there is no room or pieces are offered: the same bytes,
-  // with or without more behind them, are to be written again unless settle() takes them; -EPROTO if the memory
-  // contains nonsense.
+  // Returns how many bytes were taken, at least 1; -EPROTO: the memory contains nonsense; -EAGAIN: no room, or pieces
+  // are offered. After -EAGAIN the call is repeated with at least the same bytes, less those that settle() reports as
+  // fetched.
   ssize_t write(std::span<const iovec> pieces) noexcept;
   // Pieces are offered ...
   bool lends() const noexcept { return offered_len_ != 0; }

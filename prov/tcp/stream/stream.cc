@@ -147,7 +147,7 @@ bool Stream::begin() noexcept {
     case Op::kHalfShutdown:
       set_sink(Sink::kNone);
       (agreed_ & kHalfShutdown) != 0 ? sink_.on_half_shutdown()
-                                     : protocol_error("half shutdown, although nobody announced it");
+                                     : protocol_error("half shutdown that was not announced");
       break;
     case Op::kMailbox:
       set_sink(Sink::kNone);

@@ -500,7 +500,7 @@ bool TransmitSide::try_respond(const DataHeader& header, std::span<const iovec> 
   return true;
 }
 
-// A half shutdown waits behind the application's messages, as one that is reported already.
+// A half shutdown counts as reported, so it queues after the application's messages. All other responses overtake them.
 void TransmitSide::respond_with(Transmit& record) noexcept {
   response_bytes_ += record.memory();
   if (record.reported)
