@@ -162,7 +162,7 @@ void Endpoint::retry(Channel& channel) noexcept {
   if (channel.peer->channel == &channel) sender_.flush(*channel.peer);
 }
 
-// Those that the lower provider has not sent yet, too.
+// True also while the lower provider holds injected messages.
 bool Endpoint::holds_injected(const CompletionRoutes* routes) noexcept {
   for (Channel& channel : services_.channels)
     for (const Transmit& each : channel.flight)

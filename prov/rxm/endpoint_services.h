@@ -103,7 +103,7 @@ inline Channel::~Channel() {
   if (peer != nullptr) --peer->channels;
 }
 
-// The links to peers, as those see them who send and receive.
+// The links to peers, as Sender and Receiver use them.
 class LinkControl {
  public:
   // Sends a request unless there is a connection, or will be. The caller reports an immediate failure.

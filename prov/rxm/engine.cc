@@ -37,7 +37,7 @@ class LowerDescriptors {
 
 }  // namespace
 
-// Idle rounds that share one look at the clock, while two looks are less than that part of kCmInterval apart.
+// The clock is read once in so many idle rounds, as long as two readings are less than kCmInterval / kIdleLooks apart.
 constexpr unsigned kIdleLooks = 8;
 
 Status Engine::open_timer() noexcept {

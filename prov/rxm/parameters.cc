@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "messages/unexpected_memory.h"
 #include "objects/parameter_rows.h"
 #include "rxm/logging.h"
 
@@ -22,14 +23,11 @@ constexpr ParameterRow<P> kRows[] = {
      kMaxBytes, "8 times the buffer size"},
     {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kMaxQueueSize},
     {"rx_size", &P::rx_size, "Default size of receive queues", 1, kMaxQueueSize},
-    {"unexpected_bytes", &P::unexpected_bytes,
-     "Bytes of unexpected messages that a domain keeps; beyond them senders wait, also with messages that have a "
-     "receive",
-     0, kMaxBytes, "1/4 of the memory"},
+    {"unexpected_bytes", &P::unexpected_bytes, messages::kUnexpectedBytesHelp, 0, kMaxBytes, "1/4 of the memory"},
     {"connect_timeout", &P::connect_timeout_ms, "Milliseconds that a request to connect may take to the peer's host",
      1},
-    {"answer_timeout", &P::answer_timeout_ms,
-     "Milliseconds that the peer's application may take to answer a request after that", 1},
+    {"answer_timeout", &P::answer_timeout_ms, "Milliseconds that the peer's application may take to answer a request",
+     1},
     {"start_timeout", &P::start_timeout_ms,
      "Milliseconds in which a peer that has not started yet is tried again; 0: its operations fail at once"},
     {"idle_timeout", &P::idle_timeout_ms,

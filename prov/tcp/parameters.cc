@@ -2,6 +2,7 @@
 // The tcp provider's parameters; see parameters.h.
 #include "tcp/parameters.h"
 
+#include "messages/unexpected_memory.h"
 #include "tcp/logging.h"
 
 namespace weft::tcp {
@@ -31,10 +32,7 @@ constexpr ParameterRow<P> kRows[] = {
     {"backlog", &P::backlog, "Connection requests that may be pending at a passive endpoint", 1},
     {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kMaxQueueSize},
     {"rx_size", &P::rx_size, "Default size of receive queues", 1, kMaxQueueSize},
-    {"unexpected_bytes", &P::unexpected_bytes,
-     "Bytes of unexpected messages that a domain keeps; beyond them senders wait, also with messages that have a "
-     "receive",
-     0, kMaxBytes, "1/4 of the memory"},
+    {"unexpected_bytes", &P::unexpected_bytes, messages::kUnexpectedBytesHelp, 0, kMaxBytes, "1/4 of the memory"},
 };
 
 }  // namespace

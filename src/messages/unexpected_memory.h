@@ -23,6 +23,11 @@ inline std::size_t quarter_of_memory() noexcept {
   return static_cast<std::size_t>(pages) * static_cast<std::size_t>(size) / 4;
 }
 
+// The help text of the parameter UNEXPECTED_BYTES.
+inline constexpr char kUnexpectedBytesHelp[] =
+    "Most bytes of unexpected messages in a domain; at the limit senders wait, even with messages whose receive is "
+    "posted";
+
 // Bytes that buffers of the network, and queues of the sender, may hold.
 inline constexpr std::size_t kUnderWay = std::size_t{64} << 20;
 

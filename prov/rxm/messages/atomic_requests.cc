@@ -106,13 +106,13 @@ void Sender::on_atomic_response(PostedBuffer& posted, const PacketHeader& header
   AtomicResponse response;
   if (transmit == nullptr || transmit->channel != &channel || !transmit->awaits_peer ||
       transmit->request.operation < Operation::kUpdate || len < sizeof response)
-    return services_.links->protocol_error(channel, "a response to an unknown operation");
+    return services_.links->protocol_error(channel, "response to an unknown operation");
   const std::byte* payload = posted.buffer->bytes + sizeof header;
   std::memcpy(&response, payload, sizeof response);
   const auto status = static_cast<std::int32_t>(ntohl(response.status));
   const std::size_t fetched = len - sizeof response;
   if (ntohl(response.len) != fetched || (status == 0 ? fetched != transmit->len : status > 0))
-    return services_.links->protocol_error(channel, "a response that does not fit its operation");
+    return services_.links->protocol_error(channel, "response that does not fit its operation");
   if (status != 0)
     transmit->error = -status;
   else

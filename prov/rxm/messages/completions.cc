@@ -101,7 +101,7 @@ void Completions::on_failed_receive(PostedBuffer& posted, int error) noexcept {
   Channel* sender = posted.channel;
   if (posted.shared && error == FI_ETRUNC) sender = posted_.sender_of(posted, services_.buffers.size());
   if (error == FI_ETRUNC && sender != nullptr)
-    services_.links->protocol_error(*sender, "a packet exceeds the packet size");
+    services_.links->protocol_error(*sender, "packet exceeds the packet size");
   posted.shared ? posted_.post(posted) : posted_.release(posted);
 }
 

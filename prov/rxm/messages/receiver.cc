@@ -54,9 +54,9 @@ Receiver::Receiver(EndpointServices& services, Packets& packets, PostedBuffers& 
 inline bool Receiver::may_be_message(Channel& channel, const OpHeader& op) noexcept {
   const char* wrong = nullptr;
   if (op.op > PacketOp::kTagged)
-    wrong = "a packet for an unknown operation";
+    wrong = "packet for an unknown operation";
   else if (!receives_.takes(op.receive_index))
-    wrong = "a message for a nonexistent receive context";
+    wrong = "message for a nonexistent receive context";
   if (wrong == nullptr) [[likely]]
     return true;
   protocol_error(channel, wrong);
@@ -94,7 +94,7 @@ inline void Receiver::deliver(PostedBuffer& posted, const rdm::Envelope& envelop
                                                       std::size_t len) noexcept {
   Channel& channel = *posted.channel;
   if (!may_be_message(channel, header.op)) return;
-  if (header.op.size != len) return protocol_error(channel, "a message whose length differs from its header");
+  if (header.op.size != len) return protocol_error(channel, "message whose length differs from its header");
   deliver(posted, envelope_of(*channel.peer, header.op), posted.buffer->bytes + sizeof header);
 }
 
@@ -165,10 +165,10 @@ void Receiver::handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entr
                                  .has_data = (entry.flags & FI_REMOTE_CQ_DATA) != 0};
     return deliver(posted, envelope, bytes);
   }
-  if (entry.len < sizeof header.control) return protocol_error(channel, "a packet without a header");
+  if (entry.len < sizeof header.control) return protocol_error(channel, "packet without a header");
   std::memcpy(&header, bytes, std::min(entry.len, sizeof header));
   const ControlHeader& control = header.control;
-  if (control.version != kControlVersion) return protocol_error(channel, "a packet of another version");
+  if (control.version != kControlVersion) return protocol_error(channel, "packet of another version");
   if (control.type == PacketType::kScarce) {
     channel.scarcity.announces = control.message != 0;
     return;
@@ -178,7 +178,7 @@ void Receiver::handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entr
   ++channel.activity;
   if (control.type == PacketType::kReadDone) return on_read_done(channel, control);
   if (control.type == PacketType::kWriteDone) return rendezvous_.on_write_done(channel, control);
-  if (entry.len < sizeof header) return protocol_error(channel, "a packet with a truncated header");
+  if (entry.len < sizeof header) return protocol_error(channel, "packet with a truncated header");
   on_message_packet(posted, header, entry.len - sizeof header);
 }
 
@@ -204,7 +204,7 @@ void Receiver::on_message_packet(PostedBuffer& posted, const PacketHeader& heade
       if (may_be_message(channel, header.op)) on_rendezvous(channel, header, posted.buffer->bytes + sizeof header, len);
       return;
     default:
-      return protocol_error(channel, "a packet of unknown type");
+      return protocol_error(channel, "packet of unknown type");
   }
 }
 
@@ -236,10 +236,10 @@ void Receiver::report_scarcity(Channel& channel) noexcept {
 void Receiver::on_rendezvous(Channel& channel, const PacketHeader& header, const std::byte* bytes,
                              std::size_t len) noexcept {
   RendezvousHeader rendezvous;
-  if (len < sizeof rendezvous) return protocol_error(channel, "a truncated rendezvous");
+  if (len < sizeof rendezvous) return protocol_error(channel, "truncated rendezvous");
   std::memcpy(&rendezvous, bytes, sizeof rendezvous);
   if (total_of(rendezvous) != header.op.size)
-    return protocol_error(channel, "a rendezvous whose ranges differ from its length");
+    return protocol_error(channel, "rendezvous whose ranges differ from its length");
   const rdm::Envelope envelope = envelope_of(*channel.peer, header.op);
   if (const rdm::Delivery delivery = receives_.match(envelope))
     return rendezvous_.fetch(channel, header.control.message, rendezvous, envelope, delivery);
@@ -253,14 +253,14 @@ void Receiver::on_rendezvous(Channel& channel, const PacketHeader& header, const
 }
 
 void Receiver::on_credits(Channel& channel, std::uint64_t count) noexcept {
-  if (!channel.credits.counted || count > UINT32_MAX) return protocol_error(channel, "an invalid report of receives");
+  if (!channel.credits.counted || count > UINT32_MAX) return protocol_error(channel, "invalid report of receives");
   channel.credits.left += count;
   services_.retry_later(channel);
 }
 
 void Receiver::on_read_done(Channel& channel, const ControlHeader& header) noexcept {
   Transmit* transmit = sender_.find_unacknowledged(channel, header.message);
-  if (transmit == nullptr) return protocol_error(channel, "an acknowledgement of an unknown message");
+  if (transmit == nullptr) return protocol_error(channel, "acknowledgement of an unknown message");
   sender_.on_acknowledged(*transmit);
 }
 
@@ -298,7 +298,7 @@ void Receiver::on_atomic(PostedBuffer& posted, const PacketHeader& header, std::
   rdm::ReceivedAtomic demand;
   const std::byte* const payload = posted.buffer->bytes + sizeof header;
   if (!read_request(header, payload, len, services_.eager_limit, demand))
-    return protocol_error(channel, "an invalid request for an atomic operation");
+    return protocol_error(channel, "invalid request for an atomic operation");
   Packet* packet = packets_.make(channel);
   if (packet == nullptr) {
     starved_ = true;
@@ -344,7 +344,7 @@ void Receiver::on_segment(PostedBuffer& posted, const PacketHeader& header, std:
   }
   if ((part == kFirstPart) != (assembly == nullptr) || header.control.segment_size != len ||
       (assembly == nullptr && pending == kMaxAssemblies))
-    return protocol_error(channel, "a segment of an unknown message");
+    return protocol_error(channel, "segment of an unknown message");
   if (assembly == nullptr) assembly = begin_assembly(channel, header);
   if (assembly == nullptr) return;
   if (header.control.segment != assembly->next_segment || len > assembly->envelope.len - assembly->arrived)
@@ -357,7 +357,7 @@ void Receiver::on_segment(PostedBuffer& posted, const PacketHeader& header, std:
   assembly->arrived += len;
   ++assembly->next_segment;
   if (part != kLastPart) return;
-  if (assembly->arrived != assembly->envelope.len) return protocol_error(channel, "a message that lacks segments");
+  if (assembly->arrived != assembly->envelope.len) return protocol_error(channel, "message that lacks segments");
   const bool answered = assembly->answered;
   finish_assembly(*assembly);
   if (answered) packets_.post_control(channel, PacketType::kReadDone, header.control.message);
@@ -371,7 +371,7 @@ Assembly* Receiver::begin_assembly(Channel& channel, const PacketHeader& header)
     if (fits)
       starved_ = true;
     else
-      protocol_error(channel, "a message that is too long for segments");
+      protocol_error(channel, "message that is too long for segments");
     return nullptr;
   }
   assembly->message = header.control.message;

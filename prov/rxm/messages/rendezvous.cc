@@ -173,7 +173,7 @@ void Rendezvous::on_write_done(Channel& channel, const ControlHeader& header) no
     receives_.complete(target.delivery, target.envelope);
     return release(target);
   }
-  services_.links->protocol_error(channel, "the end of a message that was not invited");
+  services_.links->protocol_error(channel, "end of a message that was not invited");
 }
 
 void Rendezvous::release(WriteTarget& target) noexcept {
@@ -188,11 +188,11 @@ void Rendezvous::on_write_target(PostedBuffer& posted, const PacketHeader& heade
   Transmit* transmit = sender_.find_unacknowledged(channel, header.control.message);
   RendezvousHeader where;
   if (transmit == nullptr || transmit->packet.header.control.type != PacketType::kRendezvous || len < sizeof where)
-    return services_.links->protocol_error(channel, "an invitation to write an unknown message");
+    return services_.links->protocol_error(channel, "invitation to write an unknown message");
   std::memcpy(&where, posted.buffer->bytes + sizeof header, sizeof where);
   const auto room = total_of(where);
   if (!room || *room < transmit->len)
-    return services_.links->protocol_error(channel, "an invitation that is shorter than the message");
+    return services_.links->protocol_error(channel, "invitation that is shorter than the message");
   RemoteCopy* copy = make_copy(channel, header.control.message);
   if (copy == nullptr) return services_.links->protocol_error(channel, "no memory to write a message");
   copy->transmit = transmit;
@@ -266,7 +266,7 @@ void Rendezvous::end_write(RemoteCopy& copy) noexcept {
   if (error == 0 && !sender_.announce_written(channel, transmit, message))
     packets_.post_control(channel, PacketType::kWriteDone, message);
   sender_.on_lower_completion(transmit, error);
-  if (error != 0) services_.links->protocol_error(channel, "a message cannot be written");
+  if (error != 0) services_.links->protocol_error(channel, "message cannot be written");
 }
 
 void Rendezvous::retry(Channel& channel) noexcept {

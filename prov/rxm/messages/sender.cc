@@ -146,8 +146,8 @@ void Sender::flush(Peer& peer) noexcept {
       if (transmit.has_flag(FI_FENCE) && !started && !peer.channel->flight.empty()) return;  // see finish()
       if (waits_for_atomics(transmit)) return;
       const ssize_t result = start(*peer.channel, transmit);
-      // -FI_ENOTCONN: the event of the connection's end follows and fails the operation. If it failed now, a program
-      // that posts another one for each completion would never read that event.
+      // -FI_ENOTCONN: the event of the connection's end follows, and fails the operation. If the operation failed here,
+      // a program that posts another one for each completion could starve that event.
       if (result == -FI_EAGAIN || result == -FI_ENOTCONN) return services_.retry_packets_later(*peer.channel);
       if (result < 0) transmit.error = reason_of(result);
     }

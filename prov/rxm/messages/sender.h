@@ -38,8 +38,8 @@ class Sender {
   void on_packet_completion(Packet& packet, int error) noexcept;
   // The message with that number that its receiver has not acknowledged; or nullptr.
   Transmit* find_unacknowledged(const Channel& channel, std::uint64_t message) noexcept;
-  // Sends kWriteDone for a message whose last write has ended, so that the message completes when that has left. False:
-  // not so.
+  // Sends kWriteDone from the record of a message whose last write has ended, so that the message completes when the
+  // packet has left. False: not possible now, send a packet of its own.
   bool announce_written(Channel& channel, Transmit& transmit, std::uint64_t message) noexcept;
   void on_acknowledged(Transmit& transmit) noexcept;
   void on_atomic_response(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;

@@ -142,7 +142,7 @@ void PeerLinks::on_event_error(fid_eq* queue) noexcept {
 void PeerLinks::on_connected(Channel& channel, const void* data, std::size_t len) noexcept {
   if (channel.state == Channel::State::kConnecting) {
     AcceptData accepted;
-    if (len < sizeof accepted) return protocol_error(channel, "an acceptance without private data");
+    if (len < sizeof accepted) return protocol_error(channel, "acceptance without private data");
     std::memcpy(&accepted, data, sizeof accepted);
     channel.remote_id = accepted.id;
     // Responses to packets that came before this event.
@@ -169,9 +169,8 @@ bool PeerLinks::has_successor() const noexcept {
   return false;
 }
 
-// The process of a request may have died meanwhile; then the end of its connection follows at once. So a successor
-// replaces the connection only if it is still open one round later. One successor a round: others may close with the
-// connection that it replaces.
+// A successor replaces the peer's connection only after it has stayed open for one round: if its process has died
+// meanwhile, its end arrives by then. At most one a round, because closing the old connection may close other channels.
 void PeerLinks::settle_successors() noexcept {
   Channel* next = nullptr;
   for (Channel& channel : services_.channels) {

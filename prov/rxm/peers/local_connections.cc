@@ -40,8 +40,8 @@ bool PeerLinks::invite(const fi_info& info) noexcept {
 // The channel's request has ended. It is repeated at `place`; null: to the device.
 void PeerLinks::redirect(Channel& channel, const LocalPlace* place) noexcept {
   Peer& peer = *channel.peer;
-  FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s is on this host: the connection goes through %s\n",
-          peer.address.to_string().c_str(), place != nullptr ? "shared memory" : "the device, for tcp has failed");
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s is on this host: connecting through %s\n", peer.address.to_string().c_str(),
+          place != nullptr ? "shared memory" : "the device, because tcp failed");
   close_channel(channel, FI_EALREADY);
   if (place != nullptr && local_end() == nullptr) place = nullptr;
   Status status = request(peer, place, false);

@@ -283,7 +283,7 @@ void Stream::advance_sink(std::size_t len) noexcept {
 // A remote write continues only while the registrations that granted it exist.
 bool Stream::sink_still_valid() noexcept {
   if (sink_kind_ != Sink::kRmaWrite || still_granted(ranges(), FI_REMOTE_WRITE, sink_generation_)) return true;
-  protocol_error("a memory region was closed while a peer was writing to it");
+  protocol_error("memory region was closed while a peer was writing to it");
   return false;
 }
 
