@@ -87,7 +87,7 @@ if [ "$RXE_LAB" = vm ]; then
   case="a port that is down" answer=$(ip link set veth0 down && ask)
   says "none of this host's addresses belongs to an active port"
   case="no device" answer=$(rdma link del "$RXE_DEVICE" && ask)
-  says "there is no RDMA device"
+  says "no RDMA device: see rdma link"
   case="no nodes" answer=$(mount --bind /mnt /dev/infiniband && ask)
   says "/dev/infiniband/rdma_cm is missing"
 fi

@@ -53,10 +53,12 @@ std::shared_ptr<RegistrationCache> shared_cache(std::string_view requested, Cach
 
 void DomainCache::define_parameters() {
   fi_param_define(nullptr, kMonitor, FI_PARAM_STRING,
-                  "Reports of changed memory, which end registrations that are kept for the next use: userfaultfd; "
-                  "imported: the program's monitor, else userfaultfd; disabled: none are kept (default: disabled)");
-  fi_param_define(nullptr, kMaxCount, FI_PARAM_SIZE_T, "Registrations that are kept at most; 0: none (default: 1024)");
-  fi_param_define(nullptr, kMaxSize, FI_PARAM_SIZE_T, "Bytes of memory that they hold at most (default: no limit)");
+                  "Source of the reports that end cached registrations: userfaultfd (the kernel), imported (the "
+                  "program's monitor, else the kernel), disabled (no cache) (default: disabled)");
+  fi_param_define(nullptr, kMaxCount, FI_PARAM_SIZE_T,
+                  "Most registrations in the cache, with those in use; 0: no cache (default: 1024)");
+  fi_param_define(nullptr, kMaxSize, FI_PARAM_SIZE_T,
+                  "Most bytes of memory in cached registrations (default: no limit)");
 }
 
 std::unique_ptr<DomainCache> DomainCache::open(ibv_pd& pd) noexcept {
@@ -68,7 +70,7 @@ std::unique_ptr<DomainCache> DomainCache::open(ibv_pd& pd) noexcept {
   fi_param_get_size_t(nullptr, kMaxSize, &limits.bytes);
   if (monitor.empty() || monitor == "disabled" || limits.count == 0) return nullptr;
   if (monitor != "imported" && monitor != kUserfaultfd) {
-    FI_INFO(&provider(), FI_LOG_MR, "FI_MR_CACHE_MONITOR=%s is none of weft's: no registrations are kept\n", text);
+    FI_INFO(&provider(), FI_LOG_MR, "FI_MR_CACHE_MONITOR=%s is not supported: registrations are not cached\n", text);
     return nullptr;
   }
   std::shared_ptr<RegistrationCache> cache = shared_cache(monitor, limits);

@@ -17,8 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A thread is told to discard pages after the report was read; a registration made in between has the old pages. So
-// such memory is not cached for a while.
+// The kernel discards the pages after the report was read; a registration made in between has the old pages. So the
+// memory is not cached for a while.
 constexpr std::chrono::seconds kDiscardTime{1};
 // Reports follow their change at once. Without one for so long the kernel has lost it.
 constexpr std::chrono::seconds kPatience{10};
@@ -174,7 +174,8 @@ CachedRegion* RegistrationCache::acquire(Registrar& registrar, const MemoryRange
       const bool is_new = broken_ && !std::exchange(logged_, true);
       lock.unlock();
       if (is_new)
-        FI_WARN(&provider(), FI_LOG_MR, "registrations are not cached any more: the kernel's reports stay away\n");
+        FI_WARN(&provider(), FI_LOG_MR,
+                "registrations are not cached any more: a change of memory was not reported in time\n");
       return nullptr;
     }
     CachedRegion* found = find(registrar, range, access);

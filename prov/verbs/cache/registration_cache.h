@@ -18,7 +18,7 @@
 
 namespace weft::verbs {
 
-// Makes registrations in one protection domain. It outlives them. Thread-safe.
+// Makes registrations in one protection domain, and outlives them. Thread-safe.
 class Registrar {
  public:
   // nullptr and errno.

@@ -101,9 +101,9 @@ void Endpoint::lose_connection(int error, const char* why) noexcept {
   settle();
 }
 
-// Idempotent. The connection manager notifies the peer. `may_stand`: the queue pair will be destroyed next, which stops
-// the peer, or the peer has disconnected already; without posted operations there is nothing to flush then, and drain()
-// flushes those that are posted until stop().
+// Idempotent. The connection manager notifies the peer. `may_stand`: the queue pair may stay out of the error state if
+// nothing is posted, because it is about to be destroyed, or the peer has disconnected. drain() flushes operations that
+// are posted until stop().
 void Endpoint::stop_transfers(bool may_stand) noexcept {
   if (!transfers_enabled()) return;
   if (!may_stand || !idle()) break_queue_pair(qp_.get());

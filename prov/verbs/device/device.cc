@@ -77,8 +77,8 @@ std::string absence(int error) {
   if (!exists(kCmNode)) return std::string(kCmNode) + " is missing: load rdma_ucm";
   if (forbidden())
     return "no permission for /dev/infiniband: the nodes there must be readable and writable for this user";
-  if (error == ENOMEM) return "the device refused for want of memory: raise the memlock limit (ulimit -l)";
-  return "there is no RDMA device: see rdma link";
+  if (error == ENOMEM) return "the device cannot lock enough memory: raise the memlock limit (ulimit -l)";
+  return "no RDMA device: see rdma link";
 }
 
 std::string last_component(const std::filesystem::path& link) {

@@ -99,7 +99,7 @@ class Query {
       const auto first = std::ranges::find_if(
           sources_, [&](const Source& source) { return source.address.family() == local.family(); });
       if (first == sources_.end())
-        return refuse(fmt::format("no RDMA device has an address of the kind of {}", local.to_string()));
+        return refuse(fmt::format("no RDMA device has an address of the family of {}", local.to_string()));
       const bool one_device = std::ranges::all_of(
           sources_, [&](const Source& source) { return source.device.get() == first->device.get(); });
       return list.push_back({&*first, local, destination, !one_device});

@@ -196,8 +196,8 @@ ssize_t SendQueue::post_delivered(const SendWork& work) noexcept {
   ring_.push(false);
   ring_.push(error == 0);
   if (error == 0) return 0;
-  // Without the read the write is under way and nothing proves it: it was accepted, and fails. The second record stays,
-  // silent as well, because the first passes its status there.
+  // The device took the write but refused the read that proves it: the operation is reported as failed. The second
+  // record stays, silent as well, because the first one's status is passed to it.
   second->flags = first->flags;
   routes_.transmit_failed(work.kind, work.context, error, IBV_WC_GENERAL_ERR);
   return 0;

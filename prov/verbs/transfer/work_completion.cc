@@ -25,8 +25,8 @@ namespace {
 
 constexpr unsigned kIdleReads = 4096;  // reads that find nothing between two looks at connections
 
-// A message that needs nothing beyond its length reported has met a receive: of a queue pair; or of a shared context,
-// as far as the record shows.
+// Whether only the length of the message is to be reported: no error, no immediate data, not truncated. The next two
+// are for the receives of a queue pair, and of a shared context as far as the record shows.
 bool is_plain_message(const Posted& slot, const ibv_wc& wc) noexcept {
   return wc.status == IBV_WC_SUCCESS && (wc.wc_flags & IBV_WC_WITH_IMM) == 0 && wc.byte_len <= slot.len;
 }
@@ -39,7 +39,7 @@ bool is_plain_shared_receive(const Posted& slot, const ibv_wc& wc) noexcept {
 bool is_plain_send(const Posted& slot, const ibv_wc& wc) noexcept {
   return slot.role == Posted::Role::kTransmit && wc.status == IBV_WC_SUCCESS && (slot.flags & Posted::kCount) == 0;
 }
-// False: its success is not reported.
+// False: the success of the send is not reported.
 [[gnu::always_inline]] inline bool take_plain_send(const Posted& slot, std::byte* entry, size_t size) noexcept {
   const bool report = (slot.flags & Posted::kReport) != 0;
   if (report) CompletionSink::store_plain(entry, size, slot.context, slot.flags & ~uint64_t{Posted::kOurs}, 0);
