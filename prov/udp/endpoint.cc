@@ -32,8 +32,9 @@ Address default_address(const Domain& domain, uint32_t addr_format) {
   return any;
 }
 
-// Binds an endpoint's own socket. Members of groups on this host do not exclude the wildcard address with their port;
-// an endpoint there does: it has the loopback address's port as well. The probe keeps that until the address is ours.
+// Binds an endpoint's own socket. The wildcard address may be bound although members of groups use the port, but not if
+// an endpoint does. Such an endpoint has the port of the loopback address as well, so binding a probe there tells the
+// two apart. The probe stays open until the address is ours.
 int bind_own(int fd, const Address& local) noexcept {
   const int result = net::bind(fd, local.data(), local.size());
   if (result != -FI_EADDRINUSE || !local.is_any()) return result;

@@ -18,7 +18,8 @@ constexpr ParameterRow<P> kRows[] = {
     {"multicast_hops", &P::multicast_hops, "Range of group messages: 1 stays in the local network", 0, kMaxHops},
     {"receive_buffer", &P::receive_buffer,
      "Bytes of datagrams that the kernel may store for a socket; 0: the system's default", 0, kMaxBuffer},
-    {"segmentation", &P::segmentation, "Bursts of equal messages pass the kernel as one packet, GSO and GRO"},
+    {"segmentation", &P::segmentation,
+     "Let bursts of messages of equal length pass the kernel as one packet (GSO, GRO)"},
     {"tx_size", &P::tx_size, "Default size of transmit queues", 1, kMaxQueueSize},
     {"rx_size", &P::rx_size, "Default size of receive queues", 1, kMaxQueueSize},
 };

@@ -34,7 +34,7 @@ int receive_many(int fd, mmsghdr* messages, unsigned count) noexcept;
 // The interface that group messages leave by (0: chosen by the system), and the number of hops that they may travel.
 int set_multicast_interface(int fd, int family, unsigned interface) noexcept;
 int set_multicast_hops(int fd, int family, int hops) noexcept;
-// Whether sockets that share too may have the same address; socket(7), SO_REUSEADDR.
+// `shared`: other sockets with this option may bind the same address; socket(7), SO_REUSEADDR.
 int share_address(int fd, bool shared) noexcept;
 // A socket at the wildcard address receives what is sent to the groups that it joins, and not to those of all sockets.
 int refuse_groups_of_others(int fd, int family) noexcept;
