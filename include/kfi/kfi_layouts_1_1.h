@@ -92,7 +92,7 @@ struct KFI_1_1(kfi_info) {
   size_t dest_addrlen;
   void* src_addr;
   void* dest_addr;
-  kfi_connreq_t connreq;  // the same as `handle`, which counts if both are set
+  kfi_connreq_t connreq;  // equal to `handle`, which counts if both are set
   struct KFI_1_1(kfi_tx_attr) * tx_attr;
   struct KFI_1_1(kfi_rx_attr) * rx_attr;
   struct KFI_1_1(kfi_ep_attr) * ep_attr;

@@ -193,9 +193,9 @@ static inline int fi_compare_atomicvalid(struct fid_ep* ep, enum fi_datatype dat
   return ep->atomic->compwritevalid(ep, datatype, op, count);
 }
 
-// The same query for a domain, before any endpoint exists. `flags` is 0 (update), FI_FETCH_ATOMIC
-// or FI_COMPARE_ATOMIC, with FI_TAGGED for tagged atomics. 0 and *attr filled, -FI_EOPNOTSUPP for
-// an unsupported pair, -FI_ENOSYS if the domain has no atomics. "Query Atomic Attributes".
+// fi_atomicvalid and its siblings for a domain, before any endpoint exists. `flags` is 0 (update), FI_FETCH_ATOMIC or
+// FI_COMPARE_ATOMIC, with FI_TAGGED for tagged atomics. 0 and *attr filled, -FI_EOPNOTSUPP for an unsupported pair,
+// -FI_ENOSYS if the domain has no atomics. "Query Atomic Attributes".
 static inline int fi_query_atomic(struct fid_domain* domain, enum fi_datatype datatype, enum fi_op op,
                                   struct fi_atomic_attr* attr, uint64_t flags) {
   if (!FI_CHECK_OP(domain->ops, struct fi_ops_domain, query_atomic)) return -FI_ENOSYS;

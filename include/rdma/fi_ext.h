@@ -60,7 +60,7 @@ enum {
   // from FI_CONNECTED on what is in force at this end. The default is the parameter's of that name.
   FI_OPT_WEFT_RESPONDER_RESOURCES = 0x77000003,  // reads and atomics served for the peer at once,
                                                  // 0-255; 255: as many as the device can
-  FI_OPT_WEFT_INITIATOR_DEPTH,                   // the same outstanding at the peer
+  FI_OPT_WEFT_INITIATOR_DEPTH,                   // reads and atomics outstanding at the peer
   FI_OPT_WEFT_RETRY_COUNT,                       // 0-7: transport retries of both ends; the requesting end decides
   FI_OPT_WEFT_RNR_RETRY_COUNT,                   // 0-7: the peer's retries without a receive here; 7: for ever
   FI_OPT_WEFT_FLOW_CONTROL,                      // 0 or 1: reported to the peer

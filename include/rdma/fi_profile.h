@@ -22,7 +22,7 @@ extern "C" {
 // Predefined variables; FI_UINT64 unless said otherwise.
 enum {
   FI_VAR_UNEXP_MSG_CNT,    // messages that arrived before a matching receive
-  FI_VAR_UNEXP_MSG_QUEUE,  // those messages, as an array of struct fi_cq_err_entry
+  FI_VAR_UNEXP_MSG_QUEUE,  // these messages, as an array of struct fi_cq_err_entry
   FI_VAR_MSG_QUEUE_CNT,    // receives posted and not yet matched
   FI_VAR_CONNECTION_CNT,   // connections open now
   FI_VAR_CONN_REQUEST,     // connection requests seen

@@ -71,7 +71,7 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   List<Transmit, FlightTag> flight;
   Scarcity scarcity;
   Credits credits;
-  List<Unexpected> unexpected;  // those that need the connection
+  List<Unexpected> unexpected;  // unexpected messages that need the connection
 
   ~Channel();
   // A peer that does not read our responses must not send more requests.
@@ -92,7 +92,7 @@ struct Peer : rdm::LinkedPeer<Channel>, ListHook<Peer> {
   // Requested by another process with the peer's address. It replaces `channel` once that process proves to live.
   Channel* successor = nullptr;
   std::uint32_t successor_process = 0;
-  bool successor_settled = false;  // it was open in an earlier round
+  bool successor_settled = false;  // the successor was open in an earlier round
   Deadline retry_at;               // LinkState::kRejected
   List<Transmit> waiting;          // in order
 
@@ -192,7 +192,7 @@ struct EndpointServices {
   void retry_later(Channel& channel) noexcept {
     if (!retries.linked(channel)) retries.push_back(channel);
   }
-  // The same for packets that found no room, unless they wait for a report of the peer.
+  // As retry_later(), for packets that found no room, unless they wait for a report of the peer.
   void retry_packets_later(Channel& channel) noexcept {
     if (channel.credits.may_send()) retry_later(channel);
   }

@@ -67,7 +67,7 @@ void Engine::add(Driven& driven) noexcept {
   driven.polled_ = driven.shared_ != nullptr && poll_set_ != nullptr &&
                    fi_poll_add(poll_set_.get(), &driven.lower_queue()->fid, 0) == 0;
   polled_ += driven.polled_;
-  wake_sleepers();  // they do not poll its descriptors
+  wake_sleepers();  // sleepers do not poll its descriptors
 }
 
 void Engine::remove(Driven& driven) noexcept {

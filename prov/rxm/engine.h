@@ -80,7 +80,7 @@ class Engine : public EngineBase {
   void remove(Driven& driven) noexcept;
   void add(RemoteCount& count) noexcept {
     remote_counts_.push_back(count);
-    wake_sleepers();  // they do not poll its descriptor
+    wake_sleepers();  // sleepers do not poll its descriptor
   }
   // The lower provider has copied a message that is to be sent.
   void note_injected() noexcept { injected_.store(true, std::memory_order_relaxed); }
@@ -107,7 +107,7 @@ class Engine : public EngineBase {
   Clock::time_point armed_ = Clock::time_point::max();
   List<Driven> driven_;
   unsigned count_ = 0;             // the length of driven_
-  unsigned polled_ = 0;            // those of it whose queues are in the poll set
+  unsigned polled_ = 0;            // members of driven_ whose queues are in the poll set
   Lower<fid_poll> poll_set_;       // null: every lower queue is read
   std::vector<void*> ready_;       // room for the answer of the poll set
   bool all_in_turn_ = true;        // events may wait at any endpoint

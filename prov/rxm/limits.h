@@ -22,8 +22,8 @@ inline constexpr std::size_t kShortPacket = sizeof(PacketHeader) + 64;
 
 // Posted receives for packets, per connection.
 inline constexpr std::size_t kReceivesPerChannel = 8;
-// The same where both ends count receives (kCredit), and the number that is reported at once. A peer's last receive is
-// kept for a report, so that both ends can always report.
+// Posted receives where both ends count receives (kCredit), and the number that is reported at once. A peer's last
+// receive is kept for a report, so that both ends can always report.
 inline constexpr std::size_t kCountedReceives = 16;
 inline constexpr std::uint32_t kReportedReceives = kCountedReceives / 2;
 // With shared receives: as many per connection, in total at most this.

@@ -84,7 +84,7 @@ struct Wired : ListHook<Wired> {
   Watch& watch;
   const std::unique_ptr<LocalWire> wire;
   bool reads = false;             // bytes arrive through the memory
-  bool paused = false;            // they cannot be handled
+  bool paused = false;            // arrived bytes cannot be handled
   bool awaits_room = false;       // the watch becomes writable when there is room ...
   std::int64_t awaits_since = 0;  // ... and has waited since that tick
   std::int64_t latest = 0;        // the tick of its last news
@@ -185,7 +185,7 @@ class Engine final : public EngineBase, private LastSender {
     if (len <= kGatherPayload) return short_bursts_.may_wait();
     return len <= kGatherLongPayload && progress_habit_.holds();
   }
-  // Such a message was posted; called behind the system call, if there was one.
+  // A message that is not the first of its burst was posted; called after the system call, if there was one.
   void posted_in_burst(std::size_t len) noexcept {
     if (len <= kGatherPayload)
       short_bursts_.sent();
@@ -260,7 +260,7 @@ class Engine final : public EngineBase, private LastSender {
   // The other sockets' readiness is polled after so many polls of rounds and of connections in memory, and when the
   // clock ticked, for applications that poll seldom.
   static constexpr int kPollsPerHarvest = 64;
-  // The same where all bytes go through memory: a request for a connection can wait for some microseconds.
+  // kPollsPerHarvest where all bytes go through memory: a request for a connection can wait for some microseconds.
   static constexpr int kPollsOfSilence = 1024;
   static constexpr std::int64_t kDozeAfter = 50'000'000;  // nanoseconds
   static constexpr std::int64_t kStall = 10'000'000;      // nanoseconds without room until the overflow is used
@@ -278,7 +278,7 @@ class Engine final : public EngineBase, private LastSender {
     pthread_t thread{};
   } asleep_;
   std::size_t registered_ = 0;  // sockets in the epoll set
-  std::size_t silent_ = 0;      // those of them that are rarely ready ...
+  std::size_t silent_ = 0;      // registered sockets that are rarely ready ...
   std::size_t listening_ = 0;   // ... and those of listeners
   bool took_long_ = false;
   bool exits_ = false;

@@ -33,7 +33,7 @@ constexpr TransmitLimits limits_of_transmits(std::size_t inject) noexcept {
 inline constexpr std::size_t kGatherBytes = 16 * 1024;
 inline constexpr std::size_t kGatherPayload = 2 * 1024;  // larger ones go to the kernel at once
 static_assert(kInlineSize < kGatherBytes);
-// The same for long messages, after FI_MORE or if the application always returns for progress at once.
+// Long messages share system calls after FI_MORE, or if the application always returns for progress at once.
 inline constexpr std::size_t kGatherLongBytes = 256 * 1024;
 inline constexpr std::size_t kGatherLongPayload = 64 * 1024;
 

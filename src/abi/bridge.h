@@ -74,7 +74,7 @@ auto guarded(Body&& body) noexcept -> decltype(body()) {
   }
 }
 
-// The same for a body that blocks with an Uncancellable::Window.
+// guarded() for a body that blocks with an Uncancellable::Window.
 template <class Body>
 auto guarded_but_cancellable(Body&& body) -> decltype(body()) {
   try {

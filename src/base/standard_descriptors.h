@@ -11,8 +11,8 @@
 
 namespace weft {
 
-// The same open file with a number above 2; `fd` is closed if it has another one. Negative: unchanged. -1 with errno:
-// no descriptor is left.
+// Returns a descriptor above 2 of the open file of `fd`, which is closed if the number changes. A negative `fd` is
+// returned unchanged. -1 with errno: no descriptor is left.
 inline int above_standard(int fd) noexcept {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
   const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);

@@ -57,7 +57,7 @@ bool exceeds_tcp(const fi_info& info, const fi_info& hints) noexcept {
   return ((caps & FI_TAGGED) != 0 && !shared) || wanted.protocol == FI_PROTO_XNET;
 }
 
-// The same for every offer.
+// exceeds_tcp() for every offer.
 bool exceeds_reference(const fi_info& info, const fi_info& hints) noexcept {
   if (is_layered(info)) {
     return ((hints.caps | or_none(hints.rx_attr).caps) & FI_RMA_EVENT) != 0 ||

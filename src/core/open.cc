@@ -26,7 +26,7 @@ class LoggingObject : public Object<fid> {
   int bind(fid* imported, uint64_t flags);
 };
 
-// The same for memory monitors. `ops_open` gives the table of MonitorSource.
+// The object that fi_open returns for memory monitors. `ops_open` gives the table of MonitorSource.
 class CacheObject : public Object<fid> {
  public:
   explicit CacheObject(void* context) { abi = {FI_CLASS_MR_CACHE, context, ops_of<CacheObject>}; }

@@ -35,7 +35,7 @@ class Dispatcher {
 
   // The watch must stay where it is until remove(). Fails without memory, descriptors or threads.
   int add(Watch& watch) noexcept;
-  // The same after a remove(), of which no failure is possible.
+  // As add(), after a remove(): cannot fail.
   void add_again(Watch& watch) noexcept;
   // Waits for a running call; -KFI_EBUSY from inside that call.
   int remove(Watch& watch);

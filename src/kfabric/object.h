@@ -248,7 +248,7 @@ int close(kfid* handle) {
 int bind_below(kfid* handle, kfid* other, uint64_t flags);
 struct Waiting;
 Waiting* waiting_of(kfid* queue);            // NULL: neither a queue nor a counter
-std::atomic<int>* bound_count(kfid* queue);  // the same
+std::atomic<int>* bound_count(kfid* queue);  // NULL: neither a queue nor a counter
 
 template <class T>
 int bind(kfid* handle, kfid* other, uint64_t flags) {

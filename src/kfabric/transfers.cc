@@ -30,7 +30,7 @@ struct Transmit {
 // Flags that no call takes: kfabric's triggers name its own counters, and the others are other flags in libfabric.
 constexpr uint64_t kRefusedFlags = KFI_TRIGGER | KFI_TAGGED_RMA | KFI_TAGGED_MULTI_RECV;
 
-// The same with flags, which come last.
+// Transmit with flags, which come last.
 template <auto Call>
 struct TransmitFlagged {
   template <class R, class... A>

@@ -67,7 +67,7 @@ class PeerMemory : public ListHook<PeerMemory> {
   bool takes(std::size_t bytes) const noexcept {
     return fits(bytes, all_->used_, limit_) || fits(bytes, used_, share());
   }
-  // The same; if not, on_room() follows, unless stop_waiting() is called.
+  // As takes(); if false, on_room() follows, unless stop_waiting() is called.
   bool has_room(std::size_t bytes) noexcept {
     if (takes(bytes)) [[likely]]
       return true;

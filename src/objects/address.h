@@ -28,7 +28,7 @@ class Address {
   static Address of_host(int family, const void* bytes, uint32_t link) noexcept;
   // Copies a sockaddr_in or sockaddr_in6 of at least its full length; -FI_EINVAL for null, short or of another family.
   static Result<Address> from(const void* sockaddr, size_t length) noexcept;
-  // The same when the caller guarantees only the family's own length, as address vectors do.
+  // As above, when the caller guarantees only the family's own length, as address vectors do.
   static Result<Address> from(const void* sockaddr) noexcept;
 
   const sockaddr* data() const noexcept { return &any_; }

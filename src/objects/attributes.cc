@@ -109,7 +109,7 @@ class Matcher {
     if (wanted != 0 && wanted != offered)
       refuse(fmt::format("hints request {} {}, {} offers {}", field, wanted, name_, offered));
   }
-  // The same for a value that has a name; `names` is indexed by it.
+  // equal() for a value that has a name; `names` is indexed by the value.
   void equal(std::string_view field, uint64_t wanted, uint64_t offered, std::span<const char* const> names) {
     if (wanted == 0 || wanted == offered) return;
     const auto name = [&](uint64_t value) { return value < names.size() ? names[value] : "an unknown value"; };

@@ -25,7 +25,7 @@ class BackgroundTasks {
     std::lock_guard lock(mutex_);
     pending_.push_back(std::move(task));
     if (running_) return {};
-    if (thread_.joinable()) thread_.join();  // it is past its last task
+    if (thread_.joinable()) thread_.join();  // the thread is past its last task
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::exception&) {  // the system refuses, or memory ran out

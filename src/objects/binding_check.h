@@ -31,7 +31,7 @@ struct Binding {
   const ::fid& object;
   bool same_domain;         // the object belongs to the endpoint's domain
   bool enabled;             // the endpoint is
-  std::uint64_t flags = 0;  // those that no binding of this kind has
+  std::uint64_t flags = 0;  // flags to check; ignored_flags() are allowed
   bool second = false;      // the endpoint has such an object already
 };
 
@@ -48,7 +48,7 @@ inline Status check_binding(const fi_provider& provider, const Binding& binding)
   return binding.second ? refuse(FI_EINVAL, "the endpoint has such an object already") : Status();
 }
 
-// The same for an object that an endpoint has at most one of.
+// check_binding() for an object that an endpoint has at most one of.
 template <class Object, class Domain>
 Status check_binding(const fi_provider& provider, const Object& object, const Domain& domain, bool enabled,
                      std::uint64_t flags, bool second) noexcept {

@@ -20,7 +20,7 @@ struct CompletionRoutes {
   // fi_ep_bind, before the endpoint is enabled. -FI_EBADFLAGS; -FI_EINVAL for flags without a direction, or with a
   // direction that has such an object already.
   Status bind(CompletionQueueCore& completions, std::uint64_t flags) noexcept;
-  // The same for a counter. `counted`: the operations that the endpoint supports; bindings for others are accepted and
+  // bind() for a counter. `counted`: the operations that the endpoint supports; bindings for others are accepted and
   // ignored.
   Status bind(CounterCore& counter, std::uint64_t flags, std::uint64_t counted = ~std::uint64_t{0}) noexcept;
   // Whether one of these directions has a counter.

@@ -75,8 +75,8 @@ class CounterCore : public RefCounted {
   // A value changed since the application last read it, or called fi_cntr_add or fi_cntr_set itself; fi_poll(3). Errors
   // that the application adds itself count as a change all the same.
   bool ready() const noexcept { return errors_.assigned.load() || value_.is_unreported() || errors_.is_unreported(); }
-  // The same with changes by fi_cntr_add and fi_cntr_set, which another thread may have called: nobody may sleep before
-  // the application has looked at the counter.
+  // As ready(), with changes by fi_cntr_add and fi_cntr_set too: another thread may have made them, so no thread sleeps
+  // before the application has looked at the counter.
   bool has_unread_change() const noexcept { return value_.assigned.load() || ready(); }
   void mark_seen() noexcept {
     if (value_.assigned.load()) value_.assigned.store(false);
@@ -145,7 +145,7 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     if constexpr (requires { engine_.on_closed(nullptr); }) engine_.on_closed(nullptr);
   }
   static Counter* from(const ::fid* fid) noexcept { return object_if<Counter>(fid); }
-  // The same, only for a counter of the domain that has this deferred work.
+  // As from(), only for a counter of the domain that has this deferred work.
   static CounterCore* in_domain(const ::fid* fid, const DeferredWork& domain) noexcept {
     Counter* const counter = from(fid);
     return counter != nullptr && &counter->engine_.deferred() == &domain ? counter : nullptr;

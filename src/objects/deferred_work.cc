@@ -349,7 +349,7 @@ void DeferredWork::run_due() noexcept {
     const bool done = start(*job);
     lock.lock();
     starting_ = nullptr;
-    if (!done) {  // it goes back to the front of its threshold
+    if (!done) {  // the job goes back to the front of its threshold
       job->started = false;
       if (job->work != nullptr) --started_;
       waiting_.insert(waiting_.lower_bound(place.key()), std::move(place));

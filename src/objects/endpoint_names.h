@@ -23,7 +23,7 @@ inline int report_name(const Address& address, void* buf, std::size_t* len) noex
 
 // An address from the application, checked against the endpoint's addr_format; -FI_EINVAL.
 Result<Address> read_name(std::uint32_t addr_format, const void* name, std::size_t len) noexcept;
-// The same when the size follows from the format only, as in fi_connect.
+// read_name() when the size follows from the format only, as in fi_connect.
 Result<Address> read_name(std::uint32_t addr_format, const void* name) noexcept;
 
 // The source address in an info, or unnamed().

@@ -17,7 +17,7 @@ namespace weft {
 // Owner: a provider, for the life of the process. Thread-safe.
 class InterfaceWatch {
  public:
-  // The same as local_interfaces(), at the cost of three system calls if nothing has changed.
+  // As local_interfaces(), at the cost of three system calls if nothing has changed.
   Result<std::vector<Interface>> interfaces();
 
  private:

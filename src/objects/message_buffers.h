@@ -33,7 +33,7 @@ constexpr bool valid_vector(std::span<const iovec> iov, std::size_t limit = kIov
   return iov.size() <= limit && (iov.empty() || iov.data() != nullptr);
 }
 
-// The same for buffers that are read: none of them is NULL with a length.
+// valid_vector() for buffers that are read: none of them is NULL with a length.
 [[gnu::always_inline]] inline bool valid_buffers(std::span<const iovec> iov, std::size_t limit = kIovLimit) noexcept {
   if (iov.size() == 1 && iov.data() != nullptr) return iov[0].iov_base != nullptr || iov[0].iov_len == 0;
   if (!valid_vector(iov, limit)) return false;

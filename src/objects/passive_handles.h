@@ -11,7 +11,7 @@ namespace weft {
 struct PassiveHandles {
   LiveHandles requests;   // that the application has not answered; the fabric owns them
   LiveHandles endpoints;  // passive ones
-  SharedInfo infos;       // those of the passive endpoints
+  SharedInfo infos;       // infos of the passive endpoints
 };
 
 }  // namespace weft

@@ -131,7 +131,7 @@ struct TransmitLimits {
   std::uint64_t unsupported;  // flags
   std::size_t ranges;         // most ranges of remote memory
   std::size_t message;        // bytes
-  std::size_t inject;         // the same with FI_INJECT, not more
+  std::size_t inject;         // bytes with FI_INJECT; at most `message`
 };
 
 // -FI_EINVAL unless the ranges are as long as the buffers together.

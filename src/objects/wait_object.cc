@@ -361,7 +361,7 @@ void WaitObject::note_wait(Clock::duration length, bool spun) noexcept {
   int next = quick;
   if (spun)
     next = length <= kSpin ? quick : kFailedSpin;  // spinning also fails when the peer needs this processor
-  else if (length <= 2 * kSpin)                    // it slept, so it took a wake-up longer than spinning
+  else if (length <= 2 * kSpin)                    // the thread slept: a wake-up longer than spinning
     next = std::min(quick + 1, kQuickWaits);
   else
     next = std::min(quick, 0);

@@ -186,7 +186,7 @@ class WaitObject {
     bool signalled_ = false;      // a signal ended its sleep
     std::optional<Turns> turns_;  // once it has slept as the leader
   };
-  // The same thread from arming until it has slept.
+  // A waiter from arming until it has slept.
   class Sleeper {
    public:
     explicit Sleeper(Waiter& waiter) noexcept;

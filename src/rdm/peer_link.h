@@ -102,7 +102,7 @@ enum class LinkState : std::uint8_t {
   kAccepting,   // the peer's request was accepted
   kOpen,
   kClosing,  // an idle close is pending
-  kAgreed,   // the same, agreed to by this end: the peer will close
+  kAgreed,   // an idle close to which this end agreed: the peer will close
 };
 
 enum class LinkEvent : std::uint8_t {
@@ -152,7 +152,7 @@ class FirstContact {
   }
 
  private:
-  // It grows from 10 ms to 500 ms; zero: there is none, because `patience` has passed since the first refusal.
+  // The pause grows from 10 ms to 500 ms. Zero: no other try, because `patience` has passed since the first refusal.
   Clock::duration next_pause(Clock::time_point now, Clock::duration patience) noexcept {
     constexpr Clock::duration kLongest = std::chrono::milliseconds(500);
     if (now - end_ > kLongest) refusals_ = 0;  // the requests before ended otherwise

@@ -11,7 +11,7 @@
 namespace weft::tools {
 namespace {
 
-constexpr uint64_t kTag = 1234;  // the same for every fi_pingpong
+constexpr uint64_t kTag = 1234;  // common to all versions of fi_pingpong
 constexpr char kFin[] = "fin";
 // Empty reads of the completion queue before the processor is yielded (with fewer processors than busy programs the
 // peer could not run otherwise), and between two checks of the watch.

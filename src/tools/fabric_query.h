@@ -34,7 +34,7 @@ class FabricQuery {
 
   // Calls fi_getinfo. 0 and a list, or a negative fi_errno.
   int run(InfoPtr& result, uint64_t extra_flags = 0);
-  // The same without any hint or address: every entry of the library.
+  // fi_getinfo without any hint or address: every entry of the library.
   static int run_unfiltered(InfoPtr& result, uint64_t flags) {
     return get_info(nullptr, nullptr, flags, nullptr, result);
   }

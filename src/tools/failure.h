@@ -39,7 +39,7 @@ Status check(long answer, fmt::format_string<Args...> what, Args&&... args) {
     if (auto status_ = (expression); !status_) return tl::unexpected(status_.error()); \
   } while (false)
 
-// The same for a function that returns a Result; otherwise `value` is declared and gets its value.
+// WEFT_TRY for a function that returns a Result; if it has not failed, `value` is declared and gets its value.
 #define WEFT_TRY_FOR(value, expression)                                       \
   auto value##_or_failure = (expression);                                     \
   if (!value##_or_failure) return tl::unexpected(value##_or_failure.error()); \

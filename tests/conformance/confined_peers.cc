@@ -153,7 +153,7 @@ TEST_P(ConfinedPeers, UsersNamespacesAndLimitsMayDiffer) {
   for (const auto& [how, reason] : kHow) expect_service(fabric, how, reason);
 }
 
-// They are served through the socket: memory is neither given to them nor taken from them.
+// Processes of other users are served through the socket: memory is neither given to them nor taken from them.
 TEST_P(ConfinedPeers, NothingIsSharedWithOtherUsers) {
   CONFINED_PEERS_ONLY();
   const Fabric fabric(target());

@@ -568,7 +568,7 @@ TEST_P(Counters, EnabledEndpointTakesCountersOfRemoteAccesses) {
   const auto writes = open_counter(fabric), reads = open_counter(fabric);
   Pair pair(fabric);
   Buffer remote(fabric, 64, 0, FI_REMOTE_READ | FI_REMOTE_WRITE), local(fabric, 64, 0, FI_READ | FI_WRITE);
-  read_one(pair.a(), local, remote);  // it has ended at both ends
+  read_one(pair.a(), local, remote);  // the read has ended at both ends
   counting_remote(writes.get(), reads.get()).configure(pair.b().ep());
   write_one(pair.a(), local, remote);
   read_one(pair.a(), local, remote);

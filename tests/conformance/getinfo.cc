@@ -225,8 +225,7 @@ TEST_P(Getinfo, FirstReliableDatagramsOverTcpAreThoseOfTheReference) {
   }
 }
 
-// The same for hints that leave the endpoint's type open, or that the reference's tcp does not serve, though weft's
-// does.
+// Hints may leave the endpoint's type open, and the reference's tcp may not serve them, though weft's does.
 TEST_P(Getinfo, FirstAnswerOverTcpIsThatOfTheReference) {
   if (target().provider != "tcp" || target().ep_type != FI_EP_RDM) GTEST_SKIP() << "of tcp only";
   const auto any_type = [](fi_info& h) { h.ep_attr->type = FI_EP_UNSPEC; };

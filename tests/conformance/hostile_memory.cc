@@ -166,7 +166,7 @@ TEST_P(HostileMemory, AcknowledgementsThatNobodyReadsAreCounted) {
   const std::string write = raw::data_header(raw::kWrite, 40 + 8, 40, kWantsAck, 1) + victim.range(8) + "contents";
   EXPECT_NE(pour(victim, write, 60'000'000), -1);
   victim.watch.expect_bounded(16);
-  // They are all sent when the peer reads after all.
+  // All acknowledgements are sent when the peer reads after all.
   std::string ack = victim.attacker.read(16);
   ASSERT_EQ(ack.size(), 16u);
   EXPECT_EQ(ack[4], 2);

@@ -263,7 +263,7 @@ TEST_P(LocalMessages, AMessageDoesNotOvertakeAWrite) {
   }
 }
 
-// The same while the provider below has no room for more.
+// FI_ORDER_SAW while the provider below has no room for more.
 TEST_P(LocalMessages, AMessageDoesNotOvertakeManyWrites) {
   LOCAL_MESSAGES_ONLY();
   Ends ends(target());
@@ -271,7 +271,7 @@ TEST_P(LocalMessages, AMessageDoesNotOvertakeManyWrites) {
   Buffer window(ends.fabrics[1], kLong, 0, FI_REMOTE_WRITE), last(ends.fabrics[1], kLong, 0, FI_REMOTE_WRITE);
   expect_message(ends.a, ends.b, out, in, kLong, 1);
   expect_message(ends.a, ends.b, out, in, kLong, 2);
-  for (size_t writes = 250; writes <= 400; ++writes) {  // it has room for some of them
+  for (size_t writes = 250; writes <= 400; ++writes) {  // there is room for some of them
     const char mark = static_cast<char>(writes);
     std::memset(word.data(), mark, word.size());
     std::vector<Context> wrote(writes);
@@ -465,7 +465,7 @@ TEST_P(LocalMessages, WaitWhileTooMuchIsStored) {
   }
 }
 
-// The same, while the receiver sleeps and another thread posts its receives.
+// Peers wait while too much is stored, the receiver sleeps, and another thread posts its receives.
 TEST_P(LocalMessages, WakeASleeperWhenThereIsRoomAgain) {
   LOCAL_MESSAGES_ONLY();
   const Parameter limit(target().provider == "tcp" ? "FI_TCP_UNEXPECTED_BYTES" : "FI_OFI_RXM_UNEXPECTED_BYTES",

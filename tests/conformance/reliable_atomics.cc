@@ -114,7 +114,7 @@ TEST_P(ReliableAtomics, RequestsTravelAndTheAnswerCompletesThem) {
   uint64_t operand = 3, fetched = 0;
   Context context;
   ASSERT_EQ(scene.fetch(&operand, &fetched, &context), 0);
-  operand = 0;  // it has been copied
+  operand = 0;  // the operand was copied
   EXPECT_EQ(uncounted(peer.socket.read(56)), request(words(kFetch, FI_UINT64, FI_SUM), {{16, 1, 5}}, word(3)));
   EXPECT_TRUE(scene.end->tx().stays_silent(milliseconds(20)));
   ASSERT_TRUE(peer.socket.write(answer(0, word(77))));

@@ -288,7 +288,7 @@ TEST_P(ReliableDeaths, AnyInstantOfAPeerThatPolls) {
     auto kill_at = after(kLong);
     while (Clock::now() < kill_at && !HasFailure()) {
       account.read();
-      Message& message = messages[whole % kUnderWay];  // they return in order
+      Message& message = messages[whole % kUnderWay];  // messages return in order
       if (account.is_open(message.sent) || account.is_open(message.received)) continue;
       check(message);
       begin(message);

@@ -172,7 +172,7 @@ TEST_P(ReliablePeers, InjectedMessagesArriveAlthoughTheirProcessExits) {
     }
 }
 
-// Those of all peers have a second together.
+// Injected messages of all peers have a second together.
 TEST_P(ReliablePeers, ClosingWaitsForManyStoppedPeersNoLongerThanForOne) {
   RELIABLE_DATAGRAMS_ONLY();
   if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
@@ -235,7 +235,7 @@ TEST_P(ReliablePeers, ShortMessagesCompleteAlthoughTheirPeerMakesNoProgress) {
       else
         ASSERT_TRUE(end->tx().wait().ok()) << i;
     }
-    // They arrive once it goes on.
+    // The messages arrive once the peer goes on.
     std::vector<Context> received(kMessages);
     peer.go_on();
     for (Context& context : received) {

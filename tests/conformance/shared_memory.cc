@@ -271,7 +271,7 @@ TEST_P(SharedMemory, ItIsNotCreatedForAPeerThatDoesNotProveItsUser) {
   for (int i = 0; i < 1000; ++i) many += proposal;
   memories = 0;
   ASSERT_TRUE(peer.write(many));
-  // It has read all of them when the acknowledgement of a message behind them arrives.
+  // All proposals have been read when the acknowledgement of a message behind them arrives.
   constexpr uint16_t kWantsAck = 4;
   Buffer in(fabric, 64);
   Context received;

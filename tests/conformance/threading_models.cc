@@ -119,7 +119,7 @@ TEST_P(ThreadingModels, DomainsOfTwoThreadsWorkAtOnce) {
   thread.join();
 }
 
-// The same domain, each thread with endpoints and queues of its own.
+// One domain, each thread with endpoints and queues of its own.
 TEST_P(ThreadingModels, EndpointsWithTheirOwnQueuesWorkAtOnce) {
   const HintsEditor completion = model(FI_THREAD_COMPLETION);
   NEEDS(completion, "FI_THREAD_COMPLETION");

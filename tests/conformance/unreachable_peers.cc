@@ -129,7 +129,7 @@ TEST_P(UnreachablePeers, TheirOperationsFailInTimeAndOthersAreNotDelayed) {
   Scene scene(target());
   scene.exchange(1);
   const double alone = scene.exchange(kExchanges);
-  // They accept nothing, or never answer.
+  // Black holes accept nothing, or never answer.
   std::vector<std::unique_ptr<BlackHole>> holes;
   for (const BlackHole::Kind kind : {BlackHole::kSilent, BlackHole::kFull}) {
     if (kind == BlackHole::kFull && !target().provider.starts_with("tcp")) continue;
@@ -210,7 +210,7 @@ TEST_P(UnreachablePeers, PeerThatStartsLaterReceivesWhatWasSentBefore) {
     fi_av_attr attr{};
     const auto av =
         opened<fid_av>("fi_av_open", [&](fid_av** v) { return fi_av_open(fabric.domain(), &attr, v, nullptr); });
-    Node late(fabric);  // it has a name, and does not listen yet
+    Node late(fabric);  // has a name, and does not listen yet
     ASSERT_EQ(fi_ep_bind(late.ep(), &av->fid, 0), 0);
     end->peer = end.insert(Address::local_name(late.fid()));
     Buffer out(fabric, 100'000), in(fabric, 100'000);
@@ -234,7 +234,7 @@ TEST_P(UnreachablePeers, PeerThatStartsLaterReceivesWhatWasSentBefore) {
   }
 }
 
-// It has ended, and is not going to start.
+// The peer has ended, and is not going to start.
 TEST_P(UnreachablePeers, PeerThatWasReachedBeforeIsNotTriedAgain) {
   RELIABLE_DATAGRAMS_ONLY();
   const StartTimeout patience(target(), "60000");

@@ -20,7 +20,7 @@ namespace fake {
 struct DeviceConfig {
   std::string name = "fake0";
   std::vector<std::string> addresses;    // numeric; empty: every address of this host
-  std::vector<std::string> second = {};  // those of a second port
+  std::vector<std::string> second = {};  // addresses of a second port
   bool behind_a_dead_port = false;       // the second port has the addresses, and the first port is down
   bool infiniband = false;               // instead of Ethernet
   bool iwarp = false;                    // no padding of private data; rejections have status -ECONNREFUSED; the

@@ -74,7 +74,7 @@ class ReliableEnd {
   int sent() { return outcome(&contexts_[1], std::chrono::seconds(10)); }
   bool has_sent() const { return outcomes_.count(const_cast<fi_context2*>(&contexts_[1])) != 0; }
   bool has_received() const { return outcomes_.count(const_cast<fi_context2*>(&contexts_[0])) != 0; }
-  // The same for a receive whose message may have been lost: cancels the receive if no message arrives.
+  // received() for a message that may have been lost: cancels the receive if no message arrives.
   int received_or_cancelled() {
     const int result = outcome(&contexts_[0], std::chrono::milliseconds(200));
     if (result != -1) return result;

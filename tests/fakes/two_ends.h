@@ -91,7 +91,7 @@ class TwoEnds {
   // The parts of a conversation. Each returns whether to continue.
   bool open();                                       // fabric, domain, queues, a listener
   bool connect();                                    // the client's endpoint, receives, fi_connect
-  bool connect_to(const char* ipv4, uint16_t port);  // the same to another address than the listener's
+  bool connect_to(const char* ipv4, uint16_t port);  // connect() to another address than the listener's
   void transfer();
   void close();  // everything, in order; balances the accounts
 

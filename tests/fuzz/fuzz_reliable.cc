@@ -86,7 +86,7 @@ class Attacker {
     }
     header.payload = (kind & 8) != 0 ? input.take<std::uint16_t>() : std::uint64_t{kind % 8u} * 8;
     std::byte bytes[tcp::kMaxHeaderSize];
-    if (header.size() > sizeof bytes) header.flags = 0;  // such a header cannot be encoded
+    if (header.size() > sizeof bytes) header.flags = 0;  // a longer header cannot be encoded
     send({bytes, tcp::encode(header, bytes)});
     send(std::vector<std::byte>(std::min<std::uint64_t>(header.payload, 20'000), std::byte{1}));
   }

@@ -173,7 +173,7 @@ class Attacker final : tcp::Recipient {
                        input.take_flag() ? victim_.exposed_key() : 1};
     if (header.op == tcp::Op::kReadRequest || header.op == tcp::Op::kAnnouncement) header.payload = 0;
     std::byte bytes[tcp::kMaxHeaderSize];
-    if (header.size() > sizeof bytes) header.flags = 0;  // such a header cannot be encoded
+    if (header.size() > sizeof bytes) header.flags = 0;  // a longer header cannot be encoded
     const iovec pieces[] = {{bytes, tcp::encode(header, bytes)}, {offered_.data(), header.payload}};
     const ssize_t written = wire_->write({pieces, header.payload != 0 ? 2u : 1u});
     if (written >= static_cast<ssize_t>(pieces[0].iov_len) && (input.take_flag())) {

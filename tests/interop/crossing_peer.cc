@@ -109,7 +109,7 @@ int main(int argc, char** argv) {
   }
   fcntl(STDIN_FILENO, F_SETFL, fcntl(STDIN_FILENO, F_GETFL) | O_NONBLOCK);
   ReliableEnd end(FI_TAGGED, 0);
-  ok(fi_close(&end.ep->fid), "fi_close");  // it is not needed
+  ok(fi_close(&end.ep->fid), "fi_close");  // only the domain is needed
   for (unsigned round = 0; round < std::strtoul(argv[2], nullptr, 10); ++round) run_round(end, leads, round);
   return 0;
 }

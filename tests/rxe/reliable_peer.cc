@@ -175,7 +175,7 @@ class Talker {
           note(done);
         }
         if (!receiving.open || Clock::now() < pause || open_sends() != 0) continue;
-        break;  // it was lost with a connection
+        break;  // the message was lost with a connection
       }
       while (open_sends() != 0) note(next(end_));
       std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -270,7 +270,7 @@ TEST(SimulatedConnection, TheRestOfALongMessageIsReadWhenItIsReported) {
   EXPECT_EQ(received, sent);
 }
 
-// The same end reads short messages without a report, as soon as they are there.
+// An end that has read a long message reads short ones without a report, as soon as they are there.
 TEST(SimulatedConnection, ShortMessagesAreReadAtOnceBehindALongOne) {
   Pair pair;
   const std::string sent(300'000, 's'), next(100, 'n');

@@ -12,7 +12,7 @@ findings() {
   scan '(\.(h|c|cc|cmake|sh|awk|list|[137])$|CMakeLists\.txt$|^\.ci/run$|^tests/rxe/(lab|guest-)|^README\.md$|^docs/.*\.md$)' \
     -v places="${2:-}" '
     BEGIN {
-      openings = " of who whose who" "ever what whatever "
+      openings = " of who whose who" "ever what whatever it they those such "
       phrase["there-is-not"] = "[t]here (is|are) not[^a-z]"
       phrase["such-a-one"] = "[s]uch an? one"
       phrase["comes-about"] = "(come|comes|came) [a]bout"
@@ -48,6 +48,7 @@ findings() {
         else text = substr(text, RSTART + length(mark) + 2)
         split(tolower(text), word, /[^a-z]+/)
         if (word[1] != "" && index(openings, " " word[1] " ")) count("opens-with-" word[1])
+        if (word[1] == "the" && word[2] == "same") count("opens-with-the-same")
       }
       above = full && opening != ""
     }

@@ -140,11 +140,14 @@ mkdir -p docs
   awk 'BEGIN {
     for (i = 0; i < 3000; i++) print "// Of whom?\n// Of course.\nint x" i " = 0;  // what it is\nint y" i ";"
     for (i = 0; i < 3000; i++) print "// Nobody comes abou" "t."
+    for (i = 0; i < 3000; i++) print "int z" i " = 0;  // they differ\n// The same."
   }'
 } >src/objects/dialect.cc
 awk 'BEGIN { for (i = 0; i < 121; i++) printf "x"; print "" }' >docs/wide.md
 expect language 'opens-with-of:3000:'
 expect language 'opens-with-what:3000:'
+expect language 'opens-with-the-same:3000:'
+expect language 'opens-with-they:3000:'
 expect language 'comes-about:3000:'
 expect language 'docs/wide.md:1: lines above 120 columns'
 

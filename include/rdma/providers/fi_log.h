@@ -46,9 +46,8 @@ enum fi_log_level {
 // Nonzero if a message passes the user's filters.
 int fi_log_enabled(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys);
 
-// The same, at most once per FI_LOG_INTERVAL (milliseconds, 2000 unless set) and call site.
-// *showtime belongs to the call site and starts at 0; the library keeps in it the time before
-// which the site stays silent.
+// As fi_log_enabled, at most once per FI_LOG_INTERVAL (milliseconds, 2000 unless set) and call site. *showtime belongs
+// to the call site and starts at 0; the library keeps in it the time before which the site stays silent.
 int fi_log_ready(const struct fi_provider* prov, enum fi_log_level level, enum fi_log_subsys subsys,
                  uint64_t* showtime);
 

@@ -61,7 +61,7 @@ struct Transmit : Work, ListHook<Transmit>, ListHook<FlightTag> {
   TransmitRequest request;    // refers to `iov` and `remote`; `routes` is set; `silent`: no completion on success
   bool awaits_peer = false;   // the peer reports the end: of a rendezvous, a delivery or an atomic operation
   bool announced = false;     // a short message whose peer has little memory: a rendezvous
-  bool reported = false;      // it is complete for the application ...
+  bool reported = false;      // the operation is complete for the application ...
   std::size_t kept = 0;       // ... with a copy; bytes that it occupies among the peer's copies
   int error = 0;              // positive; reported when no lower operation is outstanding
   unsigned outstanding = 0;   // lower operations

@@ -84,8 +84,8 @@ class PostedBuffers : private messages::PeerMemory {
   const std::size_t packet_size_;
   Lower<fid_ep> shared_;           // null: each connection has its own receives
   std::size_t shared_count_ = 0;   // all of the shared receives
-  std::size_t shared_posted_ = 0;  // those that the lower provider has
-  List<PostedBuffer> left_over_;   // those that it does not have
+  std::size_t shared_posted_ = 0;  // shared receives that the lower provider has
+  List<PostedBuffer> left_over_;   // shared receives that the lower provider does not have
   std::unordered_map<std::uint32_t, Channel*> channels_by_number_;
   Channel* last_sender_ = nullptr;
   Pool<PostedBuffer> pool_;

@@ -54,7 +54,7 @@ struct LocalMemory {
     // The reader's.
     alignas(kLine) std::atomic<std::uint64_t> read;
     std::atomic<std::uint64_t> fetched;  // bytes of all offers so far
-    Flag refuses;                        // it fetches nothing more
+    Flag refuses;                        // the reader fetches nothing more
     // The writer's. The piece of that number is at its remainder.
     struct Offer {
       std::atomic<std::uint64_t> at, len;
@@ -222,7 +222,7 @@ class LocalWire {
     bool allowed = false, open = false;
   } overflow_;
   bool refuses_ = false;            // this end fetches nothing more
-  bool must_check_writer_ = false;  // it may be asleep
+  bool must_check_writer_ = false;  // the writer may be asleep
   pid_t peer_ = 0;
   std::uint64_t proof_ = 0;     // the other end keeps it
   std::uint64_t proof_at_ = 0;  // there

@@ -64,7 +64,8 @@ Status Channel::connect(const Address& own, UniqueFd socket) noexcept {
   greeting.features = features();
   if (own.is_any()) greeting.features |= kEverywhere;
   handshake_->message.compose(CmType::kRequest, &greeting, sizeof greeting);
-  // It may fail at once; the handler reports that to the endpoint when the caller is done with the channel.
+  // A handshake that fails at once is reported to the endpoint by the handler, when the caller is done with the
+  // channel.
   endpoint_.engine().make_ready(*handshake_);
   return Status();
 }

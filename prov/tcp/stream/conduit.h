@@ -148,7 +148,7 @@ class Conduit : public Watch {
   bool created_ : 1 = false;  // this end created the memory
   bool reads_wire_ = false;
   bool writes_wire_ = false;
-  std::unique_ptr<Handover> handover_;  // it is expected
+  std::unique_ptr<Handover> handover_;  // null: none is expected
   std::unique_ptr<Wired> wire_;
 };
 

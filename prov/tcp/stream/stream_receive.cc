@@ -250,7 +250,7 @@ void Stream::block(const std::byte* header, const std::byte* data, std::size_t l
   header_have_ = 0;
   blocked_ = true;
   pause_input(true);
-  engine_.cool_down(*this);  // it is not read for now, so only readiness reports the peer's close
+  engine_.cool_down(*this);  // the socket is not read for now: only readiness reports the peer's close
 }
 
 void Stream::replay_stash() noexcept {

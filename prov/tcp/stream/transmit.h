@@ -38,9 +38,9 @@ struct Transmit : ListHook<Transmit> {
   bool fence = false;
   bool report = true;  // write a completion on success; failures are always reported
   std::uint8_t iov_count = 0;
-  bool reported = false;                // it counts as complete already
+  bool reported = false;                // the message counts as complete already
   std::uint8_t ticket = 0;              // announced messages; 0: none
-  std::uint64_t message = 0;            // likewise, a number in place of a ticket
+  std::uint64_t message = 0;            // announced messages with a number in place of a ticket
   std::size_t kept = 0;                 // bytes that it occupies among the peer's copies
   std::uint16_t inline_len = 0;         // bytes in `inlined`: the header, and a small payload
   std::uint64_t region_generation = 0;  // kRespond: of the registrations that granted `iov`
@@ -48,7 +48,7 @@ struct Transmit : ListHook<Transmit> {
   void* context = nullptr;
   CompletionRoutes* routes = nullptr;
   std::size_t len = 0;   // bytes on the wire
-  std::size_t sent = 0;  // those that the kernel accepted
+  std::size_t sent = 0;  // bytes that the kernel accepted
   iovec iov[kIovLimit];  // payload in the application's memory; or destination of the peer's response
   // A copied payload that is too long for `inlined`: injected, of an atomic operation, or fetched by the peer's.
   std::unique_ptr<std::byte[]> copy;

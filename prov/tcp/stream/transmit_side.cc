@@ -416,7 +416,7 @@ void TransmitSide::complete(Transmit& record) noexcept {
 void TransmitSide::report_sent(Transmit& record) noexcept {
   if (std::exchange(record.reported, true)) return;
   routes_of(record).transmitted(record.completion_flags, record.context, record.report);
-  record.routes = nullptr;  // they may end before the record
+  record.routes = nullptr;  // routes may end before the record
   --outstanding_;
 }
 

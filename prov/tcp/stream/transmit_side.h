@@ -118,14 +118,14 @@ class TransmitSide : public Conduit {
 
   // 0, or -FI_EAGAIN when the queue is full, -FI_ESHUTDOWN behind a half shutdown, -FI_ENOTCONN when the stream ended.
   ssize_t transmit(const TransmitRequest& request) noexcept;
-  // The same for a request that is_small().
+  // transmit() for a request that is_small().
   ssize_t send_small(const TransmitRequest& request) noexcept;
   // Sends a header without payload, ahead of the application's messages. Without memory the stream ends.
   void send_control(const DataHeader& header) noexcept {
     if (!try_respond(header)) end(ENOMEM);
   }
-  // The same for a response, whose `payload` was granted for `granted`: that is checked again if a registration is
-  // closed. False when memory runs out.
+  // Sends a response whose `payload` was granted for `granted`, which is checked again if a registration is closed.
+  // False when memory runs out.
   bool try_respond(const DataHeader& header, std::span<const iovec> payload = {},
                    std::span<const fi_rma_iov> granted = {}, std::uint64_t generation = 0) noexcept;
   // Long tagged messages are announced from now on: the peer supports it. Without memory for tickets, none is.

@@ -19,9 +19,9 @@ struct MemoryRange {
 };
 
 enum class MemoryChange : std::uint8_t {
-  kUnmapped,   // it has happened: the addresses belong to nothing, or to something else, and are not watched
-  kAnnounced,  // it is about to happen, and its thread waits until the report has been read
-  kDiscarded   // the same, but the thread need not wait that long: the addresses will have other pages
+  kUnmapped,   // unmapped: the addresses belong to nothing, or to something else, and are not watched
+  kAnnounced,  // about to be unmapped; the thread that does it waits until the report has been read
+  kDiscarded   // about to be discarded; the thread may wait less long; the addresses will have other pages
 };
 
 class ChangeListener {

@@ -108,7 +108,7 @@ class CmEngine {
   // Handles events that have arrived already. Cheap for a program that starts many connects: usually there are some.
   void drive_connections() noexcept { run_cm_events(); }
   Result<CmIdHandle> create_id(CmHandler& handler, rdma_port_space space) noexcept;
-  // The same, bound to `local`, in which the chosen port is stored.
+  // create_id() bound to `local`, in which the chosen port is stored.
   Result<CmIdHandle> create_bound_id(CmHandler& handler, CmAddress& local) noexcept;
   // One deadline per handler; a new one replaces it, and the keepalive as well.
   void set_deadline(CmHandler& handler, Clock::time_point at) noexcept { deadlines_.set(handler, at); }

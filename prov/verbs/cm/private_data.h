@@ -26,7 +26,7 @@ class PrivateData {
   const std::byte* bytes() const noexcept { return bytes_.data() + kIbHeaderSize; }
   std::uint8_t size() const noexcept { return size_; }
 
-  // The same with the header in front, for requests between native InfiniBand addresses.
+  // bytes() with the header in front, for requests between native InfiniBand addresses.
   const std::byte* with_header(const CmAddress& from, const CmAddress& to) noexcept;
   std::uint8_t size_with_header() const noexcept { return static_cast<std::uint8_t>(size_ + kIbHeaderSize); }
 
@@ -37,7 +37,7 @@ class PrivateData {
 
 // The application's data in a peer's private data. A length byte beyond the end of `received` is cut.
 std::span<const std::byte> application_data(std::span<const std::byte> received) noexcept;
-// The same in a request between native InfiniBand addresses.
+// application_data() of a request between native InfiniBand addresses.
 std::span<const std::byte> application_data_behind_header(std::span<const std::byte> received) noexcept;
 // The requester's port in the header of such a request; 0: no header.
 std::uint16_t requester_port(std::span<const std::byte> received) noexcept;

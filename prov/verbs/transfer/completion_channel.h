@@ -59,7 +59,7 @@ struct CompletionSink {
       put_in_queue(completion);
     }
   }
-  // The same for a completion without further fields.
+  // put() for a completion without further fields.
   void put_plain(void* context, uint64_t flags, size_t len) noexcept {
     if (count == limit) [[unlikely]]
       return put_in_queue({.context = context, .flags = flags, .len = len});

@@ -187,7 +187,7 @@ template <class Store>
   return to_another ? deliver_to_another(reading, wc) : end_tier(reading, wc);
 }
 
-// The same for datagrams.
+// deliver_shared() for datagrams.
 [[gnu::noinline]] ssize_t CompletionChannel::deliver_datagrams(Reading& reading, const ibv_wc* wc) noexcept {
   wc = deliver_plain(reading, wc, [](const ibv_wc& each, std::byte* out, size_t size) noexcept {
     void* taker = nullptr;

@@ -23,7 +23,7 @@ class DatagramNode : public FabricNode {
   // Waits, while driving progress, until the peer has reached the same point.
   void meet(Channel& channel);
   void leave(Channel& channel) { meet(channel); }
-  // The same asleep, for a side without messages meanwhile.
+  // meet() asleep, for a side without messages meanwhile.
   static void stand_by(Channel& channel);
 
   // Joins the group and waits until that is complete; leaves it.

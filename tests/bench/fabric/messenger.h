@@ -26,7 +26,7 @@ class Messenger {
   void send_alone(std::uint64_t word);
   // Waits for the next message and returns its word. Its slot is posted again by release().
   std::uint64_t receive();
-  // The same if one has arrived: completions are read at most once.
+  // receive() if a message has arrived: completions are read at most once.
   std::optional<std::uint64_t> try_receive();
   void release() { post_receive(released_++ % depth_); }
   // Waits until every send that has a completion has completed.

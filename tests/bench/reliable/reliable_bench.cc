@@ -186,7 +186,7 @@ int measure_matching(bool unexpected, size_t count) {
     from.send(handle, 7, sent);
     domain.wait(2);
   };
-  exchange();  // they are connected
+  exchange();  // connects the two
   for (size_t i = 0; i < count; ++i) {
     if (!unexpected) {
       to.receive(1000 + i, &contexts[i]);

@@ -43,7 +43,7 @@ class RdmaNode : public DeviceNode {
 
   Role role_;
   std::uint8_t reads_to_peer_ = 0;    // RDMA reads outstanding at once, as the device allows
-  std::uint8_t reads_from_peer_ = 0;  // the same for the peer's
+  std::uint8_t reads_from_peer_ = 0;  // RDMA reads of the peer, served at once
   std::vector<rdma_cm_id*> ids_;
 };
 

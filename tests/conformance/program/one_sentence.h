@@ -14,7 +14,7 @@ enum Record : char {
   kPassed = 'P',   // target
   kFailed = 'F',   // target, message
   kSkipped = 'S',  // target, message
-  kAbsent = 'A',   // the same for a failure: the library lacks what the test needs
+  kAbsent = 'A',   // target, message: a failure because the library lacks what the test needs
   kPlace = 'C',    // the call in progress when a signal arrived
   kEnd = 'E',      // main is about to return
 };

@@ -38,7 +38,7 @@ TEST(Mutex, DisabledMutexTakesNoLock) {
 // All users of such a mutex are serialised, so accesses under it need no ordering with enable().
 TEST(Mutex, UserOfADisabledMutexMayEnableIt) {
   Mutex mutex(false);
-  EXPECT_TRUE(mutex.disable());  // it starts disabled
+  EXPECT_TRUE(mutex.disable());  // disabled from the start
   mutex.wait_for_others();
   mutex.lock();
   mutex.unlock();

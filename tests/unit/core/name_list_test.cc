@@ -23,7 +23,7 @@ struct FilterCase {
   bool allowed;
 };
 
-// The same as libfabric does with the variable, except that blanks around names are ignored here.
+// As libfabric does with the variable, except that blanks around names are ignored here.
 TEST(NameList, FilterAllowsListedNames) {
   const FilterCase cases[] = {
       {nullptr, "tcp", true},

@@ -108,7 +108,7 @@ TEST_F(Sleepers, SendABurstWithoutTrywait) {
 TEST_F(Sleepers, ReceiveBehindAMessageThatAnotherThreadMet) {
   constexpr std::uint64_t kFirst = 1, kSecond = 2;
   constexpr int kTimes = 10;
-  fid_cq* idle = nullptr;  // the same domain has it
+  fid_cq* idle = nullptr;  // a queue of the same domain
   fi_cq_attr attr{};
   ASSERT_EQ(fi_cq_open(server.domain, &attr, &idle, nullptr), 0);
   for (int i = 0; i < kTimes && !HasFailure(); ++i) {
