@@ -1,11 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # classes.sh ROOT RULE LIMIT: the rules `methods` and `members`: no class of src and prov declares more than LIMIT of them.
-# Methods that fill a slot of the C interface (src/abi/ops.h) do not count.
+# Methods that fill a slot of the C interface do not count: the rows of WEFT_TABLE in src/abi/ops.h name them.
+# classes.sh ROOT slots: the names of these methods, one a line.
 set -eu
-rule=$2 limit=$3
+rule=$2 limit=${3:-0}
 . "$(dirname "$0")/sources.sh"
-slots=" $(cd "$root" && cat src/abi/*.h 2>/dev/null | sed -n 's/.*WEFT_SLOT(\([a-z_]*\)).*/\1/p; s/.*WEFT_SLOT_AS([a-z_]*, *\([a-z_]*\)).*/\1/p' | sort -u | tr '\n' ' ')"
+# A row is "WEFT_TABLE(table, WEFT_SLOT, method, ...)", or "WEFT_TABLE(table, WEFT_RENAMED, (slot, method), ...)".
+slots() {
+  awk '/^WEFT_TABLE\(/ { row = ""; inside = 1 }
+    inside { row = row $0 }
+    inside && /\)$/ {
+      inside = 0
+      sub(/^WEFT_TABLE\([^,]*,/, "", row)
+      renamed = sub(/^ *WEFT_RENAMED,/, "", row)
+      sub(/^ *WEFT_SLOT,/, "", row)
+      if (renamed) gsub(/\( *[a-z0-9_]+ *,/, "", row)
+      gsub(/[^a-z0-9_]+/, "\n", row)
+      print row
+    }' "$root"/src/abi/*.h 2>/dev/null | grep . | LC_ALL=C sort -u
+}
+if [ "$rule" = slots ]; then
+  slots
+  exit
+fi
+slots=" $(slots | tr '\n' ' ')"
 scan '^(src|prov)/.*\.(h|cc)$' -v slots="$slots" -f "$here/code.awk" -f "$here/classes.awk" |
   awk -F '\t' -v rule="$rule" -v limit="$limit" '
     { count = rule == "methods" ? $3 : $4 }

@@ -93,7 +93,18 @@ expect cycles 'src/rdm:3: rooms that include each other: first second third'
   echo '};'
 } >src/objects/crowd.h
 mkdir -p src/abi
-printf '%s\n// Slots.\nWEFT_SLOT(send);\nWEFT_SLOT_AS(close, close);\n' "$licence" >src/abi/slots.h
+{
+  echo "$licence"
+  echo '// Slots: `send` fills one of its name, `fetch` one of another; `write` and `table` are no methods of these tables.'
+  echo '#define WEFT_TABLE(table, EACH_SLOT, ...) WEFT_EACH(EACH_SLOT, __VA_ARGS__)'
+  echo 'WEFT_TABLE(fi_ops_first, WEFT_SLOT, send,'
+  echo '           recv)'
+  echo 'WEFT_TABLE(fi_ops_second, WEFT_RENAMED, (close, close), (write, fetch),'
+  echo '           (read2, read2))'
+} >src/abi/slots.h
+slots=$(sh "$here/classes.sh" "$work" slots | tr '\n' ' ')
+[ "$slots" = 'close fetch read2 recv send ' ] || { echo "FAIL: classes finds the slots $slots"; status=1; }
+[ "$(sh "$here/classes.sh" "$here/../.." slots | wc -l)" -gt 100 ] || { echo 'FAIL: classes finds few slots of weft'; status=1; }
 expect classes 'src/objects/crowd.h:Crowd:5: a class has at most 4 methods' methods 4
 expect classes 'src/objects/crowd.h:Crowd:4: a class has at most 3 members' members 3
 
