@@ -105,7 +105,7 @@ void PeerLinks::on_event(uint32_t event, const fi_eq_cm_entry& entry, std::size_
   if (event != FI_SHUTDOWN) return;
   completions_of(*channel).drain();  // packets that the peer sent before are still handled
   if (channel->state == Channel::State::kClosed) return;
-  FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection closed by the peer: %s\n",
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection with %s closed: by the peer\n",
           channel->peer->address.to_string().c_str());
   end_channel(*channel, LinkEvent::kEnded, FI_ECONNRESET);
 }

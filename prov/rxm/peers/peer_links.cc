@@ -98,7 +98,7 @@ void PeerLinks::step(Peer& peer, LinkEvent event, int error, std::string_view se
   if ((step.actions & rdm::kLinkRetryLater) != 0) peer.retry_at = Deadline(*retry_at);
   if (!sentence.empty())
     FI_LOG(&provider(), step.state == LinkState::kRejected ? FI_LOG_INFO : FI_LOG_WARN, FI_LOG_EP_CTRL,
-           "connection with %s: %.*s\n", peer.address.to_string().c_str(), static_cast<int>(sentence.size()),
+           "connection with %s closed: %.*s\n", peer.address.to_string().c_str(), static_cast<int>(sentence.size()),
            sentence.data());
   if ((step.actions & rdm::kLinkFlush) != 0) {
     stop_timers(peer);
@@ -311,7 +311,7 @@ void PeerLinks::on_idle_close(Channel& channel, std::uint64_t message) noexcept 
   if (action == Action::kResume) sender_.flush(*channel.peer);
   if (action == Action::kProtocolError) protocol_error(channel, "idle-close message out of order");
   if (action != Action::kClose) return;
-  FI_INFO(&provider(), FI_LOG_EP_CTRL, "idle connection closed: %s\n", channel.peer->address.to_string().c_str());
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection with %s closed: idle\n", channel.peer->address.to_string().c_str());
   end_channel(channel, LinkEvent::kEnded, FI_ECANCELED);
 }
 

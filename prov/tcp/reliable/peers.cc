@@ -178,11 +178,8 @@ void ReliableEndpoint::flush(Peer& peer) noexcept {
 
 void ReliableEndpoint::on_channel_end(Channel& channel, int error) noexcept {
   Peer& peer = channel.peer();
-  if (error == 0)
-    FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection closed by the peer: %s\n", peer.address.to_string().c_str());
-  else
-    FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection to %s failed: %s\n", peer.address.to_string().c_str(),
-            fi_strerror(error));
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection with %s closed: %s\n", peer.address.to_string().c_str(),
+          error == 0 ? "by the peer" : fi_strerror(error));
   peer.channel == &channel ? step(peer, LinkEvent::kEnded) : detach(channel);
 }
 
@@ -199,7 +196,7 @@ void ReliableEndpoint::check_idle() noexcept {
 // Both ends have agreed to close.
 void ReliableEndpoint::on_idle(Channel& channel) noexcept {
   Peer& peer = channel.peer();
-  FI_INFO(&provider(), FI_LOG_EP_CTRL, "idle connection closed: %s\n", peer.address.to_string().c_str());
+  FI_INFO(&provider(), FI_LOG_EP_CTRL, "connection with %s closed: idle\n", peer.address.to_string().c_str());
   step(peer, LinkEvent::kEnded, FI_ECANCELED);
 }
 

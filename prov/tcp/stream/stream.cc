@@ -85,7 +85,8 @@ void Stream::on_deadline_passed() noexcept {
     return tcp::enable_keepalive(fd, idle_s);
   if (state_ == State::kOpen && blocked_) {
     FI_INFO(&provider(), FI_LOG_EP_DATA,
-            "connection closed by the peer; %u bytes without a posted receive are dropped\n", stash_len_);
+            "connection with %s closed: by the peer; %u bytes without a posted receive are dropped\n",
+            peer_of(fd).to_string().c_str(), stash_len_);
     blocked_ = false;
     stash_.reset();
     end(send_error_);

@@ -14,6 +14,7 @@
 
 #include "tcp/limits.h"
 #include "tcp/logging.h"
+#include "tcp/names.h"
 #include "tcp/stream/gather.h"
 
 namespace weft::tcp {
@@ -543,7 +544,7 @@ bool TransmitSide::still_granted(std::span<const fi_rma_iov> ranges, std::uint64
 // ---- The end ----
 
 void TransmitSide::protocol_error(const char* what) noexcept {
-  FI_WARN(&provider(), FI_LOG_EP_DATA, "connection closed: %s\n", what);
+  FI_WARN(&provider(), FI_LOG_EP_DATA, "connection with %s closed: %s\n", peer_of(fd).to_string().c_str(), what);
   end(EPROTO);
 }
 

@@ -90,7 +90,8 @@ int Endpoint::close() {
 void Endpoint::lose_connection(int error, const char* why) noexcept {
   if (ending()) return;
   if (why != nullptr)
-    FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection over %s lost: %s\n", domain_->device().name(), why);
+    FI_WARN(&provider(), FI_LOG_EP_CTRL, "connection with %s closed: %s (device %s)\n", peer_.to_string().c_str(), why,
+            domain_->device().name());
   begin_ending();
   stop_transfers(why == nullptr && !has_shared_receive());
   if (error == FI_ENODEV) {  // the kernel waits until every object of the device is destroyed
