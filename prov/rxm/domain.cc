@@ -6,7 +6,7 @@
 
 #include "rdm/atomics.h"
 #include "rxm/limits.h"
-#include "rxm/messages/packet.h"
+#include "rxm/packet.h"
 
 namespace weft::rxm {
 namespace {

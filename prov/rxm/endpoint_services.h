@@ -13,7 +13,7 @@
 #include "objects/peer_memory.h"
 #include "rdm/linked_peer.h"
 #include "rxm/domain.h"
-#include "rxm/messages/operations.h"
+#include "rxm/operations.h"
 #include "rxm/remote_count.h"
 
 namespace weft::rxm {

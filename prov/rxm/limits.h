@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "rdm/receive_side.h"
-#include "rxm/messages/packet.h"
+#include "rxm/packet.h"
 
 namespace weft::rxm {
 

@@ -2,13 +2,20 @@
 // The tcp provider's limits, as fi_getinfo(3) reports them, and internal limits derived from them.
 #pragma once
 
+#include <rdma/fi_rma.h>
+
 #include <chrono>
 #include <cstddef>
 
 #include "objects/transfer_calls.h"
-#include "tcp/stream/data_header.h"
 
 namespace weft::tcp {
+
+// Sizes of the header of a data message (stream/data_header.h): without optional words, and with all of them.
+inline constexpr std::size_t kMaxRmaIov = 4;
+inline constexpr std::size_t kBaseHeaderSize = 16;
+inline constexpr std::size_t kMaxHeaderSize = kBaseHeaderSize + 8 + kMaxRmaIov * sizeof(fi_rma_iov);
+static_assert(kMaxHeaderSize == 120);
 
 inline constexpr std::size_t kInjectSize = 128;  // payload bytes that fit into a transfer record
 // The inject limit of reliable datagrams; payloads longer than kInjectSize that must wait are copied to the heap.

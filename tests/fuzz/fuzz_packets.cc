@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Arbitrary packets to a reliable-datagram endpoint over an established connection: every type with any contents,
-// answers to messages that were sent and to others; spec: prov/rxm/messages/packet.h. Receives of several kinds are
+// answers to messages that were sent and to others; spec: prov/rxm/packet.h. Receives of several kinds are
 // posted, memory is exposed, long and short messages are on their way to the peer. No input may crash, write outside
 // the buffers, leak, or complete an operation never or twice.
 #include <array>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <deque>
 
-#include "rxm/messages/packet.h"
+#include "rxm/packet.h"
 #include "victim.h"
 #include "wire_target.h"
 

@@ -1,13 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # cycles.sh ROOT: in each folder of src and prov, sub-folders included, at most two rooms form a cycle of includes. A room
-# is a .cc with its .h. The measure is the number of rooms in the largest cycle.
+# is a .cc with its .h. This also holds with each sub-folder as one room. The measure is the number of rooms in the
+# largest cycle.
 set -eu
 . "$(dirname "$0")/sources.sh"
 scan '^(src|prov)/.*\.(h|cc)$' '
   function room_of(path) { sub(/\.(h|cc)$/, "", path); return path }
   function folder_of(path,   word) { split(path, word, "/"); return word[1] "/" word[2] }
-  FNR == 1 { room = room_of(FILENAME); folder = folder_of(FILENAME); rooms[folder] = rooms[folder] (seen[room]++ ? "" : " " room) }
+  # A sub-folder with its slash stands for the rooms in it.
+  function coarse_of(room,   word) { return split(room, word, "/") > 3 ? word[1] "/" word[2] "/" word[3] "/" : room }
+  function add(list, folder, room) { list[folder] = list[folder] (seen[folder, room]++ ? "" : " " room) }
+  FNR == 1 {
+    room = room_of(FILENAME)
+    coarse = coarse_of(room)
+    folder = folder_of(FILENAME)
+    add(rooms, folder, room)
+    add(coarse_rooms, folder " ", coarse)
+  }
   /^#include "/ {
     name = $2
     gsub(/"/, "", name)
@@ -16,13 +26,15 @@ scan '^(src|prov)/.*\.(h|cc)$' '
     if (index(name, "/") == 0) target = substr(room, 1, length(room) - length(last(room))) name
     else target = (folder ~ /^prov/ ? "prov/" : "src/") name
     if (target != room && folder_of(target) == folder) reach[room, target] = 1
+    if (coarse_of(target) != coarse && folder_of(target) == folder) coarse_reach[coarse, coarse_of(target)] = 1
   }
-  function last(path) { sub(/^.*\//, "", path); return path }
+  function last(path) { return substr(path, match(path, /[^\/]*\/?$/)) }
   END {
-    for (folder in rooms) report(folder)
+    for (folder in rooms) report(folder, rooms[folder], reach)
+    for (folder in coarse_rooms) report(substr(folder, 1, length(folder) - 1), coarse_rooms[folder], coarse_reach)
   }
-  function report(folder,   n, list, i, j, k, size, text, most, which) {
-    n = split(rooms[folder], list, " ")
+  function report(folder, names, reach,   n, list, i, j, k, size, text, most, which) {
+    n = split(names, list, " ")
     for (k = 1; k <= n; k++)
       for (i = 1; i <= n; i++)
         if ((list[i], list[k]) in reach)

@@ -69,6 +69,15 @@ ring third.h first
 ring pair.h partner
 ring partner.cc pair
 expect cycles 'src/rdm:3: rooms that include each other: first second third'
+# Three rooms in a ring only if the two of the sub-folder count as one.
+mkdir -p prov/udp/inner
+ring() { { echo "$licence"; echo '// A room of a ring through a sub-folder.'; echo "#include \"udp/$2.h\""; } >"prov/udp/$1"; }
+ring outer.h middle
+ring middle.h inner/deep
+ring inner/shallow.h outer
+{ echo "$licence"; echo '// Leads nowhere.'; } >prov/udp/inner/deep.h
+expect cycles 'prov/udp:3: rooms that include each other: '
+expect cycles 'inner/'
 
 {
   echo "$licence"

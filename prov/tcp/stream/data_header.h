@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/status.h"
+#include "tcp/limits.h"
 
 namespace weft::tcp {
 
@@ -57,7 +58,6 @@ inline constexpr std::uint16_t kFlagTagged = 1 << 7;  // on kMessage: release 1.
 inline constexpr std::size_t kTickets = 256;
 inline constexpr std::uint16_t kFlagUntagged = 1 << 1;  // on an announcement with a number: the tag means nothing
 inline constexpr std::uint8_t kOpDataAck = 2;           // on kMessage without payload: the acknowledgement
-inline constexpr std::size_t kMaxRmaIov = 4;
 
 // An atomic operation's kind and element type, packed from the lowest byte on.
 struct AtomicWords {
@@ -76,10 +76,6 @@ struct AtomicWords {
 
 // A range of remote memory is three words on the wire.
 static_assert(sizeof(fi_rma_iov) == 24 && sizeof(std::size_t) == 8);
-
-inline constexpr std::size_t kBaseHeaderSize = 16;
-inline constexpr std::size_t kMaxHeaderSize = kBaseHeaderSize + 8 + kMaxRmaIov * sizeof(fi_rma_iov);
-static_assert(kMaxHeaderSize == 120);
 
 struct DataHeader {
   Op op = Op::kMessage;

@@ -17,6 +17,7 @@
 #include "objects/completion_routes.h"
 #include "objects/transfer_calls.h"
 #include "tcp/limits.h"
+#include "tcp/stream/data_header.h"
 
 namespace weft::tcp {
 

@@ -12,7 +12,7 @@
 #include "rdm/receive_side.h"
 #include "rxm/limits.h"
 #include "rxm/lower.h"
-#include "rxm/messages/packet.h"
+#include "rxm/packet.h"
 
 namespace weft::rxm {
 
