@@ -74,6 +74,9 @@ class Domain final : public SoftwareDomain<Domain, Fabric, DomainParts> {
   // The application's memory of accelerators; nullptr without FI_HMEM.
   DeviceMemory* devices() noexcept { return devices_.get(); }
 
+  // An endpoint's info, compared with the offer (info.cc); -FI_ENODATA: it requests more.
+  Status check(const fi_info& info) const;
+
   // Slots of fi_ops. `bind` takes an event queue.
   int close();
   int bind(::fid* object, uint64_t flags);

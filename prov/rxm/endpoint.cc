@@ -15,6 +15,7 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
   if (info == nullptr || ep == nullptr || info->handle != nullptr ||
       !describes_endpoint(*info, FI_EP_RDM, {.transmit = true, .receive = true}))
     return -FI_EINVAL;
+  if (Status status = domain.check(*info); !status.ok()) return status.code();
   InfoPtr lower(duplicate_info(&domain.lower_info()));
   if (lower == nullptr) return -FI_ENOMEM;
   if (info->src_addr != nullptr) {

@@ -16,6 +16,7 @@ namespace weft::rxm {
 class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Driven {
  public:
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
+  Status check(const fi_info& info) const { return services_.domain.check(info); }
   static fi_provider& provider() noexcept { return rxm::provider(); }
 
   // Slot of fi_ops.

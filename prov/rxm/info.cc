@@ -138,6 +138,13 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
 
 }  // namespace
 
+Status Domain::check(const fi_info& info) const {
+  const InfoPtr offer = make_offer(lower_info(), api_version(), &info, fabric().parameters);
+  if (offer == nullptr) return Status(-FI_ENOMEM);
+  offer->tx_attr->op_flags |= lower_.levels;
+  return check_endpoint(*offer, api_version(), info, rxm::provider());
+}
+
 fi_provider& provider() noexcept {
   static fi_provider rxm = make_provider<Fabric, &getinfo>("ofi_rxm");
   return rxm;

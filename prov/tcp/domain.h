@@ -28,6 +28,9 @@ class Fabric final : public FabricBase<Fabric, Engine> {
     return passive_.get_or([] { return std::make_unique<PassiveHandles>(); });
   }
 
+  // An endpoint's info, compared with the offer of this type (info.cc); -FI_ENODATA: it requests more.
+  Status check(fi_ep_type type, const fi_info& info) const;
+
   // Slots of fi_ops_fabric, beside those of FabricBase.
   int domain(fi_info* info, fid_domain** domain, void* context);
   int passive_ep(fi_info* info, fid_pep** pep, void* context);

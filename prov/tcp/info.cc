@@ -122,6 +122,11 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
 
 }  // namespace
 
+Status Fabric::check(fi_ep_type type, const fi_info& info) const {
+  const InfoPtr offer = make_offer(type, abi.api_version, &info, parameters);
+  return offer != nullptr ? check_endpoint(*offer, abi.api_version, info, tcp::provider()) : Status(-FI_ENOMEM);
+}
+
 fi_provider& provider() noexcept {
   static fi_provider tcp = make_provider<Fabric, &getinfo, &send_last_messages>("tcp");
   return tcp;

@@ -18,6 +18,9 @@ class Fabric final : public FabricBase<Fabric, Engine> {
  public:
   const Parameters parameters = Parameters::read();
 
+  // An endpoint's info, compared with the offer (info.cc) for addresses of this family; -FI_ENODATA: it requests more.
+  Status check(int family, const fi_info& info) const;
+
   // Slots of fi_ops_fabric, beside those of FabricBase.
   int domain(fi_info* info, fid_domain** domain, void* context);
 

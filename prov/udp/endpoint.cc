@@ -56,6 +56,7 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
   Result<Address> local = info->src_addr != nullptr ? read_name(info->addr_format, info->src_addr, info->src_addrlen)
                                                     : default_address(domain, info->addr_format);
   if (!local) return local.error().code();
+  if (Status status = domain.fabric().check(local->family(), *info); !status.ok()) return status.code();
   *ep = &(new Endpoint(domain, *info, *local, context))->abi;
   return 0;
 }

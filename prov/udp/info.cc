@@ -78,6 +78,15 @@ int getinfo(uint32_t version, const char* node, const char* service, uint64_t fl
 
 }  // namespace
 
+// Messages that are longer than the interface's MTU are sent in fragments. Injected data is one message.
+Status Fabric::check(int family, const fi_info& info) const {
+  const InfoPtr offer = make_offer(abi.api_version, &info, parameters);
+  if (offer == nullptr) return Status(-FI_ENOMEM);
+  offer->ep_attr->max_msg_size = longest_datagram(family);
+  offer->tx_attr->inject_size = std::max(or_none(info.ep_attr).max_msg_size, kEthernetMtu - header_size(family));
+  return check_endpoint(*offer, abi.api_version, info, udp::provider());
+}
+
 fi_provider& provider() noexcept {
   static fi_provider udp = make_provider<Fabric, &getinfo>("udp");
   return udp;

@@ -12,6 +12,7 @@
 
 #include "abi/provider.h"
 #include "objects/address_vector.h"
+#include "objects/attributes.h"
 #include "objects/info.h"
 #include "objects/reusable_regions.h"
 #include "verbs/connection/endpoint.h"
@@ -139,7 +140,12 @@ int Domain::poll_open(fi_poll_attr* attr, fid_poll** set) {
   return release_to(PollSet::open(Ref<RefCounted>(*this), attr), set);
 }
 
+// The info of a connection request may come from a listener on another device.
 int Domain::endpoint(fi_info* info, fid_ep** ep, void* context) {
+  const bool own = info != nullptr && info->handle == nullptr;
+  const fi_ep_type type = wants_datagrams(info) ? FI_EP_DGRAM : FI_EP_MSG;
+  if (own && describes_endpoint(*info, type, {.receive = type == FI_EP_MSG}))
+    if (Status status = check(*info, device(), api_version(), fabric().parameters); !status.ok()) return status.code();
   return wants_datagrams(info) ? DatagramEndpoint::open(*this, info, ep, context)
                                : Endpoint::open(*this, info, ep, context);
 }

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/each.h"
 #include "objects/bit_names.h"
@@ -89,50 +90,64 @@ constexpr auto kCompletionOrders = WEFT_NAMES(FI_ORDER_STRICT, FI_ORDER_DATA);
 constexpr const char* kEndpointTypeNames[] = {"FI_EP_UNSPEC", "FI_EP_MSG", "FI_EP_DGRAM", "FI_EP_RDM"};
 static_assert(FI_EP_MSG == 1 && FI_EP_DGRAM == 2 && FI_EP_RDM == 3);
 
+// The call whose argument is compared.
+struct Caller {
+  fi_log_level level;
+  const char* requests;
+  const char* allows_not;
+};
+constexpr Caller kGetinfo{FI_LOG_INFO, "hints request", "hints do not allow"};
+constexpr Caller kEndpoint{FI_LOG_WARN, "the endpoint's info requests", "the endpoint's info does not allow"};
+
 // The rules that fields have in common; logs each mismatch and keeps the result.
 class Matcher {
  public:
-  explicit Matcher(const fi_provider* provider) noexcept : provider_(provider), name_(provider->name) {}
+  Matcher(const fi_provider* provider, const Caller& caller) noexcept
+      : provider_(provider), name_(provider->name), caller_(caller) {}
   Status result() const noexcept { return matched_ ? Status() : Status(-FI_ENODATA); }
 
   void refuse(const std::string& sentence) {
     matched_ = false;
-    FI_INFO(provider_, FI_LOG_CORE, "%s\n", sentence.c_str());
+    FI_LOG(provider_, caller_.level, FI_LOG_CORE, "%s\n", sentence.c_str());
+  }
+  // The sentence that starts with the caller and the request.
+  template <class... Args>
+  void refuse_request(fmt::format_string<Args...> format, Args&&... args) {
+    refuse(fmt::format("{} {}", caller_.requests, fmt::format(format, std::forward<Args>(args)...)));
   }
   void at_most(std::string_view field, uint64_t wanted, uint64_t offered) {
-    if (wanted > offered) refuse(fmt::format("hints request {} {}, {} offers {}", field, wanted, name_, offered));
+    if (wanted > offered) refuse_request("{} {}, {} offers {}", field, wanted, name_, offered);
   }
   void known(std::string_view field, unsigned wanted, unsigned last) {
-    if (wanted > last) refuse(fmt::format("hints request {} {}, which does not exist", field, wanted));
+    if (wanted > last) refuse_request("{} {}, which does not exist", field, wanted);
   }
   void equal(std::string_view field, uint64_t wanted, uint64_t offered) {
-    if (wanted != 0 && wanted != offered)
-      refuse(fmt::format("hints request {} {}, {} offers {}", field, wanted, name_, offered));
+    if (wanted != 0 && wanted != offered) refuse_request("{} {}, {} offers {}", field, wanted, name_, offered);
   }
   // equal() for a value that has a name; `names` is indexed by the value.
   void equal(std::string_view field, uint64_t wanted, uint64_t offered, std::span<const char* const> names) {
     if (wanted == 0 || wanted == offered) return;
     const auto name = [&](uint64_t value) { return value < names.size() ? names[value] : "an unknown value"; };
-    refuse(fmt::format("hints request {} {}, {} offers {}", field, name(wanted), name_, name(offered)));
+    refuse_request("{} {}, {} offers {}", field, name(wanted), name_, name(offered));
   }
   void within(std::string_view field, uint64_t wanted, uint64_t offered, std::span<const Name> names) {
     if (const uint64_t missing = wanted & ~offered; missing != 0)
-      refuse(fmt::format("hints request {} {}, which {} does not offer", field, names_of(missing, names), name_));
+      refuse_request("{} {}, which {} does not offer", field, names_of(missing, names), name_);
   }
   void accepted(std::string_view field, uint64_t required, uint64_t allowed, std::span<const Name> names) {
     if (const uint64_t missing = required & ~allowed; missing != 0)
-      refuse(fmt::format("{} needs {} {}, which hints do not allow", name_, field, names_of(missing, names)));
+      refuse(fmt::format("{} needs {} {}, which {}", name_, field, names_of(missing, names), caller_.allows_not));
   }
   void same_text(std::string_view field, const char* wanted, const char* offered) {
     if (wanted != nullptr && (offered == nullptr || std::strcmp(wanted, offered) != 0))
-      refuse(fmt::format("hints request {} \"{}\", {} offers \"{}\"", field, wanted, name_,
-                         offered != nullptr ? offered : ""));
+      refuse_request("{} \"{}\", {} offers \"{}\"", field, wanted, name_, offered != nullptr ? offered : "");
   }
   const char* name() const noexcept { return name_; }
 
  private:
   const fi_provider* const provider_;
   const char* const name_;
+  const Caller& caller_;
   bool matched_ = true;
 };
 
@@ -156,7 +171,7 @@ void check_contexts(Matcher& match, std::string_view field, size_t wanted, size_
   if (wanted != FI_SHARED_CONTEXT) {
     match.at_most(field, wanted, per_endpoint);
   } else if (shareable == 0) {
-    match.refuse(fmt::format("hints request {} FI_SHARED_CONTEXT, which {} does not offer", field, match.name()));
+    match.refuse_request("{} FI_SHARED_CONTEXT, which {} does not offer", field, match.name());
   }
 }
 
@@ -195,6 +210,22 @@ void check_ep(Matcher& match, const fi_info& offered, const fi_info& wanted, uin
     match.at_most("ep_attr->auth_key_size", hints.auth_key_size, offer.auth_key_size);
 }
 
+// Everything about endpoints.
+void check_endpoints(Matcher& match, const fi_info& offer, uint32_t version, const fi_info& wanted) {
+  match.within("caps", wanted.caps, offer.caps, names::kCaps);
+  match.accepted("mode", offer.mode, wanted.mode, names::kMode);
+  if (wanted.addr_format != FI_FORMAT_UNSPEC && !same_format(wanted.addr_format, offer.addr_format))
+    match.equal("addr_format", wanted.addr_format, offer.addr_format);
+  if (const fi_tx_attr* tx = wanted.tx_attr; tx != nullptr) {
+    check_direction(match, "tx_attr", *offer.tx_attr, *tx, offer, wanted, kReceiveCaps & ~kTransmitCaps);
+    match.at_most("tx_attr->inject_size", tx->inject_size, offer.tx_attr->inject_size);
+    match.at_most("tx_attr->rma_iov_limit", tx->rma_iov_limit, offer.tx_attr->rma_iov_limit);
+  }
+  if (const fi_rx_attr* rx = wanted.rx_attr; rx != nullptr)
+    check_direction(match, "rx_attr", *offer.rx_attr, *rx, offer, wanted, kTransmitCaps & ~kReceiveCaps);
+  if (wanted.ep_attr != nullptr) check_ep(match, offer, wanted, version);
+}
+
 void check_mr_mode(Matcher& match, const fi_info& offer, const fi_info& hints, uint32_t version) {
   const int wanted = hints.domain_attr->mr_mode;
   const int local = (hints.mode & FI_LOCAL_MR) != 0 ? FI_MR_LOCAL : 0;
@@ -207,8 +238,8 @@ void check_mr_mode(Matcher& match, const fi_info& offer, const fi_info& hints, u
   } else if (wanted == FI_MR_SCALABLE) {
     allowed = local;
   } else if ((wanted & (FI_MR_BASIC | FI_MR_SCALABLE)) != 0 || (old && !is_legacy(wanted))) {
-    return match.refuse(fmt::format("hints request domain_attr->mr_mode {:#x}, which API {}.{} does not have", wanted,
-                                    FI_MAJOR(version), FI_MINOR(version)));
+    return match.refuse_request("domain_attr->mr_mode {:#x}, which API {}.{} does not have", wanted, FI_MAJOR(version),
+                                FI_MINOR(version));
   }
   match.accepted("domain_attr->mr_mode", static_cast<unsigned>(needed_mr_mode(offer.domain_attr->mr_mode, &hints)),
                  static_cast<unsigned>(allowed), names::kMrMode);
@@ -221,16 +252,15 @@ void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted,
   const fi_domain_attr& hints = *wanted.domain_attr;
   match.same_text("domain_attr->name", hints.name, offer.name);
   if (hints.domain != nullptr && offer.domain != nullptr && hints.domain != offer.domain)
-    match.refuse(
-        fmt::format("hints name an open domain (domain_attr->domain) that is not {}'s {}", match.name(), offer.name));
+    match.refuse_request("another open domain than {}'s {}", match.name(), offer.name);
   WEFT_ENUMERATION(threading, FI_THREAD_ENDPOINT)
   WEFT_ENUMERATION(control_progress, FI_PROGRESS_CONTROL_UNIFIED)
   WEFT_ENUMERATION(progress, FI_PROGRESS_CONTROL_UNIFIED)
   WEFT_ENUMERATION(resource_mgmt, FI_RM_ENABLED)
   WEFT_ENUMERATION(av_type, FI_AV_TABLE)
   if (concurrency(hints.threading) > concurrency(offer.threading))
-    match.refuse(fmt::format("hints request domain_attr->threading {}, {} offers {}", static_cast<int>(hints.threading),
-                             match.name(), static_cast<int>(offer.threading)));
+    match.refuse_request("domain_attr->threading {}, {} offers {}", static_cast<int>(hints.threading), match.name(),
+                         static_cast<int>(offer.threading));
   if (hints.resource_mgmt == FI_RM_ENABLED)
     match.equal("domain_attr->resource_mgmt", FI_RM_ENABLED, offer.resource_mgmt);
   if (offer.av_type != FI_AV_UNSPEC) match.equal("domain_attr->av_type", hints.av_type, offer.av_type);
@@ -245,7 +275,7 @@ void check_domain(Matcher& match, const fi_info& offered, const fi_info& wanted,
   match.within("domain_attr->caps", hints.caps, offer.caps, names::kCaps);
   match.accepted("domain_attr->mode", offer.mode, hints.mode | wanted.mode, names::kMode);
   if (hints.auth_key_size == FI_AV_AUTH_KEY)
-    match.refuse(fmt::format("hints request FI_AV_AUTH_KEY, which {} does not offer", match.name()));
+    match.refuse_request("FI_AV_AUTH_KEY, which {} does not offer", match.name());
   WEFT_EACH(WEFT_DOMAIN_LIMIT, max_err_data, mr_cnt)
   if (FI_VERSION_GE(version, FI_VERSION(1, 20)))
     match.at_most("domain_attr->max_ep_auth_key", hints.max_ep_auth_key, offer.max_ep_auth_key);
@@ -288,24 +318,22 @@ void grow(size_t& size, size_t wanted) noexcept {
 
 Status check_info(const fi_info& offer, uint32_t version, const fi_info* hints, const fi_provider* provider) {
   if (hints == nullptr) return {};
-  Matcher match(provider);
-  match.within("caps", hints->caps, offer.caps, names::kCaps);
-  match.accepted("mode", offer.mode, hints->mode, names::kMode);
-  if (hints->addr_format != FI_FORMAT_UNSPEC && !same_format(hints->addr_format, offer.addr_format))
-    match.equal("addr_format", hints->addr_format, offer.addr_format);
-  if (const fi_tx_attr* tx = hints->tx_attr; tx != nullptr) {
-    check_direction(match, "tx_attr", *offer.tx_attr, *tx, offer, *hints, kReceiveCaps & ~kTransmitCaps);
-    match.at_most("tx_attr->inject_size", tx->inject_size, offer.tx_attr->inject_size);
-    match.at_most("tx_attr->rma_iov_limit", tx->rma_iov_limit, offer.tx_attr->rma_iov_limit);
-  }
-  if (const fi_rx_attr* rx = hints->rx_attr; rx != nullptr)
-    check_direction(match, "rx_attr", *offer.rx_attr, *rx, offer, *hints, kTransmitCaps & ~kReceiveCaps);
-  if (hints->ep_attr != nullptr) check_ep(match, offer, *hints, version);
+  Matcher match(provider, kGetinfo);
+  check_endpoints(match, offer, version, *hints);
   if (hints->domain_attr != nullptr) check_domain(match, offer, *hints, version);
   if (hints->fabric_attr != nullptr) {
     match.same_text("fabric_attr->name", hints->fabric_attr->name, offer.fabric_attr->name);
     match.at_most("fabric_attr->prov_version", hints->fabric_attr->prov_version, offer.fabric_attr->prov_version);
   }
+  return match.result();
+}
+
+Status check_endpoint(fi_info& offer, uint32_t version, const fi_info& info, const fi_provider& provider) {
+  Matcher match(&provider, kEndpoint);
+  for (uint64_t* caps : {&offer.caps, &offer.tx_attr->caps, &offer.rx_attr->caps}) *caps |= FI_RMA_PMEM;
+  for (uint64_t* order : {&offer.tx_attr->comp_order, &offer.rx_attr->comp_order}) *order |= FI_ORDER_STRICT;
+  offer.tx_attr->op_flags |= FI_COMMIT_COMPLETE;
+  check_endpoints(match, offer, version, info);
   return match.result();
 }
 

@@ -228,10 +228,22 @@ class ScalableEndpoint final : public Object<fid_ep>, public RefCounted {
   }
   ~ScalableEndpoint() = default;
 
+  // -FI_ENODATA: the attributes (may be null) request more than the provider has.
+  Status check_context(fi_tx_attr* wanted) const {
+    fi_info info = *info_;
+    info.tx_attr = wanted;
+    return core_.check(info);
+  }
+  Status check_context(fi_rx_attr* wanted) const {
+    fi_info info = *info_;
+    info.rx_attr = wanted;
+    return core_.check(info);
+  }
   template <class Attr>
   int open_context(Places& places, int index, Attr* wanted, Attr* usual, fid_ep** ep, bool transmits, void* context) {
     if (ep == nullptr || index < 0 || static_cast<std::size_t>(index) >= places.size()) return -FI_EINVAL;
     if (wanted != nullptr && (wanted->caps & ~(usual->caps | info_->caps)) != 0) return -FI_EINVAL;
+    if (Status status = check_context(wanted); !status.ok()) return status.code();
     Lock lock(core_.engine().mutex());
     ContextPlace& place = *places[static_cast<std::size_t>(index)];
     if (place.open) return -FI_EBUSY;

@@ -33,6 +33,8 @@ concept ReliableEndpointCore = TransferTarget<Core> && std::derived_from<Core, E
   typename Core::EngineType;
   typename Core::VectorType;
   { Core::provider() } -> std::same_as<fi_provider&>;  // for log lines
+  // An info that describes a context, compared with what the provider offers.
+  { core.check(std::declval<const fi_info&>()) } -> std::same_as<Status>;
   // EndpointCalls<T>, or a class derived from it, for contexts.
   typename Core::template Calls<Core>;
   // Ends all operations that complete there.

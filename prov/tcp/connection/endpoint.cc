@@ -17,9 +17,10 @@ namespace weft::tcp {
 int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
   if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_MSG, {.transmit = true, .receive = true}))
     return -FI_EINVAL;
+  Fabric& fabric = domain.fabric();
+  if (Status status = fabric.check(FI_EP_MSG, *info); !status.ok()) return status.code();
   const auto local = source_name(*info);
   if (!local) return local.error().code();
-  Fabric& fabric = domain.fabric();
   Owner endpoint(new Endpoint(domain, *info, *local, context));
   if (::fid* handle = info->handle; handle != nullptr) {
     if (fabric.passive().requests.remove(handle)) {

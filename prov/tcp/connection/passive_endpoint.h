@@ -65,6 +65,7 @@ class PassiveEndpoint final : public PassiveEndpointBase<PassiveEndpoint, Passiv
  private:
   friend PassiveEndpointBase;
   using PassiveEndpointBase::PassiveEndpointBase;
+  static Status prepare(Fabric& fabric, const fi_info& info) { return fabric.check(FI_EP_MSG, info); }
   static Result<Address> source(const fi_info& info) noexcept { return source_name(info); }
   static Status attach(Events& queue) { return queue.open_own_engine(); }
   static void detach(Events&) noexcept {}

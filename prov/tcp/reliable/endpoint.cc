@@ -21,6 +21,7 @@ int ReliableEndpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, voi
   if (info == nullptr || ep == nullptr || info->handle != nullptr ||
       !describes_endpoint(*info, FI_EP_RDM, {.transmit = true, .receive = true}))
     return -FI_EINVAL;
+  if (Status status = domain.fabric().check(FI_EP_RDM, *info); !status.ok()) return status.code();
   auto own = source_name(*info);
   if (!own) return own.error().code();
   auto socket = open_bound(*own, domain.fabric().parameters, true);

@@ -28,6 +28,7 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
  public:
   static int open(Domain& domain, const fi_info* info, fid_ep** ep, void* context);
   static fi_provider& provider() noexcept { return tcp::provider(); }
+  Status check(const fi_info& info) const { return domain_.fabric().check(FI_EP_RDM, info); }
 
   // Slot of fi_ops.
   int close();

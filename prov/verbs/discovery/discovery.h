@@ -63,6 +63,10 @@ enum class Service {
 InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* hints, const Parameters& parameters,
                    Service service);
 
+// An endpoint's info, compared with the offer of its type (offer.cc) on the best port of a domain's device;
+// -FI_ENODATA: it requests more.
+Status check(const fi_info& info, Device& device, std::uint32_t version, const Parameters& parameters);
+
 // false: out of memory.
 inline bool set_address(void*& address, std::size_t& len, CmAddress value) noexcept {
   return weft::set_address(address, len, value.data(), value.size());

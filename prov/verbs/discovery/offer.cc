@@ -150,15 +150,9 @@ void describe_limits(fi_domain_attr& attr, const ibv_device_attr& limits) {
   attr.mr_cnt = positive(limits.max_mr);
 }
 
-}  // namespace
-
-std::string device_name(const std::string& domain) {
-  const std::string_view suffix = kDatagramSuffix;
-  return domain.ends_with(suffix) ? domain.substr(0, domain.size() - suffix.size()) : domain;
-}
-
-InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* hints, const Parameters& parameters,
-                   Service service) {
+// Everything but addresses and names.
+InfoPtr make_nameless_offer(const Source& source, std::uint32_t version, const fi_info* hints,
+                            const Parameters& parameters, Service service) {
   InfoPtr offer(allocate_info());
   if (offer == nullptr) return offer;
   const ibv_device_attr& limits = source.device->attr().orig_attr;
@@ -175,8 +169,23 @@ InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* h
   offer->fabric_attr->api_version = version;
   offer->fabric_attr->prov_version = provider().version;
   offer->addr_format = service == Service::kNativeDatagrams ? uint32_t{FI_ADDR_IB_UD} : source.address.format();
+  return offer;
+}
+
+}  // namespace
+
+std::string device_name(const std::string& domain) {
+  const std::string_view suffix = kDatagramSuffix;
+  return domain.ends_with(suffix) ? domain.substr(0, domain.size() - suffix.size()) : domain;
+}
+
+InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* hints, const Parameters& parameters,
+                   Service service) {
+  InfoPtr offer = make_nameless_offer(source, version, hints, parameters, service);
+  if (offer == nullptr) return offer;
   offer->nic = make_nic(source);
-  const std::string domain = std::string(source.device->name()) + (datagrams ? kDatagramSuffix : "");
+  const std::string domain =
+      std::string(source.device->name()) + (service != Service::kConnections ? kDatagramSuffix : "");
   if (!set_name(offer->domain_attr->name, domain.c_str()) ||
       !set_name(offer->fabric_attr->name, fabric_name(source.port.transport, source.first_gid).c_str()))
     return nullptr;
@@ -185,6 +194,25 @@ InfoPtr make_offer(const Source& source, std::uint32_t version, const fi_info* h
   if (service == Service::kNativeDatagrams) return offer;
   if (!source.address.is_ib() && hints->addr_format == FI_SOCKADDR_IP) offer->addr_format = hints->addr_format;
   return offer;
+}
+
+Status check(const fi_info& info, Device& device, std::uint32_t version, const Parameters& parameters) {
+  const auto first = device.port(1);
+  if (!first) return {};  // the endpoint reports why the device does not answer
+  Source best{CmAddress(), "", Ref<Device>(device), *first};
+  for (int number = 2; number <= device.port_count(); ++number) {
+    const auto port = device.port(static_cast<std::uint8_t>(number));
+    if (!port) continue;
+    best.port.attr.max_msg_sz = std::max(best.port.attr.max_msg_sz, port->attr.max_msg_sz);
+    best.port.attr.active_mtu = std::max(best.port.attr.active_mtu, port->attr.active_mtu);
+  }
+  const Service service = or_none(info.ep_attr).type != FI_EP_DGRAM ? Service::kConnections
+                          : info.addr_format == FI_ADDR_IB_UD       ? Service::kNativeDatagrams
+                                                                    : Service::kDatagrams;
+  const InfoPtr offer = make_nameless_offer(best, version, &info, parameters, service);
+  if (offer == nullptr) return Status(-FI_ENOMEM);
+  offer->addr_format = FI_FORMAT_UNSPEC;  // the endpoint reads its address
+  return check_endpoint(*offer, version, info, provider());
 }
 
 InfoPtr request_info(const fi_info& prototype, rdma_cm_id& request, const CmAddress& peer) {

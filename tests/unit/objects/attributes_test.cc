@@ -223,6 +223,25 @@ TEST_F(AttributesTest, BitsThatAreNotOfferedAreNamed) {
                  FIELD(domain_attr->caps, FI_LOCAL_COMM));
 }
 
+TEST_F(AttributesTest, EndpointIsComparedWithTheOfferButItsDomainIsNot) {
+  const auto opens = [this](const std::function<void(fi_info&)>& change) {
+    InfoPtr info(duplicate_info(offer.get()));
+    change(*info);
+    return check_endpoint(*offer, kApi, *info, provider).ok();
+  };
+  EXPECT_TRUE(opens([](fi_info&) {}));
+  EXPECT_TRUE(opens(FIELD(domain_attr->cntr_cnt, SIZE_MAX)));
+  EXPECT_TRUE(opens(FIELD(tx_attr->comp_order, FI_ORDER_STRICT)));
+  EXPECT_TRUE(opens(FIELD(tx_attr->op_flags, FI_COMMIT_COMPLETE)));
+  EXPECT_TRUE(opens(FIELD(caps, FI_MSG | FI_RMA_PMEM)));
+  EXPECT_EQ(take_log(), std::vector<std::string>{});
+  EXPECT_FALSE(opens(FIELD(tx_attr->inject_size, 65)));
+  EXPECT_FALSE(opens(FIELD(caps, FI_TAGGED)));
+  EXPECT_EQ(take_log(),
+            (std::vector<std::string>{"the endpoint's info requests tx_attr->inject_size 65, tcp offers 64",
+                                      "the endpoint's info requests caps FI_TAGGED, which tcp does not offer"}));
+}
+
 TEST_F(AttributesTest, EnumerationsMustAgree) {
   expect_refused(FIELD(ep_attr->type, FI_EP_RDM), "hints request ep_attr->type FI_EP_RDM, tcp offers FI_EP_MSG",
                  FIELD(ep_attr->type, FI_EP_MSG));

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// An info that says more than the answer of fi_getinfo: endpoints and contexts are not opened beyond the provider's
+// limits; fi_endpoint(3).
+#include <rdma/fi_endpoint.h>
+
+#include <functional>
+#include <vector>
+
+#include "fixture/fabric.h"
+#include "fixture/scalable_end.h"
+
+namespace endpoint_info {
+
+CONFORMANCE_TOPIC(EndpointInfo);
+
+namespace {
+
+constexpr uint64_t kUnknownBit = uint64_t{1} << 42;
+
+struct Change {
+  const char* field;
+  std::function<void(fi_info& info)> make;
+};
+
+// More than any provider has.
+const std::vector<Change> kImpossible{
+    {"caps", [](fi_info& info) { info.caps |= kUnknownBit; }},
+    {"tx_attr->caps", [](fi_info& info) { info.tx_attr->caps |= kUnknownBit; }},
+    {"tx_attr->op_flags", [](fi_info& info) { info.tx_attr->op_flags |= FI_MULTI_RECV; }},
+    {"tx_attr->msg_order", [](fi_info& info) { info.tx_attr->msg_order |= FI_ORDER_SAR; }},
+    {"tx_attr->comp_order", [](fi_info& info) { info.tx_attr->comp_order |= FI_ORDER_DATA; }},
+    {"tx_attr->inject_size", [](fi_info& info) { info.tx_attr->inject_size += size_t{1} << 40; }},
+    {"tx_attr->size", [](fi_info& info) { info.tx_attr->size = SIZE_MAX / 2; }},
+    {"tx_attr->iov_limit", [](fi_info& info) { info.tx_attr->iov_limit += 1000; }},
+    {"tx_attr->rma_iov_limit", [](fi_info& info) { info.tx_attr->rma_iov_limit += 1000; }},
+    {"rx_attr->caps", [](fi_info& info) { info.rx_attr->caps |= kUnknownBit; }},
+    {"rx_attr->op_flags", [](fi_info& info) { info.rx_attr->op_flags |= FI_INJECT; }},
+    {"rx_attr->msg_order", [](fi_info& info) { info.rx_attr->msg_order |= FI_ORDER_SAR; }},
+    {"rx_attr->comp_order", [](fi_info& info) { info.rx_attr->comp_order |= FI_ORDER_DATA; }},
+    {"rx_attr->size", [](fi_info& info) { info.rx_attr->size = SIZE_MAX / 2; }},
+    {"rx_attr->iov_limit", [](fi_info& info) { info.rx_attr->iov_limit += 1000; }},
+    {"ep_attr->protocol", [](fi_info& info) { info.ep_attr->protocol = 0x7fff0000; }},
+    {"ep_attr->protocol_version", [](fi_info& info) { info.ep_attr->protocol_version += 1000; }},
+    {"ep_attr->auth_key_size", [](fi_info& info) { info.ep_attr->auth_key_size = 1 << 20; }},
+};
+
+// Less, or nothing at all: programs build an info of their own, or set what they do not use to 0.
+const std::vector<Change> kPossible{
+    {"caps", [](fi_info& info) { info.caps = FI_MSG; }},
+    {"op_flags", [](fi_info& info) { info.tx_attr->op_flags = FI_COMPLETION; }},
+    {"msg_order", [](fi_info& info) { info.tx_attr->msg_order = info.rx_attr->msg_order = 0; }},
+    {"comp_order", [](fi_info& info) { info.tx_attr->comp_order = info.rx_attr->comp_order = 0; }},
+    {"inject_size", [](fi_info& info) { info.tx_attr->inject_size = 0; }},
+    {"size", [](fi_info& info) { info.tx_attr->size = info.rx_attr->size = 0; }},
+    {"iov_limit", [](fi_info& info) { info.tx_attr->iov_limit = info.rx_attr->iov_limit = 1; }},
+    {"protocol", [](fi_info& info) { info.ep_attr->protocol = FI_PROTO_UNSPEC; }},
+    {"max_msg_size", [](fi_info& info) { info.ep_attr->max_msg_size = 1; }},
+    {"names",
+     [](fi_info& info) {
+       free(info.domain_attr->name);
+       info.domain_attr->name = nullptr;
+     }},
+};
+
+using Open = std::function<int(fi_info& info)>;
+
+void expect_limits(const Fabric& fabric, const Open& open) {
+  EXPECT_EQ(open(*fabric.info()), 0);
+  for (const Change& change : kImpossible) {
+    const InfoPtr info = fabric.duplicate_info();
+    change.make(*info);
+    EXPECT_EQ(open(*info), -FI_ENODATA) << change.field;
+  }
+  for (const Change& change : kPossible) {
+    const InfoPtr info = fabric.duplicate_info();
+    change.make(*info);
+    EXPECT_EQ(open(*info), 0) << change.field;
+  }
+}
+
+template <class Fid, class Call>
+int open_and_close(Call call) {
+  Fid* fid = nullptr;
+  const int error = call(&fid);
+  EXPECT_EQ(error == 0, fid != nullptr);
+  if (fid != nullptr) EXPECT_EQ(fi_close(&fid->fid), 0);
+  return error;
+}
+
+}  // namespace
+
+TEST_P(EndpointInfo, EndpointsAreNotOpenedBeyondTheLimits) {
+  Fabric fabric(target());
+  expect_limits(fabric, [&](fi_info& info) {
+    return open_and_close<fid_ep>([&](fid_ep** ep) { return fi_endpoint(fabric.domain(), &info, ep, nullptr); });
+  });
+  expect_limits(fabric, [&](fi_info& info) {
+    return open_and_close<fid_ep>([&](fid_ep** ep) { return fi_endpoint2(fabric.domain(), &info, ep, 0, nullptr); });
+  });
+}
+
+TEST_P(EndpointInfo, PassiveEndpointsAreNotOpenedBeyondTheLimits) {
+  if (!target().connected()) GTEST_SKIP() << "no passive endpoints";
+  if (!speaks_tcp()) GTEST_SKIP() << "a listener serves every device";
+  Fabric fabric(target());
+  expect_limits(fabric, [&](fi_info& info) {
+    return open_and_close<fid_pep>([&](fid_pep** pep) { return fi_passive_ep(fabric.fabric(), &info, pep, nullptr); });
+  });
+}
+
+TEST_P(EndpointInfo, ScalableEndpointsAndContextsAreNotOpenedBeyondTheLimits) {
+  if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "scalable endpoints are reliable datagrams";
+  NEEDS(with_contexts(2, 2), "scalable endpoints");
+  Fabric fabric(target(), with_contexts(2, 2));
+  expect_limits(fabric, [&](fi_info& info) {
+    return open_and_close<fid_ep>([&](fid_ep** sep) { return fi_scalable_ep(fabric.domain(), &info, sep, nullptr); });
+  });
+  ScalableEnd end(fabric, 2, 0);
+  fi_tx_attr tx = *fabric.info()->tx_attr;
+  fi_rx_attr rx = *fabric.info()->rx_attr;
+  const auto open_tx = [&] {
+    return open_and_close<fid_ep>([&](fid_ep** ep) { return fi_tx_context(end.sep(), 0, &tx, ep, nullptr); });
+  };
+  const auto open_rx = [&] {
+    return open_and_close<fid_ep>([&](fid_ep** ep) { return fi_rx_context(end.sep(), 0, &rx, ep, nullptr); });
+  };
+  EXPECT_EQ(open_tx(), 0);
+  EXPECT_EQ(open_rx(), 0);
+  tx.inject_size += size_t{1} << 40;
+  rx.iov_limit += 1000;
+  EXPECT_EQ(open_tx(), -FI_ENODATA);
+  EXPECT_EQ(open_rx(), -FI_ENODATA);
+}
+
+}  // namespace endpoint_info
