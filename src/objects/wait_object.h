@@ -32,6 +32,7 @@
 
 #include "base/cancellation.h"
 #include "base/deadline.h"
+#include "base/held_signals.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "objects/polling_turns.h"
@@ -116,7 +117,7 @@ class WaitObject {
   void wake_now() noexcept;
 
   // Blocks until `ready()`. -FI_ETIMEDOUT at the deadline; -FI_EINTR after an interrupt(), or after a signal that this
-  // thread handled while it slept. `Source` has
+  // thread handled while it slept or, without a wait object, polled. `Source` has
   //   void drive()           all progress that is possible now
   //   bool must_not_sleep()  something to read; exact, if what it looks at changed before arming, as `ready()` is
   //   bool prepare_wait()    see ProgressEngine
@@ -129,6 +130,7 @@ class WaitObject {
     const uint64_t answered = answered_interrupts_.load();
     const bool spin = quick_waits_.load(std::memory_order_relaxed) >= kQuickWaits;
     Waiter waiter(*this);
+    const HeldSignals signals(!can_sleep());
     bool may_skip = shows_all_work<Source> && !spin && can_sleep() && start < deadline.time();
     for (;;) {
       if (!std::exchange(may_skip, false)) {
@@ -149,6 +151,7 @@ class WaitObject {
         return Status(-FI_ETIMEDOUT);
       }
       if (!can_sleep()) {
+        waiter.signalled_ = signals.handle();
         std::this_thread::yield();
         continue;
       }
@@ -183,7 +186,7 @@ class WaitObject {
     const Uncancellable awake_;
     bool slept_ = false;
     bool leads_ = false;
-    bool signalled_ = false;      // a signal ended its sleep
+    bool signalled_ = false;      // the thread has handled a signal
     std::optional<Turns> turns_;  // once it has slept as the leader
   };
   // A waiter from arming until it has slept.

@@ -234,4 +234,14 @@ TEST_P(CompletionWaits, ASignalEndsAnEndlessWait) {
   }
 }
 
+TEST_P(CompletionWaits, ASignalEndsAnEndlessWaitThatPolls) {
+  Fabric fabric(target());
+  for (fi_wait_obj wait_obj : {FI_WAIT_NONE, FI_WAIT_YIELD}) {
+    Pair pair(fabric, with_wait(wait_obj));
+    const Signals signals;
+    fi_cq_tagged_entry entry;
+    EXPECT_EQ(sread(pair.a().rx(), &entry, 1, -1), -FI_EAGAIN);
+  }
+}
+
 }  // namespace completion_waits

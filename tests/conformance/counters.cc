@@ -72,6 +72,15 @@ TEST_P(Counters, ASignalEndsAnEndlessWait) {
   EXPECT_EQ(fi_cntr_wait(counter.get(), 1, -1), -FI_EINTR);
 }
 
+TEST_P(Counters, ASignalEndsAnEndlessWaitThatPolls) {
+  Fabric fabric(target());
+  for (fi_wait_obj wait_obj : {FI_WAIT_NONE, FI_WAIT_YIELD}) {
+    const auto counter = open_counter(fabric, wait_obj);
+    const Signals signals;
+    EXPECT_EQ(fi_cntr_wait(counter.get(), 1, -1), -FI_EINTR);
+  }
+}
+
 TEST_P(Counters, IncrementsBelowTheThresholdDoNotExtendTheWait) {
   Fabric fabric(target());
   const auto counter = open_counter(fabric);

@@ -135,6 +135,20 @@ TEST_P(EventQueues, ASignalEndsAnEndlessWait) {
   EXPECT_EQ(fi_eq_sread(eq.get(), &type, entry, sizeof entry, -1, 0), -FI_EAGAIN);
 }
 
+TEST_P(EventQueues, ASignalEndsAnEndlessWaitThatPolls) {
+  Fabric fabric(target());
+  for (fi_wait_obj wait_obj : {FI_WAIT_NONE, FI_WAIT_YIELD}) {
+    fi_eq_attr attr{};
+    attr.wait_obj = wait_obj;
+    const auto eq = opened<fid_eq>("fi_eq_open",
+                                   [&](fid_eq** queue) { return fi_eq_open(fabric.fabric(), &attr, queue, nullptr); });
+    const Signals signals;
+    char entry[256];
+    uint32_t type = 0;
+    EXPECT_EQ(fi_eq_sread(eq.get(), &type, entry, sizeof entry, -1, 0), -FI_EAGAIN);
+  }
+}
+
 TEST_P(EventQueues, InternalWakeUpsDoNotExtendSread) {
   CONNECTED_ONLY();
   if (!speaks_tcp()) GTEST_SKIP() << "wakes the library with bare sockets";
