@@ -44,6 +44,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, InfoPtr lower, void* con
       completions_(services_, posted_, sender_, rendezvous_, receiver_),
       links_(services_, *lower_info_, packets_, posted_, sender_, rendezvous_, receiver_, completions_) {
   services_.links = &links_;
+  services_.driven = this;
 }
 
 Status Endpoint::open_lower() noexcept {
@@ -134,8 +135,7 @@ int Endpoint::getname(void* name, size_t* len) {
   return report_name(rdm::reachable_name(own), name, len);
 }
 
-bool Endpoint::progress(bool in_turn, bool reads) noexcept {
-  const bool found = reads && completions_.read() != 0;
+bool Endpoint::progress(bool in_turn) noexcept {
   while (!services_.retries.empty()) {
     Channel& channel = services_.retries.front();
     retry(channel);
@@ -144,7 +144,7 @@ bool Endpoint::progress(bool in_turn, bool reads) noexcept {
   links_.progress(in_turn);
   if (posted_.has_left_over()) posted_.retry();
   links_.reap();
-  return found;
+  return !services_.retries.empty() || posted_.has_left_over() || links_.has_work();
 }
 
 // Repeats the operations that the lower provider had no room for.

@@ -52,8 +52,8 @@ class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Drive
   Status bind_queue(CompletionQueue& queue, uint64_t flags) noexcept;
   Status bind_counter(Counter& counter, uint64_t flags) noexcept;
   // Driven.
-  bool read_lower_queue() noexcept override { return completions_.read() != 0; }
-  bool progress(bool in_turn, bool reads) noexcept override;
+  std::size_t read_lower_queue() noexcept override { return completions_.read(); }
+  bool progress(bool in_turn) noexcept override;
   fid_cq* lower_queue() noexcept override { return completions_.queue(); }
   fid_eq* lower_events() noexcept override { return links_.events(); }
   Deadline next_deadline() noexcept override { return links_.next_deadline(); }

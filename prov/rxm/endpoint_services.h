@@ -178,6 +178,7 @@ struct EndpointServices {
         eager_limit(domain.fabric().parameters.eager_limit),
         tx_size(transmits),
         names_sources(names_senders),
+        devices(domain.devices()),
         shares_memory(may_share_memory),
         routes(bound),
         vector(peers_of),
@@ -192,8 +193,11 @@ struct EndpointServices {
   void retry_later(Channel& channel) noexcept {
     if (!retries.linked(channel)) retries.push_back(channel);
   }
+  // The next round has more to do than to read the lower queue.
+  void note_work() noexcept { engine.note_work(*driven); }
   // As retry_later(), for packets that found no room, unless they wait for a report of the peer.
   void retry_packets_later(Channel& channel) noexcept {
+    note_work();
     if (channel.credits.may_send()) retry_later(channel);
   }
   // Registers memory that a peer accesses to move a message. Such accesses do not count as remote accesses.
@@ -209,7 +213,9 @@ struct EndpointServices {
 
   Domain& domain;
   Engine& engine;                // the domain's
-  LinkControl* links = nullptr;  // set by the endpoint
+  DeviceMemory* const devices;   // the domain's; null: none
+  LinkControl* links = nullptr;  // set by the endpoint, as `driven` is
+  Driven* driven = nullptr;      // the endpoint
   const std::size_t eager_limit;
   std::size_t tx_size;        // operations that may be outstanding
   const bool names_sources;   // FI_SOURCE

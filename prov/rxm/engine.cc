@@ -67,12 +67,14 @@ void Engine::add(Driven& driven) noexcept {
   driven.polled_ = driven.shared_ != nullptr && poll_set_ != nullptr &&
                    fi_poll_add(poll_set_.get(), &driven.lower_queue()->fid, 0) == 0;
   polled_ += driven.polled_;
+  plain_ = false;
   wake_sleepers();  // sleepers do not poll its descriptors
 }
 
 void Engine::remove(Driven& driven) noexcept {
   if (!List<Driven>::linked(driven)) return;
   List<Driven>::unlink(driven);
+  List<Driven, WorkTag>::unlink(driven);
   if (std::exchange(driven.watched_, false)) unwatch(driven);
   if (std::exchange(driven.polled_, false) && poll_set_ != nullptr) {
     fi_poll_del(poll_set_.get(), &driven.lower_queue()->fid, 0);
@@ -94,32 +96,69 @@ void Engine::drop_poll_set() noexcept {
 }
 
 // One call for the queues of all endpoints, however many are idle, and however many always have entries.
-bool Engine::read_poll_set() noexcept {
+std::size_t Engine::read_poll_set() noexcept {
   const int count = fi_poll(poll_set_.get(), ready_.data(), static_cast<int>(ready_.size()));
   if (count < 0) drop_poll_set();
-  bool any = false;
-  for (int each = 0; each < count; ++each) any |= static_cast<Driven*>(ready_[each])->read_lower_queue();
-  return any;
+  std::size_t found = 0;
+  for (int each = 0; each < count; ++each) found += static_cast<Driven*>(ready_[each])->read_lower_queue();
+  return found;
 }
 
-// The endpoint from which on this round reads connection events; null: it reads none. While the application polls
-// often, that is the last one: the endpoints take turns, all within kCmInterval. Of idle rounds in quick succession
-// only some look at the clock.
-Driven* Engine::take_turns() noexcept {
+// Looks at the clock: whether a round is due that reads connection events. Of idle rounds in quick succession only some
+// look.
+[[gnu::noinline]] bool Engine::is_turn_due() noexcept {
   rounds_ = 0;
-  if (driven_.empty()) return nullptr;
   const auto now = Clock::now();
   idle_step_ = now - std::exchange(look_at_, now) < kCmInterval / kIdleLooks ? kCmPolls / kIdleLooks : kCmPolls;
-  const auto elapsed = now - turn_at_;
-  if (elapsed < kCmInterval / count_) return nullptr;
-  turn_at_ = now;
+  return count_ != 0 && now - turn_at_ >= kCmInterval / count_;
+}
+
+// The endpoint from which on this round reads connection events; null: there is no endpoint. While the application
+// polls often, that is the last one: the endpoints take turns, all within kCmInterval.
+Driven* Engine::take_turns() noexcept {
+  if (driven_.empty()) return nullptr;
+  const auto elapsed = look_at_ - std::exchange(turn_at_, look_at_);
   Driven& first = driven_.front();
   for (unsigned i = elapsed < kCmInterval ? 1 : std::min(count_, kMaxCmTurns); i != 0; --i)
     driven_.push_back(driven_.pop_front());
   return &first;
 }
 
+// Most rounds only read the lower queues.
+[[gnu::always_inline]] inline void Engine::make_round() noexcept {
+  injected_.store(false, std::memory_order_relaxed);
+  rounds_ += found_ != 0 ? 1 : idle_step_;
+  const bool turn = rounds_ >= kCmPolls && is_turn_due();
+  if (turn || !plain_) [[unlikely]]
+    return look_around(turn);
+  std::size_t found = 0;
+  for (Driven& each : driven_) found += each.read_lower_queue();
+  found_ = found;
+  if (!working_.empty()) [[unlikely]]
+    work();
+}
+
 void Engine::progress() noexcept {
+  make_round();
+}
+
+void Engine::drive() noexcept {
+  Lock lock(mutex_);
+  make_round();
+}
+
+[[gnu::noinline]] void Engine::work() noexcept {
+  List<Driven, WorkTag> now;
+  now.splice_back(working_);
+  while (!now.empty()) {
+    Driven& each = now.pop_front();
+    if (each.progress(false)) note_work(each);
+  }
+}
+
+// A round that also concerns connection events, those of one endpoint if it is its `turn`, the poll set and remote
+// counts.
+[[gnu::noinline]] void Engine::look_around(bool turn) noexcept {
   if (waiting_) {
     all_in_turn_ = true;
     waiting_ = false;
@@ -129,22 +168,17 @@ void Engine::progress() noexcept {
       armed_ = Clock::time_point::max();
     }
   }
-  injected_.store(false, std::memory_order_relaxed);
   bool in_turn = std::exchange(all_in_turn_, false);
-  rounds_ += found_ ? 1 : idle_step_;
-  const Driven* const first = rounds_ >= kCmPolls ? take_turns() : nullptr;
+  const Driven* const first = turn ? take_turns() : nullptr;
   const bool polls = poll_set_ != nullptr && polled_ > 1;
-  found_ = polls && read_poll_set();
+  plain_ = !polls && remote_counts_.empty();
+  found_ = polls ? read_poll_set() : 0;
   for (Driven& each : driven_) {
     in_turn |= &each == first;
-    found_ |= each.progress(in_turn, !polls || !each.polled_);
+    if (!polls || !each.polled_) found_ += each.read_lower_queue();
+    if (each.progress(in_turn)) note_work(each);
   }
   pass_on_counts();
-}
-
-void Engine::drive() noexcept {
-  Lock lock(mutex_);
-  progress();
 }
 
 // The lower queues' descriptors are added when a thread is about to sleep for the first time, because they cost system
@@ -194,6 +228,7 @@ bool Engine::set_timer() noexcept {
 }
 
 bool Engine::prepare() noexcept {
+  plain_ = false;
   progress();
   if (!watch_all()) return false;
   for (Driven& each : driven_) {
@@ -208,6 +243,7 @@ bool Engine::prepare() noexcept {
     if (!count.is_quiet()) return false;
   if (!set_timer()) return false;
   waiting_ = true;
+  plain_ = false;
   return true;
 }
 
@@ -224,7 +260,7 @@ void Engine::expect_sleepers() noexcept {
 Status Engine::start_service_thread() {
   Lock lock(mutex_);
   const Status started = start_service([this]() noexcept {
-    waiting_ = true;  // this thread slept: progress() drains its wake-ups
+    waiting_ = true;  // this thread slept: prepare() drains its wake-ups
     if (!prepare()) wake();
   });
   if (started.ok()) wake();  // the thread sleeps first without prepare()

@@ -28,16 +28,19 @@
 
 namespace weft::rxm {
 
+struct WorkTag;
+
 // An object that the engine drives: a base of the endpoint, which removes itself before it is destroyed.
-class Driven : public ListHook<Driven> {
+class Driven : public ListHook<Driven>, public ListHook<WorkTag> {
  public:
   // `fabric`: of the lower queues. `shared`: their domain if reading one of its queues makes progress for all of them;
   // else null. All `shared` of an engine are the same.
   Driven(fid_fabric* fabric, fid_domain* shared) noexcept : fabric_(fabric), shared_(shared) {}
-  // Returns whether there was an entry.
-  virtual bool read_lower_queue() noexcept = 0;
-  // A round, with read_lower_queue() if `reads`. Connection events are read in turn, or if some are awaited.
-  virtual bool progress(bool in_turn, bool reads) noexcept = 0;
+  // Returns the number of entries found.
+  virtual std::size_t read_lower_queue() noexcept = 0;
+  // The rest of a round, in turn or after Engine::note_work(). Connection events are read in turn, or if some are
+  // awaited. Returns whether the next round must call it again.
+  virtual bool progress(bool in_turn) noexcept = 0;
   // The lower queues on which a thread may sleep.
   virtual fid_cq* lower_queue() noexcept = 0;
   virtual fid_eq* lower_events() noexcept = 0;
@@ -80,19 +83,31 @@ class Engine : public EngineBase {
   void remove(Driven& driven) noexcept;
   void add(RemoteCount& count) noexcept {
     remote_counts_.push_back(count);
+    plain_ = false;
     wake_sleepers();  // sleepers do not poll its descriptor
+  }
+  // The next round calls progress() of that object.
+  void note_work(Driven& driven) noexcept {
+    if (!List<Driven, WorkTag>::linked(driven) && List<Driven>::linked(driven)) working_.push_back(driven);
   }
   // The lower provider has copied a message that is to be sent.
   void note_injected() noexcept { injected_.store(true, std::memory_order_relaxed); }
   // The next round reads the connection events of all endpoints.
-  void read_all_events() noexcept { all_in_turn_ = true; }
+  void read_all_events() noexcept {
+    all_in_turn_ = true;
+    plain_ = false;
+  }
   // Called when an operation was queued, for example: sleeping threads make progress again.
   void wake_sleepers() noexcept {
     if (waiting_ || automatic_) wake();
   }
 
  private:
-  bool read_poll_set() noexcept;
+  void make_round() noexcept;
+  bool is_turn_due() noexcept;
+  void look_around(bool turn) noexcept;
+  void work() noexcept;
+  std::size_t read_poll_set() noexcept;
   void drop_poll_set() noexcept;
   Driven* take_turns() noexcept;
   bool watch(Driven& driven) noexcept;
@@ -106,12 +121,14 @@ class Engine : public EngineBase {
   UniqueFd timer_;
   Clock::time_point armed_ = Clock::time_point::max();
   List<Driven> driven_;
+  List<Driven, WorkTag> working_;  // members of driven_ with more work than their lower queue
   unsigned count_ = 0;             // the length of driven_
   unsigned polled_ = 0;            // members of driven_ whose queues are in the poll set
   Lower<fid_poll> poll_set_;       // null: every lower queue is read
   std::vector<void*> ready_;       // room for the answer of the poll set
+  bool plain_ = false;             // most rounds need not look_around()
   bool all_in_turn_ = true;        // events may wait at any endpoint
-  bool found_ = false;             // the last round found entries
+  std::size_t found_ = 0;          // entries that the last round found
   unsigned idle_step_ = kCmPolls;  // rounds that an idle one counts for
   unsigned rounds_ = 0;            // since the last look at the clock, ...
   Clock::time_point look_at_;      // ... which was then

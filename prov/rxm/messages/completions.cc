@@ -10,8 +10,7 @@
 namespace weft::rxm {
 namespace {
 
-constexpr ssize_t kBatch = 32;  // completions per lower read
-constexpr int kMaxRounds = 8;   // most such reads per call
+constexpr int kMaxRounds = 8;  // most such reads per call
 
 }  // namespace
 
@@ -29,12 +28,6 @@ constexpr int kMaxRounds = 8;   // most such reads per call
   posted_.returned(*work);
   if (work->kind == Work::Kind::kReceive) return receiver_.on_packet(static_cast<PostedBuffer&>(*work), entry);
   on_end(*work, 0);
-}
-
-std::size_t Completions::read() noexcept {
-  fi_cq_tagged_entry entries[kBatch];
-  const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
-  return count == -FI_EAGAIN ? 0 : handle(entries, count);
 }
 
 // `count`: the result of the read that filled `entries`; reads on while there is more. Out of line, so that a read that

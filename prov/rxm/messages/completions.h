@@ -18,11 +18,17 @@ class Completions {
   fid_cq* queue() const noexcept { return queue_.get(); }
 
   // Returns the number of entries found.
-  std::size_t read() noexcept;
+  [[gnu::always_inline]] std::size_t read() noexcept {
+    fi_cq_tagged_entry entries[kBatch];
+    const ssize_t count = fi_cq_read(queue_.get(), entries, kBatch);
+    return count == -FI_EAGAIN ? 0 : handle(entries, count);
+  }
   // Reads all that is in the queue now.
   void drain() noexcept;
 
  private:
+  static constexpr ssize_t kBatch = 32;  // completions per lower read
+
   std::size_t handle(fi_cq_tagged_entry* entries, ssize_t count) noexcept;
   void on_completion(const fi_cq_tagged_entry& entry) noexcept;
   void read_failure() noexcept;

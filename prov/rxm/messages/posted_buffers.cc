@@ -82,7 +82,12 @@ inline void PostedBuffers::post_shared(PostedBuffer& posted) noexcept {
   if (result == 0)
     ++shared_posted_;
   else
-    left_over_.push_back(posted);
+    keep_left_over(posted);
+}
+
+[[gnu::noinline]] void PostedBuffers::keep_left_over(PostedBuffer& posted) noexcept {
+  left_over_.push_back(posted);
+  services_.note_work();
 }
 
 void PostedBuffers::post(PostedBuffer& posted) noexcept {

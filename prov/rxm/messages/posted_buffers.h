@@ -72,6 +72,7 @@ class PostedBuffers : private messages::PeerMemory {
   void on_closed(Channel& channel) noexcept;
   void close() noexcept;
 
+  void keep_left_over(PostedBuffer& posted) noexcept;
  private:
   void post_shared(PostedBuffer& posted) noexcept;
   void post_own(PostedBuffer& posted) noexcept;

@@ -27,8 +27,8 @@ class LocalEnd final : public Driven {
   void stop_listening() noexcept { listener_.reset(); }
 
   // Driven.
-  bool read_lower_queue() noexcept override { return completions.read() != 0; }
-  bool progress(bool, bool reads) noexcept override { return reads && read_lower_queue(); }
+  std::size_t read_lower_queue() noexcept override { return completions.read(); }
+  bool progress(bool) noexcept override { return false; }
   fid_cq* lower_queue() noexcept override { return completions.queue(); }
   fid_eq* lower_events() noexcept override { return events_.get(); }
   Deadline next_deadline() noexcept override { return {}; }

@@ -126,6 +126,7 @@ void PeerLinks::start_deadline(Peer& peer) noexcept {
   if (connecting_.linked(peer)) return;
   peer.deadline = Deadline(Clock::now() + timeouts_.connect);
   connecting_.push_back(peer);
+  services_.note_work();
 }
 
 void PeerLinks::stop_timers(Peer& peer) noexcept {
@@ -222,6 +223,7 @@ void PeerLinks::close_channel(Channel& channel, int error) noexcept {
   services_.channels.unlink(channel);
   services_.retries.unlink(channel);
   dying_.push_back(channel);
+  services_.note_work();
   Peer& peer = *channel.peer;
   peer.detach(channel);
   if (peer.successor == &channel) {

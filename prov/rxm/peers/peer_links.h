@@ -33,6 +33,8 @@ class PeerLinks final : public LinkControl {
   void progress(bool in_turn) noexcept {
     if (in_turn || !connecting_.empty()) read_events();
   }
+  // Connection events are awaited, or connections can be freed soon.
+  bool has_work() noexcept { return !connecting_.empty() || !dying_.empty(); }
   Deadline next_deadline() noexcept;
   // A successor is open: the next round lets it replace the peer's connection.
   bool has_successor() const noexcept;
