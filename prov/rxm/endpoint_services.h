@@ -121,7 +121,8 @@ class LinkControl {
 class Buffers {
  public:
   // `side`: the buffers are for its packets.
-  Buffers(LowerSide& side, std::size_t size) noexcept : side_(side), size_(size) {}
+  Buffers(LowerSide& side, std::size_t size) noexcept
+      : side_(side), size_(size), distance_((size + kAlignment - 1) / kAlignment * kAlignment) {}
 
   std::size_t size() const noexcept { return size_; }
   // nullptr when memory runs out.
@@ -139,19 +140,19 @@ class Buffers {
   };
   [[gnu::noinline]] bool grow() noexcept {
     Slab slab;
-    slab.bytes.reset(new (std::nothrow) std::byte[size_ * kBuffersPerSlab]);
+    slab.bytes.reset(new (std::nothrow) std::byte[distance_ * kBuffersPerSlab]);
     slab.buffers.reset(new (std::nothrow) Buffer[kBuffersPerSlab]);
     if (slab.bytes == nullptr || slab.buffers == nullptr) return false;
     void* desc = nullptr;
     if (side_.registers) {
       auto region =
-          side_.register_memory(slab.bytes.get(), size_ * kBuffersPerSlab, FI_SEND | FI_RECV, FI_MR_WEFT_UNCACHED);
+          side_.register_memory(slab.bytes.get(), distance_ * kBuffersPerSlab, FI_SEND | FI_RECV, FI_MR_WEFT_UNCACHED);
       if (!region) return false;
       slab.region = std::move(*region);
       desc = fi_mr_desc(slab.region.get());
     }
     for (std::size_t i = 0; i < kBuffersPerSlab; ++i) {
-      slab.buffers[i].bytes = slab.bytes.get() + i * size_;
+      slab.buffers[i].bytes = slab.bytes.get() + i * distance_;
       slab.buffers[i].desc = desc;
       slab.buffers[i].pool = this;
     }
@@ -164,8 +165,10 @@ class Buffers {
     return true;
   }
 
+  static constexpr std::size_t kAlignment = alignof(PacketHeader);
   LowerSide& side_;
-  const std::size_t size_;
+  const std::size_t size_;      // bytes of a buffer
+  const std::size_t distance_;  // bytes from one to the next
   std::vector<Slab> slabs_;
   List<Buffer> free_;
 };
@@ -175,10 +178,10 @@ struct EndpointServices {
                    bool names_senders, const bool& may_share_memory) noexcept
       : domain(domain_of),
         engine(domain.engine()),
+        devices(domain.devices()),
         eager_limit(domain.fabric().parameters.eager_limit),
         tx_size(transmits),
         names_sources(names_senders),
-        devices(domain.devices()),
         shares_memory(may_share_memory),
         routes(bound),
         vector(peers_of),
@@ -190,14 +193,14 @@ struct EndpointServices {
   Buffers& buffers_of(const Channel& channel) noexcept {
     return channel.side == &domain.lower() ? buffers : local_buffers;
   }
-  void retry_later(Channel& channel) noexcept {
-    if (!retries.linked(channel)) retries.push_back(channel);
-  }
   // The next round has more to do than to read the lower queue.
   void note_work() noexcept { engine.note_work(*driven); }
+  void retry_later(Channel& channel) noexcept {
+    if (!retries.linked(channel)) retries.push_back(channel);
+    note_work();
+  }
   // As retry_later(), for packets that found no room, unless they wait for a report of the peer.
   void retry_packets_later(Channel& channel) noexcept {
-    note_work();
     if (channel.credits.may_send()) retry_later(channel);
   }
   // Registers memory that a peer accesses to move a message. Such accesses do not count as remote accesses.

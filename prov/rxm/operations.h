@@ -37,7 +37,10 @@ struct Work {
 
 // Memory for a header and an eager message, registered with the lower provider if it requires that.
 struct Buffer : ListHook<Buffer> {
-  std::byte* bytes = nullptr;
+  // The beginning of a packet that has arrived and is as long.
+  const PacketHeader& header() const noexcept { return *reinterpret_cast<const PacketHeader*>(bytes); }
+
+  std::byte* bytes = nullptr;  // aligned for a header
   void* desc = nullptr;
   Buffers* pool = nullptr;
 };

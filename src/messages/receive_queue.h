@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "base/list.h"
@@ -77,32 +78,34 @@ class ReceiveQueue {
   // The payload is in `delivery`, or as much of it as fits: a longer message is reported as FI_ETRUNC.
   template <class Routes>
   [[gnu::always_inline]] void complete(const Delivery& delivery, const Envelope& envelope, Routes& routes) noexcept {
-    const std::size_t capacity = delivery.capacity();
-    Completion done;
-    const bool report = end(delivery, envelope, routes.receive_selective, done);
-    done.len = std::min(envelope.len, capacity);
-    if (envelope.len > capacity) [[unlikely]]
-      return routes.receive_failed({done, envelope.len - capacity, FI_ETRUNC, FI_ETRUNC});
-    routes.received(done, report);
+    complete(static_cast<Receive&>(delivery.receive()), delivery.piece(), delivery.capacity(), envelope, routes);
   }
   // The rest of the payload will not arrive.
   template <class Routes>
   void fail(const Delivery& delivery, const Envelope& envelope, int error, int native, Routes& routes) noexcept {
-    CompletionError failed;
-    end(delivery, envelope, false, failed);
-    failed.err = error;
-    failed.prov_errno = native;
-    routes.receive_failed(failed);
+    bool report = true;
+    routes.receive_failed(
+        {end(static_cast<Receive&>(delivery.receive()), delivery.piece(), envelope, report), 0, error, native});
   }
 
   // A message whose payload is at hand, all of it: copies and completes it. False: nothing is posted for it.
   template <class Routes>
   [[gnu::always_inline]] bool deliver(std::span<const std::byte> payload, const Envelope& envelope,
                                       Routes& routes) noexcept {
-    const Delivery delivery = match(envelope);
-    if (!delivery) return false;
-    scatter(delivery.iov(), payload.first(std::min(payload.size(), delivery.capacity())));
-    complete(delivery, envelope, routes);
+    Receive* const receive = matcher_.match(envelope);
+    if (receive == nullptr) [[unlikely]]
+      return false;
+    if (receive->iov_count != 1 || receive->takes_many()) [[unlikely]] {
+      const Envelope copy = envelope;  // so that `envelope` itself may stay in registers
+      deliver_in_parts(*receive, payload, copy, routes);
+      return true;
+    }
+    const std::size_t capacity = receive->len;
+    const std::size_t len = std::min(payload.size(), capacity);
+    if (len != 0) [[likely]]
+      std::memcpy(receive->iov[0].iov_base, payload.data(), len);
+    remove(*receive);
+    complete(*receive, nullptr, capacity, envelope, routes);
     return true;
   }
 
@@ -187,26 +190,43 @@ class ReceiveQueue {
     return Delivery(receive, part);
   }
 
-  // The message of `delivery` ends: describes the completion but for its length, and frees the receive if no other
-  // message has a part of it. Returns whether success is reported.
-  [[gnu::always_inline]] bool end(const Delivery& delivery, const Envelope& envelope, bool selective,
-                                  Completion& done) noexcept {
-    auto& receive = static_cast<Receive&>(delivery.receive());
-    bool report = !selective || (receive.flags & FI_COMPLETION) != 0;
-    done.context = receive.context;
-    done.flags = FI_RECV | (envelope.tagged ? FI_TAGGED : FI_MSG) | (envelope.has_data ? FI_REMOTE_CQ_DATA : 0);
-    done.data = envelope.data;
-    done.tag = envelope.tag;
-    done.src_addr = envelope.name;
-    done.buf = delivery.piece();
-    if (receive.takes_many()) [[unlikely]] {
-      if (--receive.arriving != 0 || !receive.retired) return report;
-      // The buffer's last completion returns it to the application; it is never left out.
-      done.flags |= FI_MULTI_RECV;
+  template <class Routes>
+  [[gnu::noinline]] void deliver_in_parts(Receive& receive, std::span<const std::byte> payload,
+                                          const Envelope& envelope, Routes& routes) noexcept {
+    const Delivery delivery = give(receive, envelope.len);
+    scatter(delivery.iov(), payload.first(std::min(payload.size(), delivery.capacity())));
+    complete(delivery, envelope, routes);
+  }
+  template <class Routes>
+  [[gnu::always_inline]] void complete(Receive& receive, void* piece, std::size_t capacity, const Envelope& envelope,
+                                       Routes& routes) noexcept {
+    bool report = !routes.receive_selective || (receive.flags & FI_COMPLETION) != 0;
+    Completion done = end(receive, piece, envelope, report);
+    done.len = std::min(envelope.len, capacity);
+    if (envelope.len > capacity) [[unlikely]]
+      return routes.receive_failed({done, envelope.len - capacity, FI_ETRUNC, FI_ETRUNC});
+    routes.received(done, report);
+  }
+  // A message ends: returns the completion but for its length, and frees the receive if no other message has a part of
+  // it. The last completion of a multi-receive buffer returns it to the application: `report` is set.
+  [[gnu::always_inline]] Completion end(Receive& receive, void* piece, const Envelope& envelope,
+                                        bool& report) noexcept {
+    void* const context = receive.context;
+    std::uint64_t flags =
+        FI_RECV | (envelope.tagged ? FI_TAGGED : FI_MSG) | (envelope.has_data ? FI_REMOTE_CQ_DATA : 0);
+    const bool many = receive.takes_many();
+    const bool last = !many || (--receive.arriving == 0 && receive.retired);
+    if (many && last) [[unlikely]] {
+      flags |= FI_MULTI_RECV;
       report = true;
     }
-    pool_.give_back(&receive);
-    return report;
+    if (last) pool_.give_back(&receive);
+    return {.context = context,
+            .flags = flags,
+            .buf = piece,
+            .data = envelope.data,
+            .tag = envelope.tag,
+            .src_addr = envelope.name};
   }
 
   template <class Routes>

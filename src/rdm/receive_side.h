@@ -33,15 +33,18 @@ class ReceiveSide : private OwnReceivePool, public messages::ReceiveSide<message
 
   // For a scalable endpoint: from now on its messages go to these contexts, which they name by index and which have
   // completions of their own.
-  void set_contexts(std::vector<ReceiveSide*> contexts) noexcept { contexts_ = std::move(contexts); }
+  void set_contexts(std::vector<ReceiveSide*> contexts) noexcept {
+    contexts_ = std::move(contexts);
+    forwards_ = !contexts_.empty();
+  }
   // For an endpoint with a shared receive context: receives are posted there, completions are the endpoint's.
   void share(ReceiveSide& context) {
     contexts_ = {&context};
-    shares_ = true;
+    forwards_ = shares_ = true;
   }
-  bool has_contexts() const noexcept { return !contexts_.empty() && !shares_; }
+  bool has_contexts() const noexcept { return forwards_ && !shares_; }
   // Without contexts, the index is ignored: not every sender sets it.
-  bool takes(std::size_t context) const noexcept { return contexts_.empty() || shares_ || context < contexts_.size(); }
+  bool takes(std::size_t context) const noexcept { return !forwards_ || shares_ || context < contexts_.size(); }
 
   // ---- The application's side; beside post() ----
 
@@ -59,6 +62,14 @@ class ReceiveSide : private OwnReceivePool, public messages::ReceiveSide<message
   // ---- The protocol's side ----
 
   Delivery match(const Envelope& envelope) noexcept { return side_of(envelope).Base::match(envelope); }
+  // As match(), a copy and complete(), for a message whose payload is at hand. False: nothing is posted for it.
+  [[gnu::always_inline]] bool deliver(std::span<const std::byte> payload, const Envelope& envelope) noexcept {
+    if (forwards_) [[unlikely]] {
+      const Envelope copy = envelope;  // so that `envelope` itself may stay in registers
+      return forward(payload, copy);
+    }
+    return Base::deliver(payload, envelope, routes_);
+  }
   void keep(Message& message) noexcept {
     ReceiveSide& side = side_of(message.envelope);
     side.Base::keep(message, *protocol_, routes_at(side));
@@ -76,15 +87,18 @@ class ReceiveSide : private OwnReceivePool, public messages::ReceiveSide<message
  private:
   using Base = messages::ReceiveSide<messages::TagTable>;
 
-  ReceiveSide& side_of(const Envelope& envelope) noexcept {
-    return contexts_.empty() ? *this : *contexts_[envelope.context];
+  [[gnu::noinline]] bool forward(std::span<const std::byte> payload, const Envelope& envelope) noexcept {
+    ReceiveSide& side = side_of(envelope);
+    return side.Base::deliver(payload, envelope, routes_at(side));
   }
+  ReceiveSide& side_of(const Envelope& envelope) noexcept { return forwards_ ? *contexts_[envelope.context] : *this; }
   // Where a message of this endpoint completes that has met a receive at `side`.
   CompletionRoutes& routes_at(ReceiveSide& side) noexcept { return shares_ ? routes_ : side.routes_; }
 
   Protocol* const protocol_;
   CompletionRoutes& routes_;
   std::vector<ReceiveSide*> contexts_;  // where messages meet receives; none: here
+  bool forwards_ = false;               // there are some
   bool shares_ = false;                 // there is one context, and other endpoints share it
 };
 

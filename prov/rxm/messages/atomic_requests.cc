@@ -49,7 +49,7 @@ ssize_t Sender::update(const AtomicRequest& request) noexcept {
   if (const int wrong = check_atomic(request, most); wrong != 0) return wrong;
   if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   const rdm::AtomicBuffers buffers(request);
-  if (DeviceMemory* devices = services_.domain.devices();
+  if (DeviceMemory* devices = services_.devices;
       devices != nullptr && (devices->includes(buffers.sent()) || devices->includes(buffers.results())))
     return -FI_EOPNOTSUPP;  // the processor executes it
   Lock lock(services_.engine.mutex());

@@ -62,19 +62,17 @@ class PostedBuffers : private messages::PeerMemory {
   std::size_t shared_posted() const noexcept { return shared_posted_; }
   // The connection that a packet in a shared buffer belongs to; nullptr: unknown.
   Channel* sender_of(const PostedBuffer& posted, std::size_t len) noexcept {
-    ControlHeader header;
-    if (len < sizeof header) return nullptr;
-    std::memcpy(&header, posted.buffer->bytes, sizeof header);
-    const auto number = static_cast<std::uint32_t>(header.connection);
+    if (len < sizeof(ControlHeader)) return nullptr;
+    const auto number = static_cast<std::uint32_t>(posted.buffer->header().control.connection);
     return last_sender_ != nullptr && last_sender_->number == number ? last_sender_ : look_up(number);
   }
 
   void on_closed(Channel& channel) noexcept;
   void close() noexcept;
 
-  void keep_left_over(PostedBuffer& posted) noexcept;
  private:
   void post_shared(PostedBuffer& posted) noexcept;
+  void keep_left_over(PostedBuffer& posted) noexcept;
   void post_own(PostedBuffer& posted) noexcept;
   Channel* look_up(std::uint32_t number) noexcept {
     const auto found = channels_by_number_.find(number);

@@ -52,23 +52,21 @@ Receiver::Receiver(EndpointServices& services, Packets& packets, PostedBuffers& 
 
 // False after a protocol error.
 inline bool Receiver::may_be_message(Channel& channel, const OpHeader& op) noexcept {
-  const char* wrong = nullptr;
-  if (op.op > PacketOp::kTagged)
-    wrong = "packet for an unknown operation";
-  else if (!receives_.takes(op.receive_index))
-    wrong = "message for a nonexistent receive context";
-  if (wrong == nullptr) [[likely]]
+  if (op.op > PacketOp::kTagged) [[unlikely]] {
+    protocol_error(channel, "packet for an unknown operation");
+    return false;
+  }
+  if (receives_.takes(op.receive_index)) [[likely]]
     return true;
-  protocol_error(channel, wrong);
+  protocol_error(channel, "message for a nonexistent receive context");
   return false;
 }
 
 // False: the receive has failed, because its memory is an accelerator's. Peers with FI_HMEM send all messages by
 // rendezvous.
 inline bool Receiver::may_copy(const rdm::Delivery& delivery, const rdm::Envelope& envelope) noexcept {
-  DeviceMemory* const devices = services_.domain.devices();
-  if (devices == nullptr || envelope.len == 0 || !devices->includes(delivery.iov())) [[likely]]
-    return true;
+  DeviceMemory* const devices = services_.devices;
+  if (devices == nullptr || envelope.len == 0 || !devices->includes(delivery.iov())) return true;
   FI_WARN(
       &provider(), FI_LOG_EP_DATA,
       "a message of %zu bytes for device memory came from a peer without FI_HMEM, which sends it by the processor\n",
@@ -77,16 +75,29 @@ inline bool Receiver::may_copy(const rdm::Delivery& delivery, const rdm::Envelop
   return false;
 }
 
-inline void Receiver::deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept {
-  if (const rdm::Delivery delivery = receives_.match(envelope)) [[likely]] {
-    if (!may_copy(delivery, envelope)) [[unlikely]]
-      return;
-    scatter(delivery.iov(), {payload, std::min(envelope.len, delivery.capacity())});
-    receives_.complete(delivery, envelope);
-  } else {
-    Unexpected* const message = keep(*posted.channel, envelope, envelope.len);
-    if (message != nullptr) std::copy_n(payload, envelope.len, message->payload.get());
-  }
+[[gnu::always_inline]] inline void Receiver::deliver(Channel& channel, const rdm::Envelope& envelope,
+                                                     const std::byte* payload) noexcept {
+  if (services_.devices != nullptr) [[unlikely]]
+    return deliver_slowly(channel, rdm::Envelope(envelope), payload);
+  if (receives_.deliver({payload, envelope.len}, envelope)) [[likely]]
+    return;
+  const rdm::Envelope copy = envelope;  // so that `envelope` itself may stay in registers
+  keep_whole(channel, copy, payload);
+}
+
+[[gnu::noinline]] void Receiver::deliver_slowly(Channel& channel, const rdm::Envelope& envelope,
+                                                const std::byte* payload) noexcept {
+  const rdm::Delivery delivery = receives_.match(envelope);
+  if (!delivery) return keep_whole(channel, envelope, payload);
+  if (!may_copy(delivery, envelope)) return;
+  scatter(delivery.iov(), {payload, std::min(envelope.len, delivery.capacity())});
+  receives_.complete(delivery, envelope);
+}
+
+[[gnu::noinline]] void Receiver::keep_whole(Channel& channel, const rdm::Envelope& envelope,
+                                            const std::byte* payload) noexcept {
+  Unexpected* const message = keep(channel, envelope, envelope.len);
+  if (message != nullptr) std::copy_n(payload, envelope.len, message->payload.get());
 }
 
 // `len`: bytes after the header.
@@ -95,15 +106,14 @@ inline void Receiver::deliver(PostedBuffer& posted, const rdm::Envelope& envelop
   Channel& channel = *posted.channel;
   if (!may_be_message(channel, header.op)) return;
   if (header.op.size != len) return protocol_error(channel, "message whose length differs from its header");
-  deliver(posted, envelope_of(*channel.peer, header.op), posted.buffer->bytes + sizeof header);
+  deliver(channel, envelope_of(*channel.peer, header.op), posted.buffer->bytes + sizeof header);
 }
 
 // Most packets are a header and a whole message; they are handled inline.
 [[gnu::always_inline]] inline void Receiver::handle_packet(PostedBuffer& posted,
                                                            const fi_cq_tagged_entry& entry) noexcept {
-  PacketHeader header;
-  if ((entry.flags & FI_TAGGED) == 0 && entry.len >= sizeof header) [[likely]] {
-    std::memcpy(&header, posted.buffer->bytes, sizeof header);
+  if ((entry.flags & FI_TAGGED) == 0 && entry.len >= sizeof(PacketHeader)) [[likely]] {
+    const PacketHeader& header = posted.buffer->header();
     if (header.control.version == kControlVersion && header.control.type == PacketType::kEager) [[likely]] {
       ++posted.channel->activity;
       return on_eager(posted, header, entry.len - sizeof header);
@@ -163,7 +173,7 @@ void Receiver::handle_other_packet(PostedBuffer& posted, const fi_cq_tagged_entr
                                  .name = services_.name_of(*channel.peer),
                                  .tagged = true,
                                  .has_data = (entry.flags & FI_REMOTE_CQ_DATA) != 0};
-    return deliver(posted, envelope, bytes);
+    return deliver(channel, envelope, bytes);
   }
   if (entry.len < sizeof header.control) return protocol_error(channel, "packet without a header");
   std::memcpy(&header, bytes, std::min(entry.len, sizeof header));

@@ -48,7 +48,9 @@ class Receiver final : public rdm::Protocol {
             .context = receives_.has_contexts() ? op.receive_index : std::uint8_t{0}};
   }
   bool may_copy(const rdm::Delivery& delivery, const rdm::Envelope& envelope) noexcept;
-  void deliver(PostedBuffer& posted, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
+  void deliver(Channel& channel, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
+  void deliver_slowly(Channel& channel, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
+  void keep_whole(Channel& channel, const rdm::Envelope& envelope, const std::byte* payload) noexcept;
   Unexpected* keep(Channel& channel, const rdm::Envelope& envelope, std::size_t payload) noexcept;
   void on_rendezvous(Channel& channel, const PacketHeader& header, const std::byte* bytes, std::size_t len) noexcept;
   void on_credits(Channel& channel, std::uint64_t count) noexcept;

@@ -54,7 +54,7 @@ Rendezvous::Rendezvous(EndpointServices& services, Packets& packets, Sender& sen
       sender_(sender),
       receives_(receives),
       // A message that is longer than its receive would be copied there by the processor.
-      invites_writes_(services.domain.fabric().parameters.rendezvous_write && services.domain.devices() == nullptr) {}
+      invites_writes_(services.domain.fabric().parameters.rendezvous_write && services.devices == nullptr) {}
 
 // nullptr when memory runs out.
 RemoteCopy* Rendezvous::make_copy(Channel& channel, std::uint64_t message) noexcept {

@@ -83,7 +83,7 @@ ssize_t Sender::transmit(TransmitRequest&& request) noexcept {
     const std::size_t most = std::min(services_.domain.lower_info().tx_attr->rma_iov_limit, kMaxRanges);
     if (const int wrong = check_ranges(request.remote, most, len); wrong != 0) return wrong;
   }
-  DeviceMemory* const devices = services_.domain.devices();
+  DeviceMemory* const devices = services_.devices;
   if (devices != nullptr && (request.flags & FI_INJECT) != 0 && devices->includes(request.iov))
     return refusal(request, -FI_EOPNOTSUPP);  // the processor would copy it
   if (len > max_message_ || ((request.flags & FI_INJECT) != 0 && len > services_.eager_limit))
@@ -164,7 +164,7 @@ void Sender::flush(Peer& peer) noexcept {
   if (transmit.request.operation >= Operation::kUpdate) return start_atomic(channel, transmit);
   if (transmit.request.operation > Operation::kTagged) return start_rma(channel, transmit);
   // With FI_HMEM the memory of either end may be an accelerator's: its device moves each byte.
-  if (services_.domain.devices() != nullptr && transmit.len != 0) return start_rendezvous(channel, transmit);
+  if (services_.devices != nullptr && transmit.len != 0) return start_rendezvous(channel, transmit);
   if (channel.has_answers && transmit.has_flag(FI_DELIVERY_COMPLETE)) transmit.awaits_peer = true;
   if (channel.scarcity.announces && is_announced(channel, transmit)) [[unlikely]]
     return start_announced(channel, transmit);
