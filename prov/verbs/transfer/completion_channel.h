@@ -160,6 +160,7 @@ class CompletionChannel final : public OverrunHandler {
 
   // work_completion.cc: handling of work completions.
   int poll_locked(CompletionSink& sink) noexcept;
+  ssize_t deliver_one_shared(Reading& reading, const ibv_wc* wc) noexcept;
   ssize_t deliver_shared(Reading& reading, const ibv_wc* wc) noexcept;
   ssize_t deliver_to_another(Reading& reading, const ibv_wc* wc) noexcept;
   ssize_t deliver_datagrams(Reading& reading, const ibv_wc* wc) noexcept;

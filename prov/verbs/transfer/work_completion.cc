@@ -4,7 +4,8 @@
 //
 // A reader's call goes through tiers, each a function of its own, so that the frequent ones save no registers:
 // - read_into polls, and delivers plain messages and sends at the front of a batch, in a loop without calls;
-// - deliver_shared goes on with plain messages of queue pairs that share receives, deliver_datagrams with plain
+// - deliver_one_shared and deliver_shared go on with plain messages of queue pairs that share receives,
+// deliver_datagrams with plain
 //   datagrams;
 // - deliver_rest handles everything else, with a dispatch() of each work completion.
 // progress_and_read() and unlock_and_read() serve readers that find staged chains, a taken lock or older entries.
@@ -187,6 +188,18 @@ template <class Store>
   return to_another ? deliver_to_another(reading, wc) : end_tier(reading, wc);
 }
 
+// Mostly one such message comes at a time.
+[[gnu::noinline]] ssize_t CompletionChannel::deliver_one_shared(Reading& reading, const ibv_wc* wc) noexcept {
+  Posted& slot = slot_of(*wc);
+  if (reading.polled != 1 || reading.sources != nullptr || !is_plain_shared_receive(slot, *wc) ||
+      last_receiver_ == nullptr || last_receiver_number_ != wc->qp_num || !last_receiver_->is_plain()) [[unlikely]]
+    return deliver_shared(reading, wc);
+  CompletionSink::store_plain(reading.out, reading.queue->entry_size(), slot.context, FI_RECV | FI_MSG, wc->byte_len);
+  slot.shared->give_back(slot);
+  lock_.unlock();
+  return 1;
+}
+
 // deliver_shared() for datagrams.
 [[gnu::noinline]] ssize_t CompletionChannel::deliver_datagrams(Reading& reading, const ibv_wc* wc) noexcept {
   wc = deliver_plain(reading, wc, [](const ibv_wc& each, std::byte* out, size_t size) noexcept {
@@ -229,7 +242,7 @@ ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size
     reading.out = out;
     reading.count = count - static_cast<size_t>(end - wc);
     const bool shares = wc != end && slot_of(*wc).role == Posted::Role::kSharedReceive;
-    return shares ? self.deliver_shared(reading, wc) : self.deliver_datagrams(reading, wc);
+    return shares ? self.deliver_one_shared(reading, wc) : self.deliver_datagrams(reading, wc);
   };
   do {
     Posted& slot = slot_of(*wc);
