@@ -20,11 +20,11 @@ class ReceiveSide : public ReceiveQueue<M> {
   using ReceiveQueue<M>::ReceiveQueue;
 
   // As ReceiveQueue::post(); the receive then takes the message that waits for it, or several with FI_MULTI_RECV.
-  ssize_t post(const ReceiveRequest& request) noexcept {
+  [[gnu::always_inline]] ssize_t post(const ReceiveRequest& request) noexcept {
     Receive* receive = nullptr;
     if (const ssize_t error = ReceiveQueue<M>::post(request, receive); error != 0) return error;
     if (this->matcher_.has_messages(request.tagged)) [[unlikely]]
-      meet_messages(*receive, request);
+      meet_messages(*receive, ReceiveRequest(request));  // so that `request` itself may stay in registers
     return 0;
   }
 

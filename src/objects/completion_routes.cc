@@ -60,6 +60,13 @@ Status CompletionRoutes::check(std::uint64_t caps) const noexcept {
   return Status();
 }
 
+void CompletionRoutes::deferred_transmitted(std::uint64_t flags, void* context, bool report) noexcept {
+  CounterCore* counter = transmit_counter(flags);
+  deferred->redirect(context, report, counter, false);
+  if (counter != nullptr) counter->add(1);
+  if (report && transmit_queue) transmit_queue->write({.context = context, .flags = flags});
+}
+
 void CompletionRoutes::deferred_received(Completion completion, bool report) noexcept {
   CounterCore* counter = receive.get();
   deferred->redirect(completion.context, report, counter, false);

@@ -57,11 +57,10 @@ struct CompletionRoutes {
   }
 
   // `report`: false for operations that request no completion (FI_SELECTIVE_COMPLETION, inject).
-  void transmitted(std::uint64_t flags, void* context, bool report) noexcept {
-    CounterCore* counter = transmit_counter(flags);
+  [[gnu::always_inline]] void transmitted(std::uint64_t flags, void* context, bool report) noexcept {
     if (may_be_deferred()) [[unlikely]]
-      deferred->redirect(context, report, counter, false);
-    if (counter != nullptr) counter->add(1);
+      return deferred_transmitted(flags, context, report);
+    if (CounterCore* const counter = transmit_counter(flags); counter != nullptr) counter->add(1);
     if (report && transmit_queue) transmit_queue->write({.context = context, .flags = flags});
   }
   // `sentence`: details beyond `native`; may be empty.
@@ -93,6 +92,7 @@ struct CompletionRoutes {
 
  private:
   bool may_be_deferred() const noexcept { return deferred != nullptr && deferred->any_started(); }
+  void deferred_transmitted(std::uint64_t flags, void* context, bool report) noexcept;
   void deferred_received(Completion completion, bool report) noexcept;
 };
 

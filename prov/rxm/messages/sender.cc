@@ -53,15 +53,14 @@ Sender::Sender(EndpointServices& services, Packets& packets) noexcept
     : services_(services),
       packets_(packets),
       segment_limit_(services.domain.fabric().parameters.segment_limit),
-      max_message_(services.domain.lower_info().ep_attr->max_msg_size) {}
+      max_message_(services.domain.lower_info().ep_attr->max_msg_size),
+      short_message_(std::min({kStackPacket - sizeof(PacketHeader), services.eager_limit, max_message_})) {}
 
 // Sends the message with a copy at the lower provider, so that it completes at once. False: it must be queued.
 [[gnu::always_inline]] inline bool Sender::try_inject(Channel& channel, const TransmitRequest& request,
                                                       std::size_t len) noexcept {
-  if ((request.flags & (kLowerLevels | kUnsupportedLevels | FI_FENCE)) != 0 || request.operation > Operation::kTagged)
-    return false;
-  if (len + sizeof(PacketHeader) > std::min(channel.side->inject, kStackPacket) || !channel.credits.may_send())
-    return false;
+  if ((request.flags & (kLowerLevels | kUnsupportedLevels | FI_FENCE)) != 0) return false;
+  if (len + sizeof(PacketHeader) > channel.side->inject || !channel.credits.may_send()) return false;
   alignas(PacketHeader) std::byte bytes[kStackPacket];
   fill_header(channel, request, len, *new (bytes) PacketHeader);
   gather(request.iov, bytes + sizeof(PacketHeader));
@@ -75,25 +74,32 @@ Sender::Sender(EndpointServices& services, Packets& packets) noexcept
   return true;
 }
 
-ssize_t Sender::transmit(TransmitRequest&& request) noexcept {
-  if (!rdm::set_receive_context(request, *services_.vector)) return -FI_EINVAL;
-  if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
-  const std::size_t len = total_length(request.iov);
+// Whether an operation is possible that is no short message; a negative error.
+[[gnu::noinline]] ssize_t Sender::check_long(const TransmitRequest& request, std::size_t len) noexcept {
   if (!request.remote.empty()) {
     const std::size_t most = std::min(services_.domain.lower_info().tx_attr->rma_iov_limit, kMaxRanges);
     if (const int wrong = check_ranges(request.remote, most, len); wrong != 0) return wrong;
   }
-  DeviceMemory* const devices = services_.devices;
-  if (devices != nullptr && (request.flags & FI_INJECT) != 0 && devices->includes(request.iov))
+  const bool injected = (request.flags & FI_INJECT) != 0;
+  if (injected && services_.devices != nullptr && services_.devices->includes(request.iov))
     return refusal(request, -FI_EOPNOTSUPP);  // the processor would copy it
-  if (len > max_message_ || ((request.flags & FI_INJECT) != 0 && len > services_.eager_limit))
-    return refusal(request, -FI_EMSGSIZE);
+  return len > max_message_ || (injected && len > services_.eager_limit) ? refusal(request, -FI_EMSGSIZE) : 0;
+}
+
+ssize_t Sender::transmit(TransmitRequest&& request) noexcept {
+  if (!rdm::set_receive_context(request, *services_.vector)) return -FI_EINVAL;
+  if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
+  const std::size_t len = total_length(request.iov);
+  const bool is_short =
+      len <= short_message_ && request.operation <= Operation::kTagged && services_.devices == nullptr;
+  if (!is_short) [[unlikely]]
+    if (const ssize_t error = check_long(request, len); error != 0) return error;
   Lock lock(services_.engine.mutex());
   Peer* peer = services_.peer_of(request.destination);
   if (peer == nullptr) return refusal(request, rdm::no_peer(*services_.vector, request.destination));
   Channel* channel = peer->channel;
   const bool open = channel != nullptr && channel->can_send();
-  if (open && peer->waiting.empty() && devices == nullptr && try_inject(*channel, request, len)) return 0;
+  if (open && peer->waiting.empty() && is_short && try_inject(*channel, request, len)) return 0;
   if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   return queue(*peer, request, len, nullptr);
 }

@@ -45,6 +45,7 @@ class Sender {
   void on_atomic_response(PostedBuffer& posted, const PacketHeader& header, std::size_t len) noexcept;
 
  private:
+  ssize_t check_long(const TransmitRequest& request, std::size_t len) noexcept;
   ssize_t queue(Peer& peer, const TransmitRequest& request, std::size_t len, Buffer* atomic) noexcept;
   bool try_inject(Channel& channel, const TransmitRequest& request, std::size_t len) noexcept;
   Transmit* make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept;
@@ -74,7 +75,8 @@ class Sender {
   EndpointServices& services_;
   Packets& packets_;
   const std::size_t segment_limit_;
-  const std::size_t max_message_;  // the lower provider's, which may read a whole message at once
+  const std::size_t max_message_;    // the lower provider's, which may read a whole message at once
+  const std::size_t short_message_;  // bytes of a message that may be injected, if the connection permits
   std::size_t outstanding_ = 0;
   messages::MessageNumbers<Transmit> numbers_;
   Pool<Transmit> transmits_;
