@@ -4,19 +4,16 @@
 
 #include <new>
 
-#include "objects/interface_watch.h"
-
 namespace weft::rdm {
 
 std::vector<Address> same_port_on_this_host(const Address& address) noexcept {
-  static InterfaceWatch watch;  // each new peer at the wildcard address leads here, with the engine's mutex held
   try {
     std::vector<Address> found;
     const auto take = [&](Address host) {
       host.set_port(address.port());
       found.push_back(host);
     };
-    if (const auto interfaces = watch.interfaces())
+    if (const auto interfaces = local_interfaces())
       for (const Interface& each : *interfaces)
         if (each.address.family() == address.family()) take(each.address);
     take(Address::loopback(address.family(), 0));
