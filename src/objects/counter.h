@@ -34,19 +34,15 @@ class CounterWatch {
 struct CounterValue {
   std::atomic<uint64_t> now{0};
   std::atomic<uint64_t> reported{0};  // to the application
-  std::atomic<bool> assigned{false};  // by the application, and not looked at yet
 
-  // By the application, which knows the result. The mark comes last, so that a thread that has read an earlier value
-  // finds it.
+  // By the application, which knows the result.
   void add(uint64_t count) noexcept {
     reported.fetch_add(count);
     now.fetch_add(count);
-    assigned.store(true);
   }
   void set(uint64_t to) noexcept {
     now.store(to);
     reported.store(to);
-    assigned.store(true);
   }
 
   bool is_unreported() const noexcept { return now.load() != reported.load(); }
@@ -74,18 +70,18 @@ class CounterCore : public RefCounted {
   uint64_t errors() const noexcept { return errors_.now.load(); }
   // A value changed since the application last read it, or called fi_cntr_add or fi_cntr_set itself; fi_poll(3). Errors
   // that the application adds itself count as a change all the same.
-  bool ready() const noexcept { return errors_.assigned.load() || value_.is_unreported() || errors_.is_unreported(); }
+  bool ready() const noexcept { return errors_assigned_.load() || value_.is_unreported() || errors_.is_unreported(); }
   // As ready(), with changes by fi_cntr_add and fi_cntr_set too: another thread may have made them, so no thread sleeps
   // before the application has looked at the counter.
-  bool has_unread_change() const noexcept { return value_.assigned.load() || ready(); }
+  bool has_unread_change() const noexcept { return assigned_.load() || ready(); }
   void mark_seen() noexcept {
-    if (value_.assigned.load()) value_.assigned.store(false);
+    if (assigned_.load()) assigned_.store(false);
   }
   void mark_reported() noexcept {
-    for (CounterValue* each : {&value_, &errors_}) {
-      each->assigned.store(false);
-      each->report();
-    }
+    assigned_.store(false);
+    errors_assigned_.store(false);
+    value_.report();
+    errors_.report();
   }
 
   // Sets the value for deferred work (FI_OP_CNTR_SET): unlike fi_cntr_set, a change that the application has not read.
@@ -113,14 +109,21 @@ class CounterCore : public RefCounted {
     return Status(attr->wait_obj == FI_WAIT_MUTEX_COND && !locking ? -FI_ENOSYS : 0);
   }
 
+  // By the application. The mark comes last, so that a thread that has read an earlier value finds it.
+  void changed(std::atomic<bool>& mark) noexcept {
+    mark.store(true);
+    changed();
+  }
   void changed() noexcept {
     wait_.signal();
     if (CounterWatch* const watch = watch_.load(); watch != nullptr) watch->on_change(*this);
   }
 
+  std::atomic<bool> assigned_{false};         // by fi_cntr_add or fi_cntr_set, not seen yet
+  std::atomic<bool> errors_assigned_{false};  // by fi_cntr_adderr or fi_cntr_seterr, not reported yet
   WaitObject wait_;
-  CounterValue value_;   // assigned: by fi_cntr_add or fi_cntr_set
-  CounterValue errors_;  // by fi_cntr_adderr or fi_cntr_seterr
+  CounterValue value_;
+  CounterValue errors_;
   std::atomic<CounterWatch*> watch_{nullptr};
   std::atomic<uint64_t> watched_from_{UINT64_MAX};
 
@@ -177,27 +180,27 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     return report(value_);
   }
   uint64_t readerr() noexcept {
-    errors_.assigned.store(false);
+    errors_assigned_.store(false);
     return report(errors_);
   }
   int add(uint64_t count) noexcept {
     value_.add(count);
-    changed();
+    changed(assigned_);
     return 0;
   }
   int adderr(uint64_t count) noexcept {
     errors_.add(count);
-    changed();
+    changed(errors_assigned_);
     return 0;
   }
   int set(uint64_t to) noexcept {
     value_.set(to);
-    changed();
+    changed(assigned_);
     return 0;
   }
   int seterr(uint64_t to) noexcept {
     errors_.set(to);
-    changed();
+    changed(errors_assigned_);
     return 0;
   }
   int wait(uint64_t threshold, int timeout_ms) {

@@ -157,12 +157,12 @@ class PeerTable {
   }
   // All loopback addresses lead to the same peer as the usual one.
   P* known(const Address& address) const noexcept {
-    if (P* const exact = known_exactly(address); exact != nullptr || aliases_.empty()) [[likely]]
+    if (P* const exact = known_exactly(address); exact != nullptr || aliases_ == nullptr) [[likely]]
       return exact;
-    auto found = aliases_.find(address);
-    if (found == aliases_.end() && address.is_loopback())
-      found = aliases_.find(Address::loopback(address.family(), address.port()));
-    return found != aliases_.end() ? found->second : nullptr;
+    auto found = aliases_->find(address);
+    if (found == aliases_->end() && address.is_loopback())
+      found = aliases_->find(Address::loopback(address.family(), address.port()));
+    return found != aliases_->end() ? found->second : nullptr;
   }
   P* known_elsewhere(const Address& from, const std::vector<Address>& addresses) const noexcept {
     P* found = known(from);
@@ -191,19 +191,20 @@ class PeerTable {
   // Without memory the peer has fewer of them.
   void add_aliases(P& peer, const Address& from, std::vector<Address> addresses) noexcept {
     try {
+      if (aliases_ == nullptr) aliases_ = std::make_unique<Aliases>();
       addresses.push_back(from);
       peer.aliases.reset(new PeerAliases{std::move(addresses), {}});
-      for (const Address& each : peer.aliases->addresses) aliases_.emplace(each, &peer);
+      for (const Address& each : peer.aliases->addresses) aliases_->emplace(each, &peer);
       peer.named_at = 0;
     } catch (const std::bad_alloc&) {
     }
   }
   void add_inserted(P& peer, const Address& address) noexcept {
     peer.aliases->inserted = address;
-    if (aliases_.contains(address)) return;
+    if (aliases_->contains(address)) return;
     try {
       peer.aliases->addresses.push_back(address);
-      aliases_.emplace(address, &peer);
+      aliases_->emplace(address, &peer);
       peer.named_at = 0;
     } catch (const std::bad_alloc&) {
     }
@@ -238,20 +239,21 @@ class PeerTable {
   void drop_aliases(const P& peer) noexcept {
     if (peer.aliases == nullptr) return;
     for (const Address& each : peer.aliases->addresses)
-      if (const auto found = aliases_.find(each); found != aliases_.end() && found->second == &peer)
-        aliases_.erase(found);
+      if (const auto found = aliases_->find(each); found != aliases_->end() && found->second == &peer)
+        aliases_->erase(found);
   }
   static void return_number(P& peer) noexcept {
     if (peer.numbered != nullptr) --std::exchange(peer.numbered, nullptr)->numbers;
   }
 
   static constexpr std::size_t kFirstForgotten = 1024;
+  using Aliases = std::unordered_map<Address, P*>;
 
   PeerTable<PeerBase>* numbers_ = nullptr;  // null: numbered here
   std::uint64_t last_id_ = 0;
   std::size_t forgets_at_ = kFirstForgotten;  // peers
   std::unordered_map<Address, std::unique_ptr<P>> peers_;
-  std::unordered_map<Address, P*> aliases_;  // a peer's own address comes first, in peers_
+  std::unique_ptr<Aliases> aliases_;  // a peer's own address comes first, in peers_; null: no peer has any
   std::vector<CachedPeer> by_handle_;
 };
 

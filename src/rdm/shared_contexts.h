@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <chrono>
 #include <concepts>
+#include <memory>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -191,6 +193,8 @@ class SharedContexts {
                                                      .second = static_cast<bool>(receive_)});
     if (status.ok()) status = receive->admit(endpoint);
     if (!status.ok()) return status;
+    tables_.reset(new (std::nothrow) ContextTables);
+    if (tables_ == nullptr) return Status(-FI_ENOMEM);
     receive->add(endpoint);
     receive_ = Ref<SharedReceive<Core>>(*receive);
     return Status();
@@ -212,7 +216,7 @@ class SharedContexts {
   // Call it when the tables of the endpoint are installed: receives are posted to the context.
   void on_enabled(Core& endpoint) noexcept {
     if (!receive_) return;
-    leave_receives_to_context(endpoint.abi, tables_);
+    leave_receives_to_context(endpoint.abi, *tables_);
     receive_->use_oldest_routes();
   }
   void on_counter_bound() noexcept {
@@ -236,7 +240,7 @@ class SharedContexts {
   const bool needs_transmit_, needs_receive_;
   Ref<SharedTransmit> transmit_;
   Ref<SharedReceive<Core>> receive_;
-  ContextTables tables_;
+  std::unique_ptr<ContextTables> tables_;  // with receive_
 };
 
 }  // namespace weft::rdm
