@@ -330,9 +330,9 @@ TEST_P(HostileMemory, ClientsThatAreGoneLeaveNothing) {
   };
   for (const uint8_t features : {uint8_t{0}, kEverywhere}) {
     SCOPED_TRACE(features == 0 ? "at one address" : "at all interfaces");
-    come_and_go(1500, features, victim.watch);
+    come_and_go(kSanitized ? 700 : 1500, features, victim.watch);
     Watch watch;
-    come_and_go(8000, features, watch);
+    come_and_go(kSanitized ? 500 : 4000, features, watch);
     expect_exchange(victim.bystanders);
     watch.expect_bounded(1);
   }
