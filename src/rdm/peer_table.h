@@ -53,7 +53,7 @@ ssize_t no_peer(Vector& vector, fi_addr_t named) noexcept {
   return vector.find(vector.without_context(named)) != nullptr ? -FI_EAGAIN : -FI_EINVAL;
 }
 
-// P derives from PeerBase. The owner's lock guards it. Only find(), and requester() with a vector, forget peers.
+// P derives from PeerBase. The owner's lock guards it. Only find() and requester() forget peers.
 template <class P>
 class PeerTable {
  public:
@@ -90,23 +90,6 @@ class PeerTable {
     forget_unused(vector);
     return requester(from, everywhere, serves);
   }
-  template <class Serves>
-  P* requester(const Address& from, bool everywhere, Serves serves) noexcept {
-    P* peer = known_exactly(from);
-    if (peer != nullptr && (!everywhere || peer->aliases != nullptr)) return peer;
-    if (!everywhere) return make(from, nullptr);
-    std::vector<Address> addresses = same_port_on_this_host(from);
-    if (!from.is_loopback() && std::ranges::find(addresses, from) == addresses.end())
-      return peer != nullptr ? peer : make(from, nullptr);
-    if (numbers_ != nullptr) (void)numbers_->requester(from, true, AnyRequest());
-    if (peer == nullptr) {
-      P* const same = known_elsewhere(from, addresses);
-      peer = same != nullptr && serves(*same) ? same : make(from, same);
-    }
-    if (peer != nullptr) add_aliases(*peer, from, std::move(addresses));
-    return peer;
-  }
-
   template <class Vector>
   fi_addr_t name_of(Vector& vector, P& peer) noexcept {
     const std::uint64_t version = vector.version();
@@ -148,6 +131,22 @@ class PeerTable {
     } catch (const std::bad_alloc&) {
       // The handle stays uncached.
     }
+    return peer;
+  }
+
+  template <class Serves>
+  P* requester(const Address& from, bool everywhere, Serves serves) noexcept {
+    P* peer = known_exactly(from);
+    std::vector<Address> addresses;
+    if (everywhere && (peer == nullptr || peer->aliases == nullptr)) addresses = same_port_on_this_host(from);
+    const bool is_here = from.is_loopback() ? !addresses.empty() : std::ranges::count(addresses, from) != 0;
+    if (!is_here) return peer != nullptr ? peer : make(from, nullptr);
+    if (numbers_ != nullptr) (void)numbers_->requester(from, true, AnyRequest());
+    if (peer == nullptr) {
+      P* const same = known_elsewhere(from, addresses);
+      peer = same != nullptr && serves(*same) ? same : make(from, same);
+    }
+    if (peer != nullptr) add_aliases(*peer, from, std::move(addresses));
     return peer;
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Requests for connections, ours and the peers', with their private data (packet.h), and the events of
-// connections; fi_cm(3), fi_eq(3).
+// Requests for connections, ours and the peers', with their private data (packet.h), and the events of connections;
+// fi_cm(3), fi_eq(3).
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
 #include <unistd.h>
