@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Reliable-datagram endpoints at all interfaces of a host, and their peers on that host, which may know them by another
-// address than that from which their connections come; fi_cm(3) fi_getname, fi_getinfo(3) FI_SOURCE, fi_endpoint(3)
-// FI_DIRECTED_RECV.
+// Reliable-datagram endpoints at all interfaces of a host, and their peers on that host, which may have inserted
+// another address than that from which the connections come; fi_cm(3) fi_getname, fi_getinfo(3) FI_SOURCE,
+// fi_endpoint(3) FI_DIRECTED_RECV.
 #include "fixture/driver.h"
 #include "fixture/member.h"
 #include "fixture/raw_peer.h"
@@ -92,6 +92,30 @@ struct Directed {
   Context sent, received;
 };
 
+// Two ends, the first of which is at all interfaces. The second has inserted its name, and is itself inserted under the
+// target's address.
+struct Neighbours {
+  Neighbours(const Fabric& fabric, const Target& target, const NodeOptions& second)
+      : one(fabric, everywhere(target)), two(fabric, second) {
+    to_one = two.insert(one.address());
+    to_two = one.insert(reached_at_the_target(two, target));
+  }
+  // A message each way, with receives for the other end only.
+  void expect_exchange(const Fabric& fabric, bool at_once) {
+    Directed there(fabric), back(fabric);
+    there.post(two, to_one);
+    back.post(one, to_two);
+    there.send(one, to_two);
+    if (!at_once) there.expect_arrival(two);
+    back.send(two, to_one);
+    if (at_once) there.expect_arrival(two);
+    back.expect_arrival(one);
+  }
+
+  DatagramEnd one, two;
+  fi_addr_t to_one, to_two;
+};
+
 }  // namespace
 
 TEST_P(WildcardEndpoints, HaveANameThatPeersReach) {
@@ -140,17 +164,9 @@ TEST_P(WildcardEndpoints, ReachEachOtherByDifferentAddresses) {
   WILDCARDS_ONLY();
   NEEDS(with_sources, "FI_DIRECTED_RECV");
   Fabric fabric(target(), with_sources);
-  DatagramEnd one(fabric, everywhere(target())), two(fabric, everywhere(target()));
-  NEEDS_TWO_ADDRESSES(one);
-  const fi_addr_t to_one = two.insert(one.address());
-  const fi_addr_t to_two = one.insert(reached_at_the_target(two, target()));
-  Directed there(fabric), back(fabric);
-  there.post(two, to_one);
-  there.send(one, to_two);
-  there.expect_arrival(two);
-  back.post(one, to_two);
-  back.send(two, to_one);
-  back.expect_arrival(one);
+  Neighbours ends(fabric, target(), everywhere(target()));
+  NEEDS_TWO_ADDRESSES(ends.one);
+  ends.expect_exchange(fabric, false);
 }
 
 TEST_P(WildcardEndpoints, ReachEachOtherWhenTheirRequestsCross) {
@@ -159,39 +175,31 @@ TEST_P(WildcardEndpoints, ReachEachOtherWhenTheirRequestsCross) {
   Fabric fabric(target(), with_sources);
   for (int round = 0; round < 10; ++round) {
     SCOPED_TRACE(round);
-    DatagramEnd one(fabric, everywhere(target()));
-    NEEDS_TWO_ADDRESSES(one);
-    DatagramEnd two(fabric, round % 2 == 0 ? everywhere(target()) : NodeOptions());
-    const fi_addr_t to_one = two.insert(one.address());
-    const fi_addr_t to_two = one.insert(reached_at_the_target(two, target()));
-    Directed there(fabric), back(fabric);
-    there.post(two, to_one);
-    back.post(one, to_two);
-    there.send(one, to_two);
-    back.send(two, to_one);
-    there.expect_arrival(two);
-    back.expect_arrival(one);
+    Neighbours ends(fabric, target(), round % 2 == 0 ? everywhere(target()) : NodeOptions());
+    NEEDS_TWO_ADDRESSES(ends.one);
+    ends.expect_exchange(fabric, true);
   }
 }
 
-// A program may have inserted two addresses of an endpoint, and used both before it knows that they are one.
+// A program may have inserted two addresses of an endpoint, and used both before it knows that they are one. Then they
+// are two peers: the answer comes from the first one.
 TEST_P(WildcardEndpoints, AnswerRequestsFromTwoOfTheirAddresses) {
   WILDCARDS_ONLY();
   NEEDS(with_sources, "FI_DIRECTED_RECV");
   Fabric fabric(target(), with_sources);
-  DatagramEnd one(fabric, everywhere(target())), two(fabric, everywhere(target()));
-  NEEDS_TWO_ADDRESSES(one);
-  const fi_addr_t to_one = two.insert(one.address());
+  Neighbours ends(fabric, target(), everywhere(target()));
+  NEEDS_TWO_ADDRESSES(ends.one);
+  const fi_addr_t by_name = ends.one.insert(ends.two.address());
   Directed first(fabric), second(fabric), back(fabric);
-  first.post(two, to_one);
-  second.post(two, to_one);
-  first.send(one, one.insert(two.address()));
-  first.expect_arrival(two);
-  const fi_addr_t to_two = one.insert(reached_at_the_target(two, target()));
-  second.send(one, to_two);
-  second.expect_arrival(two);
-  back.post(one, to_two);
-  back.send(two, to_one);
+  first.post(ends.two, ends.to_one);
+  second.post(ends.two, ends.to_one);
+  first.send(ends.one, by_name);
+  first.expect_arrival(ends.two);
+  second.send(ends.one, ends.to_two);
+  second.expect_arrival(ends.two);
+  back.post(ends.one, by_name);
+  back.send(ends.two, ends.to_one);
+  back.expect_arrival(ends.one);
 }
 
 // Only the wildcard address makes one endpoint of all addresses: two endpoints may have one port at two addresses.
