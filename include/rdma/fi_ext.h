@@ -81,6 +81,11 @@ enum {
   // struct fi_weft_lookup_data, fi_getopt only: takes the oldest of the last 64 lookups that carried data.
   // -FI_EAGAIN: none is left.
   FI_OPT_WEFT_LOOKUP_DATA,
+  // int, 0 or 1, at connected endpoints; level FI_OPT_ENDPOINT. Data transfer calls after the end of the
+  // connection: 0, the default, accepts them; those that send complete with FI_ENOTCONN, receives with
+  // FI_ECANCELED when the endpoint is closed. 1: they return -FI_ENOTCONN. Settable at any time; other
+  // values and sizes are -FI_EINVAL.
+  FI_OPT_WEFT_REFUSE_AFTER_END,
 };
 
 // Bytes of private data with a lookup and with its answer. The wire carries all of them and no length:

@@ -133,6 +133,8 @@ int open_endpoint_with(kfid_domain* handle, kfi_info* info, size_t fclass, kfid_
     }
     if (int result = call(domain->fi, lower.get(), &endpoint.fi, context)) return result;
     endpoint.domain = domain;
+    const int refuses = 1;  // kfi_shutdown: no further transfers
+    (void)fi_setopt(&endpoint.fi->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_REFUSE_AFTER_END, &refuses, sizeof refuses);
     const fi_info& attributes = *lower.get();
     set_limits(endpoint, attributes.tx_attr ? attributes.tx_attr->iov_limit : 0,
                attributes.rx_attr ? attributes.rx_attr->iov_limit : 0);

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // fi_shutdown, fi_close of a connected endpoint and the FI_SHUTDOWN event; fi_cm(3).
 #include <netinet/tcp.h>
+#include <rdma/fi_ext.h>
+#include <rdma/fi_rma.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <ctime>
+#include <functional>
+#include <map>
 
 #include "fixture/child.h"
 #include "fixture/driver.h"
@@ -25,6 +30,43 @@ struct Receives {
   }
   Buffer buffer;
   Context contexts[kReceives];
+};
+
+constexpr std::string_view kInject = "fi_inject";
+
+// One end was shut down, and the other has the event.
+struct EndedConnection {
+  explicit EndedConnection(const Target& target)
+      : fabric(target, [](fi_info& hints) { hints.caps = FI_MSG | FI_RMA; }), pair(fabric), buffer(fabric, 64, 0) {
+    require_ok(fi_shutdown(pair.a().ep(), 0), "fi_shutdown");
+    pair.b().eq().expect(FI_SHUTDOWN, pair.b().fid());
+  }
+  std::array<Node*, 2> nodes() { return {&pair.a(), &pair.b()}; }
+
+  // Calls that send, by name.
+  using Calls = std::map<std::string_view, std::function<ssize_t(void* context)>>;
+  Calls sends(Node& node) {
+    fid_ep* const ep = node.ep();
+    constexpr uint64_t kNowhere = 0;
+    return {
+        {"fi_send", [=, this](void* context) { return fi_send(ep, buffer.data(), 8, buffer.desc(), 0, context); }},
+        {"fi_sendmsg",
+         [=, this](void* context) {
+           const iovec iov{buffer.data(), 8};
+           void* desc = buffer.desc();
+           const fi_msg message{&iov, &desc, 1, 0, context, 0};
+           return fi_sendmsg(ep, &message, FI_COMPLETION);
+         }},
+        {kInject, [=, this](void*) { return fi_inject(ep, buffer.data(), 8, 0); }},
+        {"fi_write",
+         [=, this](void* context) { return fi_write(ep, buffer.data(), 8, buffer.desc(), 0, kNowhere, 0, context); }},
+        {"fi_read",
+         [=, this](void* context) { return fi_read(ep, buffer.data(), 8, buffer.desc(), 0, kNowhere, 0, context); }}};
+  }
+
+  Fabric fabric;
+  Pair pair;
+  Buffer buffer;
 };
 
 }  // namespace
@@ -190,18 +232,68 @@ TEST_P(CmShutdown, ReceivesOfThePeerEndInErrorBeforeItsShutdownEvent) {
   EXPECT_EQ(pair.b().rx().read().rc, -FI_EAGAIN);
 }
 
-TEST_P(CmShutdown, TransfersAfterwardsAreRefused) {
+TEST_P(CmShutdown, TransfersAfterwardsAreAcceptedAndFail) {
   CONNECTED_ONLY();
-  Fabric fabric(target());
-  Pair pair(fabric);
-  Buffer buffer(fabric, 16);
+  EndedConnection ended(target());
+  for (Node* const node : ended.nodes()) {
+    for (const auto& [call, post] : ended.sends(*node)) {
+      Context context;
+      ASSERT_EQ(post(&context), 0) << call;
+      const Completion completion = node->tx().wait();
+      EXPECT_EQ(completion.err(), FI_ENOTCONN) << call << ": " << completion;
+      if (call != kInject) EXPECT_EQ(completion.context(), &context) << call;
+    }
+    EXPECT_TRUE(node->tx().stays_silent()) << "each once";
+  }
+}
+
+TEST_P(CmShutdown, ReceivesPostedAfterwardsAreCanceledByClose) {
+  CONNECTED_ONLY();
+  EndedConnection ended(target());
+  for (Node* const node : ended.nodes()) {
+    Receives late(ended.fabric);
+    late.post(*node);
+    EXPECT_TRUE(node->rx().stays_silent(milliseconds(20))) << "a program that posts one for each would never stop";
+    node->close();
+    for (Context& context : late.contexts) {
+      const Completion completion = node->rx().read();
+      EXPECT_EQ(completion.err(), FI_ECANCELED) << completion;
+      EXPECT_EQ(completion.context(), &context);
+    }
+    EXPECT_TRUE(node->rx().stays_silent()) << "each once";
+  }
+}
+
+TEST_P(CmShutdown, ReceivesPostedAfterwardsAreLimited) {
+  CONNECTED_ONLY();
+  EndedConnection ended(target());
+  const size_t most = ended.fabric.info()->rx_attr->size;
+  Buffer buffer(ended.fabric, 64);
   Context context;
-  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
-  pair.b().eq().expect(FI_SHUTDOWN, pair.b().fid());
-  for (int i : {0, 1}) {
-    const ssize_t rc = fi_send(pair.node(i).ep(), buffer.data(), 8, buffer.desc(), 0, &context);
-    EXPECT_LT(rc, 0);
-    EXPECT_NE(rc, -FI_EAGAIN) << "no caller could wait for that";
+  size_t posted = 0;
+  while (posted <= most && fi_recv(ended.pair.a().ep(), buffer.data(), 64, buffer.desc(), 0, &context) == 0) ++posted;
+  EXPECT_EQ(posted, most);
+  EXPECT_EQ(fi_recv(ended.pair.a().ep(), buffer.data(), 64, buffer.desc(), 0, &context), -FI_EAGAIN);
+}
+
+TEST_P(CmShutdown, TransfersAfterwardsAreRefusedOnRequest) {
+  CONNECTED_ONLY();
+  EndedConnection ended(target());
+  Context context;
+  Buffer buffer(ended.fabric, 64);
+  for (Node* const node : ended.nodes()) {
+    int refuse = 1;
+    ASSERT_EQ(fi_setopt(node->fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_REFUSE_AFTER_END, &refuse, sizeof refuse), 0);
+    for (const auto& [call, post] : ended.sends(*node)) EXPECT_EQ(post(&context), -FI_ENOTCONN) << call;
+    EXPECT_EQ(fi_recv(node->ep(), buffer.data(), 64, buffer.desc(), 0, &context), -FI_ENOTCONN);
+    EXPECT_TRUE(node->tx().stays_silent(milliseconds(20)));
+    EXPECT_TRUE(node->rx().stays_silent(milliseconds(20)));
+    for (const int wrong : {-1, 2})
+      EXPECT_EQ(fi_setopt(node->fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_REFUSE_AFTER_END, &wrong, sizeof wrong),
+                -FI_EINVAL);
+    size_t size = sizeof refuse;
+    EXPECT_EQ(fi_getopt(node->fid(), FI_OPT_ENDPOINT, FI_OPT_WEFT_REFUSE_AFTER_END, &refuse, &size), 0);
+    EXPECT_EQ(refuse, 1);
   }
 }
 

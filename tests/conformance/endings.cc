@@ -245,22 +245,6 @@ TEST_P(Endings, OneConnectionsEndFollowsTheMessagesThatOthersHadBefore) {
   EXPECT_EQ(error.op_context, &left);
 }
 
-TEST_P(Endings, OperationsAfterTheEndAreRefused) {
-  CONNECTED_ONLY();
-  Fabric fabric(target());
-  Pair pair(fabric);
-  Buffer buffer(fabric, kSize);
-  Context context;
-  ASSERT_EQ(fi_shutdown(pair.a().ep(), 0), 0);
-  const auto refused = [](ssize_t rc) { return rc < 0 && rc != -FI_EAGAIN; };
-  fid_ep* const ep = pair.a().ep();
-  EXPECT_TRUE(refused(fi_send(ep, buffer.data(), 8, buffer.desc(), FI_ADDR_UNSPEC, &context)));
-  EXPECT_TRUE(refused(fi_inject(ep, buffer.data(), 8, FI_ADDR_UNSPEC)));
-  EXPECT_TRUE(refused(fi_recv(ep, buffer.data(), 8, buffer.desc(), FI_ADDR_UNSPEC, &context)));
-  EXPECT_EQ(pair.a().tx().read().rc, -FI_EAGAIN);
-  EXPECT_EQ(pair.a().rx().read().rc, -FI_EAGAIN);
-}
-
 TEST_P(Endings, EntriesOutliveTheirEndpoint) {
   CONNECTED_ONLY();
   Fabric fabric(target());

@@ -171,6 +171,8 @@ int PeerLinks::open_endpoint(Channel& channel, fi_info* info) noexcept {
   int error =
       shares ? 0 : fi_setopt(&channel.ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &shares, sizeof shares);
   if (error == -FI_ENOPROTOOPT) error = 0;  // a provider that never shares any
+  const int refuses = 1;  // operations wait for the event of the connection's end: see Sender::flush()
+  (void)fi_setopt(&channel.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_REFUSE_AFTER_END, &refuses, sizeof refuses);
   if (error == 0) error = fi_ep_bind(channel.ep, &events->fid, 0);
   if (error == 0) error = fi_ep_bind(channel.ep, &completions_of(channel).queue()->fid, FI_TRANSMIT | FI_RECV);
   if (error == 0 && reads != nullptr) error = fi_ep_bind(channel.ep, reads->all(), FI_REMOTE_READ);

@@ -2,6 +2,8 @@
 // Transfers of connected endpoints: requests, bindings, enabling, options and their end; see transfer_endpoint.h.
 #include "tcp/connection/transfer_endpoint.h"
 
+#include <rdma/fi_ext.h>
+
 #include <algorithm>
 
 #include "abi/ops.h"
@@ -123,7 +125,14 @@ ssize_t TransferEndpoint::transmit_checked(const TransmitRequest& request) noexc
   std::size_t len = 0;
   if (const int wrong = check_transmit(request, limits_of_transmits(kInjectSize), len); wrong != 0) return wrong;
   Lock lock(engine().mutex());
-  return stream_.transmit(request);
+  return unless_ended(request, stream_.transmit(request));
+}
+
+// Programs refill their queues until they have read the event of the connection's end, or close the endpoint.
+ssize_t TransferEndpoint::fail_after_end(const TransmitRequest& request) noexcept {
+  CompletionRoutes& to = request.routes != nullptr ? *request.routes : routes;
+  to.transmit_failed(completion_flags_of(request.operation), request.context, FI_ENOTCONN, FI_ENOTCONN);
+  return 0;
 }
 
 ssize_t TransferEndpoint::post_receive(const ReceiveRequest& request, fi_addr_t) noexcept {
@@ -133,7 +142,8 @@ ssize_t TransferEndpoint::post_receive(const ReceiveRequest& request, fi_addr_t)
   Lock lock(engine().mutex());
   // A program that polls with FI_PEEK reads its queue without making progress: the answer to the last peek is there.
   if ((request.flags & FI_PEEK) != 0) engine().progress();
-  return stream_.ended() ? -FI_ENOTCONN : own_receives_.post(request, routes);
+  if (stream_.ended() && refuses_after_end_) return -FI_ENOTCONN;
+  return own_receives_.post(request, routes);  // after the end it stays there until fi_close
 }
 
 ssize_t TransferEndpoint::cancel(void* context) noexcept {
@@ -161,6 +171,7 @@ int TransferEndpoint::control_flags(int command, uint64_t* flags) noexcept {
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
   if (option == FI_OPT_MIN_MULTI_RECV) return report_option(queue_->min_multi_receive, value, len);
   if (option == FI_OPT_SHARED_MEMORY_PERMITTED) return report_option(shares_memory_, value, len);
+  if (option == FI_OPT_WEFT_REFUSE_AFTER_END) return report_option(int{refuses_after_end_}, value, len);
   if (option == FI_OPT_TX_SIZE) return report_option(stream_.queue_size(), value, len);
   if (option == FI_OPT_RX_SIZE) return report_option(queue_->size(), value, len);
   if (option == FI_OPT_MAX_ATOMIC_SIZE || option == FI_OPT_INJECT_ATOMIC_SIZE)
@@ -171,6 +182,7 @@ int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noex
 int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len) noexcept {
   Lock lock(engine().mutex());
   if (option == FI_OPT_SHARED_MEMORY_PERMITTED) return read_option(value, len, shares_memory_);
+  if (option == FI_OPT_WEFT_REFUSE_AFTER_END) return read_switch(value, len, refuses_after_end_);
   if (option == FI_OPT_MIN_MULTI_RECV) return read_option(value, len, queue_->min_multi_receive);
   if (option == FI_OPT_TX_SIZE)
     return weft::set_queue_size(enabled_, value, len, [&](std::size_t size) { stream_.set_queue_size(size); });

@@ -58,7 +58,8 @@ class TransferEndpoint : public TransferCalls<TransferEndpoint>, public Endpoint
 
   Engine& engine() noexcept { return stream_.engine(); }
   const Ref<Domain> domain_;
-  bool shares_memory_ = true;  // FI_OPT_SHARED_MEMORY_PERMITTED
+  bool shares_memory_ = true;       // FI_OPT_SHARED_MEMORY_PERMITTED
+  bool refuses_after_end_ = false;  // FI_OPT_WEFT_REFUSE_AFTER_END
 
  private:
   friend ReceiveCalls;
@@ -67,9 +68,14 @@ class TransferEndpoint : public TransferCalls<TransferEndpoint>, public Endpoint
     if (!is_small(request)) [[unlikely]]
       return transmit_checked(request);
     Lock lock(engine().mutex());
-    return stream_.send_small(request);
+    return unless_ended(request, stream_.send_small(request));
   }
   ssize_t transmit_checked(const TransmitRequest& request) noexcept;
+  // `result`: of the stream.
+  ssize_t unless_ended(const TransmitRequest& request, ssize_t result) noexcept {
+    return result == -FI_ENOTCONN && !refuses_after_end_ ? fail_after_end(request) : result;
+  }
+  ssize_t fail_after_end(const TransmitRequest& request) noexcept;
   ssize_t post_receive(const ReceiveRequest& request, fi_addr_t source) noexcept;
 
   Ref<SharedReceive> shared_receive_;

@@ -35,6 +35,7 @@ struct CompletionRoutes : weft::CompletionRoutes {
   TransferOwner& owner;
   CompletionChannel* transmit_channel = nullptr;
   CompletionChannel* receive_channel = nullptr;
+  bool refuses_after_end = false;  // FI_OPT_WEFT_REFUSE_AFTER_END
 };
 
 // fi_ep_bind of a counter. Any thread may be handling completions of an enabled endpoint, so a late binding takes the

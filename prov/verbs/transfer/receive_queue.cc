@@ -139,7 +139,7 @@ ssize_t ReceiveQueue::post(ReceiveWork& work) noexcept {
   {
     LightGuard guard(lock_);
     work.flags = record_flags(asked);
-    if (!queue_.is_open()) [[unlikely]]
+    if (!queue_.is_open() || slots_.closed()) [[unlikely]]
       return keep(work);
     if (shared_) [[unlikely]]
       return -FI_EOPBADSTATE;  // receives belong in the shared context
@@ -156,7 +156,7 @@ ssize_t ReceiveQueue::post(ReceiveWork& work) noexcept {
 
 ssize_t ReceiveQueue::keep(const ReceiveWork& work) noexcept try {
   if (shared_) return -FI_EOPBADSTATE;
-  if (slots_.closed()) return -FI_ENOTCONN;
+  if (slots_.closed() && routes_.refuses_after_end) return -FI_ENOTCONN;
   if (kept_count() == sizes_.receives) return -FI_EAGAIN;
   if (kept_ == nullptr) kept_ = std::make_unique<std::vector<KeptReceive>>();
   const auto count = static_cast<size_t>(work.count);

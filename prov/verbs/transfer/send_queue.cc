@@ -160,8 +160,12 @@ Posted* SendQueue::first_record() noexcept {
 }
 
 // Completions may not have been polled yet, and an application that sends without completions never reads the queue.
-ssize_t SendQueue::on_no_room() noexcept {
-  if (ring_.closed()) return refusal_;
+ssize_t SendQueue::on_no_room(uint64_t kind, void* context) noexcept {
+  if (ring_.closed()) {
+    if (refusal_ != -FI_ENOTCONN || routes_.refuses_after_end) return refusal_;
+    routes_.transmit_failed(kind, context, FI_ENOTCONN, IBV_WC_WR_FLUSH_ERR);
+    return 0;
+  }
   routes_.transmit_channel->make_room();
   return -FI_EAGAIN;
 }
@@ -175,7 +179,7 @@ ssize_t SendQueue::post_delivered(const SendWork& work) noexcept {
   flush_staged();
   Posted* const first = next_record();
   Posted* const second = ring_.next(1);
-  if (second == nullptr) return on_no_room();
+  if (second == nullptr) return on_no_room(work.kind, work.context);
   ibv_send_wr wr[2];
   build(wr[0], work);
   wr[0].wr_id = reinterpret_cast<uintptr_t>(first);
@@ -208,10 +212,10 @@ ssize_t SendQueue::post_split_read(const SendWork& work) noexcept {
   if (const ssize_t refusal = check(work); refusal != 0) return refusal;
   LightGuard guard(lock_);
   flush_staged();
-  if (next_record() == nullptr) return on_no_room();
+  if (next_record() == nullptr) return on_no_room(work.kind, work.context);
   const int per_request = sizes_.read_sges;
   const auto parts = static_cast<std::uint32_t>((work.count + per_request - 1) / per_request);
-  if (ring_.next(parts - 1) == nullptr) return on_no_room();
+  if (ring_.next(parts - 1) == nullptr) return on_no_room(work.kind, work.context);
   ibv_send_wr wr[kMaxIov];
   SendWork part = work;
   for (std::uint32_t i = 0; i < parts; ++i) {
@@ -253,7 +257,7 @@ ssize_t SendQueue::post_in_chain(const SendWork& work) noexcept {
   Posted* const slot = next_record();
   if (slot == nullptr) {
     flush_staged();
-    return on_no_room();
+    return on_no_room(work.kind, work.context);
   }
   const bool was_empty = chain_->empty();
   ring_.block();

@@ -140,7 +140,7 @@ class SendQueue final {
     return slot != nullptr ? slot : first_record();
   }
   Posted* first_record() noexcept;
-  ssize_t on_no_room() noexcept;
+  ssize_t on_no_room(uint64_t kind, void* context) noexcept;
   // Writes the record of a work request; returns its send_flags.
   unsigned fill(Posted& slot, const SendWork& work) const noexcept;
   ssize_t post_in_chain(const SendWork& work) noexcept;
@@ -218,7 +218,7 @@ class SendQueue final {
   }
   Posted* const slot = next_record();
   if (slot == nullptr) [[unlikely]]
-    return on_no_room();
+    return on_no_room(work.kind, work.context);
   ibv_send_wr wr;
   build(wr, work);
   wr.wr_id = reinterpret_cast<uintptr_t>(slot);

@@ -2,6 +2,8 @@
 // Bindings, enabling, options and the end of transfers; the calls are in message_calls.h, rma_calls.h and atomics.cc.
 #include "verbs/transfer/transfer_endpoint.h"
 
+#include <rdma/fi_ext.h>
+
 #include "objects/binding_check.h"
 #include "objects/endpoint_options.h"
 #include "verbs/device/logging.h"
@@ -27,7 +29,6 @@ constexpr TransferTables with_receives(TransferTables tables) noexcept {
 }
 constexpr TransferTables kClosed = with_queries(make_tables<Nothing, FI_EOPBADSTATE>());
 constexpr TransferTables kReceiving = with_receives(kClosed);
-constexpr TransferTables kEnded = with_queries(make_tables<Nothing, FI_ENOTCONN>());
 
 }  // namespace
 
@@ -92,7 +93,6 @@ void TransferEndpoint::start() noexcept {
 }
 
 void TransferEndpoint::stop() noexcept {
-  install(abi, kEnded);
   sends_.stop();
   receives_.stop();
 }
@@ -121,12 +121,14 @@ void TransferEndpoint::abandon() noexcept {
 
 int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noexcept {
   if (option == FI_OPT_MIN_MULTI_RECV) return receives_.get_minimum(value, len);
+  if (option == FI_OPT_WEFT_REFUSE_AFTER_END) return report_option(int{routes.refuses_after_end}, value, len);
   if (option == FI_OPT_RX_SIZE && has_shared_receive()) return report_option(receives_.shared()->size(), value, len);
   return sizes_.getopt(option, value, len);
 }
 
 int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len) noexcept {
   if (option == FI_OPT_MIN_MULTI_RECV) return receives_.set_minimum(value, len);
+  if (option == FI_OPT_WEFT_REFUSE_AFTER_END) return read_switch(value, len, routes.refuses_after_end);
   return sizes_.setopt(option, value, len, enabled_);
 }
 

@@ -3,6 +3,7 @@
 // are arriving. The calls of kfabric are in tests/kfi.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
 #include <sys/socket.h>
 
 #include <functional>
@@ -46,6 +47,8 @@ class HalfShutdown : public ::testing::Test {
     Event event;
     ASSERT_TRUE(drive([&] { return side.poll(event); }));
     side.accept(event);
+    const int refuses = 1;
+    ASSERT_EQ(fi_setopt(&side.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_REFUSE_AFTER_END, &refuses, sizeof refuses), 0);
     ASSERT_TRUE(drive([&] { return side.poll(event); }));
     ASSERT_EQ(event.number, static_cast<uint32_t>(FI_CONNECTED));
     ASSERT_EQ(read(kCmHeaderSize).size(), kCmHeaderSize);
