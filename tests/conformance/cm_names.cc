@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // fi_setname, fi_getname, fi_getpeer and their truncation rules; fi_cm(3).
 #include "fixture/node.h"
+#include "fixture/shared_ends.h"
 
 namespace cm_names {
 
@@ -66,6 +67,20 @@ TEST_P(CmNames, SetnameAssignsTheSourceOfAnActiveEndpoint) {
   ASSERT_EQ(client.connect(listener.address()), 0);
   const InfoPtr request = listener.next_request();
   EXPECT_EQ(Address::copied(request->dest_addr, request->dest_addrlen), source);
+}
+
+TEST_P(CmNames, SetnameThatFailsKeepsTheName) {
+  Fabric fabric(target());
+  const Handle<fid_av> vector = target().connected() ? nullptr : open_vector(fabric);
+  Node node(fabric, {.binds_events = target().connected()});
+  const Address before = Address::local_name(node.fid());
+  // The addresses are for documentation only: no host has them.
+  Address foreign = Address::numeric(target().addr_format == FI_SOCKADDR_IN ? "192.0.2.1" : "2001:db8::1", 0);
+  ASSERT_LT(fi_setname(node.fid(), foreign.get(), foreign.size), 0);
+  EXPECT_EQ(Address::local_name(node.fid()), before);
+  if (vector != nullptr) require_ok(fi_ep_bind(node.ep(), &vector->fid, 0), "fi_ep_bind");
+  node.enable();
+  EXPECT_EQ(Address::local_name(node.fid()), before);
 }
 
 TEST_P(CmNames, SetnameRefusesAnotherFormat) {

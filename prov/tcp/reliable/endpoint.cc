@@ -77,12 +77,15 @@ int ReliableEndpoint::setname(void* name, size_t len) {
   if (enabled_) return -FI_EOPBADSTATE;
   // The port that was assigned before stays unless the new name has one.
   if (wanted->port() == 0) wanted->set_port(own_.port());
-  socket_.reset();
+  socket_.reset();  // the new name may have its port
   auto socket = open_bound(*wanted, parameters(), true);
-  if (!socket) return socket.error().code();
-  socket_ = std::move(*socket);
-  own_ = *wanted;
-  return 0;
+  const Status status = socket ? Status() : socket.error();
+  if (status.ok())
+    own_ = *wanted;
+  else
+    socket = open_bound(own_, parameters(), true);
+  if (socket) socket_ = std::move(*socket);
+  return status.code();
 }
 
 int ReliableEndpoint::getname(void* name, size_t* len) {
