@@ -43,11 +43,11 @@ static_assert(kMaxSegments == 8, "as the default of sar_limit says");
 }  // namespace
 
 void Parameters::define() {
-  define_parameters(provider(), kRows);
+  define_parameters(&provider(), kRows);
 }
 
 Parameters Parameters::read() {
-  Parameters values = read_parameters(provider(), kRows);
+  Parameters values = read_parameters(&provider(), kRows);
   if (values.segment_limit == SIZE_MAX) values.segment_limit = kMaxSegments * values.eager_limit;
   values.segment_limit = std::max(values.segment_limit, values.eager_limit);
   return values;

@@ -38,11 +38,11 @@ constexpr ParameterRow<P> kRows[] = {
 }  // namespace
 
 void Parameters::define() {
-  define_parameters(provider(), kRows);
+  define_parameters(&provider(), kRows);
 }
 
 Parameters Parameters::read() {
-  Parameters values = read_parameters(provider(), kRows);
+  Parameters values = read_parameters(&provider(), kRows);
   if (values.port_high < values.port_low) {
     FI_WARN(&provider(), FI_LOG_CORE, "FI_TCP_PORT_HIGH_RANGE is below FI_TCP_PORT_LOW_RANGE; both are ignored\n");
     values.port_low = values.port_high = 0;

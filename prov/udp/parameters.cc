@@ -27,11 +27,11 @@ constexpr ParameterRow<P> kRows[] = {
 }  // namespace
 
 void Parameters::define() {
-  define_parameters(provider(), kRows);
+  define_parameters(&provider(), kRows);
 }
 
 Parameters Parameters::read() {
-  return read_parameters(provider(), kRows);
+  return read_parameters(&provider(), kRows);
 }
 
 }  // namespace weft::udp

@@ -42,16 +42,16 @@ using ParameterValue = std::variant<int*, std::size_t*, std::uint8_t*, std::uint
                                     std::string*, std::vector<std::string>*>;
 
 // `value` has the default; the help text ends with it, or with `otherwise`.
-void define_parameter(const fi_provider& provider, const char* name, ParameterValue value, const char* help,
+void define_parameter(const fi_provider* provider, const char* name, ParameterValue value, const char* help,
                       const char* otherwise);
 // A parameter that is not set leaves the value unchanged; so does a wrong one, which is logged. Lists are separated by
 // commas.
-void read_parameter(fi_provider& provider, const char* name, ParameterValue value, std::int64_t lowest,
+void read_parameter(fi_provider* provider, const char* name, ParameterValue value, std::int64_t lowest,
                     std::int64_t highest);
 
-// Called once, when the provider is loaded.
+// Called once, when the provider is loaded. A null provider: the parameters belong to the process, without a prefix.
 template <class P, std::size_t N>
-void define_parameters(const fi_provider& provider, const ParameterRow<P> (&rows)[N]) {
+void define_parameters(const fi_provider* provider, const ParameterRow<P> (&rows)[N]) {
   P defaults;
   for (const ParameterRow<P>& row : rows) {
     const auto value = std::visit([&](auto member) { return ParameterValue(&(defaults.*member)); }, row.member);
@@ -60,7 +60,7 @@ void define_parameters(const fi_provider& provider, const ParameterRow<P> (&rows
 }
 
 template <class P, std::size_t N>
-P read_parameters(fi_provider& provider, const ParameterRow<P> (&rows)[N]) {
+P read_parameters(fi_provider* provider, const ParameterRow<P> (&rows)[N]) {
   P values;
   for (const ParameterRow<P>& row : rows) {
     const auto value = std::visit([&](auto member) { return ParameterValue(&(values.*member)); }, row.member);

@@ -3,13 +3,14 @@
 #include "verbs/cache/domain_cache.h"
 
 #include <rdma/providers/fi_log.h>
-#include <rdma/providers/fi_prov.h>
 
 #include <mutex>
 #include <new>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "objects/parameter_rows.h"
 #include "verbs/cache/imported_monitor.h"
 #include "verbs/cache/userfault_monitor.h"
 #include "verbs/device/logging.h"
@@ -17,10 +18,24 @@
 namespace weft::verbs {
 namespace {
 
-constexpr char kMonitor[] = "mr_cache_monitor";
-constexpr char kMaxCount[] = "mr_cache_max_count";
-constexpr char kMaxSize[] = "mr_cache_max_size";
-constexpr std::string_view kUserfaultfd = "userfaultfd";
+constexpr std::string_view kUserfaultfd = "userfaultfd", kImported = "imported", kDisabled = "disabled";
+
+struct CacheParameters {
+  std::string monitor{kDisabled};
+  std::size_t most = CacheLimits().count;
+  std::size_t most_bytes = CacheLimits().bytes;
+};
+
+constexpr ParameterRow<CacheParameters> kRows[] = {
+    {"mr_cache_monitor", &CacheParameters::monitor,
+     "Source of the reports that end cached registrations: userfaultfd (the kernel), imported (the program's monitor, "
+     "else the kernel), disabled (no cache)",
+     0, 0, kDisabled.data()},
+    {"mr_cache_max_count", &CacheParameters::most, "Most registrations in the cache, with those in use; 0: no cache", 0,
+     kMaxBytes},
+    {"mr_cache_max_size", &CacheParameters::most_bytes, "Most bytes of memory in cached registrations", 0, kMaxBytes,
+     "no limit"},
+};
 
 // nullptr: `why`.
 std::unique_ptr<MemoryMonitor> choose_monitor(std::string_view requested, const char*& why) noexcept {
@@ -52,30 +67,23 @@ std::shared_ptr<RegistrationCache> shared_cache(std::string_view requested, Cach
 }  // namespace
 
 void DomainCache::define_parameters() {
-  fi_param_define(nullptr, kMonitor, FI_PARAM_STRING,
-                  "Source of the reports that end cached registrations: userfaultfd (the kernel), imported (the "
-                  "program's monitor, else the kernel), disabled (no cache) (default: disabled)");
-  fi_param_define(nullptr, kMaxCount, FI_PARAM_SIZE_T,
-                  "Most registrations in the cache, with those in use; 0: no cache (default: 1024)");
-  fi_param_define(nullptr, kMaxSize, FI_PARAM_SIZE_T,
-                  "Most bytes of memory in cached registrations (default: no limit)");
+  weft::define_parameters(nullptr, kRows);
 }
 
-std::unique_ptr<DomainCache> DomainCache::open(ibv_pd& pd) noexcept {
-  char* text = nullptr;
-  fi_param_get_str(nullptr, kMonitor, &text);
-  const std::string_view monitor(text != nullptr ? text : "");
-  CacheLimits limits;
-  fi_param_get_size_t(nullptr, kMaxCount, &limits.count);
-  fi_param_get_size_t(nullptr, kMaxSize, &limits.bytes);
-  if (monitor.empty() || monitor == "disabled" || limits.count == 0) return nullptr;
-  if (monitor != "imported" && monitor != kUserfaultfd) {
-    FI_INFO(&provider(), FI_LOG_MR, "FI_MR_CACHE_MONITOR=%s is not supported: registrations are not cached\n", text);
+std::unique_ptr<DomainCache> DomainCache::open(ibv_pd& pd) noexcept try {
+  const CacheParameters parameters = read_parameters(nullptr, kRows);
+  const std::string& monitor = parameters.monitor;
+  if (monitor.empty() || monitor == kDisabled || parameters.most == 0) return nullptr;
+  if (monitor != kImported && monitor != kUserfaultfd) {
+    FI_INFO(&provider(), FI_LOG_MR, "FI_MR_CACHE_MONITOR=%s is not supported: registrations are not cached\n",
+            monitor.c_str());
     return nullptr;
   }
-  std::shared_ptr<RegistrationCache> cache = shared_cache(monitor, limits);
+  std::shared_ptr<RegistrationCache> cache = shared_cache(monitor, {parameters.most, parameters.most_bytes});
   return std::unique_ptr<DomainCache>(cache != nullptr ? new (std::nothrow) DomainCache(pd, std::move(cache))
                                                        : nullptr);
+} catch (const std::bad_alloc&) {
+  return nullptr;
 }
 
 ibv_mr* DomainCache::add(const MemoryRange& range, int access) noexcept {

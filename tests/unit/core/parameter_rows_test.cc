@@ -23,13 +23,13 @@ class ParameterRowsTest : public core::CoreTest {
  protected:
   void SetUp() override {
     CoreTest::SetUp();
-    define_parameters(provider_, kRows);
+    define_parameters(&provider_, kRows);
   }
   // The values when all four parameters have this text.
   Values read(const char* text) {
     for (const char* variable : {"FI_ZORK_COUNT", "FI_ZORK_BYTES", "FI_ZORK_DEPTH", "FI_ZORK_PORT"})
       set(variable, text);
-    return read_parameters(provider_, kRows);
+    return read_parameters(&provider_, kRows);
   }
 
   fi_provider provider_ = [] {
