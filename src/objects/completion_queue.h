@@ -242,14 +242,12 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
     return sreadfrom(buf, count, nullptr, cond, timeout_ms);
   }
   ssize_t sreadfrom(void* buf, size_t count, fi_addr_t* src_addr, const void* cond, int timeout_ms) {
-    if (!wait_.can_block()) return -FI_ENOSYS;
     const auto enough = [this, threshold = threshold_of(cond)]() noexcept { return satisfies(threshold); };
-    if (!enough()) (void)wait_.wait(Deadline::in_ms(timeout_ms), *this, enough);
+    if (!enough()) (void)membership_.wait(wait_, Deadline::in_ms(timeout_ms), *this, enough);
     return take(buf, count, src_addr);
   }
   int signal() noexcept {
-    if (!wait_.can_block()) return -FI_ENOSYS;
-    wait_.interrupt();
+    membership_.interrupt(wait_);
     return 0;
   }
   const char* strerror(int prov_errno, const void* err_data, char* buf, size_t len) noexcept {

@@ -204,11 +204,10 @@ class Counter final : public Object<fid_cntr>, public CounterCore {
     return 0;
   }
   int wait(uint64_t threshold, int timeout_ms) {
-    if (!wait_.can_block()) return -FI_ENOSYS;
     const uint64_t reported = errors_.reported.load();  // an error from before the call ends the wait too
     const auto ended = [&]() noexcept { return value() >= threshold || errors() != reported; };
     Status waited;
-    if (value() < threshold) waited = wait_.wait(Deadline::in_ms(timeout_ms), *this, ended);
+    if (value() < threshold) waited = membership_.wait(wait_, Deadline::in_ms(timeout_ms), *this, ended);
     mark_seen();
     if (const uint64_t now = value(); now >= threshold) {
       value_.reported.store(now);

@@ -227,8 +227,8 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
   ssize_t write(uint32_t event, const void* buf, size_t len, uint64_t flags) { return insert(event, buf, len, flags); }
   ssize_t sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) {
     if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
-    if (!wait_.can_block()) return -FI_ENOSYS;
-    if (!ready()) (void)wait_.wait(Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return ready(); });
+    if (!ready())
+      (void)membership_.wait(wait_, Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return ready(); });
     return take(event, buf, len, (flags & FI_PEEK) != 0);
   }
   const char* strerror(int prov_errno, const void* err_data, char* buf, size_t len) noexcept {

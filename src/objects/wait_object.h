@@ -52,10 +52,6 @@ class WaitObject {
   void join(WaitObject& set) noexcept;
 
   fi_wait_obj kind() const noexcept { return kind_; }
-  // fi_cq_sread, fi_eq_sread, fi_cntr_wait are allowed. FI_WAIT_NONE forbids them to the application, but programs call
-  // them, and libfabric serves some: they yield the processor as with FI_WAIT_YIELD.
-  bool can_block() const noexcept { return kind_ != FI_WAIT_SET; }
-
   // Descriptors that become readable when there is progress to make; they count as part of this object. Attaching
   // twice needs detaching twice. Sleepers notice at once. No effect on an object without descriptors. With `turns`, a
   // sleeper polls the descriptor in its turn only.

@@ -99,6 +99,17 @@ class WaitMembership {
   }
   Status open(WaitObject& wait, fi_wait_obj kind, fid_wait* set, const WaitMember& member);
 
+  // fi_cq_sread, fi_eq_sread, fi_cntr_wait. `wait` is the queue's object. A member sleeps on the set's, and drives all
+  // members as its other sleepers do, because one of them polls the descriptors for all. FI_WAIT_NONE forbids these
+  // calls, but programs make them, and libfabric serves some: they yield the processor as with FI_WAIT_YIELD.
+  template <class Queue, class Ready>
+  Status wait(WaitObject& wait, Deadline deadline, Queue& queue, Ready ready) {
+    if (place_ == nullptr) return wait.wait(deadline, queue, ready);
+    return place_->set->wait_object().wait(deadline, *place_->set, ready);
+  }
+  // fi_cq_signal.
+  void interrupt(WaitObject& wait) noexcept { (place_ == nullptr ? wait : place_->set->wait_object()).interrupt(); }
+
  private:
   struct Place {
     Ref<WaitSet> set;

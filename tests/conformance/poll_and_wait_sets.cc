@@ -32,6 +32,14 @@ Handle<fid_wait> open_wait(const Fabric& fabric, fi_wait_obj wait_obj) {
   return opened<fid_wait>("fi_wait_open", [&](fid_wait** w) { return fi_wait_open(fabric.fabric(), &attr, w); });
 }
 
+template <class Fid, class Attr, class Open>
+Handle<Fid> open_member(const Fabric& fabric, fid_wait& set, Open open) {
+  Attr attr{};
+  attr.wait_obj = FI_WAIT_SET;
+  attr.wait_set = &set;
+  return opened<Fid>("open", [&](Fid** f) { return open(fabric.domain(), &attr, f, nullptr); });
+}
+
 // Polls until an entry is reported; returns the contexts.
 std::set<void*> polled(fid_poll* set, milliseconds patience) {
   const auto deadline = after(patience);
@@ -170,11 +178,7 @@ TEST_P(PollAndWaitSets, CounterThatTheApplicationChangesEndsTheWait) {
   Fabric fabric(target());
   for (fi_wait_obj wait_obj : {FI_WAIT_UNSPEC, FI_WAIT_FD}) {
     const auto set = open_wait(fabric, wait_obj);
-    fi_cntr_attr attr{};
-    attr.wait_obj = FI_WAIT_SET;
-    attr.wait_set = set.get();
-    const auto counter = opened<fid_cntr>(
-        "fi_cntr_open", [&](fid_cntr** c) { return fi_cntr_open(fabric.domain(), &attr, c, nullptr); });
+    const auto counter = open_member<fid_cntr, fi_cntr_attr>(fabric, *set, fi_cntr_open);
     for (auto* change : {&fi_cntr_add, &fi_cntr_set, &fi_cntr_adderr, &fi_cntr_seterr}) {
       ASSERT_EQ(change(counter.get(), 1), 0);
       EXPECT_EQ(fi_wait(set.get(), kWaitMs), 0) << "changed before";
@@ -230,20 +234,90 @@ TEST_P(PollAndWaitSets, WaitSetInUseIsBusy) {
   EXPECT_EQ(fi_close(&set->fid), -FI_EBUSY);
 }
 
-TEST_P(PollAndWaitSets, QueueOfAWaitSetRefusesToBlockItself) {
+TEST_P(PollAndWaitSets, MembersBlockAlone) {
+  Fabric fabric(target());
+  for (fi_wait_obj wait_obj : {FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND, FI_WAIT_YIELD}) {
+    const auto set = open_wait(fabric, wait_obj);
+    const auto counter = open_member<fid_cntr, fi_cntr_attr>(fabric, *set, fi_cntr_open);
+    NodeOptions options;
+    options.rx_cq.wait_obj = FI_WAIT_SET;
+    options.rx_cq.wait_set = set.get();
+    options.configure = [&](fid_ep* ep) { require_ok(fi_ep_bind(ep, &counter->fid, FI_RECV), "fi_ep_bind"); };
+    Pair pair(fabric, {}, options);
+    fid_cq* const queue = pair.b().rx().get();
+    Buffer in(fabric, 64), out(fabric, 64);
+    Context received, sent;
+    fi_cq_tagged_entry entry;
+    const auto start = Clock::now();
+    EXPECT_EQ(fi_cq_sread(queue, &entry, 1, nullptr, 100), -FI_EAGAIN);
+    EXPECT_EQ(fi_cntr_wait(counter.get(), 1, 100), -FI_ETIMEDOUT);
+    EXPECT_GE(elapsed_ms(start), 199);
+    ASSERT_EQ(pair.b().recv(in, 64, &received), 0);
+    std::thread sender([&] {
+      std::this_thread::sleep_for(milliseconds(50));
+      EXPECT_EQ(pair.a().send(out, 8, &sent), 0);
+      EXPECT_TRUE(pair.a().tx().wait().ok());
+    });
+    EXPECT_EQ(fi_cq_sread(queue, &entry, 1, nullptr, kWaitMs), 1) << "wait object " << wait_obj;
+    EXPECT_EQ(entry.op_context, &received);
+    EXPECT_EQ(fi_cntr_wait(counter.get(), 1, kWaitMs), 0) << "wait object " << wait_obj;
+    sender.join();
+  }
+}
+
+TEST_P(PollAndWaitSets, AnEventQueueOfAWaitSetBlocksAlone) {
   Fabric fabric(target());
   const auto set = open_wait(fabric, FI_WAIT_FD);
   fi_eq_attr attr{};
+  attr.flags = FI_WRITE;
   attr.wait_obj = FI_WAIT_SET;
   attr.wait_set = set.get();
   EventQueue eq(fabric, attr);
   uint32_t type = 0;
-  char entry[256];
+  fi_eq_entry entry{};
+  EXPECT_EQ(fi_eq_sread(eq.get(), &type, &entry, sizeof entry, 20, 0), -FI_EAGAIN);
+  std::thread writer([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    EXPECT_GT(fi_eq_write(eq.get(), 7, &entry, sizeof entry, 0), 0);
+  });
+  fi_eq_entry event;
+  EXPECT_EQ(fi_eq_sread(eq.get(), &type, &event, sizeof event, kWaitMs, 0), static_cast<ssize_t>(sizeof event));
+  EXPECT_EQ(type, 7u);
+  writer.join();
+}
+
+TEST_P(PollAndWaitSets, MembersAndTheSetAreWaitedForAtOnce) {
+  Fabric fabric(target());
+  const auto set = open_wait(fabric, FI_WAIT_FD);
+  const auto first = open_member<fid_cntr, fi_cntr_attr>(fabric, *set, fi_cntr_open);
+  const auto second = open_member<fid_cntr, fi_cntr_attr>(fabric, *set, fi_cntr_open);
+  for (uint64_t round = 1; round <= 20; ++round) {
+    std::thread one([&] { EXPECT_EQ(fi_cntr_wait(first.get(), round, kWaitMs), 0); });
+    std::thread two([&] { EXPECT_EQ(fi_cntr_wait(second.get(), round, kWaitMs), 0); });
+    std::thread any([&] {
+      const int rc = fi_wait(set.get(), 20);  // the others may have seen the changes before
+      EXPECT_TRUE(rc == 0 || rc == -FI_ETIMEDOUT) << rc;
+    });
+    ASSERT_EQ(fi_cntr_add(second.get(), 1), 0);
+    std::this_thread::sleep_for(milliseconds(5));
+    ASSERT_EQ(fi_cntr_add(first.get(), 1), 0);
+    for (std::thread* waiter : {&one, &two, &any}) waiter->join();
+  }
+}
+
+TEST_P(PollAndWaitSets, SignalEndsTheWaitOfAMember) {
+  Fabric fabric(target());
+  const auto set = open_wait(fabric, FI_WAIT_FD);
+  const auto queue = open_member<fid_cq, fi_cq_attr>(fabric, *set, fi_cq_open);
+  std::thread caller([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    EXPECT_EQ(fi_cq_signal(queue.get()), 0);
+  });
+  fi_cq_tagged_entry entry;
   const auto start = Clock::now();
-  const ssize_t rc = fi_eq_sread(eq.get(), &type, entry, sizeof entry, kWaitMs, 0);
-  EXPECT_LT(rc, 0);
-  EXPECT_NE(rc, -FI_EAGAIN);
+  EXPECT_EQ(fi_cq_sread(queue.get(), &entry, 1, nullptr, kWaitMs), -FI_EAGAIN);
   EXPECT_LT(elapsed_ms(start), kPromptMs);
+  caller.join();
 }
 
 }  // namespace poll_and_wait_sets
