@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "fixture/driver.h"
 #include "fixture/waiting_work.h"
@@ -43,7 +45,7 @@ struct Exposed {
 
 // A long transfer between a pair, stopped somewhere in the middle: nobody drives the queues.
 struct Scene {
-  Scene(const Target& target, bool reads, bool deferred = false)
+  Scene(const Target& target, bool reads, bool deferred = false, uint64_t flags = 0)
       : is_read(reads),
         fabric(target, deferred ? kDeferredRma : kRma),
         bystanders(fabric),
@@ -56,6 +58,12 @@ struct Scene {
       trigger = open_counter(fabric);
       work.emplace(a, is_read, local, at, key, &context);
       require_ok(work->queue(fabric, trigger.get(), 0, nullptr), "FI_QUEUE_WORK");
+    } else if (flags != 0) {
+      const iovec from{local.data(), local.size()};
+      const fi_rma_iov to{at, local.size(), key};
+      void* desc = local.desc();
+      const fi_msg_rma write{&from, &desc, 1, a.peer, &to, 1, &context, 4711};
+      require_ok(static_cast<int>(retry([&] { return fi_writemsg(a.ep(), &write, flags); })), "fi_writemsg");
     } else {
       require_ok(static_cast<int>(retry([&] {
                    return is_read
@@ -92,10 +100,14 @@ struct Scene {
   Completion outcome;
 };
 
+bool is_tcp(const Target& target) {
+  return target.provider.starts_with("tcp");
+}
+
 void expect_region_is_left(const Target& target, bool is_read, bool deferred = false) {
   Scene scene(target, is_read, deferred);
   const bool under_way = scene.under_way();
-  if (target.provider.starts_with("tcp")) {
+  if (is_tcp(target)) {
     ASSERT_TRUE(under_way) << "the transfer cannot be stopped in the middle";
   }
   scene.remote.mr.reset();
@@ -111,13 +123,56 @@ void expect_region_is_left(const Target& target, bool is_read, bool deferred = f
   for (const char later : {'o', 'n'})
     EXPECT_EQ(std::memchr(scene.local.data(), later, scene.local.size()), nullptr) << "read after fi_close returned";
   if (!under_way) return;
-  if (target.connected()) {
+  if (!is_tcp(target) && target.connected()) {  // a refused access breaks a device's queue pair
     scene.pair.b().eq().expect(FI_SHUTDOWN, scene.pair.b().fid());
     return;
   }
-  // Over a new connection, once both ends have noticed that the old one has ended.
+  // ofi_rxm connects again over a device, once both ends have noticed that the old connection has ended.
   EXPECT_TRUE(scene.pair.b().rx().stays_silent(milliseconds(100)));
   expect_exchange(scene.pair);
+}
+
+// Messages of both directions that were posted behind the transfer, of which only the transfer fails.
+void expect_messages_arrive(const Target& target, bool is_read, uint64_t flags = 0) {
+  if (!is_tcp(target)) GTEST_SKIP() << "the refused access breaks a device's queue pair";
+  Scene scene(target, is_read, false, flags);
+  if (!scene.under_way()) GTEST_SKIP() << "the transfer cannot be stopped in the middle";
+  constexpr int kMessages = 4;
+  constexpr size_t kSize = 4096;
+  Node* const nodes[] = {&scene.pair.a(), &scene.pair.b()};
+  std::vector<std::unique_ptr<Buffer>> sent, received;
+  std::vector<Context> sends(2 * kMessages), receives(2 * kMessages);
+  for (size_t i = 0; i < sends.size(); ++i) {
+    Node &from = *nodes[i % 2], &to = *nodes[1 - i % 2];
+    sent.push_back(std::make_unique<Buffer>(scene.fabric, kSize, static_cast<char>('A' + i)));
+    received.push_back(std::make_unique<Buffer>(scene.fabric, kSize));
+    Buffer &out = *sent.back(), &in = *received.back();
+    ASSERT_EQ(fi_recv(to.ep(), in.data(), kSize, in.desc(), FI_ADDR_UNSPEC, &receives[i]), 0);
+    ASSERT_EQ(fi_send(from.ep(), out.data(), kSize, out.desc(), from.peer, &sends[i]), 0);
+  }
+  ASSERT_TRUE(scene.under_way());
+  scene.remote.mr.reset();
+  std::fill(scene.remote.bytes.begin(), scene.remote.bytes.end(), 'o');
+  for (int i = 0; i <= kMessages; ++i) {
+    const Completion completion = scene.pair.a().tx().wait();
+    if (completion.context() == &scene.context)
+      EXPECT_EQ(completion.err(), FI_EACCES) << completion;
+    else
+      EXPECT_TRUE(completion.ok()) << completion;
+  }
+  for (int i = 0; i < kMessages; ++i) {
+    EXPECT_TRUE(scene.pair.b().tx().wait().ok());
+    EXPECT_TRUE(scene.pair.a().rx().wait().ok());
+    EXPECT_TRUE(scene.pair.b().rx().wait().ok());
+  }
+  for (size_t i = 0; i < sends.size(); ++i)
+    EXPECT_TRUE(all_are(received[i]->data(), kSize, static_cast<char>('A' + i))) << i;
+  EXPECT_TRUE(scene.remote.holds_only('o')) << "written after fi_close returned";
+  for (Node* node : nodes) {
+    EXPECT_TRUE(node->tx().stays_silent(milliseconds(20)));
+    EXPECT_TRUE(node->rx().stays_silent(milliseconds(20)));
+    EXPECT_TRUE(node->eq().stays_silent(milliseconds(20)));
+  }
 }
 
 void expect_transfer_survives(const Target& target, bool is_read) {
@@ -141,6 +196,21 @@ TEST_P(ClosedRegions, WriteUnderWayEndsWithTheRegistration) {
 TEST_P(ClosedRegions, ReadUnderWayEndsWithTheRegistration) {
   NEEDS(kRma, "FI_RMA");
   expect_region_is_left(target(), true);
+}
+
+TEST_P(ClosedRegions, MessagesBehindAWriteUnderWayArrive) {
+  NEEDS(kRma, "FI_RMA");
+  expect_messages_arrive(target(), false);
+}
+
+TEST_P(ClosedRegions, MessagesBehindAReadUnderWayArrive) {
+  NEEDS(kRma, "FI_RMA");
+  expect_messages_arrive(target(), true);
+}
+
+TEST_P(ClosedRegions, RefusedWriteIsNotDeliveredAndItsDataIsNotReported) {
+  NEEDS(kRma, "FI_RMA");
+  expect_messages_arrive(target(), false, FI_COMPLETION | FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA);
 }
 
 TEST_P(ClosedRegions, WriteOfDeferredWorkUnderWayEndsWithTheRegistration) {

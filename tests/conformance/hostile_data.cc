@@ -138,6 +138,8 @@ TEST_P(HostileData, GarbageEndsTheConnection) {
       raw::data_header(raw::kMsg, 16, 24, 1) + raw::word(1),            // size smaller than the longer header
       raw::data_header(raw::kReadRsp, 16 + 64) + std::string(64, 'x'),  // answer to a read that was never sent
       raw::data_header(raw::kWrite, 16 + 5 * 24, 16 + 5 * 24, 0, 5) + std::string(5 * 24, 0),  // too many regions
+      raw::data_header(71, 24, 24) + raw::word(1),    // weft's refusal of a write, not announced
+      raw::data_header(72, 16),                       // the status of a read that was never sent
       raw::data_header(raw::kReadReq, 16, 16, 0, 0),  // a read without any range
       raw::data_header(raw::kWrite, 16, 16, 0, 4),    // ranges that do not fit into the header
   };

@@ -24,9 +24,11 @@ enum class CmType : std::uint8_t { kRequest = 0, kAccept = 1, kReject = 6 };
 enum class Extension : std::uint32_t {
   kHalfShutdown = 1 << 0,  // Op::kHalfShutdown
   kLocalWire = 1 << 1,     // Op::kMailbox, Op::kSwitch
+  kRefusals = 1 << 2,      // Op::kRefused
 };
-inline constexpr std::uint32_t kOwnExtensions =
-    static_cast<std::uint32_t>(Extension::kHalfShutdown) | static_cast<std::uint32_t>(Extension::kLocalWire);  // all
+inline constexpr std::uint32_t kOwnExtensions = static_cast<std::uint32_t>(Extension::kHalfShutdown) |
+                                                static_cast<std::uint32_t>(Extension::kLocalWire) |
+                                                static_cast<std::uint32_t>(Extension::kRefusals);  // all
 
 inline constexpr std::size_t kCmHeaderSize = 32;
 inline constexpr std::size_t kCmDataSize = 256;  // FI_OPT_CM_DATA_SIZE

@@ -235,6 +235,7 @@ void Endpoint::on_answer() noexcept {
 
 void Endpoint::agree(const CmMessage& theirs, bool active) noexcept {
   if (theirs.announced(Extension::kHalfShutdown)) stream_.enable_half_shutdown();
+  if (theirs.announced(Extension::kRefusals)) stream_.enable_refusals();
   if (theirs.announced(Extension::kLocalWire) && shares_memory_ && domain_->fabric().parameters.shared_memory)
     stream_.allow_wire(active);
 }

@@ -115,9 +115,13 @@ Status LocalWire::meet(pid_t peer) noexcept {
   return status;
 }
 
-void LocalWire::close() noexcept {
+void LocalWire::take_back() noexcept {
   ::explicit_bzero(&kept_, sizeof kept_);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // before memory is reused that the other end may be reading
+}
+
+void LocalWire::close() noexcept {
+  take_back();
   own_.closed.store(1, std::memory_order_release);
 }
 

@@ -104,6 +104,9 @@ class LocalWire {
   ssize_t write(std::span<const iovec> pieces) noexcept;
   // Pieces are offered ...
   bool lends() const noexcept { return offered_len_ != 0; }
+  // The other end fetches nothing more: its copies fail from now on, even one under way. Then the rest of the pieces,
+  // and all later ones, go through the ring.
+  void take_back() noexcept;
   // ... and write() can offer more.
   bool may_offer() const noexcept { return lends() && pieces_offered_ < LocalMemory::kOffers; }
   // The other end has fetched something. What it sends afterwards may refer to that, so settle() comes before such

@@ -114,6 +114,7 @@ Agreement Channel::agree_on(std::uint8_t version, std::uint8_t theirs, bool swap
 }
 
 void Channel::agree(const CmMessage& theirs, bool active) noexcept {
+  if (theirs.announced(Extension::kRefusals)) stream_.enable_refusals();
   if (theirs.announced(Extension::kLocalWire) && endpoint_.shares_memory() && endpoint_.parameters().shared_memory)
     stream_.allow_wire(active);
 }

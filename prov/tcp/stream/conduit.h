@@ -83,6 +83,7 @@ class Conduit : public Watch {
   bool writes_wire() const noexcept { return writes_wire_; }
   bool has_input() const noexcept { return reads_wire_ && wire_->wire->has_input(); }
   bool lends() const noexcept { return writes_wire_ && wire_->wire->lends(); }
+  void take_back() noexcept { wire_->wire->take_back(); }  // if it lends()
   // Although the watch is not writable; see LocalWire.
   bool may_offer() const noexcept { return writes_wire_ && wire_->wire->may_offer(); }
   // Looks for room in the memory at once, in the overflow as well.

@@ -44,6 +44,13 @@ enum class Op : std::uint8_t {
   // before the sender writes to shared memory.
   kMailbox = 69,
   kSwitch = 70,
+  // Only if both ends announced Extension::kRefusals: the rest of a write is discarded, because its memory was
+  // deregistered. The number (in place of the tag) counts the writes of that direction, in 32 bits.
+  kRefused = 71,
+  // Likewise, right behind the data of a read response with kFlagStatus: whether the read failed (op_data 1), because
+  // its memory was deregistered. Zeros are in place of the rest then. With kFlagRefused nothing was read, and no data
+  // follows.
+  kReadStatus = 72,
 };
 
 inline constexpr std::uint8_t kDataVersion = 3;
@@ -57,6 +64,8 @@ inline constexpr std::uint16_t kFlagTagged = 1 << 7;  // on kMessage: release 1.
 // with a number has its place, if both ends agreed on that (reliable/greeting.h).
 inline constexpr std::size_t kTickets = 256;
 inline constexpr std::uint16_t kFlagUntagged = 1 << 1;  // on an announcement with a number: the tag means nothing
+inline constexpr std::uint16_t kFlagStatus = 1 << 3;    // on a read response: Op::kReadStatus follows
+inline constexpr std::uint16_t kFlagRefused = 1 << 4;   // on a read response: the read failed
 inline constexpr std::uint8_t kOpDataAck = 2;           // on kMessage without payload: the acknowledgement
 
 // An atomic operation's kind and element type, packed from the lowest byte on.
@@ -97,10 +106,11 @@ struct DataHeader {
   bool wants_ack() const noexcept { return (flags & kFlagDeliveryComplete) != 0; }
   bool is_atomic() const noexcept { return op == Op::kAtomic || op == Op::kAtomicAnswer; }
   bool has_tag() const noexcept {
-    return op == Op::kTagged || op == Op::kAnnouncement || op == Op::kMailbox || is_atomic();
+    return op == Op::kTagged || op == Op::kAnnouncement || op == Op::kMailbox || op == Op::kRefused || is_atomic();
   }
   bool is_tagged() const noexcept { return has_tag() && !(has_number() && (flags & kFlagUntagged) != 0); }
   bool has_number() const noexcept { return op >= Op::kAnnouncement && op <= Op::kAnnounced && op_data == 0; }
+  bool has_status() const noexcept { return op == Op::kReadResponse && (flags & kFlagStatus) != 0; }
   bool is_ack() const noexcept { return op == Op::kMessage && op_data == kOpDataAck; }
   std::size_t size() const noexcept {
     return kBaseHeaderSize + (has_cq_data() ? 8 : 0) + (has_tag() ? 8 : 0) + (op == Op::kAnnouncement ? 8 : 0) +
@@ -172,7 +182,7 @@ inline Status decode(const std::byte* in, bool swap, DataHeader& header) noexcep
   header = DataHeader();
   const auto op = static_cast<std::uint8_t>(in[1]);
   header.op = static_cast<Op>(op);
-  if (header.op > Op::kAnnounced && (header.op < Op::kIdleClose || header.op > Op::kSwitch)) return Status(-EPROTO);
+  if (header.op > Op::kAnnounced && (header.op < Op::kIdleClose || header.op > Op::kReadStatus)) return Status(-EPROTO);
   std::memcpy(&header.flags, in + 2, 2);
   if (swap) header.flags = __builtin_bswap16(header.flags);
   header.op_data = static_cast<std::uint8_t>(in[4]);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "tcp/logging.h"
 #include "tcp/names.h"
@@ -20,6 +21,8 @@ namespace {
 // A peer makes room in the memory for messages that are complete, before the connection closes.
 constexpr std::chrono::seconds kMostTimeForInjected{1};
 constexpr std::chrono::microseconds kPause{50};
+// Shorter responses to reads are rarely sent in part, and need no status behind them.
+constexpr std::size_t kLeastWithStatus = 4096;
 
 }  // namespace
 
@@ -158,6 +161,14 @@ bool Stream::begin() noexcept {
       set_sink(Sink::kNone);
       share_memory(on_switch());
       break;
+    case Op::kRefused:
+      set_sink(Sink::kNone);
+      refuses_ ? on_refused(header_.tag) : protocol_error("refusal that was not announced");
+      break;
+    case Op::kReadStatus:
+      set_sink(Sink::kNone);
+      finish_read();
+      break;
     case Op::kAtomic:
       taken = begin_atomic();
       break;
@@ -204,7 +215,7 @@ bool Stream::begin_read_request() noexcept {
   if (!has_room_for_response()) return false;
   iovec iov[kMaxRmaIov];
   std::uint64_t generation = MemoryRegions::kLatest;
-  Result<std::size_t> len = translate(ranges(), FI_REMOTE_READ, iov, generation);
+  Result<std::size_t> len = translate(regions_, ranges(), FI_REMOTE_READ, iov, generation);
   if (!len) {
     protocol_error("read request for memory that is not exposed");
     return true;
@@ -213,6 +224,7 @@ bool Stream::begin_read_request() noexcept {
   DataHeader response;
   response.op = Op::kReadResponse;
   response.payload = *len;
+  if (refuses_ && *len >= kLeastWithStatus) response.flags = kFlagStatus;
   if (!try_respond(response, std::span(iov, header_.rma_count), ranges(), generation)) {
     end(ENOMEM);
     return true;
@@ -224,7 +236,12 @@ bool Stream::begin_read_request() noexcept {
 
 void Stream::begin_read_response() noexcept {
   Transmit* request = oldest_awaiting(Then::kAwaitRead);
-  if (request == nullptr) return protocol_error("read response without a request");
+  if (request == nullptr || status_due_) return protocol_error("read response without a request");
+  if (refuses_ && (header_.flags & kFlagRefused) != 0 && header_.payload == 0) {
+    set_sink(Sink::kNone);
+    request->unlink();
+    return fail_record(*request, FI_EACCES, FI_EACCES);
+  }
   const std::span<const iovec> results(request->iov, request->iov_count);
   if (total_length(results) != header_.payload) return protocol_error("read response of a wrong length");
   begin_answer(*request);
@@ -234,12 +251,21 @@ void Stream::begin_read_response() noexcept {
 void Stream::begin_write() noexcept {
   iovec iov[kMaxRmaIov];
   sink_generation_ = MemoryRegions::kLatest;
-  Result<std::size_t> len = translate(ranges(), FI_REMOTE_WRITE, iov, sink_generation_);
+  Result<std::size_t> len = translate(regions_, ranges(), FI_REMOTE_WRITE, iov, sink_generation_);
   if (!len) return protocol_error("write to memory that is not exposed");
   if (*len != header_.payload) return protocol_error("write whose length differs from its target's");
+  ++writes_.taken;
   ack_due_ = header_.wants_ack();
   if (ack_due_) reserve_ack(ack_);
   set_sink(Sink::kRmaWrite, std::span(iov, header_.rma_count));
+}
+
+// Behind the data of a read. Nothing else that answers may come in between.
+void Stream::finish_read() noexcept {
+  if (!std::exchange(status_due_, false)) return protocol_error("status without a read");
+  Transmit& request = take_answered();
+  request.refused = header_.op_data != 0;
+  complete(request);
 }
 
 void Stream::count_regions(std::uint64_t access) noexcept {
@@ -256,10 +282,13 @@ void Stream::finish() noexcept {
       break;
     case Sink::kRmaWrite:
       finish_write();
+      [[fallthrough]];
+    case Sink::kRefusedWrite:
       if (ack_due_) acknowledge(ack_);
       break;
     case Sink::kReadResponse:
-      complete(take_answered());
+      status_due_ = refuses_ && header_.has_status();
+      if (!status_due_) complete(take_answered());
       break;
     case Sink::kAtomic:
       finish_atomic();
@@ -345,7 +374,7 @@ void Stream::finish_atomic() noexcept {
 
 void Stream::begin_atomic_answer() noexcept {
   Transmit* request = oldest_awaiting(Then::kAwaitAtomic);
-  if (request == nullptr) return protocol_error("atomic response without a request");
+  if (request == nullptr || status_due_) return protocol_error("atomic response without a request");
   const std::span<const iovec> results(request->iov, request->iov_count);
   constexpr std::uint64_t kGreatestStatus = 4095;
   if (header_.tag > kGreatestStatus || header_.payload != (header_.tag == 0 ? total_length(results) : 0))

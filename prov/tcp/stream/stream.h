@@ -42,6 +42,8 @@ class Stream final : public TransmitSide {
   bool has_atomics() const noexcept { return (agreed_ & kAtomics) != 0; }
   // The handshake agreed on half shutdown.
   void enable_half_shutdown() noexcept { agreed_ |= kHalfShutdown; }
+  // The handshake agreed on refusals of accesses to memory that is deregistered meanwhile.
+  void enable_refusals() noexcept { refuses_ = true; }
   // Reports the end of the application's messages behind them, if the peer supports that. False when memory runs out.
   bool shut_down_half() noexcept;
   // The rest of the message that is arriving is discarded.
@@ -51,7 +53,7 @@ class Stream final : public TransmitSide {
 
  private:
   static constexpr std::uint8_t kAtomics = 1, kHalfShutdown = 2;
-  enum class Sink : std::uint8_t { kNone, kMessage, kRmaWrite, kReadResponse, kAtomic, kAtomicAnswer };
+  enum class Sink : std::uint8_t { kNone, kMessage, kRmaWrite, kRefusedWrite, kReadResponse, kAtomic, kAtomicAnswer };
 
   void run() noexcept;
   void on_deadline_passed() noexcept;
@@ -70,7 +72,7 @@ class Stream final : public TransmitSide {
   bool parse_header(const std::byte*& data, std::size_t& len) noexcept;
   void advance_sink(std::size_t len) noexcept;
   void set_sink(Sink sink, std::span<const iovec> iov = {}) noexcept;
-  bool sink_still_valid() noexcept;
+  void check_sink() noexcept;
   void replay_stash() noexcept;
   void block(const std::byte* header, const std::byte* data, std::size_t len) noexcept;
 
@@ -81,6 +83,7 @@ class Stream final : public TransmitSide {
   bool begin_message() noexcept;
   bool begin_read_request() noexcept;
   void begin_read_response() noexcept;
+  void finish_read() noexcept;
   void begin_write() noexcept;
   void on_ack() noexcept;
   void finish() noexcept;
@@ -94,7 +97,8 @@ class Stream final : public TransmitSide {
 
   bool swap_ = false;
   std::uint8_t agreed_ = 0;
-  int keepalive_s_ = 0;  // not 0: the deadline is that of enable_keepalive()
+  bool status_due_ = false;  // the data of a read has arrived, its status has not
+  int keepalive_s_ = 0;      // not 0: the deadline is that of enable_keepalive()
 
   // The part of a header that has arrived is collected in the place of its optional words.
   std::byte* partial_header() noexcept {

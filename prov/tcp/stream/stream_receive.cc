@@ -4,9 +4,12 @@
 // One read into scratch space brings many small messages. Once a message's header is known and much of its payload is
 // outstanding, the rest is read straight into its destination, and the bytes behind it into scratch. A large message is
 // likely to follow a large one, so little more than its header is read ahead: bytes in scratch are copied twice.
+#include <rdma/providers/fi_log.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "tcp/logging.h"
 #include "tcp/stream/stream.h"
 
 namespace weft::tcp {
@@ -87,12 +90,14 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
 
 // One system call. Returns 0 when nothing more can be read now.
 [[gnu::always_inline]] inline std::size_t Stream::read_some() noexcept {
-  const std::size_t ahead = header_.payload >= kLargePayload ? kReadAhead
-                            : reads_wire()                   ? kWireAhead
-                                                             : Engine::kScratchSize;
+  const bool discards = payload_left_ != 0 && sink_count_ == 0;
+  const std::size_t ahead = header_.payload >= kLargePayload && !discards ? kReadAhead
+                            : reads_wire()                                ? kWireAhead
+                                                                          : Engine::kScratchSize;
   if (payload_left_ >= kDirectRead && sink_count_ != 0) [[unlikely]] {
-    if (sink_still_valid()) return read_direct(ahead);
+    check_sink();
     if (state_ != State::kOpen) return 0;
+    if (sink_count_ != 0) return read_direct(ahead);
   }
   std::byte* scratch = engine_.receive_scratch();
   const ssize_t got = Conduit::receive(scratch, ahead);
@@ -177,7 +182,8 @@ void Stream::parse(const std::byte* data, std::size_t len) noexcept {
 
 // Takes payload bytes; returns how many.
 std::size_t Stream::feed_payload(const std::byte* data, std::size_t len) noexcept {
-  if (!sink_still_valid()) return 0;
+  check_sink();
+  if (state_ != State::kOpen) return len;
   const std::size_t used = std::min<std::uint64_t>(len, payload_left_);
   scatter({sink_iov_, sink_count_}, 0, data, used);
   advance_sink(used);
@@ -280,11 +286,18 @@ void Stream::advance_sink(std::size_t len) noexcept {
   }
 }
 
-// A remote write continues only while the registrations that granted it exist.
-bool Stream::sink_still_valid() noexcept {
-  if (sink_kind_ != Sink::kRmaWrite || still_granted(ranges(), FI_REMOTE_WRITE, sink_generation_)) return true;
-  protocol_error("memory region was closed while a peer was writing to it");
-  return false;
+// A remote write continues only while the registrations that granted it exist. The rest is discarded, and the peer
+// learns of it; a peer without refusals would take its write for a complete one, so its connection ends.
+void Stream::check_sink() noexcept {
+  if (sink_kind_ != Sink::kRmaWrite || still_granted(ranges(), FI_REMOTE_WRITE, sink_generation_)) [[likely]]
+    return;
+  if (!refuses_) return protocol_error("memory region closed while the peer was writing to it");
+  FI_WARN(&provider(), FI_LOG_EP_DATA,
+          "memory region closed while the peer was writing to it; the last %llu bytes of its write are discarded\n",
+          static_cast<unsigned long long>(payload_left_));
+  sink_kind_ = Sink::kRefusedWrite;
+  sink_count_ = 0;
+  send_control({.op = Op::kRefused, .tag = writes_.taken, .rma = {}});
 }
 
 }  // namespace weft::tcp

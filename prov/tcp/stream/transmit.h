@@ -40,11 +40,14 @@ struct Transmit : ListHook<Transmit> {
   bool report = true;  // write a completion on success; failures are always reported
   std::uint8_t iov_count = 0;
   bool reported = false;                // the message counts as complete already
+  bool refused = false;                 // a write that the peer discards, or a read whose memory we no longer have
+  bool status = false;                  // kRespond: Op::kReadStatus follows the payload
   std::uint8_t ticket = 0;              // announced messages; 0: none
   std::uint64_t message = 0;            // announced messages with a number in place of a ticket
   std::size_t kept = 0;                 // bytes that it occupies among the peer's copies
   std::uint16_t inline_len = 0;         // bytes in `inlined`: the header, and a small payload
   std::uint64_t region_generation = 0;  // kRespond: of the registrations that granted `iov`
+  std::uint32_t write = 0;              // number of a write
   std::uint64_t completion_flags = 0;
   void* context = nullptr;
   CompletionRoutes* routes = nullptr;

@@ -172,6 +172,7 @@ ssize_t TransmitSide::transmit_now(const TransmitRequest& request, DataHeader& h
   if (sent != static_cast<ssize_t>(header.size() + len)) [[unlikely]]
     return keep_rest(request, header, len, sent);
   ++next_id_;
+  if (header.op == Op::kWrite) ++writes_.sent;
   routes_of(request).transmitted(completion_flags_of(request.operation), request.context, wants_completion(request));
   return 0;
 }
@@ -188,7 +189,7 @@ ssize_t TransmitSide::keep_rest(const TransmitRequest& request, DataHeader& head
   }
   await_output();
   record->sent = sent > 0 ? static_cast<std::size_t>(sent) : 0;
-  record->inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
+  give_position(*record, next_id_, writes_.sent);
   sending_.push_back(*record);
   return 0;
 }
@@ -282,7 +283,9 @@ bool TransmitSide::gather(Gather& batch) noexcept {
 // Responses, and announced messages that the peer cleared, overtake the application's messages: those were posted
 // later, and may be fenced. nullptr: nothing may be sent now.
 [[gnu::always_inline]] inline Transmit* TransmitSide::next_to_send() noexcept {
-  if (acks_due_ != 0) return make_acks();
+  // The refusal of a write precedes its acknowledgement.
+  const auto refuses = [&] { return !responses_.empty() && op_in(responses_.front()) == Op::kRefused; };
+  if (acks_due_ != 0 && !refuses()) return make_acks();
   // FI_FENCE: earlier operations must be complete before the message is sent.
   const auto fenced = [&](const Transmit& record) {
     return record.fence && (answered_ != nullptr || !sending_.empty() || awaits_answer());
@@ -292,7 +295,7 @@ bool TransmitSide::gather(Gather& batch) noexcept {
   Transmit& record = respond ? responses_.pop_front() : queue_.pop_front();
   if (is_scarce(announcements_)) [[unlikely]]
     announce(record);
-  record.inlined[kIdOffset] = static_cast<std::byte>(next_id_++);
+  give_position(record, next_id_, writes_.sent);
   return &record;
 }
 
@@ -328,14 +331,19 @@ bool TransmitSide::add_to(Gather& batch, Transmit& record) noexcept {
   } else {
     skip -= record.inline_len;
   }
-  for (const iovec& piece : record.payload()) {
-    if (skip >= piece.iov_len) {
-      skip -= piece.iov_len;
-      continue;
+  if (record.refused && record.then == Then::kRespond) {
+    if (!add_zeros(batch, skip, total_length(record.payload()))) return true;
+  } else {
+    for (const iovec& piece : record.payload()) {
+      if (skip >= piece.iov_len) {
+        skip -= piece.iov_len;
+        continue;
+      }
+      batch.refer(piece, skip);
+      skip = 0;
     }
-    batch.refer(piece, skip);
-    skip = 0;
   }
+  if (record.status) add_status(batch, record);
   return true;
 }
 
@@ -410,6 +418,7 @@ void TransmitSide::announce(Transmit& record) noexcept {
 }
 
 void TransmitSide::complete(Transmit& record) noexcept {
+  if (record.refused) return fail_record(record, FI_EACCES, FI_EACCES);
   report_sent(record);
   release(record);
 }
@@ -473,72 +482,6 @@ void TransmitSide::send_announced(const DataHeader& clearance) noexcept {
   record->len = record->inline_len + header.payload;
   record->sent = 0;
   responses_.push_back(*record);
-}
-
-// ---- Responses to the peer ----
-
-void TransmitSide::acknowledge(Acknowledgement& place) noexcept {
-  acks_due_ += acks_.deliver(place);
-  if (acks_due_ != 0 && state_ == State::kOpen) resume();
-}
-
-bool TransmitSide::try_respond(const DataHeader& header, std::span<const iovec> payload,
-                               std::span<const fi_rma_iov> granted, std::uint64_t generation) noexcept {
-  if (state_ != State::kOpen) return true;
-  Transmit* record = records_.take();
-  if (record == nullptr) return false;
-  record->then = header.op == Op::kSwitch ? Then::kSwitch : Then::kRespond;
-  record->inline_len = static_cast<std::uint16_t>(encode(header, record->inlined));
-  record->len = record->inline_len + header.payload;
-  record->region_generation = generation;
-  std::copy(payload.begin(), payload.end(), record->iov);
-  record->iov_count = static_cast<std::uint8_t>(payload.size());
-  // The granted ranges of a read are kept behind the header, to be checked again if a registration is closed meanwhile.
-  static_assert(kBaseHeaderSize + sizeof header.rma <= kInlineSize);
-  if (!granted.empty()) std::memcpy(record->inlined + kBaseHeaderSize, granted.data(), granted.size_bytes());
-  record->reported = header.op == Op::kHalfShutdown;
-  respond_with(*record);
-  return true;
-}
-
-// A half shutdown counts as reported, so it queues after the application's messages. All other responses overtake them.
-void TransmitSide::respond_with(Transmit& record) noexcept {
-  response_bytes_ += record.memory();
-  if (record.reported)
-    queue_.push_back(record);
-  else
-    responses_.push_back(record);
-  resume();
-}
-
-bool TransmitSide::response_still_valid(Transmit& record) noexcept {
-  if (record.iov_count == 0) return true;
-  if (engine_.exits()) return true;  // see add_to()
-  if (writes_wire()) engine_.note_lent();
-  fi_rma_iov ranges[kMaxRmaIov];
-  std::memcpy(ranges, record.inlined + kBaseHeaderSize, sizeof ranges);
-  if (still_granted(std::span(ranges, record.iov_count), FI_REMOTE_READ, record.region_generation)) return true;
-  protocol_error("memory region closed while the peer was reading it");
-  return false;
-}
-
-Result<std::size_t> TransmitSide::translate(std::span<const fi_rma_iov> ranges, std::uint64_t access, iovec* out,
-                                            std::uint64_t& generation) noexcept {
-  const std::uint64_t since = std::exchange(generation, regions_.generation());
-  std::size_t total = 0;
-  for (const fi_rma_iov& range : ranges) {
-    Result<void*> address = regions_.check(range.key, range.addr, range.len, access, since);
-    if (!address) return failure(address.error());
-    *out++ = {*address, range.len};
-    if (__builtin_add_overflow(total, range.len, &total)) return failure(EPROTO);
-  }
-  return total;
-}
-
-bool TransmitSide::still_granted(std::span<const fi_rma_iov> ranges, std::uint64_t access,
-                                 std::uint64_t& generation) noexcept {
-  iovec iov[kMaxRmaIov];
-  return generation == regions_.generation() || translate(ranges, access, iov, generation);
 }
 
 // ---- The end ----

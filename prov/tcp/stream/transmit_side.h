@@ -24,6 +24,7 @@
 #include "tcp/engine.h"
 #include "tcp/stream/conduit.h"
 #include "tcp/stream/data_header.h"
+#include "tcp/stream/responses.h"
 #include "tcp/stream/transmit.h"
 
 namespace weft::tcp {
@@ -183,6 +184,8 @@ class TransmitSide : public Conduit {
   bool has_room_for_response() const noexcept { return response_bytes_ < kMaxResponseBytes; }
   void respond_with(Transmit& record) noexcept;
   void send_announced(const DataHeader& clearance) noexcept;
+  // The peer discards the write of that number, which fails unless it is complete.
+  void on_refused(std::uint64_t number) noexcept;
   // The oldest operation that waits for such an answer; null: none.
   Transmit* oldest_awaiting(Then then) noexcept { return awaiting(then).empty() ? nullptr : &awaiting(then).front(); }
   // Its answer is arriving, until take_answered().
@@ -204,10 +207,7 @@ class TransmitSide : public Conduit {
   }
 
   void end(int error) noexcept;  // the peer closed (0) or the connection broke
-  // Grants an access: kLatest in `generation` is replaced by the generation of its registrations. The access may
-  // continue at a later time only if they are still_granted().
-  Result<std::size_t> translate(std::span<const fi_rma_iov> ranges, std::uint64_t access, iovec* out,
-                                std::uint64_t& generation) noexcept;
+  // Whether an access that was granted by translate() may continue.
   bool still_granted(std::span<const fi_rma_iov> ranges, std::uint64_t access, std::uint64_t& generation) noexcept;
 
   MessageSink& sink_;
@@ -218,8 +218,12 @@ class TransmitSide : public Conduit {
   State state_ = State::kIdle;
   bool retry_ = false;    // resume() was called
   bool blocked_ = false;  // bytes arrived that cannot be handled yet
+  bool refuses_ = false;  // both ends have Extension::kRefusals
   int send_error_ = 0;
   int end_error_ = 0;  // errno behind the cancellations
+  struct {
+    std::uint32_t sent = 0, taken = 0;
+  } writes_;  // remote writes of both directions so far, for Op::kRefused
 
  private:
   ssize_t transmit_now(const TransmitRequest& request, DataHeader& header, std::size_t len) noexcept;

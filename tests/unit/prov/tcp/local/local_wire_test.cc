@@ -123,7 +123,7 @@ TEST(LocalWire, AllBytesArriveInOrder) {
   }
 }
 
-// From a random moment on, fetches fail, as those of a process that is no longer permitted to.
+// From a random moment on, fetches fail.
 TEST(LocalWire, BytesBehindARefusedPieceArriveInOrder) {
   if (!fetches_work()) GTEST_SKIP() << "without process_vm_readv";
   const Bytes there = pattern(400'000, 1);
@@ -134,7 +134,7 @@ TEST(LocalWire, BytesBehindARefusedPieceArriveInOrder) {
     std::size_t sent = 0;
     const unsigned last = random() % 60;
     for (unsigned i = 0; i < 1'000'000 && at_b.size() < there.size(); ++i) {
-      if (i == last) ends.a->close();
+      if (i == last) ends.a->take_back();
       sent += write_some(*ends.a, there, sent, random);
       if (random() % 2 == 0) read_some(*ends.b, at_b, random);
     }
