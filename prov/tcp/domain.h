@@ -10,6 +10,7 @@
 #include "messages/unexpected_memory.h"
 #include "objects/fabric_base.h"
 #include "objects/passive_handles.h"
+#include "objects/shared_info.h"
 #include "objects/software_domain.h"
 #include "tcp/engine.h"
 #include "tcp/local/local_host.h"
@@ -24,8 +25,10 @@ namespace weft::tcp {
 class Fabric final : public FabricBase<Fabric, Engine> {
  public:
   const Parameters parameters = Parameters::read();
-  PassiveHandles& passive() {
-    return passive_.get_or([] { return std::make_unique<PassiveHandles>(); });
+  // Shared by all fabrics: a program may accept a request in a domain of another fabric object than its listener's.
+  static PassiveHandles& passive() noexcept;
+  SharedInfo& passive_infos() {
+    return passive_infos_.get_or([] { return std::make_unique<SharedInfo>(); });
   }
 
   // An endpoint's info, compared with the offer of this type (info.cc); -FI_ENODATA: it requests more.
@@ -40,7 +43,7 @@ class Fabric final : public FabricBase<Fabric, Engine> {
   using FabricBase::FabricBase;
   ~Fabric();
 
-  OnDemand<PassiveHandles> passive_;
+  OnDemand<SharedInfo> passive_infos_;
 };
 
 // Records of transfers and the memory of unexpected messages, shared by the endpoints of a domain: an idle endpoint

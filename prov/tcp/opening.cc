@@ -22,8 +22,18 @@ CompletionRoutes* routes_of(const ::fid* fid) noexcept {
 // ---- Fabrics ----
 
 Fabric::~Fabric() {
-  if (PassiveHandles* const passive = passive_.get(); passive != nullptr)
-    passive->requests.remove_all([](::fid* handle) noexcept { delete &object<ConnectRequest>(handle); });
+  passive().requests.remove_all(this, [](::fid* handle) noexcept { delete &object<ConnectRequest>(handle); });
+}
+
+PassiveHandles& Fabric::passive() noexcept {
+  // Without a destructor: passive endpoints may be closed while the process exits.
+  union Kept {
+    Kept() noexcept : handles() {}
+    ~Kept() {}
+    PassiveHandles handles;
+  };
+  static Kept kept;
+  return kept.handles;
 }
 
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {

@@ -205,7 +205,8 @@ Result<Fabric*> Fabric::make(const fi_fabric_attr& attr, void* context) {
 
 Fabric::~Fabric() {
   Lock lock(engine().mutex());
-  passive().requests.remove_all([](::fid* handle) noexcept { delete &object<ConnectRequest>(handle); });
+  passive().requests.remove_all(static_cast<FabricServices*>(this),
+                                [](::fid* handle) noexcept { delete &object<ConnectRequest>(handle); });
 }
 
 int Fabric::domain(fi_info* info, fid_domain** domain, void* context) {

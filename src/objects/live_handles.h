@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The handles that an fi_info may carry into a provider: pending connection requests and passive endpoints (fi_cm(3),
 // fi_endpoint(3)). A lookup never dereferences a handle, so stale and foreign handles are safe. The caller that removes
-// a handle owns its object from then on. Thread-safe.
+// a handle owns its object from then on. Each handle belongs to a fabric. Thread-safe.
 #pragma once
 
 #include <rdma/fabric.h>
 
+#include <map>
 #include <mutex>
-#include <unordered_set>
-#include <utility>
 
 #include "base/mutex.h"
 
@@ -16,9 +15,9 @@ namespace weft {
 
 class LiveHandles {
  public:
-  void insert(const ::fid* handle) {
+  void insert(const ::fid* handle, const void* fabric) {
     std::lock_guard lock(mutex_);
-    handles_.insert(handle);
+    handles_.emplace(handle, fabric);
   }
   bool contains(const ::fid* handle) const {
     std::lock_guard lock(mutex_);
@@ -34,16 +33,20 @@ class LiveHandles {
     std::lock_guard lock(mutex_);
     if (handles_.contains(handle)) change();
   }
-  // Removes all and calls `end` for each.
+  // Removes all of a fabric and calls `end` for each.
   template <class F>
-  void remove_all(F end) noexcept {
+  void remove_all(const void* fabric, F end) noexcept {
     std::lock_guard lock(mutex_);
-    for (const ::fid* handle : std::exchange(handles_, {})) end(const_cast<::fid*>(handle));
+    std::erase_if(handles_, [&](const auto& entry) {
+      if (entry.second != fabric) return false;
+      end(const_cast<::fid*>(entry.first));
+      return true;
+    });
   }
 
  private:
   mutable MutexLock mutex_;
-  std::unordered_set<const ::fid*> handles_;
+  std::map<const ::fid*, const void*> handles_;  // and their fabrics
 };
 
 }  // namespace weft

@@ -19,10 +19,10 @@
 
 namespace weft {
 
-// T: the provider's passive endpoint. Types names the provider's Fabric, which has PassiveHandles as passive(), its
-// Address (with report_name), Engine and ConnectRequest, Bound, a socket or the like that
-// has a name, and kCmDataSize, the data that a request may carry (bytes). Of T the functions are called that the calls
-// below name; guard() locks what protects the members. Owner: the C handle of T. Thread-safe.
+// T: the provider's passive endpoint. Types names the provider's Fabric, which has PassiveHandles as passive() and
+// SharedInfo as passive_infos(), its Address (with report_name), Engine and ConnectRequest, Bound, a socket or the like
+// that has a name, and kCmDataSize, the data that a request may carry (bytes). Of T the functions are called that the
+// calls below name; guard() locks what protects the members. Owner: the C handle of T. Thread-safe.
 template <class T, class Types>
 class PassiveEndpointBase : public Object<fid_pep> {
  public:
@@ -37,11 +37,11 @@ class PassiveEndpointBase : public Object<fid_pep> {
     if (type != FI_EP_MSG && type != FI_EP_UNSPEC) return -FI_EINVAL;
     const Result<Address> local = T::source(*info);
     if (!local) return local.error().code();
-    std::shared_ptr<const fi_info> own = fabric.passive().infos.copy_of(*info);
+    std::shared_ptr<const fi_info> own = fabric.passive_infos().copy_of(*info);
     if (own == nullptr) return -FI_ENOMEM;
     if (Status status = T::prepare(fabric, *info); !status.ok()) return status.code();
     std::unique_ptr<T, Delete> endpoint(new T(fabric, std::move(own), *local, context));
-    fabric.passive().endpoints.insert(&endpoint->abi.fid);
+    fabric.passive().endpoints.insert(&endpoint->abi.fid, &fabric);
     *pep = &endpoint.release()->abi;
     return 0;
   }

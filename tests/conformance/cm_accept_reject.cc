@@ -57,6 +57,32 @@ TEST_P(CmAcceptReject, AcceptingEndpointMayLiveInAnotherDomainOfTheFabric) {
   expect_round_trip(client, answerer);
 }
 
+TEST_P(CmAcceptReject, AcceptingEndpointMayLiveInAnotherFabricObject) {
+  CONNECTED_ONLY();
+  if (!speaks_tcp()) GTEST_SKIP() << "a request stays with the connection manager of its fabric object";
+  Asking asking(target());
+  auto& [fabric, listener, client, request] = asking;
+  Fabric other(target());
+  ASSERT_NE(other.fabric(), fabric.fabric());
+  Node answerer(other, {}, request.get());
+  ASSERT_EQ(answerer.accept(), 0);
+  client.eq().expect(FI_CONNECTED, client.fid());
+  answerer.eq().expect(FI_CONNECTED, answerer.fid());
+  expect_round_trip(client, answerer);
+}
+
+TEST_P(CmAcceptReject, RequestsEndWithTheirFabricObject) {
+  CONNECTED_ONLY();
+  Fabric other(target());
+  InfoPtr request;
+  {
+    Asking asking(target());
+    request = std::move(asking.request);
+  }
+  fid_ep* ep = nullptr;
+  EXPECT_LT(fi_endpoint(other.domain(), request.get(), &ep, nullptr), 0);
+}
+
 TEST_P(CmAcceptReject, RejectedRequestGivesErrorEntryToTheClient) {
   CONNECTED_ONLY();
   Asking asking(target());

@@ -17,18 +17,17 @@ namespace weft::tcp {
 int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* context) {
   if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_MSG, {.transmit = true, .receive = true}))
     return -FI_EINVAL;
-  Fabric& fabric = domain.fabric();
-  if (Status status = fabric.check(FI_EP_MSG, *info); !status.ok()) return status.code();
+  if (Status status = domain.fabric().check(FI_EP_MSG, *info); !status.ok()) return status.code();
   const auto local = source_name(*info);
   if (!local) return local.error().code();
   Owner endpoint(new Endpoint(domain, *info, *local, context));
   if (::fid* handle = info->handle; handle != nullptr) {
-    if (fabric.passive().requests.remove(handle)) {
+    if (Fabric::passive().requests.remove(handle)) {
       endpoint->request_.reset(&object<ConnectRequest>(handle));
       EventListener::release(*endpoint->request_);
       endpoint->local_ = endpoint->request_->local;
       endpoint->peer_ = endpoint->request_->peer();
-    } else if (fabric.passive().endpoints.contains(handle)) {
+    } else if (Fabric::passive().endpoints.contains(handle)) {
       auto socket = object<PassiveEndpoint>(handle).give_away(endpoint->local_);
       if (!socket) return socket.error().code();
       endpoint->bound_ = std::move(*socket);

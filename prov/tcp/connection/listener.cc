@@ -204,7 +204,7 @@ void EventListener::on_request(ConnectRequest& request) noexcept {
                         set_address(info->dest_addr, info->dest_addrlen, request.peer().data(), request.peer().size());
   if (!complete) return drop(request, FI_ENOMEM);
   try {
-    fabric_.passive().requests.insert(&request.abi);
+    fabric_.passive().requests.insert(&request.abi, &fabric_);
   } catch (const std::bad_alloc&) {
     return drop(request, FI_ENOMEM);
   }

@@ -27,6 +27,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "objects/passive_handles.h"
+#include "objects/shared_info.h"
 #include "verbs/cm/cm_address.h"
 #include "verbs/device/device.h"
 #include "verbs/device/parameters.h"
@@ -179,6 +180,7 @@ class FabricServices : public RefCounted {
 
   const Parameters parameters;
   PassiveHandles& passive() noexcept { return passive_; }
+  SharedInfo& passive_infos() noexcept { return passive_infos_; }
 
  protected:
   FabricServices(Parameters values, std::unique_ptr<CmEngine> engine) noexcept
@@ -187,6 +189,7 @@ class FabricServices : public RefCounted {
 
  private:
   PassiveHandles passive_;
+  SharedInfo passive_infos_;
   const std::unique_ptr<CmEngine> engine_;
 };
 

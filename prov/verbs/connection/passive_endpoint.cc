@@ -161,7 +161,7 @@ bool PassiveEndpoint::announce(ConnectRequest& request) noexcept {
     InfoPtr info = request_info(*info_, *request.id(), request.peer());
     auto event = EventQueueCore::reserve(data.size());
     if (info == nullptr || event == nullptr) return false;
-    fabric_->passive().requests.insert(&request.abi);
+    fabric_->passive().requests.insert(&request.abi, fabric_.get());
     info->handle = &request.abi;
     events_->post_cm(std::move(event), FI_CONNREQ, &abi.fid, info.release(), data.data(), data.size());
     return true;
