@@ -146,12 +146,12 @@ ssize_t ReceiveQueue::post(ReceiveWork& work) noexcept {
     const ssize_t result = post_locked(work);
     if (result == 0) [[likely]]
       return 0;
-    if (slots_.opened() || slots_.closed()) return result;
+    if (slots_.opened()) return result;
   }
   if (Status status = prepare(); !status.ok()) return status.code();
   LightGuard guard(lock_);
   work.flags = record_flags(asked);
-  return post_locked(work);
+  return slots_.closed() ? keep(work) : post_locked(work);  // the connection may have ended meanwhile
 }
 
 ssize_t ReceiveQueue::keep(const ReceiveWork& work) noexcept try {
