@@ -204,6 +204,42 @@ TEST_P(Rma, SeveralRemoteRegionsInOneOperation) {
   EXPECT_EQ(scene.local.text(64 * count), original);
 }
 
+// The target answers them together, with batches of every length.
+TEST_P(Rma, ReadsOfSeveralRegionsBehindOthersReturnTheirBytes) {
+  RMA_SCENE();
+  const size_t regions = scene.fabric.info()->tx_attr->rma_iov_limit;
+  constexpr size_t kMost = 64, kShort = 16, kLong = 4800;
+  Buffer in(scene.fabric, kMost * kShort + kLong, 0, FI_READ);
+  std::vector<Context> contexts(kMost + 1);
+  scene.remote.fill_pattern(8);
+  const auto read = [&](size_t to, size_t from, size_t length, size_t pieces, Context& context) {
+    std::vector<fi_rma_iov> remote;
+    for (size_t i = 0; i < pieces; ++i)
+      remote.push_back({scene.at(from + i * (length / pieces)), length / pieces, scene.remote.key()});
+    const iovec local{in.data() + to, length / pieces * pieces};
+    void* desc = in.desc();
+    const fi_msg_rma message{&local, &desc, 1, scene.peer(), remote.data(), pieces, &context, 0};
+    return fi_readmsg(scene.ep(), &message, 0);
+  };
+  for (size_t before = 24; before < kMost && before + 2 < scene.fabric.info()->tx_attr->size; ++before) {
+    SCOPED_TRACE(before);
+    std::memset(in.data(), 0, in.size());
+    size_t posted = 0;
+    for (; posted < before; ++posted) {
+      const size_t pieces = posted == 0 && regions > 1 ? 1 + before % 2 : 1;
+      if (read(posted * kShort, posted * kShort, kShort, pieces, contexts[posted]) != 0) break;
+    }
+    ASSERT_EQ(retry([&] { return read(kMost * kShort, 64, kLong, regions, contexts[kMost]); }), 0);
+    for (size_t i = 0; i <= posted; ++i) {
+      const Completion completion = scene.pair.a().tx().wait();
+      ASSERT_TRUE(completion.ok()) << completion;
+    }
+    EXPECT_EQ(in.text(posted * kShort), std::string(scene.remote.data(), posted * kShort));
+    EXPECT_EQ(std::string(in.data() + kMost * kShort, kLong / regions * regions),
+              std::string(scene.remote.data() + 64, kLong / regions * regions));
+  }
+}
+
 TEST_P(Rma, WriteWithDataIsReportedAtTheTarget) {
   NEEDS(with_remote_data, "completion data");
   RMA_SCENE();

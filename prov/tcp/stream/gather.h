@@ -4,6 +4,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -14,7 +15,9 @@ namespace weft::tcp {
 
 // One system call's worth of outgoing messages: small pieces copied into scratch space, large ones by reference.
 struct Gather {
-  static constexpr std::size_t kMaxPieces = 64;            // iovecs per system call
+  static constexpr std::size_t kMaxPieces = 64;  // iovecs per system call
+  // A record's: its header, its payload, and the status behind it.
+  static constexpr std::size_t kMostOfRecord = 1 + std::max(kIovLimit, kMaxRmaIov) + 1;
   static constexpr std::size_t kBatchBytes = 1024 * 1024;  // stop gathering there, so that accounting stays cheap
 
   std::byte* scratch;    // null: short pieces are referred to as well, since no system call is saved
@@ -25,7 +28,7 @@ struct Gather {
 
   explicit Gather(std::byte* space) noexcept : scratch(space) {}
   bool full() const noexcept {
-    return count + kIovLimit + 1 > kMaxPieces || used + kInlineSize > Engine::kScratchSize || bytes >= kBatchBytes;
+    return count + kMostOfRecord > kMaxPieces || used + kInlineSize > Engine::kScratchSize || bytes >= kBatchBytes;
   }
   void copy(std::byte* data, std::size_t len) noexcept {
     if (scratch == nullptr) return refer({data, len}, 0);
