@@ -166,6 +166,25 @@ TEST_P(CmNames, GetpeerWithoutAPeerIsRefused) {
   EXPECT_TRUE(rc == -FI_ENOTCONN || rc == -FI_EOPBADSTATE) << rc;
 }
 
+// The endpoint is open for the messages that wait, but its connection is gone.
+TEST_P(CmNames, NamesStayWhenThePeerHasClosed) {
+  CONNECTED_ONLY();
+  Fabric fabric(target());
+  Pair pair(fabric);
+  const Address name = Address::peer_name(pair.b().ep());
+  Buffer out(fabric, 64);
+  Context sent;
+  if (target().provider == "tcp") {  // others need a receive
+    ASSERT_EQ(pair.b().send(out, 64, &sent), 0);
+    ASSERT_TRUE(pair.b().tx().wait().ok());
+  }
+  pair.b().close();
+  EXPECT_TRUE(pair.a().rx().stays_silent(milliseconds(20)));
+  std::vector<std::unique_ptr<Listener>> others;  // use descriptors again that are free now
+  for (int i = 0; i < 8; ++i) others.push_back(std::make_unique<Listener>(fabric));
+  EXPECT_EQ(Address::local_name(pair.a().fid()), name);
+}
+
 TEST_P(CmNames, EnabledEndpointHasAName) {
   Fabric fabric(target());
   Pair pair(fabric);

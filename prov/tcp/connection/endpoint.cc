@@ -98,9 +98,9 @@ int Endpoint::setname(void* name, size_t len) {
 // Binds an endpoint without a port only here: connecting needs no port in advance.
 int Endpoint::getname(void* name, size_t* len) {
   Lock lock(engine().mutex());
-  if (handshake_ != nullptr || state_ == CmState::kConnected) {
-    local_ = name_of(handshake_ != nullptr ? handshake_->socket.get() : socket_, local_);
-  } else if (state_ != CmState::kClosed && request_ == nullptr && !bound_) {
+  if (handshake_ != nullptr) {
+    local_ = name_of(handshake_->socket.get(), local_);
+  } else if (unconnected() && request_ == nullptr && !bound_) {
     auto socket = open_bound(local_, domain_->fabric().parameters, false);
     if (!socket) return socket.error().code();
     bound_ = std::move(*socket);
@@ -124,10 +124,11 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   if (const int error = bind_default_events(*this, *domain_, events_); error != 0) return error;
   Lock lock(engine().mutex());
   if (Status status = check_role(CmEvent::kConnect); !status.ok()) return status.code();
+  if (address->family() != local_.family() && bound_) return -FI_EINVAL;
   if (Status status = admit(CmEvent::kConnect); !status.ok()) return status.code();
+  if (address->family() != local_.family()) local_ = Address::any(address->family(), 0);
   auto socket = open_active_socket(*address);
   if (!socket) return socket.error().code();
-  if (address->family() != local_.family()) local_ = Address::any(address->family(), 0);
   handshake_ = std::make_unique<OwnHandshake>(*this, std::move(*socket));
   handshake_->message.compose(CmType::kRequest, data, len);
   peer_ = *address;
@@ -242,7 +243,7 @@ void Endpoint::agree(const CmMessage& theirs, bool active) noexcept {
 void Endpoint::start_transfers(bool answered) noexcept {
   // Kept until the end: it holds the answer's data, and its Watch may be running.
   const std::unique_ptr<OwnHandshake> done = std::move(handshake_);
-  socket_ = done->socket.get();
+  local_ = name_of(done->socket.get(), local_);
   starting_ = true;
   start(done->take_socket(), swap_bytes_, done.get());
   engine().unwatch(*done);

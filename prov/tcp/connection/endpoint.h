@@ -89,7 +89,6 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes> {
   bool swap_bytes_ = false;
   bool starting_ = false;
   bool ended_early_ = false;  // the stream ended while it was being started
-  int socket_ = -1;           // the stream's, for names; not owned
   UniqueFd bound_;            // bound to local_ until connect()
   std::unique_ptr<OwnHandshake> handshake_;
 };

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
+#include <utility>
 
 #include "base/unique_fd.h"
 #include "tcp/connection/cm_message.h"
@@ -340,7 +342,38 @@ TEST_F(Connection, SetnameChoosesTheLocalPort) {
   EXPECT_EQ(std::memcmp(asked.info->dest_addr, &name, sizeof name), 0);
 }
 
-TEST(ConnectionOverIpv6, Works) {
+TEST(ConnectionOverIpv6, AnEndpointWithoutSourceConnectsToEitherFamily) {
+  for (const char* address : {"::1", "127.0.0.1"}) {
+    SCOPED_TRACE(address);
+    Side server(address);
+    if (server.info == nullptr) continue;  // this host has no IPv6 loopback address
+    server.listen();
+    Side client;
+    client.info->addr_format = FI_SOCKADDR_IP;
+    std::free(std::exchange(client.info->src_addr, nullptr));
+    client.info->src_addrlen = 0;
+    client.connect(server.listening_at(), "here");
+    const Event asked = await_event(server, client);
+    EXPECT_EQ(asked.data, "here");
+    server.accept(asked);
+    EXPECT_EQ(await_event(client, server).number, static_cast<uint32_t>(FI_CONNECTED));
+  }
+}
+
+TEST(ConnectionOverIpv6, AnEndpointWithANameKeepsItsFamily) {
+  Side client, server("::1");
+  if (server.info == nullptr) GTEST_SKIP() << "this host has no IPv6 loopback address";
+  server.listen();
+  client.info->addr_format = FI_SOCKADDR_IP;
+  client.open_endpoint();
+  sockaddr_storage name;
+  size_t len = sizeof name;
+  ASSERT_EQ(fi_getname(&client.ep->fid, &name, &len), 0);
+  const sockaddr_storage to = server.listening_at();
+  EXPECT_EQ(fi_connect(client.ep, &to, nullptr, 0), -FI_EINVAL);
+}
+
+TEST(ConnectionOverIpv6, Connects) {
   Side client("::1");
   Side server("::1");
   if (client.info == nullptr) GTEST_SKIP() << "this host has no IPv6 loopback address";
