@@ -5,6 +5,7 @@
 
 #include "abi/ops.h"
 #include "objects/binding_check.h"
+#include "objects/send_injected.h"
 #include "rdm/scalable_endpoint.h"
 #include "rdm/shared_contexts.h"
 
@@ -74,7 +75,7 @@ class EndpointBase : public AtomicCalls<T> {
   int close_after(End end) {
     if (this->in_use()) return -FI_EBUSY;
     routes_.drop_triggered(this->abi);
-    send_injected(self(), nullptr);
+    send_injected(engine_, [this] { return self().holds_injected(nullptr); });
     {
       Lock lock(engine_.mutex());
       end();

@@ -18,6 +18,7 @@
 #include "base/ref.h"
 #include "objects/binding_check.h"
 #include "objects/info.h"
+#include "objects/send_injected.h"
 #include "rdm/endpoint_calls.h"
 #include "rdm/shared_contexts.h"
 
@@ -65,7 +66,7 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
   int close() {
     if (this->in_use()) return -FI_EBUSY;
     place_.routes.drop_triggered(this->abi);
-    if (transmits_) send_injected(core_, &place_.routes);
+    if (transmits_) send_injected(engine(), [this] { return core_.holds_injected(&place_.routes); });
     {
       Lock lock(engine().mutex());
       if (transmits_) core_.abandon(place_.routes);

@@ -10,11 +10,9 @@
 #include <rdma/fi_endpoint.h>
 
 #include <algorithm>
-#include <chrono>
 #include <concepts>
 #include <memory>
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "abi/ops.h"
@@ -52,21 +50,6 @@ concept ReliableEndpointCore = TransferTarget<Core> && std::derived_from<Core, E
   { core.share_numbers_of(numbers) }
   noexcept;
 };
-
-// An injected operation is complete for the application. So those that wait for a connection are sent before their
-// endpoint or context closes, unless the peer takes longer than this to answer. Called without the mutex.
-inline constexpr std::chrono::seconds kMostTimeForInjected{1};
-template <class Core>
-void send_injected(Core& core, const CompletionRoutes* routes) noexcept {
-  const auto limit = Clock::now() + kMostTimeForInjected;
-  for (auto& engine = core.engine(); Clock::now() < limit; std::this_thread::sleep_for(std::chrono::microseconds(50))) {
-    {
-      Lock lock(engine.mutex());
-      if (!core.holds_injected(routes)) return;
-    }
-    engine.drive();
-  }
-}
 
 // Core: a ReliableEndpointCore.
 // Owner: its C handle; close answers -FI_EBUSY while endpoints are bound. The engine's mutex guards it.

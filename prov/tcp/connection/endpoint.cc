@@ -8,6 +8,7 @@
 
 #include "objects/attributes.h"
 #include "objects/peer_memory.h"
+#include "objects/send_injected.h"
 #include "objects/sentence.h"
 #include "tcp/connection/passive_endpoint.h"
 #include "tcp/logging.h"
@@ -42,6 +43,7 @@ int Endpoint::open(Domain& domain, const fi_info* info, fid_ep** ep, void* conte
 int Endpoint::close() {
   if (in_use()) return -FI_EBUSY;
   routes.drop_triggered(abi);
+  send_injected(engine(), [this] { return stream_.send_rest(); });
   {
     Lock lock(engine().mutex());
     enter(CmEvent::kClose);
@@ -159,6 +161,7 @@ int Endpoint::accept(const void* data, size_t len) {
 
 int Endpoint::shutdown(uint64_t flags) {
   if (flags != 0) return -FI_EBADFLAGS;
+  send_injected(engine(), [this] { return stream_.send_rest(); });
   Lock lock(engine().mutex());
   if (Status status = admit(CmEvent::kShutdown); !status.ok()) return status.code();
   if (handshake_ != nullptr)

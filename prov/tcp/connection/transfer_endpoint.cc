@@ -116,7 +116,6 @@ void TransferEndpoint::start(UniqueFd socket, bool swap_bytes, Watch* handshake)
 }
 
 void TransferEndpoint::stop(int error) noexcept {
-  stream_.send_injected();
   stream_.stop(error);
   end_receives(error);
 }

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "tcp/logging.h"
@@ -18,9 +17,6 @@
 namespace weft::tcp {
 namespace {
 
-// A peer makes room in the memory for messages that are complete, before the connection closes.
-constexpr std::chrono::seconds kMostTimeForInjected{1};
-constexpr std::chrono::microseconds kPause{50};
 // Shorter responses to reads are rarely sent in part, and need no status behind them.
 constexpr std::size_t kLeastWithStatus = 4096;
 
@@ -68,11 +64,6 @@ bool Stream::send_rest() noexcept {
   use_overflow();
   flush();
   return state_ == State::kOpen && writes_wire() && holds_injected() && !is_abandoned();
-}
-
-void Stream::send_injected() noexcept {
-  const auto limit = net::now() + kMostTimeForInjected;
-  while (send_rest() && net::now() < limit) std::this_thread::sleep_for(kPause);
 }
 
 void Stream::enable_keepalive(int idle_s) noexcept {

@@ -32,8 +32,6 @@ class Stream final : public TransmitSide {
   // Before stop(): sends what there is room for. True: messages that are complete for the application wait for the peer
   // to make room in the memory.
   bool send_rest() noexcept;
-  // Repeats send_rest() for at most a second, until nothing waits.
-  void send_injected() noexcept;
   // After start(), for a socket that did not inherit keepalive: enables it once the connection is that old, because it
   // takes four system calls, which short connections save. 0: never.
   void enable_keepalive(int idle_s) noexcept;
