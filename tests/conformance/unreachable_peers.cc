@@ -123,6 +123,27 @@ class Scene {
 
 }  // namespace
 
+TEST_P(UnreachablePeers, PeersOfAnotherProviderAreReportedAtOnce) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "tcp and tcp;ofi_rxm have addresses of one kind";
+  Target other = target();
+  other.provider = target().provider == "tcp" ? "tcp;ofi_rxm" : "tcp";
+  Fabric ours(target()), theirs(other);
+  DatagramEnd end(ours), peer(theirs);
+  end->peer = end.insert(peer.address());
+  Buffer out(ours, 64);
+  Context context;
+  ASSERT_EQ(end->send(out, 64, &context), 0);
+  const auto start = Clock::now();
+  Completion failed = end->tx().read();
+  while (failed.rc == -FI_EAGAIN && Clock::now() < start + milliseconds(kSlackMs)) {
+    EXPECT_EQ(peer->rx().read().rc, -FI_EAGAIN);
+    failed = end->tx().read();
+  }
+  EXPECT_NE(failed.err(), 0) << failed;
+  EXPECT_EQ(failed.context(), &context);
+}
+
 TEST_P(UnreachablePeers, TheirOperationsFailInTimeAndOthersAreNotDelayed) {
   RELIABLE_DATAGRAMS_ONLY();
   constexpr int kExchanges = 300;

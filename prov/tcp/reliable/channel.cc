@@ -90,8 +90,13 @@ void Channel::proceed() noexcept {
 
 void Channel::on_answer() noexcept {
   CmMessage& message = handshake_->message;
-  if (message.type() == CmType::kReject) return endpoint_.on_refused(*this);
   Greeting greeting;
+  if (message.type() == CmType::kReject) {
+    // libfabric sends the request's data back.
+    if (message.data().empty() || greeting.read(message.data())) return endpoint_.on_refused(*this);
+    return endpoint_.on_unreachable(*this, FI_EREMOTEIO,
+                                    "the peer's rejection is not one of tcp's reliable datagrams; it may use ofi_rxm");
+  }
   if (message.type() != CmType::kAccept || !greeting.read(message.data()))
     return endpoint_.on_unreachable(*this, FI_EREMOTEIO, "the peer's acceptance is not one for reliable datagrams");
   peer_.process = ntohl(greeting.process);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Peers of reliable datagrams and the connections to them: opened by the first operation to a peer, or accepted when
 // the peer connects first; fi_cm(3). rdm/peer_link.h decides about requests that cross, restarted peers and the ends of
-// connections. A rejection carries no reason, so every rejected request is repeated for a while.
+// connections. A rejection carries no reason, so every rejected request is repeated for a while; but one with
+// data that are no greeting is another provider's.
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
 
