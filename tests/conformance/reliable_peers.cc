@@ -95,6 +95,33 @@ TEST_P(ReliablePeers, ClientsThatComeAndGoLeaveNoMemoryBehind) {
   }
 }
 
+TEST_P(ReliablePeers, ConnectionsOfClientsThatAreGoneAreFreed) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (target().provider != "tcp") GTEST_SKIP() << "the pool of an engine keeps the buffers for other connections";
+  constexpr size_t kClients = 200, kMostKib = 260;  // a connection takes 1 KiB more
+  Fabric fabric(target());
+  DatagramEnd server(fabric);
+  const Address name = server.address();
+  Buffer out(fabric, 64), in(fabric, 64);
+  Context sent, received;
+  const size_t before = allocated_kib();
+  {
+    std::vector<std::unique_ptr<DatagramEnd>> clients(kClients);
+    for (auto& client : clients) {
+      client = std::make_unique<DatagramEnd>(fabric);
+      (*client)->peer = client->insert(name);
+      ASSERT_EQ(server->trecv(in, 64, 1, 0, &received), 0);
+      ASSERT_EQ((*client)->tsend(out, 64, 1, &sent), 0);
+      ASSERT_TRUE(server->rx().wait().ok());
+      ASSERT_TRUE((*client)->tx().wait().ok());
+    }
+  }
+  EXPECT_TRUE(server->rx().stays_silent(milliseconds(100)));
+  if (!kSanitized) {
+    EXPECT_LE(allocated_kib(), before + kMostKib);
+  }
+}
+
 // The receiver makes progress in a thread of its own, as another process does.
 TEST_P(ReliablePeers, InjectedMessagesArriveAlthoughTheirEndpointCloses) {
   RELIABLE_DATAGRAMS_ONLY();

@@ -49,8 +49,8 @@ int ReliableEndpoint::close() {
       fail_waiting(peer, FI_ECANCELED);
       engine().unwatch(peer.timer);
     });
-    engine().unwatch(idle_timer_);
     while (!channels_.empty()) close_channel(channels_.front(), FI_ECANCELED);
+    engine().unwatch(idle_timer_);
     receives_.cancel_all();
     peers_.for_each([](Peer& peer) { peer.stop_waiting(); });
     reap();

@@ -137,7 +137,7 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   std::unique_ptr<PeerListener> listener_;
   Pool<WaitingTransmit> waiting_;
   rdm::PeerTable<Peer> peers_;
-  // Armed while the endpoint is enabled, if idle connections are to be closed.
+  // Armed while the endpoint is enabled, if idle connections are to be closed; and when a channel was detached.
   Timer<ReliableEndpoint, &ReliableEndpoint::check_idle> idle_timer_{*this};
   List<Channel> channels_;
   List<Channel> dying_;  // deleted when none of their handlers can be running

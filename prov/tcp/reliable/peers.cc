@@ -38,11 +38,12 @@ void ReliableEndpoint::set_tx_size(std::size_t size) noexcept {
   for (Channel& channel : channels_) channel.stream().set_queue_size(size);
 }
 
-// Takes the channel out of service.
+// Takes the channel out of service. The next round deletes it.
 void ReliableEndpoint::detach(Channel& channel) noexcept {
   channel.peer().detach(channel);
   List<Channel>::unlink(channel);
   dying_.push_back(channel);
+  engine().set_deadline(idle_timer_, net::now());
 }
 
 // ---- Own requests ----
@@ -188,6 +189,7 @@ void ReliableEndpoint::on_channel_end(Channel& channel, int error) noexcept {
 
 // Runs now and after every half of the idle time-out.
 void ReliableEndpoint::check_idle() noexcept {
+  reap();
   if (idle_timeout_ == Clock::duration::zero()) return;
   const auto now = net::now();
   channels_.for_each([&](Channel& channel) { channel.check_idle(now); });
