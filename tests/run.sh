@@ -15,7 +15,7 @@ set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-$PWD/build/tests}
 JOBS=${JOBS:-$(nproc)}
-tests_at_once=$((JOBS + 1))  # tests wait for deadlines, and for each other, half of their time
+tests_at_once=$((JOBS + 2))  # tests wait for deadlines, and for each other, half of their time
 export REQUIRE="${REQUIRE-stock,rxe}"
 # The sanitizer's own list of thread-local storage breaks its search for leaks once a library is loaded by dlopen.
 export ASAN_OPTIONS="${ASAN_OPTIONS-strict_string_checks=1:detect_stack_use_after_return=1:intercept_tls_get_addr=0}"

@@ -23,8 +23,8 @@ class PostedBuffers;
 // Short messages of a connection whose receiver has little memory for unexpected ones; decision 0017.
 struct Scarcity {
   bool supported = false;          // by the peer: PacketType::kScarce
-  bool reported = false;           // the peer was told that our memory is scarce
-  bool announces = false;          // the peer told us the same: our messages are announced ...
+  bool reported = false;           // this end has reported to the peer that its memory is scarce
+  bool announces = false;          // the peer has reported the same: our messages are announced ...
   List<Transmit, FlightTag> kept;  // ... and these are complete for the application, but not fetched
 };
 
@@ -89,7 +89,7 @@ struct Peer : rdm::LinkedPeer<Channel>, ListHook<Peer> {
   static void on_room(PeerMemory& memory) noexcept;
 
   PostedBuffers* posted = nullptr;  // the endpoint's, once there was a connection
-  // Requested by another process with the peer's address. It replaces `channel` once that process proves to live.
+  // Requested by another process with the peer's address. It replaces `channel` after one round in which it stays open.
   Channel* successor = nullptr;
   std::uint32_t successor_process = 0;
   bool successor_settled = false;  // the successor was open in an earlier round

@@ -14,7 +14,7 @@ namespace weft::rxm {
 
 namespace {
 
-// The descriptors of a lower queue or counter; none if it cannot tell.
+// The descriptors of a lower queue or counter; none if the provider does not report them.
 class LowerDescriptors {
  public:
   explicit LowerDescriptors(::fid& waits) noexcept {

@@ -129,7 +129,7 @@ class Engine : public EngineBase {
   bool plain_ = false;             // most rounds need not look_around()
   bool all_in_turn_ = true;        // events may wait at any endpoint
   std::size_t found_ = 0;          // entries that the last round found
-  unsigned idle_step_ = kCmPolls;  // rounds that an idle one counts for
+  unsigned idle_step_ = kCmPolls;  // the number that an idle round adds to rounds_
   unsigned rounds_ = 0;            // since the last look at the clock, ...
   Clock::time_point look_at_;      // ... which was then
   Clock::time_point turn_at_;      // the last turn

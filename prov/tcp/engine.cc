@@ -172,7 +172,7 @@ void Engine::on_region_closed() {
   if (!endings_.empty()) look_around(true);
 }
 
-// False if one has news, which would not wake a sleeper any more.
+// False if a wire has input or room already: no wake-up follows for that, so the thread must not sleep.
 bool Engine::arm_wires() noexcept {
   for (const Wired& wired : wires_) wired.arm();
   for (const Wired& wired : wires_)

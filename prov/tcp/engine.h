@@ -57,7 +57,7 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   bool signalled = false;  // as `readable`, for a conduit that reads memory
   bool silent = false;     // set by silence()
   bool listens = false;    // set by watch_listener()
-  bool may_end = false;    // set once what others had received before was handled; see end_later()
+  bool may_end = false;    // set when bytes that others received earlier were handled; see end_later()
   bool received = false;   // set by mark_hot() while a handler runs
   bool awaited = false;    // set by read_when_ready(), cleared by mark_hot()
   bool output = false;     // the engine reports when the socket becomes writable
@@ -87,7 +87,7 @@ struct Wired : ListHook<Wired> {
   bool paused = false;            // arrived bytes cannot be handled
   bool awaits_room = false;       // the watch becomes writable when there is room ...
   std::int64_t awaits_since = 0;  // ... and has waited since that tick
-  std::int64_t latest = 0;        // the tick of its last news
+  std::int64_t latest = 0;        // the tick when it last had input or room
   int end = -EAGAIN;              // the socket's: 0, or -errno
   pid_t process = 0;              // the peer's
 };
@@ -142,7 +142,7 @@ class Engine final : public EngineBase, private LastSender {
   // Progress without the application's calls: FI_PROGRESS_AUTO, FI_WAIT_MUTEX_COND. Idempotent.
   Status start_service_thread();
   bool needs_progress() const noexcept { return progress_habit_.pending() || short_bursts_.learns(); }
-  // Also ends streams that offer such memory to a process of this host: bytes that it is fetching lack a valid proof.
+  // Also revokes offers of such memory to a process of this host; a stream whose peer has no refusals ends.
   void on_region_closed();
 
   // The caller of everything below holds the mutex.
@@ -178,7 +178,7 @@ class Engine final : public EngineBase, private LastSender {
   // Until its next bytes, a hot socket is read when epoll reports it. Many bytes are on their way, and each read that
   // finds none delays the processor that brings them.
   void read_when_ready(Watch& watch) noexcept;
-  // The handler took long: the others' readiness is polled before the next one.
+  // The handler took long: other sockets' readiness is polled before the next handler runs.
   void took_long() noexcept { took_long_ = true; }
   // Whether a message that is not the first of its burst may wait for the next round.
   bool may_gather(std::size_t len) noexcept {
@@ -192,7 +192,7 @@ class Engine final : public EngineBase, private LastSender {
     else if (len <= kGatherLongPayload)
       progress_habit_.posted(net::now());
   }
-  // Enough messages wait: they leave.
+  // Enough messages wait: the burst ends, and they are sent.
   void end_burst() noexcept { short_bursts_.end(); }
   // The process exits: handlers do nothing but send, as far as there is room.
   bool exits() const noexcept { return exits_; }
@@ -206,7 +206,7 @@ class Engine final : public EngineBase, private LastSender {
   void await_room(Wired& wired) noexcept;
   // Registered memory is offered through a wire.
   void note_lent() noexcept { lends_.store(true, std::memory_order_relaxed); }
-  // The socket, which nobody watches and whose sending side is shut down, closes when its last bytes have arrived.
+  // Takes a socket that is not watched and whose sending side is shut down; closes it when its last bytes arrived.
   void linger(UniqueFd socket) noexcept;
   // The descriptor of the watch is rarely ready: it need not be polled in every round.
   void silence(Watch& watch) noexcept;

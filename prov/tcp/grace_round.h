@@ -9,10 +9,10 @@
 
 namespace weft::tcp {
 
-// Owner: what receives the messages of one peer.
+// Owner: the receiver of one peer's messages.
 class GraceRound {
  public:
-  // `len` bytes, in this round of the engine. False: they are to be stored, as all that follow in this round.
+  // Whether `len` bytes may wait for the rest of `round`. False: they are stored, like all behind them in that round.
   bool covers(std::size_t len, std::uint64_t round) noexcept {
     if (len < kLeastCovered || since_ + 1 == round) return false;
     since_ = round;
@@ -22,7 +22,7 @@ class GraceRound {
   void renew() noexcept { since_ = 0; }
 
  private:
-  static constexpr std::size_t kLeastCovered = 2048;  // shorter ones are stored sooner than they are read again
+  static constexpr std::size_t kLeastCovered = 2048;  // storing a shorter one costs less than reading it again
 
   std::uint64_t since_ = 0;  // the round that covers messages, or covered the last ones
 };

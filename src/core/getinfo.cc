@@ -133,8 +133,8 @@ Result<bool> take(InfoPtr list, const fi_provider& provider, const Request& requ
   return taken;
 }
 
-// Appends the provider's entries and returns an empty text; without entries returns the reason, and `error` is not 0 if
-// it has one.
+// Appends the provider's entries and returns an empty text; without entries returns the reason. `error`: the result
+// of the provider's call.
 Result<std::string> query(const fi_provider& provider, const Request& request, const NameFilter& filter, Infos& all,
                           int& error) {
   const Capture capture;

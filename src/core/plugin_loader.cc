@@ -34,7 +34,7 @@ bool is_out_of_memory(const std::string& why) {
   return why.find(::strerror(ENOMEM)) != std::string::npos || why.find("out of memory") != std::string::npos;
 }
 
-// The dynamic loader searches for a file without a slash; usually there is none.
+// The dynamic loader searches for a name without a slash; usually there is no such file.
 // -FI_ENOMEM when memory runs out; a refused plug-in is no error.
 Status load_plugin(Registry& registry, const std::string& file, bool preferred = false) {
   // Local: two plug-ins may define the same helper symbols.

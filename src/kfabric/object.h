@@ -108,7 +108,7 @@ struct Object : K {
   Bindings bindings;
 };
 
-// A kfid's table also has the way to libfabric's fid.
+// A kfid's table also leads to libfabric's fid.
 struct Ops : kfi_ops {
   fid* (*below)(kfid*);
 };

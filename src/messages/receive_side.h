@@ -79,7 +79,7 @@ class ReceiveSide : public ReceiveQueue<M> {
     this->matcher_.for_each_message(discard_matching);
     claimed_.for_each(discard_matching);
   }
-  // The message leaves without a receive: its payload will not arrive.
+  // Takes the message out of the matcher, or out of the claimed messages.
   [[gnu::noinline]] void drop(UnexpectedMessage& message) noexcept {
     if (message.claimer != nullptr)
       claimed_.unlink(message);

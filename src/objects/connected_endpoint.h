@@ -44,7 +44,7 @@ class ConnectedEndpoint : public Types::TransferEndpoint, public RefCounted {
       return this->bind_shared_receive(*shared, flags).code();
     if constexpr (Types::kSharesTransmits)
       if (auto* shared = object_if<SharedTransmit>(object)) return this->bind_shared_transmit(*shared, flags).code();
-    // Programs bind one to endpoints of all types. A connection needs none.
+    // Programs bind an address vector to endpoints of all types; a connected endpoint needs none.
     return object != nullptr && object->fclass == FI_CLASS_AV && flags == 0 ? 0 : -FI_EINVAL;
   }
   int control(int command, void* argument) {

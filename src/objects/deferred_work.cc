@@ -114,7 +114,7 @@ int DeferredWork::queue(fi_deferred_work& work) {
   try {
     add(std::move(job));
   } catch (...) {
-    work.context.internal[0] = earlier;  // which waits, perhaps
+    work.context.internal[0] = earlier;  // the work that is queued already, if any
     throw;
   }
   run();

@@ -170,7 +170,7 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     wait_.detach_from(engine);
     dismiss_watcher(engine);
   }
-  // One for the objects that belong to no domain, such as listeners; from its opening to the queue's end.
+  // An engine for objects that belong to no domain, such as listeners; it lives until the queue closes.
   Status open_own_engine() {
     std::lock_guard lock(engines_mutex_);
     if (own_engine_ != nullptr) return {};

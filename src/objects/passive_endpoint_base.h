@@ -21,8 +21,8 @@ namespace weft {
 
 // T: the provider's passive endpoint. Types names the provider's Fabric, which has PassiveHandles as passive() and
 // SharedInfo as passive_infos(), its Address (with report_name), Engine and ConnectRequest, Bound, a socket or the like
-// that has a name, and kCmDataSize, the data that a request may carry (bytes). Of T the functions are called that the
-// calls below name; guard() locks what protects the members. Owner: the C handle of T. Thread-safe.
+// that has a name, and kCmDataSize, the data that a request may carry (bytes). T has the functions that the
+// calls below use; guard() locks the mutex of the members. Owner: the C handle of T. Thread-safe.
 template <class T, class Types>
 class PassiveEndpointBase : public Object<fid_pep> {
  public:
@@ -144,7 +144,7 @@ class PassiveEndpointBase : public Object<fid_pep> {
   }
 
   const Ref<Fabric> fabric_;
-  const std::shared_ptr<const fi_info> info_;  // without regard to addresses
+  const std::shared_ptr<const fi_info> info_;  // its addresses are not used
   Address local_;
   std::size_t backlog_;
   Bound bound_;  // until it listens or is given away

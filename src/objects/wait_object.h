@@ -115,7 +115,7 @@ class WaitObject {
   // Blocks until `ready()`. -FI_ETIMEDOUT at the deadline; -FI_EINTR after an interrupt(), or after a signal that this
   // thread handled while it slept or, without a wait object, polled. `Source` has
   //   void drive()           all progress that is possible now
-  //   bool must_not_sleep()  something to read; exact, if what it looks at changed before arming, as `ready()` is
+  //   bool must_not_sleep()  there is something to read; exact for changes before arming, as `ready()` is
   //   bool prepare_wait()    see ProgressEngine
   // and may have kShowsAllWork, see shows_all_work: then drive() is not called before its descriptor is readable.
   // A cancellation point only while it sleeps.

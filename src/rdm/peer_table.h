@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The peers of a reliable-datagram endpoint, by their addresses. Each has a number, which matching uses; fi_av(3). A
-// server has other clients every day: peers that the vector no longer has, and that nothing else uses, are forgotten.
+// server's clients change: peers that the vector no longer has, and that nothing else uses, are dropped.
 #pragma once
 
 #include <rdma/fi_domain.h>

@@ -42,7 +42,7 @@ class PostedBuffers : private messages::PeerMemory {
     channel.scarcity.supported = true;
     memory_of(channel).follows();
   }
-  // The limit of the peer's unexpected messages is reached: it waits.
+  // Whether the limit of the peer's unexpected messages is reached, so that the peer must wait.
   bool pushes_back(Channel& channel) noexcept { return !memory_of(channel).has_room(0); }
   // There is room again for messages of a peer that waited.
   void end_back_pressure() noexcept;

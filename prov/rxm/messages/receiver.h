@@ -18,7 +18,7 @@ class Receiver final : public rdm::Protocol {
   void on_packet(PostedBuffer& posted, const fi_cq_tagged_entry& entry) noexcept;
   // Handles packets that waited for memory.
   void retry(Channel& channel) noexcept;
-  // Tells the peer whether memory for its unexpected messages is scarce, if that has changed.
+  // Reports to the peer whether memory for its unexpected messages is scarce, if that has changed.
   void report_scarcity(Channel& channel) noexcept;
   void on_closed(Channel& channel, int error) noexcept;
 

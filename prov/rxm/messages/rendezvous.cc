@@ -86,7 +86,7 @@ void Rendezvous::fetch(Channel& channel, std::uint64_t message, const Rendezvous
   advance(*copy);
 }
 
-// Reads the message without the sender's help. False: it must be asked for.
+// Reads the message from the sender's process. False: the lower provider must read it.
 bool Rendezvous::read_at_once(const Channel& channel, const RendezvousHeader& place, const rdm::Envelope& envelope,
                               const rdm::Delivery& delivery) noexcept {
   if (channel.memory == nullptr || place.is_readable != 1 || place.count == kMaxRanges) return false;

@@ -26,7 +26,7 @@ void fill_header(const Channel& channel, const TransmitRequest& request, std::si
   header.op.tag = request.tag;
 }
 
-// The first error of a call that has `error`: the order of check_transmit(), at no cost for messages that are sent.
+// The error that check_transmit() would find first. Only failing calls come here, so successful ones pay nothing.
 [[gnu::noinline, gnu::cold]] ssize_t refusal(const TransmitRequest& request, ssize_t error) noexcept {
   return (request.flags & kUnsupportedLevels) != 0 ? -FI_EBADFLAGS : error;
 }
@@ -41,7 +41,7 @@ bool gather_copy(Transmit& transmit) noexcept {
   return true;
 }
 
-// The lower provider would execute a read or write before the peer's endpoint handles an atomic operation in front.
+// The lower provider would execute a read or write before the peer's endpoint handles an earlier atomic operation.
 bool waits_for_atomics(const Transmit& transmit) noexcept {
   const Operation operation = transmit.request.operation;
   return (operation == Operation::kRead || operation == Operation::kWrite) && transmit.peer->channel->atomics != 0;
@@ -74,7 +74,7 @@ Sender::Sender(EndpointServices& services, Packets& packets) noexcept
   return true;
 }
 
-// Whether an operation is possible that is no short message; a negative error.
+// Checks an operation that is not a short message. 0, or a negative error.
 [[gnu::noinline]] ssize_t Sender::check_long(const TransmitRequest& request, std::size_t len) noexcept {
   if (!request.remote.empty()) {
     const std::size_t most = std::min(services_.domain.lower_info().tx_attr->rma_iov_limit, kMaxRanges);

@@ -89,7 +89,7 @@ Status PeerLinks::read_own_name() noexcept {
 
 // ---- Links ----
 
-// Executes what rdm/peer_link.h decides. `error` and `sentence`: of operations that fail by it.
+// Executes what rdm/peer_link.h decides. `error`, `sentence`: of operations that this step fails.
 void PeerLinks::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
   const auto retry_at = peer.contact.retry_at(event, Clock::now(), timeouts_, peer.deadline);
   const rdm::LinkStep step = rdm::next(link_of(peer), event, {.repeated = retry_at.has_value()});

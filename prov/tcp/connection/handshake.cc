@@ -75,7 +75,7 @@ Handshake::Step Handshake::await_answer() noexcept {
   message = CmMessage();
   // Done here, while the peer works: the request was sent first, so Nagle's algorithm could not delay it.
   prepare_stream(socket.get(), parameters_);
-  // The peer's system took the connection.
+  // The peer's host has the request: from here on its application has a time of its own.
   if (answer_timeout_ms_ >= 0) limit_ = Deadline::after(net::now(), std::chrono::milliseconds(answer_timeout_ms_));
   // Without a deadline, the kernel's probes detect a peer host that dies meanwhile.
   probing_ = limit_.infinite();

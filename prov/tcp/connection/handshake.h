@@ -27,13 +27,13 @@ class Handshake : public Watch {
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
 
-  // Until kConnected; sends the beginning of the message with it.
+  // Connects, until kConnected; sends the beginning of the message together with the connection.
   Step dial(const Address& peer) noexcept;
   // Until kSent.
   Step send_message() noexcept;
   // Once the message is sent, until kAnswered: `message` has the answer.
   Step await_answer() noexcept;
-  // Continues the last of these.
+  // Continues the call that returned kWaiting.
   Step proceed(const Address& peer) noexcept;
   // The present phase, for sentences about failures.
   const char* phase_name() const noexcept;

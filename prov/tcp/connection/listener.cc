@@ -146,7 +146,7 @@ void Listener::proceed(ConnectRequest& request) noexcept {
 
 void Listener::drop(ConnectRequest& request, int error) noexcept {
   if (error != FI_ECANCELED)
-    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s dropped the connection from %s, which sent no request: %s\n",
+    FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s dropped the connection from %s before its request was reported: %s\n",
             local_.to_string().c_str(), request.peer().to_string().c_str(), fi_strerror(error));
   leave_half_open(request);
   delete &request;

@@ -33,7 +33,7 @@ class Listener : public Watch {
 
   // The request is complete. The override keeps it after leave_half_open(), or calls drop().
   virtual void on_request(ConnectRequest& request) noexcept = 0;
-  // No connection is waiting: a good time to prepare for the next.
+  // No connection is waiting. An override may prepare for the next one.
   virtual void on_quiet() noexcept {}
 
   void drop(ConnectRequest& request, int error) noexcept;

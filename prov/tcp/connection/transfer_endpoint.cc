@@ -127,7 +127,7 @@ ssize_t TransferEndpoint::transmit_checked(const TransmitRequest& request) noexc
   return unless_ended(request, stream_.transmit(request));
 }
 
-// Programs refill their queues until they have read the event of the connection's end, or close the endpoint.
+// Programs post until they have read the event of the connection's end, so the transfer fails by a completion.
 ssize_t TransferEndpoint::fail_after_end(const TransmitRequest& request) noexcept {
   CompletionRoutes& to = request.routes != nullptr ? *request.routes : routes;
   to.transmit_failed(completion_flags_of(request.operation), request.context, FI_ENOTCONN, FI_ENOTCONN);

@@ -28,7 +28,7 @@ union Control {
   std::byte space[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))];
 };
 
-// The things that come with a datagram.
+// The ancillary data of a datagram: the credentials of its sender, and a descriptor.
 struct Ancillary {
   ucred sender{};
   UniqueFd memory;

@@ -163,7 +163,7 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
   return written_ != before ? static_cast<ssize_t>(written_ - before) : -EAGAIN;
 }
 
-// Once everything is read, bytes go through the ring again. False if the memory contains nonsense.
+// Once everything is read, bytes go through the ring again. False if the memory contains impossible values.
 bool LocalWire::enter_overflow() noexcept {
   const std::uint64_t read = out_.read.load(std::memory_order_acquire);
   if (written_ - read > kRing + kOverflow) return false;
@@ -192,7 +192,7 @@ ssize_t LocalWire::write_overflow(std::span<const iovec> pieces) noexcept {
   return written_ != before ? static_cast<ssize_t>(written_ - before) : -EAGAIN;
 }
 
-// Not for each message: the reader has that cache line.
+// Read only when room is missing, because the reader's processor has that cache line.
 bool LocalWire::look_for_room() noexcept {
   const std::uint64_t read = out_.read.load(std::memory_order_acquire);
   if (written_ - read > kRing) return false;

@@ -9,10 +9,10 @@
 // chose and the writer keeps until its end is closed. If they are right, the bytes before them are those of an open
 // connection.
 //
-// A reader that makes no progress does not stop its writer at once, as one of a socket does not: the writer may go on
+// A reader that makes no progress does not stop its writer at once: as over a socket, the writer may go on
 // in an overflow until the reader has read everything.
 //
-// An end that is going to sleep says so in the memory. The other end then wakes it over the connection (conduit.h).
+// An end sets a flag in the memory before it sleeps. The other end then wakes it over the connection (conduit.h).
 //
 // The other process may write anything at any time: each number is read once and checked before it is used.
 //
@@ -55,16 +55,16 @@ struct LocalMemory {
     alignas(kLine) std::atomic<std::uint64_t> read;
     std::atomic<std::uint64_t> fetched;  // bytes of all offers so far
     Flag refuses;                        // the reader fetches nothing more
-    // The writer's. The piece of that number is at its remainder.
+    // The writer's. Piece number n is in offered[n % kOffers].
     struct Offer {
       std::atomic<std::uint64_t> at, len;
     };
     alignas(kLine) Offer offered[kOffers];
   };
   struct alignas(kLine) End {
-    std::atomic<std::uint32_t> asleep;    // for these, a wake-up is to be sent
+    std::atomic<std::uint32_t> asleep;    // kAwaits...: this end sleeps, and must be woken for these
     Flag fetches;                         // the end can read the other one's memory
-    Flag closed;                          // in order: what follows is no error
+    Flag closed;                          // the end closed in order: the end of the socket is no error
     std::atomic<std::uint64_t> proof;     // to be kept by this end; chosen by the other
     std::atomic<std::uint64_t> proof_at;  // the address at which this end keeps it
   };
@@ -98,16 +98,16 @@ class LocalWire {
   // Keeps the proof that the other end chose.
   void keep_proof() noexcept;
 
-  // Returns how many bytes were taken, at least 1; -EPROTO: the memory contains nonsense; -EAGAIN: no room, or pieces
+  // Returns how many bytes were taken, at least 1; -EPROTO: impossible values there; -EAGAIN: no room, or pieces
   // are offered. After -EAGAIN the call is repeated with at least the same bytes, less those that settle() reports as
   // fetched.
   ssize_t write(std::span<const iovec> pieces) noexcept;
-  // Pieces are offered ...
+  // Pieces are offered, and the other end has not fetched all of them.
   bool lends() const noexcept { return offered_len_ != 0; }
-  // The other end fetches nothing more: its copies fail from now on, even one under way. Then the rest of the pieces,
+  // Revokes the offers: copies by the other end fail from now on, even one under way. Then the rest of the pieces,
   // and all later ones, go through the ring.
   void take_back() noexcept;
-  // ... and write() can offer more.
+  // Pieces are offered, and write() can offer more.
   bool may_offer() const noexcept { return lends() && pieces_offered_ < LocalMemory::kOffers; }
   // The other end has fetched something. What it sends afterwards may refer to that, so settle() comes before such
   // bytes are handled.
@@ -148,7 +148,7 @@ class LocalWire {
   void awake() noexcept {
     if (own_.asleep.load(std::memory_order_relaxed) != 0) own_.asleep.store(0, std::memory_order_relaxed);
   }
-  // After write() and read(): the other end sleeps and must be woken, by this call's caller.
+  // After write() or read(). True: the other end sleeps, and the caller must wake it.
   bool must_wake_reader() noexcept { return must_wake(LocalMemory::kAwaitsInput); }
   bool must_wake_writer() noexcept {
     if (!must_check_writer_) return false;
@@ -228,8 +228,8 @@ class LocalWire {
   bool must_check_writer_ = false;  // the writer may be asleep
   pid_t peer_ = 0;
   std::uint64_t proof_ = 0;     // the other end keeps it
-  std::uint64_t proof_at_ = 0;  // there
-  std::uint64_t kept_ = 0;      // the other end reads it here
+  std::uint64_t proof_at_ = 0;  // at this address of the other end
+  std::uint64_t kept_ = 0;      // the proof that the other end chose and reads here
 };
 
 }  // namespace weft::tcp

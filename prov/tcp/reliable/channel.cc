@@ -233,7 +233,7 @@ void Channel::on_room() noexcept {
   stream_.resume();
 }
 
-// Nothing: the message stays in the socket.
+// nullopt: the message stays in the socket.
 std::optional<MessageSink::Destination> Channel::continue_blocked(const DataHeader& header) noexcept {
   Unclaimed& message = *blocked_;
   if (message.taken) {

@@ -121,9 +121,9 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   // Since the own request began.
   Clock::duration time_of_request() const noexcept { return net::now() - handshake_->started_at; }
   void start(UniqueFd socket, bool swap_bytes, const Agreement& agreement, Watch* handshake) noexcept;
-  // With a peer of these features.
+  // The agreement with a peer that has the features `theirs`.
   Agreement agree_on(std::uint8_t version, std::uint8_t theirs, bool swapped) const noexcept;
-  // Memory may be shared with the peer, whose message this is.
+  // Enables the extensions that the peer announced in `theirs`.
   void agree(const CmMessage& theirs, bool active) noexcept;
   // There is room for unexpected messages again.
   void on_room() noexcept;
@@ -190,7 +190,7 @@ class Channel final : public MessageSink, public ListHook<Channel> {
   std::bitset<kTickets> announced_;  // tickets of announced messages that have not arrived
   List<Unclaimed> cleared_;          // the peer may send them; without a receive they are discarded
   bool has_numbers_ = false;         // the handshake agreed on them
-  bool scarce_ = false;              // the peer was told that its room for unexpected messages is
+  bool scarce_ = false;              // this end has reported that memory for the peer's messages is scarce
   GraceRound grace_;
 };
 

@@ -16,7 +16,7 @@ namespace weft::tcp {
 
 inline constexpr std::uint8_t kReliableVersion = 1;
 inline constexpr std::uint8_t kAnsweredVersion = 0x80;
-// In `features` of a request. The acceptor has each of them one bit higher, because release 1.17 repeats the request's
+// In `features` of a request. In the answer each is one bit higher, because release 1.17 repeats the request's
 // bits in its answer.
 inline constexpr std::uint8_t kHasNumbers = 0x02;  // announced messages have numbers if no ticket is left; Op::kScarce
 inline constexpr std::uint8_t kHasAtomics = 0x08;  // Op::kAtomic, which only weft has

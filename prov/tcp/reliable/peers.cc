@@ -55,7 +55,7 @@ LinkState ReliableEndpoint::link_of(const Peer& peer) noexcept {
   return state == LinkState::kOpen && !peer.channel->open() ? LinkState::kClosing : state;
 }
 
-// Executes what rdm/peer_link.h decides. `error` and `sentence`: of operations that fail by it. Reconnects by timer,
+// Executes what rdm/peer_link.h decides. `error`, `sentence`: of operations that this step fails. Reconnects by timer,
 // because a handler of the old connection may be running.
 void ReliableEndpoint::step(Peer& peer, LinkEvent event, int error, std::string_view sentence) noexcept {
   const auto retry_at = peer.contact.retry_at(event, net::now(), timeouts(), peer.deadline);

@@ -115,7 +115,7 @@ Conduit::Step Conduit::on_mailbox(LocalHost& host, const Invitation& at) noexcep
   if (handover_ == nullptr) return Step::kNothing;
   host.expect(*handover_, at.token);
   const Status status(host.send(at, -1));
-  // The mailbox is full of other peers' datagrams. Its owner reads them, and proposes again.
+  // -EAGAIN: the mailbox is full of other peers' datagrams. Its owner then reads them, and proposes again.
   if (status.ok() || status.code() == -EAGAIN) return Step::kAnnounceDatagram;
   return give_up(status);
 }

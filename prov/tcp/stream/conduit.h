@@ -70,12 +70,12 @@ class Conduit : public Watch {
   }
   // The watch becomes writable when there is room again.
   void await_output() noexcept;
-  // Something happened: the memory is polled again.
+  // The stream's handler runs: the memory is polled in every round again.
   void attend() noexcept {
     if (wire_ != nullptr && !wire_->linked()) [[unlikely]]
       engine_.poll_wire(*wire_);
   }
-  // Bytes that arrive do not count as readiness, since nobody can handle them.
+  // While paused, arriving bytes do not make the watch ready, since they cannot be handled.
   void pause_input(bool paused) noexcept;
 
   // Bytes go through memory, in this direction.
@@ -84,13 +84,13 @@ class Conduit : public Watch {
   bool has_input() const noexcept { return reads_wire_ && wire_->wire->has_input(); }
   bool lends() const noexcept { return writes_wire_ && wire_->wire->lends(); }
   void take_back() noexcept { wire_->wire->take_back(); }  // if it lends()
-  // Although the watch is not writable; see LocalWire.
+  // More pieces may be offered although the watch is not writable; see LocalWire.
   bool may_offer() const noexcept { return writes_wire_ && wire_->wire->may_offer(); }
   // Looks for room in the memory at once, in the overflow as well.
   void use_overflow() noexcept;
   // The other end of the memory has closed or died.
   bool is_abandoned() noexcept { return wire_->wire->peer_closed() || read_signals() != -EAGAIN; }
-  // Bytes that were to be sent again have arrived; see LocalWire::settle().
+  // The peer has fetched offered bytes, which need not be sent again; see LocalWire::settle().
   bool has_fetched() const noexcept { return writes_wire_ && wire_->wire->is_settled(); }
   ssize_t take_fetched() noexcept { return wire_->wire->settle(); }
 
@@ -114,7 +114,7 @@ class Conduit : public Watch {
   Engine& engine_;
 
  private:
-  static constexpr std::uint8_t kRunsBeforeProposal = 4;  // connections that exchange little stay as they are
+  static constexpr std::uint8_t kRunsBeforeProposal = 4;  // connections that exchange less share no memory
   static constexpr std::uint8_t kMostTries = 64;
   struct Handover final : Recipient {
     void on_datagram(UniqueFd with, pid_t sender, std::uint64_t mailbox) noexcept override {

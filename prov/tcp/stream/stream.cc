@@ -251,7 +251,7 @@ void Stream::begin_write() noexcept {
   set_sink(Sink::kRmaWrite, std::span(iov, header_.rma_count));
 }
 
-// Behind the data of a read. Nothing else that answers may come in between.
+// The status behind the data of a read. No other response may come between the two.
 void Stream::finish_read() noexcept {
   if (!std::exchange(status_due_, false)) return protocol_error("status without a read");
   Transmit& request = take_answered();

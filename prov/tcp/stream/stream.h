@@ -29,10 +29,10 @@ class Stream final : public TransmitSide {
   void start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept;
   // Local end: sends gathered messages if the kernel takes them, closes, fails everything with `reason`. Idempotent.
   void stop(int error, int reason = FI_ECANCELED) noexcept;
-  // Before stop(): sends what there is room for. True: messages that are complete for the application wait for the peer
+  // Before stop(): sends as much as there is room for. True: messages that were reported as complete wait for the peer
   // to make room in the memory.
   bool send_rest() noexcept;
-  // After start(), for a socket that did not inherit keepalive: enables it once the connection is that old, because it
+  // After start(), for a socket that did not inherit keepalive: enables it once the connection is `idle_s` old: it
   // takes four system calls, which short connections save. 0: never.
   void enable_keepalive(int idle_s) noexcept;
   // The handshake agreed on atomic operations.
@@ -111,7 +111,7 @@ class Stream final : public TransmitSide {
   std::uint8_t sink_count_ = 0;
   std::uint8_t header_have_ = 0;
   std::uint32_t stash_len_ = 0;
-  std::uint64_t sink_generation_ = 0;  // a write or an atomic operation accesses registrations up to this one
+  std::uint64_t sink_generation_ = 0;  // a write or an atomic operation may access registrations up to this generation
   std::uint64_t payload_left_ = 0;
   Acknowledgement ack_;
   iovec sink_iov_[kIovLimit];  // where the payload goes

@@ -21,7 +21,7 @@ constexpr int kReadsPerTurn = 16;
 
 constexpr std::size_t kLargePayload = 16 * 1024;
 constexpr std::size_t kReadAhead = 512;           // bytes read behind a large payload
-constexpr std::size_t kLongPayload = 128 * 1024;  // the next bytes are worth a call that waits for them: epoll
+constexpr std::size_t kLongPayload = 128 * 1024;  // from this length on, epoll reports bytes before they are read
 // Bytes read from shared memory in one round. The application then posts receives for what follows, and it costs no
 // system call to look there again.
 constexpr std::size_t kWireAhead = 8 * 1024;

@@ -32,7 +32,7 @@ enum class Then : std::uint8_t {
   kRespond,      // nothing: an acknowledgement, a response, or a control header
   kSwitch,       // the next bytes go through shared memory
 };
-inline constexpr std::size_t kAnswerKinds = 4;  // the first of Then: what the peer answers
+inline constexpr std::size_t kAnswerKinds = 4;  // the first values of Then: the peer answers the message
 
 struct Transmit : ListHook<Transmit> {
   Then then = Then::kComplete;
@@ -47,7 +47,7 @@ struct Transmit : ListHook<Transmit> {
   std::size_t kept = 0;                 // bytes that it occupies among the peer's copies
   std::uint16_t inline_len = 0;         // bytes in `inlined`: the header, and a small payload
   std::uint64_t region_generation = 0;  // kRespond: of the registrations that granted `iov`
-  std::uint32_t write = 0;              // number of a write
+  std::uint32_t write = 0;              // Op::kWrite: its number in this direction
   std::uint64_t completion_flags = 0;
   void* context = nullptr;
   CompletionRoutes* routes = nullptr;
@@ -137,7 +137,7 @@ class Tickets {
   std::uint16_t left_ = kTickets - 1;
 };
 
-// The names of announced messages.
+// The tickets and numbers that identify announced messages on the wire.
 struct Announcements {
   Tickets tickets;
   messages::MessageNumbers<Transmit> numbers;

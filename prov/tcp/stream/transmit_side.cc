@@ -25,7 +25,7 @@ constexpr Op op_of(Operation operation) noexcept {
   return kOps[static_cast<std::size_t>(operation)];
 }
 
-// The buffers to send; of a read, they are the destination.
+// The buffers to send; for a read, the buffers that receive the data.
 std::span<const iovec> sent_by(const TransmitRequest& request) noexcept {
   return request.operation >= Operation::kUpdate ? request.arrays : request.iov;
 }
@@ -42,7 +42,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
     if (state_ != State::kOpen) return -FI_ENOTCONN;
     if (outstanding_ >= queue_size_) return -FI_EAGAIN;
   }
-  // The process may end behind an injected message, as it may behind one that the system has: it does not wait here.
+  // An injected message must not wait here: the process may exit right after the call, and would lose it.
   if ((request.flags & FI_INJECT) != 0 && !writable && !wants_completion(request)) [[unlikely]] {
     writable = true;  // there may be room now
     flush();
@@ -86,7 +86,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
 
 [[gnu::always_inline]] inline bool TransmitSide::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
   if (!writable || (flags & (FI_MORE | FI_FENCE)) || has_output()) return false;
-  // Without a system call there is nothing to share. A long message is offered, which takes a record.
+  // Shared memory needs no system call, so gathering saves nothing. A long message is offered: it takes a record.
   if (writes_wire()) return len < LocalWire::kLeastOffered;
   return !continues_burst() || !engine_.may_gather(len);
 }
@@ -228,7 +228,7 @@ Transmit* TransmitSide::make_record(const TransmitRequest& request, DataHeader& 
 
 void TransmitSide::flush_queued() noexcept {
   settle();
-  // The peer fetches what is lent without further calls of ours.
+  // The peer reads offered pieces from our memory without a further call here.
   if (lends())
     for (Transmit& record : sending_)
       if (record.then == Then::kRespond && !response_still_valid(record)) return;
@@ -319,7 +319,7 @@ Transmit* TransmitSide::make_acks() noexcept {
   return record;
 }
 
-// Adds the unsent rest of `record`. False when its memory was deregistered, which ends the stream, or at the exit.
+// Adds the unsent rest of `record`. False when its memory was deregistered, which ends the stream, or at process exit.
 bool TransmitSide::add_to(Gather& batch, Transmit& record) noexcept {
   if (record.then == Then::kRespond && !response_still_valid(record)) return false;
   // At the exit the application's memory may be gone, or be used for something else.

@@ -29,7 +29,7 @@
 
 namespace weft::tcp {
 
-// The place of one message in that order, from reserve() to deliver(). Owner: the message. Must not move.
+// The place of one message in Acknowledgements (below), from reserve() to deliver(). Owner: the message. Must not move.
 struct Acknowledgement {
   Acknowledgement* earlier = nullptr;
   Acknowledgement* later = nullptr;
@@ -73,7 +73,7 @@ class MessageSink {
 
   // A complete message without optional words. false: nothing was done, and begin() follows.
   virtual bool take_whole(bool tagged, std::uint64_t tag, std::span<const std::byte> payload) noexcept = 0;
-  // A message, or an announced one. Nothing: it cannot be handled before the stream's resume(), after which begin() is
+  // A message, or an announced one. nullopt: it cannot be handled before the stream's resume(), after which begin() is
   // called again; or the sink has ended the stream.
   virtual std::optional<Destination> begin(const DataHeader& header) noexcept = 0;
   // The payload of the last begin(), which had this header, is complete.
@@ -89,7 +89,7 @@ class MessageSink {
   // Every operation of the stream has completed: the peer closed (0), or the connection broke (errno). Not called after
   // the stream's stop().
   virtual void on_stream_end(int error) noexcept = 0;
-  // Error of sends that the end of the stream cuts off.
+  // The error of sends that are incomplete when the stream ends.
   virtual int interrupted_error() const noexcept = 0;
   // The peer sends no more messages.
   virtual void on_half_shutdown() noexcept {}
@@ -136,7 +136,7 @@ class TransmitSide : public Conduit {
     if (announcements_ != nullptr) announcements_->copies = copies;
   }
 
-  // For the sink: messages that it acknowledges itself, because they are delivered later than they arrive.
+  // For the sink, which acknowledges a message itself if the message is delivered later than it arrives.
   void reserve_ack(Acknowledgement& place) noexcept { acks_.reserve(place); }
   void acknowledge(Acknowledgement& place) noexcept;
   // The peer violated the protocol: the connection ends.
@@ -157,7 +157,7 @@ class TransmitSide : public Conduit {
 
   // The application's operations without a completion.
   std::size_t outstanding() const noexcept { return outstanding_; }
-  // Whether a pending operation completes there.
+  // Whether an operation that has not completed reports to `routes`.
   bool carries(const CompletionRoutes& routes) noexcept;
   void set_queue_size(std::size_t size) noexcept { queue_size_ = size; }
   std::size_t queue_size() const noexcept { return queue_size_; }
@@ -188,7 +188,7 @@ class TransmitSide : public Conduit {
   void on_refused(std::uint64_t number) noexcept;
   // The oldest operation that waits for such an answer; null: none.
   Transmit* oldest_awaiting(Then then) noexcept { return awaiting(then).empty() ? nullptr : &awaiting(then).front(); }
-  // Its answer is arriving, until take_answered().
+  // The answer to `record` is arriving, until take_answered().
   void begin_answer(Transmit& record) noexcept {
     record.unlink();
     answered_ = &record;
@@ -265,7 +265,7 @@ class TransmitSide : public Conduit {
   List<Transmit> awaiting_[kAnswerKinds];  // by Then
   Transmit* answered_ = nullptr;           // its answer is arriving
   Acknowledgements acks_;
-  std::uint64_t acks_due_ = 0;  // acknowledgements to be sent: a count, which a peer may drive up at no cost
+  std::uint64_t acks_due_ = 0;  // acknowledgements to be sent; only counted, since a peer may cause any number
   bool in_burst_ = false;       // the last message was not the first one of its round
 };
 

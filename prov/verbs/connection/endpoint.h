@@ -143,7 +143,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   CmIdHandle id_;       // bound, connecting or connected
   QueuePairHandle qp_;  // destroyed before the id
   std::unique_ptr<Attempt> attempt_;
-  // Until then the last event is held back for the last completion; zero: the connection is not ending.
+  // Until this time the last event waits for the last completion; zero: the connection is not ending.
   Clock::time_point flush_limit_;
 };
 

@@ -28,7 +28,7 @@ Clock::duration pause_before(unsigned next_try) noexcept {
   return middle / 2 + middle * (random() % 1024) / 1024;
 }
 
-// Better a failure without the peer's data than none.
+// Without memory the failure is reported without the peer's data.
 void store(std::span<const std::byte> data, std::vector<std::byte>& to) noexcept {
   try {
     to.assign(data.begin(), data.end());

@@ -162,7 +162,7 @@ void Endpoint::report_end() noexcept {
   events_->post_end(std::move(last_event_), &abi.fid);
 }
 
-// ---- Notes from elsewhere ----
+// ---- Notes of other threads ----
 
 void Endpoint::on_note() noexcept {
   if (attempt_ != nullptr && attempt_->phase == CmPhase::kWaiting && state_ == CmState::kConnecting &&

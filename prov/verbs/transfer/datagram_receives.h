@@ -148,7 +148,7 @@ class DatagramReceives {
   Status reserve() noexcept;
   // Buffers for messages of up to `longest` bytes. Once.
   Status open(ibv_pd* pd, std::size_t longest) noexcept { return buffers_.open(pd, receives_.size(), longest, *this); }
-  // `sources`: names the sources of messages, null: no one wants to know (FI_SOURCE).
+  // `sources`: names the sources of messages, null: sources are not reported (no FI_SOURCE).
   Status use(ibv_qp& qp, const PeerTable* sources) noexcept;
   // The queue pair was reset, after detach(), and its work completions were polled: posts all buffers that are free.
   Status restart(ibv_qp& qp) noexcept;

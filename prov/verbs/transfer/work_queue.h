@@ -101,7 +101,7 @@ class SendRing {
     block();
   }
 
-  // The straight way is clear: front() is a record whose work request needs no signal, and nothing else needs a check
+  // The fast path is open: front() is a record whose work request needs no signal, and nothing else needs a check
   // before it is posted; step() follows the post. After clear() that holds for as many posts as there is room, until
   // block(). `signals`: the next one is signalled in any case.
   bool is_clear() const noexcept { return clear_end_ != head_; }
