@@ -130,7 +130,7 @@ Driven* Engine::take_turns() noexcept {
   rounds_ += found_ != 0 ? 1 : idle_step_;
   const bool turn = rounds_ >= kCmPolls && is_turn_due();
   if (turn || !plain_) [[unlikely]]
-    return look_around(turn);
+    return poll_sources(turn);
   std::size_t found = 0;
   for (Driven& each : driven_) found += each.read_lower_queue();
   found_ = found;
@@ -158,7 +158,7 @@ void Engine::drive() noexcept {
 
 // A round that also concerns connection events, those of one endpoint if it is its `turn`, the poll set and remote
 // counts.
-[[gnu::noinline]] void Engine::look_around(bool turn) noexcept {
+[[gnu::noinline]] void Engine::poll_sources(bool turn) noexcept {
   if (waiting_) {
     all_in_turn_ = true;
     waiting_ = false;

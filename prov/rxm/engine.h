@@ -105,7 +105,7 @@ class Engine : public EngineBase {
  private:
   void make_round() noexcept;
   bool is_turn_due() noexcept;
-  void look_around(bool turn) noexcept;
+  void poll_sources(bool turn) noexcept;
   void work() noexcept;
   std::size_t read_poll_set() noexcept;
   void drop_poll_set() noexcept;
@@ -126,7 +126,7 @@ class Engine : public EngineBase {
   unsigned polled_ = 0;            // members of driven_ whose queues are in the poll set
   Lower<fid_poll> poll_set_;       // null: every lower queue is read
   std::vector<void*> ready_;       // room for the answer of the poll set
-  bool plain_ = false;             // most rounds need not look_around()
+  bool plain_ = false;             // most rounds need not poll_sources()
   bool all_in_turn_ = true;        // events may wait at any endpoint
   std::size_t found_ = 0;          // entries that the last round found
   unsigned idle_step_ = kCmPolls;  // the number that an idle round adds to rounds_

@@ -79,7 +79,7 @@ void Engine::note_sleeper() noexcept {
 void Engine::note_awake() noexcept {
   if (asleep_.many || ::pthread_equal(asleep_.thread, ::pthread_self()) == 0) return;
   asleep_.one = false;
-  for (const Wired& wired : wires_) wired.wire->awake();
+  for (const WireWatch& wired : wires_) wired.wire->awake();
 }
 
 void Engine::expect_sleepers() noexcept {
@@ -114,11 +114,11 @@ void Engine::expect_sleepers() noexcept {
 
 [[gnu::always_inline]] inline bool Engine::poll_wires() noexcept {
   bool found = false;
-  for (Wired& wired : wires_) {
+  for (WireWatch& wired : wires_) {
     --polls_left_;
     if (!wired.has_news()) continue;
     found = true;
-    wired.latest = harvested_;
+    wired.latest = epoll_tick_;
     Watch& watch = wired.watch;
     if (wired.has_input()) watch.readable = true;
     (void)wired.take_room();
@@ -136,25 +136,25 @@ void Engine::expect_sleepers() noexcept {
   if (!crowded_) found |= poll_hot();
   // Connections that always have data must not starve the others.
   const bool due = --polls_left_ <= 0 || took_long_;
-  if (!found || due) look_around(woken || crowded_ || due);
+  if (!found || due) poll_sources(woken || crowded_ || due);
   if ((sleepers_ || asleep_.one || automatic_) && !arm_wires()) wake();
 }
 
-void Engine::look_around(bool due) noexcept {
+void Engine::poll_sources(bool due) noexcept {
   const std::int64_t tick = net::tick();
   const bool unread = hot_[0] == nullptr && (sleepers_ || (registered_ != silent_ && wires_.empty()));
-  if (!due && !unread && tick == harvested_) return;
+  if (!due && !unread && tick == epoll_tick_) return;
   const bool all_silent = registered_ == silent_ || (registered_ == silent_ + listening_ && !wires_.empty());
-  polls_left_ = all_silent ? kPollsOfSilence : kPollsPerHarvest;
+  polls_left_ = all_silent ? kPollsOfSilence : kPollsPerEpoll;
   took_long_ = false;
-  if (std::exchange(harvested_, tick) != tick) doze();
-  harvest();
+  if (std::exchange(epoll_tick_, tick) != tick) skip_idle_wires();
+  poll_epoll();
   run_ready();
   while (!endings_.empty()) run_endings();
 }
 
-void Engine::poll_wire(Wired& wired) noexcept {
-  wired.latest = harvested_;
+void Engine::poll_wire(WireWatch& wired) noexcept {
+  wired.latest = epoll_tick_;
   if (!wired.linked()) wires_.push_back(wired);
   if (!must_send_now() && !sleepers_ && !asleep_.one) return;
   wired.arm();
@@ -163,47 +163,47 @@ void Engine::poll_wire(Wired& wired) noexcept {
 
 void Engine::on_region_closed() {
   mutex_.wait_for_others();
-  if (!lends_.load(std::memory_order_relaxed)) return;
+  if (!offers_memory_.load(std::memory_order_relaxed)) return;
   expect_groups();  // the caller need not be the thread that makes progress
   Lock lock(mutex_);
-  for (Wired& wired : wires_)
-    if (wired.wire->lends() && !wired.watch.ListHook<ReadyTag>::linked()) ready_.push_back(wired.watch);
+  for (WireWatch& wired : wires_)
+    if (wired.wire->has_offers() && !wired.watch.ListHook<ReadyTag>::linked()) ready_.push_back(wired.watch);
   run_ready();
-  if (!endings_.empty()) look_around(true);
+  if (!endings_.empty()) poll_sources(true);
 }
 
 // False if a wire has input or room already: no wake-up follows for that, so the thread must not sleep.
 bool Engine::arm_wires() noexcept {
-  for (const Wired& wired : wires_) wired.arm();
-  for (const Wired& wired : wires_)
+  for (const WireWatch& wired : wires_) wired.arm();
+  for (const WireWatch& wired : wires_)
     if (wired.has_news()) return false;
   return true;
 }
 
-void Engine::await_room(Wired& wired) noexcept {
+void Engine::await_room(WireWatch& wired) noexcept {
   if (!std::exchange(wired.awaits_room, true)) wired.awaits_since = net::tick();
   poll_wire(wired);
   if (must_send_now()) watch_for_stalls();
 }
 
 void Engine::watch_for_stalls() noexcept {
-  for (const Wired& wired : wires_)
+  for (const WireWatch& wired : wires_)
     if (wired.awaits_room && wired.wire->lacks_overflow())
       return set_deadline(stall_timer_, net::now() + std::chrono::nanoseconds(kStall));
 }
 
 void Engine::on_stall() noexcept {
-  for (Wired& wired : wires_) {
+  for (WireWatch& wired : wires_) {
     if (!wired.awaits_room) continue;
     wired.wire->allow_overflow();
     if (wired.take_room() && !wired.watch.ListHook<ReadyTag>::linked()) ready_.push_back(wired.watch);
   }
 }
 
-void Engine::doze() noexcept {
-  wires_.for_each([this](Wired& wired) {
-    if (wired.awaits_room && harvested_ - wired.awaits_since >= kStall) wired.wire->allow_overflow();
-    if (harvested_ - wired.latest < kDozeAfter || wired.awaits_room || wired.wire->lends()) return;
+void Engine::skip_idle_wires() noexcept {
+  wires_.for_each([this](WireWatch& wired) {
+    if (wired.awaits_room && epoll_tick_ - wired.awaits_since >= kStall) wired.wire->allow_overflow();
+    if (epoll_tick_ - wired.latest < kSkipAfter || wired.awaits_room || wired.wire->has_offers()) return;
     wired.arm();
     if (!wired.has_news()) wired.unlink();
   });
@@ -219,7 +219,7 @@ void Engine::drive() noexcept {
   one_round();
 }
 
-void Engine::harvest() noexcept {
+void Engine::poll_epoll() noexcept {
   if (!epoll_) return;  // nothing to watch yet
   epoll_event events[kBatch];
   int count;
@@ -357,7 +357,7 @@ void Engine::run_endings() noexcept {
   now.splice_back(endings_);
   poll_hot();
   poll_wires();
-  harvest();  // a socket that is no longer hot has been registered
+  poll_epoll();  // a socket that is no longer hot has been registered
   run_ready();
   now.for_each([](Watch& watch) { watch.may_end = watch.readable = watch.signalled = true; });
   ready_.splice_back(now);

@@ -54,7 +54,7 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   bool readable = false;  // set by the engine, cleared by the handler on EAGAIN
   bool writable = false;
   bool hung = false;       // the peer closed its side, or the socket failed
-  bool signalled = false;  // as `readable`, for a conduit that reads memory
+  bool signalled = false;  // as `readable`, for a transport that reads memory
   bool silent = false;     // set by silence()
   bool listens = false;    // set by watch_listener()
   bool may_end = false;    // set when bytes that others received earlier were handled; see end_later()
@@ -67,9 +67,9 @@ struct Watch : ListHook<ReadyTag>, ListHook<DeadlineTag> {
   Clock::time_point deadline{};
 };
 
-// A connection whose bytes go through memory. Owner: its conduit. Must not move.
-struct Wired : ListHook<Wired> {
-  Wired(Watch& of, std::unique_ptr<LocalWire> made) noexcept : watch(of), wire(std::move(made)) {}
+// A connection whose bytes go through memory. Owner: its transport. Must not move.
+struct WireWatch : ListHook<WireWatch> {
+  WireWatch(Watch& of, std::unique_ptr<LocalWire> made) noexcept : watch(of), wire(std::move(made)) {}
 
   bool has_news() const noexcept { return has_input() || (awaits_room && wire->has_room()); }
   bool has_input() const noexcept { return reads && !paused && wire->has_input(); }
@@ -198,14 +198,14 @@ class Engine final : public EngineBase, private LastSender {
   bool exits() const noexcept { return exits_; }
   void cool_down(Watch& watch) noexcept;  // reads would find nothing: wait for readiness
 
-  // Polls the memory in every round, until it brings nothing for kDozeAfter. Called again when what it waits for
+  // Polls the memory in every round, until it brings nothing for kSkipAfter. Called again when what it waits for
   // changes.
-  void poll_wire(Wired& wired) noexcept;
+  void poll_wire(WireWatch& wired) noexcept;
   // The wire is full. While the threads that make progress here sleep, a timer runs (kStall) after which the wire may
   // use its overflow, because its reader may not read for long.
-  void await_room(Wired& wired) noexcept;
+  void await_room(WireWatch& wired) noexcept;
   // Registered memory is offered through a wire.
-  void note_lent() noexcept { lends_.store(true, std::memory_order_relaxed); }
+  void note_offered() noexcept { offers_memory_.store(true, std::memory_order_relaxed); }
   // Takes a socket that is not watched and whose sending side is shut down; closes it when its last bytes arrived.
   void linger(UniqueFd socket) noexcept;
   // The descriptor of the watch is rarely ready: it need not be polled in every round.
@@ -239,11 +239,11 @@ class Engine final : public EngineBase, private LastSender {
   bool arm_wires() noexcept;
   void note_sleeper() noexcept;
   void note_awake() noexcept;
-  void doze() noexcept;
+  void skip_idle_wires() noexcept;
   void watch_for_stalls() noexcept;
   void on_stall() noexcept;
-  void look_around(bool due) noexcept;
-  void harvest() noexcept;
+  void poll_sources(bool due) noexcept;
+  void poll_epoll() noexcept;
   void run_ready() noexcept {
     if (!ready_.empty()) run_queued();
   }
@@ -259,18 +259,18 @@ class Engine final : public EngineBase, private LastSender {
   static_assert(kHotSockets == 2, "is_hot() looks at each");
   // The other sockets' readiness is polled after so many polls of rounds and of connections in memory, and when the
   // clock ticked, for applications that poll seldom.
-  static constexpr int kPollsPerHarvest = 64;
-  // kPollsPerHarvest where all bytes go through memory: a request for a connection can wait for some microseconds.
+  static constexpr int kPollsPerEpoll = 64;
+  // kPollsPerEpoll where all bytes go through memory: a request for a connection can wait for some microseconds.
   static constexpr int kPollsOfSilence = 1024;
-  static constexpr std::int64_t kDozeAfter = 50'000'000;  // nanoseconds
+  static constexpr std::int64_t kSkipAfter = 50'000'000;  // nanoseconds
   static constexpr std::int64_t kStall = 10'000'000;      // nanoseconds without room until the overflow is used
   static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down
   static constexpr int kBatch = 64;                       // readiness events per system call
 
   ProgressHabit progress_habit_;  // with long messages
   ShortBursts short_bursts_;
-  std::atomic<bool> lends_{false};  // registered memory was offered at some time
-  bool sleepers_ = false;           // threads may poll wait_fd() without prepare_wait(), from now on
+  std::atomic<bool> offers_memory_{false};  // registered memory was offered at some time
+  bool sleepers_ = false;                   // threads may poll wait_fd() without prepare_wait(), from now on
   // Threads asleep between prepare_wait() and the next time that they drive the engine. `one`: `thread` sleeps. `many`:
   // several have slept at once, and from then on a thread is always assumed to sleep.
   struct {
@@ -285,13 +285,13 @@ class Engine final : public EngineBase, private LastSender {
   bool crowded_ = false;  // more sockets are active than can be hot: epoll finds them sooner
   List<Watch, ReadyTag> ready_;
   List<Watch, ReadyTag> endings_;
-  List<Wired> wires_;
+  List<WireWatch> wires_;
   Timer<Engine, &Engine::on_stall> stall_timer_{*this};
   DeadlineTimer timer_;
   DeadlineQueue<Watch, DeadlineTag, &Watch::deadline> deadlines_{timer_}, keepalives_{timer_};
   std::array<Watch*, kHotSockets> hot_{};
-  std::int64_t harvested_ = 0;  // the tick
-  int polls_left_ = 0;          // until the next harvest
+  std::int64_t epoll_tick_ = 0;  // when epoll was polled
+  int polls_left_ = 0;           // until epoll is polled
   std::unique_ptr<std::byte[]> scratch_;
   std::unique_ptr<LingeringSockets> lingering_;
   std::unique_ptr<std::byte[]> spare_stash_;  // for a stream, when memory runs out

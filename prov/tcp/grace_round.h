@@ -13,13 +13,13 @@ namespace weft::tcp {
 class GraceRound {
  public:
   // Whether `len` bytes may wait for the rest of `round`. False: they are stored, like all behind them in that round.
-  bool covers(std::size_t len, std::uint64_t round) noexcept {
+  bool may_wait(std::size_t len, std::uint64_t round) noexcept {
     if (len < kLeastCovered || since_ + 1 == round) return false;
     since_ = round;
     return true;
   }
   // A message has found its receive, so receives for those behind it may follow.
-  void renew() noexcept { since_ = 0; }
+  void restart() noexcept { since_ = 0; }
 
  private:
   static constexpr std::size_t kLeastCovered = 2048;  // storing a shorter one costs less than reading it again

@@ -31,7 +31,7 @@ void Engine::progress() noexcept {
   waiting_ = false;
   if (!unsent_.empty()) flush();
   if (watches_.size() > kPolledSockets) {
-    harvest();
+    poll_epoll();
     return run_ready();
   }
   for (Watch* watch : watches_) {
@@ -50,7 +50,7 @@ void Engine::flush() noexcept {
   }
 }
 
-void Engine::harvest() noexcept {
+void Engine::poll_epoll() noexcept {
   if (!register_all()) {
     // Without readiness all sockets are read one after the other.
     for (Watch* watch : watches_)
@@ -88,7 +88,7 @@ bool Engine::prepare_wait() noexcept {
   begin_round();
   flush();
   if (!register_all()) return false;
-  harvest();
+  poll_epoll();
   run_ready();
   return waiting_ = ready_.empty();
 }
@@ -148,7 +148,7 @@ Status Engine::start_service_thread() {
   const Status started = start_service([this]() noexcept {
     begin_round();
     flush();
-    harvest();
+    poll_epoll();
     run_ready();
     if (!ready_.empty()) wake();
   });

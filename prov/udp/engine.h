@@ -94,7 +94,7 @@ class Engine : public EngineBase {
   }
   void progress() noexcept;
   void flush() noexcept;
-  void harvest() noexcept;
+  void poll_epoll() noexcept;
   void run_ready() noexcept;
   Status register_one(Watch& watch) noexcept;
   bool register_all() noexcept;

@@ -24,7 +24,7 @@ class ReceiveSide : public ReceiveQueue<M> {
     Receive* receive = nullptr;
     if (const ssize_t error = ReceiveQueue<M>::post(request, receive); error != 0) return error;
     if (this->matcher_.has_messages(request.tagged)) [[unlikely]]
-      meet_messages(*receive, ReceiveRequest(request));  // so that `request` itself may stay in registers
+      match_kept_messages(*receive, ReceiveRequest(request));  // so that `request` itself may stay in registers
     return 0;
   }
 
@@ -90,7 +90,7 @@ class ReceiveSide : public ReceiveQueue<M> {
 
  private:
   // Completions may be written before the call that posts the buffer returns, because the application reads them later.
-  [[gnu::noinline]] void meet_messages(Receive& receive, const ReceiveRequest& request) noexcept {
+  [[gnu::noinline]] void match_kept_messages(Receive& receive, const ReceiveRequest& request) noexcept {
     bool takes_more = true;
     while (takes_more) {
       UnexpectedMessage* message = this->matcher_.find(request.tagged, request.wanted);

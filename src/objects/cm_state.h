@@ -43,10 +43,10 @@ enum class CmEvent : std::uint8_t {
 
 using CmActions = std::uint16_t;
 inline constexpr CmActions kCmEnable = 1 << 0;          // check the bindings, let receives be posted
-inline constexpr CmActions kCmDial = 1 << 1;            // set up the transport
+inline constexpr CmActions kCmConnect = 1 << 1;         // set up the transport
 inline constexpr CmActions kCmSend = 1 << 2;            // send the request or the acceptance
 inline constexpr CmActions kCmRefuse = 1 << 3;          // reject the peer's request, if it was not answered
-inline constexpr CmActions kCmHangUp = 1 << 4;          // drop the half-open connection
+inline constexpr CmActions kCmDisconnect = 1 << 4;      // drop the half-open connection
 inline constexpr CmActions kCmStart = 1 << 5;           // hand the connection to the data path, then post FI_CONNECTED
 inline constexpr CmActions kCmStop = 1 << 6;            // cancel what is outstanding, end the stream
 inline constexpr CmActions kCmReportFailure = 1 << 7;   // an error entry
@@ -70,9 +70,9 @@ constexpr CmStep next_pending(CmState state, CmEvent event) noexcept {
       return {state, 0, FI_EOPBADSTATE};
     case CmEvent::kShutdown:
     case CmEvent::kFailed:
-      return {CmState::kClosed, kCmHangUp | kCmStop | kCmReportFailure};
+      return {CmState::kClosed, kCmDisconnect | kCmStop | kCmReportFailure};
     case CmEvent::kClose:
-      return {CmState::kClosed, kCmHangUp | kCmStop};
+      return {CmState::kClosed, kCmDisconnect | kCmStop};
     case CmEvent::kTryAgain:  // the transport is set up again; an acceptance cannot be repeated
       return {state == CmState::kAnswering ? state : CmState::kConnecting};
     default:
@@ -86,7 +86,7 @@ constexpr CmStep next_unconnected(CmState state, CmEvent event) noexcept {
     case CmEvent::kEnable:
       return {CmState::kEnabled, enable};
     case CmEvent::kConnect:
-      return {CmState::kConnecting, static_cast<CmActions>(enable | kCmDial)};
+      return {CmState::kConnecting, static_cast<CmActions>(enable | kCmConnect)};
     case CmEvent::kAccept:
       return {CmState::kAnswering, static_cast<CmActions>(enable | kCmSend)};
     case CmEvent::kShutdown:
@@ -140,7 +140,7 @@ constexpr CmStep next(CmState state, CmEvent event) noexcept {
       break;
     case CmState::kAwaiting:
       if (event == CmEvent::kAccepted) return {CmState::kConnected, kCmStart};
-      if (event == CmEvent::kRejected) return {CmState::kClosed, kCmHangUp | kCmStop | kCmReportFailure};
+      if (event == CmEvent::kRejected) return {CmState::kClosed, kCmDisconnect | kCmStop | kCmReportFailure};
       break;
     case CmState::kAnswering:
       if (event == CmEvent::kMessageSent) return {CmState::kConnected, kCmStart};

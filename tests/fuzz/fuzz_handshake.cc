@@ -38,7 +38,7 @@ void answer(Input& input, Application& application) {
 // The peer connects with the input; a valid request is accepted or rejected.
 void ask(Input& input, Application& application) {
   const bool accept = input.take_flag();
-  UniqueFd peer = application.dial();
+  UniqueFd peer = application.connected_socket();
   InfoPtr request;
   while (!input.empty()) {
     say(input, peer.get());

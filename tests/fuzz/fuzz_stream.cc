@@ -27,7 +27,7 @@ struct Buffers {
 };
 
 UniqueFd establish(Application& application, bool foreign_order) {
-  UniqueFd peer = application.dial();
+  UniqueFd peer = application.connected_socket();
   tcp::CmMessage message;
   message.compose(tcp::CmType::kRequest, nullptr, 0);
   std::array<std::byte, tcp::kCmHeaderSize> bytes;

@@ -83,7 +83,7 @@ class Application {
     WEFT_FUZZ_CHECK(fi_getname(&pep->fid, &name, &len) == 0);
     return name;
   }
-  UniqueFd dial() {
+  UniqueFd connected_socket() {
     const sockaddr_in to = listening_at();
     UniqueFd peer(tcp::net::open_stream(AF_INET));
     WEFT_FUZZ_CHECK(tcp::net::connect(peer.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == -EINPROGRESS);

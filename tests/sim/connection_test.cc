@@ -387,7 +387,7 @@ TEST(SimulatedConnection, AMessageWithoutAReceiveHoldsNoneBackForLong) {
 // ---- The listener ----
 
 // A peer without the library: a socket that sends the given bytes.
-UniqueFd dial(const sockaddr_storage& to) {
+UniqueFd connected_socket(const sockaddr_storage& to) {
   UniqueFd socket(net::open_stream(AF_INET));
   EXPECT_EQ(net::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(sockaddr_in)), -EINPROGRESS);
   return socket;
@@ -461,7 +461,7 @@ TEST(SimulatedListener, SilentPeersAreDroppedInTime) {
   server.listen();
   const std::size_t before = open_sockets();
   std::vector<UniqueFd> silent;
-  for (int i = 0; i < 10; ++i) silent.push_back(dial(server.listening_at()));
+  for (int i = 0; i < 10; ++i) silent.push_back(connected_socket(server.listening_at()));
   Event event;
   EXPECT_FALSE(server.poll(event));
   EXPECT_EQ(open_sockets(), before + 20);
@@ -475,7 +475,7 @@ TEST(SimulatedListener, SilentPeersDoNotKeepOthersOut) {
   Side client, server;
   server.listen();
   std::vector<UniqueFd> silent;
-  for (int i = 0; i < 3000; ++i) silent.push_back(dial(server.listening_at()));
+  for (int i = 0; i < 3000; ++i) silent.push_back(connected_socket(server.listening_at()));
   Event event;
   EXPECT_FALSE(server.poll(event));
   client.connect(server.listening_at());
@@ -494,7 +494,7 @@ TEST(SimulatedListener, EveryTruncatedRequestIsDropped) {
     message.compose(CmType::kRequest, "abc", 3);
     Event event;
     for (std::size_t len = 0; len < message.unsent().size(); ++len) {
-      UniqueFd peer = dial(server.listening_at());
+      UniqueFd peer = connected_socket(server.listening_at());
       EXPECT_TRUE(len == 0 || net::send(peer.get(), message.unsent().data(), len) > 0);
       EXPECT_FALSE(server.poll(event));
       peer.reset();
@@ -510,7 +510,7 @@ TEST(SimulatedListener, AnEndlessRequestIsCutOff) {
   {
     Side server;
     server.listen();
-    UniqueFd peer = dial(server.listening_at());
+    UniqueFd peer = connected_socket(server.listening_at());
     const std::string endless(60'000, '\3');
     EXPECT_GT(net::send(peer.get(), endless.data(), endless.size()), 0);
     Event event;

@@ -86,7 +86,7 @@ inline void PostedBuffers::post_shared(PostedBuffer& posted) noexcept {
 }
 
 [[gnu::noinline]] void PostedBuffers::keep_left_over(PostedBuffer& posted) noexcept {
-  left_over_.push_back(posted);
+  unposted_shared_.push_back(posted);
   services_.note_work();
 }
 
@@ -123,7 +123,8 @@ void PostedBuffers::release(PostedBuffer& posted) noexcept {
 }
 
 void PostedBuffers::retry() noexcept {
-  for (std::size_t tries = kSharedReceives; tries != 0 && may_post_left_over(); --tries) post(left_over_.pop_front());
+  for (std::size_t tries = kSharedReceives; tries != 0 && may_post_left_over(); --tries)
+    post(unposted_shared_.pop_front());
 }
 
 void PostedBuffers::retry(Channel& channel) noexcept {
@@ -150,7 +151,7 @@ void PostedBuffers::on_closed(Channel& channel) noexcept {
 void PostedBuffers::close() noexcept {
   stop_waiting();
   shared_.reset();
-  left_over_.clear();
+  unposted_shared_.clear();
 }
 
 }  // namespace weft::rxm

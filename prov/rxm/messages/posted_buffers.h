@@ -49,7 +49,7 @@ class PostedBuffers : private messages::PeerMemory {
   // Posts again after lack of memory or back-pressure.
   void retry() noexcept;
   void retry(Channel& channel) noexcept;
-  bool has_left_over() noexcept { return !left_over_.empty(); }
+  bool has_left_over() noexcept { return !unposted_shared_.empty(); }
   bool may_post_left_over() noexcept { return has_left_over() && has_room(0); }
 
   // The lower provider has returned the operation.
@@ -81,10 +81,10 @@ class PostedBuffers : private messages::PeerMemory {
 
   EndpointServices& services_;
   const std::size_t packet_size_;
-  Lower<fid_ep> shared_;           // null: each connection has its own receives
-  std::size_t shared_count_ = 0;   // all of the shared receives
-  std::size_t shared_posted_ = 0;  // shared receives that the lower provider has
-  List<PostedBuffer> left_over_;   // shared receives that the lower provider does not have
+  Lower<fid_ep> shared_;                // null: each connection has its own receives
+  std::size_t shared_count_ = 0;        // all of the shared receives
+  std::size_t shared_posted_ = 0;       // shared receives that the lower provider has
+  List<PostedBuffer> unposted_shared_;  // shared receives that the lower provider does not have
   std::unordered_map<std::uint32_t, Channel*> channels_by_number_;
   Channel* last_sender_ = nullptr;
   Pool<PostedBuffer> pool_;

@@ -202,10 +202,10 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   const CmState before = state_;
   const CmStep step = next(before, event);
   state_ = step.state;
-  if (step.actions & kCmDial) return settle(handshake_->dial(peer_));
+  if (step.actions & kCmConnect) return settle(handshake_->connect(peer_));
   if (step.actions & kCmSend) return settle(handshake_->send_message());
   if (step.actions & kCmRefuse) request_.reset();
-  if (step.actions & kCmHangUp) handshake_.reset();
+  if (step.actions & kCmDisconnect) handshake_.reset();
   if (step.actions & kCmStart) start_transfers(before == CmState::kAwaiting);
   if (step.actions & kCmStop) stop(failure != nullptr ? failure->err : 0);
   if (step.actions & kCmReportFailure) EventQueueCore::hold(*last_event_, std::move(*failure));

@@ -33,7 +33,7 @@ void ReceiveQueue::block(EndpointReceiver& receiver) noexcept {
 bool EndpointReceiver::take_whole(bool tagged, std::uint64_t tag, std::span<const std::byte> payload) noexcept {
   const messages::Envelope envelope{.tag = tag, .len = payload.size(), .tagged = tagged, .ignores_tag = ignores_tags()};
   if (!queue_->deliver(payload, envelope, routes)) return false;
-  grace_.renew();
+  grace_.restart();
   return true;
 }
 
@@ -53,7 +53,7 @@ std::optional<MessageSink::Destination> EndpointReceiver::begin(const DataHeader
   }
   delivery_ = queue_->match(envelope_of(header));
   if (!delivery_) return begin_unexpected(header);
-  grace_.renew();
+  grace_.restart();
   return Destination{delivery_.iov(), header.wants_ack()};
 }
 
@@ -68,7 +68,7 @@ bool EndpointReceiver::may_keep(const messages::Envelope& envelope) noexcept {
 
 std::optional<MessageSink::Destination> EndpointReceiver::begin_unexpected(const DataHeader& header) noexcept {
   if (queue_->is_shut_down()) return Destination{{}, header.wants_ack()};
-  if (grace_.covers(header.payload, stream_.engine().round())) {
+  if (grace_.may_wait(header.payload, stream_.engine().round())) {
     queue_->block(*this);
     stream_.resume();
     return {};

@@ -24,7 +24,7 @@ Handshake::Handshake(Watch::Handler ready, Watch::Handler expired, Engine& engin
       limit_(limit) {}
 
 Handshake::Step Handshake::proceed(const Address& peer) noexcept {
-  if (phase_ == Phase::kConnecting) return dial(peer);
+  if (phase_ == Phase::kConnecting) return connect(peer);
   return phase_ == Phase::kSending ? send_message() : receive_answer();
 }
 
@@ -40,9 +40,9 @@ Handshake::Step Handshake::failed(int what, const char* sentence) noexcept {
   return Step::kFailed;
 }
 
-Handshake::Step Handshake::dial(const Address& peer) noexcept {
+Handshake::Step Handshake::connect(const Address& peer) noexcept {
   int result = 0;
-  if (!std::exchange(dialled_, true)) {
+  if (!std::exchange(began_, true)) {
     // The request follows at once, so it can carry the last packet of TCP's handshake.
     net::set_option(socket.get(), IPPROTO_TCP, TCP_QUICKACK, 0);
     result = net::connect(socket.get(), peer.data(), peer.size());

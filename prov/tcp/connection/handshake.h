@@ -28,7 +28,7 @@ class Handshake : public Watch {
   Handshake& operator=(const Handshake&) = delete;
 
   // Connects, until kConnected; sends the beginning of the message together with the connection.
-  Step dial(const Address& peer) noexcept;
+  Step connect(const Address& peer) noexcept;
   // Until kSent.
   Step send_message() noexcept;
   // Once the message is sent, until kAnswered: `message` has the answer.
@@ -60,7 +60,7 @@ class Handshake : public Watch {
   const int answer_timeout_ms_;
   Deadline limit_;
   Phase phase_ = Phase::kConnecting;
-  bool dialled_ = false;
+  bool began_ = false;
   bool probing_ = false;
 };
 

@@ -30,7 +30,7 @@ struct Invitation {
   std::uint64_t token = 0;
 };
 
-// A connection that expects a datagram. Owner: the conduit.
+// A connection that expects a datagram. Owner: the transport.
 class Recipient : public ListHook<Recipient> {
  public:
   // `memory`: none in the first datagram. `process`: the sender's; 0: it has no number here. `from`: the sender's

@@ -107,7 +107,7 @@ void LocalWire::keep_proof() noexcept {
   own_.proof_at.store(reinterpret_cast<std::uintptr_t>(&kept_), std::memory_order_release);
 }
 
-Status LocalWire::meet(pid_t peer) noexcept {
+Status LocalWire::test_peer_access(pid_t peer) noexcept {
   peer_ = peer;
   proof_at_ = other_.proof_at.load(std::memory_order_acquire);
   const Status status = peer != 0 && proof_at_ != 0 ? read_memory({}, proof_at_) : Status(-FI_EPERM);
@@ -115,13 +115,13 @@ Status LocalWire::meet(pid_t peer) noexcept {
   return status;
 }
 
-void LocalWire::take_back() noexcept {
+void LocalWire::revoke_offers() noexcept {
   ::explicit_bzero(&kept_, sizeof kept_);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // before memory is reused that the other end may be reading
 }
 
 void LocalWire::close() noexcept {
-  take_back();
+  revoke_offers();
   own_.closed.store(1, std::memory_order_release);
 }
 

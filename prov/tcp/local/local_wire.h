@@ -12,7 +12,7 @@
 // A reader that makes no progress does not stop its writer at once: as over a socket, the writer may go on
 // in an overflow until the reader has read everything.
 //
-// An end sets a flag in the memory before it sleeps. The other end then wakes it over the connection (conduit.h).
+// An end sets a flag in the memory before it sleeps. The other end then wakes it over the connection (transport.h).
 //
 // The other process may write anything at any time: each number is read once and checked before it is used.
 //
@@ -78,7 +78,7 @@ struct LocalMemory {
 inline constexpr std::size_t kLocalMemorySize = sizeof(LocalMemory);
 static_assert(offsetof(LocalMemory, overflows) == 32 * 1024, "bytes that two peers usually share");
 
-// One end. Owner: the conduit. Must not move.
+// One end. Owner: the transport. Must not move.
 class LocalWire {
  public:
   // Longer pieces of messages are offered to an end that can fetch them.
@@ -94,7 +94,7 @@ class LocalWire {
 
   // Sets the process of the other end (0: it has no number in this namespace) and tests whether its memory can be read.
   // On an error long messages are copied twice. Called once the other end's proof_at is set.
-  Status meet(pid_t peer) noexcept;
+  Status test_peer_access(pid_t peer) noexcept;
   // Keeps the proof that the other end chose.
   void keep_proof() noexcept;
 
@@ -103,12 +103,12 @@ class LocalWire {
   // fetched.
   ssize_t write(std::span<const iovec> pieces) noexcept;
   // Pieces are offered, and the other end has not fetched all of them.
-  bool lends() const noexcept { return offered_len_ != 0; }
+  bool has_offers() const noexcept { return offered_len_ != 0; }
   // Revokes the offers: copies by the other end fail from now on, even one under way. Then the rest of the pieces,
   // and all later ones, go through the ring.
-  void take_back() noexcept;
+  void revoke_offers() noexcept;
   // Pieces are offered, and write() can offer more.
-  bool may_offer() const noexcept { return lends() && pieces_offered_ < LocalMemory::kOffers; }
+  bool may_offer() const noexcept { return has_offers() && pieces_offered_ < LocalMemory::kOffers; }
   // The other end has fetched something. What it sends afterwards may refer to that, so settle() comes before such
   // bytes are handled.
   bool is_settled() const noexcept {

@@ -242,7 +242,7 @@ std::optional<MessageSink::Destination> Channel::continue_blocked(const DataHead
     delete &message;
     return destination;
   }
-  if (grace_.covers(header.payload, endpoint_.engine().round())) {
+  if (grace_.may_wait(header.payload, endpoint_.engine().round())) {
     stream_.resume();
     return {};
   }
@@ -365,7 +365,7 @@ void Channel::take(Unclaimed& message, const rdm::Delivery& delivery) noexcept {
     message.taker = delivery;
     message.taken = true;
     if (blocked_ != &message) return;
-    grace_.renew();
+    grace_.restart();
     stream_.resume();
   }
 }

@@ -70,17 +70,17 @@ void TransmitSide::respond_with(Transmit& record) noexcept {
 bool TransmitSide::response_still_valid(Transmit& record) noexcept {
   if (record.iov_count == 0 || record.refused) return true;
   if (engine_.exits()) return true;  // see add_to()
-  if (writes_wire()) engine_.note_lent();
+  if (writes_wire()) engine_.note_offered();
   fi_rma_iov ranges[kMaxRmaIov];
   std::memcpy(ranges, record.inlined + kBaseHeaderSize, sizeof ranges);
   if (still_granted(std::span(ranges, record.iov_count), FI_REMOTE_READ, record.region_generation)) return true;
-  const bool lent = lends(), begun = lent || record.sent != 0;
+  const bool offered = has_offers(), begun = offered || record.sent != 0;
   if (!(begun ? record.status : refuses_)) {
     protocol_error("memory region closed while the peer was reading it");
     return false;
   }
   FI_WARN(&provider(), FI_LOG_EP_DATA, "memory region closed while the peer was reading it; its read fails\n");
-  if (lent) take_back();
+  if (offered) revoke_offers();
   record.refused = true;
   if (begun) return true;
   const std::byte id = record.inlined[kIdOffset];

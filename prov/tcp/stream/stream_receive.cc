@@ -76,7 +76,7 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
     left -= iov[count].iov_len;
   }
   iov[count++] = {scratch, ahead};
-  const ssize_t got = Conduit::receive({iov, count});
+  const ssize_t got = Transport::receive({iov, count});
   if (got <= 0) return nothing_read(got);
   mark_hot();
   const auto bytes = static_cast<std::size_t>(got);
@@ -100,7 +100,7 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
     if (sink_count_ != 0) return read_direct(ahead);
   }
   std::byte* scratch = engine_.receive_scratch();
-  const ssize_t got = Conduit::receive(scratch, ahead);
+  const ssize_t got = Transport::receive(scratch, ahead);
   if (got <= 0) return nothing_read(got);
   mark_hot();
   parse(scratch, static_cast<std::size_t>(got));

@@ -143,7 +143,7 @@ ssize_t TransmitSide::send_small(const TransmitRequest& request) noexcept {
   const std::size_t header =
       encode_plain(op, request.tag, payload.iov_len, static_cast<std::uint8_t>(next_id_), message);
   std::memcpy(message + header, payload.iov_base, payload.iov_len);
-  const ssize_t sent = Conduit::send(message, header + payload.iov_len);
+  const ssize_t sent = Transport::send(message, header + payload.iov_len);
   if (sent != static_cast<ssize_t>(header + payload.iov_len)) [[unlikely]] {
     DataHeader full{.op = op, .payload = payload.iov_len, .tag = request.tag, .rma = {}};
     return keep_rest(request, full, payload.iov_len, sent);
@@ -168,7 +168,7 @@ ssize_t TransmitSide::transmit_now(const TransmitRequest& request, DataHeader& h
     count += request.iov.size();
   }
   iov[0] = {inlined, inline_len};
-  const ssize_t sent = count == 1 ? Conduit::send(inlined, inline_len) : Conduit::send({iov, count});
+  const ssize_t sent = count == 1 ? Transport::send(inlined, inline_len) : Transport::send({iov, count});
   if (sent != static_cast<ssize_t>(header.size() + len)) [[unlikely]]
     return keep_rest(request, header, len, sent);
   ++next_id_;
@@ -229,14 +229,14 @@ Transmit* TransmitSide::make_record(const TransmitRequest& request, DataHeader& 
 void TransmitSide::flush_queued() noexcept {
   settle();
   // The peer reads offered pieces from our memory without a further call here.
-  if (lends())
+  if (has_offers())
     for (Transmit& record : sending_)
       if (record.then == Then::kRespond && !response_still_valid(record)) return;
   for (bool goes_on = true; goes_on && state_ == State::kOpen && (writable || may_offer()); goes_on &= has_output()) {
     Gather batch(writes_wire() ? nullptr : engine_.transmit_scratch());
     if (!gather(batch) || batch.count == 0) return;
-    const ssize_t sent = batch.count == 1 ? Conduit::send(batch.iov[0].iov_base, batch.iov[0].iov_len)
-                                          : Conduit::send({batch.iov, batch.count});
+    const ssize_t sent = batch.count == 1 ? Transport::send(batch.iov[0].iov_base, batch.iov[0].iov_len)
+                                          : Transport::send({batch.iov, batch.count});
     goes_on = sent == static_cast<ssize_t>(batch.bytes);
     if (!goes_on) await_output();
     if (sent >= 0) {

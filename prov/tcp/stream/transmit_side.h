@@ -22,10 +22,10 @@
 #include "objects/memory_regions.h"
 #include "objects/transfer_calls.h"
 #include "tcp/engine.h"
-#include "tcp/stream/conduit.h"
 #include "tcp/stream/data_header.h"
 #include "tcp/stream/responses.h"
 #include "tcp/stream/transmit.h"
+#include "tcp/stream/transport.h"
 
 namespace weft::tcp {
 
@@ -112,7 +112,7 @@ struct Gather;
          request.receive_context == 0;
 }
 
-class TransmitSide : public Conduit {
+class TransmitSide : public Transport {
  public:
   bool open() const noexcept { return state_ == State::kOpen; }
   bool ended() const noexcept { return state_ == State::kEnded; }
@@ -168,7 +168,7 @@ class TransmitSide : public Conduit {
 
   TransmitSide(Watch::Handler ready, Watch::Handler deadline_passed, MessageSink& sink, CompletionRoutes& routes,
                Engine& engine, MemoryRegions& regions, Pool<Transmit>& records) noexcept
-      : Conduit(ready, deadline_passed, engine), sink_(sink), routes_(routes), regions_(regions), records_(records) {}
+      : Transport(ready, deadline_passed, engine), sink_(sink), routes_(routes), regions_(regions), records_(records) {}
   ~TransmitSide() = default;
 
   bool has_output() const noexcept {

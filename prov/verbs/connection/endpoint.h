@@ -99,7 +99,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   Status bind_id() noexcept;
   Status start_attempt(const void* data, size_t len) noexcept;
   void limit_attempt(int timeout_ms) noexcept;
-  void dial() noexcept;
+  void start_connecting() noexcept;
   void set_options() noexcept;
   int begin_phase(CmPhase phase) noexcept;
   void send_message(bool accepting) noexcept;
@@ -121,7 +121,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   void begin_ending() noexcept;
   void stop_transfers(bool may_stand = false) noexcept;
   bool id_lingers() const noexcept;
-  void hang_up() noexcept;
+  void disconnect() noexcept;
   void settle() noexcept;
   void settle_within(Clock::duration timeout, UniqueLock& lock) noexcept;
   void report_end() noexcept;

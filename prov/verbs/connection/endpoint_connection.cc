@@ -102,10 +102,10 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   const CmStep step = next(state_, event);
   const bool accepting = event == CmEvent::kAccept;
   state_ = step.state;
-  if (step.actions & kCmDial) return dial();
+  if (step.actions & kCmConnect) return start_connecting();
   if (step.actions & kCmSend) return send_message(accepting);
   if (step.actions & kCmRefuse) request_.reset();
-  if (step.actions & kCmHangUp) hang_up();
+  if (step.actions & kCmDisconnect) disconnect();
   if (step.actions & kCmStart) return start_transfers();
   if (step.actions & kCmStop) stop_transfers(event == CmEvent::kClose);
   if ((step.actions & (kCmReportFailure | kCmReportShutdown)) == 0) return;
@@ -114,7 +114,7 @@ void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   settle();
 }
 
-void Endpoint::dial() noexcept {
+void Endpoint::start_connecting() noexcept {
   attempt_->phase = CmPhase::kWaiting;
   if (!engine().take_turn(*this)) return;
   if (attempt_->tries++ == 0) {  // waiting for the turn took none of the time, unless the application set one deadline
@@ -355,7 +355,7 @@ void Endpoint::on_deadline() noexcept {
   const bool expired = Clock::now() >= attempt_->deadline;
   if (std::exchange(attempt_->paused, false) && !expired) {
     if (attempt_->deadline != Clock::time_point::max()) engine().set_deadline(*this, attempt_->deadline);
-    return dial();
+    return start_connecting();
   }
   if (expired) fail({FI_ETIMEDOUT, FI_ETIMEDOUT, "no answer in time"});
 }

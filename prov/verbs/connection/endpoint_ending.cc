@@ -119,7 +119,7 @@ bool Endpoint::id_lingers() const noexcept {
 }
 
 // Drops an unfinished connection. Destroying the id notifies a peer that has the request.
-void Endpoint::hang_up() noexcept {
+void Endpoint::disconnect() noexcept {
   const bool lingers = id_lingers();
   attempt_.reset();
   engine().end_turn(*this);
@@ -167,7 +167,7 @@ void Endpoint::report_end() noexcept {
 void Endpoint::on_note() noexcept {
   if (attempt_ != nullptr && attempt_->phase == CmPhase::kWaiting && state_ == CmState::kConnecting &&
       !attempt_->paused)
-    return dial();
+    return start_connecting();
   if (peer_has_sent_.exchange(false) && state_ == CmState::kAnswering) rdma_notify(id_.get(), IBV_EVENT_COMM_EST);
   if (const int error = broken_.exchange(0); error != 0 && state_ == CmState::kConnected)
     lose_connection(error, error == FI_ETIMEDOUT ? "the peer does not answer" : "the queue pair broke");

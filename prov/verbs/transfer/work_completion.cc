@@ -226,9 +226,9 @@ ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size
   const int polled = ibv_poll_cq(cq_.get(), static_cast<int>(std::min(room, Reading::kBatch)), reading.completions);
   CompletionChannel& self = reload(*this);
   if (polled <= 0) {
-    const bool look_around = --self.idle_reads_left_ == 0;
+    const bool polls_sources = --self.idle_reads_left_ == 0;
     self.lock_.unlock();
-    if (look_around) [[unlikely]]
+    if (polls_sources) [[unlikely]]
       self.drive_connections();
     return -FI_EAGAIN;
   }

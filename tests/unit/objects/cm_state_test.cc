@@ -32,7 +32,7 @@ TEST(CmState, EveryStateAgainstEveryEvent) {
         EXPECT_EQ(step.actions, 0);
       }
       // Sockets are dropped exactly when a pending connection ends, transfers start exactly when it is established.
-      EXPECT_EQ((step.actions & kCmHangUp) != 0, is_pending(state) && step.state == CmState::kClosed);
+      EXPECT_EQ((step.actions & kCmDisconnect) != 0, is_pending(state) && step.state == CmState::kClosed);
       EXPECT_EQ((step.actions & kCmStart) != 0, state != CmState::kConnected && step.state == CmState::kConnected);
       EXPECT_EQ((step.actions & kCmReportShutdown) != 0,
                 state == CmState::kConnected && step.state == CmState::kClosed && event != CmEvent::kClose);
@@ -81,7 +81,7 @@ TEST(CmState, OneTerminalEventOnEveryPath) {
   walk(CmState::kIdle, {}, 6);
 }
 
-static_assert(next(CmState::kIdle, CmEvent::kConnect).actions == (kCmEnable | kCmDial));
+static_assert(next(CmState::kIdle, CmEvent::kConnect).actions == (kCmEnable | kCmConnect));
 static_assert(next(CmState::kConnected, CmEvent::kConnect).refusal == FI_EISCONN);
 
 }  // namespace

@@ -11,31 +11,31 @@ constexpr std::size_t kLong = 4096, kShort = 100;
 
 TEST(GraceRound, MessagesWaitForOneRound) {
   GraceRound grace;
-  EXPECT_TRUE(grace.covers(kLong, 7));
-  EXPECT_TRUE(grace.covers(kLong, 7));  // looked at again
-  EXPECT_FALSE(grace.covers(kLong, 8));
-  EXPECT_FALSE(grace.covers(kLong, 8));  // the messages behind it
+  EXPECT_TRUE(grace.may_wait(kLong, 7));
+  EXPECT_TRUE(grace.may_wait(kLong, 7));  // looked at again
+  EXPECT_FALSE(grace.may_wait(kLong, 8));
+  EXPECT_FALSE(grace.may_wait(kLong, 8));  // the messages behind it
 }
 
 TEST(GraceRound, ALaterMessageWaitsAgain) {
   GraceRound grace;
-  EXPECT_TRUE(grace.covers(kLong, 7));
-  EXPECT_FALSE(grace.covers(kLong, 8));
-  EXPECT_TRUE(grace.covers(kLong, 9));
-  EXPECT_TRUE(grace.covers(kLong, 20));
+  EXPECT_TRUE(grace.may_wait(kLong, 7));
+  EXPECT_FALSE(grace.may_wait(kLong, 8));
+  EXPECT_TRUE(grace.may_wait(kLong, 9));
+  EXPECT_TRUE(grace.may_wait(kLong, 20));
 }
 
 TEST(GraceRound, AReceiveRenewsIt) {
   GraceRound grace;
-  EXPECT_TRUE(grace.covers(kLong, 7));
-  grace.renew();
-  EXPECT_TRUE(grace.covers(kLong, 8));
-  EXPECT_FALSE(grace.covers(kLong, 9));
+  EXPECT_TRUE(grace.may_wait(kLong, 7));
+  grace.restart();
+  EXPECT_TRUE(grace.may_wait(kLong, 8));
+  EXPECT_FALSE(grace.may_wait(kLong, 9));
 }
 
 TEST(GraceRound, ShortMessagesAreStoredAtOnce) {
   GraceRound grace;
-  EXPECT_FALSE(grace.covers(kShort, 7));
+  EXPECT_FALSE(grace.may_wait(kShort, 7));
 }
 
 }  // namespace

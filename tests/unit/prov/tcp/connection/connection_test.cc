@@ -60,7 +60,7 @@ class Connection : public ::testing::Test {
     return await_event(server, client);
   }
   // A peer without our library: a plain socket.
-  UniqueFd dial() {
+  UniqueFd connected_socket() {
     const sockaddr_storage to = server.listening_at();
     UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(sockaddr_in)), 0);
@@ -272,14 +272,14 @@ TEST_F(Connection, GarbageDoesNotDisturbOtherConnections) {
   std::vector<UniqueFd> vandals;
   for (const char* junk :
        {"GET / HTTP/1.1\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n\r\n", "\3", "\3\1\1\1\1\1\1\1\1\1\1\1\1\1\1\1"}) {
-    vandals.push_back(dial());
+    vandals.push_back(connected_socket());
     EXPECT_GT(::send(vandals.back().get(), junk, std::strlen(junk), MSG_NOSIGNAL), 0);
   }
   connect();
 }
 
 TEST_F(Connection, RequestInPiecesIsAccepted) {
-  const UniqueFd peer = dial();
+  const UniqueFd peer = connected_socket();
   CmMessage message;
   message.compose(CmType::kRequest, "slow", 4);
   Event event;

@@ -40,8 +40,8 @@ struct Ends {
     a->keep_proof();
     b->keep_proof();
     if (!fetches) return;
-    EXPECT_TRUE(a->meet(::getpid()).ok());
-    EXPECT_TRUE(b->meet(::getpid()).ok());
+    EXPECT_TRUE(a->test_peer_access(::getpid()).ok());
+    EXPECT_TRUE(b->test_peer_access(::getpid()).ok());
   }
 
   UniqueFd memory;
@@ -134,7 +134,7 @@ TEST(LocalWire, BytesBehindARefusedPieceArriveInOrder) {
     std::size_t sent = 0;
     const unsigned last = random() % 60;
     for (unsigned i = 0; i < 1'000'000 && at_b.size() < there.size(); ++i) {
-      if (i == last) ends.a->take_back();
+      if (i == last) ends.a->revoke_offers();
       sent += write_some(*ends.a, there, sent, random);
       if (random() % 2 == 0) read_some(*ends.b, at_b, random);
     }

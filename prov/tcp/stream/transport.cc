@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The bytes of a connection; see conduit.h.
-#include "tcp/stream/conduit.h"
+// The bytes of a connection; see transport.h.
+#include "tcp/stream/transport.h"
 
 #include <rdma/providers/fi_log.h>
 #include <sys/socket.h>
@@ -12,7 +12,7 @@
 
 namespace weft::tcp {
 
-void Conduit::close() noexcept {
+void Transport::close() noexcept {
   handover_.reset();
   wire_.reset();
   reads_wire_ = writes_wire_ = false;
@@ -20,7 +20,7 @@ void Conduit::close() noexcept {
 }
 
 // Closes with FIN instead of RST: unread input would make close() discard output that is still on its way.
-void Conduit::close_gently() noexcept {
+void Transport::close_gently() noexcept {
   constexpr int kMostReads = 64;
   if (wire_ != nullptr) wire_->wire->close();
   const bool lingers = !net::is_delivered(socket_.get());
@@ -29,19 +29,19 @@ void Conduit::close_gently() noexcept {
   if (lingers) engine_.linger(std::move(socket_));
 }
 
-void Conduit::await_output() noexcept {
+void Transport::await_output() noexcept {
   if (!writes_wire_) return engine_.await_output(*this);
   writable = false;
   engine_.await_room(*wire_);
 }
 
-void Conduit::use_overflow() noexcept {
+void Transport::use_overflow() noexcept {
   if (!writes_wire_ || !wire_->awaits_room) return;
   wire_->wire->allow_overflow();
   (void)wire_->take_room();
 }
 
-void Conduit::pause_input(bool paused) noexcept {
+void Transport::pause_input(bool paused) noexcept {
   if (wire_ == nullptr) return;
   wire_->paused = paused;
   if (!paused) engine_.poll_wire(*wire_);
@@ -49,14 +49,14 @@ void Conduit::pause_input(bool paused) noexcept {
 
 // ---- Bytes ----
 
-ssize_t Conduit::write_wire(std::span<const iovec> pieces) noexcept {
+ssize_t Transport::write_wire(std::span<const iovec> pieces) noexcept {
   const ssize_t sent = wire_->wire->write(pieces);
   if (wire_->wire->must_wake_reader()) wake_peer();
   return sent;
 }
 
 // The other end may have closed, or died, behind its last bytes.
-ssize_t Conduit::read_wire(std::span<const iovec> pieces) noexcept {
+ssize_t Transport::read_wire(std::span<const iovec> pieces) noexcept {
   ssize_t got = wire_->wire->read(pieces);
   if (got == -EAGAIN && signalled) {
     const ssize_t end = read_signals();
@@ -69,7 +69,7 @@ ssize_t Conduit::read_wire(std::span<const iovec> pieces) noexcept {
 
 // Returns -EAGAIN unless the socket has come to its end. Behind a hang-up no further edge follows. An error is reported
 // by the system only once, so it is kept.
-ssize_t Conduit::read_signals() noexcept {
+ssize_t Transport::read_signals() noexcept {
   constexpr int kMostReads = 16;
   std::byte signals[256];
   for (int i = 0; i < kMostReads && wire_->end == -EAGAIN; ++i) {
@@ -86,14 +86,14 @@ ssize_t Conduit::read_signals() noexcept {
 
 // Before Op::kSwitch nothing else may be sent, and that wakes the peer as well. If the socket has no room, the peer has
 // enough wake-ups to read.
-void Conduit::wake_peer() noexcept {
+void Transport::wake_peer() noexcept {
   const std::byte signal{};
   if (writes_wire_) (void)net::send(socket_.get(), &signal, sizeof signal);
 }
 
 // ---- The agreement ----
 
-std::optional<Invitation> Conduit::propose(LocalHost& host) noexcept {
+std::optional<Invitation> Transport::propose(LocalHost& host) noexcept {
   proposed_ = true;
   invited_ = false;
   ++tries_;
@@ -104,7 +104,7 @@ std::optional<Invitation> Conduit::propose(LocalHost& host) noexcept {
 
 // If both ends proposed, the active one's mailbox is used. A peer may send any number of these messages, and need not
 // be on this host.
-Conduit::Step Conduit::on_mailbox(LocalHost& host, const Invitation& at) noexcept {
+Transport::Step Transport::on_mailbox(LocalHost& host, const Invitation& at) noexcept {
   if (at.token == 0) return on_announced_datagram(host);
   if (!allowed_ || wire_ != nullptr || (handover_ != nullptr && active_ && !invited_) || tries_ == kMostTries ||
       !is_within_host())
@@ -121,20 +121,20 @@ Conduit::Step Conduit::on_mailbox(LocalHost& host, const Invitation& at) noexcep
 }
 
 // The datagram is in the mailbox; or it was read already, with datagrams of other connections; or the mailbox was full.
-Conduit::Step Conduit::on_announced_datagram(LocalHost& host) noexcept {
+Transport::Step Transport::on_announced_datagram(LocalHost& host) noexcept {
   if (handover_ == nullptr || created_ || tries_ == kMostTries) return Step::kNothing;
   if (handover_->from == 0) host.read_mailbox();
   if (handover_->from == 0) return invited_ ? Step::kNothing : Step::kProposeAgain;
   return invited_ ? attach() : give_memory(host);
 }
 
-Conduit::Step Conduit::give_up(Status why) noexcept {
+Transport::Step Transport::give_up(Status why) noexcept {
   tries_ = kMostTries;
   log_unshared(why);
   return Step::kNothing;
 }
 
-Conduit::Step Conduit::give_memory(LocalHost& host) noexcept {
+Transport::Step Transport::give_memory(LocalHost& host) noexcept {
   UniqueFd memory;
   auto made = LocalWire::create(memory);
   const Status status = made ? Status(host.send({handover_->from, handover_->token}, memory.get())) : made.error();
@@ -145,7 +145,7 @@ Conduit::Step Conduit::give_memory(LocalHost& host) noexcept {
   return Step::kAnnounceDatagram;
 }
 
-Conduit::Step Conduit::attach() noexcept {
+Transport::Step Transport::attach() noexcept {
   tries_ = kMostTries;
   auto attached = LocalWire::attach(handover_->memory);
   if (!attached) return give_up(attached.error());
@@ -154,18 +154,18 @@ Conduit::Step Conduit::attach() noexcept {
   return Step::kSwitch;
 }
 
-bool Conduit::is_within_host() const noexcept {
+bool Transport::is_within_host() const noexcept {
   const Address peer = peer_of(socket_.get());
   return peer && name_of(socket_.get(), {}).same_host(peer);
 }
 
-bool Conduit::adopt(std::unique_ptr<LocalWire> made) noexcept {
-  wire_.reset(new (std::nothrow) Wired(*this, std::move(made)));
+bool Transport::adopt(std::unique_ptr<LocalWire> made) noexcept {
+  wire_.reset(new (std::nothrow) WireWatch(*this, std::move(made)));
   if (wire_ != nullptr) wire_->process = handover_->process;
   return wire_ != nullptr;
 }
 
-Conduit::Step Conduit::on_switch() noexcept {
+Transport::Step Transport::on_switch() noexcept {
   if (wire_ == nullptr || reads_wire_) return Step::kFail;
   reads_wire_ = wire_->reads = true;
   signalled = readable = true;
@@ -173,18 +173,18 @@ Conduit::Step Conduit::on_switch() noexcept {
   engine_.poll_wire(*wire_);
   if (created_) wire_->wire->keep_proof();
   handover_.reset();
-  meet();
+  test_peer_access();
   return created_ ? Step::kSwitch : Step::kNothing;
 }
 
-void Conduit::switch_output() noexcept {
+void Transport::switch_output() noexcept {
   writes_wire_ = writable = true;
   engine_.poll_wire(*wire_);
 }
 
-void Conduit::meet() noexcept {
+void Transport::test_peer_access() noexcept {
   static std::atomic_flag logged;
-  const Status status = wire_->wire->meet(wire_->process);
+  const Status status = wire_->wire->test_peer_access(wire_->process);
   if (!status.ok()) log_once(logged, "long messages of peers on this host are copied twice", status);
 }
 

@@ -27,7 +27,7 @@
 
 namespace weft::tcp {
 
-class Conduit : public Watch {
+class Transport : public Watch {
  public:
   // Memory may be shared: the peer supports it. `active`: this end requested the connection.
   void allow_wire(bool active) noexcept {
@@ -42,9 +42,9 @@ class Conduit : public Watch {
   }
 
  protected:
-  Conduit(Watch::Handler ready, Watch::Handler deadline_passed, Engine& engine) noexcept
+  Transport(Watch::Handler ready, Watch::Handler deadline_passed, Engine& engine) noexcept
       : Watch(ready, deadline_passed), engine_(engine) {}
-  ~Conduit() = default;
+  ~Transport() = default;
 
   void open_socket(UniqueFd socket) noexcept { socket_ = std::move(socket); }
   // Before close(): nothing that was sent is lost.
@@ -82,8 +82,8 @@ class Conduit : public Watch {
   bool reads_wire() const noexcept { return reads_wire_; }
   bool writes_wire() const noexcept { return writes_wire_; }
   bool has_input() const noexcept { return reads_wire_ && wire_->wire->has_input(); }
-  bool lends() const noexcept { return writes_wire_ && wire_->wire->lends(); }
-  void take_back() noexcept { wire_->wire->take_back(); }  // if it lends()
+  bool has_offers() const noexcept { return writes_wire_ && wire_->wire->has_offers(); }
+  void revoke_offers() noexcept { wire_->wire->revoke_offers(); }  // if it has_offers()
   // More pieces may be offered although the watch is not writable; see LocalWire.
   bool may_offer() const noexcept { return writes_wire_ && wire_->wire->may_offer(); }
   // Looks for room in the memory at once, in the overflow as well.
@@ -137,7 +137,7 @@ class Conduit : public Watch {
   ssize_t read_wire(std::span<const iovec> pieces) noexcept;
   ssize_t read_signals() noexcept;
   void wake_peer() noexcept;
-  void meet() noexcept;
+  void test_peer_access() noexcept;
 
   UniqueFd socket_;
   std::uint8_t tries_ = 0;     // to share memory
@@ -150,7 +150,7 @@ class Conduit : public Watch {
   bool reads_wire_ = false;
   bool writes_wire_ = false;
   std::unique_ptr<Handover> handover_;  // null: none is expected
-  std::unique_ptr<Wired> wire_;
+  std::unique_ptr<WireWatch> wire_;
 };
 
 }  // namespace weft::tcp
