@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
 #include <rdma/providers/fi_log.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -60,6 +61,7 @@ std::string folded(std::string_view line) {
   while (!line.empty()) {
     const std::string_view word = line.substr(0, line.find(' '));
     if (used > 6 && used + word.size() > kWidth) {
+      text.pop_back();
       text += "\n      ";
       used = 6;
     }
@@ -103,7 +105,8 @@ void print_getinfo_failure(int error) {
   if (lines.empty() && error == -FI_ENODATA)
     fmt::print(stderr, "No provider matches the request; FI_LOG_LEVEL=info may show more.\n");
   if (!lines.empty()) fmt::print(stderr, "Reasons from the library:\n");
-  for (const std::string& line : lines) fmt::print(stderr, "{}\n", folded(line));
+  const bool fold = ::isatty(STDERR_FILENO) == 1;  // scripts search whole lines
+  for (const std::string& line : lines) fmt::print(stderr, "{}\n", fold ? folded(line) : "  " + line);
 }
 
 }  // namespace weft::tools
