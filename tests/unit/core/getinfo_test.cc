@@ -150,6 +150,8 @@ TEST_F(GetInfoTest, MissingAndExcludedProvidersAreLogged) {
   EXPECT_TRUE(logged("provider nosuch: no provider has this name"));
   EXPECT_TRUE(logged("provider tcp: excluded by FI_PROVIDER"));
   EXPECT_TRUE(logged("provider udp: the hints request provider nosuch"));
+  EXPECT_TRUE(getinfo_named("tcp").empty());
+  EXPECT_FALSE(logged("provider tcp: no provider has this name"));
 }
 
 TEST_F(GetInfoTest, LayerReportsTheReasonsOfItsCores) {
