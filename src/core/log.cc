@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <iterator>
@@ -121,6 +122,16 @@ Log::Log(const Parameters& parameters)
   }
   // Without it no line is written: another file may get its number later.
   if (::fcntl(destination_, F_GETFD) < 0) level_ = -1;
+  for (const auto& [variable, base] : {std::pair("FI_LOG_INTERVAL", 0), std::pair("FI_LOG_LOCATION_MODE", 8)})
+    if (const char* text = parameters.text(variable); text != nullptr && !parse_int(text, base))
+      warn(wrong_type(variable, text));
+  for (const std::string& name : subsystems.names())
+    if (std::ranges::none_of(names::kLogSubsys, [&](const Name& s) { return equal_ignoring_case(s.text, name); }))
+      warn(fmt::format("FI_LOG_SUBSYS names {}, but no subsystem has this name", name));
+}
+
+void Log::warn(const std::string& text) const noexcept {
+  if (level_ >= FI_LOG_WARN) write(nullptr, FI_LOG_WARN, FI_LOG_CORE, __func__, __LINE__, text.c_str());
 }
 
 void Log::open_destination(const char* path, int mode) {
@@ -144,8 +155,10 @@ void Log::open_destination(const char* path, int mode) {
   write(nullptr, FI_LOG_WARN, FI_LOG_CORE, __func__, __LINE__, complaint.c_str());
 }
 
+// A list of providers is about the providers: only "^core" leaves out the core, whose lines name wrong settings.
 bool Log::provider_filtered(const fi_provider* provider) const noexcept {
-  return !providers_.allows(provider_name(provider));
+  const std::string_view name = provider_name(provider);
+  return !providers_.allows(name) && (providers_.negated() || name != core_provider().name);
 }
 
 bool Log::enabled(const fi_provider* provider, fi_log_level level, fi_log_subsys subsys) const noexcept {

@@ -78,6 +78,9 @@ class Log {
  public:
   explicit Log(const Parameters& parameters);
 
+  // A warning of the core about a setting, whatever the settings filter.
+  void warn(const std::string& text) const noexcept;
+
   // Declares FI_LOG_... so that `fi_info -e` lists them.
   static void define(Parameters& parameters);
 

@@ -2,21 +2,24 @@
 // Run-time parameters; fi_provider(3).
 #include "core/parameters.h"
 
+#include <fmt/format.h>
 #include <rdma/fi_errno.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <memory>
 #include <utility>
 
 #include "core/name_list.h"
 
 namespace weft::core {
 namespace {
+
+constexpr std::size_t kMostComplaints = 8;
 
 // Only blanks may follow the number.
 bool ends_clean(const char* text, const char* end) {
@@ -96,6 +99,10 @@ long Parameters::integer(const char* variable, long otherwise, int base) const {
   return number ? *number : otherwise;
 }
 
+std::string wrong_type(std::string_view variable, std::string_view value) {
+  return fmt::format("variable {}={} has the wrong type and is ignored", variable, value);
+}
+
 Result<bool> parse_flag(std::string_view text) {
   text = trim(text);
   for (const char* word : {"0", "false", "no", "off"}) {
@@ -125,19 +132,36 @@ Result<std::size_t> parse_size(const char* text) {
 }
 
 ConfigFile::ConfigFile(std::string_view text) {
+  std::size_t number = 0;
   for (std::string_view line : split(text, '\n')) {
     line = trim(line);
+    ++number;
+    if (line.empty() || line.starts_with('#')) continue;
     const std::size_t equals = line.find('=');
-    if (line.starts_with('#') || equals == std::string_view::npos) continue;
+    if (equals == std::string_view::npos) {
+      if (complaints_.size() < kMostComplaints)
+        complaints_.push_back(fmt::format("line {} is not NAME=value and is ignored", number));
+      continue;
+    }
     values_[std::string(trim(line.substr(0, equals)))] = trim(line.substr(equals + 1));
   }
 }
 
 ConfigFile ConfigFile::read(const char* path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  return ConfigFile(text.view());
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path, "re"), std::fclose);
+  std::string text;
+  char piece[4096];
+  int error = file == nullptr ? errno : 0;
+  while (error == 0) {
+    const std::size_t size = std::fread(piece, 1, sizeof piece, file.get());
+    text.append(piece, size);
+    if (size == 0) break;
+  }
+  if (file != nullptr && std::ferror(file.get()) != 0) error = errno;
+  ConfigFile config(text);
+  if (error != 0 && error != ENOENT)
+    config.complaints_.push_back(fmt::format("the file cannot be read: {}", std::strerror(error)));
+  return config;
 }
 
 const char* ConfigFile::find(const std::string& name) const {

@@ -30,12 +30,16 @@ class ConfigFile {
   // An absent or unreadable file counts as empty.
   static ConfigFile read(const char* path);
 
+  // Sentences about the lines that are neither blank, nor a comment, nor NAME=value, and about an unreadable file.
+  const std::vector<std::string>& complaints() const noexcept { return complaints_; }
+
   // nullptr when the file does not set `name`.
   const char* find(const std::string& name) const;
   const std::map<std::string, std::string>& values() const noexcept { return values_; }
 
  private:
   std::map<std::string, std::string> values_;
+  std::vector<std::string> complaints_;
 };
 
 struct Parameter {
@@ -43,6 +47,9 @@ struct Parameter {
   fi_param_type type;
   std::string help;
 };
+
+// The warning about a setting that cannot be read.
+std::string wrong_type(std::string_view variable, std::string_view value);
 
 // Thread-safe. Logs nothing, because the log reads its own settings here; the exported calls log instead.
 class Parameters {
@@ -63,6 +70,9 @@ class Parameters {
 
   // The user's current setting, or nullptr. Points into the environment or the file.
   const char* text(const std::string& variable) const;
+
+  bool is_from_config(const std::string& variable) const { return text(variable) == config_.find(variable); }
+  const ConfigFile& config() const noexcept { return config_; }
 
   // The names that begin with `prefix` and have a setting, sorted.
   std::vector<std::string> set_by_user(std::string_view prefix) const;

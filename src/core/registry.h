@@ -78,6 +78,7 @@ class Registry {
  private:
   Status load_unlocked() noexcept;
   void warn_of_unknown_names() const;
+  void warn_of_unknown_names(const char* variable, const NameFilter& filter) const;
   void warn_of_unused_variables() const;
 
   const Parameters& parameters_;

@@ -36,9 +36,18 @@ void define_shared(Parameters& parameters) {
                     "Offer only what has addresses of this format, such as FI_SOCKADDR_IN (default: all)");
 }
 
+// Settings that are read before there is a log.
+void warn_of_settings(const Parameters& parameters, const Log& log) {
+  for (const std::string& complaint : parameters.config().complaints())
+    log.warn(WEFT_SYSCONFDIR "/libfabric.conf: " + complaint);
+  const char* const prefer = parameters.text("FI_PREFER_SYSCONFIG");
+  if (prefer != nullptr && !parse_flag(prefer)) log.warn(wrong_type("FI_PREFER_SYSCONFIG", prefer));
+}
+
 }  // namespace
 
 State::State() : parameters(make_parameters()), log(parameters), registry(parameters) {
+  warn_of_settings(parameters, log);
   define_shared(parameters);
   Log::define(parameters);
   Registry::define(parameters);

@@ -6,6 +6,8 @@
 
 #include <cstdio>
 #include <fstream>
+#include <string>
+#include <vector>
 
 namespace weft::core {
 namespace {
@@ -24,6 +26,21 @@ TEST(ConfigFile, ReadsNamesAndValues) {
   EXPECT_STREQ(file.find("FI_C"), "two words");
   EXPECT_STREQ(file.find("FI_D"), "a=b");
   EXPECT_STREQ(file.find("FI_E"), "");
+}
+
+TEST(ConfigFile, NamesLinesThatItIgnores) {
+  const ConfigFile file("FI_A=1\n# comment\n\nFI_B 2\n");
+  EXPECT_EQ(file.complaints(), std::vector<std::string>{"line 4 is not NAME=value and is ignored"});
+  EXPECT_EQ(ConfigFile(std::string(1000, 'x') + std::string(1000, '\n')).complaints().size(), 1u);
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "x\n";
+  EXPECT_EQ(ConfigFile(many).complaints().size(), 8u);
+}
+
+TEST(ConfigFile, NamesAFileThatCannotBeRead) {
+  EXPECT_TRUE(ConfigFile::read("/nonexistent/libfabric.conf").complaints().empty());
+  ASSERT_EQ(ConfigFile::read("/").complaints().size(), 1u);
+  EXPECT_EQ(ConfigFile::read("/").complaints()[0], "the file cannot be read: Is a directory");
 }
 
 TEST(ConfigFile, AbsentFileIsEmpty) {

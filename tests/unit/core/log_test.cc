@@ -95,6 +95,34 @@ TEST_F(LogTest, ProviderAndSubsystemFilters) {
   EXPECT_FALSE(fi_log_enabled(&tcp_, FI_LOG_DEBUG, FI_LOG_CQ));
 }
 
+TEST_F(LogTest, AListOfProvidersKeepsTheCore) {
+  set("FI_LOG_LEVEL", "warn");
+  set("FI_LOG_PROV", "tcp");
+  EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CORE));
+  EXPECT_FALSE(fi_log_enabled(&udp_, FI_LOG_WARN, FI_LOG_CORE));
+  EXPECT_TRUE(fi_log_enabled(&core_provider(), FI_LOG_WARN, FI_LOG_CORE));
+}
+
+TEST_F(LogTest, ANegatedListMayLeaveOutTheCore) {
+  set("FI_LOG_LEVEL", "warn");
+  set("FI_LOG_PROV", "^core");
+  EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CORE));
+  EXPECT_FALSE(fi_log_enabled(&core_provider(), FI_LOG_WARN, FI_LOG_CORE));
+}
+
+TEST_F(LogTest, WrongSettingsAreNamed) {
+  set("FI_LOG_LEVEL", "warn");
+  set("FI_LOG_INTERVAL", "soon");
+  set("FI_LOG_LOCATION_MODE", "rw");
+  set("FI_LOG_SUBSYS", "fabrik,cq");
+  EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CQ));
+  const std::vector<std::string> lines = written();
+  for (const char* part : {"variable FI_LOG_INTERVAL=soon has the wrong type", "FI_LOG_LOCATION_MODE=rw",
+                           "FI_LOG_SUBSYS names fabrik, but no subsystem has this name"})
+    EXPECT_TRUE(std::ranges::any_of(lines, [&](const std::string& line) { return line.find(part) != line.npos; }))
+        << part;
+}
+
 TEST_F(LogTest, SubsystemFilterNegated) {
   set("FI_LOG_LEVEL", "warn");
   set("FI_LOG_SUBSYS", "^cq");
