@@ -75,6 +75,29 @@ function(weft_archive name)
   weft_precompile(${name})
 endfunction()
 
+# weft_pkgconfig(NAME): installs NAME.pc. Its paths are relative to it, so that an installation can move; for the prefix
+# /usr they are literal, because pkg-config knows the system's folders by their names.
+function(weft_pkgconfig name)
+  file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+  string(REGEX REPLACE "/$" "" up "${up}")
+  set(pc_prefix "\${pcfiledir}/${up}")
+  set(pc_libdir "\${pcfiledir}/..")
+  configure_file(${name}.pc.in ${name}.pc @ONLY)
+  set(folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${folder})
+    return()
+  endif()
+  set(pc_prefix /usr)
+  set(pc_libdir ${CMAKE_INSTALL_FULL_LIBDIR})
+  configure_file(${name}.pc.in system/${name}.pc @ONLY)
+  install(CODE "set(from \"${CMAKE_CURRENT_BINARY_DIR}\")
+    if(CMAKE_INSTALL_PREFIX MATCHES \"/usr\$\")  # cmake --install --prefix may say otherwise
+      string(APPEND from /system)
+    endif()
+    file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${folder}\" TYPE FILE FILES \"\${from}/${name}.pc\")")
+endfunction()
+
 # weft_test(NAME SOURCES... [LIBRARIES ...] [LABELS ...] [TIMEOUT seconds]): one GoogleTest binary, one ctest entry per test.
 # Several of its files are compiled as one: GoogleTest's headers take longer to compile than the tests.
 function(weft_test name)

@@ -15,7 +15,7 @@ umask 022
 
 flags="-ffile-prefix-map=$PWD=. -ffile-prefix-map=$BUILD=build"  # the last one that matches counts
 cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_SKIP_INSTALL_RPATH=ON \
-  -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" \
+  -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG -D_FORTIFY_SOURCE=2" \
   -DWEFT_TEST_FOLDERS=conformance "$@"
 cmake --build "$BUILD" -j "$JOBS"
 if cmake --build "$BUILD" --target help | grep -q '^site'; then cmake --build "$BUILD" --target site; fi
