@@ -34,7 +34,7 @@ build_weft() {
   sh cmake/install-dependencies.sh build >"$BUILD/install.log" 2>&1 || die "installing packages" "$BUILD/install.log"
   if [ -s "$BUILD/install.log" ]; then echo "   missing packages: installed"; else echo "   packages: complete"; fi
   began=$(date +%s)
-  echo "   weft: building in $BUILD"
+  echo "   weft: building in $BUILD, some minutes on two processors"
   quietly "$BUILD/configure.log" "configuring" cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DWEFT_BUILD_TESTS=OFF
   quietly "$BUILD/build.log" "building" cmake --build "$BUILD" -j "$JOBS"

@@ -27,7 +27,8 @@ std::string names_of(uint64_t bits, std::span<const Name> names) {
   std::string text;
   for (const Name& entry : names) {
     if ((bits & entry.value) == 0) continue;
-    text += (text.empty() ? "" : "|") + std::string(entry.text);
+    if (!text.empty()) text += '|';
+    text += entry.text;
     bits &= ~entry.value;
   }
   if (bits != 0) text += fmt::format("{}{:#x}", text.empty() ? "" : "|", bits);
