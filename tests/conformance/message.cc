@@ -230,6 +230,33 @@ TEST_P(Message, BuffersWithoutAnAddressAreOmittedFromAVector) {
   scene.expect_sent();
 }
 
+TEST_P(Message, EmptyPiecesDoNotMatter) {
+  for (const size_t length : {64ul, 20'000ul, 300'000ul}) {
+    Ready ready(target(), length);
+    const fi_info* info = ready.fabric.info();
+    if (std::min(info->tx_attr->iov_limit, info->rx_attr->iov_limit) < 2) GTEST_SKIP() << "one piece at most";
+    if (length > info->ep_attr->max_msg_size) break;
+    for (const size_t sent_at : {0, 1}) {
+      for (const size_t received_at : {0, 1}) {
+        SCOPED_TRACE(std::to_string(length) + (sent_at ? " sent ahead" : " sent behind") +
+                     (received_at ? " received ahead" : " received behind"));
+        iovec from[2], to[2];
+        from[sent_at] = {ready.out.data() + 1, 0};
+        from[1 - sent_at] = {ready.out.data(), length};
+        to[received_at] = {ready.in.data() + 1, 0};
+        to[1 - received_at] = {ready.in.data(), length};
+        void* from_desc[] = {ready.out.desc(), ready.out.desc()};
+        void* to_desc[] = {ready.in.desc(), ready.in.desc()};
+        std::memset(ready.in.data(), 0, length);
+        ASSERT_EQ(fi_recvv(ready.pair.b().ep(), to, to_desc, 2, FI_ADDR_UNSPEC, &ready.received), 0);
+        ASSERT_EQ(retry([&] { return fi_sendv(ready.ep(), from, from_desc, 2, ready.peer(), &ready.sent); }), 0);
+        ready.expect_received(length);
+        ready.expect_sent();
+      }
+    }
+  }
+}
+
 TEST_P(Message, SendOfALengthWithoutABufferIsRefused) {
   Ready scene(target());
   const iovec none{nullptr, 8};

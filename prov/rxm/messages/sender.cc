@@ -120,6 +120,12 @@ ssize_t Sender::queue(Peer& peer, const TransmitRequest& request, std::size_t le
   return 0;
 }
 
+// Empty pieces cannot be registered. Returns the number of others, which are moved to the front.
+static std::size_t drop_empty(std::span<iovec> pieces) noexcept {
+  const auto end = std::remove_if(pieces.begin(), pieces.end(), [](const iovec& piece) { return piece.iov_len == 0; });
+  return static_cast<std::size_t>(end - pieces.begin());
+}
+
 [[gnu::always_inline]] inline Transmit* Sender::make_transmit(Peer& peer, const TransmitRequest& request,
                                                               std::size_t len) noexcept {
   Transmit* transmit = transmits_.take();
@@ -128,8 +134,10 @@ ssize_t Sender::queue(Peer& peer, const TransmitRequest& request, std::size_t le
   transmit->len = len;
   TransmitRequest& kept = transmit->request = request;
   std::copy(request.iov.begin(), request.iov.end(), transmit->iov);
+  std::size_t pieces = request.iov.size();
+  if (pieces > 1 && len != 0) pieces = drop_empty({transmit->iov, pieces});
   std::copy(request.remote.begin(), request.remote.end(), transmit->remote);
-  kept.iov = {transmit->iov, request.iov.size()};
+  kept.iov = {transmit->iov, pieces};
   kept.remote = {transmit->remote, request.remote.size()};
   kept.arrays = {};
   if (kept.routes == nullptr) kept.routes = &services_.routes;
