@@ -57,8 +57,11 @@ class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Drive
   fid_cq* lower_queue() noexcept override { return completions_.queue(); }
   fid_eq* lower_events() noexcept override { return links_.events(); }
   Deadline next_deadline() noexcept override { return links_.next_deadline(); }
+  // The lower provider reports when an operation ends, and has room then.
   bool has_pending_work() noexcept override {
-    return !services_.retries.empty() || posted_.may_post_left_over() || links_.has_successor();
+    for (const Channel& channel : services_.retries)
+      if (channel.works.sends == 0) return true;
+    return posted_.may_post_left_over() || links_.has_successor();
   }
   void retry(Channel& channel) noexcept;
 

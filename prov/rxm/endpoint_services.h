@@ -43,6 +43,14 @@ struct Credits {
   }
 };
 
+// Operations that the lower provider has.
+struct LowerWorks {
+  unsigned sends = 0;  // all but the receives
+  unsigned receives = 0;
+
+  unsigned all() const noexcept { return sends + receives; }
+};
+
 // Exists from the request on; after its end it stays until the lower provider has returned all operations.
 struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   enum class State : std::uint8_t { kConnecting, kAccepting, kOpen, kClosed };
@@ -57,8 +65,8 @@ struct Channel : ListHook<Channel>, ListHook<RetryTag> {
   bool has_answers = false;     // the peer supports PacketType::kAnsweredEager and kAnsweredSegment
   bool offers_local = false;    // our request has local_mark()
   rdm::IdleClose idle_close;
-  std::uint64_t activity = 0;                 // operations and packets so far
-  unsigned works = 0;                         // operations that the lower provider has
+  std::uint64_t activity = 0;  // operations and packets so far
+  LowerWorks works;
   unsigned atomics = 0;                       // atomic operations without a response
   unsigned packet_count = 0;                  // entries of `packets`
   List<PostedBuffer> unposted;                // refused by the lower provider, or held by back-pressure

@@ -55,6 +55,29 @@ TEST_P(IdleCpu, CompletionQueueOfAConnection) {
   }
 }
 
+// The receiver lives in another domain, whose progress nobody makes.
+TEST_P(IdleCpu, CompletionQueueOfASenderWhosePeerMakesNoProgress) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr size_t kLength = 12'000, kMost = 4000;
+  Fabric ours(target()), theirs(target());
+  DatagramEnd sender(ours, waiting(FI_WAIT_FD)), receiver(theirs);
+  sender->peer = sender.insert(receiver.address());
+  Buffer out(ours, kLength), in(theirs, kLength);
+  Context first, arrived;
+  ASSERT_EQ(receiver->recv(in, kLength, &arrived), 0);
+  ASSERT_EQ(sender->send(out, kLength, &first), 0);
+  ASSERT_TRUE(receiver->rx().wait().ok());
+  ASSERT_TRUE(sender->tx().wait().ok());
+  std::vector<Context> contexts(kMost);
+  size_t posted = 0;
+  while (posted < kMost && fi_send(sender->ep(), out.data(), kLength, out.desc(), sender->peer, &contexts[posted]) == 0)
+    ++posted;
+  fi_cq_tagged_entry entry;
+  while (fi_cq_sread(sender->tx().get(), &entry, 1, nullptr, 20) == 1) continue;
+  expect_idle("fi_cq_sread",
+              [&] { EXPECT_EQ(fi_cq_sread(sender->tx().get(), &entry, 1, nullptr, kIdleMs), -FI_EAGAIN); });
+}
+
 TEST_P(IdleCpu, EventQueueOfAListener) {
   CONNECTED_ONLY();
   Fabric fabric(target());

@@ -54,7 +54,7 @@ constexpr int kMaxRounds = 8;  // most such reads per call
 // There are no more entries than operations outstanding. The bound matters because peers may send meanwhile.
 void Completions::drain() noexcept {
   std::size_t most = posted_.shared_posted();
-  for (Channel& channel : services_.channels) most += channel.works;
+  for (Channel& channel : services_.channels) most += channel.works.all();
   for (std::size_t found = 1; found != 0 && most != 0; most -= std::min(most, found)) found = read();
 }
 

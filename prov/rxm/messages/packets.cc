@@ -33,7 +33,7 @@ inline ssize_t Packets::send_now(Packet& packet) noexcept {
   const fi_msg message{&iov, &desc, 1, FI_ADDR_UNSPEC, &packet.space, 0};
   const ssize_t result = fi_sendmsg(channel.ep, &message, packet.lower_flags | FI_COMPLETION);
   if (result != 0) return result;
-  ++channel.works;
+  ++channel.works.sends;
   --channel.credits.left;
   return 0;
 }

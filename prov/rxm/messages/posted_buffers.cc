@@ -105,7 +105,7 @@ void PostedBuffers::post_own(PostedBuffer& posted) noexcept {
     result =
         fi_recv(channel.ep, posted.buffer->bytes, packet_size_, posted.buffer->desc, FI_ADDR_UNSPEC, &posted.space);
   if (result == 0) {
-    ++channel.works;
+    ++channel.works.receives;
     ++channel.credits.unreported;
     if (channel.credits.are_due()) [[unlikely]]
       services_.retry_later(channel);

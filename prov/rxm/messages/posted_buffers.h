@@ -54,10 +54,12 @@ class PostedBuffers : private messages::PeerMemory {
 
   // The lower provider has returned the operation.
   void returned(const Work& work) noexcept {
-    if (work.channel != nullptr)
-      --work.channel->works;
-    else
+    if (work.channel == nullptr)
       --shared_posted_;
+    else if (work.kind == Work::Kind::kReceive)
+      --work.channel->works.receives;
+    else
+      --work.channel->works.sends;
   }
   std::size_t shared_posted() const noexcept { return shared_posted_; }
   // The connection that a packet in a shared buffer belongs to; nullptr: unknown.

@@ -229,7 +229,7 @@ void Rendezvous::advance(RemoteCopy& copy) noexcept {
       copy.error = reason_of(result);
       break;
     }
-    ++channel.works;
+    ++channel.works.sends;
     ++copy.issued;
     ++copy.outstanding;
   }

@@ -214,7 +214,7 @@ ssize_t Sender::start_eager(Channel& channel, Transmit& transmit) noexcept {
 }
 
 void Sender::count_started(Channel& channel, Transmit& transmit) noexcept {
-  ++channel.works;
+  ++channel.works.sends;
   ++transmit.outstanding;
 }
 

@@ -86,7 +86,7 @@ class PeerLinks final : public LinkControl {
 
   [[gnu::noinline]] void free_unused() noexcept {
     dying_.for_each([](Channel& channel) {
-      if (channel.works == 0) delete &channel;
+      if (channel.works.all() == 0) delete &channel;
     });
   }
   void read_events() noexcept;
