@@ -73,6 +73,24 @@ std::string rma_iov(uint64_t address, uint64_t length, uint64_t key) {
 
 }  // namespace
 
+// FI_ECANCELED with the reason in prov_errno; fi_tcp(7). The send meets the error before the queue is read.
+TEST_P(HostileData, AResetIsTheReasonAlthoughASendMetItFirst) {
+  TCP_WIRE_ONLY();
+  Attacked scene(target());
+  scene.attacker.reset();
+  Buffer out(scene.fabric, 64);
+  Context sent[2];
+  for (Context& context : sent) (void)fi_send(scene.victim->ep(), out.data(), 64, out.desc(), 0, &context);
+  const Completion failed = scene.victim->tx().wait();
+  EXPECT_NE(failed.err(), 0) << failed;
+  EXPECT_EQ(failed.error.prov_errno, FI_ECONNRESET);
+  for (Context& context : scene.received) {
+    const Completion canceled = scene.victim->rx().wait();
+    EXPECT_EQ(canceled.context(), &context);
+    EXPECT_EQ(canceled.error.prov_errno, FI_ECONNRESET);
+  }
+}
+
 TEST_P(HostileData, RawPeerThatBehavesIsUnderstood) {
   TCP_WIRE_ONLY();
   Attacked scene(target());

@@ -36,14 +36,15 @@ constexpr std::size_t kWireAhead = 8 * 1024;
     engine_.read_when_ready(*this);
 }
 
-// The read returned no bytes; returns 0. The system reports an error only once, and the end each time.
+// The read returned no bytes; returns 0. The system reports an error only once, and the end each time: a send may have
+// met the error first. EPIPE follows the peer's close, and is none.
 std::size_t Stream::nothing_read(ssize_t result) noexcept {
   if (result == -EAGAIN)
     await_input();
   else if (result == 0 && !may_end)
     engine_.end_later(*this);
   else
-    end(static_cast<int>(-result));
+    end(result == 0 && send_error_ != EPIPE ? send_error_ : static_cast<int>(-result));
   return 0;
 }
 

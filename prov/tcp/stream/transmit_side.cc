@@ -258,7 +258,7 @@ bool TransmitSide::holds_injected() noexcept {
 
 // The connection is broken, but bytes that arrived before are handled first; run() then ends the stream.
 void TransmitSide::on_send_error(int error) noexcept {
-  send_error_ = error;
+  if (send_error_ == 0) send_error_ = error;  // later sends meet EPIPE
   hung = readable = true;
   resume();
 }
