@@ -6,31 +6,33 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <new>
+#include <cstddef>
 
 namespace weft::tcp {
 namespace {
 
-using Number = std::atomic<pid_t>;
+// A page of its own, which a fork(2) wipes in the child, and dlclose(3) releases with the library. Zero: not known yet.
+// For larger pages it would have to be larger, which hides the library from valgrind(1).
+constexpr long kPageSize = 4096;
+struct alignas(kPageSize) Page {
+  std::atomic<pid_t> number;
+  std::byte rest[kPageSize - sizeof number];
+};
+Page page;
 
-// Null where the system refuses.
-Number* make_page() noexcept {
-  const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  void* const page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return nullptr;
-  if (::madvise(page, size, MADV_WIPEONFORK) == 0) return new (page) Number;
-  ::munmap(page, size);
-  return nullptr;
+// False where pages are larger, or the system refuses.
+bool is_wiped_on_fork() noexcept {
+  return ::sysconf(_SC_PAGESIZE) == kPageSize && ::madvise(&page, sizeof page, MADV_WIPEONFORK) == 0;
 }
 
 }  // namespace
 
 pid_t this_process() noexcept {
-  static Number* const page = make_page();
-  if (page == nullptr) return ::getpid();
-  if (const pid_t known = page->load(std::memory_order_relaxed); known != 0) return known;
+  static const bool wiped = is_wiped_on_fork();
+  if (!wiped) return ::getpid();
+  if (const pid_t known = page.number.load(std::memory_order_relaxed); known != 0) return known;
   const pid_t found = ::getpid();
-  page->store(found, std::memory_order_relaxed);
+  page.number.store(found, std::memory_order_relaxed);
   return found;
 }
 
