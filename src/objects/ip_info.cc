@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 
+#include "base/unique_fd.h"
 #include "objects/named_addresses.h"
 
 namespace weft {
@@ -36,6 +38,15 @@ Status check_attributes(const IpProvider& how, const fi_info& offer, uint32_t ve
 }
 
 // ---- Addresses ----
+
+// Whether the system lets a program use the address, although no interface that is up has it: that of an interface that
+// is down, a route of type local, or ip_nonlocal_bind; ip(7).
+bool is_bindable(Address address) {
+  if (address.is_multicast()) return false;
+  address.set_port(0);
+  const UniqueFd socket(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return socket && ::bind(socket.get(), address.data(), address.size()) == 0;
+}
 
 // One fi_getinfo call's view of addresses.
 class Query {
@@ -93,9 +104,12 @@ Status Query::prepare() {
   any_names_ = has(hinted_domain(hints_), how_.any_domain) || has(hinted_fabric(hints_), how_.any_fabric);
   const bool named = hinted_domain(hints_) != nullptr || hinted_fabric(hints_) != nullptr;
   one_interface_ = !how_.interface.empty() || (named && !any_names_);
-  if (interfaces_.empty() && !how_.interface.empty())
+  if (!interfaces_.empty()) return Status();
+  if (!how_.interface.empty())
     refuse(fmt::format("{} names {}, which has no usable address", how_.interface_parameter, how_.interface));
-  return interfaces_.empty() ? Status(-FI_ENODATA) : Status();
+  else
+    refuse("no interface that is up has an address of the requested kind");
+  return one_interface_ ? Status(-FI_ENODATA) : Status();  // without an interface a program may still bind its address
 }
 
 Status Query::read(const char* node, const char* service) {
@@ -124,14 +138,12 @@ void Query::add(std::vector<IpCandidate>& list, const Address& source, const Add
 }
 
 void Query::add_source(std::vector<IpCandidate>& list, const Address& source, const Address& destination) const {
-  if (source.is_any()) {
-    if (one_interface_) return add_each_interface(list, source.family(), source.port());
+  if (source.is_any() && one_interface_) return add_each_interface(list, source.family(), source.port());
+  if (const Interface* interface = interface_of(source)) return add(list, source, destination, *interface);
+  const bool is_wildcard = source.is_any() && !interfaces_.empty();
+  if (is_wildcard || (!one_interface_ && is_bindable(source)))
     return list.push_back({source, destination, how_.any_fabric, how_.any_domain});
-  }
-  if (const Interface* interface = interface_of(source))
-    add(list, source, destination, *interface);
-  else
-    refuse(fmt::format("{} is not an address of this host or of the interface asked for", source.host_string()));
+  refuse(fmt::format("{} is not an address of this host or of the interface asked for", source.host_string()));
 }
 
 void Query::add_each_interface(std::vector<IpCandidate>& list, int family, uint16_t port) const {
