@@ -102,7 +102,10 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
   void start_connecting() noexcept;
   void set_options() noexcept;
   int begin_phase(CmPhase phase) noexcept;
-  void send_message(bool accepting) noexcept;
+  void limit_reads(int responder_resources, int initiator_depth) noexcept;
+  rdma_conn_param connection_parameters() const noexcept;
+  void send_request() noexcept;
+  void send_acceptance() noexcept;
   void on_address_resolved() noexcept;
   Status keep_answer(const RdmaEvent& event) noexcept;
   void on_answer(const RdmaEvent& event) noexcept;

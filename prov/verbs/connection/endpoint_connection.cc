@@ -100,10 +100,9 @@ void Endpoint::limit_attempt(int timeout_ms) noexcept {
 
 void Endpoint::enter(CmEvent event, EqError* failure) noexcept {
   const CmStep step = next(state_, event);
-  const bool accepting = event == CmEvent::kAccept;
   state_ = step.state;
   if (step.actions & kCmConnect) return start_connecting();
-  if (step.actions & kCmSend) return send_message(accepting);
+  if (step.actions & kCmSend) return event == CmEvent::kAccept ? send_acceptance() : send_request();
   if (step.actions & kCmRefuse) request_.reset();
   if (step.actions & kCmDisconnect) disconnect();
   if (step.actions & kCmStart) return start_transfers();
@@ -167,52 +166,65 @@ void Endpoint::on_address_resolved() noexcept {
     retry_or_fail(explain_errno(CmPhase::kRoute, errno));
 }
 
-// Sends the acceptance if `accepting`, otherwise the request.
-void Endpoint::send_message(bool accepting) noexcept {
-  const ibv_device_attr& device = domain_->device().attr().orig_attr;
-  Attempt& attempt = *attempt_;
-  ConnectionProperties& properties = properties_;
-  attempt.phase = accepting ? CmPhase::kAnswer : CmPhase::kRequest;
-  properties.responder_resources = at_most(properties.responder_resources, device.max_qp_rd_atom);
-  properties.initiator_depth = at_most(properties.initiator_depth, device.max_qp_init_rd_atom);
+// No more than the device has, or than the peer offers.
+void Endpoint::limit_reads(int responder_resources, int initiator_depth) noexcept {
+  properties_.responder_resources = at_most(properties_.responder_resources, responder_resources);
+  properties_.initiator_depth = at_most(properties_.initiator_depth, initiator_depth);
+}
+
+// Without private data. The queue pair exists.
+rdma_conn_param Endpoint::connection_parameters() const noexcept {
   rdma_conn_param param{};
-  if (accepting) {
-    // No more than the peer offers.
-    const rdma_conn_param& offered = request_->event().param;
-    properties.responder_resources = at_most(properties.responder_resources, offered.responder_resources);
-    properties.initiator_depth = at_most(properties.initiator_depth, offered.initiator_depth);
-    if (const ConnectRequest::Gone* gone = request_->gone(); gone != nullptr)
-      return fail(explain(CmPhase::kAnswer, gone->type, gone->status));
-    id_ = request_->answer();
-    id_->context = static_cast<CmHandler*>(this);
-    request_.reset();
-    Status status = create_queue_pair();
-    if (status.ok()) status = ready_queue_pair();
-    if (!status.ok()) {
-      rdma_reject(id_.get(), nullptr, 0);
-      return fail(explain_errno(CmPhase::kAnswer, status.error()));
-    }
-  } else if (Status status = create_queue_pair(); !status.ok()) {
-    // Not created earlier: with many connects under way, the first peers answer while the last queue pairs are created.
-    return fail(explain_errno(CmPhase::kRequest, status.error()));
-  }
-  const bool headed = !accepting && peer_.is_ib();
-  param.private_data = headed ? attempt.message.with_header(local_, peer_) : attempt.message.bytes();
-  param.private_data_len = headed ? attempt.message.size_with_header() : attempt.message.size();
-  param.responder_resources = properties.responder_resources;
-  param.initiator_depth = properties.initiator_depth;
-  param.flow_control = properties.flow_control ? 1 : 0;
-  param.retry_count = properties.retry_count;
-  param.rnr_retry_count = properties.rnr_retry_count;
+  param.responder_resources = properties_.responder_resources;
+  param.initiator_depth = properties_.initiator_depth;
+  param.flow_control = properties_.flow_control ? 1 : 0;
+  param.retry_count = properties_.retry_count;
+  param.rnr_retry_count = properties_.rnr_retry_count;
   param.srq = has_shared_receive() ? 1 : 0;
   param.qp_num = qp_->qp_num;
-  const int result = accepting ? rdma_accept(id_.get(), &param) : rdma_connect(id_.get(), &param);
-  if (result != 0) return fail(explain_errno(attempt.phase, errno));
-  if (accepting) return;
+  return param;
+}
+
+// The queue pair is not created earlier: with many connects under way, the first peers answer while the last queue
+// pairs are created.
+void Endpoint::send_request() noexcept {
+  Attempt& attempt = *attempt_;
+  attempt.phase = CmPhase::kRequest;
+  const ibv_device_attr& device = domain_->device().attr().orig_attr;
+  limit_reads(device.max_qp_rd_atom, device.max_qp_init_rd_atom);
+  if (Status status = create_queue_pair(); !status.ok()) return fail(explain_errno(CmPhase::kRequest, status.error()));
+  rdma_conn_param param = connection_parameters();
+  const bool headed = peer_.is_ib();
+  param.private_data = headed ? attempt.message.with_header(local_, peer_) : attempt.message.bytes();
+  param.private_data_len = headed ? attempt.message.size_with_header() : attempt.message.size();
+  if (rdma_connect(id_.get(), &param) != 0) return fail(explain_errno(CmPhase::kRequest, errno));
   // No event shows that the peer's host has the request: the kernel repeats it, and reports a host that does not
   // answer.
   if (answer_timeout_ms_ != kNoClock) limit_attempt(answer_timeout_ms_);
   enter(CmEvent::kMessageSent);
+}
+
+void Endpoint::send_acceptance() noexcept {
+  attempt_->phase = CmPhase::kAnswer;
+  const ibv_device_attr& device = domain_->device().attr().orig_attr;
+  limit_reads(device.max_qp_rd_atom, device.max_qp_init_rd_atom);
+  const rdma_conn_param& offered = request_->event().param;
+  limit_reads(offered.responder_resources, offered.initiator_depth);
+  if (const ConnectRequest::Gone* gone = request_->gone(); gone != nullptr)
+    return fail(explain(CmPhase::kAnswer, gone->type, gone->status));
+  id_ = request_->answer();
+  id_->context = static_cast<CmHandler*>(this);
+  request_.reset();
+  Status status = create_queue_pair();
+  if (status.ok()) status = ready_queue_pair();
+  if (!status.ok()) {
+    rdma_reject(id_.get(), nullptr, 0);
+    return fail(explain_errno(CmPhase::kAnswer, status.error()));
+  }
+  rdma_conn_param param = connection_parameters();
+  param.private_data = attempt_->message.bytes();
+  param.private_data_len = attempt_->message.size();
+  if (rdma_accept(id_.get(), &param) != 0) fail(explain_errno(CmPhase::kAnswer, errno));
 }
 
 // Memory for the peer's data is allocated when they arrive, so that an attempt that waits is small. Without memory the
