@@ -167,9 +167,7 @@ void report(const Request& request, const ProviderHint& hint, const Registry& re
                          request.service == nullptr ? "none" : request.service, request.flags,
                          request.hints == nullptr ? ", no hints" : ""));
   for (const std::string_view name : hint.names()) {
-    const auto has_name = [&](const Provider* provider) { return equal_ignoring_case(provider->abi->name, name); };
-    if (std::ranges::none_of(registry.providers(), has_name))
-      log_reason(fmt::format("provider {}: no provider has this name", name));
+    if (!registry.has_name(name)) log_reason(fmt::format("provider {}: no provider has this name", name));
   }
   for (const std::string& refusal : refusals) log_reason(refusal);
 }

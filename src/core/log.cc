@@ -124,7 +124,7 @@ Log::Log(const Parameters& parameters)
   if (::fcntl(destination_, F_GETFD) < 0) level_ = -1;
   for (const auto& [variable, base] : {std::pair("FI_LOG_INTERVAL", 0), std::pair("FI_LOG_LOCATION_MODE", 8)})
     if (const char* text = parameters.text(variable); text != nullptr && !parse_int(text, base))
-      warn(wrong_type(variable, text));
+      warn(parameters.wrong_type(variable, text));
   for (const std::string& name : subsystems.names())
     if (std::ranges::none_of(names::kLogSubsys, [&](const Name& s) { return equal_ignoring_case(s.text, name); }))
       warn(fmt::format("FI_LOG_SUBSYS names {}, but no subsystem has this name", name));

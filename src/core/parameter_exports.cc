@@ -64,8 +64,7 @@ int get(const fi_provider* provider, const char* name, void* value) {
   if (error == 0) {
     note(provider, FI_LOG_INFO, "variable {}={}", parameter->name, text);
   } else {
-    note(provider, FI_LOG_WARN, "variable {}={}{} has the wrong type and is ignored", parameter->name, text,
-         state().parameters.is_from_config(parameter->name) ? " in " WEFT_SYSCONFDIR "/libfabric.conf" : "");
+    note(provider, FI_LOG_WARN, "{}", state().parameters.wrong_type(parameter->name, text));
   }
   return error;
 }

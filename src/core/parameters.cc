@@ -99,8 +99,9 @@ long Parameters::integer(const char* variable, long otherwise, int base) const {
   return number ? *number : otherwise;
 }
 
-std::string wrong_type(std::string_view variable, std::string_view value) {
-  return fmt::format("variable {}={} has the wrong type and is ignored", variable, value);
+std::string Parameters::wrong_type(const std::string& variable, const char* value) const {
+  return fmt::format("variable {}={}{} has the wrong type and is ignored", variable, value,
+                     value == config_.find(variable) ? " in " WEFT_SYSCONFDIR "/libfabric.conf" : "");
 }
 
 Result<bool> parse_flag(std::string_view text) {

@@ -48,9 +48,6 @@ struct Parameter {
   std::string help;
 };
 
-// The warning about a setting that cannot be read.
-std::string wrong_type(std::string_view variable, std::string_view value);
-
 // Thread-safe. Logs nothing, because the log reads its own settings here; the exported calls log instead.
 class Parameters {
  public:
@@ -71,7 +68,8 @@ class Parameters {
   // The user's current setting, or nullptr. Points into the environment or the file.
   const char* text(const std::string& variable) const;
 
-  bool is_from_config(const std::string& variable) const { return text(variable) == config_.find(variable); }
+  // The warning about a setting that cannot be read; it names libfabric.conf if `value` is from there.
+  std::string wrong_type(const std::string& variable, const char* value) const;
   const ConfigFile& config() const noexcept { return config_; }
 
   // The names that begin with `prefix` and have a setting, sorted.

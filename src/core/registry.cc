@@ -185,20 +185,21 @@ const Provider* Registry::find(std::string_view name) const {
   return nullptr;
 }
 
+bool Registry::has_name(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(providers_,
+                             [&](const auto& provider) { return equal_ignoring_case(provider->abi->name, name); });
+}
+
 void Registry::warn_of_unknown_names() const {
   warn_of_unknown_names("FI_PROVIDER", filter_);
   warn_of_unknown_names("FI_LOG_PROV", NameFilter(parameters_.text("FI_LOG_PROV")));
 }
 
 void Registry::warn_of_unknown_names(const char* variable, const NameFilter& filter) const {
-  const std::vector<const Provider*> all = providers();
   for (const std::string& entry : filter.names()) {
     for (const std::string_view name : split(entry, ';')) {
-      const bool known =
-          equal_ignoring_case(name, core_provider().name) || std::ranges::any_of(all, [&](const Provider* provider) {
-            return equal_ignoring_case(provider->abi->name, name);
-          });
-      if (known) continue;
+      if (equal_ignoring_case(name, core_provider().name) || has_name(name)) continue;
       FI_WARN(&core_provider(), FI_LOG_CORE, "%s names %.*s, but no provider has this name\n", variable,
               static_cast<int>(name.size()), name.data());
     }

@@ -59,6 +59,8 @@ class Registry {
   std::vector<const Provider*> providers() const;
   // The provider that `name` selects, in any letter case; nullptr if none.
   const Provider* find(std::string_view name) const;
+  // Also for a provider that FI_PROVIDER excludes.
+  bool has_name(std::string_view name) const;
 
   // True for a library of a registered plug-in.
   bool has_library(void* library) const;

@@ -41,7 +41,7 @@ void warn_of_settings(const Parameters& parameters, const Log& log) {
   for (const std::string& complaint : parameters.config().complaints())
     log.warn(WEFT_SYSCONFDIR "/libfabric.conf: " + complaint);
   const char* const prefer = parameters.text("FI_PREFER_SYSCONFIG");
-  if (prefer != nullptr && !parse_flag(prefer)) log.warn(wrong_type("FI_PREFER_SYSCONFIG", prefer));
+  if (prefer != nullptr && !parse_flag(prefer)) log.warn(parameters.wrong_type("FI_PREFER_SYSCONFIG", prefer));
 }
 
 }  // namespace
