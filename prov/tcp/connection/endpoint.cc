@@ -246,7 +246,7 @@ void Endpoint::agree(const CmMessage& theirs, bool active) noexcept {
 void Endpoint::start_transfers(bool answered) noexcept {
   // Kept until the end: it holds the answer's data, and its Watch may be running.
   const std::unique_ptr<OwnHandshake> done = std::move(handshake_);
-  local_ = name_of(done->socket.get(), local_);
+  if (answered) local_ = name_of(done->socket.get(), local_);  // a request brought its own
   starting_ = true;
   start(done->take_socket(), swap_bytes_, done.get());
   engine().unwatch(*done);

@@ -50,7 +50,7 @@ int ReliableEndpoint::close() {
       engine().unwatch(peer.timer);
     });
     while (!channels_.empty()) close_channel(channels_.front(), FI_ECANCELED);
-    engine().unwatch(idle_timer_);
+    engine().unwatch(channels_timer_);
     receives_.cancel_all();
     peers_.for_each([](Peer& peer) { peer.stop_waiting(); });
     reap();
@@ -65,7 +65,7 @@ int ReliableEndpoint::enable_contexts() {
   listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters());
   if (Status status = listener_->start(); !status.ok()) return status.code();
   enabled_ = true;
-  check_idle();
+  check_channels();
   take_transfers(caps_);
   return 0;
 }

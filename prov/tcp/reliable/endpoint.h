@@ -122,7 +122,7 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   }
   void fail_waiting(Peer& peer, int error, std::string_view sentence = {}) noexcept;
   void connect_or_fail(Peer& peer) noexcept;
-  void check_idle() noexcept;
+  void check_channels() noexcept;
   void fail(WaitingTransmit& waiting, int error, std::string_view sentence = {}) noexcept;
   void on_request(ConnectRequest& request) noexcept;
   void accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool loopback) noexcept;
@@ -138,7 +138,7 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   Pool<WaitingTransmit> waiting_;
   rdm::PeerTable<Peer> peers_;
   // Armed while the endpoint is enabled, if idle connections are to be closed; and when a channel was detached.
-  Timer<ReliableEndpoint, &ReliableEndpoint::check_idle> idle_timer_{*this};
+  Timer<ReliableEndpoint, &ReliableEndpoint::check_channels> channels_timer_{*this};
   List<Channel> channels_;
   List<Channel> dying_;  // deleted when none of their handlers can be running
   rdm::ReceiveSide receives_;

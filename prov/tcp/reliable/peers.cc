@@ -43,7 +43,7 @@ void ReliableEndpoint::detach(Channel& channel) noexcept {
   channel.peer().detach(channel);
   List<Channel>::unlink(channel);
   dying_.push_back(channel);
-  engine().set_deadline(idle_timer_, net::now());
+  engine().set_deadline(channels_timer_, net::now());
 }
 
 // ---- Own requests ----
@@ -188,12 +188,13 @@ void ReliableEndpoint::on_channel_end(Channel& channel, int error) noexcept {
 // ---- Idle connections ----
 
 // Runs now and after every half of the idle time-out.
-void ReliableEndpoint::check_idle() noexcept {
+// Deletes those that were detached, and closes idle ones.
+void ReliableEndpoint::check_channels() noexcept {
   reap();
   if (idle_timeout_ == Clock::duration::zero()) return;
   const auto now = net::now();
   channels_.for_each([&](Channel& channel) { channel.check_idle(now); });
-  engine().set_deadline(idle_timer_, now + std::max<Clock::duration>(idle_timeout_ / 2, 1ms));
+  engine().set_deadline(channels_timer_, now + std::max<Clock::duration>(idle_timeout_ / 2, 1ms));
 }
 
 // Both ends have agreed to close.
