@@ -71,11 +71,12 @@ TEST_P(FaultsCalls, EachCallFailsOnce) {
 
 INSTANTIATE_TEST_SUITE_P(, FaultsCalls,
                          testing::Values(ends::Options{}, ends::Options{.shared_receives = true},
-                                         ends::Options{.automatic_progress = true}, ends::Options{.native = true},
-                                         ends::Options{.iwarp = true}),
+                                         ends::Options{.automatic_progress = true}, ends::Options{.two_fabrics = true},
+                                         ends::Options{.native = true}, ends::Options{.iwarp = true}),
                          [](const auto& param) {
                            return std::string(param.param.shared_receives      ? "shared_receives"
                                               : param.param.automatic_progress ? "automatic_progress"
+                                              : param.param.two_fabrics        ? "two_fabrics"
                                               : param.param.native             ? "native_addresses"
                                               : param.param.iwarp              ? "iwarp"
                                                                                : "plain");

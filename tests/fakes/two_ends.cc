@@ -55,9 +55,9 @@ void* description(End& end) {
 
 // ---- One end ----
 
-bool End::open_endpoint(TwoEnds& all, fi_info* info) {
+bool End::open_endpoint(fi_info* info) {
   if (!eq || !cq || !mr) return false;
-  if (fi_endpoint(all.domain, info, &ep, this)) return false;
+  if (fi_endpoint(domain, info, &ep, this)) return false;
   const bool bound = !fi_ep_bind(ep, &eq->fid, 0) && !fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV) &&
                      (!srx || !fi_ep_bind(ep, &srx->fid, 0));
   return bound && !fi_enable(ep);
@@ -168,10 +168,15 @@ bool TwoEnds::open_end(End& end) {
   cq_attr.format = FI_CQ_FORMAT_MSG;
   cq_attr.wait_obj = FI_WAIT_FD;
   cq_attr.size = options_.queue_entries;
-  if (fi_eq_open(fabric, &eq_attr, &end.eq, nullptr) || fi_cq_open(domain, &cq_attr, &end.cq, nullptr)) return false;
+  if (fi_eq_open(end.fabric, &eq_attr, &end.eq, nullptr) || fi_cq_open(end.domain, &cq_attr, &end.cq, nullptr))
+    return false;
   constexpr uint64_t kAccess = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-  if (fi_mr_reg(domain, end.memory_.data(), end.memory_.size(), kAccess, 0, 0, 0, &end.mr, nullptr)) return false;
-  return !options_.shared_receives || !fi_srx_context(domain, info->rx_attr, &end.srx, nullptr);
+  if (fi_mr_reg(end.domain, end.memory_.data(), end.memory_.size(), kAccess, 0, 0, 0, &end.mr, nullptr)) return false;
+  return !options_.shared_receives || !fi_srx_context(end.domain, info->rx_attr, &end.srx, nullptr);
+}
+
+bool TwoEnds::open_domain(End& end) {
+  return !fi_fabric(info->fabric_attr, &end.fabric, nullptr) && !fi_domain(end.fabric, info, &end.domain, nullptr);
 }
 
 bool TwoEnds::open() {
@@ -181,8 +186,10 @@ bool TwoEnds::open() {
   const int found = options_.native ? fi_getinfo(FI_VERSION(1, 18), nullptr, nullptr, 0, hints, &info)
                                     : fi_getinfo(FI_VERSION(1, 18), "127.0.0.1", nullptr, FI_SOURCE, hints, &info);
   fi_freeinfo(hints);
-  if (found || fi_fabric(info->fabric_attr, &fabric, nullptr) || fi_domain(fabric, info, &domain, nullptr))
-    return false;
+  if (found || !open_domain(client)) return false;
+  fabric = server.fabric = client.fabric;
+  domain = server.domain = client.domain;
+  if (options_.two_fabrics && !open_domain(server)) return false;
   fi_eq_attr attr{};
   attr.wait_obj = FI_WAIT_FD;
   if (!open_end(client) || !open_end(server) || fi_eq_open(fabric, &attr, &listener_eq, nullptr)) return false;
@@ -208,7 +215,7 @@ bool TwoEnds::connect_to(const void* address) {
   std::free(wanted->src_addr);
   wanted->src_addr = nullptr;
   wanted->src_addrlen = 0;
-  const bool opened = client.open_endpoint(*this, wanted);
+  const bool opened = client.open_endpoint(wanted);
   fi_freeinfo(wanted);
   if (!opened) return false;
   fi_setopt(&client.ep->fid, FI_OPT_ENDPOINT, FI_OPT_WEFT_CONNECT_TIMEOUT, &options_.connect_timeout_ms, sizeof(int));
@@ -220,7 +227,7 @@ bool TwoEnds::connect_to(const void* address) {
 
 void TwoEnds::answer(fi_info* request) {
   const fid_t handle = request->handle;
-  if (server.ep || options_.server_rejects || !server.open_endpoint(*this, request)) {
+  if (server.ep || options_.server_rejects || !server.open_endpoint(request)) {
     if (server.ep && !server.started) server.close_endpoint(*this);
     if (listener) fi_reject(listener, handle, "no", 2);  // fails if an endpoint has taken it over
   } else {
@@ -370,9 +377,13 @@ void TwoEnds::close() {
     if (*queue) close_fid(&(*queue)->fid, "event queue");
     *queue = nullptr;
   }
-  if (domain) close_fid(&domain->fid, "domain");
-  if (fabric) close_fid(&fabric->fid, "fabric");
+  if (server.domain && server.domain != domain) close_fid(&server.domain->fid, "server's domain");
+  if (server.fabric && server.fabric != fabric) close_fid(&server.fabric->fid, "server's fabric");
+  if (client.domain) close_fid(&client.domain->fid, "domain");
+  if (client.fabric) close_fid(&client.fabric->fid, "fabric");
   if (info) fi_freeinfo(info);
+  client.domain = server.domain = nullptr;
+  client.fabric = server.fabric = nullptr;
   domain = nullptr;
   fabric = nullptr;
   info = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A client and a server of one fabric on the verbs provider, written so that any call may fail: a part that cannot
+// A client and a server on the verbs provider, written so that any call may fail: a part that cannot
 // continue is abandoned, and everything is closed at the end. It keeps the accounts that every scenario must balance:
 //   posted = completed + failed + cancelled, each operation once;
 //   exactly one terminal event for each endpoint that was started and not closed before it;
@@ -21,6 +21,7 @@ namespace ends {
 struct Options {
   bool automatic_progress = false;
   bool shared_receives = false;
+  bool two_fabrics = false;  // the server accepts in a domain of another fabric object than its listener's
   int connect_timeout_ms = 400;
   bool server_rejects = false;
   uint8_t dscp = 0;            // the traffic class's; 0: none requested
@@ -38,6 +39,8 @@ class TwoEnds;
 class End {
  public:
   const char* name = "";
+  fid_fabric* fabric = nullptr;
+  fid_domain* domain = nullptr;
   fid_eq* eq = nullptr;
   fid_cq* cq = nullptr;
   fid_ep* ep = nullptr;
@@ -62,7 +65,7 @@ class End {
   bool over() const { return !started || terminals || closed; }
   size_t outstanding() const { return posted - completed - failed; }
 
-  bool open_endpoint(TwoEnds& all, fi_info* info);
+  bool open_endpoint(fi_info* info);
   void post_receive(uint64_t flags = 0, bool without_buffer = false);
   bool post_send(bool inject = false, size_t length = 64);
   bool post_rma(End& target, bool read);
@@ -123,6 +126,7 @@ class TwoEnds {
 
  private:
   bool open_end(End& end);
+  bool open_domain(End& end);
   bool connect_to(const void* address);
   void read_events(End& end);
   void read_listener();

@@ -335,6 +335,10 @@ Result<CmIdHandle> CmEngine::create_bound_id(CmHandler& handler, CmAddress& loca
   return id;
 }
 
+Status CmEngine::adopt(rdma_cm_id& id) noexcept {
+  return id.channel == channel_.get() ? Status() : status_of(rdma_migrate_id(&id, channel_.get()));
+}
+
 bool CmEngine::take_turn(CmHandler& handler) noexcept {
   if (handler.has_turn_) return true;
   if (turns_left_ == 0 || !waiting_turns_.empty()) {
@@ -381,6 +385,17 @@ void CmEngine::forget(CmHandler& handler) noexcept {
   handler.ListHook<CmDeviceTag>::unlink();
   std::lock_guard lock(notes_mutex_);
   handler.ListHook<CmNoteTag>::unlink();
+}
+
+PassiveHandles& FabricServices::passive() noexcept {
+  // Without a destructor: passive endpoints may be closed while the process exits.
+  union Kept {
+    Kept() noexcept : handles() {}
+    ~Kept() {}
+    PassiveHandles handles;
+  };
+  static Kept kept;
+  return kept.handles;
 }
 
 }  // namespace weft::verbs

@@ -111,6 +111,9 @@ class CmEngine {
   Result<CmIdHandle> create_id(CmHandler& handler, rdma_port_space space) noexcept;
   // create_id() bound to `local`, in which the chosen port is stored.
   Result<CmIdHandle> create_bound_id(CmHandler& handler, CmAddress& local) noexcept;
+  // From now on this engine reports the events of `id`, which another fabric's may have reported until now. Events that
+  // it has not handled yet come here as well.
+  Status adopt(rdma_cm_id& id) noexcept;
   // One deadline per handler; a new one replaces it, and the keepalive as well.
   void set_deadline(CmHandler& handler, Clock::time_point at) noexcept { deadlines_.set(handler, at); }
   void clear_deadline(CmHandler& handler) noexcept { deadlines_.cancel(handler); }
@@ -179,7 +182,8 @@ class FabricServices : public RefCounted {
   CmEngine& engine() const noexcept { return *engine_; }
 
   const Parameters parameters;
-  PassiveHandles& passive() noexcept { return passive_; }
+  // Shared by all fabrics: a program may accept a request in a domain of another fabric object than its listener's.
+  static PassiveHandles& passive() noexcept;
   SharedInfo& passive_infos() noexcept { return passive_infos_; }
 
  protected:
@@ -188,7 +192,6 @@ class FabricServices : public RefCounted {
   ~FabricServices() = default;
 
  private:
-  PassiveHandles passive_;
   SharedInfo passive_infos_;
   const std::unique_ptr<CmEngine> engine_;
 };

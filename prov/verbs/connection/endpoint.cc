@@ -47,26 +47,14 @@ int Endpoint::open(DomainServices& domain, const fi_info* info, fid_ep** ep, voi
   if (info == nullptr || ep == nullptr || !describes_endpoint(*info, FI_EP_MSG, {.receive = true})) return -FI_EINVAL;
   const auto local = CmAddress::source(*info);
   if (!local) return local.error().code();
-  FabricServices& fabric = domain.fabric();
   Owner endpoint(new Endpoint(domain, *info, *local, context));
   if (::fid* handle = info->handle; handle != nullptr) {
-    if (fabric.passive().requests.remove(handle)) {
-      Lock lock(fabric.engine().mutex());
-      auto& request = object<ConnectRequest>(handle);
-      PassiveEndpoint::release(request);
-      endpoint->request_.reset(&request);
-      endpoint->local_ = request.local();
-      endpoint->peer_ = request.peer();
-      endpoint->properties_ = request.properties();
-    } else if (fabric.passive().endpoints.contains(handle)) {
-      auto id = object<PassiveEndpoint>(handle).give_away(endpoint->local_);
-      if (!id) return id.error().code();
-      Lock lock(fabric.engine().mutex());
-      endpoint->id_ = std::move(*id);
-      endpoint->id_->context = static_cast<CmHandler*>(endpoint.get());
-    } else {
-      return -FI_EINVAL;
-    }
+    Status status(-FI_EINVAL);
+    if (FabricServices::passive().requests.remove(handle))
+      status = endpoint->take_request(object<ConnectRequest>(handle));
+    else if (FabricServices::passive().endpoints.contains(handle))
+      status = endpoint->take_id(object<PassiveEndpoint>(handle));
+    if (!status.ok()) return status.code();
   }
   if (endpoint->properties_.type_of_service() < 0) endpoint->properties_.set_type_of_service(type_of_service(*info));
   *ep = &endpoint.release()->abi;
@@ -75,6 +63,27 @@ int Endpoint::open(DomainServices& domain, const fi_info* info, fid_ep** ep, voi
 
 Endpoint::Endpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context)
     : ConnectedEndpoint(domain, info, local, context), properties_(domain.fabric().parameters) {}
+
+Status Endpoint::take_request(ConnectRequest& request) noexcept {
+  Lock lock(request.engine().mutex());
+  PassiveEndpoint::release(request);
+  request_.reset(&request);
+  local_ = request.local();
+  peer_ = request.peer();
+  properties_ = request.properties();
+  const Status status = request.move_to(engine());
+  if (!status.ok()) request_.reset();
+  return status;
+}
+
+Status Endpoint::take_id(PassiveEndpoint& passive) noexcept {
+  auto id = passive.give_away(local_);
+  if (!id) return id.error();
+  Lock lock(engine().mutex());
+  id_ = std::move(*id);
+  id_->context = static_cast<CmHandler*>(this);
+  return engine().adopt(*id_);
+}
 
 int Endpoint::getopt(int level, int option, void* value, size_t* len) {
   if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;

@@ -83,6 +83,9 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
 
   Endpoint(DomainServices& domain, const fi_info& info, const CmAddress& local, void* context);
   ~Endpoint() override = default;
+  // For open().
+  Status take_request(ConnectRequest& request) noexcept;
+  Status take_id(PassiveEndpoint& passive) noexcept;
   CmEngine& engine() const noexcept { return domain_->engine(); }
   const Parameters& parameters() const noexcept { return domain_->fabric().parameters; }
 

@@ -25,14 +25,14 @@ constexpr std::size_t kMostWaiting = 4096;
 
 ConnectRequest::ConnectRequest(CmEngine& engine, const RdmaEvent& event, PassiveEndpoint& owner,
                                const ConnectionProperties& properties) noexcept
-    : listener(&owner), engine_(engine), id_(event.id), event_(event), properties_(properties) {
+    : listener(&owner), engine_(&engine), id_(event.id), event_(event), properties_(properties) {
   abi = {FI_CLASS_CONNREQ, nullptr, ops_of<ConnectRequest>};
   id_->context = static_cast<CmHandler*>(this);
 }
 
 ConnectRequest::~ConnectRequest() {
   if (id_ != nullptr) reject(nullptr, 0);
-  engine_.forget(*this);
+  engine_->forget(*this);
 }
 
 void ConnectRequest::reject(const void* data, std::size_t len) noexcept {
@@ -41,6 +41,12 @@ void ConnectRequest::reject(const void* data, std::size_t len) noexcept {
   // A request that the peer withdrew needs no answer.
   if (!gone_) rdma_reject(id_.get(), refusal.bytes(), refusal.size());
   id_.reset();
+}
+
+Status ConnectRequest::move_to(CmEngine& engine) noexcept {
+  const Status status = engine.adopt(*id_);
+  if (status.ok()) engine_ = &engine;
+  return status;
 }
 
 // The kernel reports no port with a native InfiniBand address; the request's header has it.

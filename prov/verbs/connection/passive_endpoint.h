@@ -29,6 +29,10 @@ class ConnectRequest final : public Object<::fid>, public CmHandler, public List
   ~ConnectRequest();
 
   void reject(const void* data, std::size_t len) noexcept;
+  // Its listener's, or since move_to() the accepting endpoint's.
+  CmEngine& engine() const noexcept { return *engine_; }
+  // Needs the mutex of its present engine.
+  Status move_to(CmEngine& engine) noexcept;
   // Hands the id over to the endpoint that accepts.
   CmIdHandle answer() noexcept { return std::move(id_); }
 
@@ -52,7 +56,7 @@ class ConnectRequest final : public Object<::fid>, public CmHandler, public List
   void on_cm_event(const RdmaEvent& event) noexcept override { gone_ = Gone{event.type, event.status}; }
 
  private:
-  CmEngine& engine_;
+  CmEngine* engine_;
   CmIdHandle id_;
   const RdmaEvent event_;
   const ConnectionProperties properties_;
