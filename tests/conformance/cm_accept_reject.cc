@@ -59,7 +59,6 @@ TEST_P(CmAcceptReject, AcceptingEndpointMayLiveInAnotherDomainOfTheFabric) {
 
 TEST_P(CmAcceptReject, AcceptingEndpointMayLiveInAnotherFabricObject) {
   CONNECTED_ONLY();
-  if (!speaks_tcp()) GTEST_SKIP() << "a request stays with the connection manager of its fabric object";
   Asking asking(target());
   auto& [fabric, listener, client, request] = asking;
   Fabric other(target());
@@ -81,6 +80,57 @@ TEST_P(CmAcceptReject, RequestsEndWithTheirFabricObject) {
   }
   fid_ep* ep = nullptr;
   EXPECT_LT(fi_endpoint(other.domain(), request.get(), &ep, nullptr), 0);
+}
+
+namespace {
+
+// `from` sends 64 bytes, for which `to` has posted a receive.
+void expect_message(Node& from, Node& to) {
+  Buffer out(from.fabric(), 64);
+  Context context;
+  ASSERT_EQ(from.send(out, 64, &context), 0);
+  const Completion received = to.rx().wait();
+  ASSERT_TRUE(received.ok()) << received;
+  EXPECT_EQ(received.entry.len, 64u);
+  const Completion sent = from.tx().wait();
+  ASSERT_TRUE(sent.ok()) << sent;
+}
+
+}  // namespace
+
+// A program may read its events in one thread and its completions in another.
+TEST_P(CmAcceptReject, FirstMessageMayBeAnsweredBeforeTheEventIsRead) {
+  CONNECTED_ONLY();
+  Asking asking(target());
+  auto& [fabric, listener, client, request] = asking;
+  Node answerer(fabric, {}, request.get());
+  Buffer in(fabric, 64), answer(fabric, 64);
+  Context contexts[2];
+  answerer.enable();
+  ASSERT_EQ(answerer.recv(in, 64, &contexts[0]), 0);
+  ASSERT_EQ(client.recv(answer, 64, &contexts[1]), 0);
+  ASSERT_EQ(answerer.accept(), 0);
+  client.eq().expect(FI_CONNECTED, client.fid());
+  expect_message(client, answerer);
+  expect_message(answerer, client);
+  answerer.eq().expect(FI_CONNECTED, answerer.fid());
+}
+
+TEST_P(CmAcceptReject, MessageMayBeSentBetweenFiAcceptAndItsEvent) {
+  CONNECTED_ONLY();
+  Asking asking(target());
+  auto& [fabric, listener, client, request] = asking;
+  Node answerer(fabric, {}, request.get());
+  Buffer in(fabric, 64), out(fabric, 64);
+  Context contexts[2];
+  ASSERT_EQ(client.recv(in, 64, &contexts[0]), 0);
+  ASSERT_EQ(answerer.accept(), 0);
+  ASSERT_EQ(fi_send(answerer.ep(), out.data(), 64, out.desc(), 0, &contexts[1]), 0);
+  client.eq().expect(FI_CONNECTED, client.fid());
+  answerer.eq().expect(FI_CONNECTED, answerer.fid());
+  const Completion received = client.rx().wait();
+  ASSERT_TRUE(received.ok()) << received;
+  EXPECT_EQ(answerer.tx().wait().context(), &contexts[1]);
 }
 
 TEST_P(CmAcceptReject, RejectedRequestGivesErrorEntryToTheClient) {

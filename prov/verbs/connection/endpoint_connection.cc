@@ -224,7 +224,10 @@ void Endpoint::send_acceptance() noexcept {
   rdma_conn_param param = connection_parameters();
   param.private_data = attempt_->message.bytes();
   param.private_data_len = attempt_->message.size();
-  if (rdma_accept(id_.get(), &param) != 0) fail(explain_errno(CmPhase::kAnswer, errno));
+  if (rdma_accept(id_.get(), &param) != 0) return fail(explain_errno(CmPhase::kAnswer, errno));
+  // The queue pair is ready to send. The peer's first message may complete before its confirmation is handled, and the
+  // application may answer that message at once. On iWARP the kernel makes the queue pair ready with FI_CONNECTED.
+  if (!domain_->device().is_iwarp()) start();
 }
 
 // Memory for the peer's data is allocated when they arrive, so that an attempt that waits is small. Without memory the

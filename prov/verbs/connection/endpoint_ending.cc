@@ -169,8 +169,11 @@ void Endpoint::on_note() noexcept {
       !attempt_->paused)
     return start_connecting();
   if (peer_has_sent_.exchange(false) && state_ == CmState::kAnswering) rdma_notify(id_.get(), IBV_EVENT_COMM_EST);
-  if (const int error = broken_.exchange(0); error != 0 && state_ == CmState::kConnected)
-    lose_connection(error, error == FI_ETIMEDOUT ? "the peer does not answer" : "the queue pair broke");
+  const int error = broken_.exchange(0);
+  if (error == 0) return;
+  const char* const why = error == FI_ETIMEDOUT ? "the peer does not answer" : "the queue pair broke";
+  if (state_ == CmState::kConnected) lose_connection(error, why);
+  if (state_ == CmState::kAnswering) fail({error, error, why});
 }
 
 void Endpoint::on_transfer_failed(int wc_status) noexcept {

@@ -56,7 +56,7 @@ class TransferEndpoint : public AtomicCalls<TransferEndpoint, RmaCalls<TransferE
   bool has_shared_receive() const noexcept { return receives_.shared() != nullptr; }
   // The queue pair exists and accepts receives (INIT or later). The caller keeps ownership.
   Status adopt_qp(ibv_qp* qp) noexcept;
-  // Connected: sends are allowed.
+  // Connected, or about to be: sends are allowed. Idempotent.
   void start() noexcept;
   // The queue pair, if there is one, is in its error state or about to enter it: accepts no more operations, and
   // cancels receives that the device never got. Idempotent.
