@@ -108,9 +108,7 @@ int MemoryRegions::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) 
   if ((flags & ~(kRegisterFlags | FI_HMEM_HOST_ALLOC)) != 0) return -FI_EBADFLAGS;
   if (attr->iov_count != 1 || attr->offset != 0) return -FI_EINVAL;  // mr_iov_limit is 1
   const iovec& memory = attr->mr_iov[0];
-  if (memory.iov_len == 0 || (attr->access & ~kAccessRights) != 0) return -FI_EINVAL;
-  const uintptr_t base = reinterpret_cast<uintptr_t>(memory.iov_base);
-  if (memory.iov_len - 1 > UINTPTR_MAX - base) return -FI_EINVAL;  // wraps around the address space
+  if ((attr->access & ~kAccessRights) != 0 || wraps_around(memory)) return -FI_EINVAL;
 
   std::unique_ptr<MemoryRegion> region(new MemoryRegion(*this, memory, attr->access, flags, attr->context));
   Ref<EventQueueCore> events;

@@ -51,9 +51,18 @@ Status report_failure(int error, const void* base, size_t len) noexcept {
   return Status::from_errno(error);
 }
 
+// Devices have no empty registrations: a byte of our own that neither this process nor a peer may access.
+Result<MemoryRegionHandle> register_nothing(DomainServices& domain) noexcept {
+  const ibv_sge& own = domain.spill();
+  if (own.length == 0) return failure(FI_ENOMEM);
+  MemoryRegionHandle mr(ibv_reg_mr(domain.pd(), reinterpret_cast<void*>(own.addr), 1, 0));
+  if (mr == nullptr) return failure(report_failure(errno, nullptr, 0));
+  return mr;
+}
+
 Result<MemoryRegionHandle> register_host(DomainServices& domain, const iovec& memory, int access) noexcept {
-  const auto base = reinterpret_cast<uintptr_t>(memory.iov_base);
-  if (memory.iov_len == 0 || memory.iov_len - 1 > UINTPTR_MAX - base) return failure(FI_EINVAL);
+  if (wraps_around(memory)) return failure(FI_EINVAL);
+  if (memory.iov_len == 0) return register_nothing(domain);
   MemoryRegionHandle mr(ibv_reg_mr(domain.pd(), memory.iov_base, memory.iov_len, access));
   // Cached registrations count against the same limits.
   if (mr == nullptr && errno == ENOMEM && domain.cache() != nullptr && domain.cache()->trim())

@@ -113,6 +113,20 @@ TEST_F(MemoryRegionsTest, LegacyModesStandForModeBits) {
   EXPECT_EQ(effective_mr_mode(FI_MR_ENDPOINT, FI_LOCAL_MR), FI_MR_ENDPOINT);
 }
 
+TEST_F(MemoryRegionsTest, EmptyRegionsTakeNoByte) {
+  open(FI_MR_VIRT_ADDR);
+  for (void* memory : {static_cast<void*>(buffer.data()), static_cast<void*>(nullptr)}) {
+    const auto base = reinterpret_cast<uintptr_t>(memory);
+    const iovec nothing{memory, 0};
+    fid_mr* mr = nullptr;
+    ASSERT_EQ(regv(&nothing, 1, kRemote, &mr), 0);
+    EXPECT_EQ(check(fi_mr_key(mr), base, 0, FI_REMOTE_READ), 0);
+    EXPECT_EQ(check(fi_mr_key(mr), base, 1, FI_REMOTE_READ), -FI_EACCES);
+    EXPECT_EQ(check(fi_mr_key(mr), base - 1, 1, FI_REMOTE_READ), -FI_EACCES);
+    fi_close(&mr->fid);
+  }
+}
+
 TEST_F(MemoryRegionsTest, AllOfMemoryMayBeRegistered) {
   open(FI_MR_VIRT_ADDR);
   fid_mr* mr = nullptr;
@@ -156,7 +170,7 @@ TEST_F(MemoryRegionsTest, RegistersVectorsAndAttributes) {
   attr.offset = 1;
   EXPECT_EQ(regions->regattr(&attr, 0, &mr), -FI_EINVAL);
   EXPECT_EQ(regions->regattr(nullptr, 0, &mr), -FI_EINVAL);
-  EXPECT_EQ(reg(buffer.data(), 0, kRemote, &mr), -FI_EINVAL);
+  EXPECT_EQ(reg(buffer.data(), SIZE_MAX, kRemote, &mr), -FI_EINVAL);
   EXPECT_EQ(reg(buffer.data(), 1, FI_MORE, &mr), -FI_EINVAL);
   EXPECT_EQ(reg(buffer.data(), 1, kRemote, nullptr), -FI_EINVAL);
 }
