@@ -11,14 +11,18 @@
 #include <infiniband/verbs.h>
 #include <rdma/fi_domain.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 
+#include "base/deadline.h"
 #include "base/light_lock.h"
 #include "base/list.h"
 #include "base/mutex.h"
@@ -89,6 +93,27 @@ struct CompletionSink {
   [[gnu::noinline]] void put_in_queue(Completion completion) noexcept {
     if (queue != nullptr) queue->write(completion);
   }
+};
+
+// How many reads that find nothing lie between two looks at connections: about kInterval, however often the application
+// reads. The clock is read with each look only.
+class IdleReads {
+ public:
+  // Counts a read. true: it is time to look.
+  bool count() noexcept { return --left_ == 0; }
+  void looked(Clock::time_point now) noexcept {
+    const Clock::duration elapsed = std::max(now - std::exchange(looked_at_, now), Clock::duration(1));
+    const Clock::rep wanted = step_ * kInterval / elapsed;
+    left_ = step_ = static_cast<unsigned>(std::clamp<Clock::rep>(wanted, 1, std::min(2 * step_, kMost)));
+  }
+
+ private:
+  static constexpr Clock::duration kInterval = std::chrono::milliseconds(1);
+  static constexpr unsigned kMost = 1024;  // bounds the delay when the application begins to read seldom
+
+  unsigned left_ = 1;
+  unsigned step_ = 1;
+  Clock::time_point looked_at_{};
 };
 
 // Owner: its completion queue (release()), or the domain for the channel of endpoints without queues. Thread-safe.
@@ -184,8 +209,8 @@ class CompletionChannel final : public OverrunHandler {
   CompletionChannelHandle events_;
   CompletionQueueHandle cq_;
 
-  LightLock lock_;                // guards cq_ and the rest up to staged_count_
-  unsigned idle_reads_left_ = 1;  // reads that find nothing, until the next look at connections
+  LightLock lock_;  // guards cq_ and the rest up to staged_count_
+  IdleReads idle_reads_;
   unsigned reserved_ = 0;
   unsigned unacknowledged_ = 0;  // events
   struct SharedUse {

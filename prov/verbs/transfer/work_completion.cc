@@ -24,8 +24,6 @@
 namespace weft::verbs {
 namespace {
 
-constexpr unsigned kIdleReads = 4096;  // reads that find nothing between two looks at connections
-
 // Whether only the length of the message is to be reported: no error, no immediate data, not truncated. The next two
 // are for the receives of a queue pair, and of a shared context as far as the record shows.
 bool is_plain_message(const Posted& slot, const ibv_wc& wc) noexcept {
@@ -115,7 +113,7 @@ int CompletionChannel::poll_locked(CompletionSink& sink) noexcept {
 [[gnu::noinline]] void CompletionChannel::drive_connections() noexcept {
   {
     LightGuard guard(lock_);
-    idle_reads_left_ = kIdleReads;
+    idle_reads_.looked(Clock::now());
   }
   if (cm_engine_ != nullptr) cm_engine_->drive();
 }
@@ -226,7 +224,7 @@ ssize_t CompletionChannel::read_into(CompletionQueueCore& queue, void* buf, size
   const int polled = ibv_poll_cq(cq_.get(), static_cast<int>(std::min(room, Reading::kBatch)), reading.completions);
   CompletionChannel& self = reload(*this);
   if (polled <= 0) {
-    const bool polls_sources = --self.idle_reads_left_ == 0;
+    const bool polls_sources = self.idle_reads_.count();
     self.lock_.unlock();
     if (polls_sources) [[unlikely]]
       self.drive_connections();
