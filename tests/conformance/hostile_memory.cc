@@ -500,25 +500,24 @@ TEST_P(HostileMemory, AnnouncedAndEagerPacketsEndAtTheLimit) {
   }
 }
 
+// Memory for the whole message is counted when its first ten bytes arrive.
 TEST_P(HostileMemory, SegmentsOfTooManyMessagesEndTheConnection) {
   INTRUDERS_ONLY();
-  Fabric fabric(target());
-  Pair pair(fabric);
-  expect_exchange(pair);
-  Intruder intruder(target(), Address::local_name(pair.b().fid()));
-  ASSERT_TRUE(intruder.accepted());
-  Watch watch;
-  for (unsigned i = 0; i < 65; ++i) {
-    std::string first = packet_of(1, 1, 20, 10);
-    first[2] = 10;
-    first[16] = static_cast<char>(i + 1);
-    first[24] = 1;
-    intruder.say(first);
-    watch.poke();
+  for (const auto& [size, count] : {std::pair{20u, 65u}, std::pair{9u << 20, 2u}}) {
+    Fabric fabric(target());
+    Pair pair(fabric);
+    expect_exchange(pair);
+    Intruder intruder(target(), Address::local_name(pair.b().fid()));
+    ASSERT_TRUE(intruder.accepted());
+    Watch watch;
+    for (unsigned i = 0; i < count; ++i) {
+      intruder.say(first_segment_of(static_cast<uint8_t>(i + 1), size));
+      watch.poke();
+    }
+    EXPECT_TRUE(intruder.cut_off()) << size;
+    expect_exchange(pair);
+    watch.expect_bounded(16);
   }
-  EXPECT_TRUE(intruder.cut_off());
-  expect_exchange(pair);
-  watch.expect_bounded(16);
 }
 
 // ---- Datagrams ----

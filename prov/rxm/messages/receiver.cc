@@ -20,8 +20,10 @@ namespace {
 
 // Bytes of a message in segments. An unexpected one is kept whole, so its size must be bounded.
 constexpr std::size_t kMaxAssembled = std::size_t{16} * 1024 * 1024;
-// Messages of a peer whose segments arrive at once. Senders send one message after the other.
+// Messages of a peer whose segments arrive at once, and the bytes that unexpected ones among them may lack: memory for
+// these is counted when the first segment arrives. Senders send one message after the other.
 constexpr unsigned kMaxAssemblies = 64;
+constexpr std::size_t kMaxMissing = kMaxAssembled;
 
 // False for an invalid packet. `payload` follows the packet header; `limit`: bytes that a response has room for.
 bool read_request(const PacketHeader& header, const std::byte* payload, std::size_t len, std::size_t limit,
@@ -348,13 +350,17 @@ void Receiver::on_segment(PostedBuffer& posted, const PacketHeader& header, std:
   const std::uint64_t part = header.control.data & kPartBits;
   Assembly* assembly = nullptr;
   unsigned pending = 0;
+  std::size_t missing = 0;
   for (Assembly& each : channel.assemblies) {
     if (each.message == header.control.message) assembly = &each;
+    if (each.unexpected != nullptr) missing += each.envelope.len - each.arrived;
     ++pending;
   }
-  if ((part == kFirstPart) != (assembly == nullptr) || header.control.segment_size != len ||
-      (assembly == nullptr && pending == kMaxAssemblies))
+  if ((part == kFirstPart) != (assembly == nullptr) || header.control.segment_size != len)
     return protocol_error(channel, "segment of an unknown message");
+  if (assembly == nullptr &&
+      (pending == kMaxAssemblies || missing > kMaxMissing - std::min(kMaxMissing, header.op.size)))
+    return protocol_error(channel, "too many messages in segments at once");
   if (assembly == nullptr) assembly = begin_assembly(channel, header);
   if (assembly == nullptr) return;
   if (header.control.segment != assembly->next_segment || len > assembly->envelope.len - assembly->arrived)
