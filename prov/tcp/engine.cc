@@ -2,7 +2,9 @@
 // The progress engine; see engine.h.
 #include "tcp/engine.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <new>
@@ -21,6 +23,11 @@ constexpr std::uint32_t interest(bool output) noexcept {
 
 // The scratch space, and the beginning of a header.
 constexpr std::size_t kStashSize = Engine::kScratchSize + 256;
+
+std::size_t processors() noexcept {
+  static const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
+  return static_cast<std::size_t>(std::max(online, 1L));
+}
 
 }  // namespace
 
@@ -127,7 +134,9 @@ void Engine::expect_sleepers() noexcept {
   return found;
 }
 
-[[gnu::always_inline]] inline void Engine::one_round() noexcept {
+// Returns whether the thread should yield its processor: it has polled for a while in vain, and peers of this host that
+// could answer may wait for one.
+[[gnu::always_inline]] inline bool Engine::one_round() noexcept {
   begin_round();
   const bool woken = std::exchange(waiting_, false);
   if (asleep_.one) note_awake();
@@ -138,6 +147,14 @@ void Engine::expect_sleepers() noexcept {
   const bool due = --polls_left_ <= 0 || took_long_;
   if (!found || due) poll_sources(woken || crowded_ || due);
   if ((sleepers_ || asleep_.one || automatic_) && !arm_wires()) wake();
+  return due && !found && outnumbers_processors();
+}
+
+[[gnu::noinline, gnu::cold]] bool Engine::outnumbers_processors() noexcept {
+  std::size_t processes = 1;
+  for ([[maybe_unused]] const WireWatch& wired : wires_)
+    if (++processes > processors()) return true;
+  return false;
 }
 
 void Engine::poll_sources(bool due) noexcept {
@@ -210,13 +227,17 @@ void Engine::skip_idle_wires() noexcept {
 }
 
 void Engine::progress() noexcept {
-  one_round();
+  (void)one_round();
 }
 
 void Engine::drive() noexcept {
-  // Locked without try_lock: a thread that posts in a tight loop would starve try_lock.
-  Lock lock(mutex_);
-  one_round();
+  {
+    // Locked without try_lock: a thread that posts in a tight loop would starve try_lock.
+    Lock lock(mutex_);
+    if (!one_round()) [[likely]]
+      return;
+  }
+  ::sched_yield();
 }
 
 void Engine::poll_epoll() noexcept {

@@ -233,7 +233,8 @@ class Engine final : public EngineBase, private LastSender {
     short_bursts_.end();
   }
   bool send_last() noexcept override;
-  void one_round() noexcept;
+  bool one_round() noexcept;
+  bool outnumbers_processors() noexcept;
   bool poll_hot() noexcept;
   bool poll_wires() noexcept;
   bool arm_wires() noexcept;

@@ -2,6 +2,7 @@
 // Reliable datagrams between ends of one host, whose messages go through shared memory; fi_tcp(7). None overtakes, no
 // sleeper misses one, and pollers make no system call for it.
 #include <rdma/fi_rma.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -136,6 +137,41 @@ TEST_P(LocalMessages, PollersOfOneHostMakeFewSystemCalls) {
   const unsigned before = *mortal::polls();
   for (unsigned i = 0; i < kReads; ++i) ASSERT_EQ(fi_cq_read(ends.b->rx().get(), nullptr, 0), -FI_EAGAIN);
   EXPECT_LE(*mortal::polls() - before, kReads / 64);
+}
+
+// An end whose peers cannot all run beside it lets them run.
+TEST_P(LocalMessages, PollersYieldWhenProcessorsAreFewerThanEnds) {
+  LOCAL_MESSAGES_ONLY();
+  if (!mortal::yields()) GTEST_SKIP() << "calls are not counted here";
+  const long processors = ::sysconf(_SC_NPROCESSORS_ONLN);
+  if (processors > 64) GTEST_SKIP() << "too many ends for one process";
+  Fabric fabric(target());
+  DatagramEnd hub(fabric);
+  const auto yields = [&] {
+    const unsigned before = *mortal::yields();
+    for (int i = 0; i < 4000; ++i) EXPECT_EQ(fi_cq_read(hub->rx().get(), nullptr, 0), -FI_EAGAIN);
+    return *mortal::yields() - before;
+  };
+  std::vector<std::unique_ptr<Fabric>> others;
+  std::vector<std::unique_ptr<DatagramEnd>> ends;
+  Buffer out(fabric, kLong), in(fabric, kLong);
+  for (long i = 0; i < processors; ++i) {
+    EXPECT_EQ(yields(), 0u) << i << " peers";
+    others.push_back(std::make_unique<Fabric>(target()));
+    ends.push_back(std::make_unique<DatagramEnd>(*others.back()));
+    DatagramEnd& end = *ends.back();
+    end->peer = end.insert(hub.address());
+    for (unsigned round = 0; round < 10; ++round) {  // memory is shared after a few messages
+      expect_message(end, hub, out, in, kLong, round);
+      settle();
+    }
+  }
+  unsigned yielded = 0;
+  for (const auto limit = after(kPatience); yielded == 0 && Clock::now() < limit;) {
+    for (auto& end : ends) expect_message(*end, hub, out, in, kLong, 9);  // connections that are idle do not count
+    yielded = yields();
+  }
+  EXPECT_GT(yielded, 0u);
 }
 
 // Messages over the connection and beside it, alternating, arrive in one order.
