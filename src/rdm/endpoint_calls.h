@@ -136,6 +136,8 @@ class EndpointCalls : public TransferCalls<T>, public RefCounted {
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     Lock lock(self().engine().mutex());
     if (option == FI_OPT_MIN_MULTI_RECV) return read_option(value, len, receive_side_.min_multi_receive);
+    if (option == FI_OPT_TX_SIZE)
+      return set_queue_size(enabled_, value, len, [this](std::size_t size) { self().set_tx_size(size); });
     if (option == FI_OPT_SHARED_MEMORY_PERMITTED) return read_option(value, len, shares_memory_);
     if (device_memory_ && is_device_memory_option(option)) return set_device_memory_option(option, value, len);
     return -FI_ENOPROTOOPT;

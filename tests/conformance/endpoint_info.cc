@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fixture/fabric.h"
+#include "fixture/node.h"
 #include "fixture/scalable_end.h"
 
 namespace endpoint_info {
@@ -106,6 +107,28 @@ TEST_P(EndpointInfo, PassiveEndpointsAreNotOpenedBeyondTheLimits) {
   expect_limits(fabric, [&](fi_info& info) {
     return open_and_close<fid_pep>([&](fid_pep** pep) { return fi_passive_ep(fabric.fabric(), &info, pep, nullptr); });
   });
+}
+
+TEST_P(EndpointInfo, SendQueueSizeIsAnOptionUntilTheEndpointIsEnabled) {
+  Fabric fabric(target());
+  size_t size = 0, length = sizeof size;
+  const auto get = [&](fid_t fid) { return fi_getopt(fid, FI_OPT_ENDPOINT, FI_OPT_TX_SIZE, &size, &length); };
+  const auto set = [&](fid_t fid) { return fi_setopt(fid, FI_OPT_ENDPOINT, FI_OPT_TX_SIZE, &size, sizeof size); };
+  fid_ep* opened = nullptr;
+  ASSERT_EQ(fi_endpoint(fabric.domain(), fabric.info(), &opened, nullptr), 0);
+  const Handle<fid_ep> ep(opened);
+  ASSERT_EQ(get(&ep->fid), 0);
+  EXPECT_GT(size, 0u);
+  size = 16;
+  EXPECT_EQ(set(&ep->fid), 0);
+  size = 0;
+  EXPECT_EQ(get(&ep->fid), 0);
+  EXPECT_EQ(size, 16u);
+  size = 0;
+  EXPECT_EQ(set(&ep->fid), -FI_EINVAL);
+  Pair pair(fabric);
+  size = 32;
+  EXPECT_EQ(set(pair.a().fid()), -FI_EOPBADSTATE);
 }
 
 TEST_P(EndpointInfo, ScalableEndpointsAndContextsAreNotOpenedBeyondTheLimits) {
