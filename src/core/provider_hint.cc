@@ -20,6 +20,7 @@ bool contains(std::span<const std::string_view> names, std::string_view name) no
 ProviderHint::ProviderHint(const char* prov_name) {
   if (prov_name == nullptr || *prov_name == '\0') return;
   for (std::string_view name : split(prov_name, ';')) {
+    if (name.empty() && names_.empty()) continue;
     if (!name.starts_with('^')) {
       names_.push_back(name);
       continue;

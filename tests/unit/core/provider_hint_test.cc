@@ -37,6 +37,8 @@ TEST(ProviderHint, NamesSelectProviders) {
       {"ofi_rxm", kCoresOnly, "tcp", kCore, true},
       {"ofi_rxm", kCoresOnly, "sockets", kCore, false},
       {"sockets;ofi_rxm", kCoresOnly, "sockets", kCore, true},
+      {";ofi_rxm", 0, "ofi_rxm", kLayer, true},
+      {";ofi_rxm", 0, "tcp", kCore, false},
       // Pairs in either order.
       {"tcp;ofi_rxm", 0, "ofi_rxm", kLayer, true},
       {"ofi_rxm;tcp", 0, "ofi_rxm", kLayer, true},
