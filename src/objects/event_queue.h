@@ -214,19 +214,14 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
     return 0;
   }
 
-  // Slots of fi_ops_eq.
+  // Slots of fi_ops_eq. Reads ignore all flags but FI_PEEK, as libfabric's: programs pass others by mistake.
   ssize_t read(uint32_t* event, void* buf, size_t len, uint64_t flags) noexcept {
-    if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
     if (!ready()) drive();
     return take(event, buf, len, (flags & FI_PEEK) != 0);
   }
-  ssize_t readerr(fi_eq_err_entry* buf, uint64_t flags) noexcept {
-    if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
-    return take_error(buf, (flags & FI_PEEK) != 0);
-  }
+  ssize_t readerr(fi_eq_err_entry* buf, uint64_t flags) noexcept { return take_error(buf, (flags & FI_PEEK) != 0); }
   ssize_t write(uint32_t event, const void* buf, size_t len, uint64_t flags) { return insert(event, buf, len, flags); }
   ssize_t sread(uint32_t* event, void* buf, size_t len, int timeout_ms, uint64_t flags) {
-    if ((flags & ~uint64_t{FI_PEEK}) != 0) return -FI_EBADFLAGS;
     if (!ready())
       (void)membership_.wait(wait_, Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return ready(); });
     return take(event, buf, len, (flags & FI_PEEK) != 0);
