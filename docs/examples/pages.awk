@@ -4,6 +4,7 @@
 # awk -v want=calls -f pages.awk FILE...         prototypes, of headers or of the synopses of pages
 # awk -v want=structures -f pages.awk FILE...    structures with their members
 function spell(text) {
+  gsub(/__extension__/, "", text)
   gsub(/[ \t\n]+/, " ", text)
   gsub(/ *\* */, "*", text)
   gsub(/ *[(] */, "(", text)

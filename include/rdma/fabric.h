@@ -414,7 +414,7 @@ struct fi_domain_attr {
   char* name;
   enum fi_threading threading;
   enum fi_progress control_progress;  // deprecated by progress
-  union {
+  __extension__ union {
     enum fi_progress data_progress;  // name until 2.0
     enum fi_progress progress;
   };

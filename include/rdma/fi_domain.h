@@ -127,7 +127,7 @@ struct fi_mr_auth_key {
 
 // Argument of fi_mr_regattr, read up to the members of the fabric's api_version.
 struct fi_mr_attr {
-  union {
+  __extension__ union {
     const struct iovec* mr_iov;
     const struct fi_mr_dmabuf* dmabuf;  // with FI_MR_DMABUF; since 1.20
   };

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# headers.sh CC CXX INCLUDE_DIR WORK_DIR: each public header compiles alone, and twice, as C11 and as C++20 without a
-# warning, and every inline function in it is valid where it is used.
+# headers.sh CC CXX INCLUDE_DIR WORK_DIR: each public header compiles alone, and twice, as C99, C11 and C++20 without
+# a warning, and every inline function in it is valid where it is used.
 set -eu
 cc=$1 cxx=$2 include=$3 work=$4
 warnings="-Wall -Wextra -Wpedantic -Werror -Wno-unused-function"
@@ -12,10 +12,13 @@ for header in rdma/*.h rdma/providers/*.h; do
   count=$((count + 1))
   printf '#include <%s>\n#include <%s>\nint weft_%d(void);\n' "$header" "$header" $count >"$work/alone.c"
   cp "$work/alone.c" "$work/alone.cc"
-  $cc -std=c11 $warnings -I"$include" -c "$work/alone.c" -o "$work/alone.o" || { echo "FAIL: $header in C11"; status=1; }
+  for standard in c99 c11; do
+    $cc -std=$standard $warnings -I"$include" -c "$work/alone.c" -o "$work/alone.o" ||
+      { echo "FAIL: $header in $standard"; status=1; }
+  done
   $cxx -std=c++20 $warnings -I"$include" -c "$work/alone.cc" -o "$work/alone.o" ||
     { echo "FAIL: $header in C++20"; status=1; }
 done
 [ $count -ge 16 ] || { echo "FAIL: found only $count headers in $include"; status=1; }
-[ $status -ne 0 ] || echo "$count headers stand alone in C11 and C++20"
+[ $status -ne 0 ] || echo "$count headers stand alone in C99, C11 and C++20"
 exit $status
