@@ -26,13 +26,7 @@ Fabric::~Fabric() {
 }
 
 PassiveHandles& Fabric::passive() noexcept {
-  // Without a destructor: passive endpoints may be closed while the process exits.
-  union Kept {
-    Kept() noexcept : handles() {}
-    ~Kept() {}
-    PassiveHandles handles;
-  };
-  static Kept kept;
+  static KeptHandles kept;
   return kept.handles;
 }
 

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The state that the passive endpoints of a fabric share; fi_cm(3).
+// The state that the passive endpoints of a provider share; fi_cm(3).
 #pragma once
 
 #include "objects/live_handles.h"
 
 namespace weft {
 
-// Owner: the fabric, or the provider for all its fabrics. Thread-safe.
+// Owner: the provider, for all its fabrics. Thread-safe.
 struct PassiveHandles {
   LiveHandles requests;   // that the application has not answered; their fabric owns them
   LiveHandles endpoints;  // passive ones
+};
+
+// A provider's table for all its fabrics. It is not destroyed: passive endpoints may be closed while the process exits.
+union KeptHandles {
+  KeptHandles() noexcept : handles() {}
+  ~KeptHandles() {}
+  PassiveHandles handles;
 };
 
 }  // namespace weft

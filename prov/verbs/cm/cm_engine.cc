@@ -388,13 +388,7 @@ void CmEngine::forget(CmHandler& handler) noexcept {
 }
 
 PassiveHandles& FabricServices::passive() noexcept {
-  // Without a destructor: passive endpoints may be closed while the process exits.
-  union Kept {
-    Kept() noexcept : handles() {}
-    ~Kept() {}
-    PassiveHandles handles;
-  };
-  static Kept kept;
+  static KeptHandles kept;
   return kept.handles;
 }
 
