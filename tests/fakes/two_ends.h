@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A client and a server on the verbs provider, written so that any call may fail: a part that cannot
-// continue is abandoned, and everything is closed at the end. It keeps the accounts that every scenario must balance:
+// A client and a server on the verbs provider, written so that any call may fail: a part that cannot continue is
+// abandoned, and everything is closed at the end. It keeps the accounts that every scenario must balance:
 //   posted = completed + failed + cancelled, each operation once;
 //   exactly one terminal event for each endpoint that was started and not closed before it;
 //   no object of the fakes remains; nothing exceeds its time limit.
