@@ -14,6 +14,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/library_thread.h"
 #include "base/readiness.h"
 #include "base/status.h"
 
@@ -29,7 +30,7 @@ class ServiceThread {
   Status start(int readiness_fd, Serve serve) {
     static_assert(noexcept(serve()));
     try {
-      thread_ = std::thread([this, readiness_fd, serve]() noexcept {
+      thread_ = library_thread([this, readiness_fd, serve]() noexcept {
         while (!stopping_) {
           pollfd readiness{readiness_fd, POLLIN, 0};
           if (::poll(&readiness, 1, -1) > 0) serve();

@@ -3,8 +3,30 @@
 #include "kfabric/dispatcher.h"
 
 #include <algorithm>
+#include <csignal>
 
 namespace weft::kfabric {
+namespace {
+
+// While it exists, signals are blocked, as they are in threads that are started meanwhile: the program's own threads
+// handle its signals.
+class BlockedSignals {
+ public:
+  BlockedSignals() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) ::sigdelset(&all, fault);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
 
 int Dispatcher::add(Watch& watch) noexcept {
   return guarded<int>([&] {
@@ -12,7 +34,10 @@ int Dispatcher::add(Watch& watch) noexcept {
     std::lock_guard lock(mutex_);
     if (int result = wakeup_.open()) return result;
     larger_.reserve(known_ + 2);
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    if (!thread_.joinable()) {
+      const BlockedSignals inherited;
+      thread_ = std::thread([this] { run(); });
+    }
     ++known_;
     enter(watch);
     return 0;

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/library_thread.h"
 #include "base/status.h"
 
 namespace weft {
@@ -27,7 +28,7 @@ class BackgroundTasks {
     if (running_) return {};
     if (thread_.joinable()) thread_.join();  // the thread is past its last task
     try {
-      thread_ = std::thread([this] { run(); });
+      thread_ = library_thread([this] { run(); });
     } catch (const std::exception&) {  // the system refuses, or memory ran out
       pending_.pop_back();
       return Status(-FI_ENOMEM);

@@ -12,6 +12,7 @@
 #include <cassert>
 #include <cerrno>
 
+#include "base/library_thread.h"
 #include "base/standard_descriptors.h"
 
 namespace weft {
@@ -270,7 +271,7 @@ Status WaitObject::start_driver(std::function<bool()> progress) {
   state_->driver->progress = std::move(progress);
   state_->has_leader = true;
   try {
-    state_->driver->thread = std::thread([this] { run_driver(); });
+    state_->driver->thread = library_thread([this] { run_driver(); });
   } catch (...) {
     state_->driver.reset();
     return Status(-FI_ENOMEM);

@@ -2,8 +2,10 @@
 // FI_PROGRESS_AUTO: operations complete without reading a queue; fi_domain(3). With manual progress, every endpoint of
 // a domain advances when a queue is read.
 #include <rdma/fi_rma.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <thread>
 
 #include "fixture/counter.h"
@@ -54,6 +56,23 @@ TEST_P(Progress, ReceivedDataAppearsWithoutReadingTheQueue) {
   ASSERT_EQ(fi_send(pair.a().ep(), out.data(), 64, out.desc(), pair.a().peer, &sent), 0);
   EXPECT_TRUE(becomes(in.data() + 63, 'x'));
   EXPECT_TRUE(pair.b().rx().wait().ok());
+}
+
+// A program that keeps a signal for sigwait(3) blocks it in its own threads, perhaps after it has opened a domain.
+TEST_P(Progress, ThreadsOfTheLibraryLeaveSignalsToTheProgram) {
+  NEEDS(kAuto, "FI_PROGRESS_AUTO");
+  Fabric fabric(target(), kAuto);
+  NodeOptions options;
+  options.tx_cq.wait_obj = options.rx_cq.wait_obj = FI_WAIT_MUTEX_COND;
+  Pair pair(fabric, options);
+  sigset_t kept, before;
+  sigemptyset(&kept);
+  sigaddset(&kept, SIGUSR1);
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &kept, &before), 0);
+  ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
+  const timespec most{.tv_sec = 20, .tv_nsec = 0};
+  EXPECT_EQ(sigtimedwait(&kept, nullptr, &most), SIGUSR1);
+  EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
 }
 
 TEST_P(Progress, LargeTransferFinishesWithoutReadingTheQueues) {

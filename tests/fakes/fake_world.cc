@@ -2,6 +2,7 @@
 // Creation and destruction of fake objects, counts of calls, timers; and the functions of fake_rdma.h for them.
 #include "fake_world.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -95,7 +96,11 @@ void World::after(int milliseconds, const void* owner, std::function<void()> wor
   timers_.emplace(Clock::now() + std::chrono::milliseconds(milliseconds), Timer{owner, std::move(work)});
   if (!timer_thread_) {
     timer_thread_ = true;
+    sigset_t all, before;  // signals are for the program's threads
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     std::thread([this] { run_timers(); }).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   timers_changed_.notify_one();
 }

@@ -2,8 +2,10 @@
 // Programs that call in a wrong order, with flags and values that do not exist, or with lists that end early: each call
 // answers, and the objects stay usable. Handlers that use, open and close other objects.
 #include <kfi_trigger.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -485,6 +487,25 @@ TEST(Handler, ThreadEndsWithTheLastQueueThatHasOne) {
     EXPECT_EQ(kfi_close(&queues[1]->fid), 0);
     EXPECT_TRUE(has(0)) << threads();
   }
+}
+
+// A program that keeps a signal for sigwait(3) may block it after it has opened its queues.
+TEST(Handler, ThreadLeavesSignalsToTheProgram) {
+  Connected pair;
+  kfi_cq_attr attr{};
+  kfid_cq* cq = nullptr;
+  ASSERT_EQ(kfi_cq_open(
+                pair.both.domain, &attr, &cq, [](kfid_cq*, void*) {}, nullptr),
+            0);
+  sigset_t kept, before;
+  sigemptyset(&kept);
+  sigaddset(&kept, SIGUSR1);
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &kept, &before), 0);
+  ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
+  const timespec most{.tv_sec = 20, .tv_nsec = 0};
+  EXPECT_EQ(sigtimedwait(&kept, nullptr, &most), SIGUSR1);
+  EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &before, nullptr), 0);
+  EXPECT_EQ(kfi_close(&cq->fid), 0);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/library_thread.h"
 #include "verbs/device/logging.h"
 
 namespace weft::verbs {
@@ -38,7 +39,7 @@ std::shared_ptr<RegistrationCache> RegistrationCache::open(std::unique_ptr<Memor
     if (cache->monitor_->is_usable()) delete cache;
   };
   std::shared_ptr<RegistrationCache> cache(new RegistrationCache(std::move(monitor), limits), leave);
-  cache->thread_ = std::thread([opened = cache.get()]() noexcept { opened->retire_changed(); });
+  cache->thread_ = library_thread([opened = cache.get()]() noexcept { opened->retire_changed(); });
   return cache->monitor_->start(*cache) ? cache : nullptr;
 } catch (const std::system_error&) {
   return nullptr;

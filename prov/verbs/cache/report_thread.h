@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/library_thread.h"
 #include "base/readiness.h"
 #include "base/unique_fd.h"
 #include "verbs/cache/memory_monitor.h"
@@ -22,7 +23,7 @@ class ReportThread {
   bool start(int descriptor, ChangeListener& listener) noexcept try {
     wake_.reset(net::event_open());
     if (!wake_) return false;
-    thread_ = std::thread([this, descriptor, &listener]() noexcept {
+    thread_ = library_thread([this, descriptor, &listener]() noexcept {
       pollfd ready[] = {{descriptor, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
       while (!stopping_.load() && ((ready[0].revents | ready[1].revents) & (POLLERR | POLLNVAL)) == 0)
         if (::poll(ready, 2, -1) > 0 && (ready[0].revents & POLLIN) != 0) listener.on_reports();
