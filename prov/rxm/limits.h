@@ -17,7 +17,8 @@ inline constexpr std::size_t kDefaultEagerLimit = 16384;
 // A message of up to this many eager packets is cut into segments; a longer one is a rendezvous.
 inline constexpr std::size_t kMaxSegments = 8;
 
-// The lower provider shall copy packets of up to this size (inject_size), if it can.
+// The lower provider shall copy packets of up to this size (inject_size), if it can: eager packets, else short ones.
+inline constexpr std::size_t kEagerPacket = sizeof(PacketHeader) + kDefaultEagerLimit;
 inline constexpr std::size_t kShortPacket = sizeof(PacketHeader) + 64;
 
 // Posted receives for packets, per connection.

@@ -91,7 +91,7 @@ Result<InfoPtr> lower_of(const fi_info& info, uint32_t version) {
   hints->addr_format = info.addr_format;
   Result<InfoPtr> found = failure(FI_ENODATA);
   for (const uint64_t levels : {kLowerLevels, uint64_t{0}}) {
-    for (const std::size_t inject_size : {kShortPacket, std::size_t{0}}) {
+    for (const std::size_t inject_size : {kEagerPacket, kShortPacket, std::size_t{0}}) {
       if (found) break;
       hints->tx_attr->op_flags = levels;
       hints->tx_attr->inject_size = inject_size;

@@ -4,8 +4,10 @@
 
 #include <rdma/fi_rma.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 #include "objects/transfer_calls.h"
 
@@ -20,6 +22,15 @@ static_assert(kMaxHeaderSize == 120);
 inline constexpr std::size_t kInjectSize = 128;  // payload bytes that fit into a transfer record
 // The inject limit of reliable datagrams; payloads longer than kInjectSize that must wait are copied to the heap.
 inline constexpr std::size_t kReliableInjectSize = 16 * 1024;
+// The greatest inject limit of connected endpoints, on request (tx_attr->inject_size): the messages that another
+// provider's reliable datagrams inject, and their headers.
+inline constexpr std::size_t kMostInjected = kReliableInjectSize + 128;
+static_assert(kMostInjected <= UINT16_MAX);
+// The inject limit that a connected endpoint offers for the attributes of hints, which may be null.
+constexpr std::size_t inject_limit(const fi_tx_attr* asked) noexcept {
+  return asked != nullptr && asked->inject_size <= kMostInjected ? std::max(asked->inject_size, kInjectSize)
+                                                                 : kInjectSize;
+}
 // Longer tagged messages of reliable datagrams are announced to peers that support it, and sent when a receive matches.
 inline constexpr std::size_t kAnnounceSize = 128 * 1024;
 // Shorter messages are never announced: the announcement needs as much memory at the peer.

@@ -63,6 +63,29 @@ void share_memory(Ends& ends, Buffer& out, Buffer& in) {
   }
 }
 
+// fi_tinject() makes progress when there is no room; nothing else does here.
+void inject_all(DatagramEnd& from, Buffer& out, size_t length, unsigned count) {
+  const auto deadline = after(kPatience);
+  for (unsigned i = 0; i < count;) {
+    const ssize_t result = fi_tinject(from->ep(), out.data(), length, from->peer, 3);
+    ASSERT_TRUE(result == 0 || (result == -FI_EAGAIN && Clock::now() < deadline)) << result << " at " << i;
+    i += result == 0 ? 1 : 0;
+  }
+}
+
+// Only the receiver makes progress.
+void expect_arrivals(DatagramEnd& to, unsigned count, size_t length) {
+  const auto deadline = after(milliseconds(2000));
+  for (unsigned arrived = 0; arrived < count;) {
+    const Completion arrival = to->rx().read();
+    ASSERT_TRUE(arrival.ok() || arrival.rc == -FI_EAGAIN) << arrival;
+    ASSERT_LT(Clock::now(), deadline) << arrived << " of " << count << " messages of " << length << " bytes";
+    if (!arrival.ok()) continue;
+    EXPECT_EQ(arrival.entry.len, length);
+    ++arrived;
+  }
+}
+
 NodeOptions with_wait(fi_wait_obj wait_obj) {
   NodeOptions options;
   options.tx_cq.wait_obj = options.rx_cq.wait_obj = wait_obj;
@@ -124,6 +147,39 @@ TEST_P(LocalMessages, InjectedMessagesArriveAlthoughTheirEndpointCloses) {
   }
   closing.join();
   EXPECT_EQ(arrived, taken) << arrival;
+}
+
+// Their sender then waits by other means: a runtime's barrier, for example. More messages than the memory has room for.
+TEST_P(LocalMessages, InjectedMessagesArriveWithoutProgressOfTheirSender) {
+  LOCAL_MESSAGES_ONLY();
+  constexpr unsigned kMany = 100;
+  constexpr size_t kLongest = 16384;
+  Ends ends(target());
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
+  share_memory(ends, out, in);
+  for (const size_t length : {size_t{40}, size_t{100}, size_t{300}, size_t{2000}, size_t{9000}, kLongest}) {
+    std::vector<Context> contexts(kMany);
+    for (Context& context : contexts) ASSERT_EQ(ends.b->trecv(in, kLongest, 3, 0, &context), 0);
+    inject_all(ends.a, out, length, kMany);
+    expect_arrivals(ends.b, kMany, length);
+    settle();
+  }
+}
+
+// The long message waits in its sender's memory until the receiver fetches it.
+TEST_P(LocalMessages, InjectedMessagesFollowALongMessageWithoutProgressOfTheirSender) {
+  LOCAL_MESSAGES_ONLY();
+  constexpr unsigned kMany = 5;
+  constexpr size_t kShort = 100;
+  Ends ends(target());
+  Buffer out(ends.fabrics[0], kLong), in(ends.fabrics[1], kLong);
+  share_memory(ends, out, in);
+  Context sent, received[1 + kMany];
+  for (Context& context : received) ASSERT_EQ(ends.b->trecv(in, kLong, 3, 0, &context), 0);
+  ASSERT_EQ(ends.a->tsend(out, kLong, 3, &sent), 0);
+  inject_all(ends.a, out, kShort, kMany);
+  expect_arrivals(ends.b, 1, kLong);
+  expect_arrivals(ends.b, kMany, kShort);
 }
 
 // The descriptors of an end need not be polled as often as its memory.

@@ -56,6 +56,16 @@ Sender::Sender(EndpointServices& services, Packets& packets) noexcept
       max_message_(services.domain.lower_info().ep_attr->max_msg_size),
       short_message_(std::min({kStackPacket - sizeof(PacketHeader), services.eager_limit, max_message_})) {}
 
+// The message completes.
+[[gnu::always_inline]] inline void Sender::count_injected(Channel& channel, const TransmitRequest& request) noexcept {
+  services_.engine.note_injected();
+  --channel.credits.left;
+  ++channel.activity;
+  CompletionRoutes& routes = request.routes != nullptr ? *request.routes : services_.routes;
+  const bool report = !request.silent && routes.reports_sent(request.flags);
+  routes.transmitted(completion_flags_of(request.operation), request.context, report);
+}
+
 // Sends the message with a copy at the lower provider, so that it completes at once. False: it must be queued.
 [[gnu::always_inline]] inline bool Sender::try_inject(Channel& channel, const TransmitRequest& request,
                                                       std::size_t len) noexcept {
@@ -65,13 +75,28 @@ Sender::Sender(EndpointServices& services, Packets& packets) noexcept
   fill_header(channel, request, len, *new (bytes) PacketHeader);
   gather(request.iov, bytes + sizeof(PacketHeader));
   if (fi_inject(channel.ep, bytes, sizeof(PacketHeader) + len, FI_ADDR_UNSPEC) != 0) return false;
-  services_.engine.note_injected();
-  --channel.credits.left;
-  ++channel.activity;
-  CompletionRoutes& routes = request.routes != nullptr ? *request.routes : services_.routes;
-  const bool report = !request.silent && routes.reports_sent(request.flags);
-  routes.transmitted(completion_flags_of(request.operation), request.context, report);
+  count_injected(channel, request);
   return true;
+}
+
+// fi_inject(): the message must not wait here, since the program may wait for its peer by other means, without
+// progress. 0; -FI_EAGAIN: there is no room; or another error: it must be queued.
+[[gnu::noinline]] ssize_t Sender::inject_at_once(Channel& channel, const TransmitRequest& request,
+                                                 std::size_t len) noexcept {
+  const bool plain = request.operation <= Operation::kTagged && services_.devices == nullptr &&
+                     (request.flags & (kLowerLevels | kUnsupportedLevels | FI_FENCE)) == 0;
+  if (!plain || len + sizeof(PacketHeader) > channel.side->inject || !channel.credits.may_send() ||
+      channel.scarcity.announces)
+    return -FI_EOPNOTSUPP;
+  Packet* const packet = packets_.make(channel);
+  if (packet == nullptr) return -FI_EAGAIN;
+  std::byte* const bytes = packet->buffer->bytes;
+  fill_header(channel, request, len, *new (bytes) PacketHeader);
+  gather(request.iov, bytes + sizeof(PacketHeader));
+  const ssize_t result = fi_inject(channel.ep, bytes, sizeof(PacketHeader) + len, FI_ADDR_UNSPEC);
+  packets_.release(*packet);
+  if (result == 0) count_injected(channel, request);
+  return result;
 }
 
 // Checks an operation that is not a short message. 0, or a negative error.
@@ -99,7 +124,13 @@ ssize_t Sender::transmit(TransmitRequest&& request) noexcept {
   if (peer == nullptr) return refusal(request, rdm::no_peer(*services_.vector, request.destination));
   Channel* channel = peer->channel;
   const bool open = channel != nullptr && channel->can_send();
-  if (open && peer->waiting.empty() && is_short && try_inject(*channel, request, len)) return 0;
+  if (open && peer->waiting.empty()) {
+    if (is_short && try_inject(*channel, request, len)) return 0;
+    if (request.silent) {
+      const ssize_t result = inject_at_once(*channel, request, len);
+      if (result == 0 || result == -FI_EAGAIN) return result;
+    }
+  }
   if ((request.flags & kUnsupportedLevels) != 0) return -FI_EBADFLAGS;
   return queue(*peer, request, len, nullptr);
 }

@@ -48,6 +48,8 @@ class Sender {
   ssize_t check_long(const TransmitRequest& request, std::size_t len) noexcept;
   ssize_t queue(Peer& peer, const TransmitRequest& request, std::size_t len, Buffer* atomic) noexcept;
   bool try_inject(Channel& channel, const TransmitRequest& request, std::size_t len) noexcept;
+  ssize_t inject_at_once(Channel& channel, const TransmitRequest& request, std::size_t len) noexcept;
+  void count_injected(Channel& channel, const TransmitRequest& request) noexcept;
   Transmit* make_transmit(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept;
   ssize_t start(Channel& channel, Transmit& transmit) noexcept;
   ssize_t start_eager(Channel& channel, Transmit& transmit) noexcept;

@@ -32,8 +32,8 @@ constexpr Tables kOpen = {Triggers<TransferEndpoint>::msg(), Triggers<TransferEn
 constexpr Tables kReceiving = {with_receives(kClosed.msg, kOpen.msg), with_receives(kClosed.tagged, kOpen.tagged),
                                kClosed.rma};
 
-// The value of an option that only states a limit.
-std::optional<std::size_t> limit_of(int option) noexcept {
+// The value of an option that only states a limit. `inject`: that of messages.
+std::optional<std::size_t> limit_of(int option, std::size_t inject) noexcept {
   switch (option) {
     case FI_OPT_MAX_MSG_SIZE:
     case FI_OPT_MAX_TAGGED_SIZE:
@@ -42,7 +42,7 @@ std::optional<std::size_t> limit_of(int option) noexcept {
     case FI_OPT_INJECT_MSG_SIZE:
     case FI_OPT_INJECT_TAGGED_SIZE:
     case FI_OPT_INJECT_RMA_SIZE:
-      return kInjectSize;
+      return inject;
     default:
       return std::nullopt;
   }
@@ -60,7 +60,8 @@ TransferEndpoint::TransferEndpoint(Domain& domain, const fi_info& info, void* co
     : TransferCalls(info),
       EndpointReceiver(info.caps, queue_size(info.rx_attr, kDefaultQueueSize), domain.engine(), domain.regions(),
                        domain.parts().pools),
-      domain_(domain) {
+      domain_(domain),
+      inject_limit_(static_cast<std::uint16_t>(inject_limit(info.tx_attr))) {
   abi.fid.fclass = FI_CLASS_EP;
   abi.fid.context = context;
   routes.accept_triggers(caps_, domain.engine().deferred());
@@ -122,7 +123,7 @@ void TransferEndpoint::stop(int error) noexcept {
 
 ssize_t TransferEndpoint::transmit_checked(const TransmitRequest& request) noexcept {
   std::size_t len = 0;
-  if (const int wrong = check_transmit(request, limits_of_transmits(kInjectSize), len); wrong != 0) return wrong;
+  if (const int wrong = check_transmit(request, limits_of_transmits(inject_limit_), len); wrong != 0) return wrong;
   Lock lock(engine().mutex());
   return unless_ended(request, stream_.transmit(request));
 }
@@ -175,7 +176,7 @@ int TransferEndpoint::getopt_transfer(int option, void* value, size_t* len) noex
   if (option == FI_OPT_RX_SIZE) return report_option(queue_->size(), value, len);
   if (option == FI_OPT_MAX_ATOMIC_SIZE || option == FI_OPT_INJECT_ATOMIC_SIZE)
     return report_option(std::size_t{0}, value, len);
-  return report_limit(limit_of(option), value, len);
+  return report_limit(limit_of(option, inject_limit_), value, len);
 }
 
 int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len) noexcept {
@@ -187,7 +188,7 @@ int TransferEndpoint::setopt_transfer(int option, const void* value, size_t len)
     return weft::set_queue_size(enabled_, value, len, [&](std::size_t size) { stream_.set_queue_size(size); });
   if (option == FI_OPT_RX_SIZE)
     return weft::set_queue_size(enabled_, value, len, [&](std::size_t size) { own_receives_.set_size(size); });
-  return accept_limit(limit_of(option), value, len);
+  return accept_limit(limit_of(option, inject_limit_), value, len);
 }
 
 }  // namespace weft::tcp

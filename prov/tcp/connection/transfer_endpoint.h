@@ -11,6 +11,8 @@
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_prov.h>
 
+#include <cstdint>
+
 #include "objects/completion_routes.h"
 #include "objects/shared_transmit.h"
 #include "objects/transfer_calls.h"
@@ -80,6 +82,7 @@ class TransferEndpoint : public TransferCalls<TransferEndpoint>, public Endpoint
 
   Ref<SharedReceive> shared_receive_;
   Ref<SharedTransmit> shared_transmit_;
+  const std::uint16_t inject_limit_;  // bytes
   bool enabled_ = false;
 };
 

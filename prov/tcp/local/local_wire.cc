@@ -16,6 +16,7 @@
 
 #include "base/standard_descriptors.h"
 #include "base/thread_sanitizer.h"
+#include "objects/message_buffers.h"
 #include "tcp/this_process.h"
 
 #if defined(WEFT_THREAD_SANITIZER)
@@ -127,16 +128,16 @@ void LocalWire::close() noexcept {
 
 // ---- Writing ----
 
-ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
+ssize_t LocalWire::write(std::span<const iovec> pieces, bool may_offer) noexcept {
   if (offered_len_ != 0) {
-    if (in_its_process()) offer(pieces, offered_len_);
+    if (may_offer && in_its_process()) offer(pieces, offered_len_);
     return -EAGAIN;
   }
   if (overflow_.allowed) [[unlikely]] {
     if (!enter_overflow()) return -EPROTO;
     if (overflow_.open) return write_overflow(pieces);
   }
-  const bool fetches = other_.fetches.load(std::memory_order_relaxed) != 0;
+  const bool fetches = may_offer && other_.fetches.load(std::memory_order_relaxed) != 0;
   const std::uint64_t before = written_;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const iovec& piece = pieces[i];
@@ -157,7 +158,11 @@ ssize_t LocalWire::write(std::span<const iovec> pieces) noexcept {
       written_ += part;
       if (written_ - published_ >= kStep) publish_written();
     }
-    if (len != piece.iov_len) break;
+    if (len != piece.iov_len) {
+      // Short messages go whole or not at all, so that injected ones are never left half sent.
+      if (total_length(pieces) < kStep) written_ = before;
+      break;
+    }
   }
   publish_written();
   return written_ != before ? static_cast<ssize_t>(written_ - before) : -EAGAIN;

@@ -100,8 +100,8 @@ class LocalWire {
 
   // Returns how many bytes were taken, at least 1; -EPROTO: impossible values there; -EAGAIN: no room, or pieces
   // are offered. After -EAGAIN the call is repeated with at least the same bytes, less those that settle() reports as
-  // fetched.
-  ssize_t write(std::span<const iovec> pieces) noexcept;
+  // fetched. `may_offer`: the bytes stay where they are until the call is repeated.
+  ssize_t write(std::span<const iovec> pieces, bool may_offer = true) noexcept;
   // Pieces are offered, and the other end has not fetched all of them.
   bool has_offers() const noexcept { return offered_len_ != 0; }
   // Revokes the offers: copies by the other end fail from now on, even one under way. Then the rest of the pieces,

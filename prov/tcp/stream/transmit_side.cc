@@ -42,12 +42,13 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
     if (state_ != State::kOpen) return -FI_ENOTCONN;
     if (outstanding_ >= queue_size_) return -FI_EAGAIN;
   }
-  // An injected message must not wait here: the process may exit right after the call, and would lose it.
+  // An injected message must not wait here: the process may exit right after the call, and would lose it; or it may
+  // wait for its peer by other means, without progress.
   if ((request.flags & FI_INJECT) != 0 && !writable && !wants_completion(request)) [[unlikely]] {
     writable = true;  // there may be room now
     flush();
     if (state_ != State::kOpen) return -FI_ENOTCONN;
-    if (!writable) return -FI_EAGAIN;
+    if (!writable && !may_offer()) return -FI_EAGAIN;
   }
   const std::size_t len = total_length(sent_by(request));
   DataHeader header;
@@ -86,8 +87,9 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
 
 [[gnu::always_inline]] inline bool TransmitSide::may_go_at_once(std::uint64_t flags, std::size_t len) noexcept {
   if (!writable || (flags & (FI_MORE | FI_FENCE)) || has_output()) return false;
-  // Shared memory needs no system call, so gathering saves nothing. A long message is offered: it takes a record.
-  if (writes_wire()) return len < LocalWire::kLeastOffered;
+  // Shared memory needs no system call, so gathering saves nothing. A long message is offered: it takes a record,
+  // unless it is injected, because the offer would need a copy.
+  if (writes_wire()) return len < LocalWire::kLeastOffered || (flags & FI_INJECT) != 0;
   return !continues_burst() || !engine_.may_gather(len);
 }
 
@@ -168,7 +170,8 @@ ssize_t TransmitSide::transmit_now(const TransmitRequest& request, DataHeader& h
     count += request.iov.size();
   }
   iov[0] = {inlined, inline_len};
-  const ssize_t sent = count == 1 ? Transport::send(inlined, inline_len) : Transport::send({iov, count});
+  const ssize_t sent = count == 1 ? Transport::send(inlined, inline_len)
+                                  : Transport::send({iov, count}, (request.flags & FI_INJECT) == 0);
   if (sent != static_cast<ssize_t>(header.size() + len)) [[unlikely]]
     return keep_rest(request, header, len, sent);
   ++next_id_;
@@ -180,7 +183,13 @@ ssize_t TransmitSide::transmit_now(const TransmitRequest& request, DataHeader& h
 // The kernel took only `sent` bytes, or returned an error.
 ssize_t TransmitSide::keep_rest(const TransmitRequest& request, DataHeader& header, std::size_t len,
                                 ssize_t sent) noexcept {
-  if (sent < 0 && sent != -EAGAIN) on_send_error(static_cast<int>(-sent));
+  const bool injected = (request.flags & FI_INJECT) != 0 && !wants_completion(request);
+  if (sent < 0 && sent != -EAGAIN) {
+    on_send_error(static_cast<int>(-sent));
+  } else if (sent < 0 && injected) {
+    await_output();
+    return -FI_EAGAIN;  // see transmit()
+  }
   Transmit* record = make_record(request, header, len, Then::kComplete);
   if (record == nullptr) {
     if (sent <= 0) return -FI_EAGAIN;
@@ -191,6 +200,10 @@ ssize_t TransmitSide::keep_rest(const TransmitRequest& request, DataHeader& head
   record->sent = sent > 0 ? static_cast<std::size_t>(sent) : 0;
   give_position(*record, next_id_, writes_.sent);
   sending_.push_back(*record);
+  if (injected) {
+    use_overflow();
+    flush();
+  }
   return 0;
 }
 

@@ -49,8 +49,8 @@ void Transport::pause_input(bool paused) noexcept {
 
 // ---- Bytes ----
 
-ssize_t Transport::write_wire(std::span<const iovec> pieces) noexcept {
-  const ssize_t sent = wire_->wire->write(pieces);
+ssize_t Transport::write_wire(std::span<const iovec> pieces, bool may_offer) noexcept {
+  const ssize_t sent = wire_->wire->write(pieces, may_offer);
   if (wire_->wire->must_wake_reader()) wake_peer();
   return sent;
 }

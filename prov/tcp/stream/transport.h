@@ -54,10 +54,11 @@ class Transport : public Watch {
   // Bytes sent, or -errno; -EAGAIN: await_output(), then the same bytes again.
   ssize_t send(const void* data, std::size_t len) noexcept {
     const iovec piece{const_cast<void*>(data), len};
-    return writes_wire_ ? write_wire({&piece, 1}) : net::send(socket_.get(), data, len);
+    return writes_wire_ ? write_wire({&piece, 1}, true) : net::send(socket_.get(), data, len);
   }
-  ssize_t send(std::span<const iovec> pieces) noexcept {
-    return writes_wire_ ? write_wire(pieces)
+  // `may_offer`: see LocalWire.
+  ssize_t send(std::span<const iovec> pieces, bool may_offer = true) noexcept {
+    return writes_wire_ ? write_wire(pieces, may_offer)
                         : net::sendv(socket_.get(), pieces.data(), static_cast<int>(pieces.size()));
   }
   // Bytes received, 0 at the end of the stream, or -errno.
@@ -133,7 +134,7 @@ class Transport : public Watch {
   Step give_up(Status why) noexcept;
   bool is_within_host() const noexcept;
   bool adopt(std::unique_ptr<LocalWire> made) noexcept;
-  ssize_t write_wire(std::span<const iovec> pieces) noexcept;
+  ssize_t write_wire(std::span<const iovec> pieces, bool may_offer) noexcept;
   ssize_t read_wire(std::span<const iovec> pieces) noexcept;
   ssize_t read_signals() noexcept;
   void wake_peer() noexcept;
