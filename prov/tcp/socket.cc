@@ -3,10 +3,13 @@
 #include "tcp/socket.h"
 
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/standard_descriptors.h"
@@ -85,6 +88,16 @@ bool is_read_empty(int fd) noexcept {
 bool is_delivered(int fd) noexcept {
   int left = 0;
   return ::ioctl(fd, SIOCOUTQ, &left) != 0 || left == 0;
+}
+
+// A peer that does not read is alive: its system answers probes. The counts fall to zero with every answer.
+bool is_unanswered(int fd, std::chrono::seconds time) noexcept {
+  constexpr unsigned kTries = 3;
+  tcp_info info{};
+  socklen_t len = sizeof info;
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+         std::max(info.tcpi_retransmits, info.tcpi_probes) >= kTries &&
+         std::chrono::milliseconds(info.tcpi_last_ack_recv) >= time;
 }
 
 int open_mailbox() noexcept {

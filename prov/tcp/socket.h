@@ -10,6 +10,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <chrono>
 #include <cstddef>
 
 #include "base/readiness.h"
@@ -39,6 +40,8 @@ bool acceptable(int fd) noexcept;
 int shutdown(int fd, int how) noexcept;
 // Whether the peer's system has acknowledged all bytes that were sent.
 bool is_delivered(int fd) noexcept;
+// The peer's system has acknowledged nothing for so long, although bytes and probes were sent several times.
+bool is_unanswered(int fd, std::chrono::seconds time) noexcept;
 // Nothing has arrived that was not read, not even the peer's close.
 bool is_read_empty(int fd) noexcept;
 

@@ -342,6 +342,9 @@ bool is_read_empty(int fd) noexcept {
   return socket.in.bytes.empty() && !socket.ended;
 }
 
+bool is_unanswered(int, std::chrono::seconds) noexcept {
+  return false;
+}
 bool is_delivered(int) noexcept {
   return true;
 }

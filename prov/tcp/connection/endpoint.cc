@@ -250,7 +250,7 @@ void Endpoint::start_transfers(bool answered) noexcept {
   starting_ = true;
   start(done->take_socket(), swap_bytes_, done.get());
   engine().unwatch(*done);
-  if (answered) stream_.enable_keepalive(domain_->fabric().parameters.keepalive_s);
+  stream_.look_after_peer(domain_->fabric().parameters.keepalive_s, !answered);
   starting_ = false;
   const auto data = answered ? done->message.data() : std::span<const std::byte>();
   events_->post_cm(std::move(done->event), FI_CONNECTED, &abi.fid, nullptr, data.data(), data.size());

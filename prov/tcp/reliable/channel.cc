@@ -104,7 +104,7 @@ void Channel::on_answer() noexcept {
   const std::unique_ptr<OwnHandshake> done = std::move(handshake_);
   const auto theirs = static_cast<std::uint8_t>(greeting.features >> 1);
   start(done->take_socket(), message.swapped(), agree_on(greeting.answered(), theirs, message.swapped()), done.get());
-  stream_.enable_keepalive(endpoint_.parameters().keepalive_s);
+  stream_.look_after_peer(endpoint_.parameters().keepalive_s, false);
   endpoint_.on_open(*this);
 }
 

@@ -260,6 +260,7 @@ void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greetin
   if (!loopback) peer.process = ntohl(greeting.process);
   channel->agree(request.message(), false);
   channel->start(std::move(socket), request.message().swapped(), agreement, &request);
+  channel->stream().look_after_peer(parameters().keepalive_s, true);
   if (!loopback) step(peer, LinkEvent::kOpened);
 }
 

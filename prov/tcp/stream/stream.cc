@@ -66,17 +66,38 @@ bool Stream::send_rest() noexcept {
   return state_ == State::kOpen && writes_wire() && holds_injected() && !is_abandoned();
 }
 
-void Stream::enable_keepalive(int idle_s) noexcept {
+void Stream::look_after_peer(int idle_s, bool has_keepalive) noexcept {
   if (idle_s == 0 || state_ != State::kOpen) return;
   keepalive_s_ = idle_s;
-  engine_.set_keepalive(*this, net::now() + std::chrono::seconds(idle_s));
+  has_keepalive_ = has_keepalive;
+  plan_check();
 }
 
-// Either the connection is old enough for keepalive, or the grace period after the peer's close is over and the
-// remaining unexpected messages are dropped.
+// Connections are checked together, since each check wakes a thread that sleeps.
+void Stream::plan_check() noexcept {
+  const Clock::duration idle = std::chrono::seconds(keepalive_s_), grid = idle / 4;
+  const auto at = (net::now() + idle).time_since_epoch();
+  engine_.set_keepalive(*this, Clock::time_point((at / grid + 1) * grid));
+}
+
+// The system probes a peer only while nothing is under way, and repeats bytes for a quarter of an hour. A peer of this
+// host is checked no more once memory is shared: its system closes the socket.
+void Stream::check_peer() noexcept {
+  if (!std::exchange(has_keepalive_, true)) enable_keepalive(fd, keepalive_s_);
+  if (reads_wire() && writes_wire()) {
+    keepalive_s_ = 0;
+  } else if (net::is_unanswered(fd, std::chrono::seconds(2 * keepalive_s_))) {
+    keepalive_s_ = 0;
+    on_send_error(ETIMEDOUT);
+  } else {
+    plan_check();
+  }
+}
+
+// Either the peer is to be checked, or the grace period after its close is over and the remaining unexpected messages
+// are dropped.
 void Stream::on_deadline_passed() noexcept {
-  if (const int idle_s = std::exchange(keepalive_s_, 0); idle_s != 0 && state_ == State::kOpen)
-    return tcp::enable_keepalive(fd, idle_s);
+  if (keepalive_s_ != 0 && state_ == State::kOpen) return check_peer();
   if (state_ == State::kOpen && blocked_) {
     FI_INFO(&provider(), FI_LOG_EP_DATA,
             "connection with %s closed: by the peer; %u bytes without a posted receive are dropped\n",

@@ -32,9 +32,10 @@ class Stream final : public TransmitSide {
   // Before stop(): sends as much as there is room for. True: messages that were reported as complete wait for the peer
   // to make room in the memory.
   bool send_rest() noexcept;
-  // After start(), for a socket that did not inherit keepalive: enables it once the connection is `idle_s` old: it
-  // takes four system calls, which short connections save. 0: never.
-  void enable_keepalive(int idle_s) noexcept;
+  // After start(): notices that the peer's host is dead, within two to four times `idle_s`; 0: never. Enables keepalive
+  // once the connection is `idle_s` old, unless the socket `has_keepalive`: it takes four system calls, which short
+  // connections save.
+  void look_after_peer(int idle_s, bool has_keepalive) noexcept;
   // The handshake agreed on atomic operations.
   void enable_atomics() noexcept { agreed_ |= kAtomics; }
   bool has_atomics() const noexcept { return (agreed_ & kAtomics) != 0; }
@@ -55,6 +56,8 @@ class Stream final : public TransmitSide {
 
   void run() noexcept;
   void on_deadline_passed() noexcept;
+  void check_peer() noexcept;
+  void plan_check() noexcept;
 
   // stream_receive.cc
   void receive() noexcept;
@@ -96,7 +99,8 @@ class Stream final : public TransmitSide {
   bool swap_ = false;
   std::uint8_t agreed_ = 0;
   bool status_due_ = false;  // the data of a read has arrived, its status has not
-  int keepalive_s_ = 0;      // not 0: the deadline is that of enable_keepalive()
+  bool has_keepalive_ = false;
+  int keepalive_s_ = 0;  // not 0: the deadline is that of look_after_peer()
 
   // The part of a header that has arrived is collected in the place of its optional words.
   std::byte* partial_header() noexcept {

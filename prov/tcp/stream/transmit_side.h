@@ -206,6 +206,7 @@ class TransmitSide : public Transport {
            responses_.empty() && sending_.empty() && queue_.empty() && acks_.empty() && acks_due_ == 0;
   }
 
+  void on_send_error(int error) noexcept;
   void end(int error) noexcept;  // the peer closed (0) or the connection broke
   // Whether an access that was granted by translate() may continue.
   bool still_granted(std::span<const fi_rma_iov> ranges, std::uint64_t access, std::uint64_t& generation) noexcept;
@@ -245,7 +246,6 @@ class TransmitSide : public Transport {
   Transmit* make_acks() noexcept;
   Transmit* next_to_send() noexcept;
   void flush_queued() noexcept;
-  void on_send_error(int error) noexcept;
   bool gather(Gather& batch) noexcept;
   bool add_to(Gather& batch, Transmit& record) noexcept;
   void account(std::size_t sent) noexcept;
