@@ -2,8 +2,6 @@
 // Names and lists of names as users write them; fabric(7), fi_fabric(3).
 #include "core/name_list.h"
 
-#include <strings.h>
-
 #include <algorithm>
 
 namespace weft::core {
@@ -34,7 +32,7 @@ std::string_view trim(std::string_view text) noexcept {
 }
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept {
-  return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
+  return std::ranges::equal(a, b, {}, upper_case, upper_case);
 }
 
 NameFilter::NameFilter(const char* text) {

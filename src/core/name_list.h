@@ -12,6 +12,10 @@ namespace weft::core {
 // The pieces between separators; empty pieces are kept, so "" gives one.
 std::vector<std::string_view> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text) noexcept;
+// Changes ASCII letters only, whatever locale the program has set: in a Turkish one, "i" and "I" are no pair.
+constexpr char upper_case(char c) noexcept {
+  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+}
 bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept;
 
 // "a,b": only these. "^a,b": all but these (one caret for the whole list). Default: everything.

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,7 +31,7 @@ std::string Parameters::variable(const fi_provider* provider, std::string_view n
   std::string variable = "FI_";
   if (provider != nullptr && provider->name != nullptr) variable.append(provider->name).append("_");
   variable.append(name);
-  std::ranges::transform(variable, variable.begin(), [](unsigned char c) { return std::toupper(c); });
+  std::ranges::transform(variable, variable.begin(), upper_case);
   return variable;
 }
 

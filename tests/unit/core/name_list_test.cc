@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <clocale>
+
 namespace weft::core {
 namespace {
 
@@ -24,6 +26,15 @@ struct FilterCase {
 };
 
 // As libfabric does with the variable, except that blanks around names are ignored here.
+// In the Turkish locale toupper(3) and strcasecmp(3) know no pair of "i" and "I".
+TEST(NameList, CaseDoesNotDependOnTheLocale) {
+  static_assert(upper_case('i') == 'I' && upper_case('z') == 'Z' && upper_case('I') == 'I' && upper_case('_') == '_');
+  const char* const turkish = std::setlocale(LC_ALL, "tr_TR.UTF-8");
+  EXPECT_TRUE(equal_ignoring_case("ofi_rxm", "OFI_RXM"));
+  EXPECT_FALSE(equal_ignoring_case("ofi_rxm", "OFI_RXN"));
+  if (turkish != nullptr) std::setlocale(LC_ALL, "C");
+}
+
 TEST(NameList, FilterAllowsListedNames) {
   const FilterCase cases[] = {
       {nullptr, "tcp", true},
