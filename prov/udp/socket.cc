@@ -15,10 +15,7 @@ namespace weft::udp::net {
 constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
 
 int open_datagram(int family) noexcept {
-  const int fd =
-      checked([&] { return above_standard(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); });
-  if (fd >= 0 && family == AF_INET6) set_value(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  return fd;
+  return checked([&] { return above_standard(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); });
 }
 
 ssize_t send(int fd, const msghdr& message) noexcept {

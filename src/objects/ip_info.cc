@@ -165,6 +165,8 @@ void Query::add_route(std::vector<IpCandidate>& list, const Address& destination
   if (!source) return;
   source->set_port(0);
   if (const Interface* interface = interface_of(*source)) return add(list, *source, destination, *interface);
+  // No interface has an IPv4-mapped address, but the system sends from it.
+  if (!one_interface_) return list.push_back({*source, destination, how_.any_fabric, how_.any_domain});
   // The route leaves by an interface that was not requested: the requested one may reach the destination as well.
   for (const Interface& interface : interfaces_)
     if (interface.address.family() == destination.family() && !interface.address.is_link_local())

@@ -350,4 +350,18 @@ TEST_P(Datagrams, LongerMessagesAreOfferedWhereTheInterfaceCarriesThem) {
   expect_round_trip(pair.a(), pair.b(), 8000);
 }
 
+// As every socket of IPv6 is, unless its program or the system says otherwise; ipv6(7).
+TEST_P(Datagrams, WildcardOfIpv6IsReachedOverIpv4) {
+  DATAGRAMS_ONLY();
+  if (target().provider != "udp" || target().addr_format != FI_SOCKADDR_IN) GTEST_SKIP() << "udp over IPv4 only";
+  Target wildcard = target();
+  wildcard.address = "::";
+  wildcard.addr_format = FI_SOCKADDR_IN6;
+  if (!Fabric::offers(wildcard, {})) GTEST_SKIP() << "no IPv6";
+  Fabric everywhere(wildcard), fabric(target());
+  DatagramEnd server(everywhere), client(fabric);
+  client->peer = client.insert(Address::numeric(target().address, server.address().port()));
+  expect_round_trip(*client, *server);
+}
+
 }  // namespace datagrams

@@ -391,4 +391,25 @@ TEST_P(Message, ExhaustedTransmitQueueAnswersAgainAndRecovers) {
   expect_exchange(pair);
 }
 
+// ::ffff:127.0.0.1 is 127.0.0.1 for sockets of IPv6; ipv6(7). No interface has such an address.
+TEST_P(Message, AddressesMayBeIpv4Mapped) {
+  if (!target().provider.starts_with("tcp") && target().provider != "udp") GTEST_SKIP() << "sockets only";
+  if (target().address.find(':') != std::string::npos) GTEST_SKIP() << "IPv4 only";
+  Target mapped = target();
+  mapped.address = "::ffff:" + target().address;
+  mapped.addr_format = FI_SOCKADDR_IN6;
+  Fabric fabric(mapped);
+  Pair pair(fabric);
+  expect_exchange(pair);
+  // The source for such a destination.
+  const InfoPtr hints = hints_for(mapped, [](fi_info& hints) { hints.addr_format = FI_FORMAT_UNSPEC; });
+  fi_info* list = nullptr;
+  ASSERT_EQ(
+      fi_getinfo(static_cast<int>(api_version()), mapped.address.c_str(), "4711", FI_NUMERICHOST, hints.get(), &list),
+      0);
+  const InfoPtr found(list);
+  ASSERT_EQ(found->src_addrlen, sizeof(sockaddr_in6));
+  EXPECT_TRUE(IN6_IS_ADDR_V4MAPPED(&static_cast<const sockaddr_in6*>(found->src_addr)->sin6_addr));
+}
+
 }  // namespace message
