@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable datagrams to unreachable peers: operations for them fail, each once, in time and with a sentence that gives
 // the reason; reachable peers are served as usual; fi_endpoint(3) (FI_EP_RDM), fi_cq(3).
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <map>
 #include <memory>
 
@@ -295,6 +298,30 @@ TEST_P(UnreachablePeers, TimeOfABusyPeerIsNotThatOfItsHost) {
     ASSERT_EQ(early.rc, -FI_EAGAIN) << early;
   }
   EXPECT_TRUE(busy->rx().wait().ok());
+  EXPECT_TRUE(end->tx().wait().ok());
+}
+
+TEST_P(UnreachablePeers, LackOfDescriptorsIsReportedAsSuch) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a connection over a device has no descriptor of its own";
+  Fabric fabric(target());
+  DatagramEnd end(fabric), peer(fabric);
+  end->peer = end.insert(peer.address());
+  Buffer out(fabric, 64), in(fabric, 64);
+  Context context, received;
+  ASSERT_EQ(peer->recv(in, 64, &received), 0);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = dup(0);
+  ASSERT_GE(next, 0);
+  close(next);
+  const rlimit none{static_cast<rlim_t>(next), limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const ssize_t rc = fi_send(end->ep(), out.data(), 64, out.desc(), end->peer, &context);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(rc, -FI_EMFILE) << fi_strerror(static_cast<int>(-rc));
+  ASSERT_EQ(end->send(out, 64, &context), 0);
+  EXPECT_TRUE(peer->rx().wait().ok());
   EXPECT_TRUE(end->tx().wait().ok());
 }
 

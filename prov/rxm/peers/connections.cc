@@ -224,8 +224,9 @@ Status PeerLinks::request(Peer& peer, const LocalPlace* place, bool offers) noex
   from.set_port(0);
   if (place == nullptr && info->src_addr != nullptr && info->src_addrlen >= from.size())
     std::memcpy(info->src_addr, from.data(), from.size());
-  Channel* channel = open_channel(peer, side, info.get());
-  if (channel == nullptr) return Status(-FI_ENOMEM);
+  const Result<Channel*> opened = open_channel(peer, side, info.get());
+  if (!opened) return opened.error();
+  Channel* const channel = *opened;
   const Parameters& parameters = services_.domain.fabric().parameters;
   limit_request(channel->ep, parameters.connect_timeout_ms, parameters.answer_timeout_ms);
   Introduction<ConnectData> request;
@@ -308,8 +309,9 @@ void PeerLinks::on_request(LowerSide& side, fi_info* info, const void* data, std
 
 // False: the request was rejected, or the connection is closed.
 bool PeerLinks::accept(Peer& peer, LowerSide& side, fi_info* info, const Terms& terms) noexcept {
-  Channel* channel = open_channel(peer, side, info);
-  if (channel == nullptr) return false;
+  const Result<Channel*> opened = open_channel(peer, side, info);
+  if (!opened) return false;
+  Channel* const channel = *opened;
   channel->state = Channel::State::kAccepting;
   channel->remote_id = terms.remote_id;
   if (side.counts_receives) channel->credits.agree(terms.flow_control, terms.receives);

@@ -192,9 +192,9 @@ int PeerLinks::open_endpoint(Channel& channel, fi_info* info) noexcept {
   return 0;
 }
 
-// nullptr when the lower provider cannot, or memory runs out; a request that `info` names is then rejected. The caller
-// connects or accepts.
-Channel* PeerLinks::open_channel(Peer& peer, LowerSide& side, fi_info* info) noexcept {
+// The error of the lower provider, or -FI_ENOMEM; a request that `info` names is then rejected. The caller connects or
+// accepts.
+Result<Channel*> PeerLinks::open_channel(Peer& peer, LowerSide& side, fi_info* info) noexcept {
   std::unique_ptr<Channel> channel(new (std::nothrow) Channel);
   if (channel != nullptr)
     channel->side = &side;
@@ -203,17 +203,17 @@ Channel* PeerLinks::open_channel(Peer& peer, LowerSide& side, fi_info* info) noe
   const int error = channel != nullptr ? open_endpoint(*channel, info) : -FI_ENOMEM;
   if (error != 0) {
     FI_WARN(&provider(), FI_LOG_EP_CTRL, "cannot open an endpoint for a connection: %s\n", fi_strerror(-error));
-    if (channel == nullptr) return nullptr;
+    if (channel == nullptr) return failure(Status(error));
     if (channel->ep != nullptr) fi_close(&channel->ep->fid);
     posted_.on_closed(*channel);
-    return nullptr;
+    return failure(Status(error));
   }
   channel->peer = &peer;
   ++peer.channels;
   services_.channels.push_back(*channel);
   if (!posted_.post_for(*channel)) {
     close_channel(*channel.release(), FI_ENOMEM);
-    return nullptr;
+    return failure(FI_ENOMEM);
   }
   return channel.release();
 }

@@ -79,7 +79,7 @@ class PeerLinks final : public LinkControl {
   void fail_waiting(Peer& peer, int error, std::string_view sentence = {}) noexcept;
   void check_deadlines() noexcept;
 
-  Channel* open_channel(Peer& peer, LowerSide& side, fi_info* info) noexcept;
+  Result<Channel*> open_channel(Peer& peer, LowerSide& side, fi_info* info) noexcept;
   int open_endpoint(Channel& channel, fi_info* info) noexcept;
   void close_channel(Channel& channel, int error) noexcept;
   void end_channel(Channel& channel, rdm::LinkEvent event, int error, std::string_view sentence = {}) noexcept;
