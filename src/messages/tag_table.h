@@ -6,9 +6,12 @@
 // messages are searched in order of arrival. The owner of an element removes it before destroying it.
 #pragma once
 
+#include <sys/auxv.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <utility>
@@ -23,6 +26,20 @@ struct PostedTag;  // all posted receives of a kind
 struct Key {
   std::uint64_t source, tag;
 };
+
+// Random for each process: the bytes that the system passes to its libc for such purposes, getauxval(3), mixed so that
+// nothing shows those.
+struct HashSecret {
+  HashSecret() noexcept {
+    const auto* const random = reinterpret_cast<const void*>(::getauxval(AT_RANDOM));
+    std::uint64_t words[2] = {0x9e3779b97f4a7c15, 0xff51afd7ed558ccd};
+    if (random != nullptr) std::memcpy(words, random, sizeof words);
+    tag = (words[0] ^ (words[1] >> 23)) * 0xd6e8feb86659fd93;
+    source = (words[1] ^ (words[0] >> 29)) * 0xff51afd7ed558ccd | 1;
+  }
+  std::uint64_t tag, source;
+};
+inline const HashSecret kHashSecret;
 
 // Lists of entries by the hash of (source, tag); entries of one bucket keep their order when the table grows. A few
 // entries are one list. Without memory for a table, or for a larger one, the lists are longer.
@@ -48,10 +65,12 @@ class Buckets {
   bool empty() const noexcept { return size_ == 0; }
 
  private:
+  // Peers choose tags. They do not know the secret, so they cannot choose many that share a bucket.
   static std::size_t hash(std::uint64_t source, std::uint64_t tag) noexcept {
-    std::uint64_t mixed = (tag + 0x9e3779b97f4a7c15) ^ (source * 0xff51afd7ed558ccd);
-    mixed = (mixed ^ (mixed >> 32)) * 0xd6e8feb86659fd93;
-    return mixed ^ (mixed >> 29);
+    __extension__ using Product = unsigned __int128;
+    const Product product = Product{tag ^ kHashSecret.tag} * (source ^ kHashSecret.source);
+    const auto mixed = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+    return mixed ^ (mixed >> 32);
   }
   template <class KeyOf>
   void grow(KeyOf key) noexcept {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <list>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -224,6 +225,41 @@ TEST(TagTable, ManyEntriesDoNotSlowItDown) {
     arrived.remove(*message);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+// Tags whose mix of multiplications and shifts, which anybody can invert, ends in the same 20 bits.
+std::vector<std::uint64_t> chosen_tags(std::uint64_t count) {
+  constexpr std::uint64_t kFactor = 0xd6e8feb86659fd93;
+  std::uint64_t inverse = kFactor;
+  for (int i = 0; i < 6; ++i) inverse *= 2 - kFactor * inverse;
+  std::vector<std::uint64_t> tags;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t product = (i << 49) * inverse;
+    const std::uint64_t mixed = product ^ (product >> 32);
+    tags.push_back((mixed ^ (kAnySource * 0xff51afd7ed558ccd)) - 0x9e3779b97f4a7c15);
+  }
+  return tags;
+}
+
+std::chrono::nanoseconds time_to_find(const std::vector<std::uint64_t>& tags) {
+  std::list<Message> messages;
+  HashedMessages arrived;
+  for (const std::uint64_t tag : tags) arrived.keep(messages.emplace_back(1, tag));
+  const auto start = std::chrono::steady_clock::now();
+  for (auto tag = tags.rbegin(); tag != tags.rend(); ++tag) {
+    UnexpectedMessage* const message = arrived.find({.source = kAnySource, .tag = *tag});
+    EXPECT_NE(message, nullptr);
+    if (message != nullptr) arrived.remove(*message);
+  }
+  return std::chrono::steady_clock::now() - start;
+}
+
+TEST(TagTable, TagsThatAPeerChoosesDoNotSlowItDown) {
+  constexpr std::uint64_t kMany = 1 << 15;
+  std::vector<std::uint64_t> plain(kMany);
+  std::iota(plain.begin(), plain.end(), 0);
+  const auto usual = time_to_find(plain);
+  EXPECT_LT(time_to_find(chosen_tags(kMany)), 10 * usual + std::chrono::milliseconds(100));
 }
 
 }  // namespace
