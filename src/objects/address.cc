@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// IP addresses: values, text, name resolution, interfaces; getaddrinfo(3), rtnetlink(7), netdevice(7),
-// fi_getinfo(3).
+// IP addresses: values, text, name resolution; getaddrinfo(3), fi_getinfo(3).
 #include "objects/address.h"
 
 #include <arpa/inet.h>
-#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <rdma/fabric.h>
-#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,8 +13,6 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
-
-#include "base/unique_fd.h"
 
 namespace weft {
 
@@ -40,67 +35,6 @@ uint64_t load_be64(const uint8_t* bytes) noexcept {
 void store_be64(uint8_t* bytes, uint64_t value) noexcept {
   value = htobe64(value);
   std::memcpy(bytes, &value, sizeof value);
-}
-
-// Reads the properties that all addresses of a link share. False: the link is gone, or down.
-bool read_link(int socket, unsigned index, Interface& link) {
-  ifreq request{};
-  request.ifr_ifindex = static_cast<int>(index);
-  if (::ioctl(socket, SIOCGIFNAME, &request) != 0 || ::ioctl(socket, SIOCGIFFLAGS, &request) != 0) return false;
-  link.name = request.ifr_name;
-  link.loopback = (request.ifr_flags & IFF_LOOPBACK) != 0;
-  const bool up = (request.ifr_flags & IFF_UP) != 0;
-  if (up && ::ioctl(socket, SIOCGIFMTU, &request) == 0) link.mtu = static_cast<size_t>(request.ifr_mtu);
-  return up;
-}
-
-// A dump has the addresses of one family after those of the other: each link is read once.
-class InterfaceList {
- public:
-  explicit InterfaceList(int socket) noexcept : socket_(socket) {}
-
-  void add(const nlmsghdr& header) {
-    const auto& message = *static_cast<const ifaddrmsg*>(NLMSG_DATA(&header));
-    if (message.ifa_family != AF_INET && message.ifa_family != AF_INET6) return;
-    const Link& link = link_of(message.ifa_index);
-    if (!link.up) return;
-    Interface interface = link.shared;
-    interface.prefix = message.ifa_prefixlen;
-    const rtattr* local = nullptr;
-    auto length = IFA_PAYLOAD(&header);
-    for (const rtattr* each = IFA_RTA(&message); RTA_OK(each, length); each = RTA_NEXT(each, length)) {
-      // With a peer, IFA_ADDRESS is the peer's.
-      if (each->rta_type == IFA_LOCAL || (each->rta_type == IFA_ADDRESS && local == nullptr)) local = each;
-      if (each->rta_type == IFA_LABEL) interface.name = static_cast<const char*>(RTA_DATA(each));
-    }
-    if (local == nullptr) return;
-    interface.address = Address::of_host(message.ifa_family, RTA_DATA(local), link.index);
-    found_.push_back(std::move(interface));
-  }
-  std::vector<Interface> take() noexcept { return std::move(found_); }
-
- private:
-  struct Link {
-    unsigned index;
-    bool up;
-    Interface shared;  // without an address
-  };
-  const Link& link_of(unsigned index) {
-    const auto known = std::ranges::find(links_, index, &Link::index);
-    if (known != links_.end()) return *known;
-    Link link{.index = index, .up = false, .shared = {}};
-    link.up = read_link(socket_, index, link.shared);
-    return links_.emplace_back(std::move(link));
-  }
-
-  const int socket_;
-  std::vector<Link> links_;
-  std::vector<Interface> found_;
-};
-
-int rank(const Interface& interface) noexcept {
-  if (interface.loopback) return 2;
-  return interface.address.is_link_local() ? 1 : 0;
 }
 
 Status from_resolver(int error) noexcept {
@@ -259,61 +193,6 @@ Result<Address> Address::parse(const std::string& text) {
   if (!found) return failure(FI_EINVAL);
   found->front().set_port(number);
   return found->front();
-}
-
-std::string Interface::network() const {
-  Address masked = address;
-  const bool v4 = address.family() == AF_INET;
-  uint8_t bytes[16];
-  const size_t offset = v4 ? offsetof(sockaddr_in, sin_addr) : offsetof(sockaddr_in6, sin6_addr);
-  const size_t size = v4 ? 4 : 16;
-  const auto bits = address.is_loopback() ? static_cast<unsigned>(8 * size) : prefix;
-  sockaddr_in6 raw{};
-  std::memcpy(&raw, masked.data(), masked.size());
-  std::memcpy(bytes, reinterpret_cast<const uint8_t*>(&raw) + offset, size);
-  for (size_t i = 0; i < size; ++i) {
-    const int kept = std::clamp(static_cast<int>(bits) - static_cast<int>(8 * i), 0, 8);
-    bytes[i] &= static_cast<uint8_t>(0xFF00 >> kept);
-  }
-  std::memcpy(reinterpret_cast<uint8_t*>(&raw) + offset, bytes, size);
-  raw.sin6_scope_id = v4 ? raw.sin6_scope_id : 0;
-  masked = *Address::from(&raw);
-  return masked.host_string() + "/" + std::to_string(bits);
-}
-
-// getifaddrs(3) dumps the links too, with all their statistics, which takes longer than the rest.
-Result<std::vector<Interface>> local_interfaces() {
-  const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-  struct {
-    nlmsghdr header;
-    ifaddrmsg message;
-  } request{};
-  request.header.nlmsg_len = sizeof request;
-  request.header.nlmsg_type = RTM_GETADDR;
-  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  if (!socket || ::send(socket.get(), &request, sizeof request, 0) < 0) return failure(Status::last_errno());
-  // Kernels that are emulated, as in a sandbox, may take no ioctl on a netlink socket.
-  const UniqueFd links(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!links) return failure(Status::last_errno());
-  InterfaceList list(links.get());
-  constexpr size_t kBytes = 32 * 1024;                              // the kernel's largest piece of a dump
-  const std::unique_ptr<std::byte[]> piece(new std::byte[kBytes]);  // threads may have small stacks
-  for (bool done = false; !done;) {
-    const ssize_t bytes = ::recv(socket.get(), piece.get(), kBytes, 0);
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) return failure(Status::last_errno());
-    auto left = static_cast<size_t>(bytes);
-    for (auto* each = reinterpret_cast<nlmsghdr*>(piece.get()); NLMSG_OK(each, left); each = NLMSG_NEXT(each, left)) {
-      if (each->nlmsg_type == NLMSG_ERROR)
-        return failure(Status(static_cast<const nlmsgerr*>(NLMSG_DATA(each))->error));
-      if (each->nlmsg_type == RTM_NEWADDR) list.add(*each);
-      done |= each->nlmsg_type == NLMSG_DONE;
-    }
-  }
-  std::vector<Interface> found = list.take();
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Interface& a, const Interface& b) { return rank(a) < rank(b); });
-  return found;
 }
 
 Result<std::vector<Address>> resolve(const char* node, const char* service, const Resolve& how) {
