@@ -135,10 +135,10 @@ void expect_service(const Fabric& fabric, const std::string& confinement, const 
 TEST_P(ConfinedPeers, SystemCallsMayBeDenied) {
   CONFINED_PEERS_ONLY();
   const Fabric fabric(target());
-  constexpr Confined kCalls[] = {{"process_vm_readv", kCopied},   {"memfd_create", kUnshared},
-                                 {"getrandom", kUnshared},        {"ftruncate", kUnshared},
-                                 {"unix sockets", kUnshared},     {"seals", kUnshared},
-                                 {"reading of seals", kUnshared}, {"shared mappings", kUnshared}};
+  constexpr Confined kCalls[] = {
+      {"process_vm_readv", kCopied},   {"memfd_create", kUnshared},    {"getrandom", kUnshared},
+      {"ftruncate", kUnshared},        {"unix sockets", kUnshared},    {"seals", kUnshared},
+      {"reading of seals", kUnshared}, {"shared mappings", kUnshared}, {"netlink sockets", nullptr}};
   for (const auto& [call, reason] : kCalls)
     for (const char* how : {"deny ", "lacks "}) expect_service(fabric, std::string(how) + call, reason);
 }
