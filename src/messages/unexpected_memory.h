@@ -92,19 +92,27 @@ class PeerMemory : public ListHook<PeerMemory> {
   void release(std::size_t bytes) noexcept {
     used_ -= bytes;
     all_->used_ -= bytes;
-    if (used_ == 0) --all_->peers_;
-    if (!all_->waiting_.empty()) [[unlikely]]
-      all_->waiting_.for_each([](PeerMemory& each) {
-        if (each.all_->used_ > each.all_->limit_ / 2 && each.used_ > each.share() / 2) return;
-        each.unlink();
-        each.on_room_(each);
-      });
+    const bool is_last = used_ == 0;
+    if (is_last) --all_->peers_;
+    if (all_->waiting_.empty()) [[likely]]
+      return;
+    // Shares grow only with the last message of a peer: for others this peer's release means nothing until half of the
+    // limit is free.
+    if (is_last || all_->used_ <= all_->limit_ / 2)
+      all_->waiting_.for_each([](PeerMemory& each) { each.resume_if_room(); });
+    else if (linked())
+      resume_if_room();
   }
 
  private:
   // A peer chooses `more`: a sum could overflow.
   static bool fits(std::size_t more, std::size_t used, std::size_t limit) noexcept {
     return used <= limit && more <= limit - used;
+  }
+  void resume_if_room() noexcept {
+    if (all_->used_ > all_->limit_ / 2 && used_ > share() / 2) return;
+    unlink();
+    on_room_(*this);
   }
   void await_room() noexcept {
     if (!linked()) all_->waiting_.push_back(*this);
