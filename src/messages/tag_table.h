@@ -42,19 +42,24 @@ struct HashSecret {
 inline const HashSecret kHashSecret;
 
 // Lists of entries by the hash of (source, tag); entries of one bucket keep their order when the table grows. A few
-// entries are one list. Without memory for a table, or for a larger one, the lists are longer.
-template <class T, class Tag>
+// entries are one list. A table that grows moves two buckets with each insertion, and those that are looked at, so that
+// no insertion takes long. Without memory for a table, or for a larger one, the lists are longer.
+template <class T, class Tag, Key (*key_of)(const T&) noexcept>
 class Buckets {
  public:
-  List<T, Tag>* at(std::uint64_t source, std::uint64_t tag) noexcept {
-    return lists_ == nullptr ? &only_ : &lists_[hash(source, tag) & (count_ - 1)];
+  List<T, Tag>& at(std::uint64_t source, std::uint64_t tag) noexcept {
+    const std::size_t hashed = hash(source, tag);
+    if (smaller_ != nullptr) [[unlikely]]
+      move(smaller_[hashed & (count_ / 2 - 1)]);
+    return lists_ == nullptr ? only_ : lists_[hashed & (count_ - 1)];
   }
-  template <class KeyOf>
-  void insert(T& entry, KeyOf key) noexcept {
-    if (size_ >= grow_at_) [[unlikely]]
-      grow(key);
-    const auto [source, tag] = key(entry);
-    at(source, tag)->push_back(entry);
+  void insert(T& entry) noexcept {
+    if (size_ >= (lists_ == nullptr ? kFew : std::size_t{2} * count_)) [[unlikely]]
+      grow();
+    if (smaller_ != nullptr) [[unlikely]]
+      move_some();
+    const auto [source, tag] = key_of(entry);
+    at(source, tag).push_back(entry);
     ++size_;
   }
   void remove(T& entry) noexcept {
@@ -65,6 +70,8 @@ class Buckets {
   bool empty() const noexcept { return size_ == 0; }
 
  private:
+  using Lists = std::unique_ptr<List<T, Tag>[]>;
+
   // Peers choose tags. They do not know the secret, so they cannot choose many that share a bucket.
   static std::size_t hash(std::uint64_t source, std::uint64_t tag) noexcept {
     __extension__ using Product = unsigned __int128;
@@ -72,29 +79,35 @@ class Buckets {
     const auto mixed = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
     return mixed ^ (mixed >> 32);
   }
-  template <class KeyOf>
-  void grow(KeyOf key) noexcept {
-    const std::size_t count = std::max(kFirst, 2 * count_);
-    std::unique_ptr<List<T, Tag>[]> table(new (std::nothrow) List<T, Tag>[count]);
+  void grow() noexcept {
+    while (smaller_ != nullptr) move_some();
+    const std::uint32_t count = std::max(kFirst, 2 * count_);
+    Lists table(new (std::nothrow) List<T, Tag>[count]);
     if (table == nullptr) return;
-    for (std::size_t i = 0; i < count_; ++i) {
-      List<T, Tag>& list = lists_ == nullptr ? only_ : lists_[i];
-      while (!list.empty()) {
-        T& entry = list.pop_front();
-        const auto [source, tag] = key(entry);
-        table[hash(source, tag) & (count - 1)].push_back(entry);
-      }
-    }
-    lists_ = std::move(table);
+    smaller_ = std::exchange(lists_, std::move(table));
     count_ = count;
-    grow_at_ = 2 * count;
+    moved_ = 0;
+    if (smaller_ == nullptr) move(only_);
+  }
+  void move_some() noexcept {
+    for (int i = 0; i < 2 && moved_ != count_ / 2; ++i) move(smaller_[moved_++]);
+    if (moved_ == count_ / 2) smaller_.reset();
+  }
+  void move(List<T, Tag>& bucket) noexcept {
+    while (!bucket.empty()) {
+      T& entry = bucket.pop_front();
+      const auto [source, tag] = key_of(entry);
+      lists_[hash(source, tag) & (count_ - 1)].push_back(entry);
+    }
   }
 
-  static constexpr std::size_t kFirst = 64;
+  static constexpr std::size_t kFew = 8;
+  static constexpr std::uint32_t kFirst = 64;
   List<T, Tag> only_;  // until a table exists
-  std::unique_ptr<List<T, Tag>[]> lists_;
-  std::size_t count_ = 1;
-  std::size_t grow_at_ = 8;
+  Lists lists_;
+  Lists smaller_;  // half as many, of which the first `moved_` are empty; null: all were moved
+  std::uint32_t moved_ = 0;
+  std::uint32_t count_ = 1;  // in lists_
   std::size_t size_ = 0;
 };
 
@@ -171,7 +184,7 @@ class HashedReceives {
   }
   void add_sorted(HashedReceive& receive) noexcept {
     if (receive.wanted.ignore != 0) return wild_.push_back(receive);
-    exact_.insert(receive, key_of);
+    exact_.insert(receive);
     if (receive.wanted.source == kAnySource) ++any_source_;
   }
   [[gnu::noinline]] void sort_out(HashedReceive& receive) noexcept {
@@ -184,7 +197,7 @@ class HashedReceives {
     sorted_ = count_ != 0;
   }
   HashedReceive* first_in(std::uint64_t source, std::uint64_t tag) noexcept {
-    for (HashedReceive& receive : *exact_.at(source, tag))
+    for (HashedReceive& receive : exact_.at(source, tag))
       if (receive.names(source, tag)) return &receive;
     return nullptr;
   }
@@ -192,7 +205,7 @@ class HashedReceives {
   List<HashedReceive, PostedTag> order_;
   std::size_t count_ = 0;
   bool sorted_ = false;  // all are in exact_ or wild_, too
-  Buckets<HashedReceive, PlaceTag> exact_;
+  Buckets<HashedReceive, PlaceTag, key_of> exact_;
   List<HashedReceive, PlaceTag> wild_;
   std::size_t any_source_ = 0;  // receives of exact_ for every source
   std::uint64_t next_ = 0;
@@ -204,8 +217,8 @@ class HashedMessages {
   bool empty() noexcept { return order_.empty(); }
 
   void keep(UnexpectedMessage& message) noexcept {
-    exact_.insert(message, [](const UnexpectedMessage& m) { return Key{m.envelope.source, m.envelope.matched_tag()}; });
-    by_tag_.insert(message, [](const UnexpectedMessage& m) { return Key{kAnySource, m.envelope.matched_tag()}; });
+    exact_.insert(message);
+    by_tag_.insert(message);
     order_.push_back(message);
   }
 
@@ -213,8 +226,8 @@ class HashedMessages {
   UnexpectedMessage* find(const Wanted& wanted) noexcept {
     if (empty()) return nullptr;
     if (wanted.ignore != 0) return first_of(order_, wanted);
-    if (wanted.source == kAnySource) return first_of(*by_tag_.at(kAnySource, wanted.tag), wanted);
-    return first_of(*exact_.at(wanted.source, wanted.tag), wanted);
+    if (wanted.source == kAnySource) return first_of(by_tag_.at(kAnySource, wanted.tag), wanted);
+    return first_of(exact_.at(wanted.source, wanted.tag), wanted);
   }
 
   void remove(UnexpectedMessage& message) noexcept {
@@ -234,8 +247,13 @@ class HashedMessages {
     return nullptr;
   }
 
-  Buckets<UnexpectedMessage, PlaceTag> exact_;
-  Buckets<UnexpectedMessage, ByTagTag> by_tag_;
+  static Key key_of(const UnexpectedMessage& message) noexcept {
+    return {message.envelope.source, message.envelope.matched_tag()};
+  }
+  static Key tag_of(const UnexpectedMessage& message) noexcept { return {kAnySource, message.envelope.matched_tag()}; }
+
+  Buckets<UnexpectedMessage, PlaceTag, key_of> exact_;
+  Buckets<UnexpectedMessage, ByTagTag, tag_of> by_tag_;
   List<UnexpectedMessage, ArrivalTag> order_;
 };
 
