@@ -54,7 +54,7 @@ struct TransferPools {
 
   messages::UnexpectedMemory unexpected;
   messages::UnexpectedMemory copies;  // messages that peers have not fetched
-  Pool<Transmit> transmits;
+  TransmitRecords transmits;
   Pool<messages::TagList::Receive> receives;
 };
 

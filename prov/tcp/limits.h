@@ -65,6 +65,10 @@ inline constexpr std::size_t kMaxUnexpectedUntagged = 256 * 1024;
 // Bytes of responses queued for one peer; beyond it nothing is read from that peer. Two ends that stop reading at once
 // never continue, so it is more than a peer's operations of the default queue size need (2048 fetching atomics).
 inline constexpr std::size_t kMaxResponseBytes = 40 * 1024 * 1024;
+// While the responses to all peers of a domain take this much, a peer may have no more than a share: more than its
+// reads of the default queue size need (2048).
+inline constexpr std::size_t kAllResponseBytes = 256 * 1024 * 1024;
+inline constexpr std::size_t kResponseShare = 1536 * 1024;
 
 // After a peer closed, FI_SHUTDOWN waits this long for receives of its unexpected messages.
 inline constexpr std::chrono::milliseconds kDrainGrace{1000};

@@ -54,7 +54,7 @@ bool TransmitSide::try_respond(const DataHeader& header, std::span<const iovec> 
 // A half shutdown counts as reported, so it queues after the application's messages. All other responses overtake them;
 // a refusal comes before the acknowledgement of its write.
 void TransmitSide::respond_with(Transmit& record) noexcept {
-  response_bytes_ += record.memory();
+  count_response(record);
   if (record.reported) {
     queue_.push_back(record);
   } else if (op_in(record) == Op::kRefused) {

@@ -23,7 +23,7 @@ constexpr std::size_t kLeastWithStatus = 4096;
 }  // namespace
 
 Stream::Stream(MessageSink& sink, CompletionRoutes& routes, Engine& engine, MemoryRegions& regions,
-               Pool<Transmit>& records) noexcept
+               TransmitRecords& records) noexcept
     : TransmitSide([](Watch& watch) noexcept { static_cast<Stream&>(watch).run(); },
                    [](Watch& watch) noexcept { static_cast<Stream&>(watch).on_deadline_passed(); }, sink, routes,
                    engine, regions, records) {

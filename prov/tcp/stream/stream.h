@@ -23,7 +23,7 @@ struct ArrivingAtomic {
 class Stream final : public TransmitSide {
  public:
   Stream(MessageSink& sink, CompletionRoutes& routes, Engine& engine, MemoryRegions& regions,
-         Pool<Transmit>& records) noexcept;
+         TransmitRecords& records) noexcept;
 
   // The socket is connected and non-blocking. `handshake`: the watch of the socket so far.
   void start(UniqueFd socket, bool swap_bytes, Watch* handshake) noexcept;

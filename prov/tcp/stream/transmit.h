@@ -12,6 +12,7 @@
 #include <span>
 
 #include "base/list.h"
+#include "base/pool.h"
 #include "messages/message_numbers.h"
 #include "messages/unexpected_memory.h"
 #include "objects/completion_routes.h"
@@ -89,6 +90,11 @@ struct Transmit : ListHook<Transmit> {
     const bool bare = then == Then::kAwaitRead || then == Then::kAwaitAtomic;
     return bare ? std::span<const iovec>() : std::span(iov, iov_count);
   }
+};
+
+// The records of a domain's transfers. Owner: the domain. The engine's mutex guards it.
+struct TransmitRecords : Pool<Transmit> {
+  std::size_t response_bytes = 0;  // memory of responses that are not sent, to all peers
 };
 
 // Messages that wait to be sent.

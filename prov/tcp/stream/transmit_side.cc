@@ -328,7 +328,7 @@ Transmit* TransmitSide::make_acks() noexcept {
     at[kIdOffset] = static_cast<std::byte>(next_id_++);
   }
   record->inline_len = static_cast<std::uint16_t>(record->len);
-  response_bytes_ += record->memory();
+  count_response(*record);
   return record;
 }
 
@@ -391,11 +391,12 @@ void TransmitSide::settle() noexcept {
       switch_output();
       [[fallthrough]];
     case Then::kRespond: {
-      const bool held_back = !has_room_for_response();
-      response_bytes_ -= record.memory();
+      const bool held_back = blocked_ && response_bytes_ >= kResponseShare;
+      const std::size_t memory = record.memory();
+      response_bytes_ -= memory;
+      records_.response_bytes -= memory;
       records_.give_back(&record);
-      // The peer's next requests were held back until now.
-      if (held_back && has_room_for_response()) resume();
+      if (held_back && has_room_for_response()) resume();  // for the peer's next requests
       return;
     }
     case Then::kKept:
@@ -540,7 +541,7 @@ void TransmitSide::cancel_transmits(int error, int answered_error, int native) n
     }
   }
   fail_all(queue_);
-  response_bytes_ = 0;
+  records_.response_bytes -= std::exchange(response_bytes_, 0);
   acks_due_ = 0;
   if (answered_ != nullptr) fail_record(take_answered(), answered_error, native);
 }

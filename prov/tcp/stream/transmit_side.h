@@ -17,7 +17,6 @@
 #include <span>
 #include <utility>
 
-#include "base/pool.h"
 #include "objects/completion_routes.h"
 #include "objects/memory_regions.h"
 #include "objects/transfer_calls.h"
@@ -167,7 +166,7 @@ class TransmitSide : public Transport {
   enum class State : std::uint8_t { kIdle, kOpen, kDraining, kEnded };
 
   TransmitSide(Watch::Handler ready, Watch::Handler deadline_passed, MessageSink& sink, CompletionRoutes& routes,
-               Engine& engine, MemoryRegions& regions, Pool<Transmit>& records) noexcept
+               Engine& engine, MemoryRegions& regions, TransmitRecords& records) noexcept
       : Transport(ready, deadline_passed, engine), sink_(sink), routes_(routes), regions_(regions), records_(records) {}
   ~TransmitSide() = default;
 
@@ -181,8 +180,14 @@ class TransmitSide : public Transport {
   bool holds_injected() noexcept;
   // Accounts for the bytes that the peer fetched from our memory.
   void settle() noexcept;
-  bool has_room_for_response() const noexcept { return response_bytes_ < kMaxResponseBytes; }
+  bool has_room_for_response() const noexcept {
+    return response_bytes_ < (records_.response_bytes < kAllResponseBytes ? kMaxResponseBytes : kResponseShare);
+  }
   void respond_with(Transmit& record) noexcept;
+  void count_response(const Transmit& record) noexcept {
+    response_bytes_ += record.memory();
+    records_.response_bytes += record.memory();
+  }
   void send_announced(const DataHeader& clearance) noexcept;
   // The peer discards the write of that number, which fails unless it is complete.
   void on_refused(std::uint64_t number) noexcept;
@@ -214,7 +219,7 @@ class TransmitSide : public Transport {
   MessageSink& sink_;
   CompletionRoutes& routes_;
   MemoryRegions& regions_;
-  Pool<Transmit>& records_;
+  TransmitRecords& records_;
   std::unique_ptr<Announcements> announcements_;
   State state_ = State::kIdle;
   bool retry_ = false;    // resume() was called
