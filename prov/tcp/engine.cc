@@ -185,7 +185,7 @@ void Engine::on_region_closed() {
   Lock lock(mutex_);
   for (WireWatch& wired : wires_)
     if (wired.wire->has_offers() && !wired.watch.ListHook<ReadyTag>::linked()) ready_.push_back(wired.watch);
-  run_ready();
+  if (!ready_.empty()) run_queued(true);
   if (!endings_.empty()) poll_sources(true);
 }
 
@@ -272,14 +272,27 @@ void Engine::poll_epoll() noexcept {
   } while (count == kBatch);
 }
 
-void Engine::run_queued() noexcept {
+void Engine::run_queued(bool all) noexcept {
   // Only what is queued now: an unfinished handler queues itself again, behind the others.
   List<Watch, ReadyTag> now;
   now.splice_back(ready_);
-  while (!now.empty()) {
+  const auto handle = [&] {
     Watch& watch = now.pop_front();
     watch.on_ready(watch);  // may destroy the watch
-  }
+  };
+  for (int i = 0; i < kHandlersPerCheck && !now.empty(); ++i) handle();
+  if (now.empty()) [[likely]]
+    return;
+  const auto limit = net::now() + kTimeForHandlers;
+  while (!now.empty() && (all || net::now() < limit))
+    for (int i = 0; i < kHandlersPerCheck && !now.empty(); ++i) handle();
+  if (now.empty()) return;
+  // The others come first in the next round, before those that become ready now.
+  now.splice_back(ready_);
+  ready_.splice_back(now);
+  took_long();
+  waiting_ = false;
+  if (must_send_now() || asleep_.one || sleepers_) wake();
 }
 
 Status Engine::watch(Watch& watch, int fd, bool output) noexcept {
@@ -379,7 +392,6 @@ void Engine::run_endings() noexcept {
   poll_hot();
   poll_wires();
   poll_epoll();  // a socket that is no longer hot has been registered
-  run_ready();
   now.for_each([](Watch& watch) { watch.may_end = watch.readable = watch.signalled = true; });
   ready_.splice_back(now);
   run_ready();

@@ -246,9 +246,10 @@ class Engine final : public EngineBase, private LastSender {
   void poll_sources(bool due) noexcept;
   void poll_epoll() noexcept;
   void run_ready() noexcept {
-    if (!ready_.empty()) run_queued();
+    if (!ready_.empty()) run_queued(false);
   }
-  void run_queued() noexcept;
+  // Not `all`: those that are left after kTimeForHandlers run in the next round.
+  void run_queued(bool all) noexcept;
   void run_endings() noexcept;
   Status add(Watch& watch) noexcept;
   Status register_hot() noexcept;
@@ -266,7 +267,9 @@ class Engine final : public EngineBase, private LastSender {
   static constexpr std::int64_t kSkipAfter = 50'000'000;  // nanoseconds
   static constexpr std::int64_t kStall = 10'000'000;      // nanoseconds without room until the overflow is used
   static constexpr std::uint16_t kHotMisses = 20000;      // empty reads until a hot socket cools down
-  static constexpr int kBatch = 64;                       // readiness events per system call
+  static constexpr int kHandlersPerCheck = 4;
+  static constexpr std::chrono::microseconds kTimeForHandlers{1000};
+  static constexpr int kBatch = 64;  // readiness events per system call
 
   ProgressHabit progress_habit_;  // with long messages
   ShortBursts short_bursts_;

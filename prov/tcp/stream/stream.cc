@@ -83,7 +83,8 @@ void Stream::plan_check() noexcept {
 // The system probes a peer only while nothing is under way, and repeats bytes for a quarter of an hour. A peer of this
 // host is checked no more once memory is shared: its system closes the socket.
 void Stream::check_peer() noexcept {
-  if (!std::exchange(has_keepalive_, true)) enable_keepalive(fd, keepalive_s_);
+  if (!has_keepalive_) enable_keepalive(fd, keepalive_s_);
+  has_keepalive_ = true;
   if (reads_wire() && writes_wire()) {
     keepalive_s_ = 0;
   } else if (net::is_unanswered(fd, std::chrono::seconds(2 * keepalive_s_))) {

@@ -99,8 +99,9 @@ class Stream final : public TransmitSide {
   bool swap_ = false;
   std::uint8_t agreed_ = 0;
   bool status_due_ = false;  // the data of a read has arrived, its status has not
-  bool has_keepalive_ = false;
-  int keepalive_s_ = 0;  // not 0: the deadline is that of look_after_peer()
+  bool has_keepalive_ : 1 = false;
+  bool floods_ : 1 = false;  // bytes arrive faster than their short messages can be handled
+  int keepalive_s_ = 0;      // not 0: the deadline is that of look_after_peer()
 
   // The part of a header that has arrived is collected in the place of its optional words.
   std::byte* partial_header() noexcept {

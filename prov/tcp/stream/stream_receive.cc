@@ -18,6 +18,11 @@ namespace {
 // After this many bytes, or reads, the engine's other sockets get their turn. A read may bring thousands of messages.
 constexpr std::size_t kBytesPerTurn = 1024 * 1024;
 constexpr int kReadsPerTurn = 16;
+// Behind the first read. Short messages take long for their bytes: a peer that has sent this little for so much time
+// gets one short read for a turn, until nothing of it is left.
+constexpr std::chrono::microseconds kTimePerTurn{250};
+constexpr std::size_t kFloodBytes = 3 * Engine::kScratchSize;
+constexpr std::size_t kFloodAhead = 8 * 1024;
 
 constexpr std::size_t kLargePayload = 16 * 1024;
 constexpr std::size_t kReadAhead = 512;           // bytes read behind a large payload
@@ -94,6 +99,7 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
   const bool discards = payload_left_ != 0 && sink_count_ == 0;
   const std::size_t ahead = header_.payload >= kLargePayload && !discards ? kReadAhead
                             : reads_wire()                                ? kWireAhead
+                            : floods_                                     ? kFloodAhead
                                                                           : Engine::kScratchSize;
   if (payload_left_ >= kDirectRead && sink_count_ != 0) [[unlikely]] {
     check_sink();
@@ -112,13 +118,20 @@ std::size_t Stream::read_direct(std::size_t ahead) noexcept {
   if (blocked_ && std::exchange(retry_, false)) [[unlikely]]
     replay_stash();
   std::size_t turn = 0;
+  Clock::time_point limit = Clock::time_point::max();
   for (int reads = 0; state_ == State::kOpen && readable && !blocked_; ++reads) {
-    if (turn >= kBytesPerTurn || reads == kReadsPerTurn) {
+    if (reads == 1) limit = net::now() + kTimePerTurn;
+    const bool late = reads > 1 && net::now() >= limit;
+    if (late || turn >= kBytesPerTurn || reads == (floods_ ? 1 : kReadsPerTurn)) {
+      floods_ |= late && turn <= kFloodBytes;
       engine_.took_long();
       return resume();
     }
     const std::size_t got = read_some();
-    if (got == 0) break;
+    if (got == 0) {
+      floods_ = false;
+      break;
+    }
     turn += got;
   }
   // Nothing is read while blocked, so the peer's close would go unnoticed: the stash gets a grace period.
