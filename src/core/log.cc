@@ -14,6 +14,7 @@
 #include <ctime>
 #include <iterator>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/standard_descriptors.h"
@@ -27,12 +28,17 @@ static_assert(std::size(names::kLogLevel) == FI_LOG_MAX && std::size(names::kLog
 constexpr int kDefaultIntervalMs = 2000;
 constexpr int kDefaultMode = 0600;
 
-// "none" and an unset level mean no log. An unknown level means warnings: the user wants a log.
-int level_of(const char* text) noexcept {
+// "none" and an unset level mean no log. Empty: there is no such level.
+std::optional<int> known_level(const char* text) noexcept {
   if (text == nullptr || equal_ignoring_case(text, "none")) return -1;
   for (const Name& level : names::kLogLevel)
     if (equal_ignoring_case(text, level.text)) return static_cast<int>(level.value);
-  return FI_LOG_WARN;
+  return std::nullopt;
+}
+
+// An unknown level means warnings: the user wants a log.
+int level_of(const char* text) noexcept {
+  return known_level(text).value_or(FI_LOG_WARN);
 }
 
 uint64_t now_ms() noexcept {
@@ -122,6 +128,8 @@ Log::Log(const Parameters& parameters)
   }
   // Without it no line is written: another file may get its number later.
   if (::fcntl(destination_, F_GETFD) < 0) level_ = -1;
+  if (const char* level = parameters.text("FI_LOG_LEVEL"); !known_level(level))
+    warn(fmt::format("FI_LOG_LEVEL={} is no level: warnings are logged", level));
   for (const auto& [variable, base] : {std::pair("FI_LOG_INTERVAL", 0), std::pair("FI_LOG_LOCATION_MODE", 8)})
     if (const char* text = parameters.text(variable); text != nullptr && !parse_int(text, base))
       warn(parameters.wrong_type(variable, text));

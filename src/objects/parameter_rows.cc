@@ -23,7 +23,7 @@ struct Reading {
   void operator()(T* value) const {
     std::conditional_t<std::is_same_v<T, std::size_t>, std::size_t, int> given = 0;  // as defined
     const int result = fi_param_get(provider, name, &given);
-    if (result == -FI_ENODATA) return;
+    if (result == -FI_ENODATA || result == -FI_EINVAL) return;  // unset; or no number, which the library has logged
     if (result == 0 && std::cmp_greater_equal(given, lowest) && std::cmp_less_equal(given, highest))
       *value = static_cast<T>(given);
     else

@@ -123,6 +123,14 @@ TEST_F(LogTest, WrongSettingsAreNamed) {
         << part;
 }
 
+TEST_F(LogTest, AnUnknownLevelIsNamed) {
+  set("FI_LOG_LEVEL", "bogus");
+  EXPECT_TRUE(fi_log_enabled(&tcp_, FI_LOG_WARN, FI_LOG_CORE));
+  const std::vector<std::string> lines = written();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("FI_LOG_LEVEL=bogus is no level: warnings are logged"), std::string::npos) << lines[0];
+}
+
 TEST_F(LogTest, SubsystemFilterNegated) {
   set("FI_LOG_LEVEL", "warn");
   set("FI_LOG_SUBSYS", "^cq");

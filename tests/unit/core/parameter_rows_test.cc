@@ -67,5 +67,12 @@ TEST_F(ParameterRowsTest, WrongNumbersAreIgnored) {
   }
 }
 
+TEST_F(ParameterRowsTest, TextIsNamedOnce) {
+  record();
+  (void)read("4k");
+  EXPECT_TRUE(logged("has the wrong type and is ignored"));
+  EXPECT_FALSE(logged("must be a number"));
+}
+
 }  // namespace
 }  // namespace weft
