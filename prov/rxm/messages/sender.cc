@@ -85,8 +85,8 @@ Sender::Sender(EndpointServices& services, Packets& packets) noexcept
                                                  std::size_t len) noexcept {
   const bool plain = request.operation <= Operation::kTagged && services_.devices == nullptr &&
                      (request.flags & (kLowerLevels | kUnsupportedLevels | FI_FENCE)) == 0;
-  if (!plain || len + sizeof(PacketHeader) > channel.side->inject || !channel.credits.may_send() ||
-      channel.scarcity.announces)
+  if (!plain || len > services_.eager_limit || len + sizeof(PacketHeader) > channel.side->inject ||
+      !channel.credits.may_send() || channel.scarcity.announces)
     return -FI_EOPNOTSUPP;
   Packet* const packet = packets_.make(channel);
   if (packet == nullptr) return -FI_EAGAIN;
