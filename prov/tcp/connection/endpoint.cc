@@ -81,6 +81,8 @@ bool Endpoint::is_readable() noexcept {
 
 int Endpoint::read_peer(std::span<const iovec> to, std::uint64_t from, std::size_t len) noexcept {
   Lock lock(engine().mutex());
+  constexpr std::size_t kLong = 64 * 1024;
+  if (len >= kLong) engine().took_long();  // messages of other peers may have arrived meanwhile
   return stream_.read_peer(to, from, len).code();
 }
 
