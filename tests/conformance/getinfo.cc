@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // fi_getinfo: hints of every kind, node and service, flags, the FI_PROVIDER filter, and the log when nothing matches;
 // fi_getinfo(3), fi_provider(7).
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "fixture/address.h"
 #include "fixture/child.h"
 #include "fixture/fabric.h"
+#include "fixture/no_descriptors.h"
 
 namespace getinfo {
 
@@ -569,18 +569,12 @@ TEST_P(Getinfo, ReasonIsLoggedWhenNothingMatches) {
 // A layer asks for the provider below when its domain is opened.
 TEST_P(Getinfo, LackOfDescriptorsIsReportedAsSuch) {
   const Fabric fabric(target());
-  rlimit limit{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  const int next = dup(0);
-  ASSERT_GE(next, 0);
-  close(next);
-  const rlimit none{static_cast<rlim_t>(next), limit.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::optional<NoDescriptors> none(std::in_place);
   const InfoPtr hints = hints_for(target());
   const Answer answer = ask(hints.get());
   fid_domain* domain = nullptr;
   const int rc = fi_domain(fabric.fabric(), fabric.info(), &domain, nullptr);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  none.reset();
   EXPECT_TRUE(answer.rc == 0 || answer.rc == -FI_EMFILE) << answer.rc;
   EXPECT_TRUE(rc == 0 || rc == -FI_EMFILE) << rc;
   if (rc == 0) {

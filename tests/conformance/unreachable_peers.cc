@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Reliable datagrams to unreachable peers: operations for them fail, each once, in time and with a sentence that gives
 // the reason; reachable peers are served as usual; fi_endpoint(3) (FI_EP_RDM), fi_cq(3).
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <map>
 #include <memory>
 
@@ -12,6 +9,7 @@
 #include "fixture/injected.h"
 #include "fixture/kept_address.h"
 #include "fixture/member.h"
+#include "fixture/no_descriptors.h"
 #include "fixture/parameter.h"
 
 namespace unreachable_peers {
@@ -310,15 +308,9 @@ TEST_P(UnreachablePeers, LackOfDescriptorsIsReportedAsSuch) {
   Buffer out(fabric, 64), in(fabric, 64);
   Context context, received;
   ASSERT_EQ(peer->recv(in, 64, &received), 0);
-  rlimit limit{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  const int next = dup(0);
-  ASSERT_GE(next, 0);
-  close(next);
-  const rlimit none{static_cast<rlim_t>(next), limit.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::optional<NoDescriptors> none(std::in_place);
   const ssize_t rc = fi_send(end->ep(), out.data(), 64, out.desc(), end->peer, &context);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  none.reset();
   EXPECT_EQ(rc, -FI_EMFILE) << fi_strerror(static_cast<int>(-rc));
   ASSERT_EQ(end->send(out, 64, &context), 0);
   EXPECT_TRUE(peer->rx().wait().ok());
