@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/list.h"
 
@@ -40,8 +41,9 @@ class UnexpectedMemory {
 
   const std::size_t limit_;
   std::size_t used_ = 0;
-  std::size_t peers_ = 0;     // with messages
-  List<PeerMemory> waiting_;  // peers that are not read for lack of room
+  std::size_t peers_ = 0;           // with messages
+  List<PeerMemory> waiting_;        // peers that are not read for lack of room
+  bool some_wait_for_any_ = false;  // some of them occupy little, and go on with any release
 };
 
 // One peer's part. All peers together may occupy the limit. Beyond it a peer is stopped that occupies more than an
@@ -96,9 +98,9 @@ class PeerMemory : public ListHook<PeerMemory> {
     if (is_last) --all_->peers_;
     if (all_->waiting_.empty()) [[likely]]
       return;
-    // Shares grow only with the last message of a peer: for others this peer's release means nothing until half of the
-    // limit is free.
-    if (is_last || all_->used_ <= all_->limit_ / 2)
+    // Shares grow only with the last message of a peer: for those that occupy more than half of theirs, this peer's
+    // release means nothing until half of the limit is free. A walk resumes all others.
+    if (is_last || all_->used_ <= all_->limit_ / 2 || std::exchange(all_->some_wait_for_any_, false))
       all_->waiting_.for_each([](PeerMemory& each) { each.resume_if_room(); });
     else if (linked())
       resume_if_room();
@@ -115,7 +117,9 @@ class PeerMemory : public ListHook<PeerMemory> {
     on_room_(*this);
   }
   void await_room() noexcept {
-    if (!linked()) all_->waiting_.push_back(*this);
+    if (linked()) return;
+    all_->waiting_.push_back(*this);
+    all_->some_wait_for_any_ |= used_ <= share() / 2;
   }
   std::size_t share() const noexcept { return all_->limit_ / (all_->peers_ + (used_ == 0 ? 1 : 0)); }
 

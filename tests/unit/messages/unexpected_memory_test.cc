@@ -51,6 +51,17 @@ TEST(UnexpectedMemory, APeerGoesOnWhenItsShareGrows) {
   full.release(kLimit / 3 - kLimit / 10);
 }
 
+// Its message is longer than its share, and may fit now.
+TEST(UnexpectedMemory, APeerThatOccupiesLittleGoesOnWithAnyRelease) {
+  UnexpectedMemory all(kLimit);
+  Peer empty(all), other(all);
+  other.add(kLimit);
+  ASSERT_FALSE(empty.has_room(kLimit));
+  other.release(1);
+  EXPECT_EQ(empty.resumed, 1);
+  other.release(kLimit - 1);
+}
+
 TEST(UnexpectedMemory, AllGoOnWhenHalfOfTheLimitIsFree) {
   UnexpectedMemory all(kLimit);
   Peer full(all), other(all);
