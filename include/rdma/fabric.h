@@ -31,8 +31,8 @@
 #define FI_DEPRECATED_FUNC
 #define FI_DEPRECATED_FIELD
 #define FI_FORMAT_PRINTF(string, first)
+#define __extension__  // SWIG's parser, for example, does not know the word
 #endif
-
 #if defined(__GNUC__) && !defined(__clang__)
 #define EXTERNALLY_VISIBLE externally_visible
 #else
