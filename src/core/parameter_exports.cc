@@ -40,11 +40,8 @@ int read(const Parameter& parameter, const char* text, void* value) {
       return 0;
     case FI_PARAM_INT:
       return store<int>(parse_int(text), value);
-    case FI_PARAM_BOOL: {
-      const int error = store<int>(parse_flag(text), value);
-      if (error != 0) *static_cast<int*>(value) = -1;
-      return error;
-    }
+    case FI_PARAM_BOOL:
+      return store<int>(parse_flag(text), value);
     case FI_PARAM_SIZE_T:
       return store<std::size_t>(parse_size(text), value);
   }

@@ -149,6 +149,7 @@ TEST_P(InfoText, ParametersAreReadFromTheEnvironment) {
   EXPECT_EQ(fi_param_get_str(&provider, "word", &word), 0);
   EXPECT_STREQ(word, "hello");
   EXPECT_EQ(fi_param_get_bool(&provider, "doubtful", &flag), -FI_EINVAL);
+  EXPECT_EQ(flag, 1) << "untouched";
 }
 
 }  // namespace info_text

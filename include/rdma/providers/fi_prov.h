@@ -55,7 +55,7 @@ int fi_param_define(const struct fi_provider* provider, const char* param_name, 
 // Reads a declared parameter into *value, which is by type: FI_PARAM_STRING char * (the library
 // keeps it, do not free), FI_PARAM_INT int, FI_PARAM_BOOL int (0/false/no/off, 1/true/yes/on),
 // FI_PARAM_SIZE_T size_t. 0; -FI_ENOENT never declared; -FI_ENODATA not set by the user; -FI_EINVAL
-// not of that type. On failure *value is untouched, except that a wrong boolean leaves -1.
+// not of that type. On failure *value is untouched.
 int fi_param_get(struct fi_provider* provider, const char* param_name, void* value);
 
 // fi_param_get with the pointer checked by the compiler.
