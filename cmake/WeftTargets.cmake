@@ -113,11 +113,11 @@ function(weft_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
-# weft_memory_night(TEST PROGRAM): by day every third allocation fails, with a sanitizer every fifth; at night each one.
+# weft_memory_night(TEST PROGRAM): by day every third allocation fails, with a sanitizer every ninth; at night each one.
 function(weft_memory_night test program)
   set(stride 3)
   if(WEFT_SANITIZE)
-    set(stride 5)
+    set(stride 9)
   endif()
   set_tests_properties(${test} PROPERTIES ENVIRONMENT WEFT_MEMORY_STRIDE=${stride})
   add_test(NAME ${test}.long COMMAND ${program} --gtest_brief=1)
