@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <limits>
 
 namespace weft {
 
@@ -31,15 +30,6 @@ class Deadline {
 
   constexpr void postpone(Clock::duration by) noexcept {
     if (!infinite()) at_ += by;
-  }
-
-  // The timeout for poll(): -1 for ever, else rounded up so that poll() never returns early and spins.
-  int remaining_ms() const noexcept {
-    if (infinite()) return -1;
-    auto left = std::chrono::ceil<std::chrono::milliseconds>(at_ - Clock::now()).count();
-    if (left <= 0) return 0;
-    constexpr auto kMax = std::numeric_limits<int>::max();
-    return left > kMax ? kMax : static_cast<int>(left);
   }
 
   friend constexpr auto operator<=>(Deadline a, Deadline b) noexcept = default;

@@ -29,14 +29,14 @@ struct OneBuffer {
 };
 
 // Whether a caller's vector is one to work with: a list of not too many buffers.
-constexpr bool valid_vector(std::span<const iovec> iov, std::size_t limit = kIovLimit) noexcept {
-  return iov.size() <= limit && (iov.empty() || iov.data() != nullptr);
+constexpr bool valid_vector(std::span<const iovec> iov) noexcept {
+  return iov.size() <= kIovLimit && (iov.empty() || iov.data() != nullptr);
 }
 
 // valid_vector() for buffers that are read: none of them is NULL with a length.
-[[gnu::always_inline]] inline bool valid_buffers(std::span<const iovec> iov, std::size_t limit = kIovLimit) noexcept {
+[[gnu::always_inline]] inline bool valid_buffers(std::span<const iovec> iov) noexcept {
   if (iov.size() == 1 && iov.data() != nullptr) return iov[0].iov_base != nullptr || iov[0].iov_len == 0;
-  if (!valid_vector(iov, limit)) return false;
+  if (!valid_vector(iov)) return false;
   for (const iovec& piece : iov)
     if (piece.iov_base == nullptr && piece.iov_len != 0) return false;
   return true;

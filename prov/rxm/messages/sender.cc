@@ -113,7 +113,7 @@ Sender::Sender(EndpointServices& services, Packets& packets) noexcept
 
 ssize_t Sender::transmit(TransmitRequest&& request) noexcept {
   if (!rdm::set_receive_context(request, *services_.vector)) return -FI_EINVAL;
-  if (!valid_buffers(request.iov, kIovLimit)) return -FI_EINVAL;
+  if (!valid_buffers(request.iov)) return -FI_EINVAL;
   const std::size_t len = total_length(request.iov);
   const bool is_short =
       len <= short_message_ && request.operation <= Operation::kTagged && services_.devices == nullptr;
