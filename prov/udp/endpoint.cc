@@ -21,8 +21,6 @@
 namespace weft::udp {
 namespace {
 
-struct Nothing {};
-
 // The address of an endpoint opened without one: an address of the domain's interface.
 Address default_address(const Domain& domain, uint32_t addr_format) {
   const Address any = unnamed(addr_format);
@@ -73,7 +71,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Address& local, vo
       receiver_(domain.engine(), domain.parts().receive_pool, queue_size(info.rx_attr, kDefaultQueueSize), routes_),
       socket_(receiver_, false) {
   identify<Endpoint>(abi, FI_CLASS_EP, context);
-  abi.msg = ops_of<Nothing, FI_EOPBADSTATE>;
+  abi.msg = ops_of<NoCalls, FI_EOPBADSTATE>;
   const std::size_t usual = kEthernetMtu - header_size(local_.family());
   max_message_ = std::min(max_message_ != 0 ? max_message_ : usual, longest_datagram(local_.family()));
   receiver_.queue.min_multi_receive = std::min(receiver_.queue.min_multi_receive, max_message_);

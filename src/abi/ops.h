@@ -82,6 +82,9 @@ inline constexpr Ops kOps = [] {
   return table;
 }();
 
+// A class without calls: every slot of its tables has the answer `Missing`.
+struct NoCalls {};
+
 // Converts to a pointer to T's table of any kind: `abi.ops = ops_of<Endpoint>`.
 template <class T, int Missing = FI_ENOSYS>
 struct OpsOf {

@@ -4,11 +4,6 @@
 #include "abi/ops.h"
 
 namespace weft {
-namespace {
-
-struct NoCalls : Object<fid_ep> {};
-
-}  // namespace
 
 void refuse_calls(fid_ep& endpoint) noexcept {
   endpoint.ops = ops_of<NoCalls>;

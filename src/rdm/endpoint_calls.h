@@ -28,8 +28,6 @@ namespace weft::rdm {
 
 // The tables of scalable endpoints and of contexts: a transmit context has no receive calls, a receive context no
 // others, a scalable endpoint itself none at all; fi_endpoint(3), SCALABLE ENDPOINTS and SHARED CONTEXTS.
-struct NoCalls {};
-
 struct ContextTables {
   fi_ops_msg msg;
   fi_ops_tagged tagged;

@@ -23,10 +23,8 @@ struct Tables {
   fi_ops_rma rma;
 };
 
-struct Nothing {};
-
-constexpr Tables kClosed = {kOps<fi_ops_msg, Nothing, FI_EOPBADSTATE>, kOps<fi_ops_tagged, Nothing, FI_EOPBADSTATE>,
-                            kOps<fi_ops_rma, Nothing, FI_EOPBADSTATE>};
+constexpr Tables kClosed = {kOps<fi_ops_msg, NoCalls, FI_EOPBADSTATE>, kOps<fi_ops_tagged, NoCalls, FI_EOPBADSTATE>,
+                            kOps<fi_ops_rma, NoCalls, FI_EOPBADSTATE>};
 constexpr Tables kOpen = {Triggers<TransferEndpoint>::msg(), Triggers<TransferEndpoint>::tagged(),
                           Triggers<TransferEndpoint>::rma()};
 constexpr Tables kReceiving = {with_receives(kClosed.msg, kOpen.msg), with_receives(kClosed.tagged, kOpen.tagged),

@@ -23,9 +23,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr TransferTables kClosed = make_tables<Nothing, FI_EOPBADSTATE>();
-constexpr TransferTables kOpen{kOps<fi_ops_msg, DatagramEndpoint>, kOps<fi_ops_rma, Nothing>,
-                               kOps<fi_ops_atomic, Nothing>};
+constexpr TransferTables kClosed = make_tables<NoCalls, FI_EOPBADSTATE>();
+constexpr TransferTables kOpen{kOps<fi_ops_msg, DatagramEndpoint>, kOps<fi_ops_rma, NoCalls>,
+                               kOps<fi_ops_atomic, NoCalls>};
 
 constexpr Clock::duration kFlushPatience = 100ms;  // for the flush of a broken queue pair
 constexpr std::chrono::microseconds kFlushPoll{50};

@@ -142,7 +142,6 @@ struct TransferTables {
   fi_ops_rma rma;
   fi_ops_atomic atomic;
 };
-struct Nothing {};  // has no calls
 template <class T, int Missing>
 constexpr TransferTables make_tables() noexcept {
   return {kOps<fi_ops_msg, T, Missing>, kOps<fi_ops_rma, T, Missing>, kOps<fi_ops_atomic, T, Missing>};

@@ -27,7 +27,7 @@ constexpr TransferTables with_receives(TransferTables tables) noexcept {
   tables.msg.recvmsg = kOpen.msg.recvmsg;
   return tables;
 }
-constexpr TransferTables kClosed = with_queries(make_tables<Nothing, FI_EOPBADSTATE>());
+constexpr TransferTables kClosed = with_queries(make_tables<NoCalls, FI_EOPBADSTATE>());
 constexpr TransferTables kReceiving = with_receives(kClosed);
 
 }  // namespace
