@@ -21,14 +21,8 @@ constexpr TransferTables with_queries(TransferTables tables) noexcept {
   tables.atomic.compwritevalid = kOpen.atomic.compwritevalid;
   return tables;
 }
-constexpr TransferTables with_receives(TransferTables tables) noexcept {
-  tables.msg.recv = kOpen.msg.recv;
-  tables.msg.recvv = kOpen.msg.recvv;
-  tables.msg.recvmsg = kOpen.msg.recvmsg;
-  return tables;
-}
 constexpr TransferTables kClosed = with_queries(make_tables<NoCalls, FI_EOPBADSTATE>());
-constexpr TransferTables kReceiving = with_receives(kClosed);
+constexpr TransferTables kReceiving = {with_receives(kClosed.msg, kOpen.msg), kClosed.rma, kClosed.atomic};
 
 }  // namespace
 
