@@ -5,6 +5,7 @@
 #include <rdma/fi_endpoint.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -46,6 +47,10 @@ class Delivery {
   std::span<const iovec> iov() const noexcept {
     if (part_.iov_base != nullptr) return {&part_, 1};
     return {receive_->iov, receive_->iov_count};
+  }
+  // Copies the message there, or as much of it as fits.
+  void write(std::span<const std::byte> message) const noexcept {
+    scatter(iov(), message.first(std::min(message.size(), capacity())));
   }
 
  private:

@@ -194,7 +194,7 @@ class ReceiveQueue {
   [[gnu::noinline]] void deliver_in_parts(Receive& receive, std::span<const std::byte> payload,
                                           const Envelope& envelope, Routes& routes) noexcept {
     const Delivery delivery = give(receive, envelope.len);
-    scatter(delivery.iov(), payload.first(std::min(payload.size(), delivery.capacity())));
+    delivery.write(payload);
     complete(delivery, envelope, routes);
   }
   template <class Routes>

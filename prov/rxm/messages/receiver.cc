@@ -92,7 +92,7 @@ inline bool Receiver::may_copy(const rdm::Delivery& delivery, const rdm::Envelop
   const rdm::Delivery delivery = receives_.match(envelope);
   if (!delivery) return keep_whole(channel, envelope, payload);
   if (!may_copy(delivery, envelope)) return;
-  scatter(delivery.iov(), {payload, std::min(envelope.len, delivery.capacity())});
+  delivery.write({payload, envelope.len});
   receives_.complete(delivery, envelope);
 }
 
@@ -287,10 +287,9 @@ void Receiver::take(rdm::Message& taken, const rdm::Delivery& delivery) noexcept
     assembly->unexpected = nullptr;
     assembly->envelope.name = envelope.name;
     if (may_copy(delivery, envelope)) assembly->delivery = delivery;
-    if (assembly->delivery)
-      scatter(delivery.iov(), 0, message.payload.get(), std::min(assembly->arrived, delivery.capacity()));
+    if (assembly->delivery) delivery.write({message.payload.get(), assembly->arrived});
   } else if (may_copy(delivery, envelope)) {
-    scatter(delivery.iov(), 0, message.payload.get(), std::min(envelope.len, delivery.capacity()));
+    delivery.write({message.payload.get(), envelope.len});
     receives_.complete(delivery, envelope);
   }
   delete &message;

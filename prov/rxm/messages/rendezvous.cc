@@ -8,8 +8,6 @@
 #include <cstring>
 #include <new>
 
-#include "objects/message_buffers.h"
-
 namespace weft::rxm {
 
 namespace {
@@ -168,8 +166,7 @@ Status Rendezvous::open_target(LowerSide& side, WriteTarget& target, RendezvousH
 void Rendezvous::on_write_done(Channel& channel, const ControlHeader& header) noexcept {
   for (WriteTarget& target : channel.targets) {  // nearly always the first one
     if (target.message != header.message) continue;
-    const std::size_t len = std::min(target.envelope.len, target.delivery.capacity());
-    if (target.all != nullptr) scatter(target.delivery.iov(), 0, target.all.get(), len);
+    if (target.all != nullptr) target.delivery.write({target.all.get(), target.envelope.len});
     receives_.complete(target.delivery, target.envelope);
     return release(target);
   }

@@ -2,7 +2,6 @@
 // The receiving half of a connected endpoint; see endpoint_receiver.h.
 #include "tcp/connection/endpoint_receiver.h"
 
-#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -141,7 +140,7 @@ void EndpointReceiver::take(messages::UnexpectedMessage& taken, const messages::
 // The message is complete, and was taken or discarded.
 void EndpointReceiver::end_message(Unexpected& message) noexcept {
   if (const messages::Delivery& delivery = message.taker) {
-    scatter(delivery.iov(), 0, message.payload.get(), std::min(message.envelope.len, delivery.capacity()));
+    delivery.write({message.payload.get(), message.envelope.len});
     queue_->complete(delivery, message.envelope, routes);
   }
   if (message.wants_ack) stream_.acknowledge(message.ack);

@@ -179,11 +179,8 @@ bool Channel::take_whole(bool tagged, std::uint64_t tag, std::span<const std::by
   if (blocked_ != nullptr) return false;
   const rdm::Envelope envelope{
       .source = peer_.id, .tag = tag, .len = payload.size(), .name = source(), .tagged = tagged};
-  const rdm::Delivery delivery = endpoint_.receives().match(envelope);
-  if (!delivery) return false;
+  if (!endpoint_.receives().deliver(payload, envelope)) return false;
   ++arrived_count_;
-  scatter(delivery.iov(), 0, payload.data(), std::min(payload.size(), delivery.capacity()));
-  endpoint_.receives().complete(delivery, envelope);
   return true;
 }
 

@@ -195,7 +195,7 @@ void ReliableEndpoint::take(rdm::Message& taken, const rdm::Delivery& delivery) 
   } else if (message.where != Unclaimed::Where::kHere) {
     return message.channel->take(message, delivery);
   } else {
-    scatter(delivery.iov(), 0, message.payload.get(), std::min(envelope.len, delivery.capacity()));
+    delivery.write({message.payload.get(), envelope.len});
     receives_.complete(delivery, envelope);
   }
   delete &message;
