@@ -11,7 +11,6 @@
 #include <mutex>
 #include <span>
 
-#include "abi/ops.h"
 #include "base/status.h"
 #include "rxm/lower.h"
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "rdm/atomics.h"
-#include "rxm/limits.h"
 #include "rxm/packet.h"
 
 namespace weft::rxm {

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 
-#include "rdm/receive_side.h"
 #include "rxm/packet.h"
 
 namespace weft::rxm {

@@ -5,7 +5,6 @@
 
 #include <rdma/fi_rma.h>
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "messages/unexpected_memory.h"
 #include "rxm/limits.h"
 
 namespace weft::rxm {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Opening the children of fabrics and domains: fi_domain and fi_passive_ep of fi_fabric(3); endpoints and contexts of
 // fi_domain(3). It is apart from the parents, so that children may include them.
-#include <utility>
 
 #include "tcp/connection/endpoint.h"
 #include "tcp/connection/passive_endpoint.h"

@@ -5,8 +5,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-
 #include "base/list.h"
 
 namespace weft::tcp {

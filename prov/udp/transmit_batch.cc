@@ -4,7 +4,6 @@
 
 #include <netinet/in.h>
 #include <netinet/udp.h>
-#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>

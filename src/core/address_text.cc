@@ -2,7 +2,6 @@
 // Addresses of every format as text; fi_getinfo(3) ADDRESSING FORMATS.
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <rdma/fi_errno.h>
 
 #include <array>
 #include <cstring>

@@ -5,7 +5,6 @@
 #include <pthread.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include "core/log.h"

@@ -2,9 +2,6 @@
 // Fabrics, domains, address vectors, memory regions, poll sets, and the calls without an object.
 #include "kfabric/fabric.h"
 
-#include <algorithm>
-#include <cstring>
-
 namespace weft::kfabric {
 namespace {
 

@@ -10,8 +10,6 @@
 #include <kfi/kfi_rma.h>
 #include <kfi/kfi_tagged.h>
 
-#include <type_traits>
-
 // The calls that take structures of API 1.1.
 extern "C" {
 int kfi_getinfo_1_1(uint32_t version, kfi_info_1_1* hints, kfi_info_1_1** info);

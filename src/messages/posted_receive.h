@@ -2,7 +2,6 @@
 // A posted receive and the part of it that one message gets: fi_msg(3), fi_tagged(3), FI_MULTI_RECV.
 #pragma once
 
-#include <rdma/fi_endpoint.h>
 #include <sys/uio.h>
 
 #include <algorithm>

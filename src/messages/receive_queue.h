@@ -6,7 +6,6 @@
 // receive_failed(error) and receive_selective, as CompletionRoutes of objects/completion_routes.h.
 #pragma once
 
-#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 

@@ -8,7 +8,6 @@
 #include <rdma/fabric.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <memory>

@@ -4,7 +4,6 @@
 
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,6 @@
 // endpoint derives from this class and carries the actions out.
 #pragma once
 
-#include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_ext.h>
 

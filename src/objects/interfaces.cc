@@ -2,7 +2,6 @@
 // The interfaces of the host and their addresses; rtnetlink(7), netdevice(7). See address.h.
 #include <linux/rtnetlink.h>
 #include <net/if.h>
-#include <rdma/fi_errno.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>

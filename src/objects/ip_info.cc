@@ -7,8 +7,6 @@
 #include <rdma/providers/fi_log.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "base/unique_fd.h"

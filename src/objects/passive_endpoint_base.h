@@ -3,7 +3,6 @@
 // (fi_passive_ep), names and rejections of fi_cm(3). A provider's passive endpoint derives from it and listens.
 #pragma once
 
-#include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/providers/fi_log.h>
 
@@ -15,7 +14,6 @@
 #include "objects/endpoint_options.h"
 #include "objects/event_queue.h"
 #include "objects/info.h"
-#include "objects/passive_handles.h"
 
 namespace weft {
 

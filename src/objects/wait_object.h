@@ -14,7 +14,6 @@
 // many queues of one engine, a few poll that engine's descriptor (polling_turns.h).
 #pragma once
 
-#include <pthread.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 

@@ -2,8 +2,6 @@
 // Wait sets; fi_poll(3), fi_wait_open and fi_wait.
 #include "objects/wait_set.h"
 
-#include <algorithm>
-
 #include "abi/ops.h"
 
 namespace weft {

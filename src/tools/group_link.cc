@@ -8,7 +8,6 @@
 #include <rdma/fi_ext.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace weft::tools {
 namespace {

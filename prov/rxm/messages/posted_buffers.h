@@ -7,7 +7,6 @@
 // is dropped.
 #pragma once
 
-#include <cstring>
 #include <unordered_map>
 
 #include "base/pool.h"

@@ -3,7 +3,6 @@
 // its device has local_mark(); a peer with the same mark rejects it with the place of its listener, without effect on
 // any link, and the request is sent there instead. All else is decided as for a request through the device. If
 // tcp cannot connect, the next request goes to the device without the mark.
-#include <cstring>
 #include <utility>
 
 #include "objects/sentence.h"

@@ -3,10 +3,7 @@
 // queues of its connections; local_side.h, fi_cm(3).
 #pragma once
 
-#include <rdma/fi_cm.h>
 #include <rdma/fi_eq.h>
-
-#include <memory>
 
 #include "rxm/messages/completions.h"
 

@@ -4,10 +4,8 @@
 // connections.cc). Idle connections are closed, and opened again by the next operation; rdm/peer_link.h.
 #pragma once
 
-#include <rdma/fi_cm.h>
 #include <rdma/fi_eq.h>
 
-#include <optional>
 #include <string_view>
 #include <unordered_map>
 

@@ -5,7 +5,6 @@
 
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
-#include <rdma/fi_tagged.h>
 
 #include "base/ref.h"
 #include "objects/transfer_calls.h"

@@ -8,7 +8,6 @@
 
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
-#include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_prov.h>
 
 #include <cstdint>

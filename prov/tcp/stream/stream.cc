@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "tcp/logging.h"

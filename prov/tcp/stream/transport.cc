@@ -2,7 +2,6 @@
 // The bytes of a connection; see transport.h.
 #include "tcp/stream/transport.h"
 
-#include <rdma/providers/fi_log.h>
 #include <sys/socket.h>
 
 #include <utility>

@@ -3,7 +3,6 @@
 #include "verbs/cache/imported_monitor.h"
 
 #include <dlfcn.h>
-#include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
 #include <unistd.h>
 

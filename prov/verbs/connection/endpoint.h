@@ -6,7 +6,6 @@
 // Owner: its C handle. The mutex of the fabric's engine guards everything.
 #pragma once
 
-#include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 
 #include <atomic>

@@ -11,7 +11,6 @@
 #include "objects/info.h"
 #include "verbs/cm/cm_address.h"
 #include "verbs/device/device.h"
-#include "verbs/device/gids.h"
 #include "verbs/device/parameters.h"
 
 namespace weft::verbs {

@@ -13,6 +13,7 @@
 #include "objects/attributes.h"
 #include "objects/info.h"
 #include "objects/named_addresses.h"
+#include "verbs/device/gids.h"
 #include "verbs/device/logging.h"
 #include "verbs/discovery/discovery.h"
 

@@ -5,7 +5,6 @@
 
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
-#include <rdma/fi_errno.h>
 #include <sys/uio.h>
 
 #include <cstdint>
