@@ -37,7 +37,7 @@ class RemoteCount : public ListHook<RemoteCount> {
   // The counters to be bound to lower objects: one for all accesses, one for those that move long messages.
   ::fid* all() noexcept { return &all_->fid; }
   ::fid* hidden() noexcept { return &hidden_->fid; }
-  // No access was counted behind pass_on(): a thread may sleep on the descriptor of all().
+  // No access was counted since pass_on(): a thread may sleep on the descriptor of all().
   bool is_quiet() noexcept {
     ::fid* counter = all();
     return fi_trywait(fabric_, &counter, 1) == 0;

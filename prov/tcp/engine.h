@@ -158,7 +158,7 @@ class Engine final : public EngineBase, private LastSender {
   Status watch_hot(Watch& watch, int fd) noexcept;
   // The socket's buffer is full: on_ready runs when there is room. Stays registered for output from then on.
   void await_output(Watch& watch) noexcept;
-  // `next` takes over the descriptor that `old` watches, for one system call at most.
+  // `next` takes over the descriptor that `old` watches, with one system call at most.
   Status replace(Watch& old, Watch& next) noexcept;
   void unwatch(Watch& watch) noexcept;  // also drops its deadline and queued work; the descriptor stays open
   void make_ready(Watch& watch) noexcept;
@@ -215,7 +215,7 @@ class Engine final : public EngineBase, private LastSender {
   static constexpr std::size_t kScratchSize = 64 * 1024;
   std::byte* receive_scratch() noexcept { return scratch_.get(); }
   std::byte* transmit_scratch() noexcept { return scratch_.get() + kScratchSize; }
-  // Memory for bytes that were read and cannot be handled yet. Without memory it is a spare one, which comes back.
+  // Memory for bytes that were read and cannot be handled yet. When memory runs out, the engine lends a spare one.
   struct FreeStash {
     Engine* owner = nullptr;  // the spare one has it
     void operator()(std::byte* bytes) const noexcept {

@@ -89,7 +89,7 @@ InfoPtr make_offer(fi_ep_type type, uint32_t version, const fi_info* hints, cons
   if (type == FI_EP_RDM) make_reliable(*offer, parameters);
   adapt_software_offer(*offer, version, hints, provider());
   if (hints == nullptr) return offer;
-  // Programs that leave the type open get reliable datagrams for a greater limit, as from libfabric.
+  // For a greater limit, programs that leave the type open get reliable datagrams, as from libfabric.
   if (or_none(hints->ep_attr).type == FI_EP_MSG) offer->tx_attr->inject_size = inject_limit(hints->tx_attr);
   offer->handle = hints->handle;
   if (const fi_ep_attr* wanted = hints->ep_attr; wanted != nullptr)

@@ -30,7 +30,7 @@ Result<UniqueFd> open_bound(Address& local, const Parameters& parameters, bool p
   const int fd = net::open_stream(local.family());
   if (fd < 0) return failure(Status(fd));
   UniqueFd socket(fd);
-  // With the option a service can restart at once, although connections of its port linger, if those have it too.
+  // With SO_REUSEADDR a service can restart at once although connections of its port linger, if those have it too.
   // Without a fixed port the system must choose a free one, so the option is set after bind().
   const bool fixed = local.port() != 0;
   const auto share_port = [fd] { return net::set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1); };

@@ -28,7 +28,7 @@ inline constexpr bool kControls = kIsNoneOf<Table, fi_ops_msg, fi_ops_tagged, fi
 
 // fill() sets each slot: to the method if T has it, else to the answer `Missing`. Methods for remote memory, tagged
 // messages and atomic operations carry the names of the public calls (without fi_), because one class fills several
-// tables: in `WEFT_RENAMED` such a name stands behind its slot.
+// tables: in `WEFT_RENAMED` such a name follows its slot.
 #define WEFT_SLOT_AS(slot, method)        \
   table.slot = ::weft::always<Missing>{}; \
   if constexpr (requires { &T::method; }) table.slot = ::weft::op<&T::method, kControls<decltype(table)>>{};

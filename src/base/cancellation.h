@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Threads that the application cancels: pthread_cancel(3), pthreads(7). A cancellation unwinds the stack, which must
-// not happen amid a change of ours or behind noexcept. So in calls that block it waits until the thread sleeps, and in
-// those of the control path until they return.
+// not happen in the middle of a change, nor through a noexcept function. So a call that blocks permits it only while
+// the thread sleeps, and a call of the control path permits it only after its return.
 #pragma once
 
 #include <pthread.h>

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// Returns the same object through an optimization barrier: behind a call the compiler computes addresses of members
+// Returns the same object through an optimization barrier: after a call the compiler computes addresses of members
 // again, which costs less than saving registers for them.
 template <class T>
 [[gnu::always_inline]] inline T& reload(T& object) noexcept {

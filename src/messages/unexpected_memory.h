@@ -43,7 +43,7 @@ class UnexpectedMemory {
   std::size_t used_ = 0;
   std::size_t peers_ = 0;           // with messages
   List<PeerMemory> waiting_;        // peers that are not read for lack of room
-  bool some_wait_for_any_ = false;  // some of them occupy little, and go on with any release
+  bool some_wait_for_any_ = false;  // some of them occupy little: any release may resume them
 };
 
 // One peer's part. All peers together may occupy the limit. Beyond it a peer is stopped that occupies more than an

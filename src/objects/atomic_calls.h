@@ -13,7 +13,7 @@
 
 namespace weft {
 
-// T: the endpoint, whose base Base is behind this one, with
+// Base: the base of this class. T: the endpoint, which derives from this class and has
 //   ssize_t update(const AtomicRequest&) noexcept
 //   std::size_t atomic_count(AtomicKind, fi_datatype, fi_op) noexcept   elements per operation; 0: not supported
 //   std::uint64_t default_flags() noexcept                              of calls without flags

@@ -44,7 +44,7 @@ constexpr uint64_t kMemoryCaps = FI_RMA | FI_ATOMIC;
 constexpr uint64_t kFreeCaps = FI_MULTI_RECV | FI_TRIGGER | FI_FENCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SHARED_AV;
 constexpr uint64_t kFreeMemoryCaps = FI_RMA_PMEM | FI_RMA_EVENT;
 
-// fi_endpoint(3): the capabilities that apply to one direction. Others stand in fi_info::caps alone.
+// fi_endpoint(3): the capabilities that apply to one direction. The others are in fi_info::caps only.
 constexpr uint64_t kTransmitCaps = FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND | FI_HMEM |
                                    FI_TRIGGER | FI_FENCE | FI_MULTICAST | FI_RMA_PMEM | FI_NAMED_RX_CTX | FI_COLLECTIVE;
 constexpr uint64_t kReceiveCaps = FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RECV |
@@ -179,7 +179,7 @@ void check_contexts(Matcher& match, std::string_view field, size_t wanted, size_
 // Members that may not exceed the offer's.
 #define WEFT_EP_LIMIT(member) match.at_most("ep_attr->" #member, hints.member, offer.member);
 #define WEFT_DOMAIN_LIMIT(member) match.at_most("domain_attr->" #member, hints.member, offer.member);
-// Members that have no values behind `last`.
+// Enumerations that end with `last`.
 #define WEFT_ENUMERATION(member, last) match.known("domain_attr->" #member, hints.member, last);
 
 // A size is a request only of a caller that requests its order.

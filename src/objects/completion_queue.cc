@@ -104,7 +104,7 @@ void CompletionQueueCore::write_error(const CompletionError& error) noexcept {
   wait_.signal();
 }
 
-// The -FI_EOVERRUN behind the last entry counts as one more unread entry, for ever.
+// The -FI_EOVERRUN after the last entry counts as one more unread entry, for ever.
 void CompletionQueueCore::overrun_locked() noexcept {
   if (!overrun_) unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   overrun_ = true;

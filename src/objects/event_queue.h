@@ -121,7 +121,7 @@ class EventQueueCore : public RefCounted {
 };
 
 // Errors of one object that may happen at any time, any number of times. The first one needs no memory when it happens;
-// without memory the ones behind it stay out of the queue.
+// later ones stay out of the queue when memory runs out.
 class FailureReports {
  public:
   // False: no memory. Before the first report, as the object is bound or starts.

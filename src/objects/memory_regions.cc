@@ -100,7 +100,7 @@ MemoryRegions::MemoryRegions(Options options)
 
 MemoryRegions::~MemoryRegions() = default;
 
-// Members of `attr` behind `context` are read only where is_device_memory() finds an API that has them.
+// Members of `attr` after `context` are read only where is_device_memory() finds an API that has them.
 int MemoryRegions::regattr(const fi_mr_attr* attr, uint64_t flags, fid_mr** mr) {
   if (attr == nullptr || mr == nullptr || attr->mr_iov == nullptr) return -FI_EINVAL;
   if ((flags & (FI_HMEM_DEVICE_ONLY | FI_MR_DMABUF)) != 0) return -FI_ENOSYS;

@@ -28,7 +28,7 @@ class ShortBursts {
     ++waiting_;
     return true;
   }
-  // Called behind the system call, whose time does not count.
+  // Called after the system call, whose time does not count.
   void sent() noexcept {
     if (trust_ >= kTrusted) return;
     since_ = net::now();

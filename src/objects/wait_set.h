@@ -88,7 +88,7 @@ class WaitSet : public Object<fid_wait>, public RefCounted {
 };
 
 // Applies the wait fields of a queue's attributes: its own wait object, or membership of a set until destruction. The
-// queue declares it behind its WaitObject.
+// queue declares it after its WaitObject.
 class WaitMembership {
  public:
   WaitMembership() noexcept = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The addresses of this host. An endpoint at the wildcard address has all of them, with one port. So its peers on this
-// host may have inserted another one than that from which its requests come.
+// The addresses of this host. An endpoint at the wildcard address has all of them, with one port. So a peer on this
+// host may have inserted one of them, and receive requests from another.
 #pragma once
 
 #include <vector>

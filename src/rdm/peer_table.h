@@ -36,7 +36,7 @@ struct PeerBase {
 
   // P may have more reasons to stay.
   bool in_use() const noexcept { return numbers != 0; }
-  // Before a request of ours: the program may have inserted another address than that of the peer's last request.
+  // For a request of ours: the program may have inserted an address other than that of the peer's last request.
   void use_inserted_address() noexcept {
     if (aliases != nullptr && aliases->inserted) address = aliases->inserted;
   }

@@ -45,7 +45,7 @@ constexpr std::uint32_t process_of(std::uint64_t number) noexcept {
   return static_cast<std::uint32_t>(number >> 32);
 }
 
-// Whether a magic number, a mark or a token is behind the first `behind` bytes.
+// Whether a magic number, a mark or a token follows the first `behind` bytes.
 template <class Number>
 bool has_magic(Number wanted, const void* data, std::size_t len, std::size_t behind) noexcept {
   for (std::size_t at = behind; at + sizeof wanted <= len; at += sizeof wanted) {

@@ -56,7 +56,7 @@ std::optional<MessageSink::Destination> EndpointReceiver::begin(const DataHeader
   return Destination{delivery_.iov(), header.wants_ack()};
 }
 
-// Whether an unexpected message may be stored. The peer may wait, unless an answer is due behind the message.
+// Whether an unexpected message may be stored. The peer may wait, unless an answer must follow the message.
 bool EndpointReceiver::may_keep(const messages::Envelope& envelope) noexcept {
   if (envelope.len > SIZE_MAX - sizeof(Unexpected)) return false;
   const std::size_t bytes = sizeof(Unexpected) + envelope.len;

@@ -187,8 +187,8 @@ void ReliableEndpoint::on_channel_end(Channel& channel, int error) noexcept {
 
 // ---- Idle connections ----
 
-// Runs now and after every half of the idle time-out.
-// Deletes those that were detached, and closes idle ones.
+// Deletes channels that were detached, and closes idle ones. Runs after a channel was detached, and every half of the
+// idle time-out.
 void ReliableEndpoint::check_channels() noexcept {
   reap();
   if (idle_timeout_ == Clock::duration::zero()) return;

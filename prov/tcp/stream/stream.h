@@ -43,7 +43,7 @@ class Stream final : public TransmitSide {
   void enable_half_shutdown() noexcept { agreed_ |= kHalfShutdown; }
   // The handshake agreed on refusals of accesses to memory that is deregistered meanwhile.
   void enable_refusals() noexcept { refuses_ = true; }
-  // Reports the end of the application's messages behind them, if the peer supports that. False when memory runs out.
+  // Reports that no messages follow those of the application, if the peer supports that. False when memory runs out.
   bool shut_down_half() noexcept;
   // The rest of the message that is arriving is discarded.
   void discard_rest() noexcept { sink_count_ = 0; }

@@ -116,7 +116,7 @@ class TransmitSide : public Transport {
   bool open() const noexcept { return state_ == State::kOpen; }
   bool ended() const noexcept { return state_ == State::kEnded; }
 
-  // 0, or -FI_EAGAIN when the queue is full, -FI_ESHUTDOWN behind a half shutdown, -FI_ENOTCONN when the stream ended.
+  // 0, or -FI_EAGAIN when the queue is full, -FI_ESHUTDOWN after a half shutdown, -FI_ENOTCONN when the stream ended.
   ssize_t transmit(const TransmitRequest& request) noexcept;
   // transmit() for a request that is_small().
   ssize_t send_small(const TransmitRequest& request) noexcept;

@@ -54,7 +54,7 @@ ssize_t Transport::write_wire(std::span<const iovec> pieces, bool may_offer) noe
   return sent;
 }
 
-// The other end may have closed, or died, behind its last bytes.
+// The other end may have closed, or died, after its last bytes.
 ssize_t Transport::read_wire(std::span<const iovec> pieces) noexcept {
   ssize_t got = wire_->wire->read(pieces);
   if (got == -EAGAIN && signalled) {

@@ -95,7 +95,7 @@ class Transport : public Watch {
   bool has_fetched() const noexcept { return writes_wire_ && wire_->wire->is_settled(); }
   ssize_t take_fetched() noexcept { return wire_->wire->settle(); }
 
-  // Bytes have arrived: whether to propose() now. Only when all of them were read: the peer may have closed behind
+  // Bytes have arrived: whether to propose() now. Only when all of them were read: the peer may have closed after
   // them, and a proposal would make its system drop what it has not sent yet. If it closes now, its socket lingers.
   bool may_propose() noexcept {
     if (!allowed_ || proposed_) return false;

@@ -34,7 +34,7 @@ bool is_private_anonymous(const MemoryRange& range) noexcept {
   if (!maps) return false;
   char text[4096 + 1];
   std::size_t filled = 0;
-  std::uintptr_t at = range.start;  // all in front of it is fit
+  std::uintptr_t at = range.start;  // the part of `range` before it is private and anonymous
   for (ssize_t size = 0; (size = ::read(maps.get(), text + filled, sizeof text - 1 - filled)) > 0;) {
     filled += static_cast<std::size_t>(size);
     text[filled] = '\0';

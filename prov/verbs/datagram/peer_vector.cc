@@ -284,7 +284,7 @@ int PeerVector::control(int command, void* argument) {
   return -FI_ENOSYS;
 }
 
-// With FI_EVENT it waits for its turn behind earlier insertions.
+// With FI_EVENT the data applies after the insertions that were requested earlier.
 int PeerVector::set_lookup_data(const iovec& wanted) {
   if (wanted.iov_len > FI_WEFT_LOOKUP_DATA_SIZE || (wanted.iov_base == nullptr && wanted.iov_len != 0))
     return -FI_EINVAL;

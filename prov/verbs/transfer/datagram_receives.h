@@ -3,8 +3,8 @@
 // the application. So a message may arrive before its receive, receives can be cancelled, and own messages that a group
 // returns use up none of them (docs/decisions/0011).
 //
-// Owner: an endpoint, whose engine's mutex guards the calls about its life. A lock guards the rest, and comes behind
-// channels' locks.
+// Owner: an endpoint, whose engine's mutex guards the calls about its life. A lock guards the rest; lock order: a
+// channel's lock before it.
 #pragma once
 
 #include <infiniband/verbs.h>

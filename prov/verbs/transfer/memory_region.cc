@@ -108,7 +108,7 @@ int access_of(uint64_t access, const AccessRules& rules) noexcept {
   return rights;
 }
 
-// Without FI_MR_DMABUF, members of `attr` behind `context` are not read: programs of API < 1.5 do not have them.
+// Without FI_MR_DMABUF, members of `attr` after `context` are not read: programs of API < 1.5 do not have them.
 int MemoryRegion::open(DomainServices& domain, uint64_t caps, const fi_mr_attr* attr, uint64_t flags, Reuse reuse,
                        fid_mr** out) {
   if (attr == nullptr || out == nullptr || attr->mr_iov == nullptr) return -FI_EINVAL;

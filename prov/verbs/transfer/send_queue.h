@@ -74,7 +74,7 @@ class SendQueue final {
   ssize_t post_locked(const SendWork& work) noexcept;
   // check() and post_locked().
   ssize_t post(const SendWork& work) noexcept;
-  // A send or a write of some bytes, and a read of no bytes behind it: the peer's device acknowledges bytes when it has
+  // A send or a write of some bytes, and then a read of no bytes: the peer's device acknowledges bytes when it has
   // them, and answers the read when memory has them. FI_DELIVERY_COMPLETE, fi_cq(3).
   ssize_t post_delivered(const SendWork& work) noexcept;
   // A read into more buffers than the device's reads have.
