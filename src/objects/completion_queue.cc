@@ -85,6 +85,7 @@ void CompletionQueueCore::write_error(const CompletionError& error) noexcept {
     try {
       const auto* data = static_cast<const std::byte*>(error.err_data);
       stored.sentence = error.sentence;
+      if (stored.sentence.empty() && error.prov_errno == 0) stored.sentence = fi_strerror(error.err);  // not "Success"
       if (data != nullptr) stored.data.assign(data, data + error.err_data_size);
     } catch (const std::bad_alloc&) {
       // The error is reported without its details.

@@ -48,7 +48,7 @@ struct CompletionError : Completion {
   int prov_errno = 0;
   const void* err_data = nullptr;  // copied
   size_t err_data_size = 0;
-  std::string_view sentence = {};  // copied, for fi_cq_strerror; empty: the text of prov_errno
+  std::string_view sentence = {};  // copied, for fi_cq_strerror; empty: the text of prov_errno, or of err
 };
 
 // `size` is the size of an entry format: the switch makes each copy a few moves.

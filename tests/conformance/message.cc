@@ -347,6 +347,10 @@ TEST_P(Message, TooLongMessageIsReportedAsTruncated) {
   EXPECT_EQ(completion.context(), &scene.received);
   EXPECT_EQ(completion.error.len, 100u) << "the placed part";
   EXPECT_EQ(completion.error.olen, kSize - 100) << "the rest";
+  char text[128];
+  EXPECT_STRNE(fi_cq_strerror(scene.pair.b().rx().get(), completion.error.prov_errno, completion.error.err_data, text,
+                              sizeof text),
+               fi_strerror(0));
   EXPECT_EQ(scene.in.data()[100], '#') << "wrote beyond the buffer";
   scene.expect_sent();
   expect_exchange(scene.pair);

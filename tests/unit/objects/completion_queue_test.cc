@@ -258,6 +258,17 @@ TEST_F(CompletionQueueTest, StrerrorReturnsTheSentenceOfTheErrorReadLast) {
   EXPECT_STREQ(fi_cq_strerror(cq, FI_ETIMEDOUT, nullptr, nullptr, 0), "some error") << "another error has been read";
 }
 
+TEST_F(CompletionQueueTest, StrerrorHasTheTextOfAnErrorWithoutANumberOfTheProvider) {
+  open(FI_CQ_FORMAT_CONTEXT);
+  CompletionError error;
+  error.err = FI_ECONNRESET;
+  queue->write_error(error);
+  fi_cq_err_entry entry{};
+  ASSERT_EQ(fi_cq_readerr(cq, &entry, 0), 1);
+  EXPECT_EQ(entry.prov_errno, 0);
+  EXPECT_STREQ(fi_cq_strerror(cq, entry.prov_errno, nullptr, nullptr, 0), fi_strerror(FI_ECONNRESET));
+}
+
 TEST_F(CompletionQueueTest, RefusesInvalidArguments) {
   fi_cq_attr attr{};
   const auto error_of = [&](const fi_cq_attr* a, bool locking = true) {
