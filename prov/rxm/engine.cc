@@ -41,11 +41,12 @@ class LowerDescriptors {
 constexpr unsigned kIdleLooks = 8;
 
 Status Engine::open_timer() noexcept {
-  if (timer_) return {};
+  if (epoll_ && timer_) return {};
   UniqueFd timer(net::timer_open());
   if (!timer) return Status(timer.get());
   if (Status status = add_descriptor(timer.get(), nullptr); !status.ok()) return status;
   timer_ = std::move(timer);
+  armed_ = Clock::time_point::max();
   return {};
 }
 

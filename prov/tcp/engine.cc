@@ -42,7 +42,7 @@ Engine::~Engine() {
 }
 
 Status Engine::open_timer() noexcept {
-  if (timer_.fd() >= 0) return {};
+  if (epoll_ && timer_.fd() >= 0) return {};
   DeadlineTimer opened;
   if (Status status = opened.open(); !status.ok()) return status;
   if (Status status = add_descriptor(opened.fd(), &timer_); !status.ok()) return status;

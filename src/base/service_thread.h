@@ -7,6 +7,7 @@
 #pragma once
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -29,6 +30,7 @@ class ServiceThread {
   template <class Serve>
   Status start(int readiness_fd, Serve serve) {
     static_assert(noexcept(serve()));
+    process_ = ::getpid();
     try {
       thread_ = library_thread([this, readiness_fd, serve]() noexcept {
         while (!stopping_) {
@@ -44,9 +46,11 @@ class ServiceThread {
     return Status();
   }
 
-  // `wake_fd` is an event that makes `readiness_fd` readable. Does nothing if no thread was started.
+  // `wake_fd` is an event that makes `readiness_fd` readable. Does nothing if no thread was started. A child of fork(2)
+  // has no such thread to wait for.
   void stop(int wake_fd) noexcept {
     if (!running()) return;
+    if (process_ != ::getpid()) return thread_.detach();
     stopping_ = true;
     net::event_signal(wake_fd);
     thread_.join();
@@ -54,6 +58,7 @@ class ServiceThread {
 
  private:
   std::atomic<bool> stopping_{false};
+  pid_t process_ = 0;  // that has the thread
   std::thread thread_;
 };
 

@@ -9,6 +9,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_eq.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -103,6 +104,7 @@ class EngineBase : public RefCounted {
   // endpoint of a domain and the queues bound to it need no locks, since their users are serialised.
   void on_opened(Mutex* queue) {
     std::lock_guard lock(turns_mutex_);
+    if (queues_ == 0 && endpoints_ == 0) leave_parent();
     if (queue != nullptr) along_.push_back(queue);
     ++queues_;
     if (turns() == Turns::kCompletion) lock_all();
@@ -114,6 +116,7 @@ class EngineBase : public RefCounted {
   }
   void on_endpoint_opened() {
     std::lock_guard lock(turns_mutex_);
+    if (queues_ == 0 && endpoints_ == 0) leave_parent();
     ++endpoints_;
     if (turns() == Turns::kCompletion) lock_all();
   }
@@ -149,6 +152,7 @@ class EngineBase : public RefCounted {
     if (only_sleepers_ == nullptr)
       if (Status status = open_wake(epoll.get()); !status.ok()) return status;
     epoll_ = std::move(epoll);
+    process_ = ::getpid();
     return {};
   }
 
@@ -202,6 +206,13 @@ class EngineBase : public RefCounted {
     wake_ = std::move(wake);
     return {};
   }
+  // A child of fork(2) that opens the first object of a domain: its parent, and other children, share the descriptors,
+  // which report the events of their sockets.
+  void leave_parent() noexcept {
+    if (!epoll_ || process_ == ::getpid()) return;
+    epoll_.reset();
+    wake_.reset();
+  }
   void lock_all() noexcept {
     mutex_.enable();
     deferred_.start_locking();
@@ -213,6 +224,7 @@ class EngineBase : public RefCounted {
   std::size_t queues_ = 0;  // and counters
   std::size_t endpoints_ = 0;
   std::vector<Mutex*> along_;
+  pid_t process_ = 0;  // that opened the descriptors
   ServiceThread service_;
   WaitObject* only_sleepers_ = nullptr;
 };

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <thread>
 
+#include "fixture/child.h"
 #include "fixture/counter.h"
 #include "fixture/member.h"
 #include "fixture/node.h"
@@ -157,6 +158,14 @@ TEST_P(Progress, ManualIsGrantedOnRequest) {
 
 // Each reading of a queue finds a message of the busy pair. An atomic operation that a process polls on itself looks
 // like that, and the message it waits for comes from another one.
+// A server that opens its domain before it forks its workers.
+TEST_P(Progress, ChildrenMayOpenObjectsInADomainOfTheirParent) {
+  if (target().provider.starts_with("verbs")) GTEST_SKIP() << "a device is its parent's";
+  int status = -1;
+  const std::string output = child::output_of("fork_workers", {}, &status);
+  EXPECT_EQ(status, 0) << output;
+}
+
 TEST_P(Progress, BusyEndpointsDoNotStarveOthers) {
   Fabric fabric(target());
   Pair quiet(fabric), busy(fabric);
