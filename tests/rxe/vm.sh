@@ -78,11 +78,21 @@ need_vm() {
   choose_accelerator
 }
 
+# tsc_rate: prints the rate of this machine's TSC in kHz, if a hypervisor has told it to the kernel and the kernel shows
+# that rate and not that of the moment.
+tsc_rate() {
+  awk -F: '/^flags/ { known = / tsc_known_freq/ && / constant_tsc/ && !/ aperfmperf/ } /^cpu MHz/ { rate = $2 * 1000 }
+    END { if (known) printf "%d", rate }' /proc/cpuinfo
+}
+
 # /dev/kvm may exist and yet start no guest, so only a boot counts. The answer holds until the host boots again.
-# An emulated guest measures the rate of its TSC at boot. On a busy host it measures too little, and its clock then runs
-# up to three times too fast: every time limit of a test becomes shorter. The HPET's rate is known.
+# An emulated guest, whose TSC is the host's, measures its rate at boot. On a busy host it measures too little, and its
+# clock then runs up to three times too fast: every time limit of a test becomes shorter. So the guest is given the rate,
+# or else the HPET, whose rate is known, but which takes the emulator a quarter of its time.
 choose_accelerator() {
-  clock=clocksource=hpet
+  rate=$(tsc_rate)
+  clock=${rate:+"tsc=reliable tsc_early_khz=$rate"}
+  clock=${clock:-clocksource=hpet}
   tcg="-accel tcg,thread=multi -cpu max"
   kvm="-accel kvm -cpu host"
   case $mode in
