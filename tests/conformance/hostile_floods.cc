@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Floods of short messages over many connections: a call for progress handles a part of them, so other peers are served
-// meanwhile; docs/limits.md.
+// Floods over many connections: of short messages, of which a call for progress handles a part, so that other peers are
+// served meanwhile, and of reads, whose answers to all peers have a limit in common; docs/limits.md.
+#include <malloc.h>
 #include <sys/socket.h>
 
 #include <ctime>
@@ -19,7 +20,7 @@ CONFORMANCE_TOPIC(HostileFloods);
 
 namespace {
 
-constexpr size_t kAttackers = 150;
+constexpr size_t kAttackers = kSanitized ? 20 : 150;
 
 double thread_seconds() {
   timespec now{};
@@ -33,6 +34,26 @@ void fill(const raw::Socket& socket, const std::string& messages) {
          static_cast<ssize_t>(messages.size())) {
   }
 }
+
+// Sends the same messages again and again, and reads nothing.
+class Repeater {
+ public:
+  Repeater(raw::Socket socket, const std::string& messages) : socket_(std::move(socket)), messages_(messages) {}
+  // False: the system took no byte.
+  bool send() {
+    const size_t at = sent_ % messages_.size();
+    const ssize_t taken =
+        ::send(socket_.fd(), messages_.data() + at, messages_.size() - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (taken <= 0) return false;
+    sent_ += static_cast<size_t>(taken);
+    return true;
+  }
+
+ private:
+  raw::Socket socket_;
+  const std::string& messages_;
+  size_t sent_ = 0;
+};
 
 }  // namespace
 
@@ -64,6 +85,40 @@ TEST_P(HostileFloods, OneCallHandlesAPartOfThem) {
   if (!kSanitized) {
     EXPECT_LE(longest, 1.5) << "seconds of the processor in one call";
   }
+  expect_exchange(bystanders);
+}
+
+TEST_P(HostileFloods, AnswersToAllPeersHaveALimitInCommon) {
+  if (target().provider != "tcp" || target().connected()) GTEST_SKIP() << "reliable datagrams of tcp only";
+  if (kSanitized) GTEST_SKIP() << "a sanitizer has memory of its own";
+  constexpr uint16_t kReaders = 10;
+  constexpr size_t kOfOne = 40, kOfAll = 256, kShare = 2, kRest = 24;  // MiB
+  static_assert(kOfAll + kReaders * kShare + kRest < kReaders * kOfOne);
+  Fabric fabric(target(), [](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED | FI_RMA; });
+  Pair bystanders(fabric);
+  DatagramEnd victim(fabric);
+  Buffer region(fabric, 16'384, 0, FI_REMOTE_READ);
+  expect_exchange(bystanders);
+  std::string reads;
+  while (reads.size() < 64'000) {
+    reads += raw::data_header(raw::kReadReq, 40, 40, 0, 1) + raw::word(region.remote_address()) + raw::word(16'000) +
+             raw::word(region.key());
+  }
+  std::deque<Repeater> readers;
+  for (uint16_t port = 10; port < 10 + kReaders; ++port) {
+    raw::RawClient client(victim.address(), 1, port, port, 0);
+    ASSERT_TRUE(client.accepted);
+    readers.emplace_back(std::move(client.socket), reads);
+  }
+  malloc_trim(0);  // returns what other tests freed
+  const size_t before = resident_kib();
+  for (int idle = 0; idle < 100; ++idle) {
+    for (Repeater& each : readers)
+      while (each.send()) idle = 0;
+    driver::poke();
+  }
+  EXPECT_GT(resident_kib(), before + kOfOne * 1024) << "the flood did not reach the limit of one peer";
+  EXPECT_LE(resident_kib(), before + (kOfAll + kReaders * kShare + kRest) * 1024);
   expect_exchange(bystanders);
 }
 
