@@ -25,10 +25,6 @@ names() {
 }
 without() { echo "-DCMAKE_DISABLE_FIND_PACKAGE_$1=ON"; }
 
-configure no_gtest "$(without GTest)"
-names 'tests with GoogleTest' libgtest-dev
-configure no_cli11 "$(without CLI11)"
-names benchmarks libcli11-dev
 configure no_verbs "$(without PkgConfig)"
 names 'provider verbs' libibverbs-dev librdmacm-dev
 configure build_packages "$(without GTest)" "$(without CLI11)"
