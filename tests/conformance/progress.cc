@@ -156,8 +156,6 @@ TEST_P(Progress, ManualIsGrantedOnRequest) {
   expect_exchange(pair);
 }
 
-// Each reading of a queue finds a message of the busy pair. An atomic operation that a process polls on itself looks
-// like that, and the message it waits for comes from another one.
 // A server that opens its domain before it forks its workers.
 TEST_P(Progress, ChildrenMayOpenObjectsInADomainOfTheirParent) {
   if (target().provider.starts_with("verbs")) GTEST_SKIP() << "a device is its parent's";
@@ -166,6 +164,8 @@ TEST_P(Progress, ChildrenMayOpenObjectsInADomainOfTheirParent) {
   EXPECT_EQ(status, 0) << output;
 }
 
+// Each reading of a queue finds a message of the busy pair. An atomic operation that a process polls on itself looks
+// like that, and the message it waits for comes from another one.
 TEST_P(Progress, BusyEndpointsDoNotStarveOthers) {
   Fabric fabric(target());
   Pair quiet(fabric), busy(fabric);
