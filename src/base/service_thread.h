@@ -7,7 +7,6 @@
 #pragma once
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -30,7 +29,6 @@ class ServiceThread {
   template <class Serve>
   Status start(int readiness_fd, Serve serve) {
     static_assert(noexcept(serve()));
-    process_ = ::getpid();
     try {
       thread_ = library_thread([this, readiness_fd, serve]() noexcept {
         while (!stopping_) {
@@ -46,11 +44,9 @@ class ServiceThread {
     return Status();
   }
 
-  // `wake_fd` is an event that makes `readiness_fd` readable. Does nothing if no thread was started. A child of fork(2)
-  // has no such thread to wait for.
+  // `wake_fd` is an event that makes `readiness_fd` readable. Does nothing if no thread was started.
   void stop(int wake_fd) noexcept {
     if (!running()) return;
-    if (process_ != ::getpid()) return thread_.detach();
     stopping_ = true;
     net::event_signal(wake_fd);
     thread_.join();
@@ -58,7 +54,6 @@ class ServiceThread {
 
  private:
   std::atomic<bool> stopping_{false};
-  pid_t process_ = 0;  // that has the thread
   std::thread thread_;
 };
 

@@ -104,7 +104,7 @@ class EngineBase : public RefCounted {
   // endpoint of a domain and the queues bound to it need no locks, since their users are serialised.
   void on_opened(Mutex* queue) {
     std::lock_guard lock(turns_mutex_);
-    if (queues_ == 0 && endpoints_ == 0) leave_parent();
+    leave_parent();
     if (queue != nullptr) along_.push_back(queue);
     ++queues_;
     if (turns() == Turns::kCompletion) lock_all();
@@ -116,7 +116,7 @@ class EngineBase : public RefCounted {
   }
   void on_endpoint_opened() {
     std::lock_guard lock(turns_mutex_);
-    if (queues_ == 0 && endpoints_ == 0) leave_parent();
+    leave_parent();
     ++endpoints_;
     if (turns() == Turns::kCompletion) lock_all();
   }
@@ -206,10 +206,10 @@ class EngineBase : public RefCounted {
     wake_ = std::move(wake);
     return {};
   }
-  // A child of fork(2) that opens the first object of a domain: its parent, and other children, share the descriptors,
-  // which report the events of their sockets.
+  // With turns_mutex_ held, before an object is opened. A child of fork(2) that opens the first one of a domain shares
+  // the descriptors with its parent, and with other children: they would report the events of the others' sockets.
   void leave_parent() noexcept {
-    if (!epoll_ || process_ == ::getpid()) return;
+    if (queues_ + endpoints_ != 0 || !epoll_ || process_ == ::getpid()) return;
     epoll_.reset();
     wake_.reset();
   }
