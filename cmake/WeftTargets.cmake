@@ -54,14 +54,21 @@ endif()
 
 # For faster builds of everything. Off by default, because it hides missing includes.
 option(WEFT_PRECOMPILE "Precompile the headers that most files include" OFF)
-function(weft_precompile name)
-  if(WEFT_PRECOMPILE)
-    target_precompile_headers(${name} PRIVATE
-      "$<$<COMPILE_LANGUAGE:CXX>:<fmt/format.h$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<algorithm$<ANGLE-R>>"
-      "$<$<COMPILE_LANGUAGE:CXX>:<functional$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<memory$<ANGLE-R>>"
-      "$<$<COMPILE_LANGUAGE:CXX>:<mutex$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<string$<ANGLE-R>>"
-      "$<$<COMPILE_LANGUAGE:CXX>:<thread$<ANGLE-R>>" "$<$<COMPILE_LANGUAGE:CXX>:<vector$<ANGLE-R>>" ${ARGN})
+# weft_precompile(NAME GROUP HEADER...): the first target of a group compiles its headers, and the others reuse them: all
+# of a group have the same compiler options.
+function(weft_precompile name group)
+  if(NOT WEFT_PRECOMPILE)
+    return()
   endif()
+  get_property(first GLOBAL PROPERTY WEFT_PRECOMPILED_${group})
+  if(first)
+    target_precompile_headers(${name} REUSE_FROM ${first})
+    return()
+  endif()
+  set_property(GLOBAL PROPERTY WEFT_PRECOMPILED_${group} ${name})
+  foreach(header fmt/format.h algorithm functional memory mutex string thread vector ${ARGN})
+    target_precompile_headers(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:<${header}$<ANGLE-R>>")
+  endforeach()
 endfunction()
 
 # weft_archive(NAME SOURCE...): a static archive of internal code, hidden visibility.
@@ -72,7 +79,7 @@ function(weft_archive name)
   if(WEFT_SANITIZE MATCHES fuzzer-no-link)
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
-  weft_precompile(${name})
+  weft_precompile(${name} archives)
 endfunction()
 
 # weft_pkgconfig(NAME): installs NAME.pc. Its paths are relative to it, so that an installation can move; for the prefix
@@ -105,7 +112,7 @@ function(weft_test name)
   add_executable(${name} ${arg_SOURCES} ${arg_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE weft_settings weft_headers ${arg_LIBRARIES} GTest::gtest_main)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-  weft_precompile(${name} "$<$<COMPILE_LANGUAGE:CXX>:<gtest/gtest.h$<ANGLE-R>>")
+  weft_precompile(${name} tests gtest/gtest.h)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
