@@ -101,7 +101,8 @@ sanitized() {
 configure_asan() {
   sanitized asan fuzzer-no-link,address,undefined "unit;conformance;fakes;sim;kfi;fuzz;rxe${WHOLE:+;docs}"
 }
-configure_tsan() { sanitized tsan thread "unit;conformance;fakes;sim;kfi"; }
+# The network in memory has one thread: its schedules run with the other sanitizers.
+configure_tsan() { sanitized tsan thread "unit;conformance;fakes;kfi${WHOLE:+;sim}"; }
 
 release_build() { build release "${1:-all}" configure_release; }
 asan_build() { build asan "${1:-tests/all}" configure_asan; }

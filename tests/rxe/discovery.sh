@@ -1,12 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # discovery.sh FI_INFO WEFT PLUGINS: fi_getinfo's offers on Soft-RoCE, and its log without an offer.
-# The program's path and the folders of libfabric.so.1 and libverbs-fi.so. Runs itself in the lab.
+# In the lab; the program's path and the folders of libfabric.so.1 and libverbs-fi.so.
 set -u
-here=$(cd "$(dirname "$0")" && pwd)
-if [ "$1" != in_guest ]; then exec sh "$here/run.sh" -t 200 sh "$here/discovery.sh" in_guest "$@"; fi
-fi_info=$2
-export LD_LIBRARY_PATH="$3" FI_PROVIDER_PATH="$4"
+fi_info=$1
+export LD_LIBRARY_PATH="$2" FI_PROVIDER_PATH="$3"
 failures=0
 
 # ask [NAME=VALUE...] [OPTION...]: the output of `fi_info -p verbs -v`, on one line.
@@ -74,7 +72,7 @@ says "which is not an address of an active RDMA port"
 if [ "$RXE_LAB" = vm ]; then
   # The user nobody cannot execute programs in a home folder.
   copies=$(mktemp -d)
-  cp "$fi_info" "$3"/libfabric.so.1 "$4"/libverbs-fi.so "$copies" && chmod -R a+rX "$copies"
+  cp "$fi_info" "$2"/libfabric.so.1 "$3"/libverbs-fi.so "$copies" && chmod -R a+rX "$copies"
   # as_nobody COMMAND: the same on one line.
   as_nobody() { su -s /bin/sh nobody -c "export LD_LIBRARY_PATH=$copies FI_PROVIDER_PATH=$copies; $1" 2>&1 | tr -s ' \n' ' '; }
   case="little memory may be locked" answer=$(chmod 666 /dev/infiniband/* &&
