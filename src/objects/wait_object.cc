@@ -199,10 +199,8 @@ void WaitObject::Sleeper::sleep(Deadline deadline) {
   }
   waiter_.leads_ = wait_.state_->has_leader = true;
   if (wait_.state_->wakes != wakes_seen_) return;
-  if (!wait_.open_event_locked().ok()) {  // no descriptor is left: progress continues without a sleep
-    lock.unlock();
-    return std::this_thread::yield();
-  }
+  // Without a descriptor nothing can end the sleep: it is short, so that progress continues.
+  if (!wait_.open_event_locked().ok()) deadline = std::min(deadline, Deadline::in_ms(1));
   if (!waiter_.turns_) waiter_.turns_.emplace(wait_);
   wait_.take_turns(lock, *waiter_.turns_);
   if (wait_.state_->wakes != wakes_seen_) return;
@@ -254,7 +252,7 @@ bool WaitObject::poll_descriptors(std::unique_lock<std::mutex>& lock, Deadline d
       if (turns == nullptr || state_->attached[i].turns == nullptr || (*turns)[i].has_come())
         fds[count++] = {state_->attached[i].fd, POLLIN, 0};
   } else {
-    // Without one (no descriptors left) sleep for a short time only, so that progress continues.
+    // As in sleep() without a descriptor.
     if (get_epoll_locked() != 0) deadline = std::min(deadline, Deadline::in_ms(1));
     fds[count++] = {state_->epoll.get(), POLLIN, 0};
   }
