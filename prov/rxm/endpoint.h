@@ -34,7 +34,7 @@ class Endpoint final : public rdm::EndpointBase<Endpoint, Engine>, private Drive
   void set_tx_size(std::size_t size) noexcept { EndpointBase::set_tx_size(services_.tx_size = size); }
   void share_numbers_of(rdm::PeerTable<rdm::PeerBase>* numbers) noexcept { services_.peers.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return services_.peer_of(handle); }
-  void abandon(CompletionRoutes& routes) noexcept { links_.abandon(routes); }
+  void abandon(CompletionRoutes& routes, const rdm::ReceiveSide& context) noexcept { links_.abandon(routes, context); }
   bool holds_injected(const CompletionRoutes* routes) noexcept;
   ssize_t transmit(TransmitRequest&& request) noexcept { return sender_.transmit(std::move(request)); }
   ssize_t update(const AtomicRequest& request) noexcept { return sender_.update(request); }

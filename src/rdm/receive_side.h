@@ -46,6 +46,11 @@ class ReceiveSide : private OwnReceivePool, public messages::ReceiveSide<message
   // Without contexts, the index is ignored: not every sender sets it.
   bool takes(std::size_t context) const noexcept { return !forwards_ || shares_ || context < contexts_.size(); }
 
+  // Whether a message has met its receive at `context`.
+  bool meets_at(const ReceiveSide& context, const Delivery& delivery, const Envelope& envelope) const noexcept {
+    return delivery && forwards_ && contexts_[envelope.context] == &context;
+  }
+
   // ---- The application's side; beside post() ----
 
   ssize_t peek_or_claim(const ReceiveRequest& request) noexcept { return Base::peek_or_claim(request, routes_); }

@@ -69,9 +69,9 @@ class EndpointContext final : public Core::template Calls<EndpointContext<Core>>
     if (transmits_) send_injected(engine(), [this] { return core_.holds_injected(&place_.routes); });
     {
       Lock lock(engine().mutex());
-      if (transmits_) core_.abandon(place_.routes);
+      place_.receives.cancel_all();  // first: abandon() may handle messages that would meet them
+      core_.abandon(place_.routes, place_.receives);
       if (reports_writes_) core_.routes().receive_queue = {};
-      place_.receives.cancel_all();
       place_.routes = {};
       place_.open = false;
     }

@@ -29,7 +29,7 @@ namespace weft::rdm {
 // the mutex of engine() held.
 template <class Core>
 concept ReliableEndpointCore = TransferTarget<Core> && std::derived_from<Core, EndpointCalls<Core>> &&
-    requires(Core& core, CompletionRoutes& routes, PeerTable<PeerBase>* numbers) {
+    requires(Core& core, CompletionRoutes& routes, ReceiveSide& receives, PeerTable<PeerBase>* numbers) {
   typename Core::EngineType;
   typename Core::VectorType;
   { Core::provider() } -> std::same_as<fi_provider&>;  // for log lines
@@ -37,8 +37,8 @@ concept ReliableEndpointCore = TransferTarget<Core> && std::derived_from<Core, E
   { core.check(std::declval<const fi_info&>()) } -> std::same_as<Status>;
   // EndpointCalls<T>, or a class derived from it, for contexts.
   typename Core::template Calls<Core>;
-  // Ends all operations that complete there.
-  { core.abandon(routes) }
+  // Ends all operations that complete there. Messages that arrive in a receive of `receives` are discarded from now on.
+  { core.abandon(routes, receives) }
   noexcept;
   // Whether injected operations wait for a connection; see linked_peer.h.
   { core.holds_injected(&routes) } -> std::same_as<bool>;

@@ -5,6 +5,7 @@
 #include <rdma/fi_rma.h>
 
 #include <array>
+#include <cstring>
 #include <thread>
 
 #include "fixture/all_lengths.h"
@@ -359,6 +360,42 @@ TEST_P(ScalableEndpoints, ClosingATransmitContextEndsItsOperationsOnce) {
   ASSERT_EQ(scene.tsend(1, 1, 8, 2, &scene.contexts[2]), 0);
   EXPECT_TRUE(scene.b.rx_queue(1).wait().ok());
   EXPECT_TRUE(scene.a.tx_queue(1).wait().ok());
+}
+
+TEST_P(ScalableEndpoints, ClosingAReceiveContextEndsTheMessagesThatArriveThere) {
+  SCALABLE_ONLY();
+  constexpr size_t kLongest = size_t{4} << 20;
+  for (const int rounds : {1, 2, 3, 4, 6, 8, 12, 20, 40}) {
+    Scene scene(target(), 2);
+    const size_t length = scene.fabric.length_up_to(kLongest);
+    Buffer out(scene.fabric, length), in(scene.fabric, length);
+    ASSERT_EQ(fi_trecv(scene.b.rx(1), in.data(), length, in.desc(), FI_ADDR_UNSPEC, 1, 0, &scene.contexts[0]), 0);
+    ASSERT_EQ(retry([&] {
+                return fi_tsend(scene.a.tx(1), out.data(), length, out.desc(), scene.b_context(1), 1,
+                                &scene.contexts[1]);
+              }),
+              0);
+    for (int i = 0; i < rounds; ++i) driver::poke();
+    scene.b.close_rx(1);
+    std::memset(in.data(), 'x', length);
+    const Completion received = scene.b.rx_queue(1).wait();
+    EXPECT_EQ(received.context(), &scene.contexts[0]);
+    if (!received.ok()) {
+      EXPECT_EQ(received.err(), FI_ECANCELED) << received;
+    }
+    // The memory is the application's again, while others continue, perhaps on a new connection.
+    const fi_addr_t back = scene.b.context_of(scene.to_a, 0);
+    ASSERT_EQ(fi_trecv(scene.a.rx(0), scene.in.data(), 8, scene.in.desc(), FI_ADDR_UNSPEC, 2, 0, &scene.contexts[2]),
+              0);
+    ASSERT_EQ(retry([&] {
+                return fi_tsend(scene.b.tx(0), scene.out.data(), 8, scene.out.desc(), back, 2, &scene.contexts[3]);
+              }),
+              0);
+    EXPECT_TRUE(scene.b.tx_queue(0).wait().ok());
+    EXPECT_TRUE(scene.a.rx_queue(0).wait().ok());
+    for (int i = 0; i < 200; ++i) driver::poke();
+    EXPECT_TRUE(in.data()[0] == 'x' && std::memcmp(in.data(), in.data() + 1, length - 1) == 0) << rounds;
+  }
 }
 
 TEST_P(ScalableEndpoints, MisuseIsRefused) {

@@ -330,6 +330,16 @@ void Receiver::on_atomic(PostedBuffer& posted, const PacketHeader& header, std::
   packets_.post(*packet);
 }
 
+bool Receiver::discard_for(Channel& channel, const rdm::ReceiveSide& context) noexcept {
+  const auto is_there = [&](const auto& each) { return receives_.meets_at(context, each.delivery, each.envelope); };
+  for (Assembly& each : channel.assemblies)
+    if (is_there(each)) receives_.fail(std::exchange(each.delivery, {}), each.envelope, FI_ECANCELED, FI_ECANCELED);
+  bool others = false;
+  channel.copies.for_each([&](const RemoteCopy& each) { others |= is_there(each); });
+  channel.targets.for_each([&](const WriteTarget& each) { others |= is_there(each); });
+  return others;
+}
+
 void Receiver::on_closed(Channel& channel, int error) noexcept {
   while (!channel.unexpected.empty()) {
     Unexpected& message = channel.unexpected.pop_front();

@@ -20,6 +20,9 @@ class Receiver final : public rdm::Protocol {
   void retry(Channel& channel) noexcept;
   // Reports to the peer whether memory for its unexpected messages is scarce, if that has changed.
   void report_scarcity(Channel& channel) noexcept;
+  // Messages that arrive in receives of the context are discarded. True: some are read or written there at once, which
+  // only the end of the connection stops.
+  bool discard_for(Channel& channel, const rdm::ReceiveSide& context) noexcept;
   void on_closed(Channel& channel, int error) noexcept;
 
   // rdm::Protocol, for the receive side.

@@ -253,10 +253,11 @@ void PeerLinks::protocol_error(Channel& channel, const char* what) noexcept {
   end_channel(channel, LinkEvent::kFailed, EPROTO);
 }
 
-void PeerLinks::abandon(CompletionRoutes& routes) noexcept {
+void PeerLinks::abandon(CompletionRoutes& routes, const rdm::ReceiveSide& context) noexcept {
   services_.peers.for_each([&](Peer& peer) { sender_.cancel_waiting(peer, routes); });
   services_.channels.for_each([&](Channel& channel) {
-    if (sender_.carries(channel, routes)) end_channel(channel, LinkEvent::kAbandoned, FI_ECANCELED);
+    const bool arrives = receiver_.discard_for(channel, context);
+    if (arrives || sender_.carries(channel, routes)) end_channel(channel, LinkEvent::kAbandoned, FI_ECANCELED);
   });
   read_completions();
   for (Channel& channel : dying_) sender_.cancel_unreturned(channel, routes);

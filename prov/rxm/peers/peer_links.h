@@ -41,7 +41,7 @@ class PeerLinks final : public LinkControl {
     if (!dying_.empty()) free_unused();
   }
   // A context closes: the application may free the memory of its operations, so connections that carry one are closed.
-  void abandon(CompletionRoutes& routes) noexcept;
+  void abandon(CompletionRoutes& routes, const rdm::ReceiveSide& context) noexcept;
   // Reads the queues of all connections.
   void read_completions() noexcept;
   // The endpoint closes.

@@ -353,6 +353,18 @@ void Channel::abandon(int error, int) noexcept {
   }
 }
 
+void Channel::discard_for(const rdm::ReceiveSide& context) noexcept {
+  rdm::ReceiveSide& receives = endpoint_.receives();
+  const auto cancel = [&](rdm::Delivery& delivery, const rdm::Envelope& envelope) {
+    const bool there = receives.meets_at(context, delivery, envelope);
+    if (there) receives.fail(std::exchange(delivery, {}), envelope, FI_ECANCELED, FI_ECANCELED);
+    return there;
+  };
+  if (cancel(delivery_, envelope_)) stream_.discard_rest();
+  for (List<Unclaimed>* list : {&messages_, &cleared_})
+    for (Unclaimed& each : *list) cancel(each.taker, each.envelope);
+}
+
 // ---- Unexpected messages that a receive takes ----
 
 void Channel::take(Unclaimed& message, const rdm::Delivery& delivery) noexcept {

@@ -133,6 +133,9 @@ class Channel final : public MessageSink, public ListHook<Channel> {
     stream_.stop(0, reason);
   }
 
+  // Messages that were to arrive in receives of the context are discarded.
+  void discard_for(const rdm::ReceiveSide& context) noexcept;
+
   // The receive side took a message whose payload has not arrived; with an empty delivery, it discarded the message.
   void take(Unclaimed& message, const rdm::Delivery& delivery) noexcept;
 

@@ -74,7 +74,7 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   void set_tx_size(std::size_t size) noexcept;
   void share_numbers_of(rdm::PeerTable<rdm::PeerBase>* numbers) noexcept { peers_.share_numbers_of(numbers); }
   Peer* peer_of(fi_addr_t handle) noexcept { return peers_.find(*vector_, handle); }
-  void abandon(CompletionRoutes& routes) noexcept;
+  void abandon(CompletionRoutes& routes, const rdm::ReceiveSide& context) noexcept;
   bool holds_injected(const CompletionRoutes* routes) noexcept;
   ssize_t transmit(TransmitRequest&& request) noexcept;
   ssize_t update(const AtomicRequest& request) noexcept;

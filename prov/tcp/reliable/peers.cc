@@ -148,7 +148,7 @@ void ReliableEndpoint::fail(WaitingTransmit& waiting, int error, std::string_vie
 }
 
 // A context closes: its operations' memory is about to be freed, so connections that carry such operations are closed.
-void ReliableEndpoint::abandon(CompletionRoutes& routes) noexcept {
+void ReliableEndpoint::abandon(CompletionRoutes& routes, const rdm::ReceiveSide& context) noexcept {
   peers_.for_each([&](Peer& peer) {
     peer.waiting.for_each([&](WaitingTransmit& each) {
       if (each.request.routes != &routes) return;
@@ -158,6 +158,7 @@ void ReliableEndpoint::abandon(CompletionRoutes& routes) noexcept {
     });
   });
   channels_.for_each([&](Channel& channel) {
+    channel.discard_for(context);
     if (channel.stream().carries(routes)) close_channel(channel, FI_ECANCELED);
   });
 }
