@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // An info that says more than the answer of fi_getinfo: endpoints and contexts are not opened beyond the provider's
-// limits; fi_endpoint(3).
+// limits; and fi_enable after a failure; fi_endpoint(3).
 #include <rdma/fi_endpoint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "fixture/fabric.h"
+#include "fixture/member.h"
 #include "fixture/node.h"
 #include "fixture/scalable_end.h"
 
@@ -84,11 +90,24 @@ int open_and_close(Call call) {
   Fid* fid = nullptr;
   const int error = call(&fid);
   EXPECT_EQ(error == 0, fid != nullptr);
-  if (fid != nullptr) EXPECT_EQ(fi_close(&fid->fid), 0);
+  if (fid != nullptr) {
+    EXPECT_EQ(fi_close(&fid->fid), 0);
+  }
   return error;
 }
 
+std::atomic<bool> listen_fails{false};  // the next call
+
 }  // namespace
+
+// The library's calls resolve to this function.
+extern "C" __attribute__((visibility("default"))) int listen(int fd, int backlog) noexcept {
+  if (listen_fails.exchange(false)) {
+    errno = EADDRINUSE;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_listen, fd, backlog));
+}
 
 TEST_P(EndpointInfo, EndpointsAreNotOpenedBeyondTheLimits) {
   Fabric fabric(target());
@@ -129,6 +148,25 @@ TEST_P(EndpointInfo, SendQueueSizeIsAnOptionUntilTheEndpointIsEnabled) {
   Pair pair(fabric);
   size = 32;
   EXPECT_EQ(set(pair.a().fid()), -FI_EOPBADSTATE);
+}
+
+TEST_P(EndpointInfo, AnEndpointThatCouldNotBeEnabledMayBeEnabledLater) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (target().provider.starts_with("verbs")) GTEST_SKIP() << "no socket listens";
+  Fabric fabric(target());
+  DatagramEnd friend_(fabric);
+  NodeOptions options;
+  options.configure = [](fid_ep*) { listen_fails = true; };
+  const Handle<fid_av> av = opened<fid_av>("fi_av_open", [&](fid_av** v) {
+    fi_av_attr attr{};
+    return fi_av_open(fabric.domain(), &attr, v, nullptr);
+  });
+  Node node(fabric, options);
+  require_ok(fi_ep_bind(node.ep(), &av->fid, 0), "fi_ep_bind");
+  EXPECT_EQ(fi_enable(node.ep()), -FI_EADDRINUSE);
+  ASSERT_EQ(fi_enable(node.ep()), 0);
+  friend_->peer = friend_.insert(Address::local_name(node.fid()));
+  expect_round_trip(*friend_, node);
 }
 
 TEST_P(EndpointInfo, ScalableEndpointsAndContextsAreNotOpenedBeyondTheLimits) {

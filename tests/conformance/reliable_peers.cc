@@ -13,8 +13,10 @@
 #include "fixture/child.h"
 #include "fixture/driver.h"
 #include "fixture/exit_burst.h"
+#include "fixture/kept_address.h"
 #include "fixture/member.h"
 #include "fixture/process.h"
+#include "fixture/shared_ends.h"
 
 namespace reliable_peers {
 
@@ -487,6 +489,28 @@ TEST_P(ReliablePeers, AnAddressIsFreeOnceItsEndpointIsClosed) {
   same.configure = [&](fid_ep* ep) { EXPECT_EQ(fi_setname(&ep->fid, &name.storage, name.size), 0); };
   DatagramEnd second(ours, same);
   EXPECT_EQ(second.address().port(), name.port());
+}
+
+// Both have it from the beginning, but one endpoint only may listen there.
+TEST_P(ReliablePeers, AnEndpointIsEnabledOnceItsAddressIsFree) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "an identifier of verbs has its address alone";
+  Fabric fabric(target());
+  const KeptAddress name(fabric);
+  const Handle<fid_av> vector = open_vector(fabric);
+  NodeOptions same = name.options();
+  same.configure = [&, set_name = same.configure](fid_ep* ep) {
+    set_name(ep);
+    require_ok(fi_ep_bind(ep, &vector->fid, 0), "fi_ep_bind AV");
+  };
+  Node first(fabric, same), second(fabric, same);
+  first.enable();
+  EXPECT_EQ(fi_enable(second.ep()), -FI_EADDRINUSE);
+  EXPECT_EQ(fi_enable(second.ep()), -FI_EADDRINUSE);
+  first.close();
+  EXPECT_EQ(fi_enable(second.ep()), 0);
+  EXPECT_EQ(Address::local_name(second.fid()), *name);
+  second.close();
 }
 
 // A program that posts an operation for each completion, and reads nothing else: its queue is never empty while

@@ -61,9 +61,17 @@ int ReliableEndpoint::enable_contexts() {
   if (enabled_) return 0;
   if (!vector_) return -FI_ENOAV;
   if (Status status = engine().open_resources(); !status.ok()) return status.code();
+  if (!socket_) {  // another endpoint had the address when this one tried before
+    auto socket = open_bound(own_, parameters(), true);
+    if (!socket) return socket.error().code();
+    socket_ = std::move(*socket);
+  }
   prepare_listener(socket_.get(), parameters());  // accepted sockets inherit the options
   listener_ = std::make_unique<PeerListener>(*this, engine(), std::move(socket_), own_, parameters());
-  if (Status status = listener_->start(); !status.ok()) return status.code();
+  if (Status status = listener_->start(); !status.ok()) {
+    listener_->close();
+    return status.code();
+  }
   enabled_ = true;
   check_channels();
   take_transfers(caps_);
