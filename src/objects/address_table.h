@@ -72,15 +72,29 @@ class AddressTable : public AddressIndices {
     Slot& slot = *slot_at(index);
     slot.address = address;
     slot.user_id = user_id;
+    slot.uses = 1;
     slot.used.store(true, std::memory_order_release);
     note_change_locked();
   }
 
-  // False if the index is not in use.
+  // The index of an address that is in use already, which then has one more use; kNone otherwise. A user id replaces
+  // that of the address.
+  uint64_t share(const A& address, uint64_t user_id) noexcept {
+    std::lock_guard lock(mutex_);
+    const auto it = by_address_.find(address);
+    if (it == by_address_.end()) return kNone;
+    Slot& slot = *slot_at(it->second);
+    ++slot.uses;
+    if (user_id != kNone) set_user_id_locked(slot, user_id);
+    return it->second;
+  }
+
+  // Ends one use of the index. False if it is not in use.
   bool remove(uint64_t index) {
     std::lock_guard lock(mutex_);
     Slot* slot = used_slot(index);
     if (slot == nullptr) return false;
+    if (--slot->uses != 0) return true;
     release_locked(index);
     auto [first, last] = by_address_.equal_range(slot->address);
     for (auto it = first; it != last; ++it) {
@@ -98,7 +112,7 @@ class AddressTable : public AddressIndices {
     const Slot* slot = used_slot(index);
     return slot != nullptr ? &slot->address : nullptr;
   }
-  // The index of an address (any of them if it was inserted more than once), or ~0.
+  // The index of an address (any of them if it has several), or ~0.
   uint64_t find(const A& address) const noexcept {
     std::lock_guard lock(mutex_);
     const auto it = by_address_.find(address);
@@ -116,8 +130,7 @@ class AddressTable : public AddressIndices {
     std::lock_guard lock(mutex_);
     Slot* slot = used_slot(index);
     if (slot == nullptr) return false;
-    slot->user_id = user_id;
-    note_change_locked();
+    set_user_id_locked(*slot, user_id);
     return true;
   }
 
@@ -131,6 +144,7 @@ class AddressTable : public AddressIndices {
   struct Slot {
     A address;
     uint64_t user_id = kNone;
+    uint32_t uses = 0;
     std::atomic<bool> used{false};
   };
   static constexpr unsigned kFirstBits = 6;  // chunk 0 holds 64 entries, chunk k 64 << k
@@ -162,6 +176,10 @@ class AddressTable : public AddressIndices {
   Slot* used_slot(uint64_t index) const noexcept {
     Slot* slot = slot_at(index);
     return slot != nullptr && slot->used.load(std::memory_order_acquire) ? slot : nullptr;
+  }
+  void set_user_id_locked(Slot& slot, uint64_t user_id) noexcept {
+    slot.user_id = user_id;
+    note_change_locked();
   }
   void note_change_locked() noexcept {
     version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_release);

@@ -45,10 +45,10 @@ class InsertionReport {
     for (EventQueueCore::Reserved& result : results_) result = EventQueueCore::reserve_result();
   }
   InsertionReport(InsertionReport&&) = default;
-  // The handles of the addresses, in their order, reserved in the table. Those without a result are released.
+  // As many handles as addresses, in their order, reserved in the table. Those that are not used are released.
   void use(std::vector<uint64_t> indices) noexcept { indices_ = std::move(indices); }
   ~InsertionReport() {
-    for (; done_ < indices_.size(); ++done_) table_.release(indices_[done_]);
+    for (; next_ < indices_.size(); ++next_) table_.release(indices_[next_]);
   }
 
   static constexpr uint64_t kFlags = FI_MORE | FI_SYNC_ERR | FI_AV_USER_ID;
@@ -67,20 +67,23 @@ class InsertionReport {
   }
   // About the address that is inserted next.
   bool done() const noexcept { return done_ == indices_.size(); }
-  uint64_t index() const noexcept { return indices_[done_]; }
+  uint64_t index() const noexcept { return indices_[next_]; }
   uint64_t user_id() const noexcept {
-    const bool given = (call_.flags & FI_AV_USER_ID) != 0 && call_.handles != nullptr;
-    return given ? call_.handles[done_] : ~uint64_t{0};
+    return (call_.flags & FI_AV_USER_ID) != 0 && returns_handles() ? call_.handles[done_] : ~uint64_t{0};
   }
-  void inserted() noexcept {
-    if (call_.handles != nullptr) call_.handles[done_] = indices_[done_];
+  // Whether the caller learns the handles. Otherwise it counts them.
+  bool returns_handles() const noexcept { return call_.handles != nullptr; }
+  void inserted() noexcept { inserted_as(indices_[next_++]); }
+  // With the handle that the address has already.
+  void inserted_as(uint64_t handle) noexcept {
+    if (returns_handles()) call_.handles[done_] = handle;
     if (errors_ != nullptr) errors_[done_] = 0;
     ++done_;
     ++inserted_;
   }
   // `sentence`: for fi_eq_strerror; may be empty.
   void failed(Status status, std::string sentence = {}) noexcept {
-    table_.release(index());
+    table_.release(indices_[next_++]);
     starved_ |= status.error() == FI_ENOMEM;
     if (call_.handles != nullptr) call_.handles[done_] = FI_ADDR_NOTAVAIL;
     if (errors_ != nullptr) errors_[done_] = status.error();
@@ -110,7 +113,8 @@ class InsertionReport {
   AddressIndices& table_;
   std::vector<uint64_t> indices_;
   std::vector<EventQueueCore::Reserved> results_;  // for each address, and for the call
-  size_t done_ = 0;
+  size_t done_ = 0;                                // addresses
+  size_t next_ = 0;                                // in indices_
   int inserted_ = 0;
   bool starved_ = false;  // memory ran out
 };
@@ -263,12 +267,13 @@ class AddressVectorCore : public AddressVectorBase<AddressVectorCore, Address> {
     resolve_names(names, addr_format_, [&](const Result<Address>& address) { insert_one(report, address); });
   }
   void insert_one(InsertionReport& report, const Result<Address>& address) {
-    if (address) {
-      table_.fill(report.index(), *address, report.user_id());
-      report.inserted();
-    } else {
-      report.failed(address.error());
+    if (!address) return report.failed(address.error());
+    if (report.returns_handles()) {
+      const uint64_t handle = table_.share(*address, report.user_id());
+      if (handle != table_.kNone) return report.inserted_as(handle);
     }
+    table_.fill(report.index(), *address, report.user_id());
+    report.inserted();
   }
   bool erase(uint64_t index) { return table_.remove(index); }
   static std::span<const std::byte> bytes_of(const Address& address) noexcept {

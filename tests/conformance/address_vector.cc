@@ -172,6 +172,23 @@ TEST_P(AddressVector, StraddrPrintsAnAddressThatWasNeverInserted) {
   EXPECT_EQ(std::string(room, 4), printed.substr(0, 4)) << "truncated, not replaced";
 }
 
+TEST_P(AddressVector, AnAddressInsertedAgainKeepsItsHandle) {
+  if (asks_the_network(target())) GTEST_SKIP() << "the peer may have changed";
+  Scene s(target());
+  const std::vector<char> one = s.addresses(7471, 1), other = s.addresses(7472, 1);
+  fi_addr_t first = FI_ADDR_NOTAVAIL, second = FI_ADDR_NOTAVAIL, next = FI_ADDR_NOTAVAIL;
+  ASSERT_EQ(fi_av_insert(s.av.get(), one.data(), 1, &first, 0, nullptr), 1);
+  ASSERT_EQ(fi_av_insertsvc(s.av.get(), target().address.c_str(), "7471", &second, 0, nullptr), 1);
+  EXPECT_EQ(second, first);
+  ASSERT_EQ(fi_av_insert(s.av.get(), other.data(), 1, &next, 0, nullptr), 1);
+  EXPECT_EQ(next, first + 1);
+  ASSERT_EQ(fi_av_remove(s.av.get(), &first, 1, 0), 0);
+  EXPECT_EQ(s.lookup(second), s.expected(7471)) << "one of two uses is left";
+  ASSERT_EQ(fi_av_remove(s.av.get(), &second, 1, 0), 0);
+  Address nobody;
+  EXPECT_NE(fi_av_lookup(s.av.get(), second, &nobody.storage, &nobody.size), 0);
+}
+
 TEST_P(AddressVector, FailedInsertionsAreMarked) {
   Scene scene(target());
   auto bytes = scene.addresses(1000, 3);

@@ -93,7 +93,7 @@ TEST_F(AddressVectorTest, FailedAddressesKeepTheirPlaceAndAreReported) {
   sockaddr_in out;
   size_t len = sizeof out;
   EXPECT_EQ(fi_av_lookup(av, 1, &out, &len), -FI_EINVAL);
-  EXPECT_EQ(fi_av_insert(av, list.data(), 1, handles.data(), 0, nullptr), 1);
+  EXPECT_EQ(fi_av_insert(av, addresses(1, 9).data(), 1, handles.data(), 0, nullptr), 1);
   EXPECT_EQ(handles[0], 1u) << "the lowest unused index";
 }
 
@@ -109,7 +109,32 @@ TEST_F(AddressVectorTest, RemovedHandlesAreInvalidUntilReused) {
   EXPECT_EQ(fi_av_remove(av, gone.data(), 2, 1), -FI_EBADFLAGS);
   std::array<fi_addr_t, 3> handles{};
   EXPECT_EQ(fi_av_insert(av, list.data(), 3, handles.data(), 0, nullptr), 3);
-  EXPECT_EQ(handles, (std::array<fi_addr_t, 3>{1, 3, 5}));
+  EXPECT_EQ(handles, (std::array<fi_addr_t, 3>{0, 1, 2})) << "two of them were there";
+}
+
+// fi_av(3): a vector stores an address once.
+TEST_F(AddressVectorTest, AnAddressThatIsThereKeepsItsHandle) {
+  open();
+  const auto list = addresses(3);
+  const std::array<decltype(list)::value_type, 4> again{list[0], list[0], list[1], list[0]};
+  std::array<fi_addr_t, 4> handles{};
+  EXPECT_EQ(fi_av_insert(av, again.data(), 4, handles.data(), 0, nullptr), 4);
+  EXPECT_EQ(handles, (std::array<fi_addr_t, 4>{0, 0, 1, 0}));
+  EXPECT_EQ(fi_av_insert(av, &list[2], 1, handles.data(), 0, nullptr), 1);
+  EXPECT_EQ(handles[0], 2u) << "no handle is left out";
+  fi_addr_t first = 0;
+  for (int uses = 3; uses > 0; --uses) {
+    EXPECT_EQ(vector->source_of(Address::loopback(AF_INET, 1)), 0u);
+    EXPECT_EQ(fi_av_remove(av, &first, 1, 0), 0);
+  }
+  EXPECT_EQ(vector->source_of(Address::loopback(AF_INET, 1)), FI_ADDR_NOTAVAIL);
+  EXPECT_EQ(fi_av_remove(av, &first, 1, 0), -FI_EINVAL);
+  // A table whose caller counts the handles has each in its place.
+  EXPECT_EQ(fi_av_insert(av, list.data(), 3, nullptr, 0, nullptr), 3);
+  sockaddr_in out{};
+  size_t len = sizeof out;
+  EXPECT_EQ(fi_av_lookup(av, 4, &out, &len), 0);
+  EXPECT_EQ(out.sin_port, htons(3));
 }
 
 TEST_F(AddressVectorTest, SourcesMayHaveUserIds) {
