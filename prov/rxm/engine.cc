@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "base/readiness.h"
@@ -249,8 +251,13 @@ bool Engine::prepare() noexcept {
 }
 
 bool Engine::prepare_wait() noexcept {
-  Lock lock(mutex_);
-  return prepare();
+  {
+    Lock lock(mutex_);
+    if (watch_all()) return prepare();
+  }
+  // The process has no descriptor left to sleep on: progress continues at this rate.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return false;
 }
 
 void Engine::expect_sleepers() noexcept {

@@ -9,6 +9,7 @@
 
 #include "fixture/member.h"
 #include "fixture/mortal.h"
+#include "fixture/no_descriptors.h"
 
 namespace idle_cpu {
 
@@ -53,6 +54,18 @@ TEST_P(IdleCpu, CompletionQueueOfAConnection) {
       EXPECT_EQ(fi_cq_sread(pair.a().rx().get(), &entry, 1, nullptr, kIdleMs), -FI_EAGAIN);
     });
   }
+}
+
+// Nothing can wake the thread then, so it looks from time to time.
+TEST_P(IdleCpu, CompletionQueueOfAProcessWithoutAFreeDescriptor) {
+  if (target().provider.starts_with("verbs")) GTEST_SKIP() << "a device's objects need descriptors";
+  Fabric fabric(target());
+  Pair pair(fabric, waiting(FI_WAIT_FD));
+  const NoDescriptors none;
+  expect_idle("fi_cq_sread", [&] {
+    fi_cq_tagged_entry entry;
+    EXPECT_EQ(fi_cq_sread(pair.a().rx().get(), &entry, 1, nullptr, kIdleMs), -FI_EAGAIN);
+  });
 }
 
 // The receiver lives in another domain, whose progress nobody makes.
