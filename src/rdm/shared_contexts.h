@@ -88,9 +88,10 @@ class SharedReceive final : public EndpointCalls<SharedReceive<Core>> {
     return Status(all ? 0 : -FI_EINVAL);
   }
   void add(Core& endpoint) {
+    endpoints_.reserve(endpoints_.size() + 1);
+    endpoint.receive_side().share(receives_);  // nothing fails after this
     endpoints_.push_back(&endpoint);
     endpoint.share_numbers_of(&sources_);
-    endpoint.receive_side().share(receives_);
   }
   void remove(Core& endpoint) noexcept {
     std::erase(endpoints_, &endpoint);
