@@ -152,7 +152,7 @@ class AddressVectorBase : public Object<fid_av>, public RefCounted {
     const Insertion call{&abi.fid, handles, flags, context};
     const PeerNames names{node != nullptr ? node : "", service != nullptr ? service : "", nodes, services};
     if (Status status = check(call); !status.ok()) return status.code();
-    if (names.empty()) return -FI_EINVAL;
+    if (names.empty() || (services != 0 && nodes > SIZE_MAX / services)) return -FI_EINVAL;
     InsertionReport report = begin(call, names.count());
     if (!report.can_report()) return -FI_ENOMEM;
     return run(std::move(report), [this, names](InsertionReport& to) { self().insert_named(to, names); });

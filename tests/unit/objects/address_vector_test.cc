@@ -198,6 +198,7 @@ TEST_F(AddressVectorTest, InsertsServicesAndRanges) {
       << "a name without a number has no successor";
   EXPECT_EQ(handles[1], FI_ADDR_NOTAVAIL);
   EXPECT_EQ(fi_av_insertsvc(av, nullptr, nullptr, nullptr, 0, nullptr), -FI_EINVAL);
+  EXPECT_EQ(fi_av_insertsym(av, "10.1.1.1", size_t{1} << 63, "5000", 2, nullptr, 0, nullptr), -FI_EINVAL);
 }
 
 TEST_F(AddressVectorTest, EventsReportFailuresAndThenTheCount) {
