@@ -114,7 +114,7 @@ void CompletionQueueCore::overrun_locked() noexcept {
 
 // False when memory runs out.
 bool CompletionQueueCore::grow_locked() noexcept {
-  const uint64_t bigger = capacity_ == 0 ? std::min(kFirstCapacity, uint64_t{std::bit_ceil(size_)}) : capacity_ * 2;
+  const uint64_t bigger = capacity_ == 0 ? std::bit_ceil(std::min(kFirstCapacity, uint64_t{size_})) : capacity_ * 2;
   std::unique_ptr<std::byte[]> entries(new (std::nothrow) std::byte[bigger * entry_size_]);
   std::unique_ptr<fi_addr_t[]> sources(sources_ != nullptr ? new (std::nothrow) fi_addr_t[bigger] : nullptr);
   if (entries == nullptr || (sources == nullptr && sources_ != nullptr)) return false;

@@ -24,7 +24,6 @@ struct CompletionQueueTest : testing::Test {
 
   Queue& open(fi_cq_format format, fi_wait_obj wait = FI_WAIT_NONE, uint32_t api = kApi, bool locking = true,
               fi_cq_wait_cond cond = FI_CQ_COND_NONE) {
-    fi_cq_attr attr{};
     attr.format = format;
     attr.wait_obj = wait;
     attr.wait_cond = cond;
@@ -66,6 +65,7 @@ struct CompletionQueueTest : testing::Test {
   }
 
   int context = 0;
+  fi_cq_attr attr{};
   FakeParent parent;
   FakeEngine engine;
   Queue* queue = nullptr;
@@ -133,6 +133,13 @@ TEST_F(CompletionQueueTest, GrowsAcrossTheEndOfTheBufferAndKeepsOrder) {
       ASSERT_EQ(reinterpret_cast<uint64_t>(batch[static_cast<size_t>(i)].op_context), read++);
   }
   while (read != written) ASSERT_EQ(read_context(), read++);
+}
+
+TEST_F(CompletionQueueTest, AnySizeMayBeAskedFor) {
+  attr.size = SIZE_MAX;
+  open(FI_CQ_FORMAT_TAGGED);
+  for (uint64_t i = 0; i < 200; ++i) write(i);
+  for (uint64_t i = 0; i < 200; ++i) ASSERT_EQ(read_context(), i);
 }
 
 TEST_F(CompletionQueueTest, SteadyStateAllocatesNothing) {
