@@ -223,6 +223,18 @@ TEST_F(FaultsTransfer, ReadsIntoMoreBuffersThanTheDeviceHasTakeSeveralRequests) 
   });
 }
 
+TEST_F(FaultsTransfer, TheSmallestQueueHasRoomForASplitRead) {
+  with_connection("small queue", {.iwarp = true}, [&](ends::TwoEnds& both) {
+    fid_ep* ep = nullptr;
+    ASSERT_EQ(fi_endpoint(both.client.domain, both.info, &ep, nullptr), 0);
+    size_t size = 2, length = sizeof size;
+    EXPECT_EQ(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_TX_SIZE, &size, sizeof size), 0);
+    EXPECT_EQ(fi_getopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_TX_SIZE, &size, &length), 0);
+    EXPECT_GE(size, both.info->tx_attr->iov_limit);
+    EXPECT_EQ(fi_close(&ep->fid), 0);
+  });
+}
+
 TEST_F(FaultsTransfer, SplitReadThatTheDeviceTakesInPartFailsOnceWithTheConnection) {
   with_connection("split and refused", {}, [&](ends::TwoEnds& both) {
     fake::refuse_second_request(ENOMEM);

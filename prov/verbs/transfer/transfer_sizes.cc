@@ -41,17 +41,20 @@ TransferSizes::TransferSizes(DomainServices& domain, const fi_info& info) noexce
   // One work request is the marker at the end.
   most_operations = static_cast<std::uint32_t>(std::min(device_limit(device.max_qp_wr - 1), kMaxQueueSize));
   const auto sges = static_cast<std::uint16_t>(std::min(device_limit(device.max_sge), kMaxIov));
-  transmits = std::max(choose(tx.size, kDefaultQueueSize, most_operations), 2u);
   receives = choose(rx.size, kDefaultQueueSize, most_operations);
   transmit_iov = choose(tx.iov_limit, kDefaultIovLimit, sges);
   receive_iov = choose(rx.iov_limit, kDefaultIovLimit, sges);
   read_sges = device.max_sge_rd > 0 ? static_cast<std::uint16_t>(std::min(device.max_sge_rd, int{sges})) : sges;
-  transmits = std::max(transmits, std::uint32_t{transmit_iov});  // a read may take a request for each buffer
+  set_transmits(choose(tx.size, kDefaultQueueSize, most_operations));
   const bool spills = domain.spill().length != 0;
   receive_sges = std::min(static_cast<std::uint16_t>(receive_iov + (spills ? 1 : 0)), sges);
   device_memory = (info.caps & FI_HMEM) != 0;
   // The processor copies inline data, and must not touch memory of a device.
   inline_bytes = device_memory ? 0 : static_cast<std::uint32_t>(std::min(tx.inject_size, kMaxInjectSize));
+}
+
+void TransferSizes::set_transmits(std::uint32_t wanted) noexcept {
+  transmits = std::max({wanted, 2u, std::uint32_t{transmit_iov}});
 }
 
 ibv_qp_init_attr TransferSizes::queue_pair(const CompletionRoutes& routes, ibv_qp_type type) const noexcept {
@@ -104,7 +107,7 @@ int TransferSizes::setopt(int option, const void* value, std::size_t len, bool e
     if (!readable || wanted == 0 || wanted > most_operations) return -FI_EINVAL;
     const auto size = static_cast<std::uint32_t>(wanted);
     if (option == FI_OPT_TX_SIZE)
-      transmits = std::max(size, 2u);
+      set_transmits(size);
     else
       receives = size;
     return 0;

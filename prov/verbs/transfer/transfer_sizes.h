@@ -38,6 +38,10 @@ struct TransferSizes {
   std::uint16_t receive_sges;       // receive_iov, and one for spill if the device has room for it
   std::uint16_t read_sges : 15;     // buffers of one read: iWARP devices have one
   std::uint16_t device_memory : 1;  // FI_HMEM
+
+ private:
+  // Every single operation must fit: a read may take a request for each buffer.
+  void set_transmits(std::uint32_t wanted) noexcept;
 };
 
 }  // namespace weft::verbs
