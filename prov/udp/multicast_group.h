@@ -30,7 +30,7 @@ class MulticastGroup final : public Object<fid_mc> {
 
   const Address& address() const noexcept { return address_; }
   bool may_send() const noexcept { return joined_ && role_.sends; }
-  bool receives() const noexcept { return role_.receives; }
+  bool receives() const noexcept { return joined_ && role_.receives; }
   // With the engine's mutex held.
   void receive_posted() noexcept {
     if (socket_ && socket_->readable) endpoint_->engine().make_ready(*socket_);

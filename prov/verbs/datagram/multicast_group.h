@@ -45,7 +45,8 @@ class MulticastGroup final : public Object<fid_mc>, private CmHandler {
   int close();
 
   const CmAddress& address() const noexcept { return address_; }
-  bool receives() const noexcept { return role_.receives; }
+  // Or will, once it has joined.
+  bool receives() const noexcept { return state_ != State::kFailed && role_.receives; }
 
  private:
   enum class State { kJoining, kMember, kFailed, kInterrupted };
