@@ -183,19 +183,9 @@ int Endpoint::shut_down_half(uint64_t half) noexcept {
 }
 
 Result<UniqueFd> Endpoint::open_active_socket(const Address& peer) noexcept {
-  const Parameters& parameters = domain_->fabric().parameters;
-  UniqueFd socket = std::move(bound_);
-  if (!socket && (local_.port() != 0)) {
-    auto bound = open_bound(local_, parameters, false);
-    if (!bound) return bound;
-    socket = std::move(*bound);
-  }
-  if (!socket) {
-    auto opened = open_towards(peer, local_, domain_->parts().spare_socket);
-    if (!opened) return opened;
-    socket = std::move(*opened);
-  }
-  return socket;
+  if (bound_) return std::move(bound_);
+  if (local_.port() != 0) return open_bound(local_, domain_->fabric().parameters, false);
+  return open_towards(peer, local_, domain_->parts().spare_socket);
 }
 
 // ---- The state machine's actions ----
