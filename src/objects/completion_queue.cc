@@ -71,7 +71,7 @@ void CompletionQueueCore::write(const Completion& completion) noexcept {
       if (!grow_locked() && tail_ - head_ == capacity_) return overrun_locked();
     if (sources_ != nullptr || completion.src_addr != FI_ADDR_NOTAVAIL) [[unlikely]]
       if (!store_source_locked(completion.src_addr)) return overrun_locked();
-    store_entry(slot(tail_), completion, entry_size_);
+    copy_entry(slot(tail_), &completion, entry_size_);
     ++tail_;
     unread_.store(unread_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }

@@ -51,7 +51,8 @@ struct CompletionError : Completion {
   std::string_view sentence = {};  // copied, for fi_cq_strerror; empty: the text of prov_errno, or of err
 };
 
-// `size` is the size of an entry format: the switch makes each copy a few moves.
+// Copies an entry, or a completion: every format is a prefix of it. `size` is the size of an entry format: the switch
+// makes each copy a few moves.
 inline void copy_entry(void* to, const void* from, size_t size) noexcept {
   switch (size) {
     case sizeof(fi_cq_entry):
@@ -66,11 +67,6 @@ inline void copy_entry(void* to, const void* from, size_t size) noexcept {
     default:
       std::memcpy(to, from, sizeof(fi_cq_tagged_entry));
   }
-}
-
-// The first `size` bytes of a completion: every format is a prefix of it.
-inline void store_entry(std::byte* entry, const Completion& completion, size_t size) noexcept {
-  copy_entry(entry, &completion, size);
 }
 
 // Fills `buf` (if any) with the meaning of a provider's error number and returns it, or a static string.

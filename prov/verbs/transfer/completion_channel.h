@@ -56,7 +56,7 @@ struct CompletionSink {
     if (completion.src_addr != FI_ADDR_NOTAVAIL) [[unlikely]]
       limit = count;
     if (count != limit) [[likely]] {
-      store_entry(out, completion, entry_size);
+      copy_entry(out, &completion, entry_size);
       out += entry_size;
       ++count;
     } else {
