@@ -43,12 +43,11 @@ class LowerDescriptors {
 constexpr unsigned kIdleLooks = 8;
 
 Status Engine::open_timer() noexcept {
-  if (epoll_ && timer_) return {};
-  UniqueFd timer(net::timer_open());
-  if (!timer) return Status(timer.get());
-  if (Status status = add_descriptor(timer.get(), nullptr); !status.ok()) return status;
-  timer_ = std::move(timer);
-  armed_ = Clock::time_point::max();
+  if (epoll_ && timer_.fd() >= 0) return {};
+  DeadlineTimer opened;
+  if (Status status = opened.open(); !status.ok()) return status;
+  if (Status status = add_descriptor(opened.fd(), nullptr); !status.ok()) return status;
+  timer_ = std::move(opened);
   return {};
 }
 
@@ -166,10 +165,7 @@ void Engine::drive() noexcept {
     all_in_turn_ = true;
     waiting_ = false;
     net::event_drain(wake_.get());
-    if (armed_ <= Clock::now()) {
-      net::timer_drain(timer_.get());
-      armed_ = Clock::time_point::max();
-    }
+    if (timer_.passed(Clock::now())) timer_.drain();
   }
   bool in_turn = std::exchange(all_in_turn_, false);
   const Driven* const first = turn ? take_turns() : nullptr;
@@ -220,14 +216,12 @@ bool Engine::watch_all() noexcept {
   return all;
 }
 
-// The timer is never disarmed: an early expiry costs one look.
 bool Engine::set_timer() noexcept {
   Deadline next;
   for (Driven& each : driven_) next = std::min(next, each.next_deadline());
   if (next.expired()) return false;
-  if (next.infinite() || next.time() >= armed_) return true;
-  armed_ = next.time();
-  return net::timer_arm(timer_.get(), armed_) >= 0;
+  if (!next.infinite()) timer_.arm(next.time());
+  return true;
 }
 
 bool Engine::prepare() noexcept {

@@ -14,10 +14,9 @@
 #include <memory>
 #include <vector>
 
-#include "base/deadline.h"
+#include "base/deadline_queue.h"
 #include "base/list.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
 #include "objects/address_vector.h"
 #include "objects/completion_queue.h"
 #include "objects/counter.h"
@@ -118,8 +117,7 @@ class Engine : public EngineBase {
   bool prepare() noexcept;
   void pass_on_counts() noexcept;
 
-  UniqueFd timer_;
-  Clock::time_point armed_ = Clock::time_point::max();
+  DeadlineTimer timer_;
   List<Driven> driven_;
   List<Driven, WorkTag> working_;  // members of driven_ with more work than their lower queue
   unsigned count_ = 0;             // the length of driven_

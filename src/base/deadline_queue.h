@@ -33,6 +33,7 @@ class DeadlineTimer {
     armed_ = at;
     net::timer_arm(timer_.get(), at);
   }
+  bool passed(Clock::time_point now) const noexcept { return armed_ <= now; }
   // Called once fd() is readable, before run() of each queue.
   void drain() noexcept {
     net::timer_drain(timer_.get());
