@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,14 @@ struct EqError {
         err(error),
         prov_errno(native != 0 ? native : error),
         sentence(std::move(text)) {}
+
+  // Without memory the failure is reported without the peer's data.
+  void store_data(std::span<const std::byte> peers) noexcept {
+    try {
+      err_data.assign(peers.begin(), peers.end());
+    } catch (const std::bad_alloc&) {
+    }
+  }
 
   fid_t fid = nullptr;
   void* context = nullptr;

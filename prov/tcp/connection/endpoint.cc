@@ -268,12 +268,7 @@ void Endpoint::fail(int error, const char* why) noexcept {
 
 void Endpoint::on_rejected() noexcept {
   EqError failure = describe(FI_ECONNREFUSED, "the peer rejected the request");
-  const auto data = handshake_->message.data();
-  try {
-    failure.err_data.assign(data.begin(), data.end());
-  } catch (const std::bad_alloc&) {
-    // The rejection is reported without its data.
-  }
+  failure.store_data(handshake_->message.data());
   enter(CmEvent::kRejected, &failure);
 }
 

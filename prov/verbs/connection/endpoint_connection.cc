@@ -28,14 +28,6 @@ Clock::duration pause_before(unsigned next_try) noexcept {
   return middle / 2 + middle * (random() % 1024) / 1024;
 }
 
-// Without memory the failure is reported without the peer's data.
-void store(std::span<const std::byte> data, std::vector<std::byte>& to) noexcept {
-  try {
-    to.assign(data.begin(), data.end());
-  } catch (const std::bad_alloc&) {
-  }
-}
-
 std::uint8_t at_most(std::uint8_t wanted, int limit) noexcept {
   return static_cast<std::uint8_t>(std::min<int>(wanted, std::max(limit, 0)));
 }
@@ -377,7 +369,7 @@ void Endpoint::on_deadline() noexcept {
 
 void Endpoint::fail(const CmFailure& why, std::span<const std::byte> peer_data) noexcept {
   EqError failure = describe(why);
-  store(peer_data, failure.err_data);
+  failure.store_data(peer_data);
   enter(CmEvent::kFailed, &failure);
 }
 
