@@ -230,10 +230,7 @@ class CompletionQueue final : public Object<fid_cq>, public CompletionQueueCore 
     }
     return drive_and_take(buf, count, src_addr);
   }
-  ssize_t readerr(fi_cq_err_entry* buf, uint64_t flags) noexcept {
-    (void)flags;  // reserved
-    return take_error(buf);
-  }
+  ssize_t readerr(fi_cq_err_entry* buf, uint64_t /*reserved*/) noexcept { return take_error(buf); }
   ssize_t sread(void* buf, size_t count, const void* cond, int timeout_ms) {
     return sreadfrom(buf, count, nullptr, cond, timeout_ms);
   }

@@ -235,8 +235,8 @@ class EventQueue final : public Object<fid_eq>, public EventQueueCore {
       (void)membership_.wait(wait_, Deadline::in_ms(timeout_ms), *this, [this]() noexcept { return ready(); });
     return take(event, buf, len, (flags & FI_PEEK) != 0);
   }
-  const char* strerror(int prov_errno, const void* err_data, char* buf, size_t len) noexcept {
-    (void)err_data;  // the sentence was made when the error happened
+  // Without the data of the error: the sentence was made when it happened.
+  const char* strerror(int prov_errno, const void*, char* buf, size_t len) noexcept {
     return text_of(prov_errno, buf, len);
   }
 

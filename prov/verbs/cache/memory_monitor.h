@@ -54,10 +54,7 @@ class MemoryMonitor {
   virtual bool is_settled() noexcept = 0;
 
   // With the mutex held, about a registration that is to be used again. False: the range has changed.
-  virtual bool is_unchanged(const MemoryRange& range) noexcept {
-    (void)range;
-    return true;
-  }
+  virtual bool is_unchanged(const MemoryRange&) noexcept { return true; }
 
   // Without the mutex. Whether every change of a watched range is reported.
   virtual bool covers(const MemoryRange& range) noexcept = 0;
