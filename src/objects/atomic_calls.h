@@ -58,19 +58,14 @@ class AtomicCalls : public Base {
                         size_t result_count, fi_addr_t dest, uint64_t addr, uint64_t key, fi_datatype datatype,
                         fi_op op, void* context) noexcept {
     const OneRange range(addr, list(resultv, result_count), key);
-    AtomicRequest made = request(AtomicKind::kFetch, datatype, op, list(iov, count), range, dest, context);
-    made.results = list(resultv, result_count);
-    made.result_desc = result_desc;
-    return submit(made);
+    return submit(request(AtomicKind::kFetch, datatype, op, list(iov, count), range, dest, context),
+                  list(resultv, result_count), result_desc);
   }
 
   ssize_t fetch_atomicmsg(const fi_msg_atomic* msg, fi_ioc* resultv, void** result_desc, size_t result_count,
                           uint64_t flags) noexcept {
     if (msg == nullptr) return -FI_EINVAL;
-    AtomicRequest made = request(AtomicKind::kFetch, *msg, flags);
-    made.results = list(resultv, result_count);
-    made.result_desc = result_desc;
-    return submit(made);
+    return submit(request(AtomicKind::kFetch, *msg, flags), list(resultv, result_count), result_desc);
   }
 
   ssize_t compare_atomic(const void* buf, size_t count, void*, const void* compare, void*, void* result,
@@ -88,9 +83,7 @@ class AtomicCalls : public Base {
     const OneRange range(addr, list(resultv, result_count), key);
     AtomicRequest made = request(AtomicKind::kCompare, datatype, op, list(iov, count), range, dest, context);
     made.compares = list(comparev, compare_count);
-    made.results = list(resultv, result_count);
-    made.result_desc = result_desc;
-    return submit(made);
+    return submit(made, list(resultv, result_count), result_desc);
   }
 
   ssize_t compare_atomicmsg(const fi_msg_atomic* msg, const fi_ioc* comparev, void**, size_t compare_count,
@@ -98,9 +91,7 @@ class AtomicCalls : public Base {
     if (msg == nullptr) return -FI_EINVAL;
     AtomicRequest made = request(AtomicKind::kCompare, *msg, flags);
     made.compares = list(comparev, compare_count);
-    made.results = list(resultv, result_count);
-    made.result_desc = result_desc;
-    return submit(made);
+    return submit(made, list(resultv, result_count), result_desc);
   }
 
   // Queries.
@@ -141,6 +132,12 @@ class AtomicCalls : public Base {
       if (result == -FI_EAGAIN) [[unlikely]]
         this->make_progress();
     return result;
+  }
+
+  ssize_t submit(AtomicRequest made, std::span<const fi_ioc> results, void* const* result_desc) noexcept {
+    made.results = results;
+    made.result_desc = result_desc;
+    return submit(made);
   }
 
   static std::span<const fi_ioc> list(const fi_ioc* iov, std::size_t count) noexcept {
