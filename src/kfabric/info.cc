@@ -136,7 +136,7 @@ concept HasKey = requires(Attr attr) {
   attr.auth_key;
 };
 
-// The members with one name and meaning on both sides.
+// The members with one name and meaning on both sides, of a transmit or a receive context.
 template <class From, class To>
 void carry_context(const From& from, To& to) {
   to.op_flags = from.op_flags;
@@ -144,20 +144,13 @@ void carry_context(const From& from, To& to) {
   to.comp_order = from.comp_order & kOrders;
   to.size = from.size;
   to.iov_limit = from.iov_limit;
-}
-
-template <class From, class To>
-void carry_transmit(const From& from, To& to) {
-  carry_context(from, to);
-  to.inject_size = from.inject_size;
-  to.rma_iov_limit = from.rma_iov_limit;
-  if constexpr (HasClass<From> && HasClass<To>) to.tclass = from.tclass;
-}
-
-template <class From, class To>
-void carry_receive(const From& from, To& to) {
-  carry_context(from, to);
-  to.total_buffered_recv = from.total_buffered_recv;
+  if constexpr (requires { from.inject_size; }) {
+    to.inject_size = from.inject_size;
+    to.rma_iov_limit = from.rma_iov_limit;
+    if constexpr (HasClass<From> && HasClass<To>) to.tclass = from.tclass;
+  } else {
+    to.total_buffered_recv = from.total_buffered_recv;
+  }
 }
 
 template <class Type, class From, class To>
@@ -224,16 +217,9 @@ int upper_mr_mode(int mode) {
   return result;
 }
 
-template <class Attr>
-void lower_transmit(const Attr& attr, fi_tx_attr& lower, bool is_1_1) {
-  carry_transmit(attr, lower);
-  lower.caps = lower_caps(attr.caps, is_1_1);
-  lower.mode = lower_mode(attr.mode, is_1_1);
-}
-
-template <class Attr>
-void lower_receive(const Attr& attr, fi_rx_attr& lower, bool is_1_1) {
-  carry_receive(attr, lower);
+template <class Attr, class Lower>
+void lower_context(const Attr& attr, Lower& lower, bool is_1_1) {
+  carry_context(attr, lower);
   lower.caps = lower_caps(attr.caps, is_1_1);
   lower.mode = lower_mode(attr.mode, is_1_1);
 }
@@ -271,13 +257,13 @@ void LowerInfo::fill(const Info& info, bool is_1_1) {
   request_ = request_of(handle);
   if (handle != nullptr) info_.handle = request_ != nullptr ? request_->fi : fi_of(handle);
   if (info.tx_attr != nullptr) {
-    lower_transmit(*info.tx_attr, tx_, is_1_1);
+    lower_context(*info.tx_attr, tx_, is_1_1);
     require(info.tx_attr->caps, caps);
     require(info.tx_attr->msg_order | info.tx_attr->comp_order, kOrders);
     info_.tx_attr = &tx_;
   }
   if (info.rx_attr != nullptr) {
-    lower_receive(*info.rx_attr, rx_, is_1_1);
+    lower_context(*info.rx_attr, rx_, is_1_1);
     require(info.rx_attr->caps, caps);
     require(info.rx_attr->msg_order | info.rx_attr->comp_order, kOrders);
     info_.rx_attr = &rx_;
@@ -321,17 +307,14 @@ void LowerInfo::fill_fabric(const Attr& attr) {
   info_.fabric_attr = &fabric_;
 }
 
-LowerTransmit::LowerTransmit(const kfi_tx_attr* attr, bool is_1_1) {
+template <class Attr, class Lower>
+LowerContext<Attr, Lower>::LowerContext(const Attr* attr, bool is_1_1) {
   if (attr == nullptr) return;
-  is_1_1 ? lower_transmit(as_1_1(*attr), value_, true) : lower_transmit(*attr, value_, false);
+  is_1_1 ? lower_context(as_1_1(*attr), value_, true) : lower_context(*attr, value_, false);
   pointer_ = &value_;
 }
-
-LowerReceive::LowerReceive(const kfi_rx_attr* attr, bool is_1_1) {
-  if (attr == nullptr) return;
-  is_1_1 ? lower_receive(as_1_1(*attr), value_, true) : lower_receive(*attr, value_, false);
-  pointer_ = &value_;
-}
+template class LowerContext<kfi_tx_attr, fi_tx_attr>;
+template class LowerContext<kfi_rx_attr, fi_rx_attr>;
 
 char* lower_provider(char* name) {
   static char verbs[] = "verbs";
@@ -420,12 +403,12 @@ Info* upper_info(const fi_info& info, uint32_t version) {
   result->src_addr = copies.make(static_cast<char*>(info.src_addr), info.src_addrlen);
   result->dest_addr = copies.make(static_cast<char*>(info.dest_addr), info.dest_addrlen);
   if (info.tx_attr != nullptr) {
-    carry_transmit(*info.tx_attr, *result->tx_attr);
+    carry_context(*info.tx_attr, *result->tx_attr);
     result->tx_attr->caps = upper_caps(info.tx_attr->caps);
     result->tx_attr->mode = info.tx_attr->mode & kModes;
   }
   if (info.rx_attr != nullptr) {
-    carry_receive(*info.rx_attr, *result->rx_attr);
+    carry_context(*info.rx_attr, *result->rx_attr);
     result->rx_attr->caps = upper_caps(info.rx_attr->caps);
     result->rx_attr->mode = info.rx_attr->mode & kModes;
   }

@@ -55,24 +55,18 @@ class LowerInfo {
 };
 
 // The attributes of a context in libfabric's form.
-class LowerTransmit {
+template <class Attr, class Lower>
+class LowerContext {
  public:
-  LowerTransmit(const kfi_tx_attr* attr, bool is_1_1);
-  fi_tx_attr* get() { return pointer_; }
+  LowerContext(const Attr* attr, bool is_1_1);
+  Lower* get() { return pointer_; }
 
  private:
-  fi_tx_attr value_{};
-  fi_tx_attr* pointer_ = nullptr;
+  Lower value_{};
+  Lower* pointer_ = nullptr;
 };
-class LowerReceive {
- public:
-  LowerReceive(const kfi_rx_attr* attr, bool is_1_1);
-  fi_rx_attr* get() { return pointer_; }
-
- private:
-  fi_rx_attr value_{};
-  fi_rx_attr* pointer_ = nullptr;
-};
+using LowerTransmit = LowerContext<kfi_tx_attr, fi_tx_attr>;
+using LowerReceive = LowerContext<kfi_rx_attr, fi_rx_attr>;
 
 template <class Info>
 constexpr bool kIs1_1 = std::is_same_v<Info, kfi_info_1_1>;
