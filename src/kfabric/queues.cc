@@ -426,6 +426,16 @@ int start_watch(Queue* queue) {
   return result;
 }
 
+// open() of a queue that may be watched.
+template <class Queue, class K, class Call>
+int open_watched(Fabric* fabric, size_t fclass, K** out, void* context, Call call) {
+  K* opened = nullptr;
+  int result = open<Queue>(fabric, fclass, &opened, context, call);
+  if (result == 0) result = start_watch(static_cast<Queue*>(opened));
+  if (result == 0) *out = opened;
+  return result;
+}
+
 // Opens a queue; a vector that the provider cannot use is none.
 template <class Open>
 int with_hint(uint64_t& flags, Open open) {
@@ -444,8 +454,7 @@ EventQueue::~EventQueue() {
 int open_event_queue(kfid_fabric* handle, kfi_eq_attr* attr, kfid_eq** eq, kfi_event_handler handler, void* context) {
   auto* fabric = static_cast<Fabric*>(handle);
   const kfi_eq_attr wanted = attr == nullptr ? kfi_eq_attr{} : *attr;
-  kfid_eq* opened = nullptr;
-  int result = open<EventQueue>(fabric, KFI_CLASS_EQ, &opened, context, [&](EventQueue& queue) {
+  return open_watched<EventQueue>(fabric, KFI_CLASS_EQ, eq, context, [&](EventQueue& queue) {
     fi_eq_attr lower{wanted.size, wanted.flags, FI_WAIT_FD, wanted.signaling_vector, nullptr};
     if (int bad = lower_wait(fabric, wanted.wait_obj, wanted.wait_set, lower.wait_obj, lower.wait_set)) return bad;
     if (int bad = take_unit(lower.flags, queue.microseconds)) return bad;
@@ -454,9 +463,6 @@ int open_event_queue(kfid_fabric* handle, kfi_eq_attr* attr, kfid_eq** eq, kfi_e
     prepare_watch(queue, fabric, wanted.wait_obj, handler);
     return with_hint(lower.flags, [&] { return fi_eq_open(fabric->fi, &lower, &queue.fi, context); });
   });
-  if (result == 0) result = start_watch(static_cast<EventQueue*>(opened));
-  if (result == 0) *eq = opened;
-  return result;
 }
 
 int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, kfi_comp_handler handler,
@@ -464,8 +470,7 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
   auto* domain = static_cast<Domain*>(handle);
   Fabric* fabric = domain->fabric;
   const kfi_cq_attr wanted = attr == nullptr ? kfi_cq_attr{} : *attr;
-  kfid_cq* opened = nullptr;
-  int result = open<CompletionQueue>(fabric, KFI_CLASS_CQ, &opened, context, [&](CompletionQueue& queue) {
+  return open_watched<CompletionQueue>(fabric, KFI_CLASS_CQ, cq, context, [&](CompletionQueue& queue) {
     fi_cq_attr lower{};
     lower.size = wanted.size;
     lower.flags = wanted.flags;
@@ -489,9 +494,6 @@ int open_completion_queue(kfid_domain* handle, kfi_cq_attr* attr, kfid_cq** cq, 
     prepare_watch(queue, fabric, wanted.wait_obj, handler);
     return with_hint(lower.flags, [&] { return fi_cq_open(domain->fi, &lower, &queue.fi, context); });
   });
-  if (result == 0) result = start_watch(static_cast<CompletionQueue*>(opened));
-  if (result == 0) *cq = opened;
-  return result;
 }
 
 int open_counter(kfid_domain* handle, kfi_cntr_attr* attr, kfid_cntr** cntr, void* context) {

@@ -15,29 +15,18 @@ bool is_shut(kfid_ep* ep) {
   return static_cast<Endpoint*>(ep)->connection->shut.load(std::memory_order_relaxed) & KFI_WRITE;
 }
 
-// A slot of a transmission with one buffer, or of an atomic operation.
-template <auto Call>
+// Flags that no call takes: kfabric's triggers name its own counters, and the others are other flags in libfabric.
+constexpr uint64_t kRefusedFlags = KFI_TRIGGER | KFI_TAGGED_RMA | KFI_TAGGED_MULTI_RECV;
+
+// A slot of a transmission with one buffer, or of an atomic operation. Flags come last.
+template <auto Call, bool kHasFlags = false>
 struct Transmit {
   template <class R, class... A>
   constexpr operator Slot<R, kfid_ep, A...>() const {
     return [](kfid_ep* ep, A... arguments) -> R {
       if (is_shut(ep)) return -KFI_ESHUTDOWN;
-      return Call(fi_of(ep), down(arguments)...);
-    };
-  }
-};
-
-// Flags that no call takes: kfabric's triggers name its own counters, and the others are other flags in libfabric.
-constexpr uint64_t kRefusedFlags = KFI_TRIGGER | KFI_TAGGED_RMA | KFI_TAGGED_MULTI_RECV;
-
-// Transmit with flags, which come last.
-template <auto Call>
-struct TransmitFlagged {
-  template <class R, class... A>
-  constexpr operator Slot<R, kfid_ep, A...>() const {
-    return [](kfid_ep* ep, A... arguments) -> R {
-      if (is_shut(ep)) return -KFI_ESHUTDOWN;
-      if (std::get<sizeof...(A) - 1>(std::tie(arguments...)) & kRefusedFlags) return -KFI_EBADFLAGS;
+      if constexpr (kHasFlags)
+        if (std::get<sizeof...(A) - 1>(std::tie(arguments...)) & kRefusedFlags) return -KFI_EBADFLAGS;
       return Call(fi_of(ep), down(arguments)...);
     };
   }
@@ -261,14 +250,14 @@ constexpr kfi_ops_tagged kTaggedOps = {sizeof(kfi_ops_tagged),
 constexpr kfi_ops_atomic kAtomicOps = {sizeof(kfi_ops_atomic),
                                        Transmit<fi_atomic>{},
                                        Transmit<fi_atomicv>{},
-                                       TransmitFlagged<fi_atomicmsg>{},
+                                       Transmit<fi_atomicmsg, true>{},
                                        Transmit<fi_inject_atomic>{},
                                        Transmit<fi_fetch_atomic>{},
                                        Transmit<fi_fetch_atomicv>{},
-                                       TransmitFlagged<fi_fetch_atomicmsg>{},
+                                       Transmit<fi_fetch_atomicmsg, true>{},
                                        Transmit<fi_compare_atomic>{},
                                        Transmit<fi_compare_atomicv>{},
-                                       TransmitFlagged<fi_compare_atomicmsg>{},
+                                       Transmit<fi_compare_atomicmsg, true>{},
                                        Forward<fi_atomicvalid>{},
                                        Forward<fi_fetch_atomicvalid>{},
                                        Forward<fi_compare_atomicvalid>{}};
