@@ -83,8 +83,7 @@ class SendQueue final {
 
   // Calls without flags for one buffer go straight to the device if may_be_inline() or may_be_long(), if the lock is
   // free and while is_clear(). The first two are the short form of check(), for data that travels inside the work
-  // request
-  // (`inlined`) or has a descriptor.
+  // request (`inlined`) or has a descriptor.
   bool may_be_long(const void* buf, size_t len, const void* desc) const noexcept;
   bool may_be_inline(const void* buf, size_t len) const noexcept {
     return buf != nullptr && within(len, inline_bytes_);
