@@ -38,6 +38,7 @@ bool gather_copy(Transmit& transmit) noexcept {
   gather(transmit.buffers(), 0, transmit.copy.get(), transmit.len);
   transmit.iov[0] = {transmit.copy.get(), transmit.len};
   transmit.request.iov = {transmit.iov, 1};
+  transmit.regions[0].reset();  // an attempt may have registered the original
   return true;
 }
 
