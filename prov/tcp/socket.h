@@ -33,7 +33,6 @@ int connect(int fd, const sockaddr* address, socklen_t len) noexcept;
 // The result of a connect in progress: 0 or -errno (SO_ERROR).
 int connect_result(int fd) noexcept;
 int listen(int fd, int backlog) noexcept;
-// `len` may be null together with `address`.
 int accept(int fd, sockaddr* address, socklen_t* len) noexcept;
 // Whether accept would find a connection, at a tenth of the cost of an accept that finds none.
 bool acceptable(int fd) noexcept;
