@@ -24,8 +24,9 @@ struct LinkedPeer : PeerBase, messages::PeerMemory {
   FirstContact contact;
   messages::PeerMemory copies{nullptr};  // messages that the peer has not fetched
   C* channel = nullptr;                  // for sending
-  C* loopback = nullptr;                 // the address is our own: the accepted end of `channel`
+  C* beside = nullptr;                   // another connection of the peer; where it is ourselves, the end of `channel`
   Deadline deadline;                     // for connecting
+  bool has_rejected = false;             // a request on this link
   std::uint32_t channels = 0;            // that exist, closed ones too
   std::uint32_t messages = 0;            // unexpected ones that exist
 
@@ -39,10 +40,13 @@ struct LinkedPeer : PeerBase, messages::PeerMemory {
     return link < LinkState::kAccepting || process != requester;
   }
   // A request has come from the peer's address. `own`: our address; `restarted`: by another process.
-  LinkStep on_request(LinkState state, const Address& own, bool restarted, fi_provider& provider) const noexcept {
-    const LinkStep step =
-        next(state, address == own ? LinkEvent::kOwnRequest : LinkEvent::kRequest,
-             {.from_greater = own < address, .restarted = restarted, .duplicate = loopback != nullptr});
+  LinkStep on_request(LinkState state, const Address& own, bool restarted, fi_provider& provider) noexcept {
+    const LinkStep step = next(state, address == own ? LinkEvent::kOwnRequest : LinkEvent::kRequest,
+                               {.from_greater = own < address,
+                                .restarted = restarted,
+                                .duplicate = beside != nullptr,
+                                .repeated = has_rejected});
+    has_rejected |= state >= LinkState::kOpen && (step.actions & kLinkReject) != 0;
     if (step.crossed)
       FI_INFO(&provider, FI_LOG_EP_CTRL, "the request of %s crossed ours, which %s\n", address.to_string().c_str(),
               (step.actions & kLinkReject) != 0 ? "stays" : "gives way");
@@ -50,11 +54,12 @@ struct LinkedPeer : PeerBase, messages::PeerMemory {
   }
   // The connection has ended.
   void detach(const C& connection) noexcept {
-    if (loopback == &connection) loopback = nullptr;
+    if (beside == &connection) beside = nullptr;
     if (channel != &connection) return;
     channel = nullptr;
     link = LinkState::kNone;
     process = 0;
+    has_rejected = false;
   }
 };
 

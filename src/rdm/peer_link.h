@@ -4,14 +4,18 @@
 // the state, its endpoint executes the actions in the order below, and a test walks every state against every event.
 //
 // When the requests of both ends cross, that of the end with the greater address stays: that end rejects the other
-// request, and the other end drops its own and accepts. A request from the endpoint's own address is the accepted end
-// of a loopback connection, which has no state of its own.
+// request, and the other end drops its own and accepts.
+//
+// A peer may accept one connection beside its link, which has no state of its own: the accepted end of a loopback
+// connection, and that of a peer which has this endpoint under another address, too, and so does not know that it is
+// connected. Such a peer repeats its request. The first one is rejected: it may be newer than the end of the
+// connection, which then must be read to that end, so that messages keep their order.
 //
 // A request that finds no endpoint is refused. Programs start in any order, so refused first contacts are repeated for
 // a while; a peer that was reached before has ended.
 //
-// Promise: after crossed requests both ends have the same one connection. An operation that waits for the peer is
-// started or fails: a connection is being made or closed, or a timer runs.
+// Promise: after crossed requests both ends have the same connection, or each accepted that of the other. An operation
+// that waits for the peer is started or fails: a connection is being made or closed, or a timer runs.
 #pragma once
 
 #include <rdma/fi_errno.h>
@@ -123,8 +127,8 @@ enum class LinkEvent : std::uint8_t {
 struct LinkRequest {
   bool from_greater = false;  // the peer's address is greater than ours
   bool restarted = false;     // from another process than the connected one
-  bool duplicate = false;     // kOwnRequest: the loopback connection has its accepted end
-  bool repeated = false;      // kRefused: FirstContact allows another one
+  bool duplicate = false;     // a connection beside the link exists
+  bool repeated = false;      // kRefused: FirstContact allows another one; kRequest: one was rejected on this link
 };
 
 // A rejected request is repeated after this time, unless the peer's own request arrives first.
@@ -171,21 +175,21 @@ class FirstContact {
 };
 
 using LinkActions = std::uint16_t;
-inline constexpr LinkActions kLinkReject = 1 << 0;          // the request
-inline constexpr LinkActions kLinkClose = 1 << 1;           // the connection; its operations fail
-inline constexpr LinkActions kLinkConnect = 1 << 2;         // start the deadline unless it runs; send a request
-inline constexpr LinkActions kLinkAccept = 1 << 3;          // start the deadline unless it runs; accept the request
-inline constexpr LinkActions kLinkAcceptLoopback = 1 << 4;  // accept the request without a deadline
-inline constexpr LinkActions kLinkRetryLater = 1 << 5;      // start the timer of kRejected
-inline constexpr LinkActions kLinkFlush = 1 << 6;           // stop the timers, start the operations that wait
-inline constexpr LinkActions kLinkFail = 1 << 7;            // stop the timers, fail the operations that wait
-inline constexpr LinkActions kLinkReconnect = 1 << 8;       // if operations wait, kOperation follows
+inline constexpr LinkActions kLinkReject = 1 << 0;        // the request
+inline constexpr LinkActions kLinkClose = 1 << 1;         // the connection; its operations fail
+inline constexpr LinkActions kLinkConnect = 1 << 2;       // start the deadline unless it runs; send a request
+inline constexpr LinkActions kLinkAccept = 1 << 3;        // start the deadline unless it runs; accept the request
+inline constexpr LinkActions kLinkAcceptBeside = 1 << 4;  // accept the request beside the link, without a deadline
+inline constexpr LinkActions kLinkRetryLater = 1 << 5;    // start the timer of kRejected
+inline constexpr LinkActions kLinkFlush = 1 << 6;         // stop the timers, start the operations that wait
+inline constexpr LinkActions kLinkFail = 1 << 7;          // stop the timers, fail the operations that wait
+inline constexpr LinkActions kLinkReconnect = 1 << 8;     // if operations wait, kOperation follows
 
 struct LinkStep {
   LinkState state;
   LinkActions actions = 0;
   int error = 0;         // kLinkClose of a request: positive
-  bool crossed = false;  // a request that crossed ours, for the log
+  bool crossed = false;  // a request that crossed ours, or is on a link already
 };
 
 // The state of an open link, in which `idle_close` may be pending.
@@ -207,6 +211,10 @@ constexpr LinkStep next_request(LinkState state, const LinkRequest& request) noe
       return {LinkState::kAccepting, kReplace, FI_EALREADY, true};
     case LinkState::kAgreed:  // the peer has closed the connection already
       return {LinkState::kAccepting, kReplace, FI_ECANCELED};
+    case LinkState::kOpen:
+    case LinkState::kClosing:
+      if (!request.restarted && request.repeated && !request.duplicate) return {state, kLinkAcceptBeside};
+      [[fallthrough]];
     default:
       if (!request.restarted) return {state, kLinkReject, 0, true};
       return {LinkState::kAccepting, kReplace, FI_ECONNRESET};
@@ -225,7 +233,7 @@ constexpr LinkStep next(LinkState state, LinkEvent event, const LinkRequest& req
     case LinkEvent::kRequest:
       return link_detail::next_request(state, request);
     case LinkEvent::kOwnRequest:
-      return {state, request.duplicate ? kLinkReject : kLinkAcceptLoopback};
+      return {state, request.duplicate ? kLinkReject : kLinkAcceptBeside};
     case LinkEvent::kRejected:
       if (state != LinkState::kRequesting) break;
       return {LinkState::kRejected, kLinkClose | kLinkRetryLater};

@@ -287,24 +287,24 @@ void PeerLinks::on_request(LowerSide& side, fi_info* info, const void* data, std
   const bool restarted = peer->process != 0 && peer->process != process;
   const rdm::LinkStep step = peer->on_request(link_of(*peer), own, restarted, provider());
   if ((step.actions & rdm::kLinkReject) != 0) return reject(side, *info, Reason::kAlready);
-  const bool loopback = (step.actions & rdm::kLinkAcceptLoopback) != 0;
+  const bool beside = (step.actions & rdm::kLinkAcceptBeside) != 0;
   const bool succeeds = step.error == FI_ECONNRESET;  // another process
   if (succeeds && peer->successor != nullptr) close_channel(*peer->successor, FI_ECONNRESET);
   if (!succeeds) {
     if ((step.actions & rdm::kLinkClose) != 0) close_channel(*peer->channel, step.error);
     peer->link = step.state;
-    if (!loopback) peer->process = process;
+    if (!beside) peer->process = process;
   }
   const Terms terms{.remote_id = request.id & 0xffff'ffff,
                     .receives = request.receive_size,
                     .flow_control = request.flow_control,
                     .process = process,
-                    .loopback = loopback,
+                    .beside = beside,
                     .succeeds = succeeds,
-                    .closes_idle = !loopback && closes_idle() && has_magic(kIdleMagic, data, len, sizeof request),
+                    .closes_idle = !beside && closes_idle() && has_magic(kIdleMagic, data, len, sizeof request),
                     .follows_scarcity = has_magic(kScarceMagic, data, len, sizeof request),
                     .has_answers = has_magic(kAnswersMagic, data, len, sizeof request)};
-  if (!accept(*peer, side, info, terms) && !loopback && !succeeds) this->step(*peer, LinkEvent::kAbandoned);
+  if (!accept(*peer, side, info, terms) && !beside && !succeeds) this->step(*peer, LinkEvent::kAbandoned);
 }
 
 // False: the request was rejected, or the connection is closed.
@@ -338,7 +338,7 @@ bool PeerLinks::accept(Peer& peer, LowerSide& side, fi_info* info, const Terms& 
     peer.successor_process = terms.process;
     peer.successor_settled = false;
   }
-  Channel*& place = terms.loopback ? peer.loopback : terms.succeeds ? peer.successor : peer.channel;
+  Channel*& place = terms.beside ? peer.beside : terms.succeeds ? peer.successor : peer.channel;
   place = channel;
   if (place != peer.channel) return true;
   peer.retry_at = Deadline();

@@ -34,7 +34,7 @@ const char* phase_name(const Channel* channel) noexcept {
 // Neither end has an operation, packet or response under way.
 bool is_quiet(Channel& channel) noexcept {
   const Peer& peer = *channel.peer;
-  return channel.state == Channel::State::kOpen && peer.channel == &channel && peer.loopback == nullptr &&
+  return channel.state == Channel::State::kOpen && peer.channel == &channel && peer.beside == nullptr &&
          peer.waiting.empty() && channel.atomics == 0 && channel.packets.empty() && channel.stalled.empty() &&
          channel.waiting_copies.empty() && channel.copies.empty() && channel.targets.empty() &&
          channel.assemblies.empty() && channel.flight.empty() && channel.scarcity.kept.empty() &&

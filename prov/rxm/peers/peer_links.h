@@ -60,7 +60,7 @@ class PeerLinks final : public LinkControl {
     std::uint32_t receives;  // posted by the peer for packets of ours
     std::uint8_t flow_control;
     std::uint32_t process;
-    bool loopback;
+    bool beside;
     bool succeeds;     // another process requested it: Peer::successor
     bool closes_idle;  // both ends close idle connections
     bool follows_scarcity;

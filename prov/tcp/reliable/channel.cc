@@ -16,7 +16,7 @@ namespace weft::tcp {
 Peer::Peer() noexcept
     : LinkedPeer([](PeerMemory& memory) noexcept {
         auto& peer = static_cast<Peer&>(memory);
-        for (Channel* each : {peer.channel, peer.loopback})
+        for (Channel* each : {peer.channel, peer.beside})
           if (each != nullptr) each->on_room();
       }) {}
 

@@ -125,7 +125,7 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   void check_channels() noexcept;
   void fail(WaitingTransmit& waiting, int error, std::string_view sentence = {}) noexcept;
   void on_request(ConnectRequest& request) noexcept;
-  void accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool loopback) noexcept;
+  void accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool beside) noexcept;
 
   Domain& domain_;
   const uint32_t addr_format_;

@@ -235,16 +235,16 @@ void ReliableEndpoint::on_request(ConnectRequest& request) noexcept {
   if ((step.actions & rdm::kLinkReject) != 0) return;
   if ((step.actions & rdm::kLinkClose) != 0) close_channel(*peer->channel, step.error);
   peer->link = step.state;
-  accept(*peer, request, greeting, (step.actions & rdm::kLinkAcceptLoopback) != 0);
+  accept(*peer, request, greeting, (step.actions & rdm::kLinkAcceptBeside) != 0);
 }
 
-void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool loopback) noexcept {
+void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greeting& greeting, bool beside) noexcept {
   Channel* channel = make_channel(peer);
-  if (channel == nullptr) return loopback ? void() : step(peer, LinkEvent::kAbandoned);
+  if (channel == nullptr) return beside ? void() : step(peer, LinkEvent::kAbandoned);
   const std::uint8_t version = Greeting::common(greeting.version);
   Greeting answer = Greeting::of(own_.port(), process_);
   answer.version = version == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(version | kAnsweredVersion);
-  const auto theirs = static_cast<std::uint8_t>(greeting.features & ~(loopback ? kCloses : 0));
+  const auto theirs = static_cast<std::uint8_t>(greeting.features & ~(beside ? kCloses : 0));
   const Agreement agreement = channel->agree_on(version, theirs, request.message().swapped());
   if (version >= 1) answer.features = static_cast<std::uint8_t>(agreement.features << 1);
   CmMessage message;
@@ -255,14 +255,14 @@ void ReliableEndpoint::accept(Peer& peer, ConnectRequest& request, const Greetin
   const ssize_t sent = net::send(socket.get(), bytes.data(), bytes.size());
   if (sent != static_cast<ssize_t>(bytes.size())) {
     close_channel(*channel, FI_ECONNRESET);
-    return loopback ? void() : step(peer, LinkEvent::kAbandoned);
+    return beside ? void() : step(peer, LinkEvent::kAbandoned);
   }
-  (loopback ? peer.loopback : peer.channel) = channel;
-  if (!loopback) peer.process = ntohl(greeting.process);
+  (beside ? peer.beside : peer.channel) = channel;
+  if (!beside) peer.process = ntohl(greeting.process);
   channel->agree(request.message(), false);
   channel->start(std::move(socket), request.message().swapped(), agreement, &request);
   channel->stream().look_after_peer(parameters().keepalive_s, true);
-  if (!loopback) step(peer, LinkEvent::kOpened);
+  if (!beside) step(peer, LinkEvent::kOpened);
 }
 
 }  // namespace weft::tcp

@@ -28,10 +28,10 @@ void check(LinkState state, LinkEvent event, const LinkRequest& request) {
   const LinkStep step = next(state, event, request);
   const auto has = [&](LinkActions action) { return (step.actions & action) != 0; };
   const bool is_request = event == LinkEvent::kRequest || event == LinkEvent::kOwnRequest;
-  EXPECT_EQ(has(kLinkReject | kLinkAccept | kLinkAcceptLoopback), is_request) << "each request has one answer";
-  EXPECT_EQ(has(kLinkAccept), event == LinkEvent::kRequest && !has(kLinkReject));
-  if (has(kLinkReject | kLinkAcceptLoopback)) {
-    EXPECT_EQ(step.actions & ~(kLinkReject | kLinkAcceptLoopback), 0);
+  EXPECT_EQ(has(kLinkReject | kLinkAccept | kLinkAcceptBeside), is_request) << "each request has one answer";
+  EXPECT_EQ(has(kLinkAccept), event == LinkEvent::kRequest && !has(kLinkReject | kLinkAcceptBeside));
+  if (has(kLinkReject | kLinkAcceptBeside)) {
+    EXPECT_EQ(step.actions & ~(kLinkReject | kLinkAcceptBeside), 0);
     EXPECT_EQ(step.state, state);
   }
   // A connection is closed exactly when the link leaves it, and never silently.
@@ -70,7 +70,17 @@ TEST(PeerLink, RequestOfTheGreaterAddressStays) {
 TEST(PeerLink, RestartedPeerReplacesItsConnection) {
   for (const LinkState state : {LinkState::kAccepting, LinkState::kOpen, LinkState::kClosing}) {
     EXPECT_EQ(next(state, LinkEvent::kRequest, {.restarted = true}).actions, kLinkClose | kLinkAccept);
-    EXPECT_EQ(next(state, LinkEvent::kRequest).actions, kLinkReject) << "a duplicate";
+    EXPECT_EQ(next(state, LinkEvent::kRequest).actions, kLinkReject);
+  }
+}
+
+// The peer has this endpoint under another address, too.
+TEST(PeerLink, ConnectedPeerGetsOneConnectionMore) {
+  EXPECT_EQ(next(LinkState::kAccepting, LinkEvent::kRequest).actions, kLinkReject) << "it may have crossed ours";
+  for (const LinkState state : {LinkState::kOpen, LinkState::kClosing}) {
+    EXPECT_EQ(next(state, LinkEvent::kRequest).actions, kLinkReject) << "the connection may have ended before";
+    EXPECT_EQ(next(state, LinkEvent::kRequest, {.repeated = true}).actions, kLinkAcceptBeside);
+    EXPECT_EQ(next(state, LinkEvent::kRequest, {.duplicate = true, .repeated = true}).actions, kLinkReject);
   }
 }
 
@@ -81,7 +91,7 @@ TEST(PeerLink, PeerThatHasClosedByAgreementConnectsAgain) {
 }
 
 TEST(PeerLink, SecondLoopbackConnectionIsRejected) {
-  EXPECT_EQ(next(LinkState::kRequesting, LinkEvent::kOwnRequest).actions, kLinkAcceptLoopback);
+  EXPECT_EQ(next(LinkState::kRequesting, LinkEvent::kOwnRequest).actions, kLinkAcceptBeside);
   EXPECT_EQ(next(LinkState::kOpen, LinkEvent::kOwnRequest, {.duplicate = true}).actions, kLinkReject);
 }
 
@@ -162,8 +172,10 @@ TEST(PeerLink, PausesOfTheFirstContactGrowUntilItsTimeIsOver) {
 struct End {
   LinkState state = LinkState::kNone;
   int connection = 0;  // 0: none
-  int process = 1;     // changes when it restarts
-  int known = 0;       // the process at the other end of `connection`; 0: unknown
+  int beside = 0;      // accepted beside it; 0: none
+  bool has_rejected = false;
+  int process = 1;  // changes when it restarts
+  int known = 0;    // the process at the other end of `connection`; 0: unknown
   bool waiting = false;
   int failures = 0;
   bool started = true;
@@ -222,8 +234,9 @@ class World {
   }
   // Nothing can happen any more.
   void check_settled() const {
-    ASSERT_EQ(ends_[0].connection, ends_[1].connection);
-    for (const End& end : ends_) {
+    for (int i = 0; i < 2; ++i) {
+      const End &end = ends_[i], &other = ends_[1 - i];
+      ASSERT_TRUE(end.connection == other.connection || end.connection == other.beside || end.connection == 0);
       EXPECT_FALSE(end.waiting);
       EXPECT_TRUE(end.state == LinkState::kOpen || (end.state == LinkState::kNone && rules_.restarts != 0));
     }
@@ -233,8 +246,8 @@ class World {
     std::string text;
     const auto add = [&](int number) { text += static_cast<char>(number); };  // all are small
     for (const End& end : ends_)
-      for (const int number : {static_cast<int>(end.state), end.connection, end.process, end.known, int{end.waiting},
-                               end.failures, int{end.started}})
+      for (const int number : {static_cast<int>(end.state), end.connection, end.beside, end.process, end.known,
+                               int{end.waiting}, end.failures, int{end.started}, int{end.has_rejected}})
         add(number);
     for (const Event& event : events_)
       for (const int number : {static_cast<int>(event.kind), event.to, event.connection, event.process}) add(number);
@@ -272,7 +285,8 @@ class World {
     --restarts_;
     ++operations_[at];
     End& end = ends_[at];
-    if (end.connection != 0 && !rules_.loses_ends) send(at, Event::Kind::kEnd, end.connection);
+    for (const int connection : {end.connection, end.beside})
+      if (connection != 0 && !rules_.loses_ends) send(at, Event::Kind::kEnd, connection);
     end = {.process = end.process + 1, .failures = end.failures};
     // All that was sent to the former process is lost, and all that a crashed host sent.
     std::erase_if(events_, [&](const Event& event) { return event.to == at || rules_.loses_ends; });
@@ -285,6 +299,7 @@ class World {
     if ((step.actions & kLinkClose) != 0) {
       send(at, Event::Kind::kEnd, end.connection);
       end.connection = end.known = 0;
+      end.has_rejected = false;
     }
     end.state = step.state;
     if ((step.actions & kLinkConnect) != 0) send(at, Event::Kind::kRequest, end.connection = ++connections_);
@@ -294,6 +309,7 @@ class World {
       send(at, Event::Kind::kAccept, requested);
       if (rules_.opens_on_accept) raise(at, LinkEvent::kOpened);
     }
+    if ((step.actions & kLinkAcceptBeside) != 0) send(at, Event::Kind::kAccept, end.beside = requested);
     if ((step.actions & kLinkFlush) != 0) end.waiting = false;
     if ((step.actions & kLinkFail) != 0) {
       end.failures += end.waiting;
@@ -310,9 +326,14 @@ class World {
       return send(event.to, Event::Kind::kRefuse, event.connection);
     if (event.kind == Event::Kind::kRequest) {
       const LinkRequest request{.from_greater = event.to == 0,
-                                .restarted = end.known != 0 && end.known != event.process};
-      return execute(event.to, next(end.state, LinkEvent::kRequest, request), event.connection, event.process);
+                                .restarted = end.known != 0 && end.known != event.process,
+                                .duplicate = end.beside != 0,
+                                .repeated = end.has_rejected};
+      const LinkStep step = next(end.state, LinkEvent::kRequest, request);
+      end.has_rejected |= end.state >= LinkState::kOpen && (step.actions & kLinkReject) != 0;
+      return execute(event.to, step, event.connection, event.process);
     }
+    if (end.beside == event.connection && event.kind == Event::Kind::kEnd) end.beside = 0;
     if (end.connection != event.connection) return;
     switch (event.kind) {
       case Event::Kind::kAccept:
