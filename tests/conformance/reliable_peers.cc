@@ -166,6 +166,29 @@ TEST_P(ReliablePeers, InjectedMessagesArriveAlthoughTheirEndpointCloses) {
   }
 }
 
+TEST_P(ReliablePeers, InjectedMessagesOfANewPeerArriveHoweverManyTheyAre) {
+  RELIABLE_DATAGRAMS_ONLY();
+  constexpr size_t kMost = 1800, kLongest = 8000;
+  Fabric theirs(target()), ours(target());
+  DatagramEnd receiver(theirs), sender(ours);
+  const fi_addr_t peer = sender.insert(receiver.address());
+  const size_t length = std::min(kLongest, ours.info()->tx_attr->inject_size);
+  Buffer out(ours, length), in(theirs, length);
+  size_t taken = 0, arrived = 0;
+  while (taken < kMost && fi_inject(sender->ep(), out.data(), length, peer) == 0) ++taken;
+  EXPECT_GT(taken, 0U);
+  Context received;
+  ASSERT_EQ(receiver->recv(in, length, &received), 0);
+  for (const auto deadline = after(kPatience); arrived < taken && Clock::now() < deadline;) {
+    const Completion sent = sender->tx().read();
+    ASSERT_EQ(sent.rc, -FI_EAGAIN) << sent;
+    if (!receiver->rx().read().ok()) continue;
+    ASSERT_EQ(receiver->recv(in, length, &received), 0);
+    ++arrived;
+  }
+  EXPECT_EQ(arrived, taken);
+}
+
 // Calls that have returned 0 have taken the messages over, as the system takes over what is written to a socket.
 TEST_P(ReliablePeers, InjectedMessagesArriveAlthoughTheirProcessExits) {
   RELIABLE_DATAGRAMS_ONLY();

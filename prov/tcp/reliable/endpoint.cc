@@ -160,11 +160,11 @@ ssize_t ReliableEndpoint::submit(const TransmitRequest& request, std::size_t len
   return wait_for(*peer, request, len);
 }
 
-ssize_t ReliableEndpoint::send_on(Channel& channel, const TransmitRequest& request) noexcept {
-  if (is_small(request)) return channel.stream().send_small(request);
+ssize_t ReliableEndpoint::send_on(Channel& channel, const TransmitRequest& request, bool has_waited) noexcept {
+  if (is_small(request) && !has_waited) return channel.stream().send_small(request);
   if (request.operation >= Operation::kUpdate && !channel.stream().has_atomics())
     return refuse_atomic(channel.peer(), request);
-  return channel.stream().transmit(request);
+  return channel.stream().transmit(request, has_waited);
 }
 
 // The peer does not support the operation. It fails asynchronously: the peer's features are unknown until it is

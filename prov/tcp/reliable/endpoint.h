@@ -94,7 +94,7 @@ class ReliableEndpoint final : public rdm::EndpointBase<ReliableEndpoint, Engine
   }
   ssize_t submit(const TransmitRequest& request, std::size_t len) noexcept;
   ssize_t refuse_atomic(Peer& peer, const TransmitRequest& request) noexcept;
-  ssize_t send_on(Channel& channel, const TransmitRequest& request) noexcept;
+  ssize_t send_on(Channel& channel, const TransmitRequest& request, bool has_waited = false) noexcept;
   ssize_t wait_for(Peer& peer, const TransmitRequest& request, std::size_t len) noexcept;
 
   // peers.cc

@@ -170,7 +170,7 @@ void ReliableEndpoint::flush(Peer& peer) noexcept {
   while (!peer.waiting.empty() && peer.channel != nullptr) {
     WaitingTransmit& waiting = peer.waiting.pop_front();
     --peer.waiting_count;
-    const ssize_t result = send_on(*peer.channel, waiting.request);
+    const ssize_t result = send_on(*peer.channel, waiting.request, true);
     if (result != 0)
       fail(waiting, result == -FI_EAGAIN ? FI_ENOMEM : static_cast<int>(-result));
     else

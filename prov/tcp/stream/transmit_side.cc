@@ -34,7 +34,7 @@ std::span<const iovec> sent_by(const TransmitRequest& request) noexcept {
 
 // ---- Requests ----
 
-ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
+ssize_t TransmitSide::transmit(const TransmitRequest& request, bool has_waited) noexcept {
   if (state_ != State::kOpen) return -FI_ENOTCONN;
   if (outstanding_ >= queue_size_) {
     if (queue_size_ == 0) return -FI_ESHUTDOWN;
@@ -44,7 +44,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
   }
   // An injected message must not wait here: the process may exit right after the call, and would lose it; or it may
   // wait for its peer by other means, without progress.
-  if ((request.flags & FI_INJECT) != 0 && !writable && !wants_completion(request)) [[unlikely]] {
+  if ((request.flags & FI_INJECT) != 0 && !writable && !has_waited && !wants_completion(request)) [[unlikely]] {
     writable = true;  // there may be room now
     flush();
     if (state_ != State::kOpen) return -FI_ENOTCONN;
@@ -74,7 +74,7 @@ ssize_t TransmitSide::transmit(const TransmitRequest& request) noexcept {
   }
   ssize_t result = 0;
   if (then == Then::kComplete && !is_scarce(announcements_) && may_go_at_once(request.flags, len)) {
-    result = transmit_now(request, header, len);
+    result = transmit_now(request, header, len, has_waited);
   } else if (Transmit* record = make_record(request, header, len, then); record != nullptr) {
     queue_.push_back(*record);
     may_wait(request.flags, len) ? resume() : flush();
@@ -148,7 +148,7 @@ ssize_t TransmitSide::send_small(const TransmitRequest& request) noexcept {
   const ssize_t sent = Transport::send(message, header + payload.iov_len);
   if (sent != static_cast<ssize_t>(header + payload.iov_len)) [[unlikely]] {
     DataHeader full{.op = op, .payload = payload.iov_len, .tag = request.tag, .rma = {}};
-    return keep_rest(request, full, payload.iov_len, sent);
+    return keep_rest(request, full, payload.iov_len, sent, false);
   }
   ++next_id_;
   if (in_burst_) engine_.posted_in_burst(payload.iov_len);
@@ -156,7 +156,8 @@ ssize_t TransmitSide::send_small(const TransmitRequest& request) noexcept {
   return 0;
 }
 
-ssize_t TransmitSide::transmit_now(const TransmitRequest& request, DataHeader& header, std::size_t len) noexcept {
+ssize_t TransmitSide::transmit_now(const TransmitRequest& request, DataHeader& header, std::size_t len,
+                                   bool has_waited) noexcept {
   std::byte inlined[kInlineSize];
   std::size_t inline_len = encode(header, inlined);
   inlined[kIdOffset] = static_cast<std::byte>(next_id_);
@@ -173,7 +174,7 @@ ssize_t TransmitSide::transmit_now(const TransmitRequest& request, DataHeader& h
   const ssize_t sent = count == 1 ? Transport::send(inlined, inline_len)
                                   : Transport::send({iov, count}, (request.flags & FI_INJECT) == 0);
   if (sent != static_cast<ssize_t>(header.size() + len)) [[unlikely]]
-    return keep_rest(request, header, len, sent);
+    return keep_rest(request, header, len, sent, has_waited);
   ++next_id_;
   if (header.op == Op::kWrite) ++writes_.sent;
   routes_of(request).transmitted(completion_flags_of(request.operation), request.context, wants_completion(request));
@@ -181,12 +182,12 @@ ssize_t TransmitSide::transmit_now(const TransmitRequest& request, DataHeader& h
 }
 
 // The kernel took only `sent` bytes, or returned an error.
-ssize_t TransmitSide::keep_rest(const TransmitRequest& request, DataHeader& header, std::size_t len,
-                                ssize_t sent) noexcept {
+ssize_t TransmitSide::keep_rest(const TransmitRequest& request, DataHeader& header, std::size_t len, ssize_t sent,
+                                bool has_waited) noexcept {
   const bool injected = (request.flags & FI_INJECT) != 0 && !wants_completion(request);
   if (sent < 0 && sent != -EAGAIN) {
     on_send_error(static_cast<int>(-sent));
-  } else if (sent < 0 && injected) {
+  } else if (sent < 0 && injected && !has_waited) {
     await_output();
     return -FI_EAGAIN;  // see transmit()
   }

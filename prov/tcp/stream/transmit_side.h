@@ -117,7 +117,8 @@ class TransmitSide : public Transport {
   bool ended() const noexcept { return state_ == State::kEnded; }
 
   // 0, or -FI_EAGAIN when the queue is full, -FI_ESHUTDOWN after a half shutdown, -FI_ENOTCONN when the stream ended.
-  ssize_t transmit(const TransmitRequest& request) noexcept;
+  // `has_waited`: for the connection; although the message is injected, it may wait for room, too.
+  ssize_t transmit(const TransmitRequest& request, bool has_waited = false) noexcept;
   // transmit() for a request that is_small().
   ssize_t send_small(const TransmitRequest& request) noexcept;
   // Sends a header without payload, ahead of the application's messages. Without memory the stream ends.
@@ -232,8 +233,9 @@ class TransmitSide : public Transport {
   } writes_;  // remote writes of both directions so far, for Op::kRefused
 
  private:
-  ssize_t transmit_now(const TransmitRequest& request, DataHeader& header, std::size_t len) noexcept;
-  ssize_t keep_rest(const TransmitRequest& request, DataHeader& header, std::size_t len, ssize_t sent) noexcept;
+  ssize_t transmit_now(const TransmitRequest& request, DataHeader& header, std::size_t len, bool has_waited) noexcept;
+  ssize_t keep_rest(const TransmitRequest& request, DataHeader& header, std::size_t len, ssize_t sent,
+                    bool has_waited) noexcept;
   Transmit* make_record(const TransmitRequest& request, DataHeader& header, std::size_t len, Then then) noexcept;
   bool may_go_at_once(std::uint64_t flags, std::size_t len) noexcept;
   bool continues_burst() noexcept;
