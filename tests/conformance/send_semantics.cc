@@ -3,9 +3,11 @@
 // fi_endpoint(3), COMPLETION EVENT SEMANTICS of fi_cq(3).
 #include <rdma/fi_rma.h>
 
+#include <memory>
 #include <thread>
 
 #include "fixture/driver.h"
+#include "fixture/member.h"
 #include "fixture/node.h"
 
 namespace send_semantics {
@@ -32,6 +34,23 @@ struct Scene {
   Buffer out, in;
   Context sent, received;
 };
+
+void make_thread_safe(fi_info& hints) {
+  hints.domain_attr->threading = FI_THREAD_SAFE;
+}
+
+// Reads `count` messages, for which it posts receives. Returns how many arrived.
+size_t receive_all(Node& node, Buffer& in, size_t length, size_t count) {
+  Context received;
+  size_t arrived = 0;
+  bool posted = false;
+  for (const auto deadline = after(kPatience); arrived < count && Clock::now() < deadline;) {
+    if (!posted && node.recv(in, length, &received) != 0) break;
+    posted = !node.rx().read().ok();
+    if (!posted) ++arrived;
+  }
+  return arrived;
+}
 
 }  // namespace
 
@@ -313,6 +332,23 @@ TEST_P(SendSemantics, FencedOperationsArriveBehindTheMessageThatTheyWaitFor) {
       EXPECT_EQ(pair.a().tx().wait().context(), &fenced);
     }
   }
+}
+
+TEST_P(SendSemantics, InjectedMessagesThatAreNotReportedArriveAlthoughTheirEndpointCloses) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
+  Fabric theirs(target(), make_thread_safe), ours(target(), make_thread_safe);
+  DatagramEnd receiver(theirs);
+  NodeOptions selective;
+  selective.tx_flags = FI_SELECTIVE_COMPLETION;
+  auto sender = std::make_unique<DatagramEnd>(ours, selective);
+  (*sender)->peer = sender->insert(receiver.address());
+  Buffer in(theirs, kSize), out(ours, kSize);
+  Context sent;
+  ASSERT_EQ(send_with(**sender, out, kSize, FI_INJECT, &sent), 0);
+  std::thread closing([&] { sender.reset(); });
+  EXPECT_EQ(receive_all(*receiver, in, kSize, 1), 1U);
+  closing.join();
 }
 
 }  // namespace send_semantics

@@ -189,9 +189,10 @@ ssize_t ReliableEndpoint::wait_for(Peer& peer, const TransmitRequest& request, s
     waiting_.give_back(waiting);
     return status.code();
   }
+  waiting->request.silent |= !routes_of(request).reports_sent(request.flags);
   peer.waiting.push_back(*waiting);
   ++peer.waiting_count;
-  if (request.silent || !routes_of(request).reports_sent(request.flags)) rdm::advance_contact(engine(), peer);
+  if (waiting->request.silent) rdm::advance_contact(engine(), peer);
   return 0;
 }
 
