@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Operation flags of sends: completion levels, FI_MORE, FI_FENCE, FI_INJECT, aliases and defaults; fi_msg(3),
 // fi_endpoint(3), COMPLETION EVENT SEMANTICS of fi_cq(3).
+#include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 
@@ -348,6 +350,37 @@ TEST_P(SendSemantics, InjectedMessagesThatAreNotReportedArriveAlthoughTheirEndpo
   ASSERT_EQ(send_with(**sender, out, kSize, FI_INJECT, &sent), 0);
   std::thread closing([&] { sender.reset(); });
   EXPECT_EQ(receive_all(*receiver, in, kSize, 1), 1U);
+  closing.join();
+}
+
+// The socket has taken a part of the last one.
+TEST_P(SendSemantics, InjectedMessagesOfAFullSocketArriveAlthoughTheirEndpointCloses) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
+  constexpr size_t kLongest = 8000;
+  constexpr int kTries = 20;
+  Fabric theirs(target(), make_thread_safe), ours(target(), make_thread_safe);
+  NodeOptions apart;
+  apart.configure = [](fid_ep* ep) {
+    const bool permitted = false;
+    require_ok(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &permitted, sizeof permitted),
+               "fi_setopt");
+  };
+  DatagramEnd receiver(theirs, apart);
+  auto sender = std::make_unique<DatagramEnd>(ours, apart);
+  const fi_addr_t peer = sender->insert(receiver.address());
+  const size_t length = std::min(kLongest, ours.info()->tx_attr->inject_size);
+  Buffer in(theirs, length), out(ours, length);
+  const auto inject = [&] { return fi_inject((*sender)->ep(), out.data(), length, peer); };
+  Context received;
+  ASSERT_EQ(receiver->recv(in, length, &received), 0);
+  ASSERT_EQ(retry(inject), 0);
+  ASSERT_TRUE(receiver->rx().wait().ok());
+  size_t taken = 0;
+  for (int refused = 0; refused < kTries;) inject() == 0 ? void(++taken) : void(++refused);
+  std::thread closing([&] { sender.reset(); });
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(receive_all(*receiver, in, length, taken), taken);
   closing.join();
 }
 

@@ -62,7 +62,8 @@ bool Stream::send_rest() noexcept {
   if (state_ != State::kOpen) return false;
   use_overflow();
   flush();
-  return state_ == State::kOpen && writes_wire() && holds_injected() && !is_abandoned();
+  if (state_ != State::kOpen || !holds_injected()) return false;
+  return writes_wire() ? !is_abandoned() : !hung;
 }
 
 void Stream::look_after_peer(int idle_s, bool has_keepalive) noexcept {

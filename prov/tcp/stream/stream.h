@@ -30,7 +30,7 @@ class Stream final : public TransmitSide {
   // Local end: sends gathered messages if the kernel takes them, closes, fails everything with `reason`. Idempotent.
   void stop(int error, int reason = FI_ECANCELED) noexcept;
   // Before stop(): sends as much as there is room for. True: messages that were reported as complete wait for the peer
-  // to make room in the memory.
+  // to make room.
   bool send_rest() noexcept;
   // After start(): notices that the peer's host is dead, within two to four times `idle_s`; 0: never. Enables keepalive
   // once the connection is `idle_s` old, unless the socket `has_keepalive`: it takes four system calls, which short
