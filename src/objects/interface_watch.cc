@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/standard_descriptors.h"
 
@@ -33,11 +34,12 @@ UniqueFd subscribe() noexcept {
 Result<std::vector<Interface>> InterfaceWatch::interfaces() {
   std::lock_guard lock(mutex_);
   if (unchanged()) return known_;
-  auto found = local_interfaces();  // changes from here on are announced to the next call
-  if (found)
+  UniqueFd announced = std::move(socket_);  // until the answer is known: memory may run out
+  auto found = local_interfaces();          // changes from here on are announced to the next call
+  if (found) {
     known_ = *found;
-  else
-    socket_.reset();
+    socket_ = std::move(announced);
+  }
   return found;
 }
 

@@ -14,7 +14,10 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <string>
+
+#include "../failing_allocations.h"
 
 namespace weft {
 namespace {
@@ -72,6 +75,22 @@ TEST(InterfaceWatch, AgreesWithTheSystem) {
       EXPECT_TRUE(found[each].address == expected[each].address);
     }
   }
+}
+
+TEST(InterfaceWatch, LackOfMemoryHasNoEffectOnTheNextAnswer) {
+  const std::size_t expected = local_interfaces().value().size();
+  test::fail_each_allocation([&](std::size_t nth, std::size_t count) {
+    InterfaceWatch watch;
+    bool failed = true;
+    try {
+      const test::FailingAllocation failure(nth, count);
+      static_cast<void>(watch.interfaces());
+      failed = failure.failed();
+    } catch (const std::bad_alloc&) {
+    }
+    EXPECT_EQ(watch.interfaces().value().size(), expected) << nth;
+    return failed;
+  });
 }
 
 TEST(InterfaceWatch, ChangesShowAtOnce) {
