@@ -199,6 +199,18 @@ TEST_F(FaultsDatagramLimits, PartitionIsTheFirstOneOrTheParameter) {
   EXPECT_EQ(fi_enable(stranger.sender.ep), -FI_EINVAL);
 }
 
+TEST_F(FaultsDatagramLimits, SendsToNobodyDoNotFillTheQueue) {
+  World world;
+  ASSERT_TRUE(world.open());
+  fi_addr_t peer = FI_ADDR_NOTAVAIL;
+  ASSERT_EQ(fi_av_insert(world.sender.av, &world.receiver.name, 1, &peer, 0, nullptr), 1);
+  const size_t size = world.info->tx_attr->size;
+  for (size_t i = 0; i < 4 * size; ++i) {
+    EXPECT_EQ(fi_send(world.sender.ep, world.sender.out, 6, nullptr, FI_ADDR_NOTAVAIL, nullptr), -FI_EINVAL);
+    ASSERT_TRUE(wait([&] { return fi_inject(world.sender.ep, world.sender.out, 6, peer) != -FI_EAGAIN; }, 2000)) << i;
+  }
+}
+
 // As in libfabric: room for the route header in front of received messages, none in front of sent ones.
 TEST_F(FaultsDatagramLimits, PrefixAppliesToReceivedMessagesOnly) {
   constexpr size_t kHeader = 40;

@@ -115,9 +115,12 @@ class SendCalls : public ReceiveCalls<T> {
                                         bool locked) noexcept {
     const bool inlined = locked;
     if (!locked) locked = sends().may_be_long(buf, len, desc) && sends().lock().try_lock();
-    if (locked && sends().make_clear() && self().aim(dest))
-      return sends().end_straight(
-          sends().post_straight(buf, len, desc, IBV_WR_SEND, kMessage, context, false, inlined));
+    if (locked && sends().make_clear()) {
+      if (self().aim(dest))
+        return sends().end_straight(
+            sends().post_straight(buf, len, desc, IBV_WR_SEND, kMessage, context, false, inlined));
+      sends().give_up();
+    }
     if (locked) sends().lock().unlock();
     return send_one(OneSge(buf, len, desc), IBV_WR_SEND, sends().flags(), context, dest);
   }

@@ -152,6 +152,11 @@ ssize_t SendQueue::post(const SendWork& work) noexcept {
   return post_locked(work);
 }
 
+[[gnu::noinline, gnu::cold]] ssize_t SendQueue::refuse_straight(int error) noexcept {
+  give_up();
+  return unlock_refused(lock_, error);
+}
+
 Posted* SendQueue::first_record() noexcept {
   if (reserved_ != 0 || refusal_ == -FI_ENOTCONN) return nullptr;
   const Status status = prepare();

@@ -89,11 +89,13 @@ class SendQueue final {
     return buf != nullptr && within(len, inline_bytes_);
   }
   bool is_clear() const noexcept { return ring_.is_clear(); }
-  // Where every call requests a completion, is_clear() often fails only because the next signal is due.
+  // Where every call requests a completion, is_clear() often fails only because the next signal is due. After true, a
+  // message that is not posted must be given up.
   bool make_clear() noexcept {
     if (!is_clear() && straight_allowed_ && straight_signal_ != 0) ring_.clear(true);
     return is_clear();
   }
+  void give_up() noexcept { ring_.require_signal(); }
   // The part of the work request that belongs to the opcode: the remote range of a read or write, or the destination of
   // a datagram.
   [[gnu::always_inline]] void set_remote(uint64_t address, uint64_t key) noexcept {
@@ -106,6 +108,7 @@ class SendQueue final {
   int post_straight(const void* buf, size_t len, const void* desc, ibv_wr_opcode opcode, uint32_t kind, void* context,
                     bool silent, bool inlined) noexcept;
   ssize_t end_straight(int error) noexcept;
+  ssize_t refuse_straight(int error) noexcept;
   void choose_way() noexcept;
 
   // A position in the queue, and whether everything posted before it has completed. With the lock held.
@@ -257,7 +260,7 @@ class SendQueue final {
 
 [[gnu::always_inline]] inline ssize_t SendQueue::end_straight(int error) noexcept {
   if (error != 0) [[unlikely]]
-    return unlock_refused(lock_, error);
+    return refuse_straight(error);
   ring_.step();
   lock_.unlock();
   return 0;

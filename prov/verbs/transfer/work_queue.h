@@ -92,6 +92,10 @@ class SendRing {
   // Takes back the youngest `count`, which were not posted after all.
   void take_back(std::uint32_t count) noexcept {
     head_ -= count;
+    require_signal();
+  }
+  // The next one is signalled.
+  void require_signal() noexcept {
     signalled_ = head_ - signal_every_;
     block();
   }
@@ -103,7 +107,7 @@ class SendRing {
 
   // The fast path is open: front() is a record whose work request needs no signal, and nothing else needs a check
   // before it is posted; step() follows the post. After clear() that holds for as many posts as there is room, until
-  // block(). `signals`: the next one is signalled in any case.
+  // block(). `signals`: the next one is signalled in any case; if it is not posted, require_signal() must follow.
   bool is_clear() const noexcept { return clear_end_ != head_; }
   Posted& front() noexcept { return at(head_); }
   void step() noexcept { ++head_; }
