@@ -211,6 +211,17 @@ TEST_F(FaultsDatagramLimits, SendsToNobodyDoNotFillTheQueue) {
   }
 }
 
+TEST_F(FaultsDatagramLimits, LengthsThatAddUpBeyondTheirTypeAreRefused) {
+  World world;
+  ASSERT_TRUE(world.open());
+  fi_addr_t peer = FI_ADDR_NOTAVAIL;
+  ASSERT_EQ(fi_av_insert(world.sender.av, &world.receiver.name, 1, &peer, 0, nullptr), 1);
+  const iovec iov[] = {{world.sender.out, SIZE_MAX - 7}, {world.sender.out, 40}};
+  EXPECT_EQ(fi_sendv(world.sender.ep, iov, nullptr, 2, peer, nullptr), -FI_EMSGSIZE);
+  const fi_msg message{iov, nullptr, 2, peer, nullptr, 0};
+  EXPECT_EQ(fi_sendmsg(world.sender.ep, &message, FI_MORE | FI_INJECT), -FI_EMSGSIZE);
+}
+
 // As in libfabric: room for the route header in front of received messages, none in front of sent ones.
 TEST_F(FaultsDatagramLimits, PrefixAppliesToReceivedMessagesOnly) {
   constexpr size_t kHeader = 40;

@@ -78,7 +78,10 @@ struct ManySges {
       return;
     }
     for (std::size_t i = 0; i < iov_count; ++i) {
-      len += iov[i].iov_len;
+      if (__builtin_add_overflow(len, iov[i].iov_len, &len)) {
+        len = UINT64_MAX;  // longer than any message
+        return;
+      }
       if (iov[i].iov_len == 0) continue;
       sges[count++] = {reinterpret_cast<std::uintptr_t>(iov[i].iov_base), static_cast<std::uint32_t>(iov[i].iov_len),
                        lkey_of(desc != nullptr ? desc[i] : nullptr)};
