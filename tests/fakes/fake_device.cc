@@ -254,8 +254,11 @@ void raise_device(const std::string& name, ibv_event_type event) {
 void restore_device(const std::string& name) {
   World& world = World::get();
   Guard guard(world.mutex);
-  for (Device* device : world.devices)
-    if (device->config.name == name) device->removed = false;
+  for (Device* device : world.devices) {
+    if (device->config.name != name) continue;
+    device->removed = false;
+    for (Context* context : device->contexts) context->async.set(!context->async_events.empty());
+  }
 }
 
 void reset() {

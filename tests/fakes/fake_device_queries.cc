@@ -99,11 +99,16 @@ void push_async_event(Context& context, const ibv_async_event& event, Tag* tag) 
   World::get().changed.notify_all();
 }
 
+// A removed device leaves its descriptors readable for good.
+static void show_async_events(Context& context) {
+  context.async.set(!context.async_events.empty() || context.device_of->removed);
+}
+
 void drop_async_events(Context& context, const Tag* tag) {
   auto& events = context.async_events;
   events.erase(std::remove_if(events.begin(), events.end(), [&](const AsyncEvent& e) { return e.tag == tag; }),
                events.end());
-  context.async.set(!events.empty());
+  show_async_events(context);
 }
 
 }  // namespace fake
@@ -176,12 +181,13 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   Context& own = context_of(context, entry.name());
   if (entry.error()) return cm_error(entry.error());
   while (own.async_events.empty()) {
+    if (own.device_of->removed) return cm_error(EIO);
     if (own.async.nonblocking()) return cm_error(EAGAIN);
     entry.world.changed.wait(entry.lock);
   }
   const AsyncEvent first = own.async_events.front();
   own.async_events.pop_front();
-  own.async.set(!own.async_events.empty());
+  show_async_events(own);
   *event = first.event;
   if (first.tag) ++first.tag->unacked_async;
   return 0;

@@ -2,6 +2,7 @@
 // Datagram endpoints and groups of the verbs provider at the limits of a device, and when the device or its address is
 // removed; partition and queue keys. fi_cm(3) fi_join.
 #include <infiniband/ib.h>
+#include <poll.h>
 
 #include "conformance/fixture/parameter.h"
 #include "datagram_world.h"
@@ -142,6 +143,30 @@ TEST_F(FaultsDatagramLimits, DeviceRemovalIsReported) {
   EXPECT_FALSE(world.receiver.send_to_group()) << "not a member any more";
   EXPECT_EQ(event_of(world.sender, &world.sender.ep->fid).error, FI_ENODEV);
   fake::restore_device("fake0");
+}
+
+TEST_F(FaultsDatagramLimits, RemovedDeviceKeepsNobodyAwake) {
+  World world;
+  ASSERT_TRUE(world.open());
+  fi_eq_attr attr{};
+  attr.wait_obj = FI_WAIT_FD;
+  Member sleeper;
+  ASSERT_EQ(fi_eq_open(world.fabric, &attr, &sleeper.eq, nullptr), 0);
+  ASSERT_EQ(fi_endpoint(world.domain, world.info, &sleeper.ep, nullptr), 0);
+  ASSERT_EQ(fi_ep_bind(sleeper.ep, &sleeper.eq->fid, 0), 0);
+  int fd = -1;
+  ASSERT_EQ(fi_control(&sleeper.eq->fid, FI_GETWAIT, &fd), 0);
+  fake::remove_device("fake0");
+  EXPECT_EQ(event_of(world.sender, &world.sender.ep->fid).error, FI_ENODEV);
+  EXPECT_TRUE(wait(
+      [&] {
+        sleeper.read();
+        pollfd readiness{fd, POLLIN, 0};
+        return ::poll(&readiness, 1, 20) == 0;
+      },
+      2000));
+  fake::restore_device("fake0");
+  sleeper.close();
 }
 
 TEST_F(FaultsDatagramLimits, FatalDeviceErrorIsReported) {

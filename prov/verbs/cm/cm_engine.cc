@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "base/standard_descriptors.h"
@@ -268,6 +269,8 @@ void CmEngine::run_async_events(Watched& watched) noexcept {
     FI_INFO(&provider(), FI_LOG_EP_CTRL, "%s: %s\n", watched.device->name(), ibv_event_type_str(event.event_type));
     ibv_ack_async_event(&event);
   }
+  // The descriptor of a removed device stays readable, and has no events.
+  if (errno == EIO || errno == ENODEV) net::epoll_remove(epoll_.get(), watched.device->context()->async_fd);
 }
 
 void CmEngine::notify_all(const DeviceEvent& event) noexcept {
