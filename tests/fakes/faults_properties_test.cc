@@ -318,4 +318,33 @@ TEST_F(FaultsProperties, AddressThatDoesNotAnswerEndsWithinThreeSeconds) {
   }
 }
 
+TEST_F(FaultsProperties, AnotherTryNeedsNotThePortOfTheLast) {
+  const Parameter route("FI_VERBS_RESOLVE_TIMEOUT", "50");
+  ends::TwoEnds both({.connect_timeout_ms = 1000});
+  ASSERT_TRUE(both.open());
+  fake::set_reach("10.9.9.2", fake::Reach::kNoPath);
+  ASSERT_TRUE(both.connect_to("10.9.9.2", 7471));
+  uint16_t first = 0;
+  ASSERT_TRUE(both.wait([&] {
+    for (const fake::IdState& id : fake::ids())
+      if (id.role == fake::Role::kActive) first = id.local_port;
+    return first != 0;
+  }));
+  // Another program takes the port as soon as the first try has failed.
+  rdma_event_channel* const channel = rdma_create_event_channel();
+  rdma_cm_id* other = nullptr;
+  ASSERT_EQ(rdma_create_id(channel, &other, nullptr, RDMA_PS_TCP), 0);
+  sockaddr_in taken{};
+  taken.sin_family = AF_INET;
+  taken.sin_port = htons(first);
+  EXPECT_TRUE(both.wait([&] { return rdma_bind_addr(other, reinterpret_cast<sockaddr*>(&taken)) == 0; }));
+  EXPECT_TRUE(both.wait([&] { return both.client.over(); }, 10'000));
+  EXPECT_EQ(both.client.error, FI_ETIMEDOUT) << both.client.sentence;
+  rdma_destroy_id(other);
+  rdma_destroy_event_channel(channel);
+  both.client.close_endpoint(both);
+  both.close();
+  EXPECT_EQ(both.verdict(), "");
+}
+
 }  // namespace faults_properties_test

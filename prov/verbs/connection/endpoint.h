@@ -74,6 +74,7 @@ class Endpoint final : public ConnectedEndpoint<Endpoint, ConnectedTypes>, priva
     CmPhase phase = CmPhase::kWaiting;
     unsigned tries = 0;
     bool paused = false;                                          // until the next try
+    CmAddress local;                                              // before the first try resolved it
     const char* last_reason = nullptr;                            // why the previous try failed
     PrivateData message;                                          // for the peer
     std::span<const std::byte> answer;                            // from the peer, in the event that is being handled

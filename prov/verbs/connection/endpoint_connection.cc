@@ -50,6 +50,7 @@ int Endpoint::connect(const void* peer, const void* data, size_t len) {
   if (Status status = start_attempt(data, len); !status.ok()) return status.code();
   if (answer_timeout_ms_ == kNoClock) limit_attempt(connect_timeout_ms_);
   peer_ = *address;
+  attempt_->local = local_;
   enter(CmEvent::kConnect);
   // A program that connects many endpoints reads no events meanwhile, so earlier connects make their next step here.
   engine().drive_connections();
@@ -114,6 +115,7 @@ void Endpoint::start_connecting() noexcept {
   }
   const int timeout_ms = begin_phase(CmPhase::kAddress);
   if (id_ == nullptr) {
+    local_ = attempt_->local;  // a port that the system chose for the previous try may be taken by now
     auto id =
         local_.port() != 0 ? engine().create_bound_id(*this, local_) : engine().create_id(*this, peer_.port_space());
     if (!id) return fail(explain_errno(CmPhase::kAddress, id.error().error()));
