@@ -89,6 +89,23 @@ TEST_F(FaultsOffers, LimitsAreThoseOfTheDevice) {
   EXPECT_EQ(info.caps & FI_ATOMIC, 0u) << "no atomics that the device lacks";
 }
 
+TEST_F(FaultsOffers, InlineBytesAreFoundOnceThereIsMemory) {
+  for (const char* call : {"ibv_alloc_pd", "ibv_create_cq"}) {
+    fake::add_device(device(call, {"127.0.0.1"}));
+    fake::fail(call, 1, ENOMEM);
+    {
+      const Offers without_memory;
+      ASSERT_EQ(without_memory.result, 0);
+      EXPECT_TRUE(fake::failure_happened());
+    }
+    fake::reset();
+    const Offers offers;
+    ASSERT_EQ(offers.result, 0);
+    EXPECT_EQ(offers.list->tx_attr->inject_size, 64u) << call;
+    fake::retire_devices();
+  }
+}
+
 TEST_F(FaultsOffers, DatagramSizeIsThePathMtu) {
   fake::DeviceConfig config = device("small", {"127.0.0.1"});
   config.mtu = IBV_MTU_2048;

@@ -122,35 +122,34 @@ Result<Device::Port> Device::port(std::uint8_t number) const noexcept {
   return port;
 }
 
-// Found by creating queue pairs: no query reports it.
+// Found by creating queue pairs: no query reports it. Without memory for any the next call tries again.
 std::uint32_t Device::max_inline() noexcept {
-  std::call_once(inline_probed_, [this]() noexcept {
-    const ProtectionDomainHandle pd(ibv_alloc_pd(context_));
-    const CompletionQueueHandle cq(ibv_create_cq(context_, 2, nullptr, nullptr, 0));
-    if (pd == nullptr || cq == nullptr) return;
-    for (std::uint32_t wanted = kMostInline; wanted != 0; wanted /= 2) {
-      ibv_qp_init_attr attr{};
-      attr.send_cq = attr.recv_cq = cq.get();
-      attr.qp_type = IBV_QPT_RC;
-      attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = wanted};
-      if (const QueuePairHandle qp(ibv_create_qp(pd.get(), &attr)); qp == nullptr) continue;
-      max_inline_ = wanted;
-      return;
-    }
-  });
-  return max_inline_;
+  std::lock_guard lock(probing_);
+  if (max_inline_) return *max_inline_;
+  const ProtectionDomainHandle pd(ibv_alloc_pd(context_));
+  const CompletionQueueHandle cq(ibv_create_cq(context_, 2, nullptr, nullptr, 0));
+  if (pd == nullptr || cq == nullptr) return 0;
+  for (std::uint32_t wanted = kMostInline;; wanted /= 2) {
+    ibv_qp_init_attr attr{};
+    attr.send_cq = attr.recv_cq = cq.get();
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = wanted};
+    if (const QueuePairHandle qp(ibv_create_qp(pd.get(), &attr)); qp != nullptr) max_inline_ = wanted;
+    if (max_inline_ || wanted == 0) return max_inline_.value_or(0);
+  }
 }
 
 // Registers an invalid descriptor: only where a valid one could be registered, EBADF is the answer.
 bool Device::takes_dmabufs() noexcept {
-  std::call_once(dmabufs_probed_, [this]() noexcept {
-    const ProtectionDomainHandle pd(ibv_alloc_pd(context_));
-    if (pd == nullptr) return;
-    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    const MemoryRegionHandle none(ibv_reg_dmabuf_mr(pd.get(), 0, page, 0, -1, IBV_ACCESS_LOCAL_WRITE));
-    takes_dmabufs_ = none != nullptr || errno == EBADF;
-  });
-  return takes_dmabufs_;
+  std::lock_guard lock(probing_);
+  if (takes_dmabufs_) return *takes_dmabufs_;
+  const ProtectionDomainHandle pd(ibv_alloc_pd(context_));
+  if (pd == nullptr) return false;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const MemoryRegionHandle none(ibv_reg_dmabuf_mr(pd.get(), 0, page, 0, -1, IBV_ACCESS_LOCAL_WRITE));
+  if (none == nullptr && errno == ENOMEM) return false;
+  takes_dmabufs_ = none != nullptr || errno == EBADF;
+  return *takes_dmabufs_;
 }
 
 Result<std::vector<Ref<Device>>> open_devices(std::string& why) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ class OverrunHandler {
 
 enum class Transport : std::uint8_t { kInfiniBand, kRoce, kIwarp };
 
-// Owner: the process; a device that was unplugged keeps its object. Thread-safe: nothing changes after query().
+// Owner: the process; a device that was unplugged keeps its object. Thread-safe.
 class Device : public RefCounted {
  public:
   struct Port {
@@ -61,10 +62,9 @@ class Device : public RefCounted {
   ibv_device_attr_ex attr_{};
   std::string driver_;
   fi_bus_attr bus_{};
-  std::once_flag inline_probed_;
-  std::uint32_t max_inline_ = 0;
-  std::once_flag dmabufs_probed_;
-  bool takes_dmabufs_ = false;
+  std::mutex probing_;  // guards the next two; empty: not known yet
+  std::optional<std::uint32_t> max_inline_;
+  std::optional<bool> takes_dmabufs_;
 };
 
 // Every device of the host; one that is plugged in later is found. -FI_ENODEV, -FI_EACCES, -FI_EMFILE ...: none can be
