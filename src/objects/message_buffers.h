@@ -33,12 +33,14 @@ constexpr bool valid_vector(std::span<const iovec> iov) noexcept {
   return iov.size() <= kIovLimit && (iov.empty() || iov.data() != nullptr);
 }
 
-// valid_vector() for buffers that are read: none of them is NULL with a length.
+// valid_vector() for buffers that are read: none of them is NULL with a length, and their lengths have a sum.
 [[gnu::always_inline]] inline bool valid_buffers(std::span<const iovec> iov) noexcept {
   if (iov.size() == 1 && iov.data() != nullptr) return iov[0].iov_base != nullptr || iov[0].iov_len == 0;
   if (!valid_vector(iov)) return false;
+  std::size_t len = 0;
   for (const iovec& piece : iov)
-    if (piece.iov_base == nullptr && piece.iov_len != 0) return false;
+    if ((piece.iov_base == nullptr && piece.iov_len != 0) || __builtin_add_overflow(len, piece.iov_len, &len))
+      return false;
   return true;
 }
 

@@ -250,6 +250,19 @@ TEST_P(SendSemantics, RoomInTheQueuesIsReported) {
               0);
 }
 
+TEST_P(SendSemantics, LengthsThatAddUpBeyondTheirTypeAreRefused) {
+  Fabric fabric(target());
+  if (fabric.info()->tx_attr->iov_limit < 2) GTEST_SKIP() << "one buffer for each message";
+  Pair pair(fabric);
+  Buffer out(fabric, 64);
+  Context context;
+  const iovec pieces[] = {{out.data(), SIZE_MAX - 7}, {out.data(), 40}};
+  void* desc[] = {out.desc(), out.desc()};
+  const ssize_t rc = fi_sendv(pair.a().ep(), pieces, desc, 2, pair.a().peer, &context);
+  EXPECT_TRUE(rc == -FI_EINVAL || rc == -FI_EMSGSIZE) << rc;
+  expect_exchange(pair);
+}
+
 // FI_FENCE: an operation, and those behind it, wait for all that were posted for the same peer before it.
 TEST_P(SendSemantics, FencedOperationsWaitForThoseBeforeThem) {
   if (target().ep_type != FI_EP_RDM) GTEST_SKIP() << "one that waits for its receiver is needed: FI_EP_RDM";
