@@ -20,6 +20,7 @@
 #include <new>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/mutex.h"
 #include "base/readiness.h"
 #include "base/ref.h"
@@ -135,6 +136,8 @@ class EngineBase : public RefCounted {
   // Messages must not be gathered, because the application's next call may be far away: a thread sleeps until the
   // descriptor is readable, or the service thread makes progress.
   bool must_send_now() const noexcept { return waiting_ || automatic_; }
+  // With the mutex held; see send_injected.h.
+  Clock::time_point closes_wait_from{};
   // The number of the application's round of progress: sends posted within one round belong to one burst.
   std::uint64_t round() const noexcept { return round_; }
 

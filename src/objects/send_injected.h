@@ -11,16 +11,22 @@
 namespace weft {
 
 // An injected operation is complete for the application. So those that wait for a connection, or for room, are sent
-// before their endpoint or context closes, unless the peer takes longer than this. Called without the mutex of
-// `engine`. `waits`: whether one waits still; called with the mutex held.
-inline constexpr std::chrono::seconds kMostTimeForInjected{1};
+// before their endpoint or context closes, unless the peer takes longer than this. Then the closes of the next seconds
+// do not wait: peers that read nothing cost no second each. Called without the mutex of `engine`. `waits`: whether one
+// waits still; called with the mutex held.
+inline constexpr std::chrono::seconds kMostTimeForInjected{1}, kPauseAfterIt{10};
 template <class Engine, class Waits>
 void send_injected(Engine& engine, Waits waits) noexcept {
   const auto limit = Clock::now() + kMostTimeForInjected;
-  for (; Clock::now() < limit; std::this_thread::sleep_for(std::chrono::microseconds(50))) {
+  for (;; std::this_thread::sleep_for(std::chrono::microseconds(50))) {
     {
       Lock lock(engine.mutex());
-      if (!waits()) return;
+      const auto now = Clock::now();
+      if (!waits() || now < engine.closes_wait_from) return;
+      if (now >= limit) {
+        engine.closes_wait_from = now + kPauseAfterIt;
+        return;
+      }
     }
     engine.drive();
   }

@@ -5,6 +5,7 @@
 #include <rdma/fi_rma.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <thread>
 
@@ -52,6 +53,12 @@ size_t receive_all(Node& node, Buffer& in, size_t length, size_t count) {
     if (!posted) ++arrived;
   }
   return arrived;
+}
+
+void use_no_shared_memory(fid_ep* ep) {
+  const bool permitted = false;
+  require_ok(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &permitted, sizeof permitted),
+             "fi_setopt");
 }
 
 }  // namespace
@@ -366,6 +373,33 @@ TEST_P(SendSemantics, InjectedMessagesThatAreNotReportedArriveAlthoughTheirEndpo
   closing.join();
 }
 
+// A second for all of them.
+TEST_P(SendSemantics, ClosingDoesNotWaitForEachPeerThatReadsNothing) {
+  RELIABLE_DATAGRAMS_ONLY();
+  if (!target().provider.starts_with("tcp")) GTEST_SKIP() << "a queue pair ends with what its device has not sent";
+  constexpr size_t kPeers = 4, kSize = 4000;
+  constexpr int kTries = 20;
+  Fabric theirs(target()), ours(target());
+  NodeOptions apart;
+  apart.configure = use_no_shared_memory;
+  auto sender = std::make_unique<DatagramEnd>(ours, apart);
+  Buffer in(theirs, kSize), out(ours, kSize);
+  std::deque<DatagramEnd> receivers;
+  for (size_t i = 0; i < kPeers; ++i) {
+    DatagramEnd& receiver = receivers.emplace_back(theirs, apart);
+    const fi_addr_t peer = sender->insert(receiver.address());
+    Context received;
+    ASSERT_EQ(receiver->recv(in, kSize, &received), 0);
+    const auto inject = [&] { return fi_inject((*sender)->ep(), out.data(), kSize, peer); };
+    ASSERT_EQ(retry(inject), 0);
+    ASSERT_TRUE(receiver->rx().wait().ok());
+    for (int refused = 0; refused < kTries;) refused += inject() != 0;
+  }
+  const auto start = Clock::now();
+  sender.reset();
+  EXPECT_LT(elapsed_ms(start), 2500);
+}
+
 // The socket has taken a part of the last one.
 TEST_P(SendSemantics, InjectedMessagesOfAFullSocketArriveAlthoughTheirEndpointCloses) {
   RELIABLE_DATAGRAMS_ONLY();
@@ -374,11 +408,7 @@ TEST_P(SendSemantics, InjectedMessagesOfAFullSocketArriveAlthoughTheirEndpointCl
   constexpr int kTries = 20;
   Fabric theirs(target(), make_thread_safe), ours(target(), make_thread_safe);
   NodeOptions apart;
-  apart.configure = [](fid_ep* ep) {
-    const bool permitted = false;
-    require_ok(fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_SHARED_MEMORY_PERMITTED, &permitted, sizeof permitted),
-               "fi_setopt");
-  };
+  apart.configure = use_no_shared_memory;
   DatagramEnd receiver(theirs, apart);
   auto sender = std::make_unique<DatagramEnd>(ours, apart);
   const fi_addr_t peer = sender->insert(receiver.address());
