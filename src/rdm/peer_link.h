@@ -6,10 +6,10 @@
 // When the requests of both ends cross, that of the end with the greater address stays: that end rejects the other
 // request, and the other end drops its own and accepts.
 //
-// A peer may accept one connection beside its link, which has no state of its own: the accepted end of a loopback
-// connection, and that of a peer which has this endpoint under another address, too, and so does not know that it is
-// connected. Such a peer repeats its request. The first one is rejected: it may be newer than the end of the
-// connection, which then must be read to that end, so that messages keep their order.
+// One connection of a peer may be accepted beside its link. It has no state of its own: it is the accepted end of a
+// loopback connection, or that of a peer which has this endpoint under another address, too, and so does not know that
+// it is connected. Such a peer repeats its request. The first one is rejected, because the connection may have ended
+// before it: then the connection is read to its end first, so that messages keep their order.
 //
 // A request that finds no endpoint is refused. Programs start in any order, so refused first contacts are repeated for
 // a while; a peer that was reached before has ended.
