@@ -167,7 +167,8 @@ void Engine::poll_sources(bool due) noexcept {
   if (std::exchange(epoll_tick_, tick) != tick) skip_idle_wires();
   poll_epoll();
   run_ready();
-  while (!endings_.empty()) run_endings();
+  if (!endings_.empty()) [[unlikely]]
+    end_connections();
 }
 
 void Engine::poll_wire(WireWatch& wired) noexcept {
@@ -290,9 +291,7 @@ void Engine::run_queued(bool all) noexcept {
   // The others come first in the next round, before those that become ready now.
   now.splice_back(ready_);
   ready_.splice_back(now);
-  took_long();
-  waiting_ = false;
-  if (must_send_now() || asleep_.one || sleepers_) wake();
+  leave_work();
 }
 
 Status Engine::watch(Watch& watch, int fd, bool output) noexcept {
@@ -384,6 +383,21 @@ void Engine::end_later(Watch& watch) noexcept {
   watch.ListHook<ReadyTag>::unlink();
   endings_.push_back(watch);
   took_long();
+}
+
+void Engine::leave_work() noexcept {
+  took_long();
+  waiting_ = false;
+  if (must_send_now() || asleep_.one || sleepers_) wake();
+}
+
+// The next round handles what is left, because peers may connect and close again and again meanwhile.
+void Engine::end_connections() noexcept {
+  const auto limit = net::now() + kTimeForHandlers;
+  do run_endings();
+  while (!endings_.empty() && net::now() < limit);
+  if (endings_.empty()) return;
+  leave_work();
 }
 
 void Engine::run_endings() noexcept {

@@ -250,6 +250,8 @@ class Engine final : public EngineBase, private LastSender {
   }
   // Not `all`: those that are left after kTimeForHandlers run in the next round.
   void run_queued(bool all) noexcept;
+  void leave_work() noexcept;  // to the next round, which begins at once
+  void end_connections() noexcept;
   void run_endings() noexcept;
   Status add(Watch& watch) noexcept;
   Status register_hot() noexcept;

@@ -2,8 +2,10 @@
 // Floods over many connections: of short messages, of which a call for progress handles a part, so that other peers are
 // served meanwhile, and of reads, whose answers to all peers have a limit in common; docs/limits.md.
 #include <malloc.h>
+#include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <ctime>
 #include <deque>
 
@@ -21,6 +23,7 @@ CONFORMANCE_TOPIC(HostileFloods);
 namespace {
 
 constexpr size_t kAttackers = kSanitized ? 20 : 150;
+constexpr size_t kBriefPeers = 400;
 
 double thread_seconds() {
   timespec now{};
@@ -33,6 +36,23 @@ void fill(const raw::Socket& socket, const std::string& messages) {
   while (::send(socket.fd(), messages.data(), messages.size(), MSG_DONTWAIT | MSG_NOSIGNAL) ==
          static_cast<ssize_t>(messages.size())) {
   }
+}
+
+// A peer that sends these bytes and closes its side, without a call for progress.
+raw::Socket brief_peer(const Address& to, const std::string& bytes) {
+  raw::Socket peer(::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  require(::connect(peer.fd(), to.get(), static_cast<socklen_t>(to.size)) == 0, "connect");
+  require(::send(peer.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()), "send");
+  require(::shutdown(peer.fd(), SHUT_WR) == 0, "shutdown");
+  return peer;
+}
+
+// The number of peers that have an answer, or were closed.
+size_t count_handled(const std::deque<raw::Socket>& peers) {
+  return static_cast<size_t>(std::count_if(peers.begin(), peers.end(), [](const raw::Socket& peer) {
+    pollfd state{peer.fd(), POLLIN, 0};
+    return ::poll(&state, 1, 0) == 1;
+  }));
 }
 
 // Sends the same messages again and again, and reads nothing.
@@ -86,6 +106,30 @@ TEST_P(HostileFloods, OneCallHandlesAPartOfThem) {
     EXPECT_LE(longest, 1.5) << "seconds of the processor in one call";
   }
   expect_exchange(bystanders);
+}
+
+// While one ends the next one comes.
+TEST_P(HostileFloods, OneCallEndsAPartOfBriefConnections) {
+  if (target().provider != "tcp" || target().connected()) GTEST_SKIP() << "reliable datagrams of tcp only";
+  Fabric fabric(target(), [](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED; });
+  DatagramEnd victim(fabric);
+  const Address to = victim.address();
+  constexpr uint16_t kConnections = 4000;
+  std::atomic<bool> done{false};
+  std::thread flood([&] {
+    for (uint16_t port = 10; port < 10 + kConnections; ++port)
+      brief_peer(to, raw::cm_message(raw::kConnreq, raw::greeting(1, port, port)));
+    done = true;
+  });
+  double longest = 0;
+  while (!done) {
+    const double begun = thread_seconds();
+    fi_cq_tagged_entry entry;
+    EXPECT_EQ(fi_cq_read(victim->rx().get(), &entry, 1), -FI_EAGAIN);
+    longest = std::max(longest, thread_seconds() - begun);
+  }
+  flood.join();
+  EXPECT_LE(longest, 0.1) << "seconds of the processor in one call";
 }
 
 TEST_P(HostileFloods, AnswersToAllPeersHaveALimitInCommon) {
