@@ -23,7 +23,7 @@ CONFORMANCE_TOPIC(HostileFloods);
 namespace {
 
 constexpr size_t kAttackers = kSanitized ? 20 : 150;
-constexpr size_t kBriefPeers = 400;
+constexpr size_t kBriefPeers = 900;
 
 double thread_seconds() {
   timespec now{};
@@ -130,6 +130,20 @@ TEST_P(HostileFloods, OneCallEndsAPartOfBriefConnections) {
   }
   flood.join();
   EXPECT_LE(longest, 0.1) << "seconds of the processor in one call";
+}
+
+TEST_P(HostileFloods, OneCallAcceptsAPartOfTheConnections) {
+  if (target().provider != "tcp" || target().connected()) GTEST_SKIP() << "reliable datagrams of tcp only";
+  Fabric fabric(target(), [](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED; });
+  DatagramEnd victim(fabric);
+  const Address to = victim.address();
+  std::deque<raw::Socket> peers;
+  while (peers.size() < kBriefPeers) peers.push_back(brief_peer(to, std::string(raw::kCmHeader, 'x')));
+  fi_cq_tagged_entry entry;
+  ASSERT_EQ(fi_cq_read(victim->rx().get(), &entry, 1), -FI_EAGAIN);
+  EXPECT_LT(count_handled(peers), kBriefPeers) << "one call accepted and dropped them";
+  for (const auto limit = after(kPatience); count_handled(peers) < kBriefPeers && Clock::now() < limit;) driver::poke();
+  EXPECT_EQ(count_handled(peers), kBriefPeers);
 }
 
 TEST_P(HostileFloods, AnswersToAllPeersHaveALimitInCommon) {

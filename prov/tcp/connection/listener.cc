@@ -25,6 +25,7 @@ constexpr Clock::duration kGrace = 1s;      // at that limit, connections silent
 constexpr Clock::duration kDefaultRequestTimeout = 30s;
 constexpr Clock::duration kRetryAccept = 100ms;  // when the process is out of descriptors or memory
 constexpr int kMostFailures = 16;                // in one round: a security policy may refuse each call
+constexpr Clock::duration kTimeToAccept = 1ms;   // in one round: peers may send anything but requests
 
 // Errors of one connection, which is closed already.
 bool concerns_one_connection(int error) noexcept {
@@ -86,6 +87,7 @@ bool Listener::has_room() noexcept {
 
 void Listener::accept_connections() noexcept {
   paused_ = false;
+  const auto limit = net::now() + kTimeToAccept;
   for (int failures = 0; socket_;) {
     if (!has_room()) {
       paused_ = true;
@@ -97,10 +99,10 @@ void Listener::accept_connections() noexcept {
     const int accepted = net::accept(socket_.get(), reinterpret_cast<sockaddr*>(&name), &len);
     if (accepted == -EAGAIN) return;
     if (accepted >= 0) {
-      // Other connections are accepted in the next round: this request is reported first.
+      // Other connections are accepted in the next round behind a request, which is reported first, and at the limit.
       notified_ = false;
       admit(UniqueFd(accepted), Address::from(&name, len).value_or(Address()));
-      if (notified_) return engine_.make_ready(*this);
+      if (notified_ || net::now() >= limit) return engine_.make_ready(*this);
     } else if (!concerns_one_connection(-accepted) || ++failures == kMostFailures) {
       return pause(-accepted);
     }
