@@ -23,26 +23,50 @@ constexpr socklen_t kNameLen = offsetof(sockaddr_un, sun_path) + kNameBytes;
 
 constexpr int kMostDatagrams = 1024;  // read at once; a mailbox holds net.unix.max_dgram_qlen of them
 
-union Control {
-  cmsghdr first;
-  std::byte space[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))];
-};
+// A datagram, with the credentials of its sender, and a descriptor.
+struct Datagram {
+  union Control {
+    cmsghdr first;
+    std::byte space[CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))];
+  };
+  // Room for no descriptor.
+  static constexpr std::size_t kCredentials = CMSG_SPACE(sizeof(ucred));
 
-// The ancillary data of a datagram: the credentials of its sender, and a descriptor.
-struct Ancillary {
+  Datagram(int mailbox, int flags, std::size_t room) noexcept {
+    iovec bytes{&token, sizeof token};
+    Control control{};
+    msghdr message{};
+    message.msg_name = &from;
+    message.msg_namelen = sizeof from;
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = room;
+    len =
+        net::checked([&] { return ::recvmsg(mailbox, &message, flags | MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC); });
+    if (len < 0) return;
+    from_len = message.msg_namelen;
+    cut = (message.msg_flags & MSG_CTRUNC) != 0;
+    for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) take(*each);
+  }
+
+  std::uint64_t token = 0;
+  sockaddr_un from{};
+  socklen_t from_len = 0;
+  ssize_t len = 0;
   ucred sender{};
   UniqueFd memory;
+  bool cut = false;  // there was no room for a descriptor
 
-  explicit Ancillary(msghdr& message) noexcept {
-    for (cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr; each = CMSG_NXTHDR(&message, each)) {
-      if (each->cmsg_level != SOL_SOCKET) continue;
-      if (each->cmsg_type == SCM_CREDENTIALS) std::memcpy(&sender, CMSG_DATA(each), sizeof sender);
-      if (each->cmsg_type != SCM_RIGHTS) continue;
-      for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= each->cmsg_len; at += sizeof(int)) {
-        int fd;
-        std::memcpy(&fd, reinterpret_cast<const std::byte*>(each) + at, sizeof fd);
-        memory.reset(above_standard(fd));
-      }
+ private:
+  void take(const cmsghdr& part) noexcept {
+    if (part.cmsg_level != SOL_SOCKET) return;
+    if (part.cmsg_type == SCM_CREDENTIALS) std::memcpy(&sender, CMSG_DATA(&part), sizeof sender);
+    if (part.cmsg_type != SCM_RIGHTS) return;
+    for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= part.cmsg_len; at += sizeof(int)) {
+      int fd;
+      std::memcpy(&fd, reinterpret_cast<const std::byte*>(&part) + at, sizeof fd);
+      memory.reset(above_standard(fd));
     }
   }
 };
@@ -54,6 +78,13 @@ bool is_our_user(uid_t user) noexcept {
 }
 
 }  // namespace
+
+// From the shutdown on nothing is added to the mailbox.
+LocalHost::~LocalHost() {
+  if (!fd_) return;
+  net::shutdown(fd_.get(), SHUT_RD);
+  read_mailbox();
+}
 
 bool LocalHost::open() noexcept {
   if (fd_ || failed_) return static_cast<bool>(fd_);
@@ -99,7 +130,7 @@ int LocalHost::send(const Invitation& to, int memory) noexcept {
   std::memcpy(address.sun_path, &to.mailbox, kNameBytes);
   std::uint64_t token = to.token;
   iovec bytes{&token, sizeof token};
-  Control control{};
+  Datagram::Control control{};
   msghdr message{};
   message.msg_name = &address;
   message.msg_namelen = kNameLen;
@@ -117,31 +148,25 @@ int LocalHost::send(const Invitation& to, int memory) noexcept {
   return static_cast<int>(sent < 0 ? sent : 0);
 }
 
+// The end of a descriptor may take as long as its sender likes (SO_LINGER), whether the descriptor is closed or dropped
+// with its datagram. So one of another user stays where it is until the process exits, and the mailbox with it.
 void LocalHost::read_mailbox() noexcept {
-  for (int i = 0; i < kMostDatagrams; ++i) {
-    std::uint64_t token = 0;
-    sockaddr_un from{};
-    iovec bytes{&token, sizeof token};
-    Control control{};
-    msghdr message{};
-    message.msg_name = &from;
-    message.msg_namelen = sizeof from;
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    message.msg_control = &control;
-    message.msg_controllen = sizeof control;
-    const auto got =
-        net::checked([&] { return ::recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC); });
-    if (got < 0) return;
-    Ancillary ancillary(message);
-    std::uint64_t name = 0;
-    if (message.msg_namelen == kNameLen) std::memcpy(&name, from.sun_path, kNameBytes);
-    if (got != sizeof token) continue;
+  for (int i = 0; fd_ && i < kMostDatagrams; ++i) {
+    const Datagram next(fd_.get(), MSG_PEEK, Datagram::kCredentials);
+    if (next.len < 0) return;
+    const bool ours = is_our_user(next.sender.uid);
     static std::atomic_flag logged;
-    if (is_our_user(ancillary.sender.uid))
-      deliver(token, std::move(ancillary.memory), ancillary.sender.pid, name);
-    else
-      log_once(logged, "a process of another user proposes to share memory", Status(-FI_EPERM));
+    if (!ours) log_once(logged, "a process of another user proposes to share memory", Status(-FI_EPERM));
+    if (!ours && next.cut) {
+      failed_ = true;
+      (void)fd_.release();
+      return log_unshared(Status(-FI_EPERM));
+    }
+    Datagram taken(fd_.get(), 0, sizeof(Datagram::Control));
+    if (taken.len != sizeof taken.token || !ours) continue;
+    std::uint64_t name = 0;
+    if (taken.from_len == kNameLen) std::memcpy(&name, taken.from.sun_path, kNameBytes);
+    deliver(taken.token, std::move(taken.memory), taken.sender.pid, name);
   }
 }
 

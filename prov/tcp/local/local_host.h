@@ -46,6 +46,7 @@ class Recipient : public ListHook<Recipient> {
 class LocalHost {
  public:
   LocalHost() noexcept = default;
+  ~LocalHost();
   LocalHost(const LocalHost&) = delete;
   LocalHost& operator=(const LocalHost&) = delete;
 
