@@ -6,8 +6,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <deque>
+#include <thread>
+#include <vector>
 
 #include "fixture/driver.h"
 #include "fixture/member.h"
@@ -73,6 +76,35 @@ class Repeater {
   raw::Socket socket_;
   const std::string& messages_;
   size_t sent_ = 0;
+};
+
+// Reads all that arrives, in a thread of its own.
+class Drain {
+ public:
+  explicit Drain(const raw::Socket& socket) : thread_([this, fd = socket.fd()] { run(fd); }) {}
+  ~Drain() {
+    stop_ = true;
+    thread_.join();
+  }
+  Drain(const Drain&) = delete;
+  Drain& operator=(const Drain&) = delete;
+  // Bytes so far, once no more arrive.
+  size_t settled() const {
+    for (size_t seen = SIZE_MAX; seen != read_; std::this_thread::sleep_for(milliseconds(10))) seen = read_;
+    return read_;
+  }
+
+ private:
+  void run(int fd) {
+    std::vector<char> bytes(1 << 20);
+    while (!stop_) {
+      const ssize_t got = ::recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+      if (got > 0) read_ += static_cast<size_t>(got);
+    }
+  }
+  std::atomic<size_t> read_{0};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
 };
 
 }  // namespace
@@ -144,6 +176,30 @@ TEST_P(HostileFloods, OneCallAcceptsAPartOfTheConnections) {
   EXPECT_LT(count_handled(peers), kBriefPeers) << "one call accepted and dropped them";
   for (const auto limit = after(kPatience); count_handled(peers) < kBriefPeers && Clock::now() < limit;) driver::poke();
   EXPECT_EQ(count_handled(peers), kBriefPeers);
+}
+
+TEST_P(HostileFloods, OneCallSendsAPartOfALongAnswer) {
+  if (target().provider != "tcp" || target().connected()) GTEST_SKIP() << "reliable datagrams of tcp only";
+  // Bytes may be in the sockets from the call before.
+  constexpr size_t kRegion = 128 << 20, kOfOneCall = 16 << 20;
+  Fabric fabric(target(), [](fi_info& hints) { hints.caps = FI_MSG | FI_TAGGED | FI_RMA; });
+  DatagramEnd victim(fabric);
+  Buffer region(fabric, kRegion, 0, FI_REMOTE_READ);
+  raw::RawClient client(victim.address(), 1, 10, 10, 0);
+  ASSERT_TRUE(client.accepted);
+  ASSERT_TRUE(client.socket.write(raw::data_header(raw::kReadReq, 40, 40, 0, 1) + raw::word(region.remote_address()) +
+                                  raw::word(kRegion) + raw::word(region.key())));
+  const Drain drain(client.socket);
+  size_t most = 0, sent = 0;
+  for (const auto limit = after(kPatience); sent < kRegion && Clock::now() < limit;) {
+    fi_cq_tagged_entry entry;
+    ASSERT_EQ(fi_cq_read(victim->rx().get(), &entry, 1), -FI_EAGAIN);
+    const size_t now = drain.settled();
+    most = std::max(most, now - sent);
+    sent = now;
+  }
+  EXPECT_GE(sent, kRegion);
+  EXPECT_LE(most, kOfOneCall) << "bytes that one call sent";
 }
 
 TEST_P(HostileFloods, AnswersToAllPeersHaveALimitInCommon) {

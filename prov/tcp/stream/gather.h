@@ -25,6 +25,7 @@ struct Gather {
   iovec iov[kMaxPieces];
   std::size_t count = 0;
   std::size_t bytes = 0;
+  bool cut = false;  // the answer at its end goes on in the next round
 
   explicit Gather(std::byte* space) noexcept : scratch(space) {}
   bool full() const noexcept {
@@ -44,6 +45,12 @@ struct Gather {
   void refer(const iovec& piece, std::size_t skip) noexcept {
     iov[count++] = {static_cast<std::byte*>(piece.iov_base) + skip, piece.iov_len - skip};
     bytes += piece.iov_len - skip;
+  }
+  // As refer(), for the payload of an answer, whose length the peer chose: a batch takes a part of what is much longer.
+  void refer_part(const iovec& piece, std::size_t skip) noexcept {
+    const std::size_t room = kBatchBytes - std::min(kBatchBytes, bytes);
+    cut = scratch != nullptr && piece.iov_len - skip > room + kBatchBytes;
+    refer({piece.iov_base, cut ? skip + room : piece.iov_len}, skip);
   }
 };
 

@@ -252,7 +252,12 @@ void TransmitSide::flush_queued() noexcept {
     const ssize_t sent = batch.count == 1 ? Transport::send(batch.iov[0].iov_base, batch.iov[0].iov_len)
                                           : Transport::send({batch.iov, batch.count});
     goes_on = sent == static_cast<ssize_t>(batch.bytes);
-    if (!goes_on) await_output();
+    if (!goes_on) {
+      await_output();
+    } else if (batch.cut) {
+      goes_on = false;
+      resume();
+    }
     if (sent >= 0) {
       account(static_cast<std::size_t>(sent));
     } else if (sent != -EAGAIN) {
@@ -333,7 +338,8 @@ Transmit* TransmitSide::make_acks() noexcept {
   return record;
 }
 
-// Adds the unsent rest of `record`. False when its memory was deregistered, which ends the stream, or at process exit.
+// Adds the unsent rest of `record`. False when its memory was deregistered, which ends the stream, at process exit, and
+// when the batch ends within it.
 bool TransmitSide::add_to(Gather& batch, Transmit& record) noexcept {
   if (record.then == Then::kRespond && !response_still_valid(record)) return false;
   // At the exit the application's memory may be gone, or be used for something else.
@@ -353,7 +359,11 @@ bool TransmitSide::add_to(Gather& batch, Transmit& record) noexcept {
         skip -= piece.iov_len;
         continue;
       }
-      batch.refer(piece, skip);
+      if (record.then == Then::kRespond)
+        batch.refer_part(piece, skip);
+      else
+        batch.refer(piece, skip);
+      if (batch.cut) return false;
       skip = 0;
     }
   }
