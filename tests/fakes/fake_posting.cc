@@ -37,6 +37,12 @@ bool has_opcode(const Qp& qp, ibv_wr_opcode opcode) {
          opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+// irdma reads and writes the first buffer of the list even if the list is empty.
+bool has_stray_buffer(const ibv_send_wr& request) {
+  const bool sends = request.opcode == IBV_WR_SEND || request.opcode == IBV_WR_SEND_WITH_IMM;
+  return !sends && request.num_sge == 0 && request.sg_list && request.sg_list->length;
+}
+
 int copy_inline(Qp& qp, size_t at, const ibv_send_wr& request) {
   if (request.opcode == IBV_WR_RDMA_READ || request.opcode >= IBV_WR_ATOMIC_CMP_AND_SWP) return EINVAL;
   const uint32_t limit = qp.init.cap.max_inline_data;
@@ -56,7 +62,7 @@ int post_one(Qp& qp, const ibv_send_wr& request) {
   if (qp.state == IBV_QPS_RESET || qp.state == IBV_QPS_INIT || qp.state == IBV_QPS_RTR) return EINVAL;
   if (qp.posted - qp.freed >= qp.sends.size()) return ENOMEM;
   if (request.num_sge < 0 || static_cast<uint32_t>(request.num_sge) > qp.init.cap.max_send_sge) return EINVAL;
-  if (!has_opcode(qp, request.opcode)) return EINVAL;
+  if (!has_opcode(qp, request.opcode) || has_stray_buffer(request)) return EINVAL;
   if (request.opcode == IBV_WR_RDMA_READ && request.num_sge > qp.device->config.max_sge_rd) return EINVAL;
   if (qp.qp_type == IBV_QPT_UD && !request.wr.ud.ah) return EINVAL;
   const size_t at = qp.posted % qp.sends.size();

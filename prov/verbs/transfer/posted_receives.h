@@ -91,7 +91,7 @@ struct ReceiveList {
       spilled += spill.length;
     }
     ReceiveWork result;
-    result.sges = sges;
+    result.sges = count != 0 ? sges : nullptr;  // irdma takes the first of a list that is empty
     result.count = count;
     result.len = static_cast<std::uint32_t>(std::min<std::uint64_t>(len, UINT32_MAX));
     result.flags = static_cast<std::uint32_t>(flags & (FI_COMPLETION | FI_MULTI_RECV));

@@ -161,7 +161,7 @@ ssize_t ReceiveQueue::keep(const ReceiveWork& work) noexcept try {
   if (kept_ == nullptr) kept_ = std::make_unique<std::vector<KeptReceive>>();
   const auto count = static_cast<size_t>(work.count);
   KeptReceive kept{work, std::make_unique<ibv_sge[]>(count)};
-  kept.work.sges = kept.sges.get();
+  kept.work.sges = count != 0 ? kept.sges.get() : nullptr;
   std::copy_n(work.sges, count, kept.work.sges);
   kept_->push_back(std::move(kept));
   return 0;

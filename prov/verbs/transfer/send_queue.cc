@@ -193,6 +193,7 @@ ssize_t SendQueue::post_delivered(const SendWork& work) noexcept {
   first->flags = work.kind | Posted::kFirstHalf;
   SendWork read = work;
   read.opcode = IBV_WR_RDMA_READ;
+  read.sges = nullptr;
   read.count = 0;
   read.len = 0;
   build(wr[1], read);
