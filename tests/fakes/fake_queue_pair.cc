@@ -18,7 +18,7 @@ int check_sizes(const Device& device, const ibv_qp_init_attr& attr) {
   if (cap.max_recv_wr > static_cast<uint32_t>(config.max_qp_wr)) return EINVAL;
   if (cap.max_send_sge > static_cast<uint32_t>(config.max_sge)) return EINVAL;
   if (cap.max_recv_sge > static_cast<uint32_t>(config.max_sge)) return EINVAL;
-  if (cap.max_inline_data > config.max_inline) return EINVAL;
+  if (cap.max_inline_data > config.max_inline && !config.accepts_any_inline) return EINVAL;
   return 0;
 }
 
@@ -139,6 +139,7 @@ int make_qp(ibv_pd* pd, ibv_qp_init_attr* attr, Qp** result, const char* call) {
   pthread_cond_init(&qp->cond, nullptr);
   qp->device = &device;
   if (attr->srq) attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+  attr->cap.max_inline_data = std::min(attr->cap.max_inline_data, device.config.max_inline);
   qp->init = *attr;
   allocate_rings(*qp);
   ++domain.tag.users;

@@ -32,6 +32,7 @@ struct DeviceConfig {
   int max_groups = 8192, max_group_members = 56;
   std::vector<uint16_t> pkeys = {0xffff};
   uint32_t max_inline = 512;
+  bool accepts_any_inline = false;  // a queue pair for more is created, and has max_inline
   uint32_t max_msg_size = 1U << 31;
   ibv_mtu mtu = IBV_MTU_1024;
   ibv_atomic_cap atomic_cap = IBV_ATOMIC_HCA;

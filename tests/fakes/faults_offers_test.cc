@@ -89,6 +89,17 @@ TEST_F(FaultsOffers, LimitsAreThoseOfTheDevice) {
   EXPECT_EQ(info.caps & FI_ATOMIC, 0u) << "no atomics that the device lacks";
 }
 
+// As hfi1 and qib are.
+TEST_F(FaultsOffers, InlineBytesAreThoseOfTheQueuePairThatTheDeviceMade) {
+  fake::DeviceConfig config = device("none", {"127.0.0.1"});
+  config.max_inline = 0;
+  config.accepts_any_inline = true;
+  fake::add_device(config);
+  const Offers offers;
+  ASSERT_EQ(offers.result, 0);
+  EXPECT_EQ(offers.list->tx_attr->inject_size, 0u);
+}
+
 TEST_F(FaultsOffers, InlineBytesAreFoundOnceThereIsMemory) {
   for (const char* call : {"ibv_alloc_pd", "ibv_create_cq"}) {
     fake::add_device(device(call, {"127.0.0.1"}));

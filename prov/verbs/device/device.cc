@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
@@ -122,7 +123,8 @@ Result<Device::Port> Device::port(std::uint8_t number) const noexcept {
   return port;
 }
 
-// Found by creating queue pairs: no query reports it. Without memory for any the next call tries again.
+// Found by creating queue pairs: no query reports it. Some drivers accept any size and answer with what they have,
+// which is none for hfi1 and qib. Without memory for any queue pair the next call tries again.
 std::uint32_t Device::max_inline() noexcept {
   std::lock_guard lock(probing_);
   if (max_inline_) return *max_inline_;
@@ -134,7 +136,8 @@ std::uint32_t Device::max_inline() noexcept {
     attr.send_cq = attr.recv_cq = cq.get();
     attr.qp_type = IBV_QPT_RC;
     attr.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = wanted};
-    if (const QueuePairHandle qp(ibv_create_qp(pd.get(), &attr)); qp != nullptr) max_inline_ = wanted;
+    if (const QueuePairHandle qp(ibv_create_qp(pd.get(), &attr)); qp != nullptr)
+      max_inline_ = std::min(wanted, attr.cap.max_inline_data);
     if (max_inline_ || wanted == 0) return max_inline_.value_or(0);
   }
 }
